@@ -1,0 +1,12 @@
+//! `seckill`: a terminal operations console that carries its own flash-sale engine.
+//!
+//! Read it along the path of an order: [`model`] says what things are, [`broker`] speaks to
+//! Redis, [`store`] to SQL, [`engine`] moves an order from one to the other, [`telemetry`] takes
+//! the pictures that [`console`] draws, and [`cli`] ties them together. Imports go that way up
+//! only; a test keeps it so.
+
+pub mod console;
+pub mod engine;
+pub mod model;
+pub mod store;
+pub mod telemetry;

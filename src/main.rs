@@ -1,0 +1,3 @@
+//! Parse the command line, start the runtime, call one command.
+
+fn main() {}

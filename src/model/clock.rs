@@ -1,0 +1,115 @@
+//! Points in time as the program stores and compares them.
+
+use std::{fmt, str::FromStr};
+
+use jiff::{Timestamp, tz::TimeZone};
+use serde::{Deserialize, Serialize};
+
+/// Milliseconds since the Unix epoch, UTC: what Redis and SQL keep, and what Lua can compare
+/// without losing bits.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Millis(pub i64);
+
+impl Millis {
+    /// The node's own clock. Sales begin and end by the clock of Redis, never by this one.
+    pub fn now() -> Self {
+        Self(Timestamp::now().as_millisecond())
+    }
+
+    /// Milliseconds from `earlier` to this point, 0 if `earlier` is later.
+    pub fn since(self, earlier: Self) -> u64 {
+        u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0)
+    }
+
+    /// This point moved by `millis`.
+    #[must_use]
+    pub fn plus(self, millis: i64) -> Self {
+        Self(self.0.saturating_add(millis))
+    }
+
+    /// Wall-clock time in `zone`, for example `14:30:05`.
+    pub fn time_of_day(self, zone: &TimeZone) -> String {
+        self.format("%H:%M:%S", zone)
+    }
+
+    /// Date and time in `zone`, for example `2026-11-20 14:30:05`.
+    pub fn date_time(self, zone: &TimeZone) -> String {
+        self.format("%Y-%m-%d %H:%M:%S", zone)
+    }
+
+    fn format(self, pattern: &str, zone: &TimeZone) -> String {
+        match Timestamp::from_millisecond(self.0) {
+            Ok(at) => at.to_zoned(zone.clone()).strftime(pattern).to_string(),
+            Err(_) => "out of range".to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for Millis {
+    /// RFC 3339 in UTC, the form that `--json` prints and [`FromStr`] reads.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match Timestamp::from_millisecond(self.0) {
+            Ok(at) => write!(f, "{at}"),
+            Err(_) => write!(f, "{} ms", self.0),
+        }
+    }
+}
+
+/// A time that could not be read.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error(
+    "'{0}' is no time that I can read; write 2026-11-20T14:30:00Z, '2026-11-20 14:30' (local time), 14:30 (today) or +10m"
+)]
+pub struct TimeFault(pub String);
+
+impl FromStr for Millis {
+    type Err = TimeFault;
+
+    /// Reads RFC 3339, a local date and time, a local time of today, or `+` and a span (`+90s`, `+10m`, `+2h`).
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        read_time(text.trim()).ok_or_else(|| TimeFault(text.chars().take(40).collect()))
+    }
+}
+
+fn read_time(text: &str) -> Option<Millis> {
+    if let Some(span) = text.strip_prefix('+') {
+        let span: jiff::Span = span.trim().parse().ok()?;
+        let at = jiff::Zoned::now().checked_add(span).ok()?;
+        return Some(Millis(at.timestamp().as_millisecond()));
+    }
+    if let Ok(at) = text.parse::<Timestamp>() {
+        return Some(Millis(at.as_millisecond()));
+    }
+    let zone = TimeZone::system();
+    let local = text.parse::<jiff::civil::DateTime>().ok().or_else(|| {
+        let time = text.parse::<jiff::civil::Time>().ok()?;
+        Some(jiff::Zoned::now().date().to_datetime(time))
+    })?;
+    Some(Millis(local.to_zoned(zone).ok()?.timestamp().as_millisecond()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_it_prints() {
+        let at = Millis(1_795_000_000_123);
+        assert_eq!(at.to_string().parse::<Millis>(), Ok(at));
+    }
+
+    #[test]
+    fn reads_spans_and_refuses_nonsense() {
+        let before = Millis::now();
+        let soon = "+10m".parse::<Millis>().unwrap_or_default();
+        assert!(soon.since(before) >= 600_000 && soon.since(before) < 700_000, "{soon}");
+        assert!("2026-11-20 14:30".parse::<Millis>().is_ok());
+        assert!("14:30".parse::<Millis>().is_ok());
+        for bad in ["", "tomorrow", "25:99", "+", "9999999999999999"] {
+            assert!(bad.parse::<Millis>().is_err(), "{bad}");
+        }
+    }
+}

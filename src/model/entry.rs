@@ -1,0 +1,185 @@
+//! Entries of the order stream, read from whatever stands in them.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+
+use super::{OrderId, UserId, VoucherId};
+
+/// Fields of an entry, in the tutorial's words.
+pub const FIELD_USER: &str = "userId";
+/// The voucher's field.
+pub const FIELD_VOUCHER: &str = "voucherId";
+/// The order id's field.
+pub const FIELD_ORDER: &str = "id";
+
+/// Id of a stream entry: milliseconds and a number within them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EntryId {
+    /// Milliseconds of Redis' clock when it was added.
+    pub millis: u64,
+    /// Number within that millisecond.
+    pub number: u64,
+}
+
+impl EntryId {
+    /// The smallest id.
+    pub const MIN: Self = Self { millis: 0, number: 0 };
+    /// The largest id.
+    pub const MAX: Self = Self { millis: u64::MAX, number: u64::MAX };
+
+    /// The next possible id, to page on without seeing this one again.
+    #[must_use]
+    pub fn next(self) -> Self {
+        match self.number.checked_add(1) {
+            Some(number) => Self { number, ..self },
+            None => Self { millis: self.millis.saturating_add(1), number: 0 },
+        }
+    }
+}
+
+impl fmt::Display for EntryId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.millis, self.number)
+    }
+}
+
+impl FromStr for EntryId {
+    type Err = EntryFault;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (millis, number) = text.split_once('-').unwrap_or((text, "0"));
+        match (millis.parse(), number.parse()) {
+            (Ok(millis), Ok(number)) => Ok(Self { millis, number }),
+            _ => Err(EntryFault::Id(text.chars().take(40).collect())),
+        }
+    }
+}
+
+impl Serialize for EntryId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for EntryId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
+/// Why an entry can't become an order.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum EntryFault {
+    /// Not an entry id.
+    #[error("'{0}' is no stream entry id; it looks like 1795000000000-0")]
+    Id(String),
+    /// A field is not there.
+    #[error("field {0} is missing")]
+    Missing(&'static str),
+    /// A field holds something else.
+    #[error("field {0} holds '{1}', which is no such number")]
+    Garbage(&'static str, String),
+}
+
+/// One entry of the order stream that makes sense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OrderEntry {
+    /// Where it stands in the stream.
+    pub entry: EntryId,
+    /// The order that it asks to write.
+    pub order: OrderId,
+    /// Who bought.
+    pub user: UserId,
+    /// What was bought.
+    pub voucher: VoucherId,
+}
+
+impl OrderEntry {
+    /// Reads an entry's fields; unknown ones are left alone, so that a newer writer does no harm.
+    ///
+    /// # Errors
+    /// [`EntryFault`] names the field that is missing or no number.
+    pub fn parse<'a>(
+        entry: EntryId,
+        fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
+    ) -> Result<Self, EntryFault> {
+        let (mut order, mut user, mut voucher) = (None, None, None);
+        for (name, value) in fields {
+            match name {
+                b"id" => order = Some(value),
+                b"userId" => user = Some(value),
+                b"voucherId" => voucher = Some(value),
+                _ => {}
+            }
+        }
+        Ok(Self {
+            entry,
+            order: OrderId::from_i64(number(FIELD_ORDER, order)?)
+                .ok_or_else(|| garbage(FIELD_ORDER, order.unwrap_or_default()))?,
+            user: UserId(number(FIELD_USER, user)? as u64),
+            voucher: VoucherId(number(FIELD_VOUCHER, voucher)? as u64),
+        })
+    }
+}
+
+/// A field as a number that SQL can keep: 0 to 2^63 - 1.
+fn number(field: &'static str, value: Option<&[u8]>) -> Result<i64, EntryFault> {
+    let value = value.ok_or(EntryFault::Missing(field))?;
+    std::str::from_utf8(value)
+        .ok()
+        .filter(|text| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()))
+        .and_then(|text| text.parse().ok())
+        .ok_or_else(|| garbage(field, value))
+}
+
+fn garbage(field: &'static str, value: &[u8]) -> EntryFault {
+    let shown: String = String::from_utf8_lossy(value)
+        .chars()
+        .take(40)
+        .map(|c| if c.is_control() { '·' } else { c })
+        .collect();
+    EntryFault::Garbage(field, shown)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn parse(fields: &[(&str, &str)]) -> Result<OrderEntry, EntryFault> {
+        OrderEntry::parse(EntryId::MIN, fields.iter().map(|(k, v)| (k.as_bytes(), v.as_bytes())))
+    }
+
+    #[test]
+    fn reads_the_tutorials_fields() {
+        let entry = parse(&[("userId", "5"), ("voucherId", "7"), ("id", "99"), ("note", "x")]);
+        assert_eq!(entry.map(|e| (e.user.0, e.voucher.0, e.order.get())), Ok((5, 7, 99)));
+    }
+
+    #[test]
+    fn names_what_is_wrong() {
+        assert_eq!(parse(&[("userId", "5"), ("id", "9")]), Err(EntryFault::Missing("voucherId")));
+        let bad = parse(&[("userId", "5\n"), ("voucherId", "7"), ("id", "9")]);
+        assert_eq!(bad, Err(EntryFault::Garbage("userId", "5·".into())));
+        assert!(parse(&[("userId", "-5"), ("voucherId", "7"), ("id", "9")]).is_err());
+        assert!(
+            parse(&[("userId", "5"), ("voucherId", "7"), ("id", "18446744073709551615")]).is_err()
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics_on_garbage(fields in proptest::collection::vec((any::<Vec<u8>>(), any::<Vec<u8>>()), 0..6)) {
+            let _ = OrderEntry::parse(EntryId::MIN, fields.iter().map(|(k, v)| (k.as_slice(), v.as_slice())));
+        }
+
+        #[test]
+        fn ids_read_what_they_print(millis: u64, number: u64) {
+            let id = EntryId { millis, number };
+            prop_assert_eq!(id.to_string().parse::<EntryId>(), Ok(id));
+            prop_assert!(id == EntryId::MAX || id.next() > id);
+        }
+    }
+}

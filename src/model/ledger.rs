@@ -1,0 +1,232 @@
+//! The ledger: what must be true of a sale's books, told from figures that somebody else read.
+
+use serde::Serialize;
+
+use super::VoucherId;
+
+/// What Redis holds of one sale, read in one step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RedisBooks {
+    /// Pieces ever put on sale, as Redis was told.
+    pub initial: u64,
+    /// Pieces left; Redis would show a negative one as it is.
+    pub stock: i64,
+    /// Buyers that were admitted and are not closed.
+    pub admitted: u64,
+}
+
+/// What SQL holds of one sale, read in one transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SqlBooks {
+    /// Pieces ever put on sale.
+    pub initial: u64,
+    /// Pieces that no live order holds, as the row says.
+    pub stock: i64,
+    /// Live orders, counted.
+    pub live: u64,
+    /// Closed or cancelled orders, counted.
+    pub closed: u64,
+    /// Buyers with more than one live order.
+    pub doubled: u64,
+}
+
+/// One sale's books, with what the comparison by order id brought to light.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Books {
+    /// The sale.
+    pub voucher_id: VoucherId,
+    /// `None` where Redis does not hold the sale.
+    pub redis: Option<RedisBooks>,
+    /// By SQL.
+    pub sql: SqlBooks,
+    /// Entries never delivered.
+    pub undelivered: u64,
+    /// Entries delivered and not acknowledged.
+    pub pending: u64,
+    /// Dead letters.
+    pub dead: u64,
+    /// Admitted orders that are neither in SQL nor in the stream nor a dead letter.
+    pub lost: u64,
+    /// Live orders in SQL whose buyer Redis does not know.
+    pub unknown: u64,
+    /// Order ids that two buyers hold.
+    pub repeated: u64,
+}
+
+/// One thing that is wrong with a sale's books.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum Finding {
+    /// The sale is open and Redis has nothing of it.
+    #[error("Redis does not hold this sale; it is loaded when a node starts")]
+    NotLoaded,
+    /// Invariant 1.
+    #[error("Redis: initial {initial} is not stock {stock} + buyers {admitted}")]
+    RedisStock {
+        /// Pieces ever put on sale.
+        initial: u64,
+        /// Pieces left.
+        stock: i64,
+        /// Buyers.
+        admitted: u64,
+    },
+    /// Invariants 1 and 3: below zero.
+    #[error("{0} stock is below 0: {1}; more was sold than there was")]
+    Negative(&'static str, i64),
+    /// Redis and SQL were told different initial stocks.
+    #[error("initial stock is {redis} in Redis and {sql} in SQL")]
+    Initial {
+        /// By Redis.
+        redis: u64,
+        /// By SQL.
+        sql: u64,
+    },
+    /// Invariant 2, one side.
+    #[error("{0} admitted orders are neither in SQL nor in the stream nor among the dead letters")]
+    Lost(u64),
+    /// Invariant 2, other side.
+    #[error("{0} orders in SQL have no buyer in Redis; their pieces may be sold again")]
+    Unknown(u64),
+    /// Invariant 3.
+    #[error("SQL: stock {stock} is not initial {initial} - live orders {live}")]
+    SqlStock {
+        /// Pieces left.
+        stock: i64,
+        /// Pieces ever put on sale.
+        initial: u64,
+        /// Live orders.
+        live: u64,
+    },
+    /// Invariant 4.
+    #[error("{0} buyers have more than one live order")]
+    Doubled(u64),
+    /// Invariant 5.
+    #[error("{0} order ids are held by two buyers")]
+    Repeated(u64),
+}
+
+impl Books {
+    /// Everything that is wrong. What is merely under way (undelivered, pending) is not.
+    pub fn findings(&self) -> Vec<Finding> {
+        let mut found = Vec::new();
+        let sql = &self.sql;
+        match &self.redis {
+            Some(redis) => {
+                if redis.stock < 0 {
+                    found.push(Finding::Negative("Redis", redis.stock));
+                }
+                if redis.initial as i64 != redis.stock.saturating_add(redis.admitted as i64) {
+                    found.push(Finding::RedisStock {
+                        initial: redis.initial,
+                        stock: redis.stock,
+                        admitted: redis.admitted,
+                    });
+                }
+                if redis.initial != sql.initial {
+                    found.push(Finding::Initial { redis: redis.initial, sql: sql.initial });
+                }
+            }
+            None => found.push(Finding::NotLoaded),
+        }
+        if sql.stock < 0 {
+            found.push(Finding::Negative("SQL", sql.stock));
+        }
+        if sql.stock.saturating_add(sql.live as i64) != sql.initial as i64 {
+            found.push(Finding::SqlStock {
+                stock: sql.stock,
+                initial: sql.initial,
+                live: sql.live,
+            });
+        }
+        let counted = [
+            (self.lost, Finding::Lost as fn(u64) -> Finding),
+            (self.unknown, Finding::Unknown),
+            (sql.doubled, Finding::Doubled),
+            (self.repeated, Finding::Repeated),
+        ];
+        found.extend(counted.into_iter().filter(|(n, _)| *n > 0).map(|(n, make)| make(n)));
+        found
+    }
+
+    /// Orders that were admitted and are on their way to SQL.
+    pub fn in_flight(&self) -> u64 {
+        self.undelivered + self.pending
+    }
+}
+
+/// The ledger's one word for every screen.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum Balance {
+    /// Nothing was read yet, or a server is away.
+    #[default]
+    Unknown,
+    /// Every figure agrees.
+    Balanced {
+        /// Whether order ids were compared, beyond counts.
+        by_id: bool,
+    },
+    /// Orders are on their way; nothing speaks against them.
+    InFlight {
+        /// How many.
+        orders: u64,
+    },
+    /// Something is really wrong.
+    Off {
+        /// What, one sentence each.
+        findings: Vec<String>,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn books() -> Books {
+        Books {
+            voucher_id: VoucherId(7),
+            redis: Some(RedisBooks { initial: 100, stock: 40, admitted: 60 }),
+            sql: SqlBooks { initial: 100, stock: 50, live: 50, closed: 3, doubled: 0 },
+            undelivered: 4,
+            pending: 5,
+            dead: 1,
+            lost: 0,
+            unknown: 0,
+            repeated: 0,
+        }
+    }
+
+    #[test]
+    fn what_is_under_way_is_no_imbalance() {
+        assert_eq!(books().findings(), []);
+        assert_eq!(books().in_flight(), 9);
+    }
+
+    #[test]
+    fn each_invariant_is_noticed() {
+        type Spoil = fn(&mut Books);
+        let cases: [(Spoil, Finding); 8] = [
+            (|b| b.redis = None, Finding::NotLoaded),
+            (
+                |b| b.redis = Some(RedisBooks { initial: 100, stock: 41, admitted: 60 }),
+                Finding::RedisStock { initial: 100, stock: 41, admitted: 60 },
+            ),
+            (
+                |b| b.redis = Some(RedisBooks { initial: 100, stock: -1, admitted: 101 }),
+                Finding::Negative("Redis", -1),
+            ),
+            (
+                |b| b.redis = Some(RedisBooks { initial: 110, stock: 50, admitted: 60 }),
+                Finding::Initial { redis: 110, sql: 100 },
+            ),
+            (|b| b.lost = 2, Finding::Lost(2)),
+            (|b| b.unknown = 2, Finding::Unknown(2)),
+            (|b| b.sql.stock = 49, Finding::SqlStock { stock: 49, initial: 100, live: 50 }),
+            (|b| b.sql.doubled = 1, Finding::Doubled(1)),
+        ];
+        for (spoil, finding) in cases {
+            let mut books = books();
+            spoil(&mut books);
+            assert_eq!(books.findings(), [finding]);
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! What the program talks about: vouchers, sales, orders, ids, outcomes, verdicts.
+//!
+//! Plain types and pure rules. This room must not know Redis, SQL, a terminal or a clock:
+//! whoever needs the time passes it in.
+
+pub mod clock;
+pub mod entry;
+pub mod ledger;
+pub mod order;
+pub mod order_id;
+pub mod outcome;
+pub mod sale;
+pub mod verdict;
+
+pub use clock::Millis;
+pub use entry::{EntryFault, EntryId, OrderEntry};
+pub use order::{Order, OrderStatus};
+pub use order_id::OrderId;
+pub use outcome::Outcome;
+pub use sale::{NewSale, Phase, Sale, SaleFault, SaleState, UserId, VoucherId};
+pub use verdict::{Act, Verdict};

@@ -1,0 +1,64 @@
+//! The order: the row that the whole path exists to write.
+
+use serde::Serialize;
+
+use super::{Millis, OrderId, UserId, VoucherId};
+
+/// What became of an order; the numbers are the tutorial's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OrderStatus {
+    /// Written, not paid.
+    Unpaid = 1,
+    /// Paid.
+    Paid = 2,
+    /// Paid and redeemed.
+    Used = 3,
+    /// Cancelled by the buyer.
+    Cancelled = 4,
+    /// Closed because nobody paid in time.
+    Closed = 5,
+}
+
+impl OrderStatus {
+    /// Reads the number that SQL keeps.
+    pub fn from_code(code: i64) -> Option<Self> {
+        Some(match code {
+            1 => Self::Unpaid,
+            2 => Self::Paid,
+            3 => Self::Used,
+            4 => Self::Cancelled,
+            5 => Self::Closed,
+            _ => return None,
+        })
+    }
+
+    /// The number that SQL keeps.
+    pub fn code(self) -> i64 {
+        self as i64
+    }
+
+    /// Whether the order still holds its piece and its buyer's one place.
+    pub fn is_live(self) -> bool {
+        !matches!(self, Self::Cancelled | Self::Closed)
+    }
+}
+
+/// One order as SQL keeps it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Order {
+    /// Its id, which the buyer was told at admission.
+    pub id: OrderId,
+    /// Who bought.
+    pub user_id: UserId,
+    /// What was bought.
+    pub voucher_id: VoucherId,
+    /// What became of it.
+    pub status: OrderStatus,
+    /// When the row was written.
+    pub create_time: Millis,
+    /// When it was paid.
+    pub pay_time: Option<Millis>,
+    /// When it was closed.
+    pub close_time: Option<Millis>,
+}

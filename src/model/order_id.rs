@@ -1,0 +1,167 @@
+//! The 64-bit order id of the tutorial: time in the high half, the day's sequence in the low half.
+
+use std::{fmt, str::FromStr};
+
+use jiff::{Timestamp, civil::Date, tz::TimeZone};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+
+/// Unix seconds of 2022-01-01T00:00:00Z, from which ids count.
+pub const EPOCH_SECONDS: i64 = 1_640_995_200;
+const SEQUENCE_BITS: u32 = 32;
+const MAX_SECONDS: i64 = (1 << 31) - 1;
+
+/// Order id: bit 63 is 0, then 31 bits of UTC seconds since 2022-01-01, then 32 bits of the
+/// day's sequence. Lives until 2090.
+///
+/// It is written as a decimal string in JSON and handed to Lua as a string: both hold numbers
+/// as doubles, which lose its low bits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OrderId(u64);
+
+/// Why no id can be made, or why a text is none.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum OrderIdFault {
+    /// The clock stands before 2022 or after 2090.
+    #[error("the clock says {0} s, outside 2022 to 2090 that order ids can hold; set the clock")]
+    Clock(i64),
+    /// More ids in one day than 32 bits count.
+    #[error(
+        "the day's sequence of order ids is used up (4,294,967,295); wait for the next UTC day"
+    )]
+    Sequence,
+    /// Not the decimal digits of an id.
+    #[error("'{0}' is no order id; an id is a decimal number of up to 19 digits")]
+    Text(String),
+}
+
+impl OrderId {
+    /// Puts an id together from Unix seconds and a sequence number.
+    ///
+    /// # Errors
+    /// [`OrderIdFault`] when either half would not fit: an id never wraps.
+    pub fn new(unix_seconds: i64, sequence: u64) -> Result<Self, OrderIdFault> {
+        let seconds = unix_seconds - EPOCH_SECONDS;
+        if !(0..=MAX_SECONDS).contains(&seconds) {
+            return Err(OrderIdFault::Clock(unix_seconds));
+        }
+        let sequence = u32::try_from(sequence).map_err(|_| OrderIdFault::Sequence)?;
+        Ok(Self(((seconds as u64) << SEQUENCE_BITS) | u64::from(sequence)))
+    }
+
+    /// The id as a number.
+    pub fn get(self) -> u64 {
+        self.0
+    }
+
+    /// The id as SQL keeps it; bit 63 is 0, so the sign is never touched.
+    pub fn as_i64(self) -> i64 {
+        self.0 as i64
+    }
+
+    /// Reads an id back from SQL.
+    pub fn from_i64(raw: i64) -> Option<Self> {
+        u64::try_from(raw).ok().map(Self)
+    }
+
+    /// Unix second in which the id was issued.
+    pub fn unix_seconds(self) -> i64 {
+        (self.0 >> SEQUENCE_BITS) as i64 + EPOCH_SECONDS
+    }
+
+    /// Sequence number within the issuer's UTC day.
+    pub fn sequence(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// The issuer's UTC day, which names the sequence that it was drawn from.
+    pub fn day(self) -> Date {
+        utc_day(self.unix_seconds())
+    }
+}
+
+/// The UTC day that a Unix second lies in.
+pub fn utc_day(unix_seconds: i64) -> Date {
+    Timestamp::from_second(unix_seconds)
+        .map(|at| at.to_zoned(TimeZone::UTC).date())
+        .unwrap_or_default()
+}
+
+impl fmt::Display for OrderId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for OrderId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OrderId({})", self.0)
+    }
+}
+
+impl FromStr for OrderId {
+    type Err = OrderIdFault;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        match text.parse::<u64>() {
+            Ok(raw) if digits && i64::try_from(raw).is_ok() => Ok(Self(raw)),
+            _ => Err(OrderIdFault::Text(text.chars().take(30).collect())),
+        }
+    }
+}
+
+impl Serialize for OrderId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for OrderId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn holds_the_edges_and_refuses_to_wrap() {
+        assert!(OrderId::new(EPOCH_SECONDS, 0).is_ok());
+        assert!(OrderId::new(EPOCH_SECONDS + MAX_SECONDS, u64::from(u32::MAX)).is_ok());
+        assert_eq!(OrderId::new(EPOCH_SECONDS - 1, 0), Err(OrderIdFault::Clock(EPOCH_SECONDS - 1)));
+        assert!(OrderId::new(EPOCH_SECONDS + MAX_SECONDS + 1, 0).is_err());
+        assert_eq!(OrderId::new(EPOCH_SECONDS, 1 << 32), Err(OrderIdFault::Sequence));
+    }
+
+    #[test]
+    fn garbage_is_no_id() {
+        for bad in
+            ["", "-1", "+1", "1.5", "abc", "9223372036854775808", "99999999999999999999999", " 1"]
+        {
+            assert!(bad.parse::<OrderId>().is_err(), "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn decodes_to_what_it_was_made_of(seconds in 0..=MAX_SECONDS, sequence in 0..=u32::MAX) {
+            let id = OrderId::new(EPOCH_SECONDS + seconds, u64::from(sequence)).map_err(|e| TestCaseError::fail(e.to_string()))?;
+            prop_assert_eq!(id.unix_seconds(), EPOCH_SECONDS + seconds);
+            prop_assert_eq!(id.sequence(), sequence);
+            prop_assert_eq!(id.to_string().parse::<OrderId>(), Ok(id));
+            prop_assert_eq!(OrderId::from_i64(id.as_i64()), Some(id));
+        }
+
+        #[test]
+        fn later_seconds_make_larger_ids(seconds in 0..MAX_SECONDS, a in 0..=u32::MAX, b in 0..=u32::MAX) {
+            let early = OrderId::new(EPOCH_SECONDS + seconds, u64::from(a));
+            let late = OrderId::new(EPOCH_SECONDS + seconds + 1, u64::from(b));
+            prop_assert!(early.ok() < late.ok());
+        }
+    }
+}

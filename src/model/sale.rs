@@ -1,0 +1,311 @@
+//! Vouchers and their sales: what is sold, how much of it, and when.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+use unicode_segmentation::UnicodeSegmentation;
+
+use super::Millis;
+
+/// Most that one sale may hold.
+pub const MAX_STOCK: u64 = 10_000_000;
+/// Longest title, in characters as a person counts them.
+pub const MAX_TITLE: usize = 60;
+/// Longest title in bytes: one visible character may be many code points.
+const MAX_TITLE_BYTES: usize = 1_000;
+
+/// Number of a voucher, given by the database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct VoucherId(pub u64);
+
+/// Number of a buyer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct UserId(pub u64);
+
+impl fmt::Display for VoucherId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for UserId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for VoucherId {
+    type Err = SaleFault;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let number = text.trim_start_matches('#');
+        match number.parse::<u64>() {
+            Ok(id) if id > 0 && i64::try_from(id).is_ok() => Ok(Self(id)),
+            _ => Err(SaleFault::VoucherId(text.chars().take(30).collect())),
+        }
+    }
+}
+
+/// What the operator decided about a sale. What follows from the clock and the stock is [`Phase`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SaleState {
+    /// Sells within its time window.
+    Running,
+    /// Held by the operator; may be resumed.
+    Paused,
+    /// Over for good.
+    Ended,
+}
+
+impl SaleState {
+    /// The word that Redis, SQL and JSON keep.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Paused => "paused",
+            Self::Ended => "ended",
+        }
+    }
+}
+
+impl fmt::Display for SaleState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for SaleState {
+    type Err = SaleFault;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "running" => Ok(Self::Running),
+            "paused" => Ok(Self::Paused),
+            "ended" => Ok(Self::Ended),
+            other => Err(SaleFault::State(other.chars().take(30).collect())),
+        }
+    }
+}
+
+/// Where a sale stands, seen at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Its window opens later.
+    Planned,
+    /// Selling.
+    Running,
+    /// Held by the operator.
+    Paused,
+    /// Open, with nothing left.
+    SoldOut,
+    /// Ended by the operator or by its window.
+    Ended,
+}
+
+/// A sale that is to be created. Make it with [`NewSale::checked`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewSale {
+    /// What buyers read.
+    pub title: String,
+    /// Pieces on sale.
+    pub stock: u64,
+    /// Opening of the window; `None` is at once.
+    pub begin: Option<Millis>,
+    /// End of the window; `None` is never.
+    pub end: Option<Millis>,
+}
+
+/// What is wrong with a sale that somebody wants.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum SaleFault {
+    /// The title is empty or blank.
+    #[error("a sale needs a title; give it 1 to {MAX_TITLE} characters")]
+    NoTitle,
+    /// The title is too long.
+    #[error("the title has {0} characters; {MAX_TITLE} is the most")]
+    LongTitle(usize),
+    /// The title holds line breaks or control characters.
+    #[error("the title holds a control character (a line break, a tab, an escape); leave it out")]
+    ControlInTitle,
+    /// Stock of 0 or beyond the limit.
+    #[error("a stock of {0} can't be sold; give 1 to {MAX_STOCK}")]
+    Stock(u64),
+    /// The window closes before it opens.
+    #[error("the sale would end ({end}) before it begins ({begin}); swap the two times")]
+    Window {
+        /// Opening asked for.
+        begin: Millis,
+        /// End asked for.
+        end: Millis,
+    },
+    /// The window is over already.
+    #[error("the sale would end at {0}, which is past; give a later end")]
+    Over(Millis),
+    /// Not a voucher number.
+    #[error("'{0}' is no voucher number; 'seckill sale list' shows them")]
+    VoucherId(String),
+    /// An unknown word where a state should stand.
+    #[error("'{0}' is no state of a sale; it is running, paused or ended")]
+    State(String),
+}
+
+impl NewSale {
+    /// Checks what a person asked for and trims the title.
+    ///
+    /// # Errors
+    /// [`SaleFault`] names the first thing that is wrong.
+    pub fn checked(
+        title: &str,
+        stock: u64,
+        begin: Option<Millis>,
+        end: Option<Millis>,
+        now: Millis,
+    ) -> Result<Self, SaleFault> {
+        let title = check_title(title)?;
+        check_stock(stock)?;
+        if let Some(end) = end {
+            let begin = begin.unwrap_or(now);
+            if end <= now {
+                return Err(SaleFault::Over(end));
+            }
+            if end <= begin {
+                return Err(SaleFault::Window { begin, end });
+            }
+        }
+        Ok(Self { title, stock, begin, end })
+    }
+}
+
+/// Trims a title and refuses what no screen can show.
+///
+/// # Errors
+/// [`SaleFault::NoTitle`], [`SaleFault::LongTitle`] or [`SaleFault::ControlInTitle`].
+pub fn check_title(title: &str) -> Result<String, SaleFault> {
+    let title = title.trim();
+    if title.is_empty() {
+        return Err(SaleFault::NoTitle);
+    }
+    let length = title.graphemes(true).count();
+    if length > MAX_TITLE || title.len() > MAX_TITLE_BYTES {
+        return Err(SaleFault::LongTitle(length));
+    }
+    // Bidirectional overrides reorder what stands around them on a terminal.
+    let hostile =
+        |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    if title.chars().any(hostile) {
+        return Err(SaleFault::ControlInTitle);
+    }
+    Ok(title.to_owned())
+}
+
+/// Refuses a stock that can't be sold.
+///
+/// # Errors
+/// [`SaleFault::Stock`].
+pub fn check_stock(stock: u64) -> Result<u64, SaleFault> {
+    if (1..=MAX_STOCK).contains(&stock) { Ok(stock) } else { Err(SaleFault::Stock(stock)) }
+}
+
+/// A sale as SQL keeps it: the truth that Redis is loaded from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Sale {
+    /// The voucher that is sold.
+    pub voucher_id: VoucherId,
+    /// What buyers read.
+    pub title: String,
+    /// Pieces ever put on sale.
+    pub initial: u64,
+    /// Pieces that no live order holds, by SQL.
+    pub stock: u64,
+    /// Opening of the window; `None` is at once.
+    pub begin: Option<Millis>,
+    /// End of the window; `None` is never.
+    pub end: Option<Millis>,
+    /// What the operator decided.
+    pub state: SaleState,
+    /// Rises with each change, so that an older copy never overwrites a newer one in Redis.
+    pub version: u64,
+}
+
+impl Sale {
+    /// Orders that SQL holds and that are not closed: what the stock says, without counting rows.
+    pub fn live_orders(&self) -> u64 {
+        self.initial.saturating_sub(self.stock)
+    }
+
+    /// Where the sale stands at `now` with `stock` pieces left in Redis.
+    pub fn phase(&self, now: Millis, stock: Option<u64>) -> Phase {
+        if self.state == SaleState::Ended || self.end.is_some_and(|end| end <= now) {
+            Phase::Ended
+        } else if self.state == SaleState::Paused {
+            Phase::Paused
+        } else if self.begin.is_some_and(|begin| begin > now) {
+            Phase::Planned
+        } else if stock == Some(0) {
+            Phase::SoldOut
+        } else {
+            Phase::Running
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Millis = Millis(1_795_000_000_000);
+
+    fn checked(title: &str, stock: u64) -> Result<NewSale, SaleFault> {
+        NewSale::checked(title, stock, None, None, NOW)
+    }
+
+    #[test]
+    fn titles_are_counted_as_a_person_counts() {
+        assert!(checked("火锅五折 🍲", 1).is_ok());
+        assert!(checked(&"👩‍👩‍👧‍👦".repeat(MAX_TITLE / 2), 1).is_ok());
+        assert_eq!(checked(" \t ", 1), Err(SaleFault::NoTitle));
+        assert_eq!(checked(&"x".repeat(10_000), 1), Err(SaleFault::LongTitle(10_000)));
+        assert_eq!(checked("a\x1b[2Jb", 1), Err(SaleFault::ControlInTitle));
+    }
+
+    #[test]
+    fn stock_has_both_ends() {
+        assert_eq!(checked("t", 0), Err(SaleFault::Stock(0)));
+        assert!(checked("t", MAX_STOCK).is_ok());
+        assert_eq!(checked("t", u64::MAX), Err(SaleFault::Stock(u64::MAX)));
+    }
+
+    #[test]
+    fn a_window_closes_after_it_opens_and_after_now() {
+        let window = |begin: i64, end: i64| {
+            NewSale::checked("t", 1, Some(NOW.plus(begin)), Some(NOW.plus(end)), NOW)
+        };
+        assert!(window(10, 20).is_ok());
+        assert!(matches!(window(20, 10), Err(SaleFault::Window { .. })));
+        assert!(matches!(window(-20, -10), Err(SaleFault::Over(_))));
+    }
+
+    #[test]
+    fn the_phase_follows_clock_stock_and_operator() {
+        let mut sale = Sale {
+            voucher_id: VoucherId(1),
+            title: "t".into(),
+            initial: 5,
+            stock: 5,
+            begin: Some(NOW.plus(1)),
+            end: Some(NOW.plus(10)),
+            state: SaleState::Running,
+            version: 1,
+        };
+        assert_eq!(sale.phase(NOW, Some(5)), Phase::Planned);
+        assert_eq!(sale.phase(NOW.plus(1), Some(5)), Phase::Running);
+        assert_eq!(sale.phase(NOW.plus(1), Some(0)), Phase::SoldOut);
+        assert_eq!(sale.phase(NOW.plus(10), Some(5)), Phase::Ended);
+        sale.state = SaleState::Paused;
+        assert_eq!(sale.phase(NOW.plus(1), Some(5)), Phase::Paused);
+    }
+}

@@ -1,0 +1,158 @@
+//! SQL behind one trait: the durable truth of vouchers, sales, orders and acts.
+//!
+//! This room must not know Redis. What a dialect does badly is handled in that dialect's file;
+//! the same tests run on all of them.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::model::{
+    Millis, NewSale, Order, OrderEntry, OrderId, Sale, SaleState, UserId, VoucherId,
+    ledger::SqlBooks,
+};
+
+/// A store that any task may use.
+pub type SharedStore = Arc<dyn Store>;
+
+/// Why the store could not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The database can't be reached or refuses all work for now; what was asked may be asked again.
+    #[error("the database is away ({0}); it is asked again until it answers")]
+    Away(String),
+    /// The database refused this very request; asking again gives the same answer.
+    #[error("the database refused: {0}")]
+    Refused(String),
+    /// No such sale.
+    #[error("there is no sale of voucher {0}; 'seckill sale list' shows them")]
+    NoSale(VoucherId),
+    /// The sale is over; its state can't change any more.
+    #[error("the sale of voucher {0} has ended; create a new one")]
+    Ended(VoucherId),
+    /// More orders than the stock has pieces.
+    #[error("voucher {0} has no stock left in SQL for this order")]
+    OutOfStock(VoucherId),
+    /// The URL is not understood.
+    #[error("{0}")]
+    Url(String),
+    /// The schema was made by another version.
+    #[error("{0}")]
+    Schema(String),
+    /// The file can't be opened or written.
+    #[error("{0}")]
+    File(String),
+}
+
+impl StoreError {
+    /// Whether the same request may succeed later without anybody changing it.
+    pub fn is_away(&self) -> bool {
+        matches!(self, Self::Away(_))
+    }
+}
+
+/// What became of one order of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// The row is new, and one piece was taken from the stock.
+    New,
+    /// The same order was there already.
+    Again,
+    /// The buyer holds another live order for this voucher.
+    Conflict {
+        /// The order that stands.
+        holds: OrderId,
+    },
+    /// The id belongs to another buyer's order.
+    IdTaken,
+}
+
+/// A line of the audit log: who did what, when, why, and how it went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Act {
+    /// When, by the node's clock.
+    pub at: Millis,
+    /// Who: the operator's login name.
+    pub operator: String,
+    /// On which node.
+    pub node: String,
+    /// What, for example `sale end`.
+    pub act: String,
+    /// On what, in words.
+    pub subject: String,
+    /// Why, as the operator said it.
+    pub reason: Option<String>,
+    /// How it went.
+    pub result: String,
+}
+
+/// What every database does for the engine. All writes are idempotent where a caller may repeat them.
+#[async_trait]
+pub trait Store: Send + Sync + std::fmt::Debug {
+    /// What it is and where, without a password: `sqlite /path/seckill.db`.
+    fn describe(&self) -> String;
+
+    /// Asks for an answer and nothing else; says the server's version.
+    async fn ping(&self) -> Result<String, StoreError>;
+
+    /// Settings that decide what survives a power loss, for `doctor`: name and value.
+    async fn durability(&self) -> Result<Vec<(String, String)>, StoreError>;
+
+    /// Creates an ordinary voucher: one without stock or window.
+    async fn create_voucher(&self, title: &str, now: Millis) -> Result<VoucherId, StoreError>;
+
+    /// Creates a flash-sale voucher and its sale in one transaction.
+    async fn create_sale(&self, sale: &NewSale, now: Millis) -> Result<Sale, StoreError>;
+
+    /// All sales, newest first.
+    async fn sales(&self) -> Result<Vec<Sale>, StoreError>;
+
+    /// One sale.
+    async fn sale(&self, voucher: VoucherId) -> Result<Sale, StoreError>;
+
+    /// Sets what the operator decided and raises the version. `begin` moves the opening as well.
+    async fn set_state(
+        &self,
+        voucher: VoucherId,
+        state: SaleState,
+        begin: Option<Millis>,
+    ) -> Result<Sale, StoreError>;
+
+    /// Adds pieces to initial and to stock, and raises the version.
+    async fn restock(&self, voucher: VoucherId, by: u64) -> Result<Sale, StoreError>;
+
+    /// Writes a batch of orders in one transaction: the rows that are not there yet, then one
+    /// stock update a voucher by the rows that were really inserted. The answers are in the
+    /// order of `entries`. Fails as a whole: then nothing was written.
+    async fn write_orders(
+        &self,
+        entries: &[OrderEntry],
+        now: Millis,
+    ) -> Result<Vec<Written>, StoreError>;
+
+    /// One order.
+    async fn order(&self, id: OrderId) -> Result<Option<Order>, StoreError>;
+
+    /// Which of these orders exist, live or closed; any number of ids.
+    async fn existing(&self, ids: &[OrderId]) -> Result<Vec<OrderId>, StoreError>;
+
+    /// Live orders of a voucher after `after`, by id, at most `limit`.
+    async fn live_orders(
+        &self,
+        voucher: VoucherId,
+        after: Option<OrderId>,
+        limit: u32,
+    ) -> Result<Vec<(OrderId, UserId)>, StoreError>;
+
+    /// The books of one sale, counted in one read transaction.
+    async fn books(&self, voucher: VoucherId) -> Result<SqlBooks, StoreError>;
+
+    /// Adds a line to the audit log.
+    async fn record(&self, act: &Act) -> Result<(), StoreError>;
+
+    /// The newest acts, newest first.
+    async fn acts(&self, limit: u32) -> Result<Vec<Act>, StoreError>;
+
+    /// Gives the connections back; the database is consistent at any moment, also without this.
+    async fn close(&self);
+}

@@ -1,0 +1,10 @@
+//! What is seen of a running engine: counters, latencies, and the [`Snapshot`] that screens read.
+//!
+//! This room reads Redis and SQL and changes nothing in them. It must not know the engine's
+//! inner workings, a terminal or a command line.
+
+pub mod series;
+pub mod snapshot;
+
+pub use series::{Point, Series};
+pub use snapshot::Snapshot;

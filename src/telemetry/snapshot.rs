@@ -1,0 +1,267 @@
+//! The Snapshot: everything a screen or `seckill status` shows, frozen at one moment.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::series::Series;
+use crate::model::{EntryId, Millis, OrderId, Phase, UserId, VoucherId, ledger::Balance};
+
+/// One immutable picture of the engine and its servers.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Snapshot {
+    /// Rises with each picture; 0 is the empty one before the first.
+    pub seq: u64,
+    /// When it was taken, by this node's clock.
+    pub taken: Millis,
+    /// This node's name; empty where no engine runs.
+    pub node: String,
+    /// Acts are refused by the engine.
+    pub read_only: bool,
+    /// Redis: health, and the age of all that was read from it.
+    pub redis: Health,
+    /// The database: health, and the age of all that was read from it.
+    pub sql: Health,
+    /// All sales that are not archived, newest first.
+    pub sales: Vec<SaleLine>,
+    /// Admission's answers, summed over all sales.
+    pub funnel: Funnel,
+    /// The order stream and its group; `None` until it was read once.
+    pub stream: Option<StreamLine>,
+    /// One page of the pending list, the page that the focus asks for.
+    pub pending: PendingPage,
+    /// The ledger's word.
+    pub books: Balance,
+    /// Admission latency seen by this node in the last seconds.
+    pub latency: Option<Latency>,
+    /// Rates over time.
+    #[serde(skip)]
+    pub series: Arc<Series>,
+    /// What needs a person, the most urgent first.
+    pub alarms: Vec<Alarm>,
+    /// Simulated rushes of this node that are under way.
+    pub rushes: Vec<RushLine>,
+}
+
+impl Snapshot {
+    /// The sale of that number.
+    pub fn sale(&self, voucher_id: VoucherId) -> Option<&SaleLine> {
+        self.sales.iter().find(|sale| sale.voucher_id == voucher_id)
+    }
+}
+
+/// One server's health.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Health {
+    /// What it is, for example `redis 7.0.15` or `sqlite`.
+    pub name: String,
+    /// Whether the last attempt to read it went well.
+    pub up: bool,
+    /// How long that attempt took, in microseconds.
+    pub latency_us: u64,
+    /// When it last answered: the age of everything read from it.
+    pub last_ok: Option<Millis>,
+    /// What the last attempt said, if it failed; holds no password.
+    pub error: Option<String>,
+}
+
+/// One sale on the screen.
+#[derive(Clone, Debug, Serialize)]
+pub struct SaleLine {
+    /// The voucher.
+    pub voucher_id: VoucherId,
+    /// What buyers read; may hold wide characters.
+    pub title: String,
+    /// Where it stands, by the clock of Redis.
+    pub phase: Phase,
+    /// Pieces ever put on sale.
+    pub initial: u64,
+    /// Pieces left in Redis; `None` where Redis does not hold the sale.
+    pub stock: Option<i64>,
+    /// Pieces left in SQL.
+    pub db_stock: u64,
+    /// Opening of the window.
+    pub begin: Option<Millis>,
+    /// End of the window.
+    pub end: Option<Millis>,
+    /// Buyers admitted.
+    pub admitted: u64,
+    /// Live orders in SQL.
+    pub persisted: u64,
+    /// Admission's answers for this sale.
+    pub funnel: Funnel,
+}
+
+/// How buyers were answered, with the rates of the last second or so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Funnel {
+    /// All requests that were answered.
+    pub attempts: Count,
+    /// Took a piece.
+    pub admitted: Count,
+    /// Found nothing left.
+    pub sold_out: Count,
+    /// Held an order already.
+    pub duplicate: Count,
+    /// Too early, too late, paused or not loaded.
+    pub rejected: Count,
+    /// Turned away because this node's queue was full.
+    pub busy: Count,
+}
+
+/// A counter and how fast it rises.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Count {
+    /// Since the sale was created.
+    pub total: u64,
+    /// A second, over the last tick or two; 0 where unknown.
+    pub per_second: f64,
+}
+
+/// The order stream and its group.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct StreamLine {
+    /// Entries in the stream, acknowledged ones included.
+    pub length: u64,
+    /// Entries never delivered; `None` when Redis cannot tell.
+    pub lag: Option<u64>,
+    /// Entries delivered and not acknowledged.
+    pub pending: u64,
+    /// Milliseconds since the oldest pending entry was added.
+    pub oldest_pending_ms: Option<u64>,
+    /// Dead letters.
+    pub dead: u64,
+    /// The group exists.
+    pub group: bool,
+    /// Consumers, those with pending entries first.
+    pub consumers: Vec<ConsumerLine>,
+}
+
+/// One consumer of the group.
+#[derive(Clone, Debug, Serialize)]
+pub struct ConsumerLine {
+    /// Its name: node and number.
+    pub name: String,
+    /// Whether its node gave a sign of life in the last seconds.
+    pub alive: bool,
+    /// Entries in its hands.
+    pub pending: u64,
+    /// Milliseconds since it last asked for entries.
+    pub idle_ms: u64,
+}
+
+/// One page of the pending list.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct PendingPage {
+    /// Where the page starts: entries with this id or later.
+    pub from: EntryId,
+    /// How many entries of the pending list stand before this page; `None` if nobody counted.
+    pub before: Option<u64>,
+    /// The entries, oldest first.
+    pub lines: Vec<PendingLine>,
+}
+
+/// One pending entry.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PendingLine {
+    /// Its id.
+    pub entry: EntryId,
+    /// Who holds it.
+    pub consumer: String,
+    /// Whether its holder's node is alive.
+    pub holder_alive: bool,
+    /// Milliseconds since the entry was added.
+    pub age_ms: u64,
+    /// Milliseconds since it was last delivered.
+    pub idle_ms: u64,
+    /// How often it was delivered.
+    pub deliveries: u64,
+    /// The order that it asks to write; `None` where the fields are not good.
+    pub order: Option<OrderId>,
+    /// Who bought.
+    pub user: Option<UserId>,
+    /// What was bought.
+    pub voucher: Option<VoucherId>,
+    /// What is wrong with its fields, or that its body is gone.
+    pub fault: Option<String>,
+}
+
+/// Admission latency, from asking to the answer, in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Latency {
+    /// Median.
+    pub p50: u64,
+    /// 99th percentile.
+    pub p99: u64,
+    /// Largest.
+    pub max: u64,
+    /// Number of samples.
+    pub samples: u64,
+}
+
+/// How urgent an alarm is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Urgency {
+    /// Orders are lost or wrong, or a server is away.
+    Critical,
+    /// A person should act soon.
+    Warning,
+}
+
+/// Something that needs a person.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Alarm {
+    /// How urgent.
+    pub urgency: Urgency,
+    /// What is true.
+    pub kind: AlarmKind,
+}
+
+/// What an alarm is about; the console puts it into words and names the key that helps.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "alarm", rename_all = "snake_case")]
+pub enum AlarmKind {
+    /// Redis does not answer.
+    RedisAway {
+        /// What it said.
+        error: String,
+    },
+    /// The database does not answer.
+    SqlAway {
+        /// What it said.
+        error: String,
+    },
+    /// The ledger found something.
+    BooksOff {
+        /// The first finding.
+        finding: String,
+    },
+    /// A dead consumer holds entries.
+    DeadConsumer {
+        /// Its name.
+        consumer: String,
+        /// How many entries.
+        pending: u64,
+        /// Milliseconds since it last asked for entries.
+        idle_ms: u64,
+    },
+    /// There are dead letters.
+    DeadLetters {
+        /// How many.
+        count: u64,
+    },
+    /// The group was destroyed, or never made.
+    NoGroup,
+}
+
+/// A simulated rush under way.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RushLine {
+    /// What is bought.
+    pub voucher_id: VoucherId,
+    /// Requests sent so far.
+    pub sent: u64,
+    /// Requests planned.
+    pub planned: u64,
+}
