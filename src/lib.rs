@@ -5,6 +5,7 @@
 //! the pictures that [`console`] draws, and [`cli`] ties them together. Imports go that way up
 //! only; a test keeps it so.
 
+pub mod broker;
 pub mod console;
 pub mod engine;
 pub mod model;

@@ -62,12 +62,14 @@ pub struct RushPlan {
     pub rate: Option<f64>,
     /// Who asks twice and in which order they come follows from this.
     pub seed: u64,
+    /// Wait until every admitted order has settled.
+    pub settle: bool,
 }
 
 impl RushPlan {
     /// A rush as fast as it goes, one buyer in ten asking twice.
     pub fn new(voucher: VoucherId, users: u64) -> Self {
-        Self { voucher, users, repeat: 0.1, concurrency: 1_024, rate: None, seed: 1 }
+        Self { voucher, users, repeat: 0.1, concurrency: 1_024, rate: None, seed: 1, settle: true }
     }
 }
 

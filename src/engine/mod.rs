@@ -2,4 +2,21 @@
 //!
 //! It knows nothing of terminals, HTTP or command lines.
 
+pub mod admission;
 pub mod command;
+pub mod consumer;
+pub mod drill;
+pub mod error;
+pub mod ids;
+pub mod journal;
+pub mod ledger;
+pub mod node;
+pub mod operator;
+pub mod orders;
+pub mod pending;
+pub mod reconcile;
+pub mod rush;
+pub mod settings;
+pub mod vouchers;
+
+pub use error::EngineError;

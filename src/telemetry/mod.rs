@@ -3,8 +3,12 @@
 //! This room reads Redis and SQL and changes nothing in them. It must not know the engine's
 //! inner workings, a terminal or a command line.
 
+pub mod alarms;
+pub mod collector;
+pub mod meters;
 pub mod series;
 pub mod snapshot;
 
+pub use meters::Meters;
 pub use series::{Point, Series};
 pub use snapshot::Snapshot;

@@ -1,0 +1,99 @@
+#!lua
+-- Admission: decides for a batch of buyers of one voucher, in their order.
+--
+-- KEYS  1 sale (hash)  2 stock (string)  3 buyers (hash user -> order)  4 orders (stream)  5 tally (hash)
+-- ARGV  1 group  2 voucher  then a pair for each buyer: user, proposed order id
+--
+-- Returns one answer for each buyer:
+--   0        admitted under the proposed id
+--   1        sold out
+--   "ID"     duplicate: the order id that the buyer holds already
+--   2        the entry could not be added; nothing was taken from this buyer on
+-- or, for the whole batch, one pair: {"not_loaded"|"paused"|"ended"|"not_ready", ""} or {"not_started", begin}
+--
+-- A script is not rolled back when it fails half-way, so everything is checked first, and an entry is
+-- in the stream before its buyer and its piece are booked. Without flags in the first line, a
+-- server that is out of memory refuses the script whole. Ids stay strings: as numbers they would lose their low bits.
+
+local buyers_asking = (#ARGV - 2) / 2
+
+local function refuse(why, detail)
+  redis.call('HINCRBY', KEYS[5], 'rejected', buyers_asking)
+  return {why, detail or ''}
+end
+
+local sale = redis.call('HMGET', KEYS[1], 'state', 'begin', 'end')
+local stock = tonumber(redis.call('GET', KEYS[2]) or '')
+if not sale[1] or not stock then
+  return {'not_loaded', ''}
+end
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local closes = tonumber(sale[3]) or 0
+local opens = tonumber(sale[2]) or 0
+if sale[1] == 'ended' or (closes > 0 and now >= closes) then
+  return refuse('ended')
+end
+if sale[1] ~= 'running' then
+  return refuse('paused')
+end
+if now < opens then
+  return refuse('not_started', sale[2])
+end
+
+local groups = redis.pcall('XINFO', 'GROUPS', KEYS[4])
+local ready = false
+if not groups.err then
+  for _, group in ipairs(groups) do
+    ready = ready or group[2] == ARGV[1]
+  end
+end
+if not ready then
+  return refuse('not_ready')
+end
+
+local users = {}
+for i = 1, buyers_asking do
+  users[i] = ARGV[1 + 2 * i]
+end
+local holds = redis.call('HMGET', KEYS[3], unpack(users))
+
+local answers, booked, taken = {}, {}, {}
+local admitted, duplicate, sold_out = 0, 0, 0
+for i = 1, buyers_asking do
+  local user, order = users[i], ARGV[2 + 2 * i]
+  local held = holds[i] or taken[user]
+  if held then
+    answers[i] = held
+    duplicate = duplicate + 1
+  elseif admitted >= stock then
+    answers[i] = 1
+    sold_out = sold_out + 1
+  else
+    local added = redis.pcall('XADD', KEYS[4], '*', 'userId', user, 'voucherId', ARGV[2], 'id', order)
+    if type(added) == 'table' and added.err then
+      for rest = i, buyers_asking do
+        answers[rest] = 2
+      end
+      break
+    end
+    taken[user] = order
+    booked[#booked + 1] = user
+    booked[#booked + 1] = order
+    admitted = admitted + 1
+    answers[i] = 0
+  end
+end
+
+if admitted > 0 then
+  redis.call('HSET', KEYS[3], unpack(booked))
+  redis.call('DECRBY', KEYS[2], admitted)
+  redis.call('HINCRBY', KEYS[5], 'admitted', admitted)
+end
+if duplicate > 0 then
+  redis.call('HINCRBY', KEYS[5], 'duplicate', duplicate)
+end
+if sold_out > 0 then
+  redis.call('HINCRBY', KEYS[5], 'sold_out', sold_out)
+end
+return answers

@@ -1,0 +1,55 @@
+#!lua flags=no-writes
+-- Everything a Snapshot needs of Redis, at one moment and in one round trip.
+--
+-- KEYS  1 orders (stream)  2 dead (stream)  3 nodes (sorted set)
+--       then four for each sale: sale (hash), stock (string), buyers (hash), tally (hash)
+-- ARGV  1 group  2 first entry of the pending page  3 most entries of that page
+--
+-- Returns {now ms, {length, dead, has group, lag or false, pending, oldest pending or false},
+--   consumers {name, pending, idle ms}..., nodes {name, ms, ...}, page (as pending_page.lua),
+--   sales {initial or false, stock or false, buyers, admitted, sold out, duplicate, rejected}...}
+
+local function field(reply, name)
+  for i = 1, #reply, 2 do
+    if reply[i] == name then
+      return reply[i + 1]
+    end
+  end
+  return false
+end
+
+local time = redis.call('TIME')
+local now = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
+local stream = {redis.call('XLEN', KEYS[1]), redis.call('XLEN', KEYS[2]), 0, false, 0, false}
+local consumers, page = {}, {}
+
+local groups = redis.pcall('XINFO', 'GROUPS', KEYS[1])
+if not groups.err then
+  for _, group in ipairs(groups) do
+    if field(group, 'name') == ARGV[1] then
+      stream[3] = 1
+      stream[4] = field(group, 'lag')
+    end
+  end
+end
+if stream[3] == 1 then
+  local summary = redis.call('XPENDING', KEYS[1], ARGV[1])
+  stream[5] = summary[1]
+  stream[6] = summary[2]
+  for i, consumer in ipairs(redis.call('XINFO', 'CONSUMERS', KEYS[1], ARGV[1])) do
+    consumers[i] = {field(consumer, 'name'), field(consumer, 'pending'), field(consumer, 'idle')}
+  end
+  for i, row in ipairs(redis.call('XPENDING', KEYS[1], ARGV[1], ARGV[2], '+', ARGV[3])) do
+    local body = redis.call('XRANGE', KEYS[1], row[1], row[1])[1]
+    page[i] = {row[1], row[2], row[3], row[4], body and body[2] or false}
+  end
+end
+
+local sales = {}
+for i = 4, #KEYS, 4 do
+  local tally = redis.call('HMGET', KEYS[i + 3], 'admitted', 'sold_out', 'duplicate', 'rejected')
+  sales[#sales + 1] = {redis.call('HGET', KEYS[i], 'initial'), redis.call('GET', KEYS[i + 1]),
+    redis.call('HLEN', KEYS[i + 2]), tally[1] or 0, tally[2] or 0, tally[3] or 0, tally[4] or 0}
+end
+
+return {now, stream, consumers, redis.call('ZRANGE', KEYS[3], 0, -1, 'WITHSCORES'), page, sales}

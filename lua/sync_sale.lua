@@ -1,0 +1,25 @@
+#!lua
+-- Brings Redis' copy of a sale up to what SQL committed. Safe to repeat, and an older copy never wins.
+--
+-- KEYS  1 sale (hash)  2 stock (string)  3 buyers (hash user -> order)
+-- ARGV  1 version  2 title  3 begin (ms, 0 = at once)  4 end (ms, 0 = never)  5 state  6 initial
+--
+-- Returns 1 when this version was taken over, 0 when Redis had this one or a newer one.
+--
+-- The stock follows from `initial` by difference, so that pieces sold meanwhile stay sold.
+-- Where the stock is missing, it is what the buyers leave of `initial`.
+
+local known = redis.call('HMGET', KEYS[1], 'version', 'initial')
+local stock = redis.call('GET', KEYS[2])
+local have = tonumber(known[1] or '')
+if have and stock and have >= tonumber(ARGV[1]) then
+  return 0
+end
+if stock and known[2] then
+  redis.call('INCRBY', KEYS[2], tonumber(ARGV[6]) - tonumber(known[2]))
+else
+  redis.call('SET', KEYS[2], tonumber(ARGV[6]) - redis.call('HLEN', KEYS[3]))
+end
+redis.call('HSET', KEYS[1], 'version', ARGV[1], 'title', ARGV[2], 'begin', ARGV[3], 'end', ARGV[4],
+  'state', ARGV[5], 'initial', ARGV[6])
+return 1

@@ -1,0 +1,313 @@
+//! Stream commands and their replies, as types.
+
+use std::time::Duration;
+
+use redis::{Value, cmd};
+
+use super::{BrokerError, Layout, Link, scripts};
+use crate::model::{EntryFault, EntryId, OrderEntry};
+
+/// An entry as it came, with what could be made of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Delivered {
+    /// Its id.
+    pub entry: EntryId,
+    /// The order that it asks for, or why it asks for none.
+    pub body: Body,
+}
+
+impl Delivered {
+    /// The order that it asks for, if its fields are good.
+    pub fn order(&self) -> Option<OrderEntry> {
+        match self.body {
+            Body::Good(order) => Some(order),
+            Body::Malformed(_) | Body::Gone => None,
+        }
+    }
+}
+
+/// The fields of an entry.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Body {
+    /// They make an order.
+    Good(OrderEntry),
+    /// They make none.
+    Malformed(EntryFault),
+    /// The entry was trimmed or deleted while it was pending.
+    Gone,
+}
+
+/// A pending entry with its holder.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pending {
+    /// The entry.
+    pub delivered: Delivered,
+    /// Who holds it.
+    pub consumer: String,
+    /// Milliseconds since it was last delivered.
+    pub idle_ms: u64,
+    /// How often it was delivered.
+    pub deliveries: u64,
+}
+
+/// Where a reader of the group goes on.
+#[derive(Clone, Copy, Debug)]
+pub enum ReadFrom {
+    /// Entries that nobody was given yet; waits for up to this long.
+    New(Duration),
+    /// This consumer's own pending entries after the id.
+    Own(EntryId),
+}
+
+/// Makes the group at the start of the stream, so that no entry is skipped, and the stream with
+/// it. Does nothing where the group exists.
+pub async fn ensure_group(link: &mut Link, keys: &Layout) -> Result<(), BrokerError> {
+    let mut create = cmd("XGROUP");
+    create.arg("CREATE").arg(keys.orders()).arg(keys.group()).arg("0").arg("MKSTREAM");
+    match link.query::<Value>(&create).await {
+        Err(BrokerError::Refused(why)) if why.starts_with("BUSYGROUP") => Ok(()),
+        other => other.map(drop),
+    }
+}
+
+/// XREADGROUP: at most `count` entries for `consumer`.
+pub async fn read_group(
+    link: &mut Link,
+    keys: &Layout,
+    consumer: &str,
+    from: ReadFrom,
+    count: usize,
+) -> Result<Vec<Delivered>, BrokerError> {
+    let mut read = cmd("XREADGROUP");
+    read.arg("GROUP").arg(keys.group()).arg(consumer).arg("COUNT").arg(count);
+    match from {
+        ReadFrom::New(block) => {
+            // BLOCK 0 would wait for ever.
+            read.arg("BLOCK").arg(block.as_millis().max(1) as u64);
+            read.arg("STREAMS").arg(keys.orders()).arg(">");
+        }
+        ReadFrom::Own(after) => {
+            read.arg("STREAMS").arg(keys.orders()).arg(after.to_string());
+        }
+    }
+    let reply: Value = link.query(&read).await?;
+    let Value::Array(mut streams) = reply else { return Ok(Vec::new()) };
+    match streams.pop() {
+        Some(Value::Array(pair)) => match pair.into_iter().nth(1) {
+            Some(entries) => entries_of(entries),
+            None => Err(BrokerError::Reply("XREADGROUP")),
+        },
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// What XAUTOCLAIM took over, and where it goes on.
+#[derive(Debug)]
+pub struct Claimed {
+    /// Go on from here; `None` when the whole list was seen.
+    pub next: Option<EntryId>,
+    /// Entries that are this consumer's now.
+    pub entries: Vec<Delivered>,
+    /// Entries whose body was gone: Redis dropped them from the pending list.
+    pub gone: Vec<EntryId>,
+}
+
+/// XAUTOCLAIM: entries that were idle for `min_idle` go to `consumer`. A page may come back empty
+/// with more to come.
+pub async fn auto_claim(
+    link: &mut Link,
+    keys: &Layout,
+    consumer: &str,
+    min_idle: Duration,
+    from: EntryId,
+    count: usize,
+) -> Result<Claimed, BrokerError> {
+    let mut claim = cmd("XAUTOCLAIM");
+    claim.arg(keys.orders()).arg(keys.group()).arg(consumer);
+    claim.arg(min_idle.as_millis() as u64).arg(from.to_string()).arg("COUNT").arg(count);
+    let (next, entries, gone): (String, Value, Vec<String>) = link.query(&claim).await?;
+    let next = parse_id(next.as_bytes())?;
+    Ok(Claimed {
+        next: (next != EntryId::MIN).then_some(next),
+        entries: entries_of(entries)?,
+        gone: gone.iter().filter_map(|id| id.parse().ok()).collect(),
+    })
+}
+
+/// XCLAIM: these entries go to `consumer` if they were idle for `min_idle`; returns those that did.
+pub async fn claim(
+    link: &mut Link,
+    keys: &Layout,
+    consumer: &str,
+    min_idle_ms: u64,
+    entries: &[EntryId],
+) -> Result<Vec<Delivered>, BrokerError> {
+    let mut claim = cmd("XCLAIM");
+    claim.arg(keys.orders()).arg(keys.group()).arg(consumer).arg(min_idle_ms);
+    for entry in entries {
+        claim.arg(entry.to_string());
+    }
+    entries_of(link.query(&claim).await?)
+}
+
+/// XACK: returns how many were pending until now.
+pub async fn acknowledge(
+    link: &mut Link,
+    keys: &Layout,
+    entries: impl IntoIterator<Item = EntryId>,
+) -> Result<u64, BrokerError> {
+    let mut ack = cmd("XACK");
+    ack.arg(keys.orders()).arg(keys.group());
+    let mut any = false;
+    for entry in entries {
+        ack.arg(entry.to_string());
+        any = true;
+    }
+    if any { link.query(&ack).await } else { Ok(0) }
+}
+
+/// Moves one pending entry to the dead letters; `false` if it was not pending any more.
+pub async fn bury(
+    link: &mut Link,
+    keys: &Layout,
+    entry: EntryId,
+    reason: &str,
+) -> Result<bool, BrokerError> {
+    let mut call = scripts::BURY.prepare_invoke();
+    call.key(keys.orders()).key(keys.dead());
+    call.arg(keys.group()).arg(entry.to_string()).arg(reason);
+    link.invoke(&call).await
+}
+
+/// One page of the pending list, oldest first, from `first` up to and with `last`.
+pub async fn pending_page(
+    link: &mut Link,
+    keys: &Layout,
+    first: EntryId,
+    last: EntryId,
+    count: usize,
+) -> Result<Vec<Pending>, BrokerError> {
+    let mut call = scripts::PENDING_PAGE.prepare_invoke();
+    call.key(keys.orders());
+    call.arg(keys.group()).arg(first.to_string()).arg(last.to_string()).arg(count);
+    let rows: Vec<PendingRow> = link.invoke(&call).await?;
+    rows.into_iter().map(pending_of).collect()
+}
+
+/// Entry, consumer, idle milliseconds, deliveries, fields: a row as the scripts give it.
+pub(super) type PendingRow = (Value, String, u64, u64, Value);
+
+pub(super) fn pending_of(row: PendingRow) -> Result<Pending, BrokerError> {
+    let (id, consumer, idle_ms, deliveries, fields) = row;
+    Ok(Pending { delivered: entry_of(vec![id, fields])?, consumer, idle_ms, deliveries })
+}
+
+/// How often this consumer's own pending entries between `first` and `last` were delivered.
+pub async fn deliveries(
+    link: &mut Link,
+    keys: &Layout,
+    consumer: &str,
+    first: EntryId,
+    last: EntryId,
+    count: usize,
+) -> Result<Vec<(EntryId, u64)>, BrokerError> {
+    let mut read = cmd("XPENDING");
+    read.arg(keys.orders()).arg(keys.group());
+    read.arg(first.to_string()).arg(last.to_string()).arg(count).arg(consumer);
+    let rows: Vec<(String, String, u64, u64)> = link.query(&read).await?;
+    rows.into_iter().map(|(id, _, _, times)| Ok((parse_id(id.as_bytes())?, times))).collect()
+}
+
+/// XRANGE on the order stream: at most `count` entries from `first` on.
+pub async fn range(
+    link: &mut Link,
+    keys: &Layout,
+    first: EntryId,
+    count: usize,
+) -> Result<Vec<Delivered>, BrokerError> {
+    let mut read = cmd("XRANGE");
+    read.arg(keys.orders()).arg(first.to_string()).arg("+").arg("COUNT").arg(count);
+    entries_of(link.query(&read).await?)
+}
+
+/// A dead letter: where it stands, why it is there, and the order that it asked for, if any.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeadLetter {
+    /// Its own id, in the stream of dead letters.
+    pub letter: EntryId,
+    /// Why it was given up.
+    pub reason: String,
+    /// What it asked for.
+    pub order: Option<OrderEntry>,
+}
+
+type Fields = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// Dead letters, oldest first, at most `count` from `first` on.
+pub async fn dead_letters(
+    link: &mut Link,
+    keys: &Layout,
+    first: EntryId,
+    count: usize,
+) -> Result<Vec<DeadLetter>, BrokerError> {
+    let mut read = cmd("XRANGE");
+    read.arg(keys.dead()).arg(first.to_string()).arg("+").arg("COUNT").arg(count);
+    let rows: Vec<(String, Fields)> = link.query(&read).await?;
+    rows.into_iter()
+        .map(|(id, fields)| {
+            let letter = parse_id(id.as_bytes())?;
+            let reason = fields.iter().find(|(name, _)| name == b"reason");
+            let reason = reason
+                .map_or_else(String::new, |(_, why)| String::from_utf8_lossy(why).into_owned());
+            let body = fields.iter().filter_map(|(name, value)| {
+                Some((name.strip_prefix(b"body:".as_slice())?, value.as_slice()))
+            });
+            Ok(DeadLetter { letter, reason, order: OrderEntry::parse(letter, body).ok() })
+        })
+        .collect()
+}
+
+fn entries_of(value: Value) -> Result<Vec<Delivered>, BrokerError> {
+    match value {
+        Value::Array(entries) => entries
+            .into_iter()
+            // XCLAIM of old servers and XAUTOCLAIM may put a nil where the body is gone.
+            .filter(|entry| !matches!(entry, Value::Nil))
+            .map(|entry| match entry {
+                Value::Array(pair) => entry_of(pair),
+                _ => Err(BrokerError::Reply("a stream command")),
+            })
+            .collect(),
+        Value::Nil => Ok(Vec::new()),
+        _ => Err(BrokerError::Reply("a stream command")),
+    }
+}
+
+/// An entry from its id and its fields: a flat array of names and values, or nil.
+fn entry_of(pair: Vec<Value>) -> Result<Delivered, BrokerError> {
+    let mut pair = pair.into_iter();
+    let (Some(Value::BulkString(id)), Some(fields)) = (pair.next(), pair.next()) else {
+        return Err(BrokerError::Reply("a stream command"));
+    };
+    let entry = parse_id(&id)?;
+    let body = match fields {
+        Value::Array(flat) => {
+            let fields = flat.chunks_exact(2).filter_map(|pair| match pair {
+                [Value::BulkString(name), Value::BulkString(value)] => {
+                    Some((name.as_slice(), value.as_slice()))
+                }
+                _ => None,
+            });
+            OrderEntry::parse(entry, fields).map_or_else(Body::Malformed, Body::Good)
+        }
+        _ => Body::Gone,
+    };
+    Ok(Delivered { entry, body })
+}
+
+fn parse_id(raw: &[u8]) -> Result<EntryId, BrokerError> {
+    std::str::from_utf8(raw)
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .ok_or(BrokerError::Reply("a stream id"))
+}

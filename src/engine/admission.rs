@@ -1,0 +1,463 @@
+//! Admission: the one place where a buyer takes a piece.
+//!
+//! Requests wait in a bounded queue. A task takes what has gathered while the last batches were
+//! on their way and asks Redis for all of them at once: no timer, so a lone buyer pays one
+//! round trip, and a stampede pays little more.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures::{StreamExt as _, future::BoxFuture, stream::FuturesOrdered};
+use redis::{RedisError, Value};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    EngineError,
+    ids::IdWorker,
+    journal::{Admitted, Journal},
+    reconcile::reconcile,
+    settings::Settings,
+};
+use crate::{
+    broker::{BrokerError, Layout, Link, Redis, scripts},
+    model::{Millis, OrderId, Outcome, UserId, VoucherId},
+    store::SharedStore,
+    telemetry::Meters,
+};
+
+/// Batches on their way at once: one is with Redis while the next is being packed.
+const IN_FLIGHT: usize = 2;
+const BACKOFF: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(500)];
+
+/// Why a request got no outcome.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AdmissionError {
+    /// Redis did not answer in time.
+    #[error("Redis gave no answer in time; ask again: a buyer who was admitted learns the order")]
+    NoAnswer,
+    /// Redis refused the batch.
+    #[error("{0}")]
+    Refused(String),
+    /// The engine stops.
+    #[error("the engine is stopping; ask again once it runs")]
+    Stopping,
+}
+
+/// Where buyers ask. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Admission {
+    queue: mpsc::Sender<Ask>,
+    meters: Arc<Meters>,
+}
+
+/// A place in the queue, or an answer that needed none.
+#[derive(Debug)]
+pub enum Ticket {
+    /// The queue was full.
+    Busy,
+    /// The answer is on its way; it comes within the time that the settings allow.
+    Waiting(oneshot::Receiver<Answer>),
+}
+
+/// What a buyer was told, and how long he waited for it.
+#[derive(Debug)]
+pub struct Answer {
+    /// The answer, or why there is none.
+    pub outcome: Result<Outcome, AdmissionError>,
+    /// From asking to the answer.
+    pub took: Duration,
+}
+
+impl Ticket {
+    /// Waits for the answer.
+    pub async fn answer(self) -> Answer {
+        match self {
+            Self::Busy => Answer { outcome: Ok(Outcome::Busy), took: Duration::ZERO },
+            Self::Waiting(answer) => answer
+                .await
+                .unwrap_or(Answer { outcome: Err(AdmissionError::Stopping), took: Duration::ZERO }),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Ask {
+    voucher: VoucherId,
+    user: UserId,
+    asked: Instant,
+    /// Kept through every attempt: Redis may have admitted the buyer although its reply was lost.
+    order: Option<OrderId>,
+    reply: oneshot::Sender<Answer>,
+}
+
+impl Ask {
+    /// A buyer who has gone away meanwhile hears nothing; nothing is lost by that.
+    fn tell(self, now: Instant, outcome: Result<Outcome, AdmissionError>) {
+        let took = now.saturating_duration_since(self.asked);
+        let _ = self.reply.send(Answer { outcome, took });
+    }
+}
+
+type Batch = Vec<Ask>;
+type Flight = BoxFuture<'static, (Batch, Result<Value, RedisError>)>;
+
+impl Admission {
+    /// Makes the queue and the task behind it. The task ends when `stop` is cancelled, and
+    /// answers everybody who still waits.
+    pub fn new(
+        redis: &Redis,
+        store: SharedStore,
+        keys: Layout,
+        settings: &Settings,
+        meters: Arc<Meters>,
+    ) -> (Self, Gate) {
+        let (queue, asks) = mpsc::channel(settings.queue);
+        let gate = Gate {
+            asks,
+            link: redis.link(),
+            ids: IdWorker::new(keys.clone()),
+            journal: Journal::default(),
+            run_id: None,
+            batch: settings.admission_batch,
+            answer_within: Duration::from_millis(settings.answer_within_ms),
+            store,
+            keys,
+            meters: Arc::clone(&meters),
+        };
+        (Self { queue, meters }, gate)
+    }
+
+    /// Asks for a piece. Never waits: the queue takes the request, or the answer is `Busy`.
+    pub fn ask(&self, voucher: VoucherId, user: UserId) -> Ticket {
+        let (reply, answer) = oneshot::channel();
+        let ask = Ask { voucher, user, asked: Instant::now(), order: None, reply };
+        match self.queue.try_send(ask) {
+            Err(mpsc::error::TrySendError::Full(_)) => {
+                self.meters.note_busy();
+                Ticket::Busy
+            }
+            // Where the engine stops, the reply side is dropped with the request, which tells so.
+            Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => Ticket::Waiting(answer),
+        }
+    }
+}
+
+/// The task behind [`Admission`]: one a node, the only one that runs the admission script.
+#[derive(Debug)]
+pub struct Gate {
+    asks: mpsc::Receiver<Ask>,
+    link: Link,
+    ids: IdWorker,
+    journal: Journal,
+    run_id: Option<String>,
+    batch: usize,
+    answer_within: Duration,
+    store: SharedStore,
+    keys: Layout,
+    meters: Arc<Meters>,
+}
+
+impl Gate {
+    /// Works until `stop`.
+    pub async fn run(mut self, stop: CancellationToken) {
+        self.recover(Vec::new(), &stop).await;
+        let mut in_flight: FuturesOrdered<Flight> = FuturesOrdered::new();
+        let mut gathered = Vec::with_capacity(self.batch);
+        loop {
+            tokio::select! {
+                biased;
+                Some((batch, reply)) = in_flight.next(), if !in_flight.is_empty() => {
+                    if let Err(failed) = self.land(batch, reply) {
+                        let failed = self.hear_out(failed, &mut in_flight).await;
+                        self.recover(failed, &stop).await;
+                    }
+                }
+                () = stop.cancelled(), if in_flight.is_empty() => break,
+                taken = self.asks.recv_many(&mut gathered, self.batch),
+                    if in_flight.len() < IN_FLIGHT && !stop.is_cancelled() =>
+                {
+                    if taken == 0 {
+                        break;
+                    }
+                    for batch in by_voucher(&mut gathered) {
+                        match self.launch(batch).await {
+                            Ok(flight) => in_flight.push_back(flight),
+                            Err(batch) => {
+                                let failed = self.hear_out(batch, &mut in_flight).await;
+                                self.recover(failed, &stop).await;
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        self.asks.close();
+        while let Ok(ask) = self.asks.try_recv() {
+            ask.tell(Instant::now(), Err(AdmissionError::Stopping));
+        }
+    }
+
+    /// Before a failed batch is asked again, those that were sent with it are heard out.
+    async fn hear_out(
+        &mut self,
+        failed: Batch,
+        in_flight: &mut FuturesOrdered<Flight>,
+    ) -> Vec<Batch> {
+        let mut all = vec![failed];
+        while let Some((batch, reply)) = in_flight.next().await {
+            all.extend(self.land(batch, reply).err());
+        }
+        all
+    }
+
+    /// Gives each buyer of the batch a proposed id and packs the script's call. The batch comes
+    /// back when Redis can't be asked now.
+    async fn launch(&mut self, mut batch: Batch) -> Result<Flight, Batch> {
+        let missing = batch.iter().filter(|ask| ask.order.is_none()).count();
+        match self.ids.issue(&mut self.link, missing).await {
+            Ok(ids) => {
+                let unnamed = batch.iter_mut().filter(|ask| ask.order.is_none());
+                unnamed.zip(ids).for_each(|(ask, id)| ask.order = Some(id));
+            }
+            Err(EngineError::Broker(error)) if error.is_away() => return Err(batch),
+            Err(error) => {
+                refuse(batch, &AdmissionError::Refused(error.to_string()));
+                return Ok(Box::pin(async { (Vec::new(), Ok(Value::Array(Vec::new()))) }));
+            }
+        }
+        let Ok(mut connection) = self.link.connection().await else { return Err(batch) };
+        if self.link.server().map(|server| &server.run_id) != self.run_id.as_ref() {
+            // Another server process than the one that was made whole.
+            return Err(batch);
+        }
+        let keys = &self.keys;
+        let voucher = batch.first().map_or(VoucherId(0), |ask| ask.voucher);
+        let mut call = scripts::ADMIT.prepare_invoke();
+        call.key(keys.sale(voucher)).key(keys.stock(voucher)).key(keys.buyers(voucher));
+        call.key(keys.orders()).key(keys.tally(voucher));
+        call.arg(keys.group()).arg(voucher.0);
+        for ask in &batch {
+            call.arg(ask.user.0).arg(ask.order.map_or(0, OrderId::get));
+        }
+        Ok(Box::pin(async move {
+            let reply = call.invoke_async::<Value>(&mut connection).await;
+            (batch, reply)
+        }))
+    }
+
+    /// Answers the buyers of a batch, or gives it back when its outcome is not known.
+    fn land(&mut self, batch: Batch, reply: Result<Value, RedisError>) -> Result<(), Batch> {
+        let now = Instant::now();
+        match reply {
+            Ok(reply) => {
+                self.meters.note_latencies(batch.iter().map(|ask| now.duration_since(ask.asked)));
+                self.answer(now, batch, reply);
+                Ok(())
+            }
+            Err(error) => match self.link.broke(&error) {
+                away if away.is_away() => Err(batch),
+                refused => {
+                    refuse(batch, &AdmissionError::Refused(refused.to_string()));
+                    Ok(())
+                }
+            },
+        }
+    }
+
+    fn answer(&mut self, now: Instant, batch: Batch, reply: Value) {
+        let Value::Array(answers) = reply else {
+            let what = BrokerError::Reply("the admission script").to_string();
+            return refuse(batch, &AdmissionError::Refused(what));
+        };
+        if let Some(outcome) = whole_batch(&answers) {
+            for ask in batch {
+                ask.tell(now, Ok(outcome));
+            }
+            return;
+        }
+        for (ask, answer) in batch.into_iter().zip(answers) {
+            let outcome = outcome_of(&answer, ask.order);
+            if let Some(Outcome::Admitted { order }) = outcome {
+                self.journal.note(now, Admitted { voucher: ask.voucher, user: ask.user, order });
+            }
+            let unreadable = || BrokerError::Reply("the admission script").to_string();
+            ask.tell(now, outcome.ok_or_else(|| AdmissionError::Refused(unreadable())));
+        }
+    }
+
+    /// Waits until Redis answers again, makes it whole if it was restarted, and asks again for those
+    /// whose outcome is unknown: under the same ids, so nobody is admitted twice.
+    async fn recover(&mut self, mut waiting: Vec<Batch>, stop: &CancellationToken) {
+        let mut pause = BACKOFF[0];
+        loop {
+            match self.heal().await {
+                Ok(()) => match self.ask_again(std::mem::take(&mut waiting)).await {
+                    Ok(()) => return,
+                    Err(left) => waiting = left,
+                },
+                Err(error) => tracing::warn!(%error, "admission waits for its servers"),
+            }
+            self.take_in(&mut waiting);
+            for batch in &mut waiting {
+                let late = |ask: &mut Ask| ask.asked.elapsed() > self.answer_within;
+                refuse(batch.extract_if(.., late), &AdmissionError::NoAnswer);
+            }
+            waiting.retain(|batch| !batch.is_empty());
+            tokio::select! {
+                () = stop.cancelled() => {
+                    return waiting.into_iter().for_each(|batch| refuse(batch, &AdmissionError::NoAnswer));
+                }
+                () = tokio::time::sleep(pause) => pause = (pause * 2).min(BACKOFF[1]),
+            }
+        }
+    }
+
+    /// During an outage nobody empties the queue: take requests out of it so that they can expire.
+    fn take_in(&mut self, waiting: &mut Vec<Batch>) {
+        let mut asks = Vec::new();
+        while asks.len() < self.asks.max_capacity() {
+            match self.asks.try_recv() {
+                Ok(ask) => asks.push(ask),
+                Err(_) => break,
+            }
+        }
+        for batch in by_voucher(&mut asks) {
+            let mut rest = batch;
+            while rest.len() > self.batch {
+                let tail = rest.split_off(self.batch);
+                waiting.push(std::mem::replace(&mut rest, tail));
+            }
+            waiting.push(rest);
+        }
+    }
+
+    async fn heal(&mut self) -> Result<(), EngineError> {
+        self.link.connection().await?;
+        let run_id = self.link.server().map(|server| server.run_id.clone());
+        if self.run_id != run_id || run_id.is_none() {
+            let promises: Vec<Admitted> = self.journal.promises().collect();
+            reconcile(&self.store, &mut self.link, &self.keys, &promises).await?;
+            // A restart in the middle of it is noticed by the next connection.
+            self.run_id = run_id;
+        }
+        Ok(())
+    }
+
+    async fn ask_again(&mut self, batches: Vec<Batch>) -> Result<(), Vec<Batch>> {
+        let mut batches = batches.into_iter();
+        while let Some(batch) = batches.next() {
+            let failed = match self.launch(batch).await {
+                Ok(flight) => {
+                    let (batch, reply) = flight.await;
+                    self.land(batch, reply).err()
+                }
+                Err(batch) => Some(batch),
+            };
+            if let Some(batch) = failed {
+                return Err(std::iter::once(batch).chain(batches).collect());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Splits what has gathered into batches of one voucher, keeping the order within each.
+fn by_voucher(gathered: &mut Vec<Ask>) -> Vec<Batch> {
+    let mut batches: Vec<Batch> = Vec::with_capacity(1);
+    for ask in gathered.drain(..) {
+        match batches
+            .iter_mut()
+            .find(|batch| batch.first().is_some_and(|a| a.voucher == ask.voucher))
+        {
+            Some(batch) => batch.push(ask),
+            None => batches.push(vec![ask]),
+        }
+    }
+    batches
+}
+
+fn refuse(batch: impl IntoIterator<Item = Ask>, why: &AdmissionError) {
+    let now = Instant::now();
+    batch.into_iter().for_each(|ask| ask.tell(now, Err(why.clone())));
+}
+
+/// An answer that holds for every buyer of the batch.
+fn whole_batch(answers: &[Value]) -> Option<Outcome> {
+    let [Value::BulkString(why), Value::BulkString(detail)] = answers else { return None };
+    Some(match why.as_slice() {
+        b"not_loaded" => Outcome::NotLoaded,
+        b"paused" => Outcome::Paused,
+        b"ended" => Outcome::Ended,
+        b"not_ready" => Outcome::NotReady,
+        b"not_started" => {
+            let begins = std::str::from_utf8(detail).ok()?.parse().ok()?;
+            Outcome::NotStarted { begins: Millis(begins) }
+        }
+        // Two buyers who both hold an order: two digits strings, not a pair.
+        _ => return None,
+    })
+}
+
+/// One buyer's answer. A buyer who holds the very id that was proposed was admitted by an earlier
+/// attempt whose reply was lost.
+fn outcome_of(answer: &Value, proposed: Option<OrderId>) -> Option<Outcome> {
+    match answer {
+        Value::Int(0) => proposed.map(|order| Outcome::Admitted { order }),
+        Value::Int(1) => Some(Outcome::SoldOut),
+        Value::Int(2) => Some(Outcome::NotReady),
+        Value::BulkString(id) => {
+            let order: OrderId = std::str::from_utf8(id).ok()?.parse().ok()?;
+            Some(if proposed == Some(order) {
+                Outcome::Admitted { order }
+            } else {
+                Outcome::Duplicate { order }
+            })
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(raw: i64) -> OrderId {
+        OrderId::from_i64(raw).unwrap()
+    }
+
+    #[test]
+    fn a_lost_reply_is_told_from_a_second_request() {
+        let held = Value::BulkString(b"42".to_vec());
+        assert_eq!(outcome_of(&held, Some(id(42))), Some(Outcome::Admitted { order: id(42) }));
+        assert_eq!(outcome_of(&held, Some(id(43))), Some(Outcome::Duplicate { order: id(42) }));
+        assert_eq!(outcome_of(&Value::BulkString(b"x".to_vec()), Some(id(43))), None);
+    }
+
+    #[test]
+    fn two_duplicates_are_no_answer_for_the_whole_batch() {
+        let two = [Value::BulkString(b"42".to_vec()), Value::BulkString(b"43".to_vec())];
+        assert_eq!(whole_batch(&two), None);
+        let ended = [Value::BulkString(b"ended".to_vec()), Value::BulkString(Vec::new())];
+        assert_eq!(whole_batch(&ended), Some(Outcome::Ended));
+    }
+
+    #[test]
+    fn batches_keep_the_order_of_each_voucher() {
+        let ask = |voucher, user| Ask {
+            voucher: VoucherId(voucher),
+            user: UserId(user),
+            asked: Instant::now(),
+            order: None,
+            reply: oneshot::channel().0,
+        };
+        let mut gathered = vec![ask(1, 1), ask(2, 2), ask(1, 3)];
+        let users: Vec<Vec<u64>> = by_voucher(&mut gathered)
+            .iter()
+            .map(|batch| batch.iter().map(|a| a.user.0).collect())
+            .collect();
+        assert_eq!(users, [vec![1, 3], vec![2]]);
+    }
+}

@@ -1,0 +1,334 @@
+//! The consumer: entries of the stream become rows in SQL, and only then are acknowledged.
+//!
+//! Own pending entries first, then what dead nodes left, then new ones. Whatever goes wrong, an
+//! entry is acknowledged only after its order was committed or it lies among the dead letters.
+
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::{EngineError, settings::Settings};
+use crate::{
+    broker::{
+        BrokerError, Layout, Link, Redis,
+        stream::{self, Body, Delivered, ReadFrom},
+    },
+    model::{EntryId, Millis, OrderEntry},
+    store::{SharedStore, StoreError, Written},
+};
+
+/// How long one read waits for new entries; a stop is noticed in between.
+const BLOCK: Duration = Duration::from_millis(200);
+/// How often entries of other consumers are looked at.
+const CLAIM_EVERY: Duration = Duration::from_secs(5);
+const BACKOFF: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(2)];
+
+/// One reader of the group. Owned by one task; ends when its token is cancelled.
+#[derive(Debug)]
+pub struct Consumer {
+    name: String,
+    reader: Link,
+    writer: Writer,
+    settings: Settings,
+    hold: watch::Receiver<bool>,
+}
+
+impl Consumer {
+    /// A consumer called `name`, which is its node and a number: `node-1/1`. It reads nothing new
+    /// while `hold` is true.
+    pub fn new(
+        name: String,
+        redis: &Redis,
+        store: SharedStore,
+        keys: Layout,
+        settings: Settings,
+        hold: watch::Receiver<bool>,
+    ) -> Self {
+        let reader = redis.blocking_link(BLOCK);
+        Self { name, reader, writer: Writer::new(redis, store, keys), settings, hold }
+    }
+
+    /// Works until `stop`, healing by itself: a missing group is made, a server that is away is
+    /// waited for. The batch in hand is finished first, unless the database is away: then it
+    /// stays pending.
+    pub async fn run(mut self, stop: CancellationToken) {
+        let mut pause = BACKOFF[0];
+        while !stop.is_cancelled() {
+            let error = match self.work(&stop, &mut pause).await {
+                Ok(()) => return,
+                Err(error) => error,
+            };
+            if matches!(error, EngineError::Broker(BrokerError::NoGroup)) {
+                let made = stream::ensure_group(&mut self.reader, &self.writer.keys).await;
+                tracing::warn!(made = made.is_ok(), "the consumer group was gone");
+                if made.is_ok() {
+                    continue;
+                }
+            } else if !matches!(error, EngineError::Stopping) {
+                tracing::warn!(%error, consumer = self.name, "the consumer pauses");
+            }
+            wait(&stop, &mut pause).await;
+        }
+    }
+
+    async fn work(
+        &mut self,
+        stop: &CancellationToken,
+        pause: &mut Duration,
+    ) -> Result<(), EngineError> {
+        stream::ensure_group(&mut self.reader, &self.writer.keys).await?;
+        self.finish_own(stop).await?;
+        self.claim_idle(stop).await?;
+        let mut claimed = Instant::now();
+        while !stop.is_cancelled() {
+            self.while_held(stop).await;
+            let batch = self.read(ReadFrom::New(BLOCK)).await?;
+            *pause = BACKOFF[0];
+            self.writer.settle(batch, stop).await?;
+            if claimed.elapsed() >= CLAIM_EVERY {
+                self.claim_idle(stop).await?;
+                claimed = Instant::now();
+            }
+        }
+        Ok(())
+    }
+
+    async fn while_held(&mut self, stop: &CancellationToken) {
+        tokio::select! {
+            () = stop.cancelled() => {}
+            // An error means that nobody can hold it any more.
+            _ = self.hold.wait_for(|held| !held) => {}
+        }
+    }
+
+    /// What this consumer was given before it stopped or lost its connection.
+    async fn finish_own(&mut self, stop: &CancellationToken) -> Result<(), EngineError> {
+        let mut after = EntryId::MIN;
+        while !stop.is_cancelled() {
+            let batch = self.read(ReadFrom::Own(after)).await?;
+            let Some(last) = batch.last() else { break };
+            after = last.entry;
+            self.settle_again(batch, stop).await?;
+        }
+        Ok(())
+    }
+
+    /// What other consumers have left lying.
+    async fn claim_idle(&mut self, stop: &CancellationToken) -> Result<(), EngineError> {
+        let mut from = Some(EntryId::MIN);
+        while let Some(start) = from.filter(|_| !stop.is_cancelled()) {
+            let idle = self.settings.claim_idle();
+            let count = self.settings.consumer_batch;
+            let keys = &self.writer.keys;
+            let claimed =
+                stream::auto_claim(&mut self.reader, keys, &self.name, idle, start, count).await?;
+            if !claimed.gone.is_empty() {
+                tracing::error!(
+                    entries = claimed.gone.len(),
+                    "pending entries had no body any more"
+                );
+            }
+            from = claimed.next;
+            self.settle_again(claimed.entries, stop).await?;
+        }
+        Ok(())
+    }
+
+    /// Entries that were delivered before: those that came too often are put aside, for they may be
+    /// what brings a node down.
+    async fn settle_again(
+        &mut self,
+        batch: Vec<Delivered>,
+        stop: &CancellationToken,
+    ) -> Result<(), EngineError> {
+        let (Some(first), Some(last)) = (batch.first(), batch.last()) else { return Ok(()) };
+        let keys = &self.writer.keys;
+        let times = stream::deliveries(
+            &mut self.reader,
+            keys,
+            &self.name,
+            first.entry,
+            last.entry,
+            batch.len(),
+        )
+        .await?;
+        let too_often = |entry: EntryId| {
+            let found = times.iter().find(|(id, _)| *id == entry).map(|(_, times)| *times);
+            found.filter(|times| *times > self.settings.max_deliveries)
+        };
+        let (often, fine): (Vec<_>, Vec<_>) =
+            batch.into_iter().partition(|delivered| too_often(delivered.entry).is_some());
+        for delivered in often {
+            let times = too_often(delivered.entry).unwrap_or_default();
+            let order = match &delivered.body {
+                Body::Good(order) => self.writer.store.order(order.order).await?,
+                Body::Malformed(_) | Body::Gone => None,
+            };
+            if order.is_some() {
+                self.writer.settle(vec![delivered], stop).await?;
+            } else {
+                self.writer
+                    .bury(delivered.entry, &format!("delivered {times} times without an order"))
+                    .await?;
+            }
+        }
+        self.writer.settle(fine, stop).await?;
+        Ok(())
+    }
+
+    async fn read(&mut self, from: ReadFrom) -> Result<Vec<Delivered>, BrokerError> {
+        let count = self.settings.consumer_batch;
+        stream::read_group(&mut self.reader, &self.writer.keys, &self.name, from, count).await
+    }
+}
+
+/// What became of a batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settled {
+    /// Orders written now.
+    pub persisted: u64,
+    /// Orders that were there already.
+    pub again: u64,
+    /// Put among the dead letters.
+    pub dead: u64,
+    /// Bodies that were gone; left pending, for nobody can tell their order.
+    pub gone: u64,
+}
+
+/// Writes delivered entries to SQL and acknowledges them; shared by the consumer and by replays.
+#[derive(Debug)]
+pub struct Writer {
+    pub(super) link: Link,
+    pub(super) store: SharedStore,
+    pub(super) keys: Layout,
+}
+
+impl Writer {
+    /// A writer with a connection of its own.
+    pub fn new(redis: &Redis, store: SharedStore, keys: Layout) -> Self {
+        Self { link: redis.link(), store, keys }
+    }
+
+    /// Commits the orders of a batch, then acknowledges them; bad entries go to the dead letters.
+    /// Waits while the database is away.
+    ///
+    /// # Errors
+    /// Redis is away, or `stop` came while the database was away: what was not acknowledged stays
+    /// pending.
+    pub async fn settle(
+        &mut self,
+        batch: Vec<Delivered>,
+        stop: &CancellationToken,
+    ) -> Result<Settled, EngineError> {
+        let mut settled = Settled::default();
+        let mut orders: Vec<OrderEntry> = Vec::with_capacity(batch.len());
+        for delivered in batch {
+            match delivered.body {
+                Body::Good(order) => orders.push(order),
+                Body::Malformed(fault) => {
+                    settled.dead += self.bury(delivered.entry, &fault.to_string()).await?;
+                }
+                Body::Gone => settled.gone += 1,
+            }
+        }
+        // Halves of a failed batch, the next one on top.
+        let mut parts: Vec<&[OrderEntry]> = vec![orders.as_slice()];
+        while let Some(part) = parts.pop() {
+            if part.is_empty() {
+                continue;
+            }
+            match self.write(part, stop).await {
+                Ok(written) => self.close(part, &written, &mut settled).await?,
+                Err(EngineError::Store(error)) if part.len() == 1 => {
+                    settled.dead += self.bury(part[0].entry, &error.to_string()).await?;
+                }
+                Err(EngineError::Store(_)) => {
+                    let (left, right) = part.split_at(part.len() / 2);
+                    parts.push(right);
+                    parts.push(left);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(settled)
+    }
+
+    /// One transaction; asked again for as long as the database is away.
+    async fn write(
+        &self,
+        part: &[OrderEntry],
+        stop: &CancellationToken,
+    ) -> Result<Vec<Written>, EngineError> {
+        let mut pause = BACKOFF[0];
+        loop {
+            match self.store.write_orders(part, Millis::now()).await {
+                Err(StoreError::Away(why)) => {
+                    tracing::warn!(
+                        why,
+                        orders = part.len(),
+                        "the database is away; the batch waits"
+                    );
+                    if !wait(stop, &mut pause).await {
+                        return Err(EngineError::Stopping);
+                    }
+                }
+                other => return Ok(other?),
+            }
+        }
+    }
+
+    /// After the commit: acknowledge what is written, put aside what can never be.
+    async fn close(
+        &mut self,
+        part: &[OrderEntry],
+        written: &[Written],
+        settled: &mut Settled,
+    ) -> Result<(), EngineError> {
+        let mut done = Vec::with_capacity(part.len());
+        for (order, written) in part.iter().zip(written) {
+            match written {
+                Written::New => {
+                    settled.persisted += 1;
+                    done.push(order.entry);
+                }
+                Written::Again => {
+                    settled.again += 1;
+                    done.push(order.entry);
+                }
+                Written::Conflict { holds } => {
+                    let why = format!(
+                        "buyer {} holds order {holds} for voucher {} already",
+                        order.user, order.voucher
+                    );
+                    settled.dead += self.bury(order.entry, &why).await?;
+                }
+                Written::IdTaken => {
+                    let why = format!("order id {} belongs to another order", order.order);
+                    settled.dead += self.bury(order.entry, &why).await?;
+                }
+            }
+        }
+        stream::acknowledge(&mut self.link, &self.keys, done).await?;
+        Ok(())
+    }
+
+    /// Puts an entry among the dead letters; 0 if it was not pending any more.
+    pub async fn bury(&mut self, entry: EntryId, reason: &str) -> Result<u64, EngineError> {
+        let buried = stream::bury(&mut self.link, &self.keys, entry, reason).await?;
+        if buried {
+            tracing::warn!(%entry, reason, "dead letter");
+        }
+        Ok(u64::from(buried))
+    }
+}
+
+/// Sleeps, longer each time; `false` if `stop` came first.
+async fn wait(stop: &CancellationToken, pause: &mut Duration) -> bool {
+    let now = *pause;
+    *pause = (*pause * 2).min(BACKOFF[1]);
+    tokio::select! {
+        () = stop.cancelled() => false,
+        () = tokio::time::sleep(now) => true,
+    }
+}

@@ -1,0 +1,64 @@
+//! Why the engine could not do something.
+
+use crate::{
+    broker::BrokerError,
+    model::{OrderId, SaleFault, VoucherId, order_id::OrderIdFault},
+    store::StoreError,
+};
+
+/// One sentence for a person, with the next step.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// Redis.
+    #[error(transparent)]
+    Broker(#[from] BrokerError),
+    /// SQL.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// No id can be made.
+    #[error(transparent)]
+    Id(#[from] OrderIdFault),
+    /// A sale that can't be.
+    #[error(transparent)]
+    Sale(#[from] SaleFault),
+    /// Acts are refused.
+    #[error("read-only: acts are refused; start without --read-only to change something")]
+    ReadOnly,
+    /// The engine stops.
+    #[error("the engine is stopping; ask again once it runs")]
+    Stopping,
+    /// Redis did not answer in time; whether the buyer was admitted is not known yet.
+    #[error("Redis gave no answer in time; ask again: a buyer who was admitted learns the order")]
+    NoAnswer,
+    /// A number that makes no sense for an act.
+    #[error("{0}")]
+    Plan(String),
+    /// No order under that id.
+    #[error("no order {0} was found in SQL, in the stream or among the dead letters")]
+    NoOrder(OrderId),
+    /// The sale was committed to SQL, but Redis could not be told.
+    #[error(
+        "the sale of voucher {voucher} is in SQL, but Redis was not told ({why}); a node loads it as soon as Redis answers"
+    )]
+    NotLoaded {
+        /// The voucher.
+        voucher: VoucherId,
+        /// Why Redis was not told.
+        why: BrokerError,
+    },
+}
+
+impl EngineError {
+    /// Whether a server is out of reach, which the command line tells by exit code 3.
+    pub fn is_away(&self) -> bool {
+        match self {
+            Self::Broker(error) | Self::NotLoaded { why: error, .. } => {
+                error.is_away()
+                    || matches!(error, BrokerError::Login { .. } | BrokerError::TooOld { .. })
+            }
+            Self::Store(error) => error.is_away(),
+            Self::NoAnswer => true,
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The id worker: order ids from ranges leased in Redis, so that an id costs no round trip.
+//!
+//! It knows nothing of sales or orders.
+
+use std::time::Duration;
+
+use jiff::{Timestamp, civil::Date};
+use redis::pipe;
+
+use super::EngineError;
+use crate::{
+    broker::{Layout, Link},
+    model::{OrderId, order_id::utc_day},
+};
+
+/// Ids leased with one INCRBY. What a stopping node leaves unused is lost: 2^32 a day are plenty.
+const LEASE: u64 = 4_096;
+/// A day's key outlives its day, so that a node with a late clock still finds it.
+const KEEP_SEQUENCE: Duration = Duration::from_hours(3 * 24);
+
+/// Issues order ids that differ from all others and rise with each call.
+///
+/// An id is a second and a number of that second's UTC day. The numbers of one day are leased
+/// from one counter, so two ids differ whatever the clocks do, as long as a number is only put
+/// together with seconds of its own day.
+#[derive(Debug)]
+pub struct IdWorker {
+    keys: Layout,
+    lease: Option<Lease>,
+    /// No id is issued for an earlier second: a clock that steps back must not make ids fall.
+    last_second: i64,
+}
+
+#[derive(Debug)]
+struct Lease {
+    day: Date,
+    next: u64,
+    end: u64,
+}
+
+impl IdWorker {
+    /// A worker without a lease; it takes one when the first id is asked for.
+    pub fn new(keys: Layout) -> Self {
+        Self { keys, lease: None, last_second: i64::MIN }
+    }
+
+    /// Issues `count` ids, in rising order.
+    ///
+    /// # Errors
+    /// Redis is away, the clock is out of range, or the day's numbers are used up. Ids never wrap.
+    pub async fn issue(
+        &mut self,
+        link: &mut Link,
+        count: usize,
+    ) -> Result<Vec<OrderId>, EngineError> {
+        self.issue_at(link, count, Timestamp::now().as_second()).await
+    }
+
+    /// As [`Self::issue`], with the clock at `unix_second`.
+    pub async fn issue_at(
+        &mut self,
+        link: &mut Link,
+        count: usize,
+        unix_second: i64,
+    ) -> Result<Vec<OrderId>, EngineError> {
+        let second = unix_second.max(self.last_second);
+        let day = utc_day(second);
+        let mut ids = Vec::with_capacity(count);
+        while ids.len() < count {
+            let missing = (count - ids.len()) as u64;
+            let lease = match &mut self.lease {
+                Some(lease) if lease.day == day && lease.next < lease.end => lease,
+                _ => self.renew(link, day, missing.max(LEASE)).await?,
+            };
+            let until = lease.end.min(lease.next + missing);
+            for number in lease.next..until {
+                ids.push(OrderId::new(second, number)?);
+            }
+            lease.next = until;
+        }
+        self.last_second = second;
+        Ok(ids)
+    }
+
+    async fn renew(
+        &mut self,
+        link: &mut Link,
+        day: Date,
+        size: u64,
+    ) -> Result<&mut Lease, EngineError> {
+        let used_until = self.lease.as_ref().filter(|lease| lease.day == day).map_or(0, |l| l.end);
+        let mut end = self.increase(link, day, size).await?;
+        if end - size < used_until {
+            // Redis lost the newest increments (a restart on an older append-only file): never
+            // hand out again what this worker knows to be used.
+            end = self.increase(link, day, used_until - (end - size)).await?;
+        }
+        Ok(self.lease.insert(Lease { day, next: end - size, end }))
+    }
+
+    async fn increase(&self, link: &mut Link, day: Date, by: u64) -> Result<u64, EngineError> {
+        let key = self.keys.sequence(day);
+        let mut lease = pipe();
+        lease.atomic().cmd("INCRBY").arg(&key).arg(by);
+        lease.cmd("EXPIRE").arg(&key).arg(KEEP_SEQUENCE.as_secs()).ignore();
+        let (end,): (u64,) = link.pipe(&lease).await?;
+        Ok(end)
+    }
+}

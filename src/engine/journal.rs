@@ -1,0 +1,73 @@
+//! Who was admitted in the last seconds, kept outside Redis.
+//!
+//! With `appendfsync everysec` a killed server may lose what it answered in its last two seconds:
+//! it puts off its write while the disk syncs. Buyers were told "admitted" by then, so the node
+//! that told them remembers for a little longer than that.
+
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
+
+use crate::model::{OrderId, UserId, VoucherId};
+
+/// Redis puts a write off for at most two seconds, and restarts within the rest.
+const REMEMBER: Duration = Duration::from_secs(5);
+/// 32 bytes each: some 48 MB at the very most.
+const MOST: usize = 1_500_000;
+
+/// One buyer that was told "admitted".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Admitted {
+    /// What was bought.
+    pub voucher: VoucherId,
+    /// Who bought.
+    pub user: UserId,
+    /// The order that he was promised.
+    pub order: OrderId,
+}
+
+/// Recent promises, oldest first.
+#[derive(Debug, Default)]
+pub struct Journal {
+    promises: VecDeque<(Instant, Admitted)>,
+}
+
+impl Journal {
+    /// Remembers a promise made at `now`, and forgets what is old.
+    pub fn note(&mut self, now: Instant, promise: Admitted) {
+        while self.promises.len() >= MOST
+            || self.promises.front().is_some_and(|(at, _)| now.duration_since(*at) > REMEMBER)
+        {
+            self.promises.pop_front();
+        }
+        self.promises.push_back((now, promise));
+    }
+
+    /// All promises that are still remembered, oldest first. During an outage nothing is noted, so
+    /// nothing is forgotten either.
+    pub fn promises(&self) -> impl Iterator<Item = Admitted> {
+        self.promises.iter().map(|(_, promise)| *promise)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forgets_what_is_old_when_something_new_comes() {
+        let promise = |user| Admitted {
+            voucher: VoucherId(1),
+            user: UserId(user),
+            order: OrderId::from_i64(user as i64).unwrap(),
+        };
+        let start = Instant::now();
+        let mut journal = Journal::default();
+        journal.note(start, promise(1));
+        journal.note(start + Duration::from_secs(4), promise(2));
+        assert_eq!(journal.promises().count(), 2);
+        journal.note(start + Duration::from_secs(6), promise(3));
+        assert_eq!(journal.promises().map(|p| p.user.0).collect::<Vec<_>>(), [2, 3]);
+    }
+}

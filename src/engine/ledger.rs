@@ -1,0 +1,329 @@
+//! The audit: every admitted order is followed by its id, from the buyers hash to SQL.
+//!
+//! Orders only move forward (buyers, stream, pending, SQL or dead letter), and the places are
+//! read in that order: what moves meanwhile is found further on, and never taken for lost.
+
+use std::{collections::HashMap, time::Duration};
+
+use redis::{Value, cmd, pipe};
+use serde::Serialize;
+
+use super::EngineError;
+use crate::{
+    broker::{BrokerError, Layout, Link, stream},
+    model::{
+        EntryId, OrderEntry, OrderId, Sale, UserId, VoucherId,
+        ledger::{Books, RedisBooks},
+    },
+    store::SharedStore,
+};
+
+const PAGE: usize = 1_000;
+/// A finding counts when it is still there after these looks; an act in between may look like one.
+const LOOKS: u32 = 3;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
+
+/// One sale's line of an audit; the keys are a contract of `audit --json`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SaleAudit {
+    /// The sale.
+    pub voucher_id: VoucherId,
+    /// What buyers read.
+    pub title: String,
+    /// Pieces ever put on sale, by SQL.
+    pub initial: u64,
+    /// Pieces left in Redis; `None` where Redis does not hold the sale.
+    pub stock: Option<i64>,
+    /// Buyers that hold an order, by Redis.
+    pub admitted: u64,
+    /// Live orders, counted in SQL.
+    pub persisted: u64,
+    /// Closed orders, counted in SQL.
+    pub closed: u64,
+    /// Entries never delivered.
+    pub undelivered: u64,
+    /// Entries delivered and not acknowledged.
+    pub pending: u64,
+    /// Dead letters.
+    pub dead: u64,
+    /// Pieces left in SQL.
+    pub db_stock: i64,
+    /// What is wrong, one sentence each.
+    pub findings: Vec<String>,
+}
+
+/// Every sale's books; they balance when no sale has a finding.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Audit {
+    /// No sale has a finding.
+    pub balanced: bool,
+    /// Line by line, newest sale first.
+    pub sales: Vec<SaleAudit>,
+}
+
+/// Entries that are on their way, and dead letters, read in the order in which orders move.
+#[derive(Debug, Default)]
+pub struct Flows {
+    /// Entries never delivered.
+    pub undelivered: Vec<OrderEntry>,
+    /// Entries delivered and not acknowledged.
+    pub pending: Vec<OrderEntry>,
+    /// Dead letters.
+    pub dead: Vec<OrderEntry>,
+}
+
+/// Audits every sale, or the one asked for.
+pub async fn audit(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+    only: Option<VoucherId>,
+) -> Result<Audit, EngineError> {
+    let sales = match only {
+        Some(voucher) => vec![store.sale(voucher).await?],
+        None => store.sales().await?,
+    };
+    let mut lines = Vec::with_capacity(sales.len());
+    for sale in &sales {
+        let mut books = look(store, link, keys, sale).await?;
+        for _ in 1..LOOKS {
+            if books.findings().is_empty() {
+                break;
+            }
+            tokio::time::sleep(BETWEEN_LOOKS).await;
+            books = look(store, link, keys, sale).await?;
+        }
+        lines.push(line(sale, &books));
+    }
+    Ok(Audit { balanced: lines.iter().all(|line| line.findings.is_empty()), sales: lines })
+}
+
+/// Admitted orders of a sale that are neither in SQL nor in the stream nor among the dead letters.
+pub async fn lost_orders(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+    voucher: VoucherId,
+) -> Result<Vec<(OrderId, UserId)>, EngineError> {
+    let buyers = buyers(link, keys, voucher).await?;
+    Ok(follow(store, link, keys, voucher, &buyers).await?.lost)
+}
+
+async fn look(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+    sale: &Sale,
+) -> Result<Books, EngineError> {
+    let voucher = sale.voucher_id;
+    let buyers = buyers(link, keys, voucher).await?;
+    let followed = follow(store, link, keys, voucher, &buyers).await?;
+    let unknown = unknown_orders(store, link, keys, voucher).await?;
+    Ok(Books {
+        voucher_id: voucher,
+        redis: redis_books(link, keys, voucher).await?,
+        sql: store.books(voucher).await?,
+        undelivered: of(&followed.flows.undelivered, voucher),
+        pending: of(&followed.flows.pending, voucher),
+        dead: of(&followed.flows.dead, voucher),
+        lost: followed.lost.len() as u64,
+        unknown,
+        repeated: repeated(&buyers),
+    })
+}
+
+fn of(entries: &[OrderEntry], voucher: VoucherId) -> u64 {
+    entries.iter().filter(|entry| entry.voucher == voucher).count() as u64
+}
+
+fn line(sale: &Sale, books: &Books) -> SaleAudit {
+    SaleAudit {
+        voucher_id: books.voucher_id,
+        title: sale.title.clone(),
+        initial: books.sql.initial,
+        stock: books.redis.map(|redis| redis.stock),
+        admitted: books.redis.map_or(0, |redis| redis.admitted),
+        persisted: books.sql.live,
+        closed: books.sql.closed,
+        undelivered: books.undelivered,
+        pending: books.pending,
+        dead: books.dead,
+        db_stock: books.sql.stock,
+        findings: books.findings().iter().map(ToString::to_string).collect(),
+    }
+}
+
+async fn redis_books(
+    link: &mut Link,
+    keys: &Layout,
+    voucher: VoucherId,
+) -> Result<Option<RedisBooks>, BrokerError> {
+    let mut read = pipe();
+    read.atomic();
+    read.cmd("HGET").arg(keys.sale(voucher)).arg("initial");
+    read.cmd("GET").arg(keys.stock(voucher));
+    read.cmd("HLEN").arg(keys.buyers(voucher));
+    let (initial, stock, admitted): (Option<u64>, Option<i64>, u64) = link.pipe(&read).await?;
+    Ok(initial.zip(stock).map(|(initial, stock)| RedisBooks { initial, stock, admitted }))
+}
+
+/// Every buyer of a sale with the order that he was given.
+async fn buyers(
+    link: &mut Link,
+    keys: &Layout,
+    voucher: VoucherId,
+) -> Result<Vec<(OrderId, UserId)>, BrokerError> {
+    let mut found = Vec::new();
+    let mut cursor = 0u64;
+    loop {
+        let mut scan = cmd("HSCAN");
+        scan.arg(keys.buyers(voucher)).arg(cursor).arg("COUNT").arg(PAGE);
+        let (next, page): (u64, Vec<(String, String)>) = link.query(&scan).await?;
+        for (user, order) in page {
+            match (user.parse(), order.parse()) {
+                (Ok(user), Ok(order)) => found.push((order, UserId(user))),
+                _ => return Err(BrokerError::Reply("HSCAN of a sale's buyers")),
+            }
+        }
+        cursor = next;
+        if cursor == 0 {
+            break;
+        }
+    }
+    // A hash that is resized under the scan shows some fields twice.
+    found.sort_unstable();
+    found.dedup();
+    Ok(found)
+}
+
+/// Ids held by more than one buyer; `buyers` is sorted by id.
+fn repeated(buyers: &[(OrderId, UserId)]) -> u64 {
+    buyers.windows(2).filter(|pair| matches!(pair, [a, b] if a.0 == b.0)).count() as u64
+}
+
+struct Followed {
+    flows: Flows,
+    lost: Vec<(OrderId, UserId)>,
+}
+
+async fn follow(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+    voucher: VoucherId,
+    buyers: &[(OrderId, UserId)],
+) -> Result<Followed, EngineError> {
+    let flows = flows(link, keys).await?;
+    let mut missing = not_in_sql(store, buyers).await?;
+    if !missing.is_empty() {
+        let under_way: HashMap<OrderId, UserId> = [&flows.undelivered, &flows.pending, &flows.dead]
+            .into_iter()
+            .flatten()
+            .filter(|entry| entry.voucher == voucher)
+            .map(|entry| (entry.order, entry.user))
+            .collect();
+        missing.retain(|(order, user)| under_way.get(order) != Some(user));
+    }
+    Ok(Followed { flows, lost: missing })
+}
+
+async fn not_in_sql(
+    store: &SharedStore,
+    buyers: &[(OrderId, UserId)],
+) -> Result<Vec<(OrderId, UserId)>, EngineError> {
+    let mut missing = Vec::new();
+    for page in buyers.chunks(PAGE) {
+        let ids: Vec<OrderId> = page.iter().map(|(order, _)| *order).collect();
+        let mut there = store.existing(&ids).await?;
+        there.sort_unstable();
+        missing.extend(page.iter().filter(|(order, _)| there.binary_search(order).is_err()));
+    }
+    Ok(missing)
+}
+
+/// Live orders in SQL whose buyer holds no such order in Redis.
+async fn unknown_orders(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+    voucher: VoucherId,
+) -> Result<u64, EngineError> {
+    let (mut unknown, mut after) = (0, None);
+    loop {
+        let page = store.live_orders(voucher, after, PAGE as u32).await?;
+        let Some((last, _)) = page.last() else { return Ok(unknown) };
+        after = Some(*last);
+        let mut read = cmd("HMGET");
+        read.arg(keys.buyers(voucher));
+        for (_, user) in &page {
+            read.arg(user.0);
+        }
+        let held: Vec<Option<String>> = link.query(&read).await?;
+        for ((order, _), held) in page.iter().zip(held) {
+            let known = held.and_then(|id| id.parse::<OrderId>().ok()) == Some(*order);
+            // An order that was closed since the page was read has left Redis rightly.
+            if !known && store.order(*order).await?.is_some_and(|order| order.status.is_live()) {
+                unknown += 1;
+            }
+        }
+    }
+}
+
+/// All entries on their way and all dead letters that ask for an order.
+pub async fn flows(link: &mut Link, keys: &Layout) -> Result<Flows, BrokerError> {
+    let mut flows = Flows::default();
+    let last_delivered = last_delivered(link, keys).await?;
+    let mut from = last_delivered.map_or(EntryId::MIN, EntryId::next);
+    loop {
+        let page = stream::range(link, keys, from, PAGE).await?;
+        let Some(last) = page.last() else { break };
+        from = last.entry.next();
+        flows.undelivered.extend(page.iter().filter_map(stream::Delivered::order));
+    }
+    if last_delivered.is_some() {
+        let mut from = EntryId::MIN;
+        loop {
+            let page = stream::pending_page(link, keys, from, EntryId::MAX, PAGE).await?;
+            let Some(last) = page.last() else { break };
+            from = last.delivered.entry.next();
+            flows.pending.extend(page.iter().filter_map(|row| row.delivered.order()));
+        }
+    }
+    let mut from = EntryId::MIN;
+    loop {
+        let page = stream::dead_letters(link, keys, from, PAGE).await?;
+        let Some(last) = page.last() else { break };
+        from = last.letter.next();
+        flows.dead.extend(page.iter().filter_map(|letter| letter.order));
+    }
+    Ok(flows)
+}
+
+/// Up to where the group was delivered; `None` without stream or group.
+async fn last_delivered(link: &mut Link, keys: &Layout) -> Result<Option<EntryId>, BrokerError> {
+    let mut info = cmd("XINFO");
+    info.arg("GROUPS").arg(keys.orders());
+    let groups: Vec<HashMap<String, Value>> = match link.query(&info).await {
+        Ok(groups) => groups,
+        Err(BrokerError::Refused(_)) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let text = |group: &HashMap<String, Value>, field: &str| match group.get(field) {
+        Some(Value::BulkString(text)) => String::from_utf8(text.clone()).ok(),
+        _ => None,
+    };
+    let ours = groups.iter().find(|group| text(group, "name").as_deref() == Some(keys.group()));
+    Ok(ours.and_then(|group| text(group, "last-delivered-id")?.parse().ok()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_with_two_holders_is_counted() {
+        let held = |id, user| (OrderId::from_i64(id).unwrap(), UserId(user));
+        assert_eq!(repeated(&[held(1, 1), held(2, 2), held(2, 3), held(4, 4)]), 1);
+        assert_eq!(repeated(&[held(1, 1)]), 0);
+    }
+}

@@ -1,0 +1,251 @@
+//! A node: the tasks of one engine process, who owns them, and how they end.
+//!
+//! [`Node::start`] owns five tasks: admission, the consumer, signs of life, the collector and the
+//! commands. All of them watch one token; [`Node::stop`] cancels it and waits for them, with a bound.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::sync::{mpsc, watch};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{
+    admission::Admission,
+    command::{Focus, Refusal, Remote, Request},
+    consumer::Consumer,
+    ledger,
+    operator::Operator,
+    settings::Settings,
+};
+use crate::{
+    broker::{Layout, Redis, scripts},
+    store::SharedStore,
+    telemetry::{
+        Meters, Snapshot,
+        collector::{Collector, Figures},
+    },
+};
+
+const BEAT_EVERY: Duration = Duration::from_secs(1);
+/// A node that was silent for a day is forgotten.
+const FORGET_MS: u64 = 24 * 3_600 * 1_000;
+/// Between two pictures while something moves, and at rest.
+const TICK: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(1)];
+const COMMANDS: usize = 64;
+/// A stop is over by then: what is not finished stays pending, and the next start finishes it.
+const STOP_WITHIN: Duration = Duration::from_secs(5);
+/// An audit by order id reads every buyer; beyond that many it is left to `seckill audit`.
+const AUDIT_UP_TO: u64 = 300_000;
+
+/// What a node is made of.
+#[derive(Clone, Debug)]
+pub struct NodeConfig {
+    /// Redis.
+    pub redis: Redis,
+    /// SQL.
+    pub store: SharedStore,
+    /// Names of keys.
+    pub keys: Layout,
+    /// Settings of the engine.
+    pub settings: Settings,
+    /// Its name, which survives a restart and which no other live node has.
+    pub name: String,
+    /// Watch only: no admission, no consumer, no acts.
+    pub read_only: bool,
+}
+
+/// A running engine.
+#[derive(Debug)]
+pub struct Node {
+    operator: Operator,
+    remote: Remote,
+    hold: watch::Sender<bool>,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl Node {
+    /// Starts the tasks and returns at once; servers that are away are waited for in the background.
+    pub fn start(config: NodeConfig) -> Self {
+        let NodeConfig { redis, store, keys, settings, name, read_only } = config;
+        let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let meters = Arc::new(Meters::default());
+        let (hold, held) = watch::channel(false);
+        let mut admission = None;
+        if !read_only {
+            let (entrance, gate) =
+                Admission::new(&redis, store.clone(), keys.clone(), &settings, Arc::clone(&meters));
+            tasks.spawn(gate.run(stop.clone()));
+            admission = Some(entrance);
+            let consumer = Consumer::new(
+                format!("{name}/1"),
+                &redis,
+                store.clone(),
+                keys.clone(),
+                settings.clone(),
+                held,
+            );
+            tasks.spawn(consumer.run(stop.clone()));
+            tasks.spawn(beat(redis.clone(), keys.clone(), name.clone(), stop.clone()));
+        }
+        let collector = Collector::new(
+            redis.link(),
+            store.clone(),
+            keys.clone(),
+            Arc::clone(&meters),
+            name.clone(),
+            read_only,
+            settings.node_dead_ms,
+        );
+        let (focus, looking_at) = watch::channel(Focus::default());
+        let (pictures, snapshots) = watch::channel(Arc::new(Snapshot::default()));
+        let (commands, requests) = mpsc::channel(COMMANDS);
+        let operator = Operator {
+            redis,
+            store,
+            keys,
+            settings,
+            node: name,
+            read_only,
+            admission,
+            meters,
+            reason: None,
+        };
+        let watcher = Watcher { collector, operator: operator.clone(), looking_at, pictures };
+        tasks.spawn(watcher.run(stop.clone()));
+        tasks.spawn(obey(operator.clone(), requests, tasks.clone(), stop.clone()));
+        tasks.close();
+        Self { operator, remote: Remote { snapshots, commands, focus }, hold, stop, tasks }
+    }
+
+    /// What a console holds of this node.
+    pub fn remote(&self) -> Remote {
+        self.remote.clone()
+    }
+
+    /// The hands of an operator on this node.
+    pub fn operator(&self) -> &Operator {
+        &self.operator
+    }
+
+    /// Cancelled when the node stops; long acts watch it.
+    pub fn stopping(&self) -> &CancellationToken {
+        &self.stop
+    }
+
+    /// Keeps the consumer from taking new entries, or lets it go on.
+    pub fn hold_consumer(&self, hold: bool) {
+        self.hold.send_replace(hold);
+    }
+
+    /// Stops the tasks: admission answers whom it can, the consumer finishes the batch in its hands.
+    /// Returns `false` when they did not end in time; what they held stays pending.
+    pub async fn stop(self) -> bool {
+        self.stop.cancel();
+        tokio::time::timeout(STOP_WITHIN, self.tasks.wait()).await.is_ok()
+    }
+}
+
+async fn beat(redis: Redis, keys: Layout, name: String, stop: CancellationToken) {
+    let mut link = redis.link();
+    loop {
+        let mut call = scripts::BEAT.prepare_invoke();
+        call.key(keys.nodes()).arg(&name).arg(FORGET_MS);
+        // An outage is told by the collector; the next beat tries again.
+        let _ = link.invoke::<i64>(&call).await;
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(BEAT_EVERY) => {}
+        }
+    }
+}
+
+/// Each act runs as a task of its own, so that a rush does not keep others waiting.
+async fn obey(
+    operator: Operator,
+    mut requests: mpsc::Receiver<Request>,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+) {
+    loop {
+        let request = tokio::select! {
+            () = stop.cancelled() => return,
+            request = requests.recv() => request,
+        };
+        let Some(Request { command, reply }) = request else { return };
+        let (operator, stop) = (operator.clone(), stop.clone());
+        tasks.spawn(async move {
+            let result = operator.execute(command, &stop).await;
+            // A console that was closed meanwhile finds the act in the audit log.
+            let _ = reply.send(result.map_err(|error| Refusal(error.to_string())));
+        });
+    }
+}
+
+/// The collector's task.
+struct Watcher {
+    collector: Collector,
+    operator: Operator,
+    looking_at: watch::Receiver<Focus>,
+    pictures: watch::Sender<Arc<Snapshot>>,
+}
+
+impl Watcher {
+    async fn run(mut self, stop: CancellationToken) {
+        let (audited, mut audits) = mpsc::channel::<(Figures, Vec<String>)>(1);
+        let (mut auditing, mut last) = (false, None);
+        loop {
+            while let Ok((figures, findings)) = audits.try_recv() {
+                self.collector.note_audit(figures, findings);
+                auditing = false;
+            }
+            let from = self.looking_at.borrow_and_update().pending_from;
+            let snapshot = self.collector.look(from).await;
+            let moves = moving(&snapshot);
+            let calm = !moves && last == Some(moves);
+            last = Some(moves);
+            let small = snapshot.funnel.admitted.total <= AUDIT_UP_TO;
+            self.pictures.send_replace(Arc::new(snapshot));
+            if let Some(figures) = self.collector.audit_due().filter(|_| small && !auditing) {
+                auditing = true;
+                let (operator, audited) = (self.operator.clone(), audited.clone());
+                tokio::spawn(audit(operator, figures, audited));
+            }
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(TICK[usize::from(calm && !auditing)]) => {}
+                changed = self.looking_at.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Ends by itself: it reads what there is once, and each read has a bound.
+async fn audit(
+    operator: Operator,
+    figures: Figures,
+    audited: mpsc::Sender<(Figures, Vec<String>)>,
+) {
+    let mut link = operator.redis.link();
+    let findings = match ledger::audit(&operator.store, &mut link, &operator.keys, None).await {
+        Ok(audit) => {
+            let lines = audit.sales.iter();
+            lines
+                .flat_map(|sale| sale.findings.iter().map(|f| format!("#{}: {f}", sale.voucher_id)))
+                .collect()
+        }
+        // A server went away meanwhile; the picture says so, and the next calm moment asks again.
+        Err(_) => return drop(audited.send((Figures::default(), Vec::new())).await),
+    };
+    let _ = audited.send((figures, findings)).await;
+}
+
+/// Whether the next picture will differ: buyers come, or orders are under way.
+fn moving(snapshot: &Snapshot) -> bool {
+    let busy = snapshot.funnel.attempts.per_second > 0.0 || !snapshot.rushes.is_empty();
+    let under_way = snapshot.stream.as_ref().is_some_and(|s| s.pending > 0 || s.lag != Some(0));
+    busy || under_way || !snapshot.redis.up || !snapshot.sql.up
+}

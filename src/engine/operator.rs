@@ -1,0 +1,186 @@
+//! Does what an operator asks, and writes down that he did.
+//!
+//! The console and the command line both come through here, so read-only is enforced here.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    EngineError,
+    admission::Admission,
+    command::{Command, Reply},
+    pending::Replayer,
+    rush::Rush,
+    settings::Settings,
+    vouchers,
+};
+use crate::{
+    broker::{Layout, Link, Redis},
+    model::{Millis, Sale, SaleState, VoucherId},
+    store::{Act, SharedStore},
+    telemetry::Meters,
+};
+
+/// One operator's hands. Cheap to clone; each act has a connection of its own.
+#[derive(Clone, Debug)]
+pub struct Operator {
+    /// Redis.
+    pub redis: Redis,
+    /// SQL.
+    pub store: SharedStore,
+    /// Names of keys.
+    pub keys: Layout,
+    /// Limits of verdicts.
+    pub settings: Settings,
+    /// This node's name, under which entries are taken over.
+    pub node: String,
+    /// Refuse every act.
+    pub read_only: bool,
+    /// Where simulated buyers ask; `None` where no engine runs.
+    pub admission: Option<Admission>,
+    /// Where progress is shown.
+    pub meters: Arc<Meters>,
+    /// Why, as the operator said it; goes into the audit log.
+    pub reason: Option<String>,
+}
+
+impl Operator {
+    /// Does one act, waits for its end, and adds it to the audit log whatever its result.
+    pub async fn execute(
+        &self,
+        command: Command,
+        stop: &CancellationToken,
+    ) -> Result<Reply, EngineError> {
+        if self.read_only {
+            return Err(EngineError::ReadOnly);
+        }
+        let (act, subject) = describe(&command);
+        let result = self.act(command, stop).await;
+        let told = match &result {
+            Ok(reply) => told(reply),
+            Err(error) => format!("failed: {error}"),
+        };
+        tracing::info!(act, subject, result = told, "act");
+        let line = Act {
+            at: Millis::now(),
+            operator: login_name(),
+            node: self.node.clone(),
+            act: act.to_owned(),
+            subject,
+            reason: self.reason.clone(),
+            result: told,
+        };
+        if let Err(error) = self.store.record(&line).await {
+            tracing::error!(%error, act = line.act, "the act could not be written to the audit log");
+        }
+        result
+    }
+
+    async fn act(&self, command: Command, stop: &CancellationToken) -> Result<Reply, EngineError> {
+        let mut link = self.redis.link();
+        let (store, keys) = (&self.store, &self.keys);
+        match command {
+            Command::CreateSale(sale) => {
+                let sale = vouchers::create(store, &mut link, keys, &sale).await?;
+                Ok(Reply::SaleCreated(sale.voucher_id))
+            }
+            Command::StartSale(voucher) => {
+                vouchers::start(store, &mut link, keys, voucher).await.map(|sale| changed(&sale))
+            }
+            Command::PauseSale(voucher) => self.set(&mut link, voucher, SaleState::Paused).await,
+            Command::ResumeSale(voucher) => self.set(&mut link, voucher, SaleState::Running).await,
+            Command::EndSale(voucher) => self.set(&mut link, voucher, SaleState::Ended).await,
+            Command::Restock { voucher, by } => {
+                let sale = vouchers::restock(store, &mut link, keys, voucher, by).await?;
+                Ok(Reply::Restocked { voucher, initial: sale.initial })
+            }
+            Command::Rush(plan) => {
+                plan.check()?;
+                store.sale(plan.voucher).await?;
+                let admission = self.admission.clone().ok_or(EngineError::Stopping)?;
+                let (store, keys) = (store.clone(), keys.clone());
+                let rush = Rush { admission, store, link, keys, meters: Arc::clone(&self.meters) };
+                Ok(Reply::RushDone(rush.run(&plan, stop).await?))
+            }
+            Command::Replay(scope) => {
+                let mut replayer = Replayer::new(
+                    &self.node,
+                    &self.redis,
+                    store.clone(),
+                    keys.clone(),
+                    self.settings.clone(),
+                );
+                Ok(Reply::Replayed(replayer.replay(&scope, stop).await?))
+            }
+        }
+    }
+
+    async fn set(
+        &self,
+        link: &mut Link,
+        voucher: VoucherId,
+        state: SaleState,
+    ) -> Result<Reply, EngineError> {
+        vouchers::set_state(&self.store, link, &self.keys, voucher, state)
+            .await
+            .map(|sale| changed(&sale))
+    }
+}
+
+fn changed(sale: &Sale) -> Reply {
+    Reply::SaleChanged { voucher: sale.voucher_id, state: sale.state }
+}
+
+/// The act's name and what it is about, for the audit log.
+fn describe(command: &Command) -> (&'static str, String) {
+    use super::command::ReplayScope;
+    match command {
+        Command::CreateSale(sale) => {
+            ("sale create", format!("'{}', stock {}", sale.title, sale.stock))
+        }
+        Command::StartSale(voucher) => ("sale start", format!("#{voucher}")),
+        Command::PauseSale(voucher) => ("sale pause", format!("#{voucher}")),
+        Command::ResumeSale(voucher) => ("sale resume", format!("#{voucher}")),
+        Command::EndSale(voucher) => ("sale end", format!("#{voucher}")),
+        Command::Restock { voucher, by } => ("sale restock", format!("#{voucher} by {by}")),
+        Command::Rush(plan) => {
+            ("rush", format!("#{}, {} buyers, seed {}", plan.voucher, plan.users, plan.seed))
+        }
+        Command::Replay(ReplayScope::Entries(entries)) => {
+            ("pending replay", format!("{} entries", entries.len()))
+        }
+        Command::Replay(ReplayScope::UpTo(last)) => ("pending replay", format!("all up to {last}")),
+    }
+}
+
+fn told(reply: &Reply) -> String {
+    match reply {
+        Reply::SaleCreated(voucher) => format!("sale #{voucher}"),
+        Reply::SaleChanged { voucher, state } => format!("sale #{voucher} is {state}"),
+        Reply::Restocked { voucher, initial } => format!("sale #{voucher} holds {initial} in all"),
+        Reply::RushDone(report) => format!(
+            "{} attempts, {} admitted, {} persisted, {} dead letters",
+            report.attempts, report.admitted, report.persisted, report.dead
+        ),
+        Reply::Replayed(report) => format!(
+            "{} entries: {} written, {} acknowledged, {} dead letters, {} left, {} rebuilt, {} lost, {} gone",
+            report.seen,
+            report.persisted,
+            report.acknowledged,
+            report.dead,
+            report.left,
+            report.rebuilt,
+            report.lost,
+            report.gone
+        ),
+    }
+}
+
+/// Who sits at the terminal, as far as the system tells.
+fn login_name() -> String {
+    ["SUDO_USER", "USER", "LOGNAME"]
+        .iter()
+        .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
+        .unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()))
+}

@@ -1,0 +1,135 @@
+//! What became of one order id: every id that a buyer was given has an answer.
+
+use redis::cmd;
+use serde::Serialize;
+
+use super::{EngineError, ledger};
+use crate::{
+    broker::{Layout, Link, stream},
+    model::{EntryId, Millis, Order, OrderId, UserId, VoucherId},
+    store::SharedStore,
+};
+
+/// Where an order stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "result", rename_all = "snake_case")]
+pub enum Standing {
+    /// In SQL.
+    Persisted {
+        /// The row.
+        order: Order,
+    },
+    /// In the stream, nobody was given it yet.
+    Undelivered {
+        /// Its entry.
+        entry: EntryId,
+        /// Who bought.
+        user_id: UserId,
+        /// What was bought.
+        voucher_id: VoucherId,
+    },
+    /// Delivered and not acknowledged.
+    Pending {
+        /// Its entry.
+        entry: EntryId,
+        /// Who bought.
+        user_id: UserId,
+        /// What was bought.
+        voucher_id: VoucherId,
+    },
+    /// Given up, kept for a person.
+    Dead {
+        /// Why.
+        reason: String,
+        /// Who bought.
+        user_id: UserId,
+        /// What was bought.
+        voucher_id: VoucherId,
+    },
+    /// A buyer holds it in Redis, and it is nowhere else: the ledger reports it.
+    Lost {
+        /// Who bought.
+        user_id: UserId,
+        /// What was bought.
+        voucher_id: VoucherId,
+    },
+}
+
+/// What an id says by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Decoded {
+    /// Second in which it was issued.
+    pub issued: Millis,
+    /// Number within its UTC day.
+    pub sequence: u32,
+    /// The issuer's UTC day.
+    pub day: jiff::civil::Date,
+}
+
+/// Takes an id apart.
+pub fn decode(id: OrderId) -> Decoded {
+    Decoded { issued: Millis(id.unix_seconds() * 1_000), sequence: id.sequence(), day: id.day() }
+}
+
+/// Looks for an order in the places through which it moves, and in SQL once more at the end: it
+/// may have moved on meanwhile.
+///
+/// # Errors
+/// [`EngineError::NoOrder`] when no buyer was ever given this id.
+pub async fn find(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+    id: OrderId,
+) -> Result<Standing, EngineError> {
+    if let Some(order) = store.order(id).await? {
+        return Ok(Standing::Persisted { order });
+    }
+    let flows = ledger::flows(link, keys).await?;
+    if let Some(order) = store.order(id).await? {
+        return Ok(Standing::Persisted { order });
+    }
+    if let Some(e) = flows.undelivered.iter().find(|entry| entry.order == id) {
+        return Ok(Standing::Undelivered {
+            entry: e.entry,
+            user_id: e.user,
+            voucher_id: e.voucher,
+        });
+    }
+    if let Some(e) = flows.pending.iter().find(|entry| entry.order == id) {
+        return Ok(Standing::Pending { entry: e.entry, user_id: e.user, voucher_id: e.voucher });
+    }
+    if let Some(e) = flows.dead.iter().find(|entry| entry.order == id) {
+        let letter = stream::dead_letters(link, keys, e.entry, 1).await?.into_iter().next();
+        let reason = letter.map(|letter| letter.reason).unwrap_or_default();
+        return Ok(Standing::Dead { reason, user_id: e.user, voucher_id: e.voucher });
+    }
+    for sale in store.sales().await? {
+        if let Some(user_id) = holder(link, keys, sale.voucher_id, id).await? {
+            return Ok(Standing::Lost { user_id, voucher_id: sale.voucher_id });
+        }
+    }
+    Err(EngineError::NoOrder(id))
+}
+
+async fn holder(
+    link: &mut Link,
+    keys: &Layout,
+    voucher: VoucherId,
+    id: OrderId,
+) -> Result<Option<UserId>, EngineError> {
+    let wanted = id.to_string();
+    let mut cursor = 0u64;
+    loop {
+        let mut scan = cmd("HSCAN");
+        scan.arg(keys.buyers(voucher)).arg(cursor).arg("COUNT").arg(1_000);
+        let (next, page): (u64, Vec<(u64, String)>) = link.query(&scan).await?;
+        if let Some((user, _)) = page.into_iter().find(|(_, order)| *order == wanted) {
+            return Ok(Some(UserId(user)));
+        }
+        cursor = next;
+        if cursor == 0 {
+            return Ok(None);
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! The pending list: judged entry by entry, and put right.
+//!
+//! An act follows the identity of an entry, and is not done when the entry changed hands since it
+//! was judged.
+
+use std::collections::HashSet;
+
+use redis::{cmd, pipe};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    EngineError,
+    command::{ReplayReport, ReplayScope},
+    consumer::Writer,
+    ledger,
+    settings::Settings,
+};
+use crate::{
+    broker::{
+        Layout, Link, Redis,
+        keys::node_of,
+        stream::{self, Body, Pending},
+    },
+    model::{
+        Act, EntryId, OrderId, Verdict, VoucherId,
+        verdict::{self, Evidence},
+    },
+    store::SharedStore,
+};
+
+const PAGE: usize = 500;
+
+/// Judges pending entries and does what follows for each. One replay at a time is one task's.
+#[derive(Debug)]
+pub struct Replayer {
+    consumer: String,
+    writer: Writer,
+    settings: Settings,
+}
+
+/// A pending entry with its verdict.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judged {
+    /// The entry.
+    pub row: Pending,
+    /// What is true of it.
+    pub verdict: Verdict,
+}
+
+impl Replayer {
+    /// A replayer that takes entries over as `NODE/replay`.
+    pub fn new(
+        node: &str,
+        redis: &Redis,
+        store: SharedStore,
+        keys: Layout,
+        settings: Settings,
+    ) -> Self {
+        let consumer = format!("{node}/replay");
+        Self { consumer, writer: Writer::new(redis, store, keys), settings }
+    }
+
+    /// Judges one page of the pending list, from `first` up to and with `last`.
+    pub async fn judge(
+        &mut self,
+        first: EntryId,
+        last: EntryId,
+    ) -> Result<Vec<Judged>, EngineError> {
+        let page =
+            stream::pending_page(&mut self.writer.link, &self.writer.keys, first, last, PAGE)
+                .await?;
+        self.judge_rows(page).await
+    }
+
+    /// Replays the entries that `scope` names. An entry that is not pending any more counts as gone.
+    pub async fn replay(
+        &mut self,
+        scope: &ReplayScope,
+        stop: &CancellationToken,
+    ) -> Result<ReplayReport, EngineError> {
+        let mut report = ReplayReport::default();
+        match scope {
+            ReplayScope::Entries(entries) => {
+                for entry in entries {
+                    let judged = self.judge(*entry, *entry).await?;
+                    if judged.is_empty() {
+                        report.seen += 1;
+                        report.gone += 1;
+                    }
+                    self.act(judged, &mut report, stop).await?;
+                }
+            }
+            ReplayScope::UpTo(last) => {
+                let mut first = EntryId::MIN;
+                loop {
+                    let judged = self.judge(first, *last).await?;
+                    let Some(end) = judged.last() else { break };
+                    first = end.row.delivered.entry.next();
+                    self.act(judged, &mut report, stop).await?;
+                }
+            }
+        }
+        Ok(report)
+    }
+
+    async fn judge_rows(&mut self, page: Vec<Pending>) -> Result<Vec<Judged>, EngineError> {
+        let orders: Vec<OrderId> =
+            page.iter().filter_map(|row| row.delivered.order()).map(|order| order.order).collect();
+        let written: HashSet<OrderId> =
+            self.writer.store.existing(&orders).await?.into_iter().collect();
+        let alive =
+            alive_nodes(&mut self.writer.link, &self.writer.keys, self.settings.node_dead_ms)
+                .await?;
+        let limits = self.settings.limits();
+        Ok(page
+            .into_iter()
+            .map(|row| {
+                let order = row.delivered.order();
+                let evidence = Evidence {
+                    order_in_sql: order.is_some_and(|order| written.contains(&order.order)),
+                    body: match row.delivered.body {
+                        Body::Good(_) => verdict::Body::Good,
+                        Body::Malformed(_) => verdict::Body::Malformed,
+                        Body::Gone => verdict::Body::Gone,
+                    },
+                    holder_alive: alive.contains(node_of(&row.consumer)),
+                    idle_ms: row.idle_ms,
+                    deliveries: row.deliveries,
+                };
+                Judged { verdict: verdict::judge(&evidence, limits), row }
+            })
+            .collect())
+    }
+
+    async fn act(
+        &mut self,
+        judged: Vec<Judged>,
+        report: &mut ReplayReport,
+        stop: &CancellationToken,
+    ) -> Result<(), EngineError> {
+        report.seen += judged.len() as u64;
+        let (mut written, mut gone) = (Vec::new(), Vec::new());
+        let mut stuck: Vec<Pending> = Vec::new();
+        for Judged { row, verdict } in judged {
+            let entry = row.delivered.entry;
+            match verdict.act() {
+                Act::Acknowledge => written.push(entry),
+                Act::Process => stuck.push(row),
+                Act::Leave => report.left += 1,
+                Act::Rebuild => gone.push(entry),
+                Act::DeadLetter => {
+                    let why = match &row.delivered.body {
+                        Body::Malformed(fault) => fault.to_string(),
+                        _ => format!("delivered {} times without an order", row.deliveries),
+                    };
+                    let buried = self.writer.bury(entry, &why).await?;
+                    report.dead += buried;
+                    report.gone += 1 - buried;
+                }
+            }
+        }
+        let keys = self.writer.keys.clone();
+        let acknowledged =
+            stream::acknowledge(&mut self.writer.link, &keys, written.iter().copied()).await?;
+        report.acknowledged += acknowledged;
+        report.gone += written.len() as u64 - acknowledged;
+        self.take_over(stuck, report, stop).await?;
+        if !gone.is_empty() {
+            self.rebuild(&gone, report).await?;
+        }
+        Ok(())
+    }
+
+    /// Claims entries and writes their orders. Somebody who was given one since it was judged has made
+    /// it young again: the claim passes it by.
+    async fn take_over(
+        &mut self,
+        stuck: Vec<Pending>,
+        report: &mut ReplayReport,
+        stop: &CancellationToken,
+    ) -> Result<(), EngineError> {
+        let Some(youngest) = stuck.iter().map(|row| row.idle_ms).min() else { return Ok(()) };
+        let entries: Vec<EntryId> = stuck.iter().map(|row| row.delivered.entry).collect();
+        let keys = self.writer.keys.clone();
+        let claimed =
+            stream::claim(&mut self.writer.link, &keys, &self.consumer, youngest, &entries).await?;
+        report.gone += (entries.len() - claimed.len()) as u64;
+        let settled = self.writer.settle(claimed, stop).await?;
+        report.persisted += settled.persisted;
+        report.acknowledged += settled.again;
+        report.dead += settled.dead;
+        report.gone += settled.gone;
+        Ok(())
+    }
+
+    /// Bodies are gone, so nobody can tell whose orders they were. The buyers hash can: whoever was
+    /// admitted and has no result anywhere is put into the stream again.
+    async fn rebuild(
+        &mut self,
+        gone: &[EntryId],
+        report: &mut ReplayReport,
+    ) -> Result<(), EngineError> {
+        let keys = self.writer.keys.clone();
+        let mut known = false;
+        for sale in self.writer.store.sales().await? {
+            let voucher = sale.voucher_id;
+            known |= self.is_loaded(voucher).await?;
+            let store = &self.writer.store;
+            let lost = ledger::lost_orders(store, &mut self.writer.link, &keys, voucher).await?;
+            for page in lost.chunks(PAGE) {
+                let mut add = pipe();
+                for (order, user) in page {
+                    add.cmd("XADD").arg(keys.orders()).arg("*").arg("userId").arg(user.0);
+                    add.arg("voucherId").arg(voucher.0).arg("id").arg(order.get()).ignore();
+                }
+                self.writer.link.pipe::<()>(&add).await?;
+                report.rebuilt += page.len() as u64;
+            }
+        }
+        if known {
+            let done =
+                stream::acknowledge(&mut self.writer.link, &keys, gone.iter().copied()).await?;
+            report.acknowledged += done.saturating_sub(report.rebuilt.min(done));
+        } else {
+            report.lost += gone.len() as u64;
+        }
+        Ok(())
+    }
+
+    async fn is_loaded(&mut self, voucher: VoucherId) -> Result<bool, EngineError> {
+        let mut exists = cmd("EXISTS");
+        exists.arg(self.writer.keys.sale(voucher));
+        Ok(self.writer.link.query(&exists).await?)
+    }
+}
+
+/// Nodes that gave a sign of life within `dead_ms`, by the clock of Redis.
+async fn alive_nodes(
+    link: &mut Link,
+    keys: &Layout,
+    dead_ms: u64,
+) -> Result<HashSet<String>, EngineError> {
+    let mut read = pipe();
+    read.cmd("TIME").cmd("ZRANGE").arg(keys.nodes()).arg(0).arg(-1).arg("WITHSCORES");
+    let ((seconds, micros), nodes): ((i64, i64), Vec<(String, f64)>) = link.pipe(&read).await?;
+    let now = seconds * 1_000 + micros / 1_000;
+    let fresh = |at: f64| now.saturating_sub(at as i64) < dead_ms as i64;
+    Ok(nodes.into_iter().filter(|(_, at)| fresh(*at)).map(|(node, _)| node).collect())
+}

@@ -1,0 +1,276 @@
+//! Simulated buyers: a stampede whose order follows from a seed, so that it can be run again.
+
+use std::{
+    collections::VecDeque,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use rand::{SeedableRng as _, seq::SliceRandom as _};
+use rand_chacha::ChaCha8Rng;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    EngineError,
+    admission::{Admission, Answer, Ticket},
+    command::{RushPlan, RushReport},
+    ledger,
+};
+use crate::{
+    broker::{Layout, Link},
+    model::{OrderId, Outcome, UserId},
+    store::SharedStore,
+    telemetry::{
+        Meters,
+        meters::{histogram, latency_of},
+        snapshot::RushLine,
+    },
+};
+
+/// Most simulated buyers of one rush.
+pub const MAX_USERS: u64 = 10_000_000;
+/// Waiting for orders to settle ends when none has settled for this long.
+const NO_PROGRESS: Duration = Duration::from_secs(30);
+const SETTLE_POLL: Duration = Duration::from_millis(20);
+const TIMER: Duration = Duration::from_millis(1);
+const SETTLE_PAGE: usize = 5_000;
+
+impl RushPlan {
+    /// Refuses a plan that makes no sense.
+    ///
+    /// # Errors
+    /// One sentence with the range.
+    pub fn check(&self) -> Result<(), EngineError> {
+        let fault = if !(1..=MAX_USERS).contains(&self.users) {
+            format!("a rush of {} buyers can't be; give 1 to {MAX_USERS}", self.users)
+        } else if !(0.0..=1.0).contains(&self.repeat) {
+            format!("the share that asks twice is {}; give 0 to 1", self.repeat)
+        } else if self.concurrency == 0 || self.concurrency > 100_000 {
+            format!("{} requests at once can't be; give 1 to 100000", self.concurrency)
+        } else if self.rate.is_some_and(|rate| !(rate > 0.0 && rate <= 1e9)) {
+            format!("a rate of {} a second can't be; give more than 0", self.rate.unwrap_or(0.0))
+        } else {
+            return Ok(());
+        };
+        Err(EngineError::Plan(fault))
+    }
+
+    /// Who asks, in order: every buyer once, and the share that asks twice once more, shuffled.
+    fn arrivals(&self) -> Vec<u32> {
+        let mut random = ChaCha8Rng::seed_from_u64(self.seed);
+        let users = self.users as u32;
+        let mut arrivals: Vec<u32> = (1..=users).collect();
+        arrivals.shuffle(&mut random);
+        let twice = (self.users as f64 * self.repeat).round() as usize;
+        // The first of a shuffled list are a fair choice of those who ask twice.
+        let again: Vec<u32> = arrivals.iter().take(twice).copied().collect();
+        arrivals.extend(again);
+        arrivals.shuffle(&mut random);
+        arrivals
+    }
+}
+
+/// Runs a rush and waits until every admitted order has settled.
+#[derive(Debug)]
+pub struct Rush {
+    /// Where the buyers ask.
+    pub admission: Admission,
+    /// Where the orders settle.
+    pub store: SharedStore,
+    /// For the dead letters.
+    pub link: Link,
+    /// Names of keys.
+    pub keys: Layout,
+    /// Where progress is shown.
+    pub meters: Arc<Meters>,
+}
+
+impl Rush {
+    /// Lets the buyers in, at most `concurrency` at once, and waits for their orders.
+    ///
+    /// # Errors
+    /// A plan that makes no sense. Buyers without an answer are counted, not an error.
+    pub async fn run(
+        mut self,
+        plan: &RushPlan,
+        stop: &CancellationToken,
+    ) -> Result<RushReport, EngineError> {
+        plan.check()?;
+        let arrivals = plan.arrivals();
+        let line = RushLine { voucher_id: plan.voucher, sent: 0, planned: arrivals.len() as u64 };
+        let number = self.meters.rush_begins(line);
+        let (mut report, admitted) = self.stampede(plan, &arrivals, number, stop).await;
+        drop(arrivals);
+        if plan.settle {
+            let waited = Instant::now();
+            self.settle(admitted, &mut report, stop).await;
+            report.settled_seconds = waited.elapsed().as_secs_f64();
+        }
+        self.meters.rush_over(number);
+        Ok(report)
+    }
+
+    async fn stampede(
+        &self,
+        plan: &RushPlan,
+        arrivals: &[u32],
+        number: u64,
+        stop: &CancellationToken,
+    ) -> (RushReport, Vec<OrderId>) {
+        let mut tally = Tally::default();
+        let start = Instant::now();
+        let mut waiting: VecDeque<Ticket> = VecDeque::with_capacity(plan.concurrency);
+        for (sent, user) in arrivals.iter().enumerate() {
+            if stop.is_cancelled() {
+                break;
+            }
+            if let Some(rate) = plan.rate {
+                let due = start + Duration::from_secs_f64(sent as f64 / rate);
+                // The timer ticks in milliseconds; those who are due within one come together.
+                if due > Instant::now() + TIMER {
+                    tokio::time::sleep_until(due.into()).await;
+                }
+            }
+            if waiting.len() >= plan.concurrency {
+                // Answers come in the order of the requests, so the first one frees the next place.
+                if let Some(ticket) = waiting.pop_front() {
+                    tally.take(&ticket.answer().await);
+                }
+            }
+            waiting.push_back(self.admission.ask(plan.voucher, UserId(u64::from(*user))));
+            if sent % 256 == 0 {
+                self.meters.rush_progress(number, sent as u64);
+            }
+        }
+        for ticket in waiting {
+            tally.take(&ticket.answer().await);
+        }
+        self.meters.rush_progress(number, arrivals.len() as u64);
+        tally.close(start.elapsed())
+    }
+
+    /// Follows the admitted orders until each is in SQL or a dead letter.
+    async fn settle(
+        &mut self,
+        mut open: Vec<OrderId>,
+        report: &mut RushReport,
+        stop: &CancellationToken,
+    ) {
+        let mut progress = Instant::now();
+        while !open.is_empty() && !stop.is_cancelled() && progress.elapsed() < NO_PROGRESS {
+            let before = open.len();
+            let written = self.written(&mut open).await;
+            report.persisted += written;
+            if written == 0 {
+                let dead = self.dead(&mut open).await;
+                report.dead += dead;
+            }
+            if open.len() < before {
+                progress = Instant::now();
+            } else {
+                tokio::time::sleep(SETTLE_POLL).await;
+            }
+        }
+        report.settled = open.is_empty();
+    }
+
+    /// Takes out of `open` what stands in SQL. The consumer writes in order, so a page of which
+    /// nothing is there ends the look, unless it is the first.
+    async fn written(&self, open: &mut Vec<OrderId>) -> u64 {
+        let mut found = 0;
+        let mut left = Vec::new();
+        let mut pages = open.chunks(SETTLE_PAGE);
+        for page in pages.by_ref() {
+            // A database that is away has no news; the wait goes on.
+            let mut there = self.store.existing(page).await.unwrap_or_default();
+            there.sort_unstable();
+            left.extend(page.iter().filter(|id| there.binary_search(id).is_err()));
+            if there.is_empty() && found > 0 {
+                break;
+            }
+            found += there.len() as u64;
+        }
+        pages.for_each(|page| left.extend_from_slice(page));
+        *open = left;
+        found
+    }
+
+    async fn dead(&mut self, open: &mut Vec<OrderId>) -> u64 {
+        let Ok(flows) = ledger::flows(&mut self.link, &self.keys).await else { return 0 };
+        let before = open.len();
+        open.retain(|id| !flows.dead.iter().any(|letter| letter.order == *id));
+        (before - open.len()) as u64
+    }
+}
+
+/// Answers, counted.
+struct Tally {
+    report: RushReport,
+    admitted: Vec<OrderId>,
+    latencies: hdrhistogram::Histogram<u64>,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self { report: RushReport::default(), admitted: Vec::new(), latencies: histogram() }
+    }
+}
+
+impl Tally {
+    fn take(&mut self, answer: &Answer) {
+        let report = &mut self.report;
+        report.attempts += 1;
+        self.latencies.saturating_record(answer.took.as_micros() as u64);
+        match answer.outcome {
+            Ok(Outcome::Admitted { order }) => {
+                report.admitted += 1;
+                self.admitted.push(order);
+            }
+            Ok(Outcome::Duplicate { .. }) => report.duplicate += 1,
+            Ok(Outcome::SoldOut) => report.sold_out += 1,
+            Ok(_) => report.rejected += 1,
+            Err(_) => report.errors += 1,
+        }
+    }
+
+    fn close(mut self, took: Duration) -> (RushReport, Vec<OrderId>) {
+        self.report.per_second = self.report.attempts as f64 / took.as_secs_f64().max(1e-6);
+        self.report.latency_us = latency_of(&self.latencies);
+        (self.report, self.admitted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::VoucherId;
+
+    #[test]
+    fn a_seed_fixes_who_comes_when() {
+        let plan = RushPlan { seed: 7, ..RushPlan::new(VoucherId(1), 1_000) };
+        let arrivals = plan.arrivals();
+        assert_eq!(arrivals, plan.arrivals());
+        assert_ne!(arrivals, RushPlan { seed: 8, ..plan }.arrivals());
+        assert_eq!(arrivals.len(), 1_100);
+        let mut users = arrivals;
+        users.sort_unstable();
+        users.dedup();
+        assert_eq!(users.len(), 1_000);
+    }
+
+    #[test]
+    fn plans_that_make_no_sense_are_refused() {
+        let fine = RushPlan::new(VoucherId(1), 10);
+        assert!(fine.check().is_ok());
+        for bad in [
+            RushPlan { users: 0, ..fine.clone() },
+            RushPlan { users: u64::MAX, ..fine.clone() },
+            RushPlan { repeat: -0.1, ..fine.clone() },
+            RushPlan { repeat: f64::NAN, ..fine.clone() },
+            RushPlan { concurrency: 0, ..fine.clone() },
+            RushPlan { rate: Some(0.0), ..fine.clone() },
+        ] {
+            assert!(bad.check().is_err(), "{bad:?}");
+        }
+    }
+}

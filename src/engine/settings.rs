@@ -1,0 +1,76 @@
+//! What of the engine can be set, and why the defaults are what they are.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::model::verdict::Limits;
+
+/// Settings of one node's engine.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// Buyers that may wait for admission at once; one more is told `Busy`.
+    pub queue: usize,
+    /// Most buyers in one run of the admission script: 256 keep Redis busy for about 1 ms.
+    pub admission_batch: usize,
+    /// Most entries in one SQL transaction.
+    pub consumer_batch: usize,
+    /// Milliseconds that an entry may lie with another consumer before it is taken over.
+    pub claim_idle_ms: u64,
+    /// More deliveries than this make a dead letter.
+    pub max_deliveries: u64,
+    /// Milliseconds a request may wait for Redis during an outage.
+    pub answer_within_ms: u64,
+    /// Milliseconds without a sign of life after which a node counts as dead.
+    pub node_dead_ms: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            queue: 8_192,
+            admission_batch: 256,
+            consumer_batch: 1_000,
+            claim_idle_ms: 30_000,
+            max_deliveries: 16,
+            answer_within_ms: 10_000,
+            node_dead_ms: 5_000,
+        }
+    }
+}
+
+impl Settings {
+    /// Refuses what no engine can work with.
+    ///
+    /// # Errors
+    /// One sentence that names the setting and its range.
+    pub fn check(&self) -> Result<(), String> {
+        let ranges = [
+            ("queue", self.queue as u64, 1, 1_000_000),
+            // Lua's unpack ends at some 8,000 values, two for each buyer.
+            ("admission_batch", self.admission_batch as u64, 1, 2_000),
+            ("consumer_batch", self.consumer_batch as u64, 1, 5_000),
+            ("claim_idle_ms", self.claim_idle_ms, 1_000, 86_400_000),
+            ("max_deliveries", self.max_deliveries, 1, 1_000_000),
+            ("answer_within_ms", self.answer_within_ms, 100, 600_000),
+            ("node_dead_ms", self.node_dead_ms, 2_000, 600_000),
+        ];
+        match ranges.iter().find(|(_, value, low, high)| value < low || value > high) {
+            Some((name, value, low, high)) => {
+                Err(format!("engine.{name} is {value}; it must lie within {low} and {high}"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The limits by which pending entries are judged.
+    pub fn limits(&self) -> Limits {
+        Limits { claim_idle_ms: self.claim_idle_ms, max_deliveries: self.max_deliveries }
+    }
+
+    /// How long an entry may lie with another consumer.
+    pub fn claim_idle(&self) -> Duration {
+        Duration::from_millis(self.claim_idle_ms)
+    }
+}

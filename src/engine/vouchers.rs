@@ -1,0 +1,106 @@
+//! Vouchers and sales: SQL first, Redis after the commit.
+
+use redis::cmd;
+
+use super::EngineError;
+use crate::{
+    broker::{BrokerError, Layout, Link, scripts},
+    model::{Millis, NewSale, Sale, SaleState, VoucherId, sale::check_stock},
+    store::SharedStore,
+};
+
+/// Creates a sale: in SQL, then in Redis.
+///
+/// # Errors
+/// [`EngineError::NotLoaded`] when SQL has it and Redis could not be told: the next node that
+/// starts, or the next change of the sale, tells Redis.
+pub async fn create(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+    sale: &NewSale,
+) -> Result<Sale, EngineError> {
+    let sale = store.create_sale(sale, Millis::now()).await?;
+    publish(link, keys, &sale).await?;
+    Ok(sale)
+}
+
+/// Opens a planned sale now, by the clock of Redis.
+pub async fn start(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+    voucher: VoucherId,
+) -> Result<Sale, EngineError> {
+    let sale = store.sale(voucher).await?;
+    if sale.state == SaleState::Paused {
+        return Err(EngineError::Plan(format!("sale #{voucher} is paused; resume it instead")));
+    }
+    let now = redis_now(link).await?;
+    let open = sale.begin.is_none_or(|begin| begin <= now);
+    if sale.state == SaleState::Running && open {
+        return Err(EngineError::Plan(format!("sale #{voucher} has started already")));
+    }
+    change(store, link, keys, voucher, SaleState::Running, Some(now)).await
+}
+
+/// Sets what the operator decided about a sale.
+pub async fn set_state(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+    voucher: VoucherId,
+    state: SaleState,
+) -> Result<Sale, EngineError> {
+    change(store, link, keys, voucher, state, None).await
+}
+
+/// Puts more pieces on sale.
+pub async fn restock(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+    voucher: VoucherId,
+    by: u64,
+) -> Result<Sale, EngineError> {
+    let sale = store.restock(voucher, check_stock(by)?).await?;
+    publish(link, keys, &sale).await?;
+    Ok(sale)
+}
+
+/// Brings Redis' copy of a sale up to what SQL committed. Safe to repeat; an older copy never wins.
+pub async fn sync(link: &mut Link, keys: &Layout, sale: &Sale) -> Result<bool, BrokerError> {
+    let voucher = sale.voucher_id;
+    let mut call = scripts::SYNC_SALE.prepare_invoke();
+    call.key(keys.sale(voucher)).key(keys.stock(voucher)).key(keys.buyers(voucher));
+    call.arg(sale.version).arg(&sale.title);
+    call.arg(sale.begin.unwrap_or_default().0).arg(sale.end.unwrap_or_default().0);
+    call.arg(sale.state.as_str()).arg(sale.initial);
+    link.invoke(&call).await
+}
+
+/// The clock of Redis, by which sales begin and end.
+pub async fn redis_now(link: &mut Link) -> Result<Millis, BrokerError> {
+    let (seconds, micros): (i64, i64) = link.query(&cmd("TIME")).await?;
+    Ok(Millis(seconds * 1_000 + micros / 1_000))
+}
+
+async fn change(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+    voucher: VoucherId,
+    state: SaleState,
+    begin: Option<Millis>,
+) -> Result<Sale, EngineError> {
+    let sale = store.set_state(voucher, state, begin).await?;
+    publish(link, keys, &sale).await?;
+    Ok(sale)
+}
+
+async fn publish(link: &mut Link, keys: &Layout, sale: &Sale) -> Result<(), EngineError> {
+    match sync(link, keys, sale).await {
+        Ok(_) => Ok(()),
+        Err(why) => Err(EngineError::NotLoaded { voucher: sale.voucher_id, why }),
+    }
+}

@@ -1,0 +1,89 @@
+//! What needs a person: small rules over one Snapshot, each with a test.
+
+use super::{
+    Snapshot,
+    snapshot::{Alarm, AlarmKind, Urgency},
+};
+use crate::model::ledger::Balance;
+
+/// Every alarm that this picture gives cause for, the most urgent first.
+pub fn alarms(snapshot: &Snapshot) -> Vec<Alarm> {
+    let mut found = Vec::new();
+    let mut add = |urgency, kind| found.push(Alarm { urgency, kind });
+    if let Some(error) = snapshot.redis.error.clone().filter(|_| !snapshot.redis.up) {
+        add(Urgency::Critical, AlarmKind::RedisAway { error });
+    }
+    if let Some(error) = snapshot.sql.error.clone().filter(|_| !snapshot.sql.up) {
+        add(Urgency::Critical, AlarmKind::SqlAway { error });
+    }
+    if let Balance::Off { findings } = &snapshot.books {
+        let finding = findings.first().cloned().unwrap_or_default();
+        add(Urgency::Critical, AlarmKind::BooksOff { finding });
+    }
+    if let Some(stream) = snapshot.stream.as_ref().filter(|_| snapshot.redis.up) {
+        if !stream.group && !snapshot.sales.is_empty() {
+            add(Urgency::Critical, AlarmKind::NoGroup);
+        }
+        for holder in stream.consumers.iter().filter(|c| !c.alive && c.pending > 0) {
+            let (consumer, pending, idle_ms) =
+                (holder.name.clone(), holder.pending, holder.idle_ms);
+            add(Urgency::Warning, AlarmKind::DeadConsumer { consumer, pending, idle_ms });
+        }
+        if stream.dead > 0 {
+            add(Urgency::Warning, AlarmKind::DeadLetters { count: stream.dead });
+        }
+    }
+    found.sort_by_key(|alarm| alarm.urgency);
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::telemetry::snapshot::{ConsumerLine, Health, StreamLine};
+
+    fn calm() -> Snapshot {
+        let up = Health { up: true, ..Health::default() };
+        let stream = StreamLine { group: true, lag: Some(0), ..StreamLine::default() };
+        Snapshot { redis: up.clone(), sql: up, stream: Some(stream), ..Snapshot::default() }
+    }
+
+    fn holder(alive: bool, pending: u64) -> ConsumerLine {
+        ConsumerLine { name: "node-b/1".into(), alive, pending, idle_ms: 9 }
+    }
+
+    #[test]
+    fn a_calm_picture_has_none() {
+        assert_eq!(alarms(&calm()), []);
+        assert_eq!(alarms(&Snapshot::default()), []);
+    }
+
+    #[test]
+    fn a_server_that_is_away_comes_first() {
+        let mut snapshot = calm();
+        snapshot.sql = Health { error: Some("gone".into()), ..Health::default() };
+        snapshot.stream = Some(StreamLine { group: true, dead: 2, ..StreamLine::default() });
+        let kinds: Vec<_> = alarms(&snapshot).into_iter().map(|alarm| alarm.kind).collect();
+        let away = AlarmKind::SqlAway { error: "gone".into() };
+        assert_eq!(kinds, [away, AlarmKind::DeadLetters { count: 2 }]);
+    }
+
+    #[test]
+    fn only_a_dead_holder_with_entries_is_told() {
+        let mut snapshot = calm();
+        let consumers = vec![holder(true, 5), holder(false, 0), holder(false, 128)];
+        snapshot.stream = Some(StreamLine { group: true, consumers, ..StreamLine::default() });
+        let [Alarm { kind: AlarmKind::DeadConsumer { pending: 128, .. }, .. }] =
+            alarms(&snapshot)[..]
+        else {
+            panic!("{:?}", alarms(&snapshot));
+        };
+    }
+
+    #[test]
+    fn books_that_are_off_are_critical() {
+        let books = Balance::Off { findings: vec!["x".into()] };
+        let found = alarms(&Snapshot { books, ..calm() });
+        assert_eq!(found.first().map(|alarm| alarm.urgency), Some(Urgency::Critical));
+    }
+}

@@ -1,0 +1,457 @@
+//! Takes the pictures: one SQL query and one round trip to Redis, turned into a [`Snapshot`].
+
+use std::{
+    collections::VecDeque,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use super::{
+    Meters, Point, Series, Snapshot,
+    alarms::alarms,
+    snapshot::{
+        ConsumerLine, Count, Funnel, Health, PendingLine, PendingPage, SaleLine, StreamLine,
+    },
+};
+use crate::{
+    broker::{
+        Layout, Link,
+        keys::node_of,
+        stream::{Body, Pending},
+        survey::{SaleFacts, Survey, survey},
+    },
+    model::{EntryId, Millis, Sale, VoucherId, ledger::Balance},
+    store::SharedStore,
+};
+
+/// A server that needs longer for one look is told as away.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Rates are taken over about a second, so that they can be read.
+const RATE_WINDOW: Duration = Duration::from_millis(1_200);
+/// Entries of the pending list in one picture.
+const PAGE: usize = 500;
+/// Sales in one picture, the newest.
+const SALES: usize = 200;
+
+/// Takes pictures, and remembers what rates and outages need.
+#[derive(Debug)]
+pub struct Collector {
+    link: Link,
+    store: SharedStore,
+    keys: Layout,
+    meters: Arc<Meters>,
+    node: String,
+    read_only: bool,
+    node_dead_ms: u64,
+    seq: u64,
+    sales: Vec<Sale>,
+    survey: Option<Survey>,
+    redis: Health,
+    sql: Health,
+    past: VecDeque<Sample>,
+    series: Series,
+    audit: Option<(Figures, Vec<String>)>,
+}
+
+/// Counters at one moment.
+#[derive(Clone, Debug)]
+struct Sample {
+    at: Instant,
+    persisted: u64,
+    busy: u64,
+    sales: Vec<(VoucherId, SaleFacts)>,
+    /// Both servers answered.
+    whole: bool,
+    figures: Figures,
+}
+
+/// The figures by which two pictures are told to show the same books.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    admitted: u64,
+    persisted: u64,
+    dead: u64,
+    outstanding: Option<u64>,
+    sales: Vec<SaleFigures>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct SaleFigures {
+    voucher: VoucherId,
+    /// Initial and stock by Redis; `None` where the sale is not loaded.
+    redis: Option<(u64, i64)>,
+    buyers: u64,
+    sql_initial: u64,
+}
+
+impl Collector {
+    /// A collector for `node` (empty where no engine runs).
+    pub fn new(
+        link: Link,
+        store: SharedStore,
+        keys: Layout,
+        meters: Arc<Meters>,
+        node: String,
+        read_only: bool,
+        node_dead_ms: u64,
+    ) -> Self {
+        let sql = Health {
+            name: store.describe().split_whitespace().next().unwrap_or_default().to_owned(),
+            ..Health::default()
+        };
+        let redis = Health { name: "redis".to_owned(), ..Health::default() };
+        Self {
+            link,
+            store,
+            keys,
+            meters,
+            node,
+            read_only,
+            node_dead_ms,
+            seq: 0,
+            sales: Vec::new(),
+            survey: None,
+            redis,
+            sql,
+            past: VecDeque::new(),
+            series: Series::default(),
+            audit: None,
+        }
+    }
+
+    /// Takes a picture; the pending page starts at `pending_from`. Never fails: a server that is away
+    /// is part of the picture.
+    pub async fn look(&mut self, pending_from: EntryId) -> Snapshot {
+        self.read_sql().await;
+        self.read_redis(pending_from).await;
+        self.seq += 1;
+        let sample = self.sample();
+        let books = self.books(&sample.figures);
+        self.note_rates(&sample);
+        self.past.push_back(sample);
+        while self.past.len() > 2
+            && self.past.front().is_some_and(|oldest| oldest.at.elapsed() > RATE_WINDOW)
+        {
+            self.past.pop_front();
+        }
+        let mut snapshot = Snapshot {
+            seq: self.seq,
+            taken: Millis::now(),
+            node: self.node.clone(),
+            read_only: self.read_only,
+            redis: self.redis.clone(),
+            sql: self.sql.clone(),
+            sales: self.sale_lines(),
+            funnel: Funnel::default(),
+            stream: self.survey.as_ref().map(|survey| self.stream_line(survey)),
+            pending: self.pending_page(pending_from),
+            books,
+            latency: self.meters.latency(),
+            series: Arc::new(self.series.clone()),
+            alarms: Vec::new(),
+            rushes: self.meters.rushes(),
+        };
+        snapshot.funnel = self.whole_funnel(&snapshot.sales);
+        snapshot.alarms = alarms(&snapshot);
+        snapshot
+    }
+
+    /// The figures of the last picture if nothing is under way and order ids were not compared
+    /// since they changed: the moment for an audit.
+    pub fn audit_due(&self) -> Option<Figures> {
+        let figures = &self.past.back().filter(|sample| sample.whole)?.figures;
+        let known = self.audit.as_ref().is_some_and(|(audited, _)| audited == figures);
+        (figures.outstanding == Some(0) && self.is_settled(figures) && !known)
+            .then(|| figures.clone())
+    }
+
+    /// Takes what an audit by order id found for these figures.
+    pub fn note_audit(&mut self, figures: Figures, findings: Vec<String>) {
+        self.audit = Some((figures, findings));
+    }
+
+    async fn read_sql(&mut self) {
+        let start = Instant::now();
+        let answer = tokio::time::timeout(PATIENCE, self.store.sales()).await;
+        let result = match answer {
+            Ok(Ok(mut sales)) => {
+                sales.truncate(SALES);
+                self.sales = sales;
+                Ok(())
+            }
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err(format!("no answer within {} s", PATIENCE.as_secs())),
+        };
+        note_health(&mut self.sql, start, result);
+    }
+
+    async fn read_redis(&mut self, pending_from: EntryId) {
+        let start = Instant::now();
+        let vouchers: Vec<VoucherId> = self.sales.iter().map(|sale| sale.voucher_id).collect();
+        let looking = survey(&mut self.link, &self.keys, &vouchers, pending_from, PAGE);
+        let result = match tokio::time::timeout(PATIENCE, looking).await {
+            Ok(Ok(survey)) => {
+                self.survey = Some(survey);
+                Ok(())
+            }
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err(format!("no answer within {} s", PATIENCE.as_secs())),
+        };
+        if let Some(server) = self.link.server() {
+            self.redis.name = format!("redis {}", server.version);
+        }
+        note_health(&mut self.redis, start, result);
+    }
+
+    /// What Redis holds of a sale; figures of an older survey stay in place during an outage.
+    fn facts(&self, voucher: VoucherId) -> SaleFacts {
+        let found = self.sales.iter().position(|sale| sale.voucher_id == voucher);
+        let survey = self.survey.as_ref();
+        found.and_then(|at| survey?.sales.get(at).copied()).unwrap_or_default()
+    }
+
+    fn sample(&self) -> Sample {
+        let sales: Vec<(VoucherId, SaleFacts)> =
+            self.sales.iter().map(|sale| (sale.voucher_id, self.facts(sale.voucher_id))).collect();
+        let stream = self.survey.as_ref().map(|survey| survey.stream);
+        let persisted = self.sales.iter().map(Sale::live_orders).sum();
+        Sample {
+            at: Instant::now(),
+            persisted,
+            busy: self.meters.busy(),
+            whole: self.redis.up && self.sql.up,
+            figures: Figures {
+                admitted: sales.iter().map(|(_, facts)| facts.buyers).sum(),
+                persisted,
+                dead: stream.map_or(0, |stream| stream.dead),
+                outstanding: stream.and_then(|stream| Some(stream.lag? + stream.pending)),
+                sales: sales
+                    .iter()
+                    .zip(&self.sales)
+                    .map(|((voucher, facts), sale)| SaleFigures {
+                        voucher: *voucher,
+                        redis: facts.initial.zip(facts.stock),
+                        buyers: facts.buyers,
+                        sql_initial: sale.initial,
+                    })
+                    .collect(),
+            },
+            sales,
+        }
+    }
+
+    fn note_rates(&mut self, now: &Sample) {
+        let rate = |from: u64, to: u64, since: Instant| {
+            to.saturating_sub(from) as f64 / now.at.duration_since(since).as_secs_f64().max(1e-3)
+        };
+        let admitted =
+            |sample: &Sample| sample.sales.iter().map(|(_, facts)| facts.admitted).sum::<u64>();
+        let before = self.past.back();
+        let of_redis = before.filter(|_| self.redis.up);
+        let of_sql = before.filter(|_| self.sql.up);
+        let point = Point {
+            at: Millis::now(),
+            admitted: of_redis.map(|past| rate(admitted(past), admitted(now), past.at)),
+            persisted: of_sql.map(|past| rate(past.persisted, now.persisted, past.at)),
+        };
+        self.series.push(point);
+    }
+
+    /// Nothing has moved between the last two pictures, of which both were whole.
+    fn is_settled(&self, figures: &Figures) -> bool {
+        let mut recent = self.past.iter().rev().take(2);
+        let same = |sample: Option<&Sample>| {
+            sample.is_some_and(|sample| sample.whole && sample.figures == *figures)
+        };
+        same(recent.next())
+    }
+
+    /// The ledger by figures, sharpened by the last audit. SQL was read before Redis, so a difference
+    /// counts only when two pictures in a row show the very same one.
+    fn books(&self, figures: &Figures) -> Balance {
+        if !self.redis.up || !self.sql.up {
+            return Balance::Unknown;
+        }
+        let mut findings = Vec::new();
+        for SaleFigures { voucher, redis, buyers, sql_initial } in &figures.sales {
+            let Some((initial, stock)) = redis else {
+                findings.push(format!("#{voucher}: Redis does not hold this sale"));
+                continue;
+            };
+            if *stock < 0 || *initial as i64 != stock.saturating_add(*buyers as i64) {
+                findings.push(format!(
+                    "#{voucher}: initial {initial} is not stock {stock} + buyers {buyers}"
+                ));
+            }
+            if initial != sql_initial {
+                findings.push(format!(
+                    "#{voucher}: initial is {initial} in Redis and {sql_initial} in SQL"
+                ));
+            }
+        }
+        match figures.outstanding {
+            Some(0) => {}
+            Some(orders) if findings.is_empty() => return Balance::InFlight { orders },
+            None if findings.is_empty() => return Balance::Unknown,
+            _ => {}
+        }
+        if figures.outstanding == Some(0) {
+            if figures.admitted > figures.persisted + figures.dead {
+                let lost = figures.admitted - figures.persisted - figures.dead;
+                findings.push(format!("{lost} admitted orders are neither in SQL nor under way"));
+            } else if figures.persisted > figures.admitted {
+                let more = figures.persisted - figures.admitted;
+                findings.push(format!("{more} orders in SQL have no buyer in Redis"));
+            }
+        }
+        let audit = self.audit.as_ref().filter(|(audited, _)| audited == figures);
+        findings.extend(audit.into_iter().flat_map(|(_, found)| found.iter().cloned()));
+        if findings.is_empty() {
+            Balance::Balanced { by_id: audit.is_some() }
+        } else if self.is_settled(figures) {
+            Balance::Off { findings }
+        } else {
+            Balance::InFlight { orders: figures.admitted.abs_diff(figures.persisted) }
+        }
+    }
+
+    fn sale_lines(&self) -> Vec<SaleLine> {
+        let now = self.survey.as_ref().map_or_else(Millis::now, |survey| survey.now);
+        self.sales
+            .iter()
+            .map(|sale| {
+                let facts = self.facts(sale.voucher_id);
+                let stock = facts.initial.and(facts.stock);
+                let left = stock.and_then(|stock| u64::try_from(stock).ok());
+                SaleLine {
+                    voucher_id: sale.voucher_id,
+                    title: sale.title.clone(),
+                    phase: sale.phase(now, left),
+                    initial: sale.initial,
+                    stock,
+                    db_stock: sale.stock,
+                    begin: sale.begin,
+                    end: sale.end,
+                    admitted: facts.buyers,
+                    persisted: sale.live_orders(),
+                    funnel: self.sale_funnel(sale.voucher_id, &facts),
+                }
+            })
+            .collect()
+    }
+
+    fn sale_funnel(&self, voucher: VoucherId, now: &SaleFacts) -> Funnel {
+        let past = self.past.front().and_then(|sample| {
+            let (_, facts) = sample.sales.iter().find(|(id, _)| *id == voucher)?;
+            Some((sample.at.elapsed().as_secs_f64().max(1e-3), *facts))
+        });
+        let count = |pick: fn(&SaleFacts) -> u64| Count {
+            total: pick(now),
+            per_second: past.filter(|_| self.redis.up).map_or(0.0, |(seconds, facts)| {
+                pick(now).saturating_sub(pick(&facts)) as f64 / seconds
+            }),
+        };
+        Funnel {
+            attempts: count(|f| f.admitted + f.sold_out + f.duplicate + f.rejected),
+            admitted: count(|f| f.admitted),
+            sold_out: count(|f| f.sold_out),
+            duplicate: count(|f| f.duplicate),
+            rejected: count(|f| f.rejected),
+            busy: Count::default(),
+        }
+    }
+
+    fn whole_funnel(&self, sales: &[SaleLine]) -> Funnel {
+        let sum = |pick: fn(&Funnel) -> Count| {
+            sales.iter().map(|sale| pick(&sale.funnel)).fold(Count::default(), |sum, count| Count {
+                total: sum.total + count.total,
+                per_second: sum.per_second + count.per_second,
+            })
+        };
+        let busy = self.meters.busy();
+        let past = self.past.front().map_or((1.0, busy), |sample| {
+            (sample.at.elapsed().as_secs_f64().max(1e-3), sample.busy)
+        });
+        Funnel {
+            attempts: sum(|f| f.attempts),
+            admitted: sum(|f| f.admitted),
+            sold_out: sum(|f| f.sold_out),
+            duplicate: sum(|f| f.duplicate),
+            rejected: sum(|f| f.rejected),
+            busy: Count { total: busy, per_second: busy.saturating_sub(past.1) as f64 / past.0 },
+        }
+    }
+
+    fn is_alive(&self, consumer: &str) -> bool {
+        let node = node_of(consumer);
+        self.survey.as_ref().is_some_and(|survey| {
+            let last = survey.nodes.iter().find(|(name, _)| name == node);
+            last.is_some_and(|(_, at)| survey.now.since(*at) < self.node_dead_ms)
+        })
+    }
+
+    fn stream_line(&self, survey: &Survey) -> StreamLine {
+        let mut consumers: Vec<ConsumerLine> = survey
+            .consumers
+            .iter()
+            .map(|consumer| ConsumerLine {
+                name: consumer.name.clone(),
+                alive: self.is_alive(&consumer.name),
+                pending: consumer.pending,
+                idle_ms: consumer.idle_ms,
+            })
+            .collect();
+        consumers.sort_by(|a, b| b.pending.cmp(&a.pending).then_with(|| a.name.cmp(&b.name)));
+        let stream = &survey.stream;
+        StreamLine {
+            length: stream.length,
+            lag: stream.lag,
+            pending: stream.pending,
+            oldest_pending_ms: stream.oldest_pending.map(|id| age(survey.now, id)),
+            dead: stream.dead,
+            group: stream.group,
+            consumers,
+        }
+    }
+
+    fn pending_page(&self, from: EntryId) -> PendingPage {
+        let Some(survey) = &self.survey else { return PendingPage::default() };
+        let lines = survey.page.iter().map(|row| self.pending_line(survey, row)).collect();
+        PendingPage { from, before: (from == EntryId::MIN).then_some(0), lines }
+    }
+
+    fn pending_line(&self, survey: &Survey, row: &Pending) -> PendingLine {
+        let entry = row.delivered.entry;
+        let (order, fault) = match &row.delivered.body {
+            Body::Good(order) => (Some(order), None),
+            Body::Malformed(fault) => (None, Some(fault.to_string())),
+            Body::Gone => (None, Some("its body is gone from the stream".to_owned())),
+        };
+        PendingLine {
+            entry,
+            consumer: row.consumer.clone(),
+            holder_alive: self.is_alive(&row.consumer),
+            age_ms: age(survey.now, entry),
+            idle_ms: row.idle_ms,
+            deliveries: row.deliveries,
+            order: order.map(|o| o.order),
+            user: order.map(|o| o.user),
+            voucher: order.map(|o| o.voucher),
+            fault,
+        }
+    }
+}
+
+/// Milliseconds since an entry was added, by the clock of Redis.
+fn age(now: Millis, entry: EntryId) -> u64 {
+    u64::try_from(now.0).unwrap_or(0).saturating_sub(entry.millis)
+}
+
+fn note_health(health: &mut Health, start: Instant, result: Result<(), String>) {
+    health.up = result.is_ok();
+    health.latency_us = start.elapsed().as_micros() as u64;
+    if health.up {
+        health.last_ok = Some(Millis::now());
+    }
+    health.error = result.err();
+}
