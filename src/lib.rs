@@ -6,6 +6,8 @@
 //! only; a test keeps it so.
 
 pub mod broker;
+pub mod cli;
+pub mod config;
 pub mod console;
 pub mod engine;
 pub mod model;

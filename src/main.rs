@@ -1,3 +1,31 @@
 //! Parse the command line, start the runtime, call one command.
 
-fn main() {}
+use std::{io::Write as _, process::ExitCode};
+
+use clap::Parser as _;
+use seckill::cli::Cli;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            return fail(
+                &format!("the runtime could not start ({error}); check the limits of this user"),
+                3,
+            );
+        }
+    };
+    let result = runtime.block_on(cli.run());
+    // Whatever still runs by now has no claim on the exit: its work was given a bound before.
+    runtime.shutdown_background();
+    match result {
+        Ok(code) => ExitCode::from(code),
+        Err(fault) => fail(&fault.sentence, fault.code),
+    }
+}
+
+fn fail(sentence: &str, code: u8) -> ExitCode {
+    let _ = writeln!(std::io::stderr(), "seckill: {sentence}");
+    ExitCode::from(code)
+}

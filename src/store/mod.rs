@@ -3,6 +3,9 @@
 //! This room must not know Redis. What a dialect does badly is handled in that dialect's file;
 //! the same tests run on all of them.
 
+mod open;
+mod sqlite;
+
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -11,6 +14,8 @@ use crate::model::{
     Millis, NewSale, Order, OrderEntry, OrderId, Sale, SaleState, UserId, VoucherId,
     ledger::SqlBooks,
 };
+
+pub use open::open;
 
 /// A store that any task may use.
 pub type SharedStore = Arc<dyn Store>;

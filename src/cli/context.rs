@@ -1,0 +1,154 @@
+//! What a command works with: the data dir, Redis, the store, and how they are given back.
+
+use std::{
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    sync::Arc,
+};
+
+use super::{Fault, logging};
+use crate::{
+    broker::{
+        Layout, Redis,
+        data_dir::{DataDir, NodeSlot},
+        server::ManagedServer,
+    },
+    config::Config,
+    engine::{
+        node::{Node, NodeConfig},
+        operator::Operator,
+    },
+    store::{self, SharedStore},
+    telemetry::Meters,
+};
+
+/// Everything opened. Give it back with [`Context::close`].
+pub(super) struct Context {
+    pub(super) config: Config,
+    pub(super) dir: DataDir,
+    pub(super) redis: Redis,
+    pub(super) store: SharedStore,
+    pub(super) keys: Layout,
+    server: Option<Arc<ManagedServer>>,
+    slot: Option<NodeSlot>,
+}
+
+impl Context {
+    /// Opens what the settings name: what was asked for is used, or is an error.
+    pub(super) async fn open(config: &Config) -> Result<Self, Fault> {
+        let dir = match &config.data_dir {
+            Some(path) => DataDir::open(path)?,
+            None => DataDir::open(&DataDir::default_path()?)?,
+        };
+        Self::open_in(config, dir).await
+    }
+
+    /// As [`Context::open`], in a data dir that is open already.
+    pub(super) async fn open_in(config: &Config, dir: DataDir) -> Result<Self, Fault> {
+        logging::to_file(&dir.log_path());
+        // A URL that can't be read is told before a server is started for nothing.
+        let (given, server) = match &config.redis {
+            Some(url) => (Some(Redis::from_url(url)?), None),
+            None => (None, Some(ManagedServer::attach(&dir))),
+        };
+        let database = config.database.clone().unwrap_or_else(|| dir.database_url());
+        // Both take tens of milliseconds, and neither needs the other.
+        let (store, server) = futures::join!(store::open(&database), async {
+            match server {
+                Some(attaching) => attaching.await.map(Some),
+                None => Ok(None),
+            }
+        });
+        let server = server?.map(Arc::new);
+        let store = match store {
+            Ok(store) => store,
+            Err(error) => {
+                if let Some(server) = server {
+                    let _ = server.detach().await;
+                }
+                return Err(error.into());
+            }
+        };
+        let redis = match (given, &server) {
+            (Some(redis), _) => redis,
+            (None, Some(server)) => Redis::from_managed(Arc::clone(server))?,
+            (None, None) => {
+                return Err(Fault::usage("neither a Redis URL nor a server of our own"));
+            }
+        };
+        let (config, keys) = (config.clone(), Layout::default());
+        Ok(Self { config, dir, redis, store, keys, server, slot: None })
+    }
+
+    /// As [`Context::open`], and Redis has answered: for commands that are of no use without it.
+    pub(super) async fn open_answering(config: &Config) -> Result<Self, Fault> {
+        let context = Self::open(config).await?;
+        match context.redis.link().connection().await {
+            Ok(_) => Ok(context),
+            Err(error) => {
+                context.close().await;
+                Err(error.into())
+            }
+        }
+    }
+
+    /// This process' node name: it survives a restart, and no other live process has it.
+    pub(super) fn node_name(&mut self) -> Result<String, Fault> {
+        if let Some(name) = &self.config.node {
+            return Ok(name.clone());
+        }
+        let slot = match &self.slot {
+            Some(slot) => slot.number(),
+            None => self.slot.insert(self.dir.node_slot()?).number(),
+        };
+        if self.server.is_some() {
+            // Nobody else speaks to this Redis but processes on this data dir.
+            return Ok(format!("node-{slot}"));
+        }
+        let host: String = gethostname::gethostname()
+            .to_string_lossy()
+            .chars()
+            .map(|c| if c.is_alphanumeric() || c == '-' { c } else { '-' })
+            .take(40)
+            .collect();
+        let mut hasher = DefaultHasher::new();
+        self.dir.path().hash(&mut hasher);
+        Ok(format!("{host}-{:04x}-{slot}", hasher.finish() & 0xffff))
+    }
+
+    /// Starts an engine in this process.
+    pub(super) fn start_node(&mut self) -> Result<Node, Fault> {
+        Ok(Node::start(NodeConfig {
+            redis: self.redis.clone(),
+            store: Arc::clone(&self.store),
+            keys: self.keys.clone(),
+            settings: self.config.engine.clone(),
+            name: self.node_name()?,
+            read_only: self.config.read_only,
+        }))
+    }
+
+    /// The hands of an operator, without an engine in this process.
+    pub(super) fn operator(&mut self, reason: Option<String>) -> Result<Operator, Fault> {
+        Ok(Operator {
+            redis: self.redis.clone(),
+            store: Arc::clone(&self.store),
+            keys: self.keys.clone(),
+            settings: self.config.engine.clone(),
+            node: self.node_name()?,
+            read_only: self.config.read_only,
+            admission: None,
+            meters: Arc::new(Meters::default()),
+            reason,
+        })
+    }
+
+    /// Gives everything back; the last process on a data dir stops its server.
+    pub(super) async fn close(self) {
+        self.store.close().await;
+        if let Some(server) = self.server
+            && let Err(error) = server.detach().await
+        {
+            tracing::warn!(%error, "the server was not stopped");
+        }
+    }
+}

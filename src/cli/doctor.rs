@@ -1,0 +1,211 @@
+//! `seckill doctor`: what was found, whether it is right, and how to mend it.
+
+use std::io::IsTerminal as _;
+
+use redis::cmd;
+use serde::Serialize;
+
+use super::{Fault, context::Context, fault, output::Output};
+use crate::{
+    broker::{BrokerError, Link, data_dir::DataDir, server},
+    config::Config,
+    store,
+};
+
+/// Less free space than this makes a full disk a matter of one sale.
+const ENOUGH_BYTES: u64 = 1 << 30;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Grade {
+    Good,
+    Note,
+    Bad,
+    Away,
+}
+
+#[derive(Debug, Serialize)]
+struct Check {
+    name: &'static str,
+    grade: Grade,
+    found: String,
+    mend: Option<String>,
+}
+
+#[derive(Debug, Default, Serialize)]
+struct Report {
+    healthy: bool,
+    checks: Vec<Check>,
+}
+
+impl Report {
+    fn add(
+        &mut self,
+        name: &'static str,
+        grade: Grade,
+        found: impl Into<String>,
+        mend: Option<&str>,
+    ) {
+        let mend = mend.map(str::to_owned);
+        self.checks.push(Check { name, grade, found: found.into(), mend });
+    }
+}
+
+pub(super) async fn run(config: &Config, out: Output) -> Result<u8, Fault> {
+    let mut report = Report::default();
+    if config.redis.is_none() {
+        server_binary(&mut report);
+    }
+    data_dir(config, &mut report);
+    match Context::open(config).await {
+        Ok(context) => {
+            redis(&context, &mut report).await;
+            database(&context, &mut report).await;
+            context.close().await;
+        }
+        Err(error) => {
+            // One of them stands in the other's way; say which.
+            let database = match &config.database {
+                Some(url) => store::open(url).await.err().map(|error| error.to_string()),
+                None => None,
+            };
+            let (check, found) = match database {
+                Some(found) => ("database", found),
+                None => ("servers", error.sentence),
+            };
+            report.add(check, Grade::Away, found, None);
+        }
+    }
+    terminal(&mut report);
+    let worst = report.checks.iter().map(|check| check.grade).max().unwrap_or(Grade::Good);
+    report.healthy = worst < Grade::Bad;
+    out.answer(&report, || words(&report));
+    Ok(match worst {
+        Grade::Good | Grade::Note => 0,
+        Grade::Bad => fault::NO,
+        Grade::Away => fault::UNREACHABLE,
+    })
+}
+
+fn server_binary(report: &mut Report) {
+    match server::find_server() {
+        Ok(found) => {
+            let text = format!("{} {}", found.path.display(), found.version);
+            report.add("server", Grade::Good, text, None);
+        }
+        Err(error) => report.add("server", Grade::Away, error.to_string(), None),
+    }
+}
+
+fn data_dir(config: &Config, report: &mut Report) {
+    let path = config.data_dir.clone().map_or_else(DataDir::default_path, Ok);
+    match path.and_then(|path| DataDir::open(&path)) {
+        Ok(dir) => {
+            let path = dir.path().display().to_string();
+            report.add("data dir", Grade::Good, path, None);
+            if let Ok(space) = rustix::fs::statvfs(dir.path()) {
+                let free = space.f_bavail.saturating_mul(space.f_frsize);
+                let grade = if free < ENOUGH_BYTES { Grade::Bad } else { Grade::Good };
+                let mend =
+                    (grade == Grade::Bad).then_some("free some space, or give another --data-dir");
+                report.add("disk", grade, format!("{} MiB free", free >> 20), mend);
+            }
+        }
+        Err(error) => report.add("data dir", Grade::Away, error.to_string(), None),
+    }
+}
+
+async fn redis(context: &Context, report: &mut Report) {
+    let mut link = context.redis.link();
+    if let Err(error) = link.connection().await {
+        return report.add("redis", Grade::Away, error.to_string(), None);
+    }
+    let version = link.server().map_or_else(String::new, |server| server.version.clone());
+    report.add("redis", Grade::Good, format!("{version} at {}", context.redis.place()), None);
+    let setting = async |link: &mut Link, name: &str| -> Result<String, BrokerError> {
+        let (_, value): (String, String) = link.query(cmd("CONFIG").arg("GET").arg(name)).await?;
+        Ok(value)
+    };
+    match setting(&mut link, "appendonly").await {
+        Ok(on) if on == "yes" => {
+            let fsync = setting(&mut link, "appendfsync").await.unwrap_or_default();
+            let (grade, what) = match fsync.as_str() {
+                "always" => (Grade::Good, "nothing that was answered is lost"),
+                "everysec" => (Grade::Good, "a power loss may cost the last two seconds"),
+                _ => (Grade::Bad, "a power loss may cost half a minute"),
+            };
+            let mend = (grade == Grade::Bad).then_some("CONFIG SET appendfsync everysec");
+            report.add("append-only file", grade, format!("on, appendfsync {fsync}: {what}"), mend);
+        }
+        Ok(_) => report.add(
+            "append-only file",
+            Grade::Bad,
+            "off: a restart of Redis loses admitted orders",
+            Some("CONFIG SET appendonly yes, and put it into redis.conf"),
+        ),
+        Err(_) => {
+            report.add("append-only file", Grade::Note, "this user may not read CONFIG", None);
+        }
+    }
+    if let Ok(policy) = setting(&mut link, "maxmemory-policy").await {
+        let grade = if policy == "noeviction" { Grade::Good } else { Grade::Bad };
+        let mend = (grade == Grade::Bad)
+            .then_some("CONFIG SET maxmemory-policy noeviction: evicted keys are lost buyers");
+        report.add("eviction", grade, policy, mend);
+    }
+}
+
+async fn database(context: &Context, report: &mut Report) {
+    match context.store.ping().await {
+        Ok(version) => {
+            let text = format!("{version}, {}, schema up to date", context.store.describe());
+            report.add("database", Grade::Good, text, None);
+        }
+        Err(error) => return report.add("database", Grade::Away, error.to_string(), None),
+    }
+    if let Ok(settings) = context.store.durability().await {
+        let text: Vec<String> =
+            settings.iter().map(|(name, value)| format!("{name} {value}")).collect();
+        report.add("durability", Grade::Good, text.join(", "), None);
+    }
+}
+
+fn terminal(report: &mut Report) {
+    if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
+        let mend = Some("the console needs one; commands with --json do not");
+        return report.add("terminal", Grade::Note, "none", mend);
+    }
+    let term = std::env::var("TERM").unwrap_or_else(|_| "unset".to_owned());
+    if let Ok(size) = rustix::termios::tcgetwinsize(std::io::stdout()) {
+        let small = size.ws_col < 80 || size.ws_row < 24;
+        let mend = small.then_some("the console is complete from 80x24 on; make the window larger");
+        let grade = if small { Grade::Note } else { Grade::Good };
+        report.add("terminal", grade, format!("{term}, {}x{}", size.ws_col, size.ws_row), mend);
+    }
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
+        .iter()
+        .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
+        .unwrap_or_default();
+    if !locale.to_uppercase().replace('-', "").contains("UTF8") {
+        let mend = Some("export LANG=C.UTF-8, or boxes and titles may look broken");
+        report.add("locale", Grade::Note, format!("'{locale}' does not say UTF-8"), mend);
+    }
+}
+
+fn words(report: &Report) -> String {
+    let mut text = String::new();
+    for Check { name, grade, found, mend } in &report.checks {
+        let mark = match grade {
+            Grade::Good => "ok  ",
+            Grade::Note => "note",
+            Grade::Bad => "BAD ",
+            Grade::Away => "AWAY",
+        };
+        text.push_str(&format!("{mark}  {name:<16}  {found}\n"));
+        if let Some(mend) = mend {
+            text.push_str(&format!("      {:<16}  mend: {mend}\n", ""));
+        }
+    }
+    text.push_str(if report.healthy { "All is well." } else { "Something needs mending." });
+    text
+}

@@ -1,0 +1,107 @@
+//! Errors as the shell sees them: a sentence for a person and an exit code.
+
+use crate::{
+    broker::{BrokerError, data_dir::DataDirError, server::ServerError},
+    config::ConfigError,
+    console::ConsoleError,
+    engine::EngineError,
+    model::{EntryFault, SaleFault, order_id::OrderIdFault},
+    store::StoreError,
+};
+
+/// The answer is no.
+pub(super) const NO: u8 = 1;
+/// Wrong use.
+pub(super) const USAGE: u8 = 2;
+/// Redis, the database or the data dir can't be used.
+pub(super) const UNREACHABLE: u8 = 3;
+
+/// Why a command could not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+#[error("{sentence}")]
+pub struct Fault {
+    /// For stderr.
+    pub sentence: String,
+    /// For the shell.
+    pub code: u8,
+}
+
+impl Fault {
+    pub(super) fn usage(sentence: impl Into<String>) -> Self {
+        Self { sentence: sentence.into(), code: USAGE }
+    }
+
+    pub(super) fn no(sentence: impl Into<String>) -> Self {
+        Self { sentence: sentence.into(), code: NO }
+    }
+}
+
+impl From<EngineError> for Fault {
+    fn from(error: EngineError) -> Self {
+        let code = match &error {
+            EngineError::Sale(_) | EngineError::Plan(_) => USAGE,
+            EngineError::Broker(BrokerError::Url(_)) | EngineError::Store(StoreError::Url(_)) => {
+                USAGE
+            }
+            EngineError::Store(StoreError::File(_)) => UNREACHABLE,
+            away if away.is_away() => UNREACHABLE,
+            _ => NO,
+        };
+        Self { sentence: error.to_string(), code }
+    }
+}
+
+impl From<BrokerError> for Fault {
+    fn from(error: BrokerError) -> Self {
+        EngineError::from(error).into()
+    }
+}
+
+impl From<StoreError> for Fault {
+    fn from(error: StoreError) -> Self {
+        EngineError::from(error).into()
+    }
+}
+
+impl From<ServerError> for Fault {
+    fn from(error: ServerError) -> Self {
+        Self { sentence: error.to_string(), code: UNREACHABLE }
+    }
+}
+
+impl From<DataDirError> for Fault {
+    fn from(error: DataDirError) -> Self {
+        Self { sentence: error.to_string(), code: UNREACHABLE }
+    }
+}
+
+impl From<ConfigError> for Fault {
+    fn from(error: ConfigError) -> Self {
+        Self::usage(error.to_string())
+    }
+}
+
+impl From<ConsoleError> for Fault {
+    fn from(error: ConsoleError) -> Self {
+        let code = if matches!(error, ConsoleError::NotATerminal) { USAGE } else { NO };
+        Self { sentence: error.to_string(), code }
+    }
+}
+
+impl From<SaleFault> for Fault {
+    fn from(error: SaleFault) -> Self {
+        Self::usage(error.to_string())
+    }
+}
+
+impl From<OrderIdFault> for Fault {
+    fn from(error: OrderIdFault) -> Self {
+        Self::usage(error.to_string())
+    }
+}
+
+impl From<EntryFault> for Fault {
+    fn from(error: EntryFault) -> Self {
+        Self::usage(error.to_string())
+    }
+}

@@ -1,0 +1,148 @@
+//! The command line: one file a subcommand. Prints for a person, or one JSON document with `--json`.
+//!
+//! Names, flags, JSON keys and exit codes are a contract. Nothing is decided here that the engine
+//! could decide.
+
+mod audit;
+mod console;
+mod context;
+mod demo;
+mod doctor;
+mod fault;
+mod logging;
+mod orders;
+mod output;
+mod pending;
+mod rush;
+mod sale;
+mod status;
+mod work;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+pub use fault::Fault;
+
+use crate::config::Config;
+
+/// Runs flash sales, shows every part of them live, and puts them right when they break.
+///
+/// Without a command it opens the console; its state is kept in the data dir. Needs nothing
+/// configured: without --redis it keeps a Redis of its own, without --database an SQLite file.
+#[derive(Debug, Parser)]
+#[command(name = "seckill", version, max_term_width = 100)]
+pub struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Args)]
+struct Global {
+    /// Where state is kept [default: the XDG data directory]
+    #[arg(long, global = true, value_name = "DIR", env = "SECKILL_DATA_DIR")]
+    data_dir: Option<PathBuf>,
+    /// Redis to use: redis://, rediss:// or unix:// [default: one of its own in the data dir]
+    #[arg(long, global = true, value_name = "URL", env = "REDIS_URL", hide_env_values = true)]
+    redis: Option<String>,
+    /// Database to use: sqlite:PATH [default: sqlite in the data dir]
+    #[arg(
+        long,
+        global = true,
+        value_name = "URL",
+        env = "SECKILL_DATABASE",
+        hide_env_values = true
+    )]
+    database: Option<String>,
+    /// Settings file [default: seckill/config.toml in the XDG config directory]
+    #[arg(long, global = true, value_name = "FILE", env = "SECKILL_CONFIG")]
+    config: Option<PathBuf>,
+    /// Only watch: every act that changes something is refused
+    #[arg(long, global = true)]
+    read_only: bool,
+    /// Print one JSON document instead of words
+    #[arg(long, global = true)]
+    json: bool,
+    /// When to use colours; NO_COLOR counts as never
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    color: Color,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Color {
+    Auto,
+    Always,
+    Never,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Play a scripted flash sale on a throw-away data dir, with a fault to repair on stage
+    Demo(demo::DemoArgs),
+    /// Run the engine without a console until SIGTERM
+    Work,
+    /// Create, show and steer sales
+    #[command(subcommand)]
+    Sale(sale::SaleCommand),
+    /// Let simulated buyers at a sale and wait until every admitted order has settled
+    Rush(rush::RushArgs),
+    /// Show the state of everything, once
+    Status,
+    /// Show and replay entries that were delivered and not acknowledged
+    #[command(subcommand)]
+    Pending(pending::PendingCommand),
+    /// Look up orders
+    #[command(subcommand)]
+    Orders(orders::OrdersCommand),
+    /// Check the ledger; exit 0 when the books balance, 1 when not
+    Audit(audit::AuditArgs),
+    /// Check servers, versions, durability, schema and terminal, and say how to mend each
+    Doctor,
+}
+
+/// For acts that ask first, and for the audit log.
+#[derive(Clone, Debug, Args)]
+struct Consent {
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+    /// Why, for the audit log
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+impl Cli {
+    /// Runs the command that was asked for.
+    ///
+    /// # Errors
+    /// [`Fault`] with a sentence for stderr and the exit code. An answer of "no" is told by exit
+    /// code 1 with the answer on stdout, and is no error.
+    pub async fn run(self) -> Result<u8, Fault> {
+        let Global { data_dir, redis, database, config, read_only, json, color } = self.global;
+        let told = (data_dir.is_some(), redis.is_some(), database.is_some());
+        let mut config = Config::load(config.as_deref())?;
+        config.data_dir = data_dir.or(config.data_dir);
+        config.redis = redis.filter(|url| !url.is_empty()).or(config.redis);
+        config.database = database.or(config.database);
+        config.read_only |= read_only;
+        config.check()?;
+        let out = output::Output { json };
+        match self.command {
+            None => console::run(&config, out, color).await,
+            Some(Command::Demo(args)) => {
+                demo::refuse_servers(told)?;
+                demo::run(&config, out, color, &args).await
+            }
+            Some(Command::Work) => work::run(&config, out).await,
+            Some(Command::Sale(command)) => sale::run(&config, out, command).await,
+            Some(Command::Rush(args)) => rush::run(&config, out, args).await,
+            Some(Command::Status) => status::run(&config, out).await,
+            Some(Command::Pending(command)) => pending::run(&config, out, command).await,
+            Some(Command::Orders(command)) => orders::run(&config, out, command).await,
+            Some(Command::Audit(args)) => audit::run(&config, out, &args).await,
+            Some(Command::Doctor) => doctor::run(&config, out).await,
+        }
+    }
+}

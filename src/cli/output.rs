@@ -1,0 +1,121 @@
+//! Printing, and asking before an act.
+
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+
+use serde::Serialize;
+
+use super::{Consent, Fault};
+
+/// Words for a person, or one JSON document.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Output {
+    pub(super) json: bool,
+}
+
+impl Output {
+    /// Prints the answer. A reader that has gone away (`| head`) is no error.
+    pub(super) fn answer(self, value: &impl Serialize, words: impl FnOnce() -> String) {
+        let text = if self.json {
+            serde_json::to_string_pretty(value)
+                .unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"))
+        } else {
+            words()
+        };
+        let _ = writeln!(io::stdout(), "{}", text.trim_end());
+    }
+
+    /// A word in between, for a person only.
+    pub(super) fn say(self, words: &str) {
+        if !self.json {
+            let _ = writeln!(io::stdout(), "{words}");
+        }
+    }
+}
+
+/// Asks before an act that can't be undone. Without a terminal `--yes` is needed.
+pub(super) fn ask(consent: &Consent, question: &str) -> Result<(), Fault> {
+    if consent.yes {
+        return Ok(());
+    }
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        return Err(Fault::usage(format!(
+            "{question} Nobody can be asked here; add --yes to do it."
+        )));
+    }
+    let _ = write!(io::stderr(), "{question} [y/N] ");
+    let mut answer = String::new();
+    let _ = io::stdin().lock().read_line(&mut answer);
+    if matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
+        Ok(())
+    } else {
+        Err(Fault::no("cancelled; nothing was changed"))
+    }
+}
+
+/// Thousands apart, for a person.
+pub(super) fn number(n: u64) -> String {
+    let digits = n.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Milliseconds as a person says them.
+pub(super) fn span(millis: u64) -> String {
+    match millis {
+        0..1_000 => format!("{millis} ms"),
+        1_000..60_000 => format!("{} s", millis / 1_000),
+        60_000..3_600_000 => format!("{} min", millis / 60_000),
+        _ => format!("{} h", millis / 3_600_000),
+    }
+}
+
+/// Columns aligned by what a terminal shows: the first ones to the left, those in `right` to the right.
+pub(super) fn table(head: &[&str], right: &[usize], rows: &[Vec<String>]) -> String {
+    use unicode_width::UnicodeWidthStr as _;
+    let widths: Vec<usize> = head
+        .iter()
+        .enumerate()
+        .map(|(i, name)| {
+            let cells = rows.iter().filter_map(|row| row.get(i)).map(|cell| cell.width());
+            cells.chain([name.width()]).max().unwrap_or(0)
+        })
+        .collect();
+    let line = |cells: Vec<&str>| {
+        let mut text = String::new();
+        for (i, (cell, width)) in cells.iter().zip(&widths).enumerate() {
+            let pad = " ".repeat(width.saturating_sub(cell.width()));
+            let (before, after) =
+                if right.contains(&i) { (pad.as_str(), "") } else { ("", pad.as_str()) };
+            text.push_str(&format!("{before}{cell}{after}  "));
+        }
+        text.trim_end().to_owned() + "\n"
+    };
+    let mut text = line(head.to_vec());
+    for row in rows {
+        text.push_str(&line(row.iter().map(String::as_str).collect()));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wide_titles_keep_columns_aligned() {
+        let rows =
+            [vec!["火锅".to_owned(), "7".to_owned()], vec!["tea".to_owned(), "12".to_owned()]];
+        assert_eq!(table(&["title", "n"], &[1], &rows), "title   n\n火锅    7\ntea    12\n");
+    }
+
+    #[test]
+    fn numbers_are_grouped() {
+        assert_eq!([0, 999, 1_000, 1_234_567].map(number), ["0", "999", "1,000", "1,234,567"]);
+    }
+}

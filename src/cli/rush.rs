@@ -1,0 +1,109 @@
+//! `seckill rush`: simulated buyers.
+
+use clap::Args;
+
+use super::{
+    Fault,
+    context::Context,
+    fault,
+    output::{Output, number, span},
+};
+use crate::{
+    config::Config,
+    engine::{
+        EngineError,
+        command::{Command, Reply, RushPlan, RushReport},
+    },
+    model::VoucherId,
+};
+
+#[derive(Debug, Args)]
+pub(super) struct RushArgs {
+    /// Number of the voucher they buy
+    #[arg(long, value_name = "ID")]
+    voucher: VoucherId,
+    /// How many different buyers
+    #[arg(long, value_name = "N")]
+    users: u64,
+    /// Share of the buyers that ask twice, 0 to 1
+    #[arg(long, value_name = "F", default_value_t = 0.0)]
+    repeat: f64,
+    /// Most requests under way at once
+    #[arg(long, value_name = "N", default_value_t = 2048)]
+    concurrency: usize,
+    /// Requests a second [default: as fast as it goes]
+    #[arg(long, value_name = "R")]
+    rate: Option<f64>,
+    /// Fixes who asks twice and in which order they come
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+}
+
+pub(super) async fn run(config: &Config, out: Output, args: RushArgs) -> Result<u8, Fault> {
+    let RushArgs { voucher, users, repeat, concurrency, rate, seed } = args;
+    let plan = RushPlan { voucher, users, repeat, concurrency, rate, seed, settle: true };
+    plan.check()?;
+    if config.read_only {
+        return Err(EngineError::ReadOnly.into());
+    }
+    let mut context = Context::open_answering(config).await?;
+    let result = go(&mut context, plan).await;
+    context.close().await;
+    let report = result?;
+    out.answer(&report, || words(&report));
+    Ok(if report.settled && report.errors == 0 { 0 } else { fault::NO })
+}
+
+async fn go(context: &mut Context, plan: RushPlan) -> Result<RushReport, Fault> {
+    context.store.sale(plan.voucher).await?;
+    let node = context.start_node()?;
+    let stop = node.stopping().clone();
+    let ending = stop.clone();
+    let ended = async {
+        let _ = super::work::end_of_life().await;
+        ending.cancel();
+    };
+    let operator = node.operator().clone();
+    let rushing = operator.execute(Command::Rush(plan), &stop);
+    tokio::pin!(rushing);
+    let reply = tokio::select! {
+        reply = &mut rushing => reply,
+        // Asked to end: the buyers stop coming, and what was answered is told.
+        () = ended => rushing.await,
+    };
+    node.stop().await;
+    match reply? {
+        Reply::RushDone(report) => Ok(report),
+        _ => Err(Fault::no("the engine answered something else than a rush")),
+    }
+}
+
+fn words(report: &RushReport) -> String {
+    let latency = &report.latency_us;
+    let micros = |us: u64| if us < 1_000 { format!("{us} us") } else { span(us / 1_000) };
+    let mut text = format!(
+        "{} requests, {} a second\n  admitted   {:>12}\n  sold out   {:>12}\n  duplicate  {:>12}\n  rejected   {:>12}\n  errors     {:>12}\n",
+        number(report.attempts),
+        number(report.per_second as u64),
+        number(report.admitted),
+        number(report.sold_out),
+        number(report.duplicate),
+        number(report.rejected),
+        number(report.errors),
+    );
+    text.push_str(&format!(
+        "  answered within p50 {}, p99 {}, max {}\n  persisted  {:>12} after {:.1} s more",
+        micros(latency.p50),
+        micros(latency.p99),
+        micros(latency.max),
+        number(report.persisted),
+        report.settled_seconds,
+    ));
+    if report.dead > 0 {
+        text.push_str(&format!("\n  dead       {:>12}", number(report.dead)));
+    }
+    if !report.settled {
+        text.push_str("\nNot every admitted order has settled; 'seckill pending list' and 'seckill audit' tell where they are.");
+    }
+    text
+}

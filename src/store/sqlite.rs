@@ -1,0 +1,214 @@
+//! SQLite: one file, one writer, a few readers.
+//!
+//! WAL lets readers go on while the writer commits; `synchronous=FULL` makes a commit outlive a
+//! power loss, since an acknowledgement in Redis follows it. Every writing transaction begins
+//! with `BEGIN IMMEDIATE`: one that read first and wrote later would get BUSY at once, whatever
+//! the timeout. This room must not know Redis or a command line.
+
+mod faults;
+mod opening;
+mod orders;
+mod sales;
+
+use std::path::PathBuf;
+
+use async_trait::async_trait;
+use sqlx::{Sqlite, SqlitePool, Transaction};
+
+use super::{Act, Store, StoreError, Written};
+use crate::model::{
+    Millis, NewSale, Order, OrderEntry, OrderId, Sale, SaleState, UserId, VoucherId,
+    ledger::SqlBooks,
+};
+use faults::told;
+
+/// A store in one SQLite file, which other processes may use at the same time.
+#[derive(Debug)]
+pub(super) struct SqliteStore {
+    path: PathBuf,
+    /// One connection: SQLite has one writer at a time, and a queue in front of it is fairer than
+    /// its busy timeout.
+    writer: SqlitePool,
+    readers: SqlitePool,
+}
+
+impl SqliteStore {
+    /// A transaction that holds the write lock from its first moment.
+    async fn begin(&self) -> Result<Transaction<'static, Sqlite>, StoreError> {
+        self.writer.begin_with("BEGIN IMMEDIATE").await.map_err(told)
+    }
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    fn describe(&self) -> String {
+        format!("sqlite {}", self.path.display())
+    }
+
+    async fn ping(&self) -> Result<String, StoreError> {
+        // `sqlite_version()` alone would not touch the file.
+        sqlx::query_scalar("SELECT sqlite_version() FROM (SELECT COUNT(*) FROM sqlite_schema)")
+            .fetch_one(&self.readers)
+            .await
+            .map_err(told)
+    }
+
+    async fn durability(&self) -> Result<Vec<(String, String)>, StoreError> {
+        let mut writer = self.writer.acquire().await.map_err(told)?;
+        let mut settings = Vec::new();
+        for (name, pragma) in [
+            ("journal_mode", "SELECT journal_mode FROM pragma_journal_mode"),
+            (
+                "synchronous",
+                "SELECT CASE synchronous WHEN 0 THEN 'off' WHEN 1 THEN 'normal' WHEN 2 THEN 'full' \
+                 ELSE 'extra' END FROM pragma_synchronous",
+            ),
+            ("foreign_keys", "SELECT iif(foreign_keys, 'on', 'off') FROM pragma_foreign_keys"),
+            ("page_size", "SELECT CAST(page_size AS TEXT) FROM pragma_page_size"),
+            (
+                "wal_autocheckpoint",
+                "SELECT CAST(wal_autocheckpoint AS TEXT) FROM pragma_wal_autocheckpoint",
+            ),
+            ("busy_timeout", "SELECT timeout || ' ms' FROM pragma_busy_timeout"),
+        ] {
+            let value: String =
+                sqlx::query_scalar(pragma).fetch_one(&mut *writer).await.map_err(told)?;
+            settings.push((name.to_owned(), value));
+        }
+        Ok(settings)
+    }
+
+    async fn create_voucher(&self, title: &str, now: Millis) -> Result<VoucherId, StoreError> {
+        let mut tx = self.begin().await?;
+        let id = sales::insert_voucher(&mut tx, title, sales::ORDINARY, now).await?;
+        tx.commit().await.map_err(told)?;
+        Ok(id)
+    }
+
+    async fn create_sale(&self, sale: &NewSale, now: Millis) -> Result<Sale, StoreError> {
+        let mut tx = self.begin().await?;
+        let sale = sales::insert_sale(&mut tx, sale, now).await?;
+        tx.commit().await.map_err(told)?;
+        Ok(sale)
+    }
+
+    async fn sales(&self) -> Result<Vec<Sale>, StoreError> {
+        sales::all(&self.readers).await
+    }
+
+    async fn sale(&self, voucher: VoucherId) -> Result<Sale, StoreError> {
+        sales::one(&self.readers, voucher).await
+    }
+
+    async fn set_state(
+        &self,
+        voucher: VoucherId,
+        state: SaleState,
+        begin: Option<Millis>,
+    ) -> Result<Sale, StoreError> {
+        let mut tx = self.begin().await?;
+        let sale = sales::set_state(&mut tx, voucher, state, begin).await?;
+        tx.commit().await.map_err(told)?;
+        Ok(sale)
+    }
+
+    async fn restock(&self, voucher: VoucherId, by: u64) -> Result<Sale, StoreError> {
+        let mut tx = self.begin().await?;
+        let sale = sales::restock(&mut tx, voucher, by).await?;
+        tx.commit().await.map_err(told)?;
+        Ok(sale)
+    }
+
+    async fn write_orders(
+        &self,
+        entries: &[OrderEntry],
+        now: Millis,
+    ) -> Result<Vec<Written>, StoreError> {
+        if entries.is_empty() {
+            return Ok(Vec::new());
+        }
+        let keys = orders::keys(entries)?;
+        let mut tx = self.begin().await?;
+        if orders::write_new(&mut tx, &keys, now).await? {
+            tx.commit().await.map_err(told)?;
+            return Ok(vec![Written::New; keys.len()]);
+        }
+        tx.rollback().await.map_err(told)?;
+        let mut tx = self.begin().await?;
+        let written = orders::write_mixed(&mut tx, &keys, now).await?;
+        tx.commit().await.map_err(told)?;
+        Ok(written)
+    }
+
+    async fn order(&self, id: OrderId) -> Result<Option<Order>, StoreError> {
+        orders::one(&self.readers, id).await
+    }
+
+    async fn existing(&self, ids: &[OrderId]) -> Result<Vec<OrderId>, StoreError> {
+        orders::existing(&self.readers, ids).await
+    }
+
+    async fn live_orders(
+        &self,
+        voucher: VoucherId,
+        after: Option<OrderId>,
+        limit: u32,
+    ) -> Result<Vec<(OrderId, UserId)>, StoreError> {
+        orders::live(&self.readers, voucher, after, limit).await
+    }
+
+    async fn books(&self, voucher: VoucherId) -> Result<SqlBooks, StoreError> {
+        let mut tx = self.readers.begin().await.map_err(told)?;
+        let books = orders::books(&mut tx, voucher).await?;
+        tx.commit().await.map_err(told)?;
+        Ok(books)
+    }
+
+    async fn record(&self, act: &Act) -> Result<(), StoreError> {
+        sqlx::query(
+            "INSERT INTO tb_audit_log (at, operator, node, act, subject, reason, result) \
+             VALUES (?, ?, ?, ?, ?, ?, ?)",
+        )
+        .bind(act.at.0)
+        .bind(&act.operator)
+        .bind(&act.node)
+        .bind(&act.act)
+        .bind(&act.subject)
+        .bind(&act.reason)
+        .bind(&act.result)
+        .execute(&self.writer)
+        .await
+        .map_err(told)?;
+        Ok(())
+    }
+
+    async fn acts(&self, limit: u32) -> Result<Vec<Act>, StoreError> {
+        type Row = (i64, String, String, String, String, Option<String>, String);
+        let rows: Vec<Row> = sqlx::query_as(
+            "SELECT at, operator, node, act, subject, reason, result FROM tb_audit_log \
+             ORDER BY id DESC LIMIT ?",
+        )
+        .bind(limit)
+        .fetch_all(&self.readers)
+        .await
+        .map_err(told)?;
+        Ok(rows
+            .into_iter()
+            .map(|(at, operator, node, act, subject, reason, result)| Act {
+                at: Millis(at),
+                operator,
+                node,
+                act,
+                subject,
+                reason,
+                result,
+            })
+            .collect())
+    }
+
+    async fn close(&self) {
+        // Readers first: the last connection to go folds the log into the file, and needs to write.
+        self.readers.close().await;
+        self.writer.close().await;
+    }
+}

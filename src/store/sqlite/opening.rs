@@ -1,0 +1,233 @@
+//! From a path to an open store: the place, the file, the schema, each refused in words.
+//!
+//! The file is never opened here except through SQLite: closing any other descriptor of it would
+//! drop the locks that SQLite holds on it in this process.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    fs::{Access, access},
+    io::Errno,
+};
+use sqlx::{
+    Connection, Sqlite, SqliteConnection,
+    migrate::{MigrateError, Migrator},
+    pool::PoolOptions,
+    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous},
+};
+
+use super::{
+    SqliteStore, StoreError,
+    faults::{is_busy, told_at_open},
+};
+
+static MIGRATOR: Migrator = sqlx::migrate!("migrations/sqlite");
+
+/// How long a statement waits for another process' write lock.
+const BUSY: Duration = Duration::from_secs(5);
+/// How long a task waits for a connection: its turn behind writers that each wait for [`BUSY`].
+const TURN: Duration = Duration::from_secs(15);
+const READERS: u32 = 4;
+
+impl SqliteStore {
+    /// Opens the file at `path`, creates it if it's missing, and brings its schema up to date.
+    pub(in crate::store) async fn open(path: &Path) -> Result<Self, StoreError> {
+        let path = std::path::absolute(path)
+            .map_err(|fault| StoreError::File(format!("{}: {fault}", path.display())))?;
+        check_place(&path)?;
+        // Turning a new file to WAL needs it alone and does not wait for its turn, so the second
+        // of two processes that start together tries again.
+        let started = Instant::now();
+        loop {
+            match open_once(&path).await {
+                Err(Opening::Sql(fault)) if is_busy(&fault) && started.elapsed() < BUSY => {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+                Ok(store) => return Ok(store),
+                Err(Opening::Sql(fault)) => return Err(told_at_open(fault, &path)),
+                Err(Opening::Told(fault)) => return Err(fault),
+            }
+        }
+    }
+}
+
+/// An error that may go away by itself, or one that is told already.
+enum Opening {
+    Sql(sqlx::Error),
+    Told(StoreError),
+}
+
+impl From<sqlx::Error> for Opening {
+    fn from(fault: sqlx::Error) -> Self {
+        Self::Sql(fault)
+    }
+}
+
+async fn open_once(path: &PathBuf) -> Result<SqliteStore, Opening> {
+    let options = SqliteConnectOptions::new()
+        .filename(path)
+        .foreign_keys(true)
+        .busy_timeout(BUSY)
+        // Small buffers would make the two threads of a connection wait for each other.
+        .row_buffer_size(1024);
+    if path.metadata().is_ok_and(|it| it.len() > 0) {
+        // Look before touching: going to WAL would rewrite a file that may not be ours.
+        let mut probe = SqliteConnection::connect_with(&options).await?;
+        let seen = refuse_foreign(&mut probe, path).await;
+        probe.close().await?;
+        seen?;
+    }
+    let pool = || {
+        PoolOptions::<Sqlite>::new()
+            .acquire_timeout(TURN)
+            .idle_timeout(None)
+            .max_lifetime(None)
+            .test_before_acquire(false)
+    };
+    let writer = pool()
+        .max_connections(1)
+        .connect_with(
+            options
+                .clone()
+                .create_if_missing(true)
+                .journal_mode(SqliteJournalMode::Wal)
+                .synchronous(SqliteSynchronous::Full)
+                // Buyers come in no order, so a batch touches pages all over their index: keep
+                // them in memory (64 MiB), and fold them into the file less often (32 MiB of log).
+                .pragma("cache_size", "-65536")
+                .pragma("wal_autocheckpoint", "8000"),
+        )
+        .await?;
+    // SQLite has no lock for migrations; the write lock serves, and makes them all or nothing.
+    let mut tx = writer.begin_with("BEGIN IMMEDIATE").await?;
+    refuse_foreign(&mut tx, path).await?;
+    MIGRATOR.run_direct(None, &mut *tx, false).await.map_err(|fault| schema_fault(fault, path))?;
+    tx.commit().await?;
+    let readers = pool().max_connections(READERS).connect_lazy_with(options.read_only(true));
+    Ok(SqliteStore { path: path.clone(), writer, readers })
+}
+
+/// The newest schema that this build knows.
+fn known() -> i64 {
+    MIGRATOR.iter().map(|it| it.version).max().unwrap_or(0)
+}
+
+/// Refuses a database with tables of somebody else, and one from a newer seckill.
+async fn refuse_foreign(conn: &mut SqliteConnection, path: &Path) -> Result<(), Opening> {
+    let tables: Vec<String> = sqlx::query_scalar(
+        "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' \
+         ORDER BY name",
+    )
+    .fetch_all(&mut *conn)
+    .await?;
+    let has = |name: &str| tables.iter().any(|it| it == name);
+    if tables.is_empty() || (tables.len() == 1 && has("_sqlx_migrations")) {
+        return Ok(());
+    }
+    if !has("_sqlx_migrations") || !has("tb_seckill_voucher") {
+        let some: Vec<&str> = tables.iter().take(3).map(String::as_str).collect();
+        return Err(Opening::Told(StoreError::File(format!(
+            "{} holds tables of another program ({}); give another --database",
+            path.display(),
+            some.join(", ")
+        ))));
+    }
+    let version: Option<i64> =
+        sqlx::query_scalar("SELECT MAX(version) FROM _sqlx_migrations").fetch_one(conn).await?;
+    match version {
+        Some(version) if version > known() => Err(Opening::Told(newer(version))),
+        _ => Ok(()),
+    }
+}
+
+fn newer(version: i64) -> StoreError {
+    StoreError::Schema(format!(
+        "this database has schema version {version}, made by a newer seckill; this one knows {}: \
+         upgrade seckill, or give another --database",
+        known()
+    ))
+}
+
+fn schema_fault(fault: MigrateError, path: &Path) -> Opening {
+    Opening::Told(StoreError::Schema(match fault {
+        MigrateError::Execute(fault) | MigrateError::ExecuteMigration(fault, _) => {
+            return match fault {
+                fault if is_busy(&fault) => Opening::Sql(fault),
+                fault => Opening::Told(told_at_open(fault, path)),
+            };
+        }
+        MigrateError::VersionMissing(version) if version > known() => {
+            return Opening::Told(newer(version));
+        }
+        MigrateError::VersionMissing(version) | MigrateError::VersionMismatch(version) => format!(
+            "this database has another schema version {version} than this seckill; use the seckill \
+             that made it, or give another --database"
+        ),
+        MigrateError::Dirty(version) => format!(
+            "schema version {version} of this database was left half done; put a backup in its \
+             place, or give another --database"
+        ),
+        other => format!(
+            "the schema of this database can't be brought up to date ({other}); give another --database"
+        ),
+    }))
+}
+
+/// What can be said about a path before SQLite sees it, in better words than its own.
+fn check_place(path: &Path) -> Result<(), StoreError> {
+    let refuse = |what: String| Err(StoreError::File(what));
+    let shown = path.display();
+    if path.to_str().is_none() {
+        return refuse(format!("{shown} is not UTF-8, as SQLite needs; give another --database"));
+    }
+    let parent = path.parent().unwrap_or(path);
+    let at = parent.display();
+    match parent.metadata() {
+        Ok(it) if !it.is_dir() => {
+            return refuse(format!("{at} is not a directory; give another --database"));
+        }
+        Ok(_) => {}
+        Err(fault) if fault.kind() == io::ErrorKind::NotFound => {
+            return refuse(format!(
+                "the directory {at} does not exist; create it, or give another --database"
+            ));
+        }
+        Err(fault) => {
+            return refuse(format!("{at} can't be entered ({fault}); give another --database"));
+        }
+    }
+    match path.metadata() {
+        Ok(it) if !it.is_file() => {
+            return refuse(format!("{shown} is not a file; give the path of one as --database"));
+        }
+        Ok(_) => writable(path, Access::READ_OK | Access::WRITE_OK)?,
+        Err(fault) if fault.kind() == io::ErrorKind::NotFound => {}
+        Err(fault) => {
+            return refuse(format!("{shown} can't be read ({fault}); give another --database"));
+        }
+    }
+    // SQLite keeps its write-ahead log beside the file.
+    writable(parent, Access::WRITE_OK | Access::EXEC_OK)
+}
+
+fn writable(path: &Path, how: Access) -> Result<(), StoreError> {
+    let why = match access(path, how) {
+        Ok(()) => return Ok(()),
+        Err(Errno::ROFS) => "is on a read-only file system",
+        Err(Errno::ACCESS | Errno::PERM) => "may not be written by this user",
+        Err(fault) => {
+            return Err(StoreError::File(format!(
+                "{}: {fault}; give another --database",
+                path.display()
+            )));
+        }
+    };
+    Err(StoreError::File(format!(
+        "{} {why}; change that, or give another --database",
+        path.display()
+    )))
+}

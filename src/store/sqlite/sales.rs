@@ -1,0 +1,185 @@
+//! Vouchers and their sales in SQLite: created, listed, stopped, restocked.
+
+use sqlx::{SqliteConnection, SqlitePool};
+
+use super::{StoreError, faults::told};
+use crate::model::{Millis, NewSale, Sale, SaleState, VoucherId, sale::MAX_STOCK};
+
+/// `tb_voucher.type` of a voucher without stock or window.
+pub(super) const ORDINARY: i64 = 0;
+const FLASH_SALE: i64 = 1;
+
+type Row = (i64, String, i64, i64, Option<i64>, Option<i64>, String, i64);
+
+macro_rules! select_sales {
+    ($rest:literal) => {
+        concat!(
+            "SELECT s.voucher_id, v.title, s.initial_stock, s.stock, s.begin_time, s.end_time, ",
+            "s.state, s.version FROM tb_seckill_voucher s JOIN tb_voucher v ON v.id = s.voucher_id ",
+            $rest
+        )
+    };
+}
+
+fn read(row: Row) -> Result<Sale, StoreError> {
+    let (voucher, title, initial, stock, begin, end, state, version) = row;
+    let state: SaleState = state.parse().map_err(|fault| {
+        StoreError::Refused(format!("the row of voucher {voucher} is damaged ({fault})"))
+    })?;
+    // Constraints of the table keep the numbers at 0 or above.
+    let count = |number: i64| u64::try_from(number).unwrap_or(0);
+    Ok(Sale {
+        voucher_id: VoucherId(count(voucher)),
+        title,
+        initial: count(initial),
+        stock: count(stock),
+        begin: begin.map(Millis),
+        end: end.map(Millis),
+        state,
+        version: count(version),
+    })
+}
+
+/// A voucher's number as SQL keeps it; one beyond its range can't be there.
+pub(super) fn key(voucher: VoucherId) -> Result<i64, StoreError> {
+    i64::try_from(voucher.0).map_err(|_| StoreError::NoSale(voucher))
+}
+
+pub(super) async fn insert_voucher(
+    conn: &mut SqliteConnection,
+    title: &str,
+    kind: i64,
+    now: Millis,
+) -> Result<VoucherId, StoreError> {
+    let id: i64 = sqlx::query_scalar(
+        "INSERT INTO tb_voucher (title, type, create_time, update_time) VALUES (?1, ?2, ?3, ?3) \
+         RETURNING id",
+    )
+    .bind(title)
+    .bind(kind)
+    .bind(now.0)
+    .fetch_one(conn)
+    .await
+    .map_err(told)?;
+    u64::try_from(id)
+        .map(VoucherId)
+        .map_err(|_| StoreError::Refused(format!("the database gave {id} as a voucher's number")))
+}
+
+pub(super) async fn insert_sale(
+    conn: &mut SqliteConnection,
+    sale: &NewSale,
+    now: Millis,
+) -> Result<Sale, StoreError> {
+    let stock = i64::try_from(sale.stock)
+        .map_err(|_| StoreError::Refused(format!("a stock of {} is too large", sale.stock)))?;
+    let voucher = insert_voucher(conn, &sale.title, FLASH_SALE, now).await?;
+    sqlx::query(
+        "INSERT INTO tb_seckill_voucher \
+         (voucher_id, initial_stock, stock, begin_time, end_time, state, create_time, update_time) \
+         VALUES (?1, ?2, ?2, ?3, ?4, ?5, ?6, ?6)",
+    )
+    .bind(key(voucher)?)
+    .bind(stock)
+    .bind(sale.begin.map(|it| it.0))
+    .bind(sale.end.map(|it| it.0))
+    .bind(SaleState::Running.as_str())
+    .bind(now.0)
+    .execute(&mut *conn)
+    .await
+    .map_err(told)?;
+    locked(conn, voucher).await
+}
+
+pub(super) async fn all(pool: &SqlitePool) -> Result<Vec<Sale>, StoreError> {
+    let rows: Vec<Row> = sqlx::query_as(select_sales!("ORDER BY s.voucher_id DESC"))
+        .fetch_all(pool)
+        .await
+        .map_err(told)?;
+    rows.into_iter().map(read).collect()
+}
+
+pub(super) async fn one(pool: &SqlitePool, voucher: VoucherId) -> Result<Sale, StoreError> {
+    let mut conn = pool.acquire().await.map_err(told)?;
+    locked(&mut conn, voucher).await
+}
+
+/// One sale, as the caller's transaction sees it.
+async fn locked(conn: &mut SqliteConnection, voucher: VoucherId) -> Result<Sale, StoreError> {
+    let row: Option<Row> = sqlx::query_as(select_sales!("WHERE s.voucher_id = ?"))
+        .bind(key(voucher)?)
+        .fetch_optional(conn)
+        .await
+        .map_err(told)?;
+    row.map_or(Err(StoreError::NoSale(voucher)), read)
+}
+
+pub(super) async fn set_state(
+    conn: &mut SqliteConnection,
+    voucher: VoucherId,
+    state: SaleState,
+    begin: Option<Millis>,
+) -> Result<Sale, StoreError> {
+    let sale = locked(conn, voucher).await?;
+    match (sale.state, state) {
+        (SaleState::Ended, SaleState::Ended) => return Ok(sale),
+        (SaleState::Ended, _) => return Err(StoreError::Ended(voucher)),
+        _ => {}
+    }
+    let begin = begin.or(sale.begin);
+    if (state, begin) == (sale.state, sale.begin) {
+        return Ok(sale);
+    }
+    if let (Some(begin), Some(end)) = (begin, sale.end)
+        && begin >= end
+        && Some(begin) != sale.begin
+    {
+        return Err(StoreError::Refused(format!(
+            "the sale of voucher {voucher} ends at {end}, so it can't begin at {begin}; choose an earlier time"
+        )));
+    }
+    sqlx::query(
+        "UPDATE tb_seckill_voucher SET state = ?2, begin_time = ?3, version = version + 1, \
+         update_time = ?4 WHERE voucher_id = ?1",
+    )
+    .bind(key(voucher)?)
+    .bind(state.as_str())
+    .bind(begin.map(|it| it.0))
+    .bind(Millis::now().0)
+    .execute(&mut *conn)
+    .await
+    .map_err(told)?;
+    locked(conn, voucher).await
+}
+
+pub(super) async fn restock(
+    conn: &mut SqliteConnection,
+    voucher: VoucherId,
+    by: u64,
+) -> Result<Sale, StoreError> {
+    let sale = locked(conn, voucher).await?;
+    if sale.state == SaleState::Ended {
+        return Err(StoreError::Ended(voucher));
+    }
+    let room = MAX_STOCK.saturating_sub(sale.initial);
+    let by = match i64::try_from(by) {
+        Ok(pieces) if pieces > 0 && by <= room => pieces,
+        _ => {
+            return Err(StoreError::Refused(format!(
+                "{by} pieces can't be added to the {} of voucher {voucher}; give 1 to {room}",
+                sale.initial
+            )));
+        }
+    };
+    sqlx::query(
+        "UPDATE tb_seckill_voucher SET initial_stock = initial_stock + ?2, stock = stock + ?2, \
+         version = version + 1, update_time = ?3 WHERE voucher_id = ?1",
+    )
+    .bind(key(voucher)?)
+    .bind(by)
+    .bind(Millis::now().0)
+    .execute(&mut *conn)
+    .await
+    .map_err(told)?;
+    locked(conn, voucher).await
+}
