@@ -222,7 +222,7 @@ async fn play(script: Script<'_>, pages: &watch::Sender<Story>) -> Result<(), Fa
     }
 
     // Held back so that the stream fills where everybody can see it.
-    node.hold_consumer(true);
+    node.hold_consumer(true).await;
     pages.send_replace(page(
         "STAMPEDE",
         "Redis admits in batches; one in ten asks twice and gets nothing more. The consumer is held back: the lag grows.",
@@ -236,7 +236,7 @@ async fn play(script: Script<'_>, pages: &watch::Sender<Story>) -> Result<(), Fa
         "Every piece is promised to a buyer, none twice. Now the consumer is let go: orders catch up, a thousand a transaction.",
         None,
     ));
-    node.hold_consumer(false);
+    node.hold_consumer(false).await;
     stampede.await.map_err(|_| Fault::no("the stampede broke off"))??;
     script.until_settled().await?;
     pages.send_replace(page(
@@ -279,7 +279,7 @@ async fn play(script: Script<'_>, pages: &watch::Sender<Story>) -> Result<(), Fa
             ),
         )
     } else {
-        let finding = audit.sales.iter().filter_map(|sale| sale.findings.first()).next();
+        let finding = audit.sales.iter().find_map(|sale| sale.findings.first());
         (
             "THE BOOKS ARE OFF",
             format!("{}. q ends the demo.", finding.map_or("unknown", String::as_str)),
@@ -366,9 +366,7 @@ impl Script<'_> {
     async fn fault(&self) -> Result<Taken, Fault> {
         let stock = FATAL_BATCH.min(self.args.buyers / 10).max(1);
         let voucher = self.create("milk tea 9.9", stock, None).await?;
-        self.node.hold_consumer(true);
-        // A read that was under way when the consumer was held ends within its block.
-        sleep(Duration::from_millis(450)).await;
+        self.node.hold_consumer(true).await;
         let plan = RushPlan {
             seed: self.args.seed,
             settle: false,
@@ -383,7 +381,7 @@ impl Script<'_> {
             stock as usize,
         )
         .await?;
-        self.node.hold_consumer(false);
+        self.node.hold_consumer(false).await;
         Ok(Taken { stuck: taken as u64, report })
     }
 

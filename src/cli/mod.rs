@@ -29,7 +29,7 @@ use crate::config::Config;
 /// Runs flash sales, shows every part of them live, and puts them right when they break.
 ///
 /// Without a command it opens the console; its state is kept in the data dir. Needs nothing
-/// configured: without --redis it keeps a Redis of its own, without --database an SQLite file.
+/// configured: without --redis it keeps a Redis of its own, without --database an `SQLite` file.
 #[derive(Debug, Parser)]
 #[command(name = "seckill", version, max_term_width = 100)]
 pub struct Cli {

@@ -31,19 +31,28 @@ pub struct Consumer {
     reader: Link,
     writer: Writer,
     settings: Settings,
-    hold: watch::Receiver<bool>,
+    hold: Hold,
+}
+
+/// How somebody keeps a consumer from taking new entries, and learns that it does not.
+#[derive(Debug)]
+pub struct Hold {
+    /// It shall take none.
+    pub wanted: watch::Receiver<bool>,
+    /// It takes none.
+    pub parked: watch::Sender<bool>,
 }
 
 impl Consumer {
     /// A consumer called `name`, which is its node and a number: `node-1/1`. It reads nothing new
-    /// while `hold` is true.
+    /// while it is held.
     pub fn new(
         name: String,
         redis: &Redis,
         store: SharedStore,
         keys: Layout,
         settings: Settings,
-        hold: watch::Receiver<bool>,
+        hold: Hold,
     ) -> Self {
         let reader = redis.blocking_link(BLOCK);
         Self { name, reader, writer: Writer::new(redis, store, keys), settings, hold }
@@ -95,11 +104,16 @@ impl Consumer {
     }
 
     async fn while_held(&mut self, stop: &CancellationToken) {
+        if !*self.hold.wanted.borrow() {
+            return;
+        }
+        self.hold.parked.send_replace(true);
         tokio::select! {
             () = stop.cancelled() => {}
             // An error means that nobody can hold it any more.
-            _ = self.hold.wait_for(|held| !held) => {}
+            _ = self.hold.wanted.wait_for(|held| !held) => {}
         }
+        self.hold.parked.send_replace(false);
     }
 
     /// What this consumer was given before it stopped or lost its connection.

@@ -5,13 +5,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     admission::Admission,
     command::{Focus, Refusal, Remote, Request},
-    consumer::Consumer,
+    consumer::{Consumer, Hold},
     ledger,
     operator::Operator,
     settings::Settings,
@@ -59,6 +59,7 @@ pub struct Node {
     operator: Operator,
     remote: Remote,
     hold: watch::Sender<bool>,
+    parked: watch::Receiver<bool>,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
@@ -69,7 +70,8 @@ impl Node {
         let NodeConfig { redis, store, keys, settings, name, read_only } = config;
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let meters = Arc::new(Meters::default());
-        let (hold, held) = watch::channel(false);
+        let (hold, wanted) = watch::channel(false);
+        let (parking, parked) = watch::channel(false);
         let mut admission = None;
         if !read_only {
             let (entrance, gate) =
@@ -82,7 +84,7 @@ impl Node {
                 store.clone(),
                 keys.clone(),
                 settings.clone(),
-                held,
+                Hold { wanted, parked: parking },
             );
             tasks.spawn(consumer.run(stop.clone()));
             tasks.spawn(beat(redis.clone(), keys.clone(), name.clone(), stop.clone()));
@@ -110,11 +112,18 @@ impl Node {
             meters,
             reason: None,
         };
-        let watcher = Watcher { collector, operator: operator.clone(), looking_at, pictures };
+        let acted = Arc::new(Notify::new());
+        let watcher = Watcher {
+            collector,
+            operator: operator.clone(),
+            looking_at,
+            acted: Arc::clone(&acted),
+            pictures,
+        };
         tasks.spawn(watcher.run(stop.clone()));
-        tasks.spawn(obey(operator.clone(), requests, tasks.clone(), stop.clone()));
+        tasks.spawn(obey(operator.clone(), requests, acted, tasks.clone(), stop.clone()));
         tasks.close();
-        Self { operator, remote: Remote { snapshots, commands, focus }, hold, stop, tasks }
+        Self { operator, remote: Remote { snapshots, commands, focus }, hold, parked, stop, tasks }
     }
 
     /// What a console holds of this node.
@@ -132,9 +141,13 @@ impl Node {
         &self.stop
     }
 
-    /// Keeps the consumer from taking new entries, or lets it go on.
-    pub fn hold_consumer(&self, hold: bool) {
+    /// Keeps the consumer from taking new entries, or lets it go on. Returns once it obeys; `false` when
+    /// that took too long, because its servers are away.
+    pub async fn hold_consumer(&self, hold: bool) -> bool {
         self.hold.send_replace(hold);
+        let mut parked = self.parked.clone();
+        let obeyed = parked.wait_for(|parked| *parked == hold);
+        tokio::time::timeout(STOP_WITHIN, obeyed).await.is_ok_and(|parked| parked.is_ok())
     }
 
     /// Stops the tasks: admission answers whom it can, the consumer finishes the batch in its hands.
@@ -163,6 +176,7 @@ async fn beat(redis: Redis, keys: Layout, name: String, stop: CancellationToken)
 async fn obey(
     operator: Operator,
     mut requests: mpsc::Receiver<Request>,
+    acted: Arc<Notify>,
     tasks: TaskTracker,
     stop: CancellationToken,
 ) {
@@ -172,9 +186,10 @@ async fn obey(
             request = requests.recv() => request,
         };
         let Some(Request { command, reply }) = request else { return };
-        let (operator, stop) = (operator.clone(), stop.clone());
+        let (operator, stop, acted) = (operator.clone(), stop.clone(), Arc::clone(&acted));
         tasks.spawn(async move {
             let result = operator.execute(command, &stop).await;
+            acted.notify_one();
             // A console that was closed meanwhile finds the act in the audit log.
             let _ = reply.send(result.map_err(|error| Refusal(error.to_string())));
         });
@@ -186,6 +201,8 @@ struct Watcher {
     collector: Collector,
     operator: Operator,
     looking_at: watch::Receiver<Focus>,
+    /// An act has ended: what it changed is looked at now.
+    acted: Arc<Notify>,
     pictures: watch::Sender<Arc<Snapshot>>,
 }
 
@@ -213,6 +230,7 @@ impl Watcher {
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep(TICK[usize::from(calm && !auditing)]) => {}
+                () = self.acted.notified() => {}
                 changed = self.looking_at.changed() => {
                     if changed.is_err() {
                         return;

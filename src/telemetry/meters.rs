@@ -134,7 +134,7 @@ mod tests {
     fn latencies_come_back_as_quantiles() {
         let meters = Meters::default();
         assert_eq!(meters.latency(), None);
-        meters.note_latencies((1..=100).map(|ms| Duration::from_millis(ms)));
+        meters.note_latencies((1..=100).map(Duration::from_millis));
         let latency = meters.latency().unwrap();
         assert_eq!(latency.samples, 100);
         assert!((49_000..=52_000).contains(&latency.p50), "{latency:?}");

@@ -1,0 +1,565 @@
+//! The path of an order against a real Redis and a real database: outcomes, batches, healing.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails says where"
+)]
+
+mod support;
+mod world;
+
+use std::time::Duration;
+
+use redis::cmd;
+use seckill::{
+    broker::stream,
+    engine::{
+        command::{Command, ReplayScope, Reply, RushPlan, RushReport},
+        drill,
+        ids::IdWorker,
+        ledger,
+        reconcile::reconcile,
+    },
+    model::{EntryId, Millis, NewSale, OrderId, Outcome, SaleState, UserId, VoucherId},
+};
+use world::World;
+
+fn sale(stock: u64) -> NewSale {
+    NewSale::checked("hot pot", stock, None, None, Millis::now()).unwrap()
+}
+
+async fn rush(world: &World, plan: RushPlan) -> RushReport {
+    match world.execute(Command::Rush(plan)).await.unwrap() {
+        Reply::RushDone(report) => report,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_outcome_is_told() {
+    let world = World::start().await;
+    let ask = async |voucher, user| world.ask(voucher, user).await;
+
+    assert_eq!(ask(VoucherId(99), 1).await, Outcome::NotLoaded);
+
+    let voucher = world.create(sale(1)).await;
+    let Outcome::Admitted { order } = ask(voucher, 1).await else { panic!("not admitted") };
+    assert_eq!(ask(voucher, 1).await, Outcome::Duplicate { order }, "also once it is sold out");
+    assert_eq!(ask(voucher, 2).await, Outcome::SoldOut);
+
+    world.execute(Command::PauseSale(voucher)).await.unwrap();
+    assert_eq!(ask(voucher, 2).await, Outcome::Paused);
+    world.execute(Command::ResumeSale(voucher)).await.unwrap();
+    assert_eq!(ask(voucher, 2).await, Outcome::SoldOut);
+    world.execute(Command::Restock { voucher, by: 1 }).await.unwrap();
+    assert!(matches!(ask(voucher, 2).await, Outcome::Admitted { .. }));
+    world.execute(Command::EndSale(voucher)).await.unwrap();
+    assert_eq!(ask(voucher, 3).await, Outcome::Ended);
+
+    let begins = Millis::now().plus(3_600_000);
+    let later = NewSale::checked("later", 1, Some(begins), None, Millis::now()).unwrap();
+    let voucher = world.create(later).await;
+    assert_eq!(ask(voucher, 1).await, Outcome::NotStarted { begins });
+    world.execute(Command::StartSale(voucher)).await.unwrap();
+    assert!(matches!(ask(voucher, 1).await, Outcome::Admitted { .. }));
+
+    world.settled().await;
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_taken_while_the_group_is_missing() {
+    let world = World::start().await;
+    let voucher = world.create(sale(5)).await;
+    world.node().hold_consumer(true).await;
+    let mut link = world.redis.link();
+    // The consumer makes the group anew as soon as it notices, so ask until the gap is hit.
+    let told = async {
+        loop {
+            let mut destroy = cmd("XGROUP");
+            destroy.arg("DESTROY").arg(world.keys.orders()).arg(world.keys.group());
+            link.query::<u64>(&destroy).await.unwrap();
+            if world.ask(voucher, 1).await == Outcome::NotReady {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), told).await.expect("NotReady was never told");
+    world.node().hold_consumer(false).await;
+    // It heals: the same buyer gets his piece, and the books balance.
+    world
+        .until("the group is back", async || {
+            matches!(
+                world.ask(voucher, 1).await,
+                Outcome::Admitted { .. } | Outcome::Duplicate { .. }
+            )
+        })
+        .await;
+    world.settled().await;
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_does_not_fit_into_the_queue_is_told_at_once() {
+    let world = World::with(|settings| settings.queue = 4).await;
+    let voucher = world.create(sale(1)).await;
+    let plan = RushPlan { concurrency: 1_000, ..RushPlan::new(voucher, 1_000) };
+    let report = rush(&world, plan).await;
+    assert!(report.rejected > 0, "{report:?}");
+    assert_eq!(report.errors, 0);
+    assert_eq!(report.admitted, 1);
+    let attempts = report.admitted + report.sold_out + report.duplicate + report.rejected;
+    assert_eq!(attempts, report.attempts);
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_users_and_a_hundred_pieces() {
+    let world = World::start().await;
+    let voucher = world.create(sale(100)).await;
+    let report = rush(&world, RushPlan { repeat: 0.0, ..RushPlan::new(voucher, 1_000) }).await;
+    assert_eq!((report.admitted, report.sold_out, report.duplicate), (100, 900, 0));
+    assert_eq!((report.persisted, report.errors, report.settled), (100, 0, true));
+    let orders = world.store.live_orders(voucher, None, 1_000).await.unwrap();
+    let mut users: Vec<UserId> = orders.iter().map(|(_, user)| *user).collect();
+    users.sort_unstable();
+    users.dedup();
+    assert_eq!(users.len(), 100, "100 different users");
+    assert_eq!(world.store.sale(voucher).await.unwrap().stock, 0);
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn twenty_thousand_users_of_whom_one_in_ten_asks_twice() {
+    let mut seen = Vec::new();
+    for _ in 0..2 {
+        let world = World::start().await;
+        let voucher = world.create(sale(500)).await;
+        let plan = RushPlan { seed: 7, ..RushPlan::new(voucher, 20_000) };
+        let report = rush(&world, plan).await;
+        assert_eq!((report.attempts, report.admitted, report.persisted), (22_000, 500, 500));
+        world.balanced().await;
+        seen.push((report.admitted, report.duplicate, report.sold_out));
+    }
+    assert_eq!(seen[0], seen[1], "the same seed gives the same counts");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn thirty_thousand_ids_of_three_hundred_tasks_differ() {
+    let world = World::start().await;
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..300 {
+        let (mut link, keys) = (world.redis.link(), world.keys.clone());
+        tasks.spawn(async move {
+            let mut worker = IdWorker::new(keys);
+            let mut ids = Vec::new();
+            for _ in 0..100 {
+                ids.extend(worker.issue(&mut link, 1).await.unwrap());
+            }
+            assert!(ids.is_sorted(), "ids of one issuer rise");
+            ids
+        });
+    }
+    let mut all: Vec<OrderId> = tasks.join_all().await.into_iter().flatten().collect();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), 30_000);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ids_stay_apart_across_midnight_and_clock_steps() {
+    let world = World::start().await;
+    let mut link = world.redis.link();
+    let mut worker = IdWorker::new(world.keys.clone());
+    // 2026-11-20T23:59:59Z, midnight, then an hour back, then the next day again.
+    let evening = 1_795_219_199;
+    let mut all = Vec::new();
+    for second in [evening, evening + 1, evening - 3_600, evening, evening + 2] {
+        all.extend(worker.issue_at(&mut link, 3, second).await.unwrap());
+    }
+    assert!(all.windows(2).all(|pair| pair[0] < pair[1]), "{all:?}");
+    // Another worker whose clock is still before midnight.
+    let mut late = IdWorker::new(world.keys.clone());
+    all.extend(late.issue_at(&mut link, 3, evening).await.unwrap());
+    // Redis comes back with an older counter.
+    for day in ["2026:11:20", "2026:11:21"] {
+        let key = format!("icr:order:{day}");
+        link.query::<()>(cmd("SET").arg(&key).arg(0)).await.unwrap();
+    }
+    all.extend(worker.issue_at(&mut link, 10_000, evening + 2).await.unwrap());
+    let count = all.len();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), count, "no id was given twice");
+    let ttl: i64 = link.query(cmd("TTL").arg("icr:order:2026:11:20")).await.unwrap();
+    assert!(ttl != 0, "day keys expire");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_sequence_is_an_error_and_never_wraps() {
+    let world = World::start().await;
+    let mut link = world.redis.link();
+    let mut worker = IdWorker::new(world.keys.clone());
+    let now = 1_795_219_199;
+    worker.issue_at(&mut link, 1, now).await.unwrap();
+    link.query::<()>(cmd("SET").arg("icr:order:2026:11:20").arg((1_u64 << 32) - 10)).await.unwrap();
+    let mut fresh = IdWorker::new(world.keys.clone());
+    assert!(fresh.issue_at(&mut link, 10, now).await.is_ok());
+    let error = fresh.issue_at(&mut link, 1, now).await.unwrap_err();
+    assert!(error.to_string().contains("used up"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bad_entries_are_set_aside_and_the_good_go_through() {
+    let world = World::start().await;
+    let voucher = world.create(sale(50)).await;
+    world.node().hold_consumer(true).await;
+    let plan = RushPlan { settle: false, repeat: 0.0, ..RushPlan::new(voucher, 50) };
+    rush(&world, plan).await;
+    let v = voucher.to_string();
+    let poison: [&[&str]; 7] = [
+        &["userId", "7"],
+        &["userId", "x", "voucherId", &v, "id", "1"],
+        &["userId", "7", "voucherId", &v, "id", "99999999999999999999"],
+        &["userId", "7", "voucherId", "4242", "id", "77"],
+        &["reason", "mine", "body:userId", "\u{1b}[2J"],
+        &["", ""],
+        // Nothing is left in SQL for this one: all 50 pieces have their orders.
+        &["userId", "777777", "voucherId", &v, "id", "78"],
+    ];
+    for fields in poison {
+        world.add_entry(fields).await;
+    }
+    world.node().hold_consumer(false).await;
+    world.settled().await;
+    assert_eq!(world.store.sale(voucher).await.unwrap().stock, 0, "every good one was written");
+    let letters = stream::dead_letters(&mut world.redis.link(), &world.keys, EntryId::MIN, 100)
+        .await
+        .unwrap();
+    let reasons: Vec<&str> = letters.iter().map(|letter| letter.reason.as_str()).collect();
+    assert_eq!(letters.len(), poison.len(), "{reasons:?}");
+    for expected in ["id is missing", "userId holds 'x'", "id holds", "no sale", "no stock"] {
+        assert!(reasons.iter().any(|reason| reason.contains(expected)), "{expected}: {reasons:?}");
+    }
+    let audit =
+        ledger::audit(&world.store, &mut world.redis.link(), &world.keys, None).await.unwrap();
+    assert!(audit.balanced, "poison that no buyer was promised is no imbalance: {audit:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_that_is_there_already_is_acknowledged_once() {
+    let world = World::start().await;
+    let voucher = world.create(sale(10)).await;
+    let Outcome::Admitted { order } = world.ask(voucher, 5).await else { panic!() };
+    world.settled().await;
+    let (v, id) = (voucher.to_string(), order.to_string());
+    for _ in 0..3 {
+        world.add_entry(&["userId", "5", "voucherId", &v, "id", &id]).await;
+    }
+    // The same buyer under another id: one live order a buyer.
+    world.add_entry(&["userId", "5", "voucherId", &v, "id", "12345"]).await;
+    world.settled().await;
+    assert_eq!(world.store.sale(voucher).await.unwrap().stock, 9, "one piece was taken");
+    let letters =
+        stream::dead_letters(&mut world.redis.link(), &world.keys, EntryId::MIN, 9).await.unwrap();
+    assert!(matches!(&letters[..], [only] if only.reason.contains(&id)), "{letters:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_dead_consumer_held_is_taken_over() {
+    let world = World::with(|settings| settings.claim_idle_ms = 1_000).await;
+    let voucher = world.create(sale(300)).await;
+    let stuck = world.stick(voucher, 300, 128).await;
+    assert_eq!(stuck, 128);
+    world.settled().await;
+    world.balanced().await;
+    assert_eq!(world.store.sale(voucher).await.unwrap().stock, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn own_pending_entries_come_first_after_a_restart() {
+    let mut world = World::start().await;
+    let voucher = world.create(sale(200)).await;
+    world.node().hold_consumer(true).await;
+    rush(&world, RushPlan { settle: false, ..RushPlan::new(voucher, 200) }).await;
+    // What a killed process leaves: entries in the hands of its own consumer's name.
+    let from = stream::ReadFrom::New(Duration::from_millis(100));
+    let name = format!("{}/1", world::NODE);
+    let held =
+        stream::read_group(&mut world.redis.link(), &world.keys, &name, from, 150).await.unwrap();
+    assert_eq!(held.len(), 150);
+    world.restart_node().await;
+    world.settled().await;
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_entry_that_came_too_often_is_put_aside_unless_its_order_is_there() {
+    let mut world = World::with(|settings| settings.max_deliveries = 2).await;
+    let voucher = world.create(sale(10)).await;
+    let Outcome::Admitted { order } = world.ask(voucher, 1).await else { panic!() };
+    world.settled().await;
+    world.stop_node().await;
+    let (v, id) = (voucher.to_string(), order.to_string());
+    world.add_entry(&["userId", "1", "voucherId", &v, "id", &id]).await;
+    world.add_entry(&["userId", "2", "voucherId", &v, "id", "4711"]).await;
+    let name = format!("{}/1", world::NODE);
+    let mut link = world.redis.link();
+    let new = stream::ReadFrom::New(Duration::from_millis(100));
+    assert_eq!(stream::read_group(&mut link, &world.keys, &name, new, 10).await.unwrap().len(), 2);
+    for _ in 0..3 {
+        let own = stream::ReadFrom::Own(EntryId::MIN);
+        stream::read_group(&mut link, &world.keys, &name, own, 10).await.unwrap();
+    }
+    world.start_node();
+    world.settled().await;
+    let letters = stream::dead_letters(&mut link, &world.keys, EntryId::MIN, 9).await.unwrap();
+    assert!(matches!(&letters[..], [only] if only.reason.starts_with("delivered")), "{letters:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lost_scripts_and_a_lost_group_heal_by_themselves() {
+    let world = World::start().await;
+    let voucher = world.create(sale(3_000)).await;
+    let plan = RushPlan { rate: Some(3_000.0), ..RushPlan::new(voucher, 3_000) };
+    let (report, ()) = tokio::join!(rush(&world, plan), async {
+        for _ in 0..5 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            let mut link = world.redis.link();
+            link.query::<()>(cmd("SCRIPT").arg("FLUSH")).await.unwrap();
+            let mut destroy = cmd("XGROUP");
+            destroy.arg("DESTROY").arg(world.keys.orders()).arg(world.keys.group());
+            link.query::<u64>(&destroy).await.unwrap();
+        }
+    });
+    assert_eq!(report.errors, 0, "{report:?}");
+    assert!(report.settled);
+    world.settled().await;
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_redis_loses_no_promise() {
+    let mut world = World::start().await;
+    let voucher = world.create(sale(20_000)).await;
+    let plan = RushPlan { rate: Some(20_000.0), ..RushPlan::new(voucher, 30_000) };
+    let operator = world.node().operator().clone();
+    let stop = world.node().stopping().clone();
+    let rushing = tokio::spawn(async move { operator.execute(Command::Rush(plan), &stop).await });
+    for _ in 0..3 {
+        tokio::time::sleep(Duration::from_millis(250)).await;
+        world.server.kill();
+        world.server.restart();
+    }
+    let Reply::RushDone(report) = rushing.await.unwrap().unwrap() else { panic!() };
+    assert_eq!(report.errors, 0, "{report:?}");
+    assert_eq!((report.admitted, report.persisted), (20_000, 20_000), "{report:?}");
+    world.settled().await;
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_is_away_costs_nothing_but_time() {
+    let world = World::start().await;
+    let voucher = world.create(sale(500)).await;
+    let lock = world.lock_database().await;
+    rush(&world, RushPlan { settle: false, ..RushPlan::new(voucher, 500) }).await;
+    world.until("entries wait", async || world.pending().await > 0).await;
+    // Longer than SQLite itself waits for a lock.
+    tokio::time::sleep(Duration::from_millis(5_500)).await;
+    assert_eq!(world.store.sale(voucher).await.unwrap().stock, 500, "nothing was written");
+    drop(lock);
+    world.settled().await;
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn redis_forgets_and_is_made_whole() {
+    let mut world = World::start().await;
+    let voucher = world.create(sale(50)).await;
+    rush(&world, RushPlan { repeat: 0.0, ..RushPlan::new(voucher, 30) }).await;
+    world.settled().await;
+    world.stop_node().await;
+    let mut link = world.redis.link();
+    link.query::<()>(&cmd("FLUSHALL")).await.unwrap();
+    let promise = seckill::engine::journal::Admitted {
+        voucher,
+        user: UserId(4_711),
+        order: OrderId::from_i64(815).unwrap(),
+    };
+    let done = reconcile(&world.store, &mut link, &world.keys, &[promise]).await.unwrap();
+    assert_eq!((done.restored, done.refused), (31, 0));
+    let again = reconcile(&world.store, &mut link, &world.keys, &[promise]).await.unwrap();
+    assert_eq!((again.restored, again.refused), (0, 0), "a second time there is nothing to do");
+    world.start_node();
+    world
+        .until("the promise is kept", async || {
+            world.store.order(promise.order).await.unwrap().is_some()
+        })
+        .await;
+    world.settled().await;
+    world.balanced().await;
+    assert_eq!(world.store.sale(voucher).await.unwrap().stock, 19);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_ledger_notices_each_kind_of_damage() {
+    let mut world = World::start().await;
+    let voucher = world.create(sale(20)).await;
+    rush(&world, RushPlan { repeat: 0.0, ..RushPlan::new(voucher, 10) }).await;
+    world.settled().await;
+    world.stop_node().await;
+    let mut link = world.redis.link();
+    let (stock, buyers) = (world.keys.stock(voucher), world.keys.buyers(voucher));
+    let damage = [
+        (cmd("INCR").arg(&stock).clone(), cmd("DECR").arg(&stock).clone(), "is not stock"),
+        (
+            cmd("HSET").arg(&buyers).arg(999).arg(55).clone(),
+            cmd("HDEL").arg(&buyers).arg(999).clone(),
+            "neither in SQL",
+        ),
+    ];
+    for (break_it, mend_it, words) in damage {
+        link.query::<()>(&break_it).await.unwrap();
+        let audit = ledger::audit(&world.store, &mut link, &world.keys, None).await.unwrap();
+        let findings = &audit.sales[0].findings;
+        assert!(
+            !audit.balanced && findings.iter().any(|f| f.contains(words)),
+            "{words}: {findings:?}"
+        );
+        link.query::<()>(&mend_it).await.unwrap();
+        world.balanced().await;
+    }
+    let (_, user) = world.store.live_orders(voucher, None, 1).await.unwrap()[0];
+    link.query::<()>(cmd("HDEL").arg(&buyers).arg(user.0)).await.unwrap();
+    link.query::<()>(cmd("INCR").arg(&stock)).await.unwrap();
+    let audit = ledger::audit(&world.store, &mut link, &world.keys, None).await.unwrap();
+    assert!(audit.sales[0].findings.iter().any(|f| f.contains("no buyer in Redis")), "{audit:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replay_does_what_each_verdict_asks_for() {
+    let world = World::with(|settings| settings.claim_idle_ms = 3_600_000).await;
+    let voucher = world.create(sale(100)).await;
+    assert_eq!(world.stick(voucher, 100, 60).await, 60);
+    world.until("the others are written", async || world.pending().await == 60).await;
+    let mut link = world.redis.link();
+    let page = stream::pending_page(&mut link, &world.keys, EntryId::MIN, EntryId::MAX, 100)
+        .await
+        .unwrap();
+    let held: Vec<_> = page.iter().filter_map(|row| row.delivered.order()).collect();
+    // One is in SQL already, the body of another is gone.
+    world.store.write_orders(&held[..1], Millis::now()).await.unwrap();
+    link.query::<u64>(cmd("XDEL").arg(world.keys.orders()).arg(held[1].entry.to_string()))
+        .await
+        .unwrap();
+
+    // Three marked ones first: the act follows the identity of an entry.
+    let marked = ReplayScope::Entries(held[2..5].iter().map(|entry| entry.entry).collect());
+    let Reply::Replayed(report) = world.execute(Command::Replay(marked)).await.unwrap() else {
+        panic!()
+    };
+    assert_eq!((report.seen, report.persisted), (3, 3), "{report:?}");
+    assert_eq!(world.pending().await, 57);
+    let gone = ReplayScope::Entries(vec![held[2].entry]);
+    let Reply::Replayed(report) = world.execute(Command::Replay(gone)).await.unwrap() else {
+        panic!()
+    };
+    assert_eq!((report.seen, report.gone), (1, 1), "{report:?}");
+
+    let all = Command::Replay(ReplayScope::UpTo(held[held.len() - 1].entry));
+    let Reply::Replayed(report) = world.execute(all).await.unwrap() else { panic!() };
+    assert_eq!((report.seen, report.persisted), (57, 55), "{report:?}");
+    assert_eq!((report.rebuilt, report.lost, report.dead), (1, 0, 0), "{report:?}");
+    world.settled().await;
+    world.balanced().await;
+    let acts = world.store.acts(10).await.unwrap();
+    assert!(
+        acts.iter().any(|act| act.act == "pending replay" && act.result.contains("57 entries")),
+        "{acts:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_live_node_holds_is_left_to_it() {
+    let world = World::with(|settings| settings.claim_idle_ms = 3_600_000).await;
+    let voucher = world.create(sale(10)).await;
+    world.node().hold_consumer(true).await;
+    rush(&world, RushPlan { settle: false, repeat: 0.0, ..RushPlan::new(voucher, 10) }).await;
+    let name = format!("{}/2", world::NODE);
+    let from = stream::ReadFrom::New(Duration::from_millis(100));
+    stream::read_group(&mut world.redis.link(), &world.keys, &name, from, 10).await.unwrap();
+    let all = Command::Replay(ReplayScope::UpTo(EntryId::MAX));
+    let Reply::Replayed(report) = world.execute(all).await.unwrap() else { panic!() };
+    assert_eq!((report.seen, report.left, report.persisted), (10, 10, 0), "{report:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sale_is_loaded_after_its_commit_and_an_older_copy_never_wins() {
+    let world = World::start().await;
+    let voucher = world.create(sale(5)).await;
+    let old = world.store.sale(voucher).await.unwrap();
+    world.execute(Command::EndSale(voucher)).await.unwrap();
+    let mut link = world.redis.link();
+    let taken = seckill::engine::vouchers::sync(&mut link, &world.keys, &old).await.unwrap();
+    assert!(!taken, "an older version was taken over");
+    assert_eq!(world.ask(voucher, 1).await, Outcome::Ended);
+    assert!(world.execute(Command::ResumeSale(voucher)).await.is_err(), "ended is for good");
+    assert_eq!(world.store.sale(voucher).await.unwrap().state, SaleState::Ended);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn read_only_refuses_every_act_in_the_engine() {
+    let mut world = World::start().await;
+    let voucher = world.create(sale(5)).await;
+    world.stop_node().await;
+    world.read_only = true;
+    world.start_node();
+    for command in [
+        Command::CreateSale(sale(1)),
+        Command::StartSale(voucher),
+        Command::PauseSale(voucher),
+        Command::ResumeSale(voucher),
+        Command::EndSale(voucher),
+        Command::Restock { voucher, by: 1 },
+        Command::Rush(RushPlan::new(voucher, 1)),
+        Command::Replay(ReplayScope::UpTo(EntryId::MAX)),
+    ] {
+        let error = world.execute(command.clone()).await.unwrap_err();
+        assert!(error.to_string().starts_with("read-only"), "{command:?}: {error}");
+    }
+    assert_eq!(world.store.sales().await.unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_is_found_wherever_it_stands() {
+    use seckill::engine::orders::{Standing, find};
+    let world = World::with(|settings| settings.claim_idle_ms = 3_600_000).await;
+    let voucher = world.create(sale(3)).await;
+    world.node().hold_consumer(true).await;
+    let mut orders = Vec::new();
+    for user in 1..=3 {
+        let Outcome::Admitted { order } = world.ask(voucher, user).await else { panic!() };
+        orders.push(order);
+    }
+    let mut link = world.redis.link();
+    let stand = async |id| find(&world.store, &mut world.redis.link(), &world.keys, id).await;
+    assert!(matches!(stand(orders[0]).await, Ok(Standing::Undelivered { .. })));
+    drill::die_with_batch(&world.redis, &world.keys, "node-b", 2).await.unwrap();
+    assert!(matches!(stand(orders[0]).await, Ok(Standing::Pending { .. })));
+    let first =
+        stream::pending_page(&mut link, &world.keys, EntryId::MIN, EntryId::MAX, 1).await.unwrap();
+    stream::bury(&mut link, &world.keys, first[0].delivered.entry, "a drill").await.unwrap();
+    assert!(
+        matches!(stand(orders[0]).await, Ok(Standing::Dead { reason, .. }) if reason == "a drill")
+    );
+    world.node().hold_consumer(false).await;
+    world
+        .until("the last is written", async || {
+            world.store.order(orders[2]).await.unwrap().is_some()
+        })
+        .await;
+    assert!(matches!(stand(orders[2]).await, Ok(Standing::Persisted { .. })));
+    assert!(stand(OrderId::from_i64(1).unwrap()).await.is_err());
+}

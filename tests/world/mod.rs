@@ -1,0 +1,171 @@
+//! A whole engine in a test: a Redis server of its own, a database file, and one node.
+#![allow(dead_code, reason = "each test binary uses its part")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails says where"
+)]
+
+use std::time::Duration;
+
+use redis::cmd;
+use seckill::{
+    broker::{Layout, Redis},
+    engine::{
+        EngineError,
+        command::{Command, Reply, RushPlan},
+        drill, ledger,
+        node::{Node, NodeConfig},
+        settings::Settings,
+    },
+    model::{EntryId, NewSale, Outcome, UserId, VoucherId},
+    store::{self, SharedStore},
+};
+use sqlx::{Connection as _, SqliteConnection};
+
+use super::support::TestRedis;
+
+/// The name of the node under test.
+pub const NODE: &str = "node-t";
+const PATIENCE: Duration = Duration::from_mins(1);
+
+pub struct World {
+    pub server: TestRedis,
+    pub redis: Redis,
+    pub store: SharedStore,
+    pub keys: Layout,
+    pub read_only: bool,
+    settings: Settings,
+    node: Option<Node>,
+    files: tempfile::TempDir,
+}
+
+impl World {
+    pub async fn start() -> Self {
+        Self::with(|_| {}).await
+    }
+
+    pub async fn with(change: impl FnOnce(&mut Settings)) -> Self {
+        let mut settings = Settings::default();
+        change(&mut settings);
+        let server = TestRedis::start();
+        let files = tempfile::tempdir().unwrap();
+        let store =
+            store::open(&format!("sqlite:{}", files.path().join("t.db").display())).await.unwrap();
+        let redis = Redis::from_url(&server.url()).unwrap();
+        let mut world = Self {
+            server,
+            redis,
+            store,
+            keys: Layout::default(),
+            read_only: false,
+            settings,
+            node: None,
+            files,
+        };
+        world.start_node();
+        world
+    }
+
+    pub fn node(&self) -> &Node {
+        self.node.as_ref().expect("the node runs")
+    }
+
+    pub fn start_node(&mut self) {
+        self.node = Some(Node::start(NodeConfig {
+            redis: self.redis.clone(),
+            store: self.store.clone(),
+            keys: self.keys.clone(),
+            settings: self.settings.clone(),
+            name: NODE.to_owned(),
+            read_only: self.read_only,
+        }));
+    }
+
+    pub async fn stop_node(&mut self) {
+        assert!(
+            self.node.take().expect("the node runs").stop().await,
+            "the node did not stop in time"
+        );
+    }
+
+    pub async fn restart_node(&mut self) {
+        self.stop_node().await;
+        self.start_node();
+    }
+
+    pub async fn execute(&self, command: Command) -> Result<Reply, EngineError> {
+        self.node().operator().execute(command, self.node().stopping()).await
+    }
+
+    pub async fn create(&self, sale: NewSale) -> VoucherId {
+        match self.execute(Command::CreateSale(sale)).await.unwrap() {
+            Reply::SaleCreated(voucher) => voucher,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub async fn ask(&self, voucher: VoucherId, user: u64) -> Outcome {
+        let admission = self.node().operator().admission.clone().expect("the node admits");
+        admission.ask(voucher, UserId(user)).answer().await.outcome.unwrap()
+    }
+
+    /// Lets buyers in while the consumer is held, and a node die with `most` of their orders.
+    pub async fn stick(&self, voucher: VoucherId, buyers: u64, most: usize) -> usize {
+        assert!(self.node().hold_consumer(true).await);
+        let plan = RushPlan { settle: false, repeat: 0.0, ..RushPlan::new(voucher, buyers) };
+        self.execute(Command::Rush(plan)).await.unwrap();
+        let taken = drill::die_with_batch(&self.redis, &self.keys, "node-b", most).await.unwrap();
+        self.node().hold_consumer(false).await;
+        taken
+    }
+
+    pub async fn add_entry(&self, fields: &[&str]) {
+        let mut add = cmd("XADD");
+        add.arg(self.keys.orders()).arg("*").arg(fields);
+        self.redis.link().query::<String>(&add).await.unwrap();
+    }
+
+    pub async fn pending(&self) -> u64 {
+        let mut link = self.redis.link();
+        let survey =
+            seckill::broker::survey::survey(&mut link, &self.keys, &[], EntryId::MIN, 1).await;
+        survey.unwrap().stream.pending
+    }
+
+    /// Waits until no entry is undelivered or pending, and a read that was under way has ended.
+    pub async fn settled(&self) {
+        self.until("every entry has settled", async || {
+            let mut link = self.redis.link();
+            let survey =
+                seckill::broker::survey::survey(&mut link, &self.keys, &[], EntryId::MIN, 1).await;
+            survey.is_ok_and(|s| s.stream.group && s.stream.lag == Some(0) && s.stream.pending == 0)
+        })
+        .await;
+    }
+
+    pub async fn balanced(&self) {
+        let mut link = self.redis.link();
+        let audit = ledger::audit(&self.store, &mut link, &self.keys, None).await.unwrap();
+        assert!(audit.balanced, "the books are off: {audit:#?}");
+    }
+
+    pub async fn until(&self, what: &str, mut holds: impl AsyncFnMut() -> bool) {
+        let waiting = async {
+            while !holds().await {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let done = tokio::time::timeout(PATIENCE, waiting).await;
+        assert!(done.is_ok(), "waited in vain: {what}");
+    }
+
+    /// Takes SQLite's write lock, as another program might; dropping it gives it back.
+    pub async fn lock_database(&self) -> SqliteConnection {
+        let url = format!("sqlite:{}", self.files.path().join("t.db").display());
+        let mut other = SqliteConnection::connect(&url).await.unwrap();
+        sqlx::query("BEGIN EXCLUSIVE").execute(&mut other).await.unwrap();
+        other
+    }
+}
