@@ -1,0 +1,272 @@
+#!/usr/bin/env bash
+# Installs what is missing to build, run and test seckill. `--help` says what that is.
+#
+# Written for bash 3.2 as well, which macOS still ships: no associative arrays, and no expansion of an
+# array that may be empty.
+set -euo pipefail
+
+readonly oldest_server="7.0"
+readonly oldest_cargo="1.94"
+
+usage() {
+    cat <<'HELP'
+usage: assets/setup.sh [--help]
+
+Installs what is missing to build, run and test seckill:
+
+  redis server   Redis or Valkey 7.0 or later; the program starts one of its own
+  redis-cli      (or valkey-cli) for a person who wants to look inside
+  C compiler     SQLite is compiled into the program
+  sqlite3        for a person who wants to look into the database
+
+It knows Debian, Ubuntu, Fedora, Arch and macOS with Homebrew, asks nothing, starts no service, and
+changes nothing when all is there. As another user than root it calls sudo. Rust is checked, not
+installed.
+HELP
+}
+
+say() { printf '%s\n' "$*"; }
+fail() { printf 'setup: %s\n' "$*" >&2; exit 1; }
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# True when version $1 (7.0.15) is at least $2 (7.0); what follows the second number does not count.
+at_least() {
+    local major=${1%%.*} rest=${1#*.} wanted_major=${2%%.*} wanted_minor=${2#*.}
+    local minor=${rest%%.*}
+    ((major > wanted_major || (major == wanted_major && minor >= wanted_minor)))
+}
+
+# The version that program $1 prints when it is run under the name $2, or nothing. A file that is
+# merely called redis-server does not print such a line, and is passed over.
+server_version() {
+    local line
+    line=$(exec -a "$2" "$1" --version </dev/null 2>/dev/null | head -n 1) || true
+    if [[ $line =~ server\ v=([0-9]+\.[0-9]+\.[0-9]+) ]]; then
+        printf '%s' "${BASH_REMATCH[1]}"
+    fi
+}
+
+# Sets server_path, server_name and server_found to the first server that is new enough, else to the
+# first one of any age. Returns 0 only for one that is new enough.
+#
+# Redis is one binary that acts by the name it is called by. Debian's redis-tools ships it as
+# redis-check-rdb without the service that redis-server would start.
+find_server() {
+    server_path="" server_name="" server_found=""
+    local pair file name path version
+    for pair in valkey-server:valkey-server redis-server:redis-server \
+        redis-check-rdb:redis-server valkey-check-rdb:valkey-server; do
+        file=${pair%%:*} name=${pair##*:}
+        while IFS= read -r path; do
+            version=$(server_version "$path" "$name")
+            [[ -n $version ]] || continue
+            if at_least "$version" "$oldest_server"; then
+                server_path=$path server_name=$name server_found=$version
+                return 0
+            fi
+            if [[ -z $server_found ]]; then
+                server_path=$path server_name=$name server_found=$version
+            fi
+        done < <(type -aP "$file" || true)
+    done
+    return 1
+}
+
+have_cli() { have redis-cli || have valkey-cli; }
+
+# Compiles and links something, since a compiler without headers or linker is of no use.
+have_compiler() {
+    # On macOS without its command line tools, cc is a stub that opens a window.
+    if [[ $(uname -s) == Darwin ]] && ! xcode-select -p >/dev/null 2>&1; then
+        return 1
+    fi
+    have cc && printf '#include <stdio.h>\nint main(void) { return puts("") < 0; }\n' |
+        cc -x c - -o "$scratch/probe" >/dev/null 2>&1
+}
+
+as_root() {
+    if [[ $(id -u) == 0 ]]; then
+        "$@"
+    elif have sudo; then
+        # Without a terminal sudo can't ask for a password; -n makes it fail with a sentence instead.
+        if [[ -t 0 ]]; then sudo "$@"; else sudo -n "$@"; fi
+    else
+        fail "this needs root, and there is no sudo; run it as root: $*"
+    fi
+}
+
+platform() {
+    if [[ $(uname -s) == Darwin ]]; then
+        if have brew; then say brew; else say macos-without-brew; fi
+    elif have apt-get; then say apt
+    elif have dnf; then say dnf
+    elif have pacman; then say pacman
+    else say unknown; fi
+}
+
+# Whether apt has a version of $1 to offer.
+apt_offers() { apt-cache policy "$1" 2>/dev/null | grep -Eq '^ +Candidate: [0-9]'; }
+
+# The *-tools packages carry the server binary and no service, so nothing is started or enabled.
+apt_redis() {
+    if apt_offers redis-tools; then say redis-tools
+    elif apt_offers valkey-tools; then say valkey-tools
+    else fail "apt has neither redis-tools nor valkey-tools; on Ubuntu enable 'universe', or install Redis or Valkey $oldest_server or later yourself"; fi
+}
+
+install_apt() {
+    local redis=""
+    say "refreshing the package lists"
+    # One dead source among several is no reason to stop; what is really missing fails below.
+    as_root apt-get update -qq || say "not every package list could be refreshed; going on with what is there"
+    set --
+    if [[ $need_redis == yes ]]; then
+        # Assigned first: a failure inside an argument would not stop the script.
+        redis=$(apt_redis)
+        set -- "$@" "$redis"
+    fi
+    if [[ $need_compiler == yes ]]; then set -- "$@" build-essential; fi
+    if [[ $need_sqlite == yes ]]; then set -- "$@" sqlite3; fi
+    say "installing $*"
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+}
+
+install_dnf() {
+    set --
+    # Fedora's packages leave the service switched off.
+    if [[ $need_redis == yes ]]; then
+        if dnf -q list valkey >/dev/null 2>&1; then set -- "$@" valkey; else set -- "$@" redis; fi
+    fi
+    if [[ $need_compiler == yes ]]; then set -- "$@" gcc glibc-devel; fi
+    if [[ $need_sqlite == yes ]]; then set -- "$@" sqlite; fi
+    say "installing $*"
+    as_root dnf install -y -q "$@"
+}
+
+install_pacman() {
+    set --
+    # Arch never starts a service by itself.
+    if [[ $need_redis == yes ]]; then set -- "$@" valkey; fi
+    if [[ $need_compiler == yes ]]; then set -- "$@" gcc; fi
+    if [[ $need_sqlite == yes ]]; then set -- "$@" sqlite; fi
+    say "installing $*"
+    # A refresh without an upgrade can break an Arch, so only where there is no list at all.
+    if compgen -G '/var/lib/pacman/sync/*.db' >/dev/null; then
+        as_root pacman -S --needed --noconfirm "$@"
+    else
+        as_root pacman -Sy --needed --noconfirm "$@"
+    fi
+}
+
+install_brew() {
+    set --
+    # `brew install` starts nothing; that would be `brew services`.
+    if [[ $need_redis == yes ]]; then
+        # The two exclude each other; an older redis is upgraded rather than fought.
+        if brew list redis >/dev/null 2>&1; then brew upgrade redis; else set -- "$@" valkey; fi
+    fi
+    if [[ $need_sqlite == yes ]]; then set -- "$@" sqlite; fi
+    if [[ $# -gt 0 ]]; then
+        say "installing $*"
+        brew install --quiet "$@"
+    fi
+    if [[ $need_compiler == yes ]]; then
+        fail "the C compiler is missing; run 'xcode-select --install', then this again"
+    fi
+}
+
+look() {
+    need_redis=no need_compiler=no need_sqlite=no
+    if find_server && have_cli; then :; else need_redis=yes; fi
+    have_compiler || need_compiler=yes
+    have sqlite3 || need_sqlite=yes
+}
+
+# Where a person's cargo is, also when PATH was cut down by sudo.
+find_cargo() {
+    local home dir
+    if have cargo; then
+        command -v cargo
+        return
+    fi
+    home=${HOME:-}
+    if [[ -n ${SUDO_USER:-} ]]; then home=$(eval "printf '%s' ~$(printf '%q' "$SUDO_USER")"); fi
+    for dir in "${CARGO_HOME:-$home/.cargo}/bin" "$home/.cargo/bin"; do
+        if [[ -x $dir/cargo ]]; then
+            say "$dir/cargo"
+            return
+        fi
+    done
+}
+
+check_cargo() {
+    local cargo line
+    cargo=$(find_cargo)
+    if [[ -z $cargo ]]; then
+        fail "cargo is missing; install Rust $oldest_cargo or later with rustup (https://rustup.rs)"
+    fi
+    line=$("$cargo" --version 2>/dev/null) || line=""
+    if ! [[ $line =~ ^cargo\ ([0-9]+\.[0-9]+\.[0-9]+) ]]; then
+        fail "$cargo does not tell its version; install Rust $oldest_cargo or later with rustup (https://rustup.rs)"
+    fi
+    if ! at_least "${BASH_REMATCH[1]}" "$oldest_cargo"; then
+        fail "cargo is ${BASH_REMATCH[1]}, and $oldest_cargo or later is needed; run 'rustup update stable' (https://rustup.rs)"
+    fi
+    say "cargo: found ${BASH_REMATCH[1]} at $cargo"
+}
+
+# Says what is there now, and fails for the first thing that is not.
+report() {
+    if ! find_server; then
+        if [[ -n $server_found ]]; then
+            fail "the redis server here is $server_found ($server_path), and $oldest_server or later is needed; install a newer one from https://valkey.io/download or https://redis.io/downloads, or give the program the URL of one with --redis"
+        fi
+        fail "no redis server was found; install Redis or Valkey $oldest_server or later from https://valkey.io/download or https://redis.io/downloads"
+    fi
+    if [[ ${server_path##*/} == "$server_name" ]]; then
+        say "redis server: found $server_found at $server_path"
+    else
+        say "redis server: found $server_found at $server_path (it serves under the name $server_name)"
+    fi
+    have_cli || fail "redis-cli is missing; install the package that has it (redis-tools, valkey or redis)"
+    say "redis-cli: found at $(command -v redis-cli || command -v valkey-cli)"
+    have_compiler || fail "no C compiler that can compile and link was found as 'cc'; install gcc or clang with the C library's headers"
+    say "C compiler: found at $(command -v cc)"
+    have sqlite3 || fail "sqlite3 is missing; install SQLite's command line program"
+    say "sqlite3: found at $(command -v sqlite3)"
+    check_cargo
+}
+
+case ${1:-} in
+    "") ;;
+    -h | --help)
+        usage
+        exit 0
+        ;;
+    *)
+        usage >&2
+        exit 2
+        ;;
+esac
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+look
+if [[ $need_redis$need_compiler$need_sqlite == *yes* ]]; then
+    case $(platform) in
+        apt) install_apt ;;
+        dnf) install_dnf ;;
+        pacman) install_pacman ;;
+        brew) install_brew ;;
+        macos-without-brew)
+            fail "Homebrew is missing (https://brew.sh); install it, or yourself: valkey $oldest_server or later, sqlite3, and the C compiler of 'xcode-select --install'"
+            ;;
+        *)
+            fail "this system is unknown to the script; install yourself: a Redis or Valkey server $oldest_server or later with its command line program, a C compiler, and sqlite3"
+            ;;
+    esac
+    # Bash remembers where programs were, and where they were not.
+    hash -r
+fi
+report
