@@ -1,109 +1,69 @@
-//! A real Redis server for one test.
-#![allow(dead_code, reason = "each test binary uses its part")]
+//! What the tests across module borders share: a real Redis, the real binary, a real pseudo-terminal.
+//!
+//! Everything here ends with the test, also with one that panics. What is missing on this machine
+//! fails the test in one sentence; nothing is ever skipped.
+#![allow(
+    dead_code,
+    unused_imports,
+    reason = "each file in tests/ is a program of its own and uses its part"
+)]
+#![allow(unreachable_pub, reason = "`pub` here means: for the tests that include this module")]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     reason = "a test that fails says where"
 )]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests and their helpers wait on threads of their own, between two looks at a condition"
+)]
 
-use std::{
-    io::ErrorKind,
-    os::unix::{net::UnixStream, process::CommandExt as _},
-    path::PathBuf,
-    process::{Child, Command, Stdio},
-    time::{Duration, Instant},
-};
+mod process;
+mod pty;
+mod redis_server;
+mod sandbox;
 
-/// A Redis server in a directory of its own, on a unix socket; gone when it is dropped.
-pub struct TestRedis {
-    dir: tempfile::TempDir,
-    child: Child,
-}
+use std::time::{Duration, Instant};
 
-impl TestRedis {
-    pub fn start() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let child = spawn(&dir.path().to_path_buf());
-        let server = Self { dir, child };
-        server.wait();
-        server
-    }
+pub use process::{Background, Ran, run};
+pub use pty::{Pty, Terminal, key};
+pub use redis_server::TestRedis;
+pub use sandbox::Seckill;
 
-    pub fn url(&self) -> String {
-        format!("unix://{}", self.socket().display())
-    }
+/// How long a test waits for what should happen at once: long enough for a loaded machine, and
+/// only ever spent by a test that fails.
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
-    pub fn socket(&self) -> PathBuf {
-        self.dir.path().join("s")
-    }
+/// Between two looks at a condition.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-    /// SIGKILL.
-    pub fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-
-    /// Starts it again on what it left.
-    pub fn restart(&mut self) {
-        self.child = spawn(&self.dir.path().to_path_buf());
-        self.wait();
-    }
-
-    fn wait(&self) {
-        let deadline = Instant::now() + Duration::from_secs(20);
-        let client = redis::Client::open(self.url()).unwrap();
-        while Instant::now() < deadline {
-            let answer = client
-                .get_connection()
-                .and_then(|mut connection| redis::cmd("PING").query::<String>(&mut connection));
-            if answer.is_ok() && UnixStream::connect(self.socket()).is_ok() {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(5));
+/// Waits until `holds`, or fails the test with `what` was waited for.
+pub async fn wait_until(limit: Duration, what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let waiting = async {
+        while !holds().await {
+            tokio::time::sleep(LOOK_AGAIN).await;
         }
-        panic!("the Redis server did not answer in time");
-    }
+    };
+    let done = tokio::time::timeout(limit, waiting).await;
+    assert!(done.is_ok(), "waited {limit:?} in vain: {what}");
 }
 
-impl Drop for TestRedis {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// The same on a thread without a runtime.
+pub fn wait_until_blocking(limit: Duration, what: &str, holds: impl FnMut() -> bool) {
+    assert!(came_true(limit, holds), "waited {limit:?} in vain: {what}");
 }
 
-/// Debian's redis-tools has the server under another name.
-fn spawn(dir: &PathBuf) -> Child {
-    for (program, arg0) in [
-        ("valkey-server", "valkey-server"),
-        ("redis-server", "redis-server"),
-        ("redis-check-rdb", "redis-server"),
-    ] {
-        let mut command = Command::new(program);
-        command
-            .arg0(arg0)
-            .current_dir(dir)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        command.args([
-            "--port",
-            "0",
-            "--unixsocket",
-            "s",
-            "--appendonly",
-            "yes",
-            "--save",
-            "",
-            "--dir",
-            ".",
-        ]);
-        match command.spawn() {
-            Ok(child) => return child,
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => panic!("{program}: {error}"),
+/// Whether `holds` came true in time.
+fn came_true(limit: Duration, mut holds: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + limit;
+    loop {
+        if holds() {
+            return true;
         }
+        if Instant::now() >= deadline {
+            return false;
+        }
+        std::thread::sleep(LOOK_AGAIN);
     }
-    panic!("no Redis server on this machine; assets/setup.sh installs one");
 }

@@ -1,0 +1,349 @@
+//! The real binary in a real pseudo-terminal, whose screen a test reads and whose keys it presses.
+
+use std::{
+    ffi::OsStr,
+    io::{Read, Write},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use portable_pty::{
+    Child, CommandBuilder, ExitStatus, MasterPty, PtySize, SlavePty, native_pty_system,
+};
+use rustix::{
+    fs::{Mode, OFlags},
+    process::{Pid, Signal, kill_process},
+    termios::{LocalModes, tcgetattr},
+};
+use vt100::{MouseProtocolMode, Screen};
+
+use super::{PATIENCE, Seckill, came_true, process::BINARY};
+
+/// What a terminal sends for the keys that are no characters.
+pub mod key {
+    pub const ENTER: &str = "\r";
+    pub const ESC: &str = "\x1b";
+    pub const TAB: &str = "\t";
+    pub const BACK_TAB: &str = "\x1b[Z";
+    pub const BACKSPACE: &str = "\x7f";
+    pub const UP: &str = "\x1b[A";
+    pub const DOWN: &str = "\x1b[B";
+    pub const RIGHT: &str = "\x1b[C";
+    pub const LEFT: &str = "\x1b[D";
+    pub const HOME: &str = "\x1b[H";
+    pub const END: &str = "\x1b[F";
+    pub const PAGE_UP: &str = "\x1b[5~";
+    pub const PAGE_DOWN: &str = "\x1b[6~";
+    pub const DELETE: &str = "\x1b[3~";
+    pub const CTRL_C: &str = "\x03";
+    pub const CTRL_D: &str = "\x04";
+    pub const CTRL_L: &str = "\x0c";
+    pub const CTRL_U: &str = "\x15";
+    pub const CTRL_Z: &str = "\x1a";
+}
+
+/// In which state a program left its terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terminal {
+    pub alternate_screen: bool,
+    pub cursor_hidden: bool,
+    pub bracketed_paste: bool,
+    pub mouse: bool,
+    pub application_keys: bool,
+    /// Lines are edited and keys are echoed by the terminal, as a shell finds it.
+    pub cooked: bool,
+}
+
+impl Terminal {
+    /// As every program has to leave it.
+    pub const RESTORED: Self = Self {
+        alternate_screen: false,
+        cursor_hidden: false,
+        bracketed_paste: false,
+        mouse: false,
+        application_keys: false,
+        cooked: true,
+    };
+}
+
+/// A program in a terminal; killed when it is dropped.
+pub struct Pty {
+    child: Box<dyn Child + Send + Sync>,
+    master: Box<dyn MasterPty + Send>,
+    keyboard: Arc<Mutex<Box<dyn Write + Send>>>,
+    shown: Arc<Shown>,
+    reader: Option<JoinHandle<()>>,
+    // Last, so that the program is gone before its home.
+    own_sandbox: Option<Seckill>,
+}
+
+impl Pty {
+    /// Starts the binary in a home of its own.
+    pub fn spawn(args: &[&str], cols: u16, rows: u16, envs: &[(&str, &str)]) -> Self {
+        Self::spawn_program(BINARY, args, cols, rows, envs)
+    }
+
+    /// Starts any program in a home of its own.
+    pub fn spawn_program(
+        program: &str,
+        args: &[&str],
+        cols: u16,
+        rows: u16,
+        envs: &[(&str, &str)],
+    ) -> Self {
+        let sandbox = Seckill::new();
+        let mut pty = Self::open(program.as_ref(), args, cols, rows, &sandbox, envs);
+        pty.own_sandbox = Some(sandbox);
+        pty
+    }
+
+    /// Starts any program in the environment of `sandbox`.
+    pub fn open(
+        program: &OsStr,
+        args: &[impl AsRef<OsStr>],
+        cols: u16,
+        rows: u16,
+        sandbox: &Seckill,
+        envs: &[(&str, &str)],
+    ) -> Self {
+        let pair = native_pty_system().openpty(size(cols, rows)).unwrap();
+        let mut command = CommandBuilder::new(program);
+        command.args(args);
+        command.cwd(env!("CARGO_MANIFEST_DIR"));
+        for (name, value) in sandbox.environment() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            }
+        }
+        command.env("TERM", "xterm-256color");
+        for (name, value) in envs {
+            command.env(name, value);
+        }
+        let child = pair.slave.spawn_command(command).unwrap();
+        // The program holds the other end alone now, so its end is the end of the output.
+        drop(pair.slave);
+
+        let keyboard = Arc::new(Mutex::new(pair.master.take_writer().unwrap()));
+        let shown = Arc::new(Shown::new(cols, rows));
+        let reader = pair.master.try_clone_reader().unwrap();
+        let reader = {
+            let (shown, keyboard) = (Arc::clone(&shown), Arc::clone(&keyboard));
+            std::thread::spawn(move || shown.read_all(reader, &keyboard))
+        };
+        let master = pair.master;
+        Self { child, master, keyboard, shown, reader: Some(reader), own_sandbox: None }
+    }
+
+    /// Types text, or one of [`key`].
+    pub fn send(&self, keys: &str) {
+        let mut keyboard = self.keyboard.lock().unwrap();
+        keyboard.write_all(keys.as_bytes()).unwrap();
+        keyboard.flush().unwrap();
+    }
+
+    /// Waits until the screen's text fulfils `holds`, and returns it.
+    #[track_caller]
+    pub fn wait_for(
+        &self,
+        limit: Duration,
+        what: &str,
+        mut holds: impl FnMut(&str) -> bool,
+    ) -> String {
+        let deadline = Instant::now() + limit;
+        let mut state = self.shown.lock();
+        loop {
+            let text = state.parser.screen().contents();
+            if holds(&text) {
+                return text;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() || state.ended {
+                let why = if state.ended { "the program ended" } else { "the time is over" };
+                drop(state);
+                panic!("waited in vain for {what}: {why}. The last screen:\n{}", framed(&text));
+            }
+            state = self.shown.changed.wait_timeout(state, left).unwrap().0;
+        }
+    }
+
+    /// Waits until the screen shows `text` on one line.
+    #[track_caller]
+    pub fn wait_for_text(&self, text: &str) -> String {
+        self.wait_for(PATIENCE, &format!("{text:?}"), |screen| screen.contains(text))
+    }
+
+    /// The text on the screen now.
+    pub fn screen(&self) -> String {
+        self.with_screen(Screen::contents)
+    }
+
+    /// Looks at more than the text: colours, the cursor, attributes.
+    pub fn with_screen<T>(&self, look: impl FnOnce(&Screen) -> T) -> T {
+        look(self.shown.lock().parser.screen())
+    }
+
+    /// Every byte that the program wrote, for sequences that leave no mark on a screen.
+    pub fn output(&self) -> Vec<u8> {
+        self.shown.lock().output.clone()
+    }
+
+    /// Makes the window another size; the program is told by SIGWINCH.
+    pub fn resize(&self, cols: u16, rows: u16) {
+        self.shown.lock().parser.screen_mut().set_size(rows, cols);
+        self.master.resize(size(cols, rows)).unwrap();
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.process_id().expect("the program has a pid")
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw).expect("a pid");
+        kill_process(pid, signal).unwrap();
+    }
+
+    /// Waits for the program's end, and until all of its output is on the screen.
+    #[track_caller]
+    pub fn exit_status(&mut self, limit: Duration) -> ExitStatus {
+        let mut status = None;
+        came_true(limit, || {
+            status = self.child.try_wait().unwrap();
+            status.is_some()
+        });
+        let Some(status) = status else {
+            panic!("still running after {limit:?}. The last screen:\n{}", framed(&self.screen()))
+        };
+        // A child of the program that kept the terminal open would keep us for ever.
+        came_true(Duration::from_secs(5), || self.shown.lock().ended);
+        status
+    }
+
+    /// The state of the terminal now; a test asks after [`Pty::exit_status`].
+    pub fn terminal(&self) -> Terminal {
+        let tty = self.master.tty_name().expect("the terminal has a name");
+        // NOCTTY, lest it becomes the terminal of the test itself.
+        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let tty = rustix::fs::open(tty, flags, Mode::empty()).unwrap();
+        let modes = tcgetattr(tty).unwrap().local_modes;
+        self.with_screen(|screen| Terminal {
+            alternate_screen: screen.alternate_screen(),
+            cursor_hidden: screen.hide_cursor(),
+            bracketed_paste: screen.bracketed_paste(),
+            mouse: screen.mouse_protocol_mode() != MouseProtocolMode::None,
+            application_keys: screen.application_cursor() || screen.application_keypad(),
+            cooked: modes.contains(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG),
+        })
+    }
+}
+
+impl Drop for Pty {
+    fn drop(&mut self) {
+        // Not `Child::kill`: that sends SIGHUP, which a program may take its time over.
+        if self.child.try_wait().is_ok_and(|status| status.is_none()) {
+            let pid = self.child.process_id().and_then(|pid| i32::try_from(pid).ok());
+            if let Some(pid) = pid.and_then(Pid::from_raw) {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+            let _ = self.child.wait();
+        }
+        if self.shown.lock().ended
+            && let Some(reader) = self.reader.take()
+        {
+            let _ = reader.join();
+        }
+    }
+}
+
+fn size(cols: u16, rows: u16) -> PtySize {
+    PtySize { rows, cols, pixel_width: 0, pixel_height: 0 }
+}
+
+/// The screen with its border, so that a failed test shows trailing space and size.
+fn framed(text: &str) -> String {
+    text.lines().fold(String::new(), |all, line| all + "│" + line + "\n")
+}
+
+/// What the program has shown, shared with the thread that reads it.
+struct Shown {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    parser: vt100::Parser<Answers>,
+    output: Vec<u8>,
+    ended: bool,
+}
+
+impl Shown {
+    fn new(cols: u16, rows: u16) -> Self {
+        let parser = vt100::Parser::new_with_callbacks(rows, cols, 0, Answers::default());
+        let state = State { parser, output: Vec::new(), ended: false };
+        Self { state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    /// A test that panicked while it looked has changed nothing.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn read_all(&self, mut from: impl Read, keyboard: &Mutex<Box<dyn Write + Send>>) {
+        let mut buffer = [0; 8192];
+        // Linux reports the end of the other side as an error, not as an end of file.
+        while let Ok(read @ 1..) = from.read(&mut buffer) {
+            let answers = {
+                let mut state = self.lock();
+                state.output.extend_from_slice(&buffer[..read]);
+                state.parser.process(&buffer[..read]);
+                std::mem::take(&mut state.parser.callbacks_mut().0)
+            };
+            if !answers.is_empty() {
+                let mut keyboard = keyboard.lock().unwrap_or_else(PoisonError::into_inner);
+                let _ = keyboard.write_all(&answers).and_then(|()| keyboard.flush());
+            }
+            self.changed.notify_all();
+        }
+        self.lock().ended = true;
+        self.changed.notify_all();
+    }
+}
+
+/// What a terminal answers to a program that asks; without it the program would wait.
+#[derive(Default)]
+struct Answers(Vec<u8>);
+
+impl vt100::Callbacks for Answers {
+    fn unhandled_csi(
+        &mut self,
+        screen: &mut Screen,
+        i1: Option<u8>,
+        _: Option<u8>,
+        params: &[&[u16]],
+        c: char,
+    ) {
+        let first = params.first().and_then(|it| it.first()).copied().unwrap_or(0);
+        match (i1, c, first) {
+            // Where is the cursor?
+            (None, 'n', 6) => {
+                let (row, col) = screen.cursor_position();
+                self.0.extend(format!("\x1b[{};{}R", row + 1, col + 1).bytes());
+            }
+            // Are you well?
+            (None, 'n', 5) => self.0.extend(b"\x1b[0n"),
+            // What are you? A VT220 with colours.
+            (None, 'c', 0) => self.0.extend(b"\x1b[?62;22c"),
+            _ => {}
+        }
+    }
+
+    fn unhandled_osc(&mut self, _: &mut Screen, params: &[&[u8]]) {
+        match params {
+            // Which colours? A dark terminal.
+            [b"10", b"?"] => self.0.extend(b"\x1b]10;rgb:eeee/eeee/eeee\x1b\\"),
+            [b"11", b"?"] => self.0.extend(b"\x1b]11;rgb:0000/0000/0000\x1b\\"),
+            _ => {}
+        }
+    }
+}

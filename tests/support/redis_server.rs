@@ -1,0 +1,245 @@
+//! A real Redis or Valkey server for one test, which may be killed, frozen and started again.
+
+use std::{
+    fs::File,
+    net::TcpListener,
+    os::unix::process::CommandExt as _,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::OnceLock,
+    time::Duration,
+};
+
+use redis::{Client, Connection, FromRedisValue, RedisResult};
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use super::{PATIENCE, came_true};
+
+/// How to start a server that differs from [`TestRedis::start`]'s.
+#[derive(Clone, Debug, Default)]
+pub struct Setup {
+    tcp: bool,
+    password: Option<String>,
+    args: Vec<String>,
+}
+
+impl Setup {
+    /// Listens on a free port of the loopback as well as on the socket; the URL names the port.
+    pub fn tcp(mut self) -> Self {
+        self.tcp = true;
+        self
+    }
+
+    /// Asks for this password; the URL carries it.
+    pub fn password(mut self, password: &str) -> Self {
+        self.password = Some(password.to_owned());
+        self
+    }
+
+    /// More arguments; where they repeat one, the last one counts.
+    pub fn args(mut self, args: &[&str]) -> Self {
+        self.args.extend(args.iter().map(ToString::to_string));
+        self
+    }
+
+    /// Starts it and waits until it answers.
+    pub fn start(&self) -> TestRedis {
+        TestRedis::new(&self)
+    }
+}
+
+/// A server in a directory of its own, on a unix socket, with an append-only file; gone when it
+/// is dropped.
+#[derive(Debug)]
+pub struct TestRedis {
+    setup: Setup,
+    port: u16,
+    child: Option<Child>,
+    // Last, so that the server is gone before its directory.
+    dir: TempDir,
+}
+
+impl TestRedis {
+    pub fn start() -> Self {
+        Setup::default().start()
+    }
+
+    pub fn setup() -> Setup {
+        Setup::default()
+    }
+
+    fn new(setup: &Setup) -> Self {
+        // A free port may be taken by somebody else before the server has it; then another one.
+        let most = if setup.tcp { 5 } else { 1 };
+        let mut last = String::new();
+        for _ in 0..most {
+            let port = if setup.tcp { free_port() } else { 0 };
+            let dir = tempfile::tempdir().unwrap();
+            let mut server = Self { setup: setup.clone(), port, child: None, dir };
+            match server.spawn() {
+                Ok(()) => return server,
+                Err(why) => last = why,
+            }
+        }
+        panic!("{last}");
+    }
+
+    /// For redis-rs and for `--redis`: the socket, or the port where there is one.
+    pub fn url(&self) -> String {
+        let password = self.setup.password.as_deref();
+        if self.setup.tcp {
+            let login = password.map_or(String::new(), |p| format!(":{p}@"));
+            format!("redis://{login}127.0.0.1:{}", self.port)
+        } else {
+            let login = password.map_or(String::new(), |p| format!("?pass={p}"));
+            format!("unix://{}{login}", self.socket().display())
+        }
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.dir.path().join("redis.sock")
+    }
+
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.as_ref().expect("the server runs").id()
+    }
+
+    /// A connection for the test itself.
+    pub fn connection(&self) -> Connection {
+        self.try_connection().unwrap()
+    }
+
+    /// One command on a connection of its own: `server.query(&["XLEN", "orders"])`.
+    pub fn query<T: FromRedisValue>(&self, command: &[&str]) -> T {
+        let (name, args) = command.split_first().expect("a command");
+        redis::cmd(name).arg(args).query(&mut self.connection()).unwrap()
+    }
+
+    /// SIGKILL: no goodbye, nothing flushed.
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+
+    /// SIGSTOP: connections stay open, and nobody answers.
+    pub fn freeze(&self) {
+        kill_process(self.rustix_pid(), Signal::STOP).unwrap();
+    }
+
+    /// SIGCONT.
+    pub fn thaw(&self) {
+        kill_process(self.rustix_pid(), Signal::CONT).unwrap();
+    }
+
+    /// Starts it again on what it left, after a SIGKILL if it still runs.
+    pub fn restart(&mut self) {
+        self.kill();
+        if let Err(why) = self.spawn() {
+            panic!("{why}");
+        }
+    }
+
+    fn rustix_pid(&self) -> Pid {
+        Pid::from_child(self.child.as_ref().expect("the server runs"))
+    }
+
+    fn try_connection(&self) -> RedisResult<Connection> {
+        let connection =
+            Client::open(self.url())?.get_connection_with_timeout(Duration::from_secs(5))?;
+        connection.set_read_timeout(Some(Duration::from_secs(5)))?;
+        Ok(connection)
+    }
+
+    fn spawn(&mut self) -> Result<(), String> {
+        let log = self.dir.path().join("log");
+        let out = File::options().create(true).append(true).open(&log).unwrap();
+        let mut command = server_command();
+        command
+            .current_dir(self.dir.path())
+            .args(["--port", &self.port.to_string(), "--bind", "127.0.0.1"])
+            .args(["--dir", ".", "--appendonly", "yes", "--save", "", "--unixsocketperm", "700"])
+            .arg("--unixsocket")
+            .arg(self.socket());
+        if let Some(password) = &self.setup.password {
+            command.args(["--requirepass", password]);
+        }
+        command.args(&self.setup.args);
+        command.stdin(Stdio::null()).stderr(out.try_clone().unwrap()).stdout(out);
+        self.child = Some(command.spawn().unwrap());
+
+        let mut ended = false;
+        let answers = came_true(PATIENCE, || {
+            let child = self.child.as_mut().expect("just spawned");
+            ended = child.try_wait().unwrap().is_some();
+            ended || self.answers()
+        });
+        if answers && !ended {
+            return Ok(());
+        }
+        self.kill();
+        let log = std::fs::read_to_string(log).unwrap_or_default();
+        Err(format!("the Redis server of this test did not start; it says:\n{log}"))
+    }
+
+    fn answers(&self) -> bool {
+        let ping = |mut it: Connection| redis::cmd("PING").query::<String>(&mut it);
+        self.try_connection().and_then(ping).is_ok()
+    }
+}
+
+impl Drop for TestRedis {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// The first server on PATH that really is one, under the name that makes it serve.
+fn server_command() -> Command {
+    static FOUND: OnceLock<Option<(PathBuf, &str)>> = OnceLock::new();
+    let found = FOUND.get_or_init(|| {
+        // Debian's redis-tools has the server as redis-check-rdb: one binary acts by its name.
+        let names = [
+            ("valkey-server", "valkey-server"),
+            ("redis-server", "redis-server"),
+            ("redis-check-rdb", "redis-server"),
+            ("valkey-check-rdb", "valkey-server"),
+        ];
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let dirs: Vec<PathBuf> = std::env::split_paths(&path).collect();
+        names.into_iter().find_map(|(file, name)| {
+            let place = dirs.iter().map(|dir| dir.join(file)).find(|it| serves(it, name))?;
+            Some((place, name))
+        })
+    });
+    let (path, name) = found
+        .as_ref()
+        .expect("no Redis or Valkey server 7.0 or later on PATH; assets/setup.sh installs one");
+    let mut command = Command::new(path);
+    command.arg0(name);
+    command
+}
+
+/// Whether a program prints a server's version of 7 or later. Some crates install another program
+/// under the name redis-server.
+fn serves(path: &Path, name: &str) -> bool {
+    let asked = Command::new(path).arg0(name).arg("--version").stdin(Stdio::null()).output();
+    let Ok(output) = asked else { return false };
+    let line = String::from_utf8_lossy(&output.stdout).into_owned();
+    let version = line.split_once("server v=").map(|(_, rest)| rest);
+    let major = version.and_then(|v| v.split('.').next()?.parse::<u32>().ok());
+    major.is_some_and(|major| major >= 7)
+}

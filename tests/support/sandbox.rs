@@ -1,0 +1,156 @@
+//! A data dir for the binary, and an environment in which it can't touch the person's own.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::PathBuf,
+    time::Duration,
+};
+
+use redis::{Client, Connection, RedisResult};
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use super::{
+    PATIENCE, came_true,
+    process::{Background, Ran},
+    pty::Pty,
+};
+
+/// A data dir with a home around it; every Redis that was started in there ends with it.
+#[derive(Debug)]
+pub struct Seckill {
+    root: TempDir,
+}
+
+impl Default for Seckill {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Seckill {
+    pub fn new() -> Self {
+        let root = tempfile::tempdir().unwrap();
+        for dir in ["home", "run", "tmp"] {
+            let dir = root.path().join(dir);
+            fs::create_dir(&dir).unwrap();
+            fs::set_permissions(&dir, fs::Permissions::from_mode(0o700)).unwrap();
+        }
+        Self { root }
+    }
+
+    /// What `--data-dir` names; the binary creates it.
+    pub fn data_dir(&self) -> PathBuf {
+        self.root.path().join("data")
+    }
+
+    /// Where the managed server listens.
+    pub fn socket(&self) -> PathBuf {
+        self.data_dir().join("redis.sock")
+    }
+
+    /// A new place for files of this test.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.root.path().join(name)
+    }
+
+    /// `--data-dir DIR`, then `args`.
+    pub fn args(&self, args: &[&str]) -> Vec<OsString> {
+        let mut all = vec![OsString::from("--data-dir"), self.data_dir().into_os_string()];
+        all.extend(args.iter().map(OsString::from));
+        all
+    }
+
+    /// Runs the binary on this data dir to its end.
+    pub fn run(&self, args: &[&str]) -> Ran {
+        self.spawn(args).wait(PATIENCE)
+    }
+
+    /// Starts the binary on this data dir and lets it run.
+    pub fn spawn(&self, args: &[&str]) -> Background {
+        Background::spawn(super::process::BINARY, &self.args(args), self, &[])
+    }
+
+    /// Starts the binary on this data dir in a terminal.
+    pub fn pty(&self, args: &[&str], cols: u16, rows: u16, envs: &[(&str, &str)]) -> Pty {
+        Pty::open(super::process::BINARY.as_ref(), &self.args(args), cols, rows, self, envs)
+    }
+
+    /// A connection to the managed server, if it answers.
+    pub fn redis(&self) -> RedisResult<Connection> {
+        let url = format!("unix://{}", self.socket().display());
+        let connection = Client::open(url)?.get_connection_with_timeout(Duration::from_secs(2))?;
+        connection.set_read_timeout(Some(Duration::from_secs(2)))?;
+        Ok(connection)
+    }
+
+    /// Processes that work inside this sandbox, as a managed server does: its `--dir` is there.
+    /// Always empty where there is no /proc.
+    pub fn processes(&self) -> Vec<u32> {
+        let Ok(root) = self.root.path().canonicalize() else { return Vec::new() };
+        let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+        let inside = |pid: &u32| {
+            fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd.starts_with(&root))
+        };
+        entries
+            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+            .filter(inside)
+            .collect()
+    }
+
+    /// What the binary's environment adds to, or with `None` takes from, the test's own: a home of
+    /// its own, and nothing that would point it at a server, a language or colours.
+    pub(super) fn environment(&self) -> Vec<(OsString, Option<OsString>)> {
+        let steers = |name: &OsStr| {
+            let name = name.to_string_lossy();
+            ["SECKILL_", "LC_", "XDG_"].iter().any(|prefix| name.starts_with(prefix))
+        };
+        let mut changes: Vec<(OsString, Option<OsString>)> = std::env::vars_os()
+            .map(|(name, _)| name)
+            .filter(|name| steers(name))
+            .map(|name| (name, None))
+            .collect();
+        let gone = [
+            "REDIS_URL",
+            "DATABASE_URL",
+            "NO_COLOR",
+            "CLICOLOR",
+            "CLICOLOR_FORCE",
+            "COLORTERM",
+            "COLORFGBG",
+            "LANGUAGE",
+            "RUST_LOG",
+        ];
+        changes.extend(gone.map(|name| (name.into(), None)));
+        let inside = |name: &str| Some(self.root.path().join(name).into_os_string());
+        changes.push(("HOME".into(), inside("home")));
+        changes.push(("XDG_RUNTIME_DIR".into(), inside("run")));
+        // A throw-away data dir lands here too, and so its server is among `processes`.
+        changes.push(("TMPDIR".into(), inside("tmp")));
+        changes.push(("LANG".into(), Some("C.UTF-8".into())));
+        changes.push(("TZ".into(), Some("UTC".into())));
+        changes
+    }
+}
+
+impl Drop for Seckill {
+    fn drop(&mut self) {
+        if self.socket().exists()
+            && let Ok(mut server) = self.redis()
+        {
+            // The answer to a SHUTDOWN that worked is a closed connection.
+            let _ = redis::cmd("SHUTDOWN").arg("NOSAVE").query::<()>(&mut server);
+            came_true(Duration::from_secs(5), || self.redis().is_err());
+        }
+        // One that is frozen, has lost its socket, or belongs to a throw-away data dir. They were
+        // started below this test, and nobody else works in its temporary directory.
+        for pid in self.processes() {
+            if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
+        came_true(Duration::from_secs(5), || self.processes().is_empty());
+    }
+}
