@@ -45,7 +45,7 @@ impl Setup {
 
     /// Starts it and waits until it answers.
     pub fn start(&self) -> TestRedis {
-        TestRedis::new(&self)
+        TestRedis::new(self)
     }
 }
 

@@ -1,0 +1,145 @@
+//! Keeps the house as it was planned: a test fails when an arrow runs up, a key is formatted in
+//! the wrong place, a module does not say what it is for. Below, each rule proves that it can fail.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails says where"
+)]
+
+mod made_up;
+mod rules;
+mod source;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use rules::File;
+use seckill::engine::settings::Settings;
+
+fn top() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(top().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// Every file below `dir` that ends so.
+fn files(dir: &str, end: &str) -> Vec<File> {
+    let mut found = Vec::new();
+    let mut dirs: Vec<PathBuf> = vec![top().join(dir)];
+    while let Some(dir) = dirs.pop() {
+        for entry in fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                dirs.push(path);
+            } else if path.to_str().unwrap().ends_with(end) {
+                let name = path.strip_prefix(top()).unwrap().to_str().unwrap().to_owned();
+                found.push(File { text: read(&name), path: name });
+            }
+        }
+    }
+    assert!(!found.is_empty(), "nothing ends in {end} below {dir}: the rule would look at nothing");
+    found
+}
+
+#[track_caller]
+fn none(mut wrong: Vec<String>) {
+    wrong.sort();
+    assert!(wrong.is_empty(), "{} against the house:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn no_arrow_runs_up() {
+    none(files("src", ".rs").iter().flat_map(rules::imports).collect());
+}
+
+#[test]
+fn terminal_redis_and_sql_stay_in_their_rooms() {
+    none(files("src", ".rs").iter().flat_map(rules::crates).collect());
+}
+
+#[test]
+fn one_module_formats_keys() {
+    let (rust, lua) = (files("src", ".rs"), files("lua", ".lua"));
+    none(rust.iter().chain(&lua).flat_map(rules::keys).collect());
+}
+
+#[test]
+fn every_module_says_what_it_is_for() {
+    none(files("src", ".rs").iter().flat_map(rules::module_doc).collect());
+}
+
+#[test]
+fn no_file_has_a_second_reason() {
+    none(files("src", ".rs").iter().flat_map(rules::length).collect());
+}
+
+#[test]
+fn every_script_says_what_it_takes_and_gives() {
+    none(files("lua", ".lua").iter().flat_map(rules::script_head).collect());
+}
+
+#[test]
+fn the_top_level_is_as_planned() {
+    let listed = Command::new("git")
+        .args(["ls-files"])
+        .current_dir(top())
+        .stdin(Stdio::null())
+        .output()
+        .ok()
+        .filter(|output| output.status.success() && !output.stdout.is_empty())
+        .map(|output| String::from_utf8(output.stdout).unwrap());
+    // Without git, in a source archive say, the directory itself; there the build may stand in it.
+    let listed = listed.unwrap_or_else(|| {
+        let names = fs::read_dir(top()).unwrap().map(|entry| entry.unwrap().file_name());
+        let names = names.map(|name| name.into_string().unwrap()).filter(|name| name != "target");
+        names.collect::<Vec<_>>().join("\n")
+    });
+    none(rules::top_level(listed.lines()));
+}
+
+/// What a reader is told to run is what every change is checked with.
+#[test]
+fn the_checks_run_the_line_of_the_readme() {
+    let line = "./assets/setup.sh && cargo test --locked";
+    for path in ["README.md", ".ci/run"] {
+        let count = read(path).lines().filter(|it| it.trim() == line).count();
+        assert_eq!(count, 1, "{path} has the line once, and alone: {line}");
+    }
+}
+
+/// The example names every setting of the engine, and each default in it is the real one.
+#[test]
+fn the_example_config_is_true() {
+    let text = read("assets/config.toml");
+    // What is prose has a capital or no equals sign; a setting is `# name = value`.
+    let settings: String = text
+        .lines()
+        .map(|line| line.strip_prefix("# ").unwrap_or(line))
+        .filter(|line| {
+            let name = line.split_once(" = ").map(|(name, _)| name);
+            name.is_some_and(|name| name.chars().all(|c| c.is_ascii_lowercase() || c == '_'))
+                || line.starts_with('[')
+        })
+        .fold(String::new(), |all, line| all + line + "\n");
+    let mut parsed: toml::Table = settings.parse().unwrap();
+    let engine = parsed.remove("engine").expect("the table [engine]");
+    for (name, _) in engine.as_table().unwrap() {
+        assert!(!parsed.contains_key(name), "{name} stands twice");
+    }
+    let fields = read("src/engine/settings.rs");
+    for name in fields.lines().filter_map(|it| it.trim().strip_prefix("pub ")?.split_once(": ")) {
+        assert!(engine.get(name.0).is_some(), "the example lacks engine.{}", name.0);
+    }
+    assert_eq!(engine.try_into::<Settings>().unwrap(), Settings::default());
+    let names: Vec<&str> = parsed.keys().map(String::as_str).collect();
+    assert_eq!(names, ["data_dir", "database", "node", "read_only", "redis"]);
+
+    let active = text.lines().find(|line| !line.is_empty() && !line.starts_with(['#', '[']));
+    assert_eq!(active, None, "copied as it is, the example changes nothing");
+}
