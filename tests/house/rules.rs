@@ -124,7 +124,7 @@ pub(crate) fn keys(file: &File) -> Vec<String> {
     if file.path == "src/broker/keys.rs" || file.is_test() {
         return Vec::new();
     }
-    let strings: Vec<(String, usize)> = if file.path.ends_with(".lua") {
+    let strings: Vec<(String, usize)> = if file.path.starts_with("lua/") {
         let code = |line: &str| line.split("--").next().unwrap_or_default().to_owned();
         file.text.lines().map(code).zip(1..).collect()
     } else {
