@@ -1,5 +1,6 @@
 //! A whole engine in a test: a Redis server of its own, a database file, and one node.
 #![allow(dead_code, reason = "each test binary uses its part")]
+#![allow(unreachable_pub, reason = "`pub` here means: for the tests that include this module")]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
