@@ -146,6 +146,13 @@ impl Link {
         &self.redis.place
     }
 
+    /// One setting of the server, as it runs now.
+    pub async fn setting(&mut self, name: &str) -> Result<String, BrokerError> {
+        let (_, value): (String, String) =
+            self.query(redis::cmd("CONFIG").arg("GET").arg(name)).await?;
+        Ok(value)
+    }
+
     /// Runs one command.
     pub async fn query<T: FromRedisValue>(&mut self, cmd: &Cmd) -> Result<T, BrokerError> {
         let mut connection = self.connection().await?;

@@ -2,12 +2,11 @@
 
 use std::io::IsTerminal as _;
 
-use redis::cmd;
 use serde::Serialize;
 
 use super::{Fault, context::Context, fault, output::Output};
 use crate::{
-    broker::{BrokerError, Link, data_dir::DataDir, server},
+    broker::{data_dir::DataDir, server},
     config::Config,
     store,
 };
@@ -122,13 +121,9 @@ async fn redis(context: &Context, report: &mut Report) {
     }
     let version = link.server().map_or_else(String::new, |server| server.version.clone());
     report.add("redis", Grade::Good, format!("{version} at {}", context.redis.place()), None);
-    let setting = async |link: &mut Link, name: &str| -> Result<String, BrokerError> {
-        let (_, value): (String, String) = link.query(cmd("CONFIG").arg("GET").arg(name)).await?;
-        Ok(value)
-    };
-    match setting(&mut link, "appendonly").await {
+    match link.setting("appendonly").await {
         Ok(on) if on == "yes" => {
-            let fsync = setting(&mut link, "appendfsync").await.unwrap_or_default();
+            let fsync = link.setting("appendfsync").await.unwrap_or_default();
             let (grade, what) = match fsync.as_str() {
                 "always" => (Grade::Good, "nothing that was answered is lost"),
                 "everysec" => (Grade::Good, "a power loss may cost the last two seconds"),
@@ -147,7 +142,7 @@ async fn redis(context: &Context, report: &mut Report) {
             report.add("append-only file", Grade::Note, "this user may not read CONFIG", None);
         }
     }
-    if let Ok(policy) = setting(&mut link, "maxmemory-policy").await {
+    if let Ok(policy) = link.setting("maxmemory-policy").await {
         let grade = if policy == "noeviction" { Grade::Good } else { Grade::Bad };
         let mend = (grade == Grade::Bad)
             .then_some("CONFIG SET maxmemory-policy noeviction: evicted keys are lost buyers");
