@@ -65,10 +65,6 @@ impl Store for SqliteStore {
             ),
             ("foreign_keys", "SELECT iif(foreign_keys, 'on', 'off') FROM pragma_foreign_keys"),
             ("page_size", "SELECT CAST(page_size AS TEXT) FROM pragma_page_size"),
-            (
-                "wal_autocheckpoint",
-                "SELECT CAST(wal_autocheckpoint AS TEXT) FROM pragma_wal_autocheckpoint",
-            ),
             ("busy_timeout", "SELECT timeout || ' ms' FROM pragma_busy_timeout"),
         ] {
             let value: String =

@@ -91,3 +91,51 @@ pub(super) fn is_foreign_key(error: &sqlx::Error) -> bool {
 fn primary<E: DatabaseError + ?Sized>(fault: &E) -> i32 {
     fault.code().and_then(|code| code.parse::<i32>().ok()).unwrap_or(1) & 0xff
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use sqlx::{Connection, Executor, SqliteConnection, sqlite::SqliteConnectOptions};
+
+    use super::*;
+
+    async fn connect(dir: &Path) -> SqliteConnection {
+        let options = SqliteConnectOptions::new()
+            .filename(dir.join("a.db"))
+            .create_if_missing(true)
+            .busy_timeout(Duration::ZERO);
+        SqliteConnection::connect_with(&options).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_full_disk_and_a_lock_pass_and_a_broken_rule_does_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut one = connect(dir.path()).await;
+        one.execute("CREATE TABLE t (a INTEGER UNIQUE, b BLOB)").await.unwrap();
+        one.execute("INSERT INTO t VALUES (1, 'x')").await.unwrap();
+
+        let twice = told(one.execute("INSERT INTO t VALUES (1, 'x')").await.unwrap_err());
+        assert!(matches!(twice, StoreError::Refused(_)), "{twice}");
+
+        one.execute("PRAGMA max_page_count = 10").await.unwrap();
+        let full = one.execute("INSERT INTO t VALUES (2, zeroblob(1000000))").await.unwrap_err();
+        let full = told(full);
+        assert!(full.is_away() && full.to_string().contains("disk is full"), "{full}");
+
+        one.execute("BEGIN IMMEDIATE").await.unwrap();
+        let locked = connect(dir.path()).await.execute("BEGIN IMMEDIATE").await.unwrap_err();
+        assert!(is_busy(&locked));
+        assert!(told(locked).is_away());
+    }
+
+    #[tokio::test]
+    async fn a_file_that_may_not_be_written_is_away_in_words() {
+        let dir = tempfile::tempdir().unwrap();
+        connect(dir.path()).await.execute("CREATE TABLE t (a)").await.unwrap();
+        let options = SqliteConnectOptions::new().filename(dir.path().join("a.db")).read_only(true);
+        let mut reader = SqliteConnection::connect_with(&options).await.unwrap();
+        let fault = told(reader.execute("INSERT INTO t VALUES (1)").await.unwrap_err());
+        assert!(fault.is_away() && fault.to_string().contains("read-only"), "{fault}");
+    }
+}

@@ -1,0 +1,176 @@
+//! Acts: from a capital letter to a question, from its yes to the engine, from there to a word.
+//!
+//! What an act is about is taken by identity when the question is put, with the figures of the
+//! newest picture, also while the screen is frozen.
+
+use futures::future::FutureExt;
+
+use super::{
+    app::{Answer, App},
+    dialogs::{Confirm, Dialog, Intent, RushForm, SaleForm},
+    keymap::Action,
+    status::Tone,
+    text::acts,
+    views::View,
+};
+use crate::{
+    engine::command::{Command, ReplayScope, Reply, RushPlan},
+    model::{EntryId, Phase},
+    telemetry::snapshot::SaleLine,
+};
+
+impl App {
+    /// Opens the question or the form of an act, or says why there is none.
+    pub(super) fn ask(&mut self, action: Action) {
+        if self.newest.read_only {
+            self.note(acts::READ_ONLY);
+            return;
+        }
+        match action {
+            Action::NewSale => {
+                let form = self.draft.take().unwrap_or_else(SaleForm::new);
+                self.dialog = Some(Dialog::Sale(form));
+            }
+            Action::Replay => self.ask_replay(),
+            _ => {
+                if let Some(sale) = self.meant_sale() {
+                    self.ask_sale(action, &sale);
+                }
+            }
+        }
+    }
+
+    /// The sale that an act is about; where that is not clear, the person is led to choose.
+    fn meant_sale(&mut self) -> Option<SaleLine> {
+        let sales = &self.shown.sales;
+        let open: Vec<&SaleLine> = sales.iter().filter(|sale| sale.phase != Phase::Ended).collect();
+        let only = match (open.as_slice(), sales.as_slice()) {
+            ([only], _) => Some(only.voucher_id),
+            // Then the answer is that it has ended.
+            ([], [only]) => Some(only.voucher_id),
+            _ => None,
+        };
+        let chosen = self.sales.chosen_line(&self.shown).map(|sale| sale.voucher_id);
+        let meant = chosen.or(only.filter(|_| self.view == View::Overview));
+        let Some(meant) = meant else {
+            if sales.is_empty() {
+                self.note(acts::NO_SALE);
+            } else {
+                self.go(View::Sales);
+                self.note(acts::CHOOSE_SALE);
+            }
+            return None;
+        };
+        self.newest.sale(meant).or_else(|| self.shown.sale(meant)).cloned()
+    }
+
+    fn ask_sale(&mut self, action: Action, sale: &SaleLine) {
+        let id = sale.voucher_id;
+        let asked = match (action, sale.phase) {
+            (_, Phase::Ended) => None,
+            (Action::Rush, _) => {
+                self.dialog = Some(Dialog::Rush(RushForm::new(sale)));
+                return;
+            }
+            (Action::Start, Phase::Planned) => Some((acts::start(sale), Command::StartSale(id))),
+            (Action::Pause, Phase::Paused) => Some((acts::resume(sale), Command::ResumeSale(id))),
+            (Action::Pause, _) => Some((acts::pause(sale), Command::PauseSale(id))),
+            (Action::End, _) => Some((acts::end(sale), Command::EndSale(id))),
+            _ => None,
+        };
+        match asked {
+            Some((question, command)) => {
+                let confirm = Confirm::new(question, Intent::Send(command));
+                self.dialog = Some(Dialog::Confirm(confirm));
+            }
+            None => self.note(acts::no_use(sale)),
+        }
+    }
+
+    /// The question that follows a filled-in rush form.
+    pub(super) fn confirm_rush(&mut self, plan: RushPlan) -> Option<Dialog> {
+        let sale = self.newest.sale(plan.voucher).or_else(|| self.shown.sale(plan.voucher));
+        let Some(sale) = sale else {
+            self.note(acts::NO_SALE);
+            return None;
+        };
+        let question = acts::rush(sale, &plan);
+        Some(Dialog::Confirm(Confirm::new(question, Intent::Send(Command::Rush(plan)))))
+    }
+
+    fn ask_replay(&mut self) {
+        let marks: Vec<EntryId> = self.pending.marks.iter().copied().collect();
+        let (question, scope) = if marks.is_empty() {
+            let Some((count, up_to)) = self.all_pending() else {
+                self.note(acts::NOTHING_PENDING);
+                return;
+            };
+            let filtered = !self.pending.filter.value().is_empty();
+            (acts::replay_all(count, up_to, filtered), ReplayScope::UpTo(up_to))
+        } else {
+            (acts::replay_marked(&marks), ReplayScope::Entries(marks))
+        };
+        let intent = Intent::Send(Command::Replay(scope));
+        self.dialog = Some(Dialog::Confirm(Confirm::new(question, intent)));
+    }
+
+    /// How many entries are pending, and an id that no one of them is beyond.
+    fn all_pending(&self) -> Option<(u64, EntryId)> {
+        let count = self.newest.stream.as_ref()?.pending;
+        let page = &self.newest.pending;
+        let last = page.lines.last().map(|line| line.entry);
+        let first_page = page.from == EntryId::MIN || page.before == Some(0);
+        let up_to = match last {
+            Some(last) if first_page && page.lines.len() as u64 >= count => last,
+            // What is pending now was added before this picture was taken.
+            _ => {
+                let taken = u64::try_from(self.newest.taken.0).unwrap_or(0);
+                let taken = EntryId { millis: taken, number: u64::MAX };
+                last.map_or(taken, |last| last.max(taken))
+            }
+        };
+        (count > 0).then_some((count, up_to))
+    }
+
+    /// Sends an act; its answer comes through [`App::next_answer`].
+    pub(super) fn send(&mut self, command: Command) {
+        match self.remote.send(command.clone()) {
+            Ok(reply) => {
+                self.note(match &command {
+                    Command::CreateSale(sale) => acts::asked::create(sale),
+                    Command::StartSale(id)
+                    | Command::PauseSale(id)
+                    | Command::ResumeSale(id)
+                    | Command::EndSale(id)
+                    | Command::Restock { voucher: id, .. } => acts::asked::change(*id),
+                    Command::Rush(plan) => acts::asked::rush(plan),
+                    Command::Replay(_) => acts::asked::REPLAY.to_owned(),
+                });
+                self.answers.push(async move { (command, reply.await) }.boxed());
+            }
+            Err(refusal) => self.status.failure(refusal.to_string()),
+        }
+    }
+
+    pub(crate) fn on_answer(&mut self, (command, answer): Answer) {
+        self.dirty = true;
+        match answer {
+            Ok(Ok(reply)) => {
+                match (&reply, command) {
+                    (Reply::SaleCreated(id), _) => {
+                        self.draft = None;
+                        self.sales.await_sale(*id);
+                    }
+                    (_, Command::Replay(ReplayScope::Entries(entries))) => {
+                        self.pending.marks.retain(|mark| !entries.contains(mark));
+                    }
+                    _ => {}
+                }
+                let (text, well) = acts::reply(&reply);
+                self.status.note(if well { Tone::Good } else { Tone::Mixed }, text, self.now);
+            }
+            Ok(Err(refusal)) => self.status.failure(refusal.to_string()),
+            Err(_) => self.status.failure(acts::UNANSWERED.to_owned()),
+        }
+    }
+}

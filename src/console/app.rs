@@ -1,0 +1,247 @@
+//! The state of the console: what is shown, what is open, what waits for an answer.
+//!
+//! Events come in here and change it; nothing in here waits, draws, or knows the terminal.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use crossterm::event::{Event, KeyEvent, KeyEventKind};
+use futures::{
+    future::BoxFuture,
+    stream::{FuturesUnordered, StreamExt},
+};
+use jiff::tz::TimeZone;
+use tokio::sync::{oneshot::error::RecvError, watch};
+
+use super::{
+    dialogs::{Dialog, SaleForm},
+    keymap::{self, Context, Key},
+    status::{Status, Tone},
+    story::Story,
+    text,
+    theme::Theme,
+    views::{OverviewState, PendingState, SalesState, View, is_stale},
+};
+use crate::{
+    engine::command::{Command, Refusal, Remote, Reply},
+    model::Millis,
+    telemetry::Snapshot,
+};
+
+/// An act with what came of it.
+pub(crate) type Answer = (Command, Result<Result<Reply, Refusal>, RecvError>);
+
+/// What the loop does next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Course {
+    #[default]
+    GoOn,
+    Suspend,
+    Quit,
+}
+
+pub(crate) struct App {
+    pub(super) remote: Remote,
+    /// The picture on the screen.
+    pub(crate) shown: Arc<Snapshot>,
+    /// The newest picture; the same one unless the screen is frozen.
+    pub(super) newest: Arc<Snapshot>,
+    pub(crate) frozen: bool,
+    pub(crate) view: View,
+    pub(crate) overview: OverviewState,
+    pub(crate) sales: SalesState,
+    pub(crate) pending: PendingState,
+    pub(crate) dialog: Option<Dialog>,
+    /// A form that was left or whose act is not answered yet: nothing typed is lost.
+    pub(super) draft: Option<SaleForm>,
+    /// The filter of the current view takes the keys.
+    pub(crate) filtering: bool,
+    pub(crate) status: Status,
+    pub(crate) story: Story,
+    pub(crate) lag: Lag,
+    pub(crate) now: Millis,
+    pub(crate) theme: Theme,
+    pub(crate) zone: TimeZone,
+    pub(super) answers: FuturesUnordered<BoxFuture<'static, Answer>>,
+    pub(crate) course: Course,
+    pub(super) dirty: bool,
+}
+
+impl App {
+    pub(crate) fn new(remote: Remote, theme: Theme, zone: TimeZone, now: Millis) -> Self {
+        let first = remote.snapshots.borrow().clone();
+        let mut app = Self {
+            remote,
+            shown: Arc::default(),
+            newest: Arc::default(),
+            frozen: false,
+            view: View::Overview,
+            overview: OverviewState::default(),
+            sales: SalesState::default(),
+            pending: PendingState::default(),
+            dialog: None,
+            draft: None,
+            filtering: false,
+            status: Status::default(),
+            story: Story::default(),
+            lag: Lag::default(),
+            now,
+            theme,
+            zone,
+            answers: FuturesUnordered::new(),
+            course: Course::default(),
+            dirty: true,
+        };
+        app.on_snapshot(first);
+        app
+    }
+
+    /// Where pictures come from.
+    pub(super) fn pictures(&self) -> watch::Receiver<Arc<Snapshot>> {
+        self.remote.snapshots.clone()
+    }
+
+    /// All of the screen is drawn again.
+    pub(super) fn redraw(&mut self) {
+        self.dirty = true;
+    }
+
+    /// Whether something visible changed since the last call.
+    pub(crate) fn take_dirty(&mut self) -> bool {
+        std::mem::take(&mut self.dirty)
+    }
+
+    pub(crate) fn is_dirty(&self) -> bool {
+        self.dirty
+    }
+
+    /// The next answer of the engine; never, while none is outstanding.
+    pub(crate) async fn next_answer(&mut self) -> Answer {
+        match self.answers.next().await {
+            Some(answer) => answer,
+            None => std::future::pending().await,
+        }
+    }
+
+    pub(crate) fn on_snapshot(&mut self, snapshot: Arc<Snapshot>) {
+        self.newest = snapshot;
+        if !self.frozen {
+            self.show_newest();
+        }
+    }
+
+    /// Swaps the picture; selections and marks follow what they are about.
+    pub(super) fn show_newest(&mut self) {
+        self.shown = Arc::clone(&self.newest);
+        self.dirty = true;
+        self.lag.push(&self.shown);
+        if let Some(gone) = self.sales.settle(&self.shown) {
+            self.note(text::sale_gone(gone));
+        }
+        let settled = self.pending.settle(&self.shown);
+        if let Some(from) = settled.turn_to {
+            self.look_from(from);
+        }
+        // While a replay is under way marks vanish because it does its work.
+        if settled.marks_gone > 0 && self.answers.is_empty() {
+            self.note(text::marks_gone(settled.marks_gone));
+        }
+    }
+
+    /// No picture will come any more.
+    pub(crate) fn on_engine_gone(&mut self) {
+        self.status.failure(text::acts::ENGINE_GONE.to_owned());
+        self.dirty = true;
+    }
+
+    pub(crate) fn on_story(&mut self, story: Story) {
+        self.dirty |= self.story != story;
+        self.story = story;
+    }
+
+    /// The slow tick: ages grow, notes pass.
+    pub(crate) fn on_tick(&mut self) {
+        let expired = self.status.expire(self.now);
+        self.dirty |= expired || self.frozen || self.shows_time();
+    }
+
+    /// Whether the screen shows something that changes with the clock alone.
+    fn shows_time(&self) -> bool {
+        let picture = &self.shown;
+        let windows = picture.sales.iter().any(|sale| sale.begin.is_some() || sale.end.is_some());
+        windows || is_stale(&picture.redis, self.now) || is_stale(&picture.sql, self.now)
+    }
+
+    pub(crate) fn on_event(&mut self, event: &Event) {
+        match event {
+            Event::Key(key) if key.kind != KeyEventKind::Release => self.on_key(key, event),
+            Event::Paste(_) => {
+                self.dirty = true;
+                self.type_in(event);
+            }
+            Event::Resize(..) => self.dirty = true,
+            _ => {}
+        }
+    }
+
+    fn on_key(&mut self, key: &KeyEvent, event: &Event) {
+        self.dirty = true;
+        self.status.key_pressed();
+        let context = self.context();
+        let key = Key::of(key);
+        if let Some(action) = keymap::lookup(context, key) {
+            self.act(action);
+        } else if matches!(context, Context::Form | Context::Palette | Context::Filter) {
+            self.type_in(event);
+        } else if let Some((action, views)) =
+            keymap::elsewhere(context, key).filter(|_| self.dialog.is_none())
+        {
+            self.note(text::acts::works_elsewhere(&key.label(), action, &views));
+        } else {
+            self.note(text::acts::does_nothing(&key.label()));
+        }
+    }
+
+    /// Where keys go now.
+    pub(crate) fn context(&self) -> Context {
+        match &self.dialog {
+            Some(dialog) => dialog.context(),
+            None if self.filtering => Context::Filter,
+            None => self.view.context(),
+        }
+    }
+
+    pub(super) fn note(&mut self, text: impl Into<String>) {
+        self.status.note(Tone::Note, text, self.now);
+    }
+}
+
+/// How the lag moved lately.
+#[derive(Debug, Default)]
+pub(crate) struct Lag(VecDeque<(Millis, u64)>);
+
+/// Milliseconds over which a trend is told.
+const TREND_MS: u64 = 2_000;
+
+impl Lag {
+    fn push(&mut self, snapshot: &Snapshot) {
+        match snapshot.stream.as_ref().and_then(|stream| stream.lag) {
+            Some(lag) => self.0.push_back((snapshot.taken, lag)),
+            None => self.0.clear(),
+        }
+        while self.0.front().is_some_and(|(at, _)| snapshot.taken.since(*at) > TREND_MS) {
+            self.0.pop_front();
+        }
+    }
+
+    /// Rising, falling or steady; `None` where nobody can tell.
+    pub(crate) fn trend(&self) -> Option<std::cmp::Ordering> {
+        let (first, last) = (self.0.front()?.1, self.0.back()?.1);
+        // A few entries up and down are noise.
+        let noise = first / 50 + 2;
+        Some(if first.abs_diff(last) <= noise && last > 0 {
+            std::cmp::Ordering::Equal
+        } else {
+            last.cmp(&first)
+        })
+    }
+}

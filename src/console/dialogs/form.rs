@@ -1,0 +1,209 @@
+//! Fields to type in, with what is wrong told under each.
+
+use ratatui::{crossterm::event::Event, style::Style};
+use tui_input::{Input, InputRequest, backend::crossterm::to_input_request};
+use unicode_segmentation::UnicodeSegmentation;
+
+use super::{buttons, panel};
+use crate::console::{
+    text::acts::CANCEL,
+    theme::Theme,
+    widgets::{Pen, left, width, wrap},
+};
+
+/// Longest text that a field takes; a paste by mistake must not fill the memory.
+const MOST: usize = 1_000;
+
+#[derive(Debug)]
+pub(crate) struct Field {
+    label: &'static str,
+    hint: &'static str,
+    pub(crate) input: Input,
+    pub(crate) fault: Option<String>,
+}
+
+/// Fields and two buttons; the focus is a number through all of them.
+#[derive(Debug)]
+pub(crate) struct Form {
+    title: String,
+    pub(crate) fields: Vec<Field>,
+    submit: &'static str,
+    focus: usize,
+}
+
+impl Form {
+    pub(crate) fn new(title: String, submit: &'static str) -> Self {
+        Self { title, fields: Vec::new(), submit, focus: 0 }
+    }
+
+    #[must_use]
+    pub(crate) fn field(mut self, label: &'static str, hint: &'static str, value: &str) -> Self {
+        let input = Input::new(value.to_owned());
+        self.fields.push(Field { label, hint, input, fault: None });
+        self
+    }
+
+    pub(crate) fn value(&self, field: usize) -> &str {
+        self.fields.get(field).map_or("", |field| field.input.value())
+    }
+
+    /// The last field and the submit button take Enter for the whole form.
+    pub(crate) fn at_submit(&self) -> bool {
+        self.focus + 1 == self.fields.len() || self.focus == self.fields.len() + 1
+    }
+
+    pub(crate) fn at_cancel(&self) -> bool {
+        self.focus == self.fields.len()
+    }
+
+    pub(crate) fn step(&mut self, forward: bool) {
+        let stops = self.fields.len() + 2;
+        self.focus = (self.focus + if forward { 1 } else { stops - 1 }) % stops;
+    }
+
+    pub(crate) fn focus(&mut self, field: usize) {
+        self.focus = field;
+    }
+
+    /// Types into the focused field; says whether the text changed.
+    pub(crate) fn type_in(&mut self, event: &Event) -> bool {
+        self.fields.get_mut(self.focus).is_some_and(|field| typed(&mut field.input, event))
+    }
+
+    /// Draws the form with `notes` under its fields; says where the cursor stands.
+    pub(crate) fn draw(
+        &self,
+        pen: &mut Pen<'_>,
+        theme: Theme,
+        notes: &[String],
+    ) -> Option<(u16, u16)> {
+        const LABEL: u16 = 9;
+        let width = pen.width().saturating_sub(4).min(66);
+        let room = width.saturating_sub(LABEL + 6);
+        let told: Vec<Vec<String>> = self
+            .fields
+            .iter()
+            .map(|field| match &field.fault {
+                Some(fault) => wrap(fault, usize::from(room)),
+                None => vec![field.hint.to_owned()],
+            })
+            .collect();
+        let notes: Vec<String> = notes
+            .iter()
+            .flat_map(|note| wrap(note, usize::from(width.saturating_sub(6))))
+            .collect();
+        let rows = told.iter().map(|lines| lines.len() + 1).sum::<usize>() + notes.len();
+        let gaps = self.fields.len() + 3 + usize::from(!notes.is_empty());
+        let airy = rows + gaps + 3 <= usize::from(pen.height());
+        let height = rows + if airy { gaps + 3 } else { 3 };
+        let mut panel = panel(pen, theme, (width, height as u16), &self.title);
+        let mut cursor = None;
+        let mut y = if airy { 2 } else { 1 };
+        for (place, (field, told)) in self.fields.iter().zip(told).enumerate() {
+            let focused = place == self.focus;
+            let label = if focused { theme.key() } else { Style::new() };
+            panel.text(3, y, field.label, label);
+            let mut line = panel.part(3 + LABEL, y, room, 1);
+            let at = draw_input(&mut line, theme, &field.input, true);
+            cursor = if focused { at } else { cursor };
+            let style = if field.fault.is_some() { theme.bad() } else { theme.soft() };
+            for line in told {
+                y += 1;
+                panel.text(3 + LABEL, y, &line, style);
+            }
+            y += 1 + u16::from(airy);
+        }
+        for note in notes {
+            panel.text(3, y, &note, Style::new());
+            y += 1;
+        }
+        let last = panel.height().saturating_sub(if airy { 3 } else { 2 });
+        let button = self.focus.checked_sub(self.fields.len());
+        buttons(&mut panel, theme, last, [CANCEL, self.submit], button);
+        cursor
+    }
+}
+
+/// Applies a key or a paste to a text; says whether the text changed.
+pub(crate) fn typed(input: &mut Input, event: &Event) -> bool {
+    let room = MOST.saturating_sub(input.value().len());
+    match event {
+        Event::Paste(text) => {
+            // A pasted line break would be a control character in a title: it becomes a space.
+            let flat = text.trim_end_matches(['\r', '\n']).replace("\r\n", " ");
+            let chars = flat.chars().map(|c| if c.is_whitespace() { ' ' } else { c });
+            let mut changed = false;
+            for c in chars.filter(|c| !c.is_control()).take(room) {
+                changed |= input.handle(InputRequest::InsertChar(c)).is_some();
+            }
+            changed
+        }
+        _ => match to_input_request(event) {
+            Some(InputRequest::InsertChar(c)) if c.is_control() || room < c.len_utf8() => false,
+            Some(request) => input.handle(request).is_some_and(|changed| changed.value),
+            None => false,
+        },
+    }
+}
+
+/// Draws a text over the full width of the pen, scrolled to its cursor; says where that stands.
+pub(crate) fn draw_input(
+    pen: &mut Pen<'_>,
+    theme: Theme,
+    input: &Input,
+    underlined: bool,
+) -> Option<(u16, u16)> {
+    let room = usize::from(pen.width());
+    let scroll = input.visual_scroll(room.saturating_sub(1));
+    let mut skipped = 0;
+    let shown: String = input
+        .value()
+        .graphemes(true)
+        .skip_while(|part| {
+            let skip = skipped < scroll;
+            skipped += if skip { width(part) } else { 0 };
+            skip
+        })
+        .collect();
+    let style = Style::new();
+    let style =
+        if underlined { style.add_modifier(ratatui::style::Modifier::UNDERLINED) } else { style };
+    // What does not fit is simply scrolled out: an ellipsis would look like part of the text.
+    pen.text(0, 0, &left(&shown, room.max(width(&shown)), theme.glyphs.ellipsis), style);
+    let column = input.visual_cursor().saturating_sub(skipped.min(input.visual_cursor()));
+    pen.on_screen(u16::try_from(column).unwrap_or(u16::MAX), 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+    use super::*;
+
+    fn press(c: char) -> Event {
+        Event::Key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE))
+    }
+
+    #[test]
+    fn a_paste_is_flattened_and_bounded() {
+        let mut input = Input::default();
+        assert!(typed(&mut input, &Event::Paste("火锅\r\nfor two\x1b\t!\n".into())));
+        assert_eq!(input.value(), "火锅 for two !");
+        typed(&mut input, &Event::Paste("x".repeat(5_000)));
+        assert!(input.value().len() <= MOST);
+        assert!(!typed(&mut input, &press('y')));
+    }
+
+    #[test]
+    fn enter_submits_from_the_last_field_and_the_button() {
+        let mut form = Form::new("t".into(), "Go").field("a", "", "").field("b", "", "");
+        let mut stops = Vec::new();
+        for _ in 0..4 {
+            stops.push((form.at_submit(), form.at_cancel()));
+            form.step(true);
+        }
+        assert_eq!(stops, [(false, false), (true, false), (false, true), (true, false)]);
+        form.step(false);
+        assert!(form.at_submit());
+    }
+}

@@ -1,0 +1,87 @@
+//! What lies over a view until it is answered: questions, forms, the palette, the help screen.
+//!
+//! A dialog holds what it is about as data. It does nothing by itself and never sees a Remote.
+
+mod confirm;
+mod form;
+mod help;
+mod palette;
+mod rush_form;
+mod sale_form;
+
+pub(crate) use confirm::{Confirm, Intent};
+pub(crate) use form::{Form, draw_input, typed};
+pub(crate) use help::Help;
+pub(crate) use palette::Palette;
+pub(crate) use rush_form::RushForm;
+pub(crate) use sale_form::SaleForm;
+
+use super::{keymap::Context, theme::Theme, widgets::Pen};
+
+/// The one dialog that is open.
+#[derive(Debug)]
+pub(crate) enum Dialog {
+    Confirm(Confirm),
+    Sale(SaleForm),
+    Rush(RushForm),
+    Palette(Palette),
+    Help(Help),
+}
+
+impl Dialog {
+    pub(crate) fn context(&self) -> Context {
+        match self {
+            Self::Confirm(_) => Context::Confirm,
+            Self::Sale(_) | Self::Rush(_) => Context::Form,
+            Self::Palette(_) => Context::Palette,
+            Self::Help(_) => Context::Help,
+        }
+    }
+
+    /// Draws over whatever is there; says where the cursor stands, if anywhere.
+    pub(crate) fn draw(&mut self, pen: &mut Pen<'_>, theme: Theme) -> Option<(u16, u16)> {
+        match self {
+            Self::Confirm(confirm) => {
+                confirm.draw(pen, theme);
+                None
+            }
+            Self::Sale(sale) => sale.form.draw(pen, theme, &[]),
+            Self::Rush(rush) => {
+                let plan = rush.told();
+                rush.form.draw(pen, theme, &plan)
+            }
+            Self::Palette(palette) => palette.draw(pen, theme),
+            Self::Help(help) => {
+                help.draw(pen, theme);
+                None
+            }
+        }
+    }
+}
+
+/// A cleared, framed box of at most that size in the middle of the area.
+fn panel<'p>(
+    pen: &'p mut Pen<'_>,
+    theme: Theme,
+    (width, height): (u16, u16),
+    title: &str,
+) -> Pen<'p> {
+    let width = width.min(pen.width());
+    let height = height.min(pen.height());
+    let (x, y) = ((pen.width() - width) / 2, (pen.height() - height) / 2);
+    let mut panel = pen.part(x, y, width, height);
+    panel.clear();
+    panel.frame(title, theme.glyphs.ascii, theme.soft(), theme.strong());
+    panel
+}
+
+/// Two buttons at the right of a row; the focused one is reversed.
+fn buttons(pen: &mut Pen<'_>, theme: Theme, y: u16, labels: [&str; 2], focus: Option<usize>) {
+    let wide = |label: &str| super::widgets::width(label) as u16 + 4;
+    let mut x = pen.width().saturating_sub(wide(labels[0]) + wide(labels[1]) + 2 + 3);
+    for (place, label) in labels.into_iter().enumerate() {
+        let style = if focus == Some(place) { theme.selected() } else { theme.soft() };
+        pen.text(x, y, &format!("[ {label} ]"), style);
+        x += wide(label) + 2;
+    }
+}

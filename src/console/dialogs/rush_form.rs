@@ -1,0 +1,106 @@
+//! The form of a rush of simulated buyers; it tells the exact plan while one types.
+
+use crossterm::event::Event;
+
+use super::{Form, sale_form::number};
+use crate::{
+    console::text::{
+        acts::{form as words, rush_plan},
+        sale_name,
+    },
+    engine::command::RushPlan,
+    model::VoucherId,
+    telemetry::snapshot::SaleLine,
+};
+
+const BUYERS: usize = 0;
+const REPEAT: usize = 1;
+/// Most buyers of one rush.
+const MOST_BUYERS: u64 = 10_000_000;
+/// Where nothing is known of the stock.
+const USUAL_BUYERS: u64 = 20_000;
+
+#[derive(Debug)]
+pub(crate) struct RushForm {
+    voucher: VoucherId,
+    pub(crate) form: Form,
+}
+
+impl RushForm {
+    /// Ten buyers for each piece make a rush that is worth watching.
+    pub(crate) fn new(sale: &SaleLine) -> Self {
+        let buyers = match sale.initial {
+            0 => USUAL_BUYERS,
+            pieces => pieces.saturating_mul(10).min(MOST_BUYERS),
+        };
+        let title = words::rush(&sale_name(sale.voucher_id, &sale.title));
+        let form = Form::new(title, words::NEXT)
+            .field(words::BUYERS, words::BUYERS_HINT, &buyers.to_string())
+            .field(words::REPEAT, words::REPEAT_HINT, "10");
+        Self { voucher: sale.voucher_id, form }
+    }
+
+    pub(crate) fn type_in(&mut self, event: &Event) {
+        if self.form.type_in(event) {
+            self.tell();
+        }
+    }
+
+    /// The plan, or the faults under their fields.
+    pub(crate) fn submit(&mut self) -> Option<RushPlan> {
+        self.tell();
+        if let Some(place) = self.form.fields.iter().position(|field| field.fault.is_some()) {
+            self.form.focus(place);
+        }
+        self.plan().ok()
+    }
+
+    /// The plan in words; nothing while it is none.
+    pub(crate) fn told(&self) -> Vec<String> {
+        self.plan().map(|plan| rush_plan(&plan)).unwrap_or_default()
+    }
+
+    fn tell(&mut self) {
+        let faults = [self.buyers().err(), self.percent().err()];
+        for (field, fault) in self.form.fields.iter_mut().zip(faults) {
+            field.fault = fault;
+        }
+    }
+
+    fn plan(&self) -> Result<RushPlan, String> {
+        let (users, percent) = (self.buyers()?, self.percent()?);
+        Ok(RushPlan { repeat: percent as f64 / 100.0, ..RushPlan::new(self.voucher, users) })
+    }
+
+    fn buyers(&self) -> Result<u64, String> {
+        bounded(self.form.value(BUYERS), 1, MOST_BUYERS)
+    }
+
+    fn percent(&self) -> Result<u64, String> {
+        bounded(self.form.value(REPEAT), 0, 100)
+    }
+}
+
+fn bounded(text: &str, least: u64, most: u64) -> Result<u64, String> {
+    let number = number(text)?;
+    if (least..=most).contains(&number) {
+        Ok(number)
+    } else {
+        Err(words::out_of_range(least, most))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ends_of_each_number_hold() {
+        let ok = |text: &str, least, most| bounded(text, least, most).is_ok();
+        assert!(ok("1", 1, MOST_BUYERS) && ok("10,000,000", 1, MOST_BUYERS));
+        assert!(!ok("0", 1, MOST_BUYERS) && !ok("10000001", 1, MOST_BUYERS));
+        assert!(ok("0", 0, 100) && ok("100", 0, 100) && !ok("101", 0, 100));
+        assert!(!ok("", 0, 100) && !ok("-1", 0, 100) && !ok("ten", 0, 100));
+        assert!(!ok("99999999999999999999999", 1, MOST_BUYERS));
+    }
+}

@@ -1,0 +1,131 @@
+//! The form of a new sale.
+
+use crossterm::event::Event;
+
+use super::Form;
+use crate::{
+    console::text::acts::form as words,
+    model::{Millis, NewSale, SaleFault},
+};
+
+const TITLE: usize = 0;
+const STOCK: usize = 1;
+const BEGIN: usize = 2;
+const END: usize = 3;
+
+#[derive(Debug)]
+pub(crate) struct SaleForm {
+    pub(crate) form: Form,
+}
+
+impl SaleForm {
+    pub(crate) fn new() -> Self {
+        let form = Form::new(words::NEW_SALE.to_owned(), words::CREATE)
+            .field(words::TITLE, words::TITLE_HINT, "")
+            .field(words::STOCK, words::STOCK_HINT, "")
+            .field(words::BEGIN, words::BEGIN_HINT, "")
+            .field(words::END, words::END_HINT, "");
+        Self { form }
+    }
+
+    pub(crate) fn is_blank(&self) -> bool {
+        self.form.fields.iter().all(|field| field.input.value().trim().is_empty())
+    }
+
+    /// Types, and says at once what is wrong with what was typed; an empty field may wait.
+    pub(crate) fn type_in(&mut self, event: &Event, now: Millis) {
+        if self.form.type_in(event) {
+            let fault = self.checked(now).err();
+            for (place, field) in self.form.fields.iter_mut().enumerate() {
+                let here = fault.as_ref().filter(|(at, _)| *at == place).map(|(_, text)| text);
+                let waits = field.input.value().trim().is_empty();
+                field.fault = here.filter(|_| !waits).cloned();
+            }
+        }
+    }
+
+    /// The sale, or the fault under its field.
+    pub(crate) fn submit(&mut self, now: Millis) -> Option<NewSale> {
+        match self.checked(now) {
+            Ok(sale) => Some(sale),
+            Err((place, fault)) => {
+                for field in &mut self.form.fields {
+                    field.fault = None;
+                }
+                if let Some(field) = self.form.fields.get_mut(place) {
+                    field.fault = Some(fault);
+                }
+                self.form.focus(place);
+                None
+            }
+        }
+    }
+
+    fn checked(&self, now: Millis) -> Result<NewSale, (usize, String)> {
+        let title = self.form.value(TITLE);
+        crate::model::sale::check_title(title).map_err(|fault| (TITLE, fault.to_string()))?;
+        let stock = number(self.form.value(STOCK)).map_err(|fault| (STOCK, fault))?;
+        let begin = time(self.form.value(BEGIN)).map_err(|fault| (BEGIN, fault))?;
+        let end = time(self.form.value(END)).map_err(|fault| (END, fault))?;
+        NewSale::checked(title, stock, begin, end, now).map_err(|fault| {
+            let place = match &fault {
+                SaleFault::Stock(_) => STOCK,
+                SaleFault::Window { .. } | SaleFault::Over(_) => END,
+                _ => TITLE,
+            };
+            (place, fault.to_string())
+        })
+    }
+}
+
+/// A whole number, also with separators as the screen shows them.
+pub(super) fn number(text: &str) -> Result<u64, String> {
+    let plain: String = text.trim().chars().filter(|c| !matches!(c, ',' | '_' | ' ')).collect();
+    plain.parse().map_err(|_| words::no_number(text.trim()))
+}
+
+fn time(text: &str) -> Result<Option<Millis>, String> {
+    if text.trim().is_empty() {
+        return Ok(None);
+    }
+    text.parse::<Millis>().map(Some).map_err(|fault| fault.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(values: [&str; 4]) -> SaleForm {
+        let mut sale = SaleForm::new();
+        for (field, value) in sale.form.fields.iter_mut().zip(values) {
+            field.input = value.into();
+        }
+        sale
+    }
+
+    #[test]
+    fn faults_stand_under_their_field() {
+        let place = |values| {
+            let mut sale = filled(values);
+            assert!(sale.submit(Millis::now()).is_none());
+            sale.form.fields.iter().position(|field| field.fault.is_some())
+        };
+        assert_eq!(place(["", "5", "", ""]), Some(TITLE));
+        assert_eq!(place(["t", "", "", ""]), Some(STOCK));
+        assert_eq!(place(["t", "0", "", ""]), Some(STOCK));
+        assert_eq!(place(["t", "5", "soon", ""]), Some(BEGIN));
+        assert_eq!(place(["t", "5", "", "2020-01-01 00:00"]), Some(END));
+        assert_eq!(place(["t", "5", "+2h", "+1h"]), Some(END));
+    }
+
+    #[test]
+    fn a_good_form_is_a_sale() {
+        let sale = filled([" 火锅五折 🍲 ", "10,000", "", "+1h"]).submit(Millis::now());
+        assert!(sale.is_some_and(|sale| {
+            sale.title == "火锅五折 🍲"
+                && sale.stock == 10_000
+                && sale.begin.is_none()
+                && sale.end.is_some()
+        }));
+    }
+}

@@ -1,0 +1,309 @@
+//! From an action to the change that it makes: moving, opening, typing, confirming.
+
+use crossterm::event::Event;
+use tui_input::Input;
+
+use super::{
+    app::{App, Course},
+    dialogs::{Confirm, Dialog, Help, Intent, Palette, typed},
+    keymap::Action,
+    text::acts,
+    views::{Step, Turn, View},
+};
+use crate::{
+    engine::command::{Command, Focus},
+    model::EntryId,
+};
+
+impl App {
+    pub(super) fn act(&mut self, action: Action) {
+        match action {
+            Action::QuitNow => self.course = Course::Quit,
+            Action::Suspend => self.course = Course::Suspend,
+            _ => match self.dialog.take() {
+                Some(dialog) => self.dialog = self.answer_dialog(dialog, action),
+                None if self.filtering => self.act_in_filter(action),
+                None => self.act_in_view(action),
+            },
+        }
+    }
+
+    /// Text for whatever takes text now; a paste into a view is no command.
+    pub(super) fn type_in(&mut self, event: &Event) {
+        let now = self.now;
+        match &mut self.dialog {
+            Some(Dialog::Sale(sale)) => sale.type_in(event, now),
+            Some(Dialog::Rush(rush)) => rush.type_in(event),
+            Some(Dialog::Palette(palette)) => palette.type_in(event),
+            None if self.filtering => {
+                let changed = self.filter().is_some_and(|filter| typed(filter, event));
+                if changed {
+                    self.filter_changed();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Gives the dialog back while it stays open.
+    fn answer_dialog(&mut self, mut dialog: Dialog, action: Action) -> Option<Dialog> {
+        match (&mut dialog, action) {
+            (Dialog::Confirm(confirm), Action::Accept) => return self.accepted(confirm),
+            (Dialog::Confirm(confirm), Action::Press) if confirm.on_yes => {
+                return self.accepted(confirm);
+            }
+            (Dialog::Confirm(_), Action::Cancel | Action::Press) => {
+                self.note(acts::CANCELLED);
+                return None;
+            }
+            (Dialog::Confirm(confirm), Action::NextPart | Action::PreviousPart) => {
+                confirm.on_yes = !confirm.on_yes;
+            }
+            (Dialog::Sale(sale), Action::Press) if sale.form.at_submit() => {
+                // Else the fault stands under its field now.
+                if let Some(wanted) = sale.submit(self.now) {
+                    if let Dialog::Sale(sale) = dialog {
+                        self.draft = Some(sale);
+                    }
+                    self.send(Command::CreateSale(wanted));
+                    return None;
+                }
+            }
+            (Dialog::Rush(rush), Action::Press) if rush.form.at_submit() => {
+                if let Some(plan) = rush.submit() {
+                    return self.confirm_rush(plan);
+                }
+            }
+            (Dialog::Sale(sale), Action::Cancel | Action::Press)
+                if action == Action::Cancel || sale.form.at_cancel() =>
+            {
+                let kept = !sale.is_blank();
+                self.note(if kept { acts::DRAFT_KEPT } else { acts::CANCELLED });
+                if let Dialog::Sale(sale) = dialog {
+                    self.draft = kept.then_some(sale);
+                }
+                return None;
+            }
+            (Dialog::Rush(rush), Action::Cancel | Action::Press)
+                if action == Action::Cancel || rush.form.at_cancel() =>
+            {
+                self.note(acts::CANCELLED);
+                return None;
+            }
+            (Dialog::Sale(sale), _) => sale.form.step(action != Action::PreviousPart),
+            (Dialog::Rush(rush), _) => rush.form.step(action != Action::PreviousPart),
+            (Dialog::Palette(palette), Action::Press) => {
+                if let Some(action) = palette.chosen() {
+                    self.act_in_view(action);
+                    return self.dialog.take();
+                }
+            }
+            (Dialog::Palette(_) | Dialog::Help(_), Action::Cancel) => return None,
+            (Dialog::Palette(palette), _) => palette.step(action != Action::PreviousPart),
+            (Dialog::Help(help), _) => help.step(action == Action::Down),
+            (Dialog::Confirm(_), _) => {}
+        }
+        Some(dialog)
+    }
+
+    /// The one place from which a confirmed act goes on its way.
+    fn accepted(&mut self, confirm: &Confirm) -> Option<Dialog> {
+        match &confirm.intent {
+            Intent::Send(command) => self.send(command.clone()),
+            Intent::Quit => self.course = Course::Quit,
+        }
+        None
+    }
+
+    fn act_in_filter(&mut self, action: Action) {
+        self.filtering = false;
+        if action == Action::Cancel
+            && let Some(filter) = self.filter()
+        {
+            filter.reset();
+            self.filter_changed();
+        }
+    }
+
+    /// The filter of the current view.
+    fn filter(&mut self) -> Option<&mut Input> {
+        match self.view {
+            View::Overview => None,
+            View::Sales => Some(&mut self.sales.filter),
+            View::Pending => Some(&mut self.pending.filter),
+        }
+    }
+
+    fn filter_changed(&mut self) {
+        self.sales.settle(&self.shown);
+        self.pending.settle_cursor(&self.shown);
+    }
+
+    fn act_in_view(&mut self, action: Action) {
+        match action {
+            Action::Help => self.dialog = Some(Dialog::Help(Help::default())),
+            Action::Palette => {
+                self.dialog = Some(Dialog::Palette(Palette::new(self.view.context())));
+            }
+            Action::Overview => self.go(View::Overview),
+            Action::Sales => self.go(View::Sales),
+            Action::Pending => self.go(View::Pending),
+            Action::NextView => self.go(self.view.beside(true)),
+            Action::PreviousView => self.go(self.view.beside(false)),
+            Action::Filter => match self.filter() {
+                Some(_) => self.filtering = true,
+                None => self.note(acts::NO_FILTER),
+            },
+            Action::Up => self.step(Step::By(-1)),
+            Action::Down => self.step(Step::By(1)),
+            Action::PageUp => self.step(Step::Screens(-1)),
+            Action::PageDown => self.step(Step::Screens(1)),
+            Action::First => self.step(Step::First),
+            Action::Last => self.step(Step::Last),
+            Action::Open => self.open(),
+            Action::Close => {
+                if !self.close() {
+                    self.note(acts::NOTHING_OPEN);
+                }
+            }
+            Action::Back => self.back(),
+            Action::Mark => {
+                if self.pending.mark(&self.shown) {
+                    self.step_in_pending(Step::By(1), true);
+                } else {
+                    self.note(acts::NOTHING_MARKED);
+                }
+            }
+            Action::Freeze => self.freeze(),
+            Action::ZoomIn => self.zoom(-1),
+            Action::ZoomOut => self.zoom(1),
+            Action::ZoomReset => self.overview.reset(),
+            Action::Quit => self.quit(),
+            Action::NewSale
+            | Action::Start
+            | Action::Pause
+            | Action::End
+            | Action::Rush
+            | Action::Replay => self.ask(action),
+            // These hold in dialogs only, or were handled before.
+            Action::Accept
+            | Action::Cancel
+            | Action::Press
+            | Action::NextPart
+            | Action::PreviousPart
+            | Action::QuitNow
+            | Action::Suspend => {}
+        }
+    }
+
+    pub(super) fn go(&mut self, view: View) {
+        self.view = view;
+        if view == View::Sales {
+            self.sales.choose_one(&self.shown);
+        }
+        if view == View::Pending {
+            self.pending.settle_cursor(&self.shown);
+        }
+    }
+
+    fn step(&mut self, step: Step) {
+        match self.view {
+            View::Pending => self.step_in_pending(step, false),
+            View::Overview | View::Sales => {
+                let moved = self.sales.step(&self.shown, step, self.view == View::Overview);
+                if !moved {
+                    self.note(match step {
+                        _ if self.shown.sales.is_empty() => acts::NO_OTHER_SALE,
+                        Step::By(-1) | Step::Screens(-1) | Step::First => acts::TOP,
+                        _ => acts::BOTTOM,
+                    });
+                }
+            }
+        }
+    }
+
+    fn step_in_pending(&mut self, step: Step, quiet: bool) {
+        match self.pending.step(&self.shown, step) {
+            Turn::Moved | Turn::Waiting => {}
+            Turn::Edge { .. } if quiet => {}
+            Turn::Edge { top } => self.note(if top { acts::TOP } else { acts::BOTTOM }),
+            Turn::Page(_) if self.frozen => self.note(acts::FROZEN_PAGE),
+            Turn::Page(turn) => {
+                let from = self.pending.turn(turn);
+                self.look_from(from);
+            }
+        }
+    }
+
+    /// Tells the collector which page to read.
+    pub(super) fn look_from(&self, pending_from: EntryId) {
+        self.remote.focus.send_replace(Focus { pending_from });
+    }
+
+    fn open(&mut self) {
+        match self.view {
+            View::Overview if self.shown.sales.is_empty() => self.note(acts::NO_SALE),
+            View::Overview => {
+                self.go(View::Sales);
+                self.sales.detail = true;
+            }
+            View::Sales if self.sales.chosen_line(&self.shown).is_some() => {
+                self.sales.detail = true;
+            }
+            View::Pending if self.pending.chosen_line(&self.shown).is_some() => {
+                self.pending.detail = true;
+            }
+            View::Sales | View::Pending => self.note(acts::NOTHING_CHOSEN),
+        }
+    }
+
+    fn close(&mut self) -> bool {
+        match self.view {
+            View::Overview => false,
+            View::Sales => std::mem::take(&mut self.sales.detail),
+            View::Pending => std::mem::take(&mut self.pending.detail),
+        }
+    }
+
+    /// Takes one thing away at a time, the most urgent first.
+    fn back(&mut self) {
+        if self.status.dismiss() || self.close() {
+            return;
+        }
+        if let Some(filter) = self.filter()
+            && !filter.value().is_empty()
+        {
+            filter.reset();
+            self.filter_changed();
+        } else if self.view == View::Overview {
+            self.sales.chosen = None;
+        } else {
+            self.go(View::Overview);
+        }
+    }
+
+    fn freeze(&mut self) {
+        self.frozen = !self.frozen;
+        if !self.frozen {
+            self.show_newest();
+        }
+    }
+
+    fn zoom(&mut self, by: isize) {
+        if !self.overview.zoom(by) {
+            self.note(acts::ZOOM_END);
+        }
+    }
+
+    fn quit(&mut self) {
+        let rushes = &self.newest.rushes;
+        if rushes.is_empty() {
+            self.course = Course::Quit;
+            return;
+        }
+        let sent = rushes.iter().map(|rush| rush.sent).sum();
+        let planned = rushes.iter().map(|rush| rush.planned).sum();
+        let question = acts::quit(sent, planned);
+        self.dialog = Some(Dialog::Confirm(Confirm::new(question, Intent::Quit)));
+    }
+}

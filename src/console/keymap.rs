@@ -1,0 +1,322 @@
+//! The one table of keys. Dispatch, the help screen, the palette and the footer all follow it.
+//!
+//! It must not know what an action does.
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+/// Everything that a key can ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Action {
+    Help,
+    Palette,
+    Filter,
+    Overview,
+    Sales,
+    Pending,
+    NextView,
+    PreviousView,
+    Up,
+    Down,
+    PageUp,
+    PageDown,
+    First,
+    Last,
+    Open,
+    Close,
+    Back,
+    Mark,
+    Freeze,
+    ZoomIn,
+    ZoomOut,
+    ZoomReset,
+    Quit,
+    QuitNow,
+    Suspend,
+    NewSale,
+    Start,
+    Pause,
+    End,
+    Rush,
+    Replay,
+    Accept,
+    Cancel,
+    Press,
+    NextPart,
+    PreviousPart,
+}
+
+/// Where a binding holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Context {
+    /// Everywhere, dialogs included.
+    Always,
+    /// In every view.
+    Views,
+    Overview,
+    Sales,
+    Pending,
+    Confirm,
+    Form,
+    Palette,
+    Help,
+    Filter,
+}
+
+impl Context {
+    /// In the order of the help screen.
+    pub(crate) const ALL: [Self; 10] = [
+        Self::Views,
+        Self::Overview,
+        Self::Sales,
+        Self::Pending,
+        Self::Confirm,
+        Self::Form,
+        Self::Filter,
+        Self::Palette,
+        Self::Help,
+        Self::Always,
+    ];
+
+    /// Contexts that hold at the same time, the closest first.
+    fn chain(self) -> &'static [Self] {
+        match self {
+            Self::Overview => &[Self::Overview, Self::Views, Self::Always],
+            Self::Sales => &[Self::Sales, Self::Views, Self::Always],
+            Self::Pending => &[Self::Pending, Self::Views, Self::Always],
+            Self::Views => &[Self::Views, Self::Always],
+            Self::Always => &[Self::Always],
+            Self::Confirm => &[Self::Confirm, Self::Always],
+            Self::Form => &[Self::Form, Self::Always],
+            Self::Palette => &[Self::Palette, Self::Always],
+            Self::Help => &[Self::Help, Self::Always],
+            Self::Filter => &[Self::Filter, Self::Always],
+        }
+    }
+}
+
+/// A key with the modifiers that tell it from another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    code: KeyCode,
+    modifiers: KeyModifiers,
+}
+
+impl Key {
+    /// Shift is part of a capital letter already, and terminals differ in whether they say so.
+    pub(crate) fn of(event: &KeyEvent) -> Self {
+        let mut modifiers =
+            event.modifiers & (KeyModifiers::CONTROL | KeyModifiers::ALT | KeyModifiers::SHIFT);
+        if matches!(event.code, KeyCode::Char(_) | KeyCode::BackTab) {
+            modifiers.remove(KeyModifiers::SHIFT);
+        }
+        Self { code: event.code, modifiers }
+    }
+
+    /// As it stands on the keyboard.
+    pub(crate) fn label(self) -> String {
+        let name = match self.code {
+            KeyCode::Char(' ') => "Space".to_owned(),
+            KeyCode::Char(c) if self.modifiers.contains(KeyModifiers::CONTROL) => {
+                c.to_ascii_uppercase().to_string()
+            }
+            KeyCode::Char(c) => c.to_string(),
+            KeyCode::Up => "↑".to_owned(),
+            KeyCode::Down => "↓".to_owned(),
+            KeyCode::Left => "←".to_owned(),
+            KeyCode::Right => "→".to_owned(),
+            KeyCode::PageUp => "PgUp".to_owned(),
+            KeyCode::PageDown => "PgDn".to_owned(),
+            KeyCode::BackTab => "Shift-Tab".to_owned(),
+            other => other.to_string(),
+        };
+        let control = if self.modifiers.contains(KeyModifiers::CONTROL) { "Ctrl-" } else { "" };
+        format!("{control}{name}")
+    }
+}
+
+/// One line of the table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Binding {
+    pub(crate) context: Context,
+    pub(crate) action: Action,
+    pub(crate) keys: &'static [Key],
+    /// Shown in the footer, the earlier in the table the surer.
+    pub(crate) footer: bool,
+}
+
+const fn key(code: KeyCode) -> Key {
+    Key { code, modifiers: KeyModifiers::NONE }
+}
+
+const fn letter(c: char) -> Key {
+    key(KeyCode::Char(c))
+}
+
+const fn control(c: char) -> Key {
+    Key { code: KeyCode::Char(c), modifiers: KeyModifiers::CONTROL }
+}
+
+const fn bind(context: Context, action: Action, keys: &'static [Key], footer: bool) -> Binding {
+    Binding { context, action, keys, footer }
+}
+
+use Action as A;
+use Context as C;
+
+/// Every key of the console.
+pub(crate) const TABLE: &[Binding] = &[
+    bind(C::Views, A::Help, &[letter('?')], true),
+    bind(C::Overview, A::NewSale, &[letter('N')], true),
+    bind(C::Overview, A::Rush, &[letter('R')], true),
+    bind(C::Overview, A::Start, &[letter('S')], true),
+    bind(C::Overview, A::Pause, &[letter('P')], true),
+    bind(C::Overview, A::End, &[letter('E')], true),
+    bind(C::Overview, A::ZoomIn, &[letter('+')], false),
+    bind(C::Overview, A::ZoomOut, &[letter('-')], false),
+    bind(C::Overview, A::ZoomReset, &[letter('=')], false),
+    bind(C::Sales, A::NewSale, &[letter('N')], true),
+    bind(C::Sales, A::Rush, &[letter('R')], true),
+    bind(C::Sales, A::Start, &[letter('S')], true),
+    bind(C::Sales, A::Pause, &[letter('P')], true),
+    bind(C::Sales, A::End, &[letter('E')], true),
+    bind(C::Sales, A::Filter, &[letter('/')], true),
+    bind(C::Pending, A::Replay, &[letter('A')], true),
+    bind(C::Pending, A::Mark, &[letter(' ')], true),
+    bind(C::Pending, A::Filter, &[letter('/')], true),
+    bind(C::Views, A::Open, &[key(KeyCode::Enter), key(KeyCode::Right), letter('l')], true),
+    bind(C::Views, A::Freeze, &[letter('f')], true),
+    bind(C::Views, A::Palette, &[letter(':')], true),
+    bind(C::Views, A::Quit, &[letter('q')], true),
+    bind(C::Views, A::Overview, &[letter('1')], false),
+    bind(C::Views, A::Sales, &[letter('2')], false),
+    bind(C::Views, A::Pending, &[letter('4')], false),
+    bind(C::Views, A::NextView, &[key(KeyCode::Tab)], false),
+    bind(C::Views, A::PreviousView, &[key(KeyCode::BackTab)], false),
+    bind(C::Views, A::Up, &[key(KeyCode::Up), letter('k')], false),
+    bind(C::Views, A::Down, &[key(KeyCode::Down), letter('j')], false),
+    bind(C::Views, A::PageUp, &[key(KeyCode::PageUp)], false),
+    bind(C::Views, A::PageDown, &[key(KeyCode::PageDown)], false),
+    bind(C::Views, A::First, &[key(KeyCode::Home), letter('g')], false),
+    bind(C::Views, A::Last, &[key(KeyCode::End), letter('G')], false),
+    bind(C::Views, A::Close, &[key(KeyCode::Left), letter('h')], false),
+    bind(C::Views, A::Back, &[key(KeyCode::Esc)], false),
+    bind(C::Confirm, A::Accept, &[letter('y')], true),
+    bind(C::Confirm, A::Cancel, &[letter('n'), key(KeyCode::Esc)], true),
+    bind(C::Confirm, A::Press, &[key(KeyCode::Enter)], true),
+    bind(C::Confirm, A::NextPart, &[key(KeyCode::Right), key(KeyCode::Tab), letter('l')], true),
+    bind(
+        C::Confirm,
+        A::PreviousPart,
+        &[key(KeyCode::Left), key(KeyCode::BackTab), letter('h')],
+        false,
+    ),
+    bind(C::Form, A::Press, &[key(KeyCode::Enter)], true),
+    bind(C::Form, A::NextPart, &[key(KeyCode::Tab), key(KeyCode::Down)], true),
+    bind(C::Form, A::PreviousPart, &[key(KeyCode::BackTab), key(KeyCode::Up)], false),
+    bind(C::Form, A::Cancel, &[key(KeyCode::Esc)], true),
+    bind(C::Filter, A::Press, &[key(KeyCode::Enter)], true),
+    bind(C::Filter, A::Cancel, &[key(KeyCode::Esc)], true),
+    bind(C::Palette, A::Press, &[key(KeyCode::Enter)], true),
+    bind(C::Palette, A::NextPart, &[key(KeyCode::Down), key(KeyCode::Tab)], true),
+    bind(C::Palette, A::PreviousPart, &[key(KeyCode::Up), key(KeyCode::BackTab)], false),
+    bind(C::Palette, A::Cancel, &[key(KeyCode::Esc)], true),
+    bind(
+        C::Help,
+        A::Cancel,
+        &[key(KeyCode::Esc), letter('?'), letter('q'), key(KeyCode::Enter)],
+        true,
+    ),
+    bind(C::Help, A::Down, &[key(KeyCode::Down), letter('j'), key(KeyCode::PageDown)], true),
+    bind(C::Help, A::Up, &[key(KeyCode::Up), letter('k'), key(KeyCode::PageUp)], false),
+    bind(C::Always, A::QuitNow, &[control('c')], false),
+    bind(C::Always, A::Suspend, &[control('z')], false),
+];
+
+/// What a key asks for in a context.
+pub(crate) fn lookup(context: Context, key: Key) -> Option<Action> {
+    let chain = context.chain();
+    chain.iter().find_map(|context| {
+        TABLE
+            .iter()
+            .find(|binding| binding.context == *context && binding.keys.contains(&key))
+            .map(|binding| binding.action)
+    })
+}
+
+/// Views, other than `context`, in which a key means something.
+pub(crate) fn elsewhere(context: Context, key: Key) -> Option<(Action, Vec<Context>)> {
+    let bound = |view: &Context| *view != context && lookup(*view, key).is_some();
+    let views = [Context::Overview, Context::Sales, Context::Pending];
+    let at: Vec<Context> = views.into_iter().filter(bound).collect();
+    let action = lookup(*at.first()?, key)?;
+    Some((action, at))
+}
+
+/// Bindings for the footer of a context, the surest first.
+pub(crate) fn footer(context: Context) -> impl Iterator<Item = &'static Binding> {
+    let chain = context.chain();
+    TABLE.iter().filter(move |binding| binding.footer && chain.contains(&binding.context))
+}
+
+/// The first key of an action, for sentences that name it.
+pub(crate) fn key_of(action: Action) -> String {
+    TABLE
+        .iter()
+        .find(|binding| binding.action == action)
+        .and_then(|binding| binding.keys.first())
+        .map_or_else(String::new, |key| key.label())
+}
+
+/// Actions that can be asked for by name in a context: all that hold there and are named.
+pub(crate) fn actions(context: Context) -> Vec<Action> {
+    let mut actions = Vec::new();
+    for binding in TABLE {
+        if context.chain().contains(&binding.context) && !actions.contains(&binding.action) {
+            actions.push(binding.action);
+        }
+    }
+    actions
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn no_key_means_two_things_at_once() {
+        for context in Context::ALL {
+            let mut seen = HashSet::new();
+            for binding in TABLE.iter().filter(|b| context.chain().contains(&b.context)) {
+                for key in binding.keys {
+                    assert!(seen.insert(*key), "{} twice in {context:?}", key.label());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn acts_have_capital_letters_and_nothing_else_does_but_last() {
+        for binding in TABLE.iter().filter(|b| b.action != Action::Last) {
+            let capital = binding
+                .keys
+                .iter()
+                .any(|key| matches!(key.code, KeyCode::Char(c) if c.is_ascii_uppercase()));
+            let act = matches!(
+                binding.action,
+                A::NewSale | A::Start | A::Pause | A::End | A::Rush | A::Replay
+            );
+            assert_eq!(capital, act, "{binding:?}");
+        }
+    }
+
+    #[test]
+    fn shift_does_not_hide_a_capital() {
+        let event = KeyEvent::new(KeyCode::Char('N'), KeyModifiers::SHIFT);
+        assert_eq!(lookup(Context::Sales, Key::of(&event)), Some(Action::NewSale));
+        assert_eq!(lookup(Context::Pending, Key::of(&event)), None);
+        let found = elsewhere(Context::Pending, Key::of(&event));
+        assert_eq!(found, Some((A::NewSale, vec![C::Overview, C::Sales])));
+    }
+}

@@ -1,0 +1,174 @@
+//! The loop: input first, then pictures, answers, the story and a slow tick. It draws when
+//! something visible changed, and never waits for the engine.
+
+use std::{future::Future, io, sync::Arc, time::Duration};
+
+use crossterm::event::{Event, EventStream};
+use futures::StreamExt;
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    sync::watch,
+    time::{Instant, MissedTickBehavior, interval, sleep_until},
+};
+
+use super::{
+    app::{Answer, App, Course},
+    screen::Stage,
+    story::Story,
+};
+use crate::{model::Millis, telemetry::Snapshot};
+
+/// At most thirty pictures a second.
+const FRAME: Duration = Duration::from_millis(33);
+/// Ages grow once a second.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Where keys come from: something that can be let go of, and that a test can play.
+pub(super) trait Keyboard {
+    /// The next event; `None` when there will be none any more.
+    fn next(&mut self) -> impl Future<Output = Option<io::Result<Event>>>;
+
+    /// Stops reading, so that the shell gets what is typed.
+    fn release(&mut self);
+}
+
+/// The terminal's keyboard; it reads only while somebody waits.
+#[derive(Default)]
+pub(super) struct Tty(Option<EventStream>);
+
+impl Keyboard for Tty {
+    async fn next(&mut self) -> Option<io::Result<Event>> {
+        self.0.get_or_insert_default().next().await
+    }
+
+    fn release(&mut self) {
+        self.0 = None;
+    }
+}
+
+/// Signals that end the console.
+struct Ends([Signal; 3]);
+
+impl Ends {
+    fn new() -> io::Result<Self> {
+        Ok(Self([
+            signal(SignalKind::terminate())?,
+            signal(SignalKind::interrupt())?,
+            signal(SignalKind::hangup())?,
+        ]))
+    }
+
+    async fn next(&mut self) {
+        let [term, int, hup] = &mut self.0;
+        tokio::select! {
+            _ = term.recv() => {}
+            _ = int.recv() => {}
+            _ = hup.recv() => {}
+        }
+    }
+}
+
+/// What woke the loop.
+enum Woken {
+    Input(Option<io::Result<Event>>),
+    End,
+    Picture(Option<Arc<Snapshot>>),
+    Answer(Answer),
+    Story(Option<Story>),
+    Tick,
+    Frame,
+}
+
+/// Runs until the person, a signal or the end of the terminal ends it.
+pub(super) async fn drive(
+    app: &mut App,
+    stage: &mut impl Stage,
+    keyboard: &mut impl Keyboard,
+    story: Option<watch::Receiver<Story>>,
+) -> io::Result<()> {
+    let mut ends = Ends::new()?;
+    let mut pictures = Some(app.pictures());
+    let mut story = story;
+    if let Some(story) = &mut story {
+        app.on_story(story.borrow_and_update().clone());
+    }
+    let mut tick = interval(TICK);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    let mut drawn: Option<Instant> = None;
+    loop {
+        // Also between two inputs that come in a flood, such as a paste.
+        let due = drawn.map_or_else(Instant::now, |at| at + FRAME);
+        if app.is_dirty() && due <= Instant::now() {
+            app.take_dirty();
+            app.now = Millis::now();
+            stage.draw(app)?;
+            drawn = Some(Instant::now());
+            continue;
+        }
+        let woken = tokio::select! {
+            biased;
+            event = keyboard.next() => Woken::Input(event),
+            () = ends.next() => Woken::End,
+            picture = newest(&mut pictures) => Woken::Picture(picture),
+            answer = app.next_answer() => Woken::Answer(answer),
+            page = turned(&mut story) => Woken::Story(page),
+            _ = tick.tick() => Woken::Tick,
+            () = sleep_until(due), if app.is_dirty() => Woken::Frame,
+        };
+        app.now = Millis::now();
+        match woken {
+            Woken::Input(Some(Ok(event))) => app.on_event(&event),
+            // The terminal is gone; there is nobody to tell.
+            Woken::Input(Some(Err(_)) | None) | Woken::End => return Ok(()),
+            Woken::Picture(Some(picture)) => app.on_snapshot(picture),
+            Woken::Picture(None) => {
+                pictures = None;
+                app.on_engine_gone();
+            }
+            Woken::Answer(answer) => app.on_answer(answer),
+            Woken::Story(Some(page)) => app.on_story(page),
+            Woken::Story(None) => story = None,
+            Woken::Tick => {
+                if !stage.is_there() {
+                    return Ok(());
+                }
+                if stage.recover()? {
+                    app.redraw();
+                }
+                app.on_tick();
+            }
+            Woken::Frame => {}
+        }
+        match std::mem::take(&mut app.course) {
+            Course::GoOn => {}
+            Course::Quit => return Ok(()),
+            Course::Suspend => {
+                keyboard.release();
+                stage.suspend()?;
+                app.redraw();
+            }
+        }
+    }
+}
+
+/// The next picture; `None` once when the engine is gone, and then never again.
+async fn newest(pictures: &mut Option<watch::Receiver<Arc<Snapshot>>>) -> Option<Arc<Snapshot>> {
+    match pictures {
+        Some(receiver) => {
+            receiver.changed().await.ok()?;
+            Some(Arc::clone(&receiver.borrow_and_update()))
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// The next page of the story; `None` once when it is told.
+async fn turned(story: &mut Option<watch::Receiver<Story>>) -> Option<Story> {
+    match story {
+        Some(receiver) => {
+            receiver.changed().await.ok()?;
+            Some(receiver.borrow_and_update().clone())
+        }
+        None => std::future::pending().await,
+    }
+}

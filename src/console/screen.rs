@@ -1,0 +1,143 @@
+//! The terminal itself: taken over, given back, and given back in every way that the program
+//! can end. What is drawn is not known here.
+
+use std::{
+    io::{self, Stdout, Write, stdout},
+    panic,
+    sync::{
+        Once,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use ratatui::{
+    Terminal,
+    backend::CrosstermBackend,
+    crossterm::{
+        cursor::Show,
+        event::{DisableBracketedPaste, DisableFocusChange, EnableBracketedPaste},
+        execute,
+        terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode},
+    },
+};
+use rustix::process::Signal;
+
+use super::{app::App, views};
+
+/// The terminal is in our hands.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+/// A panic elsewhere gave the terminal back while the console goes on.
+static LOST: AtomicBool = AtomicBool::new(false);
+
+/// Where pictures go.
+pub(super) trait Stage {
+    fn draw(&mut self, app: &mut App) -> io::Result<()>;
+
+    /// Gives the terminal to the shell, sleeps until somebody wakes the program, takes it again.
+    fn suspend(&mut self) -> io::Result<()>;
+
+    /// Takes the terminal again if a panic elsewhere gave it back; says whether it did.
+    fn recover(&mut self) -> io::Result<bool>;
+
+    /// Whether there is still a terminal at the other end.
+    fn is_there(&self) -> bool;
+}
+
+/// The real terminal. Dropping it gives it back.
+pub(super) struct Screen {
+    terminal: Terminal<CrosstermBackend<Stdout>>,
+}
+
+impl Screen {
+    /// Takes the terminal over.
+    pub(super) fn take() -> io::Result<Self> {
+        restore_on_panic();
+        LOST.store(false, Ordering::SeqCst);
+        let terminal = Terminal::new(CrosstermBackend::new(stdout()))?;
+        enter()?;
+        Ok(Self { terminal })
+    }
+
+    /// Forgets what was on the screen, so that all of it is drawn again. `Terminal::clear` would
+    /// ask the terminal for its cursor and race the event stream for the answer.
+    fn forget(&mut self) -> io::Result<()> {
+        let size = self.terminal.size()?;
+        self.terminal.resize(size.into())
+    }
+}
+
+impl Stage for Screen {
+    fn draw(&mut self, app: &mut App) -> io::Result<()> {
+        self.terminal.draw(|frame| views::draw(app, frame)).map(|_| ())
+    }
+
+    fn suspend(&mut self) -> io::Result<()> {
+        leave();
+        // The whole group, as the terminal itself does it: a shell waits for the wrapper that
+        // started us, and that one must stop too.
+        rustix::process::kill_current_process_group(Signal::TSTP)?;
+        // The stop may come a moment after the call returned.
+        thread::sleep(Duration::from_millis(50));
+        enter()?;
+        self.forget()
+    }
+
+    fn recover(&mut self) -> io::Result<bool> {
+        let lost = LOST.swap(false, Ordering::SeqCst);
+        if lost {
+            enter()?;
+            self.forget()?;
+        }
+        Ok(lost)
+    }
+
+    fn is_there(&self) -> bool {
+        rustix::termios::isatty(rustix::stdio::stdin())
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        leave();
+    }
+}
+
+fn enter() -> io::Result<()> {
+    TAKEN.store(true, Ordering::SeqCst);
+    let taken = enable_raw_mode()
+        .and_then(|()| execute!(stdout(), EnterAlternateScreen, EnableBracketedPaste));
+    if taken.is_err() {
+        leave();
+    }
+    taken
+}
+
+/// Gives the terminal back, once; every step is tried, whatever became of the one before.
+fn leave() {
+    if TAKEN.swap(false, Ordering::SeqCst) {
+        let mut out = stdout();
+        // Focus reports are none of ours, and switching them off harms nobody.
+        let _ = execute!(out, DisableBracketedPaste, DisableFocusChange);
+        let _ = execute!(out, LeaveAlternateScreen, Show);
+        let _ = disable_raw_mode();
+        let _ = out.flush();
+    }
+}
+
+/// A panic in any thread prints on a terminal in order. If the console outlives it, it takes the
+/// terminal again.
+fn restore_on_panic() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let previous = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            if TAKEN.load(Ordering::SeqCst) {
+                leave();
+                LOST.store(true, Ordering::SeqCst);
+            }
+            previous(info);
+        }));
+    });
+}

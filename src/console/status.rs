@@ -1,0 +1,81 @@
+//! The line that answers: why a key did nothing, what an act brought about, what went wrong.
+
+use crate::model::Millis;
+
+/// Milliseconds that a note stays when no key is pressed.
+const STAYS_MS: u64 = 10_000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tone {
+    Note,
+    Good,
+    /// Done, and not as one would wish.
+    Mixed,
+    Failure,
+}
+
+/// Notes pass; failures stay until somebody dismissed them.
+#[derive(Debug, Default)]
+pub(crate) struct Status {
+    note: Option<(Tone, String, Millis)>,
+    failures: Vec<String>,
+}
+
+impl Status {
+    pub(crate) fn note(&mut self, tone: Tone, text: impl Into<String>, now: Millis) {
+        self.note = Some((tone, text.into(), now));
+    }
+
+    pub(crate) fn failure(&mut self, text: String) {
+        // The note said that it is under way, and it is no more.
+        self.note = None;
+        self.failures.push(text);
+    }
+
+    /// The next key takes a note away.
+    pub(crate) fn key_pressed(&mut self) {
+        self.note = None;
+    }
+
+    /// Takes the newest failure away; says whether there was one.
+    pub(crate) fn dismiss(&mut self) -> bool {
+        self.failures.pop().is_some()
+    }
+
+    /// Says whether a note went away with time.
+    pub(crate) fn expire(&mut self, now: Millis) -> bool {
+        let over = self.note.as_ref().is_some_and(|(_, _, since)| now.since(*since) >= STAYS_MS);
+        if over {
+            self.note = None;
+        }
+        over
+    }
+
+    /// What is shown, and how many failures lie beneath it.
+    pub(crate) fn shown(&self) -> Option<(Tone, &str, usize)> {
+        if let Some((tone, text, _)) = &self.note {
+            return Some((*tone, text, 0));
+        }
+        let (newest, rest) = self.failures.split_last()?;
+        Some((Tone::Failure, newest, rest.len()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_pass_and_failures_stay() {
+        let mut status = Status::default();
+        status.failure("one".into());
+        status.failure("two".into());
+        status.note(Tone::Note, "why", Millis(0));
+        assert_eq!(status.shown(), Some((Tone::Note, "why", 0)));
+        assert!(!status.expire(Millis(9_999)) && status.expire(Millis(10_000)));
+        assert_eq!(status.shown(), Some((Tone::Failure, "two", 1)));
+        status.key_pressed();
+        assert!(status.dismiss() && status.dismiss() && !status.dismiss());
+        assert_eq!(status.shown(), None);
+    }
+}

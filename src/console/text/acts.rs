@@ -1,0 +1,320 @@
+//! Words of the acts: what is asked, what came of it, and why nothing happens.
+
+use std::fmt::Write as _;
+
+use super::{
+    figures::{self, counted, thousands},
+    sale_name,
+};
+use crate::{
+    console::keymap::{Action, Context, key_of},
+    engine::command::{ReplayReport, Reply, RushPlan, RushReport},
+    model::{EntryId, NewSale, Phase, SaleState, VoucherId},
+    telemetry::snapshot::SaleLine,
+};
+
+pub(crate) const CANCEL: &str = "Cancel";
+pub(crate) const READ_ONLY: &str = "read-only: acts are refused";
+pub(crate) const NO_SALE: &str = "there is no sale to act on";
+pub(crate) const CHOOSE_SALE: &str = "choose the sale that is meant, then press the key again";
+pub(crate) const NOTHING_PENDING: &str = "nothing is pending, so there is nothing to replay";
+pub(crate) const NOTHING_CHOSEN: &str = "no row is chosen";
+pub(crate) const NOTHING_OPEN: &str = "no detail is open";
+pub(crate) const NOTHING_MARKED: &str = "no entry to mark here";
+pub(crate) const NO_OTHER_SALE: &str = "no sale to choose";
+pub(crate) const NO_FILTER: &str = "this view has no rows to filter";
+pub(crate) const TOP: &str = "this is the first row";
+pub(crate) const BOTTOM: &str = "this is the last row";
+pub(crate) const FROZEN_PAGE: &str = "the picture is frozen; let it go on before turning the page";
+pub(crate) const ZOOM_END: &str = "the chart shows no other time";
+pub(crate) const ENGINE_GONE: &str =
+    "the engine has stopped; what you see does not change any more";
+pub(crate) const DRAFT_KEPT: &str = "nothing was created; the form keeps what you typed";
+pub(crate) const UNANSWERED: &str =
+    "the engine stopped before it answered; look at the sale again before repeating it";
+pub(crate) const CANCELLED: &str = "nothing was done";
+
+pub(crate) fn does_nothing(key: &str) -> String {
+    format!("{key} does nothing here; {} shows the keys", key_of(Action::Help))
+}
+
+pub(crate) fn works_elsewhere(key: &str, action: Action, views: &[Context]) -> String {
+    let views: Vec<&str> = views.iter().map(|view| super::context(*view)).collect();
+    format!("{key} ({}) works in {}", super::action(action).0, views.join(" and "))
+}
+
+fn name(sale: &SaleLine) -> String {
+    sale_name(sale.voucher_id, &sale.title)
+}
+
+/// Why an act makes no sense in the sale's phase.
+pub(crate) fn no_use(sale: &SaleLine) -> String {
+    let id = sale.voucher_id;
+    match sale.phase {
+        Phase::Ended => format!("#{id} has ended; it can't be changed any more"),
+        Phase::Running => format!("#{id} is running already"),
+        Phase::SoldOut => format!("#{id} has started and is sold out"),
+        Phase::Paused => format!("#{id} is paused; {} lets it go on", key_of(Action::Pause)),
+        Phase::Planned => format!("#{id} has not started yet"),
+    }
+}
+
+/// A question: its title, its sentences, the word on the button.
+pub(crate) struct Question {
+    pub(crate) title: String,
+    pub(crate) lines: Vec<String>,
+    pub(crate) yes: String,
+}
+
+fn question(title: &str, lines: Vec<String>, yes: &str) -> Question {
+    Question { title: title.to_owned(), lines, yes: yes.to_owned() }
+}
+
+fn left(sale: &SaleLine) -> String {
+    let left = sale.stock.map_or_else(|| super::UNKNOWN.to_owned(), figures::signed);
+    format!("{left} of {} pieces", thousands(sale.initial))
+}
+
+pub(crate) fn start(sale: &SaleLine) -> Question {
+    question(
+        "Start the sale now?",
+        vec![
+            name(sale),
+            format!("{} are open to buyers at once, before the planned time.", left(sale)),
+        ],
+        "Start",
+    )
+}
+
+pub(crate) fn pause(sale: &SaleLine) -> Question {
+    question(
+        "Pause the sale?",
+        vec![
+            name(sale),
+            format!(
+                "{} are left. Buyers are turned away until it goes on; orders that were admitted are still written.",
+                left(sale)
+            ),
+        ],
+        "Pause",
+    )
+}
+
+pub(crate) fn resume(sale: &SaleLine) -> Question {
+    question(
+        "Let the sale go on?",
+        vec![name(sale), format!("{} are open to buyers again, within its window.", left(sale))],
+        "Resume",
+    )
+}
+
+pub(crate) fn end(sale: &SaleLine) -> Question {
+    question(
+        "End the sale for good?",
+        vec![
+            name(sale),
+            format!("{} are unsold; buyers are refused from now on.", left(sale)),
+            "This can't be undone.".to_owned(),
+        ],
+        "End",
+    )
+}
+
+/// The exact plan of a rush, a sentence each.
+pub(crate) fn rush_plan(plan: &RushPlan) -> Vec<String> {
+    let again = (plan.users as f64 * plan.repeat).round() as u64;
+    let pace = plan.rate.map_or_else(|| "as fast as it goes".to_owned(), figures::rate);
+    vec![
+        format!(
+            "{} by {}, {} of them twice.",
+            counted(plan.users + again, "request", "requests"),
+            counted(plan.users, "buyer", "buyers"),
+            thousands(again),
+        ),
+        format!("At most {} under way at once, {pace}.", thousands(plan.concurrency as u64)),
+    ]
+}
+
+pub(crate) fn rush(sale: &SaleLine, plan: &RushPlan) -> Question {
+    let mut lines = vec![name(sale)];
+    lines.extend(rush_plan(plan));
+    lines.push(match sale.phase {
+        Phase::Running => format!("{} are left. Orders are real: they take stock.", left(sale)),
+        Phase::SoldOut => "Nothing is left: every buyer will find it sold out.".to_owned(),
+        Phase::Paused => "The sale is paused: every buyer will be turned away.".to_owned(),
+        Phase::Planned => "The sale has not started: buyers will be turned away.".to_owned(),
+        Phase::Ended => "The sale has ended: every buyer will be turned away.".to_owned(),
+    });
+    question("Send simulated buyers?", lines, "Rush")
+}
+
+fn what_replay_does() -> Vec<String> {
+    vec![
+        "Orders not in SQL yet are written, those that are get acknowledged; what can't be \
+         written becomes a dead letter."
+            .to_owned(),
+        "What a live node still holds is left to it.".to_owned(),
+    ]
+}
+
+pub(crate) fn replay_marked(entries: &[EntryId]) -> Question {
+    let named = match entries {
+        [one] => format!("1 marked entry: {one}."),
+        [first, .., last] => {
+            format!("{} marked entries, from {first} to {last}.", thousands(entries.len() as u64))
+        }
+        [] => NOTHING_PENDING.to_owned(),
+    };
+    let mut lines = vec![named];
+    lines.extend(what_replay_does());
+    question("Replay the marked entries?", lines, "Replay")
+}
+
+pub(crate) fn replay_all(count: u64, up_to: EntryId, filtered: bool) -> Question {
+    let mut lines = vec![format!(
+        "No entry is marked, so this is about all: {} up to {up_to}.",
+        counted(count, "entry", "entries")
+    )];
+    if filtered {
+        lines.push("The filter does not limit it.".to_owned());
+    }
+    lines.extend(what_replay_does());
+    question("Replay everything that is pending?", lines, "Replay all")
+}
+
+pub(crate) fn quit(sent: u64, planned: u64) -> Question {
+    question(
+        "Quit while a rush is under way?",
+        vec![
+            format!("{} of {} requests were sent.", thousands(sent), thousands(planned)),
+            "The rest is not sent. Orders that were admitted stay in the stream and are written \
+             by the next engine."
+                .to_owned(),
+        ],
+        "Quit",
+    )
+}
+
+/// Told while the engine works on it.
+pub(crate) mod asked {
+    use super::{NewSale, RushPlan, VoucherId, thousands};
+
+    pub(crate) fn create(sale: &NewSale) -> String {
+        format!("creating {}", sale.title)
+    }
+
+    pub(crate) fn change(voucher: VoucherId) -> String {
+        format!("changing #{voucher}")
+    }
+
+    pub(crate) fn rush(plan: &RushPlan) -> String {
+        format!("{} buyers are on their way to #{}", thousands(plan.users), plan.voucher)
+    }
+
+    pub(crate) const REPLAY: &str = "replaying";
+}
+
+/// What an act brought about, and whether it went as one would wish.
+pub(crate) fn reply(reply: &Reply) -> (String, bool) {
+    match reply {
+        Reply::SaleCreated(voucher) => (format!("#{voucher} is created and in Redis"), true),
+        Reply::SaleChanged { voucher, state } => {
+            let state = match state {
+                SaleState::Running => "open",
+                SaleState::Paused => "paused",
+                SaleState::Ended => "ended for good",
+            };
+            (format!("#{voucher} is {state}"), true)
+        }
+        Reply::Restocked { voucher, initial } => {
+            (format!("#{voucher} has {} pieces in all", thousands(*initial)), true)
+        }
+        Reply::RushDone(report) => rush_done(report),
+        Reply::Replayed(report) => replayed(report),
+    }
+}
+
+fn rush_done(report: &RushReport) -> (String, bool) {
+    let mut text = format!(
+        "Rush over: {} asked, {} admitted, {} sold out, {} twice, {}, p99 {}; ",
+        thousands(report.attempts),
+        thousands(report.admitted),
+        thousands(report.sold_out),
+        thousands(report.duplicate),
+        figures::rate(report.per_second),
+        figures::latency(report.latency_us.p99),
+    );
+    if report.settled {
+        let _ = write!(
+            text,
+            "all settled after {:.1} s: {} written",
+            report.settled_seconds,
+            thousands(report.persisted)
+        );
+    } else {
+        let _ = write!(text, "not settled yet: {} written so far", thousands(report.persisted));
+    }
+    let extras = [
+        (report.rejected, "turned away"),
+        (report.errors, "without an answer"),
+        (report.dead, "dead letters"),
+    ];
+    for (count, word) in extras.into_iter().filter(|(count, _)| *count > 0) {
+        let _ = write!(text, ", {} {word}", thousands(count));
+    }
+    (text, report.settled && report.errors == 0 && report.dead == 0)
+}
+
+fn replayed(report: &ReplayReport) -> (String, bool) {
+    let mut text = format!(
+        "Replayed {}: {} written, {} acknowledged, {}, {} left",
+        thousands(report.seen),
+        thousands(report.persisted),
+        thousands(report.acknowledged),
+        counted(report.dead, "dead letter", "dead letters"),
+        thousands(report.left),
+    );
+    let extras = [
+        (report.rebuilt, "rebuilt"),
+        (report.lost, "lost"),
+        (report.gone, "settled before their turn"),
+    ];
+    for (count, word) in extras.into_iter().filter(|(count, _)| *count > 0) {
+        let _ = write!(text, ", {} {word}", thousands(count));
+    }
+    (text, report.dead == 0 && report.lost == 0)
+}
+
+/// Words of the forms.
+pub(crate) mod form {
+    use super::super::figures::thousands;
+
+    pub(crate) const NEW_SALE: &str = "New sale";
+    pub(crate) const TITLE: &str = "Title";
+    pub(crate) const STOCK: &str = "Stock";
+    pub(crate) const BEGIN: &str = "Begin";
+    pub(crate) const END: &str = "End";
+    pub(crate) const BEGIN_HINT: &str = "empty is at once; 14:30, +10m or 2026-11-20 14:30";
+    pub(crate) const END_HINT: &str = "empty is never; 15:00, +1h or 2026-11-20 15:00";
+    pub(crate) const TITLE_HINT: &str = "what buyers read";
+    pub(crate) const STOCK_HINT: &str = "pieces on sale";
+    pub(crate) const CREATE: &str = "Create";
+    pub(crate) const BUYERS: &str = "Buyers";
+    pub(crate) const BUYERS_HINT: &str = "different people, 1 to 10,000,000";
+    pub(crate) const REPEAT: &str = "Twice";
+    pub(crate) const REPEAT_HINT: &str = "percent of them that ask twice, 0 to 100";
+    pub(crate) const NEXT: &str = "Go on";
+
+    pub(crate) fn rush(sale: &str) -> String {
+        format!("Rush on {sale}")
+    }
+
+    pub(crate) fn no_number(text: &str) -> String {
+        let shown: String = text.chars().take(20).collect();
+        format!("'{shown}' is no whole number")
+    }
+
+    pub(crate) fn out_of_range(least: u64, most: u64) -> String {
+        format!("give {} to {}", thousands(least), thousands(most))
+    }
+}

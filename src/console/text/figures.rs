@@ -1,0 +1,103 @@
+//! Figures as a person reads them.
+
+/// `182,440`.
+pub(crate) fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// `-3` or `182,440`.
+pub(crate) fn signed(number: i64) -> String {
+    let sign = if number < 0 { "-" } else { "" };
+    format!("{sign}{}", thousands(number.unsigned_abs()))
+}
+
+/// `1 entry`, `128 entries`.
+pub(crate) fn counted(number: u64, one: &str, many: &str) -> String {
+    format!("{} {}", thousands(number), if number == 1 { one } else { many })
+}
+
+/// `21,840/s`; a trickle keeps one decimal.
+pub(crate) fn rate(per_second: f64) -> String {
+    if per_second > 0.05 && per_second < 9.95 {
+        format!("{per_second:.1}/s")
+    } else {
+        format!("{}/s", thousands(per_second.max(0.0).round() as u64))
+    }
+}
+
+/// `500`, `40k`, `2.5M`: at most four cells, for a scale.
+pub(crate) fn compact(number: f64) -> String {
+    let short = |value: f64, unit: &str| {
+        let decimals = usize::from(value < 10.0 && value.fract() > 0.01);
+        format!("{value:.decimals$}{unit}")
+    };
+    match number {
+        n if n >= 1e9 => short(n / 1e9, "G"),
+        n if n >= 1e6 => short(n / 1e6, "M"),
+        n if n >= 1e3 => short(n / 1e3, "k"),
+        n => short(n, ""),
+    }
+}
+
+/// `0.4 s`, `42 s`, `3 min`, `2 h`, `5 d`: an age or a wait.
+pub(crate) fn span(millis: u64) -> String {
+    let seconds = millis / 1_000;
+    match seconds {
+        0 => format!("0.{} s", millis / 100),
+        1..=119 => format!("{seconds} s"),
+        120..=7_199 => format!("{} min", seconds / 60),
+        7_200..=172_799 => format!("{} h", seconds / 3_600),
+        _ => format!("{} d", thousands(seconds / 86_400)),
+    }
+}
+
+/// `04:12`, `1:04:12`, `3 d`: time left, of steady width while it runs down.
+pub(crate) fn clock(millis: u64) -> String {
+    // Rounded up: a sale that shows 00:00 is over.
+    let seconds = millis.div_ceil(1_000);
+    let (hours, minutes, rest) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
+    match hours {
+        0 => format!("{minutes:02}:{rest:02}"),
+        1..=47 => format!("{hours}:{minutes:02}:{rest:02}"),
+        _ => format!("{} d", thousands(hours / 24)),
+    }
+}
+
+/// `0.4 ms`, `12 ms`, `1.2 s`.
+pub(crate) fn latency(micros: u64) -> String {
+    match micros {
+        0..=9_999 => format!("{:.1} ms", micros as f64 / 1e3),
+        10_000..=999_999 => format!("{} ms", micros / 1_000),
+        _ => format!("{:.1} s", micros as f64 / 1e6),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_read_well() {
+        assert_eq!([0, 999, 1_000, 12_340_000].map(thousands), ["0", "999", "1,000", "12,340,000"]);
+        assert_eq!(signed(-1_234), "-1,234");
+        assert_eq!([0.0, 3.44, 9.96, 21_840.4].map(rate), ["0/s", "3.4/s", "10/s", "21,840/s"]);
+        assert_eq!(
+            [0.0, 500.0, 2_500.0, 40_000.0, 5e6].map(compact),
+            ["0", "500", "2.5k", "40k", "5M"]
+        );
+        assert_eq!(
+            [420, 42_000, 180_000, 7_200_000, 500_000_000].map(span),
+            ["0.4 s", "42 s", "3 min", "2 h", "5 d"]
+        );
+        assert_eq!([251_200, 3_852_000].map(clock), ["04:12", "1:04:12"]);
+        assert_eq!([412, 12_400, 1_200_000].map(latency), ["0.4 ms", "12 ms", "1.2 s"]);
+    }
+}

@@ -1,0 +1,287 @@
+//! The frame around every view: header, tabs, story, the line that answers, keys.
+
+use ratatui::{
+    style::Style,
+    text::{Line, Span},
+};
+
+use super::{COMPLETE, View, draw_body, is_stale};
+use crate::{
+    console::{
+        app::App,
+        dialogs::draw_input,
+        keymap,
+        status::Tone,
+        text::{self, figures},
+        theme::Theme,
+        widgets::{Pen, fit, right, width, wrap},
+    },
+    model::{Millis, Phase, ledger::Balance},
+    telemetry::snapshot::{Health, SaleLine},
+};
+
+/// From this width on, servers and books are told in full.
+const WIDE: u16 = 112;
+
+/// Draws the frame and the view in it; says where the cursor stands.
+pub(super) fn draw(app: &mut App, pen: &mut Pen<'_>) -> Option<(u16, u16)> {
+    let (width, height) = (pen.width(), pen.height());
+    let compact = width < COMPLETE.0 || height < COMPLETE.1;
+    header(app, &mut pen.part(0, 0, width, 1));
+    tabs(app, &mut pen.part(0, 1, width, 1));
+    let mut top = 2;
+    if !compact {
+        pen.rule(2, app.theme.glyphs.rule, app.theme.soft());
+        top = 3;
+    }
+    keys(app, &mut pen.part(0, height - 1, width, 1));
+    let answer = answer_lines(app, width);
+    let answer_rows = answer.len() as u16;
+    let mut bottom = height - 1 - answer_rows;
+    for (row, line) in answer.iter().enumerate() {
+        pen.line(1, bottom + row as u16, line);
+    }
+    let cursor = if app.filtering { filter_input(app, pen, bottom) } else { None };
+    let told = story_lines(app, width);
+    bottom -= told.len() as u16;
+    for (row, line) in told.iter().enumerate() {
+        pen.line(1, bottom + row as u16, line);
+        if row == 0 {
+            let key = story_key(app);
+            pen.part(0, bottom, width.saturating_sub(1), 1).line_right(0, &key);
+        }
+    }
+    draw_body(app, &mut pen.part(0, top, width, bottom.saturating_sub(top)), compact);
+    cursor
+}
+
+/// The sale that the header speaks of: the chosen one, else one that sells, else the newest open.
+fn headline(app: &App) -> Option<&SaleLine> {
+    let sales = &app.shown.sales;
+    let first = |phase: Phase| sales.iter().find(|sale| sale.phase == phase);
+    app.sales
+        .chosen_line(&app.shown)
+        .or_else(|| first(Phase::Running))
+        .or_else(|| first(Phase::Paused))
+        .or_else(|| first(Phase::Planned))
+        .or_else(|| first(Phase::SoldOut))
+}
+
+fn header(app: &App, pen: &mut Pen<'_>) {
+    let theme = app.theme;
+    let wide = pen.width() >= WIDE;
+    let mut states = Vec::new();
+    books(theme, &app.shown.books, wide, &mut states);
+    health(theme, &app.shown.redis, text::REDIS, app.now, wide, &mut states);
+    health(theme, &app.shown.sql, text::SQL, app.now, wide, &mut states);
+    let states = Line::from(states);
+    let room = pen.width().saturating_sub(states.width() as u16 + 2);
+    let mut left = pen.part(0, 0, room, 1);
+    let mut x = left.text(1, 0, text::PROGRAM, theme.key());
+    if let Some(sale) = headline(app) {
+        let (word, style) = phase(theme, sale.phase);
+        let time = time_left(sale, app.now).unwrap_or_default();
+        let tail = width(&word) + width(&time) + 4;
+        x = left.text(x + 1, 0, theme.glyphs.pointer, theme.soft());
+        let title = text::sale_name(sale.voucher_id, &sale.title);
+        let room = usize::from(room.saturating_sub(x + 2)).saturating_sub(tail);
+        let title = fit(&title, room, theme.glyphs.ellipsis);
+        x = left.text(x + 1, 0, &title, theme.strong());
+        x = left.text(x + 2, 0, &word, style);
+        left.text(x + 2, 0, &time, Style::new());
+    }
+    pen.part(0, 0, pen.width().saturating_sub(1), 1).line_right(0, &states);
+}
+
+/// A phase in the header's capitals, in the colour of its state.
+pub(super) fn phase(theme: Theme, phase: Phase) -> (String, Style) {
+    let style = match phase {
+        Phase::Running => theme.good().add_modifier(ratatui::style::Modifier::BOLD),
+        Phase::Paused => theme.warn(),
+        Phase::Planned => theme.accent(),
+        Phase::SoldOut => theme.strong(),
+        Phase::Ended => theme.soft(),
+    };
+    (text::phase(phase).to_uppercase(), style)
+}
+
+fn time_left(sale: &SaleLine, now: Millis) -> Option<String> {
+    match sale.phase {
+        Phase::Planned => sale.begin.map(|at| text::starts_in(&figures::clock(at.since(now)))),
+        Phase::Ended => None,
+        _ => sale.end.map(|at| text::ends_in(&figures::clock(at.since(now)))),
+    }
+}
+
+/// One server: its name, whether it answers, and how fast or how long ago.
+fn health(
+    theme: Theme,
+    health: &Health,
+    fallback: &str,
+    now: Millis,
+    wide: bool,
+    out: &mut Vec<Span<'static>>,
+) {
+    let name = health.name.split_whitespace().next().unwrap_or(fallback);
+    out.push(Span::raw(format!("  {name} ")));
+    let age = health.last_ok.map(|at| now.since(at));
+    let (glyph, style, told) = if !health.up {
+        (theme.glyphs.away, theme.bad(), text::away(age))
+    } else if is_stale(health, now) {
+        let told = age.map_or_else(|| text::UNKNOWN.to_owned(), text::old);
+        (theme.glyphs.up, theme.warn(), told)
+    } else {
+        let told = if wide { figures::latency(health.latency_us) } else { String::new() };
+        out.push(Span::styled(theme.glyphs.up, theme.good()));
+        if wide {
+            out.push(Span::styled(format!(" {}", right(&told, 6, "")), theme.soft()));
+        }
+        return;
+    };
+    out.push(Span::styled(format!("{glyph} {told}"), style));
+}
+
+fn books(theme: Theme, balance: &Balance, wide: bool, out: &mut Vec<Span<'static>>) {
+    let glyphs = theme.glyphs;
+    let (glyph, style, full) = match balance {
+        Balance::Balanced { .. } => (glyphs.check, theme.good(), text::BALANCED.to_owned()),
+        Balance::InFlight { orders } => (glyphs.moving, theme.accent(), text::in_flight(*orders)),
+        Balance::Off { .. } => (glyphs.cross, theme.bad(), text::BOOKS_OFF.to_owned()),
+        Balance::Unknown => ("?", theme.warn(), text::BOOKS_UNKNOWN.to_owned()),
+    };
+    if wide {
+        out.push(Span::styled(format!("{glyph} {full}"), style));
+    } else {
+        out.push(Span::raw(format!("{} ", text::BOOKS)));
+        out.push(Span::styled(glyph.to_owned(), style));
+    }
+}
+
+/// Names of the views with their counts, and badges at the right.
+fn tabs(app: &App, pen: &mut Pen<'_>) {
+    let theme = app.theme;
+    let mut x = 1;
+    for view in View::ALL {
+        let current = app.view == view;
+        let (name, count) = match view {
+            View::Overview => (text::tabs::OVERVIEW, None),
+            View::Sales => (text::tabs::SALES, Some(app.shown.sales.len() as u64)),
+            View::Pending => {
+                (text::tabs::PENDING, app.shown.stream.as_ref().map(|stream| stream.pending))
+            }
+        };
+        let style = if current { theme.strong() } else { Style::new() };
+        x = pen.text(x, 0, &keymap::key_of(view.action()), theme.key());
+        x = pen.text(x + 1, 0, name, if current { style.patch(theme.underlined()) } else { style });
+        if let Some(count) = count.filter(|count| *count > 0) {
+            let loud = view == View::Pending && has_dead_holder(app);
+            let style = if loud { theme.warn() } else { theme.soft() };
+            x = pen.text(x + 1, 0, &figures::thousands(count), style);
+        }
+        x += 3;
+    }
+    let mut badges = Vec::new();
+    if app.shown.read_only {
+        badges.push(Span::styled(format!(" {} ", text::READ_ONLY), theme.badge()));
+    }
+    if app.frozen {
+        let age = figures::span(app.now.since(app.shown.taken));
+        badges.push(Span::raw(" "));
+        badges.push(Span::styled(format!(" {} {age} ", text::FROZEN), theme.badge()));
+    }
+    pen.part(0, 0, pen.width().saturating_sub(1), 1).line_right(0, &Line::from(badges));
+}
+
+fn has_dead_holder(app: &App) -> bool {
+    let consumers = app.shown.stream.iter().flat_map(|stream| &stream.consumers);
+    consumers.into_iter().any(|consumer| !consumer.alive && consumer.pending > 0)
+}
+
+/// Keys that help here, as many as fit.
+fn keys(app: &App, pen: &mut Pen<'_>) {
+    let mut x = 1;
+    for binding in keymap::footer(app.context()) {
+        let key = keymap::Key::label(binding.keys[0]);
+        let word = text::action(binding.action).0;
+        let room = pen.width().saturating_sub(x + 1);
+        if width(&key) + width(word) + 1 > usize::from(room) {
+            break;
+        }
+        x = pen.text(x, 0, &key, app.theme.key());
+        x = pen.text(x + 1, 0, word, app.theme.soft()) + 3;
+    }
+}
+
+/// The line that answers, of one row at least, so that nothing jumps when it speaks.
+fn answer_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
+    let theme = app.theme;
+    let Some((tone, said, more)) = app.status.shown().filter(|_| !app.filtering) else {
+        return vec![Line::default()];
+    };
+    let (glyph, style) = match tone {
+        Tone::Note => ("", Style::new()),
+        Tone::Good => (theme.glyphs.check, theme.good()),
+        Tone::Mixed => ("!", theme.warn()),
+        Tone::Failure => (theme.glyphs.cross, theme.bad()),
+    };
+    let mut said = said.to_owned();
+    if tone == Tone::Failure {
+        said = format!("{said}  ({})", text::failures_more(more));
+    }
+    let indent = if glyph.is_empty() { 0 } else { width(glyph) + 1 };
+    let mut lines = wrap(&said, usize::from(cells).saturating_sub(indent + 2));
+    lines.truncate(3);
+    let rows = lines.into_iter().enumerate().map(|(row, line)| {
+        let head = if row == 0 { glyph } else { "" };
+        let head = crate::console::widgets::left(head, indent, "");
+        Line::from(vec![Span::styled(head, style), Span::styled(line, style)])
+    });
+    rows.collect()
+}
+
+fn filter_input(app: &App, pen: &mut Pen<'_>, y: u16) -> Option<(u16, u16)> {
+    let input = match app.view {
+        View::Overview => return None,
+        View::Sales => &app.sales.filter,
+        View::Pending => &app.pending.filter,
+    };
+    let x = pen.text(1, y, "/", app.theme.key());
+    let room = pen.width().saturating_sub(x + 1);
+    draw_input(&mut pen.part(x, y, room, 1), app.theme, input, false)
+}
+
+/// The story in one or two lines, its title first.
+fn story_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
+    let (story, theme) = (&app.story, app.theme);
+    if story.is_blank() {
+        return Vec::new();
+    }
+    let reserved = story_key(app).width() + 6;
+    let head = if story.done { theme.glyphs.check } else { theme.glyphs.pointer };
+    let whole = format!("{head} {}  {}", story.title, story.text);
+    let title = fit(&format!("{head} {}", story.title), usize::MAX, "");
+    let mut lines = wrap(&whole, usize::from(cells).saturating_sub(reserved));
+    let over = lines.len() > 2;
+    lines.truncate(2);
+    if over && let Some(last) = lines.last_mut() {
+        last.push_str(theme.glyphs.ellipsis);
+    }
+    let styled = lines.into_iter().enumerate().map(|(row, line)| match line.strip_prefix(&title) {
+        Some(rest) if row == 0 => Line::from(vec![
+            Span::styled(title.clone(), theme.key()),
+            Span::raw(format!(" {rest}")),
+        ]),
+        _ if row == 0 => Line::styled(line, theme.key()),
+        _ => Line::raw(format!("  {line}")),
+    });
+    styled.collect()
+}
+
+fn story_key(app: &App) -> Line<'static> {
+    let Some(key) = app.story.key.as_ref() else { return Line::default() };
+    let key = fit(key, 12, app.theme.glyphs.ellipsis);
+    Line::from(vec![
+        Span::styled(format!("{} ", text::PRESS), app.theme.soft()),
+        Span::styled(format!(" {key} "), app.theme.key().patch(app.theme.selected())),
+    ])
+}

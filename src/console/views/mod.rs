@@ -1,0 +1,221 @@
+//! The views, one file each, and the frame around them.
+//!
+//! A view is a picture of a Snapshot and of where the person is in it. It sends nothing.
+
+mod chrome;
+mod overview;
+mod pending;
+mod pending_state;
+mod sales;
+mod sales_state;
+
+use jiff::tz::TimeZone;
+use ratatui::{Frame, text::Line, text::Span};
+
+pub(crate) use overview::OverviewState;
+pub(crate) use pending_state::{PendingState, Turn};
+pub(crate) use sales_state::SalesState;
+
+use super::{
+    app::App,
+    keymap::{Action, Context},
+    text::{self, figures},
+    theme::Theme,
+    widgets::{self, Pen},
+};
+use crate::{
+    model::{Millis, VoucherId},
+    telemetry::{Snapshot, snapshot::Health},
+};
+
+/// Which view is on the screen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum View {
+    #[default]
+    Overview,
+    Sales,
+    Pending,
+}
+
+impl View {
+    pub(crate) const ALL: [Self; 3] = [Self::Overview, Self::Sales, Self::Pending];
+
+    pub(crate) fn context(self) -> Context {
+        match self {
+            Self::Overview => Context::Overview,
+            Self::Sales => Context::Sales,
+            Self::Pending => Context::Pending,
+        }
+    }
+
+    fn action(self) -> Action {
+        match self {
+            Self::Overview => Action::Overview,
+            Self::Sales => Action::Sales,
+            Self::Pending => Action::Pending,
+        }
+    }
+
+    pub(crate) fn beside(self, forward: bool) -> Self {
+        let at = Self::ALL.iter().position(|view| *view == self).unwrap_or(0);
+        let by = if forward { 1 } else { Self::ALL.len() - 1 };
+        Self::ALL[(at + by) % Self::ALL.len()]
+    }
+}
+
+/// A movement of the cursor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    By(isize),
+    Screens(isize),
+    First,
+    Last,
+}
+
+impl Step {
+    /// The row that it leads to from `row`, among `total` of which `visible` are seen.
+    fn from(self, row: usize, total: usize, visible: usize) -> usize {
+        let screen = visible.saturating_sub(1).max(1) as isize;
+        let row = match self {
+            Self::By(by) => row.saturating_add_signed(by),
+            Self::Screens(by) => row.saturating_add_signed(by * screen),
+            Self::First => 0,
+            Self::Last => total,
+        };
+        row.min(total.saturating_sub(1))
+    }
+}
+
+/// Figures older than this are told to be old, in milliseconds.
+const STALE_MS: u64 = 2_000;
+
+/// Whether what was read from a server is older than it should be.
+pub(crate) fn is_stale(health: &Health, now: Millis) -> bool {
+    !health.up || health.last_ok.is_none_or(|at| now.since(at) > STALE_MS)
+}
+
+/// Where a panel's figures come from.
+#[derive(Clone, Copy)]
+enum Source {
+    Redis,
+    Sql,
+}
+
+/// All that a view sees.
+struct Scene<'a> {
+    snapshot: &'a Snapshot,
+    theme: Theme,
+    now: Millis,
+    zone: &'a TimeZone,
+    compact: bool,
+    /// The sale that acts are about.
+    chosen: Option<VoucherId>,
+    lag_trend: Option<std::cmp::Ordering>,
+}
+
+impl Scene<'_> {
+    fn health(&self, source: Source) -> &Health {
+        match source {
+            Source::Redis => &self.snapshot.redis,
+            Source::Sql => &self.snapshot.sql,
+        }
+    }
+
+    /// The heading of a panel, with the age of its figures where they are old.
+    fn heading(&self, title: &str, sources: &[Source]) -> Line<'static> {
+        let mut spans = vec![Span::styled(title.to_owned(), self.theme.heading())];
+        for source in sources {
+            let health = self.health(*source);
+            if is_stale(health, self.now) {
+                let age = health.last_ok.map(|at| text::old(self.now.since(at)));
+                let age = age.unwrap_or_else(|| text::UNKNOWN.to_owned());
+                let name = if matches!(source, Source::Redis) { text::REDIS } else { text::SQL };
+                spans.push(Span::styled(format!("  {name} {age}"), self.theme.warn()));
+            }
+        }
+        Line::from(spans)
+    }
+
+    fn fit(&self, text: &str, cells: u16) -> String {
+        widgets::fit(text, usize::from(cells), self.theme.glyphs.ellipsis)
+    }
+
+    /// A time as the person's clock shows it; the date only where it is another day.
+    fn at(&self, at: Millis) -> String {
+        let full = at.date_time(self.zone);
+        let today = self.now.date_time(self.zone);
+        let same_day = full.get(..10).is_some_and(|day| today.starts_with(day));
+        let shown = if same_day { full.get(11..16) } else { full.get(5..16) };
+        shown.unwrap_or(&full).to_owned()
+    }
+}
+
+/// Smallest window of the whole console, and of the reduced one.
+const COMPLETE: (u16, u16) = (80, 24);
+const COMPACT: (u16, u16) = (60, 15);
+
+/// Draws everything.
+pub(crate) fn draw(app: &mut App, frame: &mut Frame<'_>) {
+    let area = frame.area();
+    let mut cursor = None;
+    {
+        let mut pen = Pen::new(frame.buffer_mut(), area);
+        let (width, height) = (pen.width(), pen.height());
+        if width < COMPACT.0 || height < COMPACT.1 {
+            let lines = widgets::wrap(&text::too_small(width, height), usize::from(width));
+            let top = usize::from(height).saturating_sub(lines.len()) / 2;
+            for (row, line) in lines.iter().enumerate() {
+                let x = usize::from(width).saturating_sub(widgets::width(line)) / 2;
+                pen.text(x as u16, (top + row) as u16, line, app.theme.strong());
+            }
+            return;
+        }
+        cursor = chrome::draw(app, &mut pen).or(cursor);
+        if let Some(dialog) = &mut app.dialog {
+            cursor = dialog.draw(&mut pen, app.theme);
+        }
+    }
+    if let Some(at) = cursor {
+        frame.set_cursor_position(at);
+    }
+}
+
+/// Draws the view itself into what the frame leaves.
+fn draw_body(app: &mut App, pen: &mut Pen<'_>, compact: bool) {
+    let shown = std::sync::Arc::clone(&app.shown);
+    let zone = app.zone.clone();
+    let scene = Scene {
+        snapshot: &shown,
+        theme: app.theme,
+        now: app.now,
+        zone: &zone,
+        compact,
+        chosen: app.sales.chosen,
+        lag_trend: app.lag.trend(),
+    };
+    if shown.seq == 0 && shown.taken == Millis(0) {
+        pen.text(1, 1, text::NO_DATA, app.theme.soft());
+        return;
+    }
+    match app.view {
+        View::Overview => {
+            overview::draw(pen, &scene, app.overview);
+            if let Some(number) = app.story.countdown {
+                widgets::big_number(pen, app.theme, number);
+            }
+        }
+        View::Sales => sales::draw(pen, &scene, &mut app.sales),
+        View::Pending => pending::draw(pen, &scene, &mut app.pending),
+    }
+}
+
+/// Label and figure of a detail pane.
+fn detail_line(pen: &mut Pen<'_>, theme: Theme, y: u16, label: &str, value: &Line<'_>) {
+    pen.text(1, y, label, theme.soft());
+    pen.line(16, y, value);
+}
+
+/// A signed count, or the word for what nobody knows.
+fn or_unknown(count: Option<i64>) -> String {
+    count.map_or_else(|| text::UNKNOWN.to_owned(), figures::signed)
+}

@@ -1,0 +1,435 @@
+//! The Overview: stock, admission, rates, the way through the stream, and what needs a person.
+
+use std::cmp::Ordering;
+
+use ratatui::{
+    style::Style,
+    text::{Line, Span},
+};
+
+use super::{Scene, Source};
+use crate::{
+    console::{
+        text::{self, figures},
+        widgets::{Chart, Pen, bar, chart, right, wrap},
+    },
+    model::Phase,
+    telemetry::snapshot::{Funnel, SaleLine, StreamLine, Urgency},
+};
+
+/// Minutes that the chart may show.
+const WINDOWS: [u64; 4] = [1, 2, 5, 10];
+const USUAL_WINDOW: usize = 1;
+/// Most rows of the chart: taller says no more.
+const TALLEST_CHART: u16 = 14;
+
+/// What of the Overview a person can change.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OverviewState {
+    window: usize,
+}
+
+impl Default for OverviewState {
+    fn default() -> Self {
+        Self { window: USUAL_WINDOW }
+    }
+}
+
+impl OverviewState {
+    /// Another time window; `false` where there is none.
+    pub(crate) fn zoom(&mut self, by: isize) -> bool {
+        let next = self.window.saturating_add_signed(by).min(WINDOWS.len() - 1);
+        std::mem::replace(&mut self.window, next) != next
+    }
+
+    pub(crate) fn reset(&mut self) {
+        self.window = USUAL_WINDOW;
+    }
+
+    fn minutes(self) -> u64 {
+        WINDOWS.get(self.window).copied().unwrap_or(2)
+    }
+}
+
+pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: OverviewState) {
+    if scene.compact {
+        return draw_compact(pen, scene);
+    }
+    let (w, h) = (pen.width(), pen.height());
+    let alarms = attention_rows(scene, w, if h >= 26 { 6 } else { 3 });
+    let attention = alarms.len() as u16 + 1;
+    let main = h.saturating_sub(attention + 1);
+    // One cell of margin at each side, three between the columns.
+    let left = (w - 5) * 9 / 20;
+    let gap = if w >= 110 { 5 } else { 3 };
+    let mut column = pen.part(1, 1, left, main.saturating_sub(1));
+    // Admission needs seven rows, a blank above it, and a rush or two may follow.
+    let rushes = (scene.snapshot.rushes.len() as u16).min(2);
+    let rush_rows = if rushes > 0 { rushes + 2 } else { 0 };
+    let for_stock = column.height().saturating_sub(8 + rush_rows).max(2);
+    let mut y = stock(&mut column, scene, for_stock);
+    y = admission(&mut column, scene, y + 1);
+    rush(&mut column, scene, y + 1, usize::from(rushes));
+    let width = w.saturating_sub(left + gap + 2);
+    right_column(&mut pen.part(left + gap, 1, width, main.saturating_sub(1)), scene, state);
+    let mut below = pen.part(1, h.saturating_sub(attention), w.saturating_sub(2), attention);
+    draw_attention(&mut below, scene, &alarms);
+}
+
+fn draw_compact(pen: &mut Pen<'_>, scene: &Scene<'_>) {
+    let (w, h) = (pen.width(), pen.height());
+    let alarms = attention_rows(scene, w, 3);
+    let attention = alarms.len() as u16;
+    let room = h.saturating_sub(attention + 4);
+    let mut column = pen.part(1, 0, w.saturating_sub(2), h);
+    let y = stock(&mut column, scene, room.clamp(2, 6)) + 1;
+    let funnel = &scene.snapshot.funnel;
+    let brief = [(0, true), (1, true), (2, false), (3, false)];
+    let mut spans = Vec::new();
+    for (line, strong) in brief {
+        let (label, count) = text::funnel(funnel)[line];
+        spans.push(Span::styled(format!("{label} "), scene.theme.soft()));
+        let style = if strong { scene.theme.strong() } else { Style::new() };
+        spans.push(Span::styled(format!("{}   ", figures::thousands(count.total)), style));
+    }
+    column.line(0, y, &Line::from(spans));
+    if let Some(stream) = &scene.snapshot.stream {
+        let mut line = lag_line(scene, stream);
+        line.push_span(Span::styled(format!("   {} ", text::PENDING), scene.theme.heading()));
+        line.push_span(Span::raw(figures::thousands(stream.pending)));
+        line.push_span(Span::styled(format!("   {} ", text::DEAD), scene.theme.heading()));
+        line.push_span(Span::raw(figures::thousands(stream.dead)));
+        column.line(0, y + 1, &line);
+    }
+    let mut below = pen.part(1, h.saturating_sub(attention), w.saturating_sub(2), attention);
+    for (row, line) in alarms.iter().enumerate() {
+        below.line(0, row as u16, line);
+    }
+}
+
+/// Sales with what is left of each; returns the row after the last.
+fn stock(pen: &mut Pen<'_>, scene: &Scene<'_>, rows: u16) -> u16 {
+    pen.line(0, 0, &scene.heading(text::STOCK, &[Source::Redis]));
+    let mut sales: Vec<&SaleLine> = scene.snapshot.sales.iter().collect();
+    if sales.is_empty() {
+        pen.text(0, 1, &scene.fit(&text::no_sales(), pen.width()), scene.theme.soft());
+        return 2;
+    }
+    // What sells or may sell comes first; the chosen one is never below the edge.
+    sales.sort_by_key(|sale| (Some(sale.voucher_id) != scene.chosen, sale.phase == Phase::Ended));
+    let room = usize::from(rows.saturating_sub(1));
+    let shown = if sales.len() > room { room.saturating_sub(1).max(1) } else { sales.len() };
+    let mut kept = sales[..shown.min(sales.len())].to_vec();
+    // Among the shown ones the order is that of the list, so that choosing moves no row.
+    kept.sort_by_key(|sale| {
+        let at = scene.snapshot.sales.iter().position(|s| s.voucher_id == sale.voucher_id);
+        (sale.phase == Phase::Ended, at)
+    });
+    let mut y = 1;
+    for sale in kept {
+        stock_line(pen, scene, y, sale);
+        y += 1;
+    }
+    if shown < sales.len() {
+        let more = text::more_sales(sales.len() - shown);
+        pen.text(2, y, &scene.fit(&more, pen.width()), scene.theme.soft());
+        y += 1;
+    }
+    y
+}
+
+fn stock_line(pen: &mut Pen<'_>, scene: &Scene<'_>, y: u16, sale: &SaleLine) {
+    let theme = scene.theme;
+    let cells = if pen.width() >= 44 { (pen.width() / 4).min(24) } else { 6 };
+    // Room for 10,000,000 of them only where there are as many.
+    let most = scene.snapshot.sales.iter().map(|sale| sale.initial).max().unwrap_or(0);
+    let figure = (figures::thousands(most).len() as u16 * 2 + 3).clamp(14, 23);
+    let figure = figure.min(pen.width().saturating_sub(cells + 12));
+    let title = pen.width().saturating_sub(figure + cells + 4);
+    if scene.chosen == Some(sale.voucher_id) {
+        pen.text(0, y, theme.glyphs.pointer, theme.key());
+    }
+    let name = text::sale_name(sale.voucher_id, &sale.title);
+    let (strong, soft) = (Style::new(), theme.soft());
+    let name_style = if sale.phase == Phase::Ended { soft } else { strong };
+    pen.text(2, y, &scene.fit(&name, title.saturating_sub(1)), name_style);
+    let left = sale.stock;
+    let (told, style, full) = match (sale.phase, left) {
+        (_, None) => (text::not_in_redis(), theme.warn(), soft),
+        (Phase::Ended, Some(left)) => (text::ended_with(left), soft, soft),
+        (Phase::SoldOut, _) => (text::phase(Phase::SoldOut).to_owned(), theme.strong(), soft),
+        (Phase::Paused, _) => (text::phase(Phase::Paused).to_owned(), theme.warn(), soft),
+        (Phase::Planned, _) => {
+            let at = sale.begin.map_or_else(String::new, |at| scene.at(at));
+            (text::starts_at(&at), theme.accent(), soft)
+        }
+        (Phase::Running, Some(left)) => {
+            let told = text::left_of(&figures::signed(left), sale.initial);
+            (told, strong, theme.accent())
+        }
+    };
+    let told = right(&told, usize::from(figure), theme.glyphs.ellipsis);
+    let x = pen.text(2 + title, y, &told, style) + 2;
+    let line = match (sale.phase, left) {
+        (Phase::Planned, _) => {
+            vec![Span::styled(theme.glyphs.waiting.repeat(usize::from(cells)), soft)]
+        }
+        (_, left) => {
+            let share = left.unwrap_or(0).max(0) as f64 / sale.initial.max(1) as f64;
+            bar(theme, share, cells, full, Some(theme.glyphs.empty))
+        }
+    };
+    pen.line(x, y, &Line::from(line));
+}
+
+/// What became of all requests; returns the row after the last.
+fn admission(pen: &mut Pen<'_>, scene: &Scene<'_>, top: u16) -> u16 {
+    pen.line(0, top, &scene.heading(text::ADMISSION, &[Source::Redis]));
+    let rows = text::funnel(&scene.snapshot.funnel);
+    let height = pen.height();
+    for (row, (label, _)) in rows.iter().enumerate() {
+        let y = top + 1 + row as u16;
+        if y < height {
+            funnel_line(pen, scene, y, &scene.snapshot.funnel, row, label);
+        }
+    }
+    top + 1 + rows.len() as u16
+}
+
+/// A counter of the funnel: total, rate, and its share of all requests.
+pub(super) fn funnel_line(
+    pen: &mut Pen<'_>,
+    scene: &Scene<'_>,
+    y: u16,
+    funnel: &Funnel,
+    row: usize,
+    label: &str,
+) {
+    let theme = scene.theme;
+    let count = text::funnel(funnel)[row].1;
+    let lead = row == 1;
+    pen.text(2, y, label, if lead { Style::new() } else { theme.soft() });
+    let total = right(&figures::thousands(count.total), 11, theme.glyphs.ellipsis);
+    let style = if lead { theme.strong() } else { Style::new() };
+    let x = pen.text(11, y, &total, style);
+    let flowing = count.per_second >= 0.05;
+    let rate = right(&figures::rate(count.per_second), 10, theme.glyphs.ellipsis);
+    let x = pen.text(x, y, &rate, if flowing { Style::new() } else { theme.soft() }) + 2;
+    // The first line is the whole of which the others are shares.
+    if row > 0 && pen.width() > x + 3 {
+        let share = count.total as f64 / funnel.attempts.total.max(1) as f64;
+        let style = if lead { theme.accent() } else { theme.soft() };
+        let cells = (pen.width() - x).min(24);
+        pen.line(x, y, &Line::from(bar(theme, share, cells, style, None)));
+    }
+}
+
+fn rush(pen: &mut Pen<'_>, scene: &Scene<'_>, top: u16, rows: usize) {
+    if rows == 0 || top >= pen.height() {
+        return;
+    }
+    let theme = scene.theme;
+    pen.text(0, top, text::RUSH, theme.heading());
+    for (row, rush) in scene.snapshot.rushes.iter().take(rows).enumerate() {
+        let y = top + 1 + row as u16;
+        pen.text(2, y, &format!("#{}", rush.voucher_id), Style::new());
+        let sent = text::requests_sent(rush.sent, rush.planned);
+        let x = pen.text(9, y, &right(&sent, 23, theme.glyphs.ellipsis), Style::new()) + 2;
+        let share = rush.sent as f64 / rush.planned.max(1) as f64;
+        let cells = pen.width().saturating_sub(x).min(24);
+        pen.line(
+            x,
+            y,
+            &Line::from(bar(theme, share, cells, theme.accent(), Some(theme.glyphs.empty))),
+        );
+    }
+}
+
+fn right_column(pen: &mut Pen<'_>, scene: &Scene<'_>, state: OverviewState) {
+    let theme = scene.theme;
+    let h = pen.height();
+    let holders = scene.snapshot.stream.as_ref().map_or(0, |stream| {
+        stream.consumers.iter().filter(|consumer| consumer.pending > 0 || !consumer.alive).count()
+    });
+    let holders = (holders as u16).min(h.saturating_sub(14) / 2).min(5);
+    // Heading, legend, latency, three lines of the stream, and blanks between.
+    let rows = h.saturating_sub(7 + holders).min(TALLEST_CHART);
+    pen.line(0, 0, &scene.heading(text::RATES, &[Source::Redis, Source::Sql]));
+    let window = Line::styled(text::last_minutes(state.minutes()), theme.soft());
+    pen.line_right(0, &window);
+    let last = scene.snapshot.series.last();
+    let legend = [
+        (text::ADMITTED, last.and_then(|point| point.admitted), theme.accent(), '⠤'),
+        (text::PERSISTED, last.and_then(|point| point.persisted), theme.soft(), '⣿'),
+    ];
+    let mut spans = Vec::new();
+    for (label, rate, style, unicode) in legend {
+        let sign = match (theme.glyphs.ascii, unicode) {
+            (false, sign) => sign.to_string(),
+            (true, '⠤') => "*".to_owned(),
+            (true, _) => ".".to_owned(),
+        };
+        let rate = rate.map_or_else(|| text::UNKNOWN.to_owned(), figures::rate);
+        spans.push(Span::styled(format!("{sign}{sign} "), style));
+        spans.push(Span::raw(label));
+        spans.push(Span::raw(format!("{}   ", right(&rate, 10, theme.glyphs.ellipsis))));
+    }
+    pen.line(6, 1, &Line::from(spans));
+    let until = last.map_or(scene.snapshot.taken, |point| point.at.max(scene.snapshot.taken));
+    let shown = Chart { series: &scene.snapshot.series, until, window: state.minutes() * 60_000 };
+    let w = pen.width();
+    chart(&mut pen.part(0, 2, w, rows), theme, &shown);
+    let mut y = 2 + rows;
+    latency(pen, scene, y);
+    y += 2;
+    stream(pen, scene, y, usize::from(holders));
+}
+
+fn latency(pen: &mut Pen<'_>, scene: &Scene<'_>, y: u16) {
+    let Some(seen) = &scene.snapshot.latency else {
+        pen.text(6, y, text::NO_LATENCY, scene.theme.soft());
+        return;
+    };
+    let mut spans = Vec::new();
+    for (label, figure) in text::latencies(seen) {
+        spans.push(Span::styled(format!("{label} "), scene.theme.soft()));
+        spans.push(Span::raw(format!("{figure}   ")));
+    }
+    pen.line(6, y, &Line::from(spans));
+}
+
+/// Cells for the names at the left of the stream's figures.
+const NAMES: u16 = 10;
+
+fn stream(pen: &mut Pen<'_>, scene: &Scene<'_>, top: u16, holders: usize) {
+    let theme = scene.theme;
+    let Some(stream) = &scene.snapshot.stream else {
+        pen.text(0, top, text::STREAM, theme.heading());
+        pen.text(NAMES, top, text::UNKNOWN, theme.warn());
+        return;
+    };
+    pen.line(0, top, &lag_line(scene, stream));
+    pen.text(0, top + 1, text::PENDING, theme.heading());
+    let mut line = vec![Span::raw(figures::thousands(stream.pending))];
+    if let Some(age) = stream.oldest_pending_ms.filter(|_| stream.pending > 0) {
+        line.push(Span::styled(format!("   {}", text::oldest(age)), theme.soft()));
+    }
+    pen.line(NAMES, top + 1, &Line::from(line));
+    let with_entries: Vec<_> = stream
+        .consumers
+        .iter()
+        .filter(|consumer| consumer.pending > 0 || !consumer.alive)
+        .collect();
+    let mut y = top + 2;
+    let shown = if with_entries.len() > holders { holders.saturating_sub(1) } else { holders };
+    for consumer in with_entries.iter().take(shown) {
+        let (glyph, style, word) = if consumer.alive {
+            (theme.glyphs.up, theme.good(), text::ALIVE)
+        } else {
+            (theme.glyphs.away, theme.bad(), text::DEAD_HOLDER)
+        };
+        pen.text(NAMES, y, glyph, style);
+        let name_room = pen.width().saturating_sub(NAMES + 24).clamp(8, 30);
+        pen.text(NAMES + 2, y, &scene.fit(&consumer.name, name_room), Style::new());
+        let x = pen.text(NAMES + 3 + name_room, y, word, style);
+        let count = right(&figures::thousands(consumer.pending), 9, theme.glyphs.ellipsis);
+        pen.text(x.max(NAMES + 8 + name_room), y, &count, Style::new());
+        y += 1;
+    }
+    if holders > 0 && shown < with_entries.len() {
+        pen.text(NAMES, y, &text::more_holders(with_entries.len() - shown), theme.soft());
+        y += 1;
+    }
+    pen.text(0, y, text::DEAD, theme.heading());
+    let style = if stream.dead > 0 { theme.warn() } else { Style::new() };
+    pen.text(NAMES, y, &figures::thousands(stream.dead), style);
+}
+
+/// The lag, where it goes, and how soon it is worked off.
+fn lag_line(scene: &Scene<'_>, stream: &StreamLine) -> Line<'static> {
+    let theme = scene.theme;
+    let head = format!("{:<1$}", text::STREAM, usize::from(NAMES));
+    let mut spans = vec![Span::styled(head, theme.heading())];
+    if !stream.group {
+        spans.push(Span::styled(text::NO_GROUP, theme.bad()));
+        return Line::from(spans);
+    }
+    let unknown = stream.lag.is_none();
+    let style = if unknown { theme.warn() } else { Style::new() };
+    spans.push(Span::styled(text::lag(stream.lag), style));
+    let Some(lag) = stream.lag.filter(|lag| *lag > 0) else { return Line::from(spans) };
+    let (glyph, style) = match scene.lag_trend {
+        Some(Ordering::Greater) => (theme.glyphs.rising, theme.warn()),
+        Some(Ordering::Less) => (theme.glyphs.falling, theme.good()),
+        _ => (theme.glyphs.steady, theme.soft()),
+    };
+    spans.push(Span::styled(format!(" {glyph}"), style));
+    let speed = scene.snapshot.series.last().and_then(|point| point.persisted).unwrap_or(0.0);
+    if speed >= 1.0 && scene.lag_trend == Some(Ordering::Less) {
+        let wait = (lag as f64 / speed * 1e3) as u64;
+        spans.push(Span::styled(format!("   {}", text::drains_in(wait)), theme.soft()));
+    }
+    Line::from(spans)
+}
+
+/// Alarms as lines, broken where they must be, at most `most` of them.
+fn attention_rows(scene: &Scene<'_>, cells: u16, most: usize) -> Vec<Line<'static>> {
+    let theme = scene.theme;
+    if scene.snapshot.alarms.is_empty() {
+        return vec![Line::styled(text::NOTHING_WRONG, theme.soft())];
+    }
+    let mut rows = Vec::new();
+    for (place, alarm) in scene.snapshot.alarms.iter().enumerate() {
+        let style = match alarm.urgency {
+            Urgency::Critical => theme.bad(),
+            Urgency::Warning => theme.warn(),
+        };
+        let lines = wrap(&text::alarm(&alarm.kind), usize::from(cells).saturating_sub(5));
+        let left = scene.snapshot.alarms.len() - place - 1;
+        if place > 0 && rows.len() + lines.len() + usize::from(left > 0) > most {
+            rows.push(Line::styled(text::more_alarms(left + 1), theme.soft()));
+            break;
+        }
+        // An error of another program may be a page long: two lines of it are enough.
+        for (row, line) in lines.iter().take(2).enumerate() {
+            let cut = row == 1 && lines.len() > 2;
+            let line = if cut { format!("{line} {}", theme.glyphs.ellipsis) } else { line.clone() };
+            rows.push(Line::from(vec![
+                Span::styled(if row == 0 { "! " } else { "  " }, style),
+                Span::styled(
+                    line,
+                    if row == 0 && alarm.urgency == Urgency::Critical {
+                        style
+                    } else {
+                        Style::new()
+                    },
+                ),
+            ]));
+        }
+    }
+    rows
+}
+
+fn draw_attention(pen: &mut Pen<'_>, scene: &Scene<'_>, rows: &[Line<'static>]) {
+    pen.text(0, 0, text::ATTENTION, scene.theme.heading());
+    for (row, line) in rows.iter().enumerate() {
+        pen.line(0, row as u16 + 1, line);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zoom_has_two_ends() {
+        let mut state = OverviewState::default();
+        assert_eq!(state.minutes(), 2);
+        assert!(state.zoom(-1) && !state.zoom(-1));
+        assert_eq!(state.minutes(), 1);
+        assert!(state.zoom(1) && state.zoom(1) && state.zoom(1) && !state.zoom(1));
+        assert_eq!(state.minutes(), 10);
+        state.reset();
+        assert_eq!(state.minutes(), 2);
+    }
+}

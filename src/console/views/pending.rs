@@ -1,0 +1,188 @@
+//! Pending: entries that were delivered and not acknowledged, a page at a time.
+
+use ratatui::{
+    style::Style,
+    text::{Line, Span},
+};
+
+use super::{PendingState, Scene, Source, detail_line, pending_state::first_row};
+use crate::{
+    console::{
+        text::{self, columns, details, figures},
+        widgets::{Cell, Column, Pen, table, wrap},
+    },
+    telemetry::snapshot::PendingLine,
+};
+
+/// Rows of the detail pane: a rule, a blank, six lines.
+const DETAIL: u16 = 8;
+
+pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut PendingState) {
+    let theme = scene.theme;
+    let (w, h) = (pen.width(), pen.height());
+    let all = state.rows(scene.snapshot);
+    pen.line(1, 0, &scene.heading(text::PENDING, &[Source::Redis]));
+    let said = summary(scene, state, all.len());
+    pen.part(0, 0, w.saturating_sub(2), 1).line_right(0, &said);
+    if all.is_empty() {
+        let filter = state.filter.value();
+        let said = if state.is_waiting() {
+            text::READING.to_owned()
+        } else if scene.snapshot.stream.is_none() {
+            text::UNKNOWN.to_owned()
+        } else if scene.snapshot.pending.lines.is_empty() {
+            text::NOTHING_PENDING.to_owned()
+        } else {
+            text::no_match(filter)
+        };
+        pen.text(1, 2, &scene.fit(&said, w.saturating_sub(2)), theme.soft());
+        return;
+    }
+    let cursor = state.position(&all);
+    let rows: Vec<PendingLine> = all.into_iter().cloned().collect();
+    let open = state.detail && h > DETAIL + 4;
+    let below = if open { DETAIL } else { 0 };
+    let top = u16::from(!scene.compact) + 1;
+    let marks = &state.marks;
+    table(
+        &mut pen.part(0, top, w, h.saturating_sub(top + below)),
+        theme,
+        &layout(w),
+        (rows.len(), cursor),
+        &mut state.scroll,
+        |row, columns| cells(scene, &rows[row], marks.contains(&rows[row].entry), columns),
+    );
+    if let Some(line) = cursor.filter(|_| open).and_then(|row| rows.get(row)) {
+        detail(&mut pen.part(0, h - DETAIL, w, DETAIL), scene, line);
+    }
+}
+
+/// Marks, filter, and which part of the whole list this is.
+fn summary(scene: &Scene<'_>, state: &PendingState, shown: usize) -> Line<'static> {
+    let theme = scene.theme;
+    let page = &scene.snapshot.pending;
+    let total = scene.snapshot.stream.as_ref().map_or(0, |stream| stream.pending);
+    let mut spans = Vec::new();
+    if !state.marks.is_empty() {
+        spans.push(Span::styled(text::marked(state.marks.len()), theme.key()));
+        spans.push(Span::raw("   "));
+    }
+    let filter = state.filter.value();
+    if !filter.is_empty() {
+        let part = text::rows_filtered(shown, page.lines.len());
+        spans.push(Span::raw(format!("/{}   {part}   ", scene.fit(filter, 20))));
+    }
+    if state.is_waiting() {
+        spans.push(Span::styled(format!("{}   ", text::READING), theme.warn()));
+    }
+    let lines = page.lines.len() as u64;
+    let whole = match first_row(page) {
+        Some(before) if lines > 0 => {
+            text::rows(before + 1, before + lines, total.max(before + lines))
+        }
+        _ => figures::thousands(total),
+    };
+    spans.push(Span::styled(whole, theme.soft()));
+    Line::from(spans)
+}
+
+fn layout(width: u16) -> Vec<Column> {
+    let column = |title, width, numeric| Column { title, width, numeric };
+    let mut all = vec![
+        column(columns::MARK, 1, false),
+        column(columns::ENTRY, if width >= 100 { 19 } else { 17 }, false),
+        column(columns::AGE, 7, true),
+    ];
+    if width >= 76 {
+        all.push(column(columns::IDLE, 7, true));
+    }
+    all.push(column(columns::TRIES, 5, true));
+    if width >= 150 {
+        all.push(column(columns::ORDER, 19, true));
+    }
+    if width >= 110 {
+        all.push(column(columns::USER, 10, true));
+    }
+    all.push(column(columns::VOUCHER, 6, true));
+    all.push(column(columns::HOLDER, if width >= 120 { 24 } else { 16 }, false));
+    all.push(column(columns::FAULT, 0, false));
+    all
+}
+
+fn cells(scene: &Scene<'_>, line: &PendingLine, marked: bool, layout: &[Column]) -> Vec<Cell> {
+    let theme = scene.theme;
+    let shown = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
+    let cell = |column: &Column| match column.title {
+        columns::MARK => Cell::new(if marked { theme.glyphs.mark } else { " " }, theme.key()),
+        columns::ENTRY => {
+            let style = if marked { theme.strong() } else { Style::new() };
+            Cell::new(line.entry.to_string(), style)
+        }
+        columns::AGE => Cell::plain(figures::span(line.age_ms)),
+        columns::IDLE => Cell::new(figures::span(line.idle_ms), theme.soft()),
+        columns::TRIES => {
+            let style = if line.deliveries > 1 { theme.warn() } else { theme.soft() };
+            Cell::new(figures::thousands(line.deliveries), style)
+        }
+        columns::ORDER => Cell::plain(shown(line.order.map(|order| order.to_string()))),
+        columns::USER => Cell::plain(shown(line.user.map(|user| user.to_string()))),
+        columns::VOUCHER => Cell::plain(shown(line.voucher.map(|id| format!("#{id}")))),
+        columns::HOLDER => {
+            let style = if line.holder_alive { Style::new() } else { theme.bad() };
+            Cell::new(holder(scene, line, column.width), style)
+        }
+        columns::FAULT => Cell::new(line.fault.clone().unwrap_or_default(), theme.warn()),
+        _ => Cell::plain(""),
+    };
+    layout.iter().map(cell).collect()
+}
+
+/// The holder's name; that it is dead must never be cut off.
+fn holder(scene: &Scene<'_>, line: &PendingLine, cells: u16) -> String {
+    if line.holder_alive {
+        return line.consumer.clone();
+    }
+    let room = cells.saturating_sub(text::DEAD_HOLDER.len() as u16 + 1);
+    text::dead_marker(&scene.fit(&line.consumer, room), false)
+}
+
+fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, line: &PendingLine) {
+    let theme = scene.theme;
+    let w = pen.width();
+    pen.rule(0, theme.glyphs.rule, theme.soft());
+    let shown = |value: Option<String>| value.unwrap_or_else(|| text::UNKNOWN.to_owned());
+    let voucher = line.voucher.map(|id| match scene.snapshot.sale(id) {
+        Some(sale) => text::sale_name(id, &sale.title),
+        None => format!("#{id}"),
+    });
+    let (state, style) = if line.holder_alive {
+        (text::ALIVE, theme.good())
+    } else {
+        (text::DEAD_HOLDER, theme.bad())
+    };
+    let room = w.saturating_sub(28);
+    let rows = [
+        (details::ENTRY, Line::raw(line.entry.to_string())),
+        (
+            details::HOLDER,
+            Line::from(vec![
+                Span::raw(format!("{}  ", scene.fit(&line.consumer, room))),
+                Span::styled(state, style),
+            ]),
+        ),
+        (details::ORDER, Line::raw(shown(line.order.map(|order| order.to_string())))),
+        (details::USER, Line::raw(shown(line.user.map(|user| user.to_string())))),
+        (details::VOUCHER, Line::raw(scene.fit(&shown(voucher), room))),
+    ];
+    let mut y = 1;
+    for (label, value) in rows {
+        detail_line(pen, theme, y, label, &value);
+        y += 1;
+    }
+    let fault = line.fault.as_deref().unwrap_or(details::NO_FAULT);
+    let style = if line.fault.is_some() { theme.warn() } else { theme.soft() };
+    pen.text(1, y, details::FAULT, theme.soft());
+    for (row, part) in wrap(fault, usize::from(w.saturating_sub(18))).iter().take(2).enumerate() {
+        pen.text(16, y + row as u16, part, style);
+    }
+}

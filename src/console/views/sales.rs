@@ -1,0 +1,145 @@
+//! Sales: every sale in a row, the chosen one in detail.
+
+use ratatui::{
+    style::Style,
+    text::{Line, Span},
+};
+
+use super::{SalesState, Scene, Source, chrome, detail_line, or_unknown, overview::funnel_line};
+use crate::{
+    console::{
+        text::{self, columns, details, figures},
+        widgets::{Cell, Column, Pen, bar, table},
+    },
+    telemetry::snapshot::SaleLine,
+};
+
+/// Rows of the detail pane: a rule, the name, seven lines.
+const DETAIL: u16 = 9;
+
+pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut SalesState) {
+    let theme = scene.theme;
+    let (w, h) = (pen.width(), pen.height());
+    let rows = state.rows(scene.snapshot);
+    let filter = state.filter.value();
+    pen.line(
+        1,
+        0,
+        &scene.heading(text::tabs::SALES.to_uppercase().as_str(), &[Source::Redis, Source::Sql]),
+    );
+    let all = scene.snapshot.sales.len();
+    let count = if filter.is_empty() {
+        figures::counted(all as u64, text::SALE, text::SALES)
+    } else {
+        format!("/{filter}   {}", text::sales_filtered(rows.len(), all))
+    };
+    let mut head = pen.part(0, 0, w.saturating_sub(2), 1);
+    head.line_right(0, &Line::styled(scene.fit(&count, w / 2), theme.soft()));
+    if rows.is_empty() {
+        let said = if all == 0 { text::no_sales() } else { text::no_match(filter) };
+        pen.text(1, 2, &scene.fit(&said, w.saturating_sub(2)), theme.soft());
+        return;
+    }
+    let cursor = state.cursor(&rows);
+    let open = state.detail && h > DETAIL + 4;
+    let below = if open { DETAIL } else { 0 };
+    let rows: Vec<SaleLine> = rows.into_iter().cloned().collect();
+    let top = u16::from(!scene.compact) + 1;
+    table(
+        &mut pen.part(0, top, w, h.saturating_sub(top + below)),
+        theme,
+        &layout(w, &rows),
+        (rows.len(), cursor),
+        &mut state.scroll,
+        |row, columns| cells(scene, &rows[row], columns),
+    );
+    if let Some(sale) = cursor.filter(|_| open).and_then(|row| rows.get(row)) {
+        detail(&mut pen.part(0, h - DETAIL, w, DETAIL), scene, sale);
+    }
+}
+
+/// Columns for a width; the title takes what the others leave.
+fn layout(width: u16, rows: &[SaleLine]) -> Vec<Column> {
+    let column = |title, width, numeric| Column { title, width, numeric };
+    let widest = rows.iter().map(|sale| sale.voucher_id.to_string().len()).max().unwrap_or(1);
+    let id = (widest as u16 + 1).max(3);
+    let mut all = vec![
+        column(columns::ID, id, true),
+        column(columns::TITLE, 0, false),
+        column(columns::PHASE, 8, false),
+    ];
+    if width >= 100 {
+        all.push(column(columns::SOLD, 12, false));
+    }
+    all.push(column(columns::LEFT, 10, true));
+    all.push(column(columns::OF, 10, true));
+    if width >= 72 {
+        all.push(column(columns::ADMITTED, 10, true));
+        all.push(column(columns::PERSISTED, 10, true));
+    }
+    if width >= 140 {
+        all.push(column(columns::WINDOW, 28, false));
+    }
+    all
+}
+
+fn cells(scene: &Scene<'_>, sale: &SaleLine, layout: &[Column]) -> Vec<Cell> {
+    let theme = scene.theme;
+    let cell = |column: &Column| match column.title {
+        columns::ID => Cell::new(format!("#{}", sale.voucher_id), theme.soft()),
+        columns::TITLE => Cell::plain(sale.title.clone()),
+        columns::PHASE => Cell::new(text::phase(sale.phase), chrome::phase(theme, sale.phase).1),
+        columns::SOLD => {
+            let share = sale.admitted as f64 / sale.initial.max(1) as f64;
+            let spans = bar(theme, share, column.width, Style::new(), Some(theme.glyphs.empty));
+            Cell::new(Line::from(spans).to_string(), theme.accent())
+        }
+        columns::LEFT => {
+            let style =
+                if sale.stock.is_some_and(|left| left >= 0) { Style::new() } else { theme.warn() };
+            Cell::new(or_unknown(sale.stock), style)
+        }
+        columns::OF => Cell::new(figures::thousands(sale.initial), theme.soft()),
+        columns::ADMITTED => Cell::plain(figures::thousands(sale.admitted)),
+        columns::PERSISTED => Cell::plain(figures::thousands(sale.persisted)),
+        columns::WINDOW => Cell::new(window(scene, sale), theme.soft()),
+        _ => Cell::plain(""),
+    };
+    layout.iter().map(cell).collect()
+}
+
+fn window(scene: &Scene<'_>, sale: &SaleLine) -> String {
+    let begin = sale.begin.map(|at| scene.at(at));
+    let end = sale.end.map(|at| scene.at(at));
+    text::window(begin.as_deref(), end.as_deref())
+}
+
+fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
+    let theme = scene.theme;
+    let w = pen.width();
+    pen.rule(0, theme.glyphs.rule, theme.soft());
+    let name = text::sale_name(sale.voucher_id, &sale.title);
+    let x = pen.text(1, 1, &scene.fit(&name, w.saturating_sub(14)), theme.strong());
+    let (word, style) = chrome::phase(theme, sale.phase);
+    pen.text(x + 2, 1, &word, style);
+    let half = if w >= 100 { 52 } else { 38 };
+    let mut left = pen.part(0, 2, half, DETAIL);
+    for (row, (label, _)) in text::funnel(&sale.funnel).iter().enumerate() {
+        funnel_line(&mut left, scene, row as u16 + 1, &sale.funnel, row, label);
+    }
+    let under_way = sale.admitted.saturating_sub(sale.persisted);
+    let facts = [
+        (details::INITIAL, figures::thousands(sale.initial)),
+        (details::LEFT_REDIS, or_unknown(sale.stock)),
+        (details::LEFT_SQL, figures::thousands(sale.db_stock)),
+        (details::PERSISTED, figures::thousands(sale.persisted)),
+        (details::UNDER_WAY, figures::thousands(under_way)),
+    ];
+    let mut right = pen.part(half + 2, 2, w.saturating_sub(half + 2), DETAIL);
+    for (row, (label, figure)) in facts.iter().enumerate() {
+        let figure = crate::console::widgets::right(figure, 11, theme.glyphs.ellipsis);
+        detail_line(&mut right, theme, row as u16 + 1, label, &Line::from(Span::raw(figure)));
+    }
+    let window = Line::raw(scene.fit(&window(scene, sale), w.saturating_sub(half + 18)));
+    detail_line(&mut right, theme, facts.len() as u16 + 1, details::WINDOW, &window);
+}

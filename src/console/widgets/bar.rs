@@ -1,0 +1,58 @@
+//! Horizontal bars with a resolution of an eighth of a cell.
+
+use ratatui::text::Span;
+
+use crate::console::theme::Theme;
+
+/// A bar of `cells` cells of which `share` (0 to 1) is full; what is left is drawn faintly with
+/// `rest`, or not at all.
+pub(crate) fn bar(
+    theme: Theme,
+    share: f64,
+    cells: u16,
+    full: ratatui::style::Style,
+    rest: Option<&str>,
+) -> Vec<Span<'static>> {
+    let glyphs = theme.glyphs;
+    let cells = usize::from(cells);
+    let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
+    let steps = glyphs.eighths.len() + 1;
+    let mut filled = (share * (cells * steps) as f64).round() as usize;
+    // A little is not nothing, and nearly all is not all.
+    if share > 0.0 && filled == 0 && cells > 0 {
+        filled = 1;
+    }
+    if share < 1.0 && filled == cells * steps && cells > 0 {
+        filled -= 1;
+    }
+    let mut solid = glyphs.full.repeat(filled / steps);
+    let part = filled % steps;
+    if part > 0 {
+        solid.push_str(glyphs.eighths.get(part - 1).copied().unwrap_or(glyphs.full));
+    }
+    let left = cells - filled / steps - usize::from(part > 0);
+    let mut spans = vec![Span::styled(solid, full)];
+    spans.push(Span::styled(rest.unwrap_or(" ").repeat(left), theme.soft()));
+    spans
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::text::Line;
+
+    use super::*;
+    use crate::console::theme::Depth;
+
+    fn drawn(share: f64, ascii: bool) -> String {
+        let theme = Theme::new(Depth::None, ascii);
+        Line::from(bar(theme, share, 4, theme.accent(), Some(theme.glyphs.empty))).to_string()
+    }
+
+    #[test]
+    fn ends_are_exact() {
+        let shares = [0.0, 0.000_1, 0.5, 0.999_9, 1.0, f64::NAN, 7.0];
+        let bars: Vec<_> = shares.iter().map(|share| drawn(*share, false)).collect();
+        assert_eq!(bars, ["░░░░", "▏░░░", "██░░", "███▉", "████", "░░░░", "████"]);
+        assert_eq!(drawn(0.5, true), "##..");
+    }
+}

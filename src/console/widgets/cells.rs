@@ -1,0 +1,126 @@
+//! Text measured in terminal cells. Widths are those of whole graphemes, as a terminal shows them.
+
+use unicode_segmentation::UnicodeSegmentation;
+use unicode_width::UnicodeWidthStr;
+
+/// The parts of a text that take room on a screen: no control characters, nothing of width 0,
+/// so neither an escape nor a direction override reaches the terminal.
+fn visible(text: &str) -> impl Iterator<Item = (&str, usize)> {
+    text.graphemes(true)
+        .filter(|part| !part.contains(char::is_control))
+        .map(|part| (part, part.width()))
+        .filter(|(_, width)| *width > 0)
+}
+
+/// Cells that a text takes.
+pub(crate) fn width(text: &str) -> usize {
+    visible(text).map(|(_, width)| width).sum()
+}
+
+/// The text, cut to at most `limit` cells with an ellipsis of one cell.
+pub(crate) fn fit(text: &str, limit: usize, ellipsis: &str) -> String {
+    if width(text) <= limit {
+        return visible(text).map(|(part, _)| part).collect();
+    }
+    let room = limit.saturating_sub(width(ellipsis));
+    let mut used = 0;
+    let mut cut: String = visible(text)
+        .take_while(|(_, width)| {
+            used += width;
+            used <= room
+        })
+        .map(|(part, _)| part)
+        .collect();
+    if limit > 0 {
+        cut.push_str(ellipsis);
+    }
+    cut
+}
+
+/// Cut and filled up with spaces to exactly `limit` cells, text at the left.
+pub(crate) fn left(text: &str, limit: usize, ellipsis: &str) -> String {
+    let mut text = fit(text, limit, ellipsis);
+    text.extend(std::iter::repeat_n(' ', limit.saturating_sub(width(&text))));
+    text
+}
+
+/// Cut and filled up with spaces to exactly `limit` cells, text at the right.
+pub(crate) fn right(text: &str, limit: usize, ellipsis: &str) -> String {
+    let text = fit(text, limit, ellipsis);
+    let mut padded = " ".repeat(limit.saturating_sub(width(&text)));
+    padded.push_str(&text);
+    padded
+}
+
+/// Broken at spaces into lines of at most `limit` cells; a longer word is cut where it must be.
+pub(crate) fn wrap(text: &str, limit: usize) -> Vec<String> {
+    let limit = limit.max(1);
+    let mut lines = vec![String::new()];
+    let mut used = 0;
+    for word in text.split_whitespace() {
+        let gap = usize::from(used > 0);
+        let long = width(word);
+        if used + gap + long <= limit {
+            if let Some(line) = lines.last_mut() {
+                line.push_str(if gap == 1 { " " } else { "" });
+                line.push_str(word);
+            }
+            used += gap + long;
+            continue;
+        }
+        if used > 0 {
+            lines.push(String::new());
+            used = 0;
+        }
+        for (part, cells) in visible(word) {
+            if used + cells > limit && used > 0 {
+                lines.push(String::new());
+                used = 0;
+            }
+            if let Some(line) = lines.last_mut() {
+                line.push_str(part);
+            }
+            used += cells;
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn cuts_by_cells_and_not_by_chars() {
+        assert_eq!(fit("火锅五折", 8, "…"), "火锅五折");
+        assert_eq!(fit("火锅五折", 7, "…"), "火锅五…");
+        assert_eq!(fit("火锅五折", 6, "…"), "火锅…");
+        assert_eq!(fit("👩‍👩‍👧‍👦 family", 4, "…"), "👩‍👩‍👧‍👦 …");
+        assert_eq!(fit("a\x1b[2Jb\u{202e}c", 20, "…"), "a[2Jbc");
+        assert_eq!((left("锅", 4, "…"), right("锅", 4, "…")), ("锅  ".into(), "  锅".into()));
+        assert_eq!(fit("abc", 0, "…"), "");
+    }
+
+    #[test]
+    fn wraps_at_spaces() {
+        assert_eq!(wrap("one two three", 8), ["one two", "three"]);
+        assert_eq!(wrap("火锅五折", 4), ["火锅", "五折"]);
+        assert_eq!(wrap("", 4), [""]);
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_fitted_fits(text: String, limit in 0..30_usize) {
+            prop_assert!(width(&fit(&text, limit, "…")) <= limit);
+            prop_assert!(wrap(&text, limit + 2).iter().all(|line| width(line) <= limit + 2));
+        }
+
+        #[test]
+        fn padding_is_exact_for_ascii(text in "[ -~]{0,30}", limit in 0..30_usize) {
+            prop_assert_eq!(width(&left(&text, limit, "…")), limit);
+            prop_assert_eq!(width(&right(&text, limit, "…")), limit);
+        }
+    }
+}

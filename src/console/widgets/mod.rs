@@ -1,0 +1,17 @@
+//! Small things that views draw with: clipped text, bars, tables, the chart, large digits.
+//!
+//! Nothing in here knows a Snapshot or a key.
+
+mod bar;
+mod big;
+mod cells;
+mod chart;
+mod pen;
+mod table;
+
+pub(crate) use bar::bar;
+pub(crate) use big::big_number;
+pub(crate) use cells::{fit, left, right, width, wrap};
+pub(crate) use chart::{Chart, chart};
+pub(crate) use pen::Pen;
+pub(crate) use table::{Cell, Column, Scroll, table};

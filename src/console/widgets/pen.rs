@@ -1,0 +1,121 @@
+//! A pen that writes into one rectangle of the screen and never beyond it, whatever its size.
+
+use ratatui::{
+    buffer::Buffer,
+    layout::Rect,
+    style::Style,
+    text::{Line, Span},
+};
+
+/// Writes into an area; positions count from its corner.
+pub(crate) struct Pen<'a> {
+    buffer: &'a mut Buffer,
+    area: Rect,
+}
+
+impl<'a> Pen<'a> {
+    pub(crate) fn new(buffer: &'a mut Buffer, area: Rect) -> Self {
+        let area = area.intersection(buffer.area);
+        Self { buffer, area }
+    }
+
+    /// A pen for a part of this area.
+    pub(crate) fn part(&mut self, x: u16, y: u16, width: u16, height: u16) -> Pen<'_> {
+        let part = Rect {
+            x: self.area.x.saturating_add(x),
+            y: self.area.y.saturating_add(y),
+            width,
+            height,
+        };
+        let area = part.intersection(self.area);
+        Pen { buffer: self.buffer, area }
+    }
+
+    pub(crate) fn width(&self) -> u16 {
+        self.area.width
+    }
+
+    pub(crate) fn height(&self) -> u16 {
+        self.area.height
+    }
+
+    /// Where a position stands on the whole screen; `None` outside of the area.
+    pub(crate) fn on_screen(&self, x: u16, y: u16) -> Option<(u16, u16)> {
+        (x < self.area.width && y < self.area.height).then(|| (self.area.x + x, self.area.y + y))
+    }
+
+    /// Writes styled text and says at which column it ended.
+    pub(crate) fn line(&mut self, x: u16, y: u16, line: &Line<'_>) -> u16 {
+        match self.on_screen(x, y) {
+            Some((column, row)) => {
+                let end = self.buffer.set_line(column, row, line, self.area.width - x).0;
+                end - self.area.x
+            }
+            None => x,
+        }
+    }
+
+    pub(crate) fn text(&mut self, x: u16, y: u16, text: &str, style: Style) -> u16 {
+        self.line(x, y, &Line::from(Span::styled(text, style)))
+    }
+
+    /// Writes styled text that ends at the right edge.
+    pub(crate) fn line_right(&mut self, y: u16, line: &Line<'_>) {
+        let width = u16::try_from(line.width()).unwrap_or(u16::MAX);
+        self.line(self.area.width.saturating_sub(width), y, line);
+    }
+
+    /// Lays a style over a row.
+    pub(crate) fn tint(&mut self, y: u16, style: Style) {
+        if y < self.area.height {
+            let row = Rect { y: self.area.y + y, height: 1, ..self.area };
+            self.buffer.set_style(row, style);
+        }
+    }
+
+    /// Empties the whole area.
+    pub(crate) fn clear(&mut self) {
+        for position in self.area.positions() {
+            self.buffer[position].reset();
+        }
+        // A wide character that reached in from the left would show its half over the edge.
+        if let Some(x) = self.area.x.checked_sub(1) {
+            for y in self.area.y..self.area.bottom() {
+                let cell = &mut self.buffer[(x, y)];
+                if super::width(cell.symbol()) > 1 {
+                    cell.set_symbol(" ");
+                }
+            }
+        }
+    }
+
+    /// A rule over the full width.
+    pub(crate) fn rule(&mut self, y: u16, glyph: &str, style: Style) {
+        let line = glyph.repeat(usize::from(self.area.width));
+        self.text(0, y, &line, style);
+    }
+
+    /// A frame around the area with a title in its upper edge.
+    pub(crate) fn frame(&mut self, title: &str, ascii: bool, edge: Style, head: Style) {
+        let (w, h) = (self.area.width, self.area.height);
+        if w < 2 || h < 2 {
+            return;
+        }
+        let [tl, tr, bl, br, across, down] = if ascii {
+            ["+", "+", "+", "+", "-", "|"]
+        } else {
+            ["╭", "╮", "╰", "╯", "─", "│"]
+        };
+        let middle = across.repeat(usize::from(w - 2));
+        self.text(0, 0, &format!("{tl}{middle}{tr}"), edge);
+        self.text(0, h - 1, &format!("{bl}{middle}{br}"), edge);
+        for y in 1..h - 1 {
+            self.text(0, y, down, edge);
+            self.text(w - 1, y, down, edge);
+        }
+        let title = super::fit(title, usize::from(w.saturating_sub(6)), "…");
+        if !title.is_empty() {
+            self.text(2, 0, &format!(" {title} "), head);
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Tables whose columns are measured in cells, with a cursor and a scrollbar.
+
+use ratatui::style::Style;
+
+use super::{Pen, left, right};
+use crate::console::theme::Theme;
+
+/// A column. A width of 0 takes what the others leave.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Column {
+    pub(crate) title: &'static str,
+    pub(crate) width: u16,
+    pub(crate) numeric: bool,
+}
+
+/// What stands in one place of a table.
+#[derive(Clone, Debug)]
+pub(crate) struct Cell {
+    pub(crate) text: String,
+    pub(crate) style: Style,
+}
+
+impl Cell {
+    pub(crate) fn new(text: impl Into<String>, style: Style) -> Self {
+        Self { text: text.into(), style }
+    }
+
+    pub(crate) fn plain(text: impl Into<String>) -> Self {
+        Self::new(text, Style::new())
+    }
+}
+
+/// How far a table is scrolled, and how many rows it showed last.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Scroll {
+    pub(crate) offset: usize,
+    pub(crate) visible: usize,
+}
+
+impl Scroll {
+    /// Scrolls just far enough to show `cursor`, and not beyond the end.
+    pub(crate) fn follow(&mut self, cursor: Option<usize>, total: usize, visible: usize) {
+        self.visible = visible;
+        if let Some(cursor) = cursor {
+            self.offset = self.offset.min(cursor).max((cursor + 1).saturating_sub(visible));
+        }
+        self.offset = self.offset.min(total.saturating_sub(visible));
+    }
+}
+
+const GAP: u16 = 2;
+
+/// Draws head and rows; `cells` is asked only for the rows that are seen.
+pub(crate) fn table(
+    pen: &mut Pen<'_>,
+    theme: Theme,
+    columns: &[Column],
+    (total, cursor): (usize, Option<usize>),
+    scroll: &mut Scroll,
+    mut cells: impl FnMut(usize, &[Column]) -> Vec<Cell>,
+) {
+    let visible = usize::from(pen.height().saturating_sub(1));
+    scroll.follow(cursor, total, visible);
+    let columns = measured(columns, pen.width().saturating_sub(2));
+    let mut x = 1;
+    for column in &columns {
+        pen.text(x, 0, &placed(column.title, column, theme), theme.heading());
+        x += column.width + GAP;
+    }
+    for row in 0..visible.min(total - scroll.offset) {
+        let index = scroll.offset + row;
+        let y = row as u16 + 1;
+        let mut x = 1;
+        for (column, cell) in columns.iter().zip(cells(index, &columns)) {
+            pen.text(x, y, &placed(&cell.text, column, theme), cell.style);
+            x += column.width + GAP;
+        }
+        if cursor == Some(index) {
+            // One plain reversed row: state colours in reverse would shout.
+            let width = pen.width();
+            let mut line = pen.part(0, y, width.saturating_sub(1), 1);
+            line.tint(0, Style::reset());
+            line.tint(0, theme.selected());
+        }
+    }
+    if total > visible && visible > 0 {
+        let long = (visible * visible / total).max(1);
+        let top = scroll.offset * (visible - long) / (total - visible).max(1);
+        for y in top..top + long {
+            pen.text(pen.width().saturating_sub(1), y as u16 + 1, theme.glyphs.thumb, theme.soft());
+        }
+    }
+}
+
+fn measured(columns: &[Column], width: u16) -> Vec<Column> {
+    let gaps = GAP * (columns.len() as u16).saturating_sub(1);
+    let fixed: u16 = columns.iter().map(|column| column.width).sum::<u16>() + gaps;
+    let spare = width.saturating_sub(fixed);
+    columns
+        .iter()
+        .map(|column| match column.width {
+            0 => Column { width: spare, ..*column },
+            _ => *column,
+        })
+        .collect()
+}
+
+fn placed(text: &str, column: &Column, theme: Theme) -> String {
+    let place = if column.numeric { right } else { left };
+    place(text, usize::from(column.width), theme.glyphs.ellipsis)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scrolling_follows_the_cursor_and_keeps_the_screen_full() {
+        let mut scroll = Scroll::default();
+        scroll.follow(Some(30), 100, 10);
+        assert_eq!(scroll.offset, 21);
+        scroll.follow(Some(25), 100, 10);
+        assert_eq!(scroll.offset, 21);
+        scroll.follow(Some(3), 100, 10);
+        assert_eq!(scroll.offset, 3);
+        scroll.follow(Some(3), 5, 10);
+        assert_eq!(scroll.offset, 0);
+        scroll.follow(Some(4), 5, 0);
+        assert_eq!(scroll.offset, 5);
+    }
+}

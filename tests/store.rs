@@ -1,0 +1,73 @@
+//! The store against real databases: one suite for every dialect, then what is special to each.
+
+mod suite {
+    //! What every dialect must do; each function gets an empty store. Then what is SQLite's own.
+    pub(crate) mod orders;
+    pub(crate) mod sales;
+    mod sqlite_file;
+}
+
+use seckill::{
+    model::{EntryId, Millis, NewSale, OrderEntry, OrderId, Sale, UserId, VoucherId},
+    store::{self, SharedStore},
+};
+use tempfile::TempDir;
+
+const NOW: Millis = Millis(1_795_000_000_000);
+
+/// An empty SQLite store; the directory lives as long as the first half.
+async fn sqlite() -> (TempDir, SharedStore) {
+    let dir = tempfile::tempdir().unwrap();
+    let store = sqlite_at(&dir).await;
+    (dir, store)
+}
+
+async fn sqlite_at(dir: &TempDir) -> SharedStore {
+    store::open(&format!("sqlite:{}", dir.path().join("a.db").display())).await.unwrap()
+}
+
+async fn sale_of(store: &SharedStore, stock: u64) -> Sale {
+    let sale = NewSale { title: "hot pot 50% off".into(), stock, begin: None, end: None };
+    store.create_sale(&sale, NOW).await.unwrap()
+}
+
+fn entry(order: u64, user: u64, voucher: VoucherId) -> OrderEntry {
+    OrderEntry { entry: EntryId::MIN, order: id(order), user: UserId(user), voucher }
+}
+
+/// Ids as large as real ones: the low bits must survive every way they are carried.
+fn id(number: u64) -> OrderId {
+    OrderId::new(1_795_000_000, number).unwrap()
+}
+
+macro_rules! on_sqlite {
+    ($($room:ident :: $case:ident),* $(,)?) => {
+        mod on_sqlite {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $case() {
+                    let (_dir, store) = super::sqlite().await;
+                    super::suite::$room::$case(store).await;
+                }
+            )*
+        }
+    };
+}
+
+on_sqlite![
+    sales::a_sale_is_kept_as_it_was_given,
+    sales::states_change_until_the_end,
+    sales::an_opening_moves_but_not_past_the_end,
+    sales::restocking_adds_to_both_sides,
+    sales::what_is_not_there_is_no_sale,
+    sales::acts_are_kept_newest_first,
+    sales::it_says_what_it_is,
+    orders::each_answer_has_its_case,
+    orders::twins_within_one_batch,
+    orders::nothing_is_left_of_a_batch_that_fails,
+    orders::several_vouchers_in_one_batch,
+    orders::what_a_row_cannot_hold_is_refused,
+    orders::live_orders_come_in_pages,
+    orders::twenty_thousand_orders,
+    orders::a_model_agrees_on_any_batches,
+];

@@ -1,0 +1,107 @@
+use seckill::{
+    model::{Millis, NewSale, SaleState, VoucherId, sale::MAX_STOCK},
+    store::{Act, SharedStore, StoreError},
+};
+
+use crate::{NOW, sale_of};
+
+pub(crate) async fn a_sale_is_kept_as_it_was_given(store: SharedStore) {
+    let wanted = NewSale {
+        title: "火锅五折 🍲 “d'été” %_\\".into(),
+        stock: MAX_STOCK,
+        begin: Some(NOW.plus(1)),
+        end: Some(NOW.plus(2)),
+    };
+    let made = store.create_sale(&wanted, NOW).await.unwrap();
+    assert_eq!(made.title, wanted.title);
+    assert_eq!((made.initial, made.stock), (MAX_STOCK, MAX_STOCK));
+    assert_eq!((made.begin, made.end), (wanted.begin, wanted.end));
+    assert_eq!((made.state, made.version), (SaleState::Running, 1));
+    assert_eq!(store.sale(made.voucher_id).await.unwrap(), made);
+
+    let ordinary = store.create_voucher("no sale", NOW).await.unwrap();
+    let newer = sale_of(&store, 5).await;
+    assert!(made.voucher_id < ordinary && ordinary < newer.voucher_id);
+    assert_eq!(store.sales().await.unwrap(), [newer, made]);
+    assert!(matches!(store.sale(ordinary).await, Err(StoreError::NoSale(it)) if it == ordinary));
+}
+
+pub(crate) async fn states_change_until_the_end(store: SharedStore) {
+    let voucher = sale_of(&store, 5).await.voucher_id;
+    let set = async |state| store.set_state(voucher, state, None).await;
+    let paused = set(SaleState::Paused).await.unwrap();
+    assert_eq!((paused.state, paused.version), (SaleState::Paused, 2));
+    assert_eq!(set(SaleState::Paused).await.unwrap(), paused, "no change, no version");
+    assert_eq!(set(SaleState::Running).await.unwrap().version, 3);
+    let ended = set(SaleState::Ended).await.unwrap();
+    assert_eq!((ended.state, ended.version), (SaleState::Ended, 4));
+    assert_eq!(set(SaleState::Ended).await.unwrap(), ended, "over is over");
+    assert!(matches!(set(SaleState::Running).await, Err(StoreError::Ended(it)) if it == voucher));
+    assert!(matches!(store.restock(voucher, 1).await, Err(StoreError::Ended(_))));
+    assert_eq!(store.sale(voucher).await.unwrap(), ended);
+}
+
+pub(crate) async fn an_opening_moves_but_not_past_the_end(store: SharedStore) {
+    let wanted = NewSale {
+        title: "t".into(),
+        stock: 1,
+        begin: Some(NOW.plus(100)),
+        end: Some(NOW.plus(200)),
+    };
+    let voucher = store.create_sale(&wanted, NOW).await.unwrap().voucher_id;
+    let open = async |at: Millis| store.set_state(voucher, SaleState::Running, Some(at)).await;
+    let opened = open(NOW).await.unwrap();
+    assert_eq!((opened.begin, opened.version), (Some(NOW), 2));
+    assert_eq!(open(NOW).await.unwrap(), opened);
+    assert!(matches!(open(NOW.plus(200)).await, Err(StoreError::Refused(_))));
+    assert_eq!(store.sale(voucher).await.unwrap(), opened);
+}
+
+pub(crate) async fn restocking_adds_to_both_sides(store: SharedStore) {
+    let voucher = sale_of(&store, 5).await.voucher_id;
+    let more = store.restock(voucher, 7).await.unwrap();
+    assert_eq!((more.initial, more.stock, more.version), (12, 12, 2));
+    for by in [0, MAX_STOCK - 11, u64::MAX] {
+        let told = store.restock(voucher, by).await.unwrap_err();
+        assert!(matches!(told, StoreError::Refused(_)), "{by}: {told}");
+    }
+    assert_eq!(store.sale(voucher).await.unwrap(), more);
+    assert_eq!(store.restock(voucher, MAX_STOCK - 12).await.unwrap().stock, MAX_STOCK);
+}
+
+pub(crate) async fn what_is_not_there_is_no_sale(store: SharedStore) {
+    for voucher in [VoucherId(0), VoucherId(9), VoucherId(u64::MAX)] {
+        let no = |it: StoreError| matches!(it, StoreError::NoSale(v) if v == voucher);
+        assert!(no(store.sale(voucher).await.unwrap_err()));
+        assert!(no(store.books(voucher).await.unwrap_err()));
+        assert!(no(store.restock(voucher, 1).await.unwrap_err()));
+        assert!(no(store.set_state(voucher, SaleState::Ended, None).await.unwrap_err()));
+        assert_eq!(store.live_orders(voucher, None, 10).await.unwrap(), []);
+    }
+}
+
+pub(crate) async fn acts_are_kept_newest_first(store: SharedStore) {
+    let act = |number: i64| Act {
+        at: NOW.plus(number),
+        operator: "小明".into(),
+        node: "node-a".into(),
+        act: "sale end".into(),
+        subject: format!("voucher {number}"),
+        reason: (number > 1).then(|| "it's 'over'; -- really".into()),
+        result: "done".into(),
+    };
+    for number in 1..=3 {
+        store.record(&act(number)).await.unwrap();
+    }
+    assert_eq!(store.acts(2).await.unwrap(), [act(3), act(2)]);
+    assert_eq!(store.acts(u32::MAX).await.unwrap().len(), 3);
+    assert_eq!(store.acts(0).await.unwrap(), []);
+}
+
+pub(crate) async fn it_says_what_it_is(store: SharedStore) {
+    assert!(store.ping().await.unwrap().starts_with(|c: char| c.is_ascii_digit()));
+    assert!(!store.describe().is_empty());
+    assert!(!store.durability().await.unwrap().is_empty());
+    store.close().await;
+    assert!(store.ping().await.unwrap_err().is_away());
+}
