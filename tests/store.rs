@@ -1,5 +1,7 @@
 //! The store against real databases: one suite for every dialect, then what is special to each.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what it expects by failing")]
+
 mod suite {
     //! What every dialect must do; each function gets an empty store. Then what is SQLite's own.
     pub(crate) mod orders;

@@ -2,15 +2,22 @@
 //!
 //! This room must not know SQL, and decides nothing about sales or orders.
 
+pub mod binary;
 pub mod connect;
 pub mod data_dir;
 pub mod error;
+mod flock;
 pub mod keys;
+mod probe;
 pub mod scripts;
 pub mod server;
 pub mod stream;
 pub mod survey;
+mod throw_away;
 
+pub use binary::find_server;
 pub use connect::{Link, Redis};
+pub use data_dir::DataDir;
 pub use error::BrokerError;
 pub use keys::Layout;
+pub use server::{ManagedServer, ServerError};

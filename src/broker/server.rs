@@ -1,29 +1,409 @@
-//! Stub until the managed server lands.
-#![allow(missing_docs, clippy::all, clippy::pedantic)]
-use std::path::{Path, PathBuf};
+//! The Redis server that the program keeps for itself in its data directory.
+//!
+//! Redis does not lock its append-only files, and two servers on them destroy them. So whoever
+//! starts a server takes an exclusive lock on `redis/server.lock` and hands that open file to the
+//! server as its standard input: the server itself holds the lock for as long as it lives, also
+//! when its starter was killed. No pid is ever read from a file. This room must not know what
+//! the server is used for.
+
+use std::{
+    ffi::OsString,
+    fs::{File, OpenOptions},
+    io::{self, Read, Seek, SeekFrom},
+    os::unix::{fs::OpenOptionsExt, process::CommandExt},
+    path::{Path, PathBuf},
+    process::{Child, Stdio},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use super::{
+    binary,
+    data_dir::{DataDir, DataDirError, make_dir, percent_encoded},
+    flock,
+    probe::{self, Presence},
+};
+
+/// How long somebody else's server may take to answer, or our own to start.
+const ANSWER: Duration = Duration::from_secs(10);
+/// How long it may take while it reads its append-only file.
+const LOADING: Duration = Duration::from_mins(1);
+/// How long a server may take to end when it's asked to.
+const ENDING: Duration = Duration::from_secs(10);
+/// A log longer than this is started anew.
+const LOG: u64 = 1024 * 1024;
+
+/// Why there is no server.
 #[derive(Debug, thiserror::Error)]
-#[error("x")]
-pub struct ServerError;
+pub enum ServerError {
+    /// No program that is a server of a good version.
+    #[error(
+        "a Redis or Valkey server of 7.0 or later is needed ({found}); install one: {install}, or give --redis URL"
+    )]
+    NotInstalled {
+        /// What was found instead.
+        found: String,
+        /// The command that installs one.
+        install: &'static str,
+    },
+    /// The program could not be run.
+    #[error("{path} can't be started ({source}); reinstall it, or give --redis URL")]
+    Spawn {
+        /// The program.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It ended right after its start.
+    #[error("the Redis server ended at once: {why}; see {log}")]
+    Died {
+        /// Its last words.
+        why: String,
+        /// Where to read more.
+        log: PathBuf,
+    },
+    /// Its append-only file is damaged.
+    #[error(
+        "the append-only file of the Redis server is damaged; copy {dir} away, then run: redis-check-aof --fix {manifest}"
+    )]
+    Damaged {
+        /// Its directory.
+        dir: PathBuf,
+        /// What the tool must be given.
+        manifest: PathBuf,
+    },
+    /// No room for the append-only file.
+    #[error("the Redis server can't start because the disk of {0} is full; make room")]
+    Full(PathBuf),
+    /// Another server answers at our socket.
+    #[error("the server at {socket} works in {dir}, not here; stop it, or give another --data-dir")]
+    Foreign {
+        /// The socket.
+        socket: PathBuf,
+        /// Where it works.
+        dir: PathBuf,
+    },
+    /// It lives, and does not answer.
+    #[error(
+        "a Redis server holds {lock} but does not answer at {socket}; look into {log}, and stop it"
+    )]
+    Silent {
+        /// What shows that it lives.
+        lock: PathBuf,
+        /// Where it should answer.
+        socket: PathBuf,
+        /// Where to read more.
+        log: PathBuf,
+    },
+    /// It is still reading its append-only file.
+    #[error(
+        "the Redis server still reads its append-only file after {s} s; try again in a while",
+        s = LOADING.as_secs()
+    )]
+    Loading,
+    /// It was asked to end and did not.
+    #[error("the Redis server at {0} does not end; stop it with redis-cli -s {0} shutdown")]
+    Stuck(PathBuf),
+    /// [`ManagedServer::detach`] was called before.
+    #[error("the Redis server was given up by this process; start again")]
+    Detached,
+    /// The data directory can't be used.
+    #[error(transparent)]
+    Dir(#[from] DataDirError),
+    /// The runtime is ending.
+    #[error("the program is ending, so the Redis server is not looked after any more")]
+    Ending,
+}
+
+/// A server in a data directory, started by whoever came first. Clones are the same user of it.
+///
+/// One [`DataDir`] carries one of these; a second user in a process opens the directory again.
+#[derive(Clone, Debug)]
+pub struct ManagedServer(Arc<Inner>);
+
 #[derive(Debug)]
-pub struct ManagedServer(PathBuf);
-pub struct Found {
-    pub path: PathBuf,
-    pub version: String,
+struct Inner {
+    dir: DataDir,
+    search: Option<OsString>,
+    /// The server, where it is a child of this process. Held while one is started or stopped.
+    child: Mutex<Option<Child>>,
+    detached: AtomicBool,
 }
-pub fn find_server() -> Result<Found, ServerError> {
-    Err(ServerError)
-}
+
 impl ManagedServer {
-    pub async fn attach(_d: &super::data_dir::DataDir) -> Result<Self, ServerError> {
-        Ok(Self("/tmp/skr/redis.sock".into()))
+    /// Becomes a user of the server in `dir`; [`ManagedServer::ensure`] starts it where needed.
+    pub fn attach(dir: &DataDir) -> Result<Self, ServerError> {
+        Self::attach_searching(dir, None)
     }
+
+    /// The same, looking for the server's program on another path than the environment's.
+    pub fn attach_searching(dir: &DataDir, search: Option<OsString>) -> Result<Self, ServerError> {
+        dir.enter()?;
+        make_dir(&dir.redis_dir())?;
+        Ok(Self(Arc::new(Inner {
+            dir: dir.clone(),
+            search,
+            child: Mutex::new(None),
+            detached: AtomicBool::new(false),
+        })))
+    }
+
+    /// The server's socket.
     pub fn socket(&self) -> &Path {
-        &self.0
+        self.0.dir.socket_path()
     }
+
+    /// The server's URL.
+    pub fn url(&self) -> String {
+        format!("unix://{}", percent_encoded(self.socket()))
+    }
+
+    /// Makes sure that a server answers, and starts one if none lives. Many tasks and processes
+    /// may call this at once; one of them starts the server and all find it.
     pub async fn ensure(&self) -> Result<(), ServerError> {
-        Ok(())
+        let inner = Arc::clone(&self.0);
+        // Blocking, and thus not stopped half-way when the caller loses interest.
+        let done = tokio::task::spawn_blocking(move || inner.ensure()).await;
+        done.map_err(|_| ServerError::Ending)?
     }
+
+    /// Is no user of the server and of the data directory any more. The last one out stops it.
     pub async fn detach(&self) -> Result<(), ServerError> {
-        Ok(())
+        let inner = Arc::clone(&self.0);
+        let done = tokio::task::spawn_blocking(move || inner.detach()).await;
+        done.map_err(|_| ServerError::Ending)?
+    }
+}
+
+impl Inner {
+    fn child(&self) -> MutexGuard<'_, Option<Child>> {
+        self.child.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_path(&self) -> PathBuf {
+        self.dir.redis_dir().join("server.lock")
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.dir.redis_dir().join("redis.log")
+    }
+
+    fn ensure(&self) -> Result<(), ServerError> {
+        let mut child = self.child();
+        let redis_dir = self.dir.redis_dir();
+        let socket = self.dir.socket_path();
+        let started = Instant::now();
+        // Stays set: a server that reads a long file may well miss a question.
+        let mut loading = false;
+        // Set once this very call has started a server: where its words in the log begin.
+        let mut words_from: Option<u64> = None;
+        let mut pause = Duration::from_millis(1);
+        loop {
+            if self.detached.load(Ordering::Acquire) {
+                return Err(ServerError::Detached);
+            }
+            let ended = child.as_mut().is_some_and(|it| it.try_wait().is_ok_and(|it| it.is_some()));
+            if ended {
+                *child = None;
+                if let Some(from) = words_from {
+                    return Err(self.last_words(from));
+                }
+            }
+            match probe::look(socket, &redis_dir) {
+                Presence::Ready => return Ok(()),
+                Presence::Loading => loading = true,
+                Presence::Foreign(dir) => {
+                    return Err(ServerError::Foreign { socket: socket.to_owned(), dir });
+                }
+                Presence::Silent => {
+                    if let Some(lock) = self.try_lock()? {
+                        let (server, from) = self.start(lock)?;
+                        *child = Some(server);
+                        words_from = Some(from);
+                        pause = Duration::from_millis(1);
+                    }
+                }
+            }
+            let limit = if loading { LOADING } else { ANSWER };
+            if started.elapsed() > limit {
+                return Err(if loading { ServerError::Loading } else { self.silent() });
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 3 / 2).min(Duration::from_millis(20));
+        }
+    }
+
+    fn silent(&self) -> ServerError {
+        ServerError::Silent {
+            lock: self.lock_path(),
+            socket: self.dir.socket_path().to_owned(),
+            log: self.log_path(),
+        }
+    }
+
+    /// The lock that every server of this directory holds, if none lives.
+    fn try_lock(&self) -> Result<Option<File>, ServerError> {
+        let path = self.lock_path();
+        let lock = flock::open(&path).map_err(DataDirError::of(&path))?;
+        let mine = flock::try_exclusive(&lock).map_err(DataDirError::of(&path))?;
+        Ok(mine.then_some(lock))
+    }
+
+    /// Starts a server that holds `lock`; says where its words in the log begin.
+    fn start(&self, lock: File) -> Result<(Child, u64), ServerError> {
+        let binary = binary::find_on(self.search.as_ref())?;
+        let redis_dir = self.dir.redis_dir();
+        let log_path = self.log_path();
+        let (log, from) = open_log(&log_path).map_err(DataDirError::of(&log_path))?;
+        let also_log = log.try_clone().map_err(DataDirError::of(&log_path))?;
+        let mut command = binary.command();
+        command
+            .args(["--port", "0", "--unixsocketperm", "700", "--unixsocket"])
+            .arg(self.dir.socket_path())
+            .arg("--dir")
+            .arg(&redis_dir)
+            .args(["--appendonly", "yes", "--appendfsync", "everysec", "--save", ""])
+            .args(["--daemonize", "no", "--logfile"])
+            .arg(&log_path)
+            .current_dir(&redis_dir)
+            .stdin(Stdio::from(lock))
+            // What it says before it has read its settings.
+            .stdout(Stdio::from(log))
+            .stderr(Stdio::from(also_log))
+            // Ctrl-C on the terminal is for the console alone.
+            .process_group(0);
+        // The command goes at the end of this function, and with it our copy of the lock.
+        match command.spawn() {
+            Ok(child) => Ok((child, from)),
+            Err(source) => Err(ServerError::Spawn { path: binary.path, source }),
+        }
+    }
+
+    /// Why a server ended that was just started.
+    fn last_words(&self, from: u64) -> ServerError {
+        let log = self.log_path();
+        let words = words_since(&log, from).unwrap_or_default();
+        let redis_dir = self.dir.redis_dir();
+        if words.contains("redis-check-aof") || words.contains("AOF manifest file") {
+            let manifest = redis_dir.join("appendonlydir/appendonly.aof.manifest");
+            return ServerError::Damaged { dir: redis_dir, manifest };
+        }
+        if words.contains("No space left on device") {
+            return ServerError::Full(redis_dir);
+        }
+        ServerError::Died { why: told_in_one_line(&words), log }
+    }
+
+    fn detach(&self) -> Result<(), ServerError> {
+        if self.detached.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let mut child = self.child();
+        let stopped = self.dir.leave(|| self.stop(&mut child));
+        if let Some(child) = child.take() {
+            reap_later(child);
+        }
+        match stopped {
+            Some(false) => Err(ServerError::Stuck(self.dir.socket_path().to_owned())),
+            Some(true) | None => Ok(()),
+        }
+    }
+
+    /// Ends the server; a child of ours is killed where asking does not help. Says whether it's gone.
+    fn stop(&self, child: &mut Option<Child>) -> bool {
+        let mut terminate = || {
+            if let Some(child) = child.as_mut()
+                && let Ok(None) = child.try_wait()
+                && let Some(pid) = rustix::process::Pid::from_raw(child.id() as i32)
+            {
+                // Not reaped, so the pid is still this child's.
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+            }
+        };
+        let gone = probe::stop(
+            self.dir.socket_path(),
+            &self.dir.redis_dir(),
+            &self.lock_path(),
+            ENDING,
+            &mut terminate,
+        );
+        if let Some(mut child) = child.take() {
+            if !gone {
+                let _ = child.kill();
+            }
+            if let Ok(None) = child.try_wait() {
+                let _ = child.wait();
+            }
+            return true;
+        }
+        gone
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Some(child) = self.child().take() {
+            reap_later(child);
+        }
+    }
+}
+
+/// Takes note of a child's end whenever that is: somebody else uses the server now.
+fn reap_later(mut child: Child) {
+    if let Ok(None) = child.try_wait() {
+        // Without a thread it stays in the process table until this process ends; no harm else.
+        let _ = std::thread::Builder::new()
+            .name("reaper".to_owned())
+            .stack_size(64 * 1024)
+            .spawn(move || child.wait());
+    }
+}
+
+/// The server's log, and its length before anything new.
+fn open_log(path: &Path) -> io::Result<(File, u64)> {
+    let log = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+    let mut length = log.metadata()?.len();
+    if length > LOG {
+        log.set_len(0)?;
+        length = 0;
+    }
+    Ok((log, length))
+}
+
+fn words_since(log: &Path, from: u64) -> io::Result<String> {
+    let mut file = File::open(log)?;
+    file.seek(SeekFrom::Start(from))?;
+    let mut words = Vec::new();
+    file.take(LOG).read_to_end(&mut words)?;
+    Ok(String::from_utf8_lossy(&words).into_owned())
+}
+
+/// The last warnings of a log (`pid:M date # words`), or its last lines where there are none.
+fn told_in_one_line(words: &str) -> String {
+    let warnings: Vec<&str> =
+        words.lines().filter_map(|line| Some(line.split_once(" # ")?.1.trim())).collect();
+    let plain: Vec<&str> = words.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let told = if warnings.is_empty() { plain } else { warnings };
+    let told = told.get(told.len().saturating_sub(2)..).unwrap_or_default().join("; ");
+    if told.is_empty() { "it said nothing".to_owned() } else { told }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_words_are_the_warnings() {
+        let log =
+            "7:M 21 Nov 2026 05:00:00.1 * Ready\n7:M 21 Nov 2026 05:00:00.2 # Failed opening\n";
+        assert_eq!(told_in_one_line(log), "Failed opening");
+        assert_eq!(
+            told_in_one_line("\n*** FATAL ***\nBad directive\n"),
+            "*** FATAL ***; Bad directive"
+        );
+        assert_eq!(told_in_one_line(""), "it said nothing");
     }
 }

@@ -48,24 +48,27 @@ impl Context {
         // A URL that can't be read is told before a server is started for nothing.
         let (given, server) = match &config.redis {
             Some(url) => (Some(Redis::from_url(url)?), None),
-            None => (None, Some(ManagedServer::attach(&dir))),
+            None => (None, Some(Arc::new(ManagedServer::attach(&dir)?))),
         };
         let database = config.database.clone().unwrap_or_else(|| dir.database_url());
         // Both take tens of milliseconds, and neither needs the other.
-        let (store, server) = futures::join!(store::open(&database), async {
-            match server {
-                Some(attaching) => attaching.await.map(Some),
-                None => Ok(None),
+        let (store, answering) = futures::join!(store::open(&database), async {
+            match &server {
+                Some(server) => server.ensure().await,
+                None => Ok(()),
             }
         });
-        let server = server?.map(Arc::new);
-        let store = match store {
+        let opened = store.map_err(Fault::from).and_then(|store| {
+            answering?;
+            Ok(store)
+        });
+        let store = match opened {
             Ok(store) => store,
-            Err(error) => {
-                if let Some(server) = server {
+            Err(fault) => {
+                if let Some(server) = &server {
                     let _ = server.detach().await;
                 }
-                return Err(error.into());
+                return Err(fault);
             }
         };
         let redis = match (given, &server) {

@@ -256,6 +256,8 @@ async fn play(script: Script<'_>, pages: &watch::Sender<Story>) -> Result<(), Fa
         &(trouble + "Press 4 for the pending list, A to replay all, y to confirm."),
         Some("4  A  y"),
     ));
+    // The pictures before this one show nothing pending yet.
+    script.until(|s| s.stream.as_ref().is_some_and(|stream| stream.pending > 0)).await?;
     let mut snapshots = node.remote().snapshots;
     loop {
         let pending = snapshots.borrow_and_update().stream.as_ref().map(|stream| stream.pending);

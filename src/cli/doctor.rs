@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{Fault, context::Context, fault, output::Output};
 use crate::{
-    broker::{data_dir::DataDir, server},
+    broker::{binary, data_dir::DataDir},
     config::Config,
     store,
 };
@@ -87,7 +87,7 @@ pub(super) async fn run(config: &Config, out: Output) -> Result<u8, Fault> {
 }
 
 fn server_binary(report: &mut Report) {
-    match server::find_server() {
+    match binary::find_server() {
         Ok(found) => {
             let text = format!("{} {}", found.path.display(), found.version);
             report.add("server", Grade::Good, text, None);

@@ -1,0 +1,191 @@
+//! Finds a Redis or Valkey server on this machine, whatever name it goes by.
+//!
+//! It must not know what the server is for. A program on PATH is not what its name says: what
+//! can't tell a version of 7.0 or later is passed over, and named if nothing better is found.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs,
+    io::Read,
+    os::unix::{fs::PermissionsExt, process::CommandExt},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use super::server::ServerError;
+
+/// File names in order of preference, and the name that makes each of them a server: the check
+/// tools are the server's own binary, which looks at the name it is called by.
+const CANDIDATES: [(&str, &str); 4] = [
+    ("valkey-server", "valkey-server"),
+    ("redis-server", "redis-server"),
+    ("redis-check-rdb", "redis-server"),
+    ("valkey-check-rdb", "valkey-server"),
+];
+/// The oldest version that starts scripts with `#!lua` and reports lag.
+const OLDEST: (u32, u32) = (7, 0);
+/// Longest wait for a program to say its version.
+const ANSWER: Duration = Duration::from_secs(3);
+
+/// A server program that was found and has told its version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerBinary {
+    /// The file.
+    pub path: PathBuf,
+    /// The name it must be called by.
+    pub arg0: &'static str,
+    /// What it says of itself, for example `7.0.15`.
+    pub version: String,
+}
+
+impl ServerBinary {
+    /// A command that runs it as a server.
+    pub fn command(&self) -> Command {
+        command(&self.path, self.arg0)
+    }
+}
+
+fn command(path: &Path, arg0: &str) -> Command {
+    let mut command = Command::new(path);
+    command.arg0(arg0);
+    command
+}
+
+/// Finds a server of version 7.0 or later on PATH.
+///
+/// # Errors
+/// [`ServerError::NotInstalled`] names what was found instead, and the command that installs one.
+pub fn find_server() -> Result<ServerBinary, ServerError> {
+    find_server_on(&std::env::var_os("PATH").unwrap_or_default())
+}
+
+/// The same on another search path than the environment's.
+///
+/// # Errors
+/// [`ServerError::NotInstalled`].
+pub fn find_server_on(search: &OsStr) -> Result<ServerBinary, ServerError> {
+    let mut passed_over = Vec::new();
+    for (name, arg0) in CANDIDATES {
+        // An empty entry would mean the working directory, where nobody keeps a server.
+        for dir in std::env::split_paths(search).filter(|it| it.is_absolute()) {
+            let path = dir.join(name);
+            if !is_program(&path) {
+                continue;
+            }
+            match version_of(&path, arg0) {
+                Some((version, numbers)) if numbers >= OLDEST => {
+                    return Ok(ServerBinary { path, arg0, version });
+                }
+                Some((version, _)) => {
+                    passed_over.push(format!("{} is {version}", path.display()));
+                }
+                None => passed_over.push(format!("{} is no server", path.display())),
+            }
+        }
+    }
+    let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
+    Err(ServerError::NotInstalled {
+        found: if passed_over.is_empty() {
+            "none is on PATH".to_owned()
+        } else {
+            passed_over.join(", ")
+        },
+        install: install_command(&release),
+    })
+}
+
+fn is_program(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
+}
+
+/// The version in a line like `Redis server v=7.0.15 sha=…`, as text and as numbers.
+fn version_of(path: &Path, arg0: &str) -> Option<(String, (u32, u32))> {
+    let said = first_words(path, arg0)?;
+    let (_, version) = said.split_once("server v=")?;
+    let version = version.split_whitespace().next()?;
+    let mut parts = version.split('.').map(str::parse);
+    match (parts.next(), parts.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) => Some((version.to_owned(), (major, minor))),
+        _ => None,
+    }
+}
+
+/// What a program prints when it's asked for its version, unless it takes too long about it.
+fn first_words(path: &Path, arg0: &str) -> Option<String> {
+    let mut child = command(path, arg0)
+        .arg("--version")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
+        .ok()?;
+    let started = Instant::now();
+    let mut pause = Duration::from_millis(1);
+    let ended = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break status.success(),
+            Ok(None) if started.elapsed() < ANSWER => std::thread::sleep(pause),
+            _ => break false,
+        }
+        pause = (pause * 2).min(Duration::from_millis(20));
+    };
+    if !ended {
+        let _ = child.kill();
+        let _ = child.wait();
+        return None;
+    }
+    let mut said = Vec::new();
+    child.stdout.take()?.take(4096).read_to_end(&mut said).ok()?;
+    Some(String::from_utf8_lossy(&said).into_owned())
+}
+
+/// How a server is installed here, by the text of `/etc/os-release`.
+fn install_command(release: &str) -> &'static str {
+    if cfg!(target_os = "macos") {
+        return "brew install redis";
+    }
+    let family: Vec<&str> = release
+        .lines()
+        .filter_map(|line| line.strip_prefix("ID=").or_else(|| line.strip_prefix("ID_LIKE=")))
+        .flat_map(|ids| ids.trim_matches('"').split_whitespace())
+        .collect();
+    let is = |name: &str| family.contains(&name);
+    if is("fedora") || is("rhel") || is("centos") {
+        "dnf install valkey"
+    } else if is("arch") {
+        "pacman -S valkey"
+    } else if is("alpine") {
+        "apk add redis"
+    } else if is("suse") || is("opensuse") {
+        "zypper install redis"
+    } else {
+        "apt-get install redis-tools"
+    }
+}
+
+/// The search path of the environment, unless a caller brought its own.
+pub(super) fn find_on(search: Option<&OsString>) -> Result<ServerBinary, ServerError> {
+    search.map_or_else(find_server, |it| find_server_on(it))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_family_has_its_command() {
+        if cfg!(target_os = "macos") {
+            return;
+        }
+        for (release, command) in [
+            ("ID=ubuntu\nID_LIKE=debian\n", "apt-get install redis-tools"),
+            ("NAME=x\nID=\"rocky\"\nID_LIKE=\"rhel centos fedora\"\n", "dnf install valkey"),
+            ("ID=arch\n", "pacman -S valkey"),
+            ("", "apt-get install redis-tools"),
+        ] {
+            assert_eq!(install_command(release), command);
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Data directories that live no longer than a demo, and what killed demos leave behind.
+//!
+//! Whatever is swept must be this user's, a demo's, without a live user, and not just being
+//! created; all else is left alone. It must not fail a demo that it can't sweep.
+
+use std::{
+    fs::{self, DirEntry},
+    os::unix::fs::{MetadataExt, PermissionsExt},
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use tempfile::TempDir;
+
+use super::{
+    data_dir::{DataDirError, socket_of},
+    flock, probe,
+};
+
+const PREFIX: &str = "seckill-demo-";
+/// A younger directory may belong to somebody who has not locked it yet.
+const YOUNG: Duration = Duration::from_mins(1);
+/// How long an abandoned server gets to end, and how long a sweep may take altogether.
+const BOUND: Duration = Duration::from_secs(3);
+
+pub(super) fn create(place: &Path) -> Result<TempDir, DataDirError> {
+    tempfile::Builder::new()
+        .prefix(PREFIX)
+        .permissions(fs::Permissions::from_mode(0o700))
+        .tempdir_in(place)
+        .map_err(DataDirError::of(place))
+}
+
+/// Ends the server of a directory that is about to go, if one lives.
+pub(super) fn stop_server(dir: &Path, socket: &Path) {
+    let redis = dir.join("redis");
+    if redis.is_dir() {
+        probe::stop(socket, &redis, &redis.join("server.lock"), BOUND, || {});
+    }
+    if !socket.starts_with(dir)
+        && let Some(short) = socket.parent()
+    {
+        let _ = fs::remove_file(socket);
+        let _ = fs::remove_dir(short);
+    }
+}
+
+/// Removes what killed demos have left in `place`.
+pub(super) fn sweep(place: &Path) {
+    let Ok(entries) = fs::read_dir(place) else { return };
+    let started = Instant::now();
+    for entry in entries.flatten() {
+        if started.elapsed() > BOUND {
+            break;
+        }
+        if entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes()) {
+            // What can't be swept now is swept another time.
+            let _ = sweep_one(&entry);
+        }
+    }
+}
+
+fn sweep_one(entry: &DirEntry) -> std::io::Result<()> {
+    // Of the entry itself: a link with that name may lead anywhere.
+    let found = entry.metadata()?;
+    if !found.is_dir() || found.uid() != rustix::process::geteuid().as_raw() {
+        return Ok(());
+    }
+    let dir = entry.path().canonicalize()?;
+    let lock_path = dir.join("lock");
+    let born = lock_path.symlink_metadata().unwrap_or(found).modified()?;
+    if born.elapsed().unwrap_or_default() < YOUNG {
+        return Ok(());
+    }
+    let lock = flock::open(&lock_path)?;
+    if flock::try_exclusive(&lock)? {
+        stop_server(&dir, &socket_of(&dir));
+        fs::remove_dir_all(&dir)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,112 @@
+//! The data directory: its locks and numbers, and the words for places where it can't be.
+
+#![allow(clippy::unwrap_used, reason = "a test says what it expects by failing")]
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    time::{Duration, SystemTime},
+};
+
+use seckill::{
+    broker::{DataDir, DataDirError},
+    store,
+};
+
+#[tokio::test]
+async fn it_is_private_and_names_its_files() {
+    let place = tempfile::tempdir().unwrap();
+    let dir = DataDir::open(place.path().join("a b/火")).unwrap();
+    assert_eq!(fs::metadata(dir.path()).unwrap().permissions().mode() & 0o777, 0o700);
+    assert!(dir.path().is_absolute() && dir.redis_dir().starts_with(dir.path()));
+    assert_eq!(dir.socket_path(), dir.path().join("redis.sock"));
+    assert_eq!(dir.log_path(), dir.path().join("seckill.log"));
+    let store = store::open(&dir.database_url()).await.unwrap();
+    assert!(dir.path().join("seckill.db").is_file());
+    store.close().await;
+}
+
+#[test]
+fn a_long_path_has_its_socket_elsewhere_and_always_there() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("x".repeat(100));
+    let one = DataDir::open(&path).unwrap();
+    let two = DataDir::open(path.join("../").join("x".repeat(100))).unwrap();
+    assert_eq!(one.socket_path(), two.socket_path());
+    assert!(one.socket_path().as_os_str().len() <= 107);
+    let short = one.socket_path().parent().unwrap();
+    assert_eq!(fs::metadata(short).unwrap().permissions().mode() & 0o777, 0o700);
+
+    // Open to others: somebody may have put a socket of their own there.
+    fs::set_permissions(short, fs::Permissions::from_mode(0o755)).unwrap();
+    assert!(matches!(DataDir::open(&path), Err(DataDirError::Shared(_))));
+    fs::remove_dir(short).unwrap();
+}
+
+#[test]
+fn live_processes_have_numbers_of_their_own() {
+    let place = tempfile::tempdir().unwrap();
+    let (one, two) = (DataDir::open(place.path()).unwrap(), DataDir::open(place.path()).unwrap());
+    let first = one.node_slot().unwrap();
+    let second = two.node_slot().unwrap();
+    let third = one.node_slot().unwrap();
+    assert_eq!([first.number(), second.number(), third.number()], [1, 2, 3]);
+    drop(second);
+    assert_eq!(one.node_slot().unwrap().number(), 2);
+}
+
+/// Tests may run as root, whom permissions do not bind: so these are places where nobody can
+/// keep a directory.
+#[test]
+fn impossible_places_are_refused_in_words() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("file");
+    fs::write(&file, "").unwrap();
+    for path in [file.clone(), file.join("below")] {
+        let told = DataDir::open(&path).unwrap_err();
+        assert!(matches!(told, DataDirError::NotADirectory(_)), "{told}");
+        assert!(told.to_string().contains("--data-dir"), "{told}");
+    }
+    if cfg!(target_os = "linux") {
+        let told = DataDir::open("/proc").unwrap_err().to_string();
+        assert!(told.contains("/proc") && told.contains("--data-dir"), "{told}");
+    }
+}
+
+#[test]
+fn a_throw_away_directory_goes_with_its_last_user() {
+    let place = tempfile::tempdir().unwrap();
+    let dir = DataDir::throw_away_in(place.path()).unwrap();
+    let (path, clone) = (dir.path().to_owned(), dir.clone());
+    drop(dir);
+    assert!(path.is_dir());
+    drop(clone);
+    assert!(!path.exists());
+}
+
+#[test]
+fn only_what_is_abandoned_is_swept() {
+    let place = tempfile::tempdir().unwrap();
+    let make = |name: &str, age: Duration| {
+        let path = place.path().join(name);
+        fs::create_dir(&path).unwrap();
+        let lock = fs::File::create(path.join("lock")).unwrap();
+        lock.set_modified(SystemTime::now() - age).unwrap();
+        path
+    };
+    let old = Duration::from_hours(1);
+    let abandoned = make("seckill-demo-abandoned", old);
+    let young = make("seckill-demo-young", Duration::ZERO);
+    let other = make("other", old);
+    let live = make("seckill-demo-live", old);
+    let user = DataDir::open(&live).unwrap();
+    let link = place.path().join("seckill-demo-link");
+    std::os::unix::fs::symlink(&other, &link).unwrap();
+
+    let dir = DataDir::throw_away_in(place.path()).unwrap();
+    assert!(!abandoned.exists());
+    for path in [&young, &other, &live, &link, &dir.path().to_owned()] {
+        assert!(path.exists(), "{}", path.display());
+    }
+    drop(user);
+}
