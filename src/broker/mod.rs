@@ -17,7 +17,7 @@ mod throw_away;
 
 pub use binary::find_server;
 pub use connect::{Link, Redis};
-pub use data_dir::DataDir;
+pub use data_dir::{DataDir, DataDirError};
 pub use error::BrokerError;
 pub use keys::Layout;
 pub use server::{ManagedServer, ServerError};
