@@ -44,7 +44,7 @@ pub(crate) struct App {
     /// The picture on the screen.
     pub(crate) shown: Arc<Snapshot>,
     /// The newest picture; the same one unless the screen is frozen.
-    pub(super) newest: Arc<Snapshot>,
+    pub(crate) newest: Arc<Snapshot>,
     pub(crate) frozen: bool,
     pub(crate) view: View,
     pub(crate) overview: OverviewState,
@@ -93,6 +93,11 @@ impl App {
         };
         app.on_snapshot(first);
         app
+    }
+
+    /// The time that the picture is looked at: a frozen one stands still.
+    pub(crate) fn seen(&self) -> Millis {
+        if self.frozen { self.shown.taken } else { self.now }
     }
 
     /// Where pictures come from.

@@ -24,7 +24,7 @@ use ratatui::{
 };
 use rustix::process::Signal;
 
-use super::{app::App, views};
+use super::{app::App, views, widgets::Halves};
 
 /// The terminal is in our hands.
 static TAKEN: AtomicBool = AtomicBool::new(false);
@@ -48,6 +48,7 @@ pub(super) trait Stage {
 /// The real terminal. Dropping it gives it back.
 pub(super) struct Screen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
+    halves: Halves,
 }
 
 impl Screen {
@@ -57,7 +58,7 @@ impl Screen {
         LOST.store(false, Ordering::SeqCst);
         let terminal = Terminal::new(CrosstermBackend::new(stdout()))?;
         enter()?;
-        Ok(Self { terminal })
+        Ok(Self { terminal, halves: Halves::default() })
     }
 
     /// Forgets what was on the screen, so that all of it is drawn again. `Terminal::clear` would
@@ -70,7 +71,13 @@ impl Screen {
 
 impl Stage for Screen {
     fn draw(&mut self, app: &mut App) -> io::Result<()> {
-        self.terminal.draw(|frame| views::draw(app, frame)).map(|_| ())
+        let halves = &mut self.halves;
+        self.terminal
+            .draw(|frame| {
+                views::draw(app, frame);
+                halves.settle(frame.buffer_mut());
+            })
+            .map(|_| ())
     }
 
     fn suspend(&mut self) -> io::Result<()> {

@@ -1,1 +1,7 @@
+//! The console as a whole, on a fake engine: what it shows, what it sends, how its loop behaves.
 
+mod fixture;
+mod fuzz;
+mod keys;
+mod looping;
+mod screens;

@@ -101,15 +101,15 @@ pub(crate) fn action(action: Action) -> (&'static str, &'static str, Option<&'st
         Action::PreviousView => ("previous", "previous view", None),
         Action::Up => ("up", "one up", None),
         Action::Down => ("more", "one down", None),
-        Action::PageUp => ("page up", "a screen up; at the top, the page before", None),
-        Action::PageDown => ("page down", "a screen down; at the end, the page after", None),
-        Action::First => ("first", "first row; once more, the first page", None),
-        Action::Last => ("last", "last row; once more, the next page", None),
+        Action::PageUp => ("page up", "a screen up, then the page before", None),
+        Action::PageDown => ("page down", "a screen down, then the page after", None),
+        Action::First => ("first", "first row, then the first page", None),
+        Action::Last => ("last", "last row, then the next page", None),
         Action::Open => ("detail", "show all of the chosen row", Some("detail")),
         Action::Close => ("close", "close the detail", None),
-        Action::Back => ("back", "dismiss a message, end the filter, close the detail", None),
+        Action::Back => ("back", "take away a message, detail or filter", None),
         Action::Mark => ("mark", "mark or unmark this entry and go on", Some("mark")),
-        Action::Freeze => ("freeze", "hold the picture still; again lets it go on", Some("freeze")),
+        Action::Freeze => ("freeze", "hold the picture still, or let it go", Some("freeze")),
         Action::Quit => ("quit", "leave; asks while a rush is under way", Some("quit")),
         Action::QuitNow => ("quit", "leave at once", None),
         Action::Suspend => ("suspend", "back to the shell; fg returns", None),
@@ -121,9 +121,7 @@ pub(crate) fn action(action: Action) -> (&'static str, &'static str, Option<&'st
         Action::Pause => ("pause", "hold a sale, or let it go on", Some("pause / resume")),
         Action::End => ("end", "end a sale for good", Some("end")),
         Action::Rush => ("rush", "send simulated buyers to a sale", Some("rush")),
-        Action::Replay => {
-            ("replay", "judge the marked entries, or all, and settle them", Some("replay"))
-        }
+        Action::Replay => ("replay", "settle the marked entries, or all", Some("replay")),
         Action::Accept => ("yes", "do it", None),
         Action::Cancel => ("cancel", "leave without doing anything", None),
         Action::Press => ("choose", "take what is chosen", None),
@@ -204,6 +202,11 @@ pub(crate) fn no_match(text: &str) -> String {
 
 pub(crate) fn old(age: u64) -> String {
     format!("{} old", span(age))
+}
+
+/// An age where there is room for nothing else.
+pub(crate) fn age(age: Option<u64>) -> String {
+    age.map_or_else(|| UNKNOWN.to_owned(), span)
 }
 
 pub(crate) fn away(age: Option<u64>) -> String {

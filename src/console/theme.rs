@@ -195,6 +195,11 @@ impl Theme {
         Style::new().add_modifier(Modifier::REVERSED)
     }
 
+    /// Bad as well, many times over: a column of it must not shout.
+    pub(crate) fn broken(self) -> Style {
+        self.tinted(Color::Red)
+    }
+
     /// A word that must not be missed, such as FROZEN.
     pub(crate) fn badge(self) -> Style {
         self.warn().add_modifier(Modifier::REVERSED | Modifier::BOLD)

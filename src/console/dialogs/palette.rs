@@ -57,7 +57,7 @@ impl Palette {
     }
 
     pub(crate) fn draw(&self, pen: &mut Pen<'_>, theme: Theme) -> Option<(u16, u16)> {
-        let rows = (self.names.len() as u16 + 4).min(pen.height().saturating_sub(2));
+        let rows = (self.names.len() as u16 + 4).min(14).min(pen.height().saturating_sub(2));
         let width = pen.width().saturating_sub(4).min(46);
         let mut panel = panel(pen, theme, (width, rows), text::PALETTE_TITLE);
         let inner = width.saturating_sub(6);

@@ -33,6 +33,18 @@ pub(crate) fn rate(per_second: f64) -> String {
     }
 }
 
+/// `182,440`, or `99G` where that does not fit: a figure that is cut is another figure.
+pub(crate) fn within(number: u64, cells: usize) -> String {
+    let full = thousands(number);
+    if full.len() <= cells { full } else { compact(number as f64) }
+}
+
+/// `21,840/s`, or `1.2M/s` where that does not fit.
+pub(crate) fn rate_within(per_second: f64, cells: usize) -> String {
+    let full = rate(per_second);
+    if full.len() <= cells { full } else { format!("{}/s", compact(per_second)) }
+}
+
 /// `500`, `40k`, `2.5M`: at most four cells, for a scale.
 pub(crate) fn compact(number: f64) -> String {
     let short = |value: f64, unit: &str| {
@@ -87,6 +99,8 @@ mod tests {
     #[test]
     fn figures_read_well() {
         assert_eq!([0, 999, 1_000, 12_340_000].map(thousands), ["0", "999", "1,000", "12,340,000"]);
+        assert_eq!([within(98_765_432_109, 11), within(182_440, 11)], ["99G", "182,440"]);
+        assert_eq!(rate_within(1_234_567.0, 9), "1.2M/s");
         assert_eq!(signed(-1_234), "-1,234");
         assert_eq!([0.0, 3.44, 9.96, 21_840.4].map(rate), ["0/s", "3.4/s", "10/s", "21,840/s"]);
         assert_eq!(

@@ -22,6 +22,8 @@ use crate::{
 
 /// From this width on, servers and books are told in full.
 const WIDE: u16 = 112;
+/// Cells of a title that the time gives way to.
+const LEAST_TITLE: usize = 14;
 
 /// Draws the frame and the view in it; says where the cursor stands.
 pub(super) fn draw(app: &mut App, pen: &mut Pen<'_>) -> Option<(u16, u16)> {
@@ -72,19 +74,24 @@ fn header(app: &App, pen: &mut Pen<'_>) {
     let wide = pen.width() >= WIDE;
     let mut states = Vec::new();
     books(theme, &app.shown.books, wide, &mut states);
-    health(theme, &app.shown.redis, text::REDIS, app.now, wide, &mut states);
-    health(theme, &app.shown.sql, text::SQL, app.now, wide, &mut states);
+    // Servers are told as they are, also while the picture is frozen.
+    health(theme, &app.newest.redis, text::REDIS, app.now, wide, &mut states);
+    health(theme, &app.newest.sql, text::SQL, app.now, wide, &mut states);
     let states = Line::from(states);
-    let room = pen.width().saturating_sub(states.width() as u16 + 2);
+    let room = pen.width().saturating_sub(states.width() as u16 + 3);
     let mut left = pen.part(0, 0, room, 1);
     let mut x = left.text(1, 0, text::PROGRAM, theme.key());
     if let Some(sale) = headline(app) {
         let (word, style) = phase(theme, sale.phase);
-        let time = time_left(sale, app.now).unwrap_or_default();
-        let tail = width(&word) + width(&time) + 4;
+        let mut time = time_left(sale, app.seen(), wide).unwrap_or_default();
         x = left.text(x + 1, 0, theme.glyphs.pointer, theme.soft());
         let title = text::sale_name(sale.voucher_id, &sale.title);
-        let room = usize::from(room.saturating_sub(x + 2)).saturating_sub(tail);
+        let mut room = usize::from(room.saturating_sub(x + 3)).saturating_sub(width(&word));
+        // What is sold matters more than how long.
+        if room < width(&time) + 2 + LEAST_TITLE {
+            time.clear();
+        }
+        room = room.saturating_sub(width(&time) + 2);
         let title = fit(&title, room, theme.glyphs.ellipsis);
         x = left.text(x + 1, 0, &title, theme.strong());
         x = left.text(x + 2, 0, &word, style);
@@ -105,12 +112,14 @@ pub(super) fn phase(theme: Theme, phase: Phase) -> (String, Style) {
     (text::phase(phase).to_uppercase(), style)
 }
 
-fn time_left(sale: &SaleLine, now: Millis) -> Option<String> {
-    match sale.phase {
-        Phase::Planned => sale.begin.map(|at| text::starts_in(&figures::clock(at.since(now)))),
-        Phase::Ended => None,
-        _ => sale.end.map(|at| text::ends_in(&figures::clock(at.since(now)))),
-    }
+fn time_left(sale: &SaleLine, now: Millis, wide: bool) -> Option<String> {
+    let (at, words) = match sale.phase {
+        Phase::Planned => (sale.begin, text::starts_in as fn(&str) -> String),
+        Phase::Ended => return None,
+        _ => (sale.end, text::ends_in as fn(&str) -> String),
+    };
+    let clock = figures::clock(at?.since(now));
+    Some(if wide { words(&clock) } else { clock })
 }
 
 /// One server: its name, whether it answers, and how fast or how long ago.
@@ -126,10 +135,11 @@ fn health(
     out.push(Span::raw(format!("  {name} ")));
     let age = health.last_ok.map(|at| now.since(at));
     let (glyph, style, told) = if !health.up {
-        (theme.glyphs.away, theme.bad(), text::away(age))
+        let told = if wide { text::away(age) } else { text::age(age) };
+        (theme.glyphs.away, theme.bad(), told)
     } else if is_stale(health, now) {
-        let told = age.map_or_else(|| text::UNKNOWN.to_owned(), text::old);
-        (theme.glyphs.up, theme.warn(), told)
+        let old = age.filter(|_| wide).map(text::old);
+        (theme.glyphs.up, theme.warn(), old.unwrap_or_else(|| text::age(age)))
     } else {
         let told = if wide { figures::latency(health.latency_us) } else { String::new() };
         out.push(Span::styled(theme.glyphs.up, theme.good()));
@@ -226,7 +236,7 @@ fn answer_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
     };
     let mut said = said.to_owned();
     if tone == Tone::Failure {
-        said = format!("{said}  ({})", text::failures_more(more));
+        said = format!("{said} ({})", text::failures_more(more));
     }
     let indent = if glyph.is_empty() { 0 } else { width(glyph) + 1 };
     let mut lines = wrap(&said, usize::from(cells).saturating_sub(indent + 2));
@@ -260,11 +270,11 @@ fn story_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
     let head = if story.done { theme.glyphs.check } else { theme.glyphs.pointer };
     let whole = format!("{head} {}  {}", story.title, story.text);
     let title = fit(&format!("{head} {}", story.title), usize::MAX, "");
+    // The key stands beside the first line only; the second has the whole width.
     let mut lines = wrap(&whole, usize::from(cells).saturating_sub(reserved));
-    let over = lines.len() > 2;
-    lines.truncate(2);
-    if over && let Some(last) = lines.last_mut() {
-        last.push_str(theme.glyphs.ellipsis);
+    if lines.len() > 1 {
+        let rest = lines.split_off(1).join(" ");
+        lines.push(fit(&rest, usize::from(cells).saturating_sub(4), theme.glyphs.ellipsis));
     }
     let styled = lines.into_iter().enumerate().map(|(row, line)| match line.strip_prefix(&title) {
         Some(rest) if row == 0 => Line::from(vec![

@@ -10,7 +10,11 @@ mod sales;
 mod sales_state;
 
 use jiff::tz::TimeZone;
-use ratatui::{Frame, text::Line, text::Span};
+use ratatui::{
+    Frame,
+    buffer::Buffer,
+    text::{Line, Span},
+};
 
 pub(crate) use overview::OverviewState;
 pub(crate) use pending_state::{PendingState, Turn};
@@ -175,8 +179,27 @@ pub(crate) fn draw(app: &mut App, frame: &mut Frame<'_>) {
             cursor = dialog.draw(&mut pen, app.theme);
         }
     }
+    if app.theme.glyphs.ascii {
+        plain_signs(frame.buffer_mut());
+    }
     if let Some(at) = cursor {
         frame.set_cursor_position(at);
+    }
+}
+
+/// Signs that stand in sentences and names of keys, for terminals that draw them too wide.
+fn plain_signs(buffer: &mut Buffer) {
+    for cell in &mut buffer.content {
+        let plain = match cell.symbol() {
+            "←" => "<",
+            "→" => ">",
+            "↑" => "^",
+            "↓" => "v",
+            "–" => "-",
+            "…" => "~",
+            _ => continue,
+        };
+        cell.set_symbol(plain);
     }
 }
 
@@ -187,7 +210,7 @@ fn draw_body(app: &mut App, pen: &mut Pen<'_>, compact: bool) {
     let scene = Scene {
         snapshot: &shown,
         theme: app.theme,
-        now: app.now,
+        now: app.seen(),
         zone: &zone,
         compact,
         chosen: app.sales.chosen,

@@ -11,7 +11,7 @@ use super::{Scene, Source};
 use crate::{
     console::{
         text::{self, figures},
-        widgets::{Chart, Pen, bar, chart, right, wrap},
+        widgets::{Chart, Pen, bar, chart, left, right, width, wrap},
     },
     model::Phase,
     telemetry::snapshot::{Funnel, SaleLine, StreamLine, Urgency},
@@ -20,8 +20,6 @@ use crate::{
 /// Minutes that the chart may show.
 const WINDOWS: [u64; 4] = [1, 2, 5, 10];
 const USUAL_WINDOW: usize = 1;
-/// Most rows of the chart: taller says no more.
-const TALLEST_CHART: u16 = 14;
 
 /// What of the Overview a person can change.
 #[derive(Clone, Copy, Debug)]
@@ -59,19 +57,25 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: OverviewState) {
     let alarms = attention_rows(scene, w, if h >= 26 { 6 } else { 3 });
     let attention = alarms.len() as u16 + 1;
     let main = h.saturating_sub(attention + 1);
+    let margin = u16::from(h >= 22);
     // One cell of margin at each side, three between the columns.
-    let left = (w - 5) * 9 / 20;
+    let column_width = (w - 5) * 9 / 20;
     let gap = if w >= 110 { 5 } else { 3 };
-    let mut column = pen.part(1, 1, left, main.saturating_sub(1));
-    // Admission needs seven rows, a blank above it, and a rush or two may follow.
+    let mut column = pen.part(1, margin, column_width, main.saturating_sub(margin));
+    // Admission needs its rows and a blank above it; a rush or two may follow.
     let rushes = (scene.snapshot.rushes.len() as u16).min(2);
     let rush_rows = if rushes > 0 { rushes + 2 } else { 0 };
-    let for_stock = column.height().saturating_sub(8 + rush_rows).max(2);
+    let for_stock =
+        column.height().saturating_sub(2 + shown_funnel(scene, h).len() as u16 + rush_rows).max(2);
     let mut y = stock(&mut column, scene, for_stock);
-    y = admission(&mut column, scene, y + 1);
+    y = admission(&mut column, scene, y + 1, &shown_funnel(scene, h));
     rush(&mut column, scene, y + 1, usize::from(rushes));
-    let width = w.saturating_sub(left + gap + 2);
-    right_column(&mut pen.part(left + gap, 1, width, main.saturating_sub(1)), scene, state);
+    let width = w.saturating_sub(column_width + gap + 2);
+    right_column(
+        &mut pen.part(column_width + gap, margin, width, main.saturating_sub(margin)),
+        scene,
+        state,
+    );
     let mut below = pen.part(1, h.saturating_sub(attention), w.saturating_sub(2), attention);
     draw_attention(&mut below, scene, &alarms);
 }
@@ -84,15 +88,16 @@ fn draw_compact(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     let mut column = pen.part(1, 0, w.saturating_sub(2), h);
     let y = stock(&mut column, scene, room.clamp(2, 6)) + 1;
     let funnel = &scene.snapshot.funnel;
-    let brief = [(0, true), (1, true), (2, false), (3, false)];
-    let mut spans = Vec::new();
-    for (line, strong) in brief {
-        let (label, count) = text::funnel(funnel)[line];
-        spans.push(Span::styled(format!("{label} "), scene.theme.soft()));
-        let style = if strong { scene.theme.strong() } else { Style::new() };
-        spans.push(Span::styled(format!("{}   ", figures::thousands(count.total)), style));
+    let mut x = 0;
+    for (row, (label, count)) in text::funnel(funnel).into_iter().enumerate() {
+        let figure = figures::within(count.total, 9);
+        if usize::from(x) + width(label) + 1 + width(&figure) > usize::from(column.width()) {
+            break;
+        }
+        x = column.text(x, y, label, scene.theme.soft()) + 1;
+        let style = if row < 2 { scene.theme.strong() } else { Style::new() };
+        x = column.text(x, y, &figure, style) + 3;
     }
-    column.line(0, y, &Line::from(spans));
     if let Some(stream) = &scene.snapshot.stream {
         let mut line = lag_line(scene, stream);
         line.push_span(Span::styled(format!("   {} ", text::PENDING), scene.theme.heading()));
@@ -112,11 +117,20 @@ fn stock(pen: &mut Pen<'_>, scene: &Scene<'_>, rows: u16) -> u16 {
     pen.line(0, 0, &scene.heading(text::STOCK, &[Source::Redis]));
     let mut sales: Vec<&SaleLine> = scene.snapshot.sales.iter().collect();
     if sales.is_empty() {
-        pen.text(0, 1, &scene.fit(&text::no_sales(), pen.width()), scene.theme.soft());
-        return 2;
+        let lines = wrap(&text::no_sales(), usize::from(pen.width().saturating_sub(2)));
+        for (row, line) in lines.iter().enumerate() {
+            pen.text(2, row as u16 + 1, line, scene.theme.soft());
+        }
+        return lines.len() as u16 + 1;
     }
     // What sells or may sell comes first; the chosen one is never below the edge.
-    sales.sort_by_key(|sale| (Some(sale.voucher_id) != scene.chosen, sale.phase == Phase::Ended));
+    let rank = |sale: &SaleLine| match sale.phase {
+        Phase::Running => 0,
+        Phase::Paused | Phase::SoldOut => 1,
+        Phase::Planned => 2,
+        Phase::Ended => 3,
+    };
+    sales.sort_by_key(|sale| (Some(sale.voucher_id) != scene.chosen, rank(sale)));
     let room = usize::from(rows.saturating_sub(1));
     let shown = if sales.len() > room { room.saturating_sub(1).max(1) } else { sales.len() };
     let mut kept = sales[..shown.min(sales.len())].to_vec();
@@ -140,11 +154,12 @@ fn stock(pen: &mut Pen<'_>, scene: &Scene<'_>, rows: u16) -> u16 {
 
 fn stock_line(pen: &mut Pen<'_>, scene: &Scene<'_>, y: u16, sale: &SaleLine) {
     let theme = scene.theme;
-    let cells = if pen.width() >= 44 { (pen.width() / 4).min(24) } else { 6 };
+    let wide = pen.width() >= 44;
+    let cells = if wide { (pen.width() / 5).min(24) } else { 6 };
     // Room for 10,000,000 of them only where there are as many.
     let most = scene.snapshot.sales.iter().map(|sale| sale.initial).max().unwrap_or(0);
-    let figure = (figures::thousands(most).len() as u16 * 2 + 3).clamp(14, 23);
-    let figure = figure.min(pen.width().saturating_sub(cells + 12));
+    let figure =
+        if wide { (figures::thousands(most).len() as u16 * 2 + 3).clamp(15, 23) } else { 10 };
     let title = pen.width().saturating_sub(figure + cells + 4);
     if scene.chosen == Some(sale.voucher_id) {
         pen.text(0, y, theme.glyphs.pointer, theme.key());
@@ -156,15 +171,19 @@ fn stock_line(pen: &mut Pen<'_>, scene: &Scene<'_>, y: u16, sale: &SaleLine) {
     let left = sale.stock;
     let (told, style, full) = match (sale.phase, left) {
         (_, None) => (text::not_in_redis(), theme.warn(), soft),
-        (Phase::Ended, Some(left)) => (text::ended_with(left), soft, soft),
+        (Phase::Ended, Some(left)) => {
+            let told = text::ended_with(if wide { left } else { 0 });
+            (told, soft, soft)
+        }
         (Phase::SoldOut, _) => (text::phase(Phase::SoldOut).to_owned(), theme.strong(), soft),
         (Phase::Paused, _) => (text::phase(Phase::Paused).to_owned(), theme.warn(), soft),
         (Phase::Planned, _) => {
             let at = sale.begin.map_or_else(String::new, |at| scene.at(at));
-            (text::starts_at(&at), theme.accent(), soft)
+            (if wide { text::starts_at(&at) } else { at }, theme.accent(), soft)
         }
         (Phase::Running, Some(left)) => {
-            let told = text::left_of(&figures::signed(left), sale.initial);
+            let told = figures::signed(left);
+            let told = if wide { text::left_of(&told, sale.initial) } else { told };
             (told, strong, theme.accent())
         }
     };
@@ -183,17 +202,22 @@ fn stock_line(pen: &mut Pen<'_>, scene: &Scene<'_>, y: u16, sale: &SaleLine) {
 }
 
 /// What became of all requests; returns the row after the last.
-fn admission(pen: &mut Pen<'_>, scene: &Scene<'_>, top: u16) -> u16 {
+fn admission(pen: &mut Pen<'_>, scene: &Scene<'_>, top: u16, rows: &[usize]) -> u16 {
     pen.line(0, top, &scene.heading(text::ADMISSION, &[Source::Redis]));
-    let rows = text::funnel(&scene.snapshot.funnel);
-    let height = pen.height();
-    for (row, (label, _)) in rows.iter().enumerate() {
-        let y = top + 1 + row as u16;
-        if y < height {
-            funnel_line(pen, scene, y, &scene.snapshot.funnel, row, label);
-        }
+    let funnel = &scene.snapshot.funnel;
+    let mut y = top + 1;
+    for row in rows {
+        funnel_line(pen, scene, y, funnel, *row, text::funnel(funnel)[*row].0);
+        y += 1;
     }
-    top + 1 + rows.len() as u16
+    y
+}
+
+/// Lines of the funnel; where rows are few, those that never happened are left out.
+fn shown_funnel(scene: &Scene<'_>, height: u16) -> Vec<usize> {
+    let lines = text::funnel(&scene.snapshot.funnel);
+    let seen = |row: &usize| height >= 19 || *row < 4 || lines[*row].1.total > 0;
+    (0..lines.len()).filter(seen).collect()
 }
 
 /// A counter of the funnel: total, rate, and its share of all requests.
@@ -209,11 +233,11 @@ pub(super) fn funnel_line(
     let count = text::funnel(funnel)[row].1;
     let lead = row == 1;
     pen.text(2, y, label, if lead { Style::new() } else { theme.soft() });
-    let total = right(&figures::thousands(count.total), 11, theme.glyphs.ellipsis);
+    let total = right(&figures::within(count.total, 10), 11, theme.glyphs.ellipsis);
     let style = if lead { theme.strong() } else { Style::new() };
     let x = pen.text(11, y, &total, style);
     let flowing = count.per_second >= 0.05;
-    let rate = right(&figures::rate(count.per_second), 10, theme.glyphs.ellipsis);
+    let rate = right(&figures::rate_within(count.per_second, 9), 10, theme.glyphs.ellipsis);
     let x = pen.text(x, y, &rate, if flowing { Style::new() } else { theme.soft() }) + 2;
     // The first line is the whole of which the others are shares.
     if row > 0 && pen.width() > x + 3 {
@@ -253,49 +277,63 @@ fn right_column(pen: &mut Pen<'_>, scene: &Scene<'_>, state: OverviewState) {
     });
     let holders = (holders as u16).min(h.saturating_sub(14) / 2).min(5);
     // Heading, legend, latency, three lines of the stream, and blanks between.
-    let rows = h.saturating_sub(7 + holders).min(TALLEST_CHART);
-    pen.line(0, 0, &scene.heading(text::RATES, &[Source::Redis, Source::Sql]));
+    let rows = h.saturating_sub(7 + holders).min((h / 2).max(12));
+    let title = scene.heading(text::RATES, &[Source::Redis, Source::Sql]);
+    let heading = title.width();
+    pen.line(0, 0, &title);
     let window = Line::styled(text::last_minutes(state.minutes()), theme.soft());
-    pen.line_right(0, &window);
+    if heading + 2 + window.width() <= usize::from(pen.width()) {
+        pen.line_right(0, &window);
+    }
     let last = scene.snapshot.series.last();
     let legend = [
         (text::ADMITTED, last.and_then(|point| point.admitted), theme.accent(), '⠤'),
         (text::PERSISTED, last.and_then(|point| point.persisted), theme.soft(), '⣿'),
     ];
     let mut spans = Vec::new();
+    // Beside the scale where there is room, under the heading where there is none.
+    let roomy = pen.width() >= 54;
+    let margin = if roomy { 6 } else { 0 };
     for (label, rate, style, unicode) in legend {
         let sign = match (theme.glyphs.ascii, unicode) {
             (false, sign) => sign.to_string(),
             (true, '⠤') => "*".to_owned(),
             (true, _) => ".".to_owned(),
         };
-        let rate = rate.map_or_else(|| text::UNKNOWN.to_owned(), figures::rate);
-        spans.push(Span::styled(format!("{sign}{sign} "), style));
+        let rate = rate.map(|rate| figures::rate_within(rate, 9));
+        let rate = rate.unwrap_or_else(|| text::UNKNOWN.to_owned());
+        let sign = if roomy { sign.repeat(2) } else { sign };
+        spans.push(Span::styled(format!("{sign} "), style));
         spans.push(Span::raw(label));
-        spans.push(Span::raw(format!("{}   ", right(&rate, 10, theme.glyphs.ellipsis))));
+        spans.push(Span::raw(right(&rate, 10, theme.glyphs.ellipsis)));
+        spans.push(Span::raw(if roomy { "   " } else { " " }));
     }
-    pen.line(6, 1, &Line::from(spans));
+    pen.line(margin, 1, &Line::from(spans));
     let until = last.map_or(scene.snapshot.taken, |point| point.at.max(scene.snapshot.taken));
     let shown = Chart { series: &scene.snapshot.series, until, window: state.minutes() * 60_000 };
     let w = pen.width();
     chart(&mut pen.part(0, 2, w, rows), theme, &shown);
     let mut y = 2 + rows;
-    latency(pen, scene, y);
+    latency(&mut pen.part(margin, y, w, 1), scene);
     y += 2;
     stream(pen, scene, y, usize::from(holders));
 }
 
-fn latency(pen: &mut Pen<'_>, scene: &Scene<'_>, y: u16) {
+fn latency(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     let Some(seen) = &scene.snapshot.latency else {
-        pen.text(6, y, text::NO_LATENCY, scene.theme.soft());
+        pen.text(0, 0, text::NO_LATENCY, scene.theme.soft());
         return;
     };
-    let mut spans = Vec::new();
+    let mut x = 0;
     for (label, figure) in text::latencies(seen) {
-        spans.push(Span::styled(format!("{label} "), scene.theme.soft()));
-        spans.push(Span::raw(format!("{figure}   ")));
+        // A figure that is cut would be another figure.
+        if usize::from(x) + width(label) + 1 + width(&figure) > usize::from(pen.width()) {
+            break;
+        }
+        x = pen.text(x, 0, label, scene.theme.soft()) + 1;
+        // Steady places for what changes with every tick.
+        x = pen.text(x, 0, &left(&figure, 7, scene.theme.glyphs.ellipsis), Style::new()) + 1;
     }
-    pen.line(6, y, &Line::from(spans));
 }
 
 /// Cells for the names at the left of the stream's figures.
@@ -322,6 +360,9 @@ fn stream(pen: &mut Pen<'_>, scene: &Scene<'_>, top: u16, holders: usize) {
         .collect();
     let mut y = top + 2;
     let shown = if with_entries.len() > holders { holders.saturating_sub(1) } else { holders };
+    let longest = with_entries.iter().take(shown).map(|line| width(&line.name)).max();
+    let most = pen.width().saturating_sub(NAMES + 22).clamp(8, 30);
+    let name_room = (longest.unwrap_or(0) as u16).clamp(8, most);
     for consumer in with_entries.iter().take(shown) {
         let (glyph, style, word) = if consumer.alive {
             (theme.glyphs.up, theme.good(), text::ALIVE)
@@ -329,11 +370,10 @@ fn stream(pen: &mut Pen<'_>, scene: &Scene<'_>, top: u16, holders: usize) {
             (theme.glyphs.away, theme.bad(), text::DEAD_HOLDER)
         };
         pen.text(NAMES, y, glyph, style);
-        let name_room = pen.width().saturating_sub(NAMES + 24).clamp(8, 30);
         pen.text(NAMES + 2, y, &scene.fit(&consumer.name, name_room), Style::new());
         let x = pen.text(NAMES + 3 + name_room, y, word, style);
         let count = right(&figures::thousands(consumer.pending), 9, theme.glyphs.ellipsis);
-        pen.text(x.max(NAMES + 8 + name_room), y, &count, Style::new());
+        pen.text(x.max(NAMES + 9 + name_room), y, &count, Style::new());
         y += 1;
     }
     if holders > 0 && shown < with_entries.len() {
@@ -396,14 +436,7 @@ fn attention_rows(scene: &Scene<'_>, cells: u16, most: usize) -> Vec<Line<'stati
             let line = if cut { format!("{line} {}", theme.glyphs.ellipsis) } else { line.clone() };
             rows.push(Line::from(vec![
                 Span::styled(if row == 0 { "! " } else { "  " }, style),
-                Span::styled(
-                    line,
-                    if row == 0 && alarm.urgency == Urgency::Critical {
-                        style
-                    } else {
-                        Style::new()
-                    },
-                ),
+                Span::raw(line),
             ]));
         }
     }

@@ -93,7 +93,7 @@ fn layout(width: u16) -> Vec<Column> {
         column(columns::ENTRY, if width >= 100 { 19 } else { 17 }, false),
         column(columns::AGE, 7, true),
     ];
-    if width >= 76 {
+    if width >= 92 {
         all.push(column(columns::IDLE, 7, true));
     }
     all.push(column(columns::TRIES, 5, true));
@@ -103,9 +103,13 @@ fn layout(width: u16) -> Vec<Column> {
     if width >= 110 {
         all.push(column(columns::USER, 10, true));
     }
-    all.push(column(columns::VOUCHER, 6, true));
+    if width >= 72 {
+        all.push(column(columns::VOUCHER, 6, true));
+    }
     all.push(column(columns::HOLDER, if width >= 120 { 24 } else { 16 }, false));
-    all.push(column(columns::FAULT, 0, false));
+    if width >= 72 {
+        all.push(column(columns::FAULT, 0, false));
+    }
     all
 }
 
@@ -128,7 +132,7 @@ fn cells(scene: &Scene<'_>, line: &PendingLine, marked: bool, layout: &[Column])
         columns::USER => Cell::plain(shown(line.user.map(|user| user.to_string()))),
         columns::VOUCHER => Cell::plain(shown(line.voucher.map(|id| format!("#{id}")))),
         columns::HOLDER => {
-            let style = if line.holder_alive { Style::new() } else { theme.bad() };
+            let style = if line.holder_alive { Style::new() } else { theme.broken() };
             Cell::new(holder(scene, line, column.width), style)
         }
         columns::FAULT => Cell::new(line.fault.clone().unwrap_or_default(), theme.warn()),

@@ -71,11 +71,14 @@ fn layout(width: u16, rows: &[SaleLine]) -> Vec<Column> {
     if width >= 100 {
         all.push(column(columns::SOLD, 12, false));
     }
-    all.push(column(columns::LEFT, 10, true));
-    all.push(column(columns::OF, 10, true));
+    // As wide as the largest sale needs: no figure grows beyond that.
+    let most = rows.iter().map(|sale| sale.initial).max().unwrap_or(0);
+    let figure = |title: &str| (figures::thousands(most).len().max(title.len()) as u16).max(7);
+    all.push(column(columns::LEFT, figure(columns::LEFT), true));
+    all.push(column(columns::OF, figure(columns::OF), true));
     if width >= 72 {
-        all.push(column(columns::ADMITTED, 10, true));
-        all.push(column(columns::PERSISTED, 10, true));
+        all.push(column(columns::ADMITTED, figure(columns::ADMITTED), true));
+        all.push(column(columns::PERSISTED, figure(columns::PERSISTED), true));
     }
     if width >= 140 {
         all.push(column(columns::WINDOW, 28, false));

@@ -6,6 +6,7 @@ mod bar;
 mod big;
 mod cells;
 mod chart;
+mod halves;
 mod pen;
 mod table;
 
@@ -13,5 +14,6 @@ pub(crate) use bar::bar;
 pub(crate) use big::big_number;
 pub(crate) use cells::{fit, left, right, width, wrap};
 pub(crate) use chart::{Chart, chart};
+pub(crate) use halves::Halves;
 pub(crate) use pen::Pen;
 pub(crate) use table::{Cell, Column, Scroll, table};

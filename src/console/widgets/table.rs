@@ -61,7 +61,7 @@ pub(crate) fn table(
 ) {
     let visible = usize::from(pen.height().saturating_sub(1));
     scroll.follow(cursor, total, visible);
-    let columns = measured(columns, pen.width().saturating_sub(2));
+    let columns = measured(columns, pen.width().saturating_sub(3));
     let mut x = 1;
     for column in &columns {
         pen.text(x, 0, &placed(column.title, column, theme), theme.heading());

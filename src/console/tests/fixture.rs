@@ -1,0 +1,312 @@
+//! A fake engine and pictures with every figure fixed.
+
+use std::sync::Arc;
+
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
+use futures::FutureExt;
+use jiff::tz::TimeZone;
+use ratatui::{Terminal, backend::TestBackend, buffer::Buffer};
+use tokio::sync::{mpsc, watch};
+
+use crate::{
+    console::{
+        app::App,
+        theme::{Depth, Theme},
+        views,
+    },
+    engine::command::{Command, Focus, Refusal, Remote, Reply, Request},
+    model::{EntryId, Millis, OrderId, Phase, UserId, VoucherId, ledger::Balance},
+    telemetry::{
+        Point, Series, Snapshot,
+        snapshot::{
+            Alarm, AlarmKind, ConsumerLine, Count, Funnel, Health, Latency, PendingLine,
+            PendingPage, RushLine, SaleLine, StreamLine, Urgency,
+        },
+    },
+};
+
+pub(super) const NOW: Millis = Millis(1_795_000_000_000);
+
+/// A console on a fake engine.
+pub(super) struct Bench {
+    pub(super) app: App,
+    pub(super) pictures: watch::Sender<Arc<Snapshot>>,
+    pub(super) focus: watch::Receiver<Focus>,
+    requests: mpsc::Receiver<Request>,
+    outstanding: Vec<Request>,
+}
+
+impl Bench {
+    pub(super) fn new(snapshot: Snapshot) -> Self {
+        Self::themed(snapshot, Theme::new(Depth::Ansi256, false))
+    }
+
+    pub(super) fn themed(snapshot: Snapshot, theme: Theme) -> Self {
+        let (pictures, receiver) = watch::channel(Arc::new(snapshot));
+        let (commands, requests) = mpsc::channel(8);
+        let (sender, focus) = watch::channel(Focus::default());
+        let remote = Remote { snapshots: receiver, commands, focus: sender };
+        let app = App::new(remote, theme, TimeZone::UTC, NOW);
+        Self { app, pictures, focus, requests, outstanding: Vec::new() }
+    }
+
+    pub(super) fn show(&mut self, snapshot: Snapshot) {
+        self.app.on_snapshot(Arc::new(snapshot));
+    }
+
+    pub(super) fn press(&mut self, code: KeyCode) {
+        self.app.on_event(&Event::Key(KeyEvent::new(code, KeyModifiers::NONE)));
+    }
+
+    /// Presses each character in turn.
+    pub(super) fn keys(&mut self, keys: &str) {
+        keys.chars().for_each(|c| self.press(KeyCode::Char(c)));
+    }
+
+    /// Commands that were sent since the last call.
+    pub(super) fn sent(&mut self) -> Vec<Command> {
+        let mut commands = Vec::new();
+        while let Ok(request) = self.requests.try_recv() {
+            commands.push(request.command.clone());
+            self.outstanding.push(request);
+        }
+        commands
+    }
+
+    /// Answers the oldest command that was seen by [`Self::sent`].
+    pub(super) fn answer(&mut self, answer: Result<Reply, Refusal>) {
+        if !self.outstanding.is_empty() {
+            let _ = self.outstanding.remove(0).reply.send(answer);
+            if let Some(answer) = self.app.next_answer().now_or_never() {
+                self.app.on_answer(answer);
+            }
+        }
+    }
+
+    pub(super) fn draw(&mut self, width: u16, height: u16) -> Buffer {
+        let mut terminal = Terminal::new(TestBackend::new(width, height));
+        if let Ok(terminal) = &mut terminal {
+            let _ = terminal.draw(|frame| views::draw(&mut self.app, frame));
+            return terminal.backend().buffer().clone();
+        }
+        Buffer::default()
+    }
+
+    /// The screen as lines of text, without what stands blank at their ends.
+    pub(super) fn text(&mut self, width: u16, height: u16) -> String {
+        let buffer = self.draw(width, height);
+        let mut lines = Vec::new();
+        for y in 0..height {
+            let mut line = String::new();
+            let mut x = 0;
+            while x < width {
+                let symbol = buffer[(x, y)].symbol();
+                line.push_str(symbol);
+                x += crate::console::widgets::width(symbol).max(1) as u16;
+            }
+            lines.push(line.trim_end().to_owned());
+        }
+        lines.join("\n")
+    }
+
+    /// The line that answers, at 120 columns.
+    pub(super) fn said(&mut self) -> String {
+        let text = self.text(120, 36);
+        text.lines().nth(34).unwrap_or_default().trim().to_owned()
+    }
+}
+
+fn count(total: u64, per_second: f64) -> Count {
+    Count { total, per_second }
+}
+
+pub(super) fn sale(id: u64, title: &str, phase: Phase, initial: u64, left: u64) -> SaleLine {
+    let admitted = initial - left;
+    SaleLine {
+        voucher_id: VoucherId(id),
+        title: title.to_owned(),
+        phase,
+        initial,
+        stock: i64::try_from(left).ok(),
+        db_stock: left + 20,
+        begin: (phase == Phase::Planned).then(|| NOW.plus(3_600_000)),
+        end: (phase == Phase::Running).then(|| NOW.plus(252_000)),
+        admitted,
+        persisted: admitted.saturating_sub(20),
+        funnel: Funnel {
+            attempts: count(admitted * 26, 21_840.0),
+            admitted: count(admitted, 802.0),
+            sold_out: count(admitted * 24, 20_100.0),
+            duplicate: count(admitted, 938.0),
+            ..Funnel::default()
+        },
+    }
+}
+
+pub(super) fn entry(number: u64) -> EntryId {
+    EntryId { millis: 1_794_999_958_000, number }
+}
+
+fn pending_line(number: u64) -> PendingLine {
+    let alive = number.is_multiple_of(3);
+    PendingLine {
+        entry: entry(number),
+        consumer: if alive { "node-a/1" } else { "node-b/1" }.to_owned(),
+        holder_alive: alive,
+        age_ms: 42_000,
+        idle_ms: 41_000,
+        deliveries: 1 + number % 3,
+        order: OrderId::new(1_795_000_000, number).ok(),
+        user: Some(UserId(1_000 + number)),
+        voucher: Some(VoucherId(7)),
+        fault: (number % 17 == 5)
+            .then(|| "field userId holds 'x', which is no such number".to_owned()),
+    }
+}
+
+/// One page of a list of `total` entries, from entry `first` on.
+pub(super) fn page(first: u64, total: u64) -> PendingPage {
+    let lines = (first..total.min(first + 500)).map(pending_line).collect();
+    let from = if first == 0 { EntryId::MIN } else { entry(first) };
+    PendingPage { from, before: Some(first), lines }
+}
+
+fn series() -> Series {
+    let mut series = Series::default();
+    for tick in 0..480_i64 {
+        let wave = (tick as f64 / 60.0).sin().abs();
+        let seen = !(300..330).contains(&tick);
+        series.push(Point {
+            at: NOW.plus((tick - 479) * 250),
+            admitted: seen.then_some(38_000.0 * wave),
+            persisted: seen.then_some(30_000.0 * wave * wave),
+        });
+    }
+    series
+}
+
+/// Nothing was sold yet.
+pub(super) fn empty() -> Snapshot {
+    Snapshot {
+        seq: 1,
+        taken: NOW,
+        node: "node-a".to_owned(),
+        redis: Health {
+            name: "redis 7.0.15".to_owned(),
+            up: true,
+            latency_us: 210,
+            last_ok: Some(NOW),
+            error: None,
+        },
+        sql: Health {
+            name: "sqlite".to_owned(),
+            up: true,
+            latency_us: 910,
+            last_ok: Some(NOW),
+            error: None,
+        },
+        stream: Some(StreamLine { lag: Some(0), group: true, ..StreamLine::default() }),
+        books: Balance::Balanced { by_id: true },
+        ..Snapshot::default()
+    }
+}
+
+/// A sale in full run, one dead consumer.
+pub(super) fn normal() -> Snapshot {
+    let running = sale(7, "hot pot 50% off", Phase::Running, 10_000, 3_120);
+    let consumer = |name: &str, alive, pending| ConsumerLine {
+        name: name.to_owned(),
+        alive,
+        pending,
+        idle_ms: if alive { 10 } else { 42_000 },
+    };
+    Snapshot {
+        funnel: running.funnel,
+        sales: vec![
+            sale(9, "cinema ticket", Phase::Planned, 2_000, 2_000),
+            sale(8, "milk tea 9.9", Phase::SoldOut, 500, 0),
+            running,
+            sale(5, "noodles", Phase::Ended, 1_000, 120),
+        ],
+        stream: Some(StreamLine {
+            length: 6_880,
+            lag: Some(1_204),
+            pending: 128,
+            oldest_pending_ms: Some(42_000),
+            dead: 0,
+            group: true,
+            consumers: vec![consumer("node-b/1", false, 86), consumer("node-a/1", true, 42)],
+        }),
+        pending: page(0, 128),
+        books: Balance::InFlight { orders: 1_332 },
+        latency: Some(Latency { p50: 412, p99: 1_830, max: 6_100, samples: 21_840 }),
+        series: Arc::new(series()),
+        alarms: vec![Alarm {
+            urgency: Urgency::Warning,
+            kind: AlarmKind::DeadConsumer {
+                consumer: "node-b/1".to_owned(),
+                pending: 86,
+                idle_ms: 42_000,
+            },
+        }],
+        ..empty()
+    }
+}
+
+/// More of everything than any window holds.
+pub(super) fn overflowing() -> Snapshot {
+    let mut picture = normal();
+    for id in 10..200 {
+        let title =
+            format!("超级秒杀第{id}期：全场火锅五折优惠券限时抢购 🍲🔥👩‍👩‍👧‍👦 \x1b[2J and on it goes");
+        let phase = if id % 3 == 0 { Phase::Paused } else { Phase::Running };
+        picture.sales.push(sale(id, &title, phase, 10_000_000, 9_876_543));
+    }
+    if let Some(stream) = &mut picture.stream {
+        stream.pending = 12_340;
+        stream.dead = 1_000_000;
+        stream.lag = None;
+        for node in 0..40 {
+            stream.consumers.push(ConsumerLine {
+                name: format!("a-node-with-a-very-long-name-{node}/1"),
+                alive: node % 2 == 0,
+                pending: 300,
+                idle_ms: 1_000,
+            });
+        }
+    }
+    picture.pending = page(0, 12_340);
+    picture.funnel.attempts = count(98_765_432_109, 1_234_567.0);
+    picture.alarms.push(Alarm {
+        urgency: Urgency::Warning,
+        kind: AlarmKind::DeadLetters { count: 1_000_000 },
+    });
+    for node in 0..20 {
+        let consumer = format!("a-node-with-a-very-long-name-{node}/1");
+        let kind = AlarmKind::DeadConsumer { consumer, pending: 300, idle_ms: 90_000 };
+        picture.alarms.push(Alarm { urgency: Urgency::Warning, kind });
+    }
+    picture
+}
+
+/// Redis is away, and what is shown is 42 seconds old.
+pub(super) fn outage() -> Snapshot {
+    let mut picture = normal();
+    let error = "Connection refused (os error 111)".to_owned();
+    picture.redis.up = false;
+    picture.redis.last_ok = Some(NOW.plus(-42_000));
+    picture.redis.error = Some(error.clone());
+    picture.books = Balance::Unknown;
+    let kind = AlarmKind::RedisAway { error };
+    picture.alarms.insert(0, Alarm { urgency: Urgency::Critical, kind });
+    picture
+}
+
+pub(super) fn read_only() -> Snapshot {
+    Snapshot { read_only: true, ..normal() }
+}
+
+pub(super) fn rushing() -> Snapshot {
+    let rush = RushLine { voucher_id: VoucherId(7), sent: 52_000, planned: 110_000 };
+    Snapshot { rushes: vec![rush], ..normal() }
+}

@@ -1,0 +1,160 @@
+//! Random keys, pictures and sizes: nothing panics, and nothing is sent that nobody confirmed.
+
+use std::sync::Arc;
+
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
+use rand::{Rng, RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::fixture::{Bench, NOW, empty, normal, outage, overflowing, page, read_only, rushing};
+use crate::{
+    console::{
+        dialogs::{Dialog, Intent},
+        story::Story,
+    },
+    engine::command::{Command, Refusal, ReplayReport, Reply},
+    model::VoucherId,
+    telemetry::Snapshot,
+};
+
+/// What may be sent by the next key.
+enum Allowed {
+    Nothing,
+    This(Command),
+    AnySale,
+}
+
+fn allowed(bench: &Bench, key: &KeyEvent) -> Allowed {
+    match &bench.app.dialog {
+        Some(Dialog::Confirm(confirm)) => {
+            let yes =
+                key.code == KeyCode::Char('y') || (key.code == KeyCode::Enter && confirm.on_yes);
+            match (&confirm.intent, yes) {
+                (Intent::Send(command), true) => Allowed::This(command.clone()),
+                _ => Allowed::Nothing,
+            }
+        }
+        Some(Dialog::Sale(sale)) if key.code == KeyCode::Enter && sale.form.at_submit() => {
+            Allowed::AnySale
+        }
+        _ => Allowed::Nothing,
+    }
+}
+
+fn any_key(random: &mut impl Rng) -> KeyEvent {
+    const SPECIAL: [KeyCode; 14] = [
+        KeyCode::Enter,
+        KeyCode::Enter,
+        KeyCode::Esc,
+        KeyCode::Tab,
+        KeyCode::BackTab,
+        KeyCode::Up,
+        KeyCode::Down,
+        KeyCode::Left,
+        KeyCode::Right,
+        KeyCode::PageUp,
+        KeyCode::PageDown,
+        KeyCode::Home,
+        KeyCode::End,
+        KeyCode::Backspace,
+    ];
+    const LETTERS: &str = "124NSRPEAyn fqgGhjkl/:?+-=0599锅🍲xz";
+    let letters: Vec<char> = LETTERS.chars().collect();
+    if random.random_bool(0.45) {
+        KeyEvent::new(SPECIAL[random.random_range(0..SPECIAL.len())], KeyModifiers::NONE)
+    } else {
+        let letter = letters[random.random_range(0..letters.len())];
+        KeyEvent::new(KeyCode::Char(letter), KeyModifiers::NONE)
+    }
+}
+
+fn any_picture(random: &mut impl Rng) -> Snapshot {
+    let scenes: [fn() -> Snapshot; 6] = [empty, normal, overflowing, outage, read_only, rushing];
+    let mut picture = scenes[random.random_range(0..scenes.len())]();
+    if random.random_bool(0.3) {
+        let first = random.random_range(0..13_000);
+        picture.pending = page(first, 12_340);
+    }
+    if random.random_bool(0.3) {
+        picture.pending.before = None;
+    }
+    if random.random_bool(0.2) {
+        picture.sales.reverse();
+        picture.sales.truncate(random.random_range(0..5));
+    }
+    if random.random_bool(0.1) {
+        picture.stream = None;
+        picture.latency = None;
+    }
+    picture.seq = random.random_range(0..3);
+    picture
+}
+
+fn any_answer(random: &mut impl Rng) -> Result<Reply, Refusal> {
+    match random.random_range(0..3) {
+        0 => Ok(Reply::SaleCreated(VoucherId(random.random_range(1..12)))),
+        1 => Ok(Reply::Replayed(ReplayReport { seen: 5, lost: 1, ..ReplayReport::default() })),
+        _ => Err(Refusal("no; 不行 🍲 ".repeat(random.random_range(1..40)))),
+    }
+}
+
+#[test]
+fn random_keys_neither_panic_nor_send_what_was_not_confirmed() {
+    let mut sent_in_all = 0;
+    for seed in 0..12 {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let mut bench = Bench::new(normal());
+        for step in 0..1_200_i64 {
+            bench.app.now = NOW.plus(step * 700);
+            match random.random_range(0..100) {
+                0..80 => {
+                    let key = any_key(&mut random);
+                    let may = allowed(&bench, &key);
+                    bench.app.on_event(&Event::Key(key));
+                    let sent = bench.sent();
+                    sent_in_all += sent.len();
+                    let fine = match (&sent[..], &may) {
+                        ([], _) | ([Command::CreateSale(_)], Allowed::AnySale) => true,
+                        ([one], Allowed::This(command)) => one == command,
+                        _ => false,
+                    };
+                    assert!(fine, "seed {seed}, step {step}: {sent:?} after {key:?}");
+                }
+                80..88 => {
+                    let picture = any_picture(&mut random);
+                    bench.app.on_snapshot(Arc::new(picture));
+                }
+                88..92 => {
+                    let answer = any_answer(&mut random);
+                    bench.answer(answer);
+                }
+                92..94 => {
+                    let text = ["pasted 火锅\n\x1b[2J", "10000", "+1h", "\u{202e}\u{200d}"];
+                    let text = text[random.random_range(0..text.len())];
+                    bench.app.on_event(&Event::Paste(text.to_owned()));
+                }
+                94..95 => bench.app.on_story(Story {
+                    title: "火锅 ".repeat(random.random_range(0..30)),
+                    text: "word ".repeat(random.random_range(0..90)),
+                    key: random.random_bool(0.5).then(|| "a very long key indeed".to_owned()),
+                    countdown: random.random_bool(0.5).then(|| random.random()),
+                    done: random.random_bool(0.2),
+                }),
+                95..97 => bench.app.on_tick(),
+                _ => {}
+            }
+            if step % 5 == 0 {
+                let (width, height) = match random.random_range(0..6) {
+                    0 => (random.random_range(1..70), random.random_range(1..20)),
+                    1 => (60, 15),
+                    2 => (80, 24),
+                    3 => (200, 50),
+                    4 => (random.random_range(60..240), random.random_range(15..70)),
+                    _ => (120, 36),
+                };
+                bench.draw(width, height);
+            }
+        }
+    }
+    assert!(sent_in_all > 20, "the keys reached {sent_in_all} acts only");
+}

@@ -1,0 +1,261 @@
+//! What keys do: acts go to identities, refusals say why, nothing typed is lost.
+
+use crossterm::event::KeyCode;
+
+use super::fixture::{Bench, empty, entry, normal, overflowing, page, read_only, rushing};
+use crate::{
+    console::{app::Course, dialogs::Dialog, views::View},
+    engine::command::{Command, Refusal, ReplayScope, Reply},
+    model::{EntryId, VoucherId},
+};
+
+#[test]
+fn an_act_is_sent_only_after_yes() {
+    let mut bench = Bench::new(normal());
+    bench.keys("2jj");
+    bench.keys("E");
+    bench.press(KeyCode::Enter);
+    assert!(bench.app.dialog.is_none() && bench.sent().is_empty(), "Cancel has the focus");
+    bench.keys("En");
+    bench.keys("E");
+    bench.press(KeyCode::Esc);
+    assert!(bench.sent().is_empty());
+    bench.keys("E");
+    bench.press(KeyCode::Right);
+    bench.press(KeyCode::Enter);
+    assert_eq!(bench.sent(), [Command::EndSale(VoucherId(7))]);
+}
+
+#[test]
+fn a_question_keeps_its_target_when_the_row_is_gone() {
+    let mut bench = Bench::new(normal());
+    bench.keys("2jjE");
+    let mut later = normal();
+    later.sales.retain(|sale| sale.voucher_id != VoucherId(7));
+    later.sales.reverse();
+    bench.show(later);
+    bench.keys("y");
+    assert_eq!(bench.sent(), [Command::EndSale(VoucherId(7))]);
+}
+
+#[test]
+fn the_choice_follows_the_sale_and_not_the_row() {
+    let mut bench = Bench::new(normal());
+    bench.keys("2jj");
+    let mut later = normal();
+    later.sales.reverse();
+    bench.show(later);
+    bench.keys("Py");
+    assert_eq!(bench.sent(), [Command::PauseSale(VoucherId(7))]);
+}
+
+#[test]
+fn acts_that_make_no_sense_say_why() {
+    let mut bench = Bench::new(normal());
+    let mut said = |keys: &str| {
+        bench.keys(keys);
+        bench.said()
+    };
+    assert_eq!(said("S"), "choose the sale that is meant, then press the key again");
+    assert_eq!(said("jS"), "#8 has started and is sold out");
+    assert_eq!(said("jS"), "#7 is running already");
+    assert_eq!(said("jE"), "#5 has ended; it can't be changed any more");
+    assert_eq!(said("j"), "this is the last row");
+    assert_eq!(said("A"), "A (replay) works in Pending");
+    assert_eq!(said("x"), "x does nothing here; ? shows the keys");
+    assert_eq!(said("h"), "no detail is open");
+    let mut bench = Bench::new(empty());
+    bench.keys("4A");
+    assert_eq!(bench.said(), "nothing is pending, so there is nothing to replay");
+    bench.keys(" ");
+    assert_eq!(bench.said(), "no entry to mark here");
+    bench.keys("1E");
+    assert_eq!(bench.said(), "there is no sale to act on");
+}
+
+#[test]
+fn the_only_open_sale_needs_no_choice() {
+    let mut picture = normal();
+    picture.sales.retain(|sale| [5, 7].contains(&sale.voucher_id.0));
+    let mut bench = Bench::new(picture);
+    bench.keys("Ey");
+    assert_eq!(bench.sent(), [Command::EndSale(VoucherId(7))]);
+}
+
+#[test]
+fn read_only_refuses_before_anything_is_sent() {
+    let mut bench = Bench::new(read_only());
+    for key in ["2", "N", "S", "R", "E", "P", "4", "A"] {
+        bench.keys(key);
+        assert!(bench.app.dialog.is_none(), "{key}");
+    }
+    assert_eq!(bench.said(), "read-only: acts are refused");
+    assert!(bench.sent().is_empty());
+}
+
+#[test]
+fn marks_stand_for_entries() {
+    let mut bench = Bench::new(normal());
+    bench.keys("4  ");
+    let mut later = normal();
+    later.pending.lines.remove(0);
+    later.pending.lines.reverse();
+    later.pending.lines.sort_by_key(|line| line.entry);
+    bench.show(later);
+    assert_eq!(bench.said(), "1 marked entry is no longer pending; the mark is dropped");
+    bench.keys("Ay");
+    let scope = ReplayScope::Entries(vec![entry(1)]);
+    assert_eq!(bench.sent(), [Command::Replay(scope)]);
+}
+
+#[test]
+fn replay_all_reaches_as_far_as_was_counted() {
+    let mut bench = Bench::new(normal());
+    bench.keys("4Ay");
+    assert_eq!(bench.sent(), [Command::Replay(ReplayScope::UpTo(entry(127)))]);
+    let mut bench = Bench::new(overflowing());
+    bench.keys("4Ay");
+    let up_to = EntryId { millis: 1_795_000_000_000, number: u64::MAX };
+    assert_eq!(bench.sent(), [Command::Replay(ReplayScope::UpTo(up_to))]);
+}
+
+#[test]
+fn pages_turn_at_both_ends() {
+    let mut bench = Bench::new(overflowing());
+    bench.keys("4GG");
+    assert_eq!(bench.focus.borrow().pending_from, entry(499).next());
+    assert!(bench.text(120, 36).contains("reading"));
+    let mut second = overflowing();
+    second.pending = page(500, 12_340);
+    second.pending.from = entry(499).next();
+    bench.show(second);
+    assert_eq!(bench.app.pending.cursor, Some(entry(500)));
+    assert!(bench.text(120, 36).contains("501–1,000 of 12,340"));
+    bench.keys("k");
+    assert_eq!(bench.focus.borrow().pending_from, EntryId::MIN);
+    bench.show(overflowing());
+    assert_eq!(bench.app.pending.cursor, Some(entry(499)));
+}
+
+#[test]
+fn a_page_that_emptied_leads_back_to_the_first() {
+    let mut bench = Bench::new(overflowing());
+    bench.keys("4GG");
+    let mut second = overflowing();
+    second.pending.from = entry(499).next();
+    second.pending.lines.clear();
+    bench.show(second);
+    assert_eq!(bench.focus.borrow().pending_from, EntryId::MIN);
+}
+
+#[test]
+fn marks_of_other_pages_stay() {
+    let mut bench = Bench::new(overflowing());
+    bench.keys("4 GG");
+    let mut second = overflowing();
+    second.pending = page(500, 12_340);
+    second.pending.from = entry(499).next();
+    bench.show(second);
+    bench.keys(" Ay");
+    let scope = ReplayScope::Entries(vec![entry(0), entry(500)]);
+    assert_eq!(bench.sent(), [Command::Replay(scope)]);
+}
+
+#[test]
+fn filters_are_live_and_escape_ends_them() {
+    let mut bench = Bench::new(normal());
+    bench.keys("2/tea");
+    assert!(!bench.text(120, 36).contains("noodles"));
+    bench.press(KeyCode::Enter);
+    assert!(bench.text(120, 36).contains("1 of 4"));
+    bench.keys("E");
+    assert!(bench.text(120, 36).contains("#8 milk tea"));
+    bench.keys("n");
+    bench.press(KeyCode::Esc);
+    assert!(bench.text(120, 36).contains("noodles"));
+}
+
+#[test]
+fn a_form_that_was_left_or_refused_keeps_its_text() {
+    let mut bench = Bench::new(normal());
+    bench.keys("Nhot soup");
+    bench.press(KeyCode::Esc);
+    assert_eq!(bench.said(), "nothing was created; the form keeps what you typed");
+    bench.keys("N");
+    bench.press(KeyCode::Tab);
+    bench.keys("50");
+    bench.press(KeyCode::Tab);
+    bench.press(KeyCode::Tab);
+    bench.press(KeyCode::Enter);
+    let sent = bench.sent();
+    assert!(
+        matches!(&sent[..], [Command::CreateSale(sale)] if sale.title == "hot soup" && sale.stock == 50)
+    );
+    bench.answer(Err(Refusal("the database does not answer; try again".to_owned())));
+    bench.keys("N");
+    assert!(bench.text(120, 36).contains("hot soup"));
+    bench.press(KeyCode::Enter);
+    assert_eq!(bench.sent().len(), 1);
+    bench.answer(Ok(Reply::SaleCreated(VoucherId(8))));
+    assert_eq!(bench.said(), "✔ #8 is created and in Redis");
+    bench.keys("N");
+    assert!(!bench.text(120, 36).contains("hot soup"));
+}
+
+#[test]
+fn a_rush_tells_its_plan_and_asks() {
+    let mut bench = Bench::new(normal());
+    bench.keys("2jjR");
+    assert!(
+        bench.text(120, 36).contains("110,000 requests by 100,000 buyers, 10,000 of them twice")
+    );
+    bench.press(KeyCode::Enter);
+    bench.press(KeyCode::Enter);
+    assert!(matches!(bench.app.dialog, Some(Dialog::Confirm(_))));
+    assert!(bench.sent().is_empty());
+    bench.keys("y");
+    let sent = bench.sent();
+    assert!(matches!(&sent[..], [Command::Rush(plan)] if plan.users == 100_000));
+}
+
+#[test]
+fn quitting_asks_only_while_a_rush_is_under_way() {
+    let mut bench = Bench::new(normal());
+    bench.keys("q");
+    assert_eq!(bench.app.course, Course::Quit);
+    let mut bench = Bench::new(rushing());
+    bench.keys("q");
+    assert_eq!(bench.app.course, Course::GoOn);
+    bench.keys("y");
+    assert_eq!(bench.app.course, Course::Quit);
+}
+
+#[test]
+fn the_palette_runs_what_it_names() {
+    let mut bench = Bench::new(normal());
+    bench.keys(":pend");
+    bench.press(KeyCode::Enter);
+    assert_eq!(bench.app.view, View::Pending);
+    bench.keys(":repl");
+    bench.press(KeyCode::Enter);
+    assert!(matches!(bench.app.dialog, Some(Dialog::Confirm(_))));
+    assert!(bench.sent().is_empty());
+}
+
+#[test]
+fn frozen_acts_are_about_the_same_sale_with_true_figures() {
+    let mut bench = Bench::new(normal());
+    bench.keys("2jjf");
+    let mut later = normal();
+    later.sales.reverse();
+    for sale in &mut later.sales {
+        if sale.voucher_id == VoucherId(7) {
+            sale.stock = Some(42);
+        }
+    }
+    bench.show(later);
+    bench.keys("E");
+    assert!(bench.text(120, 36).contains("42 of 10,000 pieces are unsold"));
+    bench.keys("y");
+    assert_eq!(bench.sent(), [Command::EndSale(VoucherId(7))]);
+}

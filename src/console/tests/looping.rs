@@ -1,0 +1,169 @@
+//! The loop on a fake keyboard and a fake stage.
+
+use std::{
+    collections::VecDeque,
+    io,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
+use tokio::sync::watch;
+
+use super::fixture::{Bench, normal, rushing};
+use crate::console::{
+    app::App,
+    run::{Keyboard, drive},
+    screen::Stage,
+    story::Story,
+};
+
+/// Plays keys; each waits its time, and after the last comes the end of the input.
+struct Played {
+    keys: VecDeque<(Duration, KeyEvent)>,
+    /// Kept over a wait that another event interrupted.
+    due: Option<Instant>,
+    released: usize,
+}
+
+impl Played {
+    fn new(keys: &[(u64, KeyCode, KeyModifiers)]) -> Self {
+        let key = |(wait, code, modifiers): &(u64, KeyCode, KeyModifiers)| {
+            (Duration::from_millis(*wait), KeyEvent::new(*code, *modifiers))
+        };
+        Self { keys: keys.iter().map(key).collect(), due: None, released: 0 }
+    }
+}
+
+impl Keyboard for Played {
+    async fn next(&mut self) -> Option<io::Result<Event>> {
+        let (wait, key) = *self.keys.front()?;
+        let due = *self.due.get_or_insert_with(|| Instant::now() + wait);
+        tokio::time::sleep_until(due.into()).await;
+        self.due = None;
+        self.keys.pop_front();
+        Some(Ok(Event::Key(key)))
+    }
+
+    fn release(&mut self) {
+        self.released += 1;
+    }
+}
+
+#[derive(Default)]
+struct Counted {
+    drawn: usize,
+    suspended: usize,
+    gone: bool,
+}
+
+impl Stage for Counted {
+    fn draw(&mut self, _: &mut App) -> io::Result<()> {
+        self.drawn += 1;
+        Ok(())
+    }
+
+    fn suspend(&mut self) -> io::Result<()> {
+        self.suspended += 1;
+        Ok(())
+    }
+
+    fn recover(&mut self) -> io::Result<bool> {
+        Ok(false)
+    }
+
+    fn is_there(&self) -> bool {
+        !self.gone
+    }
+}
+
+const PLAIN: KeyModifiers = KeyModifiers::NONE;
+/// Nobody presses this before a test is over.
+const LATER: (u64, KeyCode, KeyModifiers) = (60_000, KeyCode::Null, PLAIN);
+
+async fn run(bench: &mut Bench, keys: &mut Played, stage: &mut Counted) -> bool {
+    let ended = drive(&mut bench.app, stage, keys, None);
+    matches!(tokio::time::timeout(Duration::from_secs(20), ended).await, Ok(Ok(())))
+}
+
+#[tokio::test]
+async fn the_end_of_the_input_ends_it() {
+    let (mut keys, mut stage) = (Played::new(&[]), Counted::default());
+    assert!(run(&mut Bench::new(normal()), &mut keys, &mut stage).await);
+    assert_eq!(stage.drawn, 1);
+}
+
+#[tokio::test]
+async fn a_terminal_that_went_away_ends_it() {
+    let mut keys = Played::new(&[LATER]);
+    let mut stage = Counted { gone: true, ..Counted::default() };
+    assert!(run(&mut Bench::new(normal()), &mut keys, &mut stage).await);
+}
+
+#[tokio::test]
+async fn control_c_leaves_also_from_a_question() {
+    let mut keys = Played::new(&[
+        (0, KeyCode::Char('q'), PLAIN),
+        (0, KeyCode::Char('c'), KeyModifiers::CONTROL),
+        LATER,
+    ]);
+    assert!(run(&mut Bench::new(rushing()), &mut keys, &mut Counted::default()).await);
+}
+
+#[tokio::test]
+async fn control_z_lets_go_of_the_keyboard_and_draws_again() {
+    let mut keys = Played::new(&[
+        (10, KeyCode::Char('z'), KeyModifiers::CONTROL),
+        (100, KeyCode::Char('q'), PLAIN),
+    ]);
+    let mut stage = Counted::default();
+    assert!(run(&mut Bench::new(normal()), &mut keys, &mut stage).await);
+    assert_eq!((keys.released, stage.suspended), (1, 1));
+    assert!(stage.drawn >= 2);
+}
+
+#[tokio::test]
+async fn a_flood_of_pictures_is_drawn_thirty_times_a_second() {
+    let mut bench = Bench::new(normal());
+    let pictures = bench.pictures.clone();
+    let flood = tokio::spawn(async move {
+        let picture = Arc::new(normal());
+        loop {
+            pictures.send_replace(Arc::clone(&picture));
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    });
+    let mut keys = Played::new(&[(600, KeyCode::Char('q'), PLAIN)]);
+    let mut stage = Counted::default();
+    assert!(run(&mut bench, &mut keys, &mut stage).await);
+    flood.abort();
+    assert!((3..=21).contains(&stage.drawn), "{}", stage.drawn);
+}
+
+#[tokio::test]
+async fn nothing_is_drawn_while_nothing_changes() {
+    let mut picture = normal();
+    picture.sales.clear();
+    // Fresh for as long as the test runs.
+    let later = crate::model::Millis::now().plus(60_000);
+    (picture.redis.last_ok, picture.sql.last_ok) = (Some(later), Some(later));
+    let mut bench = Bench::new(picture);
+    let mut keys = Played::new(&[(1_300, KeyCode::Char('q'), PLAIN)]);
+    let mut stage = Counted::default();
+    assert!(run(&mut bench, &mut keys, &mut stage).await);
+    assert_eq!(stage.drawn, 1);
+}
+
+#[tokio::test]
+async fn an_engine_and_a_story_that_end_leave_the_console_running() {
+    let mut bench = Bench::new(normal());
+    bench.pictures = watch::channel(Arc::default()).0;
+    let (teller, story) = watch::channel(Story { title: "over".to_owned(), ..Story::default() });
+    drop(teller);
+    let mut keys = Played::new(&[(100, KeyCode::Char('q'), PLAIN)]);
+    let mut stage = Counted::default();
+    let ended = drive(&mut bench.app, &mut stage, &mut keys, Some(story)).await;
+    assert!(ended.is_ok());
+    assert_eq!(bench.app.story.title, "over");
+    assert!(bench.app.status.shown().is_none_or(|(_, said, _)| !said.is_empty()));
+}

@@ -1,0 +1,223 @@
+//! Pictures of every view in every state and size, as text; their styles are asserted apart.
+
+use crossterm::event::{Event, KeyCode};
+use ratatui::{
+    buffer::{Buffer, Cell},
+    style::{Color, Modifier},
+};
+
+use super::fixture::{Bench, NOW, empty, normal, outage, overflowing, read_only, rushing};
+use crate::{
+    console::{
+        story::Story,
+        theme::{Depth, Theme},
+    },
+    engine::command::{Refusal, ReplayReport, Reply},
+    telemetry::Snapshot,
+};
+
+fn assert_screen(name: &str, text: &str) {
+    insta::with_settings!({
+        snapshot_path => "../snapshots",
+        prepend_module_to_snapshot => false,
+        omit_expression => true,
+    }, { insta::assert_snapshot!(name, text) });
+}
+
+type Scene = (&'static str, fn() -> Snapshot);
+
+const SCENES: [Scene; 5] = [
+    ("empty", empty),
+    ("normal", normal),
+    ("overflowing", overflowing),
+    ("outage", outage),
+    ("read_only", read_only),
+];
+
+fn every_scene(view: &str, key: char) {
+    for (scene, picture) in SCENES {
+        for (width, height) in [(120, 36), (80, 24), (60, 15)] {
+            let mut bench = Bench::new(picture());
+            bench.keys(&key.to_string());
+            let text = bench.text(width, height);
+            assert_screen(&format!("{view}_{scene}_{width}x{height}"), &text);
+        }
+    }
+}
+
+#[test]
+fn overview() {
+    every_scene("overview", '1');
+}
+
+#[test]
+fn sales() {
+    every_scene("sales", '2');
+}
+
+#[test]
+fn pending() {
+    every_scene("pending", '4');
+}
+
+#[test]
+fn details_and_dialogs() {
+    let shots: [(&str, &str); 9] = [
+        ("sales_detail", "2jjl"),
+        ("pending_detail", "4 l"),
+        ("confirm_end", "2jjE"),
+        ("confirm_replay_marked", "4  A"),
+        ("confirm_replay_all", "4A"),
+        ("form_sale", "N"),
+        ("form_rush", "2jjR"),
+        ("palette", ":"),
+        ("help", "?"),
+    ];
+    for (name, keys) in shots {
+        for (width, height) in [(120, 36), (80, 24)] {
+            let mut bench = Bench::new(normal());
+            bench.keys(keys);
+            assert_screen(&format!("{name}_{width}x{height}"), &bench.text(width, height));
+        }
+    }
+}
+
+#[test]
+fn a_form_shows_its_faults_and_wide_text() {
+    let mut bench = Bench::new(normal());
+    bench.keys("N");
+    bench.app.on_event(&Event::Paste("火锅五折 🍲\n".to_owned()));
+    bench.press(KeyCode::Tab);
+    bench.keys("0");
+    bench.press(KeyCode::Tab);
+    bench.press(KeyCode::Tab);
+    bench.press(KeyCode::Enter);
+    assert_screen("form_sale_fault", &bench.text(80, 24));
+}
+
+#[test]
+fn frozen_and_rushing() {
+    let mut bench = Bench::new(rushing());
+    bench.keys("f");
+    bench.show(empty());
+    bench.app.now = NOW.plus(12_000);
+    assert_screen("overview_frozen", &bench.text(120, 36));
+    bench.keys("f");
+    assert!(!bench.text(120, 36).contains("hot pot"));
+}
+
+#[test]
+fn the_story_and_its_countdown() {
+    let mut bench = Bench::new(normal());
+    bench.app.on_story(Story {
+        title: "A consumer dies".to_owned(),
+        text: "node-b was killed in the middle of its batch; its orders hang between Redis \
+               and SQL. Nothing is lost."
+            .to_owned(),
+        key: Some("4".to_owned()),
+        countdown: Some(3),
+        done: false,
+    });
+    assert_screen("story_120x36", &bench.text(120, 36));
+    assert_screen("story_80x24", &bench.text(80, 24));
+}
+
+#[test]
+fn ascii_mode_draws_nothing_else() {
+    let mut bench = Bench::themed(normal(), Theme::new(Depth::None, true));
+    let text = bench.text(120, 36);
+    assert!(text.is_ascii(), "{text}");
+    assert_screen("overview_ascii", &text);
+    bench.keys("4 A");
+    let text = bench.text(120, 36);
+    let beyond: Vec<char> = text.chars().filter(|c| !c.is_ascii()).collect();
+    assert!(beyond.is_empty(), "{beyond:?}: {text}");
+}
+
+#[test]
+fn a_small_window_says_so_and_a_large_one_restores() {
+    let mut bench = Bench::new(normal());
+    let before = bench.text(120, 36);
+    assert_screen("too_small_20x5", &bench.text(20, 5));
+    for width in 1..=90 {
+        for height in 1..=30 {
+            bench.draw(width, height);
+        }
+    }
+    assert_eq!(bench.text(120, 36), before);
+}
+
+#[test]
+fn no_escape_of_a_title_reaches_the_terminal() {
+    let mut bench = Bench::new(overflowing());
+    for key in ["1", "2", "4"] {
+        bench.keys(key);
+        let buffer = bench.draw(200, 50);
+        let clean = |cell: &Cell| !cell.symbol().contains(char::is_control);
+        assert!(buffer.content.iter().all(clean));
+    }
+}
+
+/// The cells of the first place where a text stands.
+fn find<'b>(buffer: &'b Buffer, text: &str) -> Option<&'b Cell> {
+    let width = usize::from(buffer.area.width);
+    let wanted: Vec<String> = text.chars().map(String::from).collect();
+    buffer.content.chunks(width).find_map(|row| {
+        let at = row.windows(wanted.len()).position(|cells| {
+            cells.iter().zip(&wanted).all(|(cell, wanted)| cell.symbol() == wanted)
+        })?;
+        row.get(at)
+    })
+}
+
+#[test]
+fn colour_speaks_of_state() {
+    let mut bench = Bench::new(outage());
+    let buffer = bench.draw(120, 36);
+    let colour = |text: &str| find(&buffer, text).map(|cell| cell.fg);
+    assert_eq!(colour("RUNNING"), Some(Color::Green));
+    assert_eq!(colour("away 42 s"), Some(Color::Red));
+    assert_eq!(colour("redis 42 s old"), Some(Color::Yellow));
+    assert_eq!(colour("cinema ticket"), Some(Color::Reset));
+    bench.keys("2f");
+    let buffer = bench.draw(120, 36);
+    let chosen = find(&buffer, "cinema ticket  ").map(|cell| cell.modifier);
+    assert!(buffer.content.iter().any(|cell| cell.modifier.contains(Modifier::REVERSED)));
+    assert!(chosen.is_some());
+    let frozen = find(&buffer, "FROZEN").map(|cell| cell.modifier.contains(Modifier::REVERSED));
+    assert_eq!(frozen, Some(true));
+}
+
+#[test]
+fn without_colour_no_cell_has_one_and_the_choice_is_seen() {
+    let mut bench = Bench::themed(outage(), Theme::new(Depth::None, false));
+    for key in ["1", "2", "4", "A", "n", "2", "N"] {
+        bench.keys(key);
+        let buffer = bench.draw(120, 36);
+        let plain = |cell: &Cell| (cell.fg, cell.bg) == (Color::Reset, Color::Reset);
+        assert!(buffer.content.iter().all(plain), "{key}");
+    }
+    bench.press(KeyCode::Esc);
+    let buffer = bench.draw(120, 36);
+    let reversed = buffer.content.iter().filter(|cell| cell.modifier == Modifier::REVERSED);
+    assert!(reversed.count() > 100);
+}
+
+#[test]
+fn results_are_told_and_failures_stay() {
+    let mut bench = Bench::new(normal());
+    bench.keys("4Ay");
+    assert_eq!(bench.sent().len(), 1);
+    let report =
+        ReplayReport { seen: 128, persisted: 120, acknowledged: 8, ..ReplayReport::default() };
+    bench.answer(Ok(Reply::Replayed(report)));
+    let said = "✔ Replayed 128: 120 written, 8 acknowledged, 0 dead letters, 0 left";
+    assert_eq!(bench.said(), said);
+    bench.keys("Ay");
+    assert_eq!(bench.sent().len(), 1);
+    bench.answer(Err(Refusal("redis does not answer; try again".to_owned())));
+    bench.keys("j");
+    assert_eq!(bench.said(), "✖ redis does not answer; try again (Esc dismisses)");
+    bench.press(KeyCode::Esc);
+    assert_eq!(bench.said(), "");
+}
