@@ -11,6 +11,7 @@ pub mod keys;
 mod probe;
 pub mod scripts;
 pub mod server;
+mod server_log;
 pub mod stream;
 pub mod survey;
 mod throw_away;

@@ -8,9 +8,9 @@
 
 use std::{
     ffi::OsString,
-    fs::{File, OpenOptions},
-    io::{self, Read, Seek, SeekFrom},
-    os::unix::{fs::OpenOptionsExt, process::CommandExt},
+    fs::File,
+    io,
+    os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Child, Stdio},
     sync::{
@@ -25,6 +25,7 @@ use super::{
     data_dir::{DataDir, DataDirError, make_dir, percent_encoded},
     flock,
     probe::{self, Presence},
+    server_log,
 };
 
 /// How long somebody else's server may take to answer, or our own to start.
@@ -33,8 +34,6 @@ const ANSWER: Duration = Duration::from_secs(10);
 const LOADING: Duration = Duration::from_mins(1);
 /// How long a server may take to end when it's asked to.
 const ENDING: Duration = Duration::from_secs(10);
-/// A log longer than this is started anew.
-const LOG: u64 = 1024 * 1024;
 
 /// Why there is no server.
 #[derive(Debug, thiserror::Error)]
@@ -257,7 +256,7 @@ impl Inner {
         let binary = binary::find_on(self.search.as_ref())?;
         let redis_dir = self.dir.redis_dir();
         let log_path = self.log_path();
-        let (log, from) = open_log(&log_path).map_err(DataDirError::of(&log_path))?;
+        let (log, from) = server_log::open(&log_path).map_err(DataDirError::of(&log_path))?;
         let also_log = log.try_clone().map_err(DataDirError::of(&log_path))?;
         let mut command = binary.command();
         command
@@ -285,7 +284,7 @@ impl Inner {
     /// Why a server ended that was just started.
     fn last_words(&self, from: u64) -> ServerError {
         let log = self.log_path();
-        let words = words_since(&log, from).unwrap_or_default();
+        let words = server_log::since(&log, from).unwrap_or_default();
         let redis_dir = self.dir.redis_dir();
         if words.contains("redis-check-aof") || words.contains("AOF manifest file") {
             let manifest = redis_dir.join("appendonlydir/appendonly.aof.manifest");
@@ -294,7 +293,7 @@ impl Inner {
         if words.contains("No space left on device") {
             return ServerError::Full(redis_dir);
         }
-        ServerError::Died { why: told_in_one_line(&words), log }
+        ServerError::Died { why: server_log::told_in_one_line(&words), log }
     }
 
     fn detach(&self) -> Result<(), ServerError> {
@@ -359,51 +358,5 @@ fn reap_later(mut child: Child) {
             .name("reaper".to_owned())
             .stack_size(64 * 1024)
             .spawn(move || child.wait());
-    }
-}
-
-/// The server's log, and its length before anything new.
-fn open_log(path: &Path) -> io::Result<(File, u64)> {
-    let log = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
-    let mut length = log.metadata()?.len();
-    if length > LOG {
-        log.set_len(0)?;
-        length = 0;
-    }
-    Ok((log, length))
-}
-
-fn words_since(log: &Path, from: u64) -> io::Result<String> {
-    let mut file = File::open(log)?;
-    file.seek(SeekFrom::Start(from))?;
-    let mut words = Vec::new();
-    file.take(LOG).read_to_end(&mut words)?;
-    Ok(String::from_utf8_lossy(&words).into_owned())
-}
-
-/// The last warnings of a log (`pid:M date # words`), or its last lines where there are none.
-fn told_in_one_line(words: &str) -> String {
-    let warnings: Vec<&str> =
-        words.lines().filter_map(|line| Some(line.split_once(" # ")?.1.trim())).collect();
-    let plain: Vec<&str> = words.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let told = if warnings.is_empty() { plain } else { warnings };
-    let told = told.get(told.len().saturating_sub(2)..).unwrap_or_default().join("; ");
-    if told.is_empty() { "it said nothing".to_owned() } else { told }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn last_words_are_the_warnings() {
-        let log =
-            "7:M 21 Nov 2026 05:00:00.1 * Ready\n7:M 21 Nov 2026 05:00:00.2 # Failed opening\n";
-        assert_eq!(told_in_one_line(log), "Failed opening");
-        assert_eq!(
-            told_in_one_line("\n*** FATAL ***\nBad directive\n"),
-            "*** FATAL ***; Bad directive"
-        );
-        assert_eq!(told_in_one_line(""), "it said nothing");
     }
 }

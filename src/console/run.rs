@@ -101,7 +101,10 @@ pub(super) async fn drive(
         if app.is_dirty() && due <= Instant::now() {
             app.take_dirty();
             app.now = Millis::now();
-            stage.draw(app)?;
+            if let Err(error) = stage.draw(app) {
+                // A terminal that was closed is an end like any other.
+                return if stage.is_there() { Err(error) } else { Ok(()) };
+            }
             drawn = Some(Instant::now());
             continue;
         }

@@ -3,6 +3,7 @@
 
 use std::{
     io::{self, Stdout, Write, stdout},
+    mem::ManuallyDrop,
     panic,
     sync::{
         Once,
@@ -47,7 +48,9 @@ pub(super) trait Stage {
 
 /// The real terminal. Dropping it gives it back.
 pub(super) struct Screen {
-    terminal: Terminal<CrosstermBackend<Stdout>>,
+    /// Never dropped: its drop complains on standard error when the terminal is gone, and where
+    /// that is the same terminal the complaint panics. [`leave`] does all that is needed.
+    terminal: ManuallyDrop<Terminal<CrosstermBackend<Stdout>>>,
     halves: Halves,
 }
 
@@ -58,7 +61,7 @@ impl Screen {
         LOST.store(false, Ordering::SeqCst);
         let terminal = Terminal::new(CrosstermBackend::new(stdout()))?;
         enter()?;
-        Ok(Self { terminal, halves: Halves::default() })
+        Ok(Self { terminal: ManuallyDrop::new(terminal), halves: Halves::default() })
     }
 
     /// Forgets what was on the screen, so that all of it is drawn again. `Terminal::clear` would

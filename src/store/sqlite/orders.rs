@@ -287,8 +287,8 @@ pub(super) async fn books(
     conn: &mut SqliteConnection,
     voucher: VoucherId,
 ) -> Result<SqlBooks, StoreError> {
-    // Counted buyer by buyer, since that's what the unique index holds in order; a buyer twice in
-    // it would mean that the index is gone.
+    // Each figure is counted along an index of its own. A buyer can be doubled only where the
+    // unique index is gone, and that is just when it must be seen.
     let row: Option<(i64, i64, i64, i64, i64)> = sqlx::query_as(
         "SELECT s.initial_stock, s.stock, \
          (SELECT COUNT(*) FROM tb_voucher_order \

@@ -1,0 +1,60 @@
+//! The managed server's own log: where it ends, and what was said last in it.
+//!
+//! It must not know what the words mean.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Read, Seek, SeekFrom},
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+};
+
+/// A log longer than this is started anew.
+const LOG: u64 = 1024 * 1024;
+
+/// The server's log, and its length before anything new.
+pub(super) fn open(path: &Path) -> io::Result<(File, u64)> {
+    let log = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+    let mut length = log.metadata()?.len();
+    if length > LOG {
+        log.set_len(0)?;
+        length = 0;
+    }
+    Ok((log, length))
+}
+
+/// What was written after the first `from` bytes.
+pub(super) fn since(log: &Path, from: u64) -> io::Result<String> {
+    let mut file = File::open(log)?;
+    file.seek(SeekFrom::Start(from))?;
+    let mut words = Vec::new();
+    file.take(LOG).read_to_end(&mut words)?;
+    Ok(String::from_utf8_lossy(&words).into_owned())
+}
+
+/// The last warnings of a log (`pid:M date # words`), or its last lines where there are none.
+pub(super) fn told_in_one_line(words: &str) -> String {
+    let warnings: Vec<&str> =
+        words.lines().filter_map(|line| Some(line.split_once(" # ")?.1.trim())).collect();
+    let plain: Vec<&str> = words.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let told = if warnings.is_empty() { plain } else { warnings };
+    let told = told.get(told.len().saturating_sub(2)..).unwrap_or_default().join("; ");
+    if told.is_empty() { "it said nothing".to_owned() } else { told }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_words_are_the_warnings() {
+        let log =
+            "7:M 21 Nov 2026 05:00:00.1 * Ready\n7:M 21 Nov 2026 05:00:00.2 # Failed opening\n";
+        assert_eq!(told_in_one_line(log), "Failed opening");
+        assert_eq!(
+            told_in_one_line("\n*** FATAL ***\nBad directive\n"),
+            "*** FATAL ***; Bad directive"
+        );
+        assert_eq!(told_in_one_line(""), "it said nothing");
+    }
+}
