@@ -1,0 +1,225 @@
+//! The real program as a process: its command line, its exit codes, and what survives SIGKILL.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails says where"
+)]
+
+mod support;
+
+use std::time::Duration;
+
+use redis::cmd;
+use rustix::process::Signal;
+use support::{Ran, Seckill, TestRedis, wait_until_blocking};
+
+const LONG: Duration = Duration::from_mins(2);
+
+fn create(home: &Seckill, stock: &str) -> String {
+    let args = ["sale", "create", "--title", "火锅 🍲", "--stock", stock, "--json"];
+    home.run(&args).expect_code(0).json()["voucher_id"].to_string()
+}
+
+/// Exactly one sentence on stderr, nothing on stdout, no panic.
+fn refused(ran: Ran, code: i32, words: &str) {
+    let ran = ran.expect_code(code);
+    assert!(ran.stdout.is_empty(), "stdout: {}", ran.stdout);
+    assert!(ran.stderr.contains(words), "'{words}' is not in: {}", ran.stderr);
+    assert!(!ran.stderr.contains("panicked"), "{}", ran.stderr);
+}
+
+/// A worker finishes what a killed process left; then the books balance and everything is in SQL.
+fn recovers(home: &Seckill) -> u64 {
+    let worker = home.spawn(&["work"]);
+    wait_until_blocking(LONG, "every entry has settled", || {
+        let status = home.run(&["status", "--json"]);
+        status.code() == 0 && {
+            let stream = &status.json()["stream"];
+            stream["lag"] == 0 && stream["pending"] == 0
+        }
+    });
+    worker.signal(Signal::TERM);
+    worker.wait(LONG).expect_code(0);
+    let audit = home.run(&["audit", "--json"]).expect_code(0).json();
+    assert_eq!(audit["balanced"], true, "{audit}");
+    let sale = &audit["sales"][0];
+    assert_eq!(sale["admitted"], sale["persisted"], "{sale}");
+    sale["persisted"].as_u64().unwrap()
+}
+
+#[test]
+fn a_thousand_buyers_from_the_command_line() {
+    let home = Seckill::new();
+    let id = create(&home, "100");
+    let rush = ["rush", "--voucher", &id, "--users", "1000", "--json"];
+    let report = home.run(&rush).expect_code(0).json();
+    for (key, value) in
+        [("attempts", 1_000), ("admitted", 100), ("sold_out", 900), ("persisted", 100)]
+    {
+        assert_eq!(report[key], value, "{key}: {report}");
+    }
+    let audit = home.run(&["audit", "--json"]).expect_code(0).json();
+    let sale = &audit["sales"][0];
+    assert_eq!((&sale["stock"], &sale["db_stock"]), (&0.into(), &0.into()), "{sale}");
+    let listed = home.run(&["sale", "list", "--json"]).expect_code(0).json();
+    assert_eq!(listed[0]["phase"], "sold_out");
+    assert_eq!(home.run(&["pending", "apply", "--yes"]).code(), 1, "nothing was pending");
+    assert_eq!(home.processes(), [], "the last one out stops the server");
+}
+
+#[test]
+fn the_same_seed_plays_the_same_demo() {
+    let home = Seckill::new();
+    let mut plays = Vec::new();
+    for _ in 0..2 {
+        let args = ["demo", "--headless", "--buyers", "5000", "--seed", "7", "--json"];
+        let ran = support::run(&args).expect_code(0).json();
+        assert_eq!((&ran["admitted"], &ran["persisted"]), (&ran["stock"], &ran["stock"]), "{ran}");
+        assert_eq!(ran["stuck"], ran["replayed"], "{ran}");
+        assert!(ran["stuck"].as_u64() > Some(0) && ran["balanced"] == true, "{ran}");
+        plays.push(["admitted", "duplicate", "sold_out"].map(|key| ran[key].as_u64()));
+    }
+    assert_eq!(plays[0], plays[1]);
+    assert!(!home.data_dir().join("redis").exists(), "the demo keeps nothing");
+}
+
+#[test]
+fn a_killed_process_loses_nothing() {
+    for moment in [3_000, 30_000, 90_000] {
+        let home = Seckill::new();
+        let id = create(&home, "100000");
+        let rush = home.spawn(&["rush", "--voucher", &id, "--users", "200000"]);
+        wait_until_blocking(LONG, "the rush is under way", || {
+            let admitted = home.redis().and_then(|mut redis| {
+                cmd("HLEN").arg(format!("seckill:{{p0}}:buyers:{id}")).query::<u64>(&mut redis)
+            });
+            admitted.is_ok_and(|admitted| admitted >= moment)
+        });
+        rush.signal(Signal::KILL);
+        rush.wait(LONG);
+        let persisted = recovers(&home);
+        assert!(persisted >= moment, "{persisted} of at least {moment}");
+    }
+}
+
+#[test]
+fn a_killed_redis_is_started_again_and_the_rush_goes_on() {
+    let home = Seckill::new();
+    let id = create(&home, "30000");
+    let args = ["rush", "--voucher", &id, "--users", "60000", "--rate", "30000", "--json"];
+    let rush = home.spawn(&args);
+    for killed in 1..=2_u64 {
+        wait_until_blocking(LONG, "the rush is under way", || {
+            let admitted = home.redis().and_then(|mut redis| {
+                cmd("HLEN").arg(format!("seckill:{{p0}}:buyers:{id}")).query::<u64>(&mut redis)
+            });
+            admitted.is_ok_and(|admitted| admitted >= killed * 8_000)
+        });
+        let info: String = cmd("INFO").arg("server").query(&mut home.redis().unwrap()).unwrap();
+        let pid = info.lines().find_map(|line| line.strip_prefix("process_id:")).unwrap();
+        let pid = rustix::process::Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
+        rustix::process::kill_process(pid, Signal::KILL).unwrap();
+    }
+    let report = rush.wait(LONG).expect_code(0).json();
+    assert_eq!((&report["admitted"], &report["errors"]), (&30_000.into(), &0.into()), "{report}");
+    assert_eq!(recovers(&home), 30_000);
+}
+
+#[test]
+fn a_second_process_attaches_to_the_same_server() {
+    let home = Seckill::new();
+    let id = create(&home, "1000");
+    let workers = [home.spawn(&["work"]), home.spawn(&["work"])];
+    wait_until_blocking(LONG, "both nodes live", || {
+        let status = home.run(&["status", "--json"]).json();
+        let consumers = status["stream"]["consumers"].as_array().cloned().unwrap_or_default();
+        consumers.iter().filter(|consumer| consumer["alive"] == true).count() == 2
+    });
+    assert_eq!(home.processes().len(), 3, "two workers and one server");
+    home.run(&["rush", "--voucher", &id, "--users", "2000"]).expect_code(0);
+    for worker in workers {
+        worker.signal(Signal::TERM);
+        worker.wait(LONG).expect_code(0);
+    }
+    home.run(&["audit"]).expect_code(0);
+}
+
+#[test]
+fn bad_input_gets_a_sentence_and_the_right_code() {
+    let home = Seckill::new();
+    let sale = |title: &str, stock: &str, more: &[&str]| {
+        let args =
+            [&["sale", "create", "--title", title, "--stock", stock, "--json"], more].concat();
+        home.run(&args)
+    };
+    refused(sale("", "1", &[]), 2, "needs a title");
+    refused(sale(&"x".repeat(10_000), "1", &[]), 2, "10000 characters");
+    refused(sale("a\u{1b}[2J", "1", &[]), 2, "control character");
+    refused(sale("t", "0", &[]), 2, "stock of 0");
+    refused(sale("t", "-5", &[]), 2, "-5");
+    refused(sale("t", "99999999999", &[]), 2, "can't be sold");
+    refused(sale("t", "99999999999999999999999", &[]), 2, "stock");
+    refused(sale("t", "1", &["--begin", "+20m", "--end", "+10m"]), 2, "before it begins");
+    refused(home.run(&["sale", "show", "42"]), 1, "no sale");
+    refused(home.run(&["sale", "end", "42", "--yes"]), 1, "no sale");
+    refused(home.run(&["rush", "--voucher", "42", "--users", "10"]), 1, "no sale");
+    refused(home.run(&["rush", "--voucher", "x", "--users", "10"]), 2, "voucher");
+    refused(home.run(&["rush", "--voucher", "1", "--users", "0"]), 2, "buyers");
+    refused(home.run(&["orders", "show", "99"]), 1, "no order");
+    refused(home.run(&["orders", "show", "banana"]), 2, "order id");
+    refused(
+        home.run(&["--read-only", "sale", "create", "--title", "t", "--stock", "1"]),
+        1,
+        "read-only",
+    );
+    refused(home.run(&[]), 2, "terminal");
+    refused(home.run(&["demo"]), 2, "terminal");
+    create(&home, "5");
+    refused(home.run(&["sale", "end", "1"]), 2, "--yes");
+}
+
+#[test]
+fn servers_that_are_not_there_are_told_by_code_three() {
+    let home = Seckill::new();
+    let locked = TestRedis::setup().password("sesame").start();
+    let socket = format!("unix://{}", locked.socket().display());
+    refused(home.run(&["--redis", &socket, "status"]), 3, "login");
+    let wrong = format!("{socket}?pass=hunter2");
+    let ran = home.run(&["--redis", &wrong, "audit"]);
+    assert!(!ran.stderr.contains("hunter2"), "{}", ran.stderr);
+    refused(ran, 3, "login");
+    refused(home.run(&["--redis", "redis://:hunter2@127.0.0.1:1", "audit"]), 3, "127.0.0.1:1");
+    refused(home.run(&["--redis", "http://u:hunter2@h", "audit"]), 2, "redis://");
+    refused(home.run(&["--database", "oracle://u:hunter2@h/x", "audit"]), 2, "sqlite:");
+    let file = home.file("a-file");
+    std::fs::write(&file, "x").unwrap();
+    refused(home.run(&["--data-dir", file.to_str().unwrap(), "audit"]), 3, "a-file");
+    refused(home.run(&["--data-dir", "/proc/nowhere", "audit"]), 3, "/proc/nowhere");
+}
+
+#[test]
+fn garbage_in_the_stream_is_set_aside_and_the_rest_goes_on() {
+    let home = Seckill::new();
+    let id = create(&home, "10");
+    let worker = home.spawn(&["work"]);
+    wait_until_blocking(LONG, "the worker has its group", || {
+        home.run(&["status", "--json"]).json()["stream"]["group"] == true
+    });
+    let mut redis = home.redis().unwrap();
+    for fields in [["userId", "x"], ["nonsense", ""], ["id", "-1"]] {
+        cmd("XADD")
+            .arg("seckill:{p0}:orders")
+            .arg("*")
+            .arg(&fields)
+            .query::<()>(&mut redis)
+            .unwrap();
+    }
+    home.run(&["rush", "--voucher", &id, "--users", "50"]).expect_code(0);
+    wait_until_blocking(LONG, "the garbage is set aside", || {
+        home.run(&["status", "--json"]).json()["stream"]["dead"] == 3
+    });
+    worker.signal(Signal::TERM);
+    worker.wait(LONG).expect_code(0);
+    home.run(&["audit"]).expect_code(0);
+}

@@ -1,0 +1,90 @@
+//! The console in a real pseudo-terminal, with the engine behind it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails says where"
+)]
+
+mod support;
+
+use std::time::Duration;
+
+use support::{Pty, Seckill, Terminal, key};
+
+const LONG: Duration = Duration::from_mins(2);
+
+fn quits(mut terminal: Pty) {
+    terminal.send("q");
+    assert!(terminal.exit_status(LONG).success());
+    assert_eq!(terminal.terminal(), Terminal::RESTORED, "the terminal is as before");
+}
+
+fn a_sale_from_the_form_to_the_last_order(cols: u16, rows: u16) {
+    let home = Seckill::new();
+    let terminal = home.pty(&[], cols, rows, &[]);
+    terminal.wait_for_text("Overview");
+    terminal.send("N");
+    terminal.wait_for_text("Title");
+    terminal.send("火锅 five");
+    terminal.send(key::TAB);
+    terminal.send(key::CTRL_U);
+    terminal.send("40");
+    for _ in 0..2 {
+        terminal.send(key::TAB);
+    }
+    terminal.send(key::ENTER);
+    terminal.wait_for(LONG, "the sale is listed", |screen| screen.contains("火锅 five"));
+    terminal.resize(20, 5);
+    terminal
+        .wait_for(LONG, "a sentence", |screen| screen.contains("20x5") || screen.contains("80x24"));
+    terminal.resize(cols, rows);
+    terminal.send("2");
+    terminal.wait_for(LONG, "the table", |screen| {
+        screen.contains("40") && screen.contains("火锅 five")
+    });
+    terminal.send("R");
+    terminal.wait_for(LONG, "the rush form", |screen| screen.to_lowercase().contains("buyers"));
+    terminal.send(key::CTRL_U);
+    terminal.send("500");
+    terminal.send(key::ENTER);
+    terminal.send(key::ENTER);
+    terminal.wait_for(LONG, "the question", |screen| screen.contains("Cancel"));
+    terminal.send("y");
+    terminal.wait_for(LONG, "it is sold out", |screen| screen.to_lowercase().contains("sold out"));
+    quits(terminal);
+    let audit = home.run(&["audit", "--json"]).expect_code(0).json();
+    assert_eq!(audit["sales"][0]["persisted"], 40, "{audit}");
+    assert_eq!(home.processes(), [], "nothing is left behind");
+}
+
+#[test]
+fn create_rush_and_quit_at_120x36() {
+    a_sale_from_the_form_to_the_last_order(120, 36);
+}
+
+#[test]
+fn create_rush_and_quit_at_80x24() {
+    a_sale_from_the_form_to_the_last_order(80, 24);
+}
+
+#[test]
+fn the_demo_is_repaired_from_the_screen() {
+    let home = Seckill::new();
+    let args = ["demo", "--buyers", "2000"];
+    let terminal = Pty::spawn(&args, 120, 36, &[]);
+    terminal.wait_for(LONG, "a node dies", |screen| screen.contains("A NODE DIES"));
+    terminal.send("4");
+    terminal.wait_for(LONG, "pending entries", |screen| screen.contains("node-b/1"));
+    terminal.send("A");
+    terminal.wait_for(LONG, "the question with its count", |screen| screen.contains("128 entries"));
+    terminal.send(key::ESC);
+    terminal.wait_for(LONG, "cancelled", |screen| !screen.contains("Cancel"));
+    assert!(terminal.screen().contains("node-b/1"), "nothing was done");
+    terminal.send("A");
+    terminal.wait_for(LONG, "the question", |screen| screen.contains("Cancel"));
+    terminal.send("y");
+    terminal.wait_for(LONG, "the proof", |screen| screen.contains("REPAIRED, AND PROVED"));
+    quits(terminal);
+    assert_eq!(home.processes(), []);
+}
