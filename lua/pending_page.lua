@@ -2,12 +2,12 @@
 -- One page of the pending list with the bodies of its entries.
 --
 -- KEYS  1 orders (stream)
--- ARGV  1 group  2 first entry id  3 last entry id  4 most entries
+-- ARGV  1 group  2 first entry id  3 last entry id  4 most entries  5 only this consumer (optional)
 --
 -- Returns a list of {entry, consumer, idle ms, deliveries, fields}; fields is false where the body is gone.
 
 local page = {}
-for i, row in ipairs(redis.call('XPENDING', KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4])) do
+for i, row in ipairs(redis.call('XPENDING', KEYS[1], unpack(ARGV))) do
   local body = redis.call('XRANGE', KEYS[1], row[1], row[1])[1]
   page[i] = {row[1], row[2], row[3], row[4], body and body[2] or false}
 end

@@ -48,11 +48,11 @@ impl Redis {
             scheme,
             Some("redis" | "rediss" | "unix" | "redis+unix" | "valkey" | "valkeys")
         ) {
-            let got = scheme.map_or("no scheme".to_owned(), |s| {
-                format!("'{}'", s.chars().take(20).collect::<String>())
+            let got = scheme.map_or(String::new(), |s| {
+                format!(", not with '{}'", s.chars().take(20).collect::<String>())
             });
             return Err(BrokerError::Url(format!(
-                "a Redis URL starts with redis://, rediss:// or unix://, not {got}; for example redis://127.0.0.1:6379"
+                "a Redis URL starts with redis://, rediss:// or unix://{got}; for example redis://127.0.0.1:6379"
             )));
         }
         install_tls();

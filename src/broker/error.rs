@@ -18,7 +18,7 @@ pub enum BrokerError {
     },
     /// A password or a user is missing or wrong.
     #[error(
-        "Redis at {place} refuses the login ({detail}); put user and password into the URL: redis://USER:PASSWORD@HOST"
+        "Redis at {place} refuses the login ({detail}); put user and password into the URL: redis://USER:PASSWORD@HOST or unix:///PATH?user=USER&pass=PASSWORD"
     )]
     Login {
         /// Where.

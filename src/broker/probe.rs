@@ -52,6 +52,18 @@ pub(super) fn look(socket: &Path, dir: &Path) -> Presence {
     }
 }
 
+/// Whether the server has answered for writes that it could not put into its append-only file. Ended
+/// now, it would lose them: Redis 7.0 ends all the same when it is asked to.
+pub(super) fn holds_unwritten(socket: &Path) -> bool {
+    let Ok(mut line) = Line::open(socket) else { return false };
+    match line.ask(redis::cmd("INFO").arg("persistence")) {
+        Ok(Value::BulkString(info)) => {
+            String::from_utf8_lossy(&info).contains("aof_last_write_status:err")
+        }
+        _ => false,
+    }
+}
+
 /// Asks our server to end, and waits at most `bound` until it has let go of its lock.
 ///
 /// `push` is called again and again in the second half of the wait, for whoever can do more than

@@ -48,6 +48,11 @@ pub enum ServerError {
         /// The command that installs one.
         install: &'static str,
     },
+    /// It must not be ended now.
+    #[error(
+        "the Redis server was left running: it could not write its last answers to {0}; make room on that disk, then start and stop seckill once more"
+    )]
+    Unwritten(PathBuf),
     /// The program could not be run.
     #[error("{path} can't be started ({source}); reinstall it, or give --redis URL")]
     Spawn {
@@ -301,13 +306,15 @@ impl Inner {
             return Ok(());
         }
         let mut child = self.child();
-        let stopped = self.dir.leave(|| self.stop(&mut child));
+        let unwritten = || probe::holds_unwritten(self.dir.socket_path());
+        let stopped = self.dir.leave(|| (!unwritten()).then(|| self.stop(&mut child)));
         if let Some(child) = child.take() {
             reap_later(child);
         }
         match stopped {
-            Some(false) => Err(ServerError::Stuck(self.dir.socket_path().to_owned())),
-            Some(true) | None => Ok(()),
+            Some(None) => Err(ServerError::Unwritten(self.dir.redis_dir())),
+            Some(Some(false)) => Err(ServerError::Stuck(self.dir.socket_path().to_owned())),
+            Some(Some(true)) | None => Ok(()),
         }
     }
 

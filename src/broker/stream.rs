@@ -202,6 +202,22 @@ pub(super) fn pending_of(row: PendingRow) -> Result<Pending, BrokerError> {
     Ok(Pending { delivered: entry_of(vec![id, fields])?, consumer, idle_ms, deliveries })
 }
 
+/// One page of a consumer's own pending entries. Unlike [`read_group`] this is no delivery and counts
+/// as none.
+pub async fn own_page(
+    link: &mut Link,
+    keys: &Layout,
+    consumer: &str,
+    first: EntryId,
+    count: usize,
+) -> Result<Vec<Delivered>, BrokerError> {
+    let mut call = scripts::PENDING_PAGE.prepare_invoke();
+    call.key(keys.orders());
+    call.arg(keys.group()).arg(first.to_string()).arg("+").arg(count).arg(consumer);
+    let rows: Vec<PendingRow> = link.invoke(&call).await?;
+    rows.into_iter().map(|row| Ok(pending_of(row)?.delivered)).collect()
+}
+
 /// How often this consumer's own pending entries between `first` and `last` were delivered.
 pub async fn deliveries(
     link: &mut Link,

@@ -2,6 +2,7 @@
 
 use std::{
     hash::{DefaultHasher, Hash as _, Hasher as _},
+    io::Write as _,
     sync::Arc,
 };
 
@@ -152,6 +153,8 @@ impl Context {
             && let Err(error) = server.detach().await
         {
             tracing::warn!(%error, "the server was not stopped");
+            // What was done is done, whatever the server does; but a person has to know.
+            let _ = writeln!(std::io::stderr(), "seckill: {error}");
         }
     }
 }

@@ -45,7 +45,7 @@ pub(super) struct DemoArgs {
     #[arg(long)]
     headless: bool,
     /// How many buyers come to the first sale
-    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    #[arg(long, value_name = "N", default_value_t = 20_000, allow_hyphen_values = true, value_parser = super::output::count)]
     buyers: u64,
     /// Fixes who asks twice and in which order they come
     #[arg(long, value_name = "N", default_value_t = 7)]
@@ -94,7 +94,7 @@ pub(super) async fn run(
 ) -> Result<u8, Fault> {
     if !(10..=MAX_USERS).contains(&args.buyers) {
         return Err(Fault::usage(format!(
-            "a demo with {} buyers shows nothing; give 10 to {MAX_USERS}",
+            "a demo with {} buyers can't be shown; give 10 to {MAX_USERS}",
             args.buyers
         )));
     }

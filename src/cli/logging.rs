@@ -16,7 +16,10 @@ pub(super) fn to_file(path: &Path) {
     let Ok(file) = OpenOptions::new().create(true).append(true).open(path) else { return };
     let filter =
         EnvFilter::try_from_env("SECKILL_LOG").unwrap_or_else(|_| EnvFilter::new("info,sqlx=warn"));
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false);
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(false)
+        .log_internal_errors(false);
     // A second start in one process (tests) keeps the first one's file.
     let _ = lines.with_writer(Mutex::new(file)).try_init();
 }

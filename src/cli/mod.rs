@@ -29,7 +29,7 @@ use crate::config::Config;
 /// Runs flash sales, shows every part of them live, and puts them right when they break.
 ///
 /// Without a command it opens the console; its state is kept in the data dir. Needs nothing
-/// configured: without --redis it keeps a Redis of its own, without --database an `SQLite` file.
+/// configured: without --redis it keeps a Redis of its own, without --database an SQLite file.
 #[derive(Debug, Parser)]
 #[command(name = "seckill", version, max_term_width = 100)]
 pub struct Cli {
@@ -124,7 +124,7 @@ impl Cli {
         let told = (data_dir.is_some(), redis.is_some(), database.is_some());
         let mut config = Config::load(config.as_deref())?;
         config.data_dir = data_dir.or(config.data_dir);
-        config.redis = redis.filter(|url| !url.is_empty()).or(config.redis);
+        config.redis = redis.or(config.redis);
         config.database = database.or(config.database);
         config.read_only |= read_only;
         config.check()?;

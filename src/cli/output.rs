@@ -32,6 +32,12 @@ impl Output {
     }
 }
 
+/// Reads a number that a person typed, and says what would be one.
+pub(super) fn count(text: &str) -> Result<u64, String> {
+    let digits = text.replace([',', '_'], "");
+    digits.parse().map_err(|_| "give a whole number from 0 to 18446744073709551615".to_owned())
+}
+
 /// Asks before an act that can't be undone. Without a terminal `--yes` is needed.
 pub(super) fn ask(consent: &Consent, question: &str) -> Result<(), Fault> {
     if consent.yes {

@@ -7,6 +7,7 @@ use super::{
     context::Context,
     fault,
     output::{Output, number, span},
+    work::EndOfLife,
 };
 use crate::{
     config::Config,
@@ -23,7 +24,7 @@ pub(super) struct RushArgs {
     #[arg(long, value_name = "ID")]
     voucher: VoucherId,
     /// How many different buyers
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = super::output::count)]
     users: u64,
     /// Share of the buyers that ask twice, 0 to 1
     #[arg(long, value_name = "F", default_value_t = 0.0)]
@@ -46,21 +47,26 @@ pub(super) async fn run(config: &Config, out: Output, args: RushArgs) -> Result<
     if config.read_only {
         return Err(EngineError::ReadOnly.into());
     }
+    let mut end = EndOfLife::listen()?;
     let mut context = Context::open_answering(config).await?;
-    let result = go(&mut context, plan).await;
+    let result = go(&mut context, plan, &mut end).await;
     context.close().await;
     let report = result?;
     out.answer(&report, || words(&report));
     Ok(if report.settled && report.errors == 0 { 0 } else { fault::NO })
 }
 
-async fn go(context: &mut Context, plan: RushPlan) -> Result<RushReport, Fault> {
+async fn go(
+    context: &mut Context,
+    plan: RushPlan,
+    end: &mut EndOfLife,
+) -> Result<RushReport, Fault> {
     context.store.sale(plan.voucher).await?;
     let node = context.start_node()?;
     let stop = node.stopping().clone();
     let ending = stop.clone();
     let ended = async {
-        let _ = super::work::end_of_life().await;
+        end.come().await;
         ending.cancel();
     };
     let operator = node.operator().clone();
@@ -101,6 +107,9 @@ fn words(report: &RushReport) -> String {
     ));
     if report.dead > 0 {
         text.push_str(&format!("\n  dead       {:>12}", number(report.dead)));
+    }
+    if let Some(error) = &report.first_error {
+        text.push_str(&format!("\n  first error: {error}"));
     }
     if !report.settled {
         text.push_str("\nNot every admitted order has settled; 'seckill pending list' and 'seckill audit' tell where they are.");

@@ -41,6 +41,7 @@ pub(super) enum SaleCommand {
         /// Number of the voucher
         id: VoucherId,
         /// How many pieces more
+        #[arg(allow_hyphen_values = true, value_parser = super::output::count)]
         by: u64,
         #[command(flatten)]
         consent: Consent,
@@ -53,7 +54,7 @@ pub(super) struct CreateArgs {
     #[arg(long)]
     title: String,
     /// Pieces on sale
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true, value_parser = super::output::count)]
     stock: u64,
     /// When it opens: 2026-11-20T14:30:00Z, '2026-11-20 14:30' (local), 14:30 or +10m
     #[arg(long, value_name = "TIME")]

@@ -1,7 +1,7 @@
 //! `seckill work`: a node without a console.
 
 use serde::Serialize;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{Fault, context::Context, fault, output::Output};
 use crate::config::Config;
@@ -16,6 +16,7 @@ pub(super) async fn run(config: &Config, out: Output) -> Result<u8, Fault> {
     if config.read_only {
         return Err(Fault::usage("a worker changes things; start it without --read-only"));
     }
+    let mut end = EndOfLife::listen()?;
     let mut context = Context::open_answering(config).await?;
     let node = context.start_node()?;
     let name = node.operator().node.clone();
@@ -24,7 +25,7 @@ pub(super) async fn run(config: &Config, out: Output) -> Result<u8, Fault> {
         context.redis.place(),
         context.store.describe()
     ));
-    end_of_life().await?;
+    end.come().await;
     let finished = node.stop().await;
     context.close().await;
     out.answer(&Stopped { node: name.clone(), finished }, || {
@@ -39,17 +40,28 @@ pub(super) async fn run(config: &Config, out: Output) -> Result<u8, Fault> {
     Ok(if finished { 0 } else { fault::NO })
 }
 
-/// Waits for a signal that ends a program.
-pub(super) async fn end_of_life() -> Result<(), Fault> {
-    let listen =
-        |kind| signal(kind).map_err(|error| Fault::no(format!("signals can't be heard ({error})")));
-    let mut term = listen(SignalKind::terminate())?;
-    let mut int = listen(SignalKind::interrupt())?;
-    let mut hup = listen(SignalKind::hangup())?;
-    tokio::select! {
-        _ = term.recv() => {}
-        _ = int.recv() => {}
-        _ = hup.recv() => {}
+/// The signals that end a program, heard from the moment this is made: one that comes while servers
+/// are still being opened must not leave them half open.
+pub(super) struct EndOfLife([Signal; 3]);
+
+impl EndOfLife {
+    pub(super) fn listen() -> Result<Self, Fault> {
+        let hear = |kind| {
+            signal(kind).map_err(|error| Fault::no(format!("signals can't be heard ({error})")))
+        };
+        Ok(Self([
+            hear(SignalKind::terminate())?,
+            hear(SignalKind::interrupt())?,
+            hear(SignalKind::hangup())?,
+        ]))
     }
-    Ok(())
+
+    pub(super) async fn come(&mut self) {
+        let [term, int, hup] = &mut self.0;
+        tokio::select! {
+            _ = term.recv() => {}
+            _ = int.recv() => {}
+            _ = hup.recv() => {}
+        }
+    }
 }

@@ -166,6 +166,7 @@ use Context as C;
 /// Every key of the console.
 pub(crate) const TABLE: &[Binding] = &[
     bind(C::Views, A::Help, &[letter('?')], true),
+    bind(C::Views, A::Quit, &[letter('q')], true),
     bind(C::Overview, A::NewSale, &[letter('N')], true),
     bind(C::Overview, A::Rush, &[letter('R')], true),
     bind(C::Overview, A::Start, &[letter('S')], true),
@@ -186,7 +187,6 @@ pub(crate) const TABLE: &[Binding] = &[
     bind(C::Views, A::Open, &[key(KeyCode::Enter), key(KeyCode::Right), letter('l')], true),
     bind(C::Views, A::Freeze, &[letter('f')], true),
     bind(C::Views, A::Palette, &[letter(':')], true),
-    bind(C::Views, A::Quit, &[letter('q')], true),
     bind(C::Views, A::Overview, &[letter('1')], false),
     bind(C::Views, A::Sales, &[letter('2')], false),
     bind(C::Views, A::Pending, &[letter('4')], false),

@@ -35,9 +35,9 @@ const BACKOFF: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis
 /// Why a request got no outcome.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AdmissionError {
-    /// Redis did not answer in time.
-    #[error("Redis gave no answer in time; ask again: a buyer who was admitted learns the order")]
-    NoAnswer,
+    /// Redis did not answer in time; holds what it said last.
+    #[error("no answer in time ({0}); ask again: a buyer who was admitted learns the order")]
+    NoAnswer(String),
     /// Redis refused the batch.
     #[error("{0}")]
     Refused(String),
@@ -121,6 +121,7 @@ impl Admission {
             ids: IdWorker::new(keys.clone()),
             journal: Journal::default(),
             run_id: None,
+            trouble: String::new(),
             batch: settings.admission_batch,
             answer_within: Duration::from_millis(settings.answer_within_ms),
             store,
@@ -153,6 +154,8 @@ pub struct Gate {
     ids: IdWorker,
     journal: Journal,
     run_id: Option<String>,
+    /// What stood in the way last.
+    trouble: String,
     batch: usize,
     answer_within: Duration,
     store: SharedStore,
@@ -258,7 +261,10 @@ impl Gate {
                 Ok(())
             }
             Err(error) => match self.link.broke(&error) {
-                away if away.is_away() => Err(batch),
+                away if away.is_away() => {
+                    self.trouble = away.to_string();
+                    Err(batch)
+                }
                 refused => {
                     refuse(batch, &AdmissionError::Refused(refused.to_string()));
                     Ok(())
@@ -298,17 +304,21 @@ impl Gate {
                     Ok(()) => return,
                     Err(left) => waiting = left,
                 },
-                Err(error) => tracing::warn!(%error, "admission waits for its servers"),
+                Err(error) => {
+                    tracing::warn!(%error, "admission waits for its servers");
+                    self.trouble = error.to_string();
+                }
             }
             self.take_in(&mut waiting);
             for batch in &mut waiting {
                 let late = |ask: &mut Ask| ask.asked.elapsed() > self.answer_within;
-                refuse(batch.extract_if(.., late), &AdmissionError::NoAnswer);
+                refuse(batch.extract_if(.., late), &AdmissionError::NoAnswer(self.trouble.clone()));
             }
             waiting.retain(|batch| !batch.is_empty());
             tokio::select! {
                 () = stop.cancelled() => {
-                    return waiting.into_iter().for_each(|batch| refuse(batch, &AdmissionError::NoAnswer));
+                    let stopped = AdmissionError::NoAnswer("the engine stops".to_owned());
+                    return waiting.into_iter().for_each(|batch| refuse(batch, &stopped));
                 }
                 () = tokio::time::sleep(pause) => pause = (pause * 2).min(BACKOFF[1]),
             }

@@ -98,6 +98,8 @@ pub struct RushReport {
     pub settled_seconds: f64,
     /// Orders that settled as dead letters.
     pub dead: u64,
+    /// Why the first request without an answer got none.
+    pub first_error: Option<String>,
     /// Every admitted order has a result; `false` when the wait was given up.
     pub settled: bool,
 }

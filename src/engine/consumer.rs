@@ -32,6 +32,8 @@ pub struct Consumer {
     writer: Writer,
     settings: Settings,
     hold: Hold,
+    /// Its own pending entries were read once since the process began.
+    resumed: bool,
 }
 
 /// How somebody keeps a consumer from taking new entries, and learns that it does not.
@@ -55,7 +57,14 @@ impl Consumer {
         hold: Hold,
     ) -> Self {
         let reader = redis.blocking_link(BLOCK);
-        Self { name, reader, writer: Writer::new(redis, store, keys), settings, hold }
+        Self {
+            name,
+            reader,
+            writer: Writer::new(redis, store, keys),
+            settings,
+            hold,
+            resumed: false,
+        }
     }
 
     /// Works until `stop`, healing by itself: a missing group is made, a server that is away is
@@ -116,15 +125,27 @@ impl Consumer {
         self.hold.parked.send_replace(false);
     }
 
-    /// What this consumer was given before it stopped or lost its connection.
+    /// What this consumer was given before its process began, or before a server went away. Only the
+    /// former counts as a delivery: an outage must not make dead letters of good entries.
     async fn finish_own(&mut self, stop: &CancellationToken) -> Result<(), EngineError> {
         let mut after = EntryId::MIN;
         while !stop.is_cancelled() {
-            let batch = self.read(ReadFrom::Own(after)).await?;
+            let batch = if self.resumed {
+                let count = self.settings.consumer_batch;
+                let (reader, keys) = (&mut self.reader, &self.writer.keys);
+                stream::own_page(reader, keys, &self.name, after.next(), count).await?
+            } else {
+                self.read(ReadFrom::Own(after)).await?
+            };
             let Some(last) = batch.last() else { break };
             after = last.entry;
-            self.settle_again(batch, stop).await?;
+            if self.resumed {
+                self.writer.settle(batch, stop).await?;
+            } else {
+                self.settle_again(batch, stop).await?;
+            }
         }
+        self.resumed = true;
         Ok(())
     }
 

@@ -27,9 +27,6 @@ pub enum EngineError {
     /// The engine stops.
     #[error("the engine is stopping; ask again once it runs")]
     Stopping,
-    /// Redis did not answer in time; whether the buyer was admitted is not known yet.
-    #[error("Redis gave no answer in time; ask again: a buyer who was admitted learns the order")]
-    NoAnswer,
     /// A number that makes no sense for an act.
     #[error("{0}")]
     Plan(String),
@@ -57,7 +54,6 @@ impl EngineError {
                     || matches!(error, BrokerError::Login { .. } | BrokerError::TooOld { .. })
             }
             Self::Store(error) => error.is_away(),
-            Self::NoAnswer => true,
             _ => false,
         }
     }

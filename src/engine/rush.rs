@@ -221,15 +221,18 @@ impl Tally {
         let report = &mut self.report;
         report.attempts += 1;
         self.latencies.saturating_record(answer.took.as_micros() as u64);
-        match answer.outcome {
+        match &answer.outcome {
             Ok(Outcome::Admitted { order }) => {
                 report.admitted += 1;
-                self.admitted.push(order);
+                self.admitted.push(*order);
             }
             Ok(Outcome::Duplicate { .. }) => report.duplicate += 1,
             Ok(Outcome::SoldOut) => report.sold_out += 1,
             Ok(_) => report.rejected += 1,
-            Err(_) => report.errors += 1,
+            Err(error) => {
+                report.errors += 1;
+                report.first_error.get_or_insert_with(|| error.to_string());
+            }
         }
     }
 

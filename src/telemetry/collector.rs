@@ -180,7 +180,11 @@ impl Collector {
                 Ok(())
             }
             Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err(format!("no answer within {} s", PATIENCE.as_secs())),
+            Err(_) => Err(format!(
+                "{} gives no answer within {} s; is its disk hung, or does another program hold it?",
+                self.store.describe(),
+                PATIENCE.as_secs()
+            )),
         };
         note_health(&mut self.sql, start, result);
     }
@@ -195,7 +199,11 @@ impl Collector {
                 Ok(())
             }
             Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err(format!("no answer within {} s", PATIENCE.as_secs())),
+            Err(_) => Err(format!(
+                "Redis at {} gives no answer within {} s; is something else there, or is it hung?",
+                self.link.place(),
+                PATIENCE.as_secs()
+            )),
         };
         if let Some(server) = self.link.server() {
             self.redis.name = format!("redis {}", server.version);
@@ -400,6 +408,8 @@ impl Collector {
                 pending: consumer.pending,
                 idle_ms: consumer.idle_ms,
             })
+            // A dead one that holds nothing is of no interest to anybody.
+            .filter(|consumer| consumer.alive || consumer.pending > 0)
             .collect();
         consumers.sort_by(|a, b| b.pending.cmp(&a.pending).then_with(|| a.name.cmp(&b.name)));
         let stream = &survey.stream;
