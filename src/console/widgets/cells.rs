@@ -53,36 +53,37 @@ pub(crate) fn right(text: &str, limit: usize, ellipsis: &str) -> String {
 }
 
 /// Broken at spaces into lines of at most `limit` cells; a longer word is cut where it must be.
+///
+/// Each line is measured whole: signs that stand alone may join into one grapheme of another width.
 pub(crate) fn wrap(text: &str, limit: usize) -> Vec<String> {
     let limit = limit.max(1);
-    let mut lines = vec![String::new()];
-    let mut used = 0;
+    let mut lines = Vec::new();
+    let mut line = String::new();
     for word in text.split_whitespace() {
-        let gap = usize::from(used > 0);
-        let long = width(word);
-        if used + gap + long <= limit {
-            if let Some(line) = lines.last_mut() {
-                line.push_str(if gap == 1 { " " } else { "" });
-                line.push_str(word);
-            }
-            used += gap + long;
+        let gap = if line.is_empty() { "" } else { " " };
+        let longer = format!("{line}{gap}{word}");
+        if width(&longer) <= limit {
+            line = longer;
             continue;
         }
-        if used > 0 {
-            lines.push(String::new());
-            used = 0;
+        if !line.is_empty() {
+            lines.push(std::mem::take(&mut line));
         }
         for (part, cells) in visible(word) {
-            if used + cells > limit && used > 0 {
-                lines.push(String::new());
-                used = 0;
+            let longer = format!("{line}{part}");
+            if width(&longer) <= limit {
+                line = longer;
+            } else {
+                if !line.is_empty() {
+                    lines.push(std::mem::take(&mut line));
+                }
+                if cells <= limit {
+                    part.clone_into(&mut line);
+                }
             }
-            if let Some(line) = lines.last_mut() {
-                line.push_str(part);
-            }
-            used += cells;
         }
     }
+    lines.push(line);
     lines
 }
 
@@ -108,6 +109,7 @@ mod tests {
         assert_eq!(wrap("one two three", 8), ["one two", "three"]);
         assert_eq!(wrap("火锅五折", 4), ["火锅", "五折"]);
         assert_eq!(wrap("", 4), [""]);
+        assert!(wrap("a\u{b02}\u{a8b4}", 2).iter().all(|line| width(line) <= 2));
     }
 
     proptest! {
