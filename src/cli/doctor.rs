@@ -8,7 +8,6 @@ use super::{Fault, context::Context, fault, output::Output};
 use crate::{
     broker::{binary, data_dir::DataDir},
     config::Config,
-    store,
 };
 
 /// Less free space than this makes a full disk a matter of one sale.
@@ -63,16 +62,10 @@ pub(super) async fn run(config: &Config, out: Output) -> Result<u8, Fault> {
             context.close().await;
         }
         Err(error) => {
-            // One of them stands in the other's way; say which.
-            let database = match &config.database {
-                Some(url) => store::open(url).await.err().map(|error| error.to_string()),
-                None => None,
-            };
-            let (check, found) = match database {
-                Some(found) => ("database", found),
-                None => ("servers", error.sentence),
-            };
-            report.add(check, Grade::Away, found, None);
+            // The sentence names the server that stands in the way.
+            let away = error.code == fault::UNREACHABLE;
+            let grade = if away { Grade::Away } else { Grade::Bad };
+            report.add("opening", grade, error.sentence, None);
         }
     }
     terminal(&mut report);
