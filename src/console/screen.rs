@@ -20,7 +20,10 @@ use ratatui::{
         cursor::Show,
         event::{DisableBracketedPaste, DisableFocusChange, EnableBracketedPaste},
         execute,
-        terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode},
+        terminal::{
+            Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode,
+            enable_raw_mode,
+        },
     },
 };
 use rustix::process::Signal;
@@ -116,8 +119,10 @@ impl Drop for Screen {
 
 fn enter() -> io::Result<()> {
     TAKEN.store(true, Ordering::SeqCst);
-    let taken = enable_raw_mode()
-        .and_then(|()| execute!(stdout(), EnterAlternateScreen, EnableBracketedPaste));
+    // Cleared for terminals that have no alternate screen; this way nobody is asked for the cursor.
+    let taken = enable_raw_mode().and_then(|()| {
+        execute!(stdout(), EnterAlternateScreen, Clear(ClearType::All), EnableBracketedPaste)
+    });
     if taken.is_err() {
         leave();
     }
