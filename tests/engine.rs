@@ -404,6 +404,32 @@ async fn redis_forgets_and_is_made_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_restock_that_redis_lost_is_not_sold_again() {
+    let mut world = World::start().await;
+    let voucher = world.create(sale(10)).await;
+    rush(&world, RushPlan { repeat: 0.0, ..RushPlan::new(voucher, 10) }).await;
+    let mut link = world.redis.link();
+    let before = world.store.sale(voucher).await.unwrap();
+    let old: std::collections::HashMap<String, String> =
+        link.query(cmd("HGETALL").arg(world.keys.buyers(voucher))).await.unwrap();
+    world.execute(Command::Restock { voucher, by: 5 }).await.unwrap();
+    rush(&world, RushPlan { repeat: 0.0, ..RushPlan::new(voucher, 30) }).await;
+    world.settled().await;
+    world.stop_node().await;
+    // Redis comes back as it was before the restock.
+    let (sale, stock, buyers) =
+        (world.keys.sale(voucher), world.keys.stock(voucher), world.keys.buyers(voucher));
+    link.query::<()>(cmd("DEL").arg(&sale).arg(&stock).arg(&buyers)).await.unwrap();
+    link.query::<()>(cmd("HSET").arg(&buyers).arg(&old)).await.unwrap();
+    seckill::engine::vouchers::sync(&mut link, &world.keys, &before).await.unwrap();
+    let done = reconcile(&world.store, &mut link, &world.keys, &[]).await.unwrap();
+    assert_eq!((done.restored, done.refused), (5, 0));
+    let left: i64 = link.query(cmd("GET").arg(&stock)).await.unwrap();
+    assert_eq!(left, 0, "the five pieces are sold");
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_ledger_notices_each_kind_of_damage() {
     let mut world = World::start().await;
     let voucher = world.create(sale(20)).await;

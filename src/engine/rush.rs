@@ -47,8 +47,8 @@ impl RushPlan {
             format!("the share that asks twice is {}; give 0 to 1", self.repeat)
         } else if self.concurrency == 0 || self.concurrency > 100_000 {
             format!("{} requests at once can't be; give 1 to 100000", self.concurrency)
-        } else if self.rate.is_some_and(|rate| !(rate > 0.0 && rate <= 1e9)) {
-            format!("a rate of {} a second can't be; give more than 0", self.rate.unwrap_or(0.0))
+        } else if self.rate.is_some_and(|rate| !(0.01..=1e9).contains(&rate)) {
+            format!("a rate of {} a second can't be; give 0.01 or more", self.rate.unwrap_or(0.0))
         } else {
             return Ok(());
         };
@@ -128,7 +128,10 @@ impl Rush {
                 let due = start + Duration::from_secs_f64(sent as f64 / rate);
                 // The timer ticks in milliseconds; those who are due within one come together.
                 if due > Instant::now() + TIMER {
-                    tokio::time::sleep_until(due.into()).await;
+                    tokio::select! {
+                        () = stop.cancelled() => break,
+                        () = tokio::time::sleep_until(due.into()) => {}
+                    }
                 }
             }
             if waiting.len() >= plan.concurrency {
@@ -272,6 +275,7 @@ mod tests {
             RushPlan { repeat: f64::NAN, ..fine.clone() },
             RushPlan { concurrency: 0, ..fine.clone() },
             RushPlan { rate: Some(0.0), ..fine.clone() },
+            RushPlan { rate: Some(1e-300), ..fine.clone() },
         ] {
             assert!(bad.check().is_err(), "{bad:?}");
         }
