@@ -15,11 +15,10 @@ use redis::cmd;
 use seckill::{
     broker::stream,
     engine::{
-        command::{Command, ReplayScope, Reply, RushPlan, RushReport},
+        command::{Command, ReplayScope, Reply, RushPlan},
         drill,
         ids::IdWorker,
         ledger,
-        reconcile::reconcile,
     },
     model::{EntryId, Millis, NewSale, OrderId, Outcome, SaleState, UserId, VoucherId},
 };
@@ -27,13 +26,6 @@ use world::World;
 
 fn sale(stock: u64) -> NewSale {
     NewSale::checked("hot pot", stock, None, None, Millis::now()).unwrap()
-}
-
-async fn rush(world: &World, plan: RushPlan) -> RushReport {
-    match world.execute(Command::Rush(plan)).await.unwrap() {
-        Reply::RushDone(report) => report,
-        other => panic!("{other:?}"),
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -105,7 +97,7 @@ async fn what_does_not_fit_into_the_queue_is_told_at_once() {
     let world = World::with(|settings| settings.queue = 4).await;
     let voucher = world.create(sale(1)).await;
     let plan = RushPlan { concurrency: 1_000, ..RushPlan::new(voucher, 1_000) };
-    let report = rush(&world, plan).await;
+    let report = world.rush(plan).await;
     assert!(report.rejected > 0, "{report:?}");
     assert_eq!(report.errors, 0);
     assert_eq!(report.admitted, 1);
@@ -118,7 +110,7 @@ async fn what_does_not_fit_into_the_queue_is_told_at_once() {
 async fn a_thousand_users_and_a_hundred_pieces() {
     let world = World::start().await;
     let voucher = world.create(sale(100)).await;
-    let report = rush(&world, RushPlan { repeat: 0.0, ..RushPlan::new(voucher, 1_000) }).await;
+    let report = world.rush(RushPlan { repeat: 0.0, ..RushPlan::new(voucher, 1_000) }).await;
     assert_eq!((report.admitted, report.sold_out, report.duplicate), (100, 900, 0));
     assert_eq!((report.persisted, report.errors, report.settled), (100, 0, true));
     let orders = world.store.live_orders(voucher, None, 1_000).await.unwrap();
@@ -137,7 +129,7 @@ async fn twenty_thousand_users_of_whom_one_in_ten_asks_twice() {
         let world = World::start().await;
         let voucher = world.create(sale(500)).await;
         let plan = RushPlan { seed: 7, ..RushPlan::new(voucher, 20_000) };
-        let report = rush(&world, plan).await;
+        let report = world.rush(plan).await;
         assert_eq!((report.attempts, report.admitted, report.persisted), (22_000, 500, 500));
         world.balanced().await;
         seen.push((report.admitted, report.duplicate, report.sold_out));
@@ -216,7 +208,7 @@ async fn bad_entries_are_set_aside_and_the_good_go_through() {
     let voucher = world.create(sale(50)).await;
     world.node().hold_consumer(true).await;
     let plan = RushPlan { settle: false, repeat: 0.0, ..RushPlan::new(voucher, 50) };
-    rush(&world, plan).await;
+    world.rush(plan).await;
     let v = voucher.to_string();
     let poison: [&[&str]; 7] = [
         &["userId", "7"],
@@ -278,11 +270,34 @@ async fn what_a_dead_consumer_held_is_taken_over() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_entry_taken_over_without_its_body_is_rebuilt() {
+    let world = World::with(|settings| settings.claim_idle_ms = 1_000).await;
+    let voucher = world.create(sale(40)).await;
+    assert_eq!(world.stick(voucher, 40, 20).await, 20);
+    let mut link = world.redis.link();
+    let page =
+        stream::pending_page(&mut link, &world.keys, EntryId::MIN, EntryId::MAX, 3).await.unwrap();
+    for row in &page {
+        let mut delete = cmd("XDEL");
+        delete.arg(world.keys.orders()).arg(row.delivered.entry.to_string());
+        link.query::<u64>(&delete).await.unwrap();
+    }
+    world.settled().await;
+    world
+        .until("every order is written", async || {
+            world.store.sale(voucher).await.unwrap().stock == 0
+        })
+        .await;
+    world.settled().await;
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn own_pending_entries_come_first_after_a_restart() {
     let mut world = World::start().await;
     let voucher = world.create(sale(200)).await;
     world.node().hold_consumer(true).await;
-    rush(&world, RushPlan { settle: false, ..RushPlan::new(voucher, 200) }).await;
+    world.rush(RushPlan { settle: false, ..RushPlan::new(voucher, 200) }).await;
     // What a killed process leaves: entries in the hands of its own consumer's name.
     let from = stream::ReadFrom::New(Duration::from_millis(100));
     let name = format!("{}/1", world::NODE);
@@ -323,7 +338,7 @@ async fn lost_scripts_and_a_lost_group_heal_by_themselves() {
     let world = World::start().await;
     let voucher = world.create(sale(3_000)).await;
     let plan = RushPlan { rate: Some(3_000.0), ..RushPlan::new(voucher, 3_000) };
-    let (report, ()) = tokio::join!(rush(&world, plan), async {
+    let (report, ()) = tokio::join!(world.rush(plan), async {
         for _ in 0..5 {
             tokio::time::sleep(Duration::from_millis(100)).await;
             let mut link = world.redis.link();
@@ -340,31 +355,11 @@ async fn lost_scripts_and_a_lost_group_heal_by_themselves() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_redis_loses_no_promise() {
-    let mut world = World::start().await;
-    let voucher = world.create(sale(20_000)).await;
-    let plan = RushPlan { rate: Some(20_000.0), ..RushPlan::new(voucher, 30_000) };
-    let operator = world.node().operator().clone();
-    let stop = world.node().stopping().clone();
-    let rushing = tokio::spawn(async move { operator.execute(Command::Rush(plan), &stop).await });
-    for _ in 0..3 {
-        tokio::time::sleep(Duration::from_millis(250)).await;
-        world.server.kill();
-        world.server.restart();
-    }
-    let Reply::RushDone(report) = rushing.await.unwrap().unwrap() else { panic!() };
-    assert_eq!(report.errors, 0, "{report:?}");
-    assert_eq!((report.admitted, report.persisted), (20_000, 20_000), "{report:?}");
-    world.settled().await;
-    world.balanced().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_database_that_is_away_costs_nothing_but_time() {
     let world = World::start().await;
     let voucher = world.create(sale(500)).await;
     let lock = world.lock_database().await;
-    rush(&world, RushPlan { settle: false, ..RushPlan::new(voucher, 500) }).await;
+    world.rush(RushPlan { settle: false, ..RushPlan::new(voucher, 500) }).await;
     world.until("entries wait", async || world.pending().await > 0).await;
     // Longer than SQLite itself waits for a lock.
     tokio::time::sleep(Duration::from_millis(5_500)).await;
@@ -375,65 +370,10 @@ async fn a_database_that_is_away_costs_nothing_but_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn redis_forgets_and_is_made_whole() {
-    let mut world = World::start().await;
-    let voucher = world.create(sale(50)).await;
-    rush(&world, RushPlan { repeat: 0.0, ..RushPlan::new(voucher, 30) }).await;
-    world.settled().await;
-    world.stop_node().await;
-    let mut link = world.redis.link();
-    link.query::<()>(&cmd("FLUSHALL")).await.unwrap();
-    let promise = seckill::engine::journal::Admitted {
-        voucher,
-        user: UserId(4_711),
-        order: OrderId::from_i64(815).unwrap(),
-    };
-    let done = reconcile(&world.store, &mut link, &world.keys, &[promise]).await.unwrap();
-    assert_eq!((done.restored, done.refused), (31, 0));
-    let again = reconcile(&world.store, &mut link, &world.keys, &[promise]).await.unwrap();
-    assert_eq!((again.restored, again.refused), (0, 0), "a second time there is nothing to do");
-    world.start_node();
-    world
-        .until("the promise is kept", async || {
-            world.store.order(promise.order).await.unwrap().is_some()
-        })
-        .await;
-    world.settled().await;
-    world.balanced().await;
-    assert_eq!(world.store.sale(voucher).await.unwrap().stock, 19);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_restock_that_redis_lost_is_not_sold_again() {
-    let mut world = World::start().await;
-    let voucher = world.create(sale(10)).await;
-    rush(&world, RushPlan { repeat: 0.0, ..RushPlan::new(voucher, 10) }).await;
-    let mut link = world.redis.link();
-    let before = world.store.sale(voucher).await.unwrap();
-    let old: std::collections::HashMap<String, String> =
-        link.query(cmd("HGETALL").arg(world.keys.buyers(voucher))).await.unwrap();
-    world.execute(Command::Restock { voucher, by: 5 }).await.unwrap();
-    rush(&world, RushPlan { repeat: 0.0, ..RushPlan::new(voucher, 30) }).await;
-    world.settled().await;
-    world.stop_node().await;
-    // Redis comes back as it was before the restock.
-    let (sale, stock, buyers) =
-        (world.keys.sale(voucher), world.keys.stock(voucher), world.keys.buyers(voucher));
-    link.query::<()>(cmd("DEL").arg(&sale).arg(&stock).arg(&buyers)).await.unwrap();
-    link.query::<()>(cmd("HSET").arg(&buyers).arg(&old)).await.unwrap();
-    seckill::engine::vouchers::sync(&mut link, &world.keys, &before).await.unwrap();
-    let done = reconcile(&world.store, &mut link, &world.keys, &[]).await.unwrap();
-    assert_eq!((done.restored, done.refused), (5, 0));
-    let left: i64 = link.query(cmd("GET").arg(&stock)).await.unwrap();
-    assert_eq!(left, 0, "the five pieces are sold");
-    world.balanced().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn the_ledger_notices_each_kind_of_damage() {
     let mut world = World::start().await;
     let voucher = world.create(sale(20)).await;
-    rush(&world, RushPlan { repeat: 0.0, ..RushPlan::new(voucher, 10) }).await;
+    world.rush(RushPlan { repeat: 0.0, ..RushPlan::new(voucher, 10) }).await;
     world.settled().await;
     world.stop_node().await;
     let mut link = world.redis.link();
@@ -512,7 +452,7 @@ async fn what_a_live_node_holds_is_left_to_it() {
     let world = World::with(|settings| settings.claim_idle_ms = 3_600_000).await;
     let voucher = world.create(sale(10)).await;
     world.node().hold_consumer(true).await;
-    rush(&world, RushPlan { settle: false, repeat: 0.0, ..RushPlan::new(voucher, 10) }).await;
+    world.rush(RushPlan { settle: false, repeat: 0.0, ..RushPlan::new(voucher, 10) }).await;
     let name = format!("{}/2", world::NODE);
     let from = stream::ReadFrom::New(Duration::from_millis(100));
     stream::read_group(&mut world.redis.link(), &world.keys, &name, from, 10).await.unwrap();

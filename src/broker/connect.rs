@@ -177,6 +177,11 @@ impl Link {
         result.map_err(|error| self.broke(&error))
     }
 
+    /// Drops the connection: somebody found it mute before its own bound did.
+    pub fn forget(&mut self) {
+        self.connection = None;
+    }
+
     /// Sorts an error, and forgets the connection when it is of no more use.
     pub fn broke(&mut self, error: &RedisError) -> BrokerError {
         if error.is_unrecoverable_error() || error.is_io_error() || error.is_timeout() {

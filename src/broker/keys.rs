@@ -54,6 +54,11 @@ impl Layout {
         format!("{}:nodes", self.prefix)
     }
 
+    /// Hash: node -> the run of the Redis server that it has made whole.
+    pub fn healed(&self) -> String {
+        format!("{}:healed", self.prefix)
+    }
+
     /// The consumer group of the order stream.
     pub fn group(&self) -> &str {
         &self.group

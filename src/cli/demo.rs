@@ -112,7 +112,13 @@ pub(super) async fn run(
     (config.data_dir, config.redis, config.database) = (None, None, None);
     config.engine.claim_idle_ms = CLAIM_IDLE_MS;
     let mut context = Context::open_in(&config, dir).await?;
-    let node = context.start_node()?;
+    let node = match context.start_node() {
+        Ok(node) => node,
+        Err(fault) => {
+            context.close().await;
+            return Err(fault);
+        }
+    };
     let result = if args.headless {
         headless(&node, &context, args).await
     } else {
@@ -222,7 +228,7 @@ async fn play(script: Script<'_>, pages: &watch::Sender<Story>) -> Result<(), Fa
     }
 
     // Held back so that the stream fills where everybody can see it.
-    node.hold_consumer(true).await;
+    script.hold(true).await?;
     pages.send_replace(page(
         "STAMPEDE",
         "Redis admits in batches; one in ten asks twice and gets nothing more. The consumer is held back: the lag grows.",
@@ -236,7 +242,7 @@ async fn play(script: Script<'_>, pages: &watch::Sender<Story>) -> Result<(), Fa
         "Every piece is promised to a buyer, none twice. Now the consumer is let go: orders catch up, a thousand a transaction.",
         None,
     ));
-    node.hold_consumer(false).await;
+    script.hold(false).await?;
     stampede.await.map_err(|_| Fault::no("the stampede broke off"))??;
     script.until_settled().await?;
     pages.send_replace(page(
@@ -368,7 +374,7 @@ impl Script<'_> {
     async fn fault(&self) -> Result<Taken, Fault> {
         let stock = FATAL_BATCH.min(self.args.buyers / 10).max(1);
         let voucher = self.create("milk tea 9.9", stock, None).await?;
-        self.node.hold_consumer(true).await;
+        self.hold(true).await?;
         let plan = RushPlan {
             seed: self.args.seed,
             settle: false,
@@ -383,8 +389,15 @@ impl Script<'_> {
             stock as usize,
         )
         .await?;
-        self.node.hold_consumer(false).await;
+        self.hold(false).await?;
         Ok(Taken { stuck: taken as u64, report })
+    }
+
+    async fn hold(&self, hold: bool) -> Result<(), Fault> {
+        if self.node.hold_consumer(hold).await {
+            return Ok(());
+        }
+        Err(Fault::no("the consumer does not obey; 'seckill doctor' checks its servers"))
     }
 
     /// Waits until no order is under way.
@@ -397,9 +410,12 @@ impl Script<'_> {
     }
 
     /// Waits for a picture that shows it, for as long as a sale may take.
-    async fn until(&self, shows: impl FnMut(&Arc<Snapshot>) -> bool) -> Result<(), Fault> {
+    async fn until(&self, mut shows: impl FnMut(&Arc<Snapshot>) -> bool) -> Result<(), Fault> {
         let mut snapshots = self.node.remote().snapshots;
-        match tokio::time::timeout(PATIENCE, snapshots.wait_for(shows)).await {
+        // The picture after this one may have been begun before the step that is waited for.
+        let fresh = snapshots.borrow().seq + 2;
+        let shown = snapshots.wait_for(|picture| picture.seq >= fresh && shows(picture));
+        match tokio::time::timeout(PATIENCE, shown).await {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(_)) => Err(EngineError::Stopping.into()),
             Err(_) => Err(Fault::no(

@@ -9,6 +9,7 @@ use super::{
     context::Context,
     fault,
     output::{Output, ask, number, span, table},
+    work::EndOfLife,
 };
 use crate::{
     broker::{stream::Body, survey},
@@ -114,13 +115,26 @@ async fn apply(context: &mut Context, out: Output, consent: &Consent) -> Result<
         );
         ask(consent, &question)?;
     }
+    // Not before the question, which Ctrl-C answers by ending the program.
+    let mut end = EndOfLife::listen()?;
     let command = Command::Replay(ReplayScope::UpTo(last));
     let stop = CancellationToken::new();
-    let Reply::Replayed(report) = operator.execute(command, &stop).await? else {
+    let replaying = operator.execute(command, &stop);
+    tokio::pin!(replaying);
+    let reply = tokio::select! {
+        reply = &mut replaying => reply,
+        // Asked to end: the page in hand is finished, and what was done is told.
+        () = end.come() => {
+            stop.cancel();
+            replaying.await
+        }
+    };
+    let Reply::Replayed(report) = reply? else {
         return Err(Fault::no("the engine answered something else than a replay"));
     };
     out.answer(&report, || told(&report));
-    Ok(if report.seen == report.left && report.seen > 0 { fault::NO } else { 0 })
+    let nothing_done = report.seen == report.left && report.seen > 0;
+    Ok(if nothing_done || report.cut_short { fault::NO } else { 0 })
 }
 
 async fn total(context: &Context) -> Result<u64, Fault> {
@@ -203,6 +217,9 @@ fn verdict(verdict: Verdict) -> &'static str {
 
 fn told(report: &ReplayReport) -> String {
     let mut text = format!("Replayed {} entries", number(report.seen));
+    if report.cut_short {
+        text.push_str("; it was cut short, so run it again for the rest");
+    }
     let parts = [
         (report.persisted, "written"),
         (report.acknowledged, "acknowledged"),

@@ -18,7 +18,7 @@ use super::{
     EngineError,
     ids::IdWorker,
     journal::{Admitted, Journal},
-    reconcile::reconcile,
+    reconcile::{await_peers, reconcile},
     settings::Settings,
 };
 use crate::{
@@ -31,6 +31,11 @@ use crate::{
 /// Batches on their way at once: one is with Redis while the next is being packed.
 const IN_FLIGHT: usize = 2;
 const BACKOFF: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(500)];
+/// How often Redis is asked for a sign when no buyer comes: a restart must not go unnoticed while
+/// the journal still knows what it lost.
+const CHECK_EVERY: Duration = Duration::from_secs(1);
+/// Bound on the last look before the end.
+const LAST_LOOK: Duration = Duration::from_secs(2);
 
 /// Why a request got no outcome.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -108,6 +113,7 @@ impl Admission {
     /// Makes the queue and the task behind it. The task ends when `stop` is cancelled, and
     /// answers everybody who still waits.
     pub fn new(
+        node: String,
         redis: &Redis,
         store: SharedStore,
         keys: Layout,
@@ -116,6 +122,8 @@ impl Admission {
     ) -> (Self, Gate) {
         let (queue, asks) = mpsc::channel(settings.queue);
         let gate = Gate {
+            node,
+            node_dead_ms: settings.node_dead_ms,
             asks,
             link: redis.link(),
             ids: IdWorker::new(keys.clone()),
@@ -149,6 +157,8 @@ impl Admission {
 /// The task behind [`Admission`]: one a node, the only one that runs the admission script.
 #[derive(Debug)]
 pub struct Gate {
+    node: String,
+    node_dead_ms: u64,
     asks: mpsc::Receiver<Ask>,
     link: Link,
     ids: IdWorker,
@@ -169,6 +179,8 @@ impl Gate {
         self.recover(Vec::new(), &stop).await;
         let mut in_flight: FuturesOrdered<Flight> = FuturesOrdered::new();
         let mut gathered = Vec::with_capacity(self.batch);
+        let mut check = tokio::time::interval(CHECK_EVERY);
+        check.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 biased;
@@ -179,6 +191,11 @@ impl Gate {
                     }
                 }
                 () = stop.cancelled(), if in_flight.is_empty() => break,
+                _ = check.tick(), if in_flight.is_empty() => {
+                    if !self.is_whole().await {
+                        self.recover(Vec::new(), &stop).await;
+                    }
+                }
                 taken = self.asks.recv_many(&mut gathered, self.batch),
                     if in_flight.len() < IN_FLIGHT && !stop.is_cancelled() =>
                 {
@@ -201,6 +218,24 @@ impl Gate {
         while let Ok(ask) = self.asks.try_recv() {
             ask.tell(Instant::now(), Err(AdmissionError::Stopping));
         }
+        let last_look = async {
+            if !self.journal.is_empty() && !self.is_whole().await {
+                self.heal().await?;
+            }
+            Ok::<(), EngineError>(())
+        };
+        // With this task its journal ends.
+        match tokio::time::timeout(LAST_LOOK, last_look).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::error!(%error, "Redis was not looked at a last time"),
+            Err(_) => tracing::error!("Redis gave no answer to the last look"),
+        }
+    }
+
+    /// Whether Redis answers and is the one that was made whole.
+    async fn is_whole(&mut self) -> bool {
+        let answer = self.link.query::<String>(&redis::cmd("PING")).await;
+        answer.is_ok() && self.link.server().map(|server| &server.run_id) == self.run_id.as_ref()
     }
 
     /// Before a failed batch is asked again, those that were sent with it are heard out.
@@ -347,9 +382,12 @@ impl Gate {
     async fn heal(&mut self) -> Result<(), EngineError> {
         self.link.connection().await?;
         let run_id = self.link.server().map(|server| server.run_id.clone());
-        if self.run_id != run_id || run_id.is_none() {
+        if let Some(run) = run_id.as_ref().filter(|_| self.run_id != run_id) {
             let promises: Vec<Admitted> = self.journal.promises().collect();
-            reconcile(&self.store, &mut self.link, &self.keys, &promises).await?;
+            self.ids.reclaim(&mut self.link).await?;
+            let done = reconcile(&self.store, &mut self.link, &self.keys, &promises).await?;
+            self.journal.forget(&done.refused);
+            await_peers(&mut self.link, &self.keys, &self.node, run, self.node_dead_ms).await?;
             // A restart in the middle of it is noticed by the next connection.
             self.run_id = run_id;
         }

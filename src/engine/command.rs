@@ -123,6 +123,8 @@ pub struct ReplayReport {
     pub lost: u64,
     /// Not pending any more when their turn came.
     pub gone: u64,
+    /// The engine was stopped before the last entry: what is still pending was not looked at.
+    pub cut_short: bool,
 }
 
 /// What an act brought about.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::{EngineError, settings::Settings};
+use super::{EngineError, rebuild::rebuild, settings::Settings};
 use crate::{
     broker::{
         BrokerError, Layout, Link, Redis,
@@ -159,8 +159,13 @@ impl Consumer {
             let claimed =
                 stream::auto_claim(&mut self.reader, keys, &self.name, idle, start, count).await?;
             if !claimed.gone.is_empty() {
+                // Redis has dropped them from the pending list; their buyers still wait.
+                let Writer { link, store, keys } = &mut self.writer;
+                let rebuilt = rebuild(store, link, keys).await?;
+                let ids: Vec<String> = claimed.gone.iter().map(ToString::to_string).collect();
                 tracing::error!(
-                    entries = claimed.gone.len(),
+                    entries = ids.join(" "),
+                    rebuilt = rebuilt.orders,
                     "pending entries had no body any more"
                 );
             }

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use jiff::{Timestamp, civil::Date};
-use redis::pipe;
+use redis::{cmd, pipe};
 
 use super::EngineError;
 use crate::{
@@ -80,6 +80,21 @@ impl IdWorker {
         }
         self.last_second = second;
         Ok(ids)
+    }
+
+    /// After a restart of Redis, which may have lost its newest increments: raises the day's counter
+    /// above what this worker has leased, before anybody leases again.
+    ///
+    /// # Errors
+    /// Redis is away.
+    pub async fn reclaim(&mut self, link: &mut Link) -> Result<(), EngineError> {
+        let Some(Lease { day, end, .. }) = self.lease else { return Ok(()) };
+        let counted: Option<u64> = link.query(cmd("GET").arg(self.keys.sequence(day))).await?;
+        if let Some(missing) = end.checked_sub(counted.unwrap_or(0)).filter(|missing| *missing > 0)
+        {
+            self.increase(link, day, missing).await?;
+        }
+        Ok(())
     }
 
     async fn renew(

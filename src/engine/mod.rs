@@ -14,6 +14,7 @@ pub mod node;
 pub mod operator;
 pub mod orders;
 pub mod pending;
+pub mod rebuild;
 pub mod reconcile;
 pub mod rush;
 pub mod settings;

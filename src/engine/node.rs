@@ -3,12 +3,20 @@
 //! [`Node::start`] owns five tasks: admission, the consumer, signs of life, the collector and the
 //! commands. All of them watch one token; [`Node::stop`] cancels it and waits for them, with a bound.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use tokio::sync::{Notify, mpsc, watch};
+use redis::pipe;
+use tokio::{
+    sync::{Notify, mpsc, watch},
+    task::JoinHandle,
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
+    EngineError,
     admission::Admission,
     command::{Focus, Refusal, Remote, Request},
     consumer::{Consumer, Hold},
@@ -35,6 +43,10 @@ const COMMANDS: usize = 64;
 const STOP_WITHIN: Duration = Duration::from_secs(5);
 /// An audit by order id reads every buyer; beyond that many it is left to `seckill audit`.
 const AUDIT_UP_TO: u64 = 300_000;
+/// After an audit that a server broke off.
+const AUDIT_PAUSE: Duration = Duration::from_secs(10);
+/// Bound on saying that a node has left.
+const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 
 /// What a node is made of.
 #[derive(Clone, Debug)]
@@ -74,8 +86,14 @@ impl Node {
         let (parking, parked) = watch::channel(false);
         let mut admission = None;
         if !read_only {
-            let (entrance, gate) =
-                Admission::new(&redis, store.clone(), keys.clone(), &settings, Arc::clone(&meters));
+            let (entrance, gate) = Admission::new(
+                name.clone(),
+                &redis,
+                store.clone(),
+                keys.clone(),
+                &settings,
+                Arc::clone(&meters),
+            );
             tasks.spawn(gate.run(stop.clone()));
             admission = Some(entrance);
             let consumer = Consumer::new(
@@ -119,6 +137,7 @@ impl Node {
             looking_at,
             acted: Arc::clone(&acted),
             pictures,
+            tasks: tasks.clone(),
         };
         tasks.spawn(watcher.run(stop.clone()));
         tasks.spawn(obey(operator.clone(), requests, acted, tasks.clone(), stop.clone()));
@@ -154,7 +173,19 @@ impl Node {
     /// Returns `false` when they did not end in time; what they held stays pending.
     pub async fn stop(self) -> bool {
         self.stop.cancel();
-        tokio::time::timeout(STOP_WITHIN, self.tasks.wait()).await.is_ok()
+        let ended = tokio::time::timeout(STOP_WITHIN, self.tasks.wait()).await.is_ok();
+        if !self.operator.read_only {
+            // Nobody has to wait for a node that has left; if it can't be said, its silence tells.
+            let _ = tokio::time::timeout(LEAVE_WITHIN, self.leave()).await;
+        }
+        ended
+    }
+
+    async fn leave(&self) -> Result<(), EngineError> {
+        let Operator { redis, keys, node, .. } = &self.operator;
+        let mut leave = pipe();
+        leave.cmd("ZREM").arg(keys.nodes()).arg(node).cmd("HDEL").arg(keys.healed()).arg(node);
+        Ok(redis.link().pipe(&leave).await?)
     }
 }
 
@@ -204,16 +235,23 @@ struct Watcher {
     /// An act has ended: what it changed is looked at now.
     acted: Arc<Notify>,
     pictures: watch::Sender<Arc<Snapshot>>,
+    tasks: TaskTracker,
 }
 
 impl Watcher {
     async fn run(mut self, stop: CancellationToken) {
-        let (audited, mut audits) = mpsc::channel::<(Figures, Vec<String>)>(1);
-        let (mut auditing, mut last) = (false, None);
+        let mut auditing: Option<JoinHandle<Option<Audited>>> = None;
+        let (mut audit_from, mut last) = (Instant::now(), None);
         loop {
-            while let Ok((figures, findings)) = audits.try_recv() {
-                self.collector.note_audit(figures, findings);
-                auditing = false;
+            if let Some(audit) = auditing.take_if(|audit| audit.is_finished()) {
+                match audit.await {
+                    Ok(Some((figures, findings))) => self.collector.note_audit(figures, findings),
+                    Ok(None) => audit_from = Instant::now() + AUDIT_PAUSE,
+                    Err(error) => {
+                        tracing::error!(%error, "the audit broke down");
+                        audit_from = Instant::now() + AUDIT_PAUSE;
+                    }
+                }
             }
             let from = self.looking_at.borrow_and_update().pending_from;
             let snapshot = self.collector.look(from).await;
@@ -222,14 +260,19 @@ impl Watcher {
             last = Some(moves);
             let small = snapshot.funnel.admitted.total <= AUDIT_UP_TO;
             self.pictures.send_replace(Arc::new(snapshot));
-            if let Some(figures) = self.collector.audit_due().filter(|_| small && !auditing) {
-                auditing = true;
-                let (operator, audited) = (self.operator.clone(), audited.clone());
-                tokio::spawn(audit(operator, figures, audited));
+            let may = small && auditing.is_none() && Instant::now() >= audit_from;
+            if let Some(figures) = self.collector.audit_due().filter(|_| may) {
+                let (operator, stop) = (self.operator.clone(), stop.clone());
+                auditing = Some(self.tasks.spawn(async move {
+                    tokio::select! {
+                        () = stop.cancelled() => None,
+                        audited = audit(operator, figures) => audited,
+                    }
+                }));
             }
             tokio::select! {
                 () = stop.cancelled() => return,
-                () = tokio::time::sleep(TICK[usize::from(calm && !auditing)]) => {}
+                () = tokio::time::sleep(TICK[usize::from(calm && auditing.is_none())]) => {}
                 () = self.acted.notified() => {}
                 changed = self.looking_at.changed() => {
                     if changed.is_err() {
@@ -241,24 +284,25 @@ impl Watcher {
     }
 }
 
-/// Ends by itself: it reads what there is once, and each read has a bound.
-async fn audit(
-    operator: Operator,
-    figures: Figures,
-    audited: mpsc::Sender<(Figures, Vec<String>)>,
-) {
+/// What an audit found, and for which figures.
+type Audited = (Figures, Vec<String>);
+
+/// `None` when a server went away meanwhile.
+async fn audit(operator: Operator, figures: Figures) -> Option<Audited> {
     let mut link = operator.redis.link();
-    let findings = match ledger::audit(&operator.store, &mut link, &operator.keys, None).await {
+    match ledger::audit(&operator.store, &mut link, &operator.keys, None).await {
         Ok(audit) => {
             let lines = audit.sales.iter();
-            lines
+            let findings = lines
                 .flat_map(|sale| sale.findings.iter().map(|f| format!("#{}: {f}", sale.voucher_id)))
-                .collect()
+                .collect();
+            Some((figures, findings))
         }
-        // A server went away meanwhile; the picture says so, and the next calm moment asks again.
-        Err(_) => return drop(audited.send((Figures::default(), Vec::new())).await),
-    };
-    let _ = audited.send((figures, findings)).await;
+        Err(error) => {
+            tracing::warn!(%error, "the audit was broken off; it is tried again");
+            None
+        }
+    }
 }
 
 /// Whether the next picture will differ: buyers come, or orders are under way.

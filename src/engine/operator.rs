@@ -164,7 +164,8 @@ fn told(reply: &Reply) -> String {
             report.attempts, report.admitted, report.persisted, report.dead
         ),
         Reply::Replayed(report) => format!(
-            "{} entries: {} written, {} acknowledged, {} dead letters, {} left, {} rebuilt, {} lost, {} gone",
+            "{}{} entries: {} written, {} acknowledged, {} dead letters, {} left, {} rebuilt, {} lost, {} gone",
+            if report.cut_short { "cut short after " } else { "" },
             report.seen,
             report.persisted,
             report.acknowledged,

@@ -5,14 +5,14 @@
 
 use std::collections::HashSet;
 
-use redis::{cmd, pipe};
+use redis::pipe;
 use tokio_util::sync::CancellationToken;
 
 use super::{
     EngineError,
     command::{ReplayReport, ReplayScope},
     consumer::Writer,
-    ledger,
+    rebuild::rebuild,
     settings::Settings,
 };
 use crate::{
@@ -22,7 +22,7 @@ use crate::{
         stream::{self, Body, Pending},
     },
     model::{
-        Act, EntryId, OrderId, Verdict, VoucherId,
+        Act, EntryId, OrderId, Verdict,
         verdict::{self, Evidence},
     },
     store::SharedStore,
@@ -82,6 +82,10 @@ impl Replayer {
         match scope {
             ReplayScope::Entries(entries) => {
                 for entry in entries {
+                    if stop.is_cancelled() {
+                        report.cut_short = true;
+                        break;
+                    }
                     let judged = self.judge(*entry, *entry).await?;
                     if judged.is_empty() {
                         report.seen += 1;
@@ -95,6 +99,10 @@ impl Replayer {
                 loop {
                     let judged = self.judge(first, *last).await?;
                     let Some(end) = judged.last() else { break };
+                    if stop.is_cancelled() {
+                        report.cut_short = true;
+                        break;
+                    }
                     first = end.row.delivered.entry.next();
                     self.act(judged, &mut report, stop).await?;
                 }
@@ -200,37 +208,16 @@ impl Replayer {
         gone: &[EntryId],
         report: &mut ReplayReport,
     ) -> Result<(), EngineError> {
-        let keys = self.writer.keys.clone();
-        let mut known = false;
-        for sale in self.writer.store.sales().await? {
-            let voucher = sale.voucher_id;
-            known |= self.is_loaded(voucher).await?;
-            let store = &self.writer.store;
-            let lost = ledger::lost_orders(store, &mut self.writer.link, &keys, voucher).await?;
-            for page in lost.chunks(PAGE) {
-                let mut add = pipe();
-                for (order, user) in page {
-                    add.cmd("XADD").arg(keys.orders()).arg("*").arg("userId").arg(user.0);
-                    add.arg("voucherId").arg(voucher.0).arg("id").arg(order.get()).ignore();
-                }
-                self.writer.link.pipe::<()>(&add).await?;
-                report.rebuilt += page.len() as u64;
-            }
-        }
-        if known {
-            let done =
-                stream::acknowledge(&mut self.writer.link, &keys, gone.iter().copied()).await?;
-            report.acknowledged += done.saturating_sub(report.rebuilt.min(done));
+        let Writer { link, store, keys } = &mut self.writer;
+        let rebuilt = rebuild(store, link, keys).await?;
+        report.rebuilt += rebuilt.orders;
+        if rebuilt.complete {
+            let done = stream::acknowledge(link, keys, gone.iter().copied()).await?;
+            report.acknowledged += done.saturating_sub(rebuilt.orders);
         } else {
             report.lost += gone.len() as u64;
         }
         Ok(())
-    }
-
-    async fn is_loaded(&mut self, voucher: VoucherId) -> Result<bool, EngineError> {
-        let mut exists = cmd("EXISTS");
-        exists.arg(self.writer.keys.sale(voucher));
-        Ok(self.writer.link.query(&exists).await?)
     }
 }
 

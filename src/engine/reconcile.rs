@@ -1,7 +1,15 @@
 //! Making Redis whole again: what SQL and the journal know, a restarted Redis may have forgotten.
 //!
 //! Runs before the first admission of a node and after each restart of Redis, while admission waits:
-//! a piece that was promised must not be sold again.
+//! a piece that was promised must not be sold again. Each node knows its own promises, so each waits
+//! for the others that were alive before it admits anybody.
+
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
+
+use redis::{cmd, pipe};
 
 use super::{EngineError, journal::Admitted, vouchers};
 use crate::{
@@ -13,13 +21,18 @@ use crate::{
 /// Buyers in one run of the restore script: some 2 ms of Redis.
 const PAGE: u32 = 2_000;
 
+/// A node that has not answered for Redis by then is taken for dead, and its promises with it.
+const GRACE: Duration = Duration::from_secs(3);
+const PEER_POLL: Duration = Duration::from_millis(20);
+
 /// What had to be put back.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reconciled {
     /// Buyers put back, each with his piece.
     pub restored: u64,
-    /// Promises that can't be kept: the piece is gone, or the buyer holds another order.
-    pub refused: u64,
+    /// Orders that can't be put back: the piece is gone, or the buyer holds another one. A promise
+    /// among them has become a dead letter.
+    pub refused: Vec<OrderId>,
 }
 
 /// Loads every sale and puts back every buyer that Redis lacks. Safe to repeat.
@@ -60,7 +73,7 @@ pub async fn reconcile(
     if done != Reconciled::default() {
         tracing::warn!(
             restored = done.restored,
-            refused = done.refused,
+            refused = done.refused.len(),
             "Redis had forgotten buyers"
         );
     }
@@ -70,7 +83,7 @@ pub async fn reconcile(
 impl Reconciled {
     fn add(&mut self, other: Self) {
         self.restored += other.restored;
-        self.refused += other.refused;
+        self.refused.extend(other.refused);
     }
 }
 
@@ -90,6 +103,7 @@ async fn restore(
 ) -> Result<Reconciled, EngineError> {
     let mut call = scripts::RESTORE.prepare_invoke();
     call.key(keys.stock(voucher)).key(keys.buyers(voucher)).key(keys.orders());
+    call.key(keys.dead());
     call.arg(voucher.0).arg(match entry {
         Entry::Leave => "book",
         Entry::Add => "enqueue",
@@ -97,6 +111,41 @@ async fn restore(
     for (order, user) in buyers {
         call.arg(user.0).arg(order.get());
     }
-    let (restored, refused) = link.invoke(&call).await?;
-    Ok(Reconciled { restored, refused })
+    let (restored, refused): (u64, Vec<String>) = link.invoke(&call).await?;
+    Ok(Reconciled { restored, refused: refused.iter().filter_map(|id| id.parse().ok()).collect() })
+}
+
+/// Says that `node` has put back what it knows into this run of the server, and waits until every
+/// node that was alive has done so, or was silent for too long.
+pub async fn await_peers(
+    link: &mut Link,
+    keys: &Layout,
+    node: &str,
+    run_id: &str,
+    dead_ms: u64,
+) -> Result<(), EngineError> {
+    let mut say = cmd("HSET");
+    say.arg(keys.healed()).arg(node).arg(run_id);
+    link.query::<u64>(&say).await?;
+    let mut look = pipe();
+    look.cmd("ZRANGE").arg(keys.nodes()).arg(0).arg(-1).arg("WITHSCORES");
+    look.cmd("HGETALL").arg(keys.healed());
+    let until = Instant::now() + GRACE;
+    loop {
+        let (nodes, healed): (Vec<(String, f64)>, HashMap<String, String>) =
+            link.pipe(&look).await?;
+        // Alive is told by the newest sign: how long Redis was down does not count.
+        let newest = nodes.iter().map(|(_, at)| *at).fold(0.0, f64::max);
+        let missing = nodes.iter().find(|(name, at)| {
+            newest - at < dead_ms as f64 && healed.get(name).is_none_or(|run| run != run_id)
+        });
+        match missing {
+            None => return Ok(()),
+            Some((missing, _)) if Instant::now() > until => {
+                tracing::warn!(missing, "a node does not answer for what it promised; going on");
+                return Ok(());
+            }
+            Some(_) => tokio::time::sleep(PEER_POLL).await,
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Simulated buyers: a stampede whose order follows from a seed, so that it can be run again.
 
 use std::{
-    collections::VecDeque,
+    collections::{HashSet, VecDeque},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -14,11 +14,10 @@ use super::{
     EngineError,
     admission::{Admission, Answer, Ticket},
     command::{RushPlan, RushReport},
-    ledger,
 };
 use crate::{
-    broker::{Layout, Link},
-    model::{OrderId, Outcome, UserId},
+    broker::{Layout, Link, stream},
+    model::{EntryId, OrderId, Outcome, UserId},
     store::SharedStore,
     telemetry::{
         Meters,
@@ -159,13 +158,13 @@ impl Rush {
         report: &mut RushReport,
         stop: &CancellationToken,
     ) {
-        let mut progress = Instant::now();
+        let (mut progress, mut letters) = (Instant::now(), Letters::default());
         while !open.is_empty() && !stop.is_cancelled() && progress.elapsed() < NO_PROGRESS {
             let before = open.len();
             let written = self.written(&mut open).await;
             report.persisted += written;
             if written == 0 {
-                let dead = self.dead(&mut open).await;
+                let dead = self.dead(&mut letters, &mut open).await;
                 report.dead += dead;
             }
             if open.len() < before {
@@ -198,12 +197,27 @@ impl Rush {
         found
     }
 
-    async fn dead(&mut self, open: &mut Vec<OrderId>) -> u64 {
-        let Ok(flows) = ledger::flows(&mut self.link, &self.keys).await else { return 0 };
+    /// Takes out of `open` what has become a dead letter.
+    async fn dead(&mut self, letters: &mut Letters, open: &mut Vec<OrderId>) -> u64 {
+        // A Redis that is away has no news; the wait goes on.
+        while let Ok(page) =
+            stream::dead_letters(&mut self.link, &self.keys, letters.next, SETTLE_PAGE).await
+        {
+            let Some(last) = page.last() else { break };
+            letters.next = last.letter.next();
+            letters.orders.extend(page.iter().filter_map(|letter| Some(letter.order?.order)));
+        }
         let before = open.len();
-        open.retain(|id| !flows.dead.iter().any(|letter| letter.order == *id));
+        open.retain(|id| !letters.orders.contains(id));
         (before - open.len()) as u64
     }
+}
+
+/// Dead letters read so far.
+#[derive(Default)]
+struct Letters {
+    next: EntryId,
+    orders: HashSet<OrderId>,
 }
 
 /// Answers, counted.

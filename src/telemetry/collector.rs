@@ -199,11 +199,15 @@ impl Collector {
                 Ok(())
             }
             Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err(format!(
-                "Redis at {} gives no answer within {} s; is something else there, or is it hung?",
-                self.link.place(),
-                PATIENCE.as_secs()
-            )),
+            Err(_) => {
+                // It may be half open; the next look makes a new one.
+                self.link.forget();
+                Err(format!(
+                    "Redis at {} gives no answer within {} s; is something else there, or is it hung?",
+                    self.link.place(),
+                    PATIENCE.as_secs()
+                ))
+            }
         };
         if let Some(server) = self.link.server() {
             self.redis.name = format!("redis {}", server.version);

@@ -81,7 +81,14 @@ impl Seckill {
     /// A connection to the managed server, if it answers.
     pub fn redis(&self) -> RedisResult<Connection> {
         let url = format!("unix://{}", self.socket().display());
-        let connection = Client::open(url)?.get_connection_with_timeout(Duration::from_secs(2))?;
+        let client = Client::open(url)?;
+        let connection = loop {
+            match client.get_connection_with_timeout(Duration::from_secs(2)) {
+                // A blocking connect may be broken off by a signal to this process.
+                Err(error) if is_interrupted(&error) => {}
+                other => break other?,
+            }
+        };
         connection.set_read_timeout(Some(Duration::from_secs(2)))?;
         Ok(connection)
     }
@@ -153,4 +160,11 @@ impl Drop for Seckill {
         }
         came_true(Duration::from_secs(5), || self.processes().is_empty());
     }
+}
+
+fn is_interrupted(error: &redis::RedisError) -> bool {
+    use std::error::Error as _;
+    let source = error.source().and_then(|source| source.downcast_ref::<std::io::Error>());
+    source.is_some_and(|source| source.kind() == std::io::ErrorKind::Interrupted)
+        || error.to_string().contains("Interrupted")
 }

@@ -15,7 +15,7 @@ use seckill::{
     broker::{Layout, Redis},
     engine::{
         EngineError,
-        command::{Command, Reply, RushPlan},
+        command::{Command, Reply, RushPlan, RushReport},
         drill, ledger,
         node::{Node, NodeConfig},
         settings::Settings,
@@ -74,14 +74,19 @@ impl World {
     }
 
     pub fn start_node(&mut self) {
-        self.node = Some(Node::start(NodeConfig {
+        self.node = Some(self.another_node(NODE));
+    }
+
+    /// A node on the same servers, as another process would be.
+    pub fn another_node(&self, name: &str) -> Node {
+        Node::start(NodeConfig {
             redis: self.redis.clone(),
             store: self.store.clone(),
             keys: self.keys.clone(),
             settings: self.settings.clone(),
-            name: NODE.to_owned(),
+            name: name.to_owned(),
             read_only: self.read_only,
-        }));
+        })
     }
 
     pub async fn stop_node(&mut self) {
@@ -103,6 +108,13 @@ impl World {
     pub async fn create(&self, sale: NewSale) -> VoucherId {
         match self.execute(Command::CreateSale(sale)).await.unwrap() {
             Reply::SaleCreated(voucher) => voucher,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub async fn rush(&self, plan: RushPlan) -> RushReport {
+        match self.execute(Command::Rush(plan)).await.unwrap() {
+            Reply::RushDone(report) => report,
             other => panic!("{other:?}"),
         }
     }

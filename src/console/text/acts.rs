@@ -282,7 +282,10 @@ fn replayed(report: &ReplayReport) -> (String, bool) {
     for (count, word) in extras.into_iter().filter(|(count, _)| *count > 0) {
         let _ = write!(text, ", {} {word}", thousands(count));
     }
-    (text, report.dead == 0 && report.lost == 0)
+    if report.cut_short {
+        text.push_str("; cut short");
+    }
+    (text, report.dead == 0 && report.lost == 0 && !report.cut_short)
 }
 
 /// Words of the forms.

@@ -1,0 +1,47 @@
+//! Rebuilding entries whose body is gone: the buyers hash still tells who was promised what.
+//!
+//! It does not judge: who calls it has found that bodies are missing.
+
+use redis::{cmd, pipe};
+
+use super::{EngineError, ledger};
+use crate::{
+    broker::{Layout, Link},
+    store::SharedStore,
+};
+
+const PAGE: usize = 500;
+
+/// What was put into the stream again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rebuilt {
+    /// Orders that had no result anywhere.
+    pub orders: u64,
+    /// Redis holds every sale, so no lost order was overlooked.
+    pub complete: bool,
+}
+
+/// Puts everybody into the stream again who was admitted and has no result anywhere. Safe to repeat:
+/// an order that is there already is written once.
+pub async fn rebuild(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+) -> Result<Rebuilt, EngineError> {
+    let mut rebuilt = Rebuilt { orders: 0, complete: true };
+    for sale in store.sales().await? {
+        let voucher = sale.voucher_id;
+        rebuilt.complete &= link.query::<bool>(cmd("EXISTS").arg(keys.sale(voucher))).await?;
+        let lost = ledger::lost_orders(store, link, keys, voucher).await?;
+        for page in lost.chunks(PAGE) {
+            let mut add = pipe();
+            for (order, user) in page {
+                add.cmd("XADD").arg(keys.orders()).arg("*").arg("userId").arg(user.0);
+                add.arg("voucherId").arg(voucher.0).arg("id").arg(order.get()).ignore();
+            }
+            link.pipe::<()>(&add).await?;
+            rebuilt.orders += page.len() as u64;
+        }
+    }
+    Ok(rebuilt)
+}

@@ -1,0 +1,221 @@
+//! Redis comes back with less than it had: what was promised is kept, and nothing is sold twice.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails says where"
+)]
+
+mod support;
+mod world;
+
+use std::{collections::HashMap, time::Duration};
+
+use redis::cmd;
+use seckill::{
+    engine::{
+        command::{Command, Reply, RushPlan},
+        ids::IdWorker,
+        journal::Admitted,
+        orders::{Standing, find},
+        reconcile::reconcile,
+        vouchers,
+    },
+    model::{Millis, NewSale, OrderId, Outcome, UserId, VoucherId},
+};
+use world::World;
+
+fn sale(stock: u64) -> NewSale {
+    NewSale::checked("hot pot", stock, None, None, Millis::now()).unwrap()
+}
+
+/// SIGKILL, and of the append-only file nothing is left: more than any kill takes.
+fn restart_empty(world: &mut World) {
+    world.server.kill();
+    let files = world.server.dir().join("appendonlydir");
+    std::fs::remove_dir_all(files).unwrap();
+    world.server.restart();
+}
+
+fn held(world: &World, voucher: VoucherId) -> u64 {
+    world.server.query(&["HLEN", &world.keys.buyers(voucher)])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_redis_loses_no_promise() {
+    let mut world = World::start().await;
+    let voucher = world.create(sale(20_000)).await;
+    let plan = RushPlan { rate: Some(20_000.0), ..RushPlan::new(voucher, 30_000) };
+    let operator = world.node().operator().clone();
+    let stop = world.node().stopping().clone();
+    let rushing = tokio::spawn(async move { operator.execute(Command::Rush(plan), &stop).await });
+    for _ in 0..3 {
+        tokio::time::sleep(Duration::from_millis(250)).await;
+        world.server.kill();
+        world.server.restart();
+    }
+    let Reply::RushDone(report) = rushing.await.unwrap().unwrap() else { panic!() };
+    assert_eq!(report.errors, 0, "{report:?}");
+    assert_eq!((report.admitted, report.persisted), (20_000, 20_000), "{report:?}");
+    world.settled().await;
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn redis_forgets_and_is_made_whole() {
+    let mut world = World::start().await;
+    let voucher = world.create(sale(50)).await;
+    world.rush(RushPlan { repeat: 0.0, ..RushPlan::new(voucher, 30) }).await;
+    world.settled().await;
+    world.stop_node().await;
+    let mut link = world.redis.link();
+    link.query::<()>(&cmd("FLUSHALL")).await.unwrap();
+    let promise = Admitted { voucher, user: UserId(4_711), order: OrderId::from_i64(815).unwrap() };
+    let done = reconcile(&world.store, &mut link, &world.keys, &[promise]).await.unwrap();
+    assert_eq!((done.restored, done.refused.len()), (31, 0));
+    let again = reconcile(&world.store, &mut link, &world.keys, &[promise]).await.unwrap();
+    assert_eq!(
+        (again.restored, again.refused.len()),
+        (0, 0),
+        "a second time there is nothing to do"
+    );
+    world.start_node();
+    world
+        .until("the promise is kept", async || {
+            world.store.order(promise.order).await.unwrap().is_some()
+        })
+        .await;
+    world.settled().await;
+    world.balanced().await;
+    assert_eq!(world.store.sale(voucher).await.unwrap().stock, 19);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restock_that_redis_lost_is_not_sold_again() {
+    let mut world = World::start().await;
+    let voucher = world.create(sale(10)).await;
+    world.rush(RushPlan { repeat: 0.0, ..RushPlan::new(voucher, 10) }).await;
+    let mut link = world.redis.link();
+    let before = world.store.sale(voucher).await.unwrap();
+    let old: HashMap<String, String> =
+        link.query(cmd("HGETALL").arg(world.keys.buyers(voucher))).await.unwrap();
+    world.execute(Command::Restock { voucher, by: 5 }).await.unwrap();
+    world.rush(RushPlan { repeat: 0.0, ..RushPlan::new(voucher, 30) }).await;
+    world.settled().await;
+    world.stop_node().await;
+    // Redis comes back as it was before the restock.
+    let (sale, stock, buyers) =
+        (world.keys.sale(voucher), world.keys.stock(voucher), world.keys.buyers(voucher));
+    link.query::<()>(cmd("DEL").arg(&sale).arg(&stock).arg(&buyers)).await.unwrap();
+    link.query::<()>(cmd("HSET").arg(&buyers).arg(&old)).await.unwrap();
+    vouchers::sync(&mut link, &world.keys, &before).await.unwrap();
+    let done = reconcile(&world.store, &mut link, &world.keys, &[]).await.unwrap();
+    assert_eq!((done.restored, done.refused.len()), (5, 0));
+    let left: i64 = link.query(cmd("GET").arg(&stock)).await.unwrap();
+    assert_eq!(left, 0, "the five pieces are sold");
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn promises_are_put_back_although_no_buyer_follows() {
+    let mut world = World::start().await;
+    let voucher = world.create(sale(10)).await;
+    assert!(world.node().hold_consumer(true).await);
+    for user in 1..=5 {
+        assert!(matches!(world.ask(voucher, user).await, Outcome::Admitted { .. }));
+    }
+    restart_empty(&mut world);
+    world.until("the buyers are back", async || held(&world, voucher) == 5).await;
+    world.node().hold_consumer(false).await;
+    world.settled().await;
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn promises_are_put_back_before_the_node_ends() {
+    let mut world = World::start().await;
+    let voucher = world.create(sale(10)).await;
+    assert!(world.node().hold_consumer(true).await);
+    for user in 1..=5 {
+        assert!(matches!(world.ask(voucher, user).await, Outcome::Admitted { .. }));
+    }
+    restart_empty(&mut world);
+    world.stop_node().await;
+    assert_eq!(held(&world, voucher), 5);
+    world.start_node();
+    world.settled().await;
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_node_sells_what_another_one_has_promised() {
+    let mut world = World::start().await;
+    let voucher = world.create(sale(10)).await;
+    let other = world.another_node("node-u");
+    assert!(world.node().hold_consumer(true).await);
+    assert!(other.hold_consumer(true).await);
+    let their_admission = other.operator().admission.clone().unwrap();
+    for user in 1..=5 {
+        assert!(matches!(world.ask(voucher, user).await, Outcome::Admitted { .. }));
+        let theirs = their_admission.ask(voucher, UserId(100 + user)).answer().await.outcome;
+        assert!(matches!(theirs, Ok(Outcome::Admitted { .. })));
+    }
+    let alive = || world.server.query::<u64>(&["ZCARD", &world.keys.nodes()]) == 2;
+    world.until("both nodes have given a sign", async || alive()).await;
+    restart_empty(&mut world);
+    // The signs of life are gone with the rest; they are what tells how many nodes to wait for.
+    let mut signs = cmd("ZADD");
+    signs.arg(world.keys.nodes()).arg(1).arg(world::NODE).arg(1).arg("node-u");
+    let _: u64 = signs.query(&mut world.server.connection()).unwrap();
+    for user in 200..220 {
+        assert_eq!(world.ask(voucher, user).await, Outcome::SoldOut, "all ten are promised");
+    }
+    assert_eq!(held(&world, voucher), 10);
+    world.node().hold_consumer(false).await;
+    other.hold_consumer(false).await;
+    world.settled().await;
+    world.balanced().await;
+    assert!(other.stop().await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_promise_that_cannot_be_kept_has_a_result() {
+    let mut world = World::start().await;
+    let voucher = world.create(sale(1)).await;
+    world.ask(voucher, 1).await;
+    world.settled().await;
+    world.stop_node().await;
+    let mut link = world.redis.link();
+    let promise = |user, order| Admitted {
+        voucher,
+        user: UserId(user),
+        order: OrderId::from_i64(order).unwrap(),
+    };
+    let promises = [promise(1, 4_711), promise(2, 4_712)];
+    let done = reconcile(&world.store, &mut link, &world.keys, &promises).await.unwrap();
+    assert_eq!(done.refused, promises.map(|promise| promise.order));
+    for (promise, why) in promises.iter().zip(["holds order", "no piece"]) {
+        match find(&world.store, &mut link, &world.keys, promise.order).await {
+            Ok(Standing::Dead { reason, .. }) => assert!(reason.contains(why), "{reason}"),
+            other => panic!("{other:?}"),
+        }
+    }
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_counter_that_went_back_is_raised_before_others_lease() {
+    let world = World::start().await;
+    let mut link = world.redis.link();
+    let (evening, day) = (1_795_219_199, "icr:order:2026:11:20");
+    let mut worker = IdWorker::new(world.keys.clone());
+    let mut all = worker.issue_at(&mut link, 10, evening).await.unwrap();
+    link.query::<()>(cmd("SET").arg(day).arg(0)).await.unwrap();
+    worker.reclaim(&mut link).await.unwrap();
+    let mut other = IdWorker::new(world.keys.clone());
+    all.extend(other.issue_at(&mut link, 10, evening).await.unwrap());
+    all.extend(worker.issue_at(&mut link, 10, evening).await.unwrap());
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), 30);
+}
