@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use futures::{Stream, StreamExt as _};
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, FromRedisValue,
     IntoConnectionInfo, Pipeline, RedisError, ScriptInvocation, aio::MultiplexedConnection,
@@ -97,6 +98,34 @@ impl Redis {
     /// A link for reads that block on purpose for up to `block`.
     pub fn blocking_link(&self, block: Duration) -> Link {
         Link { answer: ANSWER_TIMEOUT + block, ..self.link() }
+    }
+
+    /// Listens to a channel on a connection of its own. The stream ends when that breaks; what was
+    /// said meanwhile is lost.
+    ///
+    /// # Errors
+    /// The server can't be reached.
+    pub async fn subscribe(
+        &self,
+        channel: &str,
+    ) -> Result<impl Stream<Item = String> + Unpin + use<>, BrokerError> {
+        if let Some(server) = &self.managed {
+            server.ensure().await?;
+        }
+        let subscribing = async {
+            let mut connection = self.client.get_async_pubsub().await?;
+            connection.subscribe(channel).await?;
+            Ok::<_, RedisError>(connection.into_on_message())
+        };
+        let messages = match tokio::time::timeout(CONNECT_TIMEOUT, subscribing).await {
+            Ok(messages) => messages.map_err(|error| BrokerError::from_redis(&error, &self.place)),
+            Err(_) => Err(BrokerError::Away {
+                place: self.place.clone(),
+                detail: "no answer in time".to_owned(),
+            }),
+        };
+        // A message that is no text is none of ours.
+        Ok(messages?.filter_map(|message| std::future::ready(message.get_payload().ok())))
     }
 
     async fn connect(&self, answer: Duration) -> Result<MultiplexedConnection, BrokerError> {

@@ -69,6 +69,31 @@ impl Layout {
         format!("icr:order:{:04}:{:02}:{:02}", day.year(), day.month(), day.day())
     }
 
+    /// A lock. Hash: owner -> depth, with its token and since when; a simple one is a string.
+    pub fn lock(&self, name: &str) -> String {
+        format!("lock:{name}")
+    }
+
+    /// Sorted set: locks that are held -> end of their lease in ms.
+    pub fn locks(&self) -> String {
+        "locks".to_owned()
+    }
+
+    /// String: the last fencing token.
+    pub fn lock_token(&self) -> String {
+        "locks:token".to_owned()
+    }
+
+    /// Sorted set: who waits for a lock -> until when that counts, in ms.
+    pub fn lock_waiting(&self, name: &str) -> String {
+        format!("locks:waiting:{name}")
+    }
+
+    /// Channel: releases of locks for which somebody waits, and locks taken from their owner.
+    pub fn lock_channel(&self) -> String {
+        "locks:events".to_owned()
+    }
+
     fn of_voucher(&self, what: &str, voucher: VoucherId) -> String {
         format!("{}:{what}:{voucher}", self.prefix)
     }

@@ -43,6 +43,36 @@ script!(
     "beat.lua"
 );
 script!(
+    /// Gives pieces of closed orders back.
+    GIVE_BACK,
+    "give_back.lua"
+);
+script!(
+    /// Trims the order stream.
+    TRIM,
+    "trim.lua"
+);
+script!(
+    /// Takes a lock.
+    LOCK_ACQUIRE,
+    "lock_acquire.lua"
+);
+script!(
+    /// Gives a lock back.
+    LOCK_RELEASE,
+    "lock_release.lua"
+);
+script!(
+    /// Renews many locks.
+    LOCK_RENEW,
+    "lock_renew.lua"
+);
+script!(
+    /// Gives a simple lock back.
+    LOCK_RELEASE_SIMPLE,
+    "lock_release_simple.lua"
+);
+script!(
     /// Reads all that a Snapshot shows.
     SURVEY,
     "survey.lua"

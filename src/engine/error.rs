@@ -1,5 +1,6 @@
 //! Why the engine could not do something.
 
+use super::{jobs::JobsFault, locks::LockError};
 use crate::{
     broker::BrokerError,
     model::{OrderId, SaleFault, VoucherId, order_id::OrderIdFault},
@@ -27,6 +28,18 @@ pub enum EngineError {
     /// The engine stops.
     #[error("the engine is stopping; ask again once it runs")]
     Stopping,
+    /// A lock was not had, or not kept.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// Jobs that can't be scheduled.
+    #[error(transparent)]
+    Jobs(#[from] JobsFault),
+    /// No such job.
+    #[error("there is no job '{0}'; 'seckill jobs list' shows them")]
+    NoJob(String),
+    /// The ledger found something.
+    #[error("the books are off: {0}")]
+    BooksOff(String),
     /// A number that makes no sense for an act.
     #[error("{0}")]
     Plan(String),
@@ -54,6 +67,7 @@ impl EngineError {
                     || matches!(error, BrokerError::Login { .. } | BrokerError::TooOld { .. })
             }
             Self::Store(error) => error.is_away(),
+            Self::Lock(error) => error.is_away(),
             _ => false,
         }
     }

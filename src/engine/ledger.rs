@@ -129,6 +129,7 @@ async fn look(
         lost: followed.lost.len() as u64,
         unknown,
         repeated: repeated(&buyers),
+        kept: kept(store, &buyers).await?,
     })
 }
 
@@ -199,6 +200,16 @@ async fn buyers(
 /// Ids held by more than one buyer; `buyers` is sorted by id.
 fn repeated(buyers: &[(OrderId, UserId)]) -> u64 {
     buyers.windows(2).filter(|pair| matches!(pair, [a, b] if a.0 == b.0)).count() as u64
+}
+
+/// Closed orders that their buyers still hold.
+async fn kept(store: &SharedStore, buyers: &[(OrderId, UserId)]) -> Result<u64, EngineError> {
+    let mut kept = 0;
+    for page in buyers.chunks(PAGE) {
+        let ids: Vec<OrderId> = page.iter().map(|(order, _)| *order).collect();
+        kept += store.closed_among(&ids).await?.len() as u64;
+    }
+    Ok(kept)
 }
 
 struct Followed {

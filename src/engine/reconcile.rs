@@ -11,7 +11,7 @@ use std::{
 
 use redis::{cmd, pipe};
 
-use super::{EngineError, journal::Admitted, vouchers};
+use super::{EngineError, journal::Admitted, payment, vouchers};
 use crate::{
     broker::{Layout, Link, scripts, stream},
     model::{OrderId, Sale, SaleState, UserId, VoucherId},
@@ -48,6 +48,8 @@ pub async fn reconcile(
         // A sale that Redis has lost opens only once its buyers are back; version 0 gives way to any.
         let closed = Sale { state: SaleState::Paused, version: 0, ..sale.clone() };
         vouchers::sync(link, keys, &closed).await?;
+        // Before the buyers: whoever was closed may hold another order by now.
+        payment::give_back_again(store, link, keys, sale.voucher_id).await?;
         let mut after: Option<OrderId> = None;
         loop {
             let page = store.live_orders(sale.voucher_id, after, PAGE).await?;

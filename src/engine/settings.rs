@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use super::jobs::Schedule;
 use crate::model::verdict::Limits;
 
 /// Settings of one node's engine.
@@ -24,6 +25,51 @@ pub struct Settings {
     pub answer_within_ms: u64,
     /// Milliseconds without a sign of life after which a node counts as dead.
     pub node_dead_ms: u64,
+    /// Hold a lock for each buyer while his order is written. The tutorial's guard: redundant, since
+    /// admission and the unique index see to it already.
+    pub order_lock: bool,
+    /// Scheduled jobs.
+    pub jobs: JobSettings,
+}
+
+/// Settings of the scheduled jobs.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct JobSettings {
+    /// Most jobs that run on one node at once.
+    pub pool: usize,
+    /// When unpaid orders are closed.
+    pub close_overdue: Schedule,
+    /// Milliseconds that a buyer has to pay.
+    pub unpaid_ms: u64,
+    /// When counters of order ids of past days are dropped.
+    pub drop_id_keys: Schedule,
+    /// When the order stream is trimmed.
+    pub trim_stream: Schedule,
+    /// Milliseconds that acknowledged entries stay in the stream.
+    pub keep_stream_ms: u64,
+    /// When the books are compared by order id.
+    pub check_ledger: Schedule,
+    /// Milliseconds that the history of jobs is kept.
+    pub keep_runs_ms: u64,
+}
+
+const HOUR_MS: u64 = 3_600_000;
+
+impl Default for JobSettings {
+    fn default() -> Self {
+        let every = |minutes| Schedule::Every(Duration::from_mins(minutes));
+        Self {
+            pool: 2,
+            close_overdue: every(30),
+            unpaid_ms: HOUR_MS,
+            drop_id_keys: every(24 * 60),
+            trim_stream: every(1),
+            keep_stream_ms: 24 * HOUR_MS,
+            check_ledger: every(10),
+            keep_runs_ms: 30 * 24 * HOUR_MS,
+        }
+    }
 }
 
 impl Default for Settings {
@@ -36,6 +82,8 @@ impl Default for Settings {
             max_deliveries: 16,
             answer_within_ms: 10_000,
             node_dead_ms: 5_000,
+            order_lock: false,
+            jobs: JobSettings::default(),
         }
     }
 }
@@ -55,6 +103,10 @@ impl Settings {
             ("max_deliveries", self.max_deliveries, 1, 1_000_000),
             ("answer_within_ms", self.answer_within_ms, 100, 600_000),
             ("node_dead_ms", self.node_dead_ms, 2_000, 600_000),
+            ("jobs.pool", self.jobs.pool as u64, 1, 64),
+            ("jobs.unpaid_ms", self.jobs.unpaid_ms, 1_000, 365 * 24 * HOUR_MS),
+            ("jobs.keep_stream_ms", self.jobs.keep_stream_ms, 0, 365 * 24 * HOUR_MS),
+            ("jobs.keep_runs_ms", self.jobs.keep_runs_ms, 60_000, 3_650 * 24 * HOUR_MS),
         ];
         match ranges.iter().find(|(_, value, low, high)| value < low || value > high) {
             Some((name, value, low, high)) => {

@@ -28,6 +28,8 @@ pub struct SqlBooks {
     pub closed: u64,
     /// Buyers with more than one live order.
     pub doubled: u64,
+    /// Closed orders of which Redis was not told yet.
+    pub returning: u64,
 }
 
 /// One sale's books, with what the comparison by order id brought to light.
@@ -51,6 +53,8 @@ pub struct Books {
     pub unknown: u64,
     /// Order ids that two buyers hold.
     pub repeated: u64,
+    /// Closed orders whose buyer still holds them in Redis.
+    pub kept: u64,
 }
 
 /// One thing that is wrong with a sale's books.
@@ -99,6 +103,11 @@ pub enum Finding {
     /// Invariant 4.
     #[error("{0} buyers have more than one live order")]
     Doubled(u64),
+    /// Invariant 7: a piece that goes back neither now nor later.
+    #[error(
+        "{0} closed orders still hold their piece in Redis, and nothing is about to give it back"
+    )]
+    Kept(u64),
     /// Invariant 5.
     #[error("{0} order ids are held by two buyers")]
     Repeated(u64),
@@ -142,6 +151,7 @@ impl Books {
             (self.unknown, Finding::Unknown),
             (sql.doubled, Finding::Doubled),
             (self.repeated, Finding::Repeated),
+            (self.kept.saturating_sub(sql.returning), Finding::Kept),
         ];
         found.extend(counted.into_iter().filter(|(n, _)| *n > 0).map(|(n, make)| make(n)));
         found
@@ -185,13 +195,21 @@ mod tests {
         Books {
             voucher_id: VoucherId(7),
             redis: Some(RedisBooks { initial: 100, stock: 40, admitted: 60 }),
-            sql: SqlBooks { initial: 100, stock: 50, live: 50, closed: 3, doubled: 0 },
+            sql: SqlBooks {
+                initial: 100,
+                stock: 50,
+                live: 50,
+                closed: 3,
+                doubled: 0,
+                returning: 0,
+            },
             undelivered: 4,
             pending: 5,
             dead: 1,
             lost: 0,
             unknown: 0,
             repeated: 0,
+            kept: 0,
         }
     }
 
@@ -204,7 +222,7 @@ mod tests {
     #[test]
     fn each_invariant_is_noticed() {
         type Spoil = fn(&mut Books);
-        let cases: [(Spoil, Finding); 8] = [
+        let cases: [(Spoil, Finding); 9] = [
             (|b| b.redis = None, Finding::NotLoaded),
             (
                 |b| b.redis = Some(RedisBooks { initial: 100, stock: 41, admitted: 60 }),
@@ -222,6 +240,7 @@ mod tests {
             (|b| b.unknown = 2, Finding::Unknown(2)),
             (|b| b.sql.stock = 49, Finding::SqlStock { stock: 49, initial: 100, live: 50 }),
             (|b| b.sql.doubled = 1, Finding::Doubled(1)),
+            (|b| (b.kept, b.sql.returning) = (3, 1), Finding::Kept(2)),
         ];
         for (spoil, finding) in cases {
             let mut books = books();

@@ -5,6 +5,7 @@
 
 pub mod clock;
 pub mod entry;
+pub mod job;
 pub mod ledger;
 pub mod order;
 pub mod order_id;
@@ -14,7 +15,8 @@ pub mod verdict;
 
 pub use clock::Millis;
 pub use entry::{EntryFault, EntryId, OrderEntry};
-pub use order::{Order, OrderStatus};
+pub use job::{Cause, Fence, JobOutcome, JobRun, JobSwitch, NewRun, RunEnd};
+pub use order::{ClosedOrder, Order, OrderStatus, Payment};
 pub use order_id::OrderId;
 pub use outcome::Outcome;
 pub use sale::{NewSale, Phase, Sale, SaleFault, SaleState, UserId, VoucherId};

@@ -44,6 +44,31 @@ impl OrderStatus {
     }
 }
 
+/// What came of a payment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Payment {
+    /// The order is paid now.
+    Paid,
+    /// It was paid before, or used already.
+    PaidBefore,
+    /// It was closed or cancelled first; nothing was taken.
+    TooLate,
+    /// SQL has no such order, yet or at all.
+    NotFound,
+}
+
+/// An order that was closed, with the place and the piece that go back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct ClosedOrder {
+    /// Its id.
+    pub id: OrderId,
+    /// Who may buy again.
+    pub user_id: UserId,
+    /// What has a piece more.
+    pub voucher_id: VoucherId,
+}
+
 /// One order as SQL keeps it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Order {

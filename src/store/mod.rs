@@ -11,8 +11,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::model::{
-    Millis, NewSale, Order, OrderEntry, OrderId, Sale, SaleState, UserId, VoucherId,
-    ledger::SqlBooks,
+    ClosedOrder, Fence, JobRun, JobSwitch, Millis, NewRun, NewSale, Order, OrderEntry, OrderId,
+    Payment, RunEnd, Sale, SaleState, UserId, VoucherId, ledger::SqlBooks,
 };
 
 pub use open::open;
@@ -44,6 +44,11 @@ pub enum StoreError {
     /// The schema was made by another version.
     #[error("{0}")]
     Schema(String),
+    /// A write under a fencing token that is lower than one seen.
+    #[error(
+        "the lock '{0}' is held by somebody else by now; this write came too late and was refused"
+    )]
+    Fenced(String),
     /// The file can't be opened or written.
     #[error("{0}")]
     File(String),
@@ -141,6 +146,9 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// Which of these orders exist, live or closed; any number of ids.
     async fn existing(&self, ids: &[OrderId]) -> Result<Vec<OrderId>, StoreError>;
 
+    /// Which of these orders are closed or cancelled; any number of ids.
+    async fn closed_among(&self, ids: &[OrderId]) -> Result<Vec<OrderId>, StoreError>;
+
     /// Live orders of a voucher after `after`, by id, at most `limit`.
     async fn live_orders(
         &self,
@@ -151,6 +159,81 @@ pub trait Store: Send + Sync + std::fmt::Debug {
 
     /// The books of one sale, counted in one read transaction.
     async fn books(&self, voucher: VoucherId) -> Result<SqlBooks, StoreError>;
+
+    /// Pays orders, each only if it is unpaid still. The answers are in the order of `ids`.
+    async fn pay(&self, ids: &[OrderId], now: Millis) -> Result<Vec<Payment>, StoreError>;
+
+    /// Closes at most `limit` unpaid orders that were written before `before`, oldest first: each
+    /// only if it is unpaid still, its piece back to the stock, and Redis to be told, in one
+    /// transaction under `fence`.
+    ///
+    /// # Errors
+    /// [`StoreError::Fenced`] when somebody else holds the lock by now; then nothing was closed.
+    async fn close_overdue(
+        &self,
+        before: Millis,
+        limit: u32,
+        now: Millis,
+        fence: &Fence,
+    ) -> Result<Vec<ClosedOrder>, StoreError>;
+
+    /// Closed orders of which Redis was not told yet, by id, at most `limit` after `after`.
+    async fn give_backs(
+        &self,
+        after: Option<OrderId>,
+        limit: u32,
+    ) -> Result<Vec<ClosedOrder>, StoreError>;
+
+    /// Closed orders of a voucher of which Redis was told at `since` or later, or not at all; what a
+    /// Redis that lost its last seconds has to be told again.
+    async fn given_since(
+        &self,
+        voucher: VoucherId,
+        since: Millis,
+        after: Option<OrderId>,
+        limit: u32,
+    ) -> Result<Vec<ClosedOrder>, StoreError>;
+
+    /// Redis was told of these.
+    async fn gave_back(&self, ids: &[OrderId], now: Millis) -> Result<(), StoreError>;
+
+    /// Forgets those of which Redis was told before `before`; returns how many.
+    async fn forget_give_backs(&self, before: Millis) -> Result<u64, StoreError>;
+
+    /// How many closed orders Redis was not told of yet.
+    async fn returning(&self) -> Result<u64, StoreError>;
+
+    /// Begins a run of a job. `None` when that due time was taken before, when the job is paused and
+    /// no operator asks for it, or when a run under a higher token was seen.
+    async fn begin_run(&self, run: &NewRun) -> Result<Option<i64>, StoreError>;
+
+    /// Writes how a run ended, unless that is known already.
+    async fn end_run(&self, id: i64, end: &RunEnd) -> Result<(), StoreError>;
+
+    /// Runs of a job that began under a lower token than `token` and never ended are lost; returns
+    /// how many.
+    async fn lose_runs(&self, job: &str, token: i64, now: Millis) -> Result<u64, StoreError>;
+
+    /// The newest runs, newest first: of one job or of all.
+    async fn runs(&self, job: Option<&str>, limit: u32) -> Result<Vec<JobRun>, StoreError>;
+
+    /// Runs that operators did not ask for, newest due first.
+    async fn last_due(&self, job: &str) -> Result<Option<JobRun>, StoreError>;
+
+    /// Forgets ended runs that were due before `before`, but never a job's newest; returns how many.
+    async fn forget_runs(&self, before: Millis) -> Result<u64, StoreError>;
+
+    /// Jobs that were ever paused, and whether they are.
+    async fn job_switches(&self) -> Result<Vec<JobSwitch>, StoreError>;
+
+    /// Pauses a job or lets it go on.
+    async fn pause_job(&self, job: &str, paused: bool, now: Millis) -> Result<(), StoreError>;
+
+    /// Notes a write under a fencing token; returns how many there were under this name.
+    ///
+    /// # Errors
+    /// [`StoreError::Fenced`] when a higher token was seen.
+    async fn fenced_write(&self, fence: &Fence, now: Millis) -> Result<u64, StoreError>;
 
     /// Adds a line to the audit log.
     async fn record(&self, act: &Act) -> Result<(), StoreError>;

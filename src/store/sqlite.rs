@@ -6,8 +6,10 @@
 //! the timeout. This room must not know Redis or a command line.
 
 mod faults;
+mod jobs;
 mod opening;
 mod orders;
+mod payment;
 mod sales;
 
 use std::path::PathBuf;
@@ -17,8 +19,8 @@ use sqlx::{Sqlite, SqlitePool, Transaction};
 
 use super::{Act, Store, StoreError, Written};
 use crate::model::{
-    Millis, NewSale, Order, OrderEntry, OrderId, Sale, SaleState, UserId, VoucherId,
-    ledger::SqlBooks,
+    ClosedOrder, Fence, JobRun, JobSwitch, Millis, NewRun, NewSale, Order, OrderEntry, OrderId,
+    Payment, RunEnd, Sale, SaleState, UserId, VoucherId, ledger::SqlBooks,
 };
 use faults::told;
 
@@ -144,6 +146,10 @@ impl Store for SqliteStore {
         orders::existing(&self.readers, ids).await
     }
 
+    async fn closed_among(&self, ids: &[OrderId]) -> Result<Vec<OrderId>, StoreError> {
+        orders::closed_among(&self.readers, ids).await
+    }
+
     async fn live_orders(
         &self,
         voucher: VoucherId,
@@ -158,6 +164,96 @@ impl Store for SqliteStore {
         let books = orders::books(&mut tx, voucher).await?;
         tx.commit().await.map_err(told)?;
         Ok(books)
+    }
+
+    async fn pay(&self, ids: &[OrderId], now: Millis) -> Result<Vec<Payment>, StoreError> {
+        let mut tx = self.begin().await?;
+        let paid = payment::pay(&mut tx, ids, now).await?;
+        tx.commit().await.map_err(told)?;
+        Ok(paid)
+    }
+
+    async fn close_overdue(
+        &self,
+        before: Millis,
+        limit: u32,
+        now: Millis,
+        fence: &Fence,
+    ) -> Result<Vec<ClosedOrder>, StoreError> {
+        let mut tx = self.begin().await?;
+        jobs::pass_fence(&mut tx, fence, now).await?;
+        let closed = payment::close_overdue(&mut tx, before, limit, now).await?;
+        tx.commit().await.map_err(told)?;
+        Ok(closed)
+    }
+
+    async fn give_backs(
+        &self,
+        after: Option<OrderId>,
+        limit: u32,
+    ) -> Result<Vec<ClosedOrder>, StoreError> {
+        payment::give_backs(&self.readers, after, limit).await
+    }
+
+    async fn given_since(
+        &self,
+        voucher: VoucherId,
+        since: Millis,
+        after: Option<OrderId>,
+        limit: u32,
+    ) -> Result<Vec<ClosedOrder>, StoreError> {
+        payment::given_since(&self.readers, voucher, since, after, limit).await
+    }
+
+    async fn gave_back(&self, ids: &[OrderId], now: Millis) -> Result<(), StoreError> {
+        payment::gave_back(&self.writer, ids, now).await
+    }
+
+    async fn forget_give_backs(&self, before: Millis) -> Result<u64, StoreError> {
+        payment::forget_give_backs(&self.writer, before).await
+    }
+
+    async fn returning(&self) -> Result<u64, StoreError> {
+        payment::returning(&self.readers).await
+    }
+
+    async fn begin_run(&self, run: &NewRun) -> Result<Option<i64>, StoreError> {
+        jobs::begin_run(&self.writer, run).await
+    }
+
+    async fn end_run(&self, id: i64, end: &RunEnd) -> Result<(), StoreError> {
+        jobs::end_run(&self.writer, id, end).await
+    }
+
+    async fn lose_runs(&self, job: &str, token: i64, now: Millis) -> Result<u64, StoreError> {
+        jobs::lose_runs(&self.writer, job, token, now).await
+    }
+
+    async fn runs(&self, job: Option<&str>, limit: u32) -> Result<Vec<JobRun>, StoreError> {
+        jobs::runs(&self.readers, job, limit).await
+    }
+
+    async fn last_due(&self, job: &str) -> Result<Option<JobRun>, StoreError> {
+        jobs::last_due(&self.readers, job).await
+    }
+
+    async fn forget_runs(&self, before: Millis) -> Result<u64, StoreError> {
+        jobs::forget_runs(&self.writer, before).await
+    }
+
+    async fn job_switches(&self) -> Result<Vec<JobSwitch>, StoreError> {
+        jobs::switches(&self.readers).await
+    }
+
+    async fn pause_job(&self, job: &str, paused: bool, now: Millis) -> Result<(), StoreError> {
+        jobs::pause(&self.writer, job, paused, now).await
+    }
+
+    async fn fenced_write(&self, fence: &Fence, now: Millis) -> Result<u64, StoreError> {
+        let mut tx = self.begin().await?;
+        let writes = jobs::pass_fence(&mut tx, fence, now).await?;
+        tx.commit().await.map_err(told)?;
+        Ok(writes)
     }
 
     async fn record(&self, act: &Act) -> Result<(), StoreError> {

@@ -21,7 +21,7 @@ use crate::{
         survey::{SaleFacts, Survey, survey},
     },
     model::{EntryId, Millis, Sale, VoucherId, ledger::Balance},
-    store::SharedStore,
+    store::{SharedStore, StoreError},
 };
 
 /// A server that needs longer for one look is told as away.
@@ -45,6 +45,8 @@ pub struct Collector {
     node_dead_ms: u64,
     seq: u64,
     sales: Vec<Sale>,
+    /// Closed orders of which Redis was not told yet.
+    returning: u64,
     survey: Option<Survey>,
     redis: Health,
     sql: Health,
@@ -110,6 +112,7 @@ impl Collector {
             node_dead_ms,
             seq: 0,
             sales: Vec::new(),
+            returning: 0,
             survey: None,
             redis,
             sql,
@@ -172,11 +175,14 @@ impl Collector {
 
     async fn read_sql(&mut self) {
         let start = Instant::now();
-        let answer = tokio::time::timeout(PATIENCE, self.store.sales()).await;
+        let reading = async { Ok((self.store.sales().await?, self.store.returning().await?)) };
+        let answer: Result<Result<_, StoreError>, _> =
+            tokio::time::timeout(PATIENCE, reading).await;
         let result = match answer {
-            Ok(Ok(mut sales)) => {
+            Ok(Ok((mut sales, returning))) => {
                 sales.truncate(SALES);
                 self.sales = sales;
+                self.returning = returning;
                 Ok(())
             }
             Ok(Err(error)) => Err(error.to_string()),
@@ -236,7 +242,8 @@ impl Collector {
                 admitted: sales.iter().map(|(_, facts)| facts.buyers).sum(),
                 persisted,
                 dead: stream.map_or(0, |stream| stream.dead),
-                outstanding: stream.and_then(|stream| Some(stream.lag? + stream.pending)),
+                outstanding: stream
+                    .and_then(|stream| Some(stream.lag? + stream.pending + self.returning)),
                 sales: sales
                     .iter()
                     .zip(&self.sales)

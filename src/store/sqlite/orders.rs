@@ -29,7 +29,7 @@ fn key(entry: &OrderEntry) -> Result<Key, StoreError> {
 }
 
 /// `[a,b,c]`.
-fn json<T: Display>(items: impl IntoIterator<Item = T>) -> String {
+pub(super) fn json<T: Display>(items: impl IntoIterator<Item = T>) -> String {
     let mut text = String::from("[");
     for (index, item) in items.into_iter().enumerate() {
         // Writing to a String can't fail.
@@ -211,7 +211,7 @@ impl Standing {
     }
 }
 
-fn order_id(raw: i64) -> Result<OrderId, StoreError> {
+pub(super) fn order_id(raw: i64) -> Result<OrderId, StoreError> {
     OrderId::from_i64(raw)
         .ok_or_else(|| StoreError::Refused(format!("the row of order {raw} is damaged")))
 }
@@ -245,16 +245,30 @@ pub(super) async fn existing(
     pool: &SqlitePool,
     ids: &[OrderId],
 ) -> Result<Vec<OrderId>, StoreError> {
+    const ANY: &str =
+        "SELECT id FROM tb_voucher_order WHERE id IN (SELECT value FROM json_each(?1))";
+    among(pool, ids, ANY).await
+}
+
+pub(super) async fn closed_among(
+    pool: &SqlitePool,
+    ids: &[OrderId],
+) -> Result<Vec<OrderId>, StoreError> {
+    const CLOSED: &str = "SELECT id FROM tb_voucher_order \
+        WHERE id IN (SELECT value FROM json_each(?1)) AND +status IN (4, 5)";
+    among(pool, ids, CLOSED).await
+}
+
+async fn among(
+    pool: &SqlitePool,
+    ids: &[OrderId],
+    query: &'static str,
+) -> Result<Vec<OrderId>, StoreError> {
     let mut found = Vec::new();
     // Pages keep one call from holding a reader, and the log behind it, for seconds.
     for page in ids.chunks(10_000) {
-        let rows: Vec<i64> = sqlx::query_scalar(
-            "SELECT id FROM tb_voucher_order WHERE id IN (SELECT value FROM json_each(?1))",
-        )
-        .bind(json(page))
-        .fetch_all(pool)
-        .await
-        .map_err(told)?;
+        let rows: Vec<i64> =
+            sqlx::query_scalar(query).bind(json(page)).fetch_all(pool).await.map_err(told)?;
         for raw in rows {
             found.push(order_id(raw)?);
         }
@@ -289,20 +303,22 @@ pub(super) async fn books(
 ) -> Result<SqlBooks, StoreError> {
     // Each figure is counted along an index of its own. A buyer can be doubled only where the
     // unique index is gone, and that is just when it must be seen.
-    let row: Option<(i64, i64, i64, i64, i64)> = sqlx::query_as(
+    let row: Option<(i64, i64, i64, i64, i64, i64)> = sqlx::query_as(
         "SELECT s.initial_stock, s.stock, \
          (SELECT COUNT(*) FROM tb_voucher_order \
           WHERE voucher_id = ?1 AND status NOT IN (4, 5)), \
          (SELECT COUNT(*) FROM tb_voucher_order WHERE voucher_id = ?1 AND status IN (4, 5)), \
          (SELECT COUNT(*) FROM (SELECT 1 FROM tb_voucher_order \
-          WHERE voucher_id = ?1 AND status NOT IN (4, 5) GROUP BY user_id HAVING COUNT(*) > 1)) \
+          WHERE voucher_id = ?1 AND status NOT IN (4, 5) GROUP BY user_id HAVING COUNT(*) > 1)), \
+         (SELECT COUNT(*) FROM tb_give_back WHERE given IS NULL AND voucher_id = ?1) \
          FROM tb_seckill_voucher s WHERE s.voucher_id = ?1",
     )
     .bind(sales::key(voucher)?)
     .fetch_optional(conn)
     .await
     .map_err(told)?;
-    let (initial, stock, live, closed, doubled) = row.ok_or(StoreError::NoSale(voucher))?;
+    let (initial, stock, live, closed, doubled, returning) =
+        row.ok_or(StoreError::NoSale(voucher))?;
     let count = |number: i64| u64::try_from(number).unwrap_or(0);
     Ok(SqlBooks {
         initial: count(initial),
@@ -310,5 +326,6 @@ pub(super) async fn books(
         live: count(live),
         closed: count(closed),
         doubled: count(doubled),
+        returning: count(returning),
     })
 }

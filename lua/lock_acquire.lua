@@ -1,0 +1,44 @@
+#!lua
+-- Takes a lock, or one depth more of a lock that its owner holds. Safe to repeat: the depth is told,
+-- not counted up.
+--
+-- KEYS  1 lock (hash: owner -> depth, @token, @since)  2 locks (sorted set: name -> end of lease, ms)
+--       3 last token (string)  4 waiting (sorted set: owner -> until when it counts as waiting, ms)
+-- ARGV  1 owner  2 lease (ms)  3 depth wanted  4 name  5 how long the caller counts as waiting (ms), 0 if it does not
+--
+-- Returns {1, token, since ms} when it is held now, {0, ms left or negative} when somebody else holds it,
+-- {-1, 0} when the owner has lost what it wants one depth more of.
+
+local time = redis.call('TIME')
+local micros = time[1] * 1000000 + time[2]
+local now = math.floor(micros / 1000)
+local lease, depth = tonumber(ARGV[2]), tonumber(ARGV[3])
+local kind = redis.call('TYPE', KEYS[1]).ok
+local held = kind == 'hash' and tonumber(redis.call('HGET', KEYS[1], ARGV[1]) or '')
+
+if (kind == 'none' and depth == 1) or (held and (held == depth or held == depth - 1)) then
+  if not held then
+    -- By the clock, so that tokens rise even over a Redis that came back empty; and by the last
+    -- one, so that they rise over a clock that steps back.
+    local token = math.max(micros, tonumber(redis.call('GET', KEYS[3]) or '0') + 1)
+    redis.call('SET', KEYS[3], string.format('%.0f', token))
+    redis.call('HSET', KEYS[1], '@token', string.format('%.0f', token), '@since', string.format('%.0f', now))
+  end
+  redis.call('HSET', KEYS[1], ARGV[1], depth)
+  if redis.call('PTTL', KEYS[1]) < lease then
+    redis.call('PEXPIRE', KEYS[1], lease)
+    redis.call('ZADD', KEYS[2], now + lease, ARGV[4])
+  end
+  redis.call('ZREM', KEYS[4], ARGV[1])
+  local facts = redis.call('HMGET', KEYS[1], '@token', '@since')
+  return {1, facts[1], facts[2]}
+end
+if depth > 1 or held then
+  return {-1, 0}
+end
+local wait = tonumber(ARGV[5])
+if wait > 0 then
+  redis.call('ZADD', KEYS[4], now + wait, ARGV[1])
+  redis.call('PEXPIRE', KEYS[4], wait)
+end
+return {0, redis.call('PTTL', KEYS[1])}

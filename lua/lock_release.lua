@@ -1,0 +1,39 @@
+#!lua
+-- Gives one depth of a lock back, or all of it. Safe to repeat: the depth is told, not counted down.
+--
+-- KEYS  1 lock (hash)  2 locks (sorted set)  3 waiting (sorted set)
+-- ARGV  1 owner  2 depth that it holds, 0 for whatever it is  3 name  4 channel
+--       5 keep it for that long all the same (ms), 0 to free it now  6 "revoked" when it is taken from its owner
+--
+-- Returns 1 when it was given back now, 2 when an earlier call had done so, 0 when the owner does not hold it.
+
+redis.call('ZREM', KEYS[3], ARGV[1])
+local held = redis.call('TYPE', KEYS[1]).ok == 'hash' and tonumber(redis.call('HGET', KEYS[1], ARGV[1]) or '')
+if not held then
+  return 0
+end
+local depth, keep = tonumber(ARGV[2]), tonumber(ARGV[5])
+if depth > 0 and held == depth - 1 then
+  return 2
+end
+if depth > 1 then
+  redis.call('HSET', KEYS[1], ARGV[1], depth - 1)
+  return 1
+end
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+if keep > 0 then
+  redis.call('PEXPIRE', KEYS[1], keep)
+  redis.call('ZADD', KEYS[2], now + keep, ARGV[3])
+  return 1
+end
+redis.call('DEL', KEYS[1])
+redis.call('ZREM', KEYS[2], ARGV[3])
+redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', now)
+if redis.call('ZCARD', KEYS[3]) > 0 then
+  redis.call('PUBLISH', ARGV[4], '+' .. ARGV[3])
+end
+if ARGV[6] == 'revoked' then
+  redis.call('PUBLISH', ARGV[4], '-' .. ARGV[1])
+end
+return 1

@@ -1,0 +1,13 @@
+#!lua
+-- The tutorial's third step: compare and delete in one go.
+--
+-- KEYS  1 lock (string: its owner)  2 locks (sorted set)
+-- ARGV  1 owner  2 name
+--
+-- Returns 1 when it was given back, 0 when the owner does not hold it.
+
+if redis.call('TYPE', KEYS[1]).ok == 'string' and redis.call('GET', KEYS[1]) == ARGV[1] then
+  redis.call('ZREM', KEYS[2], ARGV[2])
+  return redis.call('DEL', KEYS[1])
+end
+return 0

@@ -1,0 +1,23 @@
+#!lua
+-- Renews many locks of one node in one call.
+--
+-- KEYS  1 locks (sorted set), then the locks (hashes)
+-- ARGV  1 lease (ms), then for each lock: owner, name
+--
+-- Returns for each lock 1 when it was renewed, 0 when its owner does not hold it any more.
+
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local lease = tonumber(ARGV[1])
+local renewed = {}
+for i = 2, #KEYS do
+  local owner, name = ARGV[i * 2 - 2], ARGV[i * 2 - 1]
+  if redis.call('TYPE', KEYS[i]).ok == 'hash' and redis.call('HEXISTS', KEYS[i], owner) == 1 then
+    redis.call('PEXPIRE', KEYS[i], lease)
+    redis.call('ZADD', KEYS[1], now + lease, name)
+    renewed[i - 1] = 1
+  else
+    renewed[i - 1] = 0
+  end
+end
+return renewed

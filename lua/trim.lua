@@ -1,0 +1,52 @@
+#!lua
+-- Trims the order stream: never an entry that some group has not acknowledged, never a young one.
+--
+-- KEYS  1 orders (stream)
+-- ARGV  1 keep entries of the last ... ms  2 most entries to trim in this call
+--
+-- Returns {trimmed, first entry that had to stay because a group needs it, or false}
+
+local groups = redis.pcall('XINFO', 'GROUPS', KEYS[1])
+if groups.err or #groups == 0 then
+  return {0, false}
+end
+
+local function field(reply, name)
+  for i = 1, #reply, 2 do
+    if reply[i] == name then
+      return reply[i + 1]
+    end
+  end
+end
+
+local function parts(id)
+  local ms, number = string.match(id, '^(%d+)-(%d+)$')
+  return tonumber(ms), tonumber(number)
+end
+
+local function earlier(a, b)
+  local am, an = parts(a)
+  local bm, bn = parts(b)
+  return am < bm or (am == bm and an < bn)
+end
+
+local needed = false
+for _, group in ipairs(groups) do
+  -- The oldest pending one; without any, what was delivered last may go, but nothing after it.
+  local oldest = redis.call('XPENDING', KEYS[1], field(group, 'name'))[2]
+  if not oldest then
+    local ms, number = parts(field(group, 'last-delivered-id'))
+    oldest = string.format('%.0f-%.0f', ms, number + 1)
+  end
+  if not needed or earlier(oldest, needed) then
+    needed = oldest
+  end
+end
+
+local time = redis.call('TIME')
+local old = string.format('%.0f-0', math.max(0, time[1] * 1000 - tonumber(ARGV[1])))
+local floor, held = old, false
+if earlier(needed, old) then
+  floor, held = needed, needed
+end
+return {redis.call('XTRIM', KEYS[1], 'MINID', '~', floor, 'LIMIT', ARGV[2]), held}

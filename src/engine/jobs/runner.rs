@@ -1,0 +1,253 @@
+//! One job on this node: takes its lock, takes its due times, runs it, and writes what came of it.
+
+use std::time::{Duration, Instant};
+
+use tokio_util::sync::CancellationToken;
+
+use super::{Done, Job, Missed, Run, Schedule};
+use crate::{
+    broker::{Layout, Link, Redis},
+    engine::{
+        EngineError,
+        locks::{Guard, LockError, LockName, Locks},
+        settings::Settings,
+        vouchers::redis_now,
+    },
+    model::{Cause, Fence, JobOutcome, Millis, NewRun, RunEnd},
+    store::SharedStore,
+};
+
+/// Due times that are made up for in one go.
+const MOST_MISSED: usize = 1_000;
+/// A run that begins later than that was missed.
+const LATE: u64 = 1_000;
+/// The end of a run is written although a database is away for a moment.
+const WRITE_TRIES: u32 = 5;
+const WRITE_PAUSE: Duration = Duration::from_millis(200);
+/// A run that was cancelled is waited for that long.
+const END_WITHIN: Duration = Duration::from_secs(2);
+
+/// Runs jobs on one node. Each task has its own.
+#[derive(Clone, Debug)]
+pub struct Runner {
+    /// Redis.
+    pub redis: Redis,
+    /// SQL.
+    pub store: SharedStore,
+    /// Names of keys.
+    pub keys: Layout,
+    /// Settings of the engine.
+    pub settings: Settings,
+    /// This node.
+    pub node: String,
+    /// This node's locks.
+    pub locks: Locks,
+}
+
+impl Runner {
+    /// The clock by which jobs are due.
+    pub(super) async fn now(&self, link: &mut Link) -> Result<Millis, EngineError> {
+        Ok(redis_now(link).await?)
+    }
+
+    /// Runs what is due up to `due`, if no other node does; returns how many runs that were.
+    pub(super) async fn run_due(
+        &self,
+        link: &mut Link,
+        job: &Job,
+        due: Millis,
+        stop: &CancellationToken,
+    ) -> Result<u64, EngineError> {
+        let guard = match self.lock(job).await {
+            Ok(guard) => guard,
+            Err(EngineError::Lock(LockError::Busy(_))) => return Ok(0),
+            Err(error) => return Err(error),
+        };
+        let ran = self.run_all(link, job, due, &guard, stop).await;
+        // Lost means that the run was cancelled for it; that is written already.
+        match guard.release_after(job.at_least).await {
+            Ok(()) | Err(LockError::Lost(_)) => ran,
+            Err(error) => ran.and(Err(error.into())),
+        }
+    }
+
+    /// Runs the job now, because an operator asks for it, also while it is paused.
+    ///
+    /// # Errors
+    /// It runs already, or a server is away.
+    pub async fn run_now(
+        &self,
+        job: &Job,
+        stop: &CancellationToken,
+    ) -> Result<RunEnd, EngineError> {
+        let guard = self.lock(job).await?;
+        let now = self.now(&mut self.redis.link()).await?;
+        let ran = self.run_one(job, now, Cause::Operator, now, &guard, stop).await;
+        if let Err(error) = guard.release().await {
+            tracing::warn!(job = job.name, %error, "the job's lock was not given back");
+        }
+        ran?.ok_or_else(|| {
+            EngineError::Plan(format!("'{}' was run at this very moment already", job.name))
+        })
+    }
+
+    async fn lock(&self, job: &Job) -> Result<Guard, EngineError> {
+        let name = LockName::new(format!("job:{}", job.name))?;
+        Ok(self.locks.try_lock(&name, &format!("job {}", job.name), Some(job.at_most)).await?)
+    }
+
+    async fn run_all(
+        &self,
+        link: &mut Link,
+        job: &Job,
+        due: Millis,
+        guard: &Guard,
+        stop: &CancellationToken,
+    ) -> Result<u64, EngineError> {
+        let now = self.now(link).await?;
+        self.store.lose_runs(&job.name, guard.token(), now).await?;
+        let mut ran = 0;
+        for (due, cause) in self.dues(job, due, now).await? {
+            if stop.is_cancelled() || !guard.is_held() {
+                break;
+            }
+            let started = self.now(link).await?;
+            let run = self.run_one(job, due, cause, started, guard, stop).await?;
+            ran += u64::from(run.is_some());
+        }
+        Ok(ran)
+    }
+
+    /// Which due times are to be run now, by what SQL knows and by the job's policy.
+    async fn dues(
+        &self,
+        job: &Job,
+        due: Millis,
+        now: Millis,
+    ) -> Result<Vec<(Millis, Cause)>, EngineError> {
+        let last = self.store.last_due(&job.name).await?;
+        let resumed = self.store.job_switches().await?.into_iter();
+        let resumed = resumed.filter(|it| it.name == job.name).map(|it| it.since).max();
+        let cause = if now.since(due) > LATE { Cause::Missed } else { Cause::Due };
+        if let Schedule::After(_) = job.schedule {
+            // Somebody else may have run it since this node made up its mind.
+            let ended = last.as_ref().map(|run| run.started.plus(run.took_ms.unwrap_or(0) as i64));
+            let due = ended.and_then(|ended| job.schedule.next(now, Some(ended))).unwrap_or(due);
+            return Ok(if due <= now { vec![(due, cause)] } else { Vec::new() });
+        }
+        // A pause is no miss: what was due before the job went on is left out.
+        let known = last.map(|run| run.due).max(resumed);
+        let mut open = Vec::new();
+        let mut from = known;
+        while let Some(next) = from.and_then(|from| job.schedule.next(from, None)) {
+            if next > now || open.len() == MOST_MISSED {
+                break;
+            }
+            open.push(next);
+            from = Some(next);
+        }
+        if known.is_none() {
+            open.push(due);
+        }
+        let cause =
+            |due: &Millis| (*due, if now.since(*due) > LATE { Cause::Missed } else { Cause::Due });
+        Ok(match job.missed {
+            Missed::All => open.iter().map(cause).collect(),
+            Missed::Once => open.last().map(cause).into_iter().collect(),
+            Missed::Skip => {
+                open.last().map(cause).filter(|it| it.1 == Cause::Due).into_iter().collect()
+            }
+        })
+    }
+
+    /// `None` when that due time was taken, or the job is paused.
+    async fn run_one(
+        &self,
+        job: &Job,
+        due: Millis,
+        cause: Cause,
+        started: Millis,
+        guard: &Guard,
+        stop: &CancellationToken,
+    ) -> Result<Option<RunEnd>, EngineError> {
+        let (node, token) = (self.node.clone(), guard.token());
+        let new = NewRun { job: job.name.clone(), due, cause, node, token, started };
+        let Some(id) = self.store.begin_run(&new).await? else { return Ok(None) };
+        let begun = Instant::now();
+        let (outcome, detail, rows) = match self.work(job, due, guard, stop).await {
+            Ended::Done(done) => (JobOutcome::Done, done.detail, done.rows),
+            Ended::Failed(why) => (JobOutcome::Failed, Some(why), 0),
+            Ended::Cancelled(why) => (JobOutcome::Cancelled, Some(why), 0),
+        };
+        let end = RunEnd { outcome, took_ms: begun.elapsed().as_millis() as u64, detail, rows };
+        if outcome != JobOutcome::Done {
+            let detail = end.detail.as_deref().unwrap_or_default();
+            tracing::warn!(job = job.name, %outcome, detail, "a job did not end as it should");
+        }
+        self.write_end(id, &end).await?;
+        Ok(Some(end))
+    }
+
+    async fn work(&self, job: &Job, due: Millis, guard: &Guard, stop: &CancellationToken) -> Ended {
+        let run = Run {
+            store: self.store.clone(),
+            redis: self.redis.clone(),
+            keys: self.keys.clone(),
+            settings: self.settings.clone(),
+            due,
+            fence: Fence { name: guard.name().to_string(), token: guard.token() },
+            stop: stop.clone(),
+        };
+        let work = std::sync::Arc::clone(&job.work);
+        // A task of its own, so that a panic ends the run and nothing else.
+        let mut task = tokio::spawn(async move { work.run(run).await });
+        let why = tokio::select! {
+            biased;
+            ended = &mut task => return Ended::from(ended),
+            () = guard.lost() => format!("cancelled: it held its lock for longer than it may ({:?}), or lost it", job.at_most),
+            () = stop.cancelled() => "cancelled: its node stops".to_owned(),
+        };
+        task.abort();
+        match tokio::time::timeout(END_WITHIN, task).await {
+            // It ended by itself just before.
+            Ok(Ok(result)) => Ended::from(Ok(result)),
+            Ok(Err(_)) => Ended::Cancelled(why),
+            Err(_) => Ended::Cancelled(format!("{why}; it does not end")),
+        }
+    }
+
+    async fn write_end(&self, id: i64, end: &RunEnd) -> Result<(), EngineError> {
+        for attempt in 1.. {
+            match self.store.end_run(id, end).await {
+                Err(error) if error.is_away() && attempt < WRITE_TRIES => {
+                    tokio::time::sleep(WRITE_PAUSE).await;
+                }
+                other => return Ok(other?),
+            }
+        }
+        Ok(())
+    }
+}
+
+enum Ended {
+    Done(Done),
+    Failed(String),
+    Cancelled(String),
+}
+
+impl From<Result<Result<Done, EngineError>, tokio::task::JoinError>> for Ended {
+    fn from(ended: Result<Result<Done, EngineError>, tokio::task::JoinError>) -> Self {
+        match ended {
+            Ok(Ok(done)) => Self::Done(done),
+            Ok(Err(error)) => Self::Failed(error.to_string()),
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => {
+                    let said = panic.downcast_ref::<&str>().map(ToString::to_string);
+                    let said = said.or_else(|| panic.downcast_ref::<String>().cloned());
+                    Self::Failed(format!("it panicked: {}", said.unwrap_or_default()))
+                }
+                Err(_) => Self::Cancelled("its task was cancelled".to_owned()),
+            },
+        }
+    }
+}

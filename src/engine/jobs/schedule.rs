@@ -1,0 +1,349 @@
+//! When a job is due: at a fixed rate, a fixed delay after its last run, or by a cron expression.
+//!
+//! Pure rules; whoever asks brings the time.
+
+use std::{fmt, str::FromStr, time::Duration};
+
+use croner::{Cron, parser::CronParser};
+use jiff::{Timestamp, tz::TimeZone};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::model::Millis;
+
+/// When a job is due.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Schedule {
+    /// At each multiple of this, counted from the Unix epoch, so that all nodes mean the same moment.
+    Every(Duration),
+    /// That long after the last run ended.
+    After(Duration),
+    /// By a cron expression of 5, 6 or 7 fields, in the system's time zone.
+    Cron(Box<Expression>),
+}
+
+/// A cron expression with the text that it was read from.
+#[derive(Clone, Debug)]
+pub struct Expression {
+    text: String,
+    cron: Cron,
+}
+
+impl PartialEq for Expression {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+/// A schedule that can't be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ScheduleFault {
+    /// Not understood.
+    #[error(
+        "the schedule '{text}' is not understood ({why}); write 'every 30m', 'after 30m' or a cron expression like '0 30 2 * * ?'"
+    )]
+    Unread {
+        /// What was written.
+        text: String,
+        /// Why not.
+        why: String,
+    },
+    /// Understood, and never due.
+    #[error("the schedule '{0}' is never due; give one that has a next time")]
+    Never(String),
+    /// Too short or too long.
+    #[error("a schedule of {0:?} can't be; give 100 ms to 366 days")]
+    Range(Duration),
+}
+
+const SHORTEST: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_hours(366 * 24);
+
+impl Schedule {
+    /// Reads `every SPAN`, `after SPAN` or a cron expression, and checks that it is due some day
+    /// after `now`.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn read(text: &str, now: Millis) -> Result<Self, ScheduleFault> {
+        let text = text.trim();
+        let unread = |why: &str| ScheduleFault::Unread {
+            text: text.chars().filter(|c| !c.is_control()).take(60).collect(),
+            why: why.chars().filter(|c| !c.is_control()).take(120).collect(),
+        };
+        let span = |span: &str| {
+            let span: jiff::SignedDuration =
+                span.trim().parse().map_err(|_| unread("a span looks like 30m, 1h or 90s"))?;
+            let span = Duration::try_from(span).map_err(|_| unread("a span is not negative"))?;
+            Ok(span)
+        };
+        let schedule = if let Some(rate) = text.strip_prefix("every ") {
+            Self::Every(span(rate)?)
+        } else if let Some(delay) = text.strip_prefix("after ") {
+            Self::After(span(delay)?)
+        } else {
+            let cron = read_cron(text).map_err(|why| unread(&why))?;
+            Self::Cron(Box::new(Expression { text: text.to_owned(), cron }))
+        };
+        match &schedule {
+            Self::Every(span) | Self::After(span) if !(SHORTEST..=LONGEST).contains(span) => {
+                Err(ScheduleFault::Range(*span))
+            }
+            Self::Cron(_) if schedule.next(now, None).is_none() => {
+                Err(ScheduleFault::Never(text.to_owned()))
+            }
+            _ => Ok(schedule),
+        }
+    }
+
+    /// The first due time after `now`; `None` when there is none. `ended` is when the last run
+    /// ended: a fixed delay counts from there, and from `now` where there was none.
+    pub fn next(&self, now: Millis, ended: Option<Millis>) -> Option<Millis> {
+        self.next_in(now, ended, &TimeZone::system())
+    }
+
+    fn next_in(&self, now: Millis, ended: Option<Millis>, zone: &TimeZone) -> Option<Millis> {
+        match self {
+            Self::Every(rate) => {
+                let rate = i64::try_from(rate.as_millis()).ok()?;
+                Some(Millis((now.0.div_euclid(rate) + 1).checked_mul(rate)?))
+            }
+            Self::After(delay) => {
+                let delay = i64::try_from(delay.as_millis()).ok()?;
+                Some(ended.unwrap_or(now).plus(delay))
+            }
+            Self::Cron(expression) => {
+                let now = Timestamp::from_millisecond(now.0).ok()?.to_zoned(zone.clone());
+                let next = expression.cron.find_next_occurrence(&now, false).ok()?;
+                Some(Millis(next.timestamp().as_millisecond()))
+            }
+        }
+    }
+}
+
+/// Six and seven fields are read as the tutorial's table has it (Quartz): seconds first, days of the
+/// week 1 to 7 with 1 for Sunday. Five fields are those of crontab, where 1 is Monday.
+fn read_cron(text: &str) -> Result<Cron, String> {
+    let fields: Vec<&str> = text.split_whitespace().collect();
+    let quartz = fields.len() > 5;
+    if !(5..=7).contains(&fields.len()) {
+        return Err(format!("a cron expression has 5, 6 or 7 fields, not {}", fields.len()));
+    }
+    let (month_day, week_day) = if quartz { (3, 5) } else { (2, 4) };
+    for (index, field) in fields.iter().enumerate() {
+        if field.contains('?') && (*field != "?" || (index != month_day && index != week_day)) {
+            return Err("'?' stands alone, for the day of the month or of the week".to_owned());
+        }
+        if field.split(',').any(str::is_empty) {
+            return Err("a list has an empty place".to_owned());
+        }
+    }
+    if fields[month_day] == "?" && fields[week_day] == "?" {
+        return Err("'?' can stand for one of the two days only".to_owned());
+    }
+    // The last day of the week is Saturday.
+    let fields: Vec<&str> = fields
+        .into_iter()
+        .enumerate()
+        .map(|(index, field)| match field {
+            "L" | "l" if index == week_day => {
+                if quartz {
+                    "7"
+                } else {
+                    "6"
+                }
+            }
+            field => field,
+        })
+        .collect();
+    CronParser::builder()
+        .alternative_weekdays(quartz)
+        // `5/15` starts at 5, as the tutorial's table has it.
+        .sloppy_ranges(true)
+        .build()
+        .parse(&fields.join(" "))
+        .map_err(|error| error.to_string())
+}
+
+impl fmt::Display for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let span = |span: &Duration| {
+            jiff::SignedDuration::try_from(*span)
+                .map_or_else(|_| format!("{span:?}"), |it| format!("{it:#}"))
+        };
+        match self {
+            Self::Every(rate) => write!(f, "every {}", span(rate)),
+            Self::After(delay) => write!(f, "after {}", span(delay)),
+            Self::Cron(expression) => f.write_str(&expression.text),
+        }
+    }
+}
+
+impl FromStr for Schedule {
+    type Err = ScheduleFault;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::read(text, Millis::now())
+    }
+}
+
+impl<'de> Deserialize<'de> for Schedule {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl Serialize for Schedule {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Millis {
+        let at: jiff::civil::DateTime = text.parse().unwrap();
+        Millis(at.to_zoned(TimeZone::UTC).unwrap().timestamp().as_millisecond())
+    }
+
+    /// The next few due times in UTC, as `2026-11-20 14:30:05`.
+    fn dues(cron: &str, from: &str, count: usize) -> Vec<String> {
+        let schedule = Schedule::read(cron, at(from)).unwrap_or_else(|fault| panic!("{fault}"));
+        let mut now = at(from);
+        let mut found = Vec::new();
+        while found.len() < count {
+            now = schedule.next_in(now, None, &TimeZone::UTC).unwrap();
+            found.push(now.date_time(&TimeZone::UTC));
+        }
+        found
+    }
+
+    #[test]
+    fn the_tutorials_examples_mean_what_it_says() {
+        // On the 1st of each month at 2 in the morning.
+        assert_eq!(
+            dues("0 0 2 1 * ? *", "2026-11-20 00:00:00", 2),
+            ["2026-12-01 02:00:00", "2027-01-01 02:00:00"]
+        );
+        // Monday to Friday at 10:15. 2026-11-20 is a Friday.
+        assert_eq!(
+            dues("0 15 10 ? * MON-FRI", "2026-11-20 00:00:00", 3),
+            ["2026-11-20 10:15:00", "2026-11-23 10:15:00", "2026-11-24 10:15:00"]
+        );
+        // 2002 to 2020, on the last Friday of each month at 10:15.
+        assert_eq!(
+            dues("0 15 10 ? * 6L 2002-2020", "2002-01-01 00:00:00", 2),
+            ["2002-01-25 10:15:00", "2002-02-22 10:15:00"]
+        );
+        let never = Schedule::read("0 15 10 ? * 6L 2002-2020", at("2026-01-01 00:00:00"));
+        assert!(matches!(never, Err(ScheduleFault::Never(_))), "{never:?}");
+        // Every hour from 9 to 21, Monday (2) to Friday (6).
+        assert_eq!(
+            dues("0 0 9-21 * * 2-6", "2026-11-20 20:30:00", 2),
+            ["2026-11-20 21:00:00", "2026-11-23 09:00:00"]
+        );
+        // Every other second, and every ten.
+        assert_eq!(
+            dues("0/2 * * * * ?", "2026-11-20 00:00:00", 2),
+            ["2026-11-20 00:00:02", "2026-11-20 00:00:04"]
+        );
+        assert_eq!(dues("0/10 * * * * ?", "2026-11-20 00:00:51", 1), ["2026-11-20 00:01:00"]);
+    }
+
+    #[test]
+    fn the_tutorials_signs_mean_what_it_says() {
+        // A range of hours; a list of days; a step from 5.
+        assert_eq!(
+            dues("0 0 5-8 * * ?", "2026-11-20 04:00:00", 5),
+            [
+                "2026-11-20 05:00:00",
+                "2026-11-20 06:00:00",
+                "2026-11-20 07:00:00",
+                "2026-11-20 08:00:00",
+                "2026-11-21 05:00:00"
+            ]
+        );
+        assert_eq!(
+            dues("0 0 0 ? * FRI,SUN", "2026-11-20 12:00:00", 2),
+            ["2026-11-22 00:00:00", "2026-11-27 00:00:00"]
+        );
+        assert_eq!(
+            dues("0 5/15 * * * ?", "2026-11-20 00:00:00", 5),
+            [
+                "2026-11-20 00:05:00",
+                "2026-11-20 00:20:00",
+                "2026-11-20 00:35:00",
+                "2026-11-20 00:50:00",
+                "2026-11-20 01:05:00"
+            ]
+        );
+        // The last day of the month, and of the week (Saturday).
+        assert_eq!(
+            dues("0 0 0 L * ?", "2028-02-01 00:00:00", 2),
+            ["2028-02-29 00:00:00", "2028-03-31 00:00:00"]
+        );
+        assert_eq!(dues("0 0 0 ? * L", "2026-11-20 00:00:00", 1), ["2026-11-21 00:00:00"]);
+        // 5W: the weekday nearest to the 5th. 2026-12-05 is a Saturday, 2026-07-05 a Sunday,
+        // 2026-11-05 a Thursday; 1W stays within its month when the 1st is a Saturday (2026-08).
+        assert_eq!(dues("0 0 0 5W * ?", "2026-12-01 00:00:00", 1), ["2026-12-04 00:00:00"]);
+        assert_eq!(dues("0 0 0 5W * ?", "2026-07-01 00:00:00", 1), ["2026-07-06 00:00:00"]);
+        assert_eq!(dues("0 0 0 5W * ?", "2026-11-01 00:00:00", 1), ["2026-11-05 00:00:00"]);
+        assert_eq!(dues("0 0 0 1W * ?", "2026-08-01 00:00:00", 1), ["2026-08-03 00:00:00"]);
+        // LW: the last weekday of the month. 2026-10-31 is a Saturday.
+        assert_eq!(dues("0 0 0 LW * ?", "2026-10-01 00:00:00", 1), ["2026-10-30 00:00:00"]);
+        // 4#2: the second Wednesday.
+        assert_eq!(dues("0 0 0 ? * 4#2", "2026-11-01 00:00:00", 1), ["2026-11-11 00:00:00"]);
+    }
+
+    #[test]
+    fn five_fields_are_those_of_crontab() {
+        assert_eq!(dues("30 2 * * 1", "2026-11-20 00:00:00", 1), ["2026-11-23 02:30:00"]);
+    }
+
+    #[test]
+    fn a_rate_means_the_same_moments_on_every_node() {
+        let rate = Schedule::read("every 30m", Millis(0)).unwrap();
+        assert_eq!(rate.next(at("2026-11-20 14:29:59"), None), Some(at("2026-11-20 14:30:00")));
+        assert_eq!(rate.next(at("2026-11-20 14:30:00"), None), Some(at("2026-11-20 15:00:00")));
+        let delay = Schedule::read("after 10s", Millis(0)).unwrap();
+        assert_eq!(delay.next(Millis(100_000), Some(Millis(95_000))), Some(Millis(105_000)));
+        assert_eq!(delay.next(Millis(100_000), None), Some(Millis(110_000)));
+        assert_eq!(rate.to_string(), "every 30m");
+    }
+
+    #[test]
+    fn what_cannot_be_or_never_comes_is_refused() {
+        let now = at("2026-11-20 00:00:00");
+        for never in ["0 0 0 30 2 ?", "0 0 0 31 2,4,6,9,11 ?", "0 0 0 1 1 ? 1999"] {
+            let read = Schedule::read(never, now);
+            assert!(matches!(read, Err(ScheduleFault::Never(_))), "{never}: {read:?}");
+        }
+        for bad in [
+            "",
+            "   ",
+            "* * *",
+            "60 * * * * ?",
+            "* * 25 * * ?",
+            "0 0 0 32 * ?",
+            "0 0 0 ? * ?",
+            "0 0 ? * * *",
+            "0 0 0 ? * 9",
+            "1,,2 * * * * ?",
+            "a b c d e f",
+            "* * * * * * * *",
+            "every",
+            "every 0s",
+            "every -5m",
+            "after 1000000h",
+            "every 5 turtles",
+            "0 0 0 5C * ?",
+            "*/0 * * * * ?",
+            "\u{1b}[2J * * * *",
+        ] {
+            let fault = Schedule::read(bad, now).map_err(|fault| fault.to_string());
+            let told = fault.expect_err(bad);
+            assert!(told.len() < 400 && !told.contains('\u{1b}'), "{told}");
+        }
+    }
+}

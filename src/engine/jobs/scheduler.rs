@@ -1,0 +1,164 @@
+//! Waits for due times on this node. Every node does so for every job; the runner sees to it that one
+//! of them runs it.
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+use tokio::{sync::Semaphore, task::JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use super::{Job, Missed, Runner, Schedule};
+use crate::{broker::Link, engine::EngineError, model::Millis};
+
+/// The clock is read again that often: it may step, and a fixed delay depends on other nodes.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+const BACKOFF: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(5)];
+
+/// Jobs that can't be scheduled together.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum JobsFault {
+    /// Two of one name.
+    #[error("two jobs are called '{0}'; a job's name is its identity, so give each its own")]
+    Twice(String),
+    /// Out of range.
+    #[error("{0}")]
+    Range(String),
+}
+
+/// The jobs of one node.
+#[derive(Debug)]
+pub struct Scheduler {
+    jobs: Vec<Job>,
+    runner: Runner,
+    pool: usize,
+}
+
+impl Scheduler {
+    /// Schedules `jobs`, at most `pool` of them running on this node at once.
+    ///
+    /// # Errors
+    /// Two jobs of one name, a pool of 0, or a job that would be let go of before it begins.
+    pub fn new(jobs: Vec<Job>, runner: Runner, pool: usize) -> Result<Self, JobsFault> {
+        let mut names = HashSet::new();
+        if let Some(job) = jobs.iter().find(|job| !names.insert(job.name.as_str())) {
+            return Err(JobsFault::Twice(job.name.clone()));
+        }
+        if pool == 0 {
+            return Err(JobsFault::Range("a pool of 0 runs no job; give 1 or more".to_owned()));
+        }
+        if let Some(job) = jobs.iter().find(|job| job.at_least >= job.at_most) {
+            return Err(JobsFault::Range(format!(
+                "the job '{}' is held for at least {:?} and at most {:?}; the first must be the shorter one",
+                job.name, job.at_least, job.at_most
+            )));
+        }
+        Ok(Self { jobs, runner, pool })
+    }
+
+    /// Works until `stop`; runs under way are cancelled and written down as such.
+    pub async fn run(self, stop: CancellationToken) {
+        let pool = Arc::new(Semaphore::new(self.pool));
+        let mut tasks = JoinSet::new();
+        for job in self.jobs {
+            let link = self.runner.redis.link();
+            let (runner, pool, stop) = (self.runner.clone(), Arc::clone(&pool), stop.clone());
+            tasks.spawn(Follow { job, runner, link, pool }.run(stop));
+        }
+        while let Some(ended) = tasks.join_next().await {
+            if let Err(error) = ended {
+                tracing::error!(%error, "a job is not scheduled any more on this node");
+            }
+        }
+    }
+}
+
+/// One job's task.
+struct Follow {
+    job: Job,
+    runner: Runner,
+    link: Link,
+    pool: Arc<Semaphore>,
+}
+
+impl Follow {
+    async fn run(mut self, stop: CancellationToken) {
+        let (mut target, mut pause) = (None, BACKOFF[0]);
+        let mut first = true;
+        while !stop.is_cancelled() {
+            let step = tokio::select! {
+                () = stop.cancelled() => return,
+                step = self.step(&mut target, &mut first) => step,
+            };
+            let wait = match step {
+                Ok(Step::Wait(wait)) => wait,
+                // The runner hears the stop itself, and writes what it cancels.
+                Ok(Step::Run(due)) => match self.due(due, &stop).await {
+                    Ok(()) => Duration::ZERO,
+                    Err(error) => self.backoff(&error, &mut pause),
+                },
+                Err(error) => self.backoff(&error, &mut pause),
+            };
+            if wait.is_zero() {
+                pause = BACKOFF[0];
+            }
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(wait) => {}
+            }
+        }
+    }
+
+    fn backoff(&self, error: &EngineError, pause: &mut Duration) -> Duration {
+        tracing::warn!(job = self.job.name, %error, "the job waits for its servers");
+        let now = *pause;
+        *pause = (now * 2).min(BACKOFF[1]);
+        now
+    }
+
+    async fn step(
+        &mut self,
+        target: &mut Option<Millis>,
+        first: &mut bool,
+    ) -> Result<Step, EngineError> {
+        let now = self.runner.now(&mut self.link).await?;
+        let last = self.runner.store.last_due(&self.job.name).await?;
+        let ended = last.as_ref().map(|run| run.started.plus(run.took_ms.unwrap_or(0) as i64));
+        if std::mem::take(first) && self.job.missed != Missed::Skip {
+            // What was due while no node was there.
+            let due = last.and_then(|run| self.job.schedule.next(run.due, ended));
+            if let Some(due) = due.filter(|due| *due <= now) {
+                return Ok(Step::Run(due));
+            }
+        }
+        let next = self.job.schedule.next(now, ended);
+        // A clock that stepped back brings the next time nearer.
+        let due = match (*target, next) {
+            (Some(target), Some(next)) => target.min(next),
+            (target, next) => match target.or(next) {
+                Some(due) => due,
+                None => return Ok(Step::Wait(LOOK_AGAIN)),
+            },
+        };
+        if due <= now {
+            *target = None;
+            return Ok(Step::Run(due));
+        }
+        // A fixed delay moves with every run, on whatever node.
+        *target = Some(due).filter(|_| !matches!(self.job.schedule, Schedule::After(_)));
+        Ok(Step::Wait(Duration::from_millis(due.since(now)).min(LOOK_AGAIN)))
+    }
+
+    async fn due(&mut self, due: Millis, stop: &CancellationToken) -> Result<(), EngineError> {
+        let jitter = self.job.jitter.mul_f64(rand::random_range(0.0..1.0));
+        tokio::select! {
+            () = stop.cancelled() => return Ok(()),
+            () = tokio::time::sleep(jitter) => {}
+        }
+        let Ok(_place) = self.pool.acquire().await else { return Ok(()) };
+        self.runner.run_due(&mut self.link, &self.job, due, stop).await.map(drop)
+    }
+}
+
+enum Step {
+    Wait(Duration),
+    Run(Millis),
+}

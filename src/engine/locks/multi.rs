@@ -1,0 +1,128 @@
+//! One lock over several independent servers: held only while all of them give it.
+//!
+//! A lock on one server is as good as that server's memory; over several it outlives the loss of
+//! any of them, at the price that it can't be had while one is away.
+
+use std::{future::Future, time::Duration};
+
+use futures::future::{join_all, select_all};
+
+use super::{Guard, LockError, LockName, Locks};
+
+/// What one server may take to give or take back its part.
+const MEMBER: Duration = Duration::from_millis(1_500);
+
+/// Locks of one node on several servers.
+#[derive(Clone, Debug)]
+pub struct MultiLock {
+    members: Vec<Locks>,
+}
+
+/// Held on all servers.
+#[derive(Debug)]
+pub struct MultiGuard {
+    guards: Vec<Guard>,
+}
+
+impl MultiLock {
+    /// A lock over these servers. They are asked in one order by everybody, so that two who want
+    /// the same lock do not each get half of it.
+    ///
+    /// # Errors
+    /// None, or one server twice.
+    pub fn new(mut members: Vec<Locks>) -> Result<Self, LockError> {
+        members.sort_by(|a, b| a.place().cmp(b.place()));
+        let twice =
+            members.windows(2).find(|pair| matches!(pair, [a, b] if a.place() == b.place()));
+        match twice {
+            Some(_) => Err(LockError::Name("a lock over several servers names one twice".into())),
+            None if members.is_empty() => {
+                Err(LockError::Name("a lock over several servers needs one at least".into()))
+            }
+            None => Ok(Self { members }),
+        }
+    }
+
+    /// Takes it on all servers or on none.
+    ///
+    /// # Errors
+    /// [`LockError::Member`] names the first server that did not give its part; what others gave was
+    /// given back.
+    pub async fn try_lock(
+        &self,
+        name: &LockName,
+        task: &str,
+        lease: Option<Duration>,
+    ) -> Result<MultiGuard, LockError> {
+        let mut guards = Vec::with_capacity(self.members.len());
+        for member in &self.members {
+            // An acquisition that is broken off here is given back by that member's keeper.
+            let asked = tokio::time::timeout(MEMBER, member.try_lock(name, task, lease)).await;
+            let why = match asked {
+                Ok(Ok(guard)) => {
+                    guards.push(guard);
+                    continue;
+                }
+                Ok(Err(error)) => error,
+                Err(_) => LockError::TooSlow { lease: MEMBER, took: MEMBER },
+            };
+            give_back(guards).await;
+            let place = member.place().to_owned();
+            return Err(LockError::Member { name: name.clone(), place, why: Box::new(why) });
+        }
+        // Those that came first have aged while the others were asked.
+        match guards.iter().find(|guard| !guard.is_held()) {
+            None => Ok(MultiGuard { guards }),
+            Some(lost) => {
+                let error = LockError::Lost(lost.name().clone());
+                give_back(guards).await;
+                Err(error)
+            }
+        }
+    }
+}
+
+/// All of them, whatever fails; says the first failure.
+async fn give_back(guards: Vec<Guard>) -> Option<LockError> {
+    let name = guards.first().map(|guard| guard.name().clone());
+    let releases = guards.into_iter().map(|guard| tokio::time::timeout(MEMBER, guard.release()));
+    join_all(releases).await.into_iter().find_map(|released| match released {
+        Ok(released) => released.err(),
+        Err(_) => name.clone().map(LockError::Lost),
+    })
+}
+
+impl MultiGuard {
+    /// Whether it is surely held on all servers.
+    pub fn is_held(&self) -> bool {
+        self.guards.iter().all(Guard::is_held)
+    }
+
+    /// Comes when the first server has lost it.
+    pub async fn lost(&self) {
+        select_all(self.guards.iter().map(|guard| Box::pin(guard.lost()))).await;
+    }
+
+    /// Does `work` under the lock, and cancels it when the lock is lost on any server.
+    ///
+    /// # Errors
+    /// [`LockError::Lost`].
+    pub async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T, LockError> {
+        tokio::select! {
+            biased;
+            () = self.lost() => Err(self.guards.iter().find(|guard| !guard.is_held()).map_or_else(
+                || LockError::Name("a lock without a server".into()),
+                |guard| LockError::Lost(guard.name().clone()),
+            )),
+            done = work => Ok(done),
+        }
+    }
+
+    /// Gives it back on every server, whatever fails on the way.
+    ///
+    /// # Errors
+    /// What went wrong first.
+    pub async fn release(self) -> Result<(), LockError> {
+        give_back(self.guards).await.map_or(Ok(()), Err)
+    }
+}

@@ -1,0 +1,110 @@
+//! What a lock and its owner are called.
+
+use std::fmt;
+
+use uuid::Uuid;
+
+use super::LockError;
+
+const LONGEST: usize = 200;
+
+/// The name of a lock: 1 to 200 characters, none of them a control character.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LockName(String);
+
+impl LockName {
+    /// Checks a name.
+    ///
+    /// # Errors
+    /// [`LockError::Name`] with what is wrong.
+    pub fn new(name: impl Into<String>) -> Result<Self, LockError> {
+        let name = name.into();
+        let length = name.chars().count();
+        if name.is_empty() || length > LONGEST {
+            return Err(LockError::Name(format!(
+                "a lock's name has 1 to {LONGEST} characters, not {length}"
+            )));
+        }
+        if name.chars().any(char::is_control) {
+            return Err(LockError::Name(format!(
+                "a lock's name has no control characters: '{}'",
+                name.escape_debug()
+            )));
+        }
+        Ok(Self(name))
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for LockName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Who holds a lock: `NODE/TASK#RANDOM`, one for each acquisition.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Owner(String);
+
+impl Owner {
+    /// A new one. A node's name has no '/'; of the task, what a person can't read is left out.
+    pub(super) fn new(node: &str, task: &str) -> Self {
+        let task: String = task.chars().filter(|c| !c.is_control() && *c != '#').take(80).collect();
+        Self(format!("{node}/{task}#{}", Uuid::new_v4().simple()))
+    }
+
+    /// As it stands in Redis.
+    pub(super) fn from_redis(text: String) -> Self {
+        Self(text)
+    }
+
+    /// As it stands in Redis.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The node, or all of it where another program made it.
+    pub fn node(&self) -> &str {
+        self.0.split_once('/').map_or(&self.0, |(node, _)| node)
+    }
+
+    /// The task.
+    pub fn task(&self) -> &str {
+        let rest = self.0.split_once('/').map_or("", |(_, rest)| rest);
+        rest.rsplit_once('#').map_or(rest, |(task, _)| task)
+    }
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_nobody_could_read_are_refused() {
+        assert!(LockName::new("order:7").is_ok());
+        assert!(LockName::new("订单").is_ok());
+        for bad in ["", "a\nb", "\u{1b}[2J", &"x".repeat(10_000)] {
+            let error = LockName::new(bad).unwrap_err().to_string();
+            assert!(error.len() < 200 && !error.contains('\u{1b}'), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_owner_says_who_it_is() {
+        let owner = Owner::new("node-1", "close/overdue#1");
+        assert_eq!((owner.node(), owner.task()), ("node-1", "close/overdue1"));
+        assert_ne!(owner, Owner::new("node-1", "close/overdue#1"));
+        let foreign = Owner::from_redis("1f2e".to_owned());
+        assert_eq!((foreign.node(), foreign.task()), ("1f2e", ""));
+    }
+}

@@ -1,0 +1,420 @@
+//! The reentrant lock: to take it, to wait for it, to give it back.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use redis::{FromRedisValue, ScriptInvocation, Value};
+use tokio::sync::mpsc;
+
+use super::{
+    Guard, Keeper, LockError, LockName, Owner,
+    held::{Held, sure_until},
+    wakeup::Bells,
+};
+use crate::{
+    broker::{BrokerError, Layout, Link, Redis, scripts},
+    model::Millis,
+};
+
+const LEASES: std::ops::RangeInclusive<Duration> =
+    Duration::from_millis(50)..=Duration::from_hours(24);
+/// While the subscription is down, waiters ask that often.
+const DEAF_POLL: Duration = Duration::from_millis(50);
+/// A waiter counts as one for that many polls after its last.
+const WAITING_POLLS: u32 = 3;
+/// A release is tried that often; then the lease ends it.
+const RELEASE_TRIES: u32 = 3;
+
+/// Leases and pauses of a node's locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// The lease of a lock that the watchdog renews, every third of it.
+    pub lease: Duration,
+    /// A waiter asks that often, more or less, in case a wake-up was lost.
+    pub poll: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self { lease: Duration::from_secs(30), poll: Duration::from_secs(1) }
+    }
+}
+
+/// A node's locks on one Redis. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Locks {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+pub(super) struct Shared {
+    link: tokio::sync::Mutex<Link>,
+    pub(super) keys: Layout,
+    node: String,
+    place: String,
+    pub(super) timing: Timing,
+    pub(super) bells: Bells,
+    /// Locks that the watchdog renews, by owner.
+    watched: Mutex<HashMap<Owner, Arc<Held>>>,
+    later: mpsc::UnboundedSender<Later>,
+}
+
+/// What is given back in the background.
+#[derive(Debug)]
+pub(super) enum Later {
+    /// A guard was dropped.
+    Dropped(Arc<Held>),
+    /// An acquisition was broken off: Redis may have said yes meanwhile.
+    BrokenOff(LockName, Owner),
+}
+
+/// What Redis said to an acquisition.
+enum Answer {
+    Held { token: i64, since: Millis },
+    Busy { left: Option<Duration> },
+    Lost,
+}
+
+impl Locks {
+    /// Locks of `node` on this Redis, and the task behind them: the watchdog, the subscription and
+    /// the janitor. Without that task running, leases end and wake-ups are polled for.
+    pub fn new(redis: &Redis, keys: Layout, node: &str, timing: Timing) -> (Self, Keeper) {
+        let (later, give_back) = mpsc::unbounded_channel();
+        let shared = Shared {
+            link: tokio::sync::Mutex::new(redis.link()),
+            keys,
+            node: node.to_owned(),
+            place: redis.place().to_owned(),
+            timing,
+            bells: Bells::default(),
+            watched: Mutex::default(),
+            later,
+        };
+        let locks = Self { shared: Arc::new(shared) };
+        (locks.clone(), Keeper::new(locks, redis.clone(), give_back))
+    }
+
+    /// Takes the lock if it is free. Without a `lease` the watchdog keeps it until it is given back;
+    /// with one it ends by itself.
+    ///
+    /// # Errors
+    /// [`LockError::Busy`], a lease that can't be, or Redis is away.
+    pub async fn try_lock(
+        &self,
+        name: &LockName,
+        task: &str,
+        lease: Option<Duration>,
+    ) -> Result<Guard, LockError> {
+        self.try_for(name, task, Duration::ZERO, lease).await
+    }
+
+    /// Takes the lock, and waits for it for at most `wait`; an outage of Redis counts as waiting.
+    ///
+    /// # Errors
+    /// As [`Locks::try_lock`].
+    pub async fn try_for(
+        &self,
+        name: &LockName,
+        task: &str,
+        wait: Duration,
+        lease: Option<Duration>,
+    ) -> Result<Guard, LockError> {
+        self.wait_for(name, task, Some(Instant::now() + wait), lease).await
+    }
+
+    /// Takes the lock, however long it takes. Dropping the future ends the wait.
+    ///
+    /// # Errors
+    /// A lease that can't be, or Redis refuses.
+    pub async fn lock(
+        &self,
+        name: &LockName,
+        task: &str,
+        lease: Option<Duration>,
+    ) -> Result<Guard, LockError> {
+        self.wait_for(name, task, None, lease).await
+    }
+
+    async fn wait_for(
+        &self,
+        name: &LockName,
+        task: &str,
+        deadline: Option<Instant>,
+        lease: Option<Duration>,
+    ) -> Result<Guard, LockError> {
+        if let Some(lease) = lease.filter(|lease| !LEASES.contains(lease)) {
+            return Err(LockError::Lease(lease));
+        }
+        let owner = Owner::new(&self.shared.node, task);
+        let mut attempt = Attempt { locks: self, name, owner: &owner, left: None, open: true };
+        // Most locks are free: nothing is prepared for waiting before the first answer.
+        match self.attempt(&mut attempt, lease, Duration::ZERO).await {
+            Err(LockError::Busy(_)) if deadline.is_none_or(|at| at > Instant::now()) => {}
+            Err(error) if error.is_away() && deadline.is_none_or(|at| at > Instant::now()) => {}
+            other => return other,
+        }
+        let bell = self.shared.bells.of(name);
+        loop {
+            // First listen, then ask: a release in between rings.
+            let rung = bell.rung();
+            tokio::pin!(rung);
+            rung.as_mut().enable();
+            let counts = self.shared.timing.poll * WAITING_POLLS;
+            let error = match self.attempt(&mut attempt, lease, counts).await {
+                Err(error @ LockError::Busy(_)) => error,
+                Err(error) if error.is_away() => error,
+                other => return other,
+            };
+            let now = Instant::now();
+            if deadline.is_some_and(|at| at <= now) {
+                return Err(error);
+            }
+            let next = now + self.pause(attempt.left);
+            let until = deadline.map_or(next, |at| at.min(next));
+            tokio::select! {
+                () = rung => {}
+                () = tokio::time::sleep_until(until.into()) => {}
+            }
+        }
+    }
+
+    /// How long a waiter waits for the bell. A holder that died is found out when its lease ends.
+    fn pause(&self, left: Option<Duration>) -> Duration {
+        let poll = self.shared.timing.poll;
+        if !self.shared.bells.is_listening() {
+            return DEAF_POLL;
+        }
+        let jittered = poll.mul_f64(rand::random_range(0.75..1.0));
+        left.map_or(jittered, |left| jittered.min(left + Duration::from_millis(1)))
+    }
+
+    async fn attempt(
+        &self,
+        attempt: &mut Attempt<'_>,
+        lease: Option<Duration>,
+        counts: Duration,
+    ) -> Result<Guard, LockError> {
+        let wanted = lease.unwrap_or(self.shared.timing.lease);
+        attempt.open = true;
+        let sent = Instant::now();
+        match self.ask(attempt.name, attempt.owner, wanted, 1, counts).await? {
+            Answer::Held { token, since } => {
+                let until = sure_until(sent, wanted);
+                if Instant::now() >= until {
+                    // The attempt is still open, so it is given back.
+                    return Err(LockError::TooSlow { lease: wanted, took: sent.elapsed() });
+                }
+                attempt.open = false;
+                let (name, owner) = (attempt.name.clone(), attempt.owner.clone());
+                let held = Arc::new(Held::new(name, owner, wanted, (token, since), until));
+                if lease.is_none() {
+                    self.watched().insert(held.owner.clone(), Arc::clone(&held));
+                }
+                Ok(Guard::new(held, self.clone()))
+            }
+            Answer::Busy { left } => {
+                // Whoever was told no and does not wait has left nothing behind.
+                attempt.open = !counts.is_zero();
+                attempt.left = left;
+                Err(LockError::Busy(attempt.name.clone()))
+            }
+            Answer::Lost => Err(LockError::Lost(attempt.name.clone())),
+        }
+    }
+
+    /// One deeper.
+    pub(super) async fn deepen(&self, held: &Arc<Held>) -> Result<Guard, LockError> {
+        let mut depth = held.depth.lock().await;
+        let sent = Instant::now();
+        match self.ask(&held.name, &held.owner, held.lease, *depth + 1, Duration::ZERO).await? {
+            Answer::Held { .. } => {
+                *depth += 1;
+                held.renewed(sent);
+                Ok(Guard::new(Arc::clone(held), self.clone()))
+            }
+            Answer::Busy { .. } | Answer::Lost => {
+                held.mark_lost();
+                Err(LockError::Lost(held.name.clone()))
+            }
+        }
+    }
+
+    /// One depth back. The watchdog lets go of it first, so that no renewal comes after its release.
+    pub(super) async fn step_down(&self, held: &Held, at_least: Duration) -> Result<(), LockError> {
+        let mut depth = held.depth.lock().await;
+        if *depth == 1 {
+            self.watched().remove(&held.owner);
+        }
+        let mut asked_before = false;
+        for attempt in 1.. {
+            let answer = self.give_back(&held.name, &held.owner, *depth, at_least, held.since);
+            match answer.await {
+                // Gone, but an earlier call may have done that and lost its answer.
+                Ok(0) if !asked_before => {
+                    *depth = 0;
+                    held.mark_lost();
+                    return Err(LockError::Lost(held.name.clone()));
+                }
+                Ok(_) => break,
+                Err(error) if error.is_away() && attempt < RELEASE_TRIES => asked_before = true,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        *depth = depth.saturating_sub(1);
+        Ok(())
+    }
+
+    async fn give_back(
+        &self,
+        name: &LockName,
+        owner: &Owner,
+        depth: u32,
+        at_least: Duration,
+        since: Millis,
+    ) -> Result<u8, BrokerError> {
+        // The node's clock may differ from that of Redis by seconds; a job that is kept a little longer
+        // or shorter is no fault, for its due time is taken in SQL.
+        let held_for = Duration::from_millis(Millis::now().since(since));
+        let keep = at_least.saturating_sub(held_for).min(at_least);
+        let mut call = scripts::LOCK_RELEASE.prepare_invoke();
+        let keys = &self.shared.keys;
+        call.key(keys.lock(name.as_str())).key(keys.locks()).key(keys.lock_waiting(name.as_str()));
+        call.arg(owner.as_str()).arg(depth).arg(name.as_str()).arg(keys.lock_channel());
+        call.arg(keep.as_millis() as u64).arg("");
+        self.invoke(&call).await
+    }
+
+    async fn ask(
+        &self,
+        name: &LockName,
+        owner: &Owner,
+        lease: Duration,
+        depth: u32,
+        counts: Duration,
+    ) -> Result<Answer, LockError> {
+        let mut call = scripts::LOCK_ACQUIRE.prepare_invoke();
+        let keys = &self.shared.keys;
+        call.key(keys.lock(name.as_str())).key(keys.locks());
+        call.key(keys.lock_token()).key(keys.lock_waiting(name.as_str()));
+        call.arg(owner.as_str()).arg(lease.as_millis() as u64).arg(depth);
+        call.arg(name.as_str()).arg(counts.as_millis() as u64);
+        let answer: Vec<Value> = self.invoke(&call).await?;
+        let number = |value: &Value| i64::from_redis_value_ref(value).ok();
+        let numbers: Option<Vec<i64>> = answer.iter().map(number).collect();
+        match numbers.as_deref() {
+            Some([1, token, since]) => Ok(Answer::Held { token: *token, since: Millis(*since) }),
+            Some([0, left]) => {
+                Ok(Answer::Busy { left: u64::try_from(*left).ok().map(Duration::from_millis) })
+            }
+            Some([-1, _]) => Ok(Answer::Lost),
+            _ => Err(BrokerError::Reply("the lock script").into()),
+        }
+    }
+
+    /// Renews these, in one call; marks those lost that Redis does not know any more.
+    pub(super) async fn renew(&self, page: &[Arc<Held>]) -> Result<(), BrokerError> {
+        let mut call = scripts::LOCK_RENEW.prepare_invoke();
+        call.key(self.shared.keys.locks());
+        call.arg(self.shared.timing.lease.as_millis() as u64);
+        for held in page {
+            call.key(self.shared.keys.lock(held.name.as_str()));
+            call.arg(held.owner.as_str()).arg(held.name.as_str());
+        }
+        let sent = Instant::now();
+        let renewed: Vec<u8> = self.invoke(&call).await?;
+        for (held, renewed) in page.iter().zip(renewed) {
+            if renewed == 1 {
+                held.renewed(sent);
+            } else if self.watched().remove(&held.owner).is_some() {
+                held.mark_lost();
+            }
+        }
+        Ok(())
+    }
+
+    /// Does what was left for the background.
+    pub(super) async fn clean_up(&self, later: Later) {
+        let (name, result) = match later {
+            Later::Dropped(held) => {
+                (held.name.clone(), self.step_down(&held, Duration::ZERO).await)
+            }
+            Later::BrokenOff(name, owner) => {
+                let result = self.give_back(&name, &owner, 0, Duration::ZERO, Millis::default());
+                let result = result.await.map(drop).map_err(LockError::from);
+                (name, result)
+            }
+        };
+        match result {
+            Ok(()) | Err(LockError::Lost(_)) => {}
+            Err(error) => tracing::warn!(%name, %error, "a lock ends with its lease"),
+        }
+    }
+
+    pub(super) fn give_back_later(&self, held: Arc<Held>) {
+        // Without its task the lease ends it.
+        let _ = self.shared.later.send(Later::Dropped(held));
+    }
+
+    pub(super) fn watched(&self) -> MutexGuard<'_, HashMap<Owner, Arc<Held>>> {
+        self.shared.watched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    /// Where its Redis is.
+    pub fn place(&self) -> &str {
+        &self.shared.place
+    }
+
+    /// The node that holds these locks.
+    pub fn node(&self) -> &str {
+        &self.shared.node
+    }
+
+    /// Many tasks share one connection: their calls go out together.
+    pub(super) async fn invoke<T: FromRedisValue>(
+        &self,
+        call: &ScriptInvocation<'_>,
+    ) -> Result<T, BrokerError> {
+        let mut connection = self.shared.link.lock().await.connection().await?;
+        match call.invoke_async(&mut connection).await {
+            Ok(answer) => Ok(answer),
+            Err(error) => Err(self.shared.link.lock().await.broke(&error)),
+        }
+    }
+
+    pub(super) async fn pipe<T: FromRedisValue>(
+        &self,
+        pipe: &redis::Pipeline,
+    ) -> Result<T, BrokerError> {
+        let mut connection = self.shared.link.lock().await.connection().await?;
+        match pipe.query_async(&mut connection).await {
+            Ok(answer) => Ok(answer),
+            Err(error) => Err(self.shared.link.lock().await.broke(&error)),
+        }
+    }
+}
+
+/// An acquisition under way. One that is dropped open is taken back: its answer may be yes.
+struct Attempt<'a> {
+    locks: &'a Locks,
+    name: &'a LockName,
+    owner: &'a Owner,
+    /// What its holder has left of the lease.
+    left: Option<Duration>,
+    open: bool,
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        if self.open {
+            let later = Later::BrokenOff(self.name.clone(), self.owner.clone());
+            let _ = self.locks.shared.later.send(later);
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! The simple lock of the tutorial, in its three steps: SET NX PX, and three ways to give it back.
+//!
+//! Two of them are wrong, and are kept to be shown: a holder whose lease has ended takes the lock
+//! from the next one. Work uses the reentrant lock.
+
+use std::time::{Duration, Instant};
+
+use redis::{ExistenceCheck, SetExpiry, SetOptions, pipe};
+
+use super::{LockError, LockName, Locks, Owner};
+use crate::{broker::scripts, model::Millis};
+
+/// How a simple lock is given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Release {
+    /// Step one: DEL, whoever holds it.
+    Blind,
+    /// Step two: GET, compare, DEL; the lease may end in between.
+    Checked,
+    /// Step three: compare and delete in one script.
+    Atomic,
+}
+
+/// A simple lock that is held.
+#[derive(Debug)]
+pub struct SimpleLock {
+    locks: Locks,
+    name: LockName,
+    owner: Owner,
+    release: Release,
+    until: Instant,
+}
+
+impl Locks {
+    /// SET NX PX.
+    ///
+    /// # Errors
+    /// [`LockError::Busy`], a lease of 0, or Redis is away.
+    pub async fn try_simple(
+        &self,
+        name: &LockName,
+        task: &str,
+        lease: Duration,
+        release: Release,
+    ) -> Result<SimpleLock, LockError> {
+        let millis = lease.as_millis() as u64;
+        if millis == 0 {
+            return Err(LockError::Lease(lease));
+        }
+        let owner = Owner::new(self.node(), task);
+        let until = Instant::now() + lease;
+        let options = SetOptions::default()
+            .conditional_set(ExistenceCheck::NX)
+            .with_expiration(SetExpiry::PX(millis));
+        let keys = &self.shared().keys;
+        let mut set = pipe();
+        set.atomic().set_options(keys.lock(name.as_str()), owner.as_str(), options);
+        // So that it is listed; one that was there already keeps its later end.
+        let end = Millis::now().plus(millis as i64).0;
+        set.cmd("ZADD").arg(keys.locks()).arg("GT").arg(end).arg(name.as_str()).ignore();
+        let (set,): (Option<String>,) = self.pipe(&set).await?;
+        match set {
+            Some(_) => {
+                Ok(SimpleLock { locks: self.clone(), name: name.clone(), owner, release, until })
+            }
+            None => Err(LockError::Busy(name.clone())),
+        }
+    }
+}
+
+impl SimpleLock {
+    /// Whether its lease is not over yet, by this node's clock.
+    pub fn is_held(&self) -> bool {
+        Instant::now() < self.until
+    }
+
+    /// Gives it back, in the way that was chosen.
+    ///
+    /// # Errors
+    /// [`LockError::Lost`] where that way notices it, or Redis is away.
+    pub async fn release(self) -> Result<(), LockError> {
+        let Self { locks, name, owner, release, .. } = self;
+        let keys = &locks.shared().keys;
+        let key = keys.lock(name.as_str());
+        let mut delete = pipe();
+        delete.del(&key).cmd("ZREM").arg(keys.locks()).arg(name.as_str()).ignore();
+        let given_back = match release {
+            Release::Blind => locks.pipe::<(u8,)>(&delete).await?.0 == 1,
+            Release::Checked => {
+                let mut get = pipe();
+                get.get(&key);
+                let (holder,): (Option<String>,) = locks.pipe(&get).await?;
+                holder.as_deref() == Some(owner.as_str())
+                    && locks.pipe::<(u8,)>(&delete).await?.0 == 1
+            }
+            Release::Atomic => {
+                let mut call = scripts::LOCK_RELEASE_SIMPLE.prepare_invoke();
+                call.key(key).key(keys.locks()).arg(owner.as_str()).arg(name.as_str());
+                locks.invoke::<u8>(&call).await? == 1
+            }
+        };
+        if given_back { Ok(()) } else { Err(LockError::Lost(name)) }
+    }
+}

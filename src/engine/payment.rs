@@ -1,0 +1,117 @@
+//! Orders after they were written: paid, or closed as overdue with the piece given back.
+//!
+//! SQL decides, in one statement that asks for `status = 1`. Redis is told afterwards: what it was
+//! not told of stands in SQL, and telling it twice does no harm.
+
+use tokio_util::sync::CancellationToken;
+
+use super::EngineError;
+use crate::{
+    broker::{Layout, Link, scripts},
+    model::{ClosedOrder, Fence, Millis, OrderId, VoucherId},
+    store::SharedStore,
+};
+
+/// Orders closed in one transaction: a few milliseconds in which no order can be written.
+pub const CLOSE_PAGE: u32 = 500;
+/// Between two pages the consumer has its turn.
+const BREATH: std::time::Duration = std::time::Duration::from_millis(10);
+/// Redis may lose what it was told in its last seconds; a restart within this time tells it again.
+pub const REMEMBER_MS: i64 = 3_600_000;
+
+/// What a run of the closing brought about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Closed {
+    /// Orders closed.
+    pub orders: u64,
+    /// Pieces given back in Redis.
+    pub given_back: u64,
+}
+
+/// Closes orders that were written before `before` and are unpaid, in pages; what an earlier run
+/// closed and did not give back is given back first.
+///
+/// # Errors
+/// A server is away, or the lock of `fence` is somebody else's by now. What was closed by then is
+/// given back by the next run.
+pub async fn close_overdue(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+    before: Millis,
+    fence: &Fence,
+    stop: &CancellationToken,
+) -> Result<Closed, EngineError> {
+    let mut done = Closed { orders: 0, given_back: give_back_open(store, link, keys).await? };
+    while !stop.is_cancelled() {
+        let page = store.close_overdue(before, CLOSE_PAGE, Millis::now(), fence).await?;
+        if page.is_empty() {
+            break;
+        }
+        done.orders += page.len() as u64;
+        done.given_back += give_back(store, link, keys, &page).await?;
+        tokio::time::sleep(BREATH).await;
+    }
+    Ok(done)
+}
+
+/// Gives back what was closed and of which Redis was not told; returns how many pieces.
+pub async fn give_back_open(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+) -> Result<u64, EngineError> {
+    let (mut given, mut after) = (0, None);
+    loop {
+        let page = store.give_backs(after, CLOSE_PAGE).await?;
+        let Some(last) = page.last() else { return Ok(given) };
+        after = Some(last.id);
+        given += give_back(store, link, keys, &page).await?;
+    }
+}
+
+/// Tells Redis, then notes that it was told.
+async fn give_back(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+    orders: &[ClosedOrder],
+) -> Result<u64, EngineError> {
+    let given = tell(link, keys, orders).await?;
+    let ids: Vec<OrderId> = orders.iter().map(|order| order.id).collect();
+    store.gave_back(&ids, Millis::now()).await?;
+    Ok(given)
+}
+
+/// Tells Redis again what it was told lately, for it may have lost that.
+pub(super) async fn give_back_again(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+    voucher: VoucherId,
+) -> Result<u64, EngineError> {
+    let since = Millis::now().plus(-REMEMBER_MS);
+    let (mut given, mut after) = (0, None);
+    loop {
+        let page = store.given_since(voucher, since, after, CLOSE_PAGE).await?;
+        let Some(last) = page.last() else { return Ok(given) };
+        after = Some(last.id);
+        given += tell(link, keys, &page).await?;
+    }
+}
+
+async fn tell(link: &mut Link, keys: &Layout, orders: &[ClosedOrder]) -> Result<u64, EngineError> {
+    let mut vouchers: Vec<VoucherId> = orders.iter().map(|order| order.voucher_id).collect();
+    vouchers.sort_unstable();
+    vouchers.dedup();
+    let mut given = 0;
+    for voucher in vouchers {
+        let mut call = scripts::GIVE_BACK.prepare_invoke();
+        call.key(keys.stock(voucher)).key(keys.buyers(voucher));
+        for order in orders.iter().filter(|order| order.voucher_id == voucher) {
+            call.arg(order.user_id.0).arg(order.id.get());
+        }
+        given += link.invoke::<u64>(&call).await?;
+    }
+    Ok(given)
+}

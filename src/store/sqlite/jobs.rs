@@ -1,0 +1,183 @@
+//! Runs of jobs and fences of locks in SQLite.
+
+use sqlx::{SqliteConnection, SqlitePool};
+
+use super::{StoreError, faults::told};
+use crate::model::{Fence, JobOutcome, JobRun, JobSwitch, Millis, NewRun, RunEnd};
+
+/// Lets a write pass whose token is not lower than any seen, and says how many have passed. Inside
+/// the caller's transaction.
+pub(super) async fn pass_fence(
+    conn: &mut SqliteConnection,
+    fence: &Fence,
+    now: Millis,
+) -> Result<u64, StoreError> {
+    let writes: Option<i64> = sqlx::query_scalar(
+        "INSERT INTO tb_lock_fence (name, token, writes, update_time) VALUES (?1, ?2, 1, ?3) \
+         ON CONFLICT (name) DO UPDATE SET token = ?2, writes = writes + 1, update_time = ?3 \
+         WHERE token <= ?2 RETURNING writes",
+    )
+    .bind(&fence.name)
+    .bind(fence.token)
+    .bind(now.0)
+    .fetch_optional(conn)
+    .await
+    .map_err(told)?;
+    let writes = writes.ok_or_else(|| StoreError::Fenced(fence.name.clone()))?;
+    Ok(u64::try_from(writes).unwrap_or(0))
+}
+
+pub(super) async fn begin_run(pool: &SqlitePool, run: &NewRun) -> Result<Option<i64>, StoreError> {
+    sqlx::query_scalar(
+        "INSERT INTO tb_job_run (job, due, cause, node, token, started) \
+         SELECT ?1, ?2, ?3, ?4, ?5, ?6 \
+         WHERE (?3 = 'operator' \
+             OR NOT EXISTS (SELECT 1 FROM tb_job WHERE name = ?1 AND paused = 1)) \
+         AND ?5 >= coalesce(\
+             (SELECT token FROM tb_job_run WHERE job = ?1 ORDER BY due DESC LIMIT 1), 0) \
+         ON CONFLICT (job, due) DO NOTHING RETURNING id",
+    )
+    .bind(&run.job)
+    .bind(run.due.0)
+    .bind(run.cause.as_str())
+    .bind(&run.node)
+    .bind(run.token)
+    .bind(run.started.0)
+    .fetch_optional(pool)
+    .await
+    .map_err(told)
+}
+
+pub(super) async fn end_run(pool: &SqlitePool, id: i64, end: &RunEnd) -> Result<(), StoreError> {
+    sqlx::query(
+        "UPDATE tb_job_run SET outcome = ?2, took_ms = ?3, detail = ?4, rows = ?5 \
+         WHERE id = ?1 AND outcome = 'running'",
+    )
+    .bind(id)
+    .bind(end.outcome.as_str())
+    .bind(end.took_ms as i64)
+    .bind(&end.detail)
+    .bind(end.rows as i64)
+    .execute(pool)
+    .await
+    .map_err(told)?;
+    Ok(())
+}
+
+pub(super) async fn lose_runs(
+    pool: &SqlitePool,
+    job: &str,
+    token: i64,
+    now: Millis,
+) -> Result<u64, StoreError> {
+    let done = sqlx::query(
+        "UPDATE tb_job_run SET outcome = 'lost', took_ms = max(0, ?3 - started), \
+         detail = 'its node died or was away for too long' \
+         WHERE job = ?1 AND token < ?2 AND outcome = 'running'",
+    )
+    .bind(job)
+    .bind(token)
+    .bind(now.0)
+    .execute(pool)
+    .await
+    .map_err(told)?;
+    Ok(done.rows_affected())
+}
+
+type Row =
+    (i64, String, i64, String, String, i64, Option<i64>, String, Option<String>, Option<i64>);
+
+fn read(row: Row) -> Result<JobRun, StoreError> {
+    let (id, job, due, cause, node, started, took_ms, outcome, detail, rows) = row;
+    let damaged = |why: String| StoreError::Refused(format!("run {id} of a job is damaged: {why}"));
+    let count = |number: Option<i64>| number.and_then(|number| u64::try_from(number).ok());
+    Ok(JobRun {
+        id,
+        job,
+        due: Millis(due),
+        cause: cause.parse().map_err(damaged)?,
+        node,
+        started: Millis(started),
+        took_ms: count(took_ms),
+        outcome: outcome.parse::<JobOutcome>().map_err(damaged)?,
+        detail,
+        rows: count(rows),
+    })
+}
+
+macro_rules! select_runs {
+    ($rest:literal) => {
+        concat!(
+            "SELECT id, job, due, cause, node, started, took_ms, outcome, detail, rows ",
+            "FROM tb_job_run ",
+            $rest
+        )
+    };
+}
+
+pub(super) async fn runs(
+    pool: &SqlitePool,
+    job: Option<&str>,
+    limit: u32,
+) -> Result<Vec<JobRun>, StoreError> {
+    let query = match job {
+        Some(job) => {
+            sqlx::query_as(select_runs!("WHERE job = ?1 ORDER BY due DESC LIMIT ?2")).bind(job)
+        }
+        None => sqlx::query_as(select_runs!("ORDER BY id DESC LIMIT ?1")),
+    };
+    let rows: Vec<Row> = query.bind(limit).fetch_all(pool).await.map_err(told)?;
+    rows.into_iter().map(read).collect()
+}
+
+pub(super) async fn last_due(pool: &SqlitePool, job: &str) -> Result<Option<JobRun>, StoreError> {
+    let row: Option<Row> = sqlx::query_as(select_runs!(
+        "WHERE job = ?1 AND cause != 'operator' ORDER BY due DESC LIMIT 1"
+    ))
+    .bind(job)
+    .fetch_optional(pool)
+    .await
+    .map_err(told)?;
+    row.map(read).transpose()
+}
+
+pub(super) async fn forget_runs(pool: &SqlitePool, before: Millis) -> Result<u64, StoreError> {
+    let done = sqlx::query(
+        "DELETE FROM tb_job_run WHERE due < ?1 AND outcome != 'running' \
+         AND due < (SELECT MAX(newer.due) FROM tb_job_run newer WHERE newer.job = tb_job_run.job)",
+    )
+    .bind(before.0)
+    .execute(pool)
+    .await
+    .map_err(told)?;
+    Ok(done.rows_affected())
+}
+
+pub(super) async fn switches(pool: &SqlitePool) -> Result<Vec<JobSwitch>, StoreError> {
+    let rows: Vec<(String, bool, i64)> =
+        sqlx::query_as("SELECT name, paused, update_time FROM tb_job ORDER BY name")
+            .fetch_all(pool)
+            .await
+            .map_err(told)?;
+    let switch = |(name, paused, since)| JobSwitch { name, paused, since: Millis(since) };
+    Ok(rows.into_iter().map(switch).collect())
+}
+
+pub(super) async fn pause(
+    pool: &SqlitePool,
+    job: &str,
+    paused: bool,
+    now: Millis,
+) -> Result<(), StoreError> {
+    sqlx::query(
+        "INSERT INTO tb_job (name, paused, update_time) VALUES (?1, ?2, ?3) \
+         ON CONFLICT (name) DO UPDATE SET paused = ?2, update_time = ?3",
+    )
+    .bind(job)
+    .bind(paused)
+    .bind(now.0)
+    .execute(pool)
+    .await
+    .map_err(told)?;
+    Ok(())
+}

@@ -1,0 +1,196 @@
+//! Orders after they were written, in SQLite: paid, or closed and given back.
+//!
+//! Payment and closing race; both ask for `status = 1` in the statement that changes it, so the
+//! first one wins and the other changes nothing.
+
+use std::collections::{BTreeMap, HashMap};
+
+use sqlx::{SqliteConnection, SqlitePool};
+
+use super::{
+    StoreError,
+    faults::told,
+    orders::{json, order_id},
+    sales,
+};
+use crate::model::{ClosedOrder, Millis, OrderId, OrderStatus, Payment, UserId, VoucherId};
+
+/// Inside the caller's transaction.
+pub(super) async fn pay(
+    conn: &mut SqliteConnection,
+    ids: &[OrderId],
+    now: Millis,
+) -> Result<Vec<Payment>, StoreError> {
+    let asked = json(ids);
+    let paid: Vec<i64> = sqlx::query_scalar(
+        "UPDATE tb_voucher_order SET status = 2, pay_time = ?2, update_time = ?2 \
+         WHERE status = 1 AND id IN (SELECT value FROM json_each(?1)) RETURNING id",
+    )
+    .bind(&asked)
+    .bind(now.0)
+    .fetch_all(&mut *conn)
+    .await
+    .map_err(told)?;
+    let mut standing: HashMap<i64, Payment> =
+        paid.into_iter().map(|id| (id, Payment::Paid)).collect();
+    if standing.len() < ids.len() {
+        let others: Vec<(i64, i64)> = sqlx::query_as(
+            "SELECT id, status FROM tb_voucher_order \
+             WHERE id IN (SELECT value FROM json_each(?1))",
+        )
+        .bind(&asked)
+        .fetch_all(conn)
+        .await
+        .map_err(told)?;
+        for (id, status) in others {
+            let live = OrderStatus::from_code(status).is_some_and(OrderStatus::is_live);
+            let before = if live { Payment::PaidBefore } else { Payment::TooLate };
+            standing.entry(id).or_insert(before);
+        }
+    }
+    // An id that is asked for twice was paid by the first of them.
+    Ok(ids
+        .iter()
+        .map(|id| match standing.get_mut(&id.as_i64()) {
+            Some(slot @ Payment::Paid) => std::mem::replace(slot, Payment::PaidBefore),
+            Some(other) => *other,
+            None => Payment::NotFound,
+        })
+        .collect())
+}
+
+/// Inside the caller's transaction.
+pub(super) async fn close_overdue(
+    conn: &mut SqliteConnection,
+    before: Millis,
+    limit: u32,
+    now: Millis,
+) -> Result<Vec<ClosedOrder>, StoreError> {
+    let rows: Vec<(i64, i64, i64)> = sqlx::query_as(
+        "UPDATE tb_voucher_order SET status = 5, close_time = ?3, update_time = ?3 \
+         WHERE status = 1 AND id IN (\
+             SELECT id FROM tb_voucher_order INDEXED BY idx_unpaid_order \
+             WHERE status = 1 AND create_time < ?1 ORDER BY create_time, id LIMIT ?2) \
+         RETURNING id, user_id, voucher_id",
+    )
+    .bind(before.0)
+    .bind(limit)
+    .bind(now.0)
+    .fetch_all(&mut *conn)
+    .await
+    .map_err(told)?;
+    let mut pieces: BTreeMap<i64, i64> = BTreeMap::new();
+    for (_, _, voucher) in &rows {
+        *pieces.entry(*voucher).or_default() += 1;
+    }
+    for (voucher, pieces) in pieces {
+        sqlx::query(
+            "UPDATE tb_seckill_voucher SET stock = stock + ?2, update_time = ?3 \
+             WHERE voucher_id = ?1",
+        )
+        .bind(voucher)
+        .bind(pieces)
+        .bind(now.0)
+        .execute(&mut *conn)
+        .await
+        .map_err(told)?;
+    }
+    sqlx::query(
+        "INSERT INTO tb_give_back (order_id, user_id, voucher_id, closed) \
+         SELECT value ->> 0, value ->> 1, value ->> 2, ?2 FROM json_each(?1)",
+    )
+    .bind(json(rows.iter().map(|(id, user, voucher)| format!("[{id},{user},{voucher}]"))))
+    .bind(now.0)
+    .execute(conn)
+    .await
+    .map_err(told)?;
+    read(rows)
+}
+
+fn read(rows: Vec<(i64, i64, i64)>) -> Result<Vec<ClosedOrder>, StoreError> {
+    rows.into_iter()
+        .map(|(id, user, voucher)| {
+            Ok(ClosedOrder {
+                id: order_id(id)?,
+                user_id: UserId(user as u64),
+                voucher_id: VoucherId(voucher as u64),
+            })
+        })
+        .collect()
+}
+
+pub(super) async fn give_backs(
+    pool: &SqlitePool,
+    after: Option<OrderId>,
+    limit: u32,
+) -> Result<Vec<ClosedOrder>, StoreError> {
+    let rows = sqlx::query_as(
+        "SELECT order_id, user_id, voucher_id FROM tb_give_back \
+         WHERE given IS NULL AND order_id > ?1 ORDER BY order_id LIMIT ?2",
+    )
+    .bind(after.map_or(-1, OrderId::as_i64))
+    .bind(limit)
+    .fetch_all(pool)
+    .await
+    .map_err(told)?;
+    read(rows)
+}
+
+pub(super) async fn given_since(
+    pool: &SqlitePool,
+    voucher: VoucherId,
+    since: Millis,
+    after: Option<OrderId>,
+    limit: u32,
+) -> Result<Vec<ClosedOrder>, StoreError> {
+    let rows = sqlx::query_as(
+        "SELECT order_id, user_id, voucher_id FROM tb_give_back \
+         WHERE voucher_id = ?1 AND (given IS NULL OR given >= ?2) AND order_id > ?3 \
+         ORDER BY order_id LIMIT ?4",
+    )
+    .bind(sales::key(voucher)?)
+    .bind(since.0)
+    .bind(after.map_or(-1, OrderId::as_i64))
+    .bind(limit)
+    .fetch_all(pool)
+    .await
+    .map_err(told)?;
+    read(rows)
+}
+
+pub(super) async fn gave_back(
+    pool: &SqlitePool,
+    ids: &[OrderId],
+    now: Millis,
+) -> Result<(), StoreError> {
+    sqlx::query(
+        "UPDATE tb_give_back SET given = ?2 \
+         WHERE given IS NULL AND order_id IN (SELECT value FROM json_each(?1))",
+    )
+    .bind(json(ids))
+    .bind(now.0)
+    .execute(pool)
+    .await
+    .map_err(told)?;
+    Ok(())
+}
+
+pub(super) async fn forget_give_backs(
+    pool: &SqlitePool,
+    before: Millis,
+) -> Result<u64, StoreError> {
+    let done = sqlx::query("DELETE FROM tb_give_back WHERE given IS NOT NULL AND given < ?1")
+        .bind(before.0)
+        .execute(pool)
+        .await
+        .map_err(told)?;
+    Ok(done.rows_affected())
+}
+
+pub(super) async fn returning(pool: &SqlitePool) -> Result<u64, StoreError> {
+    let count: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM tb_give_back WHERE given IS NULL")
+        .fetch_one(pool)
+        .await
+        .map_err(told)?;
+    Ok(u64::try_from(count).unwrap_or(0))
+}
