@@ -27,6 +27,8 @@ const CANDIDATES: [(&str, &str); 4] = [
 const OLDEST: (u32, u32) = (7, 0);
 /// Longest wait for a program to say its version.
 const ANSWER: Duration = Duration::from_secs(3);
+/// A person waits for the first screen, so no millisecond is given away.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// A server program that was found and has told its version.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,14 +124,12 @@ fn first_words(path: &Path, arg0: &str) -> Option<String> {
         .spawn()
         .ok()?;
     let started = Instant::now();
-    let mut pause = Duration::from_millis(1);
     let ended = loop {
         match child.try_wait() {
             Ok(Some(status)) => break status.success(),
-            Ok(None) if started.elapsed() < ANSWER => std::thread::sleep(pause),
+            Ok(None) if started.elapsed() < ANSWER => std::thread::sleep(LOOK_AGAIN),
             _ => break false,
         }
-        pause = (pause * 2).min(Duration::from_millis(20));
     };
     if !ended {
         let _ = child.kill();

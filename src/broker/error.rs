@@ -47,7 +47,9 @@ pub enum BrokerError {
     #[error("Redis refused: {0}")]
     Refused(String),
     /// A reply of another shape than the command gives.
-    #[error("Redis answered {0} with something unexpected; is the key of another type?")]
+    #[error(
+        "Redis answered {0} with something unexpected; does a key hold something else, or is that server no Redis?"
+    )]
     Reply(&'static str),
 }
 
@@ -73,7 +75,7 @@ impl BrokerError {
                 Self::Unwilling(text)
             }
             ErrorKind::Server(_) | ErrorKind::Extension => Self::Refused(text),
-            ErrorKind::UnexpectedReturnType => Self::Reply("a command"),
+            ErrorKind::UnexpectedReturnType | ErrorKind::Parse => Self::Reply("a command"),
             ErrorKind::InvalidClientConfig => {
                 Self::Url(format!("the Redis URL can't be used ({text})"))
             }

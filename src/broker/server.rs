@@ -137,6 +137,9 @@ struct Inner {
     detached: AtomicBool,
 }
 
+/// A server is there within that time, or reads a long file: until then it is asked each millisecond.
+const BOOT: Duration = Duration::from_millis(200);
+
 impl ManagedServer {
     /// Becomes a user of the server in `dir`; [`ManagedServer::ensure`] starts it where needed.
     pub fn attach(dir: &DataDir) -> Result<Self, ServerError> {
@@ -236,7 +239,9 @@ impl Inner {
                 return Err(if loading { ServerError::Loading } else { self.silent() });
             }
             std::thread::sleep(pause);
-            pause = (pause * 3 / 2).min(Duration::from_millis(20));
+            if started.elapsed() > BOOT {
+                pause = (pause * 3 / 2).min(Duration::from_millis(20));
+            }
         }
     }
 

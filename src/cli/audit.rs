@@ -23,7 +23,7 @@ pub(super) async fn run(config: &Config, out: Output, args: &AuditArgs) -> Resul
     let audit = ledger::audit(&context.store, &mut link, &context.keys, args.voucher).await;
     context.close().await;
     let audit = audit?;
-    out.answer(&audit, || words(&audit));
+    out.answer(&audit, || words(&audit))?;
     Ok(if audit.balanced { 0 } else { fault::NO })
 }
 

@@ -129,7 +129,7 @@ pub(super) async fn run(
     let Some(result) = result? else { return Ok(0) };
     let whole =
         result.balanced && result.admitted == result.stock && result.persisted == result.stock;
-    out.answer(&result, || words(&result));
+    out.answer(&result, || words(&result))?;
     Ok(if whole { 0 } else { fault::NO })
 }
 
@@ -254,6 +254,8 @@ async fn play(script: Script<'_>, pages: &watch::Sender<Story>) -> Result<(), Fa
 
     let taken = script.fault().await?;
     let stuck = number(taken.stuck);
+    // The list is on the screen before the presenter is told to open it.
+    script.until(|_| true).await?;
     let trouble = format!(
         "{DYING_NODE} died with {stuck} orders in its hands: promised to buyers, not in SQL. "
     );
@@ -262,8 +264,6 @@ async fn play(script: Script<'_>, pages: &watch::Sender<Story>) -> Result<(), Fa
         &(trouble + "Press 4 for the pending list, A to replay all, y to confirm."),
         Some("4  A  y"),
     ));
-    // The pictures before this one show nothing pending yet.
-    script.until(|s| s.stream.as_ref().is_some_and(|stream| stream.pending > 0)).await?;
     let mut snapshots = node.remote().snapshots;
     loop {
         let pending = snapshots.borrow_and_update().stream.as_ref().map(|stream| stream.pending);

@@ -71,7 +71,7 @@ pub(super) async fn run(config: &Config, out: Output) -> Result<u8, Fault> {
     terminal(&mut report);
     let worst = report.checks.iter().map(|check| check.grade).max().unwrap_or(Grade::Good);
     report.healthy = worst < Grade::Bad;
-    out.answer(&report, || words(&report));
+    out.answer(&report, || words(&report))?;
     Ok(match worst {
         Grade::Good | Grade::Note => 0,
         Grade::Bad => fault::NO,

@@ -35,7 +35,7 @@ pub(super) async fn run(config: &Config, out: Output, command: OrdersCommand) ->
     let found = orders::find(&context.store, &mut link, &context.keys, id).await;
     context.close().await;
     let shown = Shown { id, decoded: orders::decode(id), standing: found? };
-    out.answer(&shown, || words(&shown));
+    out.answer(&shown, || words(&shown))?;
     Ok(0)
 }
 

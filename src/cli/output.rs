@@ -14,14 +14,27 @@ pub(super) struct Output {
 
 impl Output {
     /// Prints the answer. A reader that has gone away (`| head`) is no error.
-    pub(super) fn answer(self, value: &impl Serialize, words: impl FnOnce() -> String) {
+    ///
+    /// # Errors
+    /// The answer could not be written: whoever asked for it does not have it.
+    pub(super) fn answer(
+        self,
+        value: &impl Serialize,
+        words: impl FnOnce() -> String,
+    ) -> Result<(), Fault> {
         let text = if self.json {
             serde_json::to_string_pretty(value)
                 .unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"))
         } else {
             words()
         };
-        let _ = writeln!(io::stdout(), "{}", text.trim_end());
+        let mut out = io::stdout().lock();
+        match writeln!(out, "{}", text.trim_end()).and_then(|()| out.flush()) {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                Err(Fault::no(format!("the answer could not be written ({error})")))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// A word in between, for a person only.
@@ -35,7 +48,7 @@ impl Output {
 /// Reads a number that a person typed, and says what would be one.
 pub(super) fn count(text: &str) -> Result<u64, String> {
     let digits = text.replace([',', '_'], "");
-    digits.parse().map_err(|_| "give a whole number from 0 to 18446744073709551615".to_owned())
+    digits.parse().map_err(|_| "give a whole number without a sign".to_owned())
 }
 
 /// Asks before an act that can't be undone. Without a terminal `--yes` is needed.

@@ -92,7 +92,7 @@ async fn list(
     }
     entries.truncate(limit);
     let listing = Listing { total, entries };
-    out.answer(&listing, || words(&listing));
+    out.answer(&listing, || words(&listing))?;
     Ok(0)
 }
 
@@ -100,7 +100,7 @@ async fn apply(context: &mut Context, out: Output, consent: &Consent) -> Result<
     let operator = context.operator(consent.reason.clone())?;
     let total = total(context).await?;
     if total == 0 {
-        out.answer(&ReplayReport::default(), || "Nothing is pending.".to_owned());
+        out.answer(&ReplayReport::default(), || "Nothing is pending.".to_owned())?;
         return Ok(fault::NO);
     }
     // Entries that become pending from now on were not asked about.
@@ -132,7 +132,7 @@ async fn apply(context: &mut Context, out: Output, consent: &Consent) -> Result<
     let Reply::Replayed(report) = reply? else {
         return Err(Fault::no("the engine answered something else than a replay"));
     };
-    out.answer(&report, || told(&report));
+    out.answer(&report, || told(&report))?;
     let nothing_done = report.seen == report.left && report.seen > 0;
     Ok(if nothing_done || report.cut_short { fault::NO } else { 0 })
 }

@@ -21,19 +21,19 @@ use crate::{
 #[derive(Debug, Args)]
 pub(super) struct RushArgs {
     /// Number of the voucher they buy
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", allow_hyphen_values = true)]
     voucher: VoucherId,
     /// How many different buyers
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = super::output::count)]
     users: u64,
     /// Share of the buyers that ask twice, 0 to 1
-    #[arg(long, value_name = "F", default_value_t = 0.0)]
+    #[arg(long, value_name = "F", default_value_t = 0.0, allow_hyphen_values = true)]
     repeat: f64,
     /// Most requests under way at once
     #[arg(long, value_name = "N", default_value_t = 2048)]
     concurrency: usize,
     /// Requests a second [default: as fast as it goes]
-    #[arg(long, value_name = "R")]
+    #[arg(long, value_name = "R", allow_hyphen_values = true)]
     rate: Option<f64>,
     /// Fixes who asks twice and in which order they come
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -52,7 +52,7 @@ pub(super) async fn run(config: &Config, out: Output, args: RushArgs) -> Result<
     let result = go(&mut context, plan, &mut end).await;
     context.close().await;
     let report = result?;
-    out.answer(&report, || words(&report));
+    out.answer(&report, || words(&report))?;
     Ok(if report.settled && report.errors == 0 { 0 } else { fault::NO })
 }
 

@@ -132,7 +132,7 @@ async fn change(
             out.answer(&Created { voucher_id }, || {
                 let pieces = number(sale.initial);
                 format!("#{voucher_id} '{}' holds {pieces} pieces. Let buyers at it: seckill rush --voucher {voucher_id} --users 1000", sale.title)
-            });
+            })?;
         }
         Reply::SaleChanged { voucher, .. } | Reply::Restocked { voucher, .. } => {
             let sale = context.store.sale(voucher).await?;
@@ -143,7 +143,7 @@ async fn change(
                     sale.state,
                     number(sale.initial)
                 )
-            });
+            })?;
         }
         Reply::RushDone(_) | Reply::Replayed(_) => {}
     }
@@ -155,12 +155,11 @@ async fn show(context: &mut Context, out: Output, command: &SaleCommand) -> Resu
     if let SaleCommand::Show { id } = command {
         let sale = context.store.sale(*id).await?;
         let line = lines.iter().find(|line| line.voucher_id == *id);
-        match line {
+        return match line {
             Some(line) => out.answer(line, || card(line)),
             // Older than what a picture shows.
             None => out.answer(&sale, || old_card(&sale)),
-        }
-        return Ok(());
+        };
     }
     out.answer(&lines, || {
         if lines.is_empty() {
@@ -168,8 +167,7 @@ async fn show(context: &mut Context, out: Output, command: &SaleCommand) -> Resu
         }
         let rows: Vec<Vec<String>> = lines.iter().map(row).collect();
         table(&["#", "title", "phase", "stock", "initial", "admitted", "persisted"], &[0, 3, 4, 5, 6], &rows)
-    });
-    Ok(())
+    })
 }
 
 fn row(line: &SaleLine) -> Vec<String> {
@@ -179,7 +177,7 @@ fn row(line: &SaleLine) -> Vec<String> {
         phase(line.phase).to_owned(),
         line.stock.map_or("not loaded".to_owned(), |stock| number(stock.max(0) as u64)),
         number(line.initial),
-        number(line.admitted),
+        line.admitted.map_or("unknown".to_owned(), number),
         number(line.persisted),
     ]
 }
@@ -199,7 +197,7 @@ fn card(line: &SaleLine) -> String {
         time(line.end, "never"),
         number(line.initial),
         number(line.db_stock),
-        number(line.admitted),
+        line.admitted.map_or("unknown".to_owned(), number),
         number(line.persisted),
     )
 }

@@ -15,7 +15,7 @@ use crate::{
     telemetry::{
         Meters, Snapshot,
         collector::Collector,
-        snapshot::{AlarmKind, Health},
+        snapshot::{AlarmKind, Health, SaleLine},
     },
 };
 
@@ -24,7 +24,7 @@ pub(super) async fn run(config: &Config, out: Output) -> Result<u8, Fault> {
     let snapshot = look(&mut context).await;
     context.close().await;
     let snapshot = snapshot?;
-    out.answer(&snapshot, || words(&snapshot));
+    out.answer(&snapshot, || words(&snapshot))?;
     Ok(if snapshot.redis.up && snapshot.sql.up { 0 } else { fault::UNREACHABLE })
 }
 
@@ -91,9 +91,9 @@ fn words(snapshot: &Snapshot) -> String {
                     format!("#{}", sale.voucher_id),
                     sale.title.clone(),
                     phase(sale.phase).to_owned(),
-                    sale.stock.map_or("not loaded".to_owned(), |stock| stock.to_string()),
+                    stock(sale),
                     number(sale.initial),
-                    number(sale.admitted),
+                    sale.admitted.map_or("unknown".to_owned(), number),
                     number(sale.persisted),
                 ]
             })
@@ -109,6 +109,14 @@ fn words(snapshot: &Snapshot) -> String {
         text.push_str(&format!("! {}\n", alarm_words(&alarm.kind)));
     }
     text
+}
+
+fn stock(sale: &SaleLine) -> String {
+    match (sale.stock, sale.admitted) {
+        (Some(stock), _) => stock.to_string(),
+        (None, Some(_)) => "not loaded".to_owned(),
+        (None, None) => "unknown".to_owned(),
+    }
 }
 
 fn server(health: &Health) -> String {

@@ -36,13 +36,13 @@ pub(super) async fn run(config: &Config, out: Output) -> Result<u8, Fault> {
                 "{name} has stopped; a batch was not finished and stays pending for the next start."
             )
         }
-    });
+    })?;
     Ok(if finished { 0 } else { fault::NO })
 }
 
 /// The signals that end a program, heard from the moment this is made: one that comes while servers
 /// are still being opened must not leave them half open.
-pub(super) struct EndOfLife([Signal; 3]);
+pub(super) struct EndOfLife([Signal; 4]);
 
 impl EndOfLife {
     pub(super) fn listen() -> Result<Self, Fault> {
@@ -53,15 +53,17 @@ impl EndOfLife {
             hear(SignalKind::terminate())?,
             hear(SignalKind::interrupt())?,
             hear(SignalKind::hangup())?,
+            hear(SignalKind::quit())?,
         ]))
     }
 
     pub(super) async fn come(&mut self) {
-        let [term, int, hup] = &mut self.0;
+        let [term, int, hup, quit] = &mut self.0;
         tokio::select! {
             _ = term.recv() => {}
             _ = int.recv() => {}
             _ = hup.recv() => {}
+            _ = quit.recv() => {}
         }
     }
 }

@@ -47,7 +47,7 @@ impl Keyboard for Tty {
 }
 
 /// Signals that end the console.
-struct Ends([Signal; 3]);
+struct Ends([Signal; 4]);
 
 impl Ends {
     fn new() -> io::Result<Self> {
@@ -55,15 +55,17 @@ impl Ends {
             signal(SignalKind::terminate())?,
             signal(SignalKind::interrupt())?,
             signal(SignalKind::hangup())?,
+            signal(SignalKind::quit())?,
         ]))
     }
 
     async fn next(&mut self) {
-        let [term, int, hup] = &mut self.0;
+        let [term, int, hup, quit] = &mut self.0;
         tokio::select! {
             _ = term.recv() => {}
             _ = int.recv() => {}
             _ = hup.recv() => {}
+            _ = quit.recv() => {}
         }
     }
 }

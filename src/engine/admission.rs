@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     EngineError,
+    answers::{outcome_of, whole_batch},
     ids::IdWorker,
     journal::{Admitted, Journal},
     reconcile::{await_peers, reconcile},
@@ -23,7 +24,7 @@ use super::{
 };
 use crate::{
     broker::{BrokerError, Layout, Link, Redis, scripts},
-    model::{Millis, OrderId, Outcome, UserId, VoucherId},
+    model::{OrderId, Outcome, UserId, VoucherId},
     store::SharedStore,
     telemetry::Meters,
 };
@@ -432,65 +433,9 @@ fn refuse(batch: impl IntoIterator<Item = Ask>, why: &AdmissionError) {
     batch.into_iter().for_each(|ask| ask.tell(now, Err(why.clone())));
 }
 
-/// An answer that holds for every buyer of the batch.
-fn whole_batch(answers: &[Value]) -> Option<Outcome> {
-    let [Value::BulkString(why), Value::BulkString(detail)] = answers else { return None };
-    Some(match why.as_slice() {
-        b"not_loaded" => Outcome::NotLoaded,
-        b"paused" => Outcome::Paused,
-        b"ended" => Outcome::Ended,
-        b"not_ready" => Outcome::NotReady,
-        b"not_started" => {
-            let begins = std::str::from_utf8(detail).ok()?.parse().ok()?;
-            Outcome::NotStarted { begins: Millis(begins) }
-        }
-        // Two buyers who both hold an order: two digits strings, not a pair.
-        _ => return None,
-    })
-}
-
-/// One buyer's answer. A buyer who holds the very id that was proposed was admitted by an earlier
-/// attempt whose reply was lost.
-fn outcome_of(answer: &Value, proposed: Option<OrderId>) -> Option<Outcome> {
-    match answer {
-        Value::Int(0) => proposed.map(|order| Outcome::Admitted { order }),
-        Value::Int(1) => Some(Outcome::SoldOut),
-        Value::Int(2) => Some(Outcome::NotReady),
-        Value::BulkString(id) => {
-            let order: OrderId = std::str::from_utf8(id).ok()?.parse().ok()?;
-            Some(if proposed == Some(order) {
-                Outcome::Admitted { order }
-            } else {
-                Outcome::Duplicate { order }
-            })
-        }
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn id(raw: i64) -> OrderId {
-        OrderId::from_i64(raw).unwrap()
-    }
-
-    #[test]
-    fn a_lost_reply_is_told_from_a_second_request() {
-        let held = Value::BulkString(b"42".to_vec());
-        assert_eq!(outcome_of(&held, Some(id(42))), Some(Outcome::Admitted { order: id(42) }));
-        assert_eq!(outcome_of(&held, Some(id(43))), Some(Outcome::Duplicate { order: id(42) }));
-        assert_eq!(outcome_of(&Value::BulkString(b"x".to_vec()), Some(id(43))), None);
-    }
-
-    #[test]
-    fn two_duplicates_are_no_answer_for_the_whole_batch() {
-        let two = [Value::BulkString(b"42".to_vec()), Value::BulkString(b"43".to_vec())];
-        assert_eq!(whole_batch(&two), None);
-        let ended = [Value::BulkString(b"ended".to_vec()), Value::BulkString(Vec::new())];
-        assert_eq!(whole_batch(&ended), Some(Outcome::Ended));
-    }
 
     #[test]
     fn batches_keep_the_order_of_each_voucher() {

@@ -3,6 +3,7 @@
 //! It knows nothing of terminals, HTTP or command lines.
 
 pub mod admission;
+mod answers;
 pub mod command;
 pub mod consumer;
 pub mod drill;

@@ -173,6 +173,10 @@ impl Rush {
                 tokio::time::sleep(SETTLE_POLL).await;
             }
         }
+        if stop.is_cancelled() {
+            // The last word on what was written by now.
+            report.persisted += self.written(&mut open).await;
+        }
         report.settled = open.is_empty();
     }
 

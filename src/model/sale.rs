@@ -4,6 +4,7 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 use unicode_segmentation::UnicodeSegmentation;
+use unicode_width::UnicodeWidthStr as _;
 
 use super::Millis;
 
@@ -128,6 +129,9 @@ pub enum SaleFault {
     /// The title is too long.
     #[error("the title has {0} characters; {MAX_TITLE} is the most")]
     LongTitle(usize),
+    /// Few characters of very many parts.
+    #[error("the title has {0} bytes, most of them accents; {MAX_TITLE_BYTES} is the most")]
+    HeavyTitle(usize),
     /// The title holds line breaks or control characters.
     #[error("the title holds a control character (a line break, a tab, an escape); leave it out")]
     ControlInTitle,
@@ -186,12 +190,15 @@ impl NewSale {
 /// [`SaleFault::NoTitle`], [`SaleFault::LongTitle`] or [`SaleFault::ControlInTitle`].
 pub fn check_title(title: &str) -> Result<String, SaleFault> {
     let title = title.trim();
-    if title.is_empty() {
+    if title.width() == 0 {
         return Err(SaleFault::NoTitle);
     }
     let length = title.graphemes(true).count();
-    if length > MAX_TITLE || title.len() > MAX_TITLE_BYTES {
+    if length > MAX_TITLE {
         return Err(SaleFault::LongTitle(length));
+    }
+    if title.len() > MAX_TITLE_BYTES {
+        return Err(SaleFault::HeavyTitle(title.len()));
     }
     // Bidirectional overrides reorder what stands around them on a terminal.
     let hostile =

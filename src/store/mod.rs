@@ -24,7 +24,7 @@ pub type SharedStore = Arc<dyn Store>;
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The database can't be reached or refuses all work for now; what was asked may be asked again.
-    #[error("the database is away ({0}); it is asked again until it answers")]
+    #[error("the database is away ({0}); mend that and it goes on")]
     Away(String),
     /// The database refused this very request; asking again gives the same answer.
     #[error("the database refused: {0}")]

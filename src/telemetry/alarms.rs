@@ -21,7 +21,7 @@ pub fn alarms(snapshot: &Snapshot) -> Vec<Alarm> {
         add(Urgency::Critical, AlarmKind::BooksOff { finding });
     }
     if let Some(stream) = snapshot.stream.as_ref().filter(|_| snapshot.redis.up) {
-        if !stream.group && !snapshot.sales.is_empty() {
+        if !stream.group && stream.length > 0 {
             add(Urgency::Critical, AlarmKind::NoGroup);
         }
         for holder in stream.consumers.iter().filter(|c| !c.alive && c.pending > 0) {

@@ -18,7 +18,7 @@ use crate::{
         Layout, Link,
         keys::node_of,
         stream::{Body, Pending},
-        survey::{SaleFacts, Survey, survey},
+        survey::{SaleFacts, StreamFacts, Survey, survey},
     },
     model::{EntryId, Millis, Sale, VoucherId, ledger::Balance},
     store::{SharedStore, StoreError},
@@ -243,7 +243,7 @@ impl Collector {
                 persisted,
                 dead: stream.map_or(0, |stream| stream.dead),
                 outstanding: stream
-                    .and_then(|stream| Some(stream.lag? + stream.pending + self.returning)),
+                    .and_then(|stream| Some(lag(&stream)? + stream.pending + self.returning)),
                 sales: sales
                     .iter()
                     .zip(&self.sales)
@@ -315,8 +315,8 @@ impl Collector {
             _ => {}
         }
         if figures.outstanding == Some(0) {
-            if figures.admitted > figures.persisted + figures.dead {
-                let lost = figures.admitted - figures.persisted - figures.dead;
+            if figures.admitted > figures.persisted + figures.dead + self.returning {
+                let lost = figures.admitted - figures.persisted - figures.dead - self.returning;
                 findings.push(format!("{lost} admitted orders are neither in SQL nor under way"));
             } else if figures.persisted > figures.admitted {
                 let more = figures.persisted - figures.admitted;
@@ -351,7 +351,7 @@ impl Collector {
                     db_stock: sale.stock,
                     begin: sale.begin,
                     end: sale.end,
-                    admitted: facts.buyers,
+                    admitted: self.survey.as_ref().map(|_| facts.buyers),
                     persisted: sale.live_orders(),
                     funnel: self.sale_funnel(sale.voucher_id, &facts),
                 }
@@ -426,7 +426,7 @@ impl Collector {
         let stream = &survey.stream;
         StreamLine {
             length: stream.length,
-            lag: stream.lag,
+            lag: lag(stream),
             pending: stream.pending,
             oldest_pending_ms: stream.oldest_pending.map(|id| age(survey.now, id)),
             dead: stream.dead,
@@ -461,6 +461,11 @@ impl Collector {
             fault,
         }
     }
+}
+
+/// Before the first order there is no stream, so nothing waits in it.
+fn lag(stream: &StreamFacts) -> Option<u64> {
+    if stream.group || stream.length > 0 { stream.lag } else { Some(0) }
 }
 
 /// Milliseconds since an entry was added, by the clock of Redis.

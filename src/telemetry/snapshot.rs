@@ -84,8 +84,8 @@ pub struct SaleLine {
     pub begin: Option<Millis>,
     /// End of the window.
     pub end: Option<Millis>,
-    /// Buyers admitted.
-    pub admitted: u64,
+    /// Buyers admitted; `None` until Redis was read once.
+    pub admitted: Option<u64>,
     /// Live orders in SQL.
     pub persisted: u64,
     /// Admission's answers for this sale.

@@ -13,7 +13,7 @@ use seckill::{
 use crate::{NOW, entry, id, sale_of};
 
 fn books(initial: u64, live: u64) -> SqlBooks {
-    SqlBooks { initial, stock: (initial - live) as i64, live, closed: 0, doubled: 0 }
+    SqlBooks { initial, stock: (initial - live) as i64, live, closed: 0, doubled: 0, returning: 0 }
 }
 
 pub(crate) async fn each_answer_has_its_case(store: SharedStore) {

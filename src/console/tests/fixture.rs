@@ -131,7 +131,7 @@ pub(super) fn sale(id: u64, title: &str, phase: Phase, initial: u64, left: u64) 
         db_stock: left + 20,
         begin: (phase == Phase::Planned).then(|| NOW.plus(3_600_000)),
         end: (phase == Phase::Running).then(|| NOW.plus(252_000)),
-        admitted,
+        admitted: Some(admitted),
         persisted: admitted.saturating_sub(20),
         funnel: Funnel {
             attempts: count(admitted * 26, 21_840.0),

@@ -93,7 +93,7 @@ fn cells(scene: &Scene<'_>, sale: &SaleLine, layout: &[Column]) -> Vec<Cell> {
         columns::TITLE => Cell::plain(sale.title.clone()),
         columns::PHASE => Cell::new(text::phase(sale.phase), chrome::phase(theme, sale.phase).1),
         columns::SOLD => {
-            let share = sale.admitted as f64 / sale.initial.max(1) as f64;
+            let share = sale.admitted.unwrap_or(0) as f64 / sale.initial.max(1) as f64;
             let spans = bar(theme, share, column.width, Style::new(), Some(theme.glyphs.empty));
             Cell::new(Line::from(spans).to_string(), theme.accent())
         }
@@ -103,7 +103,9 @@ fn cells(scene: &Scene<'_>, sale: &SaleLine, layout: &[Column]) -> Vec<Cell> {
             Cell::new(or_unknown(sale.stock), style)
         }
         columns::OF => Cell::new(figures::thousands(sale.initial), theme.soft()),
-        columns::ADMITTED => Cell::plain(figures::thousands(sale.admitted)),
+        columns::ADMITTED => {
+            Cell::plain(sale.admitted.map_or_else(|| "-".to_owned(), figures::thousands))
+        }
         columns::PERSISTED => Cell::plain(figures::thousands(sale.persisted)),
         columns::WINDOW => Cell::new(window(scene, sale), theme.soft()),
         _ => Cell::plain(""),
@@ -130,7 +132,7 @@ fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
     for (row, (label, _)) in text::funnel(&sale.funnel).iter().enumerate() {
         funnel_line(&mut left, scene, row as u16 + 1, &sale.funnel, row, label);
     }
-    let under_way = sale.admitted.saturating_sub(sale.persisted);
+    let under_way = sale.admitted.unwrap_or(0).saturating_sub(sale.persisted);
     let facts = [
         (details::INITIAL, figures::thousands(sale.initial)),
         (details::LEFT_REDIS, or_unknown(sale.stock)),

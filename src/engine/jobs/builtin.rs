@@ -142,12 +142,10 @@ impl Work for CheckLedger {
             .sales
             .iter()
             .find_map(|sale| Some(format!("#{}: {}", sale.voucher_id, sale.findings.first()?)));
-        match finding {
-            Some(finding) => Err(EngineError::BooksOff(finding)),
-            None => {
-                let rows = audit.sales.iter().map(|sale| sale.admitted).sum();
-                Ok(Done { rows, detail: Some("the books balance".to_owned()) })
-            }
+        if let Some(finding) = finding {
+            return Err(EngineError::BooksOff(finding));
         }
+        let rows = audit.sales.iter().map(|sale| sale.admitted).sum();
+        Ok(Done { rows, detail: Some("the books balance".to_owned()) })
     }
 }

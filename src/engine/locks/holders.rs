@@ -110,7 +110,7 @@ async fn look(
         read.cmd("TYPE").arg(&key).cmd("PTTL").arg(&key);
         read.cmd("ZCOUNT").arg(keys.lock_waiting(name)).arg(now.0).arg("+inf");
     }
-    let facts: Vec<(String, i64, u64)> = triples(link.pipe(&read).await?)?;
+    let facts: Vec<(String, i64, u64)> = triples(&link.pipe::<Vec<Value>>(&read).await?)?;
     let mut read = pipe();
     for (name, (kind, ..)) in names.iter().zip(&facts) {
         match kind.as_str() {
@@ -124,7 +124,7 @@ async fn look(
     Ok(rows.filter_map(|((name, facts), body)| holder(name, facts, body, alive)).collect())
 }
 
-fn triples(values: Vec<Value>) -> Result<Vec<(String, i64, u64)>, BrokerError> {
+fn triples(values: &[Value]) -> Result<Vec<(String, i64, u64)>, BrokerError> {
     let unexpected = || BrokerError::Reply("the look at locks");
     values
         .chunks_exact(3)

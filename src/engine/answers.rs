@@ -1,0 +1,68 @@
+//! What the admission script answers, read into outcomes.
+//!
+//! The shapes are told in the head of `lua/admit.lua`; nothing else reads them.
+
+use redis::Value;
+
+use crate::model::{Millis, OrderId, Outcome};
+
+/// An answer that holds for every buyer of the batch.
+pub(super) fn whole_batch(answers: &[Value]) -> Option<Outcome> {
+    let [Value::BulkString(why), Value::BulkString(detail)] = answers else { return None };
+    Some(match why.as_slice() {
+        b"not_loaded" => Outcome::NotLoaded,
+        b"paused" => Outcome::Paused,
+        b"ended" => Outcome::Ended,
+        b"not_ready" => Outcome::NotReady,
+        b"not_started" => {
+            let begins = std::str::from_utf8(detail).ok()?.parse().ok()?;
+            Outcome::NotStarted { begins: Millis(begins) }
+        }
+        // Two buyers who both hold an order: two digits strings, not a pair.
+        _ => return None,
+    })
+}
+
+/// One buyer's answer. A buyer who holds the very id that was proposed was admitted by an earlier
+/// attempt whose reply was lost.
+pub(super) fn outcome_of(answer: &Value, proposed: Option<OrderId>) -> Option<Outcome> {
+    match answer {
+        Value::Int(0) => proposed.map(|order| Outcome::Admitted { order }),
+        Value::Int(1) => Some(Outcome::SoldOut),
+        Value::Int(2) => Some(Outcome::NotReady),
+        Value::BulkString(id) => {
+            let order: OrderId = std::str::from_utf8(id).ok()?.parse().ok()?;
+            Some(if proposed == Some(order) {
+                Outcome::Admitted { order }
+            } else {
+                Outcome::Duplicate { order }
+            })
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(raw: i64) -> OrderId {
+        OrderId::from_i64(raw).unwrap()
+    }
+
+    #[test]
+    fn a_lost_reply_is_told_from_a_second_request() {
+        let held = Value::BulkString(b"42".to_vec());
+        assert_eq!(outcome_of(&held, Some(id(42))), Some(Outcome::Admitted { order: id(42) }));
+        assert_eq!(outcome_of(&held, Some(id(43))), Some(Outcome::Duplicate { order: id(42) }));
+        assert_eq!(outcome_of(&Value::BulkString(b"x".to_vec()), Some(id(43))), None);
+    }
+
+    #[test]
+    fn two_duplicates_are_no_answer_for_the_whole_batch() {
+        let two = [Value::BulkString(b"42".to_vec()), Value::BulkString(b"43".to_vec())];
+        assert_eq!(whole_batch(&two), None);
+        let ended = [Value::BulkString(b"ended".to_vec()), Value::BulkString(Vec::new())];
+        assert_eq!(whole_batch(&ended), Some(Outcome::Ended));
+    }
+}
