@@ -11,6 +11,7 @@ use crate::{
     },
     config::Config,
     engine::{
+        locks::{Locks, Timing},
         node::{Node, NodeConfig},
         operator::Operator,
     },
@@ -128,12 +129,16 @@ impl Context {
 
     /// The hands of an operator, without an engine in this process.
     pub(super) fn operator(&mut self, reason: Option<String>) -> Result<Operator, Fault> {
+        let node = self.node_name()?;
+        // A short command waits for no lock and holds none for longer than its job takes.
+        let (locks, _) = Locks::new(&self.redis, self.keys.clone(), &node, Timing::default());
         Ok(Operator {
             redis: self.redis.clone(),
             store: Arc::clone(&self.store),
             keys: self.keys.clone(),
             settings: self.config.engine.clone(),
-            node: self.node_name()?,
+            node,
+            locks,
             read_only: self.config.read_only,
             admission: None,
             meters: Arc::new(Meters::default()),

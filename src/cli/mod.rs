@@ -9,6 +9,8 @@ mod context;
 mod demo;
 mod doctor;
 mod fault;
+mod jobs;
+mod locks;
 mod logging;
 mod orders;
 mod output;
@@ -93,7 +95,13 @@ enum Command {
     /// Show and replay entries that were delivered and not acknowledged
     #[command(subcommand)]
     Pending(pending::PendingCommand),
-    /// Look up orders
+    /// Show who holds which lock, and take one from its holder
+    #[command(subcommand)]
+    Locks(locks::LocksCommand),
+    /// Show, run, pause and resume scheduled jobs
+    #[command(subcommand)]
+    Jobs(jobs::JobsCommand),
+    /// Look up and pay orders
     #[command(subcommand)]
     Orders(orders::OrdersCommand),
     /// Check the ledger; exit 0 when the books balance, 1 when not
@@ -140,6 +148,8 @@ impl Cli {
             Some(Command::Rush(args)) => rush::run(&config, out, args).await,
             Some(Command::Status) => status::run(&config, out).await,
             Some(Command::Pending(command)) => pending::run(&config, out, command).await,
+            Some(Command::Locks(command)) => locks::run(&config, out, command).await,
+            Some(Command::Jobs(command)) => jobs::run(&config, out, command).await,
             Some(Command::Orders(command)) => orders::run(&config, out, command).await,
             Some(Command::Audit(args)) => audit::run(&config, out, &args).await,
             Some(Command::Doctor) => doctor::run(&config, out).await,

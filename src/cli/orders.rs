@@ -3,12 +3,16 @@
 use clap::Subcommand;
 use jiff::tz::TimeZone;
 use serde::Serialize;
+use tokio_util::sync::CancellationToken;
 
-use super::{Fault, context::Context, output::Output};
+use super::{Fault, context::Context, fault, output::Output};
 use crate::{
     config::Config,
-    engine::orders::{self, Decoded, Standing},
-    model::OrderId,
+    engine::{
+        command::{Command, Reply},
+        orders::{self, Decoded, Standing},
+    },
+    model::{OrderId, Payment},
 };
 
 #[derive(Debug, Subcommand)]
@@ -18,6 +22,20 @@ pub(super) enum OrdersCommand {
         /// The id that the buyer was given
         id: OrderId,
     },
+    /// Pay an order, if it is unpaid still
+    Pay {
+        /// The id that the buyer was given
+        id: OrderId,
+        /// Why, for the audit log
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+    },
+}
+
+#[derive(Serialize)]
+struct Paid {
+    id: OrderId,
+    payment: Payment,
 }
 
 #[derive(Serialize)]
@@ -29,14 +47,43 @@ struct Shown {
 }
 
 pub(super) async fn run(config: &Config, out: Output, command: OrdersCommand) -> Result<u8, Fault> {
-    let OrdersCommand::Show { id } = command;
-    let context = Context::open_answering(config).await?;
+    let mut context = Context::open_answering(config).await?;
+    let id = match command {
+        OrdersCommand::Show { id } => id,
+        OrdersCommand::Pay { id, reason } => {
+            let result = pay(&mut context, out, id, reason).await;
+            context.close().await;
+            return result;
+        }
+    };
     let mut link = context.redis.link();
     let found = orders::find(&context.store, &mut link, &context.keys, id).await;
     context.close().await;
     let shown = Shown { id, decoded: orders::decode(id), standing: found? };
     out.answer(&shown, || words(&shown))?;
     Ok(0)
+}
+
+async fn pay(
+    context: &mut Context,
+    out: Output,
+    id: OrderId,
+    reason: Option<String>,
+) -> Result<u8, Fault> {
+    let operator = context.operator(reason)?;
+    let reply = operator.execute(Command::Pay(id), &CancellationToken::new()).await?;
+    let Reply::Paid { payment, .. } = reply else {
+        return Err(Fault::no("the engine answered something else than about a payment"));
+    };
+    out.answer(&Paid { id, payment }, || match payment {
+        Payment::Paid => format!("Order {id} is paid."),
+        Payment::PaidBefore => format!("Order {id} was paid before; nothing was changed."),
+        Payment::TooLate => format!("Order {id} was closed before; nothing was paid."),
+        Payment::NotFound => {
+            format!("Order {id} is not in SQL; 'seckill orders show {id}' tells where it is.")
+        }
+    })?;
+    Ok(if matches!(payment, Payment::Paid | Payment::PaidBefore) { 0 } else { fault::NO })
 }
 
 fn words(shown: &Shown) -> String {

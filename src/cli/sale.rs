@@ -145,7 +145,7 @@ async fn change(
                 )
             })?;
         }
-        Reply::RushDone(_) | Reply::Replayed(_) => {}
+        _ => {}
     }
     Ok(())
 }

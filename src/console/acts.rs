@@ -32,6 +32,9 @@ impl App {
                 self.dialog = Some(Dialog::Sale(form));
             }
             Action::Replay => self.ask_replay(),
+            Action::Release => self.ask_release(),
+            Action::RunJob => self.ask_job(true),
+            Action::Pause if self.view == View::Jobs => self.ask_job(false),
             _ => {
                 if let Some(sale) = self.meant_sale() {
                     self.ask_sale(action, &sale);
@@ -114,6 +117,31 @@ impl App {
         self.dialog = Some(Dialog::Confirm(Confirm::new(question, intent)));
     }
 
+    /// Takes the lock from the very holder that the question names.
+    fn ask_release(&mut self) {
+        let Some(lock) = self.locks.chosen(&self.shown.locks.locks).cloned() else {
+            self.note(acts::NOTHING_CHOSEN);
+            return;
+        };
+        let question = acts::release(&lock);
+        let command = Command::ReleaseLock { name: lock.name, owner: lock.owner };
+        self.dialog = Some(Dialog::Confirm(Confirm::new(question, Intent::Send(command))));
+    }
+
+    fn ask_job(&mut self, run: bool) {
+        let Some(job) = self.jobs.chosen(&self.shown.jobs).cloned() else {
+            self.note(acts::NOTHING_CHOSEN);
+            return;
+        };
+        let question = if run { acts::run_job(&job) } else { acts::switch_job(&job) };
+        let command = if run {
+            Command::RunJob(job.name)
+        } else {
+            Command::SwitchJob { job: job.name, paused: !job.paused }
+        };
+        self.dialog = Some(Dialog::Confirm(Confirm::new(question, Intent::Send(command))));
+    }
+
     /// How many entries are pending, and an id that no one of them is beyond.
     fn all_pending(&self) -> Option<(u64, EntryId)> {
         let count = self.newest.stream.as_ref()?.pending;
@@ -145,6 +173,10 @@ impl App {
                     | Command::Restock { voucher: id, .. } => acts::asked::change(*id),
                     Command::Rush(plan) => acts::asked::rush(plan),
                     Command::Replay(_) => acts::asked::REPLAY.to_owned(),
+                    Command::RunJob(job) => acts::asked::job(job),
+                    Command::Pay(_) | Command::ReleaseLock { .. } | Command::SwitchJob { .. } => {
+                        acts::asked::ACT.to_owned()
+                    }
                 });
                 self.answers.push(async move { (command, reply.await) }.boxed());
             }

@@ -19,7 +19,7 @@ use super::{
     story::Story,
     text,
     theme::Theme,
-    views::{OverviewState, PendingState, SalesState, View, is_stale},
+    views::{ListState, OverviewState, PendingState, SalesState, View, is_stale},
 };
 use crate::{
     engine::command::{Command, Refusal, Remote, Reply},
@@ -50,6 +50,8 @@ pub(crate) struct App {
     pub(crate) overview: OverviewState,
     pub(crate) sales: SalesState,
     pub(crate) pending: PendingState,
+    pub(crate) locks: ListState,
+    pub(crate) jobs: ListState,
     pub(crate) dialog: Option<Dialog>,
     /// A form that was left or whose act is not answered yet: nothing typed is lost.
     pub(super) draft: Option<SaleForm>,
@@ -78,6 +80,8 @@ impl App {
             overview: OverviewState::default(),
             sales: SalesState::default(),
             pending: PendingState::default(),
+            locks: ListState::default(),
+            jobs: ListState::default(),
             dialog: None,
             draft: None,
             filtering: false,
@@ -142,6 +146,8 @@ impl App {
         if let Some(gone) = self.sales.settle(&self.shown) {
             self.note(text::sale_gone(gone));
         }
+        self.locks.settle(&self.shown.locks.locks);
+        self.jobs.settle(&self.shown.jobs);
         let settled = self.pending.settle(&self.shown);
         if let Some(from) = settled.turn_to {
             self.look_from(from);

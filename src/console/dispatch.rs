@@ -131,12 +131,16 @@ impl App {
             View::Overview => None,
             View::Sales => Some(&mut self.sales.filter),
             View::Pending => Some(&mut self.pending.filter),
+            View::Locks => Some(&mut self.locks.filter),
+            View::Jobs => Some(&mut self.jobs.filter),
         }
     }
 
     fn filter_changed(&mut self) {
         self.sales.settle(&self.shown);
         self.pending.settle_cursor(&self.shown);
+        self.locks.settle(&self.shown.locks.locks);
+        self.jobs.settle(&self.shown.jobs);
     }
 
     fn act_in_view(&mut self, action: Action) {
@@ -148,6 +152,8 @@ impl App {
             Action::Overview => self.go(View::Overview),
             Action::Sales => self.go(View::Sales),
             Action::Pending => self.go(View::Pending),
+            Action::Locks => self.go(View::Locks),
+            Action::Jobs => self.go(View::Jobs),
             Action::NextView => self.go(self.view.beside(true)),
             Action::PreviousView => self.go(self.view.beside(false)),
             Action::Filter => match self.filter() {
@@ -184,7 +190,9 @@ impl App {
             | Action::Pause
             | Action::End
             | Action::Rush
-            | Action::Replay => self.ask(action),
+            | Action::Replay
+            | Action::Release
+            | Action::RunJob => self.ask(action),
             // These hold in dialogs only, or were handled before.
             Action::Accept
             | Action::Cancel
@@ -209,16 +217,31 @@ impl App {
     fn step(&mut self, step: Step) {
         match self.view {
             View::Pending => self.step_in_pending(step, false),
+            View::Locks => {
+                let moved = self.locks.step(&self.shown.locks.locks, step);
+                self.note_edge(moved, step);
+            }
+            View::Jobs => {
+                let moved = self.jobs.step(&self.shown.jobs, step);
+                self.note_edge(moved, step);
+            }
             View::Overview | View::Sales => {
                 let moved = self.sales.step(&self.shown, step, self.view == View::Overview);
-                if !moved {
-                    self.note(match step {
-                        _ if self.shown.sales.is_empty() => acts::NO_OTHER_SALE,
-                        Step::By(-1) | Step::Screens(-1) | Step::First => acts::TOP,
-                        _ => acts::BOTTOM,
-                    });
+                if !moved && self.shown.sales.is_empty() {
+                    self.note(acts::NO_OTHER_SALE);
+                } else {
+                    self.note_edge(moved, step);
                 }
             }
+        }
+    }
+
+    fn note_edge(&mut self, moved: bool, step: Step) {
+        if !moved {
+            self.note(match step {
+                Step::By(-1) | Step::Screens(-1) | Step::First => acts::TOP,
+                _ => acts::BOTTOM,
+            });
         }
     }
 
@@ -253,7 +276,11 @@ impl App {
             View::Pending if self.pending.chosen_line(&self.shown).is_some() => {
                 self.pending.detail = true;
             }
-            View::Sales | View::Pending => self.note(acts::NOTHING_CHOSEN),
+            View::Locks if self.locks.chosen(&self.shown.locks.locks).is_some() => {
+                self.locks.detail = true;
+            }
+            View::Jobs if self.jobs.chosen(&self.shown.jobs).is_some() => self.jobs.detail = true,
+            _ => self.note(acts::NOTHING_CHOSEN),
         }
     }
 
@@ -262,6 +289,8 @@ impl App {
             View::Overview => false,
             View::Sales => std::mem::take(&mut self.sales.detail),
             View::Pending => std::mem::take(&mut self.pending.detail),
+            View::Locks => std::mem::take(&mut self.locks.detail),
+            View::Jobs => std::mem::take(&mut self.jobs.detail),
         }
     }
 

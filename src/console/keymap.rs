@@ -13,6 +13,8 @@ pub(crate) enum Action {
     Overview,
     Sales,
     Pending,
+    Locks,
+    Jobs,
     NextView,
     PreviousView,
     Up,
@@ -38,6 +40,8 @@ pub(crate) enum Action {
     End,
     Rush,
     Replay,
+    Release,
+    RunJob,
     Accept,
     Cancel,
     Press,
@@ -55,6 +59,8 @@ pub(crate) enum Context {
     Overview,
     Sales,
     Pending,
+    Locks,
+    Jobs,
     Confirm,
     Form,
     Palette,
@@ -64,11 +70,13 @@ pub(crate) enum Context {
 
 impl Context {
     /// In the order of the help screen.
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::Views,
         Self::Overview,
         Self::Sales,
         Self::Pending,
+        Self::Locks,
+        Self::Jobs,
         Self::Confirm,
         Self::Form,
         Self::Filter,
@@ -83,6 +91,8 @@ impl Context {
             Self::Overview => &[Self::Overview, Self::Views, Self::Always],
             Self::Sales => &[Self::Sales, Self::Views, Self::Always],
             Self::Pending => &[Self::Pending, Self::Views, Self::Always],
+            Self::Locks => &[Self::Locks, Self::Views, Self::Always],
+            Self::Jobs => &[Self::Jobs, Self::Views, Self::Always],
             Self::Views => &[Self::Views, Self::Always],
             Self::Always => &[Self::Always],
             Self::Confirm => &[Self::Confirm, Self::Always],
@@ -184,12 +194,19 @@ pub(crate) const TABLE: &[Binding] = &[
     bind(C::Pending, A::Replay, &[letter('A')], true),
     bind(C::Pending, A::Mark, &[letter(' ')], true),
     bind(C::Pending, A::Filter, &[letter('/')], true),
+    bind(C::Locks, A::Release, &[letter('X')], true),
+    bind(C::Locks, A::Filter, &[letter('/')], true),
+    bind(C::Jobs, A::RunJob, &[letter('T')], true),
+    bind(C::Jobs, A::Pause, &[letter('P')], true),
+    bind(C::Jobs, A::Filter, &[letter('/')], true),
     bind(C::Views, A::Open, &[key(KeyCode::Enter), key(KeyCode::Right), letter('l')], true),
     bind(C::Views, A::Freeze, &[letter('f')], true),
     bind(C::Views, A::Palette, &[letter(':')], true),
     bind(C::Views, A::Overview, &[letter('1')], false),
     bind(C::Views, A::Sales, &[letter('2')], false),
     bind(C::Views, A::Pending, &[letter('4')], false),
+    bind(C::Views, A::Locks, &[letter('6')], false),
+    bind(C::Views, A::Jobs, &[letter('8')], false),
     bind(C::Views, A::NextView, &[key(KeyCode::Tab)], false),
     bind(C::Views, A::PreviousView, &[key(KeyCode::BackTab)], false),
     bind(C::Views, A::Up, &[key(KeyCode::Up), letter('k')], false),
@@ -246,7 +263,8 @@ pub(crate) fn lookup(context: Context, key: Key) -> Option<Action> {
 /// Views, other than `context`, in which a key means something.
 pub(crate) fn elsewhere(context: Context, key: Key) -> Option<(Action, Vec<Context>)> {
     let bound = |view: &Context| *view != context && lookup(*view, key).is_some();
-    let views = [Context::Overview, Context::Sales, Context::Pending];
+    let views =
+        [Context::Overview, Context::Sales, Context::Pending, Context::Locks, Context::Jobs];
     let at: Vec<Context> = views.into_iter().filter(bound).collect();
     let action = lookup(*at.first()?, key)?;
     Some((action, at))
@@ -305,7 +323,14 @@ mod tests {
                 .any(|key| matches!(key.code, KeyCode::Char(c) if c.is_ascii_uppercase()));
             let act = matches!(
                 binding.action,
-                A::NewSale | A::Start | A::Pause | A::End | A::Rush | A::Replay
+                A::NewSale
+                    | A::Start
+                    | A::Pause
+                    | A::End
+                    | A::Rush
+                    | A::Replay
+                    | A::Release
+                    | A::RunJob
             );
             assert_eq!(capital, act, "{binding:?}");
         }

@@ -7,7 +7,7 @@ pub(crate) mod figures;
 use self::figures::{counted, latency, span, thousands};
 use super::keymap::{Action, Context, key_of};
 use crate::{
-    model::{Phase, VoucherId},
+    model::{Cause, JobOutcome, Phase, VoucherId},
     telemetry::snapshot::{AlarmKind, Funnel, Latency},
 };
 
@@ -36,9 +36,18 @@ pub(crate) const DEAD_HOLDER: &str = "dead";
 pub(crate) const ALIVE: &str = "alive";
 pub(crate) const NO_GROUP: &str = "no group";
 pub(crate) const NEVER: &str = "open end";
+pub(crate) const NO_END: &str = "no end";
 pub(crate) const HELP_TITLE: &str = "Keys";
 pub(crate) const PALETTE_TITLE: &str = "Command";
 pub(crate) const NO_COMMAND: &str = "No command has that name here.";
+pub(crate) const NO_LOCKS: &str = "No lock is held.";
+pub(crate) const NO_JOBS: &str = "The jobs have not been read yet.";
+pub(crate) const NO_RUNS: &str = "It has not run yet.";
+pub(crate) const HISTORY: &str = "HISTORY";
+pub(crate) const JOB: &str = "job";
+pub(crate) const JOBS: &str = "jobs";
+pub(crate) const PAUSED: &str = "paused";
+pub(crate) const ORPHAN: &str = "orphan";
 pub(crate) const NOTHING_PENDING: &str = "Nothing is pending. Orders go straight through.";
 
 /// Names of the views.
@@ -46,6 +55,8 @@ pub(crate) mod tabs {
     pub(crate) const OVERVIEW: &str = "Overview";
     pub(crate) const SALES: &str = "Sales";
     pub(crate) const PENDING: &str = "Pending";
+    pub(crate) const LOCKS: &str = "Locks";
+    pub(crate) const JOBS: &str = "Jobs";
 }
 
 /// Heads of the tables.
@@ -69,6 +80,21 @@ pub(crate) mod columns {
     pub(crate) const USER: &str = "USER";
     pub(crate) const VOUCHER: &str = "SALE";
     pub(crate) const FAULT: &str = "FAULT";
+    pub(crate) const LOCK: &str = "LOCK";
+    pub(crate) const NODE: &str = "NODE";
+    pub(crate) const TASK: &str = "TASK";
+    pub(crate) const DEPTH: &str = "DEPTH";
+    pub(crate) const LEASE: &str = "LEASE";
+    pub(crate) const HELD: &str = "HELD";
+    pub(crate) const WAITING: &str = "WAITING";
+    pub(crate) const TOKEN: &str = "TOKEN";
+    pub(crate) const JOB: &str = "JOB";
+    pub(crate) const SCHEDULE: &str = "SCHEDULE";
+    pub(crate) const NEXT: &str = "NEXT";
+    pub(crate) const LAST: &str = "LAST";
+    pub(crate) const OUTCOME: &str = "OUTCOME";
+    pub(crate) const TOOK: &str = "TOOK";
+    pub(crate) const ROWS: &str = "ROWS";
 }
 
 /// Labels of a detail pane.
@@ -85,6 +111,14 @@ pub(crate) mod details {
     pub(crate) const USER: &str = "user";
     pub(crate) const VOUCHER: &str = "sale";
     pub(crate) const FAULT: &str = "fault";
+    pub(crate) const LOCK: &str = "lock";
+    pub(crate) const NODE: &str = "node";
+    pub(crate) const TASK: &str = "task";
+    pub(crate) const HELD: &str = "held";
+    pub(crate) const LEASE: &str = "lease";
+    pub(crate) const TOKEN: &str = "token";
+    pub(crate) const OWNER: &str = "owner";
+    pub(crate) const NEXT: &str = "next";
     pub(crate) const NO_FAULT: &str = "none; its fields are good";
 }
 
@@ -97,6 +131,8 @@ pub(crate) fn action(action: Action) -> (&'static str, &'static str, Option<&'st
         Action::Overview => ("overview", "go to the Overview", Some("overview")),
         Action::Sales => ("sales", "go to Sales", Some("sales")),
         Action::Pending => ("pending", "go to Pending", Some("pending")),
+        Action::Locks => ("locks", "go to Locks", Some("locks")),
+        Action::Jobs => ("jobs", "go to Jobs", Some("jobs")),
         Action::NextView => ("next", "next view", None),
         Action::PreviousView => ("previous", "previous view", None),
         Action::Up => ("up", "one up", None),
@@ -118,10 +154,12 @@ pub(crate) fn action(action: Action) -> (&'static str, &'static str, Option<&'st
         Action::ZoomReset => ("2 min", "back to two minutes", Some("zoom reset")),
         Action::NewSale => ("new sale", "create a sale", Some("new sale")),
         Action::Start => ("start", "open a planned sale now", Some("start")),
-        Action::Pause => ("pause", "hold a sale, or let it go on", Some("pause / resume")),
+        Action::Pause => ("pause", "hold it, or let it go on", Some("pause / resume")),
         Action::End => ("end", "end a sale for good", Some("end")),
         Action::Rush => ("rush", "send simulated buyers to a sale", Some("rush")),
         Action::Replay => ("replay", "settle the marked entries, or all", Some("replay")),
+        Action::Release => ("release", "take a lock from its holder", Some("release")),
+        Action::RunJob => ("run now", "run a job at once", Some("run job")),
         Action::Accept => ("yes", "do it", None),
         Action::Cancel => ("cancel", "leave without doing anything", None),
         Action::Press => ("choose", "take what is chosen", None),
@@ -138,6 +176,8 @@ pub(crate) fn context(context: Context) -> &'static str {
         Context::Overview => "Overview",
         Context::Sales => "Sales",
         Context::Pending => "Pending",
+        Context::Locks => "Locks",
+        Context::Jobs => "Jobs",
         Context::Confirm => "A question",
         Context::Form => "A form",
         Context::Palette => "Commands",
@@ -154,6 +194,52 @@ pub(crate) fn phase(phase: Phase) -> &'static str {
         Phase::SoldOut => "sold out",
         Phase::Ended => "ended",
     }
+}
+
+pub(crate) fn outcome(outcome: JobOutcome) -> &'static str {
+    match outcome {
+        JobOutcome::Running => "running",
+        JobOutcome::Done => "done",
+        JobOutcome::Failed => "failed",
+        JobOutcome::Cancelled => "cancelled",
+        JobOutcome::Lost => "lost",
+    }
+}
+
+pub(crate) fn cause(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Due => "on time",
+        Cause::Missed => "made up",
+        Cause::Operator => "by hand",
+    }
+}
+
+pub(crate) fn locks_shown(shown: usize, total: u64) -> String {
+    match total {
+        0 => String::new(),
+        total if shown as u64 >= total => counted(total, "lock", "locks"),
+        total => format!("{} of {} locks", thousands(shown as u64), thousands(total)),
+    }
+}
+
+pub(crate) fn in_span(span: &str) -> String {
+    format!("in {span}")
+}
+
+pub(crate) fn ago(span: &str) -> String {
+    format!("{span} ago")
+}
+
+pub(crate) fn held(since: &str, span: &str, depth: u32) -> String {
+    format!("since {since}, for {span}, {depth} deep")
+}
+
+pub(crate) fn lease(left: &str, waiting: u64) -> String {
+    format!("{left} left, {} waiting", thousands(waiting))
+}
+
+pub(crate) fn next_run(schedule: &str, next: &str) -> String {
+    format!("{next}   ({schedule})")
 }
 
 pub(crate) fn sale_name(voucher: VoucherId, title: &str) -> String {

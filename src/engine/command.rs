@@ -8,7 +8,7 @@ use serde::Serialize;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::{
-    model::{EntryId, NewSale, SaleState, VoucherId},
+    model::{EntryId, NewSale, OrderId, Payment, RunEnd, SaleState, VoucherId},
     telemetry::{Snapshot, snapshot::Latency},
 };
 
@@ -36,6 +36,24 @@ pub enum Command {
     Rush(RushPlan),
     /// Judge pending entries and do what follows for each.
     Replay(ReplayScope),
+    /// Pay an order.
+    Pay(OrderId),
+    /// Take a lock from this very holder.
+    ReleaseLock {
+        /// Which lock.
+        name: String,
+        /// The holder's identity: another one keeps it.
+        owner: String,
+    },
+    /// Run a job now, also while it is paused.
+    RunJob(String),
+    /// Pause a job, or let it go on.
+    SwitchJob {
+        /// Which job.
+        job: String,
+        /// Pause it.
+        paused: bool,
+    },
 }
 
 /// Which pending entries a replay is about.
@@ -150,6 +168,34 @@ pub enum Reply {
     RushDone(RushReport),
     /// The replay is over.
     Replayed(ReplayReport),
+    /// What came of the payment.
+    Paid {
+        /// Which order.
+        order: OrderId,
+        /// What came of it.
+        payment: Payment,
+    },
+    /// The lock was taken from its holder.
+    LockReleased {
+        /// Which lock.
+        name: String,
+        /// Who held it.
+        owner: String,
+    },
+    /// The job ran.
+    JobRun {
+        /// Which job.
+        job: String,
+        /// How it ended.
+        end: RunEnd,
+    },
+    /// The job was paused, or goes on.
+    JobSwitched {
+        /// Which job.
+        job: String,
+        /// It is paused now.
+        paused: bool,
+    },
 }
 
 /// Why an act was not done: one sentence for a person, with the next step.

@@ -1,7 +1,7 @@
 //! A node: the tasks of one engine process, who owns them, and how they end.
 //!
-//! [`Node::start`] owns five tasks: admission, the consumer, signs of life, the collector and the
-//! commands. All of them watch one token; [`Node::stop`] cancels it and waits for them, with a bound.
+//! [`Node::start`] owns seven tasks: admission, the consumer, signs of life, the keeper of its locks,
+//! the scheduler of its jobs, the collector and the commands. All of them watch one token; [`Node::stop`] cancels it and waits for them, with a bound.
 
 use std::{
     sync::Arc,
@@ -20,7 +20,9 @@ use super::{
     admission::Admission,
     command::{Focus, Refusal, Remote, Request},
     consumer::{Consumer, Hold},
+    jobs::{Runner, Scheduler, board, builtin},
     ledger,
+    locks::{Locks, Timing},
     operator::Operator,
     settings::Settings,
 };
@@ -30,6 +32,7 @@ use crate::{
     telemetry::{
         Meters, Snapshot,
         collector::{Collector, Figures},
+        snapshot::JobLine,
     },
 };
 
@@ -45,6 +48,10 @@ const STOP_WITHIN: Duration = Duration::from_secs(5);
 const AUDIT_UP_TO: u64 = 300_000;
 /// After an audit that a server broke off.
 const AUDIT_PAUSE: Duration = Duration::from_secs(10);
+/// Between two looks at the history of jobs, and a bound on each.
+const JOBS_EVERY: Duration = Duration::from_secs(1);
+/// Runs of each job in a picture.
+const JOB_RUNS: u32 = 20;
 /// Bound on saying that a node has left.
 const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 
@@ -84,8 +91,23 @@ impl Node {
         let meters = Arc::new(Meters::default());
         let (hold, wanted) = watch::channel(false);
         let (parking, parked) = watch::channel(false);
+        let (locks, keeper) = Locks::new(&redis, keys.clone(), &name, Timing::default());
         let mut admission = None;
         if !read_only {
+            tasks.spawn(keeper.run(stop.clone()));
+            let runner = Runner {
+                redis: redis.clone(),
+                store: store.clone(),
+                keys: keys.clone(),
+                settings: settings.clone(),
+                node: name.clone(),
+                locks: locks.clone(),
+            };
+            // The names of the built-in jobs differ, and their settings were checked.
+            match Scheduler::new(builtin::jobs(&settings), runner, settings.jobs.pool) {
+                Ok(scheduler) => drop(tasks.spawn(scheduler.run(stop.clone()))),
+                Err(error) => tracing::error!(%error, "no job is scheduled on this node"),
+            }
             let (entrance, gate) = Admission::new(
                 name.clone(),
                 &redis,
@@ -125,6 +147,7 @@ impl Node {
             keys,
             settings,
             node: name,
+            locks,
             read_only,
             admission,
             meters,
@@ -138,6 +161,7 @@ impl Node {
             acted: Arc::clone(&acted),
             pictures,
             tasks: tasks.clone(),
+            jobs: (Instant::now(), Vec::new()),
         };
         tasks.spawn(watcher.run(stop.clone()));
         tasks.spawn(obey(operator.clone(), requests, acted, tasks.clone(), stop.clone()));
@@ -236,6 +260,7 @@ struct Watcher {
     acted: Arc<Notify>,
     pictures: watch::Sender<Arc<Snapshot>>,
     tasks: TaskTracker,
+    jobs: (Instant, Vec<JobLine>),
 }
 
 impl Watcher {
@@ -254,7 +279,8 @@ impl Watcher {
                 }
             }
             let from = self.looking_at.borrow_and_update().pending_from;
-            let snapshot = self.collector.look(from).await;
+            let mut snapshot = self.collector.look(from).await;
+            snapshot.jobs = self.look_at_jobs(&snapshot).await;
             let moves = moving(&snapshot);
             let calm = !moves && last == Some(moves);
             last = Some(moves);
@@ -281,6 +307,23 @@ impl Watcher {
                 }
             }
         }
+    }
+}
+
+impl Watcher {
+    /// At most once a second: jobs change seldom, and SQL has better to do.
+    async fn look_at_jobs(&mut self, snapshot: &Snapshot) -> Vec<JobLine> {
+        let (at, lines) = &self.jobs;
+        if snapshot.sql.up && (lines.is_empty() || at.elapsed() >= JOBS_EVERY) {
+            let Operator { store, settings, .. } = &self.operator;
+            let jobs = builtin::jobs(settings);
+            let looking = board(store, &jobs, snapshot.taken, JOB_RUNS);
+            // A database that is away is told by the collector; the lines are those of before.
+            if let Ok(Ok(lines)) = tokio::time::timeout(JOBS_EVERY, looking).await {
+                self.jobs = (Instant::now(), lines);
+            }
+        }
+        self.jobs.1.clone()
     }
 }
 

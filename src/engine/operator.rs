@@ -10,6 +10,9 @@ use super::{
     EngineError,
     admission::Admission,
     command::{Command, Reply},
+    jobs::{Job, Runner, builtin},
+    locks::{LockName, Locks, revoke},
+    payment,
     pending::Replayer,
     rush::Rush,
     settings::Settings,
@@ -17,7 +20,7 @@ use super::{
 };
 use crate::{
     broker::{Layout, Link, Redis},
-    model::{Millis, Sale, SaleState, VoucherId},
+    model::{Millis, Payment, Sale, SaleState, VoucherId},
     store::{Act, SharedStore},
     telemetry::Meters,
 };
@@ -35,6 +38,8 @@ pub struct Operator {
     pub settings: Settings,
     /// This node's name, under which entries are taken over.
     pub node: String,
+    /// This node's locks; a job that is run by hand takes its own.
+    pub locks: Locks,
     /// Refuse every act.
     pub read_only: bool,
     /// Where simulated buyers ask; `None` where no engine runs.
@@ -103,6 +108,24 @@ impl Operator {
                 let rush = Rush { admission, store, link, keys, meters: Arc::clone(&self.meters) };
                 Ok(Reply::RushDone(rush.run(&plan, stop).await?))
             }
+            Command::Pay(order) => {
+                Ok(Reply::Paid { order, payment: payment::pay(store, order).await? })
+            }
+            Command::ReleaseLock { name, owner } => {
+                let lock = LockName::new(name.as_str())?;
+                revoke(&mut link, keys, &lock, &owner).await?;
+                Ok(Reply::LockReleased { name, owner })
+            }
+            Command::RunJob(name) => {
+                let job = self.job(&name)?;
+                let end = self.runner().run_now(&job, stop).await?;
+                Ok(Reply::JobRun { job: name, end })
+            }
+            Command::SwitchJob { job, paused } => {
+                self.job(&job)?;
+                store.pause_job(&job, paused, vouchers::redis_now(&mut link).await?).await?;
+                Ok(Reply::JobSwitched { job, paused })
+            }
             Command::Replay(scope) => {
                 let mut replayer = Replayer::new(
                     &self.node,
@@ -113,6 +136,22 @@ impl Operator {
                 );
                 Ok(Reply::Replayed(replayer.replay(&scope, stop).await?))
             }
+        }
+    }
+
+    fn job(&self, name: &str) -> Result<Job, EngineError> {
+        let job = builtin::jobs(&self.settings).into_iter().find(|job| job.name == name);
+        job.ok_or_else(|| EngineError::NoJob(name.chars().take(60).collect()))
+    }
+
+    fn runner(&self) -> Runner {
+        Runner {
+            redis: self.redis.clone(),
+            store: self.store.clone(),
+            keys: self.keys.clone(),
+            settings: self.settings.clone(),
+            node: self.node.clone(),
+            locks: self.locks.clone(),
         }
     }
 
@@ -150,6 +189,11 @@ fn describe(command: &Command) -> (&'static str, String) {
         Command::Replay(ReplayScope::Entries(entries)) => {
             ("pending replay", format!("{} entries", entries.len()))
         }
+        Command::Pay(order) => ("order pay", order.to_string()),
+        Command::ReleaseLock { name, owner } => ("lock release", format!("'{name}' from {owner}")),
+        Command::RunJob(job) => ("job run", job.clone()),
+        Command::SwitchJob { job, paused: true } => ("job pause", job.clone()),
+        Command::SwitchJob { job, paused: false } => ("job resume", job.clone()),
         Command::Replay(ReplayScope::UpTo(last)) => ("pending replay", format!("all up to {last}")),
     }
 }
@@ -159,6 +203,19 @@ fn told(reply: &Reply) -> String {
         Reply::SaleCreated(voucher) => format!("sale #{voucher}"),
         Reply::SaleChanged { voucher, state } => format!("sale #{voucher} is {state}"),
         Reply::Restocked { voucher, initial } => format!("sale #{voucher} holds {initial} in all"),
+        Reply::Paid { payment, .. } => match payment {
+            Payment::Paid => "paid",
+            Payment::PaidBefore => "paid before",
+            Payment::TooLate => "too late: it is closed",
+            Payment::NotFound => "no such order in SQL",
+        }
+        .to_owned(),
+        Reply::LockReleased { .. } => "released".to_owned(),
+        Reply::JobRun { end, .. } => {
+            let detail = end.detail.as_deref().unwrap_or_default();
+            format!("{} after {} ms: {detail}", end.outcome, end.took_ms)
+        }
+        Reply::JobSwitched { paused, .. } => if *paused { "paused" } else { "resumed" }.to_owned(),
         Reply::RushDone(report) => format!(
             "{} attempts, {} admitted, {} persisted, {} dead letters",
             report.attempts, report.admitted, report.persisted, report.dead

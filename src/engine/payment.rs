@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::EngineError;
 use crate::{
     broker::{Layout, Link, scripts},
-    model::{ClosedOrder, Fence, Millis, OrderId, VoucherId},
+    model::{ClosedOrder, Fence, Millis, OrderId, Payment, VoucherId},
     store::SharedStore,
 };
 
@@ -26,6 +26,15 @@ pub struct Closed {
     pub orders: u64,
     /// Pieces given back in Redis.
     pub given_back: u64,
+}
+
+/// Pays one order.
+///
+/// # Errors
+/// The database is away.
+pub async fn pay(store: &SharedStore, order: OrderId) -> Result<Payment, EngineError> {
+    let paid = store.pay(&[order], Millis::now()).await?;
+    Ok(paid.first().copied().unwrap_or(Payment::NotFound))
 }
 
 /// Closes orders that were written before `before` and are unpaid, in pages; what an earlier run

@@ -15,7 +15,8 @@ use super::{
 };
 use crate::{
     broker::{
-        Layout, Link,
+        BrokerError, Layout, Link,
+        holders::{Holders, holders},
         keys::node_of,
         stream::{Body, Pending},
         survey::{SaleFacts, StreamFacts, Survey, survey},
@@ -30,6 +31,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const RATE_WINDOW: Duration = Duration::from_millis(1_200);
 /// Entries of the pending list in one picture.
 const PAGE: usize = 500;
+/// Locks in one picture.
+const LOCKS: usize = 200;
 /// Sales in one picture, the newest.
 const SALES: usize = 200;
 
@@ -48,6 +51,7 @@ pub struct Collector {
     /// Closed orders of which Redis was not told yet.
     returning: u64,
     survey: Option<Survey>,
+    locks: Holders,
     redis: Health,
     sql: Health,
     past: VecDeque<Sample>,
@@ -114,6 +118,7 @@ impl Collector {
             sales: Vec::new(),
             returning: 0,
             survey: None,
+            locks: Holders::default(),
             redis,
             sql,
             past: VecDeque::new(),
@@ -153,6 +158,8 @@ impl Collector {
             series: Arc::new(self.series.clone()),
             alarms: Vec::new(),
             rushes: self.meters.rushes(),
+            locks: self.locks.clone(),
+            jobs: Vec::new(),
         };
         snapshot.funnel = self.whole_funnel(&snapshot.sales);
         snapshot.alarms = alarms(&snapshot);
@@ -198,10 +205,17 @@ impl Collector {
     async fn read_redis(&mut self, pending_from: EntryId) {
         let start = Instant::now();
         let vouchers: Vec<VoucherId> = self.sales.iter().map(|sale| sale.voucher_id).collect();
-        let looking = survey(&mut self.link, &self.keys, &vouchers, pending_from, PAGE);
+        let (link, keys, dead_ms) = (&mut self.link, &self.keys, self.node_dead_ms);
+        let looking = async {
+            let survey = survey(link, keys, &vouchers, pending_from, PAGE).await?;
+            let alive = |node: &str| is_alive(&survey, node, dead_ms);
+            let locks = holders(link, keys, LOCKS, alive).await?;
+            Ok::<_, BrokerError>((survey, locks))
+        };
         let result = match tokio::time::timeout(PATIENCE, looking).await {
-            Ok(Ok(survey)) => {
+            Ok(Ok((survey, locks))) => {
                 self.survey = Some(survey);
+                self.locks = locks;
                 Ok(())
             }
             Ok(Err(error)) => Err(error.to_string()),
@@ -402,11 +416,8 @@ impl Collector {
     }
 
     fn is_alive(&self, consumer: &str) -> bool {
-        let node = node_of(consumer);
-        self.survey.as_ref().is_some_and(|survey| {
-            let last = survey.nodes.iter().find(|(name, _)| name == node);
-            last.is_some_and(|(_, at)| survey.now.since(*at) < self.node_dead_ms)
-        })
+        let survey = self.survey.as_ref();
+        survey.is_some_and(|survey| is_alive(survey, node_of(consumer), self.node_dead_ms))
     }
 
     fn stream_line(&self, survey: &Survey) -> StreamLine {
@@ -461,6 +472,11 @@ impl Collector {
             fault,
         }
     }
+}
+
+fn is_alive(survey: &Survey, node: &str, dead_ms: u64) -> bool {
+    let last = survey.nodes.iter().find(|(name, _)| name == node);
+    last.is_some_and(|(_, at)| survey.now.since(*at) < dead_ms)
 }
 
 /// Before the first order there is no stream, so nothing waits in it.

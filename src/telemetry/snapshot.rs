@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::series::Series;
-use crate::model::{EntryId, Millis, OrderId, Phase, UserId, VoucherId, ledger::Balance};
+pub use crate::broker::holders::{Holder, Holders, Kind};
+use crate::model::{EntryId, JobRun, Millis, OrderId, Phase, UserId, VoucherId, ledger::Balance};
 
 /// One immutable picture of the engine and its servers.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -41,6 +42,10 @@ pub struct Snapshot {
     pub alarms: Vec<Alarm>,
     /// Simulated rushes of this node that are under way.
     pub rushes: Vec<RushLine>,
+    /// Locks that are held.
+    pub locks: Holders,
+    /// Scheduled jobs, as this node knows them.
+    pub jobs: Vec<JobLine>,
 }
 
 impl Snapshot {
@@ -253,6 +258,23 @@ pub enum AlarmKind {
     },
     /// The group was destroyed, or never made.
     NoGroup,
+}
+
+/// One scheduled job.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct JobLine {
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub about: String,
+    /// When it is due, in words.
+    pub schedule: String,
+    /// An operator paused it.
+    pub paused: bool,
+    /// When it is due next; `None` while it is paused, or where nobody can tell.
+    pub next: Option<Millis>,
+    /// Its newest runs, newest first.
+    pub runs: Vec<JobRun>,
 }
 
 /// A simulated rush under way.

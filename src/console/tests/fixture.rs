@@ -15,12 +15,15 @@ use crate::{
         views,
     },
     engine::command::{Command, Focus, Refusal, Remote, Reply, Request},
-    model::{EntryId, Millis, OrderId, Phase, UserId, VoucherId, ledger::Balance},
+    model::{
+        Cause, EntryId, JobOutcome, JobRun, Millis, OrderId, Phase, UserId, VoucherId,
+        ledger::Balance,
+    },
     telemetry::{
         Point, Series, Snapshot,
         snapshot::{
-            Alarm, AlarmKind, ConsumerLine, Count, Funnel, Health, Latency, PendingLine,
-            PendingPage, RushLine, SaleLine, StreamLine, Urgency,
+            Alarm, AlarmKind, ConsumerLine, Count, Funnel, Health, Holder, Holders, JobLine, Kind,
+            Latency, PendingLine, PendingPage, RushLine, SaleLine, StreamLine, Urgency,
         },
     },
 };
@@ -241,6 +244,8 @@ pub(super) fn normal() -> Snapshot {
         books: Balance::InFlight { orders: 1_332 },
         latency: Some(Latency { p50: 412, p99: 1_830, max: 6_100, samples: 21_840 }),
         series: Arc::new(series()),
+        locks: Holders { total: 3, locks: locks() },
+        jobs: jobs(),
         alarms: vec![Alarm {
             urgency: Urgency::Warning,
             kind: AlarmKind::DeadConsumer {
@@ -251,6 +256,70 @@ pub(super) fn normal() -> Snapshot {
         }],
         ..empty()
     }
+}
+
+fn lock(name: &str, node: &str, task: &str, waiting: u64) -> Holder {
+    Holder {
+        name: name.to_owned(),
+        kind: Kind::Reentrant,
+        owner: format!("{node}/{task}#0f1e2d3c4b5a"),
+        node: node.to_owned(),
+        task: task.to_owned(),
+        depth: 1,
+        left_ms: Some(21_000),
+        since: Some(NOW.plus(-9_000)),
+        token: Some(1_795_000_000_000_123),
+        waiting,
+        orphan: node == "node-b",
+    }
+}
+
+fn locks() -> Vec<Holder> {
+    let mut lent = lock("stock:8", "node-b", "recount", 12);
+    lent.depth = 2;
+    let simple = Holder {
+        kind: Kind::Simple,
+        left_ms: None,
+        since: None,
+        token: None,
+        ..lock("订单:4711", "node-a", "order", 0)
+    };
+    vec![lock("job:close-overdue", "node-a", "job close-overdue", 0), lent, simple]
+}
+
+fn run(id: i64, outcome: JobOutcome, ago_ms: i64, detail: &str) -> JobRun {
+    JobRun {
+        id,
+        job: "close-overdue".to_owned(),
+        due: NOW.plus(-ago_ms),
+        cause: if id % 2 == 0 { Cause::Due } else { Cause::Missed },
+        node: "node-a".to_owned(),
+        started: NOW.plus(-ago_ms + 12),
+        took_ms: (outcome != JobOutcome::Running).then_some(842),
+        outcome,
+        detail: Some(detail.to_owned()),
+        rows: Some(1_204),
+    }
+}
+
+fn jobs() -> Vec<JobLine> {
+    let job = |name: &str, schedule: &str, about: &str| JobLine {
+        name: name.to_owned(),
+        about: about.to_owned(),
+        schedule: schedule.to_owned(),
+        paused: false,
+        next: Some(NOW.plus(754_000)),
+        runs: Vec::new(),
+    };
+    let mut close = job("close-overdue", "every 30m", "close unpaid orders past their time");
+    close.runs = vec![
+        run(4, JobOutcome::Done, 1_046_000, "1204 closed, 1204 pieces given back"),
+        run(3, JobOutcome::Lost, 2_846_000, "its node died or was away for too long"),
+        run(2, JobOutcome::Failed, 4_646_000, "the database is away (disk I/O error)"),
+    ];
+    let mut ids = job("drop-id-keys", "0 10 3 * * ?", "drop counters of order ids of past days");
+    (ids.paused, ids.next) = (true, None);
+    vec![close, ids, job("trim-stream", "every 1m", "trim what every group has acknowledged")]
 }
 
 /// More of everything than any window holds.
@@ -276,6 +345,18 @@ pub(super) fn overflowing() -> Snapshot {
         }
     }
     picture.pending = page(0, 12_340);
+    picture.locks.total = 98_765;
+    for number in 0..197 {
+        let name = format!("a-lock-with-a-very-long-name-that-no-window-holds:{number}");
+        picture.locks.locks.push(lock(&name, "a-node-with-a-very-long-name", "task", number));
+    }
+    for number in 0..60 {
+        let line = run(number, JobOutcome::Done, number * 1_000, &"a long story ".repeat(20));
+        picture.jobs[0].runs.push(line);
+        let mut more = picture.jobs[2].clone();
+        more.name = format!("a-job-with-a-very-long-name-{number}");
+        picture.jobs.push(more);
+    }
     picture.funnel.attempts = count(98_765_432_109, 1_234_567.0);
     picture.alarms.push(Alarm {
         urgency: Urgency::Warning,

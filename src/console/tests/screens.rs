@@ -61,8 +61,23 @@ fn pending() {
 }
 
 #[test]
+fn locks() {
+    every_scene("locks", '6');
+}
+
+#[test]
+fn jobs() {
+    every_scene("jobs", '8');
+}
+
+#[test]
 fn details_and_dialogs() {
-    let shots: [(&str, &str); 9] = [
+    let shots: [(&str, &str); 14] = [
+        ("locks_detail", "6jl"),
+        ("confirm_release", "6jX"),
+        ("jobs_detail", "8l"),
+        ("confirm_run_job", "8T"),
+        ("confirm_resume_job", "8jP"),
         ("sales_detail", "2jjl"),
         ("pending_detail", "4 l"),
         ("confirm_end", "2jjE"),
@@ -150,7 +165,7 @@ fn a_small_window_says_so_and_a_large_one_restores() {
 #[test]
 fn no_escape_of_a_title_reaches_the_terminal() {
     let mut bench = Bench::new(overflowing());
-    for key in ["1", "2", "4"] {
+    for key in ["1", "2", "4", "6", "8"] {
         bench.keys(key);
         let buffer = bench.draw(200, 50);
         let clean = |cell: &Cell| !cell.symbol().contains(char::is_control);
@@ -191,7 +206,7 @@ fn colour_speaks_of_state() {
 #[test]
 fn without_colour_no_cell_has_one_and_the_choice_is_seen() {
     let mut bench = Bench::themed(outage(), Theme::new(Depth::None, false));
-    for key in ["1", "2", "4", "A", "n", "2", "N"] {
+    for key in ["1", "2", "6", "8", "4", "A", "n", "2", "N"] {
         bench.keys(key);
         let buffer = bench.draw(120, 36);
         let plain = |cell: &Cell| (cell.fg, cell.bg) == (Color::Reset, Color::Reset);

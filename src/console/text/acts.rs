@@ -9,8 +9,8 @@ use super::{
 use crate::{
     console::keymap::{Action, Context, key_of},
     engine::command::{ReplayReport, Reply, RushPlan, RushReport},
-    model::{EntryId, NewSale, Phase, SaleState, VoucherId},
-    telemetry::snapshot::SaleLine,
+    model::{EntryId, JobOutcome, NewSale, Payment, Phase, SaleState, VoucherId},
+    telemetry::snapshot::{Holder, JobLine, SaleLine},
 };
 
 pub(crate) const CANCEL: &str = "Cancel";
@@ -182,6 +182,43 @@ pub(crate) fn replay_all(count: u64, up_to: EntryId, filtered: bool) -> Question
     question("Replay everything that is pending?", lines, "Replay all")
 }
 
+pub(crate) fn release(lock: &Holder) -> Question {
+    let waiting = match lock.waiting {
+        0 => "Nobody waits for it.".to_owned(),
+        waiting => format!("{} for it; one of them takes it.", counted(waiting, "waits", "wait")),
+    };
+    let holder = if lock.orphan {
+        format!("Its holder {} gives no sign of life.", lock.node)
+    } else {
+        format!(
+            "Its holder {} is alive: its work is cancelled, and what it writes late is refused.",
+            lock.node
+        )
+    };
+    let task = if lock.task.is_empty() { String::new() } else { format!(" ({})", lock.task) };
+    question(
+        "Take the lock from its holder?",
+        vec![format!("'{}', held by {}{task}.", lock.name, lock.node), holder, waiting],
+        "Release",
+    )
+}
+
+pub(crate) fn run_job(job: &JobLine) -> Question {
+    let mut lines = vec![job.name.clone(), format!("It will {}.", job.about)];
+    lines.push("It runs at once on this node, unless it runs somewhere already.".to_owned());
+    question("Run the job now?", lines, "Run")
+}
+
+pub(crate) fn switch_job(job: &JobLine) -> Question {
+    if job.paused {
+        let line = "It is due again by its schedule; what was due meanwhile is not made up for.";
+        question("Let the job go on?", vec![job.name.clone(), line.to_owned()], "Resume")
+    } else {
+        let line = "It is not run any more on any node until it is resumed.";
+        question("Pause the job?", vec![job.name.clone(), line.to_owned()], "Pause")
+    }
+}
+
 pub(crate) fn quit(sent: u64, planned: u64) -> Question {
     question(
         "Quit while a rush is under way?",
@@ -211,7 +248,12 @@ pub(crate) mod asked {
         format!("{} buyers are on their way to #{}", thousands(plan.users), plan.voucher)
     }
 
+    pub(crate) fn job(name: &str) -> String {
+        format!("{name} is running")
+    }
+
     pub(crate) const REPLAY: &str = "replaying";
+    pub(crate) const ACT: &str = "asking the engine";
 }
 
 /// What an act brought about, and whether it went as one would wish.
@@ -231,6 +273,23 @@ pub(crate) fn reply(reply: &Reply) -> (String, bool) {
         }
         Reply::RushDone(report) => rush_done(report),
         Reply::Replayed(report) => replayed(report),
+        Reply::Paid { order, payment } => match payment {
+            Payment::Paid => (format!("order {order} is paid"), true),
+            Payment::PaidBefore => (format!("order {order} was paid before"), true),
+            Payment::TooLate => {
+                (format!("order {order} was closed before; nothing was paid"), false)
+            }
+            Payment::NotFound => (format!("order {order} is not in SQL"), false),
+        },
+        Reply::LockReleased { name, .. } => (format!("'{name}' was taken from its holder"), true),
+        Reply::JobRun { job, end } => {
+            let detail = end.detail.as_deref().map(|said| format!(": {said}")).unwrap_or_default();
+            let took = figures::span(end.took_ms);
+            let text = format!("{job} {} after {took}{detail}", super::outcome(end.outcome));
+            (text, end.outcome == JobOutcome::Done)
+        }
+        Reply::JobSwitched { job, paused: true } => (format!("{job} is paused"), true),
+        Reply::JobSwitched { job, paused: false } => (format!("{job} goes on"), true),
     }
 }
 

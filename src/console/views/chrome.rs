@@ -179,6 +179,8 @@ fn tabs(app: &App, pen: &mut Pen<'_>) {
             View::Pending => {
                 (text::tabs::PENDING, app.shown.stream.as_ref().map(|stream| stream.pending))
             }
+            View::Locks => (text::tabs::LOCKS, Some(app.shown.locks.total)),
+            View::Jobs => (text::tabs::JOBS, None),
         };
         let style = if current { theme.strong() } else { Style::new() };
         x = pen.text(x, 0, &keymap::key_of(view.action()), theme.key());
@@ -254,6 +256,8 @@ fn filter_input(app: &App, pen: &mut Pen<'_>, y: u16) -> Option<(u16, u16)> {
         View::Overview => return None,
         View::Sales => &app.sales.filter,
         View::Pending => &app.pending.filter,
+        View::Locks => &app.locks.filter,
+        View::Jobs => &app.jobs.filter,
     };
     let x = pen.text(1, y, "/", app.theme.key());
     let room = pen.width().saturating_sub(x + 1);

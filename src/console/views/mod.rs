@@ -3,6 +3,9 @@
 //! A view is a picture of a Snapshot and of where the person is in it. It sends nothing.
 
 mod chrome;
+mod jobs;
+mod list_state;
+mod locks;
 mod overview;
 mod pending;
 mod pending_state;
@@ -16,6 +19,7 @@ use ratatui::{
     text::{Line, Span},
 };
 
+pub(crate) use list_state::ListState;
 pub(crate) use overview::OverviewState;
 pub(crate) use pending_state::{PendingState, Turn};
 pub(crate) use sales_state::SalesState;
@@ -39,16 +43,21 @@ pub(crate) enum View {
     Overview,
     Sales,
     Pending,
+    Locks,
+    Jobs,
 }
 
 impl View {
-    pub(crate) const ALL: [Self; 3] = [Self::Overview, Self::Sales, Self::Pending];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Overview, Self::Sales, Self::Pending, Self::Locks, Self::Jobs];
 
     pub(crate) fn context(self) -> Context {
         match self {
             Self::Overview => Context::Overview,
             Self::Sales => Context::Sales,
             Self::Pending => Context::Pending,
+            Self::Locks => Context::Locks,
+            Self::Jobs => Context::Jobs,
         }
     }
 
@@ -57,6 +66,8 @@ impl View {
             Self::Overview => Action::Overview,
             Self::Sales => Action::Sales,
             Self::Pending => Action::Pending,
+            Self::Locks => Action::Locks,
+            Self::Jobs => Action::Jobs,
         }
     }
 
@@ -229,6 +240,8 @@ fn draw_body(app: &mut App, pen: &mut Pen<'_>, compact: bool) {
         }
         View::Sales => sales::draw(pen, &scene, &mut app.sales),
         View::Pending => pending::draw(pen, &scene, &mut app.pending),
+        View::Locks => locks::draw(pen, &scene, &mut app.locks),
+        View::Jobs => jobs::draw(pen, &scene, &mut app.jobs),
     }
 }
 

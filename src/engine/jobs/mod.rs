@@ -3,6 +3,7 @@
 //! A due time is a moment by the clock of Redis, which all nodes share. It is taken by a row in SQL
 //! whose index knows each (job, due) once; the lock before it keeps two runs of one job apart.
 
+mod board;
 pub mod builtin;
 mod runner;
 mod schedule;
@@ -20,6 +21,7 @@ use crate::{
     store::SharedStore,
 };
 
+pub use board::board;
 pub use runner::Runner;
 pub use schedule::{Schedule, ScheduleFault};
 pub use scheduler::{JobsFault, Scheduler};

@@ -6,11 +6,11 @@
 //! depth that it wants, so a retried call does no harm, and each acquisition has a fencing token.
 
 mod held;
-pub mod holders;
 mod keeper;
 mod multi;
 mod name;
 mod reentrant;
+mod revoke;
 mod simple;
 mod wakeup;
 
@@ -23,6 +23,7 @@ pub use keeper::Keeper;
 pub use multi::{MultiGuard, MultiLock};
 pub use name::{LockName, Owner};
 pub use reentrant::{Locks, Timing};
+pub use revoke::revoke;
 pub use simple::{Release, SimpleLock};
 
 /// Why a lock was not had, or not kept.

@@ -58,24 +58,8 @@ impl Owner {
     }
 
     /// As it stands in Redis.
-    pub(super) fn from_redis(text: String) -> Self {
-        Self(text)
-    }
-
-    /// As it stands in Redis.
     pub fn as_str(&self) -> &str {
         &self.0
-    }
-
-    /// The node, or all of it where another program made it.
-    pub fn node(&self) -> &str {
-        self.0.split_once('/').map_or(&self.0, |(node, _)| node)
-    }
-
-    /// The task.
-    pub fn task(&self) -> &str {
-        let rest = self.0.split_once('/').map_or("", |(_, rest)| rest);
-        rest.rsplit_once('#').map_or(rest, |(task, _)| task)
     }
 }
 
@@ -88,6 +72,7 @@ impl fmt::Display for Owner {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::broker::holders::node_and_task;
 
     #[test]
     fn names_that_nobody_could_read_are_refused() {
@@ -102,9 +87,7 @@ mod tests {
     #[test]
     fn an_owner_says_who_it_is() {
         let owner = Owner::new("node-1", "close/overdue#1");
-        assert_eq!((owner.node(), owner.task()), ("node-1", "close/overdue1"));
+        assert_eq!(node_and_task(owner.as_str()), ("node-1", "close/overdue1"));
         assert_ne!(owner, Owner::new("node-1", "close/overdue#1"));
-        let foreign = Owner::from_redis("1f2e".to_owned());
-        assert_eq!((foreign.node(), foreign.task()), ("1f2e", ""));
     }
 }

@@ -1,15 +1,15 @@
-//! Who holds what: for a person, and for taking a lock from its holder.
+//! Who holds which lock, for a person.
+//!
+//! It reads what `engine::locks` has written, and changes nothing but the index of locks that are
+//! long over.
 
 use std::collections::HashMap;
 
 use redis::{Value, cmd, pipe};
 use serde::Serialize;
 
-use super::{LockError, LockName, Owner};
-use crate::{
-    broker::{BrokerError, Layout, Link, scripts},
-    model::Millis,
-};
+use super::{BrokerError, Layout, Link};
+use crate::model::Millis;
 
 /// Entries of the index whose lease ended that long ago are dropped from it.
 const STALE_MS: i64 = 60_000;
@@ -150,57 +150,49 @@ fn holder(
         "string" => (Kind::Simple, redis::from_redis_value(body).ok()?, 1, None, None),
         _ => return None,
     };
-    let owner = Owner::from_redis(owner);
+    let (node, task) = node_and_task(&owner);
     Some(Holder {
         name: name.to_owned(),
         kind,
-        node: owner.node().to_owned(),
-        task: owner.task().to_owned(),
+        node: node.to_owned(),
+        task: task.to_owned(),
         depth,
         left_ms: u64::try_from(left).ok(),
         since,
         token,
         waiting,
-        orphan: !alive(owner.node()),
-        owner: owner.as_str().to_owned(),
+        orphan: !alive(node),
+        owner,
     })
 }
 
-/// The holder of one lock.
+/// The holder of one lock; `None` when nobody holds it.
 ///
 /// # Errors
-/// [`LockError::NotHeld`], or Redis is away.
+/// Redis is away.
 pub async fn holder_of(
     link: &mut Link,
     keys: &Layout,
-    name: &LockName,
+    name: &str,
     alive: impl Fn(&str) -> bool,
-) -> Result<Holder, LockError> {
-    let names = [name.as_str().to_owned()];
-    let found = look(link, keys, &names, Millis::default(), &alive).await?;
-    found.into_iter().next().ok_or_else(|| LockError::NotHeld(name.clone()))
+) -> Result<Option<Holder>, BrokerError> {
+    let now = Millis::default();
+    Ok(look(link, keys, &[name.to_owned()], now, &alive).await?.into_iter().next())
 }
 
-/// Takes a lock from this very holder, and tells its node so.
-///
-/// # Errors
-/// [`LockError::NotHeld`] when it does not hold the lock any more, or Redis is away.
-pub async fn revoke(
-    link: &mut Link,
-    keys: &Layout,
-    name: &LockName,
-    owner: &str,
-) -> Result<(), LockError> {
-    let mut simple = scripts::LOCK_RELEASE_SIMPLE.prepare_invoke();
-    simple.key(keys.lock(name.as_str())).key(keys.locks()).arg(owner).arg(name.as_str());
-    if link.invoke::<u8>(&simple).await? == 1 {
-        return Ok(());
-    }
-    let mut call = scripts::LOCK_RELEASE.prepare_invoke();
-    call.key(keys.lock(name.as_str())).key(keys.locks()).key(keys.lock_waiting(name.as_str()));
-    call.arg(owner).arg(0).arg(name.as_str()).arg(keys.lock_channel()).arg(0).arg("revoked");
-    match link.invoke::<u8>(&call).await? {
-        1 => Ok(()),
-        _ => Err(LockError::NotHeld(name.clone())),
+/// Node and task of an owner `NODE/TASK#RANDOM`. Of one that another program made, all is the node.
+pub fn node_and_task(owner: &str) -> (&str, &str) {
+    let (node, rest) = owner.split_once('/').unwrap_or((owner, ""));
+    (node, rest.rsplit_once('#').map_or(rest, |(task, _)| task))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_owner_says_who_it_is() {
+        assert_eq!(node_and_task("node-1/close/overdue#1f2e"), ("node-1", "close/overdue"));
+        assert_eq!(node_and_task("1f2e"), ("1f2e", ""));
     }
 }

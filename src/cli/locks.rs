@@ -1,0 +1,157 @@
+//! `seckill locks`: who holds what, and taking a lock from its holder.
+
+use clap::Subcommand;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Consent, Fault,
+    context::Context,
+    fault,
+    output::{Output, ask, number, span, table},
+};
+use crate::{
+    broker::{
+        holders::{self, Holder, Holders},
+        survey,
+    },
+    config::Config,
+    engine::{
+        EngineError,
+        command::Command,
+        locks::{LockError, LockName},
+    },
+    model::{EntryId, Millis},
+};
+
+#[derive(Debug, Subcommand)]
+pub(super) enum LocksCommand {
+    /// Locks that are held, by name
+    List {
+        /// Most locks to show
+        #[arg(long, value_name = "N", default_value_t = 100)]
+        limit: usize,
+    },
+    /// Take a lock from its holder; asks first, and names the holder
+    Release {
+        /// Name of the lock
+        name: String,
+        /// Only from this very holder, as `locks list --json` names it
+        #[arg(long, value_name = "OWNER")]
+        owner: Option<String>,
+        #[command(flatten)]
+        consent: Consent,
+    },
+}
+
+#[derive(serde::Serialize)]
+struct Released {
+    name: String,
+    owner: String,
+}
+
+pub(super) async fn run(config: &Config, out: Output, command: LocksCommand) -> Result<u8, Fault> {
+    let name = match &command {
+        LocksCommand::Release { name, .. } => {
+            Some(LockName::new(name.as_str()).map_err(|error| Fault::usage(error.to_string()))?)
+        }
+        LocksCommand::List { .. } => None,
+    };
+    let mut context = Context::open_answering(config).await?;
+    let result = match (command, name) {
+        (LocksCommand::Release { owner, consent, .. }, Some(name)) => {
+            release(&mut context, out, &name, owner, &consent).await
+        }
+        (LocksCommand::List { limit }, _) => list(&context, out, limit).await,
+        (LocksCommand::Release { .. }, None) => Ok(fault::NO),
+    };
+    context.close().await;
+    result
+}
+
+/// Which nodes give signs of life.
+async fn alive(context: &Context) -> Result<impl Fn(&str) -> bool + use<>, Fault> {
+    let mut link = context.redis.link();
+    let survey = survey::survey(&mut link, &context.keys, &[], EntryId::MIN, 1).await?;
+    let dead_ms = context.config.engine.node_dead_ms;
+    let nodes: Vec<(String, Millis)> = survey.nodes;
+    let now = survey.now;
+    Ok(move |node: &str| nodes.iter().any(|(name, at)| name == node && now.since(*at) < dead_ms))
+}
+
+async fn list(context: &Context, out: Output, limit: usize) -> Result<u8, Fault> {
+    let alive = alive(context).await?;
+    let mut link = context.redis.link();
+    let held = holders::holders(&mut link, &context.keys, limit.max(1), alive).await?;
+    out.answer(&held, || words(&held))?;
+    Ok(0)
+}
+
+async fn release(
+    context: &mut Context,
+    out: Output,
+    name: &LockName,
+    owner: Option<String>,
+    consent: &Consent,
+) -> Result<u8, Fault> {
+    let operator = context.operator(consent.reason.clone())?;
+    if operator.read_only {
+        return Err(EngineError::ReadOnly.into());
+    }
+    let alive = alive(context).await?;
+    let mut link = context.redis.link();
+    let holder = holders::holder_of(&mut link, &context.keys, name.as_str(), alive).await?;
+    let not_held = || EngineError::from(LockError::NotHeld(name.clone()));
+    let holder = holder.ok_or_else(not_held)?;
+    if let Some(wanted) = owner.filter(|owner| *owner != holder.owner) {
+        return Err(Fault::no(format!(
+            "'{name}' is not held by {wanted} but by {}; nothing was changed",
+            holder.owner
+        )));
+    }
+    let state = if holder.orphan { "gives no sign of life" } else { "is alive" };
+    let question = format!(
+        "Take '{name}' from {} ({}), whose node {state}? Its work is cancelled, and what it writes late is refused.",
+        holder.node, holder.task
+    );
+    ask(consent, &question)?;
+    let Holder { name, owner, .. } = holder;
+    let command = Command::ReleaseLock { name: name.clone(), owner: owner.clone() };
+    operator.execute(command, &CancellationToken::new()).await?;
+    out.answer(&Released { name: name.clone(), owner: owner.clone() }, || {
+        format!("'{name}' was taken from {owner}.")
+    })?;
+    Ok(0)
+}
+
+fn words(held: &Holders) -> String {
+    if held.locks.is_empty() {
+        return "No lock is held.".to_owned();
+    }
+    let rows: Vec<Vec<String>> = held
+        .locks
+        .iter()
+        .map(|lock| {
+            let orphan = if lock.orphan { " (orphan)" } else { "" };
+            vec![
+                lock.name.clone(),
+                format!("{}{orphan}", lock.node),
+                lock.task.clone(),
+                lock.depth.to_string(),
+                lock.left_ms.map_or("no end".to_owned(), span),
+                lock.since.map_or("-".to_owned(), |at| span(Millis::now().since(at))),
+                number(lock.waiting),
+                lock.token.map_or("-".to_owned(), |token| token.to_string()),
+            ]
+        })
+        .collect();
+    let head = ["lock", "node", "task", "depth", "lease left", "held", "waiting", "token"];
+    let mut text = table(&head, &[3, 4, 5, 6, 7], &rows);
+    if held.total > held.locks.len() as u64 {
+        text.push_str(&format!(
+            "{} of {} shown; --limit shows more.",
+            number(held.locks.len() as u64),
+            number(held.total)
+        ));
+    }
+    text
+}

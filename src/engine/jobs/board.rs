@@ -1,0 +1,36 @@
+//! The jobs as a screen shows them: next run, last runs, paused or not.
+
+use super::Job;
+use crate::{
+    model::Millis,
+    store::{SharedStore, StoreError},
+    telemetry::snapshot::JobLine,
+};
+
+/// Looks at these jobs, with the newest `runs` runs of each.
+///
+/// # Errors
+/// The database is away.
+pub async fn board(
+    store: &SharedStore,
+    jobs: &[Job],
+    now: Millis,
+    runs: u32,
+) -> Result<Vec<JobLine>, StoreError> {
+    let switches = store.job_switches().await?;
+    let mut lines = Vec::with_capacity(jobs.len());
+    for job in jobs {
+        let runs = store.runs(Some(&job.name), runs).await?;
+        let paused = switches.iter().any(|switch| switch.name == job.name && switch.paused);
+        let ended = runs.first().map(|run| run.started.plus(run.took_ms.unwrap_or(0) as i64));
+        lines.push(JobLine {
+            name: job.name.clone(),
+            about: job.about.clone(),
+            schedule: job.schedule.to_string(),
+            paused,
+            next: job.schedule.next(now, ended).filter(|_| !paused),
+            runs,
+        });
+    }
+    Ok(lines)
+}

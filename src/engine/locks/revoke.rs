@@ -1,0 +1,28 @@
+//! Taking a lock from its holder: an operator's act.
+
+use super::{LockError, LockName};
+use crate::broker::{Layout, Link, scripts};
+
+/// Takes a lock from this very holder, and tells its node so.
+///
+/// # Errors
+/// [`LockError::NotHeld`] when it does not hold the lock any more, or Redis is away.
+pub async fn revoke(
+    link: &mut Link,
+    keys: &Layout,
+    name: &LockName,
+    owner: &str,
+) -> Result<(), LockError> {
+    let mut simple = scripts::LOCK_RELEASE_SIMPLE.prepare_invoke();
+    simple.key(keys.lock(name.as_str())).key(keys.locks()).arg(owner).arg(name.as_str());
+    if link.invoke::<u8>(&simple).await? == 1 {
+        return Ok(());
+    }
+    let mut call = scripts::LOCK_RELEASE.prepare_invoke();
+    call.key(keys.lock(name.as_str())).key(keys.locks()).key(keys.lock_waiting(name.as_str()));
+    call.arg(owner).arg(0).arg(name.as_str()).arg(keys.lock_channel()).arg(0).arg("revoked");
+    match link.invoke::<u8>(&call).await? {
+        1 => Ok(()),
+        _ => Err(LockError::NotHeld(name.clone())),
+    }
+}
