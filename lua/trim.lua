@@ -44,7 +44,8 @@ for _, group in ipairs(groups) do
 end
 
 local time = redis.call('TIME')
-local old = string.format('%.0f-0', math.max(0, time[1] * 1000 - tonumber(ARGV[1])))
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local old = string.format('%.0f-0', math.max(0, now - tonumber(ARGV[1])))
 local floor, held = old, false
 if earlier(needed, old) then
   floor, held = needed, needed

@@ -35,14 +35,17 @@ pub(super) struct RushArgs {
     /// Requests a second [default: as fast as it goes]
     #[arg(long, value_name = "R", allow_hyphen_values = true)]
     rate: Option<f64>,
+    /// Share of the admitted buyers who pay, 0 to 1
+    #[arg(long, value_name = "F", default_value_t = 0.0, allow_hyphen_values = true)]
+    pay: f64,
     /// Fixes who asks twice and in which order they come
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 }
 
 pub(super) async fn run(config: &Config, out: Output, args: RushArgs) -> Result<u8, Fault> {
-    let RushArgs { voucher, users, repeat, concurrency, rate, seed } = args;
-    let plan = RushPlan { voucher, users, repeat, concurrency, rate, seed, settle: true };
+    let RushArgs { voucher, users, repeat, concurrency, rate, pay, seed } = args;
+    let plan = RushPlan { voucher, users, repeat, concurrency, rate, seed, settle: true, pay };
     plan.check()?;
     if config.read_only {
         return Err(EngineError::ReadOnly.into());
@@ -105,6 +108,9 @@ fn words(report: &RushReport) -> String {
         number(report.persisted),
         report.settled_seconds,
     ));
+    if report.paid > 0 {
+        text.push_str(&format!("\n  paid       {:>12}", number(report.paid)));
+    }
     if report.dead > 0 {
         text.push_str(&format!("\n  dead       {:>12}", number(report.dead)));
     }

@@ -82,12 +82,23 @@ pub struct RushPlan {
     pub seed: u64,
     /// Wait until every admitted order has settled.
     pub settle: bool,
+    /// Share of the admitted buyers who pay once their order has settled, 0 to 1.
+    pub pay: f64,
 }
 
 impl RushPlan {
     /// A rush as fast as it goes, one buyer in ten asking twice.
     pub fn new(voucher: VoucherId, users: u64) -> Self {
-        Self { voucher, users, repeat: 0.1, concurrency: 1_024, rate: None, seed: 1, settle: true }
+        Self {
+            voucher,
+            users,
+            repeat: 0.1,
+            concurrency: 1_024,
+            rate: None,
+            seed: 1,
+            settle: true,
+            pay: 0.0,
+        }
     }
 }
 
@@ -112,6 +123,8 @@ pub struct RushReport {
     pub latency_us: Latency,
     /// Orders that this rush was admitted for and that stand in SQL.
     pub persisted: u64,
+    /// Orders of this rush that were paid.
+    pub paid: u64,
     /// Seconds from the last answer until every admitted order had settled.
     pub settled_seconds: f64,
     /// Orders that settled as dead letters.

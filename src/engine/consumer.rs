@@ -3,18 +3,27 @@
 //! Own pending entries first, then what dead nodes left, then new ones. Whatever goes wrong, an
 //! entry is acknowledged only after its order was committed or it lies among the dead letters.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
 
+use futures::future::join_all;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::{EngineError, rebuild::rebuild, settings::Settings};
+use super::{
+    EngineError,
+    locks::{Guard, LockError, LockName, Locks},
+    rebuild::rebuild,
+    settings::Settings,
+};
 use crate::{
     broker::{
         BrokerError, Layout, Link, Redis,
         stream::{self, Body, Delivered, ReadFrom},
     },
-    model::{EntryId, Millis, OrderEntry},
+    model::{EntryId, Millis, OrderEntry, UserId},
     store::{SharedStore, StoreError, Written},
 };
 
@@ -23,6 +32,8 @@ const BLOCK: Duration = Duration::from_millis(200);
 /// How often entries of other consumers are looked at.
 const CLAIM_EVERY: Duration = Duration::from_secs(5);
 const BACKOFF: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(2)];
+/// How long a batch waits for the locks of its buyers, where they are asked for.
+const ORDER_LOCK_WAIT: Duration = Duration::from_secs(2);
 
 /// One reader of the group. Owned by one task; ends when its token is cancelled.
 #[derive(Debug)]
@@ -31,6 +42,7 @@ pub struct Consumer {
     reader: Link,
     writer: Writer,
     settings: Settings,
+    locks: Locks,
     hold: Hold,
     /// Its own pending entries were read once since the process began.
     resumed: bool,
@@ -54,6 +66,7 @@ impl Consumer {
         store: SharedStore,
         keys: Layout,
         settings: Settings,
+        locks: Locks,
         hold: Hold,
     ) -> Self {
         let reader = redis.blocking_link(BLOCK);
@@ -62,6 +75,7 @@ impl Consumer {
             reader,
             writer: Writer::new(redis, store, keys),
             settings,
+            locks,
             hold,
             resumed: false,
         }
@@ -103,7 +117,7 @@ impl Consumer {
             self.while_held(stop).await;
             let batch = self.read(ReadFrom::New(BLOCK)).await?;
             *pause = BACKOFF[0];
-            self.writer.settle(batch, stop).await?;
+            self.settle(batch, stop).await?;
             if claimed.elapsed() >= CLAIM_EVERY {
                 self.claim_idle(stop).await?;
                 claimed = Instant::now();
@@ -140,7 +154,7 @@ impl Consumer {
             let Some(last) = batch.last() else { break };
             after = last.entry;
             if self.resumed {
-                self.writer.settle(batch, stop).await?;
+                self.settle(batch, stop).await?;
             } else {
                 self.settle_again(batch, stop).await?;
             }
@@ -193,9 +207,10 @@ impl Consumer {
             batch.len(),
         )
         .await?;
+        let most = self.settings.max_deliveries;
         let too_often = |entry: EntryId| {
             let found = times.iter().find(|(id, _)| *id == entry).map(|(_, times)| *times);
-            found.filter(|times| *times > self.settings.max_deliveries)
+            found.filter(|times| *times > most)
         };
         let (often, fine): (Vec<_>, Vec<_>) =
             batch.into_iter().partition(|delivered| too_often(delivered.entry).is_some());
@@ -206,14 +221,37 @@ impl Consumer {
                 Body::Malformed(_) | Body::Gone => None,
             };
             if order.is_some() {
-                self.writer.settle(vec![delivered], stop).await?;
+                self.settle(vec![delivered], stop).await?;
             } else {
                 self.writer
                     .bury(delivered.entry, &format!("delivered {times} times without an order"))
                     .await?;
             }
         }
-        self.writer.settle(fine, stop).await?;
+        self.settle(fine, stop).await?;
+        Ok(())
+    }
+
+    /// Writes a batch; with `order_lock`, under a lock for each of its buyers. Whose lock is not had
+    /// stays pending with the whole batch: nothing is ever acknowledged for want of a lock.
+    async fn settle(
+        &mut self,
+        batch: Vec<Delivered>,
+        stop: &CancellationToken,
+    ) -> Result<(), EngineError> {
+        let guards = if self.settings.order_lock {
+            let users = batch.iter().filter_map(|delivered| Some(delivered.order()?.user));
+            lock_buyers(&self.locks, users).await?
+        } else {
+            Vec::new()
+        };
+        self.writer.settle(batch, stop).await?;
+        for released in join_all(guards.into_iter().map(Guard::release)).await {
+            // A lock that was lost guarded nothing that the unique index does not.
+            if let Err(error) = released {
+                tracing::warn!(%error, "an order lock was not given back");
+            }
+        }
         Ok(())
     }
 
@@ -221,6 +259,21 @@ impl Consumer {
         let count = self.settings.consumer_batch;
         stream::read_group(&mut self.reader, &self.writer.keys, &self.name, from, count).await
     }
+}
+
+/// One lock a buyer, all asked for at once.
+async fn lock_buyers(
+    locks: &Locks,
+    users: impl Iterator<Item = UserId>,
+) -> Result<Vec<Guard>, EngineError> {
+    let users: BTreeSet<UserId> = users.collect();
+    let asked = users.into_iter().map(async |user| {
+        let name = LockName::new(format!("order:{user}"))?;
+        locks.try_for(&name, "write order", ORDER_LOCK_WAIT, None).await
+    });
+    // Those that were had are given back when one of them is not.
+    let asked: Vec<Result<Guard, LockError>> = join_all(asked).await;
+    Ok(asked.into_iter().collect::<Result<_, _>>()?)
 }
 
 /// What became of a batch.

@@ -124,6 +124,7 @@ impl Node {
                 store.clone(),
                 keys.clone(),
                 settings.clone(),
+                locks.clone(),
                 Hold { wanted, parked: parking },
             );
             tasks.spawn(consumer.run(stop.clone()));

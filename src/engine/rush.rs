@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     broker::{Layout, Link, stream},
-    model::{EntryId, OrderId, Outcome, UserId},
+    model::{EntryId, Millis, OrderId, Outcome, Payment, UserId},
     store::SharedStore,
     telemetry::{
         Meters,
@@ -34,7 +34,19 @@ const SETTLE_POLL: Duration = Duration::from_millis(20);
 const TIMER: Duration = Duration::from_millis(1);
 const SETTLE_PAGE: usize = 5_000;
 
+/// Buyers who pay in one transaction.
+const PAY_PAGE: usize = 100;
+
 impl RushPlan {
+    /// Who of the admitted pays; follows from the seed and from who was admitted.
+    fn payers(&self, admitted: &[OrderId]) -> Vec<OrderId> {
+        let count = (admitted.len() as f64 * self.pay).round() as usize;
+        let mut payers = admitted.to_vec();
+        payers.shuffle(&mut ChaCha8Rng::seed_from_u64(self.seed));
+        payers.truncate(count);
+        payers
+    }
+
     /// Refuses a plan that makes no sense.
     ///
     /// # Errors
@@ -44,6 +56,8 @@ impl RushPlan {
             format!("a rush of {} buyers can't be; give 1 to {MAX_USERS}", self.users)
         } else if !(0.0..=1.0).contains(&self.repeat) {
             format!("the share that asks twice is {}; give 0 to 1", self.repeat)
+        } else if !(0.0..=1.0).contains(&self.pay) {
+            format!("the share that pays is {}; give 0 to 1", self.pay)
         } else if self.concurrency == 0 || self.concurrency > 100_000 {
             format!("{} requests at once can't be; give 1 to 100000", self.concurrency)
         } else if self.rate.is_some_and(|rate| !(0.01..=1e9).contains(&rate)) {
@@ -102,8 +116,10 @@ impl Rush {
         drop(arrivals);
         if plan.settle {
             let waited = Instant::now();
+            let payers = plan.payers(&admitted);
             self.settle(admitted, &mut report, stop).await;
             report.settled_seconds = waited.elapsed().as_secs_f64();
+            report.paid = self.pay(&payers, stop).await?;
         }
         self.meters.rush_over(number);
         Ok(report)
@@ -178,6 +194,19 @@ impl Rush {
             report.persisted += self.written(&mut open).await;
         }
         report.settled = open.is_empty();
+    }
+
+    /// Lets buyers pay, some at a time, as they would.
+    async fn pay(&self, payers: &[OrderId], stop: &CancellationToken) -> Result<u64, EngineError> {
+        let mut paid = 0;
+        for page in payers.chunks(PAY_PAGE) {
+            if stop.is_cancelled() {
+                break;
+            }
+            let answers = self.store.pay(page, Millis::now()).await?;
+            paid += answers.iter().filter(|answer| **answer == Payment::Paid).count() as u64;
+        }
+        Ok(paid)
     }
 
     /// Takes out of `open` what stands in SQL. The consumer writes in order, so a page of which

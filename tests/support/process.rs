@@ -11,7 +11,7 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use super::{PATIENCE, Seckill, came_true};
+use super::{PATIENCE, Seckill, came_true, wait_until};
 
 /// The program under test.
 pub const BINARY: &str = env!("CARGO_BIN_EXE_seckill");
@@ -104,6 +104,11 @@ impl Background {
     /// What it has written to standard output by now.
     pub fn stdout(&self) -> String {
         self.said("out")
+    }
+
+    /// Waits until a line of its standard output is this one.
+    pub async fn wait_for_line(&mut self, line: &str) {
+        wait_until(PATIENCE, line, async || self.stdout().lines().any(|said| said == line)).await;
     }
 
     /// What it has written to standard error by now.

@@ -8,7 +8,7 @@
     reason = "a test that fails says where"
 )]
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use redis::cmd;
 use seckill::{
@@ -172,6 +172,11 @@ impl World {
         };
         let done = tokio::time::timeout(PATIENCE, waiting).await;
         assert!(done.is_ok(), "waited in vain: {what}");
+    }
+
+    /// The file of its database, for another process.
+    pub fn database(&self) -> PathBuf {
+        self.files.path().join("t.db")
     }
 
     /// Takes SQLite's write lock, as another program might; dropping it gives it back.

@@ -69,12 +69,11 @@ impl ListState {
     /// The choice stays on its thing, or goes to the one that took its row.
     pub(crate) fn settle<T: Row>(&mut self, all: &[T]) {
         let rows = self.rows(all);
-        match self.cursor(&rows) {
-            Some(row) => self.row = row,
-            None => {
-                let beside = rows.get(self.row.min(rows.len().saturating_sub(1)));
-                self.chosen = beside.map(|row| row.identity().to_owned());
-            }
+        if let Some(row) = self.cursor(&rows) {
+            self.row = row;
+        } else {
+            let beside = rows.get(self.row.min(rows.len().saturating_sub(1)));
+            self.chosen = beside.map(|row| row.identity().to_owned());
         }
     }
 

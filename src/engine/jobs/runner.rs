@@ -24,6 +24,8 @@ const LATE: u64 = 1_000;
 /// The end of a run is written although a database is away for a moment.
 const WRITE_TRIES: u32 = 5;
 const WRITE_PAUSE: Duration = Duration::from_millis(200);
+/// An operator waits that long for a run that is about to end.
+const MANUAL_WAIT: Duration = Duration::from_secs(1);
 /// A run that was cancelled is waited for that long.
 const END_WITHIN: Duration = Duration::from_secs(2);
 
@@ -58,14 +60,17 @@ impl Runner {
         due: Millis,
         stop: &CancellationToken,
     ) -> Result<u64, EngineError> {
-        let guard = match self.lock(job).await {
+        let guard = match self.lock(job, Duration::ZERO).await {
             Ok(guard) => guard,
             Err(EngineError::Lock(LockError::Busy(_))) => return Ok(0),
             Err(error) => return Err(error),
         };
         let ran = self.run_all(link, job, due, &guard, stop).await;
         // Lost means that the run was cancelled for it; that is written already.
-        match guard.release_after(job.at_least).await {
+        // Where nothing ran, because the job is paused, nobody is kept out.
+        let ran_none = matches!(ran, Ok(0));
+        let keep = if ran_none { Duration::ZERO } else { job.at_least };
+        match guard.release_after(keep).await {
             Ok(()) | Err(LockError::Lost(_)) => ran,
             Err(error) => ran.and(Err(error.into())),
         }
@@ -80,7 +85,7 @@ impl Runner {
         job: &Job,
         stop: &CancellationToken,
     ) -> Result<RunEnd, EngineError> {
-        let guard = self.lock(job).await?;
+        let guard = self.lock(job, MANUAL_WAIT).await?;
         let now = self.now(&mut self.redis.link()).await?;
         let ran = self.run_one(job, now, Cause::Operator, now, &guard, stop).await;
         if let Err(error) = guard.release().await {
@@ -91,9 +96,9 @@ impl Runner {
         })
     }
 
-    async fn lock(&self, job: &Job) -> Result<Guard, EngineError> {
-        let name = LockName::new(format!("job:{}", job.name))?;
-        Ok(self.locks.try_lock(&name, &format!("job {}", job.name), Some(job.at_most)).await?)
+    async fn lock(&self, job: &Job, wait: Duration) -> Result<Guard, EngineError> {
+        let (name, task) = (LockName::new(format!("job:{}", job.name))?, "run");
+        Ok(self.locks.try_for(&name, task, wait, Some(job.at_most)).await?)
     }
 
     async fn run_all(

@@ -142,8 +142,9 @@ impl Follow {
             *target = None;
             return Ok(Step::Run(due));
         }
-        // A fixed delay moves with every run, on whatever node.
-        *target = Some(due).filter(|_| !matches!(self.job.schedule, Schedule::After(_)));
+        // A fixed delay moves with every run, on whatever node; before the first one it stands.
+        let moves = ended.is_some() && matches!(self.job.schedule, Schedule::After(_));
+        *target = Some(due).filter(|_| !moves);
         Ok(Step::Wait(Duration::from_millis(due.since(now)).min(LOOK_AGAIN)))
     }
 

@@ -1,0 +1,400 @@
+//! Scheduled jobs on real servers: each due time on one node once, whatever happens to the nodes.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails says where"
+)]
+
+mod support;
+mod world;
+
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use async_trait::async_trait;
+use rustix::process::Signal;
+use seckill::{
+    broker::{Layout, Redis},
+    engine::{
+        EngineError,
+        command::{Command, Reply},
+        jobs::{Done, Job, Missed, Run, Runner, Schedule, Scheduler, Work, builtin},
+        locks::{Locks, Timing},
+        settings::Settings,
+    },
+    model::{Cause, Fence, JobOutcome, JobRun, Millis},
+    store::{self, SharedStore},
+};
+use support::{Background, Seckill, TestRedis, wait_until};
+use tokio_util::sync::CancellationToken;
+use world::World;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn job(name: &str, schedule: &str, work: Arc<dyn Work>) -> Job {
+    Job {
+        name: name.to_owned(),
+        about: "a test".to_owned(),
+        schedule: schedule.parse().unwrap(),
+        missed: Missed::All,
+        at_least: Duration::from_millis(200),
+        at_most: 3 * SECOND,
+        jitter: Duration::ZERO,
+        work,
+    }
+}
+
+/// A node that does nothing but jobs.
+struct JobNode {
+    runner: Runner,
+    stop: CancellationToken,
+}
+
+impl JobNode {
+    fn new(redis: &Redis, store: &SharedStore, node: &str) -> Self {
+        let keys = Layout::default();
+        let (locks, keeper) = Locks::new(redis, keys.clone(), node, Timing::default());
+        let stop = CancellationToken::new();
+        tokio::spawn(keeper.run(stop.clone()));
+        let runner = Runner {
+            redis: redis.clone(),
+            store: store.clone(),
+            keys,
+            settings: Settings::default(),
+            node: node.to_owned(),
+            locks,
+        };
+        Self { runner, stop }
+    }
+
+    fn schedule(&self, jobs: Vec<Job>) -> tokio::task::JoinHandle<()> {
+        let scheduler = Scheduler::new(jobs, self.runner.clone(), 2).unwrap();
+        tokio::spawn(scheduler.run(self.stop.clone()))
+    }
+}
+
+/// Counts its runs, and notes each due time in SQL.
+struct Tick(Arc<AtomicU64>);
+
+#[async_trait]
+impl Work for Tick {
+    async fn run(&self, run: Run) -> Result<Done, EngineError> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        let fence = Fence { name: format!("due:{}", run.due.0), token: run.fence.token };
+        run.store.fenced_write(&fence, Millis::now()).await?;
+        Ok(Done { rows: 1, detail: None })
+    }
+}
+
+struct Panics;
+
+#[async_trait]
+impl Work for Panics {
+    #[allow(clippy::panic, reason = "it is what is tested")]
+    async fn run(&self, _: Run) -> Result<Done, EngineError> {
+        panic!("oh dear");
+    }
+}
+
+struct NeverEnds;
+
+#[async_trait]
+impl Work for NeverEnds {
+    async fn run(&self, _: Run) -> Result<Done, EngineError> {
+        std::future::pending().await
+    }
+}
+
+async fn open_store(dir: &Path) -> SharedStore {
+    store::open(&format!("sqlite:{}", dir.join("t.db").display())).await.unwrap()
+}
+
+/// The work of one process of the test below, which runs this test binary again.
+#[tokio::test(flavor = "multi_thread")]
+async fn process_with_a_job() {
+    let Ok(work) = std::env::var("JOB_WORK") else { return };
+    let parts: Vec<&str> = work.split('|').collect();
+    let [node, url, dir] = parts[..] else { panic!("{work}") };
+    let store = open_store(Path::new(dir)).await;
+    let node = JobNode::new(&Redis::from_url(url).unwrap(), &store, node);
+    let tick = Arc::new(Tick(Arc::default()));
+    let scheduled = node.schedule(vec![job("tick", "every 1s", tick)]);
+    println!("\nready");
+    scheduled.await.unwrap();
+}
+
+fn process(node: &str, server: &TestRedis, dir: &Path) -> (Seckill, Background) {
+    let sandbox = Seckill::new();
+    let work = format!("{node}|{}|{}", server.url(), dir.display());
+    let this = std::env::current_exe().unwrap();
+    let args = ["process_with_a_job", "--exact", "--nocapture"];
+    let env = [("JOB_WORK", work.as_str())];
+    let process = Background::spawn(this.to_str().unwrap(), &args, &sandbox, &env);
+    (sandbox, process)
+}
+
+/// Three nodes, a job every second, one node killed and one suspended meanwhile; a minute of it with
+/// `JOB_SECONDS=60`.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_due_time_happens_once_whatever_happens_to_nodes() {
+    let seconds: u32 =
+        std::env::var("JOB_SECONDS").ok().and_then(|it| it.parse().ok()).unwrap_or(12);
+    let server = TestRedis::start();
+    let files = tempfile::tempdir().unwrap();
+    let store = open_store(files.path()).await;
+    let (_a, a) = process("a", &server, files.path());
+    let (_b, b) = process("b", &server, files.path());
+    let (_c, _c_process) = process("c", &server, files.path());
+    let runs = async || store.runs(Some("tick"), 10_000).await.unwrap();
+    let until = async |count: usize| {
+        wait_until(180 * SECOND, "runs go on", async || runs().await.len() >= count).await;
+    };
+    let total = seconds as usize;
+    until(total / 4).await;
+    a.signal(Signal::KILL);
+    until(total / 3).await;
+    b.signal(Signal::STOP);
+    until(total * 2 / 3).await;
+    b.signal(Signal::CONT);
+    until(total).await;
+    let history = runs().await;
+    let mut dues: Vec<i64> = history.iter().map(|run| run.due.0).collect();
+    dues.sort_unstable();
+    let gaps: Vec<i64> = dues.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(gaps.iter().all(|gap| *gap == 1_000), "each second once: {gaps:?}");
+    let mut nodes: Vec<&str> = history.iter().map(|run| run.node.as_str()).collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    println!("{} due times, by {nodes:?}", history.len());
+    for run in &history {
+        // The work itself: never twice for one due time. A node that was killed may not have come to it.
+        let fence = Fence { name: format!("due:{}", run.due.0), token: i64::MAX };
+        let writes = store.fenced_write(&fence, Millis::now()).await.unwrap() - 1;
+        let ended = run.outcome == JobOutcome::Done;
+        assert!(writes <= 1 && (writes == 1 || !ended), "{writes} times: {run:?}");
+    }
+    let odd = history.iter().filter(|run| run.outcome != JobOutcome::Done).count();
+    assert!(odd <= 3, "what did not end as it should hung on the two nodes: {history:?}");
+}
+
+async fn one_run(node: &JobNode, job: &Job) -> JobRun {
+    let _ = node.runner.run_now(job, &CancellationToken::new()).await.unwrap();
+    node.runner.store.runs(Some(&job.name), 1).await.unwrap().remove(0)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_panics_or_never_ends_harms_nobody_else() {
+    let server = TestRedis::start();
+    let files = tempfile::tempdir().unwrap();
+    let store = open_store(files.path()).await;
+    let node = JobNode::new(&Redis::from_url(&server.url()).unwrap(), &store, "a");
+    let ticks = Arc::new(AtomicU64::new(0));
+    let mut endless = job("endless", "every 500ms", Arc::new(NeverEnds));
+    endless.at_most = Duration::from_millis(600);
+    let jobs = vec![
+        job("panics", "every 500ms", Arc::new(Panics)),
+        endless.clone(),
+        job("tick", "every 500ms", Arc::new(Tick(Arc::clone(&ticks)))),
+    ];
+    let scheduled = node.schedule(jobs);
+    wait_until(60 * SECOND, "the good one goes on", async || ticks.load(Ordering::SeqCst) >= 3)
+        .await;
+    let panicked = wait_for_run(&store, "panics", JobOutcome::Failed).await;
+    assert!(panicked.detail.unwrap_or_default().contains("oh dear"));
+    let cancelled = wait_for_run(&store, "endless", JobOutcome::Cancelled).await;
+    assert!(cancelled.detail.unwrap_or_default().contains("longer than it may"));
+    let started = Instant::now();
+    node.stop.cancel();
+    scheduled.await.unwrap();
+    assert!(started.elapsed() < 10 * SECOND, "a stop has a bound");
+}
+
+async fn wait_for_run(store: &SharedStore, job: &str, outcome: JobOutcome) -> JobRun {
+    let find = async || {
+        let runs = store.runs(Some(job), 100).await.unwrap();
+        runs.into_iter().find(|run| run.outcome == outcome)
+    };
+    wait_until(60 * SECOND, job, async || find().await.is_some()).await;
+    find().await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_runs_pauses_and_resumes() {
+    let world = World::start().await;
+    let execute = async |command| world.execute(command).await;
+    let name = builtin::TRIM_STREAM.to_owned();
+    execute(Command::SwitchJob { job: name.clone(), paused: true }).await.unwrap();
+    let Reply::JobRun { end, .. } = execute(Command::RunJob(name.clone())).await.unwrap() else {
+        panic!()
+    };
+    assert_eq!(end.outcome, JobOutcome::Done, "also while it is paused");
+    let last = world.store.runs(Some(&name), 1).await.unwrap().remove(0);
+    assert_eq!((last.cause, last.node.as_str()), (Cause::Operator, world::NODE));
+    execute(Command::SwitchJob { job: name.clone(), paused: false }).await.unwrap();
+    assert!(!world.store.job_switches().await.unwrap()[0].paused);
+    let unknown = execute(Command::RunJob("no such".into())).await.unwrap_err();
+    assert!(unknown.to_string().contains("jobs list"), "{unknown}");
+    let acts = world.store.acts(10).await.unwrap();
+    assert!(acts.iter().any(|act| act.act == "job pause"), "{acts:?}");
+    world
+        .until("the picture shows the jobs", async || {
+            let picture = world.node().remote().snapshots.borrow().clone();
+            picture.jobs.iter().any(|job| job.name == name && !job.runs.is_empty())
+        })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pauses_misses_and_names() {
+    let server = TestRedis::start();
+    let files = tempfile::tempdir().unwrap();
+    let store = open_store(files.path()).await;
+    let redis = Redis::from_url(&server.url()).unwrap();
+    let node = JobNode::new(&redis, &store, "a");
+    let tick = || Arc::new(Tick(Arc::default()));
+    let twice = vec![job("x", "every 1s", tick()), job("x", "every 2s", tick())];
+    let fault = Scheduler::new(twice, node.runner.clone(), 2).unwrap_err().to_string();
+    assert!(fault.contains("'x'"), "{fault}");
+    assert!(Scheduler::new(Vec::new(), node.runner.clone(), 0).is_err());
+
+    // Due times that passed while no node was there: all of them, one for all, or none.
+    let now = Millis::now();
+    let ago = |seconds: i64| Millis((now.0 / 1_000 - seconds) * 1_000);
+    for (name, missed, least, most) in
+        [("all", Missed::All, 20, 40), ("once", Missed::Once, 1, 12), ("skip", Missed::Skip, 0, 12)]
+    {
+        let mut of = job(name, "every 1s", tick());
+        of.missed = missed;
+        let run = seckill::model::NewRun {
+            job: name.to_owned(),
+            due: ago(20),
+            cause: Cause::Due,
+            node: "before".to_owned(),
+            token: 1,
+            started: ago(20),
+        };
+        store.begin_run(&run).await.unwrap().unwrap();
+        let scheduled = JobNode::new(&redis, &store, "a");
+        let task = scheduled.schedule(vec![of]);
+        wait_until(60 * SECOND, "it is due again", async || {
+            let runs = store.runs(Some(name), 100).await.unwrap();
+            runs.iter().any(|run| run.cause == Cause::Due && run.node == "a")
+        })
+        .await;
+        scheduled.stop.cancel();
+        task.await.unwrap();
+        let runs = store.runs(Some(name), 100).await.unwrap();
+        let made_up = runs.iter().filter(|run| run.node == "a").count();
+        assert!((least..=most).contains(&made_up), "{name}: {made_up}");
+        assert!(missed != Missed::Skip || runs.iter().all(|run| run.cause != Cause::Missed));
+        // The one before never ended; whoever held the lock next said so.
+        assert!(runs.iter().any(|run| run.outcome == JobOutcome::Lost), "{name}");
+    }
+    // Paused: nothing runs, and what was due meanwhile is not made up for.
+    store.pause_job("paused", true, Millis::now()).await.unwrap();
+    let paused = JobNode::new(&redis, &store, "a");
+    let ticks = Arc::new(AtomicU64::new(0));
+    let of = job("paused", "every 500ms", Arc::new(Tick(Arc::clone(&ticks))));
+    let task = paused.schedule(vec![of.clone()]);
+    tokio::time::sleep(Duration::from_millis(1_600)).await;
+    assert_eq!(ticks.load(Ordering::SeqCst), 0);
+    let by_hand = one_run(&paused, &of).await;
+    assert_eq!((by_hand.cause, by_hand.outcome), (Cause::Operator, JobOutcome::Done));
+    let resumed = Millis::now();
+    store.pause_job("paused", false, resumed).await.unwrap();
+    wait_for_run(&store, "paused", JobOutcome::Done).await;
+    wait_until(60 * SECOND, "it goes on", async || ticks.load(Ordering::SeqCst) >= 3).await;
+    let runs = store.runs(Some("paused"), 100).await.unwrap();
+    let scheduled = runs.iter().filter(|run| run.cause != Cause::Operator);
+    assert!(scheduled.into_iter().all(|run| run.due > resumed), "{runs:?}");
+    paused.stop.cancel();
+    task.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fixed_delay_counts_from_the_end_on_any_node() {
+    let server = TestRedis::start();
+    let files = tempfile::tempdir().unwrap();
+    let store = open_store(files.path()).await;
+    let redis = Redis::from_url(&server.url()).unwrap();
+    let nodes: Vec<JobNode> =
+        ["a", "b", "c"].iter().map(|name| JobNode::new(&redis, &store, name)).collect();
+    let mut tasks = Vec::new();
+    for node in &nodes {
+        let mut delayed = job("delayed", "after 700ms", Arc::new(Tick(Arc::default())));
+        delayed.at_least = Duration::from_millis(300);
+        tasks.push(node.schedule(vec![delayed]));
+    }
+    wait_until(60 * SECOND, "it runs", async || {
+        store.runs(Some("delayed"), 10).await.unwrap().len() >= 4
+    })
+    .await;
+    for node in &nodes {
+        node.stop.cancel();
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let mut runs = store.runs(Some("delayed"), 10).await.unwrap();
+    runs.sort_by_key(|run| run.started.0);
+    for pair in runs.windows(2) {
+        let ended = pair[0].started.plus(pair[0].took_ms.unwrap_or(0) as i64);
+        assert!(pair[1].started.since(ended) >= 700, "{runs:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn old_id_keys_go_and_the_stream_is_trimmed_to_what_groups_need() {
+    let world = World::with(|of| of.jobs.keep_stream_ms = 0).await;
+    let now = Millis::now();
+    let keys = |day: i64| {
+        let second = now.0 / 1_000 - day * 86_400;
+        world.keys.sequence(seckill::model::order_id::utc_day(second))
+    };
+    for day in [0, 1, 10, 30] {
+        let _: () = world.server.query(&["SET", &keys(day), "7"]);
+    }
+    let run = async |name: &str| match world.execute(Command::RunJob(name.to_owned())).await {
+        Ok(Reply::JobRun { end, .. }) if end.outcome == JobOutcome::Done => end,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(run(builtin::DROP_ID_KEYS).await.rows, 2);
+    let left = |day| world.server.query::<u64>(&["EXISTS", &keys(day)]);
+    assert_eq!((left(0), left(1), left(10), left(30)), (1, 1, 0, 0));
+
+    let sale = seckill::model::NewSale::checked("tea", 400, None, None, now).unwrap();
+    let voucher = world.create(sale).await;
+    assert_eq!(world.stick(voucher, 400, 50).await, 50);
+    world.until("the others are written", async || world.pending().await == 50).await;
+    let end = run(builtin::TRIM_STREAM).await;
+    let length: u64 = world.server.query(&["XLEN", &world.keys.orders()]);
+    assert!(length >= 50, "pending ones stay: {length}, {end:?}");
+    // A second group that has read nothing keeps everything.
+    let group = ["XGROUP", "CREATE", &world.keys.orders(), "other", "0"];
+    let _: () = world.server.query(&group);
+    let all =
+        Command::Replay(seckill::engine::command::ReplayScope::UpTo(seckill::model::EntryId::MAX));
+    world.execute(all).await.unwrap();
+    run(builtin::TRIM_STREAM).await;
+    assert_eq!(world.server.query::<u64>(&["XLEN", &world.keys.orders()]), length);
+    let _: u64 = world.server.query(&["XGROUP", "DESTROY", &world.keys.orders(), "other"]);
+    run(builtin::TRIM_STREAM).await;
+    let length: u64 = world.server.query(&["XLEN", &world.keys.orders()]);
+    assert!(length < 300, "whole blocks of acknowledged entries go: {length}");
+    world.settled().await;
+    world.balanced().await;
+    assert_eq!(run(builtin::CHECK_LEDGER).await.outcome, JobOutcome::Done);
+}
+
+#[test]
+fn schedules_are_read_from_settings() {
+    assert!("0 0 2 1 * ? *".parse::<Schedule>().is_ok());
+    assert!("0 0 0 30 2 ?".parse::<Schedule>().is_err());
+}

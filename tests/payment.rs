@@ -1,0 +1,211 @@
+//! Payment against closing: the first wins, and the piece goes back once.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails says where"
+)]
+
+mod support;
+mod world;
+
+use std::{collections::HashMap, path::Path};
+
+use rand::{SeedableRng as _, seq::SliceRandom as _};
+use seckill::{
+    broker::{Layout, Redis},
+    engine::{
+        command::{Command, Reply, RushPlan},
+        payment,
+    },
+    model::{Fence, Millis, NewSale, OrderId, OrderStatus, Outcome, Payment, VoucherId},
+    store::{self, SharedStore, StoreError},
+};
+use support::{Background, PATIENCE, Seckill, wait_until};
+use tokio_util::sync::CancellationToken;
+use world::World;
+
+const FUTURE: i64 = 3_600_000;
+
+fn sale(stock: u64) -> NewSale {
+    NewSale::checked("hot pot", stock, None, None, Millis::now()).unwrap()
+}
+
+fn fence(token: i64) -> Fence {
+    Fence { name: "close".into(), token }
+}
+
+async fn close(world: &World, token: i64) -> payment::Closed {
+    let (mut link, stop) = (world.redis.link(), CancellationToken::new());
+    let before = Millis::now().plus(FUTURE);
+    let (store, keys) = (&world.store, &world.keys);
+    payment::close_overdue(store, &mut link, keys, before, &fence(token), &stop).await.unwrap()
+}
+
+async fn sold(world: &World, voucher: VoucherId, count: u64) -> Vec<OrderId> {
+    let plan = RushPlan { repeat: 0.0, ..RushPlan::new(voucher, count) };
+    assert_eq!(world.rush(plan).await.persisted, count);
+    world.settled().await;
+    let orders = world.store.live_orders(voucher, None, 100_000).await.unwrap();
+    orders.into_iter().map(|(order, _)| order).collect()
+}
+
+fn stock(world: &World, voucher: VoucherId) -> u64 {
+    world.server.query(&["GET", &world.keys.stock(voucher)])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_of_ten_thousand_orders_is_paid_or_closed_and_never_both() {
+    let world = World::start().await;
+    let voucher = world.create(sale(10_000)).await;
+    let mut orders = sold(&world, voucher, 10_000).await;
+    let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(7);
+    orders.shuffle(&mut random);
+    let paying = async {
+        let mut paid = 0;
+        for page in orders.chunks(40) {
+            let answers = world.store.pay(page, Millis::now()).await.unwrap();
+            paid += answers.iter().filter(|answer| **answer == Payment::Paid).count() as u64;
+            let known = |answer: &Payment| matches!(answer, Payment::Paid | Payment::TooLate);
+            assert!(answers.iter().all(known), "{answers:?}");
+        }
+        paid
+    };
+    let (paid, closed) = tokio::join!(paying, close(&world, 1));
+    println!("{paid} paid, {} closed", closed.orders);
+    assert!(paid > 0 && closed.orders > 0, "both had their share");
+    assert_eq!(paid + closed.orders, 10_000);
+    assert_eq!(closed.given_back, closed.orders);
+    let mut seen: HashMap<OrderStatus, u64> = HashMap::new();
+    for id in &orders {
+        let order = world.store.order(*id).await.unwrap().unwrap();
+        assert_ne!(order.pay_time.is_some(), order.close_time.is_some(), "{order:?}");
+        *seen.entry(order.status).or_default() += 1;
+    }
+    assert_eq!(seen[&OrderStatus::Paid], paid);
+    assert_eq!(seen[&OrderStatus::Closed], closed.orders);
+    assert_eq!(stock(&world, voucher), closed.orders, "in Redis");
+    assert_eq!(world.store.sale(voucher).await.unwrap().stock, closed.orders, "in SQL");
+    world.balanced().await;
+    // Whoever was closed may buy again, whoever paid may not.
+    let again = world.rush(RushPlan { repeat: 0.0, ..RushPlan::new(voucher, 10_000) }).await;
+    assert_eq!((again.admitted, again.duplicate), (closed.orders, paid));
+    world.settled().await;
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn payment_is_told_what_it_came_to() {
+    let world = World::start().await;
+    let voucher = world.create(sale(2)).await;
+    let orders = sold(&world, voucher, 2).await;
+    let pay = async |order| match world.execute(Command::Pay(order)).await.unwrap() {
+        Reply::Paid { payment, .. } => payment,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(pay(orders[0]).await, Payment::Paid);
+    assert_eq!(pay(orders[0]).await, Payment::PaidBefore);
+    assert_eq!(pay(OrderId::from_i64(4_711).unwrap()).await, Payment::NotFound);
+    assert_eq!(close(&world, 1).await.orders, 1);
+    assert_eq!(pay(orders[1]).await, Payment::TooLate);
+    assert_eq!(close(&world, 1).await, payment::Closed::default(), "nothing is left to close");
+    let twice = world.store.pay(&[orders[0], orders[0]], Millis::now()).await.unwrap();
+    assert_eq!(twice, [Payment::PaidBefore; 2]);
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_lost_the_lock_closes_nothing() {
+    let world = World::start().await;
+    let voucher = world.create(sale(5)).await;
+    sold(&world, voucher, 5).await;
+    world.store.fenced_write(&fence(10), Millis::now()).await.unwrap();
+    let before = Millis::now().plus(FUTURE);
+    let late = world.store.close_overdue(before, 100, Millis::now(), &fence(9)).await;
+    assert!(matches!(late, Err(StoreError::Fenced(_))), "{late:?}");
+    assert_eq!(world.store.sale(voucher).await.unwrap().stock, 0);
+    assert_eq!(close(&world, 10).await.orders, 5);
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_redis_forgot_of_a_give_back_is_told_again() {
+    let mut world = World::start().await;
+    let voucher = world.create(sale(20)).await;
+    sold(&world, voucher, 20).await;
+    let buyers = world.keys.buyers(voucher);
+    let old: HashMap<String, String> = world.server.query(&["HGETALL", &buyers]);
+    assert_eq!(close(&world, 1).await.given_back, 20);
+    // One of them buys again; then Redis comes back as it was before the closing.
+    let user = old.keys().next().unwrap().parse().unwrap();
+    let Outcome::Admitted { order } = world.ask(voucher, user).await else { panic!() };
+    world.settled().await;
+    world.stop_node().await;
+    let mut set = redis::cmd("HSET");
+    set.arg(&buyers).arg(&old);
+    let _: u64 = set.query(&mut world.server.connection()).unwrap();
+    let _: () = world.server.query(&["SET", &world.keys.stock(voucher), "0"]);
+    world.start_node();
+    world.until("it is made whole", async || stock(&world, voucher) == 19).await;
+    let holds: String = world.server.query(&["HGET", &buyers, &user.to_string()]);
+    assert_eq!(holds, order.to_string());
+    world.settled().await;
+    world.balanced().await;
+}
+
+/// The work of one process of the test below, which runs this test binary again.
+#[tokio::test(flavor = "multi_thread")]
+async fn process_that_closes() {
+    let Ok(work) = std::env::var("CLOSE_WORK") else { return };
+    let parts: Vec<&str> = work.split('|').collect();
+    let [url, database, go] = parts[..] else { panic!("{work}") };
+    let store = open_store(Path::new(database)).await;
+    let mut link = Redis::from_url(url).unwrap().link();
+    link.connection().await.unwrap();
+    println!("\nready");
+    wait_until(PATIENCE, "the word to go", async || Path::new(go).exists()).await;
+    let before = Millis::now().plus(FUTURE);
+    let (stop, keys) = (CancellationToken::new(), Layout::default());
+    payment::close_overdue(&store, &mut link, &keys, before, &fence(1), &stop).await.unwrap();
+}
+
+async fn open_store(database: &Path) -> SharedStore {
+    store::open(&format!("sqlite:{}", database.display())).await.unwrap()
+}
+
+/// Redis is frozen while the process commits to SQL, so that the kill comes just between the two.
+#[tokio::test(flavor = "multi_thread")]
+async fn twenty_kills_between_commit_and_give_back_give_each_piece_back_once() {
+    let page = u64::from(payment::CLOSE_PAGE);
+    let world = World::start().await;
+    let voucher = world.create(sale(20 * page)).await;
+    let orders = sold(&world, voucher, 20 * page).await;
+    let this = std::env::current_exe().unwrap();
+    let mut link = world.redis.link();
+    for kills in 1..=20 {
+        let sandbox = Seckill::new();
+        let go = sandbox.file("go");
+        let work =
+            format!("{}|{}|{}", world.server.url(), world.database().display(), go.display());
+        let args = ["process_that_closes", "--exact", "--nocapture"];
+        let env = [("CLOSE_WORK", work.as_str())];
+        let mut process = Background::spawn(this.to_str().unwrap(), &args, &sandbox, &env);
+        process.wait_for_line("ready").await;
+        world.server.freeze();
+        std::fs::write(&go, "").unwrap();
+        wait_until(PATIENCE, "it has committed", async || {
+            world.store.returning().await.unwrap() == page
+        })
+        .await;
+        process.signal(rustix::process::Signal::KILL);
+        drop(process);
+        world.server.thaw();
+        // What the dead process had on its way to Redis may still arrive, also after this.
+        payment::give_back_open(&world.store, &mut link, &world.keys).await.unwrap();
+        assert_eq!(world.store.returning().await.unwrap(), 0);
+        assert_eq!(stock(&world, voucher), kills * page, "each piece once");
+        assert_eq!(world.store.sale(voucher).await.unwrap().stock, kills * page);
+    }
+    assert_eq!(world.store.closed_among(&orders).await.unwrap().len(), orders.len());
+    world.balanced().await;
+}
