@@ -2,9 +2,10 @@
 //!
 //! Read it along the path of an order: [`model`] says what things are, [`broker`] speaks to
 //! Redis, [`store`] to SQL, [`engine`] moves an order from one to the other, [`telemetry`] takes
-//! the pictures that [`console`] draws, and [`cli`] ties them together. Imports go that way up
-//! only; a test keeps it so.
+//! the pictures that [`console`] draws, [`bench`] measures, and [`cli`] ties them together. Imports
+//! go that way up only; a test keeps it so.
 
+pub mod bench;
 pub mod broker;
 pub mod cli;
 pub mod config;

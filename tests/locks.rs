@@ -509,3 +509,49 @@ async fn never_two_holders_over_three_processes() {
     let left: Vec<String> = server.query(&["KEYS", "lock*"]);
     assert_eq!(left, ["locks:token"], "nothing is left behind");
 }
+
+/// The work of the holder of the test below, which runs this test binary again.
+#[tokio::test(flavor = "multi_thread")]
+async fn process_that_holds() {
+    let Ok(work) = std::env::var("HOLD_WORK") else { return };
+    let parts: Vec<&str> = work.split('|').collect();
+    let [url, dir] = parts[..] else { panic!("{work}") };
+    let store = open_store(std::path::Path::new(dir)).await;
+    let (locks, _stop) = locks_of(&Redis::from_url(url).unwrap(), "holder", SHORT);
+    let guard = locks.try_lock(&name("held"), "t", None).await.unwrap();
+    println!("\nheld");
+    // Renewed until this process is suspended; then its work is cancelled before anything else.
+    let worked = guard.run(std::future::pending::<()>()).await;
+    assert!(matches!(worked, Err(LockError::Lost(_))) && !guard.is_held());
+    let fence = Fence { name: "held".into(), token: guard.token() };
+    let late = store.fenced_write(&fence, Millis::now()).await;
+    assert!(matches!(late, Err(StoreError::Fenced(_))), "{late:?}");
+    assert!(matches!(guard.release().await, Err(LockError::Lost(_))));
+    println!("\nrefused");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_holder_that_was_suspended_past_its_lease_does_no_harm() {
+    let server = TestRedis::start();
+    let files = tempfile::tempdir().unwrap();
+    let store = open_store(files.path()).await;
+    let (locks, _stop) = locks_of(&redis_of(&server), "next", SHORT);
+    let sandbox = Seckill::new();
+    let work = format!("{}|{}", server.url(), files.path().display());
+    let this = std::env::current_exe().unwrap();
+    let args = ["process_that_holds", "--exact", "--nocapture"];
+    let env = [("HOLD_WORK", work.as_str())];
+    let mut holder = Background::spawn(this.to_str().unwrap(), &args, &sandbox, &env);
+    holder.wait_for_line("held").await;
+    // Its watchdog keeps it for longer than a lease.
+    assert!(locks.try_for(&name("held"), "t", SHORT.lease * 2, None).await.is_err());
+    holder.signal(rustix::process::Signal::STOP);
+    let guard = locks.try_for(&name("held"), "t", 30 * SECOND, None).await.unwrap();
+    let fence = Fence { name: "held".into(), token: guard.token() };
+    store.fenced_write(&fence, Millis::now()).await.unwrap();
+    holder.signal(rustix::process::Signal::CONT);
+    holder.wait_for_line("refused").await;
+    assert!(guard.is_held(), "the next holder keeps it");
+    guard.release().await.unwrap();
+    tokio::task::spawn_blocking(move || holder.wait(30 * SECOND)).await.unwrap().expect_code(0);
+}

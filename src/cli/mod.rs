@@ -4,6 +4,7 @@
 //! could decide.
 
 mod audit;
+mod bench;
 mod console;
 mod context;
 mod demo;
@@ -106,6 +107,9 @@ enum Command {
     Orders(orders::OrdersCommand),
     /// Check the ledger; exit 0 when the books balance, 1 when not
     Audit(audit::AuditArgs),
+    /// Measure, beside the plain way on the same server
+    #[command(subcommand)]
+    Bench(bench::BenchCommand),
     /// Check servers, versions, durability, schema and terminal, and say how to mend each
     Doctor,
 }
@@ -152,6 +156,7 @@ impl Cli {
             Some(Command::Jobs(command)) => jobs::run(&config, out, command).await,
             Some(Command::Orders(command)) => orders::run(&config, out, command).await,
             Some(Command::Audit(args)) => audit::run(&config, out, &args).await,
+            Some(Command::Bench(command)) => bench::run(&config, out, command).await,
             Some(Command::Doctor) => doctor::run(&config, out).await,
         }
     }

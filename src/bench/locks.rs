@@ -1,0 +1,220 @@
+//! Locks beside the plain way: SET NX PX, a Lua release, and asking again every few milliseconds.
+
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use hdrhistogram::Histogram;
+use redis::{ExistenceCheck, Script, SetExpiry, SetOptions, aio::MultiplexedConnection};
+use serde::Serialize;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::{
+    broker::{BrokerError, Layout, Redis},
+    engine::{
+        EngineError,
+        locks::{LockName, Locks, Timing},
+    },
+};
+
+/// How often the plain way asks again for a lock that is held.
+const PLAIN_POLL: Duration = Duration::from_millis(10);
+const PLAIN_LEASE_MS: u64 = 30_000;
+const PLAIN_RELEASE: &str =
+    "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
+
+/// What is measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// How long each part takes.
+    pub each: Duration,
+    /// Tasks that take and give back locks of their own at once.
+    pub tasks: usize,
+    /// Tasks that wait for one lock.
+    pub waiting: usize,
+}
+
+/// One way's figures.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Figures {
+    /// Taken and given back a second, one task.
+    pub alone_per_second: f64,
+    /// The same by many tasks, each with its own lock.
+    pub many_per_second: f64,
+    /// From the release to the next holder, microseconds: median.
+    pub hand_over_p50_us: u64,
+    /// 99th percentile.
+    pub hand_over_p99_us: u64,
+    /// Hand-overs measured.
+    pub hand_overs: u64,
+}
+
+/// Both ways.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Report {
+    /// SET NX PX with a Lua release.
+    pub plain: Figures,
+    /// The reentrant lock with its watchdog, tokens, and list of holders.
+    pub reentrant: Figures,
+}
+
+/// Measures both ways, one after the other.
+///
+/// # Errors
+/// Redis is away.
+pub async fn run(redis: &Redis, plan: Plan) -> Result<Report, EngineError> {
+    let (locks, keeper) = Locks::new(redis, Layout::default(), "bench", Timing::default());
+    let stop = CancellationToken::new();
+    let keeping = tokio::spawn(keeper.run(stop.clone()));
+    let plain = Plain { connection: redis.link().connection().await? };
+    let report = measure(&locks, &plain, plan).await;
+    stop.cancel();
+    // It ends with its token; what is measured is measured.
+    let _ = keeping.await;
+    report
+}
+
+async fn measure(locks: &Locks, plain: &Plain, plan: Plan) -> Result<Report, EngineError> {
+    let ours = |name: LockName| async move {
+        locks.try_lock(&name, "bench", None).await?.release().await?;
+        Ok(())
+    };
+    let theirs = |name: LockName| async move {
+        if let Some(owner) = plain.take(&name).await? {
+            plain.give_back(&name, &owner).await?;
+        }
+        Ok(())
+    };
+    let (plain_p50, plain_p99, plain_n) = hand_over(plan, |name| plain.turn(name)).await?;
+    let (p50, p99, n) = hand_over(plan, |name| turn(locks, name)).await?;
+    Ok(Report {
+        plain: Figures {
+            alone_per_second: rate(plan.each, 1, theirs).await?,
+            many_per_second: rate(plan.each, plan.tasks, theirs).await?,
+            hand_over_p50_us: plain_p50,
+            hand_over_p99_us: plain_p99,
+            hand_overs: plain_n,
+        },
+        reentrant: Figures {
+            alone_per_second: rate(plan.each, 1, ours).await?,
+            many_per_second: rate(plan.each, plan.tasks, ours).await?,
+            hand_over_p50_us: p50,
+            hand_over_p99_us: p99,
+            hand_overs: n,
+        },
+    })
+}
+
+/// Times a second that `once` is done, by `tasks` at once, each with a lock of its own.
+async fn rate<F>(
+    each: Duration,
+    tasks: usize,
+    once: impl Fn(LockName) -> F,
+) -> Result<f64, EngineError>
+where
+    F: Future<Output = Result<(), EngineError>>,
+{
+    let begun = Instant::now();
+    let work = (0..tasks).map(async |task| {
+        let name = LockName::new(format!("bench:{task}"))?;
+        let mut done = 0u64;
+        while begun.elapsed() < each {
+            once(name.clone()).await?;
+            done += 1;
+        }
+        Ok::<u64, EngineError>(done)
+    });
+    let done: u64 = join_all(work).await.into_iter().sum::<Result<u64, EngineError>>()?;
+    Ok(done as f64 / begun.elapsed().as_secs_f64())
+}
+
+/// When the lock was got, and when it was given back.
+type Turn = (Instant, Instant);
+
+/// Many wait for one lock; each holds it once. Says the median, the 99th percentile and the number of
+/// hand-overs, from the call that gave it back to the answer that it was got.
+async fn hand_over<F>(
+    plan: Plan,
+    turn: impl Fn(LockName) -> F,
+) -> Result<(u64, u64, u64), EngineError>
+where
+    F: Future<Output = Result<Turn, EngineError>>,
+{
+    let mut seen = Histogram::<u64>::new_with_bounds(1, 60_000_000, 3)
+        .map_err(|error| EngineError::Plan(error.to_string()))?;
+    let until = Instant::now() + plan.each;
+    while Instant::now() < until {
+        let name = LockName::new("bench:shared")?;
+        let turns = join_all((0..plan.waiting).map(|_| turn(name.clone()))).await;
+        let mut turns: Vec<Turn> = turns.into_iter().collect::<Result<_, _>>()?;
+        turns.sort_unstable();
+        for pair in turns.windows(2) {
+            if let [(_, given_back), (got, _)] = pair {
+                let took = got.saturating_duration_since(*given_back);
+                seen.saturating_record(took.as_micros() as u64);
+            }
+        }
+    }
+    Ok((seen.value_at_quantile(0.5), seen.value_at_quantile(0.99), seen.len()))
+}
+
+/// All are made to wait before the first one has it: a turn lasts a moment.
+const HOLD: Duration = Duration::from_millis(1);
+
+async fn turn(locks: &Locks, name: LockName) -> Result<Turn, EngineError> {
+    let guard = locks.lock(&name, "bench", None).await?;
+    let got = Instant::now();
+    tokio::time::sleep(HOLD).await;
+    let given_back = Instant::now();
+    guard.release().await?;
+    Ok((got, given_back))
+}
+
+/// The plain way.
+struct Plain {
+    connection: MultiplexedConnection,
+}
+
+impl Plain {
+    async fn take(&self, name: &LockName) -> Result<Option<String>, BrokerError> {
+        let owner = Uuid::new_v4().to_string();
+        let options = SetOptions::default()
+            .conditional_set(ExistenceCheck::NX)
+            .with_expiration(SetExpiry::PX(PLAIN_LEASE_MS));
+        let set = redis::Cmd::set_options(plain_key(name), &owner, options);
+        let set: Option<String> = set
+            .query_async(&mut self.connection.clone())
+            .await
+            .map_err(|error| BrokerError::from_redis(&error, "the bench's server"))?;
+        Ok(set.map(|_| owner))
+    }
+
+    async fn give_back(&self, name: &LockName, owner: &str) -> Result<(), BrokerError> {
+        let script = Script::new(PLAIN_RELEASE);
+        let mut call = script.prepare_invoke();
+        call.key(plain_key(name)).arg(owner);
+        let _: u8 = call
+            .invoke_async(&mut self.connection.clone())
+            .await
+            .map_err(|error| BrokerError::from_redis(&error, "the bench's server"))?;
+        Ok(())
+    }
+
+    async fn turn(&self, name: LockName) -> Result<Turn, EngineError> {
+        let owner = loop {
+            match self.take(&name).await? {
+                Some(owner) => break owner,
+                None => tokio::time::sleep(PLAIN_POLL).await,
+            }
+        };
+        let got = Instant::now();
+        tokio::time::sleep(HOLD).await;
+        let given_back = Instant::now();
+        self.give_back(&name, &owner).await?;
+        Ok((got, given_back))
+    }
+}
+
+fn plain_key(name: &LockName) -> String {
+    format!("plain-{name}")
+}
