@@ -23,6 +23,8 @@ end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 if keep > 0 then
+  -- A renewal that is on its way must not make it longer.
+  redis.call('HSET', KEYS[1], '@kept', 1)
   redis.call('PEXPIRE', KEYS[1], keep)
   redis.call('ZADD', KEYS[2], now + keep, ARGV[3])
   return 1

@@ -529,3 +529,29 @@ async fn an_order_is_found_wherever_it_stands() {
     assert!(matches!(stand(orders[2]).await, Ok(Standing::Persisted { .. })));
     assert!(stand(OrderId::from_i64(1).unwrap()).await.is_err());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_lock_that_is_not_had_delays_and_loses_nothing() {
+    use seckill::engine::locks::{LockName, Locks, Timing};
+    let world = World::with(|settings| settings.order_lock = true).await;
+    let voucher = world.create(sale(40)).await;
+    let keys = world.keys.clone();
+    let (locks, keeper) = Locks::new(&world.redis, keys, "elsewhere", Timing::default());
+    let keeping = tokio::spawn(keeper.run(world.node().stopping().clone()));
+    let name = LockName::new("order:7").unwrap();
+    let guard = locks.try_lock(&name, "test", None).await.unwrap();
+    let plan = RushPlan { settle: false, repeat: 0.0, ..RushPlan::new(voucher, 40) };
+    assert_eq!(world.rush(plan).await.admitted, 40);
+    world
+        .until("all the others are written", async || {
+            world.store.sale(voucher).await.unwrap().stock == 1 && world.pending().await == 1
+        })
+        .await;
+    guard.release().await.unwrap();
+    world.settled().await;
+    world.balanced().await;
+    assert_eq!(world.store.sale(voucher).await.unwrap().stock, 0);
+    let left: Vec<String> = world.server.query(&["KEYS", "lock:order:*"]);
+    assert!(left.is_empty(), "{left:?}");
+    keeping.abort();
+}

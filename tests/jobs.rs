@@ -303,8 +303,12 @@ async fn pauses_misses_and_names() {
     let ticks = Arc::new(AtomicU64::new(0));
     let of = job("paused", "every 500ms", Arc::new(Tick(Arc::clone(&ticks))));
     let task = paused.schedule(vec![of.clone()]);
-    tokio::time::sleep(Duration::from_millis(1_600)).await;
-    assert_eq!(ticks.load(Ordering::SeqCst), 0);
+    let begun = Instant::now();
+    wait_until(10 * SECOND, "three due times pass", async || {
+        assert_eq!(ticks.load(Ordering::SeqCst), 0);
+        begun.elapsed() > Duration::from_millis(1_600)
+    })
+    .await;
     let by_hand = one_run(&paused, &of).await;
     assert_eq!((by_hand.cause, by_hand.outcome), (Cause::Operator, JobOutcome::Done));
     let resumed = Millis::now();
@@ -397,4 +401,97 @@ async fn old_id_keys_go_and_the_stream_is_trimmed_to_what_groups_need() {
 fn schedules_are_read_from_settings() {
     assert!("0 0 2 1 * ? *".parse::<Schedule>().is_ok());
     assert!("0 0 0 30 2 ?".parse::<Schedule>().is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_due_time_is_not_lost_to_whoever_holds_the_lock() {
+    let server = TestRedis::start();
+    let files = tempfile::tempdir().unwrap();
+    let store = open_store(files.path()).await;
+    let redis = Redis::from_url(&server.url()).unwrap();
+    let other = JobNode::new(&redis, &store, "other");
+    let name = seckill::engine::locks::LockName::new("job:rare").unwrap();
+    // Somebody holds the job's lock over its due time and never runs it.
+    let lease = Some(4 * SECOND);
+    let guard = other.runner.locks.try_lock(&name, "dies", lease).await.unwrap();
+    let mut rare = job("rare", "every 2s", Arc::new(Tick(Arc::default())));
+    rare.missed = Missed::Skip;
+    let node = JobNode::new(&redis, &store, "a");
+    let task = node.schedule(vec![rare]);
+    let held_until = Millis::now().plus(4_000);
+    wait_until(30 * SECOND, "it runs all the same", async || {
+        store.runs(Some("rare"), 10).await.unwrap().iter().any(|run| run.due.0 > 0)
+    })
+    .await;
+    drop(guard);
+    let first = store.runs(Some("rare"), 10).await.unwrap().pop().unwrap();
+    assert!(first.started.0 + 500 >= held_until.0, "not beside whoever holds the lock: {first:?}");
+    node.stop.cancel();
+    task.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn long_outages_and_clocks_that_were_ahead_stop_no_job() {
+    let server = TestRedis::start();
+    let files = tempfile::tempdir().unwrap();
+    let store = open_store(files.path()).await;
+    let redis = Redis::from_url(&server.url()).unwrap();
+    let now = Millis::now();
+    for (name, missed, last) in [
+        ("skip", Missed::Skip, now.plus(-5_000_000)),
+        ("once", Missed::Once, now.plus(-5_000_000)),
+        ("ahead", Missed::Once, now.plus(3_600_000)),
+    ] {
+        let due = Millis(last.0 / 500 * 500);
+        let run = seckill::model::NewRun {
+            job: name.to_owned(),
+            due,
+            cause: Cause::Due,
+            node: "before".to_owned(),
+            token: 1,
+            started: due,
+        };
+        store.begin_run(&run).await.unwrap().unwrap();
+        let mut of = job(name, "every 500ms", Arc::new(Tick(Arc::default())));
+        of.missed = missed;
+        let node = JobNode::new(&redis, &store, "a");
+        let task = node.schedule(vec![of]);
+        wait_until(30 * SECOND, name, async || {
+            let runs = store.runs(Some(name), 100).await.unwrap();
+            runs.iter().filter(|run| run.node == "a" && run.cause == Cause::Due).count() >= 2
+        })
+        .await;
+        node.stop.cancel();
+        task.await.unwrap();
+        let runs = store.runs(Some(name), 100).await.unwrap();
+        let made_up = runs.iter().filter(|run| run.cause == Cause::Missed).count();
+        assert!(made_up <= 2, "one run makes up for all: {made_up}");
+    }
+}
+
+/// Nothing spins while an `after` job is paused.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_paused_job_asks_little() {
+    let server = TestRedis::start();
+    let files = tempfile::tempdir().unwrap();
+    let store = open_store(files.path()).await;
+    let redis = Redis::from_url(&server.url()).unwrap();
+    let node = JobNode::new(&redis, &store, "a");
+    let mut of = job("delayed", "after 100ms", Arc::new(Tick(Arc::default())));
+    of.at_least = Duration::from_millis(1);
+    let task = node.schedule(vec![of]);
+    wait_for_run(&store, "delayed", JobOutcome::Done).await;
+    store.pause_job("delayed", true, Millis::now()).await.unwrap();
+    let calls = || -> u64 {
+        let stats: String = server.query(&["INFO", "commandstats"]);
+        let calls = stats.lines().filter_map(|line| line.split("calls=").nth(1)?.split(',').next());
+        calls.filter_map(|calls| calls.parse::<u64>().ok()).sum()
+    };
+    let started = Instant::now();
+    let before = calls();
+    wait_until(10 * SECOND, "a second passes", async || started.elapsed() > SECOND).await;
+    let spent = calls() - before;
+    assert!(spent < 400, "{spent} commands in a second, this test's own included");
+    node.stop.cancel();
+    task.await.unwrap();
 }

@@ -143,17 +143,64 @@ async fn releasing_what_is_not_held_any_more_is_told() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_whose_answer_was_lost_is_no_loss() {
-    let mut server = TestRedis::start();
+    let server = TestRedis::start();
     let (locks, _) = locks_of(&redis_of(&server), "a", Timing::default());
     let guard = locks.try_lock(&name("x"), "t", None).await.unwrap();
     let again = guard.again().await.unwrap();
-    // The connection breaks; the server comes back with what it had.
-    tokio::time::sleep(Duration::from_millis(1_100)).await;
-    server.kill();
-    server.restart();
-    again.release().await.unwrap();
-    assert_eq!(depth(&server, &guard), Some(1));
-    guard.release().await.unwrap();
+    // The calls lie in the server's buffer while their connection is cut: they are done, unanswered.
+    for (left, guard) in [(Some(1), again), (None, guard)] {
+        let owner = guard.owner().as_str().to_owned();
+        server.freeze();
+        let (released, ()) = tokio::join!(guard.release(), async {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            let cut = std::thread::spawn({
+                let url = server.url();
+                move || {
+                    let mut other = redis::Client::open(url)?.get_connection()?;
+                    cmd("CLIENT").arg("KILL").arg("TYPE").arg("normal").query::<()>(&mut other)
+                }
+            });
+            server.thaw();
+            let _ = cut.join();
+        });
+        released.unwrap();
+        let depth: Option<u32> = server.query(&["HGET", "lock:x", &owner]);
+        assert_eq!(depth, left);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn guards_that_go_while_redis_is_away_leave_nothing() {
+    let server = TestRedis::start();
+    let (locks, _) = locks_of(&redis_of(&server), "a", SHORT);
+    let guard = locks.try_lock(&name("x"), "t", None).await.unwrap();
+    let again = guard.again().await.unwrap();
+    let leased = locks.try_lock(&name("y"), "t", Some(20 * SECOND)).await.unwrap();
+    server.freeze();
+    // A release that is given up half-way, one that is dropped, one that is not even tried.
+    assert!(tokio::time::timeout(Duration::from_millis(50), again.release()).await.is_err());
+    assert!(tokio::time::timeout(Duration::from_millis(50), leased.release()).await.is_err());
+    drop(guard);
+    server.thaw();
+    wait_until(20 * SECOND, "both are free", async || {
+        server.query::<u64>(&["EXISTS", "lock:x", "lock:y"]) == 0
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_with_a_lease_of_its_own_hears_that_it_was_taken_or_forgotten() {
+    let server = TestRedis::start();
+    let redis = redis_of(&server);
+    let (locks, _) = locks_of(&redis, "a", SHORT);
+    let lease = Some(Duration::from_mins(10));
+    let guard = locks.try_lock(&name("x"), "t", lease).await.unwrap();
+    let (mut link, keys) = (redis.link(), Layout::default());
+    revoke(&mut link, &keys, &name("x"), guard.owner().as_str()).await.unwrap();
+    tokio::time::timeout(10 * SECOND, guard.lost()).await.expect("it was taken");
+    let guard = locks.try_lock(&name("x"), "t", lease).await.unwrap();
+    let _: () = server.query(&["FLUSHALL"]);
+    tokio::time::timeout(10 * SECOND, guard.lost()).await.expect("it was forgotten");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -163,8 +210,12 @@ async fn the_watchdog_keeps_it_and_a_given_lease_ends() {
     let kept = locks.try_lock(&name("kept"), "t", None).await.unwrap();
     let leased = locks.try_lock(&name("leased"), "t", Some(SHORT.lease)).await.unwrap();
     tokio::time::timeout(10 * SECOND, leased.lost()).await.expect("a given lease ends");
-    tokio::time::sleep(SHORT.lease * 3).await;
-    assert!(kept.is_held(), "held for three leases");
+    let begun = Instant::now();
+    wait_until(30 * SECOND, "three leases are over", async || {
+        assert!(kept.is_held());
+        begun.elapsed() > SHORT.lease * 3
+    })
+    .await;
     assert_eq!(depth(&server, &kept), Some(1));
     // A node that is gone: nobody renews.
     stop.cancel();
@@ -291,9 +342,11 @@ async fn fifty_who_wait_go_on_after_a_restart() {
             guard.release().await
         });
     }
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    wait_until(10 * SECOND, "all of them wait", async || {
+        server.query::<u64>(&["ZCARD", "locks:waiting:x"]) == 50
+    })
+    .await;
     server.kill();
-    tokio::time::sleep(Duration::from_millis(200)).await;
     server.restart();
     drop(guard);
     for done in tasks.join_all().await {

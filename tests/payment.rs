@@ -39,7 +39,9 @@ async fn close(world: &World, token: i64) -> payment::Closed {
     let (mut link, stop) = (world.redis.link(), CancellationToken::new());
     let before = Millis::now().plus(FUTURE);
     let (store, keys) = (&world.store, &world.keys);
-    payment::close_overdue(store, &mut link, keys, before, &fence(token), &stop).await.unwrap()
+    payment::close_overdue(store, &mut link, keys, before, Millis::now(), &fence(token), &stop)
+        .await
+        .unwrap()
 }
 
 async fn sold(world: &World, voucher: VoucherId, count: u64) -> Vec<OrderId> {
@@ -166,7 +168,9 @@ async fn process_that_closes() {
     wait_until(PATIENCE, "the word to go", async || Path::new(go).exists()).await;
     let before = Millis::now().plus(FUTURE);
     let (stop, keys) = (CancellationToken::new(), Layout::default());
-    payment::close_overdue(&store, &mut link, &keys, before, &fence(1), &stop).await.unwrap();
+    payment::close_overdue(&store, &mut link, &keys, before, Millis::now(), &fence(1), &stop)
+        .await
+        .unwrap();
 }
 
 async fn open_store(database: &Path) -> SharedStore {

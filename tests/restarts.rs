@@ -18,11 +18,13 @@ use seckill::{
         ids::IdWorker,
         journal::Admitted,
         orders::{Standing, find},
+        payment,
         reconcile::reconcile,
         vouchers,
     },
-    model::{Millis, NewSale, OrderId, Outcome, UserId, VoucherId},
+    model::{Fence, Millis, NewSale, OrderId, Outcome, SaleState, UserId, VoucherId},
 };
+use tokio_util::sync::CancellationToken;
 use world::World;
 
 fn sale(stock: u64) -> NewSale {
@@ -218,4 +220,85 @@ async fn a_counter_that_went_back_is_raised_before_others_lease() {
     all.sort_unstable();
     all.dedup();
     assert_eq!(all.len(), 30);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_emptied_redis_is_made_whole_without_a_restart() {
+    let world = World::start().await;
+    let voucher = world.create(sale(50)).await;
+    world.rush(RushPlan { repeat: 0.0, ..RushPlan::new(voucher, 20) }).await;
+    world.settled().await;
+    assert!(world.node().hold_consumer(true).await);
+    for user in 101..=105 {
+        assert!(matches!(world.ask(voucher, user).await, Outcome::Admitted { .. }));
+    }
+    let _: () = world.server.query(&["FLUSHALL"]);
+    world.until("the buyers are back", async || held(&world, voucher) == 25).await;
+    world.node().hold_consumer(false).await;
+    world.settled().await;
+    world.balanced().await;
+    assert_eq!(world.store.sale(voucher).await.unwrap().stock, 25);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_of_a_sale_that_redis_lost_sells_nothing_twice() {
+    let mut world = World::start().await;
+    let voucher = world.create(sale(10)).await;
+    world.rush(RushPlan { repeat: 0.0, ..RushPlan::new(voucher, 10) }).await;
+    world.settled().await;
+    // No node is there to put anything back.
+    world.stop_node().await;
+    let _: () = world.server.query(&["FLUSHALL"]);
+    let (mut link, store, keys) = (world.redis.link(), &world.store, &world.keys);
+    vouchers::set_state(store, &mut link, keys, voucher, SaleState::Paused).await.unwrap();
+    vouchers::set_state(store, &mut link, keys, voucher, SaleState::Running).await.unwrap();
+    assert_eq!(held(&world, voucher), 10);
+    assert_eq!(world.server.query::<i64>(&["GET", &keys.stock(voucher)]), 0);
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_promise_that_was_written_and_closed_is_not_made_again() {
+    let mut world = World::start().await;
+    let voucher = world.create(sale(5)).await;
+    let Outcome::Admitted { order } = world.ask(voucher, 1).await else { panic!() };
+    world.settled().await;
+    world.stop_node().await;
+    let mut link = world.redis.link();
+    let (fence, stop) = (Fence { name: "close".into(), token: 1 }, CancellationToken::new());
+    let before = Millis::now().plus(3_600_000);
+    let (store, keys) = (&world.store, &world.keys);
+    payment::close_overdue(store, &mut link, keys, before, Millis::now(), &fence, &stop)
+        .await
+        .unwrap();
+    assert_eq!(held(&world, voucher), 0);
+    let promise = Admitted { voucher, user: UserId(1), order };
+    reconcile(store, &mut link, keys, &[promise]).await.unwrap();
+    assert_eq!(held(&world, voucher), 0);
+    world.balanced().await;
+}
+
+/// Whatever the order of events: reconciling while orders are closed gives each piece back once.
+#[tokio::test(flavor = "multi_thread")]
+async fn reconciling_beside_the_closing_keeps_the_books() {
+    let world = World::start().await;
+    let voucher = world.create(sale(6_000)).await;
+    world.rush(RushPlan { repeat: 0.0, ..RushPlan::new(voucher, 6_000) }).await;
+    world.settled().await;
+    let (mut one, mut other) = (world.redis.link(), world.redis.link());
+    let (fence, stop) = (Fence { name: "close".into(), token: 1 }, CancellationToken::new());
+    let before = Millis::now().plus(3_600_000);
+    let (store, keys) = (&world.store, &world.keys);
+    let closing =
+        payment::close_overdue(store, &mut one, keys, before, Millis::now(), &fence, &stop);
+    let reconciling = async {
+        for _ in 0..20 {
+            reconcile(store, &mut other, keys, &[]).await.unwrap();
+        }
+    };
+    let (closed, ()) = tokio::join!(closing, reconciling);
+    assert_eq!(closed.unwrap().orders, 6_000);
+    assert_eq!(held(&world, voucher), 0);
+    assert_eq!(world.server.query::<u64>(&["GET", &keys.stock(voucher)]), 6_000);
+    world.balanced().await;
 }

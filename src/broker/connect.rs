@@ -15,6 +15,7 @@ use redis::{
 };
 
 use super::{BrokerError, server::ManagedServer};
+use crate::model::Millis;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Bound on every command that does not block on purpose.
@@ -92,7 +93,13 @@ impl Redis {
 
     /// A link whose commands are answered within five seconds or fail.
     pub fn link(&self) -> Link {
-        Link { redis: self.clone(), connection: None, answer: ANSWER_TIMEOUT, info: None }
+        Link {
+            redis: self.clone(),
+            connection: None,
+            answer: ANSWER_TIMEOUT,
+            info: None,
+            generation: 0,
+        }
     }
 
     /// A link for reads that block on purpose for up to `block`.
@@ -149,6 +156,7 @@ pub struct Link {
     connection: Option<MultiplexedConnection>,
     answer: Duration,
     info: Option<ServerInfo>,
+    generation: u64,
 }
 
 impl Link {
@@ -161,6 +169,7 @@ impl Link {
         let mut connection = self.redis.connect(self.answer).await?;
         let info = self.introduce(&mut connection).await?;
         self.info = Some(info);
+        self.generation += 1;
         self.connection = Some(connection.clone());
         Ok(connection)
     }
@@ -206,6 +215,17 @@ impl Link {
         result.map_err(|error| self.broke(&error))
     }
 
+    /// The clock of Redis, by which sales begin and end, and jobs are due.
+    pub async fn now(&mut self) -> Result<Millis, BrokerError> {
+        let (seconds, micros): (i64, i64) = self.query(&redis::cmd("TIME")).await?;
+        Ok(Millis(seconds * 1_000 + micros / 1_000))
+    }
+
+    /// Rises with each connection that is made: whose call failed on an older one must not drop it.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
     /// Drops the connection: somebody found it mute before its own bound did.
     pub fn forget(&mut self) {
         self.connection = None;
@@ -213,7 +233,9 @@ impl Link {
 
     /// Sorts an error, and forgets the connection when it is of no more use.
     pub fn broke(&mut self, error: &RedisError) -> BrokerError {
-        if error.is_unrecoverable_error() || error.is_io_error() || error.is_timeout() {
+        // A server that was demoted says so on a connection that would last for ever.
+        let demoted = error.code() == Some("READONLY");
+        if error.is_unrecoverable_error() || error.is_io_error() || error.is_timeout() || demoted {
             self.connection = None;
         }
         BrokerError::from_redis(error, &self.redis.place)

@@ -1,18 +1,14 @@
 //! Who holds which lock, for a person.
 //!
-//! It reads what `engine::locks` has written, and changes nothing but the index of locks that are
-//! long over.
+//! It reads what `engine::locks` has written, and changes nothing.
 
 use std::collections::HashMap;
 
-use redis::{Value, cmd, pipe};
+use redis::{Value, pipe};
 use serde::Serialize;
 
 use super::{BrokerError, Layout, Link};
 use crate::model::Millis;
-
-/// Entries of the index whose lease ended that long ago are dropped from it.
-const STALE_MS: i64 = 60_000;
 
 /// A lock and its holder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -71,27 +67,16 @@ pub async fn holders(
     most: usize,
     alive: impl Fn(&str) -> bool,
 ) -> Result<Holders, BrokerError> {
+    let now = link.now().await?;
     let mut read = pipe();
-    read.cmd("TIME");
-    read.cmd("ZRANGE")
-        .arg(keys.locks())
-        .arg(0)
-        .arg(most.saturating_sub(1))
-        .cmd("ZCARD")
-        .arg(keys.locks());
-    let ((seconds, micros), mut names, total): ((i64, i64), Vec<String>, u64) =
-        link.pipe(&read).await?;
-    let now = Millis(seconds * 1_000 + micros / 1_000);
+    read.cmd("ZRANGEBYSCORE").arg(keys.locks()).arg(now.0).arg("+inf");
+    read.arg("LIMIT").arg(0).arg(most);
+    read.cmd("ZCOUNT").arg(keys.locks()).arg(now.0).arg("+inf");
+    let (mut names, total): (Vec<String>, u64) = link.pipe(&read).await?;
     names.sort_unstable();
     let mut locks = Vec::new();
     for page in names.chunks(500) {
         locks.extend(look(link, keys, page, now, &alive).await?);
-    }
-    if locks.len() < names.len() {
-        // Only those that ended long ago: one that is taken just now must not leave the index.
-        let mut sweep = cmd("ZREMRANGEBYSCORE");
-        sweep.arg(keys.locks()).arg("-inf").arg(now.0 - STALE_MS);
-        link.query::<u64>(&sweep).await?;
     }
     let ended = (names.len() - locks.len()) as u64;
     Ok(Holders { total: total.saturating_sub(ended), locks })
@@ -143,6 +128,7 @@ fn holder(
         "hash" => {
             let mut fields: HashMap<String, String> = redis::from_redis_value(body).ok()?;
             let token = fields.remove("@token").and_then(|token| token.parse().ok());
+            fields.remove("@kept");
             let since = fields.remove("@since").and_then(|at| at.parse().ok()).map(Millis);
             let (owner, depth) = fields.into_iter().next()?;
             (Kind::Reentrant, owner, depth.parse().ok()?, since, token)
@@ -176,7 +162,7 @@ pub async fn holder_of(
     name: &str,
     alive: impl Fn(&str) -> bool,
 ) -> Result<Option<Holder>, BrokerError> {
-    let now = Millis::default();
+    let now = link.now().await?;
     Ok(look(link, keys, &[name.to_owned()], now, &alive).await?.into_iter().next())
 }
 

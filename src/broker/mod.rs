@@ -9,6 +9,7 @@ pub mod error;
 mod flock;
 pub mod holders;
 pub mod keys;
+pub mod nodes;
 mod probe;
 pub mod scripts;
 pub mod server;

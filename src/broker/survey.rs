@@ -1,7 +1,9 @@
 //! One look at all that Redis holds: what a Snapshot is made of.
 
 use super::{
-    BrokerError, Layout, Link, scripts,
+    BrokerError, Layout, Link,
+    nodes::Nodes,
+    scripts,
     stream::{Pending, PendingRow},
 };
 use crate::model::{EntryId, Millis, VoucherId};
@@ -16,7 +18,7 @@ pub struct Survey {
     /// Consumers of the group.
     pub consumers: Vec<ConsumerFacts>,
     /// Nodes and when each last gave a sign of life.
-    pub nodes: Vec<(String, Millis)>,
+    pub nodes: Nodes,
     /// A page of the pending list.
     pub page: Vec<Pending>,
     /// Figures of the sales asked for, in their order.
@@ -110,7 +112,10 @@ pub async fn survey(
             .into_iter()
             .map(|(name, pending, idle_ms)| ConsumerFacts { name, pending, idle_ms })
             .collect(),
-        nodes: nodes.into_iter().map(|(name, at)| (name, Millis(at as i64))).collect(),
+        nodes: Nodes {
+            now: Millis(now),
+            signs: nodes.into_iter().map(|(name, at)| (name, Millis(at as i64))).collect(),
+        },
         page: page.into_iter().map(super::stream::pending_of).collect::<Result<_, _>>()?,
         sales: sales
             .into_iter()

@@ -2,6 +2,9 @@
 
 use std::{io::Write as _, os::unix::ffi::OsStrExt as _, sync::Arc};
 
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
 use super::{Fault, logging};
 use crate::{
     broker::{
@@ -28,6 +31,8 @@ pub(super) struct Context {
     pub(super) keys: Layout,
     server: Option<Arc<ManagedServer>>,
     slot: Option<NodeSlot>,
+    /// Keepers of the operators' locks, ended by [`Context::close`].
+    keeping: Vec<(CancellationToken, JoinHandle<()>)>,
 }
 
 impl Context {
@@ -77,7 +82,7 @@ impl Context {
             }
         };
         let (config, keys) = (config.clone(), Layout::default());
-        Ok(Self { config, dir, redis, store, keys, server, slot: None })
+        Ok(Self { config, dir, redis, store, keys, server, slot: None, keeping: Vec::new() })
     }
 
     /// As [`Context::open`], and Redis has answered: for commands that are of no use without it.
@@ -130,8 +135,9 @@ impl Context {
     /// The hands of an operator, without an engine in this process.
     pub(super) fn operator(&mut self, reason: Option<String>) -> Result<Operator, Fault> {
         let node = self.node_name()?;
-        // A short command waits for no lock and holds none for longer than its job takes.
-        let (locks, _) = Locks::new(&self.redis, self.keys.clone(), &node, Timing::default());
+        let (locks, keeper) = Locks::new(&self.redis, self.keys.clone(), &node, Timing::default());
+        let stop = CancellationToken::new();
+        self.keeping.push((stop.clone(), tokio::spawn(keeper.run(stop))));
         Ok(Operator {
             redis: self.redis.clone(),
             store: Arc::clone(&self.store),
@@ -148,6 +154,11 @@ impl Context {
 
     /// Gives everything back; the last process on a data dir stops its server.
     pub(super) async fn close(self) {
+        for (stop, keeping) in self.keeping {
+            stop.cancel();
+            // Its end has a bound of its own.
+            let _ = keeping.await;
+        }
         self.store.close().await;
         if let Some(server) = self.server
             && let Err(error) = server.detach().await

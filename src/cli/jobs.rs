@@ -18,7 +18,6 @@ use crate::{
         EngineError,
         command::{Command, Reply},
         jobs::{board, builtin},
-        vouchers::redis_now,
     },
     model::{JobOutcome, JobRun, RunEnd},
     telemetry::snapshot::JobLine,
@@ -132,7 +131,7 @@ async fn go(context: &mut Context, out: Output, command: JobsCommand) -> Result<
 
 async fn list(context: &Context, out: Output) -> Result<u8, Fault> {
     let jobs = builtin::jobs(&context.config.engine);
-    let now = redis_now(&mut context.redis.link()).await?;
+    let now = context.redis.link().now().await?;
     let lines = board(&context.store, &jobs, now, 1).await?;
     out.answer(&lines, || {
         let zone = TimeZone::system();

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     broker::{
         holders::{self, Holder, Holders},
-        survey,
+        nodes::Nodes,
     },
     config::Config,
     engine::{
@@ -20,7 +20,7 @@ use crate::{
         command::Command,
         locks::{LockError, LockName},
     },
-    model::{EntryId, Millis},
+    model::Millis,
 };
 
 #[derive(Debug, Subcommand)]
@@ -70,12 +70,9 @@ pub(super) async fn run(config: &Config, out: Output, command: LocksCommand) -> 
 
 /// Which nodes give signs of life.
 async fn alive(context: &Context) -> Result<impl Fn(&str) -> bool + use<>, Fault> {
-    let mut link = context.redis.link();
-    let survey = survey::survey(&mut link, &context.keys, &[], EntryId::MIN, 1).await?;
+    let nodes = Nodes::read(&mut context.redis.link(), &context.keys).await?;
     let dead_ms = context.config.engine.node_dead_ms;
-    let nodes: Vec<(String, Millis)> = survey.nodes;
-    let now = survey.now;
-    Ok(move |node: &str| nodes.iter().any(|(name, at)| name == node && now.since(*at) < dead_ms))
+    Ok(move |node: &str| nodes.is_alive(node, dead_ms))
 }
 
 async fn list(context: &Context, out: Output, limit: usize) -> Result<u8, Fault> {

@@ -105,7 +105,7 @@ async fn apply(context: &mut Context, out: Output, consent: &Consent) -> Result<
     }
     // Entries that become pending from now on were not asked about.
     let mut link = context.redis.link();
-    let now = crate::engine::vouchers::redis_now(&mut link).await?;
+    let now = link.now().await?;
     let last = EntryId { millis: u64::try_from(now.0).unwrap_or(0), number: u64::MAX };
     if !operator.read_only {
         let question = format!(

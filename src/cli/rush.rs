@@ -56,7 +56,8 @@ pub(super) async fn run(config: &Config, out: Output, args: RushArgs) -> Result<
     context.close().await;
     let report = result?;
     out.answer(&report, || words(&report))?;
-    Ok(if report.settled && report.errors == 0 { 0 } else { fault::NO })
+    let well = report.settled && report.errors == 0 && !report.cut_short;
+    Ok(if well { 0 } else { fault::NO })
 }
 
 async fn go(
@@ -113,6 +114,12 @@ fn words(report: &RushReport) -> String {
     }
     if report.dead > 0 {
         text.push_str(&format!("\n  dead       {:>12}", number(report.dead)));
+    }
+    if let Some(reason) = &report.first_rejection {
+        text.push_str(&format!("\n  first rejection: {reason}"));
+    }
+    if report.cut_short {
+        text.push_str("\n  stopped before the last buyer had come");
     }
     if let Some(error) = &report.first_error {
         text.push_str(&format!("\n  first error: {error}"));

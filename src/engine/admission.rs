@@ -23,7 +23,7 @@ use super::{
     settings::Settings,
 };
 use crate::{
-    broker::{BrokerError, Layout, Link, Redis, scripts},
+    broker::{BrokerError, Layout, Link, Redis, nodes::Nodes, scripts},
     model::{OrderId, Outcome, UserId, VoucherId},
     store::SharedStore,
     telemetry::Meters,
@@ -125,6 +125,7 @@ impl Admission {
         let gate = Gate {
             node,
             node_dead_ms: settings.node_dead_ms,
+            peers: Vec::new(),
             asks,
             link: redis.link(),
             ids: IdWorker::new(keys.clone()),
@@ -160,6 +161,8 @@ impl Admission {
 pub struct Gate {
     node: String,
     node_dead_ms: u64,
+    /// Other nodes that were alive when Redis was last looked at.
+    peers: Vec<String>,
     asks: mpsc::Receiver<Ask>,
     link: Link,
     ids: IdWorker,
@@ -234,9 +237,23 @@ impl Gate {
     }
 
     /// Whether Redis answers and is the one that was made whole.
+    ///
+    /// It says so itself: a FLUSHALL takes that word with it.
     async fn is_whole(&mut self) -> bool {
-        let answer = self.link.query::<String>(&redis::cmd("PING")).await;
-        answer.is_ok() && self.link.server().map(|server| &server.run_id) == self.run_id.as_ref()
+        let mut look = redis::pipe();
+        look.cmd("HGET").arg(self.keys.healed()).arg(&self.node);
+        let Ok((healed,)) = self.link.pipe::<(Option<String>,)>(&look).await else { return false };
+        let run_id = self.link.server().map(|server| &server.run_id);
+        if healed.is_none() || healed.as_ref() != run_id || run_id != self.run_id.as_ref() {
+            self.run_id = None;
+            return false;
+        }
+        self.journal.prune(Instant::now());
+        if let Ok(nodes) = Nodes::read(&mut self.link, &self.keys).await {
+            let others = nodes.alive(self.node_dead_ms).filter(|name| *name != self.node);
+            self.peers = others.map(str::to_owned).collect();
+        }
+        true
     }
 
     /// Before a failed batch is asked again, those that were sent with it are heard out.
@@ -335,7 +352,13 @@ impl Gate {
     async fn recover(&mut self, mut waiting: Vec<Batch>, stop: &CancellationToken) {
         let mut pause = BACKOFF[0];
         loop {
-            match self.heal().await {
+            let healed = tokio::select! {
+                biased;
+                // What is left half done is done by the last look, or by the next start.
+                () = stop.cancelled() => Err(EngineError::Stopping),
+                healed = self.heal() => healed,
+            };
+            match healed {
                 Ok(()) => match self.ask_again(std::mem::take(&mut waiting)).await {
                     Ok(()) => return,
                     Err(left) => waiting = left,
@@ -388,7 +411,8 @@ impl Gate {
             self.ids.reclaim(&mut self.link).await?;
             let done = reconcile(&self.store, &mut self.link, &self.keys, &promises).await?;
             self.journal.forget(&done.refused);
-            await_peers(&mut self.link, &self.keys, &self.node, run, self.node_dead_ms).await?;
+            let (link, keys, dead_ms) = (&mut self.link, &self.keys, self.node_dead_ms);
+            await_peers(link, keys, &self.node, run, &self.peers, dead_ms).await?;
             // A restart in the middle of it is noticed by the next connection.
             self.run_id = run_id;
         }

@@ -131,6 +131,10 @@ pub struct RushReport {
     pub dead: u64,
     /// Why the first request without an answer got none.
     pub first_error: Option<String>,
+    /// Why the first request that was rejected was.
+    pub first_rejection: Option<String>,
+    /// It was stopped before the last request was sent.
+    pub cut_short: bool,
     /// Every admitted order has a result; `false` when the wait was given up.
     pub settled: bool,
 }

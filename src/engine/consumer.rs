@@ -4,7 +4,7 @@
 //! entry is acknowledged only after its order was committed or it lies among the dead letters.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     time::{Duration, Instant},
 };
 
@@ -46,6 +46,8 @@ pub struct Consumer {
     hold: Hold,
     /// Its own pending entries were read once since the process began.
     resumed: bool,
+    /// Bodies were missing, and their orders are not back in the stream yet.
+    rebuild_due: bool,
 }
 
 /// How somebody keeps a consumer from taking new entries, and learns that it does not.
@@ -78,6 +80,7 @@ impl Consumer {
             locks,
             hold,
             resumed: false,
+            rebuild_due: false,
         }
     }
 
@@ -110,6 +113,7 @@ impl Consumer {
         pause: &mut Duration,
     ) -> Result<(), EngineError> {
         stream::ensure_group(&mut self.reader, &self.writer.keys).await?;
+        self.rebuild().await?;
         self.finish_own(stop).await?;
         self.claim_idle(stop).await?;
         let mut claimed = Instant::now();
@@ -174,17 +178,24 @@ impl Consumer {
                 stream::auto_claim(&mut self.reader, keys, &self.name, idle, start, count).await?;
             if !claimed.gone.is_empty() {
                 // Redis has dropped them from the pending list; their buyers still wait.
-                let Writer { link, store, keys } = &mut self.writer;
-                let rebuilt = rebuild(store, link, keys).await?;
+                self.rebuild_due = true;
                 let ids: Vec<String> = claimed.gone.iter().map(ToString::to_string).collect();
-                tracing::error!(
-                    entries = ids.join(" "),
-                    rebuilt = rebuilt.orders,
-                    "pending entries had no body any more"
-                );
+                tracing::error!(entries = ids.join(" "), "pending entries had no body any more");
+                self.rebuild().await?;
             }
             from = claimed.next;
             self.settle_again(claimed.entries, stop).await?;
+        }
+        Ok(())
+    }
+
+    /// Until it has succeeded, for nobody else knows that bodies were missing.
+    async fn rebuild(&mut self) -> Result<(), EngineError> {
+        if self.rebuild_due {
+            let Writer { link, store, keys } = &mut self.writer;
+            let rebuilt = rebuild(store, link, keys).await?;
+            tracing::warn!(orders = rebuilt.orders, "orders were put into the stream again");
+            self.rebuild_due = false;
         }
         Ok(())
     }
@@ -239,20 +250,24 @@ impl Consumer {
         batch: Vec<Delivered>,
         stop: &CancellationToken,
     ) -> Result<(), EngineError> {
-        let guards = if self.settings.order_lock {
-            let users = batch.iter().filter_map(|delivered| Some(delivered.order()?.user));
-            lock_buyers(&self.locks, users).await?
-        } else {
-            Vec::new()
+        if !self.settings.order_lock {
+            return self.writer.settle(batch, stop).await.map(drop);
+        }
+        let users = batch.iter().filter_map(|delivered| Some(delivered.order()?.user));
+        let (guards, missed) = lock_buyers(&self.locks, users).await;
+        let locked = |delivered: &Delivered| {
+            delivered.order().is_none_or(|order| guards.contains_key(&order.user))
         };
-        self.writer.settle(batch, stop).await?;
-        for released in join_all(guards.into_iter().map(Guard::release)).await {
+        // Progress is made with those that were had, so two nodes never wait for each other for ever.
+        let settled = self.writer.settle(batch.into_iter().filter(locked).collect(), stop).await;
+        for released in join_all(guards.into_values().map(Guard::release)).await {
             // A lock that was lost guarded nothing that the unique index does not.
             if let Err(error) = released {
                 tracing::warn!(%error, "an order lock was not given back");
             }
         }
-        Ok(())
+        settled?;
+        missed.map_or(Ok(()), |error| Err(error.into()))
     }
 
     async fn read(&mut self, from: ReadFrom) -> Result<Vec<Delivered>, BrokerError> {
@@ -261,19 +276,25 @@ impl Consumer {
     }
 }
 
-/// One lock a buyer, all asked for at once.
+/// One lock a buyer, all asked for at once: those that were had, and why one was not.
 async fn lock_buyers(
     locks: &Locks,
     users: impl Iterator<Item = UserId>,
-) -> Result<Vec<Guard>, EngineError> {
+) -> (BTreeMap<UserId, Guard>, Option<LockError>) {
     let users: BTreeSet<UserId> = users.collect();
     let asked = users.into_iter().map(async |user| {
         let name = LockName::new(format!("order:{user}"))?;
-        locks.try_for(&name, "write order", ORDER_LOCK_WAIT, None).await
+        let guard = locks.try_for(&name, "write order", ORDER_LOCK_WAIT, None).await?;
+        Ok((user, guard))
     });
-    // Those that were had are given back when one of them is not.
-    let asked: Vec<Result<Guard, LockError>> = join_all(asked).await;
-    Ok(asked.into_iter().collect::<Result<_, _>>()?)
+    let (mut guards, mut missed) = (BTreeMap::new(), None);
+    for asked in join_all(asked).await {
+        match asked {
+            Ok((user, guard)) => drop(guards.insert(user, guard)),
+            Err(error) => missed = Some(error),
+        }
+    }
+    (guards, missed)
 }
 
 /// What became of a batch.
@@ -325,13 +346,15 @@ impl Writer {
                 Body::Gone => settled.gone += 1,
             }
         }
+        // By the clock of Redis: nodes differ, and how long a buyer has to pay counts from here.
+        let now = if orders.is_empty() { Millis::default() } else { self.link.now().await? };
         // Halves of a failed batch, the next one on top.
         let mut parts: Vec<&[OrderEntry]> = vec![orders.as_slice()];
         while let Some(part) = parts.pop() {
             if part.is_empty() {
                 continue;
             }
-            match self.write(part, stop).await {
+            match self.write(part, now, stop).await {
                 Ok(written) => self.close(part, &written, &mut settled).await?,
                 Err(EngineError::Store(error)) if part.len() == 1 => {
                     settled.dead += self.bury(part[0].entry, &error.to_string()).await?;
@@ -351,11 +374,12 @@ impl Writer {
     async fn write(
         &self,
         part: &[OrderEntry],
+        now: Millis,
         stop: &CancellationToken,
     ) -> Result<Vec<Written>, EngineError> {
         let mut pause = BACKOFF[0];
         loop {
-            match self.store.write_orders(part, Millis::now()).await {
+            match self.store.write_orders(part, now).await {
                 Err(StoreError::Away(why)) => {
                     tracing::warn!(
                         why,

@@ -36,12 +36,18 @@ pub struct Journal {
 impl Journal {
     /// Remembers a promise made at `now`, and forgets what is old.
     pub fn note(&mut self, now: Instant, promise: Admitted) {
-        while self.promises.len() >= MOST
-            || self.promises.front().is_some_and(|(at, _)| now.duration_since(*at) > REMEMBER)
-        {
+        self.prune(now);
+        if self.promises.len() >= MOST {
             self.promises.pop_front();
         }
         self.promises.push_back((now, promise));
+    }
+
+    /// Forgets what is old. Only while Redis answers: what it loses when it goes is as old as it is then.
+    pub fn prune(&mut self, now: Instant) {
+        while self.promises.front().is_some_and(|(at, _)| now.duration_since(*at) > REMEMBER) {
+            self.promises.pop_front();
+        }
     }
 
     /// Forgets promises that could not be kept: they have their result, a dead letter.

@@ -91,6 +91,7 @@ impl Node {
         let meters = Arc::new(Meters::default());
         let (hold, wanted) = watch::channel(false);
         let (parking, parked) = watch::channel(false);
+        let (pictures, snapshots) = watch::channel(Arc::new(Snapshot::default()));
         let (locks, keeper) = Locks::new(&redis, keys.clone(), &name, Timing::default());
         let mut admission = None;
         if !read_only {
@@ -105,7 +106,15 @@ impl Node {
             };
             // The names of the built-in jobs differ, and their settings were checked.
             match Scheduler::new(builtin::jobs(&settings), runner, settings.jobs.pool) {
-                Ok(scheduler) => drop(tasks.spawn(scheduler.run(stop.clone()))),
+                Ok(scheduler) => {
+                    let (mut first, stop) = (snapshots.clone(), stop.clone());
+                    tasks.spawn(async move {
+                        // Somebody may be waiting for the first picture; jobs are in no hurry.
+                        let pictured = first.wait_for(|picture| picture.seq > 0);
+                        let _ = tokio::time::timeout(JOBS_EVERY, pictured).await;
+                        scheduler.run(stop).await;
+                    });
+                }
                 Err(error) => tracing::error!(%error, "no job is scheduled on this node"),
             }
             let (entrance, gate) = Admission::new(
@@ -140,7 +149,6 @@ impl Node {
             settings.node_dead_ms,
         );
         let (focus, looking_at) = watch::channel(Focus::default());
-        let (pictures, snapshots) = watch::channel(Arc::new(Snapshot::default()));
         let (commands, requests) = mpsc::channel(COMMANDS);
         let operator = Operator {
             redis,

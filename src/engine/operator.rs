@@ -109,7 +109,7 @@ impl Operator {
                 Ok(Reply::RushDone(rush.run(&plan, stop).await?))
             }
             Command::Pay(order) => {
-                Ok(Reply::Paid { order, payment: payment::pay(store, order).await? })
+                Ok(Reply::Paid { order, payment: payment::pay(store, &mut link, order).await? })
             }
             Command::ReleaseLock { name, owner } => {
                 let lock = LockName::new(name.as_str())?;
@@ -123,7 +123,7 @@ impl Operator {
             }
             Command::SwitchJob { job, paused } => {
                 self.job(&job)?;
-                store.pause_job(&job, paused, vouchers::redis_now(&mut link).await?).await?;
+                store.pause_job(&job, paused, link.now().await?).await?;
                 Ok(Reply::JobSwitched { job, paused })
             }
             Command::Replay(scope) => {

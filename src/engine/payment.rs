@@ -31,13 +31,17 @@ pub struct Closed {
 /// Pays one order.
 ///
 /// # Errors
-/// The database is away.
-pub async fn pay(store: &SharedStore, order: OrderId) -> Result<Payment, EngineError> {
-    let paid = store.pay(&[order], Millis::now()).await?;
+/// The database or Redis, by whose clock it is paid, is away.
+pub async fn pay(
+    store: &SharedStore,
+    link: &mut Link,
+    order: OrderId,
+) -> Result<Payment, EngineError> {
+    let paid = store.pay(&[order], link.now().await?).await?;
     Ok(paid.first().copied().unwrap_or(Payment::NotFound))
 }
 
-/// Closes orders that were written before `before` and are unpaid, in pages; what an earlier run
+/// Closes orders that were written before `before` and are unpaid, as of `now`, in pages; what an earlier run
 /// closed and did not give back is given back first.
 ///
 /// # Errors
@@ -48,12 +52,13 @@ pub async fn close_overdue(
     link: &mut Link,
     keys: &Layout,
     before: Millis,
+    now: Millis,
     fence: &Fence,
     stop: &CancellationToken,
 ) -> Result<Closed, EngineError> {
     let mut done = Closed { orders: 0, given_back: give_back_open(store, link, keys).await? };
     while !stop.is_cancelled() {
-        let page = store.close_overdue(before, CLOSE_PAGE, Millis::now(), fence).await?;
+        let page = store.close_overdue(before, CLOSE_PAGE, now, fence).await?;
         if page.is_empty() {
             break;
         }
@@ -88,7 +93,7 @@ async fn give_back(
 ) -> Result<u64, EngineError> {
     let given = tell(link, keys, orders).await?;
     let ids: Vec<OrderId> = orders.iter().map(|order| order.id).collect();
-    store.gave_back(&ids, Millis::now()).await?;
+    store.gave_back(&ids, link.now().await?).await?;
     Ok(given)
 }
 
@@ -99,7 +104,7 @@ pub(super) async fn give_back_again(
     keys: &Layout,
     voucher: VoucherId,
 ) -> Result<u64, EngineError> {
-    let since = Millis::now().plus(-REMEMBER_MS);
+    let since = link.now().await?.plus(-REMEMBER_MS);
     let (mut given, mut after) = (0, None);
     loop {
         let page = store.given_since(voucher, since, after, CLOSE_PAGE).await?;

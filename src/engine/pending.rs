@@ -5,7 +5,6 @@
 
 use std::collections::HashSet;
 
-use redis::pipe;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -17,8 +16,9 @@ use super::{
 };
 use crate::{
     broker::{
-        Layout, Link, Redis,
+        Layout, Redis,
         keys::node_of,
+        nodes::Nodes,
         stream::{self, Body, Pending},
     },
     model::{
@@ -116,9 +116,8 @@ impl Replayer {
             page.iter().filter_map(|row| row.delivered.order()).map(|order| order.order).collect();
         let written: HashSet<OrderId> =
             self.writer.store.existing(&orders).await?.into_iter().collect();
-        let alive =
-            alive_nodes(&mut self.writer.link, &self.writer.keys, self.settings.node_dead_ms)
-                .await?;
+        let nodes = Nodes::read(&mut self.writer.link, &self.writer.keys).await?;
+        let dead_ms = self.settings.node_dead_ms;
         let limits = self.settings.limits();
         Ok(page
             .into_iter()
@@ -131,7 +130,7 @@ impl Replayer {
                         Body::Malformed(_) => verdict::Body::Malformed,
                         Body::Gone => verdict::Body::Gone,
                     },
-                    holder_alive: alive.contains(node_of(&row.consumer)),
+                    holder_alive: nodes.is_alive(node_of(&row.consumer), dead_ms),
                     idle_ms: row.idle_ms,
                     deliveries: row.deliveries,
                 };
@@ -219,18 +218,4 @@ impl Replayer {
         }
         Ok(())
     }
-}
-
-/// Nodes that gave a sign of life within `dead_ms`, by the clock of Redis.
-async fn alive_nodes(
-    link: &mut Link,
-    keys: &Layout,
-    dead_ms: u64,
-) -> Result<HashSet<String>, EngineError> {
-    let mut read = pipe();
-    read.cmd("TIME").cmd("ZRANGE").arg(keys.nodes()).arg(0).arg(-1).arg("WITHSCORES");
-    let ((seconds, micros), nodes): ((i64, i64), Vec<(String, f64)>) = link.pipe(&read).await?;
-    let now = seconds * 1_000 + micros / 1_000;
-    let fresh = |at: f64| now.saturating_sub(at as i64) < dead_ms as i64;
-    Ok(nodes.into_iter().filter(|(_, at)| fresh(*at)).map(|(node, _)| node).collect())
 }

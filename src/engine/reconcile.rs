@@ -5,7 +5,7 @@
 //! for the others that were alive before it admits anybody.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     time::{Duration, Instant},
 };
 
@@ -45,20 +45,13 @@ pub async fn reconcile(
     stream::ensure_group(link, keys).await?;
     let mut done = Reconciled::default();
     for sale in store.sales().await? {
-        // A sale that Redis has lost opens only once its buyers are back; version 0 gives way to any.
-        let closed = Sale { state: SaleState::Paused, version: 0, ..sale.clone() };
-        vouchers::sync(link, keys, &closed).await?;
-        // Before the buyers: whoever was closed may hold another order by now.
-        payment::give_back_again(store, link, keys, sale.voucher_id).await?;
-        let mut after: Option<OrderId> = None;
-        loop {
-            let page = store.live_orders(sale.voucher_id, after, PAGE).await?;
-            let Some((last, _)) = page.last() else { break };
-            after = Some(*last);
-            done.add(restore(link, keys, sale.voucher_id, Entry::Leave, &page).await?);
-        }
-        vouchers::sync(link, keys, &sale).await?;
+        done.add(restore_sale(store, link, keys, &sale).await?);
     }
+    // SQL has the result of those; one may be closed by now.
+    let ids: Vec<OrderId> = promises.iter().map(|promise| promise.order).collect();
+    let written: HashSet<OrderId> = store.existing(&ids).await?.into_iter().collect();
+    let promises: Vec<&Admitted> =
+        promises.iter().filter(|promise| !written.contains(&promise.order)).collect();
     let mut vouchers: Vec<VoucherId> = promises.iter().map(|promise| promise.voucher).collect();
     vouchers.sort_unstable();
     vouchers.dedup();
@@ -79,6 +72,33 @@ pub async fn reconcile(
             "Redis had forgotten buyers"
         );
     }
+    Ok(done)
+}
+
+/// Loads one sale and puts back every buyer of whom SQL holds a live order. Safe to repeat, also while
+/// orders are written and closed.
+pub(super) async fn restore_sale(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+    sale: &Sale,
+) -> Result<Reconciled, EngineError> {
+    let (voucher, mut done) = (sale.voucher_id, Reconciled::default());
+    // A sale that Redis has lost opens only once its buyers are back; version 0 gives way to any.
+    let closed = Sale { state: SaleState::Paused, version: 0, ..sale.clone() };
+    vouchers::sync(link, keys, &closed).await?;
+    // Before the buyers: whoever was closed may hold another order by now.
+    payment::give_back_again(store, link, keys, voucher).await?;
+    let mut after: Option<OrderId> = None;
+    loop {
+        let page = store.live_orders(voucher, after, PAGE).await?;
+        let Some((last, _)) = page.last() else { break };
+        after = Some(*last);
+        done.add(restore(link, keys, voucher, Entry::Leave, &page).await?);
+    }
+    // And after them: one that was closed since its page was read was put back wrongly.
+    payment::give_back_again(store, link, keys, voucher).await?;
+    vouchers::sync(link, keys, sale).await?;
     Ok(done)
 }
 
@@ -118,12 +138,14 @@ async fn restore(
 }
 
 /// Says that `node` has put back what it knows into this run of the server, and waits until every
-/// node that was alive has done so, or was silent for too long.
+/// node that was alive has done so, or was silent for too long: those of `peers`, whom this node saw
+/// alive before, and those whose last signs of life Redis still knows.
 pub async fn await_peers(
     link: &mut Link,
     keys: &Layout,
     node: &str,
     run_id: &str,
+    peers: &[String],
     dead_ms: u64,
 ) -> Result<(), EngineError> {
     let mut say = cmd("HSET");
@@ -136,14 +158,16 @@ pub async fn await_peers(
     loop {
         let (nodes, healed): (Vec<(String, f64)>, HashMap<String, String>) =
             link.pipe(&look).await?;
-        // Alive is told by the newest sign: how long Redis was down does not count.
-        let newest = nodes.iter().map(|(_, at)| *at).fold(0.0, f64::max);
-        let missing = nodes.iter().find(|(name, at)| {
-            newest - at < dead_ms as f64 && healed.get(name).is_none_or(|run| run != run_id)
-        });
+        let healed = |name: &str| healed.get(name).is_some_and(|run| run == run_id);
+        let open: Vec<&(String, f64)> = nodes.iter().filter(|(name, _)| !healed(name)).collect();
+        // Alive is told among those that are waited for: how long Redis was down does not count.
+        let newest = open.iter().map(|(_, at)| *at).fold(0.0, f64::max);
+        let seen = peers.iter().filter(|name| !healed(name)).map(String::as_str);
+        let told = open.iter().filter(|(_, at)| newest - at < dead_ms as f64);
+        let missing = seen.chain(told.map(|(name, _)| name.as_str())).next();
         match missing {
             None => return Ok(()),
-            Some((missing, _)) if Instant::now() > until => {
+            Some(missing) if Instant::now() > until => {
                 tracing::warn!(missing, "a node does not answer for what it promised; going on");
                 return Ok(());
             }

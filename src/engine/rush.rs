@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     broker::{Layout, Link, stream},
-    model::{EntryId, Millis, OrderId, Outcome, Payment, UserId},
+    model::{EntryId, OrderId, Outcome, Payment, UserId},
     store::SharedStore,
     telemetry::{
         Meters,
@@ -113,13 +113,14 @@ impl Rush {
         let line = RushLine { voucher_id: plan.voucher, sent: 0, planned: arrivals.len() as u64 };
         let number = self.meters.rush_begins(line);
         let (mut report, admitted) = self.stampede(plan, &arrivals, number, stop).await;
+        report.cut_short = report.attempts < arrivals.len() as u64;
         drop(arrivals);
         if plan.settle {
             let waited = Instant::now();
             let payers = plan.payers(&admitted);
             self.settle(admitted, &mut report, stop).await;
             report.settled_seconds = waited.elapsed().as_secs_f64();
-            report.paid = self.pay(&payers, stop).await?;
+            self.pay(&payers, &mut report, stop).await;
         }
         self.meters.rush_over(number);
         Ok(report)
@@ -197,16 +198,26 @@ impl Rush {
     }
 
     /// Lets buyers pay, some at a time, as they would.
-    async fn pay(&self, payers: &[OrderId], stop: &CancellationToken) -> Result<u64, EngineError> {
-        let mut paid = 0;
+    async fn pay(&mut self, payers: &[OrderId], report: &mut RushReport, stop: &CancellationToken) {
         for page in payers.chunks(PAY_PAGE) {
             if stop.is_cancelled() {
                 break;
             }
-            let answers = self.store.pay(page, Millis::now()).await?;
-            paid += answers.iter().filter(|answer| **answer == Payment::Paid).count() as u64;
+            match self.pay_page(page).await {
+                Ok(paid) => report.paid += paid,
+                Err(error) => {
+                    report.errors += 1;
+                    report.first_error.get_or_insert_with(|| error.to_string());
+                    return;
+                }
+            }
         }
-        Ok(paid)
+    }
+
+    async fn pay_page(&mut self, page: &[OrderId]) -> Result<u64, EngineError> {
+        let now = self.link.now().await?;
+        let answers = self.store.pay(page, now).await?;
+        Ok(answers.iter().filter(|answer| **answer == Payment::Paid).count() as u64)
     }
 
     /// Takes out of `open` what stands in SQL. The consumer writes in order, so a page of which
@@ -278,7 +289,10 @@ impl Tally {
             }
             Ok(Outcome::Duplicate { .. }) => report.duplicate += 1,
             Ok(Outcome::SoldOut) => report.sold_out += 1,
-            Ok(_) => report.rejected += 1,
+            Ok(other) => {
+                report.rejected += 1;
+                report.first_rejection.get_or_insert_with(|| other.to_string());
+            }
             Err(error) => {
                 report.errors += 1;
                 report.first_error.get_or_insert_with(|| error.to_string());

@@ -2,7 +2,7 @@
 
 use redis::cmd;
 
-use super::EngineError;
+use super::{EngineError, reconcile};
 use crate::{
     broker::{BrokerError, Layout, Link, scripts},
     model::{Millis, NewSale, Sale, SaleState, VoucherId, sale::check_stock},
@@ -36,7 +36,7 @@ pub async fn start(
     if sale.state == SaleState::Paused {
         return Err(EngineError::Plan(format!("sale #{voucher} is paused; resume it instead")));
     }
-    let now = redis_now(link).await?;
+    let now = link.now().await?;
     let open = sale.begin.is_none_or(|begin| begin <= now);
     if sale.state == SaleState::Running && open {
         return Err(EngineError::Plan(format!("sale #{voucher} has started already")));
@@ -64,7 +64,7 @@ pub async fn restock(
     by: u64,
 ) -> Result<Sale, EngineError> {
     let sale = store.restock(voucher, check_stock(by)?).await?;
-    publish(link, keys, &sale).await?;
+    tell(store, link, keys, &sale).await?;
     Ok(sale)
 }
 
@@ -79,12 +79,6 @@ pub async fn sync(link: &mut Link, keys: &Layout, sale: &Sale) -> Result<bool, B
     link.invoke(&call).await
 }
 
-/// The clock of Redis, by which sales begin and end.
-pub async fn redis_now(link: &mut Link) -> Result<Millis, BrokerError> {
-    let (seconds, micros): (i64, i64) = link.query(&cmd("TIME")).await?;
-    Ok(Millis(seconds * 1_000 + micros / 1_000))
-}
-
 async fn change(
     store: &SharedStore,
     link: &mut Link,
@@ -94,8 +88,24 @@ async fn change(
     begin: Option<Millis>,
 ) -> Result<Sale, EngineError> {
     let sale = store.set_state(voucher, state, begin).await?;
-    publish(link, keys, &sale).await?;
+    tell(store, link, keys, &sale).await?;
     Ok(sale)
+}
+
+/// Tells Redis of a change. One that has lost the sale gets it whole, with its buyers: what is sold
+/// must not be sold again.
+async fn tell(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+    sale: &Sale,
+) -> Result<(), EngineError> {
+    let there = link.query::<bool>(cmd("EXISTS").arg(keys.stock(sale.voucher_id))).await;
+    if let Ok(false) = there {
+        reconcile::restore_sale(store, link, keys, sale).await?;
+        return Ok(());
+    }
+    publish(link, keys, sale).await
 }
 
 async fn publish(link: &mut Link, keys: &Layout, sale: &Sale) -> Result<(), EngineError> {

@@ -1,5 +1,7 @@
 //! What admission answers a buyer.
 
+use std::fmt;
+
 use serde::Serialize;
 
 use super::{Millis, OrderId};
@@ -36,6 +38,22 @@ pub enum Outcome {
     NotReady,
     /// The queue before admission is full; nothing was taken, ask again.
     Busy,
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Admitted { order } => write!(f, "admitted under order {order}"),
+            Self::Duplicate { order } => write!(f, "holds order {order} already"),
+            Self::SoldOut => f.write_str("the sale is sold out"),
+            Self::NotStarted { begins } => write!(f, "the sale begins at {begins}"),
+            Self::Ended => f.write_str("the sale has ended"),
+            Self::Paused => f.write_str("the sale is paused"),
+            Self::NotLoaded => f.write_str("Redis does not hold the sale"),
+            Self::NotReady => f.write_str("the order stream or its group is missing"),
+            Self::Busy => f.write_str("the queue before admission is full"),
+        }
+    }
 }
 
 impl Outcome {

@@ -1,7 +1,7 @@
-//! Takes the pictures: one SQL query and one round trip to Redis, turned into a [`Snapshot`].
+//! Takes the pictures: a look at SQL and a few round trips to Redis, turned into a [`Snapshot`].
 
 use std::{
-    collections::VecDeque,
+    collections::{HashMap, VecDeque},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -51,6 +51,8 @@ pub struct Collector {
     /// Closed orders of which Redis was not told yet.
     returning: u64,
     survey: Option<Survey>,
+    /// What Redis holds of each sale, by the last survey.
+    facts: HashMap<VoucherId, SaleFacts>,
     locks: Holders,
     redis: Health,
     sql: Health,
@@ -118,6 +120,7 @@ impl Collector {
             sales: Vec::new(),
             returning: 0,
             survey: None,
+            facts: HashMap::new(),
             locks: Holders::default(),
             redis,
             sql,
@@ -136,7 +139,10 @@ impl Collector {
         let sample = self.sample();
         let books = self.books(&sample.figures);
         self.note_rates(&sample);
-        self.past.push_back(sample);
+        // During an outage figures stand still; a rate over them would be a spike afterwards.
+        if sample.whole {
+            self.past.push_back(sample);
+        }
         while self.past.len() > 2
             && self.past.front().is_some_and(|oldest| oldest.at.elapsed() > RATE_WINDOW)
         {
@@ -169,10 +175,11 @@ impl Collector {
     /// The figures of the last picture if nothing is under way and order ids were not compared
     /// since they changed: the moment for an audit.
     pub fn audit_due(&self) -> Option<Figures> {
-        let figures = &self.past.back().filter(|sample| sample.whole)?.figures;
+        let figures = &self.past.back().filter(|_| self.redis.up && self.sql.up)?.figures;
         let known = self.audit.as_ref().is_some_and(|(audited, _)| audited == figures);
-        (figures.outstanding == Some(0) && self.is_settled(figures) && !known)
-            .then(|| figures.clone())
+        let before = self.past.iter().rev().nth(1);
+        let still = before.is_some_and(|sample| sample.figures == *figures);
+        (figures.outstanding == Some(0) && still && !known).then(|| figures.clone())
     }
 
     /// Takes what an audit by order id found for these figures.
@@ -208,12 +215,13 @@ impl Collector {
         let (link, keys, dead_ms) = (&mut self.link, &self.keys, self.node_dead_ms);
         let looking = async {
             let survey = survey(link, keys, &vouchers, pending_from, PAGE).await?;
-            let alive = |node: &str| is_alive(&survey, node, dead_ms);
+            let alive = |node: &str| survey.nodes.is_alive(node, dead_ms);
             let locks = holders(link, keys, LOCKS, alive).await?;
             Ok::<_, BrokerError>((survey, locks))
         };
         let result = match tokio::time::timeout(PATIENCE, looking).await {
             Ok(Ok((survey, locks))) => {
+                self.facts = vouchers.iter().copied().zip(survey.sales.iter().copied()).collect();
                 self.survey = Some(survey);
                 self.locks = locks;
                 Ok(())
@@ -237,9 +245,7 @@ impl Collector {
 
     /// What Redis holds of a sale; figures of an older survey stay in place during an outage.
     fn facts(&self, voucher: VoucherId) -> SaleFacts {
-        let found = self.sales.iter().position(|sale| sale.voucher_id == voucher);
-        let survey = self.survey.as_ref();
-        found.and_then(|at| survey?.sales.get(at).copied()).unwrap_or_default()
+        self.facts.get(&voucher).copied().unwrap_or_default()
     }
 
     fn sample(&self) -> Sample {
@@ -290,13 +296,9 @@ impl Collector {
         self.series.push(point);
     }
 
-    /// Nothing has moved between the last two pictures, of which both were whole.
+    /// The last whole picture showed the very same figures.
     fn is_settled(&self, figures: &Figures) -> bool {
-        let mut recent = self.past.iter().rev().take(2);
-        let same = |sample: Option<&Sample>| {
-            sample.is_some_and(|sample| sample.whole && sample.figures == *figures)
-        };
-        same(recent.next())
+        self.past.back().is_some_and(|sample| sample.figures == *figures)
     }
 
     /// The ledger by figures, sharpened by the last audit. SQL was read before Redis, so a difference
@@ -365,7 +367,7 @@ impl Collector {
                     db_stock: sale.stock,
                     begin: sale.begin,
                     end: sale.end,
-                    admitted: self.survey.as_ref().map(|_| facts.buyers),
+                    admitted: self.facts.contains_key(&sale.voucher_id).then_some(facts.buyers),
                     persisted: sale.live_orders(),
                     funnel: self.sale_funnel(sale.voucher_id, &facts),
                 }
@@ -417,7 +419,7 @@ impl Collector {
 
     fn is_alive(&self, consumer: &str) -> bool {
         let survey = self.survey.as_ref();
-        survey.is_some_and(|survey| is_alive(survey, node_of(consumer), self.node_dead_ms))
+        survey.is_some_and(|survey| survey.nodes.is_alive(node_of(consumer), self.node_dead_ms))
     }
 
     fn stream_line(&self, survey: &Survey) -> StreamLine {
@@ -472,11 +474,6 @@ impl Collector {
             fault,
         }
     }
-}
-
-fn is_alive(survey: &Survey, node: &str, dead_ms: u64) -> bool {
-    let last = survey.nodes.iter().find(|(name, _)| name == node);
-    last.is_some_and(|(_, at)| survey.now.since(*at) < dead_ms)
 }
 
 /// Before the first order there is no stream, so nothing waits in it.

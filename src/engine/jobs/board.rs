@@ -2,7 +2,7 @@
 
 use super::Job;
 use crate::{
-    model::Millis,
+    model::{Cause, Millis},
     store::{SharedStore, StoreError},
     telemetry::snapshot::JobLine,
 };
@@ -22,7 +22,9 @@ pub async fn board(
     for job in jobs {
         let runs = store.runs(Some(&job.name), runs).await?;
         let paused = switches.iter().any(|switch| switch.name == job.name && switch.paused);
-        let ended = runs.first().map(|run| run.started.plus(run.took_ms.unwrap_or(0) as i64));
+        // A run that an operator asked for moves nothing.
+        let last = runs.iter().find(|run| run.cause != Cause::Operator);
+        let ended = last.map(|run| job.ended(run));
         lines.push(JobLine {
             name: job.name.clone(),
             about: job.about.clone(),

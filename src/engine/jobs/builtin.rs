@@ -10,7 +10,7 @@ use super::{Done, Job, Missed, Run, Work};
 use crate::{
     broker::scripts,
     engine::{EngineError, ledger, payment, settings::Settings},
-    model::{Millis, order_id::utc_day},
+    model::order_id::utc_day,
 };
 
 /// Closes unpaid orders past their time.
@@ -72,12 +72,14 @@ struct CloseOverdue;
 #[async_trait]
 impl Work for CloseOverdue {
     async fn run(&self, run: Run) -> Result<Done, EngineError> {
-        let before = Millis::now().plus(-(run.settings.jobs.unpaid_ms as i64));
-        let Run { store, redis, keys, fence, stop, .. } = run;
+        let Run { store, redis, keys, settings, fence, stop, .. } = run;
         let mut link = redis.link();
+        // By the clock that stamps orders: a node with a clock of its own must not close early.
+        let now = link.now().await?;
+        let before = now.plus(-(settings.jobs.unpaid_ms as i64));
         let closed =
-            payment::close_overdue(&store, &mut link, &keys, before, &fence, &stop).await?;
-        store.forget_give_backs(Millis::now().plus(-payment::REMEMBER_MS)).await?;
+            payment::close_overdue(&store, &mut link, &keys, before, now, &fence, &stop).await?;
+        store.forget_give_backs(now.plus(-payment::REMEMBER_MS)).await?;
         let detail = format!("{} closed, {} pieces given back", closed.orders, closed.given_back);
         Ok(Done { rows: closed.orders, detail: Some(detail) })
     }

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::{EngineError, settings::Settings};
 use crate::{
     broker::{Layout, Redis},
-    model::{Fence, Millis},
+    model::{Fence, JobRun, Millis},
     store::SharedStore,
 };
 
@@ -56,6 +56,14 @@ pub struct Job {
     pub jitter: Duration,
     /// What it does.
     pub work: Arc<dyn Work>,
+}
+
+impl Job {
+    /// When a run ended; one that is not known to have ended has at the latest by then.
+    pub fn ended(&self, run: &JobRun) -> Millis {
+        let took = run.took_ms.unwrap_or(self.at_most.as_millis() as u64);
+        run.started.plus(took as i64)
+    }
 }
 
 impl fmt::Debug for Job {

@@ -11,7 +11,6 @@ use crate::{
         EngineError,
         locks::{Guard, LockError, LockName, Locks},
         settings::Settings,
-        vouchers::redis_now,
     },
     model::{Cause, Fence, JobOutcome, Millis, NewRun, RunEnd},
     store::SharedStore,
@@ -28,6 +27,17 @@ const WRITE_PAUSE: Duration = Duration::from_millis(200);
 const MANUAL_WAIT: Duration = Duration::from_secs(1);
 /// A run that was cancelled is waited for that long.
 const END_WITHIN: Duration = Duration::from_secs(2);
+
+/// What came of a due time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// It was run here.
+    Ran,
+    /// It was run already, or the job is paused.
+    NothingDue,
+    /// Somebody holds the job's lock: he may run it, or die before he does.
+    Busy,
+}
 
 /// Runs jobs on one node. Each task has its own.
 #[derive(Clone, Debug)]
@@ -49,20 +59,20 @@ pub struct Runner {
 impl Runner {
     /// The clock by which jobs are due.
     pub(super) async fn now(&self, link: &mut Link) -> Result<Millis, EngineError> {
-        Ok(redis_now(link).await?)
+        Ok(link.now().await?)
     }
 
-    /// Runs what is due up to `due`, if no other node does; returns how many runs that were.
+    /// Runs what is due up to `due`, if no other node does.
     pub(super) async fn run_due(
         &self,
         link: &mut Link,
         job: &Job,
         due: Millis,
         stop: &CancellationToken,
-    ) -> Result<u64, EngineError> {
+    ) -> Result<Turn, EngineError> {
         let guard = match self.lock(job, Duration::ZERO).await {
             Ok(guard) => guard,
-            Err(EngineError::Lock(LockError::Busy(_))) => return Ok(0),
+            Err(EngineError::Lock(LockError::Busy(_))) => return Ok(Turn::Busy),
             Err(error) => return Err(error),
         };
         let ran = self.run_all(link, job, due, &guard, stop).await;
@@ -71,9 +81,12 @@ impl Runner {
         let ran_none = matches!(ran, Ok(0));
         let keep = if ran_none { Duration::ZERO } else { job.at_least };
         match guard.release_after(keep).await {
-            Ok(()) | Err(LockError::Lost(_)) => ran,
-            Err(error) => ran.and(Err(error.into())),
+            Ok(()) | Err(LockError::Lost(_)) => {}
+            Err(error) => {
+                tracing::warn!(job = job.name, %error, "a job's lock is given back later");
+            }
         }
+        ran.map(|ran| if ran > 0 { Turn::Ran } else { Turn::NothingDue })
     }
 
     /// Runs the job now, because an operator asks for it, also while it is paused.
@@ -92,7 +105,10 @@ impl Runner {
             tracing::warn!(job = job.name, %error, "the job's lock was not given back");
         }
         ran?.ok_or_else(|| {
-            EngineError::Plan(format!("'{}' was run at this very moment already", job.name))
+            EngineError::Plan(format!(
+                "'{}' was not run: a newer run of it is known, or one of this very moment; look at 'seckill jobs history {}'",
+                job.name, job.name
+            ))
         })
     }
 
@@ -136,31 +152,35 @@ impl Runner {
         let cause = if now.since(due) > LATE { Cause::Missed } else { Cause::Due };
         if let Schedule::After(_) = job.schedule {
             // Somebody else may have run it since this node made up its mind.
-            let ended = last.as_ref().map(|run| run.started.plus(run.took_ms.unwrap_or(0) as i64));
+            let known = last.filter(|run| run.due <= now);
+            let ended = known.map(|run| job.ended(&run));
             let due = ended.and_then(|ended| job.schedule.next(now, Some(ended))).unwrap_or(due);
             return Ok(if due <= now { vec![(due, cause)] } else { Vec::new() });
         }
         // A pause is no miss: what was due before the job went on is left out.
         let known = last.map(|run| run.due).max(resumed);
-        let mut open = Vec::new();
-        let mut from = known;
-        while let Some(next) = from.and_then(|from| job.schedule.next(from, None)) {
-            if next > now || open.len() == MOST_MISSED {
-                break;
+        if let Some(known) = known.filter(|known| known.since(now) > LATE) {
+            // The index still knows each of them once, so a time that comes again is not run again.
+            let ahead = known.since(now) / 1_000;
+            tracing::warn!(
+                job = job.name,
+                ahead,
+                "a run is known from the future; did a clock step?"
+            );
+        }
+        let known = known.filter(|known| *known <= now);
+        let told =
+            |due: Millis| (due, if now.since(due) > LATE { Cause::Missed } else { Cause::Due });
+        let latest = job.schedule.last(now).filter(|due| known.is_none_or(|known| *due > known));
+        Ok(match (job.missed, known) {
+            (Missed::All, Some(known)) => {
+                let next = |due: &Millis| job.schedule.next(*due, None);
+                let dues = std::iter::successors(next(&known), next);
+                dues.take_while(|due| *due <= now).take(MOST_MISSED).map(told).collect()
             }
-            open.push(next);
-            from = Some(next);
-        }
-        if known.is_none() {
-            open.push(due);
-        }
-        let cause =
-            |due: &Millis| (*due, if now.since(*due) > LATE { Cause::Missed } else { Cause::Due });
-        Ok(match job.missed {
-            Missed::All => open.iter().map(cause).collect(),
-            Missed::Once => open.last().map(cause).into_iter().collect(),
-            Missed::Skip => {
-                open.last().map(cause).filter(|it| it.1 == Cause::Due).into_iter().collect()
+            (Missed::All | Missed::Once, _) => latest.map(told).into_iter().collect(),
+            (Missed::Skip, _) => {
+                latest.map(told).filter(|(_, cause)| *cause == Cause::Due).into_iter().collect()
             }
         })
     }
@@ -183,6 +203,10 @@ impl Runner {
             Ended::Done(done) => (JobOutcome::Done, done.detail, done.rows),
             Ended::Failed(why) => (JobOutcome::Failed, Some(why), 0),
             Ended::Cancelled(why) => (JobOutcome::Cancelled, Some(why), 0),
+            Ended::Endless(why) => {
+                guard.abandon();
+                (JobOutcome::Cancelled, Some(why), 0)
+            }
         };
         let end = RunEnd { outcome, took_ms: begun.elapsed().as_millis() as u64, detail, rows };
         if outcome != JobOutcome::Done {
@@ -217,7 +241,7 @@ impl Runner {
             // It ended by itself just before.
             Ok(Ok(result)) => Ended::from(Ok(result)),
             Ok(Err(_)) => Ended::Cancelled(why),
-            Err(_) => Ended::Cancelled(format!("{why}; it does not end")),
+            Err(_) => Ended::Endless(format!("{why}; it does not end")),
         }
     }
 
@@ -238,6 +262,8 @@ enum Ended {
     Done(Done),
     Failed(String),
     Cancelled(String),
+    /// Cancelled, and it goes on all the same.
+    Endless(String),
 }
 
 impl From<Result<Result<Done, EngineError>, tokio::task::JoinError>> for Ended {

@@ -101,6 +101,22 @@ impl Schedule {
         self.next_in(now, ended, &TimeZone::system())
     }
 
+    /// The last due time up to and with `now`; `None` for a fixed delay, which has none of its own.
+    pub fn last(&self, now: Millis) -> Option<Millis> {
+        match self {
+            Self::Every(rate) => {
+                let rate = i64::try_from(rate.as_millis()).ok()?;
+                Some(Millis(now.0.div_euclid(rate) * rate))
+            }
+            Self::After(_) => None,
+            Self::Cron(expression) => {
+                let now = Timestamp::from_millisecond(now.0).ok()?.to_zoned(TimeZone::system());
+                let last = expression.cron.find_previous_occurrence(&now, true).ok()?;
+                Some(Millis(last.timestamp().as_millisecond()))
+            }
+        }
+    }
+
     fn next_in(&self, now: Millis, ended: Option<Millis>, zone: &TimeZone) -> Option<Millis> {
         match self {
             Self::Every(rate) => {
@@ -310,6 +326,16 @@ mod tests {
         assert_eq!(delay.next(Millis(100_000), Some(Millis(95_000))), Some(Millis(105_000)));
         assert_eq!(delay.next(Millis(100_000), None), Some(Millis(110_000)));
         assert_eq!(rate.to_string(), "every 30m");
+    }
+
+    #[test]
+    fn the_last_due_time_is_now_or_before() {
+        let rate = Schedule::read("every 30m", Millis(0)).unwrap();
+        assert_eq!(rate.last(at("2026-11-20 14:30:00")), Some(at("2026-11-20 14:30:00")));
+        assert_eq!(rate.last(at("2026-11-20 14:59:59")), Some(at("2026-11-20 14:30:00")));
+        let cron = Schedule::read("0 0/5 * * * ?", Millis(0)).unwrap();
+        assert_eq!(cron.last(at("2026-11-20 14:34:59")), Some(at("2026-11-20 14:30:00")));
+        assert_eq!(cron.last(at("2026-11-20 14:35:00")), Some(at("2026-11-20 14:35:00")));
     }
 
     #[test]

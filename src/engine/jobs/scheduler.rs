@@ -6,7 +6,7 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 use tokio::{sync::Semaphore, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::{Job, Missed, Runner, Schedule};
+use super::{Job, Missed, Runner, Schedule, runner::Turn};
 use crate::{broker::Link, engine::EngineError, model::Millis};
 
 /// The clock is read again that often: it may step, and a fixed delay depends on other nodes.
@@ -81,37 +81,39 @@ struct Follow {
 
 impl Follow {
     async fn run(mut self, stop: CancellationToken) {
-        let (mut target, mut pause) = (None, BACKOFF[0]);
         let mut first = true;
+        // The due time that is waited for, or that is not settled yet.
+        let mut target: Option<Millis> = None;
+        let mut pause = BACKOFF[0];
         while !stop.is_cancelled() {
             let step = tokio::select! {
                 () = stop.cancelled() => return,
                 step = self.step(&mut target, &mut first) => step,
             };
-            let wait = match step {
-                Ok(Step::Wait(wait)) => wait,
+            let turn = match step {
+                Ok(Step::Wait(wait)) => {
+                    pause = BACKOFF[0];
+                    sleep(wait, &stop).await;
+                    continue;
+                }
                 // The runner hears the stop itself, and writes what it cancels.
-                Ok(Step::Run(due)) => match self.due(due, &stop).await {
-                    Ok(()) => Duration::ZERO,
-                    Err(error) => self.backoff(&error, &mut pause),
-                },
-                Err(error) => self.backoff(&error, &mut pause),
+                Ok(Step::Run(due)) => self.due(due, &stop).await,
+                Err(error) => Err(error),
             };
-            if wait.is_zero() {
-                pause = BACKOFF[0];
-            }
-            tokio::select! {
-                () = stop.cancelled() => return,
-                () = tokio::time::sleep(wait) => {}
+            match turn {
+                Ok(Turn::Ran) => (target, pause) = (None, BACKOFF[0]),
+                // Whoever holds the lock may die before he runs it; and nothing spins.
+                Ok(Turn::Busy) => sleep(next(&mut pause), &stop).await,
+                Ok(Turn::NothingDue) => {
+                    target = None;
+                    sleep(next(&mut pause), &stop).await;
+                }
+                Err(error) => {
+                    tracing::warn!(job = self.job.name, %error, "the job waits for its servers");
+                    sleep(next(&mut pause), &stop).await;
+                }
             }
         }
-    }
-
-    fn backoff(&self, error: &EngineError, pause: &mut Duration) -> Duration {
-        tracing::warn!(job = self.job.name, %error, "the job waits for its servers");
-        let now = *pause;
-        *pause = (now * 2).min(BACKOFF[1]);
-        now
     }
 
     async fn step(
@@ -119,15 +121,22 @@ impl Follow {
         target: &mut Option<Millis>,
         first: &mut bool,
     ) -> Result<Step, EngineError> {
-        let now = self.runner.now(&mut self.link).await?;
-        let last = self.runner.store.last_due(&self.job.name).await?;
-        let ended = last.as_ref().map(|run| run.started.plus(run.took_ms.unwrap_or(0) as i64));
+        let store = &self.runner.store;
+        let switches = store.job_switches().await?;
+        if switches.iter().any(|it| it.name == self.job.name && it.paused) {
+            (*target, *first) = (None, false);
+            return Ok(Step::Wait(LOOK_AGAIN));
+        }
+        let now = self.link.now().await?;
+        // A run from the future is one of a clock that has stepped back; the runner tells of it.
+        let last = store.last_due(&self.job.name).await?.filter(|run| run.due <= now);
+        // Run by somebody meanwhile.
+        *target = target.filter(|due| last.as_ref().is_none_or(|run| run.due < *due));
+        let ended = last.as_ref().map(|run| self.job.ended(run));
         if std::mem::take(first) && self.job.missed != Missed::Skip {
             // What was due while no node was there.
             let due = last.and_then(|run| self.job.schedule.next(run.due, ended));
-            if let Some(due) = due.filter(|due| *due <= now) {
-                return Ok(Step::Run(due));
-            }
+            *target = due.filter(|due| *due <= now);
         }
         let next = self.job.schedule.next(now, ended);
         // A clock that stepped back brings the next time nearer.
@@ -138,25 +147,40 @@ impl Follow {
                 None => return Ok(Step::Wait(LOOK_AGAIN)),
             },
         };
-        if due <= now {
-            *target = None;
-            return Ok(Step::Run(due));
-        }
         // A fixed delay moves with every run, on whatever node; before the first one it stands.
         let moves = ended.is_some() && matches!(self.job.schedule, Schedule::After(_));
-        *target = Some(due).filter(|_| !moves);
+        *target = Some(due).filter(|due| !moves || *due <= now);
+        if due <= now {
+            return Ok(Step::Run(due));
+        }
         Ok(Step::Wait(Duration::from_millis(due.since(now)).min(LOOK_AGAIN)))
     }
 
-    async fn due(&mut self, due: Millis, stop: &CancellationToken) -> Result<(), EngineError> {
+    async fn due(&mut self, due: Millis, stop: &CancellationToken) -> Result<Turn, EngineError> {
         let jitter = self.job.jitter.mul_f64(rand::random_range(0.0..1.0));
-        tokio::select! {
-            () = stop.cancelled() => return Ok(()),
-            () = tokio::time::sleep(jitter) => {}
-        }
-        let Ok(_place) = self.pool.acquire().await else { return Ok(()) };
-        self.runner.run_due(&mut self.link, &self.job, due, stop).await.map(drop)
+        sleep(jitter, stop).await;
+        let place = tokio::select! {
+            () = stop.cancelled() => return Ok(Turn::Busy),
+            place = self.pool.acquire() => place,
+        };
+        // The pool is closed by nobody.
+        let Ok(_place) = place else { return Ok(Turn::Busy) };
+        self.runner.run_due(&mut self.link, &self.job, due, stop).await
     }
+}
+
+async fn sleep(time: Duration, stop: &CancellationToken) {
+    tokio::select! {
+        () = stop.cancelled() => {}
+        () = tokio::time::sleep(time) => {}
+    }
+}
+
+/// Longer each time.
+fn next(pause: &mut Duration) -> Duration {
+    let now = *pause;
+    *pause = (now * 2).min(BACKOFF[1]);
+    now
 }
 
 enum Step {

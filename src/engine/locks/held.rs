@@ -2,7 +2,10 @@
 
 use std::{
     future::Future,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -19,6 +22,12 @@ pub(super) struct Held {
     pub(super) lease: Duration,
     pub(super) token: i64,
     pub(super) since: Millis,
+    /// The watchdog renews it.
+    pub(super) renewed: bool,
+    /// Guards that live; with the last one the watchdog lets go.
+    guards: AtomicU32,
+    /// Its work does not end, so it is left to its lease.
+    abandoned: AtomicBool,
     /// How deep it is held; the mutex makes one call at a time change it.
     pub(super) depth: tokio::sync::Mutex<u32>,
     /// By this node's monotonic clock; always before the lease ends in Redis.
@@ -40,11 +49,17 @@ impl Held {
         owner: Owner,
         lease: Duration,
         (token, since): (i64, Millis),
+        renewed: bool,
         until: Instant,
     ) -> Self {
         let depth = tokio::sync::Mutex::new(1);
         let (until, lost) = (Mutex::new(until), CancellationToken::new());
-        Self { name, owner, lease, token, since, depth, until, lost }
+        let (guards, abandoned) = (AtomicU32::new(0), AtomicBool::new(false));
+        Self { name, owner, lease, token, since, renewed, guards, abandoned, depth, until, lost }
+    }
+
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.abandoned.load(Ordering::Relaxed)
     }
 
     fn until(&self) -> Instant {
@@ -52,9 +67,14 @@ impl Held {
     }
 
     /// Redis has renewed the lease that was asked for at `sent`.
-    pub(super) fn renewed(&self, sent: Instant) {
+    pub(super) fn renewed_at(&self, sent: Instant) {
         let mut until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
         *until = sure_until(sent, self.lease).max(*until);
+    }
+
+    /// Its lease has ended in Redis as well.
+    pub(super) fn is_over(&self) -> bool {
+        Instant::now() > self.until() + self.lease.mul_f64(1.0 - SURE)
     }
 
     pub(super) fn mark_lost(&self) {
@@ -91,7 +111,15 @@ pub struct Guard {
 
 impl Guard {
     pub(super) fn new(held: Arc<Held>, locks: Locks) -> Self {
+        held.guards.fetch_add(1, Ordering::Relaxed);
         Self { held, locks: Some(locks) }
+    }
+
+    /// Its work does not end: the lock is not given back, so that nobody works beside it before the
+    /// lease ends.
+    pub fn abandon(&self) {
+        self.held.abandoned.store(true, Ordering::Relaxed);
+        self.held.mark_lost();
     }
 
     /// Which lock.
@@ -151,7 +179,8 @@ impl Guard {
     /// Gives one depth back, and the lock with the last one.
     ///
     /// # Errors
-    /// [`LockError::Lost`] when it was not held any more, or Redis is away: then it ends with its lease.
+    /// [`LockError::Lost`] when it was not held any more, or Redis is away: then it is tried again in the
+    /// background, and ends with its lease at the latest.
     pub async fn release(self) -> Result<(), LockError> {
         self.release_after(Duration::ZERO).await
     }
@@ -161,9 +190,20 @@ impl Guard {
     /// # Errors
     /// As [`Guard::release`].
     pub async fn release_after(mut self, at_least: Duration) -> Result<(), LockError> {
-        match self.locks.take() {
-            Some(locks) => locks.step_down(&self.held, at_least).await,
-            None => Ok(()),
+        let Some(locks) = self.locks.clone() else { return Ok(()) };
+        let released = locks.step_down(&self.held, at_least).await;
+        // Given up half-way, or dropped while it waits, it goes on in the background.
+        if matches!(released, Ok(()) | Err(LockError::Lost(_))) {
+            self.locks = None;
+            self.let_go(&locks);
+        }
+        released
+    }
+
+    /// With the last guard nobody wants it renewed any more.
+    fn let_go(&self, locks: &Locks) {
+        if self.held.guards.fetch_sub(1, Ordering::Relaxed) == 1 {
+            locks.watched().remove(&self.held.owner);
         }
     }
 }
@@ -171,6 +211,7 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         if let Some(locks) = self.locks.take() {
+            self.let_go(&locks);
             locks.give_back_later(Arc::clone(&self.held));
         }
     }

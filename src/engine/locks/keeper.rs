@@ -13,6 +13,8 @@ use crate::broker::Redis;
 const PAGE: usize = 100;
 /// After a renewal that failed, and between two tries to subscribe.
 const RETRY: Duration = Duration::from_millis(500);
+/// From the start to the first subscription; until then waiters poll.
+const LISTEN_AFTER: Duration = Duration::from_millis(100);
 /// What was dropped just before the end is still given back, for that long.
 const LAST: Duration = Duration::from_secs(2);
 
@@ -53,17 +55,22 @@ async fn renew(locks: &Locks, stop: &CancellationToken) {
             () = stop.cancelled() => return,
             () = tokio::time::sleep(pause) => pause = every,
         }
-        let held: Vec<Arc<Held>> = locks.watched().values().cloned().collect();
-        for page in held.chunks(PAGE) {
-            let renewed = tokio::select! {
+        let all: Vec<Arc<Held>> = locks.watched().values().cloned().collect();
+        let (renewed, leased): (Vec<_>, Vec<_>) = all.into_iter().partition(|held| held.renewed);
+        let pages = renewed.chunks(PAGE).map(|page| (page, true));
+        for (page, renew) in pages.chain(leased.chunks(PAGE).map(|page| (page, false))) {
+            let done = tokio::select! {
                 () = stop.cancelled() => return,
-                renewed = locks.renew(page) => renewed,
+                done = locks.renew(page, renew) => done,
             };
-            if let Err(error) = renewed {
-                tracing::warn!(%error, locks = held.len(), "locks could not be renewed");
+            if let Err(error) = done {
+                tracing::warn!(%error, locks = page.len(), "locks could not be renewed");
                 pause = RETRY.min(every);
                 break;
             }
+        }
+        if let Err(error) = locks.sweep().await {
+            tracing::debug!(%error, "the index of locks was not swept");
         }
     }
 }
@@ -71,6 +78,8 @@ async fn renew(locks: &Locks, stop: &CancellationToken) {
 async fn listen(locks: &Locks, redis: &Redis, stop: &CancellationToken) {
     let shared = locks.shared();
     let listening = async {
+        // A program that starts has more urgent things to ask.
+        tokio::time::sleep(LISTEN_AFTER).await;
         loop {
             match redis.subscribe(&shared.keys.lock_channel()).await {
                 Ok(mut said) => {
@@ -113,19 +122,30 @@ async fn clean_up(
     stop: &CancellationToken,
 ) {
     let mut page = Vec::new();
-    loop {
+    while !stop.is_cancelled() {
         tokio::select! {
             biased;
             () = stop.cancelled() => break,
-            _ = give_back.recv_many(&mut page, PAGE) => {}
+            // Those that Redis could not be told of are tried again.
+            () = tokio::time::sleep(RETRY), if !page.is_empty() => {}
+            _ = give_back.recv_many(&mut page, PAGE), if page.is_empty() => {}
         }
-        join_all(page.drain(..).map(|later| locks.clean_up(later))).await;
+        page = tell(locks, page).await;
     }
-    while let Ok(later) = give_back.try_recv() {
-        page.push(later);
+    let last = async {
+        while let Ok(later) = give_back.try_recv() {
+            page.push(later);
+        }
+        tell(locks, page).await
+    };
+    match tokio::time::timeout(LAST, last).await {
+        Ok(left) if left.is_empty() => {}
+        _ => tracing::warn!("locks that were dropped last end with their lease"),
     }
-    let last = join_all(page.drain(..).map(|later| locks.clean_up(later)));
-    if tokio::time::timeout(LAST, last).await.is_err() {
-        tracing::warn!("locks that were dropped last end with their lease");
-    }
+}
+
+/// Returns those that are to be told again; a lease that is over needs no word.
+async fn tell(locks: &Locks, page: Vec<Later>) -> Vec<Later> {
+    let told = join_all(page.into_iter().map(|later| locks.clean_up(later))).await;
+    told.into_iter().flatten().filter(|later| !later.is_over()).collect()
 }

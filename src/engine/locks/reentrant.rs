@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use redis::{FromRedisValue, ScriptInvocation, Value};
+use redis::{FromRedisValue, RedisError, ScriptInvocation, Value, aio::MultiplexedConnection};
 use tokio::sync::mpsc;
 
 use super::{
@@ -23,10 +23,17 @@ const LEASES: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(50)..=Duration::from_hours(24);
 /// While the subscription is down, waiters ask that often.
 const DEAF_POLL: Duration = Duration::from_millis(50);
+/// A lock that is taken just now must not leave the index, so only those go whose lease ended long ago.
+const SWEEP_AFTER_MS: i64 = 60_000;
 /// A waiter counts as one for that many polls after its last.
 const WAITING_POLLS: u32 = 3;
-/// A release is tried that often; then the lease ends it.
+/// A release is tried that often at once; then the background goes on with it.
 const RELEASE_TRIES: u32 = 3;
+const RELEASE_PAUSE: Duration = Duration::from_millis(50);
+/// Who could not connect says so to all who ask within that time, instead of each waiting his turn.
+const SHARED_FAILURE: Duration = Duration::from_millis(100);
+/// Bound on one answer, beyond the time that the caller has.
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 /// Leases and pauses of a node's locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,13 +58,14 @@ pub struct Locks {
 
 #[derive(Debug)]
 pub(super) struct Shared {
-    link: tokio::sync::Mutex<Link>,
+    /// The connection, and when it could not be made last.
+    link: tokio::sync::Mutex<(Link, Option<(Instant, String)>)>,
     pub(super) keys: Layout,
     node: String,
     place: String,
     pub(super) timing: Timing,
     pub(super) bells: Bells,
-    /// Locks that the watchdog renews, by owner.
+    /// Locks that are held, by owner: the watchdog renews them, or looks whether they are held still.
     watched: Mutex<HashMap<Owner, Arc<Held>>>,
     later: mpsc::UnboundedSender<Later>,
 }
@@ -68,7 +76,17 @@ pub(super) enum Later {
     /// A guard was dropped.
     Dropped(Arc<Held>),
     /// An acquisition was broken off: Redis may have said yes meanwhile.
-    BrokenOff(LockName, Owner),
+    BrokenOff(LockName, Owner, Instant),
+}
+
+impl Later {
+    /// Its lease has ended by itself.
+    pub(super) fn is_over(&self) -> bool {
+        match self {
+            Self::Dropped(held) => held.is_over(),
+            Self::BrokenOff(_, _, until) => Instant::now() > *until,
+        }
+    }
 }
 
 /// What Redis said to an acquisition.
@@ -84,7 +102,7 @@ impl Locks {
     pub fn new(redis: &Redis, keys: Layout, node: &str, timing: Timing) -> (Self, Keeper) {
         let (later, give_back) = mpsc::unbounded_channel();
         let shared = Shared {
-            link: tokio::sync::Mutex::new(redis.link()),
+            link: tokio::sync::Mutex::new((redis.link(), None)),
             keys,
             node: node.to_owned(),
             place: redis.place().to_owned(),
@@ -111,7 +129,8 @@ impl Locks {
         self.try_for(name, task, Duration::ZERO, lease).await
     }
 
-    /// Takes the lock, and waits for it for at most `wait`; an outage of Redis counts as waiting.
+    /// Takes the lock, and waits for it for at most `wait` and the five seconds that one answer may
+    /// take; an outage of Redis counts as waiting.
     ///
     /// # Errors
     /// As [`Locks::try_lock`].
@@ -149,7 +168,9 @@ impl Locks {
             return Err(LockError::Lease(lease));
         }
         let owner = Owner::new(&self.shared.node, task);
-        let mut attempt = Attempt { locks: self, name, owner: &owner, left: None, open: true };
+        let wanted = lease.unwrap_or(self.shared.timing.lease);
+        let mut attempt =
+            Attempt { locks: self, name, owner: &owner, lease: wanted, left: None, open: true };
         // Most locks are free: nothing is prepared for waiting before the first answer.
         match self.attempt(&mut attempt, lease, Duration::ZERO).await {
             Err(LockError::Busy(_)) if deadline.is_none_or(|at| at > Instant::now()) => {}
@@ -200,7 +221,13 @@ impl Locks {
         let wanted = lease.unwrap_or(self.shared.timing.lease);
         attempt.open = true;
         let sent = Instant::now();
-        match self.ask(attempt.name, attempt.owner, wanted, 1, counts).await? {
+        let asked = self.ask(attempt.name, attempt.owner, wanted, 1, counts);
+        let Ok(answer) = tokio::time::timeout(ANSWER_WITHIN, asked).await else {
+            let (place, detail) = (self.shared.place.clone(), "no answer in time".to_owned());
+            return Err(BrokerError::Away { place, detail }.into());
+        };
+        let answer = answer?;
+        match answer {
             Answer::Held { token, since } => {
                 let until = sure_until(sent, wanted);
                 if Instant::now() >= until {
@@ -209,11 +236,12 @@ impl Locks {
                 }
                 attempt.open = false;
                 let (name, owner) = (attempt.name.clone(), attempt.owner.clone());
-                let held = Arc::new(Held::new(name, owner, wanted, (token, since), until));
-                if lease.is_none() {
-                    self.watched().insert(held.owner.clone(), Arc::clone(&held));
-                }
-                Ok(Guard::new(held, self.clone()))
+                let renewed = lease.is_none();
+                let held = Held::new(name, owner, wanted, (token, since), renewed, until);
+                let held = Arc::new(held);
+                let guard = Guard::new(Arc::clone(&held), self.clone());
+                self.watched().insert(held.owner.clone(), held);
+                Ok(guard)
             }
             Answer::Busy { left } => {
                 // Whoever was told no and does not wait has left nothing behind.
@@ -232,7 +260,7 @@ impl Locks {
         match self.ask(&held.name, &held.owner, held.lease, *depth + 1, Duration::ZERO).await? {
             Answer::Held { .. } => {
                 *depth += 1;
-                held.renewed(sent);
+                held.renewed_at(sent);
                 Ok(Guard::new(Arc::clone(held), self.clone()))
             }
             Answer::Busy { .. } | Answer::Lost => {
@@ -242,9 +270,13 @@ impl Locks {
         }
     }
 
-    /// One depth back. The watchdog lets go of it first, so that no renewal comes after its release.
+    /// One depth back. The watchdog lets go of it first; a renewal that is on its way finds it gone, or
+    /// kept on purpose.
     pub(super) async fn step_down(&self, held: &Held, at_least: Duration) -> Result<(), LockError> {
         let mut depth = held.depth.lock().await;
+        if *depth == 0 || held.is_abandoned() {
+            return Ok(());
+        }
         if *depth == 1 {
             self.watched().remove(&held.owner);
         }
@@ -259,7 +291,10 @@ impl Locks {
                     return Err(LockError::Lost(held.name.clone()));
                 }
                 Ok(_) => break,
-                Err(error) if error.is_away() && attempt < RELEASE_TRIES => asked_before = true,
+                Err(error) if error.is_away() && attempt < RELEASE_TRIES => {
+                    asked_before = true;
+                    tokio::time::sleep(RELEASE_PAUSE).await;
+                }
                 Err(error) => return Err(error.into()),
             }
         }
@@ -314,48 +349,64 @@ impl Locks {
         }
     }
 
-    /// Renews these, in one call; marks those lost that Redis does not know any more.
-    pub(super) async fn renew(&self, page: &[Arc<Held>]) -> Result<(), BrokerError> {
+    /// Renews these in one call, or only looks after those with a lease of their own; marks those lost
+    /// that Redis does not know any more.
+    pub(super) async fn renew(&self, page: &[Arc<Held>], renew: bool) -> Result<(), BrokerError> {
+        let lease = if renew { self.shared.timing.lease } else { Duration::ZERO };
         let mut call = scripts::LOCK_RENEW.prepare_invoke();
-        call.key(self.shared.keys.locks());
-        call.arg(self.shared.timing.lease.as_millis() as u64);
+        call.key(self.shared.keys.locks()).arg(lease.as_millis() as u64);
         for held in page {
             call.key(self.shared.keys.lock(held.name.as_str()));
             call.arg(held.owner.as_str()).arg(held.name.as_str());
         }
         let sent = Instant::now();
-        let renewed: Vec<u8> = self.invoke(&call).await?;
-        for (held, renewed) in page.iter().zip(renewed) {
-            if renewed == 1 {
-                held.renewed(sent);
-            } else if self.watched().remove(&held.owner).is_some() {
-                held.mark_lost();
+        let known: Vec<u8> = self.invoke(&call).await?;
+        for (held, known) in page.iter().zip(known) {
+            if known == 0 {
+                if self.watched().remove(&held.owner).is_some() {
+                    held.mark_lost();
+                }
+            } else if renew {
+                held.renewed_at(sent);
             }
         }
         Ok(())
     }
 
-    /// Does what was left for the background.
-    pub(super) async fn clean_up(&self, later: Later) {
-        let (name, result) = match later {
-            Later::Dropped(held) => {
-                (held.name.clone(), self.step_down(&held, Duration::ZERO).await)
-            }
-            Later::BrokenOff(name, owner) => {
-                let result = self.give_back(&name, &owner, 0, Duration::ZERO, Millis::default());
-                let result = result.await.map(drop).map_err(LockError::from);
-                (name, result)
+    /// Does what was left for the background; gives it back while Redis is away.
+    pub(super) async fn clean_up(&self, later: Later) -> Option<Later> {
+        let result = match &later {
+            Later::Dropped(held) => self.step_down(held, Duration::ZERO).await,
+            Later::BrokenOff(name, owner, _) => {
+                let result = self.give_back(name, owner, 0, Duration::ZERO, Millis::default());
+                result.await.map(drop).map_err(LockError::from)
             }
         };
         match result {
-            Ok(()) | Err(LockError::Lost(_)) => {}
-            Err(error) => tracing::warn!(%name, %error, "a lock ends with its lease"),
+            Err(error) if error.is_away() => Some(later),
+            Err(error @ (LockError::Broker(_) | LockError::Busy(_))) => {
+                tracing::warn!(%error, "a lock ends with its lease");
+                None
+            }
+            _ => None,
         }
     }
 
     pub(super) fn give_back_later(&self, held: Arc<Held>) {
         // Without its task the lease ends it.
         let _ = self.shared.later.send(Later::Dropped(held));
+    }
+
+    /// Drops from the index of locks what ended long ago by itself.
+    pub(super) async fn sweep(&self) -> Result<(), BrokerError> {
+        let mut now = redis::pipe();
+        now.cmd("TIME");
+        let ((seconds, _),): ((i64, i64),) = self.pipe(&now).await?;
+        let mut sweep = redis::pipe();
+        let keys = &self.shared.keys;
+        sweep.cmd("ZREMRANGEBYSCORE").arg(keys.locks()).arg("-inf");
+        sweep.arg(seconds * 1_000 - SWEEP_AFTER_MS).ignore();
+        self.pipe(&sweep).await
     }
 
     pub(super) fn watched(&self) -> MutexGuard<'_, HashMap<Owner, Arc<Held>>> {
@@ -377,14 +428,43 @@ impl Locks {
     }
 
     /// Many tasks share one connection: their calls go out together.
+    async fn connection(&self) -> Result<(MultiplexedConnection, u64), BrokerError> {
+        let mut shared = self.shared.link.lock().await;
+        let (link, failure) = &mut *shared;
+        if let Some((_, detail)) = failure.as_ref().filter(|it| it.0.elapsed() < SHARED_FAILURE) {
+            let (place, detail) = (self.shared.place.clone(), detail.clone());
+            return Err(BrokerError::Away { place, detail });
+        }
+        match link.connection().await {
+            Ok(connection) => Ok((connection, link.generation())),
+            Err(error) => {
+                if error.is_away() {
+                    *failure =
+                        Some((Instant::now(), "it could not be reached just now".to_owned()));
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Only whose call went over the present connection may drop it.
+    async fn broke(&self, error: &RedisError, generation: u64) -> BrokerError {
+        let (link, _) = &mut *self.shared.link.lock().await;
+        if link.generation() == generation {
+            link.broke(error)
+        } else {
+            BrokerError::from_redis(error, &self.shared.place)
+        }
+    }
+
     pub(super) async fn invoke<T: FromRedisValue>(
         &self,
         call: &ScriptInvocation<'_>,
     ) -> Result<T, BrokerError> {
-        let mut connection = self.shared.link.lock().await.connection().await?;
+        let (mut connection, generation) = self.connection().await?;
         match call.invoke_async(&mut connection).await {
             Ok(answer) => Ok(answer),
-            Err(error) => Err(self.shared.link.lock().await.broke(&error)),
+            Err(error) => Err(self.broke(&error, generation).await),
         }
     }
 
@@ -392,10 +472,10 @@ impl Locks {
         &self,
         pipe: &redis::Pipeline,
     ) -> Result<T, BrokerError> {
-        let mut connection = self.shared.link.lock().await.connection().await?;
+        let (mut connection, generation) = self.connection().await?;
         match pipe.query_async(&mut connection).await {
             Ok(answer) => Ok(answer),
-            Err(error) => Err(self.shared.link.lock().await.broke(&error)),
+            Err(error) => Err(self.broke(&error, generation).await),
         }
     }
 }
@@ -405,6 +485,7 @@ struct Attempt<'a> {
     locks: &'a Locks,
     name: &'a LockName,
     owner: &'a Owner,
+    lease: Duration,
     /// What its holder has left of the lease.
     left: Option<Duration>,
     open: bool,
@@ -413,7 +494,9 @@ struct Attempt<'a> {
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
         if self.open {
-            let later = Later::BrokenOff(self.name.clone(), self.owner.clone());
+            // What it asked for last was at most that long.
+            let until = Instant::now() + self.lease;
+            let later = Later::BrokenOff(self.name.clone(), self.owner.clone(), until);
             let _ = self.locks.shared.later.send(later);
         }
     }

@@ -1,0 +1,56 @@
+//! Nodes and their signs of life.
+
+use redis::pipe;
+
+use super::{BrokerError, Layout, Link};
+use crate::model::Millis;
+
+/// When each node last gave a sign of life, by the clock of Redis.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Nodes {
+    /// The clock of Redis when this was read.
+    pub now: Millis,
+    /// Each node with its last sign.
+    pub signs: Vec<(String, Millis)>,
+}
+
+impl Nodes {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// Redis is away.
+    pub async fn read(link: &mut Link, keys: &Layout) -> Result<Self, BrokerError> {
+        let mut read = pipe();
+        read.cmd("TIME").cmd("ZRANGE").arg(keys.nodes()).arg(0).arg(-1).arg("WITHSCORES");
+        let ((seconds, micros), signs): ((i64, i64), Vec<(String, f64)>) = link.pipe(&read).await?;
+        Ok(Self {
+            now: Millis(seconds * 1_000 + micros / 1_000),
+            signs: signs.into_iter().map(|(node, at)| (node, Millis(at as i64))).collect(),
+        })
+    }
+
+    /// Whether a node gave a sign of life within `dead_ms`.
+    pub fn is_alive(&self, node: &str, dead_ms: u64) -> bool {
+        let sign = self.signs.iter().find(|(name, _)| name == node);
+        sign.is_some_and(|(_, at)| self.now.since(*at) < dead_ms)
+    }
+
+    /// Nodes that gave a sign of life within `dead_ms`.
+    pub fn alive(&self, dead_ms: u64) -> impl Iterator<Item = &str> {
+        let fresh = move |at: &Millis| self.now.since(*at) < dead_ms;
+        self.signs.iter().filter(move |(_, at)| fresh(at)).map(|(node, _)| node.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_dead_after_its_time() {
+        let signs = vec![("a".to_owned(), Millis(9_000)), ("b".to_owned(), Millis(1_000))];
+        let nodes = Nodes { now: Millis(10_000), signs };
+        assert_eq!(nodes.alive(5_000).collect::<Vec<_>>(), ["a"]);
+        assert!(nodes.is_alive("b", 9_001) && !nodes.is_alive("c", 9_001));
+    }
+}
