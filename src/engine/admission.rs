@@ -19,7 +19,7 @@ use super::{
     answers::{outcome_of, whole_batch},
     ids::IdWorker,
     journal::{Admitted, Journal},
-    reconcile::{await_peers, reconcile},
+    reconcile::{await_peers, is_healed, load_missing, reconcile},
     settings::Settings,
 };
 use crate::{
@@ -407,10 +407,15 @@ impl Gate {
         self.link.connection().await?;
         let run_id = self.link.server().map(|server| server.run_id.clone());
         if let Some(run) = run_id.as_ref().filter(|_| self.run_id != run_id) {
-            let promises: Vec<Admitted> = self.journal.promises().collect();
             self.ids.reclaim(&mut self.link).await?;
-            let done = reconcile(&self.store, &mut self.link, &self.keys, &promises).await?;
-            self.journal.forget(&done.refused);
+            let (store, keys) = (&self.store, &self.keys);
+            if self.journal.is_empty() && is_healed(&mut self.link, keys, run).await? {
+                load_missing(store, &mut self.link, keys).await?;
+            } else {
+                let promises: Vec<Admitted> = self.journal.promises().collect();
+                let done = reconcile(store, &mut self.link, keys, &promises).await?;
+                self.journal.forget(&done.refused);
+            }
             let (link, keys, dead_ms) = (&mut self.link, &self.keys, self.node_dead_ms);
             await_peers(link, keys, &self.node, run, &self.peers, dead_ms).await?;
             // A restart in the middle of it is noticed by the next connection.

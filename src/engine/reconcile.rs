@@ -75,6 +75,34 @@ pub async fn reconcile(
     Ok(done)
 }
 
+/// Loads what Redis lacks of the sales: enough where another node has made this run of the server whole,
+/// and this one has promised nothing.
+pub(super) async fn load_missing(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+) -> Result<(), EngineError> {
+    stream::ensure_group(link, keys).await?;
+    for sale in store.sales().await? {
+        if link.query::<bool>(cmd("EXISTS").arg(keys.stock(sale.voucher_id))).await? {
+            vouchers::sync(link, keys, &sale).await?;
+        } else {
+            restore_sale(store, link, keys, &sale).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether some node has made this run of the server whole.
+pub(super) async fn is_healed(
+    link: &mut Link,
+    keys: &Layout,
+    run_id: &str,
+) -> Result<bool, EngineError> {
+    let healed: Vec<String> = link.query(cmd("HVALS").arg(keys.healed())).await?;
+    Ok(healed.iter().any(|run| run == run_id))
+}
+
 /// Loads one sale and puts back every buyer of whom SQL holds a live order. Safe to repeat, also while
 /// orders are written and closed.
 pub(super) async fn restore_sale(

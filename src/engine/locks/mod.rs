@@ -7,6 +7,7 @@
 
 mod held;
 mod keeper;
+mod line;
 mod multi;
 mod name;
 mod reentrant;

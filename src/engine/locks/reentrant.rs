@@ -6,16 +6,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use redis::{FromRedisValue, RedisError, ScriptInvocation, Value, aio::MultiplexedConnection};
+use redis::{FromRedisValue as _, Value};
 use tokio::sync::mpsc;
 
 use super::{
     Guard, Keeper, LockError, LockName, Owner,
     held::{Held, sure_until},
+    line::Line,
     wakeup::Bells,
 };
 use crate::{
-    broker::{BrokerError, Layout, Link, Redis, scripts},
+    broker::{BrokerError, Layout, Redis, scripts},
     model::Millis,
 };
 
@@ -30,8 +31,6 @@ const WAITING_POLLS: u32 = 3;
 /// A release is tried that often at once; then the background goes on with it.
 const RELEASE_TRIES: u32 = 3;
 const RELEASE_PAUSE: Duration = Duration::from_millis(50);
-/// Who could not connect says so to all who ask within that time, instead of each waiting his turn.
-const SHARED_FAILURE: Duration = Duration::from_millis(100);
 /// Bound on one answer, beyond the time that the caller has.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
@@ -58,11 +57,9 @@ pub struct Locks {
 
 #[derive(Debug)]
 pub(super) struct Shared {
-    /// The connection, and when it could not be made last.
-    link: tokio::sync::Mutex<(Link, Option<(Instant, String)>)>,
+    pub(super) line: Line,
     pub(super) keys: Layout,
     node: String,
-    place: String,
     pub(super) timing: Timing,
     pub(super) bells: Bells,
     /// Locks that are held, by owner: the watchdog renews them, or looks whether they are held still.
@@ -102,10 +99,9 @@ impl Locks {
     pub fn new(redis: &Redis, keys: Layout, node: &str, timing: Timing) -> (Self, Keeper) {
         let (later, give_back) = mpsc::unbounded_channel();
         let shared = Shared {
-            link: tokio::sync::Mutex::new((redis.link(), None)),
+            line: Line::new(redis),
             keys,
             node: node.to_owned(),
-            place: redis.place().to_owned(),
             timing,
             bells: Bells::default(),
             watched: Mutex::default(),
@@ -223,7 +219,7 @@ impl Locks {
         let sent = Instant::now();
         let asked = self.ask(attempt.name, attempt.owner, wanted, 1, counts);
         let Ok(answer) = tokio::time::timeout(ANSWER_WITHIN, asked).await else {
-            let (place, detail) = (self.shared.place.clone(), "no answer in time".to_owned());
+            let (place, detail) = (self.place().to_owned(), "no answer in time".to_owned());
             return Err(BrokerError::Away { place, detail }.into());
         };
         let answer = answer?;
@@ -319,7 +315,7 @@ impl Locks {
         call.key(keys.lock(name.as_str())).key(keys.locks()).key(keys.lock_waiting(name.as_str()));
         call.arg(owner.as_str()).arg(depth).arg(name.as_str()).arg(keys.lock_channel());
         call.arg(keep.as_millis() as u64).arg("");
-        self.invoke(&call).await
+        self.shared.line.invoke(&call).await
     }
 
     async fn ask(
@@ -336,7 +332,7 @@ impl Locks {
         call.key(keys.lock_token()).key(keys.lock_waiting(name.as_str()));
         call.arg(owner.as_str()).arg(lease.as_millis() as u64).arg(depth);
         call.arg(name.as_str()).arg(counts.as_millis() as u64);
-        let answer: Vec<Value> = self.invoke(&call).await?;
+        let answer: Vec<Value> = self.shared.line.invoke(&call).await?;
         let number = |value: &Value| i64::from_redis_value_ref(value).ok();
         let numbers: Option<Vec<i64>> = answer.iter().map(number).collect();
         match numbers.as_deref() {
@@ -360,7 +356,7 @@ impl Locks {
             call.arg(held.owner.as_str()).arg(held.name.as_str());
         }
         let sent = Instant::now();
-        let known: Vec<u8> = self.invoke(&call).await?;
+        let known: Vec<u8> = self.shared.line.invoke(&call).await?;
         for (held, known) in page.iter().zip(known) {
             if known == 0 {
                 if self.watched().remove(&held.owner).is_some() {
@@ -401,12 +397,12 @@ impl Locks {
     pub(super) async fn sweep(&self) -> Result<(), BrokerError> {
         let mut now = redis::pipe();
         now.cmd("TIME");
-        let ((seconds, _),): ((i64, i64),) = self.pipe(&now).await?;
+        let ((seconds, _),): ((i64, i64),) = self.shared.line.pipe(&now).await?;
         let mut sweep = redis::pipe();
         let keys = &self.shared.keys;
         sweep.cmd("ZREMRANGEBYSCORE").arg(keys.locks()).arg("-inf");
         sweep.arg(seconds * 1_000 - SWEEP_AFTER_MS).ignore();
-        self.pipe(&sweep).await
+        self.shared.line.pipe(&sweep).await
     }
 
     pub(super) fn watched(&self) -> MutexGuard<'_, HashMap<Owner, Arc<Held>>> {
@@ -419,64 +415,12 @@ impl Locks {
 
     /// Where its Redis is.
     pub fn place(&self) -> &str {
-        &self.shared.place
+        self.shared.line.place()
     }
 
     /// The node that holds these locks.
     pub fn node(&self) -> &str {
         &self.shared.node
-    }
-
-    /// Many tasks share one connection: their calls go out together.
-    async fn connection(&self) -> Result<(MultiplexedConnection, u64), BrokerError> {
-        let mut shared = self.shared.link.lock().await;
-        let (link, failure) = &mut *shared;
-        if let Some((_, detail)) = failure.as_ref().filter(|it| it.0.elapsed() < SHARED_FAILURE) {
-            let (place, detail) = (self.shared.place.clone(), detail.clone());
-            return Err(BrokerError::Away { place, detail });
-        }
-        match link.connection().await {
-            Ok(connection) => Ok((connection, link.generation())),
-            Err(error) => {
-                if error.is_away() {
-                    *failure =
-                        Some((Instant::now(), "it could not be reached just now".to_owned()));
-                }
-                Err(error)
-            }
-        }
-    }
-
-    /// Only whose call went over the present connection may drop it.
-    async fn broke(&self, error: &RedisError, generation: u64) -> BrokerError {
-        let (link, _) = &mut *self.shared.link.lock().await;
-        if link.generation() == generation {
-            link.broke(error)
-        } else {
-            BrokerError::from_redis(error, &self.shared.place)
-        }
-    }
-
-    pub(super) async fn invoke<T: FromRedisValue>(
-        &self,
-        call: &ScriptInvocation<'_>,
-    ) -> Result<T, BrokerError> {
-        let (mut connection, generation) = self.connection().await?;
-        match call.invoke_async(&mut connection).await {
-            Ok(answer) => Ok(answer),
-            Err(error) => Err(self.broke(&error, generation).await),
-        }
-    }
-
-    pub(super) async fn pipe<T: FromRedisValue>(
-        &self,
-        pipe: &redis::Pipeline,
-    ) -> Result<T, BrokerError> {
-        let (mut connection, generation) = self.connection().await?;
-        match pipe.query_async(&mut connection).await {
-            Ok(answer) => Ok(answer),
-            Err(error) => Err(self.broke(&error, generation).await),
-        }
     }
 }
 

@@ -58,7 +58,7 @@ impl Locks {
         // So that it is listed; one that was there already keeps its later end.
         let end = Millis::now().plus(millis as i64).0;
         set.cmd("ZADD").arg(keys.locks()).arg("GT").arg(end).arg(name.as_str()).ignore();
-        let (set,): (Option<String>,) = self.pipe(&set).await?;
+        let (set,): (Option<String>,) = self.shared().line.pipe(&set).await?;
         match set {
             Some(_) => {
                 Ok(SimpleLock { locks: self.clone(), name: name.clone(), owner, release, until })
@@ -85,18 +85,18 @@ impl SimpleLock {
         let mut delete = pipe();
         delete.del(&key).cmd("ZREM").arg(keys.locks()).arg(name.as_str()).ignore();
         let given_back = match release {
-            Release::Blind => locks.pipe::<(u8,)>(&delete).await?.0 == 1,
+            Release::Blind => locks.shared().line.pipe::<(u8,)>(&delete).await?.0 == 1,
             Release::Checked => {
                 let mut get = pipe();
                 get.get(&key);
-                let (holder,): (Option<String>,) = locks.pipe(&get).await?;
+                let (holder,): (Option<String>,) = locks.shared().line.pipe(&get).await?;
                 holder.as_deref() == Some(owner.as_str())
-                    && locks.pipe::<(u8,)>(&delete).await?.0 == 1
+                    && locks.shared().line.pipe::<(u8,)>(&delete).await?.0 == 1
             }
             Release::Atomic => {
                 let mut call = scripts::LOCK_RELEASE_SIMPLE.prepare_invoke();
                 call.key(key).key(keys.locks()).arg(owner.as_str()).arg(name.as_str());
-                locks.invoke::<u8>(&call).await? == 1
+                locks.shared().line.invoke::<u8>(&call).await? == 1
             }
         };
         if given_back { Ok(()) } else { Err(LockError::Lost(name)) }
