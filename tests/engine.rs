@@ -555,3 +555,28 @@ async fn an_order_lock_that_is_not_had_delays_and_loses_nothing() {
     assert!(left.is_empty(), "{left:?}");
     keeping.abort();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_bad_key_is_named_and_hides_no_other_sale() {
+    let world = World::start().await;
+    let (bad, good) = (world.create(sale(5)).await, world.create(sale(7)).await);
+    let key = world.keys.stock(bad);
+    let _: () = world.server.query(&["SET", &key, "kaputt"]);
+    let mut link = world.redis.link();
+    let error = ledger::audit(&world.store, &mut link, &world.keys, None).await.unwrap_err();
+    assert!(error.to_string().contains(&key), "{error}");
+    world
+        .until("the picture shows the other one", async || {
+            let picture = world.node().remote().snapshots.borrow().clone();
+            let stock = |voucher| picture.sale(voucher).and_then(|sale| sale.stock);
+            picture.redis.up && (stock(bad), stock(good)) == (None, Some(7))
+        })
+        .await;
+    // What the sentence says to do mends it.
+    let _: u64 = world.server.query(&["DEL", &key]);
+    world.execute(Command::PauseSale(bad)).await.unwrap();
+    world.execute(Command::ResumeSale(bad)).await.unwrap();
+    assert!(matches!(world.ask(bad, 1).await, Outcome::Admitted { .. }));
+    world.settled().await;
+    world.balanced().await;
+}

@@ -46,6 +46,11 @@ pub enum BrokerError {
     /// Redis refused this very command.
     #[error("Redis refused: {0}")]
     Refused(String),
+    /// A key of ours holds something else.
+    #[error(
+        "the key '{0}' in Redis holds something else than a number; delete it, then pause and resume its sale, which puts it back"
+    )]
+    Garbage(String),
     /// A reply of another shape than the command gives.
     #[error(
         "Redis answered {0} with something unexpected; does a key hold something else, or is that server no Redis?"

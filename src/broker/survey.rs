@@ -78,7 +78,8 @@ type Reply = (
     Vec<(String, u64, u64)>,
     Vec<(String, f64)>,
     Vec<PendingRow>,
-    Vec<(Option<u64>, Option<i64>, u64, u64, u64, u64, u64)>,
+    // What is no number there must not hide the other sales.
+    Vec<(Option<String>, Option<String>, u64, u64, u64, u64, u64)>,
 );
 
 /// Looks at the stream, the group, one page of the pending list, and these sales: one round trip, one moment.
@@ -120,8 +121,8 @@ pub async fn survey(
         sales: sales
             .into_iter()
             .map(|(initial, stock, buyers, admitted, sold_out, duplicate, rejected)| SaleFacts {
-                initial,
-                stock,
+                initial: initial.and_then(|text| text.parse().ok()),
+                stock: stock.and_then(|text| text.parse().ok()),
                 buyers,
                 admitted,
                 sold_out,

@@ -3,7 +3,7 @@
 //! Orders only move forward (buyers, stream, pending, SQL or dead letter), and the places are
 //! read in that order: what moves meanwhile is found further on, and never taken for lost.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, str::FromStr, time::Duration};
 
 use redis::{Value, cmd, pipe};
 use serde::Serialize;
@@ -164,8 +164,18 @@ async fn redis_books(
     read.cmd("HGET").arg(keys.sale(voucher)).arg("initial");
     read.cmd("GET").arg(keys.stock(voucher));
     read.cmd("HLEN").arg(keys.buyers(voucher));
-    let (initial, stock, admitted): (Option<u64>, Option<i64>, u64) = link.pipe(&read).await?;
+    let (initial, stock, admitted): (Option<String>, Option<String>, u64) =
+        link.pipe(&read).await?;
+    let initial = number(initial, || keys.sale(voucher))?;
+    let stock = number(stock, || keys.stock(voucher))?;
     Ok(initial.zip(stock).map(|(initial, stock)| RedisBooks { initial, stock, admitted }))
+}
+
+fn number<T: FromStr>(
+    text: Option<String>,
+    key: impl FnOnce() -> String,
+) -> Result<Option<T>, BrokerError> {
+    text.map(|text| text.parse().map_err(|_| BrokerError::Garbage(key()))).transpose()
 }
 
 /// Every buyer of a sale with the order that he was given.
