@@ -15,28 +15,34 @@ local now = math.floor(micros / 1000)
 local lease, depth = tonumber(ARGV[2]), tonumber(ARGV[3])
 local kind = redis.call('TYPE', KEYS[1]).ok
 local held = kind == 'hash' and tonumber(redis.call('HGET', KEYS[1], ARGV[1]) or '')
+local wait = tonumber(ARGV[5])
 
-if (kind == 'none' and depth == 1) or (held and (held == depth or held == depth - 1)) then
-  if not held then
-    -- By the clock, so that tokens rise even over a Redis that came back empty; and by the last
-    -- one, so that they rise over a clock that steps back.
-    local token = math.max(micros, tonumber(redis.call('GET', KEYS[3]) or '0') + 1)
-    redis.call('SET', KEYS[3], string.format('%.0f', token))
-    redis.call('HSET', KEYS[1], '@token', string.format('%.0f', token), '@since', string.format('%.0f', now))
+if kind == 'none' and depth == 1 then
+  -- By the clock, so that tokens rise even over a Redis that came back empty; and by the last one, so
+  -- that they rise over a clock that steps back.
+  local token = string.format('%.0f', math.max(micros, tonumber(redis.call('GET', KEYS[3]) or '0') + 1))
+  local since = string.format('%.0f', now)
+  redis.call('SET', KEYS[3], token)
+  redis.call('HSET', KEYS[1], ARGV[1], 1, '@token', token, '@since', since)
+  redis.call('PEXPIRE', KEYS[1], lease)
+  redis.call('ZADD', KEYS[2], now + lease, ARGV[4])
+  if wait > 0 then
+    redis.call('ZREM', KEYS[4], ARGV[1])
   end
+  return {1, token, since}
+end
+if held == depth or held == depth - 1 then
   redis.call('HSET', KEYS[1], ARGV[1], depth)
   if redis.call('PTTL', KEYS[1]) < lease then
     redis.call('PEXPIRE', KEYS[1], lease)
     redis.call('ZADD', KEYS[2], now + lease, ARGV[4])
   end
-  redis.call('ZREM', KEYS[4], ARGV[1])
   local facts = redis.call('HMGET', KEYS[1], '@token', '@since')
   return {1, facts[1], facts[2]}
 end
 if depth > 1 or held then
   return {-1, 0}
 end
-local wait = tonumber(ARGV[5])
 if wait > 0 then
   redis.call('ZADD', KEYS[4], now + wait, ARGV[1])
   redis.call('PEXPIRE', KEYS[4], wait)

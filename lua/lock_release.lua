@@ -7,7 +7,10 @@
 --
 -- Returns 1 when it was given back now, 2 when an earlier call had done so, 0 when the owner does not hold it.
 
-redis.call('ZREM', KEYS[3], ARGV[1])
+local waiting = redis.call('EXISTS', KEYS[3]) == 1
+if waiting then
+  redis.call('ZREM', KEYS[3], ARGV[1])
+end
 local held = redis.call('TYPE', KEYS[1]).ok == 'hash' and tonumber(redis.call('HGET', KEYS[1], ARGV[1]) or '')
 if not held then
   return 0
@@ -20,9 +23,9 @@ if depth > 1 then
   redis.call('HSET', KEYS[1], ARGV[1], depth - 1)
   return 1
 end
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
 if keep > 0 then
+  local time = redis.call('TIME')
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
   -- A renewal that is on its way must not make it longer.
   redis.call('HSET', KEYS[1], '@kept', 1)
   redis.call('PEXPIRE', KEYS[1], keep)
@@ -31,9 +34,12 @@ if keep > 0 then
 end
 redis.call('DEL', KEYS[1])
 redis.call('ZREM', KEYS[2], ARGV[3])
-redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', now)
-if redis.call('ZCARD', KEYS[3]) > 0 then
-  redis.call('PUBLISH', ARGV[4], '+' .. ARGV[3])
+if waiting then
+  local time = redis.call('TIME')
+  redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', time[1] * 1000 + math.floor(time[2] / 1000))
+  if redis.call('ZCARD', KEYS[3]) > 0 then
+    redis.call('PUBLISH', ARGV[4], '+' .. ARGV[3])
+  end
 end
 if ARGV[6] == 'revoked' then
   redis.call('PUBLISH', ARGV[4], '-' .. ARGV[1])
