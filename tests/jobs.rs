@@ -37,6 +37,8 @@ use tokio_util::sync::CancellationToken;
 use world::World;
 
 const SECOND: Duration = Duration::from_secs(1);
+/// A dead node keeps others out for that long.
+const TIMING: Timing = Timing { lease: Duration::from_secs(3), poll: Duration::from_millis(500) };
 
 fn job(name: &str, schedule: &str, work: Arc<dyn Work>) -> Job {
     Job {
@@ -60,7 +62,7 @@ struct JobNode {
 impl JobNode {
     fn new(redis: &Redis, store: &SharedStore, node: &str) -> Self {
         let keys = Layout::default();
-        let (locks, keeper) = Locks::new(redis, keys.clone(), node, Timing::default());
+        let (locks, keeper) = Locks::new(redis, keys.clone(), node, TIMING);
         let stop = CancellationToken::new();
         tokio::spawn(keeper.run(stop.clone()));
         let runner = Runner {
@@ -121,18 +123,25 @@ async fn open_store(dir: &Path) -> SharedStore {
 async fn process_with_a_job() {
     let Ok(work) = std::env::var("JOB_WORK") else { return };
     let parts: Vec<&str> = work.split('|').collect();
-    let [node, url, dir] = parts[..] else { panic!("{work}") };
+    let [node, url, dir, kind] = parts[..] else { panic!("{work}") };
     let store = open_store(Path::new(dir)).await;
     let node = JobNode::new(&Redis::from_url(url).unwrap(), &store, node);
-    let tick = Arc::new(Tick(Arc::default()));
-    let scheduled = node.schedule(vec![job("tick", "every 1s", tick)]);
+    let work: Arc<dyn Work> = match kind {
+        "endless" => Arc::new(NeverEnds),
+        _ => Arc::new(Tick(Arc::default())),
+    };
+    let mut tick = job("tick", "every 1s", work);
+    if kind == "endless" {
+        tick.at_most = Duration::from_mins(10);
+    }
+    let scheduled = node.schedule(vec![tick]);
     println!("\nready");
     scheduled.await.unwrap();
 }
 
-fn process(node: &str, server: &TestRedis, dir: &Path) -> (Seckill, Background) {
+fn process(node: &str, server: &TestRedis, dir: &Path, kind: &str) -> (Seckill, Background) {
     let sandbox = Seckill::new();
-    let work = format!("{node}|{}|{}", server.url(), dir.display());
+    let work = format!("{node}|{}|{}|{kind}", server.url(), dir.display());
     let this = std::env::current_exe().unwrap();
     let args = ["process_with_a_job", "--exact", "--nocapture"];
     let env = [("JOB_WORK", work.as_str())];
@@ -149,9 +158,9 @@ async fn each_due_time_happens_once_whatever_happens_to_nodes() {
     let server = TestRedis::start();
     let files = tempfile::tempdir().unwrap();
     let store = open_store(files.path()).await;
-    let (_a, a) = process("a", &server, files.path());
-    let (_b, b) = process("b", &server, files.path());
-    let (_c, _c_process) = process("c", &server, files.path());
+    let (_a, a) = process("a", &server, files.path(), "tick");
+    let (_b, b) = process("b", &server, files.path(), "tick");
+    let (_c, _c_process) = process("c", &server, files.path(), "tick");
     let runs = async || store.runs(Some("tick"), 10_000).await.unwrap();
     let until = async |count: usize| {
         wait_until(180 * SECOND, "runs go on", async || runs().await.len() >= count).await;
@@ -493,5 +502,35 @@ async fn a_paused_job_asks_little() {
     let spent = calls() - before;
     assert!(spent < 400, "{spent} commands in a second, this test's own included");
     node.stop.cancel();
+    task.await.unwrap();
+}
+
+/// Also of a job that may take ten minutes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_killed_inside_a_run_keeps_others_out_for_one_lease() {
+    let server = TestRedis::start();
+    let files = tempfile::tempdir().unwrap();
+    let store = open_store(files.path()).await;
+    let (_a, a) = process("a", &server, files.path(), "endless");
+    wait_for_run(&store, "tick", JobOutcome::Running).await;
+    let redis = Redis::from_url(&server.url()).unwrap();
+    let b = JobNode::new(&redis, &store, "b");
+    let mut tick = job("tick", "every 1s", Arc::new(Tick(Arc::default())));
+    tick.at_most = Duration::from_mins(10);
+    let told = b.runner.run_now(&tick, &b.stop).await.unwrap_err().to_string();
+    assert!(told.contains("a "), "who runs it is named: {told}");
+    let task = b.schedule(vec![tick]);
+    a.signal(Signal::KILL);
+    let killed = Instant::now();
+    let lost = wait_for_run(&store, "tick", JobOutcome::Lost).await;
+    assert_eq!(lost.node, "a");
+    let next = wait_for_run(&store, "tick", JobOutcome::Done).await;
+    assert_eq!(next.node, "b");
+    println!(
+        "free again {:?} after the kill, with a lease of {:?}",
+        killed.elapsed(),
+        TIMING.lease
+    );
+    b.stop.cancel();
     task.await.unwrap();
 }

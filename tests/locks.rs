@@ -131,7 +131,7 @@ async fn releasing_what_is_not_held_any_more_is_told() {
     tokio::time::timeout(10 * SECOND, guard.lost()).await.expect("its node is told");
     let next = a.try_lock(&lock, "u", None).await.unwrap();
     assert!(matches!(guard.release().await, Err(LockError::Lost(_))));
-    assert!(matches!(revoke(&mut link, &keys, &lock, &owner).await, Err(LockError::NotHeld(_))));
+    assert!(matches!(revoke(&mut link, &keys, &lock, &owner).await, Err(LockError::Changed(_))));
     assert_eq!(depth(&server, &next), Some(1));
     // Work under a lock that is lost is cancelled.
     let (owner, working) =

@@ -96,6 +96,25 @@ async fn each_of_ten_thousand_orders_is_paid_or_closed_and_never_both() {
     world.balanced().await;
 }
 
+/// Nothing cries wolf while orders are being closed.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_books_balance_at_every_moment_of_the_closing() {
+    let world = World::start().await;
+    let voucher = world.create(sale(12_000)).await;
+    sold(&world, voucher, 12_000).await;
+    let (closed, audits) = tokio::join!(close(&world, 1), async {
+        let mut audits = 0;
+        while world.store.sale(voucher).await.unwrap().stock < 12_000 {
+            world.balanced().await;
+            audits += 1;
+        }
+        audits
+    });
+    assert_eq!(closed.orders, 12_000);
+    assert!(audits > 1, "{audits} audits beside the closing");
+    world.balanced().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn payment_is_told_what_it_came_to() {
     let world = World::start().await;

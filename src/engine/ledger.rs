@@ -3,7 +3,11 @@
 //! Orders only move forward (buyers, stream, pending, SQL or dead letter), and the places are
 //! read in that order: what moves meanwhile is found further on, and never taken for lost.
 
-use std::{collections::HashMap, str::FromStr, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    str::FromStr,
+    time::Duration,
+};
 
 use redis::{Value, cmd, pipe};
 use serde::Serialize;
@@ -129,7 +133,7 @@ async fn look(
         lost: followed.lost.len() as u64,
         unknown,
         repeated: repeated(&buyers),
-        kept: kept(store, &buyers).await?,
+        kept: kept(store, link, keys, voucher, &buyers).await?,
     })
 }
 
@@ -212,12 +216,33 @@ fn repeated(buyers: &[(OrderId, UserId)]) -> u64 {
     buyers.windows(2).filter(|pair| matches!(pair, [a, b] if a.0 == b.0)).count() as u64
 }
 
-/// Closed orders that their buyers still hold.
-async fn kept(store: &SharedStore, buyers: &[(OrderId, UserId)]) -> Result<u64, EngineError> {
+/// Closed orders that their buyers still hold although nothing is about to give them back. Redis is
+/// looked at again last: an order leaves it before SQL notes that it was given back.
+async fn kept(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+    voucher: VoucherId,
+    buyers: &[(OrderId, UserId)],
+) -> Result<u64, EngineError> {
     let mut kept = 0;
     for page in buyers.chunks(PAGE) {
         let ids: Vec<OrderId> = page.iter().map(|(order, _)| *order).collect();
-        kept += store.closed_among(&ids).await?.len() as u64;
+        let closed: HashSet<OrderId> = store.closed_among(&ids).await?.into_iter().collect();
+        let held: Vec<_> = page.iter().filter(|(order, _)| closed.contains(order)).collect();
+        if held.is_empty() {
+            continue;
+        }
+        let mut read = cmd("HMGET");
+        read.arg(keys.buyers(voucher));
+        for (_, user) in &held {
+            read.arg(user.0);
+        }
+        let now: Vec<Option<String>> = link.query(&read).await?;
+        let still = held.iter().zip(now).filter(|((order, _), now)| {
+            now.as_ref().and_then(|id| id.parse::<OrderId>().ok()) == Some(*order)
+        });
+        kept += still.count() as u64;
     }
     Ok(kept)
 }

@@ -146,7 +146,8 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// Which of these orders exist, live or closed; any number of ids.
     async fn existing(&self, ids: &[OrderId]) -> Result<Vec<OrderId>, StoreError>;
 
-    /// Which of these orders are closed or cancelled; any number of ids.
+    /// Which of these orders are closed or cancelled and not about to be given back in Redis; any number
+    /// of ids.
     async fn closed_among(&self, ids: &[OrderId]) -> Result<Vec<OrderId>, StoreError>;
 
     /// Live orders of a voucher after `after`, by id, at most `limit`.

@@ -11,15 +11,15 @@ use crate::{
 /// A thing in a list.
 pub(crate) trait Row {
     /// What makes it the same thing in the next picture.
-    fn identity(&self) -> &str;
+    fn identity(&self) -> String;
 
     /// Whether a filter, in small letters, lets it through.
     fn holds(&self, wanted: &str) -> bool;
 }
 
 impl Row for Holder {
-    fn identity(&self) -> &str {
-        &self.owner
+    fn identity(&self) -> String {
+        format!("{}\n{}", self.name, self.owner)
     }
 
     fn holds(&self, wanted: &str) -> bool {
@@ -28,8 +28,8 @@ impl Row for Holder {
 }
 
 impl Row for JobLine {
-    fn identity(&self) -> &str {
-        &self.name
+    fn identity(&self) -> String {
+        self.name.clone()
     }
 
     fn holds(&self, wanted: &str) -> bool {
@@ -73,7 +73,7 @@ impl ListState {
             self.row = row;
         } else {
             let beside = rows.get(self.row.min(rows.len().saturating_sub(1)));
-            self.chosen = beside.map(|row| row.identity().to_owned());
+            self.chosen = beside.map(|row| row.identity());
         }
     }
 
@@ -84,7 +84,7 @@ impl ListState {
         let Some(now) = self.cursor(&rows) else { return false };
         let next = step.from(now, rows.len(), self.scroll.visible);
         let Some(row) = rows.get(next) else { return false };
-        self.chosen = Some(row.identity().to_owned());
+        self.chosen = Some(row.identity());
         self.row = next;
         next != now
     }

@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Done, Job, Missed, Run, Schedule};
 use crate::{
-    broker::{Layout, Link, Redis},
+    broker::{Layout, Link, Redis, holders::holder_of, nodes::Nodes},
     engine::{
         EngineError,
         locks::{Guard, LockError, LockName, Locks},
@@ -98,7 +98,10 @@ impl Runner {
         job: &Job,
         stop: &CancellationToken,
     ) -> Result<RunEnd, EngineError> {
-        let guard = self.lock(job, MANUAL_WAIT).await?;
+        let guard = match self.lock(job, MANUAL_WAIT).await {
+            Err(EngineError::Lock(LockError::Busy(name))) => return Err(self.busy(&name).await),
+            other => other?,
+        };
         let now = self.now(&mut self.redis.link()).await?;
         let ran = self.run_one(job, now, Cause::Operator, now, &guard, stop).await;
         if let Err(error) = guard.release().await {
@@ -112,9 +115,32 @@ impl Runner {
         })
     }
 
+    /// Who runs it, for a person.
+    async fn busy(&self, name: &LockName) -> EngineError {
+        let (mut link, dead_ms) = (self.redis.link(), self.settings.node_dead_ms);
+        let looking = async {
+            let nodes = Nodes::read(&mut link, &self.keys).await?;
+            let alive = |node: &str| nodes.is_alive(node, dead_ms);
+            holder_of(&mut link, &self.keys, name.as_str(), alive).await
+        };
+        match looking.await {
+            Ok(Some(holder)) if holder.orphan => EngineError::Plan(format!(
+                "{} holds '{name}' and gives no sign of life; it is free in {} s at the latest, or release it: 'seckill locks release {name}'",
+                holder.node,
+                holder.left_ms.unwrap_or_default().div_ceil(1_000)
+            )),
+            Ok(Some(holder)) => EngineError::Plan(format!(
+                "it runs on {} already; wait for its end, which 'seckill jobs history' tells",
+                holder.node
+            )),
+            _ => LockError::Busy(name.clone()).into(),
+        }
+    }
+
     async fn lock(&self, job: &Job, wait: Duration) -> Result<Guard, EngineError> {
         let (name, task) = (LockName::new(format!("job:{}", job.name))?, "run");
-        Ok(self.locks.try_for(&name, task, wait, Some(job.at_most)).await?)
+        // Renewed while this node lives, so that a dead one keeps nobody out for longer than a lease.
+        Ok(self.locks.try_for(&name, task, wait, None).await?)
     }
 
     async fn run_all(
@@ -233,7 +259,10 @@ impl Runner {
         let why = tokio::select! {
             biased;
             ended = &mut task => return Ended::from(ended),
-            () = guard.lost() => format!("cancelled: it held its lock for longer than it may ({:?}), or lost it", job.at_most),
+            () = guard.lost() => "cancelled: its lock was lost".to_owned(),
+            () = tokio::time::sleep(job.at_most) => {
+                format!("cancelled: it took longer than it may ({:?})", job.at_most)
+            }
             () = stop.cancelled() => "cancelled: its node stops".to_owned(),
         };
         task.abort();

@@ -55,6 +55,11 @@ pub enum LockError {
     /// Nobody holds it.
     #[error("nobody holds the lock '{0}'; 'seckill locks list' shows those that are held")]
     NotHeld(LockName),
+    /// Somebody else holds it by now.
+    #[error(
+        "the lock '{0}' has another holder by now, who keeps it; 'seckill locks list' shows him"
+    )]
+    Changed(LockName),
     /// Fewer than all servers gave the lock.
     #[error("the lock '{name}' needs all of its servers, and {place} did not give it: {why}")]
     Member {

@@ -1,12 +1,15 @@
 //! Taking a lock from its holder: an operator's act.
 
+use redis::cmd;
+
 use super::{LockError, LockName};
 use crate::broker::{Layout, Link, scripts};
 
 /// Takes a lock from this very holder, and tells its node so.
 ///
 /// # Errors
-/// [`LockError::NotHeld`] when it does not hold the lock any more, or Redis is away.
+/// [`LockError::Changed`] or [`LockError::NotHeld`] when it does not hold the lock any more, or Redis is
+/// away.
 pub async fn revoke(
     link: &mut Link,
     keys: &Layout,
@@ -23,6 +26,9 @@ pub async fn revoke(
     call.arg(owner).arg(0).arg(name.as_str()).arg(keys.lock_channel()).arg(0).arg("revoked");
     match link.invoke::<u8>(&call).await? {
         1 => Ok(()),
+        _ if link.query::<bool>(cmd("EXISTS").arg(keys.lock(name.as_str()))).await? => {
+            Err(LockError::Changed(name.clone()))
+        }
         _ => Err(LockError::NotHeld(name.clone())),
     }
 }

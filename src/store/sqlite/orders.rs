@@ -255,7 +255,9 @@ pub(super) async fn closed_among(
     ids: &[OrderId],
 ) -> Result<Vec<OrderId>, StoreError> {
     const CLOSED: &str = "SELECT id FROM tb_voucher_order \
-        WHERE id IN (SELECT value FROM json_each(?1)) AND +status IN (4, 5)";
+        WHERE id IN (SELECT value FROM json_each(?1)) AND +status IN (4, 5) \
+        AND NOT EXISTS (SELECT 1 FROM tb_give_back g \
+            WHERE g.order_id = tb_voucher_order.id AND g.given IS NULL)";
     among(pool, ids, CLOSED).await
 }
 
