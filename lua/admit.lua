@@ -2,20 +2,26 @@
 -- Admission: decides for a batch of buyers of one voucher, in their order.
 --
 -- KEYS  1 sale (hash)  2 stock (string)  3 buyers (hash user -> order)  4 orders (stream)  5 tally (hash)
--- ARGV  1 group  2 voucher  then a pair for each buyer: user, proposed order id
+--       6 healed (hash node -> run of the server that it has made whole)
+-- ARGV  1 group  2 voucher  3 node  4 run of the server  then a pair for each buyer: user, proposed order id
 --
 -- Returns one answer for each buyer:
 --   0        admitted under the proposed id
 --   1        sold out
 --   "ID"     duplicate: the order id that the buyer holds already
 --   2        the entry could not be added; nothing was taken from this buyer on
--- or, for the whole batch, one pair: {"not_loaded"|"paused"|"ended"|"not_ready", ""} or {"not_started", begin}
+-- or, for the whole batch, one pair: {"not_loaded"|"paused"|"ended"|"not_ready", ""} or {"not_started", begin},
+-- or {"not_healed", ""}: this server was emptied, and the node has to make it whole before it admits
 --
 -- A script is not rolled back when it fails half-way, so everything is checked first, and an entry is
 -- in the stream before its buyer and its piece are booked. Without flags in the first line, a
 -- server that is out of memory refuses the script whole. Ids stay strings: as numbers they would lose their low bits.
 
-local buyers_asking = (#ARGV - 2) / 2
+local buyers_asking = (#ARGV - 4) / 2
+
+if redis.call('HGET', KEYS[6], ARGV[3]) ~= ARGV[4] then
+  return {'not_healed', ''}
+end
 
 local function refuse(why, detail)
   redis.call('HINCRBY', KEYS[5], 'rejected', buyers_asking)
@@ -54,14 +60,14 @@ end
 
 local users = {}
 for i = 1, buyers_asking do
-  users[i] = ARGV[1 + 2 * i]
+  users[i] = ARGV[3 + 2 * i]
 end
 local holds = redis.call('HMGET', KEYS[3], unpack(users))
 
 local answers, booked, taken = {}, {}, {}
 local admitted, duplicate, sold_out = 0, 0, 0
 for i = 1, buyers_asking do
-  local user, order = users[i], ARGV[2 + 2 * i]
+  local user, order = users[i], ARGV[4 + 2 * i]
   local held = holds[i] or taken[user]
   if held then
     answers[i] = held

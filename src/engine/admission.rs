@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     EngineError,
-    answers::{outcome_of, whole_batch},
+    answers::{is_unhealed, outcome_of, whole_batch},
     ids::IdWorker,
     journal::{Admitted, Journal},
     reconcile::{await_peers, is_healed, load_missing, reconcile},
@@ -294,7 +294,9 @@ impl Gate {
         let mut call = scripts::ADMIT.prepare_invoke();
         call.key(keys.sale(voucher)).key(keys.stock(voucher)).key(keys.buyers(voucher));
         call.key(keys.orders()).key(keys.tally(voucher));
+        call.key(keys.healed());
         call.arg(keys.group()).arg(voucher.0);
+        call.arg(&self.node).arg(self.run_id.as_deref().unwrap_or_default());
         for ask in &batch {
             call.arg(ask.user.0).arg(ask.order.map_or(0, OrderId::get));
         }
@@ -308,6 +310,11 @@ impl Gate {
     fn land(&mut self, batch: Batch, reply: Result<Value, RedisError>) -> Result<(), Batch> {
         let now = Instant::now();
         match reply {
+            Ok(reply) if is_unhealed(&reply) => {
+                "Redis was emptied and is made whole".clone_into(&mut self.trouble);
+                self.run_id = None;
+                Err(batch)
+            }
             Ok(reply) => {
                 self.meters.note_latencies(batch.iter().map(|ask| now.duration_since(ask.asked)));
                 self.answer(now, batch, reply);

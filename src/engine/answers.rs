@@ -23,6 +23,12 @@ pub(super) fn whole_batch(answers: &[Value]) -> Option<Outcome> {
     })
 }
 
+/// Whether the server was emptied since this node made it whole; nobody was answered then.
+pub(super) fn is_unhealed(reply: &Value) -> bool {
+    let Value::Array(answers) = reply else { return false };
+    matches!(answers.as_slice(), [Value::BulkString(why), _] if why == b"not_healed")
+}
+
 /// One buyer's answer. A buyer who holds the very id that was proposed was admitted by an earlier
 /// attempt whose reply was lost.
 pub(super) fn outcome_of(answer: &Value, proposed: Option<OrderId>) -> Option<Outcome> {

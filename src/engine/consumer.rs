@@ -23,7 +23,7 @@ use crate::{
         BrokerError, Layout, Link, Redis,
         stream::{self, Body, Delivered, ReadFrom},
     },
-    model::{EntryId, Millis, OrderEntry, UserId},
+    model::{EntryId, OrderEntry, UserId},
     store::{SharedStore, StoreError, Written},
 };
 
@@ -267,6 +267,8 @@ impl Consumer {
             }
         }
         settled?;
+        // To read it again is no delivery that would count against it.
+        self.resumed |= missed.is_some();
         missed.map_or(Ok(()), |error| Err(error.into()))
     }
 
@@ -346,15 +348,13 @@ impl Writer {
                 Body::Gone => settled.gone += 1,
             }
         }
-        // By the clock of Redis: nodes differ, and how long a buyer has to pay counts from here.
-        let now = if orders.is_empty() { Millis::default() } else { self.link.now().await? };
         // Halves of a failed batch, the next one on top.
         let mut parts: Vec<&[OrderEntry]> = vec![orders.as_slice()];
         while let Some(part) = parts.pop() {
             if part.is_empty() {
                 continue;
             }
-            match self.write(part, now, stop).await {
+            match self.write(part, stop).await {
                 Ok(written) => self.close(part, &written, &mut settled).await?,
                 Err(EngineError::Store(error)) if part.len() == 1 => {
                     settled.dead += self.bury(part[0].entry, &error.to_string()).await?;
@@ -372,13 +372,14 @@ impl Writer {
 
     /// One transaction; asked again for as long as the database is away.
     async fn write(
-        &self,
+        &mut self,
         part: &[OrderEntry],
-        now: Millis,
         stop: &CancellationToken,
     ) -> Result<Vec<Written>, EngineError> {
         let mut pause = BACKOFF[0];
         loop {
+            // By the clock of Redis: nodes differ, and how long a buyer has to pay counts from here.
+            let now = self.link.now().await?;
             match self.store.write_orders(part, now).await {
                 Err(StoreError::Away(why)) => {
                     tracing::warn!(

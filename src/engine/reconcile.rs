@@ -23,6 +23,8 @@ const PAGE: u32 = 2_000;
 
 /// A node that has not answered for Redis by then is taken for dead, and its promises with it.
 const GRACE: Duration = Duration::from_secs(3);
+/// Longer than Redis is away in any restart that a node could remember promises over.
+const CORPSE_MS: f64 = 120_000.0;
 const PEER_POLL: Duration = Duration::from_millis(20);
 
 /// What had to be put back.
@@ -44,14 +46,15 @@ pub async fn reconcile(
 ) -> Result<Reconciled, EngineError> {
     stream::ensure_group(link, keys).await?;
     let mut done = Reconciled::default();
-    for sale in store.sales().await? {
-        done.add(restore_sale(store, link, keys, &sale).await?);
-    }
-    // SQL has the result of those; one may be closed by now.
+    // SQL has the result of those, and one may be closed by now. Asked first: what is written from here
+    // on is put back as a promise, which does no harm.
     let ids: Vec<OrderId> = promises.iter().map(|promise| promise.order).collect();
     let written: HashSet<OrderId> = store.existing(&ids).await?.into_iter().collect();
     let promises: Vec<&Admitted> =
         promises.iter().filter(|promise| !written.contains(&promise.order)).collect();
+    for sale in store.sales().await? {
+        done.add(restore_sale(store, link, keys, &sale).await?);
+    }
     let mut vouchers: Vec<VoucherId> = promises.iter().map(|promise| promise.voucher).collect();
     vouchers.sort_unstable();
     vouchers.dedup();
@@ -188,8 +191,11 @@ pub async fn await_peers(
             link.pipe(&look).await?;
         let healed = |name: &str| healed.get(name).is_some_and(|run| run == run_id);
         let open: Vec<&(String, f64)> = nodes.iter().filter(|(name, _)| !healed(name)).collect();
-        // Alive is told among those that are waited for: how long Redis was down does not count.
+        // Alive is told among those that are waited for: how long Redis was down does not count. Of one
+        // alone it can't be told, and one that was silent for minutes is a corpse.
         let newest = open.iter().map(|(_, at)| *at).fold(0.0, f64::max);
+        let latest = nodes.iter().map(|(_, at)| *at).fold(0.0, f64::max);
+        let newest = if latest - newest > CORPSE_MS { latest } else { newest };
         let seen = peers.iter().filter(|name| !healed(name)).map(String::as_str);
         let told = open.iter().filter(|(_, at)| newest - at < dead_ms as f64);
         let missing = seen.chain(told.map(|(name, _)| name.as_str())).next();

@@ -218,8 +218,8 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// The newest runs, newest first: of one job or of all.
     async fn runs(&self, job: Option<&str>, limit: u32) -> Result<Vec<JobRun>, StoreError>;
 
-    /// Runs that operators did not ask for, newest due first.
-    async fn last_due(&self, job: &str) -> Result<Option<JobRun>, StoreError>;
+    /// The run of the newest due time up to and with `now`, operators' own left out.
+    async fn last_due(&self, job: &str, now: Millis) -> Result<Option<JobRun>, StoreError>;
 
     /// Forgets ended runs that were due before `before`, but never a job's newest; returns how many.
     async fn forget_runs(&self, before: Millis) -> Result<u64, StoreError>;

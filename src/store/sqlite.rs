@@ -233,8 +233,8 @@ impl Store for SqliteStore {
         jobs::runs(&self.readers, job, limit).await
     }
 
-    async fn last_due(&self, job: &str) -> Result<Option<JobRun>, StoreError> {
-        jobs::last_due(&self.readers, job).await
+    async fn last_due(&self, job: &str, now: Millis) -> Result<Option<JobRun>, StoreError> {
+        jobs::last_due(&self.readers, job, now).await
     }
 
     async fn forget_runs(&self, before: Millis) -> Result<u64, StoreError> {

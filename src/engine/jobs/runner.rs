@@ -76,6 +76,7 @@ impl Runner {
             Err(error) => return Err(error),
         };
         let ran = self.run_all(link, job, due, &guard, stop).await;
+        let kept_lock = guard.is_held();
         // Lost means that the run was cancelled for it; that is written already.
         // Where nothing ran, because the job is paused, nobody is kept out.
         let ran_none = matches!(ran, Ok(0));
@@ -86,7 +87,11 @@ impl Runner {
                 tracing::warn!(job = job.name, %error, "a job's lock is given back later");
             }
         }
-        ran.map(|ran| if ran > 0 { Turn::Ran } else { Turn::NothingDue })
+        Ok(match ran? {
+            0 if !kept_lock || stop.is_cancelled() => Turn::Busy,
+            0 => Turn::NothingDue,
+            _ => Turn::Ran,
+        })
     }
 
     /// Runs the job now, because an operator asks for it, also while it is paused.
@@ -172,29 +177,20 @@ impl Runner {
         due: Millis,
         now: Millis,
     ) -> Result<Vec<(Millis, Cause)>, EngineError> {
-        let last = self.store.last_due(&job.name).await?;
+        let last = self.store.last_due(&job.name, now).await?;
         let resumed = self.store.job_switches().await?.into_iter();
         let resumed = resumed.filter(|it| it.name == job.name).map(|it| it.since).max();
         let cause = if now.since(due) > LATE { Cause::Missed } else { Cause::Due };
         if let Schedule::After(_) = job.schedule {
             // Somebody else may have run it since this node made up its mind.
-            let known = last.filter(|run| run.due <= now);
-            let ended = known.map(|run| job.ended(&run));
+            let ended = last.map(|run| job.ended(&run));
             let due = ended.and_then(|ended| job.schedule.next(now, Some(ended))).unwrap_or(due);
             return Ok(if due <= now { vec![(due, cause)] } else { Vec::new() });
         }
         // A pause is no miss: what was due before the job went on is left out.
-        let known = last.map(|run| run.due).max(resumed);
-        if let Some(known) = known.filter(|known| known.since(now) > LATE) {
-            // The index still knows each of them once, so a time that comes again is not run again.
-            let ahead = known.since(now) / 1_000;
-            tracing::warn!(
-                job = job.name,
-                ahead,
-                "a run is known from the future; did a clock step?"
-            );
-        }
-        let known = known.filter(|known| *known <= now);
+        // Due times that a clock ran ahead to are not seen here; the index still knows each of them
+        // once, so one that comes again is not run again.
+        let known = last.map(|run| run.due).max(resumed).filter(|known| *known <= now);
         let told =
             |due: Millis| (due, if now.since(due) > LATE { Cause::Missed } else { Cause::Due });
         let latest = job.schedule.last(now).filter(|due| known.is_none_or(|known| *due > known));

@@ -128,8 +128,7 @@ impl Follow {
             return Ok(Step::Wait(LOOK_AGAIN));
         }
         let now = self.link.now().await?;
-        // A run from the future is one of a clock that has stepped back; the runner tells of it.
-        let last = store.last_due(&self.job.name).await?.filter(|run| run.due <= now);
+        let last = store.last_due(&self.job.name, now).await?;
         // Run by somebody meanwhile.
         *target = target.filter(|due| last.as_ref().is_none_or(|run| run.due < *due));
         let ended = last.as_ref().map(|run| self.job.ended(run));

@@ -107,12 +107,14 @@ pub struct Guard {
     held: Arc<Held>,
     /// `None` once it was given back.
     locks: Option<Locks>,
+    /// Others are kept out for that long from its begin.
+    at_least: Duration,
 }
 
 impl Guard {
     pub(super) fn new(held: Arc<Held>, locks: Locks) -> Self {
         held.guards.fetch_add(1, Ordering::Relaxed);
-        Self { held, locks: Some(locks) }
+        Self { held, locks: Some(locks), at_least: Duration::ZERO }
     }
 
     /// Its work does not end: the lock is not given back, so that nobody works beside it before the
@@ -191,6 +193,7 @@ impl Guard {
     /// As [`Guard::release`].
     pub async fn release_after(mut self, at_least: Duration) -> Result<(), LockError> {
         let Some(locks) = self.locks.clone() else { return Ok(()) };
+        self.at_least = at_least;
         let released = locks.step_down(&self.held, at_least).await;
         // Given up half-way, or dropped while it waits, it goes on in the background.
         if matches!(released, Ok(()) | Err(LockError::Lost(_))) {
@@ -212,7 +215,7 @@ impl Drop for Guard {
     fn drop(&mut self) {
         if let Some(locks) = self.locks.take() {
             self.let_go(&locks);
-            locks.give_back_later(Arc::clone(&self.held));
+            locks.give_back_later(Arc::clone(&self.held), self.at_least);
         }
     }
 }

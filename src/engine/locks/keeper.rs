@@ -1,6 +1,9 @@
 //! The task behind a node's locks: it renews, it listens, it gives back what was dropped.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use futures::{StreamExt as _, future::join_all};
 use tokio::sync::mpsc;
@@ -11,6 +14,8 @@ use crate::broker::Redis;
 
 /// Locks in one renewal call.
 const PAGE: usize = 100;
+/// How often leased locks are looked after.
+const LOOK: Duration = Duration::from_secs(1);
 /// After a renewal that failed, and between two tries to subscribe.
 const RETRY: Duration = Duration::from_millis(500);
 /// From the start to the first subscription; until then waiters poll.
@@ -49,14 +54,20 @@ impl Keeper {
 /// The watchdog.
 async fn renew(locks: &Locks, stop: &CancellationToken) {
     let every = locks.shared().timing.lease / 3;
-    let mut pause = every;
+    let mut renew_at = Instant::now() + every;
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
-            () = tokio::time::sleep(pause) => pause = every,
+            () = tokio::time::sleep(LOOK.min(every)) => {}
+        }
+        let renew_now = Instant::now() >= renew_at;
+        if renew_now {
+            renew_at = Instant::now() + every;
         }
         let all: Vec<Arc<Held>> = locks.watched().values().cloned().collect();
         let (renewed, leased): (Vec<_>, Vec<_>) = all.into_iter().partition(|held| held.renewed);
+        // Those with a lease of their own are only looked after, lest a word about them was lost.
+        let renewed = if renew_now { renewed } else { Vec::new() };
         let pages = renewed.chunks(PAGE).map(|page| (page, true));
         for (page, renew) in pages.chain(leased.chunks(PAGE).map(|page| (page, false))) {
             let done = tokio::select! {
@@ -65,9 +76,12 @@ async fn renew(locks: &Locks, stop: &CancellationToken) {
             };
             if let Err(error) = done {
                 tracing::warn!(%error, locks = page.len(), "locks could not be renewed");
-                pause = RETRY.min(every);
+                renew_at = Instant::now() + RETRY.min(every);
                 break;
             }
+        }
+        if !renew_now {
+            continue;
         }
         if let Err(error) = locks.sweep().await {
             tracing::debug!(%error, "the index of locks was not swept");

@@ -70,8 +70,8 @@ pub(super) struct Shared {
 /// What is given back in the background.
 #[derive(Debug)]
 pub(super) enum Later {
-    /// A guard was dropped.
-    Dropped(Arc<Held>),
+    /// A guard was dropped; others are kept out for that long from its begin.
+    Dropped(Arc<Held>, Duration),
     /// An acquisition was broken off: Redis may have said yes meanwhile.
     BrokenOff(LockName, Owner, Instant),
 }
@@ -80,7 +80,7 @@ impl Later {
     /// Its lease has ended by itself.
     pub(super) fn is_over(&self) -> bool {
         match self {
-            Self::Dropped(held) => held.is_over(),
+            Self::Dropped(held, _) => held.is_over(),
             Self::BrokenOff(_, _, until) => Instant::now() > *until,
         }
     }
@@ -372,7 +372,7 @@ impl Locks {
     /// Does what was left for the background; gives it back while Redis is away.
     pub(super) async fn clean_up(&self, later: Later) -> Option<Later> {
         let result = match &later {
-            Later::Dropped(held) => self.step_down(held, Duration::ZERO).await,
+            Later::Dropped(held, at_least) => self.step_down(held, *at_least).await,
             Later::BrokenOff(name, owner, _) => {
                 let result = self.give_back(name, owner, 0, Duration::ZERO, Millis::default());
                 result.await.map(drop).map_err(LockError::from)
@@ -388,9 +388,9 @@ impl Locks {
         }
     }
 
-    pub(super) fn give_back_later(&self, held: Arc<Held>) {
+    pub(super) fn give_back_later(&self, held: Arc<Held>, at_least: Duration) {
         // Without its task the lease ends it.
-        let _ = self.shared.later.send(Later::Dropped(held));
+        let _ = self.shared.later.send(Later::Dropped(held, at_least));
     }
 
     /// Drops from the index of locks what ended long ago by itself.

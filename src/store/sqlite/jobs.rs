@@ -130,11 +130,16 @@ pub(super) async fn runs(
     rows.into_iter().map(read).collect()
 }
 
-pub(super) async fn last_due(pool: &SqlitePool, job: &str) -> Result<Option<JobRun>, StoreError> {
+pub(super) async fn last_due(
+    pool: &SqlitePool,
+    job: &str,
+    now: Millis,
+) -> Result<Option<JobRun>, StoreError> {
     let row: Option<Row> = sqlx::query_as(select_runs!(
-        "WHERE job = ?1 AND cause != 'operator' ORDER BY due DESC LIMIT 1"
+        "WHERE job = ?1 AND due <= ?2 AND cause != 'operator' ORDER BY due DESC LIMIT 1"
     ))
     .bind(job)
+    .bind(now.0)
     .fetch_optional(pool)
     .await
     .map_err(told)?;
