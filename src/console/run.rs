@@ -125,7 +125,13 @@ pub(super) async fn drive(
             Woken::Input(Some(Ok(event))) => app.on_event(&event),
             // The terminal is gone; there is nobody to tell.
             Woken::Input(Some(Err(_)) | None) | Woken::End => return Ok(()),
-            Woken::Picture(Some(picture)) => app.on_snapshot(picture),
+            Woken::Picture(Some(picture)) => {
+                // The first one is what the person waits for: it does not wait for its turn.
+                if app.shown.seq == 0 {
+                    drawn = None;
+                }
+                app.on_snapshot(picture);
+            }
             Woken::Picture(None) => {
                 pictures = None;
                 app.on_engine_gone();

@@ -289,7 +289,10 @@ impl Watcher {
             }
             let from = self.looking_at.borrow_and_update().pending_from;
             let mut snapshot = self.collector.look(from).await;
-            snapshot.jobs = self.look_at_jobs(&snapshot).await;
+            // Somebody waits for the first picture; the next one has the jobs.
+            if snapshot.seq > 1 {
+                snapshot.jobs = self.look_at_jobs(&snapshot).await;
+            }
             let moves = moving(&snapshot);
             let calm = !moves && last == Some(moves);
             last = Some(moves);
