@@ -231,8 +231,13 @@ impl Gate {
         // With this task its journal ends.
         match tokio::time::timeout(LAST_LOOK, last_look).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::error!(%error, "Redis was not looked at a last time"),
-            Err(_) => tracing::error!("Redis gave no answer to the last look"),
+            Ok(Err(error)) => tracing::error!(
+                %error,
+                "Redis could not be asked whether it lost anybody; run 'seckill audit' once it answers"
+            ),
+            Err(_) => tracing::error!(
+                "Redis did not say in time whether it lost anybody; run 'seckill audit' once it answers"
+            ),
         }
     }
 

@@ -58,13 +58,14 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut ListState) 
 
 fn layout(width: u16) -> Vec<Column> {
     let column = |title, width, numeric| Column { title, width, numeric };
-    let mut all = vec![
-        column(columns::JOB, 0, false),
-        column(columns::SCHEDULE, if width >= 100 { 18 } else { 12 }, false),
-        column(columns::NEXT, 9, true),
-        column(columns::LAST, 10, true),
-        column(columns::OUTCOME, 9, false),
-    ];
+    let mut all = vec![column(columns::JOB, 0, false)];
+    // Where there is little room, the name and what comes next matter more than the rule.
+    if width >= 72 {
+        all.push(column(columns::SCHEDULE, if width >= 100 { 18 } else { 12 }, false));
+    }
+    all.push(column(columns::NEXT, 9, true));
+    all.push(column(columns::LAST, 10, true));
+    all.push(column(columns::OUTCOME, 9, false));
     if width >= 72 {
         all.push(column(columns::TOOK, 7, true));
     }
