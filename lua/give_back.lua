@@ -2,8 +2,8 @@
 -- Gives the place and the piece of closed orders back, each once: only while the buyer still holds
 -- that very order.
 --
--- KEYS  1 stock (string)  2 buyers (hash user -> order)
--- ARGV  a pair for each order: user, order id
+-- KEYS  1 stock (string)  2 buyers (hash place -> order)
+-- ARGV  a pair for each order: the buyer's place, order id
 --
 -- Returns how many were given back now.
 

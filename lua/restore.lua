@@ -1,8 +1,9 @@
 #!lua
 -- Puts buyers back that a restarted Redis has forgotten: each takes his piece again, once.
 --
--- KEYS  1 stock (string)  2 buyers (hash user -> order)  3 orders (stream)  4 dead (stream)
--- ARGV  1 voucher  2 "enqueue" to add the entry as well, else "book"  then a pair for each buyer: user, order id
+-- KEYS  1 stock (string)  2 buyers (hash place -> order)  3 orders (stream)  4 dead (stream)
+-- ARGV  1 voucher  2 "enqueue" to add the entry as well, else "book"  then three for each buyer:
+--       user, place, order id
 --
 -- Returns {put back, order ids refused}: refused are buyers who hold another order now, and promises for
 -- which no piece is left. A buyer who is there already under the same order counts as neither. A promise
@@ -10,30 +11,39 @@
 
 local restored, refused = 0, {}
 
-local function refuse(user, order, reason)
-  refused[#refused + 1] = order
-  if ARGV[2] == 'enqueue' then
-    redis.call('XADD', KEYS[4], '*', 'reason', reason,
-      'body:userId', user, 'body:voucherId', ARGV[1], 'body:id', order)
+local function body(user, place, order, prefix)
+  local fields = {prefix .. 'userId', user, prefix .. 'voucherId', ARGV[1], prefix .. 'id', order}
+  if place ~= '1' then
+    fields[7], fields[8] = prefix .. 'place', place
   end
+  return unpack(fields)
 end
 
-for i = 3, #ARGV, 2 do
-  local held = redis.call('HGET', KEYS[2], ARGV[i])
+for i = 3, #ARGV, 3 do
+  local user, place, order = ARGV[i], ARGV[i + 1], ARGV[i + 2]
+  local field = place == '1' and user or (user .. '/' .. place)
+  local held = redis.call('HGET', KEYS[2], field)
+  local why
   if not held then
     -- An order that SQL holds has its piece, even where Redis has lost the restock that it came from.
     if ARGV[2] == 'book' or tonumber(redis.call('GET', KEYS[1]) or '0') > 0 then
       if ARGV[2] == 'enqueue' then
-        redis.call('XADD', KEYS[3], '*', 'userId', ARGV[i], 'voucherId', ARGV[1], 'id', ARGV[i + 1])
+        redis.call('XADD', KEYS[3], '*', body(user, place, order, ''))
       end
-      redis.call('HSET', KEYS[2], ARGV[i], ARGV[i + 1])
+      redis.call('HSET', KEYS[2], field, order)
       redis.call('DECR', KEYS[1])
       restored = restored + 1
     else
-      refuse(ARGV[i], ARGV[i + 1], 'promised before Redis was restarted; no piece is left for it')
+      why = 'promised before Redis was restarted; no piece is left for it'
     end
-  elseif held ~= ARGV[i + 1] then
-    refuse(ARGV[i], ARGV[i + 1], 'promised before Redis was restarted; the buyer holds order ' .. held)
+  elseif held ~= order then
+    why = 'promised before Redis was restarted; the buyer holds order ' .. held
+  end
+  if why then
+    refused[#refused + 1] = order
+    if ARGV[2] == 'enqueue' then
+      redis.call('XADD', KEYS[4], '*', 'reason', why, body(user, place, order, 'body:'))
+    end
   end
 end
 return {restored, refused}

@@ -1,8 +1,9 @@
 #!lua
 -- Brings Redis' copy of a sale up to what SQL committed. Safe to repeat, and an older copy never wins.
 --
--- KEYS  1 sale (hash)  2 stock (string)  3 buyers (hash user -> order)
+-- KEYS  1 sale (hash)  2 stock (string)  3 buyers (hash place -> order)
 -- ARGV  1 version  2 title  3 begin (ms, 0 = at once)  4 end (ms, 0 = never)  5 state  6 initial
+--       7 limit (orders a user)
 --
 -- Returns 1 when this version was taken over, 0 when Redis had this one or a newer one.
 --
@@ -21,5 +22,5 @@ else
   redis.call('SET', KEYS[2], tonumber(ARGV[6]) - redis.call('HLEN', KEYS[3]))
 end
 redis.call('HSET', KEYS[1], 'version', ARGV[1], 'title', ARGV[2], 'begin', ARGV[3], 'end', ARGV[4],
-  'state', ARGV[5], 'initial', ARGV[6])
+  'state', ARGV[5], 'initial', ARGV[6], 'limit', ARGV[7])
 return 1

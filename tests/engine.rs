@@ -114,7 +114,7 @@ async fn a_thousand_users_and_a_hundred_pieces() {
     assert_eq!((report.admitted, report.sold_out, report.duplicate), (100, 900, 0));
     assert_eq!((report.persisted, report.errors, report.settled), (100, 0, true));
     let orders = world.store.live_orders(voucher, None, 1_000).await.unwrap();
-    let mut users: Vec<UserId> = orders.iter().map(|(_, user)| *user).collect();
+    let mut users: Vec<UserId> = orders.iter().map(|order| order.user_id).collect();
     users.sort_unstable();
     users.dedup();
     assert_eq!(users.len(), 100, "100 different users");
@@ -397,7 +397,7 @@ async fn the_ledger_notices_each_kind_of_damage() {
         link.query::<()>(&mend_it).await.unwrap();
         world.balanced().await;
     }
-    let (_, user) = world.store.live_orders(voucher, None, 1).await.unwrap()[0];
+    let user = world.store.live_orders(voucher, None, 1).await.unwrap()[0].user_id;
     link.query::<()>(cmd("HDEL").arg(&buyers).arg(user.0)).await.unwrap();
     link.query::<()>(cmd("INCR").arg(&stock)).await.unwrap();
     let audit = ledger::audit(&world.store, &mut link, &world.keys, None).await.unwrap();

@@ -49,7 +49,7 @@ async fn sold(world: &World, voucher: VoucherId, count: u64) -> Vec<OrderId> {
     assert_eq!(world.rush(plan).await.persisted, count);
     world.settled().await;
     let orders = world.store.live_orders(voucher, None, 100_000).await.unwrap();
-    orders.into_iter().map(|(order, _)| order).collect()
+    orders.into_iter().map(|order| order.id).collect()
 }
 
 fn stock(world: &World, voucher: VoucherId) -> u64 {

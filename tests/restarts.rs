@@ -22,10 +22,15 @@ use seckill::{
         reconcile::reconcile,
         vouchers,
     },
-    model::{Fence, Millis, NewSale, OrderId, Outcome, SaleState, UserId, VoucherId},
+    model::{Fence, Millis, NewSale, OrderId, Outcome, Place, SaleState, UserId, VoucherId},
 };
 use tokio_util::sync::CancellationToken;
 use world::World;
+
+/// A buyer's first place.
+fn first(user: u64) -> Place {
+    Place { user: UserId(user), number: 1 }
+}
 
 fn sale(stock: u64) -> NewSale {
     NewSale::checked("hot pot", stock, None, None, Millis::now()).unwrap()
@@ -72,7 +77,7 @@ async fn redis_forgets_and_is_made_whole() {
     world.stop_node().await;
     let mut link = world.redis.link();
     link.query::<()>(&cmd("FLUSHALL")).await.unwrap();
-    let promise = Admitted { voucher, user: UserId(4_711), order: OrderId::from_i64(815).unwrap() };
+    let promise = Admitted { voucher, place: first(4_711), order: OrderId::from_i64(815).unwrap() };
     let done = reconcile(&world.store, &mut link, &world.keys, &[promise]).await.unwrap();
     assert_eq!((done.restored, done.refused.len()), (31, 0));
     let again = reconcile(&world.store, &mut link, &world.keys, &[promise]).await.unwrap();
@@ -190,7 +195,7 @@ async fn a_promise_that_cannot_be_kept_has_a_result() {
     let mut link = world.redis.link();
     let promise = |user, order| Admitted {
         voucher,
-        user: UserId(user),
+        place: first(user),
         order: OrderId::from_i64(order).unwrap(),
     };
     let promises = [promise(1, 4_711), promise(2, 4_712)];
@@ -272,7 +277,7 @@ async fn a_promise_that_was_written_and_closed_is_not_made_again() {
         .await
         .unwrap();
     assert_eq!(held(&world, voucher), 0);
-    let promise = Admitted { voucher, user: UserId(1), order };
+    let promise = Admitted { voucher, place: first(1), order };
     reconcile(store, &mut link, keys, &[promise]).await.unwrap();
     assert_eq!(held(&world, voucher), 0);
     world.balanced().await;

@@ -29,12 +29,12 @@ async fn sqlite_at(dir: &TempDir) -> SharedStore {
 }
 
 async fn sale_of(store: &SharedStore, stock: u64) -> Sale {
-    let sale = NewSale { title: "hot pot 50% off".into(), stock, begin: None, end: None };
+    let sale = NewSale { title: "hot pot 50% off".into(), stock, begin: None, end: None, limit: 1 };
     store.create_sale(&sale, NOW).await.unwrap()
 }
 
 fn entry(order: u64, user: u64, voucher: VoucherId) -> OrderEntry {
-    OrderEntry { entry: EntryId::MIN, order: id(order), user: UserId(user), voucher }
+    OrderEntry { entry: EntryId::MIN, order: id(order), user: UserId(user), voucher, place: 1 }
 }
 
 /// Ids as large as real ones: the low bits must survive every way they are carried.
@@ -61,6 +61,10 @@ on_sqlite![
     sales::states_change_until_the_end,
     sales::an_opening_moves_but_not_past_the_end,
     sales::restocking_adds_to_both_sides,
+    sales::a_cut_takes_no_piece_that_is_sold,
+    sales::an_archived_sale_is_read_still,
+    sales::vouchers_of_both_kinds_come_in_pages,
+    sales::a_setting_is_decided_once,
     sales::what_is_not_there_is_no_sale,
     sales::acts_are_kept_newest_first,
     sales::it_says_what_it_is,
@@ -70,6 +74,8 @@ on_sqlite![
     orders::several_vouchers_in_one_batch,
     orders::what_a_row_cannot_hold_is_refused,
     orders::live_orders_come_in_pages,
+    orders::each_place_holds_one_order,
+    orders::pages_of_orders_follow_their_filter,
     orders::twenty_thousand_orders,
     orders::a_model_agrees_on_any_batches,
 ];

@@ -220,5 +220,6 @@ pub(super) fn phase(phase: Phase) -> &'static str {
         Phase::Paused => "paused",
         Phase::SoldOut => "sold out",
         Phase::Ended => "ended",
+        Phase::Archived => "archived",
     }
 }

@@ -193,6 +193,7 @@ pub(crate) fn phase(phase: Phase) -> &'static str {
         Phase::Paused => "paused",
         Phase::SoldOut => "sold out",
         Phase::Ended => "ended",
+        Phase::Archived => "archived",
     }
 }
 

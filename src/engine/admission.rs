@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     broker::{BrokerError, Layout, Link, Redis, nodes::Nodes, scripts},
-    model::{OrderId, Outcome, UserId, VoucherId},
+    model::{OrderId, Outcome, Place, UserId, VoucherId},
     store::SharedStore,
     telemetry::Meters,
 };
@@ -351,10 +351,12 @@ impl Gate {
         }
         for (ask, answer) in batch.into_iter().zip(answers) {
             let outcome = outcome_of(&answer, ask.order);
-            if let Some(Outcome::Admitted { order }) = outcome {
-                self.journal.note(now, Admitted { voucher: ask.voucher, user: ask.user, order });
+            if let Some((Outcome::Admitted { order }, number)) = outcome {
+                let place = Place { user: ask.user, number };
+                self.journal.note(now, Admitted { voucher: ask.voucher, place, order });
             }
             let unreadable = || BrokerError::Reply("the admission script").to_string();
+            let outcome = outcome.map(|(outcome, _)| outcome);
             ask.tell(now, outcome.ok_or_else(|| AdmissionError::Refused(unreadable())));
         }
     }

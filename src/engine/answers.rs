@@ -29,19 +29,24 @@ pub(super) fn is_unhealed(reply: &Value) -> bool {
     matches!(answers.as_slice(), [Value::BulkString(why), _] if why == b"not_healed")
 }
 
-/// One buyer's answer. A buyer who holds the very id that was proposed was admitted by an earlier
-/// attempt whose reply was lost.
-pub(super) fn outcome_of(answer: &Value, proposed: Option<OrderId>) -> Option<Outcome> {
+/// One buyer's answer, with his place where he is admitted. A buyer who holds the very id that was
+/// proposed was admitted by an earlier attempt whose reply was lost.
+pub(super) fn outcome_of(answer: &Value, proposed: Option<OrderId>) -> Option<(Outcome, u8)> {
     match answer {
-        Value::Int(0) => proposed.map(|order| Outcome::Admitted { order }),
-        Value::Int(1) => Some(Outcome::SoldOut),
-        Value::Int(2) => Some(Outcome::NotReady),
-        Value::BulkString(id) => {
-            let order: OrderId = std::str::from_utf8(id).ok()?.parse().ok()?;
+        Value::Int(place @ ..=-1) => {
+            let place = u8::try_from(place.unsigned_abs()).ok()?;
+            proposed.map(|order| (Outcome::Admitted { order }, place))
+        }
+        Value::Int(1) => Some((Outcome::SoldOut, 0)),
+        Value::Int(2) => Some((Outcome::NotReady, 0)),
+        Value::BulkString(held) => {
+            let held = std::str::from_utf8(held).ok()?;
+            let (id, place) = held.split_once('/').unwrap_or((held, "1"));
+            let (order, place): (OrderId, u8) = (id.parse().ok()?, place.parse().ok()?);
             Some(if proposed == Some(order) {
-                Outcome::Admitted { order }
+                (Outcome::Admitted { order }, place)
             } else {
-                Outcome::Duplicate { order }
+                (Outcome::Duplicate { order }, place)
             })
         }
         _ => None,
@@ -58,9 +63,12 @@ mod tests {
 
     #[test]
     fn a_lost_reply_is_told_from_a_second_request() {
-        let held = Value::BulkString(b"42".to_vec());
-        assert_eq!(outcome_of(&held, Some(id(42))), Some(Outcome::Admitted { order: id(42) }));
-        assert_eq!(outcome_of(&held, Some(id(43))), Some(Outcome::Duplicate { order: id(42) }));
+        let held = Value::BulkString(b"42/3".to_vec());
+        let (admitted, duplicate) =
+            (Outcome::Admitted { order: id(42) }, Outcome::Duplicate { order: id(42) });
+        assert_eq!(outcome_of(&held, Some(id(42))), Some((admitted, 3)));
+        assert_eq!(outcome_of(&held, Some(id(43))), Some((duplicate, 3)));
+        assert_eq!(outcome_of(&Value::Int(-2), Some(id(42))), Some((admitted, 2)));
         assert_eq!(outcome_of(&Value::BulkString(b"x".to_vec()), Some(id(43))), None);
     }
 

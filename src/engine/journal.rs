@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::model::{OrderId, UserId, VoucherId};
+use crate::model::{OrderId, Place, VoucherId};
 
 /// Redis puts a write off for at most two seconds, and restarts within the rest.
 const REMEMBER: Duration = Duration::from_secs(5);
@@ -21,8 +21,8 @@ const MOST: usize = 1_500_000;
 pub struct Admitted {
     /// What was bought.
     pub voucher: VoucherId,
-    /// Who bought.
-    pub user: UserId,
+    /// Who bought, at which of his places.
+    pub place: Place,
     /// The order that he was promised.
     pub order: OrderId,
 }
@@ -72,12 +72,13 @@ impl Journal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::UserId;
 
     #[test]
     fn forgets_what_is_old_when_something_new_comes() {
         let promise = |user| Admitted {
             voucher: VoucherId(1),
-            user: UserId(user),
+            place: Place { user: UserId(user), number: 1 },
             order: OrderId::from_i64(user as i64).unwrap(),
         };
         let start = Instant::now();
@@ -86,6 +87,6 @@ mod tests {
         journal.note(start + Duration::from_secs(4), promise(2));
         assert_eq!(journal.promises().count(), 2);
         journal.note(start + Duration::from_secs(6), promise(3));
-        assert_eq!(journal.promises().map(|p| p.user.0).collect::<Vec<_>>(), [2, 3]);
+        assert_eq!(journal.promises().map(|p| p.place.user.0).collect::<Vec<_>>(), [2, 3]);
     }
 }

@@ -16,7 +16,7 @@ use super::EngineError;
 use crate::{
     broker::{BrokerError, Layout, Link, stream},
     model::{
-        EntryId, OrderEntry, OrderId, Sale, UserId, VoucherId,
+        EntryId, LiveOrder, OrderEntry, OrderId, Place, Sale, VoucherId,
         ledger::{Books, RedisBooks},
     },
     store::SharedStore,
@@ -108,7 +108,7 @@ pub async fn lost_orders(
     link: &mut Link,
     keys: &Layout,
     voucher: VoucherId,
-) -> Result<Vec<(OrderId, UserId)>, EngineError> {
+) -> Result<Vec<(OrderId, Place)>, EngineError> {
     let buyers = buyers(link, keys, voucher).await?;
     Ok(follow(store, link, keys, voucher, &buyers).await?.lost)
 }
@@ -187,16 +187,16 @@ async fn buyers(
     link: &mut Link,
     keys: &Layout,
     voucher: VoucherId,
-) -> Result<Vec<(OrderId, UserId)>, BrokerError> {
+) -> Result<Vec<(OrderId, Place)>, BrokerError> {
     let mut found = Vec::new();
     let mut cursor = 0u64;
     loop {
         let mut scan = cmd("HSCAN");
         scan.arg(keys.buyers(voucher)).arg(cursor).arg("COUNT").arg(PAGE);
         let (next, page): (u64, Vec<(String, String)>) = link.query(&scan).await?;
-        for (user, order) in page {
-            match (user.parse(), order.parse()) {
-                (Ok(user), Ok(order)) => found.push((order, UserId(user))),
+        for (place, order) in page {
+            match (place.parse(), order.parse()) {
+                (Ok(place), Ok(order)) => found.push((order, place)),
                 _ => return Err(BrokerError::Reply("HSCAN of a sale's buyers")),
             }
         }
@@ -212,7 +212,7 @@ async fn buyers(
 }
 
 /// Ids held by more than one buyer; `buyers` is sorted by id.
-fn repeated(buyers: &[(OrderId, UserId)]) -> u64 {
+fn repeated(buyers: &[(OrderId, Place)]) -> u64 {
     buyers.windows(2).filter(|pair| matches!(pair, [a, b] if a.0 == b.0)).count() as u64
 }
 
@@ -223,7 +223,7 @@ async fn kept(
     link: &mut Link,
     keys: &Layout,
     voucher: VoucherId,
-    buyers: &[(OrderId, UserId)],
+    buyers: &[(OrderId, Place)],
 ) -> Result<u64, EngineError> {
     let mut kept = 0;
     for page in buyers.chunks(PAGE) {
@@ -235,8 +235,8 @@ async fn kept(
         }
         let mut read = cmd("HMGET");
         read.arg(keys.buyers(voucher));
-        for (_, user) in &held {
-            read.arg(user.0);
+        for (_, place) in &held {
+            read.arg(place.to_string());
         }
         let now: Vec<Option<String>> = link.query(&read).await?;
         let still = held.iter().zip(now).filter(|((order, _), now)| {
@@ -249,7 +249,7 @@ async fn kept(
 
 struct Followed {
     flows: Flows,
-    lost: Vec<(OrderId, UserId)>,
+    lost: Vec<(OrderId, Place)>,
 }
 
 async fn follow(
@@ -257,26 +257,26 @@ async fn follow(
     link: &mut Link,
     keys: &Layout,
     voucher: VoucherId,
-    buyers: &[(OrderId, UserId)],
+    buyers: &[(OrderId, Place)],
 ) -> Result<Followed, EngineError> {
     let flows = flows(link, keys).await?;
     let mut missing = not_in_sql(store, buyers).await?;
     if !missing.is_empty() {
-        let under_way: HashMap<OrderId, UserId> = [&flows.undelivered, &flows.pending, &flows.dead]
+        let under_way: HashMap<OrderId, Place> = [&flows.undelivered, &flows.pending, &flows.dead]
             .into_iter()
             .flatten()
             .filter(|entry| entry.voucher == voucher)
-            .map(|entry| (entry.order, entry.user))
+            .map(|entry| (entry.order, entry.seat()))
             .collect();
-        missing.retain(|(order, user)| under_way.get(order) != Some(user));
+        missing.retain(|(order, place)| under_way.get(order) != Some(place));
     }
     Ok(Followed { flows, lost: missing })
 }
 
 async fn not_in_sql(
     store: &SharedStore,
-    buyers: &[(OrderId, UserId)],
-) -> Result<Vec<(OrderId, UserId)>, EngineError> {
+    buyers: &[(OrderId, Place)],
+) -> Result<Vec<(OrderId, Place)>, EngineError> {
     let mut missing = Vec::new();
     for page in buyers.chunks(PAGE) {
         let ids: Vec<OrderId> = page.iter().map(|(order, _)| *order).collect();
@@ -297,18 +297,18 @@ async fn unknown_orders(
     let (mut unknown, mut after) = (0, None);
     loop {
         let page = store.live_orders(voucher, after, PAGE as u32).await?;
-        let Some((last, _)) = page.last() else { return Ok(unknown) };
-        after = Some(*last);
+        let Some(last) = page.last() else { return Ok(unknown) };
+        after = Some(last.id);
         let mut read = cmd("HMGET");
         read.arg(keys.buyers(voucher));
-        for (_, user) in &page {
-            read.arg(user.0);
+        for order in &page {
+            read.arg(order.seat().to_string());
         }
         let held: Vec<Option<String>> = link.query(&read).await?;
-        for ((order, _), held) in page.iter().zip(held) {
-            let known = held.and_then(|id| id.parse::<OrderId>().ok()) == Some(*order);
+        for (LiveOrder { id, .. }, held) in page.iter().zip(held) {
+            let known = held.and_then(|id| id.parse::<OrderId>().ok()) == Some(*id);
             // An order that was closed since the page was read has left Redis rightly.
-            if !known && store.order(*order).await?.is_some_and(|order| order.status.is_live()) {
+            if !known && store.order(*id).await?.is_some_and(|order| order.status.is_live()) {
                 unknown += 1;
             }
         }
@@ -368,7 +368,10 @@ mod tests {
 
     #[test]
     fn an_id_with_two_holders_is_counted() {
-        let held = |id, user| (OrderId::from_i64(id).unwrap(), UserId(user));
+        let held = |id, user| {
+            let place = Place { user: crate::model::UserId(user), number: 1 };
+            (OrderId::from_i64(id).unwrap(), place)
+        };
         assert_eq!(repeated(&[held(1, 1), held(2, 2), held(2, 3), held(4, 4)]), 1);
         assert_eq!(repeated(&[held(1, 1)]), 0);
     }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::{EngineError, ledger};
 use crate::{
     broker::{Layout, Link, stream},
-    model::{EntryId, Millis, Order, OrderId, UserId, VoucherId},
+    model::{EntryId, Millis, Order, OrderId, Place, UserId, VoucherId},
     store::SharedStore,
 };
 
@@ -123,9 +123,9 @@ async fn holder(
     loop {
         let mut scan = cmd("HSCAN");
         scan.arg(keys.buyers(voucher)).arg(cursor).arg("COUNT").arg(1_000);
-        let (next, page): (u64, Vec<(u64, String)>) = link.query(&scan).await?;
-        if let Some((user, _)) = page.into_iter().find(|(_, order)| *order == wanted) {
-            return Ok(Some(UserId(user)));
+        let (next, page): (u64, Vec<(String, String)>) = link.query(&scan).await?;
+        if let Some((place, _)) = page.into_iter().find(|(_, order)| *order == wanted) {
+            return Ok(place.parse().ok().map(|place: Place| place.user));
         }
         cursor = next;
         if cursor == 0 {

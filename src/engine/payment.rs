@@ -123,7 +123,7 @@ async fn tell(link: &mut Link, keys: &Layout, orders: &[ClosedOrder]) -> Result<
         let mut call = scripts::GIVE_BACK.prepare_invoke();
         call.key(keys.stock(voucher)).key(keys.buyers(voucher));
         for order in orders.iter().filter(|order| order.voucher_id == voucher) {
-            call.arg(order.user_id.0).arg(order.id.get());
+            call.arg(order.seat().to_string()).arg(order.id.get());
         }
         given += link.invoke::<u64>(&call).await?;
     }

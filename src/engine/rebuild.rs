@@ -35,9 +35,10 @@ pub async fn rebuild(
         let lost = ledger::lost_orders(store, link, keys, voucher).await?;
         for page in lost.chunks(PAGE) {
             let mut add = pipe();
-            for (order, user) in page {
-                add.cmd("XADD").arg(keys.orders()).arg("*").arg("userId").arg(user.0);
-                add.arg("voucherId").arg(voucher.0).arg("id").arg(order.get()).ignore();
+            for (order, place) in page {
+                add.cmd("XADD").arg(keys.orders()).arg("*").arg("userId").arg(place.user.0);
+                add.arg("voucherId").arg(voucher.0).arg("id").arg(order.get());
+                add.arg("place").arg(place.number).ignore();
             }
             link.pipe::<()>(&add).await?;
             rebuilt.orders += page.len() as u64;

@@ -14,7 +14,7 @@ use redis::{cmd, pipe};
 use super::{EngineError, journal::Admitted, payment, vouchers};
 use crate::{
     broker::{Layout, Link, scripts, stream},
-    model::{OrderId, Sale, SaleState, UserId, VoucherId},
+    model::{OrderId, Place, Sale, SaleState, VoucherId},
     store::SharedStore,
 };
 
@@ -62,7 +62,7 @@ pub async fn reconcile(
         let of_voucher: Vec<_> = promises
             .iter()
             .filter(|promise| promise.voucher == voucher)
-            .map(|promise| (promise.order, promise.user))
+            .map(|promise| (promise.order, promise.place))
             .collect();
         for page in of_voucher.chunks(PAGE as usize) {
             done.add(restore(link, keys, voucher, Entry::Add, page).await?);
@@ -123,8 +123,9 @@ pub(super) async fn restore_sale(
     let mut after: Option<OrderId> = None;
     loop {
         let page = store.live_orders(voucher, after, PAGE).await?;
-        let Some((last, _)) = page.last() else { break };
-        after = Some(*last);
+        let Some(last) = page.last() else { break };
+        after = Some(last.id);
+        let page: Vec<_> = page.iter().map(|order| (order.id, order.seat())).collect();
         done.add(restore(link, keys, voucher, Entry::Leave, &page).await?);
     }
     // And after them: one that was closed since its page was read was put back wrongly.
@@ -152,7 +153,7 @@ async fn restore(
     keys: &Layout,
     voucher: VoucherId,
     entry: Entry,
-    buyers: &[(OrderId, UserId)],
+    buyers: &[(OrderId, Place)],
 ) -> Result<Reconciled, EngineError> {
     let mut call = scripts::RESTORE.prepare_invoke();
     call.key(keys.stock(voucher)).key(keys.buyers(voucher)).key(keys.orders());
@@ -161,8 +162,8 @@ async fn restore(
         Entry::Leave => "book",
         Entry::Add => "enqueue",
     });
-    for (order, user) in buyers {
-        call.arg(user.0).arg(order.get());
+    for (order, place) in buyers {
+        call.arg(place.user.0).arg(place.number).arg(order.get());
     }
     let (restored, refused): (u64, Vec<String>) = link.invoke(&call).await?;
     Ok(Reconciled { restored, refused: refused.iter().filter_map(|id| id.parse().ok()).collect() })

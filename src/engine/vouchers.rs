@@ -63,7 +63,7 @@ pub async fn restock(
     voucher: VoucherId,
     by: u64,
 ) -> Result<Sale, EngineError> {
-    let sale = store.restock(voucher, check_stock(by)?).await?;
+    let sale = store.restock(voucher, check_stock(by)? as i64, None).await?;
     tell(store, link, keys, &sale).await?;
     Ok(sale)
 }
@@ -75,7 +75,7 @@ pub async fn sync(link: &mut Link, keys: &Layout, sale: &Sale) -> Result<bool, B
     call.key(keys.sale(voucher)).key(keys.stock(voucher)).key(keys.buyers(voucher));
     call.arg(sale.version).arg(&sale.title);
     call.arg(sale.begin.unwrap_or_default().0).arg(sale.end.unwrap_or_default().0);
-    call.arg(sale.state.as_str()).arg(sale.initial);
+    call.arg(sale.state.as_str()).arg(sale.initial).arg(sale.limit);
     link.invoke(&call).await
 }
 

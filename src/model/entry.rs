@@ -4,12 +4,14 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-use super::{OrderId, UserId, VoucherId};
+use super::{OrderId, Place, UserId, VoucherId};
 
 /// Fields of an entry, in the tutorial's words.
 pub const FIELD_USER: &str = "userId";
 /// The voucher's field.
 pub const FIELD_VOUCHER: &str = "voucherId";
+/// The place's field; only there where it is not the first.
+pub const FIELD_PLACE: &str = "place";
 /// The order id's field.
 pub const FIELD_ORDER: &str = "id";
 
@@ -93,9 +95,16 @@ pub struct OrderEntry {
     pub user: UserId,
     /// What was bought.
     pub voucher: VoucherId,
+    /// Which of the buyer's places the order takes; an entry without the field means the first.
+    pub place: u8,
 }
 
 impl OrderEntry {
+    /// The place that the order takes.
+    pub fn seat(&self) -> Place {
+        Place { user: self.user, number: self.place }
+    }
+
     /// Reads an entry's fields; unknown ones are left alone, so that a newer writer does no harm.
     ///
     /// # Errors
@@ -104,12 +113,13 @@ impl OrderEntry {
         entry: EntryId,
         fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
     ) -> Result<Self, EntryFault> {
-        let (mut order, mut user, mut voucher) = (None, None, None);
+        let (mut order, mut user, mut voucher, mut place) = (None, None, None, None);
         for (name, value) in fields {
             match name {
                 b"id" => order = Some(value),
                 b"userId" => user = Some(value),
                 b"voucherId" => voucher = Some(value),
+                b"place" => place = Some(value),
                 _ => {}
             }
         }
@@ -119,6 +129,13 @@ impl OrderEntry {
                 .ok_or_else(|| garbage(FIELD_ORDER, order.unwrap_or_default()))?,
             user: UserId(number(FIELD_USER, user)? as u64),
             voucher: VoucherId(number(FIELD_VOUCHER, voucher)? as u64),
+            place: match place {
+                None => 1,
+                Some(text) => u8::try_from(number(FIELD_PLACE, place)?)
+                    .ok()
+                    .filter(|place| *place > 0)
+                    .ok_or_else(|| garbage(FIELD_PLACE, text))?,
+            },
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Millis, OrderId, UserId, VoucherId};
+use super::{Millis, OrderId, Place, UserId, VoucherId};
 
 /// What became of an order; the numbers are the tutorial's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -67,6 +67,48 @@ pub struct ClosedOrder {
     pub user_id: UserId,
     /// What has a piece more.
     pub voucher_id: VoucherId,
+    /// Which of the buyer's places it took.
+    pub place: u8,
+}
+
+impl ClosedOrder {
+    /// The place that is free again.
+    pub fn seat(&self) -> Place {
+        Place { user: self.user_id, number: self.place }
+    }
+}
+
+/// An order that holds its piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LiveOrder {
+    /// Its id.
+    pub id: OrderId,
+    /// Who bought.
+    pub user_id: UserId,
+    /// Which of the buyer's places it takes.
+    pub place: u8,
+}
+
+impl LiveOrder {
+    /// The place that it takes.
+    pub fn seat(&self) -> Place {
+        Place { user: self.user_id, number: self.place }
+    }
+}
+
+/// Which orders somebody looks for; what is `None` does not matter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OrderFilter {
+    /// Whose.
+    pub user: Option<UserId>,
+    /// Of what.
+    pub voucher: Option<VoucherId>,
+    /// In which state.
+    pub status: Option<OrderStatus>,
+    /// This id and later ones: ids rise with the time of admission.
+    pub from: Option<OrderId>,
+    /// Ids before this one.
+    pub to: Option<OrderId>,
 }
 
 /// One order as SQL keeps it.
@@ -78,6 +120,8 @@ pub struct Order {
     pub user_id: UserId,
     /// What was bought.
     pub voucher_id: VoucherId,
+    /// Which of the buyer's places it takes, from 1.
+    pub place: u8,
     /// What became of it.
     pub status: OrderStatus,
     /// When the row was written.

@@ -10,6 +10,8 @@ use super::Millis;
 
 /// Most that one sale may hold.
 pub const MAX_STOCK: u64 = 10_000_000;
+/// Most orders that one buyer may be allowed to hold: admission looks at each of these places.
+pub const MAX_LIMIT: u8 = 20;
 /// Longest title, in characters as a person counts them.
 pub const MAX_TITLE: usize = 60;
 /// Longest title in bytes: one visible character may be many code points.
@@ -24,6 +26,38 @@ pub struct VoucherId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct UserId(pub u64);
+
+/// One of the places that a buyer has in a sale, up to its limit: each holds one order.
+///
+/// Printed as Redis keeps it among the buyers: `7` is the first place of user 7, `7/2` the second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    /// Whose place.
+    pub user: UserId,
+    /// Which of them, from 1.
+    pub number: u8,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.number {
+            1 => self.user.fmt(f),
+            number => write!(f, "{}/{number}", self.user),
+        }
+    }
+}
+
+impl FromStr for Place {
+    type Err = SaleFault;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (user, number) = text.split_once('/').unwrap_or((text, "1"));
+        match (user.parse(), number.parse()) {
+            (Ok(user), Ok(number)) if number > 0 => Ok(Self { user: UserId(user), number }),
+            _ => Err(SaleFault::Place(text.chars().take(40).collect())),
+        }
+    }
+}
 
 impl fmt::Display for VoucherId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -59,6 +93,8 @@ pub enum SaleState {
     Paused,
     /// Over for good.
     Ended,
+    /// Over, and gone from Redis; SQL still tells all of it.
+    Archived,
 }
 
 impl SaleState {
@@ -68,6 +104,7 @@ impl SaleState {
             Self::Running => "running",
             Self::Paused => "paused",
             Self::Ended => "ended",
+            Self::Archived => "archived",
         }
     }
 }
@@ -86,6 +123,7 @@ impl FromStr for SaleState {
             "running" => Ok(Self::Running),
             "paused" => Ok(Self::Paused),
             "ended" => Ok(Self::Ended),
+            "archived" => Ok(Self::Archived),
             other => Err(SaleFault::State(other.chars().take(30).collect())),
         }
     }
@@ -105,6 +143,8 @@ pub enum Phase {
     SoldOut,
     /// Ended by the operator or by its window.
     Ended,
+    /// Ended, and gone from Redis.
+    Archived,
 }
 
 /// A sale that is to be created. Make it with [`NewSale::checked`].
@@ -118,6 +158,8 @@ pub struct NewSale {
     pub begin: Option<Millis>,
     /// End of the window; `None` is never.
     pub end: Option<Millis>,
+    /// Orders that one user may hold, 1 to [`MAX_LIMIT`].
+    pub limit: u8,
 }
 
 /// What is wrong with a sale that somebody wants.
@@ -135,6 +177,12 @@ pub enum SaleFault {
     /// The title holds line breaks or control characters.
     #[error("the title holds a control character (a line break, a tab, an escape); leave it out")]
     ControlInTitle,
+    /// A limit of 0 or beyond what admission looks at.
+    #[error("a user can't be allowed {0} orders; give 1 to {MAX_LIMIT}")]
+    Limit(u64),
+    /// Not a place of a buyer.
+    #[error("'{0}' is no place of a buyer; it looks like 7 or 7/2")]
+    Place(String),
     /// Stock of 0 or beyond the limit.
     #[error("a stock of {0} can't be sold; give 1 to {MAX_STOCK}")]
     Stock(u64),
@@ -153,7 +201,7 @@ pub enum SaleFault {
     #[error("'{0}' is no voucher number; 'seckill sale list' shows them")]
     VoucherId(String),
     /// An unknown word where a state should stand.
-    #[error("'{0}' is no state of a sale; it is running, paused or ended")]
+    #[error("'{0}' is no state of a sale; it is running, paused, ended or archived")]
     State(String),
 }
 
@@ -180,7 +228,18 @@ impl NewSale {
                 return Err(SaleFault::Window { begin, end });
             }
         }
-        Ok(Self { title, stock, begin, end })
+        Ok(Self { title, stock, begin, end, limit: 1 })
+    }
+
+    /// The same sale with another limit of orders a user.
+    ///
+    /// # Errors
+    /// [`SaleFault::Limit`].
+    pub fn limited(self, limit: u64) -> Result<Self, SaleFault> {
+        match u8::try_from(limit) {
+            Ok(limit) if (1..=MAX_LIMIT).contains(&limit) => Ok(Self { limit, ..self }),
+            _ => Err(SaleFault::Limit(limit)),
+        }
     }
 }
 
@@ -217,6 +276,17 @@ pub fn check_stock(stock: u64) -> Result<u64, SaleFault> {
     if (1..=MAX_STOCK).contains(&stock) { Ok(stock) } else { Err(SaleFault::Stock(stock)) }
 }
 
+/// A voucher of either kind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Voucher {
+    /// Its number.
+    pub id: VoucherId,
+    /// What buyers read.
+    pub title: String,
+    /// It has neither stock nor window, so no sale.
+    pub ordinary: bool,
+}
+
 /// A sale as SQL keeps it: the truth that Redis is loaded from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Sale {
@@ -234,6 +304,10 @@ pub struct Sale {
     pub end: Option<Millis>,
     /// What the operator decided.
     pub state: SaleState,
+    /// Orders that one user may hold.
+    pub limit: u8,
+    /// When the row was last changed, by an operator or by an order.
+    pub changed: Millis,
     /// Rises with each change, so that an older copy never overwrites a newer one in Redis.
     pub version: u64,
 }
@@ -246,7 +320,9 @@ impl Sale {
 
     /// Where the sale stands at `now` with `stock` pieces left in Redis.
     pub fn phase(&self, now: Millis, stock: Option<u64>) -> Phase {
-        if self.state == SaleState::Ended || self.end.is_some_and(|end| end <= now) {
+        if self.state == SaleState::Archived {
+            Phase::Archived
+        } else if self.state == SaleState::Ended || self.end.is_some_and(|end| end <= now) {
             Phase::Ended
         } else if self.state == SaleState::Paused {
             Phase::Paused
@@ -280,6 +356,19 @@ mod tests {
     }
 
     #[test]
+    fn places_read_what_they_print() {
+        for (text, number) in [("7", 1), ("7/2", 2), ("18446744073709551615/20", 20)] {
+            let place: Place = text.parse().unwrap();
+            assert_eq!((place.number, place.to_string().as_str()), (number, text));
+        }
+        for bad in ["", "/", "7/0", "7/x", "7/2/3", "-7"] {
+            assert!(bad.parse::<Place>().is_err(), "{bad}");
+        }
+        assert!(checked("t", 1).unwrap().limited(0).is_err());
+        assert!(checked("t", 1).unwrap().limited(21).is_err());
+    }
+
+    #[test]
     fn stock_has_both_ends() {
         assert_eq!(checked("t", 0), Err(SaleFault::Stock(0)));
         assert!(checked("t", MAX_STOCK).is_ok());
@@ -306,6 +395,8 @@ mod tests {
             begin: Some(NOW.plus(1)),
             end: Some(NOW.plus(10)),
             state: SaleState::Running,
+            limit: 1,
+            changed: NOW,
             version: 1,
         };
         assert_eq!(sale.phase(NOW, Some(5)), Phase::Planned);

@@ -11,8 +11,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::model::{
-    ClosedOrder, Fence, JobRun, JobSwitch, Millis, NewRun, NewSale, Order, OrderEntry, OrderId,
-    Payment, RunEnd, Sale, SaleState, UserId, VoucherId, ledger::SqlBooks,
+    ClosedOrder, Fence, JobRun, JobSwitch, LiveOrder, Millis, NewRun, NewSale, Order, OrderEntry,
+    OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, Voucher, VoucherId, ledger::SqlBooks,
+    sale::MAX_STOCK,
 };
 
 pub use open::open;
@@ -26,6 +27,17 @@ pub enum StoreError {
     /// The database can't be reached or refuses all work for now; what was asked may be asked again.
     #[error("the database is away ({0}); mend that and it goes on")]
     Away(String),
+    /// The connection broke at the commit: what was asked is done or not. Orders, payments and closings may
+    /// be asked again, since each of them happens once.
+    #[error(
+        "the database went away at the commit ({0}), so this may be done or not; look before you ask again"
+    )]
+    Unknown(String),
+    /// Somebody else changed the sale first.
+    #[error(
+        "the sale of voucher {0} was changed by somebody else just now; look at it and ask again"
+    )]
+    Changed(VoucherId),
     /// The database refused this very request; asking again gives the same answer.
     #[error("the database refused: {0}")]
     Refused(String),
@@ -57,7 +69,28 @@ pub enum StoreError {
 impl StoreError {
     /// Whether the same request may succeed later without anybody changing it.
     pub fn is_away(&self) -> bool {
-        matches!(self, Self::Away(_))
+        matches!(self, Self::Away(_) | Self::Unknown(_))
+    }
+}
+
+/// Refuses a restock or a cut that the sale's numbers can't take; the same on every dialect.
+fn check_restock(sale: &Sale, by: i64) -> Result<(), StoreError> {
+    let voucher = sale.voucher_id;
+    let refuse = |why: String| Err(StoreError::Refused(why));
+    let room = MAX_STOCK.saturating_sub(sale.initial);
+    match by {
+        1.. if by.unsigned_abs() <= room => Ok(()),
+        0.. => refuse(format!(
+            "{by} pieces can't be added to the {} of voucher {voucher}; give 1 to {room}",
+            sale.initial
+        )),
+        _ if by.unsigned_abs() <= sale.stock && by.unsigned_abs() < sale.initial => Ok(()),
+        _ => refuse(format!(
+            "{} pieces can't be taken from voucher {voucher}: {} of {} are unsold, and one has to stay; end the sale to sell no more",
+            by.unsigned_abs(),
+            sale.stock,
+            sale.initial
+        )),
     }
 }
 
@@ -114,13 +147,28 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// Creates a flash-sale voucher and its sale in one transaction.
     async fn create_sale(&self, sale: &NewSale, now: Millis) -> Result<Sale, StoreError>;
 
-    /// All sales, newest first.
+    /// A page of vouchers of either kind, by number.
+    async fn vouchers(
+        &self,
+        after: Option<VoucherId>,
+        limit: u32,
+    ) -> Result<Vec<Voucher>, StoreError>;
+
+    /// All sales that are not archived, newest first.
     async fn sales(&self) -> Result<Vec<Sale>, StoreError>;
 
-    /// One sale.
+    /// A page of archived sales, newest first.
+    async fn archived(
+        &self,
+        before: Option<VoucherId>,
+        limit: u32,
+    ) -> Result<Vec<Sale>, StoreError>;
+
+    /// One sale, archived or not.
     async fn sale(&self, voucher: VoucherId) -> Result<Sale, StoreError>;
 
-    /// Sets what the operator decided and raises the version. `begin` moves the opening as well.
+    /// Sets what the operator decided and raises the version. `begin` moves the opening as well. A sale
+    /// that has ended can only be archived.
     async fn set_state(
         &self,
         voucher: VoucherId,
@@ -128,8 +176,18 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         begin: Option<Millis>,
     ) -> Result<Sale, StoreError>;
 
-    /// Adds pieces to initial and to stock, and raises the version.
-    async fn restock(&self, voucher: VoucherId, by: u64) -> Result<Sale, StoreError>;
+    /// Adds pieces to initial and to stock, or takes them away where `by` is below 0, and raises the
+    /// version. With `seen`, only if that is the version still.
+    ///
+    /// # Errors
+    /// [`StoreError::Changed`] for another version; [`StoreError::Refused`] for more pieces than a sale may
+    /// hold, or fewer than live orders hold.
+    async fn restock(
+        &self,
+        voucher: VoucherId,
+        by: i64,
+        seen: Option<u64>,
+    ) -> Result<Sale, StoreError>;
 
     /// Writes a batch of orders in one transaction: the rows that are not there yet, then one
     /// stock update a voucher by the rows that were really inserted. The answers are in the
@@ -142,6 +200,14 @@ pub trait Store: Send + Sync + std::fmt::Debug {
 
     /// One order.
     async fn order(&self, id: OrderId) -> Result<Option<Order>, StoreError>;
+
+    /// A page of orders, newest first: those before `before` that the filter lets through.
+    async fn orders(
+        &self,
+        filter: &OrderFilter,
+        before: Option<OrderId>,
+        limit: u32,
+    ) -> Result<Vec<Order>, StoreError>;
 
     /// Which of these orders exist, live or closed; any number of ids.
     async fn existing(&self, ids: &[OrderId]) -> Result<Vec<OrderId>, StoreError>;
@@ -156,7 +222,7 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         voucher: VoucherId,
         after: Option<OrderId>,
         limit: u32,
-    ) -> Result<Vec<(OrderId, UserId)>, StoreError>;
+    ) -> Result<Vec<LiveOrder>, StoreError>;
 
     /// The books of one sale, counted in one read transaction.
     async fn books(&self, voucher: VoucherId) -> Result<SqlBooks, StoreError>;
@@ -235,6 +301,17 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// [`StoreError::Fenced`] when a higher token was seen.
     async fn fenced_write(&self, fence: &Fence, now: Millis) -> Result<u64, StoreError>;
+
+    /// What every node has to agree on; `None` where nobody has decided it.
+    async fn setting(&self, name: &str) -> Result<Option<String>, StoreError>;
+
+    /// Decides it, if it stands at `from` still; says whether it did.
+    async fn change_setting(
+        &self,
+        name: &str,
+        from: Option<&str>,
+        to: &str,
+    ) -> Result<bool, StoreError>;
 
     /// Adds a line to the audit log.
     async fn record(&self, act: &Act) -> Result<(), StoreError>;

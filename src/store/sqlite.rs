@@ -9,8 +9,10 @@ mod faults;
 mod jobs;
 mod opening;
 mod orders;
+mod pages;
 mod payment;
 mod sales;
+mod settings;
 
 use std::path::PathBuf;
 
@@ -19,8 +21,8 @@ use sqlx::{Sqlite, SqlitePool, Transaction};
 
 use super::{Act, Store, StoreError, Written};
 use crate::model::{
-    ClosedOrder, Fence, JobRun, JobSwitch, Millis, NewRun, NewSale, Order, OrderEntry, OrderId,
-    Payment, RunEnd, Sale, SaleState, UserId, VoucherId, ledger::SqlBooks,
+    ClosedOrder, Fence, JobRun, JobSwitch, LiveOrder, Millis, NewRun, NewSale, Order, OrderEntry,
+    OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, Voucher, VoucherId, ledger::SqlBooks,
 };
 use faults::told;
 
@@ -90,6 +92,22 @@ impl Store for SqliteStore {
         Ok(sale)
     }
 
+    async fn vouchers(
+        &self,
+        after: Option<VoucherId>,
+        limit: u32,
+    ) -> Result<Vec<Voucher>, StoreError> {
+        sales::vouchers(&self.readers, after, limit).await
+    }
+
+    async fn archived(
+        &self,
+        before: Option<VoucherId>,
+        limit: u32,
+    ) -> Result<Vec<Sale>, StoreError> {
+        sales::archived(&self.readers, before, limit).await
+    }
+
     async fn sales(&self) -> Result<Vec<Sale>, StoreError> {
         sales::all(&self.readers).await
     }
@@ -110,9 +128,14 @@ impl Store for SqliteStore {
         Ok(sale)
     }
 
-    async fn restock(&self, voucher: VoucherId, by: u64) -> Result<Sale, StoreError> {
+    async fn restock(
+        &self,
+        voucher: VoucherId,
+        by: i64,
+        seen: Option<u64>,
+    ) -> Result<Sale, StoreError> {
         let mut tx = self.begin().await?;
-        let sale = sales::restock(&mut tx, voucher, by).await?;
+        let sale = sales::restock(&mut tx, voucher, by, seen).await?;
         tx.commit().await.map_err(told)?;
         Ok(sale)
     }
@@ -142,6 +165,15 @@ impl Store for SqliteStore {
         orders::one(&self.readers, id).await
     }
 
+    async fn orders(
+        &self,
+        filter: &OrderFilter,
+        before: Option<OrderId>,
+        limit: u32,
+    ) -> Result<Vec<Order>, StoreError> {
+        pages::orders(&self.readers, filter, before, limit).await
+    }
+
     async fn existing(&self, ids: &[OrderId]) -> Result<Vec<OrderId>, StoreError> {
         orders::existing(&self.readers, ids).await
     }
@@ -155,7 +187,7 @@ impl Store for SqliteStore {
         voucher: VoucherId,
         after: Option<OrderId>,
         limit: u32,
-    ) -> Result<Vec<(OrderId, UserId)>, StoreError> {
+    ) -> Result<Vec<LiveOrder>, StoreError> {
         orders::live(&self.readers, voucher, after, limit).await
     }
 
@@ -254,6 +286,19 @@ impl Store for SqliteStore {
         let writes = jobs::pass_fence(&mut tx, fence, now).await?;
         tx.commit().await.map_err(told)?;
         Ok(writes)
+    }
+
+    async fn setting(&self, name: &str) -> Result<Option<String>, StoreError> {
+        settings::read(&self.readers, name).await
+    }
+
+    async fn change_setting(
+        &self,
+        name: &str,
+        from: Option<&str>,
+        to: &str,
+    ) -> Result<bool, StoreError> {
+        settings::change(&self.writer, name, from, to).await
     }
 
     async fn record(&self, act: &Act) -> Result<(), StoreError> {

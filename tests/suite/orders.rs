@@ -6,7 +6,10 @@ use proptest::{
     test_runner::{Config, TestRunner},
 };
 use seckill::{
-    model::{OrderEntry, OrderId, OrderStatus, UserId, VoucherId, ledger::SqlBooks},
+    model::{
+        Fence, LiveOrder, OrderEntry, OrderFilter, OrderId, OrderStatus, UserId, VoucherId,
+        ledger::SqlBooks,
+    },
     store::{SharedStore, StoreError, Written},
 };
 
@@ -124,10 +127,8 @@ pub(crate) async fn what_a_row_cannot_hold_is_refused(store: SharedStore) {
     let largest =
         OrderEntry { order: OrderId::from_i64(i64::MAX).unwrap(), ..entry(0, 7, voucher) };
     assert_eq!(store.write_orders(&[largest], NOW).await.unwrap(), [Written::New]);
-    assert_eq!(
-        store.live_orders(voucher, Some(id(1)), 9).await.unwrap(),
-        [(largest.order, UserId(7))]
-    );
+    let live = LiveOrder { id: largest.order, user_id: UserId(7), place: 1 };
+    assert_eq!(store.live_orders(voucher, Some(id(1)), 9).await.unwrap(), [live]);
 }
 
 pub(crate) async fn live_orders_come_in_pages(store: SharedStore) {
@@ -139,13 +140,93 @@ pub(crate) async fn live_orders_come_in_pages(store: SharedStore) {
     let mut after = None;
     loop {
         let page = store.live_orders(a, after, 7).await.unwrap();
-        let Some((last, _)) = page.last() else { break };
-        after = Some(*last);
+        let Some(last) = page.last() else { break };
+        after = Some(last.id);
         assert!(page.len() <= 7);
         seen.extend(page);
     }
-    let expected: Vec<_> = (0..30).filter(|n| n % 3 != 0).map(|n| (id(n), UserId(n))).collect();
+    let expected: Vec<_> = (0..30).filter(|n| n % 3 != 0).map(live_order).collect();
     assert_eq!(seen, expected);
+}
+
+fn live_order(number: u64) -> LiveOrder {
+    LiveOrder { id: id(number), user_id: UserId(number), place: 1 }
+}
+
+pub(crate) async fn each_place_holds_one_order(store: SharedStore) {
+    let voucher = sale_of(&store, 10).await.voucher_id;
+    let at = |order, place| OrderEntry { place, ..entry(order, 7, voucher) };
+    let batch = [at(1, 1), at(2, 2), at(3, 2), at(2, 3)];
+    let stand = [Written::New, Written::New, Written::Conflict { holds: id(2) }, Written::IdTaken];
+    assert_eq!(store.write_orders(&batch, NOW).await.unwrap(), stand);
+    let places: Vec<u8> =
+        store.live_orders(voucher, None, 9).await.unwrap().iter().map(|it| it.place).collect();
+    assert_eq!(places, [1, 2]);
+    assert_eq!(store.order(id(2)).await.unwrap().unwrap().place, 2);
+    let told = store.books(voucher).await.unwrap();
+    assert_eq!((told.live, told.doubled), (2, 0));
+}
+
+/// Every filter, on every page size, tells what a look at all orders tells.
+pub(crate) async fn pages_of_orders_follow_their_filter(store: SharedStore) {
+    let vouchers = [sale_of(&store, 99).await.voucher_id, sale_of(&store, 99).await.voucher_id];
+    let batch: Vec<_> = (0..40).map(|n| entry(n, n % 7, vouchers[(n / 7) as usize % 2])).collect();
+    let mut taken = BTreeSet::new();
+    let batch: Vec<_> =
+        batch.into_iter().filter(|it| taken.insert((it.user, it.voucher))).collect();
+    store.write_orders(&batch, NOW).await.unwrap();
+    let some: Vec<OrderId> = batch.iter().map(|it| it.order).step_by(2).collect();
+    store.pay(&some, NOW).await.unwrap();
+    let fence = Fence { name: "close".into(), token: 1 };
+    store.close_overdue(NOW.plus(1), 3, NOW.plus(2), &fence).await.unwrap();
+
+    let mut all = Vec::new();
+    for it in batch.iter().rev() {
+        all.push(store.order(it.order).await.unwrap().unwrap());
+    }
+    let statuses =
+        [None, Some(OrderStatus::Unpaid), Some(OrderStatus::Paid), Some(OrderStatus::Closed)];
+    let users = [None, Some(UserId(3)), Some(UserId(99)), Some(UserId(u64::MAX))];
+    let vouchers = [None, Some(vouchers[0]), Some(VoucherId(99))];
+    let ids = [(None, None), (Some(id(3)), None), (Some(id(2)), Some(id(9)))];
+    for (status, user, voucher, (from, to)) in combinations(&statuses, &users, &vouchers, &ids) {
+        let filter = OrderFilter { user, voucher, status, from, to };
+        let expected: Vec<_> = all
+            .iter()
+            .filter(|it| status.is_none_or(|status| it.status == status))
+            .filter(|it| user.is_none_or(|user| it.user_id == user))
+            .filter(|it| voucher.is_none_or(|voucher| it.voucher_id == voucher))
+            .filter(|it| from.is_none_or(|from| it.id >= from) && to.is_none_or(|to| it.id < to))
+            .cloned()
+            .collect();
+        let (mut seen, mut before) = (Vec::new(), None);
+        loop {
+            let page = store.orders(&filter, before, 4).await.unwrap();
+            let Some(last) = page.last() else { break };
+            assert!(page.len() <= 4);
+            before = Some(last.id);
+            seen.extend(page);
+        }
+        assert_eq!(seen, expected, "{filter:?}");
+    }
+}
+
+/// Every combination.
+fn combinations<A: Copy, B: Copy, C: Copy, D: Copy>(
+    a: &[A],
+    b: &[B],
+    c: &[C],
+    d: &[D],
+) -> Vec<(A, B, C, D)> {
+    let mut all = Vec::new();
+    for a in a {
+        for b in b {
+            for c in c {
+                all.extend(d.iter().map(|d| (*a, *b, *c, *d)));
+            }
+        }
+    }
+    all
 }
 
 pub(crate) async fn twenty_thousand_orders(store: SharedStore) {

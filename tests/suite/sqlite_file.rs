@@ -60,7 +60,7 @@ async fn two_programs_never_oversell_and_never_double() {
     assert_eq!(books.stock, (STOCK - new) as i64);
     assert!(new <= STOCK && new > STOCK / 2, "{new}");
     let live = one.live_orders(voucher, None, u32::MAX).await.unwrap();
-    let buyers: HashSet<UserId> = live.iter().map(|(_, user)| *user).collect();
+    let buyers: HashSet<UserId> = live.iter().map(|it| it.user_id).collect();
     assert_eq!(buyers.len() as u64, new);
 }
 
@@ -121,6 +121,7 @@ async fn a_closed_order_gives_its_buyer_another_chance() {
     assert_eq!((books.live, books.closed, books.stock), (2, 1, 3));
     assert_eq!(store.order(id(1)).await.unwrap().unwrap().status, OrderStatus::Closed);
     let live = store.live_orders(voucher, None, 9).await.unwrap();
+    let live: Vec<_> = live.iter().map(|it| (it.id, it.user_id)).collect();
     assert_eq!(live, [(id(2), UserId(2)), (id(3), UserId(1))]);
     assert_eq!(store.existing(&[id(1)]).await.unwrap(), [id(1)]);
 }

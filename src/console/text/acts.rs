@@ -51,7 +51,7 @@ fn name(sale: &SaleLine) -> String {
 pub(crate) fn no_use(sale: &SaleLine) -> String {
     let id = sale.voucher_id;
     match sale.phase {
-        Phase::Ended => format!("#{id} has ended; it can't be changed any more"),
+        Phase::Ended | Phase::Archived => format!("#{id} has ended; it can't be changed any more"),
         Phase::Running => format!("#{id} is running already"),
         Phase::SoldOut => format!("#{id} has started and is sold out"),
         Phase::Paused => format!("#{id} is paused; {} lets it go on", key_of(Action::Pause)),
@@ -143,7 +143,9 @@ pub(crate) fn rush(sale: &SaleLine, plan: &RushPlan) -> Question {
         Phase::SoldOut => "Nothing is left: every buyer will find it sold out.".to_owned(),
         Phase::Paused => "The sale is paused: every buyer will be turned away.".to_owned(),
         Phase::Planned => "The sale has not started: buyers will be turned away.".to_owned(),
-        Phase::Ended => "The sale has ended: every buyer will be turned away.".to_owned(),
+        Phase::Ended | Phase::Archived => {
+            "The sale has ended: every buyer will be turned away.".to_owned()
+        }
     });
     question("Send simulated buyers?", lines, "Rush")
 }
@@ -265,6 +267,7 @@ pub(crate) fn reply(reply: &Reply) -> (String, bool) {
                 SaleState::Running => "open",
                 SaleState::Paused => "paused",
                 SaleState::Ended => "ended for good",
+                SaleState::Archived => "archived",
             };
             (format!("#{voucher} is {state}"), true)
         }

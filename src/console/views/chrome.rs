@@ -107,7 +107,7 @@ pub(super) fn phase(theme: Theme, phase: Phase) -> (String, Style) {
         Phase::Paused => theme.warn(),
         Phase::Planned => theme.accent(),
         Phase::SoldOut => theme.strong(),
-        Phase::Ended => theme.soft(),
+        Phase::Ended | Phase::Archived => theme.soft(),
     };
     (text::phase(phase).to_uppercase(), style)
 }

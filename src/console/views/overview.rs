@@ -128,7 +128,7 @@ fn stock(pen: &mut Pen<'_>, scene: &Scene<'_>, rows: u16) -> u16 {
         Phase::Running => 0,
         Phase::Paused | Phase::SoldOut => 1,
         Phase::Planned => 2,
-        Phase::Ended => 3,
+        Phase::Ended | Phase::Archived => 3,
     };
     sales.sort_by_key(|sale| (Some(sale.voucher_id) != scene.chosen, rank(sale)));
     let room = usize::from(rows.saturating_sub(1));
@@ -171,7 +171,7 @@ fn stock_line(pen: &mut Pen<'_>, scene: &Scene<'_>, y: u16, sale: &SaleLine) {
     let left = sale.stock;
     let (told, style, full) = match (sale.phase, left) {
         (_, None) => (text::not_in_redis(), theme.warn(), soft),
-        (Phase::Ended, Some(left)) => {
+        (Phase::Ended | Phase::Archived, Some(left)) => {
             let told = text::ended_with(if wide { left } else { 0 });
             (told, soft, soft)
         }

@@ -15,17 +15,17 @@ use super::{
     sales,
 };
 use crate::model::{
-    Millis, Order, OrderEntry, OrderId, OrderStatus, UserId, VoucherId, ledger::SqlBooks,
+    LiveOrder, Millis, Order, OrderEntry, OrderId, OrderStatus, UserId, VoucherId, ledger::SqlBooks,
 };
 
 /// What makes two entries the same order.
-pub(super) type Key = (i64, i64, i64);
+pub(super) type Key = (i64, i64, i64, i64);
 
 fn key(entry: &OrderEntry) -> Result<Key, StoreError> {
     let user = i64::try_from(entry.user.0).map_err(|_| {
         StoreError::Refused(format!("user {} is beyond what a row can hold", entry.user))
     })?;
-    Ok((entry.order.as_i64(), user, sales::key(entry.voucher)?))
+    Ok((entry.order.as_i64(), user, sales::key(entry.voucher)?, i64::from(entry.place)))
 }
 
 /// `[a,b,c]`.
@@ -56,8 +56,8 @@ pub(super) async fn write_new(
 ) -> Result<bool, StoreError> {
     // `WHERE true` tells the parser that ON belongs to the insert, not to a join.
     let done = sqlx::query(
-        "INSERT INTO tb_voucher_order (id, user_id, voucher_id, create_time, update_time) \
-         SELECT value ->> 0, value ->> 1, value ->> 2, ?2, ?2 FROM json_each(?1) WHERE true \
+        "INSERT INTO tb_voucher_order (id, user_id, voucher_id, place, create_time, update_time) \
+         SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, ?2, ?2 FROM json_each(?1) WHERE true \
          ON CONFLICT DO NOTHING",
     )
     .bind(json_rows(keys))
@@ -81,9 +81,9 @@ pub(super) async fn write_mixed(
     now: Millis,
 ) -> Result<Vec<Written>, StoreError> {
     let rows: Result<Vec<Key>, _> = sqlx::query_as(
-        "INSERT INTO tb_voucher_order (id, user_id, voucher_id, create_time, update_time) \
-         SELECT value ->> 0, value ->> 1, value ->> 2, ?2, ?2 FROM json_each(?1) WHERE true \
-         ON CONFLICT DO NOTHING RETURNING id, user_id, voucher_id",
+        "INSERT INTO tb_voucher_order (id, user_id, voucher_id, place, create_time, update_time) \
+         SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, ?2, ?2 FROM json_each(?1) WHERE true \
+         ON CONFLICT DO NOTHING RETURNING id, user_id, voucher_id, place",
     )
     .bind(json_rows(keys))
     .bind(now.0)
@@ -109,7 +109,10 @@ pub(super) async fn write_mixed(
 }
 
 fn json_rows(keys: &[Key]) -> String {
-    json(keys.iter().map(|(order, user, voucher)| format!("[{order},{user},{voucher}]")))
+    json(
+        keys.iter()
+            .map(|(order, user, voucher, place)| format!("[{order},{user},{voucher},{place}]")),
+    )
 }
 
 /// Why an insert failed; a voucher without a sale is named.
@@ -124,7 +127,7 @@ async fn take_stock(
     now: Millis,
 ) -> Result<(), StoreError> {
     let mut sold: BTreeMap<i64, i64> = BTreeMap::new();
-    for (_, _, voucher) in inserted {
+    for (_, _, voucher, _) in inserted {
         *sold.entry(*voucher).or_default() += 1;
     }
     for (voucher, pieces) in sold {
@@ -148,7 +151,7 @@ async fn take_stock(
 
 /// Names the voucher that the foreign key stumbled over.
 async fn missing_sale(conn: &mut SqliteConnection, keys: &[Key]) -> StoreError {
-    let vouchers: HashSet<i64> = keys.iter().map(|(_, _, voucher)| *voucher).collect();
+    let vouchers: HashSet<i64> = keys.iter().map(|(_, _, voucher, _)| *voucher).collect();
     let missing: Result<Option<i64>, _> = sqlx::query_scalar(
         "SELECT MIN(value) FROM json_each(?1) \
          WHERE value NOT IN (SELECT voucher_id FROM tb_seckill_voucher)",
@@ -163,10 +166,13 @@ async fn missing_sale(conn: &mut SqliteConnection, keys: &[Key]) -> StoreError {
     }
 }
 
+/// User, voucher and place: what one live order takes.
+type Seat = (i64, i64, i64);
+
 /// Rows that stood against entries of a batch.
 struct Standing {
-    orders: HashMap<i64, (i64, i64)>,
-    live: HashMap<(i64, i64), i64>,
+    orders: HashMap<i64, Seat>,
+    live: HashMap<Seat, i64>,
 }
 
 impl Standing {
@@ -177,31 +183,39 @@ impl Standing {
     ) -> Result<Self, StoreError> {
         let open = || keys.iter().zip(written).filter(|(_, it)| it.is_none()).map(|(key, _)| key);
         let orders: Vec<Key> = sqlx::query_as(
-            "SELECT id, user_id, voucher_id FROM tb_voucher_order \
+            "SELECT id, user_id, voucher_id, place FROM tb_voucher_order \
              WHERE id IN (SELECT value FROM json_each(?1))",
         )
-        .bind(json(open().map(|(order, _, _)| order)))
+        .bind(json(open().map(|(order, ..)| order)))
         .fetch_all(&mut *conn)
         .await
         .map_err(told)?;
         let live: Vec<Key> = sqlx::query_as(
-            "SELECT o.id, o.user_id, o.voucher_id FROM json_each(?1) b CROSS JOIN tb_voucher_order o \
+            "SELECT o.id, o.user_id, o.voucher_id, o.place FROM json_each(?1) b CROSS JOIN tb_voucher_order o \
              ON o.voucher_id = b.value ->> 1 AND o.user_id = b.value ->> 0 \
+             AND o.place = b.value ->> 2 \
              WHERE o.status NOT IN (4, 5)",
         )
-        .bind(json(open().map(|(_, user, voucher)| format!("[{user},{voucher}]"))))
+        .bind(json(open().map(|(_, user, voucher, place)| format!("[{user},{voucher},{place}]"))))
         .fetch_all(&mut *conn)
         .await
         .map_err(told)?;
         Ok(Self {
-            orders: orders.into_iter().map(|(id, user, voucher)| (id, (user, voucher))).collect(),
-            live: live.into_iter().map(|(id, user, voucher)| ((user, voucher), id)).collect(),
+            orders: orders
+                .into_iter()
+                .map(|(id, user, voucher, at)| (id, (user, voucher, at)))
+                .collect(),
+            live: live
+                .into_iter()
+                .map(|(id, user, voucher, at)| ((user, voucher, at), id))
+                .collect(),
         })
     }
 
-    fn of(&self, (order, user, voucher): Key) -> Result<Written, StoreError> {
-        match (self.orders.get(&order), self.live.get(&(user, voucher))) {
-            (Some(owner), _) if *owner == (user, voucher) => Ok(Written::Again),
+    fn of(&self, (order, user, voucher, place): Key) -> Result<Written, StoreError> {
+        let seat = (user, voucher, place);
+        match (self.orders.get(&order), self.live.get(&seat)) {
+            (Some(owner), _) if *owner == seat => Ok(Written::Again),
             (Some(_), _) => Ok(Written::IdTaken),
             (None, Some(holds)) => Ok(Written::Conflict { holds: order_id(*holds)? }),
             (None, None) => Err(StoreError::Refused(format!(
@@ -216,29 +230,45 @@ pub(super) fn order_id(raw: i64) -> Result<OrderId, StoreError> {
         .ok_or_else(|| StoreError::Refused(format!("the row of order {raw} is damaged")))
 }
 
-pub(super) async fn one(pool: &SqlitePool, id: OrderId) -> Result<Option<Order>, StoreError> {
-    type Row = (i64, i64, i64, i64, Option<i64>, Option<i64>);
-    let row: Option<Row> = sqlx::query_as(
-        "SELECT user_id, voucher_id, status, create_time, pay_time, close_time \
-         FROM tb_voucher_order WHERE id = ?",
-    )
-    .bind(id.as_i64())
-    .fetch_optional(pool)
-    .await
-    .map_err(told)?;
-    let Some((user, voucher, status, created, paid, closed)) = row else { return Ok(None) };
+/// A row of an order, as `select_orders!` reads it.
+pub(super) type Row = (i64, i64, i64, i64, i64, i64, Option<i64>, Option<i64>);
+
+macro_rules! select_orders {
+    ($rest:literal) => {
+        concat!(
+            "SELECT id, user_id, voucher_id, place, status, create_time, pay_time, close_time ",
+            "FROM tb_voucher_order ",
+            $rest
+        )
+    };
+}
+pub(super) use select_orders;
+
+pub(super) fn read(row: Row) -> Result<Order, StoreError> {
+    let (id, user, voucher, place, status, created, paid, closed) = row;
+    let id = order_id(id)?;
     let status = OrderStatus::from_code(status).ok_or_else(|| {
         StoreError::Refused(format!("order {id} has the unknown status {status}"))
     })?;
-    Ok(Some(Order {
+    Ok(Order {
         id,
         user_id: UserId(user as u64),
         voucher_id: VoucherId(voucher as u64),
+        place: u8::try_from(place).unwrap_or(1),
         status,
         create_time: Millis(created),
         pay_time: paid.map(Millis),
         close_time: closed.map(Millis),
-    }))
+    })
+}
+
+pub(super) async fn one(pool: &SqlitePool, id: OrderId) -> Result<Option<Order>, StoreError> {
+    let row: Option<Row> = sqlx::query_as(select_orders!("WHERE id = ?"))
+        .bind(id.as_i64())
+        .fetch_optional(pool)
+        .await
+        .map_err(told)?;
+    row.map(read).transpose()
 }
 
 pub(super) async fn existing(
@@ -283,10 +313,10 @@ pub(super) async fn live(
     voucher: VoucherId,
     after: Option<OrderId>,
     limit: u32,
-) -> Result<Vec<(OrderId, UserId)>, StoreError> {
+) -> Result<Vec<LiveOrder>, StoreError> {
     let Ok(voucher) = sales::key(voucher) else { return Ok(Vec::new()) };
-    let rows: Vec<(i64, i64)> = sqlx::query_as(
-        "SELECT id, user_id FROM tb_voucher_order INDEXED BY idx_live_order \
+    let rows: Vec<(i64, i64, i64)> = sqlx::query_as(
+        "SELECT id, user_id, place FROM tb_voucher_order INDEXED BY idx_live_order \
          WHERE voucher_id = ?1 AND status NOT IN (4, 5) AND id > ?2 ORDER BY id LIMIT ?3",
     )
     .bind(voucher)
@@ -295,7 +325,12 @@ pub(super) async fn live(
     .fetch_all(pool)
     .await
     .map_err(told)?;
-    rows.into_iter().map(|(id, user)| Ok((order_id(id)?, UserId(user as u64)))).collect()
+    rows.into_iter()
+        .map(|(id, user, place)| {
+            let (user_id, place) = (UserId(user as u64), u8::try_from(place).unwrap_or(1));
+            Ok(LiveOrder { id: order_id(id)?, user_id, place })
+        })
+        .collect()
 }
 
 /// The books as the caller's transaction sees them.
@@ -311,7 +346,7 @@ pub(super) async fn books(
           WHERE voucher_id = ?1 AND status NOT IN (4, 5)), \
          (SELECT COUNT(*) FROM tb_voucher_order WHERE voucher_id = ?1 AND status IN (4, 5)), \
          (SELECT COUNT(*) FROM (SELECT 1 FROM tb_voucher_order \
-          WHERE voucher_id = ?1 AND status NOT IN (4, 5) GROUP BY user_id HAVING COUNT(*) > 1)), \
+          WHERE voucher_id = ?1 AND status NOT IN (4, 5) GROUP BY user_id, place HAVING COUNT(*) > 1)), \
          (SELECT COUNT(*) FROM tb_give_back WHERE given IS NULL AND voucher_id = ?1) \
          FROM tb_seckill_voucher s WHERE s.voucher_id = ?1",
     )

@@ -66,12 +66,12 @@ pub(super) async fn close_overdue(
     limit: u32,
     now: Millis,
 ) -> Result<Vec<ClosedOrder>, StoreError> {
-    let rows: Vec<(i64, i64, i64)> = sqlx::query_as(
+    let rows: Vec<Row> = sqlx::query_as(
         "UPDATE tb_voucher_order SET status = 5, close_time = ?3, update_time = ?3 \
          WHERE status = 1 AND id IN (\
              SELECT id FROM tb_voucher_order INDEXED BY idx_unpaid_order \
              WHERE status = 1 AND create_time < ?1 ORDER BY create_time, id LIMIT ?2) \
-         RETURNING id, user_id, voucher_id",
+         RETURNING id, user_id, voucher_id, place",
     )
     .bind(before.0)
     .bind(limit)
@@ -80,7 +80,7 @@ pub(super) async fn close_overdue(
     .await
     .map_err(told)?;
     let mut pieces: BTreeMap<i64, i64> = BTreeMap::new();
-    for (_, _, voucher) in &rows {
+    for (_, _, voucher, _) in &rows {
         *pieces.entry(*voucher).or_default() += 1;
     }
     for (voucher, pieces) in pieces {
@@ -96,10 +96,12 @@ pub(super) async fn close_overdue(
         .map_err(told)?;
     }
     sqlx::query(
-        "INSERT INTO tb_give_back (order_id, user_id, voucher_id, closed) \
-         SELECT value ->> 0, value ->> 1, value ->> 2, ?2 FROM json_each(?1)",
+        "INSERT INTO tb_give_back (order_id, user_id, voucher_id, place, closed) \
+         SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, ?2 FROM json_each(?1)",
     )
-    .bind(json(rows.iter().map(|(id, user, voucher)| format!("[{id},{user},{voucher}]"))))
+    .bind(json(
+        rows.iter().map(|(id, user, voucher, place)| format!("[{id},{user},{voucher},{place}]")),
+    ))
     .bind(now.0)
     .execute(conn)
     .await
@@ -107,13 +109,17 @@ pub(super) async fn close_overdue(
     read(rows)
 }
 
-fn read(rows: Vec<(i64, i64, i64)>) -> Result<Vec<ClosedOrder>, StoreError> {
+/// Order, user, voucher and place.
+type Row = (i64, i64, i64, i64);
+
+fn read(rows: Vec<Row>) -> Result<Vec<ClosedOrder>, StoreError> {
     rows.into_iter()
-        .map(|(id, user, voucher)| {
+        .map(|(id, user, voucher, place)| {
             Ok(ClosedOrder {
                 id: order_id(id)?,
                 user_id: UserId(user as u64),
                 voucher_id: VoucherId(voucher as u64),
+                place: u8::try_from(place).unwrap_or(1),
             })
         })
         .collect()
@@ -125,7 +131,7 @@ pub(super) async fn give_backs(
     limit: u32,
 ) -> Result<Vec<ClosedOrder>, StoreError> {
     let rows = sqlx::query_as(
-        "SELECT order_id, user_id, voucher_id FROM tb_give_back \
+        "SELECT order_id, user_id, voucher_id, place FROM tb_give_back \
          WHERE given IS NULL AND order_id > ?1 ORDER BY order_id LIMIT ?2",
     )
     .bind(after.map_or(-1, OrderId::as_i64))
@@ -144,7 +150,7 @@ pub(super) async fn given_since(
     limit: u32,
 ) -> Result<Vec<ClosedOrder>, StoreError> {
     let rows = sqlx::query_as(
-        "SELECT order_id, user_id, voucher_id FROM tb_give_back \
+        "SELECT order_id, user_id, voucher_id, place FROM tb_give_back \
          WHERE voucher_id = ?1 AND (given IS NULL OR given >= ?2) AND order_id > ?3 \
          ORDER BY order_id LIMIT ?4",
     )

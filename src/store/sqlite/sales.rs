@@ -3,26 +3,28 @@
 use sqlx::{SqliteConnection, SqlitePool};
 
 use super::{StoreError, faults::told};
-use crate::model::{Millis, NewSale, Sale, SaleState, VoucherId, sale::MAX_STOCK};
+use crate::model::{Millis, NewSale, Sale, SaleState, Voucher, VoucherId};
+use crate::store::check_restock;
 
 /// `tb_voucher.type` of a voucher without stock or window.
 pub(super) const ORDINARY: i64 = 0;
 const FLASH_SALE: i64 = 1;
 
-type Row = (i64, String, i64, i64, Option<i64>, Option<i64>, String, i64);
+type Row = (i64, String, i64, i64, Option<i64>, Option<i64>, String, i64, i64, i64, Option<i64>);
 
 macro_rules! select_sales {
     ($rest:literal) => {
         concat!(
             "SELECT s.voucher_id, v.title, s.initial_stock, s.stock, s.begin_time, s.end_time, ",
-            "s.state, s.version FROM tb_seckill_voucher s JOIN tb_voucher v ON v.id = s.voucher_id ",
+            "s.state, s.version, s.user_limit, s.update_time, s.archive_time FROM tb_seckill_voucher s JOIN tb_voucher v ON v.id = s.voucher_id ",
             $rest
         )
     };
 }
 
 fn read(row: Row) -> Result<Sale, StoreError> {
-    let (voucher, title, initial, stock, begin, end, state, version) = row;
+    let (voucher, title, initial, stock, begin, end, state, version, limit, changed, archived) =
+        row;
     let state: SaleState = state.parse().map_err(|fault| {
         StoreError::Refused(format!("the row of voucher {voucher} is damaged ({fault})"))
     })?;
@@ -35,7 +37,9 @@ fn read(row: Row) -> Result<Sale, StoreError> {
         stock: count(stock),
         begin: begin.map(Millis),
         end: end.map(Millis),
-        state,
+        state: if archived.is_some() { SaleState::Archived } else { state },
+        limit: u8::try_from(limit).unwrap_or(1),
+        changed: Millis(changed),
         version: count(version),
     })
 }
@@ -76,8 +80,8 @@ pub(super) async fn insert_sale(
     let voucher = insert_voucher(conn, &sale.title, FLASH_SALE, now).await?;
     sqlx::query(
         "INSERT INTO tb_seckill_voucher \
-         (voucher_id, initial_stock, stock, begin_time, end_time, state, create_time, update_time) \
-         VALUES (?1, ?2, ?2, ?3, ?4, ?5, ?6, ?6)",
+         (voucher_id, initial_stock, stock, begin_time, end_time, state, create_time, update_time, \
+          user_limit) VALUES (?1, ?2, ?2, ?3, ?4, ?5, ?6, ?6, ?7)",
     )
     .bind(key(voucher)?)
     .bind(stock)
@@ -85,17 +89,56 @@ pub(super) async fn insert_sale(
     .bind(sale.end.map(|it| it.0))
     .bind(SaleState::Running.as_str())
     .bind(now.0)
+    .bind(sale.limit)
     .execute(&mut *conn)
     .await
     .map_err(told)?;
     locked(conn, voucher).await
 }
 
+pub(super) async fn vouchers(
+    pool: &SqlitePool,
+    after: Option<VoucherId>,
+    limit: u32,
+) -> Result<Vec<Voucher>, StoreError> {
+    let Ok(after) = after.map_or(Ok(0), key) else { return Ok(Vec::new()) };
+    let rows: Vec<(i64, String, i64)> =
+        sqlx::query_as("SELECT id, title, type FROM tb_voucher WHERE id > ?1 ORDER BY id LIMIT ?2")
+            .bind(after)
+            .bind(limit)
+            .fetch_all(pool)
+            .await
+            .map_err(told)?;
+    let voucher = |(id, title, kind)| Voucher {
+        id: VoucherId(u64::try_from(id).unwrap_or(0)),
+        title,
+        ordinary: kind == ORDINARY,
+    };
+    Ok(rows.into_iter().map(voucher).collect())
+}
+
+pub(super) async fn archived(
+    pool: &SqlitePool,
+    before: Option<VoucherId>,
+    limit: u32,
+) -> Result<Vec<Sale>, StoreError> {
+    let rows: Vec<Row> = sqlx::query_as(select_sales!(
+        "WHERE s.archive_time IS NOT NULL AND s.voucher_id < ?1 ORDER BY s.voucher_id DESC LIMIT ?2"
+    ))
+    .bind(before.and_then(|it| key(it).ok()).unwrap_or(i64::MAX))
+    .bind(limit)
+    .fetch_all(pool)
+    .await
+    .map_err(told)?;
+    rows.into_iter().map(read).collect()
+}
+
 pub(super) async fn all(pool: &SqlitePool) -> Result<Vec<Sale>, StoreError> {
-    let rows: Vec<Row> = sqlx::query_as(select_sales!("ORDER BY s.voucher_id DESC"))
-        .fetch_all(pool)
-        .await
-        .map_err(told)?;
+    let rows: Vec<Row> =
+        sqlx::query_as(select_sales!("WHERE s.archive_time IS NULL ORDER BY s.voucher_id DESC"))
+            .fetch_all(pool)
+            .await
+            .map_err(told)?;
     rows.into_iter().map(read).collect()
 }
 
@@ -122,8 +165,16 @@ pub(super) async fn set_state(
 ) -> Result<Sale, StoreError> {
     let sale = locked(conn, voucher).await?;
     match (sale.state, state) {
-        (SaleState::Ended, SaleState::Ended) => return Ok(sale),
-        (SaleState::Ended, _) => return Err(StoreError::Ended(voucher)),
+        (SaleState::Ended, SaleState::Ended) | (SaleState::Archived, SaleState::Archived) => {
+            return Ok(sale);
+        }
+        (SaleState::Ended, SaleState::Archived) => {}
+        (SaleState::Ended | SaleState::Archived, _) => return Err(StoreError::Ended(voucher)),
+        (_, SaleState::Archived) => {
+            return Err(StoreError::Refused(format!(
+                "the sale of voucher {voucher} has not ended; end it before it is archived"
+            )));
+        }
         _ => {}
     }
     let begin = begin.or(sale.begin);
@@ -140,12 +191,13 @@ pub(super) async fn set_state(
     }
     sqlx::query(
         "UPDATE tb_seckill_voucher SET state = ?2, begin_time = ?3, version = version + 1, \
-         update_time = ?4 WHERE voucher_id = ?1",
+         update_time = ?4, archive_time = iif(?5, ?4, NULL) WHERE voucher_id = ?1",
     )
     .bind(key(voucher)?)
-    .bind(state.as_str())
+    .bind(if state == SaleState::Archived { SaleState::Ended } else { state }.as_str())
     .bind(begin.map(|it| it.0))
     .bind(Millis::now().0)
+    .bind(state == SaleState::Archived)
     .execute(&mut *conn)
     .await
     .map_err(told)?;
@@ -155,22 +207,17 @@ pub(super) async fn set_state(
 pub(super) async fn restock(
     conn: &mut SqliteConnection,
     voucher: VoucherId,
-    by: u64,
+    by: i64,
+    seen: Option<u64>,
 ) -> Result<Sale, StoreError> {
     let sale = locked(conn, voucher).await?;
-    if sale.state == SaleState::Ended {
+    if matches!(sale.state, SaleState::Ended | SaleState::Archived) {
         return Err(StoreError::Ended(voucher));
     }
-    let room = MAX_STOCK.saturating_sub(sale.initial);
-    let by = match i64::try_from(by) {
-        Ok(pieces) if pieces > 0 && by <= room => pieces,
-        _ => {
-            return Err(StoreError::Refused(format!(
-                "{by} pieces can't be added to the {} of voucher {voucher}; give 1 to {room}",
-                sale.initial
-            )));
-        }
-    };
+    if seen.is_some_and(|seen| seen != sale.version) {
+        return Err(StoreError::Changed(voucher));
+    }
+    check_restock(&sale, by)?;
     sqlx::query(
         "UPDATE tb_seckill_voucher SET initial_stock = initial_stock + ?2, stock = stock + ?2, \
          version = version + 1, update_time = ?3 WHERE voucher_id = ?1",

@@ -1,0 +1,73 @@
+//! Pages of orders in SQLite, newest first, each read along an index from the last id seen.
+//!
+//! Live and closed orders stand in different partial indexes, so a page is the newer part of two pages.
+
+use std::cmp::Reverse;
+
+use sqlx::SqlitePool;
+
+use super::{
+    StoreError,
+    faults::told,
+    orders::{Row, read, select_orders},
+};
+use crate::model::{Order, OrderFilter, OrderId, OrderStatus};
+
+/// Of a user, or of a user and a voucher: vouchers are few, and each is one look into the unique index.
+const LIVE_OF_USER: &str = select_orders!(
+    "WHERE status NOT IN (4, 5) AND user_id = ?1 \
+     AND voucher_id IN (SELECT voucher_id FROM tb_seckill_voucher WHERE ?2 IS NULL OR voucher_id = ?2) \
+     AND id < ?3 AND id >= ?4 AND (?5 IS NULL OR status = ?5) ORDER BY id DESC LIMIT ?6"
+);
+const CLOSED_OF_USER: &str = select_orders!(
+    "INDEXED BY idx_closed_user WHERE status IN (4, 5) AND user_id = ?1 \
+     AND (?2 IS NULL OR voucher_id = ?2) \
+     AND id < ?3 AND id >= ?4 AND (?5 IS NULL OR status = ?5) ORDER BY id DESC LIMIT ?6"
+);
+const LIVE_OF_VOUCHER: &str = select_orders!(
+    "INDEXED BY idx_live_order WHERE ?1 IS NULL AND status NOT IN (4, 5) AND voucher_id = ?2 \
+     AND id < ?3 AND id >= ?4 AND (?5 IS NULL OR status = ?5) ORDER BY id DESC LIMIT ?6"
+);
+const CLOSED_OF_VOUCHER: &str = select_orders!(
+    "INDEXED BY idx_closed_order WHERE ?1 IS NULL AND status IN (4, 5) AND voucher_id = ?2 \
+     AND id < ?3 AND id >= ?4 AND (?5 IS NULL OR status = ?5) ORDER BY id DESC LIMIT ?6"
+);
+/// Along the primary key.
+const ANY: &str = select_orders!(
+    "WHERE ?1 IS NULL AND ?2 IS NULL \
+     AND id < ?3 AND id >= ?4 AND (?5 IS NULL OR status = ?5) ORDER BY id DESC LIMIT ?6"
+);
+
+pub(super) async fn orders(
+    pool: &SqlitePool,
+    filter: &OrderFilter,
+    before: Option<OrderId>,
+    limit: u32,
+) -> Result<Vec<Order>, StoreError> {
+    let parts: &[&'static str] = match (filter.user, filter.voucher) {
+        (Some(_), _) => &[LIVE_OF_USER, CLOSED_OF_USER],
+        (None, Some(_)) => &[LIVE_OF_VOUCHER, CLOSED_OF_VOUCHER],
+        (None, None) => &[ANY],
+    };
+    let end = [before, filter.to].into_iter().flatten().min();
+    let mut page = Vec::new();
+    for part in parts {
+        let rows: Vec<Row> = sqlx::query_as(*part)
+            // Beyond 63 bits there is no row.
+            .bind(filter.user.map(|user| i64::try_from(user.0).unwrap_or(-1)))
+            .bind(filter.voucher.map(|voucher| i64::try_from(voucher.0).unwrap_or(-1)))
+            .bind(end.map_or(i64::MAX, OrderId::as_i64))
+            .bind(filter.from.map_or(0, OrderId::as_i64))
+            .bind(filter.status.map(OrderStatus::code))
+            .bind(limit)
+            .fetch_all(pool)
+            .await
+            .map_err(told)?;
+        for row in rows {
+            page.push(read(row)?);
+        }
+    }
+    page.sort_unstable_by_key(|order| Reverse(order.id));
+    page.truncate(limit as usize);
+    Ok(page)
+}
