@@ -86,6 +86,11 @@ impl Redis {
         &self.place
     }
 
+    /// Whether several primaries share the keys.
+    pub fn is_cluster(&self) -> bool {
+        false
+    }
+
     /// The program's own server, if this is it.
     pub fn managed(&self) -> Option<&Arc<ManagedServer>> {
         self.managed.as_ref()
