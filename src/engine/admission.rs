@@ -248,7 +248,7 @@ impl Gate {
         let mut look = redis::pipe();
         look.cmd("HGET").arg(self.keys.healed()).arg(&self.node);
         let Ok((healed,)) = self.link.pipe::<(Option<String>,)>(&look).await else { return false };
-        let run_id = self.link.server().map(|server| &server.run_id);
+        let run_id = self.link.server(&self.keys.healed()).map(|server| &server.run_id);
         if healed.is_none() || healed.as_ref() != run_id || run_id != self.run_id.as_ref() {
             self.run_id = None;
             return false;
@@ -289,8 +289,9 @@ impl Gate {
                 return Ok(Box::pin(async { (Vec::new(), Ok(Value::Array(Vec::new()))) }));
             }
         }
-        let Ok(mut connection) = self.link.connection().await else { return Err(batch) };
-        if self.link.server().map(|server| &server.run_id) != self.run_id.as_ref() {
+        let here = self.keys.healed();
+        let Ok(mut connection) = self.link.connection(&here).await else { return Err(batch) };
+        if self.link.server(&here).map(|server| &server.run_id) != self.run_id.as_ref() {
             // Another server process than the one that was made whole.
             return Err(batch);
         }
@@ -299,7 +300,7 @@ impl Gate {
         let mut call = scripts::ADMIT.prepare_invoke();
         call.key(keys.sale(voucher)).key(keys.stock(voucher)).key(keys.buyers(voucher));
         call.key(keys.orders()).key(keys.tally(voucher));
-        call.key(keys.healed());
+        call.key(here);
         call.arg(keys.group()).arg(voucher.0);
         call.arg(&self.node).arg(self.run_id.as_deref().unwrap_or_default());
         for ask in &batch {
@@ -325,7 +326,7 @@ impl Gate {
                 self.answer(now, batch, reply);
                 Ok(())
             }
-            Err(error) => match self.link.broke(&error) {
+            Err(error) => match self.link.broke(&self.keys.healed(), &error) {
                 away if away.is_away() => {
                     self.trouble = away.to_string();
                     Err(batch)
@@ -418,8 +419,9 @@ impl Gate {
     }
 
     async fn heal(&mut self) -> Result<(), EngineError> {
-        self.link.connection().await?;
-        let run_id = self.link.server().map(|server| server.run_id.clone());
+        let here = self.keys.healed();
+        self.link.connection(&here).await?;
+        let run_id = self.link.server(&here).map(|server| server.run_id.clone());
         if let Some(run) = run_id.as_ref().filter(|_| self.run_id != run_id) {
             self.ids.reclaim(&mut self.link).await?;
             let (store, keys) = (&self.store, &self.keys);
