@@ -13,7 +13,7 @@ use std::{collections::HashMap, path::Path};
 
 use rand::{SeedableRng as _, seq::SliceRandom as _};
 use seckill::{
-    broker::{Layout, Redis},
+    broker::{HOME, Layout, Redis},
     engine::{
         command::{Command, Reply, RushPlan},
         payment,
@@ -182,7 +182,7 @@ async fn process_that_closes() {
     let [url, database, go] = parts[..] else { panic!("{work}") };
     let store = open_store(Path::new(database)).await;
     let mut link = Redis::from_url(url).unwrap().link();
-    link.connection().await.unwrap();
+    link.connection(HOME).await.unwrap();
     println!("\nready");
     wait_until(PATIENCE, "the word to go", async || Path::new(go).exists()).await;
     let before = Millis::now().plus(FUTURE);

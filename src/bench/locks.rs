@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::{
-    broker::{BrokerError, Layout, Redis},
+    broker::{BrokerError, HOME, Layout, Redis},
     engine::{
         EngineError,
         locks::{LockName, Locks, Timing},
@@ -66,7 +66,7 @@ pub async fn run(redis: &Redis, plan: Plan) -> Result<Report, EngineError> {
     let (locks, keeper) = Locks::new(redis, Layout::default(), "bench", Timing::default());
     let stop = CancellationToken::new();
     let keeping = tokio::spawn(keeper.run(stop.clone()));
-    let plain = Plain { connection: redis.link().connection().await? };
+    let plain = Plain { connection: redis.link().connection(HOME).await? };
     let report = measure(&locks, &plain, plan).await;
     stop.cancel();
     // It ends with its token; what is measured is measured.
@@ -216,5 +216,5 @@ impl Plain {
 }
 
 fn plain_key(name: &LockName) -> String {
-    format!("plain-{name}")
+    format!("plain:{HOME}:{name}")
 }

@@ -1,6 +1,6 @@
 //! What can go wrong with Redis, told to a person.
 
-use redis::{ErrorKind, RedisError, ServerErrorKind};
+use redis::{ErrorKind, RedisError};
 
 /// Why Redis did not do what it was asked. None of these holds a password.
 #[derive(Debug, thiserror::Error)]
@@ -62,24 +62,22 @@ impl BrokerError {
     /// Sorts what redis-rs reports, for the server at `place`.
     pub fn from_redis(error: &RedisError, place: &str) -> Self {
         let text = plain(error);
-        match error.code() {
-            Some("NOGROUP") => return Self::NoGroup,
-            Some("NOAUTH" | "WRONGPASS") => {
-                return Self::Login { place: place.to_owned(), detail: text };
-            }
-            Some("OOM" | "MISCONF" | "READONLY" | "LOADING" | "MASTERDOWN" | "BUSY") => {
-                return Self::Unwilling(text);
-            }
-            _ => {}
+        if let Some(said) = Said::of(error) {
+            return match said.code.as_str() {
+                "NOGROUP" => Self::NoGroup,
+                "NOAUTH" | "WRONGPASS" => Self::Login { place: place.to_owned(), detail: text },
+                "OOM" | "MISCONF" | "READONLY" | "LOADING" | "MASTERDOWN" | "BUSY"
+                | "NOREPLICAS" | "CLUSTERDOWN" => Self::Unwilling(text),
+                "MOVED" | "ASK" => Self::Refused(format!(
+                    "{place} is one server of a cluster ({text}); its URL starts with redis+cluster:// or rediss+cluster://"
+                )),
+                _ => Self::Refused(text),
+            };
         }
         match error.kind() {
             ErrorKind::AuthenticationFailed => {
                 Self::Login { place: place.to_owned(), detail: text }
             }
-            ErrorKind::Server(ServerErrorKind::BusyLoading | ServerErrorKind::ReadOnly) => {
-                Self::Unwilling(text)
-            }
-            ErrorKind::Server(_) | ErrorKind::Extension => Self::Refused(text),
             ErrorKind::UnexpectedReturnType | ErrorKind::Parse => Self::Reply("a command"),
             ErrorKind::InvalidClientConfig => {
                 Self::Url(format!("the Redis URL can't be used ({text})"))
@@ -94,15 +92,35 @@ impl BrokerError {
     }
 }
 
+/// What a server said, of a pipeline or a transaction the first command that failed.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Said {
+    /// For example `MOVED`.
+    pub(super) code: String,
+    /// The rest of the line.
+    pub(super) detail: String,
+}
+
+impl Said {
+    /// `None` where the error is none of a server.
+    pub(super) fn of(error: &RedisError) -> Option<Self> {
+        let errors = error.clone().into_server_errors()?;
+        // That a transaction was given up says nothing; why one of its commands was refused does.
+        let telling = errors.iter().map(|(_, said)| said).find(|said| said.code() != "EXECABORT");
+        let said = telling.or(errors.first().map(|(_, said)| said))?;
+        let detail = said.details().unwrap_or_default().to_owned();
+        Some(Self { code: said.code().to_owned(), detail })
+    }
+}
+
 /// redis-rs' words on one line, without control characters and of bounded length.
-fn plain(error: &RedisError) -> String {
-    let text = match (error.is_timeout(), error.detail()) {
-        (true, _) => "no answer in time".to_owned(),
-        (_, Some(detail)) => match error.code() {
-            Some(code) if !detail.starts_with(code) => format!("{code} {detail}"),
-            _ => detail.to_owned(),
-        },
-        _ => error.to_string(),
+pub(super) fn plain(error: &RedisError) -> String {
+    let text = match (error.is_timeout(), Said::of(error), error.detail()) {
+        (true, ..) => "no answer in time".to_owned(),
+        (_, Some(said), _) if said.detail.starts_with(&said.code) => said.detail,
+        (_, Some(said), _) => format!("{} {}", said.code, said.detail).trim_end().to_owned(),
+        (_, None, Some(detail)) => detail.to_owned(),
+        (_, None, None) => error.to_string(),
     };
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(200).collect()
 }

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Fault, logging};
 use crate::{
     broker::{
-        Layout, Redis,
+        HOME, Layout, Redis,
         data_dir::{DataDir, NodeSlot},
         server::ManagedServer,
     },
@@ -128,7 +128,7 @@ impl Context {
     /// As [`Context::open`], and Redis has answered: for commands that are of no use without it.
     pub(super) async fn open_answering(config: &Config) -> Result<Self, Fault> {
         let context = Self::open(config).await?;
-        match context.redis.link().connection().await {
+        match context.redis.link().connection(HOME).await {
             Ok(_) => Ok(context),
             Err(error) => {
                 context.close().await;

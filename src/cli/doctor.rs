@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{Fault, context::Context, fault, output::Output};
 use crate::{
-    broker::{binary, data_dir::DataDir},
+    broker::{HOME, binary, data_dir::DataDir},
     config::Config,
 };
 
@@ -109,10 +109,10 @@ fn data_dir(config: &Config, report: &mut Report) {
 
 async fn redis(context: &Context, report: &mut Report) {
     let mut link = context.redis.link();
-    if let Err(error) = link.connection().await {
+    if let Err(error) = link.connection(HOME).await {
         return report.add("redis", Grade::Away, error.to_string(), None);
     }
-    let version = link.server().map_or_else(String::new, |server| server.version.clone());
+    let version = link.server(HOME).map_or_else(String::new, |server| server.version.clone());
     report.add("redis", Grade::Good, format!("{version} at {}", context.redis.place()), None);
     match link.setting("appendonly").await {
         Ok(on) if on == "yes" => {

@@ -270,7 +270,7 @@ impl Gate {
         let mut look = redis::pipe();
         look.cmd("HGET").arg(self.partition.healed()).arg(&self.node);
         let Ok((healed,)) = self.link.pipe::<(Option<String>,)>(&look).await else { return false };
-        let run_id = self.link.server().map(|server| &server.run_id);
+        let run_id = self.link.server(&self.partition.healed()).map(|server| &server.run_id);
         if healed.is_none() || healed.as_ref() != run_id || run_id != self.run_id.as_ref() {
             self.run_id = None;
             return false;
@@ -311,8 +311,9 @@ impl Gate {
                 return Ok(Box::pin(async { (Vec::new(), Ok(Value::Array(Vec::new()))) }));
             }
         }
-        let Ok(mut connection) = self.link.connection().await else { return Err(batch) };
-        if self.link.server().map(|server| &server.run_id) != self.run_id.as_ref() {
+        let here = self.partition.healed();
+        let Ok(mut connection) = self.link.connection(&here).await else { return Err(batch) };
+        if self.link.server(&here).map(|server| &server.run_id) != self.run_id.as_ref() {
             // Another server process than the one that was made whole.
             return Err(batch);
         }
@@ -361,7 +362,7 @@ impl Gate {
                 self.trouble = format!("only {held} of {} replicas hold it yet", self.wait.0);
                 Err(batch)
             }
-            Err(Miss::Redis(error)) => match self.link.broke(&error) {
+            Err(Miss::Redis(error)) => match self.link.broke(&self.partition.healed(), &error) {
                 away if away.is_away() => {
                     self.trouble = away.to_string();
                     Err(batch)
@@ -454,8 +455,9 @@ impl Gate {
     }
 
     async fn heal(&mut self) -> Result<(), EngineError> {
-        self.link.connection().await?;
-        let run_id = self.link.server().map(|server| server.run_id.clone());
+        let here = self.partition.healed();
+        self.link.connection(&here).await?;
+        let run_id = self.link.server(&here).map(|server| server.run_id.clone());
         if let Some(run) = run_id.as_ref().filter(|_| self.run_id != run_id) {
             self.ids.reclaim(&mut self.link).await?;
             let (store, keys, of) = (&self.store, &self.keys, &self.partition);

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     broker::{
-        BrokerError, Layout, Link,
+        BrokerError, HOME, Layout, Link,
         holders::{Holders, holders},
         keys::node_of,
         stream::{Body, Pending},
@@ -237,7 +237,7 @@ impl Collector {
                 ))
             }
         };
-        if let Some(server) = self.link.server() {
+        if let Some(server) = self.link.server(HOME) {
             self.redis.name = format!("redis {}", server.version);
         }
         note_health(&mut self.redis, start, result);

@@ -19,17 +19,21 @@
     reason = "tests and their helpers wait on threads of their own, between two looks at a condition"
 )]
 
+mod cluster;
 mod process;
 mod pty;
 mod redis_server;
 mod sandbox;
+mod sentinel;
 
 use std::time::{Duration, Instant};
 
+pub use cluster::TestCluster;
 pub use process::{Background, Ran, run};
 pub use pty::{Pty, Terminal, key};
 pub use redis_server::TestRedis;
 pub use sandbox::Seckill;
+pub use sentinel::TestSentinels;
 
 /// How long a test waits for what should happen at once: long enough for a loaded machine, and
 /// only ever spent by a test that fails.

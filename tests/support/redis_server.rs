@@ -22,6 +22,8 @@ pub struct Setup {
     tcp: bool,
     password: Option<String>,
     args: Vec<String>,
+    /// A sentinel keeps what it learns in its file, and is no server.
+    sentinel: Option<String>,
 }
 
 impl Setup {
@@ -35,6 +37,12 @@ impl Setup {
     pub fn password(mut self, password: &str) -> Self {
         self.password = Some(password.to_owned());
         self
+    }
+
+    /// A sentinel, with this in its configuration file beside its port.
+    pub(super) fn sentinel(mut self, file: String) -> Self {
+        self.sentinel = Some(file);
+        self.tcp()
     }
 
     /// More arguments; where they repeat one, the last one counts.
@@ -97,6 +105,15 @@ impl TestRedis {
         }
     }
 
+    /// On the loopback; 0 where it has only a socket.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub fn is_running(&self) -> bool {
+        self.child.is_some()
+    }
+
     pub fn socket(&self) -> PathBuf {
         self.dir.path().join("redis.sock")
     }
@@ -116,8 +133,13 @@ impl TestRedis {
 
     /// One command on a connection of its own: `server.query(&["XLEN", "orders"])`.
     pub fn query<T: FromRedisValue>(&self, command: &[&str]) -> T {
+        self.try_query(command).unwrap()
+    }
+
+    /// The same, of a server that may refuse it or be gone.
+    pub fn try_query<T: FromRedisValue>(&self, command: &[&str]) -> RedisResult<T> {
         let (name, args) = command.split_first().expect("a command");
-        redis::cmd(name).arg(args).query(&mut self.connection()).unwrap()
+        redis::cmd(name).arg(args).query(&mut self.try_connection()?)
     }
 
     /// SIGKILL: no goodbye, nothing flushed.
@@ -161,12 +183,21 @@ impl TestRedis {
         let log = self.dir.path().join("log");
         let out = File::options().create(true).append(true).open(&log).unwrap();
         let mut command = server_command();
-        command
-            .current_dir(self.dir.path())
-            .args(["--port", &self.port.to_string(), "--bind", "127.0.0.1"])
-            .args(["--dir", ".", "--appendonly", "yes", "--save", "", "--unixsocketperm", "700"])
-            .arg("--unixsocket")
-            .arg(self.socket());
+        command.current_dir(self.dir.path());
+        let port = self.port.to_string();
+        if let Some(learnt) = &self.setup.sentinel {
+            let file = self.dir.path().join("sentinel.conf");
+            if !file.exists() {
+                std::fs::write(&file, format!("port {port}\nbind 127.0.0.1\ndir .\n{learnt}"))
+                    .unwrap();
+            }
+            command.arg(file).arg("--sentinel");
+        } else {
+            command
+                .args(["--port", &port, "--bind", "127.0.0.1", "--dir", ".", "--save", ""])
+                .args(["--appendonly", "yes", "--unixsocketperm", "700", "--unixsocket"])
+                .arg(self.socket());
+        }
         if let Some(password) = &self.setup.password {
             command.args(["--requirepass", password]);
         }
@@ -203,8 +234,14 @@ impl Drop for TestRedis {
     }
 }
 
+/// A port that is free now, as is the one 10,000 above it, which a cluster's servers use among themselves.
+///
+/// Below those that the system gives to connections: there, one that looks for a killed server could
+/// take its port, and even find itself.
 fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
+    let mut tries = (0..1_000).map(|_| rand::random_range(12_000..22_000));
+    tries.find(|port| is_free(*port) && is_free(*port + 10_000)).expect("a free port")
 }
 
 /// The first server on PATH that really is one, under the name that makes it serve.

@@ -1,6 +1,7 @@
 //! The connection that all locks of a node share.
 //!
-//! It knows no lock: it connects once for all who ask, and is dropped only by a call that broke on it.
+//! It knows no lock but where they all are: it connects once for all who ask, and is dropped only by a
+//! call that broke on it.
 
 use std::time::{Duration, Instant};
 
@@ -17,11 +18,13 @@ pub(super) struct Line {
     /// The connection, and when it could not be made last.
     link: Mutex<(Link, Option<(Instant, String)>)>,
     place: String,
+    /// On the server of this key are all locks.
+    key: String,
 }
 
 impl Line {
-    pub(super) fn new(redis: &Redis) -> Self {
-        Self { link: Mutex::new((redis.link(), None)), place: redis.place().to_owned() }
+    pub(super) fn new(redis: &Redis, key: String) -> Self {
+        Self { link: Mutex::new((redis.link(), None)), place: redis.place().to_owned(), key }
     }
 
     pub(super) fn place(&self) -> &str {
@@ -36,8 +39,8 @@ impl Line {
             let (place, detail) = (self.place.clone(), detail.clone());
             return Err(BrokerError::Away { place, detail });
         }
-        match link.connection().await {
-            Ok(connection) => Ok((connection, link.generation())),
+        match link.connection(&self.key).await {
+            Ok(connection) => Ok((connection, link.generation(&self.key))),
             Err(error) => {
                 if error.is_away() {
                     *failure =
@@ -51,11 +54,7 @@ impl Line {
     /// Only whose call went over the present connection may drop it.
     async fn broke(&self, error: &RedisError, generation: u64) -> BrokerError {
         let (link, _) = &mut *self.link.lock().await;
-        if link.generation() == generation {
-            link.broke(error)
-        } else {
-            BrokerError::from_redis(error, &self.place)
-        }
+        link.broke_then(&self.key, generation, error)
     }
 
     pub(super) async fn invoke<T: FromRedisValue>(

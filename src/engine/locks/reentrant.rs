@@ -99,7 +99,7 @@ impl Locks {
     pub fn new(redis: &Redis, keys: Layout, node: &str, timing: Timing) -> (Self, Keeper) {
         let (later, give_back) = mpsc::unbounded_channel();
         let shared = Shared {
-            line: Line::new(redis),
+            line: Line::new(redis, keys.locks()),
             keys,
             node: node.to_owned(),
             timing,

@@ -1,0 +1,201 @@
+//! Which slot of a cluster a command belongs to.
+//!
+//! It reads commands, and must not know servers: who serves a slot is told by `topology`.
+
+use futures::FutureExt as _;
+use redis::{Arg, Cmd, Pipeline, RedisFuture, ScriptInvocation, Value, aio::ConnectionLike};
+
+use super::BrokerError;
+
+/// Slots of a cluster.
+pub(super) const SLOTS: u16 = 16_384;
+
+/// Where commands without a key go: to the server that serves this tag, the one of the first partition.
+pub const HOME: &str = "{p0}";
+
+/// The slot of a key: CRC16 (XMODEM) of its hash tag, or of all of it.
+pub(super) fn slot_of(key: impl AsRef<[u8]>) -> u16 {
+    crc16(tag(key.as_ref())) % SLOTS
+}
+
+/// What stands between the first `{` and the next `}`, unless that is nothing.
+fn tag(key: &[u8]) -> &[u8] {
+    let inner = key.iter().position(|byte| *byte == b'{').and_then(|open| {
+        let rest = key.get(open + 1..)?;
+        rest.get(..rest.iter().position(|byte| *byte == b'}')?)
+    });
+    inner.filter(|inner| !inner.is_empty()).unwrap_or(key)
+}
+
+fn crc16(bytes: &[u8]) -> u16 {
+    bytes.iter().fold(0, |crc, byte| {
+        (0..8).fold(crc ^ (u16::from(*byte) << 8), |crc, _| {
+            (crc << 1) ^ if crc & 0x8000 == 0 { 0 } else { 0x1021 }
+        })
+    })
+}
+
+/// The slot of a command's first key; `None` where it has no key.
+pub(super) fn slot_of_command(cmd: &Cmd) -> Option<u16> {
+    first_key(cmd).map(slot_of)
+}
+
+/// The slot of a pipeline; `None` where none of its commands has a key.
+///
+/// # Errors
+/// Its commands belong to different slots: a mistake of ours, which no server may see, for it would
+/// do one half.
+pub(super) fn slot_of_pipe(pipe: &Pipeline) -> Result<Option<u16>, BrokerError> {
+    let mut slots = pipe.cmd_iter().filter_map(slot_of_command);
+    let first = slots.next();
+    match slots.find(|slot| Some(*slot) != first) {
+        None => Ok(first),
+        Some(_) => Err(BrokerError::Refused(
+            "CROSSSLOT the keys of one pipeline lie in different slots; please report this"
+                .to_owned(),
+        )),
+    }
+}
+
+/// The slot of a script's first key; `None` where it takes none.
+pub(super) fn slot_of_script(script: &ScriptInvocation<'_>) -> Option<u16> {
+    let mut seen = Seen(None);
+    // Nothing is sent and nothing waited for: it ends with the refusal of its first command.
+    let _ = script.invoke_async::<Value>(&mut seen).now_or_never();
+    seen.0
+}
+
+/// Sees which slot a script would go to: redis-rs tells its keys only to a connection.
+struct Seen(Option<u16>);
+
+impl ConnectionLike for Seen {
+    fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
+        self.0 = slot_of_command(cmd);
+        Box::pin(async { Err((redis::ErrorKind::Client, "not sent").into()) })
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        _: &'a Pipeline,
+        _: usize,
+        _: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        Box::pin(async { Err((redis::ErrorKind::Client, "not sent").into()) })
+    }
+
+    fn get_db(&self) -> i64 {
+        0
+    }
+}
+
+/// Where the first key of a command stands.
+enum Place {
+    Nowhere,
+    At(usize),
+    /// After a count of keys at this place, which may be 0.
+    Counted(usize),
+    AfterStreams,
+}
+
+fn place(name: &[u8]) -> Place {
+    match name {
+        b"ACL" | b"CLIENT" | b"CLUSTER" | b"COMMAND" | b"CONFIG" | b"DBSIZE" | b"DEBUG"
+        | b"ECHO" | b"FLUSHALL" | b"FLUSHDB" | b"FUNCTION" | b"HELLO" | b"INFO" | b"KEYS"
+        | b"LATENCY" | b"PING" | b"PUBLISH" | b"ROLE" | b"SCAN" | b"SCRIPT" | b"SLOWLOG"
+        | b"TIME" | b"WAIT" | b"WAITAOF" => Place::Nowhere,
+        b"BITOP" | b"MEMORY" | b"OBJECT" | b"XGROUP" | b"XINFO" => Place::At(2),
+        b"EVAL" | b"EVALSHA" | b"EVAL_RO" | b"EVALSHA_RO" | b"FCALL" | b"FCALL_RO" | b"BLMPOP"
+        | b"BZMPOP" => Place::Counted(2),
+        b"LMPOP" | b"SINTERCARD" | b"ZDIFF" | b"ZINTER" | b"ZINTERCARD" | b"ZMPOP" | b"ZUNION" => {
+            Place::Counted(1)
+        }
+        b"XREAD" | b"XREADGROUP" => Place::AfterStreams,
+        _ => Place::At(1),
+    }
+}
+
+fn first_key(cmd: &Cmd) -> Option<&[u8]> {
+    let nth = |at: usize| match cmd.args_iter().nth(at) {
+        Some(Arg::Simple(arg)) => Some(arg),
+        _ => None,
+    };
+    match place(&nth(0)?.to_ascii_uppercase()) {
+        Place::Nowhere => None,
+        Place::At(at) => nth(at),
+        Place::Counted(count) if nth(count) == Some(b"0") => None,
+        Place::Counted(count) => nth(count + 1),
+        Place::AfterStreams => {
+            let is_streams =
+                |arg| matches!(arg, Arg::Simple(arg) if b"STREAMS".eq_ignore_ascii_case(arg));
+            nth(cmd.args_iter().position(is_streams)? + 1)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use redis::{Script, cmd, pipe};
+
+    use super::*;
+
+    #[test]
+    fn slots_are_those_of_the_cluster_specification() {
+        assert_eq!(crc16(b"123456789"), 0x31c3);
+        assert_eq!(slot_of("foo"), 12_182);
+        assert_eq!(slot_of("{user1000}.following"), slot_of("user1000"));
+        // An empty tag is none, and only the first one counts.
+        assert_eq!(slot_of("foo{}{bar}"), crc16(b"foo{}{bar}") % SLOTS);
+        assert_eq!(slot_of("foo{{bar}}zap"), slot_of("{bar"));
+        assert_eq!(slot_of("foo{bar}{zap}"), slot_of("bar"));
+        assert_eq!(slot_of("open{bar"), crc16(b"open{bar") % SLOTS);
+        assert_eq!(slot_of(""), 0);
+    }
+
+    #[test]
+    fn the_first_key_is_found_where_each_command_has_it() {
+        for (line, key) in [
+            ("GET k", Some("k")),
+            ("get k", Some("k")),
+            ("XADD k * f v", Some("k")),
+            ("XAUTOCLAIM k g c 0 0", Some("k")),
+            ("XGROUP CREATE k g 0 MKSTREAM", Some("k")),
+            ("XINFO GROUPS k", Some("k")),
+            ("XREADGROUP GROUP g c COUNT 5 BLOCK 100 STREAMS k >", Some("k")),
+            ("EVALSHA sha 2 k l arg", Some("k")),
+            ("EVAL text 0 arg", None),
+            ("EVALSHA sha", None),
+            ("TIME", None),
+            ("CONFIG GET appendonly", None),
+            ("SCRIPT LOAD text", None),
+            ("WAIT 1 100", None),
+            ("GET", None),
+        ] {
+            let mut words = line.split(' ');
+            let mut command = cmd(words.next().unwrap());
+            command.arg(words.collect::<Vec<_>>());
+            assert_eq!(first_key(&command), key.map(str::as_bytes), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_script_goes_where_its_first_key_is() {
+        let script = Script::new("return 1");
+        let mut call = script.prepare_invoke();
+        call.arg("k");
+        assert_eq!(slot_of_script(&call), None);
+        call.key("foo").key("bar");
+        assert_eq!(slot_of_script(&call), Some(12_182));
+    }
+
+    #[test]
+    fn a_pipeline_has_one_slot() {
+        let mut one = pipe();
+        one.cmd("TIME");
+        assert_eq!(slot_of_pipe(&one).unwrap(), None);
+        one.cmd("GET").arg("{foo}a").cmd("GET").arg("{foo}b");
+        assert_eq!(slot_of_pipe(&one).unwrap(), Some(12_182));
+        one.cmd("GET").arg("bar");
+        let refused = slot_of_pipe(&one).unwrap_err();
+        assert!(refused.to_string().contains("CROSSSLOT"), "{refused}");
+    }
+}

@@ -1,0 +1,379 @@
+//! Who serves which slot of a cluster, asked of any of its servers.
+//!
+//! A picture of the slots is kept until somebody finds it wrong: see [`Doubt`]. This room sends nothing
+//! but questions about the cluster itself, and must not know what the keys in the slots mean.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use futures::{StreamExt as _, stream::FuturesUnordered};
+use redis::{AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, Value, pipe};
+
+use super::{BrokerError, routing::SLOTS};
+
+/// Bound on one server's answer; others are asked meanwhile.
+const ANSWER: Duration = Duration::from_secs(1);
+/// Bound on the whole search.
+const SEARCH: Duration = Duration::from_secs(3);
+/// Servers asked at once: the first good answer counts.
+const AT_ONCE: usize = 4;
+
+/// A server's address as clients reach it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Node {
+    host: String,
+    port: u16,
+}
+
+impl fmt::Display for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.host.contains(':') {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
+        }
+    }
+}
+
+impl Node {
+    /// The server at an address with a host.
+    pub(super) fn of(info: &ConnectionInfo) -> Option<Self> {
+        match info.addr() {
+            ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
+                Some(Self { host: host.clone(), port: *port })
+            }
+            _ => None,
+        }
+    }
+
+    /// Where a redirection leads: `866 127.0.0.1:7001`. Without a host it is the one that told it.
+    pub(super) fn redirected(detail: &str, by: &Self) -> Option<Self> {
+        let (host, port) = detail.split_ascii_whitespace().nth(1)?.rsplit_once(':')?;
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let host = if host.is_empty() { &by.host } else { host };
+        Some(Self { host: host.to_owned(), port: port.parse().ok()? })
+    }
+}
+
+/// Who serves which slot, as one server saw it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Slots {
+    /// First slot, last slot, the primary: in rising order.
+    ranges: Vec<(u16, u16, Node)>,
+    /// Every server that was named, replicas too: whom to ask when a primary is gone.
+    named: Vec<Node>,
+}
+
+impl Slots {
+    /// Reads CLUSTER SLOTS as `asked` answered it.
+    fn read(reply: &Value, asked: &Node) -> Option<Self> {
+        let Value::Array(rows) = reply else { return None };
+        let mut slots = Self::default();
+        for row in rows {
+            let Value::Array(row) = row else { return None };
+            let [Value::Int(first), Value::Int(last), nodes @ ..] = row.as_slice() else {
+                return None;
+            };
+            let (first, last) = (u16::try_from(*first).ok()?, u16::try_from(*last).ok()?);
+            let mut nodes = nodes.iter().map(|node| node_of(node, asked));
+            if let Some(primary) = nodes.next().flatten() {
+                slots.named.push(primary.clone());
+                slots.ranges.push((first, last, primary));
+            }
+            slots.named.extend(nodes.flatten());
+        }
+        slots.ranges.sort_unstable_by_key(|(first, ..)| *first);
+        Some(slots)
+    }
+
+    /// Who serves a slot.
+    pub(super) fn owner(&self, slot: u16) -> Option<&Node> {
+        let after = self.ranges.partition_point(|(first, ..)| *first <= slot);
+        let (_, last, node) = self.ranges.get(after.checked_sub(1)?)?;
+        (slot <= *last).then_some(node)
+    }
+
+    /// Whether a server serves any slot.
+    pub(super) fn has(&self, node: &Node) -> bool {
+        self.ranges.iter().any(|(_, _, primary)| primary == node)
+    }
+
+    fn is_complete(&self) -> bool {
+        let covered: u32 = self
+            .ranges
+            .iter()
+            .map(|(first, last, _)| u32::from(last.saturating_sub(*first)) + 1)
+            .sum();
+        covered == u32::from(SLOTS)
+    }
+}
+
+/// Endpoint, port, id, more. An endpoint that is empty or null is the host that was asked; one that is
+/// `?` is not known, and then the address among the rest is all there is.
+fn node_of(value: &Value, asked: &Node) -> Option<Node> {
+    let Value::Array(fields) = value else { return None };
+    let port = match fields.get(1)? {
+        Value::Int(port) => u16::try_from(*port).ok()?,
+        _ => return None,
+    };
+    let host = match text(fields.first()?) {
+        Some("?") => address_of(fields.get(3)?)?.to_owned(),
+        Some(host) if !host.is_empty() => host.to_owned(),
+        _ => asked.host.clone(),
+    };
+    Some(Node { host, port })
+}
+
+fn address_of(more: &Value) -> Option<&str> {
+    let Value::Array(more) = more else { return None };
+    let named = more.chunks_exact(2).find(|pair| pair.first().and_then(text) == Some("ip"));
+    named?.get(1).and_then(text).filter(|ip| !ip.is_empty())
+}
+
+fn text(value: &Value) -> Option<&str> {
+    match value {
+        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
+        Value::SimpleString(text) => Some(text),
+        _ => None,
+    }
+}
+
+/// A picture that was found wrong, and what that taught.
+#[derive(Clone, Debug)]
+pub(super) struct Doubt {
+    pub(super) slots: Arc<Slots>,
+    pub(super) hint: Hint,
+}
+
+/// Whom to ask for the next picture.
+#[derive(Clone, Debug)]
+pub(super) enum Hint {
+    /// Anybody.
+    None,
+    /// First the one to which a redirection led: he knows of it.
+    First(Node),
+    /// Last the one who failed: his picture may be as old.
+    Last(Node),
+}
+
+/// A cluster, known by some of its servers.
+#[derive(Debug)]
+pub(super) struct Cluster {
+    seeds: Vec<ConnectionInfo>,
+    /// The first seed; its login is good for all servers.
+    like: ConnectionInfo,
+    place: String,
+    last: Mutex<Option<Arc<Slots>>>,
+}
+
+/// One server's answer.
+struct View {
+    slots: Slots,
+    /// It sees every slot served, and a majority of the primaries.
+    whole: bool,
+}
+
+impl Cluster {
+    /// A cluster behind these addresses; `None` where there are none.
+    pub(super) fn new(seeds: Vec<ConnectionInfo>, place: String) -> Option<Self> {
+        let like = seeds.first()?.clone();
+        Some(Self { seeds, like, place, last: Mutex::new(None) })
+    }
+
+    /// The present picture: the last one that any link has taken, unless it is the doubted one.
+    pub(super) async fn slots(&self, doubt: Option<Doubt>) -> Result<Arc<Slots>, BrokerError> {
+        let hint = match (self.last(), doubt) {
+            (Some(last), Some(doubt)) if Arc::ptr_eq(&last, &doubt.slots) => doubt.hint,
+            (Some(last), _) => return Ok(last),
+            (None, doubt) => doubt.map_or(Hint::None, |doubt| doubt.hint),
+        };
+        self.look(hint).await
+    }
+
+    /// A new picture.
+    pub(super) async fn look(&self, hint: Hint) -> Result<Arc<Slots>, BrokerError> {
+        let away = |detail: String| BrokerError::Away { place: self.place.clone(), detail };
+        let (mut partial, mut failure) = (None, None);
+        let searching = async {
+            for round in self.rounds(hint) {
+                let mut asked: FuturesUnordered<_> =
+                    round.iter().map(|node| self.ask(node)).collect();
+                while let Some(answer) = asked.next().await {
+                    match answer {
+                        Ok(view) if view.whole => return Some(view.slots),
+                        Ok(view) => partial = partial.take().or(Some(view.slots)),
+                        // One that is dead says less than one that refuses.
+                        Err(error) if error.is_away() && failure.is_some() => {}
+                        Err(error) => failure = Some(error),
+                    }
+                }
+            }
+            None
+        };
+        let found = tokio::time::timeout(SEARCH, searching).await.unwrap_or_default();
+        match (found.or(partial), failure) {
+            (Some(slots), _) => {
+                let slots = Arc::new(slots);
+                *self.last.lock().unwrap_or_else(PoisonError::into_inner) =
+                    Some(Arc::clone(&slots));
+                Ok(slots)
+            }
+            (None, Some(BrokerError::Away { place, detail })) => {
+                Err(away(format!("none of its servers; {place} says: {detail}")))
+            }
+            (None, Some(error)) => Err(error),
+            (None, None) => Err(away("no answer in time".to_owned())),
+        }
+    }
+
+    /// For connecting to one of its servers.
+    pub(super) fn client(&self, node: &Node) -> Result<Client, BrokerError> {
+        let (host, port) = (node.host.clone(), node.port);
+        let addr = match self.like.addr() {
+            ConnectionAddr::TcpTls { insecure, tls_params, .. } => ConnectionAddr::TcpTls {
+                host,
+                port,
+                insecure: *insecure,
+                tls_params: tls_params.clone(),
+            },
+            _ => ConnectionAddr::Tcp(host, port),
+        };
+        Client::open(self.like.clone().set_addr(addr))
+            .map_err(|error| BrokerError::from_redis(&error, &node.to_string()))
+    }
+
+    fn last(&self) -> Option<Arc<Slots>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Everybody who may know, in the order of asking.
+    fn rounds(&self, hint: Hint) -> Vec<Vec<Node>> {
+        let last = self.last();
+        let known = last.iter().flat_map(|slots| slots.named.iter().cloned());
+        let mut all: Vec<Node> = Vec::new();
+        for node in known.chain(self.seeds.iter().filter_map(Node::of)) {
+            if !all.contains(&node) {
+                all.push(node);
+            }
+        }
+        let mut rounds = Vec::new();
+        match hint {
+            Hint::First(node) => {
+                all.retain(|it| *it != node);
+                rounds.push(vec![node]);
+                rounds.extend(all.chunks(AT_ONCE).map(<[Node]>::to_vec));
+            }
+            Hint::Last(node) => {
+                all.retain(|it| *it != node);
+                rounds.extend(all.chunks(AT_ONCE).map(<[Node]>::to_vec));
+                rounds.push(vec![node]);
+            }
+            Hint::None => rounds.extend(all.chunks(AT_ONCE).map(<[Node]>::to_vec)),
+        }
+        rounds
+    }
+
+    async fn ask(&self, node: &Node) -> Result<View, BrokerError> {
+        let place = node.to_string();
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(ANSWER))
+            .set_response_timeout(Some(ANSWER));
+        let client = self.client(node)?;
+        let asking = async {
+            let mut connection =
+                client.get_multiplexed_async_connection_with_config(&config).await?;
+            let mut ask = pipe();
+            ask.cmd("CLUSTER").arg("SLOTS").cmd("CLUSTER").arg("INFO");
+            ask.query_async::<(Value, String)>(&mut connection).await
+        };
+        let (reply, info) = asking.await.map_err(|error| {
+            match BrokerError::from_redis(&error, &place) {
+                BrokerError::Refused(why) if why.contains("cluster support disabled") => {
+                    BrokerError::Url(format!(
+                        "Redis at {place} is one server and no cluster; its URL starts with redis:// or rediss://"
+                    ))
+                }
+                other => other,
+            }
+        })?;
+        let slots = Slots::read(&reply, node).ok_or(BrokerError::Reply("CLUSTER SLOTS"))?;
+        let whole = slots.is_complete() && info.contains("cluster_state:ok");
+        Ok(View { slots, whole })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(host: &str, port: u16) -> Node {
+        Node { host: host.to_owned(), port }
+    }
+
+    fn bulk(text: &str) -> Value {
+        Value::BulkString(text.into())
+    }
+
+    fn row(first: i64, last: i64, nodes: &[(Value, i64, Value)]) -> Value {
+        let mut row = vec![Value::Int(first), Value::Int(last)];
+        row.extend(nodes.iter().map(|(host, port, more)| {
+            Value::Array(vec![host.clone(), Value::Int(*port), bulk("id"), more.clone()])
+        }));
+        Value::Array(row)
+    }
+
+    #[test]
+    fn slots_are_found_whatever_order_they_are_told_in() {
+        let none = Value::Array(Vec::new());
+        let at = |host: &str, port| (bulk(host), port, none.clone());
+        let reply = Value::Array(vec![
+            row(5461, 10_922, &[at("b", 2), at("d", 4)]),
+            row(0, 5460, &[at("a", 1)]),
+            row(10_924, 16_383, &[at("c", 3)]),
+        ]);
+        let slots = Slots::read(&reply, &node("asked", 9)).unwrap();
+        assert_eq!(slots.owner(0), Some(&node("a", 1)));
+        assert_eq!(slots.owner(5460), Some(&node("a", 1)));
+        assert_eq!(slots.owner(5461), Some(&node("b", 2)));
+        assert_eq!(slots.owner(10_923), None, "nobody serves it");
+        assert_eq!(slots.owner(16_383), Some(&node("c", 3)));
+        assert!(!slots.is_complete() && slots.has(&node("b", 2)));
+        assert!(slots.named.contains(&node("d", 4)) && !slots.has(&node("d", 4)));
+        assert_eq!(Slots::default().owner(1), None);
+    }
+
+    #[test]
+    fn a_server_without_a_name_is_the_one_that_was_asked() {
+        let asked = node("asked", 9);
+        let none = Value::Array(Vec::new());
+        for unnamed in [bulk(""), Value::Nil] {
+            let reply = Value::Array(vec![row(0, 16_383, &[(unnamed, 1, none.clone())])]);
+            let slots = Slots::read(&reply, &asked).unwrap();
+            assert_eq!(slots.owner(7), Some(&node("asked", 1)));
+            assert!(slots.is_complete());
+        }
+        let ip = Value::Array(vec![bulk("ip"), bulk("10.0.0.1")]);
+        let reply = Value::Array(vec![
+            row(0, 1, &[(bulk("?"), 1, ip)]),
+            row(2, 3, &[(bulk("?"), 1, none)]),
+        ]);
+        let slots = Slots::read(&reply, &asked).unwrap();
+        assert_eq!(slots.owner(1), Some(&node("10.0.0.1", 1)));
+        assert_eq!(slots.owner(2), None, "nobody can reach it");
+        assert_eq!(Slots::read(&bulk("no cluster"), &asked), None);
+    }
+
+    #[test]
+    fn a_redirection_names_a_server() {
+        let by = node("asked", 9);
+        let led = |detail| Node::redirected(detail, &by);
+        assert_eq!(led("866 127.0.0.1:7001"), Some(node("127.0.0.1", 7001)));
+        assert_eq!(led("866 :7001"), Some(node("asked", 7001)));
+        assert_eq!(led("866 ::1:7001"), Some(node("::1", 7001)));
+        assert_eq!(led("866"), None);
+        assert_eq!(node("::1", 7001).to_string(), "[::1]:7001");
+    }
+}

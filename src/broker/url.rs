@@ -1,0 +1,224 @@
+//! Redis URLs: one server, sentinels, or a cluster.
+//!
+//! Nothing is connected here, and no part of a URL is quoted in an error: it may hold a password.
+
+use redis::{
+    ConnectionAddr, ConnectionInfo, IntoConnectionInfo as _, RedisConnectionInfo, RedisError,
+};
+use url::form_urlencoded;
+
+use super::{BrokerError, topology::Node};
+
+const SENTINEL_PORT: u16 = 26_379;
+const SERVER_PORT: u16 = 6_379;
+
+/// What a URL names.
+pub(super) enum Target {
+    /// One server.
+    Server(ConnectionInfo),
+    /// The master of a service.
+    Sentinels {
+        sentinels: Vec<ConnectionInfo>,
+        service: String,
+        login: RedisConnectionInfo,
+        place: String,
+    },
+    /// A cluster.
+    Cluster { seeds: Vec<ConnectionInfo>, place: String },
+}
+
+pub(super) fn read(url: &str) -> Result<Target, BrokerError> {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", ""));
+    match scheme.split_once('+') {
+        Some((base @ ("redis" | "rediss" | "valkey" | "valkeys"), "sentinel")) => {
+            sentinels(base, rest)
+        }
+        Some((base @ ("redis" | "rediss" | "valkey" | "valkeys"), "cluster")) => {
+            cluster(base, rest)
+        }
+        _ if matches!(
+            scheme,
+            "redis" | "rediss" | "unix" | "redis+unix" | "valkey" | "valkeys"
+        ) =>
+        {
+            let info = url.into_connection_info().map_err(|error| unreadable(&error))?;
+            Ok(Target::Server(info))
+        }
+        _ => {
+            let got = match scheme {
+                "" => String::new(),
+                _ => format!(", not with '{}'", scheme.chars().take(20).collect::<String>()),
+            };
+            Err(BrokerError::Url(format!(
+                "a Redis URL starts with redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://{got}; for example redis://127.0.0.1:6379"
+            )))
+        }
+    }
+}
+
+pub(super) fn unreadable(error: &RedisError) -> BrokerError {
+    // redis-rs may quote the URL in its detail, and with it the password.
+    BrokerError::Url(format!(
+        "the Redis URL can't be read ({}); it looks like redis://USER:PASSWORD@HOST:PORT/DB or unix:///path/redis.sock",
+        error.category()
+    ))
+}
+
+fn sentinels(base: &str, rest: &str) -> Result<Target, BrokerError> {
+    let wrong = |what: &str| {
+        BrokerError::Url(format!(
+            "the Sentinel URL can't be read: {what}; it looks like redis+sentinel://USER:PASSWORD@HOST:26379,HOST:26379/SERVICE/DB"
+        ))
+    };
+    let parts = Parts::of(rest).map_err(wrong)?;
+    let (service, db) = parts.path.split_once('/').unwrap_or((parts.path, "0"));
+    if service.is_empty() || service.contains('%') {
+        return Err(wrong("after the hosts comes the plain name of the service"));
+    }
+    let mut members = parts.members(base, db, SENTINEL_PORT).map_err(wrong)?;
+    let login = members.first().ok_or_else(|| wrong("it names no host"))?;
+    let login = login.redis_settings().clone();
+    let mut own = RedisConnectionInfo::default();
+    for (name, value) in form_urlencoded::parse(parts.query.as_bytes()) {
+        own = match name.as_ref() {
+            "sentinel_user" => own.set_username(value),
+            "sentinel_pass" => own.set_password(value),
+            _ => return Err(wrong("after the ? come sentinel_user and sentinel_pass only")),
+        };
+    }
+    members = members.into_iter().map(|info| info.set_redis_settings(own.clone())).collect();
+    let place = format!("{}/{service}", place_of(&members));
+    Ok(Target::Sentinels { sentinels: members, service: service.to_owned(), login, place })
+}
+
+fn cluster(base: &str, rest: &str) -> Result<Target, BrokerError> {
+    let wrong = |what: &str| {
+        BrokerError::Url(format!(
+            "the cluster URL can't be read: {what}; it looks like redis+cluster://USER:PASSWORD@HOST:6379,HOST:6379"
+        ))
+    };
+    let parts = Parts::of(rest).map_err(wrong)?;
+    if !matches!(parts.path, "" | "0") {
+        return Err(wrong("a cluster has no databases to choose from"));
+    }
+    if !parts.query.is_empty() {
+        return Err(wrong("it takes nothing after a ?"));
+    }
+    let seeds = parts.members(base, "0", SERVER_PORT).map_err(wrong)?;
+    let place = place_of(&seeds);
+    Ok(Target::Cluster { seeds, place })
+}
+
+/// Hosts without their login.
+fn place_of(members: &[ConnectionInfo]) -> String {
+    members.iter().filter_map(Node::of).map(|node| node.to_string()).collect::<Vec<_>>().join(",")
+}
+
+/// A URL with several hosts, which no library takes: it is cut up, and put together for each host.
+struct Parts<'a> {
+    login: &'a str,
+    hosts: &'a str,
+    path: &'a str,
+    query: &'a str,
+    fragment: &'a str,
+}
+
+impl<'a> Parts<'a> {
+    fn of(rest: &'a str) -> Result<Self, &'static str> {
+        let (rest, fragment) = rest.split_once('#').unwrap_or((rest, ""));
+        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        if path.contains('@') || query.contains('@') || fragment.contains('@') {
+            return Err("a password writes / ? # @ as %2F %3F %23 %40");
+        }
+        let (login, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
+        Ok(Self { login, hosts, path: path.trim_end_matches('/'), query, fragment })
+    }
+
+    /// Each host as a server of its own, read by redis-rs.
+    fn members(
+        &self,
+        base: &str,
+        db: &str,
+        port: u16,
+    ) -> Result<Vec<ConnectionInfo>, &'static str> {
+        let member = |host: &str| {
+            // An IPv6 address stands in brackets.
+            let has_port = host.rsplit(']').next().is_some_and(|end| end.contains(':'));
+            let port = if has_port { String::new() } else { format!(":{port}") };
+            let (login, fragment) = (self.login, self.fragment);
+            let at = if login.is_empty() { "" } else { "@" };
+            let hash = if fragment.is_empty() { "" } else { "#" };
+            let url = format!("{base}://{login}{at}{host}{port}/{db}{hash}{fragment}");
+            let info =
+                url.into_connection_info().map_err(|_| "a host, port or database is wrong")?;
+            match info.addr() {
+                ConnectionAddr::Unix(_) => Err("it takes hosts only"),
+                _ => Ok(info),
+            }
+        };
+        let hosts = self.hosts.split(',').map(str::trim);
+        hosts
+            .map(|host| if host.is_empty() { Err("a host is missing") } else { member(host) })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(url: &str) -> String {
+        match read(url) {
+            Err(error) => error.to_string(),
+            Ok(_) => panic!("{url} was taken"),
+        }
+    }
+
+    #[test]
+    fn sentinels_have_a_login_apart_from_their_servers() {
+        let url =
+            "redis+sentinel://u:p%40@a,b:7,[::1]/mymaster/3?sentinel_user=s&sentinel_pass=%26";
+        let Ok(Target::Sentinels { sentinels, service, login, place }) = read(url) else {
+            panic!()
+        };
+        assert_eq!(service, "mymaster");
+        assert_eq!((login.username(), login.password(), login.db()), (Some("u"), Some("p@"), 3));
+        assert_eq!(place, "a:26379,b:7,[::1]:26379/mymaster");
+        assert_eq!(sentinels.len(), 3);
+        let own = sentinels[2].redis_settings();
+        assert_eq!((own.username(), own.password(), own.db()), (Some("s"), Some("&"), 0));
+        assert!(matches!(sentinels[0].addr(), ConnectionAddr::Tcp(..)));
+    }
+
+    #[test]
+    fn a_cluster_is_known_by_some_hosts() {
+        let Ok(Target::Cluster { seeds, place }) = read("rediss+cluster://:p@a:1, b/") else {
+            panic!()
+        };
+        assert_eq!(place, "a:1,b:6379");
+        assert!(seeds.iter().all(|it| it.redis_settings().password() == Some("p")));
+        assert!(seeds.iter().all(|it| matches!(it.addr(), ConnectionAddr::TcpTls { .. })));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_without_the_login() {
+        for (url, why) in [
+            ("redis+sentinel://u:secret@a:1", "name of the service"),
+            ("redis+sentinel://u:secret@/m", "a host is missing"),
+            ("redis+sentinel://u:secret@a/m/secret", "a host, port or database"),
+            ("redis+sentinel://u:secret@a/m?secret=1", "sentinel_user and sentinel_pass"),
+            ("redis+sentinel://u:secret/x@a/m", "%2F"),
+            ("redis+cluster://u:secret@a:secret", "a host, port or database"),
+            ("redis+cluster://u:secret@a,,b", "a host is missing"),
+            ("redis+cluster://u:secret@a/1", "no databases"),
+            ("redis+cluster://u:secret@a?x=secret", "nothing after"),
+            ("rediss+cluster://u:secret@a#secret", "a host, port or database"),
+            ("redis+nothing://u:secret@a", "starts with"),
+            ("u:secret@a", "starts with"),
+        ] {
+            let said = refusal(url);
+            assert!(said.contains(why) && !said.contains("secret"), "{url}: {said}");
+        }
+    }
+}
