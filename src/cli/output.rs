@@ -51,6 +51,12 @@ pub(super) fn count(text: &str) -> Result<u64, String> {
     digits.parse().map_err(|_| "give a whole number without a sign".to_owned())
 }
 
+/// The same with a sign: below 0 is fewer.
+pub(super) fn difference(text: &str) -> Result<i64, String> {
+    let digits = text.replace([',', '_'], "");
+    digits.parse().map_err(|_| "give a whole number, with a minus sign to take some out".to_owned())
+}
+
 /// Asks before an act that can't be undone. Without a terminal `--yes` is needed.
 pub(super) fn ask(consent: &Consent, question: &str) -> Result<(), Fault> {
     if consent.yes {

@@ -36,13 +36,13 @@ pub(super) enum SaleCommand {
     Resume(SteerArgs),
     /// End a sale for good
     End(SteerArgs),
-    /// Put more pieces on sale
+    /// Put more pieces on sale, or take unsold ones out
     Restock {
         /// Number of the voucher
         id: VoucherId,
-        /// How many pieces more
-        #[arg(allow_hyphen_values = true, value_parser = super::output::count)]
-        by: u64,
+        /// How many pieces more; -20 takes 20 out that nobody was promised
+        #[arg(allow_hyphen_values = true, value_parser = super::output::difference)]
+        by: i64,
         #[command(flatten)]
         consent: Consent,
     },
