@@ -1,13 +1,26 @@
 #!lua
--- A node's sign of life, by Redis' clock.
+-- A node's sign of life, by Redis' clock. Two processes must not go by one name.
 --
--- KEYS  1 nodes (sorted set: node -> ms of its last sign)
--- ARGV  1 node  2 forget after (ms): nodes silent for longer are dropped from the set
+-- KEYS  1 nodes (sorted set: node -> ms of its last sign)  2 instances (hash: node -> process)
+-- ARGV  1 node  2 forget after (ms): nodes silent for longer are dropped  3 process  4 dead after (ms)
+--       5 "take" to have the name whoever had it
 --
--- Returns Redis' clock in ms.
+-- Returns {Redis' clock in ms, 1}, or {clock, 0} when another process of that name is alive; nothing is written then.
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local other = redis.call('HGET', KEYS[2], ARGV[1])
+if other and other ~= ARGV[3] and ARGV[5] ~= 'take' then
+  local sign = tonumber(redis.call('ZSCORE', KEYS[1], ARGV[1]) or '')
+  if sign and now - sign < tonumber(ARGV[4]) then
+    return {now, 0}
+  end
+end
+redis.call('HSET', KEYS[2], ARGV[1], ARGV[3])
 redis.call('ZADD', KEYS[1], now, ARGV[1])
-redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - tonumber(ARGV[2]))
-return now
+local before = now - tonumber(ARGV[2])
+for _, node in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', before)) do
+  redis.call('HDEL', KEYS[2], node)
+end
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', before)
+return {now, 1}

@@ -1,8 +1,8 @@
 #!lua
--- Trims the order stream: never an entry that some group has not acknowledged, never a young one.
+-- Trims the order stream by age and by length: never an entry that some group has not acknowledged.
 --
 -- KEYS  1 orders (stream)
--- ARGV  1 keep entries of the last ... ms  2 most entries to trim in this call
+-- ARGV  1 keep entries of the last ... ms  2 most entries to trim in this call  3 keep about that many entries, whatever their age
 --
 -- Returns {trimmed, first entry that had to stay because a group needs it, or false}
 
@@ -50,4 +50,16 @@ local floor, held = old, false
 if earlier(needed, old) then
   floor, held = needed, needed
 end
-return {redis.call('XTRIM', KEYS[1], 'MINID', '~', floor, 'LIMIT', ARGV[2]), held}
+local most = tonumber(ARGV[2])
+local trimmed = redis.call('XTRIM', KEYS[1], 'MINID', '~', floor, 'LIMIT', most)
+local excess = redis.call('XLEN', KEYS[1]) - tonumber(ARGV[3])
+if excess > 0 and trimmed < most then
+  -- By number, but still by id: MAXLEN would not stop at what a group needs.
+  trimmed = trimmed + redis.call('XTRIM', KEYS[1], 'MINID', '~', needed, 'LIMIT', math.min(excess, most - trimmed))
+  local left = redis.call('XLEN', KEYS[1]) - tonumber(ARGV[3])
+  local first = left > 0 and redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', 1)[1]
+  if first and not earlier(first[1], needed) then
+    held = needed
+  end
+end
+return {trimmed, held}

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::engine::settings::Settings;
+use crate::{broker::keys::MAX_PARTITIONS, engine::settings::Settings};
 
 /// What the program was told, from wherever.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -19,6 +19,8 @@ pub struct Config {
     pub redis: Option<String>,
     /// Database to use; `None` is SQLite in the data dir.
     pub database: Option<String>,
+    /// Partitions of the order stream; `None` is what the deployment has, or 1.
+    pub partitions: Option<u16>,
     /// Refuse every act that changes something.
     pub read_only: bool,
     /// This node's name; `None` is one that no other node on the data dir has.
@@ -78,6 +80,11 @@ impl Config {
                 && name.len() <= 64
                 && name.chars().all(|c| c.is_alphanumeric() || "-_.".contains(c))
         };
+        if let Some(partitions) = self.partitions.filter(|it| !(1..=MAX_PARTITIONS).contains(it)) {
+            return Err(ConfigError::Range(format!(
+                "partitions is {partitions}; it must lie within 1 and {MAX_PARTITIONS}"
+            )));
+        }
         match &self.node {
             Some(name) if !fine(name) => Err(ConfigError::Range(
                 "node must be 1 to 64 letters, digits, '-', '_' or '.'".to_owned(),

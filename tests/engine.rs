@@ -70,7 +70,7 @@ async fn nothing_is_taken_while_the_group_is_missing() {
     let told = async {
         loop {
             let mut destroy = cmd("XGROUP");
-            destroy.arg("DESTROY").arg(world.keys.orders()).arg(world.keys.group());
+            destroy.arg("DESTROY").arg(world.keys.home().orders()).arg(world.keys.home().group());
             link.query::<u64>(&destroy).await.unwrap();
             if world.ask(voucher, 1).await == Outcome::NotReady {
                 return;
@@ -144,7 +144,7 @@ async fn thirty_thousand_ids_of_three_hundred_tasks_differ() {
     for _ in 0..300 {
         let (mut link, keys) = (world.redis.link(), world.keys.clone());
         tasks.spawn(async move {
-            let mut worker = IdWorker::new(keys);
+            let mut worker = IdWorker::new(keys.home());
             let mut ids = Vec::new();
             for _ in 0..100 {
                 ids.extend(worker.issue(&mut link, 1).await.unwrap());
@@ -163,7 +163,7 @@ async fn thirty_thousand_ids_of_three_hundred_tasks_differ() {
 async fn ids_stay_apart_across_midnight_and_clock_steps() {
     let world = World::start().await;
     let mut link = world.redis.link();
-    let mut worker = IdWorker::new(world.keys.clone());
+    let mut worker = IdWorker::new(world.keys.home());
     // 2026-11-20T23:59:59Z, midnight, then an hour back, then the next day again.
     let evening = 1_795_219_199;
     let mut all = Vec::new();
@@ -172,7 +172,7 @@ async fn ids_stay_apart_across_midnight_and_clock_steps() {
     }
     assert!(all.windows(2).all(|pair| pair[0] < pair[1]), "{all:?}");
     // Another worker whose clock is still before midnight.
-    let mut late = IdWorker::new(world.keys.clone());
+    let mut late = IdWorker::new(world.keys.home());
     all.extend(late.issue_at(&mut link, 3, evening).await.unwrap());
     // Redis comes back with an older counter.
     for day in ["2026:11:20", "2026:11:21"] {
@@ -192,11 +192,11 @@ async fn ids_stay_apart_across_midnight_and_clock_steps() {
 async fn a_full_sequence_is_an_error_and_never_wraps() {
     let world = World::start().await;
     let mut link = world.redis.link();
-    let mut worker = IdWorker::new(world.keys.clone());
+    let mut worker = IdWorker::new(world.keys.home());
     let now = 1_795_219_199;
     worker.issue_at(&mut link, 1, now).await.unwrap();
     link.query::<()>(cmd("SET").arg("icr:order:2026:11:20").arg((1_u64 << 32) - 10)).await.unwrap();
-    let mut fresh = IdWorker::new(world.keys.clone());
+    let mut fresh = IdWorker::new(world.keys.home());
     assert!(fresh.issue_at(&mut link, 10, now).await.is_ok());
     let error = fresh.issue_at(&mut link, 1, now).await.unwrap_err();
     assert!(error.to_string().contains("used up"), "{error}");
@@ -226,9 +226,10 @@ async fn bad_entries_are_set_aside_and_the_good_go_through() {
     world.node().hold_consumer(false).await;
     world.settled().await;
     assert_eq!(world.store.sale(voucher).await.unwrap().stock, 0, "every good one was written");
-    let letters = stream::dead_letters(&mut world.redis.link(), &world.keys, EntryId::MIN, 100)
-        .await
-        .unwrap();
+    let letters =
+        stream::dead_letters(&mut world.redis.link(), &world.keys.home(), EntryId::MIN, 100)
+            .await
+            .unwrap();
     let reasons: Vec<&str> = letters.iter().map(|letter| letter.reason.as_str()).collect();
     assert_eq!(letters.len(), poison.len(), "{reasons:?}");
     for expected in ["id is missing", "userId holds 'x'", "id holds", "no sale", "no stock"] {
@@ -254,7 +255,9 @@ async fn an_order_that_is_there_already_is_acknowledged_once() {
     world.settled().await;
     assert_eq!(world.store.sale(voucher).await.unwrap().stock, 9, "one piece was taken");
     let letters =
-        stream::dead_letters(&mut world.redis.link(), &world.keys, EntryId::MIN, 9).await.unwrap();
+        stream::dead_letters(&mut world.redis.link(), &world.keys.home(), EntryId::MIN, 9)
+            .await
+            .unwrap();
     assert!(matches!(&letters[..], [only] if only.reason.contains(&id)), "{letters:?}");
 }
 
@@ -275,11 +278,12 @@ async fn an_entry_taken_over_without_its_body_is_rebuilt() {
     let voucher = world.create(sale(40)).await;
     assert_eq!(world.stick(voucher, 40, 20).await, 20);
     let mut link = world.redis.link();
-    let page =
-        stream::pending_page(&mut link, &world.keys, EntryId::MIN, EntryId::MAX, 3).await.unwrap();
+    let page = stream::pending_page(&mut link, &world.keys.home(), EntryId::MIN, EntryId::MAX, 3)
+        .await
+        .unwrap();
     for row in &page {
         let mut delete = cmd("XDEL");
-        delete.arg(world.keys.orders()).arg(row.delivered.entry.to_string());
+        delete.arg(world.keys.home().orders()).arg(row.delivered.entry.to_string());
         link.query::<u64>(&delete).await.unwrap();
     }
     world.settled().await;
@@ -301,8 +305,9 @@ async fn own_pending_entries_come_first_after_a_restart() {
     // What a killed process leaves: entries in the hands of its own consumer's name.
     let from = stream::ReadFrom::New(Duration::from_millis(100));
     let name = format!("{}/1", world::NODE);
-    let held =
-        stream::read_group(&mut world.redis.link(), &world.keys, &name, from, 150).await.unwrap();
+    let held = stream::read_group(&mut world.redis.link(), &world.keys.home(), &name, from, 150)
+        .await
+        .unwrap();
     assert_eq!(held.len(), 150);
     world.restart_node().await;
     world.settled().await;
@@ -322,14 +327,18 @@ async fn an_entry_that_came_too_often_is_put_aside_unless_its_order_is_there() {
     let name = format!("{}/1", world::NODE);
     let mut link = world.redis.link();
     let new = stream::ReadFrom::New(Duration::from_millis(100));
-    assert_eq!(stream::read_group(&mut link, &world.keys, &name, new, 10).await.unwrap().len(), 2);
+    assert_eq!(
+        stream::read_group(&mut link, &world.keys.home(), &name, new, 10).await.unwrap().len(),
+        2
+    );
     for _ in 0..3 {
         let own = stream::ReadFrom::Own(EntryId::MIN);
-        stream::read_group(&mut link, &world.keys, &name, own, 10).await.unwrap();
+        stream::read_group(&mut link, &world.keys.home(), &name, own, 10).await.unwrap();
     }
     world.start_node();
     world.settled().await;
-    let letters = stream::dead_letters(&mut link, &world.keys, EntryId::MIN, 9).await.unwrap();
+    let letters =
+        stream::dead_letters(&mut link, &world.keys.home(), EntryId::MIN, 9).await.unwrap();
     assert!(matches!(&letters[..], [only] if only.reason.starts_with("delivered")), "{letters:?}");
 }
 
@@ -344,7 +353,7 @@ async fn lost_scripts_and_a_lost_group_heal_by_themselves() {
             let mut link = world.redis.link();
             link.query::<()>(cmd("SCRIPT").arg("FLUSH")).await.unwrap();
             let mut destroy = cmd("XGROUP");
-            destroy.arg("DESTROY").arg(world.keys.orders()).arg(world.keys.group());
+            destroy.arg("DESTROY").arg(world.keys.home().orders()).arg(world.keys.home().group());
             link.query::<u64>(&destroy).await.unwrap();
         }
     });
@@ -411,13 +420,13 @@ async fn a_replay_does_what_each_verdict_asks_for() {
     assert_eq!(world.stick(voucher, 100, 60).await, 60);
     world.until("the others are written", async || world.pending().await == 60).await;
     let mut link = world.redis.link();
-    let page = stream::pending_page(&mut link, &world.keys, EntryId::MIN, EntryId::MAX, 100)
+    let page = stream::pending_page(&mut link, &world.keys.home(), EntryId::MIN, EntryId::MAX, 100)
         .await
         .unwrap();
     let held: Vec<_> = page.iter().filter_map(|row| row.delivered.order()).collect();
     // One is in SQL already, the body of another is gone.
     world.store.write_orders(&held[..1], Millis::now()).await.unwrap();
-    link.query::<u64>(cmd("XDEL").arg(world.keys.orders()).arg(held[1].entry.to_string()))
+    link.query::<u64>(cmd("XDEL").arg(world.keys.home().orders()).arg(held[1].entry.to_string()))
         .await
         .unwrap();
 
@@ -455,7 +464,7 @@ async fn what_a_live_node_holds_is_left_to_it() {
     world.rush(RushPlan { settle: false, repeat: 0.0, ..RushPlan::new(voucher, 10) }).await;
     let name = format!("{}/2", world::NODE);
     let from = stream::ReadFrom::New(Duration::from_millis(100));
-    stream::read_group(&mut world.redis.link(), &world.keys, &name, from, 10).await.unwrap();
+    stream::read_group(&mut world.redis.link(), &world.keys.home(), &name, from, 10).await.unwrap();
     let all = Command::Replay(ReplayScope::UpTo(EntryId::MAX));
     let Reply::Replayed(report) = world.execute(all).await.unwrap() else { panic!() };
     assert_eq!((report.seen, report.left, report.persisted), (10, 10, 0), "{report:?}");
@@ -514,9 +523,10 @@ async fn an_order_is_found_wherever_it_stands() {
     assert!(matches!(stand(orders[0]).await, Ok(Standing::Undelivered { .. })));
     drill::die_with_batch(&world.redis, &world.keys, "node-b", 2).await.unwrap();
     assert!(matches!(stand(orders[0]).await, Ok(Standing::Pending { .. })));
-    let first =
-        stream::pending_page(&mut link, &world.keys, EntryId::MIN, EntryId::MAX, 1).await.unwrap();
-    stream::bury(&mut link, &world.keys, first[0].delivered.entry, "a drill").await.unwrap();
+    let first = stream::pending_page(&mut link, &world.keys.home(), EntryId::MIN, EntryId::MAX, 1)
+        .await
+        .unwrap();
+    stream::bury(&mut link, &world.keys.home(), first[0].delivered.entry, "a drill").await.unwrap();
     assert!(
         matches!(stand(orders[0]).await, Ok(Standing::Dead { reason, .. }) if reason == "a drill")
     );

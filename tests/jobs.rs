@@ -369,7 +369,7 @@ async fn old_id_keys_go_and_the_stream_is_trimmed_to_what_groups_need() {
     let now = Millis::now();
     let keys = |day: i64| {
         let second = now.0 / 1_000 - day * 86_400;
-        world.keys.sequence(seckill::model::order_id::utc_day(second))
+        world.keys.home().sequence(seckill::model::order_id::utc_day(second))
     };
     for day in [0, 1, 10, 30] {
         let _: () = world.server.query(&["SET", &keys(day), "7"]);
@@ -387,19 +387,19 @@ async fn old_id_keys_go_and_the_stream_is_trimmed_to_what_groups_need() {
     assert_eq!(world.stick(voucher, 400, 50).await, 50);
     world.until("the others are written", async || world.pending().await == 50).await;
     let end = run(builtin::TRIM_STREAM).await;
-    let length: u64 = world.server.query(&["XLEN", &world.keys.orders()]);
+    let length: u64 = world.server.query(&["XLEN", &world.keys.home().orders()]);
     assert!(length >= 50, "pending ones stay: {length}, {end:?}");
     // A second group that has read nothing keeps everything.
-    let group = ["XGROUP", "CREATE", &world.keys.orders(), "other", "0"];
+    let group = ["XGROUP", "CREATE", &world.keys.home().orders(), "other", "0"];
     let _: () = world.server.query(&group);
     let all =
         Command::Replay(seckill::engine::command::ReplayScope::UpTo(seckill::model::EntryId::MAX));
     world.execute(all).await.unwrap();
     run(builtin::TRIM_STREAM).await;
-    assert_eq!(world.server.query::<u64>(&["XLEN", &world.keys.orders()]), length);
-    let _: u64 = world.server.query(&["XGROUP", "DESTROY", &world.keys.orders(), "other"]);
+    assert_eq!(world.server.query::<u64>(&["XLEN", &world.keys.home().orders()]), length);
+    let _: u64 = world.server.query(&["XGROUP", "DESTROY", &world.keys.home().orders(), "other"]);
     run(builtin::TRIM_STREAM).await;
-    let length: u64 = world.server.query(&["XLEN", &world.keys.orders()]);
+    let length: u64 = world.server.query(&["XLEN", &world.keys.home().orders()]);
     assert!(length < 300, "whole blocks of acknowledged entries go: {length}");
     world.settled().await;
     world.balanced().await;

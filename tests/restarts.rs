@@ -78,9 +78,13 @@ async fn redis_forgets_and_is_made_whole() {
     let mut link = world.redis.link();
     link.query::<()>(&cmd("FLUSHALL")).await.unwrap();
     let promise = Admitted { voucher, place: first(4_711), order: OrderId::from_i64(815).unwrap() };
-    let done = reconcile(&world.store, &mut link, &world.keys, &[promise]).await.unwrap();
+    let done = reconcile(&world.store, &mut link, &world.keys, &world.keys.home(), &[promise])
+        .await
+        .unwrap();
     assert_eq!((done.restored, done.refused.len()), (31, 0));
-    let again = reconcile(&world.store, &mut link, &world.keys, &[promise]).await.unwrap();
+    let again = reconcile(&world.store, &mut link, &world.keys, &world.keys.home(), &[promise])
+        .await
+        .unwrap();
     assert_eq!(
         (again.restored, again.refused.len()),
         (0, 0),
@@ -116,7 +120,8 @@ async fn a_restock_that_redis_lost_is_not_sold_again() {
     link.query::<()>(cmd("DEL").arg(&sale).arg(&stock).arg(&buyers)).await.unwrap();
     link.query::<()>(cmd("HSET").arg(&buyers).arg(&old)).await.unwrap();
     vouchers::sync(&mut link, &world.keys, &before).await.unwrap();
-    let done = reconcile(&world.store, &mut link, &world.keys, &[]).await.unwrap();
+    let done =
+        reconcile(&world.store, &mut link, &world.keys, &world.keys.home(), &[]).await.unwrap();
     assert_eq!((done.restored, done.refused.len()), (5, 0));
     let left: i64 = link.query(cmd("GET").arg(&stock)).await.unwrap();
     assert_eq!(left, 0, "the five pieces are sold");
@@ -167,12 +172,12 @@ async fn no_node_sells_what_another_one_has_promised() {
         let theirs = their_admission.ask(voucher, UserId(100 + user)).answer().await.outcome;
         assert!(matches!(theirs, Ok(Outcome::Admitted { .. })));
     }
-    let alive = || world.server.query::<u64>(&["ZCARD", &world.keys.nodes()]) == 2;
+    let alive = || world.server.query::<u64>(&["ZCARD", &world.keys.home().nodes()]) == 2;
     world.until("both nodes have given a sign", async || alive()).await;
     restart_empty(&mut world);
     // The signs of life are gone with the rest; they are what tells how many nodes to wait for.
     let mut signs = cmd("ZADD");
-    signs.arg(world.keys.nodes()).arg(1).arg(world::NODE).arg(1).arg("node-u");
+    signs.arg(world.keys.home().nodes()).arg(1).arg(world::NODE).arg(1).arg("node-u");
     let _: u64 = signs.query(&mut world.server.connection()).unwrap();
     for user in 200..220 {
         assert_eq!(world.ask(voucher, user).await, Outcome::SoldOut, "all ten are promised");
@@ -182,7 +187,7 @@ async fn no_node_sells_what_another_one_has_promised() {
     other.hold_consumer(false).await;
     world.settled().await;
     world.balanced().await;
-    assert!(other.stop().await);
+    assert!(other.stop().await.finished());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -199,7 +204,9 @@ async fn a_promise_that_cannot_be_kept_has_a_result() {
         order: OrderId::from_i64(order).unwrap(),
     };
     let promises = [promise(1, 4_711), promise(2, 4_712)];
-    let done = reconcile(&world.store, &mut link, &world.keys, &promises).await.unwrap();
+    let done = reconcile(&world.store, &mut link, &world.keys, &world.keys.home(), &promises)
+        .await
+        .unwrap();
     assert_eq!(done.refused, promises.map(|promise| promise.order));
     for (promise, why) in promises.iter().zip(["holds order", "no piece"]) {
         match find(&world.store, &mut link, &world.keys, promise.order).await {
@@ -215,11 +222,11 @@ async fn a_counter_that_went_back_is_raised_before_others_lease() {
     let world = World::start().await;
     let mut link = world.redis.link();
     let (evening, day) = (1_795_219_199, "icr:order:2026:11:20");
-    let mut worker = IdWorker::new(world.keys.clone());
+    let mut worker = IdWorker::new(world.keys.home());
     let mut all = worker.issue_at(&mut link, 10, evening).await.unwrap();
     link.query::<()>(cmd("SET").arg(day).arg(0)).await.unwrap();
     worker.reclaim(&mut link).await.unwrap();
-    let mut other = IdWorker::new(world.keys.clone());
+    let mut other = IdWorker::new(world.keys.home());
     all.extend(other.issue_at(&mut link, 10, evening).await.unwrap());
     all.extend(worker.issue_at(&mut link, 10, evening).await.unwrap());
     all.sort_unstable();
@@ -278,7 +285,7 @@ async fn a_promise_that_was_written_and_closed_is_not_made_again() {
         .unwrap();
     assert_eq!(held(&world, voucher), 0);
     let promise = Admitted { voucher, place: first(1), order };
-    reconcile(store, &mut link, keys, &[promise]).await.unwrap();
+    reconcile(store, &mut link, keys, &keys.home(), &[promise]).await.unwrap();
     assert_eq!(held(&world, voucher), 0);
     world.balanced().await;
 }
@@ -298,7 +305,7 @@ async fn reconciling_beside_the_closing_keeps_the_books() {
         payment::close_overdue(store, &mut one, keys, before, Millis::now(), &fence, &stop);
     let reconciling = async {
         for _ in 0..20 {
-            reconcile(store, &mut other, keys, &[]).await.unwrap();
+            reconcile(store, &mut other, keys, &keys.home(), &[]).await.unwrap();
         }
     };
     let (closed, ()) = tokio::join!(closing, reconciling);

@@ -4,22 +4,78 @@ use jiff::civil::Date;
 
 use crate::model::VoucherId;
 
+/// Most partitions: each has a stream, and every node reads all of them.
+pub const MAX_PARTITIONS: u16 = 64;
+
 /// Names of keys and of the group. A value, since another deployment may use other names.
+///
+/// A voucher belongs to one partition, and all that one script touches lies in one: its hash tag keeps it in
+/// one slot, so the same scripts run on Redis Cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     prefix: String,
     group: String,
+    partitions: u16,
+    cluster: bool,
 }
 
 impl Default for Layout {
-    /// One partition, `p0`; its hash tag keeps all that one script touches in one slot.
+    /// One partition, `p0`, on one server.
     fn default() -> Self {
-        Self { prefix: "seckill:{p0}".to_owned(), group: "g1".to_owned() }
+        Self::new(1, false)
     }
 }
 
 impl Layout {
-    /// Hash: title, begin, end, state, initial, version.
+    /// A layout of that many partitions, at least one. On a cluster, locks and counters get a tag as well.
+    pub fn new(partitions: u16, cluster: bool) -> Self {
+        let (prefix, group) = ("seckill".to_owned(), "g1".to_owned());
+        Self { prefix, group, partitions: partitions.clamp(1, MAX_PARTITIONS), cluster }
+    }
+
+    /// The same names under another prefix, apart from those of a deployment.
+    #[must_use]
+    pub fn prefixed(self, prefix: &str) -> Self {
+        Self { prefix: prefix.to_owned(), ..self }
+    }
+
+    /// How many partitions there are.
+    pub fn count(&self) -> u16 {
+        self.partitions
+    }
+
+    /// All partitions.
+    pub fn partitions(&self) -> impl Iterator<Item = Partition> + use<'_> {
+        (0..self.partitions).map(|number| self.partition(number))
+    }
+
+    /// One partition.
+    pub fn partition(&self, number: u16) -> Partition {
+        Partition {
+            prefix: format!("{}:{{p{number}}}", self.prefix),
+            group: self.group.clone(),
+            number,
+            of: self.partitions,
+            tagged: self.cluster || self.partitions > 1,
+        }
+    }
+
+    /// The partition that speaks for the deployment where one has to.
+    pub fn home(&self) -> Partition {
+        self.partition(0)
+    }
+
+    /// The partition of a voucher.
+    pub fn partition_of(&self, voucher: VoucherId) -> Partition {
+        self.partition(self.number_of(voucher))
+    }
+
+    fn number_of(&self, voucher: VoucherId) -> u16 {
+        // Less than the number of partitions, which is 16 bits.
+        (voucher.0 % u64::from(self.partitions)) as u16
+    }
+
+    /// Hash: title, begin, end, state, initial, limit, version.
     pub fn sale(&self, voucher: VoucherId) -> String {
         self.of_voucher("sale", voucher)
     }
@@ -29,7 +85,7 @@ impl Layout {
         self.of_voucher("stock", voucher)
     }
 
-    /// Hash: user id -> order id.
+    /// Hash: a buyer's place -> order id.
     pub fn buyers(&self, voucher: VoucherId) -> String {
         self.of_voucher("buyers", voucher)
     }
@@ -37,6 +93,62 @@ impl Layout {
     /// Hash: how admission answered, counted.
     pub fn tally(&self, voucher: VoucherId) -> String {
         self.of_voucher("tally", voucher)
+    }
+
+    /// A lock. Hash: owner -> depth, with its token and since when; a simple one is a string.
+    pub fn lock(&self, name: &str) -> String {
+        self.of_locks(format!("lock:{name}"))
+    }
+
+    /// Sorted set: locks that are held -> end of their lease in ms.
+    pub fn locks(&self) -> String {
+        self.of_locks("locks".to_owned())
+    }
+
+    /// String: the last fencing token.
+    pub fn lock_token(&self) -> String {
+        self.of_locks("locks:token".to_owned())
+    }
+
+    /// Sorted set: who waits for a lock -> until when that counts, in ms.
+    pub fn lock_waiting(&self, name: &str) -> String {
+        self.of_locks(format!("locks:waiting:{name}"))
+    }
+
+    /// Channel: releases of locks for which somebody waits, and locks taken from their owner.
+    pub fn lock_channel(&self) -> String {
+        "locks:events".to_owned()
+    }
+
+    /// One script takes a lock, its token and its place in the index: in a cluster all locks share a slot.
+    fn of_locks(&self, name: String) -> String {
+        if self.cluster { format!("{{locks}}:{name}") } else { name }
+    }
+
+    fn of_voucher(&self, what: &str, voucher: VoucherId) -> String {
+        format!("{}:{{p{}}}:{what}:{voucher}", self.prefix, self.number_of(voucher))
+    }
+}
+
+/// One partition: its stream, its group, and the nodes that work on it. All of it lies on one server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Partition {
+    prefix: String,
+    group: String,
+    number: u16,
+    of: u16,
+    tagged: bool,
+}
+
+impl Partition {
+    /// Which one, from 0.
+    pub fn number(&self) -> u16 {
+        self.number
+    }
+
+    /// How many there are in all.
+    pub fn of(&self) -> u16 {
+        self.of
     }
 
     /// Stream of admitted orders.
@@ -54,6 +166,11 @@ impl Layout {
         format!("{}:nodes", self.prefix)
     }
 
+    /// Hash: node -> which process of that name it is.
+    pub fn instances(&self) -> String {
+        format!("{}:instances", self.prefix)
+    }
+
     /// Hash: node -> the run of the Redis server that it has made whole.
     pub fn healed(&self) -> String {
         format!("{}:healed", self.prefix)
@@ -64,38 +181,16 @@ impl Layout {
         &self.group
     }
 
-    /// String: how many order ids were leased on that UTC day.
+    /// The consumer of a node in this partition: `node-1/1` reads the first one.
+    pub fn consumer(&self, node: &str) -> String {
+        format!("{node}/{}", self.number + 1)
+    }
+
+    /// String: how many order ids were leased on that UTC day. Each partition counts for itself, so that
+    /// no other server is needed to admit, and a failover is noticed by those who must know.
     pub fn sequence(&self, day: Date) -> String {
-        format!("icr:order:{:04}:{:02}:{:02}", day.year(), day.month(), day.day())
-    }
-
-    /// A lock. Hash: owner -> depth, with its token and since when; a simple one is a string.
-    pub fn lock(&self, name: &str) -> String {
-        format!("lock:{name}")
-    }
-
-    /// Sorted set: locks that are held -> end of their lease in ms.
-    pub fn locks(&self) -> String {
-        "locks".to_owned()
-    }
-
-    /// String: the last fencing token.
-    pub fn lock_token(&self) -> String {
-        "locks:token".to_owned()
-    }
-
-    /// Sorted set: who waits for a lock -> until when that counts, in ms.
-    pub fn lock_waiting(&self, name: &str) -> String {
-        format!("locks:waiting:{name}")
-    }
-
-    /// Channel: releases of locks for which somebody waits, and locks taken from their owner.
-    pub fn lock_channel(&self) -> String {
-        "locks:events".to_owned()
-    }
-
-    fn of_voucher(&self, what: &str, voucher: VoucherId) -> String {
-        format!("{}:{what}:{voucher}", self.prefix)
+        let day = format!("icr:order:{:04}:{:02}:{:02}", day.year(), day.month(), day.day());
+        if self.tagged { format!("{day}:{{p{}}}", self.number) } else { day }
     }
 }
 
@@ -113,8 +208,20 @@ mod tests {
         let keys = Layout::default();
         assert_eq!(keys.sale(VoucherId(7)), "seckill:{p0}:sale:7");
         assert_eq!(keys.buyers(VoucherId(7)), "seckill:{p0}:buyers:7");
-        assert_eq!(keys.orders(), "seckill:{p0}:orders");
-        assert_eq!(keys.sequence(Date::constant(2026, 1, 9)), "icr:order:2026:01:09");
+        assert_eq!(keys.home().orders(), "seckill:{p0}:orders");
+        assert_eq!(keys.home().sequence(Date::constant(2026, 1, 9)), "icr:order:2026:01:09");
+        assert_eq!(keys.lock("a"), "lock:a");
+        assert_eq!(keys.home().consumer("node-1"), "node-1/1");
         assert_eq!(node_of("node-1/2"), "node-1");
+    }
+
+    #[test]
+    fn a_voucher_keeps_to_its_partition() {
+        let keys = Layout::new(8, true);
+        let of = keys.partition_of(VoucherId(13));
+        assert_eq!((of.number(), of.orders().as_str()), (5, "seckill:{p5}:orders"));
+        assert_eq!(keys.stock(VoucherId(13)), "seckill:{p5}:stock:13");
+        assert_eq!(of.sequence(Date::constant(2026, 1, 9)), "icr:order:2026:01:09:{p5}");
+        assert_eq!(keys.lock("a"), "{locks}:lock:a");
     }
 }

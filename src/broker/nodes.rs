@@ -2,7 +2,7 @@
 
 use redis::pipe;
 
-use super::{BrokerError, Layout, Link};
+use super::{BrokerError, Link, keys::Partition};
 use crate::model::Millis;
 
 /// When each node last gave a sign of life, by the clock of Redis.
@@ -15,13 +15,13 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// Reads them.
+    /// Reads those of a partition: every node works on every partition.
     ///
     /// # Errors
     /// Redis is away.
-    pub async fn read(link: &mut Link, keys: &Layout) -> Result<Self, BrokerError> {
+    pub async fn read(link: &mut Link, of: &Partition) -> Result<Self, BrokerError> {
         let mut read = pipe();
-        read.cmd("TIME").cmd("ZRANGE").arg(keys.nodes()).arg(0).arg(-1).arg("WITHSCORES");
+        read.cmd("TIME").cmd("ZRANGE").arg(of.nodes()).arg(0).arg(-1).arg("WITHSCORES");
         let ((seconds, micros), signs): ((i64, i64), Vec<(String, f64)>) = link.pipe(&read).await?;
         Ok(Self {
             now: Millis(seconds * 1_000 + micros / 1_000),

@@ -53,6 +53,11 @@ script!(
     "trim.lua"
 );
 script!(
+    /// Removes empty consumers of dead nodes.
+    FORGET_CONSUMERS,
+    "forget_consumers.lua"
+);
+script!(
     /// Takes a lock.
     LOCK_ACQUIRE,
     "lock_acquire.lua"

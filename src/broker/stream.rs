@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redis::{Value, cmd};
 
-use super::{BrokerError, Layout, Link, scripts};
+use super::{BrokerError, Layout, Link, keys::Partition, scripts};
 use crate::model::{EntryFault, EntryId, OrderEntry};
 
 /// An entry as it came, with what could be made of it.
@@ -61,9 +61,9 @@ pub enum ReadFrom {
 
 /// Makes the group at the start of the stream, so that no entry is skipped, and the stream with
 /// it. Does nothing where the group exists.
-pub async fn ensure_group(link: &mut Link, keys: &Layout) -> Result<(), BrokerError> {
+pub async fn ensure_group(link: &mut Link, of: &Partition) -> Result<(), BrokerError> {
     let mut create = cmd("XGROUP");
-    create.arg("CREATE").arg(keys.orders()).arg(keys.group()).arg("0").arg("MKSTREAM");
+    create.arg("CREATE").arg(of.orders()).arg(of.group()).arg("0").arg("MKSTREAM");
     match link.query::<Value>(&create).await {
         Err(BrokerError::Refused(why)) if why.starts_with("BUSYGROUP") => Ok(()),
         other => other.map(drop),
@@ -73,28 +73,28 @@ pub async fn ensure_group(link: &mut Link, keys: &Layout) -> Result<(), BrokerEr
 /// XREADGROUP: at most `count` entries for `consumer`.
 pub async fn read_group(
     link: &mut Link,
-    keys: &Layout,
+    of: &Partition,
     consumer: &str,
     from: ReadFrom,
     count: usize,
 ) -> Result<Vec<Delivered>, BrokerError> {
     let mut read = cmd("XREADGROUP");
-    read.arg("GROUP").arg(keys.group()).arg(consumer).arg("COUNT").arg(count);
+    read.arg("GROUP").arg(of.group()).arg(consumer).arg("COUNT").arg(count);
     match from {
         ReadFrom::New(block) => {
             // BLOCK 0 would wait for ever.
             read.arg("BLOCK").arg(block.as_millis().max(1) as u64);
-            read.arg("STREAMS").arg(keys.orders()).arg(">");
+            read.arg("STREAMS").arg(of.orders()).arg(">");
         }
         ReadFrom::Own(after) => {
-            read.arg("STREAMS").arg(keys.orders()).arg(after.to_string());
+            read.arg("STREAMS").arg(of.orders()).arg(after.in_stream());
         }
     }
     let reply: Value = link.query(&read).await?;
     let Value::Array(mut streams) = reply else { return Ok(Vec::new()) };
     match streams.pop() {
         Some(Value::Array(pair)) => match pair.into_iter().nth(1) {
-            Some(entries) => entries_of(entries),
+            Some(entries) => entries_of(of, entries),
             None => Err(BrokerError::Reply("XREADGROUP")),
         },
         _ => Ok(Vec::new()),
@@ -116,51 +116,69 @@ pub struct Claimed {
 /// with more to come.
 pub async fn auto_claim(
     link: &mut Link,
-    keys: &Layout,
+    of: &Partition,
     consumer: &str,
     min_idle: Duration,
     from: EntryId,
     count: usize,
 ) -> Result<Claimed, BrokerError> {
     let mut claim = cmd("XAUTOCLAIM");
-    claim.arg(keys.orders()).arg(keys.group()).arg(consumer);
-    claim.arg(min_idle.as_millis() as u64).arg(from.to_string()).arg("COUNT").arg(count);
+    claim.arg(of.orders()).arg(of.group()).arg(consumer);
+    claim.arg(min_idle.as_millis() as u64).arg(from.in_stream()).arg("COUNT").arg(count);
     let (next, entries, gone): (String, Value, Vec<String>) = link.query(&claim).await?;
-    let next = parse_id(next.as_bytes())?;
+    let next = parse_id(of, next.as_bytes())?;
     Ok(Claimed {
-        next: (next != EntryId::MIN).then_some(next),
-        entries: entries_of(entries)?,
-        gone: gone.iter().filter_map(|id| id.parse().ok()).collect(),
+        next: (next.millis > 0 || next.number > 0).then_some(next),
+        entries: entries_of(of, entries)?,
+        gone: gone.iter().filter_map(|id| parse_id(of, id.as_bytes()).ok()).collect(),
     })
 }
 
 /// XCLAIM: these entries go to `consumer` if they were idle for `min_idle`; returns those that did.
 pub async fn claim(
     link: &mut Link,
-    keys: &Layout,
+    of: &Partition,
     consumer: &str,
     min_idle_ms: u64,
     entries: &[EntryId],
 ) -> Result<Vec<Delivered>, BrokerError> {
     let mut claim = cmd("XCLAIM");
-    claim.arg(keys.orders()).arg(keys.group()).arg(consumer).arg(min_idle_ms);
+    claim.arg(of.orders()).arg(of.group()).arg(consumer).arg(min_idle_ms);
     for entry in entries {
-        claim.arg(entry.to_string());
+        claim.arg(entry.in_stream());
     }
-    entries_of(link.query(&claim).await?)
+    entries_of(of, link.query(&claim).await?)
+}
+
+/// Keeps entries pending with `consumer` and makes them `idle`, so that others may claim them now. It is no
+/// delivery.
+pub async fn let_go(
+    link: &mut Link,
+    of: &Partition,
+    consumer: &str,
+    idle: Duration,
+    entries: &[EntryId],
+) -> Result<(), BrokerError> {
+    let mut claim = cmd("XCLAIM");
+    claim.arg(of.orders()).arg(of.group()).arg(consumer).arg(0);
+    for entry in entries {
+        claim.arg(entry.in_stream());
+    }
+    claim.arg("IDLE").arg(idle.as_millis() as u64).arg("JUSTID");
+    link.query::<Value>(&claim).await.map(drop)
 }
 
 /// XACK: returns how many were pending until now.
 pub async fn acknowledge(
     link: &mut Link,
-    keys: &Layout,
+    of: &Partition,
     entries: impl IntoIterator<Item = EntryId>,
 ) -> Result<u64, BrokerError> {
     let mut ack = cmd("XACK");
-    ack.arg(keys.orders()).arg(keys.group());
+    ack.arg(of.orders()).arg(of.group());
     let mut any = false;
     for entry in entries {
-        ack.arg(entry.to_string());
+        ack.arg(entry.in_stream());
         any = true;
     }
     if any { link.query(&ack).await } else { Ok(0) }
@@ -169,81 +187,99 @@ pub async fn acknowledge(
 /// Moves one pending entry to the dead letters; `false` if it was not pending any more.
 pub async fn bury(
     link: &mut Link,
-    keys: &Layout,
+    of: &Partition,
     entry: EntryId,
     reason: &str,
 ) -> Result<bool, BrokerError> {
     let mut call = scripts::BURY.prepare_invoke();
-    call.key(keys.orders()).key(keys.dead());
-    call.arg(keys.group()).arg(entry.to_string()).arg(reason);
+    call.key(of.orders()).key(of.dead());
+    call.arg(of.group()).arg(entry.in_stream()).arg(reason);
     link.invoke(&call).await
 }
 
 /// One page of the pending list, oldest first, from `first` up to and with `last`.
 pub async fn pending_page(
     link: &mut Link,
-    keys: &Layout,
+    of: &Partition,
     first: EntryId,
     last: EntryId,
     count: usize,
 ) -> Result<Vec<Pending>, BrokerError> {
     let mut call = scripts::PENDING_PAGE.prepare_invoke();
-    call.key(keys.orders());
-    call.arg(keys.group()).arg(first.to_string()).arg(last.to_string()).arg(count);
+    call.key(of.orders());
+    call.arg(of.group()).arg(first.in_stream()).arg(last.in_stream()).arg(count);
     let rows: Vec<PendingRow> = link.invoke(&call).await?;
-    rows.into_iter().map(pending_of).collect()
+    rows.into_iter().map(|row| pending_of(of, row)).collect()
+}
+
+/// The same over all partitions, in the order of time.
+pub async fn pending_of_all(
+    link: &mut Link,
+    keys: &Layout,
+    first: EntryId,
+    last: EntryId,
+    count: usize,
+) -> Result<Vec<Pending>, BrokerError> {
+    let mut page = Vec::new();
+    for of in keys.partitions() {
+        let Some(last) = last.last_in(of.number()) else { continue };
+        page.extend(pending_page(link, &of, first.first_in(of.number()), last, count).await?);
+    }
+    page.sort_by_key(|row| row.delivered.entry);
+    page.truncate(count);
+    Ok(page)
 }
 
 /// Entry, consumer, idle milliseconds, deliveries, fields: a row as the scripts give it.
 pub(super) type PendingRow = (Value, String, u64, u64, Value);
 
-pub(super) fn pending_of(row: PendingRow) -> Result<Pending, BrokerError> {
+pub(super) fn pending_of(of: &Partition, row: PendingRow) -> Result<Pending, BrokerError> {
     let (id, consumer, idle_ms, deliveries, fields) = row;
-    Ok(Pending { delivered: entry_of(vec![id, fields])?, consumer, idle_ms, deliveries })
+    Ok(Pending { delivered: entry_of(of, vec![id, fields])?, consumer, idle_ms, deliveries })
 }
 
 /// One page of a consumer's own pending entries. Unlike [`read_group`] this is no delivery and counts
 /// as none.
 pub async fn own_page(
     link: &mut Link,
-    keys: &Layout,
+    of: &Partition,
     consumer: &str,
     first: EntryId,
     count: usize,
 ) -> Result<Vec<Delivered>, BrokerError> {
     let mut call = scripts::PENDING_PAGE.prepare_invoke();
-    call.key(keys.orders());
-    call.arg(keys.group()).arg(first.to_string()).arg("+").arg(count).arg(consumer);
+    call.key(of.orders());
+    call.arg(of.group()).arg(first.in_stream()).arg("+").arg(count).arg(consumer);
     let rows: Vec<PendingRow> = link.invoke(&call).await?;
-    rows.into_iter().map(|row| Ok(pending_of(row)?.delivered)).collect()
+    rows.into_iter().map(|row| Ok(pending_of(of, row)?.delivered)).collect()
 }
 
 /// How often this consumer's own pending entries between `first` and `last` were delivered.
 pub async fn deliveries(
     link: &mut Link,
-    keys: &Layout,
+    of: &Partition,
     consumer: &str,
     first: EntryId,
     last: EntryId,
     count: usize,
 ) -> Result<Vec<(EntryId, u64)>, BrokerError> {
     let mut read = cmd("XPENDING");
-    read.arg(keys.orders()).arg(keys.group());
-    read.arg(first.to_string()).arg(last.to_string()).arg(count).arg(consumer);
+    read.arg(of.orders()).arg(of.group());
+    read.arg(first.in_stream()).arg(last.in_stream()).arg(count).arg(consumer);
     let rows: Vec<(String, String, u64, u64)> = link.query(&read).await?;
-    rows.into_iter().map(|(id, _, _, times)| Ok((parse_id(id.as_bytes())?, times))).collect()
+    rows.into_iter().map(|(id, _, _, times)| Ok((parse_id(of, id.as_bytes())?, times))).collect()
 }
 
 /// XRANGE on the order stream: at most `count` entries from `first` on.
 pub async fn range(
     link: &mut Link,
-    keys: &Layout,
+    of: &Partition,
     first: EntryId,
     count: usize,
 ) -> Result<Vec<Delivered>, BrokerError> {
     let mut read = cmd("XRANGE");
-    read.arg(keys.orders()).arg(first.to_string()).arg("+").arg("COUNT").arg(count);
-    entries_of(link.query(&read).await?)
+    read.arg(of.orders()).arg(first.in_stream()).arg("+").arg("COUNT").arg(count);
+    entries_of(of, link.query(&read).await?)
 }
 
 /// A dead letter: where it stands, why it is there, and the order that it asked for, if any.
@@ -262,16 +298,16 @@ type Fields = Vec<(Vec<u8>, Vec<u8>)>;
 /// Dead letters, oldest first, at most `count` from `first` on.
 pub async fn dead_letters(
     link: &mut Link,
-    keys: &Layout,
+    of: &Partition,
     first: EntryId,
     count: usize,
 ) -> Result<Vec<DeadLetter>, BrokerError> {
     let mut read = cmd("XRANGE");
-    read.arg(keys.dead()).arg(first.to_string()).arg("+").arg("COUNT").arg(count);
+    read.arg(of.dead()).arg(first.in_stream()).arg("+").arg("COUNT").arg(count);
     let rows: Vec<(String, Fields)> = link.query(&read).await?;
     rows.into_iter()
         .map(|(id, fields)| {
-            let letter = parse_id(id.as_bytes())?;
+            let letter = parse_id(of, id.as_bytes())?;
             let reason = fields.iter().find(|(name, _)| name == b"reason");
             let reason = reason
                 .map_or_else(String::new, |(_, why)| String::from_utf8_lossy(why).into_owned());
@@ -283,14 +319,14 @@ pub async fn dead_letters(
         .collect()
 }
 
-fn entries_of(value: Value) -> Result<Vec<Delivered>, BrokerError> {
+fn entries_of(of: &Partition, value: Value) -> Result<Vec<Delivered>, BrokerError> {
     match value {
         Value::Array(entries) => entries
             .into_iter()
             // XCLAIM of old servers and XAUTOCLAIM may put a nil where the body is gone.
             .filter(|entry| !matches!(entry, Value::Nil))
             .map(|entry| match entry {
-                Value::Array(pair) => entry_of(pair),
+                Value::Array(pair) => entry_of(of, pair),
                 _ => Err(BrokerError::Reply("a stream command")),
             })
             .collect(),
@@ -300,12 +336,12 @@ fn entries_of(value: Value) -> Result<Vec<Delivered>, BrokerError> {
 }
 
 /// An entry from its id and its fields: a flat array of names and values, or nil.
-fn entry_of(pair: Vec<Value>) -> Result<Delivered, BrokerError> {
+fn entry_of(of: &Partition, pair: Vec<Value>) -> Result<Delivered, BrokerError> {
     let mut pair = pair.into_iter();
     let (Some(Value::BulkString(id)), Some(fields)) = (pair.next(), pair.next()) else {
         return Err(BrokerError::Reply("a stream command"));
     };
-    let entry = parse_id(&id)?;
+    let entry = parse_id(of, &id)?;
     let body = match fields {
         Value::Array(flat) => {
             let fields = flat.chunks_exact(2).filter_map(|pair| match pair {
@@ -321,9 +357,10 @@ fn entry_of(pair: Vec<Value>) -> Result<Delivered, BrokerError> {
     Ok(Delivered { entry, body })
 }
 
-fn parse_id(raw: &[u8]) -> Result<EntryId, BrokerError> {
+pub(super) fn parse_id(of: &Partition, raw: &[u8]) -> Result<EntryId, BrokerError> {
     std::str::from_utf8(raw)
         .ok()
-        .and_then(|text| text.parse().ok())
+        .and_then(|text| text.parse::<EntryId>().ok())
+        .map(|id| EntryId { partition: of.number(), ..id })
         .ok_or(BrokerError::Reply("a stream id"))
 }

@@ -1,10 +1,13 @@
 //! One look at all that Redis holds: what a Snapshot is made of.
 
+use std::collections::HashMap;
+
 use super::{
     BrokerError, Layout, Link,
+    keys::Partition,
     nodes::Nodes,
     scripts,
-    stream::{Pending, PendingRow},
+    stream::{Pending, PendingRow, parse_id, pending_of},
 };
 use crate::model::{EntryId, Millis, VoucherId};
 
@@ -82,7 +85,8 @@ type Reply = (
     Vec<(Option<String>, Option<String>, u64, u64, u64, u64, u64)>,
 );
 
-/// Looks at the stream, the group, one page of the pending list, and these sales: one round trip, one moment.
+/// Looks at the streams, the groups, one page of the pending list, and these sales: one round trip and
+/// one moment for each partition.
 pub async fn survey(
     link: &mut Link,
     keys: &Layout,
@@ -90,13 +94,57 @@ pub async fn survey(
     page_from: EntryId,
     page_size: usize,
 ) -> Result<Survey, BrokerError> {
+    let mut whole: Option<Survey> = None;
+    let mut facts: HashMap<VoucherId, SaleFacts> = HashMap::new();
+    for of in keys.partitions() {
+        let here: Vec<VoucherId> =
+            sales.iter().copied().filter(|it| keys.partition_of(*it) == of).collect();
+        let mut part = survey_one(link, keys, &of, &here, page_from, page_size).await?;
+        facts.extend(here.into_iter().zip(part.sales.drain(..)));
+        whole = Some(match whole {
+            None => part,
+            Some(whole) => whole.with(part),
+        });
+    }
+    let mut whole = whole.ok_or(BrokerError::Reply("a look at no partition"))?;
+    whole.page.sort_by_key(|row| row.delivered.entry);
+    whole.page.truncate(page_size);
+    whole.sales = sales.iter().map(|sale| facts.remove(sale).unwrap_or_default()).collect();
+    Ok(whole)
+}
+
+impl Survey {
+    /// Both together; the clock is that of the first.
+    fn with(mut self, other: Self) -> Self {
+        let (mine, theirs) = (&mut self.stream, &other.stream);
+        mine.length += theirs.length;
+        mine.dead += theirs.dead;
+        mine.group &= theirs.group;
+        mine.lag = mine.lag.zip(theirs.lag).map(|(mine, theirs)| mine + theirs);
+        mine.pending += theirs.pending;
+        mine.oldest_pending =
+            [mine.oldest_pending, theirs.oldest_pending].into_iter().flatten().min();
+        self.consumers.extend(other.consumers);
+        self.page.extend(other.page);
+        self
+    }
+}
+
+async fn survey_one(
+    link: &mut Link,
+    keys: &Layout,
+    of: &Partition,
+    sales: &[VoucherId],
+    page_from: EntryId,
+    page_size: usize,
+) -> Result<Survey, BrokerError> {
     let mut call = scripts::SURVEY.prepare_invoke();
-    call.key(keys.orders()).key(keys.dead()).key(keys.nodes());
+    call.key(of.orders()).key(of.dead()).key(of.nodes());
     for sale in sales {
         call.key(keys.sale(*sale)).key(keys.stock(*sale));
         call.key(keys.buyers(*sale)).key(keys.tally(*sale));
     }
-    call.arg(keys.group()).arg(page_from.to_string()).arg(page_size);
+    call.arg(of.group()).arg(page_from.first_in(of.number()).in_stream()).arg(page_size);
     let (now, stream, consumers, nodes, page, sales): Reply = link.invoke(&call).await?;
     let (length, dead, group, lag, pending, oldest) = stream;
     Ok(Survey {
@@ -105,9 +153,10 @@ pub async fn survey(
             length,
             dead,
             group,
-            lag,
+            // Before the first order there is no stream, so nothing waits in it.
+            lag: if group || length > 0 { lag } else { Some(0) },
             pending,
-            oldest_pending: oldest.and_then(|id| id.parse().ok()),
+            oldest_pending: oldest.and_then(|id| parse_id(of, id.as_bytes()).ok()),
         },
         consumers: consumers
             .into_iter()
@@ -117,7 +166,7 @@ pub async fn survey(
             now: Millis(now),
             signs: nodes.into_iter().map(|(name, at)| (name, Millis(at as i64))).collect(),
         },
-        page: page.into_iter().map(super::stream::pending_of).collect::<Result<_, _>>()?,
+        page: page.into_iter().map(|row| pending_of(of, row)).collect::<Result<_, _>>()?,
         sales: sales
             .into_iter()
             .map(|(initial, stock, buyers, admitted, sold_out, duplicate, rejected)| SaleFacts {

@@ -6,6 +6,7 @@ use super::{Color, Fault, context::Context, output::Output};
 use crate::{
     config::Config,
     console::{self, ColorChoice, ConsoleError, Options},
+    engine::EngineError,
 };
 
 pub(super) async fn run(config: &Config, out: Output, color: Color) -> Result<u8, Fault> {
@@ -16,13 +17,25 @@ pub(super) async fn run(config: &Config, out: Output, color: Color) -> Result<u8
         return Err(ConsoleError::NotATerminal.into());
     }
     let mut context = Context::open_answering(config).await?;
-    let node = context.start_node()?;
+    let node = match context.start_node().await {
+        Ok(node) => node,
+        Err(fault) => {
+            context.close().await;
+            return Err(fault);
+        }
+    };
     let options = Options { color: color.into(), ..Options::default() };
-    let shown = console::run(node.remote(), options).await;
+    let (name, replaced) = (node.operator().node.clone(), node.stopping().clone());
+    let shown = tokio::select! {
+        shown = console::run(node.remote(), options) => shown,
+        // Another process goes by this node's name: an engine that has stopped is nothing to look at.
+        () = replaced.cancelled() => Ok(()),
+    };
+    let replaced = replaced.is_cancelled();
     node.stop().await;
     context.close().await;
     shown?;
-    Ok(0)
+    if replaced { Err(EngineError::NameTaken(name).into()) } else { Ok(0) }
 }
 
 impl From<Color> for ColorChoice {

@@ -14,9 +14,12 @@ use crate::{
     },
     config::Config,
     engine::{
+        EngineError,
+        beat::take_name,
         locks::{Locks, Timing},
         node::{Node, NodeConfig},
         operator::Operator,
+        partitions,
     },
     store::{self, SharedStore},
     telemetry::Meters,
@@ -31,6 +34,8 @@ pub(super) struct Context {
     pub(super) keys: Layout,
     server: Option<Arc<ManagedServer>>,
     slot: Option<NodeSlot>,
+    /// This process, as opposed to another one of the same node name.
+    instance: String,
     /// Keepers of the operators' locks, ended by [`Context::close`].
     keeping: Vec<(CancellationToken, JoinHandle<()>)>,
 }
@@ -81,8 +86,43 @@ impl Context {
                 return Err(Fault::usage("neither a Redis URL nor a server of our own"));
             }
         };
+        let instance = uuid::Uuid::new_v4().simple().to_string();
         let (config, keys) = (config.clone(), Layout::default());
-        Ok(Self { config, dir, redis, store, keys, server, slot: None, keeping: Vec::new() })
+        let mut context = Self {
+            config,
+            dir,
+            redis,
+            store,
+            keys,
+            server,
+            slot: None,
+            instance,
+            keeping: Vec::new(),
+        };
+        match context.agree_on_partitions().await {
+            Ok(()) => Ok(context),
+            Err(fault) => {
+                context.close().await;
+                Err(fault)
+            }
+        }
+    }
+
+    /// Takes the number of partitions that the deployment has, or changes it to the one that was asked for.
+    async fn agree_on_partitions(&mut self) -> Result<(), Fault> {
+        let (wanted, read_only) = (self.config.partitions, self.config.read_only);
+        let cluster = self.redis.is_cluster();
+        let agreed = partitions::agreed(&self.store, wanted, read_only).await?;
+        self.keys = Layout::new(agreed, cluster);
+        let Some(wanted) = wanted.filter(|wanted| *wanted != agreed) else { return Ok(()) };
+        if read_only {
+            return Err(EngineError::ReadOnly.into());
+        }
+        let (mut link, new) = (self.redis.link(), Layout::new(wanted, cluster));
+        let dead_ms = self.config.engine.node_dead_ms;
+        partitions::change(&self.store, &mut link, &self.keys, &new, dead_ms).await?;
+        self.keys = new;
+        Ok(())
     }
 
     /// As [`Context::open`], and Redis has answered: for commands that are of no use without it.
@@ -120,14 +160,22 @@ impl Context {
         Ok(format!("{host}-{:04x}-{slot}", dir & 0xffff))
     }
 
-    /// Starts an engine in this process.
-    pub(super) fn start_node(&mut self) -> Result<Node, Fault> {
+    /// Starts an engine in this process, once its name is its own.
+    pub(super) async fn start_node(&mut self) -> Result<Node, Fault> {
+        let (name, dead_ms) = (self.node_name()?, self.config.engine.node_dead_ms);
+        if !self.config.read_only {
+            // Whoever had this slot of the data dir before is gone: its lock says so.
+            let sure = self.config.node.is_none() && self.server.is_some();
+            let mut link = self.redis.link();
+            take_name(&mut link, &self.keys, &name, &self.instance, dead_ms, sure).await?;
+        }
         Ok(Node::start(NodeConfig {
             redis: self.redis.clone(),
             store: Arc::clone(&self.store),
             keys: self.keys.clone(),
             settings: self.config.engine.clone(),
-            name: self.node_name()?,
+            name,
+            instance: self.instance.clone(),
             read_only: self.config.read_only,
         }))
     }

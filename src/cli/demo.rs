@@ -112,7 +112,7 @@ pub(super) async fn run(
     (config.data_dir, config.redis, config.database) = (None, None, None);
     config.engine.claim_idle_ms = CLAIM_IDLE_MS;
     let mut context = Context::open_in(&config, dir).await?;
-    let node = match context.start_node() {
+    let node = match context.start_node().await {
         Ok(node) => node,
         Err(fault) => {
             context.close().await;

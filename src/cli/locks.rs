@@ -70,7 +70,7 @@ pub(super) async fn run(config: &Config, out: Output, command: LocksCommand) -> 
 
 /// Which nodes give signs of life.
 async fn alive(context: &Context) -> Result<impl Fn(&str) -> bool + use<>, Fault> {
-    let nodes = Nodes::read(&mut context.redis.link(), &context.keys).await?;
+    let nodes = Nodes::read(&mut context.redis.link(), &context.keys.home()).await?;
     let dead_ms = context.config.engine.node_dead_ms;
     Ok(move |node: &str| nodes.is_alive(node, dead_ms))
 }

@@ -59,6 +59,9 @@ struct Global {
         hide_env_values = true
     )]
     database: Option<String>,
+    /// Partitions of the order stream [default: what the deployment has, or 1]
+    #[arg(long, global = true, value_name = "N", env = "SECKILL_PARTITIONS")]
+    partitions: Option<u16>,
     /// Settings file [default: seckill/config.toml in the XDG config directory]
     #[arg(long, global = true, value_name = "FILE", env = "SECKILL_CONFIG")]
     config: Option<PathBuf>,
@@ -132,12 +135,14 @@ impl Cli {
     /// [`Fault`] with a sentence for stderr and the exit code. An answer of "no" is told by exit
     /// code 1 with the answer on stdout, and is no error.
     pub async fn run(self) -> Result<u8, Fault> {
-        let Global { data_dir, redis, database, config, read_only, json, color } = self.global;
+        let Global { data_dir, redis, database, partitions, config, read_only, json, color } =
+            self.global;
         let told = (data_dir.is_some(), redis.is_some(), database.is_some());
         let mut config = Config::load(config.as_deref())?;
         config.data_dir = data_dir.or(config.data_dir);
         config.redis = redis.or(config.redis);
         config.database = database.or(config.database);
+        config.partitions = partitions.or(config.partitions);
         config.read_only |= read_only;
         config.check()?;
         let out = output::Output { json };

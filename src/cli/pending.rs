@@ -87,7 +87,7 @@ async fn list(
     while entries.len() < limit {
         let page = replayer.judge(from, EntryId::MAX).await?;
         let Some(last) = page.last() else { break };
-        from = last.row.delivered.entry.next();
+        from = last.row.delivered.entry.next_of_all();
         entries.extend(page.into_iter().map(line));
     }
     entries.truncate(limit);
@@ -106,7 +106,7 @@ async fn apply(context: &mut Context, out: Output, consent: &Consent) -> Result<
     // Entries that become pending from now on were not asked about.
     let mut link = context.redis.link();
     let now = link.now().await?;
-    let last = EntryId { millis: u64::try_from(now.0).unwrap_or(0), number: u64::MAX };
+    let last = EntryId::last_of(u64::try_from(now.0).unwrap_or(0));
     if !operator.read_only {
         let question = format!(
             "Replay {} pending entries? Orders that are not in SQL are written, those that are get \

@@ -66,7 +66,7 @@ async fn go(
     end: &mut EndOfLife,
 ) -> Result<RushReport, Fault> {
     context.store.sale(plan.voucher).await?;
-    let node = context.start_node()?;
+    let node = context.start_node().await?;
     let stop = node.stopping().clone();
     let ending = stop.clone();
     let ended = async {

@@ -3,13 +3,19 @@
 use serde::Serialize;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{Fault, context::Context, fault, output::Output};
-use crate::config::Config;
+use super::{
+    Fault,
+    context::Context,
+    fault,
+    output::{Output, number},
+};
+use crate::{config::Config, engine::EngineError};
 
 #[derive(Serialize)]
-struct Stopped {
+struct Ended {
     node: String,
     finished: bool,
+    handed_over: u64,
 }
 
 pub(super) async fn run(config: &Config, out: Output) -> Result<u8, Fault> {
@@ -18,24 +24,40 @@ pub(super) async fn run(config: &Config, out: Output) -> Result<u8, Fault> {
     }
     let mut end = EndOfLife::listen()?;
     let mut context = Context::open_answering(config).await?;
-    let node = context.start_node()?;
+    let node = match context.start_node().await {
+        Ok(node) => node,
+        Err(fault) => {
+            context.close().await;
+            return Err(fault);
+        }
+    };
     let name = node.operator().node.clone();
     out.say(&format!(
         "{name} works on redis at {} and {}. Ctrl-C or SIGTERM ends it.",
         context.redis.place(),
         context.store.describe()
     ));
-    end.come().await;
-    let finished = node.stop().await;
+    let replaced = node.stopping().clone();
+    let replaced = tokio::select! {
+        () = end.come() => false,
+        () = replaced.cancelled() => true,
+    };
+    let stopped = node.stop().await;
     context.close().await;
-    out.answer(&Stopped { node: name.clone(), finished }, || {
-        if finished {
-            format!("{name} has stopped; the batch in its hands was finished.")
-        } else {
-            format!(
-                "{name} has stopped; a batch was not finished and stays pending for the next start."
-            )
-        }
+    if replaced {
+        return Err(EngineError::NameTaken(name).into());
+    }
+    let finished = stopped.finished();
+    let ended = Ended { node: name.clone(), finished, handed_over: stopped.handed_over };
+    out.answer(&ended, || match (stopped.in_time, stopped.handed_over) {
+        (true, 0) => format!("{name} has stopped; the batch in its hands was finished."),
+        (true, entries) => format!(
+            "{name} has stopped; {} entries were not finished and are handed over to the other nodes.",
+            number(entries)
+        ),
+        (false, _) => format!(
+            "{name} has stopped; a batch was not finished and stays pending for the next start."
+        ),
     })?;
     Ok(if finished { 0 } else { fault::NO })
 }

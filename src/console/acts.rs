@@ -153,7 +153,7 @@ impl App {
             // What is pending now was added before this picture was taken.
             _ => {
                 let taken = u64::try_from(self.newest.taken.0).unwrap_or(0);
-                let taken = EntryId { millis: taken, number: u64::MAX };
+                let taken = EntryId::last_of(taken);
                 last.map_or(taken, |last| last.max(taken))
             }
         };

@@ -23,7 +23,7 @@ use super::{
     settings::Settings,
 };
 use crate::{
-    broker::{BrokerError, Layout, Link, Redis, nodes::Nodes, scripts},
+    broker::{BrokerError, Layout, Link, Redis, keys::Partition, nodes::Nodes, scripts},
     model::{OrderId, Outcome, Place, UserId, VoucherId},
     store::SharedStore,
     telemetry::Meters,
@@ -55,7 +55,9 @@ pub enum AdmissionError {
 /// Where buyers ask. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Admission {
-    queue: mpsc::Sender<Ask>,
+    /// One for each partition.
+    queues: Vec<mpsc::Sender<Ask>>,
+    keys: Layout,
     meters: Arc<Meters>,
 }
 
@@ -108,44 +110,60 @@ impl Ask {
 }
 
 type Batch = Vec<Ask>;
-type Flight = BoxFuture<'static, (Batch, Result<Value, RedisError>)>;
+type Flight = BoxFuture<'static, (Batch, Result<Value, Miss>)>;
+
+/// Why a batch came back without answers that may be passed on.
+#[derive(Debug)]
+enum Miss {
+    Redis(RedisError),
+    /// Redis decided, but only so many replicas hold it.
+    Unconfirmed(u32),
+}
 
 impl Admission {
-    /// Makes the queue and the task behind it. The task ends when `stop` is cancelled, and
-    /// answers everybody who still waits.
+    /// Makes a queue and the task behind it for each partition: what stands in the way of one does not
+    /// hold up the others. The tasks end when `stop` is cancelled, and answer everybody who still waits.
     pub fn new(
-        node: String,
+        node: &str,
         redis: &Redis,
-        store: SharedStore,
-        keys: Layout,
+        store: &SharedStore,
+        keys: &Layout,
         settings: &Settings,
-        meters: Arc<Meters>,
-    ) -> (Self, Gate) {
-        let (queue, asks) = mpsc::channel(settings.queue);
-        let gate = Gate {
-            node,
-            node_dead_ms: settings.node_dead_ms,
-            peers: Vec::new(),
-            asks,
-            link: redis.link(),
-            ids: IdWorker::new(keys.clone()),
-            journal: Journal::default(),
-            run_id: None,
-            trouble: String::new(),
-            batch: settings.admission_batch,
-            answer_within: Duration::from_millis(settings.answer_within_ms),
-            store,
-            keys,
-            meters: Arc::clone(&meters),
-        };
-        (Self { queue, meters }, gate)
+        meters: &Arc<Meters>,
+    ) -> (Self, Vec<Gate>) {
+        let (mut queues, mut gates) = (Vec::new(), Vec::new());
+        for partition in keys.partitions() {
+            let (queue, asks) = mpsc::channel(settings.queue);
+            queues.push(queue);
+            gates.push(Gate {
+                node: node.to_owned(),
+                node_dead_ms: settings.node_dead_ms,
+                peers: Vec::new(),
+                asks,
+                link: redis.link(),
+                ids: IdWorker::new(partition.clone()),
+                partition,
+                journal: Journal::default(),
+                run_id: None,
+                trouble: String::new(),
+                batch: settings.admission_batch,
+                wait: (settings.wait_replicas, Duration::from_millis(settings.wait_ms)),
+                answer_within: Duration::from_millis(settings.answer_within_ms),
+                store: Arc::clone(store),
+                keys: keys.clone(),
+                meters: Arc::clone(meters),
+            });
+        }
+        (Self { queues, keys: keys.clone(), meters: Arc::clone(meters) }, gates)
     }
 
     /// Asks for a piece. Never waits: the queue takes the request, or the answer is `Busy`.
     pub fn ask(&self, voucher: VoucherId, user: UserId) -> Ticket {
         let (reply, answer) = oneshot::channel();
         let ask = Ask { voucher, user, asked: Instant::now(), order: None, reply };
-        match self.queue.try_send(ask) {
+        let of = usize::from(self.keys.partition_of(voucher).number());
+        let Some(queue) = self.queues.get(of) else { return Ticket::Waiting(answer) };
+        match queue.try_send(ask) {
             Err(mpsc::error::TrySendError::Full(_)) => {
                 self.meters.note_busy();
                 Ticket::Busy
@@ -156,10 +174,12 @@ impl Admission {
     }
 }
 
-/// The task behind [`Admission`]: one a node, the only one that runs the admission script.
+/// The task behind [`Admission`]: one a node and partition, the only one that runs the admission script
+/// there.
 #[derive(Debug)]
 pub struct Gate {
     node: String,
+    partition: Partition,
     node_dead_ms: u64,
     /// Other nodes that were alive when Redis was last looked at.
     peers: Vec<String>,
@@ -171,6 +191,8 @@ pub struct Gate {
     /// What stood in the way last.
     trouble: String,
     batch: usize,
+    /// Replicas that have to hold a batch before its buyers are told, and how long they are waited for.
+    wait: (u32, Duration),
     answer_within: Duration,
     store: SharedStore,
     keys: Layout,
@@ -246,15 +268,15 @@ impl Gate {
     /// It says so itself: a FLUSHALL takes that word with it.
     async fn is_whole(&mut self) -> bool {
         let mut look = redis::pipe();
-        look.cmd("HGET").arg(self.keys.healed()).arg(&self.node);
+        look.cmd("HGET").arg(self.partition.healed()).arg(&self.node);
         let Ok((healed,)) = self.link.pipe::<(Option<String>,)>(&look).await else { return false };
-        let run_id = self.link.server(&self.keys.healed()).map(|server| &server.run_id);
+        let run_id = self.link.server(&self.partition.healed()).map(|server| &server.run_id);
         if healed.is_none() || healed.as_ref() != run_id || run_id != self.run_id.as_ref() {
             self.run_id = None;
             return false;
         }
         self.journal.prune(Instant::now());
-        if let Ok(nodes) = Nodes::read(&mut self.link, &self.keys).await {
+        if let Ok(nodes) = Nodes::read(&mut self.link, &self.partition).await {
             let others = nodes.alive(self.node_dead_ms).filter(|name| *name != self.node);
             self.peers = others.map(str::to_owned).collect();
         }
@@ -289,31 +311,40 @@ impl Gate {
                 return Ok(Box::pin(async { (Vec::new(), Ok(Value::Array(Vec::new()))) }));
             }
         }
-        let here = self.keys.healed();
+        let here = self.partition.healed();
         let Ok(mut connection) = self.link.connection(&here).await else { return Err(batch) };
         if self.link.server(&here).map(|server| &server.run_id) != self.run_id.as_ref() {
             // Another server process than the one that was made whole.
             return Err(batch);
         }
-        let keys = &self.keys;
+        let (keys, of) = (&self.keys, &self.partition);
         let voucher = batch.first().map_or(VoucherId(0), |ask| ask.voucher);
         let mut call = scripts::ADMIT.prepare_invoke();
         call.key(keys.sale(voucher)).key(keys.stock(voucher)).key(keys.buyers(voucher));
-        call.key(keys.orders()).key(keys.tally(voucher));
-        call.key(here);
-        call.arg(keys.group()).arg(voucher.0);
+        call.key(of.orders()).key(keys.tally(voucher)).key(of.healed());
+        call.arg(of.group()).arg(voucher.0);
         call.arg(&self.node).arg(self.run_id.as_deref().unwrap_or_default());
         for ask in &batch {
             call.arg(ask.user.0).arg(ask.order.map_or(0, OrderId::get));
         }
+        let (replicas, bound) = self.wait;
         Ok(Box::pin(async move {
-            let reply = call.invoke_async::<Value>(&mut connection).await;
-            (batch, reply)
+            let reply = call.invoke_async::<Value>(&mut connection).await.map_err(Miss::Redis);
+            if replicas == 0 || reply.is_err() {
+                return (batch, reply);
+            }
+            let mut wait = redis::cmd("WAIT");
+            wait.arg(replicas).arg(bound.as_millis() as u64);
+            match wait.query_async::<u32>(&mut connection).await {
+                Ok(held) if held < replicas => (batch, Err(Miss::Unconfirmed(held))),
+                Ok(_) => (batch, reply),
+                Err(error) => (batch, Err(Miss::Redis(error))),
+            }
         }))
     }
 
     /// Answers the buyers of a batch, or gives it back when its outcome is not known.
-    fn land(&mut self, batch: Batch, reply: Result<Value, RedisError>) -> Result<(), Batch> {
+    fn land(&mut self, batch: Batch, reply: Result<Value, Miss>) -> Result<(), Batch> {
         let now = Instant::now();
         match reply {
             Ok(reply) if is_unhealed(&reply) => {
@@ -326,7 +357,12 @@ impl Gate {
                 self.answer(now, batch, reply);
                 Ok(())
             }
-            Err(error) => match self.link.broke(&self.keys.healed(), &error) {
+            // Asked again under the same ids: each buyer then learns what was decided now.
+            Err(Miss::Unconfirmed(held)) => {
+                self.trouble = format!("only {held} of {} replicas hold it yet", self.wait.0);
+                Err(batch)
+            }
+            Err(Miss::Redis(error)) => match self.link.broke(&self.partition.healed(), &error) {
                 away if away.is_away() => {
                     self.trouble = away.to_string();
                     Err(batch)
@@ -419,21 +455,21 @@ impl Gate {
     }
 
     async fn heal(&mut self) -> Result<(), EngineError> {
-        let here = self.keys.healed();
+        let here = self.partition.healed();
         self.link.connection(&here).await?;
         let run_id = self.link.server(&here).map(|server| server.run_id.clone());
         if let Some(run) = run_id.as_ref().filter(|_| self.run_id != run_id) {
             self.ids.reclaim(&mut self.link).await?;
-            let (store, keys) = (&self.store, &self.keys);
-            if self.journal.is_empty() && is_healed(&mut self.link, keys, run).await? {
-                load_missing(store, &mut self.link, keys).await?;
+            let (store, keys, of) = (&self.store, &self.keys, &self.partition);
+            if self.journal.is_empty() && is_healed(&mut self.link, of, run).await? {
+                load_missing(store, &mut self.link, keys, of).await?;
             } else {
                 let promises: Vec<Admitted> = self.journal.promises().collect();
-                let done = reconcile(store, &mut self.link, keys, &promises).await?;
+                let done = reconcile(store, &mut self.link, keys, of, &promises).await?;
                 self.journal.forget(&done.refused);
             }
-            let (link, keys, dead_ms) = (&mut self.link, &self.keys, self.node_dead_ms);
-            await_peers(link, keys, &self.node, run, &self.peers, dead_ms).await?;
+            let (link, dead_ms) = (&mut self.link, self.node_dead_ms);
+            await_peers(link, of, &self.node, run, &self.peers, dead_ms).await?;
             // A restart in the middle of it is noticed by the next connection.
             self.run_id = run_id;
         }

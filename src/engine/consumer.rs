@@ -21,6 +21,7 @@ use super::{
 use crate::{
     broker::{
         BrokerError, Layout, Link, Redis,
+        keys::Partition,
         stream::{self, Body, Delivered, ReadFrom},
     },
     model::{EntryId, OrderEntry, UserId},
@@ -31,14 +32,18 @@ use crate::{
 const BLOCK: Duration = Duration::from_millis(200);
 /// How often entries of other consumers are looked at.
 const CLAIM_EVERY: Duration = Duration::from_secs(5);
+/// A stop leaves that long for the batch in hand, and for handing over what it did not finish.
+const FINISH_WITHIN: Duration = Duration::from_millis(2_500);
+const HAND_OVER_WITHIN: Duration = Duration::from_millis(500);
 const BACKOFF: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(2)];
 /// How long a batch waits for the locks of its buyers, where they are asked for.
 const ORDER_LOCK_WAIT: Duration = Duration::from_secs(2);
 
-/// One reader of the group. Owned by one task; ends when its token is cancelled.
+/// One reader of a partition's group. Owned by one task; ends when its token is cancelled.
 #[derive(Debug)]
 pub struct Consumer {
     name: String,
+    partition: Partition,
     reader: Link,
     writer: Writer,
     settings: Settings,
@@ -60,10 +65,10 @@ pub struct Hold {
 }
 
 impl Consumer {
-    /// A consumer called `name`, which is its node and a number: `node-1/1`. It reads nothing new
-    /// while it is held.
+    /// The consumer of `node` in a partition. It reads nothing new while it is held.
     pub fn new(
-        name: String,
+        node: &str,
+        partition: Partition,
         redis: &Redis,
         store: SharedStore,
         keys: Layout,
@@ -73,7 +78,8 @@ impl Consumer {
     ) -> Self {
         let reader = redis.blocking_link(BLOCK);
         Self {
-            name,
+            name: partition.consumer(node),
+            partition,
             reader,
             writer: Writer::new(redis, store, keys),
             settings,
@@ -84,18 +90,57 @@ impl Consumer {
         }
     }
 
-    /// Works until `stop`, healing by itself: a missing group is made, a server that is away is
-    /// waited for. The batch in hand is finished first, unless the database is away: then it
-    /// stays pending.
-    pub async fn run(mut self, stop: CancellationToken) {
+    /// Works until `stop`. The batch in hand is finished first; what a database that is away or hung does not
+    /// take in time is handed over: other nodes may claim it at once. Returns how many entries that are.
+    pub async fn run(mut self, stop: CancellationToken) -> u64 {
+        let late = async {
+            stop.cancelled().await;
+            tokio::time::sleep(FINISH_WITHIN).await;
+        };
+        tokio::select! {
+            () = self.keep_working(&stop) => {}
+            () = late => tracing::warn!(consumer = self.name, "the batch in hand took too long"),
+        }
+        match tokio::time::timeout(HAND_OVER_WITHIN, self.hand_over()).await {
+            Ok(Ok(0)) => 0,
+            Ok(Ok(entries)) => {
+                tracing::info!(entries, consumer = self.name, "entries were handed over");
+                entries
+            }
+            Ok(Err(error)) => {
+                tracing::warn!(%error, consumer = self.name, "what is pending was not handed over");
+                0
+            }
+            Err(_) => 0,
+        }
+    }
+
+    /// Makes what is still in its hands old, so that nobody waits for it to grow so.
+    async fn hand_over(&mut self) -> Result<u64, BrokerError> {
+        let (mut handed, mut from) =
+            (0, EntryId { partition: self.partition.number(), ..EntryId::MIN });
+        let count = self.settings.consumer_batch;
+        loop {
+            let (reader, of) = (&mut self.reader, &self.partition);
+            let own = stream::own_page(reader, of, &self.name, from, count).await?;
+            let Some(last) = own.last() else { return Ok(handed) };
+            from = last.entry.next();
+            let entries: Vec<EntryId> = own.iter().map(|it| it.entry).collect();
+            stream::let_go(reader, of, &self.name, self.settings.claim_idle(), &entries).await?;
+            handed += entries.len() as u64;
+        }
+    }
+
+    /// Heals by itself: a missing group is made, a server that is away is waited for.
+    async fn keep_working(&mut self, stop: &CancellationToken) {
         let mut pause = BACKOFF[0];
         while !stop.is_cancelled() {
-            let error = match self.work(&stop, &mut pause).await {
+            let error = match self.work(stop, &mut pause).await {
                 Ok(()) => return,
                 Err(error) => error,
             };
             if matches!(error, EngineError::Broker(BrokerError::NoGroup)) {
-                let made = stream::ensure_group(&mut self.reader, &self.writer.keys).await;
+                let made = stream::ensure_group(&mut self.reader, &self.partition).await;
                 tracing::warn!(made = made.is_ok(), "the consumer group was gone");
                 if made.is_ok() {
                     continue;
@@ -103,7 +148,7 @@ impl Consumer {
             } else if !matches!(error, EngineError::Stopping) {
                 tracing::warn!(%error, consumer = self.name, "the consumer pauses");
             }
-            wait(&stop, &mut pause).await;
+            wait(stop, &mut pause).await;
         }
     }
 
@@ -112,7 +157,7 @@ impl Consumer {
         stop: &CancellationToken,
         pause: &mut Duration,
     ) -> Result<(), EngineError> {
-        stream::ensure_group(&mut self.reader, &self.writer.keys).await?;
+        stream::ensure_group(&mut self.reader, &self.partition).await?;
         self.rebuild().await?;
         self.finish_own(stop).await?;
         self.claim_idle(stop).await?;
@@ -150,8 +195,8 @@ impl Consumer {
         while !stop.is_cancelled() {
             let batch = if self.resumed {
                 let count = self.settings.consumer_batch;
-                let (reader, keys) = (&mut self.reader, &self.writer.keys);
-                stream::own_page(reader, keys, &self.name, after.next(), count).await?
+                let (reader, of) = (&mut self.reader, &self.partition);
+                stream::own_page(reader, of, &self.name, after.next(), count).await?
             } else {
                 self.read(ReadFrom::Own(after)).await?
             };
@@ -173,9 +218,9 @@ impl Consumer {
         while let Some(start) = from.filter(|_| !stop.is_cancelled()) {
             let idle = self.settings.claim_idle();
             let count = self.settings.consumer_batch;
-            let keys = &self.writer.keys;
+            let of = &self.partition;
             let claimed =
-                stream::auto_claim(&mut self.reader, keys, &self.name, idle, start, count).await?;
+                stream::auto_claim(&mut self.reader, of, &self.name, idle, start, count).await?;
             if !claimed.gone.is_empty() {
                 // Redis has dropped them from the pending list; their buyers still wait.
                 self.rebuild_due = true;
@@ -193,7 +238,7 @@ impl Consumer {
     async fn rebuild(&mut self) -> Result<(), EngineError> {
         if self.rebuild_due {
             let Writer { link, store, keys } = &mut self.writer;
-            let rebuilt = rebuild(store, link, keys).await?;
+            let rebuilt = rebuild(store, link, keys, &self.partition).await?;
             tracing::warn!(orders = rebuilt.orders, "orders were put into the stream again");
             self.rebuild_due = false;
         }
@@ -208,10 +253,9 @@ impl Consumer {
         stop: &CancellationToken,
     ) -> Result<(), EngineError> {
         let (Some(first), Some(last)) = (batch.first(), batch.last()) else { return Ok(()) };
-        let keys = &self.writer.keys;
         let times = stream::deliveries(
             &mut self.reader,
-            keys,
+            &self.partition,
             &self.name,
             first.entry,
             last.entry,
@@ -274,7 +318,7 @@ impl Consumer {
 
     async fn read(&mut self, from: ReadFrom) -> Result<Vec<Delivered>, BrokerError> {
         let count = self.settings.consumer_batch;
-        stream::read_group(&mut self.reader, &self.writer.keys, &self.name, from, count).await
+        stream::read_group(&mut self.reader, &self.partition, &self.name, from, count).await
     }
 }
 
@@ -427,18 +471,40 @@ impl Writer {
                 }
             }
         }
-        stream::acknowledge(&mut self.link, &self.keys, done).await?;
+        self.acknowledge(done).await?;
         Ok(())
+    }
+
+    /// Acknowledges entries of any partition; returns how many were pending until now.
+    pub async fn acknowledge(&mut self, entries: Vec<EntryId>) -> Result<u64, EngineError> {
+        let mut done = 0;
+        for (of, entries) in by_partition(&self.keys, entries) {
+            done += stream::acknowledge(&mut self.link, &of, entries).await?;
+        }
+        Ok(done)
     }
 
     /// Puts an entry among the dead letters; 0 if it was not pending any more.
     pub async fn bury(&mut self, entry: EntryId, reason: &str) -> Result<u64, EngineError> {
-        let buried = stream::bury(&mut self.link, &self.keys, entry, reason).await?;
+        let of = self.keys.partition(entry.partition);
+        let buried = stream::bury(&mut self.link, &of, entry, reason).await?;
         if buried {
             tracing::warn!(%entry, reason, "dead letter");
         }
         Ok(u64::from(buried))
     }
+}
+
+/// Entries by the partition in whose stream they stand.
+pub(super) fn by_partition(
+    keys: &Layout,
+    entries: impl IntoIterator<Item = EntryId>,
+) -> Vec<(Partition, Vec<EntryId>)> {
+    let mut parts: BTreeMap<u16, Vec<EntryId>> = BTreeMap::new();
+    for entry in entries {
+        parts.entry(entry.partition).or_default().push(entry);
+    }
+    parts.into_iter().map(|(number, entries)| (keys.partition(number), entries)).collect()
 }
 
 /// Sleeps, longer each time; `false` if `stop` came first.

@@ -1,16 +1,14 @@
 //! Faults on purpose, for the demo: what they leave behind is what the real ones leave.
 
+use std::time::Duration;
+
 use redis::cmd;
 
 use super::EngineError;
-use crate::{
-    broker::{
-        Layout, Redis, scripts,
-        stream::{self, ReadFrom},
-    },
-    model::EntryId,
+use crate::broker::{
+    Layout, Redis, scripts,
+    stream::{self, ReadFrom},
 };
-use std::time::Duration;
 
 /// A node that takes a batch of entries and dies before it writes or acknowledges one of them.
 /// Its last sign of life is made old at once, so that nobody has to wait until it counts as dead.
@@ -23,19 +21,22 @@ pub async fn die_with_batch(
     most: usize,
 ) -> Result<usize, EngineError> {
     let mut link = redis.link();
-    let mut beat = scripts::BEAT.prepare_invoke();
-    beat.key(keys.nodes()).arg(node).arg(u32::MAX);
-    let _: i64 = link.invoke(&beat).await?;
-    let from = ReadFrom::New(Duration::from_millis(100));
-    let mut taken: Vec<EntryId> = Vec::new();
-    while taken.len() < most {
-        let want = most - taken.len();
-        let batch = stream::read_group(&mut link, keys, &format!("{node}/1"), from, want).await?;
-        if batch.is_empty() {
-            break;
+    let mut taken = 0;
+    for of in keys.partitions() {
+        let mut beat = scripts::BEAT.prepare_invoke();
+        beat.key(of.nodes()).key(of.instances()).arg(node).arg(u32::MAX);
+        beat.arg("drill").arg(0).arg("take");
+        let _: (i64, i64) = link.invoke(&beat).await?;
+        let from = ReadFrom::New(Duration::from_millis(100));
+        while taken < most {
+            let want = most - taken;
+            let batch = stream::read_group(&mut link, &of, &of.consumer(node), from, want).await?;
+            if batch.is_empty() {
+                break;
+            }
+            taken += batch.len();
         }
-        taken.extend(batch.iter().map(|delivered| delivered.entry));
+        link.query::<u64>(cmd("ZREM").arg(of.nodes()).arg(node)).await?;
     }
-    link.query::<u64>(cmd("ZREM").arg(keys.nodes()).arg(node)).await?;
-    Ok(taken.len())
+    Ok(taken)
 }

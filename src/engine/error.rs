@@ -43,6 +43,11 @@ pub enum EngineError {
     /// A number that makes no sense for an act.
     #[error("{0}")]
     Plan(String),
+    /// Two nodes of one name.
+    #[error(
+        "a node called '{0}' is alive already; give this one another name with 'node' in the settings"
+    )]
+    NameTaken(String),
     /// No order under that id.
     #[error("no order {0} was found in SQL, in the stream or among the dead letters")]
     NoOrder(OrderId),

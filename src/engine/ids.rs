@@ -9,7 +9,7 @@ use redis::{cmd, pipe};
 
 use super::EngineError;
 use crate::{
-    broker::{Layout, Link},
+    broker::{Link, keys::Partition},
     model::{OrderId, order_id::utc_day},
 };
 
@@ -21,11 +21,11 @@ const KEEP_SEQUENCE: Duration = Duration::from_hours(3 * 24);
 /// Issues order ids that differ from all others and rise with each call.
 ///
 /// An id is a second and a number of that second's UTC day. The numbers of one day are leased
-/// from one counter, so two ids differ whatever the clocks do, as long as a number is only put
+/// from one counter in each partition, so two ids differ whatever the clocks do, as long as a number is only put
 /// together with seconds of its own day.
 #[derive(Debug)]
 pub struct IdWorker {
-    keys: Layout,
+    partition: Partition,
     lease: Option<Lease>,
     /// No id is issued for an earlier second: a clock that steps back must not make ids fall.
     last_second: i64,
@@ -40,8 +40,8 @@ struct Lease {
 
 impl IdWorker {
     /// A worker without a lease; it takes one when the first id is asked for.
-    pub fn new(keys: Layout) -> Self {
-        Self { keys, lease: None, last_second: i64::MIN }
+    pub fn new(partition: Partition) -> Self {
+        Self { partition, lease: None, last_second: i64::MIN }
     }
 
     /// Issues `count` ids, in rising order.
@@ -65,6 +65,7 @@ impl IdWorker {
     ) -> Result<Vec<OrderId>, EngineError> {
         let second = unix_second.max(self.last_second);
         let day = utc_day(second);
+        let (turns, turn) = (u64::from(self.partition.of()), u64::from(self.partition.number()));
         let mut ids = Vec::with_capacity(count);
         while ids.len() < count {
             let missing = (count - ids.len()) as u64;
@@ -74,7 +75,8 @@ impl IdWorker {
             };
             let until = lease.end.min(lease.next + missing);
             for number in lease.next..until {
-                ids.push(OrderId::new(second, number)?);
+                // Each partition has its own counter, so their numbers take turns.
+                ids.push(OrderId::new(second, number * turns + turn)?);
             }
             lease.next = until;
         }
@@ -89,7 +91,7 @@ impl IdWorker {
     /// Redis is away.
     pub async fn reclaim(&mut self, link: &mut Link) -> Result<(), EngineError> {
         let Some(Lease { day, end, .. }) = self.lease else { return Ok(()) };
-        let counted: Option<u64> = link.query(cmd("GET").arg(self.keys.sequence(day))).await?;
+        let counted: Option<u64> = link.query(cmd("GET").arg(self.partition.sequence(day))).await?;
         if let Some(missing) = end.checked_sub(counted.unwrap_or(0)).filter(|missing| *missing > 0)
         {
             self.increase(link, day, missing).await?;
@@ -114,7 +116,7 @@ impl IdWorker {
     }
 
     async fn increase(&self, link: &mut Link, day: Date, by: u64) -> Result<u64, EngineError> {
-        let key = self.keys.sequence(day);
+        let key = self.partition.sequence(day);
         let mut lease = pipe();
         lease.atomic().cmd("INCRBY").arg(&key).arg(by);
         lease.cmd("EXPIRE").arg(&key).arg(KEEP_SEQUENCE.as_secs()).ignore();

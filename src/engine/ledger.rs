@@ -14,9 +14,9 @@ use serde::Serialize;
 
 use super::EngineError;
 use crate::{
-    broker::{BrokerError, Layout, Link, stream},
+    broker::{BrokerError, Layout, Link, keys::Partition, stream},
     model::{
-        EntryId, LiveOrder, OrderEntry, OrderId, Place, Sale, VoucherId,
+        EntryId, LiveOrder, OrderEntry, OrderId, Place, Sale, SaleState, VoucherId,
         ledger::{Books, RedisBooks},
     },
     store::SharedStore,
@@ -122,10 +122,14 @@ async fn look(
     let voucher = sale.voucher_id;
     let buyers = buyers(link, keys, voucher).await?;
     let followed = follow(store, link, keys, voucher, &buyers).await?;
-    let unknown = unknown_orders(store, link, keys, voucher).await?;
+    let unknown = match sale.state {
+        SaleState::Archived => 0,
+        _ => unknown_orders(store, link, keys, voucher).await?,
+    };
     Ok(Books {
         voucher_id: voucher,
         redis: redis_books(link, keys, voucher).await?,
+        archived: sale.state == SaleState::Archived,
         sql: store.books(voucher).await?,
         undelivered: of(&followed.flows.undelivered, voucher),
         pending: of(&followed.flows.pending, voucher),
@@ -259,7 +263,7 @@ async fn follow(
     voucher: VoucherId,
     buyers: &[(OrderId, Place)],
 ) -> Result<Followed, EngineError> {
-    let flows = flows(link, keys).await?;
+    let flows = flows(link, &keys.partition_of(voucher)).await?;
     let mut missing = not_in_sql(store, buyers).await?;
     if !missing.is_empty() {
         let under_way: HashMap<OrderId, Place> = [&flows.undelivered, &flows.pending, &flows.dead]
@@ -315,13 +319,13 @@ async fn unknown_orders(
     }
 }
 
-/// All entries on their way and all dead letters that ask for an order.
-pub async fn flows(link: &mut Link, keys: &Layout) -> Result<Flows, BrokerError> {
+/// All entries of a partition that are on their way, and its dead letters that ask for an order.
+pub async fn flows(link: &mut Link, of: &Partition) -> Result<Flows, BrokerError> {
     let mut flows = Flows::default();
-    let last_delivered = last_delivered(link, keys).await?;
+    let last_delivered = last_delivered(link, of).await?;
     let mut from = last_delivered.map_or(EntryId::MIN, EntryId::next);
     loop {
-        let page = stream::range(link, keys, from, PAGE).await?;
+        let page = stream::range(link, of, from, PAGE).await?;
         let Some(last) = page.last() else { break };
         from = last.entry.next();
         flows.undelivered.extend(page.iter().filter_map(stream::Delivered::order));
@@ -329,7 +333,7 @@ pub async fn flows(link: &mut Link, keys: &Layout) -> Result<Flows, BrokerError>
     if last_delivered.is_some() {
         let mut from = EntryId::MIN;
         loop {
-            let page = stream::pending_page(link, keys, from, EntryId::MAX, PAGE).await?;
+            let page = stream::pending_page(link, of, from, EntryId::MAX, PAGE).await?;
             let Some(last) = page.last() else { break };
             from = last.delivered.entry.next();
             flows.pending.extend(page.iter().filter_map(|row| row.delivered.order()));
@@ -337,7 +341,7 @@ pub async fn flows(link: &mut Link, keys: &Layout) -> Result<Flows, BrokerError>
     }
     let mut from = EntryId::MIN;
     loop {
-        let page = stream::dead_letters(link, keys, from, PAGE).await?;
+        let page = stream::dead_letters(link, of, from, PAGE).await?;
         let Some(last) = page.last() else { break };
         from = last.letter.next();
         flows.dead.extend(page.iter().filter_map(|letter| letter.order));
@@ -346,9 +350,9 @@ pub async fn flows(link: &mut Link, keys: &Layout) -> Result<Flows, BrokerError>
 }
 
 /// Up to where the group was delivered; `None` without stream or group.
-async fn last_delivered(link: &mut Link, keys: &Layout) -> Result<Option<EntryId>, BrokerError> {
+async fn last_delivered(link: &mut Link, of: &Partition) -> Result<Option<EntryId>, BrokerError> {
     let mut info = cmd("XINFO");
-    info.arg("GROUPS").arg(keys.orders());
+    info.arg("GROUPS").arg(of.orders());
     let groups: Vec<HashMap<String, Value>> = match link.query(&info).await {
         Ok(groups) => groups,
         Err(BrokerError::Refused(_)) => return Ok(None),
@@ -358,8 +362,9 @@ async fn last_delivered(link: &mut Link, keys: &Layout) -> Result<Option<EntryId
         Some(Value::BulkString(text)) => String::from_utf8(text.clone()).ok(),
         _ => None,
     };
-    let ours = groups.iter().find(|group| text(group, "name").as_deref() == Some(keys.group()));
-    Ok(ours.and_then(|group| text(group, "last-delivered-id")?.parse().ok()))
+    let ours = groups.iter().find(|group| text(group, "name").as_deref() == Some(of.group()));
+    let last = ours.and_then(|group| text(group, "last-delivered-id")?.parse::<EntryId>().ok());
+    Ok(last.map(|id| EntryId { partition: of.number(), ..id }))
 }
 
 #[cfg(test)]

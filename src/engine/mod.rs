@@ -4,6 +4,7 @@
 
 pub mod admission;
 mod answers;
+pub mod beat;
 pub mod command;
 pub mod consumer;
 pub mod drill;
@@ -16,10 +17,12 @@ pub mod locks;
 pub mod node;
 pub mod operator;
 pub mod orders;
+pub mod partitions;
 pub mod payment;
 pub mod pending;
 pub mod rebuild;
 pub mod reconcile;
+pub mod retention;
 pub mod rush;
 pub mod settings;
 pub mod vouchers;

@@ -1,10 +1,13 @@
 //! A node: the tasks of one engine process, who owns them, and how they end.
 //!
-//! [`Node::start`] owns seven tasks: admission, the consumer, signs of life, the keeper of its locks,
-//! the scheduler of its jobs, the collector and the commands. All of them watch one token; [`Node::stop`] cancels it and waits for them, with a bound.
+//! [`Node::start`] owns these tasks: for each partition admission, the consumer and signs of life; the keeper
+//! of its locks, the scheduler of its jobs, the collector and the commands. All of them watch one token; [`Node::stop`] cancels it and waits for them, with a bound.
 
 use std::{
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -18,6 +21,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     EngineError,
     admission::Admission,
+    beat::Beat,
     command::{Focus, Refusal, Remote, Request},
     consumer::{Consumer, Hold},
     jobs::{Runner, Scheduler, board, builtin},
@@ -27,7 +31,7 @@ use super::{
     settings::Settings,
 };
 use crate::{
-    broker::{Layout, Redis, scripts},
+    broker::{Layout, Redis},
     store::SharedStore,
     telemetry::{
         Meters, Snapshot,
@@ -36,14 +40,11 @@ use crate::{
     },
 };
 
-const BEAT_EVERY: Duration = Duration::from_secs(1);
-/// A node that was silent for a day is forgotten.
-const FORGET_MS: u64 = 24 * 3_600 * 1_000;
 /// Between two pictures while something moves, and at rest.
 const TICK: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(1)];
 const COMMANDS: usize = 64;
 /// A stop is over by then: what is not finished stays pending, and the next start finishes it.
-const STOP_WITHIN: Duration = Duration::from_secs(5);
+const STOP_WITHIN: Duration = Duration::from_millis(3_500);
 /// An audit by order id reads every buyer; beyond that many it is left to `seckill audit`.
 const AUDIT_UP_TO: u64 = 300_000;
 /// After an audit that a server broke off.
@@ -68,8 +69,26 @@ pub struct NodeConfig {
     pub settings: Settings,
     /// Its name, which survives a restart and which no other live node has.
     pub name: String,
+    /// Which process of that name it is; differs after each start.
+    pub instance: String,
     /// Watch only: no admission, no consumer, no acts.
     pub read_only: bool,
+}
+
+/// How a node ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stopped {
+    /// Every task ended in time; otherwise what they held stays pending.
+    pub in_time: bool,
+    /// Entries that were not finished, and which other nodes may claim at once.
+    pub handed_over: u64,
+}
+
+impl Stopped {
+    /// Nothing was left to others.
+    pub fn finished(self) -> bool {
+        self.in_time && self.handed_over == 0
+    }
 }
 
 /// A running engine.
@@ -78,7 +97,9 @@ pub struct Node {
     operator: Operator,
     remote: Remote,
     hold: watch::Sender<bool>,
-    parked: watch::Receiver<bool>,
+    /// One for each consumer.
+    parked: Vec<watch::Receiver<bool>>,
+    handed_over: Arc<AtomicU64>,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
@@ -86,11 +107,12 @@ pub struct Node {
 impl Node {
     /// Starts the tasks and returns at once; servers that are away are waited for in the background.
     pub fn start(config: NodeConfig) -> Self {
-        let NodeConfig { redis, store, keys, settings, name, read_only } = config;
+        let NodeConfig { redis, store, keys, settings, name, instance, read_only } = config;
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let meters = Arc::new(Meters::default());
         let (hold, wanted) = watch::channel(false);
-        let (parking, parked) = watch::channel(false);
+        let mut parked = Vec::new();
+        let handed_over = Arc::new(AtomicU64::new(0));
         let (pictures, snapshots) = watch::channel(Arc::new(Snapshot::default()));
         let (locks, keeper) = Locks::new(&redis, keys.clone(), &name, Timing::default());
         let mut admission = None;
@@ -117,27 +139,38 @@ impl Node {
                 }
                 Err(error) => tracing::error!(%error, "no job is scheduled on this node"),
             }
-            let (entrance, gate) = Admission::new(
-                name.clone(),
-                &redis,
-                store.clone(),
-                keys.clone(),
-                &settings,
-                Arc::clone(&meters),
-            );
-            tasks.spawn(gate.run(stop.clone()));
+            let (entrance, gates) =
+                Admission::new(&name, &redis, &store, &keys, &settings, &meters);
+            for gate in gates {
+                tasks.spawn(gate.run(stop.clone()));
+            }
             admission = Some(entrance);
-            let consumer = Consumer::new(
-                format!("{name}/1"),
-                &redis,
-                store.clone(),
-                keys.clone(),
-                settings.clone(),
-                locks.clone(),
-                Hold { wanted, parked: parking },
-            );
-            tasks.spawn(consumer.run(stop.clone()));
-            tasks.spawn(beat(redis.clone(), keys.clone(), name.clone(), stop.clone()));
+            for partition in keys.partitions() {
+                let (parking, parked_here) = watch::channel(false);
+                parked.push(parked_here);
+                let consumer = Consumer::new(
+                    &name,
+                    partition.clone(),
+                    &redis,
+                    store.clone(),
+                    keys.clone(),
+                    settings.clone(),
+                    locks.clone(),
+                    Hold { wanted: wanted.clone(), parked: parking },
+                );
+                let (handed, stop_it) = (Arc::clone(&handed_over), stop.clone());
+                tasks.spawn(async move {
+                    handed.fetch_add(consumer.run(stop_it).await, Ordering::Relaxed);
+                });
+                let beat = Beat {
+                    link: redis.link(),
+                    partition,
+                    node: name.clone(),
+                    instance: instance.clone(),
+                    dead_ms: settings.node_dead_ms,
+                };
+                tasks.spawn(beat.run(stop.clone()));
+            }
         }
         let collector = Collector::new(
             redis.link(),
@@ -175,7 +208,15 @@ impl Node {
         tasks.spawn(watcher.run(stop.clone()));
         tasks.spawn(obey(operator.clone(), requests, acted, tasks.clone(), stop.clone()));
         tasks.close();
-        Self { operator, remote: Remote { snapshots, commands, focus }, hold, parked, stop, tasks }
+        Self {
+            operator,
+            remote: Remote { snapshots, commands, focus },
+            hold,
+            parked,
+            handed_over,
+            stop,
+            tasks,
+        }
     }
 
     /// What a console holds of this node.
@@ -193,46 +234,44 @@ impl Node {
         &self.stop
     }
 
-    /// Keeps the consumer from taking new entries, or lets it go on. Returns once it obeys; `false` when
-    /// that took too long, because its servers are away.
+    /// Keeps the consumers from taking new entries, or lets them go on. Returns once they obey; `false` when
+    /// that took too long, because their servers are away.
     pub async fn hold_consumer(&self, hold: bool) -> bool {
         self.hold.send_replace(hold);
         let mut parked = self.parked.clone();
-        let obeyed = parked.wait_for(|parked| *parked == hold);
-        tokio::time::timeout(STOP_WITHIN, obeyed).await.is_ok_and(|parked| parked.is_ok())
+        let obeyed = async {
+            for parked in &mut parked {
+                if parked.wait_for(|parked| *parked == hold).await.is_err() {
+                    return false;
+                }
+            }
+            true
+        };
+        tokio::time::timeout(STOP_WITHIN, obeyed).await.unwrap_or(false)
     }
 
-    /// Stops the tasks: admission answers whom it can, the consumer finishes the batch in its hands.
-    /// Returns `false` when they did not end in time; what they held stays pending.
-    pub async fn stop(self) -> bool {
+    /// Stops the tasks: admission answers whom it can, the consumers finish the batches in their hands, or hand
+    /// them over.
+    pub async fn stop(self) -> Stopped {
         self.stop.cancel();
         let ended = tokio::time::timeout(STOP_WITHIN, self.tasks.wait()).await.is_ok();
         if !self.operator.read_only {
             // Nobody has to wait for a node that has left; if it can't be said, its silence tells.
             let _ = tokio::time::timeout(LEAVE_WITHIN, self.leave()).await;
         }
-        ended
+        Stopped { in_time: ended, handed_over: self.handed_over.load(Ordering::Relaxed) }
     }
 
     async fn leave(&self) -> Result<(), EngineError> {
         let Operator { redis, keys, node, .. } = &self.operator;
-        let mut leave = pipe();
-        leave.cmd("ZREM").arg(keys.nodes()).arg(node).cmd("HDEL").arg(keys.healed()).arg(node);
-        Ok(redis.link().pipe(&leave).await?)
-    }
-}
-
-async fn beat(redis: Redis, keys: Layout, name: String, stop: CancellationToken) {
-    let mut link = redis.link();
-    loop {
-        let mut call = scripts::BEAT.prepare_invoke();
-        call.key(keys.nodes()).arg(&name).arg(FORGET_MS);
-        // An outage is told by the collector; the next beat tries again.
-        let _ = link.invoke::<i64>(&call).await;
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = tokio::time::sleep(BEAT_EVERY) => {}
+        let mut link = redis.link();
+        for of in keys.partitions() {
+            let mut leave = pipe();
+            leave.cmd("ZREM").arg(of.nodes()).arg(node).cmd("HDEL").arg(of.healed()).arg(node);
+            leave.cmd("HDEL").arg(of.instances()).arg(node);
+            link.pipe::<()>(&leave).await?;
         }
+        Ok(())
     }
 }
 

@@ -85,24 +85,25 @@ pub async fn find(
     if let Some(order) = store.order(id).await? {
         return Ok(Standing::Persisted { order });
     }
-    let flows = ledger::flows(link, keys).await?;
-    if let Some(order) = store.order(id).await? {
-        return Ok(Standing::Persisted { order });
-    }
-    if let Some(e) = flows.undelivered.iter().find(|entry| entry.order == id) {
-        return Ok(Standing::Undelivered {
-            entry: e.entry,
-            user_id: e.user,
-            voucher_id: e.voucher,
-        });
-    }
-    if let Some(e) = flows.pending.iter().find(|entry| entry.order == id) {
-        return Ok(Standing::Pending { entry: e.entry, user_id: e.user, voucher_id: e.voucher });
-    }
-    if let Some(e) = flows.dead.iter().find(|entry| entry.order == id) {
-        let letter = stream::dead_letters(link, keys, e.entry, 1).await?.into_iter().next();
-        let reason = letter.map(|letter| letter.reason).unwrap_or_default();
-        return Ok(Standing::Dead { reason, user_id: e.user, voucher_id: e.voucher });
+    for of in keys.partitions() {
+        let flows = ledger::flows(link, &of).await?;
+        // It may have moved on while the places were read.
+        if let Some(order) = store.order(id).await? {
+            return Ok(Standing::Persisted { order });
+        }
+        if let Some(e) = flows.undelivered.iter().find(|entry| entry.order == id) {
+            let (user_id, voucher_id) = (e.user, e.voucher);
+            return Ok(Standing::Undelivered { entry: e.entry, user_id, voucher_id });
+        }
+        if let Some(e) = flows.pending.iter().find(|entry| entry.order == id) {
+            let (user_id, voucher_id) = (e.user, e.voucher);
+            return Ok(Standing::Pending { entry: e.entry, user_id, voucher_id });
+        }
+        if let Some(e) = flows.dead.iter().find(|entry| entry.order == id) {
+            let letter = stream::dead_letters(link, &of, e.entry, 1).await?.into_iter().next();
+            let reason = letter.map(|letter| letter.reason).unwrap_or_default();
+            return Ok(Standing::Dead { reason, user_id: e.user, voucher_id: e.voucher });
+        }
     }
     for sale in store.sales().await? {
         if let Some(user_id) = holder(link, keys, sale.voucher_id, id).await? {

@@ -3,14 +3,14 @@
 //! An act follows the identity of an entry, and is not done when the entry changed hands since it
 //! was judged.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet, hash_map::Entry};
 
 use tokio_util::sync::CancellationToken;
 
 use super::{
     EngineError,
     command::{ReplayReport, ReplayScope},
-    consumer::Writer,
+    consumer::{Writer, by_partition},
     rebuild::rebuild,
     settings::Settings,
 };
@@ -66,9 +66,8 @@ impl Replayer {
         first: EntryId,
         last: EntryId,
     ) -> Result<Vec<Judged>, EngineError> {
-        let page =
-            stream::pending_page(&mut self.writer.link, &self.writer.keys, first, last, PAGE)
-                .await?;
+        let Writer { link, keys, .. } = &mut self.writer;
+        let page = stream::pending_of_all(link, keys, first, last, PAGE).await?;
         self.judge_rows(page).await
     }
 
@@ -103,7 +102,7 @@ impl Replayer {
                         report.cut_short = true;
                         break;
                     }
-                    first = end.row.delivered.entry.next();
+                    first = end.row.delivered.entry.next_of_all();
                     self.act(judged, &mut report, stop).await?;
                 }
             }
@@ -116,7 +115,13 @@ impl Replayer {
             page.iter().filter_map(|row| row.delivered.order()).map(|order| order.order).collect();
         let written: HashSet<OrderId> =
             self.writer.store.existing(&orders).await?.into_iter().collect();
-        let nodes = Nodes::read(&mut self.writer.link, &self.writer.keys).await?;
+        let mut nodes: HashMap<u16, Nodes> = HashMap::new();
+        for row in &page {
+            if let Entry::Vacant(new) = nodes.entry(row.delivered.entry.partition) {
+                let of = self.writer.keys.partition(*new.key());
+                new.insert(Nodes::read(&mut self.writer.link, &of).await?);
+            }
+        }
         let dead_ms = self.settings.node_dead_ms;
         let limits = self.settings.limits();
         Ok(page
@@ -130,7 +135,9 @@ impl Replayer {
                         Body::Malformed(_) => verdict::Body::Malformed,
                         Body::Gone => verdict::Body::Gone,
                     },
-                    holder_alive: nodes.is_alive(node_of(&row.consumer), dead_ms),
+                    holder_alive: nodes
+                        .get(&row.delivered.entry.partition)
+                        .is_some_and(|nodes| nodes.is_alive(node_of(&row.consumer), dead_ms)),
                     idle_ms: row.idle_ms,
                     deliveries: row.deliveries,
                 };
@@ -166,11 +173,10 @@ impl Replayer {
                 }
             }
         }
-        let keys = self.writer.keys.clone();
-        let acknowledged =
-            stream::acknowledge(&mut self.writer.link, &keys, written.iter().copied()).await?;
+        let asked = written.len() as u64;
+        let acknowledged = self.writer.acknowledge(written).await?;
         report.acknowledged += acknowledged;
-        report.gone += written.len() as u64 - acknowledged;
+        report.gone += asked - acknowledged;
         self.take_over(stuck, report, stop).await?;
         if !gone.is_empty() {
             self.rebuild(&gone, report).await?;
@@ -187,11 +193,13 @@ impl Replayer {
         stop: &CancellationToken,
     ) -> Result<(), EngineError> {
         let Some(youngest) = stuck.iter().map(|row| row.idle_ms).min() else { return Ok(()) };
-        let entries: Vec<EntryId> = stuck.iter().map(|row| row.delivered.entry).collect();
-        let keys = self.writer.keys.clone();
-        let claimed =
-            stream::claim(&mut self.writer.link, &keys, &self.consumer, youngest, &entries).await?;
-        report.gone += (entries.len() - claimed.len()) as u64;
+        let mut claimed = Vec::with_capacity(stuck.len());
+        let entries = stuck.iter().map(|row| row.delivered.entry);
+        for (of, entries) in by_partition(&self.writer.keys, entries) {
+            let link = &mut self.writer.link;
+            claimed.extend(stream::claim(link, &of, &self.consumer, youngest, &entries).await?);
+        }
+        report.gone += (stuck.len() - claimed.len()) as u64;
         let settled = self.writer.settle(claimed, stop).await?;
         report.persisted += settled.persisted;
         report.acknowledged += settled.again;
@@ -207,14 +215,16 @@ impl Replayer {
         gone: &[EntryId],
         report: &mut ReplayReport,
     ) -> Result<(), EngineError> {
-        let Writer { link, store, keys } = &mut self.writer;
-        let rebuilt = rebuild(store, link, keys).await?;
-        report.rebuilt += rebuilt.orders;
-        if rebuilt.complete {
-            let done = stream::acknowledge(link, keys, gone.iter().copied()).await?;
-            report.acknowledged += done.saturating_sub(rebuilt.orders);
-        } else {
-            report.lost += gone.len() as u64;
+        for (of, gone) in by_partition(&self.writer.keys, gone.iter().copied()) {
+            let Writer { link, store, keys } = &mut self.writer;
+            let rebuilt = rebuild(store, link, keys, &of).await?;
+            report.rebuilt += rebuilt.orders;
+            if rebuilt.complete {
+                let done = stream::acknowledge(link, &of, gone).await?;
+                report.acknowledged += done.saturating_sub(rebuilt.orders);
+            } else {
+                report.lost += gone.len() as u64;
+            }
         }
         Ok(())
     }

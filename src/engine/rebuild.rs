@@ -6,7 +6,7 @@ use redis::{cmd, pipe};
 
 use super::{EngineError, ledger};
 use crate::{
-    broker::{Layout, Link},
+    broker::{Layout, Link, keys::Partition},
     store::SharedStore,
 };
 
@@ -21,22 +21,24 @@ pub struct Rebuilt {
     pub complete: bool,
 }
 
-/// Puts everybody into the stream again who was admitted and has no result anywhere. Safe to repeat:
+/// Puts everybody of a partition into its stream again who was admitted and has no result anywhere. Safe to repeat:
 /// an order that is there already is written once.
 pub async fn rebuild(
     store: &SharedStore,
     link: &mut Link,
     keys: &Layout,
+    of: &Partition,
 ) -> Result<Rebuilt, EngineError> {
     let mut rebuilt = Rebuilt { orders: 0, complete: true };
-    for sale in store.sales().await? {
+    let sales = store.sales().await?;
+    for sale in sales.iter().filter(|sale| keys.partition_of(sale.voucher_id) == *of) {
         let voucher = sale.voucher_id;
         rebuilt.complete &= link.query::<bool>(cmd("EXISTS").arg(keys.sale(voucher))).await?;
         let lost = ledger::lost_orders(store, link, keys, voucher).await?;
         for page in lost.chunks(PAGE) {
             let mut add = pipe();
             for (order, place) in page {
-                add.cmd("XADD").arg(keys.orders()).arg("*").arg("userId").arg(place.user.0);
+                add.cmd("XADD").arg(of.orders()).arg("*").arg("userId").arg(place.user.0);
                 add.arg("voucherId").arg(voucher.0).arg("id").arg(order.get());
                 add.arg("place").arg(place.number).ignore();
             }

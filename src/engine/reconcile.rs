@@ -13,7 +13,7 @@ use redis::{cmd, pipe};
 
 use super::{EngineError, journal::Admitted, payment, vouchers};
 use crate::{
-    broker::{Layout, Link, scripts, stream},
+    broker::{Layout, Link, keys::Partition, scripts, stream},
     model::{OrderId, Place, Sale, SaleState, VoucherId},
     store::SharedStore,
 };
@@ -37,14 +37,16 @@ pub struct Reconciled {
     pub refused: Vec<OrderId>,
 }
 
-/// Loads every sale and puts back every buyer that Redis lacks. Safe to repeat.
+/// Loads every sale of a partition and puts back every buyer that Redis lacks, those of SQL and those of
+/// `promises`, which are of this partition. Safe to repeat.
 pub async fn reconcile(
     store: &SharedStore,
     link: &mut Link,
     keys: &Layout,
+    of: &Partition,
     promises: &[Admitted],
 ) -> Result<Reconciled, EngineError> {
-    stream::ensure_group(link, keys).await?;
+    stream::ensure_group(link, of).await?;
     let mut done = Reconciled::default();
     // SQL has the result of those, and one may be closed by now. Asked first: what is written from here
     // on is put back as a promise, which does no harm.
@@ -52,7 +54,7 @@ pub async fn reconcile(
     let written: HashSet<OrderId> = store.existing(&ids).await?.into_iter().collect();
     let promises: Vec<&Admitted> =
         promises.iter().filter(|promise| !written.contains(&promise.order)).collect();
-    for sale in store.sales().await? {
+    for sale in sales_of(store, keys, of).await? {
         done.add(restore_sale(store, link, keys, &sale).await?);
     }
     let mut vouchers: Vec<VoucherId> = promises.iter().map(|promise| promise.voucher).collect();
@@ -78,15 +80,27 @@ pub async fn reconcile(
     Ok(done)
 }
 
-/// Loads what Redis lacks of the sales: enough where another node has made this run of the server whole,
+/// Sales of a partition that Redis has to hold.
+async fn sales_of(
+    store: &SharedStore,
+    keys: &Layout,
+    of: &Partition,
+) -> Result<Vec<Sale>, EngineError> {
+    let mut sales = store.sales().await?;
+    sales.retain(|sale| keys.partition_of(sale.voucher_id) == *of);
+    Ok(sales)
+}
+
+/// Loads what Redis lacks of a partition's sales: enough where another node has made this run of the server whole,
 /// and this one has promised nothing.
 pub(super) async fn load_missing(
     store: &SharedStore,
     link: &mut Link,
     keys: &Layout,
+    of: &Partition,
 ) -> Result<(), EngineError> {
-    stream::ensure_group(link, keys).await?;
-    for sale in store.sales().await? {
+    stream::ensure_group(link, of).await?;
+    for sale in sales_of(store, keys, of).await? {
         if link.query::<bool>(cmd("EXISTS").arg(keys.stock(sale.voucher_id))).await? {
             vouchers::sync(link, keys, &sale).await?;
         } else {
@@ -96,13 +110,13 @@ pub(super) async fn load_missing(
     Ok(())
 }
 
-/// Whether some node has made this run of the server whole.
+/// Whether some node has made the partition whole on this run of its server.
 pub(super) async fn is_healed(
     link: &mut Link,
-    keys: &Layout,
+    of: &Partition,
     run_id: &str,
 ) -> Result<bool, EngineError> {
-    let healed: Vec<String> = link.query(cmd("HVALS").arg(keys.healed())).await?;
+    let healed: Vec<String> = link.query(cmd("HVALS").arg(of.healed())).await?;
     Ok(healed.iter().any(|run| run == run_id))
 }
 
@@ -156,8 +170,8 @@ async fn restore(
     buyers: &[(OrderId, Place)],
 ) -> Result<Reconciled, EngineError> {
     let mut call = scripts::RESTORE.prepare_invoke();
-    call.key(keys.stock(voucher)).key(keys.buyers(voucher)).key(keys.orders());
-    call.key(keys.dead());
+    let of = keys.partition_of(voucher);
+    call.key(keys.stock(voucher)).key(keys.buyers(voucher)).key(of.orders()).key(of.dead());
     call.arg(voucher.0).arg(match entry {
         Entry::Leave => "book",
         Entry::Add => "enqueue",
@@ -174,18 +188,18 @@ async fn restore(
 /// alive before, and those whose last signs of life Redis still knows.
 pub async fn await_peers(
     link: &mut Link,
-    keys: &Layout,
+    of: &Partition,
     node: &str,
     run_id: &str,
     peers: &[String],
     dead_ms: u64,
 ) -> Result<(), EngineError> {
     let mut say = cmd("HSET");
-    say.arg(keys.healed()).arg(node).arg(run_id);
+    say.arg(of.healed()).arg(node).arg(run_id);
     link.query::<u64>(&say).await?;
     let mut look = pipe();
-    look.cmd("ZRANGE").arg(keys.nodes()).arg(0).arg(-1).arg("WITHSCORES");
-    look.cmd("HGETALL").arg(keys.healed());
+    look.cmd("ZRANGE").arg(of.nodes()).arg(0).arg(-1).arg("WITHSCORES");
+    look.cmd("HGETALL").arg(of.healed());
     let until = Instant::now() + GRACE;
     loop {
         let (nodes, healed): (Vec<(String, f64)>, HashMap<String, String>) =

@@ -16,7 +16,7 @@ use super::{
     command::{RushPlan, RushReport},
 };
 use crate::{
-    broker::{Layout, Link, stream},
+    broker::{Layout, Link, keys::Partition, stream},
     model::{EntryId, OrderId, Outcome, Payment, UserId},
     store::SharedStore,
     telemetry::{
@@ -118,7 +118,8 @@ impl Rush {
         if plan.settle {
             let waited = Instant::now();
             let payers = plan.payers(&admitted);
-            self.settle(admitted, &mut report, stop).await;
+            let of = self.keys.partition_of(plan.voucher);
+            self.settle(&of, admitted, &mut report, stop).await;
             report.settled_seconds = waited.elapsed().as_secs_f64();
             self.pay(&payers, &mut report, stop).await;
         }
@@ -171,6 +172,7 @@ impl Rush {
     /// Follows the admitted orders until each is in SQL or a dead letter.
     async fn settle(
         &mut self,
+        of: &Partition,
         mut open: Vec<OrderId>,
         report: &mut RushReport,
         stop: &CancellationToken,
@@ -181,7 +183,7 @@ impl Rush {
             let written = self.written(&mut open).await;
             report.persisted += written;
             if written == 0 {
-                let dead = self.dead(&mut letters, &mut open).await;
+                let dead = self.dead(of, &mut letters, &mut open).await;
                 report.dead += dead;
             }
             if open.len() < before {
@@ -242,10 +244,15 @@ impl Rush {
     }
 
     /// Takes out of `open` what has become a dead letter.
-    async fn dead(&mut self, letters: &mut Letters, open: &mut Vec<OrderId>) -> u64 {
+    async fn dead(
+        &mut self,
+        of: &Partition,
+        letters: &mut Letters,
+        open: &mut Vec<OrderId>,
+    ) -> u64 {
         // A Redis that is away has no news; the wait goes on.
         while let Ok(page) =
-            stream::dead_letters(&mut self.link, &self.keys, letters.next, SETTLE_PAGE).await
+            stream::dead_letters(&mut self.link, of, letters.next, SETTLE_PAGE).await
         {
             let Some(last) = page.last() else { break };
             letters.next = last.letter.next();

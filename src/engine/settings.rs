@@ -25,6 +25,11 @@ pub struct Settings {
     pub answer_within_ms: u64,
     /// Milliseconds without a sign of life after which a node counts as dead.
     pub node_dead_ms: u64,
+    /// Replicas that have to hold an admission before its buyer is told; 0 asks for none. With fewer than that
+    /// the buyer is told to ask again, and learns his order then.
+    pub wait_replicas: u32,
+    /// Milliseconds that Redis waits for them.
+    pub wait_ms: u64,
     /// Hold a lock for each buyer while his order is written. The tutorial's guard: redundant, since
     /// admission and the unique index see to it already.
     pub order_lock: bool,
@@ -48,6 +53,19 @@ pub struct JobSettings {
     pub trim_stream: Schedule,
     /// Milliseconds that acknowledged entries stay in the stream.
     pub keep_stream_ms: u64,
+    /// Entries that the order stream holds at most, about, whatever their age: what is not acknowledged
+    /// stays.
+    pub keep_stream_entries: u64,
+    /// Milliseconds that dead letters stay for which nobody waits.
+    pub keep_dead_ms: u64,
+    /// Dead letters that are kept at most; those for which a buyer waits stay.
+    pub keep_dead_entries: u64,
+    /// Milliseconds after which an empty consumer of a dead node is removed.
+    pub keep_consumers_ms: u64,
+    /// When sales that are over are looked for, to be archived.
+    pub archive_sales: Schedule,
+    /// Milliseconds that a sale stays in Redis after its end.
+    pub archive_after_ms: u64,
     /// When the books are compared by order id.
     pub check_ledger: Schedule,
     /// Milliseconds that the history of jobs is kept.
@@ -66,6 +84,12 @@ impl Default for JobSettings {
             drop_id_keys: every(24 * 60),
             trim_stream: every(1),
             keep_stream_ms: 24 * HOUR_MS,
+            keep_stream_entries: 5_000_000,
+            keep_dead_ms: 30 * 24 * HOUR_MS,
+            keep_dead_entries: 1_000_000,
+            keep_consumers_ms: HOUR_MS,
+            archive_sales: every(60),
+            archive_after_ms: 7 * 24 * HOUR_MS,
             check_ledger: every(10),
             keep_runs_ms: 30 * 24 * HOUR_MS,
         }
@@ -82,6 +106,8 @@ impl Default for Settings {
             max_deliveries: 16,
             answer_within_ms: 10_000,
             node_dead_ms: 5_000,
+            wait_replicas: 0,
+            wait_ms: 1_000,
             order_lock: false,
             jobs: JobSettings::default(),
         }
@@ -103,9 +129,16 @@ impl Settings {
             ("max_deliveries", self.max_deliveries, 1, 1_000_000),
             ("answer_within_ms", self.answer_within_ms, 100, 600_000),
             ("node_dead_ms", self.node_dead_ms, 2_000, 600_000),
+            ("wait_replicas", u64::from(self.wait_replicas), 0, 100),
+            ("wait_ms", self.wait_ms, 10, 4_000),
             ("jobs.pool", self.jobs.pool as u64, 1, 64),
             ("jobs.unpaid_ms", self.jobs.unpaid_ms, 1_000, 365 * 24 * HOUR_MS),
             ("jobs.keep_stream_ms", self.jobs.keep_stream_ms, 0, 365 * 24 * HOUR_MS),
+            ("jobs.keep_stream_entries", self.jobs.keep_stream_entries, 0, u64::MAX >> 1),
+            ("jobs.keep_dead_ms", self.jobs.keep_dead_ms, 60_000, 3_650 * 24 * HOUR_MS),
+            ("jobs.keep_dead_entries", self.jobs.keep_dead_entries, 0, u64::MAX >> 1),
+            ("jobs.keep_consumers_ms", self.jobs.keep_consumers_ms, 10_000, 365 * 24 * HOUR_MS),
+            ("jobs.archive_after_ms", self.jobs.archive_after_ms, 0, 3_650 * 24 * HOUR_MS),
             ("jobs.keep_runs_ms", self.jobs.keep_runs_ms, 60_000, 3_650 * 24 * HOUR_MS),
         ];
         match ranges.iter().find(|(_, value, low, high)| value < low || value > high) {

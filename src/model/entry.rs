@@ -15,34 +15,76 @@ pub const FIELD_PLACE: &str = "place";
 /// The order id's field.
 pub const FIELD_ORDER: &str = "id";
 
-/// Id of a stream entry: milliseconds and a number within them.
+/// Id of a stream entry: milliseconds, a number within them, and whose stream it is.
+///
+/// Sorted by time over all partitions. Printed as Redis writes it, with `@` and the partition where that
+/// is not 0: `1795000000000-0`, `1795000000000-0@3`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EntryId {
     /// Milliseconds of Redis' clock when it was added.
     pub millis: u64,
     /// Number within that millisecond.
     pub number: u64,
+    /// The partition in whose stream it stands.
+    pub partition: u16,
 }
 
 impl EntryId {
     /// The smallest id.
-    pub const MIN: Self = Self { millis: 0, number: 0 };
+    pub const MIN: Self = Self { millis: 0, number: 0, partition: 0 };
     /// The largest id.
-    pub const MAX: Self = Self { millis: u64::MAX, number: u64::MAX };
+    pub const MAX: Self = Self { millis: u64::MAX, number: u64::MAX, partition: u16::MAX };
 
-    /// The next possible id, to page on without seeing this one again.
+    /// The last id that any stream can give within a millisecond.
+    pub fn last_of(millis: u64) -> Self {
+        Self { millis, ..Self::MAX }
+    }
+
+    /// The next possible id of the same stream, to page on without seeing this one again.
     #[must_use]
     pub fn next(self) -> Self {
         match self.number.checked_add(1) {
             Some(number) => Self { number, ..self },
-            None => Self { millis: self.millis.saturating_add(1), number: 0 },
+            None => Self { millis: self.millis.saturating_add(1), number: 0, ..self },
         }
+    }
+
+    /// The next possible id of all streams together.
+    #[must_use]
+    pub fn next_of_all(self) -> Self {
+        match self.partition.checked_add(1) {
+            Some(partition) => Self { partition, ..self },
+            None => Self { partition: 0, ..self.next() },
+        }
+    }
+
+    /// The first id of `partition` that is not before this one.
+    #[must_use]
+    pub fn first_in(self, partition: u16) -> Self {
+        let here = Self { partition, ..self };
+        if partition < self.partition { here.next() } else { here }
+    }
+
+    /// The last id of `partition` that is not after this one; `None` where all are.
+    pub fn last_in(self, partition: u16) -> Option<Self> {
+        let here = Self { partition, ..self };
+        match (partition > self.partition, self.number.checked_sub(1)) {
+            (false, _) => Some(here),
+            (true, Some(number)) => Some(Self { number, ..here }),
+            (true, None) => Some(Self { partition, ..Self::last_of(self.millis.checked_sub(1)?) }),
+        }
+    }
+
+    /// The id as Redis writes it.
+    pub fn in_stream(self) -> String {
+        format!("{}-{}", self.millis, self.number)
     }
 }
 
 impl fmt::Display for EntryId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}", self.millis, self.number)
+        write!(f, "{}-{}", self.millis, self.number)?;
+        if self.partition > 0 { write!(f, "@{}", self.partition) } else { Ok(()) }
     }
 }
 
@@ -50,9 +92,10 @@ impl FromStr for EntryId {
     type Err = EntryFault;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (millis, number) = text.split_once('-').unwrap_or((text, "0"));
-        match (millis.parse(), number.parse()) {
-            (Ok(millis), Ok(number)) => Ok(Self { millis, number }),
+        let (id, partition) = text.split_once('@').unwrap_or((text, "0"));
+        let (millis, number) = id.split_once('-').unwrap_or((id, "0"));
+        match (millis.parse(), number.parse(), partition.parse()) {
+            (Ok(millis), Ok(number), Ok(partition)) => Ok(Self { millis, number, partition }),
             _ => Err(EntryFault::Id(text.chars().take(40).collect())),
         }
     }
@@ -193,10 +236,22 @@ mod tests {
         }
 
         #[test]
-        fn ids_read_what_they_print(millis: u64, number: u64) {
-            let id = EntryId { millis, number };
+        fn ids_read_what_they_print(millis: u64, number: u64, partition: u16) {
+            let id = EntryId { millis, number, partition };
             prop_assert_eq!(id.to_string().parse::<EntryId>(), Ok(id));
-            prop_assert!(id == EntryId::MAX || id.next() > id);
+            prop_assert!(id == EntryId::MAX || id.next_of_all() > id);
+        }
+
+        #[test]
+        fn a_page_of_all_streams_starts_and_ends_where_it_says(
+            (ms, no, p) in (0..3u64, 0..3u64, 0..3u16),
+            (ms2, no2, p2) in (0..3u64, 0..3u64, 0..3u16),
+        ) {
+            let edge = EntryId { millis: ms, number: no, partition: p };
+            let other = EntryId { millis: ms2, number: no2, partition: p2 };
+            prop_assert_eq!(other >= edge, other >= edge.first_in(p2));
+            prop_assert_eq!(other <= edge, edge.last_in(p2).is_some_and(|last| other <= last));
+            prop_assert_eq!(other > edge, other >= edge.next_of_all());
         }
     }
 }

@@ -39,6 +39,8 @@ pub struct Books {
     pub voucher_id: VoucherId,
     /// `None` where Redis does not hold the sale.
     pub redis: Option<RedisBooks>,
+    /// The sale is over and has left Redis.
+    pub archived: bool,
     /// By SQL.
     pub sql: SqlBooks,
     /// Entries never delivered.
@@ -134,6 +136,7 @@ impl Books {
                     found.push(Finding::Initial { redis: redis.initial, sql: sql.initial });
                 }
             }
+            None if self.archived => {}
             None => found.push(Finding::NotLoaded),
         }
         if sql.stock < 0 {
@@ -195,6 +198,7 @@ mod tests {
         Books {
             voucher_id: VoucherId(7),
             redis: Some(RedisBooks { initial: 100, stock: 40, admitted: 60 }),
+            archived: false,
             sql: SqlBooks {
                 initial: 100,
                 stock: 50,

@@ -19,7 +19,7 @@ use crate::{
         holders::{Holders, holders},
         keys::node_of,
         stream::{Body, Pending},
-        survey::{SaleFacts, StreamFacts, Survey, survey},
+        survey::{SaleFacts, Survey, survey},
     },
     model::{EntryId, Millis, Sale, VoucherId, ledger::Balance},
     store::{SharedStore, StoreError},
@@ -263,7 +263,7 @@ impl Collector {
                 persisted,
                 dead: stream.map_or(0, |stream| stream.dead),
                 outstanding: stream
-                    .and_then(|stream| Some(lag(&stream)? + stream.pending + self.returning)),
+                    .and_then(|stream| Some(stream.lag? + stream.pending + self.returning)),
                 sales: sales
                     .iter()
                     .zip(&self.sales)
@@ -439,7 +439,7 @@ impl Collector {
         let stream = &survey.stream;
         StreamLine {
             length: stream.length,
-            lag: lag(stream),
+            lag: stream.lag,
             pending: stream.pending,
             oldest_pending_ms: stream.oldest_pending.map(|id| age(survey.now, id)),
             dead: stream.dead,
@@ -474,11 +474,6 @@ impl Collector {
             fault,
         }
     }
-}
-
-/// Before the first order there is no stream, so nothing waits in it.
-fn lag(stream: &StreamFacts) -> Option<u64> {
-    if stream.group || stream.length > 0 { stream.lag } else { Some(0) }
 }
 
 /// Milliseconds since an entry was added, by the clock of Redis.

@@ -8,7 +8,11 @@
     reason = "a test that fails says where"
 )]
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
 
 use redis::cmd;
 use seckill::{
@@ -30,6 +34,12 @@ use super::support::TestRedis;
 /// The name of the node under test.
 pub const NODE: &str = "node-t";
 const PATIENCE: Duration = Duration::from_mins(1);
+
+/// A process of its own each time.
+fn uuid() -> String {
+    static STARTED: AtomicU64 = AtomicU64::new(0);
+    format!("{}-{}", std::process::id(), STARTED.fetch_add(1, Ordering::Relaxed))
+}
 
 pub struct World {
     pub server: TestRedis,
@@ -85,13 +95,14 @@ impl World {
             keys: self.keys.clone(),
             settings: self.settings.clone(),
             name: name.to_owned(),
+            instance: uuid(),
             read_only: self.read_only,
         })
     }
 
     pub async fn stop_node(&mut self) {
         assert!(
-            self.node.take().expect("the node runs").stop().await,
+            self.node.take().expect("the node runs").stop().await.in_time,
             "the node did not stop in time"
         );
     }
@@ -136,7 +147,7 @@ impl World {
 
     pub async fn add_entry(&self, fields: &[&str]) {
         let mut add = cmd("XADD");
-        add.arg(self.keys.orders()).arg("*").arg(fields);
+        add.arg(self.keys.home().orders()).arg("*").arg(fields);
         self.redis.link().query::<String>(&add).await.unwrap();
     }
 

@@ -147,7 +147,7 @@ pub(super) fn sale(id: u64, title: &str, phase: Phase, initial: u64, left: u64) 
 }
 
 pub(super) fn entry(number: u64) -> EntryId {
-    EntryId { millis: 1_794_999_958_000, number }
+    EntryId { millis: 1_794_999_958_000, number, partition: 0 }
 }
 
 fn pending_line(number: u64) -> PendingLine {

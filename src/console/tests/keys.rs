@@ -115,7 +115,7 @@ fn replay_all_reaches_as_far_as_was_counted() {
     assert_eq!(bench.sent(), [Command::Replay(ReplayScope::UpTo(entry(127)))]);
     let mut bench = Bench::new(overflowing());
     bench.keys("4Ay");
-    let up_to = EntryId { millis: 1_795_000_000_000, number: u64::MAX };
+    let up_to = EntryId::last_of(1_795_000_000_000);
     assert_eq!(bench.sent(), [Command::Replay(ReplayScope::UpTo(up_to))]);
 }
 
@@ -123,11 +123,11 @@ fn replay_all_reaches_as_far_as_was_counted() {
 fn pages_turn_at_both_ends() {
     let mut bench = Bench::new(overflowing());
     bench.keys("4GG");
-    assert_eq!(bench.focus.borrow().pending_from, entry(499).next());
+    assert_eq!(bench.focus.borrow().pending_from, entry(499).next_of_all());
     assert!(bench.text(120, 36).contains("reading"));
     let mut second = overflowing();
     second.pending = page(500, 12_340);
-    second.pending.from = entry(499).next();
+    second.pending.from = entry(499).next_of_all();
     bench.show(second);
     assert_eq!(bench.app.pending.cursor, Some(entry(500)));
     assert!(bench.text(120, 36).contains("501–1,000 of 12,340"));
@@ -142,7 +142,7 @@ fn a_page_that_emptied_leads_back_to_the_first() {
     let mut bench = Bench::new(overflowing());
     bench.keys("4GG");
     let mut second = overflowing();
-    second.pending.from = entry(499).next();
+    second.pending.from = entry(499).next_of_all();
     second.pending.lines.clear();
     bench.show(second);
     assert_eq!(bench.focus.borrow().pending_from, EntryId::MIN);
@@ -154,7 +154,7 @@ fn marks_of_other_pages_stay() {
     bench.keys("4 GG");
     let mut second = overflowing();
     second.pending = page(500, 12_340);
-    second.pending.from = entry(499).next();
+    second.pending.from = entry(499).next_of_all();
     bench.show(second);
     bench.keys(" Ay");
     let scope = ReplayScope::Entries(vec![entry(0), entry(500)]);

@@ -152,7 +152,7 @@ impl PendingState {
         let forward = matches!(step, Step::Last | Step::By(1..) | Step::Screens(1..));
         match (forward, page.lines.last()) {
             (true, Some(last)) if more_after(snapshot) => {
-                Turn::Page(PageTurn::Next(last.entry.next()))
+                Turn::Page(PageTurn::Next(last.entry.next_of_all()))
             }
             (false, _) if page.from != EntryId::MIN => Turn::Page(match step {
                 Step::First => PageTurn::First,

@@ -4,12 +4,15 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use jiff::ToSpan as _;
-use redis::cmd;
+use redis::pipe;
 
 use super::{Done, Job, Missed, Run, Work};
 use crate::{
-    broker::scripts,
-    engine::{EngineError, ledger, payment, settings::Settings},
+    engine::{
+        EngineError, ledger, payment,
+        retention::{self, Trimmed},
+        settings::Settings,
+    },
     model::order_id::utc_day,
 };
 
@@ -19,6 +22,8 @@ pub const CLOSE_OVERDUE: &str = "close-overdue";
 pub const DROP_ID_KEYS: &str = "drop-id-keys";
 /// Trims the order stream.
 pub const TRIM_STREAM: &str = "trim-stream";
+/// Takes sales that are long over out of Redis.
+pub const ARCHIVE_SALES: &str = "archive-sales";
 /// Compares the books by order id.
 pub const CHECK_LEDGER: &str = "check-ledger";
 
@@ -52,10 +57,17 @@ pub fn jobs(settings: &Settings) -> Vec<Job> {
         ),
         job(
             TRIM_STREAM,
-            "trim what every group has acknowledged, and old history",
+            "trim what every group has acknowledged, old letters and history",
             of.trim_stream.clone(),
             2,
             Arc::new(TrimStream),
+        ),
+        job(
+            ARCHIVE_SALES,
+            "take sales that are long over out of Redis; SQL keeps them",
+            of.archive_sales.clone(),
+            10,
+            Arc::new(ArchiveSales),
         ),
         job(
             CHECK_LEDGER,
@@ -96,41 +108,62 @@ const LOOK_DAYS: i32 = 60;
 impl Work for DropIdKeys {
     async fn run(&self, run: Run) -> Result<Done, EngineError> {
         let today = utc_day(run.due.0.div_euclid(1_000));
-        let mut unlink = cmd("UNLINK");
-        for back in KEEP_DAYS..LOOK_DAYS {
-            if let Ok(day) = today.checked_sub(back.days()) {
-                unlink.arg(run.keys.sequence(day));
+        let (mut rows, mut link) = (0, run.redis.link());
+        for of in run.keys.partitions() {
+            let days =
+                (KEEP_DAYS..LOOK_DAYS).filter_map(|back| today.checked_sub(back.days()).ok());
+            let mut unlink = pipe();
+            for day in days {
+                unlink.cmd("UNLINK").arg(of.sequence(day));
             }
+            rows += link.pipe::<Vec<u64>>(&unlink).await?.iter().sum::<u64>();
         }
-        let rows = run.redis.link().query(&unlink).await?;
         Ok(Done { rows, detail: None })
     }
 }
 
 struct TrimStream;
 
-/// Entries in one call: a millisecond of Redis.
-const TRIM_PAGE: u64 = 10_000;
-
 #[async_trait]
 impl Work for TrimStream {
     async fn run(&self, run: Run) -> Result<Done, EngineError> {
-        let (of, mut link) = (&run.settings.jobs, run.redis.link());
-        let mut rows = 0;
-        let held = loop {
-            let mut call = scripts::TRIM.prepare_invoke();
-            call.key(run.keys.orders()).arg(of.keep_stream_ms).arg(TRIM_PAGE);
-            let (trimmed, held): (u64, Option<String>) = link.invoke(&call).await?;
-            rows += trimmed;
-            if trimmed == 0 || run.stop.is_cancelled() {
-                break held;
-            }
-        };
-        let forgotten = run.store.forget_runs(run.due.plus(-(of.keep_runs_ms as i64))).await?;
-        let held = held.map(|id| format!("; {id} and later are not acknowledged yet"));
-        let detail =
-            format!("{rows} entries, {forgotten} runs of jobs{}", held.unwrap_or_default());
-        Ok(Done { rows: rows + forgotten, detail: Some(detail) })
+        let Run { store, redis, keys, settings, stop, .. } = &run;
+        let (mut link, mut all) = (redis.link(), Trimmed::default());
+        for of in keys.partitions() {
+            let done = retention::trim(store, &mut link, keys, &of, settings, stop).await?;
+            all.entries += done.entries;
+            all.letters += done.letters;
+            all.consumers.extend(done.consumers);
+            all.held = all.held.or(done.held);
+        }
+        let keep = -(settings.jobs.keep_runs_ms as i64);
+        let forgotten = store.forget_runs(run.due.plus(keep)).await?;
+        let mut detail = format!("{} entries, {forgotten} runs of jobs", all.entries);
+        if all.letters > 0 {
+            detail.push_str(&format!(", {} dead letters", all.letters));
+        }
+        if !all.consumers.is_empty() {
+            detail.push_str(&format!(", consumers of the dead: {}", all.consumers.join(" ")));
+        }
+        if let Some(held) = all.held {
+            detail.push_str(&format!("; {held} and later are not acknowledged yet"));
+        }
+        let rows = all.entries + all.letters + forgotten;
+        Ok(Done { rows, detail: Some(detail) })
+    }
+}
+
+struct ArchiveSales;
+
+#[async_trait]
+impl Work for ArchiveSales {
+    async fn run(&self, run: Run) -> Result<Done, EngineError> {
+        let Run { store, redis, keys, settings, stop, .. } = run;
+        let (mut link, after) = (redis.link(), settings.jobs.archive_after_ms);
+        let archived = retention::archive_ended(&store, &mut link, &keys, after, &stop).await?;
+        let named: Vec<String> = archived.iter().map(|voucher| format!("#{voucher}")).collect();
+        let detail = (!named.is_empty()).then(|| format!("archived {}", named.join(" ")));
+        Ok(Done { rows: archived.len() as u64, detail })
     }
 }
 

@@ -1,0 +1,35 @@
+#!lua
+-- Removes consumers of dead nodes that hold nothing: in one step, since an entry that is delivered in between
+-- would go with its consumer.
+--
+-- KEYS  1 orders (stream)  2 nodes (sorted set: node -> ms of its last sign)
+-- ARGV  1 group  2 idle for that long (ms)
+--
+-- Returns the names of those that were removed.
+
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local idle_ms = tonumber(ARGV[2])
+local consumers = redis.pcall('XINFO', 'CONSUMERS', KEYS[1], ARGV[1])
+local gone = {}
+if consumers.err then
+  return gone
+end
+for _, consumer in ipairs(consumers) do
+  local name, pending, idle
+  for i = 1, #consumer, 2 do
+    if consumer[i] == 'name' then
+      name = consumer[i + 1]
+    elseif consumer[i] == 'pending' then
+      pending = consumer[i + 1]
+    elseif consumer[i] == 'idle' then
+      idle = consumer[i + 1]
+    end
+  end
+  local sign = tonumber(redis.call('ZSCORE', KEYS[2], string.match(name, '^(.*)/') or name) or '')
+  if pending == 0 and idle >= idle_ms and not (sign and now - sign < idle_ms) then
+    redis.call('XGROUP', 'DELCONSUMER', KEYS[1], ARGV[1], name)
+    gone[#gone + 1] = name
+  end
+end
+return gone

@@ -1,0 +1,90 @@
+//! Signs of life of a node, and its claim to its name.
+//!
+//! Two processes of one name would take each other's entries for their own. Who finds his name
+//! taken, because he was suspended for too long or was started twice, gives way.
+
+use std::time::{Duration, Instant};
+
+use tokio_util::sync::CancellationToken;
+
+use super::EngineError;
+use crate::broker::{Layout, Link, keys::Partition, scripts};
+
+const BEAT_EVERY: Duration = Duration::from_secs(1);
+/// A node that was silent for a day is forgotten.
+const FORGET_MS: u64 = 24 * 3_600 * 1_000;
+const ASK_AGAIN: Duration = Duration::from_millis(100);
+
+/// The task that gives a node's signs of life in one partition.
+#[derive(Debug)]
+pub(super) struct Beat {
+    pub(super) link: Link,
+    pub(super) partition: Partition,
+    pub(super) node: String,
+    pub(super) instance: String,
+    pub(super) dead_ms: u64,
+}
+
+impl Beat {
+    /// Beats until `stop`; cancels it when another process has taken the name.
+    pub(super) async fn run(mut self, stop: CancellationToken) {
+        loop {
+            let link = &mut self.link;
+            let beat = beat(link, &self.partition, &self.node, &self.instance, self.dead_ms, "");
+            // An outage is told by the collector; the next beat tries again.
+            if let Ok(false) = beat.await {
+                tracing::error!(
+                    node = self.node,
+                    "another process goes by this name by now; this one stops"
+                );
+                stop.cancel();
+            }
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(BEAT_EVERY) => {}
+            }
+        }
+    }
+}
+
+/// Takes a name in every partition before a node starts under it. A process of that name that has just died
+/// is waited for until it counts as dead; with `force`, nobody is.
+///
+/// # Errors
+/// [`EngineError::NameTaken`] when it is alive; Redis is away.
+pub async fn take_name(
+    link: &mut Link,
+    keys: &Layout,
+    node: &str,
+    instance: &str,
+    dead_ms: u64,
+    force: bool,
+) -> Result<(), EngineError> {
+    let until = Instant::now() + Duration::from_millis(dead_ms) + BEAT_EVERY;
+    let how = if force { "take" } else { "" };
+    for of in keys.partitions() {
+        while !beat(link, &of, node, instance, dead_ms, how).await? {
+            if Instant::now() > until {
+                return Err(EngineError::NameTaken(node.to_owned()));
+            }
+            tokio::time::sleep(ASK_AGAIN).await;
+        }
+    }
+    Ok(())
+}
+
+/// `false` when another process of that name is alive.
+async fn beat(
+    link: &mut Link,
+    of: &Partition,
+    node: &str,
+    instance: &str,
+    dead_ms: u64,
+    how: &str,
+) -> Result<bool, EngineError> {
+    let mut call = scripts::BEAT.prepare_invoke();
+    call.key(of.nodes()).key(of.instances());
+    call.arg(node).arg(FORGET_MS).arg(instance).arg(dead_ms).arg(how);
+    let (_, taken): (i64, bool) = link.invoke(&call).await?;
+    Ok(taken)
+}

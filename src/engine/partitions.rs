@@ -1,0 +1,159 @@
+//! How many partitions a deployment has: decided once, in SQL, for every node.
+//!
+//! A voucher's keys and its id counter follow from that number, so it changes only while nothing is under
+//! way and no node is alive; then SQL knows every order, and the sales are loaded from it.
+
+use std::collections::HashMap;
+
+use redis::{cmd, pipe};
+
+use super::{EngineError, retention::drop_keys};
+use crate::{
+    broker::{BrokerError, Layout, Link, keys::MAX_PARTITIONS, nodes::Nodes, survey},
+    model::{EntryId, VoucherId, order_id::utc_day},
+    store::SharedStore,
+};
+
+/// Its name among the settings.
+const SETTING: &str = "partitions";
+
+/// The number that stands in SQL; where nobody has decided, `wanted` or 1 is decided now, unless the caller
+/// only reads.
+///
+/// # Errors
+/// What stands in SQL is no such number, or SQL is away.
+pub async fn agreed(
+    store: &SharedStore,
+    wanted: Option<u16>,
+    read_only: bool,
+) -> Result<u16, EngineError> {
+    if let Some(stored) = stored(store).await? {
+        return Ok(stored);
+    }
+    let decided = wanted.unwrap_or(1);
+    if !read_only && !store.change_setting(SETTING, None, &decided.to_string()).await? {
+        // Somebody was quicker.
+        return Ok(stored(store).await?.unwrap_or(decided));
+    }
+    Ok(decided)
+}
+
+async fn stored(store: &SharedStore) -> Result<Option<u16>, EngineError> {
+    let Some(text) = store.setting(SETTING).await? else { return Ok(None) };
+    match text.parse() {
+        Ok(number) if (1..=MAX_PARTITIONS).contains(&number) => Ok(Some(number)),
+        _ => Err(EngineError::Plan(format!(
+            "the number of partitions in tb_setting is '{text}', which can't be; put 1 to {MAX_PARTITIONS} there"
+        ))),
+    }
+}
+
+/// Changes the number of partitions from that of `old` to that of `new`. Each step may be cut short: SQL holds
+/// every order, and whoever starts next loads the sales from it.
+///
+/// # Errors
+/// [`EngineError::Plan`] with what stands in the way: a node, or entries that are under way.
+pub async fn change(
+    store: &SharedStore,
+    link: &mut Link,
+    old: &Layout,
+    new: &Layout,
+    dead_ms: u64,
+) -> Result<(), EngineError> {
+    refuse_unless_drained(link, old, new.count(), dead_ms).await?;
+    let mut tallies = Vec::new();
+    for sale in store.sales().await? {
+        let voucher = sale.voucher_id;
+        let tally: HashMap<String, i64> =
+            link.query(cmd("HGETALL").arg(old.tally(voucher))).await?;
+        tallies.push((voucher, tally));
+        drop_keys(link, old, voucher).await?;
+        // What an earlier change has left there must not be taken for the sale.
+        drop_keys(link, new, voucher).await?;
+    }
+    raise_counters(link, old, new).await?;
+    let (from, to) = (old.count().to_string(), new.count().to_string());
+    if !store.change_setting(SETTING, Some(&from), &to).await? {
+        return Err(EngineError::Plan(
+            "somebody else changed the number of partitions just now; start again".to_owned(),
+        ));
+    }
+    for (voucher, tally) in tallies.into_iter().filter(|(_, tally)| !tally.is_empty()) {
+        keep_tally(link, new, voucher, tally).await?;
+    }
+    Ok(())
+}
+
+async fn refuse_unless_drained(
+    link: &mut Link,
+    old: &Layout,
+    wanted: u16,
+    dead_ms: u64,
+) -> Result<(), EngineError> {
+    let refuse = |why: String| {
+        Err(EngineError::Plan(format!(
+            "there are {} partitions, and they can't become {wanted} now: {why}",
+            old.count()
+        )))
+    };
+    for of in old.partitions() {
+        let nodes = Nodes::read(link, &of).await?;
+        if let Some(node) = nodes.alive(dead_ms).next() {
+            return refuse(format!("the node {node} is alive; stop every node first"));
+        }
+    }
+    let stream = survey::survey(link, old, &[], EntryId::MIN, 1).await?.stream;
+    let Some(lag) = stream.lag else {
+        return refuse("Redis can't tell how many entries wait; let a node drain the streams, and restart Redis if it does not help".to_owned());
+    };
+    let under_way = lag + stream.pending;
+    if under_way > 0 {
+        return refuse(format!(
+            "{under_way} entries are under way; let a node of {} partitions drain them: seckill work",
+            old.count()
+        ));
+    }
+    if stream.dead > 0 {
+        return refuse(format!("{} dead letters wait for a person", stream.dead));
+    }
+    Ok(())
+}
+
+/// Numbers of the day that were used under the old counters are below those of the new ones.
+async fn raise_counters(link: &mut Link, old: &Layout, new: &Layout) -> Result<(), EngineError> {
+    // Nodes date ids by their own clocks, which may be in the next day or in the last one.
+    let now = link.now().await?.0.div_euclid(1_000);
+    for day in [-86_400, 0, 86_400].map(|off| utc_day(now + off)) {
+        let mut used = 0;
+        for of in old.partitions() {
+            let counted: Option<u64> = link.query(cmd("GET").arg(of.sequence(day))).await?;
+            used = used.max(counted.unwrap_or(0).saturating_mul(u64::from(of.of())));
+        }
+        let floor = used.div_ceil(u64::from(new.count()));
+        for of in new.partitions().filter(|_| floor > 0) {
+            let counted: Option<u64> = link.query(cmd("GET").arg(of.sequence(day))).await?;
+            if let Some(missing) = floor.checked_sub(counted.unwrap_or(0)).filter(|it| *it > 0) {
+                let mut raise = pipe();
+                raise.cmd("INCRBY").arg(of.sequence(day)).arg(missing);
+                raise.cmd("EXPIRE").arg(of.sequence(day)).arg(3 * 86_400);
+                link.pipe::<()>(&raise).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn keep_tally(
+    link: &mut Link,
+    new: &Layout,
+    voucher: VoucherId,
+    tally: HashMap<String, i64>,
+) -> Result<(), BrokerError> {
+    let mut keep = cmd("HSET");
+    keep.arg(new.tally(voucher));
+    for (name, count) in tally {
+        keep.arg(name).arg(count);
+    }
+    link.query::<u64>(&keep).await?;
+    Ok(())
+}

@@ -1,0 +1,211 @@
+//! Retention: what leaves Redis when its time is over.
+//!
+//! Nothing that somebody still needs: no entry that a group has not acknowledged, no dead letter whose buyer
+//! waits for a result, no consumer that holds entries, no sale whose books are open.
+
+use std::collections::HashSet;
+
+use redis::cmd;
+use tokio_util::sync::CancellationToken;
+
+use super::{EngineError, ledger, settings::Settings};
+use crate::{
+    broker::{
+        Layout, Link,
+        keys::Partition,
+        scripts,
+        stream::{self, DeadLetter},
+    },
+    model::{EntryId, Millis, OrderId, Phase, Sale, SaleState, VoucherId},
+    store::SharedStore,
+};
+
+/// Entries in one call: a millisecond of Redis.
+const TRIM_PAGE: u64 = 10_000;
+const LETTERS_PAGE: usize = 500;
+/// Archived sales that are looked at again, in case a node has loaded one while it was archived.
+const ARCHIVED_LATELY: u32 = 50;
+
+/// What was trimmed of a partition.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trimmed {
+    /// Entries of the order stream.
+    pub entries: u64,
+    /// Dead letters.
+    pub letters: u64,
+    /// Consumers of dead nodes.
+    pub consumers: Vec<String>,
+    /// The first entry that had to stay although its time is over: a group has not acknowledged it.
+    pub held: Option<String>,
+}
+
+/// Trims the order stream of a partition, its dead letters, and consumers that nobody will use again.
+///
+/// # Errors
+/// A server is away; what was trimmed by then is trimmed.
+pub async fn trim(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+    of: &Partition,
+    settings: &Settings,
+    stop: &CancellationToken,
+) -> Result<Trimmed, EngineError> {
+    let mut done = Trimmed::default();
+    loop {
+        let mut call = scripts::TRIM.prepare_invoke();
+        call.key(of.orders()).arg(settings.jobs.keep_stream_ms).arg(TRIM_PAGE);
+        call.arg(settings.jobs.keep_stream_entries);
+        let (trimmed, held): (u64, Option<String>) = link.invoke(&call).await?;
+        done.entries += trimmed;
+        if trimmed == 0 || stop.is_cancelled() {
+            done.held = held;
+            break;
+        }
+    }
+    let mut call = scripts::FORGET_CONSUMERS.prepare_invoke();
+    call.key(of.orders()).key(of.nodes()).arg(of.group()).arg(settings.jobs.keep_consumers_ms);
+    done.consumers = link.invoke(&call).await?;
+    done.letters = trim_letters(store, link, keys, of, settings, stop).await?;
+    Ok(done)
+}
+
+/// Letters beyond their age or their number, oldest first. One whose buyer still holds the order, of which SQL
+/// knows nothing, stays: it is the only result that the buyer has.
+async fn trim_letters(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+    of: &Partition,
+    settings: &Settings,
+    stop: &CancellationToken,
+) -> Result<u64, EngineError> {
+    let old = link.now().await?.plus(-(settings.jobs.keep_dead_ms as i64));
+    let old = u64::try_from(old.0).unwrap_or(0);
+    let length: u64 = link.query(cmd("XLEN").arg(of.dead())).await?;
+    let mut excess = length.saturating_sub(settings.jobs.keep_dead_entries);
+    let (mut trimmed, mut from) = (0, EntryId::MIN);
+    while !stop.is_cancelled() {
+        let page = stream::dead_letters(link, of, from, LETTERS_PAGE).await?;
+        let Some(last) = page.last() else { break };
+        from = last.letter.next();
+        let mut due = Vec::new();
+        for letter in page {
+            let beyond = excess > 0;
+            excess = excess.saturating_sub(1);
+            if beyond || letter.letter.millis < old {
+                due.push(letter);
+            }
+        }
+        if due.is_empty() {
+            break;
+        }
+        let awaited = awaited(store, link, keys, &due).await?;
+        let mut drop = cmd("XDEL");
+        drop.arg(of.dead());
+        let mut any = false;
+        for letter in &due {
+            if letter.order.is_none_or(|order| !awaited.contains(&order.order)) {
+                drop.arg(letter.letter.in_stream());
+                any = true;
+            }
+        }
+        if any {
+            trimmed += link.query::<u64>(&drop).await?;
+        }
+    }
+    Ok(trimmed)
+}
+
+/// Orders of these letters that a buyer holds and SQL does not know.
+async fn awaited(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+    letters: &[DeadLetter],
+) -> Result<HashSet<OrderId>, EngineError> {
+    let mut held = Vec::new();
+    for order in letters.iter().filter_map(|letter| letter.order) {
+        let mut read = cmd("HGET");
+        read.arg(keys.buyers(order.voucher)).arg(order.seat().to_string());
+        let now: Option<String> = link.query(&read).await?;
+        if now.as_deref() == Some(order.order.to_string().as_str()) {
+            held.push(order.order);
+        }
+    }
+    let written: HashSet<OrderId> = store.existing(&held).await?.into_iter().collect();
+    Ok(held.into_iter().filter(|order| !written.contains(order)).collect())
+}
+
+/// Archives the sales that are over since `after_ms`: their books are closed, and they leave Redis. Returns
+/// their numbers.
+///
+/// # Errors
+/// A server is away. One that is archived in SQL and still in Redis is taken out by the next run.
+pub async fn archive_ended(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+    after_ms: u64,
+    stop: &CancellationToken,
+) -> Result<Vec<VoucherId>, EngineError> {
+    let now = link.now().await?;
+    let mut archived = Vec::new();
+    for sale in store.sales().await? {
+        if stop.is_cancelled() {
+            break;
+        }
+        if is_over(&sale, now, after_ms) && archive(store, link, keys, &sale).await? {
+            archived.push(sale.voucher_id);
+        }
+    }
+    for sale in store.archived(None, ARCHIVED_LATELY).await? {
+        drop_keys(link, keys, sale.voucher_id).await?;
+    }
+    Ok(archived)
+}
+
+fn is_over(sale: &Sale, now: Millis, after_ms: u64) -> bool {
+    let ended = match (sale.state, sale.end) {
+        (SaleState::Ended, Some(end)) => end.min(sale.changed),
+        (SaleState::Ended, None) => sale.changed,
+        (_, Some(end)) => end,
+        (_, None) => return false,
+    };
+    sale.phase(now, None) == Phase::Ended
+        && now.since(ended) >= after_ms
+        && now.since(sale.changed) >= after_ms
+}
+
+/// Archives one sale that is over; `false` while its books are open.
+async fn archive(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+    sale: &Sale,
+) -> Result<bool, EngineError> {
+    let voucher = sale.voucher_id;
+    let audit = ledger::audit(store, link, keys, Some(voucher)).await?;
+    let open = |it: &ledger::SaleAudit| it.undelivered + it.pending + it.dead > 0;
+    if !audit.balanced || audit.sales.iter().any(open) || store.books(voucher).await?.returning > 0
+    {
+        return Ok(false);
+    }
+    store.set_state(voucher, SaleState::Ended, None).await?;
+    store.set_state(voucher, SaleState::Archived, None).await?;
+    drop_keys(link, keys, voucher).await?;
+    Ok(true)
+}
+
+/// Takes a sale out of Redis.
+pub(super) async fn drop_keys(
+    link: &mut Link,
+    keys: &Layout,
+    voucher: VoucherId,
+) -> Result<(), EngineError> {
+    let mut unlink = cmd("UNLINK");
+    unlink.arg(keys.sale(voucher)).arg(keys.stock(voucher));
+    unlink.arg(keys.buyers(voucher)).arg(keys.tally(voucher));
+    link.query::<u64>(&unlink).await?;
+    Ok(())
+}
