@@ -185,3 +185,28 @@ fn orders_are_listed_in_pages_and_found_by_their_id() {
     assert!(words.contains("unknown:") && words.contains("number 99 of 2022-01-01"), "{words}");
     drop(worker);
 }
+
+#[test]
+fn vouchers_of_both_kinds_are_created_and_listed() {
+    let home = Seckill::new();
+    assert_eq!(json(&home, &["voucher", "list"])["vouchers"], serde_json::json!([]));
+    let made = json(&home, &["voucher", "create", "--title", " 代金券 ", "--reason", "a gift"]);
+    let sale = create(&home, "5", &[]);
+    let first = json(&home, &["voucher", "list", "--limit", "1"]);
+    assert_eq!(first["vouchers"][0]["title"], "代金券");
+    assert_eq!(first["vouchers"][0]["kind"], "ordinary");
+    assert_eq!(
+        (&first["vouchers"][0]["voucher_id"], &first["next"]),
+        (&made["voucher_id"], &made["voucher_id"])
+    );
+    let after = made["voucher_id"].to_string();
+    let rest = json(&home, &["voucher", "list", "--after", &after]);
+    assert_eq!((&rest["vouchers"][0]["kind"], &rest["next"]), (&"sale".into(), &Value::Null));
+    assert_eq!(rest["vouchers"][0]["voucher_id"].to_string(), sale);
+    refused(home.run(&["voucher", "create", "--title", " "]), 2, "needs a title");
+    refused(home.run(&["--read-only", "voucher", "create", "--title", "t"]), 1, "read-only");
+    refused(home.run(&["sale", "show", &after]), 1, "no sale");
+    // Redis need not answer for it.
+    let away = home.run(&["--redis", "redis://127.0.0.1:1", "voucher", "list", "--json"]);
+    assert_eq!(away.expect_code(0).json()["vouchers"].as_array().map(Vec::len), Some(2));
+}
