@@ -7,9 +7,9 @@ use std::collections::HashMap;
 
 use redis::{cmd, pipe};
 
-use super::{EngineError, retention::drop_keys};
+use super::{EngineError, retention::drop_keys, settings::MAX_PARTITIONS};
 use crate::{
-    broker::{BrokerError, Layout, Link, keys::MAX_PARTITIONS, nodes::Nodes, survey},
+    broker::{BrokerError, Layout, Link, nodes::Nodes, survey},
     model::{EntryId, VoucherId, order_id::utc_day},
     store::SharedStore,
 };
