@@ -5,11 +5,11 @@
 -- ARGV  1 voucher  2 "enqueue" to add the entry as well, else "book"  then three for each buyer:
 --       user, place, order id
 --
--- Returns {put back, order ids refused}: refused are buyers who hold another order now, and promises for
+-- Returns {put back, order ids refused, order ids put back that were promised}: refused are buyers who hold another order now, and promises for
 -- which no piece is left. A buyer who is there already under the same order counts as neither. A promise
 -- ("enqueue") that is refused becomes a dead letter, so that its id still has a result.
 
-local restored, refused = 0, {}
+local restored, refused, promised = 0, {}, {}
 
 local function body(user, place, order, prefix)
   local fields = {prefix .. 'userId', user, prefix .. 'voucherId', ARGV[1], prefix .. 'id', order}
@@ -29,6 +29,7 @@ for i = 3, #ARGV, 3 do
     if ARGV[2] == 'book' or tonumber(redis.call('GET', KEYS[1]) or '0') > 0 then
       if ARGV[2] == 'enqueue' then
         redis.call('XADD', KEYS[3], '*', body(user, place, order, ''))
+        promised[#promised + 1] = order
       end
       redis.call('HSET', KEYS[2], field, order)
       redis.call('DECR', KEYS[1])
@@ -46,4 +47,4 @@ for i = 3, #ARGV, 3 do
     end
   end
 end
-return {restored, refused}
+return {restored, refused, promised}

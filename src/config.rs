@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::{broker::keys::MAX_PARTITIONS, engine::settings::Settings};
+use crate::engine::settings::{MAX_PARTITIONS, Settings};
 
 /// What the program was told, from wherever.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]

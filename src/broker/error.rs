@@ -68,6 +68,8 @@ impl BrokerError {
                 "NOAUTH" | "WRONGPASS" => Self::Login { place: place.to_owned(), detail: text },
                 "OOM" | "MISCONF" | "READONLY" | "LOADING" | "MASTERDOWN" | "BUSY"
                 | "NOREPLICAS" | "CLUSTERDOWN" => Self::Unwilling(text),
+                // The server was demoted while somebody waited for entries.
+                "UNBLOCKED" => Self::Away { place: place.to_owned(), detail: text },
                 "MOVED" | "ASK" => Self::Refused(format!(
                     "{place} is one server of a cluster ({text}); its URL starts with redis+cluster:// or rediss+cluster://"
                 )),

@@ -83,18 +83,16 @@ impl Link {
         self.redis.place()
     }
 
-    /// One setting of the server that commands without a key go to, as it runs now.
-    pub async fn setting(&mut self, name: &str) -> Result<String, BrokerError> {
-        let (_, value): (String, String) = self.query(cmd("CONFIG").arg("GET").arg(name)).await?;
+    /// One setting of the server of `key`, as it runs now.
+    pub async fn setting(&mut self, key: &str, name: &str) -> Result<String, BrokerError> {
+        let ask = cmd("CONFIG").arg("GET").arg(name).take();
+        let (_, value): (String, String) = self.query_at(self.slot(key), &ask).await?;
         Ok(value)
     }
 
     /// Runs one command where its key is.
     pub async fn query<T: FromRedisValue>(&mut self, cmd: &Cmd) -> Result<T, BrokerError> {
-        let slot = self.slot_by(|| routing::slot_of_command(cmd));
-        let mut connection = self.reach(slot).await?;
-        let result = cmd.query_async(&mut connection).await;
-        result.map_err(|error| self.lose(slot, &error))
+        self.query_at(self.slot_by(|| routing::slot_of_command(cmd)), cmd).await
     }
 
     /// Runs a pipeline where its keys are: all of one slot.
@@ -123,10 +121,7 @@ impl Link {
 
     /// The clock of the server of `key`.
     pub async fn now_at(&mut self, key: &str) -> Result<Millis, BrokerError> {
-        let slot = self.slot(key);
-        let mut connection = self.reach(slot).await?;
-        let result = cmd("TIME").query_async::<(i64, i64)>(&mut connection).await;
-        let (seconds, micros) = result.map_err(|error| self.lose(slot, &error))?;
+        let (seconds, micros): (i64, i64) = self.query_at(self.slot(key), &cmd("TIME")).await?;
         Ok(Millis(seconds * 1_000 + micros / 1_000))
     }
 
@@ -177,6 +172,16 @@ impl Link {
         } else {
             self.sort(slot, error)
         }
+    }
+
+    async fn query_at<T: FromRedisValue>(
+        &mut self,
+        slot: u16,
+        cmd: &Cmd,
+    ) -> Result<T, BrokerError> {
+        let mut connection = self.reach(slot).await?;
+        let result = cmd.query_async(&mut connection).await;
+        result.map_err(|error| self.lose(slot, &error))
     }
 
     fn slot_of_pipe(&self, pipe: &Pipeline) -> Result<u16, BrokerError> {
@@ -283,7 +288,7 @@ impl Link {
         let said = Said::of(error);
         let code = said.as_ref().map(|said| said.code.as_str());
         // A server that was demoted says so on a connection that would last for ever.
-        let demoted = code == Some("READONLY");
+        let demoted = matches!(code, Some("READONLY" | "UNBLOCKED"));
         if error.is_unrecoverable_error() || error.is_io_error() || error.is_timeout() || demoted {
             if let Some(peer) = index.and_then(|index| self.peers.get_mut(index)) {
                 peer.connection = None;
@@ -292,8 +297,8 @@ impl Link {
         } else if let (Some("MOVED"), Some(said), Some(node)) = (code, &said, &node) {
             let owner = Node::redirected(&said.detail, node);
             self.doubt(owner.map_or(Hint::None, Hint::First));
-        } else if code == Some("CLUSTERDOWN") {
-            // It may be cut off from the others; who is not knows better.
+        } else if let Some("CLUSTERDOWN" | "LOADING") = code {
+            // It may be cut off from the others, or replaced since it went down; they know better.
             self.doubt(node.map_or(Hint::None, Hint::Last));
         }
         sorted

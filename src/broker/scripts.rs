@@ -53,6 +53,11 @@ script!(
     "trim.lua"
 );
 script!(
+    /// Counts a sale's stock anew.
+    RECOUNT,
+    "recount.lua"
+);
+script!(
     /// Removes empty consumers of dead nodes.
     FORGET_CONSUMERS,
     "forget_consumers.lua"

@@ -2,32 +2,137 @@
 
 use clap::Args;
 
+use jiff::tz::TimeZone;
+use serde::Serialize;
+use tokio_util::sync::CancellationToken;
+
 use super::{
-    Fault,
+    Consent, Fault,
     context::Context,
     fault,
-    output::{Output, number, table},
+    output::{Output, ask, number, table},
 };
-use crate::{config::Config, engine::ledger, model::VoucherId};
+use crate::{
+    config::Config,
+    engine::{
+        EngineError,
+        command::{Command, Reply},
+        gate::HEALED,
+        ledger,
+        repair::{self, Repaired, SaleRepair},
+    },
+    model::{Millis, VoucherId, ledger::Cure},
+    store::Act,
+};
 
 #[derive(Debug, Args)]
 pub(super) struct AuditArgs {
     /// Only this sale
     #[arg(long, value_name = "ID")]
     voucher: Option<VoucherId>,
+    /// Put right what can be, after showing it and asking
+    #[arg(long)]
+    repair: bool,
+    #[command(flatten)]
+    consent: Consent,
 }
+
+/// What Redis had lost in a restart or a failover, and what became of it.
+#[derive(Serialize)]
+struct Loss {
+    at: Millis,
+    node: String,
+    subject: String,
+    result: String,
+}
+
+#[derive(Serialize)]
+struct Report {
+    #[serde(flatten)]
+    audit: ledger::Audit,
+    /// The newest losses, newest first.
+    losses: Vec<Loss>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repaired: Option<Repaired>,
+}
+
+/// Lines of the audit log in which losses are looked for.
+const LATELY: u32 = 500;
+const LOSSES: usize = 10;
 
 pub(super) async fn run(config: &Config, out: Output, args: &AuditArgs) -> Result<u8, Fault> {
-    let context = Context::open_answering(config).await?;
-    let mut link = context.redis.link();
-    let audit = ledger::audit(&context.store, &mut link, &context.keys, args.voucher).await;
+    let mut context = Context::open_answering(config).await?;
+    let report = look(&mut context, out, args).await;
     context.close().await;
-    let audit = audit?;
-    out.answer(&audit, || words(&audit))?;
-    Ok(if audit.balanced { 0 } else { fault::NO })
+    let report = report?;
+    out.answer(&report, || words(&report))?;
+    Ok(if report.audit.balanced { 0 } else { fault::NO })
 }
 
-fn words(audit: &ledger::Audit) -> String {
+async fn look(context: &mut Context, out: Output, args: &AuditArgs) -> Result<Report, Fault> {
+    let mut link = context.redis.link();
+    let repaired = if args.repair { repair(context, out, args).await? } else { None };
+    let audit = ledger::audit(&context.store, &mut link, &context.keys, args.voucher).await?;
+    let acts = context.store.acts(LATELY).await?;
+    let losses = acts
+        .into_iter()
+        .filter(|act| act.act == HEALED)
+        .take(LOSSES)
+        .map(|Act { at, node, subject, result, .. }| Loss { at, node, subject, result })
+        .collect();
+    Ok(Report { audit, losses, repaired })
+}
+
+/// Shows what would be done, asks, and does just that.
+async fn repair(
+    context: &mut Context,
+    out: Output,
+    args: &AuditArgs,
+) -> Result<Option<Repaired>, Fault> {
+    let operator = context.operator(args.consent.reason.clone())?;
+    if operator.read_only {
+        return Err(EngineError::ReadOnly.into());
+    }
+    let mut plan = repair::plan(&context.store, &mut context.redis.link(), &context.keys).await?;
+    plan.retain(|sale| args.voucher.is_none_or(|only| only == sale.voucher_id));
+    let cured: Vec<SaleRepair> =
+        plan.iter().filter(|sale| !sale.cures.is_empty()).cloned().collect();
+    if cured.is_empty() {
+        return Ok(None);
+    }
+    for sale in &plan {
+        out.say(&told(sale));
+    }
+    ask(&args.consent, &format!("Put the books of {} sales right like that?", cured.len()))?;
+    let stop = CancellationToken::new();
+    match operator.execute(Command::Repair(cured), &stop).await? {
+        Reply::Repaired(done) => Ok(Some(done)),
+        _ => Err(Fault::no("the engine answered something else than a repair")),
+    }
+}
+
+fn told(sale: &SaleRepair) -> String {
+    let mut text = format!("#{}", sale.voucher_id);
+    for finding in &sale.findings {
+        text.push_str(&format!("\n  ! {finding}"));
+    }
+    for cure in &sale.cures {
+        let what = match cure {
+            Cure::Load => "load it from SQL, and put back the buyers of its live orders",
+            Cure::GiveBack => "give back in Redis what is closed in SQL",
+            Cure::Recount => "count its stock anew from its buyers",
+            Cure::Enqueue => "put promised orders that are nowhere into the stream again",
+        };
+        text.push_str(&format!("\n    {what}"));
+    }
+    for left in &sale.left {
+        text.push_str(&format!("\n    needs a person: {left}"));
+    }
+    text
+}
+
+fn words(report: &Report) -> String {
+    let audit = &report.audit;
     if audit.sales.is_empty() {
         return "There is no sale yet; the books are empty and balance.".to_owned();
     }
@@ -68,6 +173,18 @@ fn words(audit: &ledger::Audit) -> String {
         for finding in &sale.findings {
             text.push_str(&format!("! #{}: {finding}\n", sale.voucher_id));
         }
+    }
+    for Loss { at, node, subject, result } in &report.losses {
+        let at = at.date_time(&TimeZone::system());
+        text.push_str(&format!("  {at}  {node}, {subject}: {result}\n"));
+    }
+    if let Some(done) = &report.repaired {
+        text.push_str(&format!(
+            "Repaired: {} buyers put back, {} orders enqueued, {} pieces given back.\n",
+            number(done.put_back),
+            number(done.enqueued),
+            number(done.given_back)
+        ));
     }
     text.push_str(if audit.balanced { "The books balance." } else { "The books are OFF." });
     text

@@ -114,9 +114,9 @@ async fn redis(context: &Context, report: &mut Report) {
     }
     let version = link.server(HOME).map_or_else(String::new, |server| server.version.clone());
     report.add("redis", Grade::Good, format!("{version} at {}", context.redis.place()), None);
-    match link.setting("appendonly").await {
+    match link.setting(HOME, "appendonly").await {
         Ok(on) if on == "yes" => {
-            let fsync = link.setting("appendfsync").await.unwrap_or_default();
+            let fsync = link.setting(HOME, "appendfsync").await.unwrap_or_default();
             let (grade, what) = match fsync.as_str() {
                 "always" => (Grade::Good, "nothing that was answered is lost"),
                 "everysec" => (Grade::Good, "a power loss may cost the last two seconds"),
@@ -135,7 +135,7 @@ async fn redis(context: &Context, report: &mut Report) {
             report.add("append-only file", Grade::Note, "this user may not read CONFIG", None);
         }
     }
-    if let Ok(policy) = link.setting("maxmemory-policy").await {
+    if let Ok(policy) = link.setting(HOME, "maxmemory-policy").await {
         let grade = if policy == "noeviction" { Grade::Good } else { Grade::Bad };
         let mend = (grade == Grade::Bad)
             .then_some("CONFIG SET maxmemory-policy noeviction: evicted keys are lost buyers");

@@ -47,7 +47,7 @@ struct Global {
     /// Where state is kept [default: the XDG data directory]
     #[arg(long, global = true, value_name = "DIR", env = "SECKILL_DATA_DIR")]
     data_dir: Option<PathBuf>,
-    /// Redis to use: redis://, rediss:// or unix:// [default: one of its own in the data dir]
+    /// Redis to use: redis://, rediss://, unix://, redis+sentinel:// or redis+cluster:// [default: one of its own in the data dir]
     #[arg(long, global = true, value_name = "URL", env = "REDIS_URL", hide_env_values = true)]
     redis: Option<String>,
     /// Database to use: sqlite:PATH [default: sqlite in the data dir]

@@ -174,9 +174,10 @@ impl App {
                     Command::Rush(plan) => acts::asked::rush(plan),
                     Command::Replay(_) => acts::asked::REPLAY.to_owned(),
                     Command::RunJob(job) => acts::asked::job(job),
-                    Command::Pay(_) | Command::ReleaseLock { .. } | Command::SwitchJob { .. } => {
-                        acts::asked::ACT.to_owned()
-                    }
+                    Command::Pay(_)
+                    | Command::Repair(_)
+                    | Command::ReleaseLock { .. }
+                    | Command::SwitchJob { .. } => acts::asked::ACT.to_owned(),
                 });
                 self.answers.push(async move { (command, reply.await) }.boxed());
             }

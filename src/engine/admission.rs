@@ -2,41 +2,22 @@
 //!
 //! Requests wait in a bounded queue. A task takes what has gathered while the last batches were
 //! on their way and asks Redis for all of them at once: no timer, so a lone buyer pays one
-//! round trip, and a stampede pays little more.
+//! round trip, and a stampede pays little more. The tasks behind the queues are `gate`s.
 
 use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use futures::{StreamExt as _, future::BoxFuture, stream::FuturesOrdered};
-use redis::{RedisError, Value};
 use tokio::sync::{mpsc, oneshot};
-use tokio_util::sync::CancellationToken;
 
-use super::{
-    EngineError,
-    answers::{is_unhealed, outcome_of, whole_batch},
-    ids::IdWorker,
-    journal::{Admitted, Journal},
-    reconcile::{await_peers, is_healed, load_missing, reconcile},
-    settings::Settings,
-};
+use super::{gate::Gate, settings::Settings};
 use crate::{
-    broker::{BrokerError, Layout, Link, Redis, keys::Partition, nodes::Nodes, scripts},
-    model::{OrderId, Outcome, Place, UserId, VoucherId},
+    broker::{Layout, Redis},
+    model::{OrderId, Outcome, UserId, VoucherId},
     store::SharedStore,
     telemetry::Meters,
 };
-
-/// Batches on their way at once: one is with Redis while the next is being packed.
-const IN_FLIGHT: usize = 2;
-const BACKOFF: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(500)];
-/// How often Redis is asked for a sign when no buyer comes: a restart must not go unnoticed while
-/// the journal still knows what it lost.
-const CHECK_EVERY: Duration = Duration::from_secs(1);
-/// Bound on the last look before the end.
-const LAST_LOOK: Duration = Duration::from_secs(2);
 
 /// Why a request got no outcome.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -91,34 +72,27 @@ impl Ticket {
     }
 }
 
+/// A buyer's request on its way.
 #[derive(Debug)]
-struct Ask {
-    voucher: VoucherId,
-    user: UserId,
-    asked: Instant,
+pub(super) struct Ask {
+    pub(super) voucher: VoucherId,
+    pub(super) user: UserId,
+    pub(super) asked: Instant,
     /// Kept through every attempt: Redis may have admitted the buyer although its reply was lost.
-    order: Option<OrderId>,
+    pub(super) order: Option<OrderId>,
     reply: oneshot::Sender<Answer>,
 }
 
 impl Ask {
     /// A buyer who has gone away meanwhile hears nothing; nothing is lost by that.
-    fn tell(self, now: Instant, outcome: Result<Outcome, AdmissionError>) {
+    pub(super) fn tell(self, now: Instant, outcome: Result<Outcome, AdmissionError>) {
         let took = now.saturating_duration_since(self.asked);
         let _ = self.reply.send(Answer { outcome, took });
     }
 }
 
-type Batch = Vec<Ask>;
-type Flight = BoxFuture<'static, (Batch, Result<Value, Miss>)>;
-
-/// Why a batch came back without answers that may be passed on.
-#[derive(Debug)]
-enum Miss {
-    Redis(RedisError),
-    /// Redis decided, but only so many replicas hold it.
-    Unconfirmed(u32),
-}
+/// Requests of one voucher, in the order in which they came.
+pub(super) type Batch = Vec<Ask>;
 
 impl Admission {
     /// Makes a queue and the task behind it for each partition: what stands in the way of one does not
@@ -135,24 +109,7 @@ impl Admission {
         for partition in keys.partitions() {
             let (queue, asks) = mpsc::channel(settings.queue);
             queues.push(queue);
-            gates.push(Gate {
-                node: node.to_owned(),
-                node_dead_ms: settings.node_dead_ms,
-                peers: Vec::new(),
-                asks,
-                link: redis.link(),
-                ids: IdWorker::new(partition.clone()),
-                partition,
-                journal: Journal::default(),
-                run_id: None,
-                trouble: String::new(),
-                batch: settings.admission_batch,
-                wait: (settings.wait_replicas, Duration::from_millis(settings.wait_ms)),
-                answer_within: Duration::from_millis(settings.answer_within_ms),
-                store: Arc::clone(store),
-                keys: keys.clone(),
-                meters: Arc::clone(meters),
-            });
+            gates.push(Gate::new(node, partition, asks, redis, store, keys, settings, meters));
         }
         (Self { queues, keys: keys.clone(), meters: Arc::clone(meters) }, gates)
     }
@@ -174,328 +131,8 @@ impl Admission {
     }
 }
 
-/// The task behind [`Admission`]: one a node and partition, the only one that runs the admission script
-/// there.
-#[derive(Debug)]
-pub struct Gate {
-    node: String,
-    partition: Partition,
-    node_dead_ms: u64,
-    /// Other nodes that were alive when Redis was last looked at.
-    peers: Vec<String>,
-    asks: mpsc::Receiver<Ask>,
-    link: Link,
-    ids: IdWorker,
-    journal: Journal,
-    run_id: Option<String>,
-    /// What stood in the way last.
-    trouble: String,
-    batch: usize,
-    /// Replicas that have to hold a batch before its buyers are told, and how long they are waited for.
-    wait: (u32, Duration),
-    answer_within: Duration,
-    store: SharedStore,
-    keys: Layout,
-    meters: Arc<Meters>,
-}
-
-impl Gate {
-    /// Works until `stop`.
-    pub async fn run(mut self, stop: CancellationToken) {
-        self.recover(Vec::new(), &stop).await;
-        let mut in_flight: FuturesOrdered<Flight> = FuturesOrdered::new();
-        let mut gathered = Vec::with_capacity(self.batch);
-        let mut check = tokio::time::interval(CHECK_EVERY);
-        check.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        loop {
-            tokio::select! {
-                biased;
-                Some((batch, reply)) = in_flight.next(), if !in_flight.is_empty() => {
-                    if let Err(failed) = self.land(batch, reply) {
-                        let failed = self.hear_out(failed, &mut in_flight).await;
-                        self.recover(failed, &stop).await;
-                    }
-                }
-                () = stop.cancelled(), if in_flight.is_empty() => break,
-                _ = check.tick(), if in_flight.is_empty() => {
-                    if !self.is_whole().await {
-                        self.recover(Vec::new(), &stop).await;
-                    }
-                }
-                taken = self.asks.recv_many(&mut gathered, self.batch),
-                    if in_flight.len() < IN_FLIGHT && !stop.is_cancelled() =>
-                {
-                    if taken == 0 {
-                        break;
-                    }
-                    for batch in by_voucher(&mut gathered) {
-                        match self.launch(batch).await {
-                            Ok(flight) => in_flight.push_back(flight),
-                            Err(batch) => {
-                                let failed = self.hear_out(batch, &mut in_flight).await;
-                                self.recover(failed, &stop).await;
-                            }
-                        }
-                    }
-                }
-            }
-        }
-        self.asks.close();
-        while let Ok(ask) = self.asks.try_recv() {
-            ask.tell(Instant::now(), Err(AdmissionError::Stopping));
-        }
-        let last_look = async {
-            if !self.journal.is_empty() && !self.is_whole().await {
-                self.heal().await?;
-            }
-            Ok::<(), EngineError>(())
-        };
-        // With this task its journal ends.
-        match tokio::time::timeout(LAST_LOOK, last_look).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::error!(
-                %error,
-                "Redis could not be asked whether it lost anybody; run 'seckill audit' once it answers"
-            ),
-            Err(_) => tracing::error!(
-                "Redis did not say in time whether it lost anybody; run 'seckill audit' once it answers"
-            ),
-        }
-    }
-
-    /// Whether Redis answers and is the one that was made whole.
-    ///
-    /// It says so itself: a FLUSHALL takes that word with it.
-    async fn is_whole(&mut self) -> bool {
-        let mut look = redis::pipe();
-        look.cmd("HGET").arg(self.partition.healed()).arg(&self.node);
-        let Ok((healed,)) = self.link.pipe::<(Option<String>,)>(&look).await else { return false };
-        let run_id = self.link.server(&self.partition.healed()).map(|server| &server.run_id);
-        if healed.is_none() || healed.as_ref() != run_id || run_id != self.run_id.as_ref() {
-            self.run_id = None;
-            return false;
-        }
-        self.journal.prune(Instant::now());
-        if let Ok(nodes) = Nodes::read(&mut self.link, &self.partition).await {
-            let others = nodes.alive(self.node_dead_ms).filter(|name| *name != self.node);
-            self.peers = others.map(str::to_owned).collect();
-        }
-        true
-    }
-
-    /// Before a failed batch is asked again, those that were sent with it are heard out.
-    async fn hear_out(
-        &mut self,
-        failed: Batch,
-        in_flight: &mut FuturesOrdered<Flight>,
-    ) -> Vec<Batch> {
-        let mut all = vec![failed];
-        while let Some((batch, reply)) = in_flight.next().await {
-            all.extend(self.land(batch, reply).err());
-        }
-        all
-    }
-
-    /// Gives each buyer of the batch a proposed id and packs the script's call. The batch comes
-    /// back when Redis can't be asked now.
-    async fn launch(&mut self, mut batch: Batch) -> Result<Flight, Batch> {
-        let missing = batch.iter().filter(|ask| ask.order.is_none()).count();
-        match self.ids.issue(&mut self.link, missing).await {
-            Ok(ids) => {
-                let unnamed = batch.iter_mut().filter(|ask| ask.order.is_none());
-                unnamed.zip(ids).for_each(|(ask, id)| ask.order = Some(id));
-            }
-            Err(EngineError::Broker(error)) if error.is_away() => return Err(batch),
-            Err(error) => {
-                refuse(batch, &AdmissionError::Refused(error.to_string()));
-                return Ok(Box::pin(async { (Vec::new(), Ok(Value::Array(Vec::new()))) }));
-            }
-        }
-        let here = self.partition.healed();
-        let Ok(mut connection) = self.link.connection(&here).await else { return Err(batch) };
-        if self.link.server(&here).map(|server| &server.run_id) != self.run_id.as_ref() {
-            // Another server process than the one that was made whole.
-            return Err(batch);
-        }
-        let (keys, of) = (&self.keys, &self.partition);
-        let voucher = batch.first().map_or(VoucherId(0), |ask| ask.voucher);
-        let mut call = scripts::ADMIT.prepare_invoke();
-        call.key(keys.sale(voucher)).key(keys.stock(voucher)).key(keys.buyers(voucher));
-        call.key(of.orders()).key(keys.tally(voucher)).key(of.healed());
-        call.arg(of.group()).arg(voucher.0);
-        call.arg(&self.node).arg(self.run_id.as_deref().unwrap_or_default());
-        for ask in &batch {
-            call.arg(ask.user.0).arg(ask.order.map_or(0, OrderId::get));
-        }
-        let (replicas, bound) = self.wait;
-        Ok(Box::pin(async move {
-            let reply = call.invoke_async::<Value>(&mut connection).await.map_err(Miss::Redis);
-            if replicas == 0 || reply.is_err() {
-                return (batch, reply);
-            }
-            let mut wait = redis::cmd("WAIT");
-            wait.arg(replicas).arg(bound.as_millis() as u64);
-            match wait.query_async::<u32>(&mut connection).await {
-                Ok(held) if held < replicas => (batch, Err(Miss::Unconfirmed(held))),
-                Ok(_) => (batch, reply),
-                Err(error) => (batch, Err(Miss::Redis(error))),
-            }
-        }))
-    }
-
-    /// Answers the buyers of a batch, or gives it back when its outcome is not known.
-    fn land(&mut self, batch: Batch, reply: Result<Value, Miss>) -> Result<(), Batch> {
-        let now = Instant::now();
-        match reply {
-            Ok(reply) if is_unhealed(&reply) => {
-                "Redis was emptied and is made whole".clone_into(&mut self.trouble);
-                self.run_id = None;
-                Err(batch)
-            }
-            Ok(reply) => {
-                self.meters.note_latencies(batch.iter().map(|ask| now.duration_since(ask.asked)));
-                self.answer(now, batch, reply);
-                Ok(())
-            }
-            // Asked again under the same ids: each buyer then learns what was decided now.
-            Err(Miss::Unconfirmed(held)) => {
-                self.trouble = format!("only {held} of {} replicas hold it yet", self.wait.0);
-                Err(batch)
-            }
-            Err(Miss::Redis(error)) => match self.link.broke(&self.partition.healed(), &error) {
-                away if away.is_away() => {
-                    self.trouble = away.to_string();
-                    Err(batch)
-                }
-                refused => {
-                    refuse(batch, &AdmissionError::Refused(refused.to_string()));
-                    Ok(())
-                }
-            },
-        }
-    }
-
-    fn answer(&mut self, now: Instant, batch: Batch, reply: Value) {
-        let Value::Array(answers) = reply else {
-            let what = BrokerError::Reply("the admission script").to_string();
-            return refuse(batch, &AdmissionError::Refused(what));
-        };
-        if let Some(outcome) = whole_batch(&answers) {
-            for ask in batch {
-                ask.tell(now, Ok(outcome));
-            }
-            return;
-        }
-        for (ask, answer) in batch.into_iter().zip(answers) {
-            let outcome = outcome_of(&answer, ask.order);
-            if let Some((Outcome::Admitted { order }, number)) = outcome {
-                let place = Place { user: ask.user, number };
-                self.journal.note(now, Admitted { voucher: ask.voucher, place, order });
-            }
-            let unreadable = || BrokerError::Reply("the admission script").to_string();
-            let outcome = outcome.map(|(outcome, _)| outcome);
-            ask.tell(now, outcome.ok_or_else(|| AdmissionError::Refused(unreadable())));
-        }
-    }
-
-    /// Waits until Redis answers again, makes it whole if it was restarted, and asks again for those
-    /// whose outcome is unknown: under the same ids, so nobody is admitted twice.
-    async fn recover(&mut self, mut waiting: Vec<Batch>, stop: &CancellationToken) {
-        let mut pause = BACKOFF[0];
-        loop {
-            let healed = tokio::select! {
-                biased;
-                // What is left half done is done by the last look, or by the next start.
-                () = stop.cancelled() => Err(EngineError::Stopping),
-                healed = self.heal() => healed,
-            };
-            match healed {
-                Ok(()) => match self.ask_again(std::mem::take(&mut waiting)).await {
-                    Ok(()) => return,
-                    Err(left) => waiting = left,
-                },
-                Err(error) => {
-                    tracing::warn!(%error, "admission waits for its servers");
-                    self.trouble = error.to_string();
-                }
-            }
-            self.take_in(&mut waiting);
-            for batch in &mut waiting {
-                let late = |ask: &mut Ask| ask.asked.elapsed() > self.answer_within;
-                refuse(batch.extract_if(.., late), &AdmissionError::NoAnswer(self.trouble.clone()));
-            }
-            waiting.retain(|batch| !batch.is_empty());
-            tokio::select! {
-                () = stop.cancelled() => {
-                    let stopped = AdmissionError::NoAnswer("the engine stops".to_owned());
-                    return waiting.into_iter().for_each(|batch| refuse(batch, &stopped));
-                }
-                () = tokio::time::sleep(pause) => pause = (pause * 2).min(BACKOFF[1]),
-            }
-        }
-    }
-
-    /// During an outage nobody empties the queue: take requests out of it so that they can expire.
-    fn take_in(&mut self, waiting: &mut Vec<Batch>) {
-        let mut asks = Vec::new();
-        while asks.len() < self.asks.max_capacity() {
-            match self.asks.try_recv() {
-                Ok(ask) => asks.push(ask),
-                Err(_) => break,
-            }
-        }
-        for batch in by_voucher(&mut asks) {
-            let mut rest = batch;
-            while rest.len() > self.batch {
-                let tail = rest.split_off(self.batch);
-                waiting.push(std::mem::replace(&mut rest, tail));
-            }
-            waiting.push(rest);
-        }
-    }
-
-    async fn heal(&mut self) -> Result<(), EngineError> {
-        let here = self.partition.healed();
-        self.link.connection(&here).await?;
-        let run_id = self.link.server(&here).map(|server| server.run_id.clone());
-        if let Some(run) = run_id.as_ref().filter(|_| self.run_id != run_id) {
-            self.ids.reclaim(&mut self.link).await?;
-            let (store, keys, of) = (&self.store, &self.keys, &self.partition);
-            if self.journal.is_empty() && is_healed(&mut self.link, of, run).await? {
-                load_missing(store, &mut self.link, keys, of).await?;
-            } else {
-                let promises: Vec<Admitted> = self.journal.promises().collect();
-                let done = reconcile(store, &mut self.link, keys, of, &promises).await?;
-                self.journal.forget(&done.refused);
-            }
-            let (link, dead_ms) = (&mut self.link, self.node_dead_ms);
-            await_peers(link, of, &self.node, run, &self.peers, dead_ms).await?;
-            // A restart in the middle of it is noticed by the next connection.
-            self.run_id = run_id;
-        }
-        Ok(())
-    }
-
-    async fn ask_again(&mut self, batches: Vec<Batch>) -> Result<(), Vec<Batch>> {
-        let mut batches = batches.into_iter();
-        while let Some(batch) = batches.next() {
-            let failed = match self.launch(batch).await {
-                Ok(flight) => {
-                    let (batch, reply) = flight.await;
-                    self.land(batch, reply).err()
-                }
-                Err(batch) => Some(batch),
-            };
-            if let Some(batch) = failed {
-                return Err(std::iter::once(batch).chain(batches).collect());
-            }
-        }
-        Ok(())
-    }
-}
-
 /// Splits what has gathered into batches of one voucher, keeping the order within each.
-fn by_voucher(gathered: &mut Vec<Ask>) -> Vec<Batch> {
+pub(super) fn by_voucher(gathered: &mut Vec<Ask>) -> Vec<Batch> {
     let mut batches: Vec<Batch> = Vec::with_capacity(1);
     for ask in gathered.drain(..) {
         match batches
@@ -509,7 +146,8 @@ fn by_voucher(gathered: &mut Vec<Ask>) -> Vec<Batch> {
     batches
 }
 
-fn refuse(batch: impl IntoIterator<Item = Ask>, why: &AdmissionError) {
+/// Tells all of them the same.
+pub(super) fn refuse(batch: impl IntoIterator<Item = Ask>, why: &AdmissionError) {
     let now = Instant::now();
     batch.into_iter().for_each(|ask| ask.tell(now, Err(why.clone())));
 }

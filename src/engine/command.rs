@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::repair::{Repaired, SaleRepair};
 use crate::{
     model::{EntryId, NewSale, OrderId, Payment, RunEnd, SaleState, VoucherId},
     telemetry::{Snapshot, snapshot::Latency},
@@ -34,6 +35,8 @@ pub enum Command {
     },
     /// Let simulated buyers at a sale; answered once every admitted order has settled.
     Rush(RushPlan),
+    /// Put the books right, as this plan says, which the operator was shown.
+    Repair(Vec<SaleRepair>),
     /// Judge pending entries and do what follows for each.
     Replay(ReplayScope),
     /// Pay an order.
@@ -183,6 +186,8 @@ pub enum Reply {
     },
     /// The rush is over and settled.
     RushDone(RushReport),
+    /// The books were put right as far as the plan went.
+    Repaired(Repaired),
     /// The replay is over.
     Replayed(ReplayReport),
     /// What came of the payment.

@@ -16,7 +16,7 @@ use super::EngineError;
 use crate::{
     broker::{BrokerError, Layout, Link, keys::Partition, stream},
     model::{
-        EntryId, LiveOrder, OrderEntry, OrderId, Place, Sale, SaleState, VoucherId,
+        ClosedOrder, EntryId, LiveOrder, OrderEntry, OrderId, Place, Sale, SaleState, VoucherId,
         ledger::{Books, RedisBooks},
     },
     store::SharedStore,
@@ -89,17 +89,31 @@ pub async fn audit(
     };
     let mut lines = Vec::with_capacity(sales.len());
     for sale in &sales {
-        let mut books = look(store, link, keys, sale).await?;
-        for _ in 1..LOOKS {
-            if books.findings().is_empty() {
-                break;
-            }
-            tokio::time::sleep(BETWEEN_LOOKS).await;
-            books = look(store, link, keys, sale).await?;
-        }
+        let books = books(store, link, keys, sale).await?;
         lines.push(line(sale, &books));
     }
     Ok(Audit { balanced: lines.iter().all(|line| line.findings.is_empty()), sales: lines })
+}
+
+/// One sale's books. What looks wrong is looked at again: an act in between may look like it.
+///
+/// # Errors
+/// A server is away.
+pub async fn books(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+    sale: &Sale,
+) -> Result<Books, EngineError> {
+    let mut books = look(store, link, keys, sale).await?;
+    for _ in 1..LOOKS {
+        if books.findings().is_empty() {
+            break;
+        }
+        tokio::time::sleep(BETWEEN_LOOKS).await;
+        books = look(store, link, keys, sale).await?;
+    }
+    Ok(books)
 }
 
 /// Admitted orders of a sale that are neither in SQL nor in the stream nor among the dead letters.
@@ -137,7 +151,7 @@ async fn look(
         lost: followed.lost.len() as u64,
         unknown,
         repeated: repeated(&buyers),
-        kept: kept(store, link, keys, voucher, &buyers).await?,
+        kept: kept(store, link, keys, voucher, &buyers).await?.len() as u64,
     })
 }
 
@@ -220,16 +234,26 @@ fn repeated(buyers: &[(OrderId, Place)]) -> u64 {
     buyers.windows(2).filter(|pair| matches!(pair, [a, b] if a.0 == b.0)).count() as u64
 }
 
-/// Closed orders that their buyers still hold although nothing is about to give them back. Redis is
-/// looked at again last: an order leaves it before SQL notes that it was given back.
+/// Closed orders that their buyers still hold although nothing is about to give them back.
+pub(super) async fn kept_orders(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+    voucher: VoucherId,
+) -> Result<Vec<ClosedOrder>, EngineError> {
+    let buyers = buyers(link, keys, voucher).await?;
+    kept(store, link, keys, voucher, &buyers).await
+}
+
+/// Redis is looked at again last: an order leaves it before SQL notes that it was given back.
 async fn kept(
     store: &SharedStore,
     link: &mut Link,
     keys: &Layout,
     voucher: VoucherId,
     buyers: &[(OrderId, Place)],
-) -> Result<u64, EngineError> {
-    let mut kept = 0;
+) -> Result<Vec<ClosedOrder>, EngineError> {
+    let mut kept = Vec::new();
     for page in buyers.chunks(PAGE) {
         let ids: Vec<OrderId> = page.iter().map(|(order, _)| *order).collect();
         let closed: HashSet<OrderId> = store.closed_among(&ids).await?.into_iter().collect();
@@ -243,10 +267,15 @@ async fn kept(
             read.arg(place.to_string());
         }
         let now: Vec<Option<String>> = link.query(&read).await?;
-        let still = held.iter().zip(now).filter(|((order, _), now)| {
+        let still = held.into_iter().zip(now).filter(|((order, _), now)| {
             now.as_ref().and_then(|id| id.parse::<OrderId>().ok()) == Some(*order)
         });
-        kept += still.count() as u64;
+        kept.extend(still.map(|((id, place), _)| ClosedOrder {
+            id: *id,
+            user_id: place.user,
+            voucher_id: voucher,
+            place: place.number,
+        }));
     }
     Ok(kept)
 }

@@ -14,6 +14,7 @@ use super::{
     locks::{LockName, Locks, revoke},
     payment,
     pending::Replayer,
+    repair::{self, Repaired, SaleRepair},
     rush::Rush,
     settings::Settings,
     vouchers,
@@ -126,6 +127,19 @@ impl Operator {
                 store.pause_job(&job, paused, link.now().await?).await?;
                 Ok(Reply::JobSwitched { job, paused })
             }
+            Command::Repair(plan) => {
+                let mut done = Repaired::default();
+                for sale in &plan {
+                    if stop.is_cancelled() {
+                        return Err(EngineError::Stopping);
+                    }
+                    let one = repair::apply(store, &mut link, keys, sale).await?;
+                    done.put_back += one.put_back;
+                    done.enqueued += one.enqueued;
+                    done.given_back += one.given_back;
+                }
+                Ok(Reply::Repaired(done))
+            }
             Command::Replay(scope) => {
                 let mut replayer = Replayer::new(
                     &self.node,
@@ -186,6 +200,10 @@ fn describe(command: &Command) -> (&'static str, String) {
         Command::Rush(plan) => {
             ("rush", format!("#{}, {} buyers, seed {}", plan.voucher, plan.users, plan.seed))
         }
+        Command::Repair(plan) => {
+            let sale = |it: &SaleRepair| format!("#{}: {}", it.voucher_id, it.findings.join("; "));
+            ("audit repair", plan.iter().map(sale).collect::<Vec<_>>().join("; "))
+        }
         Command::Replay(ReplayScope::Entries(entries)) => {
             ("pending replay", format!("{} entries", entries.len()))
         }
@@ -219,6 +237,10 @@ fn told(reply: &Reply) -> String {
         Reply::RushDone(report) => format!(
             "{} attempts, {} admitted, {} persisted, {} dead letters",
             report.attempts, report.admitted, report.persisted, report.dead
+        ),
+        Reply::Repaired(done) => format!(
+            "{} buyers put back, {} orders enqueued, {} pieces given back",
+            done.put_back, done.enqueued, done.given_back
         ),
         Reply::Replayed(report) => format!(
             "{}{} entries: {} written, {} acknowledged, {} dead letters, {} left, {} rebuilt, {} lost, {} gone",

@@ -7,15 +7,16 @@ use std::collections::HashMap;
 
 use redis::{cmd, pipe};
 
-use super::{EngineError, retention::drop_keys};
+use super::{EngineError, retention::drop_keys, settings::MAX_PARTITIONS};
 use crate::{
-    broker::{BrokerError, Layout, Link, keys::MAX_PARTITIONS, nodes::Nodes, survey},
+    broker::{BrokerError, Layout, Link, nodes::Nodes, survey},
     model::{EntryId, VoucherId, order_id::utc_day},
     store::SharedStore,
 };
 
 /// Its name among the settings.
 const SETTING: &str = "partitions";
+const CHANGED: &str = "somebody else changed the number of partitions just now; start again";
 
 /// The number that stands in SQL; where nobody has decided, `wanted` or 1 is decided now, unless the caller
 /// only reads.
@@ -60,6 +61,10 @@ pub async fn change(
     new: &Layout,
     dead_ms: u64,
 ) -> Result<(), EngineError> {
+    let changed = || EngineError::Plan(CHANGED.to_owned());
+    if stored(store).await? != Some(old.count()) {
+        return Err(changed());
+    }
     refuse_unless_drained(link, old, new.count(), dead_ms).await?;
     let mut tallies = Vec::new();
     for sale in store.sales().await? {
@@ -74,9 +79,7 @@ pub async fn change(
     raise_counters(link, old, new).await?;
     let (from, to) = (old.count().to_string(), new.count().to_string());
     if !store.change_setting(SETTING, Some(&from), &to).await? {
-        return Err(EngineError::Plan(
-            "somebody else changed the number of partitions just now; start again".to_owned(),
-        ));
+        return Err(changed());
     }
     for (voucher, tally) in tallies.into_iter().filter(|(_, tally)| !tally.is_empty()) {
         keep_tally(link, new, voucher, tally).await?;

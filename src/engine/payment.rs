@@ -114,7 +114,12 @@ pub(super) async fn give_back_again(
     }
 }
 
-async fn tell(link: &mut Link, keys: &Layout, orders: &[ClosedOrder]) -> Result<u64, EngineError> {
+/// Tells Redis of closed orders, each of which gives its piece back once; returns how many did now.
+pub(super) async fn tell(
+    link: &mut Link,
+    keys: &Layout,
+    orders: &[ClosedOrder],
+) -> Result<u64, EngineError> {
     let mut vouchers: Vec<VoucherId> = orders.iter().map(|order| order.voucher_id).collect();
     vouchers.sort_unstable();
     vouchers.dedup();

@@ -10,9 +10,9 @@ use tokio_util::sync::CancellationToken;
 use super::{
     EngineError,
     command::{ReplayReport, ReplayScope},
-    consumer::{Writer, by_partition},
     rebuild::rebuild,
     settings::Settings,
+    writer::{Writer, by_partition},
 };
 use crate::{
     broker::{

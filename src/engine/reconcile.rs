@@ -32,6 +32,8 @@ const PEER_POLL: Duration = Duration::from_millis(20);
 pub struct Reconciled {
     /// Buyers put back, each with his piece.
     pub restored: u64,
+    /// Those of them whom SQL did not know: they were told "admitted", and their orders are in the stream again.
+    pub promised: Vec<OrderId>,
     /// Orders that can't be put back: the piece is gone, or the buyer holds another one. A promise
     /// among them has become a dead letter.
     pub refused: Vec<OrderId>,
@@ -151,6 +153,7 @@ pub(super) async fn restore_sale(
 impl Reconciled {
     fn add(&mut self, other: Self) {
         self.restored += other.restored;
+        self.promised.extend(other.promised);
         self.refused.extend(other.refused);
     }
 }
@@ -179,8 +182,9 @@ async fn restore(
     for (order, place) in buyers {
         call.arg(place.user.0).arg(place.number).arg(order.get());
     }
-    let (restored, refused): (u64, Vec<String>) = link.invoke(&call).await?;
-    Ok(Reconciled { restored, refused: refused.iter().filter_map(|id| id.parse().ok()).collect() })
+    let (restored, refused, promised): (u64, Vec<String>, Vec<String>) = link.invoke(&call).await?;
+    let ids = |ids: Vec<String>| ids.iter().filter_map(|id| id.parse().ok()).collect();
+    Ok(Reconciled { restored, refused: ids(refused), promised: ids(promised) })
 }
 
 /// Says that `node` has put back what it knows into this run of the server, and waits until every

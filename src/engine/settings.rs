@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::jobs::Schedule;
+pub use crate::broker::keys::MAX_PARTITIONS;
 use crate::model::verdict::Limits;
 
 /// Settings of one node's engine.

@@ -115,6 +115,35 @@ pub enum Finding {
     Repeated(u64),
 }
 
+/// What puts a finding right. In the order in which they are done: buyers come back before stock is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cure {
+    /// Load the sale from SQL, and put back the buyers of its live orders.
+    Load,
+    /// Give back in Redis what is closed in SQL.
+    GiveBack,
+    /// Count the stock anew from initial and buyers.
+    Recount,
+    /// Put promised orders that are nowhere into the stream again.
+    Enqueue,
+}
+
+impl Finding {
+    /// What puts it right; `None` where a person has to decide.
+    pub fn cure(&self) -> Option<Cure> {
+        match self {
+            Self::NotLoaded | Self::Unknown(_) | Self::Initial { .. } => Some(Cure::Load),
+            Self::Kept(_) => Some(Cure::GiveBack),
+            Self::RedisStock { .. } => Some(Cure::Recount),
+            Self::Lost(_) => Some(Cure::Enqueue),
+            Self::Negative(..) | Self::SqlStock { .. } | Self::Doubled(_) | Self::Repeated(_) => {
+                None
+            }
+        }
+    }
+}
+
 impl Books {
     /// Everything that is wrong. What is merely under way (undelivered, pending) is not.
     pub fn findings(&self) -> Vec<Finding> {

@@ -139,7 +139,7 @@ fn the_example_config_is_true() {
     }
     assert_eq!(engine.try_into::<Settings>().unwrap(), Settings::default());
     let names: Vec<&str> = parsed.keys().map(String::as_str).collect();
-    assert_eq!(names, ["data_dir", "database", "node", "read_only", "redis"]);
+    assert_eq!(names, ["data_dir", "database", "node", "partitions", "read_only", "redis"]);
 
     let active = text.lines().find(|line| !line.is_empty() && !line.starts_with(['#', '[']));
     assert_eq!(active, None, "copied as it is, the example changes nothing");

@@ -1,6 +1,6 @@
 //! A primary with two replicas, and three sentinels that watch them, for one test.
 
-use redis::FromRedisValue;
+use redis::{FromRedisValue, RedisResult};
 
 use super::{PATIENCE, redis_server::TestRedis, wait_until_blocking};
 
@@ -134,9 +134,14 @@ impl TestSentinels {
         primary
     }
 
-    /// Starts a server again on what it left.
+    /// Starts a server again on what it left, and waits until it follows the primary.
     pub fn restart(&mut self, index: usize) {
         self.nodes[index].restart();
+        wait_until_blocking(PATIENCE, "it follows the primary", || {
+            // Who is told to follow hangs up on everybody.
+            let role: RedisResult<String> = self.nodes[index].try_query(&["INFO", "replication"]);
+            role.is_ok_and(|it| it.contains("role:slave") && it.contains("master_link_status:up"))
+        });
     }
 
     /// SIGKILL for a sentinel.
@@ -147,7 +152,10 @@ impl TestSentinels {
     /// Lets the sentinels promote a replica although the primary lives.
     pub fn demand_failover(&self) {
         let sentinel = self.sentinels.iter().find(|it| it.is_running()).expect("a sentinel runs");
-        sentinel.query::<()>(&["SENTINEL", "FAILOVER", SERVICE]);
+        // A sentinel that has not looked at the replicas for a while knows of none that is good.
+        wait_until_blocking(PATIENCE, "a sentinel knows a good replica", || {
+            sentinel.try_query::<()>(&["SENTINEL", "FAILOVER", SERVICE]).is_ok()
+        });
     }
 
     /// Waits until another server than `old` is the primary, for itself and for every live sentinel; which
@@ -158,11 +166,11 @@ impl TestSentinels {
             new = self.primary();
             let port = self.nodes[new].port();
             let agreed = self.sentinels.iter().filter(|it| it.is_running()).all(|sentinel| {
-                let named: Result<(String, u16), _> =
+                let named: RedisResult<(String, u16)> =
                     sentinel.try_query(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE]);
                 named.is_ok_and(|(_, at)| at == port)
             });
-            let role: Result<String, _> = self.nodes[new].try_query(&["INFO", "replication"]);
+            let role: RedisResult<String> = self.nodes[new].try_query(&["INFO", "replication"]);
             new != old && agreed && role.is_ok_and(|role| role.contains("role:master"))
         });
         new

@@ -19,7 +19,7 @@ use seckill::{
     broker::{Layout, Redis},
     engine::{
         EngineError,
-        command::{Command, Reply, RushPlan, RushReport},
+        command::{Command, ReplayScope, Reply, RushPlan, RushReport},
         drill, ledger,
         node::{Node, NodeConfig},
         settings::Settings,
@@ -58,6 +58,11 @@ impl World {
     }
 
     pub async fn with(change: impl FnOnce(&mut Settings)) -> Self {
+        Self::spread(1, change).await
+    }
+
+    /// A world of that many partitions.
+    pub async fn spread(partitions: u16, change: impl FnOnce(&mut Settings)) -> Self {
         let mut settings = Settings::default();
         change(&mut settings);
         let server = TestRedis::start();
@@ -69,7 +74,7 @@ impl World {
             server,
             redis,
             store,
-            keys: Layout::default(),
+            keys: Layout::new(partitions, false),
             read_only: false,
             settings,
             node: None,
@@ -167,6 +172,13 @@ impl World {
             survey.is_ok_and(|s| s.stream.group && s.stream.lag == Some(0) && s.stream.pending == 0)
         })
         .await;
+    }
+
+    /// The same where a dead node has left entries: they are replayed.
+    pub async fn settled_by_replay(&self) {
+        let all = Command::Replay(ReplayScope::UpTo(EntryId::MAX));
+        self.execute(all).await.unwrap();
+        self.settled().await;
     }
 
     pub async fn balanced(&self) {

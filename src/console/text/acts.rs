@@ -275,6 +275,15 @@ pub(crate) fn reply(reply: &Reply) -> (String, bool) {
             (format!("#{voucher} has {} pieces in all", thousands(*initial)), true)
         }
         Reply::RushDone(report) => rush_done(report),
+        Reply::Repaired(done) => (
+            format!(
+                "{} buyers put back, {} orders enqueued, {} pieces given back",
+                thousands(done.put_back),
+                thousands(done.enqueued),
+                thousands(done.given_back)
+            ),
+            true,
+        ),
         Reply::Replayed(report) => replayed(report),
         Reply::Paid { order, payment } => match payment {
             Payment::Paid => (format!("order {order} is paid"), true),

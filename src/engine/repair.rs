@@ -1,0 +1,121 @@
+//! Putting the books right: from what the ledger found to what is done about it.
+//!
+//! SQL is the truth of orders that were written, and the buyers hash of those that were promised. What
+//! neither can tell is left to a person.
+
+use redis::cmd;
+use serde::Serialize;
+
+use super::{EngineError, ledger, payment, rebuild::rebuild, reconcile, vouchers};
+use crate::{
+    broker::{Layout, Link, scripts},
+    model::{
+        Sale, VoucherId,
+        ledger::{Cure, Finding},
+    },
+    store::SharedStore,
+};
+
+/// What one sale's books lack, and what would be done about it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SaleRepair {
+    /// The sale.
+    pub voucher_id: VoucherId,
+    /// What is wrong, one sentence each.
+    pub findings: Vec<String>,
+    /// What is done, in this order.
+    pub cures: Vec<Cure>,
+    /// Findings that need a person.
+    pub left: Vec<String>,
+}
+
+/// What a repair did to one sale.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Repaired {
+    /// Buyers of orders in SQL that Redis knows again, each with his piece.
+    pub put_back: u64,
+    /// Orders that were promised, and are in the stream again.
+    pub enqueued: u64,
+    /// Closed orders whose piece went back.
+    pub given_back: u64,
+}
+
+/// Looks at every sale that is not archived, and says what each needs; sales in order are left out.
+///
+/// # Errors
+/// A server is away.
+pub async fn plan(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+) -> Result<Vec<SaleRepair>, EngineError> {
+    let mut plan = Vec::new();
+    for sale in store.sales().await? {
+        let findings = ledger::books(store, link, keys, &sale).await?.findings();
+        if findings.is_empty() {
+            continue;
+        }
+        let told = |findings: &[&Finding]| findings.iter().map(ToString::to_string).collect();
+        let (cured, left): (Vec<&Finding>, Vec<&Finding>) =
+            findings.iter().partition(|finding| finding.cure().is_some());
+        let mut cures: Vec<Cure> = cured.iter().filter_map(|finding| finding.cure()).collect();
+        cures.sort_unstable();
+        cures.dedup();
+        plan.push(SaleRepair {
+            voucher_id: sale.voucher_id,
+            findings: told(&findings.iter().collect::<Vec<_>>()),
+            cures,
+            left: told(&left),
+        });
+    }
+    Ok(plan)
+}
+
+/// Does what `plan` says for one sale. Safe to repeat, also while buyers are admitted and orders written.
+///
+/// # Errors
+/// A server is away; what was done by then is done.
+pub async fn apply(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+    plan: &SaleRepair,
+) -> Result<Repaired, EngineError> {
+    let sale = store.sale(plan.voucher_id).await?;
+    let mut done = Repaired::default();
+    for cure in &plan.cures {
+        match cure {
+            Cure::Load => {
+                // The copy is taken over also where it is no newer; meanwhile the sale is held.
+                yield_version(link, keys, &sale).await?;
+                let loaded = reconcile::restore_sale(store, link, keys, &sale).await?;
+                done.put_back += loaded.restored;
+            }
+            Cure::GiveBack => {
+                let kept = ledger::kept_orders(store, link, keys, sale.voucher_id).await?;
+                done.given_back += payment::tell(link, keys, &kept).await?;
+            }
+            Cure::Recount => {
+                let voucher = sale.voucher_id;
+                let mut call = scripts::RECOUNT.prepare_invoke();
+                call.key(keys.sale(voucher)).key(keys.stock(voucher)).key(keys.buyers(voucher));
+                let counted: (Option<String>, Option<i64>) = link.invoke(&call).await?;
+                tracing::warn!(%voucher, before = counted.0, now = counted.1, "stock recounted");
+            }
+            Cure::Enqueue => {
+                let of = keys.partition_of(sale.voucher_id);
+                done.enqueued += rebuild(store, link, keys, &of).await?.orders;
+            }
+        }
+    }
+    vouchers::sync(link, keys, &store.sale(plan.voucher_id).await?).await?;
+    Ok(done)
+}
+
+async fn yield_version(link: &mut Link, keys: &Layout, sale: &Sale) -> Result<(), EngineError> {
+    let key = keys.sale(sale.voucher_id);
+    if link.query::<bool>(cmd("EXISTS").arg(&key)).await? {
+        link.query::<u64>(cmd("HSET").arg(&key).arg("version").arg(-1)).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,196 @@
+//! The writer: delivered entries become rows, and only then are acknowledged.
+//!
+//! It does not choose entries: the consumer and the replays hand them over. Whatever goes wrong, an entry is
+//! acknowledged only after its order was committed or it lies among the dead letters.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use tokio_util::sync::CancellationToken;
+
+use super::EngineError;
+use crate::{
+    broker::{
+        Layout, Link, Redis,
+        keys::Partition,
+        stream::{self, Body, Delivered},
+    },
+    model::{EntryId, OrderEntry},
+    store::{SharedStore, StoreError, Written},
+};
+
+/// Between two tries while a server is away.
+pub(super) const BACKOFF: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(2)];
+
+/// What became of a batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settled {
+    /// Orders written now.
+    pub persisted: u64,
+    /// Orders that were there already.
+    pub again: u64,
+    /// Put among the dead letters.
+    pub dead: u64,
+    /// Bodies that were gone; left pending, for nobody can tell their order.
+    pub gone: u64,
+}
+
+/// Writes delivered entries to SQL and acknowledges them; shared by the consumer and by replays.
+#[derive(Debug)]
+pub struct Writer {
+    pub(super) link: Link,
+    pub(super) store: SharedStore,
+    pub(super) keys: Layout,
+}
+
+impl Writer {
+    /// A writer with a connection of its own.
+    pub fn new(redis: &Redis, store: SharedStore, keys: Layout) -> Self {
+        Self { link: redis.link(), store, keys }
+    }
+
+    /// Commits the orders of a batch, then acknowledges them; bad entries go to the dead letters.
+    /// Waits while the database is away.
+    ///
+    /// # Errors
+    /// Redis is away, or `stop` came while the database was away: what was not acknowledged stays
+    /// pending.
+    pub async fn settle(
+        &mut self,
+        batch: Vec<Delivered>,
+        stop: &CancellationToken,
+    ) -> Result<Settled, EngineError> {
+        let mut settled = Settled::default();
+        let mut orders: Vec<OrderEntry> = Vec::with_capacity(batch.len());
+        for delivered in batch {
+            match delivered.body {
+                Body::Good(order) => orders.push(order),
+                Body::Malformed(fault) => {
+                    settled.dead += self.bury(delivered.entry, &fault.to_string()).await?;
+                }
+                Body::Gone => settled.gone += 1,
+            }
+        }
+        // Halves of a failed batch, the next one on top.
+        let mut parts: Vec<&[OrderEntry]> = vec![orders.as_slice()];
+        while let Some(part) = parts.pop() {
+            if part.is_empty() {
+                continue;
+            }
+            match self.write(part, stop).await {
+                Ok(written) => self.close(part, &written, &mut settled).await?,
+                Err(EngineError::Store(error)) if part.len() == 1 => {
+                    settled.dead += self.bury(part[0].entry, &error.to_string()).await?;
+                }
+                Err(EngineError::Store(_)) => {
+                    let (left, right) = part.split_at(part.len() / 2);
+                    parts.push(right);
+                    parts.push(left);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(settled)
+    }
+
+    /// One transaction; asked again for as long as the database is away.
+    async fn write(
+        &mut self,
+        part: &[OrderEntry],
+        stop: &CancellationToken,
+    ) -> Result<Vec<Written>, EngineError> {
+        let mut pause = BACKOFF[0];
+        loop {
+            // By the clock of Redis: nodes differ, and how long a buyer has to pay counts from here.
+            let now = self.link.now().await?;
+            match self.store.write_orders(part, now).await {
+                Err(StoreError::Away(why)) => {
+                    tracing::warn!(
+                        why,
+                        orders = part.len(),
+                        "the database is away; the batch waits"
+                    );
+                    if !wait(stop, &mut pause).await {
+                        return Err(EngineError::Stopping);
+                    }
+                }
+                other => return Ok(other?),
+            }
+        }
+    }
+
+    /// After the commit: acknowledge what is written, put aside what can never be.
+    async fn close(
+        &mut self,
+        part: &[OrderEntry],
+        written: &[Written],
+        settled: &mut Settled,
+    ) -> Result<(), EngineError> {
+        let mut done = Vec::with_capacity(part.len());
+        for (order, written) in part.iter().zip(written) {
+            match written {
+                Written::New => {
+                    settled.persisted += 1;
+                    done.push(order.entry);
+                }
+                Written::Again => {
+                    settled.again += 1;
+                    done.push(order.entry);
+                }
+                Written::Conflict { holds } => {
+                    let why = format!(
+                        "buyer {} holds order {holds} for voucher {} already",
+                        order.user, order.voucher
+                    );
+                    settled.dead += self.bury(order.entry, &why).await?;
+                }
+                Written::IdTaken => {
+                    let why = format!("order id {} belongs to another order", order.order);
+                    settled.dead += self.bury(order.entry, &why).await?;
+                }
+            }
+        }
+        self.acknowledge(done).await?;
+        Ok(())
+    }
+
+    /// Acknowledges entries of any partition; returns how many were pending until now.
+    pub async fn acknowledge(&mut self, entries: Vec<EntryId>) -> Result<u64, EngineError> {
+        let mut done = 0;
+        for (of, entries) in by_partition(&self.keys, entries) {
+            done += stream::acknowledge(&mut self.link, &of, entries).await?;
+        }
+        Ok(done)
+    }
+
+    /// Puts an entry among the dead letters; 0 if it was not pending any more.
+    pub async fn bury(&mut self, entry: EntryId, reason: &str) -> Result<u64, EngineError> {
+        let of = self.keys.partition(entry.partition);
+        let buried = stream::bury(&mut self.link, &of, entry, reason).await?;
+        if buried {
+            tracing::warn!(%entry, reason, "dead letter");
+        }
+        Ok(u64::from(buried))
+    }
+}
+
+/// Entries by the partition in whose stream they stand.
+pub(super) fn by_partition(
+    keys: &Layout,
+    entries: impl IntoIterator<Item = EntryId>,
+) -> Vec<(Partition, Vec<EntryId>)> {
+    let mut parts: BTreeMap<u16, Vec<EntryId>> = BTreeMap::new();
+    for entry in entries {
+        parts.entry(entry.partition).or_default().push(entry);
+    }
+    parts.into_iter().map(|(number, entries)| (keys.partition(number), entries)).collect()
+}
+
+/// Sleeps, longer each time; `false` if `stop` came first.
+pub(super) async fn wait(stop: &CancellationToken, pause: &mut Duration) -> bool {
+    let now = *pause;
+    *pause = (*pause * 2).min(BACKOFF[1]);
+    tokio::select! {
+        () = stop.cancelled() => false,
+        () = tokio::time::sleep(now) => true,
+    }
+}

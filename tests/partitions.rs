@@ -1,0 +1,160 @@
+//! Several partitions on one server: the same books, one order of pending entries, ids that never meet; and a
+//! number of partitions that changes only at rest.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails says where"
+)]
+
+mod support;
+mod world;
+
+use std::{collections::HashSet, time::Duration};
+
+use futures::future::join_all;
+use seckill::{
+    broker::{Layout, stream},
+    engine::{
+        EngineError,
+        beat::take_name,
+        command::{Command, ReplayScope, RushPlan},
+        ids::IdWorker,
+        orders::{self, Standing},
+        partitions,
+    },
+    model::{EntryId, NewSale, OrderId, Outcome},
+};
+use world::World;
+
+const DEAD_MS: u64 = 5_000;
+
+fn sale(stock: u64) -> NewSale {
+    NewSale { title: "t".into(), stock, begin: None, end: None, limit: 1 }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_same_ledger_over_all_partitions() {
+    let world = World::spread(4, |_| {}).await;
+    let mut vouchers = Vec::new();
+    for _ in 0..6 {
+        vouchers.push(world.create(sale(200)).await);
+    }
+    let rushes = vouchers.iter().map(|voucher| world.rush(RushPlan::new(*voucher, 300)));
+    for report in join_all(rushes).await {
+        assert_eq!((report.admitted, report.persisted, report.errors), (200, 200, 0));
+    }
+    world.settled().await;
+    world.balanced().await;
+    let mut ids: HashSet<OrderId> = HashSet::new();
+    for voucher in &vouchers {
+        let of = world.keys.partition_of(*voucher);
+        for order in world.store.live_orders(*voucher, None, 1_000).await.unwrap() {
+            let turn = u64::from(order.id.sequence()) % u64::from(of.of());
+            assert_eq!(turn, u64::from(of.number()), "the id tells its partition");
+            assert!(ids.insert(order.id));
+        }
+    }
+    assert_eq!(ids.len(), 1_200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pending_entries_of_all_partitions_stand_in_one_order() {
+    let world = World::spread(3, |settings| settings.claim_idle_ms = 600_000).await;
+    for _ in 0..3 {
+        let voucher = world.create(sale(40)).await;
+        world.stick(voucher, 40, 30).await;
+    }
+    world.until("the live node has written the rest", async || world.pending().await == 90).await;
+    let mut link = world.redis.link();
+    let (mut seen, mut from) = (Vec::new(), EntryId::MIN);
+    loop {
+        let page = stream::pending_of_all(&mut link, &world.keys, from, EntryId::MAX, 7);
+        let page = page.await.unwrap();
+        let Some(last) = page.last() else { break };
+        from = last.delivered.entry.next_of_all();
+        seen.extend(page.iter().map(|row| row.delivered.entry));
+    }
+    assert!(seen.is_sorted() && seen.len() == 90, "{} entries", seen.len());
+    assert_eq!(seen.iter().map(|id| id.partition).collect::<HashSet<_>>().len(), 3);
+
+    let stuck = stream::pending_of_all(&mut link, &world.keys, EntryId::MIN, EntryId::MAX, 1);
+    let order = stuck.await.unwrap()[0].delivered.order().unwrap().order;
+    let standing = orders::find(&world.store, &mut link, &world.keys, order).await.unwrap();
+    assert!(matches!(standing, Standing::Pending { .. }), "{standing:?}");
+    let some: Vec<EntryId> = seen.iter().copied().step_by(2).collect();
+    world.execute(Command::Replay(ReplayScope::Entries(some.clone()))).await.unwrap();
+    assert_eq!(world.pending().await, 45);
+    world.execute(Command::Replay(ReplayScope::UpTo(EntryId::MAX))).await.unwrap();
+    assert_eq!(world.pending().await, 0);
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_number_of_partitions_changes_only_at_rest() {
+    let mut world = World::start().await;
+    let voucher = world.create(sale(100)).await;
+    world.create(sale(100)).await;
+    world.rush(RushPlan::new(voucher, 30)).await;
+    assert_eq!(partitions::agreed(&world.store, None, false).await.unwrap(), 1);
+    assert_eq!(partitions::agreed(&world.store, Some(8), false).await.unwrap(), 1, "it is decided");
+    let (old, new) = (world.keys.clone(), Layout::new(8, false));
+    let mut link = world.redis.link();
+    let (store, redis) = (world.store.clone(), world.redis.clone());
+    let change = async || {
+        let mut link = redis.link();
+        partitions::change(&store, &mut link, &old, &new, DEAD_MS).await
+    };
+    let refused = |told: Result<(), EngineError>, why: &str| {
+        let told = told.unwrap_err().to_string();
+        assert!(told.contains(why), "'{why}' is not in: {told}");
+    };
+    refused(change().await, "is alive");
+    world.stick(voucher, 60, 10).await;
+    world.stop_node().await;
+    refused(change().await, "under way");
+    assert_eq!(world.store.setting("partitions").await.unwrap().as_deref(), Some("1"));
+    world.start_node();
+    world.settled_by_replay().await;
+    world.balanced().await;
+    world.stop_node().await;
+
+    let mut before = IdWorker::new(old.home());
+    let mut ids = before.issue(&mut link, 3).await.unwrap();
+    change().await.unwrap();
+    assert_eq!(partitions::agreed(&world.store, None, false).await.unwrap(), 8);
+    refused(change().await, "somebody else changed");
+    world.keys = Layout::new(8, false);
+    world.start_node();
+    let outcome = world.ask(voucher, 1_000).await;
+    assert!(matches!(outcome, Outcome::Admitted { .. }), "{outcome:?}");
+    assert!(matches!(world.ask(voucher, 1).await, Outcome::Duplicate { .. }), "he bought before");
+    world.settled().await;
+    world.balanced().await;
+    let tally: u64 = world.server.query(&["HGET", &world.keys.tally(voucher), "admitted"]);
+    assert_eq!(tally, 61, "what was counted before is counted still");
+    for of in world.keys.partitions() {
+        ids.extend(IdWorker::new(of).issue(&mut link, 3).await.unwrap());
+    }
+    let different: HashSet<OrderId> = ids.iter().copied().collect();
+    assert_eq!(different.len(), ids.len(), "{ids:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_processes_never_go_by_one_name() {
+    let world = World::with(|settings| settings.node_dead_ms = 2_000).await;
+    let mut link = world.redis.link();
+    world
+        .until("the node gives a sign of life", async || {
+            let names: Vec<String> =
+                world.server.query(&["ZRANGE", &world.keys.home().nodes(), "0", "-1"]);
+            !names.is_empty()
+        })
+        .await;
+    let twin = take_name(&mut link, &world.keys, world::NODE, "twin", 2_000, false).await;
+    assert!(matches!(&twin, Err(EngineError::NameTaken(name)) if name == world::NODE), "{twin:?}");
+    // A node that was suspended past its time finds that its name went to somebody else, and gives way.
+    take_name(&mut link, &world.keys, world::NODE, "twin", 2_000, true).await.unwrap();
+    let stopping = world.node().stopping().clone();
+    tokio::time::timeout(Duration::from_secs(30), stopping.cancelled()).await.unwrap();
+}
