@@ -12,7 +12,8 @@ use serde_json::Value;
 use support::{Ran, Seckill};
 
 fn create(home: &Seckill, stock: &str, more: &[&str]) -> String {
-    let args = [&["sale", "create", "--title", "火锅 🍲", "--stock", stock, "--json"], more].concat();
+    let args =
+        [&["sale", "create", "--title", "火锅 🍲", "--stock", stock, "--json"], more].concat();
     home.run(&args).expect_code(0).json()["voucher_id"].to_string()
 }
 
