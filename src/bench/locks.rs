@@ -19,8 +19,8 @@ use crate::{
 
 /// How often the plain way asks again for a lock that is held.
 const PLAIN_POLL: Duration = Duration::from_millis(10);
-const PLAIN_LEASE_MS: u64 = 30_000;
-const PLAIN_RELEASE: &str =
+pub(super) const PLAIN_LEASE_MS: u64 = 30_000;
+pub(super) const PLAIN_RELEASE: &str =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
 
 /// What is measured.

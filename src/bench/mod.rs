@@ -3,3 +3,5 @@
 //! Times are noise on shared machines; the ratios of one run are not. It must not know a command line.
 
 pub mod locks;
+pub mod persist;
+mod tutorial;

@@ -120,6 +120,11 @@ impl Layout {
         "locks:events".to_owned()
     }
 
+    /// A lock of the plain way: a string, apart from the locks of an engine.
+    pub fn plain_lock(&self, name: &str) -> String {
+        format!("{}:{{p0}}:lock:{name}", self.prefix)
+    }
+
     /// One script takes a lock, its token and its place in the index: in a cluster all locks share a slot.
     fn of_locks(&self, name: String) -> String {
         if self.cluster { format!("{{locks}}:{name}") } else { name }

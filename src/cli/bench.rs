@@ -3,22 +3,35 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use tokio_util::sync::CancellationToken;
 
 use super::{
     Fault,
     context::Context,
-    output::{Output, number, table},
+    output::{Output, count, number, table},
+    work::EndOfLife,
 };
 use crate::{
-    bench::locks::{self, Figures, Plan, Report},
-    broker::data_dir::DataDir,
+    bench::{
+        locks::{self, Figures, Plan, Report},
+        persist::{self, Ground},
+    },
+    broker::{HOME, data_dir::DataDir},
     config::Config,
+    engine::EngineError,
+    store::plain::PlainOrders,
 };
 
 #[derive(Debug, Subcommand)]
 pub(super) enum BenchCommand {
     /// Locks: taken and given back a second, and hand-over, beside SET NX PX with a Lua release
     Locks(LocksArgs),
+    /// Orders persisted a second, from the stream to the acknowledged row, beside the tutorial's consumer
+    ///
+    /// Runs on servers of its own, or on --redis and --database. A Redis with a live node and a database
+    /// with a sale that is not archived are refused. Every key of the bench is removed at its end; the rows of
+    /// its two sales stay in the database, and the sales are archived.
+    Persist(PersistArgs),
 }
 
 #[derive(Debug, Args)]
@@ -34,8 +47,24 @@ pub(super) struct LocksArgs {
     waiting: usize,
 }
 
+#[derive(Debug, Args)]
+pub(super) struct PersistArgs {
+    /// Orders that the engine's consumer writes
+    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = count)]
+    orders: u64,
+    /// Orders that the tutorial's consumer writes
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = count)]
+    tutorial: u64,
+}
+
 pub(super) async fn run(config: &Config, out: Output, command: BenchCommand) -> Result<u8, Fault> {
-    let BenchCommand::Locks(args) = command;
+    match command {
+        BenchCommand::Locks(args) => run_locks(config, out, args).await,
+        BenchCommand::Persist(args) => run_persist(config, out, &args).await,
+    }
+}
+
+async fn run_locks(config: &Config, out: Output, args: LocksArgs) -> Result<u8, Fault> {
     let range = |value: usize| (1..=10_000).contains(&value);
     if !(1..=600).contains(&args.seconds) || !range(args.tasks) || !range(args.waiting) {
         return Err(Fault::usage(
@@ -73,4 +102,72 @@ fn words(report: &Report, args: &LocksArgs) -> String {
         row("hand-over, p99 us".to_owned(), |of| of.hand_over_p99_us as f64),
     ];
     table(&["", "SET NX PX", "reentrant", "ratio"], &[1, 2, 3], &rows)
+}
+
+async fn run_persist(config: &Config, out: Output, args: &PersistArgs) -> Result<u8, Fault> {
+    let range = |orders: u64| (1..=1_000_000).contains(&orders);
+    if !range(args.orders) || !range(args.tutorial) {
+        return Err(Fault::usage("give each side 1 to 1000000 orders"));
+    }
+    if config.read_only {
+        return Err(EngineError::ReadOnly.into());
+    }
+    let mut end = EndOfLife::listen()?;
+    // What a deployment on that database has agreed on is none of the bench's business: it has one
+    // partition of its own, and decides nothing for others.
+    let opened = Config { partitions: None, read_only: true, ..config.clone() };
+    let context = Context::open_in(&opened, DataDir::throw_away()?).await?;
+    let result = measure_persist(&context, args, &mut end).await;
+    context.close().await;
+    let report = result?;
+    out.answer(&report, || persist_words(&report))?;
+    Ok(0)
+}
+
+async fn measure_persist(
+    context: &Context,
+    args: &PersistArgs,
+    end: &mut EndOfLife,
+) -> Result<persist::Report, Fault> {
+    context.redis.link().connection(HOME).await?;
+    let database = context.config.database.clone();
+    let database = database.unwrap_or_else(|| context.dir.database_url());
+    let mut plain = PlainOrders::open(&database).await?;
+    let ground = Ground {
+        redis: &context.redis,
+        store: &context.store,
+        plain: &mut plain,
+        settings: &context.config.engine,
+    };
+    let plan = persist::Plan { orders: args.orders, tutorial: args.tutorial };
+    let stop = CancellationToken::new();
+    let ended = {
+        let measuring = persist::run(ground, plan, &stop);
+        tokio::pin!(measuring);
+        tokio::select! {
+            ended = &mut measuring => ended,
+            // Asked to end: what was made is taken away first.
+            () = end.come() => {
+                stop.cancel();
+                measuring.await
+            }
+        }
+    };
+    plain.close().await;
+    match ended {
+        Err(EngineError::Stopping) => Err(Fault::no("stopped before both sides were measured")),
+        ended => Ok(ended?),
+    }
+}
+
+fn persist_words(report: &persist::Report) -> String {
+    let row = |name: &str, of: &persist::Figures| {
+        let seconds = format!("{:.2}", of.seconds);
+        vec![name.to_owned(), number(of.persisted), seconds, number(of.per_second as u64)]
+    };
+    let ours = format!("seckill, at most {} a transaction", number(report.batch as u64));
+    let rows = [row("the tutorial's, one by one", &report.tutorial), row(&ours, &report.seckill)];
+    let head = ["consumer", "orders", "seconds", "a second"];
+    table(&head, &[1, 2, 3], &rows)
+        + &format!("{:.1} times as many, on {}\n", report.ratio, report.database)
 }

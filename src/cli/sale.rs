@@ -14,7 +14,7 @@ use crate::{
     broker::survey::survey,
     config::Config,
     engine::command::{Command, Reply},
-    model::{EntryId, Millis, NewSale, Phase, SaleState, VoucherId},
+    model::{EntryId, Millis, NewSale, Phase, SaleState, VoucherId, When},
     telemetry::snapshot::SaleLine,
 };
 
@@ -72,10 +72,10 @@ pub(super) struct CreateArgs {
     limit: u64,
     /// When it opens: 2026-11-20T14:30:00Z, '2026-11-20 14:30' (local), 14:30 or +10m
     #[arg(long, value_name = "TIME")]
-    begin: Option<Millis>,
-    /// When it ends
+    begin: Option<When>,
+    /// When it ends; +10m counts from now by the clock of Redis
     #[arg(long, value_name = "TIME")]
-    end: Option<Millis>,
+    end: Option<When>,
     #[command(flatten)]
     consent: Consent,
 }
@@ -103,10 +103,9 @@ pub(super) async fn run(config: &Config, out: Output, command: SaleCommand) -> R
     // What a person got wrong is told before anything is opened.
     let act = match &command {
         SaleCommand::Create(args) => {
-            let CreateArgs { title, stock, limit, begin, end, .. } = args;
-            let sale = NewSale::checked(title, *stock, *begin, *end, Millis::now())?;
-            let sale = sale.limited(*limit)?;
-            Some((Command::CreateSale(sale), &args.consent))
+            // Its window is looked at once the clock of Redis is known.
+            let sale = NewSale::checked(&args.title, args.stock, None, None, Millis::now())?;
+            Some((Command::CreateSale(sale.limited(args.limit)?), &args.consent))
         }
         SaleCommand::Start(args) => Some((Command::StartSale(args.id), &args.consent)),
         SaleCommand::Pause(args) => Some((Command::PauseSale(args.id), &args.consent)),
@@ -118,6 +117,21 @@ pub(super) async fn run(config: &Config, out: Output, command: SaleCommand) -> R
         SaleCommand::List { .. } | SaleCommand::Show { .. } => None,
     };
     let mut context = Context::open_answering(config).await?;
+    let act = match (act, &command) {
+        (Some((Command::CreateSale(sale), consent)), SaleCommand::Create(args)) => {
+            window(&context, &sale, args)
+                .await
+                .map(|sale| Some((Command::CreateSale(sale), consent)))
+        }
+        (act, _) => Ok(act),
+    };
+    let act = match act {
+        Ok(act) => act,
+        Err(fault) => {
+            context.close().await;
+            return Err(fault);
+        }
+    };
     let result = match (act, &command) {
         (Some((command, consent)), _) => change(&mut context, out, command, consent).await,
         (None, SaleCommand::Show { id }) => show(&context, out, *id).await,
@@ -128,6 +142,14 @@ pub(super) async fn run(config: &Config, out: Output, command: SaleCommand) -> R
     };
     context.close().await;
     result.map(|()| 0)
+}
+
+/// The sale with its window, by the clock of Redis: by it the sale opens and closes.
+async fn window(context: &Context, sale: &NewSale, args: &CreateArgs) -> Result<NewSale, Fault> {
+    let now = context.redis.link().now().await?;
+    let at = |when: &Option<When>| when.as_ref().map(|when| when.from(now));
+    let sale = NewSale::checked(&sale.title, sale.stock, at(&args.begin), at(&args.end), now)?;
+    Ok(sale.limited(args.limit)?)
 }
 
 async fn change(

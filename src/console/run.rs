@@ -102,7 +102,7 @@ pub(super) async fn drive(
         let due = drawn.map_or_else(Instant::now, |at| at + FRAME);
         if app.is_dirty() && due <= Instant::now() {
             app.take_dirty();
-            app.now = Millis::now();
+            app.now = Millis::now().plus(app.newest.clock_ahead_ms);
             if let Err(error) = stage.draw(app) {
                 // A terminal that was closed is an end like any other.
                 return if stage.is_there() { Err(error) } else { Ok(()) };
@@ -120,7 +120,7 @@ pub(super) async fn drive(
             _ = tick.tick() => Woken::Tick,
             () = sleep_until(due), if app.is_dirty() => Woken::Frame,
         };
-        app.now = Millis::now();
+        app.now = Millis::now().plus(app.newest.clock_ahead_ms);
         match woken {
             Woken::Input(Some(Ok(event))) => app.on_event(&event),
             // The terminal is gone; there is nobody to tell.

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use redis::{cmd, pipe};
 
-use super::{EngineError, retention::drop_keys, settings::MAX_PARTITIONS};
+use super::{EngineError, reconcile::reconcile, retention::drop_keys, settings::MAX_PARTITIONS};
 use crate::{
     broker::{BrokerError, Layout, Link, nodes::Nodes, survey},
     model::{EntryId, VoucherId, order_id::utc_day},
@@ -83,6 +83,9 @@ pub async fn change(
     }
     for (voucher, tally) in tallies.into_iter().filter(|(_, tally)| !tally.is_empty()) {
         keep_tally(link, new, voucher, tally).await?;
+    }
+    for of in new.partitions() {
+        reconcile(store, link, new, &of, &[]).await?;
     }
     Ok(())
 }

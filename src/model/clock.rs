@@ -74,13 +74,51 @@ impl FromStr for Millis {
     }
 }
 
+/// A time as a person gives it for a sale: a moment, or so long from now. Whose now that is, the reader of this
+/// decides: sales open and close by the clock of Redis.
+#[derive(Clone, Debug)]
+pub enum When {
+    /// At that moment.
+    At(Millis),
+    /// That long from now.
+    In(jiff::Span),
+}
+
+impl When {
+    /// The moment, where it is `now`. A span that leads out of time stays at its end.
+    pub fn from(&self, now: Millis) -> Millis {
+        match self {
+            Self::At(at) => *at,
+            Self::In(span) => add(now, *span).unwrap_or(Millis(i64::MAX)),
+        }
+    }
+}
+
+impl FromStr for When {
+    type Err = TimeFault;
+
+    /// Reads what [`Millis`] reads.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.trim().strip_prefix('+') {
+            None => text.parse().map(Self::At),
+            Some(span) => match span.trim().parse() {
+                Ok(span) if add(Millis::now(), span).is_some() => Ok(Self::In(span)),
+                _ => Err(TimeFault(text.chars().take(40).collect())),
+            },
+        }
+    }
+}
+
+fn add(now: Millis, span: jiff::Span) -> Option<Millis> {
+    let now = Timestamp::from_millisecond(now.0).ok()?.to_zoned(TimeZone::system());
+    Some(Millis(now.checked_add(span).ok()?.timestamp().as_millisecond()))
+}
+
 fn read_time(text: &str) -> Option<Millis> {
     let (ahead, ago) = (text.strip_prefix('+'), text.strip_prefix('-'));
     if let Some(span) = ahead.or(ago) {
         let span: jiff::Span = span.trim().parse().ok()?;
-        let now = jiff::Zoned::now();
-        let at = if ago.is_some() { now.checked_sub(span) } else { now.checked_add(span) }.ok()?;
-        return Some(Millis(at.timestamp().as_millisecond()));
+        return add(Millis::now(), if ago.is_some() { span.negate() } else { span });
     }
     if let Ok(at) = text.parse::<Timestamp>() {
         return Some(Millis(at.as_millisecond()));
@@ -101,6 +139,15 @@ mod tests {
     fn reads_what_it_prints() {
         let at = Millis(1_795_000_000_123);
         assert_eq!(at.to_string().parse::<Millis>(), Ok(at));
+    }
+
+    #[test]
+    fn a_span_counts_from_whoever_is_asked() {
+        let soon: When = "+90s".parse().unwrap();
+        assert_eq!(soon.from(Millis(1_000)), Millis(91_000));
+        let at: When = "2026-11-20T14:30:00Z".parse().unwrap();
+        assert_eq!(at.from(Millis(1_000)), "2026-11-20T14:30:00Z".parse().unwrap());
+        assert!("+".parse::<When>().is_err() && "soon".parse::<When>().is_err());
     }
 
     #[test]

@@ -13,7 +13,7 @@ pub mod outcome;
 pub mod sale;
 pub mod verdict;
 
-pub use clock::Millis;
+pub use clock::{Millis, When};
 pub use entry::{EntryFault, EntryId, OrderEntry};
 pub use job::{Cause, Fence, JobOutcome, JobRun, JobSwitch, NewRun, RunEnd};
 pub use order::{ClosedOrder, FilterFault, LiveOrder, Order, OrderFilter, OrderStatus, Payment};

@@ -4,6 +4,7 @@
 //! the same tests run on all of them.
 
 mod open;
+pub mod plain;
 mod sqlite;
 
 use std::sync::Arc;

@@ -15,7 +15,7 @@ pub async fn open(url: &str) -> Result<SharedStore, StoreError> {
     Ok(Arc::new(SqliteStore::open(&path).await?))
 }
 
-fn sqlite_path(url: &str) -> Result<PathBuf, StoreError> {
+pub(super) fn sqlite_path(url: &str) -> Result<PathBuf, StoreError> {
     let Some((scheme, rest)) = url.split_once(':') else {
         return Err(fault("the database URL has no scheme; write sqlite:PATH"));
     };

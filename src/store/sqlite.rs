@@ -11,6 +11,7 @@ mod opening;
 mod orders;
 mod pages;
 mod payment;
+mod plain;
 mod sales;
 mod settings;
 
@@ -25,6 +26,7 @@ use crate::model::{
     OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, Voucher, VoucherId, ledger::SqlBooks,
 };
 use faults::told;
+pub(super) use plain::PlainSqlite;
 
 /// A store in one SQLite file, which other processes may use at the same time.
 #[derive(Debug)]

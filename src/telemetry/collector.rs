@@ -33,6 +33,8 @@ const RATE_WINDOW: Duration = Duration::from_millis(1_200);
 const PAGE: usize = 500;
 /// Locks in one picture.
 const LOCKS: usize = 200;
+/// Clocks that differ by less agree: an answer takes its time.
+const CLOCKS_AGREE_MS: i64 = 1_000;
 /// Sales in one picture, the newest.
 const SALES: usize = 200;
 
@@ -50,6 +52,8 @@ pub struct Collector {
     sales: Vec<Sale>,
     /// Closed orders of which Redis was not told yet.
     returning: u64,
+    /// How far the clock of Redis is ahead of this node's, in ms.
+    ahead: i64,
     survey: Option<Survey>,
     /// What Redis holds of each sale, by the last survey.
     facts: HashMap<VoucherId, SaleFacts>,
@@ -119,6 +123,7 @@ impl Collector {
             seq: 0,
             sales: Vec::new(),
             returning: 0,
+            ahead: 0,
             survey: None,
             facts: HashMap::new(),
             locks: Holders::default(),
@@ -150,7 +155,8 @@ impl Collector {
         }
         let mut snapshot = Snapshot {
             seq: self.seq,
-            taken: Millis::now(),
+            taken: self.now(),
+            clock_ahead_ms: self.ahead,
             node: self.node.clone(),
             read_only: self.read_only,
             redis: self.redis.clone(),
@@ -187,6 +193,11 @@ impl Collector {
         self.audit = Some((figures, findings));
     }
 
+    /// By the clock of Redis, as far as it is known: sales open and close by it.
+    fn now(&self) -> Millis {
+        Millis::now().plus(self.ahead)
+    }
+
     async fn read_sql(&mut self) {
         let start = Instant::now();
         let reading = async { Ok((self.store.sales().await?, self.store.returning().await?)) };
@@ -206,7 +217,8 @@ impl Collector {
                 PATIENCE.as_secs()
             )),
         };
-        note_health(&mut self.sql, start, result);
+        let now = self.now();
+        note_health(&mut self.sql, now, start, result);
     }
 
     async fn read_redis(&mut self, pending_from: EntryId) {
@@ -222,6 +234,8 @@ impl Collector {
         let result = match tokio::time::timeout(PATIENCE, looking).await {
             Ok(Ok((survey, locks))) => {
                 self.facts = vouchers.iter().copied().zip(survey.sales.iter().copied()).collect();
+                let ahead = survey.now.0 - Millis::now().0;
+                self.ahead = if ahead.abs() < CLOCKS_AGREE_MS { 0 } else { ahead };
                 self.survey = Some(survey);
                 self.locks = locks;
                 Ok(())
@@ -240,7 +254,8 @@ impl Collector {
         if let Some(server) = self.link.server(HOME) {
             self.redis.name = format!("redis {}", server.version);
         }
-        note_health(&mut self.redis, start, result);
+        let now = self.now();
+        note_health(&mut self.redis, now, start, result);
     }
 
     /// What Redis holds of a sale; figures of an older survey stay in place during an outage.
@@ -289,7 +304,7 @@ impl Collector {
         let of_redis = before.filter(|_| self.redis.up);
         let of_sql = before.filter(|_| self.sql.up);
         let point = Point {
-            at: Millis::now(),
+            at: self.now(),
             admitted: of_redis.map(|past| rate(admitted(past), admitted(now), past.at)),
             persisted: of_sql.map(|past| rate(past.persisted, now.persisted, past.at)),
         };
@@ -351,7 +366,7 @@ impl Collector {
     }
 
     fn sale_lines(&self) -> Vec<SaleLine> {
-        let now = self.survey.as_ref().map_or_else(Millis::now, |survey| survey.now);
+        let now = self.survey.as_ref().map_or_else(|| self.now(), |survey| survey.now);
         self.sales
             .iter()
             .map(|sale| {
@@ -463,11 +478,11 @@ fn age(now: Millis, entry: EntryId) -> u64 {
     u64::try_from(now.0).unwrap_or(0).saturating_sub(entry.millis)
 }
 
-fn note_health(health: &mut Health, start: Instant, result: Result<(), String>) {
+fn note_health(health: &mut Health, now: Millis, start: Instant, result: Result<(), String>) {
     health.up = result.is_ok();
     health.latency_us = start.elapsed().as_micros() as u64;
     if health.up {
-        health.last_ok = Some(Millis::now());
+        health.last_ok = Some(now);
     }
     health.error = result.err();
 }

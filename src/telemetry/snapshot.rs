@@ -19,8 +19,10 @@ use crate::{
 pub struct Snapshot {
     /// Rises with each picture; 0 is the empty one before the first.
     pub seq: u64,
-    /// When it was taken, by this node's clock.
+    /// When it was taken, by the clock of Redis.
     pub taken: Millis,
+    /// How far that clock is ahead of this node's, in ms; 0 where they agree to a second.
+    pub clock_ahead_ms: i64,
     /// This node's name; empty where no engine runs.
     pub node: String,
     /// Acts are refused by the engine.

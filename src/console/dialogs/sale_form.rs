@@ -5,7 +5,7 @@ use crossterm::event::Event;
 use super::Form;
 use crate::{
     console::text::acts::form as words,
-    model::{Millis, NewSale, SaleFault},
+    model::{Millis, NewSale, SaleFault, When},
 };
 
 const TITLE: usize = 0;
@@ -65,8 +65,11 @@ impl SaleForm {
         let title = self.form.value(TITLE);
         crate::model::sale::check_title(title).map_err(|fault| (TITLE, fault.to_string()))?;
         let stock = number(self.form.value(STOCK)).map_err(|fault| (STOCK, fault))?;
-        let begin = time(self.form.value(BEGIN)).map_err(|fault| (BEGIN, fault))?;
-        let end = time(self.form.value(END)).map_err(|fault| (END, fault))?;
+        let time = |field| match time(self.form.value(field)) {
+            Ok(when) => Ok(when.map(|when| when.from(now))),
+            Err(fault) => Err((field, fault)),
+        };
+        let (begin, end) = (time(BEGIN)?, time(END)?);
         NewSale::checked(title, stock, begin, end, now).map_err(|fault| {
             let place = match &fault {
                 SaleFault::Stock(_) => STOCK,
@@ -84,11 +87,11 @@ pub(super) fn number(text: &str) -> Result<u64, String> {
     plain.parse().map_err(|_| words::no_number(text.trim()))
 }
 
-fn time(text: &str) -> Result<Option<Millis>, String> {
+fn time(text: &str) -> Result<Option<When>, String> {
     if text.trim().is_empty() {
         return Ok(None);
     }
-    text.parse::<Millis>().map(Some).map_err(|fault| fault.to_string())
+    text.parse::<When>().map(Some).map_err(|fault| fault.to_string())
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use crate::model::{
 /// What makes two entries the same order.
 pub(super) type Key = (i64, i64, i64, i64);
 
-fn key(entry: &OrderEntry) -> Result<Key, StoreError> {
+pub(super) fn key(entry: &OrderEntry) -> Result<Key, StoreError> {
     let user = i64::try_from(entry.user.0).map_err(|_| {
         StoreError::Refused(format!("user {} is beyond what a row can hold", entry.user))
     })?;

@@ -1,0 +1,355 @@
+//! Persisted orders a second, from the stream to the acknowledged row: the engine's consumer beside the
+//! tutorial's, on the same Redis and the same database.
+//!
+//! The servers may belong to somebody: nothing is begun where a deployment could be disturbed, and what
+//! was begun is taken away again, whatever happened in between. It must not know a command line.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use redis::{ExistenceCheck, SetOptions, cmd};
+use serde::Serialize;
+use tokio::sync::watch;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::tutorial;
+use crate::{
+    broker::{Layout, Link, Redis, nodes::Nodes, stream, survey},
+    engine::{
+        EngineError,
+        admission::Admission,
+        command::RushPlan,
+        consumer::{Consumer, Hold},
+        ledger,
+        locks::{Locks, Timing},
+        rush::Rush,
+        settings::Settings,
+        vouchers,
+    },
+    model::{EntryId, Millis, NewSale, SaleState, VoucherId},
+    store::{SharedStore, plain::PlainOrders},
+    telemetry::Meters,
+};
+
+/// Before every key, apart from those of a deployment.
+const PREFIX: &str = "seckill-bench";
+const TUTORIAL_PREFIX: &str = "seckill-bench:tutorial";
+/// The lock that says that a bench is under way.
+const CLAIM: &str = "bench";
+const NODE: &str = "bench";
+/// Between two looks at the stream.
+const POLL: Duration = Duration::from_millis(2);
+/// Waiting for the consumer ends when nothing has moved for this long.
+const NO_PROGRESS: Duration = Duration::from_secs(30);
+/// Bound on the end of what was started.
+const END_WITHIN: Duration = Duration::from_secs(5);
+
+/// How many orders each side writes.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// The engine's consumer.
+    pub orders: u64,
+    /// The tutorial's.
+    pub tutorial: u64,
+}
+
+/// The servers and the settings that both sides work with.
+#[derive(Debug)]
+pub struct Ground<'a> {
+    /// Redis.
+    pub redis: &'a Redis,
+    /// SQL.
+    pub store: &'a SharedStore,
+    /// The same database, for the plain way.
+    pub plain: &'a mut PlainOrders,
+    /// How many entries the engine takes at once, among others.
+    pub settings: &'a Settings,
+}
+
+/// One side's figures.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Figures {
+    /// Entries in the stream when it began.
+    pub orders: u64,
+    /// Rows when every entry was acknowledged.
+    pub persisted: u64,
+    /// From the first read to the last acknowledgement.
+    pub seconds: f64,
+    /// Rows a second.
+    pub per_second: f64,
+}
+
+impl Figures {
+    fn of(orders: u64, persisted: u64, took: Duration) -> Self {
+        let seconds = took.as_secs_f64();
+        Self { orders, persisted, seconds, per_second: persisted as f64 / seconds.max(1e-6) }
+    }
+}
+
+/// Both sides; the keys are a contract of `bench persist --json`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// COUNT 1, lock, select, update, insert, unlock, acknowledge.
+    pub tutorial: Figures,
+    /// The engine's consumer.
+    pub seckill: Figures,
+    /// Rows a second of the engine by those of the tutorial.
+    pub ratio: f64,
+    /// Most entries that the engine writes in one transaction.
+    pub batch: usize,
+    /// Where both read.
+    pub redis: String,
+    /// Where both wrote.
+    pub database: String,
+}
+
+/// Measures both sides, one after the other, and takes away what was made for it.
+///
+/// # Errors
+/// [`EngineError::Plan`] where a deployment uses these servers; [`EngineError::BooksOff`] where an order
+/// was lost or doubled; a server is away, or `stop` came.
+pub async fn run(
+    ground: Ground<'_>,
+    plan: Plan,
+    stop: &CancellationToken,
+) -> Result<Report, EngineError> {
+    let (redis, store) = (ground.redis, ground.store);
+    let keys = Layout::new(1, redis.is_cluster()).prefixed(PREFIX);
+    let mut link = redis.link();
+    refuse_deployment(&ground, &keys, &mut link).await?;
+    let mut bench =
+        Bench { ground, keys: keys.clone(), made: Vec::new(), tasks: TaskTracker::new() };
+    let end = CancellationToken::new();
+    let measured = tokio::select! {
+        measured = bench.measure(plan, &end) => measured,
+        () = stop.cancelled() => Err(EngineError::Stopping),
+    };
+    // A consumer that still worked would make its stream again.
+    end.cancel();
+    bench.tasks.close();
+    let ended = tokio::time::timeout(END_WITHIN, bench.tasks.wait()).await;
+    if ended.is_err() {
+        tracing::warn!("a task of the bench did not end in time");
+    }
+    let gone = unlink(&mut link, &keys, &bench.made).await;
+    let archived = archive(store, &bench.made).await;
+    let report = measured?;
+    gone.and(archived)?;
+    Ok(report)
+}
+
+/// Says no before anything is made, and claims the prefix.
+async fn refuse_deployment(
+    ground: &Ground<'_>,
+    keys: &Layout,
+    link: &mut Link,
+) -> Result<(), EngineError> {
+    let refuse = |why: String| Err(EngineError::Plan(why));
+    if let Some(sale) = ground.store.sales().await?.first() {
+        return refuse(format!(
+            "the database holds sale #{}, which is not archived; measure on another --database, or leave it out",
+            sale.voucher_id
+        ));
+    }
+    let nodes = Nodes::read(link, &Layout::new(1, ground.redis.is_cluster()).home()).await?;
+    if let Some(node) = nodes.alive(ground.settings.node_dead_ms).next() {
+        return refuse(format!(
+            "the node {node} is alive on this Redis; measure on another --redis, or leave it out"
+        ));
+    }
+    let mut exists = cmd("EXISTS");
+    exists.arg(names(keys, &[]));
+    let found: u64 = link.query(&exists).await?;
+    if found == 0 {
+        let first = SetOptions::default().conditional_set(ExistenceCheck::NX);
+        let claim = redis::Cmd::set_options(keys.plain_lock(CLAIM), NODE, first);
+        if link.query::<Option<String>>(&claim).await?.is_some() {
+            return Ok(());
+        }
+    }
+    refuse(format!(
+        "another bench uses this Redis, or one was killed on it; wait for it, or unlink the keys {PREFIX}:*"
+    ))
+}
+
+/// Every key of a bench. All of them share a slot.
+fn names(keys: &Layout, sales: &[VoucherId]) -> Vec<String> {
+    let (of, plain) = (keys.home(), tutorial_keys(keys).home());
+    let mut names = vec![of.orders(), of.dead(), of.nodes(), of.instances(), of.healed()];
+    names.extend([plain.orders(), keys.plain_lock(CLAIM)]);
+    for sale in sales {
+        names.extend([keys.sale(*sale), keys.stock(*sale), keys.buyers(*sale), keys.tally(*sale)]);
+    }
+    names
+}
+
+fn tutorial_keys(keys: &Layout) -> Layout {
+    keys.clone().prefixed(TUTORIAL_PREFIX)
+}
+
+async fn unlink(link: &mut Link, keys: &Layout, sales: &[VoucherId]) -> Result<(), EngineError> {
+    let mut unlink = cmd("UNLINK");
+    unlink.arg(names(keys, sales));
+    link.query::<u64>(&unlink).await?;
+    Ok(())
+}
+
+async fn archive(store: &SharedStore, sales: &[VoucherId]) -> Result<(), EngineError> {
+    for sale in sales {
+        store.set_state(*sale, SaleState::Ended, None).await?;
+        store.set_state(*sale, SaleState::Archived, None).await?;
+    }
+    Ok(())
+}
+
+struct Bench<'a> {
+    ground: Ground<'a>,
+    keys: Layout,
+    /// Sales that have to be archived.
+    made: Vec<VoucherId>,
+    /// What was started and has to end.
+    tasks: TaskTracker,
+}
+
+impl Bench<'_> {
+    async fn measure(
+        &mut self,
+        plan: Plan,
+        end: &CancellationToken,
+    ) -> Result<Report, EngineError> {
+        // The plain way goes first: its tables are as small as they get.
+        let tutorial = self.tutorial(plan.tutorial).await?;
+        let seckill = self.seckill(plan.orders, end).await?;
+        Ok(Report {
+            ratio: seckill.per_second / tutorial.per_second.max(f64::MIN_POSITIVE),
+            tutorial,
+            seckill,
+            batch: self.ground.settings.consumer_batch,
+            redis: self.ground.redis.place().to_owned(),
+            database: self.ground.store.describe(),
+        })
+    }
+
+    async fn tutorial(&mut self, orders: u64) -> Result<Figures, EngineError> {
+        let now = Millis::now();
+        let sale = NewSale::checked("bench: the tutorial's consumer", orders, None, None, now)?;
+        let voucher = self.ground.store.create_sale(&sale, now).await?.voucher_id;
+        self.made.push(voucher);
+        let (keys, redis) = (tutorial_keys(&self.keys), self.ground.redis);
+        tutorial::fill(&mut redis.link(), &keys, voucher, orders).await?;
+        let took = tutorial::drain(redis, &keys, self.ground.plain, orders).await?;
+        let books = self.ground.store.books(voucher).await?;
+        if (books.live, books.stock, books.doubled) != (orders, 0, 0) {
+            return Err(EngineError::BooksOff(format!(
+                "of {orders} orders the tutorial's consumer wrote {}, and {} pieces are left",
+                books.live, books.stock
+            )));
+        }
+        Ok(Figures::of(orders, books.live, took))
+    }
+
+    async fn seckill(
+        &mut self,
+        orders: u64,
+        end: &CancellationToken,
+    ) -> Result<Figures, EngineError> {
+        let Ground { redis, store, settings, .. } = &self.ground;
+        let (redis, store, keys) = (*redis, *store, self.keys.clone());
+        let now = Millis::now();
+        let sale = NewSale::checked("bench: the engine's consumer", orders, None, None, now)?;
+        let voucher = store.create_sale(&sale, now).await?;
+        self.made.push(voucher.voucher_id);
+        let (mut link, voucher) = (redis.link(), voucher.voucher_id);
+        vouchers::sync(&mut link, &keys, &store.sale(voucher).await?).await?;
+        stream::ensure_group(&mut link, &keys.home()).await?;
+        self.admit(voucher, orders, end).await?;
+
+        let (locks, keeper) = Locks::new(redis, keys.clone(), NODE, Timing::default());
+        self.tasks.spawn(keeper.run(end.clone()));
+        let (wanted, parked) = (watch::channel(false).1, watch::channel(false).0);
+        let consumer = Consumer::new(
+            NODE,
+            keys.home(),
+            redis,
+            Arc::clone(store),
+            keys.clone(),
+            (*settings).clone(),
+            locks,
+            Hold { wanted, parked },
+        );
+        let begun = Instant::now();
+        self.tasks.spawn(consumer.run(end.clone()));
+        let took = drained(&mut link, &keys, begun).await?;
+
+        let audit = ledger::audit(store, &mut link, &keys, Some(voucher)).await?;
+        let Some(line) = audit.sales.first() else {
+            return Err(EngineError::BooksOff("the sale of the bench is gone".to_owned()));
+        };
+        if let Some(finding) = line.findings.first() {
+            return Err(EngineError::BooksOff(finding.clone()));
+        }
+        if line.persisted != orders {
+            return Err(EngineError::BooksOff(format!(
+                "of {orders} orders the engine's consumer wrote {}, and {} are dead letters",
+                line.persisted, line.dead
+            )));
+        }
+        Ok(Figures::of(orders, line.persisted, took))
+    }
+
+    /// Fills the stream the way that buyers do.
+    async fn admit(
+        &self,
+        voucher: VoucherId,
+        orders: u64,
+        end: &CancellationToken,
+    ) -> Result<(), EngineError> {
+        let Ground { redis, store, settings, .. } = &self.ground;
+        let (keys, meters) = (&self.keys, Arc::new(Meters::default()));
+        let (admission, gates) = Admission::new(NODE, redis, store, keys, settings, &meters);
+        let (close, gated) = (end.child_token(), TaskTracker::new());
+        for gate in gates {
+            self.tasks.spawn(gated.track_future(gate.run(close.clone())));
+        }
+        let (store, link, keys) = (Arc::clone(store), redis.link(), keys.clone());
+        let rush = Rush { admission, store, link, keys, meters };
+        let plan = RushPlan { repeat: 0.0, settle: false, ..RushPlan::new(voucher, orders) };
+        let report = rush.run(&plan, &close).await?;
+        // While the consumer is measured it is alone.
+        close.cancel();
+        gated.close();
+        gated.wait().await;
+        if report.admitted != orders {
+            let why = report.first_error.or(report.first_rejection).unwrap_or_default();
+            return Err(EngineError::BooksOff(format!(
+                "of {orders} buyers {} were admitted ({why})",
+                report.admitted
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// Waits until every entry is delivered and acknowledged; returns how long that took.
+async fn drained(link: &mut Link, keys: &Layout, begun: Instant) -> Result<Duration, EngineError> {
+    let (mut left, mut moved) = (None, begun);
+    loop {
+        let facts = survey::survey(link, keys, &[], EntryId::MIN, 1).await?.stream;
+        let took = begun.elapsed();
+        let now = facts.lag.map(|lag| lag + facts.pending);
+        if now == Some(0) {
+            return Ok(took);
+        }
+        if now != left {
+            (left, moved) = (now, Instant::now());
+        } else if moved.elapsed() > NO_PROGRESS {
+            return Err(EngineError::BooksOff(format!(
+                "the consumer has written nothing for {} s; the log tells why",
+                NO_PROGRESS.as_secs()
+            )));
+        }
+        tokio::time::sleep(POLL).await;
+    }
+}

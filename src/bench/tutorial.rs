@@ -1,0 +1,107 @@
+//! The tutorial's consumer, on a stream of its own: one order at a time, each under a lock.
+//!
+//! As it is described, less what is wrong in it: what is acknowledged was written, in the stream that
+//! it came from. It must not use the engine's consumer, its locks or its store.
+
+use std::time::{Duration, Instant};
+
+use redis::{ExistenceCheck, Script, SetExpiry, SetOptions, pipe};
+use uuid::Uuid;
+
+use super::locks::{PLAIN_LEASE_MS, PLAIN_RELEASE};
+use crate::{
+    broker::{
+        BrokerError, Layout, Link, Redis,
+        stream::{self, ReadFrom},
+    },
+    engine::{EngineError, ids::IdWorker},
+    model::{
+        Millis, OrderEntry, VoucherId,
+        entry::{FIELD_ORDER, FIELD_USER, FIELD_VOUCHER},
+    },
+    store::plain::{Placed, PlainOrders},
+};
+
+const CONSUMER: &str = "c1";
+const BLOCK: Duration = Duration::from_secs(2);
+/// Entries added in one round trip; that part is not measured.
+const FILL: u64 = 1_000;
+
+/// Puts `orders` entries into the stream, one for each of as many buyers.
+pub(super) async fn fill(
+    link: &mut Link,
+    keys: &Layout,
+    voucher: VoucherId,
+    orders: u64,
+) -> Result<(), EngineError> {
+    let of = keys.home();
+    stream::ensure_group(link, &of).await?;
+    let mut worker = IdWorker::new(of.clone());
+    for first in (1..=orders).step_by(FILL as usize) {
+        let users = first..=orders.min(first + FILL - 1);
+        let ids = worker.issue(link, users.clone().count()).await?;
+        let mut add = pipe();
+        for (user, id) in users.zip(ids) {
+            add.cmd("XADD").arg(of.orders()).arg("*");
+            add.arg(FIELD_USER).arg(user).arg(FIELD_VOUCHER).arg(voucher.0);
+            add.arg(FIELD_ORDER).arg(id.get()).ignore();
+        }
+        link.pipe::<()>(&add).await?;
+    }
+    Ok(())
+}
+
+/// Works until `orders` entries are acknowledged; returns how long that took.
+pub(super) async fn drain(
+    redis: &Redis,
+    keys: &Layout,
+    plain: &mut PlainOrders,
+    orders: u64,
+) -> Result<Duration, EngineError> {
+    let (of, mut link) = (keys.home(), redis.blocking_link(BLOCK));
+    let release = Script::new(PLAIN_RELEASE);
+    // The first command of a connection makes it.
+    link.now().await?;
+    let (begun, mut done) = (Instant::now(), 0);
+    while done < orders {
+        let read = stream::read_group(&mut link, &of, CONSUMER, ReadFrom::New(BLOCK), 1).await?;
+        let Some(delivered) = read.into_iter().next() else {
+            return Err(off("the stream ran dry before every order was written"));
+        };
+        let Some(order) = delivered.order() else {
+            return Err(off("an entry of the plain stream makes no order"));
+        };
+        let lock = keys.plain_lock(&format!("order:{}", order.user));
+        let owner = Uuid::new_v4().to_string();
+        if !take(&mut link, &lock, &owner).await? {
+            return Err(off("somebody else holds the lock of a buyer"));
+        }
+        let placed = place(plain, &order).await;
+        let mut call = release.prepare_invoke();
+        call.key(&lock).arg(&owner);
+        link.invoke::<u8>(&call).await?;
+        placed?;
+        done += stream::acknowledge(&mut link, &of, [delivered.entry]).await?;
+    }
+    Ok(begun.elapsed())
+}
+
+async fn take(link: &mut Link, lock: &str, owner: &str) -> Result<bool, BrokerError> {
+    let options = SetOptions::default()
+        .conditional_set(ExistenceCheck::NX)
+        .with_expiration(SetExpiry::PX(PLAIN_LEASE_MS));
+    let set: Option<String> = link.query(&redis::Cmd::set_options(lock, owner, options)).await?;
+    Ok(set.is_some())
+}
+
+async fn place(plain: &mut PlainOrders, order: &OrderEntry) -> Result<(), EngineError> {
+    match plain.place(order, Millis::now()).await? {
+        Placed::Written => Ok(()),
+        Placed::Held => Err(off("a buyer of the plain stream holds an order already")),
+        Placed::SoldOut => Err(off("the sale of the plain stream has nothing left")),
+    }
+}
+
+fn off(what: &str) -> EngineError {
+    EngineError::BooksOff(format!("{what}; run it again while nobody else uses these servers"))
+}
