@@ -5,8 +5,8 @@
 --       then four for each sale: sale (hash), stock (string), buyers (hash), tally (hash)
 -- ARGV  1 group  2 first entry of the pending page  3 most entries of that page
 --
--- Returns {now ms, {length, dead, has group, lag or false, pending, oldest pending or false},
---   consumers {name, pending, idle ms}..., nodes {name, ms, ...}, page (as pending_page.lua),
+-- Returns {now ms, {length, dead, has group, lag or false, pending, oldest pending or false,
+--   first entry or false}, consumers {name, pending, idle ms}..., nodes {name, ms, ...}, page (as pending_page.lua),
 --   sales {initial or false, stock or false, buyers, admitted, sold out, duplicate, rejected}...}
 
 local function field(reply, name)
@@ -20,7 +20,9 @@ end
 
 local time = redis.call('TIME')
 local now = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
-local stream = {redis.call('XLEN', KEYS[1]), redis.call('XLEN', KEYS[2]), 0, false, 0, false}
+local first = redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', 1)[1]
+local stream = {redis.call('XLEN', KEYS[1]), redis.call('XLEN', KEYS[2]), 0, false, 0, false,
+  first and first[1] or false}
 local consumers, page = {}, {}
 
 local groups = redis.pcall('XINFO', 'GROUPS', KEYS[1])

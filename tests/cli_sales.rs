@@ -99,8 +99,119 @@ fn archived_sales_come_from_sql_in_pages() {
     let shown = json(&home, &["sale", "show", &ids[0]]);
     assert_eq!((&shown["phase"], &shown["persisted"]), (&"archived".into(), &2.into()), "{shown}");
     assert_eq!((&shown["stock"], &shown["db_stock"]), (&Value::Null, &3.into()), "{shown}");
+    let listed = json(&home, &["orders", "list", "--voucher", &ids[0]]);
+    let order = listed["orders"][0]["id"].as_str().unwrap();
+    let found = json(&home, &["orders", "show", order]);
+    assert_eq!(found["result"], "persisted", "SQL answers for it: {found}");
     refused(home.run(&["sale", "restock", &ids[0], "-1"]), 1, "has ended");
     refused(home.run(&["sale", "list", "--before", "1"]), 2, "--archived");
     refused(home.run(&["sale", "list", "--archived", "--limit", "0"]), 2, "--limit");
     drop(worker);
+}
+
+/// All pages of a listing, and how many there were.
+fn pages(home: &Seckill, args: &[&str]) -> (Vec<Value>, usize) {
+    let (mut all, mut read, mut before) = (Vec::new(), 0, None::<String>);
+    loop {
+        let mut args = [&["orders", "list", "--limit", "50"], args].concat();
+        if let Some(before) = &before {
+            args.extend(["--before", before]);
+        }
+        let page = json(home, &args);
+        all.extend(page["orders"].as_array().unwrap().iter().cloned());
+        read += 1;
+        match page["next"].as_str() {
+            Some(next) => before = Some(next.to_owned()),
+            None => return (all, read),
+        }
+    }
+}
+
+#[test]
+fn orders_are_listed_in_pages_and_found_by_their_id() {
+    let home = Seckill::new();
+    let worker = home.spawn(&["work"]);
+    let id = create(&home, "120", &["--limit", "2"]);
+    let other = create(&home, "1", &[]);
+    let rush = ["rush", "--voucher", &id, "--users", "60", "--repeat", "1", "--pay", "0.5"];
+    let report = json(&home, &rush);
+    assert_eq!((&report["admitted"], &report["persisted"]), (&120.into(), &120.into()), "{report}");
+    json(&home, &["rush", "--voucher", &other, "--users", "1"]);
+
+    let stream = &json(&home, &["status"])["stream"];
+    assert_eq!(stream["length"], 121, "all of them could be replayed: {stream}");
+    assert!(stream["oldest_ms"].is_u64(), "{stream}");
+    let words = home.run(&["status"]).expect_code(0).stdout;
+    assert!(words.contains("keeps 121 entries to replay"), "{words}");
+    let (all, read) = pages(&home, &[]);
+    assert_eq!((all.len(), read), (121, 3));
+    let ids: Vec<u64> =
+        all.iter().map(|order| order["id"].as_str().unwrap().parse().unwrap()).collect();
+    assert!(ids.windows(2).all(|pair| pair[0] > pair[1]), "newest first, none twice");
+    assert_eq!(pages(&home, &["--voucher", &id]).0.len(), 120);
+    let paid = pages(&home, &["--voucher", &id, "--status", "paid"]).0;
+    assert_eq!(paid.len() as u64, report["paid"].as_u64().unwrap());
+    let user = paid[0]["user_id"].to_string();
+    assert_eq!(pages(&home, &["--voucher", &id, "--user", &user]).0.len(), 2);
+    assert_eq!(pages(&home, &["--from", "-1h", "--to", "+1h"]).0.len(), 121);
+    for nothing in [["--from", "+1h"], ["--to", "-1h"], ["--user", "999999999"]] {
+        let page = home.run(&[&["orders", "list", "--json"], &nothing[..]].concat());
+        let page = page.expect_code(1).json();
+        assert_eq!((&page["orders"], &page["next"]), (&serde_json::json!([]), &Value::Null));
+    }
+    let words = home.run(&["orders", "list", "--limit", "1"]).expect_code(0).stdout;
+    assert!(words.contains(&format!("--before {}", ids[0])), "{words}");
+
+    let list = |args: &[&str]| home.run(&[&["orders", "list"], args].concat());
+    refused(list(&["--from", "+2h", "--to", "+1h"]), 2, "swap the two times");
+    refused(list(&["--from", "2021-12-31T23:59:59Z"]), 2, "from 2022 to 2090");
+    refused(list(&["--to", "2091-01-01T00:00:00Z"]), 2, "from 2022 to 2090");
+    refused(list(&["--from", "yesterday"]), 2, "no time that I can read");
+    refused(list(&["--status", "refunded"]), 2, "no state of an order");
+    refused(list(&["--before", "banana"]), 2, "no order id");
+    refused(list(&["--user", "-1"]), 2, "without a sign");
+    refused(list(&["--voucher", "x"]), 2, "no voucher number");
+
+    let second = all.iter().find(|order| order["place"] == 2 && order["status"] == "paid").unwrap();
+    let number = second["id"].as_str().unwrap();
+    let words = home.run(&["orders", "show", number]).expect_code(0).stdout;
+    assert!(words.contains("paid 20") && words.contains("place 2 of the buyer"), "{words}");
+    let shown = json(&home, &["orders", "show", number]);
+    assert_eq!((&shown["result"], &shown["order"]), (&"persisted".into(), second), "{shown}");
+    // What no buyer was given is decoded still.
+    let ran = home.run(&["orders", "show", "627150921728720897", "--json"]).expect_code(1);
+    let (unknown, decoded) = (ran.json(), &ran.json()["decoded"]);
+    assert_eq!(unknown["result"], "unknown");
+    assert_eq!(
+        (&decoded["sequence"], &decoded["day"]),
+        (&3_325_231_105_u64.into(), &"2026-08-18".into())
+    );
+    let words = home.run(&["orders", "show", "99"]).expect_code(1).stdout;
+    assert!(words.contains("unknown:") && words.contains("number 99 of 2022-01-01"), "{words}");
+    drop(worker);
+}
+
+#[test]
+fn vouchers_of_both_kinds_are_created_and_listed() {
+    let home = Seckill::new();
+    assert_eq!(json(&home, &["voucher", "list"])["vouchers"], serde_json::json!([]));
+    let made = json(&home, &["voucher", "create", "--title", " 代金券 ", "--reason", "a gift"]);
+    let sale = create(&home, "5", &[]);
+    let first = json(&home, &["voucher", "list", "--limit", "1"]);
+    assert_eq!(first["vouchers"][0]["title"], "代金券");
+    assert_eq!(first["vouchers"][0]["kind"], "ordinary");
+    assert_eq!(
+        (&first["vouchers"][0]["voucher_id"], &first["next"]),
+        (&made["voucher_id"], &made["voucher_id"])
+    );
+    let after = made["voucher_id"].to_string();
+    let rest = json(&home, &["voucher", "list", "--after", &after]);
+    assert_eq!((&rest["vouchers"][0]["kind"], &rest["next"]), (&"sale".into(), &Value::Null));
+    assert_eq!(rest["vouchers"][0]["voucher_id"].to_string(), sale);
+    refused(home.run(&["voucher", "create", "--title", " "]), 2, "needs a title");
+    refused(home.run(&["--read-only", "voucher", "create", "--title", "t"]), 1, "read-only");
+    refused(home.run(&["sale", "show", &after]), 1, "no sale");
+    // Redis need not answer for it.
+    let away = home.run(&["--redis", "redis://127.0.0.1:1", "voucher", "list", "--json"]);
+    assert_eq!(away.expect_code(0).json()["vouchers"].as_array().map(Vec::len), Some(2));
 }

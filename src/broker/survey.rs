@@ -43,6 +43,8 @@ pub struct StreamFacts {
     pub pending: u64,
     /// The oldest of them.
     pub oldest_pending: Option<EntryId>,
+    /// The oldest entry that is kept, acknowledged or not.
+    pub first: Option<EntryId>,
 }
 
 /// One consumer.
@@ -77,7 +79,7 @@ pub struct SaleFacts {
 
 type Reply = (
     i64,
-    (u64, u64, bool, Option<u64>, u64, Option<String>),
+    (u64, u64, bool, Option<u64>, u64, Option<String>, Option<String>),
     Vec<(String, u64, u64)>,
     Vec<(String, f64)>,
     Vec<PendingRow>,
@@ -124,6 +126,7 @@ impl Survey {
         mine.pending += theirs.pending;
         mine.oldest_pending =
             [mine.oldest_pending, theirs.oldest_pending].into_iter().flatten().min();
+        mine.first = [mine.first, theirs.first].into_iter().flatten().min();
         self.consumers.extend(other.consumers);
         self.page.extend(other.page);
         self
@@ -146,7 +149,8 @@ async fn survey_one(
     }
     call.arg(of.group()).arg(page_from.first_in(of.number()).in_stream()).arg(page_size);
     let (now, stream, consumers, nodes, page, sales): Reply = link.invoke(&call).await?;
-    let (length, dead, group, lag, pending, oldest) = stream;
+    let (length, dead, group, lag, pending, oldest, first) = stream;
+    let id = |id: Option<String>| id.and_then(|id| parse_id(of, id.as_bytes()).ok());
     Ok(Survey {
         now: Millis(now),
         stream: StreamFacts {
@@ -156,7 +160,8 @@ async fn survey_one(
             // Before the first order there is no stream, so nothing waits in it.
             lag: if group || length > 0 { lag } else { Some(0) },
             pending,
-            oldest_pending: oldest.and_then(|id| parse_id(of, id.as_bytes()).ok()),
+            oldest_pending: id(oldest),
+            first: id(first),
         },
         consumers: consumers
             .into_iter()

@@ -5,7 +5,7 @@ use crate::{
     config::ConfigError,
     console::ConsoleError,
     engine::EngineError,
-    model::{EntryFault, SaleFault, order_id::OrderIdFault},
+    model::{EntryFault, FilterFault, SaleFault, order_id::OrderIdFault},
     store::StoreError,
 };
 
@@ -96,6 +96,12 @@ impl From<SaleFault> for Fault {
 
 impl From<OrderIdFault> for Fault {
     fn from(error: OrderIdFault) -> Self {
+        Self::usage(error.to_string())
+    }
+}
+
+impl From<FilterFault> for Fault {
+    fn from(error: FilterFault) -> Self {
         Self::usage(error.to_string())
     }
 }

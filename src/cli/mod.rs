@@ -19,6 +19,7 @@ mod pending;
 mod rush;
 mod sale;
 mod status;
+mod voucher;
 mod work;
 
 use std::path::PathBuf;
@@ -92,6 +93,9 @@ enum Command {
     /// Create, show and steer sales
     #[command(subcommand)]
     Sale(sale::SaleCommand),
+    /// Create and list vouchers, also those without a sale
+    #[command(subcommand)]
+    Voucher(voucher::VoucherCommand),
     /// Let simulated buyers at a sale and wait until every admitted order has settled
     Rush(rush::RushArgs),
     /// Show the state of everything, once
@@ -105,7 +109,7 @@ enum Command {
     /// Show, run, pause and resume scheduled jobs
     #[command(subcommand)]
     Jobs(jobs::JobsCommand),
-    /// Look up and pay orders
+    /// List, look up and pay orders
     #[command(subcommand)]
     Orders(orders::OrdersCommand),
     /// Check the ledger; exit 0 when the books balance, 1 when not
@@ -154,6 +158,7 @@ impl Cli {
             }
             Some(Command::Work) => work::run(&config, out).await,
             Some(Command::Sale(command)) => sale::run(&config, out, command).await,
+            Some(Command::Voucher(command)) => voucher::run(&config, out, command).await,
             Some(Command::Rush(args)) => rush::run(&config, out, args).await,
             Some(Command::Status) => status::run(&config, out).await,
             Some(Command::Pending(command)) => pending::run(&config, out, command).await,

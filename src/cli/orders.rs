@@ -1,22 +1,29 @@
-//! `seckill orders`: what became of an order.
+//! `seckill orders`: what became of orders, and of one by its id.
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use jiff::tz::TimeZone;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-use super::{Fault, context::Context, fault, output::Output};
+use super::{
+    Fault,
+    context::Context,
+    fault,
+    output::{Output, count, page, rows, table},
+};
 use crate::{
     config::Config,
     engine::{
         command::{Command, Reply},
         orders::{self, Decoded, Standing},
     },
-    model::{OrderId, Payment},
+    model::{Millis, Order, OrderFilter, OrderId, OrderStatus, Payment, UserId, VoucherId},
 };
 
 #[derive(Debug, Subcommand)]
 pub(super) enum OrdersCommand {
+    /// Orders in SQL, newest first
+    List(ListArgs),
     /// What became of an order, and what its id says
     Show {
         /// The id that the buyer was given
@@ -30,6 +37,39 @@ pub(super) enum OrdersCommand {
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
+}
+
+/// --from and --to are times of admission, to the second, which is what ids tell: 2026-11-20T14:30:00Z,
+/// '2026-11-20 14:30' (local), 14:30 (today) or -2h.
+#[derive(Debug, Args)]
+pub(super) struct ListArgs {
+    /// Only this buyer's
+    #[arg(long, value_name = "USER", allow_hyphen_values = true, value_parser = count)]
+    user: Option<u64>,
+    /// Only of this voucher
+    #[arg(long, value_name = "ID")]
+    voucher: Option<VoucherId>,
+    /// Only in this state: unpaid, paid, used, cancelled or closed
+    #[arg(long, value_name = "STATUS")]
+    status: Option<OrderStatus>,
+    /// Admitted at this time or later
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    from: Option<Millis>,
+    /// Admitted before this time
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    to: Option<Millis>,
+    /// Most orders to show
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = rows())]
+    limit: u32,
+    /// Only those with a smaller id: the next page, by the last id of the one before
+    #[arg(long, value_name = "ORDER_ID")]
+    before: Option<OrderId>,
+}
+
+#[derive(Serialize)]
+struct Page {
+    orders: Vec<Order>,
+    next: Option<OrderId>,
 }
 
 #[derive(Serialize)]
@@ -47,21 +87,79 @@ struct Shown {
 }
 
 pub(super) async fn run(config: &Config, out: Output, command: OrdersCommand) -> Result<u8, Fault> {
-    let mut context = Context::open_answering(config).await?;
-    let id = match command {
-        OrdersCommand::Show { id } => id,
+    match command {
+        OrdersCommand::List(args) => {
+            let filter = OrderFilter {
+                user: args.user.map(UserId),
+                voucher: args.voucher,
+                status: args.status,
+                ..OrderFilter::default()
+            };
+            // What a person got wrong is told before anything is opened.
+            let filter = filter.admitted(args.from, args.to)?;
+            // SQL tells all of it, also while Redis is away.
+            let context = Context::open(config).await?;
+            let read = context.store.orders(&filter, args.before, args.limit + 1).await;
+            context.close().await;
+            list(out, read?, args.limit)
+        }
+        OrdersCommand::Show { id } => {
+            let context = Context::open_answering(config).await?;
+            let mut link = context.redis.link();
+            let found = orders::find(&context.store, &mut link, &context.keys, id).await;
+            context.close().await;
+            let shown = Shown { id, decoded: orders::decode(id), standing: found? };
+            out.answer(&shown, || words(&shown))?;
+            Ok(if shown.standing == Standing::Unknown { fault::NO } else { 0 })
+        }
         OrdersCommand::Pay { id, reason } => {
+            let mut context = Context::open_answering(config).await?;
             let result = pay(&mut context, out, id, reason).await;
             context.close().await;
-            return result;
+            result
         }
+    }
+}
+
+fn list(out: Output, mut orders: Vec<Order>, limit: u32) -> Result<u8, Fault> {
+    let next = page(&mut orders, limit, |order| order.id);
+    let page = Page { orders, next };
+    out.answer(&page, || {
+        if page.orders.is_empty() {
+            return "No order matches. One that is on its way is not in SQL yet: seckill orders show ID"
+                .to_owned();
+        }
+        let zone = TimeZone::system();
+        let rows: Vec<Vec<String>> = page.orders.iter().map(|order| row(order, &zone)).collect();
+        let mut text =
+            table(&["order", "admitted", "buyer", "sale", "status", "since"], &[2, 3], &rows);
+        if let Some(next) = page.next {
+            text.push_str(&format!("older ones: the same with --before {next}\n"));
+        }
+        text
+    })?;
+    Ok(if page.orders.is_empty() { fault::NO } else { 0 })
+}
+
+fn row(order: &Order, zone: &TimeZone) -> Vec<String> {
+    vec![
+        order.id.to_string(),
+        orders::decode(order.id).issued.date_time(zone),
+        order.user_id.to_string(),
+        format!("#{}", order.voucher_id),
+        order.status.to_string(),
+        since(order).date_time(zone),
+    ]
+}
+
+/// When the order came into its state, as far as SQL tells.
+fn since(order: &Order) -> Millis {
+    let at = match order.status {
+        OrderStatus::Unpaid => None,
+        OrderStatus::Paid | OrderStatus::Used => order.pay_time,
+        OrderStatus::Cancelled | OrderStatus::Closed => order.close_time,
     };
-    let mut link = context.redis.link();
-    let found = orders::find(&context.store, &mut link, &context.keys, id).await;
-    context.close().await;
-    let shown = Shown { id, decoded: orders::decode(id), standing: found? };
-    out.answer(&shown, || words(&shown))?;
-    Ok(0)
+    at.unwrap_or(order.create_time)
 }
 
 async fn pay(
@@ -88,14 +186,20 @@ async fn pay(
 
 fn words(shown: &Shown) -> String {
     let zone = TimeZone::system();
-    let of = |user: &crate::model::UserId, voucher: &crate::model::VoucherId| {
-        format!("buyer {user}, sale #{voucher}")
-    };
+    let of = |user: &UserId, voucher: &VoucherId| format!("buyer {user}, sale #{voucher}");
     let standing = match &shown.standing {
         Standing::Persisted { order } => {
-            let status = format!("{:?}", order.status).to_lowercase();
+            let when = match order.status {
+                OrderStatus::Unpaid => String::new(),
+                _ => format!(" {}", since(order).date_time(&zone)),
+            };
+            let place = match order.place {
+                1 => String::new(),
+                place => format!(", place {place} of the buyer"),
+            };
             format!(
-                "{status}, {}, written {}",
+                "{}{when}, {}{place}, written {}",
+                order.status,
                 of(&order.user_id, &order.voucher_id),
                 order.create_time.date_time(&zone)
             )
@@ -114,6 +218,10 @@ fn words(shown: &Shown) -> String {
         }
         Standing::Lost { user_id, voucher_id } => {
             format!("LOST: {} holds it in Redis, and it is nowhere else", of(user_id, voucher_id))
+        }
+        Standing::Unknown => {
+            "unknown: neither SQL, nor the stream, nor the dead letters, nor any buyer has it"
+                .to_owned()
         }
     };
     let Decoded { issued, sequence, day } = shown.decoded;

@@ -71,6 +71,10 @@ fn words(snapshot: &Snapshot) -> String {
             number(stream.pending),
             number(stream.dead)
         ));
+        if let Some(oldest) = stream.oldest_ms {
+            let (kept, oldest) = (number(stream.length), span(oldest));
+            text.push_str(&format!("  keeps {kept} entries to replay, the oldest {oldest} old\n"));
+        }
         for consumer in stream.consumers.iter().filter(|c| c.pending > 0 || c.alive) {
             let life = if consumer.alive { "alive" } else { "dead" };
             text.push_str(&format!(

@@ -175,6 +175,7 @@ impl App {
                     Command::Replay(_) => acts::asked::REPLAY.to_owned(),
                     Command::RunJob(job) => acts::asked::job(job),
                     Command::Pay(_)
+                    | Command::CreateVoucher(_)
                     | Command::Repair(_)
                     | Command::ReleaseLock { .. }
                     | Command::SwitchJob { .. } => acts::asked::ACT.to_owned(),

@@ -346,6 +346,11 @@ pub(crate) fn latencies(seen: &Latency) -> [(&'static str, String); 4] {
 
 pub(crate) const NO_LATENCY: &str = "no request in the last seconds";
 
+/// What could be replayed.
+pub(crate) fn kept(entries: u64, oldest_ms: u64) -> String {
+    format!("{} kept, {}", thousands(entries), oldest(oldest_ms))
+}
+
 pub(crate) fn lag(lag: Option<u64>) -> String {
     format!("lag {}", lag.map_or_else(|| UNKNOWN.to_owned(), thousands))
 }

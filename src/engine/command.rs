@@ -16,6 +16,8 @@ use crate::{
 /// One act that changes something. `--read-only` refuses every one of them, in the engine.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
+    /// Create an ordinary voucher: a title, without stock or window.
+    CreateVoucher(String),
     /// Create a sale; it runs from its begin, or at once.
     CreateSale(NewSale),
     /// Open a planned sale now.
@@ -168,6 +170,8 @@ pub struct ReplayReport {
 /// What an act brought about.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
+    /// The ordinary voucher exists.
+    VoucherCreated(VoucherId),
     /// The sale exists, in SQL and in Redis.
     SaleCreated(VoucherId),
     /// The sale is now in this state.

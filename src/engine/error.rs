@@ -3,7 +3,7 @@
 use super::{jobs::JobsFault, locks::LockError};
 use crate::{
     broker::BrokerError,
-    model::{OrderId, SaleFault, VoucherId, order_id::OrderIdFault},
+    model::{SaleFault, VoucherId, order_id::OrderIdFault},
     store::StoreError,
 };
 
@@ -48,9 +48,6 @@ pub enum EngineError {
         "a node called '{0}' is alive already; give this one another name with 'node' in the settings"
     )]
     NameTaken(String),
-    /// No order under that id.
-    #[error("no order {0} was found in SQL, in the stream or among the dead letters")]
-    NoOrder(OrderId),
     /// More pieces are to be taken out of a sale than nobody was promised.
     #[error(
         "{by} pieces can't be taken from sale #{voucher}: {left} are unsold; take no more than that, or end the sale"

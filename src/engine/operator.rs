@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     broker::{Layout, Link, Redis},
-    model::{Millis, Payment, Sale, SaleState, VoucherId},
+    model::{Millis, Payment, Sale, SaleState, VoucherId, sale::check_title},
     store::{Act, SharedStore},
     telemetry::Meters,
 };
@@ -87,6 +87,10 @@ impl Operator {
         let mut link = self.redis.link();
         let (store, keys) = (&self.store, &self.keys);
         match command {
+            Command::CreateVoucher(title) => {
+                let voucher = store.create_voucher(&check_title(&title)?, Millis::now()).await?;
+                Ok(Reply::VoucherCreated(voucher))
+            }
             Command::CreateSale(sale) => {
                 let sale = vouchers::create(store, &mut link, keys, &sale).await?;
                 Ok(Reply::SaleCreated(sale.voucher_id))
@@ -189,6 +193,7 @@ fn changed(sale: &Sale) -> Reply {
 fn describe(command: &Command) -> (&'static str, String) {
     use super::command::ReplayScope;
     match command {
+        Command::CreateVoucher(title) => ("voucher create", format!("'{title}'")),
         Command::CreateSale(sale) => {
             ("sale create", format!("'{}', stock {}", sale.title, sale.stock))
         }
@@ -221,6 +226,7 @@ fn describe(command: &Command) -> (&'static str, String) {
 
 fn told(reply: &Reply) -> String {
     match reply {
+        Reply::VoucherCreated(voucher) => format!("voucher #{voucher}"),
         Reply::SaleCreated(voucher) => format!("sale #{voucher}"),
         Reply::SaleChanged { voucher, state } => format!("sale #{voucher} is {state}"),
         Reply::Restocked { voucher, initial } => format!("sale #{voucher} holds {initial} in all"),

@@ -53,6 +53,8 @@ pub enum Standing {
         /// What was bought.
         voucher_id: VoucherId,
     },
+    /// Nobody has it: no buyer was ever given this id.
+    Unknown,
 }
 
 /// What an id says by itself.
@@ -75,7 +77,7 @@ pub fn decode(id: OrderId) -> Decoded {
 /// may have moved on meanwhile.
 ///
 /// # Errors
-/// [`EngineError::NoOrder`] when no buyer was ever given this id.
+/// A server is away, so nobody can tell.
 pub async fn find(
     store: &SharedStore,
     link: &mut Link,
@@ -110,7 +112,7 @@ pub async fn find(
             return Ok(Standing::Lost { user_id, voucher_id: sale.voucher_id });
         }
     }
-    Err(EngineError::NoOrder(id))
+    Ok(Standing::Unknown)
 }
 
 async fn holder(

@@ -61,14 +61,14 @@ impl fmt::Display for Millis {
 /// A time that could not be read.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error(
-    "'{0}' is no time that I can read; write 2026-11-20T14:30:00Z, '2026-11-20 14:30' (local time), 14:30 (today) or +10m"
+    "'{0}' is no time that I can read; write 2026-11-20T14:30:00Z, '2026-11-20 14:30' (local time), 14:30 (today), +10m or -10m"
 )]
 pub struct TimeFault(pub String);
 
 impl FromStr for Millis {
     type Err = TimeFault;
 
-    /// Reads RFC 3339, a local date and time, a local time of today, or `+` and a span (`+90s`, `+10m`, `+2h`).
+    /// Reads RFC 3339, a local date and time, a local time of today, or a span from now (`+90s`, `+10m`, `-2h`).
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         read_time(text.trim()).ok_or_else(|| TimeFault(text.chars().take(40).collect()))
     }
@@ -115,8 +115,10 @@ fn add(now: Millis, span: jiff::Span) -> Option<Millis> {
 }
 
 fn read_time(text: &str) -> Option<Millis> {
-    if let Some(span) = text.strip_prefix('+') {
-        return add(Millis::now(), span.trim().parse().ok()?);
+    let (ahead, ago) = (text.strip_prefix('+'), text.strip_prefix('-'));
+    if let Some(span) = ahead.or(ago) {
+        let span: jiff::Span = span.trim().parse().ok()?;
+        return add(Millis::now(), if ago.is_some() { -span } else { span });
     }
     if let Ok(at) = text.parse::<Timestamp>() {
         return Some(Millis(at.as_millisecond()));
@@ -155,7 +157,9 @@ mod tests {
         assert!(soon.since(before) >= 600_000 && soon.since(before) < 700_000, "{soon}");
         assert!("2026-11-20 14:30".parse::<Millis>().is_ok());
         assert!("14:30".parse::<Millis>().is_ok());
-        for bad in ["", "tomorrow", "25:99", "+", "9999999999999999"] {
+        let past = "-2h".parse::<Millis>().unwrap_or_default();
+        assert!(before.since(past) >= 7_199_000 && before.since(past) < 7_300_000, "{past}");
+        for bad in ["", "tomorrow", "25:99", "+", "-", "-5", "9999999999999999"] {
             assert!(bad.parse::<Millis>().is_err(), "{bad}");
         }
     }

@@ -16,7 +16,7 @@ pub mod verdict;
 pub use clock::{Millis, When};
 pub use entry::{EntryFault, EntryId, OrderEntry};
 pub use job::{Cause, Fence, JobOutcome, JobRun, JobSwitch, NewRun, RunEnd};
-pub use order::{ClosedOrder, LiveOrder, Order, OrderFilter, OrderStatus, Payment};
+pub use order::{ClosedOrder, FilterFault, LiveOrder, Order, OrderFilter, OrderStatus, Payment};
 pub use order_id::OrderId;
 pub use outcome::Outcome;
 pub use sale::{NewSale, Phase, Place, Sale, SaleFault, SaleState, UserId, Voucher, VoucherId};

@@ -1,5 +1,7 @@
 //! The order: the row that the whole path exists to write.
 
+use std::{fmt, str::FromStr};
+
 use serde::Serialize;
 
 use super::{Millis, OrderId, Place, UserId, VoucherId};
@@ -38,9 +40,37 @@ impl OrderStatus {
         self as i64
     }
 
+    /// The word that a person and JSON read.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Unpaid => "unpaid",
+            Self::Paid => "paid",
+            Self::Used => "used",
+            Self::Cancelled => "cancelled",
+            Self::Closed => "closed",
+        }
+    }
+
     /// Whether the order still holds its piece and its buyer's one place.
     pub fn is_live(self) -> bool {
         !matches!(self, Self::Cancelled | Self::Closed)
+    }
+}
+
+impl fmt::Display for OrderStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for OrderStatus {
+    type Err = FilterFault;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let all = [Self::Unpaid, Self::Paid, Self::Used, Self::Cancelled, Self::Closed];
+        all.into_iter()
+            .find(|status| status.as_str() == text)
+            .ok_or_else(|| FilterFault::Status(text.chars().take(30).collect()))
     }
 }
 
@@ -111,6 +141,45 @@ pub struct OrderFilter {
     pub to: Option<OrderId>,
 }
 
+/// What is wrong with orders that somebody looks for.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum FilterFault {
+    /// An unknown word where a state should stand.
+    #[error("'{0}' is no state of an order; it is unpaid, paid, used, cancelled or closed")]
+    Status(String),
+    /// No id can be of that time.
+    #[error("no order can be of {0}; ids tell times from 2022 to 2090, give one of them")]
+    Time(Millis),
+    /// The times are swapped.
+    #[error("no order is admitted from {from} on and before {to}; swap the two times")]
+    Window {
+        /// The first time asked for.
+        from: Millis,
+        /// The end asked for.
+        to: Millis,
+    },
+}
+
+impl OrderFilter {
+    /// Only orders admitted at `from` or later, and before `to`: by the second that their ids tell.
+    ///
+    /// # Errors
+    /// [`FilterFault`] for times that are swapped, or that no id can tell.
+    pub fn admitted(self, from: Option<Millis>, to: Option<Millis>) -> Result<Self, FilterFault> {
+        if let (Some(from), Some(to)) = (from, to)
+            && from > to
+        {
+            return Err(FilterFault::Window { from, to });
+        }
+        let first_of = |at: Option<Millis>, up: i64| {
+            let id = |at: Millis| OrderId::new(at.plus(up).0.div_euclid(1_000), 0);
+            at.map(|at| id(at).map_err(|_| FilterFault::Time(at))).transpose()
+        };
+        // A second that is cut by the end counts as a whole.
+        Ok(Self { from: first_of(from, 0)?, to: first_of(to, 999)?, ..self })
+    }
+}
+
 /// One order as SQL keeps it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Order {
@@ -130,4 +199,40 @@ pub struct Order {
     pub pay_time: Option<Millis>,
     /// When it was closed.
     pub close_time: Option<Millis>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_read_what_they_print() {
+        for code in 1..=5 {
+            let status = OrderStatus::from_code(code).unwrap();
+            assert_eq!(status.to_string().parse(), Ok(status));
+        }
+        for bad in ["", "Paid", "refunded", "1"] {
+            assert!(bad.parse::<OrderStatus>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn times_of_admission_are_bounds_of_ids() {
+        const SECOND: i64 = 1_795_000_000;
+        let between = |from: i64, to: i64| {
+            OrderFilter::default().admitted(Some(Millis(from)), Some(Millis(to)))
+        };
+        let first_of = |second| OrderId::new(second, 0).ok();
+        let filter = between(SECOND * 1_000 + 1, SECOND * 1_000 + 1).unwrap();
+        assert_eq!((filter.from, filter.to), (first_of(SECOND), first_of(SECOND + 1)));
+        let filter = between(SECOND * 1_000, (SECOND + 1) * 1_000).unwrap();
+        assert_eq!((filter.from, filter.to), (first_of(SECOND), first_of(SECOND + 1)));
+        assert!(matches!(between(1, 0), Err(FilterFault::Window { .. })));
+        let early = super::super::order_id::EPOCH_SECONDS * 1_000;
+        assert!(between(early, early).is_ok());
+        assert_eq!(between(early - 1, early), Err(FilterFault::Time(Millis(early - 1))));
+        for far in [4_000_000_000_000, i64::MAX] {
+            assert_eq!(between(early, far), Err(FilterFault::Time(Millis(far))));
+        }
+    }
 }

@@ -435,6 +435,7 @@ impl Collector {
         let stream = &survey.stream;
         StreamLine {
             length: stream.length,
+            oldest_ms: stream.first.map(|id| age(survey.now, id)),
             lag: stream.lag,
             pending: stream.pending,
             oldest_pending_ms: stream.oldest_pending.map(|id| age(survey.now, id)),

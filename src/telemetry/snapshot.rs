@@ -180,8 +180,10 @@ pub struct Count {
 /// The order stream and its group.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct StreamLine {
-    /// Entries in the stream, acknowledged ones included.
+    /// Entries in the stream, acknowledged ones included: so many could be replayed.
     pub length: u64,
+    /// Milliseconds since the oldest of them was added: so far back they could be.
+    pub oldest_ms: Option<u64>,
     /// Entries never delivered; `None` when Redis cannot tell.
     pub lag: Option<u64>,
     /// Entries delivered and not acknowledged.

@@ -241,6 +241,7 @@ pub(super) fn normal() -> Snapshot {
         ],
         stream: Some(StreamLine {
             length: 6_880,
+            oldest_ms: Some(5_400_000),
             lag: Some(1_204),
             pending: 128,
             oldest_pending_ms: Some(42_000),

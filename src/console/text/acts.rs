@@ -261,6 +261,7 @@ pub(crate) mod asked {
 /// What an act brought about, and whether it went as one would wish.
 pub(crate) fn reply(reply: &Reply) -> (String, bool) {
     match reply {
+        Reply::VoucherCreated(voucher) => (format!("voucher #{voucher} is created"), true),
         Reply::SaleCreated(voucher) => (format!("#{voucher} is created and in Redis"), true),
         Reply::SaleChanged { voucher, state } => {
             let state = match state {

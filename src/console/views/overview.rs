@@ -336,6 +336,8 @@ fn latency(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     }
 }
 
+/// Cells of a panel in which the stream's line tells how much is kept.
+const ROOM_FOR_KEPT: u16 = 60;
 /// Cells for the names at the left of the stream's figures.
 const NAMES: u16 = 10;
 
@@ -346,7 +348,16 @@ fn stream(pen: &mut Pen<'_>, scene: &Scene<'_>, top: u16, holders: usize) {
         pen.text(NAMES, top, text::UNKNOWN, theme.warn());
         return;
     };
-    pen.line(0, top, &lag_line(scene, stream));
+    let lag = lag_line(scene, stream);
+    pen.line(0, top, &lag);
+    if let Some(oldest) = stream.oldest_ms {
+        let kept = text::kept(stream.length, oldest);
+        let x = pen.width().saturating_sub(width(&kept) as u16);
+        // Only where it can stay whatever the lag has to say.
+        if pen.width() >= ROOM_FOR_KEPT && usize::from(x) >= lag.width() + 3 {
+            pen.text(x, top, &kept, theme.soft());
+        }
+    }
     pen.text(0, top + 1, text::PENDING, theme.heading());
     let mut line = vec![Span::raw(figures::thousands(stream.pending))];
     if let Some(age) = stream.oldest_pending_ms.filter(|_| stream.pending > 0) {
