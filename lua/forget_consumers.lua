@@ -3,13 +3,13 @@
 -- would go with its consumer.
 --
 -- KEYS  1 orders (stream)  2 nodes (sorted set: node -> ms of its last sign)
--- ARGV  1 group  2 idle for that long (ms)
+-- ARGV  1 group  2 idle for that long (ms)  3 a node is dead after (ms)
 --
 -- Returns the names of those that were removed.
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local idle_ms = tonumber(ARGV[2])
+local idle_ms, dead_ms = tonumber(ARGV[2]), tonumber(ARGV[3])
 local consumers = redis.pcall('XINFO', 'CONSUMERS', KEYS[1], ARGV[1])
 local gone = {}
 if consumers.err then
@@ -27,7 +27,7 @@ for _, consumer in ipairs(consumers) do
     end
   end
   local sign = tonumber(redis.call('ZSCORE', KEYS[2], string.match(name, '^(.*)/') or name) or '')
-  if pending == 0 and idle >= idle_ms and not (sign and now - sign < idle_ms) then
+  if pending == 0 and idle >= idle_ms and not (sign and now - sign < dead_ms) then
     redis.call('XGROUP', 'DELCONSUMER', KEYS[1], ARGV[1], name)
     gone[#gone + 1] = name
   end

@@ -178,6 +178,36 @@ async fn a_primary_that_freezes_is_left_and_never_used_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_primary_that_lost_the_others_is_left() {
+    let cluster = TestCluster::start();
+    let mut link = Redis::from_url(&cluster.url()).unwrap().link();
+    link.query::<()>(&set(KEY, "v")).await.unwrap();
+    let old = cluster.owner(KEY).unwrap();
+    let (alone, new) = (cluster.node(old), cluster.node(old + 3));
+    // What they say is nothing to it from here on, also that another has its slots.
+    for node in (0..cluster.len()).filter(|node| *node != old) {
+        let id: String = cluster.node(node).query(&["CLUSTER", "MYID"]);
+        alone.query::<()>(&["CLUSTER", "FORGET", &id]);
+    }
+    new.query::<()>(&["CLUSTER", "FAILOVER", "TAKEOVER"]);
+    wait_until(PATIENCE, "both serve the slot, and one knows that it must not", async || {
+        let refused = alone.try_query::<()>(&["SET", KEY, "v"]);
+        refused.is_err_and(|error| error.code() == Some("CLUSTERDOWN"))
+            && new.try_query::<()>(&["SET", KEY, "v"]).is_ok()
+    })
+    .await;
+    assert!(set_at_last(&mut link, KEY).await[0].contains("CLUSTERDOWN"));
+    assert_eq!(run_seen(&link, KEY), run_of(new));
+
+    // Who comes now believes the one that is not alone, though both answer.
+    for _ in 0..10 {
+        let mut link = Redis::from_url(&cluster.url_by(&[old, old + 3])).unwrap().link();
+        link.query::<()>(&set(KEY, "v")).await.unwrap();
+        assert_eq!(run_seen(&link, KEY), run_of(new));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_slot_that_moves_is_found_again() {
     let cluster = TestCluster::start();
     let redis = Redis::from_url(&cluster.url()).unwrap();

@@ -106,10 +106,10 @@ pub(super) struct Said {
 impl Said {
     /// `None` where the error is none of a server.
     pub(super) fn of(error: &RedisError) -> Option<Self> {
+        // Of a transaction the first is why one of its commands was refused; that all was given up
+        // comes after it.
         let errors = error.clone().into_server_errors()?;
-        // That a transaction was given up says nothing; why one of its commands was refused does.
-        let telling = errors.iter().map(|(_, said)| said).find(|said| said.code() != "EXECABORT");
-        let said = telling.or(errors.first().map(|(_, said)| said))?;
+        let (_, said) = errors.first()?;
         let detail = said.details().unwrap_or_default().to_owned();
         Some(Self { code: said.code().to_owned(), detail })
     }
@@ -125,4 +125,41 @@ pub(super) fn plain(error: &RedisError) -> String {
         (_, None, None) => error.to_string(),
     };
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(200).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use redis::Value;
+
+    use super::*;
+
+    fn sorted(line: &str) -> BrokerError {
+        match redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap() {
+            Value::ServerError(error) => BrokerError::from_redis(&error.into(), "here"),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_passes_by_itself_is_told_from_what_does_not() {
+        for line in [
+            "UNBLOCKED force unblock from blocking operation",
+            "LOADING Redis is loading the dataset in memory",
+            "READONLY You can't write against a read only replica.",
+            "OOM command not allowed when used memory > 'maxmemory'.",
+            "NOREPLICAS Not enough good replicas to write.",
+            "CLUSTERDOWN The cluster is down",
+        ] {
+            assert!(sorted(line).is_away(), "{line}");
+        }
+        for line in ["ERR unknown command", "CROSSSLOT Keys in request don't hash to the same slot"]
+        {
+            let error = sorted(line);
+            assert!(matches!(&error, BrokerError::Refused(why) if why == line), "{error}");
+        }
+        assert!(matches!(sorted("NOGROUP No such key"), BrokerError::NoGroup));
+        assert!(matches!(sorted("NOAUTH Authentication required."), BrokerError::Login { .. }));
+        let moved = sorted("MOVED 866 127.0.0.1:7001").to_string();
+        assert!(moved.contains("redis+cluster://") && moved.contains("MOVED 866"), "{moved}");
+    }
 }

@@ -23,6 +23,11 @@ script!(
     "sync_sale.lua"
 );
 script!(
+    /// Takes unsold pieces out of a sale.
+    CUT,
+    "cut.lua"
+);
+script!(
     /// Puts forgotten buyers back.
     RESTORE,
     "restore.lua"

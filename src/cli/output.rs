@@ -51,6 +51,25 @@ pub(super) fn count(text: &str) -> Result<u64, String> {
     digits.parse().map_err(|_| "give a whole number without a sign".to_owned())
 }
 
+/// The same with a sign: below 0 is fewer.
+pub(super) fn difference(text: &str) -> Result<i64, String> {
+    let digits = text.replace([',', '_'], "");
+    digits.parse().map_err(|_| "give a whole number, with a minus sign to take some out".to_owned())
+}
+
+/// How many rows a page may have.
+pub(super) fn rows() -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..=1_000)
+}
+
+/// Cuts a page that was read with one row more than asked for; gives the key by which the next page is
+/// asked for, if there is one.
+pub(super) fn page<T, K>(rows: &mut Vec<T>, limit: u32, key: impl FnOnce(&T) -> K) -> Option<K> {
+    let more = rows.len() > limit as usize;
+    rows.truncate(limit as usize);
+    rows.last().filter(|_| more).map(key)
+}
+
 /// Asks before an act that can't be undone. Without a terminal `--yes` is needed.
 pub(super) fn ask(consent: &Consent, question: &str) -> Result<(), Fault> {
     if consent.yes {
@@ -131,6 +150,22 @@ mod tests {
         let rows =
             [vec!["火锅".to_owned(), "7".to_owned()], vec!["tea".to_owned(), "12".to_owned()]];
         assert_eq!(table(&["title", "n"], &[1], &rows), "title   n\n火锅    7\ntea    12\n");
+    }
+
+    #[test]
+    fn a_page_leads_to_the_next_one_if_there_is_one() {
+        let mut rows = vec![9, 8, 7];
+        assert_eq!(page(&mut rows, 3, |row| *row), None);
+        assert_eq!((page(&mut rows, 2, |row| *row), rows), (Some(8), vec![9, 8]));
+        assert_eq!(page(&mut Vec::<u8>::new(), 2, |row| *row), None);
+    }
+
+    #[test]
+    fn differences_have_a_sign() {
+        assert_eq!(["-1,000", "20", "+5"].map(difference), [Ok(-1_000), Ok(20), Ok(5)]);
+        for bad in ["", "-", "1.5", "many", "--yes", "9999999999999999999999"] {
+            assert!(difference(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

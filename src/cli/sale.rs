@@ -8,12 +8,13 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Consent, Fault,
     context::Context,
-    output::{Output, ask, number, table},
+    output::{Output, ask, number, page, rows, table},
 };
 use crate::{
+    broker::survey::survey,
     config::Config,
     engine::command::{Command, Reply},
-    model::{Millis, NewSale, Phase, Sale, VoucherId},
+    model::{EntryId, Millis, NewSale, Phase, SaleState, VoucherId},
     telemetry::snapshot::SaleLine,
 };
 
@@ -21,9 +22,19 @@ use crate::{
 pub(super) enum SaleCommand {
     /// Create a sale; without --begin it runs at once
     Create(CreateArgs),
-    /// All sales, newest first
-    List,
-    /// One sale
+    /// All sales that are not archived, newest first
+    List {
+        /// Those that are over and have left Redis instead
+        #[arg(long)]
+        archived: bool,
+        /// With --archived: only those before this one
+        #[arg(long, value_name = "ID", requires = "archived")]
+        before: Option<VoucherId>,
+        /// With --archived: most sales to show
+        #[arg(long, value_name = "N", default_value_t = 50, requires = "archived", value_parser = rows())]
+        limit: u32,
+    },
+    /// One sale, archived or not
     Show {
         /// Number of the voucher
         id: VoucherId,
@@ -36,13 +47,13 @@ pub(super) enum SaleCommand {
     Resume(SteerArgs),
     /// End a sale for good
     End(SteerArgs),
-    /// Put more pieces on sale
+    /// Put more pieces on sale, or take unsold ones out
     Restock {
         /// Number of the voucher
         id: VoucherId,
-        /// How many pieces more
-        #[arg(allow_hyphen_values = true, value_parser = super::output::count)]
-        by: u64,
+        /// How many pieces more; -20 takes 20 out that nobody was promised
+        #[arg(allow_hyphen_values = true, value_parser = super::output::difference)]
+        by: i64,
         #[command(flatten)]
         consent: Consent,
     },
@@ -56,6 +67,9 @@ pub(super) struct CreateArgs {
     /// Pieces on sale
     #[arg(long, allow_hyphen_values = true, value_parser = super::output::count)]
     stock: u64,
+    /// Orders that one user may hold
+    #[arg(long, value_name = "N", default_value_t = 1, allow_hyphen_values = true, value_parser = super::output::count)]
+    limit: u64,
     /// When it opens: 2026-11-20T14:30:00Z, '2026-11-20 14:30' (local), 14:30 or +10m
     #[arg(long, value_name = "TIME")]
     begin: Option<Millis>,
@@ -79,12 +93,19 @@ struct Created {
     voucher_id: VoucherId,
 }
 
+#[derive(Serialize)]
+struct Page {
+    sales: Vec<SaleLine>,
+    next: Option<VoucherId>,
+}
+
 pub(super) async fn run(config: &Config, out: Output, command: SaleCommand) -> Result<u8, Fault> {
     // What a person got wrong is told before anything is opened.
     let act = match &command {
         SaleCommand::Create(args) => {
-            let CreateArgs { title, stock, begin, end, .. } = args;
+            let CreateArgs { title, stock, limit, begin, end, .. } = args;
             let sale = NewSale::checked(title, *stock, *begin, *end, Millis::now())?;
+            let sale = sale.limited(*limit)?;
             Some((Command::CreateSale(sale), &args.consent))
         }
         SaleCommand::Start(args) => Some((Command::StartSale(args.id), &args.consent)),
@@ -94,12 +115,16 @@ pub(super) async fn run(config: &Config, out: Output, command: SaleCommand) -> R
         SaleCommand::Restock { id, by, consent } => {
             Some((Command::Restock { voucher: *id, by: *by }, consent))
         }
-        SaleCommand::List | SaleCommand::Show { .. } => None,
+        SaleCommand::List { .. } | SaleCommand::Show { .. } => None,
     };
     let mut context = Context::open_answering(config).await?;
-    let result = match act {
-        Some((command, consent)) => change(&mut context, out, command, consent).await,
-        None => show(&mut context, out, &command).await,
+    let result = match (act, &command) {
+        (Some((command, consent)), _) => change(&mut context, out, command, consent).await,
+        (None, SaleCommand::Show { id }) => show(&context, out, *id).await,
+        (None, SaleCommand::List { archived: true, before, limit }) => {
+            archived(&context, out, *before, *limit).await
+        }
+        (None, _) => list(&mut context, out).await,
     };
     context.close().await;
     result.map(|()| 0)
@@ -131,7 +156,11 @@ async fn change(
             let sale = context.store.sale(voucher_id).await?;
             out.answer(&Created { voucher_id }, || {
                 let pieces = number(sale.initial);
-                format!("#{voucher_id} '{}' holds {pieces} pieces. Let buyers at it: seckill rush --voucher {voucher_id} --users 1000", sale.title)
+                let each = match sale.limit {
+                    1 => String::new(),
+                    limit => format!(", up to {limit} for a user"),
+                };
+                format!("#{voucher_id} '{}' holds {pieces} pieces{each}. Let buyers at it: seckill rush --voucher {voucher_id} --users 1000", sale.title)
             })?;
         }
         Reply::SaleChanged { voucher, .. } | Reply::Restocked { voucher, .. } => {
@@ -150,17 +179,8 @@ async fn change(
     Ok(())
 }
 
-async fn show(context: &mut Context, out: Output, command: &SaleCommand) -> Result<(), Fault> {
+async fn list(context: &mut Context, out: Output) -> Result<(), Fault> {
     let lines = super::status::look(context).await?.sales;
-    if let SaleCommand::Show { id } = command {
-        let sale = context.store.sale(*id).await?;
-        let line = lines.iter().find(|line| line.voucher_id == *id);
-        return match line {
-            Some(line) => out.answer(line, || card(line)),
-            // Older than what a picture shows.
-            None => out.answer(&sale, || old_card(&sale)),
-        };
-    }
     out.answer(&lines, || {
         if lines.is_empty() {
             return "There is no sale yet. Create one: seckill sale create --title 'hot pot 50% off' --stock 100".to_owned();
@@ -168,6 +188,54 @@ async fn show(context: &mut Context, out: Output, command: &SaleCommand) -> Resu
         let rows: Vec<Vec<String>> = lines.iter().map(row).collect();
         table(&["#", "title", "phase", "stock", "initial", "admitted", "persisted"], &[0, 3, 4, 5, 6], &rows)
     })
+}
+
+async fn archived(
+    context: &Context,
+    out: Output,
+    before: Option<VoucherId>,
+    limit: u32,
+) -> Result<(), Fault> {
+    let mut sales = context.store.archived(before, limit + 1).await?;
+    let next = page(&mut sales, limit, |sale| sale.voucher_id);
+    let now = Millis::now();
+    let sales = sales.iter().map(|sale| SaleLine::of(sale, now, None)).collect();
+    let page = Page { sales, next };
+    out.answer(&page, || {
+        if page.sales.is_empty() {
+            let older = if before.is_some() { "older " } else { "" };
+            return format!("No {older}sale is archived.");
+        }
+        let zone = TimeZone::system();
+        let rows: Vec<Vec<String>> = page
+            .sales
+            .iter()
+            .map(|sale| {
+                vec![
+                    sale.voucher_id.to_string(),
+                    sale.title.clone(),
+                    number(sale.initial),
+                    number(sale.persisted),
+                    sale.changed.date_time(&zone),
+                ]
+            })
+            .collect();
+        let head = ["#", "title", "initial", "persisted", "changed"];
+        let mut text = table(&head, &[0, 2, 3], &rows);
+        if let Some(next) = page.next {
+            text.push_str(&format!("older ones: seckill sale list --archived --before {next}\n"));
+        }
+        text
+    })
+}
+
+async fn show(context: &Context, out: Output, id: VoucherId) -> Result<(), Fault> {
+    let sale = context.store.sale(id).await?;
+    let mut link = context.redis.link();
+    let survey = survey(&mut link, &context.keys, &[id], EntryId::MIN, 1).await?;
+    let facts = survey.sales.first().filter(|_| sale.state != SaleState::Archived);
+    let line = SaleLine::of(&sale, survey.now, facts);
+    out.answer(&line, || card(&line))
 }
 
 fn row(line: &SaleLine) -> Vec<String> {
@@ -186,30 +254,27 @@ fn card(line: &SaleLine) -> String {
     let zone = TimeZone::system();
     let time =
         |at: Option<Millis>, none: &str| at.map_or(none.to_owned(), |at| at.date_time(&zone));
-    let stock =
-        line.stock.map_or("not loaded in Redis".to_owned(), |stock| number(stock.max(0) as u64));
+    let (initial, db_stock) = (number(line.initial), number(line.db_stock));
+    let stock = match line.stock {
+        Some(stock) => format!("{} of {initial} (SQL {db_stock})", number(stock.max(0) as u64)),
+        None if line.phase == Phase::Archived => format!("{db_stock} of {initial} unsold"),
+        None => format!("not loaded in Redis, {db_stock} of {initial} by SQL"),
+    };
+    let limit = match line.limit {
+        1 => "1 order a user".to_owned(),
+        limit => format!("{limit} orders a user"),
+    };
     format!(
-        "#{} {}\n  phase      {}\n  window     {} to {}\n  stock      {stock} of {} (SQL {})\n  admitted   {}\n  persisted  {}",
+        "#{} {}\n  phase      {}\n  state      {}, changed {}\n  window     {} to {}\n  limit      {limit}\n  stock      {stock}\n  admitted   {}\n  persisted  {}",
         line.voucher_id,
         line.title,
         phase(line.phase),
+        line.state,
+        line.changed.date_time(&zone),
         time(line.begin, "at once"),
         time(line.end, "never"),
-        number(line.initial),
-        number(line.db_stock),
-        line.admitted.map_or("unknown".to_owned(), number),
+        line.admitted.map_or("gone from Redis".to_owned(), number),
         number(line.persisted),
-    )
-}
-
-fn old_card(sale: &Sale) -> String {
-    format!(
-        "#{} {}: {}, {} of {} left",
-        sale.voucher_id,
-        sale.title,
-        sale.state,
-        number(sale.stock),
-        number(sale.initial)
     )
 }
 

@@ -26,12 +26,12 @@ pub enum Command {
     ResumeSale(VoucherId),
     /// End a sale for good.
     EndSale(VoucherId),
-    /// Put more pieces on sale.
+    /// Put more pieces on sale, or take unsold ones out.
     Restock {
         /// Which sale.
         voucher: VoucherId,
-        /// How many pieces more.
-        by: u64,
+        /// How many pieces more; below 0 fewer.
+        by: i64,
     },
     /// Let simulated buyers at a sale; answered once every admitted order has settled.
     Rush(RushPlan),

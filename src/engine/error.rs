@@ -51,6 +51,23 @@ pub enum EngineError {
     /// No order under that id.
     #[error("no order {0} was found in SQL, in the stream or among the dead letters")]
     NoOrder(OrderId),
+    /// More pieces are to be taken out of a sale than nobody was promised.
+    #[error(
+        "{by} pieces can't be taken from sale #{voucher}: {left} are unsold; take no more than that, or end the sale"
+    )]
+    Short {
+        /// The voucher.
+        voucher: VoucherId,
+        /// How many were to be taken.
+        by: u64,
+        /// How many are unsold, by Redis.
+        left: u64,
+    },
+    /// Redis has nothing of a sale.
+    #[error(
+        "Redis does not hold sale #{0}, so nobody can tell what is unsold; a node loads it as it starts: seckill work"
+    )]
+    NotHeld(VoucherId),
     /// The sale was committed to SQL, but Redis could not be told.
     #[error(
         "the sale of voucher {voucher} is in SQL, but Redis was not told ({why}); a node loads it as soon as Redis answers"

@@ -196,6 +196,9 @@ fn describe(command: &Command) -> (&'static str, String) {
         Command::PauseSale(voucher) => ("sale pause", format!("#{voucher}")),
         Command::ResumeSale(voucher) => ("sale resume", format!("#{voucher}")),
         Command::EndSale(voucher) => ("sale end", format!("#{voucher}")),
+        Command::Restock { voucher, by: by @ ..0 } => {
+            ("sale cut", format!("#{voucher} by {}", by.unsigned_abs()))
+        }
         Command::Restock { voucher, by } => ("sale restock", format!("#{voucher} by {by}")),
         Command::Rush(plan) => {
             ("rush", format!("#{}, {} buyers, seed {}", plan.voucher, plan.users, plan.seed))

@@ -64,7 +64,8 @@ pub async fn trim(
         }
     }
     let mut call = scripts::FORGET_CONSUMERS.prepare_invoke();
-    call.key(of.orders()).key(of.nodes()).arg(of.group()).arg(settings.jobs.keep_consumers_ms);
+    call.key(of.orders()).key(of.nodes()).arg(of.group());
+    call.arg(settings.jobs.keep_consumers_ms).arg(settings.node_dead_ms);
     done.consumers = link.invoke(&call).await?;
     done.letters = trim_letters(store, link, keys, of, settings, stop).await?;
     Ok(done)
@@ -166,15 +167,12 @@ pub async fn archive_ended(
 }
 
 fn is_over(sale: &Sale, now: Millis, after_ms: u64) -> bool {
-    let ended = match (sale.state, sale.end) {
-        (SaleState::Ended, Some(end)) => end.min(sale.changed),
-        (SaleState::Ended, None) => sale.changed,
-        (_, Some(end)) => end,
-        (_, None) => return false,
+    // Its last order, or the operator who ended it, has changed the row.
+    let ended = match sale.end {
+        Some(end) if sale.state != SaleState::Ended => end.max(sale.changed),
+        _ => sale.changed,
     };
-    sale.phase(now, None) == Phase::Ended
-        && now.since(ended) >= after_ms
-        && now.since(sale.changed) >= after_ms
+    sale.phase(now, None) == Phase::Ended && now.since(ended) >= after_ms
 }
 
 /// Archives one sale that is over; `false` while its books are open.

@@ -1,13 +1,23 @@
 //! Vouchers and sales: SQL first, Redis after the commit.
 
+use std::time::Duration;
+
 use redis::cmd;
 
 use super::{EngineError, reconcile};
 use crate::{
     broker::{BrokerError, Layout, Link, scripts},
-    model::{Millis, NewSale, Sale, SaleState, VoucherId, sale::check_stock},
-    store::SharedStore,
+    model::{Millis, NewSale, Sale, SaleState, VoucherId, sale::check_restock},
+    store::{SharedStore, StoreError},
 };
+
+/// How long the pieces of a cut may be out of Redis and not out of SQL; who brings the sale to Redis
+/// meanwhile waits for it.
+const CUT_LEASE: Duration = Duration::from_secs(5);
+/// Longest that SQL may take for its part of a cut: well within the lease.
+const CUT_WITHIN: Duration = Duration::from_secs(3);
+/// Between two looks at a cut that is under way: most take a few milliseconds.
+const CUT_POLL: Duration = Duration::from_millis(20);
 
 /// Creates a sale: in SQL, then in Redis.
 ///
@@ -55,28 +65,137 @@ pub async fn set_state(
     change(store, link, keys, voucher, state, None).await
 }
 
-/// Puts more pieces on sale.
+/// Puts more pieces on sale, or takes unsold ones out where `by` is below 0.
+///
+/// # Errors
+/// [`EngineError::Short`] where fewer pieces are unsold by Redis, [`StoreError::Changed`] where somebody
+/// else changed the sale meanwhile; then nothing was changed.
 pub async fn restock(
     store: &SharedStore,
     link: &mut Link,
     keys: &Layout,
     voucher: VoucherId,
-    by: u64,
+    by: i64,
 ) -> Result<Sale, EngineError> {
-    let sale = store.restock(voucher, check_stock(by)? as i64, None).await?;
+    let sale = match check_restock(by)? {
+        0.. => store.restock(voucher, by, None).await?,
+        _ => cut(store, link, keys, voucher, by.unsigned_abs()).await?,
+    };
     tell(store, link, keys, &sale).await?;
     Ok(sale)
 }
 
 /// Brings Redis' copy of a sale up to what SQL committed. Safe to repeat; an older copy never wins.
 pub async fn sync(link: &mut Link, keys: &Layout, sale: &Sale) -> Result<bool, BrokerError> {
+    loop {
+        match told(link, keys, sale, "").await? {
+            // It is being cut; whoever does it may have died, then the lease ends.
+            ..0 => tokio::time::sleep(CUT_POLL).await,
+            taken => return Ok(taken > 0),
+        }
+    }
+}
+
+/// What the script says: 1 taken over, 0 known already, -1 where somebody is cutting that very version.
+async fn told(
+    link: &mut Link,
+    keys: &Layout,
+    sale: &Sale,
+    whose: &str,
+) -> Result<i64, BrokerError> {
     let voucher = sale.voucher_id;
     let mut call = scripts::SYNC_SALE.prepare_invoke();
     call.key(keys.sale(voucher)).key(keys.stock(voucher)).key(keys.buyers(voucher));
     call.arg(sale.version).arg(&sale.title);
     call.arg(sale.begin.unwrap_or_default().0).arg(sale.end.unwrap_or_default().0);
-    call.arg(sale.state.as_str()).arg(sale.initial).arg(sale.limit);
+    call.arg(sale.state.as_str()).arg(sale.initial).arg(sale.limit).arg(whose);
     link.invoke(&call).await
+}
+
+/// Takes pieces out of Redis first, where buyers stand that SQL does not know yet, then out of SQL, and puts
+/// them back where SQL refuses.
+async fn cut(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+    voucher: VoucherId,
+    by: u64,
+) -> Result<Sale, EngineError> {
+    let seen = take_out(store, link, keys, voucher, by).await?;
+    let writing = store.restock(voucher, -(by as i64), Some(seen));
+    let error = match tokio::time::timeout(CUT_WITHIN, writing).await {
+        Ok(Ok(sale)) => return Ok(sale),
+        Ok(Err(error)) => error,
+        Err(_) => StoreError::Unknown(format!("no answer in {} s", CUT_WITHIN.as_secs())),
+    };
+    let whose = if let StoreError::Unknown(_) = error {
+        // The commit may come through still; after the lease, what SQL says is so.
+        tokio::time::sleep(CUT_LEASE).await;
+        ""
+    } else {
+        "own"
+    };
+    put_back(store, link, keys, voucher, whose).await;
+    Err(error.into())
+}
+
+/// Takes the pieces out of Redis; returns the version of SQL that this was decided on.
+async fn take_out(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+    voucher: VoucherId,
+    by: u64,
+) -> Result<u64, EngineError> {
+    let mut told_before = false;
+    loop {
+        let sale = store.sale(voucher).await?;
+        if matches!(sale.state, SaleState::Ended | SaleState::Archived) {
+            return Err(StoreError::Ended(voucher).into());
+        }
+        let mut call = scripts::CUT.prepare_invoke();
+        call.key(keys.sale(voucher)).key(keys.stock(voucher));
+        call.arg(by).arg(sale.version).arg(CUT_LEASE.as_millis() as u64);
+        let answer: Result<(String, i64), BrokerError> = link.invoke(&call).await;
+        let (word, left) = match answer {
+            Ok(answer) => answer,
+            Err(error) => {
+                // It may have run: only its answer is missing.
+                put_back(store, link, keys, voucher, "own").await;
+                return Err(error.into());
+            }
+        };
+        match word.as_str() {
+            "cut" => return Ok(sale.version),
+            "short" => return Err(EngineError::Short { voucher, by, left: left.max(0) as u64 }),
+            "not_loaded" => return Err(EngineError::NotHeld(voucher)),
+            // Redis may have missed a change, or an earlier cut may have died half-way.
+            "changed" if !told_before => {
+                told_before = true;
+                sync(link, keys, &store.sale(voucher).await?).await?;
+            }
+            "changed" => return Err(StoreError::Changed(voucher).into()),
+            _ => return Err(BrokerError::Reply("a cut").into()),
+        }
+    }
+}
+
+/// Brings back what SQL says after a cut that failed. Where that fails too, Redis has fewer pieces than SQL
+/// until the next node starts, or the next change of the sale.
+async fn put_back(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+    voucher: VoucherId,
+    whose: &str,
+) {
+    let done = async {
+        let sale = store.sale(voucher).await?;
+        Ok::<_, EngineError>(told(link, keys, &sale, whose).await?)
+    };
+    if let Err(error) = done.await {
+        tracing::warn!(%voucher, %error, "pieces of a cut that failed were not put back yet");
+    }
 }
 
 async fn change(

@@ -186,6 +186,11 @@ pub enum SaleFault {
     /// Stock of 0 or beyond the limit.
     #[error("a stock of {0} can't be sold; give 1 to {MAX_STOCK}")]
     Stock(u64),
+    /// A restock by 0 or beyond the limit.
+    #[error(
+        "a sale can't be restocked by {0}; give 1 to {MAX_STOCK} pieces, or -1 to -{MAX_STOCK} to take some out"
+    )]
+    Restock(i64),
     /// The window closes before it opens.
     #[error("the sale would end ({end}) before it begins ({begin}); swap the two times")]
     Window {
@@ -274,6 +279,14 @@ pub fn check_title(title: &str) -> Result<String, SaleFault> {
 /// [`SaleFault::Stock`].
 pub fn check_stock(stock: u64) -> Result<u64, SaleFault> {
     if (1..=MAX_STOCK).contains(&stock) { Ok(stock) } else { Err(SaleFault::Stock(stock)) }
+}
+
+/// Refuses a restock, or a cut where it is below 0, that no sale can take.
+///
+/// # Errors
+/// [`SaleFault::Restock`].
+pub fn check_restock(by: i64) -> Result<i64, SaleFault> {
+    if (1..=MAX_STOCK).contains(&by.unsigned_abs()) { Ok(by) } else { Err(SaleFault::Restock(by)) }
 }
 
 /// A voucher of either kind.
@@ -373,6 +386,10 @@ mod tests {
         assert_eq!(checked("t", 0), Err(SaleFault::Stock(0)));
         assert!(checked("t", MAX_STOCK).is_ok());
         assert_eq!(checked("t", u64::MAX), Err(SaleFault::Stock(u64::MAX)));
+        for by in [0, i64::MIN, i64::MAX, MAX_STOCK as i64 + 1] {
+            assert_eq!(check_restock(by), Err(SaleFault::Restock(by)));
+        }
+        assert_eq!(check_restock(-(MAX_STOCK as i64)), Ok(-(MAX_STOCK as i64)));
     }
 
     #[test]

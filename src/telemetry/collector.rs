@@ -355,45 +355,26 @@ impl Collector {
         self.sales
             .iter()
             .map(|sale| {
-                let facts = self.facts(sale.voucher_id);
-                let stock = facts.initial.and(facts.stock);
-                let left = stock.and_then(|stock| u64::try_from(stock).ok());
-                SaleLine {
-                    voucher_id: sale.voucher_id,
-                    title: sale.title.clone(),
-                    phase: sale.phase(now, left),
-                    initial: sale.initial,
-                    stock,
-                    db_stock: sale.stock,
-                    begin: sale.begin,
-                    end: sale.end,
-                    admitted: self.facts.contains_key(&sale.voucher_id).then_some(facts.buyers),
-                    persisted: sale.live_orders(),
-                    funnel: self.sale_funnel(sale.voucher_id, &facts),
+                let facts = self.facts.get(&sale.voucher_id);
+                let mut line = SaleLine::of(sale, now, facts);
+                if let Some(facts) = facts {
+                    line.funnel = self.sale_funnel(sale.voucher_id, facts);
                 }
+                line
             })
             .collect()
     }
 
     fn sale_funnel(&self, voucher: VoucherId, now: &SaleFacts) -> Funnel {
-        let past = self.past.front().and_then(|sample| {
+        let past = self.past.front().filter(|_| self.redis.up).and_then(|sample| {
             let (_, facts) = sample.sales.iter().find(|(id, _)| *id == voucher)?;
             Some((sample.at.elapsed().as_secs_f64().max(1e-3), *facts))
         });
-        let count = |pick: fn(&SaleFacts) -> u64| Count {
-            total: pick(now),
-            per_second: past.filter(|_| self.redis.up).map_or(0.0, |(seconds, facts)| {
+        Funnel::of(now, |pick| {
+            past.map_or(0.0, |(seconds, facts)| {
                 pick(now).saturating_sub(pick(&facts)) as f64 / seconds
-            }),
-        };
-        Funnel {
-            attempts: count(|f| f.admitted + f.sold_out + f.duplicate + f.rejected),
-            admitted: count(|f| f.admitted),
-            sold_out: count(|f| f.sold_out),
-            duplicate: count(|f| f.duplicate),
-            rejected: count(|f| f.rejected),
-            busy: Count::default(),
-        }
+            })
+        })
     }
 
     fn whole_funnel(&self, sales: &[SaleLine]) -> Funnel {

@@ -6,7 +6,13 @@ use serde::Serialize;
 
 use super::series::Series;
 pub use crate::broker::holders::{Holder, Holders, Kind};
-use crate::model::{EntryId, JobRun, Millis, OrderId, Phase, UserId, VoucherId, ledger::Balance};
+use crate::{
+    broker::survey::SaleFacts,
+    model::{
+        EntryId, JobRun, Millis, OrderId, Phase, Sale, SaleState, UserId, VoucherId,
+        ledger::Balance,
+    },
+};
 
 /// One immutable picture of the engine and its servers.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -79,6 +85,12 @@ pub struct SaleLine {
     pub title: String,
     /// Where it stands, by the clock of Redis.
     pub phase: Phase,
+    /// What the operator decided.
+    pub state: SaleState,
+    /// Orders that one user may hold.
+    pub limit: u8,
+    /// When it was last changed in SQL, by an operator or by an order.
+    pub changed: Millis,
     /// Pieces ever put on sale.
     pub initial: u64,
     /// Pieces left in Redis; `None` where Redis does not hold the sale.
@@ -97,6 +109,30 @@ pub struct SaleLine {
     pub funnel: Funnel,
 }
 
+impl SaleLine {
+    /// A sale as SQL tells it at `now`, with what Redis holds of it; rates are unknown.
+    pub fn of(sale: &Sale, now: Millis, facts: Option<&SaleFacts>) -> Self {
+        let stock = facts.and_then(|facts| facts.initial.and(facts.stock));
+        let left = stock.and_then(|stock| u64::try_from(stock).ok());
+        Self {
+            voucher_id: sale.voucher_id,
+            title: sale.title.clone(),
+            phase: sale.phase(now, left),
+            state: sale.state,
+            limit: sale.limit,
+            changed: sale.changed,
+            initial: sale.initial,
+            stock,
+            db_stock: sale.stock,
+            begin: sale.begin,
+            end: sale.end,
+            admitted: facts.map(|facts| facts.buyers),
+            persisted: sale.live_orders(),
+            funnel: facts.map(|facts| Funnel::of(facts, |_| 0.0)).unwrap_or_default(),
+        }
+    }
+}
+
 /// How buyers were answered, with the rates of the last second or so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Funnel {
@@ -112,6 +148,22 @@ pub struct Funnel {
     pub rejected: Count,
     /// Turned away because this node's queue was full.
     pub busy: Count,
+}
+
+impl Funnel {
+    /// What Redis counted of one sale; `rate` tells how fast a counter rises.
+    pub(super) fn of(facts: &SaleFacts, rate: impl Fn(fn(&SaleFacts) -> u64) -> f64) -> Self {
+        let count =
+            |pick: fn(&SaleFacts) -> u64| Count { total: pick(facts), per_second: rate(pick) };
+        Self {
+            attempts: count(|f| f.admitted + f.sold_out + f.duplicate + f.rejected),
+            admitted: count(|f| f.admitted),
+            sold_out: count(|f| f.sold_out),
+            duplicate: count(|f| f.duplicate),
+            rejected: count(|f| f.rejected),
+            busy: Count::default(),
+        }
+    }
 }
 
 /// A counter and how fast it rises.

@@ -29,7 +29,7 @@ mod sentinel;
 use std::time::{Duration, Instant};
 
 pub use cluster::TestCluster;
-pub use process::{Background, Ran, run};
+pub use process::{BINARY, Background, Ran, run};
 pub use pty::{Pty, Terminal, key};
 pub use redis_server::TestRedis;
 pub use sandbox::Seckill;

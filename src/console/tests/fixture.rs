@@ -16,7 +16,7 @@ use crate::{
     },
     engine::command::{Command, Focus, Refusal, Remote, Reply, Request},
     model::{
-        Cause, EntryId, JobOutcome, JobRun, Millis, OrderId, Phase, UserId, VoucherId,
+        Cause, EntryId, JobOutcome, JobRun, Millis, OrderId, Phase, SaleState, UserId, VoucherId,
         ledger::Balance,
     },
     telemetry::{
@@ -129,6 +129,14 @@ pub(super) fn sale(id: u64, title: &str, phase: Phase, initial: u64, left: u64) 
         voucher_id: VoucherId(id),
         title: title.to_owned(),
         phase,
+        state: match phase {
+            Phase::Paused => SaleState::Paused,
+            Phase::Ended => SaleState::Ended,
+            Phase::Archived => SaleState::Archived,
+            Phase::Planned | Phase::Running | Phase::SoldOut => SaleState::Running,
+        },
+        limit: 1,
+        changed: NOW,
         initial,
         stock: i64::try_from(left).ok(),
         db_stock: left + 20,
