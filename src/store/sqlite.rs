@@ -26,7 +26,6 @@ use crate::model::{
     OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, Voucher, VoucherId, ledger::SqlBooks,
 };
 use faults::told;
-pub(super) use plain::PlainSqlite;
 
 /// A store in one SQLite file, which other processes may use at the same time.
 #[derive(Debug)]

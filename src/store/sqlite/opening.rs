@@ -67,28 +67,13 @@ impl From<sqlx::Error> for Opening {
     }
 }
 
-pub(super) fn reading(path: &Path) -> SqliteConnectOptions {
-    SqliteConnectOptions::new()
+async fn open_once(path: &PathBuf) -> Result<SqliteStore, Opening> {
+    let options = SqliteConnectOptions::new()
         .filename(path)
         .foreign_keys(true)
         .busy_timeout(BUSY)
         // Small buffers would make the two threads of a connection wait for each other.
-        .row_buffer_size(1024)
-}
-
-/// What every connection that writes is set to, also the one of the plain way.
-pub(super) fn writing(options: SqliteConnectOptions) -> SqliteConnectOptions {
-    options
-        .journal_mode(SqliteJournalMode::Wal)
-        .synchronous(SqliteSynchronous::Full)
-        // Buyers come in no order, so a batch touches pages all over their index: keep
-        // them in memory (64 MiB), and fold them into the file less often (32 MiB of log).
-        .pragma("cache_size", "-65536")
-        .pragma("wal_autocheckpoint", "8000")
-}
-
-async fn open_once(path: &PathBuf) -> Result<SqliteStore, Opening> {
-    let options = reading(path);
+        .row_buffer_size(1024);
     if path.metadata().is_ok_and(|it| it.len() > 0) {
         // Look before touching: going to WAL would rewrite a file that may not be ours.
         let mut probe = SqliteConnection::connect_with(&options).await?;
@@ -105,7 +90,17 @@ async fn open_once(path: &PathBuf) -> Result<SqliteStore, Opening> {
     };
     let writer = pool()
         .max_connections(1)
-        .connect_with(writing(options.clone()).create_if_missing(true))
+        .connect_with(
+            options
+                .clone()
+                .create_if_missing(true)
+                .journal_mode(SqliteJournalMode::Wal)
+                .synchronous(SqliteSynchronous::Full)
+                // Buyers come in no order, so a batch touches pages all over their index: keep
+                // them in memory (64 MiB), and fold them into the file less often (32 MiB of log).
+                .pragma("cache_size", "-65536")
+                .pragma("wal_autocheckpoint", "8000"),
+        )
         .await?;
     // SQLite has no lock for migrations; the write lock serves, and makes them all or nothing.
     let mut tx = writer.begin_with("BEGIN IMMEDIATE").await?;
