@@ -67,8 +67,12 @@ impl World {
         change(&mut settings);
         let server = TestRedis::start();
         let files = tempfile::tempdir().unwrap();
-        let store =
-            store::open(&format!("sqlite:{}", files.path().join("t.db").display())).await.unwrap();
+        let store = store::open(
+            &format!("sqlite:{}", files.path().join("t.db").display()),
+            &store::Settings::default(),
+        )
+        .await
+        .unwrap();
         let redis = Redis::from_url(&server.url()).unwrap();
         let mut world = Self {
             server,
