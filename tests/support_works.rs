@@ -305,7 +305,7 @@ async fn databases_end_with_the_process_of_their_test() {
 #[tokio::test]
 async fn databases_are_killed_frozen_and_started_again() {
     let (mut mariadb, mut postgres) = (MariaDb::start(), Postgres::start());
-    let (one, two) = (mariadb.new_name(), postgres.new_name());
+    let (one, two) = (MariaDb::new_name(), Postgres::new_name());
     mariadb.run("", &format!("CREATE DATABASE {one}")).await;
     mariadb.run(&one, "CREATE TABLE kept (a INT)").await;
     postgres.run("postgres", &format!("CREATE DATABASE {two}")).await;

@@ -57,13 +57,14 @@ CREATE TABLE tb_voucher_order (
 );
 
 -- One live order a buyer, voucher and place; a closed one leaves the index, so the buyer may come again.
+-- Also the way to the live orders of a user: vouchers are few.
 CREATE UNIQUE INDEX uk_one_live_order ON tb_voucher_order (voucher_id, user_id, place)
     WHERE status NOT IN (4, 5);
 -- Live orders by id, a page at a time.
 CREATE INDEX idx_live_order ON tb_voucher_order (voucher_id, id) WHERE status NOT IN (4, 5);
--- Closed orders are few; live ones never touch this index.
+-- Closed orders, by voucher and by user; live ones never touch these.
 CREATE INDEX idx_closed_order ON tb_voucher_order (voucher_id, id) WHERE status IN (4, 5);
-CREATE INDEX idx_user_order ON tb_voucher_order (user_id, id);
+CREATE INDEX idx_closed_user ON tb_voucher_order (user_id, id) WHERE status IN (4, 5);
 -- Unpaid orders by age: what the closing job reads, in pages.
 CREATE INDEX idx_unpaid_order ON tb_voucher_order (create_time, id) WHERE status = 1;
 

@@ -60,13 +60,13 @@ impl MariaDb {
 
     /// A new empty database, by its URL for the socket.
     pub async fn database(&self) -> String {
-        let name = self.new_name();
+        let name = Self::new_name();
         self.run("", &format!("CREATE DATABASE {name}")).await;
         self.url_of(&name)
     }
 
     /// A name that no database of this process has.
-    pub fn new_name(&self) -> String {
+    pub fn new_name() -> String {
         static NEXT: AtomicU32 = AtomicU32::new(1);
         format!("t{}", NEXT.fetch_add(1, Ordering::Relaxed))
     }

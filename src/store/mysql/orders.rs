@@ -205,7 +205,11 @@ pub(super) async fn page(
     limit: u32,
 ) -> Result<Vec<Order>, Fault> {
     let parts: &[&str] = match (filter.user, filter.voucher) {
-        (Some(_), _) => &[select_orders!("FORCE INDEX (idx_user_order) WHERE TRUE")],
+        // Vouchers are few, and each is one look into the unique index.
+        (Some(_), _) => &[select_orders!(
+            "FORCE INDEX (uk_one_live_order) \
+             WHERE voucher_id IN (SELECT voucher_id FROM tb_seckill_voucher)"
+        )],
         (None, Some(_)) => &[
             select_orders!("FORCE INDEX (idx_live_order) WHERE live = 1"),
             select_orders!("FORCE INDEX (idx_live_order) WHERE live IS NULL"),

@@ -153,13 +153,21 @@ pub(super) async fn page(
     before: Option<OrderId>,
     limit: u32,
 ) -> Result<Vec<Order>, Fault> {
-    // Live and closed orders of a voucher stand in different partial indexes.
+    // Live and closed orders stand in different partial indexes. Vouchers are few, and each is one look
+    // into the unique one.
     let parts: &[&str] = match (filter.user, filter.voucher) {
+        (Some(_), _) => &[
+            select_orders!(
+                "WHERE status NOT IN (4, 5) \
+                 AND voucher_id IN (SELECT voucher_id FROM tb_seckill_voucher)"
+            ),
+            select_orders!("WHERE status IN (4, 5)"),
+        ],
         (None, Some(_)) => &[
             select_orders!("WHERE status NOT IN (4, 5)"),
             select_orders!("WHERE status IN (4, 5)"),
         ],
-        _ => &[select_orders!("WHERE TRUE")],
+        (None, None) => &[select_orders!("WHERE TRUE")],
     };
     let end = [before, filter.to].into_iter().flatten().min();
     let mut page = Vec::new();
