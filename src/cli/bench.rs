@@ -132,7 +132,7 @@ async fn measure_persist(
     context.redis.link().connection(HOME).await?;
     let database = context.config.database.clone();
     let database = database.unwrap_or_else(|| context.dir.database_url());
-    let plain = PlainOrders::open(&database).await?;
+    let plain = PlainOrders::open(&database, &context.config.store).await?;
     let ground = Ground {
         redis: &context.redis,
         store: &context.store,

@@ -3,7 +3,13 @@
 //! It is what the engine is measured against, and writes to the same tables under the same
 //! durability. No engine writes orders through it: that is [`super::Store::write_orders`].
 
-use super::{Store as _, StoreError, open::sqlite_path, sqlite::SqliteStore};
+use super::{
+    Settings, Store as _, StoreError,
+    mysql::MysqlStore,
+    open::{Place, place},
+    postgres::PostgresStore,
+    sqlite::SqliteStore,
+};
 use crate::model::{Millis, OrderEntry};
 
 /// What became of one order.
@@ -24,12 +30,18 @@ pub struct PlainOrders(Dialect);
 #[derive(Debug)]
 enum Dialect {
     Sqlite(SqliteStore),
+    Mysql(MysqlStore),
+    Postgres(PostgresStore),
 }
 
 impl PlainOrders {
     /// Opens the database behind `url` as [`super::open`] does.
-    pub async fn open(url: &str) -> Result<Self, StoreError> {
-        Ok(Self(Dialect::Sqlite(SqliteStore::open(&sqlite_path(url)?).await?)))
+    pub async fn open(url: &str, settings: &Settings) -> Result<Self, StoreError> {
+        Ok(Self(match place(url)? {
+            Place::Sqlite(path) => Dialect::Sqlite(SqliteStore::open(&path, settings).await?),
+            Place::Mysql(url) => Dialect::Mysql(MysqlStore::open(&url, settings).await?),
+            Place::Postgres(url) => Dialect::Postgres(PostgresStore::open(&url, settings).await?),
+        }))
     }
 
     /// One transaction: looks whether the buyer holds an order, takes a piece, inserts the row.
@@ -39,6 +51,8 @@ impl PlainOrders {
     pub async fn place(&self, order: &OrderEntry, now: Millis) -> Result<Placed, StoreError> {
         match &self.0 {
             Dialect::Sqlite(store) => store.place(order, now).await,
+            Dialect::Mysql(store) => store.place(order, now).await,
+            Dialect::Postgres(store) => store.place(order, now).await,
         }
     }
 
@@ -46,6 +60,8 @@ impl PlainOrders {
     pub async fn close(self) {
         match self.0 {
             Dialect::Sqlite(store) => store.close().await,
+            Dialect::Mysql(store) => store.close().await,
+            Dialect::Postgres(store) => store.close().await,
         }
     }
 }

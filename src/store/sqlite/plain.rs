@@ -1,9 +1,9 @@
 //! One order the plain way in SQLite.
 
-use super::{SqliteStore, StoreError, faults::told, orders};
+use super::{SqliteStore, StoreError, faults::told};
 use crate::{
     model::{Millis, OrderEntry},
-    store::plain::Placed,
+    store::{plain::Placed, rows},
 };
 
 impl SqliteStore {
@@ -13,7 +13,7 @@ impl SqliteStore {
         order: &OrderEntry,
         now: Millis,
     ) -> Result<Placed, StoreError> {
-        let (id, user, voucher, _) = orders::key(order)?;
+        let (id, user, voucher, _) = rows::key(order)?;
         let mut tx = self.begin().await?;
         // In the words of the partial index: a scan would make the plain way slower than it is.
         let held: i64 = sqlx::query_scalar(
