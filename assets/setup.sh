@@ -25,6 +25,7 @@ With --tests also the servers that the tests start for themselves, in directorie
 
   mariadbd       MariaDB 10.6 or later
   postgres       PostgreSQL 12 or later, with initdb
+  libfaketime    gives one process a wrong clock
 
 It knows Debian, Ubuntu, Fedora, Arch and macOS with Homebrew, asks nothing, starts no service, and
 changes nothing when all is there. As another user than root it calls sudo. Rust is checked, not
@@ -92,6 +93,19 @@ find_mariadb() {
 }
 
 # The server of PostgreSQL; Debian keeps those of several versions beside each other, off PATH.
+find_faketime() {
+    local path
+    for path in /usr/lib/*/faketime/libfaketimeMT.so.1 /usr/lib64/faketime/libfaketimeMT.so.1 \
+        /usr/lib/faketime/libfaketimeMT.so.1; do
+        if [[ -e $path ]]; then
+            say "$path"
+            return
+        fi
+    done
+    # Its tests are of no use where a library can't be put before others.
+    [[ $(uname -s) == Darwin ]] && say none
+}
+
 find_postgres() {
     local path
     for path in "$(command -v postgres || true)" /usr/lib/postgresql/*/bin/postgres \
@@ -162,6 +176,7 @@ install_apt() {
     # The server alone; mariadb-server would add a service and start it.
     if [[ $need_mariadb == yes ]]; then set -- "$@" mariadb-server-core; fi
     if [[ $need_postgres == yes ]]; then set -- "$@" postgresql; fi
+    if [[ $need_faketime == yes ]]; then set -- "$@" libfaketime; fi
     say "installing $*"
     if [[ $need_postgres == yes ]]; then no_main_cluster; fi
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null || status=$?
@@ -192,6 +207,7 @@ install_dnf() {
     if [[ $need_sqlite == yes ]]; then set -- "$@" sqlite; fi
     if [[ $need_mariadb == yes ]]; then set -- "$@" mariadb-server; fi
     if [[ $need_postgres == yes ]]; then set -- "$@" postgresql-server; fi
+    if [[ $need_faketime == yes ]]; then set -- "$@" libfaketime; fi
     say "installing $*"
     as_root dnf install -y -q "$@"
 }
@@ -204,6 +220,7 @@ install_pacman() {
     if [[ $need_sqlite == yes ]]; then set -- "$@" sqlite; fi
     if [[ $need_mariadb == yes ]]; then set -- "$@" mariadb; fi
     if [[ $need_postgres == yes ]]; then set -- "$@" postgresql; fi
+    if [[ $need_faketime == yes ]]; then set -- "$@" libfaketime; fi
     say "installing $*"
     # A refresh without an upgrade can break an Arch, so only where there is no list at all.
     if compgen -G '/var/lib/pacman/sync/*.db' >/dev/null; then
@@ -237,10 +254,11 @@ look() {
     if find_server && have_cli; then :; else need_redis=yes; fi
     have_compiler || need_compiler=yes
     have sqlite3 || need_sqlite=yes
-    need_mariadb=no need_postgres=no
+    need_mariadb=no need_postgres=no need_faketime=no
     if [[ $for_tests == yes ]]; then
         find_mariadb >/dev/null || need_mariadb=yes
         find_postgres >/dev/null || need_postgres=yes
+        find_faketime >/dev/null || need_faketime=yes
     fi
 }
 
@@ -301,6 +319,8 @@ report() {
         say "mariadbd: found at $(find_mariadb)"
         find_postgres >/dev/null || fail "the PostgreSQL server (postgres, initdb) is missing; install the package that has it (postgresql or postgresql-server)"
         say "postgres: found at $(find_postgres)"
+        find_faketime >/dev/null || fail "libfaketime is missing; install the package that has it (libfaketime)"
+        say "libfaketime: found at $(find_faketime)"
     fi
     check_cargo
 }
@@ -322,7 +342,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
 look
-if [[ $need_redis$need_compiler$need_sqlite$need_mariadb$need_postgres == *yes* ]]; then
+if [[ $need_redis$need_compiler$need_sqlite$need_mariadb$need_postgres$need_faketime == *yes* ]]; then
     case $(platform) in
         apt) install_apt ;;
         dnf) install_dnf ;;
