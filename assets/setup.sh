@@ -8,9 +8,11 @@ set -euo pipefail
 readonly oldest_server="7.0"
 readonly oldest_cargo="1.94"
 
+for_tests=no
+
 usage() {
     cat <<'HELP'
-usage: assets/setup.sh [--help]
+usage: assets/setup.sh [--tests] [--help]
 
 Installs what is missing to build, run and test seckill:
 
@@ -18,6 +20,12 @@ Installs what is missing to build, run and test seckill:
   redis-cli      (or valkey-cli) for a person who wants to look inside
   C compiler     SQLite is compiled into the program
   sqlite3        for a person who wants to look into the database
+
+With --tests also the servers that the tests start for themselves, in directories of their own:
+
+  mariadbd       MariaDB 10.6 or later
+  postgres       PostgreSQL 12 or later, with initdb
+  libfaketime    gives one process a wrong clock
 
 It knows Debian, Ubuntu, Fedora, Arch and macOS with Homebrew, asks nothing, starts no service, and
 changes nothing when all is there. As another user than root it calls sudo. Rust is checked, not
@@ -72,6 +80,44 @@ find_server() {
     return 1
 }
 
+# The server of MariaDB, which is on the PATH of root only.
+find_mariadb() {
+    local path
+    for path in "$(command -v mariadbd || true)" /usr/sbin/mariadbd /usr/libexec/mariadbd; do
+        if [[ -n $path && -x $path ]]; then
+            say "$path"
+            return
+        fi
+    done
+    return 1
+}
+
+# The server of PostgreSQL; Debian keeps those of several versions beside each other, off PATH.
+find_faketime() {
+    local path
+    for path in /usr/lib/*/faketime/libfaketimeMT.so.1 /usr/lib64/faketime/libfaketimeMT.so.1 \
+        /usr/lib/faketime/libfaketimeMT.so.1; do
+        if [[ -e $path ]]; then
+            say "$path"
+            return
+        fi
+    done
+    # Its tests are of no use where a library can't be put before others.
+    [[ $(uname -s) == Darwin ]] && say none
+}
+
+find_postgres() {
+    local path
+    for path in "$(command -v postgres || true)" /usr/lib/postgresql/*/bin/postgres \
+        /opt/homebrew/opt/postgresql@*/bin/postgres; do
+        if [[ -n $path && -x $path && -x ${path%/*}/initdb ]]; then
+            say "$path"
+            return
+        fi
+    done
+    return 1
+}
+
 have_cli() { have redis-cli || have valkey-cli; }
 
 # Compiles and links something, since a compiler without headers or linker is of no use.
@@ -115,7 +161,7 @@ apt_redis() {
 }
 
 install_apt() {
-    local redis=""
+    local redis="" status=0
     say "refreshing the package lists"
     # One dead source among several is no reason to stop; what is really missing fails below.
     as_root apt-get update -qq || say "not every package list could be refreshed; going on with what is there"
@@ -127,18 +173,41 @@ install_apt() {
     fi
     if [[ $need_compiler == yes ]]; then set -- "$@" build-essential; fi
     if [[ $need_sqlite == yes ]]; then set -- "$@" sqlite3; fi
+    # The server alone; mariadb-server would add a service and start it.
+    if [[ $need_mariadb == yes ]]; then set -- "$@" mariadb-server-core; fi
+    if [[ $need_postgres == yes ]]; then set -- "$@" postgresql; fi
+    if [[ $need_faketime == yes ]]; then set -- "$@" libfaketime; fi
     say "installing $*"
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+    if [[ $need_postgres == yes ]]; then no_main_cluster; fi
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null || status=$?
+    if [[ $need_postgres == yes ]]; then main_cluster_again; fi
+    return "$status"
 }
+
+# Debian's package of the server makes a database of its own, "main", and starts it now and at each boot.
+# Without one its service has nothing to start. The setting stands only while the package is installed:
+# what a person makes later with pg_createcluster is his own affair.
+readonly cluster_rule=/etc/postgresql-common/createcluster.d/seckill-setup.conf
+no_main_cluster() {
+    # One that is there already is left as it is.
+    if [[ ! -e $cluster_rule ]]; then
+        as_root mkdir -p "${cluster_rule%/*}"
+        printf 'create_main_cluster = false\n' | as_root tee "$cluster_rule" >/dev/null
+    fi
+}
+main_cluster_again() { as_root rm -f "$cluster_rule"; }
 
 install_dnf() {
     set --
-    # Fedora's packages leave the service switched off.
+    # Fedora's packages leave their services switched off.
     if [[ $need_redis == yes ]]; then
         if dnf -q list valkey >/dev/null 2>&1; then set -- "$@" valkey; else set -- "$@" redis; fi
     fi
     if [[ $need_compiler == yes ]]; then set -- "$@" gcc glibc-devel; fi
     if [[ $need_sqlite == yes ]]; then set -- "$@" sqlite; fi
+    if [[ $need_mariadb == yes ]]; then set -- "$@" mariadb-server; fi
+    if [[ $need_postgres == yes ]]; then set -- "$@" postgresql-server; fi
+    if [[ $need_faketime == yes ]]; then set -- "$@" libfaketime; fi
     say "installing $*"
     as_root dnf install -y -q "$@"
 }
@@ -149,6 +218,9 @@ install_pacman() {
     if [[ $need_redis == yes ]]; then set -- "$@" valkey; fi
     if [[ $need_compiler == yes ]]; then set -- "$@" gcc; fi
     if [[ $need_sqlite == yes ]]; then set -- "$@" sqlite; fi
+    if [[ $need_mariadb == yes ]]; then set -- "$@" mariadb; fi
+    if [[ $need_postgres == yes ]]; then set -- "$@" postgresql; fi
+    if [[ $need_faketime == yes ]]; then set -- "$@" libfaketime; fi
     say "installing $*"
     # A refresh without an upgrade can break an Arch, so only where there is no list at all.
     if compgen -G '/var/lib/pacman/sync/*.db' >/dev/null; then
@@ -166,6 +238,8 @@ install_brew() {
         if brew list redis >/dev/null 2>&1; then brew upgrade redis; else set -- "$@" valkey; fi
     fi
     if [[ $need_sqlite == yes ]]; then set -- "$@" sqlite; fi
+    if [[ $need_mariadb == yes ]]; then set -- "$@" mariadb; fi
+    if [[ $need_postgres == yes ]]; then set -- "$@" postgresql@17; fi
     if [[ $# -gt 0 ]]; then
         say "installing $*"
         brew install --quiet "$@"
@@ -180,6 +254,12 @@ look() {
     if find_server && have_cli; then :; else need_redis=yes; fi
     have_compiler || need_compiler=yes
     have sqlite3 || need_sqlite=yes
+    need_mariadb=no need_postgres=no need_faketime=no
+    if [[ $for_tests == yes ]]; then
+        find_mariadb >/dev/null || need_mariadb=yes
+        find_postgres >/dev/null || need_postgres=yes
+        find_faketime >/dev/null || need_faketime=yes
+    fi
 }
 
 # Where a person's cargo is, also when PATH was cut down by sudo.
@@ -234,11 +314,20 @@ report() {
     say "C compiler: found at $(command -v cc)"
     have sqlite3 || fail "sqlite3 is missing; install SQLite's command line program"
     say "sqlite3: found at $(command -v sqlite3)"
+    if [[ $for_tests == yes ]]; then
+        find_mariadb >/dev/null || fail "the MariaDB server (mariadbd) is missing; install the package that has it (mariadb-server-core, mariadb-server or mariadb)"
+        say "mariadbd: found at $(find_mariadb)"
+        find_postgres >/dev/null || fail "the PostgreSQL server (postgres, initdb) is missing; install the package that has it (postgresql or postgresql-server)"
+        say "postgres: found at $(find_postgres)"
+        find_faketime >/dev/null || fail "libfaketime is missing; install the package that has it (libfaketime)"
+        say "libfaketime: found at $(find_faketime)"
+    fi
     check_cargo
 }
 
 case ${1:-} in
     "") ;;
+    --tests) for_tests=yes ;;
     -h | --help)
         usage
         exit 0
@@ -253,7 +342,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
 look
-if [[ $need_redis$need_compiler$need_sqlite == *yes* ]]; then
+if [[ $need_redis$need_compiler$need_sqlite$need_mariadb$need_postgres$need_faketime == *yes* ]]; then
     case $(platform) in
         apt) install_apt ;;
         dnf) install_dnf ;;
@@ -263,7 +352,7 @@ if [[ $need_redis$need_compiler$need_sqlite == *yes* ]]; then
             fail "Homebrew is missing (https://brew.sh); install it, or yourself: valkey $oldest_server or later, sqlite3, and the C compiler of 'xcode-select --install'"
             ;;
         *)
-            fail "this system is unknown to the script; install yourself: a Redis or Valkey server $oldest_server or later with its command line program, a C compiler, and sqlite3"
+            fail "this system is unknown to the script; install yourself: a Redis or Valkey server $oldest_server or later with its command line program, a C compiler, and sqlite3; for the tests the servers of MariaDB and PostgreSQL"
             ;;
     esac
     # Bash remembers where programs were, and where they were not.

@@ -7,7 +7,10 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::engine::settings::{MAX_PARTITIONS, Settings};
+use crate::{
+    engine::settings::{MAX_PARTITIONS, Settings},
+    store::Settings as StoreSettings,
+};
 
 /// What the program was told, from wherever.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -27,6 +30,8 @@ pub struct Config {
     pub node: Option<String>,
     /// Settings of the engine.
     pub engine: Settings,
+    /// Settings of the connections to the database.
+    pub store: StoreSettings,
 }
 
 /// Why the settings can't be used.
@@ -69,12 +74,14 @@ impl Config {
     fn parse(text: &str) -> Result<Self, String> {
         let config: Self = toml::from_str(text).map_err(|error| one_line(text, &error))?;
         config.engine.check()?;
+        config.store.check()?;
         Ok(config)
     }
 
     /// Refuses what can't be: numbers out of range, a node name that Redis keys can't hold.
     pub fn check(&self) -> Result<(), ConfigError> {
         self.engine.check().map_err(ConfigError::Range)?;
+        self.store.check().map_err(ConfigError::Range)?;
         let fine = |name: &String| {
             !name.is_empty()
                 && name.len() <= 64
@@ -119,6 +126,9 @@ mod tests {
         assert_eq!(config.engine.admission_batch, Settings::default().admission_batch);
         assert!(Config::parse("quue = 1").unwrap_err().starts_with("line 1:"));
         assert!(Config::parse("[engine]\nqueue = 0").unwrap_err().contains("engine.queue"));
+        assert!(Config::parse("[store]\npool = 1").unwrap_err().contains("store.pool"));
+        let config = Config::parse("[store]\ntls = \"verify\"\nca = \"/a.pem\"").unwrap();
+        assert_eq!(config.store.tls, crate::store::Tls::Verify);
     }
 
     #[test]

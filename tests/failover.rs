@@ -47,7 +47,7 @@ impl Deployment {
         let redis = Redis::from_url(url).unwrap();
         let files = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}", files.path().join("t.db").display());
-        let store = store::open(&url).await.unwrap();
+        let store = store::open(&url, &store::Settings::default()).await.unwrap();
         let keys = Layout::new(partitions, redis.is_cluster());
         Self { redis, store, keys, settings: Settings::default(), _files: files }
     }

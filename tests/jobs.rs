@@ -115,7 +115,9 @@ impl Work for NeverEnds {
 }
 
 async fn open_store(dir: &Path) -> SharedStore {
-    store::open(&format!("sqlite:{}", dir.join("t.db").display())).await.unwrap()
+    store::open(&format!("sqlite:{}", dir.join("t.db").display()), &store::Settings::default())
+        .await
+        .unwrap()
 }
 
 /// The work of one process of the test below, which runs this test binary again.

@@ -473,7 +473,9 @@ async fn a_late_write_is_refused_by_its_token() {
 }
 
 async fn open_store(dir: &std::path::Path) -> SharedStore {
-    store::open(&format!("sqlite:{}", dir.join("t.db").display())).await.unwrap()
+    store::open(&format!("sqlite:{}", dir.join("t.db").display()), &store::Settings::default())
+        .await
+        .unwrap()
 }
 
 /// The work of one process of the test below, which runs this test binary again.

@@ -193,7 +193,9 @@ async fn process_that_closes() {
 }
 
 async fn open_store(database: &Path) -> SharedStore {
-    store::open(&format!("sqlite:{}", database.display())).await.unwrap()
+    store::open(&format!("sqlite:{}", database.display()), &store::Settings::default())
+        .await
+        .unwrap()
 }
 
 /// Redis is frozen while the process commits to SQL, so that the kill comes just between the two.

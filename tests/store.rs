@@ -3,16 +3,18 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what it expects by failing")]
 
 mod suite {
-    //! What every dialect must do; each function gets an empty store. Then what is SQLite's own.
+    //! What every dialect must do; each function gets an empty store. Then what is one's own.
     pub(crate) mod orders;
     pub(crate) mod sales;
     mod sqlite_file;
 }
+mod support;
 
 use seckill::{
     model::{EntryId, Millis, NewSale, OrderEntry, OrderId, Sale, UserId, VoucherId},
-    store::{self, SharedStore},
+    store::{self, Settings, SharedStore},
 };
+use support::{MariaDb, Postgres};
 use tempfile::TempDir;
 
 const NOW: Millis = Millis(1_795_000_000_000);
@@ -25,7 +27,9 @@ async fn sqlite() -> (TempDir, SharedStore) {
 }
 
 async fn sqlite_at(dir: &TempDir) -> SharedStore {
-    store::open(&format!("sqlite:{}", dir.path().join("a.db").display())).await.unwrap()
+    store::open(&format!("sqlite:{}", dir.path().join("a.db").display()), &Settings::default())
+        .await
+        .unwrap()
 }
 
 async fn sale_of(store: &SharedStore, stock: u64) -> Sale {
@@ -42,13 +46,35 @@ fn id(number: u64) -> OrderId {
     OrderId::new(1_795_000_000, number).unwrap()
 }
 
-macro_rules! on_sqlite {
+/// An empty database on the server that these tests share.
+async fn mariadb() -> ((), SharedStore) {
+    let url = MariaDb::shared().database().await;
+    ((), store::open(&url, &few()).await.unwrap())
+}
+
+async fn postgres() -> ((), SharedStore) {
+    let url = Postgres::shared().database().await;
+    ((), store::open(&url, &few()).await.unwrap())
+}
+
+/// Many stores share a server's connections.
+fn few() -> Settings {
+    Settings { pool: 4, ..Settings::default() }
+}
+
+/// Each case on each dialect, on an empty store.
+macro_rules! on_all {
     ($($room:ident :: $case:ident),* $(,)?) => {
-        mod on_sqlite {
+        on_all!(@on sqlite on_sqlite $($room::$case)*);
+        on_all!(@on mariadb on_mariadb $($room::$case)*);
+        on_all!(@on postgres on_postgres $($room::$case)*);
+    };
+    (@on $open:ident $name:ident $($room:ident :: $case:ident)*) => {
+        mod $name {
             $(
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $case() {
-                    let (_dir, store) = super::sqlite().await;
+                    let (_dir, store) = super::$open().await;
                     super::suite::$room::$case(store).await;
                 }
             )*
@@ -56,7 +82,7 @@ macro_rules! on_sqlite {
     };
 }
 
-on_sqlite![
+on_all![
     sales::a_sale_is_kept_as_it_was_given,
     sales::states_change_until_the_end,
     sales::an_opening_moves_but_not_past_the_end,

@@ -15,7 +15,10 @@ use std::{
 };
 
 use rustix::process::Signal;
-use support::{Background, PATIENCE, Pty, Seckill, Terminal, TestRedis, key, run, wait_until};
+use support::{
+    Background, MariaDb, PATIENCE, Postgres, Pty, Seckill, Terminal, TestRedis, key, run,
+    wait_until,
+};
 
 /// What a test that panics would print.
 fn complaint(test: impl FnOnce()) -> String {
@@ -256,4 +259,73 @@ fn a_program_in_a_terminal_ends_with_the_test_and_by_signals() {
     let mut pty = sh("exec sleep 1000");
     pty.send(key::CTRL_C);
     assert_eq!(pty.exit_status(PATIENCE).signal(), Some("Interrupt"));
+}
+
+/// The work of a process that the test below kills, which runs this test binary again.
+#[tokio::test]
+async fn process_with_databases() {
+    if std::env::var("DATABASES_WORK").is_err() {
+        return;
+    }
+    let (mariadb, postgres) = (MariaDb::shared(), Postgres::shared());
+    mariadb.database().await;
+    postgres.database().await;
+    println!("\nready");
+    for (pid, dir) in [(mariadb.pid(), mariadb.dir()), (postgres.pid(), postgres.dir())] {
+        println!("server {} {}", pid.as_raw_nonzero(), dir.display());
+    }
+    println!("told");
+    std::future::pending::<()>().await;
+}
+
+/// Both a test that ends and one that is killed leave neither a server nor a file.
+#[tokio::test]
+async fn databases_end_with_the_process_of_their_test() {
+    let sandbox = Seckill::new();
+    let this = std::env::current_exe().unwrap();
+    let args = ["process_with_databases", "--exact", "--nocapture"];
+    let env = [("DATABASES_WORK", "1"), ("TMPDIR", "/tmp")];
+    let mut process = Background::spawn(this.to_str().unwrap(), &args, &sandbox, &env);
+    process.wait_for_line("told").await;
+    let said = process.stdout();
+    let servers: Vec<(u32, &Path)> = said
+        .lines()
+        .filter_map(|line| line.strip_prefix("server ")?.split_once(' '))
+        .map(|(pid, dir)| (pid.parse().unwrap(), Path::new(dir)))
+        .collect();
+    assert_eq!(servers.len(), 2, "{said}");
+    assert!(servers.iter().all(|(pid, dir)| is_alive(*pid) && dir.exists()));
+    process.signal(Signal::KILL);
+    wait_until(PATIENCE, "servers and directories are gone", async || {
+        servers.iter().all(|(pid, dir)| !is_alive(*pid) && !dir.exists())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn databases_are_killed_frozen_and_started_again() {
+    let (mut mariadb, mut postgres) = (MariaDb::start(), Postgres::start());
+    let (one, two) = (MariaDb::new_name(), Postgres::new_name());
+    mariadb.run("", &format!("CREATE DATABASE {one}")).await;
+    mariadb.run(&one, "CREATE TABLE kept (a INT)").await;
+    postgres.run("postgres", &format!("CREATE DATABASE {two}")).await;
+    postgres.run(&two, "CREATE TABLE kept (a INT)").await;
+    mariadb.kill();
+    postgres.kill();
+    mariadb.restart();
+    postgres.restart();
+    mariadb.run(&one, "INSERT INTO kept VALUES (1)").await;
+    postgres.run(&two, "INSERT INTO kept VALUES (1)").await;
+    mariadb.freeze();
+    postgres.freeze();
+    let limit = Duration::from_millis(100);
+    assert!(tokio::time::timeout(limit, mariadb.run(&one, "SELECT 1")).await.is_err());
+    assert!(tokio::time::timeout(limit, postgres.run(&two, "SELECT 1")).await.is_err());
+    mariadb.thaw();
+    postgres.thaw();
+    mariadb.run(&one, "SELECT 1").await;
+    postgres.run(&two, "SELECT 1").await;
+    let places = [mariadb.dir().to_owned(), postgres.dir().to_owned()];
+    drop((mariadb, postgres));
+    assert!(places.iter().all(|place| !place.exists()));
 }

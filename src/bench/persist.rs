@@ -63,7 +63,7 @@ pub struct Ground<'a> {
     /// SQL.
     pub store: &'a SharedStore,
     /// The same database, for the plain way.
-    pub plain: &'a mut PlainOrders,
+    pub plain: &'a PlainOrders,
     /// How many entries the engine takes at once, among others.
     pub settings: &'a Settings,
 }

@@ -55,7 +55,7 @@ pub(super) async fn fill(
 pub(super) async fn drain(
     redis: &Redis,
     keys: &Layout,
-    plain: &mut PlainOrders,
+    plain: &PlainOrders,
     orders: u64,
 ) -> Result<Duration, EngineError> {
     let (of, mut link) = (keys.home(), redis.blocking_link(BLOCK));
@@ -94,7 +94,7 @@ async fn take(link: &mut Link, lock: &str, owner: &str) -> Result<bool, BrokerEr
     Ok(set.is_some())
 }
 
-async fn place(plain: &mut PlainOrders, order: &OrderEntry) -> Result<(), EngineError> {
+async fn place(plain: &PlainOrders, order: &OrderEntry) -> Result<(), EngineError> {
     match plain.place(order, Millis::now()).await? {
         Placed::Written => Ok(()),
         Placed::Held => Err(off("a buyer of the plain stream holds an order already")),

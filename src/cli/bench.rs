@@ -132,11 +132,11 @@ async fn measure_persist(
     context.redis.link().connection(HOME).await?;
     let database = context.config.database.clone();
     let database = database.unwrap_or_else(|| context.dir.database_url());
-    let mut plain = PlainOrders::open(&database).await?;
+    let plain = PlainOrders::open(&database, &context.config.store).await?;
     let ground = Ground {
         redis: &context.redis,
         store: &context.store,
-        plain: &mut plain,
+        plain: &plain,
         settings: &context.config.engine,
     };
     let plan = persist::Plan { orders: args.orders, tutorial: args.tutorial };

@@ -60,7 +60,7 @@ impl Context {
         };
         let database = config.database.clone().unwrap_or_else(|| dir.database_url());
         // Both take tens of milliseconds, and neither needs the other.
-        let (store, answering) = futures::join!(store::open(&database), async {
+        let (store, answering) = futures::join!(store::open(&database, &config.store), async {
             match &server {
                 Some(server) => server.ensure().await,
                 None => Ok(()),

@@ -118,7 +118,7 @@ fn read_time(text: &str) -> Option<Millis> {
     let (ahead, ago) = (text.strip_prefix('+'), text.strip_prefix('-'));
     if let Some(span) = ahead.or(ago) {
         let span: jiff::Span = span.trim().parse().ok()?;
-        return add(Millis::now(), if ago.is_some() { span.negate() } else { span });
+        return add(Millis::now(), if ago.is_some() { -span } else { span });
     }
     if let Ok(at) = text.parse::<Timestamp>() {
         return Some(Millis(at.as_millisecond()));

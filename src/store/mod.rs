@@ -3,8 +3,15 @@
 //! This room must not know Redis. What a dialect does badly is handled in that dialect's file;
 //! the same tests run on all of them.
 
+mod mysql;
 mod open;
 pub mod plain;
+mod postgres;
+mod rows;
+mod rules;
+mod schema;
+mod session;
+mod settings;
 mod sqlite;
 
 use std::sync::Arc;
@@ -14,10 +21,10 @@ use async_trait::async_trait;
 use crate::model::{
     ClosedOrder, Fence, JobRun, JobSwitch, LiveOrder, Millis, NewRun, NewSale, Order, OrderEntry,
     OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, Voucher, VoucherId, ledger::SqlBooks,
-    sale::MAX_STOCK,
 };
 
 pub use open::open;
+pub use settings::{Settings, Synchronous, Tls};
 
 /// A store that any task may use.
 pub type SharedStore = Arc<dyn Store>;
@@ -71,27 +78,6 @@ impl StoreError {
     /// Whether the same request may succeed later without anybody changing it.
     pub fn is_away(&self) -> bool {
         matches!(self, Self::Away(_) | Self::Unknown(_))
-    }
-}
-
-/// Refuses a restock or a cut that the sale's numbers can't take; the same on every dialect.
-fn check_restock(sale: &Sale, by: i64) -> Result<(), StoreError> {
-    let voucher = sale.voucher_id;
-    let refuse = |why: String| Err(StoreError::Refused(why));
-    let room = MAX_STOCK.saturating_sub(sale.initial);
-    match by {
-        1.. if by.unsigned_abs() <= room => Ok(()),
-        0.. => refuse(format!(
-            "{by} pieces can't be added to the {} of voucher {voucher}; give 1 to {room}",
-            sale.initial
-        )),
-        _ if by.unsigned_abs() <= sale.stock && by.unsigned_abs() < sale.initial => Ok(()),
-        _ => refuse(format!(
-            "{} pieces can't be taken from voucher {voucher}: {} of {} are unsold, and one has to stay; end the sale to sell no more",
-            by.unsigned_abs(),
-            sale.stock,
-            sale.initial
-        )),
     }
 }
 

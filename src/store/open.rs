@@ -5,43 +5,72 @@
 
 use std::{ffi::OsString, os::unix::ffi::OsStringExt, path::PathBuf, sync::Arc};
 
-use super::{SharedStore, StoreError, sqlite::SqliteStore};
+use url::Url;
+
+use super::{
+    Settings, SharedStore, StoreError, mysql::MysqlStore, postgres::PostgresStore,
+    sqlite::SqliteStore,
+};
+
+/// How a database URL looks; every message about one ends with it.
+const FORMS: &str = "write sqlite:PATH, mysql://USER:PASSWORD@HOST/DATABASE or postgres://USER:PASSWORD@HOST/DATABASE";
+
+/// What a URL names.
+#[derive(Debug)]
+pub(super) enum Place {
+    Sqlite(PathBuf),
+    Mysql(Url),
+    Postgres(Url),
+}
 
 /// Opens the store behind `url`, creates what is missing and brings its schema up to date.
 ///
-/// `sqlite:PATH` and `sqlite://PATH` name a file; `%XX` in it stands for one byte.
-pub async fn open(url: &str) -> Result<SharedStore, StoreError> {
-    let path = sqlite_path(url)?;
-    Ok(Arc::new(SqliteStore::open(&path).await?))
+/// `sqlite:PATH` and `sqlite://PATH` name a file; `%XX` in it stands for one byte. `mysql:` and `mariadb:`,
+/// `postgres:` and `postgresql:` name a database that is there, on a server.
+pub async fn open(url: &str, settings: &Settings) -> Result<SharedStore, StoreError> {
+    Ok(match place(url)? {
+        Place::Sqlite(path) => Arc::new(SqliteStore::open(&path, settings).await?),
+        Place::Mysql(url) => Arc::new(MysqlStore::open(&url, settings).await?),
+        Place::Postgres(url) => Arc::new(PostgresStore::open(&url, settings).await?),
+    })
 }
 
-pub(super) fn sqlite_path(url: &str) -> Result<PathBuf, StoreError> {
+pub(super) fn place(url: &str) -> Result<Place, StoreError> {
     let Some((scheme, rest)) = url.split_once(':') else {
-        return Err(fault("the database URL has no scheme; write sqlite:PATH"));
+        return Err(fault("the database URL has no scheme"));
     };
     match scheme {
-        "sqlite" => {}
-        "mysql" | "mariadb" => {
-            return Err(fault("mysql is not supported yet; use sqlite:PATH"));
-        }
-        "postgres" | "postgresql" => {
-            return Err(fault("postgres is not supported yet; use sqlite:PATH"));
-        }
-        _ => return Err(fault("the database URL has a scheme unknown here; use sqlite:PATH")),
+        "sqlite" => Ok(Place::Sqlite(sqlite_path(rest)?)),
+        "mysql" | "mariadb" => Ok(Place::Mysql(server_url(url)?)),
+        "postgres" | "postgresql" => Ok(Place::Postgres(server_url(url)?)),
+        _ => Err(fault("the database URL has a scheme unknown here")),
     }
+}
+
+fn server_url(url: &str) -> Result<Url, StoreError> {
+    let parsed = Url::parse(url)
+        .map_err(|why| fault(&format!("the database URL is not understood ({why})")))?;
+    // Without slashes it is a path to the parser, and its host would be lost without a word.
+    if parsed.cannot_be_a_base() {
+        return Err(fault("the database URL names no host"));
+    }
+    Ok(parsed)
+}
+
+fn sqlite_path(rest: &str) -> Result<PathBuf, StoreError> {
     let path = rest.strip_prefix("//").unwrap_or(rest);
     if path.starts_with(":memory:") {
         return Err(fault(
-            "sqlite::memory: can't be used, because several connections share the database; use sqlite:PATH",
+            "sqlite::memory: can't be used, because several connections share the database",
         ));
     }
     if path.contains('?') {
         return Err(fault(
-            "a SQLite URL takes no parameters here (write %3F for a '?' in a file name); use sqlite:PATH",
+            "a SQLite URL takes no parameters here (write %3F for a '?' in a file name)",
         ));
     }
     if path.is_empty() {
-        return Err(fault("the database URL names no file; use sqlite:PATH"));
+        return Err(fault("the database URL names no file"));
     }
     Ok(PathBuf::from(OsString::from_vec(percent_decoded(path.as_bytes()))))
 }
@@ -64,7 +93,7 @@ fn percent_decoded(text: &[u8]) -> Vec<u8> {
 }
 
 fn fault(sentence: &str) -> StoreError {
-    StoreError::Url(sentence.to_owned())
+    StoreError::Url(format!("{sentence}; {FORMS}"))
 }
 
 #[cfg(test)]
@@ -81,15 +110,17 @@ mod tests {
             ("sqlite:/a/100%.db", "/a/100%.db"),
             ("sqlite:/a/%3F%25%e7%81%ab.db", "/a/?%火.db"),
         ] {
-            assert_eq!(sqlite_path(url).unwrap(), PathBuf::from(path), "{url}");
+            let Ok(Place::Sqlite(told)) = place(url) else { panic!("{url}") };
+            assert_eq!(told, PathBuf::from(path), "{url}");
         }
     }
 
     #[test]
     fn refusals_are_sentences_without_secrets() {
         for url in [
-            "mysql://root:hunter2@db/x",
-            "postgres://u:hunter2@db/x",
+            "mysql://root:hunter2@db:port/x",
+            "postgres:u:hunter2@db/x",
+            "mssql://root:hunter2@db/x",
             "hunter2",
             "x-hunter2://y",
             "sqlite:a.db?key=hunter2",
@@ -99,7 +130,7 @@ mod tests {
             "sqlite://:memory:",
             "",
         ] {
-            let told = sqlite_path(url).unwrap_err().to_string();
+            let told = place(url).unwrap_err().to_string();
             assert!(told.contains("sqlite:PATH") && !told.contains("hunter2"), "{url}: {told}");
         }
     }

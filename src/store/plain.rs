@@ -3,7 +3,13 @@
 //! It is what the engine is measured against, and writes to the same tables under the same
 //! durability. No engine writes orders through it: that is [`super::Store::write_orders`].
 
-use super::{StoreError, open::sqlite_path, sqlite::PlainSqlite};
+use super::{
+    Settings, Store as _, StoreError,
+    mysql::MysqlStore,
+    open::{Place, place},
+    postgres::PostgresStore,
+    sqlite::SqliteStore,
+};
 use crate::model::{Millis, OrderEntry};
 
 /// What became of one order.
@@ -17,38 +23,45 @@ pub enum Placed {
     SoldOut,
 }
 
-/// One connection to a database whose store was opened before: the schema is there.
+/// A database that is written to the plain way, beside whatever store is open on it.
 #[derive(Debug)]
 pub struct PlainOrders(Dialect);
 
 #[derive(Debug)]
 enum Dialect {
-    Sqlite(PlainSqlite),
+    Sqlite(SqliteStore),
+    Mysql(MysqlStore),
+    Postgres(PostgresStore),
 }
 
 impl PlainOrders {
-    /// Connects to the database behind `url`.
-    ///
-    /// # Errors
-    /// The URL is not understood, or the database is away.
-    pub async fn open(url: &str) -> Result<Self, StoreError> {
-        Ok(Self(Dialect::Sqlite(PlainSqlite::open(&sqlite_path(url)?).await?)))
+    /// Opens the database behind `url` as [`super::open`] does.
+    pub async fn open(url: &str, settings: &Settings) -> Result<Self, StoreError> {
+        Ok(Self(match place(url)? {
+            Place::Sqlite(path) => Dialect::Sqlite(SqliteStore::open(&path, settings).await?),
+            Place::Mysql(url) => Dialect::Mysql(MysqlStore::open(&url, settings).await?),
+            Place::Postgres(url) => Dialect::Postgres(PostgresStore::open(&url, settings).await?),
+        }))
     }
 
     /// One transaction: looks whether the buyer holds an order, takes a piece, inserts the row.
     ///
     /// # Errors
     /// The database is away or refuses; then nothing was written.
-    pub async fn place(&mut self, order: &OrderEntry, now: Millis) -> Result<Placed, StoreError> {
-        match &mut self.0 {
-            Dialect::Sqlite(orders) => orders.place(order, now).await,
+    pub async fn place(&self, order: &OrderEntry, now: Millis) -> Result<Placed, StoreError> {
+        match &self.0 {
+            Dialect::Sqlite(store) => store.place(order, now).await,
+            Dialect::Mysql(store) => store.place(order, now).await,
+            Dialect::Postgres(store) => store.place(order, now).await,
         }
     }
 
-    /// Gives the connection back.
+    /// Gives its connections back.
     pub async fn close(self) {
         match self.0 {
-            Dialect::Sqlite(orders) => orders.close().await,
+            Dialect::Sqlite(store) => store.close().await,
+            Dialect::Mysql(store) => store.close().await,
+            Dialect::Postgres(store) => store.close().await,
         }
     }
 }

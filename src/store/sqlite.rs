@@ -20,13 +20,12 @@ use std::path::PathBuf;
 use async_trait::async_trait;
 use sqlx::{Sqlite, SqlitePool, Transaction};
 
-use super::{Act, Store, StoreError, Written};
+use super::{Act, Store, StoreError, Written, rows};
 use crate::model::{
     ClosedOrder, Fence, JobRun, JobSwitch, LiveOrder, Millis, NewRun, NewSale, Order, OrderEntry,
     OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, Voucher, VoucherId, ledger::SqlBooks,
 };
 use faults::told;
-pub(super) use plain::PlainSqlite;
 
 /// A store in one SQLite file, which other processes may use at the same time.
 #[derive(Debug)]
@@ -82,7 +81,7 @@ impl Store for SqliteStore {
 
     async fn create_voucher(&self, title: &str, now: Millis) -> Result<VoucherId, StoreError> {
         let mut tx = self.begin().await?;
-        let id = sales::insert_voucher(&mut tx, title, sales::ORDINARY, now).await?;
+        let id = sales::insert_voucher(&mut tx, title, rows::ORDINARY, now).await?;
         tx.commit().await.map_err(told)?;
         Ok(id)
     }
@@ -150,7 +149,7 @@ impl Store for SqliteStore {
         if entries.is_empty() {
             return Ok(Vec::new());
         }
-        let keys = orders::keys(entries)?;
+        let keys = rows::keys(entries)?;
         let mut tx = self.begin().await?;
         if orders::write_new(&mut tx, &keys, now).await? {
             tx.commit().await.map_err(told)?;
@@ -322,8 +321,7 @@ impl Store for SqliteStore {
     }
 
     async fn acts(&self, limit: u32) -> Result<Vec<Act>, StoreError> {
-        type Row = (i64, String, String, String, String, Option<String>, String);
-        let rows: Vec<Row> = sqlx::query_as(
+        let rows = sqlx::query_as(
             "SELECT at, operator, node, act, subject, reason, result FROM tb_audit_log \
              ORDER BY id DESC LIMIT ?",
         )
@@ -331,18 +329,7 @@ impl Store for SqliteStore {
         .fetch_all(&self.readers)
         .await
         .map_err(told)?;
-        Ok(rows
-            .into_iter()
-            .map(|(at, operator, node, act, subject, reason, result)| Act {
-                at: Millis(at),
-                operator,
-                node,
-                act,
-                subject,
-                reason,
-                result,
-            })
-            .collect())
+        Ok(rows.into_iter().map(rows::act).collect())
     }
 
     async fn close(&self) {

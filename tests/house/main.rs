@@ -18,7 +18,7 @@ use std::{
 };
 
 use rules::File;
-use seckill::engine::settings::Settings;
+use seckill::{engine::settings::Settings, store::Settings as StoreSettings};
 
 fn top() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -106,14 +106,14 @@ fn the_top_level_is_as_planned() {
 /// What a reader is told to run is what every change is checked with.
 #[test]
 fn the_checks_run_the_line_of_the_readme() {
-    let line = "./assets/setup.sh && cargo test --locked";
+    let line = "./assets/setup.sh --tests && cargo test --locked";
     for path in ["README.md", ".ci/run"] {
         let count = read(path).lines().filter(|it| it.trim() == line).count();
         assert_eq!(count, 1, "{path} has the line once, and alone: {line}");
     }
 }
 
-/// The example names every setting of the engine, and each default in it is the real one.
+/// The example names every setting of the engine and the store, and each default in it is the real one.
 #[test]
 fn the_example_config_is_true() {
     let text = read("assets/config.toml");
@@ -138,6 +138,14 @@ fn the_example_config_is_true() {
         assert!(there.is_some(), "the example lacks engine.{}", name.0);
     }
     assert_eq!(engine.try_into::<Settings>().unwrap(), Settings::default());
+    let mut store = parsed.remove("store").expect("the table [store]");
+    let fields = read("src/store/settings.rs");
+    for name in fields.lines().filter_map(|it| it.trim().strip_prefix("pub ")?.split_once(": ")) {
+        assert!(store.get(name.0).is_some(), "the example lacks store.{}", name.0);
+    }
+    // An example, where there is no default.
+    assert!(store.as_table_mut().unwrap().remove("ca").is_some());
+    assert_eq!(store.try_into::<StoreSettings>().unwrap(), StoreSettings::default());
     let names: Vec<&str> = parsed.keys().map(String::as_str).collect();
     assert_eq!(names, ["data_dir", "database", "node", "partitions", "read_only", "redis"]);
 

@@ -16,7 +16,14 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     // It holds what others can be told, and opens nothing.
     (
         "config",
-        &["engine::settings", "broker::data_dir", "console::Options", "console::ColorChoice"],
+        &[
+            "engine::settings",
+            "store::Settings",
+            "store::Tls",
+            "broker::data_dir",
+            "console::Options",
+            "console::ColorChoice",
+        ],
     ),
     (
         "cli",

@@ -19,7 +19,9 @@ async fn run(path: &Path, sql: &str) {
 }
 
 async fn refusal(path: &Path) -> StoreError {
-    store::open(&format!("sqlite:{}", path.display())).await.unwrap_err()
+    store::open(&format!("sqlite:{}", path.display()), &store::Settings::default())
+        .await
+        .unwrap_err()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -71,7 +73,7 @@ async fn many_may_create_the_file_at_once() {
     let opening: Vec<_> = (0..8)
         .map(|_| {
             let url = url.clone();
-            tokio::spawn(async move { store::open(&url).await })
+            tokio::spawn(async move { store::open(&url, &store::Settings::default()).await })
         })
         .collect();
     for store in opening {
@@ -207,6 +209,6 @@ async fn names_may_hold_anything() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("库 ?#&%41.db");
     let url = format!("sqlite:{}", dir.path().join("库 %3F#&%2541.db").display());
-    sale_of(&store::open(&url).await.unwrap(), 1).await;
+    sale_of(&store::open(&url, &store::Settings::default()).await.unwrap(), 1).await;
     assert!(path.is_file());
 }

@@ -1,4 +1,4 @@
-//! What the tests across module borders share: a real Redis, the real binary, a real pseudo-terminal.
+//! What the tests across module borders share: real servers, the real binary, a real pseudo-terminal.
 //!
 //! Everything here ends with the test, also with one that panics. What is missing on this machine
 //! fails the test in one sentence; nothing is ever skipped.
@@ -20,6 +20,9 @@
 )]
 
 mod cluster;
+mod guard;
+mod mariadb;
+mod postgres;
 mod process;
 mod pty;
 mod redis_server;
@@ -29,6 +32,8 @@ mod sentinel;
 use std::time::{Duration, Instant};
 
 pub use cluster::TestCluster;
+pub use mariadb::MariaDb;
+pub use postgres::{GUARDED, Postgres};
 pub use process::{BINARY, Background, Ran, run};
 pub use pty::{Pty, Terminal, key};
 pub use redis_server::TestRedis;

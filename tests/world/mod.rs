@@ -1,4 +1,4 @@
-//! A whole engine in a test: a Redis server of its own, a database file, and one node.
+//! A whole engine in a test: a Redis server of its own, a database, and one node.
 #![allow(dead_code, reason = "each test binary uses its part")]
 #![allow(unreachable_pub, reason = "`pub` here means: for the tests that include this module")]
 #![allow(
@@ -29,7 +29,7 @@ use seckill::{
 };
 use sqlx::{Connection as _, SqliteConnection};
 
-use super::support::TestRedis;
+use super::support::{MariaDb, Postgres, TestRedis};
 
 /// The name of the node under test.
 pub const NODE: &str = "node-t";
@@ -39,6 +39,14 @@ const PATIENCE: Duration = Duration::from_mins(1);
 fn uuid() -> String {
     static STARTED: AtomicU64 = AtomicU64::new(0);
     format!("{}-{}", std::process::id(), STARTED.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Where the orders of a world go: a file, or a new database on the server that the tests share.
+#[derive(Clone, Copy, Debug)]
+pub enum Database {
+    Sqlite,
+    MariaDb,
+    Postgres,
 }
 
 pub struct World {
@@ -58,17 +66,30 @@ impl World {
     }
 
     pub async fn with(change: impl FnOnce(&mut Settings)) -> Self {
-        Self::spread(1, change).await
+        Self::on(Database::Sqlite, 1, change).await
     }
 
     /// A world of that many partitions.
     pub async fn spread(partitions: u16, change: impl FnOnce(&mut Settings)) -> Self {
+        Self::on(Database::Sqlite, partitions, change).await
+    }
+
+    /// A world on another database.
+    pub async fn on(
+        database: Database,
+        partitions: u16,
+        change: impl FnOnce(&mut Settings),
+    ) -> Self {
         let mut settings = Settings::default();
         change(&mut settings);
         let server = TestRedis::start();
         let files = tempfile::tempdir().unwrap();
-        let store =
-            store::open(&format!("sqlite:{}", files.path().join("t.db").display())).await.unwrap();
+        let url = match database {
+            Database::Sqlite => format!("sqlite:{}", files.path().join("t.db").display()),
+            Database::MariaDb => MariaDb::shared().database().await,
+            Database::Postgres => Postgres::shared().database().await,
+        };
+        let store = store::open(&url, &store::Settings::default()).await.unwrap();
         let redis = Redis::from_url(&server.url()).unwrap();
         let mut world = Self {
             server,
@@ -197,7 +218,7 @@ impl World {
         assert!(done.is_ok(), "waited in vain: {what}");
     }
 
-    /// The file of its database, for another process.
+    /// The file of its SQLite database, for another process.
     pub fn database(&self) -> PathBuf {
         self.files.path().join("t.db")
     }

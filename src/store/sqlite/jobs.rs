@@ -2,8 +2,12 @@
 
 use sqlx::{SqliteConnection, SqlitePool};
 
-use super::{StoreError, faults::told};
-use crate::model::{Fence, JobOutcome, JobRun, JobSwitch, Millis, NewRun, RunEnd};
+use super::{
+    super::rows::{self, RunRow},
+    StoreError,
+    faults::told,
+};
+use crate::model::{Fence, JobRun, JobSwitch, Millis, NewRun, RunEnd};
 
 /// Lets a write pass whose token is not lower than any seen, and says how many have passed. Inside
 /// the caller's transaction.
@@ -23,8 +27,7 @@ pub(super) async fn pass_fence(
     .fetch_optional(conn)
     .await
     .map_err(told)?;
-    let writes = writes.ok_or_else(|| StoreError::Fenced(fence.name.clone()))?;
-    Ok(u64::try_from(writes).unwrap_or(0))
+    writes.map(rows::count).ok_or_else(|| StoreError::Fenced(fence.name.clone()))
 }
 
 pub(super) async fn begin_run(pool: &SqlitePool, run: &NewRun) -> Result<Option<i64>, StoreError> {
@@ -84,27 +87,6 @@ pub(super) async fn lose_runs(
     Ok(done.rows_affected())
 }
 
-type Row =
-    (i64, String, i64, String, String, i64, Option<i64>, String, Option<String>, Option<i64>);
-
-fn read(row: Row) -> Result<JobRun, StoreError> {
-    let (id, job, due, cause, node, started, took_ms, outcome, detail, rows) = row;
-    let damaged = |why: String| StoreError::Refused(format!("run {id} of a job is damaged: {why}"));
-    let count = |number: Option<i64>| number.and_then(|number| u64::try_from(number).ok());
-    Ok(JobRun {
-        id,
-        job,
-        due: Millis(due),
-        cause: cause.parse().map_err(damaged)?,
-        node,
-        started: Millis(started),
-        took_ms: count(took_ms),
-        outcome: outcome.parse::<JobOutcome>().map_err(damaged)?,
-        detail,
-        rows: count(rows),
-    })
-}
-
 macro_rules! select_runs {
     ($rest:literal) => {
         concat!(
@@ -126,8 +108,8 @@ pub(super) async fn runs(
         }
         None => sqlx::query_as(select_runs!("ORDER BY id DESC LIMIT ?1")),
     };
-    let rows: Vec<Row> = query.bind(limit).fetch_all(pool).await.map_err(told)?;
-    rows.into_iter().map(read).collect()
+    let rows: Vec<RunRow> = query.bind(limit).fetch_all(pool).await.map_err(told)?;
+    rows.into_iter().map(rows::run).collect()
 }
 
 pub(super) async fn last_due(
@@ -135,7 +117,7 @@ pub(super) async fn last_due(
     job: &str,
     now: Millis,
 ) -> Result<Option<JobRun>, StoreError> {
-    let row: Option<Row> = sqlx::query_as(select_runs!(
+    let row: Option<RunRow> = sqlx::query_as(select_runs!(
         "WHERE job = ?1 AND due <= ?2 AND cause != 'operator' ORDER BY due DESC LIMIT 1"
     ))
     .bind(job)
@@ -143,7 +125,7 @@ pub(super) async fn last_due(
     .fetch_optional(pool)
     .await
     .map_err(told)?;
-    row.map(read).transpose()
+    row.map(rows::run).transpose()
 }
 
 pub(super) async fn forget_runs(pool: &SqlitePool, before: Millis) -> Result<u64, StoreError> {

@@ -21,6 +21,10 @@ use sqlx::{
 };
 
 use super::{
+    super::{
+        schema,
+        settings::{Settings, Synchronous},
+    },
     SqliteStore, StoreError,
     faults::{is_busy, told_at_open},
 };
@@ -35,7 +39,10 @@ const READERS: u32 = 4;
 
 impl SqliteStore {
     /// Opens the file at `path`, creates it if it's missing, and brings its schema up to date.
-    pub(in crate::store) async fn open(path: &Path) -> Result<Self, StoreError> {
+    pub(in crate::store) async fn open(
+        path: &Path,
+        settings: &Settings,
+    ) -> Result<Self, StoreError> {
         let path = std::path::absolute(path)
             .map_err(|fault| StoreError::File(format!("{}: {fault}", path.display())))?;
         check_place(&path)?;
@@ -43,7 +50,7 @@ impl SqliteStore {
         // of two processes that start together tries again.
         let started = Instant::now();
         loop {
-            match open_once(&path).await {
+            match open_once(&path, settings).await {
                 Err(Opening::Sql(fault)) if is_busy(&fault) && started.elapsed() < BUSY => {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
@@ -67,28 +74,13 @@ impl From<sqlx::Error> for Opening {
     }
 }
 
-pub(super) fn reading(path: &Path) -> SqliteConnectOptions {
-    SqliteConnectOptions::new()
+async fn open_once(path: &PathBuf, settings: &Settings) -> Result<SqliteStore, Opening> {
+    let options = SqliteConnectOptions::new()
         .filename(path)
         .foreign_keys(true)
         .busy_timeout(BUSY)
         // Small buffers would make the two threads of a connection wait for each other.
-        .row_buffer_size(1024)
-}
-
-/// What every connection that writes is set to, also the one of the plain way.
-pub(super) fn writing(options: SqliteConnectOptions) -> SqliteConnectOptions {
-    options
-        .journal_mode(SqliteJournalMode::Wal)
-        .synchronous(SqliteSynchronous::Full)
-        // Buyers come in no order, so a batch touches pages all over their index: keep
-        // them in memory (64 MiB), and fold them into the file less often (32 MiB of log).
-        .pragma("cache_size", "-65536")
-        .pragma("wal_autocheckpoint", "8000")
-}
-
-async fn open_once(path: &PathBuf) -> Result<SqliteStore, Opening> {
-    let options = reading(path);
+        .row_buffer_size(1024);
     if path.metadata().is_ok_and(|it| it.len() > 0) {
         // Look before touching: going to WAL would rewrite a file that may not be ours.
         let mut probe = SqliteConnection::connect_with(&options).await?;
@@ -105,7 +97,20 @@ async fn open_once(path: &PathBuf) -> Result<SqliteStore, Opening> {
     };
     let writer = pool()
         .max_connections(1)
-        .connect_with(writing(options.clone()).create_if_missing(true))
+        .connect_with(
+            options
+                .clone()
+                .create_if_missing(true)
+                .journal_mode(SqliteJournalMode::Wal)
+                .synchronous(match settings.synchronous {
+                    Synchronous::Full => SqliteSynchronous::Full,
+                    Synchronous::Normal => SqliteSynchronous::Normal,
+                })
+                // Buyers come in no order, so a batch touches pages all over their index: keep
+                // them in memory (64 MiB), and fold them into the file less often (32 MiB of log).
+                .pragma("cache_size", "-65536")
+                .pragma("wal_autocheckpoint", "8000"),
+        )
         .await?;
     // SQLite has no lock for migrations; the write lock serves, and makes them all or nothing.
     let mut tx = writer.begin_with("BEGIN IMMEDIATE").await?;
@@ -116,11 +121,6 @@ async fn open_once(path: &PathBuf) -> Result<SqliteStore, Opening> {
     Ok(SqliteStore { path: path.clone(), writer, readers })
 }
 
-/// The newest schema that this build knows.
-fn known() -> i64 {
-    MIGRATOR.iter().map(|it| it.version).max().unwrap_or(0)
-}
-
 /// Refuses a database with tables of somebody else, and one from a newer seckill.
 async fn refuse_foreign(conn: &mut SqliteConnection, path: &Path) -> Result<(), Opening> {
     let tables: Vec<String> = sqlx::query_scalar(
@@ -129,57 +129,20 @@ async fn refuse_foreign(conn: &mut SqliteConnection, path: &Path) -> Result<(), 
     )
     .fetch_all(&mut *conn)
     .await?;
-    let has = |name: &str| tables.iter().any(|it| it == name);
-    if tables.is_empty() || (tables.len() == 1 && has("_sqlx_migrations")) {
-        return Ok(());
+    if schema::is_ours(&path.display().to_string(), &tables).map_err(Opening::Told)? {
+        let version: Option<i64> =
+            sqlx::query_scalar("SELECT MAX(version) FROM _sqlx_migrations").fetch_one(conn).await?;
+        schema::check_version(&MIGRATOR, version).map_err(Opening::Told)?;
     }
-    if !has("_sqlx_migrations") || !has("tb_seckill_voucher") {
-        let some: Vec<&str> = tables.iter().take(3).map(String::as_str).collect();
-        return Err(Opening::Told(StoreError::File(format!(
-            "{} holds tables of another program ({}); give another --database",
-            path.display(),
-            some.join(", ")
-        ))));
-    }
-    let version: Option<i64> =
-        sqlx::query_scalar("SELECT MAX(version) FROM _sqlx_migrations").fetch_one(conn).await?;
-    match version {
-        Some(version) if version > known() => Err(Opening::Told(newer(version))),
-        _ => Ok(()),
-    }
-}
-
-fn newer(version: i64) -> StoreError {
-    StoreError::Schema(format!(
-        "this database has schema version {version}, made by a newer seckill; this one knows {}: \
-         upgrade seckill, or give another --database",
-        known()
-    ))
+    Ok(())
 }
 
 fn schema_fault(fault: MigrateError, path: &Path) -> Opening {
-    Opening::Told(StoreError::Schema(match fault {
-        MigrateError::Execute(fault) | MigrateError::ExecuteMigration(fault, _) => {
-            return match fault {
-                fault if is_busy(&fault) => Opening::Sql(fault),
-                fault => Opening::Told(told_at_open(fault, path)),
-            };
-        }
-        MigrateError::VersionMissing(version) if version > known() => {
-            return Opening::Told(newer(version));
-        }
-        MigrateError::VersionMissing(version) | MigrateError::VersionMismatch(version) => format!(
-            "this database has another schema version {version} than this seckill; use the seckill \
-             that made it, or give another --database"
-        ),
-        MigrateError::Dirty(version) => format!(
-            "schema version {version} of this database was left half done; put a backup in its \
-             place, or give another --database"
-        ),
-        other => format!(
-            "the schema of this database can't be brought up to date ({other}); give another --database"
-        ),
-    }))
+    match schema::fault(&MIGRATOR, fault) {
+        Ok(told) => Opening::Told(told),
+        Err(fault) if is_busy(&fault) => Opening::Sql(fault),
+        Err(fault) => Opening::Told(told_at_open(fault, path)),
+    }
 }
 
 /// What can be said about a path before SQLite sees it, in better words than its own.

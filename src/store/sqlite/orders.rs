@@ -3,30 +3,18 @@
 //! A batch travels as one JSON array, so that one cached statement serves every batch size.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::HashSet,
     fmt::{Display, Write},
 };
 
 use sqlx::{SqliteConnection, SqlitePool};
 
 use super::{
+    super::rows::{self, BooksRow, Key, OrderRow, Standing, voucher_key},
     StoreError, Written,
     faults::{is_foreign_key, told},
-    sales,
 };
-use crate::model::{
-    LiveOrder, Millis, Order, OrderEntry, OrderId, OrderStatus, UserId, VoucherId, ledger::SqlBooks,
-};
-
-/// What makes two entries the same order.
-pub(super) type Key = (i64, i64, i64, i64);
-
-pub(super) fn key(entry: &OrderEntry) -> Result<Key, StoreError> {
-    let user = i64::try_from(entry.user.0).map_err(|_| {
-        StoreError::Refused(format!("user {} is beyond what a row can hold", entry.user))
-    })?;
-    Ok((entry.order.as_i64(), user, sales::key(entry.voucher)?, i64::from(entry.place)))
-}
+use crate::model::{LiveOrder, Millis, Order, OrderId, VoucherId, ledger::SqlBooks};
 
 /// `[a,b,c]`.
 pub(super) fn json<T: Display>(items: impl IntoIterator<Item = T>) -> String {
@@ -37,11 +25,6 @@ pub(super) fn json<T: Display>(items: impl IntoIterator<Item = T>) -> String {
     }
     text.push(']');
     text
-}
-
-/// What a batch asks to write, checked to fit into rows.
-pub(super) fn keys(entries: &[OrderEntry]) -> Result<Vec<Key>, StoreError> {
-    entries.iter().map(key).collect()
 }
 
 /// Writes a batch that is all new, inside the caller's transaction, which must be rolled back
@@ -95,17 +78,7 @@ pub(super) async fn write_mixed(
     };
     take_stock(conn, &inserted, now).await?;
 
-    // The same entry twice in one batch: the first one took the row.
-    let mut inserted: HashSet<Key> = inserted.into_iter().collect();
-    let mut written: Vec<Option<Written>> =
-        keys.iter().map(|key| inserted.remove(key).then_some(Written::New)).collect();
-    let standing = Standing::read(conn, keys, &written).await?;
-    for (key, slot) in keys.iter().zip(&mut written) {
-        if slot.is_none() {
-            *slot = Some(standing.of(*key)?);
-        }
-    }
-    Ok(written.into_iter().flatten().collect())
+    read_standing(conn, keys).await?.answers(keys, inserted)
 }
 
 fn json_rows(keys: &[Key]) -> String {
@@ -126,11 +99,7 @@ async fn take_stock(
     inserted: &[Key],
     now: Millis,
 ) -> Result<(), StoreError> {
-    let mut sold: BTreeMap<i64, i64> = BTreeMap::new();
-    for (_, _, voucher, _) in inserted {
-        *sold.entry(*voucher).or_default() += 1;
-    }
-    for (voucher, pieces) in sold {
+    for (voucher, pieces) in rows::pieces(inserted) {
         let done = sqlx::query(
             "UPDATE tb_seckill_voucher SET stock = stock - ?2, update_time = ?3 \
              WHERE voucher_id = ?1 AND stock >= ?2",
@@ -166,72 +135,28 @@ async fn missing_sale(conn: &mut SqliteConnection, keys: &[Key]) -> StoreError {
     }
 }
 
-/// User, voucher and place: what one live order takes.
-type Seat = (i64, i64, i64);
-
-/// Rows that stood against entries of a batch.
-struct Standing {
-    orders: HashMap<i64, Seat>,
-    live: HashMap<Seat, i64>,
+async fn read_standing(conn: &mut SqliteConnection, keys: &[Key]) -> Result<Standing, StoreError> {
+    let orders: Vec<Key> = sqlx::query_as(
+        "SELECT id, user_id, voucher_id, place FROM tb_voucher_order \
+         WHERE id IN (SELECT value FROM json_each(?1))",
+    )
+    .bind(json(keys.iter().map(|(order, ..)| order)))
+    .fetch_all(&mut *conn)
+    .await
+    .map_err(told)?;
+    let seats = keys.iter().map(|(_, user, voucher, place)| format!("[{user},{voucher},{place}]"));
+    let live: Vec<Key> = sqlx::query_as(
+        "SELECT o.id, o.user_id, o.voucher_id, o.place FROM json_each(?1) b CROSS JOIN tb_voucher_order o \
+         ON o.voucher_id = b.value ->> 1 AND o.user_id = b.value ->> 0 \
+         AND o.place = b.value ->> 2 \
+         WHERE o.status NOT IN (4, 5)",
+    )
+    .bind(json(seats))
+    .fetch_all(&mut *conn)
+    .await
+    .map_err(told)?;
+    Ok(Standing::new(orders, live))
 }
-
-impl Standing {
-    async fn read(
-        conn: &mut SqliteConnection,
-        keys: &[Key],
-        written: &[Option<Written>],
-    ) -> Result<Self, StoreError> {
-        let open = || keys.iter().zip(written).filter(|(_, it)| it.is_none()).map(|(key, _)| key);
-        let orders: Vec<Key> = sqlx::query_as(
-            "SELECT id, user_id, voucher_id, place FROM tb_voucher_order \
-             WHERE id IN (SELECT value FROM json_each(?1))",
-        )
-        .bind(json(open().map(|(order, ..)| order)))
-        .fetch_all(&mut *conn)
-        .await
-        .map_err(told)?;
-        let live: Vec<Key> = sqlx::query_as(
-            "SELECT o.id, o.user_id, o.voucher_id, o.place FROM json_each(?1) b CROSS JOIN tb_voucher_order o \
-             ON o.voucher_id = b.value ->> 1 AND o.user_id = b.value ->> 0 \
-             AND o.place = b.value ->> 2 \
-             WHERE o.status NOT IN (4, 5)",
-        )
-        .bind(json(open().map(|(_, user, voucher, place)| format!("[{user},{voucher},{place}]"))))
-        .fetch_all(&mut *conn)
-        .await
-        .map_err(told)?;
-        Ok(Self {
-            orders: orders
-                .into_iter()
-                .map(|(id, user, voucher, at)| (id, (user, voucher, at)))
-                .collect(),
-            live: live
-                .into_iter()
-                .map(|(id, user, voucher, at)| ((user, voucher, at), id))
-                .collect(),
-        })
-    }
-
-    fn of(&self, (order, user, voucher, place): Key) -> Result<Written, StoreError> {
-        let seat = (user, voucher, place);
-        match (self.orders.get(&order), self.live.get(&seat)) {
-            (Some(owner), _) if *owner == seat => Ok(Written::Again),
-            (Some(_), _) => Ok(Written::IdTaken),
-            (None, Some(holds)) => Ok(Written::Conflict { holds: order_id(*holds)? }),
-            (None, None) => Err(StoreError::Refused(format!(
-                "order {order} was not written, and no row stands against it"
-            ))),
-        }
-    }
-}
-
-pub(super) fn order_id(raw: i64) -> Result<OrderId, StoreError> {
-    OrderId::from_i64(raw)
-        .ok_or_else(|| StoreError::Refused(format!("the row of order {raw} is damaged")))
-}
-
-/// A row of an order, as `select_orders!` reads it.
-pub(super) type Row = (i64, i64, i64, i64, i64, i64, Option<i64>, Option<i64>);
 
 macro_rules! select_orders {
     ($rest:literal) => {
@@ -244,31 +169,13 @@ macro_rules! select_orders {
 }
 pub(super) use select_orders;
 
-pub(super) fn read(row: Row) -> Result<Order, StoreError> {
-    let (id, user, voucher, place, status, created, paid, closed) = row;
-    let id = order_id(id)?;
-    let status = OrderStatus::from_code(status).ok_or_else(|| {
-        StoreError::Refused(format!("order {id} has the unknown status {status}"))
-    })?;
-    Ok(Order {
-        id,
-        user_id: UserId(user as u64),
-        voucher_id: VoucherId(voucher as u64),
-        place: u8::try_from(place).unwrap_or(1),
-        status,
-        create_time: Millis(created),
-        pay_time: paid.map(Millis),
-        close_time: closed.map(Millis),
-    })
-}
-
 pub(super) async fn one(pool: &SqlitePool, id: OrderId) -> Result<Option<Order>, StoreError> {
-    let row: Option<Row> = sqlx::query_as(select_orders!("WHERE id = ?"))
+    let row: Option<OrderRow> = sqlx::query_as(select_orders!("WHERE id = ?"))
         .bind(id.as_i64())
         .fetch_optional(pool)
         .await
         .map_err(told)?;
-    row.map(read).transpose()
+    row.map(rows::order).transpose()
 }
 
 pub(super) async fn existing(
@@ -302,7 +209,7 @@ async fn among(
         let rows: Vec<i64> =
             sqlx::query_scalar(query).bind(json(page)).fetch_all(pool).await.map_err(told)?;
         for raw in rows {
-            found.push(order_id(raw)?);
+            found.push(rows::order_id(raw)?);
         }
     }
     Ok(found)
@@ -314,8 +221,8 @@ pub(super) async fn live(
     after: Option<OrderId>,
     limit: u32,
 ) -> Result<Vec<LiveOrder>, StoreError> {
-    let Ok(voucher) = sales::key(voucher) else { return Ok(Vec::new()) };
-    let rows: Vec<(i64, i64, i64)> = sqlx::query_as(
+    let Ok(voucher) = voucher_key(voucher) else { return Ok(Vec::new()) };
+    let rows = sqlx::query_as(
         "SELECT id, user_id, place FROM tb_voucher_order INDEXED BY idx_live_order \
          WHERE voucher_id = ?1 AND status NOT IN (4, 5) AND id > ?2 ORDER BY id LIMIT ?3",
     )
@@ -325,12 +232,7 @@ pub(super) async fn live(
     .fetch_all(pool)
     .await
     .map_err(told)?;
-    rows.into_iter()
-        .map(|(id, user, place)| {
-            let (user_id, place) = (UserId(user as u64), u8::try_from(place).unwrap_or(1));
-            Ok(LiveOrder { id: order_id(id)?, user_id, place })
-        })
-        .collect()
+    rows.into_iter().map(rows::live_order).collect()
 }
 
 /// The books as the caller's transaction sees them.
@@ -340,7 +242,7 @@ pub(super) async fn books(
 ) -> Result<SqlBooks, StoreError> {
     // Each figure is counted along an index of its own. A buyer can be doubled only where the
     // unique index is gone, and that is just when it must be seen.
-    let row: Option<(i64, i64, i64, i64, i64, i64)> = sqlx::query_as(
+    let row: Option<BooksRow> = sqlx::query_as(
         "SELECT s.initial_stock, s.stock, \
          (SELECT COUNT(*) FROM tb_voucher_order \
           WHERE voucher_id = ?1 AND status NOT IN (4, 5)), \
@@ -350,19 +252,9 @@ pub(super) async fn books(
          (SELECT COUNT(*) FROM tb_give_back WHERE given IS NULL AND voucher_id = ?1) \
          FROM tb_seckill_voucher s WHERE s.voucher_id = ?1",
     )
-    .bind(sales::key(voucher)?)
+    .bind(voucher_key(voucher)?)
     .fetch_optional(conn)
     .await
     .map_err(told)?;
-    let (initial, stock, live, closed, doubled, returning) =
-        row.ok_or(StoreError::NoSale(voucher))?;
-    let count = |number: i64| u64::try_from(number).unwrap_or(0);
-    Ok(SqlBooks {
-        initial: count(initial),
-        stock,
-        live: count(live),
-        closed: count(closed),
-        doubled: count(doubled),
-        returning: count(returning),
-    })
+    row.map(rows::books).ok_or(StoreError::NoSale(voucher))
 }

@@ -7,9 +7,10 @@ use std::cmp::Reverse;
 use sqlx::SqlitePool;
 
 use super::{
+    super::rows::{self, OrderRow},
     StoreError,
     faults::told,
-    orders::{Row, read, select_orders},
+    orders::select_orders,
 };
 use crate::model::{Order, OrderFilter, OrderId, OrderStatus};
 
@@ -52,7 +53,7 @@ pub(super) async fn orders(
     let end = [before, filter.to].into_iter().flatten().min();
     let mut page = Vec::new();
     for part in parts {
-        let rows: Vec<Row> = sqlx::query_as(*part)
+        let rows: Vec<OrderRow> = sqlx::query_as(*part)
             // Beyond 63 bits there is no row.
             .bind(filter.user.map(|user| i64::try_from(user.0).unwrap_or(-1)))
             .bind(filter.voucher.map(|voucher| i64::try_from(voucher.0).unwrap_or(-1)))
@@ -64,7 +65,7 @@ pub(super) async fn orders(
             .await
             .map_err(told)?;
         for row in rows {
-            page.push(read(row)?);
+            page.push(rows::order(row)?);
         }
     }
     page.sort_unstable_by_key(|order| Reverse(order.id));

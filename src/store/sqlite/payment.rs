@@ -3,17 +3,18 @@
 //! Payment and closing race; both ask for `status = 1` in the statement that changes it, so the
 //! first one wins and the other changes nothing.
 
-use std::collections::{BTreeMap, HashMap};
-
 use sqlx::{SqliteConnection, SqlitePool};
 
 use super::{
+    super::{
+        rows::{self, Key, voucher_key},
+        rules,
+    },
     StoreError,
     faults::told,
-    orders::{json, order_id},
-    sales,
+    orders::json,
 };
-use crate::model::{ClosedOrder, Millis, OrderId, OrderStatus, Payment, UserId, VoucherId};
+use crate::model::{ClosedOrder, Millis, OrderId, Payment, VoucherId};
 
 /// Inside the caller's transaction.
 pub(super) async fn pay(
@@ -31,10 +32,9 @@ pub(super) async fn pay(
     .fetch_all(&mut *conn)
     .await
     .map_err(told)?;
-    let mut standing: HashMap<i64, Payment> =
-        paid.into_iter().map(|id| (id, Payment::Paid)).collect();
-    if standing.len() < ids.len() {
-        let others: Vec<(i64, i64)> = sqlx::query_as(
+    let mut others: Vec<(i64, i64)> = Vec::new();
+    if paid.len() < ids.len() {
+        others = sqlx::query_as(
             "SELECT id, status FROM tb_voucher_order \
              WHERE id IN (SELECT value FROM json_each(?1))",
         )
@@ -42,21 +42,8 @@ pub(super) async fn pay(
         .fetch_all(conn)
         .await
         .map_err(told)?;
-        for (id, status) in others {
-            let live = OrderStatus::from_code(status).is_some_and(OrderStatus::is_live);
-            let before = if live { Payment::PaidBefore } else { Payment::TooLate };
-            standing.entry(id).or_insert(before);
-        }
     }
-    // An id that is asked for twice was paid by the first of them.
-    Ok(ids
-        .iter()
-        .map(|id| match standing.get_mut(&id.as_i64()) {
-            Some(slot @ Payment::Paid) => std::mem::replace(slot, Payment::PaidBefore),
-            Some(other) => *other,
-            None => Payment::NotFound,
-        })
-        .collect())
+    Ok(rules::payments(ids, paid, others))
 }
 
 /// Inside the caller's transaction.
@@ -66,7 +53,7 @@ pub(super) async fn close_overdue(
     limit: u32,
     now: Millis,
 ) -> Result<Vec<ClosedOrder>, StoreError> {
-    let rows: Vec<Row> = sqlx::query_as(
+    let closed: Vec<Key> = sqlx::query_as(
         "UPDATE tb_voucher_order SET status = 5, close_time = ?3, update_time = ?3 \
          WHERE status = 1 AND id IN (\
              SELECT id FROM tb_voucher_order INDEXED BY idx_unpaid_order \
@@ -79,11 +66,7 @@ pub(super) async fn close_overdue(
     .fetch_all(&mut *conn)
     .await
     .map_err(told)?;
-    let mut pieces: BTreeMap<i64, i64> = BTreeMap::new();
-    for (_, _, voucher, _) in &rows {
-        *pieces.entry(*voucher).or_default() += 1;
-    }
-    for (voucher, pieces) in pieces {
+    for (voucher, pieces) in rows::pieces(&closed) {
         sqlx::query(
             "UPDATE tb_seckill_voucher SET stock = stock + ?2, update_time = ?3 \
              WHERE voucher_id = ?1",
@@ -100,29 +83,13 @@ pub(super) async fn close_overdue(
          SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, ?2 FROM json_each(?1)",
     )
     .bind(json(
-        rows.iter().map(|(id, user, voucher, place)| format!("[{id},{user},{voucher},{place}]")),
+        closed.iter().map(|(id, user, voucher, place)| format!("[{id},{user},{voucher},{place}]")),
     ))
     .bind(now.0)
     .execute(conn)
     .await
     .map_err(told)?;
-    read(rows)
-}
-
-/// Order, user, voucher and place.
-type Row = (i64, i64, i64, i64);
-
-fn read(rows: Vec<Row>) -> Result<Vec<ClosedOrder>, StoreError> {
-    rows.into_iter()
-        .map(|(id, user, voucher, place)| {
-            Ok(ClosedOrder {
-                id: order_id(id)?,
-                user_id: UserId(user as u64),
-                voucher_id: VoucherId(voucher as u64),
-                place: u8::try_from(place).unwrap_or(1),
-            })
-        })
-        .collect()
+    closed.into_iter().map(rows::closed_order).collect()
 }
 
 pub(super) async fn give_backs(
@@ -139,7 +106,7 @@ pub(super) async fn give_backs(
     .fetch_all(pool)
     .await
     .map_err(told)?;
-    read(rows)
+    rows.into_iter().map(rows::closed_order).collect()
 }
 
 pub(super) async fn given_since(
@@ -154,14 +121,14 @@ pub(super) async fn given_since(
          WHERE voucher_id = ?1 AND (given IS NULL OR given >= ?2) AND order_id > ?3 \
          ORDER BY order_id LIMIT ?4",
     )
-    .bind(sales::key(voucher)?)
+    .bind(voucher_key(voucher)?)
     .bind(since.0)
     .bind(after.map_or(-1, OrderId::as_i64))
     .bind(limit)
     .fetch_all(pool)
     .await
     .map_err(told)?;
-    read(rows)
+    rows.into_iter().map(rows::closed_order).collect()
 }
 
 pub(super) async fn gave_back(
@@ -194,9 +161,9 @@ pub(super) async fn forget_give_backs(
 }
 
 pub(super) async fn returning(pool: &SqlitePool) -> Result<u64, StoreError> {
-    let count: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM tb_give_back WHERE given IS NULL")
+    let count = sqlx::query_scalar("SELECT COUNT(*) FROM tb_give_back WHERE given IS NULL")
         .fetch_one(pool)
         .await
         .map_err(told)?;
-    Ok(u64::try_from(count).unwrap_or(0))
+    Ok(rows::count(count))
 }

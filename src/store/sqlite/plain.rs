@@ -1,37 +1,20 @@
 //! One order the plain way in SQLite.
 
-use std::path::Path;
-
-use sqlx::{Connection as _, SqliteConnection};
-
-use super::{
-    StoreError,
-    faults::{told, told_at_open},
-    opening::{reading, writing},
-    orders,
-};
+use super::{SqliteStore, StoreError, faults::told};
 use crate::{
     model::{Millis, OrderEntry},
-    store::plain::Placed,
+    store::{plain::Placed, rows},
 };
 
-/// A connection of its own, set as that of the store's writer.
-#[derive(Debug)]
-pub(in crate::store) struct PlainSqlite(SqliteConnection);
-
-impl PlainSqlite {
-    pub(in crate::store) async fn open(path: &Path) -> Result<Self, StoreError> {
-        let connected = SqliteConnection::connect_with(&writing(reading(path))).await;
-        Ok(Self(connected.map_err(|fault| told_at_open(fault, path))?))
-    }
-
+impl SqliteStore {
+    /// See [`crate::store::plain::PlainOrders::place`].
     pub(in crate::store) async fn place(
-        &mut self,
+        &self,
         order: &OrderEntry,
         now: Millis,
     ) -> Result<Placed, StoreError> {
-        let (id, user, voucher, _) = orders::key(order)?;
-        let mut tx = self.0.begin_with("BEGIN IMMEDIATE").await.map_err(told)?;
+        let (id, user, voucher, _) = rows::key(order)?;
+        let mut tx = self.begin().await?;
         // In the words of the partial index: a scan would make the plain way slower than it is.
         let held: i64 = sqlx::query_scalar(
             "SELECT COUNT(*) FROM tb_voucher_order \
@@ -73,10 +56,5 @@ impl PlainSqlite {
         .map_err(told)?;
         tx.commit().await.map_err(told)?;
         Ok(Placed::Written)
-    }
-
-    pub(in crate::store) async fn close(self) {
-        // Every commit is in the file already.
-        let _ = self.0.close().await;
     }
 }

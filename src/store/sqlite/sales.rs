@@ -2,15 +2,15 @@
 
 use sqlx::{SqliteConnection, SqlitePool};
 
-use super::{StoreError, faults::told};
+use super::{
+    super::{
+        rows::{self, SaleRow, voucher_key as key},
+        rules,
+    },
+    StoreError,
+    faults::told,
+};
 use crate::model::{Millis, NewSale, Sale, SaleState, Voucher, VoucherId};
-use crate::store::check_restock;
-
-/// `tb_voucher.type` of a voucher without stock or window.
-pub(super) const ORDINARY: i64 = 0;
-const FLASH_SALE: i64 = 1;
-
-type Row = (i64, String, i64, i64, Option<i64>, Option<i64>, String, i64, i64, i64, Option<i64>);
 
 macro_rules! select_sales {
     ($rest:literal) => {
@@ -20,33 +20,6 @@ macro_rules! select_sales {
             $rest
         )
     };
-}
-
-fn read(row: Row) -> Result<Sale, StoreError> {
-    let (voucher, title, initial, stock, begin, end, state, version, limit, changed, archived) =
-        row;
-    let state: SaleState = state.parse().map_err(|fault| {
-        StoreError::Refused(format!("the row of voucher {voucher} is damaged ({fault})"))
-    })?;
-    // Constraints of the table keep the numbers at 0 or above.
-    let count = |number: i64| u64::try_from(number).unwrap_or(0);
-    Ok(Sale {
-        voucher_id: VoucherId(count(voucher)),
-        title,
-        initial: count(initial),
-        stock: count(stock),
-        begin: begin.map(Millis),
-        end: end.map(Millis),
-        state: if archived.is_some() { SaleState::Archived } else { state },
-        limit: u8::try_from(limit).unwrap_or(1),
-        changed: Millis(changed),
-        version: count(version),
-    })
-}
-
-/// A voucher's number as SQL keeps it; one beyond its range can't be there.
-pub(super) fn key(voucher: VoucherId) -> Result<i64, StoreError> {
-    i64::try_from(voucher.0).map_err(|_| StoreError::NoSale(voucher))
 }
 
 pub(super) async fn insert_voucher(
@@ -77,7 +50,7 @@ pub(super) async fn insert_sale(
 ) -> Result<Sale, StoreError> {
     let stock = i64::try_from(sale.stock)
         .map_err(|_| StoreError::Refused(format!("a stock of {} is too large", sale.stock)))?;
-    let voucher = insert_voucher(conn, &sale.title, FLASH_SALE, now).await?;
+    let voucher = insert_voucher(conn, &sale.title, rows::FLASH_SALE, now).await?;
     sqlx::query(
         "INSERT INTO tb_seckill_voucher \
          (voucher_id, initial_stock, stock, begin_time, end_time, state, create_time, update_time, \
@@ -102,19 +75,14 @@ pub(super) async fn vouchers(
     limit: u32,
 ) -> Result<Vec<Voucher>, StoreError> {
     let Ok(after) = after.map_or(Ok(0), key) else { return Ok(Vec::new()) };
-    let rows: Vec<(i64, String, i64)> =
+    let rows =
         sqlx::query_as("SELECT id, title, type FROM tb_voucher WHERE id > ?1 ORDER BY id LIMIT ?2")
             .bind(after)
             .bind(limit)
             .fetch_all(pool)
             .await
             .map_err(told)?;
-    let voucher = |(id, title, kind)| Voucher {
-        id: VoucherId(u64::try_from(id).unwrap_or(0)),
-        title,
-        ordinary: kind == ORDINARY,
-    };
-    Ok(rows.into_iter().map(voucher).collect())
+    Ok(rows.into_iter().map(rows::voucher).collect())
 }
 
 pub(super) async fn archived(
@@ -122,7 +90,7 @@ pub(super) async fn archived(
     before: Option<VoucherId>,
     limit: u32,
 ) -> Result<Vec<Sale>, StoreError> {
-    let rows: Vec<Row> = sqlx::query_as(select_sales!(
+    let rows: Vec<SaleRow> = sqlx::query_as(select_sales!(
         "WHERE s.archive_time IS NOT NULL AND s.voucher_id < ?1 ORDER BY s.voucher_id DESC LIMIT ?2"
     ))
     .bind(before.and_then(|it| key(it).ok()).unwrap_or(i64::MAX))
@@ -130,16 +98,16 @@ pub(super) async fn archived(
     .fetch_all(pool)
     .await
     .map_err(told)?;
-    rows.into_iter().map(read).collect()
+    rows.into_iter().map(rows::sale).collect()
 }
 
 pub(super) async fn all(pool: &SqlitePool) -> Result<Vec<Sale>, StoreError> {
-    let rows: Vec<Row> =
+    let rows: Vec<SaleRow> =
         sqlx::query_as(select_sales!("WHERE s.archive_time IS NULL ORDER BY s.voucher_id DESC"))
             .fetch_all(pool)
             .await
             .map_err(told)?;
-    rows.into_iter().map(read).collect()
+    rows.into_iter().map(rows::sale).collect()
 }
 
 pub(super) async fn one(pool: &SqlitePool, voucher: VoucherId) -> Result<Sale, StoreError> {
@@ -149,12 +117,12 @@ pub(super) async fn one(pool: &SqlitePool, voucher: VoucherId) -> Result<Sale, S
 
 /// One sale, as the caller's transaction sees it.
 async fn locked(conn: &mut SqliteConnection, voucher: VoucherId) -> Result<Sale, StoreError> {
-    let row: Option<Row> = sqlx::query_as(select_sales!("WHERE s.voucher_id = ?"))
+    let row: Option<SaleRow> = sqlx::query_as(select_sales!("WHERE s.voucher_id = ?"))
         .bind(key(voucher)?)
         .fetch_optional(conn)
         .await
         .map_err(told)?;
-    row.map_or(Err(StoreError::NoSale(voucher)), read)
+    row.map_or(Err(StoreError::NoSale(voucher)), rows::sale)
 }
 
 pub(super) async fn set_state(
@@ -164,40 +132,18 @@ pub(super) async fn set_state(
     begin: Option<Millis>,
 ) -> Result<Sale, StoreError> {
     let sale = locked(conn, voucher).await?;
-    match (sale.state, state) {
-        (SaleState::Ended, SaleState::Ended) | (SaleState::Archived, SaleState::Archived) => {
-            return Ok(sale);
-        }
-        (SaleState::Ended, SaleState::Archived) => {}
-        (SaleState::Ended | SaleState::Archived, _) => return Err(StoreError::Ended(voucher)),
-        (_, SaleState::Archived) => {
-            return Err(StoreError::Refused(format!(
-                "the sale of voucher {voucher} has not ended; end it before it is archived"
-            )));
-        }
-        _ => {}
-    }
-    let begin = begin.or(sale.begin);
-    if (state, begin) == (sale.state, sale.begin) {
+    let Some((word, begin, archived)) = rules::next_state(&sale, state, begin)? else {
         return Ok(sale);
-    }
-    if let (Some(begin), Some(end)) = (begin, sale.end)
-        && begin >= end
-        && Some(begin) != sale.begin
-    {
-        return Err(StoreError::Refused(format!(
-            "the sale of voucher {voucher} ends at {end}, so it can't begin at {begin}; choose an earlier time"
-        )));
-    }
+    };
     sqlx::query(
         "UPDATE tb_seckill_voucher SET state = ?2, begin_time = ?3, version = version + 1, \
          update_time = ?4, archive_time = iif(?5, ?4, NULL) WHERE voucher_id = ?1",
     )
     .bind(key(voucher)?)
-    .bind(if state == SaleState::Archived { SaleState::Ended } else { state }.as_str())
-    .bind(begin.map(|it| it.0))
+    .bind(word)
+    .bind(begin)
     .bind(Millis::now().0)
-    .bind(state == SaleState::Archived)
+    .bind(archived)
     .execute(&mut *conn)
     .await
     .map_err(told)?;
@@ -211,13 +157,7 @@ pub(super) async fn restock(
     seen: Option<u64>,
 ) -> Result<Sale, StoreError> {
     let sale = locked(conn, voucher).await?;
-    if matches!(sale.state, SaleState::Ended | SaleState::Archived) {
-        return Err(StoreError::Ended(voucher));
-    }
-    if seen.is_some_and(|seen| seen != sale.version) {
-        return Err(StoreError::Changed(voucher));
-    }
-    check_restock(&sale, by)?;
+    rules::check_restock(&sale, by, seen)?;
     sqlx::query(
         "UPDATE tb_seckill_voucher SET initial_stock = initial_stock + ?2, stock = stock + ?2, \
          version = version + 1, update_time = ?3 WHERE voucher_id = ?1",

@@ -1,0 +1,324 @@
+//! MySQL and MariaDB: many writers, each transaction under the locks of the sales that it touches.
+//!
+//! What they do badly, and what is done about it: at their default isolation they lock gaps between rows, so
+//! every connection asks for READ COMMITTED. `INSERT IGNORE` hides errors, so it is not used: what stands
+//! against a batch is read under the sale's lock. A foreign key locks the sale's row for sharing first, and
+//! two batches that both did so would wait for each other for ever: so the stock is taken before the orders
+//! are written. There is no RETURNING, so rows are locked and read before they are changed. Lists of
+//! numbers stand in the statement as digits: placeholders end at 65,535, and a statement of its own for every
+//! length would fill the server's cache. This room must not know Redis or a command line.
+
+mod faults;
+mod jobs;
+mod opening;
+mod orders;
+mod payment;
+mod plain;
+mod sales;
+
+use async_trait::async_trait;
+use sqlx::{MySql, MySqlConnection};
+
+use super::{
+    Act, Store, StoreError, Written, rows,
+    session::{Fault, Sessions},
+};
+use crate::model::{
+    ClosedOrder, Fence, JobRun, JobSwitch, LiveOrder, Millis, NewRun, NewSale, Order, OrderEntry,
+    OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, Voucher, VoucherId, ledger::SqlBooks,
+};
+
+/// A store in one database of a server.
+#[derive(Debug)]
+pub(super) struct MysqlStore {
+    shown: String,
+    sessions: Sessions<MySql>,
+    /// Rows that one statement may carry, by the server's `max_allowed_packet`.
+    rows: usize,
+}
+
+/// Reads in a connection of its own.
+macro_rules! read {
+    ($self:ident, |$conn:ident| $work:expr) => {
+        $self
+            .sessions
+            .work(move |_| async move {
+                let mut lease = $self.sessions.lease().await?;
+                let done = {
+                    let $conn: &mut MySqlConnection = &mut lease;
+                    $work.await
+                };
+                lease.end(done).await
+            })
+            .await
+    };
+}
+
+/// Writes in a transaction of its own.
+macro_rules! write {
+    ($self:ident, |$conn:ident| $work:expr) => {
+        $self
+            .sessions
+            .work(move |stage| async move {
+                let mut lease = $self.sessions.begin(stage).await?;
+                let done = {
+                    let $conn: &mut MySqlConnection = &mut lease;
+                    $work.await
+                };
+                lease.end(done).await
+            })
+            .await
+    };
+}
+
+impl MysqlStore {
+    /// Writes a batch that is all new; `false` where some of it was not, and then nothing was written.
+    async fn write_new(&self, keys: &[rows::Key], now: Millis) -> Result<bool, StoreError> {
+        self.sessions
+            .work(move |stage| async move {
+                let mut lease = self.sessions.begin(stage).await?;
+                let done = orders::write_new(&mut lease, keys, now, self.rows).await;
+                if matches!(done, Ok(false)) {
+                    lease.roll_back().await?;
+                    return Ok(false);
+                }
+                lease.end(done).await
+            })
+            .await
+    }
+}
+
+#[async_trait]
+impl Store for MysqlStore {
+    fn describe(&self) -> String {
+        self.shown.clone()
+    }
+
+    async fn ping(&self) -> Result<String, StoreError> {
+        read!(self, |conn| async {
+            Ok::<String, Fault>(sqlx::query_scalar("SELECT VERSION()").fetch_one(conn).await?)
+        })
+    }
+
+    async fn durability(&self) -> Result<Vec<(String, String)>, StoreError> {
+        read!(self, |conn| opening::durability(conn))
+    }
+
+    async fn create_voucher(&self, title: &str, now: Millis) -> Result<VoucherId, StoreError> {
+        write!(self, |conn| sales::insert_voucher(conn, title, rows::ORDINARY, now))
+    }
+
+    async fn create_sale(&self, sale: &NewSale, now: Millis) -> Result<Sale, StoreError> {
+        write!(self, |conn| sales::insert_sale(conn, sale, now))
+    }
+
+    async fn vouchers(
+        &self,
+        after: Option<VoucherId>,
+        limit: u32,
+    ) -> Result<Vec<Voucher>, StoreError> {
+        read!(self, |conn| sales::vouchers(conn, after, limit))
+    }
+
+    async fn archived(
+        &self,
+        before: Option<VoucherId>,
+        limit: u32,
+    ) -> Result<Vec<Sale>, StoreError> {
+        read!(self, |conn| sales::archived(conn, before, limit))
+    }
+
+    async fn sales(&self) -> Result<Vec<Sale>, StoreError> {
+        read!(self, |conn| sales::all(conn))
+    }
+
+    async fn sale(&self, voucher: VoucherId) -> Result<Sale, StoreError> {
+        read!(self, |conn| sales::one(conn, voucher))
+    }
+
+    async fn set_state(
+        &self,
+        voucher: VoucherId,
+        state: SaleState,
+        begin: Option<Millis>,
+    ) -> Result<Sale, StoreError> {
+        write!(self, |conn| sales::set_state(conn, voucher, state, begin))
+    }
+
+    async fn restock(
+        &self,
+        voucher: VoucherId,
+        by: i64,
+        seen: Option<u64>,
+    ) -> Result<Sale, StoreError> {
+        write!(self, |conn| sales::restock(conn, voucher, by, seen))
+    }
+
+    async fn write_orders(
+        &self,
+        entries: &[OrderEntry],
+        now: Millis,
+    ) -> Result<Vec<Written>, StoreError> {
+        if entries.is_empty() {
+            return Ok(Vec::new());
+        }
+        let keys = &rows::keys(entries)?;
+        if self.write_new(keys, now).await? {
+            return Ok(vec![Written::New; keys.len()]);
+        }
+        write!(self, |conn| orders::write_mixed(conn, keys, now, self.rows))
+    }
+
+    async fn order(&self, id: OrderId) -> Result<Option<Order>, StoreError> {
+        read!(self, |conn| orders::one(conn, id))
+    }
+
+    async fn orders(
+        &self,
+        filter: &OrderFilter,
+        before: Option<OrderId>,
+        limit: u32,
+    ) -> Result<Vec<Order>, StoreError> {
+        read!(self, |conn| orders::page(conn, filter, before, limit))
+    }
+
+    async fn existing(&self, ids: &[OrderId]) -> Result<Vec<OrderId>, StoreError> {
+        let mut found = Vec::new();
+        for page in ids.chunks(self.rows) {
+            found.extend(read!(self, |conn| orders::existing(conn, page))?);
+        }
+        Ok(found)
+    }
+
+    async fn closed_among(&self, ids: &[OrderId]) -> Result<Vec<OrderId>, StoreError> {
+        let mut found = Vec::new();
+        for page in ids.chunks(self.rows) {
+            found.extend(read!(self, |conn| orders::closed_among(conn, page))?);
+        }
+        Ok(found)
+    }
+
+    async fn live_orders(
+        &self,
+        voucher: VoucherId,
+        after: Option<OrderId>,
+        limit: u32,
+    ) -> Result<Vec<LiveOrder>, StoreError> {
+        read!(self, |conn| orders::live(conn, voucher, after, limit))
+    }
+
+    async fn books(&self, voucher: VoucherId) -> Result<SqlBooks, StoreError> {
+        read!(self, |conn| orders::books(conn, voucher))
+    }
+
+    async fn pay(&self, ids: &[OrderId], now: Millis) -> Result<Vec<Payment>, StoreError> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        write!(self, |conn| payment::pay(conn, ids, now, self.rows))
+    }
+
+    async fn close_overdue(
+        &self,
+        before: Millis,
+        limit: u32,
+        now: Millis,
+        fence: &Fence,
+    ) -> Result<Vec<ClosedOrder>, StoreError> {
+        write!(self, |conn| async {
+            jobs::pass_fence(conn, fence, now).await?;
+            payment::close_overdue(conn, before, limit, now, self.rows).await
+        })
+    }
+
+    async fn give_backs(
+        &self,
+        after: Option<OrderId>,
+        limit: u32,
+    ) -> Result<Vec<ClosedOrder>, StoreError> {
+        read!(self, |conn| payment::give_backs(conn, after, limit))
+    }
+
+    async fn given_since(
+        &self,
+        voucher: VoucherId,
+        since: Millis,
+        after: Option<OrderId>,
+        limit: u32,
+    ) -> Result<Vec<ClosedOrder>, StoreError> {
+        read!(self, |conn| payment::given_since(conn, voucher, since, after, limit))
+    }
+
+    async fn gave_back(&self, ids: &[OrderId], now: Millis) -> Result<(), StoreError> {
+        write!(self, |conn| payment::gave_back(conn, ids, now, self.rows))
+    }
+
+    async fn forget_give_backs(&self, before: Millis) -> Result<u64, StoreError> {
+        write!(self, |conn| payment::forget_give_backs(conn, before))
+    }
+
+    async fn returning(&self) -> Result<u64, StoreError> {
+        read!(self, |conn| payment::returning(conn))
+    }
+
+    async fn begin_run(&self, run: &NewRun) -> Result<Option<i64>, StoreError> {
+        write!(self, |conn| jobs::begin_run(conn, run))
+    }
+
+    async fn end_run(&self, id: i64, end: &RunEnd) -> Result<(), StoreError> {
+        write!(self, |conn| jobs::end_run(conn, id, end))
+    }
+
+    async fn lose_runs(&self, job: &str, token: i64, now: Millis) -> Result<u64, StoreError> {
+        write!(self, |conn| jobs::lose_runs(conn, job, token, now))
+    }
+
+    async fn runs(&self, job: Option<&str>, limit: u32) -> Result<Vec<JobRun>, StoreError> {
+        read!(self, |conn| jobs::runs(conn, job, limit))
+    }
+
+    async fn last_due(&self, job: &str, now: Millis) -> Result<Option<JobRun>, StoreError> {
+        read!(self, |conn| jobs::last_due(conn, job, now))
+    }
+
+    async fn forget_runs(&self, before: Millis) -> Result<u64, StoreError> {
+        write!(self, |conn| jobs::forget_runs(conn, before))
+    }
+
+    async fn job_switches(&self) -> Result<Vec<JobSwitch>, StoreError> {
+        read!(self, |conn| jobs::switches(conn))
+    }
+
+    async fn pause_job(&self, job: &str, paused: bool, now: Millis) -> Result<(), StoreError> {
+        write!(self, |conn| jobs::pause(conn, job, paused, now))
+    }
+
+    async fn fenced_write(&self, fence: &Fence, now: Millis) -> Result<u64, StoreError> {
+        write!(self, |conn| jobs::pass_fence(conn, fence, now))
+    }
+
+    async fn setting(&self, name: &str) -> Result<Option<String>, StoreError> {
+        read!(self, |conn| jobs::setting(conn, name))
+    }
+
+    async fn change_setting(
+        &self,
+        name: &str,
+        from: Option<&str>,
+        to: &str,
+    ) -> Result<bool, StoreError> {
+        write!(self, |conn| jobs::change_setting(conn, name, from, to))
+    }
+
+    async fn record(&self, act: &Act) -> Result<(), StoreError> {
+        write!(self, |conn| jobs::record(conn, act))
+    }
+
+    async fn acts(&self, limit: u32) -> Result<Vec<Act>, StoreError> {
+        read!(self, |conn| jobs::acts(conn, limit))
+    }
+
+    async fn close(&self) {
+        self.sessions.close().await;
+    }
+}

@@ -1,0 +1,188 @@
+//! From a URL to an open store on PostgreSQL: the server, its version, the schema, each refused in words.
+
+use std::sync::{Arc, LazyLock};
+
+use sqlx::{
+    AssertSqlSafe, ConnectOptions, Connection, PgConnection, Postgres,
+    migrate::Migrator,
+    postgres::{PgConnectOptions, PgSslMode},
+};
+use tokio::time::timeout;
+use url::Url;
+
+use super::{
+    super::{
+        Settings, StoreError, schema,
+        session::{Dialect, Fault, Sessions, prepare},
+        settings::Tls,
+    },
+    PostgresStore,
+};
+
+static MIGRATOR: LazyLock<Migrator> = LazyLock::new(|| {
+    let mut migrator = sqlx::migrate!("migrations/postgres");
+    // Its own lock begins after the first look at the tables.
+    migrator.set_locking(false);
+    migrator
+});
+
+/// The oldest server that is known to do, as it numbers itself.
+const OLDEST: i32 = 120_000;
+
+impl PostgresStore {
+    /// Opens the database that `url` names, and brings its schema up to date.
+    pub(in crate::store) async fn open(url: &Url, settings: &Settings) -> Result<Self, StoreError> {
+        let options = options(url, settings)?;
+        let shown = shown(&options);
+        let session: Arc<[String]> = session(settings).into();
+        let opening = timeout(settings.connect(), options.connect());
+        let mut conn = match opening.await {
+            Ok(conn) => conn.map_err(Postgres::told)?,
+            Err(_) => return Err(no_answer(&shown)),
+        };
+        let preparing = timeout(settings.transaction(), async {
+            prepare::<Postgres>(&mut conn, &session).await.map_err(Postgres::told)?;
+            check_server(&mut conn).await?;
+            bring_up_to_date(&mut conn, &shown).await
+        });
+        preparing.await.map_err(|_| no_answer(&shown))??;
+        // What holds the lock; it goes with its connection, also with one that breaks.
+        let _ = timeout(settings.connect(), conn.close()).await;
+        Ok(Self { sessions: Sessions::new(options, settings, session), shown })
+    }
+}
+
+fn no_answer(shown: &str) -> StoreError {
+    StoreError::Away(format!("{shown} does not answer"))
+}
+
+/// Of a URL that holds what it may.
+fn options(url: &Url, settings: &Settings) -> Result<PgConnectOptions, StoreError> {
+    let bad = |what: String| StoreError::Url(what);
+    let known = [
+        "host",
+        "port",
+        "user",
+        "password",
+        "dbname",
+        "options",
+        "sslmode",
+        "ssl-mode",
+        "sslrootcert",
+        "sslcert",
+        "sslkey",
+    ];
+    if let Some((name, _)) = url.query_pairs().find(|(name, _)| !known.contains(&&**name)) {
+        return Err(bad(format!(
+            "the database URL has the unknown parameter '{name}'; a PostgreSQL URL takes {}",
+            known.join(", ")
+        )));
+    }
+    let mut options = PgConnectOptions::from_url(url)
+        .map_err(|fault| bad(format!("the database URL can't be used ({fault}); correct it")))?
+        .application_name("seckill")
+        .disable_statement_logging();
+    if options.get_database().is_none_or(str::is_empty) {
+        return Err(bad(
+            "the database URL names no database; write postgres://USER:PASSWORD@HOST/DATABASE"
+                .into(),
+        ));
+    }
+    if !url.query_pairs().any(|(name, _)| name == "sslmode" || name == "ssl-mode") {
+        options = options.ssl_mode(match settings.tls {
+            Tls::Off => PgSslMode::Disable,
+            Tls::Prefer => PgSslMode::Prefer,
+            Tls::Require => PgSslMode::Require,
+            Tls::Verify => PgSslMode::VerifyFull,
+        });
+    }
+    if let Some(ca) = &settings.ca {
+        options = options.ssl_root_cert(ca);
+    }
+    Ok(options)
+}
+
+/// Where it is, without user and password.
+fn shown(options: &PgConnectOptions) -> String {
+    let database = options.get_database().unwrap_or_default();
+    match options.get_socket() {
+        Some(socket) => format!("postgres {database} at {}", socket.display()),
+        None => format!("postgres {}:{}/{database}", options.get_host(), options.get_port()),
+    }
+}
+
+/// What each connection asks for, whatever the server's defaults are.
+fn session(settings: &Settings) -> Vec<String> {
+    let ms = settings.statement_ms;
+    vec![format!(
+        "SET statement_timeout = {ms}; SET lock_timeout = {ms}; \
+         SET idle_in_transaction_session_timeout = {}; \
+         SET default_transaction_isolation = 'read committed'",
+        ms * 4
+    )]
+}
+
+async fn check_server(conn: &mut PgConnection) -> Result<(), StoreError> {
+    let (number, version, encoding, schema): (i32, String, String, Option<String>) = sqlx::query_as(
+        "SELECT current_setting('server_version_num')::INTEGER, current_setting('server_version'), \
+         current_setting('server_encoding'), current_schema()::TEXT",
+    )
+    .fetch_one(conn)
+    .await
+    .map_err(Postgres::told)?;
+    let refuse = |why: String| Err(StoreError::Schema(why));
+    if number < OLDEST {
+        return refuse(format!(
+            "the server is PostgreSQL {version}; {} is the oldest that does",
+            OLDEST / 10_000
+        ));
+    }
+    if encoding != "UTF8" {
+        return refuse(format!(
+            "the database keeps its texts as {encoding}; create one with ENCODING 'UTF8'"
+        ));
+    }
+    if schema.is_none() {
+        return refuse(
+            "the search_path of this user names no schema that is there; create it, or set another"
+                .to_owned(),
+        );
+    }
+    Ok(())
+}
+
+/// Creates or upgrades the tables, one process after the other.
+async fn bring_up_to_date(conn: &mut PgConnection, shown: &str) -> Result<(), StoreError> {
+    let told = Postgres::told;
+    // Any number that others are unlikely to use; it is this database's own. The session ends it.
+    sqlx::query("SELECT pg_advisory_lock(hashtextextended('seckill schema', 0))")
+        .execute(&mut *conn)
+        .await
+        .map_err(told)?;
+    let tables: Vec<String> = sqlx::query_scalar(
+        "SELECT tablename::TEXT FROM pg_tables WHERE schemaname = current_schema() ORDER BY tablename",
+    )
+    .fetch_all(&mut *conn)
+    .await
+    .map_err(told)?;
+    if schema::is_ours(shown, &tables)? {
+        let version: Option<i64> = sqlx::query_scalar("SELECT MAX(version) FROM _sqlx_migrations")
+            .fetch_one(&mut *conn)
+            .await
+            .map_err(told)?;
+        schema::check_version(&MIGRATOR, version)?;
+    }
+    let done = MIGRATOR.run_direct(None, conn, false).await;
+    done.map_err(|fault| schema::fault(&MIGRATOR, fault).unwrap_or_else(told))
+}
+
+/// What decides on a power loss.
+pub(super) async fn durability(conn: &mut PgConnection) -> Result<Vec<(String, String)>, Fault> {
+    let mut settings = Vec::new();
+    for name in ["fsync", "synchronous_commit", "full_page_writes", "wal_level"] {
+        let sql = format!("SHOW {name}");
+        let value: String = sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(&mut *conn).await?;
+        settings.push((name.to_owned(), value));
+    }
+    Ok(settings)
+}

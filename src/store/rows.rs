@@ -1,0 +1,219 @@
+//! Rows as every dialect reads them, turned into what they mean. No database is asked in here.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::{Act, StoreError, Written};
+use crate::model::{
+    ClosedOrder, JobOutcome, JobRun, LiveOrder, Millis, Order, OrderEntry, OrderId, OrderStatus,
+    Sale, SaleState, UserId, Voucher, VoucherId, ledger::SqlBooks,
+};
+
+/// `tb_voucher.type` of a voucher without stock or window.
+pub(super) const ORDINARY: i64 = 0;
+/// `tb_voucher.type` of one that has a sale.
+pub(super) const FLASH_SALE: i64 = 1;
+
+/// Order, user, voucher and place: what makes two entries the same order.
+pub(super) type Key = (i64, i64, i64, i64);
+
+/// What a batch asks to write, checked to fit into rows.
+pub(super) fn keys(entries: &[OrderEntry]) -> Result<Vec<Key>, StoreError> {
+    entries.iter().map(key).collect()
+}
+
+/// The same for one order.
+pub(super) fn key(entry: &OrderEntry) -> Result<Key, StoreError> {
+    let user = i64::try_from(entry.user.0).map_err(|_| {
+        StoreError::Refused(format!("user {} is beyond what a row can hold", entry.user))
+    })?;
+    Ok((entry.order.as_i64(), user, voucher_key(entry.voucher)?, i64::from(entry.place)))
+}
+
+/// A voucher's number as SQL keeps it; one beyond its range can't be there.
+pub(super) fn voucher_key(voucher: VoucherId) -> Result<i64, StoreError> {
+    i64::try_from(voucher.0).map_err(|_| StoreError::NoSale(voucher))
+}
+
+/// How many pieces of each voucher the rows take, by voucher: all who lock sales do it in this order.
+pub(super) fn pieces(keys: &[Key]) -> BTreeMap<i64, i64> {
+    let mut pieces = BTreeMap::new();
+    for (_, _, voucher, _) in keys {
+        *pieces.entry(*voucher).or_default() += 1;
+    }
+    pieces
+}
+
+/// User, voucher and place.
+type Seat = (i64, i64, i64);
+
+/// Rows that stand against entries of a batch.
+#[derive(Debug, Default)]
+pub(super) struct Standing {
+    orders: HashMap<i64, Seat>,
+    live: HashMap<Seat, i64>,
+}
+
+impl Standing {
+    /// From the rows under the batch's ids, and the live rows at its places.
+    pub(super) fn new(
+        orders: impl IntoIterator<Item = Key>,
+        live: impl IntoIterator<Item = Key>,
+    ) -> Self {
+        let seat = |(order, user, voucher, place)| (order, (user, voucher, place));
+        Self {
+            orders: orders.into_iter().map(seat).collect(),
+            live: live.into_iter().map(seat).map(|(order, seat)| (seat, order)).collect(),
+        }
+    }
+
+    /// Takes in what is new of a batch, and says which rows these are; the rest is answered by [`Self::of`].
+    pub(super) fn take_in(&mut self, keys: &[Key]) -> Vec<Key> {
+        let mut new = Vec::new();
+        for key @ (order, user, voucher, place) in keys {
+            let seat = (*user, *voucher, *place);
+            if !self.orders.contains_key(order) && !self.live.contains_key(&seat) {
+                self.orders.insert(*order, seat);
+                self.live.insert(seat, *order);
+                new.push(*key);
+            }
+        }
+        new
+    }
+
+    /// The answers to a batch of which `new` was inserted. Of the same entry twice the first took the row.
+    pub(super) fn answers(&self, keys: &[Key], new: Vec<Key>) -> Result<Vec<Written>, StoreError> {
+        let mut new: HashSet<Key> = new.into_iter().collect();
+        keys.iter()
+            .map(|key| if new.remove(key) { Ok(Written::New) } else { self.of(*key) })
+            .collect()
+    }
+
+    fn of(&self, (order, user, voucher, place): Key) -> Result<Written, StoreError> {
+        let seat = (user, voucher, place);
+        match (self.orders.get(&order), self.live.get(&seat)) {
+            (Some(owner), _) if *owner == seat => Ok(Written::Again),
+            (Some(_), _) => Ok(Written::IdTaken),
+            (None, Some(holds)) => Ok(Written::Conflict { holds: order_id(*holds)? }),
+            (None, None) => Err(StoreError::Refused(format!(
+                "order {order} was not written, and no row stands against it"
+            ))),
+        }
+    }
+}
+
+/// An order's id as SQL keeps it.
+pub(super) fn order_id(raw: i64) -> Result<OrderId, StoreError> {
+    OrderId::from_i64(raw)
+        .ok_or_else(|| StoreError::Refused(format!("the row of order {raw} is damaged")))
+}
+
+/// Constraints of the tables keep such numbers at 0 or above.
+pub(super) fn count(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or(0)
+}
+
+/// Id, user, voucher, place, status, and when it was created, paid and closed.
+pub(super) type OrderRow = (i64, i64, i64, i64, i64, i64, Option<i64>, Option<i64>);
+
+pub(super) fn order(row: OrderRow) -> Result<Order, StoreError> {
+    let (id, user, voucher, place, status, created, paid, closed) = row;
+    let id = order_id(id)?;
+    let status = OrderStatus::from_code(status).ok_or_else(|| {
+        StoreError::Refused(format!("order {id} has the unknown status {status}"))
+    })?;
+    Ok(Order {
+        id,
+        user_id: UserId(user as u64),
+        voucher_id: VoucherId(voucher as u64),
+        place: u8::try_from(place).unwrap_or(1),
+        status,
+        create_time: Millis(created),
+        pay_time: paid.map(Millis),
+        close_time: closed.map(Millis),
+    })
+}
+
+pub(super) fn live_order((id, user, place): (i64, i64, i64)) -> Result<LiveOrder, StoreError> {
+    let (user_id, place) = (UserId(user as u64), u8::try_from(place).unwrap_or(1));
+    Ok(LiveOrder { id: order_id(id)?, user_id, place })
+}
+
+pub(super) fn closed_order((id, user, voucher, place): Key) -> Result<ClosedOrder, StoreError> {
+    Ok(ClosedOrder {
+        id: order_id(id)?,
+        user_id: UserId(user as u64),
+        voucher_id: VoucherId(voucher as u64),
+        place: u8::try_from(place).unwrap_or(1),
+    })
+}
+
+/// Voucher, title, initial, stock, begin, end, state, version, limit, when it was changed and archived.
+pub(super) type SaleRow =
+    (i64, String, i64, i64, Option<i64>, Option<i64>, String, i64, i64, i64, Option<i64>);
+
+pub(super) fn sale(row: SaleRow) -> Result<Sale, StoreError> {
+    let (voucher, title, initial, stock, begin, end, state, version, limit, changed, archived) =
+        row;
+    let state: SaleState = state.parse().map_err(|fault| {
+        StoreError::Refused(format!("the row of voucher {voucher} is damaged ({fault})"))
+    })?;
+    Ok(Sale {
+        voucher_id: VoucherId(count(voucher)),
+        title,
+        initial: count(initial),
+        stock: count(stock),
+        begin: begin.map(Millis),
+        end: end.map(Millis),
+        state: if archived.is_some() { SaleState::Archived } else { state },
+        limit: u8::try_from(limit).unwrap_or(1),
+        changed: Millis(changed),
+        version: count(version),
+    })
+}
+
+pub(super) fn voucher((id, title, kind): (i64, String, i64)) -> Voucher {
+    Voucher { id: VoucherId(count(id)), title, ordinary: kind == ORDINARY }
+}
+
+/// Initial, stock, live, closed, doubled, returning.
+pub(super) type BooksRow = (i64, i64, i64, i64, i64, i64);
+
+pub(super) fn books((initial, stock, live, closed, doubled, returning): BooksRow) -> SqlBooks {
+    SqlBooks {
+        initial: count(initial),
+        stock,
+        live: count(live),
+        closed: count(closed),
+        doubled: count(doubled),
+        returning: count(returning),
+    }
+}
+
+/// Id, job, due, cause, node, started, took, outcome, detail, rows.
+pub(super) type RunRow =
+    (i64, String, i64, String, String, i64, Option<i64>, String, Option<String>, Option<i64>);
+
+pub(super) fn run(row: RunRow) -> Result<JobRun, StoreError> {
+    let (id, job, due, cause, node, started, took_ms, outcome, detail, rows) = row;
+    let damaged = |why: String| StoreError::Refused(format!("run {id} of a job is damaged: {why}"));
+    let count = |number: Option<i64>| number.and_then(|number| u64::try_from(number).ok());
+    Ok(JobRun {
+        id,
+        job,
+        due: Millis(due),
+        cause: cause.parse().map_err(damaged)?,
+        node,
+        started: Millis(started),
+        took_ms: count(took_ms),
+        outcome: outcome.parse::<JobOutcome>().map_err(damaged)?,
+        detail,
+        rows: count(rows),
+    })
+}
+
+/// When, operator, node, act, subject, reason, result.
+pub(super) type ActRow = (i64, String, String, String, String, Option<String>, String);
+
+pub(super) fn act((at, operator, node, act, subject, reason, result): ActRow) -> Act {
+    Act { at: Millis(at), operator, node, act, subject, reason, result }
+}

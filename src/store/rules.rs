@@ -1,0 +1,96 @@
+//! What every dialect decides alike about a sale that it has locked. No database is asked in here.
+
+use std::collections::HashMap;
+
+use super::StoreError;
+use crate::model::{Millis, OrderId, OrderStatus, Payment, Sale, SaleState, sale::MAX_STOCK};
+
+/// The state's word, the opening, and whether the sale is archived: what `set_state` writes.
+type NextState = (&'static str, Option<i64>, bool);
+
+/// Where a sale goes that is to be in `state`; `None` is no change.
+pub(super) fn next_state(
+    sale: &Sale,
+    state: SaleState,
+    begin: Option<Millis>,
+) -> Result<Option<NextState>, StoreError> {
+    let voucher = sale.voucher_id;
+    match (sale.state, state) {
+        (SaleState::Ended, SaleState::Ended) | (SaleState::Archived, SaleState::Archived) => {
+            return Ok(None);
+        }
+        (SaleState::Ended, SaleState::Archived) => {}
+        (SaleState::Ended | SaleState::Archived, _) => return Err(StoreError::Ended(voucher)),
+        (_, SaleState::Archived) => {
+            return Err(StoreError::Refused(format!(
+                "the sale of voucher {voucher} has not ended; end it before it is archived"
+            )));
+        }
+        _ => {}
+    }
+    let begin = begin.or(sale.begin);
+    if (state, begin) == (sale.state, sale.begin) {
+        return Ok(None);
+    }
+    if let (Some(begin), Some(end)) = (begin, sale.end)
+        && begin >= end
+        && Some(begin) != sale.begin
+    {
+        return Err(StoreError::Refused(format!(
+            "the sale of voucher {voucher} ends at {end}, so it can't begin at {begin}; choose an earlier time"
+        )));
+    }
+    let archived = state == SaleState::Archived;
+    let word = if archived { SaleState::Ended } else { state }.as_str();
+    Ok(Some((word, begin.map(|it| it.0), archived)))
+}
+
+/// Refuses a restock or a cut that the sale can't take, or that was decided on an older version of it.
+pub(super) fn check_restock(sale: &Sale, by: i64, seen: Option<u64>) -> Result<(), StoreError> {
+    let voucher = sale.voucher_id;
+    if matches!(sale.state, SaleState::Ended | SaleState::Archived) {
+        return Err(StoreError::Ended(voucher));
+    }
+    if seen.is_some_and(|seen| seen != sale.version) {
+        return Err(StoreError::Changed(voucher));
+    }
+    let refuse = |why: String| Err(StoreError::Refused(why));
+    let room = MAX_STOCK.saturating_sub(sale.initial);
+    match by {
+        1.. if by.unsigned_abs() <= room => Ok(()),
+        0.. => refuse(format!(
+            "{by} pieces can't be added to the {} of voucher {voucher}; give 1 to {room}",
+            sale.initial
+        )),
+        _ if by.unsigned_abs() <= sale.stock && by.unsigned_abs() < sale.initial => Ok(()),
+        _ => refuse(format!(
+            "{} pieces can't be taken from voucher {voucher}: {} of {} are unsold, and one has to stay; end the sale to sell no more",
+            by.unsigned_abs(),
+            sale.stock,
+            sale.initial
+        )),
+    }
+}
+
+/// The answers to a payment of `ids`, of which `paid` were just paid, and the others stand with a status.
+pub(super) fn payments(
+    ids: &[OrderId],
+    paid: impl IntoIterator<Item = i64>,
+    others: impl IntoIterator<Item = (i64, i64)>,
+) -> Vec<Payment> {
+    let mut standing: HashMap<i64, Payment> =
+        paid.into_iter().map(|id| (id, Payment::Paid)).collect();
+    for (id, status) in others {
+        let live = OrderStatus::from_code(status).is_some_and(OrderStatus::is_live);
+        let before = if live { Payment::PaidBefore } else { Payment::TooLate };
+        standing.entry(id).or_insert(before);
+    }
+    // An id that is asked for twice was paid by the first of them.
+    ids.iter()
+        .map(|id| match standing.get_mut(&id.as_i64()) {
+            Some(slot @ Payment::Paid) => std::mem::replace(slot, Payment::PaidBefore),
+            Some(other) => *other,
+            None => Payment::NotFound,
+        })
+        .collect()
+}

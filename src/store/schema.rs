@@ -1,0 +1,66 @@
+//! Whose schema it is, and how old: the same words on every dialect.
+
+use sqlx::migrate::{MigrateError, Migrator};
+
+use super::StoreError;
+
+/// The newest schema that this build knows.
+pub(super) fn known(migrator: &Migrator) -> i64 {
+    migrator.iter().map(|it| it.version).max().unwrap_or(0)
+}
+
+/// Whether the tables are ours, or there are none; those of somebody else are refused.
+pub(super) fn is_ours(shown: &str, tables: &[String]) -> Result<bool, StoreError> {
+    let has = |name: &str| tables.iter().any(|it| it == name);
+    if tables.is_empty() || (tables.len() == 1 && has("_sqlx_migrations")) {
+        return Ok(false);
+    }
+    // A program that was killed while it made the first table leaves the migrations and that one.
+    if !has("_sqlx_migrations") || !(has("tb_seckill_voucher") || has("tb_voucher")) {
+        let some: Vec<&str> = tables.iter().take(3).map(String::as_str).collect();
+        return Err(StoreError::File(format!(
+            "{shown} holds tables of another program ({}); give another --database",
+            some.join(", ")
+        )));
+    }
+    Ok(true)
+}
+
+/// Refuses a schema that is newer than this build.
+pub(super) fn check_version(migrator: &Migrator, version: Option<i64>) -> Result<(), StoreError> {
+    match version {
+        Some(version) if version > known(migrator) => Err(newer(migrator, version)),
+        _ => Ok(()),
+    }
+}
+
+fn newer(migrator: &Migrator, version: i64) -> StoreError {
+    StoreError::Schema(format!(
+        "this database has schema version {version}, made by a newer seckill; this one knows {}: \
+         upgrade seckill, or give another --database",
+        known(migrator)
+    ))
+}
+
+/// Why the schema can't be brought up to date; what the database itself said is given back as it is.
+pub(super) fn fault(migrator: &Migrator, fault: MigrateError) -> Result<StoreError, sqlx::Error> {
+    Ok(StoreError::Schema(match fault {
+        MigrateError::Execute(fault) | MigrateError::ExecuteMigration(fault, _) => {
+            return Err(fault);
+        }
+        MigrateError::VersionMissing(version) if version > known(migrator) => {
+            return Ok(newer(migrator, version));
+        }
+        MigrateError::VersionMissing(version) | MigrateError::VersionMismatch(version) => format!(
+            "this database has another schema version {version} than this seckill; use the seckill \
+             that made it, or give another --database"
+        ),
+        MigrateError::Dirty(version) => format!(
+            "schema version {version} of this database was left half done; put a backup in its \
+             place, or give another --database"
+        ),
+        other => format!(
+            "the schema of this database can't be brought up to date ({other}); give another --database"
+        ),
+    }))
+}

@@ -1,0 +1,105 @@
+//! The whole path on each database: a rush, orders paid and closed, and books that balance.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails says where"
+)]
+
+mod support;
+mod world;
+
+use std::time::Instant;
+
+use seckill::{
+    engine::{command::RushPlan, payment},
+    model::{EntryId, Fence, Millis, NewSale, OrderEntry, OrderId, Payment, UserId},
+    store::Written,
+};
+use tokio_util::sync::CancellationToken;
+use world::{Database, World};
+
+/// How many orders: `SECKILL_TEST_ORDERS`, or what a slow build writes in a few seconds.
+fn orders() -> u64 {
+    let told = std::env::var("SECKILL_TEST_ORDERS").ok().and_then(|it| it.parse().ok());
+    told.unwrap_or(if cfg!(debug_assertions) { 20_000 } else { 100_000 })
+}
+
+fn sale(stock: u64) -> NewSale {
+    NewSale::checked("hot pot", stock, None, None, Millis::now()).unwrap()
+}
+
+/// A tenth of the buyers find nothing left, some ask twice, some pay, the rest is closed.
+async fn rush(database: Database) {
+    let count = orders();
+    let world = World::on(database, 1, |_| {}).await;
+    let voucher = world.create(sale(count)).await;
+    let started = Instant::now();
+    let report = world.rush(RushPlan::new(voucher, count + count / 10)).await;
+    let took = started.elapsed().as_secs_f64();
+    assert_eq!((report.admitted, report.persisted, report.errors), (count, count, 0));
+    println!("{database:?}: {count} orders admitted and written in {took:.1} s");
+    world.settled().await;
+    world.balanced().await;
+
+    let live = world.store.live_orders(voucher, None, 100).await.unwrap();
+    let some: Vec<OrderId> = live.iter().map(|it| it.id).collect();
+    let paid = world.store.pay(&some, Millis::now()).await.unwrap();
+    assert_eq!(paid, [Payment::Paid; 100]);
+    let (mut link, stop) = (world.redis.link(), CancellationToken::new());
+    let fence = Fence { name: "close".into(), token: 1 };
+    let (now, later) = (Millis::now(), Millis::now().plus(60_000));
+    let closed =
+        payment::close_overdue(&world.store, &mut link, &world.keys, later, now, &fence, &stop)
+            .await
+            .unwrap();
+    assert_eq!((closed.orders, closed.given_back), (count - 100, count - 100));
+    world.balanced().await;
+    let again = world.rush(RushPlan { repeat: 0.0, ..RushPlan::new(voucher, count) }).await;
+    assert_eq!(again.admitted, count - 100, "each piece that went back");
+    assert!(again.duplicate <= 100 && again.errors == 0, "{again:?}");
+    world.settled().await;
+    world.balanced().await;
+}
+
+/// What the store alone takes, in batches as the consumer writes them.
+async fn batches(database: Database) {
+    let count = orders();
+    let world = World::on(database, 1, |_| {}).await;
+    let voucher = world.create(sale(count)).await;
+    let entry = |number: u64| OrderEntry {
+        entry: EntryId::MIN,
+        order: OrderId::new(1_795_000_000, number).unwrap(),
+        // Buyers come in no order.
+        user: UserId(number.wrapping_mul(2_654_435_761) % 1_000_000_007),
+        voucher,
+        place: 1,
+    };
+    let started = Instant::now();
+    for from in (0..count).step_by(1_000) {
+        let batch: Vec<_> = (from..(from + 1_000).min(count)).map(entry).collect();
+        let written = world.store.write_orders(&batch, Millis::now()).await.unwrap();
+        assert!(written.iter().all(|it| *it == Written::New));
+    }
+    let took = started.elapsed().as_secs_f64();
+    println!("{database:?}: {:.0} rows/s in batches of 1,000", count as f64 / took);
+    assert_eq!(world.store.books(voucher).await.unwrap().live, count);
+}
+
+macro_rules! on_each {
+    ($($name:ident: $database:ident),+) => {
+        $(mod $name {
+            #[tokio::test(flavor = "multi_thread")]
+            async fn a_rush_is_written_paid_closed_and_balanced() {
+                super::rush(super::Database::$database).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread")]
+            async fn batches_go_in_whole() {
+                super::batches(super::Database::$database).await;
+            }
+        })+
+    };
+}
+
+on_each!(on_sqlite: Sqlite, on_mariadb: MariaDb, on_postgres: Postgres);

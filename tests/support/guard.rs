@@ -1,0 +1,183 @@
+//! A server under the eyes of a shell that ends it: with its test, also with one that was killed.
+//!
+//! The shell is the server's parent and reads from a pipe whose other end only this process has. However
+//! this process ends, the pipe closes; then the shell ends the server and takes its directory away.
+
+use std::{
+    fs::{self, File},
+    io::{BufRead as _, BufReader, Write as _},
+    os::unix::process::CommandExt as _,
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, Command, Stdio},
+    sync::OnceLock,
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// `$1` is how the server ends, `$2` its directory, `$3` what `data` in there is copied from if it is
+/// missing, the rest its command. A process group of its own keeps Ctrl-C from ending the shell before
+/// its work is done.
+const SHELL: &str = r#"
+end=$1 dir=$2 from=$3; shift 3
+exec 3<&0
+[ -z "$from" ] || [ -e "$dir/data" ] || cp -a "$from" "$dir/data"
+"$@" 3<&- </dev/null &
+server=$!
+echo $server
+word=
+read -r word <&3
+kill -s CONT $server 2>/dev/null
+kill -s $end $server 2>/dev/null
+wait $server
+[ "$word" = keep ] || rm -rf -- "$dir"
+"#;
+
+/// A user and a group by number.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Owner {
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+}
+
+/// A running server.
+#[derive(Debug)]
+pub(super) struct Guard {
+    shell: Child,
+    pipe: Option<ChildStdin>,
+    pid: Pid,
+}
+
+impl Guard {
+    /// Takes `dir` away at the end of this process, and does nothing else.
+    pub(super) fn of_files(dir: &Path, owner: Option<Owner>) -> Self {
+        Self::start(&Command::new("true"), dir, None, "KILL", owner).unwrap()
+    }
+
+    /// Starts `command` in `dir`, on a copy of `data` at first; what it says goes to `log`, and it is ended
+    /// by the signal `end`.
+    pub(super) fn start(
+        command: &Command,
+        dir: &Path,
+        data: Option<&Path>,
+        end: &str,
+        owner: Option<Owner>,
+    ) -> Result<Self, String> {
+        let log = File::options().create(true).append(true).open(dir.join("log")).unwrap();
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", SHELL, "guard", end]).arg(dir).arg(data.unwrap_or(Path::new("")));
+        shell.arg(command.get_program());
+        shell.args(command.get_args()).current_dir(dir).process_group(0);
+        if let Some(Owner { uid, gid }) = owner {
+            shell.uid(uid).gid(gid);
+        }
+        shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
+        let mut shell = shell.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(shell.stdout.take().expect("piped")).read_line(&mut line).unwrap();
+        let pid = line.trim().parse().ok().and_then(Pid::from_raw);
+        let pipe = shell.stdin.take();
+        match pid {
+            Some(pid) => Ok(Self { shell, pipe, pid }),
+            None => Err(format!("/bin/sh did not start the server: {line:?}")),
+        }
+    }
+
+    pub(super) fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// Whether it ended by itself; its parent collects it only at the end.
+    pub(super) fn has_ended(&self) -> bool {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid.as_raw_nonzero()));
+        match stat {
+            Ok(stat) => stat.contains(") Z "),
+            Err(_) => rustix::process::test_kill_process(self.pid).is_err(),
+        }
+    }
+
+    pub(super) fn signal(&self, signal: Signal) {
+        for pid in self.family() {
+            let _ = kill_process(pid, signal);
+        }
+    }
+
+    /// SIGKILL for it and what it started, and waits until they are gone; the directory stays.
+    pub(super) fn kill(mut self) {
+        let family = self.family();
+        for pid in &family {
+            let _ = kill_process(*pid, Signal::KILL);
+        }
+        self.end(b"keep\n");
+        super::came_true(super::PATIENCE, || {
+            family.iter().all(|pid| !Path::new(&format!("/proc/{}", pid.as_raw_nonzero())).exists())
+        });
+    }
+
+    /// The server first, then its children: PostgreSQL has one for each connection.
+    fn family(&self) -> Vec<Pid> {
+        let server = self.pid.as_raw_nonzero().get();
+        let is_child = |pid: &i32| {
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            let parent = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1));
+            parent.is_some_and(|it| it == server.to_string())
+        };
+        let processes = fs::read_dir("/proc").into_iter().flatten();
+        let children = processes
+            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+            .filter(is_child)
+            .filter_map(Pid::from_raw);
+        std::iter::once(self.pid).chain(children).collect()
+    }
+
+    fn end(&mut self, word: &[u8]) {
+        if let Some(mut pipe) = self.pipe.take() {
+            let _ = pipe.write_all(word);
+        }
+        let _ = self.shell.wait();
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.end(b"");
+    }
+}
+
+/// Whom a server runs as that refuses root; `None` is oneself.
+pub(super) fn other_than_root(names: &[&str]) -> Option<Owner> {
+    static USERS: OnceLock<String> = OnceLock::new();
+    if !rustix::process::geteuid().is_root() {
+        return None;
+    }
+    let users = USERS.get_or_init(|| fs::read_to_string("/etc/passwd").unwrap_or_default());
+    names.iter().find_map(|name| {
+        let line = users.lines().find(|line| line.split(':').next() == Some(name))?;
+        let mut fields = line.split(':').skip(2).map(str::parse);
+        Some(Owner { uid: fields.next()?.ok()?, gid: fields.next()?.ok()? })
+    })
+}
+
+/// The first of `programs` on PATH or in one of `places`.
+pub(super) fn program(programs: &[&str], places: &[PathBuf]) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let dirs: Vec<PathBuf> = std::env::split_paths(&path).chain(places.iter().cloned()).collect();
+    programs.iter().find_map(|name| dirs.iter().map(|dir| dir.join(name)).find(|it| it.is_file()))
+}
+
+/// A new directory that is the guard's to take away.
+pub(super) fn new_dir(owner: Option<Owner>) -> PathBuf {
+    let dir = tempfile::Builder::new().prefix("seckill-").tempdir().unwrap().keep();
+    give(&dir, owner);
+    dir
+}
+
+pub(super) fn give(dir: &Path, owner: Option<Owner>) {
+    if let Some(Owner { uid, gid }) = owner {
+        std::os::unix::fs::chown(dir, Some(uid), Some(gid)).unwrap();
+    }
+}
+
+/// A port of the loopback that nobody listens on just now.
+pub(super) fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
