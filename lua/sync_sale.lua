@@ -5,8 +5,8 @@
 -- ARGV  1 version  2 title  3 begin (ms, 0 = at once)  4 end (ms, 0 = never)  5 state  6 initial
 --       7 limit (orders a user)  8 "own" from whoever was cutting this sale, else ""
 --
--- Returns 1 when this version was taken over, 0 when Redis had this one or a newer one, or -1 where that
---   very version is being cut (cut.lua): ask again soon.
+-- Returns 1 when this version was taken over, 0 when Redis had this one or a newer one, or -1 while a cut of
+--   this version or a newer one is under way (cut.lua): ask again soon.
 --
 -- The stock follows from `initial` by difference, so that pieces sold meanwhile stay sold.
 -- Where the stock is missing, it is what the buyers leave of `initial`.
@@ -17,7 +17,7 @@ local have = tonumber(known[1] or '')
 if have and stock and have >= tonumber(ARGV[1]) then
   return 0
 end
-if stock and known[3] == ARGV[1] and ARGV[8] ~= 'own' then
+if stock and known[3] and tonumber(known[3]) >= tonumber(ARGV[1]) and ARGV[8] ~= 'own' then
   -- Pieces put back now could be sold before SQL takes them out.
   local time = redis.call('TIME')
   if time[1] * 1000 + math.floor(time[2] / 1000) < tonumber(known[4]) then

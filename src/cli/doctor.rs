@@ -8,6 +8,8 @@ use super::{Fault, context::Context, fault, output::Output};
 use crate::{
     broker::{HOME, binary, data_dir::DataDir},
     config::Config,
+    engine::durability,
+    model::durability::{Append, Survival},
 };
 
 /// Less free space than this makes a full disk a matter of one sale.
@@ -34,6 +36,8 @@ struct Check {
 struct Report {
     healthy: bool,
     checks: Vec<Check>,
+    /// What each event may cost with these servers, as far as they could be asked.
+    may_cost: Option<Survival>,
 }
 
 impl Report {
@@ -59,6 +63,7 @@ pub(super) async fn run(config: &Config, out: Output) -> Result<u8, Fault> {
         Ok(context) => {
             redis(&context, &mut report).await;
             database(&context, &mut report).await;
+            losses(&context, &mut report).await;
             context.close().await;
         }
         Err(error) => {
@@ -117,13 +122,12 @@ async fn redis(context: &Context, report: &mut Report) {
     match link.setting(HOME, "appendonly").await {
         Ok(on) if on == "yes" => {
             let fsync = link.setting(HOME, "appendfsync").await.unwrap_or_default();
-            let (grade, what) = match fsync.as_str() {
-                "always" => (Grade::Good, "nothing that was answered is lost"),
-                "everysec" => (Grade::Good, "a power loss may cost the last two seconds"),
-                _ => (Grade::Bad, "a power loss may cost half a minute"),
+            let grade = match Append::read(&on, &fsync) {
+                Append::Always | Append::EverySecond => Grade::Good,
+                Append::Late | Append::Off => Grade::Bad,
             };
             let mend = (grade == Grade::Bad).then_some("CONFIG SET appendfsync everysec");
-            report.add("append-only file", grade, format!("on, appendfsync {fsync}: {what}"), mend);
+            report.add("append-only file", grade, format!("on, appendfsync {fsync}"), mend);
         }
         Ok(_) => report.add(
             "append-only file",
@@ -156,6 +160,30 @@ async fn database(context: &Context, report: &mut Report) {
             settings.iter().map(|(name, value)| format!("{name} {value}")).collect();
         report.add("durability", Grade::Good, text.join(", "), None);
     }
+}
+
+/// On which line of the README's table these servers stand.
+async fn losses(context: &Context, report: &mut Report) {
+    let wait = context.config.engine.wait_replicas;
+    let sentinels = context.config.redis.as_ref().is_some_and(|url| url.contains("+sentinel://"));
+    let mut link = context.redis.link();
+    let servers = durability::Servers {
+        redis: &context.redis,
+        keys: &context.keys,
+        store: &context.store,
+        sentinels,
+    };
+    // Who is away is told already.
+    let Ok(setup) = servers.setup(&mut link, wait).await else { return };
+    if setup.takeover || setup.replicas > 0 || wait > 0 {
+        let grade = if setup.waits_in_vain() { Grade::Bad } else { Grade::Good };
+        let mend = (grade == Grade::Bad).then_some(
+            "connect more replicas or lower engine.wait_replicas: no buyer is told anything now",
+        );
+        let found = format!("{} connected, {wait} have to confirm", setup.replicas);
+        report.add("replicas", grade, found, mend);
+    }
+    report.may_cost = Some(setup.survival());
 }
 
 fn terminal(report: &mut Report) {
@@ -192,6 +220,21 @@ fn words(report: &Report) -> String {
         text.push_str(&format!("{mark}  {name:<16}  {found}\n"));
         if let Some(mend) = mend {
             text.push_str(&format!("      {:<16}  mend: {mend}\n", ""));
+        }
+    }
+    if let Some(costs) = &report.may_cost {
+        text.push_str("What may be lost, by the table in the README:\n");
+        let events = [
+            ("kill -9 of a node", costs.node_killed),
+            ("kill -9 of Redis", costs.redis_killed),
+            ("kill -9 of both", costs.both_killed),
+            ("power, Redis", costs.redis_power_loss),
+            ("kill -9, database", costs.database_killed),
+            ("power, database", costs.database_power_loss),
+            ("failover of Redis", costs.failover),
+        ];
+        for (event, cost) in events {
+            text.push_str(&format!("      {event:<17} {cost}\n"));
         }
     }
     text.push_str(if report.healthy { "All is well." } else { "Something needs mending." });

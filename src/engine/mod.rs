@@ -8,6 +8,7 @@ pub mod beat;
 pub mod command;
 pub mod consumer;
 pub mod drill;
+pub mod durability;
 pub mod error;
 pub mod gate;
 pub mod ids;

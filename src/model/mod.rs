@@ -4,6 +4,7 @@
 //! whoever needs the time passes it in.
 
 pub mod clock;
+pub mod durability;
 pub mod entry;
 pub mod job;
 pub mod ledger;

@@ -1,0 +1,71 @@
+//! How the servers are set up, read from themselves: what `model::durability` judges.
+
+use redis::cmd;
+
+use super::EngineError;
+use crate::{
+    broker::{BrokerError, Layout, Link, Redis, keys::Partition},
+    model::durability::{Append, Commit, Setup},
+    store::SharedStore,
+};
+
+/// Where to ask.
+#[derive(Clone, Copy, Debug)]
+pub struct Servers<'s> {
+    /// Redis.
+    pub redis: &'s Redis,
+    /// Its partitions: each may lie on a server of its own.
+    pub keys: &'s Layout,
+    /// The database.
+    pub store: &'s SharedStore,
+    /// Sentinels look after Redis.
+    pub sentinels: bool,
+}
+
+impl Servers<'_> {
+    /// Asks the server of each partition and the database, and takes the worst that any of them says.
+    ///
+    /// # Errors
+    /// A server is away.
+    pub async fn setup(&self, link: &mut Link, wait_replicas: u32) -> Result<Setup, EngineError> {
+        let (mut append, mut replicas) = (Some(Append::Always), u32::MAX);
+        for of in self.keys.partitions() {
+            let here = append_of(link, &of).await?;
+            append = append.zip(here).map(|(one, other)| one.max(other));
+            replicas = replicas.min(replicas_of(link, &of).await?);
+        }
+        Ok(Setup {
+            append,
+            one_host: self.redis.managed().is_some(),
+            takeover: self.redis.is_cluster() || self.sentinels,
+            replicas,
+            wait_replicas,
+            commit: Commit::read(&self.store.durability().await?),
+        })
+    }
+}
+
+/// `None` where this user may not read the settings.
+async fn append_of(link: &mut Link, of: &Partition) -> Result<Option<Append>, BrokerError> {
+    let mut read = Vec::new();
+    for name in ["appendonly", "appendfsync"] {
+        match link.setting(&of.orders(), name).await {
+            Ok(value) => read.push(value),
+            Err(error) if error.is_away() => return Err(error),
+            Err(_) => return Ok(None),
+        }
+    }
+    Ok(match read.as_slice() {
+        [on, fsync] => Some(Append::read(on, fsync)),
+        _ => None,
+    })
+}
+
+async fn replicas_of(link: &mut Link, of: &Partition) -> Result<u32, BrokerError> {
+    let key = of.orders();
+    let mut connection = link.connection(&key).await?;
+    let asked = cmd("INFO").arg("replication").query_async::<String>(&mut connection).await;
+    let told = asked.map_err(|error| link.broke(&key, &error))?;
+    let count = told.lines().find_map(|line| line.strip_prefix("connected_slaves:"));
+    Ok(count.and_then(|count| count.trim().parse().ok()).unwrap_or(0))
+}

@@ -1,0 +1,299 @@
+//! What survives what: from how the servers are set up to what an event may cost.
+//!
+//! The rules are those of the table in README.md. Power losses and what a database writes at a commit are told
+//! by the servers' documentation; the rest is shown by tests that the table names.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+/// When Redis writes what it has answered; the worse the later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Append {
+    /// Before it answers.
+    Always,
+    /// Once a second.
+    EverySecond,
+    /// When the system likes to.
+    Late,
+    /// Never: it keeps no append-only file.
+    Off,
+}
+
+impl Append {
+    /// Reads `appendonly` and `appendfsync`.
+    pub fn read(appendonly: &str, appendfsync: &str) -> Self {
+        match (appendonly, appendfsync) {
+            ("yes", "always") => Self::Always,
+            ("yes", "everysec") => Self::EverySecond,
+            ("yes", _) => Self::Late,
+            _ => Self::Off,
+        }
+    }
+}
+
+/// Where an order is when the database has committed it; the worse the later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Commit {
+    /// On the disk.
+    Flushed,
+    /// With the system, which outlives the database and no power loss.
+    Written,
+    /// In the database's memory, for up to a second.
+    Kept,
+    /// Anywhere: a power loss may damage the files.
+    Unsafe,
+}
+
+impl Commit {
+    /// Reads the settings that the databases name themselves; `None` where they are not known.
+    pub fn read(settings: &[(String, String)]) -> Option<Self> {
+        let all = settings.iter().filter_map(|(name, value)| Self::by(name, value));
+        all.max()
+    }
+
+    fn by(name: &str, value: &str) -> Option<Self> {
+        Some(match (name, value.to_lowercase().as_str()) {
+            ("synchronous", "full" | "extra")
+            | ("innodb_flush_log_at_trx_commit", "1" | "3")
+            | ("synchronous_commit", "on" | "local" | "remote_write" | "remote_apply") => {
+                Self::Flushed
+            }
+            ("synchronous", "normal") | ("innodb_flush_log_at_trx_commit", "2") => Self::Written,
+            ("innodb_flush_log_at_trx_commit", _) | ("synchronous_commit", "off") => Self::Kept,
+            ("synchronous", _) | ("fsync" | "full_page_writes", "off") => Self::Unsafe,
+            ("innodb_doublewrite", "0" | "off") => Self::Unsafe,
+            _ => return None,
+        })
+    }
+}
+
+/// How the servers are set up, as far as anybody could read it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Setup {
+    /// Redis' append-only file; `None` where this user may not read the settings.
+    pub append: Option<Append>,
+    /// Redis runs on the host of its nodes: they lose their power together.
+    pub one_host: bool,
+    /// Somebody promotes a replica where the primary dies: sentinels or a cluster.
+    pub takeover: bool,
+    /// Replicas that are connected to each primary.
+    pub replicas: u32,
+    /// Replicas that have to hold an admission before its buyer is told.
+    pub wait_replicas: u32,
+    /// The database.
+    pub commit: Option<Commit>,
+}
+
+/// What an event may cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cost {
+    /// Nothing.
+    Nothing,
+    /// Nothing while the nodes that promised it live.
+    PutBack,
+    /// What SQL did not hold yet and no node promised in its last seconds.
+    Waiting,
+    /// The last seconds of what SQL did not hold yet.
+    LastSeconds,
+    /// Half a minute of it.
+    HalfMinute,
+    /// All that SQL did not hold yet.
+    Undelivered,
+    /// What the dead primary had not sent, unless it is put back.
+    Unsent,
+    /// Nothing, but only while the replica that has confirmed it is the one that takes over.
+    Confirmed,
+    /// Time, since nobody takes over.
+    Standstill,
+    /// The last commits, which Redis can tell still.
+    LastCommits,
+    /// The database itself.
+    Damage,
+    /// Nobody could read the settings.
+    Unknown,
+}
+
+impl fmt::Display for Cost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Nothing => "nothing",
+            Self::PutBack => {
+                "nothing while the nodes live: each puts back what it promised in its last 5 s"
+            }
+            Self::Waiting => {
+                "orders that waited for SQL for over 5 s; SQL and the nodes put back the others"
+            }
+            Self::LastSeconds => {
+                "the last two seconds of admissions, those left out that SQL holds already"
+            }
+            Self::HalfMinute => {
+                "half a minute of admissions, those left out that SQL holds already"
+            }
+            Self::Undelivered => "every admission that SQL does not hold yet",
+            Self::Unsent => {
+                "what the dead primary had not sent, unless the node that promised it lives and puts it back"
+            }
+            Self::Confirmed => {
+                "nothing that a buyer was told, if the replica that takes over is one that confirmed it"
+            }
+            Self::Standstill => "no order, but time: nobody takes over until the server is back",
+            Self::LastCommits => {
+                "orders of the last second in SQL; 'seckill audit' names them, and --repair writes them again while Redis holds their buyers"
+            }
+            Self::Damage => "the database may be damaged, and then all that is in it",
+            Self::Unknown => "unknown: the settings could not be read",
+        })
+    }
+}
+
+impl Serialize for Cost {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// What each event may cost: a line of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Survival {
+    /// A node dies by kill -9.
+    pub node_killed: Cost,
+    /// Redis alone does.
+    pub redis_killed: Cost,
+    /// Both do, at once.
+    pub both_killed: Cost,
+    /// The host of Redis loses its power.
+    pub redis_power_loss: Cost,
+    /// The database dies by kill -9; SQLite does with its node.
+    pub database_killed: Cost,
+    /// The host of the database loses its power.
+    pub database_power_loss: Cost,
+    /// A replica takes over from a dead primary of Redis.
+    pub failover: Cost,
+}
+
+impl Setup {
+    /// The line of the table that this is.
+    pub fn survival(&self) -> Survival {
+        let of_redis = |always, everysec, late, off| match self.append {
+            Some(Append::Always) => always,
+            Some(Append::EverySecond) => everysec,
+            Some(Append::Late) => late,
+            Some(Append::Off) => off,
+            None => Cost::Unknown,
+        };
+        // What Redis has not written is gone with it; who else knows it depends on who is left.
+        let alone = of_redis(Cost::Nothing, Cost::PutBack, Cost::PutBack, Cost::Waiting);
+        let both = of_redis(Cost::Nothing, Cost::LastSeconds, Cost::LastSeconds, Cost::Undelivered);
+        let power = match self.append {
+            Some(Append::Late) => Cost::HalfMinute,
+            _ if self.one_host => both,
+            _ => alone,
+        };
+        let failover = match self.wait_replicas {
+            _ if !self.takeover => Cost::Standstill,
+            0 => Cost::Unsent,
+            _ => Cost::Confirmed,
+        };
+        let of_sql = |written, kept, unsure| match self.commit {
+            Some(Commit::Flushed) => Cost::Nothing,
+            Some(Commit::Written) => written,
+            Some(Commit::Kept) => kept,
+            Some(Commit::Unsafe) => unsure,
+            None => Cost::Unknown,
+        };
+        Survival {
+            node_killed: Cost::Nothing,
+            redis_killed: alone,
+            both_killed: both,
+            redis_power_loss: if self.takeover { failover } else { power },
+            database_killed: of_sql(Cost::Nothing, Cost::LastCommits, Cost::LastCommits),
+            database_power_loss: of_sql(Cost::LastCommits, Cost::LastCommits, Cost::Damage),
+            failover,
+        }
+    }
+
+    /// Whether more replicas have to confirm than are connected: then no buyer is told anything.
+    pub fn waits_in_vain(&self) -> bool {
+        self.wait_replicas > self.replicas
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The program's own servers.
+    const OWN: Setup = Setup {
+        append: Some(Append::EverySecond),
+        one_host: true,
+        takeover: false,
+        replicas: 0,
+        wait_replicas: 0,
+        commit: Some(Commit::Flushed),
+    };
+
+    #[test]
+    fn each_line_of_redis_costs_what_the_table_says() {
+        use Cost::{
+            HalfMinute, LastSeconds, Nothing, PutBack, Standstill, Undelivered, Unknown, Waiting,
+        };
+        // Redis alone, both, power with the nodes' host, power of a host of its own.
+        let lines = [
+            (Some(Append::Always), [Nothing, Nothing, Nothing, Nothing]),
+            (Some(Append::EverySecond), [PutBack, LastSeconds, LastSeconds, PutBack]),
+            (Some(Append::Late), [PutBack, LastSeconds, HalfMinute, HalfMinute]),
+            (Some(Append::Off), [Waiting, Undelivered, Undelivered, Waiting]),
+            (None, [Unknown; 4]),
+        ];
+        for (append, costs) in lines {
+            let here = Setup { append, ..OWN }.survival();
+            let apart = Setup { append, one_host: false, ..OWN }.survival();
+            let told = [
+                here.redis_killed,
+                here.both_killed,
+                here.redis_power_loss,
+                apart.redis_power_loss,
+            ];
+            assert_eq!(told, costs, "{append:?}");
+            assert_eq!((here.node_killed, here.failover), (Nothing, Standstill));
+        }
+    }
+
+    #[test]
+    fn who_takes_over_decides_what_a_failover_costs() {
+        let led = Setup { takeover: true, one_host: false, replicas: 1, ..OWN };
+        assert_eq!(led.survival().failover, Cost::Unsent);
+        assert_eq!(led.survival().redis_power_loss, Cost::Unsent);
+        let waiting = Setup { wait_replicas: 1, ..led };
+        assert_eq!(waiting.survival().failover, Cost::Confirmed);
+        assert!(!waiting.waits_in_vain());
+        assert!(Setup { wait_replicas: 2, ..led }.waits_in_vain());
+        assert_eq!(Setup { wait_replicas: 1, ..OWN }.survival().failover, Cost::Standstill);
+    }
+
+    #[test]
+    fn each_line_of_a_database_costs_what_the_table_says() {
+        let read = |settings: &[(&str, &str)]| {
+            let settings: Vec<_> =
+                settings.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+            let line = Setup { commit: Commit::read(&settings), ..OWN }.survival();
+            (line.database_killed, line.database_power_loss)
+        };
+        let (nothing, last) = (Cost::Nothing, Cost::LastCommits);
+        assert_eq!(read(&[("journal_mode", "wal"), ("synchronous", "full")]), (nothing, nothing));
+        assert_eq!(read(&[("synchronous", "normal")]), (nothing, last));
+        assert_eq!(read(&[("synchronous", "off")]), (last, Cost::Damage));
+        let flush =
+            |value| read(&[("innodb_flush_log_at_trx_commit", value), ("sync_binlog", "0")]);
+        assert_eq!(flush("1"), (nothing, nothing));
+        assert_eq!(flush("2"), (nothing, last));
+        assert_eq!(flush("0"), (last, last));
+        let commit = |value| read(&[("fsync", "on"), ("synchronous_commit", value)]);
+        assert_eq!(commit("on"), (nothing, nothing));
+        assert_eq!(commit("off"), (last, last));
+        let unsafe_one = read(&[("fsync", "off"), ("synchronous_commit", "on")]);
+        assert_eq!(unsafe_one, (last, Cost::Damage));
+        assert_eq!(read(&[("page_size", "4096")]), (Cost::Unknown, Cost::Unknown));
+    }
+}
