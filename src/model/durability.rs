@@ -61,8 +61,9 @@ impl Commit {
             }
             ("synchronous", "normal") | ("innodb_flush_log_at_trx_commit", "2") => Self::Written,
             ("innodb_flush_log_at_trx_commit", _) | ("synchronous_commit", "off") => Self::Kept,
-            ("synchronous", _) | ("fsync" | "full_page_writes", "off") => Self::Unsafe,
-            ("innodb_doublewrite", "0" | "off") => Self::Unsafe,
+            ("synchronous", _)
+            | ("fsync" | "full_page_writes", "off")
+            | ("innodb_doublewrite", "0" | "off") => Self::Unsafe,
             _ => return None,
         })
     }
