@@ -108,7 +108,7 @@ pub(crate) async fn a_fence_lets_no_older_token_pass(store: SharedStore) {
         seen.push(task.await.unwrap());
     }
     seen.sort_unstable();
-    assert_eq!(seen, Vec::from_iter(1..=8));
+    assert_eq!(seen, (1..=8).collect::<Vec<_>>());
 }
 
 pub(crate) async fn names_compare_byte_by_byte(store: SharedStore) {
