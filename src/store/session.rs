@@ -14,7 +14,7 @@ use sqlx::{
     ConnectOptions, Connection, Database, Executor, Pool,
     pool::{PoolConnection, PoolOptions},
 };
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::{Settings, StoreError};
 
@@ -112,6 +112,8 @@ where
         &self,
         work: impl Fn(Stage) -> F,
     ) -> Result<T, StoreError> {
+        // Lock waits that run into their own bound do not add up to many of them.
+        let end = Instant::now() + self.limit;
         let mut tries = 1;
         loop {
             let stage = Stage::default();
@@ -132,7 +134,7 @@ where
                 Fault::Again => true,
                 Fault::Told(_) | Fault::AtCommit(_) => false,
             };
-            if !again || tries == TRIES {
+            if !again || tries == TRIES || Instant::now() >= end {
                 return Err(self.told(fault).await);
             }
             // Two that met once shall not meet again: each waits for a time of its own.
