@@ -8,7 +8,7 @@
 
 mod support;
 
-use support::{Ran, Seckill, TestRedis};
+use support::{MariaDb, Postgres, Ran, Seckill, TestRedis};
 
 const SMALL: [&str; 7] = ["bench", "persist", "--orders", "300", "--tutorial", "50", "--json"];
 
@@ -81,6 +81,14 @@ fn on_given_servers_it_leaves_archived_sales_and_no_key() {
     });
     refused(on_given(&lone), 2, "is alive on this Redis");
     drop(worker);
+}
+
+#[tokio::test]
+async fn on_a_server_both_sides_write_all_too() {
+    let home = Seckill::new();
+    for url in [MariaDb::shared().database().await, Postgres::shared().database().await] {
+        both_sides_wrote_all(home.run(&[&["--database", &url], &SMALL[..]].concat()));
+    }
 }
 
 #[test]

@@ -4,7 +4,9 @@
 
 mod suite {
     //! What every dialect must do; each function gets an empty store. Then what is one's own.
+    pub(crate) mod jobs;
     pub(crate) mod orders;
+    pub(crate) mod payment;
     pub(crate) mod sales;
     mod sqlite_file;
 }
@@ -104,4 +106,15 @@ on_all![
     orders::pages_of_orders_follow_their_filter,
     orders::twenty_thousand_orders,
     orders::a_model_agrees_on_any_batches,
+    payment::each_payment_is_told_what_it_came_to,
+    payment::each_order_is_paid_or_closed_and_never_both,
+    payment::the_oldest_close_first_and_only_under_the_lock,
+    payment::what_was_closed_is_told_until_redis_knows,
+    payment::a_closed_place_is_free_again,
+    jobs::a_due_time_is_taken_once,
+    jobs::runs_are_kept_with_their_ends,
+    jobs::history_is_forgotten_but_for_the_newest,
+    jobs::a_paused_job_waits_for_its_operator,
+    jobs::a_fence_lets_no_older_token_pass,
+    jobs::names_compare_byte_by_byte,
 ];

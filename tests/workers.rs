@@ -15,38 +15,69 @@ use std::{
 
 use rustix::process::Signal;
 use serde_json::Value;
-use support::{Background, Seckill, TestRedis, wait_until_blocking};
+use support::{Background, MariaDb, Postgres, Ran, Seckill, TestRedis, wait_until_blocking};
 
 const LONG: Duration = Duration::from_mins(3);
+
+/// A data dir with a database of one dialect, whose server the tests of this program share.
+struct Shop {
+    home: Seckill,
+    database: Option<String>,
+}
+
+impl Shop {
+    fn on(dialect: &str) -> Self {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let database = match dialect {
+            "mariadb" => Some(runtime.block_on(MariaDb::shared().database())),
+            "postgres" => Some(runtime.block_on(Postgres::shared().database())),
+            _ => None,
+        };
+        Self { home: Seckill::new(), database }
+    }
+
+    fn spawn(&self, args: &[&str]) -> Background {
+        let mut all: Vec<&str> = Vec::new();
+        if let Some(database) = &self.database {
+            all.extend(["--database", database]);
+        }
+        all.extend(args);
+        self.home.spawn(&all)
+    }
+
+    fn run(&self, args: &[&str]) -> Ran {
+        self.spawn(args).wait(LONG)
+    }
+}
 
 /// Buyers of a rush; `BUYERS=100000` by hand.
 fn buyers(otherwise: u64) -> String {
     std::env::var("BUYERS").unwrap_or_else(|_| otherwise.to_string())
 }
 
-fn create(home: &Seckill, more: &[&str]) -> String {
+fn create(home: &Shop, more: &[&str]) -> String {
     let args = [&["sale", "create", "--title", "t", "--json"], more].concat();
     home.run(&args).expect_code(0).json()["voucher_id"].to_string()
 }
 
-fn status(home: &Seckill) -> Option<Value> {
+fn status(home: &Shop) -> Option<Value> {
     let ran = home.run(&["status", "--json"]);
     (ran.code() == 0).then(|| ran.json())
 }
 
 /// Entries that were admitted, and how many of them are written.
-fn progress(home: &Seckill) -> (u64, u64) {
+fn progress(home: &Shop) -> (u64, u64) {
     let seen = status(home).map(|it| it["sales"][0].clone()).unwrap_or_default();
     (seen["admitted"].as_u64().unwrap_or(0), seen["persisted"].as_u64().unwrap_or(0))
 }
 
 /// Consumers whose nodes give signs of life.
-fn alive(home: &Seckill) -> usize {
+fn alive(home: &Shop) -> usize {
     let seen = status(home).map(|it| it["stream"]["consumers"].clone()).unwrap_or_default();
     seen.as_array().map_or(0, |all| all.iter().filter(|it| it["alive"] == true).count())
 }
 
-fn balances(home: &Seckill) -> Value {
+fn balances(home: &Shop) -> Value {
     wait_until_blocking(LONG, "every entry has settled", || {
         status(home).is_some_and(|it| it["stream"]["lag"] == 0 && it["stream"]["pending"] == 0)
     });
@@ -56,14 +87,25 @@ fn balances(home: &Seckill) -> Value {
     audit["sales"][0].clone()
 }
 
-fn works(home: &Seckill) -> Background {
-    let worker = home.spawn(&["work", "--json"]);
-    worker
+fn works(home: &Shop) -> Background {
+    home.spawn(&["work", "--json"])
 }
 
-#[test]
-fn three_workers_of_which_one_is_killed_each_second() {
-    let home = Seckill::new();
+macro_rules! on_each_database {
+    ($($case:ident),* $(,)?) => {
+        mod sqlite { $(#[test] fn $case() { super::$case("sqlite"); })* }
+        mod mariadb { $(#[test] fn $case() { super::$case("mariadb"); })* }
+        mod postgres { $(#[test] fn $case() { super::$case("postgres"); })* }
+    };
+}
+
+on_each_database![
+    three_workers_of_which_one_is_killed_each_second,
+    a_worker_that_was_suspended_past_its_time_does_no_harm,
+];
+
+fn three_workers_of_which_one_is_killed_each_second(dialect: &str) {
+    let home = Shop::on(dialect);
     let (users, mut workers) = (buyers(30_000), Vec::new());
     let voucher = create(&home, &["--stock", &users]);
     for _ in 0..3 {
@@ -93,7 +135,7 @@ fn three_workers_of_which_one_is_killed_each_second() {
 
 #[test]
 fn twenty_stops_leave_nothing_pending_that_was_committed() {
-    let home = Seckill::new();
+    let home = Shop::on("sqlite");
     let voucher = create(&home, &["--stock", "1000000"]);
     let rush = home.spawn(&[
         "rush",
@@ -133,17 +175,16 @@ fn twenty_stops_leave_nothing_pending_that_was_committed() {
     balances_by_a_worker(&home);
 }
 
-fn balances_by_a_worker(home: &Seckill) {
+fn balances_by_a_worker(home: &Shop) {
     let worker = works(home);
     balances(home);
     worker.signal(Signal::TERM);
     worker.wait(LONG).expect_code(0);
 }
 
-#[test]
-fn a_worker_that_was_suspended_past_its_time_does_no_harm() {
-    let home = Seckill::new();
-    let config = home.file("config.toml");
+fn a_worker_that_was_suspended_past_its_time_does_no_harm(dialect: &str) {
+    let home = Shop::on(dialect);
+    let config = home.home.file("config.toml");
     std::fs::write(&config, "[engine]\nclaim_idle_ms = 1000\nnode_dead_ms = 2000\n").unwrap();
     let config = config.to_str().unwrap();
     let voucher = create(&home, &["--stock", "20000"]);
@@ -168,8 +209,8 @@ fn a_worker_that_was_suspended_past_its_time_does_no_harm() {
         });
         sleeper.signal(Signal::STOP);
         suspended += 1;
-        // Others claim its entries then. A transaction that it was stopped in holds SQLite's one write lock
-        // until it wakes, and everybody waits.
+        // Others claim its entries then. A transaction that it was stopped in holds its locks: SQLite's one
+        // until it wakes, a server's until the server has had enough of it. Everybody waits.
         wait_until_blocking(LONG, "it counts as dead", || alive(&home) <= 1 || !rush.is_running());
         sleeper.signal(Signal::CONT);
     }

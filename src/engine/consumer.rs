@@ -21,12 +21,11 @@ use super::{
 };
 use crate::{
     broker::{
-        BrokerError, Layout, Link, Redis,
+        BrokerError, Link, Redis,
         keys::Partition,
         stream::{self, Body, Delivered, ReadFrom},
     },
     model::{EntryId, UserId},
-    store::SharedStore,
 };
 
 /// How long one read waits for new entries; a stop is noticed in between.
@@ -70,8 +69,7 @@ impl Consumer {
         node: &str,
         partition: Partition,
         redis: &Redis,
-        store: SharedStore,
-        keys: Layout,
+        writer: Writer,
         settings: Settings,
         locks: Locks,
         hold: Hold,
@@ -81,7 +79,7 @@ impl Consumer {
             name: partition.consumer(node),
             partition,
             reader,
-            writer: Writer::new(redis, store, keys),
+            writer,
             settings,
             locks,
             hold,
@@ -102,9 +100,10 @@ impl Consumer {
             () = late => tracing::warn!(consumer = self.name, "the batch in hand took too long"),
         }
         match tokio::time::timeout(HAND_OVER_WITHIN, self.hand_over()).await {
-            Ok(Ok(0)) => 0,
             Ok(Ok(entries)) => {
-                tracing::info!(entries, consumer = self.name, "entries were handed over");
+                if entries > 0 {
+                    tracing::info!(entries, consumer = self.name, "entries were handed over");
+                }
                 entries
             }
             Ok(Err(error)) => {

@@ -29,6 +29,7 @@ use super::{
     locks::{Locks, Timing},
     operator::Operator,
     settings::Settings,
+    writer::Writer,
 };
 use crate::{
     broker::{Layout, Redis},
@@ -152,8 +153,7 @@ impl Node {
                     &name,
                     partition.clone(),
                     &redis,
-                    store.clone(),
-                    keys.clone(),
+                    Writer::new(&redis, store.clone(), keys.clone()),
                     settings.clone(),
                     locks.clone(),
                     Hold { wanted: wanted.clone(), parked: parking },

@@ -15,7 +15,7 @@ use crate::{
         stream::{self, Body, Delivered},
     },
     model::{EntryId, OrderEntry},
-    store::{SharedStore, StoreError, Written},
+    store::{SharedStore, Written},
 };
 
 /// Between two tries while a server is away.
@@ -103,12 +103,9 @@ impl Writer {
             // By the clock of Redis: nodes differ, and how long a buyer has to pay counts from here.
             let now = self.link.now().await?;
             match self.store.write_orders(part, now).await {
-                Err(StoreError::Away(why)) => {
-                    tracing::warn!(
-                        why,
-                        orders = part.len(),
-                        "the database is away; the batch waits"
-                    );
+                // Also where a commit's outcome is unknown: what was written is told as such by the next try.
+                Err(error) if error.is_away() => {
+                    tracing::warn!(%error, orders = part.len(), "the batch waits for the database");
                     if !wait(stop, &mut pause).await {
                         return Err(EngineError::Stopping);
                     }

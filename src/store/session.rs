@@ -14,7 +14,7 @@ use sqlx::{
     ConnectOptions, Connection, Database, Executor, Pool,
     pool::{PoolConnection, PoolOptions},
 };
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::{Settings, StoreError};
 
@@ -71,6 +71,7 @@ pub(super) struct Stage(Arc<AtomicBool>);
 pub(super) struct Sessions<DB: Dialect> {
     pool: Pool<DB>,
     options: <DB::Connection as Connection>::Options,
+    prepare: Arc<[String]>,
     limit: Duration,
     most: u32,
 }
@@ -86,6 +87,7 @@ where
         settings: &Settings,
         prepare: Arc<[String]>,
     ) -> Self {
+        let statements = Arc::clone(&prepare);
         let pool = PoolOptions::new()
             .max_connections(settings.pool)
             .acquire_timeout(settings.acquire())
@@ -97,11 +99,11 @@ where
                 })
             })
             .after_connect(move |conn, _| {
-                let prepare = Arc::clone(&prepare);
-                Box::pin(async move { self::prepare::<DB>(conn, &prepare).await })
+                let statements = Arc::clone(&statements);
+                Box::pin(async move { self::prepare::<DB>(conn, &statements).await })
             })
             .connect_lazy_with(options.clone());
-        Self { pool, options, limit: settings.transaction(), most: settings.pool }
+        Self { pool, options, prepare, limit: settings.transaction(), most: settings.pool }
     }
 
     /// Does a piece of work, from its connection to its commit, and does it again where others stood in its
@@ -110,6 +112,8 @@ where
         &self,
         work: impl Fn(Stage) -> F,
     ) -> Result<T, StoreError> {
+        // Lock waits that run into their own bound do not add up to many of them.
+        let end = Instant::now() + self.limit;
         let mut tries = 1;
         loop {
             let stage = Stage::default();
@@ -130,7 +134,7 @@ where
                 Fault::Again => true,
                 Fault::Told(_) | Fault::AtCommit(_) => false,
             };
-            if !again || tries == TRIES {
+            if !again || tries == TRIES || Instant::now() >= end {
                 return Err(self.told(fault).await);
             }
             // Two that met once shall not meet again: each waits for a time of its own.
@@ -176,9 +180,12 @@ where
 
     /// The pool goes on trying until its time is over, and then does not say what was in its way.
     async fn why_no_connection(&self) -> StoreError {
-        match timeout(PROBE, self.options.connect()).await {
-            Ok(Ok(conn)) => {
-                drop(conn);
+        let probe = async {
+            let mut conn = self.options.connect().await?;
+            prepare::<DB>(&mut conn, &self.prepare).await
+        };
+        match timeout(PROBE, probe).await {
+            Ok(Ok(())) => {
                 let busy = format!("all {} connections of this process are busy", self.most);
                 StoreError::Away(busy)
             }

@@ -1,0 +1,134 @@
+use std::collections::BTreeSet;
+
+use seckill::{
+    model::{Fence, NewSale, OrderId, OrderStatus, Payment, VoucherId},
+    store::{SharedStore, StoreError, Written},
+};
+
+use crate::{NOW, entry, id, sale_of};
+
+fn fence(token: i64) -> Fence {
+    Fence { name: "close".into(), token }
+}
+
+async fn sold(store: &SharedStore, count: u64) -> (VoucherId, Vec<OrderId>) {
+    let voucher = sale_of(store, count).await.voucher_id;
+    let batch: Vec<_> = (1..=count).map(|n| entry(n, n, voucher)).collect();
+    store.write_orders(&batch, NOW).await.unwrap();
+    (voucher, batch.iter().map(|it| it.order).collect())
+}
+
+pub(crate) async fn each_payment_is_told_what_it_came_to(store: SharedStore) {
+    let (voucher, orders) = sold(&store, 3).await;
+    assert_eq!(store.pay(&[], NOW).await.unwrap(), []);
+    let asked = [orders[0], id(9), orders[0]];
+    let told = store.pay(&asked, NOW.plus(5)).await.unwrap();
+    assert_eq!(told, [Payment::Paid, Payment::NotFound, Payment::PaidBefore]);
+    let closed = store.close_overdue(NOW.plus(1), 9, NOW.plus(6), &fence(1)).await.unwrap();
+    assert_eq!(closed.iter().map(|it| it.id).collect::<Vec<_>>(), orders[1..]);
+    let told = store.pay(&orders, NOW.plus(7)).await.unwrap();
+    assert_eq!(told, [Payment::PaidBefore, Payment::TooLate, Payment::TooLate]);
+    let (paid, late) =
+        (store.order(orders[0]).await.unwrap(), store.order(orders[1]).await.unwrap());
+    let (paid, late) = (paid.unwrap(), late.unwrap());
+    assert_eq!((paid.status, paid.pay_time), (OrderStatus::Paid, Some(NOW.plus(5))));
+    assert_eq!((late.status, late.close_time), (OrderStatus::Closed, Some(NOW.plus(6))));
+    let books = store.books(voucher).await.unwrap();
+    assert_eq!((books.live, books.closed, books.stock, books.returning), (1, 2, 2, 2));
+}
+
+pub(crate) async fn each_order_is_paid_or_closed_and_never_both(store: SharedStore) {
+    const ORDERS: u64 = 2_000;
+    let (voucher, orders) = sold(&store, ORDERS).await;
+    let paying = async {
+        let mut paid = 0;
+        // From the other end, and not in the order of ids.
+        for page in orders.rchunks(30) {
+            let mut page = page.to_vec();
+            page.reverse();
+            let told = store.pay(&page, NOW.plus(1)).await.unwrap();
+            paid += told.iter().filter(|it| **it == Payment::Paid).count() as u64;
+        }
+        paid
+    };
+    let closing = async {
+        let mut closed = BTreeSet::new();
+        loop {
+            let page = store.close_overdue(NOW.plus(1), 50, NOW.plus(2), &fence(1)).await.unwrap();
+            if page.is_empty() {
+                return closed;
+            }
+            for order in page {
+                assert!(closed.insert(order.id), "{order:?} was closed twice");
+            }
+        }
+    };
+    let (paid, closed) = tokio::join!(paying, closing);
+    assert!(paid > 0 && !closed.is_empty(), "both had their share");
+    assert_eq!(paid + closed.len() as u64, ORDERS);
+    let books = store.books(voucher).await.unwrap();
+    assert_eq!((books.live, books.stock as u64), (paid, closed.len() as u64));
+    assert_eq!(books.returning, closed.len() as u64);
+}
+
+pub(crate) async fn the_oldest_close_first_and_only_under_the_lock(store: SharedStore) {
+    let voucher = sale_of(&store, 9).await.voucher_id;
+    for (n, at) in [(1, 30), (2, 10), (3, 20)] {
+        store.write_orders(&[entry(n, n, voucher)], NOW.plus(at)).await.unwrap();
+    }
+    assert_eq!(store.fenced_write(&fence(5), NOW).await.unwrap(), 1);
+    let late = store.close_overdue(NOW.plus(99), 9, NOW, &fence(4)).await;
+    assert!(matches!(late, Err(StoreError::Fenced(_))), "{late:?}");
+    assert_eq!(store.books(voucher).await.unwrap().live, 3);
+    let closed = store.close_overdue(NOW.plus(30), 2, NOW.plus(40), &fence(5)).await.unwrap();
+    let ids: BTreeSet<_> = closed.iter().map(|it| it.id).collect();
+    assert_eq!(ids, BTreeSet::from([id(2), id(3)]), "not the one that was written at its time");
+    assert_eq!(store.close_overdue(NOW.plus(30), 9, NOW, &fence(5)).await.unwrap(), []);
+    assert_eq!(store.fenced_write(&fence(6), NOW).await.unwrap(), 4);
+}
+
+pub(crate) async fn what_was_closed_is_told_until_redis_knows(store: SharedStore) {
+    let (voucher, orders) = sold(&store, 5).await;
+    let (other, _) = {
+        let voucher = sale_of(&store, 1).await.voucher_id;
+        (voucher, store.write_orders(&[entry(99, 1, voucher)], NOW).await.unwrap())
+    };
+    store.close_overdue(NOW.plus(1), 99, NOW.plus(2), &fence(1)).await.unwrap();
+    assert_eq!(store.returning().await.unwrap(), 6);
+    let page = store.give_backs(None, 2).await.unwrap();
+    assert_eq!(page.iter().map(|it| it.id).collect::<Vec<_>>(), orders[..2]);
+    let next = store.give_backs(Some(page[1].id), 99).await.unwrap();
+    assert_eq!(next.len(), 4);
+    assert_eq!(store.closed_among(&orders).await.unwrap(), [], "about to be given back");
+    store.gave_back(&[orders[0], orders[1], id(77)], NOW.plus(3)).await.unwrap();
+    store.gave_back(&[orders[1]], NOW.plus(9)).await.unwrap();
+    assert_eq!(store.returning().await.unwrap(), 4);
+    let mut told = store.closed_among(&orders).await.unwrap();
+    told.sort_unstable();
+    assert_eq!(told, orders[..2]);
+    // Redis forgot its last moments.
+    let since = async |at| store.given_since(voucher, NOW.plus(at), None, 99).await.unwrap().len();
+    assert_eq!((since(3).await, since(4).await), (5, 3));
+    assert_eq!(store.given_since(other, NOW, None, 99).await.unwrap().len(), 1);
+    let after = store.given_since(voucher, NOW, Some(orders[3]), 99).await.unwrap();
+    assert_eq!(after.iter().map(|it| it.id).collect::<Vec<_>>(), orders[4..]);
+    assert_eq!(store.forget_give_backs(NOW.plus(3)).await.unwrap(), 0);
+    assert_eq!(store.forget_give_backs(NOW.plus(4)).await.unwrap(), 2);
+    assert_eq!(store.returning().await.unwrap(), 4);
+}
+
+pub(crate) async fn a_closed_place_is_free_again(store: SharedStore) {
+    let sale = NewSale { title: "t".into(), stock: 9, begin: None, end: None, limit: 2 };
+    let voucher = store.create_sale(&sale, NOW).await.unwrap().voucher_id;
+    let second = seckill::model::OrderEntry { place: 2, ..entry(2, 7, voucher) };
+    store.write_orders(&[entry(1, 7, voucher), second], NOW).await.unwrap();
+    store.pay(&[id(2)], NOW).await.unwrap();
+    let closed = store.close_overdue(NOW.plus(1), 9, NOW, &fence(1)).await.unwrap();
+    assert_eq!(closed.iter().map(|it| (it.id, it.place)).collect::<Vec<_>>(), [(id(1), 1)]);
+    let third = seckill::model::OrderEntry { place: 2, ..entry(3, 7, voucher) };
+    let batch = [entry(1, 7, voucher), third, entry(4, 7, voucher)];
+    let stand = [Written::Again, Written::Conflict { holds: id(2) }, Written::New];
+    assert_eq!(store.write_orders(&batch, NOW).await.unwrap(), stand);
+    let books = store.books(voucher).await.unwrap();
+    assert_eq!((books.live, books.closed, books.stock), (2, 1, 7));
+}
