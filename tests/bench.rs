@@ -29,7 +29,7 @@ fn both_sides_wrote_all(ran: Ran) {
         assert!(figures["per_second"].as_f64().unwrap() > 0.0, "{report}");
     }
     assert!(report["ratio"].as_f64().unwrap() > 0.0, "{report}");
-    assert_eq!(report["batch"], 1_000, "{report}");
+    assert_eq!(report["batch"], 2_000, "{report}");
 }
 
 #[track_caller]
