@@ -111,7 +111,7 @@ impl Writer {
             let now = self.now().await?;
             match self.store.write_orders(part, now).await {
                 // Also where a commit's outcome is unknown: what was written is told as such by the next try.
-                Err(error) if error.is_away() => {
+                Err(error) if error.stands_for_all() => {
                     tracing::warn!(%error, orders = part.len(), "the batch waits for the database");
                     if !wait(stop, &mut pause).await {
                         return Err(EngineError::Stopping);
