@@ -125,14 +125,12 @@ impl Writer {
     /// The clock of Redis. It is asked now and then; in between this process counts on, which no step of its own
     /// clock disturbs.
     async fn now(&mut self) -> Result<Millis, EngineError> {
-        match self.clock.filter(|(asked, _)| asked.elapsed() < CLOCK_GOOD_FOR) {
-            Some((asked, then)) => Ok(then.plus(asked.elapsed().as_millis() as i64)),
-            None => {
-                let now = self.link.now().await?;
-                self.clock = Some((Instant::now(), now));
-                Ok(now)
-            }
+        if let Some((asked, then)) = self.clock.filter(|it| it.0.elapsed() < CLOCK_GOOD_FOR) {
+            return Ok(then.plus(asked.elapsed().as_millis() as i64));
         }
+        let now = self.link.now().await?;
+        self.clock = Some((Instant::now(), now));
+        Ok(now)
     }
 
     /// After the commit: acknowledge what is written, put aside what can never be.
