@@ -8,6 +8,7 @@ use std::{
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
+    sync::watch,
 };
 
 /// Which way a message does not go.
@@ -45,6 +46,9 @@ struct Plan {
 impl Plan {
     fn cut(&mut self, message: &[u8]) -> Option<Cut> {
         let (point, cut) = *self.next.front()?;
+        if is_ping(message) {
+            return None;
+        }
         // MySQL writes the bare word, PostgreSQL ends it; READ COMMITTED ends otherwise.
         let commits = message.ends_with(b"COMMIT") || message.ends_with(b"COMMIT\0");
         self.passed += 1;
@@ -66,6 +70,7 @@ impl Plan {
 pub struct Proxy {
     port: u16,
     plan: Arc<Mutex<Plan>>,
+    severed: watch::Sender<()>,
 }
 
 impl Proxy {
@@ -75,12 +80,14 @@ impl Proxy {
         let port = listener.local_addr().unwrap().port();
         let plan = Arc::new(Mutex::new(Plan::default()));
         let shared = Arc::clone(&plan);
+        let severed = watch::Sender::new(());
+        let severing = severed.subscribe();
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                tokio::spawn(wire(client, to, Arc::clone(&shared)));
+                tokio::spawn(wire(client, to, Arc::clone(&shared), severing.clone()));
             }
         });
-        Self { port, plan }
+        Self { port, plan, severed }
     }
 
     /// The URL of a server, by way of here.
@@ -110,19 +117,36 @@ impl Proxy {
         std::mem::take(&mut *self.plan.lock().unwrap()).taken
     }
 
+    /// Ends every connection that is open now.
+    pub fn sever(&self) {
+        self.severed.send_replace(());
+    }
+
     /// How many cuts are still to come.
     pub fn to_come(&self) -> usize {
         self.plan.lock().unwrap().next.len()
     }
 }
 
+/// The pool asks a connection that comes back whether it lives, at a moment of its own; so it is not counted.
+fn is_ping(message: &[u8]) -> bool {
+    message == [1, 0, 0, 0, 14] || message == b"S\0\0\0\x04"
+}
+
 /// One connection, until either side ends or the plan says so.
-async fn wire(mut client: TcpStream, to: u16, plan: Arc<Mutex<Plan>>) {
+async fn wire(
+    mut client: TcpStream,
+    to: u16,
+    plan: Arc<Mutex<Plan>>,
+    mut severed: watch::Receiver<()>,
+) {
+    severed.mark_unchanged();
     let Ok(mut server) = TcpStream::connect(("127.0.0.1", to)).await else { return };
     let (mut asked, mut answered) = (vec![0; 65_536], vec![0; 65_536]);
     let mut cut = None;
     loop {
         tokio::select! {
+            _ = severed.changed() => return,
             n = client.read(&mut asked) => {
                 let Ok(n @ 1..) = n else { return };
                 cut = cut.or_else(|| plan.lock().unwrap().cut(&asked[..n]));
