@@ -15,9 +15,12 @@ use std::collections::HashMap;
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 use redis::cmd;
 use seckill::{
-    engine::command::{Command, Reply, RushPlan, RushReport},
-    model::{Millis, NewSale, VoucherId},
-    store::Settings,
+    engine::{
+        command::{Command, Reply, RushPlan, RushReport},
+        vouchers,
+    },
+    model::{Millis, NewSale, Outcome, SaleState, VoucherId},
+    store::{self, Settings},
 };
 use support::{Cut, MariaDb, Postgres, Proxy, Server};
 use tokio::task::JoinHandle;
@@ -128,7 +131,41 @@ async fn a_server_that_is_frozen_for_longer_than_a_statement_may_take(server: im
     each_order_is_written_once(&world, voucher, rush).await;
 }
 
+/// SQL has the change, and who asked for it does not know; buyers go by Redis, so that has to know.
+async fn a_change_whose_commit_nobody_heard_of_reaches_redis(server: impl Server) {
+    let name = server.create().await;
+    let world = World::at(&server.url(&name), &quick()).await;
+    let proxy = Proxy::before(server.port()).await;
+    let url = proxy.url(&server.tcp_url(&name), server.port());
+    let (cut_off, mut link) = (store::open(&url, &quick()).await.unwrap(), world.redis.link());
+    let sale = NewSale::checked("hot pot", 10, None, None, Millis::now()).unwrap();
+    let voucher = world.create(sale).await;
+    let (mut user, mut pieces) = (0, 10);
+    for cut in [Cut::After, Cut::Before] {
+        for (state, refuses) in [(SaleState::Paused, true), (SaleState::Running, false)] {
+            proxy.cut_at_commit(cut);
+            let done = vouchers::set_state(&cut_off, &mut link, &world.keys, voucher, state).await;
+            assert_eq!(proxy.heal(), [true]);
+            assert_eq!(done.unwrap().state, state, "asked again");
+            user += 1;
+            assert_eq!(world.ask(voucher, user).await == Outcome::Paused, refuses, "{cut:?}");
+        }
+        proxy.cut_at_commit(cut);
+        let told = vouchers::restock(&cut_off, &mut link, &world.keys, voucher, 5).await;
+        assert_eq!(proxy.heal(), [true]);
+        let told = told.unwrap_err().to_string();
+        assert!(told.contains("look before you ask again"), "{told}");
+        pieces += if cut == Cut::After { 5 } else { 0 };
+        let mut read = cmd("HGET");
+        read.arg(world.keys.sale(voucher)).arg("initial");
+        assert_eq!(link.query::<u64>(&read).await.unwrap(), pieces, "{cut:?}");
+    }
+    world.settled().await;
+    world.balanced().await;
+}
+
 on_both_servers![
+    a_change_whose_commit_nobody_heard_of_reaches_redis,
     connections_that_break_all_the_time,
     a_server_that_is_killed_twice,
     a_server_that_is_frozen_for_longer_than_a_statement_may_take,
