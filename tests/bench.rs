@@ -8,7 +8,7 @@
 
 mod support;
 
-use support::{Ran, Seckill, TestRedis};
+use support::{MariaDb, Postgres, Ran, Seckill, TestRedis};
 
 const SMALL: [&str; 7] = ["bench", "persist", "--orders", "300", "--tutorial", "50", "--json"];
 
@@ -29,7 +29,7 @@ fn both_sides_wrote_all(ran: Ran) {
         assert!(figures["per_second"].as_f64().unwrap() > 0.0, "{report}");
     }
     assert!(report["ratio"].as_f64().unwrap() > 0.0, "{report}");
-    assert_eq!(report["batch"], 1_000, "{report}");
+    assert_eq!(report["batch"], 2_000, "{report}");
 }
 
 #[track_caller]
@@ -81,6 +81,14 @@ fn on_given_servers_it_leaves_archived_sales_and_no_key() {
     });
     refused(on_given(&lone), 2, "is alive on this Redis");
     drop(worker);
+}
+
+#[tokio::test]
+async fn on_a_server_both_sides_write_all_too() {
+    let home = Seckill::new();
+    for url in [MariaDb::shared().database().await, Postgres::shared().database().await] {
+        both_sides_wrote_all(home.run(&[&["--database", &url], &SMALL[..]].concat()));
+    }
 }
 
 #[test]

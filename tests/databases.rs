@@ -16,6 +16,7 @@ use seckill::{
     model::{EntryId, Fence, Millis, NewSale, OrderEntry, OrderId, Payment, UserId},
     store::Written,
 };
+use sqlx::{Connection as _, SqliteConnection};
 use tokio_util::sync::CancellationToken;
 use world::{Database, World};
 
@@ -84,6 +85,28 @@ async fn batches(database: Database) {
     let took = started.elapsed().as_secs_f64();
     println!("{database:?}: {:.0} rows/s in batches of 1,000", count as f64 / took);
     assert_eq!(world.store.books(voucher).await.unwrap().live, count);
+}
+
+/// A database that refuses whatever is written is no reason to give up a single order.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_that_is_gone_for_a_while_makes_no_dead_letter() {
+    let world = World::start().await;
+    let voucher = world.create(sale(200)).await;
+    let url = format!("sqlite:{}", world.database().display());
+    let mut other = SqliteConnection::connect(&url).await.unwrap();
+    let mut run = async |sql: &'static str| {
+        sqlx::query(sql).execute(&mut other).await.unwrap();
+    };
+    run("ALTER TABLE tb_voucher_order RENAME TO tb_taken_away").await;
+    world.rush(RushPlan { settle: false, repeat: 0.0, ..RushPlan::new(voucher, 200) }).await;
+    world.until("the orders wait", async || world.pending().await == 200).await;
+    let dead = world.keys.home().dead();
+    assert_eq!(world.server.query::<u64>(&["XLEN", &dead]), 0);
+    run("ALTER TABLE tb_taken_away RENAME TO tb_voucher_order").await;
+    world.settled().await;
+    assert_eq!(world.server.query::<u64>(&["XLEN", &dead]), 0);
+    assert_eq!(world.store.books(voucher).await.unwrap().live, 200);
+    world.balanced().await;
 }
 
 macro_rules! on_each {

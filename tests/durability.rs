@@ -9,7 +9,7 @@
 mod support;
 
 use sqlx::{Connection as _, Executor as _, SqliteConnection};
-use support::{PATIENCE, Seckill, TestRedis, wait_until_blocking};
+use support::{PATIENCE, Seckill, TestCluster, TestRedis, TestSentinels, wait_until_blocking};
 
 /// A database that comes back without its last commits: Redis still knows who was promised what.
 #[test]
@@ -76,4 +76,27 @@ fn doctor_tells_the_line_of_the_table() {
     std::fs::write(&config, "[engine]\nwait_replicas = 1\n").unwrap();
     let told = home.run(&["--config", config.to_str().unwrap(), "doctor"]).expect_code(1).stdout;
     assert!(told.contains("0 connected, 1 have to confirm"), "{told}");
+}
+
+#[test]
+fn doctor_knows_who_takes_over() {
+    let (cluster, trio) = (TestCluster::start(), TestSentinels::start());
+    for url in [cluster.url(), trio.url()] {
+        let home = Seckill::new();
+        let doctor = |more: &[&str]| {
+            home.run(&[&["--redis", &url, "--partitions", "4", "doctor", "--json"], more].concat())
+        };
+        // Whether these servers write to disk is another matter.
+        let told = doctor(&[]).json();
+        let cost = told["may_cost"]["failover"].as_str().unwrap();
+        assert!(cost.contains("had not sent"), "{told}");
+        let config = home.file("config.toml");
+        std::fs::write(&config, "[engine]\nwait_replicas = 1\n").unwrap();
+        let told = doctor(&["--config", config.to_str().unwrap()]).json();
+        let cost = told["may_cost"]["failover"].as_str().unwrap();
+        assert!(cost.contains("confirmed it"), "{told}");
+        let checks = told["checks"].as_array().unwrap();
+        let replicas = checks.iter().find(|check| check["name"] == "replicas").unwrap();
+        assert_eq!(replicas["grade"], "good", "{replicas}");
+    }
 }

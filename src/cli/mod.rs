@@ -51,7 +51,7 @@ struct Global {
     /// Redis to use: redis://, rediss://, unix://, redis+sentinel:// or redis+cluster:// [default: one of its own in the data dir]
     #[arg(long, global = true, value_name = "URL", env = "REDIS_URL", hide_env_values = true)]
     redis: Option<String>,
-    /// Database to use: sqlite:PATH [default: sqlite in the data dir]
+    /// Database to use: sqlite:PATH, mysql://… or postgres://… [default: sqlite in the data dir]
     #[arg(
         long,
         global = true,

@@ -39,8 +39,6 @@ pub(super) enum OrdersCommand {
     },
 }
 
-/// --from and --to are times of admission, to the second, which is what ids tell: 2026-11-20T14:30:00Z,
-/// '2026-11-20 14:30' (local), 14:30 (today) or -2h.
 #[derive(Debug, Args)]
 pub(super) struct ListArgs {
     /// Only this buyer's
@@ -52,10 +50,11 @@ pub(super) struct ListArgs {
     /// Only in this state: unpaid, paid, used, cancelled or closed
     #[arg(long, value_name = "STATUS")]
     status: Option<OrderStatus>,
-    /// Admitted at this time or later
+    /// Admitted at this time or later, by the second that the id tells: 2026-11-20T14:30:00Z,
+    /// '2026-11-20 14:30' (local), 14:30 (today) or -2h
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     from: Option<Millis>,
-    /// Admitted before this time
+    /// Admitted before this time, by the same
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     to: Option<Millis>,
     /// Most orders to show

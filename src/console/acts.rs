@@ -46,7 +46,7 @@ impl App {
     /// The sale that an act is about; where that is not clear, the person is led to choose.
     fn meant_sale(&mut self) -> Option<SaleLine> {
         let sales = &self.shown.sales;
-        let open: Vec<&SaleLine> = sales.iter().filter(|sale| sale.phase != Phase::Ended).collect();
+        let open: Vec<&SaleLine> = sales.iter().filter(|sale| !sale.phase.is_over()).collect();
         let only = match (open.as_slice(), sales.as_slice()) {
             ([only], _) => Some(only.voucher_id),
             // Then the answer is that it has ended.
@@ -70,7 +70,7 @@ impl App {
     fn ask_sale(&mut self, action: Action, sale: &SaleLine) {
         let id = sale.voucher_id;
         let asked = match (action, sale.phase) {
-            (_, Phase::Ended) => None,
+            (_, Phase::Ended | Phase::Archived) => None,
             (Action::Rush, _) => {
                 self.dialog = Some(Dialog::Rush(RushForm::new(sale)));
                 return;

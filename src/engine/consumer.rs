@@ -30,6 +30,8 @@ use crate::{
 
 /// How long one read waits for new entries; a stop is noticed in between.
 const BLOCK: Duration = Duration::from_millis(200);
+/// A read ahead does not wait: a batch that is short would be waited for with a full one written.
+const AT_ONCE: Duration = Duration::from_millis(1);
 /// How often entries of other consumers are looked at.
 const CLAIM_EVERY: Duration = Duration::from_secs(5);
 /// A stop leaves that long for the batch in hand, and for handing over what it did not finish.
@@ -161,17 +163,48 @@ impl Consumer {
         self.finish_own(stop).await?;
         self.claim_idle(stop).await?;
         let mut claimed = Instant::now();
+        // What was read while the batch before it was written.
+        let mut ahead = Vec::new();
         while !stop.is_cancelled() {
-            self.while_held(stop).await;
-            let batch = self.read(ReadFrom::New(BLOCK)).await?;
+            let batch = if ahead.is_empty() {
+                if claimed.elapsed() >= CLAIM_EVERY {
+                    self.claim_idle(stop).await?;
+                    claimed = Instant::now();
+                }
+                self.while_held(stop).await;
+                self.read(ReadFrom::New(BLOCK)).await?
+            } else {
+                std::mem::take(&mut ahead)
+            };
             *pause = BACKOFF[0];
-            self.settle(batch, stop).await?;
-            if claimed.elapsed() >= CLAIM_EVERY {
-                self.claim_idle(stop).await?;
-                claimed = Instant::now();
+            let more = batch.len() == self.settings.consumer_batch;
+            if more && claimed.elapsed() < CLAIM_EVERY && self.may_read_ahead() {
+                ahead = self.settle_and_read(batch, stop).await?;
+            } else {
+                self.settle(batch, stop).await?;
             }
         }
-        Ok(())
+        self.settle(ahead, stop).await
+    }
+
+    /// Not while it is held, and not where a batch may stay pending for want of a lock.
+    fn may_read_ahead(&self) -> bool {
+        !self.settings.order_lock && !*self.hold.wanted.borrow()
+    }
+
+    /// Writes a batch while the next one is read. Should the writing fail, what was read is among the own pending
+    /// entries, which come first then.
+    async fn settle_and_read(
+        &mut self,
+        batch: Vec<Delivered>,
+        stop: &CancellationToken,
+    ) -> Result<Vec<Delivered>, EngineError> {
+        let Self { writer, reader, partition, name, settings, .. } = self;
+        let (from, count) = (ReadFrom::New(AT_ONCE), settings.consumer_batch);
+        let reading = stream::read_group(reader, partition, name, from, count);
+        let (settled, read) = tokio::join!(writer.settle(batch, stop), reading);
+        settled?;
+        Ok(read?)
     }
 
     async fn while_held(&mut self, stop: &CancellationToken) {
@@ -236,7 +269,7 @@ impl Consumer {
     /// Until it has succeeded, for nobody else knows that bodies were missing.
     async fn rebuild(&mut self) -> Result<(), EngineError> {
         if self.rebuild_due {
-            let Writer { link, store, keys } = &mut self.writer;
+            let Writer { link, store, keys, .. } = &mut self.writer;
             let rebuilt = rebuild(store, link, keys, &self.partition).await?;
             tracing::warn!(orders = rebuilt.orders, "orders were put into the stream again");
             self.rebuild_due = false;

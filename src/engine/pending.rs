@@ -216,7 +216,7 @@ impl Replayer {
         report: &mut ReplayReport,
     ) -> Result<(), EngineError> {
         for (of, gone) in by_partition(&self.writer.keys, gone.iter().copied()) {
-            let Writer { link, store, keys } = &mut self.writer;
+            let Writer { link, store, keys, .. } = &mut self.writer;
             let rebuilt = rebuild(store, link, keys, &of).await?;
             report.rebuilt += rebuilt.orders;
             if rebuilt.complete {

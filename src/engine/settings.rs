@@ -102,7 +102,7 @@ impl Default for Settings {
         Self {
             queue: 8_192,
             admission_batch: 256,
-            consumer_batch: 1_000,
+            consumer_batch: 2_000,
             claim_idle_ms: 30_000,
             max_deliveries: 16,
             answer_within_ms: 10_000,

@@ -3,7 +3,10 @@
 //! It does not choose entries: the consumer and the replays hand them over. Whatever goes wrong, an entry is
 //! acknowledged only after its order was committed or it lies among the dead letters.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 use tokio_util::sync::CancellationToken;
 
@@ -14,10 +17,12 @@ use crate::{
         keys::Partition,
         stream::{self, Body, Delivered},
     },
-    model::{EntryId, OrderEntry},
+    model::{EntryId, Millis, OrderEntry},
     store::{SharedStore, Written},
 };
 
+/// A round trip for each batch would be a tenth of its time.
+const CLOCK_GOOD_FOR: Duration = Duration::from_secs(1);
 /// Between two tries while a server is away.
 pub(super) const BACKOFF: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(2)];
 
@@ -40,12 +45,14 @@ pub struct Writer {
     pub(super) link: Link,
     pub(super) store: SharedStore,
     pub(super) keys: Layout,
+    /// The clock of Redis when it was last asked.
+    clock: Option<(Instant, Millis)>,
 }
 
 impl Writer {
     /// A writer with a connection of its own.
     pub fn new(redis: &Redis, store: SharedStore, keys: Layout) -> Self {
-        Self { link: redis.link(), store, keys }
+        Self { link: redis.link(), store, keys, clock: None }
     }
 
     /// Commits the orders of a batch, then acknowledges them; bad entries go to the dead letters.
@@ -101,16 +108,29 @@ impl Writer {
         let mut pause = BACKOFF[0];
         loop {
             // By the clock of Redis: nodes differ, and how long a buyer has to pay counts from here.
-            let now = self.link.now().await?;
+            let now = self.now().await?;
             match self.store.write_orders(part, now).await {
                 // Also where a commit's outcome is unknown: what was written is told as such by the next try.
-                Err(error) if error.is_away() => {
+                Err(error) if error.stands_for_all() => {
                     tracing::warn!(%error, orders = part.len(), "the batch waits for the database");
                     if !wait(stop, &mut pause).await {
                         return Err(EngineError::Stopping);
                     }
                 }
                 other => return Ok(other?),
+            }
+        }
+    }
+
+    /// The clock of Redis. It is asked now and then; in between this process counts on, which no step of its own
+    /// clock disturbs.
+    async fn now(&mut self) -> Result<Millis, EngineError> {
+        match self.clock.filter(|(asked, _)| asked.elapsed() < CLOCK_GOOD_FOR) {
+            Some((asked, then)) => Ok(then.plus(asked.elapsed().as_millis() as i64)),
+            None => {
+                let now = self.link.now().await?;
+                self.clock = Some((Instant::now(), now));
+                Ok(now)
             }
         }
     }

@@ -147,6 +147,13 @@ pub enum Phase {
     Archived,
 }
 
+impl Phase {
+    /// Nothing is sold any more.
+    pub fn is_over(self) -> bool {
+        matches!(self, Self::Ended | Self::Archived)
+    }
+}
+
 /// A sale that is to be created. Make it with [`NewSale::checked`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewSale {

@@ -75,6 +75,12 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Whether any other request would fare the same: it is the database that stands in the way, and nothing
+    /// about what was asked.
+    pub fn stands_for_all(&self) -> bool {
+        self.is_away() || matches!(self, Self::Schema(_) | Self::File(_) | Self::Url(_))
+    }
+
     /// Whether the same request may succeed later without anybody changing it.
     pub fn is_away(&self) -> bool {
         matches!(self, Self::Away(_) | Self::Unknown(_))

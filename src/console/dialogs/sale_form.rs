@@ -10,8 +10,11 @@ use crate::{
 
 const TITLE: usize = 0;
 const STOCK: usize = 1;
-const BEGIN: usize = 2;
-const END: usize = 3;
+const LIMIT: usize = 2;
+const BEGIN: usize = 3;
+const END: usize = 4;
+/// What most sales allow a user.
+const USUAL_LIMIT: &str = "1";
 
 #[derive(Debug)]
 pub(crate) struct SaleForm {
@@ -23,13 +26,17 @@ impl SaleForm {
         let form = Form::new(words::NEW_SALE.to_owned(), words::CREATE)
             .field(words::TITLE, words::TITLE_HINT, "")
             .field(words::STOCK, words::STOCK_HINT, "")
+            .field(words::LIMIT, words::LIMIT_HINT, USUAL_LIMIT)
             .field(words::BEGIN, words::BEGIN_HINT, "")
             .field(words::END, words::END_HINT, "");
         Self { form }
     }
 
     pub(crate) fn is_blank(&self) -> bool {
-        self.form.fields.iter().all(|field| field.input.value().trim().is_empty())
+        self.form.fields.iter().enumerate().all(|(place, field)| {
+            let text = field.input.value().trim();
+            text.is_empty() || (place == LIMIT && text == USUAL_LIMIT)
+        })
     }
 
     /// Types, and says at once what is wrong with what was typed; an empty field may wait.
@@ -65,14 +72,17 @@ impl SaleForm {
         let title = self.form.value(TITLE);
         crate::model::sale::check_title(title).map_err(|fault| (TITLE, fault.to_string()))?;
         let stock = number(self.form.value(STOCK)).map_err(|fault| (STOCK, fault))?;
+        let limit = number(self.form.value(LIMIT)).map_err(|fault| (LIMIT, fault))?;
         let time = |field| match time(self.form.value(field)) {
             Ok(when) => Ok(when.map(|when| when.from(now))),
             Err(fault) => Err((field, fault)),
         };
         let (begin, end) = (time(BEGIN)?, time(END)?);
-        NewSale::checked(title, stock, begin, end, now).map_err(|fault| {
+        let sale = NewSale::checked(title, stock, begin, end, now);
+        sale.and_then(|sale| sale.limited(limit)).map_err(|fault| {
             let place = match &fault {
                 SaleFault::Stock(_) => STOCK,
+                SaleFault::Limit(_) => LIMIT,
                 SaleFault::Window { .. } | SaleFault::Over(_) => END,
                 _ => TITLE,
             };
@@ -98,7 +108,7 @@ fn time(text: &str) -> Result<Option<When>, String> {
 mod tests {
     use super::*;
 
-    fn filled(values: [&str; 4]) -> SaleForm {
+    fn filled(values: [&str; 5]) -> SaleForm {
         let mut sale = SaleForm::new();
         for (field, value) in sale.form.fields.iter_mut().zip(values) {
             field.input = value.into();
@@ -113,20 +123,23 @@ mod tests {
             assert!(sale.submit(Millis::now()).is_none());
             sale.form.fields.iter().position(|field| field.fault.is_some())
         };
-        assert_eq!(place(["", "5", "", ""]), Some(TITLE));
-        assert_eq!(place(["t", "", "", ""]), Some(STOCK));
-        assert_eq!(place(["t", "0", "", ""]), Some(STOCK));
-        assert_eq!(place(["t", "5", "soon", ""]), Some(BEGIN));
-        assert_eq!(place(["t", "5", "", "2020-01-01 00:00"]), Some(END));
-        assert_eq!(place(["t", "5", "+2h", "+1h"]), Some(END));
+        assert_eq!(place(["", "5", "1", "", ""]), Some(TITLE));
+        assert_eq!(place(["t", "", "1", "", ""]), Some(STOCK));
+        assert_eq!(place(["t", "0", "1", "", ""]), Some(STOCK));
+        for limit in ["", "0", "21", "many"] {
+            assert_eq!(place(["t", "5", limit, "", ""]), Some(LIMIT));
+        }
+        assert_eq!(place(["t", "5", "1", "soon", ""]), Some(BEGIN));
+        assert_eq!(place(["t", "5", "1", "", "2020-01-01 00:00"]), Some(END));
+        assert_eq!(place(["t", "5", "1", "+2h", "+1h"]), Some(END));
     }
 
     #[test]
     fn a_good_form_is_a_sale() {
-        let sale = filled([" 火锅五折 🍲 ", "10,000", "", "+1h"]).submit(Millis::now());
+        let sale = filled([" 火锅五折 🍲 ", "10,000", "3", "", "+1h"]).submit(Millis::now());
         assert!(sale.is_some_and(|sale| {
             sale.title == "火锅五折 🍲"
-                && sale.stock == 10_000
+                && (sale.stock, sale.limit) == (10_000, 3)
                 && sale.begin.is_none()
                 && sale.end.is_some()
         }));

@@ -13,6 +13,7 @@ use crate::{
         theme::{Depth, Theme},
     },
     engine::command::{Refusal, ReplayReport, Reply},
+    model::Phase,
     telemetry::Snapshot,
 };
 
@@ -104,10 +105,43 @@ fn a_form_shows_its_faults_and_wide_text() {
     bench.app.on_event(&Event::Paste("火锅五折 🍲\n".to_owned()));
     bench.press(KeyCode::Tab);
     bench.keys("0");
-    bench.press(KeyCode::Tab);
-    bench.press(KeyCode::Tab);
+    for _ in 0..3 {
+        bench.press(KeyCode::Tab);
+    }
     bench.press(KeyCode::Enter);
     assert_screen("form_sale_fault", &bench.text(80, 24));
+}
+
+#[test]
+fn entries_of_partitions_stand_whole() {
+    let mut spread = normal();
+    for line in &mut spread.pending.lines {
+        line.entry.partition = (line.entry.number % 64) as u16;
+    }
+    let mut bench = Bench::new(spread);
+    bench.keys("4G");
+    for (width, height) in [(120, 36), (80, 24), (60, 15)] {
+        let text = bench.text(width, height);
+        assert!(text.contains("1794999958000-127@63  "), "{text}");
+        assert!(text.contains("node-b/1"), "{text}");
+    }
+}
+
+#[test]
+fn an_archived_sale_is_over() {
+    let mut picture = normal();
+    for sale in &mut picture.sales {
+        sale.phase = Phase::Archived;
+        sale.stock = None;
+    }
+    let mut bench = Bench::new(picture);
+    for view in ["1", "2"] {
+        bench.keys(view);
+        let text = bench.text(120, 36);
+        assert!(text.contains("archived") && !text.contains("ends in"), "{text}");
+    }
+    bench.keys("jE");
+    assert!(bench.said().contains("has ended"), "{}", bench.said());
 }
 
 #[test]

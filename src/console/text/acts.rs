@@ -367,12 +367,14 @@ pub(crate) mod form {
     pub(crate) const NEW_SALE: &str = "New sale";
     pub(crate) const TITLE: &str = "Title";
     pub(crate) const STOCK: &str = "Stock";
+    pub(crate) const LIMIT: &str = "Limit";
     pub(crate) const BEGIN: &str = "Begin";
     pub(crate) const END: &str = "End";
     pub(crate) const BEGIN_HINT: &str = "empty is at once; 14:30, +10m or 2026-11-20 14:30";
     pub(crate) const END_HINT: &str = "empty is never; 15:00, +1h or 2026-11-20 15:00";
     pub(crate) const TITLE_HINT: &str = "what buyers read";
     pub(crate) const STOCK_HINT: &str = "pieces on sale";
+    pub(crate) const LIMIT_HINT: &str = "orders that one user may hold, 1 to 20";
     pub(crate) const CREATE: &str = "Create";
     pub(crate) const BUYERS: &str = "Buyers";
     pub(crate) const BUYERS_HINT: &str = "different people, 1 to 10,000,000";

@@ -115,7 +115,7 @@ pub(super) fn phase(theme: Theme, phase: Phase) -> (String, Style) {
 fn time_left(sale: &SaleLine, now: Millis, wide: bool) -> Option<String> {
     let (at, words) = match sale.phase {
         Phase::Planned => (sale.begin, text::starts_in as fn(&str) -> String),
-        Phase::Ended => return None,
+        Phase::Ended | Phase::Archived => return None,
         _ => (sale.end, text::ends_in as fn(&str) -> String),
     };
     let clock = figures::clock(at?.since(now));

@@ -137,7 +137,7 @@ fn stock(pen: &mut Pen<'_>, scene: &Scene<'_>, rows: u16) -> u16 {
     // Among the shown ones the order is that of the list, so that choosing moves no row.
     kept.sort_by_key(|sale| {
         let at = scene.snapshot.sales.iter().position(|s| s.voucher_id == sale.voucher_id);
-        (sale.phase == Phase::Ended, at)
+        (sale.phase.is_over(), at)
     });
     let mut y = 1;
     for sale in kept {
@@ -166,12 +166,13 @@ fn stock_line(pen: &mut Pen<'_>, scene: &Scene<'_>, y: u16, sale: &SaleLine) {
     }
     let name = text::sale_name(sale.voucher_id, &sale.title);
     let (strong, soft) = (Style::new(), theme.soft());
-    let name_style = if sale.phase == Phase::Ended { soft } else { strong };
+    let name_style = if sale.phase.is_over() { soft } else { strong };
     pen.text(2, y, &scene.fit(&name, title.saturating_sub(1)), name_style);
     let left = sale.stock;
     let (told, style, full) = match (sale.phase, left) {
+        (Phase::Archived, _) => (text::phase(Phase::Archived).to_owned(), soft, soft),
         (_, None) => (text::not_in_redis(), theme.warn(), soft),
-        (Phase::Ended | Phase::Archived, Some(left)) => {
+        (Phase::Ended, Some(left)) => {
             let told = text::ended_with(if wide { left } else { 0 });
             (told, soft, soft)
         }

@@ -47,7 +47,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut PendingStat
     table(
         &mut pen.part(0, top, w, h.saturating_sub(top + below)),
         theme,
-        &layout(w),
+        &layout(w, rows.iter().any(|line| line.entry.partition > 0)),
         (rows.len(), cursor),
         &mut state.scroll,
         |row, columns| cells(scene, &rows[row], marks.contains(&rows[row].entry), columns),
@@ -86,11 +86,13 @@ fn summary(scene: &Scene<'_>, state: &PendingState, shown: usize) -> Line<'stati
     Line::from(spans)
 }
 
-fn layout(width: u16) -> Vec<Column> {
+/// Ids of several partitions name theirs, which takes room.
+fn layout(width: u16, partitioned: bool) -> Vec<Column> {
+    let entry = if width >= 100 { 19 } else { 17 } + if partitioned { 3 } else { 0 };
     let column = |title, width, numeric| Column { title, width, numeric };
     let mut all = vec![
         column(columns::MARK, 1, false),
-        column(columns::ENTRY, if width >= 100 { 19 } else { 17 }, false),
+        column(columns::ENTRY, entry, false),
         column(columns::AGE, 7, true),
     ];
     if width >= 92 {

@@ -121,9 +121,9 @@ fn told_by_number(fault: &MySqlDatabaseError) -> StoreError {
             "its binlog_format is STATEMENT; set it to ROW or MIXED, which READ COMMITTED needs"
                 .to_owned(),
         ),
-        number::UNKNOWN_TABLE | number::UNKNOWN_COLUMN => {
-            StoreError::Schema(format!("the schema was changed by somebody else: {said}"))
-        }
+        number::UNKNOWN_TABLE | number::UNKNOWN_COLUMN => StoreError::Schema(format!(
+            "the schema was changed by somebody else: {said}; put it back, and it goes on"
+        )),
         other if number::PASSING.contains(&other) => StoreError::Away(said.to_owned()),
         _ if fault.code().is_some_and(|it| it.starts_with("08")) => {
             StoreError::Away(said.to_owned())

@@ -82,9 +82,9 @@ fn told_by_state(fault: &dyn DatabaseError) -> StoreError {
         state::DISK_FULL => {
             StoreError::Away(format!("it can't write: {said}; make room on its disk"))
         }
-        state::UNKNOWN_TABLE | state::UNKNOWN_COLUMN => {
-            StoreError::Schema(format!("the schema was changed by somebody else: {said}"))
-        }
+        state::UNKNOWN_TABLE | state::UNKNOWN_COLUMN => StoreError::Schema(format!(
+            "the schema was changed by somebody else: {said}; put it back, and it goes on"
+        )),
         code if code == state::DENIED || code.starts_with(state::LOGIN) => {
             StoreError::Away(format!(
                 "it refuses this user, the password or what is asked: {said}; check --database and GRANT"

@@ -8,6 +8,7 @@ use super::StoreError;
 
 /// Primary result codes, the low byte of the extended ones.
 mod code {
+    pub(super) const ERROR: i32 = 1;
     pub(super) const PERM: i32 = 3;
     pub(super) const BUSY: i32 = 5;
     pub(super) const LOCKED: i32 = 6;
@@ -19,6 +20,7 @@ mod code {
     pub(super) const FULL: i32 = 13;
     pub(super) const CANTOPEN: i32 = 14;
     pub(super) const PROTOCOL: i32 = 15;
+    pub(super) const SCHEMA: i32 = 17;
     pub(super) const CONSTRAINT: i32 = 19;
     pub(super) const AUTH: i32 = 23;
     pub(super) const NOTADB: i32 = 26;
@@ -57,8 +59,21 @@ fn told_by_code(fault: &dyn DatabaseError) -> StoreError {
             fault.message()
         )),
         code::CONSTRAINT => StoreError::Refused(fault.message().to_owned()),
+        code::ERROR | code::SCHEMA if is_of_the_schema(fault.message()) => {
+            StoreError::Schema(format!(
+                "the schema was changed by somebody else: {}; put it back, and it goes on",
+                fault.message()
+            ))
+        }
         _ => StoreError::Refused(fault.to_string()),
     }
+}
+
+/// SQLite has one code for all that a statement can be wrong about.
+fn is_of_the_schema(message: &str) -> bool {
+    ["no such table", "no such column", "has no column", "no such index"]
+        .iter()
+        .any(|it| message.contains(it))
 }
 
 /// The same while the file at `path` is being opened, when a person can still choose another.

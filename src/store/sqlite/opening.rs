@@ -109,7 +109,11 @@ async fn open_once(path: &PathBuf, settings: &Settings) -> Result<SqliteStore, O
                 // Buyers come in no order, so a batch touches pages all over their index: keep
                 // them in memory (64 MiB), and fold them into the file less often (32 MiB of log).
                 .pragma("cache_size", "-65536")
-                .pragma("wal_autocheckpoint", "8000"),
+                .pragma("wal_autocheckpoint", "8000")
+                // A batch is one statement, which can be undone alone from a journal of its own. In a
+                // temporary file that is nearly as much to write as the log; in memory, at most the
+                // pages that the batch touches.
+                .pragma("temp_store", "memory"),
         )
         .await?;
     // SQLite has no lock for migrations; the write lock serves, and makes them all or nothing.
