@@ -78,11 +78,31 @@ pub async fn restock(
     by: i64,
 ) -> Result<Sale, EngineError> {
     let sale = match check_restock(by)? {
-        0.. => store.restock(voucher, by, None).await?,
+        0.. => add(store, link, keys, voucher, by).await?,
         _ => cut(store, link, keys, voucher, by.unsigned_abs()).await?,
     };
     tell(store, link, keys, &sale).await?;
     Ok(sale)
+}
+
+/// Adds pieces in SQL. Where nobody heard of the commit it is not asked again, for that might add them twice;
+/// Redis is told what SQL says, so that whoever looks sees the same in both.
+async fn add(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+    voucher: VoucherId,
+    by: i64,
+) -> Result<Sale, EngineError> {
+    let error = match store.restock(voucher, by, None).await {
+        Err(error @ StoreError::Unknown(_)) => error,
+        other => return Ok(other?),
+    };
+    let follow = async { tell(store, link, keys, &store.sale(voucher).await?).await };
+    if let Err(why) = follow.await {
+        tracing::warn!(%voucher, %why, "Redis does not know yet what SQL says of this sale");
+    }
+    Err(error.into())
 }
 
 /// Brings Redis' copy of a sale up to what SQL committed. Safe to repeat; an older copy never wins.
@@ -206,7 +226,15 @@ async fn change(
     state: SaleState,
     begin: Option<Millis>,
 ) -> Result<Sale, EngineError> {
-    let sale = store.set_state(voucher, state, begin).await?;
+    let sale = match store.set_state(voucher, state, begin).await {
+        // Buyers go by Redis: it must not stay with the old state where SQL has the new one. To ask twice is
+        // to ask once.
+        Err(unknown @ StoreError::Unknown(_)) => {
+            let again = store.set_state(voucher, state, begin).await;
+            again.map_err(|error| if error.is_away() { unknown } else { error })?
+        }
+        other => other?,
+    };
     tell(store, link, keys, &sale).await?;
     Ok(sale)
 }

@@ -24,10 +24,12 @@ mod guard;
 mod mariadb;
 mod postgres;
 mod process;
+mod proxy;
 mod pty;
 mod redis_server;
 mod sandbox;
 mod sentinel;
+mod server;
 
 use std::time::{Duration, Instant};
 
@@ -35,10 +37,12 @@ pub use cluster::TestCluster;
 pub use mariadb::MariaDb;
 pub use postgres::{GUARDED, Postgres};
 pub use process::{BINARY, Background, Ran, run};
+pub use proxy::{Cut, Proxy};
 pub use pty::{Pty, Terminal, key};
 pub use redis_server::TestRedis;
 pub use sandbox::Seckill;
 pub use sentinel::TestSentinels;
+pub use server::{PASSWORD, Server};
 
 /// How long a test waits for what should happen at once: long enough for a loaded machine, and
 /// only ever spent by a test that fails.

@@ -80,16 +80,31 @@ impl World {
         partitions: u16,
         change: impl FnOnce(&mut Settings),
     ) -> Self {
-        let mut settings = Settings::default();
-        change(&mut settings);
-        let server = TestRedis::start();
         let files = tempfile::tempdir().unwrap();
         let url = match database {
             Database::Sqlite => format!("sqlite:{}", files.path().join("t.db").display()),
             Database::MariaDb => MariaDb::shared().database().await,
             Database::Postgres => Postgres::shared().database().await,
         };
-        let store = store::open(&url, &store::Settings::default()).await.unwrap();
+        Self::of(files, &url, &store::Settings::default(), partitions, change).await
+    }
+
+    /// A world on the database of this URL.
+    pub async fn at(url: &str, store: &store::Settings) -> Self {
+        Self::of(tempfile::tempdir().unwrap(), url, store, 1, |_| {}).await
+    }
+
+    async fn of(
+        files: tempfile::TempDir,
+        url: &str,
+        store: &store::Settings,
+        partitions: u16,
+        change: impl FnOnce(&mut Settings),
+    ) -> Self {
+        let mut settings = Settings::default();
+        change(&mut settings);
+        let server = TestRedis::start();
+        let store = store::open(url, store).await.unwrap();
         let redis = Redis::from_url(&server.url()).unwrap();
         let mut world = Self {
             server,

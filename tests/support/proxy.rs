@@ -1,0 +1,171 @@
+//! A wire between a store and its database server, which is cut where a test likes.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex},
+};
+
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+    sync::watch,
+};
+
+/// Which way a message does not go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// It never reaches the server.
+    Before,
+    /// The server did what it says, and nobody hears of it.
+    After,
+    /// The same, in the middle of the answer.
+    Within,
+}
+
+impl Cut {
+    pub const ALL: [Self; 3] = [Self::Before, Self::After, Self::Within];
+}
+
+/// Of which message.
+#[derive(Clone, Copy, Debug)]
+enum Point {
+    /// The one of this number, from when the one before was cut.
+    Message(u32),
+    /// The next COMMIT.
+    Commit,
+}
+
+#[derive(Debug, Default)]
+struct Plan {
+    next: VecDeque<(Point, Cut)>,
+    passed: u32,
+    /// Of each cut, whether it was a COMMIT's.
+    taken: Vec<bool>,
+}
+
+impl Plan {
+    fn cut(&mut self, message: &[u8]) -> Option<Cut> {
+        let (point, cut) = *self.next.front()?;
+        if is_ping(message) {
+            return None;
+        }
+        // MySQL writes the bare word, PostgreSQL ends it; READ COMMITTED ends otherwise.
+        let commits = message.ends_with(b"COMMIT") || message.ends_with(b"COMMIT\0");
+        self.passed += 1;
+        let here = match point {
+            Point::Message(number) => self.passed == number,
+            Point::Commit => commits,
+        };
+        here.then(|| {
+            self.next.pop_front();
+            self.passed = 0;
+            self.taken.push(commits);
+            cut
+        })
+    }
+}
+
+/// Listens on a port of the loopback for as long as its runtime lives.
+#[derive(Debug)]
+pub struct Proxy {
+    port: u16,
+    plan: Arc<Mutex<Plan>>,
+    severed: watch::Sender<()>,
+}
+
+impl Proxy {
+    /// Before the server that listens on `to`; cuts nothing.
+    pub async fn before(to: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let plan = Arc::new(Mutex::new(Plan::default()));
+        let shared = Arc::clone(&plan);
+        let severed = watch::Sender::new(());
+        let severing = severed.subscribe();
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                tokio::spawn(wire(client, to, Arc::clone(&shared), severing.clone()));
+            }
+        });
+        Self { port, plan, severed }
+    }
+
+    /// The URL of a server, by way of here.
+    pub fn url(&self, url: &str, port: u16) -> String {
+        url.replace(&format!(":{port}/"), &format!(":{}/", self.port))
+    }
+
+    /// Cuts at the message of this number, from now on; what was planned before is forgotten.
+    pub fn cut_at(&self, number: u32, cut: Cut) {
+        self.plan([(number, cut)]);
+    }
+
+    /// One cut after the other, each so many messages after the one before.
+    pub fn plan(&self, cuts: impl IntoIterator<Item = (u32, Cut)>) {
+        let next = cuts.into_iter().map(|(number, cut)| (Point::Message(number), cut)).collect();
+        *self.plan.lock().unwrap() = Plan { next, ..Plan::default() };
+    }
+
+    /// Cuts at the next COMMIT.
+    pub fn cut_at_commit(&self, cut: Cut) {
+        let next = VecDeque::from([(Point::Commit, cut)]);
+        *self.plan.lock().unwrap() = Plan { next, ..Plan::default() };
+    }
+
+    /// Cuts nothing any more; says of each cut whether it was a COMMIT's.
+    pub fn heal(&self) -> Vec<bool> {
+        std::mem::take(&mut *self.plan.lock().unwrap()).taken
+    }
+
+    /// Ends every connection that is open now.
+    pub fn sever(&self) {
+        self.severed.send_replace(());
+    }
+
+    /// How many cuts are still to come.
+    pub fn to_come(&self) -> usize {
+        self.plan.lock().unwrap().next.len()
+    }
+}
+
+/// The pool asks a connection that comes back whether it lives, at a moment of its own; so it is not counted.
+fn is_ping(message: &[u8]) -> bool {
+    message == [1, 0, 0, 0, 14] || message == b"S\0\0\0\x04"
+}
+
+/// One connection, until either side ends or the plan says so.
+async fn wire(
+    mut client: TcpStream,
+    to: u16,
+    plan: Arc<Mutex<Plan>>,
+    mut severed: watch::Receiver<()>,
+) {
+    severed.mark_unchanged();
+    let Ok(mut server) = TcpStream::connect(("127.0.0.1", to)).await else { return };
+    let (mut asked, mut answered) = (vec![0; 65_536], vec![0; 65_536]);
+    let mut cut = None;
+    loop {
+        tokio::select! {
+            _ = severed.changed() => return,
+            n = client.read(&mut asked) => {
+                let Ok(n @ 1..) = n else { return };
+                cut = cut.or_else(|| plan.lock().unwrap().cut(&asked[..n]));
+                if cut == Some(Cut::Before) || server.write_all(&asked[..n]).await.is_err() {
+                    return;
+                }
+            }
+            n = server.read(&mut answered) => {
+                let Ok(n @ 1..) = n else { return };
+                let passed = match cut {
+                    None => n,
+                    Some(Cut::Within) => n / 2,
+                    // It has answered, so it is done.
+                    Some(_) => 0,
+                };
+                if client.write_all(&answered[..passed]).await.is_err() || cut.is_some() {
+                    return;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Either database server behind one face, for what has to hold on both.
+
+use sqlx::{AssertSqlSafe, Connection as _, MySqlConnection, PgConnection};
+
+use super::{GUARDED, MariaDb, Postgres};
+
+/// The password of the one role that has one.
+pub const PASSWORD: &str = "hunter2";
+
+pub trait Server {
+    type Conn;
+    /// With more arguments or settings, as that server takes them.
+    fn with(args: &[&str]) -> Self;
+    fn url(&self, name: &str) -> String;
+    fn tcp_url(&self, name: &str) -> String;
+    fn port(&self) -> u16;
+    /// A new empty database, by its name.
+    async fn create(&self) -> String;
+    /// Takes all tables away.
+    async fn clear(&self, name: &str);
+    /// A role that may do everything and has a [`PASSWORD`]; gives the URL that names both. Once a server.
+    async fn guarded(&self, name: &str) -> String;
+    /// A URL with the [`PASSWORD`], for logins that cost no more than without one.
+    async fn quick_url(&self, name: &str) -> String;
+    async fn connect(&self, name: &str) -> Self::Conn;
+    /// The one text that a question asks for.
+    async fn read(conn: &mut Self::Conn, sql: String) -> String;
+    async fn run(&self, name: &str, sql: &str);
+    fn kill(&mut self);
+    fn restart(&mut self);
+    fn freeze(&self);
+    fn thaw(&self);
+}
+
+macro_rules! server {
+    ($kind:ident, $conn:ident, $none:literal, $role:expr, $make:expr, $is_mariadb:literal) => {
+        impl Server for $kind {
+            type Conn = $conn;
+            fn with(args: &[&str]) -> Self {
+                $kind::with(args)
+            }
+            fn url(&self, name: &str) -> String {
+                self.url_of(name)
+            }
+            fn tcp_url(&self, name: &str) -> String {
+                self.tcp_url_of(name)
+            }
+            fn port(&self) -> u16 {
+                $kind::port(self)
+            }
+            async fn create(&self) -> String {
+                let name = $kind::new_name();
+                $kind::run(self, $none, &format!("CREATE DATABASE {name}")).await;
+                name
+            }
+            async fn clear(&self, name: &str) {
+                let sql = if $is_mariadb {
+                    format!("DROP DATABASE {name}; CREATE DATABASE {name}; USE {name}")
+                } else {
+                    "DROP SCHEMA public CASCADE; CREATE SCHEMA public".to_owned()
+                };
+                $kind::run(self, name, &sql).await;
+            }
+            async fn guarded(&self, name: &str) -> String {
+                $kind::run(self, $none, &$make).await;
+                self.tcp_url_of(name).replace("root@", &format!("{}:{PASSWORD}@", $role))
+            }
+            async fn run(&self, name: &str, sql: &str) {
+                $kind::run(self, name, sql).await;
+            }
+            async fn quick_url(&self, name: &str) -> String {
+                if $is_mariadb {
+                    self.guarded(name).await
+                } else {
+                    // It trusts this one, whatever it says.
+                    self.tcp_url_of(name).replace("root@", &format!("root:{PASSWORD}@"))
+                }
+            }
+            async fn connect(&self, name: &str) -> Self::Conn {
+                $conn::connect(&self.url_of(name)).await.unwrap()
+            }
+            async fn read(conn: &mut Self::Conn, sql: String) -> String {
+                sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(conn).await.unwrap()
+            }
+            fn kill(&mut self) {
+                $kind::kill(self);
+            }
+            fn restart(&mut self) {
+                $kind::restart(self);
+            }
+            fn freeze(&self) {
+                $kind::freeze(self);
+            }
+            fn thaw(&self) {
+                $kind::thaw(self);
+            }
+        }
+    };
+}
+server!(
+    MariaDb,
+    MySqlConnection,
+    "",
+    "shop",
+    format!("GRANT ALL ON *.* TO shop@'127.0.0.1' IDENTIFIED BY '{PASSWORD}'"),
+    true
+);
+server!(
+    Postgres,
+    PgConnection,
+    "postgres",
+    GUARDED,
+    format!("CREATE ROLE {GUARDED} LOGIN SUPERUSER PASSWORD '{PASSWORD}'"),
+    false
+);
+
+/// Each case on either server.
+#[macro_export]
+macro_rules! on_both_servers {
+    ($($case:ident),* $(,)?) => {
+        mod on_mariadb {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() { super::$case(super::MariaDb::with(&[])).await; })*
+        }
+        mod on_postgres {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() { super::$case(super::Postgres::with(&[])).await; })*
+        }
+    };
+}
