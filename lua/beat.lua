@@ -1,7 +1,7 @@
 #!lua
 -- A node's sign of life, by Redis' clock. Two processes must not go by one name.
 --
--- KEYS  1 nodes (sorted set: node -> ms of its last sign)  2 instances (hash: node -> process)
+-- KEYS  1 nodes (sorted set: node -> ms of its last sign)  2 instances (hash: node -> process)  3 healed (hash)
 -- ARGV  1 node  2 forget after (ms): nodes silent for longer are dropped  3 process  4 dead after (ms)
 --       5 "take" to have the name whoever had it
 --
@@ -21,6 +21,7 @@ redis.call('ZADD', KEYS[1], now, ARGV[1])
 local before = now - tonumber(ARGV[2])
 for _, node in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', before)) do
   redis.call('HDEL', KEYS[2], node)
+  redis.call('HDEL', KEYS[3], node)
 end
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', before)
 return {now, 1}

@@ -95,6 +95,16 @@ impl Layout {
         self.of_voucher("tally", voucher)
     }
 
+    /// String: the number of partitions is being changed.
+    pub fn changing(&self) -> String {
+        format!("{}:{{p0}}:changing", self.prefix)
+    }
+
+    /// String: the deployment whose keys these are, as its database says.
+    pub fn deployment(&self) -> String {
+        format!("{}:{{p0}}:deployment", self.prefix)
+    }
+
     /// A lock. Hash: owner -> depth, with its token and since when; a simple one is a string.
     pub fn lock(&self, name: &str) -> String {
         self.of_locks(format!("lock:{name}"))

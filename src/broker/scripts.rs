@@ -48,6 +48,11 @@ script!(
     "beat.lua"
 );
 script!(
+    /// A node gives its name back.
+    LEAVE,
+    "leave.lua"
+);
+script!(
     /// Gives pieces of closed orders back.
     GIVE_BACK,
     "give_back.lua"

@@ -16,7 +16,7 @@ pub(super) async fn run(config: &Config, out: Output, color: Color) -> Result<u8
     if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
         return Err(ConsoleError::NotATerminal.into());
     }
-    let mut context = Context::open_answering(config).await?;
+    let mut context = Context::open_to_work(config).await?;
     let node = match context.start_node().await {
         Ok(node) => node,
         Err(fault) => {

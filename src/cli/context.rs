@@ -16,12 +16,14 @@ use crate::{
     engine::{
         EngineError,
         beat::take_name,
+        deployment,
         locks::{Locks, Timing},
         node::{Node, NodeConfig},
-        operator::Operator,
+        operator::{Operator, login_name},
         partitions,
     },
-    store::{self, SharedStore},
+    model::Millis,
+    store::{self, Act, SharedStore},
     telemetry::Meters,
 };
 
@@ -47,11 +49,16 @@ impl Context {
             Some(path) => DataDir::open(path)?,
             None => DataDir::open(&DataDir::default_path()?)?,
         };
-        Self::open_in(config, dir).await
+        Self::open_in(config, dir, false).await
     }
 
-    /// As [`Context::open`], in a data dir that is open already.
-    pub(super) async fn open_in(config: &Config, dir: DataDir) -> Result<Self, Fault> {
+    /// As [`Context::open`], in a data dir that is open already. `changes`: whether the number of partitions may be
+    /// changed to the one that was asked for.
+    pub(super) async fn open_in(
+        config: &Config,
+        dir: DataDir,
+        changes: bool,
+    ) -> Result<Self, Fault> {
         logging::to_file(&dir.log_path());
         // A URL that can't be read is told before a server is started for nothing.
         let (given, server) = match &config.redis {
@@ -99,7 +106,7 @@ impl Context {
             instance,
             keeping: Vec::new(),
         };
-        match context.agree_on_partitions().await {
+        match context.agree(changes).await {
             Ok(()) => Ok(context),
             Err(fault) => {
                 context.close().await;
@@ -108,30 +115,61 @@ impl Context {
         }
     }
 
-    /// Takes the number of partitions that the deployment has, or changes it to the one that was asked for.
-    async fn agree_on_partitions(&mut self) -> Result<(), Fault> {
+    /// Sees to it that this Redis goes with this database, and takes the number of partitions that they have, or
+    /// changes it.
+    async fn agree(&mut self, changes: bool) -> Result<(), Fault> {
         let (wanted, read_only) = (self.config.partitions, self.config.read_only);
         let cluster = self.redis.is_cluster();
         let agreed = partitions::agreed(&self.store, wanted, read_only).await?;
         self.keys = Layout::new(agreed, cluster);
-        let Some(wanted) = wanted.filter(|wanted| *wanted != agreed) else { return Ok(()) };
-        if read_only {
-            return Err(EngineError::ReadOnly.into());
+        let mut link = self.redis.link();
+        match deployment::tie(&self.store, &mut link, &self.keys, read_only).await {
+            // Whoever needs Redis says so in his own words; a node looks again before it admits anybody.
+            Err(EngineError::Broker(_)) => {}
+            other => other?,
         }
-        let (mut link, new) = (self.redis.link(), Layout::new(wanted, cluster));
+        let Some(wanted) = wanted.filter(|wanted| *wanted != agreed) else { return Ok(()) };
+        if !changes || read_only {
+            return Err(Fault::usage(format!(
+                "there are {agreed} partitions; 'seckill work --partitions {wanted}' changes that while no node is alive, or leave --partitions out"
+            )));
+        }
+        let new = Layout::new(wanted, cluster);
         let dead_ms = self.config.engine.node_dead_ms;
         partitions::change(&self.store, &mut link, &self.keys, &new, dead_ms).await?;
+        let line = Act {
+            at: Millis::now(),
+            operator: login_name(),
+            node: String::new(),
+            act: "partitions change".to_owned(),
+            subject: format!("{agreed} to {wanted}"),
+            reason: None,
+            result: "done".to_owned(),
+        };
+        self.store.record(&line).await?;
         self.keys = new;
         Ok(())
     }
 
+    /// As [`Context::open_answering`], for a node that may change the number of partitions.
+    pub(super) async fn open_to_work(config: &Config) -> Result<Self, Fault> {
+        let dir = match &config.data_dir {
+            Some(path) => DataDir::open(path)?,
+            None => DataDir::open(&DataDir::default_path()?)?,
+        };
+        Self::open_in(config, dir, true).await?.answering().await
+    }
+
     /// As [`Context::open`], and Redis has answered: for commands that are of no use without it.
     pub(super) async fn open_answering(config: &Config) -> Result<Self, Fault> {
-        let context = Self::open(config).await?;
-        match context.redis.link().connection(HOME).await {
-            Ok(_) => Ok(context),
+        Self::open(config).await?.answering().await
+    }
+
+    async fn answering(self) -> Result<Self, Fault> {
+        match self.redis.link().connection(HOME).await {
+            Ok(_) => Ok(self),
             Err(error) => {
-                context.close().await;
+                self.close().await;
                 Err(error.into())
             }
         }

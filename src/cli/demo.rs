@@ -111,7 +111,7 @@ pub(super) async fn run(
     let mut config = config.clone();
     (config.data_dir, config.redis, config.database) = (None, None, None);
     config.engine.claim_idle_ms = CLAIM_IDLE_MS;
-    let mut context = Context::open_in(&config, dir).await?;
+    let mut context = Context::open_in(&config, dir, false).await?;
     let node = match context.start_node().await {
         Ok(node) => node,
         Err(fault) => {

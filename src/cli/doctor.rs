@@ -173,8 +173,11 @@ async fn losses(context: &Context, report: &mut Report) {
         store: &context.store,
         sentinels,
     };
-    // Who is away is told already.
-    let Ok(setup) = servers.setup(&mut link, wait).await else { return };
+    let setup = match servers.setup(&mut link, wait).await {
+        Ok(setup) => setup,
+        // Of a cluster, one of several may be away.
+        Err(error) => return report.add("partitions", Grade::Away, error.to_string(), None),
+    };
     if setup.takeover || setup.replicas > 0 || wait > 0 {
         let grade = if setup.waits_in_vain() { Grade::Bad } else { Grade::Good };
         let mend = (grade == Grade::Bad).then_some(

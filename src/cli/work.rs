@@ -23,7 +23,7 @@ pub(super) async fn run(config: &Config, out: Output) -> Result<u8, Fault> {
         return Err(Fault::usage("a worker changes things; start it without --read-only"));
     }
     let mut end = EndOfLife::listen()?;
-    let mut context = Context::open_answering(config).await?;
+    let mut context = Context::open_to_work(config).await?;
     let node = match context.start_node().await {
         Ok(node) => node,
         Err(fault) => {

@@ -83,7 +83,7 @@ async fn beat(
     how: &str,
 ) -> Result<bool, EngineError> {
     let mut call = scripts::BEAT.prepare_invoke();
-    call.key(of.nodes()).key(of.instances());
+    call.key(of.nodes()).key(of.instances()).key(of.healed());
     call.arg(node).arg(FORGET_MS).arg(instance).arg(dead_ms).arg(how);
     let (_, taken): (i64, bool) = link.invoke(&call).await?;
     Ok(taken)

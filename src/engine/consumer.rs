@@ -4,7 +4,7 @@
 //! entry is acknowledged only after its order was committed or it lies among the dead letters.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     time::{Duration, Instant},
 };
 
@@ -126,7 +126,12 @@ impl Consumer {
             let own = stream::own_page(reader, of, &self.name, from, count).await?;
             let Some(last) = own.last() else { return Ok(handed) };
             from = last.entry.next();
-            let entries: Vec<EntryId> = own.iter().map(|it| it.entry).collect();
+            // A claim would drop those without a body from the pending list, and nobody would rebuild them.
+            let there = own.iter().filter(|it| it.body != Body::Gone);
+            let entries: Vec<EntryId> = there.map(|it| it.entry).collect();
+            if entries.is_empty() {
+                continue;
+            }
             stream::let_go(reader, of, &self.name, self.settings.claim_idle(), &entries).await?;
             handed += entries.len() as u64;
         }
@@ -224,8 +229,10 @@ impl Consumer {
     /// former counts as a delivery: an outage must not make dead letters of good entries.
     async fn finish_own(&mut self, stop: &CancellationToken) -> Result<(), EngineError> {
         let mut after = EntryId::MIN;
+        // Also a pass that fails counts as one: it is tried again and again.
+        let resumed = std::mem::replace(&mut self.resumed, true);
         while !stop.is_cancelled() {
-            let batch = if self.resumed {
+            let batch = if resumed {
                 let count = self.settings.consumer_batch;
                 let (reader, of) = (&mut self.reader, &self.partition);
                 stream::own_page(reader, of, &self.name, after.next(), count).await?
@@ -234,13 +241,12 @@ impl Consumer {
             };
             let Some(last) = batch.last() else { break };
             after = last.entry;
-            if self.resumed {
+            if resumed {
                 self.settle(batch, stop).await?;
             } else {
                 self.settle_again(batch, stop).await?;
             }
         }
-        self.resumed = true;
         Ok(())
     }
 
@@ -295,10 +301,8 @@ impl Consumer {
         )
         .await?;
         let most = self.settings.max_deliveries;
-        let too_often = |entry: EntryId| {
-            let found = times.iter().find(|(id, _)| *id == entry).map(|(_, times)| *times);
-            found.filter(|times| *times > most)
-        };
+        let times: HashMap<EntryId, u64> = times.into_iter().collect();
+        let too_often = |entry: EntryId| times.get(&entry).copied().filter(|times| *times > most);
         let (often, fine): (Vec<_>, Vec<_>) =
             batch.into_iter().partition(|delivered| too_often(delivered.entry).is_some());
         for delivered in often {

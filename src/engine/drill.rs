@@ -24,7 +24,7 @@ pub async fn die_with_batch(
     let mut taken = 0;
     for of in keys.partitions() {
         let mut beat = scripts::BEAT.prepare_invoke();
-        beat.key(of.nodes()).key(of.instances()).arg(node).arg(u32::MAX);
+        beat.key(of.nodes()).key(of.instances()).key(of.healed()).arg(node).arg(u32::MAX);
         beat.arg("drill").arg(0).arg("take");
         let _: (i64, i64) = link.invoke(&beat).await?;
         let from = ReadFrom::New(Duration::from_millis(100));

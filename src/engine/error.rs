@@ -43,6 +43,11 @@ pub enum EngineError {
     /// A number that makes no sense for an act.
     #[error("{0}")]
     Plan(String),
+    /// A Redis and a database of different deployments.
+    #[error(
+        "the keys in Redis at {0} belong to another database; give the --database that goes with them, or an empty Redis"
+    )]
+    Foreign(String),
     /// Two nodes of one name.
     #[error(
         "a node called '{0}' is alive already; give this one another name with 'node' in the settings"

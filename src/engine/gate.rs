@@ -17,8 +17,10 @@ use super::{
     EngineError,
     admission::{AdmissionError, Ask, Batch, by_voucher, refuse},
     answers::{is_unhealed, outcome_of, whole_batch},
+    deployment,
     ids::IdWorker,
     journal::{Admitted, Journal},
+    partitions,
     reconcile::{Reconciled, await_peers, is_healed, load_missing, reconcile},
     settings::Settings,
 };
@@ -326,7 +328,10 @@ impl Gate {
                     self.trouble = error.to_string();
                 }
             }
-            self.take_in(&mut waiting);
+            // What does not fit into another queue's worth is told to be busy by the queue itself.
+            if waiting.iter().map(Vec::len).sum::<usize>() < self.asks.max_capacity() {
+                self.take_in(&mut waiting);
+            }
             for batch in &mut waiting {
                 let late = |ask: &mut Ask| ask.asked.elapsed() > self.answer_within;
                 refuse(batch.extract_if(.., late), &AdmissionError::NoAnswer(self.trouble.clone()));
@@ -366,6 +371,9 @@ impl Gate {
         self.link.connection(&here).await?;
         let run_id = self.link.server(&here).map(|server| server.run_id.clone());
         if let Some(run) = run_id.as_ref().filter(|_| self.run_id != run_id) {
+            partitions::same(&self.store, &self.keys).await?;
+            // A FLUSHALL took that with it.
+            deployment::tie(&self.store, &mut self.link, &self.keys, false).await?;
             self.ids.reclaim(&mut self.link).await?;
             let (store, keys, of) = (&self.store, &self.keys, &self.partition);
             if self.journal.is_empty() && is_healed(&mut self.link, of, run).await? {

@@ -11,7 +11,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use redis::pipe;
 use tokio::{
     sync::{Notify, mpsc, watch},
     task::JoinHandle,
@@ -32,7 +31,7 @@ use super::{
     writer::Writer,
 };
 use crate::{
-    broker::{Layout, Redis},
+    broker::{Layout, Redis, scripts},
     store::SharedStore,
     telemetry::{
         Meters, Snapshot,
@@ -101,6 +100,7 @@ pub struct Node {
     /// One for each consumer.
     parked: Vec<watch::Receiver<bool>>,
     handed_over: Arc<AtomicU64>,
+    instance: String,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
@@ -214,6 +214,7 @@ impl Node {
             hold,
             parked,
             handed_over,
+            instance,
             stop,
             tasks,
         }
@@ -266,10 +267,10 @@ impl Node {
         let Operator { redis, keys, node, .. } = &self.operator;
         let mut link = redis.link();
         for of in keys.partitions() {
-            let mut leave = pipe();
-            leave.cmd("ZREM").arg(of.nodes()).arg(node).cmd("HDEL").arg(of.healed()).arg(node);
-            leave.cmd("HDEL").arg(of.instances()).arg(node);
-            link.pipe::<()>(&leave).await?;
+            let mut leave = scripts::LEAVE.prepare_invoke();
+            leave.key(of.nodes()).key(of.instances()).key(of.healed());
+            leave.arg(node).arg(&self.instance);
+            link.invoke::<u64>(&leave).await?;
         }
         Ok(())
     }

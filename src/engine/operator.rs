@@ -267,7 +267,7 @@ fn told(reply: &Reply) -> String {
 }
 
 /// Who sits at the terminal, as far as the system tells.
-fn login_name() -> String {
+pub fn login_name() -> String {
     ["SUDO_USER", "USER", "LOGNAME"]
         .iter()
         .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))

@@ -16,6 +16,8 @@ use crate::{
 
 /// Its name among the settings.
 const SETTING: &str = "partitions";
+/// Whoever changes it and dies keeps others from it for that long.
+const CHANGE_WITHIN_MS: u64 = 60_000;
 const CHANGED: &str = "somebody else changed the number of partitions just now; start again";
 
 /// The number that stands in SQL; where nobody has decided, `wanted` or 1 is decided now, unless the caller
@@ -49,6 +51,18 @@ async fn stored(store: &SharedStore) -> Result<Option<u16>, EngineError> {
     }
 }
 
+/// Refuses another number than that of SQL: a node that was started or suspended before it was changed must not
+/// sell by the old one.
+pub(super) async fn same(store: &SharedStore, keys: &Layout) -> Result<(), EngineError> {
+    match stored(store).await? {
+        Some(stored) if stored != keys.count() => Err(EngineError::Plan(format!(
+            "there are {stored} partitions by now, and this node knows {}; start it again",
+            keys.count()
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// Changes the number of partitions from that of `old` to that of `new`. Each step may be cut short: SQL holds
 /// every order, and whoever starts next loads the sales from it.
 ///
@@ -65,7 +79,30 @@ pub async fn change(
     if stored(store).await? != Some(old.count()) {
         return Err(changed());
     }
+    let turn: Option<String> = link
+        .query(cmd("SET").arg(old.changing()).arg(1).arg("NX").arg("PX").arg(CHANGE_WITHIN_MS))
+        .await?;
+    if turn.is_none() {
+        return Err(changed());
+    }
+    let done = drain_and_change(store, link, old, new, dead_ms).await;
+    link.query::<u64>(cmd("DEL").arg(old.changing())).await?;
+    done
+}
+
+async fn drain_and_change(
+    store: &SharedStore,
+    link: &mut Link,
+    old: &Layout,
+    new: &Layout,
+    dead_ms: u64,
+) -> Result<(), EngineError> {
+    let changed = || EngineError::Plan(CHANGED.to_owned());
     refuse_unless_drained(link, old, new.count(), dead_ms).await?;
+    for of in old.partitions() {
+        // A node that is suspended has to ask again before it sells.
+        link.query::<u64>(cmd("DEL").arg(of.healed())).await?;
+    }
     let mut tallies = Vec::new();
     for sale in store.sales().await? {
         let voucher = sale.voucher_id;

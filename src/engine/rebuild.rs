@@ -7,6 +7,7 @@ use redis::{cmd, pipe};
 use super::{EngineError, ledger};
 use crate::{
     broker::{Layout, Link, keys::Partition},
+    model::VoucherId,
     store::SharedStore,
 };
 
@@ -34,17 +35,28 @@ pub async fn rebuild(
     for sale in sales.iter().filter(|sale| keys.partition_of(sale.voucher_id) == *of) {
         let voucher = sale.voucher_id;
         rebuilt.complete &= link.query::<bool>(cmd("EXISTS").arg(keys.sale(voucher))).await?;
-        let lost = ledger::lost_orders(store, link, keys, voucher).await?;
-        for page in lost.chunks(PAGE) {
-            let mut add = pipe();
-            for (order, place) in page {
-                add.cmd("XADD").arg(of.orders()).arg("*").arg("userId").arg(place.user.0);
-                add.arg("voucherId").arg(voucher.0).arg("id").arg(order.get());
-                add.arg("place").arg(place.number).ignore();
-            }
-            link.pipe::<()>(&add).await?;
-            rebuilt.orders += page.len() as u64;
-        }
+        rebuilt.orders += enqueue_lost(store, link, keys, voucher).await?;
     }
     Ok(rebuilt)
+}
+
+/// The same for one sale; returns how many orders were put into the stream.
+pub(super) async fn enqueue_lost(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+    voucher: VoucherId,
+) -> Result<u64, EngineError> {
+    let of = keys.partition_of(voucher);
+    let lost = ledger::lost_orders(store, link, keys, voucher).await?;
+    for page in lost.chunks(PAGE) {
+        let mut add = pipe();
+        for (order, place) in page {
+            add.cmd("XADD").arg(of.orders()).arg("*").arg("userId").arg(place.user.0);
+            add.arg("voucherId").arg(voucher.0).arg("id").arg(order.get());
+            add.arg("place").arg(place.number).ignore();
+        }
+        link.pipe::<()>(&add).await?;
+    }
+    Ok(lost.len() as u64)
 }

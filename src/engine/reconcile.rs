@@ -21,8 +21,9 @@ use crate::{
 /// Buyers in one run of the restore script: some 2 ms of Redis.
 const PAGE: u32 = 2_000;
 
-/// A node that has not answered for Redis by then is taken for dead, and its promises with it.
-const GRACE: Duration = Duration::from_secs(3);
+/// A node that has not answered for Redis by then is taken for dead, and its promises with it: longer than it takes
+/// to give up an answer and to connect again.
+const GRACE: Duration = Duration::from_secs(8);
 /// Longer than Redis is away in any restart that a node could remember promises over.
 const CORPSE_MS: f64 = 120_000.0;
 const PEER_POLL: Duration = Duration::from_millis(20);

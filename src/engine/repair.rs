@@ -6,7 +6,7 @@
 use redis::cmd;
 use serde::Serialize;
 
-use super::{EngineError, ledger, payment, rebuild::rebuild, reconcile, vouchers};
+use super::{EngineError, ledger, payment, rebuild::enqueue_lost, reconcile, vouchers};
 use crate::{
     broker::{Layout, Link, scripts},
     model::{
@@ -88,6 +88,8 @@ pub async fn apply(
             Cure::Load => {
                 // The copy is taken over also where it is no newer; meanwhile the sale is held.
                 yield_version(link, keys, &sale).await?;
+                // Read after that: what an operator has decided meanwhile must not be undone.
+                let sale = store.sale(plan.voucher_id).await?;
                 let loaded = reconcile::restore_sale(store, link, keys, &sale).await?;
                 done.put_back += loaded.restored;
             }
@@ -103,8 +105,7 @@ pub async fn apply(
                 tracing::warn!(%voucher, before = counted.0, now = counted.1, "stock recounted");
             }
             Cure::Enqueue => {
-                let of = keys.partition_of(sale.voucher_id);
-                done.enqueued += rebuild(store, link, keys, &of).await?.orders;
+                done.enqueued += enqueue_lost(store, link, keys, sale.voucher_id).await?;
             }
         }
     }

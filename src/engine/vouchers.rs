@@ -151,6 +151,10 @@ async fn cut(
     let whose = if let StoreError::Unknown(_) = error {
         // The commit may come through still; after the lease, what SQL says is so.
         tokio::time::sleep(CUT_LEASE).await;
+        // Under the lock of its row, which a commit that is still under way holds.
+        if let Ok(sale) = store.sale(voucher).await {
+            let _ = store.set_state(voucher, sale.state, None).await;
+        }
         ""
     } else {
         "own"

@@ -67,13 +67,11 @@ impl Writer {
         stop: &CancellationToken,
     ) -> Result<Settled, EngineError> {
         let mut settled = Settled::default();
-        let mut orders: Vec<OrderEntry> = Vec::with_capacity(batch.len());
+        let (mut orders, mut malformed) = (Vec::with_capacity(batch.len()), Vec::new());
         for delivered in batch {
             match delivered.body {
                 Body::Good(order) => orders.push(order),
-                Body::Malformed(fault) => {
-                    settled.dead += self.bury(delivered.entry, &fault.to_string()).await?;
-                }
+                Body::Malformed(fault) => malformed.push((delivered.entry, fault)),
                 Body::Gone => settled.gone += 1,
             }
         }
@@ -96,6 +94,10 @@ impl Writer {
                 Err(error) => return Err(error),
             }
         }
+        // After the good ones, which must not wait for a Redis that takes no letter.
+        for (entry, fault) in malformed {
+            settled.dead += self.bury(entry, &fault.to_string()).await?;
+        }
         Ok(settled)
     }
 
@@ -108,7 +110,7 @@ impl Writer {
         let mut pause = BACKOFF[0];
         loop {
             // By the clock of Redis: nodes differ, and how long a buyer has to pay counts from here.
-            let now = self.now().await?;
+            let now = self.now(part).await?;
             match self.store.write_orders(part, now).await {
                 // Also where a commit's outcome is unknown: what was written is told as such by the next try.
                 Err(error) if error.stands_for_all() => {
@@ -124,11 +126,13 @@ impl Writer {
 
     /// The clock of Redis. It is asked now and then; in between this process counts on, which no step of its own
     /// clock disturbs.
-    async fn now(&mut self) -> Result<Millis, EngineError> {
+    async fn now(&mut self, part: &[OrderEntry]) -> Result<Millis, EngineError> {
         if let Some((asked, then)) = self.clock.filter(|it| it.0.elapsed() < CLOCK_GOOD_FOR) {
             return Ok(then.plus(asked.elapsed().as_millis() as i64));
         }
-        let now = self.link.now().await?;
+        // Of the server that the entries came from: another one that is away is none of theirs.
+        let of = self.keys.partition(part.first().map_or(0, |order| order.entry.partition));
+        let now = self.link.now_at(&of.orders()).await?;
         self.clock = Some((Instant::now(), now));
         Ok(now)
     }

@@ -13,6 +13,8 @@ pub struct RedisBooks {
     pub stock: i64,
     /// Buyers that were admitted and are not closed.
     pub admitted: u64,
+    /// How many changes Redis' copy of the sale is behind SQL.
+    pub behind: u64,
 }
 
 /// What SQL holds of one sale, read in one transaction.
@@ -78,6 +80,9 @@ pub enum Finding {
     /// Invariants 1 and 3: below zero.
     #[error("{0} stock is below 0: {1}; more was sold than there was")]
     Negative(&'static str, i64),
+    /// What an operator decided did not reach Redis, or a repair was broken off.
+    #[error("Redis does not know the last {0} changes of the sale")]
+    Behind(u64),
     /// Redis and SQL were told different initial stocks.
     #[error("initial stock is {redis} in Redis and {sql} in SQL")]
     Initial {
@@ -133,7 +138,9 @@ impl Finding {
     /// What puts it right; `None` where a person has to decide.
     pub fn cure(&self) -> Option<Cure> {
         match self {
-            Self::NotLoaded | Self::Unknown(_) | Self::Initial { .. } => Some(Cure::Load),
+            Self::NotLoaded | Self::Behind(_) | Self::Unknown(_) | Self::Initial { .. } => {
+                Some(Cure::Load)
+            }
             Self::Kept(_) => Some(Cure::GiveBack),
             Self::RedisStock { .. } => Some(Cure::Recount),
             Self::Lost(_) => Some(Cure::Enqueue),
@@ -160,6 +167,9 @@ impl Books {
                         stock: redis.stock,
                         admitted: redis.admitted,
                     });
+                }
+                if redis.behind > 0 {
+                    found.push(Finding::Behind(redis.behind));
                 }
                 if redis.initial != sql.initial {
                     found.push(Finding::Initial { redis: redis.initial, sql: sql.initial });
@@ -226,7 +236,7 @@ mod tests {
     fn books() -> Books {
         Books {
             voucher_id: VoucherId(7),
-            redis: Some(RedisBooks { initial: 100, stock: 40, admitted: 60 }),
+            redis: Some(RedisBooks { initial: 100, stock: 40, admitted: 60, behind: 0 }),
             archived: false,
             sql: SqlBooks {
                 initial: 100,
@@ -258,15 +268,17 @@ mod tests {
         let cases: [(Spoil, Finding); 9] = [
             (|b| b.redis = None, Finding::NotLoaded),
             (
-                |b| b.redis = Some(RedisBooks { initial: 100, stock: 41, admitted: 60 }),
+                |b| b.redis = Some(RedisBooks { initial: 100, stock: 41, admitted: 60, behind: 0 }),
                 Finding::RedisStock { initial: 100, stock: 41, admitted: 60 },
             ),
             (
-                |b| b.redis = Some(RedisBooks { initial: 100, stock: -1, admitted: 101 }),
+                |b| {
+                    b.redis = Some(RedisBooks { initial: 100, stock: -1, admitted: 101, behind: 0 })
+                },
                 Finding::Negative("Redis", -1),
             ),
             (
-                |b| b.redis = Some(RedisBooks { initial: 110, stock: 50, admitted: 60 }),
+                |b| b.redis = Some(RedisBooks { initial: 110, stock: 50, admitted: 60, behind: 0 }),
                 Finding::Initial { redis: 110, sql: 100 },
             ),
             (|b| b.lost = 2, Finding::Lost(2)),

@@ -15,7 +15,7 @@ mod plain;
 mod sales;
 mod settings;
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use async_trait::async_trait;
 use sqlx::{Sqlite, SqlitePool, Transaction};
@@ -26,6 +26,9 @@ use crate::model::{
     OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, Voucher, VoucherId, ledger::SqlBooks,
 };
 use faults::told;
+
+/// Folding the log into the file takes some of it.
+const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 
 /// A store in one SQLite file, which other processes may use at the same time.
 #[derive(Debug)]
@@ -334,7 +337,9 @@ impl Store for SqliteStore {
 
     async fn close(&self) {
         // Readers first: the last connection to go folds the log into the file, and needs to write.
-        self.readers.close().await;
-        self.writer.close().await;
+        // A disk that hangs must not keep a process from ending.
+        for pool in [&self.readers, &self.writer] {
+            let _ = tokio::time::timeout(CLOSE_WITHIN, pool.close()).await;
+        }
     }
 }

@@ -32,11 +32,9 @@ mod number {
     pub(super) const READ_ONLY: u16 = 1836;
     pub(super) const STATEMENT_TIME: u16 = 1969;
     pub(super) const EXECUTION_TIME: u16 = 3024;
-    /// Out of memory, shutting down, killed, interrupted, broken connections, blocked hosts.
-    pub(super) const PASSING: &[u16] = &[
-        1037, 1038, 1041, 1053, 1080, 1129, 1130, 1152, 1158, 1159, 1160, 1161, 1184, 1317, 1927,
-        3168, 3169, 4031,
-    ];
+    /// About the values of a row: null, twice, range, type, length, foreign keys, checks.
+    pub(super) const OF_A_ROW: &[u16] =
+        &[1048, 1062, 1216, 1217, 1264, 1292, 1364, 1366, 1406, 1451, 1452, 1586, 1690, 3819, 4025];
 }
 
 impl Dialect for MySql {
@@ -117,17 +115,15 @@ fn told_by_number(fault: &MySqlDatabaseError) -> StoreError {
         number::PACKET_TOO_LARGE => {
             StoreError::Refused(format!("{said}; raise max_allowed_packet of the server"))
         }
-        number::STATEMENT_BINLOG => StoreError::Refused(
+        number::STATEMENT_BINLOG => StoreError::Away(
             "its binlog_format is STATEMENT; set it to ROW or MIXED, which READ COMMITTED needs"
                 .to_owned(),
         ),
         number::UNKNOWN_TABLE | number::UNKNOWN_COLUMN => StoreError::Schema(format!(
             "the schema was changed by somebody else: {said}; put it back, and it goes on"
         )),
-        other if number::PASSING.contains(&other) => StoreError::Away(said.to_owned()),
-        _ if fault.code().is_some_and(|it| it.starts_with("08")) => {
-            StoreError::Away(said.to_owned())
-        }
-        _ => StoreError::Refused(said.to_owned()),
+        other if number::OF_A_ROW.contains(&other) => StoreError::Refused(said.to_owned()),
+        // Whatever else stands in the way is not about what was asked: nobody gives up an order for it.
+        _ => StoreError::Away(said.to_owned()),
     }
 }

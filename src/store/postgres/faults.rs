@@ -21,7 +21,8 @@ mod state {
     /// Connections, logins, resources, an operator's acts, the system below.
     pub(super) const CONNECTION: &str = "08";
     pub(super) const LOGIN: &str = "28";
-    pub(super) const RESOURCES: &str = "53";
+    /// About the values of a row: data that a column can't hold, and broken constraints.
+    pub(super) const OF_A_ROW: &[&str] = &["22", "23"];
     pub(super) const OPERATOR: &str = "57";
     pub(super) const SYSTEM: &str = "58";
     pub(super) const INTERNAL: &str = "XX";
@@ -90,12 +91,10 @@ fn told_by_state(fault: &dyn DatabaseError) -> StoreError {
                 "it refuses this user, the password or what is asked: {said}; check --database and GRANT"
             ))
         }
-        code if [state::CONNECTION, state::RESOURCES, state::OPERATOR, state::SYSTEM]
-            .iter()
-            .any(|class| code.starts_with(class)) =>
-        {
-            StoreError::Away(said.to_owned())
+        code if state::OF_A_ROW.iter().any(|class| code.starts_with(class)) => {
+            StoreError::Refused(said.to_owned())
         }
-        _ => StoreError::Refused(said.to_owned()),
+        // Whatever else stands in the way is not about what was asked: nobody gives up an order for it.
+        _ => StoreError::Away(said.to_owned()),
     }
 }

@@ -21,8 +21,11 @@ mod code {
     pub(super) const CANTOPEN: i32 = 14;
     pub(super) const PROTOCOL: i32 = 15;
     pub(super) const SCHEMA: i32 = 17;
+    pub(super) const TOOBIG: i32 = 18;
     pub(super) const CONSTRAINT: i32 = 19;
+    pub(super) const MISMATCH: i32 = 20;
     pub(super) const AUTH: i32 = 23;
+    pub(super) const RANGE: i32 = 25;
     pub(super) const NOTADB: i32 = 26;
 }
 
@@ -65,7 +68,9 @@ fn told_by_code(fault: &dyn DatabaseError) -> StoreError {
                 fault.message()
             ))
         }
-        _ => StoreError::Refused(fault.to_string()),
+        code::TOOBIG | code::MISMATCH | code::RANGE => StoreError::Refused(fault.to_string()),
+        // Whatever else stands in the way is not about what was asked: nobody gives up an order for it.
+        _ => StoreError::Away(fault.to_string()),
     }
 }
 

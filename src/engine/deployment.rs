@@ -1,0 +1,48 @@
+//! Which Redis goes with which database.
+//!
+//! A node on the wrong one of them would take the orders of others for nonsense. The database has a name of its
+//! own, and Redis carries it; who finds another one there stops before it does anything.
+
+use redis::cmd;
+
+use super::EngineError;
+use crate::{
+    broker::{Layout, Link},
+    store::SharedStore,
+};
+
+/// Its name among the settings.
+const SETTING: &str = "deployment";
+
+/// Puts the database's name into a Redis that has none, and refuses one that has another. With `read_only` it
+/// only looks.
+///
+/// # Errors
+/// [`EngineError::Foreign`], or a server is away.
+pub async fn tie(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+    read_only: bool,
+) -> Result<(), EngineError> {
+    let ours = match store.setting(SETTING).await? {
+        Some(ours) => ours,
+        None if read_only => return Ok(()),
+        None => {
+            let new = uuid::Uuid::new_v4().simple().to_string();
+            store.change_setting(SETTING, None, &new).await?;
+            // Somebody may have been quicker.
+            store.setting(SETTING).await?.unwrap_or(new)
+        }
+    };
+    if !read_only {
+        let mut put = cmd("SET");
+        put.arg(keys.deployment()).arg(&ours).arg("NX");
+        link.query::<Option<String>>(&put).await?;
+    }
+    let there: Option<String> = link.query(cmd("GET").arg(keys.deployment())).await?;
+    match there {
+        Some(there) if there != ours => Err(EngineError::Foreign(link.place().to_owned())),
+        _ => Ok(()),
+    }
+}
