@@ -87,7 +87,7 @@ async fn what_can_not_be_cut_or_added_changes_nothing() {
     }
     // Redis could give all of them, but SQL keeps one: it is put back, and sold.
     let told = cut(&world, voucher, 10).await.unwrap_err();
-    assert!(matches!(told, EngineError::Store(StoreError::Refused(_))), "{told}");
+    assert!(matches!(told, EngineError::Store(StoreError::Rule(_))), "{told}");
     let now = (world.store.sale(voucher).await.unwrap(), in_redis(&world, voucher).await);
     assert_eq!(now, before);
     let report = world.rush(RushPlan::new(voucher, 30)).await;

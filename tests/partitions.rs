@@ -19,6 +19,7 @@ use seckill::{
         EngineError,
         beat::take_name,
         command::{Command, ReplayScope, RushPlan},
+        deployment,
         ids::IdWorker,
         orders::{self, Standing},
         partitions,
@@ -157,4 +158,57 @@ async fn two_processes_never_go_by_one_name() {
     take_name(&mut link, &world.keys, world::NODE, "twin", 2_000, true).await.unwrap();
     let stopping = world.node().stopping().clone();
     tokio::time::timeout(Duration::from_secs(30), stopping.cancelled()).await.unwrap();
+}
+
+/// A node on the database of somebody else would take good orders for nonsense.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redis_goes_with_one_database() {
+    let (world, other) = (World::start().await, World::start().await);
+    let voucher = world.create(sale(10)).await;
+    let mut link = world.redis.link();
+    world
+        .until("the node has put the name there", async || {
+            world.server.query::<u64>(&["EXISTS", &world.keys.deployment()]) == 1
+        })
+        .await;
+    deployment::tie(&world.store, &mut link, &world.keys, false).await.unwrap();
+    for read_only in [false, true] {
+        // The other database has a name by now.
+        other
+            .until("it has one", async || {
+                other.store.setting("deployment").await.unwrap().is_some()
+            })
+            .await;
+        let told = deployment::tie(&other.store, &mut link, &world.keys, read_only).await;
+        assert!(matches!(&told, Err(EngineError::Foreign(_))), "{told:?}");
+    }
+    // A FLUSHALL takes the name with it, and the next heal puts it back.
+    world.server.query::<()>(&["FLUSHALL"]);
+    world
+        .until("it is admitted again", async || {
+            matches!(
+                world.ask(voucher, 1).await,
+                Outcome::Admitted { .. } | Outcome::Duplicate { .. }
+            )
+        })
+        .await;
+    assert_eq!(world.server.query::<u64>(&["EXISTS", &world.keys.deployment()]), 1);
+}
+
+/// A node that slept through the change must not sell by the old number.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_of_the_old_number_admits_nobody() {
+    let mut world = World::start().await;
+    let voucher = world.create(sale(10)).await;
+    assert_eq!(partitions::agreed(&world.store, None, false).await.unwrap(), 1);
+    world.stop_node().await;
+    let (mut link, new) = (world.redis.link(), Layout::new(4, false));
+    partitions::change(&world.store, &mut link, &world.keys, &new, DEAD_MS).await.unwrap();
+    // As one that read the number before.
+    let old = world.another_node("late");
+    let admission = old.operator().admission.clone().unwrap();
+    let told = admission.ask(voucher, seckill::model::UserId(1)).answer().await.outcome;
+    let told = told.unwrap_err().to_string();
+    assert!(told.contains("there are 4 partitions by now"), "{told}");
+    assert!(old.stop().await.in_time);
 }

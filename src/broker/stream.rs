@@ -70,6 +70,11 @@ pub async fn ensure_group(link: &mut Link, of: &Partition) -> Result<(), BrokerE
     }
 }
 
+/// XLEN: entries in the stream, acknowledged ones included.
+pub async fn length(link: &mut Link, of: &Partition) -> Result<u64, BrokerError> {
+    link.query(cmd("XLEN").arg(of.orders())).await
+}
+
 /// XREADGROUP: at most `count` entries for `consumer`.
 pub async fn read_group(
     link: &mut Link,

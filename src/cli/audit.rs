@@ -97,11 +97,11 @@ async fn repair(
     plan.retain(|sale| args.voucher.is_none_or(|only| only == sale.voucher_id));
     let cured: Vec<SaleRepair> =
         plan.iter().filter(|sale| !sale.cures.is_empty()).cloned().collect();
-    if cured.is_empty() {
-        return Ok(None);
-    }
     for sale in &plan {
         out.say(&told(sale));
+    }
+    if cured.is_empty() {
+        return Ok(None);
     }
     ask(&args.consent, &format!("Put the books of {} sales right like that?", cured.len()))?;
     let stop = CancellationToken::new();
@@ -126,7 +126,9 @@ fn told(sale: &SaleRepair) -> String {
         text.push_str(&format!("\n    {what}"));
     }
     for left in &sale.left {
-        text.push_str(&format!("\n    needs a person: {left}"));
+        text.push_str(&format!(
+            "\n    needs a person, who compares tb_voucher_order with tb_seckill_voucher: {left}"
+        ));
     }
     text
 }

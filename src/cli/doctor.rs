@@ -6,10 +6,14 @@ use serde::Serialize;
 
 use super::{Fault, context::Context, fault, output::Output};
 use crate::{
-    broker::{HOME, binary, data_dir::DataDir},
+    broker::{HOME, binary, data_dir::DataDir, stream},
     config::Config,
     engine::durability,
-    model::durability::{Append, Survival},
+    model::{
+        OrderFilter,
+        durability::{Append, Survival},
+    },
+    store::StoreError,
 };
 
 /// Less free space than this makes a full disk a matter of one sale.
@@ -62,6 +66,7 @@ pub(super) async fn run(config: &Config, out: Output) -> Result<u8, Fault> {
     match Context::open(config).await {
         Ok(context) => {
             redis(&context, &mut report).await;
+            partitions(&context, &mut report).await;
             database(&context, &mut report).await;
             losses(&context, &mut report).await;
             context.close().await;
@@ -150,8 +155,19 @@ async fn redis(context: &Context, report: &mut Report) {
 async fn database(context: &Context, report: &mut Report) {
     match context.store.ping().await {
         Ok(version) => {
-            let text = format!("{version}, {}, schema up to date", context.store.describe());
+            let text = format!("{version}, {}", context.store.describe());
             report.add("database", Grade::Good, text, None);
+            match read_each_table(context).await {
+                Ok(()) => {
+                    report.add("schema", Grade::Good, "up to date, every table answers", None)
+                }
+                Err(error) => report.add(
+                    "schema",
+                    Grade::Bad,
+                    error.to_string(),
+                    Some("put a backup in its place, or give another --database"),
+                ),
+            }
         }
         Err(error) => return report.add("database", Grade::Away, error.to_string(), None),
     }
@@ -159,6 +175,41 @@ async fn database(context: &Context, report: &mut Report) {
         let text: Vec<String> =
             settings.iter().map(|(name, value)| format!("{name} {value}")).collect();
         report.add("durability", Grade::Good, text.join(", "), None);
+    }
+}
+
+/// One light look at each table: that it is there is not all that may be wrong.
+async fn read_each_table(context: &Context) -> Result<(), StoreError> {
+    let store = &context.store;
+    store.sales().await?;
+    store.vouchers(None, 1).await?;
+    store.orders(&OrderFilter::default(), None, 1).await?;
+    store.give_backs(None, 1).await?;
+    store.job_switches().await?;
+    store.runs(None, 1).await?;
+    store.acts(1).await?;
+    Ok(())
+}
+
+/// Whether somebody serves each partition: a cluster may lack one of several servers.
+async fn partitions(context: &Context, report: &mut Report) {
+    let mut link = context.redis.link();
+    let mut away: Option<String> = None;
+    for of in context.keys.partitions() {
+        if let Err(error) = stream::length(&mut link, &of).await {
+            away.get_or_insert(format!("partition {}: {error}", of.number()));
+        }
+    }
+    match away {
+        Some(away) => report.add("partitions", Grade::Away, away, None),
+        None => {
+            report.add(
+                "partitions",
+                Grade::Good,
+                format!("{}, all served", context.keys.count()),
+                None,
+            );
+        }
     }
 }
 
@@ -176,7 +227,7 @@ async fn losses(context: &Context, report: &mut Report) {
     let setup = match servers.setup(&mut link, wait).await {
         Ok(setup) => setup,
         // Of a cluster, one of several may be away.
-        Err(error) => return report.add("partitions", Grade::Away, error.to_string(), None),
+        Err(error) => return report.add("durability", Grade::Away, error.to_string(), None),
     };
     if setup.takeover || setup.replicas > 0 || wait > 0 {
         let grade = if setup.waits_in_vain() { Grade::Bad } else { Grade::Good };

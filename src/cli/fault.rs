@@ -31,6 +31,10 @@ impl Fault {
         Self { sentence: sentence.into(), code: USAGE }
     }
 
+    pub(super) fn unreachable(sentence: impl Into<String>) -> Self {
+        Self { sentence: sentence.into(), code: UNREACHABLE }
+    }
+
     pub(super) fn no(sentence: impl Into<String>) -> Self {
         Self { sentence: sentence.into(), code: NO }
     }

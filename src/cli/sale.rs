@@ -202,7 +202,12 @@ async fn change(
 }
 
 async fn list(context: &mut Context, out: Output) -> Result<(), Fault> {
-    let lines = super::status::look(context).await?.sales;
+    let seen = super::status::look(context).await?;
+    // A list that could not be read is no empty one.
+    if let Some(error) = seen.sql.error.or(seen.redis.error) {
+        return Err(Fault::unreachable(error));
+    }
+    let lines = seen.sales;
     out.answer(&lines, || {
         if lines.is_empty() {
             return "There is no sale yet. Create one: seckill sale create --title 'hot pot 50% off' --stock 100".to_owned();

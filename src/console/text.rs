@@ -389,7 +389,7 @@ pub(crate) fn alarm(kind: &AlarmKind) -> String {
             key_of(Action::Replay),
         ),
         AlarmKind::DeadLetters { count } => format!(
-            "{} for a person to judge; 'seckill dead list' shows why.",
+            "{} for a person to judge; 'seckill orders show ID' tells why.",
             counted(*count, "dead letter waits", "dead letters wait"),
         ),
         AlarmKind::NoGroup => {

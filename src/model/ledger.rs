@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn each_invariant_is_noticed() {
         type Spoil = fn(&mut Books);
-        let cases: [(Spoil, Finding); 9] = [
+        let cases: [(Spoil, Finding); 10] = [
             (|b| b.redis = None, Finding::NotLoaded),
             (
                 |b| b.redis = Some(RedisBooks { initial: 100, stock: 41, admitted: 60, behind: 0 }),
@@ -280,6 +280,12 @@ mod tests {
             (
                 |b| b.redis = Some(RedisBooks { initial: 110, stock: 50, admitted: 60, behind: 0 }),
                 Finding::Initial { redis: 110, sql: 100 },
+            ),
+            (
+                |b| {
+                    b.redis = Some(RedisBooks { initial: 100, stock: 40, admitted: 60, behind: 1 });
+                },
+                Finding::Behind(1),
             ),
             (|b| b.lost = 2, Finding::Lost(2)),
             (|b| b.unknown = 2, Finding::Unknown(2)),

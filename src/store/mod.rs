@@ -46,6 +46,9 @@ pub enum StoreError {
         "the sale of voucher {0} was changed by somebody else just now; look at it and ask again"
     )]
     Changed(VoucherId),
+    /// What was asked goes against the sale as it is.
+    #[error("{0}")]
+    Rule(String),
     /// The database refused this very request; asking again gives the same answer.
     #[error("the database refused: {0}")]
     Refused(String),

@@ -22,7 +22,7 @@ pub(super) fn next_state(
         (SaleState::Ended, SaleState::Archived) => {}
         (SaleState::Ended | SaleState::Archived, _) => return Err(StoreError::Ended(voucher)),
         (_, SaleState::Archived) => {
-            return Err(StoreError::Refused(format!(
+            return Err(StoreError::Rule(format!(
                 "the sale of voucher {voucher} has not ended; end it before it is archived"
             )));
         }
@@ -36,7 +36,7 @@ pub(super) fn next_state(
         && begin >= end
         && Some(begin) != sale.begin
     {
-        return Err(StoreError::Refused(format!(
+        return Err(StoreError::Rule(format!(
             "the sale of voucher {voucher} ends at {end}, so it can't begin at {begin}; choose an earlier time"
         )));
     }
@@ -54,10 +54,14 @@ pub(super) fn check_restock(sale: &Sale, by: i64, seen: Option<u64>) -> Result<(
     if seen.is_some_and(|seen| seen != sale.version) {
         return Err(StoreError::Changed(voucher));
     }
-    let refuse = |why: String| Err(StoreError::Refused(why));
+    let refuse = |why: String| Err(StoreError::Rule(why));
     let room = MAX_STOCK.saturating_sub(sale.initial);
     match by {
         1.. if by.unsigned_abs() <= room => Ok(()),
+        1.. if room == 0 => refuse(format!(
+            "voucher {voucher} has {} pieces, the most that a sale may hold; create another sale for more",
+            sale.initial
+        )),
         0.. => refuse(format!(
             "{by} pieces can't be added to the {} of voucher {voucher}; give 1 to {room}",
             sale.initial

@@ -56,7 +56,7 @@ pub(crate) async fn an_opening_moves_but_not_past_the_end(store: SharedStore) {
     let opened = open(NOW).await.unwrap();
     assert_eq!((opened.begin, opened.version), (Some(NOW), 2));
     assert_eq!(open(NOW).await.unwrap(), opened);
-    assert!(matches!(open(NOW.plus(200)).await, Err(StoreError::Refused(_))));
+    assert!(matches!(open(NOW.plus(200)).await, Err(StoreError::Rule(_))));
     assert_eq!(store.sale(voucher).await.unwrap(), opened);
 }
 
@@ -66,7 +66,7 @@ pub(crate) async fn restocking_adds_to_both_sides(store: SharedStore) {
     assert_eq!((more.initial, more.stock, more.version), (12, 12, 2));
     for by in [0, MAX_STOCK as i64 - 11, i64::MAX] {
         let told = store.restock(voucher, by, None).await.unwrap_err();
-        assert!(matches!(told, StoreError::Refused(_)), "{by}: {told}");
+        assert!(matches!(told, StoreError::Rule(_)), "{by}: {told}");
     }
     assert_eq!(store.sale(voucher).await.unwrap(), more);
     let most = store.restock(voucher, MAX_STOCK as i64 - 12, None).await.unwrap();
@@ -81,7 +81,7 @@ pub(crate) async fn a_cut_takes_no_piece_that_is_sold(store: SharedStore) {
     assert_eq!((cut.initial, cut.stock, cut.version), (5, 1, 2));
     for by in [-2, i64::MIN] {
         let told = store.restock(voucher, by, None).await.unwrap_err();
-        assert!(matches!(told, StoreError::Refused(_)), "{by}: {told}");
+        assert!(matches!(told, StoreError::Rule(_)), "{by}: {told}");
     }
     // Somebody decided on a version that is gone.
     let told = store.restock(voucher, -1, Some(1)).await.unwrap_err();
@@ -94,7 +94,7 @@ pub(crate) async fn a_cut_takes_no_piece_that_is_sold(store: SharedStore) {
 pub(crate) async fn an_archived_sale_is_read_still(store: SharedStore) {
     let (kept, voucher) = (sale_of(&store, 1).await, sale_of(&store, 5).await.voucher_id);
     let set = async |state| store.set_state(voucher, state, None).await;
-    assert!(matches!(set(SaleState::Archived).await, Err(StoreError::Refused(_))));
+    assert!(matches!(set(SaleState::Archived).await, Err(StoreError::Rule(_))));
     set(SaleState::Ended).await.unwrap();
     let archived = set(SaleState::Archived).await.unwrap();
     assert_eq!((archived.state, archived.version), (SaleState::Archived, 3));
