@@ -112,6 +112,13 @@ async fn half_way(
     voucher: VoucherId,
     by: i64,
 ) -> (SqliteConnection, tokio::task::JoinHandle<Result<Sale, EngineError>>) {
+    // A node that makes Redis whole writes to SQL as well.
+    world
+        .until("the node admits", async || {
+            let healed = world.keys.home().healed();
+            world.server.query::<u64>(&["HLEN", &healed]) == 1
+        })
+        .await;
     let held = world.lock_database().await;
     let (store, redis, keys) = (world.store.clone(), world.redis.clone(), world.keys.clone());
     let cutting = tokio::spawn(async move {
