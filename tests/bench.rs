@@ -75,7 +75,7 @@ fn on_given_servers_it_leaves_archived_sales_and_no_key() {
     lone.drain(2..4);
     both_sides_wrote_all(on_given(&lone));
     assert_eq!(keys(&redis), before);
-    let worker = home.spawn(&["--redis", &redis.url(), "work"]);
+    let worker = home.spawn(&[&args[0], &args[1], &args[2], &args[3], "work"]);
     support::wait_until_blocking(support::PATIENCE, "the worker gives a sign of life", || {
         redis.query::<u64>(&["ZCARD", "seckill:{p0}:nodes"]) == 1
     });

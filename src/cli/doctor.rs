@@ -159,7 +159,7 @@ async fn database(context: &Context, report: &mut Report) {
             report.add("database", Grade::Good, text, None);
             match read_each_table(context).await {
                 Ok(()) => {
-                    report.add("schema", Grade::Good, "up to date, every table answers", None)
+                    report.add("schema", Grade::Good, "up to date, every table answers", None);
                 }
                 Err(error) => report.add(
                     "schema",

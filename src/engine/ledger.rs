@@ -176,6 +176,9 @@ fn line(sale: &Sale, books: &Books) -> SaleAudit {
     }
 }
 
+/// Initial and version, stock, buyers.
+type BooksReply = ((Option<String>, Option<String>), Option<String>, u64);
+
 async fn redis_books(
     link: &mut Link,
     keys: &Layout,
@@ -187,8 +190,7 @@ async fn redis_books(
     read.cmd("HMGET").arg(keys.sale(voucher)).arg("initial").arg("version");
     read.cmd("GET").arg(keys.stock(voucher));
     read.cmd("HLEN").arg(keys.buyers(voucher));
-    type Reply = ((Option<String>, Option<String>), Option<String>, u64);
-    let ((initial, version), stock, admitted): Reply = link.pipe(&read).await?;
+    let ((initial, version), stock, admitted): BooksReply = link.pipe(&read).await?;
     let initial = number(initial, || keys.sale(voucher))?;
     let stock = number(stock, || keys.stock(voucher))?;
     let version: Option<i64> = number(version, || keys.sale(voucher))?;
@@ -218,10 +220,11 @@ async fn buyers(
         scan.arg(keys.buyers(voucher)).arg(cursor).arg("COUNT").arg(PAGE);
         let (next, page): (u64, Vec<(String, String)>) = link.query(&scan).await?;
         for (place, order) in page {
-            match (place.parse(), order.parse()) {
-                (Ok(place), Ok(order)) => found.push((order, place)),
+            if let (Ok(place), Ok(order)) = (place.parse(), order.parse()) {
+                found.push((order, place));
+            } else {
                 // It is no buyer of ours, but it counts as one: initial is not stock + buyers then.
-                _ => tracing::warn!(%voucher, field = place, "what is this among the buyers?"),
+                tracing::warn!(%voucher, field = place, "what is this among the buyers?");
             }
         }
         cursor = next;

@@ -273,7 +273,8 @@ mod tests {
             ),
             (
                 |b| {
-                    b.redis = Some(RedisBooks { initial: 100, stock: -1, admitted: 101, behind: 0 })
+                    b.redis =
+                        Some(RedisBooks { initial: 100, stock: -1, admitted: 101, behind: 0 });
                 },
                 Finding::Negative("Redis", -1),
             ),

@@ -12,9 +12,7 @@ mod code {
     pub(super) const PERM: i32 = 3;
     pub(super) const BUSY: i32 = 5;
     pub(super) const LOCKED: i32 = 6;
-    pub(super) const NOMEM: i32 = 7;
     pub(super) const READONLY: i32 = 8;
-    pub(super) const INTERRUPT: i32 = 9;
     pub(super) const IOERR: i32 = 10;
     pub(super) const CORRUPT: i32 = 11;
     pub(super) const FULL: i32 = 13;
@@ -56,7 +54,6 @@ fn told_by_code(fault: &dyn DatabaseError) -> StoreError {
         code::IOERR | code::CANTOPEN | code::PERM | code::AUTH => {
             StoreError::Away(format!("the database file can't be read or written: {fault}"))
         }
-        code::NOMEM | code::INTERRUPT => StoreError::Away(fault.to_string()),
         code::CORRUPT | code::NOTADB => StoreError::File(format!(
             "the database file is damaged ({}); put a backup in its place",
             fault.message()
