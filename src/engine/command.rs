@@ -61,6 +61,13 @@ pub enum Command {
     },
 }
 
+impl Command {
+    /// Acts of recovery: two operators who do such at once would undo each other's.
+    pub fn is_recovery(&self) -> bool {
+        matches!(self, Self::Repair(_) | Self::Replay(_))
+    }
+}
+
 /// Which pending entries a replay is about.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ReplayScope {

@@ -34,6 +34,11 @@ pub enum EngineError {
     /// Jobs that can't be scheduled.
     #[error(transparent)]
     Jobs(#[from] JobsFault),
+    /// Another operator is at it.
+    #[error(
+        "another operator is at work here ({0}); wait until he has finished, or take it from a dead one: seckill locks release operator"
+    )]
+    OtherOperator(String),
     /// No such job.
     #[error("there is no job '{0}'; 'seckill jobs list' shows them")]
     NoJob(String),

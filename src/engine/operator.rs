@@ -10,6 +10,7 @@ use super::{
     EngineError,
     admission::Admission,
     command::{Command, Reply},
+    helm,
     jobs::{Job, Runner, builtin},
     locks::{LockName, Locks, revoke},
     payment,
@@ -62,7 +63,7 @@ impl Operator {
             return Err(EngineError::ReadOnly);
         }
         let (act, subject) = describe(&command);
-        let result = self.act(command, stop).await;
+        let result = self.alone(act, command, stop).await;
         let told = match &result {
             Ok(reply) => told(reply),
             Err(error) => format!("failed: {error}"),
@@ -81,6 +82,25 @@ impl Operator {
             tracing::error!(%error, act = line.act, "the act could not be written to the audit log");
         }
         result
+    }
+
+    /// With the helm in hand, where the act asks for it; one that loses it is broken off.
+    async fn alone(
+        &self,
+        name: &str,
+        command: Command,
+        stop: &CancellationToken,
+    ) -> Result<Reply, EngineError> {
+        if !command.is_recovery() {
+            return self.act(command, stop).await;
+        }
+        let mut link = self.redis.link();
+        let guard = helm::take(&self.locks, &mut link, &self.keys, &login_name(), name).await?;
+        let result = guard.run(self.act(command, stop)).await;
+        if let Err(error) = guard.release().await {
+            tracing::warn!(%error, "the operator's lock was not given back");
+        }
+        result?
     }
 
     async fn act(&self, command: Command, stop: &CancellationToken) -> Result<Reply, EngineError> {

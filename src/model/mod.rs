@@ -6,6 +6,7 @@
 pub mod clock;
 pub mod durability;
 pub mod entry;
+pub mod filter;
 pub mod job;
 pub mod ledger;
 pub mod order;

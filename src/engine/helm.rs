@@ -1,0 +1,48 @@
+//! One operator at a time: acts of recovery are done under a lock, whose holder's name the next one is told.
+//!
+//! It knows no act; whoever executes one asks for the helm first.
+
+use super::{
+    EngineError,
+    locks::{Guard, LockError, LockName, Locks},
+};
+use crate::broker::{Layout, Link, holders};
+
+/// Name of the lock, as `locks list` shows it.
+pub const HELM: &str = "operator";
+/// Locks that are looked through for the holder.
+const MOST: usize = 10_000;
+
+/// Takes the helm for `login`, who is about to do `act`.
+///
+/// # Errors
+/// [`EngineError::OtherOperator`] names who has it; Redis is away.
+pub async fn take(
+    locks: &Locks,
+    link: &mut Link,
+    keys: &Layout,
+    login: &str,
+    act: &str,
+) -> Result<Guard, EngineError> {
+    let name = LockName::new(HELM)?;
+    match locks.try_lock(&name, &format!("{login}: {act}"), None).await {
+        Err(LockError::Busy(_)) => {
+            let held = holders::holders(link, keys, MOST, |_| true).await?;
+            let holder = held.locks.into_iter().find(|lock| lock.name == HELM);
+            Err(EngineError::OtherOperator(holder.map_or_else(
+                || "somebody who has just finished".to_owned(),
+                |lock| format!("{} on {}", lock.task, lock.node),
+            )))
+        }
+        other => Ok(other?),
+    }
+}
+
+/// Whether somebody has the helm now.
+///
+/// # Errors
+/// Redis is away.
+pub async fn is_taken(link: &mut Link, keys: &Layout) -> Result<bool, EngineError> {
+    let held = holders::holders(link, keys, MOST, |_| true).await?;
+    Ok(held.locks.iter().any(|lock| lock.name == HELM))
+}

@@ -1,0 +1,278 @@
+//! Filters over lists: terms that all have to hold, read from one line that a person typed.
+//!
+//! It knows no list: what a row says of itself is asked by name.
+
+use std::{borrow::Cow, fmt, str::FromStr};
+
+use super::EntryId;
+
+/// What a row says of one of its fields.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Fact<'a> {
+    /// A number; spans are in milliseconds.
+    Number(u64),
+    /// A word or a sentence.
+    Text(Cow<'a, str>),
+    /// Where it stands in a stream.
+    Entry(EntryId),
+}
+
+/// What a field holds, so that a filter is refused before a row is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A whole number.
+    Number,
+    /// A span of time: `90s`, `5m`, `250ms`.
+    Span,
+    /// Any text; `=` asks for the whole of it, `~` for a part, both without regard to case.
+    Text,
+    /// An id of a stream entry.
+    Entry,
+}
+
+/// A field that rows of a list have.
+pub type Field = (&'static str, Kind);
+
+/// Terms that all have to hold: `verdict=stuck,idle>30s,voucher!=7`.
+///
+/// Without a term everything passes. `=`, `!=`, `<` and `>` compare; `~` and `!~` look for a part of a text.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Filter {
+    terms: Vec<Term>,
+    text: String,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Term {
+    field: &'static str,
+    test: Test,
+    value: Fact<'static>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Test {
+    Is,
+    IsNot,
+    Below,
+    Above,
+    Holds,
+    HoldsNot,
+}
+
+/// Why a filter is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TermFault {
+    /// No field with an operator.
+    #[error(
+        "'{0}' is no term of a filter; write for example 'idle>30s', with one of = != < > ~ !~"
+    )]
+    Term(String),
+    /// Nothing of that name.
+    #[error("there is no field '{name}' to filter by; there are {known}")]
+    Field {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// The value does not fit the field.
+    #[error("'{value}' does not fit the field {field}, which holds {holds}")]
+    Value {
+        /// Which field.
+        field: &'static str,
+        /// What was given.
+        value: String,
+        /// What it holds.
+        holds: &'static str,
+    },
+    /// The operator does not fit the field.
+    #[error("the field {field} can't be compared by '{test}'; it takes {takes}")]
+    Test {
+        /// Which field.
+        field: &'static str,
+        /// What was asked for.
+        test: &'static str,
+        /// What goes.
+        takes: &'static str,
+    },
+}
+
+/// Longer ones first: `!=` holds a `=`.
+const TESTS: [(&str, Test); 6] = [
+    ("!=", Test::IsNot),
+    ("!~", Test::HoldsNot),
+    ("=", Test::Is),
+    ("~", Test::Holds),
+    ("<", Test::Below),
+    (">", Test::Above),
+];
+
+impl Filter {
+    /// Reads terms that are parted by commas.
+    ///
+    /// # Errors
+    /// [`TermFault`] names the term, and what would be one.
+    pub fn parse(text: &str, fields: &[Field]) -> Result<Self, TermFault> {
+        let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
+        let terms = words.map(|word| Term::parse(word, fields)).collect::<Result<_, _>>()?;
+        Ok(Self { terms, text: text.trim().to_owned() })
+    }
+
+    /// Whether a row passes; `fact` tells what it says of a field, `None` where it has nothing to say. Nothing
+    /// is unlike every value.
+    pub fn passes<'a>(&self, fact: impl Fn(&str) -> Option<Fact<'a>>) -> bool {
+        self.terms.iter().all(|term| match fact(term.field) {
+            Some(fact) => term.holds(&fact),
+            None => matches!(term.test, Test::IsNot | Test::HoldsNot),
+        })
+    }
+
+    /// Everything passes.
+    pub fn is_empty(&self) -> bool {
+        self.terms.is_empty()
+    }
+}
+
+impl fmt::Display for Filter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Term {
+    fn parse(word: &str, fields: &[Field]) -> Result<Self, TermFault> {
+        let at = word.find(['!', '=', '~', '<', '>']);
+        let found = at.and_then(|at| {
+            let (name, rest) = word.split_at(at);
+            let (sign, test) = TESTS.iter().find(|(sign, _)| rest.starts_with(sign))?;
+            Some((name.trim(), *sign, *test, rest.get(sign.len()..)?.trim()))
+        });
+        let Some((name, sign, test, value)) =
+            found.filter(|(name, .., value)| !name.is_empty() && !value.is_empty())
+        else {
+            return Err(TermFault::Term(short(word)));
+        };
+        let Some((field, kind)) = fields.iter().find(|(known, _)| *known == name) else {
+            let known: Vec<&str> = fields.iter().map(|(name, _)| *name).collect();
+            return Err(TermFault::Field { name: short(name), known: known.join(", ") });
+        };
+        let takes = match kind {
+            Kind::Text => "= != ~ !~",
+            Kind::Number | Kind::Span | Kind::Entry => "= != < >",
+        };
+        if !takes.split(' ').any(|it| it == sign) {
+            return Err(TermFault::Test { field, test: sign, takes });
+        }
+        let (value, holds) = match kind {
+            Kind::Number => (number(value), "a whole number"),
+            Kind::Span => (span(value), "a span of time such as 250ms, 90s, 5m or 2h"),
+            Kind::Text => (Some(Fact::Text(value.to_lowercase().into())), "text"),
+            Kind::Entry => (value.parse().ok().map(Fact::Entry), "an id such as 1795000000000-0"),
+        };
+        let given = word.rsplit(sign).next().unwrap_or_default();
+        let value = value.ok_or_else(|| TermFault::Value { field, value: short(given), holds })?;
+        Ok(Self { field, test, value })
+    }
+
+    fn holds(&self, fact: &Fact<'_>) -> bool {
+        let order = match (fact, &self.value) {
+            (Fact::Number(a), Fact::Number(b)) => a.cmp(b),
+            (Fact::Entry(a), Fact::Entry(b)) => a.cmp(b),
+            (Fact::Text(a), Fact::Text(b)) => {
+                let (a, b) = (a.to_lowercase(), b.as_ref());
+                return match self.test {
+                    Test::Is => a == b,
+                    Test::Holds => a.contains(b),
+                    Test::HoldsNot => !a.contains(b),
+                    _ => a != b,
+                };
+            }
+            _ => return false,
+        };
+        match self.test {
+            Test::Is | Test::Holds => order.is_eq(),
+            Test::IsNot | Test::HoldsNot => order.is_ne(),
+            Test::Below => order.is_lt(),
+            Test::Above => order.is_gt(),
+        }
+    }
+}
+
+fn number(text: &str) -> Option<Fact<'static>> {
+    text.trim_start_matches('#').replace([',', '_'], "").parse().ok().map(Fact::Number)
+}
+
+fn span(text: &str) -> Option<Fact<'static>> {
+    let at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, unit) = text.split_at(at);
+    let ms: u64 = match unit.trim() {
+        "ms" => 1,
+        "s" | "" => 1_000,
+        "m" | "min" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return None,
+    };
+    u64::from_str(digits).ok()?.checked_mul(ms).map(Fact::Number)
+}
+
+fn short(text: &str) -> String {
+    text.chars().take(40).map(|c| if c.is_control() { '·' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const FIELDS: &[Field] = &[
+        ("idle", Kind::Span),
+        ("voucher", Kind::Number),
+        ("why", Kind::Text),
+        ("entry", Kind::Entry),
+    ];
+
+    fn row(name: &str) -> Option<Fact<'static>> {
+        match name {
+            "idle" => Some(Fact::Number(31_000)),
+            "voucher" => Some(Fact::Number(7)),
+            "why" => Some(Fact::Text("Field id is missing".into())),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn all_terms_have_to_hold() {
+        let passes = |text: &str| Filter::parse(text, FIELDS).unwrap().passes(row);
+        for text in
+            ["", "idle>30s", "idle>30s, voucher=#7", "why~ID IS", "voucher!=8", "entry!=1-0"]
+        {
+            assert!(passes(text), "{text}");
+        }
+        for text in ["idle<31", "voucher=7,idle>1h", "why=missing", "why!~missing", "entry=1-0"] {
+            assert!(!passes(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_filter_is_told() {
+        let fault = |text: &str| Filter::parse(text, FIELDS).unwrap_err().to_string();
+        assert!(fault("idle").contains("'idle' is no term"));
+        assert!(fault("=5").contains("no term"));
+        assert!(fault("age=5").contains("there are idle, voucher, why, entry"));
+        assert!(fault("voucher=seven").contains("a whole number"));
+        assert!(fault("idle>3 fortnights").contains("90s"));
+        assert!(fault("why>x").contains("= != ~ !~"));
+        assert!(fault("entry=x").contains("1795000000000-0"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_filter_or_a_sentence(text: String) {
+            if let Err(fault) = Filter::parse(&text, FIELDS) {
+                prop_assert!(fault.to_string().len() < 300);
+            }
+        }
+    }
+}
