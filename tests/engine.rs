@@ -15,12 +15,14 @@ use redis::cmd;
 use seckill::{
     broker::stream,
     engine::{
-        command::{Command, ReplayScope, Reply, RushPlan},
+        command::{Command, Pace, ReplayReport, Reply, RushPlan, Scope},
         drill,
         ids::IdWorker,
         ledger,
     },
-    model::{EntryId, Millis, NewSale, OrderId, Outcome, SaleState, UserId, VoucherId},
+    model::{
+        EntryId, Millis, NewSale, OrderId, Outcome, SaleState, UserId, VoucherId, filter::Filter,
+    },
 };
 use world::World;
 
@@ -431,27 +433,21 @@ async fn a_replay_does_what_each_verdict_asks_for() {
         .unwrap();
 
     // Three marked ones first: the act follows the identity of an entry.
-    let marked = ReplayScope::Entries(held[2..5].iter().map(|entry| entry.entry).collect());
-    let Reply::Replayed(report) = world.execute(Command::Replay(marked)).await.unwrap() else {
-        panic!()
-    };
+    let marked = Scope::Entries(held[2..5].iter().map(|entry| entry.entry).collect());
+    let report = world.replay(marked).await;
     assert_eq!((report.seen, report.persisted), (3, 3), "{report:?}");
     assert_eq!(world.pending().await, 57);
-    let gone = ReplayScope::Entries(vec![held[2].entry]);
-    let Reply::Replayed(report) = world.execute(Command::Replay(gone)).await.unwrap() else {
-        panic!()
-    };
-    assert_eq!((report.seen, report.gone), (1, 1), "{report:?}");
+    let gone = Scope::Entries(vec![held[2].entry]);
+    assert_eq!(world.replay(gone).await, ReplayReport::default());
 
-    let all = Command::Replay(ReplayScope::UpTo(held[held.len() - 1].entry));
-    let Reply::Replayed(report) = world.execute(all).await.unwrap() else { panic!() };
+    let report = world.replay(Scope::All(Filter::default())).await;
     assert_eq!((report.seen, report.persisted), (57, 55), "{report:?}");
     assert_eq!((report.rebuilt, report.lost, report.dead), (1, 0, 0), "{report:?}");
     world.settled().await;
     world.balanced().await;
     let acts = world.store.acts(10).await.unwrap();
     assert!(
-        acts.iter().any(|act| act.act == "pending replay" && act.result.contains("57 entries")),
+        acts.iter().any(|act| act.act == "pending apply" && act.result.contains("57 entries")),
         "{acts:?}"
     );
 }
@@ -465,8 +461,7 @@ async fn what_a_live_node_holds_is_left_to_it() {
     let name = format!("{}/2", world::NODE);
     let from = stream::ReadFrom::New(Duration::from_millis(100));
     stream::read_group(&mut world.redis.link(), &world.keys.home(), &name, from, 10).await.unwrap();
-    let all = Command::Replay(ReplayScope::UpTo(EntryId::MAX));
-    let Reply::Replayed(report) = world.execute(all).await.unwrap() else { panic!() };
+    let report = world.replay(Scope::All(Filter::default())).await;
     assert_eq!((report.seen, report.left, report.persisted), (10, 10, 0), "{report:?}");
 }
 
@@ -491,6 +486,9 @@ async fn read_only_refuses_every_act_in_the_engine() {
     world.stop_node().await;
     world.read_only = true;
     world.start_node();
+    // To look is no act.
+    let all = Command::Plan(Scope::All(Filter::default()));
+    let Reply::Planned(plan) = world.execute(all).await.unwrap() else { panic!() };
     for command in [
         Command::CreateSale(sale(1)),
         Command::StartSale(voucher),
@@ -499,7 +497,8 @@ async fn read_only_refuses_every_act_in_the_engine() {
         Command::EndSale(voucher),
         Command::Restock { voucher, by: 1 },
         Command::Rush(RushPlan::new(voucher, 1)),
-        Command::Replay(ReplayScope::UpTo(EntryId::MAX)),
+        Command::Apply(plan, Pace::default()),
+        Command::Cancel,
     ] {
         let error = world.execute(command.clone()).await.unwrap_err();
         assert!(error.to_string().starts_with("read-only"), "{command:?}: {error}");

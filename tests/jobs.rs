@@ -24,12 +24,12 @@ use seckill::{
     broker::{Layout, Redis},
     engine::{
         EngineError,
-        command::{Command, Reply},
+        command::{Command, Reply, Scope},
         jobs::{Done, Job, Missed, Run, Runner, Schedule, Scheduler, Work, builtin},
         locks::{Locks, Timing},
         settings::Settings,
     },
-    model::{Cause, Fence, JobOutcome, JobRun, Millis},
+    model::{Cause, Fence, JobOutcome, JobRun, Millis, filter::Filter},
     store::{self, SharedStore},
 };
 use support::{Background, Seckill, TestRedis, wait_until};
@@ -410,9 +410,7 @@ async fn old_id_keys_go_and_the_stream_is_trimmed_to_what_groups_need() {
     // A second group that has read nothing keeps everything.
     let group = ["XGROUP", "CREATE", &world.keys.home().orders(), "other", "0"];
     let _: () = world.server.query(&group);
-    let all =
-        Command::Replay(seckill::engine::command::ReplayScope::UpTo(seckill::model::EntryId::MAX));
-    world.execute(all).await.unwrap();
+    world.replay(Scope::All(Filter::default())).await;
     run(builtin::TRIM_STREAM).await;
     assert_eq!(world.server.query::<u64>(&["XLEN", &world.keys.home().orders()]), length);
     let _: u64 = world.server.query(&["XGROUP", "DESTROY", &world.keys.home().orders(), "other"]);

@@ -18,13 +18,13 @@ use seckill::{
     engine::{
         EngineError,
         beat::take_name,
-        command::{Command, ReplayScope, RushPlan},
+        command::{RushPlan, Scope},
         deployment,
         ids::IdWorker,
         orders::{self, Standing},
         partitions,
     },
-    model::{EntryId, NewSale, OrderId, Outcome},
+    model::{EntryId, NewSale, OrderId, Outcome, filter::Filter},
 };
 use world::World;
 
@@ -84,9 +84,9 @@ async fn pending_entries_of_all_partitions_stand_in_one_order() {
     let standing = orders::find(&world.store, &mut link, &world.keys, order).await.unwrap();
     assert!(matches!(standing, Standing::Pending { .. }), "{standing:?}");
     let some: Vec<EntryId> = seen.iter().copied().step_by(2).collect();
-    world.execute(Command::Replay(ReplayScope::Entries(some.clone()))).await.unwrap();
+    world.replay(Scope::Entries(some.clone())).await;
     assert_eq!(world.pending().await, 45);
-    world.execute(Command::Replay(ReplayScope::UpTo(EntryId::MAX))).await.unwrap();
+    world.replay(Scope::All(Filter::default())).await;
     assert_eq!(world.pending().await, 0);
     world.balanced().await;
 }

@@ -214,6 +214,18 @@ pub fn node_of(consumer: &str) -> &str {
     consumer.rsplit_once('/').map_or(consumer, |(node, _)| node)
 }
 
+/// The consumer under which an operator on `node` takes entries over; it works only while somebody has the helm.
+pub fn replay_of(node: &str) -> String {
+    format!("{node}/{REPLAY}")
+}
+
+/// Whether that is such a consumer.
+pub fn is_replay(consumer: &str) -> bool {
+    consumer.rsplit_once('/').is_some_and(|(_, task)| task == REPLAY)
+}
+
+const REPLAY: &str = "replay";
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -228,6 +240,7 @@ mod tests {
         assert_eq!(keys.lock("a"), "lock:a");
         assert_eq!(keys.home().consumer("node-1"), "node-1/1");
         assert_eq!(node_of("node-1/2"), "node-1");
+        assert!(is_replay(&replay_of("node-1")) && !is_replay("replay/1"));
     }
 
     #[test]

@@ -43,6 +43,11 @@ script!(
     "pending_page.lua"
 );
 script!(
+    /// Reads these entries of the pending list.
+    PENDING_ENTRIES,
+    "pending_entries.lua"
+);
+script!(
     /// A node's sign of life.
     BEAT,
     "beat.lua"

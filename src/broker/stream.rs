@@ -155,6 +155,24 @@ pub async fn claim(
     entries_of(of, link.query(&claim).await?)
 }
 
+/// Gives entries that were idle for `min_idle_ms` to `consumer`; returns which did change hands. Unlike [`claim`]
+/// it is no delivery, and brings no bodies.
+pub async fn take_over(
+    link: &mut Link,
+    of: &Partition,
+    consumer: &str,
+    min_idle_ms: u64,
+    entries: &[EntryId],
+) -> Result<Vec<EntryId>, BrokerError> {
+    let mut claim = cmd("XCLAIM");
+    claim.arg(of.orders()).arg(of.group()).arg(consumer).arg(min_idle_ms);
+    for entry in entries {
+        claim.arg(entry.in_stream());
+    }
+    let taken: Vec<String> = link.query(claim.arg("JUSTID")).await?;
+    taken.iter().map(|id| parse_id(of, id.as_bytes())).collect()
+}
+
 /// Keeps entries pending with `consumer` and makes them `idle`, so that others may claim them now. It is no
 /// delivery.
 pub async fn let_go(
@@ -217,7 +235,22 @@ pub async fn pending_page(
     rows.into_iter().map(|row| pending_of(of, row)).collect()
 }
 
-/// The same over all partitions, in the order of time.
+/// Those of these entries that are pending.
+pub async fn pending_entries(
+    link: &mut Link,
+    of: &Partition,
+    entries: &[EntryId],
+) -> Result<Vec<Pending>, BrokerError> {
+    let mut call = scripts::PENDING_ENTRIES.prepare_invoke();
+    call.key(of.orders()).arg(of.group());
+    for entry in entries {
+        call.arg(entry.in_stream());
+    }
+    let rows: Vec<PendingRow> = link.invoke(&call).await?;
+    rows.into_iter().map(|row| pending_of(of, row)).collect()
+}
+
+/// A page over all partitions, in the order of time.
 pub async fn pending_of_all(
     link: &mut Link,
     keys: &Layout,

@@ -17,6 +17,7 @@ use crate::{
         EngineError,
         beat::take_name,
         deployment,
+        helm::UnderWay,
         locks::{Locks, Timing},
         node::{Node, NodeConfig},
         operator::{Operator, login_name},
@@ -235,6 +236,7 @@ impl Context {
             admission: None,
             meters: Arc::new(Meters::default()),
             reason,
+            under_way: UnderWay::default(),
         })
     }
 

@@ -20,12 +20,12 @@ use crate::{
     console::{self, ConsoleError, Options, Story},
     engine::{
         EngineError,
-        command::{Command, ReplayScope, Reply, RushPlan, RushReport},
+        command::{Command, Pace, Reply, RushPlan, RushReport, Scope},
         drill, ledger,
         node::Node,
         rush::MAX_USERS,
     },
-    model::{EntryId, Millis, NewSale, VoucherId},
+    model::{Millis, NewSale, VoucherId, filter::Filter},
     telemetry::Snapshot,
 };
 
@@ -173,8 +173,10 @@ async fn headless(
     ] {
         *sum += more;
     }
-    let all = Command::Replay(ReplayScope::UpTo(EntryId::MAX));
-    if let Reply::Replayed(report) = node.operator().execute(all, node.stopping()).await? {
+    let (operator, stop) = (node.operator(), node.stopping());
+    let plan = operator.plan(&Scope::All(Filter::default()), stop).await?;
+    let all = Command::Apply(plan, Pace::default());
+    if let Reply::Replayed(report) = operator.execute(all, stop).await? {
         result.replayed = report.persisted + report.acknowledged;
     }
     script.until_settled().await?;
@@ -261,7 +263,7 @@ async fn play(script: Script<'_>, pages: &watch::Sender<Story>) -> Result<(), Fa
     );
     pages.send_replace(page(
         "A NODE DIES",
-        &(trouble + "Press 4 for the pending list, A to replay all, y to confirm."),
+        &(trouble + "Press 4 for the pending list, A for a plan of what to do, y to do it."),
         Some("4  A  y"),
     ));
     let mut snapshots = node.remote().snapshots;

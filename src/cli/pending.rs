@@ -1,6 +1,13 @@
 //! `seckill pending`: entries that were delivered and not acknowledged.
 
-use clap::Subcommand;
+use std::{
+    fs::OpenOptions,
+    io::{self, IsTerminal as _, Write as _},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use clap::{Args, Subcommand};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
@@ -12,14 +19,22 @@ use super::{
     work::EndOfLife,
 };
 use crate::{
-    broker::{stream::Body, survey},
+    broker::survey,
     config::Config,
     engine::{
-        command::{Command, ReplayReport, ReplayScope, Reply},
-        pending::{Judged, Replayer},
+        EngineError,
+        command::{Command, Pace, ReplayReport, Reply, Scope},
+        operator::Operator,
+        pending::FIELDS,
+        plan::{Change, Line, Plan},
     },
-    model::{Act, EntryId, OrderId, UserId, Verdict, VoucherId},
+    model::{EntryId, filter::Filter},
 };
+
+/// Lines of a plan that a person is shown; all of them are in its file.
+const SHOWN: usize = 20;
+/// Between two lines of progress on a terminal.
+const TELL_EVERY: Duration = Duration::from_millis(250);
 
 #[derive(Debug, Subcommand)]
 pub(super) enum PendingCommand {
@@ -31,12 +46,45 @@ pub(super) enum PendingCommand {
         /// Start at this entry
         #[arg(long, value_name = "ENTRY")]
         from: Option<EntryId>,
+        #[command(flatten)]
+        which: Which,
     },
-    /// Do for each pending entry what its verdict asks for
+    /// Say for each pending entry what would be done, and what the books would say afterwards
+    Plan {
+        #[command(flatten)]
+        which: Which,
+        /// Write the whole plan there, for 'pending apply'
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
+    /// Do what a plan says: that of a file, or one that is made and shown now
     Apply {
+        /// A plan of 'pending plan --out' or 'pending plan --json'
+        #[arg(value_name = "PLAN", conflicts_with = "filter")]
+        plan: Option<PathBuf>,
+        #[command(flatten)]
+        which: Which,
+        /// Stop after that many entries; the same plan goes on
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+        max: Option<u64>,
+        /// Entries a second at most
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+        rate: Option<u64>,
         #[command(flatten)]
         consent: Consent,
     },
+}
+
+#[derive(Debug, Default, Args)]
+pub(super) struct Which {
+    /// Only these: terms such as 'verdict=stuck,idle>30s,holder~node-b,voucher=7', all of which have to hold; fields are
+    /// entry, verdict, act, holder, idle, age, deliveries, order, user, voucher, fault
+    #[arg(long, value_name = "TERMS", value_parser = filter)]
+    filter: Option<Filter>,
+}
+
+fn filter(text: &str) -> Result<Filter, String> {
+    Filter::parse(text, FIELDS).map_err(|fault| fault.to_string())
 }
 
 #[derive(Serialize)]
@@ -45,34 +93,36 @@ struct Listing {
     entries: Vec<Line>,
 }
 
-#[derive(Serialize)]
-struct Line {
-    entry: EntryId,
-    consumer: String,
-    idle_ms: u64,
-    deliveries: u64,
-    order_id: Option<OrderId>,
-    user_id: Option<UserId>,
-    voucher_id: Option<VoucherId>,
-    fault: Option<String>,
-    verdict: Verdict,
-    act: Act,
-}
-
 pub(super) async fn run(
     config: &Config,
     out: Output,
     command: PendingCommand,
 ) -> Result<u8, Fault> {
+    // What is wrong with a plan is told before a server is asked.
+    let plan = match &command {
+        PendingCommand::Apply { plan: Some(path), .. } => Some(read(path).await?),
+        _ => None,
+    };
     let mut context = Context::open_answering(config).await?;
     let result = match command {
-        PendingCommand::List { limit, from } => {
-            list(&mut context, out, from.unwrap_or(EntryId::MIN), limit).await
+        PendingCommand::List { limit, from, which } => {
+            list(&mut context, out, from.unwrap_or(EntryId::MIN), limit, which).await
         }
-        PendingCommand::Apply { consent } => apply(&mut context, out, &consent).await,
+        PendingCommand::Plan { which, out: file } => show(&mut context, out, which, file).await,
+        PendingCommand::Apply { which, max: most, rate, consent, .. } => {
+            let doing = Doing { plan, which, pace: Pace { rate, most }, consent };
+            apply(&mut context, out, doing).await
+        }
     };
     context.close().await;
     result
+}
+
+async fn read(path: &Path) -> Result<Plan, Fault> {
+    let place = path.to_owned();
+    let read = tokio::task::spawn_blocking(move || Plan::read(&place)).await;
+    let read = read.map_err(|_| Fault::no("reading the plan broke off"))?;
+    read.map_err(|fault| Fault::usage(format!("{}: {fault}", path.display())))
 }
 
 async fn list(
@@ -80,61 +130,23 @@ async fn list(
     out: Output,
     from: EntryId,
     limit: usize,
+    which: Which,
 ) -> Result<u8, Fault> {
+    let filter = which.filter.unwrap_or_default();
     let total = total(context).await?;
-    let mut replayer = replayer(context)?;
+    let mut judge = context.operator(None)?.judge().await?;
     let (mut entries, mut from) = (Vec::new(), from);
     while entries.len() < limit {
-        let page = replayer.judge(from, EntryId::MAX).await?;
+        let page = judge.page(from, EntryId::MAX).await?;
         let Some(last) = page.last() else { break };
         from = last.row.delivered.entry.next_of_all();
-        entries.extend(page.into_iter().map(line));
+        entries.extend(page.iter().filter(|judged| judged.passes(&filter)).map(Line::from));
     }
     entries.truncate(limit);
+    let nothing = entries.is_empty() && !filter.is_empty();
     let listing = Listing { total, entries };
-    out.answer(&listing, || words(&listing))?;
-    Ok(0)
-}
-
-async fn apply(context: &mut Context, out: Output, consent: &Consent) -> Result<u8, Fault> {
-    let operator = context.operator(consent.reason.clone())?;
-    let total = total(context).await?;
-    if total == 0 {
-        out.answer(&ReplayReport::default(), || "Nothing is pending.".to_owned())?;
-        return Ok(fault::NO);
-    }
-    // Entries that become pending from now on were not asked about.
-    let mut link = context.redis.link();
-    let now = link.now().await?;
-    let last = EntryId::last_of(u64::try_from(now.0).unwrap_or(0));
-    if !operator.read_only {
-        let question = format!(
-            "Replay {} pending entries? Orders that are not in SQL are written, those that are get \
-             acknowledged; what a live node holds is left.",
-            number(total)
-        );
-        ask(consent, &question)?;
-    }
-    // Not before the question, which Ctrl-C answers by ending the program.
-    let mut end = EndOfLife::listen()?;
-    let command = Command::Replay(ReplayScope::UpTo(last));
-    let stop = CancellationToken::new();
-    let replaying = operator.execute(command, &stop);
-    tokio::pin!(replaying);
-    let reply = tokio::select! {
-        reply = &mut replaying => reply,
-        // Asked to end: the page in hand is finished, and what was done is told.
-        () = end.come() => {
-            stop.cancel();
-            replaying.await
-        }
-    };
-    let Reply::Replayed(report) = reply? else {
-        return Err(Fault::no("the engine answered something else than a replay"));
-    };
-    out.answer(&report, || told(&report))?;
-    let nothing_done = report.seen == report.left && report.seen > 0;
-    Ok(if nothing_done || report.cut_short { fault::NO } else { 0 })
+    out.answer(&listing, || listed(&listing))?;
+    Ok(if nothing { fault::NO } else { 0 })
 }
 
 async fn total(context: &Context) -> Result<u64, Fault> {
@@ -143,42 +155,138 @@ async fn total(context: &Context) -> Result<u64, Fault> {
     Ok(survey.stream.pending)
 }
 
-fn replayer(context: &mut Context) -> Result<Replayer, Fault> {
-    let node = context.node_name()?;
-    let (store, keys) = (context.store.clone(), context.keys.clone());
-    Ok(Replayer::new(&node, &context.redis, store, keys, context.config.engine.clone()))
+async fn show(
+    context: &mut Context,
+    out: Output,
+    which: Which,
+    file: Option<PathBuf>,
+) -> Result<u8, Fault> {
+    let operator = context.operator(None)?;
+    let plan = make(&operator, out, which).await?;
+    let nothing = plan.totals.entries == 0;
+    if let Some(path) = &file {
+        keep(&plan, path)?;
+    }
+    if out.json {
+        // As it is kept: it may be longer than memory.
+        match plan.copy_to(&mut io::stdout().lock()) {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                return Err(Fault::no(format!("the plan could not be written ({error})")));
+            }
+            _ => {}
+        }
+    } else {
+        let mut text = planned(&plan)?;
+        text.push_str(&match &file {
+            Some(path) => format!("Do it: seckill pending apply {}", path.display()),
+            None if nothing => String::new(),
+            None => "Do it: seckill pending apply; --out FILE keeps the plan.".to_owned(),
+        });
+        out.answer(&plan.totals, || text)?;
+    }
+    Ok(if nothing { fault::NO } else { 0 })
 }
 
-fn line(judged: Judged) -> Line {
-    let Judged { row, verdict } = judged;
-    let order = row.delivered.order();
-    Line {
-        entry: row.delivered.entry,
-        consumer: row.consumer,
-        idle_ms: row.idle_ms,
-        deliveries: row.deliveries,
-        order_id: order.map(|order| order.order),
-        user_id: order.map(|order| order.user),
-        voucher_id: order.map(|order| order.voucher),
-        fault: match row.delivered.body {
-            Body::Good(_) => None,
-            Body::Malformed(fault) => Some(fault.to_string()),
-            Body::Gone => Some("its body is gone from the stream".to_owned()),
-        },
-        verdict,
-        act: verdict.act(),
-    }
+fn keep(plan: &Plan, path: &Path) -> Result<(), Fault> {
+    let told = |error: io::Error| {
+        Fault::no(match error.kind() {
+            io::ErrorKind::AlreadyExists => {
+                format!("{} is there already; give another name, or remove it", path.display())
+            }
+            _ => format!("{} can't be written ({error}); give another place", path.display()),
+        })
+    };
+    let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(told)?;
+    plan.copy_to(&mut file).and_then(|()| file.sync_all()).map_err(told)
 }
 
-fn words(listing: &Listing) -> String {
-    if listing.entries.is_empty() {
-        return "Nothing is pending.".to_owned();
+async fn make(operator: &Operator, out: Output, which: Which) -> Result<Plan, Fault> {
+    let scope = Scope::All(which.filter.unwrap_or_default());
+    let stop = CancellationToken::new();
+    Ok(with_progress(operator, out, &stop, operator.plan(&scope, &stop)).await??)
+}
+
+/// Waits for some work, tells on a terminal how far it is, and asks it to stop when the person does.
+async fn with_progress<T>(
+    operator: &Operator,
+    out: Output,
+    stop: &CancellationToken,
+    work: impl Future<Output = T>,
+) -> Result<T, Fault> {
+    let mut end = EndOfLife::listen()?;
+    let shown = !out.json && io::stderr().is_terminal();
+    let mut tick = tokio::time::interval(TELL_EVERY);
+    tick.tick().await;
+    tokio::pin!(work);
+    let mut told = false;
+    let done = loop {
+        tokio::select! {
+            done = &mut work => break done,
+            () = end.come(), if !stop.is_cancelled() => stop.cancel(),
+            _ = tick.tick() => {
+                if let Some(line) = operator.meters.recoveries().last().filter(|_| shown) {
+                    let (done, of) = (number(line.done), number(line.planned));
+                    let _ = write!(io::stderr(), "\r\x1b[K{}: {done} of {of}", line.act);
+                    told = true;
+                }
+            }
+        }
+    };
+    if told {
+        let _ = write!(io::stderr(), "\r\x1b[K");
     }
+    Ok(done)
+}
+
+struct Doing {
+    plan: Option<Plan>,
+    which: Which,
+    pace: Pace,
+    consent: Consent,
+}
+
+async fn apply(context: &mut Context, out: Output, doing: Doing) -> Result<u8, Fault> {
+    let Doing { plan, which, pace, consent } = doing;
+    let operator = context.operator(consent.reason.clone())?;
+    if operator.read_only {
+        return Err(EngineError::ReadOnly.into());
+    }
+    let filtered = which.filter.as_ref().is_some_and(|filter| !filter.is_empty());
+    let plan = match plan {
+        Some(plan) => plan,
+        None => make(&operator, out, which).await?,
+    };
+    if plan.totals.to_do() == 0 {
+        let said = match plan.totals.entries {
+            0 if filtered => "The filter matches no pending entry.",
+            0 => "Nothing is pending.",
+            _ => "Every entry is in the hands of a live node; there is nothing to do.",
+        };
+        let left = plan.totals.entries;
+        let report = ReplayReport { planned: left, seen: left, left, ..ReplayReport::default() };
+        out.answer(&report, || said.to_owned())?;
+        return Ok(fault::NO);
+    }
+    out.say(planned(&plan)?.trim_end());
+    ask(&consent, &format!("Do this for {} entries?", number(plan.totals.entries)))?;
+    let stop = CancellationToken::new();
+    let work = operator.execute(Command::Apply(plan, pace), &stop);
+    let Reply::Replayed(report) = with_progress(&operator, out, &stop, work).await?? else {
+        return Err(Fault::no("the engine answered something else than a replay"));
+    };
+    out.answer(&report, || told(&report))?;
+    let nothing_done = report.seen == report.left && report.seen > 0;
+    let open = nothing_done || report.cut_short || report.changed > 0 || report.lost > 0;
+    Ok(if open { fault::NO } else { 0 })
+}
+
+fn rows(lines: &[Line]) -> String {
     let shown = |id: Option<String>| id.unwrap_or_else(|| "-".to_owned());
-    let rows: Vec<Vec<String>> = listing
-        .entries
+    let rows: Vec<Vec<String>> = lines
         .iter()
         .map(|line| {
+            let verdict = line.verdict.as_str().replace('_', " ");
+            let act = line.act.as_str().replace('_', " ");
             vec![
                 line.entry.to_string(),
                 line.consumer.clone(),
@@ -187,38 +295,90 @@ fn words(listing: &Listing) -> String {
                 shown(line.order_id.map(|id| id.to_string())),
                 shown(line.user_id.map(|id| id.to_string())),
                 shown(line.voucher_id.map(|id| id.to_string())),
-                line.fault.clone().unwrap_or_else(|| verdict(line.verdict).to_owned()),
+                verdict,
+                act,
+                line.fault.clone().unwrap_or_default(),
             ]
         })
         .collect();
-    let head = ["entry", "consumer", "idle", "deliveries", "order", "user", "sale", "verdict"];
-    let mut text = table(&head, &[2, 3, 4, 5, 6], &rows);
+    let head =
+        ["entry", "holder", "idle", "tries", "order", "user", "sale", "verdict", "act", "fault"];
+    table(&head, &[2, 3, 4, 5, 6], &rows)
+}
+
+fn listed(listing: &Listing) -> String {
+    if listing.total == 0 {
+        return "Nothing is pending.".to_owned();
+    }
+    if listing.entries.is_empty() {
+        return format!("None of {} pending entries is meant.", number(listing.total));
+    }
+    let mut text = rows(&listing.entries);
     if listing.total > listing.entries.len() as u64 {
         text.push_str(&format!(
-            "{} of {} shown; --limit and --from show others.\n",
+            "{} of {} shown; --limit, --from and --filter show others.\n",
             number(listing.entries.len() as u64),
             number(listing.total)
         ));
     }
-    text.push_str("'seckill pending apply' does what follows for each.");
+    text.push_str("'seckill pending plan' says what would be done for all of them.");
     text
 }
 
-fn verdict(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Written => "in SQL: acknowledge",
-        Verdict::Stuck => "stuck: claim and write",
-        Verdict::InHand => "in a live node's hands: leave",
-        Verdict::BodyGone => "body gone: rebuild",
-        Verdict::Malformed => "malformed: dead letter",
-        Verdict::TooOften => "delivered too often: dead letter",
+fn planned(plan: &Plan) -> Result<String, Fault> {
+    let totals = &plan.totals;
+    if totals.entries == 0 {
+        return Ok("There is nothing to plan: no pending entry is meant.\n".to_owned());
     }
+    let mut text = rows(&plan.lines().next(SHOWN).map_err(EngineError::from)?);
+    if totals.entries > SHOWN as u64 {
+        text.push_str(&format!("… and {} more.\n", number(totals.entries - SHOWN as u64)));
+    }
+    text.push('\n');
+    let sums: Vec<Vec<String>> = totals
+        .verdicts
+        .iter()
+        .map(|it| {
+            let word = |word: &str| word.replace('_', " ");
+            vec![
+                number(it.entries),
+                word(it.verdict.as_str()),
+                word(it.act.as_str()),
+                it.why.clone(),
+            ]
+        })
+        .collect();
+    text.push_str(&table(&["entries", "verdict", "act", "why"], &[0], &sums));
+    let books = &totals.books;
+    let row = |what: &str, change: Change| {
+        vec![what.to_owned(), number(change.now), number(change.after)]
+    };
+    let mut figures = vec![
+        row("pending", books.pending),
+        row("dead letters", books.dead),
+        row("orders in SQL", books.persisted),
+    ];
+    for sale in &totals.sales {
+        figures.push(row(&format!("#{} SQL stock", sale.voucher_id), sale.db_stock));
+    }
+    text.push('\n');
+    text.push_str(&table(&["the books", "now", "afterwards"], &[1, 2], &figures));
+    if books.rebuilt > 0 {
+        text.push_str(&format!(
+            "{} admitted orders are nowhere else and go into the stream again.\n",
+            number(books.rebuilt)
+        ));
+    }
+    Ok(text)
 }
 
 fn told(report: &ReplayReport) -> String {
-    let mut text = format!("Replayed {} entries", number(report.seen));
+    let mut text = format!("Looked at {} entries", number(report.seen));
     if report.cut_short {
-        text.push_str("; it was cut short, so run it again for the rest");
+        text.push_str(&format!(
+            " of {}; the same plan, or a new one, goes on with the rest",
+            number(report.planned)
+        ));
     }
     let parts = [
         (report.persisted, "written"),
@@ -226,11 +386,20 @@ fn told(report: &ReplayReport) -> String {
         (report.rebuilt, "rebuilt"),
         (report.dead, "put among the dead letters"),
         (report.left, "left to live nodes"),
-        (report.gone, "no longer pending"),
+        (report.gone, "done before, or no longer pending"),
+        (report.changed, "not as they were shown any more, so left alone: make a new plan"),
         (report.lost, "LOST: their bodies are gone and no buyer is known"),
     ];
     for (count, what) in parts.into_iter().filter(|(count, _)| *count > 0) {
         text.push_str(&format!("\n  {:>10}  {what}", number(count)));
+    }
+    for changed in &report.changes {
+        text.push_str(&format!(
+            "\n  {}: was {}, is {}",
+            changed.entry,
+            changed.planned.as_str().replace('_', " "),
+            changed.now.as_str().replace('_', " ")
+        ));
     }
     text
 }

@@ -14,8 +14,11 @@ use super::{
     views::View,
 };
 use crate::{
-    engine::command::{Command, ReplayScope, Reply, RushPlan},
-    model::{EntryId, Phase},
+    engine::{
+        command::{Command, Pace, Reply, RushPlan, Scope},
+        plan::Plan,
+    },
+    model::{EntryId, Phase, filter::Filter},
     telemetry::snapshot::SaleLine,
 };
 
@@ -31,7 +34,8 @@ impl App {
                 let form = self.draft.take().unwrap_or_else(SaleForm::new);
                 self.dialog = Some(Dialog::Sale(form));
             }
-            Action::Replay => self.ask_replay(),
+            Action::Replay => self.plan_replay(),
+            Action::BreakOff => self.ask_cancel(),
             Action::Release => self.ask_release(),
             Action::RunJob => self.ask_job(true),
             Action::Pause if self.view == View::Jobs => self.ask_job(false),
@@ -101,20 +105,40 @@ impl App {
         Some(Dialog::Confirm(Confirm::new(question, Intent::Send(Command::Rush(plan)))))
     }
 
-    fn ask_replay(&mut self) {
+    /// Has a plan made; the question is put once it is there.
+    fn plan_replay(&mut self) {
         let marks: Vec<EntryId> = self.pending.marks.iter().copied().collect();
-        let (question, scope) = if marks.is_empty() {
-            let Some((count, up_to)) = self.all_pending() else {
-                self.note(acts::NOTHING_PENDING);
-                return;
-            };
-            let filtered = !self.pending.filter.value().is_empty();
-            (acts::replay_all(count, up_to, filtered), ReplayScope::UpTo(up_to))
-        } else {
-            (acts::replay_marked(&marks), ReplayScope::Entries(marks))
-        };
-        let intent = Intent::Send(Command::Replay(scope));
+        if !marks.is_empty() {
+            return self.send(Command::Plan(Scope::Entries(marks)));
+        }
+        if self.newest.stream.as_ref().is_none_or(|stream| stream.pending == 0) {
+            return self.note(acts::NOTHING_PENDING);
+        }
+        self.send(Command::Plan(Scope::All(Filter::default())));
+    }
+
+    /// The question about a plan, with its exact counts; what is done is this very plan.
+    fn ask_plan(&mut self, plan: Plan, scope: &Scope) {
+        if plan.totals.to_do() == 0 {
+            return self.note(acts::nothing_to_do(&plan));
+        }
+        if self.dialog.is_some() || self.filtering {
+            return self.note(acts::PLAN_READY);
+        }
+        let filtered =
+            *scope == Scope::All(Filter::default()) && !self.pending.filter.value().is_empty();
+        let question = acts::plan(&plan, filtered);
+        let intent = Intent::Send(Command::Apply(plan, Pace::default()));
         self.dialog = Some(Dialog::Confirm(Confirm::new(question, intent)));
+    }
+
+    fn ask_cancel(&mut self) {
+        let Some(line) = self.newest.recoveries.first() else {
+            return self.note(acts::NOTHING_UNDER_WAY);
+        };
+        let question = acts::break_off(line);
+        let confirm = Confirm::new(question, Intent::Send(Command::Cancel));
+        self.dialog = Some(Dialog::Confirm(confirm));
     }
 
     /// Takes the lock from the very holder that the question names.
@@ -142,24 +166,6 @@ impl App {
         self.dialog = Some(Dialog::Confirm(Confirm::new(question, Intent::Send(command))));
     }
 
-    /// How many entries are pending, and an id that no one of them is beyond.
-    fn all_pending(&self) -> Option<(u64, EntryId)> {
-        let count = self.newest.stream.as_ref()?.pending;
-        let page = &self.newest.pending;
-        let last = page.lines.last().map(|line| line.entry);
-        let first_page = page.from == EntryId::MIN || page.before == Some(0);
-        let up_to = match last {
-            Some(last) if first_page && page.lines.len() as u64 >= count => last,
-            // What is pending now was added before this picture was taken.
-            _ => {
-                let taken = u64::try_from(self.newest.taken.0).unwrap_or(0);
-                let taken = EntryId::last_of(taken);
-                last.map_or(taken, |last| last.max(taken))
-            }
-        };
-        (count > 0).then_some((count, up_to))
-    }
-
     /// Sends an act; its answer comes through [`App::next_answer`].
     pub(super) fn send(&mut self, command: Command) {
         match self.remote.send(command.clone()) {
@@ -172,11 +178,13 @@ impl App {
                     | Command::EndSale(id)
                     | Command::Restock { voucher: id, .. } => acts::asked::change(*id),
                     Command::Rush(plan) => acts::asked::rush(plan),
-                    Command::Replay(_) => acts::asked::REPLAY.to_owned(),
+                    Command::Plan(_) => acts::asked::PLAN.to_owned(),
+                    Command::Apply(..) => acts::asked::REPLAY.to_owned(),
                     Command::RunJob(job) => acts::asked::job(job),
                     Command::Pay(_)
                     | Command::CreateVoucher(_)
                     | Command::Repair(_)
+                    | Command::Cancel
                     | Command::ReleaseLock { .. }
                     | Command::SwitchJob { .. } => acts::asked::ACT.to_owned(),
                 });
@@ -195,9 +203,11 @@ impl App {
                         self.draft = None;
                         self.sales.await_sale(*id);
                     }
-                    (_, Command::Replay(ReplayScope::Entries(entries))) => {
-                        self.pending.marks.retain(|mark| !entries.contains(mark));
+                    (Reply::Planned(plan), Command::Plan(scope)) => {
+                        self.status.key_pressed();
+                        return self.ask_plan(plan.clone(), &scope);
                     }
+                    (_, Command::Apply(..)) => self.pending.marks.clear(),
                     _ => {}
                 }
                 let (text, well) = acts::reply(&reply);

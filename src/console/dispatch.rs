@@ -10,10 +10,7 @@ use super::{
     text::acts,
     views::{Step, Turn, View},
 };
-use crate::{
-    engine::command::{Command, Focus},
-    model::EntryId,
-};
+use crate::{engine::command::Command, model::EntryId};
 
 impl App {
     pub(super) fn act(&mut self, action: Action) {
@@ -191,6 +188,7 @@ impl App {
             | Action::End
             | Action::Rush
             | Action::Replay
+            | Action::BreakOff
             | Action::Release
             | Action::RunJob => self.ask(action),
             // These hold in dialogs only, or were handled before.
@@ -206,6 +204,10 @@ impl App {
 
     pub(super) fn go(&mut self, view: View) {
         self.view = view;
+        let verdicts = view == View::Pending;
+        self.remote
+            .focus
+            .send_if_modified(|focus| std::mem::replace(&mut focus.verdicts, verdicts) != verdicts);
         if view == View::Sales {
             self.sales.choose_one(&self.shown);
         }
@@ -260,7 +262,7 @@ impl App {
 
     /// Tells the collector which page to read.
     pub(super) fn look_from(&self, pending_from: EntryId) {
-        self.remote.focus.send_replace(Focus { pending_from });
+        self.remote.focus.send_modify(|focus| focus.pending_from = pending_from);
     }
 
     fn open(&mut self) {

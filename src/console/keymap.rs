@@ -40,6 +40,7 @@ pub(crate) enum Action {
     End,
     Rush,
     Replay,
+    BreakOff,
     Release,
     RunJob,
     Accept,
@@ -192,6 +193,7 @@ pub(crate) const TABLE: &[Binding] = &[
     bind(C::Sales, A::End, &[letter('E')], true),
     bind(C::Sales, A::Filter, &[letter('/')], true),
     bind(C::Pending, A::Replay, &[letter('A')], true),
+    bind(C::Pending, A::BreakOff, &[letter('X')], false),
     bind(C::Pending, A::Mark, &[letter(' ')], true),
     bind(C::Pending, A::Filter, &[letter('/')], true),
     bind(C::Locks, A::Release, &[letter('X')], true),
@@ -329,6 +331,7 @@ mod tests {
                     | A::End
                     | A::Rush
                     | A::Replay
+                    | A::BreakOff
                     | A::Release
                     | A::RunJob
             );

@@ -7,7 +7,7 @@ pub(crate) mod figures;
 use self::figures::{counted, latency, span, thousands};
 use super::keymap::{Action, Context, key_of};
 use crate::{
-    model::{Cause, JobOutcome, Phase, VoucherId},
+    model::{Act, Cause, JobOutcome, Phase, Verdict, VoucherId},
     telemetry::snapshot::{AlarmKind, Funnel, Latency},
 };
 
@@ -79,7 +79,7 @@ pub(crate) mod columns {
     pub(crate) const ORDER: &str = "ORDER";
     pub(crate) const USER: &str = "USER";
     pub(crate) const VOUCHER: &str = "SALE";
-    pub(crate) const FAULT: &str = "FAULT";
+    pub(crate) const VERDICT: &str = "VERDICT";
     pub(crate) const LOCK: &str = "LOCK";
     pub(crate) const NODE: &str = "NODE";
     pub(crate) const TASK: &str = "TASK";
@@ -111,6 +111,7 @@ pub(crate) mod details {
     pub(crate) const USER: &str = "user";
     pub(crate) const VOUCHER: &str = "sale";
     pub(crate) const FAULT: &str = "fault";
+    pub(crate) const VERDICT: &str = "verdict";
     pub(crate) const LOCK: &str = "lock";
     pub(crate) const NODE: &str = "node";
     pub(crate) const TASK: &str = "task";
@@ -157,7 +158,8 @@ pub(crate) fn action(action: Action) -> (&'static str, &'static str, Option<&'st
         Action::Pause => ("pause", "hold it, or let it go on", Some("pause / resume")),
         Action::End => ("end", "end a sale for good", Some("end")),
         Action::Rush => ("rush", "send simulated buyers to a sale", Some("rush")),
-        Action::Replay => ("replay", "settle the marked entries, or all", Some("replay")),
+        Action::Replay => ("plan", "plan what to do with entries", Some("plan replay")),
+        Action::BreakOff => ("break off", "end a replay after its step", Some("break off")),
         Action::Release => ("release", "take a lock from its holder", Some("release")),
         Action::RunJob => ("run now", "run a job at once", Some("run job")),
         Action::Accept => ("yes", "do it", None),
@@ -345,6 +347,48 @@ pub(crate) fn latencies(seen: &Latency) -> [(&'static str, String); 4] {
 }
 
 pub(crate) const NO_LATENCY: &str = "no request in the last seconds";
+
+/// How far a plan, or what it says, has come.
+pub(crate) fn recovery(act: &str, done: u64, planned: u64) -> String {
+    format!("{act} {} of {}", thousands(done), thousands(planned))
+}
+
+/// What is true of a pending entry.
+pub(crate) fn verdict(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Written => "in SQL already",
+        Verdict::Stuck => "stuck, not in SQL",
+        Verdict::InHand => "in the hands of a live node",
+        Verdict::BodyGone => "body gone",
+        Verdict::Malformed => "makes no order",
+        Verdict::TooOften => "delivered too often",
+        Verdict::Refused => "refused by what SQL holds",
+    }
+}
+
+/// The same in a column.
+pub(crate) fn verdict_word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Written => "in SQL",
+        Verdict::Stuck => "stuck",
+        Verdict::InHand => "held",
+        Verdict::BodyGone => "body gone",
+        Verdict::Malformed => "no order",
+        Verdict::TooOften => "too often",
+        Verdict::Refused => "refused",
+    }
+}
+
+/// What is done with a pending entry.
+pub(crate) fn act(act: Act) -> &'static str {
+    match act {
+        Act::Acknowledge => "acknowledge",
+        Act::Process => "claim and write",
+        Act::Leave => "leave",
+        Act::Rebuild => "rebuild from the buyers",
+        Act::DeadLetter => "dead letter",
+    }
+}
 
 /// What could be replayed.
 pub(crate) fn kept(entries: u64, oldest_ms: u64) -> String {

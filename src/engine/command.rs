@@ -7,9 +7,14 @@ use std::sync::Arc;
 use serde::Serialize;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::repair::{Repaired, SaleRepair};
+use super::{
+    plan::Plan,
+    repair::{Repaired, SaleRepair},
+};
 use crate::{
-    model::{EntryId, NewSale, OrderId, Payment, RunEnd, SaleState, VoucherId},
+    model::{
+        EntryId, NewSale, OrderId, Payment, RunEnd, SaleState, Verdict, VoucherId, filter::Filter,
+    },
     telemetry::{Snapshot, snapshot::Latency},
 };
 
@@ -39,8 +44,12 @@ pub enum Command {
     Rush(RushPlan),
     /// Put the books right, as this plan says, which the operator was shown.
     Repair(Vec<SaleRepair>),
-    /// Judge pending entries and do what follows for each.
-    Replay(ReplayScope),
+    /// Plan what would be done for pending entries. No act: nothing is changed.
+    Plan(Scope),
+    /// Break the act of recovery of this process off after the step in hand.
+    Cancel,
+    /// Do what this plan says, which the operator was shown.
+    Apply(Plan, Pace),
     /// Pay an order.
     Pay(OrderId),
     /// Take a lock from this very holder.
@@ -64,17 +73,26 @@ pub enum Command {
 impl Command {
     /// Acts of recovery: two operators who do such at once would undo each other's.
     pub fn is_recovery(&self) -> bool {
-        matches!(self, Self::Repair(_) | Self::Replay(_))
+        matches!(self, Self::Repair(_) | Self::Apply(..))
     }
 }
 
-/// Which pending entries a replay is about.
+/// Which pending entries a plan is about.
 #[derive(Clone, Debug, PartialEq)]
-pub enum ReplayScope {
+pub enum Scope {
     /// These ones, by identity.
     Entries(Vec<EntryId>),
-    /// Every one up to this id: what was counted when the operator was asked.
-    UpTo(EntryId),
+    /// Every one that is pending now and that the filter lets through.
+    All(Filter),
+}
+
+/// How fast a plan is done, and how much of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pace {
+    /// Entries a second at most; `None` for as fast as it goes.
+    pub rate: Option<u64>,
+    /// Entries at most; the rest is for another time.
+    pub most: Option<u64>,
 }
 
 /// Simulated buyers.
@@ -151,9 +169,22 @@ pub struct RushReport {
     pub settled: bool,
 }
 
-/// How a replay went: what became of each entry that it was about.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+/// An entry that is not as it was shown any more, so nothing was done with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Changed {
+    /// The entry.
+    pub entry: EntryId,
+    /// As it was shown.
+    pub planned: Verdict,
+    /// As it is.
+    pub now: Verdict,
+}
+
+/// How a replay went: what became of each entry that its plan was about.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ReplayReport {
+    /// Entries in the plan.
+    pub planned: u64,
     /// Entries looked at.
     pub seen: u64,
     /// Orders written by this replay.
@@ -168,9 +199,13 @@ pub struct ReplayReport {
     pub rebuilt: u64,
     /// Body gone and no buyer known: reported, left pending.
     pub lost: u64,
-    /// Not pending any more when their turn came.
+    /// Not pending any more when their turn came: done before, by this plan or by somebody else.
     pub gone: u64,
-    /// The engine was stopped before the last entry: what is still pending was not looked at.
+    /// Not as they were shown any more; left alone.
+    pub changed: u64,
+    /// The first of those.
+    pub changes: Vec<Changed>,
+    /// It ended before the last entry, for it was stopped or was asked for so many only; the same plan goes on.
     pub cut_short: bool,
 }
 
@@ -199,6 +234,10 @@ pub enum Reply {
     RushDone(RushReport),
     /// The books were put right as far as the plan went.
     Repaired(Repaired),
+    /// The plan, to be looked at and done.
+    Planned(Plan),
+    /// Whether there was something to break off.
+    Cancelled(bool),
     /// The replay is over.
     Replayed(ReplayReport),
     /// What came of the payment.
@@ -250,6 +289,8 @@ pub struct Request {
 pub struct Focus {
     /// First entry of the pending page to read.
     pub pending_from: EntryId,
+    /// Judge the entries of that page, for somebody looks at them.
+    pub verdicts: bool,
 }
 
 /// All that a console holds of an engine: pictures come, commands go.

@@ -28,12 +28,7 @@ pub async fn tie(
     let ours = match store.setting(SETTING).await? {
         Some(ours) => ours,
         None if read_only => return Ok(()),
-        None => {
-            let new = uuid::Uuid::new_v4().simple().to_string();
-            store.change_setting(SETTING, None, &new).await?;
-            // Somebody may have been quicker.
-            store.setting(SETTING).await?.unwrap_or(new)
-        }
+        None => name(store).await?,
     };
     if !read_only {
         let mut put = cmd("SET");
@@ -45,4 +40,18 @@ pub async fn tie(
         Some(there) if there != ours => Err(EngineError::Foreign(link.place().to_owned())),
         _ => Ok(()),
     }
+}
+
+/// The database's name, which it gets now if it has none.
+///
+/// # Errors
+/// SQL is away.
+pub async fn name(store: &SharedStore) -> Result<String, EngineError> {
+    if let Some(name) = store.setting(SETTING).await? {
+        return Ok(name);
+    }
+    let new = uuid::Uuid::new_v4().simple().to_string();
+    store.change_setting(SETTING, None, &new).await?;
+    // Somebody may have been quicker.
+    Ok(store.setting(SETTING).await?.unwrap_or(new))
 }

@@ -2,6 +2,10 @@
 //!
 //! It knows no act; whoever executes one asks for the helm first.
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio_util::sync::CancellationToken;
+
 use super::{
     EngineError,
     locks::{Guard, LockError, LockName, Locks},
@@ -45,4 +49,34 @@ pub async fn take(
 pub async fn is_taken(link: &mut Link, keys: &Layout) -> Result<bool, EngineError> {
     let held = holders::holders(link, keys, MOST, |_| true).await?;
     Ok(held.locks.iter().any(|lock| lock.name == HELM))
+}
+
+/// What this process does at the helm, so that it can be broken off.
+#[derive(Clone, Debug, Default)]
+pub struct UnderWay(Arc<Mutex<Option<CancellationToken>>>);
+
+/// Cleared when it is dropped.
+#[derive(Debug)]
+pub(super) struct Begun(UnderWay);
+
+impl UnderWay {
+    pub(super) fn begin(&self, stop: &CancellationToken) -> Begun {
+        *self.lock() = Some(stop.clone());
+        Begun(self.clone())
+    }
+
+    /// Asks it to end after the step in hand; `false` where nothing is under way.
+    pub(super) fn cancel(&self) -> bool {
+        self.lock().as_ref().map(CancellationToken::cancel).is_some()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<CancellationToken>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        *self.0.lock() = None;
+    }
 }

@@ -4,6 +4,7 @@
 
 pub mod admission;
 mod answers;
+pub mod apply;
 pub mod beat;
 pub mod command;
 pub mod consumer;
@@ -24,6 +25,7 @@ pub mod orders;
 pub mod partitions;
 pub mod payment;
 pub mod pending;
+pub mod plan;
 pub mod rebuild;
 pub mod reconcile;
 pub mod repair;

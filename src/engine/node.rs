@@ -4,6 +4,7 @@
 //! of its locks, the scheduler of its jobs, the collector and the commands. All of them watch one token; [`Node::stop`] cancels it and waits for them, with a bound.
 
 use std::{
+    collections::HashMap,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -23,15 +24,18 @@ use super::{
     beat::Beat,
     command::{Focus, Refusal, Remote, Request},
     consumer::{Consumer, Hold},
+    helm::UnderWay,
     jobs::{Runner, Scheduler, board, builtin},
     ledger,
     locks::{Locks, Timing},
     operator::Operator,
+    pending::Judged,
     settings::Settings,
     writer::Writer,
 };
 use crate::{
     broker::{Layout, Redis, scripts},
+    model::EntryId,
     store::SharedStore,
     telemetry::{
         Meters, Snapshot,
@@ -51,6 +55,8 @@ const AUDIT_UP_TO: u64 = 300_000;
 const AUDIT_PAUSE: Duration = Duration::from_secs(10);
 /// Between two looks at the history of jobs, and a bound on each.
 const JOBS_EVERY: Duration = Duration::from_secs(1);
+/// Bound on judging a page of the pending list.
+const JUDGE_WITHIN: Duration = Duration::from_secs(1);
 /// Runs of each job in a picture.
 const JOB_RUNS: u32 = 20;
 /// Bound on saying that a node has left.
@@ -194,6 +200,7 @@ impl Node {
             admission,
             meters,
             reason: None,
+            under_way: UnderWay::default(),
         };
         let acted = Arc::new(Notify::new());
         let watcher = Watcher {
@@ -327,8 +334,11 @@ impl Watcher {
                     }
                 }
             }
-            let from = self.looking_at.borrow_and_update().pending_from;
-            let mut snapshot = self.collector.look(from).await;
+            let Focus { pending_from, verdicts } = *self.looking_at.borrow_and_update();
+            let mut snapshot = self.collector.look(pending_from).await;
+            if verdicts {
+                self.judge(&mut snapshot).await;
+            }
             // Somebody waits for the first picture; the next one has the jobs.
             if snapshot.seq > 1 {
                 snapshot.jobs = self.look_at_jobs(&snapshot).await;
@@ -363,6 +373,28 @@ impl Watcher {
 }
 
 impl Watcher {
+    /// Says what is true of each entry of the pending page; a server that is away leaves it unsaid.
+    async fn judge(&self, snapshot: &mut Snapshot) {
+        let lines = &mut snapshot.pending.lines;
+        if lines.is_empty() || !snapshot.redis.up || !snapshot.sql.up {
+            return;
+        }
+        let entries: Vec<EntryId> = lines.iter().map(|line| line.entry).collect();
+        let judging = async {
+            let mut judge = self.operator.judge().await?;
+            judge.entries(&entries).await
+        };
+        let Ok(Ok(judged)) = tokio::time::timeout(JUDGE_WITHIN, judging).await else { return };
+        let mut judged: HashMap<EntryId, Judged> =
+            judged.into_iter().map(|it| (it.row.delivered.entry, it)).collect();
+        for line in lines {
+            if let Some(judged) = judged.remove(&line.entry) {
+                line.verdict = Some(judged.verdict);
+                line.fault = judged.fault();
+            }
+        }
+    }
+
     /// At most once a second: jobs change seldom, and SQL has better to do.
     async fn look_at_jobs(&mut self, snapshot: &Snapshot) -> Vec<JobLine> {
         let (at, lines) = &self.jobs;

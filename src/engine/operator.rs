@@ -9,12 +9,14 @@ use tokio_util::sync::CancellationToken;
 use super::{
     EngineError,
     admission::Admission,
-    command::{Command, Reply},
-    helm,
+    apply,
+    command::{Command, Reply, Scope},
+    helm::{self, UnderWay},
     jobs::{Job, Runner, builtin},
     locks::{LockName, Locks, revoke},
     payment,
-    pending::Replayer,
+    pending::Judge,
+    plan::{self, Plan},
     repair::{self, Repaired, SaleRepair},
     rush::Rush,
     settings::Settings,
@@ -50,6 +52,8 @@ pub struct Operator {
     pub meters: Arc<Meters>,
     /// Why, as the operator said it; goes into the audit log.
     pub reason: Option<String>,
+    /// The act of recovery of this process, which can be broken off between two steps.
+    pub under_way: UnderWay,
 }
 
 impl Operator {
@@ -59,8 +63,14 @@ impl Operator {
         command: Command,
         stop: &CancellationToken,
     ) -> Result<Reply, EngineError> {
+        if let Command::Plan(scope) = &command {
+            return self.plan(scope, stop).await.map(Reply::Planned);
+        }
         if self.read_only {
             return Err(EngineError::ReadOnly);
+        }
+        if command == Command::Cancel {
+            return Ok(Reply::Cancelled(self.under_way.cancel()));
         }
         let (act, subject) = describe(&command);
         let result = self.alone(act, command, stop).await;
@@ -84,6 +94,27 @@ impl Operator {
         result
     }
 
+    /// A judge of pending entries, as somebody who does not have the helm.
+    ///
+    /// # Errors
+    /// Redis is away.
+    pub async fn judge(&self) -> Result<Judge, EngineError> {
+        let Self { redis, store, keys, settings, .. } = self;
+        let replay_alive = helm::is_taken(&mut redis.link(), keys).await?;
+        Ok(Judge::new(redis, store.clone(), keys.clone(), settings.clone(), replay_alive))
+    }
+
+    /// Plans what would be done for pending entries; changes nothing, so read-only does not refuse it.
+    ///
+    /// # Errors
+    /// A server is away, `stop` came, or the plan can't be kept.
+    pub async fn plan(&self, scope: &Scope, stop: &CancellationToken) -> Result<Plan, EngineError> {
+        match scope {
+            Scope::Entries(entries) => plan::of_entries(self, entries).await,
+            Scope::All(filter) => plan::make(self, filter, stop).await,
+        }
+    }
+
     /// With the helm in hand, where the act asks for it; one that loses it is broken off.
     async fn alone(
         &self,
@@ -96,7 +127,10 @@ impl Operator {
         }
         let mut link = self.redis.link();
         let guard = helm::take(&self.locks, &mut link, &self.keys, &login_name(), name).await?;
-        let result = guard.run(self.act(command, stop)).await;
+        let stop = stop.child_token();
+        let under_way = self.under_way.begin(&stop);
+        let result = guard.run(self.act(command, &stop)).await;
+        drop(under_way);
         if let Err(error) = guard.release().await {
             tracing::warn!(%error, "the operator's lock was not given back");
         }
@@ -164,15 +198,10 @@ impl Operator {
                 }
                 Ok(Reply::Repaired(done))
             }
-            Command::Replay(scope) => {
-                let mut replayer = Replayer::new(
-                    &self.node,
-                    &self.redis,
-                    store.clone(),
-                    keys.clone(),
-                    self.settings.clone(),
-                );
-                Ok(Reply::Replayed(replayer.replay(&scope, stop).await?))
+            // Answered before: no act.
+            Command::Plan(_) | Command::Cancel => Err(EngineError::Stopping),
+            Command::Apply(plan, pace) => {
+                Ok(Reply::Replayed(apply::apply(self, &plan, pace, stop).await?))
             }
         }
     }
@@ -211,7 +240,6 @@ fn changed(sale: &Sale) -> Reply {
 
 /// The act's name and what it is about, for the audit log.
 fn describe(command: &Command) -> (&'static str, String) {
-    use super::command::ReplayScope;
     match command {
         Command::CreateVoucher(title) => ("voucher create", format!("'{title}'")),
         Command::CreateSale(sale) => {
@@ -232,15 +260,18 @@ fn describe(command: &Command) -> (&'static str, String) {
             let sale = |it: &SaleRepair| format!("#{}: {}", it.voucher_id, it.findings.join("; "));
             ("audit repair", plan.iter().map(sale).collect::<Vec<_>>().join("; "))
         }
-        Command::Replay(ReplayScope::Entries(entries)) => {
-            ("pending replay", format!("{} entries", entries.len()))
+        // Neither changes anything that is kept.
+        Command::Plan(_) | Command::Cancel => ("question", String::new()),
+        Command::Apply(plan, _) => {
+            let digest: String = plan.digest().chars().take(12).collect();
+            let entries = plan.totals.entries;
+            (apply::APPLY, format!("{entries} entries of plan {digest} [{}]", plan.head.filter))
         }
         Command::Pay(order) => ("order pay", order.to_string()),
         Command::ReleaseLock { name, owner } => ("lock release", format!("'{name}' from {owner}")),
         Command::RunJob(job) => ("job run", job.clone()),
         Command::SwitchJob { job, paused: true } => ("job pause", job.clone()),
         Command::SwitchJob { job, paused: false } => ("job resume", job.clone()),
-        Command::Replay(ReplayScope::UpTo(last)) => ("pending replay", format!("all up to {last}")),
     }
 }
 
@@ -271,8 +302,10 @@ fn told(reply: &Reply) -> String {
             "{} buyers put back, {} orders enqueued, {} pieces given back",
             done.put_back, done.enqueued, done.given_back
         ),
+        Reply::Planned(plan) => format!("{} entries", plan.totals.entries),
+        Reply::Cancelled(_) => String::new(),
         Reply::Replayed(report) => format!(
-            "{}{} entries: {} written, {} acknowledged, {} dead letters, {} left, {} rebuilt, {} lost, {} gone",
+            "{}{} entries: {} written, {} acknowledged, {} dead letters, {} left, {} rebuilt, {} lost, {} gone, {} changed",
             if report.cut_short { "cut short after " } else { "" },
             report.seen,
             report.persisted,
@@ -281,7 +314,8 @@ fn told(reply: &Reply) -> String {
             report.left,
             report.rebuilt,
             report.lost,
-            report.gone
+            report.gone,
+            report.changed
         ),
     }
 }

@@ -1,41 +1,52 @@
-//! The pending list: judged entry by entry, and put right.
+//! The pending list, judged entry by entry.
 //!
-//! An act follows the identity of an entry, and is not done when the entry changed hands since it
-//! was judged.
+//! It finds out what is true and says which act follows; it changes nothing.
 
-use std::collections::{HashMap, HashSet, hash_map::Entry};
+use std::collections::HashMap;
 
-use tokio_util::sync::CancellationToken;
-
-use super::{
-    EngineError,
-    command::{ReplayReport, ReplayScope},
-    rebuild::rebuild,
-    settings::Settings,
-    writer::{Writer, by_partition},
-};
+use super::{EngineError, settings::Settings, writer::by_partition};
 use crate::{
     broker::{
-        Layout, Redis,
-        keys::node_of,
+        Layout, Link, Redis,
+        keys::{is_replay, node_of},
         nodes::Nodes,
         stream::{self, Body, Pending},
     },
     model::{
-        Act, EntryId, OrderId, Verdict,
-        verdict::{self, Evidence},
+        EntryId, OrderEntry, OrderId, Verdict,
+        filter::{Fact, Field, Filter, Kind},
+        verdict::{self, Evidence, Row},
     },
-    store::SharedStore,
+    store::{SharedStore, Written},
 };
 
-const PAGE: usize = 500;
+/// Entries in one look: some 5 ms of Redis, and a tenth of that in memory.
+pub(super) const PAGE: usize = 1_000;
 
-/// Judges pending entries and does what follows for each. One replay at a time is one task's.
+/// What pending entries can be filtered by.
+pub const FIELDS: &[Field] = &[
+    ("entry", Kind::Entry),
+    ("verdict", Kind::Text),
+    ("act", Kind::Text),
+    ("holder", Kind::Text),
+    ("idle", Kind::Span),
+    ("age", Kind::Span),
+    ("deliveries", Kind::Number),
+    ("order", Kind::Number),
+    ("user", Kind::Number),
+    ("voucher", Kind::Number),
+    ("fault", Kind::Text),
+];
+
+/// Judges pending entries by what Redis and SQL say of them now.
 #[derive(Debug)]
-pub struct Replayer {
-    consumer: String,
-    writer: Writer,
+pub struct Judge {
+    link: Link,
+    store: SharedStore,
+    keys: Layout,
     settings: Settings,
+    /// An operator is at it: what lies with a replay is in his hands.
+    replay_alive: bool,
 }
 
 /// A pending entry with its verdict.
@@ -43,189 +54,157 @@ pub struct Replayer {
 pub struct Judged {
     /// The entry.
     pub row: Pending,
+    /// What SQL says to its order.
+    pub sql: Row,
+    /// Milliseconds since it was added, by the clock of Redis.
+    pub age_ms: u64,
     /// What is true of it.
     pub verdict: Verdict,
 }
 
-impl Replayer {
-    /// A replayer that takes entries over as `NODE/replay`.
+impl Judge {
+    /// A judge with a connection of its own. `replay_alive` says that somebody has the helm, and it is not who asks.
     pub fn new(
-        node: &str,
         redis: &Redis,
         store: SharedStore,
         keys: Layout,
         settings: Settings,
+        replay_alive: bool,
     ) -> Self {
-        let consumer = format!("{node}/replay");
-        Self { consumer, writer: Writer::new(redis, store, keys), settings }
+        Self { link: redis.link(), store, keys, settings, replay_alive }
     }
 
-    /// Judges one page of the pending list, from `first` up to and with `last`.
-    pub async fn judge(
+    /// One page of the pending list, from `first` up to and with `last`.
+    ///
+    /// # Errors
+    /// A server is away.
+    pub async fn page(
         &mut self,
         first: EntryId,
         last: EntryId,
     ) -> Result<Vec<Judged>, EngineError> {
-        let Writer { link, keys, .. } = &mut self.writer;
-        let page = stream::pending_of_all(link, keys, first, last, PAGE).await?;
-        self.judge_rows(page).await
+        let page = stream::pending_of_all(&mut self.link, &self.keys, first, last, PAGE).await?;
+        self.judge(page).await
     }
 
-    /// Replays the entries that `scope` names. An entry that is not pending any more counts as gone.
-    pub async fn replay(
-        &mut self,
-        scope: &ReplayScope,
-        stop: &CancellationToken,
-    ) -> Result<ReplayReport, EngineError> {
-        let mut report = ReplayReport::default();
-        match scope {
-            ReplayScope::Entries(entries) => {
-                for entry in entries {
-                    if stop.is_cancelled() {
-                        report.cut_short = true;
-                        break;
-                    }
-                    let judged = self.judge(*entry, *entry).await?;
-                    if judged.is_empty() {
-                        report.seen += 1;
-                        report.gone += 1;
-                    }
-                    self.act(judged, &mut report, stop).await?;
-                }
-            }
-            ReplayScope::UpTo(last) => {
-                let mut first = EntryId::MIN;
-                loop {
-                    let judged = self.judge(first, *last).await?;
-                    let Some(end) = judged.last() else { break };
-                    if stop.is_cancelled() {
-                        report.cut_short = true;
-                        break;
-                    }
-                    first = end.row.delivered.entry.next_of_all();
-                    self.act(judged, &mut report, stop).await?;
-                }
+    /// Those of these entries that are pending.
+    ///
+    /// # Errors
+    /// A server is away.
+    pub async fn entries(&mut self, entries: &[EntryId]) -> Result<Vec<Judged>, EngineError> {
+        let mut rows = Vec::with_capacity(entries.len());
+        for (of, entries) in by_partition(&self.keys, entries.iter().copied()) {
+            for page in entries.chunks(PAGE) {
+                rows.extend(stream::pending_entries(&mut self.link, &of, page).await?);
             }
         }
-        Ok(report)
+        self.judge(rows).await
     }
 
-    async fn judge_rows(&mut self, page: Vec<Pending>) -> Result<Vec<Judged>, EngineError> {
-        let orders: Vec<OrderId> =
-            page.iter().filter_map(|row| row.delivered.order()).map(|order| order.order).collect();
-        let written: HashSet<OrderId> =
-            self.writer.store.existing(&orders).await?.into_iter().collect();
+    async fn judge(&mut self, rows: Vec<Pending>) -> Result<Vec<Judged>, EngineError> {
+        let orders: Vec<OrderEntry> = rows.iter().filter_map(|row| row.delivered.order()).collect();
+        let mut answers = self.store.foresee(&orders).await?.into_iter();
         let mut nodes: HashMap<u16, Nodes> = HashMap::new();
-        for row in &page {
-            if let Entry::Vacant(new) = nodes.entry(row.delivered.entry.partition) {
-                let of = self.writer.keys.partition(*new.key());
-                new.insert(Nodes::read(&mut self.writer.link, &of).await?);
-            }
-        }
-        let dead_ms = self.settings.node_dead_ms;
-        let limits = self.settings.limits();
-        Ok(page
-            .into_iter()
-            .map(|row| {
-                let order = row.delivered.order();
-                let evidence = Evidence {
-                    order_in_sql: order.is_some_and(|order| written.contains(&order.order)),
-                    body: match row.delivered.body {
-                        Body::Good(_) => verdict::Body::Good,
-                        Body::Malformed(_) => verdict::Body::Malformed,
-                        Body::Gone => verdict::Body::Gone,
-                    },
-                    holder_alive: nodes
-                        .get(&row.delivered.entry.partition)
-                        .is_some_and(|nodes| nodes.is_alive(node_of(&row.consumer), dead_ms)),
-                    idle_ms: row.idle_ms,
-                    deliveries: row.deliveries,
-                };
-                Judged { verdict: verdict::judge(&evidence, limits), row }
-            })
-            .collect())
-    }
-
-    async fn act(
-        &mut self,
-        judged: Vec<Judged>,
-        report: &mut ReplayReport,
-        stop: &CancellationToken,
-    ) -> Result<(), EngineError> {
-        report.seen += judged.len() as u64;
-        let (mut written, mut gone) = (Vec::new(), Vec::new());
-        let mut stuck: Vec<Pending> = Vec::new();
-        for Judged { row, verdict } in judged {
+        let mut judged = Vec::with_capacity(rows.len());
+        for row in rows {
             let entry = row.delivered.entry;
-            match verdict.act() {
-                Act::Acknowledge => written.push(entry),
-                Act::Process => stuck.push(row),
-                Act::Leave => report.left += 1,
-                Act::Rebuild => gone.push(entry),
-                Act::DeadLetter => {
-                    let why = match &row.delivered.body {
-                        Body::Malformed(fault) => fault.to_string(),
-                        _ => format!("delivered {} times without an order", row.deliveries),
-                    };
-                    let buried = self.writer.bury(entry, &why).await?;
-                    report.dead += buried;
-                    report.gone += 1 - buried;
-                }
+            if !nodes.contains_key(&entry.partition) {
+                let of = self.keys.partition(entry.partition);
+                nodes.insert(entry.partition, Nodes::read(&mut self.link, &of).await?);
             }
+            let sql = match &row.delivered.body {
+                Body::Good(_) => answers.next().map_or(Row::Absent, told),
+                Body::Malformed(_) | Body::Gone => Row::Absent,
+            };
+            let nodes = nodes.get(&entry.partition);
+            let age_ms = nodes.map_or(0, |nodes| {
+                u64::try_from(nodes.now.0).unwrap_or(0).saturating_sub(entry.millis)
+            });
+            judged.push(self.verdict(row, sql, age_ms, nodes));
         }
-        let asked = written.len() as u64;
-        let acknowledged = self.writer.acknowledge(written).await?;
-        report.acknowledged += acknowledged;
-        report.gone += asked - acknowledged;
-        self.take_over(stuck, report, stop).await?;
-        if !gone.is_empty() {
-            self.rebuild(&gone, report).await?;
-        }
-        Ok(())
+        Ok(judged)
     }
 
-    /// Claims entries and writes their orders. Somebody who was given one since it was judged has made
-    /// it young again: the claim passes it by.
-    async fn take_over(
-        &mut self,
-        stuck: Vec<Pending>,
-        report: &mut ReplayReport,
-        stop: &CancellationToken,
-    ) -> Result<(), EngineError> {
-        let Some(youngest) = stuck.iter().map(|row| row.idle_ms).min() else { return Ok(()) };
-        let mut claimed = Vec::with_capacity(stuck.len());
-        let entries = stuck.iter().map(|row| row.delivered.entry);
-        for (of, entries) in by_partition(&self.writer.keys, entries) {
-            let link = &mut self.writer.link;
-            claimed.extend(stream::claim(link, &of, &self.consumer, youngest, &entries).await?);
+    fn verdict(&self, row: Pending, sql: Row, age_ms: u64, nodes: Option<&Nodes>) -> Judged {
+        let holder_alive = if is_replay(&row.consumer) {
+            self.replay_alive
+        } else {
+            let dead_ms = self.settings.node_dead_ms;
+            nodes.is_some_and(|nodes| nodes.is_alive(node_of(&row.consumer), dead_ms))
+        };
+        let evidence = Evidence {
+            row: sql,
+            body: match row.delivered.body {
+                Body::Good(_) => verdict::Body::Good,
+                Body::Malformed(_) => verdict::Body::Malformed,
+                Body::Gone => verdict::Body::Gone,
+            },
+            holder_alive,
+            idle_ms: row.idle_ms,
+            deliveries: row.deliveries,
+        };
+        let verdict = verdict::judge(&evidence, self.settings.limits());
+        Judged { row, sql, age_ms, verdict }
+    }
+}
+
+fn told(written: Written) -> Row {
+    match written {
+        Written::New => Row::Absent,
+        Written::Again => Row::Present,
+        Written::Conflict { holds } => Row::Holds(holds),
+        Written::IdTaken => Row::IdTaken,
+    }
+}
+
+impl Judged {
+    /// What is wrong with it, for a person and for the dead letter; `None` where nothing is.
+    pub fn fault(&self) -> Option<String> {
+        let order = self.row.delivered.order();
+        let id =
+            |order: Option<OrderEntry>| order.map_or_else(String::new, |it| it.order.to_string());
+        match (&self.row.delivered.body, self.sql, self.verdict) {
+            (Body::Gone, ..) => Some("its body is gone from the stream".to_owned()),
+            (Body::Malformed(fault), ..) => Some(fault.to_string()),
+            (_, Row::Holds(holds), _) => {
+                let user = order.map(|it| it.user.to_string()).unwrap_or_default();
+                Some(format!("buyer {user} holds order {holds} already"))
+            }
+            (_, Row::IdTaken, _) => {
+                Some(format!("order id {} belongs to another order", id(order)))
+            }
+            (_, Row::NoSale, _) => {
+                let voucher = order.map(|it| it.voucher.to_string()).unwrap_or_default();
+                Some(format!("there is no sale of voucher {voucher}"))
+            }
+            (_, _, Verdict::TooOften) => {
+                Some(format!("delivered {} times without an order", self.row.deliveries))
+            }
+            _ => None,
         }
-        report.gone += (stuck.len() - claimed.len()) as u64;
-        let settled = self.writer.settle(claimed, stop).await?;
-        report.persisted += settled.persisted;
-        report.acknowledged += settled.again;
-        report.dead += settled.dead;
-        report.gone += settled.gone;
-        Ok(())
     }
 
-    /// Bodies are gone, so nobody can tell whose orders they were. The buyers hash can: whoever was
-    /// admitted and has no result anywhere is put into the stream again.
-    async fn rebuild(
-        &mut self,
-        gone: &[EntryId],
-        report: &mut ReplayReport,
-    ) -> Result<(), EngineError> {
-        for (of, gone) in by_partition(&self.writer.keys, gone.iter().copied()) {
-            let Writer { link, store, keys, .. } = &mut self.writer;
-            let rebuilt = rebuild(store, link, keys, &of).await?;
-            report.rebuilt += rebuilt.orders;
-            if rebuilt.complete {
-                let done = stream::acknowledge(link, &of, gone).await?;
-                report.acknowledged += done.saturating_sub(rebuilt.orders);
-            } else {
-                report.lost += gone.len() as u64;
-            }
-        }
-        Ok(())
+    /// The order that it asks for.
+    pub fn order_id(&self) -> Option<OrderId> {
+        self.row.delivered.order().map(|order| order.order)
+    }
+
+    /// Whether a filter lets it through.
+    pub fn passes(&self, filter: &Filter) -> bool {
+        let order = self.row.delivered.order();
+        filter.passes(|field| match field {
+            "entry" => Some(Fact::Entry(self.row.delivered.entry)),
+            "verdict" => Some(Fact::Text(self.verdict.as_str().into())),
+            "act" => Some(Fact::Text(self.verdict.act().as_str().into())),
+            "holder" => Some(Fact::Text(self.row.consumer.as_str().into())),
+            "idle" => Some(Fact::Number(self.row.idle_ms)),
+            "age" => Some(Fact::Number(self.age_ms)),
+            "deliveries" => Some(Fact::Number(self.row.deliveries)),
+            "order" => order.map(|order| Fact::Number(order.order.get())),
+            "user" => order.map(|order| Fact::Number(order.user.0)),
+            "voucher" => order.map(|order| Fact::Number(order.voucher.0)),
+            "fault" => self.fault().map(|fault| Fact::Text(fault.into())),
+            _ => None,
+        })
     }
 }

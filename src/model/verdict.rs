@@ -1,12 +1,14 @@
 //! What is true of a pending entry, and which act follows: a rule without I/O.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+
+use super::OrderId;
 
 /// What somebody found out about one pending entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Evidence {
-    /// The order that it asks for stands in SQL.
-    pub order_in_sql: bool,
+    /// What SQL says to the order that it asks for.
+    pub row: Row,
     /// Its body is still in the stream.
     pub body: Body,
     /// The node of its consumer gave a sign of life lately.
@@ -15,6 +17,21 @@ pub struct Evidence {
     pub idle_ms: u64,
     /// How often it was delivered.
     pub deliveries: u64,
+}
+
+/// What stands in SQL for an order, or against it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Row {
+    /// Nothing: it can be written.
+    Absent,
+    /// The very order.
+    Present,
+    /// Another live order of its buyer.
+    Holds(OrderId),
+    /// Somebody else's order has its id.
+    IdTaken,
+    /// There is no sale of its voucher.
+    NoSale,
 }
 
 /// The fields of a pending entry.
@@ -38,7 +55,7 @@ pub struct Limits {
 }
 
 /// What is true of one pending entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// Its order is in SQL; only the acknowledgement is missing.
@@ -53,10 +70,12 @@ pub enum Verdict {
     Malformed,
     /// Delivered more often than allowed.
     TooOften,
+    /// Its order can never be written: SQL holds what stands against it.
+    Refused,
 }
 
 /// What should be done with one pending entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Act {
     /// Tell Redis that it is done.
@@ -73,22 +92,34 @@ pub enum Act {
 
 /// The verdict that the evidence supports.
 pub fn judge(evidence: &Evidence, limits: Limits) -> Verdict {
-    if evidence.order_in_sql {
+    if evidence.row == Row::Present {
         return Verdict::Written;
     }
     // A live holder may be writing it at this moment, whatever else is true.
     if evidence.holder_alive && evidence.idle_ms < limits.claim_idle_ms {
         return Verdict::InHand;
     }
-    match evidence.body {
-        Body::Gone => Verdict::BodyGone,
-        Body::Malformed => Verdict::Malformed,
-        Body::Good if evidence.deliveries > limits.max_deliveries => Verdict::TooOften,
-        Body::Good => Verdict::Stuck,
+    match (evidence.body, evidence.row) {
+        (Body::Gone, _) => Verdict::BodyGone,
+        (Body::Malformed, _) => Verdict::Malformed,
+        (Body::Good, Row::Holds(_) | Row::IdTaken | Row::NoSale) => Verdict::Refused,
+        (Body::Good, _) if evidence.deliveries > limits.max_deliveries => Verdict::TooOften,
+        (Body::Good, _) => Verdict::Stuck,
     }
 }
 
 impl Verdict {
+    /// All of them, in the order in which they are told.
+    pub const ALL: [Self; 7] = [
+        Self::Written,
+        Self::Stuck,
+        Self::BodyGone,
+        Self::Malformed,
+        Self::TooOften,
+        Self::Refused,
+        Self::InHand,
+    ];
+
     /// The act that follows.
     pub fn act(self) -> Act {
         match self {
@@ -96,7 +127,56 @@ impl Verdict {
             Self::Stuck => Act::Process,
             Self::InHand => Act::Leave,
             Self::BodyGone => Act::Rebuild,
-            Self::Malformed | Self::TooOften => Act::DeadLetter,
+            Self::Malformed | Self::TooOften | Self::Refused => Act::DeadLetter,
+        }
+    }
+
+    /// Its word in JSON and in filters.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Written => "written",
+            Self::Stuck => "stuck",
+            Self::InHand => "in_hand",
+            Self::BodyGone => "body_gone",
+            Self::Malformed => "malformed",
+            Self::TooOften => "too_often",
+            Self::Refused => "refused",
+        }
+    }
+
+    /// Why the act follows, for a person.
+    pub fn why(self) -> &'static str {
+        match self {
+            Self::Written => "the order is in SQL; only the acknowledgement is missing",
+            Self::Stuck => "no order in SQL, and the holder is dead or has let it lie too long",
+            Self::InHand => "a live node was given it a moment ago and may be writing it",
+            Self::BodyGone => {
+                "the entry was trimmed or deleted; the buyers hash still tells its order"
+            }
+            Self::Malformed => "its fields make no order",
+            Self::TooOften => {
+                "delivered too often without an order: it may be what brings nodes down"
+            }
+            Self::Refused => "SQL holds what stands against its order",
+        }
+    }
+
+    /// Whether what an act found later is only the rest of what was planned: an order that was written, and not
+    /// acknowledged, before somebody was interrupted.
+    pub fn continues(self, planned: Self) -> bool {
+        self == planned || (planned == Self::Stuck && self == Self::Written)
+    }
+}
+
+impl Act {
+    /// Its word in JSON and in filters.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Acknowledge => "acknowledge",
+            Self::Process => "process",
+            Self::Leave => "leave",
+            Self::Rebuild => "rebuild",
+            Self::DeadLetter => "dead_letter",
         }
     }
 }
@@ -107,7 +187,7 @@ mod tests {
 
     const LIMITS: Limits = Limits { claim_idle_ms: 30_000, max_deliveries: 5 };
     const STUCK: Evidence = Evidence {
-        order_in_sql: false,
+        row: Row::Absent,
         body: Body::Good,
         holder_alive: false,
         idle_ms: 10,
@@ -117,7 +197,7 @@ mod tests {
     #[test]
     fn each_line_of_the_table() {
         let table = [
-            (Evidence { order_in_sql: true, body: Body::Gone, ..STUCK }, Verdict::Written),
+            (Evidence { row: Row::Present, body: Body::Gone, ..STUCK }, Verdict::Written),
             (STUCK, Verdict::Stuck),
             (Evidence { holder_alive: true, idle_ms: 30_000, ..STUCK }, Verdict::Stuck),
             (Evidence { holder_alive: true, ..STUCK }, Verdict::InHand),
@@ -125,9 +205,33 @@ mod tests {
             (Evidence { body: Body::Malformed, ..STUCK }, Verdict::Malformed),
             (Evidence { deliveries: 6, ..STUCK }, Verdict::TooOften),
             (Evidence { deliveries: 5, ..STUCK }, Verdict::Stuck),
+            (Evidence { row: Row::NoSale, deliveries: 6, ..STUCK }, Verdict::Refused),
+            (Evidence { row: Row::IdTaken, ..STUCK }, Verdict::Refused),
+            (Evidence { row: Row::IdTaken, holder_alive: true, ..STUCK }, Verdict::InHand),
         ];
         for (evidence, verdict) in table {
             assert_eq!(judge(&evidence, LIMITS), verdict, "{evidence:?}");
+        }
+    }
+    #[test]
+    fn words_are_those_of_json_and_each_is_told() {
+        for verdict in Verdict::ALL {
+            let json = serde_json::to_string(&verdict).unwrap();
+            assert_eq!(json, format!("\"{}\"", verdict.as_str()));
+            let json = serde_json::to_string(&verdict.act()).unwrap();
+            assert_eq!(json, format!("\"{}\"", verdict.act().as_str()));
+        }
+    }
+
+    #[test]
+    fn only_the_rest_of_what_was_planned_is_done_later() {
+        assert!(Verdict::Written.continues(Verdict::Stuck));
+        for (now, planned) in [
+            (Verdict::Stuck, Verdict::Written),
+            (Verdict::InHand, Verdict::Stuck),
+            (Verdict::Malformed, Verdict::Stuck),
+        ] {
+            assert!(!now.continues(planned), "{now:?} {planned:?}");
         }
     }
 }

@@ -194,6 +194,9 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         now: Millis,
     ) -> Result<Vec<Written>, StoreError>;
 
+    /// What [`Store::write_orders`] would answer to each of these alone, without writing; any number of entries.
+    async fn foresee(&self, entries: &[OrderEntry]) -> Result<Vec<Written>, StoreError>;
+
     /// One order.
     async fn order(&self, id: OrderId) -> Result<Option<Order>, StoreError>;
 

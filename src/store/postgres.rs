@@ -168,6 +168,15 @@ impl Store for PostgresStore {
         write!(self, |conn| orders::write_mixed(conn, keys, now))
     }
 
+    async fn foresee(&self, entries: &[OrderEntry]) -> Result<Vec<Written>, StoreError> {
+        let mut answers = Vec::with_capacity(entries.len());
+        for page in entries.chunks(PAGE) {
+            let keys = &rows::keys(page)?;
+            answers.extend(read!(self, |conn| orders::foresee(conn, keys))?);
+        }
+        Ok(answers)
+    }
+
     async fn order(&self, id: OrderId) -> Result<Option<Order>, StoreError> {
         read!(self, |conn| orders::one(conn, id))
     }

@@ -88,6 +88,14 @@ impl Standing {
             .collect()
     }
 
+    /// The answers to entries that are not written: each as if it came alone.
+    pub(super) fn foresee(&self, keys: &[Key]) -> Result<Vec<Written>, StoreError> {
+        let free = |(order, user, voucher, place): &Key| {
+            !self.orders.contains_key(order) && !self.live.contains_key(&(*user, *voucher, *place))
+        };
+        keys.iter().map(|key| if free(key) { Ok(Written::New) } else { self.of(*key) }).collect()
+    }
+
     fn of(&self, (order, user, voucher, place): Key) -> Result<Written, StoreError> {
         let seat = (user, voucher, place);
         match (self.orders.get(&order), self.live.get(&seat)) {

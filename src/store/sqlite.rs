@@ -29,6 +29,8 @@ use faults::told;
 
 /// Folding the log into the file takes some of it.
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
+/// Entries in one look: a reader is not held for longer, nor the log behind it.
+const FORESEE: usize = 10_000;
 
 /// A store in one SQLite file, which other processes may use at the same time.
 #[derive(Debug)]
@@ -163,6 +165,16 @@ impl Store for SqliteStore {
         let written = orders::write_mixed(&mut tx, &keys, now).await?;
         tx.commit().await.map_err(told)?;
         Ok(written)
+    }
+
+    async fn foresee(&self, entries: &[OrderEntry]) -> Result<Vec<Written>, StoreError> {
+        let mut answers = Vec::with_capacity(entries.len());
+        for page in entries.chunks(FORESEE) {
+            let keys = rows::keys(page)?;
+            let mut conn = self.readers.acquire().await.map_err(told)?;
+            answers.extend(orders::read_standing(&mut conn, &keys).await?.foresee(&keys)?);
+        }
+        Ok(answers)
     }
 
     async fn order(&self, id: OrderId) -> Result<Option<Order>, StoreError> {

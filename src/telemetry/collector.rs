@@ -170,6 +170,7 @@ impl Collector {
             series: Arc::new(self.series.clone()),
             alarms: Vec::new(),
             rushes: self.meters.rushes(),
+            recoveries: self.meters.recoveries(),
             locks: self.locks.clone(),
             jobs: Vec::new(),
         };
@@ -473,6 +474,7 @@ impl Collector {
             user: order.map(|o| o.user),
             voucher: order.map(|o| o.voucher),
             fault,
+            verdict: None,
         }
     }
 }

@@ -11,7 +11,7 @@ use std::{
 
 use hdrhistogram::Histogram;
 
-use super::snapshot::{Latency, RushLine};
+use super::snapshot::{Latency, RecoveryLine, RushLine};
 
 /// Latencies are shown over this many seconds.
 const WINDOW: usize = 5;
@@ -24,7 +24,8 @@ pub struct Meters {
     busy: AtomicU64,
     latencies: Mutex<Window>,
     rushes: Mutex<Vec<(u64, RushLine)>>,
-    next_rush: AtomicU64,
+    next_number: AtomicU64,
+    recoveries: Mutex<Vec<(u64, RecoveryLine)>>,
 }
 
 #[derive(Debug, Default)]
@@ -76,9 +77,21 @@ impl Meters {
         (!sum.is_empty()).then(|| latency_of(&sum))
     }
 
+    /// An act of recovery begins; it is over when what is returned is dropped.
+    pub fn recovery_begins(&self, line: RecoveryLine) -> RecoveryShown<'_> {
+        let number = self.next_number.fetch_add(1, Ordering::Relaxed);
+        lock(&self.recoveries).push((number, line));
+        RecoveryShown { meters: self, number }
+    }
+
+    /// Acts of recovery under way.
+    pub fn recoveries(&self) -> Vec<RecoveryLine> {
+        lock(&self.recoveries).iter().map(|(_, line)| line.clone()).collect()
+    }
+
     /// A rush begins; returns its number for [`Self::rush_progress`] and [`Self::rush_over`].
     pub fn rush_begins(&self, line: RushLine) -> u64 {
-        let number = self.next_rush.fetch_add(1, Ordering::Relaxed);
+        let number = self.next_number.fetch_add(1, Ordering::Relaxed);
         lock(&self.rushes).push((number, line));
         number
     }
@@ -98,6 +111,29 @@ impl Meters {
     /// Rushes under way.
     pub fn rushes(&self) -> Vec<RushLine> {
         lock(&self.rushes).iter().map(|(_, line)| line.clone()).collect()
+    }
+}
+
+/// An act of recovery that is shown.
+#[derive(Debug)]
+pub struct RecoveryShown<'a> {
+    meters: &'a Meters,
+    number: u64,
+}
+
+impl RecoveryShown<'_> {
+    /// That many entries were looked at.
+    pub fn progress(&self, done: u64) {
+        let mut lines = lock(&self.meters.recoveries);
+        if let Some((_, line)) = lines.iter_mut().find(|(number, _)| *number == self.number) {
+            line.done = done;
+        }
+    }
+}
+
+impl Drop for RecoveryShown<'_> {
+    fn drop(&mut self) {
+        lock(&self.meters.recoveries).retain(|(number, _)| *number != self.number);
     }
 }
 

@@ -9,7 +9,7 @@ pub use crate::broker::holders::{Holder, Holders, Kind};
 use crate::{
     broker::survey::SaleFacts,
     model::{
-        EntryId, JobRun, Millis, OrderId, Phase, Sale, SaleState, UserId, VoucherId,
+        EntryId, JobRun, Millis, OrderId, Phase, Sale, SaleState, UserId, Verdict, VoucherId,
         ledger::Balance,
     },
 };
@@ -50,6 +50,8 @@ pub struct Snapshot {
     pub alarms: Vec<Alarm>,
     /// Simulated rushes of this node that are under way.
     pub rushes: Vec<RushLine>,
+    /// Plans and acts of recovery of this node that are under way.
+    pub recoveries: Vec<RecoveryLine>,
     /// Locks that are held.
     pub locks: Holders,
     /// Scheduled jobs, as this node knows them.
@@ -245,6 +247,8 @@ pub struct PendingLine {
     pub voucher: Option<VoucherId>,
     /// What is wrong with its fields, or that its body is gone.
     pub fault: Option<String>,
+    /// What is true of it; `None` until it was judged, or where SQL does not answer.
+    pub verdict: Option<Verdict>,
 }
 
 /// Admission latency, from asking to the answer, in microseconds.
@@ -331,6 +335,17 @@ pub struct JobLine {
     pub next: Option<Millis>,
     /// Its newest runs, newest first.
     pub runs: Vec<JobRun>,
+}
+
+/// A plan that is being made, or an act of recovery under way.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RecoveryLine {
+    /// Which act.
+    pub act: String,
+    /// Entries looked at so far.
+    pub done: u64,
+    /// Entries in all.
+    pub planned: u64,
 }
 
 /// A simulated rush under way.

@@ -19,12 +19,12 @@ use seckill::{
     broker::{Layout, Redis},
     engine::{
         EngineError,
-        command::{Command, ReplayScope, Reply, RushPlan, RushReport},
+        command::{Command, Pace, ReplayReport, Reply, RushPlan, RushReport, Scope},
         drill, ledger,
         node::{Node, NodeConfig},
         settings::Settings,
     },
-    model::{EntryId, NewSale, Outcome, UserId, VoucherId},
+    model::{EntryId, NewSale, Outcome, UserId, VoucherId, filter::Filter},
     store::{self, SharedStore},
 };
 use sqlx::{Connection as _, SqliteConnection};
@@ -212,9 +212,18 @@ impl World {
 
     /// The same where a dead node has left entries: they are replayed.
     pub async fn settled_by_replay(&self) {
-        let all = Command::Replay(ReplayScope::UpTo(EntryId::MAX));
-        self.execute(all).await.unwrap();
+        self.replay(Scope::All(Filter::default())).await;
         self.settled().await;
+    }
+
+    /// Plans what to do for pending entries, and does it.
+    pub async fn replay(&self, scope: Scope) -> ReplayReport {
+        let Reply::Planned(plan) = self.execute(Command::Plan(scope)).await.unwrap() else {
+            panic!("no plan")
+        };
+        let act = Command::Apply(plan, Pace::default());
+        let Reply::Replayed(report) = self.execute(act).await.unwrap() else { panic!("no report") };
+        report
     }
 
     pub async fn balanced(&self) {

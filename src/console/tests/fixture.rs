@@ -16,8 +16,8 @@ use crate::{
     },
     engine::command::{Command, Focus, Refusal, Remote, Reply, Request},
     model::{
-        Cause, EntryId, JobOutcome, JobRun, Millis, OrderId, Phase, SaleState, UserId, VoucherId,
-        ledger::Balance,
+        Cause, EntryId, JobOutcome, JobRun, Millis, OrderId, Phase, SaleState, UserId, Verdict,
+        VoucherId, ledger::Balance,
     },
     telemetry::{
         Point, Series, Snapshot,
@@ -172,6 +172,12 @@ fn pending_line(number: u64) -> PendingLine {
         voucher: Some(VoucherId(7)),
         fault: (number % 17 == 5)
             .then(|| "field userId holds 'x', which is no such number".to_owned()),
+        verdict: Some(match (number % 17, alive, number % 5) {
+            (5, ..) => Verdict::Malformed,
+            (_, true, _) => Verdict::InHand,
+            (_, _, 0) => Verdict::Written,
+            _ => Verdict::Stuck,
+        }),
     }
 }
 

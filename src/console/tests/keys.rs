@@ -5,8 +5,12 @@ use crossterm::event::KeyCode;
 use super::fixture::{Bench, empty, entry, normal, overflowing, page, read_only, rushing};
 use crate::{
     console::{app::Course, dialogs::Dialog, views::View},
-    engine::command::{Command, Refusal, ReplayScope, Reply},
-    model::{EntryId, VoucherId},
+    engine::{
+        command::{Command, Pace, Refusal, Reply, Scope},
+        plan::made_up,
+    },
+    model::{EntryId, Verdict, VoucherId, filter::Filter},
+    telemetry::{Snapshot, snapshot::RecoveryLine},
 };
 
 #[test]
@@ -61,7 +65,7 @@ fn acts_that_make_no_sense_say_why() {
     assert_eq!(said("jS"), "#7 is running already");
     assert_eq!(said("jE"), "#5 has ended; it can't be changed any more");
     assert_eq!(said("j"), "this is the last row");
-    assert_eq!(said("A"), "A (replay) works in Pending");
+    assert_eq!(said("A"), "A (plan) works in Pending");
     assert_eq!(said("x"), "x does nothing here; ? shows the keys");
     assert_eq!(said("h"), "no detail is open");
     let mut bench = Bench::new(empty());
@@ -103,20 +107,55 @@ fn marks_stand_for_entries() {
     later.pending.lines.sort_by_key(|line| line.entry);
     bench.show(later);
     assert_eq!(bench.said(), "1 marked entry is no longer pending; the mark is dropped");
-    bench.keys("Ay");
-    let scope = ReplayScope::Entries(vec![entry(1)]);
-    assert_eq!(bench.sent(), [Command::Replay(scope)]);
+    bench.keys("A");
+    assert_eq!(bench.sent(), [Command::Plan(Scope::Entries(vec![entry(1)]))]);
 }
 
 #[test]
-fn replay_all_reaches_as_far_as_was_counted() {
+fn what_is_done_is_the_plan_that_was_shown() {
     let mut bench = Bench::new(normal());
-    bench.keys("4Ay");
-    assert_eq!(bench.sent(), [Command::Replay(ReplayScope::UpTo(entry(127)))]);
-    let mut bench = Bench::new(overflowing());
-    bench.keys("4Ay");
-    let up_to = EntryId::last_of(1_795_000_000_000);
-    assert_eq!(bench.sent(), [Command::Replay(ReplayScope::UpTo(up_to))]);
+    bench.keys("4A");
+    assert_eq!(bench.sent(), [Command::Plan(Scope::All(Filter::default()))]);
+    let entries = [(entry(1), Verdict::Stuck), (entry(2), Verdict::Malformed)];
+    let plan = made_up::plan(&entries, "");
+    bench.answer(Ok(Reply::Planned(plan.clone())));
+    bench.keys("n");
+    assert_eq!(bench.sent(), []);
+    bench.keys("A");
+    assert_eq!(bench.sent().len(), 1);
+    bench.answer(Ok(Reply::Planned(plan.clone())));
+    // The list may change under the question; the act does not.
+    bench.show(overflowing());
+    bench.keys("y");
+    assert_eq!(bench.sent(), [Command::Apply(plan, Pace::default())]);
+}
+
+#[test]
+fn a_plan_without_an_act_asks_nothing_and_none_covers_another_question() {
+    let mut bench = Bench::new(normal());
+    bench.keys("4A");
+    bench.sent();
+    bench.answer(Ok(Reply::Planned(made_up::plan(&[(entry(1), Verdict::InHand)], ""))));
+    assert!(bench.app.dialog.is_none());
+    assert_eq!(bench.said(), "1 in the hands of live nodes; nothing to do");
+    bench.keys("A1N");
+    bench.sent();
+    bench.answer(Ok(Reply::Planned(made_up::plan(&[(entry(1), Verdict::Stuck)], ""))));
+    assert_eq!(bench.said(), "the plan is made; close this and press the key again");
+    bench.keys("y");
+    assert_eq!(bench.sent(), []);
+}
+
+#[test]
+fn a_replay_under_way_can_be_broken_off() {
+    let mut bench = Bench::new(normal());
+    bench.keys("4X");
+    assert_eq!(bench.said(), "nothing is under way that could be broken off");
+    let line = RecoveryLine { act: "pending apply".into(), done: 3_000, planned: 12_000 };
+    bench.show(Snapshot { recoveries: vec![line], ..normal() });
+    assert!(bench.text(120, 36).contains("pending apply 3,000 of 12,000"));
+    bench.keys("Xy");
+    assert_eq!(bench.sent(), [Command::Cancel]);
 }
 
 #[test]
@@ -156,9 +195,9 @@ fn marks_of_other_pages_stay() {
     second.pending = page(500, 12_340);
     second.pending.from = entry(499).next_of_all();
     bench.show(second);
-    bench.keys(" Ay");
-    let scope = ReplayScope::Entries(vec![entry(0), entry(500)]);
-    assert_eq!(bench.sent(), [Command::Replay(scope)]);
+    bench.keys(" A");
+    let scope = Scope::Entries(vec![entry(0), entry(500)]);
+    assert_eq!(bench.sent(), [Command::Plan(scope)]);
 }
 
 #[test]
@@ -239,8 +278,7 @@ fn the_palette_runs_what_it_names() {
     assert_eq!(bench.app.view, View::Pending);
     bench.keys(":repl");
     bench.press(KeyCode::Enter);
-    assert!(matches!(bench.app.dialog, Some(Dialog::Confirm(_))));
-    assert!(bench.sent().is_empty());
+    assert_eq!(bench.sent(), [Command::Plan(Scope::All(Filter::default()))]);
 }
 
 #[test]

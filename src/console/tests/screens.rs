@@ -6,14 +6,17 @@ use ratatui::{
     style::{Color, Modifier},
 };
 
-use super::fixture::{Bench, NOW, empty, normal, outage, overflowing, read_only, rushing};
+use super::fixture::{Bench, NOW, empty, entry, normal, outage, overflowing, read_only, rushing};
 use crate::{
     console::{
         story::Story,
         theme::{Depth, Theme},
     },
-    engine::command::{Refusal, ReplayReport, Reply},
-    model::Phase,
+    engine::{
+        command::{Command, Refusal, ReplayReport, Reply, Scope},
+        plan::{Plan, made_up},
+    },
+    model::{Phase, Verdict},
     telemetry::Snapshot,
 };
 
@@ -93,9 +96,30 @@ fn details_and_dialogs() {
         for (width, height) in [(120, 36), (80, 24)] {
             let mut bench = Bench::new(normal());
             bench.keys(keys);
+            if let [Command::Plan(scope)] = bench.sent().as_slice() {
+                bench.answer(Ok(Reply::Planned(plan_of(scope))));
+            }
             assert_screen(&format!("{name}_{width}x{height}"), &bench.text(width, height));
         }
     }
+}
+
+/// A plan of two marked entries, or of a whole list with something of each kind.
+fn plan_of(scope: &Scope) -> Plan {
+    let verdict = |number: u64| match (scope, number % 40) {
+        (Scope::Entries(_), _) => Verdict::Stuck,
+        (_, 3) => Verdict::Malformed,
+        (_, 9) => Verdict::BodyGone,
+        (_, 10..15) => Verdict::InHand,
+        (_, 20..25) => Verdict::Written,
+        _ => Verdict::Stuck,
+    };
+    let (count, filter) = match scope {
+        Scope::Entries(_) => (2, "2 entries by name"),
+        Scope::All(_) => (128, ""),
+    };
+    let entries: Vec<_> = (0..count).map(|number| (entry(number), verdict(number))).collect();
+    made_up::plan(&entries, filter)
 }
 
 #[test]
@@ -255,15 +279,21 @@ fn without_colour_no_cell_has_one_and_the_choice_is_seen() {
 #[test]
 fn results_are_told_and_failures_stay() {
     let mut bench = Bench::new(normal());
-    bench.keys("4Ay");
-    assert_eq!(bench.sent().len(), 1);
+    let plan_and_confirm = |bench: &mut Bench, keys: &str| {
+        bench.keys(keys);
+        assert_eq!(bench.sent().len(), 1);
+        let plan = made_up::plan(&[(entry(1), Verdict::Stuck)], "");
+        bench.answer(Ok(Reply::Planned(plan)));
+        bench.keys("y");
+        assert_eq!(bench.sent().len(), 1);
+    };
+    plan_and_confirm(&mut bench, "4A");
     let report =
         ReplayReport { seen: 128, persisted: 120, acknowledged: 8, ..ReplayReport::default() };
     bench.answer(Ok(Reply::Replayed(report)));
     let said = "✔ Replayed 128: 120 written, 8 acknowledged, 0 dead letters, 0 left";
     assert_eq!(bench.said(), said);
-    bench.keys("Ay");
-    assert_eq!(bench.sent().len(), 1);
+    plan_and_confirm(&mut bench, "A");
     bench.answer(Err(Refusal("redis does not answer; try again".to_owned())));
     bench.keys("j");
     assert_eq!(bench.said(), "✖ redis does not answer; try again (Esc dismisses)");

@@ -8,9 +8,12 @@ use super::{
 };
 use crate::{
     console::keymap::{Action, Context, key_of},
-    engine::command::{ReplayReport, Reply, RushPlan, RushReport},
-    model::{EntryId, JobOutcome, NewSale, Payment, Phase, SaleState, VoucherId},
-    telemetry::snapshot::{Holder, JobLine, SaleLine},
+    engine::{
+        command::{ReplayReport, Reply, RushPlan, RushReport},
+        plan::Plan,
+    },
+    model::{JobOutcome, NewSale, Payment, Phase, SaleState, VoucherId},
+    telemetry::snapshot::{Holder, JobLine, RecoveryLine, SaleLine},
 };
 
 pub(crate) const CANCEL: &str = "Cancel";
@@ -18,6 +21,8 @@ pub(crate) const READ_ONLY: &str = "read-only: acts are refused";
 pub(crate) const NO_SALE: &str = "there is no sale to act on";
 pub(crate) const CHOOSE_SALE: &str = "choose the sale that is meant, then press the key again";
 pub(crate) const NOTHING_PENDING: &str = "nothing is pending, so there is nothing to replay";
+pub(crate) const NOTHING_UNDER_WAY: &str = "nothing is under way that could be broken off";
+pub(crate) const PLAN_READY: &str = "the plan is made; close this and press the key again";
 pub(crate) const NOTHING_CHOSEN: &str = "no row is chosen";
 pub(crate) const NOTHING_OPEN: &str = "no detail is open";
 pub(crate) const NOTHING_MARKED: &str = "no entry to mark here";
@@ -150,38 +155,53 @@ pub(crate) fn rush(sale: &SaleLine, plan: &RushPlan) -> Question {
     question("Send simulated buyers?", lines, "Rush")
 }
 
-fn what_replay_does() -> Vec<String> {
-    vec![
-        "Orders not in SQL yet are written, those that are get acknowledged; what can't be \
-         written becomes a dead letter."
-            .to_owned(),
-        "What a live node still holds is left to it.".to_owned(),
-    ]
-}
-
-pub(crate) fn replay_marked(entries: &[EntryId]) -> Question {
-    let named = match entries {
-        [one] => format!("1 marked entry: {one}."),
-        [first, .., last] => {
-            format!("{} marked entries, from {first} to {last}.", thousands(entries.len() as u64))
-        }
-        [] => NOTHING_PENDING.to_owned(),
-    };
-    let mut lines = vec![named];
-    lines.extend(what_replay_does());
-    question("Replay the marked entries?", lines, "Replay")
-}
-
-pub(crate) fn replay_all(count: u64, up_to: EntryId, filtered: bool) -> Question {
-    let mut lines = vec![format!(
-        "No entry is marked, so this is about all: {} up to {up_to}.",
-        counted(count, "entry", "entries")
-    )];
+/// What a plan comes to, a line for each verdict.
+pub(crate) fn plan(plan: &Plan, filtered: bool) -> Question {
+    let totals = &plan.totals;
+    let entries = counted(totals.entries, "entry", "entries");
+    let mut lines = vec![if plan.head.filter.is_empty() {
+        format!("{entries}, all that are pending.")
+    } else {
+        format!("{entries}, those that are marked.")
+    }];
     if filtered {
-        lines.push("The filter does not limit it.".to_owned());
+        lines.push("The filter of this view does not limit it.".to_owned());
     }
-    lines.extend(what_replay_does());
-    question("Replay everything that is pending?", lines, "Replay all")
+    for total in &totals.verdicts {
+        let (verdict, act) = (super::verdict(total.verdict), super::act(total.act));
+        lines.push(format!("{:>9}  {verdict}: {act}", thousands(total.entries)));
+    }
+    let books = &totals.books;
+    let mut after = format!(
+        "Then: {} pending, {}, {} in SQL.",
+        thousands(books.pending.after),
+        counted(books.dead.after, "dead letter", "dead letters"),
+        counted(books.persisted.after, "order", "orders"),
+    );
+    if books.rebuilt > 0 {
+        let _ = write!(after, " {} go into the stream again.", thousands(books.rebuilt));
+    }
+    lines.push(after);
+    question("Replay this?", lines, "Replay")
+}
+
+pub(crate) fn nothing_to_do(plan: &Plan) -> String {
+    match plan.totals.entries {
+        0 => "none of them is pending any more".to_owned(),
+        held => format!("{} in the hands of live nodes; nothing to do", thousands(held)),
+    }
+}
+
+pub(crate) fn break_off(line: &RecoveryLine) -> Question {
+    question(
+        "Break it off?",
+        vec![
+            format!("{}: {} of {}.", line.act, thousands(line.done), thousands(line.planned)),
+            "The step in hand is finished; what was done stays done. A new plan goes on with the rest."
+                .to_owned(),
+        ],
+        "Break off",
+    )
 }
 
 pub(crate) fn release(lock: &Holder) -> Question {
@@ -254,6 +274,7 @@ pub(crate) mod asked {
         format!("{name} is running")
     }
 
+    pub(crate) const PLAN: &str = "looking at each entry";
     pub(crate) const REPLAY: &str = "replaying";
     pub(crate) const ACT: &str = "asking the engine";
 }
@@ -285,6 +306,9 @@ pub(crate) fn reply(reply: &Reply) -> (String, bool) {
             ),
             true,
         ),
+        Reply::Planned(plan) => (counted(plan.totals.entries, "entry", "entries"), true),
+        Reply::Cancelled(true) => ("it ends after the step in hand".to_owned(), true),
+        Reply::Cancelled(false) => (NOTHING_UNDER_WAY.to_owned(), true),
         Reply::Replayed(report) => replayed(report),
         Reply::Paid { order, payment } => match payment {
             Payment::Paid => (format!("order {order} is paid"), true),
@@ -350,6 +374,7 @@ fn replayed(report: &ReplayReport) -> (String, bool) {
         (report.rebuilt, "rebuilt"),
         (report.lost, "lost"),
         (report.gone, "settled before their turn"),
+        (report.changed, "changed since, so left alone"),
     ];
     for (count, word) in extras.into_iter().filter(|(count, _)| *count > 0) {
         let _ = write!(text, ", {} {word}", thousands(count));
@@ -357,7 +382,8 @@ fn replayed(report: &ReplayReport) -> (String, bool) {
     if report.cut_short {
         text.push_str("; cut short");
     }
-    (text, report.dead == 0 && report.lost == 0 && !report.cut_short)
+    let well = report.dead + report.lost + report.changed == 0;
+    (text, well && !report.cut_short)
 }
 
 /// Words of the forms.

@@ -9,13 +9,15 @@ use super::{PendingState, Scene, Source, detail_line, pending_state::first_row};
 use crate::{
     console::{
         text::{self, columns, details, figures},
+        theme::Theme,
         widgets::{Cell, Column, Pen, table, wrap},
     },
+    model::Verdict,
     telemetry::snapshot::PendingLine,
 };
 
-/// Rows of the detail pane: a rule, a blank, six lines.
-const DETAIL: u16 = 8;
+/// Rows of the detail pane: a rule, a blank, seven lines.
+const DETAIL: u16 = 9;
 
 pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut PendingState) {
     let theme = scene.theme;
@@ -63,6 +65,10 @@ fn summary(scene: &Scene<'_>, state: &PendingState, shown: usize) -> Line<'stati
     let page = &scene.snapshot.pending;
     let total = scene.snapshot.stream.as_ref().map_or(0, |stream| stream.pending);
     let mut spans = Vec::new();
+    for line in &scene.snapshot.recoveries {
+        let told = text::recovery(&line.act, line.done, line.planned);
+        spans.push(Span::styled(format!("{told}   "), theme.key()));
+    }
     if !state.marks.is_empty() {
         spans.push(Span::styled(text::marked(state.marks.len()), theme.key()));
         spans.push(Span::raw("   "));
@@ -110,7 +116,7 @@ fn layout(width: u16, partitioned: bool) -> Vec<Column> {
     }
     all.push(column(columns::HOLDER, if width >= 120 { 24 } else { 16 }, false));
     if width >= 72 {
-        all.push(column(columns::FAULT, 0, false));
+        all.push(column(columns::VERDICT, 0, false));
     }
     all
 }
@@ -137,10 +143,22 @@ fn cells(scene: &Scene<'_>, line: &PendingLine, marked: bool, layout: &[Column])
             let style = if line.holder_alive { Style::new() } else { theme.broken() };
             Cell::new(holder(scene, line, column.width), style)
         }
-        columns::FAULT => Cell::new(line.fault.clone().unwrap_or_default(), theme.warn()),
+        columns::VERDICT => verdict(theme, line),
         _ => Cell::plain(""),
     };
     layout.iter().map(cell).collect()
+}
+
+/// What is true of the entry, and what is wrong with it as long as nobody has judged it.
+fn verdict(theme: Theme, line: &PendingLine) -> Cell {
+    match line.verdict {
+        Some(verdict @ (Verdict::Written | Verdict::InHand)) => {
+            Cell::new(text::verdict_word(verdict), theme.soft())
+        }
+        Some(verdict @ Verdict::Stuck) => Cell::plain(text::verdict_word(verdict)),
+        Some(verdict) => Cell::new(text::verdict_word(verdict), theme.warn()),
+        None => Cell::new(line.fault.clone().unwrap_or_default(), theme.warn()),
+    }
 }
 
 /// The holder's name; that it is dead must never be cut off.
@@ -185,6 +203,12 @@ fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, line: &PendingLine) {
         detail_line(pen, theme, y, label, &value);
         y += 1;
     }
+    let told = match line.verdict {
+        Some(verdict) => format!("{}: {}", text::verdict(verdict), text::act(verdict.act())),
+        None => text::UNKNOWN.to_owned(),
+    };
+    detail_line(pen, theme, y, details::VERDICT, &Line::raw(told));
+    y += 1;
     let fault = line.fault.as_deref().unwrap_or(details::NO_FAULT);
     let style = if line.fault.is_some() { theme.warn() } else { theme.soft() };
     pen.text(1, y, details::FAULT, theme.soft());

@@ -179,6 +179,15 @@ async fn read_standing(
     Ok(Standing::new(orders, live))
 }
 
+/// What would be answered to each of these entries alone.
+pub(super) async fn foresee(
+    conn: &mut MySqlConnection,
+    keys: &[Key],
+    most: usize,
+) -> Result<Vec<Written>, Fault> {
+    Ok(read_standing(conn, keys, most).await?.foresee(keys)?)
+}
+
 macro_rules! select_orders {
     ($rest:literal) => {
         concat!(

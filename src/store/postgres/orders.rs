@@ -128,6 +128,11 @@ async fn read_standing(conn: &mut PgConnection, keys: &[Key]) -> Result<Standing
     Ok(Standing::new(orders, live))
 }
 
+/// What would be answered to each of these entries alone.
+pub(super) async fn foresee(conn: &mut PgConnection, keys: &[Key]) -> Result<Vec<Written>, Fault> {
+    Ok(read_standing(conn, keys).await?.foresee(keys)?)
+}
+
 macro_rules! select_orders {
     ($rest:literal) => {
         concat!(

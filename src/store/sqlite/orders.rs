@@ -135,7 +135,11 @@ async fn missing_sale(conn: &mut SqliteConnection, keys: &[Key]) -> StoreError {
     }
 }
 
-async fn read_standing(conn: &mut SqliteConnection, keys: &[Key]) -> Result<Standing, StoreError> {
+/// Rows that stand against these entries.
+pub(super) async fn read_standing(
+    conn: &mut SqliteConnection,
+    keys: &[Key],
+) -> Result<Standing, StoreError> {
     let orders: Vec<Key> = sqlx::query_as(
         "SELECT id, user_id, voucher_id, place FROM tb_voucher_order \
          WHERE id IN (SELECT value FROM json_each(?1))",

@@ -1,0 +1,17 @@
+#!lua flags=no-writes
+-- These entries of the pending list with their bodies; those that are not pending are left out.
+--
+-- KEYS  1 orders (stream)
+-- ARGV  1 group  then entry ids
+--
+-- Returns a list of {entry, consumer, idle ms, deliveries, fields}; fields is false where the body is gone.
+
+local found = {}
+for i = 2, #ARGV do
+  local row = redis.call('XPENDING', KEYS[1], ARGV[1], ARGV[i], ARGV[i], 1)[1]
+  if row then
+    local body = redis.call('XRANGE', KEYS[1], row[1], row[1])[1]
+    found[#found + 1] = {row[1], row[2], row[3], row[4], body and body[2] or false}
+  end
+end
+return found

@@ -1,0 +1,208 @@
+//! Doing what a plan says: each entry once, and only while it is as it was shown.
+//!
+//! Bounded steps, each finished before the next; whoever is interrupted goes on with the same plan, for what was done
+//! is not pending any more.
+
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
+
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    EngineError,
+    command::{Changed, Pace, ReplayReport},
+    deployment,
+    operator::Operator,
+    pending::{Judge, Judged, PAGE},
+    plan::{Line, Plan, PlanFault, same_order},
+    rebuild::rebuild,
+    writer::{Writer, by_partition},
+};
+use crate::{
+    broker::{Link, keys::replay_of, stream},
+    model::{Act, EntryId, Verdict},
+    telemetry::snapshot::RecoveryLine,
+};
+
+/// As the screen and the audit log call it.
+pub const APPLY: &str = "pending apply";
+/// Entries that have changed since they were shown, of which the report tells.
+const TOLD: usize = 100;
+/// Steps a second where a rate is asked for.
+const STEPS: u64 = 4;
+
+/// Does what `plan` says, at `pace`. The caller has the helm.
+///
+/// # Errors
+/// A server is away, or the plan is of another deployment; what was done by then is done.
+pub(super) async fn apply(
+    operator: &Operator,
+    plan: &Plan,
+    pace: Pace,
+    stop: &CancellationToken,
+) -> Result<ReplayReport, EngineError> {
+    let Operator { redis, store, keys, settings, node, .. } = operator;
+    if plan.head.deployment != deployment::name(store).await? {
+        return Err(PlanFault::Foreign.into());
+    }
+    let mut applying = Applying {
+        consumer: replay_of(node),
+        writer: Writer::new(redis, store.clone(), keys.clone()),
+        judge: Judge::new(redis, store.clone(), keys.clone(), settings.clone(), false),
+        link: redis.link(),
+        report: ReplayReport { planned: plan.totals.entries, ..ReplayReport::default() },
+    };
+    let shown = operator.meters.recovery_begins(RecoveryLine {
+        act: APPLY.to_owned(),
+        done: 0,
+        planned: plan.totals.entries,
+    });
+    let done = applying.steps(plan, pace, stop, |done| shown.progress(done)).await;
+    done.map(|()| applying.report)
+}
+
+struct Applying {
+    consumer: String,
+    writer: Writer,
+    judge: Judge,
+    link: Link,
+    report: ReplayReport,
+}
+
+impl Applying {
+    async fn steps(
+        &mut self,
+        plan: &Plan,
+        pace: Pace,
+        stop: &CancellationToken,
+        progress: impl Fn(u64),
+    ) -> Result<(), EngineError> {
+        let started = Instant::now();
+        let mut lines = plan.lines();
+        let mut left = pace.most.unwrap_or(u64::MAX);
+        let step = pace.rate.map_or(PAGE as u64, |rate| (rate / STEPS).clamp(1, PAGE as u64));
+        while left > 0 {
+            let page = lines.next(usize::try_from(step.min(left)).unwrap_or(PAGE))?;
+            if page.is_empty() {
+                return Ok(());
+            }
+            if stop.is_cancelled() {
+                self.report.cut_short = true;
+                return Ok(());
+            }
+            left -= page.len() as u64;
+            self.step(page, stop).await?;
+            progress(self.report.seen);
+            if let Some(rate) = pace.rate {
+                let due = Duration::from_secs_f64(self.report.seen as f64 / rate as f64);
+                tokio::select! {
+                    () = stop.cancelled() => {}
+                    () = tokio::time::sleep(due.saturating_sub(started.elapsed())) => {}
+                }
+            }
+        }
+        self.report.cut_short = self.report.seen < plan.totals.entries;
+        Ok(())
+    }
+
+    /// Looks at the entries again, and does what is still as it was shown.
+    async fn step(&mut self, page: Vec<Line>, stop: &CancellationToken) -> Result<(), EngineError> {
+        self.report.seen += page.len() as u64;
+        let entries: Vec<EntryId> = page.iter().map(|line| line.entry).collect();
+        let mut now: HashMap<EntryId, Judged> = HashMap::new();
+        for judged in self.judge.entries(&entries).await? {
+            now.insert(judged.row.delivered.entry, judged);
+        }
+        let (mut written, mut stuck, mut gone) = (Vec::new(), Vec::new(), Vec::new());
+        let mut dead = Vec::new();
+        for line in page {
+            let Some(judged) = now.remove(&line.entry) else {
+                self.report.gone += 1;
+                continue;
+            };
+            if line.act == Act::Leave {
+                self.report.left += 1;
+                continue;
+            }
+            if !judged.verdict.continues(line.verdict) || !same_order(&line, &judged) {
+                self.change(&line, judged.verdict);
+                continue;
+            }
+            match judged.verdict.act() {
+                Act::Acknowledge => written.push(line.entry),
+                Act::Process => stuck.push(judged),
+                Act::Rebuild => gone.push(line.entry),
+                Act::DeadLetter => dead.push((line.entry, judged.fault().unwrap_or_default())),
+                Act::Leave => self.report.left += 1,
+            }
+        }
+        let asked = written.len() as u64;
+        let acknowledged = self.writer.acknowledge(written).await?;
+        self.report.acknowledged += acknowledged;
+        self.report.gone += asked - acknowledged;
+        self.take_over(stuck, stop).await?;
+        for (entry, why) in dead {
+            let buried = self.writer.bury(entry, &why).await?;
+            self.report.dead += buried;
+            self.report.gone += 1 - buried;
+        }
+        if gone.is_empty() { Ok(()) } else { self.rebuild(&gone).await }
+    }
+
+    fn change(&mut self, line: &Line, now: Verdict) {
+        self.report.changed += 1;
+        if self.report.changes.len() < TOLD {
+            let (entry, planned) = (line.entry, line.verdict);
+            self.report.changes.push(Changed { entry, planned, now });
+        }
+    }
+
+    /// Takes entries over and writes their orders. Somebody who was given one since it was judged has made
+    /// it young again: it is passed by.
+    async fn take_over(
+        &mut self,
+        stuck: Vec<Judged>,
+        stop: &CancellationToken,
+    ) -> Result<(), EngineError> {
+        let Some(youngest) = stuck.iter().map(|judged| judged.row.idle_ms).min() else {
+            return Ok(());
+        };
+        let mut bodies: HashMap<EntryId, _> =
+            stuck.into_iter().map(|it| (it.row.delivered.entry, it.row.delivered)).collect();
+        let asked = bodies.len();
+        let mut ours = Vec::with_capacity(asked);
+        let entries: Vec<EntryId> = bodies.keys().copied().collect();
+        for (of, entries) in by_partition(&self.writer.keys, entries) {
+            let taken =
+                stream::take_over(&mut self.link, &of, &self.consumer, youngest, &entries).await?;
+            ours.extend(taken.iter().filter_map(|entry| bodies.remove(entry)));
+        }
+        // The oldest first, as they would have come.
+        ours.sort_by_key(|delivered| delivered.entry);
+        self.report.gone += (asked - ours.len()) as u64;
+        let settled = self.writer.settle(ours, stop).await?;
+        self.report.persisted += settled.persisted;
+        self.report.acknowledged += settled.again;
+        self.report.dead += settled.dead;
+        Ok(())
+    }
+
+    /// Bodies are gone, so nobody can tell whose orders they were. The buyers hash can: whoever was
+    /// admitted and has no result anywhere is put into the stream again.
+    async fn rebuild(&mut self, gone: &[EntryId]) -> Result<(), EngineError> {
+        for (of, gone) in by_partition(&self.writer.keys, gone.iter().copied()) {
+            let Writer { link, store, keys, .. } = &mut self.writer;
+            let rebuilt = rebuild(store, link, keys, &of).await?;
+            self.report.rebuilt += rebuilt.orders;
+            if rebuilt.complete {
+                let done = stream::acknowledge(link, &of, gone).await?;
+                self.report.acknowledged += done.saturating_sub(rebuilt.orders);
+            } else {
+                self.report.lost += gone.len() as u64;
+            }
+        }
+        Ok(())
+    }
+}

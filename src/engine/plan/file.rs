@@ -1,0 +1,352 @@
+//! A plan's file: one JSON document, a line for its head, one for each entry, one for what it comes to.
+//!
+//! It is read a line at a time, and only as it was written: a digest (SHA-256 of all bytes before it) tells whether
+//! somebody has changed it. It knows no Redis and no SQL.
+
+use std::{
+    fs::File,
+    io::{self, BufRead, BufReader, BufWriter, Read, Seek as _, SeekFrom, Write},
+    os::unix::fs::FileExt as _,
+    path::Path,
+    sync::Arc,
+};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use super::{Head, Line, Totals};
+
+/// Longest line that a plan can have; more is no plan.
+const LONGEST: u64 = 64 * 1024;
+const ENTRIES: &str = ",\"entries\":[\n";
+const LAST: &str = "],";
+
+/// Why a file is no plan that could be done.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanFault {
+    /// Something else.
+    #[error("this is no plan; 'seckill pending plan --out FILE' writes one")]
+    NotOne,
+    /// Of another version of the program.
+    #[error("the plan has format {0}, and this program knows 1; make a new plan")]
+    Version(u32),
+    /// Its end is missing.
+    #[error("the plan is truncated: its end is missing; make a new one")]
+    Truncated,
+    /// Its digest does not fit.
+    #[error(
+        "the plan was changed since it was made (its digest does not fit), so it is not done; make a new one"
+    )]
+    Edited,
+    /// Of another stream.
+    #[error(
+        "the plan was made for another deployment; give the --redis and --database that it was made with"
+    )]
+    Foreign,
+    /// The disk.
+    #[error("the plan can't be kept or read ({0}); make room, or give another place")]
+    Io(#[from] io::Error),
+}
+
+/// A plan, with its lines in a file that this process alone has, or that it was read from.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    file: Arc<File>,
+    /// Where its first entry begins, in bytes.
+    start: u64,
+    digest: String,
+    /// What it is about.
+    pub head: Head,
+    /// What it comes to.
+    pub totals: Totals,
+}
+
+impl PartialEq for Plan {
+    fn eq(&self, other: &Self) -> bool {
+        self.digest == other.digest
+    }
+}
+
+/// What follows the entries.
+#[derive(Serialize, Deserialize)]
+struct Tail {
+    totals: Totals,
+    sha256: String,
+}
+
+impl Plan {
+    /// Reads a plan, and refuses one that is not as it was written.
+    ///
+    /// # Errors
+    /// [`PlanFault`]; nothing was done then.
+    pub fn read(path: &Path) -> Result<Self, PlanFault> {
+        let file = File::open(path)?;
+        if !file.metadata()?.is_file() {
+            return Err(PlanFault::NotOne);
+        }
+        Self::check(Arc::new(file))
+    }
+
+    fn check(file: Arc<File>) -> Result<Self, PlanFault> {
+        let mut lines = Lines::at(&file, 0);
+        let first = lines.next()?.ok_or(PlanFault::NotOne)?;
+        let head = first.strip_suffix(ENTRIES).map(|head| format!("{head}}}"));
+        let head: Head =
+            head.and_then(|head| serde_json::from_str(&head).ok()).ok_or(PlanFault::NotOne)?;
+        if head.seckill_plan != 1 {
+            return Err(PlanFault::Version(head.seckill_plan));
+        }
+        let start = first.len() as u64;
+        let mut sum = Sha256::new_with_prefix(&first);
+        let mut entries = 0;
+        let last = loop {
+            let Some(line) = lines.next()? else { return Err(PlanFault::Truncated) };
+            if line.starts_with(LAST) {
+                break line;
+            }
+            sum.update(&line);
+            entries += 1;
+        };
+        if !last.ends_with('\n') {
+            return Err(PlanFault::Truncated);
+        }
+        let tail = last.strip_prefix(LAST).map(|tail| format!("{{{tail}"));
+        let tail: Option<Tail> = tail.and_then(|tail| serde_json::from_str(&tail).ok());
+        let tail = tail.ok_or(PlanFault::Edited)?;
+        sum.update(told(&tail.totals)?);
+        let digest = hex(&sum.finalize());
+        if digest != tail.sha256 || entries != tail.totals.entries || lines.next()?.is_some() {
+            return Err(PlanFault::Edited);
+        }
+        Ok(Self { file, start, digest, head, totals: tail.totals })
+    }
+
+    /// Its entries from the first on, each read when it is asked for.
+    pub fn lines(&self) -> PlanLines {
+        PlanLines { lines: Lines::at(&self.file, self.start), left: self.totals.entries }
+    }
+
+    /// Writes the whole document.
+    ///
+    /// # Errors
+    /// The place takes no more, or the plan can't be read.
+    pub fn copy_to(&self, out: &mut impl Write) -> io::Result<()> {
+        let mut whole = At { file: Arc::clone(&self.file), at: 0 };
+        io::copy(&mut whole, out)?;
+        out.flush()
+    }
+
+    /// What tells it from every other plan.
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+}
+
+/// Entries of a plan, one after the other.
+#[derive(Debug)]
+pub struct PlanLines {
+    lines: Lines,
+    left: u64,
+}
+
+impl PlanLines {
+    /// At most `count` more; none at the end.
+    ///
+    /// # Errors
+    /// [`PlanFault`] where the file has changed since it was checked.
+    pub fn next(&mut self, count: usize) -> Result<Vec<Line>, PlanFault> {
+        let count = count.min(usize::try_from(self.left).unwrap_or(usize::MAX));
+        let mut page = Vec::with_capacity(count);
+        for _ in 0..count {
+            let text = self.lines.next()?.ok_or(PlanFault::Truncated)?;
+            let line = text.trim_end_matches(['\n', ',']);
+            page.push(serde_json::from_str(line).map_err(|_| PlanFault::Edited)?);
+            self.left -= 1;
+        }
+        Ok(page)
+    }
+}
+
+/// Writes a plan as it is made, into a file without a name.
+pub(super) struct Writer {
+    out: BufWriter<File>,
+    sum: Sha256,
+    head: Head,
+    start: u64,
+    /// The line before waits for the comma, or for the end.
+    open: bool,
+}
+
+impl Writer {
+    pub(super) fn new(head: Head) -> io::Result<Self> {
+        let mut first = serde_json::to_string(&head)?;
+        // Its closing bracket comes with the end.
+        first.pop();
+        first.push_str(ENTRIES);
+        let mut out = BufWriter::with_capacity(256 * 1024, tempfile::tempfile()?);
+        out.write_all(first.as_bytes())?;
+        let sum = Sha256::new_with_prefix(&first);
+        Ok(Self { out, sum, head, start: first.len() as u64, open: false })
+    }
+
+    pub(super) fn head(&self) -> &Head {
+        &self.head
+    }
+
+    pub(super) fn line(&mut self, line: &Line) -> Result<(), PlanFault> {
+        if self.open {
+            self.put(b",\n")?;
+        }
+        let text = serde_json::to_vec(line).map_err(io::Error::from)?;
+        self.put(&text)?;
+        self.open = true;
+        Ok(())
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.sum.update(bytes);
+        self.out.write_all(bytes)
+    }
+
+    pub(super) fn end(mut self, totals: Totals) -> io::Result<Plan> {
+        if self.open {
+            self.put(b"\n")?;
+        }
+        self.sum.update(told(&totals)?);
+        let digest = hex(&self.sum.clone().finalize());
+        let tail = serde_json::to_string(&Tail { totals: totals.clone(), sha256: digest.clone() })?;
+        let tail = tail.strip_prefix('{').unwrap_or(&tail);
+        self.out.write_all(format!("{LAST}{tail}\n").as_bytes())?;
+        let mut file = self.out.into_inner().map_err(io::IntoInnerError::into_error)?;
+        file.seek(SeekFrom::Start(0))?;
+        Ok(Plan { file: Arc::new(file), start: self.start, digest, head: self.head, totals })
+    }
+}
+
+fn told(totals: &Totals) -> io::Result<Vec<u8>> {
+    Ok(serde_json::to_vec(totals)?)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Reads at a place of its own: several may read one file at once.
+#[derive(Debug)]
+struct At {
+    file: Arc<File>,
+    at: u64,
+}
+
+impl Read for At {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read_at(into, self.at)?;
+        self.at += read as u64;
+        Ok(read)
+    }
+}
+
+#[derive(Debug)]
+struct Lines {
+    reader: BufReader<At>,
+}
+
+impl Lines {
+    fn at(file: &Arc<File>, at: u64) -> Self {
+        Self { reader: BufReader::new(At { file: Arc::clone(file), at }) }
+    }
+
+    /// One line with its end; a file that holds none for long is no plan.
+    fn next(&mut self) -> Result<Option<String>, PlanFault> {
+        let mut line = String::new();
+        match (&mut self.reader).take(LONGEST).read_line(&mut line) {
+            Ok(0) => Ok(None),
+            Ok(_) if !line.ends_with('\n') && line.len() as u64 >= LONGEST => {
+                Err(PlanFault::NotOne)
+            }
+            Ok(_) => Ok(Some(line)),
+            Err(fault) if fault.kind() == io::ErrorKind::InvalidData => Err(PlanFault::NotOne),
+            Err(fault) => Err(fault.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        engine::plan::made_up,
+        model::{EntryId, Verdict},
+    };
+
+    fn entry(number: u64) -> EntryId {
+        EntryId { millis: 5, number, partition: 1 }
+    }
+
+    fn plan(lines: u64) -> Plan {
+        let entries: Vec<_> = (0..lines).map(|number| (entry(number), Verdict::Stuck)).collect();
+        made_up::plan(&entries, "verdict=stuck")
+    }
+
+    fn bytes(plan: &Plan) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        plan.copy_to(&mut bytes).unwrap();
+        bytes
+    }
+
+    fn read(bytes: &[u8]) -> Result<Plan, PlanFault> {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(bytes).unwrap();
+        Plan::read(file.path())
+    }
+
+    #[test]
+    fn what_was_written_is_read_in_pages() {
+        for count in [0, 1, 2_500] {
+            let made = plan(count);
+            let json: serde_json::Value = serde_json::from_slice(&bytes(&made)).unwrap();
+            assert_eq!(json["entries"].as_array().map(Vec::len), Some(count as usize));
+            let back = read(&bytes(&made)).unwrap();
+            assert_eq!((&back.head, &back.totals), (&made.head, &made.totals));
+            let (mut lines, mut seen) = (back.lines(), Vec::new());
+            loop {
+                let page = lines.next(1_000).unwrap();
+                if page.is_empty() {
+                    break;
+                }
+                seen.extend(page.into_iter().map(|line| line.entry));
+            }
+            assert_eq!(seen, (0..count).map(entry).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn a_plan_that_was_changed_or_cut_is_refused() {
+        let whole = bytes(&plan(3));
+        for cut in 1..whole.len() {
+            let told = read(&whole[..cut]).unwrap_err();
+            assert!(matches!(told, PlanFault::Truncated | PlanFault::NotOne), "{cut}: {told}");
+        }
+        let text = String::from_utf8(whole.clone()).unwrap();
+        for (from, to) in [
+            ("\"stuck\",\"act\"", "\"written\",\"act\""),
+            ("\"entries\":3", "\"entries\":4"),
+            ("\"idle_ms\":7", "\"idle_ms\":8"),
+            ("verdict=stuck", "verdict=other"),
+        ] {
+            assert!(text.contains(from), "{from}");
+            let told = read(text.replacen(from, to, 1).as_bytes()).unwrap_err();
+            assert!(matches!(told, PlanFault::Edited), "{told}");
+        }
+        let pretty: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let pretty = serde_json::to_string_pretty(&pretty).unwrap();
+        assert!(matches!(read(pretty.as_bytes()), Err(PlanFault::NotOne)));
+        assert!(matches!(read(b""), Err(PlanFault::NotOne)));
+        assert!(matches!(read(&[0xff; 200_000]), Err(PlanFault::NotOne)));
+        let mut more = whole;
+        more.extend(b"{}\n");
+        assert!(matches!(read(&more), Err(PlanFault::Edited)));
+        let old = text.replacen("\"seckill_plan\":1", "\"seckill_plan\":2", 1);
+        assert!(matches!(read(old.as_bytes()), Err(PlanFault::Version(2))));
+    }
+}

@@ -1,0 +1,150 @@
+//! Making a plan: the pending list is walked once, a page at a time.
+
+use std::collections::BTreeMap;
+
+use super::{Change, Forecast, Head, Line, Plan, PlanFault, SaleForecast, Totals, file::Writer};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    broker::survey,
+    engine::{
+        EngineError, deployment, ledger,
+        operator::Operator,
+        pending::{Judge, Judged},
+    },
+    model::{EntryId, Sale, Verdict, VoucherId, filter::Filter},
+    telemetry::snapshot::RecoveryLine,
+};
+
+/// As the screen calls it.
+pub const PLAN: &str = "pending plan";
+
+const VERSION: u32 = 1;
+
+/// Plans what the filter lets through, up to what is pending now.
+///
+/// # Errors
+/// A server is away, `stop` came, or the plan can't be kept.
+pub async fn make(
+    operator: &Operator,
+    filter: &Filter,
+    stop: &CancellationToken,
+) -> Result<Plan, EngineError> {
+    let mut link = operator.redis.link();
+    let at = survey::survey(&mut link, &operator.keys, &[], EntryId::MIN, 1).await?;
+    let shown = operator.meters.recovery_begins(RecoveryLine {
+        act: PLAN.to_owned(),
+        done: 0,
+        planned: at.stream.pending,
+    });
+    let mut making = Making::begin(operator, filter.to_string()).await?;
+    // Entries that become pending from now on are not asked about.
+    let last = EntryId::last_of(u64::try_from(making.writer.head().made.0).unwrap_or(0));
+    let (mut first, mut looked) = (EntryId::MIN, 0);
+    loop {
+        let page = making.judge.page(first, last).await?;
+        let Some(end) = page.last() else { break };
+        first = end.row.delivered.entry.next_of_all();
+        looked += page.len() as u64;
+        making.add(page.iter().filter(|judged| judged.passes(filter)))?;
+        shown.progress(looked);
+        if stop.is_cancelled() {
+            return Err(EngineError::Stopping);
+        }
+    }
+    making.end(operator).await
+}
+
+/// Plans these entries; those that are not pending are left out.
+///
+/// # Errors
+/// As [`make`].
+pub async fn of_entries(operator: &Operator, entries: &[EntryId]) -> Result<Plan, EngineError> {
+    let what = match entries {
+        [only] => format!("entry={only}"),
+        many => format!("{} entries by name", many.len()),
+    };
+    let mut making = Making::begin(operator, what).await?;
+    let mut judged = making.judge.entries(entries).await?;
+    judged.sort_by_key(|judged| judged.row.delivered.entry);
+    judged.dedup_by_key(|judged| judged.row.delivered.entry);
+    making.add(judged.iter())?;
+    making.end(operator).await
+}
+
+struct Making {
+    judge: Judge,
+    writer: Writer,
+    totals: Totals,
+    /// Orders to be written, by sale.
+    writes: BTreeMap<VoucherId, u64>,
+}
+
+impl Making {
+    async fn begin(operator: &Operator, filter: String) -> Result<Self, EngineError> {
+        let made = operator.redis.link().now().await?;
+        let up_to = EntryId::last_of(u64::try_from(made.0).unwrap_or(0));
+        let deployment = deployment::name(&operator.store).await?;
+        let head = Head { seckill_plan: VERSION, deployment, made, filter, up_to };
+        let judge = operator.judge().await?;
+        let writer = Writer::new(head).map_err(PlanFault::from)?;
+        Ok(Self { judge, writer, totals: Totals::default(), writes: BTreeMap::new() })
+    }
+
+    fn add<'a>(&mut self, judged: impl Iterator<Item = &'a Judged>) -> Result<(), PlanFault> {
+        for judged in judged {
+            let line = Line::from(judged);
+            self.totals.add(&line);
+            if let Some(voucher) = line.voucher_id.filter(|_| line.verdict == Verdict::Stuck) {
+                *self.writes.entry(voucher).or_default() += 1;
+            }
+            self.writer.line(&line)?;
+        }
+        Ok(())
+    }
+
+    async fn end(mut self, operator: &Operator) -> Result<Plan, EngineError> {
+        let rebuilt = match self.totals.of(Verdict::BodyGone) {
+            0 => 0,
+            _ => lost_orders(operator).await?,
+        };
+        let sales = operator.store.sales().await?;
+        let mut link = operator.redis.link();
+        let at = survey::survey(&mut link, &operator.keys, &[], EntryId::MIN, 1).await?;
+        let totals = &self.totals;
+        let to_dead = [Verdict::Malformed, Verdict::TooOften, Verdict::Refused];
+        let to_dead: u64 = to_dead.iter().map(|verdict| totals.of(*verdict)).sum();
+        let persisted = sales.iter().map(Sale::live_orders).sum::<u64>();
+        let change = |now: u64, after: u64| Change { now, after };
+        let pending = at.stream.pending;
+        let books = Forecast {
+            pending: change(pending, pending.saturating_sub(totals.to_do())),
+            dead: change(at.stream.dead, at.stream.dead + to_dead),
+            persisted: change(persisted, persisted + totals.of(Verdict::Stuck)),
+            rebuilt,
+        };
+        let forecast = |(voucher, orders): (&VoucherId, &u64)| {
+            let sale = sales.iter().find(|sale| sale.voucher_id == *voucher)?;
+            let live = sale.live_orders();
+            Some(SaleForecast {
+                voucher_id: *voucher,
+                persisted: change(live, live + orders),
+                db_stock: change(sale.stock, sale.stock.saturating_sub(*orders)),
+            })
+        };
+        let by_sale = self.writes.iter().filter_map(forecast).collect();
+        self.totals.books = books;
+        self.totals.sales = by_sale;
+        Ok(self.writer.end(self.totals).map_err(PlanFault::from)?)
+    }
+}
+
+/// How many admitted orders are nowhere but among the buyers: what a rebuild would put into the stream.
+async fn lost_orders(operator: &Operator) -> Result<u64, EngineError> {
+    let Operator { store, redis, keys, .. } = operator;
+    let (mut link, mut lost) = (redis.link(), 0);
+    for sale in store.sales().await? {
+        lost += ledger::lost_orders(store, &mut link, keys, sale.voucher_id).await?.len() as u64;
+    }
+    Ok(lost)
+}
