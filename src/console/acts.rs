@@ -177,6 +177,8 @@ impl App {
                     Command::Pay(_)
                     | Command::CreateVoucher(_)
                     | Command::Repair(_)
+                    | Command::ReplayLetters { .. }
+                    | Command::DiscardLetters { .. }
                     | Command::ReleaseLock { .. }
                     | Command::SwitchJob { .. } => acts::asked::ACT.to_owned(),
                 });

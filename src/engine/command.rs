@@ -9,7 +9,10 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::repair::{Repaired, SaleRepair};
 use crate::{
-    model::{EntryId, NewSale, OrderId, Payment, RunEnd, SaleState, VoucherId},
+    model::{
+        EntryId, LetterCounts, NewSale, OrderId, Payment, RunEnd, SaleState, VoucherId,
+        filter::Filter,
+    },
     telemetry::{Snapshot, snapshot::Latency},
 };
 
@@ -41,6 +44,20 @@ pub enum Command {
     Repair(Vec<SaleRepair>),
     /// Judge pending entries and do what follows for each.
     Replay(ReplayScope),
+    /// Put dead letters back into the order stream, those for which a buyer waits.
+    ReplayLetters {
+        /// Which ones.
+        scope: LetterScope,
+        /// Also those that were replayed as often as the settings allow.
+        force: bool,
+    },
+    /// Remove dead letters.
+    DiscardLetters {
+        /// Which ones.
+        scope: LetterScope,
+        /// Give stock and place of waiting buyers back; without it, letters with a waiting buyer stay.
+        compensate: bool,
+    },
     /// Pay an order.
     Pay(OrderId),
     /// Take a lock from this very holder.
@@ -64,7 +81,13 @@ pub enum Command {
 impl Command {
     /// Acts of recovery: two operators who do such at once would undo each other's.
     pub fn is_recovery(&self) -> bool {
-        matches!(self, Self::Repair(_) | Self::Replay(_))
+        matches!(
+            self,
+            Self::Repair(_)
+                | Self::Replay(_)
+                | Self::ReplayLetters { .. }
+                | Self::DiscardLetters { .. }
+        )
     }
 }
 
@@ -75,6 +98,54 @@ pub enum ReplayScope {
     Entries(Vec<EntryId>),
     /// Every one up to this id: what was counted when the operator was asked.
     UpTo(EntryId),
+}
+
+/// Which dead letters an act is about.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LetterScope {
+    /// These ones, by identity.
+    Letters(Vec<EntryId>),
+    /// Those that pass, over the fields of [`super::dead::LETTER_FIELDS`].
+    Matching {
+        /// What they have to say of themselves.
+        filter: Filter,
+        /// The last one: what was counted when the operator was asked.
+        last: EntryId,
+    },
+}
+
+/// How a replay of dead letters went; the keys are a contract of `dead replay --json`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LettersReplayed {
+    /// Letters that the act was about.
+    pub seen: u64,
+    /// Put back into the order stream.
+    pub replayed: u64,
+    /// Left where they are, by what is true of them.
+    pub refused: LetterCounts,
+    /// Not there any more.
+    pub gone: u64,
+    /// The act was stopped before the last letter.
+    pub cut_short: bool,
+}
+
+/// How a discard of dead letters went; the keys are a contract of `dead discard --json`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LettersDiscarded {
+    /// Letters that the act was about.
+    pub seen: u64,
+    /// Removed.
+    pub discarded: u64,
+    /// Orders that stand in SQL as cancelled by this act.
+    pub compensated: u64,
+    /// Pieces and places given back in Redis by this act.
+    pub given_back: u64,
+    /// Left where they are, by what is true of them.
+    pub refused: LetterCounts,
+    /// Not there any more.
+    pub gone: u64,
+    /// The act was stopped before the last letter.
+    pub cut_short: bool,
 }
 
 /// Simulated buyers.
@@ -201,6 +272,10 @@ pub enum Reply {
     Repaired(Repaired),
     /// The replay is over.
     Replayed(ReplayReport),
+    /// Dead letters were put back.
+    LettersReplayed(LettersReplayed),
+    /// Dead letters were removed.
+    LettersDiscarded(LettersDiscarded),
     /// What came of the payment.
     Paid {
         /// Which order.

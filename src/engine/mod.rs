@@ -7,6 +7,7 @@ mod answers;
 pub mod beat;
 pub mod command;
 pub mod consumer;
+pub mod dead;
 pub mod deployment;
 pub mod drill;
 pub mod durability;

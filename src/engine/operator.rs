@@ -9,7 +9,8 @@ use tokio_util::sync::CancellationToken;
 use super::{
     EngineError,
     admission::Admission,
-    command::{Command, Reply},
+    command::{Command, LetterScope, Reply},
+    dead::Letters,
     helm,
     jobs::{Job, Runner, builtin},
     locks::{LockName, Locks, revoke},
@@ -174,12 +175,25 @@ impl Operator {
                 );
                 Ok(Reply::Replayed(replayer.replay(&scope, stop).await?))
             }
+            Command::ReplayLetters { scope, force } => {
+                let mut letters = self.letters();
+                Ok(Reply::LettersReplayed(letters.replay(&scope, force, stop).await?))
+            }
+            Command::DiscardLetters { scope, compensate } => {
+                let mut letters = self.letters();
+                Ok(Reply::LettersDiscarded(letters.discard(&scope, compensate, stop).await?))
+            }
         }
     }
 
     fn job(&self, name: &str) -> Result<Job, EngineError> {
         let job = builtin::jobs(&self.settings).into_iter().find(|job| job.name == name);
         job.ok_or_else(|| EngineError::NoJob(name.chars().take(60).collect()))
+    }
+
+    fn letters(&self) -> Letters {
+        let (store, keys) = (self.store.clone(), self.keys.clone());
+        Letters::new(&self.redis, store, keys, &self.settings)
     }
 
     fn runner(&self) -> Runner {
@@ -241,7 +255,25 @@ fn describe(command: &Command) -> (&'static str, String) {
         Command::SwitchJob { job, paused: true } => ("job pause", job.clone()),
         Command::SwitchJob { job, paused: false } => ("job resume", job.clone()),
         Command::Replay(ReplayScope::UpTo(last)) => ("pending replay", format!("all up to {last}")),
+        Command::ReplayLetters { scope, force } => {
+            ("dead replay", letters(scope) + if *force { ", by force" } else { "" })
+        }
+        Command::DiscardLetters { scope, compensate } => {
+            ("dead discard", letters(scope) + if *compensate { ", with compensation" } else { "" })
+        }
     }
+}
+
+fn letters(scope: &LetterScope) -> String {
+    match scope {
+        LetterScope::Letters(ids) => format!("{} letters", ids.len()),
+        LetterScope::Matching { filter, last } if filter.is_empty() => format!("all up to {last}"),
+        LetterScope::Matching { filter, last } => format!("'{filter}' up to {last}"),
+    }
+}
+
+fn cut(cut_short: bool) -> &'static str {
+    if cut_short { "cut short after " } else { "" }
 }
 
 fn told(reply: &Reply) -> String {
@@ -273,7 +305,7 @@ fn told(reply: &Reply) -> String {
         ),
         Reply::Replayed(report) => format!(
             "{}{} entries: {} written, {} acknowledged, {} dead letters, {} left, {} rebuilt, {} lost, {} gone",
-            if report.cut_short { "cut short after " } else { "" },
+            cut(report.cut_short),
             report.seen,
             report.persisted,
             report.acknowledged,
@@ -281,6 +313,24 @@ fn told(reply: &Reply) -> String {
             report.left,
             report.rebuilt,
             report.lost,
+            report.gone
+        ),
+        Reply::LettersReplayed(report) => format!(
+            "{}{} letters: {} replayed, {} refused, {} gone",
+            cut(report.cut_short),
+            report.seen,
+            report.replayed,
+            report.refused.total(),
+            report.gone
+        ),
+        Reply::LettersDiscarded(report) => format!(
+            "{}{} letters: {} discarded, {} cancelled, {} pieces given back, {} refused, {} gone",
+            cut(report.cut_short),
+            report.seen,
+            report.discarded,
+            report.compensated,
+            report.given_back,
+            report.refused.total(),
             report.gone
         ),
     }

@@ -153,7 +153,7 @@ impl Replayer {
         stop: &CancellationToken,
     ) -> Result<(), EngineError> {
         report.seen += judged.len() as u64;
-        let (mut written, mut gone) = (Vec::new(), Vec::new());
+        let (mut written, mut gone, mut grave) = (Vec::new(), Vec::new(), Vec::new());
         let mut stuck: Vec<Pending> = Vec::new();
         for Judged { row, verdict } in judged {
             let entry = row.delivered.entry;
@@ -167,12 +167,14 @@ impl Replayer {
                         Body::Malformed(fault) => fault.to_string(),
                         _ => format!("delivered {} times without an order", row.deliveries),
                     };
-                    let buried = self.writer.bury(entry, &why).await?;
-                    report.dead += buried;
-                    report.gone += 1 - buried;
+                    grave.push((entry, why));
                 }
             }
         }
+        let asked = grave.len() as u64;
+        let buried = self.writer.bury_all(grave).await?;
+        report.dead += buried;
+        report.gone += asked - buried;
         let asked = written.len() as u64;
         let acknowledged = self.writer.acknowledge(written).await?;
         report.acknowledged += acknowledged;

@@ -20,7 +20,7 @@ use std::{path::PathBuf, time::Duration};
 use async_trait::async_trait;
 use sqlx::{Sqlite, SqlitePool, Transaction};
 
-use super::{Act, Store, StoreError, Written, rows};
+use super::{Act, Cancelled, Store, StoreError, Written, rows};
 use crate::model::{
     ClosedOrder, Fence, JobRun, JobSwitch, LiveOrder, Millis, NewRun, NewSale, Order, OrderEntry,
     OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, Voucher, VoucherId, ledger::SqlBooks,
@@ -165,8 +165,24 @@ impl Store for SqliteStore {
         Ok(written)
     }
 
+    async fn cancel_orders(
+        &self,
+        entries: &[OrderEntry],
+        now: Millis,
+    ) -> Result<Vec<Cancelled>, StoreError> {
+        let keys = rows::keys(entries)?;
+        let mut tx = self.begin().await?;
+        let cancelled = payment::cancel(&mut tx, &keys, now).await?;
+        tx.commit().await.map_err(told)?;
+        Ok(cancelled)
+    }
+
     async fn order(&self, id: OrderId) -> Result<Option<Order>, StoreError> {
         orders::one(&self.readers, id).await
+    }
+
+    async fn orders_among(&self, ids: &[OrderId]) -> Result<Vec<Order>, StoreError> {
+        orders::among_ids(&self.readers, ids).await
     }
 
     async fn orders(
