@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use redis::{Value, cmd};
 
-use super::{BrokerError, Layout, Link, keys::Partition, scripts};
 pub use super::letters::{DeadLetter, bury, dead_letters};
+use super::{BrokerError, Layout, Link, keys::Partition, scripts};
 use crate::model::{EntryFault, EntryId, OrderEntry};
 
 /// An entry as it came, with what could be made of it.

@@ -59,8 +59,6 @@ pub struct JudgedLetter {
     pub verdict: LetterVerdict,
     /// What SQL holds under its order id, whoever's that is.
     pub row: Option<Order>,
-    /// Redis holds this very order at the buyer's place.
-    pub held: bool,
 }
 
 impl JudgedLetter {
@@ -85,10 +83,10 @@ impl JudgedLetter {
         })
     }
 
-    /// Its order, where that is closed or cancelled and its buyer still holds it: Redis is to be told.
+    /// Its order, where that is closed or cancelled: Redis is to be told, and to be told again does no harm.
     fn returning(&self) -> Option<ClosedOrder> {
         let row = self.row.as_ref().filter(|row| !row.status.is_live())?;
-        (self.held && self.verdict == LetterVerdict::Written).then(|| ClosedOrder {
+        (self.verdict == LetterVerdict::Written).then(|| ClosedOrder {
             id: row.id,
             user_id: row.user_id,
             voucher_id: row.voucher_id,
@@ -111,18 +109,27 @@ struct Progress<'a> {
     scope: &'a LetterScope,
     /// Of all letters, the first one of the next page.
     from: EntryId,
+    /// And the last one of all.
+    last: EntryId,
     /// Of letters that were named, those to come.
     ids: Vec<EntryId>,
 }
 
 impl<'a> Progress<'a> {
-    fn of(scope: &'a LetterScope) -> Self {
+    /// What is a letter by `now`: one that comes back is not seen twice.
+    fn of(scope: &'a LetterScope, now: Millis) -> Self {
+        let now = EntryId::last_of(u64::try_from(now.0).unwrap_or(0));
         let ids = match scope {
             // Each once, the oldest last: pages are taken from the end.
             LetterScope::Letters(ids) => ids.iter().collect::<BTreeSet<_>>(),
             LetterScope::Matching { .. } => BTreeSet::new(),
         };
-        Self { scope, from: EntryId::MIN, ids: ids.into_iter().rev().copied().collect() }
+        let last = match scope {
+            LetterScope::Letters(_) => now,
+            LetterScope::Matching { last, .. } => now.min(*last),
+        };
+        let ids = ids.into_iter().rev().copied().collect();
+        Self { scope, from: EntryId::MIN, last, ids }
     }
 }
 
@@ -176,7 +183,7 @@ impl Letters {
         stop: &CancellationToken,
     ) -> Result<(LetterCounts, u64), EngineError> {
         let (mut counts, mut gone) = (LetterCounts::default(), 0);
-        let mut progress = Progress::of(scope);
+        let mut progress = Progress::of(scope, self.link.now().await?);
         while let Some(page) = self.next(&mut progress).await? {
             if stop.is_cancelled() {
                 return Err(EngineError::Stopping);
@@ -199,7 +206,7 @@ impl Letters {
         stop: &CancellationToken,
     ) -> Result<LettersReplayed, EngineError> {
         let mut report = LettersReplayed::default();
-        let mut progress = Progress::of(scope);
+        let mut progress = Progress::of(scope, self.link.now().await?);
         while let Some(Page { judged, gone }) = self.next(&mut progress).await? {
             if stop.is_cancelled() {
                 report.cut_short = true;
@@ -245,7 +252,7 @@ impl Letters {
         stop: &CancellationToken,
     ) -> Result<LettersDiscarded, EngineError> {
         let mut report = LettersDiscarded::default();
-        let mut progress = Progress::of(scope);
+        let mut progress = Progress::of(scope, self.link.now().await?);
         while let Some(Page { judged, gone }) = self.next(&mut progress).await? {
             if stop.is_cancelled() {
                 report.cut_short = true;
@@ -253,12 +260,9 @@ impl Letters {
             }
             report.seen += judged.len() as u64 + gone;
             report.gone += gone;
-            let cancelled = if compensate {
-                self.cancel(&judged, &mut report).await?
-            } else {
-                BTreeMap::new()
-            };
-            // What an act before this one cancelled, and then was broken off, goes back as well.
+            let cancelled =
+                if compensate { self.cancel(&judged, &mut report).await? } else { BTreeMap::new() };
+            // An act that was broken off has cancelled some, and Redis or SQL was not told of it.
             let mut returning: Vec<ClosedOrder> =
                 judged.iter().filter_map(JudgedLetter::returning).collect();
             let mut parts: BTreeMap<u16, Vec<EntryId>> = BTreeMap::new();
@@ -302,9 +306,8 @@ impl Letters {
         judged: &[JudgedLetter],
         report: &mut LettersDiscarded,
     ) -> Result<BTreeMap<EntryId, Cancelled>, EngineError> {
-        let waiting = |it: &&JudgedLetter| {
-            it.verdict.is_awaited() && it.verdict != LetterVerdict::IdTaken
-        };
+        let waiting =
+            |it: &&JudgedLetter| it.verdict.is_awaited() && it.verdict != LetterVerdict::IdTaken;
         // An entry that was parsed from a letter has the letter's id.
         let orders: Vec<OrderEntry> =
             judged.iter().filter(waiting).filter_map(|it| it.letter.order).collect();
@@ -330,8 +333,8 @@ impl Letters {
                 let gone = (ids.len() - judged.len()) as u64;
                 Ok(Some(Page { judged, gone }))
             }
-            LetterScope::Matching { filter, last } => {
-                let mut judged = self.page(progress.from, *last, PAGE).await?;
+            LetterScope::Matching { filter, .. } => {
+                let mut judged = self.page(progress.from, progress.last, PAGE).await?;
                 let Some(end) = judged.last() else { return Ok(None) };
                 progress.from = end.letter.letter.next_of_all();
                 if !filter.is_empty() {
@@ -343,10 +346,7 @@ impl Letters {
         }
     }
 
-    async fn judge(
-        &mut self,
-        letters: Vec<DeadLetter>,
-    ) -> Result<Vec<JudgedLetter>, EngineError> {
+    async fn judge(&mut self, letters: Vec<DeadLetter>) -> Result<Vec<JudgedLetter>, EngineError> {
         judge(&self.store, &mut self.link, &self.keys, self.max_replays, letters).await
     }
 }
@@ -371,8 +371,7 @@ pub async fn judge(
     // Redis holds no sale that SQL does not know.
     let mut sales: HashMap<VoucherId, Sale> = HashMap::new();
     for order in &orders {
-        if buyers.get(&order.entry) == Some(&Buyer::Unknown)
-            && !sales.contains_key(&order.voucher)
+        if buyers.get(&order.entry) == Some(&Buyer::Unknown) && !sales.contains_key(&order.voucher)
         {
             sales.insert(order.voucher, sale(store, order.voucher).await?);
         }
@@ -395,7 +394,7 @@ pub async fn judge(
             replays: letter.replays,
         };
         let verdict = letter::judge(&evidence, max_replays);
-        JudgedLetter { letter, verdict, row, held: buyer == Buyer::This }
+        JudgedLetter { letter, verdict, row }
     });
     Ok(judged.collect())
 }

@@ -8,11 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{EngineError, dead, ledger, settings::Settings};
 use crate::{
-    broker::{
-        Layout, Link,
-        keys::Partition,
-        letters, scripts,
-    },
+    broker::{Layout, Link, keys::Partition, letters, scripts},
     model::{EntryId, Millis, Phase, Sale, SaleState, VoucherId},
     store::SharedStore,
 };

@@ -320,9 +320,8 @@ pub fn write_history(burials: &[Burial]) -> String {
 /// A text of unknown origin as a terminal may show it: bounded, and without what steers a terminal or turns the
 /// direction of its letters.
 pub fn shown(text: &str, most: usize) -> String {
-    let steers = |c: char| {
-        c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
+    let steers =
+        |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let mut shown: String =
         text.chars().take(most).map(|c| if steers(c) { '·' } else { c }).collect();
     if text.chars().nth(most).is_some() {
@@ -403,12 +402,10 @@ mod tests {
         let read = read_history(&text);
         assert_eq!(read.len(), 2);
         assert_eq!((read[0].at, read[0].reason.as_str()), (Millis(1), "first | why"));
-        assert_eq!(read_history("nonsense\n|||\n5|c|1|x"), [Burial {
-            at: Millis(5),
-            consumer: "c".into(),
-            deliveries: 1,
-            reason: "x".into(),
-        }]);
+        assert_eq!(
+            read_history("nonsense\n|||\n5|c|1|x"),
+            [Burial { at: Millis(5), consumer: "c".into(), deliveries: 1, reason: "x".into() }]
+        );
     }
 
     #[test]

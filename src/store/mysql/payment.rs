@@ -9,9 +9,9 @@ use sqlx::MySqlConnection;
 
 use super::{
     super::{
+        Cancelled,
         rows::{self, Key, voucher_key},
         rules,
-        Cancelled,
         session::Fault,
     },
     faults::is_taken,
@@ -144,8 +144,9 @@ pub(super) async fn cancel(
             Err(fault) if is_taken(&fault) => return Err(Fault::Again),
             Err(fault) => return Err(fault.into()),
         }
-        let row =
-            |(order, user, voucher, place): &Key| format!("({order},{user},{voucher},{place},{now})");
+        let row = |(order, user, voucher, place): &Key| {
+            format!("({order},{user},{voucher},{place},{now})")
+        };
         let sql = format!(
             "INSERT INTO tb_give_back (order_id, user_id, voucher_id, place, closed) VALUES {}",
             list(part.iter().map(row))

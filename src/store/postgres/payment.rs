@@ -9,9 +9,9 @@ use sqlx::PgConnection;
 
 use super::{
     super::{
+        Cancelled,
         rows::{self, Key, voucher_key},
         rules,
-        Cancelled,
         session::Fault,
     },
     orders::{lock_sales, numbers},
