@@ -93,7 +93,7 @@ async fn a_plan_says_what_is_true_and_the_books_say_afterwards_what_it_said() {
         line.fault.clone().unwrap_or_default()
     };
     assert!(fault(Verdict::Refused).contains("holds order"), "{}", fault(Verdict::Refused));
-    assert!(fault(Verdict::Malformed).contains("userId"), "{}", fault(Verdict::Malformed));
+    assert!(fault(Verdict::Malformed).contains("is missing"), "{}", fault(Verdict::Malformed));
 
     let forecast = made.totals.books;
     let act = Command::Apply(made, Pace::default());

@@ -9,6 +9,7 @@ pub mod error;
 mod flock;
 pub mod holders;
 pub mod keys;
+pub mod letters;
 pub mod link;
 pub mod nodes;
 mod probe;

@@ -33,9 +33,14 @@ script!(
     "restore.lua"
 );
 script!(
-    /// Moves an entry to the dead letters.
+    /// Moves entries to the dead letters.
     BURY,
     "bury.lua"
+);
+script!(
+    /// Puts dead letters back into the order stream.
+    REPLAY,
+    "replay.lua"
 );
 script!(
     /// Reads a page of the pending list.

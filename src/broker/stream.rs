@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use redis::{Value, cmd};
 
+pub use super::letters::{DeadLetter, bury, dead_letters};
 use super::{BrokerError, Layout, Link, keys::Partition, scripts};
 use crate::model::{EntryFault, EntryId, OrderEntry};
 
@@ -207,19 +208,6 @@ pub async fn acknowledge(
     if any { link.query(&ack).await } else { Ok(0) }
 }
 
-/// Moves one pending entry to the dead letters; `false` if it was not pending any more.
-pub async fn bury(
-    link: &mut Link,
-    of: &Partition,
-    entry: EntryId,
-    reason: &str,
-) -> Result<bool, BrokerError> {
-    let mut call = scripts::BURY.prepare_invoke();
-    call.key(of.orders()).key(of.dead());
-    call.arg(of.group()).arg(entry.in_stream()).arg(reason);
-    link.invoke(&call).await
-}
-
 /// One page of the pending list, oldest first, from `first` up to and with `last`.
 pub async fn pending_page(
     link: &mut Link,
@@ -318,43 +306,6 @@ pub async fn range(
     let mut read = cmd("XRANGE");
     read.arg(of.orders()).arg(first.in_stream()).arg("+").arg("COUNT").arg(count);
     entries_of(of, link.query(&read).await?)
-}
-
-/// A dead letter: where it stands, why it is there, and the order that it asked for, if any.
-#[derive(Clone, Debug, PartialEq)]
-pub struct DeadLetter {
-    /// Its own id, in the stream of dead letters.
-    pub letter: EntryId,
-    /// Why it was given up.
-    pub reason: String,
-    /// What it asked for.
-    pub order: Option<OrderEntry>,
-}
-
-type Fields = Vec<(Vec<u8>, Vec<u8>)>;
-
-/// Dead letters, oldest first, at most `count` from `first` on.
-pub async fn dead_letters(
-    link: &mut Link,
-    of: &Partition,
-    first: EntryId,
-    count: usize,
-) -> Result<Vec<DeadLetter>, BrokerError> {
-    let mut read = cmd("XRANGE");
-    read.arg(of.dead()).arg(first.in_stream()).arg("+").arg("COUNT").arg(count);
-    let rows: Vec<(String, Fields)> = link.query(&read).await?;
-    rows.into_iter()
-        .map(|(id, fields)| {
-            let letter = parse_id(of, id.as_bytes())?;
-            let reason = fields.iter().find(|(name, _)| name == b"reason");
-            let reason = reason
-                .map_or_else(String::new, |(_, why)| String::from_utf8_lossy(why).into_owned());
-            let body = fields.iter().filter_map(|(name, value)| {
-                Some((name.strip_prefix(b"body:".as_slice())?, value.as_slice()))
-            });
-            Ok(DeadLetter { letter, reason, order: OrderEntry::parse(letter, body).ok() })
-        })
-        .collect()
 }
 
 fn entries_of(of: &Partition, value: Value) -> Result<Vec<Delivered>, BrokerError> {

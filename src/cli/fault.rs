@@ -5,7 +5,7 @@ use crate::{
     config::ConfigError,
     console::ConsoleError,
     engine::EngineError,
-    model::{EntryFault, FilterFault, SaleFault, order_id::OrderIdFault},
+    model::{EntryFault, FilterFault, SaleFault, filter::TermFault, order_id::OrderIdFault},
     store::StoreError,
 };
 
@@ -115,6 +115,12 @@ impl From<FilterFault> for Fault {
 
 impl From<EntryFault> for Fault {
     fn from(error: EntryFault) -> Self {
+        Self::usage(error.to_string())
+    }
+}
+
+impl From<TermFault> for Fault {
+    fn from(error: TermFault) -> Self {
         Self::usage(error.to_string())
     }
 }

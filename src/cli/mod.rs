@@ -7,6 +7,7 @@ mod audit;
 mod bench;
 mod console;
 mod context;
+mod dead;
 mod demo;
 mod doctor;
 mod fault;
@@ -103,6 +104,9 @@ enum Command {
     /// Show and replay entries that were delivered and not acknowledged
     #[command(subcommand)]
     Pending(pending::PendingCommand),
+    /// Show entries that were given up, put them back or remove them
+    #[command(subcommand)]
+    Dead(dead::DeadCommand),
     /// Show who holds which lock, and take one from its holder
     #[command(subcommand)]
     Locks(locks::LocksCommand),
@@ -162,6 +166,7 @@ impl Cli {
             Some(Command::Rush(args)) => rush::run(&config, out, args).await,
             Some(Command::Status) => status::run(&config, out).await,
             Some(Command::Pending(command)) => pending::run(&config, out, command).await,
+            Some(Command::Dead(command)) => dead::run(&config, out, command).await,
             Some(Command::Locks(command)) => locks::run(&config, out, command).await,
             Some(Command::Jobs(command)) => jobs::run(&config, out, command).await,
             Some(Command::Orders(command)) => orders::run(&config, out, command).await,

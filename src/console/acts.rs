@@ -185,6 +185,8 @@ impl App {
                     | Command::CreateVoucher(_)
                     | Command::Repair(_)
                     | Command::Cancel
+                    | Command::ReplayLetters { .. }
+                    | Command::DiscardLetters { .. }
                     | Command::ReleaseLock { .. }
                     | Command::SwitchJob { .. } => acts::asked::ACT.to_owned(),
                 });

@@ -143,11 +143,10 @@ impl Applying {
         self.report.acknowledged += acknowledged;
         self.report.gone += asked - acknowledged;
         self.take_over(stuck, stop).await?;
-        for (entry, why) in dead {
-            let buried = self.writer.bury(entry, &why).await?;
-            self.report.dead += buried;
-            self.report.gone += 1 - buried;
-        }
+        let asked = dead.len() as u64;
+        let buried = self.writer.bury_all(dead).await?;
+        self.report.dead += buried;
+        self.report.gone += asked - buried;
         if gone.is_empty() { Ok(()) } else { self.rebuild(&gone).await }
     }
 

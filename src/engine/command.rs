@@ -13,7 +13,8 @@ use super::{
 };
 use crate::{
     model::{
-        EntryId, NewSale, OrderId, Payment, RunEnd, SaleState, Verdict, VoucherId, filter::Filter,
+        EntryId, LetterCounts, NewSale, OrderId, Payment, RunEnd, SaleState, Verdict, VoucherId,
+        filter::Filter,
     },
     telemetry::{Snapshot, snapshot::Latency},
 };
@@ -50,6 +51,20 @@ pub enum Command {
     Cancel,
     /// Do what this plan says, which the operator was shown.
     Apply(Plan, Pace),
+    /// Put dead letters back into the order stream, those for which a buyer waits.
+    ReplayLetters {
+        /// Which ones.
+        scope: LetterScope,
+        /// Also those that were replayed as often as the settings allow.
+        force: bool,
+    },
+    /// Remove dead letters.
+    DiscardLetters {
+        /// Which ones.
+        scope: LetterScope,
+        /// Give stock and place of waiting buyers back; without it, letters with a waiting buyer stay.
+        compensate: bool,
+    },
     /// Pay an order.
     Pay(OrderId),
     /// Take a lock from this very holder.
@@ -73,7 +88,13 @@ pub enum Command {
 impl Command {
     /// Acts of recovery: two operators who do such at once would undo each other's.
     pub fn is_recovery(&self) -> bool {
-        matches!(self, Self::Repair(_) | Self::Apply(..))
+        matches!(
+            self,
+            Self::Repair(_)
+                | Self::Apply(..)
+                | Self::ReplayLetters { .. }
+                | Self::DiscardLetters { .. }
+        )
     }
 }
 
@@ -93,6 +114,54 @@ pub struct Pace {
     pub rate: Option<u64>,
     /// Entries at most; the rest is for another time.
     pub most: Option<u64>,
+}
+
+/// Which dead letters an act is about.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LetterScope {
+    /// These ones, by identity.
+    Letters(Vec<EntryId>),
+    /// Those that pass, over the fields of [`super::dead::LETTER_FIELDS`].
+    Matching {
+        /// What they have to say of themselves.
+        filter: Filter,
+        /// The last one: what was counted when the operator was asked.
+        last: EntryId,
+    },
+}
+
+/// How a replay of dead letters went; the keys are a contract of `dead replay --json`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LettersReplayed {
+    /// Letters that the act was about.
+    pub seen: u64,
+    /// Put back into the order stream.
+    pub replayed: u64,
+    /// Left where they are, by what is true of them.
+    pub refused: LetterCounts,
+    /// Not there any more.
+    pub gone: u64,
+    /// The act was stopped before the last letter.
+    pub cut_short: bool,
+}
+
+/// How a discard of dead letters went; the keys are a contract of `dead discard --json`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LettersDiscarded {
+    /// Letters that the act was about.
+    pub seen: u64,
+    /// Removed.
+    pub discarded: u64,
+    /// Orders that stand in SQL as cancelled by this act.
+    pub compensated: u64,
+    /// Pieces and places given back in Redis by this act.
+    pub given_back: u64,
+    /// Left where they are, by what is true of them.
+    pub refused: LetterCounts,
+    /// Not there any more.
+    pub gone: u64,
+    /// The act was stopped before the last letter.
+    pub cut_short: bool,
 }
 
 /// Simulated buyers.
@@ -240,6 +309,10 @@ pub enum Reply {
     Cancelled(bool),
     /// The replay is over.
     Replayed(ReplayReport),
+    /// Dead letters were put back.
+    LettersReplayed(LettersReplayed),
+    /// Dead letters were removed.
+    LettersDiscarded(LettersDiscarded),
     /// What came of the payment.
     Paid {
         /// Which order.

@@ -305,6 +305,7 @@ impl Consumer {
         let too_often = |entry: EntryId| times.get(&entry).copied().filter(|times| *times > most);
         let (often, fine): (Vec<_>, Vec<_>) =
             batch.into_iter().partition(|delivered| too_often(delivered.entry).is_some());
+        let mut grave = Vec::new();
         for delivered in often {
             let times = too_often(delivered.entry).unwrap_or_default();
             let order = match &delivered.body {
@@ -314,11 +315,10 @@ impl Consumer {
             if order.is_some() {
                 self.settle(vec![delivered], stop).await?;
             } else {
-                self.writer
-                    .bury(delivered.entry, &format!("delivered {times} times without an order"))
-                    .await?;
+                grave.push((delivered.entry, format!("delivered {times} times without an order")));
             }
         }
+        self.writer.bury_all(grave).await?;
         self.settle(fine, stop).await?;
         Ok(())
     }

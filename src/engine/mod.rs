@@ -8,6 +8,7 @@ pub mod apply;
 pub mod beat;
 pub mod command;
 pub mod consumer;
+pub mod dead;
 pub mod deployment;
 pub mod drill;
 pub mod durability;

@@ -10,7 +10,8 @@ use super::{
     EngineError,
     admission::Admission,
     apply,
-    command::{Command, Reply, Scope},
+    command::{Command, LetterScope, Reply, Scope},
+    dead::Letters,
     helm::{self, UnderWay},
     jobs::{Job, Runner, builtin},
     locks::{LockName, Locks, revoke},
@@ -203,12 +204,25 @@ impl Operator {
             Command::Apply(plan, pace) => {
                 Ok(Reply::Replayed(apply::apply(self, &plan, pace, stop).await?))
             }
+            Command::ReplayLetters { scope, force } => {
+                let mut letters = self.letters();
+                Ok(Reply::LettersReplayed(letters.replay(&scope, force, stop).await?))
+            }
+            Command::DiscardLetters { scope, compensate } => {
+                let mut letters = self.letters();
+                Ok(Reply::LettersDiscarded(letters.discard(&scope, compensate, stop).await?))
+            }
         }
     }
 
     fn job(&self, name: &str) -> Result<Job, EngineError> {
         let job = builtin::jobs(&self.settings).into_iter().find(|job| job.name == name);
         job.ok_or_else(|| EngineError::NoJob(name.chars().take(60).collect()))
+    }
+
+    fn letters(&self) -> Letters {
+        let (store, keys) = (self.store.clone(), self.keys.clone());
+        Letters::new(&self.redis, store, keys, &self.settings)
     }
 
     fn runner(&self) -> Runner {
@@ -272,7 +286,25 @@ fn describe(command: &Command) -> (&'static str, String) {
         Command::RunJob(job) => ("job run", job.clone()),
         Command::SwitchJob { job, paused: true } => ("job pause", job.clone()),
         Command::SwitchJob { job, paused: false } => ("job resume", job.clone()),
+        Command::ReplayLetters { scope, force } => {
+            ("dead replay", letters(scope) + if *force { ", by force" } else { "" })
+        }
+        Command::DiscardLetters { scope, compensate } => {
+            ("dead discard", letters(scope) + if *compensate { ", with compensation" } else { "" })
+        }
     }
+}
+
+fn letters(scope: &LetterScope) -> String {
+    match scope {
+        LetterScope::Letters(ids) => format!("{} letters", ids.len()),
+        LetterScope::Matching { filter, last } if filter.is_empty() => format!("all up to {last}"),
+        LetterScope::Matching { filter, last } => format!("'{filter}' up to {last}"),
+    }
+}
+
+fn cut(cut_short: bool) -> &'static str {
+    if cut_short { "cut short after " } else { "" }
 }
 
 fn told(reply: &Reply) -> String {
@@ -306,7 +338,7 @@ fn told(reply: &Reply) -> String {
         Reply::Cancelled(_) => String::new(),
         Reply::Replayed(report) => format!(
             "{}{} entries: {} written, {} acknowledged, {} dead letters, {} left, {} rebuilt, {} lost, {} gone, {} changed",
-            if report.cut_short { "cut short after " } else { "" },
+            cut(report.cut_short),
             report.seen,
             report.persisted,
             report.acknowledged,
@@ -316,6 +348,24 @@ fn told(reply: &Reply) -> String {
             report.lost,
             report.gone,
             report.changed
+        ),
+        Reply::LettersReplayed(report) => format!(
+            "{}{} letters: {} replayed, {} refused, {} gone",
+            cut(report.cut_short),
+            report.seen,
+            report.replayed,
+            report.refused.total(),
+            report.gone
+        ),
+        Reply::LettersDiscarded(report) => format!(
+            "{}{} letters: {} discarded, {} cancelled, {} pieces given back, {} refused, {} gone",
+            cut(report.cut_short),
+            report.seen,
+            report.discarded,
+            report.compensated,
+            report.given_back,
+            report.refused.total(),
+            report.gone
         ),
     }
 }

@@ -85,7 +85,7 @@ pub async fn give_back_open(
 }
 
 /// Tells Redis, then notes that it was told.
-async fn give_back(
+pub(super) async fn give_back(
     store: &SharedStore,
     link: &mut Link,
     keys: &Layout,

@@ -154,6 +154,7 @@ fn told(written: Written) -> Row {
         Written::Again => Row::Present,
         Written::Conflict { holds } => Row::Holds(holds),
         Written::IdTaken => Row::IdTaken,
+        Written::NoSale => Row::NoSale,
     }
 }
 

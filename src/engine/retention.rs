@@ -3,20 +3,13 @@
 //! Nothing that somebody still needs: no entry that a group has not acknowledged, no dead letter whose buyer
 //! waits for a result, no consumer that holds entries, no sale whose books are open.
 
-use std::collections::HashSet;
-
 use redis::cmd;
 use tokio_util::sync::CancellationToken;
 
-use super::{EngineError, ledger, settings::Settings};
+use super::{EngineError, dead, ledger, settings::Settings};
 use crate::{
-    broker::{
-        Layout, Link,
-        keys::Partition,
-        scripts,
-        stream::{self, DeadLetter},
-    },
-    model::{EntryId, Millis, OrderId, Phase, Sale, SaleState, VoucherId},
+    broker::{Layout, Link, keys::Partition, letters, scripts},
+    model::{EntryId, Millis, Phase, Sale, SaleState, VoucherId},
     store::SharedStore,
 };
 
@@ -71,8 +64,8 @@ pub async fn trim(
     Ok(done)
 }
 
-/// Letters beyond their age or their number, oldest first. One whose buyer still holds the order, of which SQL
-/// knows nothing, stays: it is the only result that the buyer has.
+/// Letters beyond their age or their number, oldest first. One whose buyer waits, or may, stays: it is the only
+/// result that the buyer has.
 async fn trim_letters(
     store: &SharedStore,
     link: &mut Link,
@@ -87,7 +80,7 @@ async fn trim_letters(
     let mut excess = length.saturating_sub(settings.jobs.keep_dead_entries);
     let (mut trimmed, mut from) = (0, EntryId::MIN);
     while !stop.is_cancelled() {
-        let page = stream::dead_letters(link, of, from, LETTERS_PAGE).await?;
+        let page = letters::dead_letters(link, of, from, LETTERS_PAGE).await?;
         let Some(last) = page.last() else { break };
         from = last.letter.next();
         let mut due = Vec::new();
@@ -101,41 +94,11 @@ async fn trim_letters(
         if due.is_empty() {
             break;
         }
-        let awaited = awaited(store, link, keys, &due).await?;
-        let mut drop = cmd("XDEL");
-        drop.arg(of.dead());
-        let mut any = false;
-        for letter in &due {
-            if letter.order.is_none_or(|order| !awaited.contains(&order.order)) {
-                drop.arg(letter.letter.in_stream());
-                any = true;
-            }
-        }
-        if any {
-            trimmed += link.query::<u64>(&drop).await?;
-        }
+        let judged = dead::judge(store, link, keys, settings.max_replays, due).await?;
+        let useless = judged.iter().filter(|it| !it.verdict.is_awaited());
+        trimmed += letters::remove(link, of, useless.map(|it| it.letter.letter)).await?;
     }
     Ok(trimmed)
-}
-
-/// Orders of these letters that a buyer holds and SQL does not know.
-async fn awaited(
-    store: &SharedStore,
-    link: &mut Link,
-    keys: &Layout,
-    letters: &[DeadLetter],
-) -> Result<HashSet<OrderId>, EngineError> {
-    let mut held = Vec::new();
-    for order in letters.iter().filter_map(|letter| letter.order) {
-        let mut read = cmd("HGET");
-        read.arg(keys.buyers(order.voucher)).arg(order.seat().to_string());
-        let now: Option<String> = link.query(&read).await?;
-        if now.as_deref() == Some(order.order.to_string().as_str()) {
-            held.push(order.order);
-        }
-    }
-    let written: HashSet<OrderId> = store.existing(&held).await?.into_iter().collect();
-    Ok(held.into_iter().filter(|order| !written.contains(order)).collect())
 }
 
 /// Archives the sales that are over since `after_ms`: their books are closed, and they leave Redis. Returns

@@ -22,6 +22,8 @@ pub struct Settings {
     pub claim_idle_ms: u64,
     /// More deliveries than this make a dead letter.
     pub max_deliveries: u64,
+    /// A dead letter that was replayed so often and came back is for a person to decide.
+    pub max_replays: u64,
     /// Milliseconds a request may wait for Redis during an outage.
     pub answer_within_ms: u64,
     /// Milliseconds without a sign of life after which a node counts as dead.
@@ -105,6 +107,7 @@ impl Default for Settings {
             consumer_batch: 2_000,
             claim_idle_ms: 30_000,
             max_deliveries: 16,
+            max_replays: 3,
             answer_within_ms: 10_000,
             node_dead_ms: 5_000,
             wait_replicas: 0,
@@ -128,6 +131,7 @@ impl Settings {
             ("consumer_batch", self.consumer_batch as u64, 1, 5_000),
             ("claim_idle_ms", self.claim_idle_ms, 1_000, 86_400_000),
             ("max_deliveries", self.max_deliveries, 1, 1_000_000),
+            ("max_replays", self.max_replays, 0, 1_000_000),
             ("answer_within_ms", self.answer_within_ms, 100, 600_000),
             ("node_dead_ms", self.node_dead_ms, 2_000, 600_000),
             ("wait_replicas", u64::from(self.wait_replicas), 0, 100),

@@ -15,10 +15,11 @@ use crate::{
     broker::{
         Layout, Link, Redis,
         keys::Partition,
+        letters,
         stream::{self, Body, Delivered},
     },
     model::{EntryId, Millis, OrderEntry},
-    store::{SharedStore, Written},
+    store::{SharedStore, StoreError, Written},
 };
 
 /// A round trip for each batch would be a tenth of its time.
@@ -37,7 +38,12 @@ pub struct Settled {
     pub dead: u64,
     /// Bodies that were gone; left pending, for nobody can tell their order.
     pub gone: u64,
+    /// Transactions that SQL answered.
+    pub transactions: u64,
 }
+
+/// Entries that are to be put aside, each with the reason.
+type Grave = Vec<(EntryId, String)>;
 
 /// Writes delivered entries to SQL and acknowledges them; shared by the consumer and by replays.
 #[derive(Debug)]
@@ -67,11 +73,11 @@ impl Writer {
         stop: &CancellationToken,
     ) -> Result<Settled, EngineError> {
         let mut settled = Settled::default();
-        let (mut orders, mut malformed) = (Vec::with_capacity(batch.len()), Vec::new());
+        let (mut orders, mut grave) = (Vec::with_capacity(batch.len()), Grave::new());
         for delivered in batch {
             match delivered.body {
                 Body::Good(order) => orders.push(order),
-                Body::Malformed(fault) => malformed.push((delivered.entry, fault)),
+                Body::Malformed(fault) => grave.push((delivered.entry, fault.to_string())),
                 Body::Gone => settled.gone += 1,
             }
         }
@@ -81,23 +87,23 @@ impl Writer {
             if part.is_empty() {
                 continue;
             }
-            match self.write(part, stop).await {
-                Ok(written) => self.close(part, &written, &mut settled).await?,
-                Err(EngineError::Store(error)) if part.len() == 1 => {
-                    settled.dead += self.bury(part[0].entry, &error.to_string()).await?;
+            let written = self.write(part, stop).await;
+            settled.transactions += 1;
+            match (written, part) {
+                (Ok(written), _) => self.close(part, &written, &mut settled, &mut grave).await?,
+                (Err(EngineError::Store(error)), [only]) => {
+                    grave.push((only.entry, error.to_string()));
                 }
-                Err(EngineError::Store(_)) => {
+                (Err(EngineError::Store(_)), _) => {
                     let (left, right) = part.split_at(part.len() / 2);
                     parts.push(right);
                     parts.push(left);
                 }
-                Err(error) => return Err(error),
+                (Err(error), _) => return Err(error),
             }
         }
         // After the good ones, which must not wait for a Redis that takes no letter.
-        for (entry, fault) in malformed {
-            settled.dead += self.bury(entry, &fault.to_string()).await?;
-        }
+        settled.dead = self.bury_all(grave).await?;
         Ok(settled)
     }
 
@@ -137,36 +143,35 @@ impl Writer {
         Ok(now)
     }
 
-    /// After the commit: acknowledge what is written, put aside what can never be.
+    /// After the commit: acknowledge what is written; what can never be is for the grave.
     async fn close(
         &mut self,
         part: &[OrderEntry],
         written: &[Written],
         settled: &mut Settled,
+        grave: &mut Grave,
     ) -> Result<(), EngineError> {
         let mut done = Vec::with_capacity(part.len());
         for (order, written) in part.iter().zip(written) {
-            match written {
+            let why = match written {
                 Written::New => {
                     settled.persisted += 1;
                     done.push(order.entry);
+                    continue;
                 }
                 Written::Again => {
                     settled.again += 1;
                     done.push(order.entry);
+                    continue;
                 }
-                Written::Conflict { holds } => {
-                    let why = format!(
-                        "buyer {} holds order {holds} for voucher {} already",
-                        order.user, order.voucher
-                    );
-                    settled.dead += self.bury(order.entry, &why).await?;
-                }
-                Written::IdTaken => {
-                    let why = format!("order id {} belongs to another order", order.order);
-                    settled.dead += self.bury(order.entry, &why).await?;
-                }
-            }
+                Written::Conflict { holds } => format!(
+                    "buyer {} holds order {holds} for voucher {} already",
+                    order.user, order.voucher
+                ),
+                Written::IdTaken => format!("order id {} belongs to another order", order.order),
+                Written::NoSale => StoreError::NoSale(order.voucher).to_string(),
+            };
+            grave.push((order.entry, why));
         }
         self.acknowledge(done).await?;
         Ok(())
@@ -181,14 +186,24 @@ impl Writer {
         Ok(done)
     }
 
-    /// Puts an entry among the dead letters; 0 if it was not pending any more.
-    pub async fn bury(&mut self, entry: EntryId, reason: &str) -> Result<u64, EngineError> {
-        let of = self.keys.partition(entry.partition);
-        let buried = stream::bury(&mut self.link, &of, entry, reason).await?;
-        if buried {
+    /// Puts entries among the dead letters, each with its reason; returns how many were pending until now.
+    pub async fn bury_all(&mut self, entries: Grave) -> Result<u64, EngineError> {
+        let mut parts: BTreeMap<u16, Grave> = BTreeMap::new();
+        for (entry, reason) in entries {
             tracing::warn!(%entry, reason, "dead letter");
+            parts.entry(entry.partition).or_default().push((entry, reason));
         }
-        Ok(u64::from(buried))
+        let mut buried = 0;
+        for (number, part) in parts {
+            let of = self.keys.partition(number);
+            buried += letters::bury_all(&mut self.link, &of, &part).await?;
+        }
+        Ok(buried)
+    }
+
+    /// The same for one entry; 0 if it was not pending any more.
+    pub async fn bury(&mut self, entry: EntryId, reason: &str) -> Result<u64, EngineError> {
+        self.bury_all(vec![(entry, reason.to_owned())]).await
     }
 }
 

@@ -104,6 +104,23 @@ pub enum Written {
     },
     /// The id belongs to another buyer's order.
     IdTaken,
+    /// There is no such sale.
+    NoSale,
+}
+
+/// What became of one order that was to be cancelled before it was ever written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cancelled {
+    /// It stands as cancelled now, and Redis is to be told.
+    Now,
+    /// It stood as cancelled or closed before.
+    Before,
+    /// It is live: nothing was changed.
+    Live,
+    /// The id belongs to another order: nothing was changed.
+    IdTaken,
+    /// There is no such sale: nothing was changed.
+    NoSale,
 }
 
 /// A line of the audit log: who did what, when, why, and how it went.
@@ -197,8 +214,20 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// What [`Store::write_orders`] would answer to each of these alone, without writing; any number of entries.
     async fn foresee(&self, entries: &[OrderEntry]) -> Result<Vec<Written>, StoreError>;
 
+    /// Cancels orders that were promised and never written, in one transaction: a row each, cancelled at `now`,
+    /// that takes no piece of the stock, and Redis to be told. What stands under an id already is left as it
+    /// is. The answers are in the order of `entries`.
+    async fn cancel_orders(
+        &self,
+        entries: &[OrderEntry],
+        now: Millis,
+    ) -> Result<Vec<Cancelled>, StoreError>;
+
     /// One order.
     async fn order(&self, id: OrderId) -> Result<Option<Order>, StoreError>;
+
+    /// Those of these orders that exist, live or closed, in any order; any number of ids.
+    async fn orders_among(&self, ids: &[OrderId]) -> Result<Vec<Order>, StoreError>;
 
     /// A page of orders, newest first: those before `before` that the filter lets through.
     async fn orders(

@@ -20,7 +20,7 @@ use async_trait::async_trait;
 use sqlx::{MySql, MySqlConnection};
 
 use super::{
-    Act, Store, StoreError, Written, rows,
+    Act, Cancelled, Store, StoreError, Written, rows,
     session::{Fault, Sessions},
 };
 use crate::model::{
@@ -178,8 +178,28 @@ impl Store for MysqlStore {
         Ok(answers)
     }
 
+    async fn cancel_orders(
+        &self,
+        entries: &[OrderEntry],
+        now: Millis,
+    ) -> Result<Vec<Cancelled>, StoreError> {
+        if entries.is_empty() {
+            return Ok(Vec::new());
+        }
+        let keys = &rows::keys(entries)?;
+        write!(self, |conn| payment::cancel(conn, keys, now, self.rows))
+    }
+
     async fn order(&self, id: OrderId) -> Result<Option<Order>, StoreError> {
         read!(self, |conn| orders::one(conn, id))
+    }
+
+    async fn orders_among(&self, ids: &[OrderId]) -> Result<Vec<Order>, StoreError> {
+        let mut found = Vec::new();
+        for page in ids.chunks(self.rows) {
+            found.extend(read!(self, |conn| orders::among_ids(conn, page))?);
+        }
+        Ok(found)
     }
 
     async fn orders(

@@ -1,8 +1,8 @@
 //! Rows as every dialect reads them, turned into what they mean. No database is asked in here.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use super::{Act, StoreError, Written};
+use super::{Act, Cancelled, StoreError, Written};
 use crate::model::{
     ClosedOrder, JobOutcome, JobRun, LiveOrder, Millis, Order, OrderEntry, OrderId, OrderStatus,
     Sale, SaleState, UserId, Voucher, VoucherId, ledger::SqlBooks,
@@ -46,21 +46,29 @@ pub(super) fn pieces(keys: &[Key]) -> BTreeMap<i64, i64> {
 /// User, voucher and place.
 type Seat = (i64, i64, i64);
 
+/// The vouchers of a batch, by number.
+pub(super) fn vouchers(keys: &[Key]) -> BTreeSet<i64> {
+    keys.iter().map(|(_, _, voucher, _)| *voucher).collect()
+}
+
 /// Rows that stand against entries of a batch.
 #[derive(Debug, Default)]
 pub(super) struct Standing {
+    sales: BTreeSet<i64>,
     orders: HashMap<i64, Seat>,
     live: HashMap<Seat, i64>,
 }
 
 impl Standing {
-    /// From the rows under the batch's ids, and the live rows at its places.
+    /// From the sales that are there, the rows under the batch's ids, and the live rows at its places.
     pub(super) fn new(
+        sales: BTreeSet<i64>,
         orders: impl IntoIterator<Item = Key>,
         live: impl IntoIterator<Item = Key>,
     ) -> Self {
         let seat = |(order, user, voucher, place)| (order, (user, voucher, place));
         Self {
+            sales,
             orders: orders.into_iter().map(seat).collect(),
             live: live.into_iter().map(seat).map(|(order, seat)| (seat, order)).collect(),
         }
@@ -71,6 +79,9 @@ impl Standing {
         let mut new = Vec::new();
         for key @ (order, user, voucher, place) in keys {
             let seat = (*user, *voucher, *place);
+            if !self.sales.contains(voucher) {
+                continue;
+            }
             if !self.orders.contains_key(order) && !self.live.contains_key(&seat) {
                 self.orders.insert(*order, seat);
                 self.live.insert(seat, *order);
@@ -91,12 +102,17 @@ impl Standing {
     /// The answers to entries that are not written: each as if it came alone.
     pub(super) fn foresee(&self, keys: &[Key]) -> Result<Vec<Written>, StoreError> {
         let free = |(order, user, voucher, place): &Key| {
-            !self.orders.contains_key(order) && !self.live.contains_key(&(*user, *voucher, *place))
+            self.sales.contains(voucher)
+                && !self.orders.contains_key(order)
+                && !self.live.contains_key(&(*user, *voucher, *place))
         };
         keys.iter().map(|key| if free(key) { Ok(Written::New) } else { self.of(*key) }).collect()
     }
 
     fn of(&self, (order, user, voucher, place): Key) -> Result<Written, StoreError> {
+        if !self.sales.contains(&voucher) {
+            return Ok(Written::NoSale);
+        }
         let seat = (user, voucher, place);
         match (self.orders.get(&order), self.live.get(&seat)) {
             (Some(owner), _) if *owner == seat => Ok(Written::Again),
@@ -107,6 +123,39 @@ impl Standing {
             ))),
         }
     }
+}
+
+/// What becomes of orders that are to be cancelled, and which rows that makes. `standing` are the rows under
+/// their ids, each with its status.
+pub(super) fn cancellations(
+    keys: &[Key],
+    sales: &BTreeSet<i64>,
+    standing: Vec<(i64, i64, i64, i64, i64)>,
+) -> (Vec<Key>, Vec<Cancelled>) {
+    let mut orders: HashMap<i64, (Key, bool)> = standing
+        .into_iter()
+        .map(|(order, user, voucher, place, status)| {
+            let live = OrderStatus::from_code(status).is_some_and(OrderStatus::is_live);
+            (order, ((order, user, voucher, place), live))
+        })
+        .collect();
+    let mut new = Vec::new();
+    let answers = keys
+        .iter()
+        .map(|key| match orders.get(&key.0) {
+            Some((other, _)) if other != key => Cancelled::IdTaken,
+            Some((_, true)) => Cancelled::Live,
+            Some((_, false)) => Cancelled::Before,
+            None if !sales.contains(&key.2) => Cancelled::NoSale,
+            None => {
+                // The same order twice is cancelled once.
+                orders.insert(key.0, (*key, false));
+                new.push(*key);
+                Cancelled::Now
+            }
+        })
+        .collect();
+    (new, answers)
 }
 
 /// An order's id as SQL keeps it.

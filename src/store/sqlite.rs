@@ -20,7 +20,7 @@ use std::{path::PathBuf, time::Duration};
 use async_trait::async_trait;
 use sqlx::{Sqlite, SqlitePool, Transaction};
 
-use super::{Act, Store, StoreError, Written, rows};
+use super::{Act, Cancelled, Store, StoreError, Written, rows};
 use crate::model::{
     ClosedOrder, Fence, JobRun, JobSwitch, LiveOrder, Millis, NewRun, NewSale, Order, OrderEntry,
     OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, Voucher, VoucherId, ledger::SqlBooks,
@@ -172,13 +172,29 @@ impl Store for SqliteStore {
         for page in entries.chunks(FORESEE) {
             let keys = rows::keys(page)?;
             let mut conn = self.readers.acquire().await.map_err(told)?;
-            answers.extend(orders::read_standing(&mut conn, &keys).await?.foresee(&keys)?);
+            answers.extend(orders::foresee(&mut conn, &keys).await?);
         }
         Ok(answers)
     }
 
+    async fn cancel_orders(
+        &self,
+        entries: &[OrderEntry],
+        now: Millis,
+    ) -> Result<Vec<Cancelled>, StoreError> {
+        let keys = rows::keys(entries)?;
+        let mut tx = self.begin().await?;
+        let cancelled = payment::cancel(&mut tx, &keys, now).await?;
+        tx.commit().await.map_err(told)?;
+        Ok(cancelled)
+    }
+
     async fn order(&self, id: OrderId) -> Result<Option<Order>, StoreError> {
         orders::one(&self.readers, id).await
+    }
+
+    async fn orders_among(&self, ids: &[OrderId]) -> Result<Vec<Order>, StoreError> {
+        orders::among_ids(&self.readers, ids).await
     }
 
     async fn orders(

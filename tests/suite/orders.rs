@@ -54,6 +54,32 @@ pub(crate) async fn each_answer_has_its_case(store: SharedStore) {
     assert_eq!(store.existing(&[]).await.unwrap(), []);
 }
 
+pub(crate) async fn what_would_be_answered_is_known_before(store: SharedStore) {
+    let voucher = sale_of(&store, 10).await.voucher_id;
+    store.write_orders(&[entry(1, 100, voucher)], NOW).await.unwrap();
+    let before = store.books(voucher).await.unwrap();
+    let asked = [
+        entry(1, 100, voucher),
+        entry(2, 100, voucher),
+        entry(1, 300, voucher),
+        entry(3, 300, voucher),
+        // Each as if it came alone.
+        entry(4, 300, voucher),
+        entry(5, 500, VoucherId(4_444)),
+    ];
+    let answers = [
+        Written::Again,
+        Written::Conflict { holds: id(1) },
+        Written::IdTaken,
+        Written::New,
+        Written::New,
+        Written::NoSale,
+    ];
+    assert_eq!(store.foresee(&asked).await.unwrap(), answers);
+    assert_eq!(store.foresee(&[]).await.unwrap(), []);
+    assert_eq!(store.books(voucher).await.unwrap(), before);
+}
+
 pub(crate) async fn twins_within_one_batch(store: SharedStore) {
     let voucher = sale_of(&store, 10).await.voucher_id;
     let batch = [
@@ -92,16 +118,41 @@ pub(crate) async fn nothing_is_left_of_a_batch_that_fails(store: SharedStore) {
     let told = store.write_orders(&mixed, NOW).await.unwrap_err();
     assert!(matches!(told, StoreError::OutOfStock(it) if it == voucher), "{told}");
 
-    let ordinary = store.create_voucher("no sale", NOW).await.unwrap();
-    for missing in [ordinary, VoucherId(77), VoucherId(u64::MAX)] {
-        let told = store.write_orders(&[entry(2, 2, voucher), entry(4, 4, missing)], NOW).await;
-        assert!(matches!(told, Err(StoreError::NoSale(it)) if it == missing), "{told:?}");
-    }
     assert_eq!(store.books(voucher).await.unwrap(), before);
-    assert_eq!(store.existing(&[id(2), id(3), id(4)]).await.unwrap(), []);
+    assert_eq!(store.existing(&[id(2), id(3)]).await.unwrap(), []);
     // The last piece is still there for the one who comes next.
     assert_eq!(store.write_orders(&mixed[..2], NOW).await.unwrap(), [Written::Again, Written::New]);
     assert_eq!(store.books(voucher).await.unwrap(), books(2, 2));
+}
+
+pub(crate) async fn an_order_without_a_sale_holds_up_no_other(store: SharedStore) {
+    let voucher = sale_of(&store, 9).await.voucher_id;
+    let ordinary = store.create_voucher("no sale", NOW).await.unwrap();
+    let batch = [
+        entry(1, 1, voucher),
+        entry(2, 2, ordinary),
+        entry(3, 3, VoucherId(77)),
+        entry(4, 4, voucher),
+        entry(5, 1, voucher),
+        entry(1, 9, voucher),
+        entry(1, 9, VoucherId(77)),
+    ];
+    let told = [
+        Written::New,
+        Written::NoSale,
+        Written::NoSale,
+        Written::New,
+        Written::Conflict { holds: id(1) },
+        Written::IdTaken,
+        Written::NoSale,
+    ];
+    assert_eq!(store.write_orders(&batch, NOW).await.unwrap(), told);
+    assert_eq!(store.write_orders(&batch[1..3], NOW).await.unwrap(), [Written::NoSale; 2]);
+    assert_eq!(store.books(voucher).await.unwrap(), books(9, 2));
+    assert_eq!(store.existing(&[id(2), id(3), id(5)]).await.unwrap(), []);
+    // No row can hold this one, so it is told of the whole batch.
+    let beyond = store.write_orders(&[entry(6, 6, VoucherId(u64::MAX))], NOW).await;
+    assert!(matches!(beyond, Err(StoreError::NoSale(_))), "{beyond:?}");
 }
 
 pub(crate) async fn several_vouchers_in_one_batch(store: SharedStore) {

@@ -1,8 +1,8 @@
 use std::collections::BTreeSet;
 
 use seckill::{
-    model::{Fence, NewSale, OrderId, OrderStatus, Payment, VoucherId},
-    store::{SharedStore, StoreError, Written},
+    model::{Fence, NewSale, OrderEntry, OrderId, OrderStatus, Payment, UserId, VoucherId},
+    store::{Cancelled, SharedStore, StoreError, Written},
 };
 
 use crate::{NOW, entry, id, sale_of};
@@ -120,15 +120,68 @@ pub(crate) async fn what_was_closed_is_told_until_redis_knows(store: SharedStore
 pub(crate) async fn a_closed_place_is_free_again(store: SharedStore) {
     let sale = NewSale { title: "t".into(), stock: 9, begin: None, end: None, limit: 2 };
     let voucher = store.create_sale(&sale, NOW).await.unwrap().voucher_id;
-    let second = seckill::model::OrderEntry { place: 2, ..entry(2, 7, voucher) };
+    let second = OrderEntry { place: 2, ..entry(2, 7, voucher) };
     store.write_orders(&[entry(1, 7, voucher), second], NOW).await.unwrap();
     store.pay(&[id(2)], NOW).await.unwrap();
     let closed = store.close_overdue(NOW.plus(1), 9, NOW, &fence(1)).await.unwrap();
     assert_eq!(closed.iter().map(|it| (it.id, it.place)).collect::<Vec<_>>(), [(id(1), 1)]);
-    let third = seckill::model::OrderEntry { place: 2, ..entry(3, 7, voucher) };
+    let third = OrderEntry { place: 2, ..entry(3, 7, voucher) };
     let batch = [entry(1, 7, voucher), third, entry(4, 7, voucher)];
     let stand = [Written::Again, Written::Conflict { holds: id(2) }, Written::New];
     assert_eq!(store.write_orders(&batch, NOW).await.unwrap(), stand);
     let books = store.books(voucher).await.unwrap();
     assert_eq!((books.live, books.closed, books.stock), (2, 1, 7));
+}
+
+pub(crate) async fn a_promise_is_cancelled_once_and_takes_no_piece(store: SharedStore) {
+    let (voucher, orders) = sold(&store, 2).await;
+    store.restock(voucher, 3, None).await.unwrap();
+    let closing = store.close_overdue(NOW.plus(1), 1, NOW.plus(2), &fence(1)).await.unwrap();
+    assert_eq!(closing[0].id, orders[0]);
+    store.gave_back(&orders[..1], NOW).await.unwrap();
+    let before = store.books(voucher).await.unwrap();
+    let second = OrderEntry { place: 2, ..entry(11, 10, voucher) };
+    let batch = [
+        entry(10, 10, voucher),
+        second,
+        entry(10, 10, voucher),
+        entry(1, 1, voucher),
+        entry(2, 2, voucher),
+        entry(2, 3, voucher),
+        entry(12, 12, VoucherId(77)),
+    ];
+    let told = [
+        Cancelled::Now,
+        Cancelled::Now,
+        Cancelled::Before,
+        Cancelled::Before,
+        Cancelled::Live,
+        Cancelled::IdTaken,
+        Cancelled::NoSale,
+    ];
+    assert_eq!(store.cancel_orders(&batch, NOW.plus(5)).await.unwrap(), told);
+    let again = store.cancel_orders(&batch[..2], NOW.plus(9)).await.unwrap();
+    assert_eq!(again, [Cancelled::Before; 2]);
+    assert_eq!(store.cancel_orders(&[], NOW).await.unwrap(), []);
+    let row = store.order(id(11)).await.unwrap().unwrap();
+    assert_eq!((row.user_id, row.voucher_id, row.place), (UserId(10), voucher, 2));
+    assert_eq!((row.status, row.close_time), (OrderStatus::Cancelled, Some(NOW.plus(5))));
+    let books = store.books(voucher).await.unwrap();
+    assert_eq!((books.stock, books.live), (before.stock, before.live));
+    assert_eq!((books.closed, books.returning), (before.closed + 2, 2));
+    let open: Vec<_> = store.give_backs(None, 9).await.unwrap();
+    assert_eq!(
+        open.iter().map(|it| (it.id, it.place)).collect::<Vec<_>>(),
+        [(id(10), 1), (id(11), 2)]
+    );
+    // The place is free, the id is not; and a copy of the entry that comes late is no order any more.
+    let late = [entry(10, 10, voucher), entry(20, 10, voucher)];
+    let stand = [Written::Again, Written::New];
+    assert_eq!(store.write_orders(&late, NOW).await.unwrap(), stand);
+    assert_eq!(store.pay(&[id(10)], NOW).await.unwrap(), [Payment::TooLate]);
+    let mut rows = store.orders_among(&[id(10), id(2), id(99)]).await.unwrap();
+    rows.sort_unstable_by_key(|row| row.id);
+    let rows: Vec<_> = rows.iter().map(|row| (row.id, row.status)).collect();
+    assert_eq!(rows, [(id(2), OrderStatus::Unpaid), (id(10), OrderStatus::Cancelled)]);
+    assert_eq!(store.orders_among(&[]).await.unwrap(), []);
 }

@@ -310,6 +310,26 @@ pub(crate) fn reply(reply: &Reply) -> (String, bool) {
         Reply::Cancelled(true) => ("it ends after the step in hand".to_owned(), true),
         Reply::Cancelled(false) => (NOTHING_UNDER_WAY.to_owned(), true),
         Reply::Replayed(report) => replayed(report),
+        Reply::LettersReplayed(report) => (
+            format!(
+                "{} replayed, {} refused, {} gone",
+                counted(report.replayed, "dead letter", "dead letters"),
+                thousands(report.refused.total()),
+                thousands(report.gone)
+            ),
+            report.refused.total() == 0 && !report.cut_short,
+        ),
+        Reply::LettersDiscarded(report) => (
+            format!(
+                "{} discarded, {} orders cancelled, {} pieces given back, {} refused, {} gone",
+                counted(report.discarded, "dead letter", "dead letters"),
+                thousands(report.compensated),
+                thousands(report.given_back),
+                thousands(report.refused.total()),
+                thousands(report.gone)
+            ),
+            report.refused.total() == 0 && !report.cut_short,
+        ),
         Reply::Paid { order, payment } => match payment {
             Payment::Paid => (format!("order {order} is paid"), true),
             Payment::PaidBefore => (format!("order {order} was paid before"), true),

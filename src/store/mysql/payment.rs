@@ -9,10 +9,12 @@ use sqlx::MySqlConnection;
 
 use super::{
     super::{
+        Cancelled,
         rows::{self, Key, voucher_key},
         rules,
         session::Fault,
     },
+    faults::is_taken,
     orders::{list, lock_sales, rows, run},
 };
 use crate::model::{ClosedOrder, Millis, OrderId, Payment, VoucherId};
@@ -107,6 +109,51 @@ pub(super) async fn close_overdue(
         .await?;
     }
     Ok(closed.into_iter().map(rows::closed_order).collect::<Result<_, _>>()?)
+}
+
+pub(super) async fn cancel(
+    conn: &mut MySqlConnection,
+    keys: &[Key],
+    now: Millis,
+    most: usize,
+) -> Result<Vec<Cancelled>, Fault> {
+    // Sales before orders, as whoever writes orders does.
+    let sales = lock_sales(conn, rows::vouchers(keys)).await?;
+    let mut standing = Vec::new();
+    for part in keys.chunks(most) {
+        let sql = format!(
+            "SELECT id, user_id, voucher_id, place, status FROM tb_voucher_order WHERE id IN ({})",
+            list(part.iter().map(|(order, ..)| order))
+        );
+        standing.extend(rows::<(i64, i64, i64, i64, i64)>(conn, sql).await?);
+    }
+    let (new, answers) = rows::cancellations(keys, &sales, standing);
+    let now = now.0;
+    for part in new.chunks(most) {
+        let row = |(order, user, voucher, place): &Key| {
+            format!("({order},{user},{voucher},{place},4,{now},{now},{now})")
+        };
+        let sql = format!(
+            "INSERT INTO tb_voucher_order \
+             (id, user_id, voucher_id, place, status, create_time, close_time, update_time) VALUES {}",
+            list(part.iter().map(row))
+        );
+        match run(conn, sql).await {
+            Ok(_) => {}
+            // An order of another sale has taken an id since.
+            Err(fault) if is_taken(&fault) => return Err(Fault::Again),
+            Err(fault) => return Err(fault.into()),
+        }
+        let row = |(order, user, voucher, place): &Key| {
+            format!("({order},{user},{voucher},{place},{now})")
+        };
+        let sql = format!(
+            "INSERT INTO tb_give_back (order_id, user_id, voucher_id, place, closed) VALUES {}",
+            list(part.iter().map(row))
+        );
+        run(conn, sql).await?;
+    }
+    Ok(answers)
 }
 
 pub(super) async fn give_backs(

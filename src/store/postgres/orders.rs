@@ -29,12 +29,8 @@ pub(super) async fn write_mixed(
     now: Millis,
 ) -> Result<Vec<Written>, Fault> {
     // Whoever writes orders of these sales waits here, so what is read below stays true.
-    let vouchers: BTreeSet<i64> = keys.iter().map(|(_, _, voucher, _)| *voucher).collect();
-    let there = lock_sales(conn, vouchers.iter().copied()).await?;
-    if let Some(missing) = vouchers.iter().find(|voucher| !there.contains(voucher)) {
-        return Err(StoreError::NoSale(VoucherId(*missing as u64)).into());
-    }
-    let mut standing = read_standing(conn, keys).await?;
+    let sales = lock_sales(conn, rows::vouchers(keys)).await?;
+    let mut standing = read_standing(conn, keys, sales).await?;
     let new = standing.take_in(keys);
     if let Some(voucher) = take_stock(conn, &new, now).await?.first() {
         return Err(StoreError::OutOfStock(VoucherId(*voucher as u64)).into());
@@ -105,7 +101,11 @@ async fn insert(conn: &mut PgConnection, keys: &[Key], now: Millis) -> Result<bo
     Ok(done.rows_affected() == keys.len() as u64)
 }
 
-async fn read_standing(conn: &mut PgConnection, keys: &[Key]) -> Result<Standing, sqlx::Error> {
+async fn read_standing(
+    conn: &mut PgConnection,
+    keys: &[Key],
+    sales: BTreeSet<i64>,
+) -> Result<Standing, sqlx::Error> {
     let column = |of: fn(&Key) -> i64| keys.iter().map(of).collect::<Vec<i64>>();
     let orders: Vec<Key> = sqlx::query_as(
         "SELECT id, user_id, voucher_id, place FROM tb_voucher_order WHERE id = ANY($1)",
@@ -125,12 +125,19 @@ async fn read_standing(conn: &mut PgConnection, keys: &[Key]) -> Result<Standing
     .bind(column(|key| key.3))
     .fetch_all(conn)
     .await?;
-    Ok(Standing::new(orders, live))
+    Ok(Standing::new(sales, orders, live))
 }
 
 /// What would be answered to each of these entries alone.
 pub(super) async fn foresee(conn: &mut PgConnection, keys: &[Key]) -> Result<Vec<Written>, Fault> {
-    Ok(read_standing(conn, keys).await?.foresee(keys)?)
+    // Without a lock: nobody is kept waiting by somebody who looks.
+    let sales: Vec<i64> =
+        sqlx::query_scalar("SELECT voucher_id FROM tb_seckill_voucher WHERE voucher_id = ANY($1)")
+            .bind(Vec::from_iter(rows::vouchers(keys)))
+            .fetch_all(&mut *conn)
+            .await?;
+    let sales = sales.into_iter().collect();
+    Ok(read_standing(conn, keys, sales).await?.foresee(keys)?)
 }
 
 macro_rules! select_orders {
@@ -149,6 +156,17 @@ pub(super) async fn one(conn: &mut PgConnection, id: OrderId) -> Result<Option<O
         .fetch_optional(conn)
         .await?;
     Ok(row.map(rows::order).transpose()?)
+}
+
+pub(super) async fn among_ids(
+    conn: &mut PgConnection,
+    ids: &[OrderId],
+) -> Result<Vec<Order>, Fault> {
+    let found: Vec<OrderRow> = sqlx::query_as(select_orders!("WHERE id = ANY($1)"))
+        .bind(numbers(ids))
+        .fetch_all(conn)
+        .await?;
+    Ok(found.into_iter().map(rows::order).collect::<Result<_, _>>()?)
 }
 
 /// Each part is read along one index from the last id seen; a page is the newest of them.

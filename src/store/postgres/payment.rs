@@ -9,6 +9,7 @@ use sqlx::PgConnection;
 
 use super::{
     super::{
+        Cancelled,
         rows::{self, Key, voucher_key},
         rules,
         session::Fault,
@@ -96,6 +97,51 @@ pub(super) async fn close_overdue(
         .await?;
     }
     Ok(unpaid.into_iter().map(rows::closed_order).collect::<Result<_, _>>()?)
+}
+
+pub(super) async fn cancel(
+    conn: &mut PgConnection,
+    keys: &[Key],
+    now: Millis,
+) -> Result<Vec<Cancelled>, Fault> {
+    // Sales before orders, as whoever writes orders does.
+    let sales = lock_sales(conn, rows::vouchers(keys)).await?;
+    let standing: Vec<(i64, i64, i64, i64, i64)> = sqlx::query_as(
+        "SELECT id, user_id, voucher_id, place, status FROM tb_voucher_order WHERE id = ANY($1)",
+    )
+    .bind(keys.iter().map(|(order, ..)| *order).collect::<Vec<_>>())
+    .fetch_all(&mut *conn)
+    .await?;
+    let (new, answers) = rows::cancellations(keys, &sales, standing);
+    let column = |of: fn(&Key) -> i64| new.iter().map(of).collect::<Vec<i64>>();
+    let done = sqlx::query(
+        "INSERT INTO tb_voucher_order \
+         (id, user_id, voucher_id, place, status, create_time, close_time, update_time) \
+         SELECT id, user_id, voucher_id, place, 4, $5, $5, $5 \
+         FROM UNNEST($1::BIGINT[], $2::BIGINT[], $3::BIGINT[], $4::BIGINT[]) \
+              AS new (id, user_id, voucher_id, place) \
+         ON CONFLICT DO NOTHING",
+    )
+    .bind(column(|key| key.0))
+    .bind(column(|key| key.1))
+    .bind(column(|key| key.2))
+    .bind(column(|key| key.3))
+    .bind(now.0)
+    .execute(&mut *conn)
+    .await?;
+    if done.rows_affected() != new.len() as u64 {
+        // An order of another sale has taken an id since.
+        return Err(Fault::Again);
+    }
+    sqlx::query(
+        "INSERT INTO tb_give_back (order_id, user_id, voucher_id, place, closed) \
+         SELECT id, user_id, voucher_id, place, $2 FROM tb_voucher_order WHERE id = ANY($1)",
+    )
+    .bind(column(|key| key.0))
+    .bind(now.0)
+    .execute(conn)
+    .await?;
+    Ok(answers)
 }
 
 pub(super) async fn give_backs(

@@ -3,7 +3,7 @@
 //! A batch travels as one JSON array, so that one cached statement serves every batch size.
 
 use std::{
-    collections::HashSet,
+    collections::BTreeSet,
     fmt::{Display, Write},
 };
 
@@ -50,7 +50,9 @@ pub(super) async fn write_new(
     match done {
         Ok(done) if done.rows_affected() == keys.len() as u64 => {}
         Ok(_) => return Ok(false),
-        Err(fault) => return Err(insert_fault(conn, keys, fault).await),
+        // An order of a voucher without a sale: which one is asked only now.
+        Err(fault) if is_foreign_key(&fault) => return Ok(false),
+        Err(fault) => return Err(told(fault)),
     }
     take_stock(conn, keys, now).await?;
     Ok(true)
@@ -63,34 +65,28 @@ pub(super) async fn write_mixed(
     keys: &[Key],
     now: Millis,
 ) -> Result<Vec<Written>, StoreError> {
-    let rows: Result<Vec<Key>, _> = sqlx::query_as(
+    let sales = sales_there(conn, keys).await?;
+    let possible: Vec<Key> = keys.iter().filter(|key| sales.contains(&key.2)).copied().collect();
+    let inserted: Vec<Key> = sqlx::query_as(
         "INSERT INTO tb_voucher_order (id, user_id, voucher_id, place, create_time, update_time) \
          SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, ?2, ?2 FROM json_each(?1) WHERE true \
          ON CONFLICT DO NOTHING RETURNING id, user_id, voucher_id, place",
     )
-    .bind(json_rows(keys))
+    .bind(json_rows(&possible))
     .bind(now.0)
     .fetch_all(&mut *conn)
-    .await;
-    let inserted = match rows {
-        Ok(rows) => rows,
-        Err(fault) => return Err(insert_fault(conn, keys, fault).await),
-    };
+    .await
+    .map_err(told)?;
     take_stock(conn, &inserted, now).await?;
 
-    read_standing(conn, keys).await?.answers(keys, inserted)
+    read_standing(conn, keys, sales).await?.answers(keys, inserted)
 }
 
-fn json_rows(keys: &[Key]) -> String {
+pub(super) fn json_rows(keys: &[Key]) -> String {
     json(
         keys.iter()
             .map(|(order, user, voucher, place)| format!("[{order},{user},{voucher},{place}]")),
     )
-}
-
-/// Why an insert failed; a voucher without a sale is named.
-async fn insert_fault(conn: &mut SqliteConnection, keys: &[Key], fault: sqlx::Error) -> StoreError {
-    if is_foreign_key(&fault) { missing_sale(conn, keys).await } else { told(fault) }
 }
 
 /// Takes one piece from the stock for each row that was inserted.
@@ -118,27 +114,35 @@ async fn take_stock(
     Ok(())
 }
 
-/// Names the voucher that the foreign key stumbled over.
-async fn missing_sale(conn: &mut SqliteConnection, keys: &[Key]) -> StoreError {
-    let vouchers: HashSet<i64> = keys.iter().map(|(_, _, voucher, _)| *voucher).collect();
-    let missing: Result<Option<i64>, _> = sqlx::query_scalar(
-        "SELECT MIN(value) FROM json_each(?1) \
-         WHERE value NOT IN (SELECT voucher_id FROM tb_seckill_voucher)",
-    )
-    .bind(json(vouchers))
-    .fetch_one(conn)
-    .await;
-    match missing {
-        Ok(Some(voucher)) => StoreError::NoSale(VoucherId(voucher as u64)),
-        Ok(None) => StoreError::Refused("an order points at a sale that is not there".to_owned()),
-        Err(fault) => told(fault),
-    }
-}
-
-/// Rows that stand against these entries.
-pub(super) async fn read_standing(
+/// Which vouchers of a batch have a sale.
+pub(super) async fn sales_there(
     conn: &mut SqliteConnection,
     keys: &[Key],
+) -> Result<BTreeSet<i64>, StoreError> {
+    let there: Vec<i64> = sqlx::query_scalar(
+        "SELECT voucher_id FROM tb_seckill_voucher \
+         WHERE voucher_id IN (SELECT value FROM json_each(?1))",
+    )
+    .bind(json(rows::vouchers(keys)))
+    .fetch_all(conn)
+    .await
+    .map_err(told)?;
+    Ok(there.into_iter().collect())
+}
+
+/// What would be answered to each of these entries alone.
+pub(super) async fn foresee(
+    conn: &mut SqliteConnection,
+    keys: &[Key],
+) -> Result<Vec<Written>, StoreError> {
+    let sales = sales_there(conn, keys).await?;
+    read_standing(conn, keys, sales).await?.foresee(keys)
+}
+
+async fn read_standing(
+    conn: &mut SqliteConnection,
+    keys: &[Key],
+    sales: BTreeSet<i64>,
 ) -> Result<Standing, StoreError> {
     let orders: Vec<Key> = sqlx::query_as(
         "SELECT id, user_id, voucher_id, place FROM tb_voucher_order \
@@ -159,7 +163,7 @@ pub(super) async fn read_standing(
     .fetch_all(&mut *conn)
     .await
     .map_err(told)?;
-    Ok(Standing::new(orders, live))
+    Ok(Standing::new(sales, orders, live))
 }
 
 macro_rules! select_orders {
@@ -180,6 +184,19 @@ pub(super) async fn one(pool: &SqlitePool, id: OrderId) -> Result<Option<Order>,
         .await
         .map_err(told)?;
     row.map(rows::order).transpose()
+}
+
+pub(super) async fn among_ids(
+    pool: &SqlitePool,
+    ids: &[OrderId],
+) -> Result<Vec<Order>, StoreError> {
+    let found: Vec<OrderRow> =
+        sqlx::query_as(select_orders!("WHERE id IN (SELECT value FROM json_each(?1))"))
+            .bind(json(ids))
+            .fetch_all(pool)
+            .await
+            .map_err(told)?;
+    found.into_iter().map(rows::order).collect()
 }
 
 pub(super) async fn existing(

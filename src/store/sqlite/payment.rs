@@ -10,9 +10,9 @@ use super::{
         rows::{self, Key, voucher_key},
         rules,
     },
-    StoreError,
+    Cancelled, StoreError,
     faults::told,
-    orders::json,
+    orders::{json, json_rows, sales_there},
 };
 use crate::model::{ClosedOrder, Millis, OrderId, Payment, VoucherId};
 
@@ -90,6 +90,39 @@ pub(super) async fn close_overdue(
     .await
     .map_err(told)?;
     closed.into_iter().map(rows::closed_order).collect()
+}
+
+/// Inside the caller's transaction.
+pub(super) async fn cancel(
+    conn: &mut SqliteConnection,
+    keys: &[Key],
+    now: Millis,
+) -> Result<Vec<Cancelled>, StoreError> {
+    let sales = sales_there(conn, keys).await?;
+    let standing: Vec<(i64, i64, i64, i64, i64)> = sqlx::query_as(
+        "SELECT id, user_id, voucher_id, place, status FROM tb_voucher_order \
+         WHERE id IN (SELECT value FROM json_each(?1))",
+    )
+    .bind(json(keys.iter().map(|(order, ..)| order)))
+    .fetch_all(&mut *conn)
+    .await
+    .map_err(told)?;
+    let (new, answers) = rows::cancellations(keys, &sales, standing);
+    for insert in [
+        "INSERT INTO tb_voucher_order \
+         (id, user_id, voucher_id, place, status, create_time, close_time, update_time) \
+         SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, 4, ?2, ?2, ?2 FROM json_each(?1)",
+        "INSERT INTO tb_give_back (order_id, user_id, voucher_id, place, closed) \
+         SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, ?2 FROM json_each(?1)",
+    ] {
+        sqlx::query(insert)
+            .bind(json_rows(&new))
+            .bind(now.0)
+            .execute(&mut *conn)
+            .await
+            .map_err(told)?;
+    }
+    Ok(answers)
 }
 
 pub(super) async fn give_backs(

@@ -1,0 +1,458 @@
+//! `seckill dead`: entries that were given up, judged against what the servers hold now.
+
+use clap::{ArgGroup, Args, Subcommand};
+use jiff::tz::TimeZone;
+use serde::Serialize;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Consent, Fault,
+    context::Context,
+    fault,
+    output::{Output, ask, number, span, table},
+    work::EndOfLife,
+};
+use crate::{
+    broker::letters,
+    config::Config,
+    engine::{
+        EngineError,
+        command::{Command, LetterScope, LettersDiscarded, LettersReplayed, Reply},
+        dead::{JudgedLetter, LETTER_FIELDS, Letters},
+    },
+    model::{
+        EntryId, LetterAct, LetterCounts, LetterVerdict, Millis, Order, OrderId, UserId, VoucherId,
+        filter::Filter,
+        letter::{Burial, shown},
+    },
+};
+
+/// Letters that are read at once.
+const PAGE: usize = 500;
+/// Most of a field that a person is shown.
+const MOST_OF_FIELD: usize = 200;
+
+#[derive(Debug, Subcommand)]
+pub(super) enum DeadCommand {
+    /// Dead letters with their verdicts, oldest first
+    List {
+        /// Most letters to show
+        #[arg(long, value_name = "N", default_value_t = 100)]
+        limit: usize,
+        /// Start at this letter
+        #[arg(long, value_name = "LETTER")]
+        from: Option<EntryId>,
+        /// Only those that pass: 'verdict=awaited,age>1h,reason~stock'
+        #[arg(long, value_name = "FILTER")]
+        filter: Option<String>,
+    },
+    /// One letter: its fields, how often it was given up and why, and what follows
+    Show {
+        /// The letter's id
+        letter: EntryId,
+    },
+    /// Put letters back into the order stream, those for which a buyer waits
+    Replay {
+        #[command(flatten)]
+        which: Which,
+        /// Also those that came back as often as the settings allow
+        #[arg(long)]
+        force: bool,
+        #[command(flatten)]
+        consent: Consent,
+    },
+    /// Remove letters
+    Discard {
+        #[command(flatten)]
+        which: Which,
+        /// Cancel the orders of buyers who wait, and give stock and place back
+        #[arg(long)]
+        compensate: bool,
+        #[command(flatten)]
+        consent: Consent,
+    },
+}
+
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("which").required(true).args(["letters", "all", "filter"]))]
+pub(super) struct Which {
+    /// These letters
+    #[arg(value_name = "LETTER")]
+    letters: Vec<EntryId>,
+    /// All of them
+    #[arg(long)]
+    all: bool,
+    /// Those that pass: 'verdict=awaited,voucher=7,reason~stock'
+    #[arg(long, value_name = "FILTER")]
+    filter: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Listing {
+    total: u64,
+    letters: Vec<Line>,
+    next: Option<EntryId>,
+}
+
+#[derive(Serialize)]
+struct Line {
+    letter: EntryId,
+    entry: Option<EntryId>,
+    at: Millis,
+    age_ms: u64,
+    consumer: String,
+    deliveries: u64,
+    replays: u64,
+    reason: String,
+    order_id: Option<OrderId>,
+    user_id: Option<UserId>,
+    voucher_id: Option<VoucherId>,
+    place: Option<u8>,
+    fault: Option<String>,
+    verdict: LetterVerdict,
+    act: LetterAct,
+    why: &'static str,
+}
+
+#[derive(Serialize)]
+struct Shown {
+    #[serde(flatten)]
+    line: Line,
+    payload: Vec<Named>,
+    history: Vec<Burial>,
+    /// What SQL holds under the order id.
+    row: Option<Order>,
+}
+
+#[derive(Serialize)]
+struct Named {
+    name: String,
+    value: String,
+}
+
+pub(super) async fn run(config: &Config, out: Output, command: DeadCommand) -> Result<u8, Fault> {
+    // What a person got wrong is told before anything is opened.
+    let filter = match &command {
+        DeadCommand::List { filter, .. } => filter.as_deref(),
+        DeadCommand::Replay { which, .. } | DeadCommand::Discard { which, .. } => {
+            which.filter.as_deref()
+        }
+        DeadCommand::Show { .. } => None,
+    };
+    let filter = Filter::parse(filter.unwrap_or_default(), LETTER_FIELDS)?;
+    let mut context = Context::open_answering(config).await?;
+    let result = match command {
+        DeadCommand::List { limit, from, .. } => {
+            list(&context, out, &filter, from.unwrap_or(EntryId::MIN), limit).await
+        }
+        DeadCommand::Show { letter } => show(&context, out, letter).await,
+        DeadCommand::Replay { which, force, consent } => {
+            let act = Doing::Replay { force };
+            apply(&mut context, out, which, filter, act, &consent).await
+        }
+        DeadCommand::Discard { which, compensate, consent } => {
+            let act = Doing::Discard { compensate };
+            apply(&mut context, out, which, filter, act, &consent).await
+        }
+    };
+    context.close().await;
+    result
+}
+
+fn reader(context: &Context) -> Letters {
+    let (store, keys) = (context.store.clone(), context.keys.clone());
+    Letters::new(&context.redis, store, keys, &context.config.engine)
+}
+
+async fn list(
+    context: &Context,
+    out: Output,
+    filter: &Filter,
+    from: EntryId,
+    limit: usize,
+) -> Result<u8, Fault> {
+    let mut link = context.redis.link();
+    let total = letters::count(&mut link, &context.keys).await?;
+    let now = link.now().await?;
+    let mut reader = reader(context);
+    let (mut found, mut from) = (Vec::new(), from);
+    // One more than asked for tells where the next page begins.
+    while found.len() <= limit {
+        let page = reader.page(from, EntryId::MAX, PAGE).await?;
+        let Some(last) = page.last() else { break };
+        from = last.letter.letter.next_of_all();
+        let passing = page.into_iter().filter(|it| filter.passes(|field| it.fact(field, now)));
+        found.extend(passing.map(|judged| line(&judged, now)));
+    }
+    let next = found.get(limit).map(|line| line.letter);
+    found.truncate(limit);
+    let listing = Listing { total, letters: found, next };
+    out.answer(&listing, || words(&listing, filter))?;
+    Ok(if listing.letters.is_empty() && !filter.is_empty() { fault::NO } else { 0 })
+}
+
+async fn show(context: &Context, out: Output, letter: EntryId) -> Result<u8, Fault> {
+    let now = context.redis.link().now().await?;
+    let Some(judged) = reader(context).named(&[letter]).await?.into_iter().next() else {
+        return Err(Fault::no(format!(
+            "there is no dead letter {letter}; 'seckill dead list' shows them"
+        )));
+    };
+    let text = |raw: &[u8]| shown(&String::from_utf8_lossy(raw), MOST_OF_FIELD);
+    let payload = judged
+        .letter
+        .body
+        .iter()
+        .map(|(name, value)| Named { name: text(name), value: text(value) })
+        .collect();
+    let shown = Shown {
+        line: line(&judged, now),
+        payload,
+        history: judged.letter.history(),
+        row: judged.row,
+    };
+    out.answer(&shown, || told(&shown))?;
+    Ok(0)
+}
+
+#[derive(Clone, Copy)]
+enum Doing {
+    Replay { force: bool },
+    Discard { compensate: bool },
+}
+
+/// Counts by verdict, asks, and does it.
+async fn apply(
+    context: &mut Context,
+    out: Output,
+    which: Which,
+    filter: Filter,
+    doing: Doing,
+    consent: &Consent,
+) -> Result<u8, Fault> {
+    let operator = context.operator(consent.reason.clone())?;
+    if operator.read_only {
+        return Err(EngineError::ReadOnly.into());
+    }
+    let now = context.redis.link().now().await?;
+    let named = !which.letters.is_empty();
+    let scope = if named {
+        LetterScope::Letters(which.letters)
+    } else {
+        // What becomes a letter from now on was not asked about.
+        let last = EntryId::last_of(u64::try_from(now.0).unwrap_or(0));
+        LetterScope::Matching { filter, last }
+    };
+    let stop = CancellationToken::new();
+    let (counts, gone) = reader(context).count(&scope, &stop).await?;
+    if counts.total() == 0 {
+        return Err(Fault::no(if named {
+            "none of these dead letters is there; 'seckill dead list' shows them"
+        } else {
+            "no dead letter matches; 'seckill dead list' shows them"
+        }));
+    }
+    out.say(&counted(&counts, gone));
+    ask(consent, &doing.question(&counts))?;
+    // Not before the question, which Ctrl-C answers by ending the program.
+    let mut end = EndOfLife::listen()?;
+    let command = match doing {
+        Doing::Replay { force } => Command::ReplayLetters { scope, force },
+        Doing::Discard { compensate } => Command::DiscardLetters { scope, compensate },
+    };
+    let acting = operator.execute(command, &stop);
+    tokio::pin!(acting);
+    let reply = tokio::select! {
+        reply = &mut acting => reply,
+        // Asked to end: the page in hand is finished, and what was done is told.
+        () = end.come() => {
+            stop.cancel();
+            acting.await
+        }
+    };
+    let (done, refused, gone, cut_short) = match reply? {
+        Reply::LettersReplayed(report) => {
+            out.answer(&report, || replayed(&report))?;
+            (report.replayed, report.refused.total(), report.gone, report.cut_short)
+        }
+        Reply::LettersDiscarded(report) => {
+            out.answer(&report, || discarded(&report))?;
+            (report.discarded, report.refused.total(), report.gone, report.cut_short)
+        }
+        _ => return Err(Fault::no("the engine answered something else than about dead letters")),
+    };
+    // Of letters that were named, each was meant.
+    let short = done == 0 || cut_short || (named && refused + gone > 0);
+    Ok(if short { fault::NO } else { 0 })
+}
+
+impl Doing {
+    fn question(self, counts: &LetterCounts) -> String {
+        let waiting = counts.awaited + counts.came_back + counts.not_loaded;
+        match self {
+            Self::Replay { force } => {
+                let some = counts.awaited + if force { counts.came_back } else { 0 };
+                format!(
+                    "Put {} dead letters back into the order stream? The others stay.",
+                    number(some)
+                )
+            }
+            Self::Discard { compensate: true } => format!(
+                "Remove {} dead letters for good, cancel the orders of {} buyers who wait, and give \
+                 their pieces back?",
+                number(counts.total() - counts.id_taken),
+                number(waiting)
+            ),
+            Self::Discard { compensate: false } => format!(
+                "Remove {} dead letters for good? Those of buyers who wait stay: --compensate gives \
+                 their pieces back.",
+                number(counts.total() - counts.id_taken - waiting)
+            ),
+        }
+    }
+}
+
+fn line(judged: &JudgedLetter, now: Millis) -> Line {
+    let JudgedLetter { letter, verdict, .. } = judged;
+    let order = letter.order;
+    Line {
+        letter: letter.letter,
+        entry: letter.entry,
+        at: letter.at,
+        age_ms: now.since(letter.at),
+        consumer: letter.consumer.clone(),
+        deliveries: letter.deliveries,
+        replays: letter.replays,
+        reason: letter.reason.clone(),
+        order_id: order.map(|order| order.order),
+        user_id: order.map(|order| order.user),
+        voucher_id: order.map(|order| order.voucher),
+        place: order.map(|order| order.place),
+        fault: letter.fault.as_ref().map(ToString::to_string),
+        verdict: *verdict,
+        act: verdict.act(),
+        why: verdict.why(),
+    }
+}
+
+fn words(listing: &Listing, filter: &Filter) -> String {
+    if listing.letters.is_empty() {
+        return if filter.is_empty() {
+            "There are no dead letters.".to_owned()
+        } else {
+            format!("No dead letter matches, of {}.", number(listing.total))
+        };
+    }
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    let rows: Vec<Vec<String>> = listing
+        .letters
+        .iter()
+        .map(|line| {
+            vec![
+                line.letter.to_string(),
+                span(line.age_ms),
+                line.replays.to_string(),
+                or_dash(line.order_id.map(|id| id.to_string())),
+                or_dash(line.user_id.map(|id| id.to_string())),
+                or_dash(line.voucher_id.map(|id| format!("#{id}"))),
+                line.verdict.to_string(),
+                line.act.to_string(),
+                shown(&line.reason, 60),
+            ]
+        })
+        .collect();
+    let head = ["letter", "age", "replays", "order", "user", "sale", "verdict", "act", "reason"];
+    let mut text = table(&head, &[1, 2, 3, 4, 5], &rows);
+    if let Some(next) = listing.next {
+        text.push_str(&format!(
+            "{} of {} shown; the next ones: the same with --from {next}\n",
+            number(listing.letters.len() as u64),
+            number(listing.total)
+        ));
+    }
+    text.push_str("'seckill dead replay' and 'seckill dead discard' do what follows.");
+    text
+}
+
+fn told(shown: &Shown) -> String {
+    let (line, zone) = (&shown.line, TimeZone::system());
+    let mut text = format!("dead letter {}", line.letter);
+    if let Some(entry) = line.entry {
+        text.push_str(&format!(", was entry {entry}"));
+    }
+    text.push_str(&format!("\n  {}: {}\n  fields", line.verdict, line.why));
+    for Named { name, value } in shown.payload.iter().filter(|it| it.name != "history") {
+        text.push_str(&format!("\n    {name} = {value}"));
+    }
+    if let Some(fault) = &line.fault {
+        text.push_str(&format!("\n  no order: {fault}"));
+    }
+    if let Some(row) = &shown.row {
+        text.push_str(&format!(
+            "\n  in SQL: order {} of buyer {}, sale #{}, {}",
+            row.id, row.user_id, row.voucher_id, row.status
+        ));
+    }
+    text.push_str(&format!("\n  given up, after {} replays", line.replays));
+    for Burial { at, consumer, deliveries, reason } in &shown.history {
+        let from = if consumer.is_empty() { "nobody's hands" } else { consumer };
+        text.push_str(&format!(
+            "\n    {}  {deliveries} deliveries, from {from}: {reason}",
+            at.date_time(&zone)
+        ));
+    }
+    text
+}
+
+/// The counts of letters, one verdict a line.
+fn counted(counts: &LetterCounts, gone: u64) -> String {
+    let mut text = format!("{} dead letters", number(counts.total()));
+    text.push_str(&by_verdict(counts));
+    if gone > 0 {
+        text.push_str(&format!("\n  {:>10}  not there", number(gone)));
+    }
+    text
+}
+
+fn by_verdict(counts: &LetterCounts) -> String {
+    let mut text = String::new();
+    for verdict in LetterVerdict::ALL {
+        let count = counts.of(verdict);
+        if count > 0 {
+            text.push_str(&format!("\n  {:>10}  {verdict}: {}", number(count), verdict.why()));
+        }
+    }
+    text
+}
+
+fn replayed(report: &LettersReplayed) -> String {
+    let text = format!("Put {} dead letters back", number(report.replayed));
+    text + &rest(&report.refused, report.gone, report.cut_short)
+}
+
+fn discarded(report: &LettersDiscarded) -> String {
+    let mut text = format!("Removed {} dead letters", number(report.discarded));
+    if report.compensated + report.given_back > 0 {
+        text.push_str(&format!(
+            "; {} orders are cancelled, {} pieces went back",
+            number(report.compensated),
+            number(report.given_back)
+        ));
+    }
+    text + &rest(&report.refused, report.gone, report.cut_short)
+}
+
+fn rest(refused: &LetterCounts, gone: u64, cut_short: bool) -> String {
+    let mut text = String::new();
+    if cut_short {
+        text.push_str("; it was cut short, so run it again for the rest");
+    }
+    if gone > 0 {
+        text.push_str(&format!("\n  {:>10}  not there any more", number(gone)));
+    }
+    if refused.total() > 0 {
+        text.push_str(&format!("\n  {:>10}  stay:", number(refused.total())));
+        text.push_str(&by_verdict(refused));
+    }
+    text
+}

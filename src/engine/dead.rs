@@ -1,0 +1,469 @@
+//! Dead letters: judged against what Redis and SQL hold now, put back into the stream, or removed.
+//!
+//! An act is done letter by letter in steps that each happen once: whatever breaks off in between, the same act
+//! again does the rest. It does not bury anything.
+
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet, HashMap},
+};
+
+use redis::pipe;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    EngineError,
+    command::{LetterScope, LettersDiscarded, LettersReplayed},
+    payment,
+    settings::Settings,
+};
+use crate::{
+    broker::{
+        Layout, Link, Redis,
+        letters::{self, COPIES, DeadLetter},
+    },
+    model::{
+        ClosedOrder, EntryId, LetterCounts, LetterVerdict, Millis, Order, OrderEntry, OrderId,
+        SaleState, VoucherId,
+        filter::{Fact, Field, Kind},
+        letter::{self, Buyer, LetterEvidence, Row, Sale},
+    },
+    store::{Cancelled, SharedStore, StoreError},
+};
+
+/// Letters in one step of an act, and of a count.
+const PAGE: usize = COPIES;
+
+/// What a filter over dead letters may ask for.
+pub const LETTER_FIELDS: &[Field] = &[
+    ("letter", Kind::Entry),
+    ("entry", Kind::Entry),
+    ("reason", Kind::Text),
+    ("consumer", Kind::Text),
+    ("voucher", Kind::Number),
+    ("user", Kind::Number),
+    ("order", Kind::Number),
+    ("replays", Kind::Number),
+    ("deliveries", Kind::Number),
+    ("age", Kind::Span),
+    ("verdict", Kind::Text),
+    ("act", Kind::Text),
+];
+
+/// A dead letter with its verdict.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JudgedLetter {
+    /// The letter.
+    pub letter: DeadLetter,
+    /// What is true of it.
+    pub verdict: LetterVerdict,
+    /// What SQL holds under its order id, whoever's that is.
+    pub row: Option<Order>,
+}
+
+impl JudgedLetter {
+    /// What it says of a field of [`LETTER_FIELDS`].
+    pub fn fact(&self, field: &str, now: Millis) -> Option<Fact<'_>> {
+        let Self { letter, verdict, .. } = self;
+        let order = letter.order;
+        Some(match field {
+            "letter" => Fact::Entry(letter.letter),
+            "entry" => Fact::Entry(letter.entry?),
+            "reason" => Fact::Text(Cow::Borrowed(&letter.reason)),
+            "consumer" => Fact::Text(Cow::Borrowed(&letter.consumer)),
+            "voucher" => Fact::Number(order?.voucher.0),
+            "user" => Fact::Number(order?.user.0),
+            "order" => Fact::Number(order?.order.get()),
+            "replays" => Fact::Number(letter.replays),
+            "deliveries" => Fact::Number(letter.deliveries),
+            "age" => Fact::Number(now.since(letter.at)),
+            "verdict" => Fact::Text(Cow::Borrowed(verdict.as_str())),
+            "act" => Fact::Text(Cow::Borrowed(verdict.act().as_str())),
+            _ => return None,
+        })
+    }
+
+    /// Its order, where that is closed or cancelled: Redis is to be told, and to be told again does no harm.
+    fn returning(&self) -> Option<ClosedOrder> {
+        let row = self.row.as_ref().filter(|row| !row.status.is_live())?;
+        (self.verdict == LetterVerdict::Written).then(|| ClosedOrder {
+            id: row.id,
+            user_id: row.user_id,
+            voucher_id: row.voucher_id,
+            place: row.place,
+        })
+    }
+}
+
+/// A page of the letters that an act is about.
+#[derive(Debug, Default)]
+struct Page {
+    judged: Vec<JudgedLetter>,
+    /// Asked for by their ids, and not there.
+    gone: u64,
+}
+
+/// How far an act has come.
+#[derive(Debug)]
+struct Progress<'a> {
+    scope: &'a LetterScope,
+    /// Of all letters, the first one of the next page.
+    from: EntryId,
+    /// And the last one of all.
+    last: EntryId,
+    /// Of letters that were named, those to come.
+    ids: Vec<EntryId>,
+}
+
+impl<'a> Progress<'a> {
+    /// What is a letter by `now`: one that comes back is not seen twice.
+    fn of(scope: &'a LetterScope, now: Millis) -> Self {
+        let now = EntryId::last_of(u64::try_from(now.0).unwrap_or(0));
+        let ids = match scope {
+            // Each once, the oldest last: pages are taken from the end.
+            LetterScope::Letters(ids) => ids.iter().collect::<BTreeSet<_>>(),
+            LetterScope::Matching { .. } => BTreeSet::new(),
+        };
+        let last = match scope {
+            LetterScope::Letters(_) => now,
+            LetterScope::Matching { last, .. } => now.min(*last),
+        };
+        let ids = ids.into_iter().rev().copied().collect();
+        Self { scope, from: EntryId::MIN, last, ids }
+    }
+}
+
+/// Reads, judges and settles dead letters. Owned by one task.
+#[derive(Debug)]
+pub struct Letters {
+    link: Link,
+    store: SharedStore,
+    keys: Layout,
+    max_replays: u64,
+}
+
+impl Letters {
+    /// Over all partitions, with a connection of its own.
+    pub fn new(redis: &Redis, store: SharedStore, keys: Layout, settings: &Settings) -> Self {
+        Self { link: redis.link(), store, keys, max_replays: settings.max_replays }
+    }
+
+    /// Judges one page of letters, oldest first, from `first` up to and with `last`: for each partition two
+    /// round trips to Redis, and one question to SQL for all of them.
+    pub async fn page(
+        &mut self,
+        first: EntryId,
+        last: EntryId,
+        count: usize,
+    ) -> Result<Vec<JudgedLetter>, EngineError> {
+        let page = letters::page_of_all(&mut self.link, &self.keys, first, last, count).await?;
+        self.judge(page).await
+    }
+
+    /// Judges these letters; what is gone is left out.
+    pub async fn named(&mut self, ids: &[EntryId]) -> Result<Vec<JudgedLetter>, EngineError> {
+        let mut found = Vec::new();
+        for of in self.keys.partitions() {
+            let here: Vec<EntryId> =
+                ids.iter().copied().filter(|id| id.partition == of.number()).collect();
+            if !here.is_empty() {
+                found.extend(letters::named(&mut self.link, &of, &here).await?);
+            }
+        }
+        self.judge(found).await
+    }
+
+    /// Counts the letters that an act would be about, by what is true of them, and those that are not there.
+    ///
+    /// # Errors
+    /// A server is away, or `stop` came.
+    pub async fn count(
+        &mut self,
+        scope: &LetterScope,
+        stop: &CancellationToken,
+    ) -> Result<(LetterCounts, u64), EngineError> {
+        let (mut counts, mut gone) = (LetterCounts::default(), 0);
+        let mut progress = Progress::of(scope, self.link.now().await?);
+        while let Some(page) = self.next(&mut progress).await? {
+            if stop.is_cancelled() {
+                return Err(EngineError::Stopping);
+            }
+            page.judged.iter().for_each(|judged| counts.add(judged.verdict));
+            gone += page.gone;
+        }
+        Ok((counts, gone))
+    }
+
+    /// Puts letters back into the order stream: those for which a buyer waits, and with `force` also those that
+    /// came back as often as they may. Others stay, and are counted as refused.
+    ///
+    /// # Errors
+    /// A server is away; what was put back by then is back, once.
+    pub async fn replay(
+        &mut self,
+        scope: &LetterScope,
+        force: bool,
+        stop: &CancellationToken,
+    ) -> Result<LettersReplayed, EngineError> {
+        let mut report = LettersReplayed::default();
+        let mut progress = Progress::of(scope, self.link.now().await?);
+        while let Some(Page { judged, gone }) = self.next(&mut progress).await? {
+            if stop.is_cancelled() {
+                report.cut_short = true;
+                break;
+            }
+            report.seen += judged.len() as u64 + gone;
+            report.gone += gone;
+            let mut parts: BTreeMap<u16, Vec<&DeadLetter>> = BTreeMap::new();
+            for JudgedLetter { letter, verdict, .. } in &judged {
+                match verdict {
+                    LetterVerdict::Awaited => {}
+                    LetterVerdict::CameBack if force => {}
+                    _ => {
+                        report.refused.add(*verdict);
+                        continue;
+                    }
+                }
+                parts.entry(letter.letter.partition).or_default().push(letter);
+            }
+            for (number, part) in parts {
+                let of = self.keys.partition(number);
+                let back = letters::replay(&mut self.link, &of, &part).await?;
+                report.replayed += back;
+                report.gone += part.len() as u64 - back;
+            }
+        }
+        Ok(report)
+    }
+
+    /// Removes letters. A buyer who waits keeps his letter, unless `compensate`: then his order is cancelled in
+    /// SQL, stock and place go back in Redis, and the letter goes last, so that each of it happens once however
+    /// often the act is broken off and done again.
+    ///
+    /// Where Redis does not hold the sale there is nothing to give back in it: the cancelled row keeps the buyer
+    /// out when the sale is loaded again. The letters of an archived sale, or of none, have no buyer.
+    ///
+    /// # Errors
+    /// A server is away; what was removed by then had its compensation.
+    pub async fn discard(
+        &mut self,
+        scope: &LetterScope,
+        compensate: bool,
+        stop: &CancellationToken,
+    ) -> Result<LettersDiscarded, EngineError> {
+        let mut report = LettersDiscarded::default();
+        let mut progress = Progress::of(scope, self.link.now().await?);
+        while let Some(Page { judged, gone }) = self.next(&mut progress).await? {
+            if stop.is_cancelled() {
+                report.cut_short = true;
+                break;
+            }
+            report.seen += judged.len() as u64 + gone;
+            report.gone += gone;
+            let cancelled =
+                if compensate { self.cancel(&judged, &mut report).await? } else { BTreeMap::new() };
+            // An act that was broken off has cancelled some, and Redis or SQL was not told of it.
+            let mut returning: Vec<ClosedOrder> =
+                judged.iter().filter_map(JudgedLetter::returning).collect();
+            let mut parts: BTreeMap<u16, Vec<EntryId>> = BTreeMap::new();
+            for JudgedLetter { letter, verdict, .. } in &judged {
+                let answer = cancelled.get(&letter.letter);
+                match (answer, letter.order) {
+                    (Some(Cancelled::Now | Cancelled::Before), Some(order)) => {
+                        returning.push(closed(&order));
+                    }
+                    // Written meanwhile, or the sale was never there: nobody waits.
+                    (Some(Cancelled::Live | Cancelled::NoSale), _) => {}
+                    (Some(_), _) => {
+                        report.refused.add(LetterVerdict::IdTaken);
+                        continue;
+                    }
+                    (None, _) if verdict.is_awaited() => {
+                        report.refused.add(*verdict);
+                        continue;
+                    }
+                    (None, _) => {}
+                }
+                parts.entry(letter.letter.partition).or_default().push(letter.letter);
+            }
+            if !returning.is_empty() {
+                let Self { store, link, keys, .. } = self;
+                report.given_back += payment::give_back(store, link, keys, &returning).await?;
+            }
+            for (number, part) in parts {
+                let (of, asked) = (self.keys.partition(number), part.len() as u64);
+                let removed = letters::remove(&mut self.link, &of, part).await?;
+                report.discarded += removed;
+                report.gone += asked - removed;
+            }
+        }
+        Ok(report)
+    }
+
+    /// Cancels the orders of those letters for which somebody waits, or may.
+    async fn cancel(
+        &mut self,
+        judged: &[JudgedLetter],
+        report: &mut LettersDiscarded,
+    ) -> Result<BTreeMap<EntryId, Cancelled>, EngineError> {
+        let waiting =
+            |it: &&JudgedLetter| it.verdict.is_awaited() && it.verdict != LetterVerdict::IdTaken;
+        // An entry that was parsed from a letter has the letter's id.
+        let orders: Vec<OrderEntry> =
+            judged.iter().filter(waiting).filter_map(|it| it.letter.order).collect();
+        if orders.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let now = self.link.now().await?;
+        let answers = self.store.cancel_orders(&orders, now).await?;
+        report.compensated += answers.iter().filter(|it| **it == Cancelled::Now).count() as u64;
+        Ok(orders.iter().map(|order| order.entry).zip(answers).collect())
+    }
+
+    /// The next page of an act, in which there may be nothing; `None` behind the last one.
+    async fn next(&mut self, progress: &mut Progress<'_>) -> Result<Option<Page>, EngineError> {
+        match progress.scope {
+            LetterScope::Letters(_) => {
+                let rest = progress.ids.len().saturating_sub(PAGE);
+                let ids = progress.ids.split_off(rest);
+                if ids.is_empty() {
+                    return Ok(None);
+                }
+                let judged = self.named(&ids).await?;
+                let gone = (ids.len() - judged.len()) as u64;
+                Ok(Some(Page { judged, gone }))
+            }
+            LetterScope::Matching { filter, .. } => {
+                let mut judged = self.page(progress.from, progress.last, PAGE).await?;
+                let Some(end) = judged.last() else { return Ok(None) };
+                progress.from = end.letter.letter.next_of_all();
+                if !filter.is_empty() {
+                    let now = self.link.now().await?;
+                    judged.retain(|it| filter.passes(|field| it.fact(field, now)));
+                }
+                Ok(Some(Page { judged, gone: 0 }))
+            }
+        }
+    }
+
+    async fn judge(&mut self, letters: Vec<DeadLetter>) -> Result<Vec<JudgedLetter>, EngineError> {
+        judge(&self.store, &mut self.link, &self.keys, self.max_replays, letters).await
+    }
+}
+
+/// Judges letters against what Redis and SQL hold now, in this order: an order reaches SQL before its buyer leaves
+/// Redis.
+///
+/// # Errors
+/// A server is away.
+pub async fn judge(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+    max_replays: u64,
+    letters: Vec<DeadLetter>,
+) -> Result<Vec<JudgedLetter>, EngineError> {
+    let orders: Vec<OrderEntry> = letters.iter().filter_map(|letter| letter.order).collect();
+    let buyers = buyers(link, keys, &orders).await?;
+    let ids: Vec<OrderId> = orders.iter().map(|order| order.order).collect();
+    let rows: HashMap<OrderId, Order> =
+        store.orders_among(&ids).await?.into_iter().map(|row| (row.id, row)).collect();
+    // Redis holds no sale that SQL does not know.
+    let mut sales: HashMap<VoucherId, Sale> = HashMap::new();
+    for order in &orders {
+        if buyers.get(&order.entry) == Some(&Buyer::Unknown) && !sales.contains_key(&order.voucher)
+        {
+            sales.insert(order.voucher, sale(store, order.voucher).await?);
+        }
+    }
+    let judged = letters.into_iter().map(|letter| {
+        let buyer = buyers.get(&letter.letter).copied().unwrap_or(Buyer::Nothing);
+        let row = letter.order.and_then(|order| rows.get(&order.order).cloned());
+        let evidence = LetterEvidence {
+            fields_good: letter.order.is_some(),
+            row: match (&row, letter.order) {
+                (Some(row), Some(order)) if is_row_of(row, &order) => Row::This,
+                (Some(_), _) => Row::Other,
+                (None, _) => Row::None,
+            },
+            buyer,
+            sale: letter
+                .order
+                .and_then(|order| sales.get(&order.voucher).copied())
+                .unwrap_or(Sale::Open),
+            replays: letter.replays,
+        };
+        let verdict = letter::judge(&evidence, max_replays);
+        JudgedLetter { letter, verdict, row }
+    });
+    Ok(judged.collect())
+}
+
+/// What Redis holds at each place, by letter: one round trip for each partition.
+async fn buyers(
+    link: &mut Link,
+    keys: &Layout,
+    orders: &[OrderEntry],
+) -> Result<HashMap<EntryId, Buyer>, EngineError> {
+    let mut parts: BTreeMap<u16, BTreeMap<VoucherId, Vec<&OrderEntry>>> = BTreeMap::new();
+    for order in orders {
+        let part = parts.entry(keys.partition_of(order.voucher).number()).or_default();
+        part.entry(order.voucher).or_default().push(order);
+    }
+    let mut held = HashMap::new();
+    for vouchers in parts.values() {
+        let mut read = pipe();
+        for (voucher, orders) in vouchers {
+            read.cmd("EXISTS").arg(keys.sale(*voucher));
+            let get = read.cmd("HMGET").arg(keys.buyers(*voucher));
+            for order in orders {
+                get.arg(order.seat().to_string());
+            }
+        }
+        let answers: Vec<redis::Value> = link.pipe(&read).await?;
+        for (orders, answer) in vouchers.values().zip(answers.chunks_exact(2)) {
+            let [there, places] = answer else { continue };
+            let there: bool = read_value(there)?;
+            let places: Vec<Option<String>> = read_value(places)?;
+            for (order, place) in orders.iter().zip(places) {
+                let buyer = match place {
+                    Some(id) if id == order.order.to_string() => Buyer::This,
+                    Some(_) => Buyer::Another,
+                    None if there => Buyer::Nothing,
+                    None => Buyer::Unknown,
+                };
+                held.insert(order.entry, buyer);
+            }
+        }
+    }
+    Ok(held)
+}
+
+fn read_value<T: redis::FromRedisValue>(
+    value: &redis::Value,
+) -> Result<T, crate::broker::BrokerError> {
+    T::from_redis_value(value.clone())
+        .map_err(|_| crate::broker::BrokerError::Reply("a look at buyers"))
+}
+
+async fn sale(store: &SharedStore, voucher: VoucherId) -> Result<Sale, EngineError> {
+    match store.sale(voucher).await {
+        Ok(sale) if sale.state == SaleState::Archived => Ok(Sale::Archived),
+        Ok(_) => Ok(Sale::Open),
+        Err(StoreError::NoSale(_)) => Ok(Sale::Missing),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn is_row_of(row: &Order, order: &OrderEntry) -> bool {
+    (row.user_id, row.voucher_id, row.place) == (order.user, order.voucher, order.place)
+}
+
+fn closed(order: &OrderEntry) -> ClosedOrder {
+    ClosedOrder {
+        id: order.order,
+        user_id: order.user,
+        voucher_id: order.voucher,
+        place: order.place,
+    }
+}

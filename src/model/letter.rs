@@ -1,0 +1,432 @@
+//! Dead letters: what is true of one, which act follows, and the history that it takes along over replays.
+//!
+//! Rules without I/O. What they are asked about was found out by somebody else, just before.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::Millis;
+
+/// Most characters of a reason.
+pub const MAX_REASON: usize = 300;
+/// Burials that a history remembers; of more it keeps the newest.
+const MAX_BURIALS: usize = 16;
+/// Most bytes of a history as text.
+const MAX_HISTORY: usize = 4_096;
+
+/// What somebody found out about one dead letter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LetterEvidence {
+    /// Its fields make an order.
+    pub fields_good: bool,
+    /// What SQL holds under its order id.
+    pub row: Row,
+    /// What Redis holds at the buyer's place.
+    pub buyer: Buyer,
+    /// SQL knows the sale.
+    pub sale: Sale,
+    /// How often it was replayed.
+    pub replays: u64,
+}
+
+/// What SQL holds under the order id of a letter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Row {
+    /// Nothing.
+    None,
+    /// This very order, live or closed.
+    This,
+    /// An order of another buyer, place or voucher.
+    Other,
+}
+
+/// What Redis holds at the place of a letter's buyer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Buyer {
+    /// This very order.
+    This,
+    /// Another order.
+    Another,
+    /// Nothing.
+    Nothing,
+    /// The sale is not in Redis, so nobody can tell.
+    Unknown,
+}
+
+/// The sale of a letter, by SQL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sale {
+    /// It is kept in Redis, or ought to be.
+    Open,
+    /// It is over, and its books were closed when it left Redis.
+    Archived,
+    /// There is none.
+    Missing,
+}
+
+/// What is true of one dead letter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LetterVerdict {
+    /// Its buyer waits, and there is no order.
+    Awaited,
+    /// Its buyer waits, but it was replayed as often as it may be and came back each time.
+    CameBack,
+    /// Its order is in SQL.
+    Written,
+    /// Its buyer holds nothing, or another order.
+    NobodyWaits,
+    /// There is no such sale.
+    NoSale,
+    /// Redis does not hold the sale, so nobody can tell who waits.
+    NotLoaded,
+    /// Its buyer waits, but the id is another order's.
+    IdTaken,
+    /// No order can be made of it.
+    Malformed,
+}
+
+/// What should be done with one dead letter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LetterAct {
+    /// Put it back into the order stream.
+    Replay,
+    /// Remove it.
+    Discard,
+    /// Leave it to a person.
+    Decide,
+}
+
+/// The verdict that the evidence supports. `max_replays`: more are for a person to decide.
+pub fn judge(evidence: &LetterEvidence, max_replays: u64) -> LetterVerdict {
+    if !evidence.fields_good {
+        return LetterVerdict::Malformed;
+    }
+    match (evidence.row, evidence.sale, evidence.buyer) {
+        (Row::This, ..) => LetterVerdict::Written,
+        (_, Sale::Missing, _) => LetterVerdict::NoSale,
+        (_, Sale::Open, Buyer::Unknown) => LetterVerdict::NotLoaded,
+        (Row::Other, _, Buyer::This) => LetterVerdict::IdTaken,
+        (Row::None, _, Buyer::This) if evidence.replays >= max_replays => LetterVerdict::CameBack,
+        (Row::None, _, Buyer::This) => LetterVerdict::Awaited,
+        (_, _, Buyer::Another | Buyer::Nothing | Buyer::Unknown) => LetterVerdict::NobodyWaits,
+    }
+}
+
+impl LetterVerdict {
+    /// All of them, in the order in which a person wants to see them.
+    pub const ALL: [Self; 8] = [
+        Self::Awaited,
+        Self::CameBack,
+        Self::NotLoaded,
+        Self::IdTaken,
+        Self::Written,
+        Self::NobodyWaits,
+        Self::NoSale,
+        Self::Malformed,
+    ];
+
+    /// The act that follows.
+    pub fn act(self) -> LetterAct {
+        match self {
+            Self::Awaited => LetterAct::Replay,
+            Self::Written | Self::NobodyWaits | Self::NoSale | Self::Malformed => {
+                LetterAct::Discard
+            }
+            Self::CameBack | Self::NotLoaded | Self::IdTaken => LetterAct::Decide,
+        }
+    }
+
+    /// Whether a buyer may wait for it: without it he would have no result at all.
+    pub fn is_awaited(self) -> bool {
+        matches!(self, Self::Awaited | Self::CameBack | Self::NotLoaded | Self::IdTaken)
+    }
+
+    /// The word that JSON and filters know.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Awaited => "awaited",
+            Self::CameBack => "came_back",
+            Self::Written => "written",
+            Self::NobodyWaits => "nobody_waits",
+            Self::NoSale => "no_sale",
+            Self::NotLoaded => "not_loaded",
+            Self::IdTaken => "id_taken",
+            Self::Malformed => "malformed",
+        }
+    }
+
+    /// Why the act follows, for a person.
+    pub fn why(self) -> &'static str {
+        match self {
+            Self::Awaited => "its buyer waits and there is no order: replay it",
+            Self::CameBack => {
+                "replayed as often as it may be, and it came back: mend what its reason names and \
+                 replay it by force, or discard it with compensation"
+            }
+            Self::Written => "its order is in SQL: discard it",
+            Self::NobodyWaits => "its buyer holds nothing or another order: discard it",
+            Self::NoSale => "there is no such sale, so nobody can wait for it: discard it",
+            Self::NotLoaded => {
+                "Redis does not hold the sale, so nobody can tell who waits: load it first ('seckill \
+                 audit --repair'), or discard it with compensation"
+            }
+            Self::IdTaken => {
+                "its buyer waits, but the order id is another buyer's: a person has to decide"
+            }
+            Self::Malformed => "no order can be made of it: discard it",
+        }
+    }
+}
+
+impl fmt::Display for LetterVerdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl LetterAct {
+    /// The word that JSON and filters know.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Replay => "replay",
+            Self::Discard => "discard",
+            Self::Decide => "decide",
+        }
+    }
+}
+
+impl fmt::Display for LetterAct {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// How many letters have which verdict; every key is always there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LetterCounts {
+    /// [`LetterVerdict::Awaited`].
+    pub awaited: u64,
+    /// [`LetterVerdict::CameBack`].
+    pub came_back: u64,
+    /// [`LetterVerdict::NotLoaded`].
+    pub not_loaded: u64,
+    /// [`LetterVerdict::IdTaken`].
+    pub id_taken: u64,
+    /// [`LetterVerdict::Written`].
+    pub written: u64,
+    /// [`LetterVerdict::NobodyWaits`].
+    pub nobody_waits: u64,
+    /// [`LetterVerdict::NoSale`].
+    pub no_sale: u64,
+    /// [`LetterVerdict::Malformed`].
+    pub malformed: u64,
+}
+
+impl LetterCounts {
+    /// Counts one more.
+    pub fn add(&mut self, verdict: LetterVerdict) {
+        *match verdict {
+            LetterVerdict::Awaited => &mut self.awaited,
+            LetterVerdict::CameBack => &mut self.came_back,
+            LetterVerdict::NotLoaded => &mut self.not_loaded,
+            LetterVerdict::IdTaken => &mut self.id_taken,
+            LetterVerdict::Written => &mut self.written,
+            LetterVerdict::NobodyWaits => &mut self.nobody_waits,
+            LetterVerdict::NoSale => &mut self.no_sale,
+            LetterVerdict::Malformed => &mut self.malformed,
+        } += 1;
+    }
+
+    /// How many have this verdict.
+    pub fn of(&self, verdict: LetterVerdict) -> u64 {
+        match verdict {
+            LetterVerdict::Awaited => self.awaited,
+            LetterVerdict::CameBack => self.came_back,
+            LetterVerdict::NotLoaded => self.not_loaded,
+            LetterVerdict::IdTaken => self.id_taken,
+            LetterVerdict::Written => self.written,
+            LetterVerdict::NobodyWaits => self.nobody_waits,
+            LetterVerdict::NoSale => self.no_sale,
+            LetterVerdict::Malformed => self.malformed,
+        }
+    }
+
+    /// How many there are in all.
+    pub fn total(&self) -> u64 {
+        LetterVerdict::ALL.into_iter().map(|verdict| self.of(verdict)).sum()
+    }
+}
+
+/// One time that an entry was put among the dead letters.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Burial {
+    /// When.
+    pub at: Millis,
+    /// From whose hands; empty where nobody held it.
+    pub consumer: String,
+    /// How often it had been delivered by then.
+    pub deliveries: u64,
+    /// Why.
+    pub reason: String,
+}
+
+impl fmt::Display for Burial {
+    /// A line of a history: `millis|consumer|deliveries|reason`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let consumer = shown(&self.consumer, 100).replace('|', "·");
+        let reason = shown(&self.reason, MAX_REASON);
+        write!(f, "{}|{consumer}|{}|{reason}", self.at.0, self.deliveries)
+    }
+}
+
+impl Burial {
+    /// Reads a line of a history; `None` where it is none.
+    fn read(line: &str) -> Option<Self> {
+        let mut parts = line.splitn(4, '|');
+        let (at, consumer) = (parts.next()?.parse().ok()?, parts.next()?);
+        let (deliveries, reason) = (parts.next()?.parse().ok()?, parts.next()?);
+        Some(Self {
+            at: Millis(at),
+            consumer: shown(consumer, 100),
+            deliveries,
+            reason: shown(reason, MAX_REASON),
+        })
+    }
+}
+
+/// Reads a history, oldest first. What is no line of one is left out.
+pub fn read_history(text: &str) -> Vec<Burial> {
+    text.lines().filter_map(Burial::read).collect()
+}
+
+/// Writes a history as text, newest last; what is too much of it is left out, oldest first.
+pub fn write_history(burials: &[Burial]) -> String {
+    let (mut lines, mut bytes) = (Vec::new(), 0);
+    for burial in burials.iter().rev().take(MAX_BURIALS) {
+        let line = burial.to_string();
+        bytes += line.len() + 1;
+        if bytes > MAX_HISTORY {
+            break;
+        }
+        lines.push(line);
+    }
+    lines.reverse();
+    lines.join("\n")
+}
+
+/// A text of unknown origin as a terminal may show it: bounded, and without what steers a terminal or turns the
+/// direction of its letters.
+pub fn shown(text: &str, most: usize) -> String {
+    let steers =
+        |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let mut shown: String =
+        text.chars().take(most).map(|c| if steers(c) { '·' } else { c }).collect();
+    if text.chars().nth(most).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const AWAITED: LetterEvidence = LetterEvidence {
+        fields_good: true,
+        row: Row::None,
+        buyer: Buyer::This,
+        sale: Sale::Open,
+        replays: 0,
+    };
+
+    #[test]
+    fn each_line_of_the_table() {
+        use LetterVerdict::{
+            Awaited, CameBack, IdTaken, Malformed, NoSale, NobodyWaits, NotLoaded, Written,
+        };
+        let unknown = LetterEvidence { buyer: Buyer::Unknown, ..AWAITED };
+        let table = [
+            (AWAITED, Awaited),
+            (LetterEvidence { replays: 2, ..AWAITED }, Awaited),
+            (LetterEvidence { replays: 3, ..AWAITED }, CameBack),
+            (LetterEvidence { fields_good: false, ..AWAITED }, Malformed),
+            (LetterEvidence { row: Row::This, ..AWAITED }, Written),
+            (LetterEvidence { row: Row::This, replays: 9, ..AWAITED }, Written),
+            (LetterEvidence { row: Row::This, ..unknown }, Written),
+            (LetterEvidence { row: Row::Other, ..AWAITED }, IdTaken),
+            (LetterEvidence { row: Row::Other, buyer: Buyer::Nothing, ..AWAITED }, NobodyWaits),
+            (LetterEvidence { buyer: Buyer::Another, ..AWAITED }, NobodyWaits),
+            (LetterEvidence { buyer: Buyer::Nothing, replays: 9, ..AWAITED }, NobodyWaits),
+            (unknown, NotLoaded),
+            (LetterEvidence { sale: Sale::Archived, ..unknown }, NobodyWaits),
+            (LetterEvidence { sale: Sale::Missing, ..unknown }, NoSale),
+        ];
+        for (evidence, verdict) in table {
+            assert_eq!(judge(&evidence, 3), verdict, "{evidence:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_that_a_buyer_waits_for_is_discarded_by_rule() {
+        for verdict in LetterVerdict::ALL {
+            assert_eq!(verdict.is_awaited(), verdict.act() != LetterAct::Discard, "{verdict}");
+            assert!(!verdict.why().contains("  "), "{verdict}");
+            let json = serde_json::to_string(&verdict).unwrap();
+            assert_eq!(json, format!("\"{verdict}\""));
+        }
+    }
+
+    #[test]
+    fn every_verdict_is_counted() {
+        let mut counts = LetterCounts::default();
+        for verdict in LetterVerdict::ALL {
+            counts.add(verdict);
+            assert_eq!(counts.of(verdict), 1, "{verdict}");
+        }
+        assert_eq!(counts.total(), 8);
+    }
+
+    fn burial(at: i64, reason: &str) -> Burial {
+        Burial { at: Millis(at), consumer: "n|1/1".into(), deliveries: 2, reason: reason.into() }
+    }
+
+    #[test]
+    fn a_history_is_read_as_it_was_written() {
+        let text = write_history(&[burial(1, "first | why"), burial(2, "two\nlines \x1b[2J")]);
+        assert_eq!(text, "1|n·1/1|2|first | why\n2|n·1/1|2|two·lines ·[2J");
+        let read = read_history(&text);
+        assert_eq!(read.len(), 2);
+        assert_eq!((read[0].at, read[0].reason.as_str()), (Millis(1), "first | why"));
+        assert_eq!(
+            read_history("nonsense\n|||\n5|c|1|x"),
+            [Burial { at: Millis(5), consumer: "c".into(), deliveries: 1, reason: "x".into() }]
+        );
+    }
+
+    #[test]
+    fn of_a_long_history_the_newest_stays() {
+        let many: Vec<Burial> = (0..100).map(|n| burial(n, "why")).collect();
+        let read = read_history(&write_history(&many));
+        assert_eq!((read.len(), read[15].at), (MAX_BURIALS, Millis(99)));
+        let long: Vec<Burial> = (0..100).map(|n| burial(n, &"火".repeat(1_000))).collect();
+        let text = write_history(&long);
+        assert!(text.len() <= MAX_HISTORY && !text.is_empty(), "{}", text.len());
+        assert_eq!(read_history(&text).last().map(|it| it.at), Some(Millis(99)));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_breaks_a_history(reason: String, consumer: String, at: i64) {
+            let burial = Burial { at: Millis(at), consumer, deliveries: 1, reason };
+            let read = read_history(&write_history(std::slice::from_ref(&burial)));
+            prop_assert_eq!(read.len(), 1);
+            prop_assert!(read[0].reason.chars().count() <= MAX_REASON + 1);
+            prop_assert!(!read[0].reason.chars().any(char::is_control));
+        }
+    }
+}
