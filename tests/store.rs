@@ -98,6 +98,7 @@ on_all![
     sales::it_says_what_it_is,
     orders::each_answer_has_its_case,
     orders::twins_within_one_batch,
+    orders::what_would_be_answered_is_known_before,
     orders::nothing_is_left_of_a_batch_that_fails,
     orders::an_order_without_a_sale_holds_up_no_other,
     orders::several_vouchers_in_one_batch,
