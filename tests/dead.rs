@@ -333,6 +333,26 @@ async fn each_letter_is_judged_by_what_is_true_now() {
     world.balanced().await;
 }
 
+/// Two buyers were given one id: neither a replay nor a compensation may decide whose it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_id_that_is_another_buyers_is_left_to_a_person() {
+    let world = World::start().await;
+    let voucher = world.create(sale(10)).await;
+    let Outcome::Admitted { order } = world.ask(voucher, 1).await else { panic!() };
+    world.settled().await;
+    let (mut link, v) = (world.redis.link(), voucher.to_string());
+    let mut hold = cmd("HSET");
+    hold.arg(world.keys.buyers(voucher)).arg(55).arg(order.get());
+    link.query::<u64>(&hold).await.unwrap();
+    world.add_entry(&["userId", "55", "voucherId", &v, "id", &order.to_string()]).await;
+    world.until("it is given up", async || dead(&world) == 1).await;
+    assert_eq!(verdicts(&world).await, [LetterVerdict::IdTaken]);
+    assert_eq!(replay(&world, matching(""), true).await.refused.id_taken, 1);
+    assert_eq!(discard(&world, matching(""), true).await.refused.id_taken, 1);
+    let row = world.store.order(order).await.unwrap().unwrap();
+    assert_eq!((row.user_id, row.status, dead(&world)), (UserId(1), OrderStatus::Unpaid, 1));
+}
+
 /// A sale that Redis has lost: nobody can tell who waits, and what is cancelled meanwhile stays so.
 #[tokio::test(flavor = "multi_thread")]
 async fn letters_of_a_sale_that_redis_does_not_hold() {
