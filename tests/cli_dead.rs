@@ -83,6 +83,7 @@ fn letters_are_listed_shown_replayed_and_discarded() {
     // Nothing is done without consent, or by halves of a sentence.
     refused(home.run(&["dead", "discard", "--all"]), 2, "--yes");
     refused(home.run(&["dead", "discard"]), 2, "--all");
+    refused(home.run(&["dead", "discard", "--filter", " ", "--yes"]), 2, "empty filter");
     refused(home.run(&["dead", "discard", "--all", &letter]), 2, "cannot be used");
     refused(home.run(&["--read-only", "dead", "discard", "--all", "--yes"]), 1, "read-only");
     let kept = home.run(&["dead", "discard", &letter, "--yes", "--json"]).expect_code(1).json();

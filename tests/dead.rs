@@ -1,4 +1,4 @@
-//! Dead letters: poison at full speed, replays that happen once and end, discards that give back once.
+//! Dead letters: judged by what is true, replays that happen once and end, discards that give back once.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -12,11 +12,10 @@ mod world;
 use std::{
     collections::BTreeMap,
     pin::pin,
-    task::Poll,
     time::{Duration, Instant},
 };
 
-use redis::{cmd, pipe};
+use redis::cmd;
 use seckill::{
     broker::{letters, stream},
     engine::{
@@ -26,7 +25,6 @@ use seckill::{
         orders::{self, Standing},
         payment, retention,
         settings::Settings,
-        writer::{Settled, Writer},
     },
     model::{
         EntryId, LetterCounts, LetterVerdict, Millis, NewSale, OrderEntry, OrderId, OrderStatus,
@@ -102,74 +100,6 @@ async fn bury(world: &World, voucher: VoucherId, buyers: u64) {
     }
 }
 
-/// Calls of one command of Redis by now.
-fn calls(world: &World, name: &str) -> u64 {
-    let info: String = world.server.query(&["INFO", "commandstats"]);
-    let line = info.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{name}:calls=")));
-    line.and_then(|rest| rest.split(',').next()?.parse().ok()).unwrap_or(0)
-}
-
-/// A thousand bad entries of five kinds, spread among ten thousand good ones.
-async fn poison_costs_next_to_nothing(database: Database) {
-    let mut world = World::on(database, 1, |_| {}).await;
-    let voucher = world.create(sale(20_000)).await;
-    assert!(world.node().hold_consumer(true).await);
-    let v = voucher.to_string();
-    let mut link = world.redis.link();
-    for part in 1..=5_u64 {
-        let plan = RushPlan { settle: false, repeat: 0.0, ..RushPlan::new(voucher, part * 2_000) };
-        world.rush(plan).await;
-        let Outcome::Duplicate { order } = world.ask(voucher, part).await else { panic!() };
-        let mut add = pipe();
-        for n in 0..40_u64 {
-            let (user, id) = ((part * 40 + n).to_string(), (part * 40 + n).to_string());
-            let stranger = (900_000 + part * 40 + n).to_string();
-            let order = order.to_string();
-            let kinds: [&[&str]; 5] = [
-                &["userId", &user, "voucherId", &v],
-                &["userId", "nobody", "voucherId", &v, "id", &id],
-                &["userId", &stranger, "voucherId", "4242", "id", &id],
-                &["userId", &user, "voucherId", &v, "id", &id],
-                &["userId", &stranger, "voucherId", &v, "id", &order],
-            ];
-            for fields in kinds {
-                add.cmd("XADD").arg(world.keys.home().orders()).arg("*").arg(fields).ignore();
-            }
-        }
-        link.pipe::<()>(&add).await.unwrap();
-    }
-    world.stop_node().await;
-
-    let mut writer = Writer::new(&world.redis, world.store.clone(), world.keys.clone());
-    let (mut all, mut batches, stop) = (Settled::default(), 0, CancellationToken::new());
-    let before = calls(&world, "evalsha");
-    loop {
-        let of = world.keys.home();
-        let batch = stream::read_group(&mut link, &of, "x/1", AT_ONCE, 2_000).await.unwrap();
-        if batch.is_empty() {
-            break;
-        }
-        let one = writer.settle(batch, &stop).await.unwrap();
-        batches += 1;
-        all.transactions += one.transactions;
-    }
-    let live = world.store.books(voucher).await.unwrap().live;
-    assert_eq!((live, dead(&world)), (10_000, 1_000));
-    // A node that stops may have taken one of the six.
-    assert!((5..=6).contains(&batches), "{batches}");
-    assert_eq!(all.transactions, batches, "no batch was halved");
-    let scripts = calls(&world, "evalsha") - before;
-    assert!(scripts <= 2 * batches, "{scripts} calls of scripts for {batches} batches");
-    let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();
-    for it in letters_of(&world).await {
-        let known = ["id is missing", "userId holds", "no sale", "holds order", "another order"];
-        let kind = known.iter().find(|kind| it.letter.reason.contains(**kind));
-        *reasons.entry(kind.expect(&it.letter.reason)).or_default() += 1;
-    }
-    assert_eq!(reasons.into_values().collect::<Vec<_>>(), [200; 5]);
-    world.balanced().await;
-}
-
 /// A letter tells every time that it was given up, and is not replayed for ever.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_comes_straight_back_is_left_to_a_person() {
@@ -228,7 +158,7 @@ async fn break_off<F: Future>(work: F, mut enough: impl FnMut() -> bool) -> bool
     let (mut work, end) = (pin!(work), Instant::now() + PATIENCE);
     loop {
         // Each poll goes as far as the next answer of a server.
-        if let Poll::Ready(_) = futures::poll!(work.as_mut()) {
+        if futures::poll!(work.as_mut()).is_ready() {
             return true;
         }
         if enough() {
@@ -320,8 +250,45 @@ async fn compensation_happens_once(database: Database) {
     world.balanced().await;
 }
 
+/// Nothing cries wolf while letters go back, or go for good.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_books_balance_at_every_moment_of_a_replay_and_a_discard() {
+    let world = World::start().await;
+    let voucher = world.create(sale(6_000)).await;
+    for compensate in [false, true] {
+        bury(&world, voucher, if compensate { 6_000 } else { 3_000 }).await;
+        let before = dead(&world);
+        world.node().hold_consumer(false).await;
+        let (moved, audits) = tokio::join!(
+            async {
+                if compensate {
+                    discard(&world, matching(""), true).await.discarded
+                } else {
+                    replay(&world, matching(""), false).await.replayed
+                }
+            },
+            async {
+                let mut audits = 0;
+                while dead(&world) > 0 {
+                    world.balanced().await;
+                    audits += 1;
+                }
+                audits
+            }
+        );
+        assert_eq!((moved, before), (3_000, 3_000));
+        assert!(audits > 1, "{audits} audits beside it");
+        world.settled().await;
+        world.balanced().await;
+    }
+    let books = world.store.books(voucher).await.unwrap();
+    assert_eq!((books.live, books.closed), (3_000, 3_000));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn each_letter_is_judged_by_what_is_true_now() {
+    use LetterVerdict::{Awaited, Malformed, NoSale, NobodyWaits, Written};
+
     let world = World::start().await;
     let voucher = world.create(sale(10)).await;
     bury(&world, voucher, 2).await;
@@ -340,7 +307,6 @@ async fn each_letter_is_judged_by_what_is_true_now() {
     let mut link = world.redis.link();
     let taken = stream::read_group(&mut link, &world.keys.home(), "x/1", AT_ONCE, 9).await.unwrap();
     stream::bury(&mut link, &world.keys.home(), taken[0].entry, "two\nlines\u{1b}").await.unwrap();
-    use LetterVerdict::{Awaited, Malformed, NoSale, NobodyWaits, Written};
     let expected = [Awaited, Awaited, NobodyWaits, NobodyWaits, NoSale, Malformed];
     assert_eq!(verdicts(&world).await, expected);
     let last = letters_of(&world).await.pop().unwrap().letter;
@@ -365,6 +331,26 @@ async fn each_letter_is_judged_by_what_is_true_now() {
     world.node().hold_consumer(false).await;
     world.settled().await;
     world.balanced().await;
+}
+
+/// Two buyers were given one id: neither a replay nor a compensation may decide whose it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_id_that_is_another_buyers_is_left_to_a_person() {
+    let world = World::start().await;
+    let voucher = world.create(sale(10)).await;
+    let Outcome::Admitted { order } = world.ask(voucher, 1).await else { panic!() };
+    world.settled().await;
+    let (mut link, v) = (world.redis.link(), voucher.to_string());
+    let mut hold = cmd("HSET");
+    hold.arg(world.keys.buyers(voucher)).arg(55).arg(order.get());
+    link.query::<u64>(&hold).await.unwrap();
+    world.add_entry(&["userId", "55", "voucherId", &v, "id", &order.to_string()]).await;
+    world.until("it is given up", async || dead(&world) == 1).await;
+    assert_eq!(verdicts(&world).await, [LetterVerdict::IdTaken]);
+    assert_eq!(replay(&world, matching(""), true).await.refused.id_taken, 1);
+    assert_eq!(discard(&world, matching(""), true).await.refused.id_taken, 1);
+    let row = world.store.order(order).await.unwrap().unwrap();
+    assert_eq!((row.user_id, row.status, dead(&world)), (UserId(1), OrderStatus::Unpaid, 1));
 }
 
 /// A sale that Redis has lost: nobody can tell who waits, and what is cancelled meanwhile stays so.
@@ -452,11 +438,6 @@ async fn acts_on_letters_are_an_operators_and_keep_to_their_partition() {
 macro_rules! on_each {
     ($($name:ident: $database:ident),+) => {
         $(mod $name {
-            #[tokio::test(flavor = "multi_thread")]
-            async fn poison_costs_next_to_nothing() {
-                super::poison_costs_next_to_nothing(super::Database::$database).await;
-            }
-
             #[tokio::test(flavor = "multi_thread")]
             async fn compensation_happens_once() {
                 super::compensation_happens_once(super::Database::$database).await;

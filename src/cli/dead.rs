@@ -100,7 +100,7 @@ struct Line {
     entry: Option<EntryId>,
     at: Millis,
     age_ms: u64,
-    consumer: String,
+    consumer: Option<String>,
     deliveries: u64,
     replays: u64,
     reason: String,
@@ -139,7 +139,13 @@ pub(super) async fn run(config: &Config, out: Output, command: DeadCommand) -> R
         }
         DeadCommand::Show { .. } => None,
     };
+    let given = filter.is_some();
     let filter = Filter::parse(filter.unwrap_or_default(), LETTER_FIELDS)?;
+    if given && filter.is_empty() {
+        return Err(Fault::usage(
+            "an empty filter lets everything through; leave it out, or say --all",
+        ));
+    }
     let mut context = Context::open_answering(config).await?;
     let result = match command {
         DeadCommand::List { limit, from, .. } => {
@@ -320,7 +326,7 @@ fn line(judged: &JudgedLetter, now: Millis) -> Line {
         entry: letter.entry,
         at: letter.at,
         age_ms: now.since(letter.at),
-        consumer: letter.consumer.clone(),
+        consumer: Some(letter.consumer.clone()).filter(|name| !name.is_empty()),
         deliveries: letter.deliveries,
         replays: letter.replays,
         reason: letter.reason.clone(),

@@ -4,7 +4,7 @@
 //! entry is acknowledged only after its order was committed or it lies among the dead letters.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     time::{Duration, Instant},
 };
 
@@ -25,7 +25,7 @@ use crate::{
         keys::Partition,
         stream::{self, Body, Delivered, ReadFrom},
     },
-    model::{EntryId, UserId},
+    model::{EntryId, OrderId, UserId},
 };
 
 /// How long one read waits for new entries; a stop is noticed in between.
@@ -305,18 +305,18 @@ impl Consumer {
         let too_often = |entry: EntryId| times.get(&entry).copied().filter(|times| *times > most);
         let (often, fine): (Vec<_>, Vec<_>) =
             batch.into_iter().partition(|delivered| too_often(delivered.entry).is_some());
-        let mut grave = Vec::new();
+        let orders: Vec<OrderId> =
+            often.iter().filter_map(|delivered| Some(delivered.order()?.order)).collect();
+        let written: HashSet<OrderId> =
+            self.writer.store.existing(&orders).await?.into_iter().collect();
+        let (mut fine, mut grave) = (fine, Vec::new());
         for delivered in often {
-            let times = too_often(delivered.entry).unwrap_or_default();
-            let order = match &delivered.body {
-                Body::Good(order) => self.writer.store.order(order.order).await?,
-                Body::Malformed(_) | Body::Gone => None,
-            };
-            if order.is_some() {
-                self.settle(vec![delivered], stop).await?;
-            } else {
-                grave.push((delivered.entry, format!("delivered {times} times without an order")));
+            if delivered.order().is_some_and(|order| written.contains(&order.order)) {
+                fine.push(delivered);
+                continue;
             }
+            let times = too_often(delivered.entry).unwrap_or_default();
+            grave.push((delivered.entry, format!("delivered {times} times without an order")));
         }
         self.writer.bury_all(grave).await?;
         self.settle(fine, stop).await?;

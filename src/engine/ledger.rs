@@ -1,7 +1,8 @@
 //! The audit: every admitted order is followed by its id, from the buyers hash to SQL.
 //!
 //! Orders only move forward (buyers, stream, pending, SQL or dead letter), and the places are
-//! read in that order: what moves meanwhile is found further on, and never taken for lost.
+//! read in that order: what moves meanwhile is found further on, and never taken for lost. Letters that are
+//! replayed go back, so the places are read again before anything counts as lost.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -74,6 +75,22 @@ pub struct Flows {
     pub pending: Vec<OrderEntry>,
     /// Dead letters.
     pub dead: Vec<OrderEntry>,
+}
+
+impl Flows {
+    /// Leaves of `missing` what is not under way.
+    fn found_of(&self, voucher: VoucherId, missing: &mut Vec<(OrderId, Place)>) {
+        if missing.is_empty() {
+            return;
+        }
+        let under_way: HashMap<OrderId, Place> = [&self.undelivered, &self.pending, &self.dead]
+            .into_iter()
+            .flatten()
+            .filter(|entry| entry.voucher == voucher)
+            .map(|entry| (entry.order, entry.seat()))
+            .collect();
+        missing.retain(|(order, place)| under_way.get(order) != Some(place));
+    }
 }
 
 /// Audits every sale, or the one asked for.
@@ -303,14 +320,12 @@ async fn follow(
 ) -> Result<Followed, EngineError> {
     let flows = flows(link, &keys.partition_of(voucher)).await?;
     let mut missing = not_in_sql(store, buyers).await?;
+    flows.found_of(voucher, &mut missing);
     if !missing.is_empty() {
-        let under_way: HashMap<OrderId, Place> = [&flows.undelivered, &flows.pending, &flows.dead]
-            .into_iter()
-            .flatten()
-            .filter(|entry| entry.voucher == voucher)
-            .map(|entry| (entry.order, entry.seat()))
-            .collect();
-        missing.retain(|(order, place)| under_way.get(order) != Some(place));
+        // A replay is the one way back: a letter that was put into the stream meanwhile was in neither place.
+        let again = self::flows(link, &keys.partition_of(voucher)).await?;
+        again.found_of(voucher, &mut missing);
+        missing = not_in_sql(store, &missing).await?;
     }
     Ok(Followed { flows, lost: missing })
 }

@@ -74,7 +74,8 @@ impl Operator {
             return Ok(Reply::Cancelled(self.under_way.cancel()));
         }
         let (act, subject) = describe(&command);
-        let result = self.alone(act, command, stop).await;
+        // On the heap: one act is a large part of a command, and most commands hold one.
+        let result = Box::pin(self.alone(act, command, stop)).await;
         let told = match &result {
             Ok(reply) => told(reply),
             Err(error) => format!("failed: {error}"),

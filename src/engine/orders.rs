@@ -87,7 +87,8 @@ pub async fn find(
     if let Some(order) = store.order(id).await? {
         return Ok(Standing::Persisted { order });
     }
-    for of in keys.partitions() {
+    // Twice: a dead letter that is replayed meanwhile moves back to where was looked already.
+    for of in keys.partitions().chain(keys.partitions()) {
         let flows = ledger::flows(link, &of).await?;
         // It may have moved on while the places were read.
         if let Some(order) = store.order(id).await? {

@@ -188,9 +188,12 @@ impl Writer {
 
     /// Puts entries among the dead letters, each with its reason; returns how many were pending until now.
     pub async fn bury_all(&mut self, entries: Grave) -> Result<u64, EngineError> {
+        if let Some((entry, reason)) = entries.first() {
+            // Each letter tells its own reason; a line for each would be the dearest part of poison.
+            tracing::warn!(entries = entries.len(), first = %entry, reason, "dead letters");
+        }
         let mut parts: BTreeMap<u16, Grave> = BTreeMap::new();
         for (entry, reason) in entries {
-            tracing::warn!(%entry, reason, "dead letter");
             parts.entry(entry.partition).or_default().push((entry, reason));
         }
         let mut buried = 0;

@@ -1,0 +1,188 @@
+//! What is true of dead letters: facts of Redis and SQL, read for a page at once, and a verdict for each.
+//!
+//! It changes nothing.
+
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashMap},
+};
+
+use redis::{FromRedisValue, Value, pipe};
+
+use super::super::EngineError;
+use crate::{
+    broker::{BrokerError, Layout, Link, letters::DeadLetter},
+    model::{
+        ClosedOrder, EntryId, LetterVerdict, Millis, Order, OrderEntry, OrderId, SaleState,
+        VoucherId,
+        filter::{Fact, Field, Kind},
+        letter::{self, Buyer, LetterEvidence, Row, Sale},
+    },
+    store::{SharedStore, StoreError},
+};
+
+/// What a filter over dead letters may ask for.
+pub const LETTER_FIELDS: &[Field] = &[
+    ("letter", Kind::Entry),
+    ("entry", Kind::Entry),
+    ("reason", Kind::Text),
+    ("consumer", Kind::Text),
+    ("voucher", Kind::Number),
+    ("user", Kind::Number),
+    ("order", Kind::Number),
+    ("replays", Kind::Number),
+    ("deliveries", Kind::Number),
+    ("age", Kind::Span),
+    ("verdict", Kind::Text),
+    ("act", Kind::Text),
+];
+
+/// A dead letter with its verdict.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JudgedLetter {
+    /// The letter.
+    pub letter: DeadLetter,
+    /// What is true of it.
+    pub verdict: LetterVerdict,
+    /// What SQL holds under its order id, whoever's that is.
+    pub row: Option<Order>,
+}
+
+impl JudgedLetter {
+    /// What it says of a field of [`LETTER_FIELDS`].
+    pub fn fact(&self, field: &str, now: Millis) -> Option<Fact<'_>> {
+        let Self { letter, verdict, .. } = self;
+        let order = letter.order;
+        Some(match field {
+            "letter" => Fact::Entry(letter.letter),
+            "entry" => Fact::Entry(letter.entry?),
+            "reason" => Fact::Text(Cow::Borrowed(&letter.reason)),
+            "consumer" => Fact::Text(Cow::Borrowed(&letter.consumer)),
+            "voucher" => Fact::Number(order?.voucher.0),
+            "user" => Fact::Number(order?.user.0),
+            "order" => Fact::Number(order?.order.get()),
+            "replays" => Fact::Number(letter.replays),
+            "deliveries" => Fact::Number(letter.deliveries),
+            "age" => Fact::Number(now.since(letter.at)),
+            "verdict" => Fact::Text(Cow::Borrowed(verdict.as_str())),
+            "act" => Fact::Text(Cow::Borrowed(verdict.act().as_str())),
+            _ => return None,
+        })
+    }
+
+    /// Its order, where that is closed or cancelled: Redis is to be told, and to be told again does no harm.
+    pub(super) fn returning(&self) -> Option<ClosedOrder> {
+        let row = self.row.as_ref().filter(|row| !row.status.is_live())?;
+        (self.verdict == LetterVerdict::Written).then_some(ClosedOrder {
+            id: row.id,
+            user_id: row.user_id,
+            voucher_id: row.voucher_id,
+            place: row.place,
+        })
+    }
+}
+
+/// Judges letters against what Redis and SQL hold now, in this order: an order reaches SQL before its buyer leaves
+/// Redis.
+///
+/// # Errors
+/// A server is away.
+pub async fn judge(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+    max_replays: u64,
+    letters: Vec<DeadLetter>,
+) -> Result<Vec<JudgedLetter>, EngineError> {
+    let orders: Vec<OrderEntry> = letters.iter().filter_map(|letter| letter.order).collect();
+    let buyers = buyers(link, keys, &orders).await?;
+    let ids: Vec<OrderId> = orders.iter().map(|order| order.order).collect();
+    let rows: HashMap<OrderId, Order> =
+        store.orders_among(&ids).await?.into_iter().map(|row| (row.id, row)).collect();
+    // Redis holds no sale that SQL does not know.
+    let mut sales: HashMap<VoucherId, Sale> = HashMap::new();
+    for order in &orders {
+        if buyers.get(&order.entry) == Some(&Buyer::Unknown) && !sales.contains_key(&order.voucher)
+        {
+            sales.insert(order.voucher, sale(store, order.voucher).await?);
+        }
+    }
+    let judged = letters.into_iter().map(|letter| {
+        let buyer = buyers.get(&letter.letter).copied().unwrap_or(Buyer::Nothing);
+        let row = letter.order.and_then(|order| rows.get(&order.order).cloned());
+        let evidence = LetterEvidence {
+            fields_good: letter.order.is_some(),
+            row: match (&row, letter.order) {
+                (Some(row), Some(order)) if is_row_of(row, &order) => Row::This,
+                (Some(_), _) => Row::Other,
+                (None, _) => Row::None,
+            },
+            buyer,
+            sale: letter
+                .order
+                .and_then(|order| sales.get(&order.voucher).copied())
+                .unwrap_or(Sale::Open),
+            replays: letter.replays,
+        };
+        let verdict = letter::judge(&evidence, max_replays);
+        JudgedLetter { letter, verdict, row }
+    });
+    Ok(judged.collect())
+}
+
+/// What Redis holds at each place, by letter: one round trip for each partition.
+async fn buyers(
+    link: &mut Link,
+    keys: &Layout,
+    orders: &[OrderEntry],
+) -> Result<HashMap<EntryId, Buyer>, EngineError> {
+    let mut parts: BTreeMap<u16, BTreeMap<VoucherId, Vec<&OrderEntry>>> = BTreeMap::new();
+    for order in orders {
+        let part = parts.entry(keys.partition_of(order.voucher).number()).or_default();
+        part.entry(order.voucher).or_default().push(order);
+    }
+    let mut held = HashMap::new();
+    for vouchers in parts.values() {
+        let mut read = pipe();
+        for (voucher, orders) in vouchers {
+            read.cmd("EXISTS").arg(keys.sale(*voucher));
+            let get = read.cmd("HMGET").arg(keys.buyers(*voucher));
+            for order in orders {
+                get.arg(order.seat().to_string());
+            }
+        }
+        let answers: Vec<Value> = link.pipe(&read).await?;
+        for (orders, answer) in vouchers.values().zip(answers.chunks_exact(2)) {
+            let [there, places] = answer else { continue };
+            let there: bool = read_value(there)?;
+            let places: Vec<Option<String>> = read_value(places)?;
+            for (order, place) in orders.iter().zip(places) {
+                let buyer = match place {
+                    Some(id) if id == order.order.to_string() => Buyer::This,
+                    Some(_) => Buyer::Another,
+                    None if there => Buyer::Nothing,
+                    None => Buyer::Unknown,
+                };
+                held.insert(order.entry, buyer);
+            }
+        }
+    }
+    Ok(held)
+}
+
+fn read_value<T: FromRedisValue>(value: &Value) -> Result<T, BrokerError> {
+    T::from_redis_value(value.clone()).map_err(|_| BrokerError::Reply("a look at buyers"))
+}
+
+async fn sale(store: &SharedStore, voucher: VoucherId) -> Result<Sale, EngineError> {
+    match store.sale(voucher).await {
+        Ok(sale) if sale.state == SaleState::Archived => Ok(Sale::Archived),
+        Ok(_) => Ok(Sale::Open),
+        Err(StoreError::NoSale(_)) => Ok(Sale::Missing),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn is_row_of(row: &Order, order: &OrderEntry) -> bool {
+    (row.user_id, row.voucher_id, row.place) == (order.user, order.voucher, order.place)
+}
