@@ -44,6 +44,7 @@ impl From<EngineError> for Fault {
     fn from(error: EngineError) -> Self {
         let code = match &error {
             EngineError::Sale(_) | EngineError::Plan(_) | EngineError::Foreign(_) => USAGE,
+            EngineError::Group(fault) if fault.is_misuse() => USAGE,
             EngineError::Broker(BrokerError::Url(_)) | EngineError::Store(StoreError::Url(_)) => {
                 USAGE
             }

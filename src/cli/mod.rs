@@ -19,6 +19,7 @@ mod pending;
 mod rush;
 mod sale;
 mod status;
+mod stream;
 mod voucher;
 mod work;
 
@@ -103,6 +104,9 @@ enum Command {
     /// Show and replay entries that were delivered and not acknowledged
     #[command(subcommand)]
     Pending(pending::PendingCommand),
+    /// Show the order stream and its group, deliver entries again, give pending ones to another consumer
+    #[command(subcommand)]
+    Stream(stream::StreamCommand),
     /// Show who holds which lock, and take one from its holder
     #[command(subcommand)]
     Locks(locks::LocksCommand),
@@ -162,6 +166,7 @@ impl Cli {
             Some(Command::Rush(args)) => rush::run(&config, out, args).await,
             Some(Command::Status) => status::run(&config, out).await,
             Some(Command::Pending(command)) => pending::run(&config, out, command).await,
+            Some(Command::Stream(command)) => stream::run(&config, out, command).await,
             Some(Command::Locks(command)) => locks::run(&config, out, command).await,
             Some(Command::Jobs(command)) => jobs::run(&config, out, command).await,
             Some(Command::Orders(command)) => orders::run(&config, out, command).await,

@@ -177,6 +177,9 @@ impl App {
                     Command::Pay(_)
                     | Command::CreateVoucher(_)
                     | Command::Repair(_)
+                    | Command::Rewind(_)
+                    | Command::Claim(_)
+                    | Command::RemoveConsumer { .. }
                     | Command::ReleaseLock { .. }
                     | Command::SwitchJob { .. } => acts::asked::ACT.to_owned(),
                 });

@@ -7,7 +7,10 @@ use std::sync::Arc;
 use serde::Serialize;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::repair::{Repaired, SaleRepair};
+use super::{
+    group::{ClaimPlan, ClaimReport, RemoveReport, Rewind, RewindReport},
+    repair::{Repaired, SaleRepair},
+};
 use crate::{
     model::{EntryId, NewSale, OrderId, Payment, RunEnd, SaleState, VoucherId},
     telemetry::{Snapshot, snapshot::Latency},
@@ -41,6 +44,17 @@ pub enum Command {
     Repair(Vec<SaleRepair>),
     /// Judge pending entries and do what follows for each.
     Replay(ReplayScope),
+    /// Move the group back, as this plan says, which the operator was shown.
+    Rewind(Vec<Rewind>),
+    /// Give pending entries to another consumer, as this plan says.
+    Claim(ClaimPlan),
+    /// Remove a consumer that holds nothing, from that partition's group or from all.
+    RemoveConsumer {
+        /// Its name.
+        name: String,
+        /// Only there.
+        partition: Option<u16>,
+    },
     /// Pay an order.
     Pay(OrderId),
     /// Take a lock from this very holder.
@@ -64,7 +78,14 @@ pub enum Command {
 impl Command {
     /// Acts of recovery: two operators who do such at once would undo each other's.
     pub fn is_recovery(&self) -> bool {
-        matches!(self, Self::Repair(_) | Self::Replay(_))
+        matches!(
+            self,
+            Self::Repair(_)
+                | Self::Replay(_)
+                | Self::Rewind(_)
+                | Self::Claim(_)
+                | Self::RemoveConsumer { .. }
+        )
     }
 }
 
@@ -201,6 +222,12 @@ pub enum Reply {
     Repaired(Repaired),
     /// The replay is over.
     Replayed(ReplayReport),
+    /// The groups were moved back.
+    Rewound(RewindReport),
+    /// The entries are with another consumer.
+    Claimed(ClaimReport),
+    /// The consumer was removed.
+    ConsumerRemoved(RemoveReport),
     /// What came of the payment.
     Paid {
         /// Which order.

@@ -10,7 +10,7 @@ use super::{
     EngineError,
     admission::Admission,
     command::{Command, Reply},
-    helm,
+    group, helm,
     jobs::{Job, Runner, builtin},
     locks::{LockName, Locks, revoke},
     payment,
@@ -63,7 +63,8 @@ impl Operator {
             return Err(EngineError::ReadOnly);
         }
         let (act, subject) = describe(&command);
-        let result = self.alone(act, command, stop).await;
+        // Boxed, for whoever awaits it would carry the largest act of all.
+        let result = Box::pin(self.alone(act, command, stop)).await;
         let told = match &result {
             Ok(reply) => told(reply),
             Err(error) => format!("failed: {error}"),
@@ -174,6 +175,19 @@ impl Operator {
                 );
                 Ok(Reply::Replayed(replayer.replay(&scope, stop).await?))
             }
+            Command::Rewind(plan) => {
+                Ok(Reply::Rewound(group::rewind::apply(&mut link, keys, &plan, stop).await?))
+            }
+            Command::Claim(plan) => {
+                let dead_ms = self.settings.node_dead_ms;
+                let report = group::claim::apply(&mut link, keys, &plan, dead_ms, stop).await?;
+                Ok(Reply::Claimed(report))
+            }
+            Command::RemoveConsumer { name, partition } => {
+                let dead_ms = self.settings.node_dead_ms;
+                let removed = group::remove::apply(&mut link, keys, &name, partition, dead_ms);
+                Ok(Reply::ConsumerRemoved(removed.await?))
+            }
         }
     }
 
@@ -235,6 +249,14 @@ fn describe(command: &Command) -> (&'static str, String) {
         Command::Replay(ReplayScope::Entries(entries)) => {
             ("pending replay", format!("{} entries", entries.len()))
         }
+        Command::Rewind(plan) => ("stream rewind", group::words::rewind(plan)),
+        Command::Claim(plan) => ("stream claim", group::words::claim(plan)),
+        Command::RemoveConsumer { name, partition: None } => {
+            ("stream remove-consumer", format!("'{name}'"))
+        }
+        Command::RemoveConsumer { name, partition: Some(number) } => {
+            ("stream remove-consumer", format!("'{name}' of partition {number}"))
+        }
         Command::Pay(order) => ("order pay", order.to_string()),
         Command::ReleaseLock { name, owner } => ("lock release", format!("'{name}' from {owner}")),
         Command::RunJob(job) => ("job run", job.clone()),
@@ -257,6 +279,9 @@ fn told(reply: &Reply) -> String {
             Payment::NotFound => "no such order in SQL",
         }
         .to_owned(),
+        Reply::Rewound(report) => group::words::rewound(report),
+        Reply::Claimed(report) => group::words::claimed(report),
+        Reply::ConsumerRemoved(report) => group::words::removed(report),
         Reply::LockReleased { .. } => "released".to_owned(),
         Reply::JobRun { end, .. } => {
             let detail = end.detail.as_deref().unwrap_or_default();
