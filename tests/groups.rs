@@ -170,6 +170,34 @@ async fn everything_again(world: &World, partitions: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_rewind_in_the_middle_of_a_rush_writes_nothing_twice() {
+    let world = World::start().await;
+    let other = world.another_node("node-u");
+    let voucher = world.create(sale(4_000)).await;
+    let plan = RushPlan { rate: Some(3_000.0), repeat: 0.0, ..RushPlan::new(voucher, 4_000) };
+    let (report, ()) = tokio::join!(world.rush(plan), async {
+        for part in [500, 1_500, 2_500] {
+            let written = async || world.store.books(voucher).await.unwrap().live;
+            world.until("the rush is under way", async || written().await > part).await;
+            // Both nodes read and write on while it is looked at and done.
+            let plan = preview(&world, "start", None).await.unwrap();
+            assert!(plan[0].again > part, "{plan:?}");
+            rewound(&world, plan).await.unwrap();
+        }
+    });
+    assert_eq!((report.errors, report.admitted, report.persisted), (0, 4_000, 4_000), "{report:?}");
+    world.settled().await;
+    world.balanced().await;
+    let books = world.store.books(voucher).await.unwrap();
+    assert_eq!((books.live, books.stock, books.doubled), (4_000, 0, 0));
+    let state = states(&world).await.remove(0);
+    let group = state.group.unwrap();
+    assert_eq!((group.lag, group.pending, group.last_delivered), (Some(0), 0, state.last));
+    assert_eq!(state.dead, 0, "what came again is no dead letter");
+    assert!(other.stop().await.in_time);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_pending_is_settled_by_the_rewind() {
     let world = World::with(|settings| settings.claim_idle_ms = 600_000).await;
     let voucher = world.create(sale(100)).await;

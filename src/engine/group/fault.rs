@@ -94,7 +94,7 @@ pub enum GroupFault {
     Alive(String),
     /// A consumer whose entries would be lost with it.
     #[error(
-        "'{name}' holds {pending} entries of partition {partition}, which would be lost with it; 'seckill pending apply' settles what is stuck, 'seckill stream claim --from {name} --to CONSUMER' gives them to somebody"
+        "'{name}' holds {pending} entries of partition {partition}, which would be lost with it; 'seckill pending apply --filter holder={name}' settles them, 'seckill stream claim --from {name} --to CONSUMER' gives them to somebody"
     )]
     Holds {
         /// The consumer.
