@@ -117,7 +117,11 @@ fn a_rewind_is_shown_asked_for_and_done() {
     let both = ["stream", "rewind", "--partition", "1", "--to", &format!("{id}@2")];
     refused(home.run(&both), 2, "none of partition 1");
     for bad in ["end", "yesterday", "1-2-3", ""] {
-        refused(home.run(&["stream", "rewind", "--to", bad]), 2, "no time that I can read");
+        refused(
+            home.run(&["stream", "rewind", "--to", bad]),
+            2,
+            "is no place in the stream; write start, an entry's id",
+        );
     }
     refused(home.run(&["stream", "rewind", "--to", "+1h"]), 1, "only goes back");
     let watch = ["--read-only", "stream", "rewind", "--to", "start", "--yes"];

@@ -353,6 +353,31 @@ async fn the_act_is_what_was_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_group_that_changed_stops_the_rest() {
+    let world = World::spread(2, |_| {}).await;
+    let vouchers = [sold(&world, 30).await, sold(&world, 30).await];
+    assert!(world.node().hold_consumer(true).await);
+    let shown = preview(&world, "start", None).await.unwrap();
+    assert_eq!(shown.len(), 2);
+    let (of, group) = (world.keys.partition(1), world.keys.home().group().to_owned());
+    let _: u64 = world.server.query(&["XGROUP", "DESTROY", &of.orders(), &group]);
+    let told = fault(rewound(&world, shown).await);
+    let what = Meanwhile::Destroyed;
+    assert_eq!(told, GroupFault::Meanwhile { partition: 1, what, done: 1 });
+    assert!(told.to_string().contains("one partition before it is done"), "{told}");
+    let now = states(&world).await;
+    assert_eq!(now[0].group.as_ref().unwrap().lag, Some(30));
+    assert_eq!(now[1].group, None);
+    // The other one heals by itself: a node makes the group at the start.
+    world.node().hold_consumer(false).await;
+    world.settled().await;
+    world.balanced().await;
+    for voucher in vouchers {
+        assert_eq!(world.store.books(voucher).await.unwrap().live, 30);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_destroyed_group_is_made_where_it_is_wanted() {
     let world = World::start().await;
     let voucher = world.create(sale(80)).await;

@@ -44,8 +44,15 @@ pub enum To {
     Time(When),
 }
 
+/// A place that could not be read.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error(
+    "'{0}' is no place in the stream; write start, an entry's id like 1795000000000-0, or a time: 2026-11-20T14:30:00Z, '2026-11-20 14:30' (local time), 14:30 (today), -10m"
+)]
+pub struct ToFault(pub String);
+
 impl FromStr for To {
-    type Err = TimeFault;
+    type Err = ToFault;
 
     /// Reads `start`, an entry's id, or a time.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -59,7 +66,7 @@ impl FromStr for To {
             let partition = text.contains('@').then_some(id.partition);
             return Ok(Self::Entry { id, partition });
         }
-        text.parse().map(Self::Time)
+        text.parse().map(Self::Time).map_err(|TimeFault(text)| ToFault(text))
     }
 }
 
