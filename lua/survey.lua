@@ -3,17 +3,51 @@
 --
 -- KEYS  1 orders (stream)  2 dead (stream)  3 nodes (sorted set)
 --       then four for each sale: sale (hash), stock (string), buyers (hash), tally (hash)
--- ARGV  1 group  2 first entry of the pending page  3 most entries of that page
+-- ARGV  1 group  2 first entry of the pending page  3 most entries of that page  4 entries that are few enough to be counted
 --
 -- Returns {now ms, {length, dead, has group, lag or false, pending, oldest pending or false,
---   first entry or false}, consumers {name, pending, idle ms}..., nodes {name, ms, ...}, page (as pending_page.lua),
---   sales {initial or false, stock or false, buyers, admitted, sold out, duplicate, rejected}...}
+--   first entry or false}, {last entry or false, entries added, last id given or false, last id deleted or false,
+--   last id delivered or false, entries read or false}, consumers {name, pending, idle ms}..., nodes {name, ms, ...},
+--   page (as pending_page.lua), sales {initial or false, stock or false, buyers, admitted, sold out, duplicate, rejected}...}
 
 local function field(reply, name)
   for i = 1, #reply, 2 do
     if reply[i] == name then
       return reply[i + 1]
     end
+  end
+  return false
+end
+
+local info = redis.pcall('XINFO', 'STREAM', KEYS[1])
+local marks = {false, 0, false, false, false, false}
+if not info.err then
+  local last = field(info, 'last-entry')
+  marks[1] = last and last[1] or false
+  marks[2] = field(info, 'entries-added')
+  marks[3] = field(info, 'last-generated-id')
+  local deleted = field(info, 'max-deleted-entry-id')
+  marks[4] = deleted ~= '0-0' and deleted
+end
+
+-- The lag that Redis tells counts trimmed entries as well, and is off or unknown after deletions and a group that was
+-- moved: what is few is counted, from either end, and its word taken only where nothing speaks against it.
+local function lag_of(group, length)
+  local few, delivered = tonumber(ARGV[4]), field(group, 'last-delivered-id')
+  local after = redis.pcall('XRANGE', KEYS[1], '(' .. delivered, '+', 'COUNT', few + 1)
+  if after.err then
+    return 0 -- Nothing comes after the last id that there can be.
+  end
+  if #after <= few then
+    return #after
+  end
+  local before = #redis.call('XRANGE', KEYS[1], '-', delivered, 'COUNT', few + 1)
+  if before <= few then
+    return length - before
+  end
+  local told = field(group, 'lag')
+  if told and not marks[4] and told > few and told < length - few then
+    return told
   end
   return false
 end
@@ -30,7 +64,9 @@ if not groups.err then
   for _, group in ipairs(groups) do
     if field(group, 'name') == ARGV[1] then
       stream[3] = 1
-      stream[4] = field(group, 'lag')
+      stream[4] = lag_of(group, stream[1])
+      marks[5] = field(group, 'last-delivered-id')
+      marks[6] = field(group, 'entries-read')
     end
   end
 end
@@ -54,4 +90,4 @@ for i = 4, #KEYS, 4 do
     redis.call('HLEN', KEYS[i + 2]), tally[1] or 0, tally[2] or 0, tally[3] or 0, tally[4] or 0}
 end
 
-return {now, stream, consumers, redis.call('ZRANGE', KEYS[3], 0, -1, 'WITHSCORES'), page, sales}
+return {now, stream, marks, consumers, redis.call('ZRANGE', KEYS[3], 0, -1, 'WITHSCORES'), page, sales}

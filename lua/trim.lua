@@ -36,7 +36,8 @@ for _, group in ipairs(groups) do
   local oldest = redis.call('XPENDING', KEYS[1], field(group, 'name'))[2]
   if not oldest then
     local ms, number = parts(field(group, 'last-delivered-id'))
-    oldest = string.format('%.0f-%.0f', ms, number + 1)
+    -- A group that was moved back stands at the end of a millisecond, which a number of Lua can't count on from.
+    oldest = number < 2 ^ 53 and string.format('%.0f-%.0f', ms, number + 1) or string.format('%.0f-0', ms + 1)
   end
   if not needed or earlier(oldest, needed) then
     needed = oldest

@@ -7,6 +7,7 @@ pub mod connect;
 pub mod data_dir;
 pub mod error;
 mod flock;
+pub mod group;
 pub mod holders;
 pub mod keys;
 pub mod letters;

@@ -83,6 +83,21 @@ script!(
     "forget_consumers.lua"
 );
 script!(
+    /// Moves the group back.
+    REWIND,
+    "rewind.lua"
+);
+script!(
+    /// Gives pending entries to another consumer.
+    CLAIM,
+    "claim.lua"
+);
+script!(
+    /// Removes an empty consumer.
+    REMOVE_CONSUMER,
+    "remove_consumer.lua"
+);
+script!(
     /// Takes a lock.
     LOCK_ACQUIRE,
     "lock_acquire.lua"

@@ -18,6 +18,8 @@ pub struct Survey {
     pub now: Millis,
     /// The order stream and its group.
     pub stream: StreamFacts,
+    /// How far each stream and its group are, by partition.
+    pub marks: Vec<Marks>,
     /// Consumers of the group.
     pub consumers: Vec<ConsumerFacts>,
     /// Nodes and when each last gave a sign of life.
@@ -37,7 +39,7 @@ pub struct StreamFacts {
     pub dead: u64,
     /// The group exists.
     pub group: bool,
-    /// Entries never delivered; `None` when Redis cannot tell.
+    /// Entries never delivered; `None` when they are too many to be counted and Redis' own word can't be trusted.
     pub lag: Option<u64>,
     /// Entries delivered and not acknowledged.
     pub pending: u64,
@@ -45,6 +47,25 @@ pub struct StreamFacts {
     pub oldest_pending: Option<EntryId>,
     /// The oldest entry that is kept, acknowledged or not.
     pub first: Option<EntryId>,
+}
+
+/// How far the stream and the group of a partition are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Marks {
+    /// Which partition.
+    pub partition: u16,
+    /// The newest entry that is kept.
+    pub last: Option<EntryId>,
+    /// Entries ever added, those that were trimmed or deleted included.
+    pub added: u64,
+    /// The id of the newest entry ever added; `None` without a stream.
+    pub generated: Option<EntryId>,
+    /// The newest entry that was deleted out of the middle; `None` where none ever was.
+    pub deleted: Option<EntryId>,
+    /// Up to where the group was delivered; `None` without a group.
+    pub delivered: Option<EntryId>,
+    /// Entries that the group has read, as Redis counts them; `None` where it can't.
+    pub read: Option<u64>,
 }
 
 /// One consumer.
@@ -77,15 +98,34 @@ pub struct SaleFacts {
     pub rejected: u64,
 }
 
+type MarksReply =
+    (Option<String>, u64, Option<String>, Option<String>, Option<String>, Option<u64>);
+
 type Reply = (
     i64,
     (u64, u64, bool, Option<u64>, u64, Option<String>, Option<String>),
+    MarksReply,
     Vec<(String, u64, u64)>,
     Vec<(String, f64)>,
     Vec<PendingRow>,
     // What is no number there must not hide the other sales.
     Vec<(Option<String>, Option<String>, u64, u64, u64, u64, u64)>,
 );
+
+/// Entries that the script counts by itself: some 0.1 ms of Redis.
+const FEW: usize = 200;
+
+/// Looks at one partition, without its sales and its pending page.
+///
+/// # Errors
+/// Redis is away.
+pub async fn survey_of(
+    link: &mut Link,
+    keys: &Layout,
+    of: &Partition,
+) -> Result<Survey, BrokerError> {
+    survey_one(link, keys, of, &[], EntryId::MAX, 1).await
+}
 
 /// Looks at the streams, the groups, one page of the pending list, and these sales: one round trip and
 /// one moment for each partition.
@@ -127,6 +167,7 @@ impl Survey {
         mine.oldest_pending =
             [mine.oldest_pending, theirs.oldest_pending].into_iter().flatten().min();
         mine.first = [mine.first, theirs.first].into_iter().flatten().min();
+        self.marks.extend(other.marks);
         self.consumers.extend(other.consumers);
         self.page.extend(other.page);
         self
@@ -148,8 +189,10 @@ async fn survey_one(
         call.key(keys.buyers(*sale)).key(keys.tally(*sale));
     }
     call.arg(of.group()).arg(page_from.first_in(of.number()).in_stream()).arg(page_size);
-    let (now, stream, consumers, nodes, page, sales): Reply = link.invoke(&call).await?;
+    call.arg(FEW);
+    let (now, stream, marks, consumers, nodes, page, sales): Reply = link.invoke(&call).await?;
     let (length, dead, group, lag, pending, oldest, first) = stream;
+    let (last, added, generated, deleted, delivered, read) = marks;
     let id = |id: Option<String>| id.and_then(|id| parse_id(of, id.as_bytes()).ok());
     Ok(Survey {
         now: Millis(now),
@@ -163,6 +206,15 @@ async fn survey_one(
             oldest_pending: id(oldest),
             first: id(first),
         },
+        marks: vec![Marks {
+            partition: of.number(),
+            last: id(last),
+            added,
+            generated: id(generated),
+            deleted: id(deleted),
+            delivered: id(delivered),
+            read,
+        }],
         consumers: consumers
             .into_iter()
             .map(|(name, pending, idle_ms)| ConsumerFacts { name, pending, idle_ms })

@@ -47,6 +47,7 @@ impl From<EngineError> for Fault {
             | EngineError::Plan(_)
             | EngineError::Recovery(_)
             | EngineError::Foreign(_) => USAGE,
+            EngineError::Group(fault) if fault.is_misuse() => USAGE,
             EngineError::Broker(BrokerError::Url(_)) | EngineError::Store(StoreError::Url(_)) => {
                 USAGE
             }

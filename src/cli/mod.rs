@@ -20,6 +20,7 @@ mod pending;
 mod rush;
 mod sale;
 mod status;
+mod stream;
 mod voucher;
 mod work;
 
@@ -107,6 +108,9 @@ enum Command {
     /// Show entries that were given up, put them back or remove them
     #[command(subcommand)]
     Dead(dead::DeadCommand),
+    /// Show the order stream and its group, deliver entries again, give pending ones to another consumer
+    #[command(subcommand)]
+    Stream(stream::StreamCommand),
     /// Show who holds which lock, and take one from its holder
     #[command(subcommand)]
     Locks(locks::LocksCommand),
@@ -167,6 +171,7 @@ impl Cli {
             Some(Command::Status) => status::run(&config, out).await,
             Some(Command::Pending(command)) => pending::run(&config, out, command).await,
             Some(Command::Dead(command)) => dead::run(&config, out, command).await,
+            Some(Command::Stream(command)) => stream::run(&config, out, command).await,
             Some(Command::Locks(command)) => locks::run(&config, out, command).await,
             Some(Command::Jobs(command)) => jobs::run(&config, out, command).await,
             Some(Command::Orders(command)) => orders::run(&config, out, command).await,

@@ -146,6 +146,11 @@ fn alarm_words(kind: &AlarmKind) -> String {
         AlarmKind::DeadLetters { count } => {
             format!("{} dead letters wait for a person", number(*count))
         }
+        AlarmKind::RedisForgot { buyers, refused, .. } => format!(
+            "Redis had forgotten {} buyers, who are put back; {} promises can't be kept; 'seckill audit' tells more",
+            number(*buyers),
+            number(*refused)
+        ),
         AlarmKind::NoGroup => "the consumer group is gone; a running node makes it anew".to_owned(),
     }
 }

@@ -187,6 +187,9 @@ impl App {
                     | Command::Cancel
                     | Command::ReplayLetters { .. }
                     | Command::DiscardLetters { .. }
+                    | Command::Rewind(_)
+                    | Command::Claim(_)
+                    | Command::RemoveConsumer { .. }
                     | Command::ReleaseLock { .. }
                     | Command::SwitchJob { .. } => acts::asked::ACT.to_owned(),
                 });

@@ -440,6 +440,15 @@ pub(crate) fn alarm(kind: &AlarmKind) -> String {
             "The stream has no consumer group; a running engine makes it again by itself."
                 .to_owned()
         }
+        AlarmKind::RedisForgot { buyers, refused: 0, .. } => format!(
+            "Redis had forgotten {}; all are put back, and nothing is sold twice.",
+            counted(*buyers, "buyer", "buyers"),
+        ),
+        AlarmKind::RedisForgot { buyers, refused, .. } => format!(
+            "Redis had forgotten {}; {} can't be kept: 'seckill audit' tells more.",
+            counted(*buyers, "buyer", "buyers"),
+            counted(*refused, "promise", "promises"),
+        ),
     }
 }
 

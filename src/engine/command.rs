@@ -8,6 +8,7 @@ use serde::Serialize;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{
+    group::{ClaimPlan, ClaimReport, RemoveReport, Rewind, RewindReport},
     plan::Plan,
     repair::{Repaired, SaleRepair},
 };
@@ -65,6 +66,17 @@ pub enum Command {
         /// Give stock and place of waiting buyers back; without it, letters with a waiting buyer stay.
         compensate: bool,
     },
+    /// Move the group back, as this plan says, which the operator was shown.
+    Rewind(Vec<Rewind>),
+    /// Give pending entries to another consumer, as this plan says.
+    Claim(ClaimPlan),
+    /// Remove a consumer that holds nothing, from that partition's group or from all.
+    RemoveConsumer {
+        /// Its name.
+        name: String,
+        /// Only there.
+        partition: Option<u16>,
+    },
     /// Pay an order.
     Pay(OrderId),
     /// Take a lock from this very holder.
@@ -94,6 +106,9 @@ impl Command {
                 | Self::Apply(..)
                 | Self::ReplayLetters { .. }
                 | Self::DiscardLetters { .. }
+                | Self::Rewind(_)
+                | Self::Claim(_)
+                | Self::RemoveConsumer { .. }
         )
     }
 }
@@ -313,6 +328,12 @@ pub enum Reply {
     LettersReplayed(LettersReplayed),
     /// Dead letters were removed.
     LettersDiscarded(LettersDiscarded),
+    /// The groups were moved back.
+    Rewound(RewindReport),
+    /// The entries are with another consumer.
+    Claimed(ClaimReport),
+    /// The consumer was removed.
+    ConsumerRemoved(RemoveReport),
     /// What came of the payment.
     Paid {
         /// Which order.

@@ -173,6 +173,7 @@ impl Consumer {
         while !stop.is_cancelled() {
             let batch = if ahead.is_empty() {
                 if claimed.elapsed() >= CLAIM_EVERY {
+                    self.take_given(stop).await?;
                     self.claim_idle(stop).await?;
                     claimed = Instant::now();
                 }
@@ -246,6 +247,21 @@ impl Consumer {
             } else {
                 self.settle_again(batch, stop).await?;
             }
+        }
+        Ok(())
+    }
+
+    /// What an operator has given to this consumer: it has nothing in hand now, so whatever is in its pending list
+    /// came from somebody else.
+    async fn take_given(&mut self, stop: &CancellationToken) -> Result<(), EngineError> {
+        let mut from = EntryId { partition: self.partition.number(), ..EntryId::MIN };
+        while !stop.is_cancelled() {
+            let count = self.settings.consumer_batch;
+            let (reader, of) = (&mut self.reader, &self.partition);
+            let given = stream::own_page(reader, of, &self.name, from, count).await?;
+            let Some(last) = given.last() else { break };
+            from = last.entry.next();
+            self.settle_again(given, stop).await?;
         }
         Ok(())
     }

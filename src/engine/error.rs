@@ -1,6 +1,6 @@
 //! Why the engine could not do something.
 
-use super::{jobs::JobsFault, locks::LockError, plan::PlanFault};
+use super::{group::GroupFault, jobs::JobsFault, locks::LockError, plan::PlanFault};
 use crate::{
     broker::BrokerError,
     model::{SaleFault, VoucherId, order_id::OrderIdFault},
@@ -37,6 +37,9 @@ pub enum EngineError {
     /// A plan of recovery that can't be made or done.
     #[error(transparent)]
     Recovery(#[from] PlanFault),
+    /// The group, or a consumer of it, is not as an act needs it.
+    #[error(transparent)]
+    Group(#[from] GroupFault),
     /// Another operator is at it.
     #[error(
         "another operator is at work here ({0}); wait until he has finished, or take it from a dead one: seckill locks release operator"

@@ -398,6 +398,7 @@ impl Gate {
         if *done == Reconciled::default() {
             return;
         }
+        self.meters.note_forgot(Millis::now(), done.restored, done.refused.len() as u64);
         let ids = |ids: &[OrderId]| {
             ids.iter().take(1_000).map(ToString::to_string).collect::<Vec<_>>().join(" ")
         };

@@ -14,6 +14,7 @@ pub mod drill;
 pub mod durability;
 pub mod error;
 pub mod gate;
+pub mod group;
 pub mod helm;
 pub mod ids;
 pub mod jobs;

@@ -12,6 +12,7 @@ use super::{
     apply,
     command::{Command, LetterScope, Reply, Scope},
     dead::Letters,
+    group,
     helm::{self, UnderWay},
     jobs::{Job, Runner, builtin},
     locks::{LockName, Locks, revoke},
@@ -213,6 +214,19 @@ impl Operator {
                 let mut letters = self.letters();
                 Ok(Reply::LettersDiscarded(letters.discard(&scope, compensate, stop).await?))
             }
+            Command::Rewind(plan) => {
+                Ok(Reply::Rewound(group::rewind::apply(&mut link, keys, &plan, stop).await?))
+            }
+            Command::Claim(plan) => {
+                let dead_ms = self.settings.node_dead_ms;
+                let report = group::claim::apply(&mut link, keys, &plan, dead_ms, stop).await?;
+                Ok(Reply::Claimed(report))
+            }
+            Command::RemoveConsumer { name, partition } => {
+                let dead_ms = self.settings.node_dead_ms;
+                let removed = group::remove::apply(&mut link, keys, &name, partition, dead_ms);
+                Ok(Reply::ConsumerRemoved(removed.await?))
+            }
         }
     }
 
@@ -282,6 +296,14 @@ fn describe(command: &Command) -> (&'static str, String) {
             let entries = plan.totals.entries;
             (apply::APPLY, format!("{entries} entries of plan {digest} [{}]", plan.head.filter))
         }
+        Command::Rewind(plan) => ("stream rewind", group::words::rewind(plan)),
+        Command::Claim(plan) => ("stream claim", group::words::claim(plan)),
+        Command::RemoveConsumer { name, partition: None } => {
+            ("stream remove-consumer", format!("'{name}'"))
+        }
+        Command::RemoveConsumer { name, partition: Some(number) } => {
+            ("stream remove-consumer", format!("'{name}' of partition {number}"))
+        }
         Command::Pay(order) => ("order pay", order.to_string()),
         Command::ReleaseLock { name, owner } => ("lock release", format!("'{name}' from {owner}")),
         Command::RunJob(job) => ("job run", job.clone()),
@@ -321,6 +343,9 @@ fn told(reply: &Reply) -> String {
             Payment::NotFound => "no such order in SQL",
         }
         .to_owned(),
+        Reply::Rewound(report) => group::words::rewound(report),
+        Reply::Claimed(report) => group::words::claimed(report),
+        Reply::ConsumerRemoved(report) => group::words::removed(report),
         Reply::LockReleased { .. } => "released".to_owned(),
         Reply::JobRun { end, .. } => {
             let detail = end.detail.as_deref().unwrap_or_default();

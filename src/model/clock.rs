@@ -74,13 +74,13 @@ impl FromStr for Millis {
     }
 }
 
-/// A time as a person gives it for a sale: a moment, or so long from now. Whose now that is, the reader of this
-/// decides: sales open and close by the clock of Redis.
+/// A time as a person gives it: a moment, or so long from now or before it. Whose now that is, the reader of this
+/// decides: sales open and close by the clock of Redis, and entries tell their age by it.
 #[derive(Clone, Debug)]
 pub enum When {
     /// At that moment.
     At(Millis),
-    /// That long from now.
+    /// That long from now; below 0 before it.
     In(jiff::Span),
 }
 
@@ -89,7 +89,10 @@ impl When {
     pub fn from(&self, now: Millis) -> Millis {
         match self {
             Self::At(at) => *at,
-            Self::In(span) => add(now, *span).unwrap_or(Millis(i64::MAX)),
+            Self::In(span) => {
+                let end = if span.is_negative() { i64::MIN } else { i64::MAX };
+                add(now, *span).unwrap_or(Millis(end))
+            }
         }
     }
 }
@@ -99,12 +102,13 @@ impl FromStr for When {
 
     /// Reads what [`Millis`] reads.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text.trim().strip_prefix('+') {
-            None => text.parse().map(Self::At),
-            Some(span) => match span.trim().parse() {
-                Ok(span) if add(Millis::now(), span).is_some() => Ok(Self::In(span)),
-                _ => Err(TimeFault(text.chars().take(40).collect())),
-            },
+        let text = text.trim();
+        let (ahead, ago) = (text.strip_prefix('+'), text.strip_prefix('-'));
+        let Some(span) = ahead.or(ago) else { return text.parse().map(Self::At) };
+        let span = span.trim().parse().map(|it: jiff::Span| if ago.is_some() { -it } else { it });
+        match span {
+            Ok(span) if add(Millis::now(), span).is_some() => Ok(Self::In(span)),
+            _ => Err(TimeFault(text.chars().take(40).collect())),
         }
     }
 }
@@ -145,6 +149,8 @@ mod tests {
     fn a_span_counts_from_whoever_is_asked() {
         let soon: When = "+90s".parse().unwrap();
         assert_eq!(soon.from(Millis(1_000)), Millis(91_000));
+        let ago: When = "-1s".parse().unwrap();
+        assert_eq!(ago.from(Millis(1_795_000_001_000)), Millis(1_795_000_000_000));
         let at: When = "2026-11-20T14:30:00Z".parse().unwrap();
         assert_eq!(at.from(Millis(1_000)), "2026-11-20T14:30:00Z".parse().unwrap());
         assert!("+".parse::<When>().is_err() && "soon".parse::<When>().is_err());

@@ -49,6 +49,17 @@ impl EntryId {
         }
     }
 
+    /// The last possible id of the same stream before this one: whoever goes on after it begins here. The smallest one
+    /// has none before it.
+    #[must_use]
+    pub fn before(self) -> Self {
+        match (self.number.checked_sub(1), self.millis.checked_sub(1)) {
+            (Some(number), _) => Self { number, ..self },
+            (None, Some(millis)) => Self { millis, number: u64::MAX, ..self },
+            (None, None) => self,
+        }
+    }
+
     /// The next possible id of all streams together.
     #[must_use]
     pub fn next_of_all(self) -> Self {
@@ -240,6 +251,7 @@ mod tests {
             let id = EntryId { millis, number, partition };
             prop_assert_eq!(id.to_string().parse::<EntryId>(), Ok(id));
             prop_assert!(id == EntryId::MAX || id.next_of_all() > id);
+            prop_assert!((millis, number) == (0, 0) || id.before().next() == id);
         }
 
         #[test]

@@ -2,12 +2,13 @@
 
 use super::{
     Snapshot,
+    meters::Forgot,
     snapshot::{Alarm, AlarmKind, Urgency},
 };
 use crate::model::ledger::Balance;
 
-/// Every alarm that this picture gives cause for, the most urgent first.
-pub fn alarms(snapshot: &Snapshot) -> Vec<Alarm> {
+/// Every alarm that this picture, and what Redis had forgotten lately, give cause for, the most urgent first.
+pub fn alarms(snapshot: &Snapshot, forgot: Option<Forgot>) -> Vec<Alarm> {
     let mut found = Vec::new();
     let mut add = |urgency, kind| found.push(Alarm { urgency, kind });
     if let Some(error) = snapshot.redis.error.clone().filter(|_| !snapshot.redis.up) {
@@ -33,6 +34,11 @@ pub fn alarms(snapshot: &Snapshot) -> Vec<Alarm> {
             add(Urgency::Warning, AlarmKind::DeadLetters { count: stream.dead });
         }
     }
+    if let Some(Forgot { at, buyers, refused }) = forgot {
+        // What was put back needs nobody; a promise that can't be kept does.
+        let urgency = if refused > 0 { Urgency::Critical } else { Urgency::Warning };
+        add(urgency, AlarmKind::RedisForgot { at, buyers, refused });
+    }
     found.sort_by_key(|alarm| alarm.urgency);
     found
 }
@@ -54,8 +60,8 @@ mod tests {
 
     #[test]
     fn a_calm_picture_has_none() {
-        assert_eq!(alarms(&calm()), []);
-        assert_eq!(alarms(&Snapshot::default()), []);
+        assert_eq!(alarms(&calm(), None), []);
+        assert_eq!(alarms(&Snapshot::default(), None), []);
     }
 
     #[test]
@@ -63,7 +69,7 @@ mod tests {
         let mut snapshot = calm();
         snapshot.sql = Health { error: Some("gone".into()), ..Health::default() };
         snapshot.stream = Some(StreamLine { group: true, dead: 2, ..StreamLine::default() });
-        let kinds: Vec<_> = alarms(&snapshot).into_iter().map(|alarm| alarm.kind).collect();
+        let kinds: Vec<_> = alarms(&snapshot, None).into_iter().map(|alarm| alarm.kind).collect();
         let away = AlarmKind::SqlAway { error: "gone".into() };
         assert_eq!(kinds, [away, AlarmKind::DeadLetters { count: 2 }]);
     }
@@ -74,16 +80,25 @@ mod tests {
         let consumers = vec![holder(true, 5), holder(false, 0), holder(false, 128)];
         snapshot.stream = Some(StreamLine { group: true, consumers, ..StreamLine::default() });
         let [Alarm { kind: AlarmKind::DeadConsumer { pending: 128, .. }, .. }] =
-            alarms(&snapshot)[..]
+            alarms(&snapshot, None)[..]
         else {
-            panic!("{:?}", alarms(&snapshot));
+            panic!("{:?}", alarms(&snapshot, None));
         };
+    }
+
+    #[test]
+    fn what_redis_had_forgotten_is_told_for_a_while() {
+        let forgot = |refused| Forgot { at: crate::model::Millis(7), buyers: 3, refused };
+        let urgency =
+            |refused| alarms(&calm(), Some(forgot(refused))).first().map(|alarm| alarm.urgency);
+        assert_eq!(urgency(0), Some(Urgency::Warning));
+        assert_eq!(urgency(1), Some(Urgency::Critical));
     }
 
     #[test]
     fn books_that_are_off_are_critical() {
         let books = Balance::Off { findings: vec!["x".into()] };
-        let found = alarms(&Snapshot { books, ..calm() });
+        let found = alarms(&Snapshot { books, ..calm() }, None);
         assert_eq!(found.first().map(|alarm| alarm.urgency), Some(Urgency::Critical));
     }
 }

@@ -175,7 +175,7 @@ impl Collector {
             jobs: Vec::new(),
         };
         snapshot.funnel = self.whole_funnel(&snapshot.sales);
-        snapshot.alarms = alarms(&snapshot);
+        snapshot.alarms = alarms(&snapshot, self.meters.forgot());
         snapshot
     }
 

@@ -318,6 +318,15 @@ pub enum AlarmKind {
     },
     /// The group was destroyed, or never made.
     NoGroup,
+    /// Redis had lost data, and this node has put it back.
+    RedisForgot {
+        /// When it was put back, last.
+        at: Millis,
+        /// Buyers who were put back.
+        buyers: u64,
+        /// Promises that can't be kept.
+        refused: u64,
+    },
 }
 
 /// One scheduled job.

@@ -338,6 +338,15 @@ pub(crate) fn reply(reply: &Reply) -> (String, bool) {
             }
             Payment::NotFound => (format!("order {order} is not in SQL"), false),
         },
+        Reply::Rewound(report) => {
+            let again = counted(report.again, "entry is", "entries are");
+            (format!("the group was moved back; {again} delivered again"), true)
+        }
+        Reply::Claimed(report) => {
+            let given = counted(report.claimed, "entry is", "entries are");
+            (format!("{given} with another consumer now"), report.claimed > 0)
+        }
+        Reply::ConsumerRemoved(report) => (format!("{} was removed", report.consumer), true),
         Reply::LockReleased { name, .. } => (format!("'{name}' was taken from its holder"), true),
         Reply::JobRun { job, end } => {
             let detail = end.detail.as_deref().map(|said| format!(": {said}")).unwrap_or_default();

@@ -1,0 +1,349 @@
+//! `seckill stream`: the order stream, its group, and moving what stands in them.
+
+use clap::{ArgGroup, Args, Subcommand};
+use jiff::tz::TimeZone;
+use serde::Serialize;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Consent, Fault,
+    context::Context,
+    fault,
+    output::{Output, ask, number, span, table},
+    work::EndOfLife,
+};
+use crate::{
+    config::Config,
+    engine::{
+        EngineError,
+        command::{Command, Reply},
+        group::{
+            ClaimScope, Rewind, RewindReport, To, claim, remove, rewind,
+            show::{self, GroupState, StreamState},
+        },
+    },
+    model::EntryId,
+};
+
+#[derive(Debug, Subcommand)]
+pub(super) enum StreamCommand {
+    /// Each partition's stream, its group, and who reads it
+    Show {
+        /// Only this partition
+        #[arg(long, value_name = "N")]
+        partition: Option<u16>,
+    },
+    /// Deliver entries again from a place on: what is missing in SQL is written, the rest acknowledged
+    Rewind(RewindArgs),
+    /// Give pending entries to another consumer, who works on them within seconds
+    Claim(ClaimArgs),
+    /// Remove a consumer of a dead node that holds nothing
+    RemoveConsumer {
+        /// Its name, as `stream show` tells it
+        name: String,
+        /// Only from this partition's group
+        #[arg(long, value_name = "N")]
+        partition: Option<u16>,
+        #[command(flatten)]
+        consent: Consent,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RewindArgs {
+    /// The first entry to deliver again: its id, or the first one added at this time or later
+    /// (2026-11-20T14:30:00Z, '2026-11-20 14:30' (local), 14:30 (today), -10m), or 'start' for the oldest that is kept
+    #[arg(long, value_name = "ID|TIME|start", allow_hyphen_values = true)]
+    to: To,
+    /// Only this partition
+    #[arg(long, value_name = "N")]
+    partition: Option<u16>,
+    /// Say what it would do, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    consent: Consent,
+}
+
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("what").required(true))]
+pub(super) struct ClaimArgs {
+    /// Who gets them: a consumer, or a node for its consumer of each partition
+    #[arg(long, value_name = "CONSUMER")]
+    to: String,
+    /// Entries to give, as `pending list` tells them
+    #[arg(value_name = "ENTRY", group = "what")]
+    entries: Vec<EntryId>,
+    /// All that this consumer holds
+    #[arg(long, value_name = "CONSUMER", group = "what")]
+    from: Option<String>,
+    /// Also to a consumer behind which nobody works
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    consent: Consent,
+}
+
+#[derive(Serialize)]
+struct Shown {
+    partitions: Vec<StreamState>,
+}
+
+#[derive(Serialize)]
+struct Rewound {
+    plan: Vec<Rewind>,
+    /// `None` where it was only looked at.
+    done: Option<RewindReport>,
+}
+
+pub(super) async fn run(config: &Config, out: Output, command: StreamCommand) -> Result<u8, Fault> {
+    let mut context = Context::open_answering(config).await?;
+    let result = match command {
+        StreamCommand::Show { partition } => show(&context, out, partition).await,
+        StreamCommand::Rewind(args) => rewind(&mut context, out, &args).await,
+        StreamCommand::Claim(args) => claim(&mut context, out, args).await,
+        StreamCommand::RemoveConsumer { name, partition, consent } => {
+            remove(&mut context, out, name, partition, &consent).await
+        }
+    };
+    context.close().await;
+    result
+}
+
+async fn show(context: &Context, out: Output, partition: Option<u16>) -> Result<u8, Fault> {
+    let dead_ms = context.config.engine.node_dead_ms;
+    let mut link = context.redis.link();
+    let partitions = show::show(&mut link, &context.keys, partition, dead_ms).await?;
+    let shown = Shown { partitions };
+    out.answer(&shown, || shown.partitions.iter().map(stream).collect::<Vec<_>>().join("\n\n"))?;
+    Ok(0)
+}
+
+fn stream(state: &StreamState) -> String {
+    let mut text = format!(
+        "partition {}  {} entries kept of {} added, {} dead letters",
+        state.partition,
+        number(state.length),
+        number(state.added),
+        number(state.dead)
+    );
+    if let (Some(first), Some(last)) = (state.first, state.last) {
+        let old = state.oldest_ms.map_or(String::new(), |ms| format!(", {} old", span(ms)));
+        text.push_str(&format!("\n  from {first}{old}, to {last}"));
+    }
+    match &state.group {
+        None if state.length > 0 => text.push_str(
+            "\n  NO GROUP: a running node makes it at the start, 'seckill stream rewind --to start' as well",
+        ),
+        None => text.push_str("\n  no group yet"),
+        Some(group) => text.push_str(&group_words(group)),
+    }
+    text
+}
+
+fn group_words(group: &GroupState) -> String {
+    let unknown = || "unknown".to_owned();
+    let mut text = format!(
+        "\n  group {}: delivered up to {}, read {}, lag {}, pending {}",
+        group.name,
+        group.last_delivered.map_or_else(unknown, |id| id.to_string()),
+        group.entries_read.map_or_else(unknown, number),
+        group.lag.map_or_else(unknown, number),
+        number(group.pending)
+    );
+    if let (Some(oldest), Some(age)) = (group.oldest_pending, group.oldest_pending_ms) {
+        text.push_str(&format!(", the oldest {oldest} added {} ago", span(age)));
+    }
+    if group.consumers.is_empty() {
+        return text;
+    }
+    let rows: Vec<Vec<String>> = group
+        .consumers
+        .iter()
+        .map(|it| {
+            let life = if it.alive { "alive" } else { "dead" };
+            vec![it.name.clone(), life.to_owned(), number(it.pending), span(it.idle_ms)]
+        })
+        .collect();
+    text.push('\n');
+    text.push_str(&table(&["  consumer", "node", "pending", "idle"], &[2, 3], &indented(rows)));
+    text.trim_end().to_owned()
+}
+
+fn indented(mut rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
+    for name in rows.iter_mut().filter_map(|row| row.first_mut()) {
+        name.insert_str(0, "  ");
+    }
+    rows
+}
+
+async fn rewind(context: &mut Context, out: Output, args: &RewindArgs) -> Result<u8, Fault> {
+    let mut link = context.redis.link();
+    let (store, keys) = (context.store.clone(), context.keys.clone());
+    let plan = rewind::preview(&store, &mut link, &keys, &args.to, args.partition).await?;
+    let told = plan.iter().map(preview).collect::<Vec<_>>().join("\n");
+    if args.dry_run {
+        out.answer(&Rewound { plan, done: None }, || {
+            format!("{told}\nNothing was changed: this is a dry run.")
+        })?;
+        return Ok(0);
+    }
+    let operator = context.operator(args.consent.reason.clone())?;
+    if operator.read_only {
+        return Err(EngineError::ReadOnly.into());
+    }
+    out.say(&told);
+    ask(&args.consent, &question(&plan))?;
+    let command = Command::Rewind(plan.clone());
+    let Reply::Rewound(done) = operator.execute(command, &CancellationToken::new()).await? else {
+        return Err(Fault::no("the engine answered something else than a rewind"));
+    };
+    let again = number(done.again);
+    out.answer(&Rewound { plan, done: Some(done) }, || {
+        format!(
+            "{again} entries are delivered again; 'seckill stream show' tells how far that is, 'seckill audit' whether the books balance."
+        )
+    })?;
+    Ok(0)
+}
+
+fn question(plan: &[Rewind]) -> String {
+    let sum = |pick: fn(&Rewind) -> u64| number(plan.iter().map(pick).sum());
+    let mut text = format!(
+        "Deliver {} entries again? {} are in SQL and get acknowledged, {} are written.",
+        sum(|it| it.again),
+        sum(|it| it.written),
+        sum(|it| it.missing)
+    );
+    if plan.iter().any(|it| it.unheld > 0) {
+        text.push_str(&format!(
+            " {} of those written were given back: no buyer holds them any more.",
+            sum(|it| it.unheld)
+        ));
+    }
+    if plan.iter().any(|it| it.skipped_missing > 0) {
+        text.push_str(&format!(
+            " {} older entries are in nobody's hands and not in SQL: they are SKIPPED.",
+            sum(|it| it.skipped_missing)
+        ));
+    }
+    text
+}
+
+fn preview(it: &Rewind) -> String {
+    let zone = TimeZone::system();
+    let time = |at: crate::model::Millis| at.date_time(&zone);
+    let mut text = format!("partition {}: ", it.partition);
+    match it.last_delivered {
+        Some(delivered) => text.push_str(&format!("the group was delivered up to {delivered}")),
+        None => text.push_str("there is no group; it is made"),
+    }
+    text.push_str(&format!(
+        "\n  {:>10}  entries again, {} to {} ({} to {})",
+        number(it.again),
+        it.from,
+        it.to,
+        time(it.from_time),
+        time(it.to_time)
+    ));
+    let parts = [
+        (it.written, "of them in SQL: acknowledged"),
+        (it.missing, "of them not in SQL: written"),
+        (
+            it.unheld,
+            "of those not in SQL: no buyer holds the order any more; it is written all the same",
+        ),
+        (it.malformed, "of them malformed: put among the dead letters"),
+        (it.pending, "of them pending now: settled by whoever comes first"),
+        (it.undelivered, "entries after them, never delivered so far"),
+        (it.trimmed, "older entries were trimmed or deleted: gone"),
+        (it.skipped, "older entries are kept, but nobody is given them"),
+        (it.skipped_missing, "of those are not in SQL: SKIPPED, '--to start' would deliver them"),
+    ];
+    for (count, what) in parts.into_iter().filter(|(count, _)| *count > 0) {
+        text.push_str(&format!("\n  {:>10}  {what}", number(count)));
+    }
+    text
+}
+
+async fn claim(context: &mut Context, out: Output, args: ClaimArgs) -> Result<u8, Fault> {
+    let ClaimArgs { to, entries, from, force, consent } = args;
+    let operator = context.operator(consent.reason.clone())?;
+    if operator.read_only {
+        return Err(EngineError::ReadOnly.into());
+    }
+    let scope = from.map_or(ClaimScope::Entries(entries), ClaimScope::Holder);
+    let dead_ms = context.config.engine.node_dead_ms;
+    let mut link = context.redis.link();
+    let plan = claim::preview(&mut link, &context.keys, &scope, &to, dead_ms, force).await?;
+    for part in &plan.parts {
+        out.say(&format!(
+            "partition {}: {} entries, from {} to {}",
+            part.partition,
+            number(part.count),
+            part.from,
+            part.to
+        ));
+    }
+    ask(&consent, &format!("Give {} pending entries to '{to}'?", number(plan.count())))?;
+    // Not before the question, which Ctrl-C answers by ending the program.
+    let mut end = EndOfLife::listen()?;
+    let stop = CancellationToken::new();
+    let giving = operator.execute(Command::Claim(plan), &stop);
+    tokio::pin!(giving);
+    let reply = tokio::select! {
+        reply = &mut giving => reply,
+        () = end.come() => {
+            stop.cancel();
+            giving.await
+        }
+    };
+    let Reply::Claimed(report) = reply? else {
+        return Err(Fault::no("the engine answered something else than a claim"));
+    };
+    out.answer(&report, || {
+        let mut text = format!("{} entries were given to '{to}'.", number(report.claimed));
+        if report.gone > 0 {
+            text.push_str(&format!(" {} were not there any more.", number(report.gone)));
+        }
+        if report.hollow > 0 {
+            text.push_str(&format!(
+                " {} have no body and stay where they are: 'seckill pending apply' rebuilds them.",
+                number(report.hollow)
+            ));
+        }
+        if report.cut_short {
+            text.push_str(" It was cut short; run it again for the rest.");
+        }
+        text
+    })?;
+    Ok(if report.claimed == 0 || report.cut_short { fault::NO } else { 0 })
+}
+
+async fn remove(
+    context: &mut Context,
+    out: Output,
+    name: String,
+    partition: Option<u16>,
+    consent: &Consent,
+) -> Result<u8, Fault> {
+    let operator = context.operator(consent.reason.clone())?;
+    if operator.read_only {
+        return Err(EngineError::ReadOnly.into());
+    }
+    let dead_ms = context.config.engine.node_dead_ms;
+    let mut link = context.redis.link();
+    // Nobody is asked about what is refused anyway.
+    let found = remove::preview(&mut link, &context.keys, &name, partition, dead_ms).await?;
+    let groups = found.partitions.len() as u64;
+    let question = format!("Remove '{name}', which holds nothing, from {} groups?", number(groups));
+    ask(consent, &question)?;
+    let command = Command::RemoveConsumer { name: name.clone(), partition };
+    match operator.execute(command, &CancellationToken::new()).await? {
+        Reply::ConsumerRemoved(report) => {
+            out.answer(&report, || format!("'{name}' was removed."))?;
+            Ok(0)
+        }
+        _ => Err(Fault::no("the engine answered something else than a removal")),
+    }
+}

@@ -1,0 +1,281 @@
+//! Pending entries given to another consumer, who works on them as soon as he looks at his own.
+//!
+//! An entry is given only while it is still with the holder that was shown.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use tokio_util::sync::CancellationToken;
+
+use super::{super::EngineError, GroupFault, names, partition};
+use crate::{
+    broker::{
+        Layout, Link,
+        group::{self, Given},
+        keys::{Partition, node_of},
+        survey::{Survey, survey_of},
+    },
+    model::EntryId,
+};
+
+/// Entries in one step.
+const PAGE: usize = 500;
+
+/// Which pending entries are given, as a person names them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClaimScope {
+    /// These ones.
+    Entries(Vec<EntryId>),
+    /// Those of this consumer, in every partition where it is.
+    Holder(String),
+}
+
+/// Who gives what to whom; a plan and its preview.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimPlan {
+    /// Part by part.
+    pub parts: Vec<ClaimPart>,
+    /// Entries asked for that are not pending, or with him already.
+    pub gone: u64,
+    /// Give them also to somebody who does not work.
+    pub force: bool,
+}
+
+/// Entries of one partition and one holder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimPart {
+    /// The partition.
+    pub partition: u16,
+    /// Who holds them.
+    pub from: String,
+    /// Who gets them.
+    pub to: String,
+    /// How many there are.
+    pub count: u64,
+    /// Which ones.
+    pub entries: ClaimEntries,
+}
+
+/// Entries by name, or all up to one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClaimEntries {
+    /// These ones.
+    These(Vec<EntryId>),
+    /// All up to this id: what was counted when the operator was asked.
+    UpTo(EntryId),
+}
+
+/// What became of them; the keys are a contract of `stream claim --json`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ClaimReport {
+    /// Given.
+    pub claimed: u64,
+    /// Not with the holder that was shown any more, or never pending.
+    pub gone: u64,
+    /// Without a body, which a claim would drop: left where they are.
+    pub hollow: u64,
+    /// The engine was stopped before the last one.
+    pub cut_short: bool,
+}
+
+impl ClaimPlan {
+    /// Entries in all.
+    pub fn count(&self) -> u64 {
+        self.parts.iter().map(|part| part.count).sum()
+    }
+}
+
+/// Says who would give what. `to` is a consumer, or a node: then its consumer of each partition.
+///
+/// # Errors
+/// [`GroupFault`] where a name is unknown, nobody works behind it, or nothing is to be given; Redis is away.
+pub async fn preview(
+    link: &mut Link,
+    keys: &Layout,
+    scope: &ClaimScope,
+    to: &str,
+    dead_ms: u64,
+    force: bool,
+) -> Result<ClaimPlan, EngineError> {
+    let plan = match scope {
+        ClaimScope::Entries(entries) => of_entries(link, keys, entries, to, dead_ms, force).await?,
+        ClaimScope::Holder(from) => of_holder(link, keys, from, to, dead_ms, force).await?,
+    };
+    if plan.parts.is_empty() {
+        let why = match scope {
+            ClaimScope::Entries(_) => format!("none of these entries is pending but with '{to}'"),
+            ClaimScope::Holder(from) => format!("'{from}' holds nothing that '{to}' does not"),
+        };
+        return Err(GroupFault::NothingToGive(why).into());
+    }
+    Ok(plan)
+}
+
+async fn of_entries(
+    link: &mut Link,
+    keys: &Layout,
+    entries: &[EntryId],
+    to: &str,
+    dead_ms: u64,
+    force: bool,
+) -> Result<ClaimPlan, EngineError> {
+    let mut plan = ClaimPlan { parts: Vec::new(), gone: 0, force };
+    let mut by_partition: BTreeMap<u16, Vec<EntryId>> = BTreeMap::new();
+    for entry in entries {
+        by_partition.entry(entry.partition).or_default().push(*entry);
+    }
+    for (number, mut entries) in by_partition {
+        let of = partition(keys, number)?;
+        let survey = survey_of(link, keys, &of).await?;
+        let to = receiver(&of, &survey, to, dead_ms, force)?;
+        entries.sort_unstable();
+        entries.dedup();
+        let mut by_holder: BTreeMap<String, Vec<EntryId>> = BTreeMap::new();
+        for entry in entries {
+            match group::holders(link, &of, entry, entry, 1, None).await?.pop() {
+                Some((_, holder)) if holder != to => {
+                    by_holder.entry(holder).or_default().push(entry);
+                }
+                _ => plan.gone += 1,
+            }
+        }
+        plan.parts.extend(by_holder.into_iter().map(|(from, entries)| ClaimPart {
+            partition: number,
+            from,
+            to: to.clone(),
+            count: entries.len() as u64,
+            entries: ClaimEntries::These(entries),
+        }));
+    }
+    Ok(plan)
+}
+
+async fn of_holder(
+    link: &mut Link,
+    keys: &Layout,
+    from: &str,
+    to: &str,
+    dead_ms: u64,
+    force: bool,
+) -> Result<ClaimPlan, EngineError> {
+    let mut plan = ClaimPlan { parts: Vec::new(), gone: 0, force };
+    let (mut there, mut known) = (Vec::new(), false);
+    for of in keys.partitions() {
+        let survey = survey_of(link, keys, &of).await?;
+        let held = survey.consumers.iter().find(|it| it.name == from).map(|it| it.pending);
+        known |= held.is_some();
+        if let Some(count) = held.filter(|count| *count > 0) {
+            let to = receiver(&of, &survey, to, dead_ms, force)?;
+            // Entries that he is given from now on were not counted.
+            let now = u64::try_from(survey.now.0).unwrap_or(0);
+            let last = EntryId { partition: of.number(), ..EntryId::last_of(now) };
+            if to != from {
+                plan.parts.push(ClaimPart {
+                    partition: of.number(),
+                    from: from.to_owned(),
+                    to,
+                    count,
+                    entries: ClaimEntries::UpTo(last),
+                });
+            }
+        }
+        there.extend(survey.consumers);
+    }
+    if known {
+        return Ok(plan);
+    }
+    let (name, place) = (from.to_owned(), "any partition".to_owned());
+    Err(GroupFault::NoConsumer { name, place, there: names(&there) }.into())
+}
+
+/// The consumer of a partition that `to` means: there, and of a node that works.
+fn receiver(
+    of: &Partition,
+    survey: &Survey,
+    to: &str,
+    dead_ms: u64,
+    force: bool,
+) -> Result<String, EngineError> {
+    let known = |name: &str| survey.consumers.iter().any(|it| it.name == name);
+    let meant = [to.to_owned(), of.consumer(to)].into_iter().find(|name| known(name));
+    let Some(name) = meant else {
+        return Err(GroupFault::NoConsumer {
+            name: to.to_owned(),
+            place: format!("partition {}", of.number()),
+            there: names(&survey.consumers),
+        }
+        .into());
+    };
+    // A replay takes entries under a name of its own, which nobody reads once it is over.
+    let node = node_of(&name);
+    let works = name == of.consumer(node) && survey.nodes.is_alive(node, dead_ms);
+    if works || force { Ok(name) } else { Err(GroupFault::Idle(name).into()) }
+}
+
+/// Does what the plan says.
+///
+/// # Errors
+/// [`GroupFault`] where the receiver is not there or does not work any more; Redis is away. What was given by then is given.
+pub async fn apply(
+    link: &mut Link,
+    keys: &Layout,
+    plan: &ClaimPlan,
+    dead_ms: u64,
+    stop: &CancellationToken,
+) -> Result<ClaimReport, EngineError> {
+    let mut report = ClaimReport { gone: plan.gone, ..ClaimReport::default() };
+    for part in &plan.parts {
+        let of = partition(keys, part.partition)?;
+        let survey = survey_of(link, keys, &of).await?;
+        receiver(&of, &survey, &part.to, dead_ms, plan.force)?;
+        match &part.entries {
+            ClaimEntries::These(entries) => {
+                for page in entries.chunks(PAGE) {
+                    if stop.is_cancelled() {
+                        report.cut_short = true;
+                        return Ok(report);
+                    }
+                    report.add(give(link, &of, part, page).await?);
+                }
+            }
+            ClaimEntries::UpTo(last) => {
+                let mut next = EntryId { partition: of.number(), ..EntryId::MIN };
+                loop {
+                    let from = Some(part.from.as_str());
+                    let page = group::holders(link, &of, next, *last, PAGE, from).await?;
+                    let Some((end, _)) = page.last() else { break };
+                    if stop.is_cancelled() {
+                        report.cut_short = true;
+                        return Ok(report);
+                    }
+                    next = end.next();
+                    let page: Vec<EntryId> = page.iter().map(|(entry, _)| *entry).collect();
+                    report.add(give(link, &of, part, &page).await?);
+                }
+            }
+        }
+    }
+    Ok(report)
+}
+
+async fn give(
+    link: &mut Link,
+    of: &Partition,
+    part: &ClaimPart,
+    entries: &[EntryId],
+) -> Result<Given, EngineError> {
+    let given = group::give(link, of, &part.from, &part.to, entries).await?;
+    Ok(given.ok_or_else(|| GroupFault::NoConsumer {
+        name: part.to.clone(),
+        place: format!("partition {} any more", of.number()),
+        there: "others ('seckill stream show')".to_owned(),
+    })?)
+}
+
+impl ClaimReport {
+    fn add(&mut self, Given { given, gone, hollow }: Given) {
+        self.claimed += given;
+        self.gone += gone;
+        self.hollow += hollow;
+    }
+}

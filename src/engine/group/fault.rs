@@ -1,0 +1,146 @@
+//! Why the group was left as it is, told to a person.
+
+use std::fmt;
+
+use crate::model::EntryId;
+
+/// One sentence with the next step.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GroupFault {
+    /// A number of a partition that there is not.
+    #[error("there is no partition {number}; the last one is {last}")]
+    NoPartition {
+        /// The number asked for.
+        number: u16,
+        /// The largest one.
+        last: u16,
+    },
+    /// An id and a partition that do not go together.
+    #[error(
+        "entry {entry} is none of partition {partition}; leave --partition out, or give its own"
+    )]
+    OtherPartition {
+        /// The entry.
+        entry: EntryId,
+        /// The partition asked for.
+        partition: u16,
+    },
+    /// No entry was ever added, or none is left.
+    #[error(
+        "the order stream of partition {0} is not there or empty, so nothing can be delivered from it; 'seckill stream show' tells what there is"
+    )]
+    NoStream(u16),
+    /// The place lies where entries were trimmed.
+    #[error(
+        "{gone} older entries of partition {partition} were trimmed or deleted and can't be delivered again; it is possible from {first} on, which '--to start' means"
+    )]
+    Trimmed {
+        /// The partition.
+        partition: u16,
+        /// Entries that are gone.
+        gone: u64,
+        /// The oldest one that is kept.
+        first: EntryId,
+    },
+    /// The place lies ahead of the group.
+    #[error(
+        "{to} lies after {delivered}, up to where the group of partition {partition} was delivered: to move it forward would skip orders; a rewind only goes back"
+    )]
+    Forward {
+        /// The partition.
+        partition: u16,
+        /// Where it was to go.
+        to: EntryId,
+        /// Where it is.
+        delivered: EntryId,
+    },
+    /// No entry stands between the place and the group.
+    #[error(
+        "no entry would be delivered again in partition {0}: none stands between that place and where the group is; 'seckill stream show' tells where that is"
+    )]
+    Nothing(u16),
+    /// Somebody else was quicker.
+    #[error("partition {partition}: {what} since that was looked at; nothing was changed there{}; look again", before(*done))]
+    Meanwhile {
+        /// The partition.
+        partition: u16,
+        /// What happened.
+        what: Meanwhile,
+        /// Partitions that were moved before.
+        done: usize,
+    },
+    /// No consumer of that name.
+    #[error("there is no consumer '{name}' in {place}; there are: {there}")]
+    NoConsumer {
+        /// The name asked for.
+        name: String,
+        /// Where it was looked for.
+        place: String,
+        /// Who there is.
+        there: String,
+    },
+    /// A consumer behind which nobody works.
+    #[error(
+        "nobody would work on what '{0}' is given: it is no consumer of a node that gives signs of life; name one that is, or add --force"
+    )]
+    Idle(String),
+    /// None of the entries is pending with somebody else.
+    #[error("nothing is to be given: {0}; 'seckill pending list' tells what is pending with whom")]
+    NothingToGive(String),
+    /// A consumer of a live node.
+    #[error(
+        "the node of '{0}' is alive and would make the consumer anew; stop the node, or wait until it counts as dead"
+    )]
+    Alive(String),
+    /// A consumer whose entries would be lost with it.
+    #[error(
+        "'{name}' holds {pending} entries of partition {partition}, which would be lost with it; 'seckill pending apply --filter holder={name}' settles them, 'seckill stream claim --from {name} --to CONSUMER' gives them to somebody"
+    )]
+    Holds {
+        /// The consumer.
+        name: String,
+        /// The partition.
+        partition: u16,
+        /// Its entries.
+        pending: u64,
+    },
+}
+
+impl GroupFault {
+    /// Whether it was asked for wrongly, whatever the state of the stream.
+    pub fn is_misuse(&self) -> bool {
+        matches!(self, Self::NoPartition { .. } | Self::OtherPartition { .. })
+    }
+}
+
+/// What changed between a look and an act.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meanwhile {
+    /// The group was destroyed.
+    Destroyed,
+    /// The group was made.
+    Made,
+    /// The group was moved back.
+    MovedBack,
+    /// The first entry to be delivered again is gone.
+    Trimmed,
+}
+
+impl fmt::Display for Meanwhile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Destroyed => "the group was destroyed",
+            Self::Made => "the group was made, at the start if a node did it",
+            Self::MovedBack => "the group was moved back",
+            Self::Trimmed => "the first entry was trimmed or deleted",
+        })
+    }
+}
+
+fn before(partitions: usize) -> String {
+    match partitions {
+        0 => String::new(),
+        1 => " (one partition before it is done)".to_owned(),
+        more => format!(" ({more} partitions before it are done)"),
+    }
+}

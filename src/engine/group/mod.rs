@@ -1,0 +1,53 @@
+//! The consumer group as an operator sees and moves it: where it stands, moved back, entries given to another
+//! consumer, a consumer removed.
+//!
+//! What becomes of the entries then is the consumers' work; nothing is written to SQL here.
+
+pub mod claim;
+mod fault;
+pub mod remove;
+pub mod rewind;
+pub mod show;
+pub(super) mod words;
+
+pub use claim::{ClaimPlan, ClaimReport, ClaimScope};
+pub use fault::{GroupFault, Meanwhile};
+pub use remove::RemoveReport;
+pub use rewind::{Rewind, RewindReport, To};
+
+use super::EngineError;
+use crate::broker::{Layout, keys::Partition, survey::ConsumerFacts};
+
+/// A partition by its number.
+///
+/// # Errors
+/// There is none of that number.
+fn partition(keys: &Layout, number: u16) -> Result<Partition, EngineError> {
+    if number < keys.count() {
+        return Ok(keys.partition(number));
+    }
+    Err(GroupFault::NoPartition { number, last: keys.count() - 1 }.into())
+}
+
+/// That one, or all of them.
+fn partitions(keys: &Layout, only: Option<u16>) -> Result<Vec<Partition>, EngineError> {
+    match only {
+        Some(number) => Ok(vec![partition(keys, number)?]),
+        None => Ok(keys.partitions().collect()),
+    }
+}
+
+/// Most names that a sentence tells.
+const TOLD: usize = 20;
+
+fn names(consumers: &[ConsumerFacts]) -> String {
+    let mut names: Vec<&str> = consumers.iter().map(|it| it.name.as_str()).collect();
+    names.sort_unstable();
+    let more = names.len().saturating_sub(TOLD);
+    names.truncate(TOLD);
+    match (names.as_slice(), more) {
+        ([], _) => "nobody".to_owned(),
+        (some, 0) => some.join(", "),
+        (some, more) => format!("{} and {more} more", some.join(", ")),
+    }
+}

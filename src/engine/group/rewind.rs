@@ -1,0 +1,414 @@
+//! The group moved back: first what that would mean, then just that.
+//!
+//! Entries between the place and the group are delivered again. What is in SQL by then is acknowledged, what is not is
+//! written; one that is pending meanwhile is settled by whoever comes first, since an order is written once.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    str::FromStr,
+};
+
+use redis::cmd;
+use serde::Serialize;
+use tokio_util::sync::CancellationToken;
+
+use super::{super::EngineError, GroupFault, Meanwhile, partition, partitions};
+use crate::{
+    broker::{
+        Layout, Link,
+        group::{self, Rewinding, Rewound},
+        keys::Partition,
+        stream::{self, Delivered},
+        survey::survey_of,
+    },
+    model::{EntryId, Millis, OrderEntry, OrderId, VoucherId, When, clock::TimeFault},
+    store::SharedStore,
+};
+
+/// Entries in one look, and orders in one question to SQL.
+const PAGE: usize = 1_000;
+
+/// A place in the streams, as a person names it.
+#[derive(Clone, Debug)]
+pub enum To {
+    /// The oldest entry that is kept.
+    Start,
+    /// That entry, or the next one where it is not there.
+    Entry {
+        /// Its id.
+        id: EntryId,
+        /// Its partition, where it was named with the id.
+        partition: Option<u16>,
+    },
+    /// The first entry that was added then or later.
+    Time(When),
+}
+
+/// A place that could not be read.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error(
+    "'{0}' is no place in the stream; write start, an entry's id like 1795000000000-0, or a time: 2026-11-20T14:30:00Z, '2026-11-20 14:30' (local time), 14:30 (today), -10m"
+)]
+pub struct ToFault(pub String);
+
+impl FromStr for To {
+    type Err = ToFault;
+
+    /// Reads `start`, an entry's id, or a time.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let text = text.trim();
+        if text == "start" {
+            return Ok(Self::Start);
+        }
+        // A bare number is neither: an id without its number, or an hour.
+        let looks_like_id = !text.starts_with('-') && text.contains(['-', '@']);
+        if let Some(id) = text.parse::<EntryId>().ok().filter(|_| looks_like_id) {
+            let partition = text.contains('@').then_some(id.partition);
+            return Ok(Self::Entry { id, partition });
+        }
+        text.parse().map(Self::Time).map_err(|TimeFault(text)| ToFault(text))
+    }
+}
+
+/// What moving the group of one partition back means; a plan and its preview. The keys are a contract of
+/// `stream rewind --json`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Rewind {
+    /// Which partition.
+    pub partition: u16,
+    /// The group exists; otherwise it is made there.
+    pub group: bool,
+    /// The first entry that is delivered again.
+    pub from: EntryId,
+    /// The last one, as far as the group was delivered when this was looked at.
+    pub to: EntryId,
+    /// When the first one was added.
+    pub from_time: Millis,
+    /// When the last one was.
+    pub to_time: Millis,
+    /// Entries from the first to the last.
+    pub again: u64,
+    /// Of them: in SQL already, to be acknowledged.
+    pub written: u64,
+    /// Of them: not in SQL, to be written.
+    pub missing: u64,
+    /// Of those that are missing: no buyer holds the order in Redis any more. It would be written all the same.
+    pub unheld: u64,
+    /// Of them: no order can be made of it; it becomes a dead letter.
+    pub malformed: u64,
+    /// Of them: pending now.
+    pub pending: u64,
+    /// Entries after the last one, which are delivered anyway.
+    pub undelivered: u64,
+    /// Older entries that were trimmed or deleted, and can't be delivered any more.
+    pub trimmed: u64,
+    /// Where the group is made: kept entries before the first one, which nobody is given.
+    pub skipped: u64,
+    /// Of them: not in SQL.
+    pub skipped_missing: u64,
+    /// Up to where the group was delivered.
+    pub last_delivered: Option<EntryId>,
+    /// Entries that were ever added before the first one; `None` where deletions make that unknown.
+    pub entries_read: Option<u64>,
+}
+
+/// What was moved.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RewindReport {
+    /// Entries that are delivered again.
+    pub again: u64,
+    /// Where each group goes on.
+    pub groups: Vec<MovedGroup>,
+}
+
+/// One group that was moved back, or made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MovedGroup {
+    /// Its partition.
+    pub partition: u16,
+    /// The first entry that is delivered again.
+    pub from: EntryId,
+    /// It was made.
+    pub made: bool,
+}
+
+/// Says what moving the groups to that place means, partition by partition. One without anything to deliver again is
+/// left out where it was not named.
+///
+/// # Errors
+/// [`GroupFault`] where it is not possible; a server is away.
+pub async fn preview(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+    to: &To,
+    only: Option<u16>,
+) -> Result<Vec<Rewind>, EngineError> {
+    let (named, only) = match to {
+        To::Entry { id, partition } => match (*partition, only) {
+            (Some(of), Some(partition)) if of != partition => {
+                return Err(GroupFault::OtherPartition { entry: *id, partition }.into());
+            }
+            (of, only) => (true, Some(of.or(only).unwrap_or(0))),
+        },
+        To::Start | To::Time(_) => (only.is_some() || keys.count() == 1, only),
+    };
+    let (mut plan, mut nothing) = (Vec::new(), None);
+    for of in partitions(keys, only)? {
+        match one(store, link, keys, &of, to).await {
+            Ok(rewind) => plan.push(rewind),
+            Err(EngineError::Group(
+                fault @ (GroupFault::NoStream(_)
+                | GroupFault::Nothing(_)
+                | GroupFault::Forward { .. }),
+            )) if !named => nothing = nothing.or(Some(fault)),
+            Err(error) => return Err(error),
+        }
+    }
+    match nothing {
+        Some(fault) if plan.is_empty() => Err(fault.into()),
+        _ => Ok(plan),
+    }
+}
+
+async fn one(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+    of: &Partition,
+    to: &To,
+) -> Result<Rewind, EngineError> {
+    let number = of.number();
+    let survey = survey_of(link, keys, of).await?;
+    let marks = survey.marks.first().copied().unwrap_or_default();
+    let (Some(first), Some(newest)) = (survey.stream.first, marks.generated) else {
+        return Err(GroupFault::NoStream(number).into());
+    };
+    let wanted = match to {
+        To::Start => first,
+        To::Entry { id, .. } => EntryId { partition: number, ..*id },
+        To::Time(when) => {
+            let millis = u64::try_from(when.from(survey.now).0).unwrap_or(0);
+            EntryId { millis, number: 0, partition: number }
+        }
+    };
+    let gone = marks.added.saturating_sub(survey.stream.length);
+    if wanted < first && gone > 0 {
+        return Err(GroupFault::Trimmed { partition: number, gone, first }.into());
+    }
+    let end = marks.delivered.unwrap_or(newest);
+    if wanted > end {
+        return Err(match (to, marks.delivered) {
+            (To::Entry { .. } | To::Time(_), Some(delivered)) => {
+                GroupFault::Forward { partition: number, to: wanted, delivered }
+            }
+            _ => GroupFault::Nothing(number),
+        }
+        .into());
+    }
+    let mut seen = Seen::default();
+    let mut undelivered = 0;
+    let mut from = wanted;
+    loop {
+        let mut page = stream::range(link, of, from, PAGE).await?;
+        let Some(last) = page.last() else { break };
+        from = last.entry.next();
+        // What came since the look has no place in its figures.
+        page.retain(|it| it.entry <= newest);
+        let done = page.is_empty();
+        let again = page.partition_point(|it| it.entry <= end);
+        undelivered += (page.len() - again) as u64;
+        page.truncate(again);
+        seen.add(store, link, keys, &page).await?;
+        if done {
+            break;
+        }
+    }
+    let (Some(from), Some(to)) = (seen.first, seen.last) else {
+        return Err(GroupFault::Nothing(number).into());
+    };
+    let skipped = if marks.delivered.is_none() {
+        before(store, link, keys, of, first, from).await?
+    } else {
+        Seen::default()
+    };
+    let whole = marks.deleted.is_none_or(|deleted| deleted < from);
+    let read = marks.added.saturating_sub(seen.count + undelivered);
+    Ok(Rewind {
+        partition: number,
+        group: marks.delivered.is_some(),
+        from,
+        to,
+        from_time: time_of(from),
+        to_time: time_of(to),
+        again: seen.count,
+        written: seen.written,
+        missing: seen.missing,
+        unheld: seen.unheld,
+        malformed: seen.malformed,
+        pending: if survey.stream.group { pending_between(link, of, from, to).await? } else { 0 },
+        undelivered,
+        trimmed: gone,
+        skipped: skipped.count,
+        skipped_missing: skipped.missing,
+        last_delivered: marks.delivered,
+        entries_read: whole.then_some(read),
+    })
+}
+
+fn time_of(entry: EntryId) -> Millis {
+    Millis(i64::try_from(entry.millis).unwrap_or(i64::MAX))
+}
+
+/// Entries of a stream, counted by what would become of them.
+#[derive(Debug, Default)]
+struct Seen {
+    first: Option<EntryId>,
+    last: Option<EntryId>,
+    count: u64,
+    written: u64,
+    missing: u64,
+    unheld: u64,
+    malformed: u64,
+}
+
+impl Seen {
+    async fn add(
+        &mut self,
+        store: &SharedStore,
+        link: &mut Link,
+        keys: &Layout,
+        page: &[Delivered],
+    ) -> Result<(), EngineError> {
+        let (Some(first), Some(last)) = (page.first(), page.last()) else { return Ok(()) };
+        self.first.get_or_insert(first.entry);
+        self.last = Some(last.entry);
+        self.count += page.len() as u64;
+        let orders: Vec<OrderEntry> = page.iter().filter_map(Delivered::order).collect();
+        self.malformed += (page.len() - orders.len()) as u64;
+        let ids: Vec<OrderId> = orders.iter().map(|order| order.order).collect();
+        let there: HashSet<OrderId> = store.existing(&ids).await?.into_iter().collect();
+        let (written, missing): (Vec<OrderEntry>, Vec<OrderEntry>) =
+            orders.into_iter().partition(|order| there.contains(&order.order));
+        self.written += written.len() as u64;
+        self.missing += missing.len() as u64;
+        self.unheld += unheld(link, keys, &missing).await?;
+        Ok(())
+    }
+}
+
+/// Orders that their buyers do not hold: they were given back, or never promised.
+async fn unheld(link: &mut Link, keys: &Layout, orders: &[OrderEntry]) -> Result<u64, EngineError> {
+    let mut by_voucher: BTreeMap<VoucherId, Vec<&OrderEntry>> = BTreeMap::new();
+    for order in orders {
+        by_voucher.entry(order.voucher).or_default().push(order);
+    }
+    let mut count = 0;
+    for (voucher, orders) in by_voucher {
+        let mut read = cmd("HMGET");
+        read.arg(keys.buyers(voucher));
+        for order in &orders {
+            read.arg(order.seat().to_string());
+        }
+        let held: Vec<Option<String>> = link.query(&read).await?;
+        let holds = |(order, held): &(&&OrderEntry, Option<String>)| {
+            held.as_ref().and_then(|id| id.parse().ok()) == Some(order.order)
+        };
+        count += orders.iter().zip(held).filter(|pair| !holds(pair)).count() as u64;
+    }
+    Ok(count)
+}
+
+/// Kept entries before `from`.
+async fn before(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+    of: &Partition,
+    first: EntryId,
+    from: EntryId,
+) -> Result<Seen, EngineError> {
+    let (mut seen, mut next) = (Seen::default(), first);
+    while next < from {
+        let mut page = stream::range(link, of, next, PAGE).await?;
+        let Some(last) = page.last() else { break };
+        next = last.entry.next();
+        page.retain(|it| it.entry < from);
+        seen.add(store, link, keys, &page).await?;
+    }
+    Ok(seen)
+}
+
+async fn pending_between(
+    link: &mut Link,
+    of: &Partition,
+    from: EntryId,
+    to: EntryId,
+) -> Result<u64, EngineError> {
+    let (mut count, mut next) = (0, from);
+    loop {
+        let page = group::holders(link, of, next, to, PAGE, None).await?;
+        count += page.len() as u64;
+        let Some((last, _)) = page.last().filter(|(last, _)| *last < to) else { return Ok(count) };
+        next = last.next();
+    }
+}
+
+/// Does what the plan says, if each group is still where it was or went on since.
+///
+/// # Errors
+/// [`GroupFault::Meanwhile`] where it is not; Redis is away. Partitions before that one are moved then.
+pub async fn apply(
+    link: &mut Link,
+    keys: &Layout,
+    plan: &[Rewind],
+    stop: &CancellationToken,
+) -> Result<RewindReport, EngineError> {
+    let mut report = RewindReport::default();
+    for rewind in plan {
+        if stop.is_cancelled() {
+            return Err(EngineError::Stopping);
+        }
+        let of = partition(keys, rewind.partition)?;
+        let (from, seen) = (rewind.from, rewind.last_delivered);
+        let to = Rewinding { from, seen, read: rewind.entries_read };
+        let what = match group::rewind(link, &of, &to).await? {
+            Rewound::Done => None,
+            Rewound::Gone => Some(Meanwhile::Destroyed),
+            Rewound::Made => Some(Meanwhile::Made),
+            Rewound::Back => Some(Meanwhile::MovedBack),
+            Rewound::Trimmed => Some(Meanwhile::Trimmed),
+        };
+        if let Some(what) = what {
+            let done = report.groups.len();
+            return Err(GroupFault::Meanwhile { partition: of.number(), what, done }.into());
+        }
+        report.again += rewind.again;
+        let made = !rewind.group;
+        report.groups.push(MovedGroup { partition: of.number(), from, made });
+    }
+    Ok(report)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_told_apart() {
+        let read = |text: &str| text.parse::<To>();
+        assert!(matches!(read("start"), Ok(To::Start)));
+        let id = |text| match read(text) {
+            Ok(To::Entry { id, partition }) => (id.to_string(), partition),
+            other => panic!("{text}: {other:?}"),
+        };
+        assert_eq!(id("1795000000000-3"), ("1795000000000-3".to_owned(), None));
+        assert_eq!(id("1795000000000-3@2"), ("1795000000000-3@2".to_owned(), Some(2)));
+        for time in ["2026-11-20 14:30", "2026-11-20", "14:30", "-10m", "2026-11-20T14:30:00Z"] {
+            assert!(matches!(read(time), Ok(To::Time(_))), "{time}");
+        }
+        for bad in ["", "end", "-", "1-2-3", "1-x", "$"] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+    }
+}

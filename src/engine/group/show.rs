@@ -1,0 +1,160 @@
+//! Where each stream and its group stand.
+
+use serde::Serialize;
+
+use super::{super::EngineError, partitions};
+use crate::{
+    broker::{
+        Layout, Link,
+        keys::{Partition, node_of},
+        stream,
+        survey::{ConsumerFacts, Marks, StreamFacts, Survey, survey_of},
+    },
+    model::{EntryId, Millis},
+};
+
+/// Entries in one look.
+const PAGE: usize = 1_000;
+/// More undelivered entries are not counted one by one.
+const COUNT_UP_TO: u64 = 100_000;
+
+/// The stream of one partition; the keys are a contract of `stream show --json`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct StreamState {
+    /// Which partition.
+    pub partition: u16,
+    /// Entries that are kept, acknowledged ones included.
+    pub length: u64,
+    /// Entries ever added.
+    pub added: u64,
+    /// The oldest one that is kept.
+    pub first: Option<EntryId>,
+    /// The newest one that is kept.
+    pub last: Option<EntryId>,
+    /// Milliseconds since the oldest one was added: so far back the group can be moved.
+    pub oldest_ms: Option<u64>,
+    /// Dead letters.
+    pub dead: u64,
+    /// The group; `None` where it was destroyed or never made.
+    pub group: Option<GroupState>,
+}
+
+/// The group of one partition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct GroupState {
+    /// Its name.
+    pub name: String,
+    /// Up to where it was delivered.
+    pub last_delivered: Option<EntryId>,
+    /// Entries that it has read, as Redis counts them; `None` where it can't.
+    pub entries_read: Option<u64>,
+    /// Entries never delivered; `None` where they are too many to be counted and Redis' own word can't be trusted.
+    pub lag: Option<u64>,
+    /// Entries delivered and not acknowledged.
+    pub pending: u64,
+    /// The oldest of them.
+    pub oldest_pending: Option<EntryId>,
+    /// Milliseconds since that one was added.
+    pub oldest_pending_ms: Option<u64>,
+    /// Who reads, those with pending entries first.
+    pub consumers: Vec<ConsumerState>,
+}
+
+/// One consumer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ConsumerState {
+    /// Its name.
+    pub name: String,
+    /// Its node.
+    pub node: String,
+    /// Whether that node gives signs of life.
+    pub alive: bool,
+    /// Entries in its hands.
+    pub pending: u64,
+    /// Milliseconds since it last asked for entries.
+    pub idle_ms: u64,
+}
+
+/// Looks at every partition, or at that one.
+///
+/// # Errors
+/// Redis is away, or there is no such partition.
+pub async fn show(
+    link: &mut Link,
+    keys: &Layout,
+    only: Option<u16>,
+    dead_ms: u64,
+) -> Result<Vec<StreamState>, EngineError> {
+    let mut shown = Vec::new();
+    for of in partitions(keys, only)? {
+        let survey = survey_of(link, keys, &of).await?;
+        let marks = survey.marks.first().copied().unwrap_or_default();
+        let lag = match (survey.stream.lag, marks.delivered) {
+            (None, Some(delivered)) => count_after(link, &of, delivered).await?,
+            (lag, _) => lag,
+        };
+        shown.push(state(&of, &survey, &marks, lag, dead_ms));
+    }
+    Ok(shown)
+}
+
+fn state(
+    of: &Partition,
+    survey: &Survey,
+    marks: &Marks,
+    lag: Option<u64>,
+    dead_ms: u64,
+) -> StreamState {
+    let StreamFacts { length, dead, group, pending, oldest_pending, first, .. } = survey.stream;
+    let mut consumers: Vec<ConsumerState> = survey
+        .consumers
+        .iter()
+        .map(|ConsumerFacts { name, pending, idle_ms }| ConsumerState {
+            name: name.clone(),
+            node: node_of(name).to_owned(),
+            alive: survey.nodes.is_alive(node_of(name), dead_ms),
+            pending: *pending,
+            idle_ms: *idle_ms,
+        })
+        .collect();
+    consumers.sort_by(|a, b| b.pending.cmp(&a.pending).then_with(|| a.name.cmp(&b.name)));
+    StreamState {
+        partition: of.number(),
+        length,
+        added: marks.added,
+        first,
+        last: marks.last,
+        oldest_ms: first.map(|id| age(survey.now, id)),
+        dead,
+        group: group.then(|| GroupState {
+            name: of.group().to_owned(),
+            last_delivered: marks.delivered,
+            entries_read: marks.read,
+            lag,
+            pending,
+            oldest_pending,
+            oldest_pending_ms: oldest_pending.map(|id| age(survey.now, id)),
+            consumers,
+        }),
+    }
+}
+
+fn age(now: Millis, entry: EntryId) -> u64 {
+    u64::try_from(now.0).unwrap_or(0).saturating_sub(entry.millis)
+}
+
+/// Entries after `delivered`; `None` where there are too many.
+async fn count_after(
+    link: &mut Link,
+    of: &Partition,
+    delivered: EntryId,
+) -> Result<Option<u64>, EngineError> {
+    let (mut count, mut from) = (0, delivered.next());
+    while count <= COUNT_UP_TO {
+        let page = stream::range(link, of, from, PAGE).await?;
+        let Some(last) = page.last() else { return Ok(Some(count)) };
+        from = last.entry.next();
+        count += page.len() as u64;
+    }
+    Ok(None)
+}
