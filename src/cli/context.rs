@@ -20,7 +20,8 @@ use crate::{
         locks::{Locks, Timing},
         node::{Node, NodeConfig},
         operator::{Operator, login_name},
-        partitions,
+        outbox::Outbox,
+        partitions, record,
     },
     model::Millis,
     store::{self, Act, SharedStore},
@@ -40,6 +41,8 @@ pub(super) struct Context {
     instance: String,
     /// Keepers of the operators' locks, ended by [`Context::close`].
     keeping: Vec<(CancellationToken, JoinHandle<()>)>,
+    /// Lines of the audit log that operators of this process wrote.
+    outbox: Outbox,
 }
 
 impl Context {
@@ -105,6 +108,7 @@ impl Context {
             slot: None,
             instance,
             keeping: Vec::new(),
+            outbox: Outbox::default(),
         };
         match context.agree(changes).await {
             Ok(()) => Ok(context),
@@ -143,8 +147,8 @@ impl Context {
             node: String::new(),
             act: "partitions change".to_owned(),
             subject: format!("{agreed} to {wanted}"),
-            reason: None,
             result: "done".to_owned(),
+            ..Act::default()
         };
         self.store.record(&line).await?;
         self.keys = new;
@@ -220,6 +224,7 @@ impl Context {
 
     /// The hands of an operator, without an engine in this process.
     pub(super) fn operator(&mut self, reason: Option<String>) -> Result<Operator, Fault> {
+        record::check_reason(reason.as_deref())?;
         let node = self.node_name()?;
         let (locks, keeper) = Locks::new(&self.redis, self.keys.clone(), &node, Timing::default());
         let stop = CancellationToken::new();
@@ -235,6 +240,7 @@ impl Context {
             admission: None,
             meters: Arc::new(Meters::default()),
             reason,
+            outbox: self.outbox.clone(),
         })
     }
 
@@ -244,6 +250,16 @@ impl Context {
             stop.cancel();
             // Its end has a bound of its own.
             let _ = keeping.await;
+        }
+        self.outbox.write(&self.store).await;
+        for act in self.outbox.waiting() {
+            tracing::error!(?act, "the audit log lacks this line");
+            let _ = writeln!(
+                std::io::stderr(),
+                "seckill: '{}' was done ({}), but the audit log could not be written; note it by hand",
+                act.act,
+                act.result
+            );
         }
         self.store.close().await;
         if let Some(server) = self.server

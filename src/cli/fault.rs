@@ -43,7 +43,10 @@ impl Fault {
 impl From<EngineError> for Fault {
     fn from(error: EngineError) -> Self {
         let code = match &error {
-            EngineError::Sale(_) | EngineError::Plan(_) | EngineError::Foreign(_) => USAGE,
+            EngineError::Sale(_)
+            | EngineError::Plan(_)
+            | EngineError::LongReason { .. }
+            | EngineError::Foreign(_) => USAGE,
             EngineError::Broker(BrokerError::Url(_)) | EngineError::Store(StoreError::Url(_)) => {
                 USAGE
             }

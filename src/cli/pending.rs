@@ -8,7 +8,7 @@ use super::{
     Consent, Fault,
     context::Context,
     fault,
-    output::{Output, ask, number, span, table},
+    output::{Output, ask, number, span, table, why},
     work::EndOfLife,
 };
 use crate::{
@@ -97,7 +97,7 @@ async fn list(
 }
 
 async fn apply(context: &mut Context, out: Output, consent: &Consent) -> Result<u8, Fault> {
-    let operator = context.operator(consent.reason.clone())?;
+    let mut operator = context.operator(consent.reason.clone())?;
     let total = total(context).await?;
     if total == 0 {
         out.answer(&ReplayReport::default(), || "Nothing is pending.".to_owned())?;
@@ -113,6 +113,7 @@ async fn apply(context: &mut Context, out: Output, consent: &Consent) -> Result<
              acknowledged; what a live node holds is left.",
             number(total)
         );
+        operator.reason = why(consent);
         ask(consent, &question)?;
     }
     // Not before the question, which Ctrl-C answers by ending the program.

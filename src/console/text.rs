@@ -396,6 +396,9 @@ pub(crate) fn alarm(kind: &AlarmKind) -> String {
             "The stream has no consumer group; a running engine makes it again by itself."
                 .to_owned()
         }
+        AlarmKind::ServerBack { server, away_ms } => {
+            format!("{server} answers again; it was away for {}.", span(*away_ms))
+        }
     }
 }
 

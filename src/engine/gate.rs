@@ -27,7 +27,7 @@ use super::{
 use crate::{
     broker::{BrokerError, Layout, Link, Redis, keys::Partition, nodes::Nodes, scripts},
     model::{Millis, OrderId, Outcome, Place, VoucherId},
-    store::{Act, SharedStore},
+    store::{Act, ENGINE, SharedStore},
     telemetry::Meters,
 };
 
@@ -405,17 +405,17 @@ impl Gate {
         tracing::warn!(promised, refused, "promises that Redis had lost");
         let line = Act {
             at: Millis::now(),
-            operator: "engine".to_owned(),
+            operator: ENGINE.to_owned(),
             node: self.node.clone(),
             act: HEALED.to_owned(),
             subject: format!("partition {}", self.partition.number()),
-            reason: None,
             result: format!(
                 "Redis had lost {} buyers, {} of them not in SQL yet; all put back; {} promises can't be kept",
                 done.restored,
                 done.promised.len(),
                 done.refused.len()
             ),
+            ..Act::default()
         };
         if let Err(error) = self.store.record(&line).await {
             tracing::error!(%error, "what Redis had lost could not be written to the audit log");

@@ -1,7 +1,7 @@
 //! A node: the tasks of one engine process, who owns them, and how they end.
 //!
 //! [`Node::start`] owns these tasks: for each partition admission, the consumer and signs of life; the keeper
-//! of its locks, the scheduler of its jobs, the collector and the commands. All of them watch one token; [`Node::stop`] cancels it and waits for them, with a bound.
+//! of its locks, the scheduler of its jobs, the collector, the chronicle and the commands. All of them watch one token; [`Node::stop`] cancels it and waits for them, with a bound.
 
 use std::{
     sync::{
@@ -21,18 +21,20 @@ use super::{
     EngineError,
     admission::Admission,
     beat::Beat,
+    chronicle,
     command::{Focus, Refusal, Remote, Request},
     consumer::{Consumer, Hold},
     jobs::{Runner, Scheduler, board, builtin},
     ledger,
     locks::{Locks, Timing},
     operator::Operator,
+    outbox::Outbox,
     settings::Settings,
     writer::Writer,
 };
 use crate::{
     broker::{Layout, Redis, scripts},
-    store::SharedStore,
+    store::{ActivityFilter, Recorded, SharedStore},
     telemetry::{
         Meters, Snapshot,
         collector::{Collector, Figures},
@@ -49,10 +51,12 @@ const STOP_WITHIN: Duration = Duration::from_millis(3_500);
 const AUDIT_UP_TO: u64 = 300_000;
 /// After an audit that a server broke off.
 const AUDIT_PAUSE: Duration = Duration::from_secs(10);
-/// Between two looks at the history of jobs, and a bound on each.
+/// Between two looks at the history of jobs and at the log, and a bound on each.
 const JOBS_EVERY: Duration = Duration::from_secs(1);
 /// Runs of each job in a picture.
 const JOB_RUNS: u32 = 20;
+/// Lines of the log in a picture.
+const ACTIVITY: u32 = 50;
 /// Bound on saying that a node has left.
 const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 
@@ -194,7 +198,18 @@ impl Node {
             admission,
             meters,
             reason: None,
+            outbox: Outbox::default(),
         };
+        // Who only watches writes nothing, not even what he sees.
+        if !read_only {
+            tasks.spawn(chronicle::follow(
+                operator.node.clone(),
+                snapshots.clone(),
+                operator.outbox.clone(),
+                operator.store.clone(),
+                stop.clone(),
+            ));
+        }
         let acted = Arc::new(Notify::new());
         let watcher = Watcher {
             collector,
@@ -204,6 +219,7 @@ impl Node {
             pictures,
             tasks: tasks.clone(),
             jobs: (Instant::now(), Vec::new()),
+            activity: (None, Arc::default()),
         };
         tasks.spawn(watcher.run(stop.clone()));
         tasks.spawn(obey(operator.clone(), requests, acted, tasks.clone(), stop.clone()));
@@ -310,6 +326,7 @@ struct Watcher {
     pictures: watch::Sender<Arc<Snapshot>>,
     tasks: TaskTracker,
     jobs: (Instant, Vec<JobLine>),
+    activity: (Option<Instant>, Arc<Vec<Recorded>>),
 }
 
 impl Watcher {
@@ -332,6 +349,7 @@ impl Watcher {
             // Somebody waits for the first picture; the next one has the jobs.
             if snapshot.seq > 1 {
                 snapshot.jobs = self.look_at_jobs(&snapshot).await;
+                snapshot.activity = self.look_at_activity(&snapshot).await;
             }
             let moves = moving(&snapshot);
             let calm = !moves && last == Some(moves);
@@ -376,6 +394,19 @@ impl Watcher {
             }
         }
         self.jobs.1.clone()
+    }
+
+    /// The same for the log.
+    async fn look_at_activity(&mut self, snapshot: &Snapshot) -> Arc<Vec<Recorded>> {
+        let (at, _) = &self.activity;
+        if snapshot.sql.up && at.is_none_or(|at| at.elapsed() >= JOBS_EVERY) {
+            let filter = ActivityFilter::default();
+            let looking = self.operator.store.activity(&filter, None, ACTIVITY);
+            if let Ok(Ok(lines)) = tokio::time::timeout(JOBS_EVERY, looking).await {
+                self.activity = (Some(Instant::now()), Arc::new(lines));
+            }
+        }
+        Arc::clone(&self.activity.1)
     }
 }
 

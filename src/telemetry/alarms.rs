@@ -2,7 +2,7 @@
 
 use super::{
     Snapshot,
-    snapshot::{Alarm, AlarmKind, Urgency},
+    snapshot::{Alarm, AlarmKind, Back, Urgency},
 };
 use crate::model::ledger::Balance;
 
@@ -33,6 +33,12 @@ pub fn alarms(snapshot: &Snapshot) -> Vec<Alarm> {
             add(Urgency::Warning, AlarmKind::DeadLetters { count: stream.dead });
         }
     }
+    for server in [&snapshot.redis, &snapshot.sql] {
+        if let Some(Back { after_ms, .. }) = server.back {
+            let server = server.name.clone();
+            add(Urgency::Notice, AlarmKind::ServerBack { server, away_ms: after_ms });
+        }
+    }
     found.sort_by_key(|alarm| alarm.urgency);
     found
 }
@@ -40,6 +46,7 @@ pub fn alarms(snapshot: &Snapshot) -> Vec<Alarm> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Millis;
     use crate::telemetry::snapshot::{ConsumerLine, Health, StreamLine};
 
     fn calm() -> Snapshot {
@@ -66,6 +73,17 @@ mod tests {
         let kinds: Vec<_> = alarms(&snapshot).into_iter().map(|alarm| alarm.kind).collect();
         let away = AlarmKind::SqlAway { error: "gone".into() };
         assert_eq!(kinds, [away, AlarmKind::DeadLetters { count: 2 }]);
+    }
+
+    #[test]
+    fn a_server_that_came_back_is_told_last() {
+        let mut snapshot = calm();
+        let back = Back { at: Millis(1), after_ms: 7 };
+        snapshot.redis = Health { name: "redis".into(), back: Some(back), ..snapshot.redis };
+        snapshot.stream = Some(StreamLine { group: true, dead: 2, ..StreamLine::default() });
+        let kinds: Vec<_> = alarms(&snapshot).into_iter().map(|alarm| alarm.kind).collect();
+        let back = AlarmKind::ServerBack { server: "redis".into(), away_ms: 7 };
+        assert_eq!(kinds, [AlarmKind::DeadLetters { count: 2 }, back]);
     }
 
     #[test]
