@@ -150,7 +150,8 @@ impl Context {
             result: "done".to_owned(),
             ..Act::default()
         };
-        self.store.record(&line).await?;
+        self.outbox.put(line);
+        self.outbox.write(&self.store).await;
         self.keys = new;
         Ok(())
     }
@@ -252,7 +253,7 @@ impl Context {
             let _ = keeping.await;
         }
         self.outbox.write(&self.store).await;
-        for act in self.outbox.waiting() {
+        for act in self.outbox.lost().into_iter().chain(self.outbox.waiting()) {
             tracing::error!(?act, "the audit log lacks this line");
             let _ = writeln!(
                 std::io::stderr(),

@@ -107,7 +107,7 @@ impl Chronicle {
     /// A line about this node itself.
     pub fn own(&self, act: &str, result: &str) -> Act {
         let mut line = line(&self.node, Millis::now(), act, &self.node, result.to_owned());
-        line.once = Some(uuid::Uuid::new_v4().simple().to_string());
+        line.once = None;
         line
     }
 
@@ -294,7 +294,7 @@ pub(super) async fn follow(
     for line in chronicle.close() {
         outbox.put_event(line, NEAR_MS);
     }
-    outbox.put(chronicle.own("node stopped", "as it was asked to"));
+    outbox.put(chronicle.own("node stopped", "in order"));
     let written = tokio::time::timeout(LAST_WORDS, outbox.write(&store)).await;
     if written != Ok(true) {
         for act in outbox.waiting() {

@@ -20,6 +20,7 @@ use super::{
     deployment,
     ids::IdWorker,
     journal::{Admitted, Journal},
+    outbox::Outbox,
     partitions,
     reconcile::{Reconciled, await_peers, is_healed, load_missing, reconcile},
     settings::Settings,
@@ -75,6 +76,7 @@ pub struct Gate {
     store: SharedStore,
     keys: Layout,
     meters: Arc<Meters>,
+    outbox: Outbox,
 }
 
 impl Gate {
@@ -106,7 +108,15 @@ impl Gate {
             store: Arc::clone(store),
             keys: keys.clone(),
             meters: Arc::clone(meters),
+            outbox: Outbox::default(),
         }
+    }
+
+    /// What it writes into the audit log waits in the node's queue while the database is away.
+    #[must_use]
+    pub fn recording(mut self, outbox: &Outbox) -> Self {
+        self.outbox = outbox.clone();
+        self
     }
 
     /// Works until `stop`.
@@ -417,9 +427,8 @@ impl Gate {
             ),
             ..Act::default()
         };
-        if let Err(error) = self.store.record(&line).await {
-            tracing::error!(%error, "what Redis had lost could not be written to the audit log");
-        }
+        self.outbox.put(line);
+        self.outbox.write(&self.store).await;
     }
 
     async fn ask_again(&mut self, batches: Vec<Batch>) -> Result<(), Vec<Batch>> {

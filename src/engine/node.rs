@@ -120,6 +120,7 @@ impl Node {
         let handed_over = Arc::new(AtomicU64::new(0));
         let (pictures, snapshots) = watch::channel(Arc::new(Snapshot::default()));
         let (locks, keeper) = Locks::new(&redis, keys.clone(), &name, Timing::default());
+        let outbox = Outbox::default();
         let mut admission = None;
         if !read_only {
             tasks.spawn(keeper.run(stop.clone()));
@@ -147,7 +148,7 @@ impl Node {
             let (entrance, gates) =
                 Admission::new(&name, &redis, &store, &keys, &settings, &meters);
             for gate in gates {
-                tasks.spawn(gate.run(stop.clone()));
+                tasks.spawn(gate.recording(&outbox).run(stop.clone()));
             }
             admission = Some(entrance);
             for partition in keys.partitions() {
@@ -198,7 +199,7 @@ impl Node {
             admission,
             meters,
             reason: None,
-            outbox: Outbox::default(),
+            outbox,
         };
         // Who only watches writes nothing, not even what he sees.
         if !read_only {

@@ -88,7 +88,7 @@ impl Operator {
             commands: Some(commands),
             before,
             after: self.figures(about).await,
-            once: Some(uuid::Uuid::new_v4().simple().to_string()),
+            once: None,
         };
         self.outbox.put(line);
         self.outbox.write(&self.store).await;

@@ -28,6 +28,8 @@ pub struct Outbox {
     lines: Arc<Mutex<VecDeque<Line>>>,
     /// One writer at a time: the order is kept, and none is written twice.
     writing: Arc<tokio::sync::Mutex<()>>,
+    /// What the database refused or the queue gave up, the newest.
+    lost: Arc<Mutex<VecDeque<Act>>>,
 }
 
 #[derive(Clone, Debug)]
@@ -49,16 +51,32 @@ impl Outbox {
     }
 
     fn push(&self, mut line: Line) {
+        // A write that nobody heard of is asked for again, and must not be there twice.
+        line.act.once.get_or_insert_with(|| uuid::Uuid::new_v4().simple().to_string());
         let Act { subject, reason, result, commands, .. } = &mut line.act;
         let rest = [reason.as_mut(), commands.as_mut()].into_iter().flatten();
         [subject, result].into_iter().chain(rest).for_each(bound);
         let mut lines = self.lines();
-        if lines.len() == MOST
-            && let Some(Line { act, .. }) = lines.pop_front()
-        {
-            tracing::error!(?act, "too many lines wait for the audit log; this one is given up");
-        }
+        let first = if lines.len() >= MOST { lines.pop_front() } else { None };
         lines.push_back(line);
+        drop(lines);
+        if let Some(Line { act, .. }) = first {
+            tracing::error!(?act, "too many lines wait for the audit log; this one is given up");
+            self.lose(act);
+        }
+    }
+
+    fn lose(&self, act: Act) {
+        let mut lost = lock(&self.lost);
+        if lost.len() >= MOST {
+            lost.pop_front();
+        }
+        lost.push_back(act);
+    }
+
+    /// Lines that stand nowhere but in the log file.
+    pub fn lost(&self) -> Vec<Act> {
+        lock(&self.lost).iter().cloned().collect()
     }
 
     /// Lines that are not written yet, oldest first.
@@ -77,6 +95,7 @@ impl Outbox {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) if !error.stands_for_all() => {
                     tracing::error!(%error, ?act, "the audit log refuses this line; it stands here alone");
+                    self.lose(act.clone());
                 }
                 Ok(Err(error)) => {
                     tracing::warn!(%error, act = act.act, "the audit log can't be written now; it is tried again");
@@ -99,8 +118,13 @@ impl Outbox {
     }
 
     fn lines(&self) -> MutexGuard<'_, VecDeque<Line>> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.lines)
     }
+}
+
+/// Lines are whole whenever the lock is free, also after a panic elsewhere.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The look before the write sees what another node wrote a moment ago; of two that write at the same moment
@@ -143,6 +167,8 @@ mod tests {
         }
         let waiting = outbox.waiting();
         assert_eq!((waiting.len(), waiting[0].node.as_str()), (MOST, "3"));
+        assert!(waiting[0].once.is_some() && waiting[0].once != waiting[1].once);
+        assert_eq!(outbox.lost().len(), 3);
         outbox.put(Act { result: format!("\0{}", "锅".repeat(99_999)), ..Act::default() });
         let last = outbox.waiting().pop().unwrap().result;
         assert_eq!(last.chars().count(), MOST_CHARS + 1);
