@@ -19,7 +19,10 @@ use seckill::{
     telemetry::snapshot::AlarmKind,
 };
 use serde_json::Value;
-use support::MariaDb;
+use sqlx::{
+    AssertSqlSafe, Connection as _, Executor as _, MySqlConnection, PgConnection, SqliteConnection,
+};
+use support::{MariaDb, Postgres};
 use world::{NODE, World};
 
 fn sale(stock: u64) -> NewSale {
@@ -172,4 +175,75 @@ async fn who_only_watches_writes_nothing() {
     assert!(world.execute(Command::CreateVoucher("t".into())).await.is_err());
     world.stop_node().await;
     assert_eq!(log(&world).await, before);
+}
+
+/// Takes the newest schema away again and leaves a row of the one before.
+const OLDER: [&str; 4] = [
+    "ALTER TABLE tb_audit_log DROP COLUMN commands",
+    "ALTER TABLE tb_audit_log DROP COLUMN figures_before",
+    "ALTER TABLE tb_audit_log DROP COLUMN figures_after",
+    "INSERT INTO tb_audit_log (at, operator, node, act, subject, result) \
+     VALUES (7, 'o', 'n', 'sale end', '#1', 'done')",
+];
+
+async fn is_read_still(url: &str) {
+    let store = store::open(url, &store::Settings::default()).await.unwrap();
+    let lines = store.activity(&ActivityFilter::default(), None, 9).await.unwrap();
+    let [line] = &lines[..] else { panic!("{lines:?}") };
+    let old = Act {
+        at: Millis(7),
+        operator: "o".into(),
+        node: "n".into(),
+        act: "sale end".into(),
+        subject: "#1".into(),
+        result: "done".into(),
+        ..Act::default()
+    };
+    assert_eq!(line.act, old);
+    let new = Act { commands: Some("XACK".into()), ..old };
+    store.record(&new).await.unwrap();
+    assert_eq!(store.acts(1).await.unwrap(), [new]);
+    store.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_of_an_older_version_is_read_still() {
+    let dir = tempfile::tempdir().unwrap();
+    let sqlite = format!("sqlite:{}", dir.path().join("t.db").display());
+    let (mariadb, postgres) =
+        (MariaDb::shared().database().await, Postgres::shared().database().await);
+    for url in [&sqlite, &mariadb, &postgres] {
+        store::open(url, &store::Settings::default()).await.unwrap().close().await;
+    }
+    let forget = |version: u32| format!("DELETE FROM _sqlx_migrations WHERE version = {version}");
+    let script = |indexes: [&str; 2], version: u32| {
+        let [forget, once] =
+            [forget(version), "ALTER TABLE tb_audit_log DROP COLUMN once".to_owned()];
+        let indexes = indexes.map(str::to_owned);
+        let rest = OLDER.map(str::to_owned).into_iter().chain([once, forget]);
+        indexes.into_iter().chain(rest).map(AssertSqlSafe).collect::<Vec<_>>()
+    };
+    let plain = ["DROP INDEX uk_audit_once", "DROP INDEX idx_audit_at"];
+    let mut conn = SqliteConnection::connect(&sqlite).await.unwrap();
+    for sql in script(plain, 4) {
+        conn.execute(sql).await.unwrap();
+    }
+    conn.close().await.unwrap();
+    let mut conn = PgConnection::connect(&postgres).await.unwrap();
+    for sql in script(plain, 2) {
+        conn.execute(sql).await.unwrap();
+    }
+    conn.close().await.unwrap();
+    let mut conn = MySqlConnection::connect(&mariadb).await.unwrap();
+    let of_table = [
+        "ALTER TABLE tb_audit_log DROP INDEX uk_audit_once",
+        "ALTER TABLE tb_audit_log DROP INDEX idx_audit_at",
+    ];
+    for sql in script(of_table, 2) {
+        conn.execute(sql).await.unwrap();
+    }
+    conn.close().await.unwrap();
+    for url in [&sqlite, &mariadb, &postgres] {
+        is_read_still(url).await;
+    }
 }

@@ -5,6 +5,7 @@
 //! into the [`Outbox`], which keeps them while the database is away.
 
 use std::{
+    cmp::Ordering,
     collections::{HashMap, HashSet},
     sync::Arc,
     time::Duration,
@@ -88,7 +89,7 @@ impl Chronicle {
         } else {
             self.silent.clear();
         }
-        lines.sort_by_key(|line| line.at);
+        lines.sort_by(in_order);
         self.few(now, lines)
     }
 
@@ -100,7 +101,7 @@ impl Chronicle {
                 Some(line(&self.node, it.over?, it.ends, &subject, after(it.since, it.over?)))
             })
             .collect();
-        lines.sort_by_key(|line| line.at);
+        lines.sort_by(in_order);
         lines
     }
 
@@ -241,6 +242,12 @@ fn line(node: &str, at: Millis, act: &str, subject: &str, result: String) -> Act
         once: Some(format!("{act}|{}|{slot}", short(subject))),
         ..Act::default()
     }
+}
+
+/// By time; of the same moment, what may have caused the others first.
+fn in_order(a: &Act, b: &Act) -> Ordering {
+    let key = |line: &Act| (line.at, line.act.starts_with("alarm"));
+    key(a).cmp(&key(b)).then_with(|| a.subject.cmp(&b.subject))
 }
 
 fn short(subject: &str) -> String {

@@ -366,7 +366,7 @@ async fn plan(
     }
 }
 
-/// As `pending list --json` writes it.
+/// A verdict in words.
 pub(super) fn name_of(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Written => "written",
