@@ -268,6 +268,7 @@ async fn ask(op: Op, store: &SharedStore, scene: &Scene) -> Result<String, Store
                 subject: scene.name("subject"),
                 reason: None,
                 result: "done".into(),
+                ..Act::default()
             };
             told(store.record(&act).await?)
         }

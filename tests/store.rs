@@ -7,6 +7,7 @@ mod suite {
     pub(crate) mod jobs;
     pub(crate) mod orders;
     pub(crate) mod payment;
+    pub(crate) mod record;
     pub(crate) mod sales;
     mod sqlite_file;
 }
@@ -120,4 +121,8 @@ on_all![
     jobs::a_paused_job_waits_for_its_operator,
     jobs::a_fence_lets_no_older_token_pass,
     jobs::names_compare_byte_by_byte,
+    record::a_line_keeps_all_that_it_was_given,
+    record::a_line_is_written_once,
+    record::the_log_comes_in_pages_by_time,
+    record::orders_are_counted_over_time,
 ];

@@ -10,7 +10,7 @@ use super::{
     Consent, Fault,
     context::Context,
     fault,
-    output::{Output, ask, number, table},
+    output::{Output, ask, number, table, why},
 };
 use crate::{
     config::Config,
@@ -89,7 +89,7 @@ async fn repair(
     out: Output,
     args: &AuditArgs,
 ) -> Result<Option<Repaired>, Fault> {
-    let operator = context.operator(args.consent.reason.clone())?;
+    let mut operator = context.operator(args.consent.reason.clone())?;
     if operator.read_only {
         return Err(EngineError::ReadOnly.into());
     }
@@ -103,6 +103,7 @@ async fn repair(
     if cured.is_empty() {
         return Ok(None);
     }
+    operator.reason = why(&args.consent);
     ask(&args.consent, &format!("Put the books of {} sales right like that?", cured.len()))?;
     let stop = CancellationToken::new();
     match operator.execute(Command::Repair(cured), &stop).await? {

@@ -21,7 +21,8 @@ use crate::{
         locks::{Locks, Timing},
         node::{Node, NodeConfig},
         operator::{Operator, login_name},
-        partitions,
+        outbox::Outbox,
+        partitions, record,
     },
     model::Millis,
     store::{self, Act, SharedStore},
@@ -41,6 +42,8 @@ pub(super) struct Context {
     instance: String,
     /// Keepers of the operators' locks, ended by [`Context::close`].
     keeping: Vec<(CancellationToken, JoinHandle<()>)>,
+    /// Lines of the audit log that operators of this process wrote.
+    outbox: Outbox,
 }
 
 impl Context {
@@ -106,6 +109,7 @@ impl Context {
             slot: None,
             instance,
             keeping: Vec::new(),
+            outbox: Outbox::default(),
         };
         match context.agree(changes).await {
             Ok(()) => Ok(context),
@@ -144,10 +148,11 @@ impl Context {
             node: String::new(),
             act: "partitions change".to_owned(),
             subject: format!("{agreed} to {wanted}"),
-            reason: None,
             result: "done".to_owned(),
+            ..Act::default()
         };
-        self.store.record(&line).await?;
+        self.outbox.put(line);
+        self.outbox.write(&self.store).await;
         self.keys = new;
         Ok(())
     }
@@ -221,6 +226,7 @@ impl Context {
 
     /// The hands of an operator, without an engine in this process.
     pub(super) fn operator(&mut self, reason: Option<String>) -> Result<Operator, Fault> {
+        record::check_reason(reason.as_deref())?;
         let node = self.node_name()?;
         let (locks, keeper) = Locks::new(&self.redis, self.keys.clone(), &node, Timing::default());
         let stop = CancellationToken::new();
@@ -237,6 +243,7 @@ impl Context {
             meters: Arc::new(Meters::default()),
             reason,
             under_way: UnderWay::default(),
+            outbox: self.outbox.clone(),
         })
     }
 
@@ -246,6 +253,16 @@ impl Context {
             stop.cancel();
             // Its end has a bound of its own.
             let _ = keeping.await;
+        }
+        self.outbox.write(&self.store).await;
+        for act in self.outbox.lost().into_iter().chain(self.outbox.waiting()) {
+            tracing::error!(?act, "the audit log lacks this line");
+            let _ = writeln!(
+                std::io::stderr(),
+                "seckill: '{}' was done ({}), but the audit log could not be written; note it by hand",
+                act.act,
+                act.result
+            );
         }
         self.store.close().await;
         if let Some(server) = self.server

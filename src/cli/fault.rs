@@ -46,6 +46,7 @@ impl From<EngineError> for Fault {
             EngineError::Sale(_)
             | EngineError::Plan(_)
             | EngineError::Recovery(_)
+            | EngineError::LongReason { .. }
             | EngineError::Foreign(_) => USAGE,
             EngineError::Group(fault) if fault.is_misuse() => USAGE,
             EngineError::Broker(BrokerError::Url(_)) | EngineError::Store(StoreError::Url(_)) => {

@@ -3,6 +3,7 @@
 //! Names, flags, JSON keys and exit codes are a contract. Nothing is decided here that the engine
 //! could decide.
 
+mod activity;
 mod audit;
 mod bench;
 mod console;
@@ -11,6 +12,7 @@ mod dead;
 mod demo;
 mod doctor;
 mod fault;
+mod incident;
 mod jobs;
 mod locks;
 mod logging;
@@ -120,6 +122,10 @@ enum Command {
     /// List, look up and pay orders
     #[command(subcommand)]
     Orders(orders::OrdersCommand),
+    /// Show what operators did and what happened, newest last
+    Activity(activity::ActivityArgs),
+    /// Write one Markdown file of what happened, how things stand, and whether the books balance
+    Incident(incident::IncidentArgs),
     /// Check the ledger; exit 0 when the books balance, 1 when not
     Audit(audit::AuditArgs),
     /// Measure, beside the plain way on the same server
@@ -175,6 +181,8 @@ impl Cli {
             Some(Command::Locks(command)) => locks::run(&config, out, command).await,
             Some(Command::Jobs(command)) => jobs::run(&config, out, command).await,
             Some(Command::Orders(command)) => orders::run(&config, out, command).await,
+            Some(Command::Activity(args)) => activity::run(&config, out, &args).await,
+            Some(Command::Incident(args)) => incident::run(&config, out, &args).await,
             Some(Command::Audit(args)) => audit::run(&config, out, &args).await,
             Some(Command::Bench(command)) => bench::run(&config, out, command).await,
             Some(Command::Doctor) => doctor::run(&config, out).await,

@@ -90,6 +90,27 @@ pub(super) fn ask(consent: &Consent, question: &str) -> Result<(), Fault> {
     }
 }
 
+/// Why an act of recovery is done: as it was given, or as a person says it now, which may be nothing. Nobody is
+/// asked where `--yes` stands, or where there is no terminal.
+pub(super) fn why(consent: &Consent) -> Option<String> {
+    let silent = consent.yes || !io::stdin().is_terminal() || !io::stderr().is_terminal();
+    if consent.reason.is_some() || silent {
+        return consent.reason.clone();
+    }
+    let _ = write!(io::stderr(), "Why? One line for the audit log, or nothing: ");
+    let mut answer = String::new();
+    let _ = io::stdin().lock().read_line(&mut answer);
+    let answer = plain(answer.trim());
+    (!answer.is_empty()).then_some(answer)
+}
+
+/// Without what would steer a terminal: control characters, and those that reorder a line.
+pub(super) fn plain(text: &str) -> String {
+    let steers =
+        |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    text.chars().map(|c| if steers(c) { ' ' } else { c }).collect()
+}
+
 /// Thousands apart, for a person.
 pub(super) fn number(n: u64) -> String {
     let digits = n.to_string();

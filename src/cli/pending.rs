@@ -15,7 +15,7 @@ use super::{
     Consent, Fault,
     context::Context,
     fault,
-    output::{Output, ask, number, span, table},
+    output::{Output, ask, number, span, table, why},
     work::EndOfLife,
 };
 use crate::{
@@ -247,7 +247,7 @@ struct Doing {
 
 async fn apply(context: &mut Context, out: Output, doing: Doing) -> Result<u8, Fault> {
     let Doing { plan, which, pace, consent } = doing;
-    let operator = context.operator(consent.reason.clone())?;
+    let mut operator = context.operator(consent.reason.clone())?;
     if operator.read_only {
         return Err(EngineError::ReadOnly.into());
     }
@@ -268,6 +268,7 @@ async fn apply(context: &mut Context, out: Output, doing: Doing) -> Result<u8, F
         return Ok(fault::NO);
     }
     out.say(planned(&plan)?.trim_end());
+    operator.reason = why(&consent);
     ask(&consent, &format!("Do this for {} entries?", number(plan.totals.entries)))?;
     let stop = CancellationToken::new();
     let work = operator.execute(Command::Apply(plan, pace), &stop);

@@ -131,7 +131,7 @@ fn server(health: &Health) -> String {
     format!("{:<10} {state}\n", health.name)
 }
 
-fn alarm_words(kind: &AlarmKind) -> String {
+pub(super) fn alarm_words(kind: &AlarmKind) -> String {
     match kind {
         AlarmKind::RedisAway { error } | AlarmKind::SqlAway { error } => error.clone(),
         AlarmKind::BooksOff { finding } => {
@@ -151,6 +151,9 @@ fn alarm_words(kind: &AlarmKind) -> String {
             number(*buyers),
             number(*refused)
         ),
+        AlarmKind::ServerBack { server, away_ms } => {
+            format!("{server} answers again; it was away for {}", span(*away_ms))
+        }
         AlarmKind::NoGroup => "the consumer group is gone; a running node makes it anew".to_owned(),
     }
 }

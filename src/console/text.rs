@@ -3,11 +3,13 @@
 
 pub(crate) mod acts;
 pub(crate) mod figures;
+mod recovery;
 
 use self::figures::{counted, latency, span, thousands};
+pub(crate) use self::recovery::{act, recovery, verdict, verdict_word};
 use super::keymap::{Action, Context, key_of};
 use crate::{
-    model::{Act, Cause, JobOutcome, Phase, Verdict, VoucherId},
+    model::{Cause, JobOutcome, Phase, VoucherId},
     telemetry::snapshot::{AlarmKind, Funnel, Latency},
 };
 
@@ -348,48 +350,6 @@ pub(crate) fn latencies(seen: &Latency) -> [(&'static str, String); 4] {
 
 pub(crate) const NO_LATENCY: &str = "no request in the last seconds";
 
-/// How far a plan, or what it says, has come.
-pub(crate) fn recovery(act: &str, done: u64, planned: u64) -> String {
-    format!("{act} {} of {}", thousands(done), thousands(planned))
-}
-
-/// What is true of a pending entry.
-pub(crate) fn verdict(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Written => "in SQL already",
-        Verdict::Stuck => "stuck, not in SQL",
-        Verdict::InHand => "in the hands of a live node",
-        Verdict::BodyGone => "body gone",
-        Verdict::Malformed => "makes no order",
-        Verdict::TooOften => "delivered too often",
-        Verdict::Refused => "refused by what SQL holds",
-    }
-}
-
-/// The same in a column.
-pub(crate) fn verdict_word(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Written => "in SQL",
-        Verdict::Stuck => "stuck",
-        Verdict::InHand => "held",
-        Verdict::BodyGone => "body gone",
-        Verdict::Malformed => "no order",
-        Verdict::TooOften => "too often",
-        Verdict::Refused => "refused",
-    }
-}
-
-/// What is done with a pending entry.
-pub(crate) fn act(act: Act) -> &'static str {
-    match act {
-        Act::Acknowledge => "acknowledge",
-        Act::Process => "claim and write",
-        Act::Leave => "leave",
-        Act::Rebuild => "rebuild from the buyers",
-        Act::DeadLetter => "dead letter",
-    }
-}
-
 /// What could be replayed.
 pub(crate) fn kept(entries: u64, oldest_ms: u64) -> String {
     format!("{} kept, {}", thousands(entries), oldest(oldest_ms))
@@ -449,6 +409,9 @@ pub(crate) fn alarm(kind: &AlarmKind) -> String {
             counted(*buyers, "buyer", "buyers"),
             counted(*refused, "promise", "promises"),
         ),
+        AlarmKind::ServerBack { server, away_ms } => {
+            format!("{server} answers again; it was away for {}.", span(*away_ms))
+        }
     }
 }
 

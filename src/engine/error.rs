@@ -51,6 +51,16 @@ pub enum EngineError {
     /// The ledger found something.
     #[error("the books are off: {0}")]
     BooksOff(String),
+    /// A reason that no log has room for.
+    #[error(
+        "the reason has {characters} characters in {bytes} bytes, and the audit log takes 1,000 in 16,000; say it in a shorter way"
+    )]
+    LongReason {
+        /// As a person counts them.
+        characters: usize,
+        /// As they are kept.
+        bytes: usize,
+    },
     /// A number that makes no sense for an act.
     #[error("{0}")]
     Plan(String),

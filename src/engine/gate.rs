@@ -20,6 +20,7 @@ use super::{
     deployment,
     ids::IdWorker,
     journal::{Admitted, Journal},
+    outbox::Outbox,
     partitions,
     reconcile::{Reconciled, await_peers, is_healed, load_missing, reconcile},
     settings::Settings,
@@ -27,7 +28,7 @@ use super::{
 use crate::{
     broker::{BrokerError, Layout, Link, Redis, keys::Partition, nodes::Nodes, scripts},
     model::{Millis, OrderId, Outcome, Place, VoucherId},
-    store::{Act, SharedStore},
+    store::{Act, ENGINE, SharedStore},
     telemetry::Meters,
 };
 
@@ -75,6 +76,7 @@ pub struct Gate {
     store: SharedStore,
     keys: Layout,
     meters: Arc<Meters>,
+    outbox: Outbox,
 }
 
 impl Gate {
@@ -106,7 +108,15 @@ impl Gate {
             store: Arc::clone(store),
             keys: keys.clone(),
             meters: Arc::clone(meters),
+            outbox: Outbox::default(),
         }
+    }
+
+    /// What it writes into the audit log waits in the node's queue while the database is away.
+    #[must_use]
+    pub fn recording(mut self, outbox: &Outbox) -> Self {
+        self.outbox = outbox.clone();
+        self
     }
 
     /// Works until `stop`.
@@ -406,21 +416,20 @@ impl Gate {
         tracing::warn!(promised, refused, "promises that Redis had lost");
         let line = Act {
             at: Millis::now(),
-            operator: "engine".to_owned(),
+            operator: ENGINE.to_owned(),
             node: self.node.clone(),
             act: HEALED.to_owned(),
             subject: format!("partition {}", self.partition.number()),
-            reason: None,
             result: format!(
                 "Redis had lost {} buyers, {} of them not in SQL yet; all put back; {} promises can't be kept",
                 done.restored,
                 done.promised.len(),
                 done.refused.len()
             ),
+            ..Act::default()
         };
-        if let Err(error) = self.store.record(&line).await {
-            tracing::error!(%error, "what Redis had lost could not be written to the audit log");
-        }
+        self.outbox.put(line);
+        self.outbox.write(&self.store).await;
     }
 
     async fn ask_again(&mut self, batches: Vec<Batch>) -> Result<(), Vec<Batch>> {

@@ -1,7 +1,7 @@
 //! A node: the tasks of one engine process, who owns them, and how they end.
 //!
 //! [`Node::start`] owns these tasks: for each partition admission, the consumer and signs of life; the keeper
-//! of its locks, the scheduler of its jobs, the collector and the commands. All of them watch one token; [`Node::stop`] cancels it and waits for them, with a bound.
+//! of its locks, the scheduler of its jobs, the collector, the chronicle and the commands. All of them watch one token; [`Node::stop`] cancels it and waits for them, with a bound.
 
 use std::{
     collections::HashMap,
@@ -22,6 +22,7 @@ use super::{
     EngineError,
     admission::Admission,
     beat::Beat,
+    chronicle,
     command::{Focus, Refusal, Remote, Request},
     consumer::{Consumer, Hold},
     helm::UnderWay,
@@ -29,6 +30,7 @@ use super::{
     ledger,
     locks::{Locks, Timing},
     operator::Operator,
+    outbox::Outbox,
     pending::Judged,
     settings::Settings,
     writer::Writer,
@@ -36,7 +38,7 @@ use super::{
 use crate::{
     broker::{Layout, Redis, scripts},
     model::EntryId,
-    store::SharedStore,
+    store::{ActivityFilter, Recorded, SharedStore},
     telemetry::{
         Meters, Snapshot,
         collector::{Collector, Figures},
@@ -53,12 +55,14 @@ const STOP_WITHIN: Duration = Duration::from_millis(3_500);
 const AUDIT_UP_TO: u64 = 300_000;
 /// After an audit that a server broke off.
 const AUDIT_PAUSE: Duration = Duration::from_secs(10);
-/// Between two looks at the history of jobs, and a bound on each.
+/// Between two looks at the history of jobs and at the log, and a bound on each.
 const JOBS_EVERY: Duration = Duration::from_secs(1);
 /// Bound on judging a page of the pending list.
 const JUDGE_WITHIN: Duration = Duration::from_secs(1);
 /// Runs of each job in a picture.
 const JOB_RUNS: u32 = 20;
+/// Lines of the log in a picture.
+const ACTIVITY: u32 = 50;
 /// Bound on saying that a node has left.
 const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 
@@ -122,6 +126,7 @@ impl Node {
         let handed_over = Arc::new(AtomicU64::new(0));
         let (pictures, snapshots) = watch::channel(Arc::new(Snapshot::default()));
         let (locks, keeper) = Locks::new(&redis, keys.clone(), &name, Timing::default());
+        let outbox = Outbox::default();
         let mut admission = None;
         if !read_only {
             tasks.spawn(keeper.run(stop.clone()));
@@ -149,7 +154,7 @@ impl Node {
             let (entrance, gates) =
                 Admission::new(&name, &redis, &store, &keys, &settings, &meters);
             for gate in gates {
-                tasks.spawn(gate.run(stop.clone()));
+                tasks.spawn(gate.recording(&outbox).run(stop.clone()));
             }
             admission = Some(entrance);
             for partition in keys.partitions() {
@@ -201,7 +206,18 @@ impl Node {
             meters,
             reason: None,
             under_way: UnderWay::default(),
+            outbox,
         };
+        // Who only watches writes nothing, not even what he sees.
+        if !read_only {
+            tasks.spawn(chronicle::follow(
+                operator.node.clone(),
+                snapshots.clone(),
+                operator.outbox.clone(),
+                operator.store.clone(),
+                stop.clone(),
+            ));
+        }
         let acted = Arc::new(Notify::new());
         let watcher = Watcher {
             collector,
@@ -211,6 +227,7 @@ impl Node {
             pictures,
             tasks: tasks.clone(),
             jobs: (Instant::now(), Vec::new()),
+            activity: (None, Arc::default()),
         };
         tasks.spawn(watcher.run(stop.clone()));
         tasks.spawn(obey(operator.clone(), requests, acted, tasks.clone(), stop.clone()));
@@ -317,6 +334,7 @@ struct Watcher {
     pictures: watch::Sender<Arc<Snapshot>>,
     tasks: TaskTracker,
     jobs: (Instant, Vec<JobLine>),
+    activity: (Option<Instant>, Arc<Vec<Recorded>>),
 }
 
 impl Watcher {
@@ -342,6 +360,7 @@ impl Watcher {
             // Somebody waits for the first picture; the next one has the jobs.
             if snapshot.seq > 1 {
                 snapshot.jobs = self.look_at_jobs(&snapshot).await;
+                snapshot.activity = self.look_at_activity(&snapshot).await;
             }
             let moves = moving(&snapshot);
             let calm = !moves && last == Some(moves);
@@ -408,6 +427,19 @@ impl Watcher {
             }
         }
         self.jobs.1.clone()
+    }
+
+    /// The same for the log.
+    async fn look_at_activity(&mut self, snapshot: &Snapshot) -> Arc<Vec<Recorded>> {
+        let (at, _) = &self.activity;
+        if snapshot.sql.up && at.is_none_or(|at| at.elapsed() >= JOBS_EVERY) {
+            let filter = ActivityFilter::default();
+            let looking = self.operator.store.activity(&filter, None, ACTIVITY);
+            if let Ok(Ok(lines)) = tokio::time::timeout(JOBS_EVERY, looking).await {
+                self.activity = (Some(Instant::now()), Arc::new(lines));
+            }
+        }
+        Arc::clone(&self.activity.1)
     }
 }
 

@@ -10,23 +10,25 @@ use super::{
     EngineError,
     admission::Admission,
     apply,
-    command::{Command, LetterScope, Reply, Scope},
+    command::{Command, Reply, Scope},
     dead::Letters,
-    group,
+    figures, group,
     helm::{self, UnderWay},
     jobs::{Job, Runner, builtin},
     locks::{LockName, Locks, revoke},
+    outbox::Outbox,
     payment,
     pending::Judge,
     plan::{self, Plan},
-    repair::{self, Repaired, SaleRepair},
+    record,
+    repair::{self, Repaired},
     rush::Rush,
     settings::Settings,
     vouchers,
 };
 use crate::{
     broker::{Layout, Link, Redis},
-    model::{Millis, Payment, Sale, SaleState, VoucherId, sale::check_title},
+    model::{Millis, Sale, SaleState, VoucherId, sale::check_title},
     store::{Act, SharedStore},
     telemetry::Meters,
 };
@@ -56,6 +58,8 @@ pub struct Operator {
     pub reason: Option<String>,
     /// The act of recovery of this process, which can be broken off between two steps.
     pub under_way: UnderWay,
+    /// Lines of the audit log on their way.
+    pub outbox: Outbox,
 }
 
 impl Operator {
@@ -74,26 +78,32 @@ impl Operator {
         if command == Command::Cancel {
             return Ok(Reply::Cancelled(self.under_way.cancel()));
         }
-        let (act, subject) = describe(&command);
-        // On the heap: one act is a large part of a command, and most commands hold one.
+        record::check_reason(self.reason.as_deref())?;
+        let (act, subject) = record::describe(&command);
+        let (commands, about) = (record::commands(&command, &self.keys), record::about(&command));
+        let (at, before) = (Millis::now(), self.figures(about).await);
+        // Acts are large, and each caller would hold one of them in its own task.
         let result = Box::pin(self.alone(act, command, stop)).await;
         let told = match &result {
-            Ok(reply) => told(reply),
+            Ok(reply) => record::told(reply),
             Err(error) => format!("failed: {error}"),
         };
         tracing::info!(act, subject, result = told, "act");
         let line = Act {
-            at: Millis::now(),
+            at,
             operator: login_name(),
             node: self.node.clone(),
             act: act.to_owned(),
             subject,
             reason: self.reason.clone(),
             result: told,
+            commands: Some(commands),
+            before,
+            after: self.figures(about).await,
+            once: None,
         };
-        if let Err(error) = self.store.record(&line).await {
-            tracing::error!(%error, act = line.act, "the act could not be written to the audit log");
-        }
+        self.outbox.put(line);
+        self.outbox.write(&self.store).await;
         result
     }
 
@@ -116,6 +126,11 @@ impl Operator {
             Scope::Entries(entries) => plan::of_entries(self, entries).await,
             Scope::All(filter) => plan::make(self, filter, stop).await,
         }
+    }
+
+    /// What the act found, or left; `None` where no server told in time.
+    async fn figures(&self, about: Option<VoucherId>) -> Option<String> {
+        Box::pin(figures::take(&self.store, &mut self.redis.link(), &self.keys, about)).await
     }
 
     /// With the helm in hand, where the act asks for it; one that loses it is broken off.
@@ -265,135 +280,6 @@ impl Operator {
 
 fn changed(sale: &Sale) -> Reply {
     Reply::SaleChanged { voucher: sale.voucher_id, state: sale.state }
-}
-
-/// The act's name and what it is about, for the audit log.
-fn describe(command: &Command) -> (&'static str, String) {
-    match command {
-        Command::CreateVoucher(title) => ("voucher create", format!("'{title}'")),
-        Command::CreateSale(sale) => {
-            ("sale create", format!("'{}', stock {}", sale.title, sale.stock))
-        }
-        Command::StartSale(voucher) => ("sale start", format!("#{voucher}")),
-        Command::PauseSale(voucher) => ("sale pause", format!("#{voucher}")),
-        Command::ResumeSale(voucher) => ("sale resume", format!("#{voucher}")),
-        Command::EndSale(voucher) => ("sale end", format!("#{voucher}")),
-        Command::Restock { voucher, by: by @ ..0 } => {
-            ("sale cut", format!("#{voucher} by {}", by.unsigned_abs()))
-        }
-        Command::Restock { voucher, by } => ("sale restock", format!("#{voucher} by {by}")),
-        Command::Rush(plan) => {
-            ("rush", format!("#{}, {} buyers, seed {}", plan.voucher, plan.users, plan.seed))
-        }
-        Command::Repair(plan) => {
-            let sale = |it: &SaleRepair| format!("#{}: {}", it.voucher_id, it.findings.join("; "));
-            ("audit repair", plan.iter().map(sale).collect::<Vec<_>>().join("; "))
-        }
-        // Neither changes anything that is kept.
-        Command::Plan(_) | Command::Cancel => ("question", String::new()),
-        Command::Apply(plan, _) => {
-            let digest: String = plan.digest().chars().take(12).collect();
-            let entries = plan.totals.entries;
-            (apply::APPLY, format!("{entries} entries of plan {digest} [{}]", plan.head.filter))
-        }
-        Command::Rewind(plan) => ("stream rewind", group::words::rewind(plan)),
-        Command::Claim(plan) => ("stream claim", group::words::claim(plan)),
-        Command::RemoveConsumer { name, partition: None } => {
-            ("stream remove-consumer", format!("'{name}'"))
-        }
-        Command::RemoveConsumer { name, partition: Some(number) } => {
-            ("stream remove-consumer", format!("'{name}' of partition {number}"))
-        }
-        Command::Pay(order) => ("order pay", order.to_string()),
-        Command::ReleaseLock { name, owner } => ("lock release", format!("'{name}' from {owner}")),
-        Command::RunJob(job) => ("job run", job.clone()),
-        Command::SwitchJob { job, paused: true } => ("job pause", job.clone()),
-        Command::SwitchJob { job, paused: false } => ("job resume", job.clone()),
-        Command::ReplayLetters { scope, force } => {
-            ("dead replay", letters(scope) + if *force { ", by force" } else { "" })
-        }
-        Command::DiscardLetters { scope, compensate } => {
-            ("dead discard", letters(scope) + if *compensate { ", with compensation" } else { "" })
-        }
-    }
-}
-
-fn letters(scope: &LetterScope) -> String {
-    match scope {
-        LetterScope::Letters(ids) => format!("{} letters", ids.len()),
-        LetterScope::Matching { filter, last } if filter.is_empty() => format!("all up to {last}"),
-        LetterScope::Matching { filter, last } => format!("'{filter}' up to {last}"),
-    }
-}
-
-fn cut(cut_short: bool) -> &'static str {
-    if cut_short { "cut short after " } else { "" }
-}
-
-fn told(reply: &Reply) -> String {
-    match reply {
-        Reply::VoucherCreated(voucher) => format!("voucher #{voucher}"),
-        Reply::SaleCreated(voucher) => format!("sale #{voucher}"),
-        Reply::SaleChanged { voucher, state } => format!("sale #{voucher} is {state}"),
-        Reply::Restocked { voucher, initial } => format!("sale #{voucher} holds {initial} in all"),
-        Reply::Paid { payment, .. } => match payment {
-            Payment::Paid => "paid",
-            Payment::PaidBefore => "paid before",
-            Payment::TooLate => "too late: it is closed",
-            Payment::NotFound => "no such order in SQL",
-        }
-        .to_owned(),
-        Reply::Rewound(report) => group::words::rewound(report),
-        Reply::Claimed(report) => group::words::claimed(report),
-        Reply::ConsumerRemoved(report) => group::words::removed(report),
-        Reply::LockReleased { .. } => "released".to_owned(),
-        Reply::JobRun { end, .. } => {
-            let detail = end.detail.as_deref().unwrap_or_default();
-            format!("{} after {} ms: {detail}", end.outcome, end.took_ms)
-        }
-        Reply::JobSwitched { paused, .. } => if *paused { "paused" } else { "resumed" }.to_owned(),
-        Reply::RushDone(report) => format!(
-            "{} attempts, {} admitted, {} persisted, {} dead letters",
-            report.attempts, report.admitted, report.persisted, report.dead
-        ),
-        Reply::Repaired(done) => format!(
-            "{} buyers put back, {} orders enqueued, {} pieces given back",
-            done.put_back, done.enqueued, done.given_back
-        ),
-        Reply::Planned(plan) => format!("{} entries", plan.totals.entries),
-        Reply::Cancelled(_) => String::new(),
-        Reply::Replayed(report) => format!(
-            "{}{} entries: {} written, {} acknowledged, {} dead letters, {} left, {} rebuilt, {} lost, {} gone, {} changed",
-            cut(report.cut_short),
-            report.seen,
-            report.persisted,
-            report.acknowledged,
-            report.dead,
-            report.left,
-            report.rebuilt,
-            report.lost,
-            report.gone,
-            report.changed
-        ),
-        Reply::LettersReplayed(report) => format!(
-            "{}{} letters: {} replayed, {} refused, {} gone",
-            cut(report.cut_short),
-            report.seen,
-            report.replayed,
-            report.refused.total(),
-            report.gone
-        ),
-        Reply::LettersDiscarded(report) => format!(
-            "{}{} letters: {} discarded, {} cancelled, {} pieces given back, {} refused, {} gone",
-            cut(report.cut_short),
-            report.seen,
-            report.discarded,
-            report.compensated,
-            report.given_back,
-            report.refused.total(),
-            report.gone
-        ),
-    }
 }
 
 /// Who sits at the terminal, as far as the system tells.

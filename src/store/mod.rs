@@ -3,6 +3,8 @@
 //! This room must not know Redis. What a dialect does badly is handled in that dialect's file;
 //! the same tests run on all of them.
 
+mod acts;
+mod flow;
 mod mysql;
 mod open;
 pub mod plain;
@@ -23,6 +25,8 @@ use crate::model::{
     OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, Voucher, VoucherId, ledger::SqlBooks,
 };
 
+pub use acts::{Act, ActivityFilter, ENGINE, NOBODY, Place, Recorded, Which};
+pub use flow::OrderFlow;
 pub use open::open;
 pub use settings::{Settings, Synchronous, Tls};
 
@@ -121,25 +125,6 @@ pub enum Cancelled {
     IdTaken,
     /// There is no such sale: nothing was changed.
     NoSale,
-}
-
-/// A line of the audit log: who did what, when, why, and how it went.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Act {
-    /// When, by the node's clock.
-    pub at: Millis,
-    /// Who: the operator's login name.
-    pub operator: String,
-    /// On which node.
-    pub node: String,
-    /// What, for example `sale end`.
-    pub act: String,
-    /// On what, in words.
-    pub subject: String,
-    /// Why, as the operator said it.
-    pub reason: Option<String>,
-    /// How it went.
-    pub result: String,
 }
 
 /// What every database does for the engine. All writes are idempotent where a caller may repeat them.
@@ -341,11 +326,27 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         to: &str,
     ) -> Result<bool, StoreError>;
 
-    /// Adds a line to the audit log.
+    /// Adds a line to the audit log, unless one of the same `once` is there.
     async fn record(&self, act: &Act) -> Result<(), StoreError>;
 
     /// The newest acts, newest first.
     async fn acts(&self, limit: u32) -> Result<Vec<Act>, StoreError>;
+
+    /// A page of the log in the order of time, newest first: what lies before `before` and passes the filter.
+    async fn activity(
+        &self,
+        filter: &ActivityFilter,
+        before: Option<Place>,
+        limit: u32,
+    ) -> Result<Vec<Recorded>, StoreError>;
+
+    /// Orders over time: `spans` spans of `step_s` seconds each, the first one from `from`.
+    async fn order_flow(
+        &self,
+        from: Millis,
+        step_s: u32,
+        spans: u32,
+    ) -> Result<OrderFlow, StoreError>;
 
     /// Gives the connections back; the database is consistent at any moment, also without this.
     async fn close(&self);

@@ -8,7 +8,9 @@
 //! numbers stand in the statement as digits: placeholders end at 65,535, and a statement of its own for every
 //! length would fill the server's cache. This room must not know Redis or a command line.
 
+mod acts;
 mod faults;
+mod flow;
 mod jobs;
 mod opening;
 mod orders;
@@ -20,7 +22,9 @@ use async_trait::async_trait;
 use sqlx::{MySql, MySqlConnection};
 
 use super::{
-    Act, Cancelled, Store, StoreError, Written, rows,
+    Act, ActivityFilter, Cancelled, OrderFlow, Place, Recorded, Store, StoreError, Written,
+    flow::Window,
+    rows,
     session::{Fault, Sessions},
 };
 use crate::model::{
@@ -340,11 +344,30 @@ impl Store for MysqlStore {
     }
 
     async fn record(&self, act: &Act) -> Result<(), StoreError> {
-        write!(self, |conn| jobs::record(conn, act))
+        write!(self, |conn| acts::record(conn, act))
     }
 
     async fn acts(&self, limit: u32) -> Result<Vec<Act>, StoreError> {
-        read!(self, |conn| jobs::acts(conn, limit))
+        read!(self, |conn| acts::acts(conn, limit))
+    }
+
+    async fn activity(
+        &self,
+        filter: &ActivityFilter,
+        before: Option<Place>,
+        limit: u32,
+    ) -> Result<Vec<Recorded>, StoreError> {
+        read!(self, |conn| acts::activity(conn, filter, before, limit))
+    }
+
+    async fn order_flow(
+        &self,
+        from: Millis,
+        step_s: u32,
+        spans: u32,
+    ) -> Result<OrderFlow, StoreError> {
+        let window = Window::new(from, step_s, spans);
+        read!(self, |conn| flow::flow(conn, window))
     }
 
     async fn close(&self) {

@@ -6,7 +6,9 @@
 //! arrays, so that one prepared statement serves every length. This room must not know Redis or a command
 //! line.
 
+mod acts;
 mod faults;
+mod flow;
 mod jobs;
 mod opening;
 mod orders;
@@ -18,7 +20,9 @@ use async_trait::async_trait;
 use sqlx::{PgConnection, Postgres};
 
 use super::{
-    Act, Cancelled, Store, StoreError, Written, rows,
+    Act, ActivityFilter, Cancelled, OrderFlow, Place, Recorded, Store, StoreError, Written,
+    flow::Window,
+    rows,
     session::{Fault, Sessions},
 };
 use crate::model::{
@@ -339,11 +343,30 @@ impl Store for PostgresStore {
     }
 
     async fn record(&self, act: &Act) -> Result<(), StoreError> {
-        write!(self, |conn| jobs::record(conn, act))
+        write!(self, |conn| acts::record(conn, act))
     }
 
     async fn acts(&self, limit: u32) -> Result<Vec<Act>, StoreError> {
-        read!(self, |conn| jobs::acts(conn, limit))
+        read!(self, |conn| acts::acts(conn, limit))
+    }
+
+    async fn activity(
+        &self,
+        filter: &ActivityFilter,
+        before: Option<Place>,
+        limit: u32,
+    ) -> Result<Vec<Recorded>, StoreError> {
+        read!(self, |conn| acts::activity(conn, filter, before, limit))
+    }
+
+    async fn order_flow(
+        &self,
+        from: Millis,
+        step_s: u32,
+        spans: u32,
+    ) -> Result<OrderFlow, StoreError> {
+        let window = Window::new(from, step_s, spans);
+        read!(self, |conn| flow::flow(conn, window))
     }
 
     async fn close(&self) {

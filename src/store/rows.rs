@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use super::{Act, Cancelled, StoreError, Written};
+use super::{Act, Cancelled, Recorded, StoreError, Written};
 use crate::model::{
     ClosedOrder, JobOutcome, JobRun, LiveOrder, Millis, Order, OrderEntry, OrderId, OrderStatus,
     Sale, SaleState, UserId, Voucher, VoucherId, ledger::SqlBooks,
@@ -268,9 +268,38 @@ pub(super) fn run(row: RunRow) -> Result<JobRun, StoreError> {
     })
 }
 
-/// When, operator, node, act, subject, reason, result.
-pub(super) type ActRow = (i64, String, String, String, String, Option<String>, String);
+/// A line of the audit log, as [`select_acts`] reads it.
+pub(super) type ActRow = (
+    i64,
+    i64,
+    String,
+    String,
+    String,
+    String,
+    Option<String>,
+    String,
+    Option<String>,
+    Option<String>,
+    Option<String>,
+    Option<String>,
+);
 
-pub(super) fn act((at, operator, node, act, subject, reason, result): ActRow) -> Act {
-    Act { at: Millis(at), operator, node, act, subject, reason, result }
+/// Selects lines of the audit log; what follows says which.
+macro_rules! select_acts {
+    ($rest:literal) => {
+        concat!(
+            "SELECT id, at, operator, node, act, subject, reason, result, commands, figures_before, \
+             figures_after, once FROM tb_audit_log ",
+            $rest
+        )
+    };
+}
+pub(super) use select_acts;
+
+pub(super) fn recorded(row: ActRow) -> Recorded {
+    let (id, at, operator, node, act, subject, reason, result, commands, before, after, once) = row;
+    let at = Millis(at);
+    let act =
+        Act { at, operator, node, act, subject, reason, result, commands, before, after, once };
+    Recorded { id, act }
 }

@@ -5,7 +5,9 @@
 //! with `BEGIN IMMEDIATE`: one that read first and wrote later would get BUSY at once, whatever
 //! the timeout. This room must not know Redis or a command line.
 
+mod acts;
 mod faults;
+mod flow;
 mod jobs;
 mod opening;
 mod orders;
@@ -20,7 +22,10 @@ use std::{path::PathBuf, time::Duration};
 use async_trait::async_trait;
 use sqlx::{Sqlite, SqlitePool, Transaction};
 
-use super::{Act, Cancelled, Store, StoreError, Written, rows};
+use super::{
+    Act, ActivityFilter, Cancelled, OrderFlow, Place, Recorded, Store, StoreError, Written,
+    flow::Window, rows,
+};
 use crate::model::{
     ClosedOrder, Fence, JobRun, JobSwitch, LiveOrder, Millis, NewRun, NewSale, Order, OrderEntry,
     OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, Voucher, VoucherId, ledger::SqlBooks,
@@ -334,33 +339,29 @@ impl Store for SqliteStore {
     }
 
     async fn record(&self, act: &Act) -> Result<(), StoreError> {
-        sqlx::query(
-            "INSERT INTO tb_audit_log (at, operator, node, act, subject, reason, result) \
-             VALUES (?, ?, ?, ?, ?, ?, ?)",
-        )
-        .bind(act.at.0)
-        .bind(&act.operator)
-        .bind(&act.node)
-        .bind(&act.act)
-        .bind(&act.subject)
-        .bind(&act.reason)
-        .bind(&act.result)
-        .execute(&self.writer)
-        .await
-        .map_err(told)?;
-        Ok(())
+        acts::record(&self.writer, act).await
     }
 
     async fn acts(&self, limit: u32) -> Result<Vec<Act>, StoreError> {
-        let rows = sqlx::query_as(
-            "SELECT at, operator, node, act, subject, reason, result FROM tb_audit_log \
-             ORDER BY id DESC LIMIT ?",
-        )
-        .bind(limit)
-        .fetch_all(&self.readers)
-        .await
-        .map_err(told)?;
-        Ok(rows.into_iter().map(rows::act).collect())
+        acts::acts(&self.readers, limit).await
+    }
+
+    async fn activity(
+        &self,
+        filter: &ActivityFilter,
+        before: Option<Place>,
+        limit: u32,
+    ) -> Result<Vec<Recorded>, StoreError> {
+        acts::activity(&self.readers, filter, before, limit).await
+    }
+
+    async fn order_flow(
+        &self,
+        from: Millis,
+        step_s: u32,
+        spans: u32,
+    ) -> Result<OrderFlow, StoreError> {
+        flow::flow(&self.readers, Window::new(from, step_s, spans)).await
     }
 
     async fn close(&self) {

@@ -3,7 +3,7 @@
 use super::{
     Snapshot,
     meters::Forgot,
-    snapshot::{Alarm, AlarmKind, Urgency},
+    snapshot::{Alarm, AlarmKind, Back, Urgency},
 };
 use crate::model::ledger::Balance;
 
@@ -39,6 +39,12 @@ pub fn alarms(snapshot: &Snapshot, forgot: Option<Forgot>) -> Vec<Alarm> {
         let urgency = if refused > 0 { Urgency::Critical } else { Urgency::Warning };
         add(urgency, AlarmKind::RedisForgot { at, buyers, refused });
     }
+    for server in [&snapshot.redis, &snapshot.sql] {
+        if let Some(Back { after_ms, .. }) = server.back {
+            let server = server.name.clone();
+            add(Urgency::Notice, AlarmKind::ServerBack { server, away_ms: after_ms });
+        }
+    }
     found.sort_by_key(|alarm| alarm.urgency);
     found
 }
@@ -46,6 +52,7 @@ pub fn alarms(snapshot: &Snapshot, forgot: Option<Forgot>) -> Vec<Alarm> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Millis;
     use crate::telemetry::snapshot::{ConsumerLine, Health, StreamLine};
 
     fn calm() -> Snapshot {
@@ -75,6 +82,17 @@ mod tests {
     }
 
     #[test]
+    fn a_server_that_came_back_is_told_last() {
+        let mut snapshot = calm();
+        let back = Back { at: Millis(1), after_ms: 7 };
+        snapshot.redis = Health { name: "redis".into(), back: Some(back), ..snapshot.redis };
+        snapshot.stream = Some(StreamLine { group: true, dead: 2, ..StreamLine::default() });
+        let kinds: Vec<_> = alarms(&snapshot, None).into_iter().map(|alarm| alarm.kind).collect();
+        let back = AlarmKind::ServerBack { server: "redis".into(), away_ms: 7 };
+        assert_eq!(kinds, [AlarmKind::DeadLetters { count: 2 }, back]);
+    }
+
+    #[test]
     fn only_a_dead_holder_with_entries_is_told() {
         let mut snapshot = calm();
         let consumers = vec![holder(true, 5), holder(false, 0), holder(false, 128)];
@@ -88,7 +106,7 @@ mod tests {
 
     #[test]
     fn what_redis_had_forgotten_is_told_for_a_while() {
-        let forgot = |refused| Forgot { at: crate::model::Millis(7), buyers: 3, refused };
+        let forgot = |refused| Forgot { at: Millis(7), buyers: 3, refused };
         let urgency =
             |refused| alarms(&calm(), Some(forgot(refused))).first().map(|alarm| alarm.urgency);
         assert_eq!(urgency(0), Some(Urgency::Warning));

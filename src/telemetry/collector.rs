@@ -10,7 +10,8 @@ use super::{
     Meters, Point, Series, Snapshot,
     alarms::alarms,
     snapshot::{
-        ConsumerLine, Count, Funnel, Health, PendingLine, PendingPage, SaleLine, StreamLine,
+        ConsumerLine, Count, Funnel, Health, NodeLine, PendingLine, PendingPage, SaleLine,
+        StreamLine,
     },
 };
 use crate::{
@@ -173,6 +174,11 @@ impl Collector {
             recoveries: self.meters.recoveries(),
             locks: self.locks.clone(),
             jobs: Vec::new(),
+            nodes: self
+                .survey
+                .as_ref()
+                .map_or_else(Vec::new, |survey| NodeLine::all(&survey.nodes, self.node_dead_ms)),
+            activity: Arc::default(),
         };
         snapshot.funnel = self.whole_funnel(&snapshot.sales);
         snapshot.alarms = alarms(&snapshot, self.meters.forgot());
@@ -223,7 +229,7 @@ impl Collector {
             )),
         };
         let now = self.now();
-        note_health(&mut self.sql, now, start, result);
+        self.sql.note(now, start.elapsed(), result);
     }
 
     async fn read_redis(&mut self, pending_from: EntryId) {
@@ -260,7 +266,7 @@ impl Collector {
             self.redis.name = format!("redis {}", server.version);
         }
         let now = self.now();
-        note_health(&mut self.redis, now, start, result);
+        self.redis.note(now, start.elapsed(), result);
     }
 
     /// What Redis holds of a sale; figures of an older survey stay in place during an outage.
@@ -482,13 +488,4 @@ impl Collector {
 /// Milliseconds since an entry was added, by the clock of Redis.
 fn age(now: Millis, entry: EntryId) -> u64 {
     u64::try_from(now.0).unwrap_or(0).saturating_sub(entry.millis)
-}
-
-fn note_health(health: &mut Health, now: Millis, start: Instant, result: Result<(), String>) {
-    health.up = result.is_ok();
-    health.latency_us = start.elapsed().as_micros() as u64;
-    if health.up {
-        health.last_ok = Some(now);
-    }
-    health.error = result.err();
 }

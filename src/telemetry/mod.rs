@@ -5,6 +5,7 @@
 
 pub mod alarms;
 pub mod collector;
+mod health;
 pub mod meters;
 pub mod series;
 pub mod snapshot;

@@ -7,11 +7,12 @@ use serde::Serialize;
 use super::series::Series;
 pub use crate::broker::holders::{Holder, Holders, Kind};
 use crate::{
-    broker::survey::SaleFacts,
+    broker::{nodes::Nodes, survey::SaleFacts},
     model::{
         EntryId, JobRun, Millis, OrderId, Phase, Sale, SaleState, UserId, Verdict, VoucherId,
         ledger::Balance,
     },
+    store::Recorded,
 };
 
 /// One immutable picture of the engine and its servers.
@@ -56,6 +57,10 @@ pub struct Snapshot {
     pub locks: Holders,
     /// Scheduled jobs, as this node knows them.
     pub jobs: Vec<JobLine>,
+    /// Nodes that gave a sign of life within a day.
+    pub nodes: Vec<NodeLine>,
+    /// The newest lines of the log, newest first; empty where no engine runs.
+    pub activity: Arc<Vec<Recorded>>,
 }
 
 impl Snapshot {
@@ -78,6 +83,19 @@ pub struct Health {
     pub last_ok: Option<Millis>,
     /// What the last attempt said, if it failed; holds no password.
     pub error: Option<String>,
+    /// Since when it does not answer: when the first attempt that failed began.
+    pub away_since: Option<Millis>,
+    /// It has come back within the last minute.
+    pub back: Option<Back>,
+}
+
+/// A server that has come back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Back {
+    /// When it answered again.
+    pub at: Millis,
+    /// Milliseconds that it was away.
+    pub after_ms: u64,
 }
 
 /// One sale on the screen.
@@ -272,6 +290,8 @@ pub enum Urgency {
     Critical,
     /// A person should act soon.
     Warning,
+    /// A person should know.
+    Notice,
 }
 
 /// Something that needs a person.
@@ -327,6 +347,51 @@ pub enum AlarmKind {
         /// Promises that can't be kept.
         refused: u64,
     },
+    /// A server answers again; told for a minute.
+    ServerBack {
+        /// Which one.
+        server: String,
+        /// Milliseconds that it was away.
+        away_ms: u64,
+    },
+}
+
+impl AlarmKind {
+    /// What it is about, whatever its figures are; `None` for what no log has to tell, since it is in there
+    /// already.
+    pub fn identity(&self) -> Option<&str> {
+        match self {
+            Self::RedisAway { .. } | Self::SqlAway { .. } | Self::ServerBack { .. } => None,
+            Self::BooksOff { .. } => Some("books"),
+            Self::DeadConsumer { consumer, .. } => Some(consumer),
+            Self::DeadLetters { .. } => Some("dead letters"),
+            Self::RedisForgot { .. } => None,
+            Self::NoGroup => Some("consumer group"),
+        }
+    }
+}
+
+/// One node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NodeLine {
+    /// Its name.
+    pub name: String,
+    /// Whether it gave a sign of life in the last seconds.
+    pub alive: bool,
+    /// When it last did, by the clock of Redis.
+    pub seen: Millis,
+}
+
+impl NodeLine {
+    /// Every node that is known.
+    pub fn all(nodes: &Nodes, dead_ms: u64) -> Vec<Self> {
+        let line = |(name, seen): &(String, Millis)| Self {
+            name: name.clone(),
+            alive: nodes.is_alive(name, dead_ms),
+            seen: *seen,
+        };
+        nodes.signs.iter().map(line).collect()
+    }
 }
 
 /// One scheduled job.

@@ -146,6 +146,7 @@ pub(crate) async fn acts_are_kept_newest_first(store: SharedStore) {
         subject: format!("voucher {number}"),
         reason: (number > 1).then(|| "it's 'over'; -- really".into()),
         result: "done".into(),
+        ..Act::default()
     };
     for number in 1..=3 {
         store.record(&act(number)).await.unwrap();

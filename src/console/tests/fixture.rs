@@ -213,14 +213,14 @@ pub(super) fn empty() -> Snapshot {
             up: true,
             latency_us: 210,
             last_ok: Some(NOW),
-            error: None,
+            ..Health::default()
         },
         sql: Health {
             name: "sqlite".to_owned(),
             up: true,
             latency_us: 910,
             last_ok: Some(NOW),
-            error: None,
+            ..Health::default()
         },
         stream: Some(StreamLine { lag: Some(0), group: true, ..StreamLine::default() }),
         books: Balance::Balanced { by_id: true },

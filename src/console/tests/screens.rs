@@ -17,7 +17,7 @@ use crate::{
         plan::{Plan, made_up},
     },
     model::{Phase, Verdict},
-    telemetry::Snapshot,
+    telemetry::{Snapshot, alarms::alarms, snapshot::Back},
 };
 
 fn assert_screen(name: &str, text: &str) {
@@ -72,6 +72,17 @@ fn locks() {
 #[test]
 fn jobs() {
     every_scene("jobs", '8');
+}
+
+#[test]
+fn a_server_that_came_back_is_noticed() {
+    for (width, height) in [(120, 36), (80, 24), (60, 15)] {
+        let mut picture = empty();
+        picture.redis.back = Some(Back { at: NOW, after_ms: 12_000 });
+        picture.alarms = alarms(&picture, None);
+        let text = Bench::new(picture).text(width, height);
+        assert!(text.contains("redis 7.0.15 answers again; it was away for 12 s"), "{text}");
+    }
 }
 
 #[test]

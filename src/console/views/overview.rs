@@ -435,6 +435,7 @@ fn attention_rows(scene: &Scene<'_>, cells: u16, most: usize) -> Vec<Line<'stati
         let style = match alarm.urgency {
             Urgency::Critical => theme.bad(),
             Urgency::Warning => theme.warn(),
+            Urgency::Notice => theme.good(),
         };
         let lines = wrap(&text::alarm(&alarm.kind), usize::from(cells).saturating_sub(5));
         let left = scene.snapshot.alarms.len() - place - 1;

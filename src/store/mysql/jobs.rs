@@ -1,11 +1,11 @@
-//! Runs of jobs, fences of locks, settings and the audit log in MySQL. What writes is inside the caller's
+//! Runs of jobs, fences of locks, and settings in MySQL. What writes is inside the caller's
 //! transaction.
 
 use sqlx::MySqlConnection;
 
 use super::{
     super::{
-        Act, StoreError,
+        StoreError,
         rows::{self, RunRow},
         session::Fault,
     },
@@ -238,32 +238,4 @@ pub(super) async fn change_setting(
         Err(fault) if is_taken(&fault) => Ok(false),
         Err(fault) => Err(fault.into()),
     }
-}
-
-pub(super) async fn record(conn: &mut MySqlConnection, act: &Act) -> Result<(), Fault> {
-    sqlx::query(
-        "INSERT INTO tb_audit_log (at, operator, node, act, subject, reason, result) \
-         VALUES (?, ?, ?, ?, ?, ?, ?)",
-    )
-    .bind(act.at.0)
-    .bind(&act.operator)
-    .bind(&act.node)
-    .bind(&act.act)
-    .bind(&act.subject)
-    .bind(&act.reason)
-    .bind(&act.result)
-    .execute(conn)
-    .await?;
-    Ok(())
-}
-
-pub(super) async fn acts(conn: &mut MySqlConnection, limit: u32) -> Result<Vec<Act>, Fault> {
-    let rows = sqlx::query_as(
-        "SELECT at, operator, node, act, subject, reason, result FROM tb_audit_log \
-         ORDER BY id DESC LIMIT ?",
-    )
-    .bind(limit)
-    .fetch_all(conn)
-    .await?;
-    Ok(rows.into_iter().map(rows::act).collect())
 }

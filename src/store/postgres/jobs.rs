@@ -1,10 +1,10 @@
-//! Runs of jobs, fences of locks, settings and the audit log in PostgreSQL. What writes is inside the caller's
+//! Runs of jobs, fences of locks, and settings in PostgreSQL. What writes is inside the caller's
 //! transaction.
 
 use sqlx::PgConnection;
 
 use super::super::{
-    Act, StoreError,
+    StoreError,
     rows::{self, RunRow},
     session::Fault,
 };
@@ -189,32 +189,4 @@ pub(super) async fn change_setting(
         .bind(name),
     };
     Ok(query.execute(conn).await?.rows_affected() == 1)
-}
-
-pub(super) async fn record(conn: &mut PgConnection, act: &Act) -> Result<(), Fault> {
-    sqlx::query(
-        "INSERT INTO tb_audit_log (at, operator, node, act, subject, reason, result) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7)",
-    )
-    .bind(act.at.0)
-    .bind(&act.operator)
-    .bind(&act.node)
-    .bind(&act.act)
-    .bind(&act.subject)
-    .bind(&act.reason)
-    .bind(&act.result)
-    .execute(conn)
-    .await?;
-    Ok(())
-}
-
-pub(super) async fn acts(conn: &mut PgConnection, limit: u32) -> Result<Vec<Act>, Fault> {
-    let rows = sqlx::query_as(
-        "SELECT at, operator, node, act, subject, reason, result FROM tb_audit_log \
-         ORDER BY id DESC LIMIT $1",
-    )
-    .bind(i64::from(limit))
-    .fetch_all(conn)
-    .await?;
-    Ok(rows.into_iter().map(rows::act).collect())
 }

@@ -1,0 +1,143 @@
+//! `seckill activity`: what operators did and what befell the deployment, in the order of time.
+
+use clap::Args;
+use jiff::tz::TimeZone;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{
+    Fault,
+    context::Context,
+    fault,
+    output::{Output, page, plain, rows, table},
+};
+use crate::{
+    config::Config,
+    engine::figures,
+    model::Millis,
+    store::{ActivityFilter, Place, Recorded, Which},
+};
+
+#[derive(Debug, Args)]
+pub(super) struct ActivityArgs {
+    /// At this time or later: 2026-11-20T14:30:00Z, '2026-11-20 14:30' (local), 14:30 (today) or -2h
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    since: Option<Millis>,
+    /// Before this time, written alike
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    until: Option<Millis>,
+    /// Only what operators did
+    #[arg(long, conflicts_with = "events")]
+    acts: bool,
+    /// Only what happened
+    #[arg(long)]
+    events: bool,
+    /// Most lines to show, the newest ones
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = rows())]
+    limit: u32,
+    /// Only those before this place: the page before, as the first page names it
+    #[arg(long, value_name = "PLACE")]
+    before: Option<Place>,
+}
+
+#[derive(Serialize)]
+struct Page {
+    /// Newest last.
+    lines: Vec<Line>,
+    next: Option<Place>,
+}
+
+#[derive(Serialize)]
+struct Line {
+    id: i64,
+    at: Millis,
+    kind: &'static str,
+    operator: String,
+    node: String,
+    act: String,
+    subject: String,
+    reason: Option<String>,
+    result: String,
+    commands: Option<String>,
+    before: Option<Value>,
+    after: Option<Value>,
+    #[serde(skip)]
+    changed: String,
+}
+
+pub(super) async fn run(config: &Config, out: Output, args: &ActivityArgs) -> Result<u8, Fault> {
+    if args.since.zip(args.until).is_some_and(|(since, until)| since >= until) {
+        return Err(Fault::usage("--since must lie before --until"));
+    }
+    let which = match (args.acts, args.events) {
+        (true, _) => Some(Which::Acts),
+        (_, true) => Some(Which::Events),
+        _ => None,
+    };
+    let filter = ActivityFilter { since: args.since, until: args.until, which };
+    // SQL tells all of it, also while Redis is away.
+    let context = Context::open(config).await?;
+    let read = context.store.activity(&filter, args.before, args.limit + 1).await;
+    context.close().await;
+    let mut lines = read?;
+    let next = page(&mut lines, args.limit, Recorded::place);
+    let page = Page { lines: lines.into_iter().rev().map(line).collect(), next };
+    out.answer(&page, || words(&page))?;
+    Ok(if page.lines.is_empty() { fault::NO } else { 0 })
+}
+
+fn line(Recorded { id, act }: Recorded) -> Line {
+    let figures =
+        |text: &Option<String>| text.as_ref().and_then(|it| serde_json::from_str(it).ok());
+    Line {
+        id,
+        at: act.at,
+        kind: if act.is_event() { "event" } else { "act" },
+        before: figures(&act.before),
+        after: figures(&act.after),
+        changed: figures::changes(act.before.as_deref(), act.after.as_deref()),
+        operator: act.operator,
+        node: act.node,
+        act: act.act,
+        subject: act.subject,
+        reason: act.reason,
+        result: act.result,
+        commands: act.commands,
+    }
+}
+
+fn words(page: &Page) -> String {
+    if page.lines.is_empty() {
+        return "Nothing is in the log that matches.".to_owned();
+    }
+    let zone = TimeZone::system();
+    let rows: Vec<Vec<String>> = page
+        .lines
+        .iter()
+        .map(|line| {
+            let words = [&line.operator, &line.node, &line.act, &line.subject, &line.result];
+            let mut row = vec![line.at.date_time(&zone)];
+            row.extend(words.map(|word| plain(word)));
+            row
+        })
+        .collect();
+    let listed = table(&["at", "who", "node", "what", "on", "result"], &[], &rows);
+    let mut text = String::new();
+    for (place, row) in listed.lines().enumerate() {
+        text.push_str(&format!("{row}\n"));
+        // The first row is the head.
+        let Some(line) = place.checked_sub(1).and_then(|place| page.lines.get(place)) else {
+            continue;
+        };
+        if let Some(reason) = &line.reason {
+            text.push_str(&format!("    why: {}\n", plain(reason)));
+        }
+        if !line.changed.is_empty() {
+            text.push_str(&format!("    {}\n", plain(&line.changed)));
+        }
+    }
+    if let Some(next) = page.next {
+        text.push_str(&format!("older ones: the same with --before {next}\n"));
+    }
+    text
+}

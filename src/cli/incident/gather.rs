@@ -1,0 +1,413 @@
+//! What a bundle holds, read from whatever answers; what does not is told in its place.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use super::super::{Fault, context::Context, fault, status};
+use crate::{
+    broker::{
+        BrokerError, Layout, Redis,
+        data_dir::DataDir,
+        holders::holders,
+        server::ManagedServer,
+        stream::{self, DeadLetter, Pending},
+        survey::survey,
+    },
+    config::Config,
+    engine::{
+        helm,
+        ledger::{self, Audit},
+        pending::{Judge, Judged},
+        settings::Settings,
+    },
+    model::{EntryId, JobRun, Millis, Verdict},
+    store::{self, ActivityFilter, OrderFlow, Recorded, SharedStore},
+    telemetry::{
+        Snapshot,
+        snapshot::{ConsumerLine, Health, NodeLine, SaleLine, StreamLine},
+    },
+};
+
+/// What was read, or why not, in one sentence.
+pub(super) type Told<T> = Result<T, String>;
+
+/// Bound on each part, and on the ledger.
+const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE_OF_LEDGER: Duration = Duration::from_mins(5);
+const LINES: usize = 2_000;
+const PAGE: usize = 500;
+const RUNS: u32 = 30;
+const LOCKS: usize = 100;
+/// Bars of the chart of orders, at most.
+const SPANS: u64 = 60;
+/// Pending entries and dead letters that are looked at.
+const ENTRIES: usize = 10_000;
+/// Of these, those that are shown one by one.
+pub(super) const SHOWN: usize = 20;
+
+/// Everything of a bundle.
+pub(super) struct Bundle {
+    pub(super) made: Millis,
+    pub(super) since: Millis,
+    pub(super) until: Millis,
+    pub(super) redis: Told<String>,
+    pub(super) database: Told<String>,
+    pub(super) partitions: u16,
+    pub(super) snapshot: Snapshot,
+    /// Oldest first.
+    pub(super) timeline: Told<Timeline>,
+    pub(super) runs: Told<Vec<JobRun>>,
+    pub(super) flow: Told<OrderFlow>,
+    pub(super) plan: Told<Plan>,
+    pub(super) dead: Told<Dead>,
+    pub(super) proof: Told<(Audit, Millis)>,
+}
+
+pub(super) struct Timeline {
+    pub(super) lines: Vec<Recorded>,
+    /// There are older ones of the span.
+    pub(super) cut: bool,
+}
+
+#[derive(Default)]
+pub(super) struct Plan {
+    /// `None` where SQL could not be asked.
+    pub(super) verdicts: Option<BTreeMap<&'static str, (Verdict, u64)>>,
+    pub(super) ages_ms: Vec<u64>,
+    pub(super) first: Vec<Pending>,
+    pub(super) looked_at: u64,
+    /// There are more.
+    pub(super) cut: bool,
+}
+
+#[derive(Default)]
+pub(super) struct Dead {
+    pub(super) reasons: Vec<String>,
+    pub(super) first: Vec<DeadLetter>,
+    pub(super) cut: bool,
+}
+
+impl Bundle {
+    pub(super) fn away(&self) -> Vec<&'static str> {
+        let servers = [("redis", &self.snapshot.redis), ("database", &self.snapshot.sql)];
+        servers.into_iter().filter(|(_, health)| !health.up).map(|(name, _)| name).collect()
+    }
+
+    pub(super) fn unknown(&self) -> Vec<String> {
+        let parts = [
+            ("the timeline", self.timeline.as_ref().err()),
+            ("the runs of jobs", self.runs.as_ref().err()),
+            ("orders over time", self.flow.as_ref().err()),
+            ("pending entries", self.plan.as_ref().err()),
+            ("dead letters", self.dead.as_ref().err()),
+            ("the proof", self.proof.as_ref().err()),
+        ];
+        parts.into_iter().filter_map(|(part, why)| Some(format!("{part}: {}", why?))).collect()
+    }
+}
+
+/// Where it is read from.
+struct Sources {
+    store: Told<SharedStore>,
+    redis: Told<Redis>,
+    keys: Layout,
+    settings: Settings,
+}
+
+/// Reads all of it. Fails only where neither server can be opened, or the command is wrong.
+pub(super) async fn gather(config: &Config, since: Millis, until: Millis) -> Result<Bundle, Fault> {
+    let fault = match Context::open(config).await {
+        Ok(mut context) => {
+            let bundle = all(&mut context, since, until).await;
+            context.close().await;
+            return bundle;
+        }
+        Err(fault) if fault.code == fault::UNREACHABLE => fault,
+        Err(fault) => return Err(fault),
+    };
+    one_alone(config, since, until, fault).await
+}
+
+async fn all(context: &mut Context, since: Millis, until: Millis) -> Result<Bundle, Fault> {
+    let sources = Sources {
+        store: Ok(Arc::clone(&context.store)),
+        redis: Ok(context.redis.clone()),
+        keys: context.keys.clone(),
+        settings: context.config.engine.clone(),
+    };
+    let snapshot = status::look(context).await?;
+    Ok(read(&sources, snapshot, since, until).await)
+}
+
+/// One of the servers can't be opened: the other one tells what it can.
+async fn one_alone(
+    config: &Config,
+    since: Millis,
+    until: Millis,
+    fault: Fault,
+) -> Result<Bundle, Fault> {
+    let dir = match &config.data_dir {
+        Some(path) => DataDir::open(path)?,
+        None => DataDir::open(&DataDir::default_path()?)?,
+    };
+    let database = config.database.clone().unwrap_or_else(|| dir.database_url());
+    let store = store::open(&database, &config.store).await.map_err(|error| error.to_string());
+    let server = match &config.redis {
+        Some(_) => None,
+        None => Some(Arc::new(ManagedServer::attach(&dir)?)),
+    };
+    let redis = match (&config.redis, &server) {
+        (Some(url), _) => Redis::from_url(url).map_err(|error| error.to_string()),
+        (None, Some(server)) => match server.ensure().await {
+            Ok(()) => Redis::from_managed(Arc::clone(server)).map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        },
+        (None, None) => Err("no Redis is named".to_owned()),
+    };
+    let result = if store.is_err() && redis.is_err() {
+        Err(fault)
+    } else {
+        let cluster = redis.as_ref().is_ok_and(Redis::is_cluster);
+        let sources = Sources {
+            store,
+            redis,
+            // What the deployment has agreed on stands in SQL.
+            keys: Layout::new(config.partitions.unwrap_or(1), cluster),
+            settings: config.engine.clone(),
+        };
+        let snapshot = half(&sources).await;
+        let bundle = read(&sources, snapshot, since, until).await;
+        if let Ok(store) = &sources.store {
+            store.close().await;
+        }
+        Ok(bundle)
+    };
+    if let Some(server) = server
+        && let Err(error) = server.detach().await
+    {
+        tracing::warn!(%error, "the server was not stopped");
+    }
+    result
+}
+
+/// A picture of what one server alone tells.
+async fn half(sources: &Sources) -> Snapshot {
+    let health = |name: &str, error: Option<String>| Health {
+        name: name.to_owned(),
+        up: error.is_none(),
+        error,
+        ..Health::default()
+    };
+    let now = Millis::now();
+    let mut snapshot = Snapshot { taken: now, ..Snapshot::default() };
+    let sales = match &sources.store {
+        Ok(store) => within(store.sales()).await,
+        Err(why) => Err(why.clone()),
+    };
+    snapshot.sql = health("database", sales.as_ref().err().cloned());
+    snapshot.sales =
+        sales.unwrap_or_default().iter().map(|sale| SaleLine::of(sale, now, None)).collect();
+    let looked = match &sources.redis {
+        Ok(redis) => {
+            let mut link = redis.link();
+            within(async {
+                let survey = survey(&mut link, &sources.keys, &[], EntryId::MIN, 1).await?;
+                let alive = |node: &str| survey.nodes.is_alive(node, sources.settings.node_dead_ms);
+                let locks = holders(&mut link, &sources.keys, LOCKS, alive).await?;
+                Ok::<_, BrokerError>((survey, locks))
+            })
+            .await
+        }
+        Err(why) => Err(why.clone()),
+    };
+    snapshot.redis = health("redis", looked.as_ref().err().cloned());
+    if let Ok((survey, locks)) = looked {
+        let age = |id: EntryId| (survey.now.0 as u64).saturating_sub(id.millis);
+        let dead_ms = sources.settings.node_dead_ms;
+        snapshot.locks = locks;
+        snapshot.nodes = NodeLine::all(&survey.nodes, dead_ms);
+        snapshot.stream = Some(StreamLine {
+            length: survey.stream.length,
+            oldest_ms: survey.stream.first.map(age),
+            lag: survey.stream.lag,
+            pending: survey.stream.pending,
+            oldest_pending_ms: survey.stream.oldest_pending.map(age),
+            dead: survey.stream.dead,
+            group: survey.stream.group,
+            consumers: survey
+                .consumers
+                .iter()
+                .map(|it| ConsumerLine {
+                    name: it.name.clone(),
+                    alive: survey.nodes.is_alive(crate::broker::keys::node_of(&it.name), dead_ms),
+                    pending: it.pending,
+                    idle_ms: it.idle_ms,
+                })
+                .collect(),
+        });
+    }
+    snapshot
+}
+
+async fn read(sources: &Sources, snapshot: Snapshot, since: Millis, until: Millis) -> Bundle {
+    // A server that has just not answered is not waited for again, part by part.
+    let up = |health: &Health| match &health.error {
+        Some(why) if !health.up => Err(why.clone()),
+        _ => Ok(()),
+    };
+    let store = up(&snapshot.sql).and_then(|()| sources.store.clone());
+    let redis = up(&snapshot.redis).and_then(|()| sources.redis.clone());
+    let span_s = until.since(since) / 1_000 + 1;
+    let step_s = u32::try_from(span_s.div_ceil(SPANS).max(1)).unwrap_or(u32::MAX);
+    let spans = u32::try_from(span_s.div_ceil(u64::from(step_s))).unwrap_or(1);
+    let (timeline, runs, flow) = match &store {
+        Ok(store) => (
+            timeline(store, since, until).await,
+            within(store.runs(None, RUNS)).await,
+            within(store.order_flow(since, step_s, spans)).await,
+        ),
+        Err(why) => (Err(why.clone()), Err(why.clone()), Err(why.clone())),
+    };
+    let (plan, dead) = match &redis {
+        Ok(redis) => (
+            plan(sources, redis, store.as_ref().ok(), snapshot.taken).await,
+            dead(redis, &sources.keys).await,
+        ),
+        Err(why) => (Err(why.clone()), Err(why.clone())),
+    };
+    let proof = match (&store, &redis) {
+        (Ok(store), Ok(redis)) => proof(store, redis, &sources.keys).await,
+        (Err(why), _) | (_, Err(why)) => Err(why.clone()),
+    };
+    Bundle {
+        made: Millis::now(),
+        since,
+        until,
+        redis: sources.redis.as_ref().map(|redis| redis.place().to_owned()).map_err(Clone::clone),
+        database: sources.store.as_ref().map(|store| store.describe()).map_err(Clone::clone),
+        partitions: sources.keys.count(),
+        snapshot,
+        timeline,
+        runs,
+        flow,
+        plan,
+        dead,
+        proof,
+    }
+}
+
+async fn within<T, E: std::fmt::Display>(reading: impl Future<Output = Result<T, E>>) -> Told<T> {
+    match tokio::time::timeout(PATIENCE, reading).await {
+        Ok(read) => read.map_err(|error| error.to_string()),
+        Err(_) => Err(format!("no answer within {} s", PATIENCE.as_secs())),
+    }
+}
+
+async fn timeline(store: &SharedStore, since: Millis, until: Millis) -> Told<Timeline> {
+    let filter = ActivityFilter { since: Some(since), until: Some(until), which: None };
+    let mut lines: Vec<Recorded> = Vec::new();
+    loop {
+        let before = lines.last().map(Recorded::place);
+        let page = within(store.activity(&filter, before, PAGE as u32)).await?;
+        let whole = page.len() < PAGE;
+        lines.extend(page);
+        if whole || lines.len() >= LINES {
+            lines.reverse();
+            return Ok(Timeline { lines, cut: !whole });
+        }
+    }
+}
+
+/// Looks at the oldest entries; without SQL nobody can judge them, but their ages are known.
+async fn plan(
+    sources: &Sources,
+    redis: &Redis,
+    store: Option<&SharedStore>,
+    now: Millis,
+) -> Told<Plan> {
+    let (keys, settings) = (sources.keys.clone(), sources.settings.clone());
+    let mut link = redis.link();
+    let at_work = within(helm::is_taken(&mut link, &keys)).await?;
+    let mut judge =
+        store.map(|store| Judge::new(redis, Arc::clone(store), keys.clone(), settings, at_work));
+    let mut plan = Plan { verdicts: judge.is_some().then(BTreeMap::new), ..Plan::default() };
+    let mut from = EntryId::MIN;
+    loop {
+        let page: Vec<(Pending, Option<Verdict>)> = match &mut judge {
+            Some(judge) => within(judge.page(from, EntryId::MAX))
+                .await?
+                .into_iter()
+                .map(|Judged { row, verdict, .. }| (row, Some(verdict)))
+                .collect(),
+            None => within(stream::pending_of_all(&mut link, &keys, from, EntryId::MAX, PAGE))
+                .await?
+                .into_iter()
+                .map(|row| (row, None))
+                .collect(),
+        };
+        let Some((last, _)) = page.last() else { return Ok(plan) };
+        if plan.ages_ms.len() >= ENTRIES {
+            plan.cut = true;
+            return Ok(plan);
+        }
+        from = last.delivered.entry.next_of_all();
+        for (row, verdict) in page {
+            let added = Millis(i64::try_from(row.delivered.entry.millis).unwrap_or(i64::MAX));
+            plan.ages_ms.push(now.since(added));
+            plan.looked_at += 1;
+            if let (Some(verdicts), Some(verdict)) = (&mut plan.verdicts, verdict) {
+                verdicts.entry(name_of(verdict)).or_insert((verdict, 0)).1 += 1;
+            }
+            if plan.first.len() < SHOWN {
+                plan.first.push(row);
+            }
+        }
+    }
+}
+
+/// A verdict in words.
+pub(super) fn name_of(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Written => "written",
+        Verdict::Stuck => "stuck",
+        Verdict::InHand => "in hand",
+        Verdict::BodyGone => "body gone",
+        Verdict::Malformed => "malformed",
+        Verdict::TooOften => "too often",
+        Verdict::Refused => "refused",
+    }
+}
+
+async fn dead(redis: &Redis, keys: &Layout) -> Told<Dead> {
+    let (mut link, mut dead) = (redis.link(), Dead::default());
+    for of in keys.partitions() {
+        let mut from = EntryId::MIN;
+        loop {
+            let page = within(stream::dead_letters(&mut link, &of, from, PAGE)).await?;
+            let Some(last) = page.last() else { break };
+            if dead.reasons.len() >= ENTRIES {
+                dead.cut = true;
+                return Ok(dead);
+            }
+            from = last.letter.next();
+            for letter in page {
+                dead.reasons.push(letter.reason.clone());
+                if dead.first.len() < SHOWN {
+                    dead.first.push(letter);
+                }
+            }
+        }
+    }
+    Ok(dead)
+}
+
+async fn proof(store: &SharedStore, redis: &Redis, keys: &Layout) -> Told<(Audit, Millis)> {
+    let mut link = redis.link();
+    let audit = ledger::audit(store, &mut link, keys, None);
+    match tokio::time::timeout(PATIENCE_OF_LEDGER, audit).await {
+        Ok(Ok(audit)) => Ok((audit, Millis::now())),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => {
+            Err("the ledger was not read through in five minutes; run 'seckill audit'".to_owned())
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! `seckill incident`: one Markdown file of what happened, how things stand, and whether the books balance.
+
+mod chart;
+mod gather;
+mod page;
+mod words;
+
+use std::{
+    io::Write as _,
+    path::{Path, PathBuf},
+};
+
+use clap::Args;
+use serde::Serialize;
+
+use super::{Fault, fault, output::Output};
+use crate::{config::Config, model::Millis};
+
+/// How far back without `--since`.
+const LATELY_MS: i64 = 3_600_000;
+
+#[derive(Debug, Args)]
+pub(super) struct IncidentArgs {
+    /// From this time on: 2026-11-20T14:30:00Z, '2026-11-20 14:30' (local), 14:30 (today) or -2h
+    /// [default: an hour before the end]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    since: Option<Millis>,
+    /// Up to this time [default: now]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    until: Option<Millis>,
+    /// Where to write it [default: stdout]
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Replace a file that is there
+    #[arg(long)]
+    yes: bool,
+    /// Show users' ids as they are; without it the first and the last digit
+    #[arg(long)]
+    unmask: bool,
+}
+
+/// The keys are a contract of `incident --json`.
+#[derive(Serialize)]
+struct Report {
+    file: Option<String>,
+    /// `None` where the ledger could not be read.
+    balanced: Option<bool>,
+    /// Servers that are away.
+    away: Vec<&'static str>,
+    /// What the bundle lacks, one sentence each.
+    unknown: Vec<String>,
+    /// The bundle, where no file was asked for.
+    markdown: Option<String>,
+}
+
+pub(super) async fn run(config: &Config, out: Output, args: &IncidentArgs) -> Result<u8, Fault> {
+    let now = Millis::now();
+    let until = args.until.unwrap_or(now).min(now);
+    let since = args.since.unwrap_or(until.plus(-LATELY_MS));
+    if since >= until {
+        return Err(Fault::usage("--since must lie before --until, and before now"));
+    }
+    if let Some(file) = args.out.as_deref().filter(|file| file.exists() && !args.yes) {
+        return Err(Fault::usage(format!(
+            "{} is there already; add --yes to replace it, or give another --out",
+            file.display()
+        )));
+    }
+    let bundle = Box::pin(gather::gather(config, since, until)).await?;
+    let markdown = page::markdown(&bundle, args.unmask);
+    if let Some(file) = &args.out {
+        write(file, &markdown, args.yes)?;
+    }
+    let report = Report {
+        file: args.out.as_ref().map(|file| file.display().to_string()),
+        balanced: bundle.proof.as_ref().ok().map(|(audit, _)| audit.balanced),
+        away: bundle.away(),
+        unknown: bundle.unknown(),
+        markdown: args.out.is_none().then_some(markdown),
+    };
+    out.answer(&report, || match (&report.file, &report.markdown) {
+        (_, Some(markdown)) => markdown.clone(),
+        (file, None) => {
+            let books = match report.balanced {
+                Some(true) => "the books balance",
+                Some(false) => "the books are OFF",
+                None => "the books are unknown",
+            };
+            format!("{} is written; {books}.", file.as_deref().unwrap_or_default())
+        }
+    })?;
+    Ok(if report.away.is_empty() { 0 } else { fault::UNREACHABLE })
+}
+
+/// As a whole or not at all, and readable for its owner only.
+fn write(file: &Path, text: &str, replace: bool) -> Result<(), Fault> {
+    let parent = file.parent().filter(|dir| !dir.as_os_str().is_empty());
+    let failed = |error: std::io::Error| {
+        Fault::no(format!("{} can't be written ({error}); give another --out", file.display()))
+    };
+    let mut new =
+        tempfile::NamedTempFile::new_in(parent.unwrap_or(Path::new("."))).map_err(failed)?;
+    new.write_all(text.as_bytes()).and_then(|()| new.as_file().sync_all()).map_err(failed)?;
+    let kept = if replace { new.persist(file) } else { new.persist_noclobber(file) };
+    kept.map(drop).map_err(|error| failed(error.error))
+}

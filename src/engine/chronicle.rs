@@ -1,0 +1,452 @@
+//! The chronicle: what befell the deployment, written down as it begins and ends.
+//!
+//! Plain rules over one picture after the other, and the task of a node that follows them. Several nodes see the
+//! same: the line of whoever writes first stands, by its act, subject and time. It knows no server; lines go
+//! into the [`Outbox`], which keeps them while the database is away.
+
+use std::{
+    cmp::Ordering,
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::outbox::Outbox;
+use crate::{
+    model::Millis,
+    store::{Act, NOBODY, SharedStore},
+    telemetry::{Snapshot, snapshot::AlarmKind},
+};
+
+/// An alarm that is over sooner is not worth a line. A server that is away is, at once.
+const HOLDS_MS: u64 = 2_000;
+/// What comes back sooner was never over.
+const OVER_MS: u64 = 10_000;
+/// Nodes see the same within this. Shorter than [`OVER_MS`], so that two outages stay two.
+const NEAR_MS: u64 = 5_000;
+/// A node counts as found dead after so long in sight of Redis: after an outage of it all signs of life are old.
+const DEAD_FOR_MS: u64 = 3_000;
+/// Lines in a minute; how many more there were is one line.
+const MOST: u32 = 30;
+const MINUTE_MS: u64 = 60_000;
+/// Characters of a subject that make its key.
+const KEY_CHARS: usize = 120;
+/// Bound on the last words of a node.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// What stands, by its identity.
+#[derive(Debug)]
+struct Standing {
+    begins: &'static str,
+    ends: &'static str,
+    since: Millis,
+    words: String,
+    /// Its begin has its line.
+    told: bool,
+    over: Option<Millis>,
+}
+
+/// The rules, and what they remember.
+#[derive(Debug)]
+pub struct Chronicle {
+    node: String,
+    standing: HashMap<(&'static str, String), Standing>,
+    /// Nodes that look dead, since when this one sees it.
+    silent: HashMap<String, Millis>,
+    /// Nodes that were told as dead, with their last sign of life.
+    dead: HashSet<(String, Millis)>,
+    minute: Millis,
+    told: u32,
+    left_out: u32,
+}
+
+impl Chronicle {
+    /// A chronicle that is written by `node`.
+    pub fn new(node: &str) -> Self {
+        Self {
+            node: node.to_owned(),
+            standing: HashMap::new(),
+            silent: HashMap::new(),
+            dead: HashSet::new(),
+            minute: Millis::default(),
+            told: 0,
+            left_out: 0,
+        }
+    }
+
+    /// What this picture adds, in the order of time.
+    pub fn see(&mut self, picture: &Snapshot) -> Vec<Act> {
+        let now = picture.taken;
+        let mut lines = Vec::new();
+        self.servers(picture);
+        self.alarms(picture);
+        self.settle(now, &mut lines);
+        if picture.redis.up {
+            self.nodes(picture, &mut lines);
+        } else {
+            self.silent.clear();
+        }
+        lines.sort_by(in_order);
+        self.few(now, lines)
+    }
+
+    /// What is over ends with the chronicle, however short ago that was.
+    pub fn close(&mut self) -> Vec<Act> {
+        let ended = self.standing.drain().filter(|(_, it)| it.told);
+        let mut lines: Vec<Act> = ended
+            .filter_map(|((_, subject), it)| {
+                Some(line(&self.node, it.over?, it.ends, &subject, after(it.since, it.over?)))
+            })
+            .collect();
+        lines.sort_by(in_order);
+        lines
+    }
+
+    /// A line about this node itself.
+    pub fn own(&self, act: &str, result: &str) -> Act {
+        let mut line = line(&self.node, Millis::now(), act, &self.node, result.to_owned());
+        line.once = None;
+        line
+    }
+
+    fn servers(&mut self, picture: &Snapshot) {
+        let servers = [
+            ("redis", "redis away", "redis back", &picture.redis),
+            ("database", "database away", "database back", &picture.sql),
+        ];
+        for (kind, begins, ends, health) in servers {
+            // The version is known only once it has answered.
+            let subject = health.name.split(' ').next().unwrap_or_default().to_owned();
+            match health.away_since {
+                Some(since) => {
+                    let words = health.error.clone().unwrap_or_default();
+                    self.stands((kind, subject), [begins, ends], since, words);
+                }
+                None => {
+                    self.is_over(&(kind, subject), health.back.map_or(picture.taken, |it| it.at));
+                }
+            }
+        }
+    }
+
+    fn alarms(&mut self, picture: &Snapshot) {
+        let mut seen = HashSet::new();
+        for alarm in &picture.alarms {
+            let Some(subject) = alarm.kind.identity() else { continue };
+            let key = ("alarm", subject.to_owned());
+            seen.insert(key.clone());
+            let words = words(&alarm.kind);
+            self.stands(key, ["alarm raised", "alarm cleared"], picture.taken, words);
+        }
+        // While a server is away nobody can tell what became of the others.
+        if picture.redis.up && picture.sql.up {
+            let gone: Vec<_> = self.standing.keys().filter(|it| it.0 == "alarm").cloned().collect();
+            for key in gone.iter().filter(|key| !seen.contains(*key)) {
+                self.is_over(key, picture.taken);
+            }
+        }
+    }
+
+    fn stands(
+        &mut self,
+        key: (&'static str, String),
+        [begins, ends]: [&'static str; 2],
+        since: Millis,
+        words: String,
+    ) {
+        let new = Standing { begins, ends, since, words, told: false, over: None };
+        self.standing.entry(key).or_insert(new).over = None;
+    }
+
+    fn is_over(&mut self, key: &(&'static str, String), at: Millis) {
+        if let Some(standing) = self.standing.get_mut(key) {
+            standing.over.get_or_insert(at);
+        }
+    }
+
+    /// Tells what has stood for long enough, and what has been over for long enough.
+    fn settle(&mut self, now: Millis, lines: &mut Vec<Act>) {
+        let node = &self.node;
+        self.standing.retain(|(kind, subject), it| {
+            let holds = if *kind == "alarm" { HOLDS_MS } else { 0 };
+            if !it.told && it.over.unwrap_or(now).since(it.since) >= holds {
+                it.told = true;
+                lines.push(line(node, it.since, it.begins, subject, it.words.clone()));
+            }
+            match it.over {
+                Some(over) if now.since(over) >= OVER_MS => {
+                    if it.told {
+                        lines.push(line(node, over, it.ends, subject, after(it.since, over)));
+                    }
+                    false
+                }
+                _ => true,
+            }
+        });
+    }
+
+    fn nodes(&mut self, picture: &Snapshot, lines: &mut Vec<Act>) {
+        let now = picture.taken;
+        let others = || picture.nodes.iter().filter(|it| !it.alive && it.name != self.node);
+        let (names, seen): (HashSet<&str>, HashSet<(String, Millis)>) =
+            others().map(|it| (it.name.as_str(), (it.name.clone(), it.seen))).unzip();
+        self.silent.retain(|name, _| names.contains(name.as_str()));
+        self.dead.retain(|dead| seen.contains(dead));
+        for (name, sign) in seen {
+            let since = *self.silent.entry(name.clone()).or_insert(now);
+            if now.since(since) >= DEAD_FOR_MS && self.dead.insert((name.clone(), sign)) {
+                let mut line = line(&self.node, sign, "node dead", &name, String::new());
+                "its last sign of life; others take over what it held".clone_into(&mut line.result);
+                // Every node knows the same last sign, and so does one that starts much later.
+                line.once = Some(format!("node dead|{}|{}", short(&name), sign.0));
+                lines.push(line);
+            }
+        }
+    }
+
+    /// At most [`MOST`] lines a minute; the rest is counted, and stands in the log file.
+    fn few(&mut self, now: Millis, lines: Vec<Act>) -> Vec<Act> {
+        let mut kept = Vec::new();
+        if now.since(self.minute) >= MINUTE_MS {
+            if self.left_out > 0 {
+                let words = format!("{} lines in a minute; the log file has them", self.left_out);
+                kept.push(line(&self.node, now, "left out", "activity", words));
+            }
+            (self.minute, self.told, self.left_out) = (now, 0, 0);
+        }
+        for line in lines {
+            if self.told < MOST {
+                self.told += 1;
+                kept.push(line);
+            } else {
+                self.left_out += 1;
+                tracing::warn!(?line, "too much happens at once; this line is left out of the log");
+            }
+        }
+        kept
+    }
+}
+
+fn line(node: &str, at: Millis, act: &str, subject: &str, result: String) -> Act {
+    let slot = at.0.div_euclid(NEAR_MS as i64);
+    Act {
+        at,
+        operator: NOBODY.to_owned(),
+        node: node.to_owned(),
+        act: act.to_owned(),
+        subject: subject.to_owned(),
+        result,
+        once: Some(format!("{act}|{}|{slot}", short(subject))),
+        ..Act::default()
+    }
+}
+
+/// By time; of the same moment, what may have caused the others first.
+fn in_order(a: &Act, b: &Act) -> Ordering {
+    let key = |line: &Act| (line.at, line.act.starts_with("alarm"));
+    key(a).cmp(&key(b)).then_with(|| a.subject.cmp(&b.subject))
+}
+
+fn short(subject: &str) -> String {
+    subject.chars().take(KEY_CHARS).collect()
+}
+
+fn after(since: Millis, over: Millis) -> String {
+    format!("after {:.1} s", over.since(since) as f64 / 1_000.0)
+}
+
+fn words(kind: &AlarmKind) -> String {
+    match kind {
+        AlarmKind::RedisAway { error } | AlarmKind::SqlAway { error } => error.clone(),
+        AlarmKind::BooksOff { finding } => format!("off: {finding}"),
+        AlarmKind::DeadConsumer { pending, .. } => format!("dead, holds {pending} entries"),
+        AlarmKind::DeadLetters { count } => format!("{count} for a person to judge"),
+        AlarmKind::NoGroup => "gone".to_owned(),
+        AlarmKind::RedisForgot { buyers, .. } => format!("{buyers} buyers put back"),
+        AlarmKind::ServerBack { server, .. } => format!("{server} answers again"),
+    }
+}
+
+/// Follows the pictures until `stop`, and writes what they tell.
+pub(super) async fn follow(
+    node: String,
+    mut pictures: watch::Receiver<Arc<Snapshot>>,
+    outbox: Outbox,
+    store: SharedStore,
+    stop: CancellationToken,
+) {
+    let mut chronicle = Chronicle::new(&node);
+    outbox.put(chronicle.own("node started", concat!("seckill ", env!("CARGO_PKG_VERSION"))));
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => break,
+            changed = pictures.changed() => if changed.is_err() { break },
+        }
+        let picture = Arc::clone(&pictures.borrow_and_update());
+        if picture.seq == 0 {
+            continue;
+        }
+        for line in chronicle.see(&picture) {
+            outbox.put_event(line, NEAR_MS);
+        }
+        if picture.sql.up {
+            tokio::select! {
+                () = stop.cancelled() => break,
+                _ = outbox.write(&store) => {}
+            }
+        }
+    }
+    for line in chronicle.close() {
+        outbox.put_event(line, NEAR_MS);
+    }
+    outbox.put(chronicle.own("node stopped", "in order"));
+    let written = tokio::time::timeout(LAST_WORDS, outbox.write(&store)).await;
+    if written != Ok(true) {
+        for act in outbox.waiting() {
+            tracing::error!(?act, "the node stops and the audit log lacks this line");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::telemetry::snapshot::{Alarm, Back, Health, NodeLine, Urgency};
+
+    const T: Millis = Millis(1_795_000_000_000);
+
+    fn calm(at: i64) -> Snapshot {
+        let up = |name: &str| Health { name: name.into(), up: true, ..Health::default() };
+        let (redis, sql) = (up("redis 7.0.15"), up("mysql"));
+        Snapshot { seq: 1, taken: T.plus(at), redis, sql, ..Snapshot::default() }
+    }
+
+    fn redis_away(at: i64, since: i64) -> Snapshot {
+        let mut picture = calm(at);
+        picture.redis.up = false;
+        picture.redis.away_since = Some(T.plus(since));
+        picture.redis.error = Some("refused".into());
+        picture
+    }
+
+    fn with(mut picture: Snapshot, kind: AlarmKind) -> Snapshot {
+        picture.alarms.push(Alarm { urgency: Urgency::Warning, kind });
+        picture
+    }
+
+    fn told(lines: &[Act]) -> Vec<(&str, &str, i64)> {
+        lines.iter().map(|it| (it.act.as_str(), it.subject.as_str(), it.at.0 - T.0)).collect()
+    }
+
+    #[test]
+    fn an_outage_has_one_begin_and_one_end() {
+        let mut chronicle = Chronicle::new("a");
+        assert_eq!(chronicle.see(&calm(0)), []);
+        let begun = chronicle.see(&redis_away(1_000, 900));
+        assert_eq!(told(&begun), [("redis away", "redis", 900)]);
+        assert_eq!(begun[0].operator, NOBODY);
+        assert_eq!(chronicle.see(&redis_away(5_000, 900)), []);
+        let mut back = calm(7_000);
+        back.redis.back = Some(Back { at: T.plus(6_900), after_ms: 6_000 });
+        assert_eq!(chronicle.see(&back), []);
+        back.taken = T.plus(16_900);
+        let ended = chronicle.see(&back);
+        assert_eq!(told(&ended), [("redis back", "redis", 6_900)]);
+        assert_eq!(ended[0].result, "after 6.0 s");
+        assert_eq!(chronicle.see(&calm(30_000)), []);
+    }
+
+    #[test]
+    fn what_flaps_is_one_line_and_what_moves_is_none() {
+        let mut chronicle = Chronicle::new("a");
+        let mut lines = Vec::new();
+        for at in 0..60 {
+            let picture = calm(at * 1_000);
+            let count = at as u64 + 1;
+            let picture = match at % 4 {
+                3 => picture,
+                _ => with(picture, AlarmKind::DeadLetters { count }),
+            };
+            lines.extend(chronicle.see(&picture));
+        }
+        assert_eq!(told(&lines), [("alarm raised", "dead letters", 0)]);
+        // One that is over at once is none.
+        let mut chronicle = Chronicle::new("a");
+        let mut lines = chronicle.see(&with(calm(0), AlarmKind::NoGroup));
+        for at in 1..30 {
+            lines.extend(chronicle.see(&calm(at * 1_000)));
+        }
+        assert_eq!(lines, []);
+    }
+
+    #[test]
+    fn nobody_can_tell_of_alarms_while_a_server_is_away() {
+        let mut chronicle = Chronicle::new("a");
+        let dead = || AlarmKind::DeadConsumer { consumer: "b/1".into(), pending: 3, idle_ms: 1 };
+        chronicle.see(&with(calm(0), dead()));
+        let raised = chronicle.see(&with(calm(2_000), dead()));
+        assert_eq!(told(&raised), [("alarm raised", "b/1", 0)]);
+        let mut lines = Vec::new();
+        for at in 3..40 {
+            lines.extend(chronicle.see(&redis_away(at * 1_000, 3_000)));
+        }
+        assert_eq!(told(&lines), [("redis away", "redis", 3_000)]);
+        chronicle.see(&calm(41_000));
+        assert_eq!(
+            told(&chronicle.see(&calm(52_000))),
+            [("redis back", "redis", 41_000), ("alarm cleared", "b/1", 41_000)]
+        );
+    }
+
+    #[test]
+    fn a_node_is_found_dead_once_and_not_after_an_outage() {
+        let node = |name: &str, alive| NodeLine { name: name.into(), alive, seen: T.plus(-9) };
+        let picture = |at, alive| {
+            let nodes = vec![node("a", alive), node("b", alive)];
+            Snapshot { nodes, ..calm(at) }
+        };
+        let mut chronicle = Chronicle::new("a");
+        // Redis is just back, and everybody's sign is old.
+        assert_eq!(chronicle.see(&picture(0, false)), []);
+        assert_eq!(chronicle.see(&picture(1_000, true)), []);
+        let mut lines = Vec::new();
+        for at in 2..20 {
+            lines.extend(chronicle.see(&picture(at * 1_000, false)));
+        }
+        assert_eq!(told(&lines), [("node dead", "b", -9)], "and not itself");
+        let mut other = Chronicle::new("c");
+        other.see(&picture(50_000, false));
+        let again = other.see(&picture(60_000, false));
+        let same = again.iter().find(|it| it.subject == "b").unwrap();
+        assert_eq!(same.once, lines[0].once, "the log takes it once");
+    }
+
+    #[test]
+    fn a_flood_is_bounded_and_counted() {
+        let mut chronicle = Chronicle::new("a");
+        let flood = |at| {
+            (0..100).fold(calm(at), |picture, number| {
+                let consumer = format!("n{number}/1");
+                with(picture, AlarmKind::DeadConsumer { consumer, pending: 1, idle_ms: 1 })
+            })
+        };
+        chronicle.see(&flood(0));
+        assert_eq!(chronicle.see(&flood(3_000)).len(), MOST as usize);
+        let next = chronicle.see(&flood(61_000));
+        assert_eq!((next.len(), next[0].act.as_str()), (1, "left out"));
+        assert!(next[0].result.contains("70 lines"), "{next:?}");
+    }
+
+    #[test]
+    fn the_end_tells_what_is_over() {
+        let mut chronicle = Chronicle::new("a");
+        chronicle.see(&redis_away(1_000, 900));
+        chronicle.see(&calm(2_000));
+        assert_eq!(told(&chronicle.close()), [("redis back", "redis", 2_000)]);
+        chronicle.see(&redis_away(3_000, 2_900));
+        assert_eq!(chronicle.close(), [], "it is away still");
+    }
+}

@@ -1,0 +1,157 @@
+//! A few figures of the deployment, cheap enough to be taken before and after every act.
+//!
+//! They go into the audit log as one line of JSON. What a server does not tell in time stays unknown: no act
+//! waits for them longer than that.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::{
+    broker::{
+        Layout, Link,
+        survey::{Survey, survey},
+    },
+    model::{EntryId, Sale, VoucherId},
+    store::{SharedStore, StoreError},
+};
+
+/// For each of the two servers.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Sales whose figures are summed, the newest.
+const SALES: usize = 200;
+
+/// The keys are a contract of `activity --json`; what is unknown is `null`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+struct Figures {
+    /// Whose stock, buyers and orders these are; without it those of all sales.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sale: Option<VoucherId>,
+    stock: Option<i64>,
+    db_stock: Option<u64>,
+    admitted: Option<u64>,
+    persisted: Option<u64>,
+    undelivered: Option<u64>,
+    pending: Option<u64>,
+    dead: Option<u64>,
+    books: &'static str,
+}
+
+/// Figures of now, those of a sale only where `about` names one; `None` where neither server told any.
+pub async fn take(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+    about: Option<VoucherId>,
+) -> Option<String> {
+    let reading = async {
+        let mut sales = store.sales().await?;
+        sales.truncate(SALES);
+        Ok::<_, StoreError>((sales, store.returning().await?))
+    };
+    let sql = tokio::time::timeout(PATIENCE, reading).await.ok().and_then(Result::ok);
+    let vouchers: Vec<VoucherId> =
+        sql.iter().flat_map(|(sales, _)| sales).map(|sale| sale.voucher_id).collect();
+    let looking = survey(link, keys, &vouchers, EntryId::MIN, 1);
+    let redis = tokio::time::timeout(PATIENCE, looking).await.ok().and_then(Result::ok);
+    if sql.is_none() && redis.is_none() {
+        return None;
+    }
+    serde_json::to_string(&figures(sql.as_ref(), redis.as_ref(), about)).ok()
+}
+
+fn figures(
+    sql: Option<&(Vec<Sale>, u64)>,
+    redis: Option<&Survey>,
+    about: Option<VoucherId>,
+) -> Figures {
+    let mine = |sale: &&Sale| about.is_none_or(|only| only == sale.voucher_id);
+    let stream = redis.map(|redis| redis.stream);
+    let of_redis = sql.zip(redis).map(|((sales, _), redis)| {
+        let facts = sales.iter().zip(&redis.sales).filter(|(sale, _)| mine(sale));
+        facts.fold((0, 0), |(stock, buyers), (_, facts)| {
+            (stock + facts.stock.unwrap_or(0), buyers + facts.buyers)
+        })
+    });
+    Figures {
+        sale: about,
+        stock: of_redis.map(|(stock, _)| stock),
+        db_stock: sql.map(|(sales, _)| sales.iter().filter(mine).map(|sale| sale.stock).sum()),
+        admitted: of_redis.map(|(_, buyers)| buyers),
+        persisted: sql.map(|(sales, _)| sales.iter().filter(mine).map(Sale::live_orders).sum()),
+        undelivered: stream.and_then(|stream| stream.lag),
+        pending: stream.map(|stream| stream.pending),
+        dead: stream.map(|stream| stream.dead),
+        books: books(sql, redis),
+    }
+}
+
+/// The ledger's word by totals and by one look: SQL was read first, so only still water is judged.
+fn books(sql: Option<&(Vec<Sale>, u64)>, redis: Option<&Survey>) -> &'static str {
+    let (Some((sales, returning)), Some(redis)) = (sql, redis) else { return "unknown" };
+    let Some(lag) = redis.stream.lag else { return "unknown" };
+    if lag + redis.stream.pending + returning > 0 {
+        return "in flight";
+    }
+    let holds = redis.sales.iter().all(|facts| {
+        let initial = facts.initial.and_then(|initial| i64::try_from(initial).ok());
+        initial
+            .zip(facts.stock)
+            .is_some_and(|(initial, stock)| initial == stock + facts.buyers as i64)
+    });
+    let admitted: u64 = redis.sales.iter().map(|facts| facts.buyers).sum();
+    let persisted: u64 = sales.iter().map(Sale::live_orders).sum();
+    if holds && admitted >= persisted && admitted <= persisted + redis.stream.dead {
+        "balanced"
+    } else {
+        "off"
+    }
+}
+
+/// What differs between two lines of figures, in words: `pending 128 → 0, books off → balanced`.
+pub fn changes(before: Option<&str>, after: Option<&str>) -> String {
+    let read = |text: Option<&str>| -> Map<String, Value> {
+        text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+    };
+    let (before, after) = (read(before), read(after));
+    let shown = |value: Option<&Value>| match value {
+        None | Some(Value::Null) => "unknown".to_owned(),
+        Some(Value::String(text)) => text.clone(),
+        Some(value) => value.to_string(),
+    };
+    let names = before.keys().chain(after.keys().filter(|name| !before.contains_key(*name)));
+    let changed: Vec<String> = names
+        .map(|name| (name, shown(before.get(name)), shown(after.get(name))))
+        .filter(|(_, before, after)| before != after)
+        .map(|(name, before, after)| format!("{} {before} → {after}", name.replace('_', " ")))
+        .collect();
+    changed.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_unknown_is_told_so() {
+        let unknown = figures(None, None, None);
+        assert_eq!(unknown, Figures { books: "unknown", ..Figures::default() });
+        let text = serde_json::to_string(&unknown).unwrap();
+        assert!(text.contains(r#""pending":null"#) && !text.contains("sale"), "{text}");
+    }
+
+    #[test]
+    fn changes_are_told_and_nothing_else() {
+        let before = r#"{"pending":128,"db_stock":3,"books":"off"}"#;
+        let after = r#"{"pending":0,"db_stock":3,"books":"balanced"}"#;
+        let told = changes(Some(before), Some(after));
+        assert!(
+            told.contains("pending 128 → 0") && told.contains("books off → balanced"),
+            "{told}"
+        );
+        assert!(!told.contains("stock"), "{told}");
+        assert_eq!(changes(None, None), "");
+        assert!(changes(Some(before), None).contains("pending 128 → unknown"));
+    }
+}

@@ -1,0 +1,177 @@
+//! Lines of the audit log on their way to SQL: what can't be written now is kept, and written later.
+//!
+//! The queue is bounded. A line that it has to give up, or that the database refuses for good, goes to the log
+//! file with all of its words.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use crate::{
+    model::Millis,
+    store::{Act, ActivityFilter, SharedStore, StoreError, Which},
+};
+
+const MOST: usize = 1_000;
+/// Bound on writing one line.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Characters of one text: what every database takes.
+const MOST_CHARS: usize = 16_000;
+/// Lines that are looked through for the same event.
+const LOOKED_AT: u32 = 200;
+
+/// A queue that a node's tasks share. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Outbox {
+    lines: Arc<Mutex<VecDeque<Line>>>,
+    /// One writer at a time: the order is kept, and none is written twice.
+    writing: Arc<tokio::sync::Mutex<()>>,
+    /// What the database refused or the queue gave up, the newest.
+    lost: Arc<Mutex<VecDeque<Act>>>,
+}
+
+#[derive(Clone, Debug)]
+struct Line {
+    act: Act,
+    /// Another line that says the same this near in time makes this one needless.
+    near_ms: i64,
+}
+
+impl Outbox {
+    /// Puts an operator's line into the queue.
+    pub fn put(&self, act: Act) {
+        self.push(Line { act, near_ms: 0 });
+    }
+
+    /// Puts an event into the queue, which other nodes see as well: the line of whoever writes first stands.
+    pub fn put_event(&self, act: Act, near_ms: u64) {
+        self.push(Line { act, near_ms: near_ms as i64 });
+    }
+
+    fn push(&self, mut line: Line) {
+        // A write that nobody heard of is asked for again, and must not be there twice.
+        line.act.once.get_or_insert_with(|| uuid::Uuid::new_v4().simple().to_string());
+        let Act { subject, reason, result, commands, .. } = &mut line.act;
+        let rest = [reason.as_mut(), commands.as_mut()].into_iter().flatten();
+        [subject, result].into_iter().chain(rest).for_each(bound);
+        let mut lines = self.lines();
+        let first = if lines.len() >= MOST { lines.pop_front() } else { None };
+        lines.push_back(line);
+        drop(lines);
+        if let Some(Line { act, .. }) = first {
+            tracing::error!(?act, "too many lines wait for the audit log; this one is given up");
+            self.lose(act);
+        }
+    }
+
+    fn lose(&self, act: Act) {
+        let mut lost = lock(&self.lost);
+        if lost.len() >= MOST {
+            lost.pop_front();
+        }
+        lost.push_back(act);
+    }
+
+    /// Lines that stand nowhere but in the log file.
+    pub fn lost(&self) -> Vec<Act> {
+        lock(&self.lost).iter().cloned().collect()
+    }
+
+    /// Lines that are not written yet, oldest first.
+    pub fn waiting(&self) -> Vec<Act> {
+        self.lines().iter().map(|line| line.act.clone()).collect()
+    }
+
+    /// Writes what waits, oldest first, until the database does not take one; says whether all of it is
+    /// written. Bounded by the time of one line that is not taken.
+    pub async fn write(&self, store: &SharedStore) -> bool {
+        let _turn = self.writing.lock().await;
+        loop {
+            let Some(line) = self.lines().front().cloned() else { return true };
+            let act = &line.act;
+            match tokio::time::timeout(PATIENCE, one(store, &line)).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) if !error.stands_for_all() => {
+                    tracing::error!(%error, ?act, "the audit log refuses this line; it stands here alone");
+                    self.lose(act.clone());
+                }
+                Ok(Err(error)) => {
+                    tracing::warn!(%error, act = act.act, "the audit log can't be written now; it is tried again");
+                    return false;
+                }
+                Err(_) => {
+                    tracing::warn!(
+                        act = act.act,
+                        "the audit log can't be written in time; it is tried again"
+                    );
+                    return false;
+                }
+            }
+            let mut lines = self.lines();
+            // A queue that was full may have given it up meanwhile.
+            if lines.front().is_some_and(|first| first.act.once == line.act.once) {
+                lines.pop_front();
+            }
+        }
+    }
+
+    fn lines(&self) -> MutexGuard<'_, VecDeque<Line>> {
+        lock(&self.lines)
+    }
+}
+
+/// Lines are whole whenever the lock is free, also after a panic elsewhere.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The look before the write sees what another node wrote a moment ago; of two that write at the same moment
+/// the unique key lets one pass.
+async fn one(store: &SharedStore, Line { act, near_ms }: &Line) -> Result<(), StoreError> {
+    if *near_ms > 0 {
+        let filter = ActivityFilter {
+            since: Some(act.at.plus(-near_ms)),
+            until: Some(Millis(act.at.0 + near_ms + 1)),
+            which: Some(Which::Events),
+        };
+        let near = store.activity(&filter, None, LOOKED_AT).await?;
+        if near.iter().any(|it| it.act.act == act.act && it.act.subject == act.subject) {
+            return Ok(());
+        }
+    }
+    store.record(act).await
+}
+
+/// What every database keeps: no NUL, and an end.
+fn bound(text: &mut String) {
+    if text.contains('\0') {
+        *text = text.replace('\0', "\u{fffd}");
+    }
+    if let Some((end, _)) = text.char_indices().nth(MOST_CHARS) {
+        text.truncate(end);
+        text.push('…');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_queue_has_an_end_and_so_has_each_text() {
+        let outbox = Outbox::default();
+        for number in 0..MOST + 3 {
+            outbox.put(Act { node: number.to_string(), ..Act::default() });
+        }
+        let waiting = outbox.waiting();
+        assert_eq!((waiting.len(), waiting[0].node.as_str()), (MOST, "3"));
+        assert!(waiting[0].once.is_some() && waiting[0].once != waiting[1].once);
+        assert_eq!(outbox.lost().len(), 3);
+        outbox.put(Act { result: format!("\0{}", "锅".repeat(99_999)), ..Act::default() });
+        let last = outbox.waiting().pop().unwrap().result;
+        assert_eq!(last.chars().count(), MOST_CHARS + 1);
+        assert!(!last.contains('\0') && last.ends_with('…'));
+    }
+}

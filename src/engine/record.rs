@@ -1,0 +1,314 @@
+//! What the audit log says of an act: its name, its subject, what was sent for it, and how it went.
+//!
+//! One arm a command in each of the functions. It knows what is sent, and sends nothing itself.
+
+use unicode_segmentation::UnicodeSegmentation as _;
+
+use super::{
+    EngineError, apply,
+    command::{Command, LetterScope, Reply},
+    group::{self, Rewind, claim::ClaimPart},
+    repair::SaleRepair,
+};
+use crate::{
+    broker::Layout,
+    model::{Payment, VoucherId},
+};
+
+/// Characters of a reason, as a person counts them.
+pub const MAX_REASON: usize = 1_000;
+/// Bytes of it: a character may bear any number of marks.
+const MAX_REASON_BYTES: usize = 16_000;
+
+/// Refuses a reason that no log has room for.
+///
+/// # Errors
+/// [`EngineError::LongReason`] says how long it is.
+pub fn check_reason(reason: Option<&str>) -> Result<(), EngineError> {
+    let Some(reason) = reason else { return Ok(()) };
+    let length = reason.graphemes(true).count();
+    if length > MAX_REASON || reason.len() > MAX_REASON_BYTES {
+        return Err(EngineError::LongReason { characters: length, bytes: reason.len() });
+    }
+    Ok(())
+}
+
+/// The sale that it is about, if it is about one.
+pub fn about(command: &Command) -> Option<VoucherId> {
+    match command {
+        Command::StartSale(voucher)
+        | Command::PauseSale(voucher)
+        | Command::ResumeSale(voucher)
+        | Command::EndSale(voucher)
+        | Command::Restock { voucher, .. } => Some(*voucher),
+        Command::Rush(plan) => Some(plan.voucher),
+        _ => None,
+    }
+}
+
+/// The act's name and what it is about, for the audit log.
+pub fn describe(command: &Command) -> (&'static str, String) {
+    match command {
+        Command::CreateVoucher(title) => ("voucher create", format!("'{title}'")),
+        Command::CreateSale(sale) => {
+            ("sale create", format!("'{}', stock {}", sale.title, sale.stock))
+        }
+        Command::StartSale(voucher) => ("sale start", format!("#{voucher}")),
+        Command::PauseSale(voucher) => ("sale pause", format!("#{voucher}")),
+        Command::ResumeSale(voucher) => ("sale resume", format!("#{voucher}")),
+        Command::EndSale(voucher) => ("sale end", format!("#{voucher}")),
+        Command::Restock { voucher, by: by @ ..0 } => {
+            ("sale cut", format!("#{voucher} by {}", by.unsigned_abs()))
+        }
+        Command::Restock { voucher, by } => ("sale restock", format!("#{voucher} by {by}")),
+        Command::Rush(plan) => {
+            ("rush", format!("#{}, {} buyers, seed {}", plan.voucher, plan.users, plan.seed))
+        }
+        Command::Repair(plan) => {
+            let sale = |it: &SaleRepair| format!("#{}: {}", it.voucher_id, it.findings.join("; "));
+            ("audit repair", plan.iter().map(sale).collect::<Vec<_>>().join("; "))
+        }
+        // Neither changes anything that is kept.
+        Command::Plan(_) | Command::Cancel => ("question", String::new()),
+        Command::Apply(plan, _) => {
+            let digest: String = plan.digest().chars().take(12).collect();
+            let entries = plan.totals.entries;
+            (apply::APPLY, format!("{entries} entries of plan {digest} [{}]", plan.head.filter))
+        }
+        Command::Rewind(plan) => ("stream rewind", group::words::rewind(plan)),
+        Command::Claim(plan) => ("stream claim", group::words::claim(plan)),
+        Command::RemoveConsumer { name, partition: None } => {
+            ("stream remove-consumer", format!("'{name}'"))
+        }
+        Command::RemoveConsumer { name, partition: Some(number) } => {
+            ("stream remove-consumer", format!("'{name}' of partition {number}"))
+        }
+        Command::Pay(order) => ("order pay", order.to_string()),
+        Command::ReleaseLock { name, owner } => ("lock release", format!("'{name}' from {owner}")),
+        Command::RunJob(job) => ("job run", job.clone()),
+        Command::SwitchJob { job, paused: true } => ("job pause", job.clone()),
+        Command::SwitchJob { job, paused: false } => ("job resume", job.clone()),
+        Command::ReplayLetters { scope, force } => {
+            ("dead replay", letters(scope) + if *force { ", by force" } else { "" })
+        }
+        Command::DiscardLetters { scope, compensate } => {
+            ("dead discard", letters(scope) + if *compensate { ", with compensation" } else { "" })
+        }
+    }
+}
+
+/// How it went, for the audit log.
+pub fn told(reply: &Reply) -> String {
+    match reply {
+        Reply::VoucherCreated(voucher) => format!("voucher #{voucher}"),
+        Reply::SaleCreated(voucher) => format!("sale #{voucher}"),
+        Reply::SaleChanged { voucher, state } => format!("sale #{voucher} is {state}"),
+        Reply::Restocked { voucher, initial } => format!("sale #{voucher} holds {initial} in all"),
+        Reply::Paid { payment, .. } => match payment {
+            Payment::Paid => "paid",
+            Payment::PaidBefore => "paid before",
+            Payment::TooLate => "too late: it is closed",
+            Payment::NotFound => "no such order in SQL",
+        }
+        .to_owned(),
+        Reply::Rewound(report) => group::words::rewound(report),
+        Reply::Claimed(report) => group::words::claimed(report),
+        Reply::ConsumerRemoved(report) => group::words::removed(report),
+        Reply::LockReleased { .. } => "released".to_owned(),
+        Reply::JobRun { end, .. } => {
+            let detail = end.detail.as_deref().unwrap_or_default();
+            format!("{} after {} ms: {detail}", end.outcome, end.took_ms)
+        }
+        Reply::JobSwitched { paused, .. } => if *paused { "paused" } else { "resumed" }.to_owned(),
+        Reply::RushDone(report) => format!(
+            "{} attempts, {} admitted, {} persisted, {} dead letters",
+            report.attempts, report.admitted, report.persisted, report.dead
+        ),
+        Reply::Repaired(done) => format!(
+            "{} buyers put back, {} orders enqueued, {} pieces given back",
+            done.put_back, done.enqueued, done.given_back
+        ),
+        Reply::Planned(plan) => format!("{} entries", plan.totals.entries),
+        Reply::Cancelled(_) => String::new(),
+        Reply::Replayed(report) => format!(
+            "{}{} entries: {} written, {} acknowledged, {} dead letters, {} left, {} rebuilt, {} lost, {} gone, {} changed",
+            cut(report.cut_short),
+            report.seen,
+            report.persisted,
+            report.acknowledged,
+            report.dead,
+            report.left,
+            report.rebuilt,
+            report.lost,
+            report.gone,
+            report.changed
+        ),
+        Reply::LettersReplayed(report) => format!(
+            "{}{} letters: {} replayed, {} refused, {} gone",
+            cut(report.cut_short),
+            report.seen,
+            report.replayed,
+            report.refused.total(),
+            report.gone
+        ),
+        Reply::LettersDiscarded(report) => format!(
+            "{}{} letters: {} discarded, {} cancelled, {} pieces given back, {} refused, {} gone",
+            cut(report.cut_short),
+            report.seen,
+            report.discarded,
+            report.compensated,
+            report.given_back,
+            report.refused.total(),
+            report.gone
+        ),
+    }
+}
+
+fn letters(scope: &LetterScope) -> String {
+    match scope {
+        LetterScope::Letters(ids) => format!("{} letters", ids.len()),
+        LetterScope::Matching { filter, last } if filter.is_empty() => format!("all up to {last}"),
+        LetterScope::Matching { filter, last } => format!("'{filter}' up to {last}"),
+    }
+}
+
+fn cut(cut_short: bool) -> &'static str {
+    if cut_short { "cut short after " } else { "" }
+}
+
+/// What it sends to Redis and SQL: the statements, or their kinds where an act is about many entries.
+pub fn commands(command: &Command, keys: &Layout) -> String {
+    let home = keys.home();
+    let state = |voucher: VoucherId, what: &str| {
+        format!(
+            "UPDATE tb_seckill_voucher SET {what}, version = version + 1 WHERE voucher_id = {voucher}; {}",
+            sync(voucher, keys)
+        )
+    };
+    match command {
+        Command::CreateVoucher(_) => "INSERT INTO tb_voucher".to_owned(),
+        Command::CreateSale(_) => {
+            "INSERT INTO tb_voucher, tb_seckill_voucher; sync_sale.lua for its keys".to_owned()
+        }
+        Command::StartSale(voucher) => state(*voucher, "state = 'running', begin_time = now"),
+        Command::PauseSale(voucher) => state(*voucher, "state = 'paused'"),
+        Command::ResumeSale(voucher) => state(*voucher, "state = 'running'"),
+        Command::EndSale(voucher) => state(*voucher, "state = 'ended'"),
+        Command::Restock { voucher, by: by @ ..0 } => format!(
+            "cut.lua {} by {by}; {}",
+            keys.stock(*voucher),
+            state(
+                *voucher,
+                &format!(
+                    "initial_stock = initial_stock - {0}, stock = stock - {0}",
+                    by.unsigned_abs()
+                )
+            )
+        ),
+        Command::Restock { voucher, by } => {
+            state(*voucher, &format!("initial_stock = initial_stock + {by}, stock = stock + {by}"))
+        }
+        Command::Rush(plan) => format!(
+            "admit.lua {} {} {}, in batches",
+            keys.stock(plan.voucher),
+            keys.buyers(plan.voucher),
+            keys.partition_of(plan.voucher).orders()
+        ),
+        Command::Repair(plan) => {
+            let sale = |it: &SaleRepair| {
+                let cures: Vec<String> = it.cures.iter().map(|cure| format!("{cure:?}")).collect();
+                format!("{} of {}", cures.join(" + "), keys.sale(it.voucher_id))
+            };
+            let sales: Vec<String> = plan.iter().map(sale).collect();
+            format!(
+                "{} (by sync_sale.lua, restore.lua, recount.lua, give_back.lua, XADD)",
+                sales.join("; ")
+            )
+        }
+        Command::Pay(order) => format!(
+            "UPDATE tb_voucher_order SET status = 2, pay_time = now WHERE id = {order} AND status = 1"
+        ),
+        Command::ReleaseLock { name, owner } => {
+            format!("lock_release.lua {} for {owner}", keys.lock(name))
+        }
+        Command::RunJob(job) => {
+            format!("INSERT INTO tb_job_run for '{job}', then what the job sends")
+        }
+        Command::SwitchJob { job, paused } => {
+            format!("UPDATE tb_job SET paused = {} WHERE name = '{job}'", u8::from(*paused))
+        }
+        Command::Plan(_) | Command::Cancel => String::new(),
+        Command::Apply(..) => format!(
+            "XPENDING {0} {1}, SELECT FROM tb_voucher_order; then by verdict XACK, XCLAIM with INSERT INTO \
+             tb_voucher_order and XACK, XADD, bury.lua to {2}; so in each of {3} partitions",
+            home.orders(),
+            home.group(),
+            home.dead(),
+            keys.count()
+        ),
+        Command::ReplayLetters { .. } => {
+            format!(
+                "replay.lua {} {}, in each of {} partitions",
+                home.dead(),
+                home.orders(),
+                keys.count()
+            )
+        }
+        Command::DiscardLetters { compensate, .. } => {
+            let cancel = "INSERT INTO tb_voucher_order (cancelled), tb_give_back; give_back.lua; ";
+            let cancel = if *compensate { cancel } else { "" };
+            format!("{cancel}XDEL {}, in each of {} partitions", home.dead(), keys.count())
+        }
+        Command::Rewind(plan) => {
+            let one = |it: &Rewind| {
+                let of = keys.partition(it.partition);
+                let read = it.entries_read.map_or("-1".to_owned(), |read| read.to_string());
+                let verb = if it.group { "SETID" } else { "CREATE" };
+                let place = it.from.before().in_stream();
+                format!("XGROUP {verb} {} {} {place} ENTRIESREAD {read}", of.orders(), of.group())
+            };
+            plan.iter().map(one).collect::<Vec<_>>().join("; ")
+        }
+        Command::Claim(plan) => {
+            let one = |it: &ClaimPart| {
+                let of = keys.partition(it.partition);
+                format!("claim.lua {} {} to {}", of.orders(), of.group(), it.to)
+            };
+            plan.parts.iter().map(one).collect::<Vec<_>>().join("; ")
+        }
+        Command::RemoveConsumer { name, .. } => {
+            format!("remove_consumer.lua {} {} {name}", home.orders(), home.group())
+        }
+    }
+}
+
+fn sync(voucher: VoucherId, keys: &Layout) -> String {
+    format!("sync_sale.lua {} {}", keys.sale(voucher), keys.stock(voucher))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_has_an_end() {
+        check_reason(None).unwrap();
+        check_reason(Some(&"锅".repeat(MAX_REASON))).unwrap();
+        for long in ["x".repeat(MAX_REASON + 1), format!("a{}", "\u{301}".repeat(9_000))] {
+            let error = check_reason(Some(&long)).unwrap_err().to_string();
+            assert!(error.contains("shorter"), "{error}");
+        }
+    }
+
+    #[test]
+    fn commands_name_the_keys_that_they_touch() {
+        let keys = Layout::default();
+        let sent = commands(&Command::EndSale(VoucherId(7)), &keys);
+        assert!(sent.contains(&keys.sale(VoucherId(7))) && sent.contains("'ended'"), "{sent}");
+        let sent = commands(
+            &Command::ReplayLetters { scope: LetterScope::Letters(Vec::new()), force: false },
+            &keys,
+        );
+        assert!(sent.contains(&keys.home().orders()), "{sent}");
+    }
+}

@@ -1,0 +1,170 @@
+//! Lines of the audit log, and how they are asked for: what operators did, and what befell the deployment.
+
+use std::{fmt, str::FromStr};
+
+use serde::Serialize;
+
+use crate::model::Millis;
+
+/// In place of an operator in a line that tells what happened, and that nobody did.
+pub const NOBODY: &str = "-";
+/// Lines that the engine writes about itself bear this name.
+pub const ENGINE: &str = "engine";
+
+/// A line of the audit log: who did what, when, why, and how it went.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Act {
+    /// When it happened, also where it was written later.
+    pub at: Millis,
+    /// Who: the operator's login name, or [`NOBODY`].
+    pub operator: String,
+    /// On which node.
+    pub node: String,
+    /// What, for example `sale end`.
+    pub act: String,
+    /// On what, in words.
+    pub subject: String,
+    /// Why, as the operator said it.
+    pub reason: Option<String>,
+    /// How it went.
+    pub result: String,
+    /// What was sent to Redis and SQL, in words; `None` in lines of older versions.
+    pub commands: Option<String>,
+    /// Figures before it, as JSON in one line; `None` where nobody could tell.
+    pub before: Option<String>,
+    /// Figures after it.
+    pub after: Option<String>,
+    /// What makes the line one of its kind: a second one of the same is not written.
+    #[serde(skip)]
+    pub once: Option<String>,
+}
+
+impl Act {
+    /// Whether it tells what happened, as opposed to what a person did.
+    pub fn is_event(&self) -> bool {
+        matches!(self.operator.as_str(), "" | NOBODY | ENGINE)
+    }
+}
+
+/// A line with its place in the log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Recorded {
+    /// Its number, in the order of writing.
+    pub id: i64,
+    /// The line.
+    #[serde(flatten)]
+    pub act: Act,
+}
+
+impl Recorded {
+    /// Its place in the order of time, by which the next page is asked for.
+    pub fn place(&self) -> Place {
+        Place { at: self.act.at, id: self.id }
+    }
+}
+
+/// A place in the log, in the order of time: `AT-ID`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// When.
+    pub at: Millis,
+    /// Which line of that millisecond.
+    pub id: i64,
+}
+
+/// A text that is no place in the log.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "'{0}' is no place in the log; give the one that the page before has named, such as 1795000000000-17"
+)]
+pub struct PlaceFault(String);
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.at.0, self.id)
+    }
+}
+
+impl FromStr for Place {
+    type Err = PlaceFault;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let parts = text
+            .split_once('-')
+            .and_then(|(at, id)| Some(Self { at: Millis(at.parse().ok()?), id: id.parse().ok()? }));
+        parts.ok_or_else(|| PlaceFault(text.chars().take(40).collect()))
+    }
+}
+
+impl Serialize for Place {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// Which kind of lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// What operators did.
+    Acts,
+    /// What happened.
+    Events,
+}
+
+/// Which lines of the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ActivityFilter {
+    /// At that time or later.
+    pub since: Option<Millis>,
+    /// Before that time.
+    pub until: Option<Millis>,
+    /// Only of this kind.
+    pub which: Option<Which>,
+}
+
+impl ActivityFilter {
+    /// The first time that passes.
+    pub(super) fn first(&self) -> i64 {
+        self.since.map_or(i64::MIN, |since| since.0)
+    }
+
+    /// The last time that passes, and below which number there.
+    pub(super) fn last(&self, before: Option<Place>) -> (i64, i64) {
+        let end = self.until.map_or(i64::MAX, |until| until.0.saturating_sub(1));
+        match before {
+            Some(place) if place.at.0 <= end => (place.at.0, place.id),
+            _ => (end, i64::MAX),
+        }
+    }
+
+    /// As the statements take it: 0 is either kind.
+    pub(super) fn code(&self) -> i64 {
+        match self.which {
+            None => 0,
+            Some(Which::Acts) => 1,
+            Some(Which::Events) => 2,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_reads_what_it_prints() {
+        let place = Place { at: Millis(1_795_000_000_000), id: 17 };
+        assert_eq!(place.to_string().parse(), Ok(place));
+        for bad in ["", "17", "a-b", "1-", "-5-1"] {
+            assert!(bad.parse::<Place>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_nearer_end_counts() {
+        let filter = ActivityFilter { until: Some(Millis(100)), ..ActivityFilter::default() };
+        assert_eq!(filter.last(None), (99, i64::MAX));
+        assert_eq!(filter.last(Some(Place { at: Millis(99), id: 4 })), (99, 4));
+        assert_eq!(filter.last(Some(Place { at: Millis(100), id: 4 })), (99, i64::MAX));
+    }
+}

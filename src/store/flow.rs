@@ -1,0 +1,99 @@
+//! Orders over time: which ids and times a chart covers, and how counted rows become its bars.
+
+use crate::model::{Millis, OrderId, order_id::EPOCH_SECONDS};
+
+/// Orders that were written later than this after their admission are left out of a chart.
+const DAY_S: i64 = 24 * 3_600;
+/// Last Unix second that an order id can hold.
+const LAST_S: i64 = EPOCH_SECONDS + (1 << 31) - 1;
+
+/// Orders in SQL, counted over equal spans of time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OrderFlow {
+    /// Where the first span begins.
+    pub from: Millis,
+    /// Seconds of a span.
+    pub step_s: u32,
+    /// By the second in which the id was issued; what is not in SQL yet is missing.
+    pub admitted: Vec<u64>,
+    /// By the time of writing.
+    pub persisted: Vec<u64>,
+}
+
+/// What the statements are asked, in the numbers that they compare.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Window {
+    step_s: i64,
+    spans: usize,
+    /// Unix second of its begin.
+    begin_s: i64,
+}
+
+/// A span by its place, and the orders in it.
+pub(super) type Counted = (i64, i64);
+
+impl Window {
+    pub(super) fn new(from: Millis, step_s: u32, spans: u32) -> Self {
+        let begin_s = from.0.div_euclid(1_000).clamp(EPOCH_SECONDS, LAST_S);
+        Self { step_s: i64::from(step_s.max(1)), spans: spans as usize, begin_s }
+    }
+
+    fn end_s(&self) -> i64 {
+        (self.begin_s + self.step_s.saturating_mul(self.spans as i64)).min(LAST_S)
+    }
+
+    /// Begin and step in seconds since ids count, then the first id and the one after the last.
+    pub(super) fn by_id(&self) -> [i64; 4] {
+        [self.begin_s - EPOCH_SECONDS, self.step_s, first_id(self.begin_s), first_id(self.end_s())]
+    }
+
+    /// Begin, step and end in milliseconds, then the first id and the one after the last: an order is written
+    /// after its id was issued, and seldom much later, so that the key leads to all of them.
+    pub(super) fn by_time(&self) -> [i64; 5] {
+        let first = first_id((self.begin_s - DAY_S).max(EPOCH_SECONDS));
+        // Clocks of nodes and of Redis differ a little.
+        let last = first_id((self.end_s() + 60).min(LAST_S));
+        [self.begin_s * 1_000, self.step_s * 1_000, self.end_s() * 1_000, first, last]
+    }
+
+    pub(super) fn flow(&self, admitted: &[Counted], persisted: &[Counted]) -> OrderFlow {
+        let bars = |rows: &[Counted]| {
+            let mut bars = vec![0; self.spans];
+            for (span, count) in rows {
+                let bar = usize::try_from(*span).ok().and_then(|span| bars.get_mut(span));
+                if let Some(bar) = bar {
+                    *bar += u64::try_from(*count).unwrap_or(0);
+                }
+            }
+            bars
+        };
+        OrderFlow {
+            from: Millis(self.begin_s * 1_000),
+            step_s: self.step_s as u32,
+            admitted: bars(admitted),
+            persisted: bars(persisted),
+        }
+    }
+}
+
+fn first_id(second: i64) -> i64 {
+    OrderId::new(second, 0).map_or(i64::MAX, OrderId::as_i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_stays_where_ids_are() {
+        for from in [i64::MIN, 0, 1_795_000_000_000, i64::MAX] {
+            let window = Window::new(Millis(from), u32::MAX, 60);
+            let [_, _, first, last] = window.by_id();
+            assert!((0..=last).contains(&first), "{from}: {first} {last}");
+        }
+        let flow =
+            Window::new(Millis(1_795_000_000_999), 10, 2).flow(&[(1, 3), (2, 9), (-1, 9)], &[]);
+        assert_eq!(flow.from, Millis(1_795_000_000_000));
+        assert_eq!((flow.admitted, flow.persisted), (vec![0, 3], vec![0, 0]));
+    }
+}

@@ -1,0 +1,61 @@
+//! The audit log in PostgreSQL. What writes is inside the caller's transaction.
+
+use sqlx::PgConnection;
+
+use super::super::{
+    Act, ActivityFilter, Place, Recorded,
+    rows::{self, ActRow, select_acts},
+    session::Fault,
+};
+
+pub(super) async fn record(conn: &mut PgConnection, act: &Act) -> Result<(), Fault> {
+    sqlx::query(
+        "INSERT INTO tb_audit_log (at, operator, node, act, subject, reason, result, commands, \
+         figures_before, figures_after, once) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT (once) DO NOTHING",
+    )
+    .bind(act.at.0)
+    .bind(&act.operator)
+    .bind(&act.node)
+    .bind(&act.act)
+    .bind(&act.subject)
+    .bind(&act.reason)
+    .bind(&act.result)
+    .bind(&act.commands)
+    .bind(&act.before)
+    .bind(&act.after)
+    .bind(&act.once)
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+pub(super) async fn acts(conn: &mut PgConnection, limit: u32) -> Result<Vec<Act>, Fault> {
+    let rows: Vec<ActRow> = sqlx::query_as(select_acts!("ORDER BY id DESC LIMIT $1"))
+        .bind(i64::from(limit))
+        .fetch_all(conn)
+        .await?;
+    Ok(rows.into_iter().map(|row| rows::recorded(row).act).collect())
+}
+
+/// Along the index over time.
+pub(super) async fn activity(
+    conn: &mut PgConnection,
+    filter: &ActivityFilter,
+    before: Option<Place>,
+    limit: u32,
+) -> Result<Vec<Recorded>, Fault> {
+    let (last, below) = filter.last(before);
+    let rows: Vec<ActRow> = sqlx::query_as(select_acts!(
+        "WHERE at >= $1 AND at <= $2 AND (at < $2 OR id < $3) \
+         AND ($4 = 0 OR ($4 = 2) = (operator IN ('', '-', 'engine'))) \
+         ORDER BY at DESC, id DESC LIMIT $5"
+    ))
+    .bind(filter.first())
+    .bind(last)
+    .bind(below)
+    .bind(filter.code())
+    .bind(i64::from(limit))
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(rows::recorded).collect())
+}

@@ -1,0 +1,249 @@
+//! The record of a deployment: acts with what they found and left, and what befell it, with real servers.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails says where"
+)]
+
+mod support;
+mod world;
+
+use seckill::{
+    engine::{
+        beat::take_name,
+        command::{Command, Scope},
+    },
+    model::{Millis, NewSale, SaleState, filter::Filter},
+    store::{self, Act, ActivityFilter, NOBODY},
+    telemetry::snapshot::AlarmKind,
+};
+use serde_json::Value;
+use sqlx::{
+    AssertSqlSafe, Connection as _, Executor as _, MySqlConnection, PgConnection, SqliteConnection,
+};
+use support::{MariaDb, Postgres};
+use world::{NODE, World};
+
+fn sale(stock: u64) -> NewSale {
+    NewSale::checked("hot pot", stock, None, None, Millis::now()).unwrap()
+}
+
+/// The whole log, oldest first.
+async fn log(world: &World) -> Vec<Act> {
+    let lines = world.store.activity(&ActivityFilter::default(), None, 1_000).await;
+    lines.unwrap_or_default().into_iter().rev().map(|line| line.act).collect()
+}
+
+async fn of(world: &World, act: &str) -> Vec<Act> {
+    log(world).await.into_iter().filter(|line| line.act == act).collect()
+}
+
+fn figures(text: Option<&String>) -> Value {
+    serde_json::from_str(text.expect("figures were taken")).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_act_is_recorded_with_what_it_sent_found_and_left() {
+    let world = World::start().await;
+    let voucher = world.create(sale(20)).await;
+    assert_eq!(world.stick(voucher, 10, 10).await, 10);
+    world.replay(Scope::All(Filter::default())).await;
+    let [line] = &of(&world, "pending apply").await[..] else { panic!() };
+    let commands = line.commands.as_deref().unwrap();
+    assert!(commands.contains(&world.keys.home().orders()), "{commands}");
+    let (before, after) = (figures(line.before.as_ref()), figures(line.after.as_ref()));
+    assert_eq!((&before["pending"], &before["persisted"]), (&10.into(), &0.into()), "{before}");
+    assert_eq!((&after["pending"], &after["persisted"]), (&0.into(), &10.into()), "{after}");
+    assert_eq!((&before["books"], &after["books"]), (&"in flight".into(), &"balanced".into()));
+
+    let pause = Command::PauseSale(voucher);
+    let mut operator = world.node().operator().clone();
+    operator.reason = Some("锅".repeat(1_001));
+    let refused = operator.execute(pause.clone(), world.node().stopping()).await.unwrap_err();
+    assert!(refused.to_string().contains("1001 characters"), "{refused}");
+    assert_eq!(world.store.sale(voucher).await.unwrap().state, SaleState::Running);
+    operator.reason = Some("锅".repeat(1_000));
+    operator.execute(pause, world.node().stopping()).await.unwrap();
+    let [line] = &of(&world, "sale pause").await[..] else { panic!() };
+    assert_eq!(line.reason, operator.reason);
+    assert_eq!(figures(line.before.as_ref())["sale"].to_string(), voucher.to_string());
+}
+
+/// A Redis that hangs does not hold up an act that can do without it.
+#[tokio::test(flavor = "multi_thread")]
+async fn figures_that_nobody_tells_are_unknown() {
+    let world = World::start().await;
+    world.server.freeze();
+    world.execute(Command::CreateVoucher("tea".into())).await.unwrap();
+    world.server.thaw();
+    let [line] = &of(&world, "voucher create").await[..] else { panic!() };
+    let before = figures(line.before.as_ref());
+    assert_eq!((&before["pending"], &before["persisted"]), (&Value::Null, &0.into()), "{before}");
+    assert_eq!(before["books"], "unknown");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_silent_node_is_found_dead() {
+    let world = World::with(|settings| settings.node_dead_ms = 2_000).await;
+    let mut link = world.redis.link();
+    take_name(&mut link, &world.keys, "node-x", "i", 2_000, true).await.unwrap();
+    world.until("it is told", async || !of(&world, "node dead").await.is_empty()).await;
+    let [line] = &of(&world, "node dead").await[..] else { panic!() };
+    assert_eq!((line.subject.as_str(), line.node.as_str()), ("node-x", NODE));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_redis_is_told_once_with_its_span() {
+    let mut world = World::start().await;
+    let other = world.another_node("node-o");
+    world.until("both nodes are told", async || of(&world, "node started").await.len() == 2).await;
+    let pictures = world.node().remote().snapshots;
+    world.server.kill();
+    let killed = Millis::now();
+    world.until("its begin is told", async || !of(&world, "redis away").await.is_empty()).await;
+    world.until("it is seen", async || pictures.borrow().redis.away_since.is_some()).await;
+    world.server.restart();
+    let back = |world: &World| {
+        let picture = pictures.borrow().clone();
+        let told = picture.alarms.iter().any(|it| matches!(it.kind, AlarmKind::ServerBack { .. }));
+        told && picture.redis.back.is_some() && world.server.is_running()
+    };
+    world.until("the screen says that it came back", async || back(&world)).await;
+    world.until("its end is told", async || !of(&world, "redis back").await.is_empty()).await;
+    // What either node has still to say, it says as it ends.
+    assert!(other.stop().await.in_time);
+    world.stop_node().await;
+    let (away, back) = (of(&world, "redis away").await, of(&world, "redis back").await);
+    assert_eq!((away.len(), back.len()), (1, 1), "{:#?}", log(&world).await);
+    assert_eq!((away[0].operator.as_str(), away[0].subject.as_str()), (NOBODY, "redis"));
+    assert!(back[0].at > away[0].at && away[0].at >= killed.plus(-5_000), "{away:?} {back:?}");
+    assert!(back[0].result.starts_with("after "), "{back:?}");
+    let mut stopped: Vec<String> =
+        of(&world, "node stopped").await.into_iter().map(|line| line.subject).collect();
+    stopped.sort();
+    assert_eq!(stopped, ["node-o", NODE]);
+    assert_eq!(of(&world, "node dead").await, [], "signs of life were old, and nobody was dead");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_happened_while_the_database_was_away_is_written_later() {
+    let mut database = MariaDb::start();
+    let url = database.database().await;
+    let mut world = World::at(&url, &store::Settings::default()).await;
+    let voucher = world.create(sale(5)).await;
+    world.until("the log is open", async || !of(&world, "node started").await.is_empty()).await;
+    let pictures = world.node().remote().snapshots;
+    database.kill();
+    world.until("the screen says so", async || pictures.borrow().sql.away_since.is_some()).await;
+    let failed = world.execute(Command::PauseSale(voucher)).await.unwrap_err();
+    assert!(failed.is_away(), "{failed}");
+    let waiting = world.node().operator().outbox.waiting();
+    assert!(waiting.iter().any(|line| line.act == "sale pause"), "{waiting:?}");
+    let before = Millis::now();
+    database.restart();
+    for act in ["database away", "sale pause", "database back"] {
+        world.until(act, async || of(&world, act).await.len() == 1).await;
+    }
+    let away = of(&world, "database away").await.remove(0);
+    let back = of(&world, "database back").await.remove(0);
+    let pause = of(&world, "sale pause").await.remove(0);
+    assert!(away.at < pause.at && pause.at <= before && before < back.at, "{away:?} {back:?}");
+    assert!(pause.result.starts_with("failed: "), "{pause:?}");
+    assert_eq!(figures(pause.before.as_ref())["persisted"], Value::Null, "nobody could tell");
+    world.stop_node().await;
+    assert_eq!(of(&world, "sale pause").await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_only_watches_writes_nothing() {
+    let mut world = World::start().await;
+    world.create(sale(5)).await;
+    world.stop_node().await;
+    let before = log(&world).await;
+    assert_eq!(before.last().map(|line| line.act.as_str()), Some("node stopped"));
+    world.read_only = true;
+    world.start_node();
+    let pictures = world.node().remote().snapshots;
+    world
+        .until("it reads the log", async || pictures.borrow().activity.len() == before.len())
+        .await;
+    world.server.kill();
+    world.until("it sees", async || pictures.borrow().redis.away_since.is_some()).await;
+    world.server.restart();
+    world.until("it sees again", async || pictures.borrow().redis.back.is_some()).await;
+    assert!(world.execute(Command::CreateVoucher("t".into())).await.is_err());
+    world.stop_node().await;
+    assert_eq!(log(&world).await, before);
+}
+
+/// Takes the newest schema away again and leaves a row of the one before.
+const OLDER: [&str; 4] = [
+    "ALTER TABLE tb_audit_log DROP COLUMN commands",
+    "ALTER TABLE tb_audit_log DROP COLUMN figures_before",
+    "ALTER TABLE tb_audit_log DROP COLUMN figures_after",
+    "INSERT INTO tb_audit_log (at, operator, node, act, subject, result) \
+     VALUES (7, 'o', 'n', 'sale end', '#1', 'done')",
+];
+
+async fn is_read_still(url: &str) {
+    let store = store::open(url, &store::Settings::default()).await.unwrap();
+    let lines = store.activity(&ActivityFilter::default(), None, 9).await.unwrap();
+    let [line] = &lines[..] else { panic!("{lines:?}") };
+    let old = Act {
+        at: Millis(7),
+        operator: "o".into(),
+        node: "n".into(),
+        act: "sale end".into(),
+        subject: "#1".into(),
+        result: "done".into(),
+        ..Act::default()
+    };
+    assert_eq!(line.act, old);
+    let new = Act { commands: Some("XACK".into()), ..old };
+    store.record(&new).await.unwrap();
+    assert_eq!(store.acts(1).await.unwrap(), [new]);
+    store.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_of_an_older_version_is_read_still() {
+    let dir = tempfile::tempdir().unwrap();
+    let sqlite = format!("sqlite:{}", dir.path().join("t.db").display());
+    let (mariadb, postgres) =
+        (MariaDb::shared().database().await, Postgres::shared().database().await);
+    for url in [&sqlite, &mariadb, &postgres] {
+        store::open(url, &store::Settings::default()).await.unwrap().close().await;
+    }
+    let forget = |version: u32| format!("DELETE FROM _sqlx_migrations WHERE version = {version}");
+    let script = |indexes: [&str; 2], version: u32| {
+        let [forget, once] =
+            [forget(version), "ALTER TABLE tb_audit_log DROP COLUMN once".to_owned()];
+        let indexes = indexes.map(str::to_owned);
+        let rest = OLDER.map(str::to_owned).into_iter().chain([once, forget]);
+        indexes.into_iter().chain(rest).map(AssertSqlSafe).collect::<Vec<_>>()
+    };
+    let plain = ["DROP INDEX uk_audit_once", "DROP INDEX idx_audit_at"];
+    let mut conn = SqliteConnection::connect(&sqlite).await.unwrap();
+    for sql in script(plain, 4) {
+        conn.execute(sql).await.unwrap();
+    }
+    conn.close().await.unwrap();
+    let mut conn = PgConnection::connect(&postgres).await.unwrap();
+    for sql in script(plain, 2) {
+        conn.execute(sql).await.unwrap();
+    }
+    conn.close().await.unwrap();
+    let mut conn = MySqlConnection::connect(&mariadb).await.unwrap();
+    let of_table = [
+        "ALTER TABLE tb_audit_log DROP INDEX uk_audit_once",
+        "ALTER TABLE tb_audit_log DROP INDEX idx_audit_at",
+    ];
+    for sql in script(of_table, 2) {
+        conn.execute(sql).await.unwrap();
+    }
+    conn.close().await.unwrap();
+    for url in [&sqlite, &mariadb, &postgres] {
+        is_read_still(url).await;
+    }
+}
