@@ -5,7 +5,10 @@ use std::time::Duration;
 use redis::{Value, cmd};
 
 use super::{BrokerError, Layout, Link, keys::Partition, scripts};
-use crate::model::{EntryFault, EntryId, OrderEntry};
+use crate::{
+    faults::{self, Point},
+    model::{EntryFault, EntryId, OrderEntry},
+};
 
 /// An entry as it came, with what could be made of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -99,7 +102,7 @@ pub async fn read_group(
     let Value::Array(mut streams) = reply else { return Ok(Vec::new()) };
     match streams.pop() {
         Some(Value::Array(pair)) => match pair.into_iter().nth(1) {
-            Some(entries) => entries_of(of, entries),
+            Some(entries) => passed(Point::AfterRead, entries_of(of, entries)?),
             None => Err(BrokerError::Reply("XREADGROUP")),
         },
         _ => Ok(Vec::new()),
@@ -134,7 +137,7 @@ pub async fn auto_claim(
     let next = parse_id(of, next.as_bytes())?;
     Ok(Claimed {
         next: (next.millis > 0 || next.number > 0).then_some(next),
-        entries: entries_of(of, entries)?,
+        entries: passed(Point::AfterClaim, entries_of(of, entries)?)?,
         gone: gone.iter().filter_map(|id| parse_id(of, id.as_bytes()).ok()).collect(),
     })
 }
@@ -152,7 +155,7 @@ pub async fn claim(
     for entry in entries {
         claim.arg(entry.in_stream());
     }
-    entries_of(of, link.query(&claim).await?)
+    passed(Point::AfterClaim, entries_of(of, link.query(&claim).await?)?)
 }
 
 /// Keeps entries pending with `consumer` and makes them `idle`, so that others may claim them now. It is no
@@ -186,7 +189,13 @@ pub async fn acknowledge(
         ack.arg(entry.in_stream());
         any = true;
     }
-    if any { link.query(&ack).await } else { Ok(0) }
+    if !any {
+        return Ok(0);
+    }
+    faults::pass(Point::BeforeAck);
+    let done = link.query(&ack).await?;
+    faults::pass(Point::AfterAck);
+    Ok(done)
 }
 
 /// Moves one pending entry to the dead letters; `false` if it was not pending any more.
@@ -199,7 +208,10 @@ pub async fn bury(
     let mut call = scripts::BURY.prepare_invoke();
     call.key(of.orders()).key(of.dead());
     call.arg(of.group()).arg(entry.in_stream()).arg(reason);
-    link.invoke(&call).await
+    faults::pass(Point::BeforeBurial);
+    let buried = link.invoke(&call).await?;
+    faults::pass(Point::AfterBurial);
+    Ok(buried)
 }
 
 /// One page of the pending list, oldest first, from `first` up to and with `last`.
@@ -322,6 +334,14 @@ pub async fn dead_letters(
             Ok(DeadLetter { letter, reason, order: OrderEntry::parse(letter, body).ok() })
         })
         .collect()
+}
+
+/// A read that brought nothing passes no point.
+fn passed(point: Point, entries: Vec<Delivered>) -> Result<Vec<Delivered>, BrokerError> {
+    if !entries.is_empty() {
+        faults::pass(point);
+    }
+    Ok(entries)
 }
 
 fn entries_of(of: &Partition, value: Value) -> Result<Vec<Delivered>, BrokerError> {

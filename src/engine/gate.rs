@@ -26,6 +26,7 @@ use super::{
 };
 use crate::{
     broker::{BrokerError, Layout, Link, Redis, keys::Partition, nodes::Nodes, scripts},
+    faults::{self, Point},
     model::{Millis, OrderId, Outcome, Place, VoucherId},
     store::{Act, SharedStore},
     telemetry::Meters,
@@ -239,6 +240,7 @@ impl Gate {
         let (replicas, bound) = self.wait;
         Ok(Box::pin(async move {
             let reply = call.invoke_async::<Value>(&mut connection).await.map_err(Miss::Redis);
+            faults::pass(Point::AfterAdmission);
             if replicas == 0 || reply.is_err() {
                 return (batch, reply);
             }

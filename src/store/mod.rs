@@ -3,6 +3,7 @@
 //! This room must not know Redis. What a dialect does badly is handled in that dialect's file;
 //! the same tests run on all of them.
 
+pub mod faulty;
 mod mysql;
 mod open;
 pub mod plain;
