@@ -25,7 +25,10 @@ use seckill::{
         settings::Settings,
     },
     model::{EntryId, NewSale, Outcome, UserId, VoucherId},
-    store::{self, SharedStore},
+    store::{
+        self, SharedStore,
+        faulty::{Illness, faulty},
+    },
 };
 use sqlx::{Connection as _, SqliteConnection};
 
@@ -118,6 +121,26 @@ impl World {
         };
         world.start_node();
         world
+    }
+
+    /// A world on a server that the caller has set up, and a database that fails on demand. No node runs yet.
+    pub async fn shaky(
+        server: TestRedis,
+        partitions: u16,
+        seed: u64,
+        change: impl FnOnce(&mut Settings),
+    ) -> (Self, Illness) {
+        let files = tempfile::tempdir().unwrap();
+        let url = format!("sqlite:{}", files.path().join("t.db").display());
+        let store = store::open(&url, &store::Settings::default()).await.unwrap();
+        let (store, illness) = faulty(store, seed);
+        let mut settings = Settings::default();
+        change(&mut settings);
+        let redis = Redis::from_url(&server.url()).unwrap();
+        let keys = Layout::new(partitions, false);
+        let world =
+            Self { server, redis, store, keys, read_only: false, settings, node: None, files };
+        (world, illness)
     }
 
     pub fn node(&self) -> &Node {
