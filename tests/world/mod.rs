@@ -151,15 +151,24 @@ impl World {
         self.node = Some(self.another_node(NODE));
     }
 
+    /// The node under test by another name, or as another process of its own.
+    pub fn start_node_as(&mut self, name: &str, instance: &str) {
+        self.node = Some(self.node_as(name, instance));
+    }
+
     /// A node on the same servers, as another process would be.
     pub fn another_node(&self, name: &str) -> Node {
+        self.node_as(name, &uuid())
+    }
+
+    fn node_as(&self, name: &str, instance: &str) -> Node {
         Node::start(NodeConfig {
             redis: self.redis.clone(),
             store: self.store.clone(),
             keys: self.keys.clone(),
             settings: self.settings.clone(),
             name: name.to_owned(),
-            instance: uuid(),
+            instance: instance.to_owned(),
             read_only: self.read_only,
         })
     }
@@ -267,5 +276,40 @@ impl World {
         let mut other = SqliteConnection::connect(&url).await.unwrap();
         sqlx::query("BEGIN EXCLUSIVE").execute(&mut other).await.unwrap();
         other
+    }
+}
+
+/// A world that another process made, for a node of this one.
+pub struct Beside {
+    pub redis: Redis,
+    pub store: SharedStore,
+    pub keys: Layout,
+    settings: Settings,
+}
+
+impl Beside {
+    pub async fn at(
+        redis: Redis,
+        database: &str,
+        partitions: u16,
+        change: impl FnOnce(&mut Settings),
+    ) -> Self {
+        let mut settings = Settings::default();
+        change(&mut settings);
+        let url = format!("sqlite:{database}");
+        let store = store::open(&url, &store::Settings::default()).await.unwrap();
+        Self { redis, store, keys: Layout::new(partitions, false), settings }
+    }
+
+    pub fn start(&self, name: &str, instance: &str) -> Node {
+        Node::start(NodeConfig {
+            redis: self.redis.clone(),
+            store: self.store.clone(),
+            keys: self.keys.clone(),
+            settings: self.settings.clone(),
+            name: name.to_owned(),
+            instance: instance.to_owned(),
+            read_only: false,
+        })
     }
 }
