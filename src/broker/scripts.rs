@@ -33,6 +33,11 @@ script!(
     "restore.lua"
 );
 script!(
+    /// Takes over what other consumers have left lying.
+    CLAIM,
+    "claim.lua"
+);
+script!(
     /// Moves an entry to the dead letters.
     BURY,
     "bury.lua"

@@ -116,8 +116,18 @@ pub struct Claimed {
     pub next: Option<EntryId>,
     /// Entries that are this consumer's now.
     pub entries: Vec<Delivered>,
-    /// Entries whose body was gone: Redis dropped them from the pending list.
+    /// Entries whose body was gone: Redis dropped them from the pending list, and keeps them in [`gone`].
     pub gone: Vec<EntryId>,
+}
+
+/// Entries that claims have found without a body, and whose orders nobody has rebuilt yet.
+pub async fn gone(link: &mut Link, of: &Partition) -> Result<Vec<String>, BrokerError> {
+    link.query(cmd("SMEMBERS").arg(of.gone())).await
+}
+
+/// Their orders are rebuilt.
+pub async fn rebuilt(link: &mut Link, of: &Partition, gone: &[String]) -> Result<(), BrokerError> {
+    link.query::<u64>(cmd("SREM").arg(of.gone()).arg(gone)).await.map(drop)
 }
 
 /// XAUTOCLAIM: entries that were idle for `min_idle` go to `consumer`. A page may come back empty
@@ -130,10 +140,10 @@ pub async fn auto_claim(
     from: EntryId,
     count: usize,
 ) -> Result<Claimed, BrokerError> {
-    let mut claim = cmd("XAUTOCLAIM");
-    claim.arg(of.orders()).arg(of.group()).arg(consumer);
-    claim.arg(min_idle.as_millis() as u64).arg(from.in_stream()).arg("COUNT").arg(count);
-    let (next, entries, gone): (String, Value, Vec<String>) = link.query(&claim).await?;
+    let mut claim = scripts::CLAIM.prepare_invoke();
+    claim.key(of.orders()).key(of.gone()).arg(of.group()).arg(consumer);
+    claim.arg(min_idle.as_millis() as u64).arg(from.in_stream()).arg(count);
+    let (next, entries, gone): (String, Value, Vec<String>) = link.invoke(&claim).await?;
     let next = parse_id(of, next.as_bytes())?;
     Ok(Claimed {
         next: (next.millis > 0 || next.number > 0).then_some(next),

@@ -18,7 +18,7 @@ use super::{
     admission::{AdmissionError, Ask, Batch, by_voucher, refuse},
     answers::{is_unhealed, outcome_of, whole_batch},
     deployment,
-    ids::IdWorker,
+    ids::{IdWorker, first_second},
     journal::{Admitted, Journal},
     partitions,
     reconcile::{Reconciled, await_peers, is_healed, load_missing, reconcile},
@@ -378,7 +378,11 @@ impl Gate {
             deployment::tie(&self.store, &mut self.link, &self.keys, false).await?;
             self.ids.reclaim(&mut self.link).await?;
             let (store, keys, of) = (&self.store, &self.keys, &self.partition);
-            if self.journal.is_empty() && is_healed(&mut self.link, of, run).await? {
+            let healed = is_healed(&mut self.link, of, run).await?;
+            if !healed {
+                self.ids.not_before(first_second(store, of).await?);
+            }
+            if self.journal.is_empty() && healed {
                 load_missing(store, &mut self.link, keys, of).await?;
             } else {
                 let promises: Vec<Admitted> = self.journal.promises().collect();

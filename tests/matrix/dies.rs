@@ -12,7 +12,7 @@ use seckill::{
     broker::Redis,
     engine::{EngineError, beat::take_name, command::Command, drill, payment, vouchers},
     faults::{KILL_AT, Point},
-    model::{Fence, OrderId, VoucherId},
+    model::{Fence, OrderId, SaleState, VoucherId},
 };
 use sqlx::{Connection as _, Executor as _, SqliteConnection};
 use tokio_util::sync::CancellationToken;
@@ -183,6 +183,13 @@ async fn take_over(world: &mut World, plan: &Plan, force: bool) -> Result<(), St
         .await
         .map_err(|error| error.to_string())?;
     world.start_node_as(name, "next");
+    // One that died between a pause and the end of it has left the sale so.
+    for sale in world.store.sales().await.map_err(|error| error.to_string())? {
+        if sale.state == SaleState::Paused {
+            let resumed = world.execute(Command::ResumeSale(sale.voucher_id)).await;
+            resumed.map_err(|error| error.to_string())?;
+        }
+    }
     Ok(())
 }
 
@@ -311,7 +318,7 @@ async fn everything_else(
 ) -> Result<(), EngineError> {
     let mut link = world.redis.link();
     let (store, keys) = (&world.store, &world.keys);
-    if plan.closing || plan.seed % 2 == 0 {
+    if plan.closes() {
         let some = log.all().into_iter().filter(|it| it.order % 2 == 0).map(|it| it.order);
         let ids: Vec<OrderId> = some.filter_map(OrderId::from_i64).collect();
         let now = link.now().await?;

@@ -158,6 +158,11 @@ impl Plan {
         }
     }
 
+    /// Unpaid orders are closed on the way, so a buyer may hold another order in the end.
+    pub fn closes(&self) -> bool {
+        self.closing || (matches!(self.story, Story::Dies(_)) && self.seed % 2 == 0)
+    }
+
     pub fn settings(&self, settings: &mut Settings) {
         settings.consumer_batch = self.consumer_batch;
         settings.admission_batch = self.admission_batch;

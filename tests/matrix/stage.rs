@@ -177,7 +177,7 @@ pub async fn verdict(world: &World, log: &Log, gone: &HashSet<i64>) -> Result<()
 
 /// Whoever was told an order hears the same one again; one that became a dead letter keeps its place.
 pub async fn asked_again(world: &World, plan: &Plan, log: &Log) -> Result<(), String> {
-    if plan.limit > 1 || plan.closing {
+    if plan.limit > 1 || plan.closes() {
         return Ok(());
     }
     let held = |voucher: VoucherId, user: u64| -> Option<i64> {
