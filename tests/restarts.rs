@@ -363,3 +363,18 @@ async fn entries_that_a_claim_has_dropped_are_rebuilt_by_the_next_node() {
     world.balanced().await;
     assert_eq!(world.server.query::<u64>(&["EXISTS", &of.gone()]), 0);
 }
+
+/// A node that lives on had numbers of a range that a newcomer was given again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_range_that_redis_forgot_is_not_used_up_beside_a_newcomer() {
+    let world = World::start().await;
+    let (mut link, of) = (world.redis.link(), world.keys.home());
+    let (mut old, mut new) = (IdWorker::new(of.clone()), IdWorker::new(of));
+    let second = Millis::now().0 / 1_000;
+    old.issue_at(&mut link, 5, second).await.unwrap();
+    link.query::<()>(&cmd("FLUSHALL")).await.unwrap();
+    let others = new.issue_at(&mut link, 50, second).await.unwrap();
+    old.reclaim(&mut link).await.unwrap();
+    let own = old.issue_at(&mut link, 50, second).await.unwrap();
+    assert!(own.iter().all(|id| !others.contains(id)), "{own:?}");
+}

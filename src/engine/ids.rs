@@ -132,7 +132,8 @@ impl IdWorker {
     }
 
     /// After a restart of Redis, which may have lost its newest increments: raises the day's counter
-    /// above what this worker has leased, before anybody leases again.
+    /// above what this worker has leased, before anybody leases again. What is left of the lease is given up, for
+    /// somebody may have leased it before that.
     ///
     /// # Errors
     /// Redis is away.
@@ -143,6 +144,7 @@ impl IdWorker {
         {
             self.increase(link, day, missing).await?;
         }
+        self.lease = Some(Lease { day, next: end, end });
         Ok(())
     }
 
