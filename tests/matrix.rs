@@ -43,7 +43,7 @@ const SEEDS: u64 = 200;
 /// Stories at once: most of their time is spent waiting.
 const AT_ONCE: u64 = 4;
 /// A story that takes longer hangs.
-const STORY: Duration = Duration::from_secs(180);
+const STORY: Duration = Duration::from_mins(3);
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|told| told.parse().unwrap_or_else(|_| panic!("{name}={told}")))

@@ -102,7 +102,7 @@ pub async fn read_group(
     let Value::Array(mut streams) = reply else { return Ok(Vec::new()) };
     match streams.pop() {
         Some(Value::Array(pair)) => match pair.into_iter().nth(1) {
-            Some(entries) => passed(Point::AfterRead, entries_of(of, entries)?),
+            Some(entries) => Ok(passed(Point::AfterRead, entries_of(of, entries)?)),
             None => Err(BrokerError::Reply("XREADGROUP")),
         },
         _ => Ok(Vec::new()),
@@ -147,7 +147,7 @@ pub async fn auto_claim(
     let next = parse_id(of, next.as_bytes())?;
     Ok(Claimed {
         next: (next.millis > 0 || next.number > 0).then_some(next),
-        entries: passed(Point::AfterClaim, entries_of(of, entries)?)?,
+        entries: passed(Point::AfterClaim, entries_of(of, entries)?),
         gone: gone.iter().filter_map(|id| parse_id(of, id.as_bytes()).ok()).collect(),
     })
 }
@@ -165,7 +165,7 @@ pub async fn claim(
     for entry in entries {
         claim.arg(entry.in_stream());
     }
-    passed(Point::AfterClaim, entries_of(of, link.query(&claim).await?)?)
+    Ok(passed(Point::AfterClaim, entries_of(of, link.query(&claim).await?)?))
 }
 
 /// Keeps entries pending with `consumer` and makes them `idle`, so that others may claim them now. It is no
@@ -347,11 +347,11 @@ pub async fn dead_letters(
 }
 
 /// A read that brought nothing passes no point.
-fn passed(point: Point, entries: Vec<Delivered>) -> Result<Vec<Delivered>, BrokerError> {
+fn passed(point: Point, entries: Vec<Delivered>) -> Vec<Delivered> {
     if !entries.is_empty() {
         faults::pass(point);
     }
-    Ok(entries)
+    entries
 }
 
 fn entries_of(of: &Partition, value: Value) -> Result<Vec<Delivered>, BrokerError> {

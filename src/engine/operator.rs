@@ -63,7 +63,7 @@ impl Operator {
             return Err(EngineError::ReadOnly);
         }
         let (act, subject) = describe(&command);
-        let result = self.alone(act, command, stop).await;
+        let result = Box::pin(self.alone(act, command, stop)).await;
         let told = match &result {
             Ok(reply) => told(reply),
             Err(error) => format!("failed: {error}"),

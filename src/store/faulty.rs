@@ -71,14 +71,13 @@ impl Illness {
         let mut now = self.0.now.lock().unwrap_or_else(PoisonError::into_inner);
         let (ill, random) = &mut *now;
         match *ill {
-            Ill::Not => Fate::Pass(Duration::ZERO),
             Ill::Away => Fate::Fail(Duration::ZERO),
             Ill::Hangs(bound) => Fate::Fail(bound),
             Ill::Slow(by) => Fate::Pass(by),
             Ill::Unsure(share) if writes && random.random_bool(share.clamp(0.0, 1.0)) => {
                 if random.random_bool(0.5) { Fate::DoneUntold } else { Fate::UndoneUntold }
             }
-            Ill::Unsure(_) => Fate::Pass(Duration::ZERO),
+            Ill::Not | Ill::Unsure(_) => Fate::Pass(Duration::ZERO),
         }
     }
 

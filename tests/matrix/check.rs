@@ -27,6 +27,9 @@ pub struct Seen {
     dead: HashSet<i64>,
 }
 
+/// Id, user, voucher, place, status, paid, closed.
+type OrderRow = (i64, i64, i64, i64, i64, Option<i64>, Option<i64>);
+
 #[derive(Debug, Default)]
 struct Held {
     stock: Option<i64>,
@@ -47,7 +50,7 @@ impl Seen {
     async fn read_sql(&mut self, world: &World) {
         let url = format!("sqlite:{}", world.database().display());
         let mut sql = SqliteConnection::connect(&url).await.unwrap();
-        let rows: Vec<(i64, i64, i64, i64, i64, Option<i64>, Option<i64>)> = sqlx::query_as(
+        let rows: Vec<OrderRow> = sqlx::query_as(
             "SELECT id, user_id, voucher_id, place, status, pay_time, close_time FROM tb_voucher_order",
         )
         .fetch_all(&mut sql)
@@ -153,7 +156,9 @@ impl Seen {
                 say(format!("3: #{voucher} SQL {initial} is not {stock} + {}", live.len()));
             }
             let mut seats: HashMap<(i64, i64), u64> = HashMap::new();
-            live.values().for_each(|seat| *seats.entry(*seat).or_default() += 1);
+            for seat in live.values() {
+                *seats.entry(*seat).or_default() += 1;
+            }
             if seats.values().any(|count| *count > 1) {
                 say(format!("4: #{voucher} has buyers with two live orders at one place"));
             }
@@ -234,8 +239,9 @@ impl Seen {
                 wrong
                     .push(format!("5: order {} was told to two: {owner:?} and {one:?}", one.order));
             }
+            // Each partition issues for itself, and a sale lies in one.
             if one.admitted {
-                let before = last.insert((one.lane, self.partition(voucher)), one.order);
+                let before = last.insert((one.lane, voucher), one.order);
                 if before.is_some_and(|before| before >= one.order) {
                     wrong.push(format!("5: {one:?} came after {before:?}"));
                 }
@@ -270,11 +276,6 @@ impl Seen {
         }
         wrong.extend(self.fallen.iter().map(|what| format!("8: a token fell: {what}")));
         wrong
-    }
-
-    fn partition(&self, voucher: i64) -> i64 {
-        // Each partition issues for itself; sales of one test lie where their numbers say, so by sale is finer.
-        voucher
     }
 }
 

@@ -41,7 +41,7 @@ pub async fn run(plan: &Plan, fate: Fate) -> Result<Told, String> {
     before(&mut world, plan, fate, &vouchers, &log).await?;
     let mut child = Child::start(&world, plan, fate, &vouchers);
     let mut told = Told { struck: true, ..Told::default() };
-    let mut gone = HashSet::new();
+    let (mut gone, next) = (HashSet::new(), next_of(plan));
     let mut successor = None;
     match fate {
         Fate::DiesAt(..) => {
@@ -65,7 +65,7 @@ pub async fn run(plan: &Plan, fate: Fate) -> Result<Told, String> {
             suspend_outside_a_write(&world, &child).await?;
             successor = Some(());
             take_over(&mut world, plan, false).await?;
-            stage::settle(&world).await?;
+            stage::settle(&world, &[next]).await?;
             until("it counts as dead", async || silent_for(&world) > 2_000).await?;
             child.process.signal(Signal::CONT);
             until("it ends", async || child.is_done() || !child.process.is_running()).await?;
@@ -86,7 +86,7 @@ pub async fn run(plan: &Plan, fate: Fate) -> Result<Told, String> {
     }
     let entrance = stage::entrance(&world);
     Buyers::ask(&[entrance], 2, &vouchers, plan.lanes(2, 3), &log).done().await;
-    stage::settle(&world).await?;
+    stage::settle(&world, &[next]).await?;
     stage::give_back(&world).await?;
     if gone.is_empty() {
         stage::asked_again(&world, plan, &log).await?;
@@ -139,7 +139,7 @@ async fn before(
         };
         until("all others are delivered", undelivered).await?;
     } else {
-        stage::settle(world).await?;
+        stage::settle(world, &[NODE]).await?;
     }
     world.stop_node().await;
     let mut link = world.redis.link();
@@ -175,9 +175,13 @@ async fn before(
     Ok(())
 }
 
+fn next_of(plan: &Plan) -> &'static str {
+    if plan.same_name { NODE } else { NEXT }
+}
+
 /// A node goes on where the dead one stopped, under its name or another.
 async fn take_over(world: &mut World, plan: &Plan, force: bool) -> Result<(), String> {
-    let name = if plan.same_name { NODE } else { NEXT };
+    let name = next_of(plan);
     let mut link = world.redis.link();
     take_name(&mut link, &world.keys, name, "next", 2_000, force)
         .await
@@ -285,7 +289,7 @@ pub async fn be_one(told: &str) {
     let vouchers: Vec<VoucherId> =
         (first.parse().unwrap()..=last.parse().unwrap()).map(VoucherId).collect();
     let world = Beside::at(Redis::from_url(url).unwrap(), database, plan.partitions, |it| {
-        plan.settings(it)
+        plan.settings(it);
     })
     .await;
     take_name(&mut world.redis.link(), &world.keys, NODE, "child", 2_000, true).await.unwrap();

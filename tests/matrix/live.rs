@@ -20,17 +20,18 @@ use super::{
     buyers::{Buyers, Log},
     plan::{Fault, Plan},
     stage::{self, Told, until},
-    world::World,
+    world::{NODE, World},
 };
 
 /// What may be cut off the end of the file: well within what a node remembers.
 const CUT_WITHIN: Duration = Duration::from_secs(2);
+const SECOND: &str = "node-2";
 const DEAD_NODE: &str = "node-b";
 
 pub async fn run(plan: &Plan, faults: &[(usize, Fault)]) -> Result<Told, String> {
     let (mut world, illness) = stage::world(plan).await;
     world.start_node();
-    let other = (plan.nodes == 2).then(|| world.another_node("node-2"));
+    let other = (plan.nodes == 2).then(|| world.another_node(SECOND));
     let vouchers = stage::create(&world, plan).await;
     let log = Log::default();
     let mut entrances = vec![stage::entrance(&world)];
@@ -39,6 +40,7 @@ pub async fn run(plan: &Plan, faults: &[(usize, Fault)]) -> Result<Told, String>
     let buyers = Buyers::ask(&entrances, 0, &vouchers, plan.lanes(0, 1), &log);
     let stop = CancellationToken::new();
     let closing = plan.closing.then(|| stage::close_and_pay(&world, &log, stop.clone()));
+    let names = [vec![NODE], vec![SECOND; plan.nodes - 1]].concat();
     let mut told = Told { struck: true, ..Told::default() };
     for (after, fault) in faults {
         until("buyers are in", async || log.admitted() >= *after || buyers.are_done()).await?;
@@ -59,12 +61,12 @@ pub async fn run(plan: &Plan, faults: &[(usize, Fault)]) -> Result<Told, String>
         closing.await.map_err(|error| error.to_string())?;
     }
     illness.set(Ill::Not);
-    stage::settle(&world).await?;
+    stage::settle(&world, &names).await?;
     if faults.iter().any(|(_, fault)| fault.needs_repair()) {
         // What a stranger took away is named by both, and mended by the operator.
         stage::agreed(&world).await?;
         stage::repair(&world).await?;
-        stage::settle(&world).await?;
+        stage::settle(&world, &names).await?;
     }
     stage::give_back(&world).await?;
     stage::asked_again(&world, plan, &log).await?;
@@ -110,11 +112,8 @@ async fn inflict(world: &World, illness: &Illness, fault: Fault) -> Result<(), S
         }
     };
     illness.set(ill);
-    let time = match fault {
-        Fault::DatabaseAway(time) | Fault::DatabaseHangs(time) => time,
-        // To the end of the rush.
-        _ => return Ok(()),
-    };
+    // Others last to the end of the rush.
+    let (Fault::DatabaseAway(time) | Fault::DatabaseHangs(time)) = fault else { return Ok(()) };
     tokio::time::sleep(time).await;
     illness.set(Ill::Not);
     Ok(())

@@ -151,6 +151,9 @@ impl Plan {
                 if let Fate::WithRedis { truncated: true, .. } = fate {
                     self.always = false;
                 }
+                // Its point is passed by nobody else.
+                self.closing |=
+                    matches!(fate, Fate::DiesAt(Point::AfterClosing | Point::AfterGiveBack, _));
                 // Nobody else could tell a dead node of another name from one that is slow to come back.
                 self.same_name |=
                     matches!(fate, Fate::WithRedis { .. } | Fate::DiesAt(Point::MidHeal, _));
@@ -160,7 +163,7 @@ impl Plan {
 
     /// Unpaid orders are closed on the way, so a buyer may hold another order in the end.
     pub fn closes(&self) -> bool {
-        self.closing || (matches!(self.story, Story::Dies(_)) && self.seed % 2 == 0)
+        self.closing || (matches!(self.story, Story::Dies(_)) && self.seed.is_multiple_of(2))
     }
 
     pub fn settings(&self, settings: &mut Settings) {
@@ -203,7 +206,7 @@ fn fate(random: &mut impl Rng, most: usize) -> Fate {
             let most = match point {
                 Point::AfterAdmission => 25,
                 Point::BeforeCommit | Point::BeforeAck | Point::AfterAck | Point::AfterRead => 8,
-                Point::AfterClaim | Point::BeforeBurial | Point::AfterBurial => 3,
+                Point::BeforeBurial | Point::AfterBurial => 3,
                 Point::AfterChangeCommit => 4,
                 _ => 1,
             };

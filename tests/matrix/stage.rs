@@ -28,7 +28,7 @@ use super::{
 };
 
 /// Longest wait for anything, on a machine that many share.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// How a story went.
 #[derive(Debug, Default)]
@@ -79,8 +79,10 @@ pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) -> Result<(
     Ok(())
 }
 
-/// Waits until no entry is undelivered or pending. What nobody works on is replayed, as an operator would.
-pub async fn settle(world: &World) -> Result<(), String> {
+/// Waits until the nodes have made this Redis whole, and no entry is undelivered or pending. What nobody works on
+/// is replayed, as an operator would.
+pub async fn settle(world: &World, nodes: &[&str]) -> Result<(), String> {
+    until("Redis is whole", async || nodes.iter().all(|node| is_healed_by(world, node))).await?;
     let mut redis = world.server.connection();
     let mut replay = Instant::now() + Duration::from_millis(300);
     let mut last = String::new();
@@ -99,6 +101,18 @@ pub async fn settle(world: &World) -> Result<(), String> {
         false
     });
     all.await.map_err(|error| format!("{error}: {last}"))
+}
+
+/// A node that nobody asks notices within a second that its Redis has lost something.
+fn is_healed_by(world: &World, node: &str) -> bool {
+    let mut redis = world.server.connection();
+    let told: String = cmd("INFO").arg("server").query(&mut redis).unwrap();
+    let run = told.lines().find_map(|line| line.strip_prefix("run_id:"));
+    world.keys.partitions().all(|of| {
+        let healed: Option<String> =
+            cmd("HGET").arg(of.healed()).arg(node).query(&mut redis).unwrap();
+        healed.as_deref() == run.map(str::trim)
+    })
 }
 
 /// Closes what is unpaid, and pays some of it, while buyers come. Its tokens rise, and a fallen one is refused.
