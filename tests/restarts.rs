@@ -378,3 +378,21 @@ async fn a_range_that_redis_forgot_is_not_used_up_beside_a_newcomer() {
     let own = old.issue_at(&mut link, 50, second).await.unwrap();
     assert!(own.iter().all(|id| !others.contains(id)), "{own:?}");
 }
+
+/// Bodies that go between the verdict and the claim: the entries stay pending, and the next replay rebuilds them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_leaves_entries_without_a_body_to_a_replay() {
+    let world = World::start().await;
+    let voucher = world.create(sale(50)).await;
+    assert_eq!(world.stick(voucher, 20, 8).await, 8);
+    world.until("the others are written", async || world.pending().await == 8).await;
+    let (mut link, of) = (world.redis.link(), world.keys.home());
+    let page = stream::pending_page(&mut link, &of, EntryId::MIN, EntryId::MAX, 99).await.unwrap();
+    let entries: Vec<EntryId> = page.iter().map(|row| row.delivered.entry).collect();
+    drill::trim_pending(&mut link, &of).await.unwrap();
+    assert_eq!(stream::claim(&mut link, &of, "node-c/1", 0, &entries).await.unwrap(), []);
+    assert_eq!(world.pending().await, 8);
+    world.settled_by_replay().await;
+    world.balanced().await;
+    assert_eq!(world.store.live_orders(voucher, None, 99).await.unwrap().len(), 20);
+}

@@ -34,8 +34,13 @@ script!(
 );
 script!(
     /// Takes over what other consumers have left lying.
-    CLAIM,
-    "claim.lua"
+    AUTO_CLAIM,
+    "auto_claim.lua"
+);
+script!(
+    /// Takes named entries over.
+    TAKE_OVER,
+    "take_over.lua"
 );
 script!(
     /// Moves an entry to the dead letters.

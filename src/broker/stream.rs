@@ -140,7 +140,7 @@ pub async fn auto_claim(
     from: EntryId,
     count: usize,
 ) -> Result<Claimed, BrokerError> {
-    let mut claim = scripts::CLAIM.prepare_invoke();
+    let mut claim = scripts::AUTO_CLAIM.prepare_invoke();
     claim.key(of.orders()).key(of.gone()).arg(of.group()).arg(consumer);
     claim.arg(min_idle.as_millis() as u64).arg(from.in_stream()).arg(count);
     let (next, entries, gone): (String, Value, Vec<String>) = link.invoke(&claim).await?;
@@ -152,7 +152,8 @@ pub async fn auto_claim(
     })
 }
 
-/// XCLAIM: these entries go to `consumer` if they were idle for `min_idle`; returns those that did.
+/// XCLAIM: these entries go to `consumer` if they were idle for `min_idle`; returns those that did. Those without a
+/// body stay pending where they are.
 pub async fn claim(
     link: &mut Link,
     of: &Partition,
@@ -160,12 +161,12 @@ pub async fn claim(
     min_idle_ms: u64,
     entries: &[EntryId],
 ) -> Result<Vec<Delivered>, BrokerError> {
-    let mut claim = cmd("XCLAIM");
-    claim.arg(of.orders()).arg(of.group()).arg(consumer).arg(min_idle_ms);
+    let mut claim = scripts::TAKE_OVER.prepare_invoke();
+    claim.key(of.orders()).arg(of.group()).arg(consumer).arg(min_idle_ms);
     for entry in entries {
         claim.arg(entry.in_stream());
     }
-    Ok(passed(Point::AfterClaim, entries_of(of, link.query(&claim).await?)?))
+    Ok(passed(Point::AfterClaim, entries_of(of, link.invoke(&claim).await?)?))
 }
 
 /// Keeps entries pending with `consumer` and makes them `idle`, so that others may claim them now. It is no
