@@ -3,7 +3,7 @@
 //! Read it along the path of an order: [`model`] says what things are, [`broker`] speaks to
 //! Redis, [`store`] to SQL, [`engine`] moves an order from one to the other, [`telemetry`] takes
 //! the pictures that [`console`] draws, [`bench`] measures, and [`cli`] ties them together. Imports
-//! go that way up only; a test keeps it so.
+//! go that way up only; a test keeps it so. Below all of them lie [`faults`], where tests let a process die.
 
 pub mod bench;
 pub mod broker;
@@ -11,6 +11,7 @@ pub mod cli;
 pub mod config;
 pub mod console;
 pub mod engine;
+pub mod faults;
 pub mod model;
 pub mod store;
 pub mod telemetry;

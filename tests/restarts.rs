@@ -13,8 +13,10 @@ use std::{collections::HashMap, time::Duration};
 
 use redis::cmd;
 use seckill::{
+    broker::stream,
     engine::{
         command::{Command, Reply, RushPlan},
+        drill,
         ids::IdWorker,
         journal::Admitted,
         orders::{Standing, find},
@@ -22,7 +24,9 @@ use seckill::{
         reconcile::reconcile,
         vouchers,
     },
-    model::{Fence, Millis, NewSale, OrderId, Outcome, Place, SaleState, UserId, VoucherId},
+    model::{
+        EntryId, Fence, Millis, NewSale, OrderId, Outcome, Place, SaleState, UserId, VoucherId,
+    },
 };
 use tokio_util::sync::CancellationToken;
 use world::World;
@@ -313,4 +317,82 @@ async fn reconciling_beside_the_closing_keeps_the_books() {
     assert_eq!(held(&world, voucher), 0);
     assert_eq!(world.server.query::<u64>(&["GET", &keys.stock(voucher)]), 6_000);
     world.balanced().await;
+}
+
+/// Whatever the counter of a day has lost, two nodes that start within one second issue different ids.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_id_is_given_twice_by_nodes_that_start_on_a_redis_that_lost_its_counter() {
+    let mut world = World::start().await;
+    let voucher = world.create(sale(1_000)).await;
+    let mut given = HashMap::new();
+    for round in 0..5 {
+        for user in round * 100..round * 100 + 20 {
+            let Outcome::Admitted { order } = world.ask(voucher, user + 1).await else { panic!() };
+            assert_eq!(given.insert(order, user), None, "{order} in round {round}");
+        }
+        world.settled().await;
+        world.stop_node().await;
+        world.redis.link().query::<()>(&cmd("FLUSHALL")).await.unwrap();
+        world.start_node();
+    }
+    world.until("it is whole", async || held(&world, voucher) == 100).await;
+    world.balanced().await;
+}
+
+/// XAUTOCLAIM drops entries without a body from the pending list. Whoever claims them and dies has told Redis in
+/// the same step, and the next node rebuilds their orders.
+#[tokio::test(flavor = "multi_thread")]
+async fn entries_that_a_claim_has_dropped_are_rebuilt_by_the_next_node() {
+    let mut world = World::start().await;
+    let voucher = world.create(sale(50)).await;
+    assert_eq!(world.stick(voucher, 30, 12).await, 12);
+    world.until("the others are written", async || world.pending().await == 12).await;
+    world.stop_node().await;
+    let (mut link, of) = (world.redis.link(), world.keys.home());
+    assert!(drill::trim_pending(&mut link, &of).await.unwrap() >= 12);
+    let claimed =
+        stream::auto_claim(&mut link, &of, "node-c/1", Duration::ZERO, EntryId::MIN, 100).await;
+    assert_eq!(claimed.unwrap().gone.len(), 12);
+    world.start_node();
+    world
+        .until("all are written", async || {
+            world.store.live_orders(voucher, None, 99).await.unwrap().len() == 30
+        })
+        .await;
+    world.settled().await;
+    world.balanced().await;
+    assert_eq!(world.server.query::<u64>(&["EXISTS", &of.gone()]), 0);
+}
+
+/// A node that lives on had numbers of a range that a newcomer was given again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_range_that_redis_forgot_is_not_used_up_beside_a_newcomer() {
+    let world = World::start().await;
+    let (mut link, of) = (world.redis.link(), world.keys.home());
+    let (mut old, mut new) = (IdWorker::new(of.clone()), IdWorker::new(of));
+    let second = Millis::now().0 / 1_000;
+    old.issue_at(&mut link, 5, second).await.unwrap();
+    link.query::<()>(&cmd("FLUSHALL")).await.unwrap();
+    let others = new.issue_at(&mut link, 50, second).await.unwrap();
+    old.reclaim(&mut link).await.unwrap();
+    let own = old.issue_at(&mut link, 50, second).await.unwrap();
+    assert!(own.iter().all(|id| !others.contains(id)), "{own:?}");
+}
+
+/// Bodies that go between the verdict and the claim: the entries stay pending, and the next replay rebuilds them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_leaves_entries_without_a_body_to_a_replay() {
+    let world = World::start().await;
+    let voucher = world.create(sale(50)).await;
+    assert_eq!(world.stick(voucher, 20, 8).await, 8);
+    world.until("the others are written", async || world.pending().await == 8).await;
+    let (mut link, of) = (world.redis.link(), world.keys.home());
+    let page = stream::pending_page(&mut link, &of, EntryId::MIN, EntryId::MAX, 99).await.unwrap();
+    let entries: Vec<EntryId> = page.iter().map(|row| row.delivered.entry).collect();
+    drill::trim_pending(&mut link, &of).await.unwrap();
+    assert_eq!(stream::claim(&mut link, &of, "node-c/1", 0, &entries).await.unwrap(), []);
+    assert_eq!(world.pending().await, 8);
+    world.settled_by_replay().await;
+    world.balanced().await;
+    assert_eq!(world.store.live_orders(voucher, None, 99).await.unwrap().len(), 20);
 }

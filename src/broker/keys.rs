@@ -191,6 +191,11 @@ impl Partition {
         format!("{}:healed", self.prefix)
     }
 
+    /// Set: entries that were claimed without a body, until their orders are rebuilt.
+    pub fn gone(&self) -> String {
+        format!("{}:gone", self.prefix)
+    }
+
     /// The consumer group of the order stream.
     pub fn group(&self) -> &str {
         &self.group

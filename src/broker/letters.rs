@@ -5,9 +5,12 @@
 use redis::{cmd, pipe};
 
 use super::{BrokerError, Layout, Link, keys::Partition, scripts, stream::parse_id};
-use crate::model::{
-    EntryFault, EntryId, Millis, OrderEntry,
-    letter::{Burial, MAX_REASON, read_history, shown, write_history},
+use crate::{
+    faults::{self, Point},
+    model::{
+        EntryFault, EntryId, Millis, OrderEntry,
+        letter::{Burial, MAX_REASON, read_history, shown, write_history},
+    },
 };
 
 /// Letters in one call of a script, which copies each of them.
@@ -77,7 +80,9 @@ pub async fn bury_all(
         for (entry, reason) in page {
             call.arg(entry.in_stream()).arg(shown(reason, MAX_REASON));
         }
+        faults::pass(Point::BeforeBurial);
         moved += link.invoke::<u64>(&call).await?;
+        faults::pass(Point::AfterBurial);
     }
     Ok(moved)
 }

@@ -33,6 +33,16 @@ script!(
     "restore.lua"
 );
 script!(
+    /// Takes over what other consumers have left lying.
+    AUTO_CLAIM,
+    "auto_claim.lua"
+);
+script!(
+    /// Takes named entries over.
+    TAKE_OVER,
+    "take_over.lua"
+);
+script!(
     /// Moves entries to the dead letters.
     BURY,
     "bury.lua"

@@ -6,7 +6,10 @@ use redis::{Value, cmd};
 
 pub use super::letters::{DeadLetter, bury, dead_letters};
 use super::{BrokerError, Layout, Link, keys::Partition, scripts};
-use crate::model::{EntryFault, EntryId, OrderEntry};
+use crate::{
+    faults::{self, Point},
+    model::{EntryFault, EntryId, OrderEntry},
+};
 
 /// An entry as it came, with what could be made of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -100,7 +103,7 @@ pub async fn read_group(
     let Value::Array(mut streams) = reply else { return Ok(Vec::new()) };
     match streams.pop() {
         Some(Value::Array(pair)) => match pair.into_iter().nth(1) {
-            Some(entries) => entries_of(of, entries),
+            Some(entries) => Ok(passed(Point::AfterRead, entries_of(of, entries)?)),
             None => Err(BrokerError::Reply("XREADGROUP")),
         },
         _ => Ok(Vec::new()),
@@ -114,8 +117,18 @@ pub struct Claimed {
     pub next: Option<EntryId>,
     /// Entries that are this consumer's now.
     pub entries: Vec<Delivered>,
-    /// Entries whose body was gone: Redis dropped them from the pending list.
+    /// Entries whose body was gone: Redis dropped them from the pending list, and keeps them in [`gone`].
     pub gone: Vec<EntryId>,
+}
+
+/// Entries that claims have found without a body, and whose orders nobody has rebuilt yet.
+pub async fn gone(link: &mut Link, of: &Partition) -> Result<Vec<String>, BrokerError> {
+    link.query(cmd("SMEMBERS").arg(of.gone())).await
+}
+
+/// Their orders are rebuilt.
+pub async fn rebuilt(link: &mut Link, of: &Partition, gone: &[String]) -> Result<(), BrokerError> {
+    link.query::<u64>(cmd("SREM").arg(of.gone()).arg(gone)).await.map(drop)
 }
 
 /// XAUTOCLAIM: entries that were idle for `min_idle` go to `consumer`. A page may come back empty
@@ -128,49 +141,36 @@ pub async fn auto_claim(
     from: EntryId,
     count: usize,
 ) -> Result<Claimed, BrokerError> {
-    let mut claim = cmd("XAUTOCLAIM");
-    claim.arg(of.orders()).arg(of.group()).arg(consumer);
-    claim.arg(min_idle.as_millis() as u64).arg(from.in_stream()).arg("COUNT").arg(count);
-    let (next, entries, gone): (String, Value, Vec<String>) = link.query(&claim).await?;
+    let mut claim = scripts::AUTO_CLAIM.prepare_invoke();
+    claim.key(of.orders()).key(of.gone()).arg(of.group()).arg(consumer);
+    claim.arg(min_idle.as_millis() as u64).arg(from.in_stream()).arg(count);
+    let (next, entries, gone): (String, Value, Vec<String>) = link.invoke(&claim).await?;
     let next = parse_id(of, next.as_bytes())?;
     Ok(Claimed {
         next: (next.millis > 0 || next.number > 0).then_some(next),
-        entries: entries_of(of, entries)?,
+        entries: passed(Point::AfterClaim, entries_of(of, entries)?),
         gone: gone.iter().filter_map(|id| parse_id(of, id.as_bytes()).ok()).collect(),
     })
 }
 
-/// XCLAIM: these entries go to `consumer` if they were idle for `min_idle`; returns those that did.
+/// XCLAIM: these entries go to `consumer` if they were idle for that long; returns those that did. Those without a
+/// body stay pending where they are. It is no delivery, and brings no bodies.
 pub async fn claim(
     link: &mut Link,
     of: &Partition,
     consumer: &str,
     min_idle_ms: u64,
     entries: &[EntryId],
-) -> Result<Vec<Delivered>, BrokerError> {
-    let mut claim = cmd("XCLAIM");
-    claim.arg(of.orders()).arg(of.group()).arg(consumer).arg(min_idle_ms);
-    for entry in entries {
-        claim.arg(entry.in_stream());
-    }
-    entries_of(of, link.query(&claim).await?)
-}
-
-/// Gives entries that were idle for `min_idle_ms` to `consumer`; returns which did change hands. Unlike [`claim`]
-/// it is no delivery, and brings no bodies.
-pub async fn take_over(
-    link: &mut Link,
-    of: &Partition,
-    consumer: &str,
-    min_idle_ms: u64,
-    entries: &[EntryId],
 ) -> Result<Vec<EntryId>, BrokerError> {
-    let mut claim = cmd("XCLAIM");
-    claim.arg(of.orders()).arg(of.group()).arg(consumer).arg(min_idle_ms);
+    let mut claim = scripts::TAKE_OVER.prepare_invoke();
+    claim.key(of.orders()).arg(of.group()).arg(consumer).arg(min_idle_ms);
     for entry in entries {
         claim.arg(entry.in_stream());
     }
-    let taken: Vec<String> = link.query(claim.arg("JUSTID")).await?;
+    let taken: Vec<String> = link.invoke(&claim).await?;
+    if !taken.is_empty() {
+        faults::pass(Point::AfterClaim);
+    }
     taken.iter().map(|id| parse_id(of, id.as_bytes())).collect()
 }
 
@@ -205,7 +205,13 @@ pub async fn acknowledge(
         ack.arg(entry.in_stream());
         any = true;
     }
-    if any { link.query(&ack).await } else { Ok(0) }
+    if !any {
+        return Ok(0);
+    }
+    faults::pass(Point::BeforeAck);
+    let done = link.query(&ack).await?;
+    faults::pass(Point::AfterAck);
+    Ok(done)
 }
 
 /// One page of the pending list, oldest first, from `first` up to and with `last`.
@@ -306,6 +312,14 @@ pub async fn range(
     let mut read = cmd("XRANGE");
     read.arg(of.orders()).arg(first.in_stream()).arg("+").arg("COUNT").arg(count);
     entries_of(of, link.query(&read).await?)
+}
+
+/// A read that brought nothing passes no point.
+fn passed(point: Point, entries: Vec<Delivered>) -> Vec<Delivered> {
+    if !entries.is_empty() {
+        faults::pass(point);
+    }
+    entries
 }
 
 fn entries_of(of: &Partition, value: Value) -> Result<Vec<Delivered>, BrokerError> {

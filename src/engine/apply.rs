@@ -175,7 +175,7 @@ impl Applying {
         let entries: Vec<EntryId> = bodies.keys().copied().collect();
         for (of, entries) in by_partition(&self.writer.keys, entries) {
             let taken =
-                stream::take_over(&mut self.link, &of, &self.consumer, youngest, &entries).await?;
+                stream::claim(&mut self.link, &of, &self.consumer, youngest, &entries).await?;
             ours.extend(taken.iter().filter_map(|entry| bodies.remove(entry)));
         }
         // The oldest first, as they would have come.

@@ -52,8 +52,6 @@ pub struct Consumer {
     hold: Hold,
     /// Its own pending entries were read once since the process began.
     resumed: bool,
-    /// Bodies were missing, and their orders are not back in the stream yet.
-    rebuild_due: bool,
 }
 
 /// How somebody keeps a consumer from taking new entries, and learns that it does not.
@@ -86,7 +84,6 @@ impl Consumer {
             locks,
             hold,
             resumed: false,
-            rebuild_due: false,
         }
     }
 
@@ -164,7 +161,6 @@ impl Consumer {
         pause: &mut Duration,
     ) -> Result<(), EngineError> {
         stream::ensure_group(&mut self.reader, &self.partition).await?;
-        self.rebuild().await?;
         self.finish_own(stop).await?;
         self.claim_idle(stop).await?;
         let mut claimed = Instant::now();
@@ -268,6 +264,7 @@ impl Consumer {
 
     /// What other consumers have left lying.
     async fn claim_idle(&mut self, stop: &CancellationToken) -> Result<(), EngineError> {
+        self.rebuild().await?;
         let mut from = Some(EntryId::MIN);
         while let Some(start) = from.filter(|_| !stop.is_cancelled()) {
             let idle = self.settings.claim_idle();
@@ -277,7 +274,6 @@ impl Consumer {
                 stream::auto_claim(&mut self.reader, of, &self.name, idle, start, count).await?;
             if !claimed.gone.is_empty() {
                 // Redis has dropped them from the pending list; their buyers still wait.
-                self.rebuild_due = true;
                 let ids: Vec<String> = claimed.gone.iter().map(ToString::to_string).collect();
                 tracing::error!(entries = ids.join(" "), "pending entries had no body any more");
                 self.rebuild().await?;
@@ -288,13 +284,14 @@ impl Consumer {
         Ok(())
     }
 
-    /// Until it has succeeded, for nobody else knows that bodies were missing.
+    /// What claims have dropped, this consumer's own and those of one that died before it got here.
     async fn rebuild(&mut self) -> Result<(), EngineError> {
-        if self.rebuild_due {
+        let gone = stream::gone(&mut self.reader, &self.partition).await?;
+        if !gone.is_empty() {
             let Writer { link, store, keys, .. } = &mut self.writer;
             let rebuilt = rebuild(store, link, keys, &self.partition).await?;
             tracing::warn!(orders = rebuilt.orders, "orders were put into the stream again");
-            self.rebuild_due = false;
+            stream::rebuilt(&mut self.reader, &self.partition, &gone).await?;
         }
         Ok(())
     }

@@ -1,13 +1,25 @@
-//! Faults on purpose, for the demo: what they leave behind is what the real ones leave.
+//! Faults on purpose, for the demo and for drills: what they leave behind is what the real ones leave.
+//!
+//! It does not look whether anybody wants that: who calls it works on a throw-away deployment, or has asked. A
+//! database that fails is `store::faulty`.
 
 use std::time::Duration;
 
-use redis::cmd;
+use redis::{Value, cmd};
+use rustix::process::{Pid, Signal, kill_process};
 
-use super::EngineError;
-use crate::broker::{
-    Layout, Redis, scripts,
-    stream::{self, ReadFrom},
+use super::{EngineError, ids};
+use crate::{
+    broker::{
+        Layout, Link, Redis,
+        keys::Partition,
+        scripts,
+        stream::{self, ReadFrom},
+    },
+    model::{
+        EntryId,
+        entry::{FIELD_ORDER, FIELD_PLACE, FIELD_USER, FIELD_VOUCHER},
+    },
 };
 
 /// A node that takes a batch of entries and dies before it writes or acknowledges one of them.
@@ -39,4 +51,126 @@ pub async fn die_with_batch(
         link.query::<u64>(cmd("ZREM").arg(of.nodes()).arg(node)).await?;
     }
     Ok(taken)
+}
+
+/// An entry of which no order can come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Poison {
+    /// None of the fields is there.
+    Foreign,
+    /// A field holds words.
+    Words,
+    /// Bytes that are no text.
+    Bytes,
+    /// An order id beyond what an id can be.
+    TooLarge,
+    /// A place that no sale allows.
+    NoPlace,
+    /// Good fields of a sale that never was.
+    NoSale,
+}
+
+impl Poison {
+    /// All kinds.
+    pub const ALL: [Self; 6] =
+        [Self::Foreign, Self::Words, Self::Bytes, Self::TooLarge, Self::NoPlace, Self::NoSale];
+
+    fn fields(self) -> Vec<(&'static str, &'static [u8])> {
+        let order = |user: &'static [u8], voucher: &'static [u8], id: &'static [u8]| {
+            vec![(FIELD_USER, user), (FIELD_VOUCHER, voucher), (FIELD_ORDER, id)]
+        };
+        match self {
+            Self::Foreign => vec![("hello", b"world".as_slice())],
+            Self::Words => order(b"somebody", b"7", b"1"),
+            Self::Bytes => order(b"\xff\xfe", b"7", b"1"),
+            Self::TooLarge => order(b"1", b"7", b"99999999999999999999"),
+            Self::NoPlace => {
+                let mut fields = order(b"1", b"7", b"1");
+                fields.push((FIELD_PLACE, b"900"));
+                fields
+            }
+            Self::NoSale => order(b"1", b"900000001", b"1"),
+        }
+    }
+}
+
+/// Adds `count` poison entries to a stream, of each kind in turn.
+pub async fn poison(
+    link: &mut Link,
+    of: &Partition,
+    count: usize,
+) -> Result<Vec<Poison>, EngineError> {
+    let kinds: Vec<Poison> = Poison::ALL.into_iter().cycle().take(count).collect();
+    for kind in &kinds {
+        let mut add = cmd("XADD");
+        add.arg(of.orders()).arg("*");
+        for (name, value) in kind.fields() {
+            add.arg(name).arg(value);
+        }
+        link.query::<String>(&add).await?;
+    }
+    Ok(kinds)
+}
+
+/// Adds the newest entries of a stream a second time, as a producer does that repeats itself.
+/// Returns how many these are.
+pub async fn duplicate(link: &mut Link, of: &Partition, most: usize) -> Result<usize, EngineError> {
+    let mut read = cmd("XREVRANGE");
+    read.arg(of.orders()).arg("+").arg("-").arg("COUNT").arg(most);
+    let newest: Vec<(String, Vec<Vec<u8>>)> = link.query(&read).await?;
+    for (_, fields) in &newest {
+        link.query::<String>(cmd("XADD").arg(of.orders()).arg("*").arg(fields)).await?;
+    }
+    Ok(newest.len())
+}
+
+/// Destroys the group of a stream with its whole pending list; `false` where there was none.
+pub async fn destroy_group(link: &mut Link, of: &Partition) -> Result<bool, EngineError> {
+    let mut destroy = cmd("XGROUP");
+    destroy.arg("DESTROY").arg(of.orders()).arg(of.group());
+    Ok(link.query(&destroy).await?)
+}
+
+/// Removes a consumer with what it holds, as a stranger does who tidies up: nobody is given those entries again.
+/// Returns how many these are.
+pub async fn remove_consumer(
+    link: &mut Link,
+    of: &Partition,
+    consumer: &str,
+) -> Result<u64, EngineError> {
+    let mut remove = cmd("XGROUP");
+    remove.arg("DELCONSUMER").arg(of.orders()).arg(of.group()).arg(consumer);
+    Ok(link.query(&remove).await?)
+}
+
+/// Takes the bodies of all pending entries away, and of those before them. Returns how many entries went.
+pub async fn trim_pending(link: &mut Link, of: &Partition) -> Result<u64, EngineError> {
+    let summary: (u64, Option<String>, Option<String>, Value) =
+        link.query(cmd("XPENDING").arg(of.orders()).arg(of.group())).await?;
+    let Some(newest) = summary.2 else { return Ok(0) };
+    // MINID keeps what is not smaller.
+    let next = newest.parse::<EntryId>().map_or(newest, |newest| newest.next().in_stream());
+    Ok(link.query(cmd("XTRIM").arg(of.orders()).arg("MINID").arg(next)).await?)
+}
+
+/// SIGKILL for the program's own server; whoever uses it next starts it again.
+///
+/// # Errors
+/// [`EngineError::Plan`] where Redis is somebody else's: a drill ends no other's server.
+pub async fn kill_redis(redis: &Redis) -> Result<(), EngineError> {
+    let refused = |why: &str| EngineError::Plan(format!("Redis is not killed: {why}"));
+    if redis.managed().is_none() {
+        return Err(refused("it is not the program's own; leave --redis out"));
+    }
+    let told: String = redis.link().query(cmd("INFO").arg("server")).await?;
+    let pid = told.lines().find_map(|line| line.strip_prefix("process_id:"));
+    let pid = pid.and_then(|pid| Pid::from_raw(pid.trim().parse().ok()?));
+    let pid = pid.ok_or_else(|| refused("it does not say which process it is"))?;
+    kill_process(pid, Signal::KILL).map_err(|error| refused(&error.to_string()))
+}
+
+/// Steps the clock by which this process dates its order ids, as an administrator or NTP does. It is the only
+/// clock of a node that decides anything: sales, closings and leases go by the clock of Redis.
+pub fn step_clock(seconds: i64) {
+    ids::step_clock(seconds);
 }

@@ -18,7 +18,7 @@ use super::{
     admission::{AdmissionError, Ask, Batch, by_voucher, refuse},
     answers::{is_unhealed, outcome_of, whole_batch},
     deployment,
-    ids::IdWorker,
+    ids::{IdWorker, first_second},
     journal::{Admitted, Journal},
     outbox::Outbox,
     partitions,
@@ -27,6 +27,7 @@ use super::{
 };
 use crate::{
     broker::{BrokerError, Layout, Link, Redis, keys::Partition, nodes::Nodes, scripts},
+    faults::{self, Point},
     model::{Millis, OrderId, Outcome, Place, VoucherId},
     store::{Act, ENGINE, SharedStore},
     telemetry::Meters,
@@ -249,6 +250,7 @@ impl Gate {
         let (replicas, bound) = self.wait;
         Ok(Box::pin(async move {
             let reply = call.invoke_async::<Value>(&mut connection).await.map_err(Miss::Redis);
+            faults::pass(Point::AfterAdmission);
             if replicas == 0 || reply.is_err() {
                 return (batch, reply);
             }
@@ -386,7 +388,11 @@ impl Gate {
             deployment::tie(&self.store, &mut self.link, &self.keys, false).await?;
             self.ids.reclaim(&mut self.link).await?;
             let (store, keys, of) = (&self.store, &self.keys, &self.partition);
-            if self.journal.is_empty() && is_healed(&mut self.link, of, run).await? {
+            let healed = is_healed(&mut self.link, of, run).await?;
+            if !healed {
+                self.ids.not_before(first_second(store, of).await?);
+            }
+            if self.journal.is_empty() && healed {
                 load_missing(store, &mut self.link, keys, of).await?;
             } else {
                 let promises: Vec<Admitted> = self.journal.promises().collect();

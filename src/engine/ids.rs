@@ -2,7 +2,10 @@
 //!
 //! It knows nothing of sales or orders.
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicI64, Ordering},
+    time::Duration,
+};
 
 use jiff::{Timestamp, civil::Date};
 use redis::{cmd, pipe};
@@ -11,12 +14,51 @@ use super::EngineError;
 use crate::{
     broker::{Link, keys::Partition},
     model::{OrderId, order_id::utc_day},
+    store::{SharedStore, StoreError},
 };
 
 /// Ids leased with one INCRBY. What a stopping node leaves unused is lost: 2^32 a day are plenty.
 const LEASE: u64 = 4_096;
 /// A day's key outlives its day, so that a node with a late clock still finds it.
 const KEEP_SEQUENCE: Duration = Duration::from_hours(3 * 24);
+
+/// Seconds by which this process dates its ids ahead of its clock: 0, except in drills.
+static STEPPED: AtomicI64 = AtomicI64::new(0);
+
+/// Steps the clock of all ids of this process.
+pub(super) fn step_clock(seconds: i64) {
+    STEPPED.fetch_add(seconds, Ordering::Relaxed);
+}
+
+/// A second in SQL further ahead than that came from a clock that was put right since.
+const AHEAD: i64 = 60;
+/// Nodes that start together stand in each other's way, so often at most.
+const TRIES: u32 = 16;
+
+/// The first second for ids on a Redis that may have lost its newest increments: after all in which others
+/// may have used them. SQL remembers it, so that it rises also where nodes start again within one second.
+///
+/// # Errors
+/// SQL is away, or others were quicker each time.
+pub(super) async fn first_second(store: &SharedStore, of: &Partition) -> Result<i64, EngineError> {
+    let name = format!("ids_from_{}", of.number());
+    for _ in 0..TRIES {
+        let told = store.setting(&name).await?;
+        let now = now();
+        let last = told.as_ref().and_then(|told| told.parse().ok());
+        let last = last.filter(|last| *last <= now + AHEAD).unwrap_or(now).max(now);
+        let first = last + 1;
+        if store.change_setting(&name, told.as_deref(), &first.to_string()).await? {
+            return Ok(first);
+        }
+    }
+    Err(StoreError::Away("other nodes keep standing in the way".to_owned()).into())
+}
+
+/// Unix seconds by the clock that dates ids.
+fn now() -> i64 {
+    Timestamp::now().as_second() + STEPPED.load(Ordering::Relaxed)
+}
 
 /// Issues order ids that differ from all others and rise with each call.
 ///
@@ -53,7 +95,7 @@ impl IdWorker {
         link: &mut Link,
         count: usize,
     ) -> Result<Vec<OrderId>, EngineError> {
-        self.issue_at(link, count, Timestamp::now().as_second()).await
+        self.issue_at(link, count, now()).await
     }
 
     /// As [`Self::issue`], with the clock at `unix_second`.
@@ -84,8 +126,14 @@ impl IdWorker {
         Ok(ids)
     }
 
+    /// Issues no id for an earlier second than this one.
+    pub(super) fn not_before(&mut self, unix_second: i64) {
+        self.last_second = self.last_second.max(unix_second);
+    }
+
     /// After a restart of Redis, which may have lost its newest increments: raises the day's counter
-    /// above what this worker has leased, before anybody leases again.
+    /// above what this worker has leased, before anybody leases again. What is left of the lease is given up, for
+    /// somebody may have leased it before that.
     ///
     /// # Errors
     /// Redis is away.
@@ -96,6 +144,7 @@ impl IdWorker {
         {
             self.increase(link, day, missing).await?;
         }
+        self.lease = Some(Lease { day, next: end, end });
         Ok(())
     }
 

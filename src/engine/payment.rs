@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::EngineError;
 use crate::{
     broker::{Layout, Link, scripts},
+    faults::{self, Point},
     model::{ClosedOrder, Fence, Millis, OrderId, Payment, VoucherId},
     store::SharedStore,
 };
@@ -62,6 +63,7 @@ pub async fn close_overdue(
         if page.is_empty() {
             break;
         }
+        faults::pass(Point::AfterClosing);
         done.orders += page.len() as u64;
         done.given_back += give_back(store, link, keys, &page).await?;
         tokio::time::sleep(BREATH).await;
@@ -92,6 +94,7 @@ pub(super) async fn give_back(
     orders: &[ClosedOrder],
 ) -> Result<u64, EngineError> {
     let given = tell(link, keys, orders).await?;
+    faults::pass(Point::AfterGiveBack);
     let ids: Vec<OrderId> = orders.iter().map(|order| order.id).collect();
     store.gave_back(&ids, link.now().await?).await?;
     Ok(given)

@@ -7,6 +7,7 @@ use redis::{cmd, pipe};
 use super::{EngineError, ledger};
 use crate::{
     broker::{Layout, Link, keys::Partition},
+    faults::{self, Point},
     model::VoucherId,
     store::SharedStore,
 };
@@ -57,6 +58,7 @@ pub(super) async fn enqueue_lost(
             add.arg("place").arg(place.number).ignore();
         }
         link.pipe::<()>(&add).await?;
+        faults::pass(Point::AfterRebuild);
     }
     Ok(lost.len() as u64)
 }

@@ -14,6 +14,7 @@ use redis::{cmd, pipe};
 use super::{EngineError, journal::Admitted, payment, vouchers};
 use crate::{
     broker::{Layout, Link, keys::Partition, scripts, stream},
+    faults::{self, Point},
     model::{OrderId, Place, Sale, SaleState, VoucherId},
     store::SharedStore,
 };
@@ -145,6 +146,7 @@ pub(super) async fn restore_sale(
         let page: Vec<_> = page.iter().map(|order| (order.id, order.seat())).collect();
         done.add(restore(link, keys, voucher, Entry::Leave, &page).await?);
     }
+    faults::pass(Point::MidHeal);
     // And after them: one that was closed since its page was read was put back wrongly.
     payment::give_back_again(store, link, keys, voucher).await?;
     vouchers::sync(link, keys, sale).await?;

@@ -7,6 +7,7 @@ use redis::cmd;
 use super::{EngineError, reconcile};
 use crate::{
     broker::{BrokerError, Layout, Link, scripts},
+    faults::{self, Point},
     model::{Millis, NewSale, Sale, SaleState, VoucherId, sale::check_restock},
     store::{SharedStore, StoreError},
 };
@@ -31,6 +32,7 @@ pub async fn create(
     sale: &NewSale,
 ) -> Result<Sale, EngineError> {
     let sale = store.create_sale(sale, Millis::now()).await?;
+    faults::pass(Point::AfterSaleCommit);
     publish(link, keys, &sale).await?;
     Ok(sale)
 }
@@ -81,6 +83,7 @@ pub async fn restock(
         0.. => add(store, link, keys, voucher, by).await?,
         _ => cut(store, link, keys, voucher, by.unsigned_abs()).await?,
     };
+    faults::pass(Point::AfterChangeCommit);
     tell(store, link, keys, &sale).await?;
     Ok(sale)
 }
@@ -142,6 +145,7 @@ async fn cut(
     by: u64,
 ) -> Result<Sale, EngineError> {
     let seen = take_out(store, link, keys, voucher, by).await?;
+    faults::pass(Point::AfterCut);
     let writing = store.restock(voucher, -(by as i64), Some(seen));
     let error = match tokio::time::timeout(CUT_WITHIN, writing).await {
         Ok(Ok(sale)) => return Ok(sale),
@@ -239,6 +243,7 @@ async fn change(
         }
         other => other?,
     };
+    faults::pass(Point::AfterChangeCommit);
     tell(store, link, keys, &sale).await?;
     Ok(sale)
 }

@@ -4,6 +4,7 @@
 //! the same tests run on all of them.
 
 mod acts;
+pub mod faulty;
 mod flow;
 mod mysql;
 mod open;

@@ -17,6 +17,7 @@ use sqlx::{
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{Settings, StoreError};
+use crate::faults::{self, Point};
 
 /// A transaction that others stood in the way of is begun again, so often at most.
 const TRIES: u32 = 8;
@@ -234,6 +235,7 @@ where
         }
         if let Some(stage) = self.stage.take() {
             if done.is_ok() {
+                faults::pass(Point::BeforeCommit);
                 stage.0.store(true, Ordering::Relaxed);
                 if let Err(error) = (&mut *self).execute("COMMIT").await {
                     let undone = DB::undone(&error);

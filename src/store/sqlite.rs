@@ -26,6 +26,7 @@ use super::{
     Act, ActivityFilter, Cancelled, OrderFlow, Place, Recorded, Store, StoreError, Written,
     flow::Window, rows,
 };
+use crate::faults::{self as points, Point};
 use crate::model::{
     ClosedOrder, Fence, JobRun, JobSwitch, LiveOrder, Millis, NewRun, NewSale, Order, OrderEntry,
     OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, Voucher, VoucherId, ledger::SqlBooks,
@@ -92,14 +93,14 @@ impl Store for SqliteStore {
     async fn create_voucher(&self, title: &str, now: Millis) -> Result<VoucherId, StoreError> {
         let mut tx = self.begin().await?;
         let id = sales::insert_voucher(&mut tx, title, rows::ORDINARY, now).await?;
-        tx.commit().await.map_err(told)?;
+        commit(tx).await?;
         Ok(id)
     }
 
     async fn create_sale(&self, sale: &NewSale, now: Millis) -> Result<Sale, StoreError> {
         let mut tx = self.begin().await?;
         let sale = sales::insert_sale(&mut tx, sale, now).await?;
-        tx.commit().await.map_err(told)?;
+        commit(tx).await?;
         Ok(sale)
     }
 
@@ -135,7 +136,7 @@ impl Store for SqliteStore {
     ) -> Result<Sale, StoreError> {
         let mut tx = self.begin().await?;
         let sale = sales::set_state(&mut tx, voucher, state, begin).await?;
-        tx.commit().await.map_err(told)?;
+        commit(tx).await?;
         Ok(sale)
     }
 
@@ -147,7 +148,7 @@ impl Store for SqliteStore {
     ) -> Result<Sale, StoreError> {
         let mut tx = self.begin().await?;
         let sale = sales::restock(&mut tx, voucher, by, seen).await?;
-        tx.commit().await.map_err(told)?;
+        commit(tx).await?;
         Ok(sale)
     }
 
@@ -162,13 +163,13 @@ impl Store for SqliteStore {
         let keys = rows::keys(entries)?;
         let mut tx = self.begin().await?;
         if orders::write_new(&mut tx, &keys, now).await? {
-            tx.commit().await.map_err(told)?;
+            commit(tx).await?;
             return Ok(vec![Written::New; keys.len()]);
         }
         tx.rollback().await.map_err(told)?;
         let mut tx = self.begin().await?;
         let written = orders::write_mixed(&mut tx, &keys, now).await?;
-        tx.commit().await.map_err(told)?;
+        commit(tx).await?;
         Ok(written)
     }
 
@@ -238,7 +239,7 @@ impl Store for SqliteStore {
     async fn pay(&self, ids: &[OrderId], now: Millis) -> Result<Vec<Payment>, StoreError> {
         let mut tx = self.begin().await?;
         let paid = payment::pay(&mut tx, ids, now).await?;
-        tx.commit().await.map_err(told)?;
+        commit(tx).await?;
         Ok(paid)
     }
 
@@ -252,7 +253,7 @@ impl Store for SqliteStore {
         let mut tx = self.begin().await?;
         jobs::pass_fence(&mut tx, fence, now).await?;
         let closed = payment::close_overdue(&mut tx, before, limit, now).await?;
-        tx.commit().await.map_err(told)?;
+        commit(tx).await?;
         Ok(closed)
     }
 
@@ -321,7 +322,7 @@ impl Store for SqliteStore {
     async fn fenced_write(&self, fence: &Fence, now: Millis) -> Result<u64, StoreError> {
         let mut tx = self.begin().await?;
         let writes = jobs::pass_fence(&mut tx, fence, now).await?;
-        tx.commit().await.map_err(told)?;
+        commit(tx).await?;
         Ok(writes)
     }
 
@@ -371,4 +372,10 @@ impl Store for SqliteStore {
             let _ = tokio::time::timeout(CLOSE_WITHIN, pool.close()).await;
         }
     }
+}
+
+/// Ends a transaction that writes.
+async fn commit(tx: Transaction<'static, Sqlite>) -> Result<(), StoreError> {
+    points::pass(Point::BeforeCommit);
+    tx.commit().await.map_err(told)
 }

@@ -5,10 +5,12 @@ use crate::source::{Kind, references, tokens, uses_of_crate};
 /// Which room may import what. An entry is a room, or a path within one.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("model", &[]),
-    ("broker", &["model"]),
-    ("store", &["model"]),
+    // Points at which a debug build may die, where two steps belong together.
+    ("faults", &[]),
+    ("broker", &["model", "faults"]),
+    ("store", &["model", "faults"]),
     ("telemetry", &["broker", "store", "model"]),
-    ("engine", &["telemetry", "broker", "store", "model"]),
+    ("engine", &["telemetry", "broker", "store", "model", "faults"]),
     ("lab", &["engine", "telemetry", "broker", "store", "model"]),
     ("bench", &["engine", "telemetry", "broker", "store", "model"]),
     // It reads Snapshots and sends Commands: Redis and SQL are out of its reach.

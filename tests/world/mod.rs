@@ -25,7 +25,10 @@ use seckill::{
         settings::Settings,
     },
     model::{EntryId, NewSale, Outcome, UserId, VoucherId, filter::Filter},
-    store::{self, SharedStore},
+    store::{
+        self, SharedStore,
+        faulty::{Illness, faulty},
+    },
 };
 use sqlx::{Connection as _, SqliteConnection};
 
@@ -120,6 +123,26 @@ impl World {
         world
     }
 
+    /// A world on a server that the caller has set up, and a database that fails on demand. No node runs yet.
+    pub async fn shaky(
+        server: TestRedis,
+        partitions: u16,
+        seed: u64,
+        change: impl FnOnce(&mut Settings),
+    ) -> (Self, Illness) {
+        let files = tempfile::tempdir().unwrap();
+        let url = format!("sqlite:{}", files.path().join("t.db").display());
+        let store = store::open(&url, &store::Settings::default()).await.unwrap();
+        let (store, illness) = faulty(store, seed);
+        let mut settings = Settings::default();
+        change(&mut settings);
+        let redis = Redis::from_url(&server.url()).unwrap();
+        let keys = Layout::new(partitions, false);
+        let world =
+            Self { server, redis, store, keys, read_only: false, settings, node: None, files };
+        (world, illness)
+    }
+
     pub fn node(&self) -> &Node {
         self.node.as_ref().expect("the node runs")
     }
@@ -128,15 +151,24 @@ impl World {
         self.node = Some(self.another_node(NODE));
     }
 
+    /// The node under test by another name, or as another process of its own.
+    pub fn start_node_as(&mut self, name: &str, instance: &str) {
+        self.node = Some(self.node_as(name, instance));
+    }
+
     /// A node on the same servers, as another process would be.
     pub fn another_node(&self, name: &str) -> Node {
+        self.node_as(name, &uuid())
+    }
+
+    fn node_as(&self, name: &str, instance: &str) -> Node {
         Node::start(NodeConfig {
             redis: self.redis.clone(),
             store: self.store.clone(),
             keys: self.keys.clone(),
             settings: self.settings.clone(),
             name: name.to_owned(),
-            instance: uuid(),
+            instance: instance.to_owned(),
             read_only: self.read_only,
         })
     }
@@ -218,12 +250,18 @@ impl World {
 
     /// Plans what to do for pending entries, and does it.
     pub async fn replay(&self, scope: Scope) -> ReplayReport {
-        let Reply::Planned(plan) = self.execute(Command::Plan(scope)).await.unwrap() else {
+        self.try_replay(scope).await.unwrap()
+    }
+
+    /// The same where a server may be away, or somebody else at it.
+    pub async fn try_replay(&self, scope: Scope) -> Result<ReplayReport, EngineError> {
+        let Reply::Planned(plan) = self.execute(Command::Plan(scope)).await? else {
             panic!("no plan")
         };
-        let act = Command::Apply(plan, Pace::default());
-        let Reply::Replayed(report) = self.execute(act).await.unwrap() else { panic!("no report") };
-        report
+        match self.execute(Command::Apply(plan, Pace::default())).await? {
+            Reply::Replayed(report) => Ok(report),
+            other => panic!("{other:?}"),
+        }
     }
 
     pub async fn balanced(&self) {
@@ -253,5 +291,40 @@ impl World {
         let mut other = SqliteConnection::connect(&url).await.unwrap();
         sqlx::query("BEGIN EXCLUSIVE").execute(&mut other).await.unwrap();
         other
+    }
+}
+
+/// A world that another process made, for a node of this one.
+pub struct Beside {
+    pub redis: Redis,
+    pub store: SharedStore,
+    pub keys: Layout,
+    settings: Settings,
+}
+
+impl Beside {
+    pub async fn at(
+        redis: Redis,
+        database: &str,
+        partitions: u16,
+        change: impl FnOnce(&mut Settings),
+    ) -> Self {
+        let mut settings = Settings::default();
+        change(&mut settings);
+        let url = format!("sqlite:{database}");
+        let store = store::open(&url, &store::Settings::default()).await.unwrap();
+        Self { redis, store, keys: Layout::new(partitions, false), settings }
+    }
+
+    pub fn start(&self, name: &str, instance: &str) -> Node {
+        Node::start(NodeConfig {
+            redis: self.redis.clone(),
+            store: self.store.clone(),
+            keys: self.keys.clone(),
+            settings: self.settings.clone(),
+            name: name.to_owned(),
+            instance: instance.to_owned(),
+            read_only: false,
+        })
     }
 }

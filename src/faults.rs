@@ -1,0 +1,154 @@
+//! Fault points: named places on the path of an order where a test lets its own process die.
+//!
+//! It must not know what stands around a point. A debug build reads once, from `SECKILL_KILL_AT=POINT:NTH`, at
+//! which passing of which point it dies. A release build has nothing of it: this goes by `debug_assertions` and
+//! not by a feature of the crate, which somebody could turn on in what is shipped.
+
+/// A place where a process may die between two steps that belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Point {
+    /// The admission script ran, and no buyer was told yet.
+    AfterAdmission,
+    /// Entries were delivered, and nothing was done with them.
+    AfterRead,
+    /// Entries were taken over from another consumer.
+    AfterClaim,
+    /// A transaction has done its work and is not committed.
+    BeforeCommit,
+    /// Orders were committed, and their entries are pending.
+    BeforeAck,
+    /// Entries were acknowledged.
+    AfterAck,
+    /// An entry is about to become a dead letter.
+    BeforeBurial,
+    /// It has become one.
+    AfterBurial,
+    /// Orders were closed in SQL, and Redis does not know.
+    AfterClosing,
+    /// Redis has their pieces back, and SQL has no note of that.
+    AfterGiveBack,
+    /// A sale is in SQL, and Redis has nothing of it.
+    AfterSaleCommit,
+    /// A change of a sale is in SQL, and Redis has the old one.
+    AfterChangeCommit,
+    /// Pieces are out of Redis, and not out of SQL.
+    AfterCut,
+    /// A sale's buyers are back in a Redis that lost them, and the sale is held still.
+    MidHeal,
+    /// Lost orders are in the stream again, and what they were lost by is pending.
+    AfterRebuild,
+}
+
+impl Point {
+    /// All of them, in the order of the path.
+    pub const ALL: [Self; 15] = [
+        Self::AfterAdmission,
+        Self::AfterRead,
+        Self::AfterClaim,
+        Self::BeforeCommit,
+        Self::BeforeAck,
+        Self::AfterAck,
+        Self::BeforeBurial,
+        Self::AfterBurial,
+        Self::AfterClosing,
+        Self::AfterGiveBack,
+        Self::AfterSaleCommit,
+        Self::AfterChangeCommit,
+        Self::AfterCut,
+        Self::MidHeal,
+        Self::AfterRebuild,
+    ];
+
+    /// Its name in `SECKILL_KILL_AT`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::AfterAdmission => "after-admission",
+            Self::AfterRead => "after-read",
+            Self::AfterClaim => "after-claim",
+            Self::BeforeCommit => "before-commit",
+            Self::BeforeAck => "before-ack",
+            Self::AfterAck => "after-ack",
+            Self::BeforeBurial => "before-burial",
+            Self::AfterBurial => "after-burial",
+            Self::AfterClosing => "after-closing",
+            Self::AfterGiveBack => "after-give-back",
+            Self::AfterSaleCommit => "after-sale-commit",
+            Self::AfterChangeCommit => "after-change-commit",
+            Self::AfterCut => "after-cut",
+            Self::MidHeal => "mid-heal",
+            Self::AfterRebuild => "after-rebuild",
+        }
+    }
+}
+
+/// Where the environment says at which point a process dies.
+pub const KILL_AT: &str = "SECKILL_KILL_AT";
+
+/// Passes a point; in a debug build that was told so, it does not return.
+#[cfg(debug_assertions)]
+pub fn pass(point: Point) {
+    armed::pass(point);
+}
+
+/// Passes a point: nothing in a release build.
+#[cfg(not(debug_assertions))]
+#[inline(always)]
+pub fn pass(_: Point) {}
+
+#[cfg(debug_assertions)]
+mod armed {
+    use std::{
+        io::Write as _,
+        sync::{
+            LazyLock,
+            atomic::{AtomicU64, Ordering},
+        },
+    };
+
+    use rustix::process::{Signal, getpid, kill_process};
+
+    use super::{KILL_AT, Point};
+
+    static PLAN: LazyLock<Option<(Point, u64)>> = LazyLock::new(|| {
+        let told = std::env::var(KILL_AT).ok()?;
+        let plan = read(&told);
+        if plan.is_none() {
+            // A test that believes it dies somewhere must not pass because of a typing error.
+            let _ = writeln!(std::io::stderr(), "{KILL_AT}={told} is no POINT:NTH");
+            std::process::abort();
+        }
+        plan
+    });
+    static PASSED: AtomicU64 = AtomicU64::new(0);
+
+    pub(super) fn read(told: &str) -> Option<(Point, u64)> {
+        let (name, nth) = told.split_once(':')?;
+        let point = Point::ALL.into_iter().find(|point| point.name() == name)?;
+        Some((point, nth.parse().ok().filter(|nth| *nth > 0)?))
+    }
+
+    pub(super) fn pass(point: Point) {
+        let Some((_, nth)) = PLAN.filter(|(at, _)| *at == point) else { return };
+        if PASSED.fetch_add(1, Ordering::SeqCst) + 1 == nth {
+            let _ = kill_process(getpid(), Signal::KILL);
+            loop {
+                std::thread::park();
+            }
+        }
+    }
+}
+
+#[cfg(all(test, debug_assertions))]
+mod tests {
+    use super::{Point, armed::read};
+
+    #[test]
+    fn each_point_is_named_once_and_read_by_its_name() {
+        for point in Point::ALL {
+            assert_eq!(read(&format!("{}:3", point.name())), Some((point, 3)));
+        }
+        for bad in ["", "before-ack", "before-ack:0", "before-ack:x", "nowhere:1"] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
+    }
+}

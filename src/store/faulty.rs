@@ -1,0 +1,236 @@
+//! A store that fails on demand: for tests, the demo and drills, around any other store.
+//!
+//! It must not know dialects: it stands before the store and answers as one whose database is away, hangs, is
+//! slow, or went away at the commit.
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+
+use super::{
+    Act, ActivityFilter, Cancelled, OrderFlow, Place, Recorded, SharedStore, Store, StoreError,
+    Written,
+};
+use crate::model::{
+    ClosedOrder, Fence, JobRun, JobSwitch, LiveOrder, Millis, NewRun, NewSale, Order, OrderEntry,
+    OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, Voucher, VoucherId, ledger::SqlBooks,
+};
+
+/// What is wrong with the database.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Ill {
+    /// Nothing.
+    #[default]
+    Not,
+    /// It refuses connections: everything is answered at once.
+    Away,
+    /// It takes requests and does not answer; each is given up after this time.
+    Hangs(Duration),
+    /// Each request takes that much longer.
+    Slow(Duration),
+    /// It goes away at the commit: this share of the writes, 0 to 1, is done or not, and nobody is told which.
+    Unsure(f64),
+}
+
+/// Makes its store ill and well again. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Illness(Arc<State>);
+
+#[derive(Debug)]
+struct State {
+    now: Mutex<(Ill, ChaCha8Rng)>,
+    failed: AtomicU64,
+}
+
+/// What becomes of one request.
+#[derive(Clone, Copy)]
+enum Fate {
+    Pass(Duration),
+    Fail(Duration),
+    DoneUntold,
+    UndoneUntold,
+}
+
+impl Illness {
+    /// From now on; requests that are on their way keep what they were given.
+    pub fn set(&self, ill: Ill) {
+        self.0.now.lock().unwrap_or_else(PoisonError::into_inner).0 = ill;
+    }
+
+    /// How many requests have failed by it.
+    pub fn failed(&self) -> u64 {
+        self.0.failed.load(Ordering::Relaxed)
+    }
+
+    fn fate(&self, writes: bool) -> Fate {
+        let mut now = self.0.now.lock().unwrap_or_else(PoisonError::into_inner);
+        let (ill, random) = &mut *now;
+        match *ill {
+            Ill::Away => Fate::Fail(Duration::ZERO),
+            Ill::Hangs(bound) => Fate::Fail(bound),
+            Ill::Slow(by) => Fate::Pass(by),
+            Ill::Unsure(share) if writes && random.random_bool(share.clamp(0.0, 1.0)) => {
+                if random.random_bool(0.5) { Fate::DoneUntold } else { Fate::UndoneUntold }
+            }
+            Ill::Not | Ill::Unsure(_) => Fate::Pass(Duration::ZERO),
+        }
+    }
+
+    fn fail<T>(&self, error: fn(String) -> StoreError) -> Result<T, StoreError> {
+        self.0.failed.fetch_add(1, Ordering::Relaxed);
+        Err(error("a drill".to_owned()))
+    }
+}
+
+/// Puts a store before `inner` that is well until its illness is set. What is done or not at an untold commit
+/// follows from `seed`.
+pub fn faulty(inner: SharedStore, seed: u64) -> (SharedStore, Illness) {
+    let now = Mutex::new((Ill::Not, ChaCha8Rng::seed_from_u64(seed)));
+    let illness = Illness(Arc::new(State { now, failed: AtomicU64::new(0) }));
+    (Arc::new(Faulty { inner, illness: illness.clone() }), illness)
+}
+
+#[derive(Debug)]
+struct Faulty {
+    inner: SharedStore,
+    illness: Illness,
+}
+
+type Answer<T> = Result<T, StoreError>;
+
+impl Faulty {
+    async fn read<T>(&self, work: impl Future<Output = Answer<T>> + Send) -> Answer<T> {
+        self.ask(false, work).await
+    }
+
+    async fn write<T>(&self, work: impl Future<Output = Answer<T>> + Send) -> Answer<T> {
+        self.ask(true, work).await
+    }
+
+    async fn ask<T>(
+        &self,
+        writes: bool,
+        work: impl Future<Output = Answer<T>> + Send,
+    ) -> Answer<T> {
+        match self.illness.fate(writes) {
+            Fate::Pass(late) => {
+                if late > Duration::ZERO {
+                    tokio::time::sleep(late).await;
+                }
+                work.await
+            }
+            Fate::Fail(late) => {
+                tokio::time::sleep(late).await;
+                self.illness.fail(StoreError::Away)
+            }
+            Fate::DoneUntold => {
+                work.await?;
+                self.illness.fail(StoreError::Unknown)
+            }
+            Fate::UndoneUntold => self.illness.fail(StoreError::Unknown),
+        }
+    }
+}
+
+/// Each method asks the inner store, unless its fate is another.
+macro_rules! forward {
+    ($($kind:ident $name:ident($($arg:ident: $ty:ty),*) -> $told:ty;)*) => {
+        #[async_trait]
+        impl Store for Faulty {
+            fn describe(&self) -> String {
+                self.inner.describe()
+            }
+
+            $(async fn $name(&self, $($arg: $ty),*) -> Result<$told, StoreError> {
+                self.$kind(self.inner.$name($($arg),*)).await
+            })*
+
+            async fn close(&self) {
+                self.inner.close().await;
+            }
+        }
+    };
+}
+
+forward! {
+    read ping() -> String;
+    read durability() -> Vec<(String, String)>;
+    write create_voucher(title: &str, now: Millis) -> VoucherId;
+    write create_sale(sale: &NewSale, now: Millis) -> Sale;
+    read vouchers(after: Option<VoucherId>, limit: u32) -> Vec<Voucher>;
+    read sales() -> Vec<Sale>;
+    read archived(before: Option<VoucherId>, limit: u32) -> Vec<Sale>;
+    read sale(voucher: VoucherId) -> Sale;
+    write set_state(voucher: VoucherId, state: SaleState, begin: Option<Millis>) -> Sale;
+    write restock(voucher: VoucherId, by: i64, seen: Option<u64>) -> Sale;
+    write write_orders(entries: &[OrderEntry], now: Millis) -> Vec<Written>;
+    read foresee(entries: &[OrderEntry]) -> Vec<Written>;
+    write cancel_orders(entries: &[OrderEntry], now: Millis) -> Vec<Cancelled>;
+    read order(id: OrderId) -> Option<Order>;
+    read orders_among(ids: &[OrderId]) -> Vec<Order>;
+    read orders(filter: &OrderFilter, before: Option<OrderId>, limit: u32) -> Vec<Order>;
+    read existing(ids: &[OrderId]) -> Vec<OrderId>;
+    read closed_among(ids: &[OrderId]) -> Vec<OrderId>;
+    read live_orders(voucher: VoucherId, after: Option<OrderId>, limit: u32) -> Vec<LiveOrder>;
+    read books(voucher: VoucherId) -> SqlBooks;
+    write pay(ids: &[OrderId], now: Millis) -> Vec<Payment>;
+    write close_overdue(before: Millis, limit: u32, now: Millis, fence: &Fence) -> Vec<ClosedOrder>;
+    read give_backs(after: Option<OrderId>, limit: u32) -> Vec<ClosedOrder>;
+    read given_since(
+        voucher: VoucherId, since: Millis, after: Option<OrderId>, limit: u32
+    ) -> Vec<ClosedOrder>;
+    write gave_back(ids: &[OrderId], now: Millis) -> ();
+    write forget_give_backs(before: Millis) -> u64;
+    read returning() -> u64;
+    write begin_run(run: &NewRun) -> Option<i64>;
+    write end_run(id: i64, end: &RunEnd) -> ();
+    write lose_runs(job: &str, token: i64, now: Millis) -> u64;
+    read runs(job: Option<&str>, limit: u32) -> Vec<JobRun>;
+    read last_due(job: &str, now: Millis) -> Option<JobRun>;
+    write forget_runs(before: Millis) -> u64;
+    read job_switches() -> Vec<JobSwitch>;
+    write pause_job(job: &str, paused: bool, now: Millis) -> ();
+    write fenced_write(fence: &Fence, now: Millis) -> u64;
+    read setting(name: &str) -> Option<String>;
+    write change_setting(name: &str, from: Option<&str>, to: &str) -> bool;
+    write record(act: &Act) -> ();
+    read acts(limit: u32) -> Vec<Act>;
+    read activity(filter: &ActivityFilter, before: Option<Place>, limit: u32) -> Vec<Recorded>;
+    read order_flow(from: Millis, step_s: u32, spans: u32) -> OrderFlow;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{Settings, open};
+
+    #[tokio::test]
+    async fn it_is_ill_as_it_was_told_and_well_again() {
+        let files = tempfile::tempdir().unwrap();
+        let url = format!("sqlite:{}", files.path().join("t.db").display());
+        let inner = open(&url, &Settings::default()).await.unwrap();
+        let (store, illness) = faulty(Arc::clone(&inner), 7);
+        illness.set(Ill::Away);
+        assert!(matches!(store.ping().await, Err(StoreError::Away(_))));
+        illness.set(Ill::Hangs(Duration::from_millis(1)));
+        assert!(matches!(store.sales().await, Err(StoreError::Away(_))));
+        assert_eq!(illness.failed(), 2);
+        illness.set(Ill::Unsure(1.0));
+        for number in 0..40 {
+            let told = store.create_voucher(&format!("v{number}"), Millis(0)).await;
+            assert!(matches!(told, Err(StoreError::Unknown(_))));
+        }
+        assert!(store.ping().await.is_ok(), "nobody can doubt what was read");
+        illness.set(Ill::Not);
+        let done = store.vouchers(None, 99).await.unwrap().len();
+        assert!((10..=30).contains(&done), "{done} of 40 were done");
+    }
+}

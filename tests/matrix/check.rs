@@ -1,0 +1,333 @@
+//! The checker: the eight invariants of the ledger, from Redis and SQL by raw commands. It shares no code with
+//! the engine's own audit, which has to agree with it.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use redis::{Connection, Value, cmd};
+use sqlx::{Connection as _, SqliteConnection};
+
+use super::{buyers::Told, world::World};
+
+/// What SQL and Redis hold, read while nothing moves.
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// id -> user, voucher, place, status, paid, closed.
+    orders: HashMap<i64, (i64, i64, i64, i64, bool, bool)>,
+    /// voucher -> initial, stock, limit, version.
+    sales: BTreeMap<i64, (i64, i64, i64, i64)>,
+    /// order -> whether Redis was told.
+    give_backs: HashMap<i64, bool>,
+    /// Writes under a lower token than an earlier one of the same job.
+    fallen: Vec<String>,
+    /// voucher -> what Redis holds.
+    redis: BTreeMap<i64, Held>,
+    /// Orders in the stream that nobody has finished: order -> voucher.
+    under_way: HashMap<i64, i64>,
+    /// Orders among the dead letters.
+    dead: HashSet<i64>,
+}
+
+/// Id, user, voucher, place, status, paid, closed.
+type OrderRow = (i64, i64, i64, i64, i64, Option<i64>, Option<i64>);
+
+#[derive(Debug, Default)]
+struct Held {
+    stock: Option<i64>,
+    initial: Option<i64>,
+    version: i64,
+    /// Place -> order.
+    buyers: HashMap<String, i64>,
+}
+
+impl Seen {
+    pub async fn look(world: &World) -> Self {
+        let mut seen = Self::default();
+        seen.read_redis(world);
+        seen.read_sql(world).await;
+        seen
+    }
+
+    async fn read_sql(&mut self, world: &World) {
+        let url = format!("sqlite:{}", world.database().display());
+        let mut sql = SqliteConnection::connect(&url).await.unwrap();
+        let rows: Vec<OrderRow> = sqlx::query_as(
+            "SELECT id, user_id, voucher_id, place, status, pay_time, close_time FROM tb_voucher_order",
+        )
+        .fetch_all(&mut sql)
+        .await
+        .unwrap();
+        for (id, user, voucher, place, status, paid, closed) in rows {
+            let row = (user, voucher, place, status, paid.is_some(), closed.is_some());
+            self.orders.insert(id, row);
+        }
+        let rows: Vec<(i64, i64, i64, i64, i64)> = sqlx::query_as(
+            "SELECT voucher_id, initial_stock, stock, user_limit, version FROM tb_seckill_voucher",
+        )
+        .fetch_all(&mut sql)
+        .await
+        .unwrap();
+        self.sales = rows.into_iter().map(|it| (it.0, (it.1, it.2, it.3, it.4))).collect();
+        let rows: Vec<(i64, Option<i64>)> =
+            sqlx::query_as("SELECT order_id, given FROM tb_give_back")
+                .fetch_all(&mut sql)
+                .await
+                .unwrap();
+        self.give_backs = rows.into_iter().map(|(id, given)| (id, given.is_some())).collect();
+        self.fallen = sqlx::query_scalar(
+            "SELECT job || ' ' || token FROM tb_job_run r WHERE EXISTS (SELECT 1 FROM tb_job_run e \
+             WHERE e.job = r.job AND e.id < r.id AND e.token > r.token)",
+        )
+        .fetch_all(&mut sql)
+        .await
+        .unwrap();
+        sql.close().await.unwrap();
+    }
+
+    fn read_redis(&mut self, world: &World) {
+        let mut redis = world.server.connection();
+        let of = world.keys.count();
+        for part in 0..of {
+            let key = |what: &str| format!("seckill:{{p{part}}}:{what}");
+            for (place, fields) in entries(&mut redis, &key("dead"), "-") {
+                match order_of(&fields, "body:") {
+                    Some((_, id)) => drop(self.dead.insert(id)),
+                    None => drop(place),
+                }
+            }
+            self.read_stream(&mut redis, &key("orders"));
+            let sales: Vec<String> = cmd("KEYS").arg(key("sale:*")).query(&mut redis).unwrap();
+            for sale in sales {
+                let number: i64 = sale.rsplit(':').next().unwrap().parse().unwrap();
+                let sale: HashMap<String, String> =
+                    cmd("HGETALL").arg(&sale).query(&mut redis).unwrap();
+                let stock: Option<i64> =
+                    cmd("GET").arg(key(&format!("stock:{number}"))).query(&mut redis).unwrap();
+                let buyers: HashMap<String, i64> =
+                    cmd("HGETALL").arg(key(&format!("buyers:{number}"))).query(&mut redis).unwrap();
+                let of_sale = |name: &str| sale.get(name).and_then(|it| it.parse().ok());
+                let (initial, version) = (of_sale("initial"), of_sale("version").unwrap_or(0));
+                self.redis.insert(number, Held { stock, initial, version, buyers });
+            }
+        }
+    }
+
+    /// Entries after the last one that was delivered, and those that are pending.
+    fn read_stream(&mut self, redis: &mut Connection, key: &str) {
+        let last = last_delivered(redis, key);
+        let all = entries(redis, key, "-");
+        let pending: HashSet<String> = match &last {
+            Some(_) => pending(redis, key).into_iter().collect(),
+            None => HashSet::new(),
+        };
+        let undelivered: HashSet<String> = match &last {
+            Some(last) => {
+                entries(redis, key, &format!("({last}")).into_iter().map(|it| it.0).collect()
+            }
+            None => all.iter().map(|it| it.0.clone()).collect(),
+        };
+        for (id, fields) in &all {
+            if (pending.contains(id) || undelivered.contains(id))
+                && let Some((voucher, order)) = order_of(fields, "")
+            {
+                self.under_way.insert(order, voucher);
+            }
+        }
+    }
+
+    /// Every order of which SQL or Redis knows.
+    pub fn known(&self) -> HashSet<i64> {
+        let held = self.redis.values().flat_map(|it| it.buyers.values());
+        let all = self.orders.keys().chain(held).chain(self.under_way.keys()).chain(&self.dead);
+        all.copied().collect()
+    }
+
+    /// What is wrong with the books, as the engine's audit should see it as well.
+    pub fn books(&self) -> Vec<String> {
+        let mut wrong = Vec::new();
+        let mut say = |what: String| wrong.push(what);
+        for (voucher, (initial, stock, _, version)) in &self.sales {
+            let live: HashMap<i64, (i64, i64)> = self
+                .orders
+                .iter()
+                .filter(|(_, it)| it.1 == *voucher && !matches!(it.3, 4 | 5))
+                .map(|(id, it)| (*id, (it.0, it.2)))
+                .collect();
+            if stock + live.len() as i64 != *initial || *stock < 0 {
+                say(format!("3: #{voucher} SQL {initial} is not {stock} + {}", live.len()));
+            }
+            let mut seats: HashMap<(i64, i64), u64> = HashMap::new();
+            for seat in live.values() {
+                *seats.entry(*seat).or_default() += 1;
+            }
+            if seats.values().any(|count| *count > 1) {
+                say(format!("4: #{voucher} has buyers with two live orders at one place"));
+            }
+            let Some(held) = self.redis.get(voucher) else {
+                say(format!("1: #{voucher} is not in Redis"));
+                continue;
+            };
+            let (Some(left), Some(told)) = (held.stock, held.initial) else {
+                say(format!("1: #{voucher} has no stock in Redis"));
+                continue;
+            };
+            if told != left + held.buyers.len() as i64 || left < 0 || told != *initial {
+                say(format!(
+                    "1: #{voucher} Redis {told} is not {left} + {}, SQL says {initial}",
+                    held.buyers.len()
+                ));
+            }
+            if held.version < *version {
+                say(format!(
+                    "1: #{voucher} is of version {} in Redis and {version} in SQL",
+                    held.version
+                ));
+            }
+            let lost: Vec<i64> = held
+                .buyers
+                .values()
+                .filter(|id| {
+                    !self.orders.contains_key(id)
+                        && !self.under_way.contains_key(id)
+                        && !self.dead.contains(id)
+                })
+                .copied()
+                .collect();
+            if !lost.is_empty() {
+                say(format!("2: #{voucher} {} orders are nowhere: {:?}", lost.len(), first(&lost)));
+            }
+            let seat = |user: i64, place: i64| match place {
+                1 => user.to_string(),
+                _ => format!("{user}/{place}"),
+            };
+            let unknown: Vec<i64> = live
+                .iter()
+                .filter(|(id, (user, place))| held.buyers.get(&seat(*user, *place)) != Some(id))
+                .map(|(id, _)| *id)
+                .collect();
+            if !unknown.is_empty() {
+                say(format!(
+                    "2: #{voucher} {} have no buyer: {:?}",
+                    unknown.len(),
+                    first(&unknown)
+                ));
+            }
+            let ids: HashSet<i64> = held.buyers.values().copied().collect();
+            if ids.len() != held.buyers.len() {
+                say(format!("5: #{voucher} two buyers hold one order in Redis"));
+            }
+            let kept = ids.iter().filter(|id| {
+                let closed = self.orders.get(id).is_some_and(|it| matches!(it.3, 4 | 5));
+                closed && self.give_backs.get(id) != Some(&false)
+            });
+            let kept = kept.count();
+            if kept > 0 {
+                say(format!("7: #{voucher} {kept} closed orders hold their piece"));
+            }
+        }
+        wrong
+    }
+
+    /// What the buyers could complain of, and what no audit looks at. Of `gone` nobody could know any more.
+    pub fn promises(&self, told: &[Told], gone: &HashSet<i64>) -> Vec<String> {
+        let mut wrong = Vec::new();
+        let mut owners: HashMap<i64, (i64, u64)> = HashMap::new();
+        let mut last: HashMap<((usize, usize), i64), i64> = HashMap::new();
+        for one in told {
+            let voucher = one.voucher.0 as i64;
+            let owner = *owners.entry(one.order).or_insert((voucher, one.user));
+            if owner != (voucher, one.user) {
+                wrong
+                    .push(format!("5: order {} was told to two: {owner:?} and {one:?}", one.order));
+            }
+            // Each partition issues for itself, and a sale lies in one.
+            if one.admitted {
+                let before = last.insert((one.lane, voucher), one.order);
+                if before.is_some_and(|before| before >= one.order) {
+                    wrong.push(format!("5: {one:?} came after {before:?}"));
+                }
+            }
+            match self.orders.get(&one.order) {
+                Some(row) if row.0 != one.user as i64 || row.1 != voucher => {
+                    wrong.push(format!("6: {one:?} is another's in SQL: {row:?}"));
+                }
+                Some(_) => {}
+                None if self.dead.contains(&one.order) || gone.contains(&one.order) => {}
+                None => wrong.push(format!("6: {one:?} has no result")),
+            }
+        }
+        for (id, row) in &self.orders {
+            let (_, _, _, status, paid, closed) = *row;
+            let fine = match status {
+                1 => !paid && !closed,
+                2 => paid && !closed,
+                5 => !paid && closed && self.give_backs.contains_key(id),
+                _ => false,
+            };
+            if !fine {
+                wrong.push(format!("7: order {id} is neither paid nor closed nor open: {row:?}"));
+            }
+        }
+        let open = self.give_backs.values().filter(|given| !**given).count();
+        if open > 0 {
+            wrong.push(format!("7: {open} pieces wait to be given back"));
+        }
+        if !self.under_way.is_empty() {
+            wrong.push(format!("2: {} entries are under way still", self.under_way.len()));
+        }
+        wrong.extend(self.fallen.iter().map(|what| format!("8: a token fell: {what}")));
+        wrong
+    }
+}
+
+fn first(ids: &[i64]) -> &[i64] {
+    &ids[..ids.len().min(5)]
+}
+
+type Fields = Vec<(Vec<u8>, Vec<u8>)>;
+
+fn entries(redis: &mut Connection, key: &str, from: &str) -> Vec<(String, Fields)> {
+    cmd("XRANGE").arg(key).arg(from).arg("+").query(redis).unwrap()
+}
+
+fn pending(redis: &mut Connection, key: &str) -> Vec<String> {
+    let rows: Vec<(String, Value, Value, Value)> =
+        cmd("XPENDING").arg(key).arg("g1").arg("-").arg("+").arg(100_000).query(redis).unwrap();
+    rows.into_iter().map(|row| row.0).collect()
+}
+
+/// `None` where there is no stream or no group.
+pub fn last_delivered(redis: &mut Connection, key: &str) -> Option<String> {
+    let groups: Vec<HashMap<String, Value>> =
+        cmd("XINFO").arg("GROUPS").arg(key).query(redis).ok()?;
+    match groups.first()?.get("last-delivered-id")? {
+        Value::BulkString(id) => String::from_utf8(id.clone()).ok(),
+        _ => None,
+    }
+}
+
+/// Whether nothing of a partition is undelivered or pending; how many are pending.
+pub fn at_rest(redis: &mut Connection, part: u16) -> (bool, u64) {
+    let key = format!("seckill:{{p{part}}}:orders");
+    let Some(last) = last_delivered(redis, &key) else { return (false, 0) };
+    let next: Vec<(String, Fields)> = cmd("XRANGE")
+        .arg(&key)
+        .arg(format!("({last}"))
+        .arg("+")
+        .arg("COUNT")
+        .arg(1)
+        .query(redis)
+        .unwrap();
+    let (pending, _, _, _): (u64, Value, Value, Value) =
+        cmd("XPENDING").arg(&key).arg("g1").query(redis).unwrap();
+    (next.is_empty() && pending == 0, pending)
+}
+
+/// Voucher and order.
+fn order_of(fields: &Fields, prefix: &str) -> Option<(i64, i64)> {
+    let field = |name: &str| {
+        let name = format!("{prefix}{name}");
+        let (_, value) = fields.iter().find(|(it, _)| it == name.as_bytes())?;
+        std::str::from_utf8(value).ok()?.parse().ok()
+    };
+    Some((field("voucherId")?, field("id")?))
+}

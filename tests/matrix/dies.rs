@@ -1,0 +1,345 @@
+//! Stories of a node in a process of its own: it is killed at a point, killed with its Redis, or suspended until
+//! others take it for dead. Another one goes on after it.
+
+use std::{
+    collections::HashSet,
+    time::{Duration, Instant},
+};
+
+use redis::cmd;
+use rustix::process::Signal;
+use seckill::{
+    broker::Redis,
+    engine::{EngineError, beat::take_name, command::Command, drill, payment, vouchers},
+    faults::{KILL_AT, Point},
+    model::{Fence, OrderId, SaleState, VoucherId},
+};
+use sqlx::{Connection as _, Executor as _, SqliteConnection};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    buyers::{Buyers, Log, heard},
+    check::{Seen, at_rest},
+    live::AofSizes,
+    plan::{Fate, Plan},
+    stage::{self, Told, until},
+    support::{Background, Seckill},
+    world::{Beside, NODE, World},
+};
+
+/// Tells a process that it is one of these, and for which seed: `SEED|REDIS|DATABASE|FIRST|LAST`.
+pub const CHILD: &str = "MATRIX_CHILD";
+/// The one that takes over where the name of the dead one is not taken.
+const NEXT: &str = "node-next";
+const DEAD_BEFORE: &str = "node-b";
+
+pub async fn run(plan: &Plan, fate: Fate) -> Result<Told, String> {
+    let (mut world, _illness) = stage::world(plan).await;
+    let vouchers = stage::create(&world, plan).await;
+    let log = Log::default();
+    let sizes = AofSizes::watch(&world);
+    before(&mut world, plan, fate, &vouchers, &log).await?;
+    let mut child = Child::start(&world, plan, fate, &vouchers);
+    let mut told = Told { struck: true, ..Told::default() };
+    let (mut gone, next) = (HashSet::new(), next_of(plan));
+    let mut successor = None;
+    match fate {
+        Fate::DiesAt(..) => {
+            until("the child dies", async || child.is_done() || !child.process.is_running())
+                .await?;
+            told.struck = !child.process.is_running();
+        }
+        Fate::WithRedis { after, truncated } => {
+            child.has_told(after).await?;
+            let killed = Instant::now();
+            child.process.signal(Signal::KILL);
+            world.server.kill();
+            if truncated {
+                sizes.truncate(killed, plan.seed);
+            }
+            world.server.restart();
+            until("it is dead", async || !child.process.is_running()).await?;
+        }
+        Fate::Suspended { after } => {
+            child.has_told(after).await?;
+            suspend_outside_a_write(&world, &child).await?;
+            successor = Some(());
+            take_over(&mut world, plan, false).await?;
+            stage::settle(&world, &[next]).await?;
+            until("it counts as dead", async || silent_for(&world) > 2_000).await?;
+            child.process.signal(Signal::CONT);
+            until("it ends", async || child.is_done() || !child.process.is_running()).await?;
+        }
+    }
+    let said = child.end();
+    log.read(&said);
+    if let Fate::WithRedis { .. } = fate {
+        // What neither Redis nor SQL has, after both were killed, nobody has: no more may be missing in the end.
+        let known = Seen::look(&world).await.known();
+        gone = log.all().iter().map(|it| it.order).filter(|id| !known.contains(id)).collect();
+        if plan.always && !gone.is_empty() {
+            return Err(format!("a Redis that syncs always has lost {gone:?}"));
+        }
+    }
+    if successor.is_none() {
+        take_over(&mut world, plan, true).await?;
+    }
+    let entrance = stage::entrance(&world);
+    Buyers::ask(&[entrance], 2, &vouchers, plan.lanes(2, 3), &log).done().await;
+    stage::settle(&world, &[next]).await?;
+    stage::give_back(&world).await?;
+    if gone.is_empty() {
+        stage::asked_again(&world, plan, &log).await?;
+    }
+    stage::verdict(&world, &log, &gone)
+        .await
+        .map_err(|error| format!("{error}\nthe child: {}", tail(&said)))?;
+    told.gone = gone.len();
+    told.admitted = log.admitted();
+    world.stop_node().await;
+    Ok(told)
+}
+
+fn tail(said: &str) -> String {
+    said.lines().rev().take(4).collect::<Vec<_>>().join(" / ")
+}
+
+/// A first third of the buyers, and what the child has to find for its point to be passed.
+async fn before(
+    world: &mut World,
+    plan: &Plan,
+    fate: Fate,
+    vouchers: &[VoucherId],
+    log: &Log,
+) -> Result<(), String> {
+    let told = |error: EngineError| error.to_string();
+    world.start_node();
+    let buyers = Buyers::ask(&[stage::entrance(world)], 0, vouchers, plan.lanes(0, 3), log);
+    let sticks = matches!(fate, Fate::DiesAt(Point::AfterClaim | Point::AfterRebuild, _));
+    if sticks {
+        world.node().hold_consumer(true).await;
+    }
+    buyers.done().await;
+    if sticks {
+        drill::die_with_batch(&world.redis, &world.keys, DEAD_BEFORE, 20).await.map_err(told)?;
+        world.node().hold_consumer(false).await;
+        let undelivered = async || {
+            let mut redis = world.server.connection();
+            (0..plan.partitions).all(|part| {
+                let key = world.keys.partition(part).orders();
+                let last = super::check::last_delivered(&mut redis, &key).unwrap_or_default();
+                let next: Vec<redis::Value> = cmd("XRANGE")
+                    .arg(key)
+                    .arg(format!("({last}"))
+                    .arg("+")
+                    .query(&mut redis)
+                    .unwrap();
+                next.is_empty()
+            })
+        };
+        until("all others are delivered", undelivered).await?;
+    } else {
+        stage::settle(world, &[NODE]).await?;
+    }
+    world.stop_node().await;
+    let mut link = world.redis.link();
+    for of in world.keys.partitions() {
+        match fate {
+            Fate::DiesAt(Point::AfterRebuild, _) => {
+                drill::trim_pending(&mut link, &of).await.map_err(told)?;
+            }
+            Fate::DiesAt(Point::BeforeBurial | Point::AfterBurial, _) => {
+                drill::poison(&mut link, &of, 6).await.map_err(told)?;
+            }
+            _ => {}
+        }
+        if sticks {
+            until("they were left for long enough", async || {
+                let mut read = cmd("XPENDING");
+                read.arg(of.orders())
+                    .arg(of.group())
+                    .arg("IDLE")
+                    .arg(310)
+                    .arg("-")
+                    .arg("+")
+                    .arg(1_000);
+                let old: Vec<redis::Value> = read.query(&mut world.server.connection()).unwrap();
+                old.len() as u64 == at_rest(&mut world.server.connection(), of.number()).1
+            })
+            .await?;
+        }
+    }
+    if let Fate::DiesAt(Point::MidHeal, _) = fate {
+        link.query::<()>(&cmd("FLUSHALL")).await.unwrap();
+    }
+    Ok(())
+}
+
+fn next_of(plan: &Plan) -> &'static str {
+    if plan.same_name { NODE } else { NEXT }
+}
+
+/// A node goes on where the dead one stopped, under its name or another.
+async fn take_over(world: &mut World, plan: &Plan, force: bool) -> Result<(), String> {
+    let name = next_of(plan);
+    let mut link = world.redis.link();
+    take_name(&mut link, &world.keys, name, "next", 2_000, force)
+        .await
+        .map_err(|error| error.to_string())?;
+    world.start_node_as(name, "next");
+    // One that died between a pause and the end of it has left the sale so.
+    for sale in world.store.sales().await.map_err(|error| error.to_string())? {
+        if sale.state == SaleState::Paused {
+            let resumed = world.execute(Command::ResumeSale(sale.voucher_id)).await;
+            resumed.map_err(|error| error.to_string())?;
+        }
+    }
+    Ok(())
+}
+
+/// Milliseconds since the child's last sign of life.
+fn silent_for(world: &World) -> i64 {
+    let mut redis = world.server.connection();
+    let (seconds, micros): (i64, i64) = cmd("TIME").query(&mut redis).unwrap();
+    let last: Option<f64> =
+        cmd("ZSCORE").arg(world.keys.home().nodes()).arg(NODE).query(&mut redis).unwrap();
+    let instance: Option<String> =
+        cmd("HGET").arg(world.keys.home().instances()).arg(NODE).query(&mut redis).unwrap();
+    // Its name is another's by now.
+    if instance.as_deref() == Some("next") {
+        return i64::MAX;
+    }
+    last.map_or(i64::MAX, |last| seconds * 1_000 + micros / 1_000 - last as i64)
+}
+
+/// One that sleeps with SQLite's write lock in its hands would keep everybody waiting.
+async fn suspend_outside_a_write(world: &World, child: &Child) -> Result<(), String> {
+    let url = format!("sqlite:{}", world.database().display());
+    let mut sql = SqliteConnection::connect(&url).await.unwrap();
+    sql.execute("PRAGMA busy_timeout = 30").await.unwrap();
+    until("it stops outside a transaction", async || {
+        child.process.signal(Signal::STOP);
+        let free = sql.execute("BEGIN IMMEDIATE").await.is_ok();
+        if free {
+            sql.execute("ROLLBACK").await.unwrap();
+        } else {
+            child.process.signal(Signal::CONT);
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        free
+    })
+    .await
+}
+
+struct Child {
+    process: Background,
+    _home: Seckill,
+}
+
+impl Child {
+    fn start(world: &World, plan: &Plan, fate: Fate, vouchers: &[VoucherId]) -> Self {
+        let home = Seckill::new();
+        let told = format!(
+            "{}|{}|{}|{}|{}",
+            plan.seed,
+            world.server.url(),
+            world.database().display(),
+            vouchers.first().unwrap(),
+            vouchers.last().unwrap()
+        );
+        let kill_at = match fate {
+            Fate::DiesAt(point, nth) => format!("{}:{nth}", point.name()),
+            _ => format!("{}:1000000000", Point::AfterAck.name()),
+        };
+        let this = std::env::current_exe().unwrap();
+        let args = ["a_process_of_the_matrix", "--exact", "--nocapture"];
+        let env = [(CHILD, told.as_str()), (KILL_AT, kill_at.as_str())];
+        let process = Background::spawn(this.to_str().unwrap(), &args, &home, &env);
+        Self { process, _home: home }
+    }
+
+    fn is_done(&self) -> bool {
+        self.process.stdout().lines().any(|line| line == "done")
+    }
+
+    async fn has_told(&mut self, after: usize) -> Result<(), String> {
+        until("the child serves buyers", async || {
+            heard(&self.process.stdout()).len() > after
+                || self.is_done()
+                || !self.process.is_running()
+        })
+        .await
+    }
+
+    /// SIGKILL, where it lives still; returns what it said.
+    fn end(mut self) -> String {
+        if self.process.is_running() {
+            self.process.signal(Signal::KILL);
+        }
+        let ran = self.process.wait(super::support::PATIENCE);
+        ran.stdout
+    }
+}
+
+/// The work of the process: the second third of the buyers, then everything else that an engine does.
+pub async fn be_one(told: &str) {
+    let parts: Vec<&str> = told.split('|').collect();
+    let [seed, url, database, first, last] = parts[..] else { panic!("{told}") };
+    let plan = Plan::of(seed.parse().unwrap());
+    let vouchers: Vec<VoucherId> =
+        (first.parse().unwrap()..=last.parse().unwrap()).map(VoucherId).collect();
+    let world = Beside::at(Redis::from_url(url).unwrap(), database, plan.partitions, |it| {
+        plan.settings(it);
+    })
+    .await;
+    take_name(&mut world.redis.link(), &world.keys, NODE, "child", 2_000, true).await.unwrap();
+    let node = world.start(NODE, "child");
+    let log = Log::aloud();
+    let entrance = node.operator().admission.clone().unwrap();
+    let mut lanes = plan.lanes(1, 3);
+    let late: Vec<_> = lanes.iter_mut().map(|lane| lane.split_off(lane.len() / 2)).collect();
+    Buyers::ask(std::slice::from_ref(&entrance), 10, &vouchers, lanes, &log).done().await;
+    // A clock that steps, in a process where nobody else's tests go by it. Its issuer stays one.
+    drill::step_clock(plan.step);
+    Buyers::ask(&[entrance], 10, &vouchers, late, &log).done().await;
+    let rest = async || {
+        let mut redis = redis::Client::open(url).unwrap().get_connection().unwrap();
+        (0..plan.partitions).all(|part| at_rest(&mut redis, part).0)
+    };
+    // Where an earlier node left entries, they are claimed or stay.
+    let _ = tokio::time::timeout(Duration::from_secs(3), until("rest", rest)).await;
+    let done = everything_else(&world, &node, &plan, vouchers[0], &log).await;
+    println!("\nrest: {done:?}\ndone");
+    std::future::pending::<()>().await;
+}
+
+async fn everything_else(
+    world: &Beside,
+    node: &seckill::engine::node::Node,
+    plan: &Plan,
+    voucher: VoucherId,
+    log: &Log,
+) -> Result<(), EngineError> {
+    let mut link = world.redis.link();
+    let (store, keys) = (&world.store, &world.keys);
+    if plan.closes() {
+        let some = log.all().into_iter().filter(|it| it.order % 2 == 0).map(|it| it.order);
+        let ids: Vec<OrderId> = some.filter_map(OrderId::from_i64).collect();
+        let now = link.now().await?;
+        store.pay(&ids, now).await?;
+        let fence = Fence { name: "closing".into(), token: 1 };
+        let stop = CancellationToken::new();
+        payment::close_overdue(store, &mut link, keys, now.plus(1), now, &fence, &stop).await?;
+    }
+    vouchers::create(store, &mut link, keys, &stage::sale(9, 1)).await?;
+    let commands = [
+        Command::Restock { voucher, by: 5 },
+        Command::Restock { voucher, by: -3 },
+        Command::PauseSale(voucher),
+        Command::ResumeSale(voucher),
+    ];
+    for command in commands {
+        node.operator().execute(command, node.stopping()).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,222 @@
+//! Stories of a node that lives through faults of its servers, its stream and its entries.
+
+use std::{
+    collections::{HashSet, VecDeque},
+    path::PathBuf,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+use redis::cmd;
+use seckill::{
+    engine::{drill, node::Node},
+    store::faulty::{Ill, Illness},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    buyers::{Buyers, Log},
+    plan::{Fault, Plan},
+    stage::{self, Told, until},
+    world::{NODE, World},
+};
+
+/// What may be cut off the end of the file: well within what a node remembers.
+const CUT_WITHIN: Duration = Duration::from_secs(2);
+const SECOND: &str = "node-2";
+const DEAD_NODE: &str = "node-b";
+
+pub async fn run(plan: &Plan, faults: &[(usize, Fault)]) -> Result<Told, String> {
+    let (mut world, illness) = stage::world(plan).await;
+    world.start_node();
+    let other = (plan.nodes == 2).then(|| world.another_node(SECOND));
+    let vouchers = stage::create(&world, plan).await;
+    let log = Log::default();
+    let mut entrances = vec![stage::entrance(&world)];
+    entrances.extend(other.iter().filter_map(|it| it.operator().admission.clone()));
+    let sizes = AofSizes::watch(&world);
+    let buyers = Buyers::ask(&entrances, 0, &vouchers, plan.lanes(0, 1), &log);
+    let stop = CancellationToken::new();
+    let closing = plan.closing.then(|| stage::close_and_pay(&world, &log, stop.clone()));
+    let names = [vec![NODE], vec![SECOND; plan.nodes - 1]].concat();
+    let mut told = Told { struck: true, ..Told::default() };
+    for (after, fault) in faults {
+        until("buyers are in", async || log.admitted() >= *after || buyers.are_done()).await?;
+        told.struck &= !buyers.are_done();
+        let nodes: Vec<&Node> = std::iter::once(world.node()).chain(other.as_ref()).collect();
+        match *fault {
+            Fault::KillRedis { away } => restart(&mut world, away, None).await,
+            Fault::TruncateAof { away } => restart(&mut world, away, Some((&sizes, plan))).await,
+            Fault::ConsumerRemoved(most)
+            | Fault::TrimmedPending(most)
+            | Fault::TrimmedAll(most) => stick(&world, &nodes, &log, &buyers, *fault, most).await?,
+            other => inflict(&world, &illness, other).await?,
+        }
+    }
+    buyers.done().await;
+    stop.cancel();
+    if let Some(closing) = closing {
+        closing.await.map_err(|error| error.to_string())?;
+    }
+    illness.set(Ill::Not);
+    stage::settle(&world, &names).await?;
+    if faults.iter().any(|(_, fault)| fault.needs_repair()) {
+        // What a stranger took away is named by both, and mended by the operator.
+        stage::agreed(&world).await?;
+        stage::repair(&world).await?;
+        stage::settle(&world, &names).await?;
+    }
+    stage::give_back(&world).await?;
+    stage::asked_again(&world, plan, &log).await?;
+    stage::verdict(&world, &log, &HashSet::new()).await?;
+    told.admitted = log.admitted();
+    if let Some(other) = other {
+        other.stop().await;
+    }
+    world.stop_node().await;
+    Ok(told)
+}
+
+/// Faults that need nothing but a moment.
+async fn inflict(world: &World, illness: &Illness, fault: Fault) -> Result<(), String> {
+    let mut redis = world.server.connection();
+    let ill = match fault {
+        Fault::FlushAll => {
+            cmd("FLUSHALL").exec(&mut redis).unwrap();
+            return Ok(());
+        }
+        Fault::ScriptFlush => {
+            cmd("SCRIPT").arg("FLUSH").exec(&mut redis).unwrap();
+            return Ok(());
+        }
+        Fault::DatabaseAway(_) => Ill::Away,
+        Fault::DatabaseHangs(_) => Ill::Hangs(Duration::from_millis(150)),
+        Fault::DatabaseSlow(by) => Ill::Slow(by),
+        Fault::CommitsUnsure(share) => Ill::Unsure(share),
+        _ => {
+            for of in world.keys.partitions() {
+                let mut link = world.redis.link();
+                let done = match fault {
+                    Fault::GroupDestroyed => drill::destroy_group(&mut link, &of).await.map(drop),
+                    Fault::Duplicates(most) => {
+                        drill::duplicate(&mut link, &of, most).await.map(drop)
+                    }
+                    Fault::Poison(most) => drill::poison(&mut link, &of, most).await.map(drop),
+                    _ => Ok(()),
+                };
+                done.map_err(|error| error.to_string())?;
+            }
+            return Ok(());
+        }
+    };
+    illness.set(ill);
+    // Others last to the end of the rush.
+    let (Fault::DatabaseAway(time) | Fault::DatabaseHangs(time)) = fault else { return Ok(()) };
+    tokio::time::sleep(time).await;
+    illness.set(Ill::Not);
+    Ok(())
+}
+
+/// Entries stick with a node that died, and somebody makes it worse.
+async fn stick(
+    world: &World,
+    nodes: &[&Node],
+    log: &Log,
+    buyers: &Buyers,
+    fault: Fault,
+    most: usize,
+) -> Result<(), String> {
+    for node in nodes {
+        node.hold_consumer(true).await;
+    }
+    let enough = log.admitted() + most / 2 + 1;
+    until("entries wait", async || log.admitted() >= enough || buyers.are_done()).await?;
+    let told = |error: seckill::engine::EngineError| error.to_string();
+    drill::die_with_batch(&world.redis, &world.keys, DEAD_NODE, most).await.map_err(told)?;
+    let mut link = world.redis.link();
+    for of in world.keys.partitions() {
+        match fault {
+            Fault::ConsumerRemoved(_) => {
+                drill::remove_consumer(&mut link, &of, &of.consumer(DEAD_NODE))
+                    .await
+                    .map_err(told)?;
+            }
+            Fault::TrimmedPending(_) => {
+                drill::trim_pending(&mut link, &of).await.map_err(told)?;
+            }
+            _ => {
+                let mut redis = world.server.connection();
+                cmd("XTRIM").arg(of.orders()).arg("MAXLEN").arg(0).exec(&mut redis).unwrap();
+            }
+        }
+    }
+    for node in nodes {
+        node.hold_consumer(false).await;
+    }
+    Ok(())
+}
+
+async fn restart(world: &mut World, away: Duration, cut: Option<(&AofSizes, &Plan)>) {
+    let killed = Instant::now();
+    world.server.kill();
+    if let Some((sizes, plan)) = cut {
+        sizes.truncate(killed, plan.seed);
+    }
+    tokio::time::sleep(away).await;
+    world.server.restart();
+}
+
+/// How long the append-only file was in the last seconds.
+pub struct AofSizes {
+    dir: PathBuf,
+    sizes: Arc<Mutex<VecDeque<(Instant, u64)>>>,
+    watching: tokio::task::JoinHandle<()>,
+}
+
+impl AofSizes {
+    pub fn watch(world: &World) -> Self {
+        let dir = world.server.dir().join("appendonlydir");
+        let sizes = Arc::new(Mutex::new(VecDeque::new()));
+        let (of, seen) = (dir.clone(), Arc::clone(&sizes));
+        let watching = tokio::spawn(async move {
+            loop {
+                if let Some((_, size)) = last_part(&of) {
+                    let mut sizes = seen.lock().unwrap();
+                    sizes.push_back((Instant::now(), size));
+                    if sizes.len() > 1_000 {
+                        sizes.pop_front();
+                    }
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        });
+        Self { dir, sizes, watching }
+    }
+
+    /// Cuts the file somewhere within what was written shortly before `killed`.
+    pub fn truncate(&self, killed: Instant, seed: u64) {
+        let Some((path, now)) = last_part(&self.dir) else { return };
+        let mut sizes = self.sizes.lock().unwrap();
+        let young = |at: &Instant| killed.saturating_duration_since(*at) < CUT_WITHIN;
+        let least = sizes.iter().filter(|(at, _)| young(at)).map(|it| it.1).min().unwrap_or(now);
+        let random = &mut ChaCha8Rng::seed_from_u64(seed);
+        let length = random.random_range(least.min(now)..=now);
+        std::fs::File::options().write(true).open(path).unwrap().set_len(length).unwrap();
+        sizes.clear();
+    }
+}
+
+impl Drop for AofSizes {
+    fn drop(&mut self) {
+        self.watching.abort();
+    }
+}
+
+fn last_part(dir: &std::path::Path) -> Option<(PathBuf, u64)> {
+    let parts = std::fs::read_dir(dir).ok()?.flatten().map(|it| it.path());
+    let path = parts.filter(|it| it.to_string_lossy().ends_with(".incr.aof")).max()?;
+    let size = path.metadata().ok()?.len();
+    Some((path, size))
+}

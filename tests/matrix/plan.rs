@@ -1,0 +1,238 @@
+//! What one seed decides: the fault, when it comes, and how large everything is.
+
+use std::time::Duration;
+
+use rand::{Rng, RngExt as _, SeedableRng as _, seq::SliceRandom as _};
+use rand_chacha::ChaCha8Rng;
+use seckill::{engine::settings::Settings, faults::Point};
+
+/// Who asks for which of the sales, by its number within the plan.
+pub type Ask = (usize, u64);
+
+/// A fault that befalls a node that lives on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Fault {
+    KillRedis { away: Duration },
+    TruncateAof { away: Duration },
+    FlushAll,
+    ScriptFlush,
+    GroupDestroyed,
+    DatabaseAway(Duration),
+    DatabaseHangs(Duration),
+    DatabaseSlow(Duration),
+    CommitsUnsure(f64),
+    Duplicates(usize),
+    Poison(usize),
+    ConsumerRemoved(usize),
+    TrimmedPending(usize),
+    TrimmedAll(usize),
+}
+
+impl Fault {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::KillRedis { .. } => "Redis killed",
+            Self::TruncateAof { .. } => "Redis killed, its file truncated",
+            Self::FlushAll => "FLUSHALL",
+            Self::ScriptFlush => "SCRIPT FLUSH",
+            Self::GroupDestroyed => "group destroyed",
+            Self::DatabaseAway(_) => "database away",
+            Self::DatabaseHangs(_) => "database hangs",
+            Self::DatabaseSlow(_) => "database slow",
+            Self::CommitsUnsure(_) => "outcome of commits unknown",
+            Self::Duplicates(_) => "duplicate entries",
+            Self::Poison(_) => "poison entries",
+            Self::ConsumerRemoved(_) => "consumer removed with its entries",
+            Self::TrimmedPending(_) => "pending entries trimmed",
+            Self::TrimmedAll(_) => "stream trimmed to nothing",
+        }
+    }
+
+    /// Entries are gone that nobody will be given again: the operator has to repair.
+    pub fn needs_repair(self) -> bool {
+        matches!(self, Self::ConsumerRemoved(_) | Self::TrimmedAll(_))
+    }
+}
+
+/// What happens to a node in a process of its own.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Fate {
+    /// It dies as it passes a point for the nth time.
+    DiesAt(Point, u64),
+    /// It is killed after so many answers, and Redis with it.
+    WithRedis { after: usize, truncated: bool },
+    /// It is suspended after so many answers, until it counts as dead; then it goes on.
+    Suspended { after: usize },
+}
+
+/// The fault of a seed.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Story {
+    /// A node that lives through it, each fault after so many admissions.
+    Live(Vec<(usize, Fault)>),
+    /// A node that does not.
+    Dies(Fate),
+}
+
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub seed: u64,
+    pub partitions: u16,
+    /// Pieces of each sale.
+    pub stock: Vec<u64>,
+    pub limit: u8,
+    pub buyers: u64,
+    /// Share that asks twice.
+    pub repeat: f64,
+    pub lanes: usize,
+    pub nodes: usize,
+    pub always: bool,
+    pub consumer_batch: usize,
+    pub admission_batch: usize,
+    /// Unpaid orders are closed meanwhile.
+    pub closing: bool,
+    /// The node that takes over goes by the name of the dead one.
+    pub same_name: bool,
+    /// Seconds by which the clock of the node that dies is stepped half-way.
+    pub step: i64,
+    pub story: Story,
+}
+
+impl Plan {
+    pub fn of(seed: u64) -> Self {
+        let random = &mut ChaCha8Rng::seed_from_u64(seed);
+        let buyers = random.random_range(50..=400);
+        let sales = random.random_range(1..=2);
+        let limit = if random.random_bool(0.2) { 2 } else { 1 };
+        let stock: Vec<u64> =
+            (0..sales).map(|_| random.random_range(buyers / 3..=buyers * 5 / 4)).collect();
+        let partitions = random.random_range(1..=3);
+        // So many are let in whatever else happens.
+        let sure = stock.iter().map(|it| (*it).min(buyers)).sum::<u64>() as usize;
+        let story = if random.random_bool(0.5) {
+            Story::Dies(fate(random, sure / 3))
+        } else {
+            let most = if random.random_bool(0.3) { 2 } else { 1 };
+            let mut times: Vec<usize> =
+                (0..most).map(|_| random.random_range(0..sure * 3 / 4)).collect();
+            times.sort_unstable();
+            Story::Live(times.into_iter().map(|at| (at, fault(random))).collect())
+        };
+        let mut plan = Self {
+            seed,
+            partitions,
+            stock,
+            limit,
+            buyers,
+            repeat: random.random_range(0.0..0.5),
+            lanes: random.random_range(4..=24),
+            nodes: random.random_range(1..=2),
+            always: random.random_bool(0.3),
+            consumer_batch: random.random_range(3..=200),
+            admission_batch: random.random_range(1..=64),
+            closing: random.random_bool(0.3),
+            same_name: random.random_bool(0.6),
+            step: if random.random_bool(0.3) { random.random_range(-90_000..90_000) } else { 0 },
+            story,
+        };
+        plan.make_honest();
+        plan
+    }
+
+    /// Takes out what could not be told apart from a fault of the engine.
+    fn make_honest(&mut self) {
+        match &self.story {
+            Story::Live(faults) => {
+                // A server that syncs always does not lose the end of its file.
+                self.always &=
+                    !faults.iter().any(|(_, it)| matches!(it, Fault::TruncateAof { .. }));
+            }
+            Story::Dies(fate) => {
+                if let Fate::WithRedis { truncated: true, .. } = fate {
+                    self.always = false;
+                }
+                // Its point is passed by nobody else.
+                self.closing |=
+                    matches!(fate, Fate::DiesAt(Point::AfterClosing | Point::AfterGiveBack, _));
+                // Nobody else could tell a dead node of another name from one that is slow to come back.
+                self.same_name |=
+                    matches!(fate, Fate::WithRedis { .. } | Fate::DiesAt(Point::MidHeal, _));
+            }
+        }
+    }
+
+    /// Unpaid orders are closed on the way, so a buyer may hold another order in the end.
+    pub fn closes(&self) -> bool {
+        self.closing || (matches!(self.story, Story::Dies(_)) && self.seed.is_multiple_of(2))
+    }
+
+    pub fn settings(&self, settings: &mut Settings) {
+        settings.consumer_batch = self.consumer_batch;
+        settings.admission_batch = self.admission_batch;
+        settings.claim_idle_ms = 300;
+        settings.node_dead_ms = 2_000;
+    }
+
+    /// Part `part` of `of` of all requests, spread over the lanes; each lane asks one after the other.
+    pub fn lanes(&self, part: usize, of: usize) -> Vec<Vec<Ask>> {
+        let random = &mut ChaCha8Rng::seed_from_u64(self.seed ^ 0x5eed);
+        let mut asks: Vec<Ask> = Vec::new();
+        for sale in 0..self.stock.len() {
+            for user in 1..=self.buyers {
+                asks.push((sale, user));
+                if random.random_bool(self.repeat) {
+                    asks.push((sale, user));
+                }
+            }
+        }
+        asks.shuffle(random);
+        let (from, to) = (asks.len() * part / of, asks.len() * (part + 1) / of);
+        let mut lanes = vec![Vec::new(); self.lanes];
+        for (at, ask) in asks[from..to].iter().enumerate() {
+            lanes[at % self.lanes].push(*ask);
+        }
+        lanes
+    }
+}
+
+fn fate(random: &mut impl Rng, most: usize) -> Fate {
+    let after = random.random_range(0..most.max(1));
+    match random.random_range(0..20) {
+        0 | 1 => Fate::WithRedis { after, truncated: false },
+        2 | 3 => Fate::WithRedis { after, truncated: true },
+        4 => Fate::Suspended { after },
+        _ => {
+            let point = Point::ALL[random.random_range(0..Point::ALL.len())];
+            let most = match point {
+                Point::AfterAdmission => 25,
+                Point::BeforeCommit | Point::BeforeAck | Point::AfterAck | Point::AfterRead => 8,
+                Point::BeforeBurial | Point::AfterBurial => 3,
+                Point::AfterChangeCommit => 4,
+                _ => 1,
+            };
+            Fate::DiesAt(point, random.random_range(1..=most))
+        }
+    }
+}
+
+fn fault(random: &mut impl Rng) -> Fault {
+    let mut ms = |from, to| Duration::from_millis(random.random_range(from..to));
+    let (away, hang, slow) = (ms(0, 300), ms(300, 1_500), ms(5, 60));
+    let some = random.random_range(1..60);
+    match random.random_range(0..14) {
+        0 => Fault::KillRedis { away },
+        1 => Fault::TruncateAof { away },
+        2 => Fault::FlushAll,
+        3 => Fault::ScriptFlush,
+        4 => Fault::GroupDestroyed,
+        5 => Fault::DatabaseAway(hang),
+        6 => Fault::DatabaseHangs(hang),
+        7 => Fault::DatabaseSlow(slow),
+        8 => Fault::CommitsUnsure(random.random_range(0.1..0.9)),
+        9 => Fault::Duplicates(some),
+        10 => Fault::Poison(some % 15 + 1),
+        11 => Fault::ConsumerRemoved(some),
+        12 => Fault::TrimmedPending(some),
+        _ => Fault::TrimmedAll(some),
+    }
+}

@@ -1,0 +1,213 @@
+//! What every story needs: servers, sales, the end that puts all at rest, and the verdict.
+
+use std::{
+    collections::HashSet,
+    time::{Duration, Instant},
+};
+
+use redis::cmd;
+use seckill::{
+    engine::{
+        EngineError,
+        admission::Admission,
+        command::{Command, Scope},
+        ledger, payment, repair, vouchers,
+    },
+    model::{Fence, Millis, NewSale, OrderId, VoucherId, filter::Filter},
+    store::faulty::Illness,
+};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    buyers::Log,
+    check::{Seen, at_rest},
+    plan::Plan,
+    support::TestRedis,
+    world::World,
+};
+
+/// Longest wait for anything, on a machine that many share.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// How a story went.
+#[derive(Debug, Default)]
+pub struct Told {
+    /// What the plan wanted to happen did happen.
+    pub struck: bool,
+    /// Orders that buyers were told and nobody can know any more.
+    pub gone: usize,
+    /// Buyers that were told an order.
+    pub admitted: usize,
+}
+
+pub async fn world(plan: &Plan) -> (World, Illness) {
+    let fsync = if plan.always { "always" } else { "everysec" };
+    let server = TestRedis::setup().args(&["--appendfsync", fsync]).start();
+    World::shaky(server, plan.partitions, plan.seed, |it| plan.settings(it)).await
+}
+
+pub fn sale(stock: u64, limit: u8) -> NewSale {
+    let sale = NewSale::checked("hot pot", stock, None, None, Millis::now()).unwrap();
+    NewSale { limit, ..sale }
+}
+
+pub async fn create(world: &World, plan: &Plan) -> Vec<VoucherId> {
+    let mut made = Vec::new();
+    for stock in &plan.stock {
+        let mut link = world.redis.link();
+        let new = sale(*stock, plan.limit);
+        let made_now = vouchers::create(&world.store, &mut link, &world.keys, &new).await;
+        made.push(made_now.unwrap().voucher_id);
+    }
+    made
+}
+
+pub fn entrance(world: &World) -> Admission {
+    world.node().operator().admission.clone().unwrap()
+}
+
+/// Waits for what must come true, or says that it did not.
+pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) -> Result<(), String> {
+    let end = Instant::now() + PATIENCE;
+    while !holds().await {
+        if Instant::now() > end {
+            return Err(format!("waited in vain: {what}"));
+        }
+        tokio::time::sleep(Duration::from_millis(3)).await;
+    }
+    Ok(())
+}
+
+/// Waits until the nodes have made this Redis whole, and no entry is undelivered or pending. What nobody works on
+/// is replayed, as an operator would.
+pub async fn settle(world: &World, nodes: &[&str]) -> Result<(), String> {
+    until("Redis is whole", async || nodes.iter().all(|node| is_healed_by(world, node))).await?;
+    let mut redis = world.server.connection();
+    let mut replay = Instant::now() + Duration::from_millis(300);
+    let mut last = String::new();
+    let all = until("every entry has settled", async || {
+        let states: Vec<(bool, u64)> =
+            (0..world.keys.count()).map(|part| at_rest(&mut redis, part)).collect();
+        if states.iter().all(|it| it.0) {
+            return true;
+        }
+        last = format!("{states:?}");
+        if states.iter().any(|it| it.1 > 0) && Instant::now() > replay {
+            let replayed = world.try_replay(Scope::All(Filter::default())).await;
+            last = format!("{last}, replayed: {replayed:?}");
+            replay = Instant::now() + Duration::from_millis(300);
+        }
+        false
+    });
+    all.await.map_err(|error| format!("{error}: {last}"))
+}
+
+/// A node that nobody asks notices within a second that its Redis has lost something.
+fn is_healed_by(world: &World, node: &str) -> bool {
+    let mut redis = world.server.connection();
+    let told: String = cmd("INFO").arg("server").query(&mut redis).unwrap();
+    let run = told.lines().find_map(|line| line.strip_prefix("run_id:"));
+    world.keys.partitions().all(|of| {
+        let healed: Option<String> =
+            cmd("HGET").arg(of.healed()).arg(node).query(&mut redis).unwrap();
+        healed.as_deref() == run.map(str::trim)
+    })
+}
+
+/// Closes what is unpaid, and pays some of it, while buyers come. Its tokens rise, and a fallen one is refused.
+pub fn close_and_pay(world: &World, log: &Log, stop: CancellationToken) -> JoinHandle<()> {
+    let (store, redis, keys, log) =
+        (world.store.clone(), world.redis.clone(), world.keys.clone(), log.clone());
+    tokio::spawn(async move {
+        let mut link = redis.link();
+        let mut token = 0;
+        while !stop.is_cancelled() {
+            token += 1;
+            let some = log.all().into_iter().filter(|it| it.order % 3 == 0).map(|it| it.order);
+            let ids: Vec<OrderId> = some.filter_map(OrderId::from_i64).collect();
+            let work = async {
+                let now = link.now().await?;
+                store.pay(&ids, now).await?;
+                let fence = Fence { name: "closing".into(), token };
+                let old = now.plus(-100);
+                payment::close_overdue(&store, &mut link, &keys, old, now, &fence, &stop).await?;
+                Ok::<_, EngineError>(())
+            };
+            // Servers are away now and then; the next round tries again.
+            let _ = work.await;
+            tokio::time::sleep(Duration::from_millis(80)).await;
+        }
+    })
+}
+
+/// Gives back what a closing that was cut short left.
+pub async fn give_back(world: &World) -> Result<(), String> {
+    let mut link = world.redis.link();
+    payment::give_back_open(&world.store, &mut link, &world.keys)
+        .await
+        .map(drop)
+        .map_err(|error| format!("giving back: {error}"))
+}
+
+/// Lets the operator put right what the audit finds; says what that was.
+pub async fn repair(world: &World) -> Result<Vec<String>, String> {
+    let mut link = world.redis.link();
+    let told = |error: EngineError| format!("repair: {error}");
+    let plan = repair::plan(&world.store, &mut link, &world.keys).await.map_err(told)?;
+    let findings = plan.iter().flat_map(|it| it.findings.clone()).collect();
+    if !plan.is_empty() {
+        world.execute(Command::Repair(plan)).await.map_err(told)?;
+    }
+    Ok(findings)
+}
+
+/// The audit and the checker say the same of the books; returns what they find.
+pub async fn agreed(world: &World) -> Result<(Seen, Vec<String>), String> {
+    let mut link = world.redis.link();
+    let audit = ledger::audit(&world.store, &mut link, &world.keys, None).await;
+    let audit = audit.map_err(|error| format!("audit: {error}"))?;
+    let seen = Seen::look(world).await;
+    let books = seen.books();
+    let findings: Vec<&String> = audit.sales.iter().flat_map(|it| &it.findings).collect();
+    if books.is_empty() == audit.balanced {
+        Ok((seen, books))
+    } else {
+        Err(format!("the audit says {findings:?}, the checker says {books:?}"))
+    }
+}
+
+/// All eight invariants, and every word that a buyer was told but those that are `gone`.
+pub async fn verdict(world: &World, log: &Log, gone: &HashSet<i64>) -> Result<(), String> {
+    let (seen, mut wrong) = agreed(world).await?;
+    wrong.extend(seen.promises(&log.all(), gone));
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    let more = wrong.len().saturating_sub(12);
+    wrong.truncate(12);
+    Err(format!("{}\n(and {more} more)", wrong.join("\n")))
+}
+
+/// Whoever was told an order hears the same one again; one that became a dead letter keeps its place.
+pub async fn asked_again(world: &World, plan: &Plan, log: &Log) -> Result<(), String> {
+    if plan.limit > 1 || plan.closes() {
+        return Ok(());
+    }
+    let held = |voucher: VoucherId, user: u64| -> Option<i64> {
+        let mut ask = cmd("HGET");
+        ask.arg(world.keys.buyers(voucher)).arg(user);
+        ask.query(&mut world.server.connection()).unwrap()
+    };
+    for told in log.all().iter().step_by(17) {
+        let outcome = world.ask(told.voucher, told.user).await;
+        let now = match outcome {
+            seckill::model::Outcome::Duplicate { order } => order.as_i64(),
+            other => return Err(format!("{told:?} asks again and hears {other:?}")),
+        };
+        if Some(now) != held(told.voucher, told.user) {
+            return Err(format!("{told:?} asks again and hears {now}"));
+        }
+    }
+    Ok(())
+}
