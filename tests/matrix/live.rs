@@ -62,7 +62,7 @@ pub async fn run(plan: &Plan, faults: &[(usize, Fault)]) -> Result<Told, String>
     }
     illness.set(Ill::Not);
     stage::settle(&world, &names).await?;
-    if faults.iter().any(|(_, fault)| fault.needs_repair()) {
+    if needs_repair(faults) {
         // What a stranger took away is named by both, and mended by the operator.
         stage::agreed(&world).await?;
         stage::repair(&world).await?;
@@ -77,6 +77,15 @@ pub async fn run(plan: &Plan, faults: &[(usize, Fault)]) -> Result<Told, String>
     }
     world.stop_node().await;
     Ok(told)
+}
+
+/// Whether entries are gone that nobody is given again: taken with their consumer, before they were delivered, or
+/// without their bodies when the group went that knew of them.
+fn needs_repair(faults: &[(usize, Fault)]) -> bool {
+    let has = |which: fn(&Fault) -> bool| faults.iter().any(|(_, fault)| which(fault));
+    has(|it| matches!(it, Fault::ConsumerRemoved(_) | Fault::TrimmedAll(_)))
+        || (has(|it| matches!(it, Fault::TrimmedPending(_)))
+            && has(|it| matches!(it, Fault::GroupDestroyed)))
 }
 
 /// Faults that need nothing but a moment.
@@ -134,7 +143,11 @@ async fn stick(
     let enough = log.admitted() + most / 2 + 1;
     until("entries wait", async || log.admitted() >= enough || buyers.are_done()).await?;
     let told = |error: seckill::engine::EngineError| error.to_string();
-    drill::die_with_batch(&world.redis, &world.keys, DEAD_NODE, most).await.map_err(told)?;
+    // An earlier fault may have taken the group.
+    until("a node dies with its batch", async || {
+        drill::die_with_batch(&world.redis, &world.keys, DEAD_NODE, most).await.is_ok()
+    })
+    .await?;
     let mut link = world.redis.link();
     for of in world.keys.partitions() {
         match fault {

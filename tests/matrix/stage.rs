@@ -181,6 +181,7 @@ pub async fn agreed(world: &World) -> Result<(Seen, Vec<String>), String> {
 pub async fn verdict(world: &World, log: &Log, gone: &HashSet<i64>) -> Result<(), String> {
     let (seen, mut wrong) = agreed(world).await?;
     wrong.extend(seen.promises(&log.all(), gone));
+    wrong.extend(log.unheard());
     if wrong.is_empty() {
         return Ok(());
     }
