@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     buyers::{Buyers, Log},
+    check::last_delivered,
     plan::{Fault, Plan},
     stage::{self, Told, until},
     world::{NODE, World},
@@ -137,17 +138,19 @@ async fn stick(
     fault: Fault,
     most: usize,
 ) -> Result<(), String> {
+    // An earlier fault may have taken the group, and consumers that are held make none.
+    until("the groups are there", async || {
+        let mut redis = world.server.connection();
+        world.keys.partitions().all(|of| last_delivered(&mut redis, &of.orders()).is_some())
+    })
+    .await?;
     for node in nodes {
         node.hold_consumer(true).await;
     }
     let enough = log.admitted() + most / 2 + 1;
     until("entries wait", async || log.admitted() >= enough || buyers.are_done()).await?;
     let told = |error: seckill::engine::EngineError| error.to_string();
-    // An earlier fault may have taken the group.
-    until("a node dies with its batch", async || {
-        drill::die_with_batch(&world.redis, &world.keys, DEAD_NODE, most).await.is_ok()
-    })
-    .await?;
+    drill::die_with_batch(&world.redis, &world.keys, DEAD_NODE, most).await.map_err(told)?;
     let mut link = world.redis.link();
     for of in world.keys.partitions() {
         match fault {

@@ -95,7 +95,9 @@ pub async fn settle(world: &World, nodes: &[&str]) -> Result<(), String> {
         last = format!("{states:?}");
         if states.iter().any(|it| it.1 > 0) && Instant::now() > replay {
             let scope = Command::Replay(ReplayScope::UpTo(EntryId::MAX));
-            last = format!("{last}, replayed: {:?}", world.execute(scope).await);
+            // It waits for a database that is away, as long as that takes.
+            let replayed = tokio::time::timeout(PATIENCE, world.execute(scope)).await;
+            last = format!("{last}, replayed: {replayed:?}");
             replay = Instant::now() + Duration::from_millis(300);
         }
         false
