@@ -123,8 +123,8 @@ impl Operator {
     /// A server is away, `stop` came, or the plan can't be kept.
     pub async fn plan(&self, scope: &Scope, stop: &CancellationToken) -> Result<Plan, EngineError> {
         match scope {
-            Scope::Entries(entries) => plan::of_entries(self, entries).await,
-            Scope::All(filter) => plan::make(self, filter, stop).await,
+            Scope::Entries(entries) => Box::pin(plan::of_entries(self, entries)).await,
+            Scope::All(filter) => Box::pin(plan::make(self, filter, stop)).await,
         }
     }
 

@@ -119,8 +119,8 @@ fn random_keys_neither_panic_nor_send_what_was_not_confirmed() {
                     sent_in_all += sent.len();
                     let fine = match (&sent[..], &may) {
                         // A plan changes nothing.
-                        ([] | [Command::Plan(_)], _) => true,
-                        ([Command::CreateSale(_)], Allowed::AnySale) => true,
+                        ([] | [Command::Plan(_)], _)
+                        | ([Command::CreateSale(_)], Allowed::AnySale) => true,
                         ([one], Allowed::This(command)) => one == command,
                         _ => false,
                     };
