@@ -31,7 +31,7 @@ fn allowed(bench: &Bench, key: &KeyEvent) -> Allowed {
     match &bench.app.dialog {
         Some(Dialog::Confirm(confirm)) => {
             let yes =
-                key.code == KeyCode::Char('y') || (key.code == KeyCode::Enter && confirm.on_yes);
+                key.code == KeyCode::Char('y') || (key.code == KeyCode::Enter && confirm.on_yes());
             match (&confirm.intent, yes) {
                 (Intent::Send(command), true) => Allowed::This(command.clone()),
                 _ => Allowed::Nothing,
