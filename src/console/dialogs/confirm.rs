@@ -9,7 +9,7 @@ use crate::{
     console::{
         text::acts::{CANCEL, Question, REASON, REASON_HINT},
         theme::Theme,
-        widgets::{Pen, wrap},
+        widgets::{self, Pen, wrap},
     },
     engine::command::Command,
 };
@@ -93,13 +93,23 @@ impl Confirm {
         let text: Vec<Vec<String>> = self
             .lines
             .iter()
-            .map(|line| wrap(line, usize::from(width.saturating_sub(6))))
+            .map(|line| {
+                let room = usize::from(width.saturating_sub(6));
+                // A line that fits stays as it is: counts stand below each other.
+                if widgets::width(line) <= room { vec![line.clone()] } else { wrap(line, room) }
+            })
             .collect();
         let rows: usize = text.iter().map(Vec::len).sum();
         let field = usize::from(self.reason.is_some());
+        // Lines of one list stand together.
+        let in_list = |place: usize| {
+            let of_list = |line: Option<&String>| line.is_some_and(|line| line.starts_with(' '));
+            of_list(self.lines.get(place)) && of_list(self.lines.get(place + 1))
+        };
+        let gaps = (0..text.len()).filter(|place| !in_list(*place)).count();
         // Air between the sentences where there is room for it.
-        let airy = rows + text.len() + 2 * field + 6 <= usize::from(pen.height());
-        let height = if airy { rows + text.len() + 2 * field + 5 } else { rows + field + 3 };
+        let airy = rows + gaps + 2 * field + 6 <= usize::from(pen.height());
+        let height = if airy { rows + gaps + 2 * field + 5 } else { rows + field + 3 };
         let mut panel = panel(pen, theme, (width, height as u16), &self.title);
         let last = panel.height().saturating_sub(if airy { 3 } else { 2 });
         let field_at = last.saturating_sub(if airy { 2 } else { 1 });
@@ -114,7 +124,7 @@ impl Confirm {
                 }
                 y += 1;
             }
-            y += u16::from(airy);
+            y += u16::from(airy && !in_list(place));
         }
         let cursor = self.reason.as_ref().and_then(|reason| {
             let focused = self.in_reason();

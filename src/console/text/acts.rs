@@ -38,7 +38,7 @@ pub(crate) const DRAFT_KEPT: &str = "nothing was created; the form keeps what yo
 pub(crate) const UNANSWERED: &str =
     "the engine stopped before it answered; look at the sale again before repeating it";
 pub(crate) const REASON: &str = "reason";
-pub(crate) const REASON_HINT: &str = "optional, for the audit log; Tab leads here";
+pub(crate) const REASON_HINT: &str = "optional, for the log; Tab goes here";
 pub(crate) const CANCELLED: &str = "nothing was done";
 
 pub(crate) fn does_nothing(key: &str) -> String {

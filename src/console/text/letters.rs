@@ -83,20 +83,6 @@ pub(crate) fn word(verdict: LetterVerdict) -> &'static str {
     }
 }
 
-/// The same in a list of counts.
-fn verdict(verdict: LetterVerdict) -> &'static str {
-    match verdict {
-        LetterVerdict::Awaited => "with a buyer who waits",
-        LetterVerdict::CameBack => "that came back from each replay",
-        LetterVerdict::Written => "with an order in SQL",
-        LetterVerdict::NobodyWaits => "that nobody waits for",
-        LetterVerdict::NoSale => "of no known sale",
-        LetterVerdict::NotLoaded => "of a sale that Redis does not hold",
-        LetterVerdict::IdTaken => "with the order id of another buyer",
-        LetterVerdict::Malformed => "that make no order",
-    }
-}
-
 /// Why it is so and what follows, with the key that does it.
 pub(crate) fn why(verdict: LetterVerdict) -> String {
     let (replay, discard, give_back) =
@@ -145,54 +131,39 @@ pub(crate) fn question(
     if done == 0 || (act == Settling::Compensate && given_back == 0) {
         return Err(nothing_to_do(act, total));
     }
-    let some = if stay == 0 { "all".to_owned() } else { thousands(done) };
     let of = if marked { "marked dead letters" } else { "dead letters" };
     let stays = match stay {
         0 => String::new(),
-        stay => format!(" {}.", self::counted(stay, "stays where it is", "stay where they are")),
+        1 => " 1 stays.".to_owned(),
+        stay => format!(" {} stay.", thousands(stay)),
     };
     let (title, fate, yes) = match act {
         Settling::Replay => ("Put them back?", "go back into the order stream", "Replay"),
-        Settling::Discard => ("Discard them?", "are removed for good", "Discard"),
+        Settling::Discard => ("Discard them?", "will be removed for good", "Discard"),
         Settling::Compensate => {
-            ("Cancel, give back and discard?", "are removed for good", "Give back")
+            ("Cancel, give back and discard?", "will be removed for good", "Give back")
         }
     };
-    let first = match total {
-        1 => format!(
-            "The one {}{} {}.",
-            if marked { "marked " } else { "" },
-            "dead letter",
-            singular(act)
-        ),
-        total => format!("{} of {} {of} {fate}.{stays}", capital(&some), thousands(total)),
-    };
+    let first = format!("{} of {} {of} {fate}.{stays}", thousands(done), thousands(total));
     let mut lines = vec![first];
     if filtered && !marked {
         lines.push("The filter of this view does not limit it.".to_owned());
     }
     for it in LetterVerdict::ALL.into_iter().filter(|it| counts.of(*it) > 0) {
-        lines.push(format!("{:>9}  {}: {}", thousands(counts.of(it)), verdict(it), told(act, it)));
+        lines.push(format!("{:>9}  {}: {}", thousands(counts.of(it)), word(it), told(act, it)));
     }
     if *gone > 0 {
         lines.push(format!("{:>9}  of the marked ones are not there any more", thousands(*gone)));
     }
-    if act != Settling::Replay {
-        lines.push("This can't be undone.".to_owned());
-    }
+    lines.push(match act {
+        Settling::Replay => "The engine tries to write their orders again.".to_owned(),
+        Settling::Discard => "This can't be undone.".to_owned(),
+        Settling::Compensate => {
+            let orders = self::counted(given_back, "order is", "orders are");
+            format!("{orders} cancelled, and what they held is given back. This can't be undone.")
+        }
+    });
     Ok(Question { title: title.to_owned(), lines, yes: yes.to_owned() })
-}
-
-fn singular(act: Settling) -> &'static str {
-    match act {
-        Settling::Replay => "goes back into the order stream",
-        Settling::Discard | Settling::Compensate => "is removed for good",
-    }
-}
-
-fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// What becomes of letters of this verdict.
@@ -200,10 +171,8 @@ fn told(act: Settling, verdict: LetterVerdict) -> &'static str {
     match (act.fate(verdict), act, verdict) {
         (Fate::Back, ..) => "go back",
         (Fate::Removed, ..) => "removed",
-        (Fate::GivenBack, ..) => "orders cancelled, pieces and places given back, removed",
-        (Fate::Stays, Settling::Replay, LetterVerdict::CameBack) => {
-            "stay; 'seckill dead replay --force' puts them back"
-        }
+        (Fate::GivenBack, ..) => "cancelled, given back, removed",
+        (Fate::Stays, Settling::Replay, LetterVerdict::CameBack) => "stay ('dead replay --force')",
         (Fate::Stays, ..) => "stay",
     }
 }
@@ -291,9 +260,8 @@ pub(crate) fn more_fields(count: usize) -> String {
     counted(count as u64, "more field", "more fields")
 }
 
-pub(crate) fn more_lines(count: usize, letter: &str) -> String {
-    let more = counted(count as u64, "more line", "more lines");
-    format!("{more}: 'seckill dead show {letter}'")
+pub(crate) fn more_lines(count: usize) -> String {
+    format!("{}: 'seckill dead show'", counted(count as u64, "more line", "more lines"))
 }
 
 pub(crate) fn burial(at: &str, deliveries: u64, consumer: &str, reason: &str) -> String {

@@ -167,8 +167,9 @@ fn books(theme: Theme, balance: &Balance, wide: bool, out: &mut Vec<Span<'static
     }
 }
 
-/// Blanks between tabs and cells of a count, from the widest to what any window takes.
-const TAB_FITS: [(u16, usize); 3] = [(3, usize::MAX), (2, 5), (1, 4)];
+/// Blanks between tabs, cells of a count, and whether all have theirs: from the widest to what any window takes.
+const TAB_FITS: [(u16, usize, bool); 4] =
+    [(3, usize::MAX, true), (2, 5, true), (1, 4, true), (1, 4, false)];
 
 /// Names of the views with their counts, and badges at the right.
 fn tabs(app: &App, pen: &mut Pen<'_>) {
@@ -196,22 +197,26 @@ fn tabs(app: &App, pen: &mut Pen<'_>) {
     }
     let badges = Line::from(badges);
     let room = usize::from(pen.width()).saturating_sub(badges.width() + 2);
-    let cells = |(gap, digits): (u16, usize)| {
-        let tab = |(_, key, name, count): &(View, String, &str, Option<u64>)| {
+    // What is stuck needs a person; how many sales and locks there are does not.
+    let told = |view: View, all: bool| all || matches!(view, View::Pending | View::Letters);
+    let cells = |(gap, digits, all): (u16, usize, bool)| {
+        let tab = |(view, key, name, count): &(View, String, &str, Option<u64>)| {
+            let count = count.filter(|_| told(*view, all));
             let count = count.map_or(0, |count| figures::within(count, digits).len() + 1);
             width(key) + 1 + width(name) + count
         };
         tabs.iter().map(tab).sum::<usize>() + usize::from(gap) * (tabs.len() - 1)
     };
     let [.., narrowest] = TAB_FITS;
-    let (gap, digits) = TAB_FITS.into_iter().find(|fit| cells(*fit) <= room).unwrap_or(narrowest);
+    let (gap, digits, all) =
+        TAB_FITS.into_iter().find(|fit| cells(*fit) <= room).unwrap_or(narrowest);
     let mut x = 1;
     for (view, key, name, count) in tabs {
         let current = app.view == view;
         let style = if current { theme.strong().patch(theme.underlined()) } else { Style::new() };
         x = pen.text(x, 0, &key, theme.key());
         x = pen.text(x + 1, 0, name, style);
-        if let Some(count) = count {
+        if let Some(count) = count.filter(|_| told(view, all)) {
             let loud = match view {
                 View::Pending => has_dead_holder(app),
                 view => view == View::Letters,

@@ -5,20 +5,23 @@ use ratatui::{
     text::{Line, Span},
 };
 
-use super::{PagedState, Scene, Source, summary};
+use super::{PagedState, Scene, Source, is_stale, summary};
 use crate::{
     console::{
         text::{self, columns, figures, letters::labels},
         theme::Theme,
-        widgets::{Cell, Column, Pen, table, wrap},
+        widgets::{Cell, Column, Pen, left, table, wrap},
     },
     model::LetterAct,
     telemetry::snapshot::LetterLine,
 };
 
-/// Rows that the table keeps beside an open detail, and rows that a detail needs.
-const TABLE: u16 = 6;
+/// Rows that the table keeps beside an open detail, where there is room and where not.
+const TABLE: [u16; 2] = [6, 4];
+/// Rows that a detail needs: a rule and what is told first.
 const DETAIL: u16 = 5;
+/// Rows of a field; a value may be long, and the history is to be seen as well.
+const FIELD_ROWS: usize = 2;
 /// A page is read once a second; one that is older than this could not be read.
 const STALE_MS: u64 = 4_000;
 
@@ -27,7 +30,8 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut PagedState<
     let (w, h) = (pen.width(), pen.height());
     let all = state.rows(scene.snapshot);
     let mut heading = scene.heading(text::letters::HEADING, &[Source::Redis, Source::Sql]);
-    if let Some(age) = age(scene).filter(|age| *age > STALE_MS) {
+    let told = [Source::Redis, Source::Sql].map(|it| is_stale(scene.health(it), scene.now));
+    if let Some(age) = age(scene).filter(|age| *age > STALE_MS && told == [false; 2]) {
         heading.push_span(Span::styled(format!("  {}", text::old(age)), theme.warn()));
     }
     pen.line(1, 0, &heading);
@@ -42,12 +46,10 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut PagedState<
     }
     let cursor = state.position(&all);
     let rows: Vec<&LetterLine> = all;
-    let open = cursor.filter(|_| state.detail && h >= TABLE + DETAIL);
+    let kept = TABLE[usize::from(scene.compact)];
+    let open = cursor.filter(|_| state.detail && h >= kept + DETAIL);
     let told = open.and_then(|row| rows.get(row)).map(|line| detail_lines(scene, line, w));
-    let below = told.as_ref().map_or(0, |told| {
-        let most = (h - TABLE).max(DETAIL).min(h * 2 / 3).max(DETAIL);
-        most.min(told.len() as u16 + 1)
-    });
+    let below = told.as_ref().map_or(0, |told| h.saturating_sub(kept).min((told.len() + 1) as u16));
     let top = u16::from(!scene.compact) + 1;
     let marks = &state.marks;
     table(
@@ -61,8 +63,8 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut PagedState<
             cells(theme, line, marks.contains(&line.letter), columns)
         },
     );
-    if let (Some(told), Some(line)) = (told, open.and_then(|row| rows.get(row))) {
-        detail(&mut pen.part(0, h - below, w, below), scene, line, told);
+    if let Some(told) = told {
+        detail(&mut pen.part(0, h - below, w, below), scene, told);
     }
 }
 
@@ -186,7 +188,15 @@ fn detail_lines(scene: &Scene<'_>, line: &LetterLine, width: u16) -> Vec<Told> {
     let mut lines: Vec<Told> = Vec::new();
     let mut before = "";
     for (label, text, style) in told {
-        for (row, part) in wrap(&text, room).into_iter().enumerate() {
+        let mut parts = wrap(&text, room);
+        if label == labels::FIELDS && parts.len() > FIELD_ROWS {
+            parts.truncate(FIELD_ROWS);
+            if let Some(last) = parts.last_mut() {
+                *last = left(last, room.saturating_sub(1), "").trim_end().to_owned();
+                last.push_str(theme.glyphs.ellipsis);
+            }
+        }
+        for (row, part) in parts.into_iter().enumerate() {
             let head = if row == 0 && label != before { label } else { "" };
             lines.push((head, part, style));
         }
@@ -195,14 +205,14 @@ fn detail_lines(scene: &Scene<'_>, line: &LetterLine, width: u16) -> Vec<Told> {
     lines
 }
 
-fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, line: &LetterLine, mut told: Vec<Told>) {
+fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, mut told: Vec<Told>) {
     let theme = scene.theme;
     pen.rule(0, theme.glyphs.rule, theme.soft());
     let room = usize::from(pen.height().saturating_sub(1));
     if told.len() > room && room > 0 {
         let more = told.len() - room + 1;
         told.truncate(room - 1);
-        let said = text::letters::more_lines(more, &line.letter.to_string());
+        let said = text::letters::more_lines(more);
         told.push(("", said, theme.soft()));
     }
     for (row, (label, value, style)) in told.into_iter().enumerate() {
