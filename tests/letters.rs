@@ -63,7 +63,7 @@ async fn bury(world: &World, count: usize) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_is_read_while_somebody_looks_and_stays_in_an_outage() {
     let mut world = World::start().await;
-    world.add_entry(&["userId", "nobody", "voucherId", "7", "note", "\x1b[2J"]).await;
+    world.add_entry(&["userId", "nobody", "voucherId", "7", "id", "1", "note", "\x1b[2J"]).await;
     let dead = |picture: &Snapshot| picture.stream.as_ref().is_some_and(|it| it.dead == 1);
     let before = picture(&world, "it is put aside", dead).await;
     assert!(before.letters.taken.is_none() && before.letters.lines.is_empty());
