@@ -59,7 +59,7 @@ fn line(number: u64) -> LetterLine {
         voucher: good.then_some(VoucherId(7)),
         fault: (!good).then(|| "field id is missing".to_owned()),
         verdict,
-        history: (0..1 + number % 3)
+        history: (0..=number % 3)
             .map(|n| Burial {
                 at: NOW.plus(-600_000 + n as i64 * 60_000),
                 consumer: "node-b/1".to_owned(),
@@ -143,7 +143,8 @@ fn ask(bench: &mut Bench, key: &str, scope: &LetterScope) {
 
 #[test]
 fn every_state_at_every_size() {
-    let scenes: [(&str, fn() -> Snapshot); 7] = [
+    type Scene = (&'static str, fn() -> Snapshot);
+    let scenes: [Scene; 7] = [
         ("empty", || Snapshot { letters: letters(0, 0, false), ..empty() }),
         ("normal", poisoned),
         ("overflowing", overflowing),
