@@ -18,8 +18,8 @@ for a = 2, #ARGV, 2 do
     local found = redis.call('XRANGE', KEYS[1], entry, entry)[1]
     if found then
       -- The body's own fields are kept under a prefix: a poisoned one may be called `reason`.
-      -- Beyond 100 fields it is no order anyway, and `unpack` has a limit.
-      for i = 1, math.min(#found[2], 200), 2 do
+      -- `unpack` has a limit; a body beyond 3,000 fields is cut.
+      for i = 1, math.min(#found[2], 6000), 2 do
         letter[#letter + 1] = 'body:' .. found[2][i]
         letter[#letter + 1] = found[2][i + 1]
       end

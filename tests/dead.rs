@@ -277,7 +277,7 @@ async fn the_books_balance_at_every_moment_of_a_replay_and_a_discard() {
             }
         );
         assert_eq!((moved, before), (3_000, 3_000));
-        assert!(audits > 1, "{audits} audits beside it");
+        assert!(audits > 0, "no audit beside it");
         world.settled().await;
         world.balanced().await;
     }

@@ -22,7 +22,7 @@ use crate::{
         repair::{self, Repaired, SaleRepair},
     },
     model::{Millis, VoucherId, ledger::Cure},
-    store::Act,
+    store::{Act, ActivityFilter, Which},
 };
 
 #[derive(Debug, Args)]
@@ -56,8 +56,9 @@ struct Report {
     repaired: Option<Repaired>,
 }
 
-/// Lines of the audit log in which losses are looked for.
-const LATELY: u32 = 500;
+/// Events among which losses are looked for, in pages.
+const PAGE: u32 = 500;
+const PAGES: u32 = 40;
 const LOSSES: usize = 10;
 
 pub(super) async fn run(config: &Config, out: Output, args: &AuditArgs) -> Result<u8, Fault> {
@@ -73,14 +74,31 @@ async fn look(context: &mut Context, out: Output, args: &AuditArgs) -> Result<Re
     let mut link = context.redis.link();
     let repaired = if args.repair { repair(context, out, args).await? } else { None };
     let audit = ledger::audit(&context.store, &mut link, &context.keys, args.voucher).await?;
-    let acts = context.store.acts(LATELY).await?;
-    let losses = acts
-        .into_iter()
-        .filter(|act| act.act == HEALED)
-        .take(LOSSES)
-        .map(|Act { at, node, subject, result, .. }| Loss { at, node, subject, result })
-        .collect();
+    let losses = losses(context).await?;
     Ok(Report { audit, losses, repaired })
+}
+
+/// The newest losses; nodes write down a great deal else.
+async fn losses(context: &Context) -> Result<Vec<Loss>, Fault> {
+    let filter = ActivityFilter { which: Some(Which::Events), ..ActivityFilter::default() };
+    let (mut losses, mut before) = (Vec::new(), None);
+    for _ in 0..PAGES {
+        let page = context.store.activity(&filter, before, PAGE).await?;
+        let Some(last) = page.last() else { break };
+        before = Some(last.place());
+        let healed = page.into_iter().map(|line| line.act).filter(|act| act.act == HEALED);
+        losses.extend(healed.map(|Act { at, node, subject, result, .. }| Loss {
+            at,
+            node,
+            subject,
+            result,
+        }));
+        if losses.len() >= LOSSES {
+            break;
+        }
+    }
+    losses.truncate(LOSSES);
+    Ok(losses)
 }
 
 /// Shows what would be done, asks, and does just that.

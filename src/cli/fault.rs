@@ -4,7 +4,7 @@ use crate::{
     broker::{BrokerError, data_dir::DataDirError, server::ServerError},
     config::ConfigError,
     console::ConsoleError,
-    engine::EngineError,
+    engine::{EngineError, plan::PlanFault},
     model::{EntryFault, FilterFault, SaleFault, filter::TermFault, order_id::OrderIdFault},
     store::StoreError,
 };
@@ -43,6 +43,7 @@ impl Fault {
 impl From<EngineError> for Fault {
     fn from(error: EngineError) -> Self {
         let code = match &error {
+            EngineError::Recovery(PlanFault::Io(_)) => NO,
             EngineError::Sale(_)
             | EngineError::Plan(_)
             | EngineError::Recovery(_)

@@ -122,6 +122,7 @@ async fn read(path: &Path) -> Result<Plan, Fault> {
     let place = path.to_owned();
     let read = tokio::task::spawn_blocking(move || Plan::read(&place)).await;
     let read = read.map_err(|_| Fault::no("reading the plan broke off"))?;
+    // A plan that is not there is wrong use as well: nothing was asked of a server.
     read.map_err(|fault| Fault::usage(format!("{}: {fault}", path.display())))
 }
 
@@ -269,7 +270,7 @@ async fn apply(context: &mut Context, out: Output, doing: Doing) -> Result<u8, F
     }
     out.say(planned(&plan)?.trim_end());
     operator.reason = why(&consent);
-    ask(&consent, &format!("Do this for {} entries?", number(plan.totals.entries)))?;
+    ask(&consent, &format!("Do this for {} entries?", number(plan.totals.to_do())))?;
     let stop = CancellationToken::new();
     let work = operator.execute(Command::Apply(plan, pace), &stop);
     let Reply::Replayed(report) = with_progress(&operator, out, &stop, work).await?? else {

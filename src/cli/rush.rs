@@ -67,7 +67,8 @@ async fn go(
 ) -> Result<RushReport, Fault> {
     context.store.sale(plan.voucher).await?;
     let node = context.start_node().await?;
-    let stop = node.stopping().clone();
+    // The engine goes on until each buyer who came has his answer.
+    let stop = node.stopping().child_token();
     let ending = stop.clone();
     let ended = async {
         end.come().await;

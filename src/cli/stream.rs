@@ -217,7 +217,7 @@ fn question(plan: &[Rewind]) -> String {
     );
     if plan.iter().any(|it| it.unheld > 0) {
         text.push_str(&format!(
-            " {} of those written were given back: no buyer holds them any more.",
+            " No buyer holds {} of those that will be written: the ledger will tell them.",
             sum(|it| it.unheld)
         ));
     }

@@ -44,7 +44,7 @@ pub(super) async fn apply(
     stop: &CancellationToken,
 ) -> Result<ReplayReport, EngineError> {
     let Operator { redis, store, keys, settings, node, .. } = operator;
-    if plan.head.deployment != deployment::name(store).await? {
+    if plan.head.deployment != deployment::name(store, false).await? {
         return Err(PlanFault::Foreign.into());
     }
     let mut applying = Applying {

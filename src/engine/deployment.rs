@@ -28,7 +28,7 @@ pub async fn tie(
     let ours = match store.setting(SETTING).await? {
         Some(ours) => ours,
         None if read_only => return Ok(()),
-        None => name(store).await?,
+        None => name(store, false).await?,
     };
     if !read_only {
         let mut put = cmd("SET");
@@ -42,13 +42,15 @@ pub async fn tie(
     }
 }
 
-/// The database's name, which it gets now if it has none.
+/// The database's name, which it gets now if it has none; with `read_only` it stays without.
 ///
 /// # Errors
 /// SQL is away.
-pub async fn name(store: &SharedStore) -> Result<String, EngineError> {
-    if let Some(name) = store.setting(SETTING).await? {
-        return Ok(name);
+pub async fn name(store: &SharedStore, read_only: bool) -> Result<String, EngineError> {
+    match store.setting(SETTING).await? {
+        Some(name) => return Ok(name),
+        None if read_only => return Ok(String::new()),
+        None => {}
     }
     let new = uuid::Uuid::new_v4().simple().to_string();
     store.change_setting(SETTING, None, &new).await?;

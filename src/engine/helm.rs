@@ -14,8 +14,6 @@ use crate::broker::{Layout, Link, holders};
 
 /// Name of the lock, as `locks list` shows it.
 pub const HELM: &str = "operator";
-/// Locks that are looked through for the holder.
-const MOST: usize = 10_000;
 
 /// Takes the helm for `login`, who is about to do `act`.
 ///
@@ -31,8 +29,7 @@ pub async fn take(
     let name = LockName::new(HELM)?;
     match locks.try_lock(&name, &format!("{login}: {act}"), None).await {
         Err(LockError::Busy(_)) => {
-            let held = holders::holders(link, keys, MOST, |_| true).await?;
-            let holder = held.locks.into_iter().find(|lock| lock.name == HELM);
+            let holder = holders::holder_of(link, keys, HELM, |_| true).await?;
             Err(EngineError::OtherOperator(holder.map_or_else(
                 || "somebody who has just finished".to_owned(),
                 |lock| format!("{} on {}", lock.task, lock.node),
@@ -47,8 +44,7 @@ pub async fn take(
 /// # Errors
 /// Redis is away.
 pub async fn is_taken(link: &mut Link, keys: &Layout) -> Result<bool, EngineError> {
-    let held = holders::holders(link, keys, MOST, |_| true).await?;
-    Ok(held.locks.iter().any(|lock| lock.name == HELM))
+    Ok(holders::holder_of(link, keys, HELM, |_| true).await?.is_some())
 }
 
 /// What this process does at the helm, so that it can be broken off.

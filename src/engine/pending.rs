@@ -13,7 +13,7 @@ use crate::{
         stream::{self, Body, Pending},
     },
     model::{
-        EntryId, OrderEntry, OrderId, Verdict,
+        Act, EntryId, OrderEntry, OrderId, Verdict,
         filter::{Fact, Field, Filter, Kind},
         verdict::{self, Evidence, Row},
     },
@@ -26,8 +26,8 @@ pub(super) const PAGE: usize = 1_000;
 /// What pending entries can be filtered by.
 pub const FIELDS: &[Field] = &[
     ("entry", Kind::Entry),
-    ("verdict", Kind::Text),
-    ("act", Kind::Text),
+    ("verdict", Kind::Word(&Verdict::WORDS)),
+    ("act", Kind::Word(&Act::WORDS)),
     ("holder", Kind::Text),
     ("idle", Kind::Span),
     ("age", Kind::Span),

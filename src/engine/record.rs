@@ -11,7 +11,7 @@ use super::{
     repair::SaleRepair,
 };
 use crate::{
-    broker::Layout,
+    broker::{Layout, keys::Partition},
     model::{Payment, VoucherId},
 };
 
@@ -279,8 +279,12 @@ pub fn commands(command: &Command, keys: &Layout) -> String {
             };
             plan.parts.iter().map(one).collect::<Vec<_>>().join("; ")
         }
-        Command::RemoveConsumer { name, .. } => {
-            format!("remove_consumer.lua {} {} {name}", home.orders(), home.group())
+        Command::RemoveConsumer { name, partition } => {
+            let one = |of: &Partition| {
+                format!("remove_consumer.lua {} {} {name}", of.orders(), of.group())
+            };
+            let meant = |of: &Partition| partition.is_none_or(|only| only == of.number());
+            keys.partitions().filter(meant).map(|of| one(&of)).collect::<Vec<_>>().join("; ")
         }
     }
 }

@@ -28,6 +28,8 @@ pub enum Kind {
     Text,
     /// An id of a stream entry.
     Entry,
+    /// One of these words.
+    Word(&'static [&'static str]),
 }
 
 /// A field that rows of a list have.
@@ -84,6 +86,16 @@ pub enum TermFault {
         value: String,
         /// What it holds.
         holds: &'static str,
+    },
+    /// None of the words that a field knows.
+    #[error("the field {field} is never '{value}'; it is one of {words}")]
+    Word {
+        /// Which field.
+        field: &'static str,
+        /// What was given.
+        value: String,
+        /// What it can be.
+        words: String,
     },
     /// The operator does not fit the field.
     #[error("the field {field} can't be compared by '{test}'; it takes {takes}")]
@@ -158,6 +170,7 @@ impl Term {
         };
         let takes = match kind {
             Kind::Text => "= != ~ !~",
+            Kind::Word(_) => "= !=",
             Kind::Number | Kind::Span | Kind::Entry => "= != < >",
         };
         if !takes.split(' ').any(|it| it == sign) {
@@ -167,6 +180,14 @@ impl Term {
             Kind::Number => (number(value), "a whole number"),
             Kind::Span => (span(value), "a span of time such as 250ms, 90s, 5m or 2h"),
             Kind::Text => (Some(Fact::Text(value.to_lowercase().into())), "text"),
+            Kind::Word(words) => {
+                let word = value.to_lowercase().replace(' ', "_");
+                if !words.contains(&word.as_str()) {
+                    let (value, words) = (short(value), words.join(", "));
+                    return Err(TermFault::Word { field, value, words });
+                }
+                (Some(Fact::Text(word.into())), "")
+            }
             Kind::Entry => (value.parse().ok().map(Fact::Entry), "an id such as 1795000000000-0"),
         };
         let given = word.rsplit(sign).next().unwrap_or_default();
@@ -199,7 +220,7 @@ impl Term {
 }
 
 fn number(text: &str) -> Option<Fact<'static>> {
-    text.trim_start_matches('#').replace([',', '_'], "").parse().ok().map(Fact::Number)
+    text.trim_start_matches('#').replace('_', "").parse().ok().map(Fact::Number)
 }
 
 fn span(text: &str) -> Option<Fact<'static>> {
@@ -231,6 +252,7 @@ mod tests {
         ("voucher", Kind::Number),
         ("why", Kind::Text),
         ("entry", Kind::Entry),
+        ("act", Kind::Word(&["process", "dead_letter"])),
     ];
 
     fn row(name: &str) -> Option<Fact<'static>> {
@@ -260,10 +282,12 @@ mod tests {
         let fault = |text: &str| Filter::parse(text, FIELDS).unwrap_err().to_string();
         assert!(fault("idle").contains("'idle' is no term"));
         assert!(fault("=5").contains("no term"));
-        assert!(fault("age=5").contains("there are idle, voucher, why, entry"));
+        assert!(fault("age=5").contains("there are idle, voucher, why, entry, act"));
         assert!(fault("voucher=seven").contains("a whole number"));
         assert!(fault("idle>3 fortnights").contains("90s"));
         assert!(fault("why>x").contains("= != ~ !~"));
+        assert!(fault("act=proces").contains("one of process, dead_letter"));
+        assert!(fault("act~pro").contains("= !="));
         assert!(fault("entry=x").contains("1795000000000-0"));
     }
 

@@ -128,6 +128,18 @@ impl LetterVerdict {
         Self::Malformed,
     ];
 
+    /// Their words.
+    pub const WORDS: [&str; 8] = [
+        "awaited",
+        "came_back",
+        "not_loaded",
+        "id_taken",
+        "written",
+        "nobody_waits",
+        "no_sale",
+        "malformed",
+    ];
+
     /// The act that follows.
     pub fn act(self) -> LetterAct {
         match self {
@@ -188,6 +200,9 @@ impl fmt::Display for LetterVerdict {
 }
 
 impl LetterAct {
+    /// Their words.
+    pub const WORDS: [&str; 3] = ["replay", "discard", "decide"];
+
     /// The word that JSON and filters know.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -373,7 +388,9 @@ mod tests {
 
     #[test]
     fn nothing_that_a_buyer_waits_for_is_discarded_by_rule() {
+        assert_eq!(LetterVerdict::ALL.map(LetterVerdict::as_str), LetterVerdict::WORDS);
         for verdict in LetterVerdict::ALL {
+            assert!(LetterAct::WORDS.contains(&verdict.act().as_str()));
             assert_eq!(verdict.is_awaited(), verdict.act() != LetterAct::Discard, "{verdict}");
             assert!(!verdict.why().contains("  "), "{verdict}");
             let json = serde_json::to_string(&verdict).unwrap();

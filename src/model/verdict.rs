@@ -120,6 +120,10 @@ impl Verdict {
         Self::InHand,
     ];
 
+    /// Their words.
+    pub const WORDS: [&str; 7] =
+        ["written", "stuck", "body_gone", "malformed", "too_often", "refused", "in_hand"];
+
     /// The act that follows.
     pub fn act(self) -> Act {
         match self {
@@ -169,6 +173,9 @@ impl Verdict {
 }
 
 impl Act {
+    /// Their words.
+    pub const WORDS: [&str; 5] = ["acknowledge", "process", "leave", "rebuild", "dead_letter"];
+
     /// Its word in JSON and in filters.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -215,11 +222,13 @@ mod tests {
     }
     #[test]
     fn words_are_those_of_json_and_each_is_told() {
+        assert_eq!(Verdict::ALL.map(Verdict::as_str), Verdict::WORDS);
         for verdict in Verdict::ALL {
             let json = serde_json::to_string(&verdict).unwrap();
             assert_eq!(json, format!("\"{}\"", verdict.as_str()));
             let json = serde_json::to_string(&verdict.act()).unwrap();
             assert_eq!(json, format!("\"{}\"", verdict.act().as_str()));
+            assert!(Act::WORDS.contains(&verdict.act().as_str()));
         }
     }
 

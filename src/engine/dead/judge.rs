@@ -13,8 +13,8 @@ use super::super::EngineError;
 use crate::{
     broker::{BrokerError, Layout, Link, letters::DeadLetter},
     model::{
-        ClosedOrder, EntryId, LetterVerdict, Millis, Order, OrderEntry, OrderId, SaleState,
-        VoucherId,
+        ClosedOrder, EntryId, LetterAct, LetterVerdict, Millis, Order, OrderEntry, OrderId,
+        SaleState, VoucherId,
         filter::{Fact, Field, Kind},
         letter::{self, Buyer, LetterEvidence, Row, Sale},
     },
@@ -33,8 +33,8 @@ pub const LETTER_FIELDS: &[Field] = &[
     ("replays", Kind::Number),
     ("deliveries", Kind::Number),
     ("age", Kind::Span),
-    ("verdict", Kind::Text),
-    ("act", Kind::Text),
+    ("verdict", Kind::Word(&LetterVerdict::WORDS)),
+    ("act", Kind::Word(&LetterAct::WORDS)),
 ];
 
 /// A dead letter with its verdict.

@@ -84,7 +84,7 @@ impl Making {
     async fn begin(operator: &Operator, filter: String) -> Result<Self, EngineError> {
         let made = operator.redis.link().now().await?;
         let up_to = EntryId::last_of(u64::try_from(made.0).unwrap_or(0));
-        let deployment = deployment::name(&operator.store).await?;
+        let deployment = deployment::name(&operator.store, operator.read_only).await?;
         let head = Head { seckill_plan: VERSION, deployment, made, filter, up_to };
         let judge = operator.judge().await?;
         let writer = Writer::new(head).map_err(PlanFault::from)?;
