@@ -73,7 +73,7 @@ impl Operator {
             return self.plan(scope, stop).await.map(Reply::Planned);
         }
         if let Command::CountLetters(scope) = &command {
-            let (counts, gone) = self.letters().count(scope, stop).await?;
+            let (counts, gone) = Box::pin(self.letters().count(scope, stop)).await?;
             return Ok(Reply::LettersCounted(LettersCounted { counts, gone }));
         }
         if self.read_only {

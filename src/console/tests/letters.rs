@@ -6,7 +6,7 @@ use crossterm::event::{Event, KeyCode};
 
 use super::{
     fixture::{Bench, NOW, empty, entry, normal, overflowing},
-    screens::assert_screen,
+    screens::{Scene, assert_screen},
 };
 use crate::{
     console::{dialogs::Dialog, theme::Depth, theme::Theme, views::View},
@@ -59,7 +59,7 @@ fn line(number: u64) -> LetterLine {
         voucher: good.then_some(VoucherId(7)),
         fault: (!good).then(|| "field id is missing".to_owned()),
         verdict,
-        history: (0..1 + number % 3)
+        history: (0..=number % 3)
             .map(|n| Burial {
                 at: NOW.plus(-600_000 + n as i64 * 60_000),
                 consumer: "node-b/1".to_owned(),
@@ -143,7 +143,7 @@ fn ask(bench: &mut Bench, key: &str, scope: &LetterScope) {
 
 #[test]
 fn every_state_at_every_size() {
-    let scenes: [(&str, fn() -> Snapshot); 7] = [
+    let scenes: [Scene; 7] = [
         ("empty", || Snapshot { letters: letters(0, 0, false), ..empty() }),
         ("normal", poisoned),
         ("overflowing", overflowing),

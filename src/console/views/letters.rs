@@ -161,13 +161,12 @@ fn detail_lines(scene: &Scene<'_>, line: &LetterLine, width: u16) -> Vec<Told> {
         Some(sale) => text::sale_name(id, &sale.title),
         None => format!("#{id}"),
     });
-    let (order, style) = match &line.fault {
-        Some(fault) => (text::letters::no_order(fault), theme.warn()),
-        None => {
-            let order = line.order.map(|order| order.to_string());
-            let user = line.user.map(|user| user.to_string());
-            (text::letters::buyer(order, user, sale), plain)
-        }
+    let (order, style) = if let Some(fault) = &line.fault {
+        (text::letters::no_order(fault), theme.warn())
+    } else {
+        let order = line.order.map(|order| order.to_string());
+        let user = line.user.map(|user| user.to_string());
+        (text::letters::buyer(order, user, sale), plain)
     };
     let id = line.letter.to_string();
     let mut told = vec![
@@ -192,7 +191,8 @@ fn detail_lines(scene: &Scene<'_>, line: &LetterLine, width: u16) -> Vec<Told> {
         if label == labels::FIELDS && parts.len() > FIELD_ROWS {
             parts.truncate(FIELD_ROWS);
             if let Some(last) = parts.last_mut() {
-                *last = left(last, room.saturating_sub(1), "").trim_end().to_owned();
+                let cut = left(last, room.saturating_sub(1), "");
+                cut.trim_end().clone_into(last);
                 last.push_str(theme.glyphs.ellipsis);
             }
         }
