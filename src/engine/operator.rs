@@ -127,8 +127,9 @@ impl Operator {
     /// A server is away, `stop` came, or the plan can't be kept.
     pub async fn plan(&self, scope: &Scope, stop: &CancellationToken) -> Result<Plan, EngineError> {
         match scope {
-            Scope::Entries(entries) => plan::of_entries(self, entries).await,
-            Scope::All(filter) => plan::make(self, filter, stop).await,
+            // Plans are large, and each caller would hold one of them in its own task.
+            Scope::Entries(entries) => Box::pin(plan::of_entries(self, entries)).await,
+            Scope::All(filter) => Box::pin(plan::make(self, filter, stop)).await,
         }
     }
 

@@ -365,11 +365,13 @@ impl AlarmKind {
     /// already.
     pub fn identity(&self) -> Option<&str> {
         match self {
-            Self::RedisAway { .. } | Self::SqlAway { .. } | Self::ServerBack { .. } => None,
+            Self::RedisAway { .. }
+            | Self::SqlAway { .. }
+            | Self::ServerBack { .. }
+            | Self::RedisForgot { .. } => None,
             Self::BooksOff { .. } => Some("books"),
             Self::DeadConsumer { consumer, .. } => Some(consumer),
             Self::DeadLetters { .. } => Some("dead letters"),
-            Self::RedisForgot { .. } => None,
             Self::NoGroup => Some("consumer group"),
         }
     }

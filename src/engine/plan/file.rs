@@ -4,6 +4,7 @@
 //! somebody has changed it. It knows no Redis and no SQL.
 
 use std::{
+    fmt::Write as _,
     fs::File,
     io::{self, BufRead, BufReader, BufWriter, Read, Seek as _, SeekFrom, Write},
     os::unix::fs::FileExt as _,
@@ -228,7 +229,10 @@ fn told(totals: &Totals) -> io::Result<Vec<u8>> {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 /// Reads at a place of its own: several may read one file at once.
@@ -342,7 +346,7 @@ mod tests {
         let pretty = serde_json::to_string_pretty(&pretty).unwrap();
         assert!(matches!(read(pretty.as_bytes()), Err(PlanFault::NotOne)));
         assert!(matches!(read(b""), Err(PlanFault::NotOne)));
-        assert!(matches!(read(&[0xff; 200_000]), Err(PlanFault::NotOne)));
+        assert!(matches!(read(&vec![0xff; 200_000]), Err(PlanFault::NotOne)));
         let mut more = whole;
         more.extend(b"{}\n");
         assert!(matches!(read(&more), Err(PlanFault::Edited)));
