@@ -154,7 +154,8 @@ async fn an_act_is_shown_while_it_is_under_way_and_can_be_broken_off() {
         })
         .await;
     assert_eq!(ask(&world, Command::Cancel, None).await, Ok(Reply::Cancelled(true)));
-    let Ok(Ok(Reply::LettersDiscarded(report))) = answer.await else { panic!("no report") };
+    let answer = tokio::time::timeout(PATIENCE, answer).await.unwrap();
+    let Ok(Ok(Reply::LettersDiscarded(report))) = answer else { panic!("no report") };
     assert!(report.cut_short && report.discarded > 0 && report.discarded < 40_000, "{report:?}");
     assert!(meters.recoveries().is_empty());
     let left: u64 = world.server.query(&["XLEN", &world.keys.home().dead()]);

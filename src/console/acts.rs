@@ -7,7 +7,7 @@ use futures::future::FutureExt;
 
 use super::{
     app::{Answer, App},
-    dialogs::{Confirm, Dialog, Intent, RushForm, SaleForm},
+    dialogs::{Confirm, Dialog, RushForm, SaleForm},
     keymap::Action,
     status::Tone,
     text::{
@@ -96,7 +96,7 @@ impl App {
         };
         match asked {
             Some((question, command)) => {
-                let confirm = Confirm::new(question, Intent::Send(command));
+                let confirm = Confirm::act(question, command);
                 self.dialog = Some(Dialog::Confirm(confirm));
             }
             None => self.note(acts::no_use(sale)),
@@ -111,7 +111,7 @@ impl App {
             return None;
         };
         let question = acts::rush(sale, &plan);
-        Some(Dialog::Confirm(Confirm::new(question, Intent::Send(Command::Rush(plan)))))
+        Some(Dialog::Confirm(Confirm::act(question, Command::Rush(plan))))
     }
 
     /// Has a plan made; the question is put once it is there.
@@ -138,8 +138,8 @@ impl App {
         let filtered =
             *scope == Scope::All(Filter::default()) && !self.pending.filter.value().is_empty();
         let question = acts::plan(&plan, filtered);
-        let intent = Intent::Send(Command::Apply(plan, Pace::default()));
-        self.dialog = Some(Dialog::Confirm(Confirm::new(question, intent)));
+        let confirm = Confirm::act(question, Command::Apply(plan, Pace::default()));
+        self.dialog = Some(Dialog::Confirm(confirm));
     }
 
     /// Has dead letters counted by what is true of them; the question is put once that is known.
@@ -177,7 +177,7 @@ impl App {
                     Settling::Discard => Command::DiscardLetters { scope, compensate: false },
                     Settling::Compensate => Command::DiscardLetters { scope, compensate: true },
                 };
-                let confirm = Confirm::new(question, Intent::Send(command));
+                let confirm = Confirm::act(question, command);
                 self.dialog = Some(Dialog::Confirm(confirm));
             }
             Err(why) => self.note(why),
@@ -189,7 +189,7 @@ impl App {
             return self.note(acts::NOTHING_UNDER_WAY);
         };
         let question = acts::break_off(line);
-        let confirm = Confirm::new(question, Intent::Send(Command::Cancel));
+        let confirm = Confirm::act(question, Command::Cancel);
         self.dialog = Some(Dialog::Confirm(confirm));
     }
 
@@ -201,7 +201,7 @@ impl App {
         };
         let question = acts::release(&lock);
         let command = Command::ReleaseLock { name: lock.name, owner: lock.owner };
-        self.dialog = Some(Dialog::Confirm(Confirm::new(question, Intent::Send(command))));
+        self.dialog = Some(Dialog::Confirm(Confirm::act(question, command)));
     }
 
     fn ask_job(&mut self, run: bool) {
@@ -215,7 +215,7 @@ impl App {
         } else {
             Command::SwitchJob { job: job.name, paused: !job.paused }
         };
-        self.dialog = Some(Dialog::Confirm(Confirm::new(question, Intent::Send(command))));
+        self.dialog = Some(Dialog::Confirm(Confirm::act(question, command)));
     }
 
     /// Sends an act; its answer comes through [`App::next_answer`]. `false` where the engine does not take it.

@@ -112,7 +112,7 @@ impl App {
     fn accepted(&mut self, confirm: &Confirm) -> Option<Dialog> {
         match &confirm.intent {
             Intent::Send(command) => {
-                self.send_because(command.clone(), confirm.reason());
+                self.send_because(Command::clone(command), confirm.reason());
             }
             Intent::Quit => self.course = Course::Quit,
         }

@@ -75,7 +75,7 @@ enum Woken {
     Input(Option<io::Result<Event>>),
     End,
     Picture(Option<Arc<Snapshot>>),
-    Answer(Answer),
+    Answer(Box<Answer>),
     Story(Option<Story>),
     Tick,
     Frame,
@@ -115,7 +115,7 @@ pub(super) async fn drive(
             event = keyboard.next() => Woken::Input(event),
             () = ends.next() => Woken::End,
             picture = newest(&mut pictures) => Woken::Picture(picture),
-            answer = app.next_answer() => Woken::Answer(answer),
+            answer = app.next_answer() => Woken::Answer(Box::new(answer)),
             page = turned(&mut story) => Woken::Story(page),
             _ = tick.tick() => Woken::Tick,
             () = sleep_until(due), if app.is_dirty() => Woken::Frame,
@@ -136,7 +136,7 @@ pub(super) async fn drive(
                 pictures = None;
                 app.on_engine_gone();
             }
-            Woken::Answer(answer) => app.on_answer(answer),
+            Woken::Answer(answer) => app.on_answer(*answer),
             Woken::Story(Some(page)) => app.on_story(page),
             Woken::Story(None) => story = None,
             Woken::Tick => {

@@ -17,7 +17,7 @@ use crate::{
 /// What is done when the answer is yes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Intent {
-    Send(Command),
+    Send(Box<Command>),
     Quit,
 }
 
@@ -42,6 +42,11 @@ pub(crate) struct Confirm {
 }
 
 impl Confirm {
+    /// The question before an act.
+    pub(crate) fn act(question: Question, command: Command) -> Self {
+        Self::new(question, Intent::Send(Box::new(command)))
+    }
+
     pub(crate) fn new(question: Question, intent: Intent) -> Self {
         let Question { title, lines, yes } = question;
         let recovery = matches!(&intent, Intent::Send(command) if command.is_recovery());

@@ -38,7 +38,7 @@ fn allowed(bench: &Bench, key: &KeyEvent) -> Allowed {
                 (key.code == KeyCode::Char('y') && !confirm.in_reason())
                     || (key.code == KeyCode::Enter && confirm.on_yes());
             match (&confirm.intent, yes) {
-                (Intent::Send(command), true) => Allowed::This(command.clone()),
+                (Intent::Send(command), true) => Allowed::This((**command).clone()),
                 _ => Allowed::Nothing,
             }
         }

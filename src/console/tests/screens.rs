@@ -28,7 +28,7 @@ pub(super) fn assert_screen(name: &str, text: &str) {
     }, { insta::assert_snapshot!(name, text) });
 }
 
-type Scene = (&'static str, fn() -> Snapshot);
+pub(super) type Scene = (&'static str, fn() -> Snapshot);
 
 const SCENES: [Scene; 5] = [
     ("empty", empty),
