@@ -243,3 +243,20 @@ fn a_drill_that_is_left_is_not_passed() {
         nothing_is_left(&home);
     }
 }
+
+#[test]
+fn poison_is_discarded_from_another_terminal() {
+    let home = Seckill::new();
+    let mut terminal = Pty::open(BINARY.as_ref(), &["drill", "poison"], 120, 36, &home, &[]);
+    terminal.wait_for(LONG, "ATTENTION", |screen| screen.contains("12 dead letters wait"));
+    terminal.wait_for(LONG, "what to do", |screen| screen.contains("dead discard --all"));
+    let dir = fs::read_dir(home.file("tmp")).unwrap().next().unwrap().unwrap().path();
+    assert!(terminal.screen().contains(&dir.display().to_string()), "{}", terminal.screen());
+    let dir = dir.display().to_string();
+    let args = ["--data-dir", &dir, "dead", "discard", "--all", "--yes"];
+    Background::spawn(BINARY, &args, &home, &[]).wait(PATIENCE).expect_code(0);
+    terminal.wait_for(LONG, "the proof", |screen| screen.contains("PASSED"));
+    terminal.send("q");
+    assert!(terminal.exit_status(LONG).success());
+    nothing_is_left(&home);
+}

@@ -51,7 +51,8 @@ pub(super) fn refuse_blind(config: &Config, out: Output, headless: bool) -> Resu
     if !headless && out.json {
         return Err(Fault::usage("--json goes with --headless here"));
     }
-    if !headless && !(std::io::stdin().is_terminal() && std::io::stdout().is_terminal()) {
+    let on_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    if !headless && !on_terminal {
         return Err(ConsoleError::NotATerminal.into());
     }
     Ok(())

@@ -214,8 +214,8 @@ pub(super) const DRILLS: [Drill; 8] = [
         name: "stream-trimmed",
         about: "the stream is trimmed under the pending entries of a dead node",
         title: "TRIMMED TOO EARLY",
-        happens: "node-b died with {n} entries, and the stream lost their bodies. 4 says so of each.",
-        mends: "In 4, A plans to rebuild them from the buyers, y does it. Pending must come down to 0.",
+        happens: "node-b died with {n} entries, and the stream lost their bodies. 4 says of each: body gone.",
+        mends: "In 4, A plans to rebuild them from the buyers, y does it. The node waits for you.",
         keys: Some("4  A  y"),
         strike: Strike::StreamTrimmed,
         lasts: 0,
@@ -227,7 +227,10 @@ pub(super) const DRILLS: [Drill; 8] = [
                 dead_holder(picture, struck) && gone
             },
         },
-        done: Sign { words: "nothing is pending any more", shows: settled },
+        done: Sign {
+            words: "nothing is pending any more",
+            shows: |picture, _| picture.stream.as_ref().is_some_and(|it| it.pending == 0),
+        },
         proof: Proof {
             words: "SQL holds the rebuilt orders, each once",
             holds: |it| it.after == it.before + it.struck,

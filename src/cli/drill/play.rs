@@ -21,7 +21,7 @@ use crate::{
         command::{Command, LetterScope, Pace, Reply, RushPlan, RushReport, Scope},
         drill,
     },
-    model::{EntryId, OrderId, VoucherId, filter::Filter},
+    model::{EntryId, OrderId, Sale, VoucherId, filter::Filter},
     store::faulty::{Ill, Illness},
     telemetry::Snapshot,
 };
@@ -103,6 +103,9 @@ impl Play<'_> {
             report.done.push(told(done, struck));
         }
         report.check("it was mended", !report.done.is_empty());
+        if *strike == Strike::StreamTrimmed {
+            self.stage.hold(false).await?;
+        }
         if !by_person {
             self.pause(READ).await;
         }
@@ -159,7 +162,7 @@ impl Play<'_> {
                 for of in keys.partitions() {
                     drill::trim_pending(&mut link, &of).await?;
                 }
-                self.stage.hold(false).await?;
+                // Held on: a claim of the live node would rebuild them before anybody has seen them.
             }
             Strike::Poison => {
                 struck.waiting = self.second_sale().await?;
@@ -291,7 +294,7 @@ impl Play<'_> {
     /// Orders in SQL.
     async fn orders(&self) -> Result<u64, Fault> {
         let sales = self.stage.context.store.sales().await?;
-        Ok(sales.iter().map(|sale| sale.live_orders()).sum())
+        Ok(sales.iter().map(Sale::live_orders).sum())
     }
 
     /// Whether every id of a sale is beyond those of the sales before it, and none is there twice.
