@@ -10,6 +10,8 @@ mod support;
 
 use std::time::Duration;
 
+use redis::cmd;
+use seckill::broker::Layout;
 use support::{Pty, Seckill, Terminal, key};
 
 const LONG: Duration = Duration::from_mins(2);
@@ -87,4 +89,47 @@ fn the_demo_is_repaired_from_the_screen() {
     terminal.wait_for(LONG, "the proof", |screen| screen.contains("REPAIRED, AND PROVED"));
     quits(terminal);
     assert!(home.processes().is_empty());
+}
+
+/// Poison comes in; the screen leads to it, and it is removed for a reason that is kept.
+fn a_dead_letter_is_discarded(cols: u16, rows: u16, envs: &[(&str, &str)]) {
+    let home = Seckill::new();
+    let terminal = home.pty(&[], cols, rows, envs);
+    terminal.wait_for(LONG, "the engine", |screen| screen.contains("Nothing needs you"));
+    let mut redis = home.redis().unwrap();
+    let orders = Layout::default().home().orders();
+    let fields = ["userId", "nobody", "voucherId", "7", "id", "1"];
+    cmd("XADD").arg(orders).arg("*").arg(&fields).query::<String>(&mut redis).unwrap();
+    terminal.wait_for(LONG, "the alarm", |screen| screen.contains("1 dead letter waits"));
+    terminal.send("5");
+    terminal.wait_for(LONG, "the letter", |screen| screen.contains("no order"));
+    terminal.send(key::ENTER);
+    terminal.wait_for(LONG, "the detail", |screen| screen.contains("userId = nobody"));
+    terminal.send("R");
+    terminal.wait_for(LONG, "why not", |screen| screen.contains("can go back"));
+    terminal.send("D");
+    terminal.wait_for(LONG, "the question", |screen| screen.contains("1 of 1 dead letters"));
+    terminal.send(key::BACK_TAB);
+    terminal.send("yesterday's poison, 运维");
+    terminal.wait_for(LONG, "the reason", |screen| screen.contains("poison, 运维"));
+    terminal.send(key::ENTER);
+    terminal.send("y");
+    terminal.wait_for(LONG, "the report", |screen| screen.contains("1 dead letter removed"));
+    terminal.wait_for(LONG, "it is gone", |screen| screen.contains("There are no dead letters"));
+    quits(terminal);
+    let activity = home.run(&["activity", "--json"]).expect_code(0).json();
+    let lines = activity["lines"].as_array().unwrap();
+    let line = lines.iter().find(|line| line["act"] == "dead discard").expect("the act");
+    assert_eq!(line["reason"], "yesterday's poison, 运维", "{line}");
+    assert!(home.processes().is_empty());
+}
+
+#[test]
+fn a_dead_letter_is_discarded_at_120x36() {
+    a_dead_letter_is_discarded(120, 36, &[]);
+}
+
+#[test]
+fn a_dead_letter_is_discarded_at_80x24_without_colour() {
+    a_dead_letter_is_discarded(80, 24, &[("NO_COLOR", "1")]);
 }

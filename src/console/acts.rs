@@ -10,12 +10,18 @@ use super::{
     dialogs::{Confirm, Dialog, Intent, RushForm, SaleForm},
     keymap::Action,
     status::Tone,
-    text::acts,
+    text::{
+        acts,
+        letters::{self, Settling},
+    },
     views::View,
 };
 use crate::{
     engine::{
-        command::{Command, Pace, Reply, RushPlan, Scope},
+        command::{
+            Command, LetterScope, LettersCounted, LettersDiscarded, LettersReplayed, Pace, Reply,
+            RushPlan, Scope,
+        },
         plan::Plan,
     },
     model::{EntryId, Phase, filter::Filter},
@@ -35,6 +41,9 @@ impl App {
                 self.dialog = Some(Dialog::Sale(form));
             }
             Action::Replay => self.plan_replay(),
+            Action::ReplayLetters => self.count_letters(Settling::Replay),
+            Action::Discard => self.count_letters(Settling::Discard),
+            Action::Compensate => self.count_letters(Settling::Compensate),
             Action::BreakOff => self.ask_cancel(),
             Action::Release => self.ask_release(),
             Action::RunJob => self.ask_job(true),
@@ -109,7 +118,8 @@ impl App {
     fn plan_replay(&mut self) {
         let marks: Vec<EntryId> = self.pending.marks.iter().copied().collect();
         if !marks.is_empty() {
-            return self.send(Command::Plan(Scope::Entries(marks)));
+            self.send(Command::Plan(Scope::Entries(marks)));
+            return;
         }
         if self.newest.stream.as_ref().is_none_or(|stream| stream.pending == 0) {
             return self.note(acts::NOTHING_PENDING);
@@ -130,6 +140,48 @@ impl App {
         let question = acts::plan(&plan, filtered);
         let intent = Intent::Send(Command::Apply(plan, Pace::default()));
         self.dialog = Some(Dialog::Confirm(Confirm::new(question, intent)));
+    }
+
+    /// Has dead letters counted by what is true of them; the question is put once that is known.
+    fn count_letters(&mut self, act: Settling) {
+        if self.counting.is_some() {
+            return self.note(letters::COUNTING);
+        }
+        let marks: Vec<EntryId> = self.letters.marks.iter().copied().collect();
+        let scope = if !marks.is_empty() {
+            LetterScope::Letters(marks)
+        } else if self.newest.stream.as_ref().is_none_or(|stream| stream.dead == 0) {
+            return self.note(letters::NOTHING_DEAD);
+        } else {
+            // What becomes a letter from now on is not asked about.
+            let last = EntryId::last_of(u64::try_from(self.newest.taken.0).unwrap_or(0));
+            LetterScope::Matching { filter: Filter::default(), last }
+        };
+        if self.send(Command::CountLetters(scope.clone())) {
+            self.counting = Some((act, scope));
+        }
+    }
+
+    /// The question about those letters, with exact counts; what is done is about these very ones.
+    fn ask_letters(&mut self, found: &LettersCounted) {
+        let Some((act, scope)) = self.counting.take() else { return };
+        if self.dialog.is_some() || self.filtering {
+            return self.note(letters::COUNTED);
+        }
+        let marked = matches!(scope, LetterScope::Letters(_));
+        let filtered = !self.letters.filter.value().is_empty();
+        match letters::question(act, found, marked, filtered) {
+            Ok(question) => {
+                let command = match act {
+                    Settling::Replay => Command::ReplayLetters { scope, force: false },
+                    Settling::Discard => Command::DiscardLetters { scope, compensate: false },
+                    Settling::Compensate => Command::DiscardLetters { scope, compensate: true },
+                };
+                let confirm = Confirm::new(question, Intent::Send(command));
+                self.dialog = Some(Dialog::Confirm(confirm));
+            }
+            Err(why) => self.note(why),
+        }
     }
 
     fn ask_cancel(&mut self) {
@@ -166,9 +218,14 @@ impl App {
         self.dialog = Some(Dialog::Confirm(Confirm::new(question, Intent::Send(command))));
     }
 
-    /// Sends an act; its answer comes through [`App::next_answer`].
-    pub(super) fn send(&mut self, command: Command) {
-        match self.remote.send(command.clone()) {
+    /// Sends an act; its answer comes through [`App::next_answer`]. `false` where the engine does not take it.
+    pub(super) fn send(&mut self, command: Command) -> bool {
+        self.send_because(command, None)
+    }
+
+    /// The same with a reason for the audit log.
+    pub(super) fn send_because(&mut self, command: Command, reason: Option<String>) -> bool {
+        match self.remote.send_because(command.clone(), reason) {
             Ok(reply) => {
                 self.note(match &command {
                     Command::CreateSale(sale) => acts::asked::create(sale),
@@ -180,6 +237,7 @@ impl App {
                     Command::Rush(plan) => acts::asked::rush(plan),
                     Command::Plan(_) => acts::asked::PLAN.to_owned(),
                     Command::Apply(..) => acts::asked::REPLAY.to_owned(),
+                    Command::CountLetters(_) => acts::asked::LETTERS.to_owned(),
                     Command::RunJob(job) => acts::asked::job(job),
                     Command::Pay(_)
                     | Command::CreateVoucher(_)
@@ -194,13 +252,26 @@ impl App {
                     | Command::SwitchJob { .. } => acts::asked::ACT.to_owned(),
                 });
                 self.answers.push(async move { (command, reply.await) }.boxed());
+                true
             }
-            Err(refusal) => self.status.failure(refusal.to_string()),
+            Err(refusal) => {
+                self.status.failure(refusal.to_string());
+                false
+            }
         }
     }
 
     pub(crate) fn on_answer(&mut self, (command, answer): Answer) {
         self.dirty = true;
+        if let (Command::CountLetters(_), Ok(Ok(Reply::LettersCounted(found)))) =
+            (&command, &answer)
+        {
+            self.status.key_pressed();
+            return self.ask_letters(found);
+        }
+        if matches!(command, Command::CountLetters(_)) {
+            self.counting = None;
+        }
         match answer {
             Ok(Ok(reply)) => {
                 match (&reply, command) {
@@ -213,6 +284,11 @@ impl App {
                         return self.ask_plan(plan.clone(), &scope);
                     }
                     (_, Command::Apply(..)) => self.pending.marks.clear(),
+                    (
+                        Reply::LettersReplayed(LettersReplayed { cut_short: false, .. })
+                        | Reply::LettersDiscarded(LettersDiscarded { cut_short: false, .. }),
+                        _,
+                    ) => self.letters.marks.clear(),
                     _ => {}
                 }
                 let (text, well) = acts::reply(&reply);

@@ -17,14 +17,17 @@ use super::{
     keymap::{self, Context, Key},
     status::{Status, Tone},
     story::Story,
-    text,
+    text::{self, letters::Settling},
     theme::Theme,
-    views::{ListState, OverviewState, PendingState, SalesState, View, is_stale},
+    views::{ListState, OverviewState, PagedState, SalesState, View, is_stale},
 };
 use crate::{
-    engine::command::{Command, Refusal, Remote, Reply},
+    engine::command::{Command, LetterScope, Refusal, Remote, Reply},
     model::Millis,
-    telemetry::Snapshot,
+    telemetry::{
+        Snapshot,
+        snapshot::{LetterLine, PendingLine},
+    },
 };
 
 /// An act with what came of it.
@@ -49,7 +52,10 @@ pub(crate) struct App {
     pub(crate) view: View,
     pub(crate) overview: OverviewState,
     pub(crate) sales: SalesState,
-    pub(crate) pending: PendingState,
+    pub(crate) pending: PagedState<PendingLine>,
+    pub(crate) letters: PagedState<LetterLine>,
+    /// Dead letters that are being counted, for a question about this.
+    pub(super) counting: Option<(Settling, LetterScope)>,
     pub(crate) locks: ListState,
     pub(crate) jobs: ListState,
     pub(crate) dialog: Option<Dialog>,
@@ -79,7 +85,9 @@ impl App {
             view: View::Overview,
             overview: OverviewState::default(),
             sales: SalesState::default(),
-            pending: PendingState::default(),
+            pending: PagedState::default(),
+            letters: PagedState::default(),
+            counting: None,
             locks: ListState::default(),
             jobs: ListState::default(),
             dialog: None,
@@ -148,13 +156,19 @@ impl App {
         }
         self.locks.settle(&self.shown.locks.locks);
         self.jobs.settle(&self.shown.jobs);
-        let settled = self.pending.settle(&self.shown);
-        if let Some(from) = settled.turn_to {
-            self.look_from(from);
+        let pending = self.pending.settle(&self.shown);
+        let letters = self.letters.settle(&self.shown);
+        if pending.turned || letters.turned {
+            self.look();
         }
-        // While a replay is under way marks vanish because it does its work.
-        if settled.marks_gone > 0 && self.answers.is_empty() {
-            self.note(text::marks_gone(settled.marks_gone));
+        // While an act is under way marks vanish because it does its work.
+        if self.answers.is_empty() {
+            if pending.marks_gone > 0 {
+                self.note(text::marks_gone(pending.marks_gone));
+            }
+            if letters.marks_gone > 0 {
+                self.note(text::letters::marks_gone(letters.marks_gone));
+            }
         }
     }
 

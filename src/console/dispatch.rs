@@ -10,7 +10,7 @@ use super::{
     text::acts,
     views::{Step, Turn, View},
 };
-use crate::{engine::command::Command, model::EntryId};
+use crate::engine::command::{Command, Focus};
 
 impl App {
     pub(super) fn act(&mut self, action: Action) {
@@ -32,6 +32,7 @@ impl App {
             Some(Dialog::Sale(sale)) => sale.type_in(event, now),
             Some(Dialog::Rush(rush)) => rush.type_in(event),
             Some(Dialog::Palette(palette)) => palette.type_in(event),
+            Some(Dialog::Confirm(confirm)) => confirm.type_in(event),
             None if self.filtering => {
                 let changed = self.filter().is_some_and(|filter| typed(filter, event));
                 if changed {
@@ -46,15 +47,19 @@ impl App {
     fn answer_dialog(&mut self, mut dialog: Dialog, action: Action) -> Option<Dialog> {
         match (&mut dialog, action) {
             (Dialog::Confirm(confirm), Action::Accept) => return self.accepted(confirm),
-            (Dialog::Confirm(confirm), Action::Press) if confirm.on_yes => {
+            (Dialog::Confirm(confirm), Action::Press) if confirm.on_yes() => {
                 return self.accepted(confirm);
+            }
+            // Enter ends a line of text; it never does an act.
+            (Dialog::Confirm(confirm), Action::Press) if confirm.in_reason() => {
+                confirm.leave_reason();
             }
             (Dialog::Confirm(_), Action::Cancel | Action::Press) => {
                 self.note(acts::CANCELLED);
                 return None;
             }
             (Dialog::Confirm(confirm), Action::NextPart | Action::PreviousPart) => {
-                confirm.on_yes = !confirm.on_yes;
+                confirm.step(action == Action::NextPart);
             }
             (Dialog::Sale(sale), Action::Press) if sale.form.at_submit() => {
                 // Else the fault stands under its field now.
@@ -106,7 +111,9 @@ impl App {
     /// The one place from which a confirmed act goes on its way.
     fn accepted(&mut self, confirm: &Confirm) -> Option<Dialog> {
         match &confirm.intent {
-            Intent::Send(command) => self.send(command.clone()),
+            Intent::Send(command) => {
+                self.send_because(command.clone(), confirm.reason());
+            }
             Intent::Quit => self.course = Course::Quit,
         }
         None
@@ -128,6 +135,7 @@ impl App {
             View::Overview => None,
             View::Sales => Some(&mut self.sales.filter),
             View::Pending => Some(&mut self.pending.filter),
+            View::Letters => Some(&mut self.letters.filter),
             View::Locks => Some(&mut self.locks.filter),
             View::Jobs => Some(&mut self.jobs.filter),
         }
@@ -136,6 +144,7 @@ impl App {
     fn filter_changed(&mut self) {
         self.sales.settle(&self.shown);
         self.pending.settle_cursor(&self.shown);
+        self.letters.settle_cursor(&self.shown);
         self.locks.settle(&self.shown.locks.locks);
         self.jobs.settle(&self.shown.jobs);
     }
@@ -149,6 +158,7 @@ impl App {
             Action::Overview => self.go(View::Overview),
             Action::Sales => self.go(View::Sales),
             Action::Pending => self.go(View::Pending),
+            Action::Letters => self.go(View::Letters),
             Action::Locks => self.go(View::Locks),
             Action::Jobs => self.go(View::Jobs),
             Action::NextView => self.go(self.view.beside(true)),
@@ -171,8 +181,12 @@ impl App {
             }
             Action::Back => self.back(),
             Action::Mark => {
-                if self.pending.mark(&self.shown) {
-                    self.step_in_pending(Step::By(1), true);
+                let marked = match self.view {
+                    View::Letters => self.letters.mark(&self.shown),
+                    _ => self.pending.mark(&self.shown),
+                };
+                if marked {
+                    self.step_in_pages(Step::By(1), true);
                 } else {
                     self.note(acts::NOTHING_MARKED);
                 }
@@ -188,6 +202,9 @@ impl App {
             | Action::End
             | Action::Rush
             | Action::Replay
+            | Action::ReplayLetters
+            | Action::Discard
+            | Action::Compensate
             | Action::BreakOff
             | Action::Release
             | Action::RunJob => self.ask(action),
@@ -204,21 +221,20 @@ impl App {
 
     pub(super) fn go(&mut self, view: View) {
         self.view = view;
-        let verdicts = view == View::Pending;
-        self.remote
-            .focus
-            .send_if_modified(|focus| std::mem::replace(&mut focus.verdicts, verdicts) != verdicts);
+        self.look();
         if view == View::Sales {
             self.sales.choose_one(&self.shown);
         }
-        if view == View::Pending {
-            self.pending.settle_cursor(&self.shown);
+        match view {
+            View::Pending => self.pending.settle_cursor(&self.shown),
+            View::Letters => self.letters.settle_cursor(&self.shown),
+            _ => {}
         }
     }
 
     fn step(&mut self, step: Step) {
         match self.view {
-            View::Pending => self.step_in_pending(step, false),
+            View::Pending | View::Letters => self.step_in_pages(step, false),
             View::Locks => {
                 let moved = self.locks.step(&self.shown.locks.locks, step);
                 self.note_edge(moved, step);
@@ -247,22 +263,39 @@ impl App {
         }
     }
 
-    fn step_in_pending(&mut self, step: Step, quiet: bool) {
-        match self.pending.step(&self.shown, step) {
+    fn step_in_pages(&mut self, step: Step, quiet: bool) {
+        let letters = self.view == View::Letters;
+        let turn = if letters {
+            self.letters.step(&self.shown, step)
+        } else {
+            self.pending.step(&self.shown, step)
+        };
+        match turn {
             Turn::Moved | Turn::Waiting => {}
             Turn::Edge { .. } if quiet => {}
             Turn::Edge { top } => self.note(if top { acts::TOP } else { acts::BOTTOM }),
             Turn::Page(_) if self.frozen => self.note(acts::FROZEN_PAGE),
             Turn::Page(turn) => {
-                let from = self.pending.turn(turn);
-                self.look_from(from);
+                if letters {
+                    self.letters.turn(turn);
+                } else {
+                    self.pending.turn(turn);
+                }
+                self.look();
             }
         }
     }
 
-    /// Tells the collector which page to read.
-    pub(super) fn look_from(&self, pending_from: EntryId) {
-        self.remote.focus.send_modify(|focus| focus.pending_from = pending_from);
+    /// Tells the engine what is on the screen, so that just that is read.
+    pub(super) fn look(&self) {
+        let looking_at = Focus {
+            pending_from: self.pending.from(),
+            verdicts: self.view == View::Pending,
+            letters_from: (self.view == View::Letters).then(|| self.letters.from()),
+        };
+        self.remote
+            .focus
+            .send_if_modified(|focus| std::mem::replace(focus, looking_at) != looking_at);
     }
 
     fn open(&mut self) {
@@ -278,6 +311,9 @@ impl App {
             View::Pending if self.pending.chosen_line(&self.shown).is_some() => {
                 self.pending.detail = true;
             }
+            View::Letters if self.letters.chosen_line(&self.shown).is_some() => {
+                self.letters.detail = true;
+            }
             View::Locks if self.locks.chosen(&self.shown.locks.locks).is_some() => {
                 self.locks.detail = true;
             }
@@ -291,6 +327,7 @@ impl App {
             View::Overview => false,
             View::Sales => std::mem::take(&mut self.sales.detail),
             View::Pending => std::mem::take(&mut self.pending.detail),
+            View::Letters => std::mem::take(&mut self.letters.detail),
             View::Locks => std::mem::take(&mut self.locks.detail),
             View::Jobs => std::mem::take(&mut self.jobs.detail),
         }

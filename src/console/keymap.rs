@@ -13,6 +13,7 @@ pub(crate) enum Action {
     Overview,
     Sales,
     Pending,
+    Letters,
     Locks,
     Jobs,
     NextView,
@@ -40,6 +41,9 @@ pub(crate) enum Action {
     End,
     Rush,
     Replay,
+    ReplayLetters,
+    Discard,
+    Compensate,
     BreakOff,
     Release,
     RunJob,
@@ -60,6 +64,7 @@ pub(crate) enum Context {
     Overview,
     Sales,
     Pending,
+    Letters,
     Locks,
     Jobs,
     Confirm,
@@ -71,11 +76,12 @@ pub(crate) enum Context {
 
 impl Context {
     /// In the order of the help screen.
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::Views,
         Self::Overview,
         Self::Sales,
         Self::Pending,
+        Self::Letters,
         Self::Locks,
         Self::Jobs,
         Self::Confirm,
@@ -92,6 +98,7 @@ impl Context {
             Self::Overview => &[Self::Overview, Self::Views, Self::Always],
             Self::Sales => &[Self::Sales, Self::Views, Self::Always],
             Self::Pending => &[Self::Pending, Self::Views, Self::Always],
+            Self::Letters => &[Self::Letters, Self::Views, Self::Always],
             Self::Locks => &[Self::Locks, Self::Views, Self::Always],
             Self::Jobs => &[Self::Jobs, Self::Views, Self::Always],
             Self::Views => &[Self::Views, Self::Always],
@@ -196,6 +203,12 @@ pub(crate) const TABLE: &[Binding] = &[
     bind(C::Pending, A::BreakOff, &[letter('X')], false),
     bind(C::Pending, A::Mark, &[letter(' ')], true),
     bind(C::Pending, A::Filter, &[letter('/')], true),
+    bind(C::Letters, A::ReplayLetters, &[letter('R')], true),
+    bind(C::Letters, A::Discard, &[letter('D')], true),
+    bind(C::Letters, A::Compensate, &[letter('C')], true),
+    bind(C::Letters, A::BreakOff, &[letter('X')], false),
+    bind(C::Letters, A::Mark, &[letter(' ')], true),
+    bind(C::Letters, A::Filter, &[letter('/')], true),
     bind(C::Locks, A::Release, &[letter('X')], true),
     bind(C::Locks, A::Filter, &[letter('/')], true),
     bind(C::Jobs, A::RunJob, &[letter('T')], true),
@@ -207,6 +220,7 @@ pub(crate) const TABLE: &[Binding] = &[
     bind(C::Views, A::Overview, &[letter('1')], false),
     bind(C::Views, A::Sales, &[letter('2')], false),
     bind(C::Views, A::Pending, &[letter('4')], false),
+    bind(C::Views, A::Letters, &[letter('5')], false),
     bind(C::Views, A::Locks, &[letter('6')], false),
     bind(C::Views, A::Jobs, &[letter('8')], false),
     bind(C::Views, A::NextView, &[key(KeyCode::Tab)], false),
@@ -264,12 +278,18 @@ pub(crate) fn lookup(context: Context, key: Key) -> Option<Action> {
 
 /// Views, other than `context`, in which a key means something.
 pub(crate) fn elsewhere(context: Context, key: Key) -> Option<(Action, Vec<Context>)> {
-    let bound = |view: &Context| *view != context && lookup(*view, key).is_some();
-    let views =
-        [Context::Overview, Context::Sales, Context::Pending, Context::Locks, Context::Jobs];
-    let at: Vec<Context> = views.into_iter().filter(bound).collect();
-    let action = lookup(*at.first()?, key)?;
-    Some((action, at))
+    let views = [
+        Context::Overview,
+        Context::Sales,
+        Context::Pending,
+        Context::Letters,
+        Context::Locks,
+        Context::Jobs,
+    ];
+    let others = views.into_iter().filter(|view| *view != context);
+    let action = others.clone().find_map(|view| lookup(view, key))?;
+    // A letter may stand for another act in another view.
+    Some((action, others.filter(|view| lookup(*view, key) == Some(action)).collect()))
 }
 
 /// Bindings for the footer of a context, the surest first.
@@ -331,6 +351,9 @@ mod tests {
                     | A::End
                     | A::Rush
                     | A::Replay
+                    | A::ReplayLetters
+                    | A::Discard
+                    | A::Compensate
                     | A::BreakOff
                     | A::Release
                     | A::RunJob
@@ -346,5 +369,7 @@ mod tests {
         assert_eq!(lookup(Context::Pending, Key::of(&event)), None);
         let found = elsewhere(Context::Pending, Key::of(&event));
         assert_eq!(found, Some((A::NewSale, vec![C::Overview, C::Sales])));
+        let found = elsewhere(Context::Pending, letter('R'));
+        assert_eq!(found, Some((A::Rush, vec![C::Overview, C::Sales])));
     }
 }

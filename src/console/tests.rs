@@ -3,5 +3,6 @@
 mod fixture;
 mod fuzz;
 mod keys;
+mod letters;
 mod looping;
 mod screens;

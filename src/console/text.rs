@@ -2,15 +2,20 @@
 //! names; no view holds words of its own.
 
 pub(crate) mod acts;
+mod alarms;
 pub(crate) mod figures;
+pub(crate) mod letters;
 mod recovery;
 
 use self::figures::{counted, latency, span, thousands};
-pub(crate) use self::recovery::{act, recovery, verdict, verdict_word};
+pub(crate) use self::{
+    alarms::alarm,
+    recovery::{act, recovery, verdict, verdict_word},
+};
 use super::keymap::{Action, Context, key_of};
 use crate::{
     model::{Cause, JobOutcome, Phase, VoucherId},
-    telemetry::snapshot::{AlarmKind, Funnel, Latency},
+    telemetry::snapshot::{Funnel, Latency},
 };
 
 pub(crate) const REDIS: &str = "redis";
@@ -57,6 +62,7 @@ pub(crate) mod tabs {
     pub(crate) const OVERVIEW: &str = "Overview";
     pub(crate) const SALES: &str = "Sales";
     pub(crate) const PENDING: &str = "Pending";
+    pub(crate) const LETTERS: &str = "Dead";
     pub(crate) const LOCKS: &str = "Locks";
     pub(crate) const JOBS: &str = "Jobs";
 }
@@ -82,6 +88,9 @@ pub(crate) mod columns {
     pub(crate) const USER: &str = "USER";
     pub(crate) const VOUCHER: &str = "SALE";
     pub(crate) const VERDICT: &str = "VERDICT";
+    pub(crate) const LETTER: &str = "LETTER";
+    pub(crate) const REPLAYS: &str = "REPLAYS";
+    pub(crate) const REASON: &str = "REASON";
     pub(crate) const LOCK: &str = "LOCK";
     pub(crate) const NODE: &str = "NODE";
     pub(crate) const TASK: &str = "TASK";
@@ -134,6 +143,7 @@ pub(crate) fn action(action: Action) -> (&'static str, &'static str, Option<&'st
         Action::Overview => ("overview", "go to the Overview", Some("overview")),
         Action::Sales => ("sales", "go to Sales", Some("sales")),
         Action::Pending => ("pending", "go to Pending", Some("pending")),
+        Action::Letters => ("dead", "go to Dead letters", Some("dead letters")),
         Action::Locks => ("locks", "go to Locks", Some("locks")),
         Action::Jobs => ("jobs", "go to Jobs", Some("jobs")),
         Action::NextView => ("next", "next view", None),
@@ -147,7 +157,7 @@ pub(crate) fn action(action: Action) -> (&'static str, &'static str, Option<&'st
         Action::Open => ("detail", "show all of the chosen row", Some("detail")),
         Action::Close => ("close", "close the detail", None),
         Action::Back => ("back", "take away a message, detail or filter", None),
-        Action::Mark => ("mark", "mark or unmark this entry and go on", Some("mark")),
+        Action::Mark => ("mark", "mark or unmark this row and go on", Some("mark")),
         Action::Freeze => ("freeze", "hold the picture still, or let it go", Some("freeze")),
         Action::Quit => ("quit", "leave; asks while a rush is under way", Some("quit")),
         Action::QuitNow => ("quit", "leave at once", None),
@@ -161,7 +171,10 @@ pub(crate) fn action(action: Action) -> (&'static str, &'static str, Option<&'st
         Action::End => ("end", "end a sale for good", Some("end")),
         Action::Rush => ("rush", "send simulated buyers to a sale", Some("rush")),
         Action::Replay => ("plan", "plan what to do with entries", Some("plan replay")),
-        Action::BreakOff => ("break off", "end a replay after its step", Some("break off")),
+        Action::ReplayLetters => ("replay", "put dead letters back", Some("replay dead letters")),
+        Action::Discard => ("discard", "remove those nobody waits for", Some("discard")),
+        Action::Compensate => ("give back", "cancel, give back, remove", Some("give back")),
+        Action::BreakOff => ("break off", "end an act after its step", Some("break off")),
         Action::Release => ("release", "take a lock from its holder", Some("release")),
         Action::RunJob => ("run now", "run a job at once", Some("run job")),
         Action::Accept => ("yes", "do it", None),
@@ -180,6 +193,7 @@ pub(crate) fn context(context: Context) -> &'static str {
         Context::Overview => "Overview",
         Context::Sales => "Sales",
         Context::Pending => "Pending",
+        Context::Letters => "Dead letters",
         Context::Locks => "Locks",
         Context::Jobs => "Jobs",
         Context::Confirm => "A question",
@@ -373,46 +387,6 @@ pub(crate) fn more_holders(count: usize) -> String {
 
 pub(crate) fn requests_sent(sent: u64, planned: u64) -> String {
     format!("{} / {}", thousands(sent), thousands(planned))
-}
-
-/// An alarm in words, with the key that helps.
-pub(crate) fn alarm(kind: &AlarmKind) -> String {
-    match kind {
-        AlarmKind::RedisAway { error } => format!(
-            "Redis does not answer: {error}. What you see is old; it goes on by itself when Redis is back."
-        ),
-        AlarmKind::SqlAway { error } => format!(
-            "The database does not answer: {error}. Orders wait in the stream; none is lost."
-        ),
-        AlarmKind::BooksOff { finding } => format!("The books are off: {finding}."),
-        AlarmKind::DeadConsumer { consumer, pending, idle_ms } => format!(
-            "{consumer} is dead and holds {}, silent for {}.  {} opens them, {} replays them.",
-            counted(*pending, "entry", "entries"),
-            span(*idle_ms),
-            key_of(Action::Pending),
-            key_of(Action::Replay),
-        ),
-        AlarmKind::DeadLetters { count } => format!(
-            "{} for a person to judge; 'seckill orders show ID' tells why.",
-            counted(*count, "dead letter waits", "dead letters wait"),
-        ),
-        AlarmKind::NoGroup => {
-            "The stream has no consumer group; a running engine makes it again by itself."
-                .to_owned()
-        }
-        AlarmKind::RedisForgot { buyers, refused: 0, .. } => format!(
-            "Redis had forgotten {}; all are put back, and nothing is sold twice.",
-            counted(*buyers, "buyer", "buyers"),
-        ),
-        AlarmKind::RedisForgot { buyers, refused, .. } => format!(
-            "Redis had forgotten {}; {} can't be kept: 'seckill audit' tells more.",
-            counted(*buyers, "buyer", "buyers"),
-            counted(*refused, "promise", "promises"),
-        ),
-        AlarmKind::ServerBack { server, away_ms } => {
-            format!("{server} answers again; it was away for {}.", span(*away_ms))
-        }
-    }
 }
 
 pub(crate) fn more_alarms(count: usize) -> String {

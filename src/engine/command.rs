@@ -48,6 +48,8 @@ pub enum Command {
     Repair(Vec<SaleRepair>),
     /// Plan what would be done for pending entries. No act: nothing is changed.
     Plan(Scope),
+    /// Count dead letters by what is true of them, before an act is asked about. No act: nothing is changed.
+    CountLetters(LetterScope),
     /// Break the act of recovery of this process off after the step in hand.
     Cancel,
     /// Do what this plan says, which the operator was shown.
@@ -143,6 +145,15 @@ pub enum LetterScope {
         /// The last one: what was counted when the operator was asked.
         last: EntryId,
     },
+}
+
+/// Which dead letters an act would find.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LettersCounted {
+    /// Those that are there, by what is true of them.
+    pub counts: LetterCounts,
+    /// Named ones that are not there any more.
+    pub gone: u64,
 }
 
 /// How a replay of dead letters went; the keys are a contract of `dead replay --json`.
@@ -324,6 +335,8 @@ pub enum Reply {
     Cancelled(bool),
     /// The replay is over.
     Replayed(ReplayReport),
+    /// What an act on dead letters would find.
+    LettersCounted(LettersCounted),
     /// Dead letters were put back.
     LettersReplayed(LettersReplayed),
     /// Dead letters were removed.
@@ -374,6 +387,8 @@ pub struct Refusal(pub String);
 pub struct Request {
     /// What is asked.
     pub command: Command,
+    /// Why, as the person said it; goes into the audit log.
+    pub reason: Option<String>,
     /// Where the answer goes.
     pub reply: oneshot::Sender<Result<Reply, Refusal>>,
 }
@@ -385,6 +400,8 @@ pub struct Focus {
     pub pending_from: EntryId,
     /// Judge the entries of that page, for somebody looks at them.
     pub verdicts: bool,
+    /// First dead letter of the page to read; `None` while nobody looks at them.
+    pub letters_from: Option<EntryId>,
 }
 
 /// All that a console holds of an engine: pictures come, commands go.
@@ -407,8 +424,21 @@ impl Remote {
         &self,
         command: Command,
     ) -> Result<oneshot::Receiver<Result<Reply, Refusal>>, Refusal> {
+        self.send_because(command, None)
+    }
+
+    /// The same with a reason for the audit log.
+    ///
+    /// # Errors
+    /// As [`Self::send`].
+    pub fn send_because(
+        &self,
+        command: Command,
+        reason: Option<String>,
+    ) -> Result<oneshot::Receiver<Result<Reply, Refusal>>, Refusal> {
         let (reply, answer) = oneshot::channel();
-        self.commands.try_send(Request { command, reply }).map_err(|error| match error {
+        let request = Request { command, reason, reply };
+        self.commands.try_send(request).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => {
                 Refusal("the engine has many acts to do still; ask again in a moment".to_owned())
             }

@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::{EngineError, ids};
 use crate::{
     broker::{
-        Layout, Link, Redis,
+        BrokerError, Layout, Link, Redis,
         keys::Partition,
         scripts,
         stream::{self, ReadFrom},
@@ -124,11 +124,14 @@ pub async fn duplicate(link: &mut Link, of: &Partition, most: usize) -> Result<u
     Ok(newest.len())
 }
 
-/// Destroys the group of a stream with its whole pending list; `false` where there was none.
+/// Destroys the group of a stream with its whole pending list; `false` where there was no group, or no stream.
 pub async fn destroy_group(link: &mut Link, of: &Partition) -> Result<bool, EngineError> {
     let mut destroy = cmd("XGROUP");
     destroy.arg("DESTROY").arg(of.orders()).arg(of.group());
-    Ok(link.query(&destroy).await?)
+    match link.query(&destroy).await {
+        Err(BrokerError::Refused(why)) if why.contains("requires the key to exist") => Ok(false),
+        other => Ok(other?),
+    }
 }
 
 /// Removes a consumer with what it holds, as a stranger does who tidies up: nobody is given those entries again.

@@ -39,6 +39,7 @@ pub mod retention;
 pub mod rush;
 pub mod settings;
 pub mod vouchers;
+mod watcher;
 pub mod writer;
 
 pub use error::EngineError;

@@ -4,18 +4,14 @@
 //! of its locks, the scheduler of its jobs, the collector, the chronicle and the commands. All of them watch one token; [`Node::stop`] cancels it and waits for them, with a bound.
 
 use std::{
-    collections::HashMap,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use tokio::{
-    sync::{Notify, mpsc, watch},
-    task::JoinHandle,
-};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
@@ -26,43 +22,25 @@ use super::{
     command::{Focus, Refusal, Remote, Request},
     consumer::{Consumer, Hold},
     helm::UnderWay,
-    jobs::{Runner, Scheduler, board, builtin},
-    ledger,
+    jobs::{Runner, Scheduler, builtin},
     locks::{Locks, Timing},
     operator::Operator,
     outbox::Outbox,
-    pending::Judged,
     settings::Settings,
+    watcher::Watcher,
     writer::Writer,
 };
 use crate::{
     broker::{Layout, Redis, scripts},
-    model::EntryId,
-    store::{ActivityFilter, Recorded, SharedStore},
-    telemetry::{
-        Meters, Snapshot,
-        collector::{Collector, Figures},
-        snapshot::JobLine,
-    },
+    store::SharedStore,
+    telemetry::{Meters, Snapshot, collector::Collector},
 };
 
-/// Between two pictures while something moves, and at rest.
-const TICK: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(1)];
 const COMMANDS: usize = 64;
 /// A stop is over by then: what is not finished stays pending, and the next start finishes it.
 const STOP_WITHIN: Duration = Duration::from_millis(3_500);
-/// An audit by order id reads every buyer; beyond that many it is left to `seckill audit`.
-const AUDIT_UP_TO: u64 = 300_000;
-/// After an audit that a server broke off.
-const AUDIT_PAUSE: Duration = Duration::from_secs(10);
-/// Between two looks at the history of jobs and at the log, and a bound on each.
-const JOBS_EVERY: Duration = Duration::from_secs(1);
-/// Bound on judging a page of the pending list.
-const JUDGE_WITHIN: Duration = Duration::from_secs(1);
-/// Runs of each job in a picture.
-const JOB_RUNS: u32 = 20;
-/// Lines of the log in a picture.
-const ACTIVITY: u32 = 50;
+/// The first picture is waited for so long before jobs begin.
+const JOBS_AFTER: Duration = Duration::from_secs(1);
 /// Bound on saying that a node has left.
 const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 
@@ -145,7 +123,7 @@ impl Node {
                     tasks.spawn(async move {
                         // Somebody may be waiting for the first picture; jobs are in no hurry.
                         let pictured = first.wait_for(|picture| picture.seq > 0);
-                        let _ = tokio::time::timeout(JOBS_EVERY, pictured).await;
+                        let _ = tokio::time::timeout(JOBS_AFTER, pictured).await;
                         scheduler.run(stop).await;
                     });
                 }
@@ -219,16 +197,14 @@ impl Node {
             ));
         }
         let acted = Arc::new(Notify::new());
-        let watcher = Watcher {
+        let watcher = Watcher::new(
             collector,
-            operator: operator.clone(),
+            operator.clone(),
             looking_at,
-            acted: Arc::clone(&acted),
+            Arc::clone(&acted),
             pictures,
-            tasks: tasks.clone(),
-            jobs: (Instant::now(), Vec::new()),
-            activity: (None, Arc::default()),
-        };
+            tasks.clone(),
+        );
         tasks.spawn(watcher.run(stop.clone()));
         tasks.spawn(obey(operator.clone(), requests, acted, tasks.clone(), stop.clone()));
         tasks.close();
@@ -313,8 +289,9 @@ async fn obey(
             () = stop.cancelled() => return,
             request = requests.recv() => request,
         };
-        let Some(Request { command, reply }) = request else { return };
-        let (operator, stop, acted) = (operator.clone(), stop.clone(), Arc::clone(&acted));
+        let Some(Request { command, reason, reply }) = request else { return };
+        let operator = Operator { reason, ..operator.clone() };
+        let (stop, acted) = (stop.clone(), Arc::clone(&acted));
         tasks.spawn(async move {
             let result = operator.execute(command, &stop).await;
             acted.notify_one();
@@ -322,151 +299,4 @@ async fn obey(
             let _ = reply.send(result.map_err(|error| Refusal(error.to_string())));
         });
     }
-}
-
-/// The collector's task.
-struct Watcher {
-    collector: Collector,
-    operator: Operator,
-    looking_at: watch::Receiver<Focus>,
-    /// An act has ended: what it changed is looked at now.
-    acted: Arc<Notify>,
-    pictures: watch::Sender<Arc<Snapshot>>,
-    tasks: TaskTracker,
-    jobs: (Instant, Vec<JobLine>),
-    activity: (Option<Instant>, Arc<Vec<Recorded>>),
-}
-
-impl Watcher {
-    async fn run(mut self, stop: CancellationToken) {
-        let mut auditing: Option<JoinHandle<Option<Audited>>> = None;
-        let (mut audit_from, mut last) = (Instant::now(), None);
-        loop {
-            if let Some(audit) = auditing.take_if(|audit| audit.is_finished()) {
-                match audit.await {
-                    Ok(Some((figures, findings))) => self.collector.note_audit(figures, findings),
-                    Ok(None) => audit_from = Instant::now() + AUDIT_PAUSE,
-                    Err(error) => {
-                        tracing::error!(%error, "the audit broke down");
-                        audit_from = Instant::now() + AUDIT_PAUSE;
-                    }
-                }
-            }
-            let Focus { pending_from, verdicts } = *self.looking_at.borrow_and_update();
-            let mut snapshot = self.collector.look(pending_from).await;
-            if verdicts {
-                self.judge(&mut snapshot).await;
-            }
-            // Somebody waits for the first picture; the next one has the jobs.
-            if snapshot.seq > 1 {
-                snapshot.jobs = self.look_at_jobs(&snapshot).await;
-                snapshot.activity = self.look_at_activity(&snapshot).await;
-            }
-            let moves = moving(&snapshot);
-            let calm = !moves && last == Some(moves);
-            last = Some(moves);
-            let small = snapshot.funnel.admitted.total <= AUDIT_UP_TO;
-            self.pictures.send_replace(Arc::new(snapshot));
-            let may = small && auditing.is_none() && Instant::now() >= audit_from;
-            if let Some(figures) = self.collector.audit_due().filter(|_| may) {
-                let (operator, stop) = (self.operator.clone(), stop.clone());
-                auditing = Some(self.tasks.spawn(async move {
-                    tokio::select! {
-                        () = stop.cancelled() => None,
-                        audited = audit(operator, figures) => audited,
-                    }
-                }));
-            }
-            tokio::select! {
-                () = stop.cancelled() => return,
-                () = tokio::time::sleep(TICK[usize::from(calm && auditing.is_none())]) => {}
-                () = self.acted.notified() => {}
-                changed = self.looking_at.changed() => {
-                    if changed.is_err() {
-                        return;
-                    }
-                }
-            }
-        }
-    }
-}
-
-impl Watcher {
-    /// Says what is true of each entry of the pending page; a server that is away leaves it unsaid.
-    async fn judge(&self, snapshot: &mut Snapshot) {
-        let lines = &mut snapshot.pending.lines;
-        if lines.is_empty() || !snapshot.redis.up || !snapshot.sql.up {
-            return;
-        }
-        let entries: Vec<EntryId> = lines.iter().map(|line| line.entry).collect();
-        let judging = async {
-            let mut judge = self.operator.judge().await?;
-            judge.entries(&entries).await
-        };
-        let Ok(Ok(judged)) = tokio::time::timeout(JUDGE_WITHIN, judging).await else { return };
-        let mut judged: HashMap<EntryId, Judged> =
-            judged.into_iter().map(|it| (it.row.delivered.entry, it)).collect();
-        for line in lines {
-            if let Some(judged) = judged.remove(&line.entry) {
-                line.verdict = Some(judged.verdict);
-                line.fault = judged.fault();
-            }
-        }
-    }
-
-    /// At most once a second: jobs change seldom, and SQL has better to do.
-    async fn look_at_jobs(&mut self, snapshot: &Snapshot) -> Vec<JobLine> {
-        let (at, lines) = &self.jobs;
-        if snapshot.sql.up && (lines.is_empty() || at.elapsed() >= JOBS_EVERY) {
-            let Operator { store, settings, .. } = &self.operator;
-            let jobs = builtin::jobs(settings);
-            let looking = board(store, &jobs, snapshot.taken, JOB_RUNS);
-            // A database that is away is told by the collector; the lines are those of before.
-            if let Ok(Ok(lines)) = tokio::time::timeout(JOBS_EVERY, looking).await {
-                self.jobs = (Instant::now(), lines);
-            }
-        }
-        self.jobs.1.clone()
-    }
-
-    /// The same for the log.
-    async fn look_at_activity(&mut self, snapshot: &Snapshot) -> Arc<Vec<Recorded>> {
-        let (at, _) = &self.activity;
-        if snapshot.sql.up && at.is_none_or(|at| at.elapsed() >= JOBS_EVERY) {
-            let filter = ActivityFilter::default();
-            let looking = self.operator.store.activity(&filter, None, ACTIVITY);
-            if let Ok(Ok(lines)) = tokio::time::timeout(JOBS_EVERY, looking).await {
-                self.activity = (Some(Instant::now()), Arc::new(lines));
-            }
-        }
-        Arc::clone(&self.activity.1)
-    }
-}
-
-/// What an audit found, and for which figures.
-type Audited = (Figures, Vec<String>);
-
-/// `None` when a server went away meanwhile.
-async fn audit(operator: Operator, figures: Figures) -> Option<Audited> {
-    let mut link = operator.redis.link();
-    match ledger::audit(&operator.store, &mut link, &operator.keys, None).await {
-        Ok(audit) => {
-            let lines = audit.sales.iter();
-            let findings = lines
-                .flat_map(|sale| sale.findings.iter().map(|f| format!("#{}: {f}", sale.voucher_id)))
-                .collect();
-            Some((figures, findings))
-        }
-        Err(error) => {
-            tracing::warn!(%error, "the audit was broken off; it is tried again");
-            None
-        }
-    }
-}
-
-/// Whether the next picture will differ: buyers come, or orders are under way.
-fn moving(snapshot: &Snapshot) -> bool {
-    let busy = snapshot.funnel.attempts.per_second > 0.0 || !snapshot.rushes.is_empty();
-    let under_way = snapshot.stream.as_ref().is_some_and(|s| s.pending > 0 || s.lag != Some(0));
-    busy || under_way || !snapshot.redis.up || !snapshot.sql.up
 }

@@ -10,7 +10,7 @@ use super::{
     EngineError,
     admission::Admission,
     apply,
-    command::{Command, Reply, Scope},
+    command::{Command, LettersCounted, Reply, Scope},
     dead::Letters,
     figures, group,
     helm::{self, UnderWay},
@@ -72,6 +72,10 @@ impl Operator {
         if let Command::Plan(scope) = &command {
             return self.plan(scope, stop).await.map(Reply::Planned);
         }
+        if let Command::CountLetters(scope) = &command {
+            let (counts, gone) = self.letters().count(scope, stop).await?;
+            return Ok(Reply::LettersCounted(LettersCounted { counts, gone }));
+        }
         if self.read_only {
             return Err(EngineError::ReadOnly);
         }
@@ -123,8 +127,8 @@ impl Operator {
     /// A server is away, `stop` came, or the plan can't be kept.
     pub async fn plan(&self, scope: &Scope, stop: &CancellationToken) -> Result<Plan, EngineError> {
         match scope {
-            Scope::Entries(entries) => plan::of_entries(self, entries).await,
-            Scope::All(filter) => plan::make(self, filter, stop).await,
+            Scope::Entries(entries) => Box::pin(plan::of_entries(self, entries)).await,
+            Scope::All(filter) => Box::pin(plan::make(self, filter, stop)).await,
         }
     }
 
@@ -217,7 +221,9 @@ impl Operator {
                 Ok(Reply::Repaired(done))
             }
             // Answered before: no act.
-            Command::Plan(_) | Command::Cancel => Err(EngineError::Stopping),
+            Command::Plan(_) | Command::CountLetters(_) | Command::Cancel => {
+                Err(EngineError::Stopping)
+            }
             Command::Apply(plan, pace) => {
                 Ok(Reply::Replayed(apply::apply(self, &plan, pace, stop).await?))
             }
@@ -250,9 +256,10 @@ impl Operator {
         job.ok_or_else(|| EngineError::NoJob(name.chars().take(60).collect()))
     }
 
-    fn letters(&self) -> Letters {
+    /// Dead letters, with a connection of their own; what takes long is shown.
+    pub(super) fn letters(&self) -> Letters {
         let (store, keys) = (self.store.clone(), self.keys.clone());
-        Letters::new(&self.redis, store, keys, &self.settings)
+        Letters::new(&self.redis, store, keys, &self.settings).shown_on(&self.meters)
     }
 
     fn runner(&self) -> Runner {

@@ -2,7 +2,7 @@
 //!
 //! It finds out what is true and says which act follows; it changes nothing.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, hash_map::Entry};
 
 use super::{EngineError, settings::Settings, writer::by_partition};
 use crate::{
@@ -108,9 +108,9 @@ impl Judge {
         let mut judged = Vec::with_capacity(rows.len());
         for row in rows {
             let entry = row.delivered.entry;
-            if !nodes.contains_key(&entry.partition) {
+            if let Entry::Vacant(new) = nodes.entry(entry.partition) {
                 let of = self.keys.partition(entry.partition);
-                nodes.insert(entry.partition, Nodes::read(&mut self.link, &of).await?);
+                new.insert(Nodes::read(&mut self.link, &of).await?);
             }
             let sql = match &row.delivered.body {
                 Body::Good(_) => answers.next().map_or(Row::Absent, told),

@@ -149,8 +149,25 @@ pub(super) async fn restore_sale(
     faults::pass(Point::MidHeal);
     // And after them: one that was closed since its page was read was put back wrongly.
     payment::give_back_again(store, link, keys, voucher).await?;
+    recount(link, keys, voucher).await?;
     vouchers::sync(link, keys, sale).await?;
     Ok(done)
+}
+
+/// Sets a sale's stock to what its buyers leave. Every script keeps it so; a Redis whose file was cut off within
+/// one of them may do its first half at a later restart.
+pub(super) async fn recount(
+    link: &mut Link,
+    keys: &Layout,
+    voucher: VoucherId,
+) -> Result<(), EngineError> {
+    let mut call = scripts::RECOUNT.prepare_invoke();
+    call.key(keys.sale(voucher)).key(keys.stock(voucher)).key(keys.buyers(voucher));
+    let (before, now): (Option<String>, Option<i64>) = link.invoke(&call).await?;
+    if now.is_some_and(|now| before != Some(now.to_string())) {
+        tracing::warn!(%voucher, before, now, "the stock was counted anew");
+    }
+    Ok(())
 }
 
 impl Reconciled {

@@ -68,8 +68,10 @@ pub fn describe(command: &Command) -> (&'static str, String) {
             let sale = |it: &SaleRepair| format!("#{}: {}", it.voucher_id, it.findings.join("; "));
             ("audit repair", plan.iter().map(sale).collect::<Vec<_>>().join("; "))
         }
-        // Neither changes anything that is kept.
-        Command::Plan(_) | Command::Cancel => ("question", String::new()),
+        // None of them changes anything that is kept.
+        Command::Plan(_) | Command::CountLetters(_) | Command::Cancel => {
+            ("question", String::new())
+        }
         Command::Apply(plan, _) => {
             let digest: String = plan.digest().chars().take(12).collect();
             let entries = plan.totals.entries;
@@ -129,6 +131,7 @@ pub fn told(reply: &Reply) -> String {
             done.put_back, done.enqueued, done.given_back
         ),
         Reply::Planned(plan) => format!("{} entries", plan.totals.entries),
+        Reply::LettersCounted(counted) => format!("{} letters", counted.counts.total()),
         Reply::Cancelled(_) => String::new(),
         Reply::Replayed(report) => format!(
             "{}{} entries: {} written, {} acknowledged, {} dead letters, {} left, {} rebuilt, {} lost, {} gone, {} changed",
@@ -237,7 +240,7 @@ pub fn commands(command: &Command, keys: &Layout) -> String {
         Command::SwitchJob { job, paused } => {
             format!("UPDATE tb_job SET paused = {} WHERE name = '{job}'", u8::from(*paused))
         }
-        Command::Plan(_) | Command::Cancel => String::new(),
+        Command::Plan(_) | Command::CountLetters(_) | Command::Cancel => String::new(),
         Command::Apply(..) => format!(
             "XPENDING {0} {1}, SELECT FROM tb_voucher_order; then by verdict XACK, XCLAIM with INSERT INTO \
              tb_voucher_order and XACK, XADD, bury.lua to {2}; so in each of {3} partitions",

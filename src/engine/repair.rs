@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{EngineError, ledger, payment, rebuild::enqueue_lost, reconcile, vouchers};
 use crate::{
-    broker::{Layout, Link, scripts},
+    broker::{Layout, Link},
     model::{
         Sale, VoucherId,
         ledger::{Cure, Finding},
@@ -98,11 +98,7 @@ pub async fn apply(
                 done.given_back += payment::tell(link, keys, &kept).await?;
             }
             Cure::Recount => {
-                let voucher = sale.voucher_id;
-                let mut call = scripts::RECOUNT.prepare_invoke();
-                call.key(keys.sale(voucher)).key(keys.stock(voucher)).key(keys.buyers(voucher));
-                let counted: (Option<String>, Option<i64>) = link.invoke(&call).await?;
-                tracing::warn!(%voucher, before = counted.0, now = counted.1, "stock recounted");
+                reconcile::recount(link, keys, sale.voucher_id).await?;
             }
             Cure::Enqueue => {
                 done.enqueued += enqueue_lost(store, link, keys, sale.voucher_id).await?;

@@ -191,7 +191,7 @@ impl Store for SqliteStore {
         let keys = rows::keys(entries)?;
         let mut tx = self.begin().await?;
         let cancelled = payment::cancel(&mut tx, &keys, now).await?;
-        tx.commit().await.map_err(told)?;
+        commit(tx).await?;
         Ok(cancelled)
     }
 

@@ -10,8 +10,8 @@ use super::{
     Meters, Point, Series, Snapshot,
     alarms::alarms,
     snapshot::{
-        ConsumerLine, Count, Funnel, Health, NodeLine, PendingLine, PendingPage, SaleLine,
-        StreamLine,
+        ConsumerLine, Count, Funnel, Health, LetterPage, NodeLine, PendingLine, PendingPage,
+        SaleLine, StreamLine,
     },
 };
 use crate::{
@@ -166,6 +166,7 @@ impl Collector {
             funnel: Funnel::default(),
             stream: self.survey.as_ref().map(|survey| self.stream_line(survey)),
             pending: self.pending_page(pending_from),
+            letters: LetterPage::default(),
             books,
             latency: self.meters.latency(),
             series: Arc::new(self.series.clone()),

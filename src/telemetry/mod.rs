@@ -6,6 +6,7 @@
 pub mod alarms;
 pub mod collector;
 mod health;
+mod letters;
 pub mod meters;
 pub mod series;
 pub mod snapshot;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+pub use super::letters::{LetterLine, LetterPage};
 use super::series::Series;
 pub use crate::broker::holders::{Holder, Holders, Kind};
 use crate::{
@@ -40,6 +41,9 @@ pub struct Snapshot {
     pub stream: Option<StreamLine>,
     /// One page of the pending list, the page that the focus asks for.
     pub pending: PendingPage,
+    /// One page of the dead letters; read only while somebody looks at them, so it is in no document.
+    #[serde(skip)]
+    pub letters: LetterPage,
     /// The ledger's word.
     pub books: Balance,
     /// Admission latency seen by this node in the last seconds.
@@ -361,11 +365,13 @@ impl AlarmKind {
     /// already.
     pub fn identity(&self) -> Option<&str> {
         match self {
-            Self::RedisAway { .. } | Self::SqlAway { .. } | Self::ServerBack { .. } => None,
+            Self::RedisAway { .. }
+            | Self::SqlAway { .. }
+            | Self::ServerBack { .. }
+            | Self::RedisForgot { .. } => None,
             Self::BooksOff { .. } => Some("books"),
             Self::DeadConsumer { consumer, .. } => Some(consumer),
             Self::DeadLetters { .. } => Some("dead letters"),
-            Self::RedisForgot { .. } => None,
             Self::NoGroup => Some("consumer group"),
         }
     }

@@ -32,6 +32,8 @@ pub struct Told {
 #[derive(Clone, Debug, Default)]
 pub struct Log {
     told: Arc<Mutex<Vec<Told>>>,
+    /// Buyers who asked in vain.
+    unheard: Arc<Mutex<Vec<String>>>,
     /// For whoever reads along after this process has died.
     aloud: bool,
 }
@@ -51,6 +53,10 @@ impl Log {
 
     pub fn all(&self) -> Vec<Told> {
         self.told.lock().unwrap().clone()
+    }
+
+    pub fn unheard(&self) -> Vec<String> {
+        self.unheard.lock().unwrap().clone()
     }
 
     pub fn admitted(&self) -> usize {
@@ -120,8 +126,15 @@ async fn lane(lane: (usize, usize), admission: Admission, asks: Vec<(VoucherId, 
     let mut random = ChaCha8Rng::seed_from_u64(lane.1 as u64);
     for (voucher, user) in asks {
         let until = Instant::now() + Duration::from_secs(30);
-        while Instant::now() < until {
-            match admission.ask(voucher, UserId(user)).answer().await.outcome {
+        loop {
+            let outcome = admission.ask(voucher, UserId(user)).answer().await.outcome;
+            if Instant::now() > until {
+                let what = format!("buyer {user} of #{voucher} asked in vain: {outcome:?}");
+                println!("{what}");
+                log.unheard.lock().unwrap().push(what);
+                return;
+            }
+            match outcome {
                 Ok(Outcome::Admitted { order }) => {
                     let order = order.as_i64();
                     log.note(Told { lane, voucher, user, order, admitted: true });

@@ -219,6 +219,12 @@ async fn suspend_outside_a_write(world: &World, child: &Child) -> Result<(), Str
     sql.execute("PRAGMA busy_timeout = 30").await.unwrap();
     until("it stops outside a transaction", async || {
         child.process.signal(Signal::STOP);
+        // It may be on its way into a transaction still.
+        let stat = format!("/proc/{}/stat", child.process.pid());
+        let stopped = async || std::fs::read_to_string(&stat).is_ok_and(|it| it.contains(") T "));
+        if until("it stops", stopped).await.is_err() {
+            return false;
+        }
         let free = sql.execute("BEGIN IMMEDIATE").await.is_ok();
         if free {
             sql.execute("ROLLBACK").await.unwrap();

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     buyers::{Buyers, Log},
+    check::last_delivered,
     plan::{Fault, Plan},
     stage::{self, Told, until},
     world::{NODE, World},
@@ -62,7 +63,7 @@ pub async fn run(plan: &Plan, faults: &[(usize, Fault)]) -> Result<Told, String>
     }
     illness.set(Ill::Not);
     stage::settle(&world, &names).await?;
-    if faults.iter().any(|(_, fault)| fault.needs_repair()) {
+    if needs_repair(faults) {
         // What a stranger took away is named by both, and mended by the operator.
         stage::agreed(&world).await?;
         stage::repair(&world).await?;
@@ -77,6 +78,15 @@ pub async fn run(plan: &Plan, faults: &[(usize, Fault)]) -> Result<Told, String>
     }
     world.stop_node().await;
     Ok(told)
+}
+
+/// Whether entries are gone that nobody is given again: taken with their consumer, before they were delivered, or
+/// without their bodies when the group went that knew of them.
+fn needs_repair(faults: &[(usize, Fault)]) -> bool {
+    let has = |which: fn(&Fault) -> bool| faults.iter().any(|(_, fault)| which(fault));
+    has(|it| matches!(it, Fault::ConsumerRemoved(_) | Fault::TrimmedAll(_)))
+        || (has(|it| matches!(it, Fault::TrimmedPending(_)))
+            && has(|it| matches!(it, Fault::GroupDestroyed)))
 }
 
 /// Faults that need nothing but a moment.
@@ -128,6 +138,12 @@ async fn stick(
     fault: Fault,
     most: usize,
 ) -> Result<(), String> {
+    // An earlier fault may have taken the group, and consumers that are held make none.
+    until("the groups are there", async || {
+        let mut redis = world.server.connection();
+        world.keys.partitions().all(|of| last_delivered(&mut redis, &of.orders()).is_some())
+    })
+    .await?;
     for node in nodes {
         node.hold_consumer(true).await;
     }

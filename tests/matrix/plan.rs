@@ -47,11 +47,6 @@ impl Fault {
             Self::TrimmedAll(_) => "stream trimmed to nothing",
         }
     }
-
-    /// Entries are gone that nobody will be given again: the operator has to repair.
-    pub fn needs_repair(self) -> bool {
-        matches!(self, Self::ConsumerRemoved(_) | Self::TrimmedAll(_))
-    }
 }
 
 /// What happens to a node in a process of its own.

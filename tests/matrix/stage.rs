@@ -94,7 +94,9 @@ pub async fn settle(world: &World, nodes: &[&str]) -> Result<(), String> {
         }
         last = format!("{states:?}");
         if states.iter().any(|it| it.1 > 0) && Instant::now() > replay {
-            let replayed = world.try_replay(Scope::All(Filter::default())).await;
+            // It waits for a database that is away, as long as that takes.
+            let replaying = world.try_replay(Scope::All(Filter::default()));
+            let replayed = tokio::time::timeout(PATIENCE, replaying).await;
             last = format!("{last}, replayed: {replayed:?}");
             replay = Instant::now() + Duration::from_millis(300);
         }
@@ -181,6 +183,7 @@ pub async fn agreed(world: &World) -> Result<(Seen, Vec<String>), String> {
 pub async fn verdict(world: &World, log: &Log, gone: &HashSet<i64>) -> Result<(), String> {
     let (seen, mut wrong) = agreed(world).await?;
     wrong.extend(seen.promises(&log.all(), gone));
+    wrong.extend(log.unheard());
     if wrong.is_empty() {
         return Ok(());
     }

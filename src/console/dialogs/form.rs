@@ -5,14 +5,17 @@ use tui_input::{Input, InputRequest, backend::crossterm::to_input_request};
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::{buttons, panel};
-use crate::console::{
-    text::acts::CANCEL,
-    theme::Theme,
-    widgets::{Pen, left, width, wrap},
+use crate::{
+    console::{
+        text::acts::CANCEL,
+        theme::Theme,
+        widgets::{Pen, left, width, wrap},
+    },
+    engine::record::MAX_REASON,
 };
 
-/// Longest text that a field takes; a paste by mistake must not fill the memory.
-const MOST: usize = 1_000;
+/// Characters that a field takes, a reason as many as the log; a paste by mistake must not fill the memory.
+const MOST: usize = MAX_REASON;
 
 #[derive(Debug)]
 pub(crate) struct Field {
@@ -126,7 +129,7 @@ impl Form {
 
 /// Applies a key or a paste to a text; says whether the text changed.
 pub(crate) fn typed(input: &mut Input, event: &Event) -> bool {
-    let room = MOST.saturating_sub(input.value().len());
+    let room = MOST.saturating_sub(input.value().chars().count());
     match event {
         Event::Paste(text) => {
             // A pasted line break would be a control character in a title: it becomes a space.
@@ -139,7 +142,7 @@ pub(crate) fn typed(input: &mut Input, event: &Event) -> bool {
             changed
         }
         _ => match to_input_request(event) {
-            Some(InputRequest::InsertChar(c)) if c.is_control() || room < c.len_utf8() => false,
+            Some(InputRequest::InsertChar(c)) if c.is_control() || room == 0 => false,
             Some(request) => input.handle(request).is_some_and(|changed| changed.value),
             None => false,
         },
@@ -190,7 +193,7 @@ mod tests {
         assert!(typed(&mut input, &Event::Paste("火锅\r\nfor two\x1b\t!\n".into())));
         assert_eq!(input.value(), "火锅 for two !");
         typed(&mut input, &Event::Paste("x".repeat(5_000)));
-        assert!(input.value().len() <= MOST);
+        assert_eq!(input.value().chars().count(), MOST);
         assert!(!typed(&mut input, &press('y')));
     }
 

@@ -31,6 +31,8 @@ pub(crate) enum Dialog {
 impl Dialog {
     pub(crate) fn context(&self) -> Context {
         match self {
+            // What is typed there is text, as in a form.
+            Self::Confirm(confirm) if confirm.in_reason() => Context::Form,
             Self::Confirm(_) => Context::Confirm,
             Self::Sale(_) | Self::Rush(_) => Context::Form,
             Self::Palette(_) => Context::Palette,
@@ -41,10 +43,7 @@ impl Dialog {
     /// Draws over whatever is there; says where the cursor stands, if anywhere.
     pub(crate) fn draw(&mut self, pen: &mut Pen<'_>, theme: Theme) -> Option<(u16, u16)> {
         match self {
-            Self::Confirm(confirm) => {
-                confirm.draw(pen, theme);
-                None
-            }
+            Self::Confirm(confirm) => confirm.draw(pen, theme),
             Self::Sale(sale) => sale.form.draw(pen, theme, &[]),
             Self::Rush(rush) => {
                 let plan = rush.told();

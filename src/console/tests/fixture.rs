@@ -8,6 +8,7 @@ use jiff::tz::TimeZone;
 use ratatui::{Terminal, backend::TestBackend, buffer::Buffer};
 use tokio::sync::{mpsc, watch};
 
+use super::letters::letters;
 use crate::{
     console::{
         app::App,
@@ -74,6 +75,11 @@ impl Bench {
             self.outstanding.push(request);
         }
         commands
+    }
+
+    /// Why the command was asked for that was seen last.
+    pub(super) fn reason(&self) -> Option<String> {
+        self.outstanding.last().and_then(|request| request.reason.clone())
     }
 
     /// Answers the oldest command that was seen by [`Self::sent`].
@@ -360,6 +366,7 @@ pub(super) fn overflowing() -> Snapshot {
         }
     }
     picture.pending = page(0, 12_340);
+    picture.letters = letters(0, 100, true);
     picture.locks.total = 98_765;
     for number in 0..197 {
         let name = format!("a-lock-with-a-very-long-name-that-no-window-holds:{number}");

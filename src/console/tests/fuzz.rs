@@ -6,18 +6,21 @@ use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::fixture::{Bench, NOW, empty, normal, outage, overflowing, page, read_only, rushing};
+use super::{
+    fixture::{Bench, NOW, empty, normal, outage, overflowing, page, read_only, rushing},
+    letters::{letters, poisoned},
+};
 use crate::{
     console::{
         dialogs::{Dialog, Intent},
         story::Story,
     },
     engine::{
-        command::{Command, Refusal, ReplayReport, Reply},
+        command::{Command, LettersCounted, LettersReplayed, Refusal, ReplayReport, Reply},
         plan::made_up,
     },
-    model::{EntryId, Verdict, VoucherId},
-    telemetry::Snapshot,
+    model::{EntryId, LetterCounts, LetterVerdict, Verdict, VoucherId},
+    telemetry::{Snapshot, snapshot::LetterPage},
 };
 
 /// What may be sent by the next key.
@@ -31,7 +34,9 @@ fn allowed(bench: &Bench, key: &KeyEvent) -> Allowed {
     match &bench.app.dialog {
         Some(Dialog::Confirm(confirm)) => {
             let yes =
-                key.code == KeyCode::Char('y') || (key.code == KeyCode::Enter && confirm.on_yes);
+                // In the reason a letter is text.
+                (key.code == KeyCode::Char('y') && !confirm.in_reason())
+                    || (key.code == KeyCode::Enter && confirm.on_yes());
             match (&confirm.intent, yes) {
                 (Intent::Send(command), true) => Allowed::This(command.clone()),
                 _ => Allowed::Nothing,
@@ -61,7 +66,7 @@ fn any_key(random: &mut impl Rng) -> KeyEvent {
         KeyCode::End,
         KeyCode::Backspace,
     ];
-    const LETTERS: &str = "124NSRPEAyn fqgGhjkl/:?+-=0599锅🍲xz";
+    const LETTERS: &str = "12455NSRPEADCXyn fqgGhjkl/:?+-=0599锅🍲xz";
     let letters: Vec<char> = LETTERS.chars().collect();
     if random.random_bool(0.45) {
         KeyEvent::new(SPECIAL[random.random_range(0..SPECIAL.len())], KeyModifiers::NONE)
@@ -72,7 +77,8 @@ fn any_key(random: &mut impl Rng) -> KeyEvent {
 }
 
 fn any_picture(random: &mut impl Rng) -> Snapshot {
-    let scenes: [fn() -> Snapshot; 6] = [empty, normal, overflowing, outage, read_only, rushing];
+    let scenes: [fn() -> Snapshot; 7] =
+        [empty, normal, overflowing, outage, read_only, rushing, poisoned];
     let mut picture = scenes[random.random_range(0..scenes.len())]();
     if random.random_bool(0.3) {
         let first = random.random_range(0..13_000);
@@ -80,6 +86,12 @@ fn any_picture(random: &mut impl Rng) -> Snapshot {
     }
     if random.random_bool(0.3) {
         picture.pending.before = None;
+    }
+    if random.random_bool(0.3) {
+        let first = random.random_range(0..200);
+        picture.letters = letters(first, random.random_range(0..101), random.random());
+    } else if random.random_bool(0.1) {
+        picture.letters = LetterPage::default();
     }
     if random.random_bool(0.2) {
         picture.sales.reverse();
@@ -94,10 +106,19 @@ fn any_picture(random: &mut impl Rng) -> Snapshot {
 }
 
 fn any_answer(random: &mut impl Rng) -> Result<Reply, Refusal> {
-    match random.random_range(0..4) {
+    match random.random_range(0..6) {
         0 => Ok(Reply::SaleCreated(VoucherId(random.random_range(1..12)))),
         1 => Ok(Reply::Planned(made_up::plan(&[(EntryId::MIN, Verdict::Stuck)], ""))),
         2 => Ok(Reply::Replayed(ReplayReport { seen: 5, lost: 1, ..ReplayReport::default() })),
+        3 => {
+            let mut counts = LetterCounts::default();
+            for _ in 0..random.random_range(0..9) {
+                counts.add(LetterVerdict::ALL[random.random_range(0..8)]);
+            }
+            let gone = random.random_range(0..3);
+            Ok(Reply::LettersCounted(LettersCounted { counts, gone }))
+        }
+        4 => Ok(Reply::LettersReplayed(LettersReplayed::default())),
         _ => Err(Refusal("no; 不行 🍲 ".repeat(random.random_range(1..40)))),
     }
 }
@@ -118,9 +139,9 @@ fn random_keys_neither_panic_nor_send_what_was_not_confirmed() {
                     let sent = bench.sent();
                     sent_in_all += sent.len();
                     let fine = match (&sent[..], &may) {
-                        // A plan changes nothing.
-                        ([] | [Command::Plan(_)], _) => true,
-                        ([Command::CreateSale(_)], Allowed::AnySale) => true,
+                        // A plan and a count change nothing.
+                        ([] | [Command::Plan(_) | Command::CountLetters(_)], _)
+                        | ([Command::CreateSale(_)], Allowed::AnySale) => true,
                         ([one], Allowed::This(command)) => one == command,
                         _ => false,
                     };

@@ -20,7 +20,7 @@ use crate::{
     telemetry::{Snapshot, alarms::alarms, snapshot::Back},
 };
 
-fn assert_screen(name: &str, text: &str) {
+pub(super) fn assert_screen(name: &str, text: &str) {
     insta::with_settings!({
         snapshot_path => "../snapshots",
         prepend_module_to_snapshot => false,
@@ -234,7 +234,7 @@ fn a_small_window_says_so_and_a_large_one_restores() {
 #[test]
 fn no_escape_of_a_title_reaches_the_terminal() {
     let mut bench = Bench::new(overflowing());
-    for key in ["1", "2", "4", "6", "8"] {
+    for key in ["1", "2", "4", "5", "l", "6", "8"] {
         bench.keys(key);
         let buffer = bench.draw(200, 50);
         let clean = |cell: &Cell| !cell.symbol().contains(char::is_control);
@@ -275,7 +275,7 @@ fn colour_speaks_of_state() {
 #[test]
 fn without_colour_no_cell_has_one_and_the_choice_is_seen() {
     let mut bench = Bench::themed(outage(), Theme::new(Depth::None, false));
-    for key in ["1", "2", "6", "8", "4", "A", "n", "2", "N"] {
+    for key in ["1", "2", "6", "8", "5", "4", "A", "n", "2", "N"] {
         bench.keys(key);
         let buffer = bench.draw(120, 36);
         let plain = |cell: &Cell| (cell.fg, cell.bg) == (Color::Reset, Color::Reset);

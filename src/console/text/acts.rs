@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::{
     figures::{self, counted, thousands},
-    sale_name,
+    letters, sale_name,
 };
 use crate::{
     console::keymap::{Action, Context, key_of},
@@ -37,6 +37,8 @@ pub(crate) const ENGINE_GONE: &str =
 pub(crate) const DRAFT_KEPT: &str = "nothing was created; the form keeps what you typed";
 pub(crate) const UNANSWERED: &str =
     "the engine stopped before it answered; look at the sale again before repeating it";
+pub(crate) const REASON: &str = "reason";
+pub(crate) const REASON_HINT: &str = "optional, for the log; Tab goes here";
 pub(crate) const CANCELLED: &str = "nothing was done";
 
 pub(crate) fn does_nothing(key: &str) -> String {
@@ -276,6 +278,7 @@ pub(crate) mod asked {
 
     pub(crate) const PLAN: &str = "looking at each entry";
     pub(crate) const REPLAY: &str = "replaying";
+    pub(crate) const LETTERS: &str = "looking at each dead letter";
     pub(crate) const ACT: &str = "asking the engine";
 }
 
@@ -310,26 +313,11 @@ pub(crate) fn reply(reply: &Reply) -> (String, bool) {
         Reply::Cancelled(true) => ("it ends after the step in hand".to_owned(), true),
         Reply::Cancelled(false) => (NOTHING_UNDER_WAY.to_owned(), true),
         Reply::Replayed(report) => replayed(report),
-        Reply::LettersReplayed(report) => (
-            format!(
-                "{} replayed, {} refused, {} gone",
-                counted(report.replayed, "dead letter", "dead letters"),
-                thousands(report.refused.total()),
-                thousands(report.gone)
-            ),
-            report.refused.total() == 0 && !report.cut_short,
-        ),
-        Reply::LettersDiscarded(report) => (
-            format!(
-                "{} discarded, {} orders cancelled, {} pieces given back, {} refused, {} gone",
-                counted(report.discarded, "dead letter", "dead letters"),
-                thousands(report.compensated),
-                thousands(report.given_back),
-                thousands(report.refused.total()),
-                thousands(report.gone)
-            ),
-            report.refused.total() == 0 && !report.cut_short,
-        ),
+        Reply::LettersCounted(letters) => {
+            (counted(letters.counts.total(), "dead letter", "dead letters"), true)
+        }
+        Reply::LettersReplayed(report) => letters::replayed(report),
+        Reply::LettersDiscarded(report) => letters::discarded(report),
         Reply::Paid { order, payment } => match payment {
             Payment::Paid => (format!("order {order} is paid"), true),
             Payment::PaidBefore => (format!("order {order} was paid before"), true),

@@ -167,31 +167,25 @@ fn books(theme: Theme, balance: &Balance, wide: bool, out: &mut Vec<Span<'static
     }
 }
 
+/// Blanks between tabs, cells of a count, and whether all have theirs: from the widest to what any window takes.
+const TAB_FITS: [(u16, usize, bool); 4] =
+    [(3, usize::MAX, true), (2, 5, true), (1, 4, true), (1, 4, false)];
+
 /// Names of the views with their counts, and badges at the right.
 fn tabs(app: &App, pen: &mut Pen<'_>) {
     let theme = app.theme;
-    let mut x = 1;
-    for view in View::ALL {
-        let current = app.view == view;
+    let stream = app.shown.stream.as_ref();
+    let tabs = View::ALL.map(|view| {
         let (name, count) = match view {
             View::Overview => (text::tabs::OVERVIEW, None),
             View::Sales => (text::tabs::SALES, Some(app.shown.sales.len() as u64)),
-            View::Pending => {
-                (text::tabs::PENDING, app.shown.stream.as_ref().map(|stream| stream.pending))
-            }
+            View::Pending => (text::tabs::PENDING, stream.map(|stream| stream.pending)),
+            View::Letters => (text::tabs::LETTERS, stream.map(|stream| stream.dead)),
             View::Locks => (text::tabs::LOCKS, Some(app.shown.locks.total)),
             View::Jobs => (text::tabs::JOBS, None),
         };
-        let style = if current { theme.strong() } else { Style::new() };
-        x = pen.text(x, 0, &keymap::key_of(view.action()), theme.key());
-        x = pen.text(x + 1, 0, name, if current { style.patch(theme.underlined()) } else { style });
-        if let Some(count) = count.filter(|count| *count > 0) {
-            let loud = view == View::Pending && has_dead_holder(app);
-            let style = if loud { theme.warn() } else { theme.soft() };
-            x = pen.text(x + 1, 0, &figures::thousands(count), style);
-        }
-        x += 3;
-    }
+        (view, keymap::key_of(view.action()), name, count.filter(|count| *count > 0))
+    });
     let mut badges = Vec::new();
     if app.shown.read_only {
         badges.push(Span::styled(format!(" {} ", text::READ_ONLY), theme.badge()));
@@ -201,7 +195,38 @@ fn tabs(app: &App, pen: &mut Pen<'_>) {
         badges.push(Span::raw(" "));
         badges.push(Span::styled(format!(" {} {age} ", text::FROZEN), theme.badge()));
     }
-    pen.part(0, 0, pen.width().saturating_sub(1), 1).line_right(0, &Line::from(badges));
+    let badges = Line::from(badges);
+    let room = usize::from(pen.width()).saturating_sub(badges.width() + 2);
+    // What is stuck needs a person; how many sales and locks there are does not.
+    let told = |view: View, all: bool| all || matches!(view, View::Pending | View::Letters);
+    let cells = |(gap, digits, all): (u16, usize, bool)| {
+        let tab = |(view, key, name, count): &(View, String, &str, Option<u64>)| {
+            let count = count.filter(|_| told(*view, all));
+            let count = count.map_or(0, |count| figures::within(count, digits).len() + 1);
+            width(key) + 1 + width(name) + count
+        };
+        tabs.iter().map(tab).sum::<usize>() + usize::from(gap) * (tabs.len() - 1)
+    };
+    let [.., narrowest] = TAB_FITS;
+    let (gap, digits, all) =
+        TAB_FITS.into_iter().find(|fit| cells(*fit) <= room).unwrap_or(narrowest);
+    let mut x = 1;
+    for (view, key, name, count) in tabs {
+        let current = app.view == view;
+        let style = if current { theme.strong().patch(theme.underlined()) } else { Style::new() };
+        x = pen.text(x, 0, &key, theme.key());
+        x = pen.text(x + 1, 0, name, style);
+        if let Some(count) = count.filter(|_| told(view, all)) {
+            let loud = match view {
+                View::Pending => has_dead_holder(app),
+                view => view == View::Letters,
+            };
+            let style = if loud { theme.warn() } else { theme.soft() };
+            x = pen.text(x + 1, 0, &figures::within(count, digits), style);
+        }
+        x += gap;
+    }
+    pen.part(0, 0, pen.width().saturating_sub(1), 1).line_right(0, &badges);
 }
 
 fn has_dead_holder(app: &App) -> bool {
@@ -256,6 +281,7 @@ fn filter_input(app: &App, pen: &mut Pen<'_>, y: u16) -> Option<(u16, u16)> {
         View::Overview => return None,
         View::Sales => &app.sales.filter,
         View::Pending => &app.pending.filter,
+        View::Letters => &app.letters.filter,
         View::Locks => &app.locks.filter,
         View::Jobs => &app.jobs.filter,
     };

@@ -4,11 +4,12 @@
 
 mod chrome;
 mod jobs;
+mod letters;
 mod list_state;
 mod locks;
 mod overview;
+mod paged_state;
 mod pending;
-mod pending_state;
 mod sales;
 mod sales_state;
 
@@ -21,7 +22,7 @@ use ratatui::{
 
 pub(crate) use list_state::ListState;
 pub(crate) use overview::OverviewState;
-pub(crate) use pending_state::{PendingState, Turn};
+pub(crate) use paged_state::{PagedRow, PagedState, Turn};
 pub(crate) use sales_state::SalesState;
 
 use super::{
@@ -43,19 +44,21 @@ pub(crate) enum View {
     Overview,
     Sales,
     Pending,
+    Letters,
     Locks,
     Jobs,
 }
 
 impl View {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Overview, Self::Sales, Self::Pending, Self::Locks, Self::Jobs];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Overview, Self::Sales, Self::Pending, Self::Letters, Self::Locks, Self::Jobs];
 
     pub(crate) fn context(self) -> Context {
         match self {
             Self::Overview => Context::Overview,
             Self::Sales => Context::Sales,
             Self::Pending => Context::Pending,
+            Self::Letters => Context::Letters,
             Self::Locks => Context::Locks,
             Self::Jobs => Context::Jobs,
         }
@@ -66,6 +69,7 @@ impl View {
             Self::Overview => Action::Overview,
             Self::Sales => Action::Sales,
             Self::Pending => Action::Pending,
+            Self::Letters => Action::Letters,
             Self::Locks => Action::Locks,
             Self::Jobs => Action::Jobs,
         }
@@ -240,9 +244,42 @@ fn draw_body(app: &mut App, pen: &mut Pen<'_>, compact: bool) {
         }
         View::Sales => sales::draw(pen, &scene, &mut app.sales),
         View::Pending => pending::draw(pen, &scene, &mut app.pending),
+        View::Letters => letters::draw(pen, &scene, &mut app.letters),
         View::Locks => locks::draw(pen, &scene, &mut app.locks),
         View::Jobs => jobs::draw(pen, &scene, &mut app.jobs),
     }
+}
+
+/// Acts under way, marks, filter, and which part of the whole list a page is.
+fn summary<R: PagedRow>(scene: &Scene<'_>, state: &PagedState<R>, shown: usize) -> Line<'static> {
+    let theme = scene.theme;
+    let page = R::page(scene.snapshot);
+    let mut spans = Vec::new();
+    for line in &scene.snapshot.recoveries {
+        let told = text::recovery(&line.act, line.done, line.planned);
+        spans.push(Span::styled(format!("{told}   "), theme.key()));
+    }
+    if !state.marks.is_empty() {
+        spans.push(Span::styled(text::marked(state.marks.len()), theme.key()));
+        spans.push(Span::raw("   "));
+    }
+    let filter = state.filter.value();
+    if !filter.is_empty() {
+        let part = text::rows_filtered(shown, page.lines.len());
+        spans.push(Span::raw(format!("/{}   {part}   ", scene.fit(filter, 20))));
+    }
+    if state.is_waiting() {
+        spans.push(Span::styled(format!("{}   ", text::READING), theme.warn()));
+    }
+    let lines = page.lines.len() as u64;
+    let whole = match page.before {
+        Some(before) if lines > 0 => {
+            text::rows(before + 1, before + lines, page.total.max(before + lines))
+        }
+        _ => figures::thousands(page.total),
+    };
+    spans.push(Span::styled(whole, theme.soft()));
+    Line::from(spans)
 }
 
 /// Label and figure of a detail pane.

@@ -5,7 +5,7 @@ use ratatui::{
     text::{Line, Span},
 };
 
-use super::{PendingState, Scene, Source, detail_line, pending_state::first_row};
+use super::{PagedState, Scene, Source, detail_line, summary};
 use crate::{
     console::{
         text::{self, columns, details, figures},
@@ -19,7 +19,7 @@ use crate::{
 /// Rows of the detail pane: a rule, a blank, seven lines.
 const DETAIL: u16 = 9;
 
-pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut PendingState) {
+pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut PagedState<PendingLine>) {
     let theme = scene.theme;
     let (w, h) = (pen.width(), pen.height());
     let all = state.rows(scene.snapshot);
@@ -57,39 +57,6 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut PendingStat
     if let Some(line) = cursor.filter(|_| open).and_then(|row| rows.get(row)) {
         detail(&mut pen.part(0, h - DETAIL, w, DETAIL), scene, line);
     }
-}
-
-/// Marks, filter, and which part of the whole list this is.
-fn summary(scene: &Scene<'_>, state: &PendingState, shown: usize) -> Line<'static> {
-    let theme = scene.theme;
-    let page = &scene.snapshot.pending;
-    let total = scene.snapshot.stream.as_ref().map_or(0, |stream| stream.pending);
-    let mut spans = Vec::new();
-    for line in &scene.snapshot.recoveries {
-        let told = text::recovery(&line.act, line.done, line.planned);
-        spans.push(Span::styled(format!("{told}   "), theme.key()));
-    }
-    if !state.marks.is_empty() {
-        spans.push(Span::styled(text::marked(state.marks.len()), theme.key()));
-        spans.push(Span::raw("   "));
-    }
-    let filter = state.filter.value();
-    if !filter.is_empty() {
-        let part = text::rows_filtered(shown, page.lines.len());
-        spans.push(Span::raw(format!("/{}   {part}   ", scene.fit(filter, 20))));
-    }
-    if state.is_waiting() {
-        spans.push(Span::styled(format!("{}   ", text::READING), theme.warn()));
-    }
-    let lines = page.lines.len() as u64;
-    let whole = match first_row(page) {
-        Some(before) if lines > 0 => {
-            text::rows(before + 1, before + lines, total.max(before + lines))
-        }
-        _ => figures::thousands(total),
-    };
-    spans.push(Span::styled(whole, theme.soft()));
-    Line::from(spans)
 }
 
 /// Ids of several partitions name theirs, which takes room.

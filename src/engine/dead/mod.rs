@@ -4,8 +4,12 @@
 //! again does the rest. It does not bury anything.
 
 mod judge;
+mod shown;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use tokio_util::sync::CancellationToken;
 
@@ -22,6 +26,7 @@ use crate::{
     },
     model::{ClosedOrder, EntryId, LetterCounts, LetterVerdict, Millis, OrderEntry},
     store::{Cancelled, SharedStore},
+    telemetry::{Meters, meters::RecoveryShown, snapshot::RecoveryLine},
 };
 pub use judge::{JudgedLetter, LETTER_FIELDS, judge};
 
@@ -40,6 +45,10 @@ struct Page {
 #[derive(Debug)]
 struct Progress<'a> {
     scope: &'a LetterScope,
+    /// Where that is shown.
+    shown: Option<RecoveryShown<'a>>,
+    /// Letters of the pages so far.
+    done: u64,
     /// Of all letters, the first one of the next page.
     from: EntryId,
     /// And the last one of all.
@@ -62,7 +71,7 @@ impl<'a> Progress<'a> {
             LetterScope::Matching { last, .. } => now.min(*last),
         };
         let ids = ids.into_iter().rev().copied().collect();
-        Self { scope, from: EntryId::MIN, last, ids }
+        Self { scope, shown: None, done: 0, from: EntryId::MIN, last, ids }
     }
 }
 
@@ -73,12 +82,22 @@ pub struct Letters {
     store: SharedStore,
     keys: Layout,
     max_replays: u64,
+    /// Where a person sees how far an act has come.
+    meters: Option<Arc<Meters>>,
 }
 
 impl Letters {
     /// Over all partitions, with a connection of its own.
     pub fn new(redis: &Redis, store: SharedStore, keys: Layout, settings: &Settings) -> Self {
-        Self { link: redis.link(), store, keys, max_replays: settings.max_replays }
+        let max_replays = settings.max_replays;
+        Self { link: redis.link(), store, keys, max_replays, meters: None }
+    }
+
+    /// The same, whose counts and acts are shown while they are under way.
+    #[must_use]
+    pub fn shown_on(mut self, meters: &Arc<Meters>) -> Self {
+        self.meters = Some(Arc::clone(meters));
+        self
     }
 
     /// Judges one page of letters, oldest first, from `first` up to and with `last`: for each partition two
@@ -116,7 +135,8 @@ impl Letters {
         stop: &CancellationToken,
     ) -> Result<(LetterCounts, u64), EngineError> {
         let (mut counts, mut gone) = (LetterCounts::default(), 0);
-        let mut progress = Progress::of(scope, self.link.now().await?);
+        let meters = self.meters.clone();
+        let mut progress = self.begin("dead count", scope, meters.as_deref()).await?;
         while let Some(page) = self.next(&mut progress).await? {
             if stop.is_cancelled() {
                 return Err(EngineError::Stopping);
@@ -139,7 +159,8 @@ impl Letters {
         stop: &CancellationToken,
     ) -> Result<LettersReplayed, EngineError> {
         let mut report = LettersReplayed::default();
-        let mut progress = Progress::of(scope, self.link.now().await?);
+        let meters = self.meters.clone();
+        let mut progress = self.begin("dead replay", scope, meters.as_deref()).await?;
         while let Some(Page { judged, gone }) = self.next(&mut progress).await? {
             if stop.is_cancelled() {
                 report.cut_short = true;
@@ -185,7 +206,8 @@ impl Letters {
         stop: &CancellationToken,
     ) -> Result<LettersDiscarded, EngineError> {
         let mut report = LettersDiscarded::default();
-        let mut progress = Progress::of(scope, self.link.now().await?);
+        let meters = self.meters.clone();
+        let mut progress = self.begin("dead discard", scope, meters.as_deref()).await?;
         while let Some(Page { judged, gone }) = self.next(&mut progress).await? {
             if stop.is_cancelled() {
                 report.cut_short = true;
@@ -253,8 +275,29 @@ impl Letters {
         Ok(orders.iter().map(|order| order.entry).zip(answers).collect())
     }
 
+    async fn begin<'a>(
+        &mut self,
+        act: &str,
+        scope: &'a LetterScope,
+        meters: Option<&'a Meters>,
+    ) -> Result<Progress<'a>, EngineError> {
+        let mut progress = Progress::of(scope, self.link.now().await?);
+        if let Some(meters) = meters {
+            let planned = match scope {
+                LetterScope::Letters(_) => progress.ids.len() as u64,
+                LetterScope::Matching { .. } => letters::count(&mut self.link, &self.keys).await?,
+            };
+            let line = RecoveryLine { act: act.to_owned(), done: 0, planned };
+            progress.shown = Some(meters.recovery_begins(line));
+        }
+        Ok(progress)
+    }
+
     /// The next page of an act, in which there may be nothing; `None` behind the last one.
     async fn next(&mut self, progress: &mut Progress<'_>) -> Result<Option<Page>, EngineError> {
+        if let Some(shown) = &progress.shown {
+            shown.progress(progress.done);
+        }
         match progress.scope {
             LetterScope::Letters(_) => {
                 let rest = progress.ids.len().saturating_sub(PAGE);
@@ -262,6 +305,7 @@ impl Letters {
                 if ids.is_empty() {
                     return Ok(None);
                 }
+                progress.done += ids.len() as u64;
                 let judged = self.named(&ids).await?;
                 let gone = (ids.len() - judged.len()) as u64;
                 Ok(Some(Page { judged, gone }))
@@ -270,6 +314,7 @@ impl Letters {
                 let mut judged = self.page(progress.from, progress.last, PAGE).await?;
                 let Some(end) = judged.last() else { return Ok(None) };
                 progress.from = end.letter.letter.next_of_all();
+                progress.done += judged.len() as u64;
                 if !filter.is_empty() {
                     let now = self.link.now().await?;
                     judged.retain(|it| filter.passes(|field| it.fact(field, now)));

@@ -6,6 +6,7 @@
 use std::{
     fs::File,
     io::{self, BufRead, BufReader, BufWriter, Read, Seek as _, SeekFrom, Write},
+    ops::Deref,
     os::unix::fs::FileExt as _,
     path::Path,
     sync::Arc,
@@ -48,9 +49,21 @@ pub enum PlanFault {
     Io(#[from] io::Error),
 }
 
-/// A plan, with its lines in a file that this process alone has, or that it was read from.
+/// A plan that is kept. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct Plan(Arc<Kept>);
+
+impl Deref for Plan {
+    type Target = Kept;
+
+    fn deref(&self) -> &Kept {
+        &self.0
+    }
+}
+
+/// A plan, with its lines in a file that this process alone has, or that it was read from.
+#[derive(Debug)]
+pub struct Kept {
     file: Arc<File>,
     /// Where its first entry begins, in bytes.
     start: u64,
@@ -118,9 +131,11 @@ impl Plan {
         if digest != tail.sha256 || entries != tail.totals.entries || lines.next()?.is_some() {
             return Err(PlanFault::Edited);
         }
-        Ok(Self { file, start, digest, head, totals: tail.totals })
+        Ok(Self(Arc::new(Kept { file, start, digest, head, totals: tail.totals })))
     }
+}
 
+impl Kept {
     /// Its entries from the first on, each read when it is asked for.
     pub fn lines(&self) -> PlanLines {
         PlanLines { lines: Lines::at(&self.file, self.start), left: self.totals.entries }
@@ -219,7 +234,8 @@ impl Writer {
         self.out.write_all(format!("{LAST}{tail}\n").as_bytes())?;
         let mut file = self.out.into_inner().map_err(io::IntoInnerError::into_error)?;
         file.seek(SeekFrom::Start(0))?;
-        Ok(Plan { file: Arc::new(file), start: self.start, digest, head: self.head, totals })
+        let (file, start, head) = (Arc::new(file), self.start, self.head);
+        Ok(Plan(Arc::new(Kept { file, start, digest, head, totals })))
     }
 }
 
@@ -228,7 +244,7 @@ fn told(totals: &Totals) -> io::Result<Vec<u8>> {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
 /// Reads at a place of its own: several may read one file at once.
@@ -342,7 +358,7 @@ mod tests {
         let pretty = serde_json::to_string_pretty(&pretty).unwrap();
         assert!(matches!(read(pretty.as_bytes()), Err(PlanFault::NotOne)));
         assert!(matches!(read(b""), Err(PlanFault::NotOne)));
-        assert!(matches!(read(&[0xff; 200_000]), Err(PlanFault::NotOne)));
+        assert!(matches!(read(&vec![0xff; 200_000]), Err(PlanFault::NotOne)));
         let mut more = whole;
         more.extend(b"{}\n");
         assert!(matches!(read(&more), Err(PlanFault::Edited)));

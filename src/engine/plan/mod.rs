@@ -148,16 +148,15 @@ impl Totals {
 
     fn add(&mut self, line: &Line) {
         self.entries += 1;
-        match self.verdicts.iter_mut().find(|it| it.verdict == line.verdict) {
-            Some(total) => total.entries += 1,
-            None => {
-                let (verdict, act) = (line.verdict, line.act);
-                let why = verdict.why().to_owned();
-                self.verdicts.push(VerdictTotal { verdict, act, entries: 1, why });
-                let place = |it: &VerdictTotal| Verdict::ALL.iter().position(|v| *v == it.verdict);
-                self.verdicts.sort_by_key(place);
-            }
+        if let Some(total) = self.verdicts.iter_mut().find(|it| it.verdict == line.verdict) {
+            total.entries += 1;
+            return;
         }
+        let (verdict, act) = (line.verdict, line.act);
+        let why = verdict.why().to_owned();
+        self.verdicts.push(VerdictTotal { verdict, act, entries: 1, why });
+        let place = |it: &VerdictTotal| Verdict::ALL.iter().position(|v| *v == it.verdict);
+        self.verdicts.sort_by_key(place);
     }
 }
 

@@ -1,0 +1,433 @@
+//! Dead letters on the screen, what their keys do, and the reason that goes with an act.
+
+use std::sync::Arc;
+
+use crossterm::event::{Event, KeyCode};
+
+use super::{
+    fixture::{Bench, NOW, empty, entry, normal, overflowing},
+    screens::assert_screen,
+};
+use crate::{
+    console::{dialogs::Dialog, theme::Depth, theme::Theme, views::View},
+    engine::{
+        command::{
+            Command, LetterScope, LettersCounted, LettersDiscarded, LettersReplayed, Pace, Refusal,
+            Reply,
+        },
+        plan::made_up,
+        record,
+    },
+    model::{
+        EntryId, LetterCounts, LetterVerdict, Millis, OrderId, UserId, Verdict, VoucherId,
+        filter::Filter, letter::Burial,
+    },
+    telemetry::{
+        Snapshot,
+        alarms::alarms,
+        snapshot::{LetterLine, LetterPage, RecoveryLine},
+    },
+};
+
+const REASONS: [&str; 4] = [
+    "delivered 5 times",
+    "field userId holds 'x', which is no such number",
+    "refused by the database: no piece of #7 is left",
+    "field id is missing",
+];
+
+pub(super) fn letter(number: u64) -> EntryId {
+    EntryId { millis: 1_794_999_970_000, number, partition: 0 }
+}
+
+fn line(number: u64) -> LetterLine {
+    let verdict = LetterVerdict::ALL[(number % 8) as usize];
+    let good = verdict != LetterVerdict::Malformed;
+    let reason = REASONS[(number % 4) as usize].to_owned();
+    let field = |name: &str, value: String| (name.to_owned(), value);
+    LetterLine {
+        letter: letter(number),
+        entry: Some(entry(number)),
+        at: NOW.plus(-30_000),
+        age_ms: 30_000,
+        reason: reason.clone(),
+        consumer: "node-b/1".to_owned(),
+        deliveries: 1 + number % 6,
+        replays: if verdict == LetterVerdict::CameBack { 3 } else { 0 },
+        order: OrderId::new(1_795_000_000, number).ok().filter(|_| good),
+        user: good.then_some(UserId(1_000 + number)),
+        voucher: good.then_some(VoucherId(7)),
+        fault: (!good).then(|| "field id is missing".to_owned()),
+        verdict,
+        history: (0..1 + number % 3)
+            .map(|n| Burial {
+                at: NOW.plus(-600_000 + n as i64 * 60_000),
+                consumer: "node-b/1".to_owned(),
+                deliveries: 5,
+                reason: reason.clone(),
+            })
+            .collect(),
+        payload: vec![
+            field("userId", if good { (1_000 + number).to_string() } else { "x".to_owned() }),
+            field("voucherId", "7".to_owned()),
+            field("note", "火锅 五折 ".repeat(20)),
+        ],
+        fields_more: (number % 2) as usize * 3,
+    }
+}
+
+/// A page of `count` letters from number `first` on.
+pub(super) fn letters(first: u64, count: u64, more: bool) -> LetterPage {
+    let from = if first == 0 { EntryId::MIN } else { letter(first) };
+    let lines = Arc::new((first..first + count).map(line).collect());
+    LetterPage { from, taken: Some(NOW), more, lines }
+}
+
+/// A sale in full run, and nine letters of every kind.
+pub(super) fn poisoned() -> Snapshot {
+    let mut picture = normal();
+    if let Some(stream) = &mut picture.stream {
+        stream.dead = 9;
+    }
+    picture.letters = letters(0, 9, false);
+    picture.alarms = alarms(&picture, None);
+    picture
+}
+
+fn without(numbers: &[u64]) -> Snapshot {
+    let mut picture = poisoned();
+    let gone: Vec<EntryId> = numbers.iter().map(|number| letter(*number)).collect();
+    Arc::make_mut(&mut picture.letters.lines).retain(|line| !gone.contains(&line.letter));
+    picture
+}
+
+fn away() -> Snapshot {
+    let mut picture = poisoned();
+    picture.sql.up = false;
+    picture.sql.last_ok = Some(NOW.plus(-42_000));
+    picture.sql.error = Some("disk I/O error".to_owned());
+    picture.letters.taken = picture.sql.last_ok;
+    picture
+}
+
+fn unread() -> Snapshot {
+    Snapshot { letters: LetterPage::default(), ..away() }
+}
+
+fn under_way() -> Snapshot {
+    let line = RecoveryLine { act: "dead replay".into(), done: 400, planned: 12_000 };
+    Snapshot { recoveries: vec![line], ..poisoned() }
+}
+
+fn read_only() -> Snapshot {
+    Snapshot { read_only: true, ..poisoned() }
+}
+
+fn counted() -> LettersCounted {
+    let mut counts = LetterCounts::default();
+    poisoned().letters.lines.iter().for_each(|line| counts.add(line.verdict));
+    LettersCounted { counts, gone: 0 }
+}
+
+fn all() -> LetterScope {
+    let last = EntryId::last_of(NOW.0 as u64);
+    LetterScope::Matching { filter: Filter::default(), last }
+}
+
+/// Presses a key and answers the count that it asks for.
+fn ask(bench: &mut Bench, key: &str, scope: &LetterScope) {
+    bench.keys(key);
+    assert_eq!(bench.sent(), [Command::CountLetters(scope.clone())]);
+    bench.answer(Ok(Reply::LettersCounted(counted())));
+}
+
+#[test]
+fn every_state_at_every_size() {
+    let scenes: [(&str, fn() -> Snapshot); 7] = [
+        ("empty", || Snapshot { letters: letters(0, 0, false), ..empty() }),
+        ("normal", poisoned),
+        ("overflowing", overflowing),
+        ("outage", away),
+        ("unread", unread),
+        ("under_way", under_way),
+        ("read_only", read_only),
+    ];
+    for (scene, picture) in scenes {
+        for (width, height) in [(120, 36), (80, 24), (60, 15)] {
+            let mut bench = Bench::new(picture());
+            bench.keys("5");
+            let text = bench.text(width, height);
+            assert_screen(&format!("letters_{scene}_{width}x{height}"), &text);
+        }
+    }
+}
+
+#[test]
+fn details_and_questions() {
+    for (width, height) in [(120, 36), (80, 24), (60, 15)] {
+        for (name, keys) in [("letters_detail", "5l"), ("letters_detail_came_back", "5jl")] {
+            let mut bench = Bench::new(poisoned());
+            bench.keys(keys);
+            assert_screen(&format!("{name}_{width}x{height}"), &bench.text(width, height));
+        }
+        for (name, key) in [("replay", "R"), ("discard", "D"), ("give_back", "C")] {
+            let mut bench = Bench::new(poisoned());
+            bench.keys("5");
+            ask(&mut bench, key, &all());
+            assert_screen(&format!("confirm_{name}_{width}x{height}"), &bench.text(width, height));
+        }
+        let mut bench = Bench::new(poisoned());
+        bench.keys("5");
+        ask(&mut bench, "D", &all());
+        bench.press(KeyCode::BackTab);
+        bench.keys("poison of last night, 运维 says so");
+        assert_screen(&format!("confirm_reason_{width}x{height}"), &bench.text(width, height));
+    }
+}
+
+#[test]
+fn ascii_mode_and_a_terminal_without_colour_show_it_all() {
+    let mut bench = Bench::themed(poisoned(), Theme::new(Depth::None, true));
+    bench.keys("5 ");
+    let text = bench.text(120, 36);
+    let beyond: Vec<char> = text.chars().filter(|c| !c.is_ascii()).collect();
+    assert!(beyond.is_empty(), "{beyond:?}: {text}");
+    assert!(text.contains("*  1794999970000-0"), "{text}");
+}
+
+#[test]
+fn letters_are_read_only_while_somebody_looks() {
+    let mut bench = Bench::new(poisoned());
+    assert_eq!(bench.focus.borrow().letters_from, None);
+    bench.keys("5");
+    assert_eq!(bench.focus.borrow().letters_from, Some(EntryId::MIN));
+    assert!(!bench.focus.borrow().verdicts);
+    bench.keys("4");
+    assert_eq!(bench.focus.borrow().letters_from, None);
+    assert!(bench.focus.borrow().verdicts);
+}
+
+#[test]
+fn an_act_goes_to_what_was_counted_and_only_after_yes() {
+    let acts = [
+        ("R", Command::ReplayLetters { scope: all(), force: false }),
+        ("D", Command::DiscardLetters { scope: all(), compensate: false }),
+        ("C", Command::DiscardLetters { scope: all(), compensate: true }),
+    ];
+    for (key, command) in acts {
+        let mut bench = Bench::new(poisoned());
+        bench.keys("5");
+        for no in [KeyCode::Enter, KeyCode::Esc, KeyCode::Char('n')] {
+            ask(&mut bench, key, &all());
+            bench.press(no);
+            assert!(bench.app.dialog.is_none() && bench.sent().is_empty(), "{key}, {no:?}");
+        }
+        ask(&mut bench, key, &all());
+        // What comes meanwhile is no part of it.
+        let mut later = poisoned();
+        later.taken = NOW.plus(60_000);
+        bench.show(later);
+        bench.keys("y");
+        assert_eq!(bench.sent(), [command]);
+        assert_eq!(bench.reason(), None);
+    }
+}
+
+#[test]
+fn marks_stand_for_letters_and_not_for_rows() {
+    let mut bench = Bench::new(poisoned());
+    bench.keys("5 j ");
+    assert!(bench.text(120, 36).contains("2 marked"));
+    bench.show(without(&[0]));
+    assert_eq!(bench.said(), "1 marked letter is no longer there; the mark is dropped");
+    let scope = LetterScope::Letters(vec![letter(2)]);
+    ask(&mut bench, "D", &scope);
+    bench.keys("y");
+    assert_eq!(bench.sent(), [Command::DiscardLetters { scope, compensate: false }]);
+    // An outage says nothing about what is gone.
+    bench.show(Snapshot { letters: LetterPage::default(), ..away() });
+    assert_eq!(bench.app.letters.marks.len(), 1);
+    let report = LettersDiscarded { seen: 1, discarded: 1, ..LettersDiscarded::default() };
+    bench.answer(Ok(Reply::LettersDiscarded(report)));
+    assert_eq!(bench.said(), "✔ 1 dead letter removed");
+    assert!(bench.app.letters.marks.is_empty());
+}
+
+#[test]
+fn the_filter_looks_at_what_is_shown_and_limits_no_act() {
+    let mut bench = Bench::new(poisoned());
+    bench.keys("5/missing");
+    bench.press(KeyCode::Enter);
+    let text = bench.text(120, 36);
+    assert!(text.contains("2 of 9 on this page"), "{text}");
+    ask(&mut bench, "R", &all());
+    assert!(bench.text(120, 36).contains("The filter of this view does not limit it."));
+    bench.keys("n");
+    bench.press(KeyCode::Esc);
+    bench.keys("/nothing of the kind");
+    assert!(bench.text(120, 36).contains("No row holds 'nothing of the kind'"));
+}
+
+#[test]
+fn acts_without_anything_to_do_say_what_helps() {
+    let only = |verdict: LetterVerdict| {
+        let mut counts = LetterCounts::default();
+        counts.add(verdict);
+        LettersCounted { counts, gone: 2 }
+    };
+    let said = [
+        ("R", only(LetterVerdict::Written), "none of 1 dead letter can go back"),
+        ("D", only(LetterVerdict::Awaited), "R puts them back, C cancels their orders"),
+        ("C", only(LetterVerdict::Malformed), "no buyer waits for any of 1 dead letter; D removes"),
+        ("D", LettersCounted::default(), "there are no dead letters"),
+    ];
+    for (key, found, words) in said {
+        let mut bench = Bench::new(poisoned());
+        bench.keys("5");
+        bench.keys(key);
+        bench.sent();
+        bench.answer(Ok(Reply::LettersCounted(found)));
+        assert!(bench.app.dialog.is_none());
+        assert!(bench.said().contains(words), "{}", bench.said());
+    }
+    let mut bench = Bench::new(normal());
+    bench.keys("5R");
+    assert_eq!(bench.said(), "there are no dead letters");
+    let mut bench = Bench::new(read_only());
+    bench.keys("5RDCX");
+    assert_eq!(bench.said(), "read-only: acts are refused");
+    assert!(bench.sent().is_empty());
+}
+
+#[test]
+fn a_count_is_asked_for_once_and_covers_no_other_question() {
+    let mut bench = Bench::new(poisoned());
+    bench.keys("5RD");
+    assert_eq!(bench.said(), "counting the dead letters");
+    assert_eq!(bench.sent().len(), 1);
+    bench.keys("?");
+    bench.answer(Ok(Reply::LettersCounted(counted())));
+    assert!(matches!(bench.app.dialog, Some(Dialog::Help(_))));
+    bench.press(KeyCode::Esc);
+    bench.keys("D");
+    bench.sent();
+    bench.answer(Err(Refusal("redis does not answer; try again".to_owned())));
+    bench.press(KeyCode::Esc);
+    ask(&mut bench, "D", &all());
+    assert!(matches!(bench.app.dialog, Some(Dialog::Confirm(_))));
+}
+
+#[test]
+fn pages_turn_at_both_ends() {
+    let mut bench = Bench::new(overflowing());
+    bench.keys("5GG");
+    let next = letter(99).next_of_all();
+    assert_eq!(bench.focus.borrow().letters_from, Some(next));
+    let mut second = overflowing();
+    second.letters = letters(100, 20, false);
+    second.letters.from = next;
+    bench.show(second);
+    assert_eq!(bench.app.letters.cursor, Some(letter(100)));
+    bench.keys("GG");
+    assert_eq!(bench.said(), "this is the last row");
+    bench.keys("g");
+    bench.keys("g");
+    assert_eq!(bench.focus.borrow().letters_from, Some(EntryId::MIN));
+}
+
+#[test]
+fn what_is_under_way_is_shown_and_can_be_broken_off() {
+    let mut bench = Bench::new(under_way());
+    for view in ["4", "5"] {
+        bench.keys(view);
+        assert!(bench.text(120, 36).contains("dead replay 400 of 12,000"));
+        bench.keys("Xy");
+        assert_eq!(bench.sent(), [Command::Cancel]);
+        bench.answer(Ok(Reply::Cancelled(true)));
+    }
+    ask(&mut bench, "R", &all());
+    bench.keys("y");
+    bench.sent();
+    let report =
+        LettersReplayed { seen: 400, replayed: 400, cut_short: true, ..LettersReplayed::default() };
+    bench.answer(Ok(Reply::LettersReplayed(report)));
+    let said = "! 400 dead letters are back in the stream; broken off, the rest is as it was";
+    assert_eq!(bench.said(), said);
+}
+
+#[test]
+fn a_reason_is_text_and_travels_with_the_act() {
+    let mut bench = Bench::new(poisoned());
+    bench.keys("5");
+    ask(&mut bench, "D", &all());
+    bench.press(KeyCode::Tab);
+    bench.press(KeyCode::Tab);
+    bench.keys("yes, nobody hl waits");
+    assert!(bench.sent().is_empty() && bench.app.dialog.is_some());
+    // Enter ends the text, and does nothing else; then Cancel has the focus again.
+    bench.press(KeyCode::Enter);
+    assert!(bench.sent().is_empty() && bench.app.dialog.is_some());
+    bench.keys("y");
+    assert_eq!(bench.sent(), [Command::DiscardLetters { scope: all(), compensate: false }]);
+    assert_eq!(bench.reason().as_deref(), Some("yes, nobody hl waits"));
+}
+
+#[test]
+fn a_plan_takes_a_reason_and_other_questions_do_not() {
+    let mut bench = Bench::new(normal());
+    bench.keys("4A");
+    bench.sent();
+    let plan = made_up::plan(&[(entry(1), Verdict::Stuck)], "");
+    bench.answer(Ok(Reply::Planned(plan.clone())));
+    bench.press(KeyCode::BackTab);
+    bench.keys("node-b died");
+    bench.press(KeyCode::BackTab);
+    bench.press(KeyCode::Enter);
+    assert_eq!(bench.sent(), [Command::Apply(plan, Pace::default())]);
+    assert_eq!(bench.reason().as_deref(), Some("node-b died"));
+    bench.keys("2jE");
+    bench.press(KeyCode::BackTab);
+    assert!(!bench.text(120, 36).contains("reason"));
+    bench.keys("7jjE");
+    bench.press(KeyCode::Esc);
+    assert_eq!(bench.app.view, View::Sales);
+}
+
+#[test]
+fn a_paste_of_a_megabyte_does_no_harm() {
+    for text in ["x".repeat(1 << 20), "火\n".repeat(1 << 18), "\u{301}a\x1b[2J".repeat(1 << 17)] {
+        let mut bench = Bench::new(poisoned());
+        bench.keys("5");
+        ask(&mut bench, "D", &all());
+        // Without the focus it is no answer.
+        bench.app.on_event(&Event::Paste("y".to_owned()));
+        assert!(bench.sent().is_empty());
+        bench.press(KeyCode::BackTab);
+        bench.app.on_event(&Event::Paste(text.clone()));
+        bench.app.on_event(&Event::Paste(text));
+        bench.keys("more");
+        bench.draw(80, 24);
+        bench.press(KeyCode::Enter);
+        bench.keys("y");
+        assert_eq!(bench.sent().len(), 1);
+        let reason = bench.reason().unwrap();
+        assert!(record::check_reason(Some(&reason)).is_ok());
+        assert!(reason.chars().count() <= record::MAX_REASON && !reason.contains(char::is_control));
+    }
+}
+
+#[test]
+fn a_page_that_could_not_be_read_says_how_old_it_is() {
+    let mut picture = poisoned();
+    picture.letters.taken = Some(Millis(NOW.0 - 9_000));
+    let mut bench = Bench::new(picture);
+    bench.keys("5");
+    assert!(bench.text(120, 36).contains("DEAD LETTERS  9 s old"));
+}
+
+#[test]
+fn attention_names_the_key() {
+    let text = Bench::new(poisoned()).text(120, 36);
+    assert!(text.contains("9 dead letters wait for a person to judge. 5 opens them."), "{text}");
+    assert!(text.contains("5 Dead 9"), "{text}");
+}

@@ -1,0 +1,223 @@
+//! Dead letters: what was given up, why, and what is true of it now; a page at a time.
+
+use ratatui::{
+    style::Style,
+    text::{Line, Span},
+};
+
+use super::{PagedState, Scene, Source, is_stale, summary};
+use crate::{
+    console::{
+        text::{self, columns, figures, letters::labels},
+        theme::Theme,
+        widgets::{Cell, Column, Pen, left, table, wrap},
+    },
+    model::LetterAct,
+    telemetry::snapshot::LetterLine,
+};
+
+/// Rows that the table keeps beside an open detail, where there is room and where not.
+const TABLE: [u16; 2] = [6, 4];
+/// Rows that a detail needs: a rule and what is told first.
+const DETAIL: u16 = 5;
+/// Rows of a field; a value may be long, and the history is to be seen as well.
+const FIELD_ROWS: usize = 2;
+/// A page is read once a second; one that is older than this could not be read.
+const STALE_MS: u64 = 4_000;
+
+pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut PagedState<LetterLine>) {
+    let theme = scene.theme;
+    let (w, h) = (pen.width(), pen.height());
+    let all = state.rows(scene.snapshot);
+    let mut heading = scene.heading(text::letters::HEADING, &[Source::Redis, Source::Sql]);
+    let told = [Source::Redis, Source::Sql].map(|it| is_stale(scene.health(it), scene.now));
+    if let Some(age) = age(scene).filter(|age| *age > STALE_MS && told == [false; 2]) {
+        heading.push_span(Span::styled(format!("  {}", text::old(age)), theme.warn()));
+    }
+    pen.line(1, 0, &heading);
+    let said = summary(scene, state, all.len());
+    pen.part(0, 0, w.saturating_sub(2), 1).line_right(0, &said);
+    if all.is_empty() {
+        let said = nothing(scene, state);
+        for (row, line) in wrap(&said, usize::from(w.saturating_sub(2))).iter().enumerate() {
+            pen.text(1, 2 + row as u16, line, theme.soft());
+        }
+        return;
+    }
+    let cursor = state.position(&all);
+    let rows: Vec<&LetterLine> = all;
+    let kept = TABLE[usize::from(scene.compact)];
+    let open = cursor.filter(|_| state.detail && h >= kept + DETAIL);
+    let told = open.and_then(|row| rows.get(row)).map(|line| detail_lines(scene, line, w));
+    let below = told.as_ref().map_or(0, |told| h.saturating_sub(kept).min((told.len() + 1) as u16));
+    let top = u16::from(!scene.compact) + 1;
+    let marks = &state.marks;
+    table(
+        &mut pen.part(0, top, w, h.saturating_sub(top + below)),
+        theme,
+        &layout(w, rows.iter().any(|line| line.letter.partition > 0)),
+        (rows.len(), cursor),
+        &mut state.scroll,
+        |row, columns| {
+            let line = rows[row];
+            cells(theme, line, marks.contains(&line.letter), columns)
+        },
+    );
+    if let Some(told) = told {
+        detail(&mut pen.part(0, h - below, w, below), scene, told);
+    }
+}
+
+/// Milliseconds since the page was read.
+fn age(scene: &Scene<'_>) -> Option<u64> {
+    scene.snapshot.letters.taken.map(|taken| scene.now.since(taken))
+}
+
+/// Why there is no row.
+fn nothing(scene: &Scene<'_>, state: &PagedState<LetterLine>) -> String {
+    let snapshot = scene.snapshot;
+    let page = &snapshot.letters;
+    if page.lines.is_empty() && snapshot.stream.as_ref().is_some_and(|stream| stream.dead == 0) {
+        text::letters::NONE.to_owned()
+    } else if page.taken.is_none() && !(snapshot.redis.up && snapshot.sql.up) {
+        text::letters::UNREAD.to_owned()
+    } else if page.taken.is_none() || page.lines.is_empty() || state.is_waiting() {
+        text::READING.to_owned()
+    } else {
+        text::no_match(state.filter.value())
+    }
+}
+
+/// Ids of several partitions name theirs, which takes room.
+fn layout(width: u16, partitioned: bool) -> Vec<Column> {
+    let letter = if width >= 100 { 19 } else { 17 } + if partitioned { 3 } else { 0 };
+    let column = |title, width, numeric| Column { title, width, numeric };
+    let mut all = vec![
+        column(columns::MARK, 1, false),
+        column(columns::LETTER, letter, false),
+        column(columns::AGE, 7, true),
+    ];
+    if width >= 72 {
+        all.push(column(columns::TRIES, 5, true));
+    }
+    if width >= 100 {
+        all.push(column(columns::REPLAYS, 7, true));
+    }
+    if width >= 150 {
+        all.push(column(columns::ORDER, 19, true));
+    }
+    if width >= 110 {
+        all.push(column(columns::USER, 10, true));
+    }
+    if width >= 72 {
+        all.push(column(columns::VOUCHER, 6, true));
+    }
+    all.push(column(columns::VERDICT, 12, false));
+    all.push(column(columns::REASON, 0, false));
+    all
+}
+
+fn cells(theme: Theme, line: &LetterLine, marked: bool, layout: &[Column]) -> Vec<Cell> {
+    let shown = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
+    let cell = |column: &Column| match column.title {
+        columns::MARK => Cell::new(if marked { theme.glyphs.mark } else { " " }, theme.key()),
+        columns::LETTER => {
+            let style = if marked { theme.strong() } else { Style::new() };
+            Cell::new(line.letter.to_string(), style)
+        }
+        columns::AGE => Cell::plain(figures::span(line.age_ms)),
+        columns::TRIES => Cell::new(figures::within(line.deliveries, 5), theme.soft()),
+        columns::REPLAYS => {
+            let style = if line.replays > 0 { theme.warn() } else { theme.soft() };
+            Cell::new(figures::within(line.replays, 7), style)
+        }
+        columns::ORDER => Cell::plain(shown(line.order.map(|order| order.to_string()))),
+        columns::USER => Cell::plain(shown(line.user.map(|user| user.to_string()))),
+        columns::VOUCHER => Cell::plain(shown(line.voucher.map(|id| format!("#{id}")))),
+        columns::VERDICT => Cell::new(text::letters::word(line.verdict), verdict(theme, line)),
+        columns::REASON => Cell::new(line.reason.clone(), theme.soft()),
+        _ => Cell::plain(""),
+    };
+    layout.iter().map(cell).collect()
+}
+
+/// Somebody waits, somebody has to decide, or nobody cares.
+fn verdict(theme: Theme, line: &LetterLine) -> Style {
+    match line.verdict.act() {
+        LetterAct::Replay => Style::new(),
+        LetterAct::Decide => theme.warn(),
+        LetterAct::Discard => theme.soft(),
+    }
+}
+
+type Told = (&'static str, String, Style);
+
+/// All that is known of a letter, a line each, the most telling first.
+fn detail_lines(scene: &Scene<'_>, line: &LetterLine, width: u16) -> Vec<Told> {
+    let theme = scene.theme;
+    let plain = Style::new();
+    let entry = line.entry.map(|entry| entry.to_string());
+    let sale = line.voucher.map(|id| match scene.snapshot.sale(id) {
+        Some(sale) => text::sale_name(id, &sale.title),
+        None => format!("#{id}"),
+    });
+    let (order, style) = match &line.fault {
+        Some(fault) => (text::letters::no_order(fault), theme.warn()),
+        None => {
+            let order = line.order.map(|order| order.to_string());
+            let user = line.user.map(|user| user.to_string());
+            (text::letters::buyer(order, user, sale), plain)
+        }
+    };
+    let id = line.letter.to_string();
+    let mut told = vec![
+        (labels::LETTER, text::letters::was(&id, entry.as_deref()), plain),
+        (labels::VERDICT, text::letters::why(line.verdict), theme.strong()),
+        (labels::REASON, line.reason.clone(), plain),
+        (labels::ORDER, order, style),
+    ];
+    let fields = line.payload.iter().map(|(name, value)| text::letters::field(name, value));
+    let more = (line.fields_more > 0).then(|| text::letters::more_fields(line.fields_more));
+    told.extend(fields.chain(more).map(|text| (labels::FIELDS, text, plain)));
+    told.extend(line.history.iter().rev().map(|it| {
+        let at = it.at.date_time(scene.zone);
+        let text = text::letters::burial(&at, it.deliveries, &it.consumer, &it.reason);
+        (labels::HISTORY, text, theme.soft())
+    }));
+    let room = usize::from(width.saturating_sub(18));
+    let mut lines: Vec<Told> = Vec::new();
+    let mut before = "";
+    for (label, text, style) in told {
+        let mut parts = wrap(&text, room);
+        if label == labels::FIELDS && parts.len() > FIELD_ROWS {
+            parts.truncate(FIELD_ROWS);
+            if let Some(last) = parts.last_mut() {
+                *last = left(last, room.saturating_sub(1), "").trim_end().to_owned();
+                last.push_str(theme.glyphs.ellipsis);
+            }
+        }
+        for (row, part) in parts.into_iter().enumerate() {
+            let head = if row == 0 && label != before { label } else { "" };
+            lines.push((head, part, style));
+        }
+        before = label;
+    }
+    lines
+}
+
+fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, mut told: Vec<Told>) {
+    let theme = scene.theme;
+    pen.rule(0, theme.glyphs.rule, theme.soft());
+    let room = usize::from(pen.height().saturating_sub(1));
+    if told.len() > room && room > 0 {
+        let more = told.len() - room + 1;
+        told.truncate(room - 1);
+        let said = text::letters::more_lines(more);
+        told.push(("", said, theme.soft()));
+    }
+    for (row, (label, value, style)) in told.into_iter().enumerate() {
+        let y = row as u16 + 1;
+        pen.text(1, y, label, theme.soft());
+        pen.line(16, y, &Line::styled(value, style));
+    }
+}

@@ -1,0 +1,109 @@
+//! Dead letters as a screen shows them: judged, and bounded, for what came in may be of any size.
+//!
+//! It reads one page and acts on nothing.
+
+use std::sync::Arc;
+
+use super::{JudgedLetter, Letters};
+use crate::{
+    engine::EngineError,
+    model::{EntryId, Millis, letter::shown},
+    telemetry::snapshot::{LetterLine, LetterPage},
+};
+
+/// Letters on a page.
+const LINES: usize = 100;
+/// Fields of a letter, and characters of each name and value.
+const FIELDS: usize = 24;
+const NAME: usize = 40;
+const VALUE: usize = 240;
+/// The field that carries earlier burials, which are told apart.
+const HISTORY: &str = "history";
+
+impl Letters {
+    /// A page for a screen, from this letter on.
+    ///
+    /// # Errors
+    /// A server is away.
+    pub async fn screen_page(&mut self, from: EntryId) -> Result<LetterPage, EngineError> {
+        let taken = self.link.now().await?;
+        // One more than is shown tells whether others follow.
+        let mut judged = self.page(from, EntryId::MAX, LINES + 1).await?;
+        let more = judged.len() > LINES;
+        judged.truncate(LINES);
+        let lines: Vec<LetterLine> = judged.iter().map(|judged| line(judged, taken)).collect();
+        Ok(LetterPage { from, taken: Some(taken), more, lines: Arc::new(lines) })
+    }
+}
+
+fn line(judged: &JudgedLetter, now: Millis) -> LetterLine {
+    let JudgedLetter { letter, verdict, .. } = judged;
+    let order = letter.order;
+    let text = |raw: &[u8], most: usize| {
+        // A character has four bytes at most, and one more than fits tells that something is left out.
+        let cut = raw.get(..(most + 1) * 4).unwrap_or(raw);
+        shown(&String::from_utf8_lossy(cut), most)
+    };
+    let told = letter.body.iter().filter(|(name, _)| name.as_slice() != HISTORY.as_bytes());
+    let payload: Vec<(String, String)> = told
+        .clone()
+        .take(FIELDS)
+        .map(|(name, value)| (text(name, NAME), text(value, VALUE)))
+        .collect();
+    LetterLine {
+        letter: letter.letter,
+        entry: letter.entry,
+        at: letter.at,
+        age_ms: now.since(letter.at),
+        reason: letter.reason.clone(),
+        consumer: letter.consumer.clone(),
+        deliveries: letter.deliveries,
+        replays: letter.replays,
+        order: order.map(|order| order.order),
+        user: order.map(|order| order.user),
+        voucher: order.map(|order| order.voucher),
+        fault: letter.fault.as_ref().map(|fault| shown(&fault.to_string(), VALUE)),
+        verdict: *verdict,
+        history: letter.history(),
+        fields_more: told.count().saturating_sub(payload.len()),
+        payload,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        broker::letters::DeadLetter,
+        model::{EntryFault, LetterVerdict},
+    };
+
+    #[test]
+    fn what_came_in_is_bounded_and_steers_no_terminal() {
+        let field = |name: &str, value: &str| (name.as_bytes().to_vec(), value.as_bytes().to_vec());
+        let mut body =
+            vec![field("history", "1|n/1|1|x"), field("a\x1b[2J", &"火".repeat(100_000))];
+        body.extend((0..60).map(|number| field(&number.to_string(), "v")));
+        body.push((vec![0xff, 0xfe], vec![0xff; 1_000]));
+        let letter = DeadLetter {
+            letter: EntryId::MIN,
+            entry: None,
+            reason: "why".into(),
+            consumer: String::new(),
+            deliveries: 3,
+            at: Millis(1_000),
+            replays: 0,
+            earlier: Vec::new(),
+            order: None,
+            fault: Some(EntryFault::Missing("userId")),
+            body,
+        };
+        let judged = JudgedLetter { letter, verdict: LetterVerdict::Malformed, row: None };
+        let line = line(&judged, Millis(43_000));
+        assert_eq!((line.age_ms, line.history.len()), (42_000, 1));
+        assert_eq!((line.payload.len(), line.fields_more), (FIELDS, 62 - FIELDS));
+        let (name, value) = &line.payload[0];
+        assert_eq!((name.as_str(), value.chars().count()), ("a·[2J", VALUE + 1));
+        assert!(value.ends_with('…'));
+    }
+}

@@ -1,0 +1,253 @@
+//! The task that takes pictures: it reads what the screen looks at, and has the books audited while they are small.
+//!
+//! It changes nothing but the Snapshot, and a server that is away never stops it.
+
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tokio::{
+    sync::{Notify, watch},
+    task::JoinHandle,
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{
+    command::Focus,
+    jobs::{board, builtin},
+    ledger,
+    operator::Operator,
+    pending::Judged,
+};
+use crate::{
+    model::EntryId,
+    store::{ActivityFilter, Recorded},
+    telemetry::{
+        Snapshot,
+        collector::{Collector, Figures},
+        snapshot::{JobLine, LetterPage},
+    },
+};
+
+/// Between two pictures while something moves, and at rest.
+const TICK: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(1)];
+/// An audit by order id reads every buyer; beyond that many it is left to `seckill audit`.
+const AUDIT_UP_TO: u64 = 300_000;
+/// After an audit that a server broke off.
+const AUDIT_PAUSE: Duration = Duration::from_secs(10);
+/// Between two looks at the history of jobs and at the log, and a bound on each.
+const JOBS_EVERY: Duration = Duration::from_secs(1);
+/// Bound on judging a page of the pending list.
+const JUDGE_WITHIN: Duration = Duration::from_secs(1);
+/// Runs of each job in a picture.
+const JOB_RUNS: u32 = 20;
+/// Lines of the log in a picture.
+const ACTIVITY: u32 = 50;
+
+/// Between two looks at a page of dead letters, which change seldom, and a bound on one.
+const LETTERS_EVERY: Duration = Duration::from_secs(1);
+const LETTERS_WITHIN: Duration = Duration::from_secs(2);
+
+/// The collector's task.
+pub(super) struct Watcher {
+    collector: Collector,
+    operator: Operator,
+    looking_at: watch::Receiver<Focus>,
+    /// An act has ended: what it changed is looked at now.
+    acted: Arc<Notify>,
+    pictures: watch::Sender<Arc<Snapshot>>,
+    tasks: TaskTracker,
+    jobs: (Instant, Vec<JobLine>),
+    activity: (Option<Instant>, Arc<Vec<Recorded>>),
+    letters: (Instant, LetterPage),
+}
+
+impl Watcher {
+    pub(super) fn new(
+        collector: Collector,
+        operator: Operator,
+        looking_at: watch::Receiver<Focus>,
+        acted: Arc<Notify>,
+        pictures: watch::Sender<Arc<Snapshot>>,
+        tasks: TaskTracker,
+    ) -> Self {
+        let now = Instant::now();
+        Self {
+            collector,
+            operator,
+            looking_at,
+            acted,
+            pictures,
+            tasks,
+            jobs: (now, Vec::new()),
+            activity: (None, Arc::default()),
+            letters: (now, LetterPage::default()),
+        }
+    }
+
+    pub(super) async fn run(mut self, stop: CancellationToken) {
+        let mut auditing: Option<JoinHandle<Option<Audited>>> = None;
+        let (mut audit_from, mut last, mut acted) = (Instant::now(), None, false);
+        loop {
+            if let Some(audit) = auditing.take_if(|audit| audit.is_finished()) {
+                match audit.await {
+                    Ok(Some((figures, findings))) => self.collector.note_audit(figures, findings),
+                    Ok(None) => audit_from = Instant::now() + AUDIT_PAUSE,
+                    Err(error) => {
+                        tracing::error!(%error, "the audit broke down");
+                        audit_from = Instant::now() + AUDIT_PAUSE;
+                    }
+                }
+            }
+            let Focus { pending_from, verdicts, letters_from } =
+                *self.looking_at.borrow_and_update();
+            let mut snapshot = self.collector.look(pending_from).await;
+            if verdicts {
+                self.judge(&mut snapshot).await;
+            }
+            snapshot.letters = self.look_at_letters(letters_from, acted, &snapshot).await;
+            // Somebody waits for the first picture; the next one has the jobs.
+            if snapshot.seq > 1 {
+                snapshot.jobs = self.look_at_jobs(&snapshot).await;
+                snapshot.activity = self.look_at_activity(&snapshot).await;
+            }
+            let moves = moving(&snapshot);
+            let calm = !moves && last == Some(moves);
+            last = Some(moves);
+            let small = snapshot.funnel.admitted.total <= AUDIT_UP_TO;
+            self.pictures.send_replace(Arc::new(snapshot));
+            let may = small && auditing.is_none() && Instant::now() >= audit_from;
+            if let Some(figures) = self.collector.audit_due().filter(|_| may) {
+                let (operator, stop) = (self.operator.clone(), stop.clone());
+                auditing = Some(self.tasks.spawn(async move {
+                    tokio::select! {
+                        () = stop.cancelled() => None,
+                        audited = audit(operator, figures) => audited,
+                    }
+                }));
+            }
+            acted = false;
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(TICK[usize::from(calm && auditing.is_none())]) => {}
+                () = self.acted.notified() => acted = true,
+                changed = self.looking_at.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Watcher {
+    /// Says what is true of each entry of the pending page; a server that is away leaves it unsaid.
+    async fn judge(&self, snapshot: &mut Snapshot) {
+        let lines = &mut snapshot.pending.lines;
+        if lines.is_empty() || !snapshot.redis.up || !snapshot.sql.up {
+            return;
+        }
+        let entries: Vec<EntryId> = lines.iter().map(|line| line.entry).collect();
+        let judging = async {
+            let mut judge = self.operator.judge().await?;
+            judge.entries(&entries).await
+        };
+        let Ok(Ok(judged)) = tokio::time::timeout(JUDGE_WITHIN, judging).await else { return };
+        let mut judged: HashMap<EntryId, Judged> =
+            judged.into_iter().map(|it| (it.row.delivered.entry, it)).collect();
+        for line in lines {
+            if let Some(judged) = judged.remove(&line.entry) {
+                line.verdict = Some(judged.verdict);
+                line.fault = judged.fault();
+            }
+        }
+    }
+
+    /// The page that somebody looks at. Where it can't be read the old one stays, and says how old it is.
+    async fn look_at_letters(
+        &mut self,
+        from: Option<EntryId>,
+        acted: bool,
+        snapshot: &Snapshot,
+    ) -> LetterPage {
+        let (at, page) = &mut self.letters;
+        let Some(from) = from else {
+            *page = LetterPage::default();
+            return page.clone();
+        };
+        let another = page.taken.is_none() || page.from != from;
+        if snapshot.redis.up
+            && snapshot.sql.up
+            && (another || acted || at.elapsed() >= LETTERS_EVERY)
+        {
+            let mut letters = self.operator.letters();
+            let looking = letters.screen_page(from);
+            match tokio::time::timeout(LETTERS_WITHIN, looking).await {
+                Ok(Ok(read)) => *page = read,
+                Ok(Err(error)) => tracing::debug!(%error, "the dead letters were not read"),
+                Err(_) => tracing::debug!("the dead letters took too long to read"),
+            }
+            *at = Instant::now();
+        }
+        page.clone()
+    }
+
+    /// At most once a second: jobs change seldom, and SQL has better to do.
+    async fn look_at_jobs(&mut self, snapshot: &Snapshot) -> Vec<JobLine> {
+        let (at, lines) = &self.jobs;
+        if snapshot.sql.up && (lines.is_empty() || at.elapsed() >= JOBS_EVERY) {
+            let Operator { store, settings, .. } = &self.operator;
+            let jobs = builtin::jobs(settings);
+            let looking = board(store, &jobs, snapshot.taken, JOB_RUNS);
+            // A database that is away is told by the collector; the lines are those of before.
+            if let Ok(Ok(lines)) = tokio::time::timeout(JOBS_EVERY, looking).await {
+                self.jobs = (Instant::now(), lines);
+            }
+        }
+        self.jobs.1.clone()
+    }
+
+    /// The same for the log.
+    async fn look_at_activity(&mut self, snapshot: &Snapshot) -> Arc<Vec<Recorded>> {
+        let (at, _) = &self.activity;
+        if snapshot.sql.up && at.is_none_or(|at| at.elapsed() >= JOBS_EVERY) {
+            let filter = ActivityFilter::default();
+            let looking = self.operator.store.activity(&filter, None, ACTIVITY);
+            if let Ok(Ok(lines)) = tokio::time::timeout(JOBS_EVERY, looking).await {
+                self.activity = (Some(Instant::now()), Arc::new(lines));
+            }
+        }
+        Arc::clone(&self.activity.1)
+    }
+}
+
+/// What an audit found, and for which figures.
+type Audited = (Figures, Vec<String>);
+
+/// `None` when a server went away meanwhile.
+async fn audit(operator: Operator, figures: Figures) -> Option<Audited> {
+    let mut link = operator.redis.link();
+    match ledger::audit(&operator.store, &mut link, &operator.keys, None).await {
+        Ok(audit) => {
+            let lines = audit.sales.iter();
+            let findings = lines
+                .flat_map(|sale| sale.findings.iter().map(|f| format!("#{}: {f}", sale.voucher_id)))
+                .collect();
+            Some((figures, findings))
+        }
+        Err(error) => {
+            tracing::warn!(%error, "the audit was broken off; it is tried again");
+            None
+        }
+    }
+}
+
+/// Whether the next picture will differ: buyers come, or orders are under way.
+fn moving(snapshot: &Snapshot) -> bool {
+    let busy = snapshot.funnel.attempts.per_second > 0.0 || !snapshot.rushes.is_empty();
+    let under_way = snapshot.stream.as_ref().is_some_and(|s| s.pending > 0 || s.lag != Some(0));
+    busy || under_way || !snapshot.redis.up || !snapshot.sql.up
+}
