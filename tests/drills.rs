@@ -260,3 +260,20 @@ fn poison_is_discarded_from_another_terminal() {
     assert!(terminal.exit_status(LONG).success());
     nothing_is_left(&home);
 }
+
+#[test]
+fn poison_is_discarded_with_keys() {
+    let home = Seckill::new();
+    let mut terminal = Pty::open(BINARY.as_ref(), &["drill", "poison"], 80, 24, &home, &[]);
+    terminal.wait_for(LONG, "ATTENTION", |screen| screen.contains("12 dead letters"));
+    terminal.wait_for(LONG, "what to do", |screen| screen.contains("5 lists them"));
+    terminal.send("5");
+    terminal.wait_for(LONG, "the letters", |screen| screen.contains("no order"));
+    terminal.send("D");
+    terminal.wait_for(LONG, "the question", |screen| screen.contains("Cancel"));
+    terminal.send("y");
+    terminal.wait_for(LONG, "the proof", |screen| screen.contains("PASSED"));
+    terminal.send("q");
+    assert!(terminal.exit_status(LONG).success());
+    nothing_is_left(&home);
+}
