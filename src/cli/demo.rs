@@ -2,7 +2,7 @@
 //!
 //! With `--headless` the same script runs without a terminal and as fast as it goes.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
@@ -13,11 +13,11 @@ use super::{
     context::Context,
     fault,
     output::{Output, number},
+    stage::{self, DYING_NODE, Stage, answered, page},
 };
 use crate::{
-    broker::data_dir::DataDir,
     config::Config,
-    console::{self, ConsoleError, Options, Story},
+    console::{self, Options, Story},
     engine::{
         EngineError,
         command::{Command, Pace, Reply, RushPlan, RushReport, Scope},
@@ -25,19 +25,15 @@ use crate::{
         node::Node,
         rush::MAX_USERS,
     },
-    model::{Millis, NewSale, VoucherId, filter::Filter},
-    telemetry::Snapshot,
+    model::{Millis, VoucherId, filter::Filter},
 };
 
 const COUNTDOWN_S: u8 = 5;
 /// The stampede is spread over this long when somebody watches.
 const STAMPEDE: Duration = Duration::from_secs(12);
+const STAMPEDE_TOLD: &str = "the stampede";
 /// Entries that the dying node takes with it, at most.
 const FATAL_BATCH: u64 = 128;
-const DYING_NODE: &str = "node-b";
-/// In the demo nobody but the presenter takes over what the dead node left.
-const CLAIM_IDLE_MS: u64 = 86_400_000;
-const PATIENCE: Duration = Duration::from_mins(1);
 
 #[derive(Debug, Args)]
 pub(super) struct DemoArgs {
@@ -50,20 +46,6 @@ pub(super) struct DemoArgs {
     /// Fixes who asks twice and in which order they come
     #[arg(long, value_name = "N", default_value_t = 7)]
     seed: u64,
-}
-
-/// The demo keeps nothing, so it takes nothing that is kept.
-pub(super) fn refuse_servers(told: (bool, bool, bool)) -> Result<(), Fault> {
-    // Variables of the environment count as told by flags: what was asked for is used or is an error.
-    let flag = match told {
-        (true, _, _) => "--data-dir",
-        (_, true, _) => "--redis (or REDIS_URL)",
-        (_, _, true) => "--database",
-        _ => return Ok(()),
-    };
-    Err(Fault::usage(format!(
-        "the demo runs on servers of its own and keeps nothing; leave {flag} out"
-    )))
 }
 
 /// What the demo brought about, over both of its sales.
@@ -98,27 +80,8 @@ pub(super) async fn run(
             args.buyers
         )));
     }
-    if config.read_only {
-        return Err(EngineError::ReadOnly.into());
-    }
-    if !args.headless && out.json {
-        return Err(Fault::usage("--json goes with --headless here"));
-    }
-    if !args.headless && !on_terminal() {
-        return Err(ConsoleError::NotATerminal.into());
-    }
-    let dir = DataDir::throw_away()?;
-    let mut config = config.clone();
-    (config.data_dir, config.redis, config.database) = (None, None, None);
-    config.engine.claim_idle_ms = CLAIM_IDLE_MS;
-    let mut context = Context::open_in(&config, dir, false).await?;
-    let node = match context.start_node().await {
-        Ok(node) => node,
-        Err(fault) => {
-            context.close().await;
-            return Err(fault);
-        }
-    };
+    stage::refuse_blind(config, out, args.headless)?;
+    let (context, node) = stage::open(config, |store| store).await?;
     let result = if args.headless {
         headless(&node, &context, args).await
     } else {
@@ -133,22 +96,17 @@ pub(super) async fn run(
     Ok(if whole { 0 } else { fault::NO })
 }
 
-fn on_terminal() -> bool {
-    use std::io::IsTerminal as _;
-    std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
-}
-
 /// The script, played as fast as it goes.
 async fn headless(
     node: &Node,
     context: &Context,
     args: &DemoArgs,
 ) -> Result<Option<Played>, Fault> {
-    let script = Script { node, context, args };
-    let first = script.create("hot pot 50% off", script.first_stock(), None).await?;
+    let script = Script::new(node, context, args);
+    let first = script.stage.create("hot pot 50% off", script.first_stock(), None).await?;
     let RushReport {
         attempts, admitted, duplicate, sold_out, rejected, errors, per_second, ..
-    } = script.stampede(first, None).await.map_err(|_| Fault::no("the stampede broke off"))??;
+    } = answered(script.stampede(first, None), STAMPEDE_TOLD).await?;
     let mut result = Played {
         buyers: args.buyers,
         seed: args.seed,
@@ -179,9 +137,8 @@ async fn headless(
     if let Reply::Replayed(report) = operator.execute(all, stop).await? {
         result.replayed = report.persisted + report.acknowledged;
     }
-    script.until_settled().await?;
-    let mut link = context.redis.link();
-    let audit = ledger::audit(&context.store, &mut link, &context.keys, None).await?;
+    script.stage.until_settled().await?;
+    let audit = script.stage.audit().await?;
     result.balanced = audit.balanced;
     result.stock = audit.sales.iter().map(|sale| sale.initial).sum();
     result.persisted = audit.sales.iter().map(|sale| sale.persisted).sum();
@@ -199,7 +156,7 @@ async fn on_stage(
     let (pages, story) = watch::channel(Story::default());
     let options = Options { color: color.into(), story: Some(story), ..Options::default() };
     let shown = console::run(node.remote(), options);
-    let played = play(Script { node, context, args }, &pages);
+    let played = play(Script::new(node, context, args), &pages);
     tokio::pin!(shown);
     tokio::select! {
         shown = &mut shown => Ok(shown?),
@@ -214,10 +171,10 @@ async fn on_stage(
 }
 
 async fn play(script: Script<'_>, pages: &watch::Sender<Story>) -> Result<(), Fault> {
-    let Script { node, context, args } = script;
+    let Script { stage, args } = script;
     let opens = Millis::now().plus(i64::from(COUNTDOWN_S) * 1_000);
     let stock = script.first_stock();
-    let first = script.create("hot pot 50% off", stock, Some(opens)).await?;
+    let first = script.stage.create("hot pot 50% off", stock, Some(opens)).await?;
     let pieces = number(stock);
     for left in (1..=COUNTDOWN_S).rev() {
         let text = format!(
@@ -230,7 +187,7 @@ async fn play(script: Script<'_>, pages: &watch::Sender<Story>) -> Result<(), Fa
     }
 
     // Held back so that the stream fills where everybody can see it.
-    script.hold(true).await?;
+    script.stage.hold(true).await?;
     pages.send_replace(page(
         "STAMPEDE",
         "Redis admits in batches; one in ten asks twice and gets nothing more. The consumer is held back: the lag grows.",
@@ -238,15 +195,15 @@ async fn play(script: Script<'_>, pages: &watch::Sender<Story>) -> Result<(), Fa
     ));
     let rate = script.requests() as f64 / STAMPEDE.as_secs_f64();
     let stampede = script.stampede(first, Some(rate));
-    script.until(|s| s.sale(first).is_some_and(|sale| sale.stock == Some(0))).await?;
+    script.stage.until(|s| s.sale(first).is_some_and(|sale| sale.stock == Some(0))).await?;
     pages.send_replace(page(
         "SOLD OUT",
         "Every piece is promised to a buyer, none twice. Now the consumer is let go: orders catch up, a thousand a transaction.",
         None,
     ));
-    script.hold(false).await?;
-    stampede.await.map_err(|_| Fault::no("the stampede broke off"))??;
-    script.until_settled().await?;
+    script.stage.hold(false).await?;
+    answered(stampede, STAMPEDE_TOLD).await?;
+    script.stage.until_settled().await?;
     pages.send_replace(page(
         "THE BOOKS BALANCE",
         &format!("{pieces} admitted, {pieces} written to SQL, stock 0 on both sides. Next: a second sale, and something breaks."),
@@ -257,7 +214,7 @@ async fn play(script: Script<'_>, pages: &watch::Sender<Story>) -> Result<(), Fa
     let taken = script.fault().await?;
     let stuck = number(taken.stuck);
     // The list is on the screen before the presenter is told to open it.
-    script.until(|_| true).await?;
+    script.stage.until(|_| true).await?;
     let trouble = format!(
         "{DYING_NODE} died with {stuck} orders in its hands: promised to buyers, not in SQL. "
     );
@@ -266,7 +223,7 @@ async fn play(script: Script<'_>, pages: &watch::Sender<Story>) -> Result<(), Fa
         &(trouble + "Press 4 for the pending list, A for a plan of what to do, y to do it."),
         Some("4  A  y"),
     ));
-    let mut snapshots = node.remote().snapshots;
+    let mut snapshots = stage.node.remote().snapshots;
     loop {
         let pending = snapshots.borrow_and_update().stream.as_ref().map(|stream| stream.pending);
         if pending == Some(0) {
@@ -276,9 +233,8 @@ async fn play(script: Script<'_>, pages: &watch::Sender<Story>) -> Result<(), Fa
             return Ok(());
         }
     }
-    script.until_settled().await?;
-    let mut link = context.redis.link();
-    let audit = ledger::audit(&context.store, &mut link, &context.keys, None).await?;
+    script.stage.until_settled().await?;
+    let audit = script.stage.audit().await?;
     let all: u64 = audit.sales.iter().map(|sale| sale.persisted).sum();
     let (title, text) = if audit.balanced {
         let all = number(all);
@@ -300,15 +256,6 @@ async fn play(script: Script<'_>, pages: &watch::Sender<Story>) -> Result<(), Fa
     std::future::pending().await
 }
 
-fn page(title: &str, text: &str, key: Option<&str>) -> Story {
-    Story {
-        title: title.to_owned(),
-        text: text.to_owned(),
-        key: key.map(str::to_owned),
-        ..Story::default()
-    }
-}
-
 /// What the fault left behind.
 struct Taken {
     stuck: u64,
@@ -318,12 +265,15 @@ struct Taken {
 /// The steps of the script, the same with and without a terminal.
 #[derive(Clone, Copy)]
 struct Script<'a> {
-    node: &'a Node,
-    context: &'a Context,
+    stage: Stage<'a>,
     args: &'a DemoArgs,
 }
 
-impl Script<'_> {
+impl<'a> Script<'a> {
+    fn new(node: &'a Node, context: &'a Context, args: &'a DemoArgs) -> Self {
+        Self { stage: Stage { node, context, what: "demo" }, args }
+    }
+
     /// Two pieces for five buyers.
     fn first_stock(&self) -> u64 {
         (self.args.buyers * 2 / 5).max(1)
@@ -332,19 +282,6 @@ impl Script<'_> {
     /// Buyers, and one in ten of them once more.
     fn requests(&self) -> u64 {
         self.args.buyers + self.args.buyers / 10
-    }
-
-    async fn create(
-        &self,
-        title: &str,
-        stock: u64,
-        begin: Option<Millis>,
-    ) -> Result<VoucherId, Fault> {
-        let sale = NewSale::checked(title, stock, begin, None, Millis::now())?;
-        match self.node.operator().execute(Command::CreateSale(sale), self.node.stopping()).await? {
-            Reply::SaleCreated(voucher) => Ok(voucher),
-            _ => Err(Fault::no("the engine answered something else than a sale")),
-        }
     }
 
     /// Lets the buyers in. The task ends with the last answer; it does not wait for orders to settle.
@@ -359,71 +296,18 @@ impl Script<'_> {
             settle: false,
             ..RushPlan::new(voucher, self.args.buyers)
         };
-        self.rush(plan)
-    }
-
-    fn rush(&self, plan: RushPlan) -> JoinHandle<Result<RushReport, EngineError>> {
-        let (operator, stop) = (self.node.operator().clone(), self.node.stopping().clone());
-        tokio::spawn(async move {
-            match operator.execute(Command::Rush(plan), &stop).await? {
-                Reply::RushDone(report) => Ok(report),
-                _ => Err(EngineError::Stopping),
-            }
-        })
+        self.stage.rush(plan)
     }
 
     /// A second, small sale; a node takes a batch of its orders and dies.
     async fn fault(&self) -> Result<Taken, Fault> {
         let stock = FATAL_BATCH.min(self.args.buyers / 10).max(1);
-        let voucher = self.create("milk tea 9.9", stock, None).await?;
-        self.hold(true).await?;
-        let plan = RushPlan {
-            seed: self.args.seed,
-            settle: false,
-            ..RushPlan::new(voucher, (stock * 4).min(self.args.buyers))
-        };
-        let report =
-            self.rush(plan).await.map_err(|_| Fault::no("the second rush broke off"))??;
-        let taken = drill::die_with_batch(
-            &self.context.redis,
-            &self.context.keys,
-            DYING_NODE,
-            stock as usize,
-        )
-        .await?;
-        self.hold(false).await?;
+        let users = (stock * 4).min(self.args.buyers);
+        let report = self.stage.undelivered(stock, users, self.args.seed).await?;
+        let Context { redis, keys, .. } = self.stage.context;
+        let taken = drill::die_with_batch(redis, keys, DYING_NODE, stock as usize).await?;
+        self.stage.hold(false).await?;
         Ok(Taken { stuck: taken as u64, report })
-    }
-
-    async fn hold(&self, hold: bool) -> Result<(), Fault> {
-        if self.node.hold_consumer(hold).await {
-            return Ok(());
-        }
-        Err(Fault::no("the consumer does not obey; 'seckill doctor' checks its servers"))
-    }
-
-    /// Waits until no order is under way.
-    async fn until_settled(&self) -> Result<(), Fault> {
-        self.until(|snapshot| {
-            let stream = snapshot.stream.as_ref();
-            stream.is_some_and(|stream| stream.lag == Some(0) && stream.pending == 0)
-        })
-        .await
-    }
-
-    /// Waits for a picture that shows it, for as long as a sale may take.
-    async fn until(&self, mut shows: impl FnMut(&Arc<Snapshot>) -> bool) -> Result<(), Fault> {
-        let mut snapshots = self.node.remote().snapshots;
-        // The picture after this one may have been begun before the step that is waited for.
-        let fresh = snapshots.borrow().seq + 2;
-        let shown = snapshots.wait_for(|picture| picture.seq >= fresh && shows(picture));
-        match tokio::time::timeout(PATIENCE, shown).await {
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(_)) => Err(EngineError::Stopping.into()),
-            Err(_) => Err(Fault::no(
-                "the demo waited a minute for its orders; 'seckill doctor' checks this machine",
-            )),
-        }
     }
 }
 

@@ -11,6 +11,7 @@ mod context;
 mod dead;
 mod demo;
 mod doctor;
+mod drill;
 mod fault;
 mod incident;
 mod jobs;
@@ -21,6 +22,7 @@ mod output;
 mod pending;
 mod rush;
 mod sale;
+mod stage;
 mod status;
 mod stream;
 mod voucher;
@@ -92,6 +94,8 @@ enum Color {
 enum Command {
     /// Play a scripted flash sale on a throw-away data dir, with a fault to repair on stage
     Demo(demo::DemoArgs),
+    /// Practise a recovery on a throw-away data dir; without a name it lists what can be practised
+    Drill(drill::DrillArgs),
     /// Run the engine without a console until SIGTERM
     Work,
     /// Create, show and steer sales
@@ -167,9 +171,10 @@ impl Cli {
         match self.command {
             None => console::run(&config, out, color).await,
             Some(Command::Demo(args)) => {
-                demo::refuse_servers(told)?;
+                stage::refuse_servers("demo", told)?;
                 demo::run(&config, out, color, &args).await
             }
+            Some(Command::Drill(args)) => drill::run(&config, out, color, told, &args).await,
             Some(Command::Work) => work::run(&config, out).await,
             Some(Command::Sale(command)) => sale::run(&config, out, command).await,
             Some(Command::Voucher(command)) => voucher::run(&config, out, command).await,

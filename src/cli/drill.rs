@@ -1,0 +1,190 @@
+//! `seckill drill`: a fault on purpose on a throw-away data dir, for a person to recognise and to mend.
+//!
+//! With `--headless` the person's part is played too, and the result is printed.
+
+mod catalogue;
+mod play;
+
+use clap::{Args, builder::PossibleValuesParser};
+use serde::Serialize;
+use tokio::sync::watch;
+
+use self::{
+    catalogue::{DRILLS, Drill},
+    play::Play,
+};
+use super::{
+    Color, Fault,
+    context::Context,
+    fault,
+    output::{Output, table},
+    stage::{self, Stage, page},
+};
+use crate::{
+    config::Config,
+    console::{self, Options, Story},
+    engine::{ledger::SaleAudit, node::Node},
+    store::faulty::{Ill, faulty},
+};
+
+const LIST: &str = "list";
+
+#[derive(Debug, Args)]
+pub(super) struct DrillArgs {
+    /// Which one; 'list', or nothing, tells what there is
+    #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(names()))]
+    name: Option<String>,
+    /// Play the operator's part too, without a terminal, and print the result
+    #[arg(long)]
+    headless: bool,
+    /// Fixes who asks twice and in which order buyers come
+    #[arg(long, value_name = "N", default_value_t = 7)]
+    seed: u64,
+}
+
+fn names() -> impl Iterator<Item = &'static str> {
+    DRILLS.iter().map(|drill| drill.name).chain([LIST])
+}
+
+/// One thing that has to be true in the end.
+#[derive(Debug, Serialize)]
+struct Check {
+    check: String,
+    holds: bool,
+}
+
+/// How a drill went; the keys are a contract of `drill NAME --headless --json`.
+#[derive(Debug, Default, Serialize)]
+struct Report {
+    drill: &'static str,
+    seed: u64,
+    /// Entries that the fault befell.
+    struck: u64,
+    /// What the screen showed.
+    seen: Vec<String>,
+    /// What mended it.
+    done: Vec<String>,
+    checks: Vec<Check>,
+    passed: bool,
+    sales: Vec<SaleAudit>,
+}
+
+impl Report {
+    fn check(&mut self, check: impl Into<String>, holds: bool) {
+        self.checks.push(Check { check: check.into(), holds });
+    }
+
+    /// What is wrong, if anything is.
+    fn failure(&self) -> Option<&str> {
+        self.checks.iter().find(|it| !it.holds).map(|it| it.check.as_str())
+    }
+}
+
+/// `told`: which servers were asked for, none of which a drill takes.
+pub(super) async fn run(
+    config: &Config,
+    out: Output,
+    color: Color,
+    told: (bool, bool, bool),
+    args: &DrillArgs,
+) -> Result<u8, Fault> {
+    let named = args.name.as_deref().and_then(|name| DRILLS.iter().find(|it| it.name == name));
+    let Some(drill) = named else {
+        out.answer(&DRILLS, listed)?;
+        return Ok(0);
+    };
+    stage::refuse_servers("drill", told)?;
+    stage::refuse_blind(config, out, args.headless)?;
+    let mut ill = None;
+    let (context, node) = stage::open(config, |store| {
+        let (store, illness) = faulty(store, args.seed);
+        ill = Some(illness);
+        store
+    })
+    .await?;
+    let result = match &ill {
+        Some(illness) => {
+            let stage = Stage { node: &node, context: &context, what: "drill" };
+            let play = Play { stage, drill, illness, seed: args.seed, pages: None };
+            let result = if args.headless {
+                play.play().await.map(Some)
+            } else {
+                on_stage(play, color).await
+            };
+            // Whoever leaves while the database is away must not wait for it.
+            illness.set(Ill::Not);
+            result
+        }
+        None => Ok(None),
+    };
+    close(node, context).await;
+    let Some(report) = result? else {
+        return Err(Fault::no("the drill was left before its end, so nothing is proved"));
+    };
+    out.answer(&report, || words(&report))?;
+    Ok(if report.passed { 0 } else { fault::NO })
+}
+
+async fn close(node: Node, context: Context) {
+    node.stop().await;
+    context.close().await;
+}
+
+/// The console, with the drill beside it until somebody quits; `None` where that was before its end.
+async fn on_stage(play: Play<'_>, color: Color) -> Result<Option<Report>, Fault> {
+    let (pages, story) = watch::channel(Story::default());
+    let options = Options { color: color.into(), story: Some(story), ..Options::default() };
+    let shown = console::run(play.stage.node.remote(), options);
+    let played = Play { pages: Some(&pages), ..play };
+    let playing = played.play();
+    tokio::pin!(shown, playing);
+    let report = tokio::select! {
+        left = &mut shown => {
+            left?;
+            return Ok(None);
+        }
+        report = &mut playing => report,
+    };
+    let last = match &report {
+        Ok(report) => match report.failure() {
+            None => Story {
+                done: true,
+                ..page("PASSED", "Every order was followed by its id. q ends the drill.", Some("q"))
+            },
+            Some(wrong) => {
+                page("NOT PASSED", &format!("Not so: {wrong}. q ends the drill."), Some("q"))
+            }
+        },
+        Err(fault) => page("NOT PASSED", &format!("The drill broke off: {fault}"), Some("q")),
+    };
+    pages.send_replace(last);
+    shown.await?;
+    report.map(Some)
+}
+
+fn listed() -> String {
+    let rows: Vec<Vec<String>> = DRILLS
+        .iter()
+        .map(|Drill { name, about, .. }| vec![(*name).into(), (*about).into()])
+        .collect();
+    table(&["drill", "what happens"], &[], &rows)
+}
+
+fn words(report: &Report) -> String {
+    let mut text = format!("drill  {}, seed {}\n", report.drill, report.seed);
+    for (name, lines) in [("seen", &report.seen), ("done", &report.done)] {
+        for line in lines {
+            text.push_str(&format!("{name}   {line}\n"));
+        }
+    }
+    for Check { check, holds } in &report.checks {
+        text.push_str(&format!("{}  {check}\n", if *holds { "true " } else { "FALSE" }));
+    }
+    for sale in &report.sales {
+        for finding in &sale.findings {
+            text.push_str(&format!("! #{}: {finding}\n", sale.voucher_id));
+        }
+    }
+    text.push_str(if report.passed { "Passed." } else { "NOT passed." });
+    text
+}

@@ -1,0 +1,329 @@
+//! The drills, as data: what happens, what the screen shows of it, what mends it, and what must be true then.
+//!
+//! Nothing is done here. In texts `{n}` is how many entries the fault befell, `{left}` the seconds until the fault is
+//! over, and `{dir}` the data dir. A text has to fit into the two lines of a story at 80x24.
+
+use serde::Serialize;
+
+use super::super::stage::is_settled;
+use crate::{
+    model::ledger::Balance,
+    telemetry::{Snapshot, snapshot::AlarmKind},
+};
+
+/// What befalls the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Strike {
+    NodeDies,
+    Poison,
+    DatabaseAway,
+    RedisKilled,
+    GroupDestroyed,
+    StreamTrimmed,
+    Duplicates,
+    ClockSteps,
+}
+
+/// Who mends it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Remedy {
+    /// The engine.
+    Itself,
+    /// A person, who plans what to do for pending entries, and does it.
+    Plan,
+    /// A person, who removes dead letters.
+    Discard,
+}
+
+/// What a picture shows; the number is how many entries the fault befell.
+pub(super) struct Sign {
+    pub(super) words: &'static str,
+    pub(super) shows: fn(&Snapshot, u64) -> bool,
+}
+
+/// What is known in the end.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Facts {
+    /// Orders in SQL before the fault.
+    pub(super) before: u64,
+    /// Orders in SQL now.
+    pub(super) after: u64,
+    /// Entries that the fault befell.
+    pub(super) struck: u64,
+    /// Orders that nobody was given when it came.
+    pub(super) waiting: u64,
+    /// Ids rose from one sale to the next.
+    pub(super) rising: bool,
+}
+
+/// What must be true in the end, beside the books.
+pub(super) struct Proof {
+    pub(super) words: &'static str,
+    pub(super) holds: fn(&Facts) -> bool,
+}
+
+/// One drill.
+#[derive(Serialize)]
+pub(super) struct Drill {
+    pub(super) name: &'static str,
+    pub(super) about: &'static str,
+    #[serde(skip)]
+    pub(super) title: &'static str,
+    /// What happens, and where to look.
+    #[serde(skip)]
+    pub(super) happens: &'static str,
+    /// What to do, or what comes by itself.
+    #[serde(skip)]
+    pub(super) mends: &'static str,
+    /// The keys for it.
+    #[serde(skip)]
+    pub(super) keys: Option<&'static str>,
+    #[serde(skip)]
+    pub(super) strike: Strike,
+    /// Seconds that the fault lasts once it was seen; 0 where that is up to the remedy.
+    #[serde(skip)]
+    pub(super) lasts: u64,
+    #[serde(skip)]
+    pub(super) remedy: Remedy,
+    #[serde(skip)]
+    pub(super) seen: Sign,
+    #[serde(skip)]
+    pub(super) done: Sign,
+    #[serde(skip)]
+    pub(super) proof: Proof,
+}
+
+pub(super) const DRILLS: [Drill; 8] = [
+    Drill {
+        name: "consumer-killed",
+        about: "a node dies with a batch of orders in its hands",
+        title: "A NODE DIES",
+        happens: "node-b died with {n} orders in its hands. ATTENTION says so, and how many it holds.",
+        mends: "4 lists what it held, A makes a plan, y does it. Pending must come down to 0.",
+        keys: Some("4  A  y"),
+        strike: Strike::NodeDies,
+        lasts: 0,
+        remedy: Remedy::Plan,
+        seen: Sign { words: "ATTENTION: a dead consumer holds {n} entries", shows: dead_holder },
+        done: Sign { words: "nothing is pending any more", shows: settled },
+        proof: Proof {
+            words: "SQL holds the orders of the dead node, each once",
+            holds: |it| it.after == it.before + it.struck,
+        },
+    },
+    Drill {
+        name: "poison",
+        about: "entries of which no order can come, among good ones",
+        title: "POISON",
+        happens: "{n} entries that make no order came among good ones. ATTENTION counts the dead letters.",
+        mends: "5 lists them, D discards; or elsewhere: seckill --data-dir {dir} dead discard --all",
+        keys: Some("5  D  y"),
+        strike: Strike::Poison,
+        lasts: 0,
+        remedy: Remedy::Discard,
+        seen: Sign {
+            words: "ATTENTION: {n} dead letters wait for a person",
+            shows: |picture, struck| {
+                alarm(picture, |kind| *kind == AlarmKind::DeadLetters { count: struck })
+            },
+        },
+        done: Sign {
+            words: "no dead letter is left",
+            shows: |picture, _| picture.stream.as_ref().is_some_and(|it| it.dead == 0),
+        },
+        proof: Proof {
+            words: "SQL holds every good order, and none of the poison",
+            holds: |it| it.after == it.before + it.waiting,
+        },
+    },
+    Drill {
+        name: "database-away",
+        about: "the database refuses connections in the middle of a rush",
+        title: "THE DATABASE IS AWAY",
+        happens: "ATTENTION says so within 2 s. Orders wait in the stream. It is back in {left} s.",
+        mends: "It is back. ATTENTION tells how long it was away; orders catch up by themselves.",
+        keys: None,
+        strike: Strike::DatabaseAway,
+        lasts: 8,
+        remedy: Remedy::Itself,
+        seen: Sign {
+            words: "ATTENTION within 2 s: the database does not answer",
+            shows: |picture, _| alarm(picture, |kind| matches!(kind, AlarmKind::SqlAway { .. })),
+        },
+        done: Sign {
+            words: "ATTENTION: the database answers again, and for how long it was away",
+            shows: |picture, _| back(picture, &picture.sql.name),
+        },
+        proof: Proof {
+            words: "SQL holds what was promised meanwhile",
+            holds: |it| it.after > it.before,
+        },
+    },
+    Drill {
+        name: "redis-away",
+        about: "Redis is killed in the middle of a rush",
+        title: "REDIS IS KILLED",
+        happens: "SIGKILL, amid the rush. Whoever needs it next starts it again: nothing for you to do.",
+        mends: "It runs again. ATTENTION tells how long it was away; buyers get their answers late.",
+        keys: None,
+        strike: Strike::RedisKilled,
+        lasts: 0,
+        remedy: Remedy::Itself,
+        seen: Sign {
+            words: "ATTENTION: Redis was away",
+            shows: |picture, _| {
+                alarm(picture, |kind| matches!(kind, AlarmKind::RedisAway { .. }))
+                    || back(picture, &picture.redis.name)
+            },
+        },
+        done: Sign {
+            words: "ATTENTION: Redis answers again, and for how long it was away",
+            shows: |picture, _| back(picture, &picture.redis.name),
+        },
+        proof: Proof {
+            words: "the rush went on: SQL holds more orders than before",
+            holds: |it| it.after > it.before,
+        },
+    },
+    Drill {
+        name: "group-destroyed",
+        about: "somebody destroys the consumer group with its pending entries",
+        title: "THE GROUP IS GONE",
+        happens: "It was destroyed, with {n} pending entries. ATTENTION says so. The node may mend it in {left} s.",
+        mends: "The node makes it again at the start: what SQL has is acknowledged, the rest is written.",
+        keys: None,
+        strike: Strike::GroupDestroyed,
+        lasts: 8,
+        remedy: Remedy::Itself,
+        seen: Sign {
+            words: "ATTENTION: the stream has no consumer group",
+            shows: |picture, _| alarm(picture, |kind| *kind == AlarmKind::NoGroup),
+        },
+        done: Sign {
+            words: "the group is there again, with nothing pending and no lag",
+            shows: |picture, struck| {
+                picture.stream.as_ref().is_some_and(|it| it.group) && settled(picture, struck)
+            },
+        },
+        proof: Proof {
+            words: "SQL holds the orders that the group forgot, each once",
+            holds: |it| it.after == it.before + it.waiting,
+        },
+    },
+    Drill {
+        name: "stream-trimmed",
+        about: "the stream is trimmed under the pending entries of a dead node",
+        title: "TRIMMED TOO EARLY",
+        happens: "node-b died with {n} entries, and the stream lost their bodies. 4 says of each: body gone.",
+        mends: "In 4, A plans to rebuild them from the buyers, y does it. The node waits for you.",
+        keys: Some("4  A  y"),
+        strike: Strike::StreamTrimmed,
+        lasts: 0,
+        remedy: Remedy::Plan,
+        seen: Sign {
+            words: "a dead consumer holds {n} entries, and the pending list says that their bodies are gone",
+            shows: |picture, struck| {
+                let gone = picture.pending.lines.iter().any(|line| line.order.is_none());
+                dead_holder(picture, struck) && gone
+            },
+        },
+        done: Sign {
+            words: "nothing is pending any more",
+            shows: |picture, _| picture.stream.as_ref().is_some_and(|it| it.pending == 0),
+        },
+        proof: Proof {
+            words: "SQL holds the rebuilt orders, each once",
+            holds: |it| it.after == it.before + it.struck,
+        },
+    },
+    Drill {
+        name: "duplicates",
+        about: "a producer repeats itself: entries come a second time",
+        title: "TWICE IN THE STREAM",
+        happens: "{n} entries were added a second time. The lag under STREAM shows them for {left} s.",
+        mends: "Each is found in SQL and acknowledged: the lag goes, and no order comes of it.",
+        keys: None,
+        strike: Strike::Duplicates,
+        lasts: 6,
+        remedy: Remedy::Itself,
+        seen: Sign {
+            words: "STREAM: a lag of {n}",
+            shows: |picture, struck| {
+                picture.stream.as_ref().is_some_and(|it| it.lag == Some(struck))
+            },
+        },
+        done: Sign { words: "the lag is gone and nothing is pending", shows: settled },
+        proof: Proof {
+            words: "not one order was written twice",
+            holds: |it| it.after == it.before,
+        },
+    },
+    Drill {
+        name: "clock-step",
+        about: "the clock of order ids steps a day ahead, and back",
+        title: "THE CLOCK STEPS",
+        happens: "The clock of order ids steps 25 h ahead, then back, with sales in between. Books stay balanced.",
+        mends: "Nothing to do: no alarm, books balanced. The audit compares every id.",
+        keys: None,
+        strike: Strike::ClockSteps,
+        lasts: 0,
+        remedy: Remedy::Itself,
+        seen: Sign { words: "no alarm, and books that balance, after both steps", shows: calm },
+        done: Sign { words: "sales went on through both steps", shows: settled },
+        proof: Proof {
+            words: "ids rose through both steps, and none came twice",
+            holds: |it| it.rising && it.after > it.before,
+        },
+    },
+];
+
+fn alarm(picture: &Snapshot, is: impl Fn(&AlarmKind) -> bool) -> bool {
+    picture.alarms.iter().any(|alarm| is(&alarm.kind))
+}
+
+fn dead_holder(picture: &Snapshot, struck: u64) -> bool {
+    let holds = |kind: &AlarmKind| matches!(kind, AlarmKind::DeadConsumer { pending, .. } if *pending == struck);
+    alarm(picture, holds)
+}
+
+fn back(picture: &Snapshot, name: &str) -> bool {
+    alarm(picture, |kind| matches!(kind, AlarmKind::ServerBack { server, .. } if server == name))
+}
+
+fn settled(picture: &Snapshot, _: u64) -> bool {
+    is_settled(picture)
+}
+
+fn calm(picture: &Snapshot, _: u64) -> bool {
+    picture.alarms.is_empty() && matches!(picture.books, Balance::Balanced { .. })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Columns of the two lines, without pointer, key and what wrapping may cost.
+    fn room(keys: Option<&str>) -> usize {
+        let key = keys.map_or(0, |keys| "press ".len() + keys.len() + 2);
+        (80 - 6 - key) + (80 - 4) - 12
+    }
+
+    #[test]
+    fn every_page_fits_into_two_lines_of_80_columns() {
+        for drill in &DRILLS {
+            for (text, keys) in [(drill.happens, None), (drill.mends, drill.keys)] {
+                let text = text.replace("{dir}", "/tmp/seckill-demo-AbCdEf");
+                let long = drill.title.len() + 4 + text.len();
+                assert!(long <= room(keys), "{}: {long} of {}", drill.name, room(keys));
+            }
+        }
+    }
+
+    #[test]
+    fn names_differ_and_a_person_has_a_key() {
+        for (at, drill) in DRILLS.iter().enumerate() {
+            assert!(DRILLS.iter().skip(at + 1).all(|other| other.name != drill.name));
+            assert_eq!(drill.remedy != Remedy::Itself, drill.keys.is_some(), "{}", drill.name);
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! The stage on which the demo and the drills play: a throw-away data dir, an engine in it, and pages of a story.
+//!
+//! It knows no script: who plays one says what happens, and waits here for pictures that show it.
+
+use std::{io::IsTerminal as _, sync::Arc, time::Duration};
+
+use tokio::task::JoinHandle;
+
+use super::{Fault, context::Context, output::Output};
+use crate::{
+    broker::data_dir::DataDir,
+    config::Config,
+    console::{ConsoleError, Story},
+    engine::{
+        EngineError,
+        command::{Command, Reply, RushPlan, RushReport},
+        ledger,
+        node::Node,
+    },
+    model::{Millis, NewSale, VoucherId},
+    store::SharedStore,
+    telemetry::Snapshot,
+};
+
+/// The node that dies on stage.
+pub(super) const DYING_NODE: &str = "node-b";
+/// Nobody but the person takes over what a dead node left.
+const CLAIM_IDLE_MS: u64 = 86_400_000;
+/// For whatever comes by itself.
+pub(super) const PATIENCE: Duration = Duration::from_mins(1);
+
+/// A stage keeps nothing, so it takes nothing that is kept. `what` is played on it.
+pub(super) fn refuse_servers(what: &str, told: (bool, bool, bool)) -> Result<(), Fault> {
+    // Variables of the environment count as told by flags: what was asked for is used or is an error.
+    let flag = match told {
+        (true, _, _) => "--data-dir",
+        (_, true, _) => "--redis (or REDIS_URL)",
+        (_, _, true) => "--database",
+        _ => return Ok(()),
+    };
+    Err(Fault::usage(format!(
+        "the {what} runs on servers of its own and keeps nothing; leave {flag} out"
+    )))
+}
+
+/// Refuses what can't be played: without acts, or for a person without a terminal.
+pub(super) fn refuse_blind(config: &Config, out: Output, headless: bool) -> Result<(), Fault> {
+    if config.read_only {
+        return Err(EngineError::ReadOnly.into());
+    }
+    if !headless && out.json {
+        return Err(Fault::usage("--json goes with --headless here"));
+    }
+    let on_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    if !headless && !on_terminal {
+        return Err(ConsoleError::NotATerminal.into());
+    }
+    Ok(())
+}
+
+/// Opens a throw-away data dir and starts a node in it; `before` may put something before the store.
+pub(super) async fn open(
+    config: &Config,
+    before: impl FnOnce(SharedStore) -> SharedStore,
+) -> Result<(Context, Node), Fault> {
+    let dir = DataDir::throw_away()?;
+    let mut config = config.clone();
+    (config.data_dir, config.redis, config.database) = (None, None, None);
+    config.engine.claim_idle_ms = CLAIM_IDLE_MS;
+    let mut context = Context::open_in(&config, dir, false).await?;
+    context.store = before(Arc::clone(&context.store));
+    match context.start_node().await {
+        Ok(node) => Ok((context, node)),
+        Err(fault) => {
+            context.close().await;
+            Err(fault)
+        }
+    }
+}
+
+/// One page of a story.
+pub(super) fn page(title: &str, text: &str, key: Option<&str>) -> Story {
+    Story {
+        title: title.to_owned(),
+        text: text.to_owned(),
+        key: key.map(str::to_owned),
+        ..Story::default()
+    }
+}
+
+/// Waits for the last answer to a rush.
+pub(super) async fn answered(
+    rush: JoinHandle<Result<RushReport, EngineError>>,
+    what: &str,
+) -> Result<RushReport, Fault> {
+    Ok(rush.await.map_err(|_| Fault::no(format!("{what} broke off")))??)
+}
+
+/// The steps that a script is made of, the same with and without a terminal.
+#[derive(Clone, Copy)]
+pub(super) struct Stage<'a> {
+    pub(super) node: &'a Node,
+    pub(super) context: &'a Context,
+    /// What is played here, in a word.
+    pub(super) what: &'static str,
+}
+
+impl Stage<'_> {
+    pub(super) async fn act(&self, command: Command) -> Result<Reply, Fault> {
+        Ok(self.node.operator().execute(command, self.node.stopping()).await?)
+    }
+
+    pub(super) async fn create(
+        &self,
+        title: &str,
+        stock: u64,
+        begin: Option<Millis>,
+    ) -> Result<VoucherId, Fault> {
+        let sale = NewSale::checked(title, stock, begin, None, Millis::now())?;
+        match self.act(Command::CreateSale(sale)).await? {
+            Reply::SaleCreated(voucher) => Ok(voucher),
+            _ => Err(Fault::no("the engine answered something else than a sale")),
+        }
+    }
+
+    /// Lets buyers in. The task ends with the node at the latest.
+    pub(super) fn rush(&self, plan: RushPlan) -> JoinHandle<Result<RushReport, EngineError>> {
+        let (operator, stop) = (self.node.operator().clone(), self.node.stopping().clone());
+        tokio::spawn(async move {
+            match operator.execute(Command::Rush(plan), &stop).await? {
+                Reply::RushDone(report) => Ok(report),
+                _ => Err(EngineError::Stopping),
+            }
+        })
+    }
+
+    /// A second, small sale whose orders nobody is given yet: the consumer is held.
+    pub(super) async fn undelivered(
+        &self,
+        stock: u64,
+        users: u64,
+        seed: u64,
+    ) -> Result<RushReport, Fault> {
+        let voucher = self.create("milk tea 9.9", stock, None).await?;
+        self.hold(true).await?;
+        let plan = RushPlan { seed, settle: false, ..RushPlan::new(voucher, users) };
+        answered(self.rush(plan), "the second rush").await
+    }
+
+    pub(super) async fn hold(&self, hold: bool) -> Result<(), Fault> {
+        if self.node.hold_consumer(hold).await {
+            return Ok(());
+        }
+        Err(Fault::no("the consumer does not obey; 'seckill doctor' checks its servers"))
+    }
+
+    pub(super) async fn audit(&self) -> Result<ledger::Audit, Fault> {
+        let Context { redis, store, keys, .. } = self.context;
+        Ok(ledger::audit(store, &mut redis.link(), keys, None).await?)
+    }
+
+    /// Waits until no order is under way.
+    pub(super) async fn until_settled(&self) -> Result<(), Fault> {
+        self.until(is_settled).await
+    }
+
+    /// Waits for a picture that shows it, for as long as a sale may take.
+    pub(super) async fn until(&self, shows: impl FnMut(&Snapshot) -> bool) -> Result<(), Fault> {
+        if self.within(PATIENCE, shows).await? {
+            return Ok(());
+        }
+        Err(Fault::no(format!(
+            "the {} waited a minute for its orders; 'seckill doctor' checks this machine",
+            self.what
+        )))
+    }
+
+    /// Waits for a picture that was begun after now and shows it; `false` when the time is up.
+    pub(super) async fn within(
+        &self,
+        bound: Duration,
+        mut shows: impl FnMut(&Snapshot) -> bool,
+    ) -> Result<bool, Fault> {
+        // The picture after this one may have been begun before the step that is waited for.
+        let fresh = self.node.remote().snapshots.borrow().seq + 2;
+        self.seen(bound, |picture| picture.seq >= fresh && shows(picture)).await
+    }
+
+    /// Waits for a picture that shows it, be it the one of before; `false` when the time is up.
+    pub(super) async fn seen(
+        &self,
+        bound: Duration,
+        mut shows: impl FnMut(&Snapshot) -> bool,
+    ) -> Result<bool, Fault> {
+        let mut snapshots = self.node.remote().snapshots;
+        let shown = snapshots.wait_for(|picture| shows(picture));
+        match tokio::time::timeout(bound, shown).await {
+            Ok(Ok(_)) => Ok(true),
+            Ok(Err(_)) => Err(EngineError::Stopping.into()),
+            Err(_) => Ok(false),
+        }
+    }
+}
+
+/// Nothing is under way in the stream.
+pub(super) fn is_settled(picture: &Snapshot) -> bool {
+    let stream = picture.stream.as_ref();
+    stream.is_some_and(|stream| stream.lag == Some(0) && stream.pending == 0)
+}
