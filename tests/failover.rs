@@ -17,7 +17,7 @@ use seckill::{
     engine::{
         admission::AdmissionError,
         command::{Command, Reply, RushPlan, RushReport},
-        gate::HEALED,
+
         ledger,
         node::{Node, NodeConfig},
         repair,

@@ -17,12 +17,12 @@ use crate::{
     engine::{
         EngineError,
         command::{Command, Reply},
-        gate::HEALED,
         ledger,
         repair::{self, Repaired, SaleRepair},
     },
     model::{Millis, VoucherId, ledger::Cure},
     store::{Act, ActivityFilter, Which},
+    telemetry::forgot::HEALED,
 };
 
 #[derive(Debug, Args)]

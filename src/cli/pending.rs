@@ -108,10 +108,12 @@ pub(super) async fn run(
         PendingCommand::List { limit, from, which } => {
             list(&mut context, out, from.unwrap_or(EntryId::MIN), limit, which).await
         }
-        PendingCommand::Plan { which, out: file } => show(&mut context, out, which, file).await,
+        PendingCommand::Plan { which, out: file } => {
+            Box::pin(show(&mut context, out, which, file)).await
+        }
         PendingCommand::Apply { which, max: most, rate, consent, .. } => {
             let doing = Doing { plan, which, pace: Pace { rate, most }, consent };
-            apply(&mut context, out, doing).await
+            Box::pin(apply(&mut context, out, doing)).await
         }
     };
     context.close().await;
@@ -204,26 +206,39 @@ fn keep(plan: &Plan, path: &Path) -> Result<(), Fault> {
 async fn make(operator: &Operator, out: Output, which: Which) -> Result<Plan, Fault> {
     let scope = Scope::All(which.filter.unwrap_or_default());
     let stop = CancellationToken::new();
-    Ok(with_progress(operator, out, &stop, operator.plan(&scope, &stop)).await??)
+    // Nothing is changed by it: Ctrl-C may end the program at once, also at the question that follows.
+    with_progress(operator, out, None, operator.plan(&scope, &stop)).await
 }
 
 /// Waits for some work, tells on a terminal how far it is, and asks it to stop when the person does.
-async fn with_progress<T>(
+async fn with_progress<T, E>(
     operator: &Operator,
     out: Output,
-    stop: &CancellationToken,
-    work: impl Future<Output = T>,
-) -> Result<T, Fault> {
-    let mut end = EndOfLife::listen()?;
+    stop: Option<&CancellationToken>,
+    work: impl Future<Output = Result<T, E>>,
+) -> Result<T, Fault>
+where
+    Fault: From<E>,
+{
+    let mut end = stop.map(|_| EndOfLife::listen()).transpose()?;
+    let asked = async {
+        match (&mut end, stop) {
+            (Some(end), Some(stop)) => {
+                end.come().await;
+                stop.cancel();
+            }
+            _ => std::future::pending().await,
+        }
+    };
     let shown = !out.json && io::stderr().is_terminal();
     let mut tick = tokio::time::interval(TELL_EVERY);
     tick.tick().await;
-    tokio::pin!(work);
-    let mut told = false;
+    tokio::pin!(work, asked);
+    let (mut told, mut stopping) = (false, false);
     let done = loop {
         tokio::select! {
             done = &mut work => break done,
-            () = end.come(), if !stop.is_cancelled() => stop.cancel(),
+            () = &mut asked, if !stopping => stopping = true,
             _ = tick.tick() => {
                 if let Some(line) = operator.meters.recoveries().last().filter(|_| shown) {
                     let (done, of) = (number(line.done), number(line.planned));
@@ -236,7 +251,7 @@ async fn with_progress<T>(
     if told {
         let _ = write!(io::stderr(), "\r\x1b[K");
     }
-    Ok(done)
+    Ok(done?)
 }
 
 struct Doing {
@@ -273,12 +288,13 @@ async fn apply(context: &mut Context, out: Output, doing: Doing) -> Result<u8, F
     ask(&consent, &format!("Do this for {} entries?", number(plan.totals.to_do())))?;
     let stop = CancellationToken::new();
     let work = operator.execute(Command::Apply(plan, pace), &stop);
-    let Reply::Replayed(report) = with_progress(&operator, out, &stop, work).await?? else {
+    let Reply::Replayed(report) = with_progress(&operator, out, Some(&stop), work).await? else {
         return Err(Fault::no("the engine answered something else than a replay"));
     };
     out.answer(&report, || told(&report))?;
     let nothing_done = report.seen == report.left && report.seen > 0;
-    let open = nothing_done || report.cut_short || report.changed > 0 || report.lost > 0;
+    let cut = report.cut_short && pace.most.is_none();
+    let open = nothing_done || cut || report.changed > 0 || report.lost > 0;
     Ok(if open { fault::NO } else { 0 })
 }
 
@@ -385,12 +401,16 @@ fn told(report: &ReplayReport) -> String {
     let parts = [
         (report.persisted, "written"),
         (report.acknowledged, "acknowledged"),
-        (report.rebuilt, "rebuilt"),
+        (report.rebuilt, "orders put into the stream again"),
+        (report.hollow, "without a body, taken off the list"),
         (report.dead, "put among the dead letters"),
         (report.left, "left to live nodes"),
         (report.gone, "done before, or no longer pending"),
         (report.changed, "not as they were shown any more, so left alone: make a new plan"),
-        (report.lost, "LOST: their bodies are gone and no buyer is known"),
+        (
+            report.lost,
+            "without a body, LEFT: Redis does not hold every sale; 'seckill audit --repair' loads them",
+        ),
     ];
     for (count, what) in parts.into_iter().filter(|(count, _)| *count > 0) {
         text.push_str(&format!("\n  {:>10}  {what}", number(count)));

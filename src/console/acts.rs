@@ -185,7 +185,7 @@ impl App {
     }
 
     fn ask_cancel(&mut self) {
-        let Some(line) = self.newest.recoveries.first() else {
+        let Some(line) = self.newest.recoveries.iter().find(|line| line.changes) else {
             return self.note(acts::NOTHING_UNDER_WAY);
         };
         let question = acts::break_off(line);

@@ -4,7 +4,7 @@
 //! is not pending any more.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     time::{Duration, Instant},
 };
 
@@ -52,12 +52,14 @@ pub(super) async fn apply(
         writer: Writer::new(redis, store.clone(), keys.clone()),
         judge: Judge::new(redis, store.clone(), keys.clone(), settings.clone(), false),
         link: redis.link(),
+        rebuilt: BTreeMap::new(),
         report: ReplayReport { planned: plan.totals.entries, ..ReplayReport::default() },
     };
     let shown = operator.meters.recovery_begins(RecoveryLine {
         act: APPLY.to_owned(),
         done: 0,
         planned: plan.totals.entries,
+        changes: true,
     });
     let done = applying.steps(plan, pace, stop, |done| shown.progress(done)).await;
     done.map(|()| applying.report)
@@ -68,6 +70,8 @@ struct Applying {
     writer: Writer,
     judge: Judge,
     link: Link,
+    /// Partitions of which the lost orders were rebuilt, and whether Redis held all of their sales.
+    rebuilt: BTreeMap<u16, bool>,
     report: ReplayReport,
 }
 
@@ -92,11 +96,14 @@ impl Applying {
                 self.report.cut_short = true;
                 return Ok(());
             }
-            left -= page.len() as u64;
+            let before = self.acted();
             self.step(page, stop).await?;
             progress(self.report.seen);
+            // What was done before counts for neither: the same plan goes on where it stopped.
+            let acted = self.acted();
+            left = left.saturating_sub(acted - before);
             if let Some(rate) = pace.rate {
-                let due = Duration::from_secs_f64(self.report.seen as f64 / rate as f64);
+                let due = Duration::from_secs_f64(acted as f64 / rate as f64);
                 tokio::select! {
                     () = stop.cancelled() => {}
                     () = tokio::time::sleep(due.saturating_sub(started.elapsed())) => {}
@@ -105,6 +112,12 @@ impl Applying {
         }
         self.report.cut_short = self.report.seen < plan.totals.entries;
         Ok(())
+    }
+
+    /// Entries with which something was done, or would have been had they not changed.
+    fn acted(&self) -> u64 {
+        let ReplayReport { seen, gone, left, .. } = self.report;
+        seen.saturating_sub(gone + left)
     }
 
     /// Looks at the entries again, and does what is still as it was shown.
@@ -189,15 +202,21 @@ impl Applying {
     }
 
     /// Bodies are gone, so nobody can tell whose orders they were. The buyers hash can: whoever was
-    /// admitted and has no result anywhere is put into the stream again.
+    /// admitted and has no result anywhere is put into the stream again. Once for each partition: it follows every
+    /// buyer, and what it finds stands in the stream from then on.
     async fn rebuild(&mut self, gone: &[EntryId]) -> Result<(), EngineError> {
         for (of, gone) in by_partition(&self.writer.keys, gone.iter().copied()) {
             let Writer { link, store, keys, .. } = &mut self.writer;
-            let rebuilt = rebuild(store, link, keys, &of).await?;
-            self.report.rebuilt += rebuilt.orders;
-            if rebuilt.complete {
-                let done = stream::acknowledge(link, &of, gone).await?;
-                self.report.acknowledged += done.saturating_sub(rebuilt.orders);
+            let complete = if let Some(complete) = self.rebuilt.get(&of.number()) {
+                *complete
+            } else {
+                let rebuilt = rebuild(store, link, keys, &of).await?;
+                self.report.rebuilt += rebuilt.orders;
+                self.rebuilt.insert(of.number(), rebuilt.complete);
+                rebuilt.complete
+            };
+            if complete {
+                self.report.hollow += stream::acknowledge(link, &of, gone).await?;
             } else {
                 self.report.lost += gone.len() as u64;
             }

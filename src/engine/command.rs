@@ -290,9 +290,11 @@ pub struct ReplayReport {
     pub dead: u64,
     /// Left to a live holder.
     pub left: u64,
-    /// Body gone: acknowledged after their order was rebuilt from the buyers hash.
+    /// Orders that were nowhere but among the buyers, and are in the stream again.
     pub rebuilt: u64,
-    /// Body gone and no buyer known: reported, left pending.
+    /// Body gone: taken off the pending list once every lost order was in the stream again.
+    pub hollow: u64,
+    /// Body gone: left pending, for Redis does not hold every sale, so nobody can tell what is lost.
     pub lost: u64,
     /// Not pending any more when their turn came: done before, by this plan or by somebody else.
     pub gone: u64,

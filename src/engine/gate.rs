@@ -30,11 +30,12 @@ use crate::{
     faults::{self, Point},
     model::{Millis, OrderId, Outcome, Place, VoucherId},
     store::{Act, ENGINE, SharedStore},
-    telemetry::Meters,
+    telemetry::{
+        Meters,
+        forgot::{Forgot, HEALED},
+    },
 };
 
-/// What the audit log calls it when a node puts back what Redis had lost.
-pub const HEALED: &str = "redis healed";
 /// Batches on their way at once: one is with Redis while the next is being packed.
 const IN_FLIGHT: usize = 2;
 const BACKOFF: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(500)];
@@ -414,7 +415,6 @@ impl Gate {
         if *done == Reconciled::default() {
             return;
         }
-        self.meters.note_forgot(Millis::now(), done.restored, done.refused.len() as u64);
         let ids = |ids: &[OrderId]| {
             ids.iter().take(1_000).map(ToString::to_string).collect::<Vec<_>>().join(" ")
         };
@@ -426,12 +426,7 @@ impl Gate {
             node: self.node.clone(),
             act: HEALED.to_owned(),
             subject: format!("partition {}", self.partition.number()),
-            result: format!(
-                "Redis had lost {} buyers, {} of them not in SQL yet; all put back; {} promises can't be kept",
-                done.restored,
-                done.promised.len(),
-                done.refused.len()
-            ),
+            result: Forgot::words(done.restored, done.promised.len(), done.refused.len()),
             ..Act::default()
         };
         self.outbox.put(line);

@@ -83,13 +83,14 @@ impl Flows {
         if missing.is_empty() {
             return;
         }
-        let under_way: HashMap<OrderId, Place> = [&self.undelivered, &self.pending, &self.dead]
+        // By both: a bad entry may bear the id of somebody else's order.
+        let under_way: HashSet<(OrderId, Place)> = [&self.undelivered, &self.pending, &self.dead]
             .into_iter()
             .flatten()
             .filter(|entry| entry.voucher == voucher)
             .map(|entry| (entry.order, entry.seat()))
             .collect();
-        missing.retain(|(order, place)| under_way.get(order) != Some(place));
+        missing.retain(|held| !under_way.contains(held));
     }
 }
 

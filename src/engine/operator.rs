@@ -86,26 +86,30 @@ impl Operator {
         let (act, subject) = record::describe(&command);
         let (commands, about) = (record::commands(&command, &self.keys), record::about(&command));
         let (at, before) = (Millis::now(), self.figures(about).await);
-        // Acts are large, and each caller would hold one of them in its own task.
-        let result = Box::pin(self.alone(act, command, stop)).await;
-        let told = match &result {
-            Ok(reply) => record::told(reply),
-            Err(error) => format!("failed: {error}"),
-        };
-        tracing::info!(act, subject, result = told, "act");
-        let line = Act {
+        let mut line = Act {
             at,
             operator: login_name(),
             node: self.node.clone(),
             act: act.to_owned(),
             subject,
             reason: self.reason.clone(),
-            result: told,
+            result: String::new(),
             commands: Some(commands),
             before,
-            after: self.figures(about).await,
+            after: None,
             once: None,
         };
+        // Acts are large, and each caller would hold one of them in its own task.
+        let result = Box::pin(self.alone(&line, command, stop)).await;
+        line.result = match &result {
+            Ok(reply) => record::told(reply),
+            Err(error) => format!("failed: {error}"),
+        };
+        if matches!(result, Err(EngineError::OtherOperator(_))) {
+            line.commands = None;
+        }
+        line.after = self.figures(about).await;
+        tracing::info!(act, subject = line.subject, result = line.result, "act");
         self.outbox.put(line);
         self.outbox.write(&self.store).await;
         result
@@ -140,7 +144,7 @@ impl Operator {
     /// With the helm in hand, where the act asks for it; one that loses it is broken off.
     async fn alone(
         &self,
-        name: &str,
+        line: &Act,
         command: Command,
         stop: &CancellationToken,
     ) -> Result<Reply, EngineError> {
@@ -148,7 +152,12 @@ impl Operator {
             return self.act(command, stop).await;
         }
         let mut link = self.redis.link();
-        let guard = helm::take(&self.locks, &mut link, &self.keys, &login_name(), name).await?;
+        let guard =
+            helm::take(&self.locks, &mut link, &self.keys, &line.operator, &line.act).await?;
+        // An act that dies with its process would leave no word.
+        let (act, result) = (format!("{} begun", line.act), "begun".to_owned());
+        self.outbox.put(Act { act, result, ..line.clone() });
+        self.outbox.write(&self.store).await;
         let stop = stop.child_token();
         let under_way = self.under_way.begin(&stop);
         let result = guard.run(self.act(command, &stop)).await;

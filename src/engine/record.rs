@@ -75,7 +75,13 @@ pub fn describe(command: &Command) -> (&'static str, String) {
         Command::Apply(plan, _) => {
             let digest: String = plan.digest().chars().take(12).collect();
             let entries = plan.totals.entries;
-            (apply::APPLY, format!("{entries} entries of plan {digest} [{}]", plan.head.filter))
+            (
+                apply::APPLY,
+                match plan.head.filter.as_str() {
+                    "" => format!("{entries} entries of plan {digest}"),
+                    filter => format!("{entries} entries of plan {digest}, '{filter}'"),
+                },
+            )
         }
         Command::Rewind(plan) => ("stream rewind", group::words::rewind(plan)),
         Command::Claim(plan) => ("stream claim", group::words::claim(plan)),
@@ -134,7 +140,7 @@ pub fn told(reply: &Reply) -> String {
         Reply::LettersCounted(counted) => format!("{} letters", counted.counts.total()),
         Reply::Cancelled(_) => String::new(),
         Reply::Replayed(report) => format!(
-            "{}{} entries: {} written, {} acknowledged, {} dead letters, {} left, {} rebuilt, {} lost, {} gone, {} changed",
+            "{}{} entries: {} written, {} acknowledged, {} dead letters, {} left, {} rebuilt, {} without a body dropped, {} of those left, {} gone, {} changed",
             cut(report.cut_short),
             report.seen,
             report.persisted,
@@ -142,6 +148,7 @@ pub fn told(reply: &Reply) -> String {
             report.dead,
             report.left,
             report.rebuilt,
+            report.hollow,
             report.lost,
             report.gone,
             report.changed
@@ -170,8 +177,8 @@ pub fn told(reply: &Reply) -> String {
 fn letters(scope: &LetterScope) -> String {
     match scope {
         LetterScope::Letters(ids) => format!("{} letters", ids.len()),
-        LetterScope::Matching { filter, last } if filter.is_empty() => format!("all up to {last}"),
-        LetterScope::Matching { filter, last } => format!("'{filter}' up to {last}"),
+        LetterScope::Matching { filter, .. } if filter.is_empty() => "all letters".to_owned(),
+        LetterScope::Matching { filter, .. } => format!("letters that pass '{filter}'"),
     }
 }
 

@@ -26,7 +26,9 @@ use crate::{
     store::{ActivityFilter, Recorded},
     telemetry::{
         Snapshot,
+        alarms::alarms,
         collector::{Collector, Figures},
+        forgot::Forgot,
         snapshot::{JobLine, LetterPage},
     },
 };
@@ -112,6 +114,8 @@ impl Watcher {
             if snapshot.seq > 1 {
                 snapshot.jobs = self.look_at_jobs(&snapshot).await;
                 snapshot.activity = self.look_at_activity(&snapshot).await;
+                let forgot = Forgot::lately(&snapshot.activity, snapshot.taken);
+                snapshot.alarms = alarms(&snapshot, forgot);
             }
             let moves = moving(&snapshot);
             let calm = !moves && last == Some(moves);

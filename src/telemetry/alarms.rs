@@ -2,7 +2,7 @@
 
 use super::{
     Snapshot,
-    meters::Forgot,
+    forgot::Forgot,
     snapshot::{Alarm, AlarmKind, Back, Urgency},
 };
 use crate::model::ledger::Balance;

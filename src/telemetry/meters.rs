@@ -12,26 +12,11 @@ use std::{
 use hdrhistogram::Histogram;
 
 use super::snapshot::{Latency, RecoveryLine, RushLine};
-use crate::model::Millis;
 
 /// Latencies are shown over this many seconds.
 const WINDOW: usize = 5;
 /// Longest latency told apart, in microseconds: a minute.
 const LONGEST_US: u64 = 60_000_000;
-
-/// So long it is told that Redis had forgotten something: a person looks up now and then.
-const FORGOT_FOR: Duration = Duration::from_mins(10);
-
-/// What Redis had lost and was given back, added up while it is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Forgot {
-    /// When, the last time.
-    pub at: Millis,
-    /// Buyers who were put back.
-    pub buyers: u64,
-    /// Promises that can't be kept.
-    pub refused: u64,
-}
 
 /// Counters of one process; cheap to share.
 #[derive(Debug, Default)]
@@ -41,7 +26,6 @@ pub struct Meters {
     rushes: Mutex<Vec<(u64, RushLine)>>,
     next_number: AtomicU64,
     recoveries: Mutex<Vec<(u64, RecoveryLine)>>,
-    forgot: Mutex<Option<(Instant, Forgot)>>,
 }
 
 #[derive(Debug, Default)]
@@ -103,19 +87,6 @@ impl Meters {
     /// Acts of recovery under way.
     pub fn recoveries(&self) -> Vec<RecoveryLine> {
         lock(&self.recoveries).iter().map(|(_, line)| line.clone()).collect()
-    }
-
-    /// Redis had lost that many buyers, who were put back, and promises that can't be kept.
-    pub fn note_forgot(&self, at: Millis, buyers: u64, refused: u64) {
-        let before = self.forgot().map_or((0, 0), |it| (it.buyers, it.refused));
-        let sum = Forgot { at, buyers: before.0 + buyers, refused: before.1 + refused };
-        *lock(&self.forgot) = Some((Instant::now(), sum));
-    }
-
-    /// What Redis had lost lately.
-    pub fn forgot(&self) -> Option<Forgot> {
-        let told = *lock(&self.forgot);
-        told.filter(|(since, _)| since.elapsed() < FORGOT_FOR).map(|(_, forgot)| forgot)
     }
 
     /// A rush begins; returns its number for [`Self::rush_progress`] and [`Self::rush_over`].
@@ -204,15 +175,6 @@ mod tests {
         assert_eq!(latency.samples, 100);
         assert!((49_000..=52_000).contains(&latency.p50), "{latency:?}");
         assert!(latency.p99 <= latency.max && latency.max >= 100_000, "{latency:?}");
-    }
-
-    #[test]
-    fn losses_add_up() {
-        let meters = Meters::default();
-        assert_eq!(meters.forgot(), None);
-        meters.note_forgot(Millis(1), 5, 0);
-        meters.note_forgot(Millis(2), 7, 1);
-        assert_eq!(meters.forgot(), Some(Forgot { at: Millis(2), buyers: 12, refused: 1 }));
     }
 
     #[test]

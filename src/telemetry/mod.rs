@@ -5,6 +5,7 @@
 
 pub mod alarms;
 pub mod collector;
+pub mod forgot;
 mod health;
 mod letters;
 pub mod meters;

@@ -426,6 +426,8 @@ pub struct RecoveryLine {
     pub done: u64,
     /// Entries in all.
     pub planned: u64,
+    /// It changes something, and can be broken off.
+    pub changes: bool,
 }
 
 /// A simulated rush under way.

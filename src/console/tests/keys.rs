@@ -151,7 +151,8 @@ fn a_replay_under_way_can_be_broken_off() {
     let mut bench = Bench::new(normal());
     bench.keys("4X");
     assert_eq!(bench.said(), "nothing is under way that could be broken off");
-    let line = RecoveryLine { act: "pending apply".into(), done: 3_000, planned: 12_000 };
+    let line =
+        RecoveryLine { act: "pending apply".into(), done: 3_000, planned: 12_000, changes: true };
     bench.show(Snapshot { recoveries: vec![line], ..normal() });
     assert!(bench.text(120, 36).contains("pending apply 3,000 of 12,000"));
     bench.keys("Xy");

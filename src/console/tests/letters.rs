@@ -115,7 +115,8 @@ fn unread() -> Snapshot {
 }
 
 fn under_way() -> Snapshot {
-    let line = RecoveryLine { act: "dead replay".into(), done: 400, planned: 12_000 };
+    let line =
+        RecoveryLine { act: "dead replay".into(), done: 400, planned: 12_000, changes: true };
     Snapshot { recoveries: vec![line], ..poisoned() }
 }
 

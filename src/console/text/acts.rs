@@ -389,7 +389,8 @@ fn replayed(report: &ReplayReport) -> (String, bool) {
     );
     let extras = [
         (report.rebuilt, "rebuilt"),
-        (report.lost, "lost"),
+        (report.hollow, "without a body dropped"),
+        (report.lost, "without a body left"),
         (report.gone, "settled before their turn"),
         (report.changed, "changed since, so left alone"),
     ];

@@ -30,6 +30,8 @@ use crate::{
 };
 pub use judge::{JudgedLetter, LETTER_FIELDS, judge};
 
+/// As the screen calls a count, which changes nothing.
+const COUNT: &str = "dead count";
 /// Letters in one step of an act, and of a count.
 const PAGE: usize = COPIES;
 
@@ -136,7 +138,7 @@ impl Letters {
     ) -> Result<(LetterCounts, u64), EngineError> {
         let (mut counts, mut gone) = (LetterCounts::default(), 0);
         let meters = self.meters.clone();
-        let mut progress = self.begin("dead count", scope, meters.as_deref()).await?;
+        let mut progress = self.begin(COUNT, scope, meters.as_deref()).await?;
         while let Some(page) = self.next(&mut progress).await? {
             if stop.is_cancelled() {
                 return Err(EngineError::Stopping);
@@ -287,7 +289,8 @@ impl Letters {
                 LetterScope::Letters(_) => progress.ids.len() as u64,
                 LetterScope::Matching { .. } => letters::count(&mut self.link, &self.keys).await?,
             };
-            let line = RecoveryLine { act: act.to_owned(), done: 0, planned };
+            let changes = act != COUNT;
+            let line = RecoveryLine { act: act.to_owned(), done: 0, planned, changes };
             progress.shown = Some(meters.recovery_begins(line));
         }
         Ok(progress)

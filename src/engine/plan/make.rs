@@ -36,6 +36,7 @@ pub async fn make(
         act: PLAN.to_owned(),
         done: 0,
         planned: at.stream.pending,
+        changes: false,
     });
     let mut making = Making::begin(operator, filter.to_string()).await?;
     // Entries that become pending from now on are not asked about.
@@ -115,12 +116,19 @@ impl Making {
         let to_dead = [Verdict::Malformed, Verdict::TooOften, Verdict::Refused];
         let to_dead: u64 = to_dead.iter().map(|verdict| totals.of(*verdict)).sum();
         let persisted = sales.iter().map(Sale::live_orders).sum::<u64>();
+        // More orders than SQL has pieces are refused: that is found out entry by entry.
+        let writes: u64 = self
+            .writes
+            .iter()
+            .map(|(voucher, orders)| orders.min(&pieces(&sales, *voucher)).to_owned())
+            .sum();
+        let short = totals.of(Verdict::Stuck) - writes;
         let change = |now: u64, after: u64| Change { now, after };
         let pending = at.stream.pending;
         let books = Forecast {
             pending: change(pending, pending.saturating_sub(totals.to_do())),
-            dead: change(at.stream.dead, at.stream.dead + to_dead),
-            persisted: change(persisted, persisted + totals.of(Verdict::Stuck)),
+            dead: change(at.stream.dead, at.stream.dead + to_dead + short),
+            persisted: change(persisted, persisted + writes),
             rebuilt,
         };
         let forecast = |(voucher, orders): (&VoucherId, &u64)| {
@@ -128,7 +136,7 @@ impl Making {
             let live = sale.live_orders();
             Some(SaleForecast {
                 voucher_id: *voucher,
-                persisted: change(live, live + orders),
+                persisted: change(live, live + orders.min(&sale.stock)),
                 db_stock: change(sale.stock, sale.stock.saturating_sub(*orders)),
             })
         };
@@ -137,6 +145,10 @@ impl Making {
         self.totals.sales = by_sale;
         Ok(self.writer.end(self.totals).map_err(PlanFault::from)?)
     }
+}
+
+fn pieces(sales: &[Sale], voucher: VoucherId) -> u64 {
+    sales.iter().find(|sale| sale.voucher_id == voucher).map_or(0, |sale| sale.stock)
 }
 
 /// How many admitted orders are nowhere but among the buyers: what a rebuild would put into the stream.
