@@ -17,7 +17,6 @@ use seckill::{
     engine::{
         admission::AdmissionError,
         command::{Command, Reply, RushPlan, RushReport},
-
         ledger,
         node::{Node, NodeConfig},
         repair,
@@ -25,6 +24,7 @@ use seckill::{
     },
     model::{NewSale, Outcome, UserId, VoucherId},
     store::{self, SharedStore},
+    telemetry::forgot::HEALED,
 };
 use support::{PATIENCE, TestCluster, TestSentinels, wait_until};
 use tempfile::TempDir;

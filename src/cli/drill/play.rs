@@ -83,7 +83,9 @@ impl Play<'_> {
         let struck = self.strike().await?;
         report.struck = struck.entries;
         self.tell_happens(struck, *lasts);
-        let bound = if *strike == Strike::DatabaseAway { OUTAGE_SHOWN } else { SHOWN };
+        // With nobody there to see it, a loaded machine may take its time.
+        let outage = *strike == Strike::DatabaseAway && self.pages.is_some();
+        let bound = if outage { OUTAGE_SHOWN } else { SHOWN };
         if self.stage.seen(bound, |picture| (seen.shows)(picture, struck.entries)).await? {
             report.seen.push(told(seen, struck));
         }
