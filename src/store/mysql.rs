@@ -18,6 +18,8 @@ mod payment;
 mod plain;
 mod sales;
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use async_trait::async_trait;
 use sqlx::{MySql, MySqlConnection};
 
@@ -39,6 +41,8 @@ pub(super) struct MysqlStore {
     sessions: Sessions<MySql>,
     /// Rows that one statement may carry, by the server's `max_allowed_packet`.
     rows: usize,
+    /// The last batch was not all new, and so may the next one be: then it is not tried as such in vain.
+    mixed: AtomicBool,
 }
 
 /// Reads in a connection of its own.
@@ -167,10 +171,12 @@ impl Store for MysqlStore {
             return Ok(Vec::new());
         }
         let keys = &rows::keys(entries)?;
-        if self.write_new(keys, now).await? {
+        if !self.mixed.load(Ordering::Relaxed) && self.write_new(keys, now).await? {
             return Ok(vec![Written::New; keys.len()]);
         }
-        write!(self, |conn| orders::write_mixed(conn, keys, now, self.rows))
+        let written = write!(self, |conn| orders::write_mixed(conn, keys, now, self.rows))?;
+        self.mixed.store(rows::is_mixed(&written), Ordering::Relaxed);
+        Ok(written)
     }
 
     async fn foresee(&self, entries: &[OrderEntry]) -> Result<Vec<Written>, StoreError> {

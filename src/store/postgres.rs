@@ -16,6 +16,8 @@ mod payment;
 mod plain;
 mod sales;
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use async_trait::async_trait;
 use sqlx::{PgConnection, Postgres};
 
@@ -38,6 +40,8 @@ const PAGE: usize = 10_000;
 pub(super) struct PostgresStore {
     shown: String,
     sessions: Sessions<Postgres>,
+    /// The last batch was not all new, and so may the next one be: then it is not tried as such in vain.
+    mixed: AtomicBool,
 }
 
 /// Reads in a connection of its own.
@@ -166,10 +170,12 @@ impl Store for PostgresStore {
             return Ok(Vec::new());
         }
         let keys = &rows::keys(entries)?;
-        if self.write_new(keys, now).await? {
+        if !self.mixed.load(Ordering::Relaxed) && self.write_new(keys, now).await? {
             return Ok(vec![Written::New; keys.len()]);
         }
-        write!(self, |conn| orders::write_mixed(conn, keys, now))
+        let written = write!(self, |conn| orders::write_mixed(conn, keys, now))?;
+        self.mixed.store(rows::is_mixed(&written), Ordering::Relaxed);
+        Ok(written)
     }
 
     async fn foresee(&self, entries: &[OrderEntry]) -> Result<Vec<Written>, StoreError> {

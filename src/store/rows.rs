@@ -158,6 +158,11 @@ pub(super) fn cancellations(
     (new, answers)
 }
 
+/// Whether something of a batch was not new.
+pub(super) fn is_mixed(written: &[Written]) -> bool {
+    written.iter().any(|one| *one != Written::New)
+}
+
 /// An order's id as SQL keeps it.
 pub(super) fn order_id(raw: i64) -> Result<OrderId, StoreError> {
     OrderId::from_i64(raw)

@@ -17,7 +17,11 @@ mod plain;
 mod sales;
 mod settings;
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use sqlx::{Sqlite, SqlitePool, Transaction};
@@ -46,6 +50,8 @@ pub(super) struct SqliteStore {
     /// its busy timeout.
     writer: SqlitePool,
     readers: SqlitePool,
+    /// The last batch was not all new, and so may the next one be: then it is not tried as such in vain.
+    mixed: AtomicBool,
 }
 
 impl SqliteStore {
@@ -161,15 +167,18 @@ impl Store for SqliteStore {
             return Ok(Vec::new());
         }
         let keys = rows::keys(entries)?;
-        let mut tx = self.begin().await?;
-        if orders::write_new(&mut tx, &keys, now).await? {
-            commit(tx).await?;
-            return Ok(vec![Written::New; keys.len()]);
+        if !self.mixed.load(Ordering::Relaxed) {
+            let mut tx = self.begin().await?;
+            if orders::write_new(&mut tx, &keys, now).await? {
+                commit(tx).await?;
+                return Ok(vec![Written::New; keys.len()]);
+            }
+            tx.rollback().await.map_err(told)?;
         }
-        tx.rollback().await.map_err(told)?;
         let mut tx = self.begin().await?;
         let written = orders::write_mixed(&mut tx, &keys, now).await?;
         commit(tx).await?;
+        self.mixed.store(rows::is_mixed(&written), Ordering::Relaxed);
         Ok(written)
     }
 

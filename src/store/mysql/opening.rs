@@ -1,7 +1,7 @@
 //! From a URL to an open store on MySQL or MariaDB: the server, its version, the schema, each refused in
 //! words.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, atomic::AtomicBool};
 
 use sqlx::{
     AssertSqlSafe, ConnectOptions, Connection, MySqlConnection,
@@ -61,7 +61,9 @@ impl MysqlStore {
         // What holds the lock; it goes with its connection, also with one that breaks.
         let _ = timeout(settings.connect(), conn.close()).await;
         let rows = (packet as usize / 2 / ROW).clamp(1, MOST_ROWS);
-        Ok(Self { sessions: Sessions::new(options, settings, sessions), shown, rows })
+        let (sessions, mixed) =
+            (Sessions::new(options, settings, sessions), AtomicBool::new(false));
+        Ok(Self { shown, sessions, rows, mixed })
     }
 }
 

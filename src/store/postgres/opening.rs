@@ -1,6 +1,6 @@
 //! From a URL to an open store on PostgreSQL: the server, its version, the schema, each refused in words.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, atomic::AtomicBool};
 
 use sqlx::{
     AssertSqlSafe, ConnectOptions, Connection, PgConnection, Postgres,
@@ -48,7 +48,8 @@ impl PostgresStore {
         preparing.await.map_err(|_| no_answer(&shown))??;
         // What holds the lock; it goes with its connection, also with one that breaks.
         let _ = timeout(settings.connect(), conn.close()).await;
-        Ok(Self { sessions: Sessions::new(options, settings, session), shown })
+        let (sessions, mixed) = (Sessions::new(options, settings, session), AtomicBool::new(false));
+        Ok(Self { shown, sessions, mixed })
     }
 }
 

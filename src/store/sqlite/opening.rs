@@ -6,6 +6,7 @@
 use std::{
     io,
     path::{Path, PathBuf},
+    sync::atomic::AtomicBool,
     time::{Duration, Instant},
 };
 
@@ -122,7 +123,7 @@ async fn open_once(path: &PathBuf, settings: &Settings) -> Result<SqliteStore, O
     MIGRATOR.run_direct(None, &mut *tx, false).await.map_err(|fault| schema_fault(fault, path))?;
     tx.commit().await?;
     let readers = pool().max_connections(READERS).connect_lazy_with(options.read_only(true));
-    Ok(SqliteStore { path: path.clone(), writer, readers })
+    Ok(SqliteStore { path: path.clone(), writer, readers, mixed: AtomicBool::new(false) })
 }
 
 /// Refuses a database with tables of somebody else, and one from a newer seckill.
