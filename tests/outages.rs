@@ -314,6 +314,8 @@ async fn each_write_is_whole_or_nothing_wherever_it_is_cut<S: Server>(server: S)
     let url = proxy.url(&server.quick_url(&name).await, server.port());
     let store = store::open(&url, &settings()).await.unwrap();
     let (mut number, mut conn) = (0, server.connect(&name).await);
+    let spare = NewSale { title: "tea".into(), stock: 100_000, begin: None, end: None, limit: 1 };
+    let spare = direct.create_sale(&spare, NOW).await.unwrap().voucher_id;
     for op in Op::WRITING.iter().copied() {
         number += 1;
         let scene = Scene::set(&direct, number).await;
@@ -330,6 +332,11 @@ async fn each_write_is_whole_or_nothing_wherever_it_is_cut<S: Server>(server: S)
                 number += 1;
                 let scene = Scene::set(&direct, number).await;
                 with_a_new_connection(&store, &proxy).await;
+                // A batch is tried as all new where the last one was: each write begins alike.
+                let order = OrderId::new(1_700_000_000, number).unwrap();
+                let (entry, user) = (EntryId::MIN, UserId(number));
+                let new = OrderEntry { entry, order, user, voucher: spare, place: 1 };
+                store.write_orders(&[new], NOW).await.unwrap();
                 proxy.cut_at(message, cut);
                 let told = timeout(SOON, ask(op, &store, &scene)).await.expect(&at);
                 let taken = proxy.heal();
