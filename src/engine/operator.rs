@@ -156,7 +156,7 @@ impl Operator {
             helm::take(&self.locks, &mut link, &self.keys, &line.operator, &line.act).await?;
         // An act that dies with its process would leave no word.
         let (act, result) = (format!("{} begun", line.act), "begun".to_owned());
-        self.outbox.put(Act { act, result, ..line.clone() });
+        self.outbox.put(Act { act, result, before: None, ..line.clone() });
         self.outbox.write(&self.store).await;
         let stop = stop.child_token();
         let under_way = self.under_way.begin(&stop);
