@@ -12,6 +12,7 @@ mod world;
 use std::time::Instant;
 
 use seckill::{
+    broker::stream,
     engine::{command::RushPlan, payment},
     model::{EntryId, Fence, Millis, NewSale, OrderEntry, OrderId, Payment, UserId},
     store::Written,
@@ -99,8 +100,15 @@ async fn a_table_that_is_gone_for_a_while_makes_no_dead_letter() {
     };
     run("ALTER TABLE tb_voucher_order RENAME TO tb_taken_away").await;
     world.rush(RushPlan { settle: false, repeat: 0.0, ..RushPlan::new(voucher, 200) }).await;
-    // The first batch holds as many as had come by then; the others wait behind it.
-    world.until("the orders wait", async || world.pending().await > 0).await;
+    // The first batch holds as many as had come by then; the others wait behind it. It has been tried many times
+    // when its entries are that old.
+    let (mut link, home) = (world.redis.link(), world.keys.home());
+    world
+        .until("a batch is tried and waits", async || {
+            let page = stream::pending_page(&mut link, &home, EntryId::MIN, EntryId::MAX, 1).await;
+            page.unwrap().first().is_some_and(|row| row.idle_ms >= 500)
+        })
+        .await;
     let dead = world.keys.home().dead();
     assert_eq!(world.server.query::<u64>(&["XLEN", &dead]), 0);
     run("ALTER TABLE tb_taken_away RENAME TO tb_voucher_order").await;

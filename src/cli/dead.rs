@@ -266,6 +266,7 @@ async fn apply(
         Doing::Replay { force } => Command::ReplayLetters { scope, force },
         Doing::Discard { compensate } => Command::DiscardLetters { scope, compensate },
     };
+    let compensated = matches!(command, Command::DiscardLetters { compensate: true, .. });
     let acting = operator.execute(command, &stop);
     tokio::pin!(acting);
     let reply = tokio::select! {
@@ -282,7 +283,7 @@ async fn apply(
             (report.replayed, report.refused.total(), report.gone, report.cut_short)
         }
         Reply::LettersDiscarded(report) => {
-            out.answer(&report, || discarded(&report))?;
+            out.answer(&report, || discarded(&report, compensated))?;
             (report.discarded, report.refused.total(), report.gone, report.cut_short)
         }
         _ => return Err(Fault::no("the engine answered something else than about dead letters")),
@@ -436,7 +437,7 @@ fn replayed(report: &LettersReplayed) -> String {
     text + &rest(&report.refused, report.gone, report.cut_short)
 }
 
-fn discarded(report: &LettersDiscarded) -> String {
+fn discarded(report: &LettersDiscarded, compensate: bool) -> String {
     let mut text = format!("Removed {} dead letters", number(report.discarded));
     if report.compensated + report.given_back > 0 {
         text.push_str(&format!(
@@ -445,7 +446,12 @@ fn discarded(report: &LettersDiscarded) -> String {
             number(report.given_back)
         ));
     }
-    text + &rest(&report.refused, report.gone, report.cut_short)
+    text.push_str(&rest(&report.refused, report.gone, report.cut_short));
+    let LetterCounts { awaited, came_back, not_loaded, .. } = report.refused;
+    if !compensate && awaited + came_back + not_loaded > 0 {
+        text.push_str("\nBuyers wait for some: replay those, or discard them with --compensate.");
+    }
+    text
 }
 
 fn rest(refused: &LetterCounts, gone: u64, cut_short: bool) -> String {

@@ -26,7 +26,7 @@ use crate::{
         command::{Command, Pace, ReplayReport, Reply, Scope},
         operator::Operator,
         pending::FIELDS,
-        plan::{Change, Line, Plan},
+        plan::{Change, Line, Plan, PlanFault},
     },
     model::{EntryId, filter::Filter},
 };
@@ -124,8 +124,15 @@ async fn read(path: &Path) -> Result<Plan, Fault> {
     let place = path.to_owned();
     let read = tokio::task::spawn_blocking(move || Plan::read(&place)).await;
     let read = read.map_err(|_| Fault::no("reading the plan broke off"))?;
-    // A plan that is not there is wrong use as well: nothing was asked of a server.
-    read.map_err(|fault| Fault::usage(format!("{}: {fault}", path.display())))
+    read.map_err(|fault| {
+        Fault::usage(match fault {
+            PlanFault::Io(error) => format!(
+                "the plan {} can't be read ({error}); 'seckill pending plan --out FILE' writes one",
+                path.display()
+            ),
+            other => format!("{}: {other}", path.display()),
+        })
+    })
 }
 
 async fn list(
@@ -380,7 +387,7 @@ fn planned(plan: &Plan) -> Result<String, Fault> {
         figures.push(row(&format!("#{} SQL stock", sale.voucher_id), sale.db_stock));
     }
     text.push('\n');
-    text.push_str(&table(&["the books", "now", "afterwards"], &[1, 2], &figures));
+    text.push_str(&table(&["the books", "when planned", "afterwards"], &[1, 2], &figures));
     if books.rebuilt > 0 {
         text.push_str(&format!(
             "{} admitted orders are nowhere else and go into the stream again.\n",

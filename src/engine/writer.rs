@@ -203,11 +203,6 @@ impl Writer {
         }
         Ok(buried)
     }
-
-    /// The same for one entry; 0 if it was not pending any more.
-    pub async fn bury(&mut self, entry: EntryId, reason: &str) -> Result<u64, EngineError> {
-        self.bury_all(vec![(entry, reason.to_owned())]).await
-    }
 }
 
 /// Entries by the partition in whose stream they stand.

@@ -208,7 +208,7 @@ pub async fn asked_again(world: &World, plan: &Plan, log: &Log) -> Result<(), St
             seckill::model::Outcome::Duplicate { order } => order.as_i64(),
             other => return Err(format!("{told:?} asks again and hears {other:?}")),
         };
-        if Some(now) != held(told.voucher, told.user) {
+        if now != told.order || Some(now) != held(told.voucher, told.user) {
             return Err(format!("{told:?} asks again and hears {now}"));
         }
     }

@@ -11,10 +11,12 @@ pub(crate) fn alarm(kind: &AlarmKind) -> String {
     let (pending, plan) = (key_of(Action::Pending), key_of(Action::Replay));
     match kind {
         AlarmKind::RedisAway { error } => format!(
-            "Redis does not answer: {error}. What you see is old; it goes on by itself when Redis is back."
+            "Redis does not answer: {}. What you see is old; it goes on by itself when Redis is back.",
+            unstopped(error)
         ),
         AlarmKind::SqlAway { error } => format!(
-            "The database does not answer: {error}. Orders wait in the stream; none is lost."
+            "The database does not answer: {}. Orders wait in the stream; none is lost.",
+            unstopped(error)
         ),
         AlarmKind::BooksOff { finding } => format!("The books are off: {finding}."),
         AlarmKind::DeadConsumer { consumer, pending: held, idle_ms } => format!(
@@ -45,4 +47,9 @@ pub(crate) fn alarm(kind: &AlarmKind) -> String {
             format!("{server} answers again; it was away for {}.", span(*away_ms))
         }
     }
+}
+
+/// A sentence without the sign at its end, for the middle of another one.
+fn unstopped(sentence: &str) -> &str {
+    sentence.trim_end_matches(['.', '?', '!'])
 }

@@ -45,7 +45,9 @@ pub enum PlanFault {
     )]
     Foreign,
     /// The disk.
-    #[error("the plan can't be kept or read ({0}); make room, or give another place")]
+    #[error(
+        "the plan can't be kept or read ({0}); make room where temporary files go, then make a new plan"
+    )]
     Io(#[from] io::Error),
 }
 
