@@ -60,23 +60,25 @@ pub(super) async fn write_mixed(
 ) -> Result<Vec<Written>, StoreError> {
     let sales = sales_there(conn, keys).await?;
     let known = by_id(conn, keys).await?;
-    // Of one id twice in a batch the first takes the row.
-    let mut seen: HashSet<i64> = known.iter().map(|(order, ..)| *order).collect();
-    let possible: Vec<Key> =
-        keys.iter().filter(|key| sales.contains(&key.2) && seen.insert(key.0)).copied().collect();
-    let inserted = if insert(conn, &possible, now).await.map_err(told)? == possible.len() as u64 {
-        possible
-    } else {
-        let refused = missing(conn, &possible).await?;
-        possible.into_iter().filter(|key| !refused.contains(&key.0)).collect()
-    };
+    let taken: HashSet<i64> = known.iter().map(|(order, ..)| *order).collect();
+    let possible: Vec<Key> = keys
+        .iter()
+        .filter(|key| sales.contains(&key.2) && !taken.contains(&key.0))
+        .copied()
+        .collect();
+    // Nothing had these ids before, so whatever stands there as it was asked for is new.
+    let new: HashSet<Key> =
+        if insert(conn, &possible, now).await.map_err(told)? == possible.len() as u64 {
+            possible.into_iter().collect()
+        } else {
+            let refused = refused(conn, &possible).await?;
+            possible.into_iter().filter(|key| !refused.contains(key)).collect()
+        };
+    let inserted = Vec::from_iter(new.iter().copied());
     take_stock(conn, &inserted, now).await?;
-    let new: HashSet<i64> = inserted.iter().map(|(order, ..)| *order).collect();
-    let rest: Vec<Key> = keys.iter().filter(|key| !new.contains(&key.0)).copied().collect();
-    // Those that share an id with a row of this batch meet it here.
-    let orders = known.into_iter().chain(inserted.iter().copied());
-    let standing = Standing::new(sales, orders, live_at(conn, &rest).await?);
-    standing.answers(keys, inserted)
+    let rest: Vec<Key> = keys.iter().filter(|key| !new.contains(key)).copied().collect();
+    let orders = known.into_iter().chain(new);
+    Standing::new(sales, orders, live_at(conn, &rest).await?).answers(keys, inserted)
 }
 
 /// Inserts what nothing stands against; returns how many that were.
@@ -168,17 +170,18 @@ async fn by_id(conn: &mut SqliteConnection, keys: &[Key]) -> Result<Vec<Key>, St
     .map_err(told)
 }
 
-/// The ids of a batch that no row has. These are few, and each row that is read costs as much as a lookup.
-async fn missing(conn: &mut SqliteConnection, keys: &[Key]) -> Result<HashSet<i64>, StoreError> {
-    let missing: Vec<i64> = sqlx::query_scalar(
-        "SELECT value FROM json_each(?1) b \
-         WHERE NOT EXISTS (SELECT 1 FROM tb_voucher_order o WHERE o.id = b.value)",
+/// Those of a batch that have no row. They are few, and each row that is read costs as much as a lookup.
+async fn refused(conn: &mut SqliteConnection, keys: &[Key]) -> Result<HashSet<Key>, StoreError> {
+    let refused: Vec<Key> = sqlx::query_as(
+        "SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM json_each(?1) b \
+         WHERE NOT EXISTS (SELECT 1 FROM tb_voucher_order o WHERE o.id = b.value ->> 0 \
+            AND o.user_id = b.value ->> 1 AND o.voucher_id = b.value ->> 2 AND o.place = b.value ->> 3)",
     )
-    .bind(json(keys.iter().map(|(order, ..)| order)))
+    .bind(json_rows(keys))
     .fetch_all(conn)
     .await
     .map_err(told)?;
-    Ok(missing.into_iter().collect())
+    Ok(refused.into_iter().collect())
 }
 
 /// The live rows at the places of a batch.
