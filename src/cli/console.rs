@@ -2,14 +2,14 @@
 
 use std::io::IsTerminal as _;
 
-use super::{Color, Fault, context::Context, output::Output};
+use super::{Fault, context::Context, look::Look, output::Output};
 use crate::{
     config::Config,
-    console::{self, ColorChoice, ConsoleError, Options},
+    console::{self, ConsoleError},
     engine::EngineError,
 };
 
-pub(super) async fn run(config: &Config, out: Output, color: Color) -> Result<u8, Fault> {
+pub(super) async fn run(config: &Config, out: Output, look: &Look) -> Result<u8, Fault> {
     if out.json {
         return Err(Fault::usage("the console has no JSON; use 'seckill status --json'"));
     }
@@ -24,10 +24,9 @@ pub(super) async fn run(config: &Config, out: Output, color: Color) -> Result<u8
             return Err(fault);
         }
     };
-    let options = Options { color: color.into(), ..Options::default() };
     let (name, replaced) = (node.operator().node.clone(), node.stopping().clone());
     let shown = tokio::select! {
-        shown = console::run(node.remote(), options) => shown,
+        shown = console::run(node.remote(), look.options()) => shown,
         // Another process goes by this node's name: an engine that has stopped is nothing to look at.
         () = replaced.cancelled() => Ok(()),
     };
@@ -36,14 +35,4 @@ pub(super) async fn run(config: &Config, out: Output, color: Color) -> Result<u8
     context.close().await;
     shown?;
     if replaced { Err(EngineError::NameTaken(name).into()) } else { Ok(0) }
-}
-
-impl From<Color> for ColorChoice {
-    fn from(color: Color) -> Self {
-        match color {
-            Color::Auto => Self::Auto,
-            Color::Always => Self::Always,
-            Color::Never => Self::Never,
-        }
-    }
 }

@@ -9,9 +9,10 @@ use serde::Serialize;
 use tokio::{sync::watch, task::JoinHandle, time::sleep};
 
 use super::{
-    Color, Fault,
+    Fault,
     context::Context,
     fault,
+    look::Look,
     output::{Output, number},
     stage::{self, DYING_NODE, Stage, answered, page},
 };
@@ -71,7 +72,7 @@ struct Played {
 pub(super) async fn run(
     config: &Config,
     out: Output,
-    color: Color,
+    look: &Look,
     args: &DemoArgs,
 ) -> Result<u8, Fault> {
     if !(10..=MAX_USERS).contains(&args.buyers) {
@@ -85,7 +86,7 @@ pub(super) async fn run(
     let result = if args.headless {
         headless(&node, &context, args).await
     } else {
-        on_stage(&node, &context, color, args).await.map(|()| None)
+        on_stage(&node, &context, look, args).await.map(|()| None)
     };
     node.stop().await;
     context.close().await;
@@ -150,11 +151,11 @@ async fn headless(
 async fn on_stage(
     node: &Node,
     context: &Context,
-    color: Color,
+    look: &Look,
     args: &DemoArgs,
 ) -> Result<(), Fault> {
     let (pages, story) = watch::channel(Story::default());
-    let options = Options { color: color.into(), story: Some(story), ..Options::default() };
+    let options = Options { story: Some(story), ..look.options() };
     let shown = console::run(node.remote(), options);
     let played = play(Script::new(node, context, args), &pages);
     tokio::pin!(shown);

@@ -14,9 +14,10 @@ use self::{
     play::Play,
 };
 use super::{
-    Color, Fault,
+    Fault,
     context::Context,
     fault,
+    look::Look,
     output::{Output, table},
     stage::{self, Stage, page},
 };
@@ -84,7 +85,7 @@ impl Report {
 pub(super) async fn run(
     config: &Config,
     out: Output,
-    color: Color,
+    look: &Look,
     told: (bool, bool, bool),
     args: &DrillArgs,
 ) -> Result<u8, Fault> {
@@ -109,7 +110,7 @@ pub(super) async fn run(
             let result = if args.headless {
                 play.play().await.map(Some)
             } else {
-                on_stage(play, color).await
+                on_stage(play, look).await
             };
             // Whoever leaves while the database is away must not wait for it.
             illness.set(Ill::Not);
@@ -131,9 +132,9 @@ async fn close(node: Node, context: Context) {
 }
 
 /// The console, with the drill beside it until somebody quits; `None` where that was before its end.
-async fn on_stage(play: Play<'_>, color: Color) -> Result<Option<Report>, Fault> {
+async fn on_stage(play: Play<'_>, look: &Look) -> Result<Option<Report>, Fault> {
     let (pages, story) = watch::channel(Story::default());
-    let options = Options { color: color.into(), story: Some(story), ..Options::default() };
+    let options = Options { story: Some(story), ..look.options() };
     let shown = console::run(play.stage.node.remote(), options);
     let played = Play { pages: Some(&pages), ..play };
     let playing = played.play();

@@ -24,7 +24,7 @@ mod widgets;
 use jiff::tz::TimeZone;
 use tokio::sync::watch;
 
-pub use self::{story::Story, theme::ColorChoice};
+pub use self::{story::Story, text::lang::Lang, theme::ColorChoice};
 use crate::{engine::command::Remote, model::Millis};
 
 /// How the console looks, and what else it shows.
@@ -34,6 +34,8 @@ pub struct Options {
     pub color: ColorChoice,
     /// A guided demonstration to tell along.
     pub story: Option<watch::Receiver<Story>>,
+    /// What language it speaks.
+    pub lang: Lang,
     /// Draw bars, boxes and the chart with ASCII only.
     pub ascii: bool,
 }
@@ -59,7 +61,8 @@ pub async fn run(remote: Remote, options: Options) -> Result<(), ConsoleError> {
     if !is_terminal {
         return Err(ConsoleError::NotATerminal);
     }
-    let Options { color, story, ascii } = options;
+    let Options { color, story, lang, ascii } = options;
+    text::lang::speak(lang);
     let theme = theme::Theme::detect(color, ascii, |name| std::env::var(name).ok());
     if color == ColorChoice::Always {
         // The terminal library reads NO_COLOR by itself.

@@ -1,9 +1,9 @@
-//! Every word of the console, in English. Another language stands beside this file with the same
-//! names; no view holds words of its own.
+//! Every word of the console, in each of its languages; no view holds words of its own.
 
 pub(crate) mod acts;
 mod alarms;
 pub(crate) mod figures;
+pub(crate) mod lang;
 pub(crate) mod letters;
 mod recovery;
 
