@@ -9,6 +9,7 @@ mod acts;
 mod app;
 mod dialogs;
 mod dispatch;
+mod gauge;
 mod keymap;
 mod run;
 mod screen;
@@ -24,7 +25,12 @@ mod widgets;
 use jiff::tz::TimeZone;
 use tokio::sync::watch;
 
-pub use self::{story::Story, text::lang::Lang, theme::ColorChoice};
+pub use self::{
+    gauge::{Drawing, Drawn, Person, Spread, gauge},
+    story::Story,
+    text::lang::Lang,
+    theme::ColorChoice,
+};
 use crate::{engine::command::Remote, model::Millis};
 
 /// How the console looks, and what else it shows.
