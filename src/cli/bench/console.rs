@@ -111,17 +111,21 @@ async fn measure(stage: Stage<'_>, args: &ConsoleArgs) -> Result<Report, Fault> 
         // Whoever comes second meets a larger database: they take turns.
         for with in [round % 2 == 1, round % 2 == 0] {
             let voucher = stage.create("bench", args.users / 2, None).await?;
+            // As a console sends it: the engine works on its own threads.
             let command = Command::Rush(RushPlan::new(voucher, args.users));
-            let mut answer = None;
-            let rushing = async { answer = Some(stage.act(command).await) };
+            let answer = stage.node.remote().send(command).map_err(|it| Fault::no(it.0))?;
+            let mut answered = None;
+            let rushing = async { answered = answer.await.ok() };
             if with {
                 let person = Person { size, pause: Some(KEYS) };
                 look(stage.node, person, &mut drawn, rushing).await?;
             } else {
                 rushing.await;
             }
-            let Some(Reply::RushDone(report)) = answer.transpose()? else {
-                return Err(Fault::no("the engine answered something else than about a rush"));
+            let report = match answered {
+                Some(Ok(Reply::RushDone(report))) => report,
+                Some(Err(refusal)) => return Err(Fault::no(refusal.0)),
+                _ => return Err(Fault::no("the engine ended before the rush was over")),
             };
             if report.errors > 0 {
                 let why = report.first_error.unwrap_or_default();
