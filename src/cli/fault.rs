@@ -42,7 +42,11 @@ impl Fault {
 
 impl From<EngineError> for Fault {
     fn from(error: EngineError) -> Self {
-        let code = match &error {
+        let first = match &error {
+            EngineError::BrokeOff { why, .. } => why,
+            other => other,
+        };
+        let code = match first {
             EngineError::Recovery(PlanFault::Io(_)) => NO,
             EngineError::Sale(_)
             | EngineError::Plan(_)

@@ -62,7 +62,12 @@ pub(super) async fn apply(
         changes: true,
     });
     let done = applying.steps(plan, pace, stop, |done| shown.progress(done)).await;
-    done.map(|()| applying.report)
+    let (acted, planned) = (applying.acted(), plan.totals.entries);
+    done.map(|()| applying.report).map_err(|why| {
+        why.after(acted, || {
+            format!("{acted} of {planned} entries were seen to before, and the same plan goes on from there")
+        })
+    })
 }
 
 struct Applying {

@@ -17,7 +17,7 @@ use super::{
     locks::{Guard, LockError, LockName, Locks},
     rebuild::rebuild,
     settings::Settings,
-    writer::{BACKOFF, Writer, wait},
+    writer::{BACKOFF, Grave, Writer, bury_all, wait},
 };
 use crate::{
     broker::{
@@ -164,8 +164,8 @@ impl Consumer {
         self.finish_own(stop).await?;
         self.claim_idle(stop).await?;
         let mut claimed = Instant::now();
-        // What was read while the batch before it was written.
-        let mut ahead = Vec::new();
+        // What was read while the batch before it was written, and what of that one is for the dead letters.
+        let (mut ahead, mut grave) = (Vec::new(), Grave::new());
         while !stop.is_cancelled() {
             let batch = if ahead.is_empty() {
                 if claimed.elapsed() >= CLAIM_EVERY {
@@ -181,12 +181,15 @@ impl Consumer {
             *pause = BACKOFF[0];
             let more = batch.len() == self.settings.consumer_batch;
             if more && claimed.elapsed() < CLAIM_EVERY && self.may_read_ahead() {
-                ahead = self.settle_and_read(batch, stop).await?;
+                (ahead, grave) = self.settle_and_read(batch, grave, stop).await?;
             } else {
                 self.settle(batch, stop).await?;
+                self.writer.bury_all(std::mem::take(&mut grave)).await?;
             }
         }
-        self.settle(ahead, stop).await
+        self.settle(ahead, stop).await?;
+        self.writer.bury_all(grave).await?;
+        Ok(())
     }
 
     /// Not while it is held, and not where a batch may stay pending for want of a lock.
@@ -194,19 +197,31 @@ impl Consumer {
         !self.settings.order_lock && !*self.hold.wanted.borrow()
     }
 
-    /// Writes a batch while the next one is read. Should the writing fail, what was read is among the own pending
+    /// Writes a batch while the next one is read and the bad ones of the batch before are buried: else poison holds
+    /// up the good ones behind it. Should something fail, what was read or not buried is among the own pending
     /// entries, which come first then.
     async fn settle_and_read(
         &mut self,
         batch: Vec<Delivered>,
+        grave: Grave,
         stop: &CancellationToken,
-    ) -> Result<Vec<Delivered>, EngineError> {
+    ) -> Result<(Vec<Delivered>, Grave), EngineError> {
         let Self { writer, reader, partition, name, settings, .. } = self;
-        let (from, count) = (ReadFrom::New(AT_ONCE), settings.consumer_batch);
-        let reading = stream::read_group(reader, partition, name, from, count);
-        let (settled, read) = tokio::join!(writer.settle(batch, stop), reading);
-        settled?;
-        Ok(read?)
+        let keys = writer.keys.clone();
+        let reading = async {
+            let (from, count) = (ReadFrom::New(AT_ONCE), settings.consumer_batch);
+            let read = stream::read_group(reader, partition, name, from, count).await?;
+            bury_all(reader, &keys, grave).await?;
+            Ok::<_, EngineError>(read)
+        };
+        let (settled, read) = tokio::join!(writer.settle_good(batch, stop), reading);
+        let ((_, grave), read) = (settled?, read?);
+        if read.is_empty() {
+            // Nobody knows when the next batch comes.
+            self.writer.bury_all(grave).await?;
+            return Ok((read, Grave::new()));
+        }
+        Ok((read, grave))
     }
 
     async fn while_held(&mut self, stop: &CancellationToken) {

@@ -61,6 +61,14 @@ pub enum EngineError {
         /// As they are kept.
         bytes: usize,
     },
+    /// An act in steps that failed after some of them.
+    #[error("{why}; {done}")]
+    BrokeOff {
+        /// What failed.
+        why: Box<EngineError>,
+        /// What was done by then, and how to go on.
+        done: String,
+    },
     /// A number that makes no sense for an act.
     #[error("{0}")]
     Plan(String),
@@ -104,6 +112,11 @@ pub enum EngineError {
 }
 
 impl EngineError {
+    /// The same, with what was `done` by then where that is anything.
+    pub(super) fn after(self, done: u64, told: impl FnOnce() -> String) -> Self {
+        if done == 0 { self } else { Self::BrokeOff { why: Box::new(self), done: told() } }
+    }
+
     /// Whether a server is out of reach, which the command line tells by exit code 3.
     pub fn is_away(&self) -> bool {
         match self {
@@ -113,6 +126,7 @@ impl EngineError {
             }
             Self::Store(error) => error.is_away(),
             Self::Lock(error) => error.is_away(),
+            Self::BrokeOff { why, .. } => why.is_away(),
             _ => false,
         }
     }

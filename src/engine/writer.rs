@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::EngineError;
 use crate::{
     broker::{
-        Layout, Link, Redis,
+        BrokerError, Layout, Link, Redis,
         keys::Partition,
         letters,
         stream::{self, Body, Delivered},
@@ -43,7 +43,7 @@ pub struct Settled {
 }
 
 /// Entries that are to be put aside, each with the reason.
-type Grave = Vec<(EntryId, String)>;
+pub(super) type Grave = Vec<(EntryId, String)>;
 
 /// Writes delivered entries to SQL and acknowledges them; shared by the consumer and by replays.
 #[derive(Debug)]
@@ -72,6 +72,20 @@ impl Writer {
         batch: Vec<Delivered>,
         stop: &CancellationToken,
     ) -> Result<Settled, EngineError> {
+        let (settled, grave) = self.settle_good(batch, stop).await?;
+        // After the good ones, which must not wait for a Redis that takes no letter.
+        Ok(Settled { dead: self.bury_all(grave).await?, ..settled })
+    }
+
+    /// The same, but what is for the dead letters stays pending, and is said.
+    ///
+    /// # Errors
+    /// As for [`Self::settle`].
+    pub(super) async fn settle_good(
+        &mut self,
+        batch: Vec<Delivered>,
+        stop: &CancellationToken,
+    ) -> Result<(Settled, Grave), EngineError> {
         let mut settled = Settled::default();
         let (mut orders, mut grave) = (Vec::with_capacity(batch.len()), Grave::new());
         for delivered in batch {
@@ -102,9 +116,7 @@ impl Writer {
                 (Err(error), _) => return Err(error),
             }
         }
-        // After the good ones, which must not wait for a Redis that takes no letter.
-        settled.dead = self.bury_all(grave).await?;
-        Ok(settled)
+        Ok((settled, grave))
     }
 
     /// One transaction; asked again for as long as the database is away.
@@ -188,21 +200,29 @@ impl Writer {
 
     /// Puts entries among the dead letters, each with its reason; returns how many were pending until now.
     pub async fn bury_all(&mut self, entries: Grave) -> Result<u64, EngineError> {
-        if let Some((entry, reason)) = entries.first() {
-            // Each letter tells its own reason; a line for each would be the dearest part of poison.
-            tracing::warn!(entries = entries.len(), first = %entry, reason, "dead letters");
-        }
-        let mut parts: BTreeMap<u16, Grave> = BTreeMap::new();
-        for (entry, reason) in entries {
-            parts.entry(entry.partition).or_default().push((entry, reason));
-        }
-        let mut buried = 0;
-        for (number, part) in parts {
-            let of = self.keys.partition(number);
-            buried += letters::bury_all(&mut self.link, &of, &part).await?;
-        }
-        Ok(buried)
+        Ok(bury_all(&mut self.link, &self.keys, entries).await?)
     }
+}
+
+/// The same over a connection of the caller's.
+pub(super) async fn bury_all(
+    link: &mut Link,
+    keys: &Layout,
+    entries: Grave,
+) -> Result<u64, BrokerError> {
+    if let Some((entry, reason)) = entries.first() {
+        // Each letter tells its own reason; a line for each would be the dearest part of poison.
+        tracing::warn!(entries = entries.len(), first = %entry, reason, "dead letters");
+    }
+    let mut parts: BTreeMap<u16, Grave> = BTreeMap::new();
+    for (entry, reason) in entries {
+        parts.entry(entry.partition).or_default().push((entry, reason));
+    }
+    let mut buried = 0;
+    for (number, part) in parts {
+        buried += letters::bury_all(link, &keys.partition(number), &part).await?;
+    }
+    Ok(buried)
 }
 
 /// Entries by the partition in whose stream they stand.

@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// A server that needs longer for one look is told as away.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_millis(1_500);
 /// Rates are taken over about a second, so that they can be read.
 const RATE_WINDOW: Duration = Duration::from_millis(1_200);
 /// Entries of the pending list in one picture.
@@ -226,7 +226,7 @@ impl Collector {
             Err(_) => Err(format!(
                 "{} gives no answer within {} s; is its disk hung, or does another program hold it?",
                 self.store.describe(),
-                PATIENCE.as_secs()
+                PATIENCE.as_secs_f32()
             )),
         };
         let now = self.now();
@@ -259,7 +259,7 @@ impl Collector {
                 Err(format!(
                     "Redis at {} gives no answer within {} s; is something else there, or is it hung?",
                     self.link.place(),
-                    PATIENCE.as_secs()
+                    PATIENCE.as_secs_f32()
                 ))
             }
         };

@@ -161,6 +161,22 @@ impl Letters {
         stop: &CancellationToken,
     ) -> Result<LettersReplayed, EngineError> {
         let mut report = LettersReplayed::default();
+        let done = self.replay_into(&mut report, scope, force, stop).await;
+        done.map_err(|why| {
+            why.after(report.replayed, || {
+                format!("{} letters were put back before; ask again for the rest", report.replayed)
+            })
+        })?;
+        Ok(report)
+    }
+
+    async fn replay_into(
+        &mut self,
+        report: &mut LettersReplayed,
+        scope: &LetterScope,
+        force: bool,
+        stop: &CancellationToken,
+    ) -> Result<(), EngineError> {
         let meters = self.meters.clone();
         let mut progress = self.begin("dead replay", scope, meters.as_deref()).await?;
         while let Some(Page { judged, gone }) = self.next(&mut progress).await? {
@@ -189,7 +205,7 @@ impl Letters {
                 report.gone += part.len() as u64 - back;
             }
         }
-        Ok(report)
+        Ok(())
     }
 
     /// Removes letters. A buyer who waits keeps his letter, unless `compensate`: then his order is cancelled in
@@ -208,6 +224,22 @@ impl Letters {
         stop: &CancellationToken,
     ) -> Result<LettersDiscarded, EngineError> {
         let mut report = LettersDiscarded::default();
+        let done = self.discard_into(&mut report, scope, compensate, stop).await;
+        done.map_err(|why| {
+            why.after(report.discarded, || {
+                format!("{} letters were removed before; ask again for the rest", report.discarded)
+            })
+        })?;
+        Ok(report)
+    }
+
+    async fn discard_into(
+        &mut self,
+        report: &mut LettersDiscarded,
+        scope: &LetterScope,
+        compensate: bool,
+        stop: &CancellationToken,
+    ) -> Result<(), EngineError> {
         let meters = self.meters.clone();
         let mut progress = self.begin("dead discard", scope, meters.as_deref()).await?;
         while let Some(Page { judged, gone }) = self.next(&mut progress).await? {
@@ -218,7 +250,7 @@ impl Letters {
             report.seen += judged.len() as u64 + gone;
             report.gone += gone;
             let cancelled =
-                if compensate { self.cancel(&judged, &mut report).await? } else { BTreeMap::new() };
+                if compensate { self.cancel(&judged, report).await? } else { BTreeMap::new() };
             // An act that was broken off has cancelled some, and Redis or SQL was not told of it.
             let mut returning: Vec<ClosedOrder> =
                 judged.iter().filter_map(JudgedLetter::returning).collect();
@@ -254,7 +286,7 @@ impl Letters {
                 report.gone += asked - removed;
             }
         }
-        Ok(report)
+        Ok(())
     }
 
     /// Cancels the orders of those letters for which somebody waits, or may.

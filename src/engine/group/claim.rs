@@ -224,6 +224,23 @@ pub async fn apply(
     stop: &CancellationToken,
 ) -> Result<ClaimReport, EngineError> {
     let mut report = ClaimReport { gone: plan.gone, ..ClaimReport::default() };
+    let done = give_parts(link, keys, plan, dead_ms, stop, &mut report).await;
+    done.map_err(|why| {
+        why.after(report.claimed, || {
+            format!("{} entries were given before; ask again for the rest", report.claimed)
+        })
+    })?;
+    Ok(report)
+}
+
+async fn give_parts(
+    link: &mut Link,
+    keys: &Layout,
+    plan: &ClaimPlan,
+    dead_ms: u64,
+    stop: &CancellationToken,
+    report: &mut ClaimReport,
+) -> Result<(), EngineError> {
     for part in &plan.parts {
         let of = partition(keys, part.partition)?;
         let survey = survey_of(link, keys, &of).await?;
@@ -233,7 +250,7 @@ pub async fn apply(
                 for page in entries.chunks(PAGE) {
                     if stop.is_cancelled() {
                         report.cut_short = true;
-                        return Ok(report);
+                        return Ok(());
                     }
                     report.add(give(link, &of, part, page).await?);
                 }
@@ -246,7 +263,7 @@ pub async fn apply(
                     let Some((end, _)) = page.last() else { break };
                     if stop.is_cancelled() {
                         report.cut_short = true;
-                        return Ok(report);
+                        return Ok(());
                     }
                     next = end.next();
                     let page: Vec<EntryId> = page.iter().map(|(entry, _)| *entry).collect();
@@ -255,7 +272,7 @@ pub async fn apply(
             }
         }
     }
-    Ok(report)
+    Ok(())
 }
 
 async fn give(
