@@ -235,9 +235,9 @@ impl App {
                     | Command::EndSale(id)
                     | Command::Restock { voucher: id, .. } => acts::asked::change(*id),
                     Command::Rush(plan) => acts::asked::rush(plan),
-                    Command::Plan(_) => acts::asked::PLAN.to_owned(),
-                    Command::Apply(..) => acts::asked::REPLAY.to_owned(),
-                    Command::CountLetters(_) => acts::asked::LETTERS.to_owned(),
+                    Command::Plan(_) => acts::asked::PLAN.to_string(),
+                    Command::Apply(..) => acts::asked::REPLAY.to_string(),
+                    Command::CountLetters(_) => acts::asked::LETTERS.to_string(),
                     Command::RunJob(job) => acts::asked::job(job),
                     Command::Pay(_)
                     | Command::CreateVoucher(_)
@@ -249,7 +249,7 @@ impl App {
                     | Command::Claim(_)
                     | Command::RemoveConsumer { .. }
                     | Command::ReleaseLock { .. }
-                    | Command::SwitchJob { .. } => acts::asked::ACT.to_owned(),
+                    | Command::SwitchJob { .. } => acts::asked::ACT.to_string(),
                 });
                 self.answers.push(async move { (command, reply.await) }.boxed());
                 true

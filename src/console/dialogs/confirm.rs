@@ -134,11 +134,11 @@ impl Confirm {
         let cursor = self.reason.as_ref().and_then(|reason| {
             let focused = self.in_reason();
             let label = if focused { theme.key() } else { Style::new() };
-            panel.text(3, field_at, REASON, label);
+            panel.text(3, field_at, &REASON, label);
             let room = panel.width().saturating_sub(LABEL + 6);
             let mut line = panel.part(3 + LABEL, field_at, room, 1);
             if reason.value().is_empty() && !focused {
-                line.text(0, 0, REASON_HINT, theme.soft());
+                line.text(0, 0, &REASON_HINT, theme.soft());
                 return None;
             }
             draw_input(&mut line, theme, reason, true).filter(|_| focused)
@@ -148,7 +148,7 @@ impl Confirm {
             Stop::Yes => Some(1),
             Stop::Reason => None,
         };
-        buttons(&mut panel, theme, last, [CANCEL, &self.yes], focus);
+        buttons(&mut panel, theme, last, [&CANCEL, &self.yes], focus);
         cursor
     }
 }

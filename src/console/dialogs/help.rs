@@ -35,7 +35,7 @@ impl Help {
         let height = (rows as u16 + 2).min(pen.height());
         let visible = usize::from(height.saturating_sub(2));
         self.scroll = self.scroll.min(rows.saturating_sub(visible));
-        let mut panel = panel(pen, theme, (width, height), text::HELP_TITLE);
+        let mut panel = panel(pen, theme, (width, height), &text::HELP_TITLE);
         for (x, part) in [(3, first), (3 + column as u16 + 3, second)] {
             for (y, (_, line)) in part.iter().skip(self.scroll).take(visible).enumerate() {
                 panel.line(x, y as u16 + 1, line);

@@ -59,7 +59,7 @@ impl Palette {
     pub(crate) fn draw(&self, pen: &mut Pen<'_>, theme: Theme) -> Option<(u16, u16)> {
         let rows = (self.names.len() as u16 + 4).min(14).min(pen.height().saturating_sub(2));
         let width = pen.width().saturating_sub(4).min(46);
-        let mut panel = panel(pen, theme, (width, rows), text::PALETTE_TITLE);
+        let mut panel = panel(pen, theme, (width, rows), &text::PALETTE_TITLE);
         let inner = width.saturating_sub(6);
         panel.text(3, 1, ":", theme.key());
         let cursor = draw_input(
@@ -70,7 +70,7 @@ impl Palette {
         );
         let matches = self.matches();
         if matches.is_empty() {
-            panel.text(3, 3, text::NO_COMMAND, theme.soft());
+            panel.text(3, 3, &text::NO_COMMAND, theme.soft());
         }
         let room = usize::from(rows.saturating_sub(4));
         let first = (self.cursor + 1).saturating_sub(room);

@@ -4,7 +4,7 @@ use crossterm::event::Event;
 
 use super::Form;
 use crate::{
-    console::text::acts::form as words,
+    console::text::forms as words,
     model::{Millis, NewSale, SaleFault, When},
 };
 
@@ -23,7 +23,7 @@ pub(crate) struct SaleForm {
 
 impl SaleForm {
     pub(crate) fn new() -> Self {
-        let form = Form::new(words::NEW_SALE.to_owned(), words::CREATE)
+        let form = Form::new(words::NEW_SALE.to_string(), words::CREATE)
             .field(words::TITLE, words::TITLE_HINT, "")
             .field(words::STOCK, words::STOCK_HINT, "")
             .field(words::LIMIT, words::LIMIT_HINT, USUAL_LIMIT)

@@ -1,6 +1,7 @@
 //! Which language the console speaks. Every word stands in both, side by side; no view asks which one it is.
 
 use std::{
+    borrow::Cow,
     fmt,
     ops::Deref,
     sync::atomic::{AtomicU8, Ordering},
@@ -80,6 +81,11 @@ impl Word {
             Lang::Zh => self.zh,
         }
     }
+
+    /// The same as a text of its own.
+    pub(crate) fn to_owned(self) -> String {
+        self.read().to_owned()
+    }
 }
 
 impl Deref for Word {
@@ -93,6 +99,18 @@ impl Deref for Word {
 impl fmt::Display for Word {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.read())
+    }
+}
+
+impl From<Word> for String {
+    fn from(word: Word) -> Self {
+        word.to_owned()
+    }
+}
+
+impl From<Word> for Cow<'_, str> {
+    fn from(word: Word) -> Self {
+        Self::Borrowed(word.read())
     }
 }
 

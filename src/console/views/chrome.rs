@@ -12,7 +12,7 @@ use crate::{
         dialogs::draw_input,
         keymap,
         status::Tone,
-        text::{self, figures},
+        text::{self, figures, lang::Word},
         theme::Theme,
         widgets::{Pen, fit, right, width, wrap},
     },
@@ -200,7 +200,7 @@ fn tabs(app: &App, pen: &mut Pen<'_>) {
     // What is stuck needs a person; how many sales and locks there are does not.
     let told = |view: View, all: bool| all || matches!(view, View::Pending | View::Letters);
     let cells = |(gap, digits, all): (u16, usize, bool)| {
-        let tab = |(view, key, name, count): &(View, String, &str, Option<u64>)| {
+        let tab = |(view, key, name, count): &(View, String, Word, Option<u64>)| {
             let count = count.filter(|_| told(*view, all));
             let count = count.map_or(0, |count| figures::within(count, digits).len() + 1);
             width(key) + 1 + width(name) + count
@@ -215,7 +215,7 @@ fn tabs(app: &App, pen: &mut Pen<'_>) {
         let current = app.view == view;
         let style = if current { theme.strong().patch(theme.underlined()) } else { Style::new() };
         x = pen.text(x, 0, &key, theme.key());
-        x = pen.text(x + 1, 0, name, style);
+        x = pen.text(x + 1, 0, &name, style);
         if let Some(count) = count.filter(|_| told(view, all)) {
             let loud = match view {
                 View::Pending => has_dead_holder(app),

@@ -232,7 +232,7 @@ fn draw_body(app: &mut App, pen: &mut Pen<'_>, compact: bool) {
         lag_trend: app.lag.trend(),
     };
     if shown.seq == 0 && shown.taken == Millis(0) {
-        pen.text(1, 1, text::NO_DATA, app.theme.soft());
+        pen.text(1, 1, &text::NO_DATA, app.theme.soft());
         return;
     }
     match app.view {

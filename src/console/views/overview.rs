@@ -114,7 +114,7 @@ fn draw_compact(pen: &mut Pen<'_>, scene: &Scene<'_>) {
 
 /// Sales with what is left of each; returns the row after the last.
 fn stock(pen: &mut Pen<'_>, scene: &Scene<'_>, rows: u16) -> u16 {
-    pen.line(0, 0, &scene.heading(text::STOCK, &[Source::Redis]));
+    pen.line(0, 0, &scene.heading(&text::STOCK, &[Source::Redis]));
     let mut sales: Vec<&SaleLine> = scene.snapshot.sales.iter().collect();
     if sales.is_empty() {
         let lines = wrap(&text::no_sales(), usize::from(pen.width().saturating_sub(2)));
@@ -204,7 +204,7 @@ fn stock_line(pen: &mut Pen<'_>, scene: &Scene<'_>, y: u16, sale: &SaleLine) {
 
 /// What became of all requests; returns the row after the last.
 fn admission(pen: &mut Pen<'_>, scene: &Scene<'_>, top: u16, rows: &[usize]) -> u16 {
-    pen.line(0, top, &scene.heading(text::ADMISSION, &[Source::Redis]));
+    pen.line(0, top, &scene.heading(&text::ADMISSION, &[Source::Redis]));
     let funnel = &scene.snapshot.funnel;
     let mut y = top + 1;
     for row in rows {
@@ -254,7 +254,7 @@ fn rush(pen: &mut Pen<'_>, scene: &Scene<'_>, top: u16, rows: usize) {
         return;
     }
     let theme = scene.theme;
-    pen.text(0, top, text::RUSH, theme.heading());
+    pen.text(0, top, &text::RUSH, theme.heading());
     for (row, rush) in scene.snapshot.rushes.iter().take(rows).enumerate() {
         let y = top + 1 + row as u16;
         pen.text(2, y, &format!("#{}", rush.voucher_id), Style::new());
@@ -279,7 +279,7 @@ fn right_column(pen: &mut Pen<'_>, scene: &Scene<'_>, state: OverviewState) {
     let holders = (holders as u16).min(h.saturating_sub(14) / 2).min(5);
     // Heading, legend, latency, three lines of the stream, and blanks between.
     let rows = h.saturating_sub(7 + holders).min((h / 2).max(12));
-    let title = scene.heading(text::RATES, &[Source::Redis, Source::Sql]);
+    let title = scene.heading(&text::RATES, &[Source::Redis, Source::Sql]);
     let heading = title.width();
     pen.line(0, 0, &title);
     let window = Line::styled(text::last_minutes(state.minutes()), theme.soft());
@@ -322,7 +322,7 @@ fn right_column(pen: &mut Pen<'_>, scene: &Scene<'_>, state: OverviewState) {
 
 fn latency(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     let Some(seen) = &scene.snapshot.latency else {
-        pen.text(0, 0, text::NO_LATENCY, scene.theme.soft());
+        pen.text(0, 0, &text::NO_LATENCY, scene.theme.soft());
         return;
     };
     let mut x = 0;
@@ -345,8 +345,8 @@ const NAMES: u16 = 10;
 fn stream(pen: &mut Pen<'_>, scene: &Scene<'_>, top: u16, holders: usize) {
     let theme = scene.theme;
     let Some(stream) = &scene.snapshot.stream else {
-        pen.text(0, top, text::STREAM, theme.heading());
-        pen.text(NAMES, top, text::UNKNOWN, theme.warn());
+        pen.text(0, top, &text::STREAM, theme.heading());
+        pen.text(NAMES, top, &text::UNKNOWN, theme.warn());
         return;
     };
     let lag = lag_line(scene, stream);
@@ -359,7 +359,7 @@ fn stream(pen: &mut Pen<'_>, scene: &Scene<'_>, top: u16, holders: usize) {
             pen.text(x, top, &kept, theme.soft());
         }
     }
-    pen.text(0, top + 1, text::PENDING, theme.heading());
+    pen.text(0, top + 1, &text::PENDING, theme.heading());
     let mut line = vec![Span::raw(figures::thousands(stream.pending))];
     if let Some(age) = stream.oldest_pending_ms.filter(|_| stream.pending > 0) {
         line.push(Span::styled(format!("   {}", text::oldest(age)), theme.soft()));
@@ -383,7 +383,7 @@ fn stream(pen: &mut Pen<'_>, scene: &Scene<'_>, top: u16, holders: usize) {
         };
         pen.text(NAMES, y, glyph, style);
         pen.text(NAMES + 2, y, &scene.fit(&consumer.name, name_room), Style::new());
-        let x = pen.text(NAMES + 3 + name_room, y, word, style);
+        let x = pen.text(NAMES + 3 + name_room, y, &word, style);
         let count = right(&figures::thousands(consumer.pending), 9, theme.glyphs.ellipsis);
         pen.text(x.max(NAMES + 9 + name_room), y, &count, Style::new());
         y += 1;
@@ -392,7 +392,7 @@ fn stream(pen: &mut Pen<'_>, scene: &Scene<'_>, top: u16, holders: usize) {
         pen.text(NAMES, y, &text::more_holders(with_entries.len() - shown), theme.soft());
         y += 1;
     }
-    pen.text(0, y, text::DEAD, theme.heading());
+    pen.text(0, y, &text::DEAD, theme.heading());
     let style = if stream.dead > 0 { theme.warn() } else { Style::new() };
     pen.text(NAMES, y, &figures::thousands(stream.dead), style);
 }
@@ -400,7 +400,7 @@ fn stream(pen: &mut Pen<'_>, scene: &Scene<'_>, top: u16, holders: usize) {
 /// The lag, where it goes, and how soon it is worked off.
 fn lag_line(scene: &Scene<'_>, stream: &StreamLine) -> Line<'static> {
     let theme = scene.theme;
-    let head = format!("{:<1$}", text::STREAM, usize::from(NAMES));
+    let head = left(&text::STREAM, usize::from(NAMES), theme.glyphs.ellipsis);
     let mut spans = vec![Span::styled(head, theme.heading())];
     if !stream.group {
         spans.push(Span::styled(text::NO_GROUP, theme.bad()));
@@ -457,7 +457,7 @@ fn attention_rows(scene: &Scene<'_>, cells: u16, most: usize) -> Vec<Line<'stati
 }
 
 fn draw_attention(pen: &mut Pen<'_>, scene: &Scene<'_>, rows: &[Line<'static>]) {
-    pen.text(0, 0, text::ATTENTION, scene.theme.heading());
+    pen.text(0, 0, &text::ATTENTION, scene.theme.heading());
     for (row, line) in rows.iter().enumerate() {
         pen.line(0, row as u16 + 1, line);
     }

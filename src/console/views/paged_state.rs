@@ -98,7 +98,7 @@ impl PagedRow for LetterLine {
             self.order.map(|order| order.to_string()),
             self.user.map(|user| user.to_string()),
             self.voucher.map(|voucher| format!("#{voucher}")),
-            Some(text::letters::word(self.verdict).to_owned()),
+            Some(text::letters::verdict_word(self.verdict).to_owned()),
         ];
         any_holds(wanted, &texts)
     }

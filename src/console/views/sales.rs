@@ -8,8 +8,8 @@ use ratatui::{
 use super::{SalesState, Scene, Source, chrome, detail_line, or_unknown, overview::funnel_line};
 use crate::{
     console::{
-        text::{self, columns, details, figures},
-        widgets::{Cell, Column, Pen, bar, table},
+        text::{self, columns, details, figures, lang::Word},
+        widgets::{self, Cell, Column, Pen, bar, table},
     },
     telemetry::snapshot::SaleLine,
 };
@@ -29,7 +29,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut SalesState)
     );
     let all = scene.snapshot.sales.len();
     let count = if filter.is_empty() {
-        figures::counted(all as u64, text::SALE, text::SALES)
+        figures::counted(all as u64, &text::SALE, &text::SALES)
     } else {
         format!("/{filter}   {}", text::sales_filtered(rows.len(), all))
     };
@@ -73,7 +73,8 @@ fn layout(width: u16, rows: &[SaleLine]) -> Vec<Column> {
     }
     // As wide as the largest sale needs: no figure grows beyond that.
     let most = rows.iter().map(|sale| sale.initial).max().unwrap_or(0);
-    let figure = |title: &str| (figures::thousands(most).len().max(title.len()) as u16).max(7);
+    let figure =
+        |title: Word| (figures::thousands(most).len().max(widgets::width(&title)) as u16).max(7);
     all.push(column(columns::LEFT, figure(columns::LEFT), true));
     all.push(column(columns::OF, figure(columns::OF), true));
     if width >= 72 {
@@ -146,5 +147,5 @@ fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
         detail_line(&mut right, theme, row as u16 + 1, label, &Line::from(Span::raw(figure)));
     }
     let window = Line::raw(scene.fit(&window(scene, sale), w.saturating_sub(half + 18)));
-    detail_line(&mut right, theme, facts.len() as u16 + 1, details::WINDOW, &window);
+    detail_line(&mut right, theme, facts.len() as u16 + 1, &details::WINDOW, &window);
 }

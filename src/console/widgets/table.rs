@@ -3,12 +3,12 @@
 use ratatui::style::Style;
 
 use super::{Pen, left, right};
-use crate::console::theme::Theme;
+use crate::console::{text::lang::Word, theme::Theme};
 
 /// A column. A width of 0 takes what the others leave.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Column {
-    pub(crate) title: &'static str,
+    pub(crate) title: Word,
     pub(crate) width: u16,
     pub(crate) numeric: bool,
 }
@@ -64,7 +64,7 @@ pub(crate) fn table(
     let columns = measured(columns, pen.width().saturating_sub(3));
     let mut x = 1;
     for column in &columns {
-        pen.text(x, 0, &placed(column.title, column, theme), theme.heading());
+        pen.text(x, 0, &placed(&column.title, column, theme), theme.heading());
         x += column.width + GAP;
     }
     for row in 0..visible.min(total - scroll.offset) {
