@@ -78,7 +78,7 @@ impl Drawing {
     /// # Errors
     /// None that can happen; the histogram's bounds are fixed.
     pub fn new() -> io::Result<Self> {
-        let histogram = || Histogram::new(3).map_err(io::Error::other);
+        let histogram = || Histogram::new_with_bounds(1, 60_000_000, 3).map_err(io::Error::other);
         Ok(Self { frames: histogram()?, keys: histogram()?, bytes: 0, later: 0 })
     }
 

@@ -20,6 +20,8 @@ use crate::{model::Millis, telemetry::Snapshot};
 
 /// At most thirty pictures a second.
 const FRAME: Duration = Duration::from_millis(33);
+/// A key is answered sooner, but not each of a flood of them.
+const KEY_FRAME: Duration = Duration::from_millis(8);
 /// Ages grow once a second.
 const TICK: Duration = Duration::from_secs(1);
 
@@ -97,9 +99,11 @@ pub(super) async fn drive(
     let mut tick = interval(TICK);
     tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let mut drawn: Option<Instant> = None;
+    let mut answering = false;
     loop {
         // Also between two inputs that come in a flood, such as a paste.
-        let due = drawn.map_or_else(Instant::now, |at| at + FRAME);
+        let pause = if answering { KEY_FRAME } else { FRAME };
+        let due = drawn.map_or_else(Instant::now, |at| at + pause);
         if app.is_dirty() && due <= Instant::now() {
             app.take_dirty();
             app.now = Millis::now().plus(app.newest.clock_ahead_ms);
@@ -108,6 +112,7 @@ pub(super) async fn drive(
                 return if stage.is_there() { Err(error) } else { Ok(()) };
             }
             drawn = Some(Instant::now());
+            answering = false;
             continue;
         }
         let woken = tokio::select! {
@@ -122,7 +127,10 @@ pub(super) async fn drive(
         };
         app.now = Millis::now().plus(app.newest.clock_ahead_ms);
         match woken {
-            Woken::Input(Some(Ok(event))) => app.on_event(&event),
+            Woken::Input(Some(Ok(event))) => {
+                app.on_event(&event);
+                answering = true;
+            }
             // The terminal is gone; there is nobody to tell.
             Woken::Input(Some(Err(_)) | None) | Woken::End => return Ok(()),
             Woken::Picture(Some(picture)) => {
