@@ -10,6 +10,9 @@ use serde::Serialize;
 use super::{BrokerError, Layout, Link};
 use crate::model::Millis;
 
+/// A lease of 30 s that is renewed every 10 s has at least that long to go, in milliseconds.
+const RENEWED_MS: u64 = 18_000;
+
 /// A lock and its holder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Holder {
@@ -33,7 +36,7 @@ pub struct Holder {
     pub token: Option<i64>,
     /// How many wait for it.
     pub waiting: u64,
-    /// Its node gives no sign of life.
+    /// Its node gives no sign of life, or nobody renews its lease.
     pub orphan: bool,
 }
 
@@ -65,7 +68,7 @@ pub async fn holders(
     link: &mut Link,
     keys: &Layout,
     most: usize,
-    alive: impl Fn(&str) -> bool,
+    alive: impl Fn(&str) -> Option<bool>,
 ) -> Result<Holders, BrokerError> {
     let now = link.now().await?;
     let mut read = pipe();
@@ -87,7 +90,7 @@ async fn look(
     keys: &Layout,
     names: &[String],
     now: Millis,
-    alive: &impl Fn(&str) -> bool,
+    alive: &impl Fn(&str) -> Option<bool>,
 ) -> Result<Vec<Holder>, BrokerError> {
     let mut read = pipe();
     for name in names {
@@ -122,7 +125,7 @@ fn holder(
     name: &str,
     (kind, left, waiting): (String, i64, u64),
     body: Value,
-    alive: &impl Fn(&str) -> bool,
+    alive: &impl Fn(&str) -> Option<bool>,
 ) -> Option<Holder> {
     let (kind, owner, depth, since, token) = match kind.as_str() {
         "hash" => {
@@ -137,17 +140,21 @@ fn holder(
         _ => return None,
     };
     let (node, task) = node_and_task(&owner);
+    let left_ms = u64::try_from(left).ok();
     Some(Holder {
         name: name.to_owned(),
         kind,
         node: node.to_owned(),
         task: task.to_owned(),
         depth,
-        left_ms: u64::try_from(left).ok(),
         since,
         token,
         waiting,
-        orphan: !alive(node),
+        orphan: match alive(node) {
+            Some(alive) => !alive,
+            None => left_ms.is_some_and(|left| left < RENEWED_MS),
+        },
+        left_ms,
         owner,
     })
 }
@@ -160,7 +167,7 @@ pub async fn holder_of(
     link: &mut Link,
     keys: &Layout,
     name: &str,
-    alive: impl Fn(&str) -> bool,
+    alive: impl Fn(&str) -> Option<bool>,
 ) -> Result<Option<Holder>, BrokerError> {
     let now = link.now().await?;
     Ok(look(link, keys, &[name.to_owned()], now, &alive).await?.into_iter().next())
@@ -180,5 +187,15 @@ mod tests {
     fn an_owner_says_who_it_is() {
         assert_eq!(node_and_task("node-1/close/overdue#1f2e"), ("node-1", "close/overdue"));
         assert_eq!(node_and_task("1f2e"), ("1f2e", ""));
+    }
+
+    #[test]
+    fn who_is_no_node_lives_as_long_as_his_lease_is_renewed() {
+        let held = |left: i64, alive: Option<bool>| {
+            let owner = Value::BulkString(b"desk/root: pending apply#1".to_vec());
+            holder("operator", ("string".to_owned(), left, 0), owner, &|_| alive).unwrap().orphan
+        };
+        assert!(!held(20_500, None) && held(9_000, None));
+        assert!(held(29_000, Some(false)) && !held(1_000, Some(true)));
     }
 }

@@ -35,6 +35,12 @@ impl Nodes {
         sign.is_some_and(|(_, at)| self.now.since(*at) < dead_ms)
     }
 
+    /// The same, or `None` for a name that is no node's: an operator without an engine.
+    pub fn life(&self, node: &str, dead_ms: u64) -> Option<bool> {
+        let known = self.signs.iter().any(|(name, _)| name == node);
+        known.then(|| self.is_alive(node, dead_ms))
+    }
+
     /// Nodes that gave a sign of life within `dead_ms`.
     pub fn alive(&self, dead_ms: u64) -> impl Iterator<Item = &str> {
         let fresh = move |at: &Millis| self.now.since(*at) < dead_ms;

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     config::Config,
     engine::figures,
-    model::Millis,
+    model::{Millis, letter::shown},
     store::{ActivityFilter, Place, Recorded, Which},
 };
 
@@ -106,6 +106,9 @@ fn line(Recorded { id, act }: Recorded) -> Line {
     }
 }
 
+/// One long subject must not push the results off the screen; JSON has all of it.
+const WIDEST: usize = 60;
+
 fn words(page: &Page) -> String {
     if page.lines.is_empty() {
         return "Nothing is in the log that matches.".to_owned();
@@ -117,7 +120,7 @@ fn words(page: &Page) -> String {
         .map(|line| {
             let words = [&line.operator, &line.node, &line.act, &line.subject, &line.result];
             let mut row = vec![line.at.date_time(&zone)];
-            row.extend(words.map(|word| plain(word)));
+            row.extend(words.map(|word| shown(&plain(word), WIDEST)));
             row
         })
         .collect();

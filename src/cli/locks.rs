@@ -69,10 +69,10 @@ pub(super) async fn run(config: &Config, out: Output, command: LocksCommand) -> 
 }
 
 /// Which nodes give signs of life.
-async fn alive(context: &Context) -> Result<impl Fn(&str) -> bool + use<>, Fault> {
+async fn alive(context: &Context) -> Result<impl Fn(&str) -> Option<bool> + use<>, Fault> {
     let nodes = Nodes::read(&mut context.redis.link(), &context.keys.home()).await?;
     let dead_ms = context.config.engine.node_dead_ms;
-    Ok(move |node: &str| nodes.is_alive(node, dead_ms))
+    Ok(move |node: &str| nodes.life(node, dead_ms))
 }
 
 async fn list(context: &Context, out: Output, limit: usize) -> Result<u8, Fault> {

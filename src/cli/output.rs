@@ -95,7 +95,7 @@ pub(super) fn ask(consent: &Consent, question: &str) -> Result<(), Fault> {
 pub(super) fn why(consent: &Consent) -> Option<String> {
     let silent = consent.yes || !io::stdin().is_terminal() || !io::stderr().is_terminal();
     if consent.reason.is_some() || silent {
-        return consent.reason.clone();
+        return consent.reason.clone().filter(|reason| !reason.trim().is_empty());
     }
     let _ = write!(io::stderr(), "Why? One line for the audit log, or nothing: ");
     let mut answer = String::new();

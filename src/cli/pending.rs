@@ -290,9 +290,12 @@ async fn apply(context: &mut Context, out: Output, doing: Doing) -> Result<u8, F
         out.answer(&report, || said.to_owned())?;
         return Ok(fault::NO);
     }
+    operator.check_plan(&plan).await?;
     out.say(planned(&plan)?.trim_end());
     operator.reason = why(&consent);
-    ask(&consent, &format!("Do this for {} entries?", number(plan.totals.to_do())))?;
+    // Of a plan that was begun before some are done already, and a number ends it sooner.
+    let most = pace.most.unwrap_or(u64::MAX).min(plan.totals.to_do());
+    ask(&consent, &format!("Do this for up to {} entries?", number(most)))?;
     let stop = CancellationToken::new();
     let work = operator.execute(Command::Apply(plan, pace), &stop);
     let Reply::Replayed(report) = with_progress(&operator, out, Some(&stop), work).await? else {
@@ -300,7 +303,8 @@ async fn apply(context: &mut Context, out: Output, doing: Doing) -> Result<u8, F
     };
     out.answer(&report, || told(&report))?;
     let nothing_done = report.seen == report.left && report.seen > 0;
-    let cut = report.cut_short && pace.most.is_none();
+    // A number that was asked for is an end; a signal is not.
+    let cut = report.cut_short && (pace.most.is_none() || stop.is_cancelled());
     let open = nothing_done || cut || report.changed > 0 || report.lost > 0;
     Ok(if open { fault::NO } else { 0 })
 }

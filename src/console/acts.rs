@@ -227,6 +227,7 @@ impl App {
     pub(super) fn send_because(&mut self, command: Command, reason: Option<String>) -> bool {
         match self.remote.send_because(command.clone(), reason) {
             Ok(reply) => {
+                self.status.begin();
                 self.note(match &command {
                     Command::CreateSale(sale) => acts::asked::create(sale),
                     Command::StartSale(id)

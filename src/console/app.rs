@@ -71,6 +71,8 @@ pub(crate) struct App {
     pub(crate) zone: TimeZone,
     pub(super) answers: FuturesUnordered<BoxFuture<'static, Answer>>,
     pub(crate) course: Course,
+    /// The window is too small to show anything, so that no key but those that leave means anything.
+    pub(crate) unseen: bool,
     pub(super) dirty: bool,
 }
 
@@ -101,6 +103,7 @@ impl App {
             zone,
             answers: FuturesUnordered::new(),
             course: Course::default(),
+            unseen: false,
             dirty: true,
         };
         app.on_snapshot(first);
@@ -199,7 +202,7 @@ impl App {
     pub(crate) fn on_event(&mut self, event: &Event) {
         match event {
             Event::Key(key) if key.kind != KeyEventKind::Release => self.on_key(key, event),
-            Event::Paste(_) => {
+            Event::Paste(_) if !self.unseen => {
                 self.dirty = true;
                 self.type_in(event);
             }
@@ -211,8 +214,14 @@ impl App {
     fn on_key(&mut self, key: &KeyEvent, event: &Event) {
         self.dirty = true;
         self.status.key_pressed();
-        let context = self.context();
         let key = Key::of(key);
+        if self.unseen {
+            if let Some(action) = keymap::lookup(Context::Always, key) {
+                self.act(action);
+            }
+            return;
+        }
+        let context = self.context();
         if let Some(action) = keymap::lookup(context, key) {
             self.act(action);
         } else if matches!(context, Context::Form | Context::Palette | Context::Filter) {

@@ -42,6 +42,11 @@ impl Status {
         self.failures.pop().is_some()
     }
 
+    /// Somebody has begun another act, and so has read what failed before.
+    pub(crate) fn begin(&mut self) {
+        self.failures.clear();
+    }
+
     /// Says whether a note went away with time.
     pub(crate) fn expire(&mut self, now: Millis) -> bool {
         let over = self.note.as_ref().is_some_and(|(_, _, since)| now.since(*since) >= STAYS_MS);

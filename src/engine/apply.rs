@@ -13,10 +13,9 @@ use tokio_util::sync::CancellationToken;
 use super::{
     EngineError,
     command::{Changed, Pace, ReplayReport},
-    deployment,
     operator::Operator,
     pending::{Judge, Judged, PAGE},
-    plan::{Line, Plan, PlanFault, same_order},
+    plan::{Line, Plan, same_order},
     rebuild::rebuild,
     writer::{Writer, by_partition},
 };
@@ -44,9 +43,7 @@ pub(super) async fn apply(
     stop: &CancellationToken,
 ) -> Result<ReplayReport, EngineError> {
     let Operator { redis, store, keys, settings, node, .. } = operator;
-    if plan.head.deployment != deployment::name(store, false).await? {
-        return Err(PlanFault::Foreign.into());
-    }
+    operator.check_plan(plan).await?;
     let mut applying = Applying {
         consumer: replay_of(node),
         writer: Writer::new(redis, store.clone(), keys.clone()),

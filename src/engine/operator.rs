@@ -12,14 +12,14 @@ use super::{
     apply,
     command::{Command, LettersCounted, Reply, Scope},
     dead::Letters,
-    figures, group,
+    deployment, figures, group,
     helm::{self, UnderWay},
     jobs::{Job, Runner, builtin},
     locks::{LockName, Locks, revoke},
     outbox::Outbox,
     payment,
     pending::Judge,
-    plan::{self, Plan},
+    plan::{self, Plan, PlanFault},
     record,
     repair::{self, Repaired},
     rush::Rush,
@@ -134,6 +134,15 @@ impl Operator {
             Scope::Entries(entries) => Box::pin(plan::of_entries(self, entries)).await,
             Scope::All(filter) => Box::pin(plan::make(self, filter, stop)).await,
         }
+    }
+
+    /// Refuses a plan that was made elsewhere.
+    ///
+    /// # Errors
+    /// [`PlanFault::Foreign`]; the database is away.
+    pub async fn check_plan(&self, plan: &Plan) -> Result<(), EngineError> {
+        let here = deployment::name(&self.store, false).await?;
+        if plan.head.deployment == here { Ok(()) } else { Err(PlanFault::Foreign.into()) }
     }
 
     /// What the act found, or left; `None` where no server told in time.

@@ -224,7 +224,7 @@ impl Collector {
             }
             Ok(Err(error)) => Err(error.to_string()),
             Err(_) => Err(format!(
-                "{} gives no answer within {} s; is its disk hung, or does another program hold it?",
+                "{} gives no answer within {} s; is it hung, or does another program hold it?",
                 self.store.describe(),
                 PATIENCE.as_secs_f32()
             )),
@@ -239,7 +239,7 @@ impl Collector {
         let (link, keys, dead_ms) = (&mut self.link, &self.keys, self.node_dead_ms);
         let looking = async {
             let survey = survey(link, keys, &vouchers, pending_from, PAGE).await?;
-            let alive = |node: &str| survey.nodes.is_alive(node, dead_ms);
+            let alive = |node: &str| survey.nodes.life(node, dead_ms);
             let locks = holders(link, keys, LOCKS, alive).await?;
             Ok::<_, BrokerError>((survey, locks))
         };

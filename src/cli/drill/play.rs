@@ -73,7 +73,7 @@ impl Play<'_> {
         let mut report = Report { drill: name, seed: self.seed, ..Report::default() };
         let dir = self.stage.context.dir.path().display();
         let ready = format!(
-            "{STOCK} pieces are on sale. Another terminal can work here with --data-dir {dir}"
+            "{STOCK} pieces go on sale in a moment. Another terminal can work here with --data-dir {dir}"
         );
         self.tell("GET READY", &ready, None);
         self.pause(READ).await;

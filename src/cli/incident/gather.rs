@@ -211,7 +211,7 @@ async fn half(sources: &Sources) -> Snapshot {
             let mut link = redis.link();
             within(async {
                 let survey = survey(&mut link, &sources.keys, &[], EntryId::MIN, 1).await?;
-                let alive = |node: &str| survey.nodes.is_alive(node, sources.settings.node_dead_ms);
+                let alive = |node: &str| survey.nodes.life(node, sources.settings.node_dead_ms);
                 let locks = holders(&mut link, &sources.keys, LOCKS, alive).await?;
                 Ok::<_, BrokerError>((survey, locks))
             })

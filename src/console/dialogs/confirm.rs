@@ -70,7 +70,8 @@ impl Confirm {
 
     pub(crate) fn step(&mut self, forward: bool) {
         let stops: &[Stop] = match self.reason {
-            Some(_) => &[Stop::Cancel, Stop::Yes, Stop::Reason],
+            // Tab goes there, as the field says: whoever types after it types no answer.
+            Some(_) => &[Stop::Cancel, Stop::Reason, Stop::Yes],
             None => &[Stop::Cancel, Stop::Yes],
         };
         let at = stops.iter().position(|stop| *stop == self.focus).unwrap_or(0);

@@ -181,7 +181,7 @@ fn details_and_questions() {
         let mut bench = Bench::new(poisoned());
         bench.keys("5");
         ask(&mut bench, "D", &all());
-        bench.press(KeyCode::BackTab);
+        bench.press(KeyCode::Tab);
         bench.keys("poison of last night, 运维 says so");
         assert_screen(&format!("confirm_reason_{width}x{height}"), &bench.text(width, height));
     }
@@ -363,7 +363,6 @@ fn a_reason_is_text_and_travels_with_the_act() {
     bench.keys("5");
     ask(&mut bench, "D", &all());
     bench.press(KeyCode::Tab);
-    bench.press(KeyCode::Tab);
     bench.keys("yes, nobody hl waits");
     assert!(bench.sent().is_empty() && bench.app.dialog.is_some());
     // Enter ends the text, and does nothing else; then Cancel has the focus again.
@@ -375,15 +374,49 @@ fn a_reason_is_text_and_travels_with_the_act() {
 }
 
 #[test]
+fn a_window_that_shows_nothing_takes_no_act() {
+    let mut bench = Bench::new(poisoned());
+    bench.draw(40, 10);
+    bench.keys("5Dy");
+    bench.app.on_event(&Event::Paste("y".to_owned()));
+    bench.press(KeyCode::Enter);
+    assert!(bench.sent().is_empty() && bench.app.dialog.is_none());
+    // Shown again, it goes on; and a question that is out of sight gets no answer.
+    bench.draw(80, 24);
+    bench.keys("5");
+    ask(&mut bench, "D", &all());
+    bench.draw(59, 24);
+    bench.keys("y");
+    assert!(bench.sent().is_empty() && bench.app.dialog.is_some());
+    bench.draw(80, 24);
+    bench.keys("y");
+    assert_eq!(bench.sent().len(), 1);
+}
+
+#[test]
+fn who_begins_another_act_has_read_what_failed() {
+    let mut bench = Bench::new(poisoned());
+    bench.keys("5");
+    ask(&mut bench, "D", &all());
+    bench.keys("y");
+    bench.sent();
+    bench.answer(Err(Refusal("another operator is at work here".to_owned())));
+    assert!(bench.said().contains("another operator"));
+    ask(&mut bench, "D", &all());
+    bench.keys("yj");
+    assert!(!bench.said().contains("another operator"), "{}", bench.said());
+}
+
+#[test]
 fn a_plan_takes_a_reason_and_other_questions_do_not() {
     let mut bench = Bench::new(normal());
     bench.keys("4A");
     bench.sent();
     let plan = made_up::plan(&[(entry(1), Verdict::Stuck)], "");
     bench.answer(Ok(Reply::Planned(plan.clone())));
-    bench.press(KeyCode::BackTab);
+    bench.press(KeyCode::Tab);
     bench.keys("node-b died");
-    bench.press(KeyCode::BackTab);
+    bench.press(KeyCode::Tab);
     bench.press(KeyCode::Enter);
     assert_eq!(bench.sent(), [Command::Apply(plan, Pace::default())]);
     assert_eq!(bench.reason().as_deref(), Some("node-b died"));
@@ -404,7 +437,7 @@ fn a_paste_of_a_megabyte_does_no_harm() {
         // Without the focus it is no answer.
         bench.app.on_event(&Event::Paste("y".to_owned()));
         assert!(bench.sent().is_empty());
-        bench.press(KeyCode::BackTab);
+        bench.press(KeyCode::Tab);
         bench.app.on_event(&Event::Paste(text.clone()));
         bench.app.on_event(&Event::Paste(text));
         bench.keys("more");

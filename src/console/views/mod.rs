@@ -180,7 +180,8 @@ pub(crate) fn draw(app: &mut App, frame: &mut Frame<'_>) {
     {
         let mut pen = Pen::new(frame.buffer_mut(), area);
         let (width, height) = (pen.width(), pen.height());
-        if width < COMPACT.0 || height < COMPACT.1 {
+        app.unseen = width < COMPACT.0 || height < COMPACT.1;
+        if app.unseen {
             let lines = widgets::wrap(&text::too_small(width, height), usize::from(width));
             let top = usize::from(height).saturating_sub(lines.len()) / 2;
             for (row, line) in lines.iter().enumerate() {

@@ -43,6 +43,11 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut PagedState<
     let cursor = state.position(&all);
     let rows: Vec<PendingLine> = all.into_iter().cloned().collect();
     let open = state.detail && h > DETAIL + 4;
+    if let Some(line) = cursor.filter(|_| state.detail && !open).and_then(|row| rows.get(row)) {
+        // No room for both.
+        detail(&mut pen.part(0, 1, w, h.saturating_sub(1)), scene, line);
+        return;
+    }
     let below = if open { DETAIL } else { 0 };
     let top = u16::from(!scene.compact) + 1;
     let marks = &state.marks;
@@ -71,7 +76,9 @@ fn layout(width: u16, partitioned: bool) -> Vec<Column> {
     if width >= 92 {
         all.push(column(columns::IDLE, 7, true));
     }
-    all.push(column(columns::TRIES, 5, true));
+    if width >= 72 {
+        all.push(column(columns::TRIES, 5, true));
+    }
     if width >= 150 {
         all.push(column(columns::ORDER, 19, true));
     }
@@ -82,9 +89,7 @@ fn layout(width: u16, partitioned: bool) -> Vec<Column> {
         all.push(column(columns::VOUCHER, 6, true));
     }
     all.push(column(columns::HOLDER, if width >= 120 { 24 } else { 16 }, false));
-    if width >= 72 {
-        all.push(column(columns::VERDICT, 0, false));
-    }
+    all.push(column(columns::VERDICT, 0, false));
     all
 }
 

@@ -112,7 +112,8 @@ fn state(
         .map(|ConsumerFacts { name, pending, idle_ms }| ConsumerState {
             name: name.clone(),
             node: node_of(name).to_owned(),
-            alive: survey.nodes.is_alive(node_of(name), dead_ms),
+            // An operator without an engine is no node; while he works he reads and claims.
+            alive: survey.nodes.life(node_of(name), dead_ms).unwrap_or(*idle_ms < dead_ms),
             pending: *pending,
             idle_ms: *idle_ms,
         })

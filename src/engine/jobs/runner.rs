@@ -125,7 +125,7 @@ impl Runner {
         let (mut link, dead_ms) = (self.redis.link(), self.settings.node_dead_ms);
         let looking = async {
             let nodes = Nodes::read(&mut link, &self.keys.home()).await?;
-            let alive = |node: &str| nodes.is_alive(node, dead_ms);
+            let alive = |node: &str| nodes.life(node, dead_ms);
             holder_of(&mut link, &self.keys, name.as_str(), alive).await
         };
         match looking.await {
