@@ -3,6 +3,8 @@
 mod actions;
 pub(crate) mod acts;
 mod alarms;
+mod engine;
+mod faults;
 pub(crate) mod figures;
 pub(crate) mod forms;
 pub(crate) mod lang;
@@ -12,8 +14,10 @@ mod replies;
 mod tables;
 
 pub(crate) use self::{
-    actions::{action, context},
+    actions::{action, context, english_name},
     alarms::alarm,
+    engine::{about, act_name},
+    faults::{sale_fault, time_fault},
     recovery::{act, recovery, verdict, verdict_word},
     tables::{columns, details, tabs},
 };
@@ -171,7 +175,7 @@ pub(crate) fn ended_with(left: i64) -> String {
 }
 
 pub(crate) fn not_in_redis() -> String {
-    tell!("not in Redis", "不在 Redis 中")
+    tell!("not in Redis", "不在 Redis")
 }
 
 pub(crate) fn more_sales(count: usize) -> String {
@@ -324,6 +328,14 @@ pub(crate) fn sale_gone(voucher: VoucherId) -> String {
 
 pub(crate) fn dead_marker(name: &str, alive: bool) -> String {
     if alive { name.to_owned() } else { format!("{name} {DEAD_HOLDER}") }
+}
+
+/// The locale allows no more than ASCII.
+pub(crate) fn plain_locale(locale: &str) -> String {
+    tell!(
+        "{locale} is no UTF-8 locale: drawn in ASCII; a UTF-8 locale such as C.UTF-8 shows it all",
+        "{locale} 不是 UTF-8 环境：以 ASCII 绘制；设为 C.UTF-8 等 UTF-8 环境可完整显示"
+    )
 }
 
 pub(crate) const PRESS: Word = word("press", "请按");
