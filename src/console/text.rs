@@ -18,7 +18,7 @@ pub(crate) use self::{
     alarms::alarm,
     engine::{about, act_name},
     faults::{sale_fault, time_fault},
-    recovery::{act, recovery, verdict, verdict_word},
+    recovery::{act, judged, recovery, verdict, verdict_word},
     tables::{columns, details, tabs},
 };
 use self::{
@@ -119,6 +119,11 @@ pub(crate) fn locks_shown(shown: usize, total: u64) -> String {
 
 pub(crate) fn in_span(span: &str) -> String {
     tell!("in {span}", "{span}后")
+}
+
+/// A time, and how long it is until then.
+pub(crate) fn at_in(time: &str, span: &str) -> String {
+    tell!("{time}, in {span}", "{time}，{span}后")
 }
 
 pub(crate) fn ago(span: &str) -> String {
@@ -330,6 +335,12 @@ pub(crate) fn dead_marker(name: &str, alive: bool) -> String {
     if alive { name.to_owned() } else { format!("{name} {DEAD_HOLDER}") }
 }
 
+/// A failure, with the key that takes it away.
+pub(crate) fn failure(said: &str, more: usize) -> String {
+    let dismiss = failures_more(more);
+    tell!("{said} ({dismiss})", "{said}（{dismiss}）")
+}
+
 /// The locale allows no more than ASCII.
 pub(crate) fn plain_locale(locale: &str) -> String {
     tell!(
@@ -340,7 +351,7 @@ pub(crate) fn plain_locale(locale: &str) -> String {
 
 pub(crate) const PRESS: Word = word("press", "请按");
 
-pub(crate) fn failures_more(count: usize) -> String {
+fn failures_more(count: usize) -> String {
     let dismiss = key_of(Action::Back);
     let more = thousands(count as u64);
     match count {

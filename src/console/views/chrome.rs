@@ -263,7 +263,7 @@ fn answer_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
     };
     let mut said = said.to_owned();
     if tone == Tone::Failure {
-        said = format!("{said} ({})", text::failures_more(more));
+        said = text::failure(&said, more);
     }
     let indent = if glyph.is_empty() { 0 } else { width(glyph) + 1 };
     let mut lines = wrap(&said, usize::from(cells).saturating_sub(indent + 2));

@@ -130,7 +130,7 @@ fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, job: &JobLine) {
     let x = pen.text(1, 1, &job.name, theme.strong());
     pen.text(x + 2, 1, &scene.fit(text::about(job), w.saturating_sub(x + 3)), theme.soft());
     let next = match job.next {
-        Some(at) => format!("{}, {}", scene.at(at), text::in_span(&from_now(scene, at))),
+        Some(at) => text::at_in(&scene.at(at), &from_now(scene, at)),
         None if job.paused => text::PAUSED.to_owned(),
         None => text::UNKNOWN.to_owned(),
     };
