@@ -16,6 +16,7 @@ pub(super) async fn run(config: &Config, out: Output, look: &Look) -> Result<u8,
     if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
         return Err(ConsoleError::NotATerminal.into());
     }
+    let options = look.options()?;
     let mut context = Context::open_to_work(config).await?;
     let node = match context.start_node().await {
         Ok(node) => node,
@@ -26,7 +27,7 @@ pub(super) async fn run(config: &Config, out: Output, look: &Look) -> Result<u8,
     };
     let (name, replaced) = (node.operator().node.clone(), node.stopping().clone());
     let shown = tokio::select! {
-        shown = console::run(node.remote(), look.options()) => shown,
+        shown = console::run(node.remote(), options) => shown,
         // Another process goes by this node's name: an engine that has stopped is nothing to look at.
         () = replaced.cancelled() => Ok(()),
     };

@@ -2,7 +2,8 @@
 
 use clap::{Args, ValueEnum};
 
-use crate::console::{ColorChoice, Lang, Options};
+use super::Fault;
+use crate::console::{self, ColorChoice, Lang, Options};
 
 /// Asked for on the command line.
 #[derive(Clone, Debug, Args)]
@@ -13,6 +14,9 @@ pub(super) struct Look {
     /// The console's language [default: by LC_ALL, LC_MESSAGES, LANG]
     #[arg(long, global = true, value_name = "LANG")]
     lang: Option<Tongue>,
+    /// Draw the console with ASCII only, where boxes and bars look broken
+    #[arg(long, global = true)]
+    ascii: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -30,17 +34,59 @@ enum Tongue {
 
 impl Look {
     /// What the console is told.
-    pub(super) fn options(&self) -> Options {
+    ///
+    /// # Errors
+    /// Chinese was asked for by name, and the locale has no characters for it.
+    pub(super) fn options(&self) -> Result<Options, Fault> {
+        self.within(|name| std::env::var(name).ok())
+    }
+
+    fn within(&self, variable: impl Fn(&str) -> Option<String>) -> Result<Options, Fault> {
         let color = match self.color {
             Color::Auto => ColorChoice::Auto,
             Color::Always => ColorChoice::Always,
             Color::Never => ColorChoice::Never,
         };
-        let lang = match self.lang {
-            Some(Tongue::En) => Lang::En,
-            Some(Tongue::Zh) => Lang::Zh,
-            None => Lang::of_environment(|name| std::env::var(name).ok()),
+        let plain_locale = console::not_utf8(&variable);
+        let lang = match (self.lang, &plain_locale) {
+            (Some(Tongue::Zh), Some(locale)) => {
+                return Err(Fault::usage(format!(
+                    "{locale} can't show Chinese; set a UTF-8 locale, such as LC_ALL=C.UTF-8"
+                )));
+            }
+            (Some(Tongue::Zh), None) => Lang::Zh,
+            (Some(Tongue::En), _) | (None, Some(_)) => Lang::En,
+            (None, None) => Lang::of_environment(variable),
         };
-        Options { color, lang, ..Options::default() }
+        let ascii = self.ascii || plain_locale.is_some();
+        Ok(Options { color, lang, ascii, plain_locale, ..Options::default() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(lang: Option<Tongue>, locale: &str) -> Result<Options, Fault> {
+        let look = Look { color: Color::Auto, lang, ascii: false };
+        look.within(|name| (name == "LC_ALL").then(|| locale.to_owned()))
+    }
+
+    #[test]
+    fn a_locale_without_utf8_is_ascii_and_english() {
+        let plain = options(None, "zh_CN.GBK").unwrap();
+        assert_eq!((plain.lang, plain.ascii), (Lang::En, true));
+        assert_eq!(plain.plain_locale.as_deref(), Some("LC_ALL=zh_CN.GBK"));
+        let told = options(Some(Tongue::Zh), "C").unwrap_err().to_string();
+        assert_eq!(told, "LC_ALL=C can't show Chinese; set a UTF-8 locale, such as LC_ALL=C.UTF-8");
+    }
+
+    #[test]
+    fn what_was_asked_for_comes_before_the_environment() {
+        let lang = |asked, locale| options(asked, locale).unwrap().lang;
+        assert_eq!(lang(None, "zh_CN.UTF-8"), Lang::Zh);
+        assert_eq!(lang(Some(Tongue::En), "zh_CN.UTF-8"), Lang::En);
+        assert_eq!(lang(Some(Tongue::Zh), "en_US.UTF-8"), Lang::Zh);
+        assert_eq!(lang(None, "xx_YY.UTF-8"), Lang::En);
     }
 }

@@ -11,6 +11,7 @@ mod dialogs;
 mod dispatch;
 mod gauge;
 mod keymap;
+mod locale;
 mod run;
 mod screen;
 mod status;
@@ -27,10 +28,15 @@ use tokio::sync::watch;
 
 pub use self::{
     gauge::{Drawing, Drawn, Person, Spread, gauge},
+    locale::not_utf8,
     story::Story,
     text::lang::Lang,
     theme::ColorChoice,
 };
+// A story is told by others, in the language of the console.
+#[cfg(test)]
+pub(crate) use self::text::lang::speak_here;
+pub(crate) use self::text::lang::{Word, speak, spoken, tell, word};
 use crate::{engine::command::Remote, model::Millis};
 
 /// How the console looks, and what else it shows.
@@ -44,6 +50,8 @@ pub struct Options {
     pub lang: Lang,
     /// Draw bars, boxes and the chart with ASCII only.
     pub ascii: bool,
+    /// The setting that allows no more than ASCII, as [`not_utf8`] finds it; told once.
+    pub plain_locale: Option<String>,
 }
 
 /// Why the console could not run, or ended before its time.
@@ -67,14 +75,17 @@ pub async fn run(remote: Remote, options: Options) -> Result<(), ConsoleError> {
     if !is_terminal {
         return Err(ConsoleError::NotATerminal);
     }
-    let Options { color, story, lang, ascii } = options;
-    text::lang::speak(lang);
+    let Options { color, story, lang, ascii, plain_locale } = options;
+    speak(lang);
     let theme = theme::Theme::detect(color, ascii, |name| std::env::var(name).ok());
     if color == ColorChoice::Always {
         // The terminal library reads NO_COLOR by itself.
         crossterm::style::force_color_output(true);
     }
     let mut app = app::App::new(remote, theme, TimeZone::system(), Millis::now());
+    if let Some(locale) = plain_locale {
+        app.note(text::plain_locale(&locale));
+    }
     let mut screen = screen::Screen::take()?;
     let mut keyboard = run::Tty::default();
     run::drive(&mut app, &mut screen, &mut keyboard, story).await?;

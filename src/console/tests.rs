@@ -1,8 +1,10 @@
 //! The console as a whole, on a fake engine: what it shows, what it sends, how its loop behaves.
 
+mod chinese;
 mod fixture;
 mod fuzz;
 mod keys;
 mod letters;
 mod looping;
 mod screens;
+mod words;

@@ -3,6 +3,8 @@
 mod actions;
 pub(crate) mod acts;
 mod alarms;
+mod engine;
+mod faults;
 pub(crate) mod figures;
 pub(crate) mod forms;
 pub(crate) mod lang;
@@ -12,9 +14,11 @@ mod replies;
 mod tables;
 
 pub(crate) use self::{
-    actions::{action, context},
+    actions::{action, context, english_name},
     alarms::alarm,
-    recovery::{act, recovery, verdict, verdict_word},
+    engine::{about, act_name},
+    faults::{sale_fault, time_fault},
+    recovery::{act, judged, recovery, verdict, verdict_word},
     tables::{columns, details, tabs},
 };
 use self::{
@@ -117,6 +121,11 @@ pub(crate) fn in_span(span: &str) -> String {
     tell!("in {span}", "{span}后")
 }
 
+/// A time, and how long it is until then.
+pub(crate) fn at_in(time: &str, span: &str) -> String {
+    tell!("{time}, in {span}", "{time}，{span}后")
+}
+
 pub(crate) fn ago(span: &str) -> String {
     tell!("{span} ago", "{span}前")
 }
@@ -171,7 +180,7 @@ pub(crate) fn ended_with(left: i64) -> String {
 }
 
 pub(crate) fn not_in_redis() -> String {
-    tell!("not in Redis", "不在 Redis 中")
+    tell!("not in Redis", "不在 Redis")
 }
 
 pub(crate) fn more_sales(count: usize) -> String {
@@ -326,9 +335,23 @@ pub(crate) fn dead_marker(name: &str, alive: bool) -> String {
     if alive { name.to_owned() } else { format!("{name} {DEAD_HOLDER}") }
 }
 
+/// A failure, with the key that takes it away.
+pub(crate) fn failure(said: &str, more: usize) -> String {
+    let dismiss = failures_more(more);
+    tell!("{said} ({dismiss})", "{said}（{dismiss}）")
+}
+
+/// The locale allows no more than ASCII.
+pub(crate) fn plain_locale(locale: &str) -> String {
+    tell!(
+        "{locale} is no UTF-8 locale: drawn in ASCII; a UTF-8 locale such as C.UTF-8 shows it all",
+        "{locale} 不是 UTF-8 环境：以 ASCII 绘制；设为 C.UTF-8 等 UTF-8 环境可完整显示"
+    )
+}
+
 pub(crate) const PRESS: Word = word("press", "请按");
 
-pub(crate) fn failures_more(count: usize) -> String {
+fn failures_more(count: usize) -> String {
     let dismiss = key_of(Action::Back);
     let more = thousands(count as u64);
     match count {

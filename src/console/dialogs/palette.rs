@@ -49,7 +49,12 @@ impl Palette {
         let mut found: Vec<_> = self
             .names
             .iter()
-            .filter_map(|(action, name)| rank(name, &wanted).map(|rank| (rank, *action, *name)))
+            .filter_map(|(action, name)| {
+                // Who knows the English name need not switch the keyboard.
+                let english = text::english_name(*action).and_then(|name| rank(name, &wanted));
+                let rank = rank(name, &wanted).into_iter().chain(english).min();
+                rank.map(|rank| (rank, *action, *name))
+            })
             .collect();
         // Stable: equals keep the order of the keymap.
         found.sort_by_key(|(rank, ..)| *rank);

@@ -116,7 +116,7 @@ fn details_and_dialogs() {
 }
 
 /// A plan of two marked entries, or of a whole list with something of each kind.
-fn plan_of(scope: &Scope) -> Plan {
+pub(super) fn plan_of(scope: &Scope) -> Plan {
     let verdict = |number: u64| match (scope, number % 40) {
         (Scope::Entries(_), _) => Verdict::Stuck,
         (_, 3) => Verdict::Malformed,

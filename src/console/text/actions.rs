@@ -14,6 +14,11 @@ pub(crate) fn action(action: Action) -> (&'static str, &'static str, Option<&'st
     (read(key), read(meaning), name.map(read))
 }
 
+/// Its name in the palette in English, by which it is found in every language.
+pub(crate) fn english_name(action: Action) -> Option<&'static str> {
+    told(action).2.map(|(en, _)| en)
+}
+
 fn told(action: Action) -> Told {
     match action {
         Action::Help => (("help", "帮助"), ("this screen", "本帮助"), Some(("help", "帮助"))),

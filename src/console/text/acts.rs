@@ -278,8 +278,8 @@ pub(crate) fn nothing_to_do(plan: &Plan) -> String {
 }
 
 pub(crate) fn break_off(line: &RecoveryLine) -> Question {
-    let RecoveryLine { act, done, planned, .. } = line;
-    let (done, planned) = (thousands(*done), thousands(*planned));
+    let act = super::act_name(&line.act);
+    let (done, planned) = (thousands(line.done), thousands(line.planned));
     question(
         word("Break it off?", "中止它？"),
         vec![
@@ -321,7 +321,7 @@ pub(crate) fn release(lock: &Holder) -> Question {
 }
 
 pub(crate) fn run_job(job: &JobLine) -> Question {
-    let about = &job.about;
+    let about = super::about(job);
     let lines = vec![
         job.name.clone(),
         tell!("It will {about}.", "内容：{about}。"),

@@ -117,9 +117,9 @@ impl From<Word> for Cow<'_, str> {
 /// A sentence in English and in Chinese, each with the same figures: `tell!("{n} orders", "{n} 笔订单")`.
 macro_rules! tell {
     ($en:literal, $zh:literal $(, $($arg:tt)*)?) => {
-        match $crate::console::text::lang::spoken() {
-            $crate::console::text::lang::Lang::En => format!($en $(, $($arg)*)?),
-            $crate::console::text::lang::Lang::Zh => format!($zh $(, $($arg)*)?),
+        match $crate::console::spoken() {
+            $crate::console::Lang::En => format!($en $(, $($arg)*)?),
+            $crate::console::Lang::Zh => format!($zh $(, $($arg)*)?),
         }
     };
 }

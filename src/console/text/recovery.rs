@@ -26,6 +26,12 @@ pub(crate) fn verdict(verdict: Verdict) -> &'static str {
     told.read()
 }
 
+/// What is true of it, and what follows.
+pub(crate) fn judged(verdict: Verdict) -> String {
+    let (told, act) = (self::verdict(verdict), act(verdict.act()));
+    tell!("{told}: {act}", "{told}：{act}")
+}
+
 /// The same in a column.
 pub(crate) fn verdict_word(verdict: Verdict) -> &'static str {
     let told = match verdict {

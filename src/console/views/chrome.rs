@@ -263,7 +263,7 @@ fn answer_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
     };
     let mut said = said.to_owned();
     if tone == Tone::Failure {
-        said = format!("{said} ({})", text::failures_more(more));
+        said = text::failure(&said, more);
     }
     let indent = if glyph.is_empty() { 0 } else { width(glyph) + 1 };
     let mut lines = wrap(&said, usize::from(cells).saturating_sub(indent + 2));
@@ -303,7 +303,11 @@ fn story_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
     // The key stands beside the first line only; the second has the whole width.
     let mut lines = wrap(&whole, usize::from(cells).saturating_sub(reserved));
     if lines.len() > 1 {
+        // Lines of wide characters break where there was no blank.
+        let flat = fit(&whole.split_whitespace().collect::<Vec<_>>().join(" "), usize::MAX, "");
         let rest = lines.split_off(1).join(" ");
+        let rest = flat.get(lines.iter().map(String::len).sum()..).map_or(rest, str::to_owned);
+        let rest = rest.trim_start().to_owned();
         lines.push(fit(&rest, usize::from(cells).saturating_sub(4), theme.glyphs.ellipsis));
     }
     let styled = lines.into_iter().enumerate().map(|(row, line)| match line.strip_prefix(&title) {

@@ -128,9 +128,9 @@ fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, job: &JobLine) {
     let room = w.saturating_sub(18);
     pen.rule(0, theme.glyphs.rule, theme.soft());
     let x = pen.text(1, 1, &job.name, theme.strong());
-    pen.text(x + 2, 1, &scene.fit(&job.about, w.saturating_sub(x + 3)), theme.soft());
+    pen.text(x + 2, 1, &scene.fit(text::about(job), w.saturating_sub(x + 3)), theme.soft());
     let next = match job.next {
-        Some(at) => format!("{}, {}", scene.at(at), text::in_span(&from_now(scene, at))),
+        Some(at) => text::at_in(&scene.at(at), &from_now(scene, at)),
         None if job.paused => text::PAUSED.to_owned(),
         None => text::UNKNOWN.to_owned(),
     };

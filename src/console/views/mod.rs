@@ -257,7 +257,7 @@ fn summary<R: PagedRow>(scene: &Scene<'_>, state: &PagedState<R>, shown: usize) 
     let page = R::page(scene.snapshot);
     let mut spans = Vec::new();
     for line in &scene.snapshot.recoveries {
-        let told = text::recovery(&line.act, line.done, line.planned);
+        let told = text::recovery(text::act_name(&line.act), line.done, line.planned);
         spans.push(Span::styled(format!("{told}   "), theme.key()));
     }
     if !state.marks.is_empty() {

@@ -176,7 +176,7 @@ fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, line: &PendingLine) {
         y += 1;
     }
     let told = match line.verdict {
-        Some(verdict) => format!("{}: {}", text::verdict(verdict), text::act(verdict.act())),
+        Some(verdict) => text::judged(verdict),
         None => text::UNKNOWN.to_owned(),
     };
     detail_line(pen, theme, y, &details::VERDICT, &Line::raw(told));

@@ -143,7 +143,7 @@ fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
     ];
     let mut right = pen.part(half + 2, 2, w.saturating_sub(half + 2), DETAIL);
     for (row, (label, figure)) in facts.iter().enumerate() {
-        let figure = crate::console::widgets::right(figure, 11, theme.glyphs.ellipsis);
+        let figure = widgets::right(figure, 11, theme.glyphs.ellipsis);
         detail_line(&mut right, theme, row as u16 + 1, label, &Line::from(Span::raw(figure)));
     }
     let window = Line::raw(scene.fit(&window(scene, sale), w.saturating_sub(half + 18)));
