@@ -10,10 +10,12 @@ mod app;
 mod dialogs;
 mod dispatch;
 mod keymap;
+mod orders;
 mod run;
 mod screen;
 mod status;
 mod story;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod text;

@@ -5,7 +5,9 @@ mod alarms;
 pub(crate) mod figures;
 pub(crate) mod lang;
 pub(crate) mod letters;
+pub(crate) mod orders;
 mod recovery;
+pub(crate) mod stream;
 
 use self::figures::{counted, latency, span, thousands};
 pub(crate) use self::{
@@ -144,6 +146,16 @@ pub(crate) fn action(action: Action) -> (&'static str, &'static str, Option<&'st
         Action::Sales => ("sales", "go to Sales", Some("sales")),
         Action::Pending => ("pending", "go to Pending", Some("pending")),
         Action::Letters => ("dead", "go to Dead letters", Some("dead letters")),
+        Action::Stream
+        | Action::Rewind
+        | Action::Claim
+        | Action::RemoveConsumer
+        | Action::Pane
+        | Action::Partition
+        | Action::Users => stream::action(action),
+        Action::Orders | Action::Pay | Action::NextPage | Action::PreviousPage => {
+            orders::action(action)
+        }
         Action::Locks => ("locks", "go to Locks", Some("locks")),
         Action::Jobs => ("jobs", "go to Jobs", Some("jobs")),
         Action::NextView => ("next", "next view", None),
@@ -194,6 +206,8 @@ pub(crate) fn context(context: Context) -> &'static str {
         Context::Sales => "Sales",
         Context::Pending => "Pending",
         Context::Letters => "Dead letters",
+        Context::Stream => stream::TAB.read(),
+        Context::Orders => orders::TAB.read(),
         Context::Locks => "Locks",
         Context::Jobs => "Jobs",
         Context::Confirm => "A question",

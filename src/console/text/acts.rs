@@ -316,6 +316,8 @@ pub(crate) fn reply(reply: &Reply) -> (String, bool) {
         Reply::LettersCounted(letters) => {
             (counted(letters.counts.total(), "dead letter", "dead letters"), true)
         }
+        // Asked on, not told.
+        Reply::Previewed(_) | Reply::Traced(_) => (String::new(), true),
         Reply::LettersReplayed(report) => letters::replayed(report),
         Reply::LettersDiscarded(report) => letters::discarded(report),
         Reply::Paid { order, payment } => match payment {
