@@ -5,4 +5,6 @@ mod fuzz;
 mod keys;
 mod letters;
 mod looping;
+mod orders;
 mod screens;
+mod stream;

@@ -118,19 +118,24 @@ pub(crate) fn held(at: &str) -> String {
     tell!("those up to {at}; {key} shows the newest", "截至 {at}；按 {key} 查看最新")
 }
 
-pub(crate) fn page(count: usize, more: bool) -> String {
+/// How many stand on a page, and whether those are all.
+pub(crate) fn page(count: usize, newest: bool, more: bool) -> String {
     let count = thousands(count as u64);
-    if more {
-        tell!("{count} of more", "{count} 笔，还有更多")
-    } else {
-        tell!("{count} in all here", "到此共 {count} 笔")
+    match (newest, more) {
+        (_, true) => tell!("{count} and more", "{count} 笔，还有更多"),
+        (true, false) => tell!("{count} in all", "共 {count} 笔"),
+        (false, false) => tell!("the last {count}", "最后 {count} 笔"),
     }
+}
+
+pub(crate) fn in_stream(at: &str, entry: &str) -> String {
+    tell!("{at}, entry {entry}", "{at}，条目 {entry}")
 }
 
 pub(crate) fn id_says(issued: &str, decoded: &Decoded, partition: Option<u16>) -> String {
     let (sequence, day) = (thousands(u64::from(decoded.sequence)), decoded.day);
     let mut text = tell!(
-        "made {issued}, number {sequence} of {day} (UTC)",
+        "issued {issued}, number {sequence} of {day} (UTC)",
         "生成于 {issued}，{day}（UTC）第 {sequence} 号"
     );
     if let Some(number) = partition {

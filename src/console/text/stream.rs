@@ -2,7 +2,7 @@
 
 use super::{
     acts::Question,
-    figures::{rate, span, thousands},
+    figures::{rate, span, thousands, within},
     lang::{Word, tell, word},
 };
 use crate::{
@@ -95,27 +95,27 @@ pub(crate) fn action(action: Action) -> (&'static str, &'static str, Option<&'st
         }
         Action::Rewind => (
             word("rewind", "回退"),
-            word("deliver entries again from a place on", "从某处起重新投递"),
+            word("deliver entries again", "从某处起重新投递"),
             Some(word("rewind", "回退")),
         ),
         Action::Claim => (
             word("claim", "转交"),
-            word("give pending entries to another consumer", "把待确认条目转交给其他消费者"),
+            word("give pending entries to another", "把待确认条目转交给其他消费者"),
             Some(word("claim", "转交")),
         ),
         Action::RemoveConsumer => (
             word("remove", "移除"),
-            word("remove a dead consumer that holds nothing", "移除不持有条目的失联消费者"),
+            word("remove a dead, empty consumer", "移除不持有条目的失联消费者"),
             Some(word("remove consumer", "移除消费者")),
         ),
         Action::Pane => (
             word("consumers", "消费者"),
-            word("to the consumers, or back to the entries", "切换到消费者或条目"),
+            word("to the consumers and back", "切换到消费者或条目"),
             Some(word("consumers / entries", "消费者 / 条目")),
         ),
         Action::Partition => (
             word("partition", "分区"),
-            word("the next partition, or all of them", "下一个分区或全部"),
+            word("the next partition, or all", "下一个分区或全部"),
             Some(word("partition", "分区")),
         ),
         _ => (
@@ -168,12 +168,12 @@ pub(crate) fn grows(per_second: f64) -> String {
 }
 
 pub(crate) fn trimmed(gone: u64) -> String {
-    let gone = thousands(gone);
+    let gone = within(gone, 9);
     tell!("{gone} before the oldest", "最旧条目之前 {gone} 条")
 }
 
 pub(crate) fn read_of(read: &str, added: u64) -> String {
-    let added = thousands(added);
+    let added = within(added, 9);
     tell!("{read} of {added} added", "{read} / 写入 {added}")
 }
 
@@ -208,7 +208,7 @@ pub(crate) fn pending_with(consumer: &str, idle_ms: u64, deliveries: u64) -> Str
 pub(crate) fn order(id: &str, issued: &str, sequence: u32) -> String {
     let sequence = thousands(u64::from(sequence));
     tell!(
-        "{id}, number {sequence} of its day, made {issued}",
+        "{id}, number {sequence} of its day, issued {issued}",
         "{id}，当日第 {sequence} 号，生成于 {issued}"
     )
 }
@@ -287,12 +287,9 @@ pub(crate) fn rewind(plan: &[Rewind], time: impl Fn(&Rewind) -> (String, String)
     let parts = [
         (sum(|it| it.written), word("in SQL already: acknowledged", "已在 SQL 中：直接确认")),
         (sum(|it| it.missing), word("not in SQL: written", "不在 SQL 中：将写入")),
-        (
-            sum(|it| it.unheld),
-            word("of those: no buyer holds the order any more", "其中：已无买家持有该订单"),
-        ),
+        (sum(|it| it.unheld), word("of those: no buyer holds it now", "其中：已无买家持有该订单")),
         (sum(|it| it.malformed), word("malformed: become dead letters", "格式错误：成为死信")),
-        (sum(|it| it.pending), word("pending now: who comes first", "正待确认：先到者处理")),
+        (sum(|it| it.pending), word("pending now: whoever is first", "正待确认：先到者处理")),
         (sum(|it| it.undelivered), word("after them: delivered anyway", "其后的：照常投递")),
         (sum(|it| it.trimmed), word("older ones are trimmed: gone", "更旧的已裁剪：无法找回")),
         (sum(|it| it.skipped), word("older ones are given to nobody", "更旧的不会投递给任何人")),

@@ -265,7 +265,7 @@ fn draw_body(app: &mut App, pen: &mut Pen<'_>, compact: bool) {
         View::Sales => sales::draw(pen, &scene, &mut app.sales),
         View::Pending => pending::draw(pen, &scene, &mut app.pending),
         View::Letters => letters::draw(pen, &scene, &mut app.letters),
-        View::Stream => stream::draw(pen, &scene, &mut app.stream),
+        View::Stream => stream::draw(pen, &scene, &mut app.stream, app.frozen),
         View::Orders => orders::draw(pen, &scene, &mut app.orders, app.filtering),
         View::Locks => locks::draw(pen, &scene, &mut app.locks),
         View::Jobs => jobs::draw(pen, &scene, &mut app.jobs),

@@ -131,8 +131,11 @@ fn head(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &OrdersState) {
         };
         let held = if state.shows_newest() { theme.soft() } else { theme.warn() };
         spans.push(Span::styled(told, held));
-        let page = words::page(rows.len(), page.more);
-        spans.push(Span::styled(format!("   {page}"), theme.soft()));
+        // In a low window the heading needs the room.
+        if state.shows_newest() || !scene.compact {
+            let page = words::page(rows.len(), state.shows_newest(), page.more);
+            spans.push(Span::styled(format!("   {page}"), theme.soft()));
+        }
     }
     let width = pen.width().saturating_sub(2);
     pen.part(0, 0, width, 1).line_right(0, &Line::from(spans));
@@ -262,6 +265,9 @@ fn told(
     if let Some(order) = row {
         told.push((labels::WRITTEN, at(order.create_time), plain));
         let ended = match (order.status, order.pay_time) {
+            (OrderStatus::Used, Some(paid)) => {
+                (format!("{}   {}", at(paid), words::status(order.status)), theme.good())
+            }
             (_, Some(paid)) => (at(paid), theme.good()),
             (OrderStatus::Unpaid, None) => (words::NOT_YET.read().to_owned(), theme.accent()),
             (_, None) => (words::NEVER.read().to_owned(), soft),
@@ -299,7 +305,8 @@ fn way(scene: &Scene<'_>, trace: &Trace, row: Option<&Order>, told: &mut Vec<Tol
         Some((entry, holding)) => {
             let at = Millis(i64::try_from(entry.millis).unwrap_or(i64::MAX));
             let at = at.date_time(scene.zone);
-            let said = format!("{at}.{:03}   {entry}", entry.millis % 1_000);
+            let at = format!("{at}.{:03}", entry.millis % 1_000);
+            let said = words::in_stream(&at, &entry.to_string());
             told.push((labels::STREAM, said, plain));
             let (said, style) = match holding {
                 Holding::Acknowledged => (words::ACKNOWLEDGED.read().to_owned(), plain),

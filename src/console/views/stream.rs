@@ -31,17 +31,17 @@ const FIGURES: u16 = 4;
 /// The window is read with every picture; one that is older than this could not be read.
 const STALE_MS: u64 = 4_000;
 
-pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut StreamState) {
+pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut StreamState, frozen: bool) {
     let (w, h) = (pen.width(), pen.height());
     let page = &scene.snapshot.entries;
-    head(pen, scene, state);
+    head(pen, scene, state, frozen);
     let Some(whole) = total(&page.partitions, state.view().partition) else {
         let read = page.taken.is_some() || scene.snapshot.redis.up;
         let said = if read { text::READING } else { words::UNREAD.read() };
         pen.text(1, 2, &scene.fit(said, w.saturating_sub(2)), scene.theme.soft());
         return;
     };
-    let open = state.detail && state.pane == Pane::Entries && h >= DETAIL + 6;
+    let open = state.detail && state.pane == Pane::Entries && h >= 10;
     // A detail in a low window takes the place of what stands above.
     let brief = scene.compact || (open && h < 28);
     let mut y = if brief { 1 } else { 2 };
@@ -68,16 +68,17 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut StreamState
     if y + 2 > h {
         return;
     }
-    let below = if open { DETAIL } else { 0 };
+    // The table keeps its head and a few rows.
+    let below = if open { DETAIL.min(h.saturating_sub(y + 4)) } else { 0 };
     entries(&mut pen.part(0, y, w, h.saturating_sub(y + below)), scene, state);
     let chosen = state.chosen(scene.snapshot).filter(|_| open);
     if let Some(line) = chosen {
-        detail(&mut pen.part(0, h - DETAIL, w, DETAIL), scene, state, line);
+        detail(&mut pen.part(0, h - below, w, below), scene, state, line);
     }
 }
 
 /// The heading, which partition, and whether the list follows.
-fn head(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &StreamState) {
+fn head(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &StreamState, frozen: bool) {
     let theme = scene.theme;
     let page = &scene.snapshot.entries;
     let mut heading = scene.heading(words::HEADING.read(), &[Source::Redis]);
@@ -101,6 +102,8 @@ fn head(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &StreamState) {
     }
     if state.is_waiting() && !state.follows() {
         spans.push(Span::styled(text::READING.to_owned(), theme.warn()));
+    } else if state.follows() && (frozen || is_stale(scene.health(Source::Redis), scene.now)) {
+        // Nothing comes now that could be followed; the badge or the heading says why.
     } else if state.follows() {
         spans.push(Span::styled(format!("{} ", theme.glyphs.falling), theme.good()));
         spans.push(Span::styled(words::FOLLOWING.read(), theme.soft()));
@@ -184,7 +187,7 @@ fn figures(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &StreamState, whole: &Pa
     let oldest = whole.oldest_pending.map(|id| words::oldest(age(now, id)));
     pending.extend(oldest.map(|told| soft(format!("  {told}"))));
     let delivered = if whole.group { id(whole.delivered) } else { vec![dash()] };
-    let read = whole.read.map_or_else(unknown, figures::thousands);
+    let read = whole.read.map_or_else(unknown, |read| figures::within(read, 9));
     let right = [
         (labels::LAG, lag(scene, state, whole)),
         (labels::PENDING, pending),
@@ -192,8 +195,10 @@ fn figures(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &StreamState, whole: &Pa
         (labels::READ, vec![Span::raw(words::read_of(&read, whole.added))]),
     ];
     let w = pen.width();
-    let middle = if w >= 100 { w / 2 } else { 43 };
-    for (x, room, label, rows) in [(1, middle - 2, 9, left), (middle, w - middle - 1, 11, right)] {
+    let middle = if w >= 100 { w / 2 } else { 41 };
+    for (x, room, label, rows) in
+        [(1, middle - 2, 9, left), (middle, w - middle - 1, if w >= 100 { 11 } else { 10 }, right)]
+    {
         for (y, (name, value)) in rows.into_iter().enumerate() {
             let mut line = pen.part(x, y as u16, room, 1);
             line.text(0, 0, name.read(), theme.soft());
@@ -411,7 +416,9 @@ fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &StreamState, line: &Entr
         (labels::STATE, held, style),
         (labels::FAULT, fault, faulty),
     ];
-    for (row, (label, value, style)) in rows.into_iter().enumerate() {
+    // In a low window the table tells the first ones.
+    let told = rows.len().saturating_sub(usize::from(pen.height().saturating_sub(1))).min(2);
+    for (row, (label, value, style)) in rows.into_iter().skip(told).enumerate() {
         let value = Line::styled(scene.fit(&value, room), style);
         detail_line(pen, theme, row as u16 + 1, label.read(), &value);
     }
