@@ -139,10 +139,8 @@ pub fn told(reply: &Reply) -> String {
             done.put_back, done.enqueued, done.given_back
         ),
         Reply::Planned(plan) => format!("{} entries", plan.totals.entries),
-        // No acts, so never told.
-        Reply::Previewed(_) | Reply::Traced(_) => String::new(),
         Reply::LettersCounted(counted) => format!("{} letters", counted.counts.total()),
-        Reply::Cancelled(_) => String::new(),
+        Reply::Cancelled(_) | Reply::Previewed(_) | Reply::Traced(_) => String::new(),
         Reply::Replayed(report) => format!(
             "{}{} entries: {} written, {} acknowledged, {} dead letters, {} left, {} rebuilt, {} without a body dropped, {} of those left, {} gone, {} changed",
             cut(report.cut_short),

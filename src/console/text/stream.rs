@@ -23,6 +23,7 @@ pub(crate) const UNREAD: Word =
     word("Redis is away, so the stream can't be read.", "Redis 无响应，无法读取流。");
 pub(crate) const NO_CONSUMER: Word = word("no consumer reads the stream", "没有消费者在读取流");
 pub(crate) const NO_GROUP: Word = word("NO GROUP", "没有消费组");
+pub(crate) const NOTHING_YET: Word = word("nothing yet", "尚无");
 pub(crate) const ALIVE: Word = word("alive", "存活");
 pub(crate) const DEAD: Word = word("dead", "已失联");
 pub(crate) const UNDELIVERED: Word = word("waiting", "待投递");

@@ -62,16 +62,14 @@ fn body(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OrdersState) {
     if rows.is_empty() {
         let told = state.view().query.id.map(|id| told(scene, state, id, None, w));
         let told = told.filter(|_| scene.snapshot.orders.taken.is_some() && !state.is_waiting());
-        match told {
+        if let Some(told) = told {
             // It is not in SQL: where it is instead is the answer.
-            Some(told) => lines(&mut pen.part(0, top, w, h.saturating_sub(top)), theme, told),
-            None => {
-                let said = nothing(scene, state);
-                for (row, line) in wrap(&said, usize::from(w.saturating_sub(2))).iter().enumerate()
-                {
-                    pen.text(1, 2 + row as u16, line, theme.soft());
-                }
-            }
+            lines(&mut pen.part(0, top, w, h.saturating_sub(top)), theme, told);
+            return;
+        }
+        let said = nothing(scene, state);
+        for (row, line) in wrap(&said, usize::from(w.saturating_sub(2))).iter().enumerate() {
+            pen.text(1, 2 + row as u16, line, theme.soft());
         }
         return;
     }

@@ -186,7 +186,11 @@ fn figures(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &StreamState, whole: &Pa
     let mut pending = vec![Span::raw(figures::thousands(whole.pending))];
     let oldest = whole.oldest_pending.map(|id| words::oldest(age(now, id)));
     pending.extend(oldest.map(|told| soft(format!("  {told}"))));
-    let delivered = if whole.group { id(whole.delivered) } else { vec![dash()] };
+    let delivered = match whole.delivered.filter(|_| whole.group) {
+        // A group that was made at the start and read nothing.
+        Some(at) if at.millis == 0 => vec![Span::raw(words::NOTHING_YET.read())],
+        at => id(at),
+    };
     let read = whole.read.map_or_else(unknown, |read| figures::within(read, 9));
     let right = [
         (labels::LAG, lag(scene, state, whole)),
