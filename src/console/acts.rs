@@ -11,7 +11,7 @@ use super::{
     keymap::Action,
     status::Tone,
     text::{
-        acts,
+        self, acts,
         letters::{self, Settling},
     },
     views::View,
@@ -45,6 +45,10 @@ impl App {
             Action::Discard => self.count_letters(Settling::Discard),
             Action::Compensate => self.count_letters(Settling::Compensate),
             Action::BreakOff => self.ask_cancel(),
+            Action::Rewind => self.ask_rewind(),
+            Action::Claim => self.ask_claim(),
+            Action::RemoveConsumer => self.ask_remove(),
+            Action::Pay => self.ask_pay(),
             Action::Release => self.ask_release(),
             Action::RunJob => self.ask_job(true),
             Action::Pause if self.view == View::Jobs => self.ask_job(false),
@@ -240,6 +244,8 @@ impl App {
                     Command::Apply(..) => acts::asked::REPLAY.to_string(),
                     Command::CountLetters(_) => acts::asked::LETTERS.to_string(),
                     Command::RunJob(job) => acts::asked::job(job),
+                    Command::Preview(_) => text::stream::LOOKING.read().to_owned(),
+                    Command::Trace(_) => text::orders::LOOKING.read().to_owned(),
                     Command::Pay(_)
                     | Command::CreateVoucher(_)
                     | Command::Repair(_)
@@ -272,6 +278,15 @@ impl App {
         }
         if matches!(command, Command::CountLetters(_)) {
             self.counting = None;
+        }
+        let answer = match answer {
+            Ok(Ok(Reply::Previewed(preview))) => return self.ask_previewed(&preview),
+            Ok(Ok(Reply::Traced(trace))) => return self.take_trace(*trace),
+            other => other,
+        };
+        if let Command::Trace(id) = command {
+            self.tracing = false;
+            self.orders.miss_trace(id);
         }
         match answer {
             Ok(Ok(reply)) => {

@@ -19,7 +19,9 @@ use super::{
     story::Story,
     text::{self, letters::Settling},
     theme::Theme,
-    views::{ListState, OverviewState, PagedState, SalesState, View, is_stale},
+    views::{
+        ListState, OrdersState, OverviewState, PagedState, SalesState, StreamState, View, is_stale,
+    },
 };
 use crate::{
     engine::command::{Command, LetterScope, Refusal, Remote, Reply},
@@ -56,6 +58,10 @@ pub(crate) struct App {
     pub(crate) letters: PagedState<LetterLine>,
     /// Dead letters that are being counted, for a question about this.
     pub(super) counting: Option<(Settling, LetterScope)>,
+    pub(crate) stream: StreamState,
+    pub(crate) orders: OrdersState,
+    /// An order's way is being looked for.
+    pub(super) tracing: bool,
     pub(crate) locks: ListState,
     pub(crate) jobs: ListState,
     pub(crate) dialog: Option<Dialog>,
@@ -90,6 +96,9 @@ impl App {
             pending: PagedState::default(),
             letters: PagedState::default(),
             counting: None,
+            stream: StreamState::default(),
+            orders: OrdersState::default(),
+            tracing: false,
             locks: ListState::default(),
             jobs: ListState::default(),
             dialog: None,
@@ -161,9 +170,12 @@ impl App {
         self.jobs.settle(&self.shown.jobs);
         let pending = self.pending.settle(&self.shown);
         let letters = self.letters.settle(&self.shown);
-        if pending.turned || letters.turned {
+        let stream = self.stream.settle(&self.shown);
+        let orders = self.orders.settle(&self.shown);
+        if pending.turned || letters.turned || stream || orders {
             self.look();
         }
+        self.trace_order();
         // While an act is under way marks vanish because it does its work.
         if self.answers.is_empty() {
             if pending.marks_gone > 0 {
@@ -224,6 +236,7 @@ impl App {
         let context = self.context();
         if let Some(action) = keymap::lookup(context, key) {
             self.act(action);
+            self.trace_order();
         } else if matches!(context, Context::Form | Context::Palette | Context::Filter) {
             self.type_in(event);
         } else if let Some((action, views)) =

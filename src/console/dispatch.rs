@@ -31,6 +31,7 @@ impl App {
         match &mut self.dialog {
             Some(Dialog::Sale(sale)) => sale.type_in(event, now),
             Some(Dialog::Rush(rush)) => rush.type_in(event),
+            Some(Dialog::Group(group)) => group.type_in(event),
             Some(Dialog::Palette(palette)) => palette.type_in(event),
             Some(Dialog::Confirm(confirm)) => confirm.type_in(event),
             None if self.filtering => {
@@ -76,6 +77,12 @@ impl App {
                     return self.confirm_rush(plan);
                 }
             }
+            (Dialog::Group(group), Action::Press) if group.form.at_submit() => {
+                if let Some(act) = group.submit() {
+                    self.preview(act);
+                    return None;
+                }
+            }
             (Dialog::Sale(sale), Action::Cancel | Action::Press)
                 if action == Action::Cancel || sale.form.at_cancel() =>
             {
@@ -92,6 +99,13 @@ impl App {
                 self.note(acts::CANCELLED);
                 return None;
             }
+            (Dialog::Group(group), Action::Cancel | Action::Press)
+                if action == Action::Cancel || group.form.at_cancel() =>
+            {
+                self.note(acts::CANCELLED);
+                return None;
+            }
+            (Dialog::Group(group), _) => group.form.step(action != Action::PreviousPart),
             (Dialog::Sale(sale), _) => sale.form.step(action != Action::PreviousPart),
             (Dialog::Rush(rush), _) => rush.form.step(action != Action::PreviousPart),
             (Dialog::Palette(palette), Action::Press) => {
@@ -120,7 +134,9 @@ impl App {
     }
 
     fn act_in_filter(&mut self, action: Action) {
-        self.filtering = false;
+        // A line that asks for nothing is mended, not taken.
+        let taken = action == Action::Cancel || self.view != View::Orders || self.ask_orders();
+        self.filtering = !taken;
         if action == Action::Cancel
             && let Some(filter) = self.filter()
         {
@@ -136,6 +152,8 @@ impl App {
             View::Sales => Some(&mut self.sales.filter),
             View::Pending => Some(&mut self.pending.filter),
             View::Letters => Some(&mut self.letters.filter),
+            View::Stream => Some(&mut self.stream.filter),
+            View::Orders => Some(&mut self.orders.input),
             View::Locks => Some(&mut self.locks.filter),
             View::Jobs => Some(&mut self.jobs.filter),
         }
@@ -145,6 +163,10 @@ impl App {
         self.sales.settle(&self.shown);
         self.pending.settle_cursor(&self.shown);
         self.letters.settle_cursor(&self.shown);
+        self.stream.settle_cursor(&self.shown);
+        if self.view == View::Orders && !self.filtering {
+            self.ask_orders();
+        }
         self.locks.settle(&self.shown.locks.locks);
         self.jobs.settle(&self.shown.jobs);
     }
@@ -159,6 +181,8 @@ impl App {
             Action::Sales => self.go(View::Sales),
             Action::Pending => self.go(View::Pending),
             Action::Letters => self.go(View::Letters),
+            Action::Stream => self.go(View::Stream),
+            Action::Orders => self.go(View::Orders),
             Action::Locks => self.go(View::Locks),
             Action::Jobs => self.go(View::Jobs),
             Action::NextView => self.go(self.view.beside(true)),
@@ -207,7 +231,16 @@ impl App {
             | Action::Compensate
             | Action::BreakOff
             | Action::Release
-            | Action::RunJob => self.ask(action),
+            | Action::RunJob
+            | Action::Rewind
+            | Action::Claim
+            | Action::RemoveConsumer
+            | Action::Pay => self.ask(action),
+            Action::Pane
+            | Action::Partition
+            | Action::Users
+            | Action::NextPage
+            | Action::PreviousPage => self.act_in_stream_or_orders(action),
             // These hold in dialogs only, or were handled before.
             Action::Accept
             | Action::Cancel
@@ -235,6 +268,8 @@ impl App {
     fn step(&mut self, step: Step) {
         match self.view {
             View::Pending | View::Letters => self.step_in_pages(step, false),
+            View::Stream => self.step_in_stream(step),
+            View::Orders => self.step_in_orders(step),
             View::Locks => {
                 let moved = self.locks.step(&self.shown.locks.locks, step);
                 self.note_edge(moved, step);
@@ -254,7 +289,7 @@ impl App {
         }
     }
 
-    fn note_edge(&mut self, moved: bool, step: Step) {
+    pub(super) fn note_edge(&mut self, moved: bool, step: Step) {
         if !moved {
             self.note(match step {
                 Step::By(-1) | Step::Screens(-1) | Step::First => acts::TOP,
@@ -292,6 +327,8 @@ impl App {
             pending_from: self.pending.from(),
             verdicts: self.view == View::Pending,
             letters_from: (self.view == View::Letters).then(|| self.letters.from()),
+            stream: (self.view == View::Stream).then(|| self.stream.view()),
+            orders: (self.view == View::Orders).then(|| self.orders.view()),
         };
         self.remote
             .focus
@@ -314,6 +351,13 @@ impl App {
             View::Letters if self.letters.chosen_line(&self.shown).is_some() => {
                 self.letters.detail = true;
             }
+            View::Stream if self.stream.chosen(&self.shown).is_some() => {
+                self.stream.detail = true;
+            }
+            View::Orders if self.orders.chosen(&self.shown).is_some() => {
+                self.orders.detail = true;
+                self.orders.forget_trace();
+            }
             View::Locks if self.locks.chosen(&self.shown.locks.locks).is_some() => {
                 self.locks.detail = true;
             }
@@ -328,6 +372,8 @@ impl App {
             View::Sales => std::mem::take(&mut self.sales.detail),
             View::Pending => std::mem::take(&mut self.pending.detail),
             View::Letters => std::mem::take(&mut self.letters.detail),
+            View::Stream => std::mem::take(&mut self.stream.detail),
+            View::Orders => std::mem::take(&mut self.orders.detail),
             View::Locks => std::mem::take(&mut self.locks.detail),
             View::Jobs => std::mem::take(&mut self.jobs.detail),
         }

@@ -12,9 +12,11 @@ pub(crate) enum Action {
     Filter,
     Overview,
     Sales,
+    Stream,
     Pending,
     Letters,
     Locks,
+    Orders,
     Jobs,
     NextView,
     PreviousView,
@@ -47,6 +49,15 @@ pub(crate) enum Action {
     BreakOff,
     Release,
     RunJob,
+    Rewind,
+    Claim,
+    RemoveConsumer,
+    Pay,
+    Pane,
+    Partition,
+    Users,
+    NextPage,
+    PreviousPage,
     Accept,
     Cancel,
     Press,
@@ -63,9 +74,11 @@ pub(crate) enum Context {
     Views,
     Overview,
     Sales,
+    Stream,
     Pending,
     Letters,
     Locks,
+    Orders,
     Jobs,
     Confirm,
     Form,
@@ -76,13 +89,15 @@ pub(crate) enum Context {
 
 impl Context {
     /// In the order of the help screen.
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::Views,
         Self::Overview,
         Self::Sales,
+        Self::Stream,
         Self::Pending,
         Self::Letters,
         Self::Locks,
+        Self::Orders,
         Self::Jobs,
         Self::Confirm,
         Self::Form,
@@ -99,6 +114,8 @@ impl Context {
             Self::Sales => &[Self::Sales, Self::Views, Self::Always],
             Self::Pending => &[Self::Pending, Self::Views, Self::Always],
             Self::Letters => &[Self::Letters, Self::Views, Self::Always],
+            Self::Stream => &[Self::Stream, Self::Views, Self::Always],
+            Self::Orders => &[Self::Orders, Self::Views, Self::Always],
             Self::Locks => &[Self::Locks, Self::Views, Self::Always],
             Self::Jobs => &[Self::Jobs, Self::Views, Self::Always],
             Self::Views => &[Self::Views, Self::Always],
@@ -211,6 +228,19 @@ pub(crate) const TABLE: &[Binding] = &[
     bind(C::Letters, A::Filter, &[letter('/')], true),
     bind(C::Locks, A::Release, &[letter('X')], true),
     bind(C::Locks, A::Filter, &[letter('/')], true),
+    bind(C::Stream, A::Rewind, &[letter('W')], true),
+    bind(C::Stream, A::Claim, &[letter('C')], true),
+    bind(C::Stream, A::RemoveConsumer, &[letter('D')], true),
+    bind(C::Stream, A::BreakOff, &[letter('X')], false),
+    bind(C::Stream, A::Pane, &[letter('c')], true),
+    bind(C::Stream, A::Partition, &[letter('p')], false),
+    bind(C::Stream, A::Users, &[letter('u')], true),
+    bind(C::Stream, A::Filter, &[letter('/')], true),
+    bind(C::Orders, A::Pay, &[letter('P')], true),
+    bind(C::Orders, A::Filter, &[letter('/')], true),
+    bind(C::Orders, A::NextPage, &[letter('n')], true),
+    bind(C::Orders, A::PreviousPage, &[letter('b')], true),
+    bind(C::Orders, A::Users, &[letter('u')], true),
     bind(C::Jobs, A::RunJob, &[letter('T')], true),
     bind(C::Jobs, A::Pause, &[letter('P')], true),
     bind(C::Jobs, A::Filter, &[letter('/')], true),
@@ -219,9 +249,11 @@ pub(crate) const TABLE: &[Binding] = &[
     bind(C::Views, A::Palette, &[letter(':')], true),
     bind(C::Views, A::Overview, &[letter('1')], false),
     bind(C::Views, A::Sales, &[letter('2')], false),
+    bind(C::Views, A::Stream, &[letter('3')], false),
     bind(C::Views, A::Pending, &[letter('4')], false),
     bind(C::Views, A::Letters, &[letter('5')], false),
     bind(C::Views, A::Locks, &[letter('6')], false),
+    bind(C::Views, A::Orders, &[letter('7')], false),
     bind(C::Views, A::Jobs, &[letter('8')], false),
     bind(C::Views, A::NextView, &[key(KeyCode::Tab)], false),
     bind(C::Views, A::PreviousView, &[key(KeyCode::BackTab)], false),
@@ -281,9 +313,11 @@ pub(crate) fn elsewhere(context: Context, key: Key) -> Option<(Action, Vec<Conte
     let views = [
         Context::Overview,
         Context::Sales,
+        Context::Stream,
         Context::Pending,
         Context::Letters,
         Context::Locks,
+        Context::Orders,
         Context::Jobs,
     ];
     let others = views.into_iter().filter(|view| *view != context);
@@ -357,6 +391,10 @@ mod tests {
                     | A::BreakOff
                     | A::Release
                     | A::RunJob
+                    | A::Rewind
+                    | A::Claim
+                    | A::RemoveConsumer
+                    | A::Pay
             );
             assert_eq!(capital, act, "{binding:?}");
         }

@@ -12,10 +12,12 @@ mod dispatch;
 mod gauge;
 mod keymap;
 mod locale;
+mod orders;
 mod run;
 mod screen;
 mod status;
 mod story;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod text;

@@ -6,5 +6,7 @@ mod fuzz;
 mod keys;
 mod letters;
 mod looping;
+mod orders;
 mod screens;
+mod stream;
 mod words;

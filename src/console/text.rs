@@ -9,8 +9,10 @@ pub(crate) mod figures;
 pub(crate) mod forms;
 pub(crate) mod lang;
 pub(crate) mod letters;
+pub(crate) mod orders;
 mod recovery;
 mod replies;
+pub(crate) mod stream;
 mod tables;
 
 pub(crate) use self::{

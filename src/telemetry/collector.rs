@@ -1,5 +1,7 @@
 //! Takes the pictures: a look at SQL and a few round trips to Redis, turned into a [`Snapshot`].
 
+mod entries;
+
 use std::{
     collections::{HashMap, VecDeque},
     sync::Arc,
@@ -10,8 +12,8 @@ use super::{
     Meters, Point, Series, Snapshot,
     alarms::alarms,
     snapshot::{
-        ConsumerLine, Count, Funnel, Health, LetterPage, NodeLine, PendingLine, PendingPage,
-        SaleLine, StreamLine,
+        ConsumerLine, Count, Funnel, Health, LetterPage, NodeLine, OrdersPage, PendingLine,
+        PendingPage, SaleLine, StreamLine, StreamPage,
     },
 };
 use crate::{
@@ -167,6 +169,8 @@ impl Collector {
             stream: self.survey.as_ref().map(|survey| self.stream_line(survey)),
             pending: self.pending_page(pending_from),
             letters: LetterPage::default(),
+            entries: StreamPage::default(),
+            orders: OrdersPage::default(),
             books,
             latency: self.meters.latency(),
             series: Arc::new(self.series.clone()),

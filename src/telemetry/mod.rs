@@ -5,13 +5,17 @@
 
 pub mod alarms;
 pub mod collector;
+mod entries;
 pub mod forgot;
 mod health;
 mod letters;
 pub mod meters;
+mod orders;
 pub mod series;
 pub mod snapshot;
 
+pub use entries::StreamView;
 pub use meters::Meters;
+pub use orders::OrdersView;
 pub use series::{Point, Series};
 pub use snapshot::Snapshot;

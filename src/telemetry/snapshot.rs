@@ -4,9 +4,16 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-pub use super::letters::{LetterLine, LetterPage};
 use super::series::Series;
-pub use crate::broker::holders::{Holder, Holders, Kind};
+pub use super::{
+    entries::{EntryLine, GroupConsumer, PartitionLine, StreamPage},
+    letters::{LetterLine, LetterPage},
+    orders::OrdersPage,
+};
+pub use crate::broker::{
+    entries::Holding,
+    holders::{Holder, Holders, Kind},
+};
 use crate::{
     broker::{nodes::Nodes, survey::SaleFacts},
     model::{
@@ -44,6 +51,12 @@ pub struct Snapshot {
     /// One page of the dead letters; read only while somebody looks at them, so it is in no document.
     #[serde(skip)]
     pub letters: LetterPage,
+    /// One window of the order stream; read only while somebody looks at it.
+    #[serde(skip)]
+    pub entries: StreamPage,
+    /// One page of the orders in SQL; read only while somebody looks at them.
+    #[serde(skip)]
+    pub orders: OrdersPage,
     /// The ledger's word.
     pub books: Balance,
     /// Admission latency seen by this node in the last seconds.

@@ -4,6 +4,7 @@
 
 mod confirm;
 mod form;
+mod group_form;
 mod help;
 mod palette;
 mod rush_form;
@@ -11,6 +12,7 @@ mod sale_form;
 
 pub(crate) use confirm::{Confirm, Intent};
 pub(crate) use form::{Form, draw_input, typed};
+pub(crate) use group_form::GroupForm;
 pub(crate) use help::Help;
 pub(crate) use palette::Palette;
 pub(crate) use rush_form::RushForm;
@@ -24,6 +26,7 @@ pub(crate) enum Dialog {
     Confirm(Confirm),
     Sale(SaleForm),
     Rush(RushForm),
+    Group(GroupForm),
     Palette(Palette),
     Help(Help),
 }
@@ -34,7 +37,7 @@ impl Dialog {
             // What is typed there is text, as in a form.
             Self::Confirm(confirm) if confirm.in_reason() => Context::Form,
             Self::Confirm(_) => Context::Confirm,
-            Self::Sale(_) | Self::Rush(_) => Context::Form,
+            Self::Sale(_) | Self::Rush(_) | Self::Group(_) => Context::Form,
             Self::Palette(_) => Context::Palette,
             Self::Help(_) => Context::Help,
         }
@@ -49,6 +52,7 @@ impl Dialog {
                 let plan = rush.told();
                 rush.form.draw(pen, theme, &plan)
             }
+            Self::Group(group) => group.form.draw(pen, theme, &group.told()),
             Self::Palette(palette) => palette.draw(pen, theme),
             Self::Help(help) => {
                 help.draw(pen, theme);

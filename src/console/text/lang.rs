@@ -74,6 +74,11 @@ pub(crate) const fn word(en: &'static str, zh: &'static str) -> Word {
 }
 
 impl Word {
+    /// In English, by which things are found in every language.
+    pub(crate) fn english(self) -> &'static str {
+        self.en
+    }
+
     /// As it is read now.
     pub(crate) fn read(self) -> &'static str {
         match spoken() {

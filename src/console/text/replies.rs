@@ -58,6 +58,8 @@ pub(crate) fn reply(reply: &Reply) -> (String, bool) {
             let letters = counted(found.counts.total(), "dead letter", "dead letters");
             well(tell!("{letters}", "{count} 条死信"))
         }
+        // Asked on, not told.
+        Reply::Previewed(_) | Reply::Traced(_) => well(String::new()),
         Reply::LettersReplayed(report) => letters::replayed(report),
         Reply::LettersDiscarded(report) => letters::discarded(report),
         Reply::Paid { order, payment } => match payment {

@@ -167,9 +167,16 @@ fn books(theme: Theme, balance: &Balance, wide: bool, out: &mut Vec<Span<'static
     }
 }
 
-/// Blanks between tabs, cells of a count, and whether all have theirs: from the widest to what any window takes.
-const TAB_FITS: [(u16, usize, bool); 4] =
-    [(3, usize::MAX, true), (2, 5, true), (1, 4, true), (1, 4, false)];
+/// Blanks between tabs, cells of a count, whether all have theirs, and whether all have a name or only those that
+/// must: from the widest to what any window takes.
+const TAB_FITS: [(u16, usize, bool, bool); 6] = [
+    (3, usize::MAX, true, true),
+    (2, 5, true, true),
+    (1, 4, true, true),
+    (1, 4, false, true),
+    (2, 4, false, false),
+    (1, 4, false, false),
+];
 
 /// Names of the views with their counts, and badges at the right.
 fn tabs(app: &App, pen: &mut Pen<'_>) {
@@ -181,6 +188,8 @@ fn tabs(app: &App, pen: &mut Pen<'_>) {
             View::Sales => (text::tabs::SALES, Some(app.shown.sales.len() as u64)),
             View::Pending => (text::tabs::PENDING, stream.map(|stream| stream.pending)),
             View::Letters => (text::tabs::LETTERS, stream.map(|stream| stream.dead)),
+            View::Stream => (text::stream::TAB, None),
+            View::Orders => (text::orders::TAB, None),
             View::Locks => (text::tabs::LOCKS, Some(app.shown.locks.total)),
             View::Jobs => (text::tabs::JOBS, None),
         };
@@ -199,24 +208,30 @@ fn tabs(app: &App, pen: &mut Pen<'_>) {
     let room = usize::from(pen.width()).saturating_sub(badges.width() + 2);
     // What is stuck needs a person; how many sales and locks there are does not.
     let told = |view: View, all: bool| all || matches!(view, View::Pending | View::Letters);
-    let cells = |(gap, digits, all): (u16, usize, bool)| {
+    // Where the person is, and what has a count to tell, is named in any window.
+    let named = |view: View, all: bool, counts: bool| all || counts || view == app.view;
+    let cells = |(gap, digits, all, names): (u16, usize, bool, bool)| {
         let tab = |(view, key, name, count): &(View, String, Word, Option<u64>)| {
             let count = count.filter(|_| told(*view, all));
+            let name = if named(*view, names, count.is_some()) { width(name) + 1 } else { 0 };
             let count = count.map_or(0, |count| figures::within(count, digits).len() + 1);
-            width(key) + 1 + width(name) + count
+            width(key) + name + count
         };
         tabs.iter().map(tab).sum::<usize>() + usize::from(gap) * (tabs.len() - 1)
     };
     let [.., narrowest] = TAB_FITS;
-    let (gap, digits, all) =
+    let (gap, digits, all, names) =
         TAB_FITS.into_iter().find(|fit| cells(*fit) <= room).unwrap_or(narrowest);
     let mut x = 1;
     for (view, key, name, count) in tabs {
         let current = app.view == view;
         let style = if current { theme.strong().patch(theme.underlined()) } else { Style::new() };
         x = pen.text(x, 0, &key, theme.key());
-        x = pen.text(x + 1, 0, &name, style);
-        if let Some(count) = count.filter(|_| told(view, all)) {
+        let count = count.filter(|_| told(view, all));
+        if named(view, names, count.is_some()) {
+            x = pen.text(x + 1, 0, &name, style);
+        }
+        if let Some(count) = count {
             let loud = match view {
                 View::Pending => has_dead_holder(app),
                 view => view == View::Letters,
@@ -282,6 +297,8 @@ fn filter_input(app: &App, pen: &mut Pen<'_>, y: u16) -> Option<(u16, u16)> {
         View::Sales => &app.sales.filter,
         View::Pending => &app.pending.filter,
         View::Letters => &app.letters.filter,
+        View::Stream => &app.stream.filter,
+        View::Orders => &app.orders.input,
         View::Locks => &app.locks.filter,
         View::Jobs => &app.jobs.filter,
     };

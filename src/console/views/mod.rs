@@ -7,11 +7,15 @@ mod jobs;
 mod letters;
 mod list_state;
 mod locks;
+mod orders;
+mod orders_state;
 mod overview;
 mod paged_state;
 mod pending;
 mod sales;
 mod sales_state;
+mod stream;
+mod stream_state;
 
 use jiff::tz::TimeZone;
 use ratatui::{
@@ -21,9 +25,11 @@ use ratatui::{
 };
 
 pub(crate) use list_state::ListState;
+pub(crate) use orders_state::{OrdersState, OrdersTurn, Walked};
 pub(crate) use overview::OverviewState;
 pub(crate) use paged_state::{PagedRow, PagedState, Turn};
 pub(crate) use sales_state::SalesState;
+pub(crate) use stream_state::{Moved, Pane, StreamState};
 
 use super::{
     app::App,
@@ -33,7 +39,7 @@ use super::{
     widgets::{self, Pen},
 };
 use crate::{
-    model::{Millis, VoucherId},
+    model::{Millis, UserId, VoucherId},
     telemetry::{Snapshot, snapshot::Health},
 };
 
@@ -43,15 +49,25 @@ pub(crate) enum View {
     #[default]
     Overview,
     Sales,
+    Stream,
     Pending,
     Letters,
     Locks,
+    Orders,
     Jobs,
 }
 
 impl View {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Overview, Self::Sales, Self::Pending, Self::Letters, Self::Locks, Self::Jobs];
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Overview,
+        Self::Sales,
+        Self::Stream,
+        Self::Pending,
+        Self::Letters,
+        Self::Locks,
+        Self::Orders,
+        Self::Jobs,
+    ];
 
     pub(crate) fn context(self) -> Context {
         match self {
@@ -59,6 +75,8 @@ impl View {
             Self::Sales => Context::Sales,
             Self::Pending => Context::Pending,
             Self::Letters => Context::Letters,
+            Self::Stream => Context::Stream,
+            Self::Orders => Context::Orders,
             Self::Locks => Context::Locks,
             Self::Jobs => Context::Jobs,
         }
@@ -70,6 +88,8 @@ impl View {
             Self::Sales => Action::Sales,
             Self::Pending => Action::Pending,
             Self::Letters => Action::Letters,
+            Self::Stream => Action::Stream,
+            Self::Orders => Action::Orders,
             Self::Locks => Action::Locks,
             Self::Jobs => Action::Jobs,
         }
@@ -246,6 +266,8 @@ fn draw_body(app: &mut App, pen: &mut Pen<'_>, compact: bool) {
         View::Sales => sales::draw(pen, &scene, &mut app.sales),
         View::Pending => pending::draw(pen, &scene, &mut app.pending),
         View::Letters => letters::draw(pen, &scene, &mut app.letters),
+        View::Stream => stream::draw(pen, &scene, &mut app.stream, app.frozen),
+        View::Orders => orders::draw(pen, &scene, &mut app.orders, app.filtering),
         View::Locks => locks::draw(pen, &scene, &mut app.locks),
         View::Jobs => jobs::draw(pen, &scene, &mut app.jobs),
     }
@@ -287,6 +309,16 @@ fn summary<R: PagedRow>(scene: &Scene<'_>, state: &PagedState<R>, shown: usize) 
 fn detail_line(pen: &mut Pen<'_>, theme: Theme, y: u16, label: &str, value: &Line<'_>) {
     pen.text(1, y, label, theme.soft());
     pen.line(16, y, value);
+}
+
+/// A user's number; masked it keeps its last digits, and does not tell how long it is.
+pub(crate) fn masked(user: UserId, shown: bool) -> String {
+    let digits = user.to_string();
+    if shown {
+        return digits;
+    }
+    let tail = digits.len().checked_sub(2).filter(|cut| *cut > 0);
+    format!("***{}", tail.and_then(|cut| digits.get(cut..)).unwrap_or_default())
 }
 
 /// A signed count, or the word for what nobody knows.
