@@ -82,11 +82,12 @@ pub(super) async fn run(
         )));
     }
     stage::refuse_blind(config, out, args.headless)?;
+    let options = look.options(config)?;
     let (context, node) = stage::open(config, |store| store).await?;
     let result = if args.headless {
         headless(&node, &context, args).await
     } else {
-        on_stage(&node, &context, look, args).await.map(|()| None)
+        on_stage(&node, &context, options, args).await.map(|()| None)
     };
     node.stop().await;
     context.close().await;
@@ -151,11 +152,11 @@ async fn headless(
 async fn on_stage(
     node: &Node,
     context: &Context,
-    look: &Look,
+    options: Options,
     args: &DemoArgs,
 ) -> Result<(), Fault> {
     let (pages, story) = watch::channel(Story::default());
-    let options = Options { story: Some(story), ..look.options() };
+    let options = Options { story: Some(story), ..options };
     let shown = console::run(node.remote(), options);
     let played = play(Script::new(node, context, args), &pages);
     tokio::pin!(shown);

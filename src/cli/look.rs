@@ -1,8 +1,13 @@
 //! How a console looks and speaks: the flags that every command with a console heeds.
 
+use std::path::PathBuf;
+
 use clap::{Args, ValueEnum};
 
-use crate::console::{ColorChoice, Lang, Options};
+use crate::{
+    config::Config,
+    console::{ColorChoice, Lang, Options, Palette, ThemeError},
+};
 
 /// Asked for on the command line.
 #[derive(Clone, Debug, Args)]
@@ -13,6 +18,12 @@ pub(super) struct Look {
     /// The console's language [default: by LC_ALL, LC_MESSAGES, LANG]
     #[arg(long, global = true, value_name = "LANG")]
     lang: Option<Tongue>,
+    /// The console's colours: dark, light, high-contrast, or a TOML file of your own [default: dark]
+    #[arg(long, global = true, value_name = "NAME|FILE", env = "SECKILL_THEME")]
+    theme: Option<String>,
+    /// Where the console's exports go [default: the working directory]
+    #[arg(long, global = true, value_name = "DIR")]
+    export_dir: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -29,8 +40,8 @@ enum Tongue {
 }
 
 impl Look {
-    /// What the console is told.
-    pub(super) fn options(&self) -> Options {
+    /// What the console is told. A theme that can't be used is told before anything is started.
+    pub(super) fn options(&self, config: &Config) -> Result<Options, ThemeError> {
         let color = match self.color {
             Color::Auto => ColorChoice::Auto,
             Color::Always => ColorChoice::Always,
@@ -41,6 +52,9 @@ impl Look {
             Some(Tongue::Zh) => Lang::Zh,
             None => Lang::of_environment(|name| std::env::var(name).ok()),
         };
-        Options { color, lang, ..Options::default() }
+        let theme = self.theme.as_ref().or(config.theme.as_ref());
+        let palette = theme.map_or_else(|| Ok(Palette::default()), |it| Palette::load(it))?;
+        let export_dir = self.export_dir.clone().or_else(|| config.export_dir.clone());
+        Ok(Options { color, lang, palette, export_dir, ..Options::default() })
     }
 }
