@@ -18,7 +18,8 @@ pub(crate) struct ExportMenu {
     cursor: usize,
     /// Rows of the table; `None` where the view has none.
     rows: Option<usize>,
-    dir: String,
+    /// `None` is the working directory.
+    dir: Option<String>,
 }
 
 /// Cells of the widest line.
@@ -26,8 +27,7 @@ const WIDTH: u16 = 58;
 
 impl ExportMenu {
     pub(crate) fn new(rows: Option<usize>, dir: Option<&Path>) -> Self {
-        let dir = dir.map_or_else(|| words::HERE.to_string(), |dir| dir.display().to_string());
-        Self { cursor: 0, rows, dir }
+        Self { cursor: 0, rows, dir: dir.map(|dir| dir.display().to_string()) }
     }
 
     /// Formats that there is something for.
@@ -73,7 +73,11 @@ impl ExportMenu {
                 line.tint(0, theme.selected());
             }
         }
-        let dir = words::goes_to(&tail(&self.dir, usize::from(inner).saturating_sub(6), theme));
+        let dir = words::goes_to(&tail(
+            self.dir.as_deref().unwrap_or(&words::HERE),
+            usize::from(inner).saturating_sub(6),
+            theme,
+        ));
         let dir = fit(&dir, usize::from(inner), theme.glyphs.ellipsis);
         panel.text(3, Format::ALL.len() as u16 + 3, &dir, theme.soft());
     }

@@ -84,8 +84,8 @@ impl Palette {
             OWN,
             OWN,
             // Mid grey keeps its distance from black and from white.
-            shade(Color::Indexed(244), Color::Reset),
-            shade(Color::Indexed(244), Color::Reset),
+            shade(Color::Indexed(245), Color::Reset),
+            shade(Color::Indexed(245), Color::Reset),
             hex(0x1a_a8c8, Color::Cyan),
             hex(0x45_b56b, Color::Green),
             hex(0xd2_9922, Color::Yellow),
@@ -110,7 +110,7 @@ impl Palette {
             hex(0xcb_e4ee, Color::Reset),
             hex(0x0d_2129, Color::Reset),
             hex(0x00_6a8c, Color::Blue),
-            hex(0x95_99a0, Color::Reset),
+            hex(0x8c_9097, Color::Reset),
         ],
         light: true,
     };
