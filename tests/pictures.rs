@@ -66,7 +66,7 @@ fn overview() {
     };
     sale("hot pot 50% off", "20000", &[]);
     sale("milk tea 9.9", "300", &[]);
-    sale("cinema ticket", "5000", &["--begin", "2h"]);
+    sale("cinema ticket", "5000", &["--begin", "+90m"]);
     home.run(&["rush", "--voucher", "2", "--users", "900"]).expect_code(0);
     let terminal = home.pty(&["--export-dir", &album], COLS, ROWS, &LOOK);
     terminal.wait_for_text("hot pot");

@@ -41,6 +41,7 @@ pub(super) fn svg(buffer: &Buffer, light: bool, name: &str) -> String {
         }
         canvas.end(&mut run, line);
     }
+    canvas.lay();
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{w:.0}\" height=\"{h:.0}\" viewBox=\"0 0 {w:.1} {h:.1}\" role=\"img\" aria-label=\"seckill: {name}\">\n\
          <rect width=\"100%\" height=\"100%\" rx=\"8\" fill=\"{}\"/>\n\
@@ -66,9 +67,18 @@ struct Canvas {
     paper: Rgb,
     ink: Rgb,
     behind: String,
+    strip: Option<Strip>,
     shapes: BTreeMap<Rgb, String>,
     lines: BTreeMap<Rgb, String>,
     letters: String,
+}
+
+/// Neighbouring cells with the same colour behind them.
+struct Strip {
+    line: usize,
+    begin: usize,
+    end: usize,
+    color: Rgb,
 }
 
 /// Letters of one look that stand beside each other.
@@ -105,16 +115,7 @@ impl Canvas {
         let symbol = cell.symbol();
         let cells = width(symbol).max(1);
         let (left, top) = (f64::from(x) * WIDE, line as f64 * HIGH);
-        if under != self.paper {
-            let wide = cells as f64 * WIDE;
-            let fill = hex(under);
-            // A little wider, lest a hair of paper shows between two cells.
-            let _ = writeln!(
-                self.behind,
-                "<rect x=\"{left:.1}\" y=\"{top:.0}\" width=\"{:.1}\" height=\"{HIGH:.0}\" fill=\"{fill}\"/>",
-                wide + 0.3
-            );
-        }
+        self.under(x, cells, line, under);
         let mut chars = symbol.chars();
         let (first, more) = (chars.next().unwrap_or(' '), chars.next().is_some());
         let pale = between(on, under, 0.78);
@@ -145,6 +146,34 @@ impl Canvas {
             }
             run.text.push_str(symbol);
         }
+    }
+
+    /// Colours what is behind a cell, in one piece with its neighbours: between two pieces a hair of paper
+    /// would show.
+    fn under(&mut self, x: u16, cells: usize, line: usize, color: Rgb) {
+        let from = usize::from(x);
+        match &mut self.strip {
+            Some(strip) if (strip.line, strip.end, strip.color) == (line, from, color) => {
+                strip.end += cells;
+            }
+            _ => {
+                self.lay();
+                self.strip = Some(Strip { line, begin: from, end: from + cells, color });
+            }
+        }
+    }
+
+    fn lay(&mut self) {
+        let Some(strip) = self.strip.take().filter(|strip| strip.color != self.paper) else {
+            return;
+        };
+        let (left, top) = (strip.begin as f64 * WIDE, strip.line as f64 * HIGH);
+        let wide = (strip.end - strip.begin) as f64 * WIDE;
+        let fill = hex(strip.color);
+        let _ = writeln!(
+            self.behind,
+            "<rect x=\"{left:.1}\" y=\"{top:.0}\" width=\"{wide:.1}\" height=\"{HIGH:.0}\" fill=\"{fill}\"/>"
+        );
     }
 
     /// Writes a run, each of its letters in its cell whatever the font.

@@ -91,11 +91,12 @@ pub(crate) fn rgb(color: Color) -> Option<Rgb> {
 
 /// The nearest of the 240 whose look is fixed.
 pub(super) fn among_256(color: Color) -> Color {
-    let Color::Rgb(r, g, b) = color else { return color };
+    let Color::Rgb(..) = color else { return color };
+    let wanted = rgb(color).unwrap_or_default();
     let apart = |at: u8| {
-        let (x, y, z) = rgb(Color::Indexed(at)).unwrap_or_default();
+        let other = rgb(Color::Indexed(at)).unwrap_or_default();
         // The eye sees green best and blue least.
-        [(r, x, 3), (g, y, 6), (b, z, 1)]
+        [(wanted.0, other.0, 3), (wanted.1, other.1, 6), (wanted.2, other.2, 1)]
             .into_iter()
             .map(|(one, other, weight)| weight * i32::from(one.abs_diff(other)).pow(2))
             .sum::<i32>()
