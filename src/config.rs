@@ -28,6 +28,10 @@ pub struct Config {
     pub read_only: bool,
     /// This node's name; `None` is one that no other node on the data dir has.
     pub node: Option<String>,
+    /// The console's theme: a built-in one or a file; `None` is the dark one.
+    pub theme: Option<String>,
+    /// Where the console's exports go; `None` is the working directory.
+    pub export_dir: Option<PathBuf>,
     /// Settings of the engine.
     pub engine: Settings,
     /// Settings of the connections to the database.

@@ -1,22 +1,14 @@
 //! `seckill`: the console, with the engine inside.
 
-use std::io::IsTerminal as _;
-
 use super::{Fault, context::Context, look::Look, output::Output};
-use crate::{
-    config::Config,
-    console::{self, ConsoleError},
-    engine::EngineError,
-};
+use crate::{config::Config, console, engine::EngineError};
 
 pub(super) async fn run(config: &Config, out: Output, look: &Look) -> Result<u8, Fault> {
     if out.json {
         return Err(Fault::usage("the console has no JSON; use 'seckill status --json'"));
     }
-    if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
-        return Err(ConsoleError::NotATerminal.into());
-    }
-    let options = look.options()?;
+    console::check_terminal()?;
+    let options = look.options(config)?;
     let mut context = Context::open_to_work(config).await?;
     let node = match context.start_node().await {
         Ok(node) => node,

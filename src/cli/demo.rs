@@ -82,7 +82,7 @@ pub(super) async fn run(
         )));
     }
     stage::refuse_blind(config, out, args.headless)?;
-    let look = if args.headless { None } else { Some(look.options()?) };
+    let look = if args.headless { None } else { Some(look.options(config)?) };
     let (context, node) = stage::open(config, |store| store).await?;
     let result = match look {
         None => headless(&node, &context, args).await,

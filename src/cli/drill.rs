@@ -96,7 +96,7 @@ pub(super) async fn run(
     };
     stage::refuse_servers("drill", told)?;
     stage::refuse_blind(config, out, args.headless)?;
-    let look = if args.headless { None } else { Some(look.options()?) };
+    let look = if args.headless { None } else { Some(look.options(config)?) };
     let mut ill = None;
     let (context, node) = stage::open(config, |store| {
         let (store, illness) = faulty(store, args.seed);

@@ -1,12 +1,18 @@
 //! How a console looks and speaks: the flags that every command with a console heeds.
 
+use std::path::PathBuf;
+
 use clap::{Args, ValueEnum};
 
 use super::Fault;
-use crate::console::{self, ColorChoice, Lang, Options};
+use crate::{
+    config::Config,
+    console::{self, ColorChoice, Lang, Options, Palette},
+};
 
 /// Asked for on the command line.
 #[derive(Clone, Debug, Args)]
+#[expect(clippy::doc_markdown, reason = "the help of the command line is plain text")]
 pub(super) struct Look {
     /// When to use colours; NO_COLOR counts as never
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
@@ -17,6 +23,12 @@ pub(super) struct Look {
     /// Draw the console with ASCII only, where boxes and bars look broken
     #[arg(long, global = true)]
     ascii: bool,
+    /// The console's colours: dark, light, high-contrast, or a TOML file of your own [default: dark]
+    #[arg(long, global = true, value_name = "NAME|FILE", env = "SECKILL_THEME")]
+    theme: Option<String>,
+    /// Where the console's exports go [default: the working directory]
+    #[arg(long, global = true, value_name = "DIR")]
+    export_dir: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -36,12 +48,16 @@ impl Look {
     /// What the console is told.
     ///
     /// # Errors
-    /// Chinese was asked for by name, and the locale has no characters for it.
-    pub(super) fn options(&self) -> Result<Options, Fault> {
-        self.within(|name| std::env::var(name).ok())
+    /// Chinese was asked for by name, and the locale has no characters for it; a theme that can't be used.
+    pub(super) fn options(&self, config: &Config) -> Result<Options, Fault> {
+        self.within(config, |name| std::env::var(name).ok())
     }
 
-    fn within(&self, variable: impl Fn(&str) -> Option<String>) -> Result<Options, Fault> {
+    fn within(
+        &self,
+        config: &Config,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<Options, Fault> {
         let color = match self.color {
             Color::Auto => ColorChoice::Auto,
             Color::Always => ColorChoice::Always,
@@ -59,7 +75,10 @@ impl Look {
             (None, None) => Lang::of_environment(variable),
         };
         let ascii = self.ascii || plain_locale.is_some();
-        Ok(Options { color, lang, ascii, plain_locale, ..Options::default() })
+        let theme = self.theme.as_ref().or(config.theme.as_ref());
+        let palette = theme.map_or_else(|| Ok(Palette::default()), |it| Palette::load(it))?;
+        let export_dir = self.export_dir.clone().or_else(|| config.export_dir.clone());
+        Ok(Options { color, lang, ascii, plain_locale, palette, export_dir, ..Options::default() })
     }
 }
 
@@ -68,8 +87,8 @@ mod tests {
     use super::*;
 
     fn options(lang: Option<Tongue>, locale: &str) -> Result<Options, Fault> {
-        let look = Look { color: Color::Auto, lang, ascii: false };
-        look.within(|name| (name == "LC_ALL").then(|| locale.to_owned()))
+        let look = Look { color: Color::Auto, lang, ascii: false, theme: None, export_dir: None };
+        look.within(&Config::default(), |name| (name == "LC_ALL").then(|| locale.to_owned()))
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! Events come in here and change it; nothing in here waits, draws, or knows the terminal.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, path::PathBuf, sync::Arc};
 
 use crossterm::event::{Event, KeyEvent, KeyEventKind};
 use futures::{
@@ -14,6 +14,8 @@ use tokio::sync::{oneshot::error::RecvError, watch};
 
 use super::{
     dialogs::{Dialog, SaleForm},
+    export::Export,
+    ink::Drawn,
     keymap::{self, Context, Key},
     status::{Status, Tone},
     story::Story,
@@ -80,6 +82,13 @@ pub(crate) struct App {
     /// The window is too small to show anything, so that no key but those that leave means anything.
     pub(crate) unseen: bool,
     pub(super) dirty: bool,
+    /// What went to the terminal so far.
+    pub(crate) drawn: Drawn,
+    /// Exports that wait to be written.
+    pub(super) exports: Vec<Export>,
+    pub(super) export_dir: Option<PathBuf>,
+    /// Columns and rows of the terminal, as it was drawn on last.
+    pub(crate) size: (u16, u16),
 }
 
 impl App {
@@ -114,6 +123,10 @@ impl App {
             course: Course::default(),
             unseen: false,
             dirty: true,
+            drawn: Drawn::default(),
+            exports: Vec::new(),
+            export_dir: None,
+            size: (0, 0),
         };
         app.on_snapshot(first);
         app

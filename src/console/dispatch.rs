@@ -5,10 +5,11 @@ use tui_input::Input;
 
 use super::{
     app::{App, Course},
-    dialogs::{Confirm, Dialog, Help, Intent, Palette, typed},
+    dialogs::{Confirm, Dialog, ExportMenu, Help, Intent, Palette, typed},
+    export::Format,
     keymap::Action,
-    text::acts,
-    views::{Step, Turn, View},
+    text::{self, acts},
+    views::{self, Step, Turn, View},
 };
 use crate::engine::command::{Command, Focus};
 
@@ -17,6 +18,7 @@ impl App {
         match action {
             Action::QuitNow => self.course = Course::Quit,
             Action::Suspend => self.course = Course::Suspend,
+            Action::Picture => self.export(Format::Svg),
             _ => match self.dialog.take() {
                 Some(dialog) => self.dialog = self.answer_dialog(dialog, action),
                 None if self.filtering => self.act_in_filter(action),
@@ -34,6 +36,12 @@ impl App {
             Some(Dialog::Group(group)) => group.type_in(event),
             Some(Dialog::Palette(palette)) => palette.type_in(event),
             Some(Dialog::Confirm(confirm)) => confirm.type_in(event),
+            Some(Dialog::Export(_)) => {
+                if let Some(format) = ExportMenu::of_letter(event) {
+                    self.dialog = None;
+                    self.export(format);
+                }
+            }
             None if self.filtering => {
                 let changed = self.filter().is_some_and(|filter| typed(filter, event));
                 if changed {
@@ -114,7 +122,16 @@ impl App {
                     return self.dialog.take();
                 }
             }
-            (Dialog::Palette(_) | Dialog::Help(_), Action::Cancel) => return None,
+            (Dialog::Export(menu), Action::Press) => {
+                if let Some(format) = menu.chosen() {
+                    self.export(format);
+                }
+                return None;
+            }
+            (Dialog::Palette(_) | Dialog::Help(_) | Dialog::Export(_), Action::Cancel) => {
+                return None;
+            }
+            (Dialog::Export(menu), _) => menu.step(action != Action::PreviousPart),
             (Dialog::Palette(palette), _) => palette.step(action != Action::PreviousPart),
             (Dialog::Help(help), _) => help.step(action == Action::Down),
             (Dialog::Confirm(_), _) => {}
@@ -173,7 +190,15 @@ impl App {
 
     fn act_in_view(&mut self, action: Action) {
         match action {
-            Action::Help => self.dialog = Some(Dialog::Help(Help::default())),
+            Action::Help => {
+                let foot = text::export::drawn(self.drawn);
+                self.dialog = Some(Dialog::Help(Help::new(foot)));
+            }
+            Action::Export => {
+                let rows = views::sheet(self).map(|sheet| sheet.rows.len());
+                let menu = ExportMenu::new(rows, self.export_dir.as_deref());
+                self.dialog = Some(Dialog::Export(menu));
+            }
             Action::Palette => {
                 self.dialog = Some(Dialog::Palette(Palette::new(self.view.context())));
             }
@@ -248,6 +273,7 @@ impl App {
             | Action::NextPart
             | Action::PreviousPart
             | Action::QuitNow
+            | Action::Picture
             | Action::Suspend => {}
         }
     }

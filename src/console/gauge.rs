@@ -103,7 +103,9 @@ pub async fn gauge(
     drawing: &mut Drawing,
     until: impl Future<Output = ()>,
 ) -> Result<(), ConsoleError> {
-    let theme = Theme::detect(options.color, options.ascii, |name| std::env::var(name).ok());
+    let theme = Theme::detect(options.color, &options.palette, options.ascii, |name| {
+        std::env::var(name).ok()
+    });
     let mut app = App::new(remote, theme, TimeZone::system(), Millis::now());
     let pressed = Rc::new(Cell::new(None));
     let mut stage = Unseen::new(person.size, Rc::clone(&pressed), drawing)?;

@@ -31,6 +31,8 @@ pub(crate) enum Action {
     Back,
     Mark,
     Freeze,
+    Export,
+    Picture,
     ZoomIn,
     ZoomOut,
     ZoomReset,
@@ -247,6 +249,7 @@ pub(crate) const TABLE: &[Binding] = &[
     bind(C::Views, A::Open, &[key(KeyCode::Enter), key(KeyCode::Right), letter('l')], true),
     bind(C::Views, A::Freeze, &[letter('f')], true),
     bind(C::Views, A::Palette, &[letter(':')], true),
+    bind(C::Views, A::Export, &[letter('x')], false),
     bind(C::Views, A::Overview, &[letter('1')], false),
     bind(C::Views, A::Sales, &[letter('2')], false),
     bind(C::Views, A::Stream, &[letter('3')], false),
@@ -294,6 +297,7 @@ pub(crate) const TABLE: &[Binding] = &[
     bind(C::Help, A::Down, &[key(KeyCode::Down), letter('j'), key(KeyCode::PageDown)], true),
     bind(C::Help, A::Up, &[key(KeyCode::Up), letter('k'), key(KeyCode::PageUp)], false),
     bind(C::Always, A::QuitNow, &[control('c')], false),
+    bind(C::Always, A::Picture, &[control('x')], false),
     bind(C::Always, A::Suspend, &[control('z')], false),
 ];
 

@@ -9,7 +9,9 @@ mod acts;
 mod app;
 mod dialogs;
 mod dispatch;
+mod export;
 mod gauge;
+mod ink;
 mod keymap;
 mod locale;
 mod orders;
@@ -25,6 +27,8 @@ mod theme;
 mod views;
 mod widgets;
 
+use std::path::PathBuf;
+
 use jiff::tz::TimeZone;
 use tokio::sync::watch;
 
@@ -33,7 +37,7 @@ pub use self::{
     locale::not_utf8,
     story::Story,
     text::lang::Lang,
-    theme::ColorChoice,
+    theme::{ColorChoice, Palette, ThemeError},
 };
 // A story is told by others, in the language of the console.
 #[cfg(test)]
@@ -54,6 +58,10 @@ pub struct Options {
     pub ascii: bool,
     /// The setting that allows no more than ASCII, as [`not_utf8`] finds it; told once.
     pub plain_locale: Option<String>,
+    /// Its colours.
+    pub palette: Palette,
+    /// Where exports go; `None` is the working directory.
+    pub export_dir: Option<PathBuf>,
 }
 
 /// Why the console could not run, or ended before its time.
@@ -64,22 +72,37 @@ pub enum ConsoleError {
         "the console needs a terminal; use 'seckill status --json' or 'seckill demo --headless' here"
     )]
     NotATerminal,
+    /// The terminal can't be drawn on.
+    #[error(
+        "a terminal of the kind '{0}' can't be drawn on; use 'seckill status' or 'seckill demo --headless' here, or say which one it is, such as TERM=xterm-256color"
+    )]
+    Dumb(String),
     /// The terminal refused something.
     #[error("the terminal does not work: {0}; 'seckill doctor' checks it")]
     Terminal(#[from] std::io::Error),
 }
 
-/// Runs the console on this process' terminal until the person leaves or a signal ends it. The
-/// terminal is given back in every case.
-pub async fn run(remote: Remote, options: Options) -> Result<(), ConsoleError> {
+/// Whether there is a terminal that the console can be drawn on; asked before anything is started for it.
+pub fn check_terminal() -> Result<(), ConsoleError> {
     let is_terminal = rustix::termios::isatty(rustix::stdio::stdin())
         && rustix::termios::isatty(rustix::stdio::stdout());
     if !is_terminal {
         return Err(ConsoleError::NotATerminal);
     }
-    let Options { color, story, lang, ascii, plain_locale } = options;
+    match std::env::var("TERM") {
+        Ok(term) if !matches!(term.as_str(), "" | "dumb") => Ok(()),
+        Ok(term) if !term.is_empty() => Err(ConsoleError::Dumb(term)),
+        _ => Err(ConsoleError::Dumb("unset".to_owned())),
+    }
+}
+
+/// Runs the console on this process' terminal until the person leaves or a signal ends it. The
+/// terminal is given back in every case.
+pub async fn run(remote: Remote, options: Options) -> Result<(), ConsoleError> {
+    check_terminal()?;
+    let Options { color, story, lang, ascii, plain_locale, palette, export_dir } = options;
     speak(lang);
-    let theme = theme::Theme::detect(color, ascii, |name| std::env::var(name).ok());
+    let theme = theme::Theme::detect(color, &palette, ascii, |name| std::env::var(name).ok());
     if color == ColorChoice::Always {
         // The terminal library reads NO_COLOR by itself.
         crossterm::style::force_color_output(true);
@@ -88,6 +111,7 @@ pub async fn run(remote: Remote, options: Options) -> Result<(), ConsoleError> {
     if let Some(locale) = plain_locale {
         app.note(text::plain_locale(&locale));
     }
+    app.export_dir = export_dir;
     let mut screen = screen::Screen::take()?;
     let mut keyboard = run::Tty::default();
     run::drive(&mut app, &mut screen, &mut keyboard, story).await?;

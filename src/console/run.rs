@@ -13,6 +13,7 @@ use tokio::{
 
 use super::{
     app::{Answer, App, Course},
+    export::{Saved, Saver},
     screen::Stage,
     story::Story,
 };
@@ -78,17 +79,32 @@ enum Woken {
     End,
     Picture(Option<Arc<Snapshot>>),
     Answer(Box<Answer>),
+    Saved(Saved),
     Story(Option<Story>),
     Tick,
     Frame,
 }
 
-/// Runs until the person, a signal or the end of the terminal ends it.
+/// Runs until the person, a signal or the end of the terminal ends it; files that were begun come to
+/// their end.
 pub(super) async fn drive(
     app: &mut App,
     stage: &mut impl Stage,
     keyboard: &mut impl Keyboard,
     story: Option<watch::Receiver<Story>>,
+) -> io::Result<()> {
+    let mut saver = Saver::default();
+    let ended = turn(app, stage, keyboard, story, &mut saver).await;
+    saver.finish().await;
+    ended
+}
+
+async fn turn(
+    app: &mut App,
+    stage: &mut impl Stage,
+    keyboard: &mut impl Keyboard,
+    story: Option<watch::Receiver<Story>>,
+    saver: &mut Saver,
 ) -> io::Result<()> {
     let mut ends = Ends::new()?;
     let mut pictures = Some(app.pictures());
@@ -121,6 +137,7 @@ pub(super) async fn drive(
             () = ends.next() => Woken::End,
             picture = newest(&mut pictures) => Woken::Picture(picture),
             answer = app.next_answer() => Woken::Answer(Box::new(answer)),
+            saved = saver.next() => Woken::Saved(saved),
             page = turned(&mut story) => Woken::Story(page),
             _ = tick.tick() => Woken::Tick,
             () = sleep_until(due), if app.is_dirty() => Woken::Frame,
@@ -145,6 +162,7 @@ pub(super) async fn drive(
                 app.on_engine_gone();
             }
             Woken::Answer(answer) => app.on_answer(*answer),
+            Woken::Saved(saved) => app.on_saved(saved),
             Woken::Story(Some(page)) => app.on_story(page),
             Woken::Story(None) => story = None,
             Woken::Tick => {
@@ -158,6 +176,7 @@ pub(super) async fn drive(
             }
             Woken::Frame => {}
         }
+        saver.start(&mut app.exports);
         match std::mem::take(&mut app.course) {
             Course::GoOn => {}
             Course::Quit => return Ok(()),

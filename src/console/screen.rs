@@ -2,7 +2,7 @@
 //! can end. What is drawn is not known here.
 
 use std::{
-    io::{self, Stdout, Write, stdout},
+    io::{self, Write, stdout},
     mem::ManuallyDrop,
     panic,
     sync::{
@@ -28,7 +28,7 @@ use ratatui::{
 };
 use rustix::process::Signal;
 
-use super::{app::App, views, widgets::Halves};
+use super::{app::App, ink::Ink, views, widgets::Halves};
 
 /// The terminal is in our hands.
 static TAKEN: AtomicBool = AtomicBool::new(false);
@@ -53,7 +53,8 @@ pub(super) trait Stage {
 pub(super) struct Screen {
     /// Never dropped: its drop complains on standard error when the terminal is gone, and where
     /// that is the same terminal the complaint panics. [`leave`] does all that is needed.
-    terminal: ManuallyDrop<Terminal<CrosstermBackend<Stdout>>>,
+    terminal: ManuallyDrop<Terminal<CrosstermBackend<Ink>>>,
+    ink: Ink,
     halves: Halves,
 }
 
@@ -62,9 +63,10 @@ impl Screen {
     pub(super) fn take() -> io::Result<Self> {
         restore_on_panic();
         LOST.store(false, Ordering::SeqCst);
-        let terminal = Terminal::new(CrosstermBackend::new(stdout()))?;
+        let ink = Ink::default();
+        let terminal = Terminal::new(CrosstermBackend::new(ink.clone()))?;
         enter()?;
-        Ok(Self { terminal: ManuallyDrop::new(terminal), halves: Halves::default() })
+        Ok(Self { terminal: ManuallyDrop::new(terminal), ink, halves: Halves::default() })
     }
 
     /// Forgets what was on the screen, so that all of it is drawn again. `Terminal::clear` would
@@ -83,7 +85,8 @@ impl Stage for Screen {
                 views::draw(app, frame);
                 halves.settle(frame.buffer_mut());
             })
-            .map(|_| ())
+            .map(|_| ())?;
+        self.ink.send(&mut stdout().lock(), &mut app.drawn)
     }
 
     fn suspend(&mut self) -> io::Result<()> {

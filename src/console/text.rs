@@ -4,6 +4,7 @@ mod actions;
 pub(crate) mod acts;
 mod alarms;
 mod engine;
+pub(crate) mod export;
 mod faults;
 pub(crate) mod figures;
 pub(crate) mod forms;

@@ -147,7 +147,9 @@ fn the_example_config_is_true() {
     assert!(store.as_table_mut().unwrap().remove("ca").is_some());
     assert_eq!(store.try_into::<StoreSettings>().unwrap(), StoreSettings::default());
     let names: Vec<&str> = parsed.keys().map(String::as_str).collect();
-    assert_eq!(names, ["data_dir", "database", "node", "partitions", "read_only", "redis"]);
+    let expected =
+        ["data_dir", "database", "export_dir", "node", "partitions", "read_only", "redis", "theme"];
+    assert_eq!(names, expected);
 
     let active = text.lines().find(|line| !line.is_empty() && !line.starts_with(['#', '[']));
     assert_eq!(active, None, "copied as it is, the example changes nothing");

@@ -23,21 +23,14 @@ pub(crate) struct GroupForm {
 
 impl GroupForm {
     pub(crate) fn rewind(partition: Option<u16>) -> Self {
-        let form = Form::new(words::REWIND.to_owned(), words::NEXT).field(
-            words::TO,
-            words::TO_HINT,
-            "",
-        );
+        let form =
+            Form::new(words::REWIND.to_owned(), words::NEXT).field(words::TO, words::TO_HINT, "");
         Self { kind: Kind::Rewind { partition }, form }
     }
 
     /// `title` names what is given; `to` is who might get it.
     pub(crate) fn claim(scope: ClaimScope, title: String, to: &str) -> Self {
-        let form = Form::new(title, words::NEXT).field(
-            words::RECEIVER,
-            words::RECEIVER_HINT,
-            to,
-        );
+        let form = Form::new(title, words::NEXT).field(words::RECEIVER, words::RECEIVER_HINT, to);
         Self { kind: Kind::Claim { scope }, form }
     }
 

@@ -13,12 +13,18 @@ use crate::console::{
 #[derive(Debug, Default)]
 pub(crate) struct Help {
     scroll: usize,
+    /// Told in the lower edge.
+    foot: Option<String>,
 }
 
 /// Cells for the keys of one binding.
 const KEYS: usize = 15;
 
 impl Help {
+    pub(crate) fn new(foot: Option<String>) -> Self {
+        Self { scroll: 0, foot }
+    }
+
     pub(crate) fn step(&mut self, forward: bool) {
         self.scroll = if forward { self.scroll + 5 } else { self.scroll.saturating_sub(5) };
     }
@@ -41,8 +47,11 @@ impl Help {
                 panel.line(x, y as u16 + 1, line);
             }
         }
+        let bottom = height.saturating_sub(1);
+        if let Some(foot) = &self.foot {
+            panel.text(2, bottom, &format!(" {foot} "), theme.soft());
+        }
         if rows > self.scroll + visible {
-            let bottom = height.saturating_sub(1);
             let more = format!(" {} ", theme.glyphs.falling);
             panel.text(width.saturating_sub(6), bottom, &more, theme.key());
         }

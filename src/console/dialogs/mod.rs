@@ -3,6 +3,7 @@
 //! A dialog holds what it is about as data. It does nothing by itself and never sees a Remote.
 
 mod confirm;
+mod export_menu;
 mod form;
 mod group_form;
 mod help;
@@ -11,6 +12,7 @@ mod rush_form;
 mod sale_form;
 
 pub(crate) use confirm::{Confirm, Intent};
+pub(crate) use export_menu::ExportMenu;
 pub(crate) use form::{Form, draw_input, typed};
 pub(crate) use group_form::GroupForm;
 pub(crate) use help::Help;
@@ -29,6 +31,7 @@ pub(crate) enum Dialog {
     Group(GroupForm),
     Palette(Palette),
     Help(Help),
+    Export(ExportMenu),
 }
 
 impl Dialog {
@@ -38,7 +41,8 @@ impl Dialog {
             Self::Confirm(confirm) if confirm.in_reason() => Context::Form,
             Self::Confirm(_) => Context::Confirm,
             Self::Sale(_) | Self::Rush(_) | Self::Group(_) => Context::Form,
-            Self::Palette(_) => Context::Palette,
+            // A list with a cursor in either.
+            Self::Palette(_) | Self::Export(_) => Context::Palette,
             Self::Help(_) => Context::Help,
         }
     }
@@ -56,6 +60,10 @@ impl Dialog {
             Self::Palette(palette) => palette.draw(pen, theme),
             Self::Help(help) => {
                 help.draw(pen, theme);
+                None
+            }
+            Self::Export(menu) => {
+                menu.draw(pen, theme);
                 None
             }
         }

@@ -66,7 +66,7 @@ fn acts_that_make_no_sense_say_why() {
     assert_eq!(said("jE"), "#5 has ended; it can't be changed any more");
     assert_eq!(said("j"), "this is the last row");
     assert_eq!(said("A"), "A (plan) works in Pending");
-    assert_eq!(said("x"), "x does nothing here; ? shows the keys");
+    assert_eq!(said("z"), "z does nothing here; ? shows the keys");
     assert_eq!(said("h"), "no detail is open");
     let mut bench = Bench::new(empty());
     bench.keys("4A");

@@ -202,6 +202,16 @@ fn told(action: Action) -> Told {
             word("run a job at once", "立即运行一次定时任务"),
             Some(word("run job", "运行任务")),
         ),
+        Action::Export => (
+            word("export", "导出"),
+            word("write screen or table to a file", "把屏幕或表格写入文件"),
+            Some(word("export", "导出")),
+        ),
+        Action::Picture => (
+            word("picture", "截图"),
+            word("the screen as a picture, at once", "立即把屏幕存为图片"),
+            None,
+        ),
         Action::Accept => (word("yes", "确定"), word("do it", "执行"), None),
         Action::Cancel => {
             (word("cancel", "取消"), word("leave without doing anything", "什么也不做就离开"), None)

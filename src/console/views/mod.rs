@@ -21,6 +21,7 @@ use jiff::tz::TimeZone;
 use ratatui::{
     Frame,
     buffer::Buffer,
+    layout::Rect,
     text::{Line, Span},
 };
 
@@ -35,8 +36,8 @@ use super::{
     app::App,
     keymap::{Action, Context},
     text::{self, figures},
-    theme::Theme,
-    widgets::{self, Pen},
+    theme::{self, Theme},
+    widgets::{self, Pen, Sheet},
 };
 use crate::{
     model::{Millis, UserId, VoucherId},
@@ -92,6 +93,20 @@ impl View {
             Self::Orders => Action::Orders,
             Self::Locks => Action::Locks,
             Self::Jobs => Action::Jobs,
+        }
+    }
+
+    /// Its name in files.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Overview => "overview",
+            Self::Sales => "sales",
+            Self::Stream => "stream",
+            Self::Pending => "pending",
+            Self::Letters => "dead",
+            Self::Locks => "locks",
+            Self::Orders => "orders",
+            Self::Jobs => "jobs",
         }
     }
 
@@ -196,9 +211,18 @@ const COMPACT: (u16, u16) = (60, 15);
 /// Draws everything.
 pub(crate) fn draw(app: &mut App, frame: &mut Frame<'_>) {
     let area = frame.area();
+    app.size = (area.width, area.height);
+    if let Some(at) = paint(app, frame.buffer_mut()) {
+        frame.set_cursor_position(at);
+    }
+}
+
+/// Draws everything into `buffer`, and says where the cursor stands.
+pub(crate) fn paint(app: &mut App, buffer: &mut Buffer) -> Option<(u16, u16)> {
     let mut cursor = None;
     {
-        let mut pen = Pen::new(frame.buffer_mut(), area);
+        let area = buffer.area;
+        let mut pen = Pen::new(buffer, area);
         let (width, height) = (pen.width(), pen.height());
         app.unseen = width < COMPACT.0 || height < COMPACT.1;
         if app.unseen {
@@ -208,7 +232,8 @@ pub(crate) fn draw(app: &mut App, frame: &mut Frame<'_>) {
                 let x = usize::from(width).saturating_sub(widgets::width(line)) / 2;
                 pen.text(x as u16, (top + row) as u16, line, app.theme.strong());
             }
-            return;
+            app.theme.settle(buffer);
+            return None;
         }
         cursor = chrome::draw(app, &mut pen).or(cursor);
         if let Some(dialog) = &mut app.dialog {
@@ -216,11 +241,24 @@ pub(crate) fn draw(app: &mut App, frame: &mut Frame<'_>) {
         }
     }
     if app.theme.glyphs.ascii {
-        plain_signs(frame.buffer_mut());
+        plain_signs(buffer);
     }
-    if let Some(at) = cursor {
-        frame.set_cursor_position(at);
-    }
+    app.theme.settle(buffer);
+    cursor
+}
+
+/// Wide enough for every column of every view, and high enough for a table beside its detail.
+const SHEET: Rect = Rect { x: 0, y: 0, width: 240, height: 60 };
+
+/// The table of the view with all rows that are loaded and that the filter lets through; `None` where there
+/// is none.
+pub(crate) fn sheet(app: &mut App) -> Option<Sheet> {
+    let mut buffer = Buffer::empty(SHEET);
+    let mut sheets = Vec::new();
+    let glyphs = std::mem::replace(&mut app.theme.glyphs, theme::UNICODE);
+    draw_body(app, &mut Pen::new(&mut buffer, SHEET).noting(&mut sheets), false);
+    app.theme.glyphs = glyphs;
+    sheets.into_iter().find(|sheet| !sheet.rows.is_empty())
 }
 
 /// Signs that stand in sentences and names of keys, for terminals that draw them too wide.

@@ -288,8 +288,8 @@ fn right_column(pen: &mut Pen<'_>, scene: &Scene<'_>, state: OverviewState) {
     }
     let last = scene.snapshot.series.last();
     let legend = [
-        (text::ADMITTED, last.and_then(|point| point.admitted), theme.accent(), '⠤'),
-        (text::PERSISTED, last.and_then(|point| point.persisted), theme.soft(), '⣿'),
+        (text::ADMITTED, last.and_then(|point| point.admitted), theme.chart_1(), '⠤'),
+        (text::PERSISTED, last.and_then(|point| point.persisted), theme.chart_2(), '⣿'),
     ];
     let mut spans = Vec::new();
     // Beside the scale where there is room, under the heading where there is none.

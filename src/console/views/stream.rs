@@ -219,8 +219,7 @@ fn consumers(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut StreamState) {
     let theme = scene.theme;
     let page = &scene.snapshot.entries;
     let all = &page.consumers;
-    let column =
-        |title: text::lang::Word, width, numeric| Column { title, width, numeric };
+    let column = |title: text::lang::Word, width, numeric| Column { title, width, numeric };
     let layout = [
         column(columns::CONSUMER, 0, false),
         column(columns::NODE, 8, false),

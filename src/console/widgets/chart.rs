@@ -76,7 +76,7 @@ pub(crate) fn chart(pen: &mut Pen<'_>, theme: Theme, shown: &Chart<'_>) {
         for column in 0..width {
             let above = line.cell(column, height - 1 - row, across, down);
             let below = area.cell(column, height - 1 - row, across, down);
-            let style = if above > 0 { theme.accent() } else { theme.soft() };
+            let style = if above > 0 { theme.chart_1() } else { theme.chart_2() };
             let glyph = match (above, below) {
                 (0, 0) => continue,
                 (0, _) if glyphs.ascii => '.',

@@ -30,6 +30,14 @@ impl Cell {
     }
 }
 
+/// A table in full, as text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sheet {
+    /// Title of each column, and whether it holds figures.
+    pub(crate) columns: Vec<(String, bool)>,
+    pub(crate) rows: Vec<Vec<String>>,
+}
+
 /// How far a table is scrolled, and how many rows it showed last.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Scroll {
@@ -49,6 +57,8 @@ impl Scroll {
 }
 
 const GAP: u16 = 2;
+/// Cells of each column of a table that is written down: nothing in it is cut.
+const NOTED: u16 = 400;
 
 /// Draws head and rows; `cells` is asked only for the rows that are seen.
 pub(crate) fn table(
@@ -59,6 +69,13 @@ pub(crate) fn table(
     scroll: &mut Scroll,
     mut cells: impl FnMut(usize, &[Column]) -> Vec<Cell>,
 ) {
+    if let Some(sheets) = pen.sheets() {
+        let wide: Vec<Column> = columns.iter().map(|it| Column { width: NOTED, ..*it }).collect();
+        let texts = |row| cells(row, &wide).into_iter().map(|cell| cell.text).collect();
+        let titles = columns.iter().map(|it| (it.title.to_string(), it.numeric));
+        sheets.push(Sheet { columns: titles.collect(), rows: (0..total).map(texts).collect() });
+        return;
+    }
     let visible = usize::from(pen.height().saturating_sub(1));
     scroll.follow(cursor, total, visible);
     let columns = measured(columns, pen.width().saturating_sub(3));
