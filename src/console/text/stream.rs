@@ -166,7 +166,7 @@ pub(crate) fn drains_in(millis: u64) -> String {
 
 pub(crate) fn grows(per_second: f64) -> String {
     let rate = rate(per_second);
-    tell!("grows by {rate}", "每秒增加 {rate}")
+    tell!("grows by {rate}", "增加 {rate}")
 }
 
 pub(crate) fn trimmed(gone: u64) -> String {
