@@ -17,7 +17,7 @@ pub(super) struct Look {
     /// When to use colours; NO_COLOR counts as never
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     color: Color,
-    /// The console's language [default: by LC_ALL, LC_MESSAGES, LANG]
+    /// The console's language [default: that of the locale, else English]
     #[arg(long, global = true, value_name = "LANG")]
     lang: Option<Tongue>,
     /// Draw the console with ASCII only, where boxes and bars look broken

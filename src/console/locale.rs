@@ -13,7 +13,7 @@ pub fn not_utf8(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
         None => !matches!(plain, "C" | "POSIX"),
     };
     // It is shown: an environment is no place to trust.
-    let shown: String = locale.chars().filter(|it| it.is_ascii_graphic()).take(30).collect();
+    let shown: String = locale.chars().filter(char::is_ascii_graphic).take(30).collect();
     (!utf8).then(|| format!("{name}={shown}"))
 }
 

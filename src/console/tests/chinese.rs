@@ -24,6 +24,7 @@ use crate::{
 };
 
 type Scene = (&'static str, fn() -> Snapshot);
+type Opened = (&'static str, fn() -> Snapshot, &'static str);
 
 const SIZES: [(u16, u16); 2] = [(120, 36), (80, 24)];
 const SCENES: [Scene; 4] =
@@ -37,7 +38,7 @@ const VIEWS: [(&str, &str); 6] = [
     ("jobs", "8"),
 ];
 /// What is opened, by its keys, on which picture.
-const OPENED: [(&str, fn() -> Snapshot, &str); 28] = [
+const OPENED: [Opened; 28] = [
     ("help", normal, "?"),
     ("palette", normal, ":"),
     ("sales_detail", normal, "2jjl"),

@@ -89,7 +89,7 @@ fn no_word_is_missing_in_one_language() {
             seen += 1;
             let lettered = |text: &str| text.chars().any(char::is_alphabetic);
             let bare = english.split(['{', '}']).step_by(2).any(lettered);
-            let han = chinese.chars().any(|it| !it.is_ascii());
+            let han = !chinese.is_ascii();
             let foreign = latin(&chinese);
             let mute = english.is_empty() != chinese.is_empty();
             let copied = bare && english == chinese && !NAMES.contains(&english.as_str());
