@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use crate::{
+    console::Keys,
     engine::settings::{MAX_PARTITIONS, Settings},
     store::Settings as StoreSettings,
 };
@@ -32,6 +33,8 @@ pub struct Config {
     pub engine: Settings,
     /// Settings of the connections to the database.
     pub store: StoreSettings,
+    /// Keys of the console.
+    pub keys: Keys,
 }
 
 /// Why the settings can't be used.
@@ -75,6 +78,7 @@ impl Config {
         let config: Self = toml::from_str(text).map_err(|error| one_line(text, &error))?;
         config.engine.check()?;
         config.store.check()?;
+        config.keys.check().map_err(|fault| format!("line {}: {fault}", line_of(text, fault.at)))?;
         Ok(config)
     }
 
@@ -103,9 +107,13 @@ impl Config {
 
 /// The message with its line; the text around it may hold a password and is left out.
 fn one_line(text: &str, error: &toml::de::Error) -> String {
-    let line =
-        error.span().map_or(1, |span| text[..span.start.min(text.len())].lines().count().max(1));
+    let line = error.span().map_or(1, |span| line_of(text, span.start));
     format!("line {line}: {}", error.message().lines().next().unwrap_or_default())
+}
+
+/// The number of the line that a place in the text is on.
+fn line_of(text: &str, at: usize) -> usize {
+    text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
 }
 
 /// `$XDG_CONFIG_HOME/seckill/config.toml`, else below `~/.config`.

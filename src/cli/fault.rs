@@ -93,7 +93,8 @@ impl From<ConfigError> for Fault {
 
 impl From<ConsoleError> for Fault {
     fn from(error: ConsoleError) -> Self {
-        let code = if matches!(error, ConsoleError::NotATerminal) { USAGE } else { NO };
+        let misuse = matches!(error, ConsoleError::NotATerminal | ConsoleError::Keys(_));
+        let code = if misuse { USAGE } else { NO };
         Self { sentence: error.to_string(), code }
     }
 }

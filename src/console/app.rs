@@ -72,6 +72,14 @@ pub(crate) struct App {
     pub(super) answers: FuturesUnordered<BoxFuture<'static, Answer>>,
     pub(crate) course: Course,
     pub(super) dirty: bool,
+    /// The mouse is ours.
+    pub(crate) mouse: bool,
+    /// Cells of the line of tabs, and the view that each leads to.
+    pub(crate) tabs: Vec<(std::ops::Range<u16>, View)>,
+    /// Text that the terminal is to take.
+    pub(crate) clipboard: Option<String>,
+    /// Names that were asked for in the palette, the last one first.
+    pub(super) asked: Vec<keymap::Action>,
 }
 
 impl App {
@@ -102,6 +110,10 @@ impl App {
             answers: FuturesUnordered::new(),
             course: Course::default(),
             dirty: true,
+            mouse: false,
+            tabs: Vec::new(),
+            clipboard: None,
+            asked: Vec::new(),
         };
         app.on_snapshot(first);
         app
@@ -161,6 +173,9 @@ impl App {
         if pending.turned || letters.turned {
             self.look();
         }
+        if pending.unordered || letters.unordered {
+            self.note(&*text::conventions::ORDER_DROPPED);
+        }
         // While an act is under way marks vanish because it does its work.
         if self.answers.is_empty() {
             if pending.marks_gone > 0 {
@@ -204,6 +219,7 @@ impl App {
                 self.type_in(event);
             }
             Event::Resize(..) => self.dirty = true,
+            Event::Mouse(event) => self.on_mouse(*event),
             _ => {}
         }
     }
@@ -211,6 +227,11 @@ impl App {
     fn on_key(&mut self, key: &KeyEvent, event: &Event) {
         self.dirty = true;
         self.status.key_pressed();
+        if let Some(Dialog::Confirm(confirm)) = &mut self.dialog
+            && confirm.takes_digit(key)
+        {
+            return;
+        }
         let context = self.context();
         let key = Key::of(key);
         if let Some(action) = keymap::lookup(context, key) {

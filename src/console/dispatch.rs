@@ -7,7 +7,7 @@ use super::{
     app::{App, Course},
     dialogs::{Confirm, Dialog, Help, Intent, Palette, typed},
     keymap::Action,
-    text::acts,
+    text::{acts, conventions},
     views::{Step, Turn, View},
 };
 use crate::engine::command::{Command, Focus};
@@ -46,9 +46,13 @@ impl App {
     /// Gives the dialog back while it stays open.
     fn answer_dialog(&mut self, mut dialog: Dialog, action: Action) -> Option<Dialog> {
         match (&mut dialog, action) {
-            (Dialog::Confirm(confirm), Action::Accept) => return self.accepted(confirm),
-            (Dialog::Confirm(confirm), Action::Press) if confirm.on_yes() => {
-                return self.accepted(confirm);
+            (Dialog::Confirm(confirm), Action::Accept | Action::Press)
+                if action == Action::Accept || confirm.on_yes() =>
+            {
+                match confirm.number_missing() {
+                    Some(count) => self.note(conventions::number_first(count)),
+                    None => return self.accepted(confirm),
+                }
             }
             // Enter ends a line of text; it never does an act.
             (Dialog::Confirm(confirm), Action::Press) if confirm.in_reason() => {
@@ -176,7 +180,7 @@ impl App {
             Action::Open => self.open(),
             Action::Close => {
                 if !self.close() {
-                    self.note(acts::NOTHING_OPEN);
+                    self.note(conventions::nothing_open());
                 }
             }
             Action::Back => self.back(),
@@ -191,6 +195,11 @@ impl App {
                     self.note(acts::NOTHING_MARKED);
                 }
             }
+            Action::SortNext => self.order(false),
+            Action::SortTurn => self.order(true),
+            Action::CopyName => self.copy(false),
+            Action::CopyRow => self.copy(true),
+            Action::Mouse => self.switch_mouse(),
             Action::Freeze => self.freeze(),
             Action::ZoomIn => self.zoom(-1),
             Action::ZoomOut => self.zoom(1),
@@ -232,7 +241,7 @@ impl App {
         }
     }
 
-    fn step(&mut self, step: Step) {
+    pub(super) fn step(&mut self, step: Step) {
         match self.view {
             View::Pending | View::Letters => self.step_in_pages(step, false),
             View::Locks => {
@@ -318,7 +327,7 @@ impl App {
                 self.locks.detail = true;
             }
             View::Jobs if self.jobs.chosen(&self.shown.jobs).is_some() => self.jobs.detail = true,
-            _ => self.note(acts::NOTHING_CHOSEN),
+            _ => self.note(conventions::nothing_chosen()),
         }
     }
 

@@ -10,10 +10,12 @@ mod app;
 mod dialogs;
 mod dispatch;
 mod keymap;
+mod rebind;
 mod run;
 mod screen;
 mod status;
 mod story;
+mod tables;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -24,7 +26,9 @@ mod widgets;
 use jiff::tz::TimeZone;
 use tokio::sync::watch;
 
-pub use self::{story::Story, text::lang::Lang, theme::ColorChoice};
+pub use self::{
+    rebind::{KeyFault, KeyLine, Keys},
+    story::Story, text::lang::Lang, theme::ColorChoice};
 use crate::{engine::command::Remote, model::Millis};
 
 /// How the console looks, and what else it shows.
@@ -38,6 +42,8 @@ pub struct Options {
     pub lang: Lang,
     /// Draw bars, boxes and the chart with ASCII only.
     pub ascii: bool,
+    /// Keys of the person's own choice.
+    pub keys: Keys,
 }
 
 /// Why the console could not run, or ended before its time.
@@ -51,6 +57,9 @@ pub enum ConsoleError {
     /// The terminal refused something.
     #[error("the terminal does not work: {0}; 'seckill doctor' checks it")]
     Terminal(#[from] std::io::Error),
+    /// The keys that were chosen can't be used.
+    #[error(transparent)]
+    Keys(#[from] KeyFault),
 }
 
 /// Runs the console on this process' terminal until the person leaves or a signal ends it. The
@@ -61,7 +70,8 @@ pub async fn run(remote: Remote, options: Options) -> Result<(), ConsoleError> {
     if !is_terminal {
         return Err(ConsoleError::NotATerminal);
     }
-    let Options { color, story, lang, ascii } = options;
+    let Options { color, story, lang, ascii, keys } = options;
+    keymap::choose(keys.table()?);
     text::lang::speak(lang);
     let theme = theme::Theme::detect(color, ascii, |name| std::env::var(name).ok());
     if color == ColorChoice::Always {

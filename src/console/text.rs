@@ -2,6 +2,7 @@
 
 pub(crate) mod acts;
 mod alarms;
+pub(crate) mod conventions;
 pub(crate) mod figures;
 pub(crate) mod lang;
 pub(crate) mod letters;
@@ -158,6 +159,11 @@ pub(crate) fn action(action: Action) -> (&'static str, &'static str, Option<&'st
         Action::Close => ("close", "close the detail", None),
         Action::Back => ("back", "take away a message, detail or filter", None),
         Action::Mark => ("mark", "mark or unmark this row and go on", Some("mark")),
+        Action::SortNext
+        | Action::SortTurn
+        | Action::CopyName
+        | Action::CopyRow
+        | Action::Mouse => conventions::action(action),
         Action::Freeze => ("freeze", "hold the picture still, or let it go", Some("freeze")),
         Action::Quit => ("quit", "leave; asks while a rush is under way", Some("quit")),
         Action::QuitNow => ("quit", "leave at once", None),

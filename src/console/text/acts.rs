@@ -17,14 +17,12 @@ use crate::{
 };
 
 pub(crate) const CANCEL: &str = "Cancel";
-pub(crate) const READ_ONLY: &str = "read-only: acts are refused";
 pub(crate) const NO_SALE: &str = "there is no sale to act on";
 pub(crate) const CHOOSE_SALE: &str = "choose the sale that is meant, then press the key again";
 pub(crate) const NOTHING_PENDING: &str = "nothing is pending, so there is nothing to replay";
 pub(crate) const NOTHING_UNDER_WAY: &str = "nothing is under way that could be broken off";
 pub(crate) const PLAN_READY: &str = "the plan is made; close this and press the key again";
 pub(crate) const NOTHING_CHOSEN: &str = "no row is chosen";
-pub(crate) const NOTHING_OPEN: &str = "no detail is open";
 pub(crate) const NOTHING_MARKED: &str = "no entry to mark here";
 pub(crate) const NO_OTHER_SALE: &str = "no sale to choose";
 pub(crate) const NO_FILTER: &str = "this view has no rows to filter";

@@ -30,7 +30,7 @@ pub(super) fn draw(app: &mut App, pen: &mut Pen<'_>) -> Option<(u16, u16)> {
     let (width, height) = (pen.width(), pen.height());
     let compact = width < COMPLETE.0 || height < COMPLETE.1;
     header(app, &mut pen.part(0, 0, width, 1));
-    tabs(app, &mut pen.part(0, 1, width, 1));
+    app.tabs = tabs(app, &mut pen.part(0, 1, width, 1));
     let mut top = 2;
     if !compact {
         pen.rule(2, app.theme.glyphs.rule, app.theme.soft());
@@ -172,7 +172,8 @@ const TAB_FITS: [(u16, usize, bool); 4] =
     [(3, usize::MAX, true), (2, 5, true), (1, 4, true), (1, 4, false)];
 
 /// Names of the views with their counts, and badges at the right.
-fn tabs(app: &App, pen: &mut Pen<'_>) {
+fn tabs(app: &App, pen: &mut Pen<'_>) -> Vec<(std::ops::Range<u16>, View)> {
+    let mut places = Vec::new();
     let theme = app.theme;
     let stream = app.shown.stream.as_ref();
     let tabs = View::ALL.map(|view| {
@@ -214,6 +215,7 @@ fn tabs(app: &App, pen: &mut Pen<'_>) {
     for (view, key, name, count) in tabs {
         let current = app.view == view;
         let style = if current { theme.strong().patch(theme.underlined()) } else { Style::new() };
+        let from = x;
         x = pen.text(x, 0, &key, theme.key());
         x = pen.text(x + 1, 0, name, style);
         if let Some(count) = count.filter(|_| told(view, all)) {
@@ -224,9 +226,11 @@ fn tabs(app: &App, pen: &mut Pen<'_>) {
             let style = if loud { theme.warn() } else { theme.soft() };
             x = pen.text(x + 1, 0, &figures::within(count, digits), style);
         }
+        places.push((from..x, view));
         x += gap;
     }
     pen.part(0, 0, pen.width().saturating_sub(1), 1).line_right(0, &badges);
+    places
 }
 
 fn has_dead_holder(app: &App) -> bool {

@@ -3,6 +3,7 @@
 //! A view is a picture of a Snapshot and of where the person is in it. It sends nothing.
 
 mod chrome;
+mod facets;
 mod jobs;
 mod letters;
 mod list_state;
@@ -20,10 +21,11 @@ use ratatui::{
     text::{Line, Span},
 };
 
-pub(crate) use list_state::ListState;
+pub(crate) use facets::{next_order, told};
+pub(crate) use list_state::{ListState, Row};
 pub(crate) use overview::OverviewState;
 pub(crate) use paged_state::{PagedRow, PagedState, Turn};
-pub(crate) use sales_state::SalesState;
+pub(crate) use sales_state::{SalesState, facets as sales_facets};
 
 use super::{
     app::App,
