@@ -5,7 +5,7 @@ use tui_input::Input;
 
 use super::{
     app::{App, Course},
-    dialogs::{Confirm, Dialog, Help, Intent, Palette, typed},
+    dialogs::{Confirm, Dialog, Help, Intent, MOST, typed},
     keymap::Action,
     text::{acts, conventions},
     views::{Step, Turn, View},
@@ -28,6 +28,12 @@ impl App {
     /// Text for whatever takes text now; a paste into a view is no command.
     pub(super) fn type_in(&mut self, event: &Event) {
         let now = self.now;
+        if let Event::Paste(text) = event
+            && text.chars().nth(MOST).is_some()
+            && self.takes_text()
+        {
+            self.note(conventions::cut(MOST));
+        }
         match &mut self.dialog {
             Some(Dialog::Sale(sale)) => sale.type_in(event, now),
             Some(Dialog::Rush(rush)) => rush.type_in(event),
@@ -41,6 +47,12 @@ impl App {
             }
             _ => {}
         }
+    }
+
+    /// Whether what is typed or pasted goes into a field.
+    fn takes_text(&self) -> bool {
+        use super::keymap::Context;
+        matches!(self.context(), Context::Form | Context::Filter | Context::Palette)
     }
 
     /// Gives the dialog back while it stays open.
@@ -99,9 +111,15 @@ impl App {
             (Dialog::Sale(sale), _) => sale.form.step(action != Action::PreviousPart),
             (Dialog::Rush(rush), _) => rush.form.step(action != Action::PreviousPart),
             (Dialog::Palette(palette), Action::Press) => {
-                if let Some(action) = palette.chosen() {
-                    self.act_in_view(action);
-                    return self.dialog.take();
+                if let Some(offer) = palette.chosen() {
+                    if let Some(why) = &offer.why {
+                        self.note(why.clone());
+                    } else {
+                        let action = offer.action;
+                        self.remember(action);
+                        self.act_in_view(action);
+                        return self.dialog.take();
+                    }
                 }
             }
             (Dialog::Palette(_) | Dialog::Help(_), Action::Cancel) => return None,
@@ -157,7 +175,7 @@ impl App {
         match action {
             Action::Help => self.dialog = Some(Dialog::Help(Help::default())),
             Action::Palette => {
-                self.dialog = Some(Dialog::Palette(Palette::new(self.view.context())));
+                self.dialog = Some(Dialog::Palette(self.palette()));
             }
             Action::Overview => self.go(View::Overview),
             Action::Sales => self.go(View::Sales),

@@ -10,6 +10,7 @@ mod app;
 mod dialogs;
 mod dispatch;
 mod keymap;
+mod possible;
 mod rebind;
 mod run;
 mod screen;

@@ -77,8 +77,12 @@ impl App {
         }
     }
 
+    pub(super) fn has_choice(&self) -> bool {
+        self.chosen_row().is_some()
+    }
+
     /// How many rows a list has that is read in pages, where that is more than one page.
-    fn paged_total(&self) -> Option<u64> {
+    pub(super) fn paged_total(&self) -> Option<u64> {
         let beyond = |whole: bool, total| (!whole).then_some(total);
         match self.view {
             View::Pending => {

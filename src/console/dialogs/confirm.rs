@@ -38,7 +38,7 @@ fn large(intent: &Intent) -> Option<u64> {
     let count = match &**command {
         Command::Apply(plan, _) => plan.totals.to_do(),
         Command::Rewind(parts) => parts.iter().map(|part| part.again).sum(),
-        Command::Claim(plan) => plan.total(),
+        Command::Claim(plan) => plan.count(),
         _ => 0,
     };
     (count > LARGE).then_some(count)
