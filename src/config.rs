@@ -78,7 +78,10 @@ impl Config {
         let config: Self = toml::from_str(text).map_err(|error| one_line(text, &error))?;
         config.engine.check()?;
         config.store.check()?;
-        config.keys.check().map_err(|fault| format!("line {}: {fault}", line_of(text, fault.at)))?;
+        config
+            .keys
+            .check()
+            .map_err(|fault| format!("line {}: {fault}", line_of(text, fault.at)))?;
         Ok(config)
     }
 
@@ -135,6 +138,9 @@ mod tests {
         assert!(Config::parse("quue = 1").unwrap_err().starts_with("line 1:"));
         assert!(Config::parse("[engine]\nqueue = 0").unwrap_err().contains("engine.queue"));
         assert!(Config::parse("[store]\npool = 1").unwrap_err().contains("store.pool"));
+        let told = Config::parse("node = \"a\"\n[keys]\nmark = \"v\"\nfly = \"x\"").unwrap_err();
+        assert!(told.starts_with("line 4: there is no action 'fly'"), "{told}");
+        assert!(Config::parse("[keys]\nmark = 5").unwrap_err().starts_with("line 2:"));
         let config = Config::parse("[store]\ntls = \"verify\"\nca = \"/a.pem\"").unwrap();
         assert_eq!(config.store.tls, crate::store::Tls::Verify);
     }

@@ -26,7 +26,7 @@ pub(super) async fn run(config: &Config, out: Output, look: &Look) -> Result<u8,
     };
     let (name, replaced) = (node.operator().node.clone(), node.stopping().clone());
     let shown = tokio::select! {
-        shown = console::run(node.remote(), look.options()) => shown,
+        shown = console::run(node.remote(), look.options(config)) => shown,
         // Another process goes by this node's name: an engine that has stopped is nothing to look at.
         () = replaced.cancelled() => Ok(()),
     };

@@ -86,7 +86,7 @@ pub(super) async fn run(
     let result = if args.headless {
         headless(&node, &context, args).await
     } else {
-        on_stage(&node, &context, look, args).await.map(|()| None)
+        on_stage(&node, &context, look.options(config), args).await.map(|()| None)
     };
     node.stop().await;
     context.close().await;
@@ -151,11 +151,11 @@ async fn headless(
 async fn on_stage(
     node: &Node,
     context: &Context,
-    look: &Look,
+    options: Options,
     args: &DemoArgs,
 ) -> Result<(), Fault> {
     let (pages, story) = watch::channel(Story::default());
-    let options = Options { story: Some(story), ..look.options() };
+    let options = Options { story: Some(story), ..options };
     let shown = console::run(node.remote(), options);
     let played = play(Script::new(node, context, args), &pages);
     tokio::pin!(shown);

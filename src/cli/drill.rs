@@ -110,7 +110,7 @@ pub(super) async fn run(
             let result = if args.headless {
                 play.play().await.map(Some)
             } else {
-                on_stage(play, look).await
+                on_stage(play, look.options(config)).await
             };
             // Whoever leaves while the database is away must not wait for it.
             illness.set(Ill::Not);
@@ -132,9 +132,9 @@ async fn close(node: Node, context: Context) {
 }
 
 /// The console, with the drill beside it until somebody quits; `None` where that was before its end.
-async fn on_stage(play: Play<'_>, look: &Look) -> Result<Option<Report>, Fault> {
+async fn on_stage(play: Play<'_>, options: Options) -> Result<Option<Report>, Fault> {
     let (pages, story) = watch::channel(Story::default());
-    let options = Options { story: Some(story), ..look.options() };
+    let options = Options { story: Some(story), ..options };
     let shown = console::run(play.stage.node.remote(), options);
     let played = Play { pages: Some(&pages), ..play };
     let playing = played.play();

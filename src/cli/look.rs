@@ -2,7 +2,10 @@
 
 use clap::{Args, ValueEnum};
 
-use crate::console::{ColorChoice, Lang, Options};
+use crate::{
+    config::Config,
+    console::{ColorChoice, Lang, Options},
+};
 
 /// Asked for on the command line.
 #[derive(Clone, Debug, Args)]
@@ -30,7 +33,7 @@ enum Tongue {
 
 impl Look {
     /// What the console is told.
-    pub(super) fn options(&self) -> Options {
+    pub(super) fn options(&self, config: &Config) -> Options {
         let color = match self.color {
             Color::Auto => ColorChoice::Auto,
             Color::Always => ColorChoice::Always,
@@ -41,6 +44,6 @@ impl Look {
             Some(Tongue::Zh) => Lang::Zh,
             None => Lang::of_environment(|name| std::env::var(name).ok()),
         };
-        Options { color, lang, ..Options::default() }
+        Options { color, lang, keys: config.keys.clone(), ..Options::default() }
     }
 }

@@ -29,7 +29,10 @@ use tokio::sync::watch;
 
 pub use self::{
     rebind::{KeyFault, KeyLine, Keys},
-    story::Story, text::lang::Lang, theme::ColorChoice};
+    story::Story,
+    text::lang::Lang,
+    theme::ColorChoice,
+};
 use crate::{engine::command::Remote, model::Millis};
 
 /// How the console looks, and what else it shows.

@@ -79,7 +79,11 @@ fn homes(action: Action) -> String {
     let of = |context: &Context| {
         keymap::table().iter().any(|it| it.context == *context && it.action == action)
     };
-    let views: Vec<String> =
-        View::ALL.map(View::context).iter().filter(|it| of(it)).map(|it| text::context(*it).to_string()).collect();
+    let views: Vec<String> = View::ALL
+        .map(View::context)
+        .iter()
+        .filter(|it| of(it))
+        .map(|it| text::context(*it).to_string())
+        .collect();
     views.join(", ")
 }

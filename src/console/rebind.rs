@@ -127,15 +127,10 @@ impl Keys {
     pub fn lines(&self) -> Result<Vec<KeyLine>, KeyFault> {
         let table = self.table()?;
         let line = |action| {
-            let mut keys: Vec<String> = Vec::new();
-            for binding in table.iter().filter(|it| it.action == action && !takes_text(it.context))
-            {
-                for key in binding.keys.iter().map(|key| spelled(*key)) {
-                    if !keys.contains(&key) {
-                        keys.push(key);
-                    }
-                }
-            }
+            // Help closes with some more keys, which are not worth a line.
+            let first = table.iter().find(|it| it.action == action && !takes_text(it.context));
+            let keys =
+                first.map_or_else(Vec::new, |it| it.keys.iter().copied().map(spelled).collect());
             KeyLine { action: name(action), keys, does: text::action(action).1 }
         };
         Ok(actions().into_iter().map(line).collect())
@@ -176,8 +171,8 @@ fn keys_of(action: Action, chosen: &Chosen) -> Result<Vec<Key>, String> {
             keys.push(key);
         }
     }
-    let needed =
-        [Action::Quit, Action::QuitNow, Action::Cancel, Action::Press, Action::Back].contains(&action);
+    let needed = [Action::Quit, Action::QuitNow, Action::Cancel, Action::Press, Action::Back]
+        .contains(&action);
     if keys.is_empty() && needed {
         return Err(format!("'{named}' has no key left; give it one, or remove the line"));
     }

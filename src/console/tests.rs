@@ -1,5 +1,6 @@
 //! The console as a whole, on a fake engine: what it shows, what it sends, how its loop behaves.
 
+mod conventions;
 mod fixture;
 mod fuzz;
 mod keys;

@@ -214,8 +214,9 @@ impl Confirm {
             let underlined = Style::new().add_modifier(ratatui::style::Modifier::UNDERLINED);
             let field = widgets::left(typed, MOST_DIGITS.min(12), "");
             panel.text(x + 2, number_at, &field, underlined);
-            number_cursor =
-                panel.on_screen(x + 2 + typed.len() as u16, number_at).filter(|_| !self.in_reason());
+            number_cursor = panel
+                .on_screen(x + 2 + typed.len() as u16, number_at)
+                .filter(|_| !self.in_reason());
         }
         let cursor = self.reason.as_ref().and_then(|reason| {
             let focused = self.in_reason();

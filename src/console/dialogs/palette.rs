@@ -69,12 +69,13 @@ impl Palette {
             .iter()
             .filter_map(|offer| {
                 let alias = score(&offer.alias, &wanted).map(|cost| cost + 1);
-                let cost = score(&offer.name.to_lowercase(), &wanted).into_iter().chain(alias).min();
+                let cost =
+                    score(&offer.name.to_lowercase(), &wanted).into_iter().chain(alias).min();
                 Some((cost?, offer))
             })
             .collect();
-        // Stable: equals keep their order. What is possible comes before what is not, once something was typed.
-        found.sort_by_key(|(cost, offer)| (*cost, !wanted.is_empty() && offer.why.is_some()));
+        // Stable: equals keep their order. What was typed means something possible, where it can.
+        found.sort_by_key(|(cost, offer)| (!wanted.is_empty() && offer.why.is_some(), *cost));
         found.into_iter().map(|(_, offer)| offer).collect()
     }
 
@@ -102,17 +103,22 @@ impl Palette {
             line.text(0, 0, offer.name, style);
             let recent = row < self.recent && self.input.value().is_empty();
             let beside = offer.why.as_deref().or(recent.then_some(&*conventions::RECENT));
-            let beside = beside.unwrap_or_default();
-            let x = NAME.max(width(offer.name) as u16 + 2);
+            let ellipsis = theme.glyphs.ellipsis;
+            let x = NAME.max(width(offer.name) as u16 + 1);
+            let key = right(&key_of(offer.action), usize::from(KEY), ellipsis);
+            line.text(x, 0, &key, theme.key());
+            let x = x + KEY + 3;
             let beside =
-                fit(beside, usize::from(inner.saturating_sub(x + KEY)), theme.glyphs.ellipsis);
+                fit(beside.unwrap_or_default(), usize::from(inner.saturating_sub(x)), ellipsis);
             line.text(x, 0, &beside, theme.soft());
-            let key = right(&key_of(offer.action), usize::from(KEY) - 1, theme.glyphs.ellipsis);
-            line.text(inner.saturating_sub(KEY - 1), 0, &key, theme.key());
             if row == self.cursor {
                 line.tint(0, Style::reset());
                 line.tint(0, theme.selected());
             }
+        }
+        if matches.len() > first + room {
+            let more = format!(" {} ", theme.glyphs.falling);
+            panel.text(wide.saturating_sub(6), rows.saturating_sub(1), &more, theme.key());
         }
         cursor
     }
@@ -184,7 +190,7 @@ mod tests {
     fn beginnings_come_before_words_and_words_before_letters() {
         let mut palette = palette(&[]);
         let found = names(&mut palette, "r");
-        assert_eq!(found, ["rush", "replay dead letters", "pause / resume", "overview"]);
+        assert_eq!(found, ["rush", "pause / resume", "overview", "replay dead letters"]);
         assert_eq!(names(&mut palette, "nsl"), ["new sale"]);
         assert_eq!(names(&mut palette, "dl"), ["replay dead letters"]);
         assert_eq!(names(&mut palette, "dead l"), ["replay dead letters"]);

@@ -43,23 +43,21 @@ pub(crate) const MOUSE_ON: Word = word(
     "the mouse chooses rows and tabs; the terminal selects text again without it",
     "鼠标可选择行和页签；停用后终端恢复选取文字",
 );
-pub(crate) const MOUSE_OFF: Word =
-    word("the mouse is the terminal's again", "鼠标已交还终端");
+pub(crate) const MOUSE_OFF: Word = word("the mouse is the terminal's again", "鼠标已交还终端");
 pub(crate) const OWN_ORDER: Word =
     word("the rows stand in their own order again", "已恢复默认顺序");
 pub(crate) const ORDER_DROPPED: Word = word(
     "more came than one page holds: the rows stand in the order of their ids again",
     "条目已超过一页，恢复按 ID 排序",
 );
-pub(crate) const ONE_ORDER: Word =
-    word("these rows stand in one order only", "这些行只有一种顺序");
+pub(crate) const ONE_ORDER: Word = word("these rows stand in one order only", "这些行只有一种顺序");
 pub(crate) const RECENT: Word = word("used before", "最近使用");
 
 pub(crate) fn ordered(head: &str, falling: bool) -> String {
     if falling {
-        tell!("ordered by {head}, the largest first", "按 {head} 降序")
+        tell!("ordered by {head}, descending", "按 {head} 降序")
     } else {
-        tell!("ordered by {head}, the smallest first", "按 {head} 升序")
+        tell!("ordered by {head}, ascending", "按 {head} 升序")
     }
 }
 

@@ -47,11 +47,7 @@ pub(crate) struct Facet<R> {
 
 impl<R> Facet<R> {
     /// `head` is that of the table's column.
-    pub(crate) fn new(
-        head: impl ToString,
-        text: fn(&R) -> String,
-        rank: fn(&R) -> Rank,
-    ) -> Self {
+    pub(crate) fn new(head: impl ToString, text: fn(&R) -> String, rank: fn(&R) -> Rank) -> Self {
         Self { head: head.to_string(), text, rank }
     }
 }

@@ -115,11 +115,15 @@ impl Row for JobLine {
             Facet::new(
                 columns::OUTCOME,
                 |job| {
-                    job.runs.first().map_or_else(String::new, |run| {
-                        text::outcome(run.outcome).to_string()
-                    })
+                    job.runs
+                        .first()
+                        .map_or_else(String::new, |run| text::outcome(run.outcome).to_string())
                 },
-                |job| job.runs.first().map_or(Rank::Unknown, |run| Rank::text(text::outcome(run.outcome))),
+                |job| {
+                    job.runs
+                        .first()
+                        .map_or(Rank::Unknown, |run| Rank::text(text::outcome(run.outcome)))
+                },
             ),
             Facet::new(
                 columns::TOOK,

@@ -108,7 +108,11 @@ impl PagedRow for PendingLine {
             Facet::new(
                 columns::ORDER,
                 |line| optional(line.order),
-                |line| Rank::number(line.order.and_then(|order| order.to_string().parse::<i128>().ok())),
+                |line| {
+                    Rank::number(
+                        line.order.and_then(|order| order.to_string().parse::<i128>().ok()),
+                    )
+                },
             ),
             Facet::new(
                 columns::USER,
@@ -134,9 +138,7 @@ impl PagedRow for PendingLine {
                     let word = line.verdict.map(|it| text::verdict_word(it).to_string());
                     [word, line.fault.clone()].into_iter().flatten().collect::<Vec<_>>().join(" ")
                 },
-                |line| {
-                    line.verdict.map_or(Rank::Unknown, |it| Rank::text(text::verdict_word(it)))
-                },
+                |line| line.verdict.map_or(Rank::Unknown, |it| Rank::text(text::verdict_word(it))),
             ),
         ]
     }
@@ -160,7 +162,11 @@ impl PagedRow for LetterLine {
 
     fn facets() -> Vec<Facet<Self>> {
         vec![
-            Facet::new(columns::LETTER, |line| line.letter.to_string(), |line| id_rank(line.letter)),
+            Facet::new(
+                columns::LETTER,
+                |line| line.letter.to_string(),
+                |line| id_rank(line.letter),
+            ),
             Facet::new(
                 columns::ENTRY,
                 |line| optional(line.entry),
@@ -184,7 +190,11 @@ impl PagedRow for LetterLine {
             Facet::new(
                 columns::ORDER,
                 |line| optional(line.order),
-                |line| Rank::number(line.order.and_then(|order| order.to_string().parse::<i128>().ok())),
+                |line| {
+                    Rank::number(
+                        line.order.and_then(|order| order.to_string().parse::<i128>().ok()),
+                    )
+                },
             ),
             Facet::new(
                 columns::USER,
@@ -196,13 +206,21 @@ impl PagedRow for LetterLine {
                 |line| line.voucher.map_or_else(String::new, |id| format!("#{id}")),
                 |line| Rank::number(line.voucher.map(|voucher| voucher.0)),
             ),
-            Facet::new(columns::HOLDER, |line| line.consumer.clone(), |line| Rank::text(&line.consumer)),
+            Facet::new(
+                columns::HOLDER,
+                |line| line.consumer.clone(),
+                |line| Rank::text(&line.consumer),
+            ),
             Facet::new(
                 columns::VERDICT,
                 |line| text::letters::word(line.verdict).to_string(),
                 |line| Rank::text(text::letters::word(line.verdict)),
             ),
-            Facet::new(columns::REASON, |line| line.reason.clone(), |line| Rank::text(&line.reason)),
+            Facet::new(
+                columns::REASON,
+                |line| line.reason.clone(),
+                |line| Rank::text(&line.reason),
+            ),
         ]
     }
 
