@@ -47,8 +47,12 @@ pub(crate) struct Facet<R> {
 
 impl<R> Facet<R> {
     /// `head` is that of the table's column.
-    pub(crate) fn new(head: impl ToString, text: fn(&R) -> String, rank: fn(&R) -> Rank) -> Self {
-        Self { head: head.to_string(), text, rank }
+    pub(crate) fn new(
+        head: impl Into<String>,
+        text: fn(&R) -> String,
+        rank: fn(&R) -> Rank,
+    ) -> Self {
+        Self { head: head.into(), text, rank }
     }
 }
 
