@@ -114,7 +114,7 @@ pub(crate) fn next_order<R>(scroll: &mut Scroll, facets: &[Facet<R>]) {
     let seen: Vec<&str> = facets
         .iter()
         .map(|facet| facet.head.as_str())
-        .filter(|head| scroll.heads.iter().any(|seen| seen == head))
+        .filter(|head| scroll.heads.is_empty() || scroll.heads.iter().any(|seen| seen == head))
         .collect();
     let now = scroll.order.as_ref().and_then(|order| seen.iter().position(|it| *it == order.head));
     let next = now.map_or(0, |now| now + 1);
