@@ -98,7 +98,7 @@ impl From<ConfigError> for Fault {
 impl From<ConsoleError> for Fault {
     fn from(error: ConsoleError) -> Self {
         let code = match error {
-            ConsoleError::NotATerminal | ConsoleError::Dumb(_) => USAGE,
+            ConsoleError::NotATerminal | ConsoleError::Dumb(_) | ConsoleError::Keys(_) => USAGE,
             ConsoleError::Terminal(_) => NO,
         };
         Self { sentence: error.to_string(), code }

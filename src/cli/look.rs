@@ -78,7 +78,9 @@ impl Look {
         let theme = self.theme.as_ref().or(config.theme.as_ref());
         let palette = theme.map_or_else(|| Ok(Palette::default()), |it| Palette::load(it))?;
         let export_dir = self.export_dir.clone().or_else(|| config.export_dir.clone());
-        Ok(Options { color, lang, ascii, plain_locale, palette, export_dir, ..Options::default() })
+        let keys = config.keys.clone();
+        let story = None;
+        Ok(Options { color, story, lang, ascii, plain_locale, palette, export_dir, keys })
     }
 }
 

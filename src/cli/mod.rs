@@ -15,6 +15,7 @@ mod drill;
 mod fault;
 mod incident;
 mod jobs;
+mod keys;
 mod locks;
 mod logging;
 mod look;
@@ -128,6 +129,8 @@ enum Command {
     /// Measure, beside the plain way on the same server
     #[command(subcommand)]
     Bench(bench::BenchCommand),
+    /// Show the console's keys and the names that [keys] in the config file knows
+    Keys,
     /// Check servers, versions, durability, schema and terminal, and say how to mend each
     Doctor,
 }
@@ -183,6 +186,7 @@ impl Cli {
             Some(Command::Incident(args)) => incident::run(&config, out, &args).await,
             Some(Command::Audit(args)) => audit::run(&config, out, &args).await,
             Some(Command::Bench(command)) => bench::run(&config, out, command).await,
+            Some(Command::Keys) => keys::run(&config, out),
             Some(Command::Doctor) => doctor::run(&config, out).await,
         }
     }

@@ -11,7 +11,7 @@ use super::{
     keymap::Action,
     status::Tone,
     text::{
-        self, acts,
+        self, acts, conventions,
         letters::{self, Settling},
     },
     views::View,
@@ -32,7 +32,7 @@ impl App {
     /// Opens the question or the form of an act, or says why there is none.
     pub(super) fn ask(&mut self, action: Action) {
         if self.newest.read_only {
-            self.note(acts::READ_ONLY);
+            self.note(conventions::read_only());
             return;
         }
         match action {
@@ -174,6 +174,7 @@ impl App {
         }
         let marked = matches!(scope, LetterScope::Letters(_));
         let filtered = !self.letters.filter.value().is_empty();
+        let done = act.done(&found.counts);
         match letters::question(act, found, marked, filtered) {
             Ok(question) => {
                 let command = match act {
@@ -181,7 +182,7 @@ impl App {
                     Settling::Discard => Command::DiscardLetters { scope, compensate: false },
                     Settling::Compensate => Command::DiscardLetters { scope, compensate: true },
                 };
-                let confirm = Confirm::act(question, command);
+                let confirm = Confirm::act(question, command).about(done);
                 self.dialog = Some(Dialog::Confirm(confirm));
             }
             Err(why) => self.note(why),

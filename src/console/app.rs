@@ -89,6 +89,14 @@ pub(crate) struct App {
     pub(super) export_dir: Option<PathBuf>,
     /// Columns and rows of the terminal, as it was drawn on last.
     pub(crate) size: (u16, u16),
+    /// The mouse is ours.
+    pub(crate) mouse: bool,
+    /// Cells of the line of tabs, and the view that each leads to.
+    pub(crate) tabs: Vec<(std::ops::Range<u16>, View)>,
+    /// Text that the terminal is to take.
+    pub(crate) clipboard: Option<String>,
+    /// Names that were asked for in the palette, the last one first.
+    pub(super) asked: Vec<keymap::Action>,
 }
 
 impl App {
@@ -127,6 +135,10 @@ impl App {
             exports: Vec::new(),
             export_dir: None,
             size: (0, 0),
+            mouse: false,
+            tabs: Vec::new(),
+            clipboard: None,
+            asked: Vec::new(),
         };
         app.on_snapshot(first);
         app
@@ -189,6 +201,9 @@ impl App {
             self.look();
         }
         self.trace_order();
+        if pending.unordered || letters.unordered {
+            self.note(&*text::conventions::ORDER_DROPPED);
+        }
         // While an act is under way marks vanish because it does its work.
         if self.answers.is_empty() {
             if pending.marks_gone > 0 {
@@ -232,6 +247,7 @@ impl App {
                 self.type_in(event);
             }
             Event::Resize(..) => self.dirty = true,
+            Event::Mouse(event) if !self.unseen => self.on_mouse(*event),
             _ => {}
         }
     }
@@ -239,13 +255,19 @@ impl App {
     fn on_key(&mut self, key: &KeyEvent, event: &Event) {
         self.dirty = true;
         self.status.key_pressed();
-        let key = Key::of(key);
+        let pressed = Key::of(key);
         if self.unseen {
-            if let Some(action) = keymap::lookup(Context::Always, key) {
+            if let Some(action) = keymap::lookup(Context::Always, pressed) {
                 self.act(action);
             }
             return;
         }
+        if let Some(Dialog::Confirm(confirm)) = &mut self.dialog
+            && confirm.takes_digit(key)
+        {
+            return;
+        }
+        let key = pressed;
         let context = self.context();
         if let Some(action) = keymap::lookup(context, key) {
             self.act(action);

@@ -5,10 +5,10 @@ use tui_input::Input;
 
 use super::{
     app::{App, Course},
-    dialogs::{Confirm, Dialog, ExportMenu, Help, Intent, Palette, typed},
+    dialogs::{Confirm, Dialog, ExportMenu, Help, Intent, MOST, typed},
     export::Format,
     keymap::Action,
-    text::{self, acts},
+    text::{self, acts, conventions},
     views::{self, Step, Turn, View},
 };
 use crate::engine::command::{Command, Focus};
@@ -30,6 +30,12 @@ impl App {
     /// Text for whatever takes text now; a paste into a view is no command.
     pub(super) fn type_in(&mut self, event: &Event) {
         let now = self.now;
+        if let Event::Paste(text) = event
+            && text.chars().nth(MOST).is_some()
+            && self.takes_text()
+        {
+            self.note(conventions::cut(MOST));
+        }
         match &mut self.dialog {
             Some(Dialog::Sale(sale)) => sale.type_in(event, now),
             Some(Dialog::Rush(rush)) => rush.type_in(event),
@@ -52,12 +58,22 @@ impl App {
         }
     }
 
+    /// Whether what is typed or pasted goes into a field.
+    fn takes_text(&self) -> bool {
+        use super::keymap::Context;
+        matches!(self.context(), Context::Form | Context::Filter | Context::Palette)
+    }
+
     /// Gives the dialog back while it stays open.
     fn answer_dialog(&mut self, mut dialog: Dialog, action: Action) -> Option<Dialog> {
         match (&mut dialog, action) {
-            (Dialog::Confirm(confirm), Action::Accept) => return self.accepted(confirm),
-            (Dialog::Confirm(confirm), Action::Press) if confirm.on_yes() => {
-                return self.accepted(confirm);
+            (Dialog::Confirm(confirm), Action::Accept | Action::Press)
+                if action == Action::Accept || confirm.on_yes() =>
+            {
+                match confirm.number_missing() {
+                    Some(count) => self.note(conventions::number_first(count)),
+                    None => return self.accepted(confirm),
+                }
             }
             // Enter ends a line of text; it never does an act.
             (Dialog::Confirm(confirm), Action::Press) if confirm.in_reason() => {
@@ -117,9 +133,15 @@ impl App {
             (Dialog::Sale(sale), _) => sale.form.step(action != Action::PreviousPart),
             (Dialog::Rush(rush), _) => rush.form.step(action != Action::PreviousPart),
             (Dialog::Palette(palette), Action::Press) => {
-                if let Some(action) = palette.chosen() {
-                    self.act_in_view(action);
-                    return self.dialog.take();
+                if let Some(offer) = palette.chosen() {
+                    if let Some(why) = &offer.why {
+                        self.note(why.clone());
+                    } else {
+                        let action = offer.action;
+                        self.remember(action);
+                        self.act_in_view(action);
+                        return self.dialog.take();
+                    }
                 }
             }
             (Dialog::Export(menu), Action::Press) => {
@@ -200,7 +222,7 @@ impl App {
                 self.dialog = Some(Dialog::Export(menu));
             }
             Action::Palette => {
-                self.dialog = Some(Dialog::Palette(Palette::new(self.view.context())));
+                self.dialog = Some(Dialog::Palette(self.palette()));
             }
             Action::Overview => self.go(View::Overview),
             Action::Sales => self.go(View::Sales),
@@ -225,7 +247,7 @@ impl App {
             Action::Open => self.open(),
             Action::Close => {
                 if !self.close() {
-                    self.note(acts::NOTHING_OPEN);
+                    self.note(conventions::nothing_open());
                 }
             }
             Action::Back => self.back(),
@@ -240,6 +262,11 @@ impl App {
                     self.note(acts::NOTHING_MARKED);
                 }
             }
+            Action::SortNext => self.order(false),
+            Action::SortTurn => self.order(true),
+            Action::CopyName => self.copy(false),
+            Action::CopyRow => self.copy(true),
+            Action::Mouse => self.switch_mouse(),
             Action::Freeze => self.freeze(),
             Action::ZoomIn => self.zoom(-1),
             Action::ZoomOut => self.zoom(1),
@@ -291,7 +318,7 @@ impl App {
         }
     }
 
-    fn step(&mut self, step: Step) {
+    pub(super) fn step(&mut self, step: Step) {
         match self.view {
             View::Pending | View::Letters => self.step_in_pages(step, false),
             View::Stream => self.step_in_stream(step),
@@ -388,7 +415,7 @@ impl App {
                 self.locks.detail = true;
             }
             View::Jobs if self.jobs.chosen(&self.shown.jobs).is_some() => self.jobs.detail = true,
-            _ => self.note(acts::NOTHING_CHOSEN),
+            _ => self.note(conventions::nothing_chosen()),
         }
     }
 

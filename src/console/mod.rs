@@ -15,11 +15,14 @@ mod ink;
 mod keymap;
 mod locale;
 mod orders;
+mod possible;
+mod rebind;
 mod run;
 mod screen;
 mod status;
 mod story;
 mod stream;
+mod tables;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -35,6 +38,7 @@ use tokio::sync::watch;
 pub use self::{
     gauge::{Drawing, Drawn, Person, Spread, gauge},
     locale::not_utf8,
+    rebind::{KeyFault, KeyLine, Keys},
     story::Story,
     text::lang::Lang,
     theme::{ColorChoice, Palette, ThemeError},
@@ -62,6 +66,8 @@ pub struct Options {
     pub palette: Palette,
     /// Where exports go; `None` is the working directory.
     pub export_dir: Option<PathBuf>,
+    /// Keys of the person's own choice.
+    pub keys: Keys,
 }
 
 /// Why the console could not run, or ended before its time.
@@ -80,6 +86,9 @@ pub enum ConsoleError {
     /// The terminal refused something.
     #[error("the terminal does not work: {0}; 'seckill doctor' checks it")]
     Terminal(#[from] std::io::Error),
+    /// The keys that were chosen can't be used.
+    #[error(transparent)]
+    Keys(#[from] KeyFault),
 }
 
 /// Whether there is a terminal that the console can be drawn on; asked before anything is started for it.
@@ -100,7 +109,8 @@ pub fn check_terminal() -> Result<(), ConsoleError> {
 /// terminal is given back in every case.
 pub async fn run(remote: Remote, options: Options) -> Result<(), ConsoleError> {
     check_terminal()?;
-    let Options { color, story, lang, ascii, plain_locale, palette, export_dir } = options;
+    let Options { color, story, lang, ascii, plain_locale, palette, export_dir, keys } = options;
+    keymap::choose(keys.table()?);
     speak(lang);
     let theme = theme::Theme::detect(color, &palette, ascii, |name| std::env::var(name).ok());
     if color == ColorChoice::Always {

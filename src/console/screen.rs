@@ -17,8 +17,11 @@ use ratatui::{
     Terminal,
     backend::CrosstermBackend,
     crossterm::{
+        clipboard::CopyToClipboard,
         cursor::Show,
-        event::{DisableBracketedPaste, DisableFocusChange, EnableBracketedPaste},
+        event::{
+            DisableBracketedPaste, DisableFocusChange, DisableMouseCapture, EnableBracketedPaste,
+        },
         execute,
         terminal::{
             Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode,
@@ -56,6 +59,8 @@ pub(super) struct Screen {
     terminal: ManuallyDrop<Terminal<CrosstermBackend<Ink>>>,
     ink: Ink,
     halves: Halves,
+    /// The mouse was asked for.
+    mouse: bool,
 }
 
 impl Screen {
@@ -66,7 +71,30 @@ impl Screen {
         let ink = Ink::default();
         let terminal = Terminal::new(CrosstermBackend::new(ink.clone()))?;
         enter()?;
-        Ok(Self { terminal: ManuallyDrop::new(terminal), ink, halves: Halves::default() })
+        Ok(Self {
+            terminal: ManuallyDrop::new(terminal),
+            ink,
+            halves: Halves::default(),
+            mouse: false,
+        })
+    }
+
+    /// Takes or gives back the mouse, and hands over what was copied.
+    fn serve(&mut self, app: &mut App) -> io::Result<()> {
+        let mut out = stdout();
+        if app.mouse != self.mouse {
+            if app.mouse {
+                // Clicks and the wheel; each move would be a flood of reports that nobody reads.
+                out.write_all(b"\x1b[?1000h\x1b[?1006h")?;
+            } else {
+                execute!(out, DisableMouseCapture)?;
+            }
+            self.mouse = app.mouse;
+        }
+        if let Some(text) = app.clipboard.take() {
+            execute!(out, CopyToClipboard::to_clipboard_from(text))?;
+        }
+        out.flush()
     }
 
     /// Forgets what was on the screen, so that all of it is drawn again. `Terminal::clear` would
@@ -79,6 +107,7 @@ impl Screen {
 
 impl Stage for Screen {
     fn draw(&mut self, app: &mut App) -> io::Result<()> {
+        self.serve(app)?;
         let halves = &mut self.halves;
         self.terminal
             .draw(|frame| {
@@ -91,6 +120,7 @@ impl Stage for Screen {
 
     fn suspend(&mut self) -> io::Result<()> {
         leave();
+        self.mouse = false;
         // The whole group, as the terminal itself does it: a shell waits for the wrapper that
         // started us, and that one must stop too.
         rustix::process::kill_current_process_group(Signal::TSTP)?;
@@ -103,6 +133,7 @@ impl Stage for Screen {
     fn recover(&mut self) -> io::Result<bool> {
         let lost = LOST.swap(false, Ordering::SeqCst);
         if lost {
+            self.mouse = false;
             enter()?;
             self.forget()?;
         }
@@ -137,7 +168,7 @@ fn leave() {
     if TAKEN.swap(false, Ordering::SeqCst) {
         let mut out = stdout();
         // Focus reports are none of ours, and switching them off harms nobody.
-        let _ = execute!(out, DisableBracketedPaste, DisableFocusChange);
+        let _ = execute!(out, DisableBracketedPaste, DisableFocusChange, DisableMouseCapture);
         let _ = execute!(out, LeaveAlternateScreen, Show);
         let _ = disable_raw_mode();
         let _ = out.flush();

@@ -3,6 +3,7 @@
 mod actions;
 pub(crate) mod acts;
 mod alarms;
+pub(crate) mod conventions;
 mod engine;
 pub(crate) mod export;
 mod faults;

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Characters that a field takes, a reason as many as the log; a paste by mistake must not fill the memory.
-const MOST: usize = MAX_REASON;
+pub(crate) const MOST: usize = MAX_REASON;
 
 #[derive(Debug)]
 pub(crate) struct Field {

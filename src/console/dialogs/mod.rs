@@ -13,10 +13,10 @@ mod sale_form;
 
 pub(crate) use confirm::{Confirm, Intent};
 pub(crate) use export_menu::ExportMenu;
-pub(crate) use form::{Form, draw_input, typed};
+pub(crate) use form::{Form, MOST, draw_input, typed};
 pub(crate) use group_form::GroupForm;
 pub(crate) use help::Help;
-pub(crate) use palette::Palette;
+pub(crate) use palette::{Offer, Palette};
 pub(crate) use rush_form::RushForm;
 pub(crate) use sale_form::SaleForm;
 

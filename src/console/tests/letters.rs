@@ -229,6 +229,12 @@ fn an_act_goes_to_what_was_counted_and_only_after_yes() {
         let mut later = poisoned();
         later.taken = NOW.plus(60_000);
         bench.show(later);
+        if key == "C" {
+            // Who cancels orders says how many.
+            bench.keys("y");
+            assert!(bench.sent().is_empty() && bench.said().contains("this is about 8"));
+            bench.keys("8");
+        }
         bench.keys("y");
         assert_eq!(bench.sent(), [command]);
         assert_eq!(bench.reason(), None);
@@ -297,7 +303,7 @@ fn acts_without_anything_to_do_say_what_helps() {
     assert_eq!(bench.said(), "there are no dead letters");
     let mut bench = Bench::new(read_only());
     bench.keys("5RDCX");
-    assert_eq!(bench.said(), "read-only: acts are refused");
+    assert_eq!(bench.said(), "read-only: acts are refused; start without --read-only for them");
     assert!(bench.sent().is_empty());
 }
 

@@ -1,6 +1,7 @@
 //! Words of what keys do: one for the footer, a sentence for the help screen, a name for the palette.
 
 use super::{
+    conventions,
     lang::{Word, word},
     orders, stream,
 };
@@ -29,6 +30,11 @@ fn told(action: Action) -> Told {
         | Action::Pane
         | Action::Partition
         | Action::Users => stream::action(action),
+        Action::SortNext
+        | Action::SortTurn
+        | Action::CopyName
+        | Action::CopyRow
+        | Action::Mouse => conventions::action(action),
         Action::Orders | Action::Pay | Action::NextPage | Action::PreviousPage => {
             orders::action(action)
         }

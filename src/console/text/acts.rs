@@ -14,7 +14,6 @@ use crate::{
 };
 
 pub(crate) const CANCEL: Word = word("Cancel", "取消");
-pub(crate) const READ_ONLY: Word = word("read-only: acts are refused", "只读模式，操作一律拒绝");
 pub(crate) const NO_SALE: Word = word("there is no sale to act on", "没有可操作的秒杀");
 pub(crate) const CHOOSE_SALE: Word = word(
     "choose the sale that is meant, then press the key again",
@@ -29,7 +28,6 @@ pub(crate) const PLAN_READY: Word = word(
     "计划已就绪，关闭此窗口后再按一次该键",
 );
 pub(crate) const NOTHING_CHOSEN: Word = word("no row is chosen", "没有选中任何行");
-pub(crate) const NOTHING_OPEN: Word = word("no detail is open", "没有打开的详情");
 pub(crate) const NOTHING_MARKED: Word = word("no entry to mark here", "这里没有可标记的行");
 pub(crate) const NO_OTHER_SALE: Word = word("no sale to choose", "没有可选的秒杀");
 pub(crate) const NO_FILTER: Word = word("this view has no rows to filter", "此页没有可筛选的行");

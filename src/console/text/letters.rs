@@ -71,6 +71,11 @@ impl Settling {
         }
     }
 
+    /// How many of them it changes.
+    pub(crate) fn done(self, counts: &LetterCounts) -> u64 {
+        counts.total() - self.count(counts, Fate::Stays)
+    }
+
     /// How many of them have that fate.
     fn count(self, counts: &LetterCounts, fate: Fate) -> u64 {
         let verdicts = LetterVerdict::ALL.into_iter();

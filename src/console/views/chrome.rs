@@ -30,7 +30,7 @@ pub(super) fn draw(app: &mut App, pen: &mut Pen<'_>) -> Option<(u16, u16)> {
     let (width, height) = (pen.width(), pen.height());
     let compact = width < COMPLETE.0 || height < COMPLETE.1;
     header(app, &mut pen.part(0, 0, width, 1));
-    tabs(app, &mut pen.part(0, 1, width, 1));
+    app.tabs = tabs(app, &mut pen.part(0, 1, width, 1));
     let mut top = 2;
     if !compact {
         pen.rule(2, app.theme.glyphs.rule, app.theme.soft());
@@ -179,7 +179,8 @@ const TAB_FITS: [(u16, usize, bool, bool); 6] = [
 ];
 
 /// Names of the views with their counts, and badges at the right.
-fn tabs(app: &App, pen: &mut Pen<'_>) {
+fn tabs(app: &App, pen: &mut Pen<'_>) -> Vec<(std::ops::Range<u16>, View)> {
+    let mut places = Vec::new();
     let theme = app.theme;
     let stream = app.shown.stream.as_ref();
     let tabs = View::ALL.map(|view| {
@@ -226,6 +227,7 @@ fn tabs(app: &App, pen: &mut Pen<'_>) {
     for (view, key, name, count) in tabs {
         let current = app.view == view;
         let style = if current { theme.strong().patch(theme.underlined()) } else { Style::new() };
+        let from = x;
         x = pen.text(x, 0, &key, theme.key());
         let count = count.filter(|_| told(view, all));
         if named(view, names, count.is_some()) {
@@ -239,9 +241,11 @@ fn tabs(app: &App, pen: &mut Pen<'_>) {
             let style = if loud { theme.warn() } else { theme.soft() };
             x = pen.text(x + 1, 0, &figures::within(count, digits), style);
         }
+        places.push((from..x, view));
         x += gap;
     }
     pen.part(0, 0, pen.width().saturating_sub(1), 1).line_right(0, &badges);
+    places
 }
 
 fn has_dead_holder(app: &App) -> bool {

@@ -3,6 +3,7 @@
 //! A view is a picture of a Snapshot and of where the person is in it. It sends nothing.
 
 mod chrome;
+mod facets;
 mod jobs;
 mod letters;
 mod list_state;
@@ -25,12 +26,13 @@ use ratatui::{
     text::{Line, Span},
 };
 
-pub(crate) use list_state::ListState;
-pub(crate) use orders_state::{OrdersState, OrdersTurn, Walked};
+pub(crate) use facets::{next_order, told};
+pub(crate) use list_state::{ListState, Row};
+pub(crate) use orders_state::{OrdersState, OrdersTurn, Walked, facets as order_facets};
 pub(crate) use overview::OverviewState;
 pub(crate) use paged_state::{PagedRow, PagedState, Turn};
-pub(crate) use sales_state::SalesState;
-pub(crate) use stream_state::{Moved, Pane, StreamState};
+pub(crate) use sales_state::{SalesState, facets as sales_facets};
+pub(crate) use stream_state::{Moved, Pane, StreamState, consumer_facets, facets as entry_facets};
 
 use super::{
     app::App,

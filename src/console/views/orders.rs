@@ -81,7 +81,7 @@ fn body(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OrdersState) {
     let below = told.as_ref().map_or(0, |told| h.saturating_sub(kept).min(told.len() as u16 + 1));
     let (cols, columns): (Vec<Col>, Vec<Column>) = layout(w).into_iter().unzip();
     let users = state.users;
-    let mut scroll = state.scroll;
+    let mut scroll = std::mem::take(&mut state.scroll);
     table(
         &mut pen.part(0, top, w, h.saturating_sub(top + below)),
         theme,

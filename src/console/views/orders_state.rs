@@ -2,9 +2,12 @@
 
 use tui_input::Input;
 
-use super::Step;
+use super::{
+    Step,
+    facets::{Facet, Rank},
+};
 use crate::{
-    console::widgets::Scroll,
+    console::{text, widgets::Scroll},
     engine::trace::Trace,
     model::{Order, OrderId, OrderQuery, QueryFault},
     telemetry::{OrdersView, Snapshot},
@@ -55,6 +58,23 @@ pub(crate) struct OrdersState {
     asked: Option<OrderId>,
     /// The one for which nobody could tell.
     untold: Option<OrderId>,
+}
+
+/// What a copy of an order tells; not who bought, as long as nobody asks.
+pub(crate) fn facets() -> Vec<Facet<Order>> {
+    vec![
+        Facet::new(text::columns::ORDER, |order| order.id.to_string(), |_| Rank::Unknown),
+        Facet::new(
+            text::columns::VOUCHER,
+            |order| format!("#{}", order.voucher_id),
+            |_| Rank::Unknown,
+        ),
+        Facet::new(
+            text::columns::OUTCOME,
+            |order| text::orders::status(order.status).to_owned(),
+            |_| Rank::Unknown,
+        ),
+    ]
 }
 
 impl OrdersState {

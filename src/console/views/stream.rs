@@ -311,7 +311,7 @@ fn entries(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut StreamState) {
     let (cols, columns): (Vec<Col>, Vec<Column>) = layout(w, partitioned).into_iter().unzip();
     let users = state.users;
     let at = cursor.or_else(|| state.follows().then(|| rows.len() - 1));
-    let mut scroll = state.scroll;
+    let mut scroll = std::mem::take(&mut state.scroll);
     let visible = usize::from(pen.height().saturating_sub(1));
     scroll.follow(at, rows.len(), visible);
     table(pen, theme, &columns, (rows.len(), cursor), &mut scroll, |row, measured| {

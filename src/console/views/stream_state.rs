@@ -4,9 +4,15 @@ use std::collections::VecDeque;
 
 use tui_input::Input;
 
-use super::Step;
+use super::{
+    Step,
+    facets::{Facet, Rank, Wanted},
+};
 use crate::{
-    console::widgets::Scroll,
+    console::{
+        text::stream::{columns, labels},
+        widgets::Scroll,
+    },
     model::{EntryId, Millis},
     telemetry::{
         Snapshot, StreamView,
@@ -92,8 +98,8 @@ impl StreamState {
         if page.view.partition != self.view.partition {
             return Vec::new();
         }
-        let wanted = self.filter.value().trim().to_lowercase();
-        page.lines.iter().filter(|line| wanted.is_empty() || holds(line, &wanted)).collect()
+        let wanted = Wanted::new(self.filter.value());
+        page.lines.iter().filter(|line| wanted.lets(|word| holds(line, word))).collect()
     }
 
     pub(crate) fn position(&self, rows: &[&EntryLine]) -> Option<usize> {
@@ -243,6 +249,32 @@ impl StreamState {
         self.view.before = None;
         self.awaited = Some((self.view, true));
     }
+}
+
+/// What a copy of an entry tells. Users are masked here unless somebody asks, and a copy asks for nobody.
+pub(crate) fn facets() -> Vec<Facet<EntryLine>> {
+    vec![
+        Facet::new(columns::ENTRY, |line| line.entry.to_string(), |_| Rank::Unknown),
+        Facet::new(
+            columns::ORDER,
+            |line| line.order.map(|order| order.to_string()).unwrap_or_default(),
+            |_| Rank::Unknown,
+        ),
+        Facet::new(
+            columns::SALE,
+            |line| line.voucher.map(|voucher| format!("#{voucher}")).unwrap_or_default(),
+            |_| Rank::Unknown,
+        ),
+        Facet::new(labels::FAULT, |line| line.fault.clone().unwrap_or_default(), |_| Rank::Unknown),
+    ]
+}
+
+/// What a copy of a consumer tells.
+pub(crate) fn consumer_facets() -> Vec<Facet<GroupConsumer>> {
+    vec![
+        Facet::new(columns::CONSUMER, |it| it.name.clone(), |_| Rank::Unknown),
+        Facet::new(columns::PENDING, |it| it.pending.to_string(), |_| Rank::Unknown),
+    ]
 }
 
 fn holds(line: &EntryLine, wanted: &str) -> bool {

@@ -16,4 +16,4 @@ pub(crate) use cells::{fit, left, right, width, wrap};
 pub(crate) use chart::{Chart, chart};
 pub(crate) use halves::Halves;
 pub(crate) use pen::Pen;
-pub(crate) use table::{Cell, Column, Scroll, Sheet, table};
+pub(crate) use table::{Cell, Column, Order, Scroll, Sheet, table};
