@@ -19,7 +19,7 @@ use super::{
     story::Story,
     text::{self, letters::Settling},
     theme::Theme,
-    views::{ListState, OverviewState, PagedState, SalesState, View, is_stale},
+    views::{ListState, LogState, OverviewState, PagedState, SalesState, View, is_stale},
 };
 use crate::{
     engine::command::{Command, LetterScope, Refusal, Remote, Reply},
@@ -58,6 +58,7 @@ pub(crate) struct App {
     pub(super) counting: Option<(Settling, LetterScope)>,
     pub(crate) locks: ListState,
     pub(crate) jobs: ListState,
+    pub(crate) log: LogState,
     pub(crate) dialog: Option<Dialog>,
     /// A form that was left or whose act is not answered yet: nothing typed is lost.
     pub(super) draft: Option<SaleForm>,
@@ -90,6 +91,7 @@ impl App {
             counting: None,
             locks: ListState::default(),
             jobs: ListState::default(),
+            log: LogState::default(),
             dialog: None,
             draft: None,
             filtering: false,
@@ -156,6 +158,7 @@ impl App {
         }
         self.locks.settle(&self.shown.locks.locks);
         self.jobs.settle(&self.shown.jobs);
+        self.log.settle(&self.shown);
         let pending = self.pending.settle(&self.shown);
         let letters = self.letters.settle(&self.shown);
         if pending.turned || letters.turned {

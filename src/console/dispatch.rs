@@ -138,6 +138,7 @@ impl App {
             View::Letters => Some(&mut self.letters.filter),
             View::Locks => Some(&mut self.locks.filter),
             View::Jobs => Some(&mut self.jobs.filter),
+            View::Activity => Some(&mut self.log.filter),
         }
     }
 
@@ -147,6 +148,7 @@ impl App {
         self.letters.settle_cursor(&self.shown);
         self.locks.settle(&self.shown.locks.locks);
         self.jobs.settle(&self.shown.jobs);
+        self.log.settle(&self.shown);
     }
 
     fn act_in_view(&mut self, action: Action) {
@@ -161,6 +163,7 @@ impl App {
             Action::Letters => self.go(View::Letters),
             Action::Locks => self.go(View::Locks),
             Action::Jobs => self.go(View::Jobs),
+            Action::Activity => self.go(View::Activity),
             Action::NextView => self.go(self.view.beside(true)),
             Action::PreviousView => self.go(self.view.beside(false)),
             Action::Filter => match self.filter() {
@@ -195,6 +198,10 @@ impl App {
             Action::ZoomIn => self.zoom(-1),
             Action::ZoomOut => self.zoom(1),
             Action::ZoomReset => self.overview.reset(),
+            Action::Earlier | Action::Later | Action::MarkBefore | Action::MarkAfter => {
+                self.scrub(action);
+            }
+            Action::Level => self.turn_level(),
             Action::Quit => self.quit(),
             Action::NewSale
             | Action::Start
@@ -243,6 +250,7 @@ impl App {
                 let moved = self.jobs.step(&self.shown.jobs, step);
                 self.note_edge(moved, step);
             }
+            View::Activity => self.step_in_log(step),
             View::Overview | View::Sales => {
                 let moved = self.sales.step(&self.shown, step, self.view == View::Overview);
                 if !moved && self.shown.sales.is_empty() {
@@ -254,7 +262,7 @@ impl App {
         }
     }
 
-    fn note_edge(&mut self, moved: bool, step: Step) {
+    pub(super) fn note_edge(&mut self, moved: bool, step: Step) {
         if !moved {
             self.note(match step {
                 Step::By(-1) | Step::Screens(-1) | Step::First => acts::TOP,
@@ -292,6 +300,7 @@ impl App {
             pending_from: self.pending.from(),
             verdicts: self.view == View::Pending,
             letters_from: (self.view == View::Letters).then(|| self.letters.from()),
+            log: (self.view == View::Activity).then(|| self.log.look()),
         };
         self.remote
             .focus
@@ -318,6 +327,7 @@ impl App {
                 self.locks.detail = true;
             }
             View::Jobs if self.jobs.chosen(&self.shown.jobs).is_some() => self.jobs.detail = true,
+            View::Activity if self.log.chosen_line(&self.shown).is_some() => self.log.detail = true,
             _ => self.note(acts::NOTHING_CHOSEN),
         }
     }
@@ -330,12 +340,13 @@ impl App {
             View::Letters => std::mem::take(&mut self.letters.detail),
             View::Locks => std::mem::take(&mut self.locks.detail),
             View::Jobs => std::mem::take(&mut self.jobs.detail),
+            View::Activity => std::mem::take(&mut self.log.detail),
         }
     }
 
     /// Takes one thing away at a time, the most urgent first.
     fn back(&mut self) {
-        if self.status.dismiss() || self.close() {
+        if self.status.dismiss() || self.overview.let_go() || self.close() {
             return;
         }
         if let Some(filter) = self.filter()
@@ -347,13 +358,6 @@ impl App {
             self.sales.chosen = None;
         } else {
             self.go(View::Overview);
-        }
-    }
-
-    fn freeze(&mut self) {
-        self.frozen = !self.frozen;
-        if !self.frozen {
-            self.show_newest();
         }
     }
 

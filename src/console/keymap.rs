@@ -16,6 +16,7 @@ pub(crate) enum Action {
     Letters,
     Locks,
     Jobs,
+    Activity,
     NextView,
     PreviousView,
     Up,
@@ -32,6 +33,11 @@ pub(crate) enum Action {
     ZoomIn,
     ZoomOut,
     ZoomReset,
+    Earlier,
+    Later,
+    MarkBefore,
+    MarkAfter,
+    Level,
     Quit,
     QuitNow,
     Suspend,
@@ -67,6 +73,7 @@ pub(crate) enum Context {
     Letters,
     Locks,
     Jobs,
+    Activity,
     Confirm,
     Form,
     Palette,
@@ -76,7 +83,7 @@ pub(crate) enum Context {
 
 impl Context {
     /// In the order of the help screen.
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::Views,
         Self::Overview,
         Self::Sales,
@@ -84,6 +91,7 @@ impl Context {
         Self::Letters,
         Self::Locks,
         Self::Jobs,
+        Self::Activity,
         Self::Confirm,
         Self::Form,
         Self::Filter,
@@ -101,6 +109,7 @@ impl Context {
             Self::Letters => &[Self::Letters, Self::Views, Self::Always],
             Self::Locks => &[Self::Locks, Self::Views, Self::Always],
             Self::Jobs => &[Self::Jobs, Self::Views, Self::Always],
+            Self::Activity => &[Self::Activity, Self::Views, Self::Always],
             Self::Views => &[Self::Views, Self::Always],
             Self::Always => &[Self::Always],
             Self::Confirm => &[Self::Confirm, Self::Always],
@@ -193,6 +202,10 @@ pub(crate) const TABLE: &[Binding] = &[
     bind(C::Overview, A::ZoomIn, &[letter('+')], false),
     bind(C::Overview, A::ZoomOut, &[letter('-')], false),
     bind(C::Overview, A::ZoomReset, &[letter('=')], false),
+    bind(C::Overview, A::Earlier, &[letter('<')], false),
+    bind(C::Overview, A::Later, &[letter('>')], false),
+    bind(C::Overview, A::MarkBefore, &[letter('[')], false),
+    bind(C::Overview, A::MarkAfter, &[letter(']')], false),
     bind(C::Sales, A::NewSale, &[letter('N')], true),
     bind(C::Sales, A::Rush, &[letter('R')], true),
     bind(C::Sales, A::Start, &[letter('S')], true),
@@ -214,6 +227,8 @@ pub(crate) const TABLE: &[Binding] = &[
     bind(C::Jobs, A::RunJob, &[letter('T')], true),
     bind(C::Jobs, A::Pause, &[letter('P')], true),
     bind(C::Jobs, A::Filter, &[letter('/')], true),
+    bind(C::Activity, A::Level, &[letter('v')], true),
+    bind(C::Activity, A::Filter, &[letter('/')], true),
     bind(C::Views, A::Open, &[key(KeyCode::Enter), key(KeyCode::Right), letter('l')], true),
     bind(C::Views, A::Freeze, &[letter('f')], true),
     bind(C::Views, A::Palette, &[letter(':')], true),
@@ -223,6 +238,7 @@ pub(crate) const TABLE: &[Binding] = &[
     bind(C::Views, A::Letters, &[letter('5')], false),
     bind(C::Views, A::Locks, &[letter('6')], false),
     bind(C::Views, A::Jobs, &[letter('8')], false),
+    bind(C::Views, A::Activity, &[letter('0')], false),
     bind(C::Views, A::NextView, &[key(KeyCode::Tab)], false),
     bind(C::Views, A::PreviousView, &[key(KeyCode::BackTab)], false),
     bind(C::Views, A::Up, &[key(KeyCode::Up), letter('k')], false),
@@ -285,6 +301,7 @@ pub(crate) fn elsewhere(context: Context, key: Key) -> Option<(Action, Vec<Conte
         Context::Letters,
         Context::Locks,
         Context::Jobs,
+        Context::Activity,
     ];
     let others = views.into_iter().filter(|view| *view != context);
     let action = others.clone().find_map(|view| lookup(view, key))?;

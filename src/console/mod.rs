@@ -9,6 +9,7 @@ mod acts;
 mod app;
 mod dialogs;
 mod dispatch;
+mod history;
 mod keymap;
 mod run;
 mod screen;

@@ -2,6 +2,7 @@
 
 mod fixture;
 mod fuzz;
+mod history;
 mod keys;
 mod letters;
 mod looping;

@@ -58,6 +58,8 @@ pub(crate) struct Glyphs {
     pub(crate) axis: &'static str,
     pub(crate) tick: &'static str,
     pub(crate) corner: &'static str,
+    /// Where a line stands on the axis.
+    pub(crate) foot: &'static str,
     pub(crate) thumb: &'static str,
 }
 
@@ -82,6 +84,7 @@ const UNICODE: Glyphs = Glyphs {
     axis: "│",
     tick: "┤",
     corner: "└",
+    foot: "┴",
     thumb: "┃",
 };
 
@@ -106,6 +109,7 @@ const ASCII: Glyphs = Glyphs {
     axis: "|",
     tick: "+",
     corner: "+",
+    foot: "+",
     thumb: "|",
 };
 

@@ -17,7 +17,7 @@ use crate::{
         EntryId, LetterCounts, NewSale, OrderId, Payment, RunEnd, SaleState, Verdict, VoucherId,
         filter::Filter,
     },
-    telemetry::{Snapshot, snapshot::Latency},
+    telemetry::{Snapshot, log::LogLook, snapshot::Latency},
 };
 
 /// One act that changes something. `--read-only` refuses every one of them, in the engine.
@@ -404,6 +404,8 @@ pub struct Focus {
     pub verdicts: bool,
     /// First dead letter of the page to read; `None` while nobody looks at them.
     pub letters_from: Option<EntryId>,
+    /// Page of the log to read; `None` while nobody looks at it.
+    pub log: Option<LogLook>,
 }
 
 /// All that a console holds of an engine: pictures come, commands go.

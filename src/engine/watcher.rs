@@ -27,8 +27,10 @@ use crate::{
     telemetry::{
         Snapshot,
         alarms::alarms,
-        collector::{Collector, Figures},
+        books::Figures,
+        collector::Collector,
         forgot::Forgot,
+        log::{LogLook, LogPage},
         snapshot::{JobLine, LetterPage},
     },
 };
@@ -51,6 +53,8 @@ const ACTIVITY: u32 = 50;
 /// Between two looks at a page of dead letters, which change seldom, and a bound on one.
 const LETTERS_EVERY: Duration = Duration::from_secs(1);
 const LETTERS_WITHIN: Duration = Duration::from_secs(2);
+/// Lines of a page of the log.
+const LOG_PAGE: usize = 200;
 
 /// The collector's task.
 pub(super) struct Watcher {
@@ -64,6 +68,7 @@ pub(super) struct Watcher {
     jobs: (Instant, Vec<JobLine>),
     activity: (Option<Instant>, Arc<Vec<Recorded>>),
     letters: (Instant, LetterPage),
+    log: (Instant, LogPage),
 }
 
 impl Watcher {
@@ -86,6 +91,7 @@ impl Watcher {
             jobs: (now, Vec::new()),
             activity: (None, Arc::default()),
             letters: (now, LetterPage::default()),
+            log: (now, LogPage::default()),
         }
     }
 
@@ -103,13 +109,14 @@ impl Watcher {
                     }
                 }
             }
-            let Focus { pending_from, verdicts, letters_from } =
+            let Focus { pending_from, verdicts, letters_from, log } =
                 *self.looking_at.borrow_and_update();
             let mut snapshot = self.collector.look(pending_from).await;
             if verdicts {
                 self.judge(&mut snapshot).await;
             }
             snapshot.letters = self.look_at_letters(letters_from, acted, &snapshot).await;
+            snapshot.log = self.look_at_log(log, acted, &snapshot).await;
             // Somebody waits for the first picture; the next one has the jobs.
             if snapshot.seq > 1 {
                 snapshot.jobs = self.look_at_jobs(&snapshot).await;
@@ -225,6 +232,36 @@ impl Watcher {
             }
         }
         Arc::clone(&self.activity.1)
+    }
+}
+
+impl Watcher {
+    /// The page of the log that somebody looks at. Only the newest one is read again and again.
+    async fn look_at_log(
+        &mut self,
+        look: Option<LogLook>,
+        acted: bool,
+        snapshot: &Snapshot,
+    ) -> LogPage {
+        let (at, page) = &mut self.log;
+        let Some(look) = look else {
+            *page = LogPage::default();
+            return page.clone();
+        };
+        let another = page.taken.is_none() || page.look != look;
+        let due = look.before.is_none() && (acted || at.elapsed() >= JOBS_EVERY);
+        if snapshot.sql.up && (another || due) {
+            let filter = ActivityFilter { which: look.which, ..ActivityFilter::default() };
+            let store = &self.operator.store;
+            let looking = store.activity(&filter, look.before, LOG_PAGE as u32 + 1);
+            match tokio::time::timeout(JOBS_EVERY, looking).await {
+                Ok(Ok(lines)) => *page = LogPage::of(look, snapshot.taken, lines, LOG_PAGE),
+                Ok(Err(error)) => tracing::debug!(%error, "the log was not read"),
+                Err(_) => tracing::debug!("the log took too long to read"),
+            }
+            *at = Instant::now();
+        }
+        page.clone()
     }
 }
 

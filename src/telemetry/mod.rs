@@ -4,13 +4,16 @@
 //! inner workings, a terminal or a command line.
 
 pub mod alarms;
+pub mod books;
 pub mod collector;
 pub mod forgot;
 mod health;
 mod letters;
+pub mod log;
 pub mod meters;
 pub mod series;
 pub mod snapshot;
+pub mod stock;
 
 pub use meters::Meters;
 pub use series::{Point, Series};

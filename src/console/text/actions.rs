@@ -104,6 +104,34 @@ fn told(action: Action) -> Told {
             ("back to two minutes", "恢复为两分钟"),
             Some(("zoom reset", "图表复位")),
         ),
+        Action::Activity => {
+            (("activity", "动态"), ("go to Activity", "转到动态"), Some(("activity", "动态")))
+        }
+        Action::Earlier => (
+            ("earlier", "更早"),
+            ("look at an earlier moment", "查看更早的时刻"),
+            Some(("earlier", "更早")),
+        ),
+        Action::Later => (
+            ("later", "更晚"),
+            ("look at a later moment", "查看更晚的时刻"),
+            Some(("later", "更晚")),
+        ),
+        Action::MarkBefore => (
+            ("mark before", "上一事件"),
+            ("the act or alarm before", "上一次操作或告警"),
+            Some(("mark before", "上一事件")),
+        ),
+        Action::MarkAfter => (
+            ("mark after", "下一事件"),
+            ("the act or alarm after", "下一次操作或告警"),
+            Some(("mark after", "下一事件")),
+        ),
+        Action::Level => (
+            ("level", "级别"),
+            ("all lines, alarms or acts", "全部、告警或操作"),
+            Some(("level", "级别")),
+        ),
         Action::NewSale => (
             ("new sale", "新建秒杀"),
             ("create a sale", "新建一场秒杀"),
@@ -187,6 +215,7 @@ pub(crate) fn context(context: Context) -> &'static str {
         Context::Letters => word("Dead letters", "死信"),
         Context::Locks => word("Locks", "锁"),
         Context::Jobs => word("Jobs", "定时任务"),
+        Context::Activity => word("Activity", "动态"),
         Context::Confirm => word("A question", "确认框"),
         Context::Form => word("A form", "表单"),
         Context::Palette => word("Commands", "命令"),

@@ -171,6 +171,10 @@ fn books(theme: Theme, balance: &Balance, wide: bool, out: &mut Vec<Span<'static
 const TAB_FITS: [(u16, usize, bool); 4] =
     [(3, usize::MAX, true), (2, 5, true), (1, 4, true), (1, 4, false)];
 
+/// Cells of a name that was cut, at least and at most.
+const LEAST_NAME: usize = 2;
+const LONGEST_NAME: usize = 20;
+
 /// Names of the views with their counts, and badges at the right.
 fn tabs(app: &App, pen: &mut Pen<'_>) {
     let theme = app.theme;
@@ -183,6 +187,7 @@ fn tabs(app: &App, pen: &mut Pen<'_>) {
             View::Letters => (text::tabs::LETTERS, stream.map(|stream| stream.dead)),
             View::Locks => (text::tabs::LOCKS, Some(app.shown.locks.total)),
             View::Jobs => (text::tabs::JOBS, None),
+            View::Activity => (text::activity::TAB, None),
         };
         (view, keymap::key_of(view.action()), name, count.filter(|count| *count > 0))
     });
@@ -210,12 +215,21 @@ fn tabs(app: &App, pen: &mut Pen<'_>) {
     let [.., narrowest] = TAB_FITS;
     let (gap, digits, all) =
         TAB_FITS.into_iter().find(|fit| cells(*fit) <= room).unwrap_or(narrowest);
+    // Where even that is too much, names are cut alike; only the one of this view stays whole.
+    let over = |most: usize| {
+        let cut = |(view, _, name, _): &(View, String, Word, Option<u64>)| {
+            if *view == app.view { 0 } else { width(name).saturating_sub(most) }
+        };
+        cells((gap, digits, all)) > room + tabs.iter().map(cut).sum::<usize>()
+    };
+    let most = (LEAST_NAME..=LONGEST_NAME).rev().find(|most| !over(*most)).unwrap_or(LEAST_NAME);
     let mut x = 1;
     for (view, key, name, count) in tabs {
         let current = app.view == view;
+        let name = &fit(&name, if current { usize::MAX } else { most }, "");
         let style = if current { theme.strong().patch(theme.underlined()) } else { Style::new() };
         x = pen.text(x, 0, &key, theme.key());
-        x = pen.text(x + 1, 0, &name, style);
+        x = pen.text(x + 1, 0, name, style);
         if let Some(count) = count.filter(|_| told(view, all)) {
             let loud = match view {
                 View::Pending => has_dead_holder(app),
@@ -284,6 +298,7 @@ fn filter_input(app: &App, pen: &mut Pen<'_>, y: u16) -> Option<(u16, u16)> {
         View::Letters => &app.letters.filter,
         View::Locks => &app.locks.filter,
         View::Jobs => &app.jobs.filter,
+        View::Activity => &app.log.filter,
     };
     let x = pen.text(1, y, "/", app.theme.key());
     let room = pen.width().saturating_sub(x + 1);

@@ -2,14 +2,19 @@
 //!
 //! A view is a picture of a Snapshot and of where the person is in it. It sends nothing.
 
+mod activity;
 mod chrome;
 mod jobs;
 mod letters;
 mod list_state;
 mod locks;
+mod log_state;
 mod overview;
+mod overview_state;
 mod paged_state;
 mod pending;
+mod rates;
+mod sale_detail;
 mod sales;
 mod sales_state;
 
@@ -21,8 +26,10 @@ use ratatui::{
 };
 
 pub(crate) use list_state::ListState;
-pub(crate) use overview::OverviewState;
+pub(crate) use log_state::{LogState, LogTurn};
+pub(crate) use overview_state::OverviewState;
 pub(crate) use paged_state::{PagedRow, PagedState, Turn};
+pub(crate) use rates::{marks, until};
 pub(crate) use sales_state::SalesState;
 
 use super::{
@@ -47,11 +54,19 @@ pub(crate) enum View {
     Letters,
     Locks,
     Jobs,
+    Activity,
 }
 
 impl View {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Overview, Self::Sales, Self::Pending, Self::Letters, Self::Locks, Self::Jobs];
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Overview,
+        Self::Sales,
+        Self::Pending,
+        Self::Letters,
+        Self::Locks,
+        Self::Jobs,
+        Self::Activity,
+    ];
 
     pub(crate) fn context(self) -> Context {
         match self {
@@ -61,6 +76,7 @@ impl View {
             Self::Letters => Context::Letters,
             Self::Locks => Context::Locks,
             Self::Jobs => Context::Jobs,
+            Self::Activity => Context::Activity,
         }
     }
 
@@ -72,6 +88,7 @@ impl View {
             Self::Letters => Action::Letters,
             Self::Locks => Action::Locks,
             Self::Jobs => Action::Jobs,
+            Self::Activity => Action::Activity,
         }
     }
 
@@ -159,6 +176,14 @@ impl Scene<'_> {
         widgets::fit(text, usize::from(cells), self.theme.glyphs.ellipsis)
     }
 
+    /// The same to the second, in eight cells: of another day only the date is told.
+    fn at_second(&self, at: Millis) -> String {
+        let (full, today) = (at.date_time(self.zone), self.now.date_time(self.zone));
+        let same_day = full.get(..10) == today.get(..10);
+        let shown = if same_day { full.get(11..) } else { full.get(5..10) };
+        shown.unwrap_or(&full).to_owned()
+    }
+
     /// A time as the person's clock shows it; the date only where it is another day.
     fn at(&self, at: Millis) -> String {
         let full = at.date_time(self.zone);
@@ -237,7 +262,7 @@ fn draw_body(app: &mut App, pen: &mut Pen<'_>, compact: bool) {
     }
     match app.view {
         View::Overview => {
-            overview::draw(pen, &scene, app.overview);
+            overview::draw(pen, &scene, &mut app.overview);
             if let Some(number) = app.story.countdown {
                 widgets::big_number(pen, app.theme, number);
             }
@@ -247,6 +272,7 @@ fn draw_body(app: &mut App, pen: &mut Pen<'_>, compact: bool) {
         View::Letters => letters::draw(pen, &scene, &mut app.letters),
         View::Locks => locks::draw(pen, &scene, &mut app.locks),
         View::Jobs => jobs::draw(pen, &scene, &mut app.jobs),
+        View::Activity => activity::draw(pen, &scene, &mut app.log),
     }
 }
 
