@@ -22,7 +22,8 @@ use super::{
     text::{self, letters::Settling},
     theme::Theme,
     views::{
-        ListState, OrdersState, OverviewState, PagedState, SalesState, StreamState, View, is_stale,
+        ListState, LogState, OrdersState, OverviewState, PagedState, SalesState, StreamState, View,
+        is_stale,
     },
 };
 use crate::{
@@ -66,6 +67,7 @@ pub(crate) struct App {
     pub(super) tracing: bool,
     pub(crate) locks: ListState,
     pub(crate) jobs: ListState,
+    pub(crate) log: LogState,
     pub(crate) dialog: Option<Dialog>,
     /// A form that was left or whose act is not answered yet: nothing typed is lost.
     pub(super) draft: Option<SaleForm>,
@@ -118,6 +120,7 @@ impl App {
             tracing: false,
             locks: ListState::default(),
             jobs: ListState::default(),
+            log: LogState::default(),
             dialog: None,
             draft: None,
             filtering: false,
@@ -193,6 +196,7 @@ impl App {
         }
         self.locks.settle(&self.shown.locks.locks);
         self.jobs.settle(&self.shown.jobs);
+        self.log.settle(&self.shown);
         let pending = self.pending.settle(&self.shown);
         let letters = self.letters.settle(&self.shown);
         let stream = self.stream.settle(&self.shown);

@@ -195,6 +195,7 @@ impl App {
             View::Orders => Some(&mut self.orders.input),
             View::Locks => Some(&mut self.locks.filter),
             View::Jobs => Some(&mut self.jobs.filter),
+            View::Activity => Some(&mut self.log.filter),
         }
     }
 
@@ -208,6 +209,7 @@ impl App {
         }
         self.locks.settle(&self.shown.locks.locks);
         self.jobs.settle(&self.shown.jobs);
+        self.log.settle(&self.shown);
     }
 
     fn act_in_view(&mut self, action: Action) {
@@ -232,6 +234,7 @@ impl App {
             Action::Orders => self.go(View::Orders),
             Action::Locks => self.go(View::Locks),
             Action::Jobs => self.go(View::Jobs),
+            Action::Activity => self.go(View::Activity),
             Action::NextView => self.go(self.view.beside(true)),
             Action::PreviousView => self.go(self.view.beside(false)),
             Action::Filter => match self.filter() {
@@ -271,6 +274,10 @@ impl App {
             Action::ZoomIn => self.zoom(-1),
             Action::ZoomOut => self.zoom(1),
             Action::ZoomReset => self.overview.reset(),
+            Action::Earlier | Action::Later | Action::MarkBefore | Action::MarkAfter => {
+                self.scrub(action);
+            }
+            Action::Level => self.turn_level(),
             Action::Quit => self.quit(),
             Action::NewSale
             | Action::Start
@@ -331,6 +338,7 @@ impl App {
                 let moved = self.jobs.step(&self.shown.jobs, step);
                 self.note_edge(moved, step);
             }
+            View::Activity => self.step_in_log(step),
             View::Overview | View::Sales => {
                 let moved = self.sales.step(&self.shown, step, self.view == View::Overview);
                 if !moved && self.shown.sales.is_empty() {
@@ -382,6 +390,7 @@ impl App {
             letters_from: (self.view == View::Letters).then(|| self.letters.from()),
             stream: (self.view == View::Stream).then(|| self.stream.view()),
             orders: (self.view == View::Orders).then(|| self.orders.view()),
+            log: (self.view == View::Activity).then(|| self.log.look()),
         };
         self.remote
             .focus
@@ -415,6 +424,7 @@ impl App {
                 self.locks.detail = true;
             }
             View::Jobs if self.jobs.chosen(&self.shown.jobs).is_some() => self.jobs.detail = true,
+            View::Activity if self.log.chosen_line(&self.shown).is_some() => self.log.detail = true,
             _ => self.note(conventions::nothing_chosen()),
         }
     }
@@ -429,12 +439,13 @@ impl App {
             View::Orders => std::mem::take(&mut self.orders.detail),
             View::Locks => std::mem::take(&mut self.locks.detail),
             View::Jobs => std::mem::take(&mut self.jobs.detail),
+            View::Activity => std::mem::take(&mut self.log.detail),
         }
     }
 
     /// Takes one thing away at a time, the most urgent first.
     fn back(&mut self) {
-        if self.status.dismiss() || self.close() {
+        if self.status.dismiss() || self.overview.let_go() || self.close() {
             return;
         }
         if let Some(filter) = self.filter()
@@ -446,13 +457,6 @@ impl App {
             self.sales.chosen = None;
         } else {
             self.go(View::Overview);
-        }
-    }
-
-    fn freeze(&mut self) {
-        self.frozen = !self.frozen;
-        if !self.frozen {
-            self.show_newest();
         }
     }
 

@@ -20,6 +20,7 @@ pub(crate) enum Action {
     Locks,
     Orders,
     Jobs,
+    Activity,
     NextView,
     PreviousView,
     Up,
@@ -43,6 +44,11 @@ pub(crate) enum Action {
     ZoomIn,
     ZoomOut,
     ZoomReset,
+    Earlier,
+    Later,
+    MarkBefore,
+    MarkAfter,
+    Level,
     Quit,
     QuitNow,
     Suspend,
@@ -114,6 +120,7 @@ pub(crate) enum Context {
     Locks,
     Orders,
     Jobs,
+    Activity,
     Confirm,
     Form,
     Palette,
@@ -123,7 +130,7 @@ pub(crate) enum Context {
 
 impl Context {
     /// In the order of the help screen.
-    pub(crate) const ALL: [Self; 15] = [
+    pub(crate) const ALL: [Self; 16] = [
         Self::Views,
         Self::Overview,
         Self::Sales,
@@ -133,6 +140,7 @@ impl Context {
         Self::Locks,
         Self::Orders,
         Self::Jobs,
+        Self::Activity,
         Self::Confirm,
         Self::Form,
         Self::Filter,
@@ -152,6 +160,7 @@ impl Context {
             Self::Orders => &[Self::Orders, Self::Views, Self::Always],
             Self::Locks => &[Self::Locks, Self::Views, Self::Always],
             Self::Jobs => &[Self::Jobs, Self::Views, Self::Always],
+            Self::Activity => &[Self::Activity, Self::Views, Self::Always],
             Self::Views => &[Self::Views, Self::Always],
             Self::Always => &[Self::Always],
             Self::Confirm => &[Self::Confirm, Self::Always],
@@ -245,6 +254,10 @@ pub(crate) const TABLE: &[Binding] = &[
     bind(C::Overview, A::ZoomIn, &[letter('+')], false),
     bind(C::Overview, A::ZoomOut, &[letter('-')], false),
     bind(C::Overview, A::ZoomReset, &[letter('=')], false),
+    bind(C::Overview, A::Earlier, &[letter('<')], false),
+    bind(C::Overview, A::Later, &[letter('>')], false),
+    bind(C::Overview, A::MarkBefore, &[letter('[')], false),
+    bind(C::Overview, A::MarkAfter, &[letter(']')], false),
     bind(C::Sales, A::NewSale, &[letter('N')], true),
     bind(C::Sales, A::Rush, &[letter('R')], true),
     bind(C::Sales, A::Start, &[letter('S')], true),
@@ -279,6 +292,8 @@ pub(crate) const TABLE: &[Binding] = &[
     bind(C::Jobs, A::RunJob, &[letter('T')], true),
     bind(C::Jobs, A::Pause, &[letter('P')], true),
     bind(C::Jobs, A::Filter, &[letter('/')], true),
+    bind(C::Activity, A::Level, &[letter('v')], true),
+    bind(C::Activity, A::Filter, &[letter('/')], true),
     bind(C::Views, A::Open, &[key(KeyCode::Enter), key(KeyCode::Right), letter('l')], true),
     bind(C::Views, A::Freeze, &[letter('f')], true),
     bind(C::Views, A::SortNext, &[letter('o')], false),
@@ -296,6 +311,7 @@ pub(crate) const TABLE: &[Binding] = &[
     bind(C::Views, A::Locks, &[letter('6')], false),
     bind(C::Views, A::Orders, &[letter('7')], false),
     bind(C::Views, A::Jobs, &[letter('8')], false),
+    bind(C::Views, A::Activity, &[letter('0')], false),
     bind(C::Views, A::NextView, &[key(KeyCode::Tab)], false),
     bind(C::Views, A::PreviousView, &[key(KeyCode::BackTab)], false),
     bind(C::Views, A::Up, &[key(KeyCode::Up), letter('k')], false),
@@ -390,6 +406,7 @@ pub(crate) fn elsewhere(context: Context, key: Key) -> Option<(Action, Vec<Conte
         Context::Locks,
         Context::Orders,
         Context::Jobs,
+        Context::Activity,
     ];
     let others = views.into_iter().filter(|view| *view != context);
     let action = others.clone().find_map(|view| lookup(view, key))?;

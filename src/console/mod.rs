@@ -11,6 +11,7 @@ mod dialogs;
 mod dispatch;
 mod export;
 mod gauge;
+mod history;
 mod ink;
 mod keymap;
 mod locale;

@@ -71,7 +71,10 @@ impl App {
 
 fn offer(action: Action, why: Option<String>) -> Option<Offer> {
     let name = text::action(action).2?;
-    Some(Offer { action, name, alias: rebind::name(action).replace('-', " "), why })
+    // In English and as the settings call it, in every language.
+    let english = text::english_name(action).unwrap_or_default();
+    let alias = format!("{english} {}", rebind::name(action).replace('-', " "));
+    Some(Offer { action, name, alias, why })
 }
 
 /// The views in which it can be asked for.

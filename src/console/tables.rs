@@ -9,8 +9,8 @@ use super::{
     dialogs::Dialog,
     text::conventions as words,
     views::{
-        PagedRow, Pane, Row, Step, View, consumer_facets, entry_facets, next_order, order_facets,
-        sales_facets, told,
+        PagedRow, Pane, Row, Step, View, consumer_facets, entry_facets, log_facets, next_order,
+        order_facets, sales_facets, told,
     },
     widgets::{Scroll, fit},
 };
@@ -42,12 +42,13 @@ impl App {
             View::Orders => Some(&mut self.orders.scroll),
             View::Locks => Some(&mut self.locks.scroll),
             View::Jobs => Some(&mut self.jobs.scroll),
+            View::Activity => Some(&mut self.log.scroll),
         }
     }
 
     fn next_order(&mut self) {
         match self.view {
-            View::Overview | View::Stream | View::Orders => {}
+            View::Overview | View::Stream | View::Orders | View::Activity => {}
             View::Sales => next_order(&mut self.sales.scroll, &sales_facets()),
             View::Pending => next_order(&mut self.pending.scroll, &PendingLine::facets()),
             View::Letters => next_order(&mut self.letters.scroll, &LetterLine::facets()),
@@ -88,6 +89,10 @@ impl App {
                 let lock = self.locks.chosen(&shown.locks.locks)?;
                 paged(lock.name(), told(&Holder::facets(), lock))
             }
+            View::Activity => {
+                let line = self.log.chosen_line(shown)?;
+                paged(line.id.to_string(), told(&log_facets(), line))
+            }
             View::Jobs => {
                 let job = self.jobs.chosen(&shown.jobs)?;
                 paged(job.name(), told(&JobLine::facets(), job))
@@ -116,7 +121,8 @@ impl App {
             | View::Stream
             | View::Orders
             | View::Locks
-            | View::Jobs => None,
+            | View::Jobs
+            | View::Activity => None,
         }
     }
 
@@ -125,7 +131,7 @@ impl App {
         if let Some(total) = self.paged_total() {
             return self.note(words::in_pages(total));
         }
-        if matches!(self.view, View::Stream | View::Orders) {
+        if matches!(self.view, View::Stream | View::Orders | View::Activity) {
             return self.note(&*words::ONE_ORDER);
         }
         let Some(scroll) = self.scroll() else { return self.note(&*words::NO_TABLE) };

@@ -5,6 +5,7 @@ mod conventions;
 mod export;
 mod fixture;
 mod fuzz;
+mod history;
 mod keys;
 mod letters;
 mod looping;

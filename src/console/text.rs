@@ -1,6 +1,7 @@
 //! Every word of the console, in each of its languages; no view holds words of its own.
 
 mod actions;
+pub(crate) mod activity;
 pub(crate) mod acts;
 mod alarms;
 pub(crate) mod conventions;
@@ -12,10 +13,13 @@ pub(crate) mod forms;
 pub(crate) mod lang;
 pub(crate) mod letters;
 pub(crate) mod orders;
+pub(crate) mod overview;
 mod recovery;
 mod replies;
+pub(crate) mod sale;
 pub(crate) mod stream;
 mod tables;
+pub(crate) mod time;
 
 pub(crate) use self::{
     actions::{action, context, english_name},
@@ -228,10 +232,6 @@ pub(crate) const BOOKS_UNKNOWN: Word = word("books unknown", "对账未知");
 pub(crate) fn in_flight(orders: u64) -> String {
     let orders = thousands(orders);
     tell!("{orders} in flight", "{orders} 单在途")
-}
-
-pub(crate) fn last_minutes(minutes: u64) -> String {
-    tell!("last {minutes} min", "最近 {minutes} 分钟")
 }
 
 pub(crate) fn window(begin: Option<&str>, end: Option<&str>) -> String {

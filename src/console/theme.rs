@@ -72,6 +72,8 @@ pub(crate) struct Glyphs {
     pub(crate) axis: &'static str,
     pub(crate) tick: &'static str,
     pub(crate) corner: &'static str,
+    /// Where a line stands on the axis.
+    pub(crate) foot: &'static str,
     pub(crate) thumb: &'static str,
 }
 
@@ -96,6 +98,7 @@ pub(crate) const UNICODE: &Glyphs = &Glyphs {
     axis: "│",
     tick: "┤",
     corner: "└",
+    foot: "┴",
     thumb: "┃",
 };
 
@@ -120,6 +123,7 @@ const ASCII: Glyphs = Glyphs {
     axis: "|",
     tick: "+",
     corner: "+",
+    foot: "+",
     thumb: "|",
 };
 

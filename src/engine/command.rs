@@ -18,7 +18,7 @@ use crate::{
         EntryId, LetterCounts, NewSale, OrderId, Payment, RunEnd, SaleState, Verdict, VoucherId,
         filter::Filter,
     },
-    telemetry::{OrdersView, Snapshot, StreamView, snapshot::Latency},
+    telemetry::{OrdersView, Snapshot, StreamView, log::LogLook, snapshot::Latency},
 };
 
 /// One act that changes something. `--read-only` refuses every one of them, in the engine.
@@ -417,6 +417,8 @@ pub struct Focus {
     pub stream: Option<StreamView>,
     /// Orders in SQL to read; `None` while nobody looks at them.
     pub orders: Option<OrdersView>,
+    /// Page of the log to read; `None` while nobody looks at it.
+    pub log: Option<LogLook>,
 }
 
 /// All that a console holds of an engine: pictures come, commands go.

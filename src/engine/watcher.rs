@@ -27,8 +27,10 @@ use crate::{
     telemetry::{
         OrdersView, Snapshot, StreamView,
         alarms::alarms,
-        collector::{Collector, Figures},
+        books::Figures,
+        collector::Collector,
         forgot::Forgot,
+        log::{LogLook, LogPage},
         snapshot::{JobLine, LetterPage, OrdersPage, StreamPage},
     },
 };
@@ -55,6 +57,8 @@ const LETTERS_WITHIN: Duration = Duration::from_secs(2);
 const ORDERS_EVERY: Duration = Duration::from_secs(1);
 const ORDERS: u32 = 100;
 const ORDERS_WITHIN: Duration = Duration::from_secs(2);
+/// Lines of a page of the log.
+const LOG_PAGE: usize = 200;
 
 /// The collector's task.
 pub(super) struct Watcher {
@@ -70,6 +74,7 @@ pub(super) struct Watcher {
     letters: (Instant, LetterPage),
     stream: StreamPage,
     orders: (Instant, OrdersPage),
+    log: (Instant, LogPage),
 }
 
 impl Watcher {
@@ -94,6 +99,7 @@ impl Watcher {
             letters: (now, LetterPage::default()),
             stream: StreamPage::default(),
             orders: (now, OrdersPage::default()),
+            log: (now, LogPage::default()),
         }
     }
 
@@ -111,7 +117,7 @@ impl Watcher {
                     }
                 }
             }
-            let Focus { pending_from, verdicts, letters_from, stream, orders } =
+            let Focus { pending_from, verdicts, letters_from, stream, orders, log } =
                 *self.looking_at.borrow_and_update();
             let mut snapshot = self.collector.look(pending_from).await;
             if verdicts {
@@ -120,6 +126,7 @@ impl Watcher {
             snapshot.letters = self.look_at_letters(letters_from, acted, &snapshot).await;
             snapshot.entries = self.look_at_stream(stream).await;
             snapshot.orders = self.look_at_orders(orders, acted, &snapshot).await;
+            snapshot.log = self.look_at_log(log, acted, &snapshot).await;
             // Somebody waits for the first picture; the next one has the jobs.
             if snapshot.seq > 1 {
                 snapshot.jobs = self.look_at_jobs(&snapshot).await;
@@ -293,6 +300,36 @@ async fn orders_page(
     let more = lines.len() > ORDERS as usize;
     lines.truncate(ORDERS as usize);
     Ok((lines, more))
+}
+
+impl Watcher {
+    /// The page of the log that somebody looks at. Only the newest one is read again and again.
+    async fn look_at_log(
+        &mut self,
+        look: Option<LogLook>,
+        acted: bool,
+        snapshot: &Snapshot,
+    ) -> LogPage {
+        let (at, page) = &mut self.log;
+        let Some(look) = look else {
+            *page = LogPage::default();
+            return page.clone();
+        };
+        let another = page.taken.is_none() || page.look != look;
+        let due = look.before.is_none() && (acted || at.elapsed() >= JOBS_EVERY);
+        if snapshot.sql.up && (another || due) {
+            let filter = ActivityFilter { which: look.which, ..ActivityFilter::default() };
+            let store = &self.operator.store;
+            let looking = store.activity(&filter, look.before, LOG_PAGE as u32 + 1);
+            match tokio::time::timeout(JOBS_EVERY, looking).await {
+                Ok(Ok(lines)) => *page = LogPage::of(look, snapshot.taken, lines, LOG_PAGE),
+                Ok(Err(error)) => tracing::debug!(%error, "the log was not read"),
+                Err(_) => tracing::debug!("the log took too long to read"),
+            }
+            *at = Instant::now();
+        }
+        page.clone()
+    }
 }
 
 /// What an audit found, and for which figures.

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::series::Series;
 pub use super::{
     entries::{EntryLine, GroupConsumer, PartitionLine, StreamPage},
     letters::{LetterLine, LetterPage},
     orders::OrdersPage,
 };
+use super::{log::LogPage, series::Series, stock::Stocks};
 pub use crate::broker::{
     entries::Holding,
     holders::{Holder, Holders, Kind},
@@ -64,6 +64,9 @@ pub struct Snapshot {
     /// Rates over time.
     #[serde(skip)]
     pub series: Arc<Series>,
+    /// What was left of each sale over its time.
+    #[serde(skip)]
+    pub stocks: Stocks,
     /// What needs a person, the most urgent first.
     pub alarms: Vec<Alarm>,
     /// Simulated rushes of this node that are under way.
@@ -78,6 +81,9 @@ pub struct Snapshot {
     pub nodes: Vec<NodeLine>,
     /// The newest lines of the log, newest first; empty where no engine runs.
     pub activity: Arc<Vec<Recorded>>,
+    /// One page of it; read only while somebody looks at it, so it is in no document.
+    #[serde(skip)]
+    pub log: LogPage,
 }
 
 impl Snapshot {
@@ -348,6 +354,15 @@ pub enum AlarmKind {
         /// Milliseconds since it last asked for entries.
         idle_ms: u64,
     },
+    /// A consumer of a live node holds entries, and has not asked for any in a long time.
+    SilentConsumer {
+        /// Its name.
+        consumer: String,
+        /// How many entries.
+        pending: u64,
+        /// Milliseconds since it last asked for entries.
+        idle_ms: u64,
+    },
     /// There are dead letters.
     DeadLetters {
         /// How many.
@@ -383,7 +398,9 @@ impl AlarmKind {
             | Self::ServerBack { .. }
             | Self::RedisForgot { .. } => None,
             Self::BooksOff { .. } => Some("books"),
-            Self::DeadConsumer { consumer, .. } => Some(consumer),
+            Self::DeadConsumer { consumer, .. } | Self::SilentConsumer { consumer, .. } => {
+                Some(consumer)
+            }
             Self::DeadLetters { .. } => Some("dead letters"),
             Self::NoGroup => Some("consumer group"),
         }

@@ -148,6 +148,36 @@ fn told(action: Action) -> Told {
             word("back to two minutes", "恢复为两分钟"),
             Some(word("zoom reset", "图表复位")),
         ),
+        Action::Activity => (
+            word("activity", "动态"),
+            word("go to Activity", "转到动态"),
+            Some(word("activity", "动态")),
+        ),
+        Action::Earlier => (
+            word("earlier", "更早"),
+            word("look at an earlier moment", "查看更早的时刻"),
+            Some(word("earlier", "更早")),
+        ),
+        Action::Later => (
+            word("later", "更晚"),
+            word("look at a later moment", "查看更晚的时刻"),
+            Some(word("later", "更晚")),
+        ),
+        Action::MarkBefore => (
+            word("mark before", "上一事件"),
+            word("the act or alarm before", "上一次操作或告警"),
+            Some(word("mark before", "上一事件")),
+        ),
+        Action::MarkAfter => (
+            word("mark after", "下一事件"),
+            word("the act or alarm after", "下一次操作或告警"),
+            Some(word("mark after", "下一事件")),
+        ),
+        Action::Level => (
+            word("level", "级别"),
+            word("all lines, alarms or acts", "全部、告警或操作"),
+            Some(word("level", "级别")),
+        ),
         Action::NewSale => (
             word("new sale", "新建秒杀"),
             word("create a sale", "新建一场秒杀"),
@@ -245,6 +275,7 @@ pub(crate) fn context(context: Context) -> &'static str {
         Context::Orders => orders::TAB,
         Context::Locks => word("Locks", "锁"),
         Context::Jobs => word("Jobs", "定时任务"),
+        Context::Activity => word("Activity", "动态"),
         Context::Confirm => word("A question", "确认框"),
         Context::Form => word("A form", "表单"),
         Context::Palette => word("Commands", "命令"),

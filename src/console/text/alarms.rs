@@ -28,7 +28,11 @@ pub(crate) fn alarm(kind: &AlarmKind) -> String {
             )
         }
         AlarmKind::BooksOff { finding } => {
-            tell!("The books are off: {finding}.", "对账不符：{finding}。")
+            let activity = key_of(Action::Activity);
+            tell!(
+                "The books are off: {finding}.  {activity} shows what was done; 'seckill audit' tells more.",
+                "对账不符：{finding}。按 {activity} 查看操作记录，详情见 'seckill audit'。"
+            )
         }
         AlarmKind::DeadConsumer { consumer, pending: held, idle_ms } => {
             let (count, entries) = (thousands(*held), counted(*held, "entry", "entries"));
@@ -36,6 +40,15 @@ pub(crate) fn alarm(kind: &AlarmKind) -> String {
             tell!(
                 "{consumer} is dead and holds {entries}, silent for {silent}.  {pending} opens them, {plan} replays them.",
                 "{consumer} 已失联 {silent}，仍持有 {count} 条消息。按 {pending} 查看，按 {plan} 重放。"
+            )
+        }
+        AlarmKind::SilentConsumer { consumer, pending: held, idle_ms } => {
+            let (count, entries) = (thousands(*held), counted(*held, "entry", "entries"));
+            let silent = span(*idle_ms);
+            tell!(
+                "{consumer} holds {entries} and has asked for none in {silent}, though its node lives.  \
+                 {pending} opens them, {plan} replays them.",
+                "{consumer} 的节点在线，但已 {silent} 未取消息，仍持有 {count} 条。按 {pending} 查看，按 {plan} 重放。"
             )
         }
         AlarmKind::DeadLetters { count } => {

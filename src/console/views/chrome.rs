@@ -167,15 +167,19 @@ fn books(theme: Theme, balance: &Balance, wide: bool, out: &mut Vec<Span<'static
     }
 }
 
-/// Blanks between tabs, cells of a count, whether all have theirs, and whether all have a name or only those that
-/// must: from the widest to what any window takes.
-const TAB_FITS: [(u16, usize, bool, bool); 6] = [
-    (3, usize::MAX, true, true),
-    (2, 5, true, true),
-    (1, 4, true, true),
-    (1, 4, false, true),
-    (2, 4, false, false),
-    (1, 4, false, false),
+/// Blanks between tabs, cells of a count, whether all have theirs, and cells of a name: from the widest to what any
+/// window takes. With no cells for names only those are named that must be.
+const TAB_FITS: [(u16, usize, bool, usize); 10] = [
+    (3, usize::MAX, true, usize::MAX),
+    (2, 5, true, usize::MAX),
+    (1, 4, true, usize::MAX),
+    (1, 4, false, usize::MAX),
+    (1, 4, false, 8),
+    (1, 4, false, 7),
+    (1, 4, false, 6),
+    (1, 4, false, 5),
+    (2, 4, false, 0),
+    (1, 4, false, 0),
 ];
 
 /// Names of the views with their counts, and badges at the right.
@@ -193,6 +197,7 @@ fn tabs(app: &App, pen: &mut Pen<'_>) -> Vec<(std::ops::Range<u16>, View)> {
             View::Orders => (text::orders::TAB, None),
             View::Locks => (text::tabs::LOCKS, Some(app.shown.locks.total)),
             View::Jobs => (text::tabs::JOBS, None),
+            View::Activity => (text::activity::TAB, None),
         };
         (view, keymap::key_of(view.action()), name, count.filter(|count| *count > 0))
     });
@@ -209,19 +214,23 @@ fn tabs(app: &App, pen: &mut Pen<'_>) -> Vec<(std::ops::Range<u16>, View)> {
     let room = usize::from(pen.width()).saturating_sub(badges.width() + 2);
     // What is stuck needs a person; how many sales and locks there are does not.
     let told = |view: View, all: bool| all || matches!(view, View::Pending | View::Letters);
-    // Where the person is, and what has a count to tell, is named in any window.
-    let named = |view: View, all: bool, counts: bool| all || counts || view == app.view;
-    let cells = |(gap, digits, all, names): (u16, usize, bool, bool)| {
+    // Where the person is stays whole, and what has a count to tell is named in any window.
+    let named = |view: View, name: &str, counts: bool, most: usize| match most {
+        _ if view == app.view => name.to_owned(),
+        0 if counts => name.to_owned(),
+        most => fit(name, most, ""),
+    };
+    let cells = |(gap, digits, all, most): (u16, usize, bool, usize)| {
         let tab = |(view, key, name, count): &(View, String, Word, Option<u64>)| {
             let count = count.filter(|_| told(*view, all));
-            let name = if named(*view, names, count.is_some()) { width(name) + 1 } else { 0 };
+            let name = width(&named(*view, name, count.is_some(), most));
             let count = count.map_or(0, |count| figures::within(count, digits).len() + 1);
-            width(key) + name + count
+            width(key) + name + usize::from(name > 0) + count
         };
         tabs.iter().map(tab).sum::<usize>() + usize::from(gap) * (tabs.len() - 1)
     };
     let [.., narrowest] = TAB_FITS;
-    let (gap, digits, all, names) =
+    let (gap, digits, all, most) =
         TAB_FITS.into_iter().find(|fit| cells(*fit) <= room).unwrap_or(narrowest);
     let mut x = 1;
     for (view, key, name, count) in tabs {
@@ -230,7 +239,8 @@ fn tabs(app: &App, pen: &mut Pen<'_>) -> Vec<(std::ops::Range<u16>, View)> {
         let from = x;
         x = pen.text(x, 0, &key, theme.key());
         let count = count.filter(|_| told(view, all));
-        if named(view, names, count.is_some()) {
+        let name = named(view, &name, count.is_some(), most);
+        if !name.is_empty() {
             x = pen.text(x + 1, 0, &name, style);
         }
         if let Some(count) = count {
@@ -305,6 +315,7 @@ fn filter_input(app: &App, pen: &mut Pen<'_>, y: u16) -> Option<(u16, u16)> {
         View::Orders => &app.orders.input,
         View::Locks => &app.locks.filter,
         View::Jobs => &app.jobs.filter,
+        View::Activity => &app.log.filter,
     };
     let x = pen.text(1, y, "/", app.theme.key());
     let room = pen.width().saturating_sub(x + 1);

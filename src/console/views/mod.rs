@@ -2,17 +2,22 @@
 //!
 //! A view is a picture of a Snapshot and of where the person is in it. It sends nothing.
 
+mod activity;
 mod chrome;
 mod facets;
 mod jobs;
 mod letters;
 mod list_state;
 mod locks;
+mod log_state;
 mod orders;
 mod orders_state;
 mod overview;
+mod overview_state;
 mod paged_state;
 mod pending;
+mod rates;
+mod sale_detail;
 mod sales;
 mod sales_state;
 mod stream;
@@ -28,9 +33,11 @@ use ratatui::{
 
 pub(crate) use facets::{next_order, told};
 pub(crate) use list_state::{ListState, Row};
+pub(crate) use log_state::{LogState, LogTurn, facets as log_facets};
 pub(crate) use orders_state::{OrdersState, OrdersTurn, Walked, facets as order_facets};
-pub(crate) use overview::OverviewState;
+pub(crate) use overview_state::OverviewState;
 pub(crate) use paged_state::{PagedRow, PagedState, Turn};
+pub(crate) use rates::{marks, until};
 pub(crate) use sales_state::{SalesState, facets as sales_facets};
 pub(crate) use stream_state::{Moved, Pane, StreamState, consumer_facets, facets as entry_facets};
 
@@ -58,10 +65,11 @@ pub(crate) enum View {
     Locks,
     Orders,
     Jobs,
+    Activity,
 }
 
 impl View {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Overview,
         Self::Sales,
         Self::Stream,
@@ -70,6 +78,7 @@ impl View {
         Self::Locks,
         Self::Orders,
         Self::Jobs,
+        Self::Activity,
     ];
 
     pub(crate) fn context(self) -> Context {
@@ -82,6 +91,7 @@ impl View {
             Self::Orders => Context::Orders,
             Self::Locks => Context::Locks,
             Self::Jobs => Context::Jobs,
+            Self::Activity => Context::Activity,
         }
     }
 
@@ -95,6 +105,7 @@ impl View {
             Self::Orders => Action::Orders,
             Self::Locks => Action::Locks,
             Self::Jobs => Action::Jobs,
+            Self::Activity => Action::Activity,
         }
     }
 
@@ -109,6 +120,7 @@ impl View {
             Self::Locks => "locks",
             Self::Orders => "orders",
             Self::Jobs => "jobs",
+            Self::Activity => "activity",
         }
     }
 
@@ -194,6 +206,14 @@ impl Scene<'_> {
 
     fn fit(&self, text: &str, cells: u16) -> String {
         widgets::fit(text, usize::from(cells), self.theme.glyphs.ellipsis)
+    }
+
+    /// The same to the second, in eight cells: of another day only the date is told.
+    fn at_second(&self, at: Millis) -> String {
+        let (full, today) = (at.date_time(self.zone), self.now.date_time(self.zone));
+        let same_day = full.get(..10) == today.get(..10);
+        let shown = if same_day { full.get(11..) } else { full.get(5..10) };
+        shown.unwrap_or(&full).to_owned()
     }
 
     /// A time as the person's clock shows it; the date only where it is another day.
@@ -298,7 +318,7 @@ fn draw_body(app: &mut App, pen: &mut Pen<'_>, compact: bool) {
     }
     match app.view {
         View::Overview => {
-            overview::draw(pen, &scene, app.overview);
+            overview::draw(pen, &scene, &mut app.overview);
             if let Some(number) = app.story.countdown {
                 widgets::big_number(pen, app.theme, number);
             }
@@ -310,6 +330,7 @@ fn draw_body(app: &mut App, pen: &mut Pen<'_>, compact: bool) {
         View::Orders => orders::draw(pen, &scene, &mut app.orders, app.filtering),
         View::Locks => locks::draw(pen, &scene, &mut app.locks),
         View::Jobs => jobs::draw(pen, &scene, &mut app.jobs),
+        View::Activity => activity::draw(pen, &scene, &mut app.log),
     }
 }
 
