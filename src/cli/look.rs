@@ -12,7 +12,6 @@ use crate::{
 
 /// Asked for on the command line.
 #[derive(Clone, Debug, Args)]
-#[expect(clippy::doc_markdown, reason = "the help of the command line is plain text")]
 pub(super) struct Look {
     /// When to use colours; NO_COLOR counts as never
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]

@@ -185,7 +185,7 @@ impl Cli {
             Some(Command::Activity(args)) => activity::run(&config, out, &args).await,
             Some(Command::Incident(args)) => incident::run(&config, out, &args).await,
             Some(Command::Audit(args)) => audit::run(&config, out, &args).await,
-            Some(Command::Bench(command)) => bench::run(&config, out, command).await,
+            Some(Command::Bench(command)) => Box::pin(bench::run(&config, out, command)).await,
             Some(Command::Keys) => keys::run(&config, out),
             Some(Command::Doctor) => doctor::run(&config, out).await,
         }

@@ -267,5 +267,5 @@ fn a_payment_is_for_the_order_that_was_chosen() {
     assert!(bench.said().contains("only an unpaid one"), "{}", bench.said());
     let mut bench = Bench::new(Snapshot { read_only: true, ..sold() });
     bench.keys("7P");
-    assert_eq!(bench.said(), "read-only: acts are refused");
+    assert_eq!(bench.said(), "read-only: acts are refused; start without --read-only for them");
 }

@@ -422,7 +422,7 @@ fn read_only_refuses_its_acts() {
     for key in ["W", "C", "D"] {
         bench.keys(key);
         assert!(bench.app.dialog.is_none(), "{key}");
-        assert_eq!(bench.said(), "read-only: acts are refused");
+        assert_eq!(bench.said(), "read-only: acts are refused; start without --read-only for them");
     }
     assert!(bench.sent().is_empty());
 }

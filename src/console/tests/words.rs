@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 const NAMES: &[&str] = &[
     "Redis", "REDIS", "redis", "SQL", "sql", "ID", "UTF", "ASCII", "Tab", "Enter", "fg", "node",
     "seckill", "audit", "repair", "dead", "replay", "force", "show", "data", "dir", "discard",
-    "all", "sale", "list", "SIGKILL", "SIGTERM", "p99", "p50", "ms",
+    "all", "sale", "list", "SIGKILL", "SIGTERM", "p99", "p50", "ms", "ANSI", "SVG", "CSV", "JSON",
+    "read", "only", "start", "id", "user", "voucher", "status", "paid", "from", "to", "UTC",
 ];
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {

@@ -16,8 +16,8 @@ pub(crate) const HERE: Word = word("the working directory", "当前目录");
 pub(crate) fn format(format: Format) -> Word {
     match format {
         Format::Text => word("the screen as text", "屏幕，纯文本"),
-        Format::Ansi => word("the screen as text with colours (ANSI)", "屏幕，带颜色文本 (ANSI)"),
-        Format::Svg => word("the screen as a picture (SVG)", "屏幕，图片 (SVG)"),
+        Format::Ansi => word("the screen as text with colours (ANSI)", "屏幕，带颜色文本（ANSI）"),
+        Format::Svg => word("the screen as a picture (SVG)", "屏幕，图片（SVG）"),
         Format::Csv => word("the table as CSV", "表格，CSV"),
         Format::Json => word("the table as JSON", "表格，JSON"),
     }

@@ -227,7 +227,7 @@ pub(crate) mod form {
     pub(crate) const REWIND: Word = word("Deliver entries again", "重新投递条目");
     pub(crate) const TO: Word = word("From", "起点");
     pub(crate) const TO_HINT: Word =
-        word("start, an entry's id, 14:30 or -10m", "start、条目 id、14:30 或 -10m");
+        word("start, an entry's id, 14:30 or -10m", "start、条目 ID、14:30 或 -10m");
     pub(crate) const RECEIVER: Word = word("To", "交给");
     pub(crate) const RECEIVER_HINT: Word =
         word("a consumer, or a node for its own one", "消费者，或节点（取其消费者）");

@@ -74,7 +74,7 @@ pub(super) async fn write_mixed(
             let refused = refused(conn, &possible).await?;
             possible.into_iter().filter(|key| !refused.contains(key)).collect()
         };
-    let inserted = Vec::from_iter(new.iter().copied());
+    let inserted: Vec<Key> = new.iter().copied().collect();
     take_stock(conn, &inserted, now).await?;
     let rest: Vec<Key> = keys.iter().filter(|key| !new.contains(key)).copied().collect();
     let orders = known.into_iter().chain(new);
