@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use crate::{
+    console::Keys,
     engine::settings::{MAX_PARTITIONS, Settings},
     store::Settings as StoreSettings,
 };
@@ -28,10 +29,16 @@ pub struct Config {
     pub read_only: bool,
     /// This node's name; `None` is one that no other node on the data dir has.
     pub node: Option<String>,
+    /// The console's theme: a built-in one or a file; `None` is the dark one.
+    pub theme: Option<String>,
+    /// Where the console's exports go; `None` is the working directory.
+    pub export_dir: Option<PathBuf>,
     /// Settings of the engine.
     pub engine: Settings,
     /// Settings of the connections to the database.
     pub store: StoreSettings,
+    /// Keys of the console.
+    pub keys: Keys,
 }
 
 /// Why the settings can't be used.
@@ -75,6 +82,10 @@ impl Config {
         let config: Self = toml::from_str(text).map_err(|error| one_line(text, &error))?;
         config.engine.check()?;
         config.store.check()?;
+        config
+            .keys
+            .check()
+            .map_err(|fault| format!("line {}: {fault}", line_of(text, fault.at)))?;
         Ok(config)
     }
 
@@ -103,9 +114,13 @@ impl Config {
 
 /// The message with its line; the text around it may hold a password and is left out.
 fn one_line(text: &str, error: &toml::de::Error) -> String {
-    let line =
-        error.span().map_or(1, |span| text[..span.start.min(text.len())].lines().count().max(1));
+    let line = error.span().map_or(1, |span| line_of(text, span.start));
     format!("line {line}: {}", error.message().lines().next().unwrap_or_default())
+}
+
+/// The number of the line that a place in the text is on.
+fn line_of(text: &str, at: usize) -> usize {
+    text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
 }
 
 /// `$XDG_CONFIG_HOME/seckill/config.toml`, else below `~/.config`.
@@ -127,6 +142,9 @@ mod tests {
         assert!(Config::parse("quue = 1").unwrap_err().starts_with("line 1:"));
         assert!(Config::parse("[engine]\nqueue = 0").unwrap_err().contains("engine.queue"));
         assert!(Config::parse("[store]\npool = 1").unwrap_err().contains("store.pool"));
+        let told = Config::parse("node = \"a\"\n[keys]\nmark = \"v\"\nfly = \"x\"").unwrap_err();
+        assert!(told.starts_with("line 4: there is no action 'fly'"), "{told}");
+        assert!(Config::parse("[keys]\nmark = 5").unwrap_err().starts_with("line 2:"));
         let config = Config::parse("[store]\ntls = \"verify\"\nca = \"/a.pem\"").unwrap();
         assert_eq!(config.store.tls, crate::store::Tls::Verify);
     }

@@ -9,6 +9,8 @@
 mod support;
 mod world;
 
+use std::{sync::Arc, time::Duration};
+
 use seckill::{
     engine::{
         beat::take_name,
@@ -16,7 +18,11 @@ use seckill::{
     },
     model::{Millis, NewSale, SaleState, filter::Filter},
     store::{self, Act, ActivityFilter, NOBODY},
-    telemetry::snapshot::AlarmKind,
+    telemetry::{
+        Snapshot,
+        log::{LogLook, Which},
+        snapshot::AlarmKind,
+    },
 };
 use serde_json::Value;
 use sqlx::{
@@ -246,4 +252,47 @@ async fn a_log_of_an_older_version_is_read_still() {
     for url in [&sqlite, &mariadb, &postgres] {
         is_read_still(url).await;
     }
+}
+
+/// A picture of the page that was asked for.
+async fn look(world: &World, look: Option<LogLook>) -> Arc<Snapshot> {
+    let remote = world.node().remote();
+    remote.focus.send_modify(|focus| focus.log = look);
+    let mut pictures = remote.snapshots;
+    let came = |picture: &Arc<Snapshot>| match look {
+        Some(look) => picture.log.taken.is_some() && picture.log.look == look,
+        None => picture.log.taken.is_none(),
+    };
+    let found = tokio::time::timeout(Duration::from_mins(1), pictures.wait_for(came)).await;
+    Arc::clone(&found.expect("the page comes").unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_of_the_log_is_read_while_somebody_looks() {
+    let world = World::start().await;
+    for number in 0..250 {
+        let operator = if number % 2 == 0 { "kim" } else { NOBODY };
+        let act = Act {
+            at: Millis(1_000 + number),
+            operator: operator.to_owned(),
+            act: "made up".to_owned(),
+            ..Act::default()
+        };
+        world.store.record(&act).await.unwrap();
+    }
+    let newest = look(&world, Some(LogLook::default())).await;
+    assert!(newest.log.older && newest.log.lines.len() == 200);
+    assert!(newest.log.lines.is_sorted_by_key(store::Recorded::place));
+    let first = newest.log.lines[0].place();
+    let before = look(&world, Some(LogLook { before: Some(first), which: None })).await;
+    assert!(!before.log.older && before.log.lines.iter().all(|line| line.place() < first));
+    let acts = look(&world, Some(LogLook { which: Some(Which::Acts), before: None })).await;
+    assert_eq!((acts.log.lines.len(), acts.log.older), (125, false));
+    // The newest page grows by itself.
+    let act = Act { at: Millis::now(), operator: "kim".to_owned(), ..Act::default() };
+    world.store.record(&act).await.unwrap();
+    let mut pictures = world.node().remote().snapshots;
+    let grown = pictures.wait_for(|picture| picture.log.lines.len() == 126);
+    tokio::time::timeout(Duration::from_mins(1), grown).await.expect("it grows").unwrap();
+    assert!(look(&world, None).await.log.lines.is_empty());
 }

@@ -5,6 +5,7 @@
 pub mod binary;
 pub mod connect;
 pub mod data_dir;
+pub mod entries;
 pub mod error;
 mod flock;
 pub mod group;

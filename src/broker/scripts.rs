@@ -128,6 +128,11 @@ script!(
     "lock_release_simple.lua"
 );
 script!(
+    /// Reads a window of the order stream.
+    ENTRIES,
+    "entries.lua"
+);
+script!(
     /// Reads all that a Snapshot shows.
     SURVEY,
     "survey.lua"

@@ -322,7 +322,7 @@ fn passed(point: Point, entries: Vec<Delivered>) -> Vec<Delivered> {
     entries
 }
 
-fn entries_of(of: &Partition, value: Value) -> Result<Vec<Delivered>, BrokerError> {
+pub(super) fn entries_of(of: &Partition, value: Value) -> Result<Vec<Delivered>, BrokerError> {
     match value {
         Value::Array(entries) => entries
             .into_iter()

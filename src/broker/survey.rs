@@ -20,6 +20,8 @@ pub struct Survey {
     pub stream: StreamFacts,
     /// How far each stream and its group are, by partition.
     pub marks: Vec<Marks>,
+    /// The same figures as `stream`, of each partition in the order of `marks`.
+    pub parts: Vec<StreamFacts>,
     /// Consumers of the group.
     pub consumers: Vec<ConsumerFacts>,
     /// Nodes and when each last gave a sign of life.
@@ -168,6 +170,7 @@ impl Survey {
             [mine.oldest_pending, theirs.oldest_pending].into_iter().flatten().min();
         mine.first = [mine.first, theirs.first].into_iter().flatten().min();
         self.marks.extend(other.marks);
+        self.parts.extend(other.parts);
         self.consumers.extend(other.consumers);
         self.page.extend(other.page);
         self
@@ -194,18 +197,20 @@ async fn survey_one(
     let (length, dead, group, lag, pending, oldest, first) = stream;
     let (last, added, generated, deleted, delivered, read) = marks;
     let id = |id: Option<String>| id.and_then(|id| parse_id(of, id.as_bytes()).ok());
+    let stream = StreamFacts {
+        length,
+        dead,
+        group,
+        // Before the first order there is no stream, so nothing waits in it.
+        lag: if group || length > 0 { lag } else { Some(0) },
+        pending,
+        oldest_pending: id(oldest),
+        first: id(first),
+    };
     Ok(Survey {
         now: Millis(now),
-        stream: StreamFacts {
-            length,
-            dead,
-            group,
-            // Before the first order there is no stream, so nothing waits in it.
-            lag: if group || length > 0 { lag } else { Some(0) },
-            pending,
-            oldest_pending: id(oldest),
-            first: id(first),
-        },
+        stream,
+        parts: vec![stream],
         marks: vec![Marks {
             partition: of.number(),
             last: id(last),

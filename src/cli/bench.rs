@@ -1,5 +1,7 @@
 //! `seckill bench`: speed, beside the plain way on the same server.
 
+mod console;
+
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -32,6 +34,10 @@ pub(super) enum BenchCommand {
     /// with a sale that is not archived are refused. Every key of the bench is removed at its end but the counters of order ids, which are never given twice; the rows of
     /// its two sales stay in the database, and the sales are archived.
     Persist(PersistArgs),
+    /// The console: its share of a core at rest, what it costs a full rush, how soon it draws and answers a key
+    ///
+    /// Runs on a throw-away data dir, and draws to a terminal that nobody sees.
+    Console(console::ConsoleArgs),
 }
 
 #[derive(Debug, Args)]
@@ -61,6 +67,7 @@ pub(super) async fn run(config: &Config, out: Output, command: BenchCommand) -> 
     match command {
         BenchCommand::Locks(args) => run_locks(config, out, args).await,
         BenchCommand::Persist(args) => run_persist(config, out, &args).await,
+        BenchCommand::Console(args) => console::run(config, out, &args).await,
     }
 }
 

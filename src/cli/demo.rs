@@ -9,15 +9,16 @@ use serde::Serialize;
 use tokio::{sync::watch, task::JoinHandle, time::sleep};
 
 use super::{
-    Color, Fault,
+    Fault,
     context::Context,
     fault,
+    look::Look,
     output::{Output, number},
     stage::{self, DYING_NODE, Stage, answered, page},
 };
 use crate::{
     config::Config,
-    console::{self, Options, Story},
+    console::{self, Options, Story, tell, word},
     engine::{
         EngineError,
         command::{Command, Pace, Reply, RushPlan, RushReport, Scope},
@@ -71,7 +72,7 @@ struct Played {
 pub(super) async fn run(
     config: &Config,
     out: Output,
-    color: Color,
+    look: &Look,
     args: &DemoArgs,
 ) -> Result<u8, Fault> {
     if !(10..=MAX_USERS).contains(&args.buyers) {
@@ -81,11 +82,11 @@ pub(super) async fn run(
         )));
     }
     stage::refuse_blind(config, out, args.headless)?;
+    let look = if args.headless { None } else { Some(look.options(config)?) };
     let (context, node) = stage::open(config, |store| store).await?;
-    let result = if args.headless {
-        headless(&node, &context, args).await
-    } else {
-        on_stage(&node, &context, color, args).await.map(|()| None)
+    let result = match look {
+        None => headless(&node, &context, args).await,
+        Some(look) => on_stage(&node, &context, look, args).await.map(|()| None),
     };
     node.stop().await;
     context.close().await;
@@ -150,11 +151,13 @@ async fn headless(
 async fn on_stage(
     node: &Node,
     context: &Context,
-    color: Color,
+    look: Options,
     args: &DemoArgs,
 ) -> Result<(), Fault> {
+    // Its first page may be written before the console is.
+    console::speak(look.lang);
     let (pages, story) = watch::channel(Story::default());
-    let options = Options { color: color.into(), story: Some(story), ..Options::default() };
+    let options = Options { story: Some(story), ..look };
     let shown = console::run(node.remote(), options);
     let played = play(Script::new(node, context, args), &pages);
     tokio::pin!(shown);
@@ -162,8 +165,8 @@ async fn on_stage(
         shown = &mut shown => Ok(shown?),
         played = played => {
             if let Err(fault) = played {
-                let text = format!("The script broke off: {fault}");
-                pages.send_replace(page("DEMO", &text, Some("q")));
+                let text = tell!("The script broke off: {fault}", "脚本中断：{fault}");
+                pages.send_replace(page(&word("DEMO", "演示"), &text, Some("q")));
             }
             Ok(shown.await?)
         }
@@ -177,36 +180,47 @@ async fn play(script: Script<'_>, pages: &watch::Sender<Story>) -> Result<(), Fa
     let first = script.stage.create("hot pot 50% off", stock, Some(opens)).await?;
     let pieces = number(stock);
     for left in (1..=COUNTDOWN_S).rev() {
-        let text = format!(
-            "{} buyers wait for {pieces} pieces. Nobody gets one before the time is up, by Redis' clock.",
-            number(args.buyers)
+        let buyers = number(args.buyers);
+        let text = tell!(
+            "{buyers} buyers wait for {pieces} pieces. Nobody gets one before the time is up, by Redis' clock.",
+            "{buyers} 位买家在等 {pieces} 件。以 Redis 时钟为准，时间未到谁也抢不到。"
         );
         let countdown = Some(left);
-        pages.send_replace(Story { countdown, ..page("THE SALE OPENS SOON", &text, None) });
+        let title = word("THE SALE OPENS SOON", "秒杀即将开始");
+        pages.send_replace(Story { countdown, ..page(&title, &text, None) });
         sleep(Duration::from_secs(1)).await;
     }
 
     // Held back so that the stream fills where everybody can see it.
     script.stage.hold(true).await?;
     pages.send_replace(page(
-        "STAMPEDE",
-        "Redis admits in batches; one in ten asks twice and gets nothing more. The consumer is held back: the lag grows.",
+        &word("STAMPEDE", "蜂拥而至"),
+        &word(
+            "Redis admits in batches; one in ten asks twice and gets nothing more. The consumer is held back: the lag grows.",
+            "Redis 成批准入；每十人有一人请求两次，第二次一无所获。消费者被按住，积压上升。",
+        ),
         None,
     ));
     let rate = script.requests() as f64 / STAMPEDE.as_secs_f64();
     let stampede = script.stampede(first, Some(rate));
     script.stage.until(|s| s.sale(first).is_some_and(|sale| sale.stock == Some(0))).await?;
     pages.send_replace(page(
-        "SOLD OUT",
-        "Every piece is promised to a buyer, none twice. Now the consumer is let go: orders catch up, a thousand a transaction.",
+        &word("SOLD OUT", "已售罄"),
+        &word(
+            "Every piece is promised to a buyer, none twice. Now the consumer is let go: orders catch up, a thousand a transaction.",
+            "每件都许给了一位买家，没有重复。现在放开消费者：订单追上来，每个事务一千笔。",
+        ),
         None,
     ));
     script.stage.hold(false).await?;
     answered(stampede, STAMPEDE_TOLD).await?;
     script.stage.until_settled().await?;
     pages.send_replace(page(
-        "THE BOOKS BALANCE",
-        &format!("{pieces} admitted, {pieces} written to SQL, stock 0 on both sides. Next: a second sale, and something breaks."),
+        &word("THE BOOKS BALANCE", "对账一致"),
+        &tell!(
+            "{pieces} admitted, {pieces} written to SQL, stock 0 on both sides. Next: a second sale, and something breaks.",
+            "准入 {pieces}，落库 {pieces}，两边库存都是 0。接下来是第二场秒杀，并且会出故障。"
+        ),
         None,
     ));
     sleep(Duration::from_secs(5)).await;
@@ -215,12 +229,12 @@ async fn play(script: Script<'_>, pages: &watch::Sender<Story>) -> Result<(), Fa
     let stuck = number(taken.stuck);
     // The list is on the screen before the presenter is told to open it.
     script.stage.until(|_| true).await?;
-    let trouble = format!(
-        "{DYING_NODE} died with {stuck} orders in its hands: promised to buyers, not in SQL. "
-    );
     pages.send_replace(page(
-        "A NODE DIES",
-        &(trouble + "Press 4 for the pending list, A for a plan of what to do, y to do it."),
+        &word("A NODE DIES", "节点宕机"),
+        &tell!(
+            "{DYING_NODE} died with {stuck} orders in its hands: promised to buyers, not in SQL. Press 4 for the pending list, A for a plan of what to do, y to do it.",
+            "{DYING_NODE} 带着 {stuck} 笔订单宕机：已许给买家，尚未落库。按 4 看待确认，按 A 制定计划，按 y 执行。"
+        ),
         Some("4  A  y"),
     ));
     let mut snapshots = stage.node.remote().snapshots;
@@ -239,19 +253,22 @@ async fn play(script: Script<'_>, pages: &watch::Sender<Story>) -> Result<(), Fa
     let (title, text) = if audit.balanced {
         let all = number(all);
         (
-            "REPAIRED, AND PROVED",
-            format!(
-                "{stuck} orders recovered, {all} in SQL, every one of them checked by its id. Nothing lost, nothing twice. q ends the demo."
+            word("REPAIRED, AND PROVED", "已修复，并已证明"),
+            tell!(
+                "{stuck} orders recovered, {all} in SQL, every one of them checked by its id. Nothing lost, nothing twice. q ends the demo.",
+                "恢复订单 {stuck} 笔，SQL 中共 {all} 笔，逐笔按订单号核对。没有丢失，没有重复。按 q 结束演示。"
             ),
         )
     } else {
         let finding = audit.sales.iter().find_map(|sale| sale.findings.first());
+        let unknown = word("unknown", "未知");
+        let finding = finding.map_or(&*unknown, String::as_str);
         (
-            "THE BOOKS ARE OFF",
-            format!("{}. q ends the demo.", finding.map_or("unknown", String::as_str)),
+            word("THE BOOKS ARE OFF", "对账不符"),
+            tell!("{finding}. q ends the demo.", "{finding}。按 q 结束演示。"),
         )
     };
-    pages.send_replace(Story { done: true, ..page(title, &text, Some("q")) });
+    pages.send_replace(Story { done: true, ..page(&title, &text, Some("q")) });
     // The stage stays open until somebody quits.
     std::future::pending().await
 }

@@ -14,15 +14,16 @@ use self::{
     play::Play,
 };
 use super::{
-    Color, Fault,
+    Fault,
     context::Context,
     fault,
+    look::Look,
     output::{Output, table},
     stage::{self, Stage, page},
 };
 use crate::{
     config::Config,
-    console::{self, Options, Story},
+    console::{self, Options, Story, tell, word},
     engine::{ledger::SaleAudit, node::Node},
     store::faulty::{Ill, faulty},
 };
@@ -84,7 +85,7 @@ impl Report {
 pub(super) async fn run(
     config: &Config,
     out: Output,
-    color: Color,
+    look: &Look,
     told: (bool, bool, bool),
     args: &DrillArgs,
 ) -> Result<u8, Fault> {
@@ -95,6 +96,7 @@ pub(super) async fn run(
     };
     stage::refuse_servers("drill", told)?;
     stage::refuse_blind(config, out, args.headless)?;
+    let look = if args.headless { None } else { Some(look.options(config)?) };
     let mut ill = None;
     let (context, node) = stage::open(config, |store| {
         let (store, illness) = faulty(store, args.seed);
@@ -106,10 +108,9 @@ pub(super) async fn run(
         Some(illness) => {
             let stage = Stage { node: &node, context: &context, what: "drill" };
             let play = Play { stage, drill, illness, seed: args.seed, pages: None };
-            let result = if args.headless {
-                play.play().await.map(Some)
-            } else {
-                on_stage(play, color).await
+            let result = match look {
+                None => play.play().await.map(Some),
+                Some(look) => on_stage(play, look).await,
             };
             // Whoever leaves while the database is away must not wait for it.
             illness.set(Ill::Not);
@@ -131,9 +132,11 @@ async fn close(node: Node, context: Context) {
 }
 
 /// The console, with the drill beside it until somebody quits; `None` where that was before its end.
-async fn on_stage(play: Play<'_>, color: Color) -> Result<Option<Report>, Fault> {
+async fn on_stage(play: Play<'_>, look: Options) -> Result<Option<Report>, Fault> {
+    // Its first page may be written before the console is.
+    console::speak(look.lang);
     let (pages, story) = watch::channel(Story::default());
-    let options = Options { color: color.into(), story: Some(story), ..Options::default() };
+    let options = Options { story: Some(story), ..look };
     let shown = console::run(play.stage.node.remote(), options);
     let played = Play { pages: Some(&pages), ..play };
     let playing = played.play();
@@ -145,17 +148,29 @@ async fn on_stage(play: Play<'_>, color: Color) -> Result<Option<Report>, Fault>
         }
         report = &mut playing => report,
     };
+    let failed = word("NOT PASSED", "未通过");
     let last = match &report {
         Ok(report) => match report.failure() {
             None => Story {
                 done: true,
-                ..page("PASSED", "Every order was followed by its id. q ends the drill.", Some("q"))
+                ..page(
+                    &word("PASSED", "通过"),
+                    &word(
+                        "Every order was followed by its id. q ends the drill.",
+                        "每笔订单都按订单号追踪过。按 q 结束演练。",
+                    ),
+                    Some("q"),
+                )
             },
-            Some(wrong) => {
-                page("NOT PASSED", &format!("Not so: {wrong}. q ends the drill."), Some("q"))
-            }
+            Some(wrong) => page(
+                &failed,
+                &tell!("Not so: {wrong}. q ends the drill.", "不成立：{wrong}。按 q 结束演练。"),
+                Some("q"),
+            ),
         },
-        Err(fault) => page("NOT PASSED", &format!("The drill broke off: {fault}"), Some("q")),
+        Err(fault) => {
+            page(&failed, &tell!("The drill broke off: {fault}", "演练中断：{fault}"), Some("q"))
+        }
     };
     pages.send_replace(last);
     shown.await?;

@@ -3,7 +3,7 @@
 use crate::{
     broker::{BrokerError, data_dir::DataDirError, server::ServerError},
     config::ConfigError,
-    console::ConsoleError,
+    console::{ConsoleError, ThemeError},
     engine::{EngineError, plan::PlanFault},
     model::{EntryFault, FilterFault, SaleFault, filter::TermFault, order_id::OrderIdFault},
     store::StoreError,
@@ -97,8 +97,17 @@ impl From<ConfigError> for Fault {
 
 impl From<ConsoleError> for Fault {
     fn from(error: ConsoleError) -> Self {
-        let code = if matches!(error, ConsoleError::NotATerminal) { USAGE } else { NO };
+        let code = match error {
+            ConsoleError::NotATerminal | ConsoleError::Dumb(_) | ConsoleError::Keys(_) => USAGE,
+            ConsoleError::Terminal(_) => NO,
+        };
         Self { sentence: error.to_string(), code }
+    }
+}
+
+impl From<ThemeError> for Fault {
+    fn from(error: ThemeError) -> Self {
+        Self::usage(error.to_string())
     }
 }
 

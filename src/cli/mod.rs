@@ -15,8 +15,10 @@ mod drill;
 mod fault;
 mod incident;
 mod jobs;
+mod keys;
 mod locks;
 mod logging;
+mod look;
 mod orders;
 mod output;
 mod pending;
@@ -30,7 +32,7 @@ mod work;
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 
 pub use fault::Fault;
 
@@ -78,16 +80,8 @@ struct Global {
     /// Print one JSON document instead of words
     #[arg(long, global = true)]
     json: bool,
-    /// When to use colours; NO_COLOR counts as never
-    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
-    color: Color,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Color {
-    Auto,
-    Always,
-    Never,
+    #[command(flatten)]
+    look: look::Look,
 }
 
 #[derive(Debug, Subcommand)]
@@ -135,6 +129,8 @@ enum Command {
     /// Measure, beside the plain way on the same server
     #[command(subcommand)]
     Bench(bench::BenchCommand),
+    /// Show the console's keys and the names that [keys] in the config file knows
+    Keys,
     /// Check servers, versions, durability, schema and terminal, and say how to mend each
     Doctor,
 }
@@ -157,7 +153,7 @@ impl Cli {
     /// [`Fault`] with a sentence for stderr and the exit code. An answer of "no" is told by exit
     /// code 1 with the answer on stdout, and is no error.
     pub async fn run(self) -> Result<u8, Fault> {
-        let Global { data_dir, redis, database, partitions, config, read_only, json, color } =
+        let Global { data_dir, redis, database, partitions, config, read_only, json, look } =
             self.global;
         let told = (data_dir.is_some(), redis.is_some(), database.is_some());
         let mut config = Config::load(config.as_deref())?;
@@ -169,12 +165,12 @@ impl Cli {
         config.check()?;
         let out = output::Output { json };
         match self.command {
-            None => console::run(&config, out, color).await,
+            None => console::run(&config, out, &look).await,
             Some(Command::Demo(args)) => {
                 stage::refuse_servers("demo", told)?;
-                demo::run(&config, out, color, &args).await
+                demo::run(&config, out, &look, &args).await
             }
-            Some(Command::Drill(args)) => drill::run(&config, out, color, told, &args).await,
+            Some(Command::Drill(args)) => drill::run(&config, out, &look, told, &args).await,
             Some(Command::Work) => work::run(&config, out).await,
             Some(Command::Sale(command)) => sale::run(&config, out, command).await,
             Some(Command::Voucher(command)) => voucher::run(&config, out, command).await,
@@ -189,7 +185,8 @@ impl Cli {
             Some(Command::Activity(args)) => activity::run(&config, out, &args).await,
             Some(Command::Incident(args)) => incident::run(&config, out, &args).await,
             Some(Command::Audit(args)) => audit::run(&config, out, &args).await,
-            Some(Command::Bench(command)) => bench::run(&config, out, command).await,
+            Some(Command::Bench(command)) => Box::pin(bench::run(&config, out, command)).await,
+            Some(Command::Keys) => keys::run(&config, out),
             Some(Command::Doctor) => doctor::run(&config, out).await,
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! It knows no script: who plays one says what happens, and waits here for pictures that show it.
 
-use std::{io::IsTerminal as _, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use tokio::task::JoinHandle;
 
@@ -10,7 +10,7 @@ use super::{Fault, context::Context, output::Output};
 use crate::{
     broker::data_dir::DataDir,
     config::Config,
-    console::{ConsoleError, Story},
+    console::{self, Story},
     engine::{
         EngineError,
         command::{Command, Reply, RushPlan, RushReport},
@@ -51,9 +51,8 @@ pub(super) fn refuse_blind(config: &Config, out: Output, headless: bool) -> Resu
     if !headless && out.json {
         return Err(Fault::usage("--json goes with --headless here"));
     }
-    let on_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
-    if !headless && !on_terminal {
-        return Err(ConsoleError::NotATerminal.into());
+    if !headless {
+        console::check_terminal()?;
     }
     Ok(())
 }

@@ -143,6 +143,11 @@ pub(super) fn alarm_words(kind: &AlarmKind) -> String {
                 number(*pending)
             )
         }
+        AlarmKind::SilentConsumer { consumer, pending, idle_ms } => format!(
+            "{consumer} holds {} entries and has asked for none in {}; 'seckill pending apply' replays them",
+            number(*pending),
+            span(*idle_ms)
+        ),
         AlarmKind::DeadLetters { count } => {
             format!("{} dead letters wait for a person", number(*count))
         }

@@ -11,7 +11,7 @@ use super::{
     keymap::Action,
     status::Tone,
     text::{
-        acts,
+        self, acts, conventions,
         letters::{self, Settling},
     },
     views::View,
@@ -32,7 +32,7 @@ impl App {
     /// Opens the question or the form of an act, or says why there is none.
     pub(super) fn ask(&mut self, action: Action) {
         if self.newest.read_only {
-            self.note(acts::READ_ONLY);
+            self.note(conventions::read_only());
             return;
         }
         match action {
@@ -45,6 +45,10 @@ impl App {
             Action::Discard => self.count_letters(Settling::Discard),
             Action::Compensate => self.count_letters(Settling::Compensate),
             Action::BreakOff => self.ask_cancel(),
+            Action::Rewind => self.ask_rewind(),
+            Action::Claim => self.ask_claim(),
+            Action::RemoveConsumer => self.ask_remove(),
+            Action::Pay => self.ask_pay(),
             Action::Release => self.ask_release(),
             Action::RunJob => self.ask_job(true),
             Action::Pause if self.view == View::Jobs => self.ask_job(false),
@@ -170,6 +174,7 @@ impl App {
         }
         let marked = matches!(scope, LetterScope::Letters(_));
         let filtered = !self.letters.filter.value().is_empty();
+        let done = act.done(&found.counts);
         match letters::question(act, found, marked, filtered) {
             Ok(question) => {
                 let command = match act {
@@ -177,7 +182,7 @@ impl App {
                     Settling::Discard => Command::DiscardLetters { scope, compensate: false },
                     Settling::Compensate => Command::DiscardLetters { scope, compensate: true },
                 };
-                let confirm = Confirm::act(question, command);
+                let confirm = Confirm::act(question, command).about(done);
                 self.dialog = Some(Dialog::Confirm(confirm));
             }
             Err(why) => self.note(why),
@@ -236,10 +241,12 @@ impl App {
                     | Command::EndSale(id)
                     | Command::Restock { voucher: id, .. } => acts::asked::change(*id),
                     Command::Rush(plan) => acts::asked::rush(plan),
-                    Command::Plan(_) => acts::asked::PLAN.to_owned(),
-                    Command::Apply(..) => acts::asked::REPLAY.to_owned(),
-                    Command::CountLetters(_) => acts::asked::LETTERS.to_owned(),
+                    Command::Plan(_) => acts::asked::PLAN.to_string(),
+                    Command::Apply(..) => acts::asked::REPLAY.to_string(),
+                    Command::CountLetters(_) => acts::asked::LETTERS.to_string(),
                     Command::RunJob(job) => acts::asked::job(job),
+                    Command::Preview(_) => text::stream::LOOKING.read().to_owned(),
+                    Command::Trace(_) => text::orders::LOOKING.read().to_owned(),
                     Command::Pay(_)
                     | Command::CreateVoucher(_)
                     | Command::Repair(_)
@@ -250,7 +257,7 @@ impl App {
                     | Command::Claim(_)
                     | Command::RemoveConsumer { .. }
                     | Command::ReleaseLock { .. }
-                    | Command::SwitchJob { .. } => acts::asked::ACT.to_owned(),
+                    | Command::SwitchJob { .. } => acts::asked::ACT.to_string(),
                 });
                 self.answers.push(async move { (command, reply.await) }.boxed());
                 true
@@ -272,6 +279,15 @@ impl App {
         }
         if matches!(command, Command::CountLetters(_)) {
             self.counting = None;
+        }
+        let answer = match answer {
+            Ok(Ok(Reply::Previewed(preview))) => return self.ask_previewed(&preview),
+            Ok(Ok(Reply::Traced(trace))) => return self.take_trace(*trace),
+            other => other,
+        };
+        if let Command::Trace(id) = command {
+            self.tracing = false;
+            self.orders.miss_trace(id);
         }
         match answer {
             Ok(Ok(reply)) => {

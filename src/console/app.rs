@@ -2,7 +2,7 @@
 //!
 //! Events come in here and change it; nothing in here waits, draws, or knows the terminal.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, path::PathBuf, sync::Arc};
 
 use crossterm::event::{Event, KeyEvent, KeyEventKind};
 use futures::{
@@ -14,12 +14,17 @@ use tokio::sync::{oneshot::error::RecvError, watch};
 
 use super::{
     dialogs::{Dialog, SaleForm},
+    export::Export,
+    ink::Drawn,
     keymap::{self, Context, Key},
     status::{Status, Tone},
     story::Story,
     text::{self, letters::Settling},
     theme::Theme,
-    views::{ListState, OverviewState, PagedState, SalesState, View, is_stale},
+    views::{
+        ListState, LogState, OrdersState, OverviewState, PagedState, SalesState, StreamState, View,
+        is_stale,
+    },
 };
 use crate::{
     engine::command::{Command, LetterScope, Refusal, Remote, Reply},
@@ -56,8 +61,13 @@ pub(crate) struct App {
     pub(crate) letters: PagedState<LetterLine>,
     /// Dead letters that are being counted, for a question about this.
     pub(super) counting: Option<(Settling, LetterScope)>,
+    pub(crate) stream: StreamState,
+    pub(crate) orders: OrdersState,
+    /// An order's way is being looked for.
+    pub(super) tracing: bool,
     pub(crate) locks: ListState,
     pub(crate) jobs: ListState,
+    pub(crate) log: LogState,
     pub(crate) dialog: Option<Dialog>,
     /// A form that was left or whose act is not answered yet: nothing typed is lost.
     pub(super) draft: Option<SaleForm>,
@@ -74,6 +84,21 @@ pub(crate) struct App {
     /// The window is too small to show anything, so that no key but those that leave means anything.
     pub(crate) unseen: bool,
     pub(super) dirty: bool,
+    /// What went to the terminal so far.
+    pub(crate) drawn: Drawn,
+    /// Exports that wait to be written.
+    pub(super) exports: Vec<Export>,
+    pub(super) export_dir: Option<PathBuf>,
+    /// Columns and rows of the terminal, as it was drawn on last.
+    pub(crate) size: (u16, u16),
+    /// The mouse is ours.
+    pub(crate) mouse: bool,
+    /// Cells of the line of tabs, and the view that each leads to.
+    pub(crate) tabs: Vec<(std::ops::Range<u16>, View)>,
+    /// Text that the terminal is to take.
+    pub(crate) clipboard: Option<String>,
+    /// Names that were asked for in the palette, the last one first.
+    pub(super) asked: Vec<keymap::Action>,
 }
 
 impl App {
@@ -90,8 +115,12 @@ impl App {
             pending: PagedState::default(),
             letters: PagedState::default(),
             counting: None,
+            stream: StreamState::default(),
+            orders: OrdersState::default(),
+            tracing: false,
             locks: ListState::default(),
             jobs: ListState::default(),
+            log: LogState::default(),
             dialog: None,
             draft: None,
             filtering: false,
@@ -105,6 +134,14 @@ impl App {
             course: Course::default(),
             unseen: false,
             dirty: true,
+            drawn: Drawn::default(),
+            exports: Vec::new(),
+            export_dir: None,
+            size: (0, 0),
+            mouse: false,
+            tabs: Vec::new(),
+            clipboard: None,
+            asked: Vec::new(),
         };
         app.on_snapshot(first);
         app
@@ -159,10 +196,17 @@ impl App {
         }
         self.locks.settle(&self.shown.locks.locks);
         self.jobs.settle(&self.shown.jobs);
+        self.log.settle(&self.shown);
         let pending = self.pending.settle(&self.shown);
         let letters = self.letters.settle(&self.shown);
-        if pending.turned || letters.turned {
+        let stream = self.stream.settle(&self.shown);
+        let orders = self.orders.settle(&self.shown);
+        if pending.turned || letters.turned || stream || orders {
             self.look();
+        }
+        self.trace_order();
+        if pending.unordered || letters.unordered {
+            self.note(&*text::conventions::ORDER_DROPPED);
         }
         // While an act is under way marks vanish because it does its work.
         if self.answers.is_empty() {
@@ -207,6 +251,7 @@ impl App {
                 self.type_in(event);
             }
             Event::Resize(..) => self.dirty = true,
+            Event::Mouse(event) if !self.unseen => self.on_mouse(*event),
             _ => {}
         }
     }
@@ -214,16 +259,23 @@ impl App {
     fn on_key(&mut self, key: &KeyEvent, event: &Event) {
         self.dirty = true;
         self.status.key_pressed();
-        let key = Key::of(key);
+        let pressed = Key::of(key);
         if self.unseen {
-            if let Some(action) = keymap::lookup(Context::Always, key) {
+            if let Some(action) = keymap::lookup(Context::Always, pressed) {
                 self.act(action);
             }
             return;
         }
+        if let Some(Dialog::Confirm(confirm)) = &mut self.dialog
+            && confirm.takes_digit(key)
+        {
+            return;
+        }
+        let key = pressed;
         let context = self.context();
         if let Some(action) = keymap::lookup(context, key) {
             self.act(action);
+            self.trace_order();
         } else if matches!(context, Context::Form | Context::Palette | Context::Filter) {
             self.type_in(event);
         } else if let Some((action, views)) =

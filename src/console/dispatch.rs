@@ -5,10 +5,11 @@ use tui_input::Input;
 
 use super::{
     app::{App, Course},
-    dialogs::{Confirm, Dialog, Help, Intent, Palette, typed},
+    dialogs::{Confirm, Dialog, ExportMenu, Help, Intent, MOST, typed},
+    export::Format,
     keymap::Action,
-    text::acts,
-    views::{Step, Turn, View},
+    text::{self, acts, conventions},
+    views::{self, Step, Turn, View},
 };
 use crate::engine::command::{Command, Focus};
 
@@ -17,6 +18,7 @@ impl App {
         match action {
             Action::QuitNow => self.course = Course::Quit,
             Action::Suspend => self.course = Course::Suspend,
+            Action::Picture => self.export(Format::Svg),
             _ => match self.dialog.take() {
                 Some(dialog) => self.dialog = self.answer_dialog(dialog, action),
                 None if self.filtering => self.act_in_filter(action),
@@ -28,11 +30,24 @@ impl App {
     /// Text for whatever takes text now; a paste into a view is no command.
     pub(super) fn type_in(&mut self, event: &Event) {
         let now = self.now;
+        if let Event::Paste(text) = event
+            && text.chars().nth(MOST).is_some()
+            && self.takes_text()
+        {
+            self.note(conventions::cut(MOST));
+        }
         match &mut self.dialog {
             Some(Dialog::Sale(sale)) => sale.type_in(event, now),
             Some(Dialog::Rush(rush)) => rush.type_in(event),
+            Some(Dialog::Group(group)) => group.type_in(event),
             Some(Dialog::Palette(palette)) => palette.type_in(event),
             Some(Dialog::Confirm(confirm)) => confirm.type_in(event),
+            Some(Dialog::Export(_)) => {
+                if let Some(format) = ExportMenu::of_letter(event) {
+                    self.dialog = None;
+                    self.export(format);
+                }
+            }
             None if self.filtering => {
                 let changed = self.filter().is_some_and(|filter| typed(filter, event));
                 if changed {
@@ -43,12 +58,22 @@ impl App {
         }
     }
 
+    /// Whether what is typed or pasted goes into a field.
+    fn takes_text(&self) -> bool {
+        use super::keymap::Context;
+        matches!(self.context(), Context::Form | Context::Filter | Context::Palette)
+    }
+
     /// Gives the dialog back while it stays open.
     fn answer_dialog(&mut self, mut dialog: Dialog, action: Action) -> Option<Dialog> {
         match (&mut dialog, action) {
-            (Dialog::Confirm(confirm), Action::Accept) => return self.accepted(confirm),
-            (Dialog::Confirm(confirm), Action::Press) if confirm.on_yes() => {
-                return self.accepted(confirm);
+            (Dialog::Confirm(confirm), Action::Accept | Action::Press)
+                if action == Action::Accept || confirm.on_yes() =>
+            {
+                match confirm.number_missing() {
+                    Some(count) => self.note(conventions::number_first(count)),
+                    None => return self.accepted(confirm),
+                }
             }
             // Enter ends a line of text; it never does an act.
             (Dialog::Confirm(confirm), Action::Press) if confirm.in_reason() => {
@@ -76,6 +101,12 @@ impl App {
                     return self.confirm_rush(plan);
                 }
             }
+            (Dialog::Group(group), Action::Press) if group.form.at_submit() => {
+                if let Some(act) = group.submit() {
+                    self.preview(act);
+                    return None;
+                }
+            }
             (Dialog::Sale(sale), Action::Cancel | Action::Press)
                 if action == Action::Cancel || sale.form.at_cancel() =>
             {
@@ -92,15 +123,37 @@ impl App {
                 self.note(acts::CANCELLED);
                 return None;
             }
+            (Dialog::Group(group), Action::Cancel | Action::Press)
+                if action == Action::Cancel || group.form.at_cancel() =>
+            {
+                self.note(acts::CANCELLED);
+                return None;
+            }
+            (Dialog::Group(group), _) => group.form.step(action != Action::PreviousPart),
             (Dialog::Sale(sale), _) => sale.form.step(action != Action::PreviousPart),
             (Dialog::Rush(rush), _) => rush.form.step(action != Action::PreviousPart),
             (Dialog::Palette(palette), Action::Press) => {
-                if let Some(action) = palette.chosen() {
-                    self.act_in_view(action);
-                    return self.dialog.take();
+                if let Some(offer) = palette.chosen() {
+                    if let Some(why) = &offer.why {
+                        self.note(why.clone());
+                    } else {
+                        let action = offer.action;
+                        self.remember(action);
+                        self.act_in_view(action);
+                        return self.dialog.take();
+                    }
                 }
             }
-            (Dialog::Palette(_) | Dialog::Help(_), Action::Cancel) => return None,
+            (Dialog::Export(menu), Action::Press) => {
+                if let Some(format) = menu.chosen() {
+                    self.export(format);
+                }
+                return None;
+            }
+            (Dialog::Palette(_) | Dialog::Help(_) | Dialog::Export(_), Action::Cancel) => {
+                return None;
+            }
+            (Dialog::Export(menu), _) => menu.step(action != Action::PreviousPart),
             (Dialog::Palette(palette), _) => palette.step(action != Action::PreviousPart),
             (Dialog::Help(help), _) => help.step(action == Action::Down),
             (Dialog::Confirm(_), _) => {}
@@ -120,7 +173,9 @@ impl App {
     }
 
     fn act_in_filter(&mut self, action: Action) {
-        self.filtering = false;
+        // A line that asks for nothing is mended, not taken.
+        let taken = action == Action::Cancel || self.view != View::Orders || self.ask_orders();
+        self.filtering = !taken;
         if action == Action::Cancel
             && let Some(filter) = self.filter()
         {
@@ -136,8 +191,11 @@ impl App {
             View::Sales => Some(&mut self.sales.filter),
             View::Pending => Some(&mut self.pending.filter),
             View::Letters => Some(&mut self.letters.filter),
+            View::Stream => Some(&mut self.stream.filter),
+            View::Orders => Some(&mut self.orders.input),
             View::Locks => Some(&mut self.locks.filter),
             View::Jobs => Some(&mut self.jobs.filter),
+            View::Activity => Some(&mut self.log.filter),
         }
     }
 
@@ -145,22 +203,38 @@ impl App {
         self.sales.settle(&self.shown);
         self.pending.settle_cursor(&self.shown);
         self.letters.settle_cursor(&self.shown);
+        self.stream.settle_cursor(&self.shown);
+        if self.view == View::Orders && !self.filtering {
+            self.ask_orders();
+        }
         self.locks.settle(&self.shown.locks.locks);
         self.jobs.settle(&self.shown.jobs);
+        self.log.settle(&self.shown);
     }
 
     fn act_in_view(&mut self, action: Action) {
         match action {
-            Action::Help => self.dialog = Some(Dialog::Help(Help::default())),
+            Action::Help => {
+                let foot = text::export::drawn(self.drawn);
+                self.dialog = Some(Dialog::Help(Help::new(foot)));
+            }
+            Action::Export => {
+                let rows = views::sheet(self).map(|sheet| sheet.rows.len());
+                let menu = ExportMenu::new(rows, self.export_dir.as_deref());
+                self.dialog = Some(Dialog::Export(menu));
+            }
             Action::Palette => {
-                self.dialog = Some(Dialog::Palette(Palette::new(self.view.context())));
+                self.dialog = Some(Dialog::Palette(self.palette()));
             }
             Action::Overview => self.go(View::Overview),
             Action::Sales => self.go(View::Sales),
             Action::Pending => self.go(View::Pending),
             Action::Letters => self.go(View::Letters),
+            Action::Stream => self.go(View::Stream),
+            Action::Orders => self.go(View::Orders),
             Action::Locks => self.go(View::Locks),
             Action::Jobs => self.go(View::Jobs),
+            Action::Activity => self.go(View::Activity),
             Action::NextView => self.go(self.view.beside(true)),
             Action::PreviousView => self.go(self.view.beside(false)),
             Action::Filter => match self.filter() {
@@ -176,7 +250,7 @@ impl App {
             Action::Open => self.open(),
             Action::Close => {
                 if !self.close() {
-                    self.note(acts::NOTHING_OPEN);
+                    self.note(conventions::nothing_open());
                 }
             }
             Action::Back => self.back(),
@@ -191,10 +265,19 @@ impl App {
                     self.note(acts::NOTHING_MARKED);
                 }
             }
+            Action::SortNext => self.order(false),
+            Action::SortTurn => self.order(true),
+            Action::CopyName => self.copy(false),
+            Action::CopyRow => self.copy(true),
+            Action::Mouse => self.switch_mouse(),
             Action::Freeze => self.freeze(),
             Action::ZoomIn => self.zoom(-1),
             Action::ZoomOut => self.zoom(1),
             Action::ZoomReset => self.overview.reset(),
+            Action::Earlier | Action::Later | Action::MarkBefore | Action::MarkAfter => {
+                self.scrub(action);
+            }
+            Action::Level => self.turn_level(),
             Action::Quit => self.quit(),
             Action::NewSale
             | Action::Start
@@ -207,7 +290,16 @@ impl App {
             | Action::Compensate
             | Action::BreakOff
             | Action::Release
-            | Action::RunJob => self.ask(action),
+            | Action::RunJob
+            | Action::Rewind
+            | Action::Claim
+            | Action::RemoveConsumer
+            | Action::Pay => self.ask(action),
+            Action::Pane
+            | Action::Partition
+            | Action::Users
+            | Action::NextPage
+            | Action::PreviousPage => self.act_in_stream_or_orders(action),
             // These hold in dialogs only, or were handled before.
             Action::Accept
             | Action::Cancel
@@ -215,6 +307,7 @@ impl App {
             | Action::NextPart
             | Action::PreviousPart
             | Action::QuitNow
+            | Action::Picture
             | Action::Suspend => {}
         }
     }
@@ -232,9 +325,11 @@ impl App {
         }
     }
 
-    fn step(&mut self, step: Step) {
+    pub(super) fn step(&mut self, step: Step) {
         match self.view {
             View::Pending | View::Letters => self.step_in_pages(step, false),
+            View::Stream => self.step_in_stream(step),
+            View::Orders => self.step_in_orders(step),
             View::Locks => {
                 let moved = self.locks.step(&self.shown.locks.locks, step);
                 self.note_edge(moved, step);
@@ -243,6 +338,7 @@ impl App {
                 let moved = self.jobs.step(&self.shown.jobs, step);
                 self.note_edge(moved, step);
             }
+            View::Activity => self.step_in_log(step),
             View::Overview | View::Sales => {
                 let moved = self.sales.step(&self.shown, step, self.view == View::Overview);
                 if !moved && self.shown.sales.is_empty() {
@@ -254,7 +350,7 @@ impl App {
         }
     }
 
-    fn note_edge(&mut self, moved: bool, step: Step) {
+    pub(super) fn note_edge(&mut self, moved: bool, step: Step) {
         if !moved {
             self.note(match step {
                 Step::By(-1) | Step::Screens(-1) | Step::First => acts::TOP,
@@ -292,6 +388,9 @@ impl App {
             pending_from: self.pending.from(),
             verdicts: self.view == View::Pending,
             letters_from: (self.view == View::Letters).then(|| self.letters.from()),
+            stream: (self.view == View::Stream).then(|| self.stream.view()),
+            orders: (self.view == View::Orders).then(|| self.orders.view()),
+            log: (self.view == View::Activity).then(|| self.log.look()),
         };
         self.remote
             .focus
@@ -314,11 +413,19 @@ impl App {
             View::Letters if self.letters.chosen_line(&self.shown).is_some() => {
                 self.letters.detail = true;
             }
+            View::Stream if self.stream.chosen(&self.shown).is_some() => {
+                self.stream.detail = true;
+            }
+            View::Orders if self.orders.chosen(&self.shown).is_some() => {
+                self.orders.detail = true;
+                self.orders.forget_trace();
+            }
             View::Locks if self.locks.chosen(&self.shown.locks.locks).is_some() => {
                 self.locks.detail = true;
             }
             View::Jobs if self.jobs.chosen(&self.shown.jobs).is_some() => self.jobs.detail = true,
-            _ => self.note(acts::NOTHING_CHOSEN),
+            View::Activity if self.log.chosen_line(&self.shown).is_some() => self.log.detail = true,
+            _ => self.note(conventions::nothing_chosen()),
         }
     }
 
@@ -328,14 +435,17 @@ impl App {
             View::Sales => std::mem::take(&mut self.sales.detail),
             View::Pending => std::mem::take(&mut self.pending.detail),
             View::Letters => std::mem::take(&mut self.letters.detail),
+            View::Stream => std::mem::take(&mut self.stream.detail),
+            View::Orders => std::mem::take(&mut self.orders.detail),
             View::Locks => std::mem::take(&mut self.locks.detail),
             View::Jobs => std::mem::take(&mut self.jobs.detail),
+            View::Activity => std::mem::take(&mut self.log.detail),
         }
     }
 
     /// Takes one thing away at a time, the most urgent first.
     fn back(&mut self) {
-        if self.status.dismiss() || self.close() {
+        if self.status.dismiss() || self.overview.let_go() || self.close() {
             return;
         }
         if let Some(filter) = self.filter()
@@ -347,13 +457,6 @@ impl App {
             self.sales.chosen = None;
         } else {
             self.go(View::Overview);
-        }
-    }
-
-    fn freeze(&mut self) {
-        self.frozen = !self.frozen;
-        if !self.frozen {
-            self.show_newest();
         }
     }
 

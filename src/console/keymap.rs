@@ -2,6 +2,8 @@
 //!
 //! It must not know what an action does.
 
+use std::{borrow::Cow, sync::OnceLock};
+
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 /// Everything that a key can ask for.
@@ -12,10 +14,13 @@ pub(crate) enum Action {
     Filter,
     Overview,
     Sales,
+    Stream,
     Pending,
     Letters,
     Locks,
+    Orders,
     Jobs,
+    Activity,
     NextView,
     PreviousView,
     Up,
@@ -28,10 +33,22 @@ pub(crate) enum Action {
     Close,
     Back,
     Mark,
+    SortNext,
+    SortTurn,
+    CopyName,
+    CopyRow,
+    Mouse,
     Freeze,
+    Export,
+    Picture,
     ZoomIn,
     ZoomOut,
     ZoomReset,
+    Earlier,
+    Later,
+    MarkBefore,
+    MarkAfter,
+    Level,
     Quit,
     QuitNow,
     Suspend,
@@ -47,11 +64,45 @@ pub(crate) enum Action {
     BreakOff,
     Release,
     RunJob,
+    Rewind,
+    Claim,
+    RemoveConsumer,
+    Pay,
+    Pane,
+    Partition,
+    Users,
+    NextPage,
+    PreviousPage,
     Accept,
     Cancel,
     Press,
     NextPart,
     PreviousPart,
+}
+
+impl Action {
+    /// It changes something: it stands on a capital letter and asks first.
+    pub(crate) fn is_act(self) -> bool {
+        matches!(
+            self,
+            Self::NewSale
+                | Self::Start
+                | Self::Pause
+                | Self::End
+                | Self::Rush
+                | Self::Replay
+                | Self::ReplayLetters
+                | Self::Discard
+                | Self::Compensate
+                | Self::BreakOff
+                | Self::Release
+                | Self::RunJob
+                | Self::Rewind
+                | Self::Claim
+                | Self::RemoveConsumer
+                | Self::Pay
+        )
+    }
 }
 
 /// Where a binding holds.
@@ -63,10 +114,13 @@ pub(crate) enum Context {
     Views,
     Overview,
     Sales,
+    Stream,
     Pending,
     Letters,
     Locks,
+    Orders,
     Jobs,
+    Activity,
     Confirm,
     Form,
     Palette,
@@ -76,14 +130,17 @@ pub(crate) enum Context {
 
 impl Context {
     /// In the order of the help screen.
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 16] = [
         Self::Views,
         Self::Overview,
         Self::Sales,
+        Self::Stream,
         Self::Pending,
         Self::Letters,
         Self::Locks,
+        Self::Orders,
         Self::Jobs,
+        Self::Activity,
         Self::Confirm,
         Self::Form,
         Self::Filter,
@@ -93,14 +150,17 @@ impl Context {
     ];
 
     /// Contexts that hold at the same time, the closest first.
-    fn chain(self) -> &'static [Self] {
+    pub(super) fn chain(self) -> &'static [Self] {
         match self {
             Self::Overview => &[Self::Overview, Self::Views, Self::Always],
             Self::Sales => &[Self::Sales, Self::Views, Self::Always],
             Self::Pending => &[Self::Pending, Self::Views, Self::Always],
             Self::Letters => &[Self::Letters, Self::Views, Self::Always],
+            Self::Stream => &[Self::Stream, Self::Views, Self::Always],
+            Self::Orders => &[Self::Orders, Self::Views, Self::Always],
             Self::Locks => &[Self::Locks, Self::Views, Self::Always],
             Self::Jobs => &[Self::Jobs, Self::Views, Self::Always],
+            Self::Activity => &[Self::Activity, Self::Views, Self::Always],
             Self::Views => &[Self::Views, Self::Always],
             Self::Always => &[Self::Always],
             Self::Confirm => &[Self::Confirm, Self::Always],
@@ -115,8 +175,8 @@ impl Context {
 /// A key with the modifiers that tell it from another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
-    code: KeyCode,
-    modifiers: KeyModifiers,
+    pub(super) code: KeyCode,
+    pub(super) modifiers: KeyModifiers,
 }
 
 impl Key {
@@ -148,16 +208,17 @@ impl Key {
             other => other.to_string(),
         };
         let control = if self.modifiers.contains(KeyModifiers::CONTROL) { "Ctrl-" } else { "" };
-        format!("{control}{name}")
+        let alt = if self.modifiers.contains(KeyModifiers::ALT) { "Alt-" } else { "" };
+        format!("{control}{alt}{name}")
     }
 }
 
 /// One line of the table.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Binding {
     pub(crate) context: Context,
     pub(crate) action: Action,
-    pub(crate) keys: &'static [Key],
+    pub(crate) keys: Cow<'static, [Key]>,
     /// Shown in the footer, the earlier in the table the surer.
     pub(crate) footer: bool,
 }
@@ -175,13 +236,13 @@ const fn control(c: char) -> Key {
 }
 
 const fn bind(context: Context, action: Action, keys: &'static [Key], footer: bool) -> Binding {
-    Binding { context, action, keys, footer }
+    Binding { context, action, keys: Cow::Borrowed(keys), footer }
 }
 
 use Action as A;
 use Context as C;
 
-/// Every key of the console.
+/// Every key of the console, as long as nobody chose another.
 pub(crate) const TABLE: &[Binding] = &[
     bind(C::Views, A::Help, &[letter('?')], true),
     bind(C::Views, A::Quit, &[letter('q')], true),
@@ -193,6 +254,10 @@ pub(crate) const TABLE: &[Binding] = &[
     bind(C::Overview, A::ZoomIn, &[letter('+')], false),
     bind(C::Overview, A::ZoomOut, &[letter('-')], false),
     bind(C::Overview, A::ZoomReset, &[letter('=')], false),
+    bind(C::Overview, A::Earlier, &[letter('<')], false),
+    bind(C::Overview, A::Later, &[letter('>')], false),
+    bind(C::Overview, A::MarkBefore, &[letter('[')], false),
+    bind(C::Overview, A::MarkAfter, &[letter(']')], false),
     bind(C::Sales, A::NewSale, &[letter('N')], true),
     bind(C::Sales, A::Rush, &[letter('R')], true),
     bind(C::Sales, A::Start, &[letter('S')], true),
@@ -211,18 +276,42 @@ pub(crate) const TABLE: &[Binding] = &[
     bind(C::Letters, A::Filter, &[letter('/')], true),
     bind(C::Locks, A::Release, &[letter('X')], true),
     bind(C::Locks, A::Filter, &[letter('/')], true),
+    bind(C::Stream, A::Rewind, &[letter('W')], true),
+    bind(C::Stream, A::Claim, &[letter('C')], true),
+    bind(C::Stream, A::RemoveConsumer, &[letter('D')], true),
+    bind(C::Stream, A::BreakOff, &[letter('X')], false),
+    bind(C::Stream, A::Pane, &[letter('c')], true),
+    bind(C::Stream, A::Partition, &[letter('p')], false),
+    bind(C::Stream, A::Users, &[letter('u')], true),
+    bind(C::Stream, A::Filter, &[letter('/')], true),
+    bind(C::Orders, A::Pay, &[letter('P')], true),
+    bind(C::Orders, A::Filter, &[letter('/')], true),
+    bind(C::Orders, A::NextPage, &[letter('n')], true),
+    bind(C::Orders, A::PreviousPage, &[letter('b')], true),
+    bind(C::Orders, A::Users, &[letter('u')], true),
     bind(C::Jobs, A::RunJob, &[letter('T')], true),
     bind(C::Jobs, A::Pause, &[letter('P')], true),
     bind(C::Jobs, A::Filter, &[letter('/')], true),
+    bind(C::Activity, A::Level, &[letter('v')], true),
+    bind(C::Activity, A::Filter, &[letter('/')], true),
     bind(C::Views, A::Open, &[key(KeyCode::Enter), key(KeyCode::Right), letter('l')], true),
     bind(C::Views, A::Freeze, &[letter('f')], true),
+    bind(C::Views, A::SortNext, &[letter('o')], false),
+    bind(C::Views, A::SortTurn, &[letter('r')], false),
+    bind(C::Views, A::CopyName, &[letter('y')], false),
+    bind(C::Views, A::CopyRow, &[letter('w')], false),
+    bind(C::Views, A::Mouse, &[letter('m')], false),
     bind(C::Views, A::Palette, &[letter(':')], true),
+    bind(C::Views, A::Export, &[letter('x')], false),
     bind(C::Views, A::Overview, &[letter('1')], false),
     bind(C::Views, A::Sales, &[letter('2')], false),
+    bind(C::Views, A::Stream, &[letter('3')], false),
     bind(C::Views, A::Pending, &[letter('4')], false),
     bind(C::Views, A::Letters, &[letter('5')], false),
     bind(C::Views, A::Locks, &[letter('6')], false),
+    bind(C::Views, A::Orders, &[letter('7')], false),
     bind(C::Views, A::Jobs, &[letter('8')], false),
+    bind(C::Views, A::Activity, &[letter('0')], false),
     bind(C::Views, A::NextView, &[key(KeyCode::Tab)], false),
     bind(C::Views, A::PreviousView, &[key(KeyCode::BackTab)], false),
     bind(C::Views, A::Up, &[key(KeyCode::Up), letter('k')], false),
@@ -262,14 +351,44 @@ pub(crate) const TABLE: &[Binding] = &[
     bind(C::Help, A::Down, &[key(KeyCode::Down), letter('j'), key(KeyCode::PageDown)], true),
     bind(C::Help, A::Up, &[key(KeyCode::Up), letter('k'), key(KeyCode::PageUp)], false),
     bind(C::Always, A::QuitNow, &[control('c')], false),
+    bind(C::Always, A::Picture, &[control('x')], false),
     bind(C::Always, A::Suspend, &[control('z')], false),
 ];
+
+/// Keys of the person's own choice. A process has one console, and sentences name keys without being handed a table.
+static CHOSEN: OnceLock<Vec<Binding>> = OnceLock::new();
+
+#[cfg(test)]
+thread_local! {
+    /// Tests look at several choices beside each other.
+    static HERE: std::cell::Cell<Option<&'static [Binding]>> = const { std::cell::Cell::new(None) };
+}
+
+/// From now on these keys hold; the first choice stays.
+pub(super) fn choose(table: Vec<Binding>) {
+    CHOSEN.get_or_init(|| table);
+}
+
+/// The same for the thread of one test.
+#[cfg(test)]
+pub(super) fn choose_here(table: Vec<Binding>) {
+    HERE.set(Some(table.leak()));
+}
+
+/// The keys that hold.
+pub(crate) fn table() -> &'static [Binding] {
+    #[cfg(test)]
+    if let Some(table) = HERE.get() {
+        return table;
+    }
+    CHOSEN.get().map_or(TABLE, Vec::as_slice)
+}
 
 /// What a key asks for in a context.
 pub(crate) fn lookup(context: Context, key: Key) -> Option<Action> {
     let chain = context.chain();
     chain.iter().find_map(|context| {
-        TABLE
+        table()
             .iter()
             .find(|binding| binding.context == *context && binding.keys.contains(&key))
             .map(|binding| binding.action)
@@ -281,10 +400,13 @@ pub(crate) fn elsewhere(context: Context, key: Key) -> Option<(Action, Vec<Conte
     let views = [
         Context::Overview,
         Context::Sales,
+        Context::Stream,
         Context::Pending,
         Context::Letters,
         Context::Locks,
+        Context::Orders,
         Context::Jobs,
+        Context::Activity,
     ];
     let others = views.into_iter().filter(|view| *view != context);
     let action = others.clone().find_map(|view| lookup(view, key))?;
@@ -295,22 +417,25 @@ pub(crate) fn elsewhere(context: Context, key: Key) -> Option<(Action, Vec<Conte
 /// Bindings for the footer of a context, the surest first.
 pub(crate) fn footer(context: Context) -> impl Iterator<Item = &'static Binding> {
     let chain = context.chain();
-    TABLE.iter().filter(move |binding| binding.footer && chain.contains(&binding.context))
+    table().iter().filter(move |binding| {
+        binding.footer && !binding.keys.is_empty() && chain.contains(&binding.context)
+    })
 }
 
 /// The first key of an action, for sentences that name it.
 pub(crate) fn key_of(action: Action) -> String {
-    TABLE
+    table()
         .iter()
-        .find(|binding| binding.action == action)
-        .and_then(|binding| binding.keys.first())
-        .map_or_else(String::new, |key| key.label())
+        .filter(|binding| binding.action == action)
+        .find_map(|binding| binding.keys.first())
+        // An action without a key is still there by its name.
+        .map_or_else(|| format!(":{}", super::rebind::name(action)), |key| key.label())
 }
 
 /// Actions that can be asked for by name in a context: all that hold there and are named.
 pub(crate) fn actions(context: Context) -> Vec<Action> {
     let mut actions = Vec::new();
-    for binding in TABLE {
+    for binding in table() {
         if context.chain().contains(&binding.context) && !actions.contains(&binding.action) {
             actions.push(binding.action);
         }
@@ -329,7 +454,7 @@ mod tests {
         for context in Context::ALL {
             let mut seen = HashSet::new();
             for binding in TABLE.iter().filter(|b| context.chain().contains(&b.context)) {
-                for key in binding.keys {
+                for key in binding.keys.iter() {
                     assert!(seen.insert(*key), "{} twice in {context:?}", key.label());
                 }
             }
@@ -343,22 +468,7 @@ mod tests {
                 .keys
                 .iter()
                 .any(|key| matches!(key.code, KeyCode::Char(c) if c.is_ascii_uppercase()));
-            let act = matches!(
-                binding.action,
-                A::NewSale
-                    | A::Start
-                    | A::Pause
-                    | A::End
-                    | A::Rush
-                    | A::Replay
-                    | A::ReplayLetters
-                    | A::Discard
-                    | A::Compensate
-                    | A::BreakOff
-                    | A::Release
-                    | A::RunJob
-            );
-            assert_eq!(capital, act, "{binding:?}");
+            assert_eq!(capital, binding.action.is_act(), "{binding:?}");
         }
     }
 

@@ -9,11 +9,21 @@ mod acts;
 mod app;
 mod dialogs;
 mod dispatch;
+mod export;
+mod gauge;
+mod history;
+mod ink;
 mod keymap;
+mod locale;
+mod orders;
+mod possible;
+mod rebind;
 mod run;
 mod screen;
 mod status;
 mod story;
+mod stream;
+mod tables;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -21,10 +31,23 @@ mod theme;
 mod views;
 mod widgets;
 
+use std::path::PathBuf;
+
 use jiff::tz::TimeZone;
 use tokio::sync::watch;
 
-pub use self::{story::Story, theme::ColorChoice};
+pub use self::{
+    gauge::{Drawing, Drawn, Person, Spread, gauge},
+    locale::not_utf8,
+    rebind::{KeyFault, KeyLine, Keys},
+    story::Story,
+    text::lang::Lang,
+    theme::{ColorChoice, Palette, ThemeError},
+};
+// A story is told by others, in the language of the console.
+#[cfg(test)]
+pub(crate) use self::text::lang::speak_here;
+pub(crate) use self::text::lang::{Word, speak, spoken, tell, word};
 use crate::{engine::command::Remote, model::Millis};
 
 /// How the console looks, and what else it shows.
@@ -34,8 +57,18 @@ pub struct Options {
     pub color: ColorChoice,
     /// A guided demonstration to tell along.
     pub story: Option<watch::Receiver<Story>>,
+    /// What language it speaks.
+    pub lang: Lang,
     /// Draw bars, boxes and the chart with ASCII only.
     pub ascii: bool,
+    /// The setting that allows no more than ASCII, as [`not_utf8`] finds it; told once.
+    pub plain_locale: Option<String>,
+    /// Its colours.
+    pub palette: Palette,
+    /// Where exports go; `None` is the working directory.
+    pub export_dir: Option<PathBuf>,
+    /// Keys of the person's own choice.
+    pub keys: Keys,
 }
 
 /// Why the console could not run, or ended before its time.
@@ -46,26 +79,50 @@ pub enum ConsoleError {
         "the console needs a terminal; use 'seckill status --json' or 'seckill demo --headless' here"
     )]
     NotATerminal,
+    /// The terminal can't be drawn on.
+    #[error(
+        "a terminal of the kind '{0}' can't be drawn on; use 'seckill status' or 'seckill demo --headless' here, or say which one it is, such as TERM=xterm-256color"
+    )]
+    Dumb(String),
     /// The terminal refused something.
     #[error("the terminal does not work: {0}; 'seckill doctor' checks it")]
     Terminal(#[from] std::io::Error),
+    /// The keys that were chosen can't be used.
+    #[error(transparent)]
+    Keys(#[from] KeyFault),
 }
 
-/// Runs the console on this process' terminal until the person leaves or a signal ends it. The
-/// terminal is given back in every case.
-pub async fn run(remote: Remote, options: Options) -> Result<(), ConsoleError> {
+/// Whether there is a terminal that the console can be drawn on; asked before anything is started for it.
+pub fn check_terminal() -> Result<(), ConsoleError> {
     let is_terminal = rustix::termios::isatty(rustix::stdio::stdin())
         && rustix::termios::isatty(rustix::stdio::stdout());
     if !is_terminal {
         return Err(ConsoleError::NotATerminal);
     }
-    let Options { color, story, ascii } = options;
-    let theme = theme::Theme::detect(color, ascii, |name| std::env::var(name).ok());
+    match std::env::var("TERM") {
+        Ok(term) if !matches!(term.as_str(), "" | "dumb") => Ok(()),
+        Ok(term) if !term.is_empty() => Err(ConsoleError::Dumb(term)),
+        _ => Err(ConsoleError::Dumb("unset".to_owned())),
+    }
+}
+
+/// Runs the console on this process' terminal until the person leaves or a signal ends it. The
+/// terminal is given back in every case.
+pub async fn run(remote: Remote, options: Options) -> Result<(), ConsoleError> {
+    check_terminal()?;
+    let Options { color, story, lang, ascii, plain_locale, palette, export_dir, keys } = options;
+    keymap::choose(keys.table()?);
+    speak(lang);
+    let theme = theme::Theme::detect(color, &palette, ascii, |name| std::env::var(name).ok());
     if color == ColorChoice::Always {
         // The terminal library reads NO_COLOR by itself.
         crossterm::style::force_color_output(true);
     }
     let mut app = app::App::new(remote, theme, TimeZone::system(), Millis::now());
+    if let Some(locale) = plain_locale {
+        app.note(text::plain_locale(&locale));
+    }
+    app.export_dir = export_dir;
     let mut screen = screen::Screen::take()?;
     let mut keyboard = run::Tty::default();
     run::drive(&mut app, &mut screen, &mut keyboard, story).await?;

@@ -13,6 +13,7 @@ use tokio::{
 
 use super::{
     app::{Answer, App, Course},
+    export::{Saved, Saver},
     screen::Stage,
     story::Story,
 };
@@ -20,6 +21,8 @@ use crate::{model::Millis, telemetry::Snapshot};
 
 /// At most thirty pictures a second.
 const FRAME: Duration = Duration::from_millis(33);
+/// A key is answered sooner, but not each of a flood of them.
+const KEY_FRAME: Duration = Duration::from_millis(8);
 /// Ages grow once a second.
 const TICK: Duration = Duration::from_secs(1);
 
@@ -76,17 +79,32 @@ enum Woken {
     End,
     Picture(Option<Arc<Snapshot>>),
     Answer(Box<Answer>),
+    Saved(Saved),
     Story(Option<Story>),
     Tick,
     Frame,
 }
 
-/// Runs until the person, a signal or the end of the terminal ends it.
+/// Runs until the person, a signal or the end of the terminal ends it; files that were begun come to
+/// their end.
 pub(super) async fn drive(
     app: &mut App,
     stage: &mut impl Stage,
     keyboard: &mut impl Keyboard,
     story: Option<watch::Receiver<Story>>,
+) -> io::Result<()> {
+    let mut saver = Saver::default();
+    let ended = turn(app, stage, keyboard, story, &mut saver).await;
+    saver.finish().await;
+    ended
+}
+
+async fn turn(
+    app: &mut App,
+    stage: &mut impl Stage,
+    keyboard: &mut impl Keyboard,
+    story: Option<watch::Receiver<Story>>,
+    saver: &mut Saver,
 ) -> io::Result<()> {
     let mut ends = Ends::new()?;
     let mut pictures = Some(app.pictures());
@@ -97,9 +115,11 @@ pub(super) async fn drive(
     let mut tick = interval(TICK);
     tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let mut drawn: Option<Instant> = None;
+    let mut answering = false;
     loop {
         // Also between two inputs that come in a flood, such as a paste.
-        let due = drawn.map_or_else(Instant::now, |at| at + FRAME);
+        let pause = if answering { KEY_FRAME } else { FRAME };
+        let due = drawn.map_or_else(Instant::now, |at| at + pause);
         if app.is_dirty() && due <= Instant::now() {
             app.take_dirty();
             app.now = Millis::now().plus(app.newest.clock_ahead_ms);
@@ -108,6 +128,7 @@ pub(super) async fn drive(
                 return if stage.is_there() { Err(error) } else { Ok(()) };
             }
             drawn = Some(Instant::now());
+            answering = false;
             continue;
         }
         let woken = tokio::select! {
@@ -116,13 +137,17 @@ pub(super) async fn drive(
             () = ends.next() => Woken::End,
             picture = newest(&mut pictures) => Woken::Picture(picture),
             answer = app.next_answer() => Woken::Answer(Box::new(answer)),
+            saved = saver.next() => Woken::Saved(saved),
             page = turned(&mut story) => Woken::Story(page),
             _ = tick.tick() => Woken::Tick,
             () = sleep_until(due), if app.is_dirty() => Woken::Frame,
         };
         app.now = Millis::now().plus(app.newest.clock_ahead_ms);
         match woken {
-            Woken::Input(Some(Ok(event))) => app.on_event(&event),
+            Woken::Input(Some(Ok(event))) => {
+                app.on_event(&event);
+                answering = true;
+            }
             // The terminal is gone; there is nobody to tell.
             Woken::Input(Some(Err(_)) | None) | Woken::End => return Ok(()),
             Woken::Picture(Some(picture)) => {
@@ -137,6 +162,7 @@ pub(super) async fn drive(
                 app.on_engine_gone();
             }
             Woken::Answer(answer) => app.on_answer(*answer),
+            Woken::Saved(saved) => app.on_saved(saved),
             Woken::Story(Some(page)) => app.on_story(page),
             Woken::Story(None) => story = None,
             Woken::Tick => {
@@ -150,6 +176,7 @@ pub(super) async fn drive(
             }
             Woken::Frame => {}
         }
+        saver.start(&mut app.exports);
         match std::mem::take(&mut app.course) {
             Course::GoOn => {}
             Course::Quit => return Ok(()),

@@ -2,7 +2,7 @@
 //! can end. What is drawn is not known here.
 
 use std::{
-    io::{self, Stdout, Write, stdout},
+    io::{self, Write, stdout},
     mem::ManuallyDrop,
     panic,
     sync::{
@@ -17,8 +17,11 @@ use ratatui::{
     Terminal,
     backend::CrosstermBackend,
     crossterm::{
+        clipboard::CopyToClipboard,
         cursor::Show,
-        event::{DisableBracketedPaste, DisableFocusChange, EnableBracketedPaste},
+        event::{
+            DisableBracketedPaste, DisableFocusChange, DisableMouseCapture, EnableBracketedPaste,
+        },
         execute,
         terminal::{
             Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode,
@@ -28,7 +31,7 @@ use ratatui::{
 };
 use rustix::process::Signal;
 
-use super::{app::App, views, widgets::Halves};
+use super::{app::App, ink::Ink, views, widgets::Halves};
 
 /// The terminal is in our hands.
 static TAKEN: AtomicBool = AtomicBool::new(false);
@@ -53,8 +56,11 @@ pub(super) trait Stage {
 pub(super) struct Screen {
     /// Never dropped: its drop complains on standard error when the terminal is gone, and where
     /// that is the same terminal the complaint panics. [`leave`] does all that is needed.
-    terminal: ManuallyDrop<Terminal<CrosstermBackend<Stdout>>>,
+    terminal: ManuallyDrop<Terminal<CrosstermBackend<Ink>>>,
+    ink: Ink,
     halves: Halves,
+    /// The mouse was asked for.
+    mouse: bool,
 }
 
 impl Screen {
@@ -62,9 +68,33 @@ impl Screen {
     pub(super) fn take() -> io::Result<Self> {
         restore_on_panic();
         LOST.store(false, Ordering::SeqCst);
-        let terminal = Terminal::new(CrosstermBackend::new(stdout()))?;
+        let ink = Ink::default();
+        let terminal = Terminal::new(CrosstermBackend::new(ink.clone()))?;
         enter()?;
-        Ok(Self { terminal: ManuallyDrop::new(terminal), halves: Halves::default() })
+        Ok(Self {
+            terminal: ManuallyDrop::new(terminal),
+            ink,
+            halves: Halves::default(),
+            mouse: false,
+        })
+    }
+
+    /// Takes or gives back the mouse, and hands over what was copied.
+    fn serve(&mut self, app: &mut App) -> io::Result<()> {
+        let mut out = stdout();
+        if app.mouse != self.mouse {
+            if app.mouse {
+                // Clicks and the wheel; each move would be a flood of reports that nobody reads.
+                out.write_all(b"\x1b[?1000h\x1b[?1006h")?;
+            } else {
+                execute!(out, DisableMouseCapture)?;
+            }
+            self.mouse = app.mouse;
+        }
+        if let Some(text) = app.clipboard.take() {
+            execute!(out, CopyToClipboard::to_clipboard_from(text))?;
+        }
+        out.flush()
     }
 
     /// Forgets what was on the screen, so that all of it is drawn again. `Terminal::clear` would
@@ -77,17 +107,20 @@ impl Screen {
 
 impl Stage for Screen {
     fn draw(&mut self, app: &mut App) -> io::Result<()> {
+        self.serve(app)?;
         let halves = &mut self.halves;
         self.terminal
             .draw(|frame| {
                 views::draw(app, frame);
                 halves.settle(frame.buffer_mut());
             })
-            .map(|_| ())
+            .map(|_| ())?;
+        self.ink.send(&mut stdout().lock(), &mut app.drawn)
     }
 
     fn suspend(&mut self) -> io::Result<()> {
         leave();
+        self.mouse = false;
         // The whole group, as the terminal itself does it: a shell waits for the wrapper that
         // started us, and that one must stop too.
         rustix::process::kill_current_process_group(Signal::TSTP)?;
@@ -100,6 +133,7 @@ impl Stage for Screen {
     fn recover(&mut self) -> io::Result<bool> {
         let lost = LOST.swap(false, Ordering::SeqCst);
         if lost {
+            self.mouse = false;
             enter()?;
             self.forget()?;
         }
@@ -134,7 +168,7 @@ fn leave() {
     if TAKEN.swap(false, Ordering::SeqCst) {
         let mut out = stdout();
         // Focus reports are none of ours, and switching them off harms nobody.
-        let _ = execute!(out, DisableBracketedPaste, DisableFocusChange);
+        let _ = execute!(out, DisableBracketedPaste, DisableFocusChange, DisableMouseCapture);
         let _ = execute!(out, LeaveAlternateScreen, Show);
         let _ = disable_raw_mode();
         let _ = out.flush();

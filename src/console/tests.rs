@@ -1,8 +1,15 @@
 //! The console as a whole, on a fake engine: what it shows, what it sends, how its loop behaves.
 
+mod chinese;
+mod conventions;
+mod export;
 mod fixture;
 mod fuzz;
+mod history;
 mod keys;
 mod letters;
 mod looping;
+mod orders;
 mod screens;
+mod stream;
+mod words;

@@ -1,18 +1,39 @@
-//! Every word of the console, in English. Another language stands beside this file with the same
-//! names; no view holds words of its own.
+//! Every word of the console, in each of its languages; no view holds words of its own.
 
+mod actions;
+pub(crate) mod activity;
 pub(crate) mod acts;
 mod alarms;
+pub(crate) mod conventions;
+mod engine;
+pub(crate) mod export;
+mod faults;
 pub(crate) mod figures;
+pub(crate) mod forms;
+pub(crate) mod lang;
 pub(crate) mod letters;
+pub(crate) mod orders;
+pub(crate) mod overview;
 mod recovery;
+mod replies;
+pub(crate) mod sale;
+pub(crate) mod stream;
+mod tables;
+pub(crate) mod time;
 
-use self::figures::{counted, latency, span, thousands};
 pub(crate) use self::{
+    actions::{action, context, english_name},
     alarms::alarm,
-    recovery::{act, recovery, verdict, verdict_word},
+    engine::{about, act_name},
+    faults::{sale_fault, time_fault},
+    recovery::{act, judged, recovery, verdict, verdict_word},
+    tables::{columns, details, tabs},
 };
-use super::keymap::{Action, Context, key_of};
+use self::{
+    figures::{counted, latency, span, thousands},
+    lang::{Word, tell, word},
+};
+use super::keymap::{Action, key_of};
 use crate::{
     model::{Cause, JobOutcome, Phase, VoucherId},
     telemetry::snapshot::{Funnel, Latency},
@@ -20,245 +41,114 @@ use crate::{
 
 pub(crate) const REDIS: &str = "redis";
 pub(crate) const SQL: &str = "sql";
-pub(crate) const SALE: &str = "sale";
-pub(crate) const SALES: &str = "sales";
+pub(crate) const SALE: Word = word("sale", "场秒杀");
+pub(crate) const SALES: Word = word("sales", "场秒杀");
 pub(crate) const PROGRAM: &str = "seckill";
-pub(crate) const STOCK: &str = "STOCK";
-pub(crate) const ADMISSION: &str = "ADMISSION";
-pub(crate) const RATES: &str = "ORDERS PER SECOND";
-pub(crate) const RUSH: &str = "RUSH";
-pub(crate) const STREAM: &str = "STREAM";
-pub(crate) const PENDING: &str = "PENDING";
-pub(crate) const DEAD: &str = "DEAD";
-pub(crate) const ATTENTION: &str = "ATTENTION";
-pub(crate) const ADMITTED: &str = "admitted";
-pub(crate) const PERSISTED: &str = "persisted";
-pub(crate) const FROZEN: &str = "FROZEN";
-pub(crate) const READ_ONLY: &str = "READ-ONLY";
-pub(crate) const UNKNOWN: &str = "unknown";
-pub(crate) const NOTHING_WRONG: &str = "Nothing needs you.";
-pub(crate) const NO_DATA: &str = "Waiting for the first picture of the engine.";
-pub(crate) const READING: &str = "reading";
-pub(crate) const DEAD_HOLDER: &str = "dead";
-pub(crate) const ALIVE: &str = "alive";
-pub(crate) const NO_GROUP: &str = "no group";
-pub(crate) const NEVER: &str = "open end";
-pub(crate) const NO_END: &str = "no end";
-pub(crate) const HELP_TITLE: &str = "Keys";
-pub(crate) const PALETTE_TITLE: &str = "Command";
-pub(crate) const NO_COMMAND: &str = "No command has that name here.";
-pub(crate) const NO_LOCKS: &str = "No lock is held.";
-pub(crate) const NO_JOBS: &str = "The jobs have not been read yet.";
-pub(crate) const NO_RUNS: &str = "It has not run yet.";
-pub(crate) const HISTORY: &str = "HISTORY";
-pub(crate) const JOB: &str = "job";
-pub(crate) const JOBS: &str = "jobs";
-pub(crate) const PAUSED: &str = "paused";
-pub(crate) const ORPHAN: &str = "orphan";
-pub(crate) const NOTHING_PENDING: &str = "Nothing is pending. Orders go straight through.";
-
-/// Names of the views.
-pub(crate) mod tabs {
-    pub(crate) const OVERVIEW: &str = "Overview";
-    pub(crate) const SALES: &str = "Sales";
-    pub(crate) const PENDING: &str = "Pending";
-    pub(crate) const LETTERS: &str = "Dead";
-    pub(crate) const LOCKS: &str = "Locks";
-    pub(crate) const JOBS: &str = "Jobs";
-}
-
-/// Heads of the tables.
-pub(crate) mod columns {
-    pub(crate) const ID: &str = "ID";
-    pub(crate) const TITLE: &str = "TITLE";
-    pub(crate) const PHASE: &str = "PHASE";
-    pub(crate) const SOLD: &str = "SOLD";
-    pub(crate) const LEFT: &str = "LEFT";
-    pub(crate) const OF: &str = "OF";
-    pub(crate) const ADMITTED: &str = "ADMITTED";
-    pub(crate) const PERSISTED: &str = "PERSISTED";
-    pub(crate) const WINDOW: &str = "WINDOW";
-    pub(crate) const MARK: &str = "";
-    pub(crate) const ENTRY: &str = "ENTRY";
-    pub(crate) const AGE: &str = "AGE";
-    pub(crate) const IDLE: &str = "IDLE";
-    pub(crate) const TRIES: &str = "TRIES";
-    pub(crate) const HOLDER: &str = "HOLDER";
-    pub(crate) const ORDER: &str = "ORDER";
-    pub(crate) const USER: &str = "USER";
-    pub(crate) const VOUCHER: &str = "SALE";
-    pub(crate) const VERDICT: &str = "VERDICT";
-    pub(crate) const LETTER: &str = "LETTER";
-    pub(crate) const REPLAYS: &str = "REPLAYS";
-    pub(crate) const REASON: &str = "REASON";
-    pub(crate) const LOCK: &str = "LOCK";
-    pub(crate) const NODE: &str = "NODE";
-    pub(crate) const TASK: &str = "TASK";
-    pub(crate) const DEPTH: &str = "DEPTH";
-    pub(crate) const LEASE: &str = "LEASE";
-    pub(crate) const HELD: &str = "HELD";
-    pub(crate) const WAITING: &str = "WAITING";
-    pub(crate) const TOKEN: &str = "TOKEN";
-    pub(crate) const JOB: &str = "JOB";
-    pub(crate) const SCHEDULE: &str = "SCHEDULE";
-    pub(crate) const NEXT: &str = "NEXT";
-    pub(crate) const LAST: &str = "LAST";
-    pub(crate) const OUTCOME: &str = "OUTCOME";
-    pub(crate) const TOOK: &str = "TOOK";
-    pub(crate) const ROWS: &str = "ROWS";
-}
-
-/// Labels of a detail pane.
-pub(crate) mod details {
-    pub(crate) const LEFT_REDIS: &str = "left in Redis";
-    pub(crate) const LEFT_SQL: &str = "left in SQL";
-    pub(crate) const PERSISTED: &str = "persisted";
-    pub(crate) const UNDER_WAY: &str = "under way";
-    pub(crate) const WINDOW: &str = "window";
-    pub(crate) const INITIAL: &str = "on sale";
-    pub(crate) const ENTRY: &str = "entry";
-    pub(crate) const HOLDER: &str = "holder";
-    pub(crate) const ORDER: &str = "order";
-    pub(crate) const USER: &str = "user";
-    pub(crate) const VOUCHER: &str = "sale";
-    pub(crate) const FAULT: &str = "fault";
-    pub(crate) const VERDICT: &str = "verdict";
-    pub(crate) const LOCK: &str = "lock";
-    pub(crate) const NODE: &str = "node";
-    pub(crate) const TASK: &str = "task";
-    pub(crate) const HELD: &str = "held";
-    pub(crate) const LEASE: &str = "lease";
-    pub(crate) const TOKEN: &str = "token";
-    pub(crate) const OWNER: &str = "owner";
-    pub(crate) const NEXT: &str = "next";
-    pub(crate) const NO_FAULT: &str = "none; its fields are good";
-}
-
-/// A word for the footer, a sentence for the help screen, and a name for the palette.
-pub(crate) fn action(action: Action) -> (&'static str, &'static str, Option<&'static str>) {
-    match action {
-        Action::Help => ("help", "this screen", Some("help")),
-        Action::Palette => ("command", "ask for an act by its name", None),
-        Action::Filter => ("filter", "show only the rows that hold a text", Some("filter")),
-        Action::Overview => ("overview", "go to the Overview", Some("overview")),
-        Action::Sales => ("sales", "go to Sales", Some("sales")),
-        Action::Pending => ("pending", "go to Pending", Some("pending")),
-        Action::Letters => ("dead", "go to Dead letters", Some("dead letters")),
-        Action::Locks => ("locks", "go to Locks", Some("locks")),
-        Action::Jobs => ("jobs", "go to Jobs", Some("jobs")),
-        Action::NextView => ("next", "next view", None),
-        Action::PreviousView => ("previous", "previous view", None),
-        Action::Up => ("up", "one up", None),
-        Action::Down => ("more", "one down", None),
-        Action::PageUp => ("page up", "a screen up, then the page before", None),
-        Action::PageDown => ("page down", "a screen down, then the page after", None),
-        Action::First => ("first", "first row, then the first page", None),
-        Action::Last => ("last", "last row, then the next page", None),
-        Action::Open => ("detail", "show all of the chosen row", Some("detail")),
-        Action::Close => ("close", "close the detail", None),
-        Action::Back => ("back", "take away a message, detail or filter", None),
-        Action::Mark => ("mark", "mark or unmark this row and go on", Some("mark")),
-        Action::Freeze => ("freeze", "hold the picture still, or let it go", Some("freeze")),
-        Action::Quit => ("quit", "leave; asks while a rush is under way", Some("quit")),
-        Action::QuitNow => ("quit", "leave at once", None),
-        Action::Suspend => ("suspend", "back to the shell; fg returns", None),
-        Action::ZoomIn => ("zoom in", "shorter time in the chart", Some("zoom in")),
-        Action::ZoomOut => ("zoom out", "longer time in the chart", Some("zoom out")),
-        Action::ZoomReset => ("2 min", "back to two minutes", Some("zoom reset")),
-        Action::NewSale => ("new sale", "create a sale", Some("new sale")),
-        Action::Start => ("start", "open a planned sale now", Some("start")),
-        Action::Pause => ("pause", "hold it, or let it go on", Some("pause / resume")),
-        Action::End => ("end", "end a sale for good", Some("end")),
-        Action::Rush => ("rush", "send simulated buyers to a sale", Some("rush")),
-        Action::Replay => ("plan", "plan what to do with entries", Some("plan replay")),
-        Action::ReplayLetters => ("replay", "put dead letters back", Some("replay dead letters")),
-        Action::Discard => ("discard", "remove those nobody waits for", Some("discard")),
-        Action::Compensate => ("give back", "cancel, give back, remove", Some("give back")),
-        Action::BreakOff => ("break off", "end an act after its step", Some("break off")),
-        Action::Release => ("release", "take a lock from its holder", Some("release")),
-        Action::RunJob => ("run now", "run a job at once", Some("run job")),
-        Action::Accept => ("yes", "do it", None),
-        Action::Cancel => ("cancel", "leave without doing anything", None),
-        Action::Press => ("choose", "take what is chosen", None),
-        Action::NextPart => ("next", "next field or button", None),
-        Action::PreviousPart => ("previous", "field or button before", None),
-    }
-}
-
-/// Headings of the help screen.
-pub(crate) fn context(context: Context) -> &'static str {
-    match context {
-        Context::Always => "Always",
-        Context::Views => "Every view",
-        Context::Overview => "Overview",
-        Context::Sales => "Sales",
-        Context::Pending => "Pending",
-        Context::Letters => "Dead letters",
-        Context::Locks => "Locks",
-        Context::Jobs => "Jobs",
-        Context::Confirm => "A question",
-        Context::Form => "A form",
-        Context::Palette => "Commands",
-        Context::Help => "Help",
-        Context::Filter => "Filter",
-    }
-}
+pub(crate) const STOCK: Word = word("STOCK", "库存");
+pub(crate) const ADMISSION: Word = word("ADMISSION", "准入");
+pub(crate) const RATES: Word = word("ORDERS PER SECOND", "每秒订单");
+pub(crate) const RUSH: Word = word("RUSH", "模拟抢购");
+pub(crate) const STREAM: Word = word("STREAM", "消息流");
+pub(crate) const PENDING: Word = word("PENDING", "待确认");
+pub(crate) const DEAD: Word = word("DEAD", "死信");
+pub(crate) const ATTENTION: Word = word("ATTENTION", "需关注");
+pub(crate) const ADMITTED: Word = word("admitted", "准入");
+pub(crate) const PERSISTED: Word = word("persisted", "落库");
+pub(crate) const FROZEN: Word = word("FROZEN", "已冻结");
+pub(crate) const READ_ONLY: Word = word("READ-ONLY", "只读");
+pub(crate) const UNKNOWN: Word = word("unknown", "未知");
+pub(crate) const NOTHING_WRONG: Word = word("Nothing needs you.", "一切正常，无需处理。");
+pub(crate) const NO_DATA: Word =
+    word("Waiting for the first picture of the engine.", "正在等待引擎的第一份数据。");
+pub(crate) const READING: Word = word("reading", "读取中");
+pub(crate) const DEAD_HOLDER: Word = word("dead", "失联");
+pub(crate) const ALIVE: Word = word("alive", "在线");
+pub(crate) const NO_GROUP: Word = word("no group", "无消费组");
+pub(crate) const NEVER: Word = word("open end", "不限时间");
+pub(crate) const NO_END: Word = word("no end", "无期限");
+pub(crate) const HELP_TITLE: Word = word("Keys", "按键");
+pub(crate) const PALETTE_TITLE: Word = word("Command", "命令");
+pub(crate) const NO_COMMAND: Word =
+    word("No command has that name here.", "这里没有叫这个名字的命令。");
+pub(crate) const NO_LOCKS: Word = word("No lock is held.", "当前没有锁被持有。");
+pub(crate) const NO_JOBS: Word = word("The jobs have not been read yet.", "定时任务尚未读取。");
+pub(crate) const NO_RUNS: Word = word("It has not run yet.", "还没有运行过。");
+pub(crate) const HISTORY: Word = word("HISTORY", "运行历史");
+pub(crate) const JOB: Word = word("job", "个任务");
+pub(crate) const JOBS: Word = word("jobs", "个任务");
+pub(crate) const PAUSED: Word = word("paused", "已暂停");
+pub(crate) const ORPHAN: Word = word("orphan", "无主");
+pub(crate) const NOTHING_PENDING: Word =
+    word("Nothing is pending. Orders go straight through.", "没有待确认的消息，订单一路畅通。");
 
 pub(crate) fn phase(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Planned => "planned",
-        Phase::Running => "running",
-        Phase::Paused => "paused",
-        Phase::SoldOut => "sold out",
-        Phase::Ended => "ended",
-        Phase::Archived => "archived",
-    }
+    let told = match phase {
+        Phase::Planned => word("planned", "未开始"),
+        Phase::Running => word("running", "进行中"),
+        Phase::Paused => word("paused", "已暂停"),
+        Phase::SoldOut => word("sold out", "已售罄"),
+        Phase::Ended => word("ended", "已结束"),
+        Phase::Archived => word("archived", "已归档"),
+    };
+    told.read()
 }
 
 pub(crate) fn outcome(outcome: JobOutcome) -> &'static str {
-    match outcome {
-        JobOutcome::Running => "running",
-        JobOutcome::Done => "done",
-        JobOutcome::Failed => "failed",
-        JobOutcome::Cancelled => "cancelled",
-        JobOutcome::Lost => "lost",
-    }
+    let told = match outcome {
+        JobOutcome::Running => word("running", "运行中"),
+        JobOutcome::Done => word("done", "成功"),
+        JobOutcome::Failed => word("failed", "失败"),
+        JobOutcome::Cancelled => word("cancelled", "已取消"),
+        JobOutcome::Lost => word("lost", "中断"),
+    };
+    told.read()
 }
 
 pub(crate) fn cause(cause: Cause) -> &'static str {
-    match cause {
-        Cause::Due => "on time",
-        Cause::Missed => "made up",
-        Cause::Operator => "by hand",
-    }
+    let told = match cause {
+        Cause::Due => word("on time", "按时"),
+        Cause::Missed => word("made up", "补跑"),
+        Cause::Operator => word("by hand", "手动"),
+    };
+    told.read()
 }
 
 pub(crate) fn locks_shown(shown: usize, total: u64) -> String {
+    let (part, whole) = (thousands(shown as u64), thousands(total));
     match total {
         0 => String::new(),
-        total if shown as u64 >= total => counted(total, "lock", "locks"),
-        total => format!("{} of {} locks", thousands(shown as u64), thousands(total)),
+        total if shown as u64 >= total => {
+            let locks = counted(total, "lock", "locks");
+            tell!("{locks}", "{whole} 个锁")
+        }
+        _ => tell!("{part} of {whole} locks", "{part} / {whole} 个锁"),
     }
 }
 
 pub(crate) fn in_span(span: &str) -> String {
-    format!("in {span}")
+    tell!("in {span}", "{span}后")
+}
+
+/// A time, and how long it is until then.
+pub(crate) fn at_in(time: &str, span: &str) -> String {
+    tell!("{time}, in {span}", "{time}，{span}后")
 }
 
 pub(crate) fn ago(span: &str) -> String {
-    format!("{span} ago")
+    tell!("{span} ago", "{span}前")
 }
 
 pub(crate) fn held(since: &str, span: &str, depth: u32) -> String {
-    format!("since {since}, for {span}, {depth} deep")
+    tell!("since {since}, for {span}, {depth} deep", "自 {since} 起，已 {span}，重入 {depth} 层")
 }
 
 pub(crate) fn lease(left: &str, waiting: u64) -> String {
-    format!("{left} left, {} waiting", thousands(waiting))
+    let waiting = thousands(waiting);
+    tell!("{left} left, {waiting} waiting", "剩余 {left}，{waiting} 个在等")
 }
 
 pub(crate) fn next_run(schedule: &str, next: &str) -> String {
-    format!("{next}   ({schedule})")
+    tell!("{next}   ({schedule})", "{next}（{schedule}）")
 }
 
 pub(crate) fn sale_name(voucher: VoucherId, title: &str) -> String {
@@ -266,19 +156,22 @@ pub(crate) fn sale_name(voucher: VoucherId, title: &str) -> String {
 }
 
 pub(crate) fn too_small(width: u16, height: u16) -> String {
-    format!("80x24 is needed, this is {width}x{height}; make the window larger")
+    tell!(
+        "80x24 is needed, this is {width}x{height}; make the window larger",
+        "需要 80x24，当前 {width}x{height}；请放大窗口"
+    )
 }
 
 pub(crate) fn ends_in(clock: &str) -> String {
-    format!("ends in {clock}")
+    tell!("ends in {clock}", "距结束 {clock}")
 }
 
 pub(crate) fn starts_in(clock: &str) -> String {
-    format!("starts in {clock}")
+    tell!("starts in {clock}", "距开始 {clock}")
 }
 
 pub(crate) fn starts_at(time: &str) -> String {
-    format!("starts {time}")
+    tell!("starts {time}", "{time} 开始")
 }
 
 pub(crate) fn left_of(left: &str, initial: u64) -> String {
@@ -286,27 +179,39 @@ pub(crate) fn left_of(left: &str, initial: u64) -> String {
 }
 
 pub(crate) fn ended_with(left: i64) -> String {
-    if left > 0 { format!("ended, {} left", figures::signed(left)) } else { "ended".to_owned() }
+    let pieces = figures::signed(left);
+    if left > 0 {
+        tell!("ended, {pieces} left", "已结束，剩 {pieces}")
+    } else {
+        phase(Phase::Ended).to_owned()
+    }
 }
 
 pub(crate) fn not_in_redis() -> String {
-    "not in Redis".to_owned()
+    tell!("not in Redis", "不在 Redis")
 }
 
 pub(crate) fn more_sales(count: usize) -> String {
-    format!("and {} more; {} shows all", thousands(count as u64), key_of(Action::Sales))
+    let (count, key) = (thousands(count as u64), key_of(Action::Sales));
+    tell!("and {count} more; {key} shows all", "另有 {count} 场，按 {key} 看全部")
 }
 
 pub(crate) fn no_sales() -> String {
-    format!("There is no sale yet. {} makes one.", key_of(Action::NewSale))
+    let key = key_of(Action::NewSale);
+    tell!("There is no sale yet. {key} makes one.", "还没有秒杀，按 {key} 新建一场。")
 }
 
 pub(crate) fn no_match(text: &str) -> String {
-    format!("No row holds '{text}'. {} ends the filter.", key_of(Action::Back))
+    let key = key_of(Action::Back);
+    tell!(
+        "No row holds '{text}'. {key} ends the filter.",
+        "没有行包含“{text}”，按 {key} 取消筛选。"
+    )
 }
 
 pub(crate) fn old(age: u64) -> String {
-    format!("{} old", span(age))
+    let age = span(age);
+    tell!("{age} old", "{age}前的数据")
 }
 
 /// An age where there is room for nothing else.
@@ -315,40 +220,38 @@ pub(crate) fn age(age: Option<u64>) -> String {
 }
 
 pub(crate) fn away(age: Option<u64>) -> String {
-    age.map_or_else(|| "away".to_owned(), |age| format!("away {}", span(age)))
+    let away = word("away", "失联");
+    age.map_or_else(|| away.to_owned(), |age| format!("{away} {}", span(age)))
 }
 
-pub(crate) const BALANCED: &str = "books balanced";
-pub(crate) const BOOKS: &str = "books";
-pub(crate) const BOOKS_OFF: &str = "books OFF";
-pub(crate) const BOOKS_UNKNOWN: &str = "books unknown";
+pub(crate) const BALANCED: Word = word("books balanced", "对账一致");
+pub(crate) const BOOKS: Word = word("books", "对账");
+pub(crate) const BOOKS_OFF: Word = word("books OFF", "对账不符");
+pub(crate) const BOOKS_UNKNOWN: Word = word("books unknown", "对账未知");
 
 pub(crate) fn in_flight(orders: u64) -> String {
-    format!("{} in flight", thousands(orders))
-}
-
-pub(crate) fn last_minutes(minutes: u64) -> String {
-    format!("last {minutes} min")
+    let orders = thousands(orders);
+    tell!("{orders} in flight", "{orders} 单在途")
 }
 
 pub(crate) fn window(begin: Option<&str>, end: Option<&str>) -> String {
     match (begin, end) {
         (None, None) => NEVER.to_owned(),
-        (Some(begin), None) => format!("from {begin}"),
-        (None, Some(end)) => format!("until {end}"),
-        (Some(begin), Some(end)) => format!("{begin} to {end}"),
+        (Some(begin), None) => tell!("from {begin}", "{begin} 起"),
+        (None, Some(end)) => tell!("until {end}", "至 {end}"),
+        (Some(begin), Some(end)) => tell!("{begin} to {end}", "{begin} 至 {end}"),
     }
 }
 
 /// Lines of the admission funnel: a label and its counter.
 pub(crate) fn funnel(funnel: &Funnel) -> [(&'static str, crate::telemetry::snapshot::Count); 6] {
     [
-        ("attempts", funnel.attempts),
-        ("admitted", funnel.admitted),
-        ("sold out", funnel.sold_out),
-        ("duplicate", funnel.duplicate),
-        ("rejected", funnel.rejected),
-        ("busy", funnel.busy),
+        (word("attempts", "请求").read(), funnel.attempts),
+        (word("admitted", "准入").read(), funnel.admitted),
+        (word("sold out", "售罄").read(), funnel.sold_out),
+        (word("duplicate", "重复").read(), funnel.duplicate),
+        (word("rejected", "拒绝").read(), funnel.rejected),
+        (word("busy", "繁忙").read(), funnel.busy),
     ]
 }
 
@@ -357,32 +260,37 @@ pub(crate) fn latencies(seen: &Latency) -> [(&'static str, String); 4] {
     [
         ("p50", latency(seen.p50)),
         ("p99", latency(seen.p99)),
-        ("max", latency(seen.max)),
-        ("n", thousands(seen.samples)),
+        (word("max", "最大").read(), latency(seen.max)),
+        (word("n", "样本").read(), thousands(seen.samples)),
     ]
 }
 
-pub(crate) const NO_LATENCY: &str = "no request in the last seconds";
+pub(crate) const NO_LATENCY: Word = word("no request in the last seconds", "最近几秒没有请求");
 
 /// What could be replayed.
 pub(crate) fn kept(entries: u64, oldest_ms: u64) -> String {
-    format!("{} kept, {}", thousands(entries), oldest(oldest_ms))
+    let (entries, oldest) = (thousands(entries), oldest(oldest_ms));
+    tell!("{entries} kept, {oldest}", "保留 {entries}，{oldest}")
 }
 
 pub(crate) fn lag(lag: Option<u64>) -> String {
-    format!("lag {}", lag.map_or_else(|| UNKNOWN.to_owned(), thousands))
+    let lag = lag.map_or_else(|| UNKNOWN.to_owned(), thousands);
+    tell!("lag {lag}", "积压 {lag}")
 }
 
 pub(crate) fn drains_in(millis: u64) -> String {
-    format!("drains in {}", span(millis))
+    let span = span(millis);
+    tell!("drains in {span}", "约 {span}后清空")
 }
 
 pub(crate) fn oldest(millis: u64) -> String {
-    format!("oldest {}", span(millis))
+    let span = span(millis);
+    tell!("oldest {span}", "最早 {span}前")
 }
 
 pub(crate) fn more_holders(count: usize) -> String {
-    format!("and {} more", thousands(count as u64))
+    let count = thousands(count as u64);
+    tell!("and {count} more", "另有 {count} 个")
 }
 
 pub(crate) fn requests_sent(sent: u64, planned: u64) -> String {
@@ -390,46 +298,68 @@ pub(crate) fn requests_sent(sent: u64, planned: u64) -> String {
 }
 
 pub(crate) fn more_alarms(count: usize) -> String {
-    format!("and {} more", thousands(count as u64))
+    let count = thousands(count as u64);
+    tell!("and {count} more", "另有 {count} 个")
 }
 
 pub(crate) fn rows(first: u64, last: u64, total: u64) -> String {
-    format!("{}–{} of {}", thousands(first), thousands(last), thousands(total))
+    let (first, last, total) = (thousands(first), thousands(last), thousands(total));
+    tell!("{first}–{last} of {total}", "第 {first}–{last} 条，共 {total} 条")
 }
 
 pub(crate) fn rows_filtered(shown: usize, of: usize) -> String {
-    format!("{} of {} on this page", thousands(shown as u64), thousands(of as u64))
+    let (shown, of) = (thousands(shown as u64), thousands(of as u64));
+    tell!("{shown} of {of} on this page", "本页 {shown} / {of}")
 }
 
 pub(crate) fn sales_filtered(shown: usize, of: usize) -> String {
-    format!("{} of {}", thousands(shown as u64), thousands(of as u64))
+    let (shown, of) = (thousands(shown as u64), thousands(of as u64));
+    tell!("{shown} of {of}", "{shown} / {of}")
 }
 
 pub(crate) fn marked(count: usize) -> String {
-    format!("{} marked", thousands(count as u64))
+    let count = thousands(count as u64);
+    tell!("{count} marked", "已标记 {count}")
 }
 
 pub(crate) fn marks_gone(count: usize) -> String {
-    format!(
-        "{} no longer pending; the mark is dropped",
-        counted(count as u64, "marked entry is", "marked entries are")
+    let (count, gone) =
+        (thousands(count as u64), counted(count as u64, "marked entry is", "marked entries are"));
+    tell!(
+        "{gone} no longer pending; the mark is dropped",
+        "{count} 条已标记的消息不再待确认，标记已取消"
     )
 }
 
 pub(crate) fn sale_gone(voucher: VoucherId) -> String {
-    format!("#{voucher} is no longer listed")
+    tell!("#{voucher} is no longer listed", "#{voucher} 已不在列表中")
 }
 
 pub(crate) fn dead_marker(name: &str, alive: bool) -> String {
     if alive { name.to_owned() } else { format!("{name} {DEAD_HOLDER}") }
 }
 
-pub(crate) const PRESS: &str = "press";
+/// A failure, with the key that takes it away.
+pub(crate) fn failure(said: &str, more: usize) -> String {
+    let dismiss = failures_more(more);
+    tell!("{said} ({dismiss})", "{said}（{dismiss}）")
+}
 
-pub(crate) fn failures_more(count: usize) -> String {
+/// The locale allows no more than ASCII.
+pub(crate) fn plain_locale(locale: &str) -> String {
+    tell!(
+        "{locale} is no UTF-8 locale: drawn in ASCII; a UTF-8 locale such as C.UTF-8 shows it all",
+        "{locale} 不是 UTF-8 环境：以 ASCII 绘制；设为 C.UTF-8 等 UTF-8 环境可完整显示"
+    )
+}
+
+pub(crate) const PRESS: Word = word("press", "请按");
+
+fn failures_more(count: usize) -> String {
     let dismiss = key_of(Action::Back);
+    let more = thousands(count as u64);
     match count {
-        0 => format!("{dismiss} dismisses"),
-        more => format!("{dismiss} dismisses, {} more", thousands(more as u64)),
+        0 => tell!("{dismiss} dismisses", "{dismiss} 关闭"),
+        _ => tell!("{dismiss} dismisses, {more} more", "{dismiss} 关闭，另有 {more} 条"),
     }
 }

@@ -4,7 +4,18 @@
 //! accent leads the eye, and red, yellow and green speak of state only, so that light and dark
 //! terminals both read well.
 
-use ratatui::style::{Color, Modifier, Style};
+mod colour;
+mod file;
+mod palette;
+
+use ratatui::{
+    buffer::Buffer,
+    style::{Color, Modifier, Style},
+};
+
+pub(crate) use self::colour::{Rgb, rgb};
+use self::palette::{ROLES, Role};
+pub use self::{file::ThemeError, palette::Palette};
 
 /// When to use colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,6 +42,9 @@ pub(crate) enum Depth {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Theme {
     depth: Depth,
+    /// A colour for each role, as this terminal can show it.
+    colors: [Color; ROLES.len()],
+    light: bool,
     pub(crate) glyphs: &'static Glyphs,
 }
 
@@ -58,10 +72,12 @@ pub(crate) struct Glyphs {
     pub(crate) axis: &'static str,
     pub(crate) tick: &'static str,
     pub(crate) corner: &'static str,
+    /// Where a line stands on the axis.
+    pub(crate) foot: &'static str,
     pub(crate) thumb: &'static str,
 }
 
-const UNICODE: Glyphs = Glyphs {
+pub(crate) const UNICODE: &Glyphs = &Glyphs {
     ascii: false,
     ellipsis: "…",
     pointer: "▸",
@@ -82,6 +98,7 @@ const UNICODE: Glyphs = Glyphs {
     axis: "│",
     tick: "┤",
     corner: "└",
+    foot: "┴",
     thumb: "┃",
 };
 
@@ -106,48 +123,80 @@ const ASCII: Glyphs = Glyphs {
     axis: "|",
     tick: "+",
     corner: "+",
+    foot: "+",
     thumb: "|",
 };
 
 #[expect(clippy::unused_self, reason = "every style is asked for alike")]
 impl Theme {
+    #[cfg(test)]
     pub(crate) fn new(depth: Depth, ascii: bool) -> Self {
-        Self { depth, glyphs: if ascii { &ASCII } else { &UNICODE } }
+        Self::of(&Palette::default(), depth, ascii)
+    }
+
+    pub(crate) fn of(palette: &Palette, depth: Depth, ascii: bool) -> Self {
+        let colors = ROLES.map(|(_, role, _)| {
+            let shade = palette.shade(role);
+            match depth {
+                Depth::None => Color::Reset,
+                Depth::True => shade.rich,
+                Depth::Ansi256 => colour::among_256(shade.rich),
+                Depth::Ansi16 => shade.plain.unwrap_or_else(|| {
+                    // The palette's own grey vanishes on some backgrounds; faint text never does.
+                    let faint = role.is_faint() && colour::is_grey(shade.rich);
+                    if faint { Color::Reset } else { colour::among_16(shade.rich) }
+                }),
+            }
+        });
+        let glyphs = if ascii { &ASCII } else { UNICODE };
+        Self { depth, colors, light: palette.is_light(), glyphs }
     }
 
     /// Reads the terminal's abilities from `env`, a look into the environment.
     pub(crate) fn detect(
         choice: ColorChoice,
+        palette: &Palette,
         ascii: bool,
         env: impl Fn(&str) -> Option<String>,
     ) -> Self {
         let term = env("TERM").unwrap_or_default();
-        let forbidden = env("NO_COLOR").is_some_and(|value| !value.is_empty()) || term == "dumb";
+        let forbidden = env("NO_COLOR").is_some_and(|value| !value.is_empty());
         let depth = match choice {
             ColorChoice::Never => Depth::None,
-            ColorChoice::Auto if forbidden => Depth::None,
+            ColorChoice::Auto if forbidden || is_mono(&term) => Depth::None,
             _ => match env("COLORTERM").as_deref() {
                 Some("truecolor" | "24bit") => Depth::True,
+                _ if term.ends_with("-direct") => Depth::True,
                 _ if term.contains("256") => Depth::Ansi256,
                 _ => Depth::Ansi16,
             },
         };
-        Self::new(depth, ascii)
+        Self::of(palette, depth, ascii)
     }
 
-    fn tinted(self, ansi: Color) -> Style {
-        if self.depth == Depth::None { Style::new() } else { Style::new().fg(ansi) }
+    /// The colour of a role; the terminal's own where there is none.
+    pub(crate) fn color(self, role: Role) -> Color {
+        self.colors.get(role as usize).copied().unwrap_or(Color::Reset)
+    }
+
+    /// Whether text is dark on light paper, for pictures that bring their paper along.
+    pub(crate) fn is_light(self) -> bool {
+        self.light
+    }
+
+    fn tinted(self, role: Role) -> Style {
+        match self.color(role) {
+            Color::Reset if role.is_faint() && self.depth != Depth::None => {
+                Style::new().add_modifier(Modifier::DIM)
+            }
+            Color::Reset => Style::new(),
+            color => Style::new().fg(color),
+        }
     }
 
     /// What is read second: units, labels, totals at rest.
     pub(crate) fn soft(self) -> Style {
-        match self.depth {
-            Depth::None => Style::new(),
-            // The palette's own grey vanishes on some backgrounds; faint text never does.
-            Depth::Ansi16 => Style::new().add_modifier(Modifier::DIM),
-            // Mid grey keeps its distance from black and from white.
-            Depth::Ansi256 | Depth::True => Style::new().fg(Color::Indexed(244)),
-        }
+        self.tinted(Role::Soft)
     }
 
     pub(crate) fn strong(self) -> Style {
@@ -156,17 +205,12 @@ impl Theme {
 
     /// Title of a section.
     pub(crate) fn heading(self) -> Style {
-        self.soft().add_modifier(Modifier::BOLD)
+        self.tinted(Role::Heading).add_modifier(Modifier::BOLD)
     }
 
     /// The one colour that is no state.
     pub(crate) fn accent(self) -> Style {
-        match self.depth {
-            Depth::None => Style::new(),
-            Depth::Ansi16 => Style::new().fg(Color::Cyan),
-            Depth::Ansi256 => Style::new().fg(Color::Indexed(38)),
-            Depth::True => Style::new().fg(Color::Rgb(0x1a, 0xa8, 0xc8)),
-        }
+        self.tinted(Role::Accent)
     }
 
     /// Keys, the current tab, the focused field.
@@ -175,35 +219,72 @@ impl Theme {
     }
 
     pub(crate) fn good(self) -> Style {
-        self.tinted(Color::Green)
+        self.tinted(Role::Good)
     }
 
     pub(crate) fn warn(self) -> Style {
-        self.tinted(Color::Yellow)
+        self.tinted(Role::Warn)
     }
 
     /// Bold as well, so that it stands out without colour.
     pub(crate) fn bad(self) -> Style {
-        self.tinted(Color::Red).add_modifier(Modifier::BOLD)
+        self.tinted(Role::Bad).add_modifier(Modifier::BOLD)
     }
 
     pub(crate) fn underlined(self) -> Style {
         Style::new().add_modifier(Modifier::UNDERLINED)
     }
 
+    /// The chosen row or button: its own colours where the theme has both, else reversed.
     pub(crate) fn selected(self) -> Style {
-        Style::new().add_modifier(Modifier::REVERSED)
+        match (self.color(Role::Selection), self.color(Role::SelectionText)) {
+            (Color::Reset, _) | (_, Color::Reset) => Style::new().add_modifier(Modifier::REVERSED),
+            (under, on) => Style::new().bg(under).fg(on),
+        }
     }
 
     /// Bad as well, many times over: a column of it must not shout.
     pub(crate) fn broken(self) -> Style {
-        self.tinted(Color::Red)
+        self.tinted(Role::Bad)
     }
 
     /// A word that must not be missed, such as FROZEN.
     pub(crate) fn badge(self) -> Style {
         self.warn().add_modifier(Modifier::REVERSED | Modifier::BOLD)
     }
+
+    /// The chart's first series, a line.
+    pub(crate) fn chart_1(self) -> Style {
+        self.tinted(Role::Chart1)
+    }
+
+    /// The chart's second series, an area.
+    pub(crate) fn chart_2(self) -> Style {
+        self.tinted(Role::Chart2)
+    }
+
+    /// Gives text and paper their colours where nothing else was said, if the theme has its own.
+    pub(crate) fn settle(self, buffer: &mut Buffer) {
+        let (text, paper) = (self.color(Role::Text), self.color(Role::Background));
+        if (text, paper) == (Color::Reset, Color::Reset) {
+            return;
+        }
+        for cell in &mut buffer.content {
+            if cell.fg == Color::Reset {
+                cell.fg = text;
+            }
+            if cell.bg == Color::Reset {
+                cell.bg = paper;
+            }
+        }
+    }
+}
+
+/// Terminals that are known to have no colour.
+fn is_mono(term: &str) -> bool {
+    matches!(term, "dumb" | "vt100" | "vt102" | "vt220")
+        || term.ends_with("-m")
+        || term.ends_with("-mono")
 }
 
 #[cfg(test)]
@@ -214,7 +295,7 @@ mod tests {
         let env = |name: &str| {
             vars.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned())
         };
-        Theme::detect(choice, false, env).depth
+        Theme::detect(choice, &Palette::default(), false, env).depth
     }
 
     #[test]
@@ -224,6 +305,10 @@ mod tests {
         assert_eq!(depth(ColorChoice::Auto, &rich[..1]), Depth::Ansi256);
         assert_eq!(depth(ColorChoice::Auto, &[("TERM", "xterm")]), Depth::Ansi16);
         assert_eq!(depth(ColorChoice::Auto, &[("TERM", "dumb")]), Depth::None);
+        assert_eq!(depth(ColorChoice::Auto, &[("TERM", "tmux-256color")]), Depth::Ansi256);
+        assert_eq!(depth(ColorChoice::Auto, &[("TERM", "screen")]), Depth::Ansi16);
+        assert_eq!(depth(ColorChoice::Auto, &[("TERM", "xterm-direct")]), Depth::True);
+        assert_eq!(depth(ColorChoice::Auto, &[("TERM", "vt100")]), Depth::None);
         let refused = [rich[0], rich[1], ("NO_COLOR", "1")];
         assert_eq!(depth(ColorChoice::Auto, &refused), Depth::None);
         assert_eq!(depth(ColorChoice::Always, &refused), Depth::True);
@@ -232,10 +317,39 @@ mod tests {
 
     #[test]
     fn without_colour_no_style_carries_one() {
-        let theme = Theme::new(Depth::None, false);
-        for style in [theme.soft(), theme.accent(), theme.key(), theme.good(), theme.bad()] {
-            assert_eq!((style.fg, style.bg), (None, None));
+        for (name, palette) in Palette::BUILT_IN {
+            let theme = Theme::of(&palette, Depth::None, false);
+            let states = [theme.good(), theme.warn(), theme.bad(), theme.badge()];
+            let others = [theme.soft(), theme.heading(), theme.accent(), theme.chart_1()];
+            for style in states.into_iter().chain(others).chain([theme.chart_2()]) {
+                assert_eq!((style.fg, style.bg), (None, None), "{name}");
+                assert!(!style.add_modifier.contains(Modifier::DIM), "{name}");
+            }
+            assert!(theme.selected().add_modifier.contains(Modifier::REVERSED), "{name}");
+            let mut buffer = Buffer::with_lines(["a"]);
+            theme.settle(&mut buffer);
+            assert_eq!(buffer, Buffer::with_lines(["a"]), "{name}");
         }
-        assert!(theme.selected().add_modifier.contains(Modifier::REVERSED));
+    }
+
+    #[test]
+    fn each_depth_shows_what_it_can() {
+        let dark = |depth| Theme::of(&Palette::default(), depth, false);
+        assert_eq!(dark(Depth::True).accent().fg, Some(Color::Rgb(0x1a, 0xa8, 0xc8)));
+        assert_eq!(dark(Depth::Ansi256).accent().fg, Some(Color::Indexed(38)));
+        assert_eq!(dark(Depth::Ansi16).accent().fg, Some(Color::Cyan));
+        let soft = dark(Depth::Ansi16).soft();
+        assert!(soft.fg.is_none() && soft.add_modifier.contains(Modifier::DIM));
+        let reversed = dark(Depth::Ansi16).selected().add_modifier;
+        assert!(reversed.contains(Modifier::REVERSED));
+        assert!(dark(Depth::Ansi256).selected().bg.is_some());
+    }
+
+    #[test]
+    fn a_theme_with_paper_covers_the_screen() {
+        let palette = Palette::named("high-contrast").unwrap();
+        let mut buffer = Buffer::with_lines(["a"]);
+        Theme::of(&palette, Depth::Ansi16, false).settle(&mut buffer);
+        assert_eq!((buffer[(0, 0)].fg, buffer[(0, 0)].bg), (Color::White, Color::Black));
     }
 }

@@ -263,6 +263,7 @@ fn words(kind: &AlarmKind) -> String {
         AlarmKind::RedisAway { error } | AlarmKind::SqlAway { error } => error.clone(),
         AlarmKind::BooksOff { finding } => format!("off: {finding}"),
         AlarmKind::DeadConsumer { pending, .. } => format!("dead, holds {pending} entries"),
+        AlarmKind::SilentConsumer { pending, .. } => format!("silent, holds {pending} entries"),
         AlarmKind::DeadLetters { count } => format!("{count} for a person to judge"),
         AlarmKind::NoGroup => "gone".to_owned(),
         AlarmKind::RedisForgot { buyers, .. } => format!("{buyers} buyers put back"),

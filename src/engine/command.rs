@@ -8,16 +8,17 @@ use serde::Serialize;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{
-    group::{ClaimPlan, ClaimReport, RemoveReport, Rewind, RewindReport},
+    group::{ClaimPlan, ClaimReport, GroupAct, Preview, RemoveReport, Rewind, RewindReport},
     plan::Plan,
     repair::{Repaired, SaleRepair},
+    trace::Trace,
 };
 use crate::{
     model::{
         EntryId, LetterCounts, NewSale, OrderId, Payment, RunEnd, SaleState, Verdict, VoucherId,
         filter::Filter,
     },
-    telemetry::{Snapshot, snapshot::Latency},
+    telemetry::{OrdersView, Snapshot, StreamView, log::LogLook, snapshot::Latency},
 };
 
 /// One act that changes something. `--read-only` refuses every one of them, in the engine.
@@ -50,6 +51,10 @@ pub enum Command {
     Plan(Scope),
     /// Count dead letters by what is true of them, before an act is asked about. No act: nothing is changed.
     CountLetters(LetterScope),
+    /// Say what an act on the group would do, before it is asked about. No act: nothing is changed.
+    Preview(GroupAct),
+    /// Follow an order through the places that it passes. No act: nothing is changed.
+    Trace(OrderId),
     /// Break the act of recovery of this process off after the step in hand.
     Cancel,
     /// Do what this plan says, which the operator was shown.
@@ -339,6 +344,10 @@ pub enum Reply {
     Replayed(ReplayReport),
     /// What an act on dead letters would find.
     LettersCounted(LettersCounted),
+    /// What an act on the group would do.
+    Previewed(Preview),
+    /// Where an order is and was.
+    Traced(Box<Trace>),
     /// Dead letters were put back.
     LettersReplayed(LettersReplayed),
     /// Dead letters were removed.
@@ -404,6 +413,12 @@ pub struct Focus {
     pub verdicts: bool,
     /// First dead letter of the page to read; `None` while nobody looks at them.
     pub letters_from: Option<EntryId>,
+    /// Part of the order stream to read; `None` while nobody looks at it.
+    pub stream: Option<StreamView>,
+    /// Orders in SQL to read; `None` while nobody looks at them.
+    pub orders: Option<OrdersView>,
+    /// Page of the log to read; `None` while nobody looks at it.
+    pub log: Option<LogLook>,
 }
 
 /// All that a console holds of an engine: pictures come, commands go.

@@ -38,6 +38,7 @@ pub mod repair;
 pub mod retention;
 pub mod rush;
 pub mod settings;
+pub mod trace;
 pub mod vouchers;
 mod watcher;
 pub mod writer;

@@ -24,7 +24,7 @@ use super::{
     repair::{self, Repaired},
     rush::Rush,
     settings::Settings,
-    vouchers,
+    trace, vouchers,
 };
 use crate::{
     broker::{Layout, Link, Redis},
@@ -75,6 +75,14 @@ impl Operator {
         if let Command::CountLetters(scope) = &command {
             let (counts, gone) = self.letters().count(scope, stop).await?;
             return Ok(Reply::LettersCounted(LettersCounted { counts, gone }));
+        }
+        if let Command::Preview(act) = &command {
+            return Box::pin(group::preview::of(self, act, stop)).await.map(Reply::Previewed);
+        }
+        if let Command::Trace(id) = command {
+            let mut link = self.redis.link();
+            let looking = trace::follow(&self.store, &mut link, &self.keys, id);
+            return Ok(Reply::Traced(Box::new(Box::pin(looking).await?)));
         }
         if self.read_only {
             return Err(EngineError::ReadOnly);
@@ -239,9 +247,11 @@ impl Operator {
                 Ok(Reply::Repaired(done))
             }
             // Answered before: no act.
-            Command::Plan(_) | Command::CountLetters(_) | Command::Cancel => {
-                Err(EngineError::Stopping)
-            }
+            Command::Plan(_)
+            | Command::CountLetters(_)
+            | Command::Preview(_)
+            | Command::Trace(_)
+            | Command::Cancel => Err(EngineError::Stopping),
             Command::Apply(plan, pace) => {
                 Ok(Reply::Replayed(apply::apply(self, &plan, pace, stop).await?))
             }

@@ -69,9 +69,11 @@ pub fn describe(command: &Command) -> (&'static str, String) {
             ("audit repair", plan.iter().map(sale).collect::<Vec<_>>().join("; "))
         }
         // None of them changes anything that is kept.
-        Command::Plan(_) | Command::CountLetters(_) | Command::Cancel => {
-            ("question", String::new())
-        }
+        Command::Plan(_)
+        | Command::CountLetters(_)
+        | Command::Preview(_)
+        | Command::Trace(_)
+        | Command::Cancel => ("question", String::new()),
         Command::Apply(plan, _) => {
             let digest: String = plan.digest().chars().take(12).collect();
             let entries = plan.totals.entries;
@@ -138,7 +140,7 @@ pub fn told(reply: &Reply) -> String {
         ),
         Reply::Planned(plan) => format!("{} entries", plan.totals.entries),
         Reply::LettersCounted(counted) => format!("{} letters", counted.counts.total()),
-        Reply::Cancelled(_) => String::new(),
+        Reply::Cancelled(_) | Reply::Previewed(_) | Reply::Traced(_) => String::new(),
         Reply::Replayed(report) => format!(
             "{}{} entries: {} written, {} acknowledged, {} dead letters, {} left, {} rebuilt, {} without a body dropped, {} of those left, {} gone, {} changed",
             cut(report.cut_short),
@@ -247,7 +249,11 @@ pub fn commands(command: &Command, keys: &Layout) -> String {
         Command::SwitchJob { job, paused } => {
             format!("UPDATE tb_job SET paused = {} WHERE name = '{job}'", u8::from(*paused))
         }
-        Command::Plan(_) | Command::CountLetters(_) | Command::Cancel => String::new(),
+        Command::Plan(_)
+        | Command::CountLetters(_)
+        | Command::Preview(_)
+        | Command::Trace(_)
+        | Command::Cancel => String::new(),
         Command::Apply(..) => format!(
             "XPENDING {0} {1}, SELECT FROM tb_voucher_order; then by verdict XACK, XCLAIM with INSERT INTO \
              tb_voucher_order and XACK, XADD, bury.lua to {2}; so in each of {3} partitions",

@@ -22,14 +22,16 @@ use super::{
     pending::Judged,
 };
 use crate::{
-    model::EntryId,
-    store::{ActivityFilter, Recorded},
+    model::{EntryId, Order},
+    store::{ActivityFilter, Recorded, SharedStore, StoreError},
     telemetry::{
-        Snapshot,
+        OrdersView, Snapshot, StreamView,
         alarms::alarms,
-        collector::{Collector, Figures},
+        books::Figures,
+        collector::Collector,
         forgot::Forgot,
-        snapshot::{JobLine, LetterPage},
+        log::{LogLook, LogPage},
+        snapshot::{JobLine, LetterPage, OrdersPage, StreamPage},
     },
 };
 
@@ -51,6 +53,12 @@ const ACTIVITY: u32 = 50;
 /// Between two looks at a page of dead letters, which change seldom, and a bound on one.
 const LETTERS_EVERY: Duration = Duration::from_secs(1);
 const LETTERS_WITHIN: Duration = Duration::from_secs(2);
+/// Between two looks at a page of orders, its size, and a bound on one look.
+const ORDERS_EVERY: Duration = Duration::from_secs(1);
+const ORDERS: u32 = 100;
+const ORDERS_WITHIN: Duration = Duration::from_secs(2);
+/// Lines of a page of the log.
+const LOG_PAGE: usize = 200;
 
 /// The collector's task.
 pub(super) struct Watcher {
@@ -64,6 +72,9 @@ pub(super) struct Watcher {
     jobs: (Instant, Vec<JobLine>),
     activity: (Option<Instant>, Arc<Vec<Recorded>>),
     letters: (Instant, LetterPage),
+    stream: StreamPage,
+    orders: (Instant, OrdersPage),
+    log: (Instant, LogPage),
 }
 
 impl Watcher {
@@ -86,6 +97,9 @@ impl Watcher {
             jobs: (now, Vec::new()),
             activity: (None, Arc::default()),
             letters: (now, LetterPage::default()),
+            stream: StreamPage::default(),
+            orders: (now, OrdersPage::default()),
+            log: (now, LogPage::default()),
         }
     }
 
@@ -103,13 +117,16 @@ impl Watcher {
                     }
                 }
             }
-            let Focus { pending_from, verdicts, letters_from } =
+            let Focus { pending_from, verdicts, letters_from, stream, orders, log } =
                 *self.looking_at.borrow_and_update();
             let mut snapshot = self.collector.look(pending_from).await;
             if verdicts {
                 self.judge(&mut snapshot).await;
             }
             snapshot.letters = self.look_at_letters(letters_from, acted, &snapshot).await;
+            snapshot.entries = self.look_at_stream(stream).await;
+            snapshot.orders = self.look_at_orders(orders, acted, &snapshot).await;
+            snapshot.log = self.look_at_log(log, acted, &snapshot).await;
             // Somebody waits for the first picture; the next one has the jobs.
             if snapshot.seq > 1 {
                 snapshot.jobs = self.look_at_jobs(&snapshot).await;
@@ -199,6 +216,47 @@ impl Watcher {
         page.clone()
     }
 
+    /// The part of the stream that somebody looks at; the old one stays where it can't be read.
+    async fn look_at_stream(&mut self, view: Option<StreamView>) -> StreamPage {
+        match view {
+            None => self.stream = StreamPage::default(),
+            Some(view) => {
+                if let Some(read) = self.collector.stream_page(view).await {
+                    self.stream = read;
+                }
+            }
+        }
+        self.stream.clone()
+    }
+
+    /// The same for orders, at most once a second: SQL has better to do.
+    async fn look_at_orders(
+        &mut self,
+        view: Option<OrdersView>,
+        acted: bool,
+        snapshot: &Snapshot,
+    ) -> OrdersPage {
+        let (at, page) = &mut self.orders;
+        let Some(view) = view else {
+            *page = OrdersPage::default();
+            return page.clone();
+        };
+        let another = page.taken.is_none() || page.view != view;
+        if snapshot.sql.up && (another || acted || at.elapsed() >= ORDERS_EVERY) {
+            let looking = orders_page(&self.operator.store, view);
+            match tokio::time::timeout(ORDERS_WITHIN, looking).await {
+                Ok(Ok((lines, more))) => {
+                    let (taken, lines) = (Some(snapshot.taken), Arc::new(lines));
+                    *page = OrdersPage { view, taken, more, lines };
+                }
+                Ok(Err(error)) => tracing::debug!(%error, "the orders were not read"),
+                Err(_) => tracing::debug!("the orders took too long to read"),
+            }
+            *at = Instant::now();
+        }
+        page.clone()
+    }
+
     /// At most once a second: jobs change seldom, and SQL has better to do.
     async fn look_at_jobs(&mut self, snapshot: &Snapshot) -> Vec<JobLine> {
         let (at, lines) = &self.jobs;
@@ -225,6 +283,52 @@ impl Watcher {
             }
         }
         Arc::clone(&self.activity.1)
+    }
+}
+
+/// One page of orders, and whether others stand behind it.
+async fn orders_page(
+    store: &SharedStore,
+    view: OrdersView,
+) -> Result<(Vec<Order>, bool), StoreError> {
+    let OrdersView { query, before } = view;
+    if let Some(id) = query.id {
+        let order = store.order(id).await?;
+        return Ok((order.into_iter().filter(|order| query.holds(order)).collect(), false));
+    }
+    let mut lines = store.orders(&query.filter, before, ORDERS + 1).await?;
+    let more = lines.len() > ORDERS as usize;
+    lines.truncate(ORDERS as usize);
+    Ok((lines, more))
+}
+
+impl Watcher {
+    /// The page of the log that somebody looks at. Only the newest one is read again and again.
+    async fn look_at_log(
+        &mut self,
+        look: Option<LogLook>,
+        acted: bool,
+        snapshot: &Snapshot,
+    ) -> LogPage {
+        let (at, page) = &mut self.log;
+        let Some(look) = look else {
+            *page = LogPage::default();
+            return page.clone();
+        };
+        let another = page.taken.is_none() || page.look != look;
+        let due = look.before.is_none() && (acted || at.elapsed() >= JOBS_EVERY);
+        if snapshot.sql.up && (another || due) {
+            let filter = ActivityFilter { which: look.which, ..ActivityFilter::default() };
+            let store = &self.operator.store;
+            let looking = store.activity(&filter, look.before, LOG_PAGE as u32 + 1);
+            match tokio::time::timeout(JOBS_EVERY, looking).await {
+                Ok(Ok(lines)) => *page = LogPage::of(look, snapshot.taken, lines, LOG_PAGE),
+                Ok(Err(error)) => tracing::debug!(%error, "the log was not read"),
+                Err(_) => tracing::debug!("the log took too long to read"),
+            }
+            *at = Instant::now();
+        }
+        page.clone()
     }
 }
 

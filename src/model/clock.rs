@@ -97,6 +97,17 @@ impl When {
     }
 }
 
+impl PartialEq for When {
+    /// As it was written: an hour is not sixty minutes.
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::At(a), Self::At(b)) => a == b,
+            (Self::In(a), Self::In(b)) => a.fieldwise() == b.fieldwise(),
+            _ => false,
+        }
+    }
+}
+
 impl FromStr for When {
     type Err = TimeFault;
 

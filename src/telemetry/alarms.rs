@@ -3,9 +3,12 @@
 use super::{
     Snapshot,
     forgot::Forgot,
-    snapshot::{Alarm, AlarmKind, Back, Urgency},
+    snapshot::{Alarm, AlarmKind, Back, ConsumerLine, Urgency},
 };
 use crate::model::ledger::Balance;
+
+/// A consumer that works asks for entries every second; one that does not for so long is stuck.
+const SILENT_MS: u64 = 30_000;
 
 /// Every alarm that this picture, and what Redis had forgotten lately, give cause for, the most urgent first.
 pub fn alarms(snapshot: &Snapshot, forgot: Option<Forgot>) -> Vec<Alarm> {
@@ -30,6 +33,13 @@ pub fn alarms(snapshot: &Snapshot, forgot: Option<Forgot>) -> Vec<Alarm> {
                 (holder.name.clone(), holder.pending, holder.idle_ms);
             add(Urgency::Warning, AlarmKind::DeadConsumer { consumer, pending, idle_ms });
         }
+        // While the database is away everybody waits for it.
+        let silent = |c: &&ConsumerLine| c.alive && c.pending > 0 && c.idle_ms >= SILENT_MS;
+        for holder in stream.consumers.iter().filter(silent).filter(|_| snapshot.sql.up) {
+            let (consumer, pending, idle_ms) =
+                (holder.name.clone(), holder.pending, holder.idle_ms);
+            add(Urgency::Warning, AlarmKind::SilentConsumer { consumer, pending, idle_ms });
+        }
         if stream.dead > 0 {
             add(Urgency::Warning, AlarmKind::DeadLetters { count: stream.dead });
         }
@@ -53,7 +63,7 @@ pub fn alarms(snapshot: &Snapshot, forgot: Option<Forgot>) -> Vec<Alarm> {
 mod tests {
     use super::*;
     use crate::model::Millis;
-    use crate::telemetry::snapshot::{ConsumerLine, Health, StreamLine};
+    use crate::telemetry::snapshot::{Health, StreamLine};
 
     fn calm() -> Snapshot {
         let up = Health { up: true, ..Health::default() };
@@ -102,6 +112,46 @@ mod tests {
         else {
             panic!("{:?}", alarms(&snapshot, None));
         };
+    }
+
+    #[test]
+    fn a_live_holder_is_told_once_it_asks_for_nothing() {
+        let silent = |idle_ms, pending, sql_up| {
+            let mut snapshot = calm();
+            snapshot.sql.up = sql_up;
+            let consumers = vec![ConsumerLine { idle_ms, ..holder(true, pending) }];
+            snapshot.stream = Some(StreamLine { group: true, consumers, ..StreamLine::default() });
+            alarms(&snapshot, None)
+                .iter()
+                .any(|alarm| matches!(alarm.kind, AlarmKind::SilentConsumer { pending: 5, .. }))
+        };
+        assert!(silent(30_000, 5, true));
+        assert!(!silent(29_999, 5, true) && !silent(30_000, 0, true) && !silent(30_000, 5, false));
+    }
+
+    #[test]
+    fn redis_that_is_away_tells_nothing_else_of_the_stream() {
+        let mut snapshot = calm();
+        snapshot.redis = Health { error: Some("gone".into()), ..Health::default() };
+        snapshot.stream = Some(StreamLine { dead: 2, length: 9, ..StreamLine::default() });
+        let found = alarms(&snapshot, None);
+        assert_eq!(found.len(), 1);
+        let away = AlarmKind::RedisAway { error: "gone".into() };
+        assert_eq!(
+            found.first().map(|it| (it.urgency, &it.kind)),
+            Some((Urgency::Critical, &away))
+        );
+    }
+
+    #[test]
+    fn a_stream_without_its_group_is_critical_once_it_holds_something() {
+        let told = |length| {
+            let stream = StreamLine { length, ..StreamLine::default() };
+            let found = alarms(&Snapshot { stream: Some(stream), ..calm() }, None);
+            found.first().map(|alarm| (alarm.urgency, alarm.kind.clone()))
+        };
+        assert_eq!(told(1), Some((Urgency::Critical, AlarmKind::NoGroup)));
+        assert_eq!(told(0), None);
     }
 
     #[test]

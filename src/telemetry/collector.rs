@@ -1,5 +1,7 @@
 //! Takes the pictures: a look at SQL and a few round trips to Redis, turned into a [`Snapshot`].
 
+mod entries;
+
 use std::{
     collections::{HashMap, VecDeque},
     sync::Arc,
@@ -9,10 +11,13 @@ use std::{
 use super::{
     Meters, Point, Series, Snapshot,
     alarms::alarms,
+    books::{Figures, SaleFigures},
+    log::LogPage,
     snapshot::{
-        ConsumerLine, Count, Funnel, Health, LetterPage, NodeLine, PendingLine, PendingPage,
-        SaleLine, StreamLine,
+        ConsumerLine, Count, Funnel, Health, LetterPage, NodeLine, OrdersPage, PendingLine,
+        PendingPage, SaleLine, StreamLine, StreamPage,
     },
+    stock::Stocks,
 };
 use crate::{
     broker::{
@@ -63,6 +68,7 @@ pub struct Collector {
     sql: Health,
     past: VecDeque<Sample>,
     series: Series,
+    stocks: Stocks,
     audit: Option<(Figures, Vec<String>)>,
 }
 
@@ -76,25 +82,6 @@ struct Sample {
     /// Both servers answered.
     whole: bool,
     figures: Figures,
-}
-
-/// The figures by which two pictures are told to show the same books.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
-    admitted: u64,
-    persisted: u64,
-    dead: u64,
-    outstanding: Option<u64>,
-    sales: Vec<SaleFigures>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct SaleFigures {
-    voucher: VoucherId,
-    /// Initial and stock by Redis; `None` where the sale is not loaded.
-    redis: Option<(u64, i64)>,
-    buyers: u64,
-    sql_initial: u64,
 }
 
 impl Collector {
@@ -132,6 +119,7 @@ impl Collector {
             sql,
             past: VecDeque::new(),
             series: Series::default(),
+            stocks: Stocks::default(),
             audit: None,
         }
     }
@@ -145,6 +133,7 @@ impl Collector {
         let sample = self.sample();
         let books = self.books(&sample.figures);
         self.note_rates(&sample);
+        self.stocks.look(&self.sales, &self.facts, self.now(), self.redis.up);
         // During an outage figures stand still; a rate over them would be a spike afterwards.
         if sample.whole {
             self.past.push_back(sample);
@@ -167,9 +156,12 @@ impl Collector {
             stream: self.survey.as_ref().map(|survey| self.stream_line(survey)),
             pending: self.pending_page(pending_from),
             letters: LetterPage::default(),
+            entries: StreamPage::default(),
+            orders: OrdersPage::default(),
             books,
             latency: self.meters.latency(),
             series: Arc::new(self.series.clone()),
+            stocks: self.stocks.clone(),
             alarms: Vec::new(),
             rushes: self.meters.rushes(),
             recoveries: self.meters.recoveries(),
@@ -180,6 +172,7 @@ impl Collector {
                 .as_ref()
                 .map_or_else(Vec::new, |survey| NodeLine::all(&survey.nodes, self.node_dead_ms)),
             activity: Arc::default(),
+            log: LogPage::default(),
         };
         snapshot.funnel = self.whole_funnel(&snapshot.sales);
         snapshot.alarms = alarms(&snapshot, None);
@@ -315,10 +308,14 @@ impl Collector {
         let before = self.past.back();
         let of_redis = before.filter(|_| self.redis.up);
         let of_sql = before.filter(|_| self.sql.up);
+        let stream = self.survey.as_ref().filter(|_| self.redis.up).map(|survey| survey.stream);
         let point = Point {
             at: self.now(),
             admitted: of_redis.map(|past| rate(admitted(past), admitted(now), past.at)),
             persisted: of_sql.map(|past| rate(past.persisted, now.persisted, past.at)),
+            lag: stream.and_then(|stream| stream.lag),
+            pending: stream.map(|stream| stream.pending),
+            p99_us: self.meters.latency().map(|latency| latency.p99),
         };
         self.series.push(point);
     }
@@ -328,53 +325,14 @@ impl Collector {
         self.past.back().is_some_and(|sample| sample.figures == *figures)
     }
 
-    /// The ledger by figures, sharpened by the last audit. SQL was read before Redis, so a difference
-    /// counts only when two pictures in a row show the very same one.
+    /// The ledger's word on this look.
     fn books(&self, figures: &Figures) -> Balance {
         if !self.redis.up || !self.sql.up {
             return Balance::Unknown;
         }
-        let mut findings = Vec::new();
-        for SaleFigures { voucher, redis, buyers, sql_initial } in &figures.sales {
-            let Some((initial, stock)) = redis else {
-                findings.push(format!("#{voucher}: Redis does not hold this sale"));
-                continue;
-            };
-            if *stock < 0 || *initial as i64 != stock.saturating_add(*buyers as i64) {
-                findings.push(format!(
-                    "#{voucher}: initial {initial} is not stock {stock} + buyers {buyers}"
-                ));
-            }
-            if initial != sql_initial {
-                findings.push(format!(
-                    "#{voucher}: initial is {initial} in Redis and {sql_initial} in SQL"
-                ));
-            }
-        }
-        match figures.outstanding {
-            Some(0) => {}
-            Some(orders) if findings.is_empty() => return Balance::InFlight { orders },
-            None if findings.is_empty() => return Balance::Unknown,
-            _ => {}
-        }
-        if figures.outstanding == Some(0) {
-            if figures.admitted > figures.persisted + figures.dead + self.returning {
-                let lost = figures.admitted - figures.persisted - figures.dead - self.returning;
-                findings.push(format!("{lost} admitted orders are neither in SQL nor under way"));
-            } else if figures.persisted > figures.admitted {
-                let more = figures.persisted - figures.admitted;
-                findings.push(format!("{more} orders in SQL have no buyer in Redis"));
-            }
-        }
         let audit = self.audit.as_ref().filter(|(audited, _)| audited == figures);
-        findings.extend(audit.into_iter().flat_map(|(_, found)| found.iter().cloned()));
-        if findings.is_empty() {
-            Balance::Balanced { by_id: audit.is_some() }
-        } else if self.is_settled(figures) {
-            Balance::Off { findings }
-        } else {
-            Balance::InFlight { orders: figures.admitted.abs_diff(figures.persisted) }
-        }
+        let audit = audit.map(|(_, found)| found.as_slice());
+        figures.balance(self.returning, audit, self.is_settled(figures))
     }
 
     fn sale_lines(&self) -> Vec<SaleLine> {

@@ -4,14 +4,21 @@
 //! inner workings, a terminal or a command line.
 
 pub mod alarms;
+pub mod books;
 pub mod collector;
+mod entries;
 pub mod forgot;
 mod health;
 mod letters;
+pub mod log;
 pub mod meters;
+mod orders;
 pub mod series;
 pub mod snapshot;
+pub mod stock;
 
+pub use entries::StreamView;
 pub use meters::Meters;
+pub use orders::OrdersView;
 pub use series::{Point, Series};
 pub use snapshot::Snapshot;

@@ -4,9 +4,16 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-pub use super::letters::{LetterLine, LetterPage};
-use super::series::Series;
-pub use crate::broker::holders::{Holder, Holders, Kind};
+pub use super::{
+    entries::{EntryLine, GroupConsumer, PartitionLine, StreamPage},
+    letters::{LetterLine, LetterPage},
+    orders::OrdersPage,
+};
+use super::{log::LogPage, series::Series, stock::Stocks};
+pub use crate::broker::{
+    entries::Holding,
+    holders::{Holder, Holders, Kind},
+};
 use crate::{
     broker::{nodes::Nodes, survey::SaleFacts},
     model::{
@@ -44,6 +51,12 @@ pub struct Snapshot {
     /// One page of the dead letters; read only while somebody looks at them, so it is in no document.
     #[serde(skip)]
     pub letters: LetterPage,
+    /// One window of the order stream; read only while somebody looks at it.
+    #[serde(skip)]
+    pub entries: StreamPage,
+    /// One page of the orders in SQL; read only while somebody looks at them.
+    #[serde(skip)]
+    pub orders: OrdersPage,
     /// The ledger's word.
     pub books: Balance,
     /// Admission latency seen by this node in the last seconds.
@@ -51,6 +64,9 @@ pub struct Snapshot {
     /// Rates over time.
     #[serde(skip)]
     pub series: Arc<Series>,
+    /// What was left of each sale over its time.
+    #[serde(skip)]
+    pub stocks: Stocks,
     /// What needs a person, the most urgent first.
     pub alarms: Vec<Alarm>,
     /// Simulated rushes of this node that are under way.
@@ -65,6 +81,9 @@ pub struct Snapshot {
     pub nodes: Vec<NodeLine>,
     /// The newest lines of the log, newest first; empty where no engine runs.
     pub activity: Arc<Vec<Recorded>>,
+    /// One page of it; read only while somebody looks at it, so it is in no document.
+    #[serde(skip)]
+    pub log: LogPage,
 }
 
 impl Snapshot {
@@ -335,6 +354,15 @@ pub enum AlarmKind {
         /// Milliseconds since it last asked for entries.
         idle_ms: u64,
     },
+    /// A consumer of a live node holds entries, and has not asked for any in a long time.
+    SilentConsumer {
+        /// Its name.
+        consumer: String,
+        /// How many entries.
+        pending: u64,
+        /// Milliseconds since it last asked for entries.
+        idle_ms: u64,
+    },
     /// There are dead letters.
     DeadLetters {
         /// How many.
@@ -370,7 +398,9 @@ impl AlarmKind {
             | Self::ServerBack { .. }
             | Self::RedisForgot { .. } => None,
             Self::BooksOff { .. } => Some("books"),
-            Self::DeadConsumer { consumer, .. } => Some(consumer),
+            Self::DeadConsumer { consumer, .. } | Self::SilentConsumer { consumer, .. } => {
+                Some(consumer)
+            }
             Self::DeadLetters { .. } => Some("dead letters"),
             Self::NoGroup => Some("consumer group"),
         }

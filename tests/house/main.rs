@@ -18,7 +18,7 @@ use std::{
 };
 
 use rules::File;
-use seckill::{engine::settings::Settings, store::Settings as StoreSettings};
+use seckill::{console::Keys, engine::settings::Settings, store::Settings as StoreSettings};
 
 fn top() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -123,8 +123,9 @@ fn the_example_config_is_true() {
         .map(|line| line.strip_prefix("# ").unwrap_or(line))
         .filter(|line| {
             let name = line.split_once(" = ").map(|(name, _)| name);
-            name.is_some_and(|name| name.chars().all(|c| c.is_ascii_lowercase() || c == '_'))
-                || line.starts_with('[')
+            name.is_some_and(|name| {
+                name.chars().all(|c| c.is_ascii_lowercase() || "_-".contains(c))
+            }) || line.starts_with('[')
         })
         .fold(String::new(), |all, line| all + line + "\n");
     let mut parsed: toml::Table = settings.parse().unwrap();
@@ -146,8 +147,18 @@ fn the_example_config_is_true() {
     // An example, where there is no default.
     assert!(store.as_table_mut().unwrap().remove("ca").is_some());
     assert_eq!(store.try_into::<StoreSettings>().unwrap(), StoreSettings::default());
+    let keys = parsed.remove("keys").expect("the table [keys]");
+    // Keys know their line, so they are read from the text.
+    let lines = settings.split_once("[keys]\n").and_then(|(_, rest)| rest.split("\n[").next());
+    let listed: Keys = toml::from_str(lines.unwrap()).unwrap();
+    assert_eq!(listed.lines().unwrap(), Keys::default().lines().unwrap());
+    for line in listed.lines().unwrap() {
+        assert!(keys.get(&line.action).is_some(), "the example lacks keys.{}", line.action);
+    }
     let names: Vec<&str> = parsed.keys().map(String::as_str).collect();
-    assert_eq!(names, ["data_dir", "database", "node", "partitions", "read_only", "redis"]);
+    let expected =
+        ["data_dir", "database", "export_dir", "node", "partitions", "read_only", "redis", "theme"];
+    assert_eq!(names, expected);
 
     let active = text.lines().find(|line| !line.is_empty() && !line.starts_with(['#', '[']));
     assert_eq!(active, None, "copied as it is, the example changes nothing");

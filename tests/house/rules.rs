@@ -25,6 +25,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "broker::data_dir",
             "console::Options",
             "console::ColorChoice",
+            "console::Keys",
         ],
     ),
     (

@@ -189,6 +189,18 @@ impl Pty {
         self.shown.lock().output.clone()
     }
 
+    /// The output in pieces, with the time since the start at which each came.
+    pub fn recorded(&self) -> Vec<(Duration, Vec<u8>)> {
+        let state = self.shown.lock();
+        let mut begin = 0;
+        let piece = |(at, end): &(Duration, usize)| {
+            let piece = state.output[begin..*end].to_vec();
+            begin = *end;
+            (*at, piece)
+        };
+        state.pieces.iter().map(piece).collect()
+    }
+
     /// Makes the window another size; the program is told by SIGWINCH.
     pub fn resize(&self, cols: u16, rows: u16) {
         self.shown.lock().parser.screen_mut().set_size(rows, cols);
@@ -269,19 +281,22 @@ fn framed(text: &str) -> String {
 struct Shown {
     state: Mutex<State>,
     changed: Condvar,
+    started: Instant,
 }
 
 struct State {
     parser: vt100::Parser<Answers>,
     output: Vec<u8>,
+    /// When each piece of the output came, and where it ends.
+    pieces: Vec<(Duration, usize)>,
     ended: bool,
 }
 
 impl Shown {
     fn new(cols: u16, rows: u16) -> Self {
         let parser = vt100::Parser::new_with_callbacks(rows, cols, 0, Answers::default());
-        let state = State { parser, output: Vec::new(), ended: false };
-        Self { state: Mutex::new(state), changed: Condvar::new() }
+        let state = State { parser, output: Vec::new(), pieces: Vec::new(), ended: false };
+        Self { state: Mutex::new(state), changed: Condvar::new(), started: Instant::now() }
     }
 
     /// A test that panicked while it looked has changed nothing.
@@ -296,6 +311,8 @@ impl Shown {
             let answers = {
                 let mut state = self.lock();
                 state.output.extend_from_slice(&buffer[..read]);
+                let end = state.output.len();
+                state.pieces.push((self.started.elapsed(), end));
                 state.parser.process(&buffer[..read]);
                 std::mem::take(&mut state.parser.callbacks_mut().0)
             };

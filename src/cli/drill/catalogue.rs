@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::super::stage::is_settled;
 use crate::{
+    console::{Word, word},
     model::ledger::Balance,
     telemetry::{Snapshot, snapshot::AlarmKind},
 };
@@ -68,13 +69,13 @@ pub(super) struct Drill {
     pub(super) name: &'static str,
     pub(super) about: &'static str,
     #[serde(skip)]
-    pub(super) title: &'static str,
+    pub(super) title: Word,
     /// What happens, and where to look.
     #[serde(skip)]
-    pub(super) happens: &'static str,
+    pub(super) happens: Word,
     /// What to do, or what comes by itself.
     #[serde(skip)]
-    pub(super) mends: &'static str,
+    pub(super) mends: Word,
     /// The keys for it.
     #[serde(skip)]
     pub(super) keys: Option<&'static str>,
@@ -97,9 +98,15 @@ pub(super) const DRILLS: [Drill; 8] = [
     Drill {
         name: "consumer-killed",
         about: "a node dies with a batch of orders in its hands",
-        title: "A NODE DIES",
-        happens: "node-b died with {n} orders in its hands. ATTENTION says so, and how many it holds.",
-        mends: "4 lists what it held, A makes a plan, y does it. Pending must come down to 0.",
+        title: word("A NODE DIES", "节点宕机"),
+        happens: word(
+            "node-b died with {n} orders in its hands. ATTENTION says so, and how many it holds.",
+            "node-b 带着 {n} 笔订单宕机。“需关注”会提示，并给出它持有的条数。",
+        ),
+        mends: word(
+            "4 lists what it held, A makes a plan, y does it. Pending must come down to 0.",
+            "按 4 看它持有的消息，按 A 制定计划，按 y 执行。待确认须降为 0。",
+        ),
         keys: Some("4  A  y"),
         strike: Strike::NodeDies,
         lasts: 0,
@@ -114,9 +121,15 @@ pub(super) const DRILLS: [Drill; 8] = [
     Drill {
         name: "poison",
         about: "entries of which no order can come, among good ones",
-        title: "POISON",
-        happens: "{n} entries that make no order came among good ones. ATTENTION counts the dead letters.",
-        mends: "5 lists them, D discards; or elsewhere: seckill --data-dir {dir} dead discard --all",
+        title: word("POISON", "毒消息"),
+        happens: word(
+            "{n} entries that make no order came among good ones. ATTENTION counts the dead letters.",
+            "好消息中混入 {n} 条无法成为订单的消息。“需关注”会给出死信条数。",
+        ),
+        mends: word(
+            "5 lists them, D discards; or elsewhere: seckill --data-dir {dir} dead discard --all",
+            "按 5 查看，按 D 丢弃；或另开终端：seckill --data-dir {dir} dead discard --all",
+        ),
         keys: Some("5  D  y"),
         strike: Strike::Poison,
         lasts: 0,
@@ -139,9 +152,15 @@ pub(super) const DRILLS: [Drill; 8] = [
     Drill {
         name: "database-away",
         about: "the database refuses connections in the middle of a rush",
-        title: "THE DATABASE IS AWAY",
-        happens: "ATTENTION says so within 2 s. Orders wait in the stream. It is back in {left} s.",
-        mends: "It is back. ATTENTION tells how long it was away; orders catch up by themselves.",
+        title: word("THE DATABASE IS AWAY", "数据库中断"),
+        happens: word(
+            "ATTENTION says so within 2 s. Orders wait in the stream. It is back in {left} s.",
+            "“需关注”会在 2 秒内提示。订单在消息流中等待。{left} 秒后恢复。",
+        ),
+        mends: word(
+            "It is back. ATTENTION tells how long it was away; orders catch up by themselves.",
+            "已恢复。“需关注”会提示中断了多久；订单自动追上。",
+        ),
         keys: None,
         strike: Strike::DatabaseAway,
         lasts: 8,
@@ -162,9 +181,15 @@ pub(super) const DRILLS: [Drill; 8] = [
     Drill {
         name: "redis-away",
         about: "Redis is killed in the middle of a rush",
-        title: "REDIS IS KILLED",
-        happens: "SIGKILL, amid the rush. Whoever needs it next starts it again: nothing for you to do.",
-        mends: "It runs again. ATTENTION tells how long it was away; buyers get their answers late.",
+        title: word("REDIS IS KILLED", "REDIS 被杀"),
+        happens: word(
+            "SIGKILL, amid the rush. Whoever needs it next starts it again: nothing for you to do.",
+            "抢购中被 SIGKILL。下一个用到它的进程会重新启动它：你无需操作。",
+        ),
+        mends: word(
+            "It runs again. ATTENTION tells how long it was away; buyers get their answers late.",
+            "已重新运行。“需关注”会提示中断了多久；买家稍后得到答复。",
+        ),
         keys: None,
         strike: Strike::RedisKilled,
         lasts: 0,
@@ -188,9 +213,15 @@ pub(super) const DRILLS: [Drill; 8] = [
     Drill {
         name: "group-destroyed",
         about: "somebody destroys the consumer group with its pending entries",
-        title: "THE GROUP IS GONE",
-        happens: "It was destroyed, with {n} pending entries. ATTENTION says so. The node may mend it in {left} s.",
-        mends: "The node makes it again at the start: what SQL has is acknowledged, the rest is written.",
+        title: word("THE GROUP IS GONE", "消费组消失"),
+        happens: word(
+            "It was destroyed, with {n} pending entries. ATTENTION says so. The node may mend it in {left} s.",
+            "消费组连同 {n} 条待确认消息被销毁，“需关注”会提示。{left} 秒后节点可修复。",
+        ),
+        mends: word(
+            "The node makes it again at the start: what SQL has is acknowledged, the rest is written.",
+            "节点从头重建消费组：SQL 中已有的予以确认，其余落库。",
+        ),
         keys: None,
         strike: Strike::GroupDestroyed,
         lasts: 8,
@@ -213,9 +244,15 @@ pub(super) const DRILLS: [Drill; 8] = [
     Drill {
         name: "stream-trimmed",
         about: "the stream is trimmed under the pending entries of a dead node",
-        title: "TRIMMED TOO EARLY",
-        happens: "node-b died with {n} entries, and the stream lost their bodies. 4 says of each: body gone.",
-        mends: "In 4, A plans to rebuild them from the buyers, y does it. The node waits for you.",
+        title: word("TRIMMED TOO EARLY", "裁剪过早"),
+        happens: word(
+            "node-b died with {n} entries, and the stream lost their bodies. 4 says of each: body gone.",
+            "node-b 带着 {n} 条消息宕机，消息流又丢了内容。按 4 可见每条都是“内容丢失”。",
+        ),
+        mends: word(
+            "In 4, A plans to rebuild them from the buyers, y does it. The node waits for you.",
+            "在 4 中按 A 制定计划，按买家名单重建，按 y 执行。节点在等你。",
+        ),
         keys: Some("4  A  y"),
         strike: Strike::StreamTrimmed,
         lasts: 0,
@@ -239,9 +276,15 @@ pub(super) const DRILLS: [Drill; 8] = [
     Drill {
         name: "duplicates",
         about: "a producer repeats itself: entries come a second time",
-        title: "TWICE IN THE STREAM",
-        happens: "{n} entries were added a second time. The lag under STREAM shows them for {left} s.",
-        mends: "Each is found in SQL and acknowledged: the lag goes, and no order comes of it.",
+        title: word("TWICE IN THE STREAM", "消息重复"),
+        happens: word(
+            "{n} entries were added a second time. The lag under STREAM shows them for {left} s.",
+            "{n} 条消息被第二次写入。“消息流”的积压会显示 {left} 秒。",
+        ),
+        mends: word(
+            "Each is found in SQL and acknowledged: the lag goes, and no order comes of it.",
+            "每条都在 SQL 中查到并确认：积压消退，不产生订单。",
+        ),
         keys: None,
         strike: Strike::Duplicates,
         lasts: 6,
@@ -261,9 +304,15 @@ pub(super) const DRILLS: [Drill; 8] = [
     Drill {
         name: "clock-step",
         about: "the clock of order ids steps a day ahead, and back",
-        title: "THE CLOCK STEPS",
-        happens: "The clock of order ids steps 25 h ahead, then back, with sales in between. Books stay balanced.",
-        mends: "Nothing to do: no alarm, books balanced. The audit compares every id.",
+        title: word("THE CLOCK STEPS", "时钟跳变"),
+        happens: word(
+            "The clock of order ids steps 25 h ahead, then back, with sales in between. Books stay balanced.",
+            "订单号时钟前跳 25 小时再跳回，其间仍有秒杀。对账保持一致。",
+        ),
+        mends: word(
+            "Nothing to do: no alarm, books balanced. The audit compares every id.",
+            "无需操作：没有告警，对账一致。审计会核对每个订单号。",
+        ),
         keys: None,
         strike: Strike::ClockSteps,
         lasts: 0,
@@ -300,7 +349,10 @@ fn calm(picture: &Snapshot, _: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use unicode_width::UnicodeWidthStr;
+
     use super::*;
+    use crate::console::{Lang, speak_here};
 
     /// Columns of the two lines, without pointer, key and what wrapping may cost.
     fn room(keys: Option<&str>) -> usize {
@@ -309,12 +361,15 @@ mod tests {
     }
 
     #[test]
-    fn every_page_fits_into_two_lines_of_80_columns() {
-        for drill in &DRILLS {
-            for (text, keys) in [(drill.happens, None), (drill.mends, drill.keys)] {
-                let text = text.replace("{dir}", "/tmp/seckill-demo-AbCdEf");
-                let long = drill.title.len() + 4 + text.len();
-                assert!(long <= room(keys), "{}: {long} of {}", drill.name, room(keys));
+    fn every_page_fits_into_two_lines_of_80_columns_in_each_language() {
+        for lang in [Lang::En, Lang::Zh] {
+            speak_here(lang);
+            for drill in &DRILLS {
+                for (text, keys) in [(drill.happens, None), (drill.mends, drill.keys)] {
+                    let text = text.replace("{dir}", "/tmp/seckill-demo-AbCdEf");
+                    let long = drill.title.width() + 4 + text.width();
+                    assert!(long <= room(keys), "{}: {long} of {}", drill.name, room(keys));
+                }
             }
         }
     }

@@ -15,7 +15,7 @@ use super::{
     catalogue::{Drill, Facts, Remedy, Sign, Strike},
 };
 use crate::{
-    console::Story,
+    console::{Story, tell, word},
     engine::{
         EngineError,
         command::{Command, LetterScope, Pace, Reply, RushPlan, RushReport, Scope},
@@ -72,10 +72,11 @@ impl Play<'_> {
         let Drill { name, strike, lasts, seen, done, .. } = self.drill;
         let mut report = Report { drill: name, seed: self.seed, ..Report::default() };
         let dir = self.stage.context.dir.path().display();
-        let ready = format!(
-            "{STOCK} pieces go on sale in a moment. Another terminal can work here with --data-dir {dir}"
+        let ready = tell!(
+            "{STOCK} pieces go on sale in a moment. Another terminal can work here with --data-dir {dir}",
+            "即将投放 {STOCK} 件。另一个终端可用 --data-dir {dir} 在此操作"
         );
-        self.tell("GET READY", &ready, None);
+        self.tell(&word("GET READY", "准备"), &ready, None);
         self.pause(READ).await;
         let rushing = self.open_sale().await?;
         let before = self.orders().await?;
@@ -94,7 +95,7 @@ impl Play<'_> {
         self.let_last(struck).await;
         self.relent().await?;
         let mends = self.drill.mends.replace("{dir}", &dir.to_string());
-        self.tell(self.drill.title, &mends, self.drill.keys);
+        self.tell(&self.drill.title, &mends, self.drill.keys);
         if self.pages.is_none() {
             self.act(&mut report).await?;
         }
@@ -134,7 +135,9 @@ impl Play<'_> {
         let rate = over.map(|over| users as f64 * 1.1 / over.as_secs_f64());
         let rush =
             RushPlan { seed: self.seed, rate, settle: false, ..RushPlan::new(voucher, users) };
-        self.tell("THE RUSH", &format!("{users} buyers come for {STOCK} pieces."), None);
+        let text =
+            tell!("{users} buyers come for {STOCK} pieces.", "{users} 位买家来抢 {STOCK} 件。");
+        self.tell(&word("THE RUSH", "开抢"), &text, None);
         let rushing = self.stage.rush(rush);
         if outage {
             let some = |picture: &Snapshot| {
@@ -326,7 +329,7 @@ impl Play<'_> {
 
     fn tell_happens(&self, struck: Struck, left: u64) {
         let text = self.drill.happens.replace("{n}", &struck.entries.to_string());
-        self.tell(self.drill.title, &text.replace("{left}", &left.to_string()), None);
+        self.tell(&self.drill.title, &text.replace("{left}", &left.to_string()), None);
     }
 
     /// For somebody who reads.

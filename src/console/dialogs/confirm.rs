@@ -1,13 +1,19 @@
 //! A question before an act. The act is held here as data, by the identity of what it is about:
 //! rows may move or vanish meanwhile.
 
-use ratatui::{crossterm::event::Event, style::Style};
+use ratatui::{
+    crossterm::event::{Event, KeyCode, KeyEvent},
+    style::Style,
+};
 use tui_input::Input;
 
 use super::{buttons, draw_input, panel, typed};
 use crate::{
     console::{
-        text::acts::{CANCEL, Question, REASON, REASON_HINT},
+        text::{
+            acts::{CANCEL, Question, REASON, REASON_HINT},
+            conventions,
+        },
         theme::Theme,
         widgets::{self, Pen, wrap},
     },
@@ -19,6 +25,23 @@ use crate::{
 pub(crate) enum Intent {
     Send(Box<Command>),
     Quit,
+}
+
+/// An act on more entries than this is not done by one key alone.
+const LARGE: u64 = 1_000;
+/// Digits of the largest count there is.
+const MOST_DIGITS: usize = 20;
+
+/// How many entries a command is about that says so itself, where these are many.
+fn large(intent: &Intent) -> Option<u64> {
+    let Intent::Send(command) = intent else { return None };
+    let count = match &**command {
+        Command::Apply(plan, _) => plan.totals.to_do(),
+        Command::Rewind(parts) => parts.iter().map(|part| part.again).sum(),
+        Command::Claim(plan) => plan.count(),
+        _ => 0,
+    };
+    (count > LARGE).then_some(count)
 }
 
 /// What has the focus.
@@ -37,6 +60,8 @@ pub(crate) struct Confirm {
     pub(crate) intent: Intent,
     /// Cancel has the focus first: Enter by mistake does nothing.
     focus: Stop,
+    /// How many it is about, where that has to be typed, and what was typed.
+    number: Option<(u64, String)>,
     /// Why it is done; acts of recovery are asked for it.
     reason: Option<Input>,
 }
@@ -51,7 +76,48 @@ impl Confirm {
         let Question { title, lines, yes } = question;
         let recovery = matches!(&intent, Intent::Send(command) if command.is_recovery());
         let reason = recovery.then(Input::default);
-        Self { title, lines, yes, intent, focus: Stop::Cancel, reason }
+        let number = large(&intent).map(|count| (count, String::new()));
+        Self { title, lines, yes, intent, focus: Stop::Cancel, number, reason }
+    }
+
+    /// The question is about so many dead letters, which the command alone does not say.
+    #[must_use]
+    pub(crate) fn about(mut self, count: u64) -> Self {
+        let all_counts = matches!(&self.intent, Intent::Send(command)
+            if matches!(**command, Command::DiscardLetters { compensate: true, .. }));
+        if all_counts || count > LARGE {
+            self.number = Some((count, String::new()));
+        }
+        self
+    }
+
+    /// The number that has to be typed before the act is done, as long as it was not.
+    pub(crate) fn number_missing(&self) -> Option<u64> {
+        let (count, typed) = self.number.as_ref()?;
+        (typed.parse() != Ok(*count)).then_some(*count)
+    }
+
+    /// A key for the number, whatever has the focus but the reason; says whether it was one.
+    pub(crate) fn takes_digit(&mut self, key: &KeyEvent) -> bool {
+        if self.focus == Stop::Reason {
+            return false;
+        }
+        let Some((_, typed)) = &mut self.number else { return false };
+        match key.code {
+            KeyCode::Char(c) if c.is_ascii_digit() => {
+                if typed.len() < MOST_DIGITS {
+                    typed.push(c);
+                }
+                true
+            }
+            // As the question writes it.
+            KeyCode::Char(',') => true,
+            KeyCode::Backspace => {
+                typed.pop();
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Enter does the act.
@@ -106,7 +172,7 @@ impl Confirm {
             })
             .collect();
         let rows: usize = text.iter().map(Vec::len).sum();
-        let field = usize::from(self.reason.is_some());
+        let field = usize::from(self.reason.is_some()) + usize::from(self.number.is_some());
         // Lines of one list stand together.
         let in_list = |place: usize| {
             let of_list = |line: Option<&String>| line.is_some_and(|line| line.starts_with(' '));
@@ -119,7 +185,17 @@ impl Confirm {
         let mut panel = panel(pen, theme, (width, height as u16), &self.title);
         let last = panel.height().saturating_sub(if airy { 3 } else { 2 });
         let field_at = last.saturating_sub(if airy { 2 } else { 1 });
-        let end = if self.reason.is_some() { field_at } else { last };
+        let number_at = match self.reason {
+            Some(_) => field_at.saturating_sub(if airy { 2 } else { 1 }),
+            None => field_at,
+        };
+        let end = if self.number.is_some() {
+            number_at
+        } else if self.reason.is_some() {
+            field_at
+        } else {
+            last
+        };
         let mut y = if airy { 2 } else { 1 };
         for (place, lines) in text.iter().enumerate() {
             for line in lines {
@@ -132,14 +208,25 @@ impl Confirm {
             }
             y += u16::from(airy && !in_list(place));
         }
+        let mut number_cursor = None;
+        if let Some((count, typed)) = &self.number {
+            let style = if self.number_missing().is_some() { theme.warn() } else { theme.good() };
+            let x = panel.text(3, number_at, &conventions::type_number(*count), style);
+            let underlined = Style::new().add_modifier(ratatui::style::Modifier::UNDERLINED);
+            let field = widgets::left(typed, MOST_DIGITS.min(12), "");
+            panel.text(x + 2, number_at, &field, underlined);
+            number_cursor = panel
+                .on_screen(x + 2 + typed.len() as u16, number_at)
+                .filter(|_| !self.in_reason());
+        }
         let cursor = self.reason.as_ref().and_then(|reason| {
             let focused = self.in_reason();
             let label = if focused { theme.key() } else { Style::new() };
-            panel.text(3, field_at, REASON, label);
+            panel.text(3, field_at, &REASON, label);
             let room = panel.width().saturating_sub(LABEL + 6);
             let mut line = panel.part(3 + LABEL, field_at, room, 1);
             if reason.value().is_empty() && !focused {
-                line.text(0, 0, REASON_HINT, theme.soft());
+                line.text(0, 0, &REASON_HINT, theme.soft());
                 return None;
             }
             draw_input(&mut line, theme, reason, true).filter(|_| focused)
@@ -149,7 +236,7 @@ impl Confirm {
             Stop::Yes => Some(1),
             Stop::Reason => None,
         };
-        buttons(&mut panel, theme, last, [CANCEL, &self.yes], focus);
-        cursor
+        buttons(&mut panel, theme, last, [&CANCEL, &self.yes], focus);
+        cursor.or(number_cursor)
     }
 }

@@ -7,7 +7,7 @@ use unicode_segmentation::UnicodeSegmentation;
 use super::{buttons, panel};
 use crate::{
     console::{
-        text::acts::CANCEL,
+        text::{acts::CANCEL, lang::Word},
         theme::Theme,
         widgets::{Pen, left, width, wrap},
     },
@@ -15,12 +15,12 @@ use crate::{
 };
 
 /// Characters that a field takes, a reason as many as the log; a paste by mistake must not fill the memory.
-const MOST: usize = MAX_REASON;
+pub(crate) const MOST: usize = MAX_REASON;
 
 #[derive(Debug)]
 pub(crate) struct Field {
-    label: &'static str,
-    hint: &'static str,
+    label: Word,
+    hint: Word,
     pub(crate) input: Input,
     pub(crate) fault: Option<String>,
 }
@@ -30,17 +30,17 @@ pub(crate) struct Field {
 pub(crate) struct Form {
     title: String,
     pub(crate) fields: Vec<Field>,
-    submit: &'static str,
+    submit: Word,
     focus: usize,
 }
 
 impl Form {
-    pub(crate) fn new(title: String, submit: &'static str) -> Self {
+    pub(crate) fn new(title: String, submit: Word) -> Self {
         Self { title, fields: Vec::new(), submit, focus: 0 }
     }
 
     #[must_use]
-    pub(crate) fn field(mut self, label: &'static str, hint: &'static str, value: &str) -> Self {
+    pub(crate) fn field(mut self, label: Word, hint: Word, value: &str) -> Self {
         let input = Input::new(value.to_owned());
         self.fields.push(Field { label, hint, input, fault: None });
         self
@@ -88,7 +88,7 @@ impl Form {
             .iter()
             .map(|field| match &field.fault {
                 Some(fault) => wrap(fault, usize::from(room)),
-                None => vec![field.hint.to_owned()],
+                None => vec![field.hint.to_string()],
             })
             .collect();
         let notes: Vec<String> = notes
@@ -105,7 +105,7 @@ impl Form {
         for (place, (field, told)) in self.fields.iter().zip(told).enumerate() {
             let focused = place == self.focus;
             let label = if focused { theme.key() } else { Style::new() };
-            panel.text(3, y, field.label, label);
+            panel.text(3, y, &field.label, label);
             let mut line = panel.part(3 + LABEL, y, room, 1);
             let at = draw_input(&mut line, theme, &field.input, true);
             cursor = if focused { at } else { cursor };
@@ -122,7 +122,7 @@ impl Form {
         }
         let last = panel.height().saturating_sub(if airy { 3 } else { 2 });
         let button = self.focus.checked_sub(self.fields.len());
-        buttons(&mut panel, theme, last, [CANCEL, self.submit], button);
+        buttons(&mut panel, theme, last, [&CANCEL, &self.submit], button);
         cursor
     }
 }
@@ -182,6 +182,7 @@ mod tests {
     use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
     use super::*;
+    use crate::console::text::lang::word;
 
     fn press(c: char) -> Event {
         Event::Key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE))
@@ -199,7 +200,8 @@ mod tests {
 
     #[test]
     fn enter_submits_from_the_last_field_and_the_button() {
-        let mut form = Form::new("t".into(), "Go").field("a", "", "").field("b", "", "");
+        const NONE: Word = word("", "");
+        let mut form = Form::new("t".into(), NONE).field(NONE, NONE, "").field(NONE, NONE, "");
         let mut stops = Vec::new();
         for _ in 0..4 {
             stops.push((form.at_submit(), form.at_cancel()));

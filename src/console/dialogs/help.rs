@@ -4,7 +4,7 @@ use ratatui::text::{Line, Span};
 
 use super::panel;
 use crate::console::{
-    keymap::{Context, Key, TABLE},
+    keymap::{Context, Key, table},
     text,
     theme::Theme,
     widgets::{Pen, left},
@@ -13,12 +13,18 @@ use crate::console::{
 #[derive(Debug, Default)]
 pub(crate) struct Help {
     scroll: usize,
+    /// Told in the lower edge.
+    foot: Option<String>,
 }
 
 /// Cells for the keys of one binding.
 const KEYS: usize = 15;
 
 impl Help {
+    pub(crate) fn new(foot: Option<String>) -> Self {
+        Self { scroll: 0, foot }
+    }
+
     pub(crate) fn step(&mut self, forward: bool) {
         self.scroll = if forward { self.scroll + 5 } else { self.scroll.saturating_sub(5) };
     }
@@ -35,14 +41,17 @@ impl Help {
         let height = (rows as u16 + 2).min(pen.height());
         let visible = usize::from(height.saturating_sub(2));
         self.scroll = self.scroll.min(rows.saturating_sub(visible));
-        let mut panel = panel(pen, theme, (width, height), text::HELP_TITLE);
+        let mut panel = panel(pen, theme, (width, height), &text::HELP_TITLE);
         for (x, part) in [(3, first), (3 + column as u16 + 3, second)] {
             for (y, (_, line)) in part.iter().skip(self.scroll).take(visible).enumerate() {
                 panel.line(x, y as u16 + 1, line);
             }
         }
+        let bottom = height.saturating_sub(1);
+        if let Some(foot) = &self.foot {
+            panel.text(2, bottom, &format!(" {foot} "), theme.soft());
+        }
         if rows > self.scroll + visible {
-            let bottom = height.saturating_sub(1);
             let more = format!(" {} ", theme.glyphs.falling);
             panel.text(width.saturating_sub(6), bottom, &more, theme.key());
         }
@@ -57,7 +66,7 @@ fn lines(theme: Theme, width: usize) -> Vec<(bool, Line<'static>)> {
             lines.push((false, Line::default()));
         }
         lines.push((true, Line::styled(text::context(context), theme.heading())));
-        for binding in TABLE.iter().filter(|binding| binding.context == context) {
+        for binding in table().iter().filter(|it| it.context == context && !it.keys.is_empty()) {
             let keys: Vec<String> = binding.keys.iter().copied().map(Key::label).collect();
             let keys = left(&keys.join(" "), KEYS, theme.glyphs.ellipsis);
             let meaning = left(
@@ -93,7 +102,7 @@ mod tests {
         // The narrower of the two columns.
         let lines = lines(Theme::new(Depth::None, false), 53);
         let told: Vec<String> = lines.iter().map(|(_, line)| line.to_string()).collect();
-        for binding in TABLE {
+        for binding in table() {
             let meaning = text::action(binding.action).1;
             let key = binding.keys[0].label();
             assert!(

@@ -3,16 +3,20 @@
 //! A dialog holds what it is about as data. It does nothing by itself and never sees a Remote.
 
 mod confirm;
+mod export_menu;
 mod form;
+mod group_form;
 mod help;
 mod palette;
 mod rush_form;
 mod sale_form;
 
 pub(crate) use confirm::{Confirm, Intent};
-pub(crate) use form::{Form, draw_input, typed};
+pub(crate) use export_menu::ExportMenu;
+pub(crate) use form::{Form, MOST, draw_input, typed};
+pub(crate) use group_form::GroupForm;
 pub(crate) use help::Help;
-pub(crate) use palette::Palette;
+pub(crate) use palette::{Offer, Palette};
 pub(crate) use rush_form::RushForm;
 pub(crate) use sale_form::SaleForm;
 
@@ -24,8 +28,10 @@ pub(crate) enum Dialog {
     Confirm(Confirm),
     Sale(SaleForm),
     Rush(RushForm),
+    Group(GroupForm),
     Palette(Palette),
     Help(Help),
+    Export(ExportMenu),
 }
 
 impl Dialog {
@@ -34,8 +40,9 @@ impl Dialog {
             // What is typed there is text, as in a form.
             Self::Confirm(confirm) if confirm.in_reason() => Context::Form,
             Self::Confirm(_) => Context::Confirm,
-            Self::Sale(_) | Self::Rush(_) => Context::Form,
-            Self::Palette(_) => Context::Palette,
+            Self::Sale(_) | Self::Rush(_) | Self::Group(_) => Context::Form,
+            // A list with a cursor in either.
+            Self::Palette(_) | Self::Export(_) => Context::Palette,
             Self::Help(_) => Context::Help,
         }
     }
@@ -49,9 +56,14 @@ impl Dialog {
                 let plan = rush.told();
                 rush.form.draw(pen, theme, &plan)
             }
+            Self::Group(group) => group.form.draw(pen, theme, &group.told()),
             Self::Palette(palette) => palette.draw(pen, theme),
             Self::Help(help) => {
                 help.draw(pen, theme);
+                None
+            }
+            Self::Export(menu) => {
+                menu.draw(pen, theme);
                 None
             }
         }

@@ -5,27 +5,45 @@ use tui_input::Input;
 
 use super::{draw_input, panel, typed};
 use crate::console::{
-    keymap::{Action, Context, actions, key_of},
-    text,
+    keymap::{Action, key_of},
+    text::{self, conventions},
     theme::Theme,
-    widgets::{Pen, right},
+    widgets::{Pen, fit, right, width},
 };
+
+/// What can be asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Offer {
+    pub(crate) action: Action,
+    pub(crate) name: &'static str,
+    /// Its name in the settings, which is found as well.
+    pub(crate) alias: String,
+    /// Why it is not possible now.
+    pub(crate) why: Option<String>,
+}
 
 #[derive(Debug)]
 pub(crate) struct Palette {
     input: Input,
-    names: Vec<(Action, &'static str)>,
+    offers: Vec<Offer>,
+    /// How many of the first ones were used before.
+    recent: usize,
     cursor: usize,
 }
 
+/// Cells for the longest name.
+const NAME: u16 = 22;
+/// Cells for a key.
+const KEY: u16 = 9;
+
 impl Palette {
-    /// All named actions that hold in `context`.
-    pub(crate) fn new(context: Context) -> Self {
-        let names = actions(context)
-            .into_iter()
-            .filter_map(|action| text::action(action).2.map(|name| (action, name)))
-            .collect();
-        Self { input: Input::default(), names, cursor: 0 }
+    /// All that is offered, what was used last first.
+    pub(crate) fn new(mut offers: Vec<Offer>, used: &[Action]) -> Self {
+        let place = |offer: &Offer| used.iter().position(|action| *action == offer.action);
+        // Stable: the others keep the order of the keymap.
+        offers.sort_by_key(|offer| place(offer).unwrap_or(usize::MAX));
+        let recent = offers.iter().filter(|offer| place(offer).is_some()).count();
+        Self { input: Input::default(), offers, recent, cursor: 0 }
     }
 
     pub(crate) fn type_in(&mut self, event: &Event) {
@@ -39,28 +57,33 @@ impl Palette {
         self.cursor = (self.cursor + if forward { 1 } else { count - 1 }) % count;
     }
 
-    pub(crate) fn chosen(&self) -> Option<Action> {
-        self.matches().get(self.cursor).map(|(action, _)| *action)
+    pub(crate) fn chosen(&self) -> Option<&Offer> {
+        self.matches().get(self.cursor).copied()
     }
 
-    /// Names that fit what was typed, the best first.
-    fn matches(&self) -> Vec<(Action, &'static str)> {
+    /// Offers that fit what was typed, the best first.
+    fn matches(&self) -> Vec<&Offer> {
         let wanted = self.input.value().trim().to_lowercase();
         let mut found: Vec<_> = self
-            .names
+            .offers
             .iter()
-            .filter_map(|(action, name)| rank(name, &wanted).map(|rank| (rank, *action, *name)))
+            .filter_map(|offer| {
+                let alias = score(&offer.alias, &wanted).map(|cost| cost + 1);
+                let cost =
+                    score(&offer.name.to_lowercase(), &wanted).into_iter().chain(alias).min();
+                Some((cost?, offer))
+            })
             .collect();
-        // Stable: equals keep the order of the keymap.
-        found.sort_by_key(|(rank, ..)| *rank);
-        found.into_iter().map(|(_, action, name)| (action, name)).collect()
+        // Stable: equals keep their order. What was typed means something possible, where it can.
+        found.sort_by_key(|(cost, offer)| (!wanted.is_empty() && offer.why.is_some(), *cost));
+        found.into_iter().map(|(_, offer)| offer).collect()
     }
 
     pub(crate) fn draw(&self, pen: &mut Pen<'_>, theme: Theme) -> Option<(u16, u16)> {
-        let rows = (self.names.len() as u16 + 4).min(14).min(pen.height().saturating_sub(2));
-        let width = pen.width().saturating_sub(4).min(46);
-        let mut panel = panel(pen, theme, (width, rows), text::PALETTE_TITLE);
-        let inner = width.saturating_sub(6);
+        let rows = (self.offers.len() as u16 + 4).min(16).min(pen.height().saturating_sub(2));
+        let wide = pen.width().saturating_sub(4).min(74);
+        let mut panel = panel(pen, theme, (wide, rows), &text::PALETTE_TITLE);
+        let inner = wide.saturating_sub(6);
         panel.text(3, 1, ":", theme.key());
         let cursor = draw_input(
             &mut panel.part(5, 1, inner.saturating_sub(2), 1),
@@ -70,60 +93,115 @@ impl Palette {
         );
         let matches = self.matches();
         if matches.is_empty() {
-            panel.text(3, 3, text::NO_COMMAND, theme.soft());
+            panel.text(3, 3, &text::NO_COMMAND, theme.soft());
         }
         let room = usize::from(rows.saturating_sub(4));
         let first = (self.cursor + 1).saturating_sub(room);
-        for (row, (action, name)) in matches.iter().enumerate().skip(first).take(room) {
+        for (row, offer) in matches.iter().enumerate().skip(first).take(room) {
             let mut line = panel.part(3, (row - first) as u16 + 3, inner, 1);
-            line.text(0, 0, name, Style::new());
-            let key = right(&key_of(*action), 8, theme.glyphs.ellipsis);
-            line.text(inner.saturating_sub(8), 0, &key, theme.key());
+            let style = if offer.why.is_some() { theme.soft() } else { Style::new() };
+            line.text(0, 0, offer.name, style);
+            let recent = row < self.recent && self.input.value().is_empty();
+            let beside = offer.why.as_deref().or(recent.then_some(&*conventions::RECENT));
+            let ellipsis = theme.glyphs.ellipsis;
+            let x = NAME.max(width(offer.name) as u16 + 1);
+            let key = right(&key_of(offer.action), usize::from(KEY), ellipsis);
+            line.text(x, 0, &key, theme.key());
+            let x = x + KEY + 3;
+            let beside =
+                fit(beside.unwrap_or_default(), usize::from(inner.saturating_sub(x)), ellipsis);
+            line.text(x, 0, &beside, theme.soft());
             if row == self.cursor {
                 line.tint(0, Style::reset());
                 line.tint(0, theme.selected());
             }
         }
+        if matches.len() > first + room {
+            let more = format!(" {} ", theme.glyphs.falling);
+            panel.text(wide.saturating_sub(6), rows.saturating_sub(1), &more, theme.key());
+        }
         cursor
     }
 }
 
-/// How well a name fits: it begins so, a word of it begins so, it holds the letters in that order.
-fn rank(name: &str, wanted: &str) -> Option<u8> {
-    if name.starts_with(wanted) {
-        return Some(0);
+/// What it costs to read `wanted` into a name, the letters in their order: nothing at its beginning, little at the
+/// beginnings of words and for letters side by side. `None` where a letter is missing.
+fn score(name: &str, wanted: &str) -> Option<u32> {
+    const WORD: u32 = 2;
+    const INSIDE: u32 = 12;
+    let letters: Vec<char> = name.chars().collect();
+    let begins = |at: usize| at == 0 || letters.get(at - 1).is_some_and(|c| !c.is_alphanumeric());
+    // Cost of having read all letters so far, the last one at that place.
+    let mut ends: Vec<Option<u32>> = vec![None; letters.len()];
+    for (place, c) in wanted.chars().filter(|c| !c.is_whitespace()).enumerate() {
+        let mut next = vec![None; letters.len()];
+        for (at, letter) in letters.iter().enumerate() {
+            if *letter != c {
+                continue;
+            }
+            let jump = match (at, begins(at)) {
+                (0, _) => 0,
+                (_, true) => WORD,
+                _ => INSIDE,
+            };
+            let before = if place == 0 {
+                Some(jump)
+            } else {
+                let beside = at.checked_sub(1).and_then(|at| ends.get(at).copied().flatten());
+                let far = ends.iter().take(at).flatten().min().map(|cost| cost + jump);
+                beside.into_iter().chain(far).min()
+            };
+            if let Some(slot) = next.get_mut(at) {
+                *slot = before;
+            }
+        }
+        ends = next;
     }
-    if name.split(' ').any(|word| word.starts_with(wanted)) {
-        return Some(1);
-    }
-    let mut letters = name.chars();
-    wanted.chars().all(|c| letters.any(|l| l == c)).then_some(2)
+    if wanted.trim().is_empty() { Some(0) } else { ends.into_iter().flatten().min() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn beginnings_come_before_letters() {
-        let mut palette = Palette::new(Context::Sales);
-        palette.input = "r".into();
-        let names: Vec<_> = palette.matches().into_iter().map(|(_, name)| name).collect();
-        assert_eq!(names.first(), Some(&"rush"));
-        assert!(names.contains(&"pause / resume"));
-        palette.input = "nsl".into();
-        assert_eq!(palette.chosen(), Some(Action::NewSale));
-        palette.input = "zzz".into();
-        assert_eq!(palette.chosen(), None);
+    fn palette(used: &[Action]) -> Palette {
+        let offer = |action, name, why: Option<&str>| Offer {
+            action,
+            name,
+            alias: String::new(),
+            why: why.map(str::to_owned),
+        };
+        let offers = vec![
+            offer(Action::Overview, "overview", None),
+            offer(Action::Pause, "pause / resume", None),
+            offer(Action::ReplayLetters, "replay dead letters", Some("in Dead letters")),
+            offer(Action::NewSale, "new sale", None),
+            offer(Action::Rush, "rush", None),
+        ];
+        Palette::new(offers, used)
+    }
+
+    fn names(palette: &mut Palette, typed: &str) -> Vec<&'static str> {
+        palette.input = typed.into();
+        palette.matches().into_iter().map(|offer| offer.name).collect()
     }
 
     #[test]
-    fn only_what_holds_here_is_offered() {
-        let here = |context| {
-            let palette = Palette::new(context);
-            palette.names.iter().any(|(action, _)| *action == Action::Replay)
-        };
-        assert!(here(Context::Pending));
-        assert!(!here(Context::Sales));
+    fn beginnings_come_before_words_and_words_before_letters() {
+        let mut palette = palette(&[]);
+        let found = names(&mut palette, "r");
+        assert_eq!(found, ["rush", "pause / resume", "overview", "replay dead letters"]);
+        assert_eq!(names(&mut palette, "nsl"), ["new sale"]);
+        assert_eq!(names(&mut palette, "dl"), ["replay dead letters"]);
+        assert_eq!(names(&mut palette, "dead l"), ["replay dead letters"]);
+        assert!(names(&mut palette, "zzz").is_empty() && palette.chosen().is_none());
+        assert_eq!(names(&mut palette, "").len(), 5);
+    }
+
+    #[test]
+    fn what_was_used_comes_first_until_something_is_typed() {
+        let mut palette = palette(&[Action::Rush, Action::NewSale]);
+        assert_eq!(names(&mut palette, "")[..3], ["rush", "new sale", "overview"]);
+        assert_eq!(names(&mut palette, "ov")[0], "overview");
     }
 }

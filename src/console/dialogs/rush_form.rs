@@ -4,10 +4,7 @@ use crossterm::event::Event;
 
 use super::{Form, sale_form::number};
 use crate::{
-    console::text::{
-        acts::{form as words, rush_plan},
-        sale_name,
-    },
+    console::text::{acts::rush_plan, forms as words, sale_name},
     engine::command::RushPlan,
     model::VoucherId,
     telemetry::snapshot::SaleLine,

@@ -4,7 +4,7 @@ use crossterm::event::Event;
 
 use super::Form;
 use crate::{
-    console::text::acts::form as words,
+    console::text::{forms as words, sale_fault, time_fault},
     model::{Millis, NewSale, SaleFault, When},
 };
 
@@ -23,7 +23,7 @@ pub(crate) struct SaleForm {
 
 impl SaleForm {
     pub(crate) fn new() -> Self {
-        let form = Form::new(words::NEW_SALE.to_owned(), words::CREATE)
+        let form = Form::new(words::NEW_SALE.to_string(), words::CREATE)
             .field(words::TITLE, words::TITLE_HINT, "")
             .field(words::STOCK, words::STOCK_HINT, "")
             .field(words::LIMIT, words::LIMIT_HINT, USUAL_LIMIT)
@@ -70,7 +70,7 @@ impl SaleForm {
 
     fn checked(&self, now: Millis) -> Result<NewSale, (usize, String)> {
         let title = self.form.value(TITLE);
-        crate::model::sale::check_title(title).map_err(|fault| (TITLE, fault.to_string()))?;
+        crate::model::sale::check_title(title).map_err(|fault| (TITLE, sale_fault(&fault)))?;
         let stock = number(self.form.value(STOCK)).map_err(|fault| (STOCK, fault))?;
         let limit = number(self.form.value(LIMIT)).map_err(|fault| (LIMIT, fault))?;
         let time = |field| match time(self.form.value(field)) {
@@ -86,7 +86,7 @@ impl SaleForm {
                 SaleFault::Window { .. } | SaleFault::Over(_) => END,
                 _ => TITLE,
             };
-            (place, fault.to_string())
+            (place, sale_fault(&fault))
         })
     }
 }
@@ -101,7 +101,7 @@ fn time(text: &str) -> Result<Option<When>, String> {
     if text.trim().is_empty() {
         return Ok(None);
     }
-    text.parse::<When>().map(Some).map_err(|fault| fault.to_string())
+    text.parse::<When>().map(Some).map_err(|fault| time_fault(&fault))
 }
 
 #[cfg(test)]

@@ -8,7 +8,10 @@ use jiff::tz::TimeZone;
 use ratatui::{Terminal, backend::TestBackend, buffer::Buffer};
 use tokio::sync::{mpsc, watch};
 
-use super::letters::letters;
+use super::{
+    history::{log_lines, stocks},
+    letters::letters,
+};
 use crate::{
     console::{
         app::App,
@@ -203,6 +206,9 @@ fn series() -> Series {
             at: NOW.plus((tick - 479) * 250),
             admitted: seen.then_some(38_000.0 * wave),
             persisted: seen.then_some(30_000.0 * wave * wave),
+            lag: seen.then_some(1_000 + tick as u64),
+            pending: seen.then_some(128),
+            p99_us: seen.then_some(1_830),
         });
     }
     series
@@ -265,6 +271,8 @@ pub(super) fn normal() -> Snapshot {
         books: Balance::InFlight { orders: 1_332 },
         latency: Some(Latency { p50: 412, p99: 1_830, max: 6_100, samples: 21_840 }),
         series: Arc::new(series()),
+        stocks: stocks(),
+        activity: Arc::new(log_lines()),
         locks: Holders { total: 3, locks: locks() },
         jobs: jobs(),
         alarms: vec![Alarm {

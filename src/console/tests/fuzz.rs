@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
-use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
+use crossterm::event::{
+    Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
+};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::{
     fixture::{Bench, NOW, empty, normal, outage, overflowing, page, read_only, rushing},
     letters::{letters, poisoned},
+    orders, stream,
 };
 use crate::{
     console::{
@@ -20,7 +23,7 @@ use crate::{
         plan::made_up,
     },
     model::{EntryId, LetterCounts, LetterVerdict, Verdict, VoucherId},
-    telemetry::{Snapshot, snapshot::LetterPage},
+    telemetry::{OrdersView, Snapshot, StreamView, snapshot::LetterPage},
 };
 
 /// What may be sent by the next key.
@@ -34,9 +37,10 @@ fn allowed(bench: &Bench, key: &KeyEvent) -> Allowed {
     match &bench.app.dialog {
         Some(Dialog::Confirm(confirm)) => {
             let yes =
-                // In the reason a letter is text.
-                (key.code == KeyCode::Char('y') && !confirm.in_reason())
-                    || (key.code == KeyCode::Enter && confirm.on_yes());
+                // In the reason a letter is text, and a large act wants its number first.
+                confirm.number_missing().is_none()
+                    && ((key.code == KeyCode::Char('y') && !confirm.in_reason())
+                        || (key.code == KeyCode::Enter && confirm.on_yes()));
             match (&confirm.intent, yes) {
                 (Intent::Send(command), true) => Allowed::This((**command).clone()),
                 _ => Allowed::Nothing,
@@ -66,7 +70,7 @@ fn any_key(random: &mut impl Rng) -> KeyEvent {
         KeyCode::End,
         KeyCode::Backspace,
     ];
-    const LETTERS: &str = "12455NSRPEADCXyn fqgGhjkl/:?+-=0599锅🍲xz";
+    const LETTERS: &str = "1234557NSRPEADCXWyn fqgGhjklcpub/:?+-=0599锅🍲xzzoorwm!mT68";
     let letters: Vec<char> = LETTERS.chars().collect();
     if random.random_bool(0.45) {
         KeyEvent::new(SPECIAL[random.random_range(0..SPECIAL.len())], KeyModifiers::NONE)
@@ -101,6 +105,11 @@ fn any_picture(random: &mut impl Rng) -> Snapshot {
         picture.stream = None;
         picture.latency = None;
     }
+    if random.random_bool(0.6) {
+        let view = StreamView { partition: None, before: None };
+        picture.entries = stream::page(view, random.random_range(0..300));
+        picture.orders = orders::page(OrdersView::default(), random.random_range(0..300));
+    }
     picture.seq = random.random_range(0..3);
     picture
 }
@@ -125,19 +134,49 @@ fn any_answer(random: &mut impl Rng) -> Result<Reply, Refusal> {
 
 #[test]
 fn random_keys_neither_panic_nor_send_what_was_not_confirmed() {
+    // Two at a time; a hundred thousand keys in all.
+    let sent: usize = std::thread::scope(|scope| {
+        let runs = [0, 1]
+            .map(|half| scope.spawn(move || (0..10).map(|n| play(half * 10 + n)).sum::<usize>()));
+        runs.into_iter().map(|run| run.join().expect("a run without a panic")).sum()
+    });
+    assert!(sent > 100, "the keys reached {sent} acts only");
+}
+
+fn any_mouse(random: &mut impl Rng) -> Event {
+    const KINDS: [MouseEventKind; 6] = [
+        MouseEventKind::Down(MouseButton::Left),
+        MouseEventKind::Down(MouseButton::Right),
+        MouseEventKind::Up(MouseButton::Left),
+        MouseEventKind::Moved,
+        MouseEventKind::ScrollUp,
+        MouseEventKind::ScrollDown,
+    ];
+    Event::Mouse(MouseEvent {
+        kind: KINDS[random.random_range(0..KINDS.len())],
+        column: random.random_range(0..400),
+        row: random.random_range(0..100),
+        modifiers: KeyModifiers::NONE,
+    })
+}
+
+/// One run of random events; how many acts it came to.
+fn play(seed: u64) -> usize {
     let mut sent_in_all = 0;
-    for seed in 0..12 {
+    {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let mut bench = Bench::new(normal());
-        for step in 0..1_200_i64 {
+        for step in 0..6_300_i64 {
             bench.app.now = NOW.plus(step * 700);
             match random.random_range(0..100) {
                 0..80 => {
                     let key = any_key(&mut random);
                     let may = allowed(&bench, &key);
                     bench.app.on_event(&Event::Key(key));
-                    let sent = bench.sent();
+                    let mut sent = bench.sent();
                     sent_in_all += sent.len();
+                    // Looks that change nothing; a picture may have asked for one as well.
+                    sent.retain(|it| !matches!(it, Command::Trace(_) | Command::Preview(_)));
                     let fine = match (&sent[..], &may) {
                         // A plan and a count change nothing.
                         ([] | [Command::Plan(_) | Command::CountLetters(_)], _)
@@ -168,20 +207,30 @@ fn random_keys_neither_panic_nor_send_what_was_not_confirmed() {
                     done: random.random_bool(0.2),
                 }),
                 95..97 => bench.app.on_tick(),
-                _ => {}
+                _ => {
+                    bench.app.on_event(&any_mouse(&mut random));
+                    assert!(
+                        bench.sent().is_empty(),
+                        "seed {seed}, step {step}: the mouse did an act"
+                    );
+                }
             }
-            if step % 5 == 0 {
+            if step % 2_500 == 9 {
+                bench.app.on_event(&Event::Paste("\x1b[31m锅 ".repeat(150_000)));
+                assert!(bench.sent().is_empty(), "seed {seed}, step {step}: a paste did an act");
+            }
+            if step % 25 == 0 {
                 let (width, height) = match random.random_range(0..6) {
                     0 => (random.random_range(1..70), random.random_range(1..20)),
                     1 => (60, 15),
                     2 => (80, 24),
                     3 => (200, 50),
-                    4 => (random.random_range(60..240), random.random_range(15..70)),
+                    4 => (random.random_range(1..401), random.random_range(1..101)),
                     _ => (120, 36),
                 };
                 bench.draw(width, height);
             }
         }
     }
-    assert!(sent_in_all > 20, "the keys reached {sent_in_all} acts only");
+    sent_in_all
 }

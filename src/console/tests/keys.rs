@@ -66,8 +66,8 @@ fn acts_that_make_no_sense_say_why() {
     assert_eq!(said("jE"), "#5 has ended; it can't be changed any more");
     assert_eq!(said("j"), "this is the last row");
     assert_eq!(said("A"), "A (plan) works in Pending");
-    assert_eq!(said("x"), "x does nothing here; ? shows the keys");
-    assert_eq!(said("h"), "no detail is open");
+    assert_eq!(said("z"), "z does nothing here; ? shows the keys");
+    assert_eq!(said("h"), "no detail is open; Enter opens one");
     let mut bench = Bench::new(empty());
     bench.keys("4A");
     assert_eq!(bench.said(), "nothing is pending, so there is nothing to replay");
@@ -93,7 +93,7 @@ fn read_only_refuses_before_anything_is_sent() {
         bench.keys(key);
         assert!(bench.app.dialog.is_none(), "{key}");
     }
-    assert_eq!(bench.said(), "read-only: acts are refused");
+    assert_eq!(bench.said(), "read-only: acts are refused; start without --read-only for them");
     assert!(bench.sent().is_empty());
 }
 

@@ -114,7 +114,7 @@ fn unread() -> Snapshot {
     Snapshot { letters: LetterPage::default(), ..away() }
 }
 
-fn under_way() -> Snapshot {
+pub(super) fn under_way() -> Snapshot {
     let line =
         RecoveryLine { act: "dead replay".into(), done: 400, planned: 12_000, changes: true };
     Snapshot { recoveries: vec![line], ..poisoned() }
@@ -124,7 +124,7 @@ fn read_only() -> Snapshot {
     Snapshot { read_only: true, ..poisoned() }
 }
 
-fn counted() -> LettersCounted {
+pub(super) fn letters_counted() -> LettersCounted {
     let mut counts = LetterCounts::default();
     poisoned().letters.lines.iter().for_each(|line| counts.add(line.verdict));
     LettersCounted { counts, gone: 0 }
@@ -139,7 +139,7 @@ fn all() -> LetterScope {
 fn ask(bench: &mut Bench, key: &str, scope: &LetterScope) {
     bench.keys(key);
     assert_eq!(bench.sent(), [Command::CountLetters(scope.clone())]);
-    bench.answer(Ok(Reply::LettersCounted(counted())));
+    bench.answer(Ok(Reply::LettersCounted(letters_counted())));
 }
 
 #[test]
@@ -229,6 +229,12 @@ fn an_act_goes_to_what_was_counted_and_only_after_yes() {
         let mut later = poisoned();
         later.taken = NOW.plus(60_000);
         bench.show(later);
+        if key == "C" {
+            // Who cancels orders says how many.
+            bench.keys("y");
+            assert!(bench.sent().is_empty() && bench.said().contains("this is about 8"));
+            bench.keys("8");
+        }
         bench.keys("y");
         assert_eq!(bench.sent(), [command]);
         assert_eq!(bench.reason(), None);
@@ -297,7 +303,7 @@ fn acts_without_anything_to_do_say_what_helps() {
     assert_eq!(bench.said(), "there are no dead letters");
     let mut bench = Bench::new(read_only());
     bench.keys("5RDCX");
-    assert_eq!(bench.said(), "read-only: acts are refused");
+    assert_eq!(bench.said(), "read-only: acts are refused; start without --read-only for them");
     assert!(bench.sent().is_empty());
 }
 
@@ -308,7 +314,7 @@ fn a_count_is_asked_for_once_and_covers_no_other_question() {
     assert_eq!(bench.said(), "counting the dead letters");
     assert_eq!(bench.sent().len(), 1);
     bench.keys("?");
-    bench.answer(Ok(Reply::LettersCounted(counted())));
+    bench.answer(Ok(Reply::LettersCounted(letters_counted())));
     assert!(matches!(bench.app.dialog, Some(Dialog::Help(_))));
     bench.press(KeyCode::Esc);
     bench.keys("D");

@@ -116,7 +116,7 @@ fn details_and_dialogs() {
 }
 
 /// A plan of two marked entries, or of a whole list with something of each kind.
-fn plan_of(scope: &Scope) -> Plan {
+pub(super) fn plan_of(scope: &Scope) -> Plan {
     let verdict = |number: u64| match (scope, number % 40) {
         (Scope::Entries(_), _) => Verdict::Stuck,
         (_, 3) => Verdict::Malformed,
@@ -259,9 +259,10 @@ fn colour_speaks_of_state() {
     let mut bench = Bench::new(outage());
     let buffer = bench.draw(120, 36);
     let colour = |text: &str| find(&buffer, text).map(|cell| cell.fg);
-    assert_eq!(colour("RUNNING"), Some(Color::Green));
-    assert_eq!(colour("away 42 s"), Some(Color::Red));
-    assert_eq!(colour("redis 42 s old"), Some(Color::Yellow));
+    let theme = bench.app.theme;
+    assert_eq!(colour("RUNNING"), theme.good().fg);
+    assert_eq!(colour("away 42 s"), theme.bad().fg);
+    assert_eq!(colour("redis 42 s old"), theme.warn().fg);
     assert_eq!(colour("cinema ticket"), Some(Color::Reset));
     bench.keys("2f");
     let buffer = bench.draw(120, 36);

@@ -1,53 +1,71 @@
-//! Words of the acts: what is asked, what came of it, and why nothing happens.
+//! Words of the acts: what is asked, and why nothing happens.
 
-use std::fmt::Write as _;
-
+pub(crate) use super::replies::reply;
 use super::{
     figures::{self, counted, thousands},
-    letters, sale_name,
+    lang::{Lang, Word, spoken, tell, word},
+    sale_name,
 };
 use crate::{
     console::keymap::{Action, Context, key_of},
-    engine::{
-        command::{ReplayReport, Reply, RushPlan, RushReport},
-        plan::Plan,
-    },
-    model::{JobOutcome, NewSale, Payment, Phase, SaleState, VoucherId},
+    engine::{command::RushPlan, plan::Plan},
+    model::{NewSale, Phase, VoucherId},
     telemetry::snapshot::{Holder, JobLine, RecoveryLine, SaleLine},
 };
 
-pub(crate) const CANCEL: &str = "Cancel";
-pub(crate) const READ_ONLY: &str = "read-only: acts are refused";
-pub(crate) const NO_SALE: &str = "there is no sale to act on";
-pub(crate) const CHOOSE_SALE: &str = "choose the sale that is meant, then press the key again";
-pub(crate) const NOTHING_PENDING: &str = "nothing is pending, so there is nothing to replay";
-pub(crate) const NOTHING_UNDER_WAY: &str = "nothing is under way that could be broken off";
-pub(crate) const PLAN_READY: &str = "the plan is made; close this and press the key again";
-pub(crate) const NOTHING_CHOSEN: &str = "no row is chosen";
-pub(crate) const NOTHING_OPEN: &str = "no detail is open";
-pub(crate) const NOTHING_MARKED: &str = "no entry to mark here";
-pub(crate) const NO_OTHER_SALE: &str = "no sale to choose";
-pub(crate) const NO_FILTER: &str = "this view has no rows to filter";
-pub(crate) const TOP: &str = "this is the first row";
-pub(crate) const BOTTOM: &str = "this is the last row";
-pub(crate) const FROZEN_PAGE: &str = "the picture is frozen; let it go on before turning the page";
-pub(crate) const ZOOM_END: &str = "the chart shows no other time";
-pub(crate) const ENGINE_GONE: &str =
-    "the engine has stopped; what you see does not change any more";
-pub(crate) const DRAFT_KEPT: &str = "nothing was created; the form keeps what you typed";
-pub(crate) const UNANSWERED: &str =
-    "the engine stopped before it answered; look at the sale again before repeating it";
-pub(crate) const REASON: &str = "reason";
-pub(crate) const REASON_HINT: &str = "optional, for the log; Tab goes here";
-pub(crate) const CANCELLED: &str = "nothing was done";
+pub(crate) const CANCEL: Word = word("Cancel", "取消");
+pub(crate) const NO_SALE: Word = word("there is no sale to act on", "没有可操作的秒杀");
+pub(crate) const CHOOSE_SALE: Word = word(
+    "choose the sale that is meant, then press the key again",
+    "请先选中要操作的秒杀，再按一次该键",
+);
+pub(crate) const NOTHING_PENDING: Word =
+    word("nothing is pending, so there is nothing to replay", "没有待确认的消息，无需重放");
+pub(crate) const NOTHING_UNDER_WAY: Word =
+    word("nothing is under way that could be broken off", "没有正在进行、可以中止的操作");
+pub(crate) const PLAN_READY: Word = word(
+    "the plan is made; close this and press the key again",
+    "计划已就绪，关闭此窗口后再按一次该键",
+);
+pub(crate) const NOTHING_CHOSEN: Word = word("no row is chosen", "没有选中任何行");
+pub(crate) const NOTHING_MARKED: Word = word("no entry to mark here", "这里没有可标记的行");
+pub(crate) const NO_OTHER_SALE: Word = word("no sale to choose", "没有可选的秒杀");
+pub(crate) const NO_FILTER: Word = word("this view has no rows to filter", "此页没有可筛选的行");
+pub(crate) const TOP: Word = word("this is the first row", "已是第一行");
+pub(crate) const BOTTOM: Word = word("this is the last row", "已是最后一行");
+pub(crate) const FROZEN_PAGE: Word = word(
+    "the picture is frozen; let it go on before turning the page",
+    "画面已冻结，恢复刷新后再翻页",
+);
+pub(crate) const ZOOM_END: Word = word("the chart shows no other time", "图表没有更多时间范围");
+pub(crate) const ENGINE_GONE: Word = word(
+    "the engine has stopped; what you see does not change any more",
+    "引擎已停止，画面不再更新",
+);
+pub(crate) const DRAFT_KEPT: Word =
+    word("nothing was created; the form keeps what you typed", "没有新建，已填内容保留在表单中");
+pub(crate) const UNANSWERED: Word = word(
+    "the engine stopped before it answered; look at the sale again before repeating it",
+    "引擎未答复就停止了，请先核对秒杀现状再重试",
+);
+pub(crate) const REASON: Word = word("reason", "原因");
+pub(crate) const REASON_HINT: Word =
+    word("optional, for the log; Tab goes here", "可选，记入日志；按 Tab 填写");
+pub(crate) const CANCELLED: Word = word("nothing was done", "未做任何操作");
 
 pub(crate) fn does_nothing(key: &str) -> String {
-    format!("{key} does nothing here; {} shows the keys", key_of(Action::Help))
+    let help = key_of(Action::Help);
+    tell!(
+        "{key} does nothing here; {help} shows the keys",
+        "{key} 在这里不起作用，按 {help} 查看按键"
+    )
 }
 
 pub(crate) fn works_elsewhere(key: &str, action: Action, views: &[Context]) -> String {
     let views: Vec<&str> = views.iter().map(|view| super::context(*view)).collect();
-    format!("{key} ({}) works in {}", super::action(action).0, views.join(" and "))
+    let views = views.join(&word(" and ", "、"));
+    let action = super::action(action).0;
+    tell!("{key} ({action}) works in {views}", "{key}（{action}）用于{views}")
 }
 
 fn name(sale: &SaleLine) -> String {
@@ -56,13 +74,17 @@ fn name(sale: &SaleLine) -> String {
 
 /// Why an act makes no sense in the sale's phase.
 pub(crate) fn no_use(sale: &SaleLine) -> String {
-    let id = sale.voucher_id;
+    let (id, pause) = (sale.voucher_id, key_of(Action::Pause));
     match sale.phase {
-        Phase::Ended | Phase::Archived => format!("#{id} has ended; it can't be changed any more"),
-        Phase::Running => format!("#{id} is running already"),
-        Phase::SoldOut => format!("#{id} has started and is sold out"),
-        Phase::Paused => format!("#{id} is paused; {} lets it go on", key_of(Action::Pause)),
-        Phase::Planned => format!("#{id} has not started yet"),
+        Phase::Ended | Phase::Archived => {
+            tell!("#{id} has ended; it can't be changed any more", "#{id} 已结束，不能再改动")
+        }
+        Phase::Running => tell!("#{id} is running already", "#{id} 已在进行中"),
+        Phase::SoldOut => tell!("#{id} has started and is sold out", "#{id} 已开始并已售罄"),
+        Phase::Paused => {
+            tell!("#{id} is paused; {pause} lets it go on", "#{id} 已暂停，按 {pause} 恢复")
+        }
+        Phase::Planned => tell!("#{id} has not started yet", "#{id} 尚未开始"),
     }
 }
 
@@ -73,369 +95,304 @@ pub(crate) struct Question {
     pub(crate) yes: String,
 }
 
-fn question(title: &str, lines: Vec<String>, yes: &str) -> Question {
-    Question { title: title.to_owned(), lines, yes: yes.to_owned() }
+fn question(title: Word, lines: Vec<String>, yes: Word) -> Question {
+    Question { title: title.to_string(), lines, yes: yes.to_string() }
 }
 
 fn left(sale: &SaleLine) -> String {
     let left = sale.stock.map_or_else(|| super::UNKNOWN.to_owned(), figures::signed);
-    format!("{left} of {} pieces", thousands(sale.initial))
+    let initial = thousands(sale.initial);
+    tell!("{left} of {initial} pieces", "{left} / {initial} 件")
 }
 
 pub(crate) fn start(sale: &SaleLine) -> Question {
+    let left = left(sale);
+    let told = tell!(
+        "{left} are open to buyers at once, before the planned time.",
+        "{left}立即开放抢购，早于计划时间。"
+    );
     question(
-        "Start the sale now?",
-        vec![
-            name(sale),
-            format!("{} are open to buyers at once, before the planned time.", left(sale)),
-        ],
-        "Start",
+        word("Start the sale now?", "立即开始这场秒杀？"),
+        vec![name(sale), told],
+        word("Start", "开始"),
     )
 }
 
 pub(crate) fn pause(sale: &SaleLine) -> Question {
+    let left = left(sale);
+    let told = tell!(
+        "{left} are left. Buyers are turned away until it goes on; orders that were admitted are still written.",
+        "剩余 {left}。恢复之前买家一律被拒；已准入的订单照常落库。"
+    );
     question(
-        "Pause the sale?",
-        vec![
-            name(sale),
-            format!(
-                "{} are left. Buyers are turned away until it goes on; orders that were admitted are still written.",
-                left(sale)
-            ),
-        ],
-        "Pause",
+        word("Pause the sale?", "暂停这场秒杀？"),
+        vec![name(sale), told],
+        word("Pause", "暂停"),
     )
 }
 
 pub(crate) fn resume(sale: &SaleLine) -> Question {
+    let left = left(sale);
+    let told = tell!(
+        "{left} are open to buyers again, within its window.",
+        "{left}在起止时间内重新开放抢购。"
+    );
     question(
-        "Let the sale go on?",
-        vec![name(sale), format!("{} are open to buyers again, within its window.", left(sale))],
-        "Resume",
+        word("Let the sale go on?", "恢复这场秒杀？"),
+        vec![name(sale), told],
+        word("Resume", "恢复"),
     )
 }
 
+/// Nobody can take it back.
+pub(super) const FOR_GOOD: Word = word("This can't be undone.", "此操作无法撤销。");
+/// What one sees is not what the act is limited to.
+pub(super) const UNFILTERED: Word =
+    word("The filter of this view does not limit it.", "不受本页筛选条件限制。");
+
 pub(crate) fn end(sale: &SaleLine) -> Question {
+    let left = left(sale);
+    let told = tell!(
+        "{left} are unsold; buyers are refused from now on.",
+        "未售出 {left}；从现在起买家一律被拒。"
+    );
     question(
-        "End the sale for good?",
-        vec![
-            name(sale),
-            format!("{} are unsold; buyers are refused from now on.", left(sale)),
-            "This can't be undone.".to_owned(),
-        ],
-        "End",
+        word("End the sale for good?", "永久结束这场秒杀？"),
+        vec![name(sale), told, FOR_GOOD.to_string()],
+        word("End", "结束"),
     )
 }
 
 /// The exact plan of a rush, a sentence each.
 pub(crate) fn rush_plan(plan: &RushPlan) -> Vec<String> {
     let again = (plan.users as f64 * plan.repeat).round() as u64;
-    let pace = plan.rate.map_or_else(|| "as fast as it goes".to_owned(), figures::rate);
-    vec![
-        format!(
+    let (requests, buyers) = (plan.users + again, plan.users);
+    let most = thousands(plan.concurrency as u64);
+    let pace = plan.rate.map(figures::rate);
+    let first = match spoken() {
+        Lang::En => format!(
             "{} by {}, {} of them twice.",
-            counted(plan.users + again, "request", "requests"),
-            counted(plan.users, "buyer", "buyers"),
+            counted(requests, "request", "requests"),
+            counted(buyers, "buyer", "buyers"),
             thousands(again),
         ),
-        format!("At most {} under way at once, {pace}.", thousands(plan.concurrency as u64)),
+        Lang::Zh => format!(
+            "{} 位买家共 {} 次请求，其中 {} 位请求两次。",
+            thousands(buyers),
+            thousands(requests),
+            thousands(again),
+        ),
+    };
+    let pace = pace.unwrap_or_else(|| tell!("as fast as it goes", "速度不限"));
+    vec![
+        first,
+        tell!("At most {most} under way at once, {pace}.", "最多 {most} 个同时进行，{pace}。"),
     ]
 }
 
 pub(crate) fn rush(sale: &SaleLine, plan: &RushPlan) -> Question {
     let mut lines = vec![name(sale)];
     lines.extend(rush_plan(plan));
+    let left = left(sale);
     lines.push(match sale.phase {
-        Phase::Running => format!("{} are left. Orders are real: they take stock.", left(sale)),
-        Phase::SoldOut => "Nothing is left: every buyer will find it sold out.".to_owned(),
-        Phase::Paused => "The sale is paused: every buyer will be turned away.".to_owned(),
-        Phase::Planned => "The sale has not started: buyers will be turned away.".to_owned(),
+        Phase::Running => tell!(
+            "{left} are left. Orders are real: they take stock.",
+            "剩余 {left}。订单是真实的，会占用库存。"
+        ),
+        Phase::SoldOut => {
+            tell!(
+                "Nothing is left: every buyer will find it sold out.",
+                "已无库存：每位买家都会遇到售罄。"
+            )
+        }
+        Phase::Paused => {
+            tell!(
+                "The sale is paused: every buyer will be turned away.",
+                "秒杀已暂停：每位买家都会被拒。"
+            )
+        }
+        Phase::Planned => {
+            tell!(
+                "The sale has not started: buyers will be turned away.",
+                "秒杀尚未开始：买家会被拒。"
+            )
+        }
         Phase::Ended | Phase::Archived => {
-            "The sale has ended: every buyer will be turned away.".to_owned()
+            tell!(
+                "The sale has ended: every buyer will be turned away.",
+                "秒杀已结束：每位买家都会被拒。"
+            )
         }
     });
-    question("Send simulated buyers?", lines, "Rush")
+    question(word("Send simulated buyers?", "派出模拟买家？"), lines, word("Rush", "开抢"))
 }
 
 /// What a plan comes to, a line for each verdict.
 pub(crate) fn plan(plan: &Plan, filtered: bool) -> Question {
     let totals = &plan.totals;
-    let entries = counted(totals.entries, "entry", "entries");
+    let (count, entries) = (thousands(totals.entries), counted(totals.entries, "entry", "entries"));
     let mut lines = vec![if plan.head.filter.is_empty() {
-        format!("{entries}, all that are pending.")
+        tell!("{entries}, all that are pending.", "{count} 条消息，即全部待确认。")
     } else {
-        format!("{entries}, those that are marked.")
+        tell!("{entries}, those that are marked.", "{count} 条消息，即已标记的。")
     }];
     if filtered {
-        lines.push("The filter of this view does not limit it.".to_owned());
+        lines.push(UNFILTERED.to_string());
     }
     for total in &totals.verdicts {
         let (verdict, act) = (super::verdict(total.verdict), super::act(total.act));
-        lines.push(format!("{:>9}  {verdict}: {act}", thousands(total.entries)));
+        let count = thousands(total.entries);
+        lines.push(tell!("{count:>9}  {verdict}: {act}", "{count:>9}  {verdict}：{act}"));
     }
     let books = &totals.books;
-    let mut after = format!(
-        "Then: {} pending, {}, {} in SQL.",
-        thousands(books.pending.after),
-        counted(books.dead.after, "dead letter", "dead letters"),
-        counted(books.persisted.after, "order", "orders"),
-    );
+    let (pending, letters) = (thousands(books.pending.after), thousands(books.dead.after));
+    let (orders, rebuilt) = (thousands(books.persisted.after), thousands(books.rebuilt));
+    let mut after = match spoken() {
+        Lang::En => format!(
+            "Then: {pending} pending, {}, {} in SQL.",
+            counted(books.dead.after, "dead letter", "dead letters"),
+            counted(books.persisted.after, "order", "orders"),
+        ),
+        Lang::Zh => {
+            format!("完成后：待确认 {pending} 条，死信 {letters} 条，SQL 中订单 {orders} 笔。")
+        }
+    };
     if books.rebuilt > 0 {
-        let _ = write!(after, " {} go into the stream again.", thousands(books.rebuilt));
+        after += &tell!(" {rebuilt} go into the stream again.", "{rebuilt} 条重新进入消息流。");
     }
     lines.push(after);
-    question("Replay this?", lines, "Replay")
+    question(word("Replay this?", "执行重放？"), lines, word("Replay", "重放"))
 }
 
 pub(crate) fn nothing_to_do(plan: &Plan) -> String {
+    let held = thousands(plan.totals.entries);
     match plan.totals.entries {
-        0 => "none of them is pending any more".to_owned(),
-        held => format!("{} in the hands of live nodes; nothing to do", thousands(held)),
+        0 => tell!("none of them is pending any more", "这些消息都已不再待确认"),
+        _ => tell!(
+            "{held} in the hands of live nodes; nothing to do",
+            "{held} 条由在线节点处理中，无需操作"
+        ),
     }
 }
 
 pub(crate) fn break_off(line: &RecoveryLine) -> Question {
+    let act = super::act_name(&line.act);
+    let (done, planned) = (thousands(line.done), thousands(line.planned));
     question(
-        "Break it off?",
+        word("Break it off?", "中止它？"),
         vec![
-            format!("{}: {} of {}.", line.act, thousands(line.done), thousands(line.planned)),
-            "The step in hand is finished; what was done stays done. A new plan goes on with the rest."
-                .to_owned(),
+            tell!("{act}: {done} of {planned}.", "{act}：{done} / {planned}。"),
+            tell!(
+                "The step in hand is finished; what was done stays done. A new plan goes on with the rest.",
+                "当前一步会做完，已完成的保持不变；其余的可用新计划继续。"
+            ),
         ],
-        "Break off",
+        word("Break off", "中止"),
     )
 }
 
 pub(crate) fn release(lock: &Holder) -> Question {
+    let Holder { name, node, task, .. } = lock;
+    let (count, wait) = (thousands(lock.waiting), counted(lock.waiting, "waits", "wait"));
     let waiting = match lock.waiting {
-        0 => "Nobody waits for it.".to_owned(),
-        waiting => format!("{} for it; one of them takes it.", counted(waiting, "waits", "wait")),
+        0 => tell!("Nobody waits for it.", "没有人在等它。"),
+        _ => tell!("{wait} for it; one of them takes it.", "{count} 个在等，其中一个将取得它。"),
     };
     let holder = if lock.orphan {
-        format!("Its holder {} gives no sign of life.", lock.node)
+        tell!("Its holder {node} gives no sign of life.", "持有者 {node} 已失联。")
     } else {
-        format!(
-            "Its holder {} is alive: its work is cancelled, and what it writes late is refused.",
-            lock.node
+        tell!(
+            "Its holder {node} is alive: its work is cancelled, and what it writes late is refused.",
+            "持有者 {node} 在线：其工作会被取消，迟到的写入会被拒绝。"
         )
     };
-    let task = if lock.task.is_empty() { String::new() } else { format!(" ({})", lock.task) };
+    let held = if task.is_empty() {
+        tell!("'{name}', held by {node}.", "“{name}”，由 {node} 持有。")
+    } else {
+        tell!("'{name}', held by {node} ({task}).", "“{name}”，由 {node}（{task}）持有。")
+    };
     question(
-        "Take the lock from its holder?",
-        vec![format!("'{}', held by {}{task}.", lock.name, lock.node), holder, waiting],
-        "Release",
+        word("Take the lock from its holder?", "从持有者手中收回这把锁？"),
+        vec![held, holder, waiting],
+        word("Release", "释放"),
     )
 }
 
 pub(crate) fn run_job(job: &JobLine) -> Question {
-    let mut lines = vec![job.name.clone(), format!("It will {}.", job.about)];
-    lines.push("It runs at once on this node, unless it runs somewhere already.".to_owned());
-    question("Run the job now?", lines, "Run")
+    let about = super::about(job);
+    let lines = vec![
+        job.name.clone(),
+        tell!("It will {about}.", "内容：{about}。"),
+        tell!(
+            "It runs at once on this node, unless it runs somewhere already.",
+            "立即在本节点运行，除非别处已在运行。"
+        ),
+    ];
+    question(word("Run the job now?", "立即运行这个任务？"), lines, word("Run", "运行"))
 }
 
 pub(crate) fn switch_job(job: &JobLine) -> Question {
-    if job.paused {
-        let line = "It is due again by its schedule; what was due meanwhile is not made up for.";
-        question("Let the job go on?", vec![job.name.clone(), line.to_owned()], "Resume")
+    let (title, line, yes) = if job.paused {
+        (
+            word("Let the job go on?", "恢复这个任务？"),
+            word(
+                "It is due again by its schedule; what was due meanwhile is not made up for.",
+                "之后按计划运行；暂停期间错过的不补跑。",
+            ),
+            word("Resume", "恢复"),
+        )
     } else {
-        let line = "It is not run any more on any node until it is resumed.";
-        question("Pause the job?", vec![job.name.clone(), line.to_owned()], "Pause")
-    }
+        (
+            word("Pause the job?", "暂停这个任务？"),
+            word(
+                "It is not run any more on any node until it is resumed.",
+                "恢复之前，任何节点都不再运行它。",
+            ),
+            word("Pause", "暂停"),
+        )
+    };
+    question(title, vec![job.name.clone(), line.to_string()], yes)
 }
 
 pub(crate) fn quit(sent: u64, planned: u64) -> Question {
+    let (sent, planned) = (thousands(sent), thousands(planned));
     question(
-        "Quit while a rush is under way?",
+        word("Quit while a rush is under way?", "模拟抢购进行中，仍要退出？"),
         vec![
-            format!("{} of {} requests were sent.", thousands(sent), thousands(planned)),
-            "The rest is not sent. Orders that were admitted stay in the stream and are written \
-             by the next engine."
-                .to_owned(),
+            tell!("{sent} of {planned} requests were sent.", "已发出 {sent} / {planned} 次请求。"),
+            tell!(
+                "The rest is not sent. Orders that were admitted stay in the stream and are written by the next engine.",
+                "其余的不再发出。已准入的订单留在消息流中，由下一个引擎落库。"
+            ),
         ],
-        "Quit",
+        word("Quit", "退出"),
     )
 }
 
 /// Told while the engine works on it.
 pub(crate) mod asked {
-    use super::{NewSale, RushPlan, VoucherId, thousands};
+    use super::{NewSale, RushPlan, VoucherId, Word, tell, thousands, word};
 
     pub(crate) fn create(sale: &NewSale) -> String {
-        format!("creating {}", sale.title)
+        let title = &sale.title;
+        tell!("creating {title}", "正在新建 {title}")
     }
 
     pub(crate) fn change(voucher: VoucherId) -> String {
-        format!("changing #{voucher}")
+        tell!("changing #{voucher}", "正在更改 #{voucher}")
     }
 
     pub(crate) fn rush(plan: &RushPlan) -> String {
-        format!("{} buyers are on their way to #{}", thousands(plan.users), plan.voucher)
+        let (users, voucher) = (thousands(plan.users), plan.voucher);
+        tell!("{users} buyers are on their way to #{voucher}", "{users} 位买家正在赶往 #{voucher}")
     }
 
     pub(crate) fn job(name: &str) -> String {
-        format!("{name} is running")
+        tell!("{name} is running", "{name} 运行中")
     }
 
-    pub(crate) const PLAN: &str = "looking at each entry";
-    pub(crate) const REPLAY: &str = "replaying";
-    pub(crate) const LETTERS: &str = "looking at each dead letter";
-    pub(crate) const ACT: &str = "asking the engine";
-}
-
-/// What an act brought about, and whether it went as one would wish.
-pub(crate) fn reply(reply: &Reply) -> (String, bool) {
-    match reply {
-        Reply::VoucherCreated(voucher) => (format!("voucher #{voucher} is created"), true),
-        Reply::SaleCreated(voucher) => (format!("#{voucher} is created and in Redis"), true),
-        Reply::SaleChanged { voucher, state } => {
-            let state = match state {
-                SaleState::Running => "open",
-                SaleState::Paused => "paused",
-                SaleState::Ended => "ended for good",
-                SaleState::Archived => "archived",
-            };
-            (format!("#{voucher} is {state}"), true)
-        }
-        Reply::Restocked { voucher, initial } => {
-            (format!("#{voucher} has {} pieces in all", thousands(*initial)), true)
-        }
-        Reply::RushDone(report) => rush_done(report),
-        Reply::Repaired(done) => (
-            format!(
-                "{} buyers put back, {} orders enqueued, {} pieces given back",
-                thousands(done.put_back),
-                thousands(done.enqueued),
-                thousands(done.given_back)
-            ),
-            true,
-        ),
-        Reply::Planned(plan) => (counted(plan.totals.entries, "entry", "entries"), true),
-        Reply::Cancelled(true) => ("it ends after the step in hand".to_owned(), true),
-        Reply::Cancelled(false) => (NOTHING_UNDER_WAY.to_owned(), true),
-        Reply::Replayed(report) => replayed(report),
-        Reply::LettersCounted(letters) => {
-            (counted(letters.counts.total(), "dead letter", "dead letters"), true)
-        }
-        Reply::LettersReplayed(report) => letters::replayed(report),
-        Reply::LettersDiscarded(report) => letters::discarded(report),
-        Reply::Paid { order, payment } => match payment {
-            Payment::Paid => (format!("order {order} is paid"), true),
-            Payment::PaidBefore => (format!("order {order} was paid before"), true),
-            Payment::TooLate => {
-                (format!("order {order} was closed before; nothing was paid"), false)
-            }
-            Payment::NotFound => (format!("order {order} is not in SQL"), false),
-        },
-        Reply::Rewound(report) => {
-            let again = counted(report.again, "entry is", "entries are");
-            (format!("the group was moved back; {again} delivered again"), true)
-        }
-        Reply::Claimed(report) => {
-            let given = counted(report.claimed, "entry is", "entries are");
-            (format!("{given} with another consumer now"), report.claimed > 0)
-        }
-        Reply::ConsumerRemoved(report) => (format!("{} was removed", report.consumer), true),
-        Reply::LockReleased { name, .. } => (format!("'{name}' was taken from its holder"), true),
-        Reply::JobRun { job, end } => {
-            let detail = end.detail.as_deref().map(|said| format!(": {said}")).unwrap_or_default();
-            let took = figures::span(end.took_ms);
-            let text = format!("{job} {} after {took}{detail}", super::outcome(end.outcome));
-            (text, end.outcome == JobOutcome::Done)
-        }
-        Reply::JobSwitched { job, paused: true } => (format!("{job} is paused"), true),
-        Reply::JobSwitched { job, paused: false } => (format!("{job} goes on"), true),
-    }
-}
-
-fn rush_done(report: &RushReport) -> (String, bool) {
-    let mut text = format!(
-        "Rush over: {} asked, {} admitted, {} sold out, {} twice, {}, p99 {}; ",
-        thousands(report.attempts),
-        thousands(report.admitted),
-        thousands(report.sold_out),
-        thousands(report.duplicate),
-        figures::rate(report.per_second),
-        figures::latency(report.latency_us.p99),
-    );
-    if report.settled {
-        let _ = write!(
-            text,
-            "all settled after {:.1} s: {} written",
-            report.settled_seconds,
-            thousands(report.persisted)
-        );
-    } else {
-        let _ = write!(text, "not settled yet: {} written so far", thousands(report.persisted));
-    }
-    let extras = [
-        (report.rejected, "turned away"),
-        (report.errors, "without an answer"),
-        (report.dead, "dead letters"),
-    ];
-    for (count, word) in extras.into_iter().filter(|(count, _)| *count > 0) {
-        let _ = write!(text, ", {} {word}", thousands(count));
-    }
-    (text, report.settled && report.errors == 0 && report.dead == 0)
-}
-
-fn replayed(report: &ReplayReport) -> (String, bool) {
-    let mut text = format!(
-        "Replayed {}: {} written, {} acknowledged, {}, {} left",
-        thousands(report.seen),
-        thousands(report.persisted),
-        thousands(report.acknowledged),
-        counted(report.dead, "dead letter", "dead letters"),
-        thousands(report.left),
-    );
-    let extras = [
-        (report.rebuilt, "rebuilt"),
-        (report.hollow, "without a body dropped"),
-        (report.lost, "without a body left"),
-        (report.gone, "settled before their turn"),
-        (report.changed, "changed since, so left alone"),
-    ];
-    for (count, word) in extras.into_iter().filter(|(count, _)| *count > 0) {
-        let _ = write!(text, ", {} {word}", thousands(count));
-    }
-    if report.cut_short {
-        text.push_str("; cut short");
-    }
-    let well = report.dead + report.lost + report.changed == 0;
-    (text, well && !report.cut_short)
-}
-
-/// Words of the forms.
-pub(crate) mod form {
-    use super::super::figures::thousands;
-
-    pub(crate) const NEW_SALE: &str = "New sale";
-    pub(crate) const TITLE: &str = "Title";
-    pub(crate) const STOCK: &str = "Stock";
-    pub(crate) const LIMIT: &str = "Limit";
-    pub(crate) const BEGIN: &str = "Begin";
-    pub(crate) const END: &str = "End";
-    pub(crate) const BEGIN_HINT: &str = "empty is at once; 14:30, +10m or 2026-11-20 14:30";
-    pub(crate) const END_HINT: &str = "empty is never; 15:00, +1h or 2026-11-20 15:00";
-    pub(crate) const TITLE_HINT: &str = "what buyers read";
-    pub(crate) const STOCK_HINT: &str = "pieces on sale";
-    pub(crate) const LIMIT_HINT: &str = "orders that one user may hold, 1 to 20";
-    pub(crate) const CREATE: &str = "Create";
-    pub(crate) const BUYERS: &str = "Buyers";
-    pub(crate) const BUYERS_HINT: &str = "different people, 1 to 10,000,000";
-    pub(crate) const REPEAT: &str = "Twice";
-    pub(crate) const REPEAT_HINT: &str = "percent of them that ask twice, 0 to 100";
-    pub(crate) const NEXT: &str = "Go on";
-
-    pub(crate) fn rush(sale: &str) -> String {
-        format!("Rush on {sale}")
-    }
-
-    pub(crate) fn no_number(text: &str) -> String {
-        let shown: String = text.chars().take(20).collect();
-        format!("'{shown}' is no whole number")
-    }
-
-    pub(crate) fn out_of_range(least: u64, most: u64) -> String {
-        format!("give {} to {}", thousands(least), thousands(most))
-    }
+    pub(crate) const PLAN: Word = word("looking at each entry", "正在逐条检查消息");
+    pub(crate) const REPLAY: Word = word("replaying", "重放中");
+    pub(crate) const LETTERS: Word = word("looking at each dead letter", "正在逐条检查死信");
+    pub(crate) const ACT: Word = word("asking the engine", "正在请求引擎");
 }

@@ -1,5 +1,7 @@
 //! Figures as a person reads them.
 
+use super::lang::tell;
+
 /// `182,440`.
 pub(crate) fn thousands(number: u64) -> String {
     let digits = number.to_string();
@@ -62,13 +64,20 @@ pub(crate) fn compact(number: f64) -> String {
 /// `0.4 s`, `42 s`, `3 min`, `2 h`, `5 d`: an age or a wait.
 pub(crate) fn span(millis: u64) -> String {
     let seconds = millis / 1_000;
+    let (tenths, minutes, hours) = (millis / 100, seconds / 60, seconds / 3_600);
     match seconds {
-        0 => format!("0.{} s", millis / 100),
-        1..=119 => format!("{seconds} s"),
-        120..=7_199 => format!("{} min", seconds / 60),
-        7_200..=172_799 => format!("{} h", seconds / 3_600),
-        _ => format!("{} d", thousands(seconds / 86_400)),
+        0 => tell!("0.{tenths} s", "0.{tenths} 秒"),
+        1..=119 => tell!("{seconds} s", "{seconds} 秒"),
+        120..=7_199 => tell!("{minutes} min", "{minutes} 分"),
+        7_200..=172_799 => tell!("{hours} h", "{hours} 小时"),
+        _ => days(hours),
     }
+}
+
+/// Of any width that a column of spans has.
+fn days(hours: u64) -> String {
+    let (plain, days) = (hours / 24, thousands(hours / 24));
+    tell!("{days} d", "{plain} 天")
 }
 
 /// `04:12`, `1:04:12`, `3 d`: time left, of steady width while it runs down.
@@ -79,7 +88,7 @@ pub(crate) fn clock(millis: u64) -> String {
     match hours {
         0 => format!("{minutes:02}:{rest:02}"),
         1..=47 => format!("{hours}:{minutes:02}:{rest:02}"),
-        _ => format!("{} d", thousands(hours / 24)),
+        _ => days(hours),
     }
 }
 

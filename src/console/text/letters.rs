@@ -1,10 +1,9 @@
 //! Words of dead letters: what is true of them, what an act would do to them, and what it did.
 
-use std::fmt::Write as _;
-
 use super::{
-    acts::Question,
+    acts::{FOR_GOOD, Question, UNFILTERED},
     figures::{counted, thousands},
+    lang::{Word, tell, word},
 };
 use crate::{
     console::keymap::{Action, key_of},
@@ -12,23 +11,33 @@ use crate::{
     model::{LetterCounts, LetterVerdict},
 };
 
-pub(crate) const HEADING: &str = "DEAD LETTERS";
-pub(crate) const NONE: &str =
-    "There are no dead letters. What is given up stands here, with its reason.";
-pub(crate) const UNREAD: &str = "They can't be read while Redis or the database is away.";
-pub(crate) const NOTHING_DEAD: &str = "there are no dead letters";
-pub(crate) const COUNTING: &str = "counting the dead letters";
-pub(crate) const COUNTED: &str = "the dead letters are counted; close this and press the key again";
-pub(crate) const ALL_GONE: &str = "none of them is there any more";
+pub(crate) const HEADING: Word = word("DEAD LETTERS", "死信");
+pub(crate) const NONE: Word = word(
+    "There are no dead letters. What is given up stands here, with its reason.",
+    "没有死信。被放弃的消息会连同原因列在这里。",
+);
+pub(crate) const UNREAD: Word = word(
+    "They can't be read while Redis or the database is away.",
+    "Redis 或数据库中断期间无法读取。",
+);
+pub(crate) const NOTHING_DEAD: Word = word("there are no dead letters", "没有死信");
+pub(crate) const COUNTING: Word = word("counting the dead letters", "正在统计死信");
+pub(crate) const COUNTED: Word = word(
+    "the dead letters are counted; close this and press the key again",
+    "死信已统计，关闭此窗口后再按一次该键",
+);
+pub(crate) const ALL_GONE: Word = word("none of them is there any more", "这些死信都已不在");
 
 /// Labels of the detail pane.
 pub(crate) mod labels {
-    pub(crate) const LETTER: &str = "letter";
-    pub(crate) const ORDER: &str = "order";
-    pub(crate) const VERDICT: &str = "verdict";
-    pub(crate) const REASON: &str = "reason";
-    pub(crate) const FIELDS: &str = "fields";
-    pub(crate) const HISTORY: &str = "given up";
+    use super::{Word, word};
+
+    pub(crate) const LETTER: Word = word("letter", "死信");
+    pub(crate) const ORDER: Word = word("order", "订单");
+    pub(crate) const VERDICT: Word = word("verdict", "判定");
+    pub(crate) const REASON: Word = word("reason", "原因");
+    pub(crate) const FIELDS: Word = word("fields", "字段");
+    pub(crate) const HISTORY: Word = word("given up", "放弃记录");
 }
 
 /// What is done with dead letters.
@@ -62,6 +71,11 @@ impl Settling {
         }
     }
 
+    /// How many of them it changes.
+    pub(crate) fn done(self, counts: &LetterCounts) -> u64 {
+        counts.total() - self.count(counts, Fate::Stays)
+    }
+
     /// How many of them have that fate.
     fn count(self, counts: &LetterCounts, fate: Fate) -> u64 {
         let verdicts = LetterVerdict::ALL.into_iter();
@@ -70,17 +84,18 @@ impl Settling {
 }
 
 /// What is true of a letter, in a column.
-pub(crate) fn word(verdict: LetterVerdict) -> &'static str {
-    match verdict {
-        LetterVerdict::Awaited => "buyer waits",
-        LetterVerdict::CameBack => "came back",
-        LetterVerdict::Written => "in SQL",
-        LetterVerdict::NobodyWaits => "nobody waits",
-        LetterVerdict::NoSale => "no such sale",
-        LetterVerdict::NotLoaded => "not loaded",
-        LetterVerdict::IdTaken => "id taken",
-        LetterVerdict::Malformed => "no order",
-    }
+pub(crate) fn verdict_word(verdict: LetterVerdict) -> &'static str {
+    let told = match verdict {
+        LetterVerdict::Awaited => word("buyer waits", "买家等待"),
+        LetterVerdict::CameBack => word("came back", "重放又回"),
+        LetterVerdict::Written => word("in SQL", "已落库"),
+        LetterVerdict::NobodyWaits => word("nobody waits", "无人等待"),
+        LetterVerdict::NoSale => word("no such sale", "秒杀不存在"),
+        LetterVerdict::NotLoaded => word("not loaded", "未载入"),
+        LetterVerdict::IdTaken => word("id taken", "订单号被占"),
+        LetterVerdict::Malformed => word("no order", "无订单"),
+    };
+    told.read()
 }
 
 /// Why it is so and what follows, with the key that does it.
@@ -88,113 +103,163 @@ pub(crate) fn why(verdict: LetterVerdict) -> String {
     let (replay, discard, give_back) =
         (key_of(Action::ReplayLetters), key_of(Action::Discard), key_of(Action::Compensate));
     match verdict {
-        LetterVerdict::Awaited => {
-            format!("its buyer waits and there is no order: {replay} puts it back")
-        }
-        LetterVerdict::CameBack => format!(
+        LetterVerdict::Awaited => tell!(
+            "its buyer waits and there is no order: {replay} puts it back",
+            "买家在等，尚无订单：按 {replay} 放回消息流"
+        ),
+        LetterVerdict::CameBack => tell!(
             "it came back from each replay: mend what its reason names and put it back with 'seckill dead \
-             replay --force', or {give_back} cancels its order and gives the piece back"
+             replay --force', or {give_back} cancels its order and gives the piece back",
+            "每次重放都又回来：按原因修复后用 'seckill dead replay --force' 放回，或按 {give_back} 取消订单并退还库存"
         ),
-        LetterVerdict::Written => format!("its order is in SQL: {discard} removes it"),
-        LetterVerdict::NobodyWaits => {
-            format!("its buyer holds nothing or another order: {discard} removes it")
+        LetterVerdict::Written => {
+            tell!("its order is in SQL: {discard} removes it", "订单已在 SQL 中：按 {discard} 删除")
         }
-        LetterVerdict::NoSale => {
-            format!("there is no such sale, so nobody can wait for it: {discard} removes it")
-        }
-        LetterVerdict::NotLoaded => format!(
+        LetterVerdict::NobodyWaits => tell!(
+            "its buyer holds nothing or another order: {discard} removes it",
+            "买家没有订单或持有另一订单：按 {discard} 删除"
+        ),
+        LetterVerdict::NoSale => tell!(
+            "there is no such sale, so nobody can wait for it: {discard} removes it",
+            "秒杀不存在，不会有人等待：按 {discard} 删除"
+        ),
+        LetterVerdict::NotLoaded => tell!(
             "Redis does not hold the sale, so nobody can tell who waits: 'seckill audit --repair' loads it, \
-             or {give_back} cancels the order"
+             or {give_back} cancels the order",
+            "Redis 中没有这场秒杀，无法判断谁在等：用 'seckill audit --repair' 载入，或按 {give_back} 取消订单"
         ),
-        LetterVerdict::IdTaken => {
-            "its buyer waits, but the order id is another buyer's: a person has to decide"
-                .to_owned()
+        LetterVerdict::IdTaken => tell!(
+            "its buyer waits, but the order id is another buyer's: a person has to decide",
+            "买家在等，但订单号属于另一买家：须人工决定"
+        ),
+        LetterVerdict::Malformed => {
+            tell!(
+                "no order can be made of it: {discard} removes it",
+                "无法成为订单：按 {discard} 删除"
+            )
         }
-        LetterVerdict::Malformed => format!("no order can be made of it: {discard} removes it"),
     }
 }
 
 /// What the act would do, in exact counts; or why there is nothing to do.
 pub(crate) fn question(
     act: Settling,
-    counted: &LettersCounted,
+    found: &LettersCounted,
     marked: bool,
     filtered: bool,
 ) -> Result<Question, String> {
-    let LettersCounted { counts, gone } = counted;
+    let LettersCounted { counts, gone } = found;
     let stay = act.count(counts, Fate::Stays);
     let (total, done) = (counts.total(), counts.total() - stay);
     let given_back = act.count(counts, Fate::GivenBack);
     if total == 0 {
-        return Err(if marked { ALL_GONE } else { NOTHING_DEAD }.to_owned());
+        return Err(if marked { ALL_GONE } else { NOTHING_DEAD }.to_string());
     }
     if done == 0 || (act == Settling::Compensate && given_back == 0) {
         return Err(nothing_to_do(act, total));
     }
-    let of = if marked { "marked dead letters" } else { "dead letters" };
+    let (title, fate, yes) = match act {
+        Settling::Replay => (
+            word("Put them back?", "放回消息流？"),
+            word("go back into the order stream", "放回订单消息流"),
+            word("Replay", "重放"),
+        ),
+        Settling::Discard => (
+            word("Discard them?", "丢弃这些死信？"),
+            word("will be removed for good", "永久删除"),
+            word("Discard", "丢弃"),
+        ),
+        Settling::Compensate => (
+            word("Cancel, give back and discard?", "取消订单、退还库存并删除？"),
+            word("will be removed for good", "永久删除"),
+            word("Give back", "退还"),
+        ),
+    };
+    let of = if marked {
+        word("marked dead letters", "条已标记的死信")
+    } else {
+        word("dead letters", "条死信")
+    };
+    let (some, all, rest) = (thousands(done), thousands(total), thousands(stay));
     let stays = match stay {
         0 => String::new(),
-        1 => " 1 stays.".to_owned(),
-        stay => format!(" {} stay.", thousands(stay)),
+        1 => tell!(" 1 stays.", "保留 1 条。"),
+        _ => tell!(" {rest} stay.", "保留 {rest} 条。"),
     };
-    let (title, fate, yes) = match act {
-        Settling::Replay => ("Put them back?", "go back into the order stream", "Replay"),
-        Settling::Discard => ("Discard them?", "will be removed for good", "Discard"),
-        Settling::Compensate => {
-            ("Cancel, give back and discard?", "will be removed for good", "Give back")
-        }
-    };
-    let first = format!("{} of {} {of} {fate}.{stays}", thousands(done), thousands(total));
-    let mut lines = vec![first];
+    let mut lines = vec![tell!(
+        "{some} of {all} {of} {fate}.{stays}",
+        "{all} {of}中，{some} 条将{fate}。{stays}"
+    )];
     if filtered && !marked {
-        lines.push("The filter of this view does not limit it.".to_owned());
+        lines.push(UNFILTERED.to_string());
     }
     for it in LetterVerdict::ALL.into_iter().filter(|it| counts.of(*it) > 0) {
-        lines.push(format!("{:>9}  {}: {}", thousands(counts.of(it)), word(it), told(act, it)));
+        let count = thousands(counts.of(it));
+        let (verdict, fate) = (verdict_word(it), told(act, it));
+        lines.push(tell!("{count:>9}  {verdict}: {fate}", "{count:>9}  {verdict}：{fate}"));
     }
     if *gone > 0 {
-        lines.push(format!("{:>9}  of the marked ones are not there any more", thousands(*gone)));
+        let gone = thousands(*gone);
+        lines.push(tell!(
+            "{gone:>9}  of the marked ones are not there any more",
+            "{gone:>9}  条已标记的死信已不在"
+        ));
     }
     lines.push(match act {
-        Settling::Replay => "The engine tries to write their orders again.".to_owned(),
-        Settling::Discard => "This can't be undone.".to_owned(),
+        Settling::Replay => {
+            tell!("The engine tries to write their orders again.", "引擎会再次尝试让这些订单落库。")
+        }
+        Settling::Discard => FOR_GOOD.to_string(),
         Settling::Compensate => {
-            let orders = self::counted(given_back, "order is", "orders are");
-            format!("{orders} cancelled, and what they held is given back. This can't be undone.")
+            let (orders, count) =
+                (counted(given_back, "order is", "orders are"), thousands(given_back));
+            tell!(
+                "{orders} cancelled, and what they held is given back. This can't be undone.",
+                "{count} 笔订单将被取消，所占库存退还。此操作无法撤销。"
+            )
         }
     });
-    Ok(Question { title: title.to_owned(), lines, yes: yes.to_owned() })
+    Ok(Question { title: title.to_string(), lines, yes: yes.to_string() })
 }
 
 /// What becomes of letters of this verdict.
 fn told(act: Settling, verdict: LetterVerdict) -> &'static str {
-    match (act.fate(verdict), act, verdict) {
-        (Fate::Back, ..) => "go back",
-        (Fate::Removed, ..) => "removed",
-        (Fate::GivenBack, ..) => "cancelled, given back, removed",
-        (Fate::Stays, Settling::Replay, LetterVerdict::CameBack) => "stay ('dead replay --force')",
-        (Fate::Stays, ..) => "stay",
-    }
+    let told = match (act.fate(verdict), act, verdict) {
+        (Fate::Back, ..) => word("go back", "放回"),
+        (Fate::Removed, ..) => word("removed", "删除"),
+        (Fate::GivenBack, ..) => word("cancelled, given back, removed", "取消、退还、删除"),
+        (Fate::Stays, Settling::Replay, LetterVerdict::CameBack) => {
+            word("stay ('dead replay --force')", "保留（'dead replay --force'）")
+        }
+        (Fate::Stays, ..) => word("stay", "保留"),
+    };
+    told.read()
 }
 
 fn nothing_to_do(act: Settling, total: u64) -> String {
     let (discard, replay, give_back) =
         (key_of(Action::Discard), key_of(Action::ReplayLetters), key_of(Action::Compensate));
-    let none = counted(total, "dead letter", "dead letters");
+    let (count, none) = (thousands(total), counted(total, "dead letter", "dead letters"));
     match act {
-        Settling::Replay => format!("none of {none} can go back; Enter tells what is true of each"),
-        Settling::Discard => format!(
-            "buyers may wait for each of {none}; {replay} puts them back, {give_back} cancels their orders"
+        Settling::Replay => tell!(
+            "none of {none} can go back; Enter tells what is true of each",
+            "{count} 条死信都不能放回，按 Enter 查看各自情况"
         ),
-        Settling::Compensate => {
-            format!("no buyer waits for any of {none}; {discard} removes them")
-        }
+        Settling::Discard => tell!(
+            "buyers may wait for each of {none}; {replay} puts them back, {give_back} cancels their orders",
+            "{count} 条死信都可能有买家在等，按 {replay} 放回，按 {give_back} 取消订单"
+        ),
+        Settling::Compensate => tell!(
+            "no buyer waits for any of {none}; {discard} removes them",
+            "{count} 条死信都没有买家在等，按 {discard} 删除"
+        ),
     }
 }
 
 pub(crate) fn replayed(report: &LettersReplayed) -> (String, bool) {
     let back = counted(report.replayed, "dead letter is", "dead letters are");
-    let text = format!("{back} back in the stream");
+    let count = thousands(report.replayed);
+    let text = tell!("{back} back in the stream", "{count} 条死信已放回消息流");
     (
         text + &rest(&report.refused, report.gone, report.cut_short),
         report.replayed > 0 && !report.cut_short,
@@ -202,13 +267,16 @@ pub(crate) fn replayed(report: &LettersReplayed) -> (String, bool) {
 }
 
 pub(crate) fn discarded(report: &LettersDiscarded) -> (String, bool) {
-    let mut text = counted(report.discarded, "dead letter removed", "dead letters removed");
+    let removed = counted(report.discarded, "dead letter removed", "dead letters removed");
+    let count = thousands(report.discarded);
+    let mut text = tell!("{removed}", "已删除 {count} 条死信");
     if report.compensated + report.given_back > 0 {
-        let _ = write!(
-            text,
-            ", {} cancelled, {} given back",
-            counted(report.compensated, "order", "orders"),
-            counted(report.given_back, "piece", "pieces")
+        let (cancelled, given) = (thousands(report.compensated), thousands(report.given_back));
+        let orders = counted(report.compensated, "order", "orders");
+        let pieces = counted(report.given_back, "piece", "pieces");
+        text += &tell!(
+            ", {orders} cancelled, {pieces} given back",
+            "，取消订单 {cancelled} 笔，退还库存 {given} 件"
         );
     }
     (
@@ -220,36 +288,44 @@ pub(crate) fn discarded(report: &LettersDiscarded) -> (String, bool) {
 fn rest(refused: &LetterCounts, gone: u64, cut_short: bool) -> String {
     let mut text = String::new();
     if refused.total() > 0 {
-        let _ = write!(text, ", {}", counted(refused.total(), "stays", "stay"));
+        let (stay, count) = (counted(refused.total(), "stays", "stay"), thousands(refused.total()));
+        text += &tell!(", {stay}", "，保留 {count} 条");
     }
     if gone > 0 {
-        let _ = write!(text, ", {} settled before", thousands(gone));
+        let gone = thousands(gone);
+        text += &tell!(", {gone} settled before", "，{gone} 条此前已处理");
     }
     if cut_short {
-        text.push_str("; broken off, the rest is as it was");
+        text += &word("; broken off, the rest is as it was", "；已中止，其余保持原样");
     }
     text
 }
 
 pub(crate) fn marks_gone(count: usize) -> String {
     let gone = counted(count as u64, "marked letter is", "marked letters are");
-    format!("{gone} no longer there; the mark is dropped")
+    let count = thousands(count as u64);
+    tell!("{gone} no longer there; the mark is dropped", "{count} 条已标记的死信已不在，标记已取消")
 }
 
 /// The letter's id, and that of the entry that it was.
 pub(crate) fn was(letter: &str, entry: Option<&str>) -> String {
-    entry.map_or_else(|| letter.to_owned(), |entry| format!("{letter}, was entry {entry}"))
+    match entry {
+        Some(entry) => tell!("{letter}, was entry {entry}", "{letter}，原消息 {entry}"),
+        None => letter.to_owned(),
+    }
 }
 
 pub(crate) fn buyer(order: Option<String>, user: Option<String>, sale: Option<String>) -> String {
     match (order, user, sale) {
-        (Some(order), Some(user), Some(sale)) => format!("{order}, user {user}, sale {sale}"),
-        _ => "none".to_owned(),
+        (Some(order), Some(user), Some(sale)) => {
+            tell!("{order}, user {user}, sale {sale}", "{order}，用户 {user}，秒杀 {sale}")
+        }
+        _ => tell!("none", "无"),
     }
 }
 
 pub(crate) fn no_order(fault: &str) -> String {
-    format!("none: {fault}")
+    tell!("none: {fault}", "无：{fault}")
 }
 
 pub(crate) fn field(name: &str, value: &str) -> String {
@@ -257,17 +333,23 @@ pub(crate) fn field(name: &str, value: &str) -> String {
 }
 
 pub(crate) fn more_fields(count: usize) -> String {
-    counted(count as u64, "more field", "more fields")
+    let more = counted(count as u64, "more field", "more fields");
+    let count = thousands(count as u64);
+    tell!("{more}", "另有 {count} 个字段")
 }
 
 pub(crate) fn more_lines(count: usize) -> String {
-    format!("{}: 'seckill dead show'", counted(count as u64, "more line", "more lines"))
+    let more = counted(count as u64, "more line", "more lines");
+    let count = thousands(count as u64);
+    tell!("{more}: 'seckill dead show'", "另有 {count} 行：'seckill dead show'")
 }
 
 pub(crate) fn burial(at: &str, deliveries: u64, consumer: &str, reason: &str) -> String {
-    let from = if consumer.is_empty() { String::new() } else { format!(", {consumer}") };
     let tries = counted(deliveries, "delivery", "deliveries");
-    format!("{at}, {tries}{from}: {reason}")
+    let count = thousands(deliveries);
+    let from =
+        if consumer.is_empty() { String::new() } else { tell!(", {consumer}", "，{consumer}") };
+    tell!("{at}, {tries}{from}: {reason}", "{at}，投递 {count} 次{from}：{reason}")
 }
 
 #[cfg(test)]

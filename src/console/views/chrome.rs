@@ -12,7 +12,7 @@ use crate::{
         dialogs::draw_input,
         keymap,
         status::Tone,
-        text::{self, figures},
+        text::{self, figures, lang::Word},
         theme::Theme,
         widgets::{Pen, fit, right, width, wrap},
     },
@@ -30,7 +30,7 @@ pub(super) fn draw(app: &mut App, pen: &mut Pen<'_>) -> Option<(u16, u16)> {
     let (width, height) = (pen.width(), pen.height());
     let compact = width < COMPLETE.0 || height < COMPLETE.1;
     header(app, &mut pen.part(0, 0, width, 1));
-    tabs(app, &mut pen.part(0, 1, width, 1));
+    app.tabs = tabs(app, &mut pen.part(0, 1, width, 1));
     let mut top = 2;
     if !compact {
         pen.rule(2, app.theme.glyphs.rule, app.theme.soft());
@@ -167,12 +167,24 @@ fn books(theme: Theme, balance: &Balance, wide: bool, out: &mut Vec<Span<'static
     }
 }
 
-/// Blanks between tabs, cells of a count, and whether all have theirs: from the widest to what any window takes.
-const TAB_FITS: [(u16, usize, bool); 4] =
-    [(3, usize::MAX, true), (2, 5, true), (1, 4, true), (1, 4, false)];
+/// Blanks between tabs, cells of a count, whether all have theirs, and cells of a name: from the widest to what any
+/// window takes. With no cells for names only those are named that must be.
+const TAB_FITS: [(u16, usize, bool, usize); 10] = [
+    (3, usize::MAX, true, usize::MAX),
+    (2, 5, true, usize::MAX),
+    (1, 4, true, usize::MAX),
+    (1, 4, false, usize::MAX),
+    (1, 4, false, 8),
+    (1, 4, false, 7),
+    (1, 4, false, 6),
+    (1, 4, false, 5),
+    (2, 4, false, 0),
+    (1, 4, false, 0),
+];
 
 /// Names of the views with their counts, and badges at the right.
-fn tabs(app: &App, pen: &mut Pen<'_>) {
+fn tabs(app: &App, pen: &mut Pen<'_>) -> Vec<(std::ops::Range<u16>, View)> {
+    let mut places = Vec::new();
     let theme = app.theme;
     let stream = app.shown.stream.as_ref();
     let tabs = View::ALL.map(|view| {
@@ -181,8 +193,11 @@ fn tabs(app: &App, pen: &mut Pen<'_>) {
             View::Sales => (text::tabs::SALES, Some(app.shown.sales.len() as u64)),
             View::Pending => (text::tabs::PENDING, stream.map(|stream| stream.pending)),
             View::Letters => (text::tabs::LETTERS, stream.map(|stream| stream.dead)),
+            View::Stream => (text::stream::TAB, None),
+            View::Orders => (text::orders::TAB, None),
             View::Locks => (text::tabs::LOCKS, Some(app.shown.locks.total)),
             View::Jobs => (text::tabs::JOBS, None),
+            View::Activity => (text::activity::TAB, None),
         };
         (view, keymap::key_of(view.action()), name, count.filter(|count| *count > 0))
     });
@@ -199,24 +214,36 @@ fn tabs(app: &App, pen: &mut Pen<'_>) {
     let room = usize::from(pen.width()).saturating_sub(badges.width() + 2);
     // What is stuck needs a person; how many sales and locks there are does not.
     let told = |view: View, all: bool| all || matches!(view, View::Pending | View::Letters);
-    let cells = |(gap, digits, all): (u16, usize, bool)| {
-        let tab = |(view, key, name, count): &(View, String, &str, Option<u64>)| {
+    // Where the person is stays whole, and what has a count to tell is named in any window.
+    let named = |view: View, name: &str, counts: bool, most: usize| match most {
+        _ if view == app.view => name.to_owned(),
+        0 if counts => name.to_owned(),
+        most => fit(name, most, ""),
+    };
+    let cells = |(gap, digits, all, most): (u16, usize, bool, usize)| {
+        let tab = |(view, key, name, count): &(View, String, Word, Option<u64>)| {
             let count = count.filter(|_| told(*view, all));
+            let name = width(&named(*view, name, count.is_some(), most));
             let count = count.map_or(0, |count| figures::within(count, digits).len() + 1);
-            width(key) + 1 + width(name) + count
+            width(key) + name + usize::from(name > 0) + count
         };
         tabs.iter().map(tab).sum::<usize>() + usize::from(gap) * (tabs.len() - 1)
     };
     let [.., narrowest] = TAB_FITS;
-    let (gap, digits, all) =
+    let (gap, digits, all, most) =
         TAB_FITS.into_iter().find(|fit| cells(*fit) <= room).unwrap_or(narrowest);
     let mut x = 1;
     for (view, key, name, count) in tabs {
         let current = app.view == view;
         let style = if current { theme.strong().patch(theme.underlined()) } else { Style::new() };
+        let from = x;
         x = pen.text(x, 0, &key, theme.key());
-        x = pen.text(x + 1, 0, name, style);
-        if let Some(count) = count.filter(|_| told(view, all)) {
+        let count = count.filter(|_| told(view, all));
+        let name = named(view, &name, count.is_some(), most);
+        if !name.is_empty() {
+            x = pen.text(x + 1, 0, &name, style);
+        }
+        if let Some(count) = count {
             let loud = match view {
                 View::Pending => has_dead_holder(app),
                 view => view == View::Letters,
@@ -224,9 +251,11 @@ fn tabs(app: &App, pen: &mut Pen<'_>) {
             let style = if loud { theme.warn() } else { theme.soft() };
             x = pen.text(x + 1, 0, &figures::within(count, digits), style);
         }
+        places.push((from..x, view));
         x += gap;
     }
     pen.part(0, 0, pen.width().saturating_sub(1), 1).line_right(0, &badges);
+    places
 }
 
 fn has_dead_holder(app: &App) -> bool {
@@ -263,7 +292,7 @@ fn answer_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
     };
     let mut said = said.to_owned();
     if tone == Tone::Failure {
-        said = format!("{said} ({})", text::failures_more(more));
+        said = text::failure(&said, more);
     }
     let indent = if glyph.is_empty() { 0 } else { width(glyph) + 1 };
     let mut lines = wrap(&said, usize::from(cells).saturating_sub(indent + 2));
@@ -282,8 +311,11 @@ fn filter_input(app: &App, pen: &mut Pen<'_>, y: u16) -> Option<(u16, u16)> {
         View::Sales => &app.sales.filter,
         View::Pending => &app.pending.filter,
         View::Letters => &app.letters.filter,
+        View::Stream => &app.stream.filter,
+        View::Orders => &app.orders.input,
         View::Locks => &app.locks.filter,
         View::Jobs => &app.jobs.filter,
+        View::Activity => &app.log.filter,
     };
     let x = pen.text(1, y, "/", app.theme.key());
     let room = pen.width().saturating_sub(x + 1);
@@ -303,7 +335,11 @@ fn story_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
     // The key stands beside the first line only; the second has the whole width.
     let mut lines = wrap(&whole, usize::from(cells).saturating_sub(reserved));
     if lines.len() > 1 {
+        // Lines of wide characters break where there was no blank.
+        let flat = fit(&whole.split_whitespace().collect::<Vec<_>>().join(" "), usize::MAX, "");
         let rest = lines.split_off(1).join(" ");
+        let rest = flat.get(lines.iter().map(String::len).sum()..).map_or(rest, str::to_owned);
+        let rest = rest.trim_start().to_owned();
         lines.push(fit(&rest, usize::from(cells).saturating_sub(4), theme.glyphs.ellipsis));
     }
     let styled = lines.into_iter().enumerate().map(|(row, line)| match line.strip_prefix(&title) {

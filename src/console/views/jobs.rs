@@ -24,7 +24,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut ListState) 
     pen.line(1, 0, &scene.heading(&text::tabs::JOBS.to_uppercase(), &[Source::Sql]));
     let filter = state.filter.value();
     let count = if filter.is_empty() {
-        figures::counted(jobs.len() as u64, text::JOB, text::JOBS)
+        figures::counted(jobs.len() as u64, &text::JOB, &text::JOBS)
     } else {
         format!("/{filter}   {}", text::sales_filtered(rows.len(), jobs.len()))
     };
@@ -128,19 +128,19 @@ fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, job: &JobLine) {
     let room = w.saturating_sub(18);
     pen.rule(0, theme.glyphs.rule, theme.soft());
     let x = pen.text(1, 1, &job.name, theme.strong());
-    pen.text(x + 2, 1, &scene.fit(&job.about, w.saturating_sub(x + 3)), theme.soft());
+    pen.text(x + 2, 1, &scene.fit(text::about(job), w.saturating_sub(x + 3)), theme.soft());
     let next = match job.next {
-        Some(at) => format!("{}, {}", scene.at(at), text::in_span(&from_now(scene, at))),
+        Some(at) => text::at_in(&scene.at(at), &from_now(scene, at)),
         None if job.paused => text::PAUSED.to_owned(),
         None => text::UNKNOWN.to_owned(),
     };
     let line = Line::raw(scene.fit(&text::next_run(&job.schedule, &next), room));
-    detail_line(pen, theme, 2, details::NEXT, &line);
+    detail_line(pen, theme, 2, &details::NEXT, &line);
     if job.runs.is_empty() {
-        pen.text(1, 4, text::NO_RUNS, theme.soft());
+        pen.text(1, 4, &text::NO_RUNS, theme.soft());
         return;
     }
-    pen.text(1, 4, text::HISTORY, theme.heading());
+    pen.text(1, 4, &text::HISTORY, theme.heading());
     for (row, run) in job.runs.iter().enumerate() {
         let y = ABOVE + row as u16;
         if y >= h {

@@ -29,7 +29,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut PagedState<
     let theme = scene.theme;
     let (w, h) = (pen.width(), pen.height());
     let all = state.rows(scene.snapshot);
-    let mut heading = scene.heading(text::letters::HEADING, &[Source::Redis, Source::Sql]);
+    let mut heading = scene.heading(&text::letters::HEADING, &[Source::Redis, Source::Sql]);
     let told = [Source::Redis, Source::Sql].map(|it| is_stale(scene.health(it), scene.now));
     if let Some(age) = age(scene).filter(|age| *age > STALE_MS && told == [false; 2]) {
         heading.push_span(Span::styled(format!("  {}", text::old(age)), theme.warn()));
@@ -134,7 +134,9 @@ fn cells(theme: Theme, line: &LetterLine, marked: bool, layout: &[Column]) -> Ve
         columns::ORDER => Cell::plain(shown(line.order.map(|order| order.to_string()))),
         columns::USER => Cell::plain(shown(line.user.map(|user| user.to_string()))),
         columns::VOUCHER => Cell::plain(shown(line.voucher.map(|id| format!("#{id}")))),
-        columns::VERDICT => Cell::new(text::letters::word(line.verdict), verdict(theme, line)),
+        columns::VERDICT => {
+            Cell::new(text::letters::verdict_word(line.verdict), verdict(theme, line))
+        }
         columns::REASON => Cell::new(line.reason.clone(), theme.soft()),
         _ => Cell::plain(""),
     };
@@ -170,25 +172,25 @@ fn detail_lines(scene: &Scene<'_>, line: &LetterLine, width: u16) -> Vec<Told> {
     };
     let id = line.letter.to_string();
     let mut told = vec![
-        (labels::LETTER, text::letters::was(&id, entry.as_deref()), plain),
-        (labels::VERDICT, text::letters::why(line.verdict), theme.strong()),
-        (labels::REASON, line.reason.clone(), plain),
-        (labels::ORDER, order, style),
+        (labels::LETTER.read(), text::letters::was(&id, entry.as_deref()), plain),
+        (labels::VERDICT.read(), text::letters::why(line.verdict), theme.strong()),
+        (labels::REASON.read(), line.reason.clone(), plain),
+        (labels::ORDER.read(), order, style),
     ];
     let fields = line.payload.iter().map(|(name, value)| text::letters::field(name, value));
     let more = (line.fields_more > 0).then(|| text::letters::more_fields(line.fields_more));
-    told.extend(fields.chain(more).map(|text| (labels::FIELDS, text, plain)));
+    told.extend(fields.chain(more).map(|text| (labels::FIELDS.read(), text, plain)));
     told.extend(line.history.iter().rev().map(|it| {
         let at = it.at.date_time(scene.zone);
         let text = text::letters::burial(&at, it.deliveries, &it.consumer, &it.reason);
-        (labels::HISTORY, text, theme.soft())
+        (labels::HISTORY.read(), text, theme.soft())
     }));
     let room = usize::from(width.saturating_sub(18));
     let mut lines: Vec<Told> = Vec::new();
     let mut before = "";
     for (label, text, style) in told {
         let mut parts = wrap(&text, room);
-        if label == labels::FIELDS && parts.len() > FIELD_ROWS {
+        if label == labels::FIELDS.read() && parts.len() > FIELD_ROWS {
             parts.truncate(FIELD_ROWS);
             if let Some(last) = parts.last_mut() {
                 let cut = left(last, room.saturating_sub(1), "");

@@ -2,19 +2,38 @@
 
 use tui_input::Input;
 
-use super::Step;
+use super::{
+    Step,
+    facets::{Facet, Rank, Wanted, any_holds, sort},
+};
 use crate::{
-    console::widgets::Scroll,
+    console::{
+        text::{self, columns, figures},
+        widgets::Scroll,
+    },
     telemetry::snapshot::{Holder, JobLine},
 };
 
 /// A thing in a list.
-pub(crate) trait Row {
+pub(crate) trait Row: Sized {
     /// What makes it the same thing in the next picture.
     fn identity(&self) -> String;
 
-    /// Whether a filter, in small letters, lets it through.
-    fn holds(&self, wanted: &str) -> bool;
+    /// Its columns, for filter, order and copies. What changes with the clock alone is none of them: rows would
+    /// come, go and change places while one reads.
+    fn facets() -> Vec<Facet<Self>> {
+        Vec::new()
+    }
+
+    /// Whether a word of a filter, in small letters, stands in it.
+    fn holds(&self, wanted: &str) -> bool {
+        any_holds(&Self::facets(), self, wanted)
+    }
+
+    /// What a person calls it.
+    fn name(&self) -> String {
+        self.identity()
+    }
 }
 
 impl Row for Holder {
@@ -22,8 +41,50 @@ impl Row for Holder {
         format!("{}\n{}", self.name, self.owner)
     }
 
-    fn holds(&self, wanted: &str) -> bool {
-        [&self.name, &self.owner].iter().any(|text| text.to_lowercase().contains(wanted))
+    fn facets() -> Vec<Facet<Self>> {
+        vec![
+            Facet::new(columns::LOCK, |lock| lock.name.clone(), |lock| Rank::text(&lock.name)),
+            Facet::new(
+                columns::NODE,
+                |lock| {
+                    let orphan = if lock.orphan { text::ORPHAN.read() } else { "" };
+                    format!("{} {orphan}", lock.node).trim_end().to_owned()
+                },
+                |lock| Rank::text(&lock.node),
+            ),
+            Facet::new(columns::TASK, |lock| lock.task.clone(), |lock| Rank::text(&lock.task)),
+            Facet::new(
+                columns::DEPTH,
+                |lock| lock.depth.to_string(),
+                |lock| Rank::number(Some(lock.depth)),
+            ),
+            Facet::new(
+                columns::LEASE,
+                |lock| lock.left_ms.map_or_else(|| text::NO_END.to_string(), figures::span),
+                // A lease without an end is the longest.
+                |lock| Rank::number(Some(lock.left_ms.unwrap_or(u64::MAX))),
+            ),
+            Facet::new(
+                columns::HELD,
+                |_| String::new(),
+                |lock| Rank::number(lock.since.map(|since| -since.0)),
+            ),
+            Facet::new(
+                columns::WAITING,
+                |lock| figures::thousands(lock.waiting),
+                |lock| Rank::number(Some(lock.waiting)),
+            ),
+            Facet::new(
+                columns::TOKEN,
+                |lock| lock.token.map_or_else(String::new, |token| token.to_string()),
+                |lock| Rank::number(lock.token),
+            ),
+            Facet::new("OWNER", |lock| lock.owner.clone(), |lock| Rank::text(&lock.owner)),
+        ]
+    }
+
+    fn name(&self) -> String {
+        self.name.clone()
     }
 }
 
@@ -32,10 +93,60 @@ impl Row for JobLine {
         self.name.clone()
     }
 
-    fn holds(&self, wanted: &str) -> bool {
-        [&self.name, &self.about, &self.schedule]
-            .iter()
-            .any(|text| text.to_lowercase().contains(wanted))
+    fn facets() -> Vec<Facet<Self>> {
+        vec![
+            Facet::new(columns::JOB, |job| job.name.clone(), |job| Rank::text(&job.name)),
+            Facet::new("ABOUT", |job| job.about.clone(), |job| Rank::text(&job.about)),
+            Facet::new(
+                columns::SCHEDULE,
+                |job| job.schedule.clone(),
+                |job| Rank::text(&job.schedule),
+            ),
+            Facet::new(
+                columns::NEXT,
+                |job| if job.paused { text::PAUSED.to_string() } else { String::new() },
+                |job| Rank::number(job.next.map(|at| at.0)),
+            ),
+            Facet::new(
+                columns::LAST,
+                |_| String::new(),
+                |job| Rank::number(job.runs.first().map(|run| -run.started.0)),
+            ),
+            Facet::new(
+                columns::OUTCOME,
+                |job| {
+                    job.runs
+                        .first()
+                        .map_or_else(String::new, |run| text::outcome(run.outcome).to_string())
+                },
+                |job| {
+                    job.runs
+                        .first()
+                        .map_or(Rank::Unknown, |run| Rank::text(text::outcome(run.outcome)))
+                },
+            ),
+            Facet::new(
+                columns::TOOK,
+                |job| {
+                    let took = job.runs.first().and_then(|run| run.took_ms);
+                    took.map_or_else(String::new, figures::span)
+                },
+                |job| Rank::number(job.runs.first().and_then(|run| run.took_ms)),
+            ),
+            Facet::new(
+                columns::ROWS,
+                |job| {
+                    let rows = job.runs.first().and_then(|run| run.rows);
+                    rows.map_or_else(String::new, figures::thousands)
+                },
+                |job| Rank::number(job.runs.first().and_then(|run| run.rows)),
+            ),
+            Facet::new(
+                columns::NODE,
+                |job| job.runs.first().map_or_else(String::new, |run| run.node.clone()),
+                |job| job.runs.first().map_or(Rank::Unknown, |run| Rank::text(&run.node)),
+            ),
+        ]
     }
 }
 
@@ -50,10 +161,13 @@ pub(crate) struct ListState {
 }
 
 impl ListState {
-    /// What the filter lets through.
+    /// What the filter lets through, in the order that was asked for.
     pub(crate) fn rows<'a, T: Row>(&self, all: &'a [T]) -> Vec<&'a T> {
-        let wanted = self.filter.value().trim().to_lowercase();
-        all.iter().filter(|row| wanted.is_empty() || row.holds(&wanted)).collect()
+        let wanted = Wanted::new(self.filter.value());
+        let mut rows: Vec<&T> =
+            all.iter().filter(|row| wanted.lets(|word| row.holds(word))).collect();
+        sort(&mut rows, &T::facets(), self.scroll.order.as_ref());
+        rows
     }
 
     pub(crate) fn cursor<T: Row>(&self, rows: &[&T]) -> Option<usize> {

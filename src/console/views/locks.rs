@@ -9,7 +9,7 @@ use super::{ListState, Scene, Source, detail_line};
 use crate::{
     console::{
         text::{self, columns, details, figures},
-        widgets::{Cell, Column, Pen, table},
+        widgets::{self, Cell, Column, Pen, table},
     },
     telemetry::snapshot::Holder,
 };
@@ -90,7 +90,7 @@ fn cells(scene: &Scene<'_>, lock: &Holder, layout: &[Column]) -> Vec<Cell> {
     let cell = |column: &Column| match column.title {
         columns::LOCK => Cell::plain(lock.name.clone()),
         columns::NODE if lock.orphan => {
-            let room = column.width.saturating_sub(text::ORPHAN.len() as u16 + 1);
+            let room = column.width.saturating_sub(widgets::width(&text::ORPHAN) as u16 + 1);
             Cell::new(format!("{} {}", scene.fit(&lock.node, room), text::ORPHAN), theme.bad())
         }
         columns::NODE => Cell::plain(lock.node.clone()),

@@ -2,38 +2,54 @@
 //!
 //! A view is a picture of a Snapshot and of where the person is in it. It sends nothing.
 
+mod activity;
 mod chrome;
+mod facets;
 mod jobs;
 mod letters;
 mod list_state;
 mod locks;
+mod log_state;
+mod orders;
+mod orders_state;
 mod overview;
+mod overview_state;
 mod paged_state;
 mod pending;
+mod rates;
+mod sale_detail;
 mod sales;
 mod sales_state;
+mod stream;
+mod stream_state;
 
 use jiff::tz::TimeZone;
 use ratatui::{
     Frame,
     buffer::Buffer,
+    layout::Rect,
     text::{Line, Span},
 };
 
-pub(crate) use list_state::ListState;
-pub(crate) use overview::OverviewState;
+pub(crate) use facets::{next_order, told};
+pub(crate) use list_state::{ListState, Row};
+pub(crate) use log_state::{LogState, LogTurn, facets as log_facets};
+pub(crate) use orders_state::{OrdersState, OrdersTurn, Walked, facets as order_facets};
+pub(crate) use overview_state::OverviewState;
 pub(crate) use paged_state::{PagedRow, PagedState, Turn};
-pub(crate) use sales_state::SalesState;
+pub(crate) use rates::{marks, until};
+pub(crate) use sales_state::{SalesState, facets as sales_facets};
+pub(crate) use stream_state::{Moved, Pane, StreamState, consumer_facets, facets as entry_facets};
 
 use super::{
     app::App,
     keymap::{Action, Context},
     text::{self, figures},
-    theme::Theme,
-    widgets::{self, Pen},
+    theme::{self, Theme},
+    widgets::{self, Pen, Sheet},
 };
 use crate::{
-    model::{Millis, VoucherId},
+    model::{Millis, UserId, VoucherId},
     telemetry::{Snapshot, snapshot::Health},
 };
 
@@ -43,15 +59,27 @@ pub(crate) enum View {
     #[default]
     Overview,
     Sales,
+    Stream,
     Pending,
     Letters,
     Locks,
+    Orders,
     Jobs,
+    Activity,
 }
 
 impl View {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Overview, Self::Sales, Self::Pending, Self::Letters, Self::Locks, Self::Jobs];
+    pub(crate) const ALL: [Self; 9] = [
+        Self::Overview,
+        Self::Sales,
+        Self::Stream,
+        Self::Pending,
+        Self::Letters,
+        Self::Locks,
+        Self::Orders,
+        Self::Jobs,
+        Self::Activity,
+    ];
 
     pub(crate) fn context(self) -> Context {
         match self {
@@ -59,8 +87,11 @@ impl View {
             Self::Sales => Context::Sales,
             Self::Pending => Context::Pending,
             Self::Letters => Context::Letters,
+            Self::Stream => Context::Stream,
+            Self::Orders => Context::Orders,
             Self::Locks => Context::Locks,
             Self::Jobs => Context::Jobs,
+            Self::Activity => Context::Activity,
         }
     }
 
@@ -70,8 +101,26 @@ impl View {
             Self::Sales => Action::Sales,
             Self::Pending => Action::Pending,
             Self::Letters => Action::Letters,
+            Self::Stream => Action::Stream,
+            Self::Orders => Action::Orders,
             Self::Locks => Action::Locks,
             Self::Jobs => Action::Jobs,
+            Self::Activity => Action::Activity,
+        }
+    }
+
+    /// Its name in files.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Overview => "overview",
+            Self::Sales => "sales",
+            Self::Stream => "stream",
+            Self::Pending => "pending",
+            Self::Letters => "dead",
+            Self::Locks => "locks",
+            Self::Orders => "orders",
+            Self::Jobs => "jobs",
+            Self::Activity => "activity",
         }
     }
 
@@ -159,6 +208,14 @@ impl Scene<'_> {
         widgets::fit(text, usize::from(cells), self.theme.glyphs.ellipsis)
     }
 
+    /// The same to the second, in eight cells: of another day only the date is told.
+    fn at_second(&self, at: Millis) -> String {
+        let (full, today) = (at.date_time(self.zone), self.now.date_time(self.zone));
+        let same_day = full.get(..10) == today.get(..10);
+        let shown = if same_day { full.get(11..) } else { full.get(5..10) };
+        shown.unwrap_or(&full).to_owned()
+    }
+
     /// A time as the person's clock shows it; the date only where it is another day.
     fn at(&self, at: Millis) -> String {
         let full = at.date_time(self.zone);
@@ -176,9 +233,18 @@ const COMPACT: (u16, u16) = (60, 15);
 /// Draws everything.
 pub(crate) fn draw(app: &mut App, frame: &mut Frame<'_>) {
     let area = frame.area();
+    app.size = (area.width, area.height);
+    if let Some(at) = paint(app, frame.buffer_mut()) {
+        frame.set_cursor_position(at);
+    }
+}
+
+/// Draws everything into `buffer`, and says where the cursor stands.
+pub(crate) fn paint(app: &mut App, buffer: &mut Buffer) -> Option<(u16, u16)> {
     let mut cursor = None;
     {
-        let mut pen = Pen::new(frame.buffer_mut(), area);
+        let area = buffer.area;
+        let mut pen = Pen::new(buffer, area);
         let (width, height) = (pen.width(), pen.height());
         app.unseen = width < COMPACT.0 || height < COMPACT.1;
         if app.unseen {
@@ -188,7 +254,8 @@ pub(crate) fn draw(app: &mut App, frame: &mut Frame<'_>) {
                 let x = usize::from(width).saturating_sub(widgets::width(line)) / 2;
                 pen.text(x as u16, (top + row) as u16, line, app.theme.strong());
             }
-            return;
+            app.theme.settle(buffer);
+            return None;
         }
         cursor = chrome::draw(app, &mut pen).or(cursor);
         if let Some(dialog) = &mut app.dialog {
@@ -196,11 +263,24 @@ pub(crate) fn draw(app: &mut App, frame: &mut Frame<'_>) {
         }
     }
     if app.theme.glyphs.ascii {
-        plain_signs(frame.buffer_mut());
+        plain_signs(buffer);
     }
-    if let Some(at) = cursor {
-        frame.set_cursor_position(at);
-    }
+    app.theme.settle(buffer);
+    cursor
+}
+
+/// Wide enough for every column of every view, and high enough for a table beside its detail.
+const SHEET: Rect = Rect { x: 0, y: 0, width: 240, height: 60 };
+
+/// The table of the view with all rows that are loaded and that the filter lets through; `None` where there
+/// is none.
+pub(crate) fn sheet(app: &mut App) -> Option<Sheet> {
+    let mut buffer = Buffer::empty(SHEET);
+    let mut sheets = Vec::new();
+    let glyphs = std::mem::replace(&mut app.theme.glyphs, theme::UNICODE);
+    draw_body(app, &mut Pen::new(&mut buffer, SHEET).noting(&mut sheets), false);
+    app.theme.glyphs = glyphs;
+    sheets.into_iter().find(|sheet| !sheet.rows.is_empty())
 }
 
 /// Signs that stand in sentences and names of keys, for terminals that draw them too wide.
@@ -233,12 +313,12 @@ fn draw_body(app: &mut App, pen: &mut Pen<'_>, compact: bool) {
         lag_trend: app.lag.trend(),
     };
     if shown.seq == 0 && shown.taken == Millis(0) {
-        pen.text(1, 1, text::NO_DATA, app.theme.soft());
+        pen.text(1, 1, &text::NO_DATA, app.theme.soft());
         return;
     }
     match app.view {
         View::Overview => {
-            overview::draw(pen, &scene, app.overview);
+            overview::draw(pen, &scene, &mut app.overview);
             if let Some(number) = app.story.countdown {
                 widgets::big_number(pen, app.theme, number);
             }
@@ -246,8 +326,11 @@ fn draw_body(app: &mut App, pen: &mut Pen<'_>, compact: bool) {
         View::Sales => sales::draw(pen, &scene, &mut app.sales),
         View::Pending => pending::draw(pen, &scene, &mut app.pending),
         View::Letters => letters::draw(pen, &scene, &mut app.letters),
+        View::Stream => stream::draw(pen, &scene, &mut app.stream, app.frozen),
+        View::Orders => orders::draw(pen, &scene, &mut app.orders, app.filtering),
         View::Locks => locks::draw(pen, &scene, &mut app.locks),
         View::Jobs => jobs::draw(pen, &scene, &mut app.jobs),
+        View::Activity => activity::draw(pen, &scene, &mut app.log),
     }
 }
 
@@ -257,7 +340,7 @@ fn summary<R: PagedRow>(scene: &Scene<'_>, state: &PagedState<R>, shown: usize) 
     let page = R::page(scene.snapshot);
     let mut spans = Vec::new();
     for line in &scene.snapshot.recoveries {
-        let told = text::recovery(&line.act, line.done, line.planned);
+        let told = text::recovery(text::act_name(&line.act), line.done, line.planned);
         spans.push(Span::styled(format!("{told}   "), theme.key()));
     }
     if !state.marks.is_empty() {
@@ -287,6 +370,16 @@ fn summary<R: PagedRow>(scene: &Scene<'_>, state: &PagedState<R>, shown: usize) 
 fn detail_line(pen: &mut Pen<'_>, theme: Theme, y: u16, label: &str, value: &Line<'_>) {
     pen.text(1, y, label, theme.soft());
     pen.line(16, y, value);
+}
+
+/// A user's number; masked it keeps its last digits, and does not tell how long it is.
+pub(crate) fn masked(user: UserId, shown: bool) -> String {
+    let digits = user.to_string();
+    if shown {
+        return digits;
+    }
+    let tail = digits.len().checked_sub(2).filter(|cut| *cut > 0);
+    format!("***{}", tail.and_then(|cut| digits.get(cut..)).unwrap_or_default())
 }
 
 /// A signed count, or the word for what nobody knows.

@@ -7,50 +7,22 @@ use ratatui::{
     text::{Line, Span},
 };
 
-use super::{Scene, Source};
+use super::{OverviewState, Scene, Source, rates};
 use crate::{
     console::{
         text::{self, figures},
-        widgets::{Chart, Pen, bar, chart, left, right, width, wrap},
+        widgets::{Pen, bar, left, right, width, wrap},
     },
     model::Phase,
-    telemetry::snapshot::{Funnel, SaleLine, StreamLine, Urgency},
+    telemetry::{
+        log::Weight,
+        snapshot::{Funnel, Holders, SaleLine, StreamLine, Urgency},
+    },
 };
 
-/// Minutes that the chart may show.
-const WINDOWS: [u64; 4] = [1, 2, 5, 10];
-const USUAL_WINDOW: usize = 1;
-
-/// What of the Overview a person can change.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct OverviewState {
-    window: usize,
-}
-
-impl Default for OverviewState {
-    fn default() -> Self {
-        Self { window: USUAL_WINDOW }
-    }
-}
-
-impl OverviewState {
-    /// Another time window; `false` where there is none.
-    pub(crate) fn zoom(&mut self, by: isize) -> bool {
-        let next = self.window.saturating_add_signed(by).min(WINDOWS.len() - 1);
-        std::mem::replace(&mut self.window, next) != next
-    }
-
-    pub(crate) fn reset(&mut self) {
-        self.window = USUAL_WINDOW;
-    }
-
-    fn minutes(self) -> u64 {
-        WINDOWS.get(self.window).copied().unwrap_or(2)
-    }
-}
-
-pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: OverviewState) {
+pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OverviewState) {
     if scene.compact {
+        state.settle(None);
         return draw_compact(pen, scene);
     }
     let (w, h) = (pen.width(), pen.height());
@@ -70,6 +42,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: OverviewState) {
     let mut y = stock(&mut column, scene, for_stock);
     y = admission(&mut column, scene, y + 1, &shown_funnel(scene, h));
     rush(&mut column, scene, y + 1, usize::from(rushes));
+    lately(&mut column, scene, y + 1 + rush_rows);
     let width = w.saturating_sub(column_width + gap + 2);
     right_column(
         &mut pen.part(column_width + gap, margin, width, main.saturating_sub(margin)),
@@ -114,7 +87,7 @@ fn draw_compact(pen: &mut Pen<'_>, scene: &Scene<'_>) {
 
 /// Sales with what is left of each; returns the row after the last.
 fn stock(pen: &mut Pen<'_>, scene: &Scene<'_>, rows: u16) -> u16 {
-    pen.line(0, 0, &scene.heading(text::STOCK, &[Source::Redis]));
+    pen.line(0, 0, &scene.heading(&text::STOCK, &[Source::Redis]));
     let mut sales: Vec<&SaleLine> = scene.snapshot.sales.iter().collect();
     if sales.is_empty() {
         let lines = wrap(&text::no_sales(), usize::from(pen.width().saturating_sub(2)));
@@ -204,7 +177,7 @@ fn stock_line(pen: &mut Pen<'_>, scene: &Scene<'_>, y: u16, sale: &SaleLine) {
 
 /// What became of all requests; returns the row after the last.
 fn admission(pen: &mut Pen<'_>, scene: &Scene<'_>, top: u16, rows: &[usize]) -> u16 {
-    pen.line(0, top, &scene.heading(text::ADMISSION, &[Source::Redis]));
+    pen.line(0, top, &scene.heading(&text::ADMISSION, &[Source::Redis]));
     let funnel = &scene.snapshot.funnel;
     let mut y = top + 1;
     for row in rows {
@@ -254,7 +227,7 @@ fn rush(pen: &mut Pen<'_>, scene: &Scene<'_>, top: u16, rows: usize) {
         return;
     }
     let theme = scene.theme;
-    pen.text(0, top, text::RUSH, theme.heading());
+    pen.text(0, top, &text::RUSH, theme.heading());
     for (row, rush) in scene.snapshot.rushes.iter().take(rows).enumerate() {
         let y = top + 1 + row as u16;
         pen.text(2, y, &format!("#{}", rush.voucher_id), Style::new());
@@ -270,83 +243,58 @@ fn rush(pen: &mut Pen<'_>, scene: &Scene<'_>, top: u16, rows: usize) {
     }
 }
 
-fn right_column(pen: &mut Pen<'_>, scene: &Scene<'_>, state: OverviewState) {
+/// What was done and what befell last, where the column has room to spare.
+fn lately(pen: &mut Pen<'_>, scene: &Scene<'_>, top: u16) {
     let theme = scene.theme;
+    let room = usize::from(pen.height().saturating_sub(top + 1)).min(MOST_LATELY);
+    let lines: Vec<_> = rates::marks(scene.snapshot)
+        .map(|(_, line)| (line, Weight::of(&line.act)))
+        .filter(|(_, weight)| *weight > Weight::Notice)
+        .take(room)
+        .collect();
+    if room < LEAST_LATELY || lines.is_empty() {
+        return;
+    }
+    pen.text(0, top, &text::overview::LATELY, theme.heading());
+    for (row, (line, weight)) in lines.iter().rev().enumerate() {
+        let y = top + 1 + row as u16;
+        let (glyph, style) = rates::sign(theme, *weight);
+        let x = pen.text(2, y, &right(&scene.at_second(line.act.at), 8, ""), theme.soft()) + 2;
+        pen.text(x, y, glyph, style);
+        let told = text::time::befell(&line.act.act, &line.act.subject, 0);
+        pen.text(x + 3, y, &scene.fit(&told, pen.width().saturating_sub(x + 4)), Style::new());
+    }
+}
+
+/// Lines of what befell last: from so many on they are shown, and more is no story.
+const LEAST_LATELY: usize = 3;
+const MOST_LATELY: usize = 8;
+
+fn right_column(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OverviewState) {
     let h = pen.height();
     let holders = scene.snapshot.stream.as_ref().map_or(0, |stream| {
         stream.consumers.iter().filter(|consumer| consumer.pending > 0 || !consumer.alive).count()
     });
     let holders = (holders as u16).min(h.saturating_sub(14) / 2).min(5);
-    // Heading, legend, latency, three lines of the stream, and blanks between.
-    let rows = h.saturating_sub(7 + holders).min((h / 2).max(12));
-    let title = scene.heading(text::RATES, &[Source::Redis, Source::Sql]);
-    let heading = title.width();
-    pen.line(0, 0, &title);
-    let window = Line::styled(text::last_minutes(state.minutes()), theme.soft());
-    if heading + 2 + window.width() <= usize::from(pen.width()) {
-        pen.line_right(0, &window);
-    }
-    let last = scene.snapshot.series.last();
-    let legend = [
-        (text::ADMITTED, last.and_then(|point| point.admitted), theme.accent(), '⠤'),
-        (text::PERSISTED, last.and_then(|point| point.persisted), theme.soft(), '⣿'),
-    ];
-    let mut spans = Vec::new();
-    // Beside the scale where there is room, under the heading where there is none.
-    let roomy = pen.width() >= 54;
-    let margin = if roomy { 6 } else { 0 };
-    for (label, rate, style, unicode) in legend {
-        let sign = match (theme.glyphs.ascii, unicode) {
-            (false, sign) => sign.to_string(),
-            (true, '⠤') => "*".to_owned(),
-            (true, _) => ".".to_owned(),
-        };
-        let rate = rate.map(|rate| figures::rate_within(rate, 9));
-        let rate = rate.unwrap_or_else(|| text::UNKNOWN.to_owned());
-        let sign = if roomy { sign.repeat(2) } else { sign };
-        spans.push(Span::styled(format!("{sign} "), style));
-        spans.push(Span::raw(label));
-        spans.push(Span::raw(right(&rate, 10, theme.glyphs.ellipsis)));
-        spans.push(Span::raw(if roomy { "   " } else { " " }));
-    }
-    pen.line(margin, 1, &Line::from(spans));
-    let until = last.map_or(scene.snapshot.taken, |point| point.at.max(scene.snapshot.taken));
-    let shown = Chart { series: &scene.snapshot.series, until, window: state.minutes() * 60_000 };
-    let w = pen.width();
-    chart(&mut pen.part(0, 2, w, rows), theme, &shown);
-    let mut y = 2 + rows;
-    latency(&mut pen.part(margin, y, w, 1), scene);
-    y += 2;
-    stream(pen, scene, y, usize::from(holders));
+    // Heading, legend, latency, four lines of the stream, and blanks between.
+    let locks = u16::from(h >= LOCKS_FROM);
+    let rows = h.saturating_sub(7 + holders + locks).min((h * 2 / 3).max(12));
+    rates::draw(pen, scene, state, rows);
+    stream(pen, scene, rows + 4, usize::from(holders), locks > 0);
 }
 
-fn latency(pen: &mut Pen<'_>, scene: &Scene<'_>) {
-    let Some(seen) = &scene.snapshot.latency else {
-        pen.text(0, 0, text::NO_LATENCY, scene.theme.soft());
-        return;
-    };
-    let mut x = 0;
-    for (label, figure) in text::latencies(seen) {
-        // A figure that is cut would be another figure.
-        if usize::from(x) + width(label) + 1 + width(&figure) > usize::from(pen.width()) {
-            break;
-        }
-        x = pen.text(x, 0, label, scene.theme.soft()) + 1;
-        // Steady places for what changes with every tick.
-        x = pen.text(x, 0, &left(&figure, 7, scene.theme.glyphs.ellipsis), Style::new()) + 1;
-    }
-}
-
+/// Rows of the right column from which the locks have a line of their own.
+const LOCKS_FROM: u16 = 18;
 /// Cells of a panel in which the stream's line tells how much is kept.
 const ROOM_FOR_KEPT: u16 = 60;
 /// Cells for the names at the left of the stream's figures.
 const NAMES: u16 = 10;
 
-fn stream(pen: &mut Pen<'_>, scene: &Scene<'_>, top: u16, holders: usize) {
+fn stream(pen: &mut Pen<'_>, scene: &Scene<'_>, top: u16, holders: usize, locks: bool) {
     let theme = scene.theme;
     let Some(stream) = &scene.snapshot.stream else {
-        pen.text(0, top, text::STREAM, theme.heading());
-        pen.text(NAMES, top, text::UNKNOWN, theme.warn());
+        pen.text(0, top, &text::STREAM, theme.heading());
+        pen.text(NAMES, top, &text::UNKNOWN, theme.warn());
         return;
     };
     let lag = lag_line(scene, stream);
@@ -359,7 +307,7 @@ fn stream(pen: &mut Pen<'_>, scene: &Scene<'_>, top: u16, holders: usize) {
             pen.text(x, top, &kept, theme.soft());
         }
     }
-    pen.text(0, top + 1, text::PENDING, theme.heading());
+    pen.text(0, top + 1, &text::PENDING, theme.heading());
     let mut line = vec![Span::raw(figures::thousands(stream.pending))];
     if let Some(age) = stream.oldest_pending_ms.filter(|_| stream.pending > 0) {
         line.push(Span::styled(format!("   {}", text::oldest(age)), theme.soft()));
@@ -383,7 +331,7 @@ fn stream(pen: &mut Pen<'_>, scene: &Scene<'_>, top: u16, holders: usize) {
         };
         pen.text(NAMES, y, glyph, style);
         pen.text(NAMES + 2, y, &scene.fit(&consumer.name, name_room), Style::new());
-        let x = pen.text(NAMES + 3 + name_room, y, word, style);
+        let x = pen.text(NAMES + 3 + name_room, y, &word, style);
         let count = right(&figures::thousands(consumer.pending), 9, theme.glyphs.ellipsis);
         pen.text(x.max(NAMES + 9 + name_room), y, &count, Style::new());
         y += 1;
@@ -392,15 +340,29 @@ fn stream(pen: &mut Pen<'_>, scene: &Scene<'_>, top: u16, holders: usize) {
         pen.text(NAMES, y, &text::more_holders(with_entries.len() - shown), theme.soft());
         y += 1;
     }
-    pen.text(0, y, text::DEAD, theme.heading());
+    pen.text(0, y, &text::DEAD, theme.heading());
     let style = if stream.dead > 0 { theme.warn() } else { Style::new() };
     pen.text(NAMES, y, &figures::thousands(stream.dead), style);
+    if locks {
+        let Holders { total, locks } = &scene.snapshot.locks;
+        pen.text(0, y + 1, &text::overview::LOCKS, theme.heading());
+        let x = pen.text(NAMES, y + 1, &figures::thousands(*total), Style::new()) + 3;
+        let waiting = locks.iter().map(|lock| lock.waiting).sum();
+        let orphans = locks.iter().filter(|lock| lock.orphan).count() as u64;
+        let x = match waiting {
+            0 => x,
+            waiting => pen.text(x, y + 1, &text::overview::waiting(waiting), theme.soft()) + 3,
+        };
+        if orphans > 0 {
+            pen.text(x, y + 1, &text::overview::orphans(orphans), theme.warn());
+        }
+    }
 }
 
 /// The lag, where it goes, and how soon it is worked off.
 fn lag_line(scene: &Scene<'_>, stream: &StreamLine) -> Line<'static> {
     let theme = scene.theme;
-    let head = format!("{:<1$}", text::STREAM, usize::from(NAMES));
+    let head = left(&text::STREAM, usize::from(NAMES), theme.glyphs.ellipsis);
     let mut spans = vec![Span::styled(head, theme.heading())];
     if !stream.group {
         spans.push(Span::styled(text::NO_GROUP, theme.bad()));
@@ -457,25 +419,8 @@ fn attention_rows(scene: &Scene<'_>, cells: u16, most: usize) -> Vec<Line<'stati
 }
 
 fn draw_attention(pen: &mut Pen<'_>, scene: &Scene<'_>, rows: &[Line<'static>]) {
-    pen.text(0, 0, text::ATTENTION, scene.theme.heading());
+    pen.text(0, 0, &text::ATTENTION, scene.theme.heading());
     for (row, line) in rows.iter().enumerate() {
         pen.line(0, row as u16 + 1, line);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn zoom_has_two_ends() {
-        let mut state = OverviewState::default();
-        assert_eq!(state.minutes(), 2);
-        assert!(state.zoom(-1) && !state.zoom(-1));
-        assert_eq!(state.minutes(), 1);
-        assert!(state.zoom(1) && state.zoom(1) && state.zoom(1) && !state.zoom(1));
-        assert_eq!(state.minutes(), 10);
-        state.reset();
-        assert_eq!(state.minutes(), 2);
     }
 }

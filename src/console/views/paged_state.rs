@@ -4,9 +4,15 @@ use std::{collections::BTreeSet, marker::PhantomData};
 
 use tui_input::Input;
 
-use super::Step;
+use super::{
+    Step,
+    facets::{Facet, Rank, Wanted, any_holds, sort},
+};
 use crate::{
-    console::{text, widgets::Scroll},
+    console::{
+        text::{self, columns, figures},
+        widgets::Scroll,
+    },
     model::EntryId,
     telemetry::{
         Snapshot,
@@ -19,8 +25,15 @@ pub(crate) trait PagedRow: Sized {
     /// What makes it the same line in the next picture.
     fn id(&self) -> EntryId;
 
-    /// Whether a filter, in small letters, lets it through.
-    fn holds(&self, wanted: &str) -> bool;
+    /// Its columns, for filter, order and copies.
+    fn facets() -> Vec<Facet<Self>> {
+        Vec::new()
+    }
+
+    /// Whether a word of a filter, in small letters, stands in it.
+    fn holds(&self, wanted: &str) -> bool {
+        any_holds(&Self::facets(), self, wanted)
+    }
 
     /// The page of this list that a picture holds.
     fn page(snapshot: &Snapshot) -> Page<'_, Self>;
@@ -51,8 +64,22 @@ impl<R: PagedRow> Page<'_, R> {
     }
 }
 
-fn any_holds(wanted: &str, texts: &[Option<String>]) -> bool {
-    texts.iter().flatten().any(|text| text.to_lowercase().contains(wanted))
+impl<R> Page<'_, R> {
+    /// It is the whole list, so that it can stand in any order.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.from == EntryId::MIN && !self.more
+    }
+}
+
+fn optional(value: Option<impl ToString>) -> String {
+    value.map_or_else(String::new, |value| value.to_string())
+}
+
+/// Ids stand by time, then number, then partition.
+fn id_rank(id: EntryId) -> Rank {
+    // No clock comes near 48 bits of milliseconds; more than that would not fit.
+    let millis = i128::from(id.millis.min((1 << 48) - 1));
+    Rank::Number((millis << 70) + (i128::from(id.number) << 6) + i128::from(id.partition))
 }
 
 impl PagedRow for PendingLine {
@@ -60,16 +87,60 @@ impl PagedRow for PendingLine {
         self.entry
     }
 
-    fn holds(&self, wanted: &str) -> bool {
-        let texts = [
-            Some(self.entry.to_string()),
-            Some(self.consumer.clone()),
-            self.order.map(|order| order.to_string()),
-            self.user.map(|user| user.to_string()),
-            self.voucher.map(|voucher| format!("#{voucher}")),
-            self.fault.clone(),
-        ];
-        any_holds(wanted, &texts)
+    fn facets() -> Vec<Facet<Self>> {
+        vec![
+            Facet::new(columns::ENTRY, |line| line.entry.to_string(), |line| id_rank(line.entry)),
+            Facet::new(
+                columns::AGE,
+                |line| figures::span(line.age_ms),
+                |line| Rank::number(Some(line.age_ms)),
+            ),
+            Facet::new(
+                columns::IDLE,
+                |line| figures::span(line.idle_ms),
+                |line| Rank::number(Some(line.idle_ms)),
+            ),
+            Facet::new(
+                columns::TRIES,
+                |line| figures::thousands(line.deliveries),
+                |line| Rank::number(Some(line.deliveries)),
+            ),
+            Facet::new(
+                columns::ORDER,
+                |line| optional(line.order),
+                |line| {
+                    Rank::number(
+                        line.order.and_then(|order| order.to_string().parse::<i128>().ok()),
+                    )
+                },
+            ),
+            Facet::new(
+                columns::USER,
+                |line| optional(line.user),
+                |line| Rank::number(line.user.map(|user| user.0)),
+            ),
+            Facet::new(
+                columns::VOUCHER,
+                |line| line.voucher.map_or_else(String::new, |id| format!("#{id}")),
+                |line| Rank::number(line.voucher.map(|voucher| voucher.0)),
+            ),
+            Facet::new(
+                columns::HOLDER,
+                |line| {
+                    let dead = if line.holder_alive { "" } else { text::DEAD_HOLDER.read() };
+                    format!("{} {dead}", line.consumer).trim_end().to_owned()
+                },
+                |line| Rank::text(&line.consumer),
+            ),
+            Facet::new(
+                columns::VERDICT,
+                |line| {
+                    let word = line.verdict.map(|it| text::verdict_word(it).to_string());
+                    [word, line.fault.clone()].into_iter().flatten().collect::<Vec<_>>().join(" ")
+                },
+                |line| line.verdict.map_or(Rank::Unknown, |it| Rank::text(text::verdict_word(it))),
+            ),
+        ]
     }
 
     fn page(snapshot: &Snapshot) -> Page<'_, Self> {
@@ -89,18 +160,68 @@ impl PagedRow for LetterLine {
         self.letter
     }
 
-    fn holds(&self, wanted: &str) -> bool {
-        let texts = [
-            Some(self.letter.to_string()),
-            self.entry.map(|entry| entry.to_string()),
-            Some(self.reason.clone()),
-            Some(self.consumer.clone()),
-            self.order.map(|order| order.to_string()),
-            self.user.map(|user| user.to_string()),
-            self.voucher.map(|voucher| format!("#{voucher}")),
-            Some(text::letters::word(self.verdict).to_owned()),
-        ];
-        any_holds(wanted, &texts)
+    fn facets() -> Vec<Facet<Self>> {
+        vec![
+            Facet::new(
+                columns::LETTER,
+                |line| line.letter.to_string(),
+                |line| id_rank(line.letter),
+            ),
+            Facet::new(
+                columns::ENTRY,
+                |line| optional(line.entry),
+                |line| line.entry.map_or(Rank::Unknown, id_rank),
+            ),
+            Facet::new(
+                columns::AGE,
+                |line| figures::span(line.age_ms),
+                |line| Rank::number(Some(line.age_ms)),
+            ),
+            Facet::new(
+                columns::TRIES,
+                |line| figures::thousands(line.deliveries),
+                |line| Rank::number(Some(line.deliveries)),
+            ),
+            Facet::new(
+                columns::REPLAYS,
+                |line| figures::thousands(line.replays),
+                |line| Rank::number(Some(line.replays)),
+            ),
+            Facet::new(
+                columns::ORDER,
+                |line| optional(line.order),
+                |line| {
+                    Rank::number(
+                        line.order.and_then(|order| order.to_string().parse::<i128>().ok()),
+                    )
+                },
+            ),
+            Facet::new(
+                columns::USER,
+                |line| optional(line.user),
+                |line| Rank::number(line.user.map(|user| user.0)),
+            ),
+            Facet::new(
+                columns::VOUCHER,
+                |line| line.voucher.map_or_else(String::new, |id| format!("#{id}")),
+                |line| Rank::number(line.voucher.map(|voucher| voucher.0)),
+            ),
+            Facet::new(
+                columns::HOLDER,
+                |line| line.consumer.clone(),
+                |line| Rank::text(&line.consumer),
+            ),
+            Facet::new(
+                columns::VERDICT,
+                |line| text::letters::verdict_word(line.verdict).to_string(),
+                |line| Rank::text(text::letters::verdict_word(line.verdict)),
+            ),
+            Facet::new(
+                columns::REASON,
+                |line| line.reason.clone(),
+                |line| Rank::text(&line.reason),
+            ),
+        ]
     }
 
     fn page(snapshot: &Snapshot) -> Page<'_, Self> {
@@ -177,14 +298,20 @@ pub(crate) struct Settled {
     pub(crate) marks_gone: usize,
     /// The page is used up, so another one is to be read.
     pub(crate) turned: bool,
+    /// The list grew beyond one page, so it stands in the order of its ids again.
+    pub(crate) unordered: bool,
 }
 
 impl<R: PagedRow> PagedState<R> {
     /// The lines of this page that the filter lets through.
     pub(crate) fn rows<'a>(&self, snapshot: &'a Snapshot) -> Vec<&'a R> {
-        let wanted = self.filter.value().trim().to_lowercase();
-        let fits = |line: &&R| wanted.is_empty() || line.holds(&wanted);
-        R::page(snapshot).lines.iter().filter(fits).collect()
+        let wanted = Wanted::new(self.filter.value());
+        let page = R::page(snapshot);
+        let fits = |line: &&R| wanted.lets(|word| line.holds(word));
+        let mut rows: Vec<&R> = page.lines.iter().filter(fits).collect();
+        // A page in another order would hide that the rest is not in it.
+        sort(&mut rows, &R::facets(), self.scroll.order.as_ref().filter(|_| page.is_whole()));
+        rows
     }
 
     pub(crate) fn position(&self, rows: &[&R]) -> Option<usize> {
@@ -211,6 +338,9 @@ impl<R: PagedRow> PagedState<R> {
         let mut settled = Settled::default();
         if !page.fresh {
             return settled;
+        }
+        if !page.is_whole() && self.scroll.order.take().is_some() {
+            settled.unordered = true;
         }
         if let Some((_, at_end)) = self.awaited.take_if(|(from, _)| *from == page.from) {
             let edge = if at_end { page.lines.last() } else { page.lines.first() };

@@ -10,7 +10,7 @@ use crate::{
     console::{
         text::{self, columns, details, figures},
         theme::Theme,
-        widgets::{Cell, Column, Pen, table, wrap},
+        widgets::{self, Cell, Column, Pen, table, wrap},
     },
     model::Verdict,
     telemetry::snapshot::PendingLine,
@@ -23,7 +23,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut PagedState<
     let theme = scene.theme;
     let (w, h) = (pen.width(), pen.height());
     let all = state.rows(scene.snapshot);
-    pen.line(1, 0, &scene.heading(text::PENDING, &[Source::Redis]));
+    pen.line(1, 0, &scene.heading(&text::PENDING, &[Source::Redis]));
     let said = summary(scene, state, all.len());
     pen.part(0, 0, w.saturating_sub(2), 1).line_right(0, &said);
     if all.is_empty() {
@@ -138,7 +138,7 @@ fn holder(scene: &Scene<'_>, line: &PendingLine, cells: u16) -> String {
     if line.holder_alive {
         return line.consumer.clone();
     }
-    let room = cells.saturating_sub(text::DEAD_HOLDER.len() as u16 + 1);
+    let room = cells.saturating_sub(widgets::width(&text::DEAD_HOLDER) as u16 + 1);
     text::dead_marker(&scene.fit(&line.consumer, room), false)
 }
 
@@ -172,18 +172,18 @@ fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, line: &PendingLine) {
     ];
     let mut y = 1;
     for (label, value) in rows {
-        detail_line(pen, theme, y, label, &value);
+        detail_line(pen, theme, y, &label, &value);
         y += 1;
     }
     let told = match line.verdict {
-        Some(verdict) => format!("{}: {}", text::verdict(verdict), text::act(verdict.act())),
+        Some(verdict) => text::judged(verdict),
         None => text::UNKNOWN.to_owned(),
     };
-    detail_line(pen, theme, y, details::VERDICT, &Line::raw(told));
+    detail_line(pen, theme, y, &details::VERDICT, &Line::raw(told));
     y += 1;
-    let fault = line.fault.as_deref().unwrap_or(details::NO_FAULT);
+    let fault = line.fault.as_deref().unwrap_or(&details::NO_FAULT);
     let style = if line.fault.is_some() { theme.warn() } else { theme.soft() };
-    pen.text(1, y, details::FAULT, theme.soft());
+    pen.text(1, y, &details::FAULT, theme.soft());
     for (row, part) in wrap(fault, usize::from(w.saturating_sub(18))).iter().take(2).enumerate() {
         pen.text(16, y + row as u16, part, style);
     }

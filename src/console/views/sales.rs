@@ -1,21 +1,15 @@
 //! Sales: every sale in a row, the chosen one in detail.
 
-use ratatui::{
-    style::Style,
-    text::{Line, Span},
-};
+use ratatui::{style::Style, text::Line};
 
-use super::{SalesState, Scene, Source, chrome, detail_line, or_unknown, overview::funnel_line};
+use super::{SalesState, Scene, Source, chrome, or_unknown, sale_detail};
 use crate::{
     console::{
-        text::{self, columns, details, figures},
-        widgets::{Cell, Column, Pen, bar, table},
+        text::{self, columns, figures, lang::Word},
+        widgets::{self, Cell, Column, Pen, bar, table},
     },
     telemetry::snapshot::SaleLine,
 };
-
-/// Rows of the detail pane: a rule, the name, seven lines.
-const DETAIL: u16 = 9;
 
 pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut SalesState) {
     let theme = scene.theme;
@@ -29,7 +23,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut SalesState)
     );
     let all = scene.snapshot.sales.len();
     let count = if filter.is_empty() {
-        figures::counted(all as u64, text::SALE, text::SALES)
+        figures::counted(all as u64, &text::SALE, &text::SALES)
     } else {
         format!("/{filter}   {}", text::sales_filtered(rows.len(), all))
     };
@@ -41,8 +35,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut SalesState)
         return;
     }
     let cursor = state.cursor(&rows);
-    let open = state.detail && h > DETAIL + 4;
-    let below = if open { DETAIL } else { 0 };
+    let below = sale_detail::rows(h).filter(|_| state.detail).unwrap_or(0);
     let rows: Vec<SaleLine> = rows.into_iter().cloned().collect();
     let top = u16::from(!scene.compact) + 1;
     table(
@@ -53,8 +46,8 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut SalesState)
         &mut state.scroll,
         |row, columns| cells(scene, &rows[row], columns),
     );
-    if let Some(sale) = cursor.filter(|_| open).and_then(|row| rows.get(row)) {
-        detail(&mut pen.part(0, h - DETAIL, w, DETAIL), scene, sale);
+    if let Some(sale) = cursor.filter(|_| below > 0).and_then(|row| rows.get(row)) {
+        sale_detail::draw(&mut pen.part(0, h - below, w, below), scene, sale);
     }
 }
 
@@ -73,7 +66,8 @@ fn layout(width: u16, rows: &[SaleLine]) -> Vec<Column> {
     }
     // As wide as the largest sale needs: no figure grows beyond that.
     let most = rows.iter().map(|sale| sale.initial).max().unwrap_or(0);
-    let figure = |title: &str| (figures::thousands(most).len().max(title.len()) as u16).max(7);
+    let figure =
+        |title: Word| (figures::thousands(most).len().max(widgets::width(&title)) as u16).max(7);
     all.push(column(columns::LEFT, figure(columns::LEFT), true));
     all.push(column(columns::OF, figure(columns::OF), true));
     if width >= 72 {
@@ -113,38 +107,8 @@ fn cells(scene: &Scene<'_>, sale: &SaleLine, layout: &[Column]) -> Vec<Cell> {
     layout.iter().map(cell).collect()
 }
 
-fn window(scene: &Scene<'_>, sale: &SaleLine) -> String {
+pub(super) fn window(scene: &Scene<'_>, sale: &SaleLine) -> String {
     let begin = sale.begin.map(|at| scene.at(at));
     let end = sale.end.map(|at| scene.at(at));
     text::window(begin.as_deref(), end.as_deref())
-}
-
-fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
-    let theme = scene.theme;
-    let w = pen.width();
-    pen.rule(0, theme.glyphs.rule, theme.soft());
-    let name = text::sale_name(sale.voucher_id, &sale.title);
-    let x = pen.text(1, 1, &scene.fit(&name, w.saturating_sub(14)), theme.strong());
-    let (word, style) = chrome::phase(theme, sale.phase);
-    pen.text(x + 2, 1, &word, style);
-    let half = if w >= 100 { 52 } else { 38 };
-    let mut left = pen.part(0, 2, half, DETAIL);
-    for (row, (label, _)) in text::funnel(&sale.funnel).iter().enumerate() {
-        funnel_line(&mut left, scene, row as u16 + 1, &sale.funnel, row, label);
-    }
-    let under_way = sale.admitted.unwrap_or(0).saturating_sub(sale.persisted);
-    let facts = [
-        (details::INITIAL, figures::thousands(sale.initial)),
-        (details::LEFT_REDIS, or_unknown(sale.stock)),
-        (details::LEFT_SQL, figures::thousands(sale.db_stock)),
-        (details::PERSISTED, figures::thousands(sale.persisted)),
-        (details::UNDER_WAY, figures::thousands(under_way)),
-    ];
-    let mut right = pen.part(half + 2, 2, w.saturating_sub(half + 2), DETAIL);
-    for (row, (label, figure)) in facts.iter().enumerate() {
-        let figure = crate::console::widgets::right(figure, 11, theme.glyphs.ellipsis);
-        detail_line(&mut right, theme, row as u16 + 1, label, &Line::from(Span::raw(figure)));
-    }
-    let window = Line::raw(scene.fit(&window(scene, sale), w.saturating_sub(half + 18)));
-    detail_line(&mut right, theme, facts.len() as u16 + 1, details::WINDOW, &window);
 }

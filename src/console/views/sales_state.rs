@@ -2,12 +2,64 @@
 
 use tui_input::Input;
 
-use super::Step;
+use super::{
+    Step,
+    facets::{Facet, Rank, Wanted, any_holds, sort},
+};
 use crate::{
-    console::widgets::Scroll,
+    console::{
+        text::{self, columns, figures},
+        widgets::Scroll,
+    },
     model::VoucherId,
     telemetry::{Snapshot, snapshot::SaleLine},
 };
+
+/// Columns of a sale, for filter, order and copies.
+pub(crate) fn facets() -> Vec<Facet<SaleLine>> {
+    vec![
+        Facet::new(
+            columns::ID,
+            |sale| format!("#{}", sale.voucher_id),
+            |sale| Rank::number(Some(sale.voucher_id.0)),
+        ),
+        Facet::new(columns::TITLE, |sale| sale.title.clone(), |sale| Rank::text(&sale.title)),
+        Facet::new(
+            columns::PHASE,
+            |sale| text::phase(sale.phase).to_string(),
+            |sale| Rank::text(text::phase(sale.phase)),
+        ),
+        Facet::new(
+            columns::SOLD,
+            |_| String::new(),
+            |sale| {
+                let share = sale.admitted.map(|it| u128::from(it) * 1_000_000);
+                let share = share.map(|it| it / u128::from(sale.initial.max(1)));
+                Rank::number(share.and_then(|it| i128::try_from(it).ok()))
+            },
+        ),
+        Facet::new(
+            columns::LEFT,
+            |sale| sale.stock.map_or_else(|| text::UNKNOWN.to_string(), figures::signed),
+            |sale| Rank::number(sale.stock),
+        ),
+        Facet::new(
+            columns::OF,
+            |sale| figures::thousands(sale.initial),
+            |sale| Rank::number(Some(sale.initial)),
+        ),
+        Facet::new(
+            columns::ADMITTED,
+            |sale| sale.admitted.map_or_else(String::new, figures::thousands),
+            |sale| Rank::number(sale.admitted),
+        ),
+        Facet::new(
+            columns::PERSISTED,
+            |sale| figures::thousands(sale.persisted),
+            |sale| Rank::number(Some(sale.persisted)),
+        ),
+    ]
+}
 
 #[derive(Debug, Default)]
 pub(crate) struct SalesState {
@@ -23,15 +75,14 @@ pub(crate) struct SalesState {
 }
 
 impl SalesState {
-    /// The sales that the filter lets through.
+    /// The sales that the filter lets through, in the order that was asked for.
     pub(crate) fn rows<'a>(&self, snapshot: &'a Snapshot) -> Vec<&'a SaleLine> {
-        let wanted = self.filter.value().trim().to_lowercase();
-        let fits = |sale: &&SaleLine| {
-            wanted.is_empty()
-                || sale.title.to_lowercase().contains(&wanted)
-                || format!("#{}", sale.voucher_id).contains(&wanted)
-        };
-        snapshot.sales.iter().filter(fits).collect()
+        let wanted = Wanted::new(self.filter.value());
+        let facets = facets();
+        let fits = |sale: &&SaleLine| wanted.lets(|word| any_holds(&facets, *sale, word));
+        let mut rows = snapshot.sales.iter().filter(fits).collect::<Vec<_>>();
+        sort(&mut rows, &facets, self.scroll.order.as_ref());
+        rows
     }
 
     pub(crate) fn cursor(&self, rows: &[&SaleLine]) -> Option<usize> {

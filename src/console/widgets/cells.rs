@@ -52,7 +52,8 @@ pub(crate) fn right(text: &str, limit: usize, ellipsis: &str) -> String {
     padded
 }
 
-/// Broken at spaces into lines of at most `limit` cells; a longer word is cut where it must be.
+/// Broken at spaces and between wide characters into lines of at most `limit` cells; a longer word is cut where it
+/// must be.
 ///
 /// Each line is measured whole: signs that stand alone may join into one grapheme of another width.
 pub(crate) fn wrap(text: &str, limit: usize) -> Vec<String> {
@@ -60,31 +61,56 @@ pub(crate) fn wrap(text: &str, limit: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
     for word in text.split_whitespace() {
-        let gap = if line.is_empty() { "" } else { " " };
-        let longer = format!("{line}{gap}{word}");
-        if width(&longer) <= limit {
-            line = longer;
-            continue;
-        }
-        if !line.is_empty() {
-            lines.push(std::mem::take(&mut line));
-        }
-        for (part, cells) in visible(word) {
-            let longer = format!("{line}{part}");
+        for (place, piece) in pieces(word).into_iter().enumerate() {
+            let gap = if place > 0 || line.is_empty() { "" } else { " " };
+            let longer = format!("{line}{gap}{piece}");
             if width(&longer) <= limit {
                 line = longer;
-            } else {
-                if !line.is_empty() {
-                    lines.push(std::mem::take(&mut line));
-                }
-                if cells <= limit {
-                    part.clone_into(&mut line);
+                continue;
+            }
+            if !line.is_empty() {
+                lines.push(std::mem::take(&mut line));
+            }
+            for (part, cells) in visible(&piece) {
+                let longer = format!("{line}{part}");
+                if width(&longer) <= limit {
+                    line = longer;
+                } else {
+                    if !line.is_empty() {
+                        lines.push(std::mem::take(&mut line));
+                    }
+                    if cells <= limit {
+                        part.clone_into(&mut line);
+                    }
                 }
             }
         }
     }
     lines.push(line);
     lines
+}
+
+/// Signs that no line begins with, and signs that no line ends with.
+const CLOSING: &str = "，。、；：？！”’）》】」…%";
+const OPENING: &str = "“‘（《【「#";
+
+/// What of a word stays on one line: a run of narrow characters, or a wide one with the signs that belong to it.
+fn pieces(word: &str) -> Vec<String> {
+    let mut pieces: Vec<String> = Vec::new();
+    // What came last: nothing yet, and whether a wide character may follow on the next line.
+    let mut joins = false;
+    let mut narrow = false;
+    for (part, cells) in visible(word) {
+        let runs_on = narrow && cells == 1;
+        let glued = joins || runs_on || CLOSING.contains(part);
+        match pieces.last_mut() {
+            Some(last) if glued => last.push_str(part),
+            _ => pieces.push(part.to_owned()),
+        }
+        joins = OPENING.contains(part);
+        narrow = cells == 1 && !CLOSING.contains(part);
+    }
+    pieces
 }
 
 #[cfg(test)]
@@ -109,7 +135,16 @@ mod tests {
         assert_eq!(wrap("one two three", 8), ["one two", "three"]);
         assert_eq!(wrap("火锅五折", 4), ["火锅", "五折"]);
         assert_eq!(wrap("", 4), [""]);
+        assert_eq!(wrap("a word stays", 4), ["a", "word", "stay", "s"]);
         assert!(wrap("a\u{b02}\u{a8b4}", 2).iter().all(|line| width(line) <= 2));
+    }
+
+    #[test]
+    fn wraps_between_wide_characters_and_keeps_their_signs() {
+        assert_eq!(wrap("按 4 查看，按 A 重放。", 10), ["按 4 查", "看，按 A", "重放。"]);
+        assert_eq!(wrap("失联。按键", 4), ["失", "联。", "按键"]);
+        assert_eq!(wrap("锁（订单）", 4), ["锁", "（订", "单）"]);
+        assert_eq!(wrap("由 node-a 持有", 9), ["由 node-a", "持有"]);
     }
 
     proptest! {

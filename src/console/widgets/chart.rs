@@ -1,7 +1,13 @@
 //! Rates over time as a braille picture: an area for what was written, a line for what was
-//! admitted. Where nothing could be read there is a gap.
+//! admitted, signs on the time axis for what befell. Where nothing could be read there is a gap.
 
-use super::{Pen, right};
+use ratatui::style::Style;
+
+use super::{
+    Pen,
+    grid::{Grid, braille},
+    right, width,
+};
 use crate::{
     console::{text::figures, theme::Theme},
     model::Millis,
@@ -15,6 +21,57 @@ pub(crate) struct Chart<'a> {
     pub(crate) until: Millis,
     /// Milliseconds from edge to edge.
     pub(crate) window: u64,
+    /// What stands on the time axis; where two share a cell the later one in here is seen.
+    pub(crate) signs: Vec<Sign>,
+    /// The moment that is looked at.
+    pub(crate) cursor: Option<Millis>,
+    /// A time as it stands below the axis, where there is room for a row of them.
+    pub(crate) clock: &'a dyn Fn(Millis) -> String,
+}
+
+/// A sign on the time axis.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sign {
+    pub(crate) at: Millis,
+    pub(crate) glyph: &'static str,
+    pub(crate) style: Style,
+}
+
+/// Which times a chart covers, cell by cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Axis {
+    /// Milliseconds of a cell.
+    pub(crate) cell: i64,
+    first: i64,
+    cells: u16,
+}
+
+impl Axis {
+    /// The axis of a chart of that many cells. Cells stand on a grid of fixed times, so a picture that moves on does
+    /// not change its shape.
+    pub(crate) fn new(until: Millis, window: u64, cells: u16, across: u16) -> Self {
+        let cell = column_ms(window, usize::from(cells * across)) as i64 * i64::from(across);
+        let first = until.0.div_euclid(cell) - i64::from(cells) + 1;
+        Self { cell, first, cells }
+    }
+
+    /// When a cell begins.
+    fn begin(&self, cell: u16) -> Millis {
+        Millis((self.first + i64::from(cell)).saturating_mul(self.cell))
+    }
+
+    /// The cell of a time.
+    pub(crate) fn of(&self, at: Millis) -> Option<u16> {
+        let cell = u16::try_from(at.0.div_euclid(self.cell) - self.first).ok()?;
+        (cell < self.cells).then_some(cell)
+    }
+
+    /// Begin and end of the cell of a time; of the nearest one where it lies outside.
+    pub(crate) fn around(&self, at: Millis) -> (Millis, Millis) {
+        let cell = (at.0.div_euclid(self.cell) - self.first).clamp(0, i64::from(self.cells) - 1);
+        let begin = self.begin(cell as u16);
+        (begin, begin.plus(self.cell))
+    }
 }
 
 /// Cells of the scale: four for a figure, one blank, one for the axis.
@@ -32,17 +89,23 @@ enum Dot {
     Value(f64),
 }
 
-/// Draws scale, axis and both rates.
-pub(crate) fn chart(pen: &mut Pen<'_>, theme: Theme, shown: &Chart<'_>) {
-    let (width, height) = (pen.width().saturating_sub(SCALE), pen.height().saturating_sub(1));
+/// From this height on times stand below the axis.
+const ROOM_FOR_CLOCK: u16 = 12;
+
+/// Draws scale, axis and both rates; tells which times were drawn where, if there was room.
+pub(crate) fn chart(pen: &mut Pen<'_>, theme: Theme, shown: &Chart<'_>) -> Option<Axis> {
+    let clock = pen.height() >= ROOM_FOR_CLOCK;
+    let below = 1 + u16::from(clock);
+    let (width, height) = (pen.width().saturating_sub(SCALE), pen.height().saturating_sub(below));
     if width < 4 || height < 2 {
-        return;
+        return None;
     }
     // A cell holds two by four dots of braille; in ASCII it is one dot itself.
     let (across, down) = if theme.glyphs.ascii { (1, 1) } else { (2, 4) };
+    let axis = Axis::new(shown.until, shown.window, width, across);
     let (columns, rows) = (usize::from(width * across), usize::from(height * down));
-    let admitted = dots(shown, columns, |point| point.admitted);
-    let persisted = dots(shown, columns, |point| point.persisted);
+    let admitted = dots(shown, axis, across, |point| point.admitted);
+    let persisted = dots(shown, axis, across, |point| point.persisted);
     let top = scale(admitted.iter().chain(&persisted));
     let level = |value: f64| {
         let share = (value / top).clamp(0.0, 1.0);
@@ -50,12 +113,11 @@ pub(crate) fn chart(pen: &mut Pen<'_>, theme: Theme, shown: &Chart<'_>) {
     };
 
     let mut area = Grid::new(columns, rows);
-    join(&persisted, columns_of(shown, columns), |x, value| {
-        (0..level(value)).for_each(|y| area.set(x, y));
-    });
+    let wide = column_ms(shown.window, columns);
+    join(&persisted, wide, |x, value| area.fill(x, level(value)));
     let mut line = Grid::new(columns, rows);
     let mut last: Option<(usize, usize)> = None;
-    join(&admitted, columns_of(shown, columns), |x, value| {
+    join(&admitted, wide, |x, value| {
         let y = level(value).saturating_sub(1);
         // A steep rise is one stroke and not two lonely dots.
         let from = last.filter(|(before, _)| before + 1 == x).map_or(y, |(_, level)| level);
@@ -64,25 +126,31 @@ pub(crate) fn chart(pen: &mut Pen<'_>, theme: Theme, shown: &Chart<'_>) {
     });
 
     let glyphs = theme.glyphs;
+    let cursor = shown.cursor.and_then(|at| axis.of(at));
     for row in 0..height {
         let label = match row {
             0 => figures::compact(top),
             _ if row == height / 2 && height >= 5 => figures::compact(top / 2.0),
             _ => String::new(),
         };
-        let axis = if label.is_empty() { glyphs.axis } else { glyphs.tick };
+        let edge = if label.is_empty() { glyphs.axis } else { glyphs.tick };
         pen.text(0, row, &right(&label, 4, glyphs.ellipsis), theme.soft());
-        pen.text(5, row, axis, theme.soft());
+        pen.text(5, row, edge, theme.soft());
         for column in 0..width {
             let above = line.cell(column, height - 1 - row, across, down);
             let below = area.cell(column, height - 1 - row, across, down);
-            let style = if above > 0 { theme.accent() } else { theme.soft() };
+            let style = if above > 0 { theme.chart_1() } else { theme.chart_2() };
+            let style = if cursor == Some(column) { theme.key() } else { style };
             let glyph = match (above, below) {
+                (0, 0) if cursor == Some(column) => {
+                    pen.text(SCALE + column, row, glyphs.axis, theme.key());
+                    continue;
+                }
                 (0, 0) => continue,
                 (0, _) if glyphs.ascii => '.',
                 _ if glyphs.ascii => '*',
                 // The line stays alone in its cell: mixed with the area it would be a smear.
-                (0, dots) | (dots, _) => char::from_u32(0x2800 + u32::from(dots)).unwrap_or(' '),
+                (0, dots) | (dots, _) => braille(dots),
             };
             pen.text(SCALE + column, row, glyph.encode_utf8(&mut [0; 4]), style);
         }
@@ -90,32 +158,64 @@ pub(crate) fn chart(pen: &mut Pen<'_>, theme: Theme, shown: &Chart<'_>) {
     pen.text(0, height, &right("0", 4, glyphs.ellipsis), theme.soft());
     pen.text(5, height, glyphs.corner, theme.soft());
     pen.text(SCALE, height, &glyphs.rule.repeat(usize::from(width)), theme.soft());
+    if let Some(column) = cursor {
+        pen.text(SCALE + column, height, glyphs.foot, theme.key());
+    }
+    for sign in &shown.signs {
+        if let Some(column) = axis.of(sign.at) {
+            pen.text(SCALE + column, height, sign.glyph, sign.style);
+        }
+    }
+    if clock {
+        clocks(&mut pen.part(SCALE, height + 1, width, 1), theme, shown, axis);
+    }
+    Some(axis)
 }
 
-fn columns_of(shown: &Chart<'_>, columns: usize) -> u64 {
-    (shown.window / columns.max(1) as u64).max(1)
+/// Times at the left, in the middle and at the right.
+fn clocks(pen: &mut Pen<'_>, theme: Theme, shown: &Chart<'_>, axis: Axis) {
+    let w = pen.width();
+    let first = (shown.clock)(axis.begin(0));
+    let room = width(&first) as u16;
+    pen.text(0, 0, &first, theme.soft());
+    if w >= 3 * room + 4 {
+        let middle = w / 2;
+        let told = (shown.clock)(axis.begin(middle));
+        pen.text(middle.saturating_sub(room / 2), 0, &told, theme.soft());
+    }
+    if w >= 2 * room + 2 {
+        let told = (shown.clock)(shown.until);
+        pen.text(w.saturating_sub(room), 0, &told, theme.soft());
+    }
 }
 
-/// Means per column. Columns stand on a grid of fixed times, so a picture that moves on does not
-/// change its shape.
-fn dots(shown: &Chart<'_>, columns: usize, value: impl Fn(&Point) -> Option<f64>) -> Vec<Dot> {
-    let wide = columns_of(shown, columns) as i64;
-    let last = shown.until.0.div_euclid(wide);
-    let first = last - columns as i64 + 1;
-    let mut sums = vec![(0.0, 0_u32, false); columns];
+fn column_ms(window: u64, columns: usize) -> u64 {
+    (window / columns.max(1) as u64).max(1)
+}
+
+/// Means per column. Columns stand on the grid of [`Axis`]. One that was not read for half of its ticks is an outage.
+fn dots(
+    shown: &Chart<'_>,
+    axis: Axis,
+    across: u16,
+    value: impl Fn(&Point) -> Option<f64>,
+) -> Vec<Dot> {
+    let across = i64::from(across);
+    let (wide, first) = (axis.cell / across, axis.first * across);
+    let mut sums = vec![(0.0, 0_u32, 0_u32); usize::from(axis.cells) * across as usize];
     for point in shown.series.points() {
         let Ok(column) = usize::try_from(point.at.0.div_euclid(wide) - first) else { continue };
         let Some(sum) = sums.get_mut(column) else { continue };
         match value(point).filter(|rate| rate.is_finite() && *rate >= 0.0) {
             Some(rate) => *sum = (sum.0 + rate, sum.1 + 1, sum.2),
-            None => sum.2 = true,
+            None => sum.2 += 1,
         }
     }
     sums.into_iter()
         .map(|sum| match sum {
-            (total, count, _) if count > 0 => Dot::Value(total / f64::from(count)),
-            (_, _, true) => Dot::Outage,
-            _ => Dot::Nothing,
+            (_, 0, 0) => Dot::Nothing,
+            (total, count, missed) if count > missed => Dot::Value(total / f64::from(count)),
+            _ => Dot::Outage,
         })
         .collect()
 }
@@ -161,43 +261,6 @@ fn scale<'a>(dots: impl Iterator<Item = &'a Dot>) -> f64 {
     most
 }
 
-/// Dots, counted from the lower left.
-struct Grid {
-    columns: usize,
-    dots: Vec<bool>,
-}
-
-impl Grid {
-    fn new(columns: usize, rows: usize) -> Self {
-        Self { columns, dots: vec![false; columns * rows] }
-    }
-
-    fn set(&mut self, x: usize, y: usize) {
-        if x < self.columns
-            && let Some(dot) = self.dots.get_mut(y * self.columns + x)
-        {
-            *dot = true;
-        }
-    }
-
-    /// The braille bits of one cell, or 1 for a single dot.
-    fn cell(&self, column: u16, row: u16, across: u16, down: u16) -> u8 {
-        /// Bits of a braille cell: left column from the bottom, then the right one.
-        const BITS: [[u8; 4]; 2] = [[0x40, 0x04, 0x02, 0x01], [0x80, 0x20, 0x10, 0x08]];
-        let mut bits = 0;
-        for dx in 0..across {
-            for dy in 0..down {
-                let x = usize::from(column * across + dx);
-                let y = usize::from(row * down + dy);
-                if self.dots.get(y * self.columns + x) == Some(&true) {
-                    bits |= BITS[usize::from(dx)][usize::from(dy)];
-                }
-            }
-        }
-        bits
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -206,18 +269,45 @@ mod tests {
         let mut series = Series::default();
         for (tick, rate) in rates.iter().enumerate() {
             let at = Millis(tick as i64 * 1_000);
-            series.push(Point { at, admitted: *rate, persisted: None });
+            series.push(Point { at, admitted: *rate, ..Point::default() });
         }
         series
+    }
+
+    fn shown(series: &Series, window: u64) -> Chart<'_> {
+        let clock = &|at: Millis| at.to_string();
+        Chart { series, until: Millis(3_000), window, signs: Vec::new(), cursor: None, clock }
+    }
+
+    #[test]
+    fn a_column_that_was_hardly_read_is_an_outage() {
+        let series = series(&[Some(10.0), None, None, Some(40.0)]);
+        let axis = Axis::new(Millis(3_999), 4_000, 1, 1);
+        let whole = dots(&shown(&series, 4_000), axis, 1, |point| point.admitted);
+        assert_eq!(whole, [Dot::Outage]);
+    }
+
+    #[test]
+    fn times_and_cells_lead_to_each_other() {
+        let axis = Axis::new(Millis(100_300), 60_000, 30, 2);
+        assert_eq!(axis.cell, 2_000);
+        assert_eq!([axis.of(Millis(100_300)), axis.of(Millis(102_000))], [Some(29), None]);
+        assert_eq!([axis.of(Millis(42_000)), axis.of(Millis(41_999))], [Some(0), None]);
+        assert_eq!(axis.around(Millis(43_500)), (Millis(42_000), Millis(44_000)));
+        assert_eq!(axis.around(Millis(0)), (Millis(42_000), Millis(44_000)));
     }
 
     #[test]
     fn an_outage_is_a_gap_and_a_pause_between_ticks_is_not() {
         let series = series(&[Some(10.0), Some(20.0), None, Some(40.0)]);
-        let shown = Chart { series: &series, until: Millis(3_000), window: 4_000 };
-        let coarse = dots(&shown, 4, |point| point.admitted);
+        let shown = shown(&series, 4_000);
+        let columns = |cells| {
+            let axis = Axis::new(shown.until, shown.window, cells, 1);
+            dots(&shown, axis, 1, |point| point.admitted)
+        };
+        let coarse = columns(4);
         assert_eq!(coarse, [Dot::Value(10.0), Dot::Value(20.0), Dot::Outage, Dot::Value(40.0)]);
-        let fine = dots(&shown, 8, |point| point.admitted);
+        let fine = columns(8);
         let mut drawn = Vec::new();
         join(&fine, 500, |x, value| drawn.push((x, value)));
         let values: Vec<f64> = drawn.iter().map(|(_, value)| *value).collect();

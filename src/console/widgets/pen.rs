@@ -7,16 +7,29 @@ use ratatui::{
     text::{Line, Span},
 };
 
+use super::Sheet;
+
 /// Writes into an area; positions count from its corner.
 pub(crate) struct Pen<'a> {
     buffer: &'a mut Buffer,
     area: Rect,
+    /// Where a table is written down instead of drawn.
+    sheets: Option<&'a mut Vec<Sheet>>,
 }
 
 impl<'a> Pen<'a> {
     pub(crate) fn new(buffer: &'a mut Buffer, area: Rect) -> Self {
         let area = area.intersection(buffer.area);
-        Self { buffer, area }
+        Self { buffer, area, sheets: None }
+    }
+
+    /// A pen that has tables written down in full, whatever of them would be seen.
+    pub(crate) fn noting(self, sheets: &'a mut Vec<Sheet>) -> Self {
+        Self { sheets: Some(sheets), ..self }
+    }
+
+    pub(super) fn sheets(&mut self) -> Option<&mut Vec<Sheet>> {
+        self.sheets.as_deref_mut()
     }
 
     /// A pen for a part of this area.
@@ -28,7 +41,7 @@ impl<'a> Pen<'a> {
             height,
         };
         let area = part.intersection(self.area);
-        Pen { buffer: self.buffer, area }
+        Pen { buffer: self.buffer, area, sheets: self.sheets.as_deref_mut() }
     }
 
     pub(crate) fn width(&self) -> u16 {

@@ -2,13 +2,13 @@
 
 use ratatui::style::Style;
 
-use super::{Pen, left, right};
-use crate::console::theme::Theme;
+use super::{Pen, left, right, width};
+use crate::console::{text::lang::Word, theme::Theme};
 
 /// A column. A width of 0 takes what the others leave.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Column {
-    pub(crate) title: &'static str,
+    pub(crate) title: Word,
     pub(crate) width: u16,
     pub(crate) numeric: bool,
 }
@@ -30,17 +30,49 @@ impl Cell {
     }
 }
 
-/// How far a table is scrolled, and how many rows it showed last.
-#[derive(Clone, Copy, Debug, Default)]
+/// A table in full, as text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sheet {
+    /// Title of each column, and whether it holds figures.
+    pub(crate) columns: Vec<(String, bool)>,
+    pub(crate) rows: Vec<Vec<String>>,
+}
+
+/// The order that a person asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Order {
+    /// Head of the column.
+    pub(crate) head: String,
+    /// The largest first.
+    pub(crate) falling: bool,
+}
+
+/// How far a table is scrolled, in which order it stands, and what of it was on the screen last.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Scroll {
     pub(crate) offset: usize,
     pub(crate) visible: usize,
+    pub(crate) order: Option<Order>,
+    /// Heads of the columns that were shown.
+    pub(crate) heads: Vec<String>,
+    /// Rows in all, and the row under the cursor.
+    pub(crate) total: usize,
+    pub(crate) cursor: Option<usize>,
+    /// Line of the screen on which the first row stood.
+    pub(crate) top: Option<u16>,
 }
 
 impl Scroll {
+    /// The row that stands on a line of the screen.
+    pub(crate) fn row_at(&self, line: u16) -> Option<usize> {
+        let row = usize::from(line.checked_sub(self.top?)?);
+        (row < self.visible).then_some(self.offset + row).filter(|row| *row < self.total)
+    }
+
     /// Scrolls just far enough to show `cursor`, and not beyond the end.
     pub(crate) fn follow(&mut self, cursor: Option<usize>, total: usize, visible: usize) {
         self.visible = visible;
+        (self.total, self.cursor) = (total, cursor);
         if let Some(cursor) = cursor {
             self.offset = self.offset.min(cursor).max((cursor + 1).saturating_sub(visible));
         }
@@ -49,6 +81,8 @@ impl Scroll {
 }
 
 const GAP: u16 = 2;
+/// Cells of each column of a table that is written down: nothing in it is cut.
+const NOTED: u16 = 400;
 
 /// Draws head and rows; `cells` is asked only for the rows that are seen.
 pub(crate) fn table(
@@ -59,12 +93,27 @@ pub(crate) fn table(
     scroll: &mut Scroll,
     mut cells: impl FnMut(usize, &[Column]) -> Vec<Cell>,
 ) {
+    if let Some(sheets) = pen.sheets() {
+        let wide: Vec<Column> = columns.iter().map(|it| Column { width: NOTED, ..*it }).collect();
+        let texts = |row| cells(row, &wide).into_iter().map(|cell| cell.text).collect();
+        let titles = columns.iter().map(|it| (it.title.to_string(), it.numeric));
+        sheets.push(Sheet { columns: titles.collect(), rows: (0..total).map(texts).collect() });
+        return;
+    }
     let visible = usize::from(pen.height().saturating_sub(1));
     scroll.follow(cursor, total, visible);
     let columns = measured(columns, pen.width().saturating_sub(3));
     let mut x = 1;
-    for column in &columns {
-        pen.text(x, 0, &placed(column.title, column, theme), theme.heading());
+    scroll.heads = columns.iter().map(|column| column.title.to_string()).collect();
+    scroll.top = pen.on_screen(0, 1).map(|(_, y)| y);
+    for (column, head) in columns.iter().zip(&scroll.heads) {
+        pen.text(x, 0, &placed(&column.title, column, theme), theme.heading());
+        if let Some(order) = scroll.order.as_ref().filter(|order| order.head == *head) {
+            let sign = if order.falling { theme.glyphs.falling } else { theme.glyphs.rising };
+            // In the gap behind the column, so that no head is cut for it.
+            let end = if column.numeric { column.width } else { width(head) as u16 };
+            pen.text(x + end.min(column.width), 0, sign, theme.key());
+        }
         x += column.width + GAP;
     }
     for row in 0..visible.min(total - scroll.offset) {

@@ -5,6 +5,7 @@
 
 pub mod claim;
 mod fault;
+pub mod preview;
 pub mod remove;
 pub mod rewind;
 pub mod show;
@@ -12,6 +13,7 @@ pub(super) mod words;
 
 pub use claim::{ClaimPlan, ClaimReport, ClaimScope};
 pub use fault::{GroupFault, Meanwhile};
+pub use preview::{GroupAct, Preview};
 pub use remove::RemoveReport;
 pub use rewind::{Rewind, RewindReport, To};
 

@@ -29,7 +29,7 @@ use crate::{
 const PAGE: usize = 1_000;
 
 /// A place in the streams, as a person names it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum To {
     /// The oldest entry that is kept.
     Start,

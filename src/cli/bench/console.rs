@@ -1,0 +1,218 @@
+//! `seckill bench console`: what a console costs, at rest and in a full rush.
+
+use std::time::Duration;
+
+use clap::Args;
+use rustix::time::{ClockId, clock_gettime};
+use serde::Serialize;
+
+use super::super::{
+    Fault,
+    output::{Output, count, number, table},
+    stage::{self, Stage},
+};
+use crate::{
+    config::Config,
+    console::{Drawing, Drawn, Options, Person, Spread, gauge},
+    engine::{
+        command::{Command, Reply, RushPlan},
+        node::Node,
+        rush::MAX_USERS,
+    },
+};
+
+/// Between two keys of somebody who leans on one.
+const KEYS: Duration = Duration::from_millis(40);
+
+#[derive(Debug, Args)]
+pub(in super::super) struct ConsoleArgs {
+    /// Buyers of each rush
+    #[arg(long, value_name = "N", default_value_t = 300_000, value_parser = count)]
+    users: u64,
+    /// Rushes with a console, and as many without
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    rounds: usize,
+    /// Seconds at rest, with a console and without
+    #[arg(long, value_name = "S", default_value_t = 10)]
+    rest: u64,
+    /// Cells across
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    width: u16,
+    /// Cells down
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    height: u16,
+}
+
+/// What was measured.
+#[derive(Debug, Serialize)]
+struct Report {
+    width: u16,
+    height: u16,
+    /// Share of one core that this process takes at rest.
+    rest: Shares,
+    /// Requests answered a second, the medians of all rounds.
+    rush: Rush,
+    /// Of the console while the rushes ran.
+    #[serde(flatten)]
+    drawn: Drawn,
+}
+
+#[derive(Debug, Serialize)]
+struct Shares {
+    engine: f64,
+    engine_and_console: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct Rush {
+    users: u64,
+    rounds: usize,
+    alone_per_second: f64,
+    watched_per_second: f64,
+    /// Share of the speed that the console costs; below 0 is noise.
+    slowed: f64,
+}
+
+pub(super) async fn run(config: &Config, out: Output, args: &ConsoleArgs) -> Result<u8, Fault> {
+    if !(1_000..=MAX_USERS).contains(&args.users)
+        || !(1..=100).contains(&args.rounds)
+        || !(1..=600).contains(&args.rest)
+        || !(60..=400).contains(&args.width)
+        || !(15..=100).contains(&args.height)
+    {
+        return Err(Fault::usage(format!(
+            "give 1000 to {MAX_USERS} users, 1 to 100 rounds, 1 to 600 seconds, and 60x15 to 400x100 cells"
+        )));
+    }
+    let (context, node) = stage::open(config, |store| store).await?;
+    let stage = Stage { node: &node, context: &context, what: "bench" };
+    let measured = measure(stage, args).await;
+    node.stop().await;
+    context.close().await;
+    let report = measured?;
+    out.answer(&report, || words(&report))?;
+    Ok(0)
+}
+
+async fn measure(stage: Stage<'_>, args: &ConsoleArgs) -> Result<Report, Fault> {
+    let (size, rest) = ((args.width, args.height), Duration::from_secs(args.rest));
+    let engine = share(rest, tokio::time::sleep(rest)).await;
+    let watching = Person { size, pause: None };
+    let mut unused = drawing()?;
+    let mut shown = Ok(());
+    let both = share(rest, async {
+        shown = look(stage.node, watching, &mut unused, tokio::time::sleep(rest)).await;
+    });
+    let engine_and_console = both.await;
+    shown?;
+    let mut drawn = drawing()?;
+    let (mut alone, mut watched) = (Vec::new(), Vec::new());
+    for round in 0..args.rounds {
+        // Whoever comes second meets a larger database: they take turns.
+        for with in [round % 2 == 1, round % 2 == 0] {
+            let voucher = stage.create("bench", args.users / 2, None).await?;
+            // As a console sends it: the engine works on its own threads.
+            let command = Command::Rush(RushPlan::new(voucher, args.users));
+            let answer = stage.node.remote().send(command).map_err(|it| Fault::no(it.0))?;
+            let mut answered = None;
+            let rushing = async { answered = answer.await.ok() };
+            if with {
+                let person = Person { size, pause: Some(KEYS) };
+                look(stage.node, person, &mut drawn, rushing).await?;
+            } else {
+                rushing.await;
+            }
+            let report = match answered {
+                Some(Ok(Reply::RushDone(report))) => report,
+                Some(Err(refusal)) => return Err(Fault::no(refusal.0)),
+                _ => return Err(Fault::no("the engine ended before the rush was over")),
+            };
+            if report.errors > 0 {
+                let why = report.first_error.unwrap_or_default();
+                return Err(Fault::no(format!(
+                    "a request got no answer, so nothing is measured: {why}"
+                )));
+            }
+            if with { &mut watched } else { &mut alone }.push(report.per_second);
+        }
+    }
+    let (alone, watched) = (median(alone), median(watched));
+    Ok(Report {
+        width: args.width,
+        height: args.height,
+        rest: Shares { engine, engine_and_console },
+        rush: Rush {
+            users: args.users,
+            rounds: args.rounds,
+            alone_per_second: alone,
+            watched_per_second: watched,
+            slowed: 1.0 - watched / alone.max(f64::MIN_POSITIVE),
+        },
+        drawn: drawn.drawn(),
+    })
+}
+
+async fn look(
+    node: &Node,
+    person: Person,
+    drawing: &mut Drawing,
+    until: impl Future<Output = ()>,
+) -> Result<(), Fault> {
+    Ok(gauge(node.remote(), Options::default(), person, drawing, until).await?)
+}
+
+fn drawing() -> Result<Drawing, Fault> {
+    Drawing::new().map_err(|error| Fault::no(format!("nothing can be counted: {error}")))
+}
+
+/// The share of one core that this process takes while something is done for `span`.
+async fn share(span: Duration, done: impl Future<Output = ()>) -> f64 {
+    let before = cpu_seconds();
+    done.await;
+    (cpu_seconds() - before) / span.as_secs_f64()
+}
+
+fn cpu_seconds() -> f64 {
+    let spent = clock_gettime(ClockId::ProcessCPUTime);
+    spent.tv_sec as f64 + spent.tv_nsec as f64 / 1e9
+}
+
+fn median(mut of: Vec<f64>) -> f64 {
+    of.sort_by(f64::total_cmp);
+    let (low, high) = (of.get((of.len().saturating_sub(1)) / 2), of.get(of.len() / 2));
+    f64::midpoint(low.copied().unwrap_or_default(), high.copied().unwrap_or_default())
+}
+
+fn words(report: &Report) -> String {
+    let Report { rest, rush, drawn, .. } = report;
+    let spread = |name: &str, of: &Spread| {
+        vec![name.to_owned(), number(of.p50), number(of.p99), number(of.max), number(of.n)]
+    };
+    let rows =
+        [spread("frame drawn, us", &drawn.frame_us), spread("key answered, us", &drawn.key_us)];
+    let percent = |share: f64| format!("{:.1} %", share * 100.0);
+    format!(
+        "at rest        {} of a core, {} without the console\n\
+         in a rush      {} requests/s, {} without the console: {} slower\n\
+         bytes a frame  {} at {}x{}\n\n",
+        percent(rest.engine_and_console),
+        percent(rest.engine),
+        number(rush.watched_per_second as u64),
+        number(rush.alone_per_second as u64),
+        percent(rush.slowed),
+        number(drawn.bytes_a_frame),
+        report.width,
+        report.height,
+    ) + &table(&["", "p50", "p99", "max", "samples"], &[1, 2, 3, 4], &rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_median_lies_between_the_two_in_the_middle() {
+        let is = |of: Vec<f64>, wanted: f64| (median(of) - wanted).abs() < 1e-9;
+        assert!(is(vec![3.0, 1.0, 2.0], 2.0) && is(vec![4.0, 1.0, 2.0, 3.0], 2.5));
+    }
+}

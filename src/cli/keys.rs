@@ -1,0 +1,20 @@
+//! `seckill keys`: what can be put on other keys, and the keys that hold.
+
+use super::{
+    Fault,
+    output::{Output, table},
+};
+use crate::{config::Config, console::ConsoleError};
+
+pub(super) fn run(config: &Config, out: Output) -> Result<u8, Fault> {
+    let lines = config.keys.lines().map_err(ConsoleError::from)?;
+    out.answer(&lines, || {
+        let rows: Vec<Vec<String>> = lines
+            .iter()
+            .map(|line| vec![line.action.clone(), line.keys.join(" "), line.does.to_owned()])
+            .collect();
+        let list = table(&["action", "keys", "does"], &[], &rows);
+        format!("{}\n\n[keys] in the config file puts an action on other keys: mark = [\"space\", \"v\"]", list.trim_end())
+    })?;
+    Ok(0)
+}

@@ -1,0 +1,112 @@
+//! How a console looks and speaks: the flags that every command with a console heeds.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::Fault;
+use crate::{
+    config::Config,
+    console::{self, ColorChoice, Lang, Options, Palette},
+};
+
+/// Asked for on the command line.
+#[derive(Clone, Debug, Args)]
+pub(super) struct Look {
+    /// When to use colours; NO_COLOR counts as never
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    color: Color,
+    /// The console's language [default: that of the locale, else English]
+    #[arg(long, global = true, value_name = "LANG")]
+    lang: Option<Tongue>,
+    /// Draw the console with ASCII only, where boxes and bars look broken
+    #[arg(long, global = true)]
+    ascii: bool,
+    /// The console's colours: dark, light, high-contrast, or a TOML file of your own [default: dark]
+    #[arg(long, global = true, value_name = "NAME|FILE", env = "SECKILL_THEME")]
+    theme: Option<String>,
+    /// Where the console's exports go [default: the working directory]
+    #[arg(long, global = true, value_name = "DIR")]
+    export_dir: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Color {
+    Auto,
+    Always,
+    Never,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Tongue {
+    En,
+    Zh,
+}
+
+impl Look {
+    /// What the console is told.
+    ///
+    /// # Errors
+    /// Chinese was asked for by name, and the locale has no characters for it; a theme that can't be used.
+    pub(super) fn options(&self, config: &Config) -> Result<Options, Fault> {
+        self.within(config, |name| std::env::var(name).ok())
+    }
+
+    fn within(
+        &self,
+        config: &Config,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<Options, Fault> {
+        let color = match self.color {
+            Color::Auto => ColorChoice::Auto,
+            Color::Always => ColorChoice::Always,
+            Color::Never => ColorChoice::Never,
+        };
+        let plain_locale = console::not_utf8(&variable);
+        let lang = match (self.lang, &plain_locale) {
+            (Some(Tongue::Zh), Some(locale)) => {
+                return Err(Fault::usage(format!(
+                    "{locale} can't show Chinese; set a UTF-8 locale, such as LC_ALL=C.UTF-8"
+                )));
+            }
+            (Some(Tongue::Zh), None) => Lang::Zh,
+            (Some(Tongue::En), _) | (None, Some(_)) => Lang::En,
+            (None, None) => Lang::of_environment(variable),
+        };
+        let ascii = self.ascii || plain_locale.is_some();
+        let theme = self.theme.as_ref().or(config.theme.as_ref());
+        let palette = theme.map_or_else(|| Ok(Palette::default()), |it| Palette::load(it))?;
+        let export_dir = self.export_dir.clone().or_else(|| config.export_dir.clone());
+        let keys = config.keys.clone();
+        let story = None;
+        Ok(Options { color, story, lang, ascii, plain_locale, palette, export_dir, keys })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(lang: Option<Tongue>, locale: &str) -> Result<Options, Fault> {
+        let look = Look { color: Color::Auto, lang, ascii: false, theme: None, export_dir: None };
+        look.within(&Config::default(), |name| (name == "LC_ALL").then(|| locale.to_owned()))
+    }
+
+    #[test]
+    fn a_locale_without_utf8_is_ascii_and_english() {
+        let plain = options(None, "zh_CN.GBK").unwrap();
+        assert_eq!((plain.lang, plain.ascii), (Lang::En, true));
+        assert_eq!(plain.plain_locale.as_deref(), Some("LC_ALL=zh_CN.GBK"));
+        let told = options(Some(Tongue::Zh), "C").unwrap_err().to_string();
+        assert_eq!(told, "LC_ALL=C can't show Chinese; set a UTF-8 locale, such as LC_ALL=C.UTF-8");
+    }
+
+    #[test]
+    fn what_was_asked_for_comes_before_the_environment() {
+        let lang = |asked, locale| options(asked, locale).unwrap().lang;
+        assert_eq!(lang(None, "zh_CN.UTF-8"), Lang::Zh);
+        assert_eq!(lang(Some(Tongue::En), "zh_CN.UTF-8"), Lang::En);
+        assert_eq!(lang(Some(Tongue::Zh), "en_US.UTF-8"), Lang::Zh);
+        assert_eq!(lang(None, "xx_YY.UTF-8"), Lang::En);
+    }
+}

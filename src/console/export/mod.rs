@@ -1,0 +1,261 @@
+//! Exports: the picture on the screen, or all rows of its table, as a file. How either looks is told by
+//! the formats beside this file; what stands in a table is told by its view.
+//!
+//! The state only makes what is to be written ([`App::export`]); the loop writes it on a thread of its own,
+//! so that a slow disk makes no key wait.
+
+mod screen;
+mod svg;
+mod table;
+
+use std::{
+    fs::OpenOptions,
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use futures::stream::{FuturesUnordered, StreamExt};
+use jiff::tz::TimeZone;
+use ratatui::{buffer::Buffer, layout::Rect};
+use tokio::task::{JoinHandle, spawn_blocking};
+
+use super::{app::App, status::Tone, text, views};
+use crate::model::Millis;
+
+/// How an export is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    Text,
+    Ansi,
+    Svg,
+    Csv,
+    Json,
+}
+
+impl Format {
+    /// In the order of the menu.
+    pub(crate) const ALL: [Self; 5] = [Self::Text, Self::Ansi, Self::Svg, Self::Csv, Self::Json];
+
+    /// The key that stands for it in the menu.
+    pub(crate) fn letter(self) -> char {
+        match self {
+            Self::Text => 't',
+            Self::Ansi => 'a',
+            Self::Svg => 's',
+            Self::Csv => 'c',
+            Self::Json => 'j',
+        }
+    }
+
+    /// The end of a file's name.
+    pub(crate) fn extension(self) -> &'static str {
+        match self {
+            Self::Text => "txt",
+            Self::Ansi => "ansi",
+            Self::Svg => "svg",
+            Self::Csv => "csv",
+            Self::Json => "json",
+        }
+    }
+
+    /// Whether it is about the table and not about the picture.
+    pub(crate) fn is_of_table(self) -> bool {
+        matches!(self, Self::Csv | Self::Json)
+    }
+}
+
+/// A file that is to be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Export {
+    /// `None` is the working directory.
+    dir: Option<PathBuf>,
+    /// Name without its end.
+    stem: String,
+    format: Format,
+    pub(super) body: String,
+}
+
+/// Why an export was not written.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ExportError {
+    #[error(
+        "{path} can't be written ({why}); free what is in the way, or give another --export-dir"
+    )]
+    Unwritable { path: PathBuf, why: io::Error },
+    #[error(
+        "{0} and the names after it are taken; move some of them, or give another --export-dir"
+    )]
+    Taken(PathBuf),
+    #[error("the export broke off; try once more")]
+    BrokenOff,
+}
+
+/// Exports of one second and one view before it is told that there are too many.
+const MOST_ALIKE: u32 = 100;
+
+impl Export {
+    /// Writes a file that was not there before, and says where.
+    fn write(&self) -> Result<PathBuf, ExportError> {
+        let dir = self.dir.as_deref().unwrap_or(Path::new("."));
+        let extension = self.format.extension();
+        let first = dir.join(format!("{}.{extension}", self.stem));
+        for copy in 1..=MOST_ALIKE {
+            let path = match copy {
+                1 => first.clone(),
+                copy => dir.join(format!("{}-{copy}.{extension}", self.stem)),
+            };
+            let wrong = |why| ExportError::Unwritable { path: path.clone(), why };
+            match OpenOptions::new().write(true).create_new(true).open(&path) {
+                Ok(mut file) => {
+                    let written = file.write_all(self.body.as_bytes()).and_then(|()| file.flush());
+                    if written.is_err() {
+                        // Half a file would look like a whole one.
+                        let _ = std::fs::remove_file(&path);
+                    }
+                    written.map_err(wrong)?;
+                    return Ok(std::path::absolute(&path).unwrap_or(path));
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(wrong(error)),
+            }
+        }
+        Err(ExportError::Taken(first))
+    }
+}
+
+/// What came of an export.
+pub(super) type Saved = Result<PathBuf, ExportError>;
+
+/// Exports that are being written.
+#[derive(Debug, Default)]
+pub(super) struct Saver(FuturesUnordered<JoinHandle<Saved>>);
+
+/// How long the end of the console waits for a file.
+const LAST_WRITE: Duration = Duration::from_secs(2);
+
+impl Saver {
+    pub(super) fn start(&mut self, exports: &mut Vec<Export>) {
+        for export in exports.drain(..) {
+            self.0.push(spawn_blocking(move || export.write()));
+        }
+    }
+
+    /// The next one that was written; never, while there is none.
+    pub(super) async fn next(&mut self) -> Saved {
+        match self.0.next().await {
+            Some(saved) => saved.unwrap_or(Err(ExportError::BrokenOff)),
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Lets what was begun come to its end, if that is soon.
+    pub(super) async fn finish(mut self) {
+        let _ = tokio::time::timeout(LAST_WRITE, async { while self.0.next().await.is_some() {} })
+            .await;
+    }
+}
+
+impl App {
+    /// Makes an export of what is on the screen.
+    pub(super) fn export(&mut self, format: Format) {
+        let body = if format.is_of_table() {
+            let Some(sheet) = views::sheet(self) else {
+                return self.note(&*text::export::NO_TABLE);
+            };
+            let taken = self.shown.taken;
+            match format {
+                Format::Csv => table::csv(&sheet),
+                _ => table::json(&sheet, self.view.name(), taken),
+            }
+        } else {
+            let (width, height) = self.size;
+            let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
+            views::paint(self, &mut buffer);
+            match format {
+                Format::Text => screen::text(&buffer),
+                Format::Ansi => screen::ansi(&buffer),
+                _ => svg::svg(&buffer, self.theme.is_light(), self.view.name()),
+            }
+        };
+        let stem = format!("seckill-{}-{}", self.view.name(), stamp(self.now, &self.zone));
+        self.exports.push(Export { dir: self.export_dir.clone(), stem, format, body });
+        self.note(&*text::export::WRITING);
+    }
+
+    pub(super) fn on_saved(&mut self, saved: Saved) {
+        self.dirty = true;
+        match saved {
+            Ok(path) => {
+                let told = text::export::written(&path.display().to_string());
+                self.status.note(Tone::Good, told, self.now);
+            }
+            Err(error) => self.status.failure(error.to_string()),
+        }
+    }
+}
+
+/// A time that can be part of a name, and sorts as it should.
+fn stamp(now: Millis, zone: &TimeZone) -> String {
+    let full = now.date_time(zone);
+    let digits: String = full.chars().filter(char::is_ascii_digit).collect();
+    match (digits.get(..8), digits.get(8..14)) {
+        (Some(day), Some(time)) => format!("{day}-{time}"),
+        _ => digits,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn export(dir: &Path) -> Export {
+        let stem = "seckill-pending-20261121-170000".to_owned();
+        Export { dir: Some(dir.to_owned()), stem, format: Format::Csv, body: "a,b\n".to_owned() }
+    }
+
+    #[test]
+    fn a_file_is_never_written_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let names: Vec<String> = (0..3)
+            .map(|_| export(dir.path()).write().unwrap())
+            .map(|path| path.file_name().unwrap().to_str().unwrap().to_owned())
+            .collect();
+        let stem = "seckill-pending-20261121-170000";
+        assert_eq!(
+            names,
+            [format!("{stem}.csv"), format!("{stem}-2.csv"), format!("{stem}-3.csv")]
+        );
+        for name in names {
+            assert_eq!(std::fs::read_to_string(dir.path().join(name)).unwrap(), "a,b\n");
+        }
+    }
+
+    #[test]
+    fn what_is_in_the_way_is_told() {
+        let error = export(Path::new("/nowhere/at/all")).write().unwrap_err().to_string();
+        assert!(
+            error.contains("/nowhere/at/all/seckill-pending") && error.contains("--export-dir")
+        );
+        let dir = tempfile::tempdir().unwrap();
+        (0..MOST_ALIKE).for_each(|_| drop(export(dir.path()).write().unwrap()));
+        assert!(matches!(export(dir.path()).write(), Err(ExportError::Taken(_))));
+    }
+
+    #[test]
+    fn names_sort_by_time() {
+        assert_eq!(stamp(Millis(1_795_000_000_000), &TimeZone::UTC), "20261118-110640");
+    }
+
+    #[tokio::test]
+    async fn the_end_waits_for_what_was_begun() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut saver = Saver::default();
+        let mut exports = vec![export(dir.path()), export(dir.path())];
+        saver.start(&mut exports);
+        assert!(exports.is_empty());
+        saver.next().await.unwrap();
+        saver.finish().await;
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+}

@@ -1,0 +1,188 @@
+//! A table as CSV or JSON: every row that the filter lets through, in full.
+//!
+//! What stands there may come from anybody who writes into the stream, and goes into a spreadsheet or a
+//! terminal: no cell becomes a formula, and no control character survives.
+
+use serde::{Serialize, Serializer, ser::SerializeMap as _};
+
+use crate::{console::widgets::Sheet, model::Millis};
+
+/// Digits that every reader of JSON keeps; a longer number, an id, stays a text.
+const SAFE_DIGITS: usize = 15;
+
+/// A cell as it is meant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+enum Value {
+    Nothing,
+    Number(i64),
+    Text(String),
+}
+
+impl Value {
+    fn of(text: &str, numeric: bool) -> Self {
+        let text = text.trim();
+        // The sign on the screen for what there is none of.
+        if matches!(text, "" | "-") {
+            return Self::Nothing;
+        }
+        let plain: String = text.chars().filter(|it| *it != ',').collect();
+        let digits = plain.strip_prefix('-').unwrap_or(&plain);
+        let counts =
+            numeric && digits.len() <= SAFE_DIGITS && digits.bytes().all(|it| it.is_ascii_digit());
+        match plain.parse() {
+            Ok(number) if counts => Self::Number(number),
+            _ => Self::Text(text.to_owned()),
+        }
+    }
+}
+
+/// Columns that say something, with their names.
+fn columns(sheet: &Sheet) -> Vec<(usize, String)> {
+    let named = sheet.columns.iter().enumerate().map(|(at, (title, _))| {
+        let name = title.trim().to_lowercase().replace(' ', "_");
+        (at, if name.is_empty() { "mark".to_owned() } else { name })
+    });
+    // A bar is drawn and not told: its figures stand beside it.
+    let drawn = |text: &str| text.chars().all(|it| matches!(it, '\u{2580}'..='\u{259f}' | ' '));
+    named
+        .filter(|(at, _)| {
+            let title = sheet.columns.get(*at).map_or("", |(title, _)| title.as_str());
+            let cells = || sheet.rows.iter().filter_map(|row| row.get(*at));
+            let bars =
+                !sheet.rows.is_empty() && cells().all(|cell| drawn(cell) && !cell.is_empty());
+            !(bars || title.is_empty() && cells().all(|cell| cell.trim().is_empty()))
+        })
+        .collect()
+}
+
+fn value(sheet: &Sheet, row: &[String], at: usize) -> Value {
+    let numeric = sheet.columns.get(at).is_some_and(|(_, numeric)| *numeric);
+    row.get(at).map_or(Value::Nothing, |text| Value::of(text, numeric))
+}
+
+pub(super) fn csv(sheet: &Sheet) -> String {
+    let columns = columns(sheet);
+    let line = |cells: Vec<String>| cells.join(",") + "\r\n";
+    let mut text = line(columns.iter().map(|(_, name)| cell(name)).collect());
+    for row in &sheet.rows {
+        let cells = columns.iter().map(|(at, _)| match value(sheet, row, *at) {
+            Value::Nothing => String::new(),
+            Value::Number(number) => number.to_string(),
+            Value::Text(text) => cell(&text),
+        });
+        text.push_str(&line(cells.collect()));
+    }
+    text
+}
+
+/// A text as a cell of CSV (RFC 4180), harmless in a spreadsheet.
+fn cell(text: &str) -> String {
+    let mut plain = String::new();
+    for c in text.chars() {
+        if c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') {
+            plain.extend(c.escape_default());
+        } else {
+            plain.push(c);
+        }
+    }
+    // What a spreadsheet would calculate, also where its keyboard writes these signs wide.
+    if plain.starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠']) {
+        plain.insert(0, '\'');
+    }
+    if plain.contains([',', '"', ';']) {
+        format!("\"{}\"", plain.replace('"', "\"\""))
+    } else {
+        plain
+    }
+}
+
+/// A row with its names, in the order of the columns.
+struct Row<'a> {
+    sheet: &'a Sheet,
+    columns: &'a [(usize, String)],
+    cells: &'a [String],
+}
+
+impl Serialize for Row<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.columns.len()))?;
+        for (at, name) in self.columns {
+            map.serialize_entry(name, &value(self.sheet, self.cells, *at))?;
+        }
+        map.end()
+    }
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    view: &'a str,
+    /// When the picture was taken, in milliseconds since 1970.
+    taken_ms: i64,
+    rows: Vec<Row<'a>>,
+}
+
+pub(super) fn json(sheet: &Sheet, view: &str, taken: Millis) -> String {
+    let columns = columns(sheet);
+    let row = |cells| Row { sheet, columns: &columns, cells };
+    let rows = sheet.rows.iter().map(|cells| row(cells)).collect();
+    let document = Document { view, taken_ms: taken.0, rows };
+    serde_json::to_string_pretty(&document).map_or_else(|_| String::new(), |text| text + "\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sheet(cells: &[&[&str]]) -> Sheet {
+        let column = |title: &str, numeric| (title.to_owned(), numeric);
+        Sheet {
+            columns: vec![
+                column("", false),
+                column("TITLE", false),
+                column("SOLD", false),
+                column("LEFT IN SQL", true),
+                column("ORDER", true),
+            ],
+            rows: cells.iter().map(|row| row.iter().map(|it| (*it).to_owned()).collect()).collect(),
+        }
+    }
+
+    #[test]
+    fn csv_is_whole_and_harmless() {
+        let sheet = sheet(&[
+            &[" ", "hot pot, \"50%\" off", "██░░", "1,204", "618475290624131073"],
+            &[" ", "=HYPERLINK(\"http://x\")", "░░░░", "-3", "-"],
+            &[" ", "a\r\nb\x1b[2J\u{202e}", "████", "unknown", "7"],
+        ]);
+        assert_eq!(
+            csv(&sheet),
+            "title,left_in_sql,order\r\n\
+             \"hot pot, \"\"50%\"\" off\",1204,618475290624131073\r\n\
+             \"'=HYPERLINK(\"\"http://x\"\")\",-3,\r\n\
+             a\\r\\nb\\u{1b}[2J\\u{202e},unknown,7\r\n"
+        );
+        for bad in ["=1", "+1", "-1+1", "@x", "＝1"] {
+            assert!(cell(bad).starts_with('\''), "{bad}");
+        }
+        assert_eq!(cell("\t=1"), "\\t=1");
+    }
+
+    #[test]
+    fn json_keeps_the_order_and_every_digit() {
+        let sheet = sheet(&[
+            &["◆", "a\x1b\"", "", "1,204", "618475290624131073"],
+            &[" ", "b", "", "-", "7"],
+        ]);
+        let text = json(&sheet, "pending", Millis(5));
+        let read: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(read["rows"][0]["left_in_sql"], 1204);
+        assert_eq!(read["rows"][0]["order"], "618475290624131073");
+        assert_eq!(read["rows"][0]["mark"], "◆");
+        assert_eq!(read["rows"][1]["left_in_sql"], serde_json::Value::Null);
+        assert_eq!((read["view"].as_str(), read["taken_ms"].as_i64()), (Some("pending"), Some(5)));
+        let at = |name: &str| text.find(name).unwrap();
+        assert!(at("mark") < at("title") && at("title") < at("left_in_sql"));
+        assert!(!text.contains('\x1b'));
+    }
+}

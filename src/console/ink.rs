@@ -1,0 +1,89 @@
+//! What goes to the terminal: each picture as one write, told as one, and counted. What is in a picture is
+//! not known here.
+
+use std::{
+    io::{self, Write},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// Around a picture: a terminal that knows this (DEC mode 2026) shows nothing half drawn, and another one
+/// heeds neither.
+const BEGIN: &[u8] = b"\x1b[?2026h";
+const END: &[u8] = b"\x1b[?2026l";
+
+/// What was drawn so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Drawn {
+    pub(crate) pictures: u64,
+    pub(crate) bytes: u64,
+    /// Bytes of the last one.
+    pub(crate) last: u64,
+}
+
+impl Drawn {
+    /// Bytes of a picture, on average.
+    pub(crate) fn mean(self) -> Option<u64> {
+        self.bytes.checked_div(self.pictures)
+    }
+}
+
+/// Collects what is written until the picture is whole. Clones share what they hold: the terminal library
+/// keeps one of them, and flushes in the middle of a picture.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ink(Arc<Mutex<Vec<u8>>>);
+
+impl Ink {
+    fn held(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends what was collected in one piece, and says how many bytes it had; nothing where nothing changed.
+    pub(super) fn send(&self, out: &mut impl Write, drawn: &mut Drawn) -> io::Result<()> {
+        let mut held = self.held();
+        if held.is_empty() {
+            return Ok(());
+        }
+        let mut picture = Vec::with_capacity(BEGIN.len() + held.len() + END.len());
+        picture.extend_from_slice(BEGIN);
+        picture.append(&mut held);
+        picture.extend_from_slice(END);
+        drop(held);
+        out.write_all(&picture)?;
+        out.flush()?;
+        drawn.last = picture.len() as u64;
+        drawn.pictures += 1;
+        drawn.bytes += drawn.last;
+        Ok(())
+    }
+}
+
+impl Write for Ink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.held().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_picture_goes_out_whole_and_is_counted() {
+        let ink = Ink::default();
+        let mut hand = ink.clone();
+        let (mut out, mut drawn) = (Vec::new(), Drawn::default());
+        ink.send(&mut out, &mut drawn).unwrap();
+        assert_eq!((out.as_slice(), drawn.mean()), (&b""[..], None), "nothing is no picture");
+        hand.write_all(b"ab").unwrap();
+        hand.flush().unwrap();
+        hand.write_all(b"c").unwrap();
+        ink.send(&mut out, &mut drawn).unwrap();
+        assert_eq!(out, b"\x1b[?2026habc\x1b[?2026l");
+        assert_eq!(drawn, Drawn { pictures: 1, bytes: 19, last: 19 });
+    }
+}

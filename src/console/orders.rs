@@ -1,0 +1,106 @@
+//! What keys do in the Orders view: asking for orders, turning their pages, following one, paying it.
+
+use super::{
+    app::App,
+    dialogs::{Confirm, Dialog},
+    keymap::Action,
+    text::{acts, orders as words, sale_name, stream},
+    views::{OrdersTurn, Step, View, Walked, masked},
+};
+use crate::{
+    engine::{command::Command, trace::Trace},
+    model::OrderStatus,
+};
+
+impl App {
+    /// Keys that hold in Stream, in Orders or in both.
+    pub(super) fn act_in_stream_or_orders(&mut self, action: Action) {
+        match action {
+            Action::Pane => self.switch_pane(),
+            Action::Partition => self.next_partition(),
+            Action::Users => {
+                // One switch for both: who looks over a shoulder sees either.
+                let shown = !self.orders.users;
+                (self.orders.users, self.stream.users) = (shown, shown);
+                let word = if shown { stream::USERS_SHOWN } else { stream::USERS_MASKED };
+                self.note(word.read());
+            }
+            _ => {
+                let walked = self.orders.beyond(&self.shown, action == Action::NextPage);
+                self.walk(walked);
+            }
+        }
+    }
+
+    pub(super) fn step_in_orders(&mut self, step: Step) {
+        let walked = self.orders.step(&self.shown, step);
+        self.walk(walked);
+    }
+
+    fn walk(&mut self, walked: Walked) {
+        match walked {
+            Walked::Here | Walked::Waiting => {}
+            Walked::Edge { top } => self.note(if top { acts::TOP } else { acts::BOTTOM }),
+            Walked::Page(_) if self.frozen => self.note(acts::FROZEN_PAGE),
+            Walked::Page(turn) => {
+                self.orders.turn(&self.shown, turn);
+                if turn == OrdersTurn::Newest {
+                    self.orders.settle(&self.shown);
+                }
+                self.look();
+            }
+            Walked::Hold => {
+                self.orders.hold(&self.shown);
+                self.look();
+            }
+        }
+    }
+
+    /// Asks SQL for what was typed; `false` where that is no query.
+    pub(super) fn ask_orders(&mut self) -> bool {
+        let asked = self.orders.ask();
+        if asked {
+            self.look();
+        }
+        asked
+    }
+
+    /// Has the way of the chosen order looked for, one at a time.
+    pub(super) fn trace_order(&mut self) {
+        if self.view != View::Orders || self.tracing {
+            return;
+        }
+        if let Some(id) = self.orders.wants_trace() {
+            self.tracing = self.send(Command::Trace(id));
+        }
+    }
+
+    pub(super) fn take_trace(&mut self, trace: Trace) {
+        self.tracing = false;
+        self.status.key_pressed();
+        self.orders.take_trace(trace);
+        // The person may have gone on to another one meanwhile.
+        self.trace_order();
+    }
+
+    /// Pays the chosen order, as the newest picture tells it.
+    pub(super) fn ask_pay(&mut self) {
+        let Some(chosen) = self.orders.chosen(&self.shown).cloned() else {
+            return self.note(acts::NOTHING_CHOSEN);
+        };
+        let newest = self.newest.orders.lines.iter().find(|order| order.id == chosen.id);
+        let order = newest.cloned().unwrap_or(chosen);
+        if order.status != OrderStatus::Unpaid {
+            return self.note(words::not_unpaid(&order));
+        }
+        let sale = match self.newest.sale(order.voucher_id) {
+            Some(sale) => sale_name(order.voucher_id, &sale.title),
+            None => format!("#{}", order.voucher_id),
+        };
+        let user = masked(order.user_id, self.orders.users);
+        let buyer = words::buyer(&user, Some(order.place), &sale);
+        let written = order.create_time.date_time(&self.zone);
+        let question = words::pay(&order, buyer, &written);
+        self.dialog = Some(Dialog::Confirm(Confirm::act(question, Command::Pay(order.id))));
+    }
+}

@@ -1,0 +1,92 @@
+//! What can be asked for by name, and why an entry is not possible now.
+
+use super::{
+    app::App,
+    dialogs::{Offer, Palette},
+    keymap::{self, Action, Context},
+    rebind,
+    text::{self, acts, conventions as words, letters},
+    views::View,
+};
+
+/// Names that the palette remembers.
+const REMEMBERED: usize = 20;
+
+impl App {
+    /// The palette with every named action: those of this view first, then those of the others.
+    pub(super) fn palette(&self) -> Palette {
+        let here = keymap::actions(self.view.context());
+        let mut offers: Vec<Offer> =
+            here.iter().filter_map(|action| offer(*action, self.why_not(*action))).collect();
+        for view in View::ALL.map(View::context) {
+            for action in keymap::actions(view) {
+                if !here.contains(&action) && !offers.iter().any(|it| it.action == action) {
+                    offers.extend(offer(action, Some(words::only_in(&homes(action)))));
+                }
+            }
+        }
+        Palette::new(offers, &self.asked)
+    }
+
+    /// Remembers what was asked for by name.
+    pub(super) fn remember(&mut self, action: Action) {
+        self.asked.retain(|it| *it != action);
+        self.asked.insert(0, action);
+        self.asked.truncate(REMEMBERED);
+    }
+
+    /// Why an action of this view would do nothing now.
+    fn why_not(&self, action: Action) -> Option<String> {
+        if action.is_act() && self.newest.read_only {
+            return Some(text::READ_ONLY.to_lowercase());
+        }
+        let stream = self.newest.stream.as_ref();
+        let told = |why: bool, word: String| why.then_some(word);
+        match action {
+            Action::Replay => {
+                told(stream.is_none_or(|it| it.pending == 0), acts::NOTHING_PENDING.to_string())
+            }
+            Action::ReplayLetters | Action::Discard | Action::Compensate => {
+                told(stream.is_none_or(|it| it.dead == 0), letters::NOTHING_DEAD.to_string())
+            }
+            Action::BreakOff => told(
+                !self.newest.recoveries.iter().any(|line| line.changes),
+                acts::NOTHING_UNDER_WAY.to_string(),
+            ),
+            Action::Start | Action::End | Action::Rush => {
+                told(self.shown.sales.is_empty(), acts::NO_SALE.to_string())
+            }
+            Action::Filter => told(self.view == View::Overview, acts::NO_FILTER.to_string()),
+            Action::SortNext | Action::SortTurn => match self.paged_total() {
+                Some(total) => Some(words::in_pages(total)),
+                None => told(self.view == View::Overview, words::NO_TABLE.to_string()),
+            },
+            Action::CopyName | Action::CopyRow | Action::Release | Action::RunJob => {
+                told(!self.has_choice(), words::nothing_chosen())
+            }
+            _ => None,
+        }
+    }
+}
+
+fn offer(action: Action, why: Option<String>) -> Option<Offer> {
+    let name = text::action(action).2?;
+    // In English and as the settings call it, in every language.
+    let english = text::english_name(action).unwrap_or_default();
+    let alias = format!("{english} {}", rebind::name(action).replace('-', " "));
+    Some(Offer { action, name, alias, why })
+}
+
+/// The views in which it can be asked for.
+fn homes(action: Action) -> String {
+    let of = |context: &Context| {
+        keymap::table().iter().any(|it| it.context == *context && it.action == action)
+    };
+    let views: Vec<String> = View::ALL
+        .map(View::context)
+        .iter()
+        .filter(|it| of(it))
+        .map(|it| text::context(*it).to_string())
+        .collect();
+    views.join(", ")
+}

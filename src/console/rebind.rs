@@ -1,0 +1,285 @@
+//! Keys of the person's own choice: `[keys]` of the settings, laid over the table of the keymap.
+//!
+//! A choice is used whole or refused whole. It must not know what an action does.
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use crossterm::event::{KeyCode, KeyModifiers};
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::{
+    keymap::{Action, Binding, Context, Key, TABLE},
+    text,
+};
+
+/// `[keys]`: the name of an action, and its keys.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(transparent)]
+pub struct Keys(BTreeMap<Spanned<String>, Chosen>);
+
+/// One key, or several.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(untagged, expecting = "a key such as \"ctrl-n\", or a list of keys")]
+enum Chosen {
+    One(String),
+    Several(Vec<String>),
+}
+
+impl Chosen {
+    fn names(&self) -> &[String] {
+        match self {
+            Self::One(name) => std::slice::from_ref(name),
+            Self::Several(names) => names,
+        }
+    }
+}
+
+/// Why a choice of keys can't be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{why}")]
+pub struct KeyFault {
+    /// Where in the text of the settings it stands.
+    pub at: usize,
+    /// What is wrong, and what to do about it.
+    why: String,
+}
+
+/// One action with its keys, for a list of them.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct KeyLine {
+    /// Its name in `[keys]`.
+    pub action: String,
+    /// Its keys as the settings name them.
+    pub keys: Vec<String>,
+    /// What it does.
+    pub does: &'static str,
+}
+
+/// The name of an action in the settings: `NewSale` is `new-sale`.
+pub(super) fn name(action: Action) -> String {
+    let mut name = String::new();
+    for (place, c) in format!("{action:?}").chars().enumerate() {
+        if c.is_ascii_uppercase() && place > 0 {
+            name.push('-');
+        }
+        name.push(c.to_ascii_lowercase());
+    }
+    name
+}
+
+/// Where text is typed a letter is text: these keep Esc, Enter, Tab and the arrows.
+fn takes_text(context: Context) -> bool {
+    matches!(context, Context::Form | Context::Filter | Context::Palette)
+}
+
+/// Actions that a person may put on other keys, in the order of the table.
+fn actions() -> Vec<Action> {
+    let mut all = Vec::new();
+    for binding in TABLE.iter().filter(|it| !takes_text(it.context)) {
+        if !all.contains(&binding.action) {
+            all.push(binding.action);
+        }
+    }
+    all
+}
+
+impl Keys {
+    /// Whether this can be used.
+    ///
+    /// # Errors
+    /// The first fault in the order of the text.
+    pub fn check(&self) -> Result<(), KeyFault> {
+        self.table().map(|_| ())
+    }
+
+    /// The table with these keys in it.
+    pub(super) fn table(&self) -> Result<Vec<Binding>, KeyFault> {
+        let mut lines: Vec<_> = self.0.iter().collect();
+        lines.sort_by_key(|(name, _)| name.span().start);
+        let mut table = TABLE.to_vec();
+        let mut chosen = Vec::new();
+        for (written, keys) in lines {
+            let at = written.span().start;
+            let fault = |why| KeyFault { at, why };
+            let action = known(written.get_ref()).map_err(fault)?;
+            let keys = keys_of(action, keys).map_err(fault)?;
+            for binding in
+                table.iter_mut().filter(|it| it.action == action && !takes_text(it.context))
+            {
+                binding.keys = Cow::Owned(keys.clone());
+            }
+            chosen.push((action, at));
+        }
+        // Only now: two actions may have changed places.
+        for (action, at) in &chosen {
+            if let Some(why) = clash(&table, *action) {
+                return Err(KeyFault { at: *at, why });
+            }
+        }
+        Ok(table)
+    }
+
+    /// Every action that `[keys]` knows, with the keys that hold.
+    ///
+    /// # Errors
+    /// As [`Keys::check`].
+    pub fn lines(&self) -> Result<Vec<KeyLine>, KeyFault> {
+        let table = self.table()?;
+        let line = |action| {
+            // Help closes with some more keys, which are not worth a line.
+            let first = table.iter().find(|it| it.action == action && !takes_text(it.context));
+            let keys =
+                first.map_or_else(Vec::new, |it| it.keys.iter().copied().map(spelled).collect());
+            KeyLine { action: name(action), keys, does: text::action(action).1 }
+        };
+        Ok(actions().into_iter().map(line).collect())
+    }
+}
+
+fn known(written: &str) -> Result<Action, String> {
+    let all = actions();
+    all.iter().find(|action| name(**action) == written).copied().ok_or_else(|| {
+        format!("there is no action '{written}' in [keys]; 'seckill keys' lists the names")
+    })
+}
+
+/// The keys of one line, as far as they can be judged without the others.
+fn keys_of(action: Action, chosen: &Chosen) -> Result<Vec<Key>, String> {
+    let named = name(action);
+    let mut keys = Vec::new();
+    for written in chosen.names() {
+        let key = parse(written).map_err(|why| format!("'{named}': {why}"))?;
+        let capital = matches!(key.code, KeyCode::Char(c) if c.is_uppercase());
+        let plain = matches!(key.code, KeyCode::Char(_)) && key.modifiers.is_empty();
+        if action.is_act() && !(capital && plain) {
+            return Err(format!(
+                "'{named}' changes something, so it stands on a capital letter, and '{written}' is none"
+            ));
+        }
+        if action == Action::Accept && capital {
+            return Err(format!(
+                "'{named}' can't be '{written}': a capital opens a question, and pressed twice it would answer it"
+            ));
+        }
+        if matches!(action, Action::QuitNow | Action::Suspend) && plain {
+            return Err(format!(
+                "'{named}' holds also where text is typed, so it needs a key such as 'ctrl-q', and '{written}' is text"
+            ));
+        }
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
+    let needed = [Action::Quit, Action::QuitNow, Action::Cancel, Action::Press, Action::Back]
+        .contains(&action);
+    if keys.is_empty() && needed {
+        return Err(format!("'{named}' has no key left; give it one, or remove the line"));
+    }
+    Ok(keys)
+}
+
+/// The other action that has a key of this one where both hold.
+fn clash(table: &[Binding], action: Action) -> Option<String> {
+    for context in Context::ALL {
+        let here: Vec<&Binding> =
+            table.iter().filter(|it| context.chain().contains(&it.context)).collect();
+        for mine in here.iter().filter(|it| it.action == action) {
+            for other in here.iter().filter(|it| it.action != action) {
+                if let Some(key) = mine.keys.iter().find(|key| other.keys.contains(key)) {
+                    let (key, other) = (spelled(*key), name(other.action));
+                    return Some(format!(
+                        "'{}' and '{other}' would both be '{key}' where both hold; give '{other}' another key too",
+                        name(action)
+                    ));
+                }
+            }
+        }
+    }
+    None
+}
+
+const NAMED: [(&str, KeyCode); 16] = [
+    ("enter", KeyCode::Enter),
+    ("esc", KeyCode::Esc),
+    ("tab", KeyCode::Tab),
+    ("shift-tab", KeyCode::BackTab),
+    ("space", KeyCode::Char(' ')),
+    ("up", KeyCode::Up),
+    ("down", KeyCode::Down),
+    ("left", KeyCode::Left),
+    ("right", KeyCode::Right),
+    ("pageup", KeyCode::PageUp),
+    ("pagedown", KeyCode::PageDown),
+    ("home", KeyCode::Home),
+    ("end", KeyCode::End),
+    ("insert", KeyCode::Insert),
+    ("delete", KeyCode::Delete),
+    ("backspace", KeyCode::Backspace),
+];
+
+/// A key from its name: `a`, `A`, `ctrl-n`, `alt-x`, `f5`, `pageup`.
+fn parse(written: &str) -> Result<Key, String> {
+    let unknown = || {
+        let shown: String = written.chars().filter(|c| !c.is_control()).take(20).collect();
+        format!(
+            "'{shown}' is no key; write a character, 'ctrl-n', 'alt-x', 'f5', or one of {}",
+            NAMED.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+        )
+    };
+    let mut modifiers = KeyModifiers::NONE;
+    let mut rest = written;
+    for (prefix, modifier) in [("ctrl-", KeyModifiers::CONTROL), ("alt-", KeyModifiers::ALT)] {
+        if let Some(after) = rest.strip_prefix(prefix) {
+            modifiers |= modifier;
+            rest = after;
+        }
+    }
+    let mut chars = rest.chars();
+    let code = match (chars.next(), chars.next()) {
+        (Some(c), None) if !c.is_control() && !c.is_whitespace() => KeyCode::Char(c),
+        _ => match NAMED.iter().find(|(name, _)| *name == rest) {
+            Some((_, code)) => *code,
+            None => match rest.strip_prefix('f').and_then(|number| number.parse().ok()) {
+                Some(number @ 1..=12) => KeyCode::F(number),
+                _ => return Err(unknown()),
+            },
+        },
+    };
+    if modifiers.contains(KeyModifiers::CONTROL) {
+        return match code {
+            // A terminal sends the same byte for both.
+            KeyCode::Char('i' | 'I') => Err(same(written, "tab")),
+            KeyCode::Char('m' | 'M') => Err(same(written, "enter")),
+            KeyCode::Char('[') => Err(same(written, "esc")),
+            KeyCode::Char(c) if c.is_ascii_alphabetic() => {
+                Ok(Key { code: KeyCode::Char(c.to_ascii_lowercase()), modifiers })
+            }
+            _ => Err(format!("'{written}': ctrl goes with a letter only")),
+        };
+    }
+    if code == KeyCode::BackTab && !modifiers.is_empty() {
+        return Err(unknown());
+    }
+    Ok(Key { code, modifiers })
+}
+
+fn same(written: &str, other: &str) -> String {
+    format!("'{written}' can't be told from '{other}' by a terminal; write '{other}'")
+}
+
+/// A key as the settings name it.
+fn spelled(key: Key) -> String {
+    let mut text = String::new();
+    for (prefix, modifier) in [("ctrl-", KeyModifiers::CONTROL), ("alt-", KeyModifiers::ALT)] {
+        if key.modifiers.contains(modifier) {
+            text.push_str(prefix);
+        }
+    }
+    match (NAMED.iter().find(|(_, code)| *code == key.code), key.code) {
+        (Some((name, _)), _) => text.push_str(name),
+        (None, KeyCode::Char(c)) => text.push(c),
+        (None, other) => text.push_str(&other.to_string().to_lowercase()),
+    }
+    text
+}

@@ -1,0 +1,140 @@
+//! What keys do in the Stream view: moving along it, and acts on its group, each with a look at its figures first.
+
+use super::{
+    app::App,
+    dialogs::{Confirm, Dialog, GroupForm},
+    text::{acts, stream as words},
+    views::{Moved, Pane, Step},
+};
+use crate::{
+    engine::{
+        command::Command,
+        group::{ClaimScope, GroupAct, Preview},
+    },
+    telemetry::snapshot::{GroupConsumer, Holding},
+};
+
+impl App {
+    pub(super) fn step_in_stream(&mut self, step: Step) {
+        let moved = self.stream.step(&self.shown, step);
+        match moved {
+            Moved::Here | Moved::Waiting => return,
+            Moved::Edge { top } => {
+                return self.note(if top { acts::TOP } else { acts::BOTTOM });
+            }
+            // What was read before the freeze stays on the screen; another window can't come.
+            Moved::Older { .. } | Moved::Newer if self.frozen => {
+                return self.note(acts::FROZEN_PAGE);
+            }
+            Moved::Older { at_end } => self.stream.older(&self.shown, at_end),
+            Moved::Newer => self.stream.newer(),
+            Moved::Hold => self.stream.hold(&self.shown),
+            Moved::Follow => {
+                self.stream.follow();
+                self.stream.settle_cursor(&self.shown);
+            }
+        }
+        self.look();
+    }
+
+    pub(super) fn switch_pane(&mut self) {
+        self.stream.switch();
+    }
+
+    pub(super) fn next_partition(&mut self) {
+        if self.stream.next_partition(&self.shown) {
+            self.look();
+        } else {
+            self.note(words::ONE_PARTITION.read());
+        }
+    }
+
+    /// Has an act looked at; the question is put once its figures are known.
+    pub(super) fn preview(&mut self, act: GroupAct) {
+        self.send(Command::Preview(act));
+    }
+
+    pub(super) fn ask_rewind(&mut self) {
+        let form = GroupForm::rewind(self.stream.view().partition);
+        self.dialog = Some(Dialog::Group(form));
+    }
+
+    /// Gives away the chosen entry, or all that the chosen consumer holds.
+    pub(super) fn ask_claim(&mut self) {
+        let (scope, title, holder) = match self.stream.pane {
+            Pane::Consumers => {
+                let Some(consumer) = self.meant_consumer() else { return };
+                if consumer.pending == 0 {
+                    return self.note(words::holds_nothing(&consumer.name));
+                }
+                let title = words::form::claim_of(&consumer.name, consumer.pending);
+                (ClaimScope::Holder(consumer.name.clone()), title, consumer.name)
+            }
+            Pane::Entries => {
+                let Some(line) = self.stream.chosen(&self.shown).cloned() else {
+                    return self.note(acts::NOTHING_CHOSEN);
+                };
+                let Holding::Pending { consumer, .. } = line.holding else {
+                    return self.note(words::NOT_PENDING.read());
+                };
+                let title = words::form::claim_entry(&line.entry.to_string());
+                (ClaimScope::Entries(vec![line.entry]), title, consumer)
+            }
+        };
+        let consumers = &self.newest.entries.consumers;
+        let takes = |it: &&GroupConsumer| it.alive && it.name != holder;
+        // The one with the least to do.
+        let Some(to) = consumers.iter().rev().find(takes) else {
+            return self.note(words::NOBODY.read());
+        };
+        let to = to.name.clone();
+        self.dialog = Some(Dialog::Group(GroupForm::claim(scope, title, &to)));
+    }
+
+    pub(super) fn ask_remove(&mut self) {
+        if self.stream.pane == Pane::Entries {
+            self.stream.switch();
+            return self.note(words::CHOOSE_CONSUMER.read());
+        }
+        let Some(consumer) = self.meant_consumer() else { return };
+        if consumer.alive || consumer.pending > 0 {
+            return self.note(words::not_removed(&consumer));
+        }
+        self.preview(GroupAct::Remove { name: consumer.name });
+    }
+
+    /// The chosen consumer with its newest figures.
+    fn meant_consumer(&mut self) -> Option<GroupConsumer> {
+        let chosen = self.stream.chosen_consumer(&self.shown).cloned();
+        if chosen.is_none() {
+            self.note(acts::NOTHING_CHOSEN);
+        }
+        let chosen = chosen?;
+        let newest = self.newest.entries.consumers.iter().find(|it| it.name == chosen.name);
+        Some(newest.cloned().unwrap_or(chosen))
+    }
+
+    /// The question about an act on the group; what is done is this very plan.
+    pub(super) fn ask_previewed(&mut self, preview: &Preview) {
+        self.status.key_pressed();
+        if self.dialog.is_some() || self.filtering {
+            return self.note(words::PREVIEWED.read());
+        }
+        let confirm = match preview {
+            Preview::Rewind(plan) => {
+                let time = |it: &crate::engine::group::Rewind| {
+                    let at = |at: crate::model::Millis| at.date_time(&self.zone);
+                    (at(it.from_time), at(it.to_time))
+                };
+                Confirm::act(words::rewind(plan, time), Command::Rewind(plan.clone()))
+            }
+            Preview::Claim(plan) => Confirm::act(words::claim(plan), Command::Claim(plan.clone())),
+            Preview::Remove(found) => {
+                let command =
+                    Command::RemoveConsumer { name: found.consumer.clone(), partition: None };
+                Confirm::act(words::remove(found), command)
+            }
+        };
+        self.dialog = Some(Dialog::Confirm(confirm));
+    }
+}

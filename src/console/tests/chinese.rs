@@ -1,0 +1,225 @@
+//! The same pictures in Chinese: every view, the help, the palette, each question and each form.
+
+use crossterm::event::{Event, KeyCode};
+use ratatui::{buffer::Buffer, layout::Rect};
+
+use super::{
+    fixture::{Bench, NOW, empty, normal, outage, overflowing, read_only, rushing},
+    letters::{letters_counted, poisoned, under_way},
+    screens::{assert_screen, plan_of},
+};
+use crate::{
+    console::{
+        Lang, speak_here,
+        theme::{Depth, Theme},
+        widgets::Pen,
+    },
+    engine::command::{Command, Reply},
+    model::Phase,
+    telemetry::{
+        Snapshot,
+        alarms::alarms,
+        snapshot::{Alarm, AlarmKind, Urgency},
+    },
+};
+
+type Scene = (&'static str, fn() -> Snapshot);
+type Opened = (&'static str, fn() -> Snapshot, &'static str);
+
+const SIZES: [(u16, u16); 2] = [(120, 36), (80, 24)];
+const SCENES: [Scene; 4] =
+    [("empty", empty), ("normal", poisoned), ("overflowing", overflowing), ("outage", outage)];
+const VIEWS: [(&str, &str); 6] = [
+    ("overview", "1"),
+    ("sales", "2"),
+    ("pending", "4"),
+    ("letters", "5"),
+    ("locks", "6"),
+    ("jobs", "8"),
+];
+/// What is opened, by its keys, on which picture.
+const OPENED: [Opened; 28] = [
+    ("help", normal, "?"),
+    ("palette", normal, ":"),
+    ("sales_detail", normal, "2jjl"),
+    ("pending_detail", normal, "4 l"),
+    ("letters_detail", poisoned, "5jl"),
+    ("locks_detail", normal, "6jl"),
+    ("jobs_detail", normal, "8l"),
+    ("form_sale", normal, "N"),
+    ("form_rush", normal, "2jjR"),
+    ("confirm_start", normal, "2S"),
+    ("confirm_pause", normal, "2jjP"),
+    ("confirm_resume", paused, "2jjP"),
+    ("confirm_end", normal, "2jjE"),
+    ("confirm_rush", normal, "2jjR\n\n"),
+    ("confirm_replay_marked", normal, "4  A"),
+    ("confirm_replay_all", normal, "4A"),
+    ("confirm_letters_replay", poisoned, "5R"),
+    ("confirm_letters_discard", poisoned, "5D"),
+    ("confirm_letters_give_back", poisoned, "5C"),
+    ("confirm_letters_marked", poisoned, "5  D"),
+    ("confirm_break_off", under_way, "5X"),
+    ("confirm_release", normal, "6jX"),
+    ("confirm_run_job", normal, "8T"),
+    ("confirm_pause_job", normal, "8P"),
+    ("confirm_resume_job", normal, "8jP"),
+    ("confirm_quit", rushing, "q"),
+    ("read_only", read_only, "N"),
+    ("no_match", normal, "2/x\n"),
+];
+
+/// The sale that runs is held.
+fn paused() -> Snapshot {
+    let mut picture = normal();
+    for sale in picture.sales.iter_mut().filter(|sale| sale.phase == Phase::Running) {
+        sale.phase = Phase::Paused;
+    }
+    picture
+}
+
+fn opened(picture: Snapshot, keys: &str) -> Bench {
+    let mut bench = Bench::new(picture);
+    for key in keys.chars() {
+        if key == '\n' {
+            bench.press(KeyCode::Enter);
+        } else {
+            bench.keys(&key.to_string());
+        }
+    }
+    match bench.sent().as_slice() {
+        [Command::Plan(scope)] => bench.answer(Ok(Reply::Planned(plan_of(scope)))),
+        [Command::CountLetters(_)] => {
+            bench.answer(Ok(Reply::LettersCounted(letters_counted())));
+        }
+        _ => {}
+    }
+    bench
+}
+
+/// Texts that are cut: in the dialog where one is open, for what lies below it is covered by chance.
+fn cut(bench: &mut Bench, (width, height): (u16, u16)) -> usize {
+    let theme = bench.app.theme;
+    let buffer = match &mut bench.app.dialog {
+        Some(dialog) => {
+            let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
+            let area = buffer.area;
+            dialog.draw(&mut Pen::new(&mut buffer, area), theme);
+            buffer
+        }
+        None => bench.draw(width, height),
+    };
+    buffer.content.iter().filter(|cell| cell.symbol() == "…").count()
+}
+
+/// Each picture in both languages; what is cut in Chinese has to be cut in English as well.
+fn both(name: &str, picture: fn() -> Snapshot, keys: &str) {
+    for (width, height) in SIZES {
+        let read = |lang| {
+            speak_here(lang);
+            let mut bench = opened(picture(), keys);
+            (bench.text(width, height), cut(&mut bench, (width, height)))
+        };
+        let (_, english) = read(Lang::En);
+        let (chinese, cut) = read(Lang::Zh);
+        assert!(cut <= english, "{name}: {chinese}");
+        assert_screen(&format!("{name}_zh_{width}x{height}"), &chinese);
+    }
+}
+
+#[test]
+fn every_view() {
+    for (view, key) in VIEWS {
+        for (scene, picture) in SCENES {
+            both(&format!("{view}_{scene}"), picture, key);
+        }
+    }
+}
+
+#[test]
+fn all_that_opens() {
+    for (name, picture, keys) in OPENED {
+        both(name, picture, keys);
+    }
+}
+
+#[test]
+fn what_opens_is_a_question_about_what_was_meant() {
+    speak_here(Lang::Zh);
+    for (name, picture, keys) in OPENED {
+        if name.starts_with("confirm_") || name.starts_with("form_") {
+            let text = opened(picture(), keys).text(120, 36);
+            assert!(text.contains("[ 取消 ]"), "{name}: {text}");
+        }
+    }
+}
+
+#[test]
+fn frozen() {
+    speak_here(Lang::Zh);
+    let mut bench = Bench::new(rushing());
+    bench.keys("f");
+    bench.show(empty());
+    bench.app.now = NOW.plus(12_000);
+    for (width, height) in SIZES {
+        assert_screen(&format!("frozen_zh_{width}x{height}"), &bench.text(width, height));
+    }
+}
+
+#[test]
+fn every_alarm() {
+    speak_here(Lang::Zh);
+    let mut picture = normal();
+    let error = "Connection refused (os error 111)".to_owned();
+    let kinds = [
+        AlarmKind::RedisAway { error: error.clone() },
+        AlarmKind::SqlAway { error },
+        AlarmKind::NoGroup,
+        AlarmKind::RedisForgot { at: NOW, buyers: 12, refused: 0 },
+        AlarmKind::RedisForgot { at: NOW, buyers: 1_200, refused: 3 },
+        AlarmKind::ServerBack { server: "redis 7.0.15".to_owned(), away_ms: 12_000 },
+    ];
+    let mut seen = Vec::new();
+    for kind in kinds {
+        picture.alarms = vec![Alarm { urgency: Urgency::Warning, kind }];
+        let text = Bench::new(picture.clone()).text(80, 24);
+        let told = text.lines().skip_while(|line| !line.contains("需关注")).take(4);
+        seen.extend(told.map(str::to_owned));
+    }
+    picture.alarms = alarms(&picture, None);
+    assert_screen("alarms_zh", &seen.join("\n"));
+}
+
+#[test]
+fn a_form_says_what_is_wrong() {
+    speak_here(Lang::Zh);
+    let mut bench = Bench::new(normal());
+    bench.keys("N");
+    bench.app.on_event(&Event::Paste("火锅五折 🍲\n".to_owned()));
+    bench.press(KeyCode::Tab);
+    bench.keys("0");
+    for _ in 0..3 {
+        bench.press(KeyCode::Tab);
+    }
+    bench.press(KeyCode::Enter);
+    assert_screen("form_sale_fault_zh", &bench.text(80, 24));
+}
+
+#[test]
+fn the_palette_finds_both_names() {
+    speak_here(Lang::Zh);
+    for wanted in ["freeze", "冻结"] {
+        let mut bench = Bench::new(normal());
+        bench.keys(":");
+        bench.app.on_event(&Event::Paste(wanted.to_owned()));
+        bench.press(KeyCode::Enter);
+        assert!(bench.app.frozen, "{wanted}");
+    }
+}
+
+#[test]
+fn ascii_glyphs_leave_the_words_as_they_are() {
+    speak_here(Lang::Zh);
+    let text = Bench::themed(normal(), Theme::new(Depth::None, true)).text(120, 36);
+    assert!(text.contains("待确认") && !text.contains(['─', '█', '●', '→']), "{text}");
+}

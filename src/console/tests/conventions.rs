@@ -1,0 +1,314 @@
+//! What holds in every table: filter, order, copies, the mouse, large counts, and keys of one's own.
+
+use crossterm::event::{Event, KeyCode, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+
+use super::{
+    fixture::{Bench, entry, normal, overflowing},
+    letters::poisoned,
+};
+use crate::{
+    console::{Keys, dialogs::Dialog, keymap, views::View},
+    engine::{
+        command::{Command, LettersCounted, Pace, Reply},
+        plan::made_up,
+    },
+    model::{LetterCounts, LetterVerdict, Verdict, VoucherId},
+    telemetry::Snapshot,
+};
+
+fn keys(text: &str) -> Keys {
+    toml::from_str(text).expect("keys that can be read")
+}
+
+fn fault(text: &str) -> String {
+    keys(text).check().expect_err("a fault").to_string()
+}
+
+#[test]
+fn every_table_is_filtered_alike() {
+    let counts = [
+        ('2', "running", "1 of 4"),
+        ('2', "!running !ended", "2 of 4"),
+        ('4', "node-b !stuck", ""),
+        ('5', "waits", "of 9"),
+        ('6', "orphan", "1 of 3"),
+        ('6', "stock !node-a", "1 of 3"),
+        ('8', "paused", "1 of 3"),
+        ('8', "!paused !done", "1 of 3"),
+    ];
+    for (view, filter, told) in counts {
+        let mut bench = Bench::new(poisoned());
+        bench.keys(&format!("{view}/{filter}"));
+        let text = bench.text(120, 36);
+        assert!(text.contains(told), "{view} {filter}: {text}");
+        bench.press(KeyCode::Enter);
+        bench.press(KeyCode::Esc);
+        assert!(!bench.text(120, 36).contains(&format!("/{filter}")), "{view}");
+    }
+}
+
+fn ids(text: &str) -> Vec<&str> {
+    text.lines().filter_map(|line| line.split_whitespace().find(|it| it.starts_with('#'))).collect()
+}
+
+#[test]
+fn rows_stand_by_a_column_and_the_choice_stays_on_its_row() {
+    let mut bench = Bench::new(normal());
+    bench.keys("2jj");
+    bench.text(120, 36);
+    bench.keys("o");
+    assert_eq!(bench.said(), "ordered by ID, ascending");
+    let text = bench.text(120, 36);
+    let table: Vec<&str> = text.lines().skip(5).take(6).collect();
+    assert!(table.join("\n").contains("ID↑"), "{text}");
+    assert_eq!(ids(&table.join("\n")), ["#5", "#7", "#8", "#9"], "{text}");
+    assert_eq!(bench.app.sales.chosen, Some(VoucherId(7)));
+    bench.keys("r");
+    let text = bench.text(120, 36);
+    assert!(text.contains("ID↓"), "{text}");
+    // The act is about the row that was chosen, wherever that went.
+    bench.keys("Ey");
+    assert_eq!(bench.sent(), [Command::EndSale(VoucherId(7))]);
+    for _ in 0..8 {
+        bench.keys("o");
+    }
+    assert!(!bench.text(120, 36).lines().nth(5).unwrap_or_default().contains(['↑', '↓']));
+}
+
+#[test]
+fn what_is_read_in_pages_is_not_ordered_and_says_why() {
+    let mut bench = Bench::new(overflowing());
+    bench.keys("4");
+    bench.text(120, 36);
+    bench.keys("o");
+    assert!(bench.said().starts_with("12,340 are read in pages by id"), "{}", bench.said());
+    let mut bench = Bench::new(normal());
+    bench.keys("4");
+    bench.text(120, 36);
+    bench.keys("oo");
+    assert_eq!(bench.said(), "ordered by AGE, ascending");
+    bench.show(overflowing());
+    assert!(bench.said().contains("more came than one page holds"), "{}", bench.said());
+    bench.keys("1o");
+    assert_eq!(bench.said(), "this view has no table");
+}
+
+#[test]
+fn a_copy_is_told_and_holds_no_control_character() {
+    let mut hostile = normal();
+    hostile.sales[0].title = "a\x1b[31m\u{202e}火锅\r\n".to_owned();
+    let mut bench = Bench::new(hostile);
+    bench.keys("2y");
+    assert_eq!(bench.said(), "copied: 9");
+    assert_eq!(bench.app.clipboard.take().as_deref(), Some("9"));
+    bench.keys("w");
+    let copied = bench.app.clipboard.take().unwrap_or_default();
+    assert!(copied.contains("TITLE a [31m") && !copied.contains(char::is_control), "{copied:?}");
+    let mut bench = Bench::new(Snapshot { sales: Vec::new(), ..normal() });
+    bench.keys("2y");
+    assert_eq!(bench.said(), "no row is chosen; ↑ and ↓ choose one");
+}
+
+fn mouse(bench: &mut Bench, kind: MouseEventKind, column: u16, row: u16) {
+    let event = MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE };
+    bench.app.on_event(&Event::Mouse(event));
+}
+
+#[test]
+fn the_mouse_chooses_only_while_it_is_on() {
+    const CLICK: MouseEventKind = MouseEventKind::Down(MouseButton::Left);
+    let mut bench = Bench::new(normal());
+    let text = bench.text(120, 36);
+    let tabs: Vec<char> = text.lines().nth(1).unwrap_or_default().chars().collect();
+    let at = tabs.windows(5).position(|it| it.iter().collect::<String>() == "Sales").unwrap_or(0);
+    mouse(&mut bench, CLICK, at as u16, 1);
+    assert_eq!(bench.app.view, View::Overview, "it is off");
+    bench.keys("m");
+    mouse(&mut bench, CLICK, at as u16, 1);
+    assert_eq!(bench.app.view, View::Sales);
+    let text = bench.text(120, 36);
+    let row = text.lines().position(|line| line.contains("noodles")).unwrap_or(0);
+    mouse(&mut bench, CLICK, 20, row as u16);
+    assert_eq!(bench.app.sales.chosen, Some(VoucherId(5)));
+    bench.text(120, 36);
+    mouse(&mut bench, MouseEventKind::ScrollUp, 20, 9);
+    assert_eq!(bench.app.sales.chosen, Some(VoucherId(9)));
+    // A question is answered with keys.
+    bench.keys("E");
+    bench.text(120, 36);
+    for y in 0..36 {
+        for x in 0..120 {
+            mouse(&mut bench, CLICK, x, y);
+        }
+    }
+    assert!(matches!(bench.app.dialog, Some(Dialog::Confirm(_))) && bench.sent().is_empty());
+    bench.keys("nm");
+    mouse(&mut bench, CLICK, 1, 1);
+    assert_eq!(bench.app.view, View::Sales);
+}
+
+#[test]
+fn a_large_act_wants_its_number_typed() {
+    let mut bench = Bench::new(overflowing());
+    bench.keys("4A");
+    bench.sent();
+    let entries: Vec<_> = (0..1_204).map(|number| (entry(number), Verdict::Stuck)).collect();
+    let plan = made_up::plan(&entries, "");
+    bench.answer(Ok(Reply::Planned(plan.clone())));
+    assert!(bench.text(120, 36).contains("Type 1,204 to go on"), "{}", bench.text(120, 36));
+    bench.keys("y120y");
+    bench.press(KeyCode::Right);
+    bench.press(KeyCode::Enter);
+    assert!(bench.sent().is_empty(), "the number is not there yet");
+    bench.app.on_event(&Event::Paste("4".to_owned()));
+    bench.keys("y");
+    assert!(bench.sent().is_empty(), "a paste is no typing");
+    bench.keys("9");
+    bench.press(KeyCode::Backspace);
+    bench.keys("4y");
+    assert_eq!(bench.sent(), [Command::Apply(plan, Pace::default())]);
+}
+
+#[test]
+fn few_letters_are_put_back_without_a_number() {
+    let mut counts = LetterCounts::default();
+    counts.add(LetterVerdict::Awaited);
+    let counted = Reply::LettersCounted(LettersCounted { counts, gone: 0 });
+    for (key, needed) in [("R", false), ("C", true)] {
+        let mut bench = Bench::new(poisoned());
+        bench.keys("5");
+        bench.keys(key);
+        bench.sent();
+        bench.answer(Ok(counted.clone()));
+        assert_eq!(bench.text(80, 24).contains("Type 1 to go on"), needed, "{key}");
+    }
+}
+
+#[test]
+fn the_palette_tells_what_is_not_possible_and_remembers_what_was() {
+    let mut bench = Bench::new(normal());
+    bench.keys("2:give back");
+    assert!(bench.text(120, 36).contains("in Dead letters"), "{}", bench.text(120, 36));
+    bench.press(KeyCode::Enter);
+    assert!(bench.app.dialog.is_some() && bench.sent().is_empty());
+    bench.press(KeyCode::Esc);
+    bench.keys(":freeze");
+    bench.press(KeyCode::Enter);
+    bench.keys(":");
+    let text = bench.text(120, 36);
+    let first = text.lines().find(|line| line.contains("used before"));
+    assert!(first.is_some_and(|line| line.contains("freeze")), "{text}");
+    bench.press(KeyCode::Enter);
+    assert!(!bench.app.frozen);
+}
+
+#[test]
+fn a_long_paste_is_cut_with_a_word() {
+    let mut bench = Bench::new(normal());
+    bench.keys("N");
+    bench.app.on_event(&Event::Paste("锅".repeat(400_000)));
+    assert_eq!(bench.said(), "the paste was cut: a field takes 1,000 characters");
+}
+
+#[test]
+fn chosen_keys_hold_in_dispatch_help_and_sentences() {
+    let table = keys(
+        "mark = [\"v\", \"f5\"]\nnew-sale = \"B\"\nhelp = \"f1\"\nquit = \"ctrl-q\"\nend = []",
+    )
+    .table()
+    .expect("a good choice");
+    keymap::choose_here(table);
+    let mut bench = Bench::new(normal());
+    bench.keys("4vA");
+    assert_eq!(bench.sent().len(), 1);
+    bench.keys("2");
+    assert!(bench.text(160, 40).contains("B new sale"), "{}", bench.text(160, 40));
+    bench.keys("E");
+    assert_eq!(bench.said(), "E does nothing here; F1 shows the keys");
+    bench.press(KeyCode::F(1));
+    let text = bench.text(160, 60);
+    assert!(text.contains("v F5") && text.contains("Ctrl-Q"), "{text}");
+    let mut bench = Bench::new(Snapshot { sales: Vec::new(), ..normal() });
+    bench.keys("2");
+    assert!(bench.text(120, 36).contains("B makes one"));
+}
+
+#[test]
+fn two_keys_may_change_places() {
+    assert!(keys("freeze = \"m\"\nmouse = \"f\"").check().is_ok());
+    assert!(keys("").check().is_ok());
+    assert!(keys("next-view = [\"tab\", \"ctrl-n\"]").check().is_ok());
+}
+
+#[test]
+fn bad_keys_are_told_one_by_one() {
+    let cases = [
+        ("fly = \"a\"", "there is no action 'fly'"),
+        ("mark = \"hyper-x\"", "'mark': 'hyper-x' is no key"),
+        ("mark = \"ctrl-m\"", "can't be told from 'enter'"),
+        ("mark = \"f13\"", "is no key"),
+        ("mark = \"f\"", "'mark' and 'freeze' would both be 'f'"),
+        ("release = \"x\"", "stands on a capital letter, and 'x' is none"),
+        ("release = \"ctrl-x\"", "stands on a capital letter"),
+        ("accept = \"E\"", "pressed twice it would answer it"),
+        ("quit = []", "'quit' has no key left"),
+        ("cancel = []", "'cancel' has no key left"),
+        ("quit-now = \"x\"", "holds also where text is typed"),
+    ];
+    for (text, told) in cases {
+        assert!(fault(text).contains(told), "{text}: {}", fault(text));
+    }
+    // The first fault in the text, not in the alphabet.
+    let at = keys("quit = []\naccept = \"E\"").check().map_err(|fault| fault.at);
+    assert_eq!(at, Err(0));
+    assert!(toml::from_str::<Keys>("mark = 5").is_err());
+}
+
+#[test]
+fn nothing_that_steers_a_terminal_reaches_the_screen() {
+    const HOSTILE: &str =
+        "\x1b[31m\u{9b}2J\u{202e}\u{200b}\u{200d}עברית火锅\u{feff}\x07\u{1f468}\u{200d}\u{1f469}";
+    let mut picture = poisoned();
+    for sale in &mut picture.sales {
+        sale.title = HOSTILE.to_owned();
+    }
+    for line in &mut picture.pending.lines {
+        line.consumer = HOSTILE.to_owned();
+        line.fault = Some(HOSTILE.to_owned());
+        line.verdict = None;
+    }
+    for line in std::sync::Arc::make_mut(&mut picture.letters.lines) {
+        line.reason = HOSTILE.to_owned();
+        line.consumer = HOSTILE.to_owned();
+        line.payload = vec![(HOSTILE.to_owned(), HOSTILE.repeat(40))];
+    }
+    for lock in &mut picture.locks.locks {
+        (lock.name, lock.node) = (HOSTILE.to_owned(), HOSTILE.to_owned());
+        (lock.task, lock.owner) = (HOSTILE.to_owned(), HOSTILE.to_owned());
+    }
+    for job in &mut picture.jobs {
+        (job.name, job.about) = (HOSTILE.to_owned(), HOSTILE.to_owned());
+        job.schedule = HOSTILE.to_owned();
+        for run in &mut job.runs {
+            (run.node, run.detail) = (HOSTILE.to_owned(), Some(HOSTILE.to_owned()));
+        }
+    }
+    let mut bench = Bench::new(picture);
+    for view in ["1", "2", "4", "5", "6", "8"] {
+        for keys in ["", "l", "y", "w", "/\u{202e}"] {
+            bench.keys(view);
+            bench.keys(keys);
+            for (width, height) in [(200, 50), (120, 36), (80, 24), (60, 15)] {
+                let buffer = bench.draw(width, height);
+                for cell in &buffer.content {
+                    let steers = |c: char| {
+                        c.is_control()
+                            || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+                    };
+                    assert!(!cell.symbol().contains(steers), "{view}{keys}: {:?}", cell.symbol());
+                }
+            }
+            bench.press(KeyCode::Esc);
+        }
+    }
+}

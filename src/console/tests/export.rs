@@ -1,0 +1,195 @@
+//! Exports from the keyboard on: the menu, what is made of a view, and what is told.
+
+use std::path::PathBuf;
+
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
+
+use super::{
+    fixture::{Bench, empty, normal, outage, overflowing, read_only},
+    screens::assert_screen,
+};
+use crate::{
+    console::{
+        app::App,
+        dialogs::Dialog,
+        export::{Export, ExportError},
+        text::lang::{Lang, speak_here},
+        theme::{Depth, Palette, Theme},
+        views,
+    },
+    telemetry::Snapshot,
+};
+
+fn made(bench: &mut Bench) -> Vec<Export> {
+    std::mem::take(&mut bench.app.exports)
+}
+
+/// What one key of the menu makes of a view, drawn at 80x24.
+fn export(snapshot: Snapshot, keys: &str, letter: char) -> String {
+    let mut bench = Bench::new(snapshot);
+    bench.keys(keys);
+    bench.draw(80, 24);
+    bench.keys("x");
+    bench.press(KeyCode::Char(letter));
+    assert!(bench.app.dialog.is_none(), "{keys} {letter}");
+    let [export] = <[Export; 1]>::try_from(made(&mut bench)).unwrap();
+    export.body
+}
+
+#[test]
+fn the_menu() {
+    for (name, snapshot, keys) in [
+        ("table", normal as fn() -> Snapshot, "4x"),
+        ("no_table", normal, "1x"),
+        ("empty", empty, "4x"),
+    ] {
+        let mut bench = Bench::new(snapshot());
+        bench.app.export_dir =
+            Some(PathBuf::from("/var/tmp/a/rather/long/way/to/the/last/directory"));
+        bench.draw(80, 24);
+        bench.keys(keys);
+        assert_screen(&format!("export_{name}_80x24"), &bench.text(80, 24));
+    }
+    let mut bench = Bench::new(normal());
+    bench.keys("4x");
+    assert_screen("export_table_120x36", &bench.text(120, 36));
+    assert_screen("export_table_60x15", &bench.text(60, 15));
+    speak_here(Lang::Zh);
+    let text = bench.text(80, 24);
+    assert!(text.contains("表格，CSV") && text.contains("写入 当前目录"), "{text}");
+}
+
+#[test]
+fn the_cursor_keeps_to_what_there_is() {
+    let mut bench = Bench::new(normal());
+    bench.draw(80, 24);
+    bench.keys("1x");
+    for _ in 0..3 {
+        bench.press(KeyCode::Down);
+    }
+    bench.press(KeyCode::Enter);
+    let told = made(&mut bench);
+    assert_eq!(told.len(), 1);
+    assert!(told[0].body.starts_with(" seckill"), "the first line again");
+    bench.keys("xc");
+    assert!(made(&mut bench).is_empty());
+    assert_eq!(bench.said(), "there are no rows here to export; the screen can be");
+    bench.keys("x");
+    bench.press(KeyCode::Esc);
+    assert!(bench.app.dialog.is_none() && made(&mut bench).is_empty());
+}
+
+#[test]
+fn a_table_holds_every_row_that_the_filter_lets_through() {
+    let rows = |snapshot: Snapshot, keys: &str| {
+        let text = export(snapshot, keys, 'c');
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        let head = lines.remove(0);
+        (head, lines)
+    };
+    let (head, lines) = rows(overflowing(), "4");
+    assert!(lines.len() > 40, "more than are seen: {}", lines.len());
+    assert!(head.starts_with("entry,age,idle,tries,order,user,sale,holder,verdict"), "{head}");
+    let mut bench = Bench::new(overflowing());
+    bench.keys("4");
+    bench.draw(80, 24);
+    let all = bench.app.shown.pending.lines.len();
+    assert_eq!(lines.len(), all, "each row once");
+    for view in ["2", "5", "6", "8"] {
+        let (head, lines) = rows(overflowing(), view);
+        assert!(!head.is_empty() && !lines.is_empty(), "{view}");
+        let cells = head.split(',').count();
+        assert!(lines.iter().all(|line| line.split(',').count() >= cells), "{view}: {lines:?}");
+    }
+    let mut bench = Bench::new(normal());
+    bench.keys("2/hot");
+    bench.press(KeyCode::Enter);
+    bench.draw(80, 24);
+    bench.keys("xc");
+    let told = made(&mut bench);
+    assert_eq!(told[0].body.lines().count(), 2, "{}", told[0].body);
+}
+
+#[test]
+fn an_export_changes_nothing_of_what_is_seen() {
+    let mut bench = Bench::new(overflowing());
+    bench.keys("4");
+    bench.draw(80, 24);
+    for _ in 0..30 {
+        bench.press(KeyCode::Down);
+    }
+    let before = bench.text(80, 24);
+    bench.keys("xj");
+    made(&mut bench);
+    bench.keys("z");
+    let after = bench.text(80, 24);
+    let without_answer = |text: &str| text.lines().take(20).collect::<Vec<_>>().join("\n");
+    assert_eq!(without_answer(&before), without_answer(&after));
+}
+
+#[test]
+fn a_picture_is_made_over_a_question_too() {
+    let mut bench = Bench::new(normal());
+    bench.draw(80, 24);
+    bench.keys("2jjE");
+    let control = KeyEvent::new(KeyCode::Char('x'), KeyModifiers::CONTROL);
+    bench.app.on_event(&Event::Key(control));
+    assert!(matches!(bench.app.dialog, Some(Dialog::Confirm(_))), "the question stands");
+    assert!(bench.sent().is_empty());
+    let told = made(&mut bench);
+    assert!(told[0].body.contains("Cancel"), "{}", told[0].body);
+}
+
+#[test]
+fn what_came_of_it_is_told() {
+    let mut bench = Bench::new(read_only());
+    bench.app.on_saved(Ok(PathBuf::from("/var/tmp/seckill-sales.csv")));
+    assert!(bench.said().contains("written to /var/tmp/seckill-sales.csv"));
+    bench.app.on_saved(Err(ExportError::BrokenOff));
+    assert!(bench.said().contains("the export broke off; try once more"));
+}
+
+/// Every view, with every theme and depth, in ASCII: no glyph that breaks under other widths.
+#[test]
+fn ascii_is_ascii_in_every_view() {
+    let ours = |c: char| !c.is_ascii() && !('\u{2e80}'..='\u{ffef}').contains(&c);
+    for picture in [empty, normal, overflowing, outage, read_only] {
+        let mut bench = Bench::themed(picture(), Theme::new(Depth::Ansi16, true));
+        for keys in ["1", "2l", "h4l", "h5l", "h6l", "h8l", "h2x", "t:", "?"] {
+            bench.keys(keys);
+            for (width, height) in [(120, 36), (80, 24), (60, 15)] {
+                let text = bench.text(width, height);
+                let found = text.lines().find(|line| line.chars().any(ours));
+                assert_eq!(found, None, "{keys} at {width}x{height}");
+            }
+            if bench.app.dialog.is_some() {
+                bench.press(KeyCode::Esc);
+            }
+        }
+    }
+}
+
+fn contrasts(app: &mut App, width: u16, height: u16) -> Vec<String> {
+    use ratatui::{buffer::Buffer, layout::Rect, style::Color};
+    let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
+    views::paint(app, &mut buffer);
+    let same = |cell: &&ratatui::buffer::Cell| {
+        cell.symbol() != " " && cell.fg == cell.bg && cell.fg != Color::Reset
+    };
+    buffer.content.iter().filter(same).map(|cell| cell.symbol().to_owned()).collect()
+}
+
+#[test]
+fn no_theme_hides_a_sign() {
+    for name in ["dark", "light", "high-contrast"] {
+        let palette = Palette::load(name).unwrap();
+        for depth in [Depth::None, Depth::Ansi16, Depth::Ansi256, Depth::True] {
+            let mut bench = Bench::themed(outage(), Theme::of(&palette, depth, false));
+            for keys in ["1", "2j", "4j", "5", "6", "8", "f", "N"] {
+                bench.keys(keys);
+                let hidden = contrasts(&mut bench.app, 120, 36);
+                assert!(hidden.is_empty(), "{name} {depth:?} {keys}: {hidden:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! Orders on the screen: what is asked for, how pages turn, the way of one order, paying it.
+
+use std::sync::Arc;
+
+use crossterm::event::KeyCode;
+
+use super::{
+    fixture::{Bench, NOW, empty, normal, overflowing},
+    screens::assert_screen,
+};
+use crate::{
+    console::{
+        text::lang::{Lang, speak_here},
+        theme::{Depth, Theme},
+    },
+    engine::{
+        command::{Command, Refusal, Reply},
+        orders::Standing,
+        trace::Trace,
+    },
+    model::{EntryId, Order, OrderId, OrderStatus, Payment, UserId, VoucherId},
+    telemetry::{
+        OrdersView, Snapshot,
+        snapshot::{Holding, OrdersPage},
+    },
+};
+
+/// Order `number`: later ones have higher ids.
+fn id(number: u64) -> OrderId {
+    OrderId::new(1_794_999_000 + number as i64, 4_000 + number).unwrap()
+}
+
+fn order(number: u64) -> Order {
+    let status = OrderStatus::from_code(1 + (number % 5) as i64).unwrap();
+    let at = |seconds: i64| NOW.plus((number as i64 - 1_000 + seconds) * 1_000);
+    Order {
+        id: id(number),
+        user_id: UserId(1_000 + number),
+        voucher_id: VoucherId(7),
+        place: 1 + (number % 2) as u8,
+        status,
+        create_time: at(1),
+        pay_time: matches!(status, OrderStatus::Paid | OrderStatus::Used).then(|| at(90)),
+        close_time: (!status.is_live()).then(|| at(1_800)),
+    }
+}
+
+/// A page of a hundred orders, down from `newest`.
+pub(super) fn page(view: OrdersView, newest: u64) -> OrdersPage {
+    let oldest = (newest + 1).saturating_sub(100);
+    let lines = Arc::new((oldest..=newest).rev().map(order).collect());
+    OrdersPage { view, taken: Some(NOW), more: oldest > 0, lines }
+}
+
+fn sold() -> Snapshot {
+    Snapshot { orders: page(OrdersView::default(), 900), ..normal() }
+}
+
+fn away() -> Snapshot {
+    let mut picture = sold();
+    picture.sql.up = false;
+    picture.sql.last_ok = Some(NOW.plus(-42_000));
+    picture.sql.error = Some("disk I/O error".to_owned());
+    picture.orders.taken = picture.sql.last_ok;
+    picture
+}
+
+fn crowded() -> Snapshot {
+    let mut picture = Snapshot { orders: page(OrdersView::default(), 900), ..overflowing() };
+    for order in Arc::make_mut(&mut picture.orders.lines) {
+        order.user_id = UserId(u64::MAX);
+        order.voucher_id = VoucherId(123_456);
+    }
+    picture
+}
+
+fn entry() -> EntryId {
+    EntryId { millis: 1_794_999_900_104, number: 3, partition: 0 }
+}
+
+fn trace(number: u64) -> Trace {
+    Trace {
+        id: id(number),
+        standing: Standing::Persisted { order: order(number) },
+        partition: None,
+        held: Some(true),
+        entry: Some((entry(), Holding::Acknowledged)),
+    }
+}
+
+fn traced(bench: &mut Bench, trace: Trace) {
+    assert_eq!(bench.sent(), [Command::Trace(trace.id)]);
+    bench.answer(Ok(Reply::Traced(Box::new(trace))));
+}
+
+fn ask(bench: &mut Bench, query: &str) {
+    bench.keys("/");
+    bench.keys(query);
+    bench.press(KeyCode::Enter);
+}
+
+#[test]
+fn every_state_at_every_size() {
+    type Scene = (&'static str, fn() -> Snapshot);
+    let scenes: [Scene; 6] = [
+        ("empty", || {
+            let orders = OrdersPage { taken: Some(NOW), ..OrdersPage::default() };
+            Snapshot { orders, ..empty() }
+        }),
+        ("normal", sold),
+        ("overflowing", crowded),
+        ("outage", away),
+        ("unread", || Snapshot { orders: OrdersPage::default(), ..away() }),
+        ("read_only", || Snapshot { read_only: true, ..sold() }),
+    ];
+    for (scene, picture) in scenes {
+        for (width, height) in [(120, 36), (80, 24), (60, 15)] {
+            let mut bench = Bench::new(picture());
+            bench.keys("7");
+            let text = bench.text(width, height);
+            assert_screen(&format!("orders_{scene}_{width}x{height}"), &text);
+        }
+    }
+}
+
+#[test]
+fn the_way_of_an_order_and_the_question_before_a_payment() {
+    for (width, height) in [(120, 36), (80, 24), (60, 15)] {
+        let screen = |name: &str, bench: &mut Bench| {
+            assert_screen(&format!("{name}_{width}x{height}"), &bench.text(width, height));
+        };
+        let mut bench = Bench::new(sold());
+        bench.keys("7jjjl");
+        traced(&mut bench, trace(897));
+        screen("orders_detail", &mut bench);
+        let mut bench = Bench::new(sold());
+        bench.keys("7P");
+        screen("confirm_pay", &mut bench);
+        let mut bench = Bench::new(sold());
+        bench.keys("7/user=12 stat");
+        screen("orders_typing", &mut bench);
+        // Nothing in SQL: where it is instead.
+        let mut bench = Bench::new(sold());
+        bench.keys("7");
+        ask(&mut bench, &id(950).to_string());
+        let view = bench.focus.borrow().orders.unwrap();
+        let orders = OrdersPage { view, taken: Some(NOW), ..OrdersPage::default() };
+        bench.show(Snapshot { orders, ..normal() });
+        let (user_id, voucher_id) = (UserId(1_950), VoucherId(7));
+        let standing = Standing::Pending { entry: entry(), user_id, voucher_id };
+        let holding =
+            Holding::Pending { consumer: "node-b/1".into(), idle_ms: 42_000, deliveries: 3 };
+        let found = Trace { standing, entry: Some((entry(), holding)), ..trace(950) };
+        traced(&mut bench, found);
+        screen("orders_elsewhere", &mut bench);
+    }
+}
+
+#[test]
+fn it_speaks_chinese() {
+    speak_here(Lang::Zh);
+    let mut bench = Bench::new(sold());
+    bench.keys("7jjjl");
+    traced(&mut bench, trace(897));
+    let text = bench.text(120, 36);
+    speak_here(Lang::En);
+    assert_screen("orders_zh_120x36", &text);
+}
+
+#[test]
+fn ascii_mode_shows_it_all() {
+    let mut bench = Bench::themed(sold(), Theme::new(Depth::None, true));
+    bench.keys("7l");
+    traced(&mut bench, trace(900));
+    let text = bench.text(120, 36);
+    let beyond: Vec<char> = text.chars().filter(|c| !c.is_ascii()).collect();
+    assert!(beyond.is_empty(), "{beyond:?}: {text}");
+}
+
+#[test]
+fn a_query_is_asked_once_it_is_right() {
+    let mut bench = Bench::new(sold());
+    assert_eq!(bench.focus.borrow().orders, None, "nobody looks, so nothing is read");
+    bench.keys("7");
+    assert_eq!(bench.focus.borrow().orders, Some(OrdersView::default()));
+    ask(&mut bench, "user=one");
+    assert!(bench.app.filtering, "it is mended, not taken");
+    let text = bench.text(120, 36);
+    assert!(text.contains("user='one' does not fit"), "{text}");
+    assert_eq!(bench.focus.borrow().orders, Some(OrdersView::default()));
+    (0..3).for_each(|_| bench.press(KeyCode::Backspace));
+    bench.keys("1001 status=paid");
+    bench.press(KeyCode::Enter);
+    let asked = bench.focus.borrow().orders.unwrap();
+    assert_eq!(asked.query, "user=1001 status=paid".parse().unwrap());
+    assert!(bench.text(120, 36).contains("reading"), "rows of another question are not shown");
+    let lines = Arc::new(vec![order(1)]);
+    let orders = OrdersPage { view: asked, taken: Some(NOW), more: false, lines };
+    bench.show(Snapshot { orders, ..normal() });
+    let text = bench.text(120, 36);
+    assert!(text.contains("user=1001 status=paid") && text.contains("1 in all"), "{text}");
+    bench.press(KeyCode::Esc);
+    assert_eq!(bench.focus.borrow().orders, Some(OrdersView::default()));
+    bench.keys("1");
+    assert_eq!(bench.focus.borrow().orders, None);
+}
+
+#[test]
+fn pages_turn_by_key_and_hold_while_orders_come() {
+    let mut bench = Bench::new(sold());
+    bench.keys("7");
+    let chosen = |bench: &Bench| bench.app.orders.chosen(&bench.app.shown).map(|it| it.id);
+    bench.keys("j");
+    let held = bench.focus.borrow().orders.unwrap();
+    assert_eq!(held.before, OrderId::from_i64(id(900).as_i64() + 1));
+    bench.show(Snapshot { orders: page(held, 900), ..normal() });
+    assert_eq!(chosen(&bench), Some(id(899)));
+    bench.keys("n");
+    let older = bench.focus.borrow().orders.unwrap();
+    assert_eq!(older.before, Some(id(801)));
+    bench.show(Snapshot { orders: page(older, 800), ..normal() });
+    assert_eq!(chosen(&bench), Some(id(800)));
+    bench.keys("k");
+    assert_eq!(bench.focus.borrow().orders, Some(held));
+    bench.show(Snapshot { orders: page(held, 900), ..normal() });
+    assert_eq!(chosen(&bench), Some(id(801)), "it goes on where the other one began");
+    bench.keys("g");
+    assert_eq!(bench.focus.borrow().orders, Some(OrdersView::default()));
+    bench.show(Snapshot { orders: page(OrdersView::default(), 950), ..normal() });
+    assert_eq!(chosen(&bench), Some(id(950)));
+    bench.keys("b");
+    assert_eq!(bench.said(), "this is the first row");
+}
+
+#[test]
+fn the_way_is_asked_for_one_order_at_a_time() {
+    let mut bench = Bench::new(sold());
+    bench.keys("7l");
+    assert_eq!(bench.sent(), [Command::Trace(id(900))]);
+    bench.keys("jjj");
+    assert!(bench.sent().is_empty(), "one is on its way");
+    bench.answer(Ok(Reply::Traced(Box::new(trace(900)))));
+    assert_eq!(bench.sent(), [Command::Trace(id(897))]);
+    bench.answer(Err(Refusal("redis does not answer; try again".to_owned())));
+    assert!(bench.text(120, 36).contains("a server did not answer"));
+    assert!(bench.sent().is_empty(), "it is not asked for again and again");
+    bench.press(KeyCode::Esc);
+    bench.keys("l");
+    assert_eq!(bench.sent(), [Command::Trace(id(897))]);
+}
+
+#[test]
+fn a_payment_is_for_the_order_that_was_chosen() {
+    let mut bench = Bench::new(sold());
+    bench.keys("7P");
+    let mut later = sold();
+    Arc::make_mut(&mut later.orders.lines).reverse();
+    bench.show(later);
+    bench.press(KeyCode::Enter);
+    assert!(bench.sent().is_empty(), "Cancel has the focus");
+    let mut bench = Bench::new(sold());
+    bench.keys("7Py");
+    assert_eq!(bench.sent(), [Command::Pay(id(900))]);
+    bench.answer(Ok(Reply::Paid { order: id(900), payment: Payment::Paid }));
+    assert!(bench.said().contains("is paid"), "{}", bench.said());
+    bench.keys("jP");
+    assert!(bench.said().contains("only an unpaid one"), "{}", bench.said());
+    let mut bench = Bench::new(Snapshot { read_only: true, ..sold() });
+    bench.keys("7P");
+    assert_eq!(bench.said(), "read-only: acts are refused; start without --read-only for them");
+}

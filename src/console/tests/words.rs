@@ -1,0 +1,137 @@
+//! Every word and sentence that stands in two languages, as the sources have them: none is missing in one of them.
+
+use std::path::{Path, PathBuf};
+
+/// Names that stay what they are in Chinese: programs, keys, units, and what one types.
+const NAMES: &[&str] = &[
+    "Redis", "REDIS", "redis", "SQL", "sql", "ID", "UTF", "ASCII", "Tab", "Enter", "fg", "node",
+    "seckill", "audit", "repair", "dead", "replay", "force", "show", "data", "dir", "discard",
+    "all", "sale", "list", "SIGKILL", "SIGTERM", "p99", "p50", "ms", "ANSI", "SVG", "CSV", "JSON",
+    "read", "only", "start", "id", "user", "voucher", "status", "paid", "from", "to", "UTC",
+];
+
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|it| it == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// A text in quotes at the start, as the compiler reads it, and what comes after it.
+fn quoted(code: &str) -> Option<(String, &str)> {
+    let code = code.trim_start();
+    let mut signs = code.strip_prefix('"')?.char_indices();
+    let mut text = String::new();
+    while let Some((at, sign)) = signs.next() {
+        match sign {
+            '"' => return Some((text, &code[at + 2..])),
+            '\\' => match signs.next()?.1 {
+                '\n' => {
+                    let rest = signs.as_str();
+                    let blank = rest.len() - rest.trim_start().len();
+                    signs.by_ref().take(rest[..blank].chars().count()).for_each(drop);
+                }
+                'n' => text.push('\n'),
+                other => text.push(other),
+            },
+            other => text.push(other),
+        }
+    }
+    None
+}
+
+/// Two texts side by side after an opening bracket: a word or a sentence in both languages.
+fn pairs(code: &str) -> Vec<(String, String)> {
+    let code = code.split("#[cfg(test)]").next().unwrap_or_default();
+    let mut found = Vec::new();
+    for (at, _) in code.match_indices('(') {
+        let Some((english, rest)) = quoted(&code[at + 1..]) else { continue };
+        let Some(rest) = rest.trim_start().strip_prefix(',') else { continue };
+        if let Some((chinese, _)) = quoted(rest) {
+            found.push((english, chinese));
+        }
+    }
+    found
+}
+
+/// Latin words that are neither names nor figures that are filled in.
+fn latin(text: &str) -> Vec<String> {
+    let mut plain = String::new();
+    let mut depth = 0;
+    for sign in text.chars() {
+        depth += i32::from(sign == '{');
+        plain.push(if depth == 0 { sign } else { ' ' });
+        depth -= i32::from(sign == '}');
+    }
+    let words = plain.split(|it: char| !it.is_ascii_alphanumeric());
+    let words = words.filter(|it| it.len() > 1 && it.chars().all(|c| c.is_ascii_alphabetic()));
+    words.filter(|it| !NAMES.contains(it)).map(str::to_owned).collect()
+}
+
+#[test]
+fn no_word_is_missing_in_one_language() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    sources(&root.join("console/text"), &mut files);
+    files.push(root.join("console/text.rs"));
+    files.extend(
+        ["demo.rs", "drill.rs", "drill/play.rs", "drill/catalogue.rs"]
+            .map(|it| root.join("cli").join(it)),
+    );
+    let mut seen = 0;
+    let mut faults = Vec::new();
+    for file in files {
+        let code = std::fs::read_to_string(&file).unwrap();
+        for (english, chinese) in pairs(&code) {
+            seen += 1;
+            let lettered = |text: &str| text.chars().any(char::is_alphabetic);
+            let bare = english.split(['{', '}']).step_by(2).any(lettered);
+            let han = !chinese.is_ascii();
+            let foreign = latin(&chinese);
+            let mute = english.is_empty() != chinese.is_empty();
+            let copied = bare && english == chinese && !NAMES.contains(&english.as_str());
+            let stops = [", ", ". ", "; ", "? "].iter().any(|it| chinese.contains(it));
+            let mixed = han && stops && !chinese.contains("--") && foreign.is_empty();
+            if mute || copied || !foreign.is_empty() || mixed || english.chars().any(is_han) {
+                faults.push(format!("{}: {english:?} {chinese:?} {foreign:?}", file.display()));
+            }
+        }
+    }
+    assert!(seen > 300, "only {seen} pairs were found");
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+fn is_han(sign: char) -> bool {
+    ('\u{4e00}'..='\u{9fff}').contains(&sign)
+}
+
+#[test]
+fn no_word_stands_alone() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/console/text");
+    let mut files = vec![root.with_extension("rs")];
+    sources(&root, &mut files);
+    // Names of programs and of what is typed need no second language.
+    let alone = ["REDIS", "SQL", "PROGRAM"];
+    for file in files {
+        let code = std::fs::read_to_string(&file).unwrap();
+        for line in code.lines().filter(|line| line.contains("const ") && line.contains(": &str ="))
+        {
+            let known = alone.iter().any(|it| line.contains(&format!("const {it}:")));
+            assert!(known, "{}: {line}", file.display());
+        }
+    }
+}
+
+#[test]
+fn the_scanner_reads_texts_as_the_compiler_does() {
+    let code =
+        "word(\"a \\\n   b\", \"甲\") tell!(\n \"{n} x\",\n \"{n} \\\"乙\\\"\", n = 1) f(\"z\")";
+    let found = pairs(code);
+    let texts: Vec<(&str, &str)> = found.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
+    assert_eq!(texts, [("a b", "甲"), ("{n} x", "{n} \"乙\"")]);
+    assert_eq!(latin("{orders} 笔 orders 在 Redis，abc 1s"), ["orders", "abc"]);
+}

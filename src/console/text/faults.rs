@@ -1,0 +1,45 @@
+//! Words of what is wrong with what was typed, for the faults that the model knows.
+
+use super::{
+    figures::thousands,
+    lang::{Lang, spoken, tell},
+};
+use crate::model::{
+    SaleFault,
+    clock::TimeFault,
+    sale::{MAX_LIMIT, MAX_STOCK, MAX_TITLE},
+};
+
+/// What is wrong with a sale that was asked for.
+pub(crate) fn sale_fault(fault: &SaleFault) -> String {
+    if spoken() == Lang::En {
+        return fault.to_string();
+    }
+    let most = thousands(MAX_STOCK);
+    match fault {
+        SaleFault::NoTitle => format!("需要标题，1 到 {MAX_TITLE} 个字符"),
+        SaleFault::LongTitle(long) => format!("标题有 {long} 个字符，最多 {MAX_TITLE} 个"),
+        SaleFault::HeavyTitle(bytes) => {
+            format!("标题有 {bytes} 字节，多为附加符号，请缩短")
+        }
+        SaleFault::ControlInTitle => "标题含控制字符（换行、制表符、转义符），请去掉".to_owned(),
+        SaleFault::Limit(limit) => format!("每位用户限购 {limit} 笔不可行，请填 1 到 {MAX_LIMIT}"),
+        SaleFault::Place(place) => format!("“{place}”不是买家名额，形如 7 或 7/2"),
+        SaleFault::Stock(stock) => format!("库存 {stock} 不可售，请填 1 到 {most}"),
+        SaleFault::Restock(by) => {
+            format!("不能补货 {by} 件，请填 1 到 {most}，或填 -1 到 -{most} 撤下")
+        }
+        SaleFault::Window { begin, end } => {
+            format!("结束时间（{end}）早于开始时间（{begin}），请对调")
+        }
+        SaleFault::Over(end) => format!("结束时间 {end} 已过，请填更晚的时间"),
+        SaleFault::VoucherId(id) => format!("“{id}”不是券编号，'seckill sale list' 可查看"),
+        SaleFault::State(state) => format!("“{state}”不是秒杀的状态"),
+    }
+}
+
+/// What is wrong with a time that was asked for.
+pub(crate) fn time_fault(fault: &TimeFault) -> String {
+    let TimeFault(text) = fault;
+    tell!("{fault}", "“{text}”不是可识别的时间；可填 14:30（今天）、2026-11-20 14:30、+10m")
+}

@@ -1,0 +1,37 @@
+//! Words of one sale in full.
+
+use super::lang::{Word, tell, word};
+
+pub(crate) const ATTEMPTS: Word = word("attempts", "请求");
+pub(crate) const ADMITTED: Word = word("admitted", "准入");
+pub(crate) const PERSISTED: Word = word("persisted", "落库");
+pub(crate) const STOCK: Word = word("STOCK OVER TIME", "库存曲线");
+pub(crate) const NO_CURVE: Word =
+    word("Redis has not told of this sale yet.", "Redis 尚未提供这场秒杀的数据。");
+
+/// `3.8%`; a little is not nothing, and nearly all is not all.
+pub(crate) fn share(part: u64, whole: u64) -> String {
+    let share = part as f64 * 100.0 / whole.max(1) as f64;
+    match share {
+        _ if part > whole => format!("{share:.0}%"),
+        _ if part == 0 || part == whole => format!("{share:.0}%"),
+        share => format!("{:.1}%", share.clamp(0.1, 99.9)),
+    }
+}
+
+/// How much time the curve shows.
+pub(crate) fn over(span: &str) -> String {
+    tell!("last {span}", "最近 {span}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_exact_at_their_ends() {
+        let told = [(0, 9), (1, 90_000), (38, 1_000), (8_999, 9_000), (9, 9), (0, 0)];
+        let told = told.map(|(part, whole)| share(part, whole));
+        assert_eq!(told, ["0%", "0.1%", "3.8%", "99.9%", "100%", "0%"]);
+    }
+}

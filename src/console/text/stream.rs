@@ -1,0 +1,367 @@
+//! Words of the order stream, its group and who reads it.
+
+use super::{
+    actions::Told,
+    acts::Question,
+    figures::{rate, span, thousands, within},
+    lang::{Word, tell, word},
+};
+use crate::{
+    console::keymap::{Action, key_of},
+    engine::group::{ClaimPlan, RemoveReport, Rewind},
+    telemetry::snapshot::GroupConsumer,
+};
+
+pub(crate) const TAB: Word = word("Stream", "流");
+pub(crate) const HEADING: Word = word("STREAM", "订单流");
+pub(crate) const FOLLOWING: Word = word("following", "跟随中");
+pub(crate) const ALL: Word = word("all partitions", "所有分区");
+pub(crate) const NO_ENTRY: Word = word(
+    "No entry is in the stream. Each admitted buyer adds one.",
+    "流中没有条目。每个抢购成功的买家会新增一条。",
+);
+pub(crate) const UNREAD: Word =
+    word("Redis is away, so the stream can't be read.", "Redis 无响应，无法读取流。");
+pub(crate) const NO_CONSUMER: Word = word("no consumer reads the stream", "没有消费者在读取流");
+pub(crate) const NO_GROUP: Word = word("NO GROUP", "没有消费组");
+pub(crate) const NOTHING_YET: Word = word("nothing yet", "尚无");
+pub(crate) const ALIVE: Word = word("alive", "存活");
+pub(crate) const DEAD: Word = word("dead", "已失联");
+pub(crate) const UNDELIVERED: Word = word("waiting", "待投递");
+pub(crate) const ACKNOWLEDGED: Word = word("acknowledged", "已确认");
+pub(crate) const UNKNOWN: Word = word("unknown", "未知");
+pub(crate) const ONE_PARTITION: Word = word("there is only one partition", "只有一个分区");
+pub(crate) const CHOOSE_CONSUMER: Word = word(
+    "choose a consumer first: it is a row of the list above",
+    "请先在上方列表中选择一个消费者",
+);
+pub(crate) const NOT_PENDING: Word = word(
+    "that entry is not pending, so it can't be given to anybody",
+    "该条目不处于待确认状态，无法转交",
+);
+pub(crate) const NOBODY: Word = word(
+    "no other consumer of a live node is there to take it; start a node first",
+    "没有其他存活节点的消费者可以接手；请先启动一个节点",
+);
+pub(crate) const LOOKING: Word = word("looking at what that would do", "正在查看影响");
+pub(crate) const PREVIEWED: Word = word(
+    "its figures are there; close this and press the key again",
+    "统计已就绪；请关闭此处并再次按键",
+);
+pub(crate) const USERS_SHOWN: Word = word("users are shown", "已显示用户");
+pub(crate) const USERS_MASKED: Word = word("users are masked", "已隐藏用户");
+
+/// Heads of the tables.
+pub(crate) mod columns {
+    use super::{Word, word};
+
+    pub(crate) const ENTRY: Word = word("ENTRY", "条目");
+    pub(crate) const TIME: Word = word("TIME", "时间");
+    pub(crate) const ORDER: Word = word("ORDER", "订单");
+    pub(crate) const USER: Word = word("USER", "用户");
+    pub(crate) const SALE: Word = word("SALE", "活动");
+    pub(crate) const STATE: Word = word("STATE", "状态");
+    pub(crate) const CONSUMER: Word = word("CONSUMER", "消费者");
+    pub(crate) const NODE: Word = word("NODE", "节点");
+    pub(crate) const PENDING: Word = word("PENDING", "待确认");
+    pub(crate) const IDLE: Word = word("IDLE", "空闲");
+}
+
+/// Labels of the figures and of the detail.
+pub(crate) mod labels {
+    use super::{Word, word};
+
+    pub(crate) const LENGTH: Word = word("kept", "保留");
+    pub(crate) const OLDEST: Word = word("oldest", "最旧");
+    pub(crate) const NEWEST: Word = word("newest", "最新");
+    pub(crate) const TRIMMED: Word = word("trimmed", "已裁剪");
+    pub(crate) const LAG: Word = word("lag", "积压");
+    pub(crate) const PENDING: Word = word("pending", "待确认");
+    pub(crate) const DELIVERED: Word = word("delivered", "投递至");
+    pub(crate) const READ: Word = word("read", "已读");
+    pub(crate) const ENTRY: Word = word("entry", "条目");
+    pub(crate) const ADDED: Word = word("added", "写入");
+    pub(crate) const ORDER: Word = word("order", "订单");
+    pub(crate) const USER: Word = word("user", "用户");
+    pub(crate) const SALE: Word = word("sale", "活动");
+    pub(crate) const STATE: Word = word("state", "状态");
+    pub(crate) const FAULT: Word = word("fault", "问题");
+    pub(crate) const GOOD: Word = word("none; its fields are good", "无；字段完好");
+}
+
+/// A word for the footer, a sentence for the help screen, and a name for the palette.
+pub(super) fn action(action: Action) -> Told {
+    let (short, long, name) = match action {
+        Action::Stream => {
+            (word("stream", "流"), word("go to Stream", "前往流"), Some(word("stream", "流")))
+        }
+        Action::Rewind => (
+            word("rewind", "回退"),
+            word("deliver entries again", "从某处起重新投递"),
+            Some(word("rewind", "回退")),
+        ),
+        Action::Claim => (
+            word("claim", "转交"),
+            word("give pending entries to another", "把待确认条目转交给其他消费者"),
+            Some(word("claim", "转交")),
+        ),
+        Action::RemoveConsumer => (
+            word("remove", "移除"),
+            word("remove a dead, empty consumer", "移除不持有条目的失联消费者"),
+            Some(word("remove consumer", "移除消费者")),
+        ),
+        Action::Pane => (
+            word("consumers", "消费者"),
+            word("to the consumers and back", "切换到消费者或条目"),
+            Some(word("consumers / entries", "消费者 / 条目")),
+        ),
+        Action::Partition => (
+            word("partition", "分区"),
+            word("the next partition, or all", "下一个分区或全部"),
+            Some(word("partition", "分区")),
+        ),
+        _ => (
+            word("users", "用户"),
+            word("show or mask users", "显示或隐藏用户"),
+            Some(word("users", "用户")),
+        ),
+    };
+    (short, long, name)
+}
+
+pub(crate) fn partition(number: u16, of: usize) -> String {
+    let last = of.saturating_sub(1);
+    tell!("partition {number} of 0 to {last}", "分区 {number}（0 到 {last}）")
+}
+
+/// The window stands still while new entries come.
+pub(crate) fn held(at: &str) -> String {
+    let key = key_of(Action::Last);
+    tell!("held at {at}; {key} follows", "停在 {at}；按 {key} 跟随")
+}
+
+/// Bytes as a person reads them.
+pub(crate) fn bytes(bytes: u64) -> String {
+    match bytes {
+        0..=9_999 => format!("{} B", thousands(bytes)),
+        10_000..=999_999 => format!("{} kB", bytes / 1_000),
+        _ => format!("{:.1} MB", bytes as f64 / 1e6),
+    }
+}
+
+pub(crate) fn ago(millis: u64) -> String {
+    let span = span(millis);
+    tell!("{span} ago", "{span} 前")
+}
+
+pub(crate) fn oldest(millis: u64) -> String {
+    let span = span(millis);
+    tell!("oldest {span}", "最旧 {span}")
+}
+
+pub(crate) fn drains_in(millis: u64) -> String {
+    let span = span(millis);
+    tell!("drains in {span}", "{span} 后清空")
+}
+
+pub(crate) fn grows(per_second: f64) -> String {
+    let rate = rate(per_second);
+    tell!("grows by {rate}", "增加 {rate}")
+}
+
+pub(crate) fn trimmed(gone: u64) -> String {
+    let gone = within(gone, 9);
+    tell!("{gone} before the oldest", "最旧条目之前 {gone} 条")
+}
+
+pub(crate) fn read_of(read: &str, added: u64) -> String {
+    let added = within(added, 9);
+    tell!("{read} of {added} added", "{read} / 写入 {added}")
+}
+
+pub(crate) fn entries_shown(shown: usize, of: usize) -> String {
+    let (shown, of) = (thousands(shown as u64), thousands(of as u64));
+    tell!("{shown} of {of} on this page", "本页 {of} 条中的 {shown} 条")
+}
+
+pub(crate) fn more_consumers(count: usize) -> String {
+    let (count, key) = (thousands(count as u64), key_of(Action::Pane));
+    tell!("and {count} more; {key} shows all", "另有 {count} 个；按 {key} 查看全部")
+}
+
+pub(crate) fn no_match(text: &str) -> String {
+    let key = key_of(Action::Back);
+    tell!(
+        "No entry of this page holds '{text}'. {key} ends the filter.",
+        "本页没有包含“{text}”的条目。按 {key} 结束筛选。"
+    )
+}
+
+/// With whom, since when, and how often it was tried.
+pub(crate) fn pending_with(consumer: &str, idle_ms: u64, deliveries: u64) -> String {
+    let (idle, times) = (span(idle_ms), thousands(deliveries));
+    tell!(
+        "pending with {consumer}, idle {idle}, delivered {times} times",
+        "由 {consumer} 持有，空闲 {idle}，已投递 {times} 次"
+    )
+}
+
+/// The order, and what its id says.
+pub(crate) fn order(id: &str, issued: &str, sequence: u32) -> String {
+    let sequence = thousands(u64::from(sequence));
+    tell!(
+        "{id}, number {sequence} of its day, issued {issued}",
+        "{id}，当日第 {sequence} 号，生成于 {issued}"
+    )
+}
+
+pub(crate) fn user(user: &str) -> String {
+    let key = key_of(Action::Users);
+    tell!("{user}   {key} shows or masks it", "{user}   按 {key} 显示或隐藏")
+}
+
+/// Words of the forms.
+pub(crate) mod form {
+    use super::{Word, tell, thousands, word};
+
+    pub(crate) const REWIND: Word = word("Deliver entries again", "重新投递条目");
+    pub(crate) const TO: Word = word("From", "起点");
+    pub(crate) const TO_HINT: Word =
+        word("start, an entry's id, 14:30 or -10m", "start、条目 ID、14:30 或 -10m");
+    pub(crate) const RECEIVER: Word = word("To", "交给");
+    pub(crate) const RECEIVER_HINT: Word =
+        word("a consumer, or a node for its own one", "消费者，或节点（取其消费者）");
+    pub(crate) const NEXT: Word = word("Look", "查看");
+    pub(crate) const NAME_ONE: Word =
+        word("name the consumer that gets them", "请填写接手的消费者");
+    pub(crate) const NOTHING_YET: Word = word(
+        "Nothing is done yet: a question with the exact counts comes next.",
+        "尚未执行：接下来会给出准确数量并请求确认。",
+    );
+
+    pub(crate) fn claim_of(holder: &str, pending: u64) -> String {
+        let pending = thousands(pending);
+        tell!("Give {pending} entries of {holder}", "转交 {holder} 的 {pending} 条")
+    }
+
+    pub(crate) fn claim_entry(entry: &str) -> String {
+        tell!("Give entry {entry}", "转交条目 {entry}")
+    }
+
+    /// Where the form counts: in all partitions or in one.
+    pub(crate) fn place(partition: Option<u16>) -> String {
+        match partition {
+            Some(number) => tell!("In partition {number} only.", "仅限分区 {number}。"),
+            None => tell!("In every partition.", "适用于所有分区。"),
+        }
+    }
+}
+
+fn question(title: String, lines: Vec<String>, yes: Word) -> Question {
+    Question { title, lines, yes: yes.read().to_owned() }
+}
+
+/// What a rewind would do, a line for each count that is not 0.
+pub(crate) fn rewind(plan: &[Rewind], time: impl Fn(&Rewind) -> (String, String)) -> Question {
+    let sum = |count: fn(&Rewind) -> u64| plan.iter().map(count).sum::<u64>();
+    let again = thousands(sum(|it| it.again));
+    let made = plan.iter().filter(|it| !it.group).count();
+    let head = if let [only] = plan {
+        let ((from, to), first) = (time(only), only.from);
+        tell!(
+            "{again} entries are delivered again: from {first} ({from}) to {to}.",
+            "将重新投递 {again} 条：从 {first}（{from}）到 {to}。"
+        )
+    } else {
+        let count = plan.len();
+        tell!(
+            "{again} entries are delivered again, in {count} partitions.",
+            "将在 {count} 个分区重新投递 {again} 条。"
+        )
+    };
+    let mut lines = vec![head];
+    if made > 0 {
+        lines.push(tell!(
+            "{made} groups are gone and are made there.",
+            "{made} 个消费组已丢失，将在该处重建。"
+        ));
+    }
+    let parts = [
+        (sum(|it| it.written), word("in SQL already: acknowledged", "已在 SQL 中：直接确认")),
+        (sum(|it| it.missing), word("not in SQL: written", "不在 SQL 中：将写入")),
+        (sum(|it| it.unheld), word("of those: no buyer holds it now", "其中：已无买家持有该订单")),
+        (sum(|it| it.malformed), word("malformed: become dead letters", "格式错误：成为死信")),
+        (sum(|it| it.pending), word("pending now: whoever is first", "正待确认：先到者处理")),
+        (sum(|it| it.undelivered), word("after them: delivered anyway", "其后的：照常投递")),
+        (sum(|it| it.trimmed), word("older ones are trimmed: gone", "更旧的已裁剪：无法找回")),
+        (sum(|it| it.skipped), word("older ones are given to nobody", "更旧的不会投递给任何人")),
+        (
+            sum(|it| it.skipped_missing),
+            word("of those: not in SQL, SKIPPED", "其中：不在 SQL 中，将被跳过"),
+        ),
+    ];
+    let told = parts.into_iter().filter(|(count, _)| *count > 0);
+    lines.extend(told.map(|(count, what)| format!("{:>9}  {}", thousands(count), what.read())));
+    let title = tell!("Move the group back?", "回退消费组？");
+    question(title, lines, word("Rewind", "回退"))
+}
+
+/// Who gives what to whom.
+pub(crate) fn claim(plan: &ClaimPlan) -> Question {
+    let count = thousands(plan.count());
+    let mut lines = vec![tell!(
+        "{count} pending entries get another holder.",
+        "{count} 条待确认条目将更换持有者。"
+    )];
+    for part in &plan.parts {
+        let (count, from, to) = (thousands(part.count), &part.from, &part.to);
+        lines.push(format!("{count:>9}  {from} → {to}"));
+    }
+    if plan.gone > 0 {
+        let gone = thousands(plan.gone);
+        lines.push(tell!(
+            "{gone} are settled by now, or with it already.",
+            "{gone} 条已处理或已在其名下。"
+        ));
+    }
+    lines.push(tell!(
+        "It is no delivery. The new holder works on them within seconds; one that is in SQL is acknowledged.",
+        "这不算一次投递。新持有者会在数秒内处理；已在 SQL 中的直接确认。"
+    ));
+    let title = tell!("Give these entries away?", "转交这些条目？");
+    question(title, lines, word("Claim", "转交"))
+}
+
+/// Where a consumer would be removed.
+pub(crate) fn remove(found: &RemoveReport) -> Question {
+    let (name, groups) = (&found.consumer, found.partitions.len());
+    let lines = vec![
+        name.clone(),
+        tell!(
+            "Its node is dead, and it holds nothing. It leaves the group of {groups} partitions.",
+            "其节点已失联，且不持有条目。它将离开 {groups} 个分区的消费组。"
+        ),
+    ];
+    question(tell!("Remove the consumer?", "移除该消费者？"), lines, word("Remove", "移除"))
+}
+
+/// Why a consumer is not removed.
+pub(crate) fn not_removed(consumer: &GroupConsumer) -> String {
+    let (name, held) = (&consumer.name, thousands(consumer.pending));
+    if consumer.alive {
+        tell!(
+            "the node of {name} is alive and would make it anew",
+            "{name} 的节点存活，会重新创建它"
+        )
+    } else {
+        let key = key_of(Action::Claim);
+        tell!(
+            "{name} holds {held} entries, which would be lost with it; {key} gives them to somebody first",
+            "{name} 持有 {held} 条，移除会丢失；请先按 {key} 转交"
+        )
+    }
+}
+
+pub(crate) fn holds_nothing(name: &str) -> String {
+    tell!("{name} holds nothing that could be given away", "{name} 没有可转交的条目")
+}

@@ -1,0 +1,269 @@
+//! Activity: what operators did and what befell, the newest at the bottom, a page at a time.
+
+use ratatui::{
+    style::Style,
+    text::{Line, Span},
+};
+
+use super::{LogState, Scene, Source, log_state::Level, rates::sign};
+use crate::{
+    console::{
+        text::{
+            self,
+            activity::{self, heads, labels, levels},
+            lang::Word,
+            time::act_word,
+        },
+        widgets::{Cell, Column, Pen, right, table, width, wrap},
+    },
+    telemetry::log::{Recorded, Weight},
+};
+
+/// Rows that the table keeps beside an open detail.
+const TABLE: u16 = 5;
+/// Rows that a detail needs: a rule and what is told first.
+const DETAIL: u16 = 5;
+/// Cells of the labels of a detail.
+const LABELS: u16 = 10;
+
+pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut LogState) {
+    let theme = scene.theme;
+    let (w, h) = (pen.width(), pen.height());
+    let rows = state.rows(scene.snapshot);
+    let x = pen.line(1, 0, &scene.heading(&activity::HEADING, &[Source::Sql]));
+    level(pen, scene, state.level(), x + 3);
+    let said = summary(scene, state, &rows);
+    pen.part(0, 0, w.saturating_sub(2), 1).line_right(0, &said);
+    if rows.is_empty() {
+        let said = nothing(scene, state);
+        for (row, line) in wrap(&said, usize::from(w.saturating_sub(2))).iter().enumerate() {
+            pen.text(1, 2 + row as u16, line, theme.soft());
+        }
+        return;
+    }
+    let cursor = state.cursor(&rows);
+    let open = cursor.filter(|_| state.detail && h >= TABLE + DETAIL);
+    let told = open.and_then(|row| rows.get(row)).map(|line| detail_lines(scene, line, w));
+    let below =
+        told.as_ref().map_or(0, |told| h.saturating_sub(TABLE).min((told.len() + 1) as u16));
+    let top = u16::from(!scene.compact) + 1;
+    table(
+        &mut pen.part(0, top, w, h.saturating_sub(top + below)),
+        theme,
+        &layout(w, rows.iter().any(|line| !is_today(scene, line))),
+        (rows.len(), cursor),
+        &mut state.scroll,
+        |row, columns| cells(scene, rows[row], columns),
+    );
+    if let Some(told) = told {
+        let mut pane = pen.part(0, h - below, w, below);
+        pane.rule(0, theme.glyphs.rule, theme.soft());
+        for (row, line) in told.iter().enumerate() {
+            pane.line(1, row as u16 + 1, line);
+        }
+    }
+}
+
+/// The levels in a row, the chosen one underlined.
+fn level(pen: &mut Pen<'_>, scene: &Scene<'_>, chosen: Level, left: u16) {
+    let theme = scene.theme;
+    let all =
+        [(Level::All, levels::ALL), (Level::Alarms, levels::ALARMS), (Level::Acts, levels::ACTS)];
+    let mut x = left;
+    for (level, word) in all {
+        let style =
+            if level == chosen { theme.strong().patch(theme.underlined()) } else { theme.soft() };
+        x = pen.text(x, 0, &word, style) + 2;
+    }
+}
+
+fn summary(scene: &Scene<'_>, state: &LogState, rows: &[&Recorded]) -> Line<'static> {
+    let theme = scene.theme;
+    let mut spans = Vec::new();
+    let filter = state.filter.value();
+    if !filter.is_empty() {
+        spans.push(Span::raw(format!("/{}   ", scene.fit(filter, 16))));
+    }
+    if state.is_waiting() {
+        spans.push(Span::styled(format!("{}   ", text::READING), theme.warn()));
+    }
+    let narrow = scene.compact;
+    if let (Some(first), Some(last), false) = (rows.first(), rows.last(), state.is_newest()) {
+        let told = activity::older_page(&scene.at(first.act.at), &scene.at(last.act.at));
+        spans.push(Span::styled(format!("{told}   "), theme.soft()));
+    } else if state.follows() && !rows.is_empty() {
+        let glyph = theme.glyphs.up;
+        spans.push(Span::styled(format!("{glyph} {}   ", &*activity::FOLLOWS), theme.good()));
+    }
+    if !state.follows() && !narrow {
+        spans.push(Span::styled(format!("{}   ", activity::paused()), theme.key()));
+    }
+    let count = activity::count(rows.len(), LogState::all(scene.snapshot));
+    spans.push(Span::styled(count, theme.soft()));
+    Line::from(spans)
+}
+
+/// Why there is no row.
+fn nothing(scene: &Scene<'_>, state: &LogState) -> String {
+    let filter = state.filter.value();
+    let word = match state.level() {
+        Level::All => levels::ALL,
+        Level::Alarms => levels::ALARMS,
+        Level::Acts => levels::ACTS,
+    };
+    let snapshot = scene.snapshot;
+    let known = snapshot.log.taken.is_some();
+    match (filter.is_empty(), state.level()) {
+        _ if state.is_waiting() || snapshot.log.look != state.look() && known => {
+            text::READING.into()
+        }
+        _ if !known && !snapshot.sql.up => activity::UNREAD.into(),
+        (false, _) => text::no_match(filter),
+        (true, Level::All) => activity::EMPTY.into(),
+        (true, _) => activity::none_of(&word),
+    }
+}
+
+/// Lines of other days name theirs, which takes room.
+fn layout(width: u16, days: bool) -> Vec<Column> {
+    let column = |title, width| Column { title, width, numeric: false };
+    let mut all = vec![
+        column(heads::TIME, if width >= 72 && days { 14 } else { 8 }),
+        column(heads::SIGN, 1),
+        column(heads::WHAT, if width >= 110 { 20 } else { 16 }),
+    ];
+    if width >= 72 {
+        all.push(column(heads::WHO, 9));
+    }
+    if width >= 110 {
+        all.push(column(heads::NODE, 10));
+    }
+    all.push(column(heads::SUBJECT, if width >= 110 { 26 } else { 14 }));
+    all.push(column(heads::RESULT, 0));
+    all
+}
+
+fn cells(scene: &Scene<'_>, line: &Recorded, layout: &[Column]) -> Vec<Cell> {
+    let (theme, act) = (scene.theme, &line.act);
+    let weight = Weight::of(act);
+    let (glyph, style) = sign(theme, weight);
+    let cell = |column: &Column| match column.title {
+        heads::TIME => Cell::new(time(scene, line, column.width), theme.soft()),
+        heads::SIGN => Cell::new(glyph, style),
+        heads::WHAT => Cell::new(
+            act_word(&act.act),
+            match weight {
+                Weight::Notice => theme.soft(),
+                Weight::Trouble | Weight::Failed => style,
+                Weight::Relief | Weight::Act => Style::new(),
+            },
+        ),
+        heads::WHO => Cell::new(who(line), theme.soft()),
+        heads::NODE => Cell::new(act.node.clone(), theme.soft()),
+        heads::SUBJECT => Cell::plain(act.subject.clone()),
+        _ => {
+            let failed = weight == Weight::Failed;
+            Cell::new(act.result.clone(), if failed { theme.broken() } else { Style::new() })
+        }
+    };
+    layout.iter().map(cell).collect()
+}
+
+fn is_today(scene: &Scene<'_>, line: &Recorded) -> bool {
+    let [day, today] = [line.act.at, scene.now].map(|at| at.date_time(scene.zone));
+    day.get(..10) == today.get(..10)
+}
+
+/// With the day where it is another one and there is room.
+fn time(scene: &Scene<'_>, line: &Recorded, room: u16) -> String {
+    let full = line.act.at.date_time(scene.zone);
+    let (day, clock) = (full.get(5..10).unwrap_or_default(), full.get(11..).unwrap_or(&full));
+    if is_today(scene, line) {
+        right(clock, usize::from(room), "")
+    } else if room >= 14 {
+        format!("{day} {clock}")
+    } else {
+        right(day, usize::from(room), "")
+    }
+}
+
+fn who(line: &Recorded) -> String {
+    if line.act.is_event() { "-".to_owned() } else { line.act.operator.clone() }
+}
+
+/// All of a line: what the log holds of it.
+fn detail_lines(scene: &Scene<'_>, line: &Recorded, cells: u16) -> Vec<Line<'static>> {
+    let (theme, act) = (scene.theme, &line.act);
+    let (glyph, style) = sign(theme, Weight::of(act));
+    let room = usize::from(cells.saturating_sub(LABELS + 3));
+    let mut lines = vec![Line::from(vec![
+        Span::styled(format!("{glyph} "), style),
+        Span::styled(act_word(&act.act).to_owned(), theme.strong()),
+        Span::raw("  "),
+        Span::raw(scene.fit(&act.subject, cells.saturating_sub(30))),
+    ])];
+    let mut field = |label: Word, value: &str, style: Style, most: usize| {
+        let wrapped = wrap(value, room);
+        let cut = wrapped.len() > most;
+        for (row, part) in wrapped.into_iter().take(most).enumerate() {
+            let head = if row == 0 { label.read() } else { "" };
+            let head = crate::console::widgets::left(head, usize::from(LABELS), "");
+            let end = if cut && row + 1 == most { theme.glyphs.ellipsis } else { "" };
+            lines.push(Line::from(vec![
+                Span::styled(head, theme.soft()),
+                Span::styled(format!("{part}{end}"), style),
+            ]));
+        }
+    };
+    let when = activity::when(&act.at.date_time(scene.zone), &act.node);
+    field(labels::WHEN, &when, Style::new(), 1);
+    let failed = Weight::of(act) == Weight::Failed;
+    field(labels::RESULT, &act.result, if failed { theme.broken() } else { Style::new() }, 3);
+    if !act.is_event() {
+        field(labels::WHO, &act.operator, Style::new(), 1);
+        match &act.reason {
+            Some(reason) => field(labels::REASON, reason, Style::new(), 3),
+            None => field(labels::REASON, &labels::NO_REASON, theme.soft(), 1),
+        }
+    }
+    if let Some(commands) = &act.commands {
+        field(labels::COMMANDS, commands, theme.soft(), 3);
+    }
+    lines.extend(figure_lines(scene, line, cells));
+    lines
+}
+
+/// What an act changed, a figure a line, and below that what it left as it was.
+fn figure_lines(scene: &Scene<'_>, line: &Recorded, cells: u16) -> Vec<Line<'static>> {
+    let (theme, act) = (scene.theme, &line.act);
+    let all = activity::changes(act.before.as_deref(), act.after.as_deref());
+    let (changed, same): (Vec<_>, Vec<_>) = all.into_iter().partition(|it| it.before != it.after);
+    let names = changed.iter().map(|it| width(&it.name)).max().unwrap_or(0);
+    let figures = changed.iter().map(|it| width(&it.before).max(width(&it.after))).max();
+    let mut lines = Vec::new();
+    let label = |first: bool, label: Word| {
+        let label = if first { label.read() } else { "" };
+        Span::styled(crate::console::widgets::left(label, usize::from(LABELS), ""), theme.soft())
+    };
+    for (row, it) in changed.iter().enumerate() {
+        let name = crate::console::widgets::left(&it.name, names, "");
+        let [before, after] =
+            [&it.before, &it.after].map(|text| right(text, figures.unwrap_or(0), ""));
+        lines.push(Line::from(vec![
+            label(row == 0, labels::FIGURES),
+            Span::styled(name, theme.soft()),
+            Span::raw(format!("   {before}")),
+            Span::styled(" → ", theme.soft()),
+            Span::styled(after, theme.strong()),
+        ]));
+    }
+    if !same.is_empty() {
+        let told: Vec<String> = same.iter().map(|it| format!("{} {}", it.name, it.after)).collect();
+        let told = scene.fit(&told.join(", "), cells.saturating_sub(LABELS + 3));
+        lines.push(Line::from(vec![
+            label(true, labels::UNCHANGED),
+            Span::styled(told, theme.soft()),
+        ]));
+    }
+    lines
+}

@@ -1,0 +1,262 @@
+//! Where the person is in the log: which lines, which page, which line; or at its end, following.
+//!
+//! Lines are known by their number. The newest page grows at its bottom, and an older one stands still.
+
+use tui_input::Input;
+
+use super::{
+    Step,
+    facets::{Facet, Rank, Wanted},
+};
+use crate::{
+    console::{text, widgets::Scroll},
+    telemetry::{
+        Snapshot,
+        log::{LogLook, Place, Recorded, Weight, Which},
+    },
+};
+
+/// Which lines are shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Level {
+    #[default]
+    All,
+    /// What went wrong, and what is well again.
+    Alarms,
+    /// What operators did.
+    Acts,
+}
+
+impl Level {
+    fn next(self) -> Self {
+        match self {
+            Self::All => Self::Alarms,
+            Self::Alarms => Self::Acts,
+            Self::Acts => Self::All,
+        }
+    }
+
+    fn which(self) -> Option<Which> {
+        match self {
+            Self::All => None,
+            Self::Alarms => Some(Which::Events),
+            Self::Acts => Some(Which::Acts),
+        }
+    }
+
+    fn holds(self, line: &Recorded) -> bool {
+        match self {
+            Self::All => true,
+            Self::Alarms => Weight::of(&line.act).is_alarm(),
+            Self::Acts => !line.act.is_event(),
+        }
+    }
+}
+
+/// Where another page lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Toward {
+    Older(Place),
+    Newer,
+    Newest,
+}
+
+/// What a movement leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LogTurn {
+    Moved,
+    /// A page was asked for already.
+    Waiting,
+    /// There is nothing beyond.
+    Edge {
+        top: bool,
+    },
+    /// Another page has to be read.
+    Page(Toward),
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct LogState {
+    /// The line under the cursor; none while the newest one is followed.
+    chosen: Option<i64>,
+    /// Its row, for when it is gone.
+    row: usize,
+    level: Level,
+    pub(crate) filter: Input,
+    pub(crate) scroll: Scroll,
+    pub(crate) detail: bool,
+    look: LogLook,
+    /// Pages between this one and the newest.
+    newer: Vec<Option<Place>>,
+    /// A page that was asked for and has not come, and whether its last line is wanted.
+    awaited: Option<bool>,
+}
+
+impl LogState {
+    pub(crate) fn level(&self) -> Level {
+        self.level
+    }
+
+    /// The page that is to be read.
+    pub(crate) fn look(&self) -> LogLook {
+        self.look
+    }
+
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.awaited.is_some()
+    }
+
+    /// The newest line is under the cursor, whichever that is.
+    pub(crate) fn follows(&self) -> bool {
+        self.chosen.is_none()
+    }
+
+    /// This is the page that grows.
+    pub(crate) fn is_newest(&self) -> bool {
+        self.look.before.is_none()
+    }
+
+    /// The lines of this page that level and filter let through, oldest first.
+    pub(crate) fn rows<'a>(&self, snapshot: &'a Snapshot) -> Vec<&'a Recorded> {
+        let wanted = Wanted::new(self.filter.value());
+        let fits =
+            |line: &&Recorded| self.level.holds(line) && wanted.lets(|word| holds(line, word));
+        lines(snapshot).filter(fits).collect()
+    }
+
+    /// Lines of the page before level and filter.
+    pub(crate) fn all(snapshot: &Snapshot) -> usize {
+        lines(snapshot).count()
+    }
+
+    pub(crate) fn cursor(&self, rows: &[&Recorded]) -> Option<usize> {
+        match self.chosen {
+            None => rows.len().checked_sub(1),
+            Some(chosen) => rows.iter().position(|line| line.id == chosen),
+        }
+    }
+
+    pub(crate) fn chosen_line<'a>(&self, snapshot: &'a Snapshot) -> Option<&'a Recorded> {
+        let rows = self.rows(snapshot);
+        self.cursor(&rows).and_then(|row| rows.get(row).copied())
+    }
+
+    /// Keeps the cursor true against a new picture.
+    pub(crate) fn settle(&mut self, snapshot: &Snapshot) {
+        let page = &snapshot.log;
+        let came = page.taken.is_some() && page.look == self.look;
+        let rows = self.rows(snapshot);
+        if let Some(last) = self.awaited.take_if(|_| came) {
+            let edge = if last { rows.last() } else { rows.first() };
+            self.chosen = edge.map(|line| line.id);
+        }
+        if let Some(row) = self.cursor(&rows) {
+            self.row = row;
+        } else {
+            let beside = rows.get(self.row.min(rows.len().saturating_sub(1)));
+            self.chosen = beside.map(|line| line.id);
+        }
+    }
+
+    pub(crate) fn step(&mut self, snapshot: &Snapshot, step: Step) -> LogTurn {
+        // Also the way out of a page that does not come.
+        if step == Step::Last {
+            if !self.is_newest() {
+                return LogTurn::Page(Toward::Newest);
+            }
+            let followed = self.chosen.take().is_none();
+            return if followed { LogTurn::Edge { top: false } } else { LogTurn::Moved };
+        }
+        if self.is_waiting() {
+            return LogTurn::Waiting;
+        }
+        let rows = self.rows(snapshot);
+        let forward = matches!(step, Step::By(1..) | Step::Screens(1..));
+        let row = self.cursor(&rows).unwrap_or(0);
+        let next = step.from(row, rows.len(), self.scroll.visible);
+        if next != row {
+            self.row = next;
+            // Who is at the end wants to see what comes.
+            let at_end = next + 1 == rows.len() && self.is_newest();
+            self.chosen = rows.get(next).filter(|_| !at_end).map(|line| line.id);
+            return LogTurn::Moved;
+        }
+        let oldest = lines(snapshot).next().filter(|_| snapshot.log.older);
+        match (forward, oldest) {
+            (true, _) if !self.is_newest() => LogTurn::Page(Toward::Newer),
+            (false, Some(oldest)) => LogTurn::Page(Toward::Older(oldest.place())),
+            _ => LogTurn::Edge { top: !forward },
+        }
+    }
+
+    /// Goes to another page, which is to be read.
+    pub(crate) fn turn(&mut self, toward: Toward) {
+        let last = match toward {
+            Toward::Older(place) => {
+                self.newer.push(self.look.before);
+                self.look.before = Some(place);
+                true
+            }
+            Toward::Newer => {
+                self.look.before = self.newer.pop().flatten();
+                false
+            }
+            Toward::Newest => {
+                self.go_newest();
+                return;
+            }
+        };
+        self.awaited = Some(last);
+    }
+
+    /// The next level, from its newest line on.
+    pub(crate) fn turn_level(&mut self) {
+        self.level = self.level.next();
+        self.look.which = self.level.which();
+        self.go_newest();
+    }
+
+    fn go_newest(&mut self) {
+        self.look.before = None;
+        self.newer.clear();
+        self.awaited = None;
+        self.chosen = None;
+    }
+}
+
+/// The page that was read; until it has come, the newest lines that every picture holds.
+fn lines(snapshot: &Snapshot) -> Box<dyn Iterator<Item = &Recorded> + '_> {
+    if snapshot.log.taken.is_some() {
+        Box::new(snapshot.log.lines.iter())
+    } else {
+        Box::new(snapshot.activity.iter().rev())
+    }
+}
+
+/// Whether a filter, in small letters, lets a line through.
+/// What a copy of a line tells.
+pub(crate) fn facets() -> Vec<Facet<Recorded>> {
+    vec![
+        Facet::new(text::activity::heads::TIME, |line| line.act.at.to_string(), |_| Rank::Unknown),
+        Facet::new(text::activity::heads::WHO, |line| line.act.operator.clone(), |_| Rank::Unknown),
+        Facet::new(text::activity::heads::WHAT, |line| line.act.act.clone(), |_| Rank::Unknown),
+        Facet::new(
+            text::activity::heads::SUBJECT,
+            |line| line.act.subject.clone(),
+            |_| Rank::Unknown,
+        ),
+        Facet::new(
+            text::activity::heads::RESULT,
+            |line| line.act.result.clone(),
+            |_| Rank::Unknown,
+        ),
+    ]
+}
+
+fn holds(line: &Recorded, wanted: &str) -> bool {
+    let act = &line.act;
+    let reason = act.reason.as_deref().unwrap_or_default();
+    let word = text::time::act_word(&act.act);
+    let texts = [&act.operator, &act.node, &act.act, word, &act.subject, &act.result, reason];
+    texts.iter().any(|text| text.to_lowercase().contains(wanted))
+}

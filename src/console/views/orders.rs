@@ -1,0 +1,342 @@
+//! Orders: what stands in SQL, a page at a time, and the way of one of them.
+
+use ratatui::{
+    style::Style,
+    text::{Line, Span},
+};
+
+use super::{OrdersState, Scene, Source, is_stale, masked};
+use crate::{
+    console::{
+        text::{
+            self,
+            lang::Word,
+            orders::{self as words, columns, labels},
+        },
+        theme::Theme,
+        widgets::{Cell, Column, Pen, table, wrap},
+    },
+    engine::{
+        orders::{Standing, decode},
+        trace::Trace,
+    },
+    model::{Millis, Order, OrderId, OrderStatus, UserId, VoucherId},
+    telemetry::snapshot::Holding,
+};
+
+/// Rows that the table keeps beside an open detail, where there is room and where not.
+const TABLE: [u16; 2] = [6, 4];
+/// Rows that a detail needs: a rule and what is told first.
+const DETAIL: u16 = 5;
+/// From this width on, times have their date.
+const WIDE: u16 = 100;
+/// A page is read once a second; one that is older than this could not be read.
+const STALE_MS: u64 = 4_000;
+
+pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OrdersState, typing: bool) {
+    let theme = scene.theme;
+    let (w, h) = (pen.width(), pen.height());
+    head(pen, scene, state);
+    if typing {
+        let (said, style) = match state.fault() {
+            Some(fault) => (fault.to_string(), theme.warn()),
+            None => (words::QUERY_HINT.read().to_owned(), theme.soft()),
+        };
+        // Right above the line that is typed.
+        let lines = wrap(&said, usize::from(w.saturating_sub(2)));
+        let top = h.saturating_sub(lines.len() as u16);
+        for (row, line) in lines.iter().enumerate() {
+            pen.text(1, top + row as u16, line, style);
+        }
+        body(&mut pen.part(0, 0, w, top.saturating_sub(1)), scene, state);
+    } else {
+        body(pen, scene, state);
+    }
+}
+
+fn body(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OrdersState) {
+    let theme = scene.theme;
+    let (w, h) = (pen.width(), pen.height());
+    let top = u16::from(!scene.compact) + 1;
+    let rows = state.rows(scene.snapshot);
+    if rows.is_empty() {
+        let told = state.view().query.id.map(|id| told(scene, state, id, None, w));
+        let told = told.filter(|_| scene.snapshot.orders.taken.is_some() && !state.is_waiting());
+        if let Some(told) = told {
+            // It is not in SQL: where it is instead is the answer.
+            lines(&mut pen.part(0, top, w, h.saturating_sub(top)), theme, told);
+            return;
+        }
+        let said = nothing(scene, state);
+        for (row, line) in wrap(&said, usize::from(w.saturating_sub(2))).iter().enumerate() {
+            pen.text(1, 2 + row as u16, line, theme.soft());
+        }
+        return;
+    }
+    let cursor = state.position(rows);
+    let kept = TABLE[usize::from(scene.compact)];
+    let open = cursor.filter(|_| state.detail && h >= kept + DETAIL);
+    let chosen = open.and_then(|row| rows.get(row));
+    let told = chosen.map(|order| told(scene, state, order.id, Some(order), w));
+    let below = told.as_ref().map_or(0, |told| h.saturating_sub(kept).min(told.len() as u16 + 1));
+    let (cols, columns): (Vec<Col>, Vec<Column>) = layout(w).into_iter().unzip();
+    let users = state.users;
+    let mut scroll = std::mem::take(&mut state.scroll);
+    table(
+        &mut pen.part(0, top, w, h.saturating_sub(top + below)),
+        theme,
+        &columns,
+        (rows.len(), cursor),
+        &mut scroll,
+        |row, _| {
+            let Some(order) = rows.get(row) else { return Vec::new() };
+            cols.iter().map(|col| cell(scene, order, users, w >= WIDE, *col)).collect()
+        },
+    );
+    state.scroll = scroll;
+    if let Some(told) = told {
+        let mut pen = pen.part(0, h - below, w, below);
+        pen.rule(0, theme.glyphs.rule, theme.soft());
+        lines(&mut pen.part(0, 1, w, below.saturating_sub(1)), theme, told);
+    }
+}
+
+/// The heading, what was asked for, and which part of it is shown.
+fn head(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &OrdersState) {
+    let theme = scene.theme;
+    let page = &scene.snapshot.orders;
+    let mut heading = scene.heading(words::HEADING.read(), &[Source::Sql]);
+    let age = page.taken.map(|taken| scene.now.since(taken)).filter(|age| *age > STALE_MS);
+    if let Some(age) = age.filter(|_| !is_stale(scene.health(Source::Sql), scene.now)) {
+        heading.push_span(Span::styled(format!("  {}", text::old(age)), theme.warn()));
+    }
+    let query = state.asked_for();
+    if !query.is_empty() {
+        let room = pen.width() / 3;
+        heading.push_span(Span::raw(format!("  {}", scene.fit(query, room))));
+    }
+    pen.line(1, 0, &heading);
+    let mut spans = Vec::new();
+    let rows = state.rows(scene.snapshot);
+    if state.is_waiting() {
+        spans.push(Span::styled(words::READING.read(), theme.warn()));
+    } else if !rows.is_empty() {
+        let told = match rows.first() {
+            Some(first) if !state.shows_newest() => {
+                words::held(&brief(scene, decode(first.id).issued))
+            }
+            _ => words::NEWEST.read().to_owned(),
+        };
+        let held = if state.shows_newest() { theme.soft() } else { theme.warn() };
+        spans.push(Span::styled(told, held));
+        // In a low window the heading needs the room.
+        if state.shows_newest() || !scene.compact {
+            let page = words::page(rows.len(), state.shows_newest(), page.more);
+            spans.push(Span::styled(format!("   {page}"), theme.soft()));
+        }
+    }
+    let width = pen.width().saturating_sub(2);
+    pen.part(0, 0, width, 1).line_right(0, &Line::from(spans));
+}
+
+/// Why there is no row.
+fn nothing(scene: &Scene<'_>, state: &OrdersState) -> String {
+    let page = &scene.snapshot.orders;
+    if page.taken.is_none() && !scene.snapshot.sql.up {
+        words::UNREAD.read().to_owned()
+    } else if page.taken.is_none() || state.is_waiting() {
+        words::READING.read().to_owned()
+    } else if state.view().query.is_empty() {
+        words::NONE.read().to_owned()
+    } else {
+        words::no_match(state.asked_for())
+    }
+}
+
+/// What stands in a column.
+#[derive(Clone, Copy)]
+enum Col {
+    Order,
+    Admitted,
+    User,
+    Sale,
+    Place,
+    Status,
+    Since,
+}
+
+fn layout(width: u16) -> Vec<(Col, Column)> {
+    let mut all = vec![(Col::Order, columns::ORDER, 19, true)];
+    all.push((Col::Admitted, columns::ADMITTED, if width >= WIDE { 19 } else { 8 }, true));
+    all.push((Col::User, columns::USER, if width >= 72 { 12 } else { 8 }, true));
+    if width >= 72 {
+        all.push((Col::Sale, columns::SALE, 7, true));
+    }
+    if width >= WIDE {
+        all.push((Col::Place, columns::PLACE, 5, true));
+    }
+    all.push((Col::Status, columns::STATUS, 9, false));
+    if width >= 72 {
+        all.push((Col::Since, columns::SINCE, if width >= WIDE { 19 } else { 8 }, true));
+    }
+    all.into_iter()
+        .map(|(col, title, width, numeric)| (col, Column { title, width, numeric }))
+        .collect()
+}
+
+fn cell(scene: &Scene<'_>, order: &Order, users: bool, wide: bool, col: Col) -> Cell {
+    let theme = scene.theme;
+    // Where the date has no room, the time of today or the day.
+    let moment = |at: Millis| if wide { at.date_time(scene.zone) } else { brief(scene, at) };
+    match col {
+        Col::Order => Cell::plain(order.id.to_string()),
+        Col::Admitted => Cell::new(moment(decode(order.id).issued), theme.soft()),
+        Col::User => Cell::plain(masked(order.user_id, users)),
+        Col::Sale => Cell::plain(format!("#{}", order.voucher_id)),
+        Col::Place => Cell::new(order.place.to_string(), theme.soft()),
+        Col::Status => Cell::new(words::status(order.status), status(theme, order.status)),
+        Col::Since => Cell::new(moment(since(order)), theme.soft()),
+    }
+}
+
+/// `14:30:00`, or `11-20` of another day.
+fn brief(scene: &Scene<'_>, at: Millis) -> String {
+    let (full, today) = (at.date_time(scene.zone), scene.now.date_time(scene.zone));
+    let same_day = full.get(..10).is_some_and(|day| today.starts_with(day));
+    let shown = if same_day { full.get(11..19) } else { full.get(5..10) };
+    shown.unwrap_or(&full).to_owned()
+}
+
+fn status(theme: Theme, status: OrderStatus) -> Style {
+    match status {
+        OrderStatus::Unpaid => theme.accent(),
+        OrderStatus::Paid | OrderStatus::Used => theme.good(),
+        OrderStatus::Cancelled | OrderStatus::Closed => theme.soft(),
+    }
+}
+
+/// When the order came into its state, as far as SQL tells.
+fn since(order: &Order) -> Millis {
+    let at = match order.status {
+        OrderStatus::Unpaid => None,
+        OrderStatus::Paid | OrderStatus::Used => order.pay_time,
+        OrderStatus::Cancelled | OrderStatus::Closed => order.close_time,
+    };
+    at.unwrap_or(order.create_time)
+}
+
+type Told = (Word, String, Style);
+
+/// All that is known of an order, a line each: who, and the way that it went.
+fn told(
+    scene: &Scene<'_>,
+    state: &OrdersState,
+    id: OrderId,
+    row: Option<&Order>,
+    width: u16,
+) -> Vec<(&'static str, String, Style)> {
+    let theme = scene.theme;
+    let (plain, soft) = (Style::new(), theme.soft());
+    let trace = state.trace_of(id);
+    let decoded = decode(id);
+    let at = |at: Millis| at.date_time(scene.zone);
+    let partition = trace.and_then(|trace| trace.partition);
+    let mut told: Vec<Told> = vec![
+        (labels::ORDER, id.to_string(), theme.strong()),
+        (labels::ID, words::id_says(&at(decoded.issued), &decoded, partition), plain),
+    ];
+    let bought = row.map(|order| (order.user_id, order.voucher_id, Some(order.place)));
+    if let Some((user, voucher, place)) = bought.or_else(|| trace.and_then(bought_by)) {
+        let sale = match scene.snapshot.sale(voucher) {
+            Some(sale) => text::sale_name(voucher, &sale.title),
+            None => format!("#{voucher}"),
+        };
+        told.push((labels::BUYER, words::buyer(&masked(user, state.users), place, &sale), plain));
+    }
+    match trace {
+        None if state.is_untold(id) => {
+            told.push((labels::STANDING, words::UNTOLD.read().to_owned(), theme.warn()));
+        }
+        None => told.push((labels::STANDING, words::LOOKING.read().to_owned(), soft)),
+        Some(trace) => way(scene, trace, row, &mut told),
+    }
+    if let Some(order) = row {
+        told.push((labels::WRITTEN, at(order.create_time), plain));
+        let ended = match (order.status, order.pay_time) {
+            (OrderStatus::Used, Some(paid)) => {
+                (format!("{}   {}", at(paid), words::status(order.status)), theme.good())
+            }
+            (_, Some(paid)) => (at(paid), theme.good()),
+            (OrderStatus::Unpaid, None) => (words::NOT_YET.read().to_owned(), theme.accent()),
+            (_, None) => (words::NEVER.read().to_owned(), soft),
+        };
+        told.push((labels::PAID, ended.0, ended.1));
+        if !order.status.is_live() {
+            let closed = order.close_time.map_or_else(|| words::UNKNOWN.read().to_owned(), at);
+            let word = words::status(order.status);
+            told.push((labels::CLOSED, format!("{closed}   {word}"), theme.warn()));
+        }
+    }
+    let room = usize::from(width.saturating_sub(18));
+    told.into_iter()
+        .flat_map(|(label, text, style)| {
+            let parts = wrap(&text, room).into_iter().enumerate();
+            parts.map(move |(row, part)| (if row == 0 { label.read() } else { "" }, part, style))
+        })
+        .collect()
+}
+
+/// Its buyer in Redis, its entry in the stream, and in whose hands that is.
+fn way(scene: &Scene<'_>, trace: &Trace, row: Option<&Order>, told: &mut Vec<Told>) {
+    let theme = scene.theme;
+    let (plain, soft) = (Style::new(), theme.soft());
+    // The row is newer than the trace.
+    if let Some(said) = words::standing(&trace.standing).filter(|_| row.is_none()) {
+        let lost = matches!(trace.standing, Standing::Lost { .. } | Standing::Dead { .. });
+        told.push((labels::STANDING, said, if lost { theme.bad() } else { theme.warn() }));
+    }
+    if let Some(held) = trace.held {
+        let word = if held { words::HELD } else { words::NOT_HELD };
+        told.push((labels::ADMITTED, word.read().to_owned(), plain));
+    }
+    match &trace.entry {
+        Some((entry, holding)) => {
+            let at = Millis(i64::try_from(entry.millis).unwrap_or(i64::MAX));
+            let at = at.date_time(scene.zone);
+            let at = format!("{at}.{:03}", entry.millis % 1_000);
+            let said = words::in_stream(&at, &entry.to_string());
+            told.push((labels::STREAM, said, plain));
+            let (said, style) = match holding {
+                Holding::Acknowledged => (words::ACKNOWLEDGED.read().to_owned(), plain),
+                Holding::Undelivered => (words::UNDELIVERED.read().to_owned(), theme.accent()),
+                Holding::Unknown => (words::UNKNOWN.read().to_owned(), theme.warn()),
+                Holding::Pending { consumer, idle_ms, deliveries } => {
+                    (words::pending_with(consumer, *idle_ms, *deliveries), theme.warn())
+                }
+            };
+            told.push((labels::DELIVERED, said, style));
+        }
+        None if matches!(trace.standing, Standing::Persisted { .. }) => {
+            told.push((labels::STREAM, words::NO_ENTRY.read().to_owned(), soft));
+        }
+        None => {}
+    }
+}
+
+fn bought_by(trace: &Trace) -> Option<(UserId, VoucherId, Option<u8>)> {
+    match &trace.standing {
+        Standing::Persisted { order } => Some((order.user_id, order.voucher_id, Some(order.place))),
+        Standing::Undelivered { user_id, voucher_id, .. }
+        | Standing::Pending { user_id, voucher_id, .. }
+        | Standing::Dead { user_id, voucher_id, .. }
+        | Standing::Lost { user_id, voucher_id } => Some((*user_id, *voucher_id, None)),
+        Standing::Unknown => None,
+    }
+}
+
+fn lines(pen: &mut Pen<'_>, theme: Theme, told: Vec<(&'static str, String, Style)>) {
+    for (row, (label, value, style)) in told.into_iter().enumerate() {
+        pen.text(1, row as u16, label, theme.soft());
+        pen.line(16, row as u16, &Line::styled(value, style));
+    }
+}

@@ -1,0 +1,254 @@
+//! Where the person is in the orders of SQL: what was asked for, which page, which order.
+
+use tui_input::Input;
+
+use super::{
+    Step,
+    facets::{Facet, Rank},
+};
+use crate::{
+    console::{text, widgets::Scroll},
+    engine::trace::Trace,
+    model::{Order, OrderId, OrderQuery, QueryFault},
+    telemetry::{OrdersView, Snapshot},
+};
+
+/// What a movement leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Walked {
+    Here,
+    Waiting,
+    Edge {
+        top: bool,
+    },
+    /// Another page is to be read.
+    Page(OrdersTurn),
+    /// The page is to be held, for the person left its newest order.
+    Hold,
+}
+
+/// Which page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OrdersTurn {
+    Older,
+    Newer,
+    Newest,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct OrdersState {
+    /// As it is typed.
+    pub(crate) input: Input,
+    /// As it was typed when it was asked for.
+    text: String,
+    /// As it was asked for.
+    view: OrdersView,
+    /// Borders of the pages before this one; the last is the nearest.
+    newer: Vec<Option<OrderId>>,
+    /// A page that was asked for and has not come, and whether the cursor goes to its end.
+    awaited: Option<(OrdersView, bool)>,
+    cursor: Option<OrderId>,
+    row: usize,
+    pub(crate) scroll: Scroll,
+    pub(crate) detail: bool,
+    /// Users are not masked.
+    pub(crate) users: bool,
+    trace: Option<Trace>,
+    /// The order whose way was asked for last.
+    asked: Option<OrderId>,
+    /// The one for which nobody could tell.
+    untold: Option<OrderId>,
+}
+
+/// What a copy of an order tells; not who bought, as long as nobody asks.
+pub(crate) fn facets() -> Vec<Facet<Order>> {
+    vec![
+        Facet::new(text::columns::ORDER, |order| order.id.to_string(), |_| Rank::Unknown),
+        Facet::new(
+            text::columns::VOUCHER,
+            |order| format!("#{}", order.voucher_id),
+            |_| Rank::Unknown,
+        ),
+        Facet::new(
+            text::columns::OUTCOME,
+            |order| text::orders::status(order.status).to_owned(),
+            |_| Rank::Unknown,
+        ),
+    ]
+}
+
+impl OrdersState {
+    /// What is to be read.
+    pub(crate) fn view(&self) -> OrdersView {
+        self.view
+    }
+
+    /// What was asked for, in the person's own words.
+    pub(crate) fn asked_for(&self) -> &str {
+        &self.text
+    }
+
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.awaited.is_some()
+    }
+
+    /// New orders move the list as they come.
+    pub(crate) fn shows_newest(&self) -> bool {
+        self.view.before.is_none()
+    }
+
+    /// What is wrong with the line as it is typed.
+    pub(crate) fn fault(&self) -> Option<QueryFault> {
+        self.input.value().parse::<OrderQuery>().err()
+    }
+
+    /// Asks for what was typed; `false` where that is no query.
+    pub(crate) fn ask(&mut self) -> bool {
+        let Ok(query) = self.input.value().parse::<OrderQuery>() else { return false };
+        self.input.value().trim().clone_into(&mut self.text);
+        if query != self.view.query {
+            self.view.query = query;
+            self.turn_to(None, false);
+            self.newer.clear();
+            self.detail = false;
+        }
+        self.asked = None;
+        true
+    }
+
+    /// Orders of the page, as far as it is the one that was asked for.
+    pub(crate) fn rows<'a>(&self, snapshot: &'a Snapshot) -> &'a [Order] {
+        let page = &snapshot.orders;
+        if page.view.query == self.view.query { &page.lines } else { &[] }
+    }
+
+    pub(crate) fn position(&self, rows: &[Order]) -> Option<usize> {
+        rows.iter().position(|order| Some(order.id) == self.cursor)
+    }
+
+    pub(crate) fn chosen<'a>(&self, snapshot: &'a Snapshot) -> Option<&'a Order> {
+        let rows = self.rows(snapshot);
+        self.position(rows).and_then(|row| rows.get(row))
+    }
+
+    /// Keeps the choice true against a new picture; `true` where another page is to be read.
+    pub(crate) fn settle(&mut self, snapshot: &Snapshot) -> bool {
+        let page = &snapshot.orders;
+        if page.taken.is_none() {
+            return false;
+        }
+        if let Some((_, at_end)) = self.awaited.take_if(|(view, _)| *view == page.view) {
+            let edge = if at_end { page.lines.last() } else { page.lines.first() };
+            self.cursor = edge.map(|order| order.id);
+        }
+        let empty = page.lines.is_empty() && page.view == self.view;
+        let turned = empty && !self.shows_newest() && self.awaited.is_none();
+        if turned {
+            self.turn(snapshot, OrdersTurn::Newest);
+        }
+        let rows = self.rows(snapshot);
+        let row = self.position(rows).unwrap_or(self.row.min(rows.len().saturating_sub(1)));
+        self.row = row;
+        self.cursor = rows.get(row).map(|order| order.id);
+        turned
+    }
+
+    pub(crate) fn step(&mut self, snapshot: &Snapshot, step: Step) -> Walked {
+        if step == Step::First && !self.shows_newest() {
+            return Walked::Page(OrdersTurn::Newest);
+        }
+        if self.is_waiting() {
+            return Walked::Waiting;
+        }
+        let rows = self.rows(snapshot);
+        let row = self.position(rows).unwrap_or(0);
+        let next = step.from(row, rows.len(), self.scroll.visible);
+        if next != row {
+            self.row = next;
+            self.cursor = rows.get(next).map(|order| order.id);
+            return if self.shows_newest() { Walked::Hold } else { Walked::Here };
+        }
+        let forward = matches!(step, Step::Last | Step::By(1..) | Step::Screens(1..));
+        self.beyond(snapshot, forward)
+    }
+
+    /// The page after this one, or before it.
+    pub(crate) fn beyond(&self, snapshot: &Snapshot, forward: bool) -> Walked {
+        match forward {
+            _ if self.is_waiting() => Walked::Waiting,
+            true if snapshot.orders.more => Walked::Page(OrdersTurn::Older),
+            false if !self.shows_newest() => Walked::Page(OrdersTurn::Newer),
+            _ => Walked::Edge { top: !forward },
+        }
+    }
+
+    /// Holds the page that is shown: orders that come from now on do not move it.
+    pub(crate) fn hold(&mut self, snapshot: &Snapshot) {
+        let first = self.rows(snapshot).first();
+        let border = first.and_then(|order| OrderId::from_i64(order.id.as_i64().checked_add(1)?));
+        if border.is_some() && self.view.query.id.is_none() {
+            self.newer.push(None);
+            self.view.before = border;
+        }
+    }
+
+    pub(crate) fn turn(&mut self, snapshot: &Snapshot, turn: OrdersTurn) {
+        match turn {
+            OrdersTurn::Older => {
+                let Some(last) = self.rows(snapshot).last() else { return };
+                self.newer.push(self.view.before);
+                self.turn_to(Some(last.id), false);
+            }
+            OrdersTurn::Newer => {
+                let before = self.newer.pop().flatten();
+                self.turn_to(before, before.is_some());
+            }
+            OrdersTurn::Newest => {
+                self.newer.clear();
+                self.turn_to(None, false);
+            }
+        }
+    }
+
+    fn turn_to(&mut self, before: Option<OrderId>, at_end: bool) {
+        self.view.before = before;
+        self.awaited = Some((self.view, at_end));
+    }
+
+    /// The order whose way is to be looked for now, which is asked for once.
+    pub(crate) fn wants_trace(&mut self) -> Option<OrderId> {
+        let wanted = match self.view.query.id {
+            Some(id) => id,
+            None => self.cursor.filter(|_| self.detail)?,
+        };
+        if self.asked == Some(wanted) {
+            return None;
+        }
+        self.asked = Some(wanted);
+        self.untold = None;
+        Some(wanted)
+    }
+
+    /// It is asked for again when it is next looked at.
+    pub(crate) fn forget_trace(&mut self) {
+        self.asked = None;
+    }
+
+    pub(crate) fn take_trace(&mut self, trace: Trace) {
+        self.trace = Some(trace);
+    }
+
+    pub(crate) fn miss_trace(&mut self, id: OrderId) {
+        self.untold = Some(id);
+    }
+
+    /// Its way was looked for, and nobody could tell.
+    pub(crate) fn is_untold(&self, id: OrderId) -> bool {
+        self.untold == Some(id)
+    }
+
+    /// The way of that order, once it is known.
+    pub(crate) fn trace_of(&self, id: OrderId) -> Option<&Trace> {
+        self.trace.as_ref().filter(|trace| trace.id == id)
+    }
+}

@@ -1,0 +1,195 @@
+//! Orders a second over time, and the figures of now or of the moment that is looked at.
+
+use ratatui::{
+    style::Style,
+    text::{Line, Span},
+};
+
+use super::{OverviewState, Scene, Source};
+use crate::{
+    console::{
+        text::{self, figures, time},
+        theme::Theme,
+        widgets::{Chart, Pen, Sign, chart, left, right, width},
+    },
+    model::Millis,
+    telemetry::{
+        Point, Snapshot,
+        log::{Recorded, Weight},
+    },
+};
+
+/// Ticks farther apart than this are no longer one moment.
+const NEAR_MS: i64 = 3_000;
+
+/// The right edge of the chart.
+pub(crate) fn until(snapshot: &Snapshot) -> Millis {
+    let last = snapshot.series.last();
+    last.map_or(snapshot.taken, |point| point.at.max(snapshot.taken))
+}
+
+/// What befell, as far as the picture tells of it, and when by the clock of the chart.
+pub(crate) fn marks(snapshot: &Snapshot) -> impl Iterator<Item = (Millis, &Recorded)> {
+    snapshot.activity.iter().map(|line| {
+        // Nodes write acts by their own clock.
+        let ahead = if line.act.is_event() { 0 } else { snapshot.clock_ahead_ms };
+        (line.act.at.plus(ahead), line)
+    })
+}
+
+/// The sign of a line of the log.
+pub(super) fn sign(theme: Theme, weight: Weight) -> (&'static str, Style) {
+    let glyphs = theme.glyphs;
+    match weight {
+        Weight::Trouble => ("!", theme.warn()),
+        Weight::Failed => (glyphs.cross, theme.bad()),
+        Weight::Act => (glyphs.mark, theme.key()),
+        Weight::Relief => (glyphs.up, theme.good()),
+        Weight::Notice => (glyphs.waiting, theme.soft()),
+    }
+}
+
+/// Heading, legend, chart, figures, and what befell at the moment that is looked at; `rows` are those of the chart.
+pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OverviewState, rows: u16) {
+    let theme = scene.theme;
+    let until = until(scene.snapshot);
+    let title = scene.heading(&text::RATES, &[Source::Redis, Source::Sql]);
+    let heading = title.width();
+    pen.line(0, 0, &title);
+    let told = match state.moment() {
+        Some(at) => {
+            let ago = figures::span(until.since(at));
+            Line::styled(time::moment(&at.time_of_day(scene.zone), &ago), theme.key())
+        }
+        None => Line::styled(time::last(state.window()), theme.soft()),
+    };
+    if heading + 2 + told.width() <= usize::from(pen.width()) {
+        pen.line_right(0, &told);
+    }
+    let w = pen.width();
+    let mut signs: Vec<(Weight, Sign)> = marks(scene.snapshot)
+        .map(|(at, line)| {
+            let weight = Weight::of(&line.act);
+            let (glyph, style) = sign(theme, weight);
+            (weight, Sign { at, glyph, style })
+        })
+        .collect();
+    signs.sort_by_key(|(weight, _)| *weight);
+    let shown = Chart {
+        series: &scene.snapshot.series,
+        until,
+        window: state.window(),
+        signs: signs.into_iter().map(|(_, sign)| sign).collect(),
+        cursor: state.moment(),
+        clock: &|at| at.time_of_day(scene.zone),
+    };
+    let axis = chart(&mut pen.part(0, 2, w, rows), theme, &shown);
+    state.settle(axis);
+    let moment = axis.zip(state.moment()).map(|(axis, at)| axis.around(at));
+    let point = match moment {
+        Some(span) => at(scene.snapshot, span),
+        None => scene.snapshot.series.last().copied(),
+    };
+    legend(pen, scene, point.as_ref());
+    let margin = margin(w);
+    let mut below = pen.part(margin, 2 + rows, w.saturating_sub(margin), 2);
+    match moment {
+        Some(span) => {
+            figures_of(&mut below, scene, point.as_ref());
+            befell(&mut below, scene, span);
+        }
+        None => latency(&mut below, scene),
+    }
+}
+
+/// The figures of a moment: those of its ticks, or of the last one before it.
+fn at(snapshot: &Snapshot, (from, to): (Millis, Millis)) -> Option<Point> {
+    let series = &snapshot.series;
+    let near = || series.points().rev().find(|point| point.at < from).copied();
+    series.between(from, to).or_else(|| near().filter(|point| point.at >= from.plus(-NEAR_MS)))
+}
+
+/// Beside the scale where there is room, under the heading where there is none.
+fn margin(width: u16) -> u16 {
+    if width >= 54 { 6 } else { 0 }
+}
+
+fn legend(pen: &mut Pen<'_>, scene: &Scene<'_>, point: Option<&Point>) {
+    let theme = scene.theme;
+    let legend = [
+        (text::ADMITTED, point.and_then(|point| point.admitted), theme.chart_1(), '⠤'),
+        (text::PERSISTED, point.and_then(|point| point.persisted), theme.chart_2(), '⣿'),
+    ];
+    let mut spans = Vec::new();
+    let margin = margin(pen.width());
+    let roomy = margin > 0;
+    for (label, rate, style, unicode) in legend {
+        let sign = match (theme.glyphs.ascii, unicode) {
+            (false, sign) => sign.to_string(),
+            (true, '⠤') => "*".to_owned(),
+            (true, _) => ".".to_owned(),
+        };
+        let rate = rate.map(|rate| figures::rate_within(rate, 9));
+        let rate = rate.unwrap_or_else(|| text::UNKNOWN.to_owned());
+        let sign = if roomy { sign.repeat(2) } else { sign };
+        spans.push(Span::styled(format!("{sign} "), style));
+        spans.push(Span::raw(label));
+        spans.push(Span::raw(right(&rate, 10, theme.glyphs.ellipsis)));
+        spans.push(Span::raw(if roomy { "   " } else { " " }));
+    }
+    pen.line(margin, 1, &Line::from(spans));
+}
+
+fn latency(pen: &mut Pen<'_>, scene: &Scene<'_>) {
+    match &scene.snapshot.latency {
+        Some(seen) => labelled(pen, scene, &text::latencies(seen)),
+        None => {
+            pen.text(0, 0, &text::NO_LATENCY, scene.theme.soft());
+        }
+    }
+}
+
+fn figures_of(pen: &mut Pen<'_>, scene: &Scene<'_>, point: Option<&Point>) {
+    let Some(point) = point else {
+        pen.text(0, 0, &time::UNREAD, scene.theme.warn());
+        return;
+    };
+    let unknown = || text::UNKNOWN.to_owned();
+    let figure = |value: Option<u64>| value.map_or_else(unknown, |it| figures::within(it, 9));
+    // Where nobody asked there was nothing to measure.
+    let p99 = point.p99_us.map_or_else(|| "-".to_owned(), figures::latency);
+    labelled(
+        pen,
+        scene,
+        &[
+            ("p99", p99),
+            (time::LAG.read(), figure(point.lag)),
+            (time::PENDING.read(), figure(point.pending)),
+        ],
+    );
+}
+
+/// Labels and figures in steady places.
+fn labelled(pen: &mut Pen<'_>, scene: &Scene<'_>, told: &[(&str, String)]) {
+    let mut x = 0;
+    for (label, figure) in told {
+        // A figure that is cut would be another figure.
+        if usize::from(x) + width(label) + 1 + width(figure) > usize::from(pen.width()) {
+            break;
+        }
+        x = pen.text(x, 0, label, scene.theme.soft()) + 1;
+        x = pen.text(x, 0, &left(figure, 7, scene.theme.glyphs.ellipsis), Style::new()) + 1;
+    }
+}
+
+/// What befell within a cell of the chart, the weightiest first, and how much more did.
+fn befell(pen: &mut Pen<'_>, scene: &Scene<'_>, (from, to): (Millis, Millis)) {
+    let within = marks(scene.snapshot).filter(|(at, _)| (from..to).contains(at));
+    let mut lines: Vec<&Recorded> = within.map(|(_, line)| line).collect();
+    lines.sort_by_key(|line| std::cmp::Reverse(Weight::of(&line.act)));
+    let Some((first, more)) = lines.split_first() else { return };
+    let (glyph, style) = sign(scene.theme, Weight::of(&first.act));
+    let x = pen.text(0, 1, glyph, style) + 1;
+    let told = time::befell(&first.act.act, &first.act.subject, more.len());
+    pen.text(x, 1, &scene.fit(&told, pen.width().saturating_sub(x)), Style::new());
+}

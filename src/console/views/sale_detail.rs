@@ -1,0 +1,144 @@
+//! One sale in full: where it stands, what became of its buyers, and what was left over time.
+
+use ratatui::text::{Line, Span};
+
+use super::{Scene, chrome, detail_line, or_unknown, overview::funnel_line, sales::window};
+use crate::{
+    console::{
+        text::{self, details, figures, sale as words},
+        widgets::{Curve, Pen, curve, right, width},
+    },
+    model::Millis,
+    telemetry::{snapshot::SaleLine, stock::StockCurve},
+};
+
+/// Rows of the figures: a rule, the name, the way of the orders, seven lines.
+const FIGURES: u16 = 10;
+/// Rows of the curve with its heading and its times: from so many on it says something, and more is none the better.
+const CURVE: (u16, u16) = (5, 10);
+/// Rows of the list above: its heading, a blank, its head, the sale itself.
+const LIST: u16 = 4;
+
+/// Rows that the detail takes of a view of `height`; `None` where there is no room for one.
+pub(super) fn rows(height: u16) -> Option<u16> {
+    let spare = height.checked_sub(FIGURES + LIST)?;
+    // Beyond what each needs they share.
+    let curve = spare.checked_sub(CURVE.0).map_or(0, |more| (CURVE.0 + more / 2).min(CURVE.1));
+    Some(FIGURES + curve)
+}
+
+pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
+    let theme = scene.theme;
+    let w = pen.width();
+    pen.rule(0, theme.glyphs.rule, theme.soft());
+    let name = text::sale_name(sale.voucher_id, &sale.title);
+    let x = pen.text(1, 1, &scene.fit(&name, w.saturating_sub(14)), theme.strong());
+    let (word, style) = chrome::phase(theme, sale.phase);
+    pen.text(x + 2, 1, &word, style);
+    way(&mut pen.part(1, 2, w.saturating_sub(2), 1), scene, sale);
+    let half = if w >= 100 { 52 } else { 38 };
+    let mut left = pen.part(0, 3, half, FIGURES);
+    for (row, (label, _)) in text::funnel(&sale.funnel).iter().enumerate() {
+        funnel_line(&mut left, scene, row as u16 + 1, &sale.funnel, row, label);
+    }
+    let under_way = sale.admitted.unwrap_or(0).saturating_sub(sale.persisted);
+    let facts = [
+        (details::INITIAL, figures::thousands(sale.initial)),
+        (details::LEFT_REDIS, or_unknown(sale.stock)),
+        (details::LEFT_SQL, figures::thousands(sale.db_stock)),
+        (details::PERSISTED, figures::thousands(sale.persisted)),
+        (details::UNDER_WAY, figures::thousands(under_way)),
+    ];
+    let mut beside = pen.part(half + 2, 3, w.saturating_sub(half + 2), FIGURES);
+    for (row, (label, figure)) in facts.iter().enumerate() {
+        let figure = right(figure, 11, theme.glyphs.ellipsis);
+        detail_line(&mut beside, theme, row as u16 + 1, label, &Line::from(Span::raw(figure)));
+    }
+    let window = Line::raw(scene.fit(&window(scene, sale), w.saturating_sub(half + 18)));
+    detail_line(&mut beside, theme, facts.len() as u16 + 1, &details::WINDOW, &window);
+    let h = pen.height();
+    if h > FIGURES {
+        stock(&mut pen.part(1, FIGURES, w.saturating_sub(2), h - FIGURES), scene, sale);
+    }
+}
+
+/// From the request to the row in SQL, each step with its share of the one before.
+fn way(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
+    let theme = scene.theme;
+    let attempts = sale.funnel.attempts.total;
+    let steps = [
+        (words::ATTEMPTS, Some(attempts), None),
+        (words::ADMITTED, sale.admitted, Some(attempts)),
+        (words::PERSISTED, Some(sale.persisted), sale.admitted),
+    ];
+    let mut x = 0;
+    for (place, (label, count, of)) in steps.into_iter().enumerate() {
+        if place > 0 {
+            x = pen.text(x + 1, 0, "→", theme.soft()) + 1;
+        }
+        x = pen.text(x, 0, &label, theme.soft()) + 1;
+        let told = count.map_or_else(|| text::UNKNOWN.into(), figures::thousands);
+        x = pen.text(x, 0, &told, theme.strong());
+        // Of nothing there is no share.
+        if let (Some(count), Some(of @ 1..)) = (count, of) {
+            x = pen.text(x + 1, 0, &words::share(count, of), theme.soft());
+        }
+    }
+}
+
+/// What was left since this node saw the sale first, up to the picture.
+fn stock(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
+    let theme = scene.theme;
+    let (w, h) = (pen.width(), pen.height());
+    pen.text(0, 1, &words::STOCK, theme.heading());
+    let known = scene.snapshot.stocks.of(sale.voucher_id).filter(|it| !it.points().is_empty());
+    let Some(points) = known.map(StockCurve::points) else {
+        pen.text(0, 2, &words::NO_CURVE, theme.soft());
+        return;
+    };
+    let until = scene.snapshot.taken;
+    let first = points.first().map_or(until, |(at, _)| *at);
+    // A curve of no time at all would be a wall.
+    let from = first.min(until.plus(-LEAST_MS));
+    pen.line_right(1, &Line::styled(words::over(&figures::span(until.since(from))), theme.soft()));
+    let scale = figures::compact(sale.initial as f64);
+    let margin = 6;
+    let rows = h.saturating_sub(3);
+    for row in 0..rows {
+        let (label, edge) = match row {
+            0 => (scale.as_str(), theme.glyphs.tick),
+            _ => ("", theme.glyphs.axis),
+        };
+        pen.text(0, 2 + row, &right(label, 4, ""), theme.soft());
+        pen.text(5, 2 + row, edge, theme.soft());
+    }
+    let shown = Curve { points, span: (from, until), top: sale.initial };
+    curve(&mut pen.part(margin, 2, w.saturating_sub(margin), rows), theme, &shown);
+    let at = |at: Millis| at.time_of_day(scene.zone);
+    let [first, last] = [at(from), at(until)];
+    pen.text(0, 2 + rows, &right("0", 4, ""), theme.soft());
+    let x = pen.text(5, 2 + rows, theme.glyphs.corner, theme.soft());
+    let x = pen.text(x + 1, 2 + rows, &first, theme.soft()) + 1;
+    let end = w.saturating_sub(width(&last) as u16);
+    let rule = theme.glyphs.rule.repeat(usize::from(end.saturating_sub(x + 1)));
+    pen.text(x, 2 + rows, &rule, theme.soft());
+    pen.text(end, 2 + rows, &last, theme.soft());
+}
+
+/// Milliseconds that a curve spans at least.
+const LEAST_MS: i64 = 10_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_keeps_its_room() {
+        assert_eq!(rows(13), None);
+        for height in 14..60 {
+            let rows = rows(height).unwrap();
+            assert!(height - rows >= LIST && rows >= FIGURES, "{height}: {rows}");
+        }
+        assert_eq!([rows(18), rows(19), rows(40)], [Some(10), Some(15), Some(20)]);
+    }
+}

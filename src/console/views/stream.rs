@@ -1,0 +1,428 @@
+//! Stream: the group and who reads it, and the entries as they come.
+
+use std::cmp::Ordering;
+
+use ratatui::{
+    style::Style,
+    text::{Line, Span},
+};
+
+use super::{
+    Scene, Source, StreamState, detail_line, is_stale, masked,
+    stream_state::{Pane, total},
+};
+use crate::{
+    console::{
+        text::{
+            self, figures,
+            stream::{self as words, columns, labels},
+        },
+        widgets::{self, Cell, Column, Pen, Scroll, table, wrap},
+    },
+    engine::orders::decode,
+    model::{EntryId, Millis},
+    telemetry::snapshot::{EntryLine, GroupConsumer, Holding, PartitionLine, StreamPage},
+};
+
+/// Rows of the detail: a rule and seven lines.
+const DETAIL: u16 = 8;
+/// Rows of the figures where there is room for all of them.
+const FIGURES: u16 = 4;
+/// The window is read with every picture; one that is older than this could not be read.
+const STALE_MS: u64 = 4_000;
+
+pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut StreamState, frozen: bool) {
+    let (w, h) = (pen.width(), pen.height());
+    let page = &scene.snapshot.entries;
+    head(pen, scene, state, frozen);
+    let Some(whole) = total(&page.partitions, state.view().partition) else {
+        let read = page.taken.is_some() || scene.snapshot.redis.up;
+        let said = if read { text::READING } else { words::UNREAD };
+        pen.text(1, 2, &scene.fit(&said, w.saturating_sub(2)), scene.theme.soft());
+        return;
+    };
+    let open = state.detail && state.pane == Pane::Entries && h >= 10;
+    // A detail in a low window takes the place of what stands above.
+    let brief = scene.compact || (open && h < 28);
+    let mut y = if brief { 1 } else { 2 };
+    if brief {
+        let line = brief_line(scene, state, &whole);
+        pen.line(1, y, &line);
+        y += 1;
+    } else {
+        figures(&mut pen.part(0, y, w, FIGURES), scene, state, &whole);
+        y += FIGURES + 1;
+    }
+    if state.pane == Pane::Consumers || !brief {
+        let whole_rest = brief || h < 14;
+        let rest = h.saturating_sub(y);
+        let wanted = page.consumers.len().max(1) as u16 + 1;
+        let rows = match state.pane {
+            Pane::Consumers if whole_rest => rest,
+            Pane::Consumers => wanted.min(rest * 2 / 3),
+            Pane::Entries => wanted.min(if h >= 26 { 6 } else { 4 }),
+        };
+        consumers(&mut pen.part(0, y, w, rows), scene, state);
+        y += rows + 1;
+    }
+    if y + 2 > h {
+        return;
+    }
+    // The table keeps its head and a few rows.
+    let below = if open { DETAIL.min(h.saturating_sub(y + 4)) } else { 0 };
+    entries(&mut pen.part(0, y, w, h.saturating_sub(y + below)), scene, state);
+    let chosen = state.chosen(scene.snapshot).filter(|_| open);
+    if let Some(line) = chosen {
+        detail(&mut pen.part(0, h - below, w, below), scene, state, line);
+    }
+}
+
+/// The heading, which partition, and whether the list follows.
+fn head(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &StreamState, frozen: bool) {
+    let theme = scene.theme;
+    let page = &scene.snapshot.entries;
+    let mut heading = scene.heading(words::HEADING.read(), &[Source::Redis]);
+    let age = page.taken.map(|taken| scene.now.since(taken)).filter(|age| *age > STALE_MS);
+    if let Some(age) = age.filter(|_| !is_stale(scene.health(Source::Redis), scene.now)) {
+        heading.push_span(Span::styled(format!("  {}", text::old(age)), theme.warn()));
+    }
+    if page.partitions.len() > 1 {
+        let told = match state.view().partition {
+            Some(number) => words::partition(number, page.partitions.len()),
+            None => words::ALL.read().to_owned(),
+        };
+        heading.push_span(Span::raw(format!("  {told}")));
+    }
+    pen.line(1, 0, &heading);
+    let mut spans = Vec::new();
+    let filter = state.filter.value();
+    if !filter.is_empty() {
+        let shown = words::entries_shown(state.rows(scene.snapshot).len(), page.lines.len());
+        spans.push(Span::raw(format!("/{}   {shown}   ", scene.fit(filter, 20))));
+    }
+    if state.is_waiting() && !state.follows() {
+        spans.push(Span::styled(text::READING.to_owned(), theme.warn()));
+    } else if state.follows() && (frozen || is_stale(scene.health(Source::Redis), scene.now)) {
+        // Nothing comes now that could be followed; the badge or the heading says why.
+    } else if state.follows() {
+        spans.push(Span::styled(format!("{} ", theme.glyphs.falling), theme.good()));
+        spans.push(Span::styled(words::FOLLOWING.read(), theme.soft()));
+    } else {
+        let at = page.lines.last().map(|line| time(scene, line.entry));
+        let at = at.unwrap_or_else(|| words::UNKNOWN.read().to_owned());
+        spans.push(Span::styled(words::held(&at), theme.warn()));
+    }
+    let width = pen.width().saturating_sub(2);
+    pen.part(0, 0, width, 1).line_right(0, &Line::from(spans));
+}
+
+/// The figures that matter most, in one line.
+fn brief_line(scene: &Scene<'_>, state: &StreamState, whole: &PartitionLine) -> Line<'static> {
+    let soft = scene.theme.soft();
+    let mut spans = vec![Span::styled(format!("{} ", labels::LAG.read()), soft)];
+    spans.extend(lag(scene, state, whole));
+    spans.push(Span::styled(format!("   {} ", labels::PENDING.read()), soft));
+    spans.push(Span::raw(figures::thousands(whole.pending)));
+    spans.push(Span::styled(format!("   {} ", labels::LENGTH.read()), soft));
+    spans.push(Span::raw(figures::thousands(whole.length)));
+    Line::from(spans)
+}
+
+/// The lag, where it goes, and how soon it is worked off.
+fn lag(scene: &Scene<'_>, state: &StreamState, whole: &PartitionLine) -> Vec<Span<'static>> {
+    let theme = scene.theme;
+    if !whole.group && whole.length > 0 {
+        return vec![Span::styled(words::NO_GROUP.read(), theme.bad())];
+    }
+    let Some(lag) = whole.lag else {
+        return vec![Span::styled(words::UNKNOWN.read(), theme.warn())];
+    };
+    let mut spans = vec![Span::raw(figures::thousands(lag))];
+    let Some(growth) = state.flow().growth().filter(|_| lag > 0) else { return spans };
+    // A few entries up and down are noise.
+    let noise = (lag as f64 / 100.0).max(1.0);
+    let trend = if growth.abs() <= noise { Ordering::Equal } else { growth.total_cmp(&0.0) };
+    let (glyph, style, told) = match trend {
+        Ordering::Greater => (theme.glyphs.rising, theme.warn(), words::grows(growth)),
+        Ordering::Less => {
+            let wait = (lag as f64 / -growth * 1e3) as u64;
+            (theme.glyphs.falling, theme.good(), words::drains_in(wait))
+        }
+        Ordering::Equal => (theme.glyphs.steady, theme.soft(), String::new()),
+    };
+    spans.push(Span::styled(format!(" {glyph}"), style));
+    if !told.is_empty() {
+        spans.push(Span::styled(format!("  {told}"), theme.soft()));
+    }
+    spans
+}
+
+/// Two columns: what stands in the stream, and how far its group is.
+fn figures(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &StreamState, whole: &PartitionLine) {
+    let theme = scene.theme;
+    let now = scene.snapshot.entries.taken.unwrap_or(scene.now);
+    let soft = |text: String| Span::styled(text, theme.soft());
+    let unknown = || words::UNKNOWN.read().to_owned();
+    let dash = || Span::styled("-", theme.soft());
+    let id = |id: Option<EntryId>| match id {
+        Some(id) => {
+            vec![Span::raw(id.to_string()), soft(format!("  {}", words::ago(age(now, id))))]
+        }
+        None => vec![dash()],
+    };
+    let mut kept = vec![Span::raw(figures::thousands(whole.length))];
+    kept.extend(whole.bytes.map(|bytes| soft(format!("  {}", words::bytes(bytes)))));
+    let gone = whole.added.saturating_sub(whole.length);
+    let trimmed = match gone {
+        0 => vec![Span::raw("0")],
+        gone => vec![Span::raw(words::trimmed(gone))],
+    };
+    let left = [
+        (labels::LENGTH, kept),
+        (labels::OLDEST, id(whole.first)),
+        (labels::NEWEST, id(whole.last)),
+        (labels::TRIMMED, trimmed),
+    ];
+    let mut pending = vec![Span::raw(figures::thousands(whole.pending))];
+    let oldest = whole.oldest_pending.map(|id| words::oldest(age(now, id)));
+    pending.extend(oldest.map(|told| soft(format!("  {told}"))));
+    let delivered = match whole.delivered.filter(|_| whole.group) {
+        // A group that was made at the start and read nothing.
+        Some(at) if at.millis == 0 => vec![Span::raw(words::NOTHING_YET.read())],
+        at => id(at),
+    };
+    let read = whole.read.map_or_else(unknown, |read| figures::within(read, 9));
+    let right = [
+        (labels::LAG, lag(scene, state, whole)),
+        (labels::PENDING, pending),
+        (labels::DELIVERED, delivered),
+        (labels::READ, vec![Span::raw(words::read_of(&read, whole.added))]),
+    ];
+    let w = pen.width();
+    let middle = if w >= 100 { w / 2 } else { 41 };
+    for (x, room, label, rows) in
+        [(1, middle - 2, 9, left), (middle, w - middle - 1, if w >= 100 { 11 } else { 10 }, right)]
+    {
+        for (y, (name, value)) in rows.into_iter().enumerate() {
+            let mut line = pen.part(x, y as u16, room, 1);
+            line.text(0, 0, name.read(), theme.soft());
+            line.line(label, 0, &Line::from(value));
+        }
+    }
+}
+
+fn age(now: Millis, entry: EntryId) -> u64 {
+    u64::try_from(now.0).unwrap_or(0).saturating_sub(entry.millis)
+}
+
+fn consumers(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut StreamState) {
+    let theme = scene.theme;
+    let page = &scene.snapshot.entries;
+    let all = &page.consumers;
+    let column = |title: text::lang::Word, width, numeric| Column { title, width, numeric };
+    let layout = [
+        column(columns::CONSUMER, 0, false),
+        column(columns::NODE, 8, false),
+        column(columns::PENDING, 9, true),
+        column(columns::IDLE, 8, true),
+    ];
+    if all.is_empty() {
+        pen.text(1, 0, columns::CONSUMER.read(), theme.heading());
+        pen.text(1, 1, words::NO_CONSUMER.read(), theme.soft());
+        return;
+    }
+    let focused = state.pane == Pane::Consumers;
+    let cursor = state.consumer_position(all).filter(|_| focused);
+    let room = usize::from(pen.height().saturating_sub(1));
+    // What does not fit is told, and stands there in full once this list takes the keys.
+    let more = (!focused && all.len() > room && room > 1).then(|| all.len() + 1 - room);
+    let rows = all.len() - more.unwrap_or(0);
+    let (w, h) = (pen.width(), pen.height());
+    let height = if more.is_some() { h - 1 } else { h };
+    let mut at_rest = Scroll::default();
+    let scroll = if focused { &mut state.consumers } else { &mut at_rest };
+    table(&mut pen.part(0, 0, w, height), theme, &layout, (rows, cursor), scroll, |row, _| {
+        all.get(row).map(|it| consumer_cells(scene, it)).unwrap_or_default()
+    });
+    if let Some(more) = more {
+        pen.text(1, h - 1, &words::more_consumers(more), theme.soft());
+    }
+}
+
+fn consumer_cells(scene: &Scene<'_>, it: &GroupConsumer) -> Vec<Cell> {
+    let theme = scene.theme;
+    let (word, style) = match (it.alive, it.pending) {
+        (true, _) => (words::ALIVE, theme.good()),
+        (false, 0) => (words::DEAD, theme.soft()),
+        (false, _) => (words::DEAD, theme.broken()),
+    };
+    let held = if !it.alive && it.pending > 0 { theme.warn() } else { Style::new() };
+    vec![
+        Cell::plain(it.name.clone()),
+        Cell::new(word.read(), style),
+        Cell::new(figures::thousands(it.pending), held),
+        Cell::new(figures::span(it.idle_ms), theme.soft()),
+    ]
+}
+
+/// What stands in a column of the entries.
+#[derive(Clone, Copy)]
+enum Col {
+    Entry,
+    Time,
+    User,
+    Sale,
+    Order,
+    State,
+}
+
+/// Ids of several partitions name theirs, which takes room.
+fn layout(width: u16, partitioned: bool) -> Vec<(Col, Column)> {
+    let entry = if width >= 100 { 19 } else { 17 } + if partitioned { 3 } else { 0 };
+    let time = if width >= 72 { 12 } else { 8 };
+    let mut all =
+        vec![(Col::Entry, columns::ENTRY, entry, false), (Col::Time, columns::TIME, time, false)];
+    if width >= 72 {
+        all.push((Col::User, columns::USER, 8, true));
+        all.push((Col::Sale, columns::SALE, 6, true));
+    }
+    if width >= 100 {
+        all.push((Col::Order, columns::ORDER, 19, true));
+    }
+    all.push((Col::State, columns::STATE, 0, false));
+    all.into_iter()
+        .map(|(col, title, width, numeric)| (col, Column { title, width, numeric }))
+        .collect()
+}
+
+fn entries(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut StreamState) {
+    let theme = scene.theme;
+    let w = pen.width();
+    let rows = state.rows(scene.snapshot);
+    if rows.is_empty() {
+        let said = nothing(&scene.snapshot.entries, state);
+        for (row, line) in wrap(&said, usize::from(w.saturating_sub(2))).iter().enumerate() {
+            pen.text(1, row as u16, line, theme.soft());
+        }
+        return;
+    }
+    let cursor = state.position(&rows).filter(|_| state.pane == Pane::Entries);
+    let partitioned = rows.iter().any(|line| line.entry.partition > 0);
+    let (cols, columns): (Vec<Col>, Vec<Column>) = layout(w, partitioned).into_iter().unzip();
+    let users = state.users;
+    let at = cursor.or_else(|| state.follows().then(|| rows.len() - 1));
+    let mut scroll = std::mem::take(&mut state.scroll);
+    let visible = usize::from(pen.height().saturating_sub(1));
+    scroll.follow(at, rows.len(), visible);
+    table(pen, theme, &columns, (rows.len(), cursor), &mut scroll, |row, measured| {
+        let Some(line) = rows.get(row) else { return Vec::new() };
+        let cell = |(col, column): (&Col, &Column)| cell(scene, line, users, *col, column.width);
+        cols.iter().zip(measured).map(cell).collect()
+    });
+    state.scroll = scroll;
+}
+
+/// Why there is no row.
+fn nothing(page: &StreamPage, state: &StreamState) -> String {
+    if page.view.partition != state.view().partition || page.taken.is_none() {
+        text::READING.to_owned()
+    } else if page.lines.is_empty() {
+        words::NO_ENTRY.read().to_owned()
+    } else {
+        words::no_match(state.filter.value())
+    }
+}
+
+fn cell(scene: &Scene<'_>, line: &EntryLine, users: bool, col: Col, width: u16) -> Cell {
+    let theme = scene.theme;
+    let shown = |value: Option<String>| match value {
+        Some(value) => Cell::plain(value),
+        None => Cell::new("-", theme.soft()),
+    };
+    match col {
+        Col::Entry => Cell::plain(line.entry.to_string()),
+        Col::Time => {
+            let full = time(scene, line.entry);
+            let cut = full.get(..usize::from(width)).unwrap_or(&full).to_owned();
+            Cell::new(cut, theme.soft())
+        }
+        Col::User => shown(line.user.map(|user| masked(user, users))),
+        Col::Sale => shown(line.voucher.map(|id| format!("#{id}"))),
+        Col::Order => shown(line.order.map(|order| order.to_string())),
+        Col::State => holding(scene, line, width),
+    }
+}
+
+/// In whose hands it is; a fault of its fields matters more.
+fn holding(scene: &Scene<'_>, line: &EntryLine, width: u16) -> Cell {
+    let theme = scene.theme;
+    match (&line.holding, &line.fault) {
+        (Holding::Acknowledged, _) => Cell::new(words::ACKNOWLEDGED.read(), theme.soft()),
+        (_, Some(fault)) => Cell::new(fault.clone(), theme.warn()),
+        (Holding::Undelivered, None) => Cell::new(words::UNDELIVERED.read(), theme.accent()),
+        (Holding::Unknown, None) => Cell::new(words::UNKNOWN.read(), theme.warn()),
+        (Holding::Pending { consumer, .. }, None) => {
+            let pending = labels::PENDING.read();
+            let dead = if line.holder_alive { "" } else { words::DEAD.read() };
+            let taken = widgets::width(pending) + widgets::width(dead) + 2;
+            let room = width.saturating_sub(taken as u16);
+            let told = format!("{pending} {} {dead}", scene.fit(consumer, room));
+            let style = if line.holder_alive { Style::new() } else { theme.broken() };
+            Cell::new(told.trim_end(), style)
+        }
+    }
+}
+
+/// The time of day at which an entry was added, to the millisecond.
+fn time(scene: &Scene<'_>, entry: EntryId) -> String {
+    let at = Millis(i64::try_from(entry.millis).unwrap_or(i64::MAX));
+    let full = at.date_time(scene.zone);
+    let clock = full.get(11..19).unwrap_or(&full);
+    format!("{clock}.{:03}", entry.millis % 1_000)
+}
+
+fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &StreamState, line: &EntryLine) {
+    let theme = scene.theme;
+    let room = pen.width().saturating_sub(18);
+    pen.rule(0, theme.glyphs.rule, theme.soft());
+    let unknown = || words::UNKNOWN.read().to_owned();
+    let at = Millis(i64::try_from(line.entry.millis).unwrap_or(i64::MAX));
+    let added =
+        format!("{}   {}", at.date_time(scene.zone), words::ago(age(scene.now, line.entry)));
+    let order = line.order.map(|id| {
+        let decoded = decode(id);
+        let issued = decoded.issued.date_time(scene.zone);
+        words::order(&id.to_string(), issued.get(11..).unwrap_or(&issued), decoded.sequence)
+    });
+    let user = line.user.map(|user| words::user(&masked(user, state.users)));
+    let sale = line.voucher.map(|id| match scene.snapshot.sale(id) {
+        Some(sale) => text::sale_name(id, &sale.title),
+        None => format!("#{id}"),
+    });
+    let (held, style) = match &line.holding {
+        Holding::Acknowledged => (words::ACKNOWLEDGED.read().to_owned(), theme.good()),
+        Holding::Undelivered => (words::UNDELIVERED.read().to_owned(), theme.accent()),
+        Holding::Unknown => (unknown(), theme.warn()),
+        Holding::Pending { consumer, idle_ms, deliveries } => {
+            let style = if line.holder_alive { Style::new() } else { theme.bad() };
+            (words::pending_with(consumer, *idle_ms, *deliveries), style)
+        }
+    };
+    let fault = line.fault.clone().unwrap_or_else(|| labels::GOOD.read().to_owned());
+    let faulty = if line.fault.is_some() { theme.warn() } else { theme.soft() };
+    let rows = [
+        (labels::ENTRY, line.entry.to_string(), theme.strong()),
+        (labels::ADDED, added, Style::new()),
+        (labels::ORDER, order.unwrap_or_else(unknown), Style::new()),
+        (labels::USER, user.unwrap_or_else(unknown), Style::new()),
+        (labels::SALE, sale.unwrap_or_else(unknown), Style::new()),
+        (labels::STATE, held, style),
+        (labels::FAULT, fault, faulty),
+    ];
+    // In a low window the table tells the first ones.
+    let told = rows.len().saturating_sub(usize::from(pen.height().saturating_sub(1))).min(2);
+    for (row, (label, value, style)) in rows.into_iter().skip(told).enumerate() {
+        let value = Line::styled(scene.fit(&value, room), style);
+        detail_line(pen, theme, row as u16 + 1, label.read(), &value);
+    }
+}

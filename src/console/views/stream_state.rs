@@ -1,0 +1,368 @@
+//! Where the person is in the order stream: at its end as entries come, or held somewhere before it.
+
+use std::collections::VecDeque;
+
+use tui_input::Input;
+
+use super::{
+    Step,
+    facets::{Facet, Rank, Wanted},
+};
+use crate::{
+    console::{
+        text::stream::{columns, labels},
+        widgets::Scroll,
+    },
+    model::{EntryId, Millis},
+    telemetry::{
+        Snapshot, StreamView,
+        snapshot::{EntryLine, GroupConsumer, Holding, PartitionLine},
+    },
+};
+
+/// Milliseconds over which the flow is taken.
+const FLOW_MS: u64 = 5_000;
+
+/// Which list takes the keys.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Pane {
+    #[default]
+    Entries,
+    Consumers,
+}
+
+/// What a movement leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moved {
+    Here,
+    /// A page was asked for already.
+    Waiting,
+    Edge {
+        top: bool,
+    },
+    /// Older entries are to be read, with the cursor on the last of them or on the first.
+    Older {
+        at_end: bool,
+    },
+    /// Those after this window are to be read.
+    Newer,
+    /// The window is to be held, for the person left its end.
+    Hold,
+    /// The newest ones are to be read as they come.
+    Follow,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct StreamState {
+    pub(crate) pane: Pane,
+    view: StreamView,
+    /// Borders of the windows after this one; the last is the nearest.
+    after: Vec<Option<EntryId>>,
+    /// A window that was asked for and has not come, and whether the cursor goes to its end.
+    awaited: Option<(StreamView, bool)>,
+    cursor: Option<EntryId>,
+    row: usize,
+    consumer: Option<String>,
+    consumer_row: usize,
+    pub(crate) filter: Input,
+    pub(crate) scroll: Scroll,
+    pub(crate) consumers: Scroll,
+    pub(crate) detail: bool,
+    /// Users are not masked.
+    pub(crate) users: bool,
+    flow: Flow,
+}
+
+impl StreamState {
+    /// What is to be read.
+    pub(crate) fn view(&self) -> StreamView {
+        self.view
+    }
+
+    /// New entries move the list as they come.
+    pub(crate) fn follows(&self) -> bool {
+        self.view.before.is_none()
+    }
+
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.awaited.is_some()
+    }
+
+    pub(crate) fn flow(&self) -> &Flow {
+        &self.flow
+    }
+
+    /// The entries that the filter lets through.
+    pub(crate) fn rows<'a>(&self, snapshot: &'a Snapshot) -> Vec<&'a EntryLine> {
+        let page = &snapshot.entries;
+        if page.view.partition != self.view.partition {
+            return Vec::new();
+        }
+        let wanted = Wanted::new(self.filter.value());
+        page.lines.iter().filter(|line| wanted.lets(|word| holds(line, word))).collect()
+    }
+
+    pub(crate) fn position(&self, rows: &[&EntryLine]) -> Option<usize> {
+        rows.iter().position(|line| Some(line.entry) == self.cursor)
+    }
+
+    pub(crate) fn chosen<'a>(&self, snapshot: &'a Snapshot) -> Option<&'a EntryLine> {
+        let rows = self.rows(snapshot);
+        self.position(&rows).and_then(|row| rows.get(row).copied())
+    }
+
+    pub(crate) fn consumer_position(&self, all: &[GroupConsumer]) -> Option<usize> {
+        all.iter().position(|it| Some(it.name.as_str()) == self.consumer.as_deref())
+    }
+
+    pub(crate) fn chosen_consumer<'a>(&self, snapshot: &'a Snapshot) -> Option<&'a GroupConsumer> {
+        let all = &snapshot.entries.consumers;
+        self.consumer_position(all).and_then(|row| all.get(row))
+    }
+
+    /// The other list takes the keys.
+    pub(crate) fn switch(&mut self) {
+        self.pane = match self.pane {
+            Pane::Entries => Pane::Consumers,
+            Pane::Consumers => Pane::Entries,
+        };
+        self.detail = false;
+    }
+
+    /// Goes to the next partition, or to all of them; `false` where there is only one.
+    pub(crate) fn next_partition(&mut self, snapshot: &Snapshot) -> bool {
+        let count = snapshot.entries.partitions.len() as u16;
+        if count < 2 {
+            return false;
+        }
+        let partition = match self.view.partition {
+            None => Some(0),
+            Some(number) => Some(number + 1).filter(|next| *next < count),
+        };
+        self.view.partition = partition;
+        self.follow();
+        self.flow = Flow::default();
+        true
+    }
+
+    /// Keeps choice and window true against a new picture; `true` where another window is to be read.
+    pub(crate) fn settle(&mut self, snapshot: &Snapshot) -> bool {
+        let page = &snapshot.entries;
+        let Some(taken) = page.taken else { return false };
+        self.settle_consumer(snapshot);
+        if let Some(total) = total(&page.partitions, self.view.partition) {
+            self.flow.push(taken, &total);
+        }
+        if let Some((_, at_end)) = self.awaited.take_if(|(view, _)| *view == page.view) {
+            let edge = if at_end { page.lines.last() } else { page.lines.first() };
+            self.cursor = edge.map(|line| line.entry);
+        }
+        // All of a held window was trimmed meanwhile.
+        let empty = page.lines.is_empty() && page.view == self.view;
+        let turned = empty && !self.follows() && self.awaited.is_none();
+        if turned {
+            self.follow();
+        }
+        self.settle_cursor(snapshot);
+        turned
+    }
+
+    /// The cursor stays at the end, or on its entry, or goes to the one that took its row.
+    pub(crate) fn settle_cursor(&mut self, snapshot: &Snapshot) {
+        let rows = self.rows(snapshot);
+        let last = rows.len().saturating_sub(1);
+        let row = match self.position(&rows) {
+            _ if self.follows() => last,
+            Some(row) => row,
+            None => self.row.min(last),
+        };
+        self.row = row;
+        self.cursor = rows.get(row).map(|line| line.entry);
+    }
+
+    fn settle_consumer(&mut self, snapshot: &Snapshot) {
+        let all = &snapshot.entries.consumers;
+        if let Some(row) = self.consumer_position(all) {
+            self.consumer_row = row;
+            return;
+        }
+        let row = self.consumer_row.min(all.len().saturating_sub(1));
+        self.consumer_row = row;
+        self.consumer = all.get(row).map(|it| it.name.clone());
+    }
+
+    pub(crate) fn step(&mut self, snapshot: &Snapshot, step: Step) -> Moved {
+        let forward = matches!(step, Step::Last | Step::By(1..) | Step::Screens(1..));
+        if self.pane == Pane::Consumers {
+            let all = &snapshot.entries.consumers;
+            let row = self.consumer_position(all).unwrap_or(0);
+            let next = step.from(row, all.len(), self.consumers.visible);
+            self.consumer = all.get(next).map(|it| it.name.clone());
+            self.consumer_row = next;
+            return if next == row { Moved::Edge { top: !forward } } else { Moved::Here };
+        }
+        if step == Step::Last && !self.follows() {
+            return Moved::Follow;
+        }
+        if self.is_waiting() {
+            return Moved::Waiting;
+        }
+        let rows = self.rows(snapshot);
+        let row = self.position(&rows).unwrap_or(0);
+        let next = step.from(row, rows.len(), self.scroll.visible);
+        if next != row {
+            self.row = next;
+            self.cursor = rows.get(next).map(|line| line.entry);
+            return if self.follows() { Moved::Hold } else { Moved::Here };
+        }
+        match forward {
+            true if self.follows() => Moved::Edge { top: false },
+            true => Moved::Newer,
+            false if snapshot.entries.older && !rows.is_empty() => {
+                Moved::Older { at_end: step != Step::First }
+            }
+            false => Moved::Edge { top: true },
+        }
+    }
+
+    /// Holds the window that is shown: what comes from now on does not move it.
+    pub(crate) fn hold(&mut self, snapshot: &Snapshot) {
+        let Some(last) = snapshot.entries.lines.last() else { return };
+        self.after.push(self.view.before);
+        self.view.before = Some(last.entry.next_of_all());
+    }
+
+    pub(crate) fn older(&mut self, snapshot: &Snapshot, at_end: bool) {
+        let Some(first) = snapshot.entries.lines.first() else { return };
+        self.after.push(self.view.before);
+        self.view.before = Some(first.entry);
+        self.awaited = Some((self.view, at_end));
+    }
+
+    pub(crate) fn newer(&mut self) {
+        self.view.before = self.after.pop().flatten();
+        self.awaited = Some((self.view, self.follows()));
+    }
+
+    pub(crate) fn follow(&mut self) {
+        self.after.clear();
+        self.view.before = None;
+        self.awaited = Some((self.view, true));
+    }
+}
+
+/// What a copy of an entry tells. Users are masked here unless somebody asks, and a copy asks for nobody.
+pub(crate) fn facets() -> Vec<Facet<EntryLine>> {
+    vec![
+        Facet::new(columns::ENTRY, |line| line.entry.to_string(), |_| Rank::Unknown),
+        Facet::new(
+            columns::ORDER,
+            |line| line.order.map(|order| order.to_string()).unwrap_or_default(),
+            |_| Rank::Unknown,
+        ),
+        Facet::new(
+            columns::SALE,
+            |line| line.voucher.map(|voucher| format!("#{voucher}")).unwrap_or_default(),
+            |_| Rank::Unknown,
+        ),
+        Facet::new(labels::FAULT, |line| line.fault.clone().unwrap_or_default(), |_| Rank::Unknown),
+    ]
+}
+
+/// What a copy of a consumer tells.
+pub(crate) fn consumer_facets() -> Vec<Facet<GroupConsumer>> {
+    vec![
+        Facet::new(columns::CONSUMER, |it| it.name.clone(), |_| Rank::Unknown),
+        Facet::new(columns::PENDING, |it| it.pending.to_string(), |_| Rank::Unknown),
+    ]
+}
+
+fn holds(line: &EntryLine, wanted: &str) -> bool {
+    let consumer = match &line.holding {
+        Holding::Pending { consumer, .. } => Some(consumer.clone()),
+        _ => None,
+    };
+    let texts = [
+        Some(line.entry.to_string()),
+        line.order.map(|order| order.to_string()),
+        line.user.map(|user| user.to_string()),
+        line.voucher.map(|voucher| format!("#{voucher}")),
+        line.fault.clone(),
+        consumer,
+    ];
+    texts.iter().flatten().any(|text| text.to_lowercase().contains(wanted))
+}
+
+/// The figures of one partition, or of all together; `None` where nothing is known.
+pub(super) fn total(all: &[PartitionLine], only: Option<u16>) -> Option<PartitionLine> {
+    let mut shown =
+        all.iter().copied().filter(|it| only.is_none_or(|number| number == it.partition));
+    let first = shown.next()?;
+    let sum = |a: Option<u64>, b: Option<u64>| a.zip(b).map(|(a, b)| a + b);
+    Some(shown.fold(first, |whole, it| PartitionLine {
+        partition: whole.partition,
+        length: whole.length + it.length,
+        added: whole.added + it.added,
+        first: [whole.first, it.first].into_iter().flatten().min(),
+        last: whole.last.max(it.last),
+        bytes: sum(whole.bytes, it.bytes),
+        group: whole.group && it.group,
+        delivered: whole.delivered.max(it.delivered),
+        read: sum(whole.read, it.read),
+        lag: sum(whole.lag, it.lag),
+        pending: whole.pending + it.pending,
+        oldest_pending: [whole.oldest_pending, it.oldest_pending].into_iter().flatten().min(),
+    }))
+}
+
+/// How fast entries come and go, from the figures of the last seconds.
+#[derive(Debug, Default)]
+pub(crate) struct Flow(VecDeque<(Millis, u64)>);
+
+impl Flow {
+    fn push(&mut self, taken: Millis, now: &PartitionLine) {
+        let Some(lag) = now.lag else { return self.0.clear() };
+        if self.0.back().is_some_and(|(at, _)| *at >= taken) {
+            return;
+        }
+        self.0.push_back((taken, lag));
+        while self.0.front().is_some_and(|(at, _)| taken.since(*at) > FLOW_MS) {
+            self.0.pop_front();
+        }
+    }
+
+    /// By how many entries a second the lag grows; below 0 it drains. `None` where nobody can tell yet.
+    pub(crate) fn growth(&self) -> Option<f64> {
+        let ((from, before), (to, now)) = (self.0.front()?, self.0.back()?);
+        let ms = to.since(*from);
+        (ms >= 500).then(|| (*now as f64 - *before as f64) * 1e3 / ms as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_flow_is_that_of_the_last_seconds_and_unknown_after_a_gap() {
+        let line = |lag| PartitionLine { lag, ..PartitionLine::default() };
+        let mut flow = Flow::default();
+        flow.push(Millis(0), &line(Some(9_000)));
+        assert_eq!(flow.growth(), None);
+        flow.push(Millis(1_000), &line(Some(1_000)));
+        flow.push(Millis(3_000), &line(Some(600)));
+        flow.push(Millis(6_000), &line(Some(500)));
+        assert_eq!(flow.growth(), Some(-100.0));
+        flow.push(Millis(7_000), &line(None));
+        assert_eq!(flow.growth(), None);
+    }
+
+    #[test]
+    fn one_partition_without_a_figure_leaves_the_sum_unknown() {
+        let line = |partition, lag| PartitionLine { partition, lag, ..PartitionLine::default() };
+        let all = [line(0, Some(3)), line(1, None)];
+        assert_eq!(total(&all, None).unwrap().lag, None);
+        assert_eq!(total(&all, Some(0)).unwrap().lag, Some(3));
+        assert_eq!(total(&all, Some(9)), None);
+    }
+}

@@ -1,0 +1,172 @@
+//! What somebody asks of the orders in SQL, read from one line that a person typed.
+
+use std::str::FromStr;
+
+use super::{
+    FilterFault, Millis, Order, OrderFilter, OrderId, OrderStatus, UserId, VoucherId,
+    clock::TimeFault,
+};
+
+/// Orders that somebody looks for: terms that all have to hold.
+///
+/// `user=1001 voucher=7 status=paid from=14:30 to=-5m id=666032442212352013`, parted by blanks or commas. A lone
+/// number is an order's id.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OrderQuery {
+    /// That very order.
+    pub id: Option<OrderId>,
+    /// What it has to be like.
+    pub filter: OrderFilter,
+}
+
+/// Why a line asks for nothing.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum QueryFault {
+    /// No name with a value.
+    #[error(
+        "'{0}' is no term; write an order's id, or for example user=1001, voucher=7, status=paid, from=14:30, to=-5m"
+    )]
+    Term(String),
+    /// Nothing of that name.
+    #[error("orders are not looked for by '{0}'; there are id, user, voucher, status, from and to")]
+    Field(String),
+    /// The same name with two values.
+    #[error("{0} stands there twice; an order has only one")]
+    Twice(&'static str),
+    /// The value does not fit.
+    #[error("{field}='{value}' does not fit; {field} takes {takes}")]
+    Value {
+        /// Which field.
+        field: &'static str,
+        /// What was given.
+        value: String,
+        /// What it takes.
+        takes: &'static str,
+    },
+    /// Not a state, or times that no order can be of.
+    #[error(transparent)]
+    Filter(#[from] FilterFault),
+    /// Not a time.
+    #[error(transparent)]
+    Time(#[from] TimeFault),
+}
+
+const FIELDS: [&str; 6] = ["id", "user", "voucher", "status", "from", "to"];
+
+impl OrderQuery {
+    /// Every order.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether an order is one of them.
+    pub fn holds(&self, order: &Order) -> bool {
+        let OrderFilter { user, voucher, status, from, to } = self.filter;
+        self.id.is_none_or(|id| id == order.id)
+            && user.is_none_or(|user| user == order.user_id)
+            && voucher.is_none_or(|voucher| voucher == order.voucher_id)
+            && status.is_none_or(|status| status == order.status)
+            && from.is_none_or(|from| from <= order.id)
+            && to.is_none_or(|to| order.id < to)
+    }
+}
+
+impl FromStr for OrderQuery {
+    type Err = QueryFault;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut query = Self::default();
+        let (mut from, mut to) = (None, None);
+        let mut seen: Vec<&'static str> = Vec::new();
+        let words = text.split([',', ' ']).map(str::trim).filter(|word| !word.is_empty());
+        for word in words {
+            let number = word.bytes().all(|b| b.is_ascii_digit());
+            let (name, value) = match word.split_once('=') {
+                Some((name, value)) if !name.is_empty() && !value.is_empty() => (name, value),
+                None if number => ("id", word),
+                _ => return Err(QueryFault::Term(short(word))),
+            };
+            let known = FIELDS.into_iter().find(|field| *field == name);
+            let Some(field) = known else { return Err(QueryFault::Field(short(name))) };
+            if seen.contains(&field) {
+                return Err(QueryFault::Twice(field));
+            }
+            seen.push(field);
+            let fault = |takes| QueryFault::Value { field, value: short(value), takes };
+            let whole = || value.trim_start_matches('#').parse::<u64>().ok();
+            match field {
+                "id" => {
+                    let id = value.parse().map_err(|_| fault("the digits of an order's id"))?;
+                    query.id = Some(id);
+                }
+                "user" => {
+                    let user = whole().ok_or_else(|| fault("the number of a user"))?;
+                    query.filter.user = Some(UserId(user));
+                }
+                "voucher" => {
+                    let voucher = whole().ok_or_else(|| fault("the number of a sale"))?;
+                    query.filter.voucher = Some(VoucherId(voucher));
+                }
+                "status" => query.filter.status = Some(value.parse::<OrderStatus>()?),
+                "from" => from = Some(value.parse::<Millis>()?),
+                _ => to = Some(value.parse::<Millis>()?),
+            }
+        }
+        query.filter = query.filter.admitted(from, to)?;
+        Ok(query)
+    }
+}
+
+fn short(text: &str) -> String {
+    text.chars().take(30).map(|c| if c.is_control() { '·' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn read(text: &str) -> Result<OrderQuery, QueryFault> {
+        text.parse()
+    }
+
+    #[test]
+    fn terms_are_read_together() {
+        assert!(read("  , ").unwrap().is_empty());
+        let query = read("user=1001, voucher=#7 status=paid").unwrap();
+        let filter = OrderFilter {
+            user: Some(UserId(1_001)),
+            voucher: Some(VoucherId(7)),
+            status: Some(OrderStatus::Paid),
+            ..OrderFilter::default()
+        };
+        assert_eq!(query, OrderQuery { id: None, filter });
+        let id = OrderId::new(1_795_000_000, 3).unwrap();
+        assert_eq!(read(&id.to_string()).unwrap().id, Some(id));
+        assert_eq!(read(&format!("id={id}")).unwrap().id, Some(id));
+        assert!(read("from=2026-11-20T14:30:00Z to=2026-11-20T14:31:00Z").is_ok());
+    }
+
+    #[test]
+    fn what_asks_for_nothing_is_told() {
+        let fault = |text: &str| read(text).unwrap_err().to_string();
+        assert!(fault("status").contains("'status' is no term"));
+        assert!(fault("user=").contains("is no term"));
+        assert!(fault("buyer=5").contains("there are id, user, voucher, status, from and to"));
+        assert!(fault("user=five").contains("user takes the number of a user"));
+        assert!(fault("id=99999999999999999999").contains("digits"));
+        assert!(fault("status=late").contains("no state of an order"));
+        assert!(fault("user=5 user=6").contains("twice"));
+        assert!(fault("from=soon").contains("no time"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_query_or_a_sentence(text: String) {
+            if let Err(fault) = read(&text) {
+                prop_assert!(fault.to_string().len() < 300);
+            }
+        }
+    }
+}

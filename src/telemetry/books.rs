@@ -1,0 +1,74 @@
+//! The ledger's word by figures alone, cheap enough for every picture.
+
+use crate::model::{VoucherId, ledger::Balance};
+
+/// The figures by which two pictures are told to show the same books.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    pub(super) admitted: u64,
+    pub(super) persisted: u64,
+    pub(super) dead: u64,
+    pub(super) outstanding: Option<u64>,
+    pub(super) sales: Vec<SaleFigures>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SaleFigures {
+    pub(super) voucher: VoucherId,
+    /// Initial and stock by Redis; `None` where the sale is not loaded.
+    pub(super) redis: Option<(u64, i64)>,
+    pub(super) buyers: u64,
+    pub(super) sql_initial: u64,
+}
+
+impl Figures {
+    /// The ledger by figures, sharpened by what an audit of just these found. SQL was read before Redis, so a
+    /// difference counts only when two pictures in a row show the very same one, `settled`.
+    pub(super) fn balance(
+        &self,
+        returning: u64,
+        audit: Option<&[String]>,
+        settled: bool,
+    ) -> Balance {
+        let mut findings = Vec::new();
+        for SaleFigures { voucher, redis, buyers, sql_initial } in &self.sales {
+            let Some((initial, stock)) = redis else {
+                findings.push(format!("#{voucher}: Redis does not hold this sale"));
+                continue;
+            };
+            if *stock < 0 || *initial as i64 != stock.saturating_add(*buyers as i64) {
+                findings.push(format!(
+                    "#{voucher}: initial {initial} is not stock {stock} + buyers {buyers}"
+                ));
+            }
+            if initial != sql_initial {
+                findings.push(format!(
+                    "#{voucher}: initial is {initial} in Redis and {sql_initial} in SQL"
+                ));
+            }
+        }
+        match self.outstanding {
+            Some(0) => {}
+            Some(orders) if findings.is_empty() => return Balance::InFlight { orders },
+            None if findings.is_empty() => return Balance::Unknown,
+            _ => {}
+        }
+        if self.outstanding == Some(0) {
+            if self.admitted > self.persisted + self.dead + returning {
+                let lost = self.admitted - self.persisted - self.dead - returning;
+                findings.push(format!("{lost} admitted orders are neither in SQL nor under way"));
+            } else if self.persisted > self.admitted {
+                let more = self.persisted - self.admitted;
+                findings.push(format!("{more} orders in SQL have no buyer in Redis"));
+            }
+        }
+        findings.extend(audit.into_iter().flatten().cloned());
+        if findings.is_empty() {
+            Balance::Balanced { by_id: audit.is_some() }
+        } else if settled {
+            Balance::Off { findings }
+        } else {
+            Balance::InFlight { orders: self.admitted.abs_diff(self.persisted) }
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The order stream in the Snapshot: one window of it, its group and who reads it, as far as somebody looks at it.
+
+use std::sync::Arc;
+
+use crate::{
+    broker::entries::Holding,
+    model::{EntryId, Millis, OrderId, UserId, VoucherId},
+};
+
+/// Which part of the order stream somebody looks at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamView {
+    /// Only this partition; `None` for all of them, in the order of time.
+    pub partition: Option<u16>,
+    /// Only entries before this one; `None` for the newest.
+    pub before: Option<EntryId>,
+}
+
+/// One window of the order stream.
+#[derive(Clone, Debug, Default)]
+pub struct StreamPage {
+    /// What it shows.
+    pub view: StreamView,
+    /// When it was read, by the clock of Redis; `None` while nobody looks, or until it could be read.
+    pub taken: Option<Millis>,
+    /// Older ones stand before it.
+    pub older: bool,
+    /// The entries, oldest first.
+    pub lines: Arc<Vec<EntryLine>>,
+    /// Every partition, also those that are not shown.
+    pub partitions: Vec<PartitionLine>,
+    /// Consumers of every partition, those with pending entries first.
+    pub consumers: Vec<GroupConsumer>,
+}
+
+/// One entry.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EntryLine {
+    /// Its id.
+    pub entry: EntryId,
+    /// The order that it asks to write; `None` where the fields are not good.
+    pub order: Option<OrderId>,
+    /// Who bought.
+    pub user: Option<UserId>,
+    /// What was bought.
+    pub voucher: Option<VoucherId>,
+    /// What is wrong with its fields.
+    pub fault: Option<String>,
+    /// In whose hands it is.
+    pub holding: Holding,
+    /// Whether the node of who holds it is alive.
+    pub holder_alive: bool,
+}
+
+/// The stream of one partition, and its group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PartitionLine {
+    /// Which one.
+    pub partition: u16,
+    /// Entries that are kept.
+    pub length: u64,
+    /// Entries ever added.
+    pub added: u64,
+    /// The oldest one that is kept.
+    pub first: Option<EntryId>,
+    /// The newest one that is kept.
+    pub last: Option<EntryId>,
+    /// Memory that the stream takes; `None` where it is not shown, or where Redis does not tell.
+    pub bytes: Option<u64>,
+    /// The group exists.
+    pub group: bool,
+    /// Up to where it was delivered.
+    pub delivered: Option<EntryId>,
+    /// Entries that it has read; `None` where Redis can't tell.
+    pub read: Option<u64>,
+    /// Entries never delivered; `None` where nobody can tell.
+    pub lag: Option<u64>,
+    /// Entries delivered and not acknowledged.
+    pub pending: u64,
+    /// The oldest of them.
+    pub oldest_pending: Option<EntryId>,
+}
+
+/// One consumer of the group, also a dead one that holds nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupConsumer {
+    /// Its name: node and number.
+    pub name: String,
+    /// Whether its node gave a sign of life in the last seconds.
+    pub alive: bool,
+    /// Entries in its hands.
+    pub pending: u64,
+    /// Milliseconds since it last asked for entries.
+    pub idle_ms: u64,
+}

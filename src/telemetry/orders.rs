@@ -1,0 +1,27 @@
+//! Orders in the Snapshot: one page of them, as far as somebody looks at it.
+
+use std::sync::Arc;
+
+use crate::model::{Millis, Order, OrderId, OrderQuery};
+
+/// Which orders somebody looks at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OrdersView {
+    /// What was asked for.
+    pub query: OrderQuery,
+    /// Only those with a smaller id; `None` for the newest.
+    pub before: Option<OrderId>,
+}
+
+/// One page of orders.
+#[derive(Clone, Debug, Default)]
+pub struct OrdersPage {
+    /// What it shows.
+    pub view: OrdersView,
+    /// When it was read; `None` while nobody looks, or until it could be read.
+    pub taken: Option<Millis>,
+    /// Older ones stand behind it.
+    pub more: bool,
+    /// The orders, newest first.
+    pub lines: Arc<Vec<Order>>,
+}
