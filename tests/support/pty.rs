@@ -25,7 +25,6 @@ pub mod key {
     pub const ENTER: &str = "\r";
     pub const ESC: &str = "\x1b";
     pub const TAB: &str = "\t";
-    pub const BACK_TAB: &str = "\x1b[Z";
     pub const BACKSPACE: &str = "\x7f";
     pub const UP: &str = "\x1b[A";
     pub const DOWN: &str = "\x1b[B";
