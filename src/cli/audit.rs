@@ -152,6 +152,11 @@ fn told(sale: &SaleRepair) -> String {
     text
 }
 
+/// A stock; below 0 it would be a finding, and is told as it is.
+fn signed(stock: i64) -> String {
+    format!("{}{}", if stock < 0 { "-" } else { "" }, number(stock.unsigned_abs()))
+}
+
 fn words(report: &Report) -> String {
     let audit = &report.audit;
     if audit.sales.is_empty() {
@@ -165,14 +170,14 @@ fn words(report: &Report) -> String {
                 format!("#{}", sale.voucher_id),
                 sale.title.clone(),
                 number(sale.initial),
-                sale.stock.map_or("-".to_owned(), |stock| stock.to_string()),
+                sale.stock.map_or("-".to_owned(), signed),
                 number(sale.admitted),
                 number(sale.persisted),
                 number(sale.closed),
                 number(sale.undelivered),
                 number(sale.pending),
                 number(sale.dead),
-                sale.db_stock.to_string(),
+                signed(sale.db_stock),
             ]
         })
         .collect();

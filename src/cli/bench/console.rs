@@ -191,15 +191,18 @@ fn words(report: &Report) -> String {
     let rows =
         [spread("frame drawn, us", &drawn.frame_us), spread("key answered, us", &drawn.key_us)];
     let percent = |share: f64| format!("{:.1} %", share * 100.0);
+    let slower = match rush.slowed {
+        slowed if slowed > 0.0 => format!("{} slower", percent(slowed)),
+        slowed => format!("not slower, by {} of noise", percent(-slowed)),
+    };
     format!(
         "at rest        {} of a core, {} without the console\n\
-         in a rush      {} requests/s, {} without the console: {} slower\n\
+         in a rush      {} requests/s, {} without the console: {slower}\n\
          bytes a frame  {} at {}x{}\n\n",
         percent(rest.engine_and_console),
         percent(rest.engine),
         number(rush.watched_per_second as u64),
         number(rush.alone_per_second as u64),
-        percent(rush.slowed),
         number(drawn.bytes_a_frame),
         report.width,
         report.height,
