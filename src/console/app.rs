@@ -188,10 +188,10 @@ impl App {
     pub(crate) fn on_snapshot(&mut self, snapshot: Arc<Snapshot>) {
         self.newest = snapshot;
         self.presenter.look(&self.newest);
-        self.settle_launch();
         if !self.frozen {
             self.show_newest();
         }
+        self.settle_launch();
     }
 
     /// Swaps the picture; selections and marks follow what they are about.

@@ -78,7 +78,7 @@ fn what_is_armed_stands_in_the_top_line_of_every_view() {
         for (width, height) in [(120, 36), (80, 24), (60, 15)] {
             let text = bench.text(width, height);
             let top = text.lines().next().unwrap_or_default().to_owned();
-            assert!(top.contains("ARMED 00:08") && top.contains("cinema"), "{view}: {top}");
+            assert!(top.contains("ARMED 00:08") && top.contains("#9 cin"), "{view}: {top}");
         }
     }
     bench.keys("t");

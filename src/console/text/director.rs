@@ -45,17 +45,17 @@ pub(super) fn action(action: Action) -> Told {
     match action {
         Action::Arm => (
             word("launch", "预备"),
-            word("arm a sale and its rush with a countdown", "预备一场秒杀及其买家，倒计时开抢"),
+            word("arm a sale with its rush", "预备秒杀和买家，倒计时开抢"),
             Some(word("arm a launch", "预备开抢")),
         ),
         Action::Fire => (
             word("fire", "开抢"),
-            word("start what is armed before its time", "不等倒计时，立即开抢"),
+            word("start what is armed at once", "不等倒计时，立即开抢"),
             Some(word("fire the launch", "立即开抢")),
         ),
         Action::Abort => (
             word("halt", "叫停"),
-            word("disarm, or stop the rush and pause the sale", "取消预备，或停止买家并暂停秒杀"),
+            word("disarm, or stop the rush and pause", "取消预备，或停止买家并暂停"),
             Some(word("abort the launch", "叫停开抢")),
         ),
         _ => super::presenter::action(),

@@ -39,7 +39,7 @@ pub(crate) fn no_sale() -> String {
 /// How many pieces there were in all.
 pub(crate) fn left_of(initial: u64) -> String {
     let initial = thousands(initial);
-    tell!("left of {initial}", "剩余，共 {initial} 件")
+    tell!("pieces left of {initial}", "剩余件数，共 {initial}")
 }
 
 /// What came of it: the large figure says how many were sold.
@@ -50,11 +50,16 @@ pub(crate) fn sold_of(initial: u64, took_ms: Option<u64>) -> String {
             let seconds = ms as f64 / 1e3;
             tell!(
                 "sold of {initial} in {seconds:.1} s",
-                "已售，共 {initial} 件，用时 {seconds:.1} 秒"
+                "已售件数，共 {initial}，用时 {seconds:.1} 秒"
             )
         }
-        None => tell!("sold of {initial}", "已售，共 {initial} 件"),
+        None => tell!("sold of {initial}", "已售件数，共 {initial}"),
     }
+}
+
+/// What share is gone.
+pub(crate) fn share_sold(share: &str) -> String {
+    tell!("{share} sold", "已售 {share}")
 }
 
 pub(crate) fn opens_at(time: &str) -> String {

@@ -7,29 +7,35 @@ use ratatui::{
     text::{Line, Span},
 };
 
-use super::{Source, chrome, is_stale};
+use super::{COMPLETE, Source, chrome, is_stale};
 use crate::{
     console::{
         app::App,
         director::Standing,
         text::{self, figures, presenter as words, sale::share},
         theme::Theme,
-        widgets::{Pen, Pixel, SIGN_ROWS, bar, big, big_width, fit, width},
+        widgets::{Pen, Pixel, SIGN_ROWS, bar, big, big_width, fit, right, width},
     },
     model::{Millis, Phase, ledger::Balance},
     telemetry::snapshot::{SaleLine, Urgency},
 };
 
 /// Of the one large figure, the largest first.
-const LARGE: [Pixel; 3] = [(6, 3), (4, 2), (2, 1)];
+const LARGE: [Pixel; 4] = [(8, 4), (6, 3), (4, 2), (2, 1)];
 /// Of the figures below it; where neither has room they are words in bold.
 const SMALL: [Pixel; 2] = [(2, 1), (1, 1)];
+/// A rate of so many digits is usual in a rush.
+const USUAL_RATE: u64 = 10_000;
+/// Cells of what stands beside the bar.
+const SHARE: u16 = 13;
 /// Cells at each side.
 const MARGIN: u16 = 2;
 
 /// What is told in large signs.
 struct Figure {
     signs: String,
+    /// Room is kept for these, so that it does not change its size while it counts.
+    widest: String,
     style: Style,
     label: String,
     /// It says how old the figure is.
@@ -38,7 +44,16 @@ struct Figure {
 
 impl Figure {
     fn new(signs: String, style: Style, label: impl Into<String>) -> Self {
-        Self { signs, style, label: label.into(), stale: false }
+        Self { widest: signs.clone(), signs, style, label: label.into(), stale: false }
+    }
+
+    /// As many as that may come.
+    fn up_to(self, most: u64) -> Self {
+        Self { widest: figures::thousands(most), ..self }
+    }
+
+    fn cells(&self, pixel: Pixel) -> u16 {
+        big_width(&self.signs, pixel).max(big_width(&self.widest, pixel))
     }
 }
 
@@ -74,9 +89,11 @@ pub(super) fn draw(app: &mut App, pen: &mut Pen<'_>) {
         let key = chrome::story_key(app);
         pen.part(0, bottom, w.saturating_sub(1), 1).line_right(0, &key);
     }
-    if let Some(line) = alarm(app, w) {
+    // Its row stays free, so that nothing jumps when one comes.
+    let told = alarm(app, w);
+    if told.is_some() || h >= COMPLETE.1 {
         bottom = bottom.saturating_sub(1);
-        pen.line(1, bottom, &line);
+        pen.line(1, bottom, &told.unwrap_or_default());
     }
     let mut area = pen.part(MARGIN, 1, w.saturating_sub(2 * MARGIN), bottom.saturating_sub(1));
     match page(app) {
@@ -139,7 +156,7 @@ fn page(app: &App) -> Option<Page> {
     };
     let sold = sale.stock.filter(|_| sale.phase != Phase::Planned).map(|stock| {
         let gone = sale.initial.saturating_sub(u64::try_from(stock).unwrap_or(0));
-        (gone as f64 / sale.initial.max(1) as f64, share(gone, sale.initial))
+        (gone as f64 / sale.initial.max(1) as f64, words::share_sold(&share(gone, sale.initial)))
     });
     Some(Page {
         title: sale.title.clone(),
@@ -174,14 +191,14 @@ fn left(app: &App, sale: &SaleLine) -> Figure {
         None => words::NO_STOCK.to_owned(),
     };
     let style = if sale.phase == Phase::Paused { theme.warn() } else { theme.key() };
-    aged(app, Source::Redis, Figure::new(stock(sale), style, label))
+    aged(app, Source::Redis, Figure::new(stock(sale), style, label).up_to(sale.initial))
 }
 
 fn sold(app: &App, sale: &SaleLine) -> Figure {
     let Some(admitted) = sale.admitted else { return left(app, sale) };
     let label = words::sold_of(sale.initial, app.presenter.took_ms(sale.voucher_id));
     let figure = Figure::new(figures::thousands(admitted), app.theme.key(), label);
-    aged(app, Source::Redis, figure)
+    aged(app, Source::Redis, figure.up_to(sale.initial))
 }
 
 /// Buyers a second while it sells; afterwards how many too many got a piece.
@@ -209,14 +226,15 @@ fn second(app: &App, sale: &SaleLine) -> Figure {
         }
         Phase::Running | Phase::Paused => {
             let rate = sale.funnel.attempts.per_second.max(0.0).round() as u64;
-            Figure::new(figures::thousands(rate), Style::new(), words::BUYERS)
+            Figure::new(figures::thousands(rate), Style::new(), words::BUYERS).up_to(USUAL_RATE)
         }
     }
 }
 
 fn written(app: &App, sale: &SaleLine) -> Figure {
     let orders = figures::thousands(sale.persisted);
-    aged(app, Source::Sql, Figure::new(orders, Style::new(), words::WRITTEN))
+    let figure = Figure::new(orders, Style::new(), words::WRITTEN).up_to(sale.initial);
+    aged(app, Source::Sql, figure)
 }
 
 /// What is old is faint, and says so.
@@ -248,58 +266,51 @@ fn draw_page(pen: &mut Pen<'_>, theme: Theme, page: &Page) {
     let (w, h) = (pen.width(), pen.height());
     let columns = columns(w);
     let small = SMALL.into_iter().find(|pixel| {
-        page.small
-            .iter()
-            .zip(columns)
-            .all(|(figure, (_, cells))| big_width(&figure.signs, *pixel) + 2 <= cells)
+        page.small.iter().zip(columns).all(|(it, (_, cells))| it.cells(*pixel) + 2 <= cells)
     });
     let bars = u16::from(page.sold.is_some());
     let rows = |large: Pixel, small: Option<Pixel>, bar: u16| {
         3 + SIGN_ROWS * large.1 + bars * bar + small.map_or(1, |it| SIGN_ROWS * it.1) + 1
     };
     let fits = |large: Pixel, small: Option<Pixel>, bar: u16, air: u16| {
-        big_width(&page.large.signs, large) <= w && rows(large, small, bar) + air <= h
+        page.large.cells(large) <= w && rows(large, small, bar) + air <= h
     };
-    let mut choice = None;
-    for large in LARGE {
-        // The large figure comes first, then air, then the small ones.
-        let mut tries = vec![(small, large.1, 4), (small, 1, 2), (None, 1, 2), (None, 1, 0)];
-        if large == (2, 1) {
-            tries.push((None, 1, 0));
-        }
-        let found = tries.into_iter().find(|(small, bar, air)| fits(large, *small, *bar, *air));
-        if let Some((small, bar, _)) = found {
-            choice = Some((large, small, bar));
-            break;
-        }
-    }
-    let Some((large, small, bar_rows)) = choice else { return draw_plain(pen, theme, page) };
+    // Small signs are worth more than the largest of the large one, and air more than both.
+    let signs = LARGE.into_iter().filter(|large| small.is_some() && large.1 > 1);
+    let choice = signs
+        .flat_map(|large| [(large, small, large.1, 3), (large, small, 1, 3)])
+        .chain(LARGE.map(|large| (large, None, 1, 2)))
+        .chain(LARGE.map(|large| (large, None, 1, 0)))
+        .find(|(large, small, bar, air)| fits(*large, *small, *bar, *air));
+    let Some((large, small, bar_rows, _)) = choice else { return draw_plain(pen, theme, page) };
     let mut spare = h.saturating_sub(rows(large, small, bar_rows));
     let mut air = |most: u16| {
         let rows = spare.min(most);
         spare -= rows;
         rows
     };
-    let gaps = [air(1), air(1), air(1), air(1), air(1), air(1)];
+    // Where air is short, it goes around the bar first.
+    let [around, below, title_gap, label_gap, more, most] =
+        [air(1), air(1), air(1), air(1), air(1), air(1)];
     let mut y = spare / 2;
     title(pen, theme, y, page);
-    y += 1 + gaps[0] + gaps[4];
+    y += 1 + title_gap + more;
     let x = w.saturating_sub(big_width(&page.large.signs, large)) / 2;
     big(pen, theme, (x, y), &page.large.signs, large, page.large.style);
-    y += SIGN_ROWS * large.1 + gaps[1];
+    y += SIGN_ROWS * large.1 + label_gap;
     label(pen, theme, (0, w), y, &page.large);
-    y += 1 + gaps[2];
+    y += 1 + around;
     if let Some((part, told)) = &page.sold {
-        let cells = w.saturating_sub(8);
+        let cells = w.saturating_sub(SHARE);
         let line = Line::from(bar(theme, *part, cells, theme.accent(), Some(theme.glyphs.empty)));
         for row in 0..bar_rows {
             pen.line(0, y + row, &line);
         }
-        let told = crate::console::widgets::right(told, 6, "");
-        pen.text(w.saturating_sub(6), y + bar_rows / 2, &told, theme.strong());
-        y += bar_rows + gaps[3];
+        let told = right(told, usize::from(SHARE), theme.glyphs.ellipsis);
+        pen.text(cells, y + bar_rows / 2, &told, theme.strong());
+        y += bar_rows + below;
     }
-    y += gaps[5];
+    y += most;
     for (figure, (from, cells)) in page.small.iter().zip(columns) {
         let mut y = y;
         match small {
