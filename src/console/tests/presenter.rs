@@ -109,6 +109,8 @@ fn a_countdown_takes_the_largest_digits() {
     bench.press(crossterm::event::KeyCode::Enter);
     bench.keys("yt");
     bench.app.now = NOW.plus(1_500);
+    bench.app.status.key_pressed();
+    assert!(!bench.text(120, 36).contains('#'), "no id");
     for (width, height) in SIZES {
         assert_screen(&format!("presenter_armed_{width}x{height}"), &bench.text(width, height));
     }

@@ -101,8 +101,9 @@ fn buyers(count: u64) -> String {
 }
 
 /// For the top line of every view: what is armed.
-pub(crate) fn badge(launch: &Launch) -> String {
-    let (subject, buyers) = (subject(launch), buyers(launch.buyers));
+pub(crate) fn badge(launch: &Launch, ids: bool) -> String {
+    let subject = if ids { subject(launch) } else { launch.title.clone() };
+    let buyers = buyers(launch.buyers);
     tell!("{subject}, {buyers}", "{subject}，{buyers}")
 }
 
@@ -188,7 +189,7 @@ pub(crate) fn ask_abort(name: &str, sent: u64, planned: u64, pauses: bool) -> Qu
 }
 
 pub(crate) fn ask_quit(launch: &Launch) -> Question {
-    let armed = badge(launch);
+    let armed = badge(launch, true);
     let lines =
         vec![armed, tell!("It is called off: nothing is started.", "将被取消，不会开始任何秒杀。")];
     let (title, yes) =

@@ -86,7 +86,7 @@ fn header(app: &App, pen: &mut Pen<'_>) {
     let room = pen.width().saturating_sub(states.width() as u16 + 3);
     let mut left = pen.part(0, 0, room, 1);
     let mut x = left.text(1, 0, text::PROGRAM, theme.key());
-    if armed(app, &mut left, x + 1) {
+    if armed(app, &mut left, x + 1, true) {
         // What is armed matters more than what sells; both have no room.
     } else if let Some(sale) = headline(app) {
         let (word, style) = phase(theme, sale.phase);
@@ -108,7 +108,7 @@ fn header(app: &App, pen: &mut Pen<'_>) {
 }
 
 /// What is armed, in the top line of every view; `false` where nothing is.
-pub(super) fn armed(app: &App, pen: &mut Pen<'_>, x: u16) -> bool {
+pub(super) fn armed(app: &App, pen: &mut Pen<'_>, x: u16, ids: bool) -> bool {
     let theme = app.theme;
     let (badge, launch) = match app.director.standing(app.now) {
         Some(Standing::Counting(launch, left)) => (text::director::armed_in(left), launch),
@@ -117,7 +117,7 @@ pub(super) fn armed(app: &App, pen: &mut Pen<'_>, x: u16) -> bool {
     };
     let x = pen.text(x, 0, &format!(" {badge} "), theme.badge()) + 1;
     let room = usize::from(pen.width().saturating_sub(x));
-    let told = text::director::badge(launch);
+    let told = text::director::badge(launch, ids);
     pen.text(x, 0, &fit(&told, room, theme.glyphs.ellipsis), theme.strong());
     true
 }

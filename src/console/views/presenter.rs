@@ -28,6 +28,8 @@ const SMALL: [Pixel; 2] = [(2, 1), (1, 1)];
 const USUAL_RATE: u64 = 10_000;
 /// Cells of what stands beside the bar.
 const SHARE: u16 = 13;
+/// Cells of what the books say, at least.
+const BOOKS: u16 = 14;
 /// Cells at each side.
 const MARGIN: u16 = 2;
 
@@ -38,13 +40,13 @@ struct Figure {
     widest: String,
     style: Style,
     label: String,
-    /// It says how old the figure is.
-    stale: bool,
+    /// How old it is, where that is too old.
+    age: Option<String>,
 }
 
 impl Figure {
     fn new(signs: String, style: Style, label: impl Into<String>) -> Self {
-        Self { widest: signs.clone(), signs, style, label: label.into(), stale: false }
+        Self { widest: signs.clone(), signs, style, label: label.into(), age: None }
     }
 
     /// As many as that may come.
@@ -54,6 +56,25 @@ impl Figure {
 
     fn cells(&self, pixel: Pixel) -> u16 {
         big_width(&self.signs, pixel).max(big_width(&self.widest, pixel))
+    }
+}
+
+/// How the figures below are drawn.
+#[derive(Clone, Copy)]
+enum Small {
+    Signs(Pixel),
+    Words,
+    Nothing,
+}
+
+impl Small {
+    /// With the row of labels.
+    fn rows(self) -> u16 {
+        match self {
+            Self::Signs(pixel) => SIGN_ROWS * pixel.1 + 1,
+            Self::Words => 2,
+            Self::Nothing => 0,
+        }
     }
 }
 
@@ -73,7 +94,7 @@ pub(super) fn draw(app: &mut App, pen: &mut Pen<'_>) {
     let theme = app.theme;
     let badges = chrome::badges(app);
     let room = w.saturating_sub(badges.width() as u16 + 3);
-    if !chrome::armed(app, &mut pen.part(0, 0, room, 1), 1) {
+    if !chrome::armed(app, &mut pen.part(0, 0, room, 1), 1, false) {
         pen.text(1, 0, text::PROGRAM, theme.soft());
     }
     pen.part(0, 0, w.saturating_sub(1), 1).line_right(0, &badges);
@@ -221,8 +242,7 @@ fn second(app: &App, sale: &SaleLine) -> Figure {
         }
         // A rate of a while ago is none.
         Phase::Running | Phase::Paused if is_stale(&app.shown.redis, app.seen()) => {
-            let figure = Figure::new("?".to_owned(), theme.soft(), words::BUYERS);
-            aged(app, Source::Redis, figure)
+            Figure::new("?".to_owned(), theme.soft(), words::BUYERS).up_to(USUAL_RATE)
         }
         Phase::Running | Phase::Paused => {
             let rate = sale.funnel.attempts.per_second.max(0.0).round() as u64;
@@ -245,9 +265,8 @@ fn aged(app: &App, source: Source, mut figure: Figure) -> Figure {
     };
     if is_stale(health, app.seen()) {
         let age = words::old(health.last_ok.map(|at| app.seen().since(at)));
-        figure.label = format!("{}  {age}", figure.label);
         figure.style = app.theme.soft();
-        figure.stale = true;
+        figure.age = Some(age);
     }
     figure
 }
@@ -269,18 +288,19 @@ fn draw_page(pen: &mut Pen<'_>, theme: Theme, page: &Page) {
         page.small.iter().zip(columns).all(|(it, (_, cells))| it.cells(*pixel) + 2 <= cells)
     });
     let bars = u16::from(page.sold.is_some());
-    let rows = |large: Pixel, small: Option<Pixel>, bar: u16| {
-        3 + SIGN_ROWS * large.1 + bars * bar + small.map_or(1, |it| SIGN_ROWS * it.1) + 1
-    };
-    let fits = |large: Pixel, small: Option<Pixel>, bar: u16, air: u16| {
+    let rows =
+        |large: Pixel, small: Small, bar: u16| 2 + SIGN_ROWS * large.1 + bars * bar + small.rows();
+    let fits = |large: Pixel, small: Small, bar: u16, air: u16| {
         page.large.cells(large) <= w && rows(large, small, bar) + air <= h
     };
     // Small signs are worth more than the largest of the large one, and air more than both.
-    let signs = LARGE.into_iter().filter(|large| small.is_some() && large.1 > 1);
+    let signs = LARGE.into_iter().filter(|large| large.1 > 1);
+    let signs = signs.filter_map(|large| Some((large, Small::Signs(small?))));
     let choice = signs
-        .flat_map(|large| [(large, small, large.1, 3), (large, small, 1, 3)])
-        .chain(LARGE.map(|large| (large, None, 1, 2)))
-        .chain(LARGE.map(|large| (large, None, 1, 0)))
+        .flat_map(|(large, small)| [(large, small, large.1, 3), (large, small, 1, 3)])
+        .chain(LARGE.map(|large| (large, Small::Words, 1, 2)))
+        .chain(LARGE.map(|large| (large, Small::Words, 1, 0)))
+        .chain(LARGE.map(|large| (large, Small::Nothing, 1, 0)))
         .find(|(large, small, bar, air)| fits(*large, *small, *bar, *air));
     let Some((large, small, bar_rows, _)) = choice else { return draw_plain(pen, theme, page) };
     let mut spare = h.saturating_sub(rows(large, small, bar_rows));
@@ -314,12 +334,13 @@ fn draw_page(pen: &mut Pen<'_>, theme: Theme, page: &Page) {
     for (figure, (from, cells)) in page.small.iter().zip(columns) {
         let mut y = y;
         match small {
-            Some(pixel) => {
+            Small::Nothing => return,
+            Small::Signs(pixel) => {
                 let x = from + cells.saturating_sub(big_width(&figure.signs, pixel)) / 2;
                 big(pen, theme, (x, y), &figure.signs, pixel, figure.style);
                 y += SIGN_ROWS * pixel.1;
             }
-            None => {
+            Small::Words => {
                 plain(pen, theme, (from, cells), y, figure);
                 y += 1;
             }
@@ -330,7 +351,7 @@ fn draw_page(pen: &mut Pen<'_>, theme: Theme, page: &Page) {
 
 /// Two broad columns and one for the books.
 fn columns(w: u16) -> [(u16, u16); 3] {
-    let last = w / 5;
+    let last = (w / 5).max(BOOKS).min(w);
     let each = (w - last) / 2;
     [(0, each), (each, each), (2 * each, last)]
 }
@@ -340,7 +361,7 @@ fn draw_plain(pen: &mut Pen<'_>, theme: Theme, page: &Page) {
     title(pen, theme, 0, page);
     let w = pen.width();
     for (row, figure) in (0_u16..).zip(std::iter::once(&page.large).chain(&page.small)) {
-        let told = format!("{}  {}", figure.signs, figure.label);
+        let told = format!("{}  {}", in_a_row(theme, &figure.signs), figure.label);
         centred(&mut pen.part(0, 2 + row, w, 1), 0, &told, theme.strong());
     }
 }
@@ -359,19 +380,32 @@ fn title(pen: &mut Pen<'_>, theme: Theme, y: u16, page: &Page) {
 }
 
 fn label(pen: &mut Pen<'_>, theme: Theme, (from, cells): (u16, u16), y: u16, figure: &Figure) {
-    let style = if figure.stale { theme.warn() } else { Style::new() };
-    let told = fit(&figure.label, usize::from(cells), theme.glyphs.ellipsis);
+    let cells_of = usize::from(cells);
+    let (told, style) = match &figure.age {
+        None => (figure.label.clone(), Style::new()),
+        Some(age) => {
+            let both = format!("{}  {age}", figure.label);
+            // That it is old matters more than what it is: it stands where it always does.
+            (if width(&both) > cells_of { age.clone() } else { both }, theme.warn())
+        }
+    };
+    let told = fit(&told, cells_of, theme.glyphs.ellipsis);
     centred(&mut pen.part(from, y, cells, 1), 0, &told, style);
 }
 
-/// A figure in one row, where large signs have no room.
-fn plain(pen: &mut Pen<'_>, theme: Theme, (from, cells): (u16, u16), y: u16, figure: &Figure) {
-    let signs = match figure.signs.as_str() {
+/// Signs of state as the views write them.
+fn in_a_row(theme: Theme, signs: &str) -> &str {
+    match signs {
         "✔" => theme.glyphs.check,
         "✖" => theme.glyphs.cross,
         "…" => theme.glyphs.moving,
         signs => signs,
-    };
+    }
+}
+
+/// A figure in one row, where large signs have no room.
+fn plain(pen: &mut Pen<'_>, theme: Theme, (from, cells): (u16, u16), y: u16, figure: &Figure) {
+    let signs = in_a_row(theme, &figure.signs);
     centred(&mut pen.part(from, y, cells, 1), 0, signs, figure.style.patch(theme.strong()));
 }
 
