@@ -124,13 +124,11 @@ impl App {
 
     pub(super) fn arm(&mut self, launch: Launch) {
         let at = self.now.plus(i64::try_from(launch.countdown).unwrap_or(0) * 1_000);
-        match self.unfit(&launch, Some(at)) {
-            Some(why) => self.call_off(&launch, &why),
-            None => {
-                self.note(words::armed(&launch));
-                self.director.launch = Some((launch, Stage::Counting(at)));
-            }
+        if let Some(why) = self.unfit(&launch, Some(at)) {
+            return self.call_off(&launch, &why);
         }
+        self.note(words::armed(&launch));
+        self.director.launch = Some((launch, Stage::Counting(at)));
     }
 
     /// Why a launch is not what the person was asked about any more; `at` is when it would fire.

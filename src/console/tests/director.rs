@@ -14,6 +14,9 @@ use crate::{
     telemetry::{Snapshot, snapshot::RushLine},
 };
 
+/// What happens to a picture meanwhile.
+type Change = fn(&mut Snapshot);
+
 const TEA: VoucherId = VoucherId(9);
 
 /// Picks the planned sale and fills the form in, up to the question.
@@ -41,8 +44,8 @@ fn later(bench: &mut Bench, millis: i64) {
     bench.app.on_launch_due();
 }
 
-fn opened(state: SaleState) -> Result<Reply, Refusal> {
-    Ok(Reply::SaleChanged { voucher: TEA, state })
+fn opened(state: SaleState) -> Reply {
+    Reply::SaleChanged { voucher: TEA, state }
 }
 
 /// The buyers of the form, spread over its seconds.
@@ -100,7 +103,7 @@ fn an_armed_launch_opens_the_sale_and_then_lets_its_buyers_in() {
     assert!(bench.app.launch_due().is_none(), "once");
     later(&mut bench, 11_000);
     assert!(bench.sent().is_empty(), "no buyer before the sale is open");
-    bench.answer(opened(SaleState::Running));
+    bench.answer(Ok(opened(SaleState::Running)));
     assert_eq!(bench.sent(), [rush()]);
     bench.answer(Ok(Reply::RushDone(RushReport { settled: true, ..RushReport::default() })));
     assert!(bench.app.director.launch.is_none());
@@ -171,7 +174,7 @@ fn it_is_called_off_where_the_sale_is_not_as_it_was() {
     let ended = |picture: &mut Snapshot| picture.sales[0].phase = Phase::Ended;
     let more = |picture: &mut Snapshot| picture.sales[0].initial += 1;
     let earlier = |picture: &mut Snapshot| picture.sales[0].begin = Some(NOW.plus(5_000));
-    let cases: [(fn(&mut Snapshot), &str); 4] = [
+    let cases: [(Change, &str); 4] = [
         (gone, "it is no longer listed"),
         (ended, "it is not planned any more"),
         (more, "it is not planned any more"),
@@ -221,7 +224,7 @@ fn a_halt_while_the_sale_opens_lets_nobody_in() {
     later(&mut bench, 10_000);
     bench.sent();
     bench.keys("H");
-    bench.answer(opened(SaleState::Running));
+    bench.answer(Ok(opened(SaleState::Running)));
     assert_eq!(bench.sent(), [Command::PauseSale(TEA)]);
 }
 
@@ -230,7 +233,7 @@ fn a_rush_is_stopped_and_its_sale_held_after_a_yes() {
     let mut bench = armed();
     later(&mut bench, 10_000);
     bench.sent();
-    bench.answer(opened(SaleState::Running));
+    bench.answer(Ok(opened(SaleState::Running)));
     bench.sent();
     let mut picture = normal();
     picture.sales[0] = sale(9, "cinema ticket", Phase::Running, 2_000, 900);
@@ -302,7 +305,7 @@ fn forms_and_questions() {
         speak_here(lang);
         let tail = if lang == Lang::Zh { "_zh" } else { "" };
         for (width, height) in [(120, 36), (80, 24)] {
-            let mut shot = |name: &str, bench: &mut Bench| {
+            let shot = |name: &str, bench: &mut Bench| {
                 let name = format!("launch_{name}{tail}_{width}x{height}");
                 super::screens::assert_screen(&name, &bench.text(width, height));
             };

@@ -193,11 +193,11 @@ fn play(seed: u64) -> usize {
                     let fine = match (&sent[..], &may) {
                         // A plan and a count change nothing.
                         ([] | [Command::Plan(_) | Command::CountLetters(_)], _)
-                        | ([Command::CreateSale(_)], Allowed::AnySale) => true,
-                        ([one], Allowed::This(command)) => one == command,
-                        ([Command::CreateSale(_) | Command::StartSale(_)], Allowed::Opening) => {
+                        | ([Command::CreateSale(_)], Allowed::AnySale)
+                        | ([Command::CreateSale(_) | Command::StartSale(_)], Allowed::Opening) => {
                             true
                         }
+                        ([one], Allowed::This(command)) => one == command,
                         ([Command::StopRush(one)], Allowed::Stop(it)) => one == it,
                         (
                             [Command::StopRush(one), Command::PauseSale(other)],

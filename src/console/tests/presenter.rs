@@ -2,7 +2,7 @@
 
 use super::{
     fixture::{Bench, NOW, empty, normal, outage, read_only, sale},
-    screens::assert_screen,
+    screens::{Scene, assert_screen},
 };
 use crate::{
     console::{
@@ -56,7 +56,7 @@ fn story() -> Story {
 
 #[test]
 fn every_state() {
-    let states: [(&str, fn() -> Snapshot); 7] = [
+    let states: [Scene; 7] = [
         ("empty", empty),
         ("before", before),
         ("running", running),

@@ -117,13 +117,12 @@ pub(super) fn draw(app: &mut App, pen: &mut Pen<'_>) {
         pen.line(1, bottom, &told.unwrap_or_default());
     }
     let mut area = pen.part(MARGIN, 1, w.saturating_sub(2 * MARGIN), bottom.saturating_sub(1));
-    match page(app) {
-        Some(page) => draw_page(&mut area, theme, &page),
-        None => {
-            let told = if app.shown.seq == 0 { text::NO_DATA.to_owned() } else { words::no_sale() };
-            let y = area.height() / 2;
-            centred(&mut area, y, &told, theme.strong());
-        }
+    if let Some(page) = page(app) {
+        draw_page(&mut area, theme, &page);
+    } else {
+        let told = if app.shown.seq == 0 { text::NO_DATA.to_owned() } else { words::no_sale() };
+        let y = area.height() / 2;
+        centred(&mut area, y, &told, theme.strong());
     }
 }
 
