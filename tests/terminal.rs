@@ -151,7 +151,7 @@ fn a_dead_letter_is_discarded(cols: u16, rows: u16, envs: &[(&str, &str)]) {
     terminal.wait_for(LONG, "why not", |screen| screen.contains("can go back"));
     terminal.send("D");
     terminal.wait_for(LONG, "the question", |screen| screen.contains("1 of 1 dead letters"));
-    terminal.send(key::BACK_TAB);
+    terminal.send(key::TAB);
     terminal.send("yesterday's poison, 运维");
     terminal.wait_for(LONG, "the reason", |screen| screen.contains("poison, 运维"));
     terminal.send(key::ENTER);
