@@ -498,6 +498,7 @@ async fn read_only_refuses_every_act_in_the_engine() {
         Command::Restock { voucher, by: 1 },
         Command::Rush(RushPlan::new(voucher, 1)),
         Command::Apply(plan, Pace::default()),
+        Command::StopRush(voucher),
         Command::Cancel,
     ] {
         let error = world.execute(command.clone()).await.unwrap_err();

@@ -91,6 +91,48 @@ fn the_demo_is_repaired_from_the_screen() {
     assert!(home.processes().is_empty());
 }
 
+/// A new sale is armed in the presenter's layout, and sold out before the same eyes.
+fn a_launch_from_the_form_to_the_balance(cols: u16, rows: u16) {
+    let home = Seckill::new();
+    let terminal = home.pty(&["--present"], cols, rows, &[]);
+    terminal.wait_for(LONG, "no sale", |screen| screen.contains("No sale yet"));
+    terminal.send("L");
+    terminal.wait_for(LONG, "the form", |screen| screen.contains("Arm a launch"));
+    terminal.send("火锅 five");
+    terminal.send(key::TAB);
+    terminal.send("40");
+    for value in ["500", "0", "1"] {
+        terminal.send(key::TAB);
+        terminal.send(key::CTRL_U);
+        terminal.send(value);
+    }
+    terminal.send(key::ENTER);
+    terminal.wait_for(LONG, "the question", |screen| {
+        screen.contains("created with 40 pieces") && screen.contains("Cancel")
+    });
+    terminal.send("y");
+    terminal.wait_for(LONG, "what came of it", |screen| {
+        screen.contains("SOLD OUT") && screen.contains("sold of 40") && screen.contains("oversold")
+    });
+    terminal.wait_for(LONG, "the proof", |screen| screen.contains("books balance"));
+    terminal.send("t");
+    terminal.wait_for(LONG, "the console", |screen| screen.contains("Overview"));
+    quits(terminal);
+    let audit = home.run(&["audit", "--json"]).expect_code(0).json();
+    assert_eq!(audit["sales"][0]["persisted"], 40, "{audit}");
+    assert!(home.processes().is_empty(), "nothing is left behind");
+}
+
+#[test]
+fn a_launch_from_the_form_to_the_balance_at_120x36() {
+    a_launch_from_the_form_to_the_balance(120, 36);
+}
+
+#[test]
+fn a_launch_from_the_form_to_the_balance_at_80x24() {
+    a_launch_from_the_form_to_the_balance(80, 24);
+}
+
 /// Poison comes in; the screen leads to it, and it is removed for a reason that is kept.
 fn a_dead_letter_is_discarded(cols: u16, rows: u16, envs: &[(&str, &str)]) {
     let home = Seckill::new();

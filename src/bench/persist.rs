@@ -314,7 +314,7 @@ impl Bench<'_> {
             self.tasks.spawn(gated.track_future(gate.run(close.clone())));
         }
         let (store, link, keys) = (Arc::clone(store), redis.link(), keys.clone());
-        let rush = Rush { admission, store, link, keys, meters };
+        let rush = Rush { admission, store, link, keys, meters, halt: close.clone() };
         let plan = RushPlan { repeat: 0.0, settle: false, ..RushPlan::new(voucher, orders) };
         let report = rush.run(&plan, &close).await?;
         // While the consumer is measured it is alone.

@@ -67,7 +67,7 @@ pub(super) async fn run(config: &Config, out: Output, command: BenchCommand) -> 
     match command {
         BenchCommand::Locks(args) => run_locks(config, out, args).await,
         BenchCommand::Persist(args) => run_persist(config, out, &args).await,
-        BenchCommand::Console(args) => console::run(config, out, &args).await,
+        BenchCommand::Console(args) => Box::pin(console::run(config, out, &args)).await,
     }
 }
 

@@ -23,6 +23,7 @@ use crate::{
         operator::{Operator, login_name},
         outbox::Outbox,
         partitions, record,
+        rush::Rushes,
     },
     model::Millis,
     store::{self, Act, SharedStore},
@@ -243,6 +244,7 @@ impl Context {
             meters: Arc::new(Meters::default()),
             reason,
             under_way: UnderWay::default(),
+            rushes: Rushes::default(),
             outbox: self.outbox.clone(),
         })
     }

@@ -25,6 +25,9 @@ pub(super) struct Look {
     /// The console's colours: dark, light, high-contrast, or a TOML file of your own [default: dark]
     #[arg(long, global = true, value_name = "NAME|FILE", env = "SECKILL_THEME")]
     theme: Option<String>,
+    /// Begin with large figures for a hall; t turns to the console and back
+    #[arg(long, global = true)]
+    present: bool,
     /// Where the console's exports go [default: the working directory]
     #[arg(long, global = true, value_name = "DIR")]
     export_dir: Option<PathBuf>,
@@ -78,8 +81,8 @@ impl Look {
         let palette = theme.map_or_else(|| Ok(Palette::default()), |it| Palette::load(it))?;
         let export_dir = self.export_dir.clone().or_else(|| config.export_dir.clone());
         let keys = config.keys.clone();
-        let story = None;
-        Ok(Options { color, story, lang, ascii, plain_locale, palette, export_dir, keys })
+        let (story, present) = (None, self.present);
+        Ok(Options { color, story, lang, ascii, plain_locale, palette, export_dir, keys, present })
     }
 }
 
@@ -88,7 +91,14 @@ mod tests {
     use super::*;
 
     fn options(lang: Option<Tongue>, locale: &str) -> Result<Options, Fault> {
-        let look = Look { color: Color::Auto, lang, ascii: false, theme: None, export_dir: None };
+        let look = Look {
+            color: Color::Auto,
+            lang,
+            ascii: false,
+            theme: None,
+            present: false,
+            export_dir: None,
+        };
         look.within(&Config::default(), |name| (name == "LC_ALL").then(|| locale.to_owned()))
     }
 

@@ -36,6 +36,9 @@ impl App {
             return;
         }
         match action {
+            Action::Arm => self.ask_arm(),
+            Action::Fire => self.ask_fire(),
+            Action::Abort => self.abort(),
             Action::NewSale => {
                 let form = self.draft.take().unwrap_or_else(SaleForm::new);
                 self.dialog = Some(Dialog::Sale(form));
@@ -241,6 +244,7 @@ impl App {
                     | Command::EndSale(id)
                     | Command::Restock { voucher: id, .. } => acts::asked::change(*id),
                     Command::Rush(plan) => acts::asked::rush(plan),
+                    Command::StopRush(id) => text::director::stopping(*id),
                     Command::Plan(_) => acts::asked::PLAN.to_string(),
                     Command::Apply(..) => acts::asked::REPLAY.to_string(),
                     Command::CountLetters(_) => acts::asked::LETTERS.to_string(),
@@ -269,8 +273,12 @@ impl App {
         }
     }
 
-    pub(crate) fn on_answer(&mut self, (command, answer): Answer) {
+    pub(crate) fn on_answer(&mut self, answer: Answer) {
         self.dirty = true;
+        if self.launch_goes_on(&answer) {
+            return;
+        }
+        let (command, answer) = answer;
         if let (Command::CountLetters(_), Ok(Ok(Reply::LettersCounted(found)))) =
             (&command, &answer)
         {

@@ -14,9 +14,11 @@ use tokio::sync::{oneshot::error::RecvError, watch};
 
 use super::{
     dialogs::{Dialog, SaleForm},
+    director::Director,
     export::Export,
     ink::Drawn,
     keymap::{self, Context, Key},
+    presenter::Presenter,
     status::{Status, Tone},
     story::Story,
     text::{self, letters::Settling},
@@ -55,6 +57,8 @@ pub(crate) struct App {
     pub(crate) newest: Arc<Snapshot>,
     pub(crate) frozen: bool,
     pub(crate) view: View,
+    pub(crate) presenter: Presenter,
+    pub(crate) director: Director,
     pub(crate) overview: OverviewState,
     pub(crate) sales: SalesState,
     pub(crate) pending: PagedState<PendingLine>,
@@ -110,6 +114,8 @@ impl App {
             newest: Arc::default(),
             frozen: false,
             view: View::Overview,
+            presenter: Presenter::default(),
+            director: Director::default(),
             overview: OverviewState::default(),
             sales: SalesState::default(),
             pending: PagedState::default(),
@@ -181,9 +187,11 @@ impl App {
 
     pub(crate) fn on_snapshot(&mut self, snapshot: Arc<Snapshot>) {
         self.newest = snapshot;
+        self.presenter.look(&self.newest);
         if !self.frozen {
             self.show_newest();
         }
+        self.settle_launch();
     }
 
     /// Swaps the picture; selections and marks follow what they are about.
@@ -292,8 +300,13 @@ impl App {
         match &self.dialog {
             Some(dialog) => dialog.context(),
             None if self.filtering => Context::Filter,
-            None => self.view.context(),
+            None => self.place(),
         }
+    }
+
+    /// What is shown, whatever lies over it.
+    pub(super) fn place(&self) -> Context {
+        if self.presenter.on { Context::Presenter } else { self.view.context() }
     }
 
     pub(super) fn note(&mut self, text: impl Into<String>) {

@@ -6,9 +6,10 @@ use tui_input::Input;
 use super::{
     app::{App, Course},
     dialogs::{Confirm, Dialog, ExportMenu, Help, Intent, MOST, typed},
+    director::Launch,
     export::Format,
     keymap::Action,
-    text::{self, acts, conventions},
+    text::{self, acts, conventions, director},
     views::{self, Step, Turn, View},
 };
 use crate::engine::command::{Command, Focus};
@@ -39,6 +40,7 @@ impl App {
         match &mut self.dialog {
             Some(Dialog::Sale(sale)) => sale.type_in(event, now),
             Some(Dialog::Rush(rush)) => rush.type_in(event),
+            Some(Dialog::Launch(launch)) => launch.type_in(event, &self.newest.sales, now),
             Some(Dialog::Group(group)) => group.type_in(event),
             Some(Dialog::Palette(palette)) => palette.type_in(event),
             Some(Dialog::Confirm(confirm)) => confirm.type_in(event),
@@ -66,6 +68,10 @@ impl App {
 
     /// Gives the dialog back while it stays open.
     fn answer_dialog(&mut self, mut dialog: Dialog, action: Action) -> Option<Dialog> {
+        if dialog.form().is_some_and(|it| it.is_left_by(action)) {
+            self.note(acts::CANCELLED);
+            return None;
+        }
         match (&mut dialog, action) {
             (Dialog::Confirm(confirm), Action::Accept | Action::Press)
                 if action == Action::Accept || confirm.on_yes() =>
@@ -101,6 +107,11 @@ impl App {
                     return self.confirm_rush(plan);
                 }
             }
+            (Dialog::Launch(form), Action::Press) if form.form.at_submit() => {
+                if let Some(launch) = form.submit(&self.newest.sales, self.now) {
+                    return Some(Self::confirm_launch(launch));
+                }
+            }
             (Dialog::Group(group), Action::Press) if group.form.at_submit() => {
                 if let Some(act) = group.submit() {
                     self.preview(act);
@@ -117,18 +128,7 @@ impl App {
                 }
                 return None;
             }
-            (Dialog::Rush(rush), Action::Cancel | Action::Press)
-                if action == Action::Cancel || rush.form.at_cancel() =>
-            {
-                self.note(acts::CANCELLED);
-                return None;
-            }
-            (Dialog::Group(group), Action::Cancel | Action::Press)
-                if action == Action::Cancel || group.form.at_cancel() =>
-            {
-                self.note(acts::CANCELLED);
-                return None;
-            }
+            (Dialog::Launch(launch), _) => launch.form.step(action != Action::PreviousPart),
             (Dialog::Group(group), _) => group.form.step(action != Action::PreviousPart),
             (Dialog::Sale(sale), _) => sale.form.step(action != Action::PreviousPart),
             (Dialog::Rush(rush), _) => rush.form.step(action != Action::PreviousPart),
@@ -167,6 +167,9 @@ impl App {
             Intent::Send(command) => {
                 self.send_because(Command::clone(command), confirm.reason());
             }
+            Intent::Arm(launch) => self.arm(Launch::clone(launch)),
+            Intent::Fire(launch) => self.fire_now(launch),
+            Intent::Abort { voucher, pauses } => self.stop_rush(*voucher, *pauses),
             Intent::Quit => self.course = Course::Quit,
         }
         None
@@ -278,8 +281,12 @@ impl App {
                 self.scrub(action);
             }
             Action::Level => self.turn_level(),
+            Action::Present => self.present(),
             Action::Quit => self.quit(),
-            Action::NewSale
+            Action::Arm
+            | Action::Fire
+            | Action::Abort
+            | Action::NewSale
             | Action::Start
             | Action::Pause
             | Action::End
@@ -314,6 +321,7 @@ impl App {
 
     pub(super) fn go(&mut self, view: View) {
         self.view = view;
+        self.presenter.on = false;
         self.look();
         if view == View::Sales {
             self.sales.choose_one(&self.shown);
@@ -326,6 +334,9 @@ impl App {
     }
 
     pub(super) fn step(&mut self, step: Step) {
+        if self.presenter.on {
+            return self.step_in_presenter(step);
+        }
         match self.view {
             View::Pending | View::Letters => self.step_in_pages(step, false),
             View::Stream => self.step_in_stream(step),
@@ -445,7 +456,10 @@ impl App {
 
     /// Takes one thing away at a time, the most urgent first.
     fn back(&mut self) {
-        if self.status.dismiss() || self.overview.let_go() || self.close() {
+        if self.status.dismiss() || std::mem::take(&mut self.presenter.on) {
+            return;
+        }
+        if self.overview.let_go() || self.close() {
             return;
         }
         if let Some(filter) = self.filter()
@@ -467,6 +481,11 @@ impl App {
     }
 
     fn quit(&mut self) {
+        if let Some(launch) = self.director.armed() {
+            let question = director::ask_quit(launch);
+            self.dialog = Some(Dialog::Confirm(Confirm::new(question, Intent::Quit)));
+            return;
+        }
         let rushes = &self.newest.rushes;
         if rushes.is_empty() {
             self.course = Course::Quit;

@@ -4,7 +4,9 @@
 
 use std::{borrow::Cow, sync::OnceLock};
 
-use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use crossterm::event::{KeyCode, KeyModifiers};
+
+pub(crate) use super::key::Key;
 
 /// Everything that a key can ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -52,6 +54,10 @@ pub(crate) enum Action {
     Quit,
     QuitNow,
     Suspend,
+    Present,
+    Arm,
+    Fire,
+    Abort,
     NewSale,
     Start,
     Pause,
@@ -85,7 +91,10 @@ impl Action {
     pub(crate) fn is_act(self) -> bool {
         matches!(
             self,
-            Self::NewSale
+            Self::Arm
+                | Self::Fire
+                | Self::Abort
+                | Self::NewSale
                 | Self::Start
                 | Self::Pause
                 | Self::End
@@ -121,6 +130,8 @@ pub(crate) enum Context {
     Orders,
     Jobs,
     Activity,
+    /// Large figures for a hall, over whatever view.
+    Presenter,
     Confirm,
     Form,
     Palette,
@@ -130,7 +141,7 @@ pub(crate) enum Context {
 
 impl Context {
     /// In the order of the help screen.
-    pub(crate) const ALL: [Self; 16] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::Views,
         Self::Overview,
         Self::Sales,
@@ -141,6 +152,7 @@ impl Context {
         Self::Orders,
         Self::Jobs,
         Self::Activity,
+        Self::Presenter,
         Self::Confirm,
         Self::Form,
         Self::Filter,
@@ -161,6 +173,7 @@ impl Context {
             Self::Locks => &[Self::Locks, Self::Views, Self::Always],
             Self::Jobs => &[Self::Jobs, Self::Views, Self::Always],
             Self::Activity => &[Self::Activity, Self::Views, Self::Always],
+            Self::Presenter => &[Self::Presenter, Self::Always],
             Self::Views => &[Self::Views, Self::Always],
             Self::Always => &[Self::Always],
             Self::Confirm => &[Self::Confirm, Self::Always],
@@ -169,47 +182,6 @@ impl Context {
             Self::Help => &[Self::Help, Self::Always],
             Self::Filter => &[Self::Filter, Self::Always],
         }
-    }
-}
-
-/// A key with the modifiers that tell it from another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Key {
-    pub(super) code: KeyCode,
-    pub(super) modifiers: KeyModifiers,
-}
-
-impl Key {
-    /// Shift is part of a capital letter already, and terminals differ in whether they say so.
-    pub(crate) fn of(event: &KeyEvent) -> Self {
-        let mut modifiers =
-            event.modifiers & (KeyModifiers::CONTROL | KeyModifiers::ALT | KeyModifiers::SHIFT);
-        if matches!(event.code, KeyCode::Char(_) | KeyCode::BackTab) {
-            modifiers.remove(KeyModifiers::SHIFT);
-        }
-        Self { code: event.code, modifiers }
-    }
-
-    /// As it stands on the keyboard.
-    pub(crate) fn label(self) -> String {
-        let name = match self.code {
-            KeyCode::Char(' ') => "Space".to_owned(),
-            KeyCode::Char(c) if self.modifiers.contains(KeyModifiers::CONTROL) => {
-                c.to_ascii_uppercase().to_string()
-            }
-            KeyCode::Char(c) => c.to_string(),
-            KeyCode::Up => "↑".to_owned(),
-            KeyCode::Down => "↓".to_owned(),
-            KeyCode::Left => "←".to_owned(),
-            KeyCode::Right => "→".to_owned(),
-            KeyCode::PageUp => "PgUp".to_owned(),
-            KeyCode::PageDown => "PgDn".to_owned(),
-            KeyCode::BackTab => "Shift-Tab".to_owned(),
-            other => other.to_string(),
-        };
-        let control = if self.modifiers.contains(KeyModifiers::CONTROL) { "Ctrl-" } else { "" };
-        let alt = if self.modifiers.contains(KeyModifiers::ALT) { "Alt-" } else { "" };
-        format!("{control}{alt}{name}")
     }
 }
 
@@ -303,6 +275,10 @@ pub(crate) const TABLE: &[Binding] = &[
     bind(C::Views, A::Mouse, &[letter('m')], false),
     bind(C::Views, A::Palette, &[letter(':')], true),
     bind(C::Views, A::Export, &[letter('x')], false),
+    bind(C::Views, A::Present, &[letter('t')], false),
+    bind(C::Views, A::Arm, &[letter('L')], false),
+    bind(C::Views, A::Fire, &[letter('F')], false),
+    bind(C::Views, A::Abort, &[letter('H')], false),
     bind(C::Views, A::Overview, &[letter('1')], false),
     bind(C::Views, A::Sales, &[letter('2')], false),
     bind(C::Views, A::Stream, &[letter('3')], false),
@@ -322,6 +298,26 @@ pub(crate) const TABLE: &[Binding] = &[
     bind(C::Views, A::Last, &[key(KeyCode::End), letter('G')], false),
     bind(C::Views, A::Close, &[key(KeyCode::Left), letter('h')], false),
     bind(C::Views, A::Back, &[key(KeyCode::Esc)], false),
+    bind(C::Presenter, A::Present, &[letter('t')], true),
+    bind(C::Presenter, A::Arm, &[letter('L')], true),
+    bind(C::Presenter, A::Fire, &[letter('F')], true),
+    bind(C::Presenter, A::Abort, &[letter('H')], true),
+    bind(C::Presenter, A::Help, &[letter('?')], true),
+    bind(C::Presenter, A::Quit, &[letter('q')], true),
+    bind(C::Presenter, A::Freeze, &[letter('f')], false),
+    bind(C::Presenter, A::Palette, &[letter(':')], false),
+    bind(C::Presenter, A::Up, &[key(KeyCode::Up), letter('k')], false),
+    bind(C::Presenter, A::Down, &[key(KeyCode::Down), letter('j')], false),
+    bind(C::Presenter, A::Back, &[key(KeyCode::Esc)], false),
+    bind(C::Presenter, A::Overview, &[letter('1')], false),
+    bind(C::Presenter, A::Sales, &[letter('2')], false),
+    bind(C::Presenter, A::Stream, &[letter('3')], false),
+    bind(C::Presenter, A::Pending, &[letter('4')], false),
+    bind(C::Presenter, A::Letters, &[letter('5')], false),
+    bind(C::Presenter, A::Locks, &[letter('6')], false),
+    bind(C::Presenter, A::Orders, &[letter('7')], false),
+    bind(C::Presenter, A::Jobs, &[letter('8')], false),
+    bind(C::Presenter, A::Activity, &[letter('0')], false),
     bind(C::Confirm, A::Accept, &[letter('y')], true),
     bind(C::Confirm, A::Cancel, &[letter('n'), key(KeyCode::Esc)], true),
     bind(C::Confirm, A::Press, &[key(KeyCode::Enter)], true),
@@ -446,6 +442,8 @@ pub(crate) fn actions(context: Context) -> Vec<Action> {
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
+
+    use crossterm::event::KeyEvent;
 
     use super::*;
 

@@ -8,15 +8,18 @@
 mod acts;
 mod app;
 mod dialogs;
+mod director;
 mod dispatch;
 mod export;
 mod gauge;
 mod history;
 mod ink;
+mod key;
 mod keymap;
 mod locale;
 mod orders;
 mod possible;
+mod presenter;
 mod rebind;
 mod run;
 mod screen;
@@ -69,6 +72,8 @@ pub struct Options {
     pub export_dir: Option<PathBuf>,
     /// Keys of the person's own choice.
     pub keys: Keys,
+    /// Begin with the presenter's layout.
+    pub present: bool,
 }
 
 /// Why the console could not run, or ended before its time.
@@ -110,7 +115,8 @@ pub fn check_terminal() -> Result<(), ConsoleError> {
 /// terminal is given back in every case.
 pub async fn run(remote: Remote, options: Options) -> Result<(), ConsoleError> {
     check_terminal()?;
-    let Options { color, story, lang, ascii, plain_locale, palette, export_dir, keys } = options;
+    let Options { color, story, lang, ascii, plain_locale, palette, export_dir, keys, present } =
+        options;
     keymap::choose(keys.table()?);
     speak(lang);
     let theme = theme::Theme::detect(color, &palette, ascii, |name| std::env::var(name).ok());
@@ -123,6 +129,7 @@ pub async fn run(remote: Remote, options: Options) -> Result<(), ConsoleError> {
         app.note(text::plain_locale(&locale));
     }
     app.export_dir = export_dir;
+    app.presenter.on = present;
     let mut screen = screen::Screen::take()?;
     let mut keyboard = run::Tty::default();
     run::drive(&mut app, &mut screen, &mut keyboard, story).await?;

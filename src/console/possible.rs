@@ -5,7 +5,7 @@ use super::{
     dialogs::{Offer, Palette},
     keymap::{self, Action, Context},
     rebind,
-    text::{self, acts, conventions as words, letters},
+    text::{self, acts, conventions as words, director, letters},
     views::View,
 };
 
@@ -15,13 +15,16 @@ const REMEMBERED: usize = 20;
 impl App {
     /// The palette with every named action: those of this view first, then those of the others.
     pub(super) fn palette(&self) -> Palette {
-        let here = keymap::actions(self.view.context());
+        let here = keymap::actions(self.place());
         let mut offers: Vec<Offer> =
             here.iter().filter_map(|action| offer(*action, self.why_not(*action))).collect();
         for view in View::ALL.map(View::context) {
             for action in keymap::actions(view) {
-                if !here.contains(&action) && !offers.iter().any(|it| it.action == action) {
-                    offers.extend(offer(action, Some(words::only_in(&homes(action)))));
+                let homes = homes(action);
+                // What holds in every view and not over them is asked for there.
+                let elsewhere = !here.contains(&action) && !homes.is_empty();
+                if elsewhere && !offers.iter().any(|it| it.action == action) {
+                    offers.extend(offer(action, Some(words::only_in(&homes))));
                 }
             }
         }
@@ -56,6 +59,11 @@ impl App {
             Action::Start | Action::End | Action::Rush => {
                 told(self.shown.sales.is_empty(), acts::NO_SALE.to_string())
             }
+            Action::Fire => told(self.director.armed().is_none(), director::NONE_ARMED.to_string()),
+            Action::Abort => told(
+                self.director.launch.is_none() && self.newest.rushes.is_empty(),
+                director::NOTHING_TO_STOP.to_string(),
+            ),
             Action::Filter => told(self.view == View::Overview, acts::NO_FILTER.to_string()),
             Action::SortNext | Action::SortTurn => match self.paged_total() {
                 Some(total) => Some(words::in_pages(total)),

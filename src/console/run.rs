@@ -81,6 +81,8 @@ enum Woken {
     Answer(Box<Answer>),
     Saved(Saved),
     Story(Option<Story>),
+    /// The countdown of a launch shows another second, or ends.
+    Launch,
     Tick,
     Frame,
 }
@@ -131,10 +133,12 @@ async fn turn(
             answering = false;
             continue;
         }
+        let launch = app.launch_due().map(|left| Instant::now() + left);
         let woken = tokio::select! {
             biased;
             event = keyboard.next() => Woken::Input(event),
             () = ends.next() => Woken::End,
+            () = at(launch) => Woken::Launch,
             picture = newest(&mut pictures) => Woken::Picture(picture),
             answer = app.next_answer() => Woken::Answer(Box::new(answer)),
             saved = saver.next() => Woken::Saved(saved),
@@ -174,6 +178,7 @@ async fn turn(
                 }
                 app.on_tick();
             }
+            Woken::Launch => app.on_launch_due(),
             Woken::Frame => {}
         }
         saver.start(&mut app.exports);
@@ -186,6 +191,14 @@ async fn turn(
                 app.redraw();
             }
         }
+    }
+}
+
+/// That moment; never where there is none.
+async fn at(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => sleep_until(moment).await,
+        None => std::future::pending().await,
     }
 }
 

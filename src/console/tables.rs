@@ -175,7 +175,7 @@ impl App {
 
     /// A click chooses, the wheel moves. Neither opens, answers nor does anything.
     pub(super) fn on_mouse(&mut self, event: MouseEvent) {
-        if !self.mouse {
+        if !self.mouse || self.presenter.on {
             return;
         }
         let wheel = match event.kind {

@@ -2,6 +2,7 @@
 
 mod chinese;
 mod conventions;
+mod director;
 mod export;
 mod fixture;
 mod fuzz;
@@ -10,6 +11,7 @@ mod keys;
 mod letters;
 mod looping;
 mod orders;
+mod presenter;
 mod screens;
 mod stream;
 mod words;

@@ -45,6 +45,8 @@ pub enum Command {
     },
     /// Let simulated buyers at a sale; answered once every admitted order has settled.
     Rush(RushPlan),
+    /// Let no more simulated buyers of this process at a sale; those who were admitted get their orders.
+    StopRush(VoucherId),
     /// Put the books right, as this plan says, which the operator was shown.
     Repair(Vec<SaleRepair>),
     /// Plan what would be done for pending entries. No act: nothing is changed.
@@ -334,6 +336,13 @@ pub enum Reply {
     },
     /// The rush is over and settled.
     RushDone(RushReport),
+    /// So many rushes on the sale let no more buyers in.
+    RushStopped {
+        /// Which sale.
+        voucher: VoucherId,
+        /// Rushes that were under way.
+        rushes: u64,
+    },
     /// The books were put right as far as the plan went.
     Repaired(Repaired),
     /// The plan, to be looked at and done.

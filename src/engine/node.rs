@@ -26,6 +26,7 @@ use super::{
     locks::{Locks, Timing},
     operator::Operator,
     outbox::Outbox,
+    rush::Rushes,
     settings::Settings,
     watcher::Watcher,
     writer::Writer,
@@ -184,6 +185,7 @@ impl Node {
             meters,
             reason: None,
             under_way: UnderWay::default(),
+            rushes: Rushes::default(),
             outbox,
         };
         // Who only watches writes nothing, not even what he sees.

@@ -22,7 +22,7 @@ use super::{
     plan::{self, Plan, PlanFault},
     record,
     repair::{self, Repaired},
-    rush::Rush,
+    rush::{Rush, Rushes},
     settings::Settings,
     trace, vouchers,
 };
@@ -58,6 +58,8 @@ pub struct Operator {
     pub reason: Option<String>,
     /// The act of recovery of this process, which can be broken off between two steps.
     pub under_way: UnderWay,
+    /// The rushes of this process, which can be stopped.
+    pub rushes: Rushes,
     /// Lines of the audit log on their way.
     pub outbox: Outbox,
 }
@@ -91,6 +93,11 @@ impl Operator {
             return Ok(Reply::Cancelled(self.under_way.cancel()));
         }
         record::check_reason(self.reason.as_deref())?;
+        // Before anything is read or written: whoever stops a rush does not wait for a server.
+        let stopped = match command {
+            Command::StopRush(voucher) => Some((voucher, self.rushes.stop(voucher))),
+            _ => None,
+        };
         let (act, subject) = record::describe(&command);
         let (commands, about) = (record::commands(&command, &self.keys), record::about(&command));
         let (at, before) = (Millis::now(), self.figures(about).await);
@@ -108,7 +115,10 @@ impl Operator {
             once: None,
         };
         // Acts are large, and each caller would hold one of them in its own task.
-        let result = Box::pin(self.alone(&line, command, stop)).await;
+        let result = match stopped {
+            Some((voucher, rushes)) => Ok(Reply::RushStopped { voucher, rushes }),
+            None => Box::pin(self.alone(&line, command, stop)).await,
+        };
         line.result = match &result {
             Ok(reply) => record::told(reply),
             Err(error) => format!("failed: {error}"),
@@ -212,7 +222,9 @@ impl Operator {
                 store.sale(plan.voucher).await?;
                 let admission = self.admission.clone().ok_or(EngineError::Stopping)?;
                 let (store, keys) = (store.clone(), keys.clone());
-                let rush = Rush { admission, store, link, keys, meters: Arc::clone(&self.meters) };
+                let listed = self.rushes.begin(plan.voucher);
+                let (meters, halt) = (Arc::clone(&self.meters), listed.token().clone());
+                let rush = Rush { admission, store, link, keys, meters, halt };
                 Ok(Reply::RushDone(rush.run(&plan, stop).await?))
             }
             Command::Pay(order) => {
@@ -251,6 +263,7 @@ impl Operator {
             | Command::CountLetters(_)
             | Command::Preview(_)
             | Command::Trace(_)
+            | Command::StopRush(_)
             | Command::Cancel => Err(EngineError::Stopping),
             Command::Apply(plan, pace) => {
                 Ok(Reply::Replayed(apply::apply(self, &plan, pace, stop).await?))

@@ -40,6 +40,7 @@ pub fn about(command: &Command) -> Option<VoucherId> {
         | Command::PauseSale(voucher)
         | Command::ResumeSale(voucher)
         | Command::EndSale(voucher)
+        | Command::StopRush(voucher)
         | Command::Restock { voucher, .. } => Some(*voucher),
         Command::Rush(plan) => Some(plan.voucher),
         _ => None,
@@ -64,6 +65,7 @@ pub fn describe(command: &Command) -> (&'static str, String) {
         Command::Rush(plan) => {
             ("rush", format!("#{}, {} buyers, seed {}", plan.voucher, plan.users, plan.seed))
         }
+        Command::StopRush(voucher) => ("rush stop", format!("#{voucher}")),
         Command::Repair(plan) => {
             let sale = |it: &SaleRepair| format!("#{}: {}", it.voucher_id, it.findings.join("; "));
             ("audit repair", plan.iter().map(sale).collect::<Vec<_>>().join("; "))
@@ -130,9 +132,14 @@ pub fn told(reply: &Reply) -> String {
             format!("{} after {} ms: {detail}", end.outcome, end.took_ms)
         }
         Reply::JobSwitched { paused, .. } => if *paused { "paused" } else { "resumed" }.to_owned(),
+        Reply::RushStopped { rushes, .. } => format!("rushes stopped: {rushes}"),
         Reply::RushDone(report) => format!(
-            "{} attempts, {} admitted, {} persisted, {} dead letters",
-            report.attempts, report.admitted, report.persisted, report.dead
+            "{}{} attempts, {} admitted, {} persisted, {} dead letters",
+            cut(report.cut_short),
+            report.attempts,
+            report.admitted,
+            report.persisted,
+            report.dead
         ),
         Reply::Repaired(done) => format!(
             "{} buyers put back, {} orders enqueued, {} pieces given back",
@@ -253,6 +260,8 @@ pub fn commands(command: &Command, keys: &Layout) -> String {
         | Command::CountLetters(_)
         | Command::Preview(_)
         | Command::Trace(_)
+        // Nothing is sent: this process alone sends the buyers.
+        | Command::StopRush(_)
         | Command::Cancel => String::new(),
         Command::Apply(..) => format!(
             "XPENDING {0} {1}, SELECT FROM tb_voucher_order; then by verdict XACK, XCLAIM with INSERT INTO \

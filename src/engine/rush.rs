@@ -2,13 +2,13 @@
 
 use std::{
     collections::{HashSet, VecDeque},
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
 use rand::{SeedableRng as _, seq::SliceRandom as _};
 use rand_chacha::ChaCha8Rng;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     EngineError,
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     broker::{Layout, Link, keys::Partition, stream},
-    model::{EntryId, OrderId, Outcome, Payment, UserId},
+    model::{EntryId, OrderId, Outcome, Payment, UserId, VoucherId},
     store::SharedStore,
     telemetry::{
         Meters,
@@ -83,6 +83,35 @@ impl RushPlan {
     }
 }
 
+/// A rush of this process, and what stops it; the rush itself holds the other end.
+type Halt = (VoucherId, CancellationToken);
+
+/// The rushes of this process that are under way, so that one can be stopped.
+#[derive(Clone, Debug, Default)]
+pub struct Rushes(Arc<Mutex<Vec<Halt>>>);
+
+impl Rushes {
+    /// Lists a rush until what is returned is dropped, which cancels it.
+    pub(super) fn begin(&self, voucher: VoucherId) -> DropGuard {
+        let halt = CancellationToken::new();
+        let mut rushes = self.lock();
+        rushes.retain(|(_, halt)| !halt.is_cancelled());
+        rushes.push((voucher, halt.clone()));
+        halt.drop_guard()
+    }
+
+    /// Lets no more buyers at this sale; says how many rushes heard of it for the first time.
+    pub(super) fn stop(&self, voucher: VoucherId) -> u64 {
+        let rushes = self.lock();
+        let of = rushes.iter().filter(|(it, halt)| *it == voucher && !halt.is_cancelled());
+        of.map(|(_, halt)| halt.cancel()).count() as u64
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Halt>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// Runs a rush and waits until every admitted order has settled.
 #[derive(Debug)]
 pub struct Rush {
@@ -96,6 +125,8 @@ pub struct Rush {
     pub keys: Layout,
     /// Where progress is shown.
     pub meters: Arc<Meters>,
+    /// Cancelled when no more buyers are to come; what was admitted still settles.
+    pub halt: CancellationToken,
 }
 
 impl Rush {
@@ -138,7 +169,7 @@ impl Rush {
         let start = Instant::now();
         let mut waiting: VecDeque<Ticket> = VecDeque::with_capacity(plan.concurrency);
         for (sent, user) in arrivals.iter().enumerate() {
-            if stop.is_cancelled() {
+            if stop.is_cancelled() || self.halt.is_cancelled() {
                 break;
             }
             if let Some(rate) = plan.rate {
@@ -147,6 +178,7 @@ impl Rush {
                 if due > Instant::now() + TIMER {
                     tokio::select! {
                         () = stop.cancelled() => break,
+                        () = self.halt.cancelled() => break,
                         () = tokio::time::sleep_until(due.into()) => {}
                     }
                 }
@@ -165,7 +197,7 @@ impl Rush {
         for ticket in waiting {
             tally.take(&ticket.answer().await);
         }
-        self.meters.rush_progress(number, arrivals.len() as u64);
+        self.meters.rush_progress(number, tally.report.attempts);
         tally.close(start.elapsed())
     }
 
@@ -202,7 +234,7 @@ impl Rush {
     /// Lets buyers pay, some at a time, as they would.
     async fn pay(&mut self, payers: &[OrderId], report: &mut RushReport, stop: &CancellationToken) {
         for page in payers.chunks(PAY_PAGE) {
-            if stop.is_cancelled() {
+            if stop.is_cancelled() || self.halt.is_cancelled() {
                 break;
             }
             match self.pay_page(page).await {

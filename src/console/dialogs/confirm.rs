@@ -10,6 +10,7 @@ use tui_input::Input;
 use super::{buttons, draw_input, panel, typed};
 use crate::{
     console::{
+        director::Launch,
         text::{
             acts::{CANCEL, Question, REASON, REASON_HINT},
             conventions,
@@ -18,12 +19,22 @@ use crate::{
         widgets::{self, Pen, wrap},
     },
     engine::command::Command,
+    model::VoucherId,
 };
 
 /// What is done when the answer is yes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Intent {
     Send(Box<Command>),
+    /// Counts down to a launch.
+    Arm(Box<Launch>),
+    /// Starts the launch that is armed.
+    Fire(Box<Launch>),
+    /// Stops the rushes on a sale, and holds that as well.
+    Abort {
+        voucher: VoucherId,
+        pauses: bool,
+    },
     Quit,
 }
 

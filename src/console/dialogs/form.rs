@@ -7,6 +7,7 @@ use unicode_segmentation::UnicodeSegmentation;
 use super::{buttons, panel};
 use crate::{
     console::{
+        keymap::Action,
         text::{acts::CANCEL, lang::Word},
         theme::Theme,
         widgets::{Pen, left, width, wrap},
@@ -57,6 +58,11 @@ impl Form {
 
     pub(crate) fn at_cancel(&self) -> bool {
         self.focus == self.fields.len()
+    }
+
+    /// Esc, or Enter on Cancel.
+    pub(crate) fn is_left_by(&self, action: Action) -> bool {
+        action == Action::Cancel || (action == Action::Press && self.at_cancel())
     }
 
     pub(crate) fn step(&mut self, forward: bool) {

@@ -7,6 +7,7 @@ mod export_menu;
 mod form;
 mod group_form;
 mod help;
+mod launch_form;
 mod palette;
 mod rush_form;
 mod sale_form;
@@ -16,6 +17,7 @@ pub(crate) use export_menu::ExportMenu;
 pub(crate) use form::{Form, MOST, draw_input, typed};
 pub(crate) use group_form::GroupForm;
 pub(crate) use help::Help;
+pub(crate) use launch_form::LaunchForm;
 pub(crate) use palette::{Offer, Palette};
 pub(crate) use rush_form::RushForm;
 pub(crate) use sale_form::SaleForm;
@@ -28,6 +30,7 @@ pub(crate) enum Dialog {
     Confirm(Confirm),
     Sale(SaleForm),
     Rush(RushForm),
+    Launch(LaunchForm),
     Group(GroupForm),
     Palette(Palette),
     Help(Help),
@@ -40,10 +43,20 @@ impl Dialog {
             // What is typed there is text, as in a form.
             Self::Confirm(confirm) if confirm.in_reason() => Context::Form,
             Self::Confirm(_) => Context::Confirm,
-            Self::Sale(_) | Self::Rush(_) | Self::Group(_) => Context::Form,
+            Self::Sale(_) | Self::Rush(_) | Self::Group(_) | Self::Launch(_) => Context::Form,
             // A list with a cursor in either.
             Self::Palette(_) | Self::Export(_) => Context::Palette,
             Self::Help(_) => Context::Help,
+        }
+    }
+
+    /// A form that keeps nothing of what was typed once it is left.
+    pub(crate) fn form(&self) -> Option<&Form> {
+        match self {
+            Self::Rush(rush) => Some(&rush.form),
+            Self::Group(group) => Some(&group.form),
+            Self::Launch(launch) => Some(&launch.form),
+            _ => None,
         }
     }
 
@@ -56,6 +69,7 @@ impl Dialog {
                 let plan = rush.told();
                 rush.form.draw(pen, theme, &plan)
             }
+            Self::Launch(launch) => launch.form.draw(pen, theme, &[]),
             Self::Group(group) => group.form.draw(pen, theme, &group.told()),
             Self::Palette(palette) => palette.draw(pen, theme),
             Self::Help(help) => {

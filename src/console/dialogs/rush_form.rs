@@ -13,7 +13,7 @@ use crate::{
 const BUYERS: usize = 0;
 const REPEAT: usize = 1;
 /// Most buyers of one rush.
-const MOST_BUYERS: u64 = 10_000_000;
+pub(super) const MOST_BUYERS: u64 = 10_000_000;
 /// Where nothing is known of the stock.
 const USUAL_BUYERS: u64 = 20_000;
 
@@ -78,7 +78,7 @@ impl RushForm {
     }
 }
 
-fn bounded(text: &str, least: u64, most: u64) -> Result<u64, String> {
+pub(super) fn bounded(text: &str, least: u64, most: u64) -> Result<u64, String> {
     let number = number(text)?;
     if (least..=most).contains(&number) {
         Ok(number)

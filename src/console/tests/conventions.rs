@@ -226,7 +226,7 @@ fn chosen_keys_hold_in_dispatch_help_and_sentences() {
     bench.keys("E");
     assert_eq!(bench.said(), "E does nothing here; F1 shows the keys");
     bench.press(KeyCode::F(1));
-    let text = bench.text(160, 60);
+    let text = bench.text(160, 80);
     assert!(text.contains("v F5") && text.contains("Ctrl-Q"), "{text}");
     let mut bench = Bench::new(Snapshot { sales: Vec::new(), ..normal() });
     bench.keys("2");

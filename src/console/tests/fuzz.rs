@@ -31,6 +31,10 @@ enum Allowed {
     Nothing,
     This(Command),
     AnySale,
+    /// A launch that was confirmed before its time.
+    Opening,
+    /// No more buyers at this sale, which is held as well.
+    Stop(VoucherId),
 }
 
 fn allowed(bench: &Bench, key: &KeyEvent) -> Allowed {
@@ -43,6 +47,8 @@ fn allowed(bench: &Bench, key: &KeyEvent) -> Allowed {
                         || (key.code == KeyCode::Enter && confirm.on_yes()));
             match (&confirm.intent, yes) {
                 (Intent::Send(command), true) => Allowed::This((**command).clone()),
+                (Intent::Fire(_), true) => Allowed::Opening,
+                (Intent::Abort { voucher, .. }, true) => Allowed::Stop(*voucher),
                 _ => Allowed::Nothing,
             }
         }
@@ -70,7 +76,7 @@ fn any_key(random: &mut impl Rng) -> KeyEvent {
         KeyCode::End,
         KeyCode::Backspace,
     ];
-    const LETTERS: &str = "1234557NSRPEADCXWyn fqgGhjklcpub/:?+-=0599锅🍲xzzoorwm!mT68";
+    const LETTERS: &str = "1234557NSRPEADCXWLLFHtyyn fqgGhjklcpub/:?+-=0599锅🍲xzzoorwm!mT68";
     let letters: Vec<char> = LETTERS.chars().collect();
     if random.random_bool(0.45) {
         KeyEvent::new(SPECIAL[random.random_range(0..SPECIAL.len())], KeyModifiers::NONE)
@@ -160,6 +166,13 @@ fn any_mouse(random: &mut impl Rng) -> Event {
     })
 }
 
+/// What was sent but looks, which change nothing; a picture may have asked for one.
+fn acts(bench: &mut Bench) -> Vec<Command> {
+    let mut sent = bench.sent();
+    sent.retain(|it| !matches!(it, Command::Trace(_) | Command::Preview(_)));
+    sent
+}
+
 /// One run of random events; how many acts it came to.
 fn play(seed: u64) -> usize {
     let mut sent_in_all = 0;
@@ -180,8 +193,16 @@ fn play(seed: u64) -> usize {
                     let fine = match (&sent[..], &may) {
                         // A plan and a count change nothing.
                         ([] | [Command::Plan(_) | Command::CountLetters(_)], _)
-                        | ([Command::CreateSale(_)], Allowed::AnySale) => true,
+                        | ([Command::CreateSale(_)], Allowed::AnySale)
+                        | ([Command::CreateSale(_) | Command::StartSale(_)], Allowed::Opening) => {
+                            true
+                        }
                         ([one], Allowed::This(command)) => one == command,
+                        ([Command::StopRush(one)], Allowed::Stop(it)) => one == it,
+                        (
+                            [Command::StopRush(one), Command::PauseSale(other)],
+                            Allowed::Stop(it),
+                        ) => one == it && other == it,
                         _ => false,
                     };
                     assert!(fine, "seed {seed}, step {step}: {sent:?} after {key:?}");
@@ -193,6 +214,10 @@ fn play(seed: u64) -> usize {
                 88..92 => {
                     let answer = any_answer(&mut random);
                     bench.answer(answer);
+                    // A sale that a launch has opened gets its buyers, or is held where they are unwanted.
+                    let sent = acts(&mut bench);
+                    let fine = matches!(sent[..], [] | [Command::Rush(_) | Command::PauseSale(_)]);
+                    assert!(fine, "seed {seed}, step {step}: {sent:?} after an answer");
                 }
                 92..94 => {
                     let text = ["pasted 火锅\n\x1b[2J", "10000", "+1h", "\u{202e}\u{200d}"];
@@ -206,18 +231,29 @@ fn play(seed: u64) -> usize {
                     countdown: random.random_bool(0.5).then(|| random.random()),
                     done: random.random_bool(0.2),
                 }),
-                95..97 => bench.app.on_tick(),
+                95..97 => {
+                    bench.app.on_tick();
+                    bench.app.on_launch_due();
+                    // What was armed was confirmed then.
+                    let sent = acts(&mut bench);
+                    let opening =
+                        |it: &Command| matches!(it, Command::CreateSale(_) | Command::StartSale(_));
+                    assert!(sent.len() <= 1 && sent.iter().all(opening), "seed {seed}: {sent:?}");
+                }
                 _ => {
                     bench.app.on_event(&any_mouse(&mut random));
                     assert!(
-                        bench.sent().is_empty(),
+                        acts(&mut bench).is_empty(),
                         "seed {seed}, step {step}: the mouse did an act"
                     );
                 }
             }
             if step % 2_500 == 9 {
                 bench.app.on_event(&Event::Paste("\x1b[31m锅 ".repeat(150_000)));
-                assert!(bench.sent().is_empty(), "seed {seed}, step {step}: a paste did an act");
+                assert!(
+                    acts(&mut bench).is_empty(),
+                    "seed {seed}, step {step}: a paste did an act"
+                );
             }
             if step % 25 == 0 {
                 let (width, height) = match random.random_range(0..6) {

@@ -1,9 +1,9 @@
 //! Words of what keys do: one for the footer, a sentence for the help screen, a name for the palette.
 
 use super::{
-    conventions,
+    conventions, director,
     lang::{Word, word},
-    orders, stream,
+    orders, presenter, stream,
 };
 use crate::console::keymap::{Action, Context};
 
@@ -38,6 +38,7 @@ fn told(action: Action) -> Told {
         Action::Orders | Action::Pay | Action::NextPage | Action::PreviousPage => {
             orders::action(action)
         }
+        Action::Present | Action::Arm | Action::Fire | Action::Abort => director::action(action),
         Action::Help => {
             (word("help", "帮助"), word("this screen", "本帮助"), Some(word("help", "帮助")))
         }
@@ -276,6 +277,7 @@ pub(crate) fn context(context: Context) -> &'static str {
         Context::Locks => word("Locks", "锁"),
         Context::Jobs => word("Jobs", "定时任务"),
         Context::Activity => word("Activity", "动态"),
+        Context::Presenter => presenter::CONTEXT,
         Context::Confirm => word("A question", "确认框"),
         Context::Form => word("A form", "表单"),
         Context::Palette => word("Commands", "命令"),

@@ -2,6 +2,7 @@
 
 use super::{
     acts::NOTHING_UNDER_WAY,
+    director,
     figures::{self, counted, thousands},
     lang::{Word, tell, word},
     letters,
@@ -35,6 +36,7 @@ pub(crate) fn reply(reply: &Reply) -> (String, bool) {
             well(tell!("#{voucher} has {initial} pieces in all", "#{voucher} 现共 {initial} 件"))
         }
         Reply::RushDone(report) => rush_done(report),
+        Reply::RushStopped { voucher, rushes } => director::rush_stopped(*voucher, *rushes),
         Reply::Repaired(done) => {
             let (buyers, orders) = (thousands(done.put_back), thousands(done.enqueued));
             let pieces = thousands(done.given_back);

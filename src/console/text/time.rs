@@ -80,6 +80,7 @@ const ACTS: &[(&str, &str)] = &[
     ("sale cut", "减少库存"),
     ("sale restock", "增加库存"),
     ("rush", "模拟抢购"),
+    ("rush stop", "停止模拟抢购"),
     ("audit repair", "对账修复"),
     ("audit repair begun", "对账修复开始"),
     ("pending apply", "处理待确认"),

@@ -5,11 +5,12 @@ use ratatui::{
     text::{Line, Span},
 };
 
-use super::{COMPLETE, View, draw_body, is_stale};
+use super::{COMPLETE, View, draw_body, is_stale, presenter};
 use crate::{
     console::{
         app::App,
         dialogs::draw_input,
+        director::Standing,
         keymap,
         status::Tone,
         text::{self, figures, lang::Word},
@@ -28,6 +29,10 @@ const LEAST_TITLE: usize = 14;
 /// Draws the frame and the view in it; says where the cursor stands.
 pub(super) fn draw(app: &mut App, pen: &mut Pen<'_>) -> Option<(u16, u16)> {
     let (width, height) = (pen.width(), pen.height());
+    if app.presenter.on {
+        presenter::draw(app, pen);
+        return None;
+    }
     let compact = width < COMPLETE.0 || height < COMPLETE.1;
     header(app, &mut pen.part(0, 0, width, 1));
     app.tabs = tabs(app, &mut pen.part(0, 1, width, 1));
@@ -81,7 +86,9 @@ fn header(app: &App, pen: &mut Pen<'_>) {
     let room = pen.width().saturating_sub(states.width() as u16 + 3);
     let mut left = pen.part(0, 0, room, 1);
     let mut x = left.text(1, 0, text::PROGRAM, theme.key());
-    if let Some(sale) = headline(app) {
+    if armed(app, &mut left, x + 1, true) {
+        // What is armed matters more than what sells; both have no room.
+    } else if let Some(sale) = headline(app) {
         let (word, style) = phase(theme, sale.phase);
         let mut time = time_left(sale, app.seen(), wide).unwrap_or_default();
         x = left.text(x + 1, 0, theme.glyphs.pointer, theme.soft());
@@ -98,6 +105,21 @@ fn header(app: &App, pen: &mut Pen<'_>) {
         left.text(x + 2, 0, &time, Style::new());
     }
     pen.part(0, 0, pen.width().saturating_sub(1), 1).line_right(0, &states);
+}
+
+/// What is armed, in the top line of every view; `false` where nothing is.
+pub(super) fn armed(app: &App, pen: &mut Pen<'_>, x: u16, ids: bool) -> bool {
+    let theme = app.theme;
+    let (badge, launch) = match app.director.standing(app.now) {
+        Some(Standing::Counting(launch, left)) => (text::director::armed_in(left), launch),
+        Some(Standing::Opening(launch)) => (text::director::OPENS.to_owned(), launch),
+        None => return false,
+    };
+    let x = pen.text(x, 0, &format!(" {badge} "), theme.badge()) + 1;
+    let room = usize::from(pen.width().saturating_sub(x));
+    let told = text::director::badge(launch, ids);
+    pen.text(x, 0, &fit(&told, room, theme.glyphs.ellipsis), theme.strong());
+    true
 }
 
 /// A phase in the header's capitals, in the colour of its state.
@@ -201,16 +223,7 @@ fn tabs(app: &App, pen: &mut Pen<'_>) -> Vec<(std::ops::Range<u16>, View)> {
         };
         (view, keymap::key_of(view.action()), name, count.filter(|count| *count > 0))
     });
-    let mut badges = Vec::new();
-    if app.shown.read_only {
-        badges.push(Span::styled(format!(" {} ", text::READ_ONLY), theme.badge()));
-    }
-    if app.frozen {
-        let age = figures::span(app.now.since(app.shown.taken));
-        badges.push(Span::raw(" "));
-        badges.push(Span::styled(format!(" {} {age} ", text::FROZEN), theme.badge()));
-    }
-    let badges = Line::from(badges);
+    let badges = badges(app);
     let room = usize::from(pen.width()).saturating_sub(badges.width() + 2);
     // What is stuck needs a person; how many sales and locks there are does not.
     let told = |view: View, all: bool| all || matches!(view, View::Pending | View::Letters);
@@ -258,13 +271,28 @@ fn tabs(app: &App, pen: &mut Pen<'_>) -> Vec<(std::ops::Range<u16>, View)> {
     places
 }
 
+/// What must not be forgotten about the picture.
+pub(super) fn badges(app: &App) -> Line<'static> {
+    let theme = app.theme;
+    let mut badges = Vec::new();
+    if app.shown.read_only {
+        badges.push(Span::styled(format!(" {} ", text::READ_ONLY), theme.badge()));
+    }
+    if app.frozen {
+        let age = figures::span(app.now.since(app.shown.taken));
+        badges.push(Span::raw(" "));
+        badges.push(Span::styled(format!(" {} {age} ", text::FROZEN), theme.badge()));
+    }
+    Line::from(badges)
+}
+
 fn has_dead_holder(app: &App) -> bool {
     let consumers = app.shown.stream.iter().flat_map(|stream| &stream.consumers);
     consumers.into_iter().any(|consumer| !consumer.alive && consumer.pending > 0)
 }
 
 /// Keys that help here, as many as fit.
-fn keys(app: &App, pen: &mut Pen<'_>) {
+pub(super) fn keys(app: &App, pen: &mut Pen<'_>) {
     let mut x = 1;
     for binding in keymap::footer(app.context()) {
         let key = keymap::Key::label(binding.keys[0]);
@@ -279,7 +307,7 @@ fn keys(app: &App, pen: &mut Pen<'_>) {
 }
 
 /// The line that answers, of one row at least, so that nothing jumps when it speaks.
-fn answer_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
+pub(super) fn answer_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
     let theme = app.theme;
     let Some((tone, said, more)) = app.status.shown().filter(|_| !app.filtering) else {
         return vec![Line::default()];
@@ -323,7 +351,7 @@ fn filter_input(app: &App, pen: &mut Pen<'_>, y: u16) -> Option<(u16, u16)> {
 }
 
 /// The story in one or two lines, its title first.
-fn story_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
+pub(super) fn story_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
     let (story, theme) = (&app.story, app.theme);
     if story.is_blank() {
         return Vec::new();
@@ -353,7 +381,7 @@ fn story_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
     styled.collect()
 }
 
-fn story_key(app: &App) -> Line<'static> {
+pub(super) fn story_key(app: &App) -> Line<'static> {
     let Some(key) = app.story.key.as_ref() else { return Line::default() };
     let key = fit(key, 12, app.theme.glyphs.ellipsis);
     Line::from(vec![

@@ -16,6 +16,7 @@ mod overview;
 mod overview_state;
 mod paged_state;
 mod pending;
+mod presenter;
 mod rates;
 mod sale_detail;
 mod sales;

@@ -1,42 +1,82 @@
-//! Large digits for a countdown, built from blocks.
+//! Large digits, built from blocks: for a countdown, and for a hall.
+
+use ratatui::style::Style;
 
 use super::Pen;
 use crate::console::theme::Theme;
 
-/// Rows of three pixels each, from the top, the leftmost pixel in the highest bit.
-const DIGITS: [[u8; 5]; 10] = [
-    [0b111, 0b101, 0b101, 0b101, 0b111],
-    [0b010, 0b110, 0b010, 0b010, 0b111],
-    [0b111, 0b001, 0b111, 0b100, 0b111],
-    [0b111, 0b001, 0b111, 0b001, 0b111],
-    [0b101, 0b101, 0b111, 0b001, 0b001],
-    [0b111, 0b100, 0b111, 0b001, 0b111],
-    [0b111, 0b100, 0b111, 0b101, 0b111],
-    [0b111, 0b001, 0b010, 0b010, 0b010],
-    [0b111, 0b101, 0b111, 0b101, 0b111],
-    [0b111, 0b101, 0b111, 0b001, 0b111],
-];
-/// Cells of one digit: three pixels of two cells.
-const DIGIT_WIDTH: u16 = 6;
+/// Rows of a sign.
+pub(crate) const SIGN_ROWS: u16 = 5;
+
+/// Cells of one pixel, across and down.
+pub(crate) type Pixel = (u16, u16);
+
+/// A sign: pixels across, and its rows from the top, the leftmost pixel in the highest of that many bits.
+type Sign = (u16, [u8; 5]);
+
+/// Digits, what stands between them, and a few signs of state; anything else is a gap.
+fn sign(c: char) -> Sign {
+    match c {
+        '0' => (3, [0b111, 0b101, 0b101, 0b101, 0b111]),
+        '1' => (3, [0b010, 0b110, 0b010, 0b010, 0b111]),
+        '2' => (3, [0b111, 0b001, 0b111, 0b100, 0b111]),
+        '3' => (3, [0b111, 0b001, 0b111, 0b001, 0b111]),
+        '4' => (3, [0b101, 0b101, 0b111, 0b001, 0b001]),
+        '5' => (3, [0b111, 0b100, 0b111, 0b001, 0b111]),
+        '6' => (3, [0b111, 0b100, 0b111, 0b101, 0b111]),
+        '7' => (3, [0b111, 0b001, 0b010, 0b010, 0b010]),
+        '8' => (3, [0b111, 0b101, 0b111, 0b101, 0b111]),
+        '9' => (3, [0b111, 0b101, 0b111, 0b001, 0b111]),
+        ',' => (1, [0, 0, 0, 1, 1]),
+        ':' => (1, [0, 1, 0, 1, 0]),
+        '-' => (3, [0, 0, 0b111, 0, 0]),
+        '?' => (3, [0b110, 0b001, 0b010, 0b000, 0b010]),
+        '✔' => (5, [0b00001, 0b00011, 0b10110, 0b11100, 0b01000]),
+        '✖' => (5, [0b10001, 0b01010, 0b00100, 0b01010, 0b10001]),
+        '…' => (5, [0, 0, 0, 0, 0b10101]),
+        _ => (1, [0; 5]),
+    }
+}
+
+/// Cells that a text takes in large signs.
+pub(crate) fn big_width(text: &str, pixel: Pixel) -> u16 {
+    let pixels: u16 = text.chars().map(|c| sign(c).0 + 1).sum();
+    pixels.saturating_sub(1) * pixel.0
+}
+
+/// Draws a text in large signs from a corner on; what is between them stays as it was.
+pub(crate) fn big(
+    pen: &mut Pen<'_>,
+    theme: Theme,
+    (mut x, y): (u16, u16),
+    text: &str,
+    pixel: Pixel,
+    style: Style,
+) {
+    let block = theme.glyphs.full.repeat(usize::from(pixel.0));
+    for c in text.chars() {
+        let (width, rows) = sign(c);
+        for (row, pixels) in (0_u16..).zip(rows) {
+            for column in (0..width).filter(|column| pixels >> (width - 1 - column) & 1 == 1) {
+                for line in 0..pixel.1 {
+                    pen.text(x + column * pixel.0, y + row * pixel.1 + line, &block, style);
+                }
+            }
+        }
+        x += (width + 1) * pixel.0;
+    }
+}
 
 /// Draws a number in the middle of the area, over whatever is there.
 pub(crate) fn big_number(pen: &mut Pen<'_>, theme: Theme, number: u8) {
-    let digits: Vec<usize> = number.to_string().bytes().map(|b| usize::from(b - b'0')).collect();
-    let width = digits.len() as u16 * (DIGIT_WIDTH + 2) + 6;
-    let height = 9;
+    const PIXEL: Pixel = (2, 1);
+    let digits = number.to_string();
+    let width = big_width(&digits, PIXEL) + 8;
+    let height = SIGN_ROWS + 4;
     let x = pen.width().saturating_sub(width) / 2;
     let y = pen.height().saturating_sub(height) / 2;
     let mut panel = pen.part(x, y, width, height);
     panel.clear();
     panel.frame("", theme.glyphs.ascii, theme.soft(), theme.soft());
-    for (place, digit) in digits.iter().enumerate() {
-        for (row, pixels) in DIGITS[digit % 10].iter().enumerate() {
-            for column in 0..3_u16 {
-                if pixels >> (2 - column) & 1 == 1 {
-                    let x = 4 + place as u16 * (DIGIT_WIDTH + 2) + column * 2;
-                    panel.text(x, row as u16 + 2, &theme.glyphs.full.repeat(2), theme.key());
-                }
-            }
-        }
-    }
+    big(&mut panel, theme, (4, 2), &digits, PIXEL, theme.key());
 }

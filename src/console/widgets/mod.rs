@@ -13,7 +13,7 @@ mod pen;
 mod table;
 
 pub(crate) use bar::bar;
-pub(crate) use big::big_number;
+pub(crate) use big::{Pixel, SIGN_ROWS, big, big_number, big_width};
 pub(crate) use cells::{fit, left, right, width, wrap};
 pub(crate) use chart::{Axis, Chart, Sign, chart};
 pub(crate) use curve::{Curve, curve};

@@ -1,0 +1,114 @@
+//! The form of a launch: which sale, how many buyers, over how long, and after how many seconds.
+
+use crossterm::event::Event;
+
+use super::{
+    Form,
+    rush_form::{MOST_BUYERS, bounded},
+    sale_form::number,
+};
+use crate::{
+    console::{
+        director::{Launch, Target},
+        text::{director as words, forms, sale_fault},
+    },
+    model::{
+        Millis, Phase, VoucherId,
+        sale::{check_stock, check_title},
+    },
+    telemetry::snapshot::SaleLine,
+};
+
+const SALE: usize = 0;
+const STOCK: usize = 1;
+const BUYERS: usize = 2;
+const WITHIN: usize = 3;
+const COUNTDOWN: usize = 4;
+/// Longest countdown, and longest time over which buyers come, in seconds.
+const LONGEST: u64 = 3_600;
+
+#[derive(Debug)]
+pub(crate) struct LaunchForm {
+    pub(crate) form: Form,
+}
+
+impl LaunchForm {
+    /// With the planned sale that the person looks at, if it is one.
+    pub(crate) fn new(planned: Option<VoucherId>) -> Self {
+        let sale = planned.map_or_else(String::new, |id| format!("#{id}"));
+        let form = Form::new(words::FORM.to_string(), forms::NEXT)
+            .field(words::SALE, words::SALE_HINT, &sale)
+            .field(words::STOCK, words::STOCK_HINT, "")
+            .field(words::BUYERS, forms::BUYERS_HINT, "20000")
+            .field(words::WITHIN, words::WITHIN_HINT, "10")
+            .field(words::COUNTDOWN, words::COUNTDOWN_HINT, "10");
+        Self { form }
+    }
+
+    pub(crate) fn type_in(&mut self, event: &Event, sales: &[SaleLine], now: Millis) {
+        if self.form.type_in(event) {
+            let fault = self.checked(sales, now).err();
+            for (place, field) in self.form.fields.iter_mut().enumerate() {
+                let here = fault.as_ref().filter(|(at, _)| *at == place).map(|(_, text)| text);
+                // An empty field may wait.
+                let waits = field.input.value().trim().is_empty();
+                field.fault = here.filter(|_| !waits).cloned();
+            }
+        }
+    }
+
+    /// The launch, or the fault under its field.
+    pub(crate) fn submit(&mut self, sales: &[SaleLine], now: Millis) -> Option<Launch> {
+        match self.checked(sales, now) {
+            Ok(launch) => Some(launch),
+            Err((place, fault)) => {
+                for field in &mut self.form.fields {
+                    field.fault = None;
+                }
+                if let Some(field) = self.form.fields.get_mut(place) {
+                    field.fault = Some(fault);
+                }
+                self.form.focus(place);
+                None
+            }
+        }
+    }
+
+    fn checked(&self, sales: &[SaleLine], now: Millis) -> Result<Launch, (usize, String)> {
+        let (written, stock) = (self.form.value(SALE).trim(), self.form.value(STOCK));
+        let planned = match numbered(written) {
+            Some(id) => {
+                let found =
+                    sales.iter().find(|it| it.voucher_id == id && it.phase == Phase::Planned);
+                Some(found.ok_or_else(|| (SALE, words::not_planned(id)))?)
+            }
+            None => None,
+        };
+        let (target, title, pieces) = if let Some(sale) = planned {
+            if !stock.trim().is_empty() {
+                return Err((STOCK, words::OWN_STOCK.to_owned()));
+            }
+            (Target::Planned(sale.voucher_id), sale.title.clone(), sale.initial)
+        } else {
+            let title = check_title(written).map_err(|fault| (SALE, sale_fault(&fault)))?;
+            let pieces = number(stock).map_err(|fault| (STOCK, fault))?;
+            let pieces = check_stock(pieces).map_err(|fault| (STOCK, sale_fault(&fault)))?;
+            (Target::New, title, pieces)
+        };
+        let within = |field, least, most| {
+            bounded(self.form.value(field), least, most).map_err(|fault| (field, fault))
+        };
+        let buyers = within(BUYERS, 1, MOST_BUYERS)?;
+        let (over, countdown) = (within(WITHIN, 0, LONGEST)?, within(COUNTDOWN, 1, LONGEST)?);
+        let opens = planned.and_then(|sale| sale.begin).map(|begin| begin.since(now));
+        match opens {
+            Some(left) if left <= countdown * 1_000 => Err((COUNTDOWN, words::opens_before(left))),
+            _ => Ok(Launch { target, title, pieces, buyers, within: over, countdown }),
+        }
+    }
+}
+
+/// A voucher's number, with or without its sign.
+fn numbered(written: &str) -> Option<VoucherId> {
+    written.strip_prefix('#').unwrap_or(written).parse().ok().map(VoucherId)
+}

@@ -1,0 +1,304 @@
+//! The sale director: a launch is armed, counts down by the clock of Redis, and then opens a sale and sends
+//! its buyers.
+//!
+//! Nothing is asked of the engine before the countdown ends, so a launch that is called off has done nothing.
+//! Where anything is not as the person was asked about, it is called off and not fired.
+
+use std::time::Duration;
+
+use super::{
+    app::{Answer, App},
+    dialogs::{Confirm, Dialog, Intent, LaunchForm},
+    status::Tone,
+    text::{
+        director::{self as words, Off},
+        sale_name,
+    },
+};
+use crate::{
+    engine::command::{Command, Reply, RushPlan},
+    model::{Millis, NewSale, Phase, VoucherId},
+};
+
+/// A console that stood still for longer than this when the countdown ended fires nothing any more.
+const LATE_MS: u64 = 3_000;
+
+/// What is opened.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Target {
+    /// A sale that waits for its time.
+    Planned(VoucherId),
+    /// One that is created when the countdown ends.
+    New,
+}
+
+/// What a person was asked about.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Launch {
+    pub(crate) target: Target,
+    pub(crate) title: String,
+    pub(crate) pieces: u64,
+    pub(crate) buyers: u64,
+    /// Seconds over which they come; 0 is as fast as it goes.
+    pub(crate) within: u64,
+    /// Seconds from the yes to the start.
+    pub(crate) countdown: u64,
+}
+
+impl Launch {
+    fn rush(&self, voucher: VoucherId) -> RushPlan {
+        let plan = RushPlan::new(voucher, self.buyers);
+        let requests = self.buyers as f64 * (1.0 + plan.repeat);
+        let rate = (self.within > 0).then(|| requests / self.within as f64);
+        RushPlan { rate, ..plan }
+    }
+}
+
+/// How far a launch is.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Stage {
+    /// Until then.
+    Counting(Millis),
+    /// This was asked of the engine; `true` where the person wants no buyers any more.
+    Opening(Command, bool),
+    /// Its buyers are on their way.
+    Rushing(VoucherId),
+}
+
+/// At most one launch at a time.
+#[derive(Debug, Default)]
+pub(crate) struct Director {
+    pub(super) launch: Option<(Launch, Stage)>,
+}
+
+/// What the top line of every view says of a launch.
+pub(crate) enum Standing<'a> {
+    Counting(&'a Launch, u64),
+    Opening(&'a Launch),
+}
+
+impl Director {
+    /// What is armed, and in how many milliseconds it fires.
+    pub(crate) fn standing(&self, now: Millis) -> Option<Standing<'_>> {
+        match self.launch.as_ref()? {
+            (launch, Stage::Counting(at)) => Some(Standing::Counting(launch, at.since(now))),
+            (launch, Stage::Opening(..)) => Some(Standing::Opening(launch)),
+            (_, Stage::Rushing(_)) => None,
+        }
+    }
+
+    /// What waits for its countdown.
+    pub(super) fn armed(&self) -> Option<&Launch> {
+        let (launch, stage) = self.launch.as_ref()?;
+        matches!(stage, Stage::Counting(_)).then_some(launch)
+    }
+
+    /// The sale that is launched, where that is known by now.
+    pub(crate) fn sale(&self) -> Option<VoucherId> {
+        match self.launch.as_ref()? {
+            (_, Stage::Rushing(id)) => Some(*id),
+            (launch, _) => match launch.target {
+                Target::Planned(id) => Some(id),
+                Target::New => None,
+            },
+        }
+    }
+}
+
+impl App {
+    pub(super) fn ask_arm(&mut self) {
+        if self.director.launch.is_some() {
+            return self.note(words::armed_already());
+        }
+        let planned =
+            |id: &VoucherId| self.newest.sale(*id).is_some_and(|sale| sale.phase == Phase::Planned);
+        let chosen = self.presented().filter(planned);
+        self.dialog = Some(Dialog::Launch(LaunchForm::new(chosen)));
+    }
+
+    /// The question that follows a filled-in form.
+    pub(super) fn confirm_launch(launch: Launch) -> Dialog {
+        let question = words::ask_arm(&launch);
+        Dialog::Confirm(Confirm::new(question, Intent::Arm(Box::new(launch))))
+    }
+
+    pub(super) fn arm(&mut self, launch: Launch) {
+        let at = self.now.plus(i64::try_from(launch.countdown).unwrap_or(0) * 1_000);
+        if let Some(why) = self.unfit(&launch, Some(at)) {
+            return self.call_off(&launch, &why);
+        }
+        self.note(words::armed(&launch));
+        self.director.launch = Some((launch, Stage::Counting(at)));
+    }
+
+    /// Why a launch is not what the person was asked about any more; `at` is when it would fire.
+    fn unfit(&self, launch: &Launch, at: Option<Millis>) -> Option<Off> {
+        let Target::Planned(id) = launch.target else { return None };
+        match self.newest.sale(id) {
+            None => Some(Off::Gone),
+            Some(sale) if sale.phase != Phase::Planned || sale.initial != launch.pieces => {
+                Some(Off::Changed)
+            }
+            Some(sale) if sale.begin.zip(at).is_some_and(|(begin, at)| begin <= at) => {
+                Some(Off::Early)
+            }
+            Some(_) => None,
+        }
+    }
+
+    fn call_off(&mut self, launch: &Launch, why: &Off) {
+        self.director.launch = None;
+        self.dirty = true;
+        self.status.failure(words::off(launch, why));
+    }
+
+    /// Looks at the newest picture, also while another one is shown.
+    pub(super) fn settle_launch(&mut self) {
+        if let Some((launch, Stage::Counting(at))) = &self.director.launch
+            && let Some(why) = self.unfit(launch, Some(*at))
+        {
+            let launch = launch.clone();
+            self.call_off(&launch, &why);
+        }
+    }
+
+    /// How long until the countdown shows another second, or ends.
+    pub(super) fn launch_due(&self) -> Option<Duration> {
+        let Some((_, Stage::Counting(at))) = &self.director.launch else { return None };
+        let left = at.since(self.now);
+        Some(Duration::from_millis(match left {
+            0 => 0,
+            left => (left - 1) % 1_000 + 1,
+        }))
+    }
+
+    /// The countdown goes on; at its end the launch is fired.
+    pub(super) fn on_launch_due(&mut self) {
+        self.dirty = true;
+        if let Some((_, Stage::Counting(at))) = self.director.launch
+            && at <= self.now
+        {
+            self.fire(Some(self.now.since(at)));
+        }
+    }
+
+    pub(super) fn ask_fire(&mut self) {
+        match &self.director.launch {
+            Some((launch, Stage::Counting(_))) => {
+                let (question, launch) = (words::ask_fire(launch), launch.clone());
+                let confirm = Confirm::new(question, Intent::Fire(Box::new(launch)));
+                self.dialog = Some(Dialog::Confirm(confirm));
+            }
+            Some((_, Stage::Opening(..))) => self.note(words::OPENING),
+            _ => self.note(words::fire_hint()),
+        }
+    }
+
+    /// Fires what the person was asked about, unless the countdown was quicker.
+    pub(super) fn fire_now(&mut self, asked: &Launch) {
+        match &self.director.launch {
+            Some((launch, Stage::Counting(_))) if launch == asked => self.fire(None),
+            Some((_, Stage::Opening(..) | Stage::Rushing(_))) => self.note(words::OPENING),
+            _ => self.note(words::fire_hint()),
+        }
+    }
+
+    fn fire(&mut self, late_ms: Option<u64>) {
+        let Some((launch, _)) = self.director.launch.take() else { return };
+        let away = if !self.newest.redis.up {
+            Some(Off::Redis)
+        } else if !self.newest.sql.up {
+            Some(Off::Sql)
+        } else {
+            late_ms.filter(|late| *late > LATE_MS).map(Off::Late)
+        };
+        if let Some(why) = away.or_else(|| self.unfit(&launch, None)) {
+            return self.call_off(&launch, &why);
+        }
+        let command = match launch.target {
+            Target::Planned(id) => Command::StartSale(id),
+            Target::New => {
+                let sale = NewSale::checked(&launch.title, launch.pieces, None, None, self.now);
+                match sale {
+                    Ok(sale) => Command::CreateSale(sale),
+                    Err(fault) => return self.status.failure(fault.to_string()),
+                }
+            }
+        };
+        // The question is about what is happening now.
+        if matches!(&self.dialog, Some(Dialog::Confirm(it)) if matches!(it.intent, Intent::Fire(_)))
+        {
+            self.dialog = None;
+        }
+        if self.send(command.clone()) {
+            self.director.launch = Some((launch, Stage::Opening(command, false)));
+        }
+    }
+
+    /// Takes the answers that a launch waits for; `false` where this is none of them.
+    pub(super) fn launch_goes_on(&mut self, (command, answer): &Answer) -> bool {
+        match self.director.launch.take() {
+            Some((launch, Stage::Opening(asked, withdrawn))) if asked == *command => {
+                let opened = match answer {
+                    Ok(Ok(Reply::SaleChanged { voucher, .. } | Reply::SaleCreated(voucher))) => {
+                        *voucher
+                    }
+                    // Told as any act that failed; there is nothing that would go on.
+                    _ => return false,
+                };
+                self.presenter.sale = Some(opened);
+                if withdrawn {
+                    self.send(Command::PauseSale(opened));
+                } else if self.send(Command::Rush(launch.rush(opened))) {
+                    self.director.launch = Some((launch, Stage::Rushing(opened)));
+                }
+                true
+            }
+            Some((_, Stage::Rushing(voucher))) if matches!(command, Command::Rush(plan) if plan.voucher == voucher) => {
+                false
+            }
+            other => {
+                self.director.launch = other;
+                false
+            }
+        }
+    }
+
+    /// Disarms at once, or asks before it stops what is under way.
+    pub(super) fn abort(&mut self) {
+        let under_way = match self.director.launch.take() {
+            Some((launch, Stage::Counting(_))) => {
+                let told = words::disarmed(&launch);
+                return self.status.note(Tone::Good, told, self.now);
+            }
+            Some((launch, Stage::Opening(asked, _))) => {
+                self.director.launch = Some((launch, Stage::Opening(asked, true)));
+                return self.note(words::WITHDRAWN);
+            }
+            Some((launch, Stage::Rushing(id))) => {
+                self.director.launch = Some((launch, Stage::Rushing(id)));
+                Some(id)
+            }
+            None => self.newest.rushes.first().map(|rush| rush.voucher_id),
+        };
+        let Some(voucher) = under_way else { return self.note(words::NOTHING_TO_STOP) };
+        let sale = self.newest.sale(voucher);
+        let pauses = sale.is_some_and(|sale| sale.phase == Phase::Running);
+        let name = sale.map_or_else(|| format!("#{voucher}"), |it| sale_name(voucher, &it.title));
+        let of = self.newest.rushes.iter().filter(|rush| rush.voucher_id == voucher);
+        let (sent, planned) =
+            of.fold((0, 0), |sum, rush| (sum.0 + rush.sent, sum.1 + rush.planned));
+        let question = words::ask_abort(&name, sent, planned, pauses);
+        let confirm = Confirm::new(question, Intent::Abort { voucher, pauses });
+        self.dialog = Some(Dialog::Confirm(confirm));
+    }
+
+    /// No more buyers, and no sale to the buyers of anybody else.
+    pub(super) fn stop_rush(&mut self, voucher: VoucherId, pauses: bool) {
+        self.send(Command::StopRush(voucher));
+        let sells = self.newest.sale(voucher).is_some_and(|sale| sale.phase == Phase::Running);
+        if pauses && sells {
+            self.send(Command::PauseSale(voucher));
+        }
+    }
+}

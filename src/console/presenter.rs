@@ -1,0 +1,87 @@
+//! What the presenter's layout is about: whether it is on, which sale it shows, and how long that took to sell.
+//!
+//! Times are seen in pictures, so they are right to a tick. It draws nothing.
+
+use std::collections::HashMap;
+
+use super::{app::App, views::Step};
+use crate::{
+    model::{Millis, Phase, VoucherId},
+    telemetry::Snapshot,
+};
+
+/// When a sale was last seen whole, and first seen sold out.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    whole: Option<Millis>,
+    gone: Option<Millis>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Presenter {
+    pub(crate) on: bool,
+    /// Chosen here or launched; the choice of the views is another one.
+    pub(crate) sale: Option<VoucherId>,
+    seen: HashMap<VoucherId, Seen>,
+}
+
+impl Presenter {
+    /// Takes what a picture tells of each sale.
+    pub(super) fn look(&mut self, snapshot: &Snapshot) {
+        if !snapshot.redis.up {
+            return;
+        }
+        self.seen.retain(|id, _| snapshot.sale(*id).is_some());
+        for sale in &snapshot.sales {
+            let Some(left) = sale.stock.and_then(|left| u64::try_from(left).ok()) else { continue };
+            let seen = self.seen.entry(sale.voucher_id).or_default();
+            if left >= sale.initial {
+                seen.whole = Some(snapshot.taken);
+            }
+            seen.gone = (left == 0).then(|| seen.gone.unwrap_or(snapshot.taken));
+        }
+    }
+
+    /// Milliseconds from the first piece to the last; `None` where this console did not see both.
+    pub(crate) fn took_ms(&self, voucher: VoucherId) -> Option<u64> {
+        let seen = self.seen.get(&voucher)?;
+        seen.gone.zip(seen.whole).map(|(gone, whole)| gone.since(whole))
+    }
+}
+
+impl App {
+    /// Large figures for a hall, or back to the view.
+    pub(super) fn present(&mut self) {
+        self.presenter.on = !self.presenter.on;
+    }
+
+    /// The sale that the presenter's layout shows.
+    pub(crate) fn presented(&self) -> Option<VoucherId> {
+        let there = |id: &VoucherId| self.shown.sale(*id).is_some();
+        let first = |phase: Phase| {
+            self.shown.sales.iter().find(|sale| sale.phase == phase).map(|sale| sale.voucher_id)
+        };
+        let launched = self.director.sale().or(self.presenter.sale).filter(there);
+        launched
+            .or_else(|| self.sales.chosen.filter(there))
+            .or_else(|| first(Phase::Running))
+            .or_else(|| first(Phase::Paused))
+            .or_else(|| first(Phase::Planned))
+            .or_else(|| first(Phase::SoldOut))
+            .or_else(|| first(Phase::Ended))
+    }
+
+    pub(super) fn step_in_presenter(&mut self, step: Step) {
+        let sales = &self.shown.sales;
+        let at = sales.iter().position(|sale| Some(sale.voucher_id) == self.presented());
+        let next = match (at, step) {
+            (Some(at), Step::By(by)) => at.saturating_add_signed(by).min(sales.len() - 1),
+            _ => 0,
+        };
+        let next = sales.get(next).map(|sale| sale.voucher_id);
+        if at.is_none() || next == self.presented() {
+            return self.note_edge(false, step);
+        }
+        self.presenter.sale = next;
+    }
+}

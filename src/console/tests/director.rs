@@ -1,0 +1,328 @@
+//! A launch: armed, called off, fired, and what happens when anything is not as it was.
+
+use crossterm::event::KeyCode;
+
+use super::fixture::{Bench, NOW, normal, outage, read_only, rushing, sale};
+use crate::{
+    console::{
+        Lang,
+        dialogs::{Dialog, LaunchForm},
+        speak_here,
+    },
+    engine::command::{Command, Refusal, Reply, RushPlan, RushReport},
+    model::{Phase, SaleState, VoucherId},
+    telemetry::{Snapshot, snapshot::RushLine},
+};
+
+/// What happens to a picture meanwhile.
+type Change = fn(&mut Snapshot);
+
+const TEA: VoucherId = VoucherId(9);
+
+/// Picks the planned sale and fills the form in, up to the question.
+fn asked(bench: &mut Bench) {
+    bench.keys("2L");
+    for _ in 0..5 {
+        bench.press(KeyCode::Tab);
+    }
+    // From the Cancel button back to the last field, which takes Enter for the form.
+    bench.press(KeyCode::BackTab);
+    bench.press(KeyCode::Enter);
+    assert!(matches!(bench.app.dialog, Some(Dialog::Confirm(_))), "{}", bench.text(120, 36));
+}
+
+fn armed() -> Bench {
+    let mut bench = Bench::new(normal());
+    asked(&mut bench);
+    bench.keys("y");
+    assert!(bench.app.director.armed().is_some(), "{}", bench.said());
+    bench
+}
+
+fn later(bench: &mut Bench, millis: i64) {
+    bench.app.now = NOW.plus(millis);
+    bench.app.on_launch_due();
+}
+
+fn opened(state: SaleState) -> Reply {
+    Reply::SaleChanged { voucher: TEA, state }
+}
+
+/// The buyers of the form, spread over its seconds.
+fn rush() -> Command {
+    Command::Rush(RushPlan { rate: Some(2_200.0), ..RushPlan::new(TEA, 20_000) })
+}
+
+#[test]
+fn nothing_is_armed_without_a_yes() {
+    let mut bench = Bench::new(normal());
+    asked(&mut bench);
+    let text = bench.text(120, 36);
+    for told in [
+        "10 s after your yes, by the clock of Redis:",
+        "#9 opens with 2,000 pieces, before its planned time.",
+        "Then 20,000 buyers come within 10 s",
+        "H calls it off",
+    ] {
+        assert!(text.contains(told), "{told}: {text}");
+    }
+    bench.press(KeyCode::Enter);
+    assert!(bench.app.dialog.is_none() && bench.app.director.launch.is_none());
+    later(&mut bench, 60_000);
+    assert!(bench.sent().is_empty());
+}
+
+#[test]
+fn what_is_armed_stands_in_the_top_line_of_every_view() {
+    let mut bench = armed();
+    later(&mut bench, 2_000);
+    for view in "1234567809".chars().filter(|view| *view != '9') {
+        bench.keys(&view.to_string());
+        for (width, height) in [(120, 36), (80, 24), (60, 15)] {
+            let text = bench.text(width, height);
+            let top = text.lines().next().unwrap_or_default().to_owned();
+            assert!(top.contains("ARMED 00:08") && top.contains("#9 cin"), "{view}: {top}");
+        }
+    }
+    bench.keys("t");
+    assert!(bench.text(80, 24).lines().next().unwrap_or_default().contains("ARMED 00:08"));
+    bench.keys("tf");
+    later(&mut bench, 7_000);
+    assert!(bench.text(80, 24).contains("ARMED 00:03"), "a frozen picture stops no countdown");
+}
+
+#[test]
+fn an_armed_launch_opens_the_sale_and_then_lets_its_buyers_in() {
+    let mut bench = armed();
+    assert_eq!(bench.app.launch_due().map(|it| it.as_millis()), Some(1_000));
+    later(&mut bench, 9_999);
+    assert!(bench.sent().is_empty(), "not before its time");
+    assert_eq!(bench.app.launch_due().map(|it| it.as_millis()), Some(1));
+    later(&mut bench, 10_000);
+    assert_eq!(bench.sent(), [Command::StartSale(TEA)]);
+    assert!(bench.app.launch_due().is_none(), "once");
+    later(&mut bench, 11_000);
+    assert!(bench.sent().is_empty(), "no buyer before the sale is open");
+    bench.answer(Ok(opened(SaleState::Running)));
+    assert_eq!(bench.sent(), [rush()]);
+    bench.answer(Ok(Reply::RushDone(RushReport { settled: true, ..RushReport::default() })));
+    assert!(bench.app.director.launch.is_none());
+    assert!(bench.said().starts_with("✔ Rush over"), "{}", bench.said());
+}
+
+#[test]
+fn a_new_sale_is_created_only_when_the_countdown_ends() {
+    let mut bench = Bench::new(normal());
+    bench.keys("L");
+    bench.keys("hot soup");
+    bench.press(KeyCode::Tab);
+    bench.keys("500");
+    for _ in 0..3 {
+        bench.press(KeyCode::Tab);
+    }
+    bench.press(KeyCode::Enter);
+    assert!(bench.text(120, 36).contains("'hot soup' is created with 500 pieces"));
+    bench.keys("y");
+    assert!(bench.sent().is_empty());
+    later(&mut bench, 10_000);
+    let sent = bench.sent();
+    assert!(
+        matches!(&sent[..], [Command::CreateSale(it)] if it.title == "hot soup" && it.stock == 500)
+    );
+    bench.answer(Ok(Reply::SaleCreated(VoucherId(12))));
+    let sent = bench.sent();
+    assert!(matches!(&sent[..], [Command::Rush(plan)] if plan.voucher == VoucherId(12)));
+}
+
+#[test]
+fn a_launch_that_is_called_off_has_done_nothing() {
+    let mut bench = armed();
+    bench.keys("H");
+    assert!(bench.app.dialog.is_none());
+    assert_eq!(
+        bench.said(),
+        "✔ called off: #9 cinema ticket was not started, and nothing was done"
+    );
+    later(&mut bench, 60_000);
+    assert!(bench.sent().is_empty());
+    bench.keys("H");
+    assert_eq!(bench.said(), "no launch is armed and no rush is under way");
+    bench.keys("F");
+    assert_eq!(bench.said(), "no launch is armed; L arms one");
+}
+
+#[test]
+fn it_fires_before_its_time_only_after_a_yes() {
+    let mut bench = armed();
+    bench.keys("F");
+    bench.press(KeyCode::Enter);
+    assert!(bench.sent().is_empty() && bench.app.director.armed().is_some());
+    bench.keys("Fy");
+    assert_eq!(bench.sent(), [Command::StartSale(TEA)]);
+    // The countdown was quicker than the answer: it is done once.
+    let mut bench = armed();
+    bench.keys("F");
+    later(&mut bench, 10_000);
+    assert!(bench.app.dialog.is_none());
+    bench.keys("y");
+    assert_eq!(bench.sent(), [Command::StartSale(TEA)]);
+}
+
+#[test]
+fn it_is_called_off_where_the_sale_is_not_as_it_was() {
+    let gone = |picture: &mut Snapshot| picture.sales.retain(|it| it.voucher_id != TEA);
+    let ended = |picture: &mut Snapshot| picture.sales[0].phase = Phase::Ended;
+    let more = |picture: &mut Snapshot| picture.sales[0].initial += 1;
+    let earlier = |picture: &mut Snapshot| picture.sales[0].begin = Some(NOW.plus(5_000));
+    let cases: [(Change, &str); 4] = [
+        (gone, "it is no longer listed"),
+        (ended, "it is not planned any more"),
+        (more, "it is not planned any more"),
+        (earlier, "it opens by itself before the countdown ends"),
+    ];
+    for (change, told) in cases {
+        // Also while an older picture is looked at.
+        for keys in ["", "f"] {
+            let mut bench = armed();
+            bench.keys(keys);
+            let mut picture = normal();
+            change(&mut picture);
+            bench.show(picture);
+            let text = bench.text(160, 36);
+            assert!(text.contains(told) && text.contains("nothing was started"), "{text}");
+            later(&mut bench, 20_000);
+            assert!(bench.sent().is_empty(), "{told}");
+        }
+    }
+}
+
+#[test]
+fn it_does_not_fire_into_an_outage_or_late() {
+    let mut bench = armed();
+    bench.show(outage());
+    later(&mut bench, 10_000);
+    assert!(bench.text(160, 36).contains("nothing was started: Redis does not answer"));
+    let mut bench = armed();
+    later(&mut bench, 14_000);
+    assert!(bench.text(160, 36).contains("stood still and is 4 s late"));
+    assert!(bench.sent().is_empty());
+}
+
+#[test]
+fn a_sale_that_does_not_open_gets_no_buyers() {
+    let mut bench = armed();
+    later(&mut bench, 10_000);
+    bench.sent();
+    bench.answer(Err(Refusal("the database does not answer; try again".to_owned())));
+    assert!(bench.said().starts_with("✖ the database does not answer"), "{}", bench.said());
+    assert!(bench.sent().is_empty() && bench.app.director.launch.is_none());
+}
+
+#[test]
+fn a_halt_while_the_sale_opens_lets_nobody_in() {
+    let mut bench = armed();
+    later(&mut bench, 10_000);
+    bench.sent();
+    bench.keys("H");
+    bench.answer(Ok(opened(SaleState::Running)));
+    assert_eq!(bench.sent(), [Command::PauseSale(TEA)]);
+}
+
+#[test]
+fn a_rush_is_stopped_and_its_sale_held_after_a_yes() {
+    let mut bench = armed();
+    later(&mut bench, 10_000);
+    bench.sent();
+    bench.answer(Ok(opened(SaleState::Running)));
+    bench.sent();
+    let mut picture = normal();
+    picture.sales[0] = sale(9, "cinema ticket", Phase::Running, 2_000, 900);
+    picture.rushes = vec![RushLine { voucher_id: TEA, sent: 1_100, planned: 22_000 }];
+    bench.show(picture);
+    bench.keys("H");
+    assert!(bench.text(120, 36).contains("1,100 of 22,000 requests were sent"));
+    bench.press(KeyCode::Enter);
+    assert!(bench.sent().is_empty(), "Cancel has the focus");
+    bench.keys("Hy");
+    assert_eq!(bench.sent(), [Command::StopRush(TEA), Command::PauseSale(TEA)]);
+    // A rush that nobody armed is stopped alike.
+    let mut bench = Bench::new(rushing());
+    bench.keys("Hy");
+    assert_eq!(
+        bench.sent(),
+        [VoucherId(7)]
+            .map(Command::StopRush)
+            .into_iter()
+            .chain([Command::PauseSale(VoucherId(7))])
+            .collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn there_is_one_launch_at_a_time_and_none_where_acts_are_refused() {
+    let mut bench = armed();
+    bench.keys("L");
+    assert!(bench.app.dialog.is_none());
+    assert_eq!(bench.said(), "a launch is armed; H calls it off first");
+    bench.keys("q");
+    assert!(bench.text(120, 36).contains("Quit while a launch is armed?"));
+    let mut bench = Bench::new(read_only());
+    for key in ["L", "F", "H", "t", "L"] {
+        bench.keys(key);
+        assert!(bench.app.dialog.is_none(), "{key}");
+    }
+    assert!(bench.sent().is_empty());
+}
+
+#[test]
+fn faults_stand_under_their_field() {
+    let sales = normal().sales;
+    let place = |values: [&str; 5]| {
+        let mut form = LaunchForm::new(None);
+        for (field, value) in form.form.fields.iter_mut().zip(values) {
+            field.input = value.into();
+        }
+        form.submit(&sales, NOW);
+        form.form.fields.iter().position(|field| field.fault.is_some())
+    };
+    assert_eq!(place(["#9", "", "500", "10", "10"]), None);
+    assert_eq!(place(["9", "", "500", "0", "3600"]), Some(4), "it opens by itself in an hour");
+    assert_eq!(place(["soup", "1,000", "500", "0", "1"]), None);
+    assert_eq!(place(["", "5", "500", "10", "10"]), Some(0));
+    assert_eq!(place(["#7", "", "500", "10", "10"]), Some(0), "it runs already");
+    assert_eq!(place(["#4", "", "500", "10", "10"]), Some(0));
+    assert_eq!(place(["#9", "5", "500", "10", "10"]), Some(1));
+    assert_eq!(place(["soup", "", "500", "10", "10"]), Some(1));
+    assert_eq!(place(["soup", "0", "500", "10", "10"]), Some(1));
+    assert_eq!(place(["#9", "", "0", "10", "10"]), Some(2));
+    assert_eq!(place(["#9", "", "500", "", "10"]), Some(3));
+    assert_eq!(place(["#9", "", "500", "10", "0"]), Some(4));
+}
+
+#[test]
+fn forms_and_questions() {
+    for lang in [Lang::En, Lang::Zh] {
+        speak_here(lang);
+        let tail = if lang == Lang::Zh { "_zh" } else { "" };
+        for (width, height) in [(120, 36), (80, 24)] {
+            let shot = |name: &str, bench: &mut Bench| {
+                let name = format!("launch_{name}{tail}_{width}x{height}");
+                super::screens::assert_screen(&name, &bench.text(width, height));
+            };
+            let mut bench = Bench::new(normal());
+            bench.keys("2L");
+            shot("form", &mut bench);
+            let mut bench = Bench::new(normal());
+            asked(&mut bench);
+            shot("confirm_arm", &mut bench);
+            let mut bench = armed();
+            later(&mut bench, 2_000);
+            shot("armed", &mut bench);
+            bench.keys("F");
+            shot("confirm_fire", &mut bench);
+            let mut bench = Bench::new(rushing());
+            bench.keys("H");
+            shot("confirm_abort", &mut bench);
+        }
+    }
+}

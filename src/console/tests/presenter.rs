@@ -1,0 +1,195 @@
+//! The presenter's layout in its states, in both languages and every size.
+
+use super::{
+    fixture::{Bench, NOW, empty, normal, outage, read_only, sale},
+    screens::{Scene, assert_screen},
+};
+use crate::{
+    console::{
+        Lang, speak_here,
+        story::Story,
+        theme::{Depth, Theme},
+    },
+    model::{Phase, VoucherId, ledger::Balance},
+    telemetry::Snapshot,
+};
+
+const SIZES: [(u16, u16); 4] = [(200, 50), (120, 36), (80, 24), (60, 15)];
+
+/// Opens in five seconds.
+fn before() -> Snapshot {
+    let mut planned = sale(7, "hot pot 50% off", Phase::Planned, 8_000, 8_000);
+    planned.begin = Some(NOW.plus(5_000));
+    Snapshot { sales: vec![planned], ..empty() }
+}
+
+fn running() -> Snapshot {
+    let sales = vec![sale(7, "hot pot 50% off", Phase::Running, 8_000, 3_120)];
+    Snapshot { sales, alarms: Vec::new(), ..normal() }
+}
+
+fn sold_out() -> Snapshot {
+    let mut sold = sale(7, "hot pot 50% off", Phase::SoldOut, 8_000, 0);
+    sold.persisted = 8_000;
+    Snapshot { sales: vec![sold], taken: NOW, ..empty() }
+}
+
+fn away() -> Snapshot {
+    let sales = running().sales;
+    Snapshot { sales, ..outage() }
+}
+
+fn watched(picture: Snapshot) -> Snapshot {
+    Snapshot { read_only: true, ..picture }
+}
+
+fn story() -> Story {
+    Story {
+        title: "A NODE DIES".to_owned(),
+        text: "node-b died with 128 orders in its hands: promised to buyers, not in SQL. Press 4 for the \
+               pending list, A for a plan of what to do, y to do it."
+            .to_owned(),
+        key: Some("4  A  y".to_owned()),
+        ..Story::default()
+    }
+}
+
+#[test]
+fn every_state() {
+    let states: [Scene; 7] = [
+        ("empty", empty),
+        ("before", before),
+        ("running", running),
+        ("sold_out", sold_out),
+        ("outage", away),
+        ("read_only", || watched(running())),
+        ("unknown", || {
+            let mut picture = running();
+            picture.sales[0].stock = None;
+            picture.sales[0].admitted = None;
+            picture.books = Balance::Unknown;
+            picture
+        }),
+    ];
+    for lang in [Lang::En, Lang::Zh] {
+        speak_here(lang);
+        let tail = if lang == Lang::Zh { "_zh" } else { "" };
+        for (name, picture) in states {
+            for (width, height) in SIZES {
+                let mut bench = Bench::new(picture());
+                bench.keys("t");
+                let name = format!("presenter_{name}{tail}_{width}x{height}");
+                assert_screen(&name, &bench.text(width, height));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_story_and_an_alarm_stand_below() {
+    for (width, height) in SIZES {
+        let mut bench = Bench::new(Snapshot { alarms: normal().alarms, ..running() });
+        bench.app.on_story(story());
+        bench.keys("t");
+        let text = bench.text(width, height);
+        assert!(text.contains("A node died with 86 orders"), "{text}");
+        assert_screen(&format!("presenter_story_{width}x{height}"), &text);
+    }
+}
+
+#[test]
+fn a_countdown_takes_the_largest_digits() {
+    let mut bench = Bench::new(normal());
+    bench.keys("tL");
+    bench.app.dialog = None;
+    bench.keys("2L");
+    for _ in 0..4 {
+        bench.press(crossterm::event::KeyCode::Tab);
+    }
+    bench.press(crossterm::event::KeyCode::Enter);
+    bench.keys("yt");
+    bench.app.now = NOW.plus(1_500);
+    bench.app.status.key_pressed();
+    assert!(!bench.text(120, 36).contains('#'), "no id");
+    for (width, height) in SIZES {
+        assert_screen(&format!("presenter_armed_{width}x{height}"), &bench.text(width, height));
+    }
+}
+
+#[test]
+fn what_came_of_it_is_told_with_its_time() {
+    let mut bench = Bench::new(before());
+    bench.keys("t");
+    let mut picture = running();
+    picture.taken = NOW.plus(3_000);
+    bench.show(picture);
+    let mut picture = sold_out();
+    picture.taken = NOW.plus(12_300);
+    bench.show(picture.clone());
+    picture.taken = NOW.plus(99_000);
+    bench.show(picture.clone());
+    let text = bench.text(120, 36);
+    assert!(text.contains("sold of 8,000 in 12.3 s") && text.contains("oversold"), "{text}");
+    assert_screen("presenter_result_120x36", &text);
+    picture.sales[0].persisted = 8_003;
+    bench.show(picture);
+    assert!(bench.app.presenter.took_ms(VoucherId(7)) == Some(12_300));
+}
+
+#[test]
+fn ascii_is_ascii_and_no_colour_is_none() {
+    for picture in [before(), running(), sold_out(), away()] {
+        let mut bench = Bench::themed(picture, Theme::new(Depth::None, true));
+        bench.keys("t");
+        for (width, height) in SIZES {
+            let buffer = bench.draw(width, height);
+            for cell in &buffer.content {
+                assert!(cell.symbol().is_ascii(), "{:?}", cell.symbol());
+                assert_eq!(cell.fg, ratatui::style::Color::Reset);
+            }
+        }
+    }
+    let mut bench = Bench::themed(running(), Theme::new(Depth::None, true));
+    bench.keys("t");
+    assert_screen("presenter_ascii_80x24", &bench.text(80, 24));
+}
+
+#[test]
+fn no_id_and_no_user_is_shown() {
+    for picture in [before(), running(), sold_out(), away(), normal(), read_only()] {
+        let mut bench = Bench::new(picture);
+        bench.keys("t");
+        for (width, height) in SIZES {
+            let text = bench.text(width, height);
+            assert!(
+                !text.contains('#') && !text.contains("user") && !text.contains("node-"),
+                "{text}"
+            );
+        }
+    }
+}
+
+#[test]
+fn keys_turn_to_it_and_back() {
+    let mut bench = Bench::new(normal());
+    bench.keys("4t");
+    assert!(bench.app.presenter.on);
+    // A key of the view below does nothing here.
+    bench.keys("A");
+    assert!(bench.sent().is_empty() && bench.app.dialog.is_none());
+    bench.keys("t");
+    assert!(!bench.app.presenter.on && bench.app.view == crate::console::views::View::Pending);
+    bench.keys("t2");
+    assert!(!bench.app.presenter.on);
+    bench.keys("t");
+    let first = bench.app.presented();
+    bench.keys("j");
+    assert_ne!(bench.app.presented(), first);
+    bench.press(crossterm::event::KeyCode::Esc);
+    assert!(!bench.app.presenter.on);
+    bench.keys(":presenter");
+    bench.press(crossterm::event::KeyCode::Enter);
+    assert!(bench.app.presenter.on);
+    bench.keys(":");
+    assert!(bench.text(120, 36).contains("arm a launch"), "{}", bench.text(120, 36));
+}

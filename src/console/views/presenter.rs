@@ -1,0 +1,414 @@
+//! The presenter's layout: one sale in large figures and few words, for people at the back of a hall.
+//!
+//! No ids and no users stand in it. It takes the whole screen, so it brings what it needs of the frame.
+
+use ratatui::{
+    style::Style,
+    text::{Line, Span},
+};
+
+use super::{COMPLETE, Source, chrome, is_stale};
+use crate::{
+    console::{
+        app::App,
+        director::Standing,
+        text::{self, figures, presenter as words, sale::share},
+        theme::Theme,
+        widgets::{Pen, Pixel, SIGN_ROWS, bar, big, big_width, fit, right, width},
+    },
+    model::{Millis, Phase, ledger::Balance},
+    telemetry::snapshot::{SaleLine, Urgency},
+};
+
+/// Of the one large figure, the largest first.
+const LARGE: [Pixel; 4] = [(8, 4), (6, 3), (4, 2), (2, 1)];
+/// Of the figures below it; where neither has room they are words in bold.
+const SMALL: [Pixel; 2] = [(2, 1), (1, 1)];
+/// A rate of so many digits is usual in a rush.
+const USUAL_RATE: u64 = 10_000;
+/// Cells of what stands beside the bar.
+const SHARE: u16 = 13;
+/// Cells of what the books say, at least.
+const BOOKS: u16 = 14;
+/// Cells at each side.
+const MARGIN: u16 = 2;
+
+/// What is told in large signs.
+struct Figure {
+    signs: String,
+    /// Room is kept for these, so that it does not change its size while it counts.
+    widest: String,
+    style: Style,
+    label: String,
+    /// How old it is, where that is too old.
+    age: Option<String>,
+}
+
+impl Figure {
+    fn new(signs: String, style: Style, label: impl Into<String>) -> Self {
+        Self { widest: signs.clone(), signs, style, label: label.into(), age: None }
+    }
+
+    /// As many as that may come.
+    fn up_to(self, most: u64) -> Self {
+        Self { widest: figures::thousands(most), ..self }
+    }
+
+    fn cells(&self, pixel: Pixel) -> u16 {
+        big_width(&self.signs, pixel).max(big_width(&self.widest, pixel))
+    }
+}
+
+/// How the figures below are drawn.
+#[derive(Clone, Copy)]
+enum Small {
+    Signs(Pixel),
+    Words,
+    Nothing,
+}
+
+impl Small {
+    /// With the row of labels.
+    fn rows(self) -> u16 {
+        match self {
+            Self::Signs(pixel) => SIGN_ROWS * pixel.1 + 1,
+            Self::Words => 2,
+            Self::Nothing => 0,
+        }
+    }
+}
+
+/// A whole page: a title, one figure, a bar, and three figures.
+struct Page {
+    title: String,
+    phase: Option<(String, Style)>,
+    large: Figure,
+    sold: Option<(f64, String)>,
+    small: Vec<Figure>,
+}
+
+/// Draws all of it.
+pub(super) fn draw(app: &mut App, pen: &mut Pen<'_>) {
+    app.tabs.clear();
+    let (w, h) = (pen.width(), pen.height());
+    let theme = app.theme;
+    let badges = chrome::badges(app);
+    let room = w.saturating_sub(badges.width() as u16 + 3);
+    if !chrome::armed(app, &mut pen.part(0, 0, room, 1), 1, false) {
+        pen.text(1, 0, text::PROGRAM, theme.soft());
+    }
+    pen.part(0, 0, w.saturating_sub(1), 1).line_right(0, &badges);
+    chrome::keys(app, &mut pen.part(0, h - 1, w, 1));
+    let mut bottom = h - 1;
+    for lines in [chrome::answer_lines(app, w), chrome::story_lines(app, w)] {
+        bottom = bottom.saturating_sub(lines.len() as u16);
+        for (row, line) in (0_u16..).zip(&lines) {
+            pen.line(1, bottom + row, line);
+        }
+    }
+    if !app.story.is_blank() {
+        let key = chrome::story_key(app);
+        pen.part(0, bottom, w.saturating_sub(1), 1).line_right(0, &key);
+    }
+    // Its row stays free, so that nothing jumps when one comes.
+    let told = alarm(app, w);
+    if told.is_some() || h >= COMPLETE.1 {
+        bottom = bottom.saturating_sub(1);
+        pen.line(1, bottom, &told.unwrap_or_default());
+    }
+    let mut area = pen.part(MARGIN, 1, w.saturating_sub(2 * MARGIN), bottom.saturating_sub(1));
+    if let Some(page) = page(app) {
+        draw_page(&mut area, theme, &page);
+    } else {
+        let told = if app.shown.seq == 0 { text::NO_DATA.to_owned() } else { words::no_sale() };
+        let y = area.height() / 2;
+        centred(&mut area, y, &told, theme.strong());
+    }
+}
+
+/// The most urgent alarm, without names.
+fn alarm(app: &App, cells: u16) -> Option<Line<'static>> {
+    let (theme, alarms) = (app.theme, &app.shown.alarms);
+    let first = alarms.first()?;
+    let style = match first.urgency {
+        Urgency::Critical => theme.bad(),
+        Urgency::Warning => theme.warn(),
+        Urgency::Notice => theme.good(),
+    };
+    let more = match alarms.len() - 1 {
+        0 => String::new(),
+        more => format!("  {}", words::more(more)),
+    };
+    let room = usize::from(cells).saturating_sub(width(&more) + 4);
+    let told = fit(&words::alarm(&first.kind), room, theme.glyphs.ellipsis);
+    Some(Line::from(vec![
+        Span::styled(format!("! {told}"), style),
+        Span::styled(more, theme.soft()),
+    ]))
+}
+
+fn page(app: &App) -> Option<Page> {
+    let (theme, now) = (app.theme, app.seen());
+    // The countdown is that of the launch itself: a frozen picture does not stop it.
+    match app.director.standing(app.now) {
+        Some(Standing::Counting(launch, left)) => {
+            let pieces = figures::thousands(launch.pieces);
+            let buyers = figures::thousands(launch.buyers);
+            return Some(Page {
+                title: launch.title.clone(),
+                phase: None,
+                large: Figure::new(figures::clock(left), theme.key(), words::OPENS),
+                sold: None,
+                small: vec![
+                    Figure::new(pieces, Style::new(), words::PIECES),
+                    Figure::new(buyers, Style::new(), words::WAITING),
+                    books(theme, &app.shown.books),
+                ],
+            });
+        }
+        Some(Standing::Opening(_)) | None => {}
+    }
+    let sale = app.shown.sale(app.presented()?)?;
+    let large = match sale.phase {
+        Phase::Planned => before(app, sale, now),
+        Phase::Running | Phase::Paused => left(app, sale),
+        Phase::SoldOut | Phase::Ended | Phase::Archived => sold(app, sale),
+    };
+    let sold = sale.stock.filter(|_| sale.phase != Phase::Planned).map(|stock| {
+        let gone = sale.initial.saturating_sub(u64::try_from(stock).unwrap_or(0));
+        (gone as f64 / sale.initial.max(1) as f64, words::share_sold(&share(gone, sale.initial)))
+    });
+    Some(Page {
+        title: sale.title.clone(),
+        phase: Some(chrome::phase(theme, sale.phase)),
+        large,
+        sold,
+        small: vec![second(app, sale), written(app, sale), books(theme, &app.shown.books)],
+    })
+}
+
+fn before(app: &App, sale: &SaleLine, now: Millis) -> Figure {
+    let theme = app.theme;
+    let Some(begin) = sale.begin else { return left(app, sale) };
+    let left = begin.since(now);
+    // Days are no digits.
+    if left / 3_600_000 >= 48 {
+        let time = words::opens_at(&begin.date_time(&app.zone));
+        return aged(app, Source::Redis, Figure::new(stock(sale), Style::new(), time));
+    }
+    Figure::new(figures::clock(left), theme.key(), words::OPENS)
+}
+
+/// Pieces left in Redis, as large signs.
+fn stock(sale: &SaleLine) -> String {
+    sale.stock.map_or_else(|| "?".to_owned(), figures::signed)
+}
+
+fn left(app: &App, sale: &SaleLine) -> Figure {
+    let theme = app.theme;
+    let label = match sale.stock {
+        Some(_) => words::left_of(sale.initial),
+        None => words::NO_STOCK.to_owned(),
+    };
+    let style = if sale.phase == Phase::Paused { theme.warn() } else { theme.key() };
+    aged(app, Source::Redis, Figure::new(stock(sale), style, label).up_to(sale.initial))
+}
+
+fn sold(app: &App, sale: &SaleLine) -> Figure {
+    let Some(admitted) = sale.admitted else { return left(app, sale) };
+    let label = words::sold_of(sale.initial, app.presenter.took_ms(sale.voucher_id));
+    let figure = Figure::new(figures::thousands(admitted), app.theme.key(), label);
+    aged(app, Source::Redis, figure.up_to(sale.initial))
+}
+
+/// Buyers a second while it sells; afterwards how many too many got a piece.
+fn second(app: &App, sale: &SaleLine) -> Figure {
+    let theme = app.theme;
+    match sale.phase {
+        Phase::Planned => {
+            let pieces = figures::thousands(sale.initial);
+            Figure::new(pieces, Style::new(), words::PIECES)
+        }
+        Phase::SoldOut | Phase::Ended | Phase::Archived => {
+            let below = sale.stock.map_or(0, |stock| stock.min(0).unsigned_abs());
+            let over = sale.admitted.map(|admitted| {
+                let most = admitted.max(sale.persisted);
+                most.saturating_sub(sale.initial).max(below)
+            });
+            let style = if over == Some(0) { theme.good() } else { theme.bad() };
+            let signs = over.map_or_else(|| "?".to_owned(), figures::thousands);
+            aged(app, Source::Redis, Figure::new(signs, style, words::OVERSOLD))
+        }
+        // A rate of a while ago is none.
+        Phase::Running | Phase::Paused if is_stale(&app.shown.redis, app.seen()) => {
+            Figure::new("?".to_owned(), theme.soft(), words::BUYERS).up_to(USUAL_RATE)
+        }
+        Phase::Running | Phase::Paused => {
+            let rate = sale.funnel.attempts.per_second.max(0.0).round() as u64;
+            Figure::new(figures::thousands(rate), Style::new(), words::BUYERS).up_to(USUAL_RATE)
+        }
+    }
+}
+
+fn written(app: &App, sale: &SaleLine) -> Figure {
+    let orders = figures::thousands(sale.persisted);
+    let figure = Figure::new(orders, Style::new(), words::WRITTEN).up_to(sale.initial);
+    aged(app, Source::Sql, figure)
+}
+
+/// What is old is faint, and says so.
+fn aged(app: &App, source: Source, mut figure: Figure) -> Figure {
+    let health = match source {
+        Source::Redis => &app.shown.redis,
+        Source::Sql => &app.shown.sql,
+    };
+    if is_stale(health, app.seen()) {
+        let age = words::old(health.last_ok.map(|at| app.seen().since(at)));
+        figure.style = app.theme.soft();
+        figure.age = Some(age);
+    }
+    figure
+}
+
+fn books(theme: Theme, balance: &Balance) -> Figure {
+    match balance {
+        Balance::Balanced { .. } => Figure::new("✔".to_owned(), theme.good(), words::BALANCED),
+        Balance::InFlight { .. } => Figure::new("…".to_owned(), theme.accent(), words::IN_FLIGHT),
+        Balance::Off { .. } => Figure::new("✖".to_owned(), theme.bad(), words::OFF),
+        Balance::Unknown => Figure::new("?".to_owned(), theme.warn(), words::UNKNOWN),
+    }
+}
+
+/// The largest signs that have room, with rows of air where there are some left.
+fn draw_page(pen: &mut Pen<'_>, theme: Theme, page: &Page) {
+    let (w, h) = (pen.width(), pen.height());
+    let columns = columns(w);
+    let small = SMALL.into_iter().find(|pixel| {
+        page.small.iter().zip(columns).all(|(it, (_, cells))| it.cells(*pixel) + 2 <= cells)
+    });
+    let bars = u16::from(page.sold.is_some());
+    let rows =
+        |large: Pixel, small: Small, bar: u16| 2 + SIGN_ROWS * large.1 + bars * bar + small.rows();
+    let fits = |large: Pixel, small: Small, bar: u16, air: u16| {
+        page.large.cells(large) <= w && rows(large, small, bar) + air <= h
+    };
+    // Small signs are worth more than the largest of the large one, and air more than both.
+    let signs = LARGE.into_iter().filter(|large| large.1 > 1);
+    let signs = signs.filter_map(|large| Some((large, Small::Signs(small?))));
+    let choice = signs
+        .flat_map(|(large, small)| [(large, small, large.1, 3), (large, small, 1, 3)])
+        .chain(LARGE.map(|large| (large, Small::Words, 1, 2)))
+        .chain(LARGE.map(|large| (large, Small::Words, 1, 0)))
+        .chain(LARGE.map(|large| (large, Small::Nothing, 1, 0)))
+        .find(|(large, small, bar, air)| fits(*large, *small, *bar, *air));
+    let Some((large, small, bar_rows, _)) = choice else { return draw_plain(pen, theme, page) };
+    let mut spare = h.saturating_sub(rows(large, small, bar_rows));
+    let mut air = |most: u16| {
+        let rows = spare.min(most);
+        spare -= rows;
+        rows
+    };
+    // Where air is short, it goes around the bar first.
+    let [around, below, title_gap, label_gap, more, most] =
+        [air(1), air(1), air(1), air(1), air(1), air(1)];
+    let mut y = spare / 2;
+    title(pen, theme, y, page);
+    y += 1 + title_gap + more;
+    let x = w.saturating_sub(big_width(&page.large.signs, large)) / 2;
+    big(pen, theme, (x, y), &page.large.signs, large, page.large.style);
+    y += SIGN_ROWS * large.1 + label_gap;
+    label(pen, theme, (0, w), y, &page.large);
+    y += 1 + around;
+    if let Some((part, told)) = &page.sold {
+        let cells = w.saturating_sub(SHARE);
+        let line = Line::from(bar(theme, *part, cells, theme.accent(), Some(theme.glyphs.empty)));
+        for row in 0..bar_rows {
+            pen.line(0, y + row, &line);
+        }
+        let told = right(told, usize::from(SHARE), theme.glyphs.ellipsis);
+        pen.text(cells, y + bar_rows / 2, &told, theme.strong());
+        y += bar_rows + below;
+    }
+    y += most;
+    for (figure, (from, cells)) in page.small.iter().zip(columns) {
+        let mut y = y;
+        match small {
+            Small::Nothing => return,
+            Small::Signs(pixel) => {
+                let x = from + cells.saturating_sub(big_width(&figure.signs, pixel)) / 2;
+                big(pen, theme, (x, y), &figure.signs, pixel, figure.style);
+                y += SIGN_ROWS * pixel.1;
+            }
+            Small::Words => {
+                plain(pen, theme, (from, cells), y, figure);
+                y += 1;
+            }
+        }
+        label(pen, theme, (from, cells), y, figure);
+    }
+}
+
+/// Two broad columns and one for the books.
+fn columns(w: u16) -> [(u16, u16); 3] {
+    let last = (w / 5).max(BOOKS).min(w);
+    let each = (w - last) / 2;
+    [(0, each), (each, each), (2 * each, last)]
+}
+
+/// For a window in which no large sign has room.
+fn draw_plain(pen: &mut Pen<'_>, theme: Theme, page: &Page) {
+    title(pen, theme, 0, page);
+    let w = pen.width();
+    for (row, figure) in (0_u16..).zip(std::iter::once(&page.large).chain(&page.small)) {
+        let told = format!("{}  {}", in_a_row(theme, &figure.signs), figure.label);
+        centred(&mut pen.part(0, 2 + row, w, 1), 0, &told, theme.strong());
+    }
+}
+
+fn title(pen: &mut Pen<'_>, theme: Theme, y: u16, page: &Page) {
+    let phase = page.phase.clone().unwrap_or_default();
+    let room = usize::from(pen.width()).saturating_sub(width(&phase.0) + 2);
+    let title = fit(&page.title, room, theme.glyphs.ellipsis);
+    let mut line = vec![Span::styled(title, theme.strong())];
+    if !phase.0.is_empty() {
+        line.push(Span::styled(format!("  {}", phase.0), phase.1));
+    }
+    let line = Line::from(line);
+    let x = pen.width().saturating_sub(line.width() as u16) / 2;
+    pen.line(x, y, &line);
+}
+
+fn label(pen: &mut Pen<'_>, theme: Theme, (from, cells): (u16, u16), y: u16, figure: &Figure) {
+    let cells_of = usize::from(cells);
+    let (told, style) = match &figure.age {
+        None => (figure.label.clone(), Style::new()),
+        Some(age) => {
+            let both = format!("{}  {age}", figure.label);
+            // That it is old matters more than what it is: it stands where it always does.
+            (if width(&both) > cells_of { age.clone() } else { both }, theme.warn())
+        }
+    };
+    let told = fit(&told, cells_of, theme.glyphs.ellipsis);
+    centred(&mut pen.part(from, y, cells, 1), 0, &told, style);
+}
+
+/// Signs of state as the views write them.
+fn in_a_row(theme: Theme, signs: &str) -> &str {
+    match signs {
+        "✔" => theme.glyphs.check,
+        "✖" => theme.glyphs.cross,
+        "…" => theme.glyphs.moving,
+        signs => signs,
+    }
+}
+
+/// A figure in one row, where large signs have no room.
+fn plain(pen: &mut Pen<'_>, theme: Theme, (from, cells): (u16, u16), y: u16, figure: &Figure) {
+    let signs = in_a_row(theme, &figure.signs);
+    centred(&mut pen.part(from, y, cells, 1), 0, signs, figure.style.patch(theme.strong()));
+}
+
+fn centred(pen: &mut Pen<'_>, y: u16, told: &str, style: Style) {
+    let x = usize::from(pen.width()).saturating_sub(width(told)) / 2;
+    pen.text(x as u16, y, told, style);
+}
