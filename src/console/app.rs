@@ -25,7 +25,7 @@ use super::{
     theme::Theme,
     views::{
         ListState, LogState, OrdersState, OverviewState, PagedState, SalesState, StreamState, View,
-        is_stale,
+        is_stale, is_too_small,
     },
 };
 use crate::{
@@ -258,7 +258,11 @@ impl App {
                 self.dirty = true;
                 self.type_in(event);
             }
-            Event::Resize(..) => self.dirty = true,
+            Event::Resize(width, height) => {
+                self.dirty = true;
+                // A key that follows at once is for the new window.
+                self.unseen = is_too_small(*width, *height);
+            }
             Event::Mouse(event) if !self.unseen => self.on_mouse(*event),
             _ => {}
         }

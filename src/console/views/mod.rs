@@ -231,6 +231,11 @@ impl Scene<'_> {
 const COMPLETE: (u16, u16) = (80, 24);
 const COMPACT: (u16, u16) = (60, 15);
 
+/// Whether a window shows no more than a sentence.
+pub(crate) fn is_too_small(width: u16, height: u16) -> bool {
+    width < COMPACT.0 || height < COMPACT.1
+}
+
 /// Draws everything.
 pub(crate) fn draw(app: &mut App, frame: &mut Frame<'_>) {
     let area = frame.area();
@@ -247,7 +252,7 @@ pub(crate) fn paint(app: &mut App, buffer: &mut Buffer) -> Option<(u16, u16)> {
         let area = buffer.area;
         let mut pen = Pen::new(buffer, area);
         let (width, height) = (pen.width(), pen.height());
-        app.unseen = width < COMPACT.0 || height < COMPACT.1;
+        app.unseen = is_too_small(width, height);
         if app.unseen {
             let lines = widgets::wrap(&text::too_small(width, height), usize::from(width));
             let top = usize::from(height).saturating_sub(lines.len()) / 2;
