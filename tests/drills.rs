@@ -214,7 +214,7 @@ fn a_killed_consumer_is_mended_with_keys() {
     terminal.wait_for(LONG, "what it held", |screen| screen.contains("node-b/1"));
     terminal.send("A");
     terminal.wait_for(LONG, "the question", |screen| screen.contains("Cancel"));
-    terminal.send("y");
+    terminal.say_yes(LONG);
     terminal.wait_for(LONG, "the proof", |screen| screen.contains("PASSED"));
     assert!(!terminal.screen().contains("NOT PASSED"), "{}", terminal.screen());
     terminal.send("q");
@@ -271,7 +271,7 @@ fn poison_is_discarded_with_keys() {
     terminal.wait_for(LONG, "the letters", |screen| screen.contains("no order"));
     terminal.send("D");
     terminal.wait_for(LONG, "the question", |screen| screen.contains("Cancel"));
-    terminal.send("y");
+    terminal.say_yes(LONG);
     terminal.wait_for(LONG, "the proof", |screen| screen.contains("PASSED"));
     terminal.send("q");
     assert!(terminal.exit_status(LONG).success());

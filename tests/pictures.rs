@@ -135,7 +135,7 @@ fn demo() {
     terminal.send("A");
     terminal.wait_for(LONG, "the question", |screen| screen.contains("Cancel"));
     keep(&terminal, &album, "pending");
-    terminal.send("y");
+    terminal.say_yes(LONG);
     terminal.wait_for(LONG, "the proof", |screen| screen.contains("REPAIRED, AND PROVED"));
     let cast = assets().join("demo.cast");
     fs::write(&cast, recording(&terminal)).unwrap();

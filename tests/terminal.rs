@@ -86,7 +86,7 @@ fn the_demo_is_repaired_from_the_screen() {
     assert!(terminal.screen().contains("node-b/1"), "nothing was done");
     terminal.send("A");
     terminal.wait_for(LONG, "the question", |screen| screen.contains("Cancel"));
-    terminal.send("y");
+    terminal.say_yes(LONG);
     terminal.wait_for(LONG, "the proof", |screen| screen.contains("REPAIRED, AND PROVED"));
     quits(terminal);
     assert!(home.processes().is_empty());
@@ -156,7 +156,7 @@ fn a_dead_letter_is_discarded(cols: u16, rows: u16, envs: &[(&str, &str)]) {
     terminal.send("yesterday's poison, 运维");
     terminal.wait_for(LONG, "the reason", |screen| screen.contains("poison, 运维"));
     terminal.send(key::ENTER);
-    terminal.send("y");
+    terminal.say_yes(LONG);
     terminal.wait_for(LONG, "the report", |screen| screen.contains("1 dead letter removed"));
     terminal.wait_for(LONG, "it is gone", |screen| screen.contains("There are no dead letters"));
     quits(terminal);

@@ -84,7 +84,11 @@ pub(super) struct Which {
 }
 
 fn filter(text: &str) -> Result<Filter, String> {
-    Filter::parse(text, FIELDS).map_err(|fault| fault.to_string())
+    let filter = Filter::parse(text, FIELDS).map_err(|fault| fault.to_string())?;
+    if filter.is_empty() {
+        return Err("an empty filter lets everything through; leave it out".to_owned());
+    }
+    Ok(filter)
 }
 
 #[derive(Serialize)]

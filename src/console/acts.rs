@@ -6,12 +6,12 @@
 use futures::future::FutureExt;
 
 use super::{
-    app::{Answer, App},
-    dialogs::{Confirm, Dialog, RushForm, SaleForm},
+    app::{Answer, App, Course},
+    dialogs::{Confirm, Dialog, Intent, RushForm, SaleForm},
     keymap::Action,
     status::Tone,
     text::{
-        self, acts, conventions,
+        self, acts, conventions, director,
         letters::{self, Settling},
     },
     views::View,
@@ -19,8 +19,8 @@ use super::{
 use crate::{
     engine::{
         command::{
-            Command, LetterScope, LettersCounted, LettersDiscarded, LettersReplayed, Pace, Reply,
-            RushPlan, Scope,
+            Command, LetterScope, LettersCounted, LettersDiscarded, LettersReplayed, Pace,
+            ReplayReport, Reply, RushPlan, Scope,
         },
         plan::Plan,
     },
@@ -145,7 +145,8 @@ impl App {
         let filtered =
             *scope == Scope::All(Filter::default()) && !self.pending.filter.value().is_empty();
         let question = acts::plan(&plan, filtered);
-        let confirm = Confirm::act(question, Command::Apply(plan, Pace::default()));
+        let confirm =
+            Confirm::act(question, Command::Apply(plan, Pace::default())).unbidden(self.now);
         self.dialog = Some(Dialog::Confirm(confirm));
     }
 
@@ -185,7 +186,7 @@ impl App {
                     Settling::Discard => Command::DiscardLetters { scope, compensate: false },
                     Settling::Compensate => Command::DiscardLetters { scope, compensate: true },
                 };
-                let confirm = Confirm::act(question, command).about(done);
+                let confirm = Confirm::act(question, command).about(done).unbidden(self.now);
                 self.dialog = Some(Dialog::Confirm(confirm));
             }
             Err(why) => self.note(why),
@@ -226,6 +227,29 @@ impl App {
         self.dialog = Some(Dialog::Confirm(Confirm::act(question, command)));
     }
 
+    /// Asks before it leaves something undone behind.
+    pub(super) fn quit(&mut self) {
+        if let Some(launch) = self.director.armed() {
+            let question = director::ask_quit(launch);
+            self.dialog = Some(Dialog::Confirm(Confirm::new(question, Intent::Quit)));
+            return;
+        }
+        let rushes = &self.newest.rushes;
+        if let Some(act) = self.newest.recoveries.iter().find(|it| it.changes) {
+            let question = acts::quit_act(&act.act, act.done, act.planned);
+            self.dialog = Some(Dialog::Confirm(Confirm::new(question, Intent::Quit)));
+            return;
+        }
+        if rushes.is_empty() {
+            self.course = Course::Quit;
+            return;
+        }
+        let sent = rushes.iter().map(|rush| rush.sent).sum();
+        let planned = rushes.iter().map(|rush| rush.planned).sum();
+        let question = acts::quit(sent, planned);
+        self.dialog = Some(Dialog::Confirm(Confirm::new(question, Intent::Quit)));
+    }
+
     /// Sends an act; its answer comes through [`App::next_answer`]. `false` where the engine does not take it.
     pub(super) fn send(&mut self, command: Command) -> bool {
         self.send_because(command, None)
@@ -235,7 +259,10 @@ impl App {
     pub(super) fn send_because(&mut self, command: Command, reason: Option<String>) -> bool {
         match self.remote.send_because(command.clone(), reason) {
             Ok(reply) => {
-                self.status.begin();
+                // What the console looks up by itself is no act of the person's.
+                if !matches!(command, Command::Trace(_)) {
+                    self.status.begin();
+                }
                 self.note(match &command {
                     Command::CreateSale(sale) => acts::asked::create(sale),
                     Command::StartSale(id)
@@ -244,7 +271,7 @@ impl App {
                     | Command::EndSale(id)
                     | Command::Restock { voucher: id, .. } => acts::asked::change(*id),
                     Command::Rush(plan) => acts::asked::rush(plan),
-                    Command::StopRush(id) => text::director::stopping(*id),
+                    Command::StopRush(id) => director::stopping(*id),
                     Command::Plan(_) => acts::asked::PLAN.to_string(),
                     Command::Apply(..) => acts::asked::REPLAY.to_string(),
                     Command::CountLetters(_) => acts::asked::LETTERS.to_string(),
@@ -308,7 +335,9 @@ impl App {
                         self.status.key_pressed();
                         return self.ask_plan(plan.clone(), &scope);
                     }
-                    (_, Command::Apply(..)) => self.pending.marks.clear(),
+                    (Reply::Replayed(ReplayReport { cut_short: false, .. }), _) => {
+                        self.pending.marks.clear();
+                    }
                     (
                         Reply::LettersReplayed(LettersReplayed { cut_short: false, .. })
                         | Reply::LettersDiscarded(LettersDiscarded { cut_short: false, .. }),

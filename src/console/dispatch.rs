@@ -9,7 +9,7 @@ use super::{
     director::Launch,
     export::Format,
     keymap::Action,
-    text::{self, acts, conventions, director},
+    text::{self, acts, conventions},
     views::{self, Step, Turn, View},
 };
 use crate::engine::command::{Command, Focus};
@@ -73,6 +73,9 @@ impl App {
             return None;
         }
         match (&mut dialog, action) {
+            (Dialog::Confirm(confirm), Action::Accept) if confirm.is_unread(self.now) => {
+                self.note(conventions::READ_FIRST.read());
+            }
             (Dialog::Confirm(confirm), Action::Accept | Action::Press)
                 if action == Action::Accept || confirm.on_yes() =>
             {
@@ -321,6 +324,7 @@ impl App {
 
     pub(super) fn go(&mut self, view: View) {
         self.view = view;
+        self.filtering = false;
         self.presenter.on = false;
         self.look();
         if view == View::Sales {
@@ -469,7 +473,8 @@ impl App {
             self.filter_changed();
         } else if self.view == View::Overview {
             self.sales.chosen = None;
-        } else {
+        } else if !self.status.took_note() {
+            // Else it took the message away, and not the view behind it.
             self.go(View::Overview);
         }
     }
@@ -478,22 +483,5 @@ impl App {
         if !self.overview.zoom(by) {
             self.note(acts::ZOOM_END);
         }
-    }
-
-    fn quit(&mut self) {
-        if let Some(launch) = self.director.armed() {
-            let question = director::ask_quit(launch);
-            self.dialog = Some(Dialog::Confirm(Confirm::new(question, Intent::Quit)));
-            return;
-        }
-        let rushes = &self.newest.rushes;
-        if rushes.is_empty() {
-            self.course = Course::Quit;
-            return;
-        }
-        let sent = rushes.iter().map(|rush| rush.sent).sum();
-        let planned = rushes.iter().map(|rush| rush.planned).sum();
-        let question = acts::quit(sent, planned);
-        self.dialog = Some(Dialog::Confirm(Confirm::new(question, Intent::Quit)));
     }
 }

@@ -72,6 +72,9 @@ impl App {
         }
         if let Some(id) = self.orders.wants_trace() {
             self.tracing = self.send(Command::Trace(id));
+            if !self.tracing {
+                self.orders.miss_trace(id);
+            }
         }
     }
 

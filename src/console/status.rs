@@ -18,6 +18,7 @@ pub(crate) enum Tone {
 #[derive(Debug, Default)]
 pub(crate) struct Status {
     note: Option<(Tone, String, Millis)>,
+    took: bool,
     failures: Vec<String>,
 }
 
@@ -34,7 +35,12 @@ impl Status {
 
     /// The next key takes a note away.
     pub(crate) fn key_pressed(&mut self) {
-        self.note = None;
+        self.took = self.note.take().is_some();
+    }
+
+    /// This key took a note away.
+    pub(crate) fn took_note(&self) -> bool {
+        self.took
     }
 
     /// Takes the newest failure away; says whether there was one.

@@ -82,12 +82,14 @@ impl App {
             }
         };
         let consumers = &self.newest.entries.consumers;
-        let takes = |it: &&GroupConsumer| it.alive && it.name != holder;
+        let node = |name: &str| name.rsplit_once('/').map_or(name, |(node, _)| node).to_owned();
+        let takes = |it: &&GroupConsumer| it.takes && node(&it.name) != node(&holder);
         // The one with the least to do.
         let Some(to) = consumers.iter().rev().find(takes) else {
             return self.note(words::NOBODY.read());
         };
-        let to = to.name.clone();
+        // A node stands for its consumer in whichever partition the entries are.
+        let to = node(&to.name);
         self.dialog = Some(Dialog::Group(GroupForm::claim(scope, title, &to)));
     }
 
@@ -135,6 +137,6 @@ impl App {
                 Confirm::act(words::remove(found), command)
             }
         };
-        self.dialog = Some(Dialog::Confirm(confirm));
+        self.dialog = Some(Dialog::Confirm(confirm.unbidden(self.now)));
     }
 }

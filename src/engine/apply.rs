@@ -50,6 +50,7 @@ pub(super) async fn apply(
         judge: Judge::new(redis, store.clone(), keys.clone(), settings.clone(), false),
         link: redis.link(),
         rebuilt: BTreeMap::new(),
+        finished: 0,
         report: ReplayReport { planned: plan.totals.entries, ..ReplayReport::default() },
     };
     let shown = operator.meters.recovery_begins(RecoveryLine {
@@ -59,7 +60,7 @@ pub(super) async fn apply(
         changes: true,
     });
     let done = applying.steps(plan, pace, stop, |done| shown.progress(done)).await;
-    let (acted, planned) = (applying.acted(), plan.totals.entries);
+    let (acted, planned) = (applying.finished, plan.totals.entries);
     done.map(|()| applying.report).map_err(|why| {
         why.after(acted, || {
             format!("{acted} of {planned} entries were seen to before, and the same plan goes on from there")
@@ -75,6 +76,8 @@ struct Applying {
     /// Partitions of which the lost orders were rebuilt, and whether Redis held all of their sales.
     rebuilt: BTreeMap<u16, bool>,
     report: ReplayReport,
+    /// Acted upon in steps that came to their end.
+    finished: u64,
 }
 
 impl Applying {
@@ -100,6 +103,7 @@ impl Applying {
             }
             let before = self.acted();
             self.step(page, stop).await?;
+            self.finished = self.acted();
             progress(self.report.seen);
             // What was done before counts for neither: the same plan goes on where it stopped.
             let acted = self.acted();

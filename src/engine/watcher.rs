@@ -69,12 +69,14 @@ pub(super) struct Watcher {
     acted: Arc<Notify>,
     pictures: watch::Sender<Arc<Snapshot>>,
     tasks: TaskTracker,
-    jobs: (Instant, Vec<JobLine>),
+    jobs: (Option<Instant>, Vec<JobLine>),
     activity: (Option<Instant>, Arc<Vec<Recorded>>),
     letters: (Instant, LetterPage),
     stream: StreamPage,
     orders: (Instant, OrdersPage),
     log: (Instant, LogPage),
+    /// What was asked for last, whether or not it came: a page that takes too long is no reason to hurry.
+    asked: (Option<EntryId>, Option<OrdersView>, Option<LogLook>),
 }
 
 impl Watcher {
@@ -94,12 +96,13 @@ impl Watcher {
             acted,
             pictures,
             tasks,
-            jobs: (now, Vec::new()),
+            jobs: (None, Vec::new()),
             activity: (None, Arc::default()),
             letters: (now, LetterPage::default()),
             stream: StreamPage::default(),
             orders: (now, OrdersPage::default()),
             log: (now, LogPage::default()),
+            asked: (None, None, None),
         }
     }
 
@@ -197,9 +200,10 @@ impl Watcher {
         let (at, page) = &mut self.letters;
         let Some(from) = from else {
             *page = LetterPage::default();
+            self.asked.0 = None;
             return page.clone();
         };
-        let another = page.taken.is_none() || page.from != from;
+        let another = self.asked.0.replace(from) != Some(from);
         if snapshot.redis.up
             && snapshot.sql.up
             && (another || acted || at.elapsed() >= LETTERS_EVERY)
@@ -239,9 +243,10 @@ impl Watcher {
         let (at, page) = &mut self.orders;
         let Some(view) = view else {
             *page = OrdersPage::default();
+            self.asked.1 = None;
             return page.clone();
         };
-        let another = page.taken.is_none() || page.view != view;
+        let another = self.asked.1.replace(view) != Some(view);
         if snapshot.sql.up && (another || acted || at.elapsed() >= ORDERS_EVERY) {
             let looking = orders_page(&self.operator.store, view);
             match tokio::time::timeout(ORDERS_WITHIN, looking).await {
@@ -259,15 +264,15 @@ impl Watcher {
 
     /// At most once a second: jobs change seldom, and SQL has better to do.
     async fn look_at_jobs(&mut self, snapshot: &Snapshot) -> Vec<JobLine> {
-        let (at, lines) = &self.jobs;
-        if snapshot.sql.up && (lines.is_empty() || at.elapsed() >= JOBS_EVERY) {
+        if snapshot.sql.up && self.jobs.0.is_none_or(|at| at.elapsed() >= JOBS_EVERY) {
             let Operator { store, settings, .. } = &self.operator;
             let jobs = builtin::jobs(settings);
             let looking = board(store, &jobs, snapshot.taken, JOB_RUNS);
             // A database that is away is told by the collector; the lines are those of before.
             if let Ok(Ok(lines)) = tokio::time::timeout(JOBS_EVERY, looking).await {
-                self.jobs = (Instant::now(), lines);
+                self.jobs.1 = lines;
             }
+            self.jobs.0 = Some(Instant::now());
         }
         self.jobs.1.clone()
     }
@@ -279,8 +284,9 @@ impl Watcher {
             let filter = ActivityFilter::default();
             let looking = self.operator.store.activity(&filter, None, ACTIVITY);
             if let Ok(Ok(lines)) = tokio::time::timeout(JOBS_EVERY, looking).await {
-                self.activity = (Some(Instant::now()), Arc::new(lines));
+                self.activity.1 = Arc::new(lines);
             }
+            self.activity.0 = Some(Instant::now());
         }
         Arc::clone(&self.activity.1)
     }
@@ -313,10 +319,12 @@ impl Watcher {
         let (at, page) = &mut self.log;
         let Some(look) = look else {
             *page = LogPage::default();
+            self.asked.2 = None;
             return page.clone();
         };
-        let another = page.taken.is_none() || page.look != look;
-        let due = look.before.is_none() && (acted || at.elapsed() >= JOBS_EVERY);
+        let another = self.asked.2.replace(look) != Some(look);
+        let wanted = look.before.is_none() || page.taken.is_none() || page.look != look;
+        let due = wanted && (acted || at.elapsed() >= JOBS_EVERY);
         if snapshot.sql.up && (another || due) {
             let filter = ActivityFilter { which: look.which, ..ActivityFilter::default() };
             let store = &self.operator.store;

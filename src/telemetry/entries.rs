@@ -88,6 +88,8 @@ pub struct GroupConsumer {
     pub name: String,
     /// Whether its node gave a sign of life in the last seconds.
     pub alive: bool,
+    /// Entries may be given to it: it works, and not for one replay only.
+    pub takes: bool,
     /// Entries in its hands.
     pub pending: u64,
     /// Milliseconds since it last asked for entries.

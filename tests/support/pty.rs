@@ -167,6 +167,28 @@ impl Pty {
         }
     }
 
+    /// Answers the question on the screen with yes. One that has only just come takes none: then again.
+    #[track_caller]
+    pub fn say_yes(&self, limit: Duration) {
+        let deadline = Instant::now() + limit;
+        while Instant::now() < deadline {
+            self.send("y");
+            let again = Instant::now() + Duration::from_millis(1_500);
+            let mut state = self.shown.lock();
+            loop {
+                if !state.parser.screen().contents().contains("[ Cancel ]") {
+                    return;
+                }
+                let left = again.saturating_duration_since(Instant::now());
+                if left.is_zero() || state.ended {
+                    break;
+                }
+                state = self.shown.changed.wait_timeout(state, left).unwrap().0;
+            }
+        }
+        panic!("the question stays");
+    }
+
     /// Waits until the screen shows `text` on one line.
     #[track_caller]
     pub fn wait_for_text(&self, text: &str) -> String {

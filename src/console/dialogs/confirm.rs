@@ -19,7 +19,7 @@ use crate::{
         widgets::{self, Pen, wrap},
     },
     engine::command::Command,
-    model::VoucherId,
+    model::{Millis, VoucherId},
 };
 
 /// What is done when the answer is yes.
@@ -40,6 +40,8 @@ pub(crate) enum Intent {
 
 /// An act on more entries than this is not done by one key alone.
 const LARGE: u64 = 1_000;
+/// So long a question that came by itself takes no yes, in milliseconds.
+const UNREAD_MS: u64 = 400;
 /// Digits of the largest count there is.
 const MOST_DIGITS: usize = 20;
 
@@ -75,6 +77,8 @@ pub(crate) struct Confirm {
     number: Option<(u64, String)>,
     /// Why it is done; acts of recovery are asked for it.
     reason: Option<Input>,
+    /// When it came, where that was by itself: a key that was meant for the view is no answer to it.
+    unbidden: Option<Millis>,
 }
 
 impl Confirm {
@@ -88,7 +92,19 @@ impl Confirm {
         let recovery = matches!(&intent, Intent::Send(command) if command.is_recovery());
         let reason = recovery.then(Input::default);
         let number = large(&intent).map(|count| (count, String::new()));
-        Self { title, lines, yes, intent, focus: Stop::Cancel, number, reason }
+        Self { title, lines, yes, intent, focus: Stop::Cancel, number, reason, unbidden: None }
+    }
+
+    /// It comes with an answer of the engine, while the person may be at something else.
+    #[must_use]
+    pub(crate) fn unbidden(mut self, now: Millis) -> Self {
+        self.unbidden = Some(now);
+        self
+    }
+
+    /// Nobody can have read it yet.
+    pub(crate) fn is_unread(&self, now: Millis) -> bool {
+        self.unbidden.is_some_and(|came| now.since(came) < UNREAD_MS)
     }
 
     /// The question is about so many dead letters, which the command alone does not say.

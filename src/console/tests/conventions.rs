@@ -25,6 +25,35 @@ fn fault(text: &str) -> String {
 }
 
 #[test]
+fn esc_takes_a_message_away_before_it_leaves_the_view() {
+    let mut bench = Bench::new(normal());
+    bench.keys("6Z");
+    assert!(bench.said().contains("does nothing here"), "{}", bench.said());
+    bench.press(KeyCode::Esc);
+    assert_eq!((bench.app.view, bench.said().as_str()), (View::Locks, ""));
+    bench.press(KeyCode::Esc);
+    assert_eq!(bench.app.view, View::Overview);
+}
+
+#[test]
+fn a_question_that_comes_by_itself_takes_no_key_that_was_meant_for_the_view() {
+    let mut bench = Bench::new(normal());
+    bench.keys("4A");
+    bench.sent();
+    let plan = made_up::plan(&[(entry(1), Verdict::Stuck)], "");
+    let asked = bench.app.now;
+    bench.answer(Ok(Reply::Planned(plan.clone())));
+    // The person was about to copy a row.
+    bench.app.now = asked.plus(100);
+    bench.keys("y");
+    assert!(bench.sent().is_empty() && bench.app.dialog.is_some());
+    assert!(bench.said().contains("only just come"), "{}", bench.said());
+    bench.app.now = asked.plus(1_000);
+    bench.keys("y");
+    assert_eq!(bench.sent(), [Command::Apply(plan, Pace::default())]);
+}
+
+#[test]
 fn every_table_is_filtered_alike() {
     let counts = [
         ('2', "running", "1 of 4"),

@@ -93,6 +93,8 @@ impl Bench {
                 self.app.on_answer(answer);
             }
         }
+        // A person reads what has come before he goes on.
+        self.app.now = self.app.now.plus(1_000);
     }
 
     pub(super) fn draw(&mut self, width: u16, height: u16) -> Buffer {

@@ -16,6 +16,7 @@ use crate::console::{
     run::{Keyboard, drive},
     screen::Stage,
     story::Story,
+    text,
 };
 
 /// Plays keys; each waits its time, and after the last comes the end of the input.
@@ -162,8 +163,10 @@ async fn an_engine_and_a_story_that_end_leave_the_console_running() {
     drop(teller);
     let mut keys = Played::new(&[(100, KeyCode::Char('q'), PLAIN)]);
     let mut stage = Counted::default();
-    let ended = drive(&mut bench.app, &mut stage, &mut keys, Some(story)).await;
-    assert!(ended.is_ok());
+    let ended = drive(&mut bench.app, &mut stage, &mut keys, Some(story));
+    let ended = tokio::time::timeout(Duration::from_secs(20), ended).await;
+    assert!(matches!(ended, Ok(Ok(()))));
     assert_eq!(bench.app.story.title, "over");
-    assert!(bench.app.status.shown().is_none_or(|(_, said, _)| !said.is_empty()));
+    let said = bench.app.status.shown().map(|(_, said, _)| said.to_owned());
+    assert_eq!(said.as_deref(), Some(text::acts::ENGINE_GONE.read()));
 }

@@ -58,7 +58,8 @@ fn line(number: u64, of: u64) -> EntryLine {
 
 pub(super) fn consumer(name: &str, alive: bool, pending: u64) -> GroupConsumer {
     let idle_ms = if alive { 10 } else { 42_000 };
-    GroupConsumer { name: name.to_owned(), alive, pending, idle_ms }
+    let takes = alive && !name.ends_with("/replay");
+    GroupConsumer { name: name.to_owned(), alive, takes, pending, idle_ms }
 }
 
 /// The window that ends with entry `last`.
@@ -354,7 +355,7 @@ fn a_claim_goes_from_the_chosen_consumer_to_one_that_works() {
     bench.keys("3cC");
     bench.press(KeyCode::Enter);
     let scope = ClaimScope::Holder("node-b/1".to_owned());
-    let act = GroupAct::Claim { scope, to: "node-a/1".to_owned() };
+    let act = GroupAct::Claim { scope, to: "node-a".to_owned() };
     assert_eq!(bench.sent(), [Command::Preview(act)]);
     // The rows have turned around meanwhile.
     let mut later = flowing();
@@ -373,7 +374,7 @@ fn a_claim_goes_from_the_chosen_consumer_to_one_that_works() {
     bench.keys("kkkkkC");
     bench.press(KeyCode::Enter);
     let scope = ClaimScope::Entries(vec![entry(254)]);
-    let act = GroupAct::Claim { scope, to: "node-a/1".to_owned() };
+    let act = GroupAct::Claim { scope, to: "node-a".to_owned() };
     assert_eq!(bench.sent(), [Command::Preview(act)]);
 }
 

@@ -45,8 +45,8 @@ pub(crate) const ENGINE_GONE: Word = word(
 pub(crate) const DRAFT_KEPT: Word =
     word("nothing was created; the form keeps what you typed", "没有新建，已填内容保留在表单中");
 pub(crate) const UNANSWERED: Word = word(
-    "the engine stopped before it answered; look at the sale again before repeating it",
-    "引擎未答复就停止了，请先核对秒杀现状再重试",
+    "the engine stopped before it answered; Activity tells what was done, look there before repeating it",
+    "引擎未答复就停止了，请先在动态中核对结果再重试",
 );
 pub(crate) const REASON: Word = word("reason", "原因");
 pub(crate) const REASON_HINT: Word =
@@ -352,6 +352,21 @@ pub(crate) fn switch_job(job: &JobLine) -> Question {
         )
     };
     question(title, vec![job.name.clone(), line.to_string()], yes)
+}
+
+pub(crate) fn quit_act(act: &str, done: u64, planned: u64) -> Question {
+    let (act, done, planned) = (super::act_name(act), thousands(done), thousands(planned));
+    question(
+        word("Quit while an act is under way?", "操作进行中，仍要退出？"),
+        vec![
+            tell!("{act}: {done} of {planned} are done.", "{act}：已完成 {done} / {planned}。"),
+            tell!(
+                "The step in hand is finished, the rest stays as it is; a new plan goes on with it.",
+                "当前一步会做完，其余保持原样，可用新计划继续。"
+            ),
+        ],
+        word("Quit", "退出"),
+    )
 }
 
 pub(crate) fn quit(sent: u64, planned: u64) -> Question {

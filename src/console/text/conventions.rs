@@ -49,7 +49,11 @@ pub(crate) const OWN_ORDER: Word =
     word("the rows stand in their own order again", "已恢复默认顺序");
 pub(crate) const ORDER_DROPPED: Word = word(
     "more came than one page holds: the rows stand in the order of their ids again",
-    "条目已超过一页，恢复按 ID 排序",
+    "消息已超过一页，恢复按 ID 排序",
+);
+pub(crate) const READ_FIRST: Word = word(
+    "that question has only just come; read it, then press again",
+    "问题刚刚出现；请先看清再按",
 );
 pub(crate) const ONE_ORDER: Word = word("these rows stand in one order only", "这些行只有一种顺序");
 pub(crate) const RECENT: Word = word("used before", "最近使用");

@@ -87,7 +87,7 @@ impl Settling {
 pub(crate) fn verdict_word(verdict: LetterVerdict) -> &'static str {
     let told = match verdict {
         LetterVerdict::Awaited => word("buyer waits", "买家等待"),
-        LetterVerdict::CameBack => word("came back", "重放又回"),
+        LetterVerdict::CameBack => word("came back", "重放后又回"),
         LetterVerdict::Written => word("in SQL", "已落库"),
         LetterVerdict::NobodyWaits => word("nobody waits", "无人等待"),
         LetterVerdict::NoSale => word("no such sale", "秒杀不存在"),

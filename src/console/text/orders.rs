@@ -33,7 +33,7 @@ pub(crate) const NOT_YET: Word = word("not yet", "尚未");
 pub(crate) const NEVER: Word = word("never", "没有");
 pub(crate) const UNKNOWN: Word = word("unknown", "未知");
 pub(crate) const NO_ENTRY: Word =
-    word("no entry near that second; it may be trimmed", "该秒附近没有条目；可能已裁剪");
+    word("no entry near that second; it may be trimmed", "该秒附近没有消息；可能已裁剪");
 pub(crate) const HELD: Word = word("its buyer holds it in Redis", "Redis 中买家持有该订单");
 pub(crate) const NOT_HELD: Word =
     word("its buyer does not hold it in Redis any more", "Redis 中买家已不再持有该订单");
@@ -49,7 +49,7 @@ pub(crate) mod columns {
     pub(crate) const ORDER: Word = word("ORDER", "订单");
     pub(crate) const ADMITTED: Word = word("ADMITTED", "抢购时间");
     pub(crate) const USER: Word = word("USER", "用户");
-    pub(crate) const SALE: Word = word("SALE", "活动");
+    pub(crate) const SALE: Word = word("SALE", "秒杀");
     pub(crate) const PLACE: Word = word("PLACE", "名额");
     pub(crate) const STATUS: Word = word("STATUS", "状态");
     pub(crate) const SINCE: Word = word("SINCE", "起始");
@@ -63,7 +63,7 @@ pub(crate) mod labels {
     pub(crate) const ID: Word = word("id says", "编号含义");
     pub(crate) const BUYER: Word = word("buyer", "买家");
     pub(crate) const STANDING: Word = word("stands", "所在");
-    pub(crate) const ADMITTED: Word = word("admitted", "抢购成功");
+    pub(crate) const ADMITTED: Word = word("admitted", "准入");
     pub(crate) const STREAM: Word = word("in stream", "进入流");
     pub(crate) const DELIVERED: Word = word("delivered", "已投递");
     pub(crate) const WRITTEN: Word = word("in SQL", "写入 SQL");
@@ -75,7 +75,7 @@ pub(crate) mod labels {
 pub(super) fn action(action: Action) -> Told {
     let (short, long, name) = match action {
         Action::Orders => {
-            (word("orders", "订单"), word("go to Orders", "前往订单"), word("orders", "订单"))
+            (word("orders", "订单"), word("go to Orders", "转到订单"), word("orders", "订单"))
         }
         Action::Pay => {
             (word("pay", "支付"), word("pay an unpaid order", "支付未付订单"), word("pay", "支付"))
@@ -130,7 +130,7 @@ pub(crate) fn page(count: usize, newest: bool, more: bool) -> String {
 }
 
 pub(crate) fn in_stream(at: &str, entry: &str) -> String {
-    tell!("{at}, entry {entry}", "{at}，条目 {entry}")
+    tell!("{at}, entry {entry}", "{at}，消息 {entry}")
 }
 
 pub(crate) fn id_says(issued: &str, decoded: &Decoded, partition: Option<u16>) -> String {
@@ -190,7 +190,7 @@ pub(crate) fn pending_with(consumer: &str, idle_ms: u64, deliveries: u64) -> Str
     let (idle, times) = (span(idle_ms), thousands(deliveries));
     tell!(
         "{consumer} holds it, idle {idle}, try {times}",
-        "{consumer} 持有，空闲 {idle}，第 {times} 次"
+        "{consumer} 持有，闲置 {idle}，第 {times} 次"
     )
 }
 

@@ -91,8 +91,20 @@ pub(crate) fn reply(reply: &Reply) -> (String, bool) {
         Reply::Claimed(report) => {
             let count = thousands(report.claimed);
             let given = counted(report.claimed, "entry is", "entries are");
-            let text = tell!("{given} with another consumer now", "{count} 条消息已转给另一消费者");
-            (text, report.claimed > 0)
+            let mut text =
+                tell!("{given} with another consumer now", "{count} 条消息已转给另一消费者");
+            if report.gone + report.hollow > 0 {
+                let (gone, hollow) = (thousands(report.gone), thousands(report.hollow));
+                text += &tell!(
+                    ", {gone} were settled before, {hollow} have no body",
+                    "，{gone} 条此前已处理，{hollow} 条正文已丢失"
+                );
+            }
+            if report.cut_short {
+                text += &tell!("; cut short", "；已中止");
+            }
+            let whole = report.claimed > 0 && report.gone + report.hollow == 0;
+            (text, whole && !report.cut_short)
         }
         Reply::ConsumerRemoved(report) => {
             let consumer = &report.consumer;

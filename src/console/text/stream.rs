@@ -13,20 +13,20 @@ use crate::{
 };
 
 pub(crate) const TAB: Word = word("Stream", "流");
-pub(crate) const HEADING: Word = word("STREAM", "订单流");
+pub(crate) const HEADING: Word = word("STREAM", "消息流");
 pub(crate) const FOLLOWING: Word = word("following", "跟随中");
 pub(crate) const ALL: Word = word("all partitions", "所有分区");
 pub(crate) const NO_ENTRY: Word = word(
     "No entry is in the stream. Each admitted buyer adds one.",
-    "流中没有条目。每个抢购成功的买家会新增一条。",
+    "流中没有消息。每个准入的买家会新增一条。",
 );
 pub(crate) const UNREAD: Word =
     word("Redis is away, so the stream can't be read.", "Redis 无响应，无法读取流。");
 pub(crate) const NO_CONSUMER: Word = word("no consumer reads the stream", "没有消费者在读取流");
 pub(crate) const NO_GROUP: Word = word("NO GROUP", "没有消费组");
 pub(crate) const NOTHING_YET: Word = word("nothing yet", "尚无");
-pub(crate) const ALIVE: Word = word("alive", "存活");
-pub(crate) const DEAD: Word = word("dead", "已失联");
+pub(crate) const ALIVE: Word = word("alive", "在线");
+pub(crate) const DEAD: Word = word("dead", "失联");
 pub(crate) const UNDELIVERED: Word = word("waiting", "待投递");
 pub(crate) const ACKNOWLEDGED: Word = word("acknowledged", "已确认");
 pub(crate) const UNKNOWN: Word = word("unknown", "未知");
@@ -37,11 +37,11 @@ pub(crate) const CHOOSE_CONSUMER: Word = word(
 );
 pub(crate) const NOT_PENDING: Word = word(
     "that entry is not pending, so it can't be given to anybody",
-    "该条目不处于待确认状态，无法转交",
+    "该消息不处于待确认状态，无法转交",
 );
 pub(crate) const NOBODY: Word = word(
     "no other consumer of a live node is there to take it; start a node first",
-    "没有其他存活节点的消费者可以接手；请先启动一个节点",
+    "没有其他在线节点的消费者可以接手；请先启动一个节点",
 );
 pub(crate) const LOOKING: Word = word("looking at what that would do", "正在查看影响");
 pub(crate) const PREVIEWED: Word = word(
@@ -55,16 +55,16 @@ pub(crate) const USERS_MASKED: Word = word("users are masked", "已隐藏用户"
 pub(crate) mod columns {
     use super::{Word, word};
 
-    pub(crate) const ENTRY: Word = word("ENTRY", "条目");
+    pub(crate) const ENTRY: Word = word("ENTRY", "消息");
     pub(crate) const TIME: Word = word("TIME", "时间");
     pub(crate) const ORDER: Word = word("ORDER", "订单");
     pub(crate) const USER: Word = word("USER", "用户");
-    pub(crate) const SALE: Word = word("SALE", "活动");
+    pub(crate) const SALE: Word = word("SALE", "秒杀");
     pub(crate) const STATE: Word = word("STATE", "状态");
     pub(crate) const CONSUMER: Word = word("CONSUMER", "消费者");
     pub(crate) const NODE: Word = word("NODE", "节点");
     pub(crate) const PENDING: Word = word("PENDING", "待确认");
-    pub(crate) const IDLE: Word = word("IDLE", "空闲");
+    pub(crate) const IDLE: Word = word("IDLE", "闲置");
 }
 
 /// Labels of the figures and of the detail.
@@ -72,18 +72,18 @@ pub(crate) mod labels {
     use super::{Word, word};
 
     pub(crate) const LENGTH: Word = word("kept", "保留");
-    pub(crate) const OLDEST: Word = word("oldest", "最旧");
+    pub(crate) const OLDEST: Word = word("oldest", "最早");
     pub(crate) const NEWEST: Word = word("newest", "最新");
     pub(crate) const TRIMMED: Word = word("trimmed", "已裁剪");
     pub(crate) const LAG: Word = word("lag", "积压");
     pub(crate) const PENDING: Word = word("pending", "待确认");
     pub(crate) const DELIVERED: Word = word("delivered", "投递至");
     pub(crate) const READ: Word = word("read", "已读");
-    pub(crate) const ENTRY: Word = word("entry", "条目");
+    pub(crate) const ENTRY: Word = word("entry", "消息");
     pub(crate) const ADDED: Word = word("added", "写入");
     pub(crate) const ORDER: Word = word("order", "订单");
     pub(crate) const USER: Word = word("user", "用户");
-    pub(crate) const SALE: Word = word("sale", "活动");
+    pub(crate) const SALE: Word = word("sale", "秒杀");
     pub(crate) const STATE: Word = word("state", "状态");
     pub(crate) const FAULT: Word = word("fault", "问题");
     pub(crate) const GOOD: Word = word("none; its fields are good", "无；字段完好");
@@ -93,7 +93,7 @@ pub(crate) mod labels {
 pub(super) fn action(action: Action) -> Told {
     let (short, long, name) = match action {
         Action::Stream => {
-            (word("stream", "流"), word("go to Stream", "前往流"), Some(word("stream", "流")))
+            (word("stream", "流"), word("go to Stream", "转到流"), Some(word("stream", "流")))
         }
         Action::Rewind => (
             word("rewind", "回退"),
@@ -102,18 +102,18 @@ pub(super) fn action(action: Action) -> Told {
         ),
         Action::Claim => (
             word("claim", "转交"),
-            word("give pending entries to another", "把待确认条目转交给其他消费者"),
+            word("give pending entries to another", "把待确认消息转交给其他消费者"),
             Some(word("claim", "转交")),
         ),
         Action::RemoveConsumer => (
             word("remove", "移除"),
-            word("remove a dead, empty consumer", "移除不持有条目的失联消费者"),
+            word("remove a dead, empty consumer", "移除不持有消息的失联消费者"),
             Some(word("remove consumer", "移除消费者")),
         ),
         Action::Pane => (
             word("consumers", "消费者"),
-            word("to the consumers and back", "切换到消费者或条目"),
-            Some(word("consumers / entries", "消费者 / 条目")),
+            word("to the consumers and back", "切换到消费者或消息"),
+            Some(word("consumers / entries", "消费者 / 消息")),
         ),
         Action::Partition => (
             word("partition", "分区"),
@@ -156,7 +156,7 @@ pub(crate) fn ago(millis: u64) -> String {
 
 pub(crate) fn oldest(millis: u64) -> String {
     let span = span(millis);
-    tell!("oldest {span}", "最旧 {span}")
+    tell!("oldest {span}", "最早 {span}")
 }
 
 pub(crate) fn drains_in(millis: u64) -> String {
@@ -171,7 +171,7 @@ pub(crate) fn grows(per_second: f64) -> String {
 
 pub(crate) fn trimmed(gone: u64) -> String {
     let gone = within(gone, 9);
-    tell!("{gone} before the oldest", "最旧条目之前 {gone} 条")
+    tell!("{gone} before the oldest", "最早消息之前 {gone} 条")
 }
 
 pub(crate) fn read_of(read: &str, added: u64) -> String {
@@ -193,7 +193,7 @@ pub(crate) fn no_match(text: &str) -> String {
     let key = key_of(Action::Back);
     tell!(
         "No entry of this page holds '{text}'. {key} ends the filter.",
-        "本页没有包含“{text}”的条目。按 {key} 结束筛选。"
+        "本页没有包含“{text}”的消息。按 {key} 结束筛选。"
     )
 }
 
@@ -202,7 +202,7 @@ pub(crate) fn pending_with(consumer: &str, idle_ms: u64, deliveries: u64) -> Str
     let (idle, times) = (span(idle_ms), thousands(deliveries));
     tell!(
         "pending with {consumer}, idle {idle}, delivered {times} times",
-        "由 {consumer} 持有，空闲 {idle}，已投递 {times} 次"
+        "由 {consumer} 持有，闲置 {idle}，已投递 {times} 次"
     )
 }
 
@@ -224,10 +224,10 @@ pub(crate) fn user(user: &str) -> String {
 pub(crate) mod form {
     use super::{Word, tell, thousands, word};
 
-    pub(crate) const REWIND: Word = word("Deliver entries again", "重新投递条目");
+    pub(crate) const REWIND: Word = word("Deliver entries again", "重新投递消息");
     pub(crate) const TO: Word = word("From", "起点");
     pub(crate) const TO_HINT: Word =
-        word("start, an entry's id, 14:30 or -10m", "start、条目 ID、14:30 或 -10m");
+        word("start, an entry's id, 14:30 or -10m", "start、消息 ID、14:30 或 -10m");
     pub(crate) const RECEIVER: Word = word("To", "交给");
     pub(crate) const RECEIVER_HINT: Word =
         word("a consumer, or a node for its own one", "消费者，或节点（取其消费者）");
@@ -245,7 +245,7 @@ pub(crate) mod form {
     }
 
     pub(crate) fn claim_entry(entry: &str) -> String {
-        tell!("Give entry {entry}", "转交条目 {entry}")
+        tell!("Give entry {entry}", "转交消息 {entry}")
     }
 
     /// Where the form counts: in all partitions or in one.
@@ -311,7 +311,7 @@ pub(crate) fn claim(plan: &ClaimPlan) -> Question {
     let count = thousands(plan.count());
     let mut lines = vec![tell!(
         "{count} pending entries get another holder.",
-        "{count} 条待确认条目将更换持有者。"
+        "{count} 条待确认消息将更换持有者。"
     )];
     for part in &plan.parts {
         let (count, from, to) = (thousands(part.count), &part.from, &part.to);
@@ -328,7 +328,7 @@ pub(crate) fn claim(plan: &ClaimPlan) -> Question {
         "It is no delivery. The new holder works on them within seconds; one that is in SQL is acknowledged.",
         "这不算一次投递。新持有者会在数秒内处理；已在 SQL 中的直接确认。"
     ));
-    let title = tell!("Give these entries away?", "转交这些条目？");
+    let title = tell!("Give these entries away?", "转交这些消息？");
     question(title, lines, word("Claim", "转交"))
 }
 
@@ -339,7 +339,7 @@ pub(crate) fn remove(found: &RemoveReport) -> Question {
         name.clone(),
         tell!(
             "Its node is dead, and it holds nothing. It leaves the group of {groups} partitions.",
-            "其节点已失联，且不持有条目。它将离开 {groups} 个分区的消费组。"
+            "其节点失联，且不持有消息。它将离开 {groups} 个分区的消费组。"
         ),
     ];
     question(tell!("Remove the consumer?", "移除该消费者？"), lines, word("Remove", "移除"))
@@ -351,7 +351,7 @@ pub(crate) fn not_removed(consumer: &GroupConsumer) -> String {
     if consumer.alive {
         tell!(
             "the node of {name} is alive and would make it anew",
-            "{name} 的节点存活，会重新创建它"
+            "{name} 的节点在线，会重新创建它"
         )
     } else {
         let key = key_of(Action::Claim);
@@ -363,5 +363,5 @@ pub(crate) fn not_removed(consumer: &GroupConsumer) -> String {
 }
 
 pub(crate) fn holds_nothing(name: &str) -> String {
-    tell!("{name} holds nothing that could be given away", "{name} 没有可转交的条目")
+    tell!("{name} holds nothing that could be given away", "{name} 没有可转交的消息")
 }

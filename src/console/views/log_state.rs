@@ -233,7 +233,6 @@ fn lines(snapshot: &Snapshot) -> Box<dyn Iterator<Item = &Recorded> + '_> {
     }
 }
 
-/// Whether a filter, in small letters, lets a line through.
 /// What a copy of a line tells.
 pub(crate) fn facets() -> Vec<Facet<Recorded>> {
     vec![
@@ -253,6 +252,7 @@ pub(crate) fn facets() -> Vec<Facet<Recorded>> {
     ]
 }
 
+/// Whether a word of a filter, in small letters, stands in a line.
 fn holds(line: &Recorded, wanted: &str) -> bool {
     let act = &line.act;
     let reason = act.reason.as_deref().unwrap_or_default();

@@ -7,6 +7,7 @@ use crate::{
     broker::{
         BrokerError,
         entries::{self, Holding, Seen},
+        keys::is_replay,
         stream::Body,
         survey::{Marks, StreamFacts},
     },
@@ -116,6 +117,7 @@ impl Collector {
             .map(|it| GroupConsumer {
                 name: it.name.clone(),
                 alive: self.is_alive(&it.name),
+                takes: self.is_alive(&it.name) && !is_replay(&it.name),
                 pending: it.pending,
                 idle_ms: it.idle_ms,
             })
