@@ -85,7 +85,7 @@ impl App {
         let node = |name: &str| name.rsplit_once('/').map_or(name, |(node, _)| node).to_owned();
         let takes = |it: &&GroupConsumer| it.takes && node(&it.name) != node(&holder);
         // The one with the least to do.
-        let Some(to) = consumers.iter().rev().find(takes) else {
+        let Some(to) = consumers.iter().filter(takes).min_by_key(|it| it.pending) else {
             return self.note(words::NOBODY.read());
         };
         // A node stands for its consumer in whichever partition the entries are.

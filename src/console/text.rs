@@ -159,8 +159,8 @@ pub(crate) fn sale_name(voucher: VoucherId, title: &str) -> String {
 
 pub(crate) fn too_small(width: u16, height: u16) -> String {
     tell!(
-        "80x24 is needed, this is {width}x{height}; make the window larger",
-        "需要 80x24，当前 {width}x{height}；请放大窗口"
+        "60x15 is needed, 80x24 shows all; this is {width}x{height}: make the window larger",
+        "至少需要 60x15，80x24 可显示全部；当前 {width}x{height}，请放大窗口"
     )
 }
 
@@ -267,7 +267,8 @@ pub(crate) fn latencies(seen: &Latency) -> [(&'static str, String); 4] {
     ]
 }
 
-pub(crate) const NO_LATENCY: Word = word("no request in the last seconds", "最近几秒没有请求");
+pub(crate) const NO_LATENCY: Word =
+    word("no latency: no request through this process", "无延迟数据：本进程没有请求");
 
 /// What could be replayed.
 pub(crate) fn kept(entries: u64, oldest_ms: u64) -> String {

@@ -151,7 +151,7 @@ pub(crate) fn bytes(bytes: u64) -> String {
 
 pub(crate) fn ago(millis: u64) -> String {
     let span = span(millis);
-    tell!("{span} ago", "{span} 前")
+    tell!("{span} ago", "{span}前")
 }
 
 pub(crate) fn oldest(millis: u64) -> String {
