@@ -268,7 +268,7 @@ pub(crate) fn latencies(seen: &Latency) -> [(&'static str, String); 4] {
 }
 
 pub(crate) const NO_LATENCY: Word =
-    word("no latency: no request through this process", "无延迟数据：本进程没有请求");
+    word("no request through this process", "本进程没有请求");
 
 /// What could be replayed.
 pub(crate) fn kept(entries: u64, oldest_ms: u64) -> String {
