@@ -267,8 +267,7 @@ pub(crate) fn latencies(seen: &Latency) -> [(&'static str, String); 4] {
     ]
 }
 
-pub(crate) const NO_LATENCY: Word =
-    word("no request through this process", "本进程没有请求");
+pub(crate) const NO_LATENCY: Word = word("no request through this process", "本进程没有请求");
 
 /// What could be replayed.
 pub(crate) fn kept(entries: u64, oldest_ms: u64) -> String {
