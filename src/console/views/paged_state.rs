@@ -13,7 +13,7 @@ use crate::{
         text::{self, columns, figures},
         widgets::Scroll,
     },
-    model::EntryId,
+    model::{EntryId, OrderId},
     telemetry::{
         Snapshot,
         snapshot::{LetterLine, PendingLine, PendingPage},
@@ -108,11 +108,7 @@ impl PagedRow for PendingLine {
             Facet::new(
                 columns::ORDER,
                 |line| optional(line.order),
-                |line| {
-                    Rank::number(
-                        line.order.and_then(|order| order.to_string().parse::<i128>().ok()),
-                    )
-                },
+                |line| Rank::number(line.order.map(OrderId::as_i64)),
             ),
             Facet::new(
                 columns::USER,
@@ -190,11 +186,7 @@ impl PagedRow for LetterLine {
             Facet::new(
                 columns::ORDER,
                 |line| optional(line.order),
-                |line| {
-                    Rank::number(
-                        line.order.and_then(|order| order.to_string().parse::<i128>().ok()),
-                    )
-                },
+                |line| Rank::number(line.order.map(OrderId::as_i64)),
             ),
             Facet::new(
                 columns::USER,
