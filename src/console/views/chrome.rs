@@ -224,7 +224,9 @@ fn tabs(app: &App, pen: &mut Pen<'_>) -> Vec<(std::ops::Range<u16>, View)> {
         (view, keymap::key_of(view.action()), name, count.filter(|count| *count > 0))
     });
     let badges = badges(app);
-    let room = usize::from(pen.width()).saturating_sub(badges.width() + 2);
+    // One blank before the first tab, and one before a badge.
+    let taken = if badges.width() == 0 { 1 } else { badges.width() + 2 };
+    let room = usize::from(pen.width()).saturating_sub(taken);
     // What is stuck needs a person; how many sales and locks there are does not.
     let told = |view: View, all: bool| all || matches!(view, View::Pending | View::Letters);
     // Where the person is stays whole, and what has a count to tell is named in any window.
