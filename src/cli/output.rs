@@ -5,6 +5,8 @@ use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use serde::Serialize;
 
 use super::{Consent, Fault};
+/// Thousands apart, for a person.
+pub(super) use crate::console::thousands as number;
 
 /// Words for a person, or one JSON document.
 #[derive(Clone, Copy, Debug)]
@@ -109,19 +111,6 @@ pub(super) fn plain(text: &str) -> String {
     let steers =
         |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     text.chars().map(|c| if steers(c) { ' ' } else { c }).collect()
-}
-
-/// Thousands apart, for a person.
-pub(super) fn number(n: u64) -> String {
-    let digits = n.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// Milliseconds as a person says them.

@@ -8,6 +8,7 @@ mod fixture;
 mod fuzz;
 mod history;
 mod keys;
+mod layout;
 mod letters;
 mod looping;
 mod orders;

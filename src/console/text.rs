@@ -32,7 +32,7 @@ pub(crate) use self::{
     tables::{columns, details, tabs},
 };
 use self::{
-    figures::{counted, latency, span, thousands},
+    figures::{counted, latency, span, thousands, within},
     lang::{Word, tell, word},
 };
 use super::keymap::{Action, key_of};
@@ -176,17 +176,12 @@ pub(crate) fn starts_at(time: &str) -> String {
     tell!("starts {time}", "{time} 开始")
 }
 
-pub(crate) fn left_of(left: &str, initial: u64) -> String {
-    format!("{left} / {}", thousands(initial))
+pub(crate) fn left_of(left: &str, initial: &str) -> String {
+    format!("{left} / {initial}")
 }
 
-pub(crate) fn ended_with(left: i64) -> String {
-    let pieces = figures::signed(left);
-    if left > 0 {
-        tell!("ended, {pieces} left", "已结束，剩 {pieces}")
-    } else {
-        phase(Phase::Ended).to_owned()
-    }
+pub(crate) fn ended_with(left: &str) -> String {
+    tell!("ended, {left} left", "已结束，剩 {left}")
 }
 
 pub(crate) fn not_in_redis() -> String {
@@ -232,7 +227,7 @@ pub(crate) const BOOKS_OFF: Word = word("books OFF", "对账不符");
 pub(crate) const BOOKS_UNKNOWN: Word = word("books unknown", "对账未知");
 
 pub(crate) fn in_flight(orders: u64) -> String {
-    let orders = thousands(orders);
+    let orders = within(orders, 6);
     tell!("{orders} in flight", "{orders} 单在途")
 }
 
@@ -263,7 +258,7 @@ pub(crate) fn latencies(seen: &Latency) -> [(&'static str, String); 4] {
         ("p50", latency(seen.p50)),
         ("p99", latency(seen.p99)),
         (word("max", "最大").read(), latency(seen.max)),
-        (word("n", "样本").read(), thousands(seen.samples)),
+        ("n", within(seen.samples, 6)),
     ]
 }
 
@@ -276,7 +271,7 @@ pub(crate) fn kept(entries: u64, oldest_ms: u64) -> String {
 }
 
 pub(crate) fn lag(lag: Option<u64>) -> String {
-    let lag = lag.map_or_else(|| UNKNOWN.to_owned(), thousands);
+    let lag = lag.map_or_else(|| UNKNOWN.to_owned(), |lag| within(lag, 9));
     tell!("lag {lag}", "积压 {lag}")
 }
 
@@ -293,10 +288,6 @@ pub(crate) fn oldest(millis: u64) -> String {
 pub(crate) fn more_holders(count: usize) -> String {
     let count = thousands(count as u64);
     tell!("and {count} more", "另有 {count} 个")
-}
-
-pub(crate) fn requests_sent(sent: u64, planned: u64) -> String {
-    format!("{} / {}", thousands(sent), thousands(planned))
 }
 
 pub(crate) fn more_alarms(count: usize) -> String {

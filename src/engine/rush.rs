@@ -21,7 +21,7 @@ use crate::{
     store::SharedStore,
     telemetry::{
         Meters,
-        meters::{histogram, latency_of},
+        meters::{RushShown, histogram, latency_of},
         snapshot::RushLine,
     },
 };
@@ -142,8 +142,9 @@ impl Rush {
         plan.check()?;
         let arrivals = plan.arrivals();
         let line = RushLine { voucher_id: plan.voucher, sent: 0, planned: arrivals.len() as u64 };
-        let number = self.meters.rush_begins(line);
-        let (mut report, admitted) = self.stampede(plan, &arrivals, number, stop).await;
+        let meters = Arc::clone(&self.meters);
+        let shown = meters.rush_begins(line);
+        let (mut report, admitted) = self.stampede(plan, &arrivals, &shown, stop).await;
         report.cut_short = report.attempts < arrivals.len() as u64;
         drop(arrivals);
         if plan.settle {
@@ -154,7 +155,6 @@ impl Rush {
             report.settled_seconds = waited.elapsed().as_secs_f64();
             self.pay(&payers, &mut report, stop).await;
         }
-        self.meters.rush_over(number);
         Ok(report)
     }
 
@@ -162,7 +162,7 @@ impl Rush {
         &self,
         plan: &RushPlan,
         arrivals: &[u32],
-        number: u64,
+        shown: &RushShown<'_>,
         stop: &CancellationToken,
     ) -> (RushReport, Vec<OrderId>) {
         let mut tally = Tally::default();
@@ -190,14 +190,11 @@ impl Rush {
                 }
             }
             waiting.push_back(self.admission.ask(plan.voucher, UserId(u64::from(*user))));
-            if sent % 256 == 0 {
-                self.meters.rush_progress(number, sent as u64);
-            }
+            shown.progress(sent as u64 + 1);
         }
         for ticket in waiting {
             tally.take(&ticket.answer().await);
         }
-        self.meters.rush_progress(number, tally.report.attempts);
         tally.close(start.elapsed())
     }
 

@@ -3,7 +3,7 @@
 use std::{
     collections::VecDeque,
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -23,7 +23,7 @@ const LONGEST_US: u64 = 60_000_000;
 pub struct Meters {
     busy: AtomicU64,
     latencies: Mutex<Window>,
-    rushes: Mutex<Vec<(u64, RushLine)>>,
+    rushes: Mutex<Vec<(u64, RushLine, Arc<AtomicU64>)>>,
     next_number: AtomicU64,
     recoveries: Mutex<Vec<(u64, RecoveryLine)>>,
 }
@@ -89,28 +89,42 @@ impl Meters {
         lock(&self.recoveries).iter().map(|(_, line)| line.clone()).collect()
     }
 
-    /// A rush begins; returns its number for [`Self::rush_progress`] and [`Self::rush_over`].
-    pub fn rush_begins(&self, line: RushLine) -> u64 {
+    /// A rush begins; it is over when what is returned is dropped.
+    pub fn rush_begins(&self, line: RushLine) -> RushShown<'_> {
         let number = self.next_number.fetch_add(1, Ordering::Relaxed);
-        lock(&self.rushes).push((number, line));
-        number
-    }
-
-    /// A rush has sent that many requests.
-    pub fn rush_progress(&self, number: u64, sent: u64) {
-        if let Some((_, line)) = lock(&self.rushes).iter_mut().find(|(n, _)| *n == number) {
-            line.sent = sent;
-        }
-    }
-
-    /// A rush has ended.
-    pub fn rush_over(&self, number: u64) {
-        lock(&self.rushes).retain(|(n, _)| *n != number);
+        let sent = Arc::new(AtomicU64::new(line.sent));
+        lock(&self.rushes).push((number, line, Arc::clone(&sent)));
+        RushShown { meters: self, number, sent }
     }
 
     /// Rushes under way.
     pub fn rushes(&self) -> Vec<RushLine> {
-        lock(&self.rushes).iter().map(|(_, line)| line.clone()).collect()
+        let of = |(_, line, sent): &(u64, RushLine, Arc<AtomicU64>)| RushLine {
+            sent: sent.load(Ordering::Relaxed),
+            ..line.clone()
+        };
+        lock(&self.rushes).iter().map(of).collect()
+    }
+}
+
+/// A rush that is shown.
+#[derive(Debug)]
+pub struct RushShown<'a> {
+    meters: &'a Meters,
+    number: u64,
+    sent: Arc<AtomicU64>,
+}
+
+impl RushShown<'_> {
+    /// It has sent that many requests; cheap enough to be told of each.
+    pub fn progress(&self, sent: u64) {
+        self.sent.store(sent, Ordering::Relaxed);
+    }
+}
+
+impl Drop for RushShown<'_> {
+    fn drop(&mut self) {
+        lock(&self.meters.rushes).retain(|(number, ..)| *number != self.number);
     }
 }
 
@@ -181,10 +195,10 @@ mod tests {
     fn rushes_come_and_go() {
         let meters = Meters::default();
         let line = RushLine { voucher_id: crate::model::VoucherId(1), sent: 0, planned: 5 };
-        let number = meters.rush_begins(line);
-        meters.rush_progress(number, 3);
+        let shown = meters.rush_begins(line);
+        shown.progress(3);
         assert_eq!(meters.rushes().first().map(|line| line.sent), Some(3));
-        meters.rush_over(number);
+        drop(shown);
         assert!(meters.rushes().is_empty());
     }
 }

@@ -180,7 +180,7 @@ fn told(action: Action) -> Told {
             Some(word("level", "级别")),
         ),
         Action::NewSale => (
-            word("new sale", "新建秒杀"),
+            word("new", "新建秒杀"),
             word("create a sale", "新建一场秒杀"),
             Some(word("new sale", "新建秒杀")),
         ),

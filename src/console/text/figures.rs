@@ -50,15 +50,57 @@ pub(crate) fn rate_within(per_second: f64, cells: usize) -> String {
 /// `500`, `40k`, `2.5M`: at most four cells, for a scale.
 pub(crate) fn compact(number: f64) -> String {
     let short = |value: f64, unit: &str| {
-        let decimals = usize::from(value < 10.0 && value.fract() > 0.01);
+        let decimals = usize::from(value < 9.95 && value.fract() > 0.01);
         format!("{value:.decimals$}{unit}")
     };
+    // What would be rounded up to a thousand has the next unit.
     match number {
-        n if n >= 1e9 => short(n / 1e9, "G"),
-        n if n >= 1e6 => short(n / 1e6, "M"),
-        n if n >= 1e3 => short(n / 1e3, "k"),
+        n if n >= 999.5e6 => short(n / 1e9, "G"),
+        n if n >= 999.5e3 => short(n / 1e6, "M"),
+        n if n >= 999.5 => short(n / 1e3, "k"),
         n => short(n, ""),
     }
+}
+
+/// `128`, `99k`, `.1M`: at most three cells, rounded down, for a count beside a name.
+pub(crate) fn tiny(number: u64) -> String {
+    if number < 1_000 {
+        return number.to_string();
+    }
+    let units = [(1_000, "k"), (1_000_000, "M"), (1_000_000_000, "G"), (1_000_000_000_000, "T")];
+    let told = units.iter().find(|(unit, _)| number / unit < 100).map(|(unit, sign)| {
+        let tenths = number / (unit / 10);
+        if tenths < 10 { format!(".{tenths}{sign}") } else { format!("{}{sign}", tenths / 10) }
+    });
+    told.unwrap_or_else(|| ">9P".to_owned())
+}
+
+/// Words before a number that is a name and counts nothing.
+const NAMES_NUMBERS: [&str; 5] = ["seed", "error", "code", "port", "pid"];
+/// Longer numbers than this are ids.
+const LONGEST_COUNT: usize = 12;
+
+/// A sentence of the log with its counts as [`thousands`] tells them. Ids, times, names and what stands in quotes stay.
+pub(crate) fn grouped(text: &str) -> String {
+    let mut quoted = false;
+    let mut before = "";
+    let words = text.split(' ').map(|word| {
+        let was_quoted = quoted || word.starts_with('\'');
+        quoted = was_quoted
+            && !(word.trim_end_matches([',', ';', '.', ')']).ends_with('\'') && word.len() > 1);
+        let told = word.trim_start_matches('(');
+        let digits = told.trim_end_matches([',', ';', '.', ':', ')']);
+        let named = NAMES_NUMBERS.contains(&before);
+        before = word;
+        let counts = digits.len() <= LONGEST_COUNT && digits.bytes().all(|it| it.is_ascii_digit());
+        match digits.parse::<u64>() {
+            Ok(count) if counts && !was_quoted && !named && digits != text => {
+                word.replacen(digits, &thousands(count), 1)
+            }
+            _ => word.to_owned(),
+        }
+    });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// `0.4 s`, `42 s`, `3 min`, `2 h`, `5 d`: an age or a wait.
@@ -116,11 +158,36 @@ mod tests {
             [0.0, 500.0, 2_500.0, 40_000.0, 5e6].map(compact),
             ["0", "500", "2.5k", "40k", "5M"]
         );
+        let edges = [999.4, 999.6, 9_960.0, 999_999.0, 1_234_567_890.0].map(compact);
+        assert_eq!(edges, ["999", "1k", "10k", "1M", "1.2G"]);
         assert_eq!(
             [420, 42_000, 180_000, 7_200_000, 500_000_000].map(span),
             ["0.4 s", "42 s", "3 min", "2 h", "5 d"]
         );
         assert_eq!([251_200, 3_852_000].map(clock), ["04:12", "1:04:12"]);
         assert_eq!([412, 12_400, 1_200_000].map(latency), ["0.4 ms", "12 ms", "1.2 s"]);
+    }
+
+    #[test]
+    fn a_count_beside_a_name_takes_three_cells() {
+        let counts = [0, 999, 1_000, 99_999, 100_000, 999_999, 1_000_000, 123_456_789];
+        assert_eq!(counts.map(tiny), ["0", "999", "1k", "99k", ".1M", ".9M", "1M", ".1G"]);
+        assert!([u64::MAX, 1 << 40, 99_999_999_999].iter().all(|it| tiny(*it).len() <= 3));
+    }
+
+    #[test]
+    fn counts_of_the_log_are_grouped_and_names_are_not() {
+        for (said, read) in [
+            ("'noodles 2026 now', stock 10000", "'noodles 2026 now', stock 10,000"),
+            ("#12345, 100000 buyers, seed 20260", "#12345, 100,000 buyers, seed 20260"),
+            ("1204 closed, 1204 pieces given back", "1,204 closed, 1,204 pieces given back"),
+            ("142536475869707123", "142536475869707123"),
+            ("4711", "4711"),
+            ("on 127.0.0.1:6379 since 2026-11-21", "on 127.0.0.1:6379 since 2026-11-21"),
+            ("'a' of 5000 (error 1045)", "'a' of 5,000 (error 1045)"),
+            ("can't be 12000", "can't be 12,000"),
+        ] {
+            assert_eq!(grouped(said), read);
+        }
     }
 }

@@ -1,16 +1,32 @@
 //! Words of the Overview that stand nowhere else.
 
 use super::{
-    figures::{counted, thousands},
+    figures::{counted, thousands, within},
     lang::{Word, tell, word},
 };
 
 pub(crate) const LATELY: Word = word("LATELY", "近况");
 pub(crate) const LOCKS: Word = word("LOCKS", "锁");
+pub(crate) const CONSUMERS: Word = word("CONSUMERS", "消费者");
+pub(crate) const NO_CONSUMER: Word = word("none", "无");
+pub(crate) const NO_RUSH: Word = word("none", "无");
+/// What the bars of the stock show.
+pub(crate) const LEFT: Word = word("left", "剩余");
+
+/// Requests of rushes, of those that are planned.
+pub(crate) fn sent(sent: &str, planned: &str) -> String {
+    format!("{sent} / {planned}")
+}
+
+/// Several rushes at once.
+pub(crate) fn rushes(count: usize) -> String {
+    let count = thousands(count as u64);
+    tell!("{count} rushes", "{count} 场抢购")
+}
 
 /// Those who wait for a lock.
 pub(crate) fn waiting(count: u64) -> String {
-    let count = thousands(count);
+    let count = within(count, 6);
     tell!("{count} waiting", "{count} 个等待")
 }
 

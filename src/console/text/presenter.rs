@@ -57,9 +57,9 @@ pub(crate) fn sold_of(initial: u64, took_ms: Option<u64>) -> String {
     }
 }
 
-/// What share is gone.
-pub(crate) fn share_sold(share: &str) -> String {
-    tell!("{share} sold", "已售 {share}")
+/// What share is left.
+pub(crate) fn share_left(share: &str) -> String {
+    tell!("{share} left", "剩余 {share}")
 }
 
 pub(crate) fn opens_at(time: &str) -> String {

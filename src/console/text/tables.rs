@@ -19,7 +19,7 @@ pub(crate) mod columns {
     pub(crate) const ID: Word = word("ID", "ID");
     pub(crate) const TITLE: Word = word("TITLE", "标题");
     pub(crate) const PHASE: Word = word("PHASE", "状态");
-    pub(crate) const SOLD: Word = word("SOLD", "售出");
+    pub(crate) const STOCK: Word = word("STOCK LEFT", "剩余库存");
     pub(crate) const LEFT: Word = word("LEFT", "剩余");
     pub(crate) const OF: Word = word("OF", "总量");
     pub(crate) const ADMITTED: Word = word("ADMITTED", "准入");
@@ -53,6 +53,8 @@ pub(crate) mod columns {
     pub(crate) const OUTCOME: Word = word("OUTCOME", "结果");
     pub(crate) const TOOK: Word = word("TOOK", "耗时");
     pub(crate) const ROWS: Word = word("ROWS", "行数");
+    pub(crate) const ABOUT: Word = word("ABOUT", "用途");
+    pub(crate) const OWNER: Word = word("OWNER", "持有标识");
 }
 
 /// Labels of a detail pane.

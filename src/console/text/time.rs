@@ -1,7 +1,7 @@
 //! Words about time: how much of it the chart shows, and what befell at a moment.
 
 use super::{
-    figures::thousands,
+    figures::{grouped, thousands},
     lang::{Lang, Word, spoken, tell, word},
 };
 use crate::console::keymap::{Action, key_of};
@@ -25,9 +25,9 @@ pub(crate) fn last(millis: u64) -> String {
     }
 }
 
-/// The moment that is looked at.
-pub(crate) fn moment(clock: &str, ago: &str) -> String {
-    tell!("{clock}, {ago} before", "{clock}，{ago}前")
+/// The moment that is looked at, and what is not of it.
+pub(crate) fn moment(clock: &str) -> String {
+    tell!("figures at {clock}; the rest is now", "{clock} 的数据；其余为当前")
 }
 
 /// The picture stands still.
@@ -58,6 +58,7 @@ pub(crate) fn no_mark(later: bool) -> String {
 /// What befell, and how much more did at the same moment.
 pub(crate) fn befell(act: &str, subject: &str, more: usize) -> String {
     let act = act_word(act);
+    let subject = grouped(subject);
     let told = if subject.is_empty() { act.to_owned() } else { format!("{act}  {subject}") };
     let more = more as u64;
     match more {

@@ -11,6 +11,7 @@ use crate::{
         text::{
             self,
             activity::{self, heads, labels, levels},
+            figures::grouped,
             lang::Word,
             time::act_word,
         },
@@ -160,10 +161,10 @@ fn cells(scene: &Scene<'_>, line: &Recorded, layout: &[Column]) -> Vec<Cell> {
         ),
         heads::WHO => Cell::new(who(line), theme.soft()),
         heads::NODE => Cell::new(act.node.clone(), theme.soft()),
-        heads::SUBJECT => Cell::plain(act.subject.clone()),
+        heads::SUBJECT => Cell::plain(grouped(&act.subject)),
         _ => {
             let failed = weight == Weight::Failed;
-            Cell::new(act.result.clone(), if failed { theme.broken() } else { Style::new() })
+            Cell::new(grouped(&act.result), if failed { theme.broken() } else { Style::new() })
         }
     };
     layout.iter().map(cell).collect()
@@ -200,7 +201,7 @@ fn detail_lines(scene: &Scene<'_>, line: &Recorded, cells: u16) -> Vec<Line<'sta
         Span::styled(format!("{glyph} "), style),
         Span::styled(act_word(&act.act).to_owned(), theme.strong()),
         Span::raw("  "),
-        Span::raw(scene.fit(&act.subject, cells.saturating_sub(30))),
+        Span::raw(scene.fit(&grouped(&act.subject), cells.saturating_sub(30))),
     ])];
     let mut field = |label: Word, value: &str, style: Style, most: usize| {
         let wrapped = wrap(value, room);
@@ -218,7 +219,12 @@ fn detail_lines(scene: &Scene<'_>, line: &Recorded, cells: u16) -> Vec<Line<'sta
     let when = activity::when(&act.at.date_time(scene.zone), &act.node);
     field(labels::WHEN, &when, Style::new(), 1);
     let failed = Weight::of(act) == Weight::Failed;
-    field(labels::RESULT, &act.result, if failed { theme.broken() } else { Style::new() }, 3);
+    field(
+        labels::RESULT,
+        &grouped(&act.result),
+        if failed { theme.broken() } else { Style::new() },
+        3,
+    );
     if !act.is_event() {
         field(labels::WHO, &act.operator, Style::new(), 1);
         match &act.reason {

@@ -5,7 +5,7 @@ use ratatui::{
     text::{Line, Span},
 };
 
-use super::{COMPLETE, View, draw_body, is_stale, presenter};
+use super::{COMPLETE, View, draw_body, is_stale, presenter, tabs};
 use crate::{
     console::{
         app::App,
@@ -13,7 +13,7 @@ use crate::{
         director::Standing,
         keymap,
         status::Tone,
-        text::{self, figures, lang::Word},
+        text::{self, figures},
         theme::Theme,
         widgets::{Pen, fit, right, width, wrap},
     },
@@ -26,6 +26,13 @@ const WIDE: u16 = 112;
 /// Cells of a title that the time gives way to.
 const LEAST_TITLE: usize = 14;
 
+/// A figure of orders in flight that takes as many cells as any.
+const MOST_IN_FLIGHT: u64 = 99_999;
+/// Rows of the story, as long as one is told.
+const STORY: u16 = 2;
+/// Cells of what is told of a server that is away or of old news.
+const AGE: usize = 10;
+
 /// Draws the frame and the view in it; says where the cursor stands.
 pub(super) fn draw(app: &mut App, pen: &mut Pen<'_>) -> Option<(u16, u16)> {
     let (width, height) = (pen.width(), pen.height());
@@ -35,43 +42,69 @@ pub(super) fn draw(app: &mut App, pen: &mut Pen<'_>) -> Option<(u16, u16)> {
     }
     let compact = width < COMPLETE.0 || height < COMPLETE.1;
     header(app, &mut pen.part(0, 0, width, 1));
-    app.tabs = tabs(app, &mut pen.part(0, 1, width, 1));
-    let mut top = 2;
-    if !compact {
+    app.tabs = tabs::draw(app, &mut pen.part(0, 1, width, 1));
+    let top = if compact { 2 } else { 3 };
+    // Badges stand where they take no room from a name.
+    let badges = badges(app);
+    let mut keys_room = width;
+    if compact {
+        pen.part(0, height - 1, width.saturating_sub(1), 1).line_right(0, &badges);
+        keys_room = width.saturating_sub(badges.width() as u16 + 1);
+    } else {
         pen.rule(2, app.theme.glyphs.rule, app.theme.soft());
-        top = 3;
+        pen.part(0, 2, width.saturating_sub(1), 1).line_right(0, &badges);
     }
-    keys(app, &mut pen.part(0, height - 1, width, 1));
+    keys(app, &mut pen.part(0, height - 1, keys_room, 1));
     let answer = answer_lines(app, width);
     let answer_rows = answer.len() as u16;
+    // A table keeps its cursor in sight when more is said. The Overview keeps its places, and what is said lies over it.
+    let kept = if app.view == View::Overview { 1 } else { answer_rows };
+    let story_rows = if app.story.is_blank() { 0 } else { STORY };
+    let body = (height - 1).saturating_sub(top + kept + story_rows);
+    draw_body(app, &mut pen.part(0, top, width, body), compact);
     let mut bottom = height - 1 - answer_rows;
+    pen.part(0, bottom.saturating_sub(story_rows), width, answer_rows + story_rows).clear();
     for (row, line) in answer.iter().enumerate() {
         pen.line(1, bottom + row as u16, line);
     }
     let cursor = if app.filtering { filter_input(app, pen, bottom) } else { None };
-    let told = story_lines(app, width);
-    bottom -= told.len() as u16;
-    for (row, line) in told.iter().enumerate() {
+    bottom = bottom.saturating_sub(story_rows);
+    for (row, line) in story_lines(app, width).iter().enumerate() {
         pen.line(1, bottom + row as u16, line);
         if row == 0 {
             let key = story_key(app);
             pen.part(0, bottom, width.saturating_sub(1), 1).line_right(0, &key);
         }
     }
-    draw_body(app, &mut pen.part(0, top, width, bottom.saturating_sub(top)), compact);
     cursor
 }
 
-/// The sale that the header speaks of: the chosen one, else one that sells, else the newest open.
-fn headline(app: &App) -> Option<&SaleLine> {
-    let sales = &app.shown.sales;
-    let first = |phase: Phase| sales.iter().find(|sale| sale.phase == phase);
-    app.sales
-        .chosen_line(&app.shown)
+/// What the header speaks of.
+enum Headline<'a> {
+    Sale(&'a SaleLine),
+    /// So many sales are rushed.
+    Rushes(usize),
+}
+
+/// What is rushed, else the chosen sale, else one that sells, else the newest open.
+fn headline(app: &App) -> Option<Headline<'_>> {
+    let shown = &app.shown;
+    let mut rushed: Vec<_> = shown.rushes.iter().map(|rush| rush.voucher_id).collect();
+    rushed.sort_unstable();
+    rushed.dedup();
+    if let [_, _, ..] = rushed.as_slice() {
+        return Some(Headline::Rushes(rushed.len()));
+    }
+    let first = |phase: Phase| shown.sales.iter().find(|sale| sale.phase == phase);
+    rushed
+        .first()
+        .and_then(|voucher| shown.sale(*voucher))
+        .or_else(|| app.sales.chosen_line(shown))
         .or_else(|| first(Phase::Running))
         .or_else(|| first(Phase::Paused))
         .or_else(|| first(Phase::Planned))
         .or_else(|| first(Phase::SoldOut))
+        .map(Headline::Sale)
 }
 
 fn header(app: &App, pen: &mut Pen<'_>) {
@@ -84,27 +117,41 @@ fn header(app: &App, pen: &mut Pen<'_>) {
     health(theme, &app.newest.sql, text::SQL, app.now, wide, &mut states);
     let states = Line::from(states);
     let room = pen.width().saturating_sub(states.width() as u16 + 3);
-    let mut left = pen.part(0, 0, room, 1);
-    let mut x = left.text(1, 0, text::PROGRAM, theme.key());
-    if armed(app, &mut left, x + 1, true) {
-        // What is armed matters more than what sells; both have no room.
-    } else if let Some(sale) = headline(app) {
-        let (word, style) = phase(theme, sale.phase);
-        let mut time = time_left(sale, app.seen(), wide).unwrap_or_default();
-        x = left.text(x + 1, 0, theme.glyphs.pointer, theme.soft());
-        let title = text::sale_name(sale.voucher_id, &sale.title);
-        let mut room = usize::from(room.saturating_sub(x + 3)).saturating_sub(width(&word));
-        // What is sold matters more than how long.
-        if room < width(&time) + 2 + LEAST_TITLE {
-            time.clear();
-        }
-        room = room.saturating_sub(width(&time) + 2);
-        let title = fit(&title, room, theme.glyphs.ellipsis);
-        x = left.text(x + 1, 0, &title, theme.strong());
-        x = left.text(x + 2, 0, &word, style);
-        left.text(x + 2, 0, &time, Style::new());
-    }
     pen.part(0, 0, pen.width().saturating_sub(1), 1).line_right(0, &states);
+    let mut left = pen.part(0, 0, room, 1);
+    let x = left.text(1, 0, text::PROGRAM, theme.key());
+    // What is armed matters more than what sells; both have no room.
+    if armed(app, &mut left, x + 1, true) {
+        return;
+    }
+    let Some(told) = headline(app) else { return };
+    let x = left.text(x + 1, 0, theme.glyphs.pointer, theme.soft()) + 1;
+    match told {
+        Headline::Rushes(count) => {
+            left.text(x, 0, &text::overview::rushes(count), theme.strong());
+        }
+        Headline::Sale(sale) => {
+            let width_left = room.saturating_sub(x);
+            sale_told(app, &mut left.part(x, 0, width_left, 1), sale, wide);
+        }
+    }
+}
+
+/// A sale's name, where it stands, and how long it still does.
+fn sale_told(app: &App, pen: &mut Pen<'_>, sale: &SaleLine, wide: bool) {
+    let theme = app.theme;
+    let (word, style) = phase(theme, sale.phase);
+    let mut time = time_left(sale, app.seen(), wide).unwrap_or_default();
+    let title = text::sale_name(sale.voucher_id, &sale.title);
+    let mut room = usize::from(pen.width().saturating_sub(2)).saturating_sub(width(&word));
+    // What is sold matters more than how long.
+    if room < width(&time) + 2 + LEAST_TITLE {
+        time.clear();
+    }
+    room = room.saturating_sub(width(&time) + 2);
+    let x = pen.text(0, 0, &fit(&title, room, theme.glyphs.ellipsis), theme.strong());
+    let x = pen.text(x + 2, 0, &word, style);
+    pen.text(x + 2, 0, &time, Style::new());
 }
 
 /// What is armed, in the top line of every view; `false` where nothing is.
@@ -170,6 +217,7 @@ fn health(
         }
         return;
     };
+    let told = if wide { right(&told, AGE.max(width(&told)), "") } else { told };
     out.push(Span::styled(format!("{glyph} {told}"), style));
 }
 
@@ -182,95 +230,15 @@ fn books(theme: Theme, balance: &Balance, wide: bool, out: &mut Vec<Span<'static
         Balance::Unknown => ("?", theme.warn(), text::BOOKS_UNKNOWN.to_owned()),
     };
     if wide {
-        out.push(Span::styled(format!("{glyph} {full}"), style));
+        // As wide as the longest of them, so that what stands beside it stays there.
+        let told = [text::in_flight(MOST_IN_FLIGHT), text::BALANCED.to_owned()];
+        let told = told.iter().map(|it| width(it)).max().unwrap_or(0);
+        let told = crate::console::widgets::left(&full, told, "");
+        out.push(Span::styled(format!("{glyph} {told}"), style));
     } else {
         out.push(Span::raw(format!("{} ", text::BOOKS)));
         out.push(Span::styled(glyph.to_owned(), style));
     }
-}
-
-/// Blanks between tabs, cells of a count, whether all have theirs, and cells of a name: from the widest to what any
-/// window takes. With no cells for names only those are named that must be.
-const TAB_FITS: [(u16, usize, bool, usize); 10] = [
-    (3, usize::MAX, true, usize::MAX),
-    (2, 5, true, usize::MAX),
-    (1, 4, true, usize::MAX),
-    (1, 4, false, usize::MAX),
-    (1, 4, false, 8),
-    (1, 4, false, 7),
-    (1, 4, false, 6),
-    (1, 4, false, 5),
-    (2, 4, false, 0),
-    (1, 4, false, 0),
-];
-
-/// Names of the views with their counts, and badges at the right.
-fn tabs(app: &App, pen: &mut Pen<'_>) -> Vec<(std::ops::Range<u16>, View)> {
-    let mut places = Vec::new();
-    let theme = app.theme;
-    let stream = app.shown.stream.as_ref();
-    let tabs = View::ALL.map(|view| {
-        let (name, count) = match view {
-            View::Overview => (text::tabs::OVERVIEW, None),
-            View::Sales => (text::tabs::SALES, Some(app.shown.sales.len() as u64)),
-            View::Pending => (text::tabs::PENDING, stream.map(|stream| stream.pending)),
-            View::Letters => (text::tabs::LETTERS, stream.map(|stream| stream.dead)),
-            View::Stream => (text::stream::TAB, None),
-            View::Orders => (text::orders::TAB, None),
-            View::Locks => (text::tabs::LOCKS, Some(app.shown.locks.total)),
-            View::Jobs => (text::tabs::JOBS, None),
-            View::Activity => (text::activity::TAB, None),
-        };
-        (view, keymap::key_of(view.action()), name, count.filter(|count| *count > 0))
-    });
-    let badges = badges(app);
-    // One blank before the first tab, and one before a badge.
-    let taken = if badges.width() == 0 { 1 } else { badges.width() + 2 };
-    let room = usize::from(pen.width()).saturating_sub(taken);
-    // What is stuck needs a person; how many sales and locks there are does not.
-    let told = |view: View, all: bool| all || matches!(view, View::Pending | View::Letters);
-    // Where the person is stays whole, and what has a count to tell is named in any window.
-    let named = |view: View, name: &str, counts: bool, most: usize| match most {
-        _ if view == app.view => name.to_owned(),
-        0 if counts => name.to_owned(),
-        most => fit(name, most, ""),
-    };
-    let cells = |(gap, digits, all, most): (u16, usize, bool, usize)| {
-        let tab = |(view, key, name, count): &(View, String, Word, Option<u64>)| {
-            let count = count.filter(|_| told(*view, all));
-            let name = width(&named(*view, name, count.is_some(), most));
-            let count = count.map_or(0, |count| figures::within(count, digits).len() + 1);
-            width(key) + name + usize::from(name > 0) + count
-        };
-        tabs.iter().map(tab).sum::<usize>() + usize::from(gap) * (tabs.len() - 1)
-    };
-    let [.., narrowest] = TAB_FITS;
-    let (gap, digits, all, most) =
-        TAB_FITS.into_iter().find(|fit| cells(*fit) <= room).unwrap_or(narrowest);
-    let mut x = 1;
-    for (view, key, name, count) in tabs {
-        let current = app.view == view;
-        let style = if current { theme.strong().patch(theme.underlined()) } else { Style::new() };
-        let from = x;
-        x = pen.text(x, 0, &key, theme.key());
-        let count = count.filter(|_| told(view, all));
-        let name = named(view, &name, count.is_some(), most);
-        if !name.is_empty() {
-            x = pen.text(x + 1, 0, &name, style);
-        }
-        if let Some(count) = count {
-            let loud = match view {
-                View::Pending => has_dead_holder(app),
-                view => view == View::Letters,
-            };
-            let style = if loud { theme.warn() } else { theme.soft() };
-            x = pen.text(x + 1, 0, &figures::within(count, digits), style);
-        }
-        places.push((from..x, view));
-        x += gap;
-    }
-    pen.part(0, 0, pen.width().saturating_sub(1), 1).line_right(0, &badges);
-    places
 }
 
 /// What must not be forgotten about the picture.
@@ -288,23 +256,22 @@ pub(super) fn badges(app: &App) -> Line<'static> {
     Line::from(badges)
 }
 
-fn has_dead_holder(app: &App) -> bool {
-    let consumers = app.shown.stream.iter().flat_map(|stream| &stream.consumers);
-    consumers.into_iter().any(|consumer| !consumer.alive && consumer.pending > 0)
-}
-
-/// Keys that help here, as many as fit.
+/// Keys that help here, as many as fit: closer to each other where they are many.
 pub(super) fn keys(app: &App, pen: &mut Pen<'_>) {
+    let told: Vec<_> = keymap::footer(app.context())
+        .map(|it| (keymap::Key::label(it.keys[0]), text::action(it.action).0))
+        .collect();
+    let cells: usize = told.iter().map(|(key, word)| width(key) + width(word) + 1).sum();
+    let gaps = told.len().saturating_sub(1);
+    let gap = if cells + gaps * 3 + 2 > usize::from(pen.width()) { 2 } else { 3 };
     let mut x = 1;
-    for binding in keymap::footer(app.context()) {
-        let key = keymap::Key::label(binding.keys[0]);
-        let word = text::action(binding.action).0;
+    for (key, word) in told {
         let room = pen.width().saturating_sub(x + 1);
         if width(&key) + width(word) + 1 > usize::from(room) {
-            break;
+            continue;
         }
         x = pen.text(x, 0, &key, app.theme.key());
-        x = pen.text(x + 1, 0, word, app.theme.soft()) + 3;
+        x = pen.text(x + 1, 0, word, app.theme.soft()) + gap;
     }
 }
 

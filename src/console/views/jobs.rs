@@ -7,7 +7,7 @@ use crate::{
     console::{
         text::{self, columns, details, figures},
         theme::Theme,
-        widgets::{Cell, Column, Pen, left, right, table},
+        widgets::{self, Cell, Column, Pen, left, right, table},
     },
     model::{JobOutcome, JobRun, Millis},
     telemetry::snapshot::JobLine,
@@ -45,7 +45,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut ListState) 
     table(
         &mut pen.part(0, top, w, height),
         theme,
-        &layout(w),
+        &layout(w, &rows),
         (rows.len(), cursor),
         &mut state.scroll,
         |row, columns| cells(scene, &rows[row], columns),
@@ -56,9 +56,14 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut ListState) 
     }
 }
 
-fn layout(width: u16) -> Vec<Column> {
+/// From this width on there is a column for what a job is for, and it takes what the others leave.
+const ROOM_FOR_ABOUT: u16 = 150;
+
+fn layout(width: u16, rows: &[JobLine]) -> Vec<Column> {
     let column = |title, width, numeric| Column { title, width, numeric };
-    let mut all = vec![column(columns::JOB, 0, false)];
+    let longest = rows.iter().map(|job| widgets::width(&job.name) as u16).max().unwrap_or(0);
+    let name = if width >= ROOM_FOR_ABOUT { longest.clamp(16, 40) } else { 0 };
+    let mut all = vec![column(columns::JOB, name, false)];
     // Where there is little room, the name and what comes next matter more than the rule.
     if width >= 72 {
         all.push(column(columns::SCHEDULE, if width >= 100 { 18 } else { 12 }, false));
@@ -74,6 +79,9 @@ fn layout(width: u16) -> Vec<Column> {
     }
     if width >= 120 {
         all.push(column(columns::NODE, 20, false));
+    }
+    if width >= ROOM_FOR_ABOUT {
+        all.push(column(columns::ABOUT, 0, false));
     }
     all
 }
@@ -116,6 +124,7 @@ fn cells(scene: &Scene<'_>, job: &JobLine, layout: &[Column]) -> Vec<Cell> {
         }
         columns::TOOK => of_last(&|run| Cell::plain(optional(run.took_ms.map(figures::span)))),
         columns::ROWS => of_last(&|run| Cell::plain(optional(run.rows.map(figures::thousands)))),
+        columns::ABOUT => Cell::new(text::about(job), theme.soft()),
         columns::NODE => of_last(&|run| Cell::new(run.node.clone(), theme.soft())),
         _ => Cell::plain(""),
     };

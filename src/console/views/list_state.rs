@@ -79,7 +79,7 @@ impl Row for Holder {
                 |lock| lock.token.map_or_else(String::new, |token| token.to_string()),
                 |lock| Rank::number(lock.token),
             ),
-            Facet::new("OWNER", |lock| lock.owner.clone(), |lock| Rank::text(&lock.owner)),
+            Facet::new(columns::OWNER, |lock| lock.owner.clone(), |lock| Rank::text(&lock.owner)),
         ]
     }
 
@@ -96,7 +96,7 @@ impl Row for JobLine {
     fn facets() -> Vec<Facet<Self>> {
         vec![
             Facet::new(columns::JOB, |job| job.name.clone(), |job| Rank::text(&job.name)),
-            Facet::new("ABOUT", |job| job.about.clone(), |job| Rank::text(&job.about)),
+            Facet::new(columns::ABOUT, |job| job.about.clone(), |job| Rank::text(&job.about)),
             Facet::new(
                 columns::SCHEDULE,
                 |job| job.schedule.clone(),

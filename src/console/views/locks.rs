@@ -45,7 +45,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut ListState) 
     table(
         &mut pen.part(0, top, w, h.saturating_sub(top + below)),
         theme,
-        &layout(w),
+        &layout(w, &rows),
         (rows.len(), cursor),
         &mut state.scroll,
         |row, columns| cells(scene, &rows[row], columns),
@@ -55,10 +55,15 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut ListState) 
     }
 }
 
-fn layout(width: u16) -> Vec<Column> {
+/// From this width on the owner has a column, and takes what the others leave.
+const ROOM_FOR_OWNER: u16 = 160;
+
+fn layout(width: u16, rows: &[Holder]) -> Vec<Column> {
     let column = |title, width, numeric| Column { title, width, numeric };
+    let longest = rows.iter().map(|lock| widgets::width(&lock.name) as u16).max().unwrap_or(0);
+    let name = if width >= ROOM_FOR_OWNER { longest.clamp(20, 40) } else { 0 };
     let mut all = vec![
-        column(columns::LOCK, 0, false),
+        column(columns::LOCK, name, false),
         column(columns::NODE, if width >= 100 { 20 } else { 14 }, false),
     ];
     if width >= 72 {
@@ -72,6 +77,9 @@ fn layout(width: u16) -> Vec<Column> {
     all.push(column(columns::WAITING, 7, true));
     if width >= 130 {
         all.push(column(columns::TOKEN, 16, true));
+    }
+    if width >= ROOM_FOR_OWNER {
+        all.push(column(columns::OWNER, 0, false));
     }
     all
 }
@@ -109,6 +117,7 @@ fn cells(scene: &Scene<'_>, lock: &Holder, layout: &[Column]) -> Vec<Cell> {
             let token = lock.token.map_or_else(|| "-".to_owned(), |token| token.to_string());
             Cell::new(token, theme.soft())
         }
+        columns::OWNER => Cell::new(lock.owner.clone(), theme.soft()),
         _ => Cell::plain(""),
     };
     layout.iter().map(cell).collect()

@@ -9,7 +9,10 @@ use super::{
     facets::{Facet, Rank, Wanted},
 };
 use crate::{
-    console::{text, widgets::Scroll},
+    console::{
+        text::{self, figures::grouped},
+        widgets::Scroll,
+    },
     telemetry::{
         Snapshot,
         log::{LogLook, Place, Recorded, Weight, Which},
@@ -257,6 +260,18 @@ fn holds(line: &Recorded, wanted: &str) -> bool {
     let act = &line.act;
     let reason = act.reason.as_deref().unwrap_or_default();
     let word = text::time::act_word(&act.act);
-    let texts = [&act.operator, &act.node, &act.act, word, &act.subject, &act.result, reason];
+    // As the log holds them, and as they are shown.
+    let [subject, result] = [&act.subject, &act.result].map(|text| grouped(text));
+    let texts: [&str; 9] = [
+        &act.operator,
+        &act.node,
+        &act.act,
+        word,
+        &act.subject,
+        &act.result,
+        reason,
+        &subject,
+        &result,
+    ];
     texts.iter().any(|text| text.to_lowercase().contains(wanted))
 }

@@ -21,8 +21,11 @@ mod rates;
 mod sale_detail;
 mod sales;
 mod sales_state;
+mod stock_block;
 mod stream;
+mod stream_block;
 mod stream_state;
+mod tabs;
 
 use jiff::tz::TimeZone;
 use ratatui::{

@@ -83,7 +83,8 @@ struct Page {
     title: String,
     phase: Option<(String, Style)>,
     large: Figure,
-    sold: Option<(f64, String)>,
+    /// What share is left, as a gauge that empties.
+    left: Option<(f64, String)>,
     small: Vec<Figure>,
 }
 
@@ -158,7 +159,7 @@ fn page(app: &App) -> Option<Page> {
                 title: launch.title.clone(),
                 phase: None,
                 large: Figure::new(figures::clock(left), theme.key(), words::OPENS),
-                sold: None,
+                left: None,
                 small: vec![
                     Figure::new(pieces, Style::new(), words::PIECES),
                     Figure::new(buyers, Style::new(), words::WAITING),
@@ -174,15 +175,15 @@ fn page(app: &App) -> Option<Page> {
         Phase::Running | Phase::Paused => left(app, sale),
         Phase::SoldOut | Phase::Ended | Phase::Archived => sold(app, sale),
     };
-    let sold = sale.stock.filter(|_| sale.phase != Phase::Planned).map(|stock| {
-        let gone = sale.initial.saturating_sub(u64::try_from(stock).unwrap_or(0));
-        (gone as f64 / sale.initial.max(1) as f64, words::share_sold(&share(gone, sale.initial)))
+    let share_left = sale.stock.filter(|_| sale.phase != Phase::Planned).map(|stock| {
+        let left = stock.max(0).unsigned_abs();
+        (left as f64 / sale.initial.max(1) as f64, words::share_left(&share(left, sale.initial)))
     });
     Some(Page {
         title: sale.title.clone(),
         phase: Some(chrome::phase(theme, sale.phase)),
         large,
-        sold,
+        left: share_left,
         small: vec![second(app, sale), written(app, sale), books(theme, &app.shown.books)],
     })
 }
@@ -286,7 +287,7 @@ fn draw_page(pen: &mut Pen<'_>, theme: Theme, page: &Page) {
     let small = SMALL.into_iter().find(|pixel| {
         page.small.iter().zip(columns).all(|(it, (_, cells))| it.cells(*pixel) + 2 <= cells)
     });
-    let bars = u16::from(page.sold.is_some());
+    let bars = u16::from(page.left.is_some());
     let rows =
         |large: Pixel, small: Small, bar: u16| 2 + SIGN_ROWS * large.1 + bars * bar + small.rows();
     let fits = |large: Pixel, small: Small, bar: u16, air: u16| {
@@ -319,7 +320,7 @@ fn draw_page(pen: &mut Pen<'_>, theme: Theme, page: &Page) {
     y += SIGN_ROWS * large.1 + label_gap;
     label(pen, theme, (0, w), y, &page.large);
     y += 1 + around;
-    if let Some((part, told)) = &page.sold {
+    if let Some((part, told)) = &page.left {
         let cells = w.saturating_sub(SHARE);
         let line = Line::from(bar(theme, *part, cells, theme.accent(), Some(theme.glyphs.empty)));
         for row in 0..bar_rows {

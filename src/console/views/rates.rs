@@ -56,15 +56,21 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OverviewSta
     let title = scene.heading(&text::RATES, &[Source::Redis, Source::Sql]);
     let heading = title.width();
     pen.line(0, 0, &title);
-    let told = match state.moment() {
+    match state.moment() {
+        // Which figures are of that moment matters more than a heading.
         Some(at) => {
-            let ago = figures::span(until.since(at));
-            Line::styled(time::moment(&at.time_of_day(scene.zone), &ago), theme.key())
+            let told = time::moment(&at.time_of_day(scene.zone));
+            if heading + 2 + width(&told) > usize::from(pen.width()) {
+                pen.part(0, 0, pen.width(), 1).clear();
+            }
+            pen.line_right(0, &Line::styled(told, theme.key()));
         }
-        None => Line::styled(time::last(state.window()), theme.soft()),
-    };
-    if heading + 2 + told.width() <= usize::from(pen.width()) {
-        pen.line_right(0, &told);
+        None => {
+            let told = Line::styled(time::last(state.window()), theme.soft());
+            if heading + 2 + told.width() <= usize::from(pen.width()) {
+                pen.line_right(0, &told);
+            }
+        }
     }
     let w = pen.width();
     let mut signs: Vec<(Weight, Sign)> = marks(scene.snapshot)
@@ -155,7 +161,7 @@ fn figures_of(pen: &mut Pen<'_>, scene: &Scene<'_>, point: Option<&Point>) {
         return;
     };
     let unknown = || text::UNKNOWN.to_owned();
-    let figure = |value: Option<u64>| value.map_or_else(unknown, |it| figures::within(it, 9));
+    let figure = |value: Option<u64>| value.map_or_else(unknown, |it| figures::within(it, 6));
     // Where nobody asked there was nothing to measure.
     let p99 = point.p99_us.map_or_else(|| "-".to_owned(), figures::latency);
     labelled(
@@ -178,7 +184,7 @@ fn labelled(pen: &mut Pen<'_>, scene: &Scene<'_>, told: &[(&str, String)]) {
             break;
         }
         x = pen.text(x, 0, label, scene.theme.soft()) + 1;
-        x = pen.text(x, 0, &left(figure, 7, scene.theme.glyphs.ellipsis), Style::new()) + 1;
+        x = pen.text(x, 0, &left(figure, 6, scene.theme.glyphs.ellipsis), Style::new()) + 1;
     }
 }
 

@@ -62,7 +62,7 @@ fn layout(width: u16, rows: &[SaleLine]) -> Vec<Column> {
         column(columns::PHASE, 8, false),
     ];
     if width >= 100 {
-        all.push(column(columns::SOLD, 12, false));
+        all.push(column(columns::STOCK, 12, false));
     }
     // As wide as the largest sale needs: no figure grows beyond that.
     let most = rows.iter().map(|sale| sale.initial).max().unwrap_or(0);
@@ -86,8 +86,8 @@ fn cells(scene: &Scene<'_>, sale: &SaleLine, layout: &[Column]) -> Vec<Cell> {
         columns::ID => Cell::new(format!("#{}", sale.voucher_id), theme.soft()),
         columns::TITLE => Cell::plain(sale.title.clone()),
         columns::PHASE => Cell::new(text::phase(sale.phase), chrome::phase(theme, sale.phase).1),
-        columns::SOLD => {
-            let share = sale.admitted.unwrap_or(0) as f64 / sale.initial.max(1) as f64;
+        columns::STOCK => {
+            let share = sale.stock.unwrap_or(0).max(0) as f64 / sale.initial.max(1) as f64;
             let spans = bar(theme, share, column.width, Style::new(), Some(theme.glyphs.empty));
             Cell::new(Line::from(spans).to_string(), theme.accent())
         }

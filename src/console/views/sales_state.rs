@@ -30,10 +30,10 @@ pub(crate) fn facets() -> Vec<Facet<SaleLine>> {
             |sale| Rank::text(text::phase(sale.phase)),
         ),
         Facet::new(
-            columns::SOLD,
+            columns::STOCK,
             |_| String::new(),
             |sale| {
-                let share = sale.admitted.map(|it| u128::from(it) * 1_000_000);
+                let share = sale.stock.map(|it| u128::from(it.max(0).unsigned_abs()) * 1_000_000);
                 let share = share.map(|it| it / u128::from(sale.initial.max(1)));
                 Rank::number(share.and_then(|it| i128::try_from(it).ok()))
             },

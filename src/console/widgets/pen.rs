@@ -86,6 +86,14 @@ impl<'a> Pen<'a> {
         }
     }
 
+    /// Takes every other style from what stands in the area.
+    pub(crate) fn dim(&mut self, style: Style) {
+        for y in 0..self.area.height {
+            self.tint(y, Style::reset());
+            self.tint(y, style);
+        }
+    }
+
     /// Empties the whole area.
     pub(crate) fn clear(&mut self) {
         for position in self.area.positions() {

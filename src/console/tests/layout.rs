@@ -1,0 +1,321 @@
+//! Nothing on the Overview moves when a figure grows: the same sales at rest and in a rush.
+
+use crossterm::event::KeyCode;
+use ratatui::buffer::Buffer;
+
+use super::{
+    fixture::{Bench, NOW, empty, normal, overflowing, rushing, sale},
+    screens::assert_screen,
+};
+use crate::{
+    console::{
+        app::App,
+        text::{
+            self,
+            lang::{Lang, Word, speak_here},
+            overview as words,
+        },
+        theme::{Depth, Theme},
+        views::View,
+    },
+    model::{Phase, VoucherId, ledger::Balance},
+    telemetry::{
+        Snapshot,
+        snapshot::{Count, Latency, RushLine},
+    },
+};
+
+const SIZES: [(u16, u16); 3] = [(120, 36), (80, 24), (200, 50)];
+
+/// Two sales before anybody comes.
+fn rest() -> Snapshot {
+    let sales = vec![
+        sale(8, "Milk tea 9.9 for the first buyers", Phase::Running, 10_000_000, 10_000_000),
+        sale(7, "Hot pot for half the price", Phase::Running, 50_000, 50_000),
+    ];
+    Snapshot { sales, ..empty() }
+}
+
+/// The same sales, and more of everything than anybody has seen.
+fn rush() -> Snapshot {
+    let mut picture = overflowing();
+    picture.sales = rest().sales;
+    picture.sales[0].stock = Some(9_876_543);
+    picture.sales[1].stock = Some(3);
+    let count = Count { total: 98_765_432_109, per_second: 1_234_567.0 };
+    let funnel = &mut picture.funnel;
+    for it in [
+        &mut funnel.attempts,
+        &mut funnel.admitted,
+        &mut funnel.sold_out,
+        &mut funnel.duplicate,
+        &mut funnel.rejected,
+        &mut funnel.busy,
+    ] {
+        *it = count;
+    }
+    let stream = picture.stream.as_mut().unwrap();
+    (stream.lag, stream.pending, stream.dead) = (Some(1_234_567_890), 1_234_567_890, 987_654);
+    picture.latency =
+        Some(Latency { p50: 412, p99: 999_999, max: 59_000_000, samples: 1_234_567_890 });
+    picture.books = Balance::InFlight { orders: 1_234_567 };
+    let rush = |id, sent| RushLine { voucher_id: VoucherId(id), sent, planned: 11_000_000 };
+    picture.rushes = vec![rush(7, 1), rush(8, 9_999_999)];
+    picture.read_only = true;
+    picture
+}
+
+/// Cells of a row, the second halves of wide characters as nothing.
+fn row(buffer: &Buffer, y: u16) -> Vec<&str> {
+    let width = usize::from(buffer.area.width);
+    let cells = buffer.content.iter().skip(usize::from(y) * width).take(width);
+    cells.map(ratatui::buffer::Cell::symbol).collect()
+}
+
+/// Where a text stands in a row.
+fn column(buffer: &Buffer, y: u16, text: &str) -> Option<usize> {
+    let row = row(buffer, y);
+    (0..row.len()).find(|from| {
+        let mut rest = text;
+        for cell in &row[*from..] {
+            let Some(less) = rest.strip_prefix(cell) else { break };
+            rest = less;
+            // The cell behind a wide character holds a blank that is not drawn.
+            if rest.is_empty() {
+                return true;
+            }
+        }
+        skipping(&row[*from..], text)
+    })
+}
+
+/// The same where wide characters are followed by the blank that they cover.
+fn skipping(cells: &[&str], text: &str) -> bool {
+    let mut at = 0;
+    for sign in text.chars() {
+        let sign = sign.to_string();
+        if cells.get(at) != Some(&sign.as_str()) {
+            return false;
+        }
+        at += crate::console::widgets::width(&sign);
+    }
+    true
+}
+
+/// Where a heading stands on the screen, by its words and its style.
+fn heading(app: &App, buffer: &Buffer, text: &str) -> Option<(usize, u16)> {
+    let style = app.theme.heading();
+    (3..buffer.area.height).find_map(|y| {
+        let x = column(buffer, y, text)?;
+        let cell = &buffer[(x as u16, y)];
+        (style.fg.is_none_or(|fg| cell.fg == fg) && cell.modifier.contains(style.add_modifier))
+            .then_some((x, y))
+    })
+}
+
+/// Everything that has to stay where it is.
+fn places(bench: &mut Bench, (w, h): (u16, u16)) -> Vec<(String, Option<(usize, u16)>)> {
+    let buffer = bench.draw(w, h);
+    let titles = [
+        text::STOCK,
+        text::RATES,
+        text::ADMISSION,
+        text::RUSH,
+        text::STREAM,
+        text::PENDING,
+        text::DEAD,
+        words::LOCKS,
+        text::ATTENTION,
+    ];
+    let mut places: Vec<_> = titles
+        .iter()
+        .map(|title| (title.to_string(), heading(&bench.app, &buffer, title)))
+        .collect();
+    for tab in names() {
+        places.push((tab.to_string(), column(&buffer, 1, &tab).map(|x| (x, 1))));
+    }
+    for server in ["redis", "sqlite"] {
+        places.push((server.to_owned(), column(&buffer, 0, server).map(|x| (x, 0))));
+    }
+    let axis = (3..h).find_map(|y| column(&buffer, y, "└").map(|x| (x, y)));
+    places.push(("axis".to_owned(), axis));
+    places
+}
+
+fn names() -> [Word; 9] {
+    [
+        text::tabs::OVERVIEW,
+        text::tabs::SALES,
+        text::stream::TAB,
+        text::tabs::PENDING,
+        text::tabs::LETTERS,
+        text::tabs::LOCKS,
+        text::orders::TAB,
+        text::tabs::JOBS,
+        text::activity::TAB,
+    ]
+}
+
+#[test]
+fn nothing_moves_in_a_rush() {
+    for lang in [Lang::En, Lang::Zh] {
+        speak_here(lang);
+        for size in SIZES {
+            let mut bench = Bench::new(rest());
+            let before = places(&mut bench, size);
+            for (what, place) in &before {
+                assert!(place.is_some(), "{what} at {size:?}: {}", bench.text(size.0, size.1));
+            }
+            bench.show(rush());
+            let told = |bench: &mut Bench| bench.text(size.0, size.1);
+            assert_eq!(places(&mut bench, size), before, "{}", told(&mut bench));
+            // While the picture stands still and something long is said.
+            bench.keys("f");
+            bench.app.now = NOW.plus(4_321_000);
+            bench.app.status.failure("redis does not answer; try again ".repeat(9));
+            assert_eq!(places(&mut bench, size), before, "{}", told(&mut bench));
+        }
+    }
+}
+
+#[test]
+fn every_view_is_named_whole_beside_any_count() {
+    for lang in [Lang::En, Lang::Zh] {
+        speak_here(lang);
+        for size in SIZES {
+            for view in View::ALL {
+                let mut bench = Bench::new(rush());
+                bench.keys("f");
+                bench.app.view = view;
+                let buffer = bench.draw(size.0, size.1);
+                for name in names() {
+                    let place = column(&buffer, 1, &name);
+                    assert!(place.is_some(), "{name}: {}", bench.text(size.0, size.1));
+                }
+                let text = bench.text(size.0, size.1);
+                let [frozen, read_only] = [text::FROZEN, text::READ_ONLY];
+                assert!(text.contains(&*frozen) && text.contains(&*read_only), "{text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_rush_in_pictures() {
+    for (lang, name) in [(Lang::En, ""), (Lang::Zh, "zh_")] {
+        speak_here(lang);
+        for (w, h) in [(120, 36), (80, 24), (200, 50), (60, 15)] {
+            assert_screen(&format!("overview_rush_{name}{w}x{h}"), &Bench::new(rush()).text(w, h));
+        }
+    }
+}
+
+#[test]
+fn a_small_window_tells_all_of_the_overview() {
+    let mut picture = rushing();
+    picture.funnel.rejected.total = 17;
+    picture.funnel.busy.total = 4_711;
+    let text = Bench::new(picture).text(80, 24);
+    for told in [
+        "n 21,840",
+        "rejected",
+        "4,711",
+        "LOCKS",
+        "1 orphan",
+        "52,000 / 110k",
+        "f freeze",
+        ": command",
+    ] {
+        assert!(text.contains(told), "{told}: {text}");
+    }
+    assert!(!text.contains('…'), "{text}");
+}
+
+#[test]
+fn the_header_speaks_of_what_is_rushed() {
+    let mut bench = Bench::new(rest());
+    let header =
+        |bench: &mut Bench| bench.text(120, 36).lines().next().unwrap_or_default().to_owned();
+    assert!(header(&mut bench).contains("#8 Milk tea"), "{}", header(&mut bench));
+    let rush = |id| RushLine { voucher_id: VoucherId(id), sent: 1, planned: 2 };
+    bench.show(Snapshot { rushes: vec![rush(7)], ..rest() });
+    assert!(header(&mut bench).contains("#7 Hot pot"), "{}", header(&mut bench));
+    bench.show(Snapshot { rushes: vec![rush(7), rush(7)], ..rest() });
+    assert!(header(&mut bench).contains("#7 Hot pot"), "two on one sale");
+    bench.show(Snapshot { rushes: vec![rush(7), rush(8)], ..rest() });
+    assert!(header(&mut bench).contains("▸ 2 rushes"), "{}", header(&mut bench));
+    bench.keys("2j1");
+    bench.show(Snapshot { rushes: vec![rush(8)], ..rest() });
+    assert!(header(&mut bench).contains("#8 Milk tea"), "whatever is chosen");
+}
+
+#[test]
+fn only_the_figures_of_a_moment_are_lit() {
+    for depth in [Depth::Ansi256, Depth::None] {
+        let theme = Theme::new(depth, false);
+        let soft = theme.soft();
+        for (w, h) in [(120, 36), (80, 24)] {
+            let mut bench = Bench::themed(normal(), theme);
+            bench.draw(w, h);
+            bench.keys("<<<");
+            let buffer = bench.draw(w, h);
+            let dim = |text: &str, after: u16| {
+                let y = (after..h).find(|y| column(&buffer, *y, text).is_some()).unwrap();
+                let cell = &buffer[(column(&buffer, y, text).unwrap() as u16, y)];
+                soft.fg.is_none_or(|fg| cell.fg == fg) && cell.modifier == soft.add_modifier
+            };
+            for now in [
+                "STOCK",
+                "3,120",
+                "ADMISSION",
+                "178,880",
+                "RUSH",
+                "PENDING",
+                "128",
+                "LOCKS",
+                "ATTENTION",
+            ] {
+                assert!(dim(now, 3), "{now}: {}", bench.text(w, h));
+            }
+            assert!(!dim("figures at 11:06:3", 3) && !dim("p99", 3));
+            let text = bench.text(w, h);
+            assert!(text.contains("; the rest is now"), "{text}");
+            bench.press(KeyCode::Esc);
+            let text = bench.text(w, h);
+            assert!(!text.contains("the rest is now"), "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_gauge_empties_in_every_view() {
+    let nearly_gone = || {
+        let mut line = sale(7, "hot pot", Phase::Running, 1_000, 10);
+        line.end = None;
+        Snapshot { sales: vec![line], ..empty() }
+    };
+    for keys in ["1", "2", "t"] {
+        let mut bench = Bench::new(nearly_gone());
+        bench.keys(keys);
+        let text = bench.text(120, 36);
+        let [empty, full] = ["░", "█"].map(|sign| text.matches(sign).count());
+        let gauge = text.lines().find(|line| line.contains("░░░")).unwrap_or_default();
+        assert!(empty > 5 && !gauge.contains('█'), "{full}: {text}");
+        assert!(text.to_lowercase().contains("left"), "{text}");
+    }
+}
+
+#[test]
+fn tables_leave_no_gap_in_a_large_window() {
+    for keys in ["6", "8"] {
+        let mut bench = Bench::new(normal());
+        bench.keys(keys);
+        let text = bench.text(200, 50);
+        let line = text.lines().find(|line| line.contains("close-overdue")).unwrap_or_default();
+        assert!(!line.contains(&" ".repeat(20)), "{text}");
+        assert_screen(
+            &format!("{}_normal_200x50", if keys == "6" { "locks" } else { "jobs" }),
+            &text,
+        );
+    }
+}

@@ -1,0 +1,131 @@
+//! The Overview's block of sales: what is left of each, as a figure and as a gauge that empties.
+//!
+//! A title takes what the figures leave; a figure is made shorter where it must be, and never cut.
+
+use ratatui::{
+    style::Style,
+    text::{Line, Span},
+};
+
+use super::{Scene, Source};
+use crate::{
+    console::{
+        text::{self, figures, overview as words},
+        widgets::{Pen, bar, right, width, wrap},
+    },
+    model::Phase,
+    telemetry::snapshot::SaleLine,
+};
+
+/// From this width on a figure says of how many, and from the second one on with all digits.
+const WIDE: u16 = 44;
+const SPACIOUS: u16 = 70;
+
+/// Sales with what is left of each; returns the row after the last.
+pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, rows: u16) -> u16 {
+    pen.line(0, 0, &scene.heading(&text::STOCK, &[Source::Redis]));
+    // What the bars below tell.
+    pen.line_right(0, &Line::styled(words::LEFT, scene.theme.soft()));
+    let mut sales: Vec<&SaleLine> = scene.snapshot.sales.iter().collect();
+    if sales.is_empty() {
+        let lines = wrap(&text::no_sales(), usize::from(pen.width().saturating_sub(2)));
+        for (row, line) in lines.iter().enumerate() {
+            pen.text(2, row as u16 + 1, line, scene.theme.soft());
+        }
+        return lines.len() as u16 + 1;
+    }
+    // What sells or may sell comes first; the chosen one is never below the edge.
+    let rank = |sale: &SaleLine| match sale.phase {
+        Phase::Running => 0,
+        Phase::Paused | Phase::SoldOut => 1,
+        Phase::Planned => 2,
+        Phase::Ended | Phase::Archived => 3,
+    };
+    sales.sort_by_key(|sale| (Some(sale.voucher_id) != scene.chosen, rank(sale)));
+    let room = usize::from(rows.saturating_sub(1));
+    let shown = if sales.len() > room { room.saturating_sub(1).max(1) } else { sales.len() };
+    let mut kept = sales[..shown.min(sales.len())].to_vec();
+    // Among the shown ones the order is that of the list, so that choosing moves no row.
+    kept.sort_by_key(|sale| {
+        let at = scene.snapshot.sales.iter().position(|s| s.voucher_id == sale.voucher_id);
+        (sale.phase.is_over(), at)
+    });
+    let mut y = 1;
+    for sale in kept {
+        stock_line(pen, scene, y, sale);
+        y += 1;
+    }
+    if shown < sales.len() {
+        let more = text::more_sales(sales.len() - shown);
+        pen.text(2, y, &scene.fit(&more, pen.width()), scene.theme.soft());
+        y += 1;
+    }
+    y
+}
+
+fn stock_line(pen: &mut Pen<'_>, scene: &Scene<'_>, y: u16, sale: &SaleLine) {
+    let theme = scene.theme;
+    let width_of = pen.width();
+    let (figure, cells) = match width_of {
+        ..WIDE => (12, 4),
+        WIDE..SPACIOUS => (16, width_of / 5),
+        SPACIOUS.. => (23, (width_of / 5).min(24)),
+    };
+    let wide = width_of >= WIDE;
+    let title = width_of.saturating_sub(figure + cells + 4);
+    if scene.chosen == Some(sale.voucher_id) {
+        pen.text(0, y, theme.glyphs.pointer, theme.key());
+    }
+    let name = text::sale_name(sale.voucher_id, &sale.title);
+    let (strong, soft) = (Style::new(), theme.soft());
+    let name_style = if sale.phase.is_over() { soft } else { strong };
+    pen.text(2, y, &scene.fit(&name, title.saturating_sub(1)), name_style);
+    let left = sale.stock;
+    let fits = |told: &String| width(told) <= usize::from(figure);
+    let (told, style, full) = match (sale.phase, left) {
+        (Phase::Archived, _) => (text::phase(Phase::Archived).to_owned(), soft, soft),
+        (_, None) => (text::not_in_redis(), theme.warn(), soft),
+        (Phase::Ended, Some(left @ 1..)) if wide => {
+            let left = left.unsigned_abs();
+            let full = Some(text::ended_with(&figures::thousands(left))).filter(fits);
+            let told = full.unwrap_or_else(|| text::ended_with(&figures::compact(left as f64)));
+            (told, soft, soft)
+        }
+        (Phase::Ended, _) => (text::phase(Phase::Ended).to_owned(), soft, soft),
+        (Phase::SoldOut, _) => (text::phase(Phase::SoldOut).to_owned(), theme.strong(), soft),
+        (Phase::Paused, _) => (text::phase(Phase::Paused).to_owned(), theme.warn(), soft),
+        (Phase::Planned, _) => {
+            let at = sale.begin.map_or_else(String::new, |at| scene.at(at));
+            (Some(text::starts_at(&at)).filter(fits).unwrap_or(at), theme.accent(), soft)
+        }
+        (Phase::Running, Some(left)) => {
+            let full = if wide {
+                text::left_of(&figures::signed(left), &figures::thousands(sale.initial))
+            } else {
+                figures::signed(left)
+            };
+            let told = if fits(&full) { full } else { short(left, sale.initial, wide) };
+            (told, strong, theme.accent())
+        }
+    };
+    let told = right(&told, usize::from(figure), theme.glyphs.ellipsis);
+    let x = pen.text(2 + title, y, &told, style) + 2;
+    let line = match (sale.phase, left) {
+        (Phase::Planned, _) => {
+            vec![Span::styled(theme.glyphs.waiting.repeat(usize::from(cells)), soft)]
+        }
+        (_, left) => {
+            let share = left.unwrap_or(0).max(0) as f64 / sale.initial.max(1) as f64;
+            bar(theme, share, cells, full, Some(theme.glyphs.empty))
+        }
+    };
+    pen.line(x, y, &Line::from(line));
+}
+
+/// What is left of a sale too large for all its digits: those of the whole go first.
+fn short(left: i64, initial: u64, wide: bool) -> String {
+    let count = left.unsigned_abs();
+    let sign = if left < 0 { "-" } else { "" };
+    let left = format!("{sign}{}", figures::within(count, if wide { 9 } else { 11 } - sign.len()));
+    if wide { text::left_of(&left, &figures::compact(initial as f64)) } else { left }
+}

@@ -1,0 +1,151 @@
+//! The Overview's block of the stream: what waits, what hangs, what is dead, the locks, and who holds entries.
+//!
+//! Each figure has a field of its own, so that what stands behind it stays where it is.
+
+use std::cmp::Ordering;
+
+use ratatui::{
+    style::Style,
+    text::{Line, Span},
+};
+
+use super::Scene;
+use crate::{
+    console::{
+        text::{self, figures, overview as words},
+        widgets::{Pen, left, right, width},
+    },
+    telemetry::snapshot::{Holders, StreamLine},
+};
+
+/// Rows without the consumers: the stream, what is pending, dead letters, locks.
+pub(super) const ROWS: u16 = 4;
+/// Cells for the names at the left of the figures.
+pub(super) const NAMES: u16 = 10;
+/// Cells of a figure, and where goes on what is told of it.
+const FIGURE: usize = 9;
+const BEHIND: u16 = NAMES + FIGURE as u16 + 2;
+/// Cells of the lag with its word.
+const LAG: usize = 14;
+/// Cells of a panel in which the stream's line tells how much is kept.
+const ROOM_FOR_KEPT: u16 = 60;
+
+pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, consumers: usize) {
+    let theme = scene.theme;
+    let Some(stream) = &scene.snapshot.stream else {
+        pen.text(0, 0, &text::STREAM, theme.heading());
+        pen.text(NAMES, 0, &text::UNKNOWN, theme.warn());
+        return;
+    };
+    let lag = lag_line(scene, stream);
+    pen.line(0, 0, &lag);
+    if let Some(oldest) = stream.oldest_ms {
+        let kept = text::kept(stream.length, oldest);
+        let x = pen.width().saturating_sub(width(&kept) as u16);
+        // Only where it can stay whatever the lag has to say.
+        if pen.width() >= ROOM_FOR_KEPT && usize::from(x) >= lag.width() + 3 {
+            pen.text(x, 0, &kept, theme.soft());
+        }
+    }
+    pen.text(0, 1, &text::PENDING, theme.heading());
+    pen.text(NAMES, 1, &figure(stream.pending), Style::new());
+    if let Some(age) = stream.oldest_pending_ms.filter(|_| stream.pending > 0) {
+        pen.text(BEHIND, 1, &text::oldest(age), theme.soft());
+    }
+    pen.text(0, 2, &text::DEAD, theme.heading());
+    let style = if stream.dead > 0 { theme.warn() } else { Style::new() };
+    pen.text(NAMES, 2, &figure(stream.dead), style);
+    let Holders { total, locks } = &scene.snapshot.locks;
+    pen.text(0, 3, &words::LOCKS, theme.heading());
+    pen.text(NAMES, 3, &figure(*total), Style::new());
+    let waiting: u64 = locks.iter().map(|lock| lock.waiting).sum();
+    let orphans = locks.iter().filter(|lock| lock.orphan).count() as u64;
+    let mut x = BEHIND;
+    // A lock that nobody gives back needs a person; a queue does not.
+    for (count, told, style) in [
+        (orphans, words::orphans(orphans), theme.warn()),
+        (waiting, words::waiting(waiting), theme.soft()),
+    ] {
+        if count > 0 && usize::from(x) + width(&told) <= usize::from(pen.width()) {
+            x = pen.text(x, 3, &told, style) + 3;
+        }
+    }
+    if consumers > 0 {
+        list(&mut pen.part(0, ROWS, pen.width(), consumers as u16), scene, stream);
+    }
+}
+
+/// Who reads the stream, those who hold something first, as many as there are rows.
+fn list(pen: &mut Pen<'_>, scene: &Scene<'_>, stream: &StreamLine) {
+    let theme = scene.theme;
+    pen.text(0, 0, &words::CONSUMERS, theme.heading());
+    let (all, rows) = (&stream.consumers, usize::from(pen.height()));
+    if all.is_empty() {
+        pen.text(NAMES, 0, &words::NO_CONSUMER, theme.soft());
+    }
+    let shown = if all.len() > rows { rows.saturating_sub(1) } else { all.len() };
+    let name_room = pen.width().saturating_sub(NAMES + 22).clamp(8, 30);
+    for (y, consumer) in (0_u16..).zip(all.iter().take(shown)) {
+        let (glyph, style, word) = if consumer.alive {
+            (theme.glyphs.up, theme.good(), text::ALIVE)
+        } else {
+            (theme.glyphs.away, theme.bad(), text::DEAD_HOLDER)
+        };
+        pen.text(NAMES, y, glyph, style);
+        pen.text(NAMES + 2, y, &scene.fit(&consumer.name, name_room), Style::new());
+        pen.text(NAMES + 3 + name_room, y, &word, style);
+        let count = right(&figure(consumer.pending), FIGURE, theme.glyphs.ellipsis);
+        pen.text(NAMES + 9 + name_room, y, &count, Style::new());
+    }
+    if shown < all.len() {
+        pen.text(NAMES, shown as u16, &text::more_holders(all.len() - shown), theme.soft());
+    }
+}
+
+fn figure(count: u64) -> String {
+    figures::within(count, FIGURE)
+}
+
+/// All of it in one row, for a window that has no more.
+pub(super) fn in_a_row(pen: &mut Pen<'_>, scene: &Scene<'_>, y: u16, stream: &StreamLine) {
+    let theme = scene.theme;
+    let mut line = lag(scene, stream);
+    for (label, count) in [(text::PENDING, stream.pending), (text::DEAD, stream.dead)] {
+        line.push_span(Span::styled(format!("  {label} "), theme.heading()));
+        line.push_span(Span::raw(left(&figures::within(count, 5), 5, "")));
+    }
+    pen.line(0, y, &line);
+}
+
+/// The lag, and how soon it is worked off.
+fn lag_line(scene: &Scene<'_>, stream: &StreamLine) -> Line<'static> {
+    let mut line = lag(scene, stream);
+    let speed = scene.snapshot.series.last().and_then(|point| point.persisted).unwrap_or(0.0);
+    let falling = scene.lag_trend == Some(Ordering::Less);
+    if let Some(lag) = stream.lag.filter(|lag| *lag > 0 && falling && speed >= 1.0) {
+        let wait = (lag as f64 / speed * 1e3) as u64;
+        line.push_span(Span::styled(format!("  {}", text::drains_in(wait)), scene.theme.soft()));
+    }
+    line
+}
+
+/// The lag and where it goes.
+fn lag(scene: &Scene<'_>, stream: &StreamLine) -> Line<'static> {
+    let theme = scene.theme;
+    let head = left(&text::STREAM, usize::from(NAMES), theme.glyphs.ellipsis);
+    let mut spans = vec![Span::styled(head, theme.heading())];
+    let (told, style) = match stream.lag {
+        _ if !stream.group => (text::NO_GROUP.to_string(), theme.bad()),
+        None => (text::lag(None), theme.warn()),
+        lag => (text::lag(lag), Style::new()),
+    };
+    spans.push(Span::styled(left(&told, LAG, theme.glyphs.ellipsis), style));
+    let (glyph, style) = match scene.lag_trend {
+        _ if !stream.group || stream.lag.unwrap_or(0) == 0 => (" ", Style::new()),
+        Some(Ordering::Greater) => (theme.glyphs.rising, theme.warn()),
+        Some(Ordering::Less) => (theme.glyphs.falling, theme.good()),
+        _ => (theme.glyphs.steady, theme.soft()),
+    };
+    spans.push(Span::styled(format!(" {glyph}"), style));
+    Line::from(spans)
+}

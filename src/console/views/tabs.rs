@@ -1,0 +1,126 @@
+//! Names of the views in one line, with counts of what stands in some of them.
+//!
+//! Where a tab stands follows from the width of the window and from the language: each count has cells of its own,
+//! whether there is something to count or not.
+
+use ratatui::style::Style;
+
+use super::View;
+use crate::console::{
+    app::App,
+    keymap,
+    text::{self, figures, lang::Word},
+    widgets::{Pen, right, width},
+};
+
+/// How the tabs share a line.
+#[derive(Clone, Copy)]
+struct Fit {
+    /// Blanks between tabs.
+    gap: u16,
+    /// Blanks between a key and the name.
+    space: u16,
+    /// Cells of a count.
+    count: usize,
+    /// Sales and locks have theirs as well: they need nobody, what is stuck does.
+    all: bool,
+    /// All views are named; else the one that is shown, and those that tell what is stuck.
+    named: bool,
+}
+
+/// From the widest to what any window takes.
+const FITS: [Fit; 6] = [
+    Fit { gap: 3, space: 1, count: 9, all: true, named: true },
+    Fit { gap: 2, space: 1, count: 5, all: true, named: true },
+    Fit { gap: 1, space: 1, count: 3, all: true, named: true },
+    Fit { gap: 1, space: 1, count: 3, all: false, named: true },
+    Fit { gap: 1, space: 0, count: 3, all: false, named: true },
+    Fit { gap: 1, space: 1, count: 3, all: false, named: false },
+];
+
+struct Tab {
+    view: View,
+    key: String,
+    name: Word,
+    /// Whether there is something to count in it, and how much.
+    count: Option<u64>,
+}
+
+impl Fit {
+    /// What is stuck needs a person.
+    fn counts(self, tab: &Tab) -> bool {
+        tab.count.is_some() && (self.all || matches!(tab.view, View::Pending | View::Letters))
+    }
+
+    fn names(self, tab: &Tab, current: View) -> bool {
+        self.named || tab.view == current || self.counts(tab)
+    }
+
+    fn cells(self, tab: &Tab, current: View) -> usize {
+        let name = usize::from(self.space) + width(&tab.name);
+        let name = if self.names(tab, current) { name } else { 0 };
+        width(&tab.key) + name + if self.counts(tab) { self.count + 1 } else { 0 }
+    }
+
+    fn told(self, count: u64) -> String {
+        let told =
+            if self.count < 4 { figures::tiny(count) } else { figures::within(count, self.count) };
+        right(&told, self.count, "")
+    }
+}
+
+/// Draws the line; says which cells lead to which view.
+pub(super) fn draw(app: &App, pen: &mut Pen<'_>) -> Vec<(std::ops::Range<u16>, View)> {
+    let theme = app.theme;
+    let stream = app.shown.stream.as_ref();
+    let tabs = View::ALL.map(|view| {
+        let (name, count) = match view {
+            View::Overview => (text::tabs::OVERVIEW, None),
+            View::Sales => (text::tabs::SALES, Some(app.shown.sales.len() as u64)),
+            View::Pending => (text::tabs::PENDING, Some(stream.map_or(0, |it| it.pending))),
+            View::Letters => (text::tabs::LETTERS, Some(stream.map_or(0, |it| it.dead))),
+            View::Stream => (text::stream::TAB, None),
+            View::Orders => (text::orders::TAB, None),
+            View::Locks => (text::tabs::LOCKS, Some(app.shown.locks.total)),
+            View::Jobs => (text::tabs::JOBS, None),
+            View::Activity => (text::activity::TAB, None),
+        };
+        Tab { view, key: keymap::key_of(view.action()), name, count }
+    });
+    // One blank before the first tab.
+    let room = usize::from(pen.width()).saturating_sub(1);
+    let fits = |fit: &Fit| {
+        let cells: usize = tabs.iter().map(|tab| fit.cells(tab, app.view)).sum();
+        cells + usize::from(fit.gap) * (tabs.len() - 1) <= room
+    };
+    let [.., narrowest] = FITS;
+    let fit = FITS.into_iter().find(fits).unwrap_or(narrowest);
+    let mut places = Vec::new();
+    let mut x = 1;
+    for tab in tabs {
+        let end = x + fit.cells(&tab, app.view) as u16;
+        places.push((x..end, tab.view));
+        x = pen.text(x, 0, &tab.key, theme.key());
+        if fit.names(&tab, app.view) {
+            let current = app.view == tab.view;
+            let style =
+                if current { theme.strong().patch(theme.underlined()) } else { Style::new() };
+            x = pen.text(x + fit.space, 0, &tab.name, style);
+        }
+        if let Some(count) = tab.count.filter(|count| *count > 0 && fit.counts(&tab)) {
+            let loud = match tab.view {
+                View::Pending => has_dead_holder(app),
+                view => view == View::Letters,
+            };
+            let style = if loud { theme.warn() } else { theme.soft() };
+            pen.text(x + 1, 0, &fit.told(count), style);
+        }
+        x = end + fit.gap;
+    }
+    places
+}
+
+fn has_dead_holder(app: &App) -> bool {
+    let consumers = app.shown.stream.iter().flat_map(|stream| &stream.consumers);
+    consumers.into_iter().any(|consumer| !consumer.alive && consumer.pending > 0)
+}
