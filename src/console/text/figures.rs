@@ -50,7 +50,8 @@ pub(crate) fn rate_within(per_second: f64, cells: usize) -> String {
 /// `500`, `40k`, `2.5M`: at most four cells, for a scale.
 pub(crate) fn compact(number: f64) -> String {
     let short = |value: f64, unit: &str| {
-        let decimals = usize::from(value < 9.95 && value.fract() > 0.01);
+        let tenths = (value * 10.0).round();
+        let decimals = usize::from(tenths < 100.0 && tenths % 10.0 != 0.0);
         format!("{value:.decimals$}{unit}")
     };
     // What would be rounded up to a thousand has the next unit.
@@ -90,7 +91,7 @@ pub(crate) fn grouped(text: &str) -> String {
             && !(word.trim_end_matches([',', ';', '.', ')']).ends_with('\'') && word.len() > 1);
         let told = word.trim_start_matches('(');
         let digits = told.trim_end_matches([',', ';', '.', ':', ')']);
-        let named = NAMES_NUMBERS.contains(&before);
+        let named = NAMES_NUMBERS.contains(&before.trim_start_matches('('));
         before = word;
         let counts = digits.len() <= LONGEST_COUNT && digits.bytes().all(|it| it.is_ascii_digit());
         match digits.parse::<u64>() {

@@ -178,13 +178,14 @@ fn figures_of(pen: &mut Pen<'_>, scene: &Scene<'_>, point: Option<&Point>) {
 /// Labels and figures in steady places.
 fn labelled(pen: &mut Pen<'_>, scene: &Scene<'_>, told: &[(&str, String)]) {
     let mut x = 0;
+    let cells = if pen.width() >= 50 { 8 } else { 6 };
     for (label, figure) in told {
         // A figure that is cut would be another figure.
         if usize::from(x) + width(label) + 1 + width(figure) > usize::from(pen.width()) {
             break;
         }
         x = pen.text(x, 0, label, scene.theme.soft()) + 1;
-        x = pen.text(x, 0, &left(figure, 6, scene.theme.glyphs.ellipsis), Style::new()) + 1;
+        x = pen.text(x, 0, &left(figure, cells, scene.theme.glyphs.ellipsis), Style::new()) + 1;
     }
 }
 

@@ -11,7 +11,7 @@ use super::{Scene, Source};
 use crate::{
     console::{
         text::{self, figures, overview as words},
-        widgets::{Pen, bar, right, width, wrap},
+        widgets::{Pen, bar, fit, width, wrap},
     },
     model::Phase,
     telemetry::snapshot::SaleLine,
@@ -66,20 +66,18 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, rows: u16) -> u16 {
 fn stock_line(pen: &mut Pen<'_>, scene: &Scene<'_>, y: u16, sale: &SaleLine) {
     let theme = scene.theme;
     let width_of = pen.width();
-    let (figure, cells) = match width_of {
+    let (figure, cells): (u16, u16) = match width_of {
         ..WIDE => (12, 4),
         WIDE..SPACIOUS => (16, width_of / 5),
         SPACIOUS.. => (23, (width_of / 5).min(24)),
     };
     let wide = width_of >= WIDE;
-    let title = width_of.saturating_sub(figure + cells + 4);
+    let figure_end = width_of.saturating_sub(cells + 2);
+    let over = sale.phase.is_over();
     if scene.chosen == Some(sale.voucher_id) {
         pen.text(0, y, theme.glyphs.pointer, theme.key());
     }
-    let name = text::sale_name(sale.voucher_id, &sale.title);
     let (strong, soft) = (Style::new(), theme.soft());
-    let name_style = if sale.phase.is_over() { soft } else { strong };
-    pen.text(2, y, &scene.fit(&name, title.saturating_sub(1)), name_style);
     let left = sale.stock;
     let fits = |told: &String| width(told) <= usize::from(figure);
     let (told, style, full) = match (sale.phase, left) {
@@ -96,7 +94,11 @@ fn stock_line(pen: &mut Pen<'_>, scene: &Scene<'_>, y: u16, sale: &SaleLine) {
         (Phase::Paused, _) => (text::phase(Phase::Paused).to_owned(), theme.warn(), soft),
         (Phase::Planned, _) => {
             let at = sale.begin.map_or_else(String::new, |at| scene.at(at));
-            (Some(text::starts_at(&at)).filter(fits).unwrap_or(at), theme.accent(), soft)
+            (
+                Some(text::starts_at(&at)).filter(|it| wide && fits(it)).unwrap_or(at),
+                theme.accent(),
+                soft,
+            )
         }
         (Phase::Running, Some(left)) => {
             let full = if wide {
@@ -108,8 +110,12 @@ fn stock_line(pen: &mut Pen<'_>, scene: &Scene<'_>, y: u16, sale: &SaleLine) {
             (told, strong, theme.accent())
         }
     };
-    let told = right(&told, usize::from(figure), theme.glyphs.ellipsis);
-    let x = pen.text(2 + title, y, &told, style) + 2;
+    let told = fit(&told, usize::from(figure), theme.glyphs.ellipsis);
+    let from = figure_end.saturating_sub(width(&told) as u16);
+    let name = text::sale_name(sale.voucher_id, &sale.title);
+    let name = scene.fit(&name, from.saturating_sub(4));
+    pen.text(2, y, &name, if over { soft } else { strong });
+    let x = pen.text(from, y, &told, style) + 2;
     let line = match (sale.phase, left) {
         (Phase::Planned, _) => {
             vec![Span::styled(theme.glyphs.waiting.repeat(usize::from(cells)), soft)]

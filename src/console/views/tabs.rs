@@ -10,7 +10,7 @@ use crate::console::{
     app::App,
     keymap,
     text::{self, figures, lang::Word},
-    widgets::{Pen, right, width},
+    widgets::{Pen, width},
 };
 
 /// How the tabs share a line.
@@ -63,9 +63,7 @@ impl Fit {
     }
 
     fn told(self, count: u64) -> String {
-        let told =
-            if self.count < 4 { figures::tiny(count) } else { figures::within(count, self.count) };
-        right(&told, self.count, "")
+        if self.count < 4 { figures::tiny(count) } else { figures::within(count, self.count) }
     }
 }
 
