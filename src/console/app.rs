@@ -24,7 +24,7 @@ use super::{
     text::{self, letters::Settling},
     theme::Theme,
     views::{
-        ListState, LogState, OrdersState, OverviewState, PagedState, SalesState, StreamState, View,
+        ListState, LogState, OrdersState, OverviewState, PagedState, SalesState, StreamState, Users, View,
         is_stale, is_too_small,
     },
 };
@@ -67,6 +67,8 @@ pub(crate) struct App {
     pub(super) counting: Option<(Settling, LetterScope)>,
     pub(crate) stream: StreamState,
     pub(crate) orders: OrdersState,
+    /// Whether users are told, in whichever view.
+    pub(crate) users: Users,
     /// An order's way is being looked for.
     pub(super) tracing: bool,
     pub(crate) locks: ListState,
@@ -123,6 +125,7 @@ impl App {
             counting: None,
             stream: StreamState::default(),
             orders: OrdersState::default(),
+            users: Users::default(),
             tracing: false,
             locks: ListState::default(),
             jobs: ListState::default(),

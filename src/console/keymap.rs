@@ -267,6 +267,8 @@ pub(crate) const TABLE: &[Binding] = &[
     bind(C::Activity, A::Level, &[letter('v')], true),
     bind(C::Activity, A::Filter, &[letter('/')], true),
     bind(C::Views, A::Open, &[key(KeyCode::Enter), key(KeyCode::Right), letter('l')], true),
+    bind(C::Pending, A::Users, &[letter('u')], true),
+    bind(C::Letters, A::Users, &[letter('u')], true),
     bind(C::Views, A::Freeze, &[letter('f')], true),
     bind(C::Views, A::SortNext, &[letter('o')], false),
     bind(C::Views, A::SortTurn, &[letter('r')], false),
