@@ -24,8 +24,8 @@ use super::{
     text::{self, letters::Settling},
     theme::Theme,
     views::{
-        ListState, LogState, OrdersState, OverviewState, PagedState, SalesState, StreamState, Users, View,
-        is_stale, is_too_small,
+        ListState, LogState, OrdersState, OverviewState, PagedState, SalesState, StreamState,
+        Users, View, is_stale, is_too_small,
     },
 };
 use crate::{

@@ -16,7 +16,7 @@ pub(crate) mod letters;
 pub(crate) mod orders;
 pub(crate) mod overview;
 pub(crate) mod presenter;
-mod recovery;
+pub(crate) mod recovery;
 mod replies;
 pub(crate) mod sale;
 pub(crate) mod stream;

@@ -5,13 +5,10 @@ use std::sync::Arc;
 use crossterm::event::KeyCode;
 
 use super::{
-    fixture::{Bench, normal},
+    fixture::{Bench, NOW, normal, overflowing},
     letters::poisoned,
 };
-use crate::{
-    console::views,
-    telemetry::Snapshot,
-};
+use crate::{console::views, telemetry::Snapshot};
 
 /// Users 1000 to 1127 hold what is pending and dead; each text names one of them.
 fn told() -> Snapshot {
@@ -85,4 +82,30 @@ fn a_filter_finds_a_user_that_is_masked() {
     bench.press(KeyCode::Enter);
     let text = bench.text(120, 36);
     assert!(text.contains("***05"), "{text}");
+}
+
+#[test]
+fn all_that_is_pending_stands_by_age_and_deliveries() {
+    let shown = |picture: Snapshot, size: (u16, u16)| {
+        let mut bench = Bench::new(picture);
+        bench.keys("4");
+        bench.text(size.0, size.1)
+    };
+    let line = |text: &str, head: &str| {
+        text.lines().find(|line| line.contains(head)).unwrap_or_default().to_owned()
+    };
+    let text = shown(normal(), (80, 24));
+    assert!(line(&text, "age < 10 s").contains(" 12 "), "{text}");
+    assert!(line(&text, "age > 10 min").contains("  3 "), "{text}");
+    assert!(line(&text, "delivered 5+ times").contains(" 12 ▋"), "{text}");
+    assert!(!text.contains("of the oldest"), "{text}");
+    let text = shown(overflowing(), (80, 24));
+    assert!(text.contains("9,791 ") && text.contains("of the oldest 10,000"), "{text}");
+    let unknown = Snapshot { census: None, ..normal() };
+    let text = shown(unknown, (80, 24));
+    assert_eq!(text.matches("unknown").count(), 8, "{text}");
+    let mut old = normal();
+    old.census.as_mut().unwrap().taken = NOW.plus(-7_000);
+    assert!(shown(old, (80, 24)).contains("7 s old"));
+    assert!(!shown(normal(), (60, 15)).contains("age <"), "the rows come first");
 }

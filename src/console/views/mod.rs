@@ -3,6 +3,7 @@
 //! A view is a picture of a Snapshot and of where the person is in it. It sends nothing.
 
 mod activity;
+mod census;
 mod chrome;
 mod facets;
 mod jobs;

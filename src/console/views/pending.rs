@@ -5,7 +5,7 @@ use ratatui::{
     text::{Line, Span},
 };
 
-use super::{PagedState, Scene, Source, detail_line, paged_rows, summary};
+use super::{PagedState, Scene, Source, census, detail_line, paged_rows, summary};
 use crate::{
     console::{
         text::{self, columns, details, figures},
@@ -17,6 +17,8 @@ use crate::{
 
 /// Rows of the detail pane: a rule, a blank, seven lines.
 const DETAIL: u16 = 9;
+/// Rows that the table keeps below the count of all that is pending.
+const TABLE: u16 = 6;
 
 pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut PagedState<PendingLine>) {
     let theme = scene.theme;
@@ -48,7 +50,11 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut PagedState<
         return;
     }
     let below = if open { DETAIL } else { 0 };
-    let top = u16::from(!scene.compact) + 1;
+    let mut top = u16::from(!scene.compact) + 1;
+    if !scene.compact && h >= top + census::ROWS + 1 + TABLE + below {
+        census::draw(&mut pen.part(0, top, w, census::ROWS), scene);
+        top += census::ROWS + 1;
+    }
     let marks = &state.marks;
     table(
         &mut pen.part(0, top, w, h.saturating_sub(top + below)),
