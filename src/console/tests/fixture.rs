@@ -310,6 +310,7 @@ fn lock(name: &str, node: &str, task: &str, waiting: u64) -> Holder {
         token: Some(1_795_000_000_000_123),
         waiting,
         orphan: node == "node-b",
+        known: !node.starts_with("desk"),
     }
 }
 

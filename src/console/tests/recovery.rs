@@ -8,7 +8,7 @@ use super::{
     fixture::{Bench, NOW, normal, overflowing},
     letters::poisoned,
 };
-use crate::{console::views, telemetry::Snapshot};
+use crate::{console::views, model::Millis, telemetry::Snapshot};
 
 /// Users 1000 to 1127 hold what is pending and dead; each text names one of them.
 fn told() -> Snapshot {
@@ -108,4 +108,87 @@ fn all_that_is_pending_stands_by_age_and_deliveries() {
     old.census.as_mut().unwrap().taken = NOW.plus(-7_000);
     assert!(shown(old, (80, 24)).contains("7 s old"));
     assert!(!shown(normal(), (60, 15)).contains("age <"), "the rows come first");
+}
+
+/// The lock that an operator without an engine holds, read just now with so much left.
+fn lent(at: Millis, left_ms: u64) -> Snapshot {
+    let mut picture = normal();
+    (picture.taken, picture.redis.last_ok) = (at, Some(at));
+    let lock = &mut picture.locks.locks[0];
+    (lock.node, lock.owner) = ("desk-7".to_owned(), "desk-7/pending apply#1f".to_owned());
+    (lock.left_ms, lock.known) = (Some(left_ms), false);
+    lock.since = Some(NOW.plus(-600_000));
+    picture.locks.locks.truncate(1);
+    picture
+}
+
+fn at(bench: &mut Bench, now: Millis) {
+    bench.app.now = now;
+    bench.app.on_tick();
+}
+
+#[test]
+fn a_lease_runs_down_between_pictures_and_warns_where_nobody_renews_it() {
+    let mut bench = Bench::new(lent(NOW, 30_000));
+    bench.keys("6");
+    let full = bench.text(120, 36);
+    assert!(full.contains(&format!("{}    30 s", "█".repeat(12))), "{full}");
+    bench.app.take_dirty();
+    at(&mut bench, NOW.plus(1_500));
+    assert!(bench.app.take_dirty(), "it moves without a picture");
+    let later = bench.text(120, 36);
+    assert!(later.contains(&format!("{}▍    28 s", "█".repeat(11))), "{later}");
+    let warned = |bench: &mut Bench| {
+        let buffer = bench.draw(120, 36);
+        let bar = buffer.content.iter().position(|cell| cell.symbol() == "█");
+        bar.map(|at| buffer.content[at].fg) == bench.app.theme.warn().fg
+    };
+    // A row under the cursor has no colour of its own, so another one stands before it.
+    let mut two = lent(NOW.plus(16_000), 14_000);
+    let mut first = two.locks.locks[0].clone();
+    (first.name, first.owner) = ("a".to_owned(), "desk-7/x#2".to_owned());
+    two.locks.locks.insert(0, first);
+    two.locks.locks[0].left_ms = None;
+    at(&mut bench, NOW.plus(16_000));
+    bench.show(two.clone());
+    bench.keys("g");
+    assert!(warned(&mut bench), "{}", bench.text(120, 36));
+    two.redis.last_ok = Some(NOW.plus(17_000));
+    two.locks.locks[1].left_ms = Some(30_000);
+    bench.show(two);
+    at(&mut bench, NOW.plus(17_000));
+    assert!(!warned(&mut bench), "renewed: {}", bench.text(120, 36));
+}
+
+#[test]
+fn nobody_says_that_a_holder_is_alive_who_is_no_node() {
+    let mut bench = Bench::new(lent(NOW, 20_000));
+    bench.keys("6");
+    bench.press(KeyCode::Enter);
+    let text = bench.text(120, 36);
+    assert!(text.contains("desk-7 no node"), "{text}");
+    assert!(text.contains("held by a holder that is no node here"), "{text}");
+    bench.show(lent(NOW.plus(1_000), 30_000));
+    let text = bench.text(120, 36);
+    assert!(text.contains("renewed by a holder that is no node here"), "{text}");
+    assert!(!text.contains("alive") && !text.contains("orphan"), "{text}");
+    bench.keys("X");
+    assert!(bench.text(120, 36).contains("Its holder desk-7 is no node here"));
+    let mut orphan = lent(NOW.plus(2_000), 9_000);
+    orphan.locks.locks[0].orphan = true;
+    let mut bench = Bench::new(orphan);
+    bench.keys("6");
+    assert!(bench.text(120, 36).contains("desk-7 orphan"));
+}
+
+#[test]
+fn a_large_window_has_no_wide_gap_between_columns() {
+    let mut bench = Bench::new(normal());
+    bench.keys("6");
+    for width in [80, 120, 160, 200] {
+        let text = bench.text(width, 50);
+        let head = text.lines().find(|line| line.contains("LOCK  ")).unwrap_or_default();
+        let (before, _) = head.split_once("NODE").unwrap_or_default();
+        assert!(before.trim_end().len() + 50 > before.len(), "{width}\n{text}");
+    }
 }

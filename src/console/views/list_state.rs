@@ -47,8 +47,12 @@ impl Row for Holder {
             Facet::new(
                 columns::NODE,
                 |lock| {
-                    let orphan = if lock.orphan { text::ORPHAN.read() } else { "" };
-                    format!("{} {orphan}", lock.node).trim_end().to_owned()
+                    let state = match (lock.orphan, lock.known) {
+                        (true, _) => text::ORPHAN.read(),
+                        (false, true) => "",
+                        (false, false) => text::STRANGER.read(),
+                    };
+                    format!("{} {state}", lock.node).trim_end().to_owned()
                 },
                 |lock| Rank::text(&lock.node),
             ),
@@ -79,7 +83,7 @@ impl Row for Holder {
                 |lock| lock.token.map_or_else(String::new, |token| token.to_string()),
                 |lock| Rank::number(lock.token),
             ),
-            Facet::new("OWNER", |lock| lock.owner.clone(), |lock| Rank::text(&lock.owner)),
+            Facet::new(columns::OWNER, |lock| lock.owner.clone(), |lock| Rank::text(&lock.owner)),
         ]
     }
 

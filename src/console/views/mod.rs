@@ -7,6 +7,7 @@ mod census;
 mod chrome;
 mod facets;
 mod jobs;
+mod leases;
 mod letters;
 mod list_state;
 mod locks;
@@ -36,6 +37,7 @@ use ratatui::{
 };
 
 pub(crate) use facets::{next_order, told};
+pub(crate) use leases::Leases;
 pub(crate) use list_state::{ListState, Row};
 pub(crate) use log_state::{LogState, LogTurn, facets as log_facets};
 pub(crate) use orders_state::{OrdersState, OrdersTurn, Walked, facets as order_facets};
@@ -341,7 +343,7 @@ fn draw_body(app: &mut App, pen: &mut Pen<'_>, compact: bool) {
         View::Letters => letters::draw(pen, &scene, &mut app.letters),
         View::Stream => stream::draw(pen, &scene, &mut app.stream, app.frozen),
         View::Orders => orders::draw(pen, &scene, &mut app.orders, app.filtering),
-        View::Locks => locks::draw(pen, &scene, &mut app.locks),
+        View::Locks => locks::draw(pen, &scene, &mut app.locks, &app.leases),
         View::Jobs => jobs::draw(pen, &scene, &mut app.jobs),
         View::Activity => activity::draw(pen, &scene, &mut app.log),
     }
