@@ -152,3 +152,42 @@ async fn what_is_under_way_is_told_with_its_holder() {
     picture(&world, "node-b holds them", held).await;
     assert!(taken > 0);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_that_is_pending_is_counted_while_somebody_looks() {
+    let world = World::start().await;
+    world.node().hold_consumer(true).await;
+    let of = world.keys.home();
+    let (orders, group) = (of.orders(), of.group());
+    let query = |command: &[&str]| {
+        world.server.query::<redis::Value>(command);
+    };
+    let take = |count: &str| {
+        query(&["XREADGROUP", "GROUP", group, "x/1", "COUNT", count, "STREAMS", &orders, ">"]);
+    };
+    for id in ["1-0", "2-0", "3-0"] {
+        query(&["XADD", &orders, id, "x", "y"]);
+    }
+    take("3");
+    for (id, times) in [("2-0", "4"), ("3-0", "5")] {
+        query(&["XCLAIM", &orders, group, "x/1", "0", id, "RETRYCOUNT", times]);
+    }
+    let before = picture(&world, "they are pending", |it| it.pending.lines.len() == 3).await;
+    assert_eq!(before.census, None, "nobody looks");
+
+    world.node().remote().focus.send_modify(|focus| focus.verdicts = true);
+    let seen = picture(&world, "a count", |it| it.census.is_some()).await;
+    let census = seen.census.clone().unwrap();
+    assert!(census.whole && census.counted == 3, "{census:?}");
+    assert_eq!((census.ages, census.tries), ([0, 0, 0, 0, 3], [1, 1, 1]));
+
+    let add = "for i = 4, 12000 do redis.call('XADD', KEYS[1], i .. '-0', 'x', 'y') end";
+    query(&["EVAL", add, "1", &orders]);
+    take("20000");
+    let part = |it: &Snapshot| it.census.as_ref().is_some_and(|census| !census.whole);
+    let seen = picture(&world, "a count of the oldest", part).await;
+    let census = seen.census.clone().unwrap();
+    assert_eq!((census.counted, census.tries), (10_000, [9_998, 1, 1]));
+    world.node().remote().focus.send_modify(|focus| focus.verdicts = false);
+    picture(&world, "nobody looks", |it| it.census.is_none()).await;
+}

@@ -38,6 +38,8 @@ pub struct Holder {
     pub waiting: u64,
     /// Its node gives no sign of life, or nobody renews its lease.
     pub orphan: bool,
+    /// It is one of the nodes that gave signs of life; else nobody can tell whether it is alive.
+    pub known: bool,
 }
 
 /// Kind of a lock.
@@ -141,6 +143,7 @@ fn holder(
     };
     let (node, task) = node_and_task(&owner);
     let left_ms = u64::try_from(left).ok();
+    let life = alive(node);
     Some(Holder {
         name: name.to_owned(),
         kind,
@@ -150,7 +153,8 @@ fn holder(
         since,
         token,
         waiting,
-        orphan: match alive(node) {
+        known: life.is_some(),
+        orphan: match life {
             Some(alive) => !alive,
             None => left_ms.is_some_and(|left| left < RENEWED_MS),
         },
@@ -193,9 +197,10 @@ mod tests {
     fn who_is_no_node_lives_as_long_as_his_lease_is_renewed() {
         let held = |left: i64, alive: Option<bool>| {
             let owner = Value::BulkString(b"desk/root: pending apply#1".to_vec());
-            holder("operator", ("string".to_owned(), left, 0), owner, &|_| alive).unwrap().orphan
+            holder("operator", ("string".to_owned(), left, 0), owner, &|_| alive).unwrap()
         };
-        assert!(!held(20_500, None) && held(9_000, None));
-        assert!(held(29_000, Some(false)) && !held(1_000, Some(true)));
+        assert!(!held(20_500, None).orphan && held(9_000, None).orphan);
+        assert!(held(29_000, Some(false)).orphan && !held(1_000, Some(true)).orphan);
+        assert!(!held(20_500, None).known && held(29_000, Some(false)).known);
     }
 }

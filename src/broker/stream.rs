@@ -286,11 +286,11 @@ pub async fn own_page(
     rows.into_iter().map(|row| Ok(pending_of(of, row)?.delivered)).collect()
 }
 
-/// How often this consumer's own pending entries between `first` and `last` were delivered.
+/// How often pending entries between `first` and `last` were delivered: those of one consumer, or all.
 pub async fn deliveries(
     link: &mut Link,
     of: &Partition,
-    consumer: &str,
+    consumer: Option<&str>,
     first: EntryId,
     last: EntryId,
     count: usize,

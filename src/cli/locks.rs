@@ -105,7 +105,11 @@ async fn release(
             holder.owner
         )));
     }
-    let state = if holder.orphan { "gives no sign of life" } else { "is alive" };
+    let state = match (holder.orphan, holder.known) {
+        (true, _) => "gives no sign of life",
+        (false, true) => "is alive",
+        (false, false) => "is not known here",
+    };
     let question = format!(
         "Take '{name}' from {} ({}), whose node {state}? Its work is cancelled, and what it writes late is refused.",
         holder.node, holder.task
@@ -128,10 +132,14 @@ fn words(held: &Holders) -> String {
         .locks
         .iter()
         .map(|lock| {
-            let orphan = if lock.orphan { " (orphan)" } else { "" };
+            let state = match (lock.orphan, lock.known) {
+                (true, _) => " (orphan)",
+                (false, true) => "",
+                (false, false) => " (no node)",
+            };
             vec![
                 lock.name.clone(),
-                format!("{}{orphan}", lock.node),
+                format!("{}{state}", lock.node),
                 lock.task.clone(),
                 lock.depth.to_string(),
                 lock.left_ms.map_or("no end".to_owned(), span),

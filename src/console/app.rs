@@ -24,8 +24,8 @@ use super::{
     text::{self, letters::Settling},
     theme::Theme,
     views::{
-        ListState, LogState, OrdersState, OverviewState, PagedState, SalesState, StreamState, View,
-        is_stale, is_too_small,
+        Leases, ListState, LogState, OrdersState, OverviewState, PagedState, SalesState,
+        StreamState, Users, View, is_stale, is_too_small,
     },
 };
 use crate::{
@@ -67,9 +67,12 @@ pub(crate) struct App {
     pub(super) counting: Option<(Settling, LetterScope)>,
     pub(crate) stream: StreamState,
     pub(crate) orders: OrdersState,
+    /// Whether users are told, in whichever view.
+    pub(crate) users: Users,
     /// An order's way is being looked for.
     pub(super) tracing: bool,
     pub(crate) locks: ListState,
+    pub(crate) leases: Leases,
     pub(crate) jobs: ListState,
     pub(crate) log: LogState,
     pub(crate) dialog: Option<Dialog>,
@@ -123,8 +126,10 @@ impl App {
             counting: None,
             stream: StreamState::default(),
             orders: OrdersState::default(),
+            users: Users::default(),
             tracing: false,
             locks: ListState::default(),
+            leases: Leases::default(),
             jobs: ListState::default(),
             log: LogState::default(),
             dialog: None,
@@ -203,6 +208,7 @@ impl App {
             self.note(text::sale_gone(gone));
         }
         self.locks.settle(&self.shown.locks.locks);
+        self.leases.look(&self.shown);
         self.jobs.settle(&self.shown.jobs);
         self.log.settle(&self.shown);
         let pending = self.pending.settle(&self.shown);
@@ -248,7 +254,8 @@ impl App {
     fn shows_time(&self) -> bool {
         let picture = &self.shown;
         let windows = picture.sales.iter().any(|sale| sale.begin.is_some() || sale.end.is_some());
-        windows || is_stale(&picture.redis, self.now) || is_stale(&picture.sql, self.now)
+        let leases = self.view == View::Locks && self.leases.any();
+        windows || leases || is_stale(&picture.redis, self.now) || is_stale(&picture.sql, self.now)
     }
 
     pub(crate) fn on_event(&mut self, event: &Event) {

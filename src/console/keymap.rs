@@ -266,6 +266,8 @@ pub(crate) const TABLE: &[Binding] = &[
     bind(C::Jobs, A::Filter, &[letter('/')], true),
     bind(C::Activity, A::Level, &[letter('v')], true),
     bind(C::Activity, A::Filter, &[letter('/')], true),
+    bind(C::Pending, A::Users, &[letter('u')], true),
+    bind(C::Letters, A::Users, &[letter('u')], true),
     bind(C::Views, A::Freeze, &[letter('f')], true),
     bind(C::Views, A::Palette, &[letter(':')], true),
     bind(C::Views, A::Open, &[key(KeyCode::Enter), key(KeyCode::Right), letter('l')], true),

@@ -5,7 +5,7 @@ use super::{
     dialogs::{Confirm, Dialog},
     keymap::Action,
     text::{acts, orders as words, sale_name, stream},
-    views::{OrdersTurn, Step, View, Walked, masked},
+    views::{OrdersTurn, Step, Users, View, Walked},
 };
 use crate::{
     engine::{command::Command, trace::Trace},
@@ -13,15 +13,14 @@ use crate::{
 };
 
 impl App {
-    /// Keys that hold in Stream, in Orders or in both.
+    /// Keys that hold in Stream, in Orders, or wherever users are told.
     pub(super) fn act_in_stream_or_orders(&mut self, action: Action) {
         match action {
             Action::Pane => self.switch_pane(),
             Action::Partition => self.next_partition(),
             Action::Users => {
-                // One switch for both: who looks over a shoulder sees either.
-                let shown = !self.orders.users;
-                (self.orders.users, self.stream.users) = (shown, shown);
+                let shown = !self.users.shown;
+                self.users = Users { shown };
                 let word = if shown { stream::USERS_SHOWN } else { stream::USERS_MASKED };
                 self.note(word.read());
             }
@@ -100,7 +99,7 @@ impl App {
             Some(sale) => sale_name(order.voucher_id, &sale.title),
             None => format!("#{}", order.voucher_id),
         };
-        let user = masked(order.user_id, self.orders.users);
+        let user = self.users.number(order.user_id);
         let buyer = words::buyer(&user, Some(order.place), &sale);
         let written = order.create_time.date_time(&self.zone);
         let question = words::pay(&order, buyer, &written);

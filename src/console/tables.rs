@@ -79,11 +79,11 @@ impl App {
             }
             View::Pending => {
                 let line = self.pending.chosen_line(shown)?;
-                paged(line.id().to_string(), told(&PendingLine::facets(), line))
+                paged(line.id().to_string(), line.copied())
             }
             View::Letters => {
                 let line = self.letters.chosen_line(shown)?;
-                paged(line.id().to_string(), told(&LetterLine::facets(), line))
+                paged(line.id().to_string(), line.copied())
             }
             View::Locks => {
                 let lock = self.locks.chosen(&shown.locks.locks)?;

@@ -13,6 +13,7 @@ mod letters;
 mod looping;
 mod orders;
 mod presenter;
+mod recovery;
 mod screens;
 mod stream;
 mod words;

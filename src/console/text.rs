@@ -16,7 +16,7 @@ pub(crate) mod letters;
 pub(crate) mod orders;
 pub(crate) mod overview;
 pub(crate) mod presenter;
-mod recovery;
+pub(crate) mod recovery;
 mod replies;
 pub(crate) mod sale;
 pub(crate) mod stream;
@@ -79,6 +79,12 @@ pub(crate) const HISTORY: Word = word("HISTORY", "运行历史");
 pub(crate) const JOB: Word = word("job", "个任务");
 pub(crate) const JOBS: Word = word("jobs", "个任务");
 pub(crate) const PAUSED: Word = word("paused", "已暂停");
+/// A holder that gives no signs of life because it is none of the nodes.
+pub(crate) const STRANGER: Word = word("no node", "非节点");
+pub(crate) const STRANGER_HOLDS: Word =
+    word("held by a holder that is no node here", "持有者不是此处的节点");
+pub(crate) const STRANGER_RENEWS: Word =
+    word("renewed by a holder that is no node here", "持有者不是此处的节点，租约有续期");
 pub(crate) const ORPHAN: Word = word("orphan", "无主");
 pub(crate) const NOTHING_PENDING: Word =
     word("Nothing is pending. Orders go straight through.", "没有待确认的消息，订单一路畅通。");

@@ -322,7 +322,7 @@ impl Consumer {
         let times = stream::deliveries(
             &mut self.reader,
             &self.partition,
-            &self.name,
+            Some(&self.name),
             first.entry,
             last.entry,
             batch.len(),

@@ -28,6 +28,7 @@ use crate::{
         OrdersView, Snapshot, StreamView,
         alarms::alarms,
         books::Figures,
+        census::Census,
         collector::Collector,
         forgot::Forgot,
         log::{LogLook, LogPage},
@@ -50,6 +51,8 @@ const JOB_RUNS: u32 = 20;
 /// Lines of the log in a picture.
 const ACTIVITY: u32 = 50;
 
+/// Between two counts of all that is pending.
+const CENSUS_EVERY: Duration = Duration::from_secs(2);
 /// Between two looks at a page of dead letters, which change seldom, and a bound on one.
 const LETTERS_EVERY: Duration = Duration::from_secs(1);
 const LETTERS_WITHIN: Duration = Duration::from_secs(2);
@@ -71,6 +74,7 @@ pub(super) struct Watcher {
     tasks: TaskTracker,
     jobs: (Option<Instant>, Vec<JobLine>),
     activity: (Option<Instant>, Arc<Vec<Recorded>>),
+    census: (Option<Instant>, Option<Census>),
     letters: (Instant, LetterPage),
     stream: StreamPage,
     orders: (Instant, OrdersPage),
@@ -98,6 +102,7 @@ impl Watcher {
             tasks,
             jobs: (None, Vec::new()),
             activity: (None, Arc::default()),
+            census: (None, None),
             letters: (now, LetterPage::default()),
             stream: StreamPage::default(),
             orders: (now, OrdersPage::default()),
@@ -126,6 +131,7 @@ impl Watcher {
             if verdicts {
                 self.judge(&mut snapshot).await;
             }
+            snapshot.census = self.look_at_census(verdicts, acted).await;
             snapshot.letters = self.look_at_letters(letters_from, acted, &snapshot).await;
             snapshot.entries = self.look_at_stream(stream).await;
             snapshot.orders = self.look_at_orders(orders, acted, &snapshot).await;
@@ -188,6 +194,20 @@ impl Watcher {
                 line.fault = judged.fault();
             }
         }
+    }
+
+    /// What is pending as a whole; the old count stays, with its time, where it can't be counted.
+    async fn look_at_census(&mut self, wanted: bool, acted: bool) -> Option<Census> {
+        let (at, census) = &mut self.census;
+        if !wanted {
+            (*at, *census) = (None, None);
+        } else if acted || at.is_none_or(|at| at.elapsed() >= CENSUS_EVERY) {
+            if let Some(counted) = self.collector.census().await {
+                *census = Some(counted);
+            }
+            *at = Some(Instant::now());
+        }
+        census.clone()
     }
 
     /// The page that somebody looks at. Where it can't be read the old one stays, and says how old it is.

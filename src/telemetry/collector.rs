@@ -1,5 +1,6 @@
 //! Takes the pictures: a look at SQL and a few round trips to Redis, turned into a [`Snapshot`].
 
+mod census;
 mod entries;
 
 use std::{
@@ -155,6 +156,7 @@ impl Collector {
             funnel: Funnel::default(),
             stream: self.survey.as_ref().map(|survey| self.stream_line(survey)),
             pending: self.pending_page(pending_from),
+            census: None,
             letters: LetterPage::default(),
             entries: StreamPage::default(),
             orders: OrdersPage::default(),

@@ -5,6 +5,7 @@
 
 pub mod alarms;
 pub mod books;
+pub mod census;
 pub mod collector;
 mod entries;
 pub mod forgot;

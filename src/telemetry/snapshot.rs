@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use super::{census::Census, log::LogPage, series::Series, stock::Stocks};
 pub use super::{
     entries::{EntryLine, GroupConsumer, PartitionLine, StreamPage},
     letters::{LetterLine, LetterPage},
     orders::OrdersPage,
 };
-use super::{log::LogPage, series::Series, stock::Stocks};
 pub use crate::broker::{
     entries::Holding,
     holders::{Holder, Holders, Kind},
@@ -48,6 +48,9 @@ pub struct Snapshot {
     pub stream: Option<StreamLine>,
     /// One page of the pending list, the page that the focus asks for.
     pub pending: PendingPage,
+    /// All pending entries by age and deliveries; counted only while somebody looks, so it is in no document.
+    #[serde(skip)]
+    pub census: Option<Census>,
     /// One page of the dead letters; read only while somebody looks at them, so it is in no document.
     #[serde(skip)]
     pub letters: LetterPage,

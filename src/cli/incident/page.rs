@@ -199,7 +199,7 @@ fn status(bundle: &Bundle, zone: &TimeZone, unmask: bool) -> String {
                 cell(&digits(&it.task, unmask)),
                 it.left_ms.map_or("no end".to_owned(), span),
                 number(it.waiting),
-                life(!it.orphan),
+                if it.orphan || it.known { life(!it.orphan) } else { "unknown".to_owned() },
             ]
         })
         .collect();

@@ -25,6 +25,7 @@ use crate::{
     },
     telemetry::{
         Point, Series, Snapshot,
+        census::Census,
         snapshot::{
             Alarm, AlarmKind, ConsumerLine, Count, Funnel, Health, Holder, Holders, JobLine, Kind,
             Latency, PendingLine, PendingPage, RushLine, SaleLine, StreamLine, Urgency,
@@ -270,6 +271,13 @@ pub(super) fn normal() -> Snapshot {
             consumers: vec![consumer("node-b/1", false, 86), consumer("node-a/1", true, 42)],
         }),
         pending: page(0, 128),
+        census: Some(Census {
+            taken: NOW,
+            counted: 128,
+            whole: true,
+            ages: [0, 12, 104, 9, 3],
+            tries: [86, 30, 12],
+        }),
         books: Balance::InFlight { orders: 1_332 },
         latency: Some(Latency { p50: 412, p99: 1_830, max: 6_100, samples: 21_840 }),
         series: Arc::new(series()),
@@ -302,6 +310,7 @@ fn lock(name: &str, node: &str, task: &str, waiting: u64) -> Holder {
         token: Some(1_795_000_000_000_123),
         waiting,
         orphan: node == "node-b",
+        known: !node.starts_with("desk"),
     }
 }
 
@@ -376,6 +385,13 @@ pub(super) fn overflowing() -> Snapshot {
         }
     }
     picture.pending = page(0, 12_340);
+    picture.census = Some(Census {
+        taken: NOW,
+        counted: 10_000,
+        whole: false,
+        ages: [0, 0, 1, 208, 9_791],
+        tries: [9_600, 400, 0],
+    });
     picture.letters = letters(0, 100, true);
     picture.locks.total = 98_765;
     for number in 0..197 {

@@ -298,13 +298,16 @@ pub(crate) fn release(lock: &Holder) -> Question {
         0 => tell!("Nobody waits for it.", "没有人在等它。"),
         _ => tell!("{wait} for it; one of them takes it.", "{count} 个在等，其中一个将取得它。"),
     };
-    let holder = if lock.orphan {
-        tell!("Its holder {node} gives no sign of life.", "持有者 {node} 已失联。")
-    } else {
-        tell!(
+    let holder = match (lock.orphan, lock.known) {
+        (true, _) => tell!("Its holder {node} gives no sign of life.", "持有者 {node} 已失联。"),
+        (false, true) => tell!(
             "Its holder {node} is alive: its work is cancelled, and what it writes late is refused.",
             "持有者 {node} 在线：其工作会被取消，迟到的写入会被拒绝。"
-        )
+        ),
+        (false, false) => tell!(
+            "Its holder {node} is no node here and may be at work: that is cancelled, and what it writes late is refused.",
+            "持有者 {node} 不是此处的节点，可能仍在工作：其工作会被取消，迟到的写入会被拒绝。"
+        ),
     };
     let held = if task.is_empty() {
         tell!("'{name}', held by {node}.", "“{name}”，由 {node} 持有。")

@@ -1,8 +1,8 @@
 //! Words of recovery: verdicts, acts, and how far they have come.
 
 use super::{
-    figures::thousands,
-    lang::{tell, word},
+    figures::{span, thousands},
+    lang::{Word, tell, word},
 };
 use crate::model::{Act, Verdict};
 
@@ -10,6 +10,36 @@ use crate::model::{Act, Verdict};
 pub(crate) fn recovery(act: &str, done: u64, planned: u64) -> String {
     let (done, planned) = (thousands(done), thousands(planned));
     tell!("{act} {done} of {planned}", "{act} {done} / {planned}")
+}
+
+/// A class of age: younger than `border`, or at least as old.
+pub(crate) fn aged(border: u64, younger: bool) -> String {
+    let (sign, border) = (if younger { '<' } else { '>' }, whole(border));
+    tell!("age {sign} {border}", "时长 {sign} {border}")
+}
+
+/// A border in its own unit, as no age is told.
+fn whole(millis: u64) -> String {
+    match millis {
+        60_000.. => {
+            let minutes = millis / 60_000;
+            tell!("{minutes} min", "{minutes} 分")
+        }
+        _ => span(millis),
+    }
+}
+
+/// Classes of deliveries: once, two to four times, more often.
+pub(crate) const TRIED: [Word; 3] = [
+    word("delivered once", "投递 1 次"),
+    word("delivered 2–4 times", "投递 2–4 次"),
+    word("delivered 5+ times", "投递 5 次以上"),
+];
+
+/// The count is that of a part.
+pub(crate) fn oldest(counted: u64) -> String {
+    let count = thousands(counted);
+    tell!("of the oldest {count}", "仅统计最早的 {count} 条")
 }
 
 /// What is true of a pending entry.

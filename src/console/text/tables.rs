@@ -46,6 +46,7 @@ pub(crate) mod columns {
     pub(crate) const HELD: Word = word("HELD", "已持有");
     pub(crate) const WAITING: Word = word("WAITING", "等待");
     pub(crate) const TOKEN: Word = word("TOKEN", "栅栏令牌");
+    pub(crate) const OWNER: Word = word("OWNER", "持有标识");
     pub(crate) const JOB: Word = word("JOB", "定时任务");
     pub(crate) const SCHEDULE: Word = word("SCHEDULE", "计划");
     pub(crate) const NEXT: Word = word("NEXT", "下次");

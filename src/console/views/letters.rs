@@ -5,7 +5,7 @@ use ratatui::{
     text::{Line, Span},
 };
 
-use super::{PagedState, Scene, Source, is_stale, summary};
+use super::{PagedState, Scene, Source, is_stale, paged_rows, summary};
 use crate::{
     console::{
         text::{self, columns, figures, letters::labels},
@@ -60,7 +60,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut PagedState<
         &mut state.scroll,
         |row, columns| {
             let line = rows[row];
-            cells(theme, line, marks.contains(&line.letter), columns)
+            cells(scene, line, marks.contains(&line.letter), columns)
         },
     );
     if let Some(told) = told {
@@ -117,28 +117,25 @@ fn layout(width: u16, partitioned: bool) -> Vec<Column> {
     all
 }
 
-fn cells(theme: Theme, line: &LetterLine, marked: bool, layout: &[Column]) -> Vec<Cell> {
-    let shown = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
+fn cells(scene: &Scene<'_>, line: &LetterLine, marked: bool, layout: &[Column]) -> Vec<Cell> {
+    let theme = scene.theme;
+    let told = |text: &str| scene.users.within(text, line.user);
     let cell = |column: &Column| match column.title {
         columns::MARK => Cell::new(if marked { theme.glyphs.mark } else { " " }, theme.key()),
         columns::LETTER => {
             let style = if marked { theme.strong() } else { Style::new() };
             Cell::new(line.letter.to_string(), style)
         }
-        columns::AGE => Cell::plain(figures::span(line.age_ms)),
         columns::TRIES => Cell::new(figures::within(line.deliveries, 5), theme.soft()),
         columns::REPLAYS => {
             let style = if line.replays > 0 { theme.warn() } else { theme.soft() };
             Cell::new(figures::within(line.replays, 7), style)
         }
-        columns::ORDER => Cell::plain(shown(line.order.map(|order| order.to_string()))),
-        columns::USER => Cell::plain(shown(line.user.map(|user| user.to_string()))),
-        columns::VOUCHER => Cell::plain(shown(line.voucher.map(|id| format!("#{id}")))),
         columns::VERDICT => {
             Cell::new(text::letters::verdict_word(line.verdict), verdict(theme, line))
         }
-        columns::REASON => Cell::new(line.reason.clone(), theme.soft()),
-        _ => Cell::plain(""),
+        columns::REASON => Cell::new(told(&line.reason), theme.soft()),
+        title => paged_rows::cell(scene, line, title).unwrap_or_else(|| Cell::plain("")),
     };
     layout.iter().map(cell).collect()
 }
@@ -158,31 +155,33 @@ type Told = (&'static str, String, Style);
 fn detail_lines(scene: &Scene<'_>, line: &LetterLine, width: u16) -> Vec<Told> {
     let theme = scene.theme;
     let plain = Style::new();
+    let masked = |text: &str| scene.users.within(text, line.user);
     let entry = line.entry.map(|entry| entry.to_string());
     let sale = line.voucher.map(|id| match scene.snapshot.sale(id) {
         Some(sale) => text::sale_name(id, &sale.title),
         None => format!("#{id}"),
     });
     let (order, style) = if let Some(fault) = &line.fault {
-        (text::letters::no_order(fault), theme.warn())
+        (text::letters::no_order(&masked(fault)), theme.warn())
     } else {
         let order = line.order.map(|order| order.to_string());
-        let user = line.user.map(|user| user.to_string());
+        let user = line.user.map(|user| scene.users.number(user));
         (text::letters::buyer(order, user, sale), plain)
     };
     let id = line.letter.to_string();
     let mut told = vec![
         (labels::LETTER.read(), text::letters::was(&id, entry.as_deref()), plain),
         (labels::VERDICT.read(), text::letters::why(line.verdict), theme.strong()),
-        (labels::REASON.read(), line.reason.clone(), plain),
+        (labels::REASON.read(), masked(&line.reason), plain),
         (labels::ORDER.read(), order, style),
     ];
-    let fields = line.payload.iter().map(|(name, value)| text::letters::field(name, value));
+    let fields =
+        line.payload.iter().map(|(name, value)| masked(&text::letters::field(name, value)));
     let more = (line.fields_more > 0).then(|| text::letters::more_fields(line.fields_more));
     told.extend(fields.chain(more).map(|text| (labels::FIELDS.read(), text, plain)));
     told.extend(line.history.iter().rev().map(|it| {
         let at = it.at.date_time(scene.zone);
-        let text = text::letters::burial(&at, it.deliveries, &it.consumer, &it.reason);
+        let text = text::letters::burial(&at, it.deliveries, &it.consumer, &masked(&it.reason));
         (labels::HISTORY.read(), text, theme.soft())
     }));
     let room = usize::from(width.saturating_sub(18));

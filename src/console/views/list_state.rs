@@ -47,8 +47,12 @@ impl Row for Holder {
             Facet::new(
                 columns::NODE,
                 |lock| {
-                    let orphan = if lock.orphan { text::ORPHAN.read() } else { "" };
-                    format!("{} {orphan}", lock.node).trim_end().to_owned()
+                    let state = match (lock.orphan, lock.known) {
+                        (true, _) => text::ORPHAN.read(),
+                        (false, true) => "",
+                        (false, false) => text::STRANGER.read(),
+                    };
+                    format!("{} {state}", lock.node).trim_end().to_owned()
                 },
                 |lock| Rank::text(&lock.node),
             ),

@@ -5,11 +5,11 @@ use ratatui::{
     text::{Line, Span},
 };
 
-use super::{ListState, Scene, Source, detail_line};
+use super::{Leases, ListState, Scene, Source, detail_line};
 use crate::{
     console::{
         text::{self, columns, details, figures},
-        widgets::{self, Cell, Column, Pen, table},
+        widgets::{self, Cell, Column, Pen, bar, table},
     },
     telemetry::snapshot::Holder,
 };
@@ -17,7 +17,12 @@ use crate::{
 /// Rows of the detail pane: a rule and seven lines.
 const DETAIL: u16 = 8;
 
-pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut ListState) {
+/// Where this much room is, the identity of the holder stands there too, and takes what is left.
+const WIDE: u16 = 170;
+/// Cells of the bar in the detail pane.
+const BAR: u16 = 30;
+
+pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut ListState, leases: &Leases) {
     let theme = scene.theme;
     let (w, h) = (pen.width(), pen.height());
     let locks = &scene.snapshot.locks;
@@ -48,71 +53,99 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut ListState) 
         &layout(w, &rows),
         (rows.len(), cursor),
         &mut state.scroll,
-        |row, columns| cells(scene, &rows[row], columns),
+        |row, columns| cells(scene, leases, &rows[row], columns),
     );
     if let Some(lock) = cursor.filter(|_| open).and_then(|row| rows.get(row)) {
-        detail(&mut pen.part(0, h - DETAIL, w, DETAIL), scene, lock);
+        detail(&mut pen.part(0, h - DETAIL, w, DETAIL), scene, leases, lock);
     }
 }
-
-/// From this width on the owner has a column, and takes what the others leave.
-const ROOM_FOR_OWNER: u16 = 160;
 
 fn layout(width: u16, rows: &[Holder]) -> Vec<Column> {
     let column = |title, width, numeric| Column { title, width, numeric };
     let longest = rows.iter().map(|lock| widgets::width(&lock.name) as u16).max().unwrap_or(0);
-    let name = if width >= ROOM_FOR_OWNER { longest.clamp(20, 40) } else { 0 };
+    let name = if width >= WIDE { longest.clamp(16, 40) } else { 0 };
     let mut all = vec![
         column(columns::LOCK, name, false),
         column(columns::NODE, if width >= 100 { 20 } else { 14 }, false),
     ];
     if width >= 72 {
-        all.push(column(columns::TASK, if width >= 110 { 26 } else { 14 }, false));
+        let task = match width {
+            150.. => 26,
+            100.. => 20,
+            _ => 11,
+        };
+        all.push(column(columns::TASK, task, false));
     }
     all.push(column(columns::DEPTH, 5, true));
-    all.push(column(columns::LEASE, 7, true));
+    let lease = match width {
+        100.. => 20,
+        72.. => 12,
+        _ => 7,
+    };
+    all.push(column(columns::LEASE, lease, true));
     if width >= 90 {
         all.push(column(columns::HELD, 7, true));
     }
     all.push(column(columns::WAITING, 7, true));
-    if width >= 130 {
+    if width >= 150 {
         all.push(column(columns::TOKEN, 16, true));
     }
-    if width >= ROOM_FOR_OWNER {
+    if width >= WIDE {
         all.push(column(columns::OWNER, 0, false));
     }
     all
 }
 
 /// A lease without an end is a lock that outlives its holder.
-fn lease(lock: &Holder) -> String {
-    lock.left_ms.map_or_else(|| text::NO_END.to_owned(), figures::span)
+fn lease(scene: &Scene<'_>, leases: &Leases, lock: &Holder) -> Lease {
+    let at = Leases::at(scene.snapshot, scene.now);
+    match leases.of(lock) {
+        None => Lease { left: text::NO_END.to_owned(), share: None, style: scene.theme.warn() },
+        Some(lease) => Lease {
+            left: figures::span(lease.left_ms(at)),
+            share: Some(lease.share(at)),
+            style: if lease.runs_out(at) { scene.theme.warn() } else { scene.theme.accent() },
+        },
+    }
+}
+
+/// A lease as it stands now.
+struct Lease {
+    left: String,
+    share: Option<f64>,
+    style: Style,
 }
 
 fn held_for(scene: &Scene<'_>, lock: &Holder) -> String {
     lock.since.map_or_else(|| "-".to_owned(), |at| figures::span(scene.now.since(at)))
 }
 
-fn cells(scene: &Scene<'_>, lock: &Holder, layout: &[Column]) -> Vec<Cell> {
+fn cells(scene: &Scene<'_>, leases: &Leases, lock: &Holder, layout: &[Column]) -> Vec<Cell> {
     let theme = scene.theme;
     let cell = |column: &Column| match column.title {
         columns::LOCK => Cell::plain(lock.name.clone()),
-        columns::NODE if lock.orphan => {
-            let room = column.width.saturating_sub(widgets::width(&text::ORPHAN) as u16 + 1);
-            Cell::new(format!("{} {}", scene.fit(&lock.node, room), text::ORPHAN), theme.bad())
+        columns::NODE => {
+            let (state, style) = match (lock.orphan, lock.known) {
+                (true, _) => (text::ORPHAN, theme.bad()),
+                (false, true) => return Cell::plain(lock.node.clone()),
+                (false, false) => (text::STRANGER, Style::new()),
+            };
+            let room = column.width.saturating_sub(widgets::width(&state) as u16 + 1);
+            Cell::new(format!("{} {state}", scene.fit(&lock.node, room)), style)
         }
-        columns::NODE => Cell::plain(lock.node.clone()),
         columns::TASK => Cell::new(lock.task.clone(), theme.soft()),
         columns::DEPTH => Cell::plain(lock.depth.to_string()),
         columns::LEASE => {
-            let style = if lock.left_ms.is_none() { theme.warn() } else { Style::new() };
-            Cell::new(lease(lock), style)
+            let Lease { left, share, style } = lease(scene, leases, lock);
+            let cell = Cell::new(left, style);
+            share.into_iter().fold(cell, Cell::with_bar)
         }
         columns::HELD => Cell::new(held_for(scene, lock), theme.soft()),
         columns::WAITING => {
             let style = if lock.waiting > 0 { theme.strong() } else { theme.soft() };
             Cell::new(figures::thousands(lock.waiting), style)
         }
+        columns::OWNER => Cell::new(lock.owner.clone(), theme.soft()),
         columns::TOKEN => {
             let token = lock.token.map_or_else(|| "-".to_owned(), |token| token.to_string());
             Cell::new(token, theme.soft())
@@ -123,12 +156,22 @@ fn cells(scene: &Scene<'_>, lock: &Holder, layout: &[Column]) -> Vec<Cell> {
     layout.iter().map(cell).collect()
 }
 
-fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, lock: &Holder) {
+fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, leases: &Leases, lock: &Holder) {
     let theme = scene.theme;
     let room = pen.width().saturating_sub(28);
     pen.rule(0, theme.glyphs.rule, theme.soft());
-    let (state, style) =
-        if lock.orphan { (text::ORPHAN, theme.bad()) } else { (text::ALIVE, theme.good()) };
+    let (state, style) = match (lock.orphan, lock.known) {
+        (true, _) => (text::ORPHAN, theme.bad()),
+        (false, true) => (text::ALIVE, theme.good()),
+        (false, false) if leases.of(lock).is_some_and(|lease| lease.renewed) => {
+            (text::STRANGER_RENEWS, theme.soft())
+        }
+        (false, false) => (text::STRANGER_HOLDS, theme.soft()),
+    };
+    let Lease { left, share, style: running } = lease(scene, leases, lock);
+    let mut lease = vec![Span::raw(format!("{}   ", text::lease(&left, lock.waiting)))];
+    lease.extend(share.into_iter().flat_map(|share| bar(theme, share, BAR, running, None)));
+    let beside = pen.width().saturating_sub(widgets::width(&state) as u16 + 20);
     let since = lock.since.map_or_else(|| text::UNKNOWN.to_owned(), |at| scene.at(at));
     let token = lock.token.map_or_else(|| "-".to_owned(), |token| token.to_string());
     let rows = [
@@ -136,13 +179,13 @@ fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, lock: &Holder) {
         (
             details::NODE,
             Line::from(vec![
-                Span::raw(format!("{}  ", scene.fit(&lock.node, room))),
+                Span::raw(format!("{}  ", scene.fit(&lock.node, beside))),
                 Span::styled(state, style),
             ]),
         ),
         (details::TASK, Line::raw(scene.fit(&lock.task, room))),
         (details::HELD, Line::raw(text::held(&since, &held_for(scene, lock), lock.depth))),
-        (details::LEASE, Line::raw(text::lease(&lease(lock), lock.waiting))),
+        (details::LEASE, Line::from(lease)),
         (details::TOKEN, Line::raw(token)),
         (details::OWNER, Line::raw(scene.fit(&lock.owner, room + 10))),
     ];

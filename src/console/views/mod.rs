@@ -3,9 +3,11 @@
 //! A view is a picture of a Snapshot and of where the person is in it. It sends nothing.
 
 mod activity;
+mod census;
 mod chrome;
 mod facets;
 mod jobs;
+mod leases;
 mod letters;
 mod list_state;
 mod locks;
@@ -14,6 +16,7 @@ mod orders;
 mod orders_state;
 mod overview;
 mod overview_state;
+mod paged_rows;
 mod paged_state;
 mod pending;
 mod presenter;
@@ -26,6 +29,7 @@ mod stream;
 mod stream_block;
 mod stream_state;
 mod tabs;
+mod users;
 
 use jiff::tz::TimeZone;
 use ratatui::{
@@ -36,14 +40,17 @@ use ratatui::{
 };
 
 pub(crate) use facets::{next_order, told};
+pub(crate) use leases::Leases;
 pub(crate) use list_state::{ListState, Row};
 pub(crate) use log_state::{LogState, LogTurn, facets as log_facets};
 pub(crate) use orders_state::{OrdersState, OrdersTurn, Walked, facets as order_facets};
 pub(crate) use overview_state::OverviewState;
-pub(crate) use paged_state::{PagedRow, PagedState, Turn};
+pub(crate) use paged_rows::PagedRow;
+pub(crate) use paged_state::{PagedState, Turn};
 pub(crate) use rates::{marks, until};
 pub(crate) use sales_state::{SalesState, facets as sales_facets};
 pub(crate) use stream_state::{Moved, Pane, StreamState, consumer_facets, facets as entry_facets};
+pub(crate) use users::Users;
 
 use super::{
     app::App,
@@ -53,7 +60,7 @@ use super::{
     widgets::{self, Pen, Sheet},
 };
 use crate::{
-    model::{Millis, UserId, VoucherId},
+    model::{Millis, VoucherId},
     telemetry::{Snapshot, snapshot::Health},
 };
 
@@ -183,6 +190,7 @@ struct Scene<'a> {
     /// The sale that acts are about.
     chosen: Option<VoucherId>,
     lag_trend: Option<std::cmp::Ordering>,
+    users: Users,
 }
 
 impl Scene<'_> {
@@ -320,6 +328,7 @@ fn draw_body(app: &mut App, pen: &mut Pen<'_>, compact: bool) {
         compact,
         chosen: app.sales.chosen,
         lag_trend: app.lag.trend(),
+        users: app.users,
     };
     if shown.seq == 0 && shown.taken == Millis(0) {
         pen.text(1, 1, &text::NO_DATA, app.theme.soft());
@@ -337,7 +346,7 @@ fn draw_body(app: &mut App, pen: &mut Pen<'_>, compact: bool) {
         View::Letters => letters::draw(pen, &scene, &mut app.letters),
         View::Stream => stream::draw(pen, &scene, &mut app.stream, app.frozen),
         View::Orders => orders::draw(pen, &scene, &mut app.orders, app.filtering),
-        View::Locks => locks::draw(pen, &scene, &mut app.locks),
+        View::Locks => locks::draw(pen, &scene, &mut app.locks, &app.leases),
         View::Jobs => jobs::draw(pen, &scene, &mut app.jobs),
         View::Activity => activity::draw(pen, &scene, &mut app.log),
     }
@@ -379,16 +388,6 @@ fn summary<R: PagedRow>(scene: &Scene<'_>, state: &PagedState<R>, shown: usize) 
 fn detail_line(pen: &mut Pen<'_>, theme: Theme, y: u16, label: &str, value: &Line<'_>) {
     pen.text(1, y, label, theme.soft());
     pen.line(16, y, value);
-}
-
-/// A user's number; masked it keeps its last digits, and does not tell how long it is.
-pub(crate) fn masked(user: UserId, shown: bool) -> String {
-    let digits = user.to_string();
-    if shown {
-        return digits;
-    }
-    let tail = digits.len().checked_sub(2).filter(|cut| *cut > 0);
-    format!("***{}", tail.and_then(|cut| digits.get(cut..)).unwrap_or_default())
 }
 
 /// A signed count, or the word for what nobody knows.

@@ -5,7 +5,7 @@ use ratatui::{
     text::{Line, Span},
 };
 
-use super::{OrdersState, Scene, Source, is_stale, masked};
+use super::{OrdersState, Scene, Source, is_stale};
 use crate::{
     console::{
         text::{
@@ -80,7 +80,6 @@ fn body(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OrdersState) {
     let told = chosen.map(|order| told(scene, state, order.id, Some(order), w));
     let below = told.as_ref().map_or(0, |told| h.saturating_sub(kept).min(told.len() as u16 + 1));
     let (cols, columns): (Vec<Col>, Vec<Column>) = layout(w).into_iter().unzip();
-    let users = state.users;
     let mut scroll = std::mem::take(&mut state.scroll);
     table(
         &mut pen.part(0, top, w, h.saturating_sub(top + below)),
@@ -90,7 +89,7 @@ fn body(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OrdersState) {
         &mut scroll,
         |row, _| {
             let Some(order) = rows.get(row) else { return Vec::new() };
-            cols.iter().map(|col| cell(scene, order, users, w >= WIDE, *col)).collect()
+            cols.iter().map(|col| cell(scene, order, w >= WIDE, *col)).collect()
         },
     );
     state.scroll = scroll;
@@ -184,14 +183,14 @@ fn layout(width: u16) -> Vec<(Col, Column)> {
         .collect()
 }
 
-fn cell(scene: &Scene<'_>, order: &Order, users: bool, wide: bool, col: Col) -> Cell {
+fn cell(scene: &Scene<'_>, order: &Order, wide: bool, col: Col) -> Cell {
     let theme = scene.theme;
     // Where the date has no room, the time of today or the day.
     let moment = |at: Millis| if wide { at.date_time(scene.zone) } else { brief(scene, at) };
     match col {
         Col::Order => Cell::plain(order.id.to_string()),
         Col::Admitted => Cell::new(moment(decode(order.id).issued), theme.soft()),
-        Col::User => Cell::plain(masked(order.user_id, users)),
+        Col::User => Cell::plain(scene.users.number(order.user_id)),
         Col::Sale => Cell::plain(format!("#{}", order.voucher_id)),
         Col::Place => Cell::new(order.place.to_string(), theme.soft()),
         Col::Status => Cell::new(words::status(order.status), status(theme, order.status)),
@@ -251,7 +250,7 @@ fn told(
             Some(sale) => text::sale_name(voucher, &sale.title),
             None => format!("#{voucher}"),
         };
-        told.push((labels::BUYER, words::buyer(&masked(user, state.users), place, &sale), plain));
+        told.push((labels::BUYER, words::buyer(&scene.users.number(user), place, &sale), plain));
     }
     match trace {
         None if state.is_untold(id) => {

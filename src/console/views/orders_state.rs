@@ -51,8 +51,6 @@ pub(crate) struct OrdersState {
     row: usize,
     pub(crate) scroll: Scroll,
     pub(crate) detail: bool,
-    /// Users are not masked.
-    pub(crate) users: bool,
     trace: Option<Trace>,
     /// The order whose way was asked for last.
     asked: Option<OrderId>,

@@ -5,11 +5,10 @@ use ratatui::{
     text::{Line, Span},
 };
 
-use super::{PagedState, Scene, Source, detail_line, summary};
+use super::{PagedState, Scene, Source, census, detail_line, paged_rows, summary};
 use crate::{
     console::{
         text::{self, columns, details, figures},
-        theme::Theme,
         widgets::{self, Cell, Column, Pen, table, wrap},
     },
     model::Verdict,
@@ -18,6 +17,8 @@ use crate::{
 
 /// Rows of the detail pane: a rule, a blank, seven lines.
 const DETAIL: u16 = 9;
+/// Rows that the table keeps below the count of all that is pending.
+const TABLE: u16 = 6;
 
 pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut PagedState<PendingLine>) {
     let theme = scene.theme;
@@ -49,7 +50,11 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut PagedState<
         return;
     }
     let below = if open { DETAIL } else { 0 };
-    let top = u16::from(!scene.compact) + 1;
+    let mut top = u16::from(!scene.compact) + 1;
+    if !scene.compact && h >= top + census::ROWS + 1 + TABLE + below {
+        census::draw(&mut pen.part(0, top, w, census::ROWS), scene);
+        top += census::ROWS + 1;
+    }
     let marks = &state.marks;
     table(
         &mut pen.part(0, top, w, h.saturating_sub(top + below)),
@@ -95,42 +100,43 @@ fn layout(width: u16, partitioned: bool) -> Vec<Column> {
 
 fn cells(scene: &Scene<'_>, line: &PendingLine, marked: bool, layout: &[Column]) -> Vec<Cell> {
     let theme = scene.theme;
-    let shown = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
     let cell = |column: &Column| match column.title {
         columns::MARK => Cell::new(if marked { theme.glyphs.mark } else { " " }, theme.key()),
         columns::ENTRY => {
             let style = if marked { theme.strong() } else { Style::new() };
             Cell::new(line.entry.to_string(), style)
         }
-        columns::AGE => Cell::plain(figures::span(line.age_ms)),
         columns::IDLE => Cell::new(figures::span(line.idle_ms), theme.soft()),
         columns::TRIES => {
             let style = if line.deliveries > 1 { theme.warn() } else { theme.soft() };
             Cell::new(figures::thousands(line.deliveries), style)
         }
-        columns::ORDER => Cell::plain(shown(line.order.map(|order| order.to_string()))),
-        columns::USER => Cell::plain(shown(line.user.map(|user| user.to_string()))),
-        columns::VOUCHER => Cell::plain(shown(line.voucher.map(|id| format!("#{id}")))),
         columns::HOLDER => {
             let style = if line.holder_alive { Style::new() } else { theme.broken() };
             Cell::new(holder(scene, line, column.width), style)
         }
-        columns::VERDICT => verdict(theme, line),
-        _ => Cell::plain(""),
+        columns::VERDICT => verdict(scene, line),
+        title => paged_rows::cell(scene, line, title).unwrap_or_else(|| Cell::plain("")),
     };
     layout.iter().map(cell).collect()
 }
 
 /// What is true of the entry, and what is wrong with it as long as nobody has judged it.
-fn verdict(theme: Theme, line: &PendingLine) -> Cell {
+fn verdict(scene: &Scene<'_>, line: &PendingLine) -> Cell {
+    let theme = scene.theme;
     match line.verdict {
         Some(verdict @ (Verdict::Written | Verdict::InHand)) => {
             Cell::new(text::verdict_word(verdict), theme.soft())
         }
         Some(verdict @ Verdict::Stuck) => Cell::plain(text::verdict_word(verdict)),
         Some(verdict) => Cell::new(text::verdict_word(verdict), theme.warn()),
-        None => Cell::new(line.fault.clone().unwrap_or_default(), theme.warn()),
+        None => Cell::new(fault(scene, line).unwrap_or_default(), theme.warn()),
     }
+}
+
+/// What is wrong with it, which may name who bought.
+fn fault(scene: &Scene<'_>, line: &PendingLine) -> Option<String> {
+    line.fault.as_deref().map(|fault| scene.users.within(fault, line.user))
 }
 
 /// The holder's name; that it is dead must never be cut off.
@@ -151,6 +157,7 @@ fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, line: &PendingLine) {
         Some(sale) => text::sale_name(id, &sale.title),
         None => format!("#{id}"),
     });
+    let user = line.user.map(|user| text::stream::user(&scene.users.number(user)));
     let (state, style) = if line.holder_alive {
         (text::ALIVE, theme.good())
     } else {
@@ -167,7 +174,7 @@ fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, line: &PendingLine) {
             ]),
         ),
         (details::ORDER, Line::raw(shown(line.order.map(|order| order.to_string())))),
-        (details::USER, Line::raw(shown(line.user.map(|user| user.to_string())))),
+        (details::USER, Line::raw(shown(user))),
         (details::VOUCHER, Line::raw(scene.fit(&shown(voucher), room))),
     ];
     let mut y = 1;
@@ -181,10 +188,10 @@ fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, line: &PendingLine) {
     };
     detail_line(pen, theme, y, &details::VERDICT, &Line::raw(told));
     y += 1;
-    let fault = line.fault.as_deref().unwrap_or(&details::NO_FAULT);
+    let fault = fault(scene, line).unwrap_or_else(|| details::NO_FAULT.to_owned());
     let style = if line.fault.is_some() { theme.warn() } else { theme.soft() };
     pen.text(1, y, &details::FAULT, theme.soft());
-    for (row, part) in wrap(fault, usize::from(w.saturating_sub(18))).iter().take(2).enumerate() {
+    for (row, part) in wrap(&fault, usize::from(w.saturating_sub(18))).iter().take(2).enumerate() {
         pen.text(16, y + row as u16, part, style);
     }
 }

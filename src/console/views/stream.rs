@@ -8,7 +8,7 @@ use ratatui::{
 };
 
 use super::{
-    Scene, Source, StreamState, detail_line, is_stale, masked,
+    Scene, Source, StreamState, detail_line, is_stale,
     stream_state::{Pane, total},
 };
 use crate::{
@@ -73,7 +73,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut StreamState
     entries(&mut pen.part(0, y, w, h.saturating_sub(y + below)), scene, state);
     let chosen = state.chosen(scene.snapshot).filter(|_| open);
     if let Some(line) = chosen {
-        detail(&mut pen.part(0, h - below, w, below), scene, state, line);
+        detail(&mut pen.part(0, h - below, w, below), scene, line);
     }
 }
 
@@ -309,14 +309,13 @@ fn entries(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut StreamState) {
     let cursor = state.position(&rows).filter(|_| state.pane == Pane::Entries);
     let partitioned = rows.iter().any(|line| line.entry.partition > 0);
     let (cols, columns): (Vec<Col>, Vec<Column>) = layout(w, partitioned).into_iter().unzip();
-    let users = state.users;
     let at = cursor.or_else(|| state.follows().then(|| rows.len() - 1));
     let mut scroll = std::mem::take(&mut state.scroll);
     let visible = usize::from(pen.height().saturating_sub(1));
     scroll.follow(at, rows.len(), visible);
     table(pen, theme, &columns, (rows.len(), cursor), &mut scroll, |row, measured| {
         let Some(line) = rows.get(row) else { return Vec::new() };
-        let cell = |(col, column): (&Col, &Column)| cell(scene, line, users, *col, column.width);
+        let cell = |(col, column): (&Col, &Column)| cell(scene, line, *col, column.width);
         cols.iter().zip(measured).map(cell).collect()
     });
     state.scroll = scroll;
@@ -333,7 +332,7 @@ fn nothing(page: &StreamPage, state: &StreamState) -> String {
     }
 }
 
-fn cell(scene: &Scene<'_>, line: &EntryLine, users: bool, col: Col, width: u16) -> Cell {
+fn cell(scene: &Scene<'_>, line: &EntryLine, col: Col, width: u16) -> Cell {
     let theme = scene.theme;
     let shown = |value: Option<String>| match value {
         Some(value) => Cell::plain(value),
@@ -346,7 +345,7 @@ fn cell(scene: &Scene<'_>, line: &EntryLine, users: bool, col: Col, width: u16) 
             let cut = full.get(..usize::from(width)).unwrap_or(&full).to_owned();
             Cell::new(cut, theme.soft())
         }
-        Col::User => shown(line.user.map(|user| masked(user, users))),
+        Col::User => shown(line.user.map(|user| scene.users.number(user))),
         Col::Sale => shown(line.voucher.map(|id| format!("#{id}"))),
         Col::Order => shown(line.order.map(|order| order.to_string())),
         Col::State => holding(scene, line, width),
@@ -381,7 +380,7 @@ fn time(scene: &Scene<'_>, entry: EntryId) -> String {
     format!("{clock}.{:03}", entry.millis % 1_000)
 }
 
-fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &StreamState, line: &EntryLine) {
+fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, line: &EntryLine) {
     let theme = scene.theme;
     let room = pen.width().saturating_sub(18);
     pen.rule(0, theme.glyphs.rule, theme.soft());
@@ -394,7 +393,7 @@ fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &StreamState, line: &Entr
         let issued = decoded.issued.date_time(scene.zone);
         words::order(&id.to_string(), issued.get(11..).unwrap_or(&issued), decoded.sequence)
     });
-    let user = line.user.map(|user| words::user(&masked(user, state.users)));
+    let user = line.user.map(|user| words::user(&scene.users.number(user)));
     let sale = line.voucher.map(|id| match scene.snapshot.sale(id) {
         Some(sale) => text::sale_name(id, &sale.title),
         None => format!("#{id}"),

@@ -68,8 +68,6 @@ pub(crate) struct StreamState {
     pub(crate) scroll: Scroll,
     pub(crate) consumers: Scroll,
     pub(crate) detail: bool,
-    /// Users are not masked.
-    pub(crate) users: bool,
     flow: Flow,
 }
 

@@ -2,7 +2,7 @@
 
 use ratatui::style::Style;
 
-use super::{Pen, left, right, width};
+use super::{Pen, bar, left, right, width};
 use crate::console::{text::lang::Word, theme::Theme};
 
 /// A column. A width of 0 takes what the others leave.
@@ -18,11 +18,18 @@ pub(crate) struct Column {
 pub(crate) struct Cell {
     pub(crate) text: String,
     pub(crate) style: Style,
+    /// A bar before a figure, of that share, in what the figure leaves of the column.
+    bar: Option<f64>,
 }
 
 impl Cell {
     pub(crate) fn new(text: impl Into<String>, style: Style) -> Self {
-        Self { text: text.into(), style }
+        Self { text: text.into(), style, bar: None }
+    }
+
+    #[must_use]
+    pub(crate) fn with_bar(self, share: f64) -> Self {
+        Self { bar: Some(share), ..self }
     }
 
     pub(crate) fn plain(text: impl Into<String>) -> Self {
@@ -81,6 +88,8 @@ impl Scroll {
 }
 
 const GAP: u16 = 2;
+/// Cells of a figure beside a bar.
+const BESIDE_BAR: u16 = 8;
 /// Cells of each column of a table that is written down: nothing in it is cut.
 const NOTED: u16 = 400;
 
@@ -122,6 +131,10 @@ pub(crate) fn table(
         let mut x = 1;
         for (column, cell) in columns.iter().zip(cells(index, &columns)) {
             pen.text(x, y, &placed(&cell.text, column, theme), cell.style);
+            if let Some(share) = cell.bar {
+                let cells = column.width.saturating_sub(BESIDE_BAR);
+                pen.line(x, y, &bar(theme, share, cells, cell.style, None).into());
+            }
             x += column.width + GAP;
         }
         if cursor == Some(index) {

@@ -1,0 +1,194 @@
+//! The views of recovery: who is shown in them, and that an act goes to what was meant or to nothing.
+
+use std::sync::Arc;
+
+use crossterm::event::KeyCode;
+
+use super::{
+    fixture::{Bench, NOW, normal, overflowing},
+    letters::poisoned,
+};
+use crate::{console::views, model::Millis, telemetry::Snapshot};
+
+/// Users 1000 to 1127 hold what is pending and dead; each text names one of them.
+fn told() -> Snapshot {
+    let mut picture = poisoned();
+    for line in &mut picture.pending.lines {
+        line.fault = line.user.map(|user| format!("buyer {user} holds order 9 already"));
+    }
+    for line in Arc::make_mut(&mut picture.letters.lines) {
+        line.reason = match line.user {
+            Some(user) => format!("buyer {user} holds order 9 for voucher 7 already"),
+            None => "field userId holds '1001x', which is no such number".to_owned(),
+        };
+        for burial in &mut line.history {
+            burial.reason.clone_from(&line.reason);
+        }
+    }
+    picture
+}
+
+/// Whether a number of one of those users stands in it.
+fn names_one(text: &str) -> bool {
+    let numbers = text.split(|c: char| !c.is_ascii_digit());
+    numbers.filter_map(|it| it.parse::<u64>().ok()).any(|it| (1_000..1_128).contains(&it))
+}
+
+#[test]
+fn users_are_masked_in_every_view_until_asked() {
+    for (view, rows) in [("4", 128), ("5", 9)] {
+        for row in 0..rows.min(9) {
+            let mut bench = Bench::new(told());
+            bench.keys(view);
+            bench.keys(&"j".repeat(row));
+            for keys in ["", "\n"] {
+                if keys == "\n" {
+                    bench.press(KeyCode::Enter);
+                }
+                for width in [80, 120, 200] {
+                    let text = bench.text(width, 50);
+                    assert!(!names_one(&text), "view {view}, {width}\n{text}");
+                }
+            }
+            assert!(bench.text(200, 50).contains("***0"), "{}", bench.text(200, 50));
+        }
+        let mut bench = Bench::new(told());
+        bench.keys(view);
+        let sheet = views::sheet(&mut bench.app).map(|sheet| format!("{:?}", sheet.rows));
+        assert!(!names_one(&sheet.unwrap_or_default()));
+        bench.keys("u");
+        assert_eq!(bench.said(), "users are shown");
+        assert!(names_one(&bench.text(200, 50)));
+        bench.keys("7u");
+        assert_eq!(bench.said(), "users are masked", "one switch for all views");
+    }
+}
+
+#[test]
+fn a_copy_names_no_user() {
+    for view in ["4", "5"] {
+        let mut bench = Bench::new(told());
+        bench.keys(view);
+        bench.keys("jjuw");
+        let copied = bench.app.clipboard.take().unwrap_or_default();
+        assert!(copied.contains("holds order 9") && !names_one(&copied), "{copied}");
+    }
+}
+
+#[test]
+fn a_filter_finds_a_user_that_is_masked() {
+    let mut bench = Bench::new(normal());
+    bench.keys("4/1005");
+    bench.press(KeyCode::Enter);
+    let text = bench.text(120, 36);
+    assert!(text.contains("***05"), "{text}");
+}
+
+#[test]
+fn all_that_is_pending_stands_by_age_and_deliveries() {
+    let shown = |picture: Snapshot, size: (u16, u16)| {
+        let mut bench = Bench::new(picture);
+        bench.keys("4");
+        bench.text(size.0, size.1)
+    };
+    let line = |text: &str, head: &str| {
+        text.lines().find(|line| line.contains(head)).unwrap_or_default().to_owned()
+    };
+    let text = shown(normal(), (80, 24));
+    assert!(line(&text, "age < 10 s").contains(" 12 "), "{text}");
+    assert!(line(&text, "age > 10 min").contains("  3 "), "{text}");
+    assert!(line(&text, "delivered 5+ times").contains(" 12 ▋"), "{text}");
+    assert!(!text.contains("of the oldest"), "{text}");
+    let text = shown(overflowing(), (80, 24));
+    assert!(text.contains("9,791 ") && text.contains("of the oldest 10,000"), "{text}");
+    let unknown = Snapshot { census: None, ..normal() };
+    let text = shown(unknown, (80, 24));
+    assert_eq!(text.matches("unknown").count(), 8, "{text}");
+    let mut old = normal();
+    old.census.as_mut().unwrap().taken = NOW.plus(-7_000);
+    assert!(shown(old, (80, 24)).contains("7 s old"));
+    assert!(!shown(normal(), (60, 15)).contains("age <"), "the rows come first");
+}
+
+/// The lock that an operator without an engine holds, read just now with so much left.
+fn lent(at: Millis, left_ms: u64) -> Snapshot {
+    let mut picture = normal();
+    (picture.taken, picture.redis.last_ok) = (at, Some(at));
+    let lock = &mut picture.locks.locks[0];
+    (lock.node, lock.owner) = ("desk-7".to_owned(), "desk-7/pending apply#1f".to_owned());
+    (lock.left_ms, lock.known) = (Some(left_ms), false);
+    lock.since = Some(NOW.plus(-600_000));
+    picture.locks.locks.truncate(1);
+    picture
+}
+
+fn at(bench: &mut Bench, now: Millis) {
+    bench.app.now = now;
+    bench.app.on_tick();
+}
+
+#[test]
+fn a_lease_runs_down_between_pictures_and_warns_where_nobody_renews_it() {
+    let mut bench = Bench::new(lent(NOW, 30_000));
+    bench.keys("6");
+    let full = bench.text(120, 36);
+    assert!(full.contains(&format!("{}    30 s", "█".repeat(12))), "{full}");
+    bench.app.take_dirty();
+    at(&mut bench, NOW.plus(1_500));
+    assert!(bench.app.take_dirty(), "it moves without a picture");
+    let later = bench.text(120, 36);
+    assert!(later.contains(&format!("{}▍    28 s", "█".repeat(11))), "{later}");
+    let warned = |bench: &mut Bench| {
+        let buffer = bench.draw(120, 36);
+        let bar = buffer.content.iter().position(|cell| cell.symbol() == "█");
+        bar.map(|at| buffer.content[at].fg) == bench.app.theme.warn().fg
+    };
+    // A row under the cursor has no colour of its own, so another one stands before it.
+    let mut two = lent(NOW.plus(16_000), 14_000);
+    let mut first = two.locks.locks[0].clone();
+    (first.name, first.owner) = ("a".to_owned(), "desk-7/x#2".to_owned());
+    two.locks.locks.insert(0, first);
+    two.locks.locks[0].left_ms = None;
+    at(&mut bench, NOW.plus(16_000));
+    bench.show(two.clone());
+    bench.keys("g");
+    assert!(warned(&mut bench), "{}", bench.text(120, 36));
+    two.redis.last_ok = Some(NOW.plus(17_000));
+    two.locks.locks[1].left_ms = Some(30_000);
+    bench.show(two);
+    at(&mut bench, NOW.plus(17_000));
+    assert!(!warned(&mut bench), "renewed: {}", bench.text(120, 36));
+}
+
+#[test]
+fn nobody_says_that_a_holder_is_alive_who_is_no_node() {
+    let mut bench = Bench::new(lent(NOW, 20_000));
+    bench.keys("6");
+    bench.press(KeyCode::Enter);
+    let text = bench.text(120, 36);
+    assert!(text.contains("desk-7 no node"), "{text}");
+    assert!(text.contains("held by a holder that is no node here"), "{text}");
+    bench.show(lent(NOW.plus(1_000), 30_000));
+    let text = bench.text(120, 36);
+    assert!(text.contains("renewed by a holder that is no node here"), "{text}");
+    assert!(!text.contains("alive") && !text.contains("orphan"), "{text}");
+    bench.keys("X");
+    assert!(bench.text(120, 36).contains("Its holder desk-7 is no node here"));
+    let mut orphan = lent(NOW.plus(2_000), 9_000);
+    orphan.locks.locks[0].orphan = true;
+    let mut bench = Bench::new(orphan);
+    bench.keys("6");
+    assert!(bench.text(120, 36).contains("desk-7 orphan"));
+}
+
+#[test]
+fn a_large_window_has_no_wide_gap_between_columns() {
+    let mut bench = Bench::new(normal());
+    bench.keys("6");
+    for width in [80, 120, 160, 200] {
+        let text = bench.text(width, 50);
+        let head = text.lines().find(|line| line.contains("LOCK  ")).unwrap_or_default();
+        let (before, _) = head.split_once("NODE").unwrap_or_default();
+        assert!(before.trim_end().len() + 50 > before.len(), "{width}\n{text}");
+    }
+}

@@ -1,0 +1,146 @@
+//! How far the lease of each lock has run down, between the pictures as well: full when it was renewed, and empty when
+//! it ends.
+//!
+//! A picture tells only what is left; how much there was follows from what was seen before.
+
+use std::collections::HashMap;
+
+use super::{Row, is_stale};
+use crate::{
+    engine::locks::Timing,
+    model::Millis,
+    telemetry::{Snapshot, snapshot::Holder},
+};
+
+/// Ends that differ by less are one end, measured twice.
+const JITTER_MS: u64 = 300;
+
+/// One lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lease {
+    ends: Millis,
+    /// Milliseconds that it has when it was just renewed, as far as is known.
+    full_ms: u64,
+    /// A renewal was seen.
+    pub(crate) renewed: bool,
+}
+
+impl Lease {
+    /// What is known of one that is seen for the first time.
+    fn first(lock: &Holder, ends: Millis, left_ms: u64) -> Self {
+        let usual = u64::try_from(Timing::default().lease.as_millis()).unwrap_or(u64::MAX);
+        // One that was never renewed has just the time from its beginning to its end.
+        let whole = lock.since.map_or(usual, |since| ends.since(since));
+        let full_ms = whole.min(usual).max(left_ms);
+        Self { ends, full_ms, renewed: false }
+    }
+
+    pub(crate) fn left_ms(&self, now: Millis) -> u64 {
+        self.ends.since(now)
+    }
+
+    /// What is left of the whole, from 0 to 1.
+    pub(crate) fn share(&self, now: Millis) -> f64 {
+        self.left_ms(now) as f64 / self.full_ms.max(1) as f64
+    }
+
+    /// Renewals come when a third has passed: with half of it gone one was missed, or there are none.
+    pub(crate) fn runs_out(&self, now: Millis) -> bool {
+        self.share(now) < 0.5
+    }
+}
+
+/// Those of the picture that was shown last.
+#[derive(Debug, Default)]
+pub(crate) struct Leases(HashMap<String, Lease>);
+
+impl Leases {
+    pub(crate) fn look(&mut self, picture: &Snapshot) {
+        let Some(read) = picture.redis.last_ok else { return self.0.clear() };
+        let lease = |lock: &Holder| {
+            let (left_ms, id) = (lock.left_ms?, lock.identity());
+            let ends = read.plus(i64::try_from(left_ms).ok()?);
+            let lease = match self.0.get(&id) {
+                Some(before) if ends.since(before.ends) > JITTER_MS => Lease {
+                    ends,
+                    full_ms: if before.renewed { before.full_ms.max(left_ms) } else { left_ms },
+                    renewed: true,
+                },
+                Some(before) => Lease { ends, ..*before },
+                None => Lease::first(lock, ends, left_ms),
+            };
+            Some((id, lease))
+        };
+        self.0 = picture.locks.locks.iter().filter_map(lease).collect();
+    }
+
+    /// The lease of a lock; `None` for one without an end.
+    pub(crate) fn of(&self, lock: &Holder) -> Option<&Lease> {
+        self.0.get(&lock.identity())
+    }
+
+    /// Something runs down.
+    pub(crate) fn any(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    /// The time at which a lease is told: while Redis is away nobody knows whether it was renewed.
+    pub(super) fn at(picture: &Snapshot, now: Millis) -> Millis {
+        picture.redis.last_ok.filter(|_| is_stale(&picture.redis, now)).unwrap_or(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::telemetry::snapshot::{Health, Holders, Kind};
+
+    const START: Millis = Millis(1_000_000);
+
+    fn seen(leases: &mut Leases, at: Millis, left_ms: u64, held_ms: i64) -> (Holder, Lease) {
+        let lock = Holder {
+            name: "x".to_owned(),
+            kind: Kind::Reentrant,
+            owner: "a/t#1".to_owned(),
+            node: "a".to_owned(),
+            task: "t".to_owned(),
+            depth: 1,
+            left_ms: Some(left_ms),
+            since: Some(at.plus(-held_ms)),
+            token: None,
+            waiting: 0,
+            orphan: false,
+            known: true,
+        };
+        let picture = Snapshot {
+            redis: Health { up: true, last_ok: Some(at), ..Health::default() },
+            locks: Holders { total: 1, locks: vec![lock.clone()] },
+            ..Snapshot::default()
+        };
+        leases.look(&picture);
+        let lease = *leases.of(&lock).unwrap();
+        (lock, lease)
+    }
+
+    #[test]
+    fn it_runs_down_between_pictures_and_is_full_when_renewed() {
+        let mut leases = Leases::default();
+        let (_, lease) = seen(&mut leases, START, 24_000, 600_000);
+        assert!((lease.share(START) - 0.8).abs() < 1e-9 && !lease.renewed);
+        assert!((lease.share(START.plus(4_500)) - 0.65).abs() < 1e-9);
+        let (_, lease) = seen(&mut leases, START.plus(1_000), 23_020, 601_000);
+        assert!(!lease.renewed && lease.left_ms(START.plus(1_020)) == 23_000);
+        let (_, lease) = seen(&mut leases, START.plus(5_000), 29_800, 605_000);
+        assert!(lease.renewed && (lease.share(START.plus(5_000)) - 1.0).abs() < 1e-9);
+        assert!(!lease.runs_out(START.plus(15_500)) && lease.runs_out(START.plus(20_500)));
+        assert_eq!(lease.left_ms(START.plus(99_000)), 0);
+    }
+
+    #[test]
+    fn one_that_was_never_renewed_has_the_length_of_its_whole_life() {
+        let (_, lease) = seen(&mut Leases::default(), START, 4_000, 1_000);
+        assert!((lease.share(START) - 0.8).abs() < 1e-9);
+        let (_, long) = seen(&mut Leases::default(), START, 90_000, 1_000);
+        assert!((long.share(START) - 1.0).abs() < 1e-9, "longer than most, for all that is known");
+    }
+}

@@ -1,0 +1,259 @@
+//! Lines of the lists that are read in pages: what both kinds tell alike, their columns, and the page that holds them.
+//!
+//! It does not know where the person is in them.
+
+use super::{
+    Scene, Users,
+    facets::{Facet, Rank, any_holds, told},
+};
+use crate::{
+    console::{
+        text::{self, columns, figures, lang::Word},
+        widgets::Cell,
+    },
+    model::{EntryId, OrderId, UserId, VoucherId},
+    telemetry::{
+        Snapshot,
+        snapshot::{LetterLine, PendingLine, PendingPage},
+    },
+};
+
+/// What lines of every such list tell alike.
+#[derive(Clone, Copy)]
+pub(crate) struct Alike {
+    /// Milliseconds since the line came into being.
+    age_ms: u64,
+    deliveries: u64,
+    order: Option<OrderId>,
+    user: Option<UserId>,
+    voucher: Option<VoucherId>,
+}
+
+/// A line of such a list.
+pub(crate) trait PagedRow: Sized {
+    /// What makes it the same line in the next picture.
+    fn id(&self) -> EntryId;
+
+    /// What it tells as the others do.
+    fn alike(&self) -> Alike;
+
+    /// Its columns, for filter, order and copies.
+    fn facets() -> Vec<Facet<Self>>;
+
+    /// Whether a word of a filter, in small letters, stands in it.
+    fn holds(&self, wanted: &str) -> bool {
+        any_holds(&Self::facets(), self, wanted)
+    }
+
+    /// The page of this list that a picture holds.
+    fn page(snapshot: &Snapshot) -> Page<'_, Self>;
+
+    /// What a copy of it tells. A copy asks for nobody, so it names no user.
+    fn copied(&self) -> Vec<(String, String)> {
+        let cells = told(&Self::facets(), self).into_iter();
+        let user = self.alike().user;
+        cells
+            .filter(|(head, _)| *head != *columns::USER)
+            .map(|(head, text)| (head, Users::MASKED.within(&text, user)))
+            .collect()
+    }
+}
+
+/// One page of a list.
+pub(crate) struct Page<'a, R> {
+    /// Where it starts: lines with this id or later.
+    pub(crate) from: EntryId,
+    pub(crate) lines: &'a [R],
+    /// Lines of the whole list.
+    pub(crate) total: u64,
+    /// Lines before this page; `None` if nobody counted.
+    pub(crate) before: Option<u64>,
+    /// Others stand behind it.
+    pub(super) more: bool,
+    /// It was read just now, so that what is not in it is gone.
+    pub(super) fresh: bool,
+}
+
+impl<R: PagedRow> Page<'_, R> {
+    /// Ids that the page speaks for.
+    pub(super) fn span(&self) -> (EntryId, EntryId) {
+        match self.lines.last() {
+            Some(last) if self.more => (self.from, last.id()),
+            _ => (self.from, EntryId::MAX),
+        }
+    }
+}
+
+impl<R> Page<'_, R> {
+    /// It is the whole list, so that it can stand in any order.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.from == EntryId::MIN && !self.more
+    }
+}
+
+/// A cell of a column that every such list has; `None` for one that is its own.
+pub(super) fn cell<R: PagedRow>(scene: &Scene<'_>, line: &R, title: Word) -> Option<Cell> {
+    let Alike { age_ms, order, user, voucher, .. } = line.alike();
+    let shown = |value: Option<String>| Cell::plain(value.unwrap_or_else(|| "-".to_owned()));
+    Some(match title {
+        columns::AGE => Cell::plain(figures::span(age_ms)),
+        columns::ORDER => shown(order.map(|order| order.to_string())),
+        columns::USER => shown(user.map(|user| scene.users.number(user))),
+        columns::VOUCHER => shown(voucher.map(|id| format!("#{id}"))),
+        _ => return None,
+    })
+}
+
+fn optional(value: Option<impl ToString>) -> String {
+    value.map_or_else(String::new, |value| value.to_string())
+}
+
+/// Ids stand by time, then number, then partition.
+fn id_rank(id: EntryId) -> Rank {
+    // No clock comes near 48 bits of milliseconds; more than that would not fit.
+    let millis = i128::from(id.millis.min((1 << 48) - 1));
+    Rank::Number((millis << 70) + (i128::from(id.number) << 6) + i128::from(id.partition))
+}
+
+/// The line's own id, under the list's name for it, and its age.
+fn who<R: PagedRow>(head: impl Into<String>) -> [Facet<R>; 2] {
+    [
+        Facet::new(head, |line: &R| line.id().to_string(), |line| id_rank(line.id())),
+        Facet::new(
+            columns::AGE,
+            |line: &R| figures::span(line.alike().age_ms),
+            |line| Rank::number(Some(line.alike().age_ms)),
+        ),
+    ]
+}
+
+fn tries<R: PagedRow>() -> Facet<R> {
+    Facet::new(
+        columns::TRIES,
+        |line: &R| figures::thousands(line.alike().deliveries),
+        |line| Rank::number(Some(line.alike().deliveries)),
+    )
+}
+
+/// The order that it asks to write.
+fn asked<R: PagedRow>() -> [Facet<R>; 3] {
+    [
+        Facet::new(
+            columns::ORDER,
+            |line: &R| optional(line.alike().order),
+            |line| Rank::number(line.alike().order.map(OrderId::as_i64)),
+        ),
+        Facet::new(
+            columns::USER,
+            |line: &R| optional(line.alike().user),
+            |line| Rank::number(line.alike().user.map(|user| user.0)),
+        ),
+        Facet::new(
+            columns::VOUCHER,
+            |line: &R| line.alike().voucher.map_or_else(String::new, |id| format!("#{id}")),
+            |line| Rank::number(line.alike().voucher.map(|voucher| voucher.0)),
+        ),
+    ]
+}
+
+impl PagedRow for PendingLine {
+    fn id(&self) -> EntryId {
+        self.entry
+    }
+
+    fn alike(&self) -> Alike {
+        let Self { age_ms, deliveries, order, user, voucher, .. } = *self;
+        Alike { age_ms, deliveries, order, user, voucher }
+    }
+
+    fn facets() -> Vec<Facet<Self>> {
+        let mut all = Vec::from(who(columns::ENTRY));
+        all.push(Facet::new(
+            columns::IDLE,
+            |line: &Self| figures::span(line.idle_ms),
+            |line| Rank::number(Some(line.idle_ms)),
+        ));
+        all.push(tries());
+        all.extend(asked());
+        all.push(Facet::new(
+            columns::HOLDER,
+            |line: &Self| {
+                let dead = if line.holder_alive { "" } else { text::DEAD_HOLDER.read() };
+                format!("{} {dead}", line.consumer).trim_end().to_owned()
+            },
+            |line| Rank::text(&line.consumer),
+        ));
+        all.push(Facet::new(
+            columns::VERDICT,
+            |line: &Self| {
+                let word = line.verdict.map(|it| text::verdict_word(it).to_string());
+                [word, line.fault.clone()].into_iter().flatten().collect::<Vec<_>>().join(" ")
+            },
+            |line| line.verdict.map_or(Rank::Unknown, |it| Rank::text(text::verdict_word(it))),
+        ));
+        all
+    }
+
+    fn page(snapshot: &Snapshot) -> Page<'_, Self> {
+        let PendingPage { from, lines, .. } = &snapshot.pending;
+        let total = snapshot.stream.as_ref().map_or(0, |stream| stream.pending);
+        let before = snapshot.pending.before.or((*from == EntryId::MIN).then_some(0));
+        let more = match before {
+            Some(before) => before + (lines.len() as u64) < total,
+            None => !lines.is_empty(),
+        };
+        Page { from: *from, lines, total, before, more, fresh: snapshot.redis.up }
+    }
+}
+
+impl PagedRow for LetterLine {
+    fn id(&self) -> EntryId {
+        self.letter
+    }
+
+    fn alike(&self) -> Alike {
+        let Self { age_ms, deliveries, order, user, voucher, .. } = *self;
+        Alike { age_ms, deliveries, order, user, voucher }
+    }
+
+    fn facets() -> Vec<Facet<Self>> {
+        let mut all = Vec::from(who(columns::LETTER));
+        all.push(Facet::new(
+            columns::ENTRY,
+            |line: &Self| optional(line.entry),
+            |line| line.entry.map_or(Rank::Unknown, id_rank),
+        ));
+        all.push(tries());
+        all.push(Facet::new(
+            columns::REPLAYS,
+            |line: &Self| figures::thousands(line.replays),
+            |line| Rank::number(Some(line.replays)),
+        ));
+        all.extend(asked());
+        all.push(Facet::new(
+            columns::HOLDER,
+            |line: &Self| line.consumer.clone(),
+            |line| Rank::text(&line.consumer),
+        ));
+        all.push(Facet::new(
+            columns::VERDICT,
+            |line: &Self| text::letters::verdict_word(line.verdict).to_string(),
+            |line| Rank::text(text::letters::verdict_word(line.verdict)),
+        ));
+        all.push(Facet::new(
+            columns::REASON,
+            |line: &Self| line.reason.clone(),
+            |line| Rank::text(&line.reason),
+        ));
+        all
+    }
+
+    fn page(snapshot: &Snapshot) -> Page<'_, Self> {
+        let page = &snapshot.letters;
+        let lines: &[Self] = &page.lines;
+        let total = snapshot.stream.as_ref().map_or(0, |stream| stream.dead);
+        let before = (page.from == EntryId::MIN).then_some(0);
+        let fresh = snapshot.redis.up && page.taken.is_some();
+        Page { from: page.from, lines, total, before, more: page.more, fresh }
+    }
+}

@@ -1,0 +1,77 @@
+//! Who bought, as a view shows it: one switch for all views, since who looks over a shoulder sees every one of them.
+//!
+//! It knows nothing of rows; a view hands it a number, or a text that may hold one.
+
+use crate::model::{UserId, entry::FIELD_USER};
+
+/// Shorter numbers stand for much else in a text.
+const TELLING: usize = 3;
+
+/// Whether users are shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Users {
+    pub(crate) shown: bool,
+}
+
+impl Users {
+    /// What leaves the screen without being asked for.
+    pub(crate) const MASKED: Self = Self { shown: false };
+
+    /// A user's number; masked it keeps its last digits, and does not tell how long it is.
+    pub(crate) fn number(self, user: UserId) -> String {
+        let digits = user.to_string();
+        if self.shown { digits } else { masked(&digits) }
+    }
+
+    /// A text that tells of that user, or of a field that should hold one.
+    pub(crate) fn within(self, text: &str, user: Option<UserId>) -> String {
+        if self.shown {
+            return text.to_owned();
+        }
+        let user = user.map(|user| user.to_string()).unwrap_or_default();
+        let field = text.contains(FIELD_USER);
+        let mut told = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
+            let (before, from) = rest.split_at(start);
+            let end = from.find(|c: char| !c.is_ascii_digit()).unwrap_or(from.len());
+            let (digits, after) = from.split_at(end);
+            told.push_str(before);
+            let named = told.ends_with("buyer ") || told.ends_with("user ");
+            let meant = digits == user && (named || digits.len() >= TELLING);
+            told.push_str(&if field || meant { masked(digits) } else { digits.to_owned() });
+            rest = after;
+        }
+        told + rest
+    }
+}
+
+fn masked(digits: &str) -> String {
+    let tail = digits.len().checked_sub(2).filter(|cut| *cut > 0);
+    format!("***{}", tail.and_then(|cut| digits.get(cut..)).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_keeps_its_end_and_not_its_length() {
+        let masked = [7, 59, 1_004, 98_765_432].map(|user| Users::MASKED.number(UserId(user)));
+        assert_eq!(masked, ["***", "***", "***04", "***32"]);
+        assert_eq!(Users { shown: true }.number(UserId(1_004)), "1004");
+    }
+
+    #[test]
+    fn a_text_keeps_every_number_but_the_users() {
+        let within = |text, user: Option<u64>| Users::MASKED.within(text, user.map(UserId));
+        let told = "buyer 1004 holds order 910041004 for voucher 7 already";
+        assert_eq!(within(told, Some(1_004)), told.replace("buyer 1004", "buyer ***04"));
+        assert_eq!(within("delivered 5 times", Some(5)), "delivered 5 times");
+        assert_eq!(within("buyer 5 holds order 9", Some(5)), "buyer *** holds order 9");
+        assert_eq!(within("Duplicate entry '1004-7'", Some(1_004)), "Duplicate entry '***04-7'");
+        let garbage = "field userId holds '1004x', which is no such number";
+        assert_eq!(within(garbage, None), garbage.replace("1004", "***04"));
+        assert_eq!(Users { shown: true }.within(told, Some(UserId(1_004))), told);
+    }
+}

@@ -1,0 +1,52 @@
+//! Counts the pending list by age and deliveries, in pages without bodies and with a bound.
+
+use super::{Collector, PATIENCE};
+use crate::{
+    broker::{BrokerError, stream::deliveries},
+    model::EntryId,
+    telemetry::census::Census,
+};
+
+/// Entries in one round trip: some 0.3 ms of Redis.
+const PAGE: usize = 1_000;
+/// Entries that are counted at most.
+const MOST: usize = 10_000;
+
+impl Collector {
+    /// Counts all that is pending, or the oldest of it; `None` where it can't be counted now.
+    pub async fn census(&mut self) -> Option<Census> {
+        if !self.redis.up {
+            return None;
+        }
+        let (link, keys) = (&mut self.link, &self.keys);
+        let reading = async {
+            let now = link.now().await?;
+            let most = (MOST / keys.partitions().count().max(1)).max(PAGE);
+            let mut parts = Vec::new();
+            for of in keys.partitions() {
+                let (mut read, mut all) = (Vec::new(), false);
+                let mut from = EntryId::MIN;
+                while !all && read.len() < most {
+                    let page = deliveries(link, &of, None, from, EntryId::MAX, PAGE).await?;
+                    all = page.len() < PAGE;
+                    from = page.last().map_or(from, |(entry, _)| entry.next());
+                    read.extend(page);
+                }
+                parts.push((read, all));
+            }
+            Ok::<_, BrokerError>(Census::of(now, &parts))
+        };
+        match tokio::time::timeout(PATIENCE, reading).await {
+            Ok(Ok(census)) => Some(census),
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "what is pending was not counted");
+                None
+            }
+            Err(_) => {
+                tracing::debug!("what is pending took too long to count");
+                self.link.forget();
+                None
+            }
+        }
+    }
+}
