@@ -45,7 +45,10 @@ pub(crate) use stream_state::{Moved, Pane, StreamState, consumer_facets, facets 
 use super::{
     app::App,
     keymap::{Action, Context},
-    text::{self, figures},
+    text::{
+        self, figures,
+        lang::{Lang, spoken},
+    },
     theme::{self, Theme},
     widgets::{self, Pen, Sheet},
 };
@@ -269,7 +272,7 @@ pub(crate) fn paint(app: &mut App, buffer: &mut Buffer) -> Option<(u16, u16)> {
         }
     }
     if app.theme.glyphs.ascii {
-        plain_signs(buffer);
+        widgets::to_ascii(buffer, spoken() == Lang::Zh);
     }
     app.theme.settle(buffer);
     cursor
@@ -287,22 +290,6 @@ pub(crate) fn sheet(app: &mut App) -> Option<Sheet> {
     draw_body(app, &mut Pen::new(&mut buffer, SHEET).noting(&mut sheets), false);
     app.theme.glyphs = glyphs;
     sheets.into_iter().find(|sheet| !sheet.rows.is_empty())
-}
-
-/// Signs that stand in sentences and names of keys, for terminals that draw them too wide.
-fn plain_signs(buffer: &mut Buffer) {
-    for cell in &mut buffer.content {
-        let plain = match cell.symbol() {
-            "←" => "<",
-            "→" => ">",
-            "↑" => "^",
-            "↓" => "v",
-            "–" => "-",
-            "…" => "~",
-            _ => continue,
-        };
-        cell.set_symbol(plain);
-    }
 }
 
 /// Draws the view itself into what the frame leaves.
