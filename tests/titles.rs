@@ -100,7 +100,7 @@ fn a_terminal_without_utf8_gets_ascii_only() {
         for key in ["3", "4", "5", "6", "7", "8", "0", "1", "?"] {
             terminal.send(key);
         }
-        terminal.wait_for(LONG, "the help", |screen| screen.contains("Help"));
+        terminal.wait_for(LONG, "the help", |screen| screen.contains("Every view"));
         terminal.send("\x1bq");
         assert!(terminal.exit_status(LONG).success());
         terminal.output()

@@ -9,7 +9,7 @@ use super::{ListState, Scene, Source, detail_line};
 use crate::{
     console::{
         text::{self, columns, details, figures},
-        widgets::{self, Cell, Column, Pen, table},
+        widgets::{self, Cell, Column, Pen, Value, table},
     },
     telemetry::snapshot::Holder,
 };
@@ -31,7 +31,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut ListState) 
     };
     let mut head = pen.part(0, 0, w.saturating_sub(2), 1);
     head.line_right(0, &Line::styled(scene.fit(&count, w / 2), theme.soft()));
-    if rows.is_empty() {
+    if rows.is_empty() && !pen.is_noting() {
         let none = locks.locks.is_empty();
         let said = if none { text::NO_LOCKS.to_owned() } else { text::no_match(filter) };
         pen.text(1, 2, &scene.fit(&said, w.saturating_sub(2)), theme.soft());
@@ -98,9 +98,10 @@ fn cells(scene: &Scene<'_>, lock: &Holder, layout: &[Column]) -> Vec<Cell> {
         columns::DEPTH => Cell::plain(lock.depth.to_string()),
         columns::LEASE => {
             let style = if lock.left_ms.is_none() { theme.warn() } else { Style::new() };
-            Cell::new(lease(lock), style)
+            Cell::new(lease(lock), style).exactly(Value::count(lock.left_ms))
         }
-        columns::HELD => Cell::new(held_for(scene, lock), theme.soft()),
+        columns::HELD => Cell::new(held_for(scene, lock), theme.soft())
+            .exactly(Value::count(lock.since.map(|at| scene.now.since(at)))),
         columns::WAITING => {
             let style = if lock.waiting > 0 { theme.strong() } else { theme.soft() };
             Cell::new(figures::thousands(lock.waiting), style)

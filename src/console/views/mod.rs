@@ -282,14 +282,15 @@ pub(crate) fn paint(app: &mut App, buffer: &mut Buffer) -> Option<(u16, u16)> {
 const SHEET: Rect = Rect { x: 0, y: 0, width: 240, height: 60 };
 
 /// The table of the view with all rows that are loaded and that the filter lets through; `None` where there
-/// is none.
+/// is none, or none was read yet.
 pub(crate) fn sheet(app: &mut App) -> Option<Sheet> {
     let mut buffer = Buffer::empty(SHEET);
     let mut sheets = Vec::new();
     let glyphs = std::mem::replace(&mut app.theme.glyphs, theme::UNICODE);
     draw_body(app, &mut Pen::new(&mut buffer, SHEET).noting(&mut sheets), false);
     app.theme.glyphs = glyphs;
-    sheets.into_iter().find(|sheet| !sheet.rows.is_empty())
+    let full = sheets.iter().position(|sheet| !sheet.rows.is_empty()).unwrap_or(0);
+    (full < sheets.len()).then(|| sheets.swap_remove(full))
 }
 
 /// Draws the view itself into what the frame leaves.

@@ -28,6 +28,11 @@ impl<'a> Pen<'a> {
         Self { sheets: Some(sheets), ..self }
     }
 
+    /// Tables are written down: an empty one too, with its heads.
+    pub(crate) fn is_noting(&self) -> bool {
+        self.sheets.is_some()
+    }
+
     pub(super) fn sheets(&mut self) -> Option<&mut Vec<Sheet>> {
         self.sheets.as_deref_mut()
     }
