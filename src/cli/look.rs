@@ -76,8 +76,13 @@ impl Look {
             (None, None) => Lang::of_environment(variable),
         };
         let ascii = self.ascii || plain_locale.is_some();
-        let theme = self.theme.as_ref().or(config.theme.as_ref());
-        let palette = theme.map_or_else(|| Ok(Palette::default()), |it| Palette::load(it))?;
+        let palette = match (&self.theme, &config.theme) {
+            (Some(name), _) => Palette::load(name)?,
+            (None, Some(name)) => {
+                Palette::load(name.get_ref()).map_err(|why| config.theme_fault(&why))?
+            }
+            (None, None) => Palette::default(),
+        };
         let export_dir = self.export_dir.clone().or_else(|| config.export_dir.clone());
         let keys = config.keys.clone();
         let (story, present) = (None, self.present);
