@@ -10,7 +10,7 @@ mod support;
 
 use std::time::Duration;
 
-use support::{Pty, Seckill};
+use support::{Pty, Seckill, key};
 
 const LONG: Duration = Duration::from_mins(2);
 
@@ -39,8 +39,8 @@ fn opens_the_sales(terminal: &Pty) {
     terminal.wait_for_text("Overview");
     terminal.send("2");
     terminal.wait_for(LONG, "a row of each", |screen| {
-        screen.contains("TITLE")
-            && screen.lines().filter(|line| line.contains("4,711")).count() >= TITLES.len()
+        let row = |line: &&str| line.matches("4,711").count() == 2;
+        screen.contains("TITLE") && screen.lines().filter(row).count() == TITLES.len()
     });
 }
 
@@ -74,8 +74,7 @@ fn columns_stay_aligned_whatever_a_title_is_made_of() {
             assert!(ends.iter().all(|end| *end == ends[0]), "{ends:?}\n{}", terminal.screen());
             terminal.send("1");
             terminal.wait_for(LONG, "another view", |screen| screen.contains("ADMISSION"));
-            terminal.send("2");
-            terminal.wait_for(LONG, "the table", |screen| screen.contains("TITLE"));
+            opens_the_sales(&terminal);
         }
         let shown = terminal.screen();
         for part in ["火锅五折 🍲", "👩 family 👍", "1 CN ❤ flag", "abcd", "한글 jamo"]
@@ -101,7 +100,9 @@ fn a_terminal_without_utf8_gets_ascii_only() {
             terminal.send(key);
         }
         terminal.wait_for(LONG, "the help", |screen| screen.contains("Every view"));
-        terminal.send("\x1bq");
+        terminal.send(key::ESC);
+        terminal.wait_for(LONG, "no help", |screen| !screen.contains("Every view"));
+        terminal.send("q");
         assert!(terminal.exit_status(LONG).success());
         terminal.output()
     };
@@ -116,6 +117,6 @@ fn a_terminal_without_utf8_gets_ascii_only() {
         assert!(beyond.is_empty(), "{locale:?}: {}", String::from_utf8_lossy(&beyond));
     }
     let output = seen(&[], &[("LANG", "xx_YY.UTF-8")], "Overview");
-    assert!(String::from_utf8_lossy(&output).contains("火锅五折"));
+    assert!(String::from_utf8_lossy(&output).contains('火'));
     assert!(home.processes().is_empty());
 }

@@ -44,7 +44,9 @@ pub(crate) use stream_state::{Moved, Pane, StreamState, consumer_facets, facets 
 
 use super::{
     app::App,
+    dialogs::Dialog,
     keymap::{Action, Context},
+    presenter::by_title,
     text::{
         self, figures,
         lang::{Lang, spoken},
@@ -268,6 +270,11 @@ pub(crate) fn paint(app: &mut App, buffer: &mut Buffer) -> Option<(u16, u16)> {
         }
         cursor = chrome::draw(app, &mut pen).or(cursor);
         if let Some(dialog) = &mut app.dialog {
+            if app.presenter.on
+                && let Dialog::Confirm(confirm) = dialog
+            {
+                confirm.reword(|text| by_title(&app.newest, text));
+            }
             cursor = dialog.draw(&mut pen, app.theme);
         }
     }
