@@ -6,9 +6,13 @@
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
 
 use crate::{
-    console::Keys,
+    console::{Keys, ThemeError},
     engine::settings::{MAX_PARTITIONS, Settings},
     store::Settings as StoreSettings,
 };
@@ -30,7 +34,10 @@ pub struct Config {
     /// This node's name; `None` is one that no other node on the data dir has.
     pub node: Option<String>,
     /// The console's theme: a built-in one or a file; `None` is the dark one.
-    pub theme: Option<String>,
+    pub theme: Option<Spanned<String>>,
+    /// The file and the line in which the theme stands.
+    #[serde(skip)]
+    pub(crate) theme_at: Option<(PathBuf, usize)>,
     /// Where the console's exports go; `None` is the working directory.
     pub export_dir: Option<PathBuf>,
     /// Settings of the engine.
@@ -75,13 +82,33 @@ impl Config {
         };
         let text = std::fs::read_to_string(&path)
             .map_err(|why| ConfigError::Unreadable { path: path.clone(), why })?;
-        Self::parse(&text).map_err(|why| ConfigError::Invalid { path, why })
+        match Self::parse(&text) {
+            Ok(mut config) => {
+                let line = config.theme.as_ref().map(|theme| line_of(&text, theme.span().start));
+                config.theme_at = line.map(|line| (path, line));
+                Ok(config)
+            }
+            Err(why) => Err(ConfigError::Invalid { path, why }),
+        }
+    }
+
+    /// Why the theme of the file can't be used, with its line.
+    pub fn theme_fault(&self, why: &ThemeError) -> ConfigError {
+        match self.theme_at.clone() {
+            Some((path, line)) => ConfigError::Invalid { path, why: format!("line {line}: {why}") },
+            None => ConfigError::Range(why.to_string()),
+        }
     }
 
     fn parse(text: &str) -> Result<Self, String> {
         let config: Self = toml::from_str(text).map_err(|error| one_line(text, &error))?;
-        config.engine.check()?;
-        config.store.check()?;
+        // Said of the file, as long as no flag stands in its place.
+        config.check().map_err(|fault| {
+            let why = fault.to_string();
+            let key = why.split_whitespace().next().unwrap_or_default();
+            let line = line_of_key(text, key);
+            line.map_or(why.clone(), |line| format!("line {line}: {why}"))
+        })?;
         config
             .keys
             .check()
@@ -123,6 +150,21 @@ fn line_of(text: &str, at: usize) -> usize {
     text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
 }
 
+/// The line of a key such as `engine.queue`.
+fn line_of_key(text: &str, key: &str) -> Option<usize> {
+    let table = DeTable::parse(text).ok()?;
+    let mut table = table.get_ref();
+    let mut line = None;
+    for part in key.split('.') {
+        let (name, value) = table.iter().find(|(name, _)| name.get_ref() == part)?;
+        line = Some(line_of(text, name.span().start));
+        if let DeValue::Table(inner) = value.get_ref() {
+            table = inner;
+        }
+    }
+    line
+}
+
 /// `$XDG_CONFIG_HOME/seckill/config.toml`, else below `~/.config`.
 fn default_file() -> Option<PathBuf> {
     let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".config"));
@@ -140,13 +182,40 @@ mod tests {
         assert_eq!((config.node.as_deref(), config.engine.queue), (Some("a"), 10));
         assert_eq!(config.engine.admission_batch, Settings::default().admission_batch);
         assert!(Config::parse("quue = 1").unwrap_err().starts_with("line 1:"));
-        assert!(Config::parse("[engine]\nqueue = 0").unwrap_err().contains("engine.queue"));
-        assert!(Config::parse("[store]\npool = 1").unwrap_err().contains("store.pool"));
+        for (text, start) in [
+            ("[engine]\nqueue = 0", "line 2: engine.queue"),
+            ("\n[store]\npool = 1", "line 3: store.pool"),
+            ("store.pool = 1", "line 1: store.pool"),
+            ("read_only = true\npartitions = 0", "line 2: partitions is 0"),
+            ("\n\nnode = \"a b\"", "line 3: node must be"),
+            ("theme = 5", "line 1:"),
+            ("theme = \"dark\"\ntheme = \"light\"", "line 2: duplicate key"),
+            ("[keys]\nmark = \"v\"\nmark = \"w\"", "line 3: duplicate key"),
+            ("[keys]\nfreeze = \"m\"", "line 2: 'freeze' and 'mouse' would both be 'm'"),
+            ("[keys]\n\nfreeze = \"hyper-x\"", "line 3: 'freeze': 'hyper-x' is no key"),
+        ] {
+            let told = Config::parse(text).unwrap_err();
+            assert!(told.starts_with(start), "{text}: {told}");
+        }
         let told = Config::parse("node = \"a\"\n[keys]\nmark = \"v\"\nfly = \"x\"").unwrap_err();
         assert!(told.starts_with("line 4: there is no action 'fly'"), "{told}");
         assert!(Config::parse("[keys]\nmark = 5").unwrap_err().starts_with("line 2:"));
         let config = Config::parse("[store]\ntls = \"verify\"\nca = \"/a.pem\"").unwrap();
         assert_eq!(config.store.tls, crate::store::Tls::Verify);
+    }
+
+    #[test]
+    fn a_theme_that_is_none_is_told_with_its_file_and_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("config.toml");
+        std::fs::write(&path, "# mine\ntheme = \"dusk\"\n").unwrap();
+        let config = Config::load(Some(&path)).unwrap();
+        let theme = config.theme.clone().unwrap();
+        let why = crate::console::Palette::load(theme.get_ref()).unwrap_err();
+        let told = config.theme_fault(&why).to_string();
+        let place =
+            format!("{} is not understood: line 2: there is no theme 'dusk'", path.display());
+        assert!(told.contains(&place) && told.contains("dark, light, high-contrast"), "{told}");
     }
 
     #[test]

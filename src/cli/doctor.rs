@@ -252,13 +252,9 @@ fn terminal(report: &mut Report) {
         let grade = if small { Grade::Note } else { Grade::Good };
         report.add("terminal", grade, format!("{term}, {}x{}", size.ws_col, size.ws_row), mend);
     }
-    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
-        .iter()
-        .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
-        .unwrap_or_default();
-    if !locale.to_uppercase().replace('-', "").contains("UTF8") {
-        let mend = Some("export LANG=C.UTF-8, or boxes and titles may look broken");
-        report.add("locale", Grade::Note, format!("'{locale}' does not say UTF-8"), mend);
+    if let Some(locale) = crate::console::not_utf8(|name| std::env::var(name).ok()) {
+        let mend = Some("export LC_ALL=C.UTF-8, or the console draws in ASCII only");
+        report.add("locale", Grade::Note, format!("{locale} is no UTF-8"), mend);
     }
 }
 

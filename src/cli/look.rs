@@ -19,7 +19,7 @@ pub(super) struct Look {
     /// The console's language [default: that of the locale, else English]
     #[arg(long, global = true, value_name = "LANG")]
     lang: Option<Tongue>,
-    /// Draw the console with ASCII only, where boxes and bars look broken
+    /// Draw the console with ASCII only, where boxes and bars look broken; Chinese stays with --lang zh
     #[arg(long, global = true)]
     ascii: bool,
     /// The console's colours: dark, light, high-contrast, or a TOML file of your own [default: dark]
@@ -50,7 +50,7 @@ impl Look {
     /// What the console is told.
     ///
     /// # Errors
-    /// Chinese was asked for by name, and the locale has no characters for it; a theme that can't be used.
+    /// A theme that can't be used.
     pub(super) fn options(&self, config: &Config) -> Result<Options, Fault> {
         self.within(config, |name| std::env::var(name).ok())
     }
@@ -65,20 +65,24 @@ impl Look {
             Color::Always => ColorChoice::Always,
             Color::Never => ColorChoice::Never,
         };
-        let plain_locale = console::not_utf8(&variable);
+        // Who asks for Chinese knows that his terminal shows it, whatever the environment says.
+        let plain_locale = match self.lang {
+            Some(Tongue::Zh) => None,
+            Some(Tongue::En) | None => console::not_utf8(&variable),
+        };
         let lang = match (self.lang, &plain_locale) {
-            (Some(Tongue::Zh), Some(locale)) => {
-                return Err(Fault::usage(format!(
-                    "{locale} can't show Chinese; set a UTF-8 locale, such as LC_ALL=C.UTF-8"
-                )));
-            }
-            (Some(Tongue::Zh), None) => Lang::Zh,
+            (Some(Tongue::Zh), _) => Lang::Zh,
             (Some(Tongue::En), _) | (None, Some(_)) => Lang::En,
             (None, None) => Lang::of_environment(variable),
         };
         let ascii = self.ascii || plain_locale.is_some();
-        let theme = self.theme.as_ref().or(config.theme.as_ref());
-        let palette = theme.map_or_else(|| Ok(Palette::default()), |it| Palette::load(it))?;
+        let palette = match (&self.theme, &config.theme) {
+            (Some(name), _) => Palette::load(name)?,
+            (None, Some(name)) => {
+                Palette::load(name.get_ref()).map_err(|why| config.theme_fault(&why))?
+            }
+            (None, None) => Palette::default(),
+        };
         let export_dir = self.export_dir.clone().or_else(|| config.export_dir.clone());
         let keys = config.keys.clone();
         let (story, present) = (None, self.present);
@@ -107,8 +111,8 @@ mod tests {
         let plain = options(None, "zh_CN.GBK").unwrap();
         assert_eq!((plain.lang, plain.ascii), (Lang::En, true));
         assert_eq!(plain.plain_locale.as_deref(), Some("LC_ALL=zh_CN.GBK"));
-        let told = options(Some(Tongue::Zh), "C").unwrap_err().to_string();
-        assert_eq!(told, "LC_ALL=C can't show Chinese; set a UTF-8 locale, such as LC_ALL=C.UTF-8");
+        let english = options(Some(Tongue::En), "C").unwrap();
+        assert!(english.ascii && english.plain_locale.is_some());
     }
 
     #[test]
@@ -118,5 +122,7 @@ mod tests {
         assert_eq!(lang(Some(Tongue::En), "zh_CN.UTF-8"), Lang::En);
         assert_eq!(lang(Some(Tongue::Zh), "en_US.UTF-8"), Lang::Zh);
         assert_eq!(lang(None, "xx_YY.UTF-8"), Lang::En);
+        let chinese = options(Some(Tongue::Zh), "C").unwrap();
+        assert_eq!((chinese.lang, chinese.ascii, chinese.plain_locale), (Lang::Zh, false, None));
     }
 }

@@ -49,6 +49,29 @@ impl Presenter {
     }
 }
 
+/// A text as it stands in the presenter's layout: a sale has its title there and no number.
+pub(crate) fn by_title(snapshot: &Snapshot, text: &str) -> String {
+    let mut told = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('#') {
+        told.push_str(before);
+        let digits = after.len() - after.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let (id, behind) = after.split_at(digits);
+        let sale = id.parse().ok().and_then(|id| snapshot.sale(VoucherId(id)));
+        rest = behind;
+        match sale {
+            Some(sale) => {
+                told.push_str(&sale.title);
+                // Where the title follows its number it is not said twice.
+                let again = behind.strip_prefix(' ').and_then(|it| it.strip_prefix(&*sale.title));
+                rest = again.unwrap_or(behind);
+            }
+            None => told.extend(["#", id]),
+        }
+    }
+    told + rest
+}
+
 impl App {
     /// Large figures for a hall, or back to the view.
     pub(super) fn present(&mut self) {

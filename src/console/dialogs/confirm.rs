@@ -95,6 +95,14 @@ impl Confirm {
         Self { title, lines, yes, intent, focus: Stop::Cancel, number, reason, unbidden: None }
     }
 
+    /// Says it with other words for what it is about.
+    pub(crate) fn reword(&mut self, word: impl Fn(&str) -> String) {
+        self.title = word(&self.title);
+        for line in &mut self.lines {
+            *line = word(line);
+        }
+    }
+
     /// It comes with an answer of the engine, while the person may be at something else.
     #[must_use]
     pub(crate) fn unbidden(mut self, now: Millis) -> Self {

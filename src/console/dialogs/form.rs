@@ -10,7 +10,7 @@ use crate::{
         keymap::Action,
         text::{acts::CANCEL, lang::Word},
         theme::Theme,
-        widgets::{Pen, left, width, wrap},
+        widgets::{Pen, left, plain, width, wrap},
     },
     engine::record::MAX_REASON,
 };
@@ -163,10 +163,11 @@ pub(crate) fn draw_input(
     underlined: bool,
 ) -> Option<(u16, u16)> {
     let room = usize::from(pen.width());
-    let scroll = input.visual_scroll(room.saturating_sub(1));
+    let before: String = input.value().chars().take(input.cursor()).collect();
+    let before = width(&before);
+    let scroll = before.saturating_sub(room.saturating_sub(1));
     let mut skipped = 0;
-    let shown: String = input
-        .value()
+    let shown: String = plain(input.value())
         .graphemes(true)
         .skip_while(|part| {
             let skip = skipped < scroll;
@@ -179,7 +180,7 @@ pub(crate) fn draw_input(
         if underlined { style.add_modifier(ratatui::style::Modifier::UNDERLINED) } else { style };
     // What does not fit is simply scrolled out: an ellipsis would look like part of the text.
     pen.text(0, 0, &left(&shown, room.max(width(&shown)), theme.glyphs.ellipsis), style);
-    let column = input.visual_cursor().saturating_sub(skipped.min(input.visual_cursor()));
+    let column = before.saturating_sub(skipped);
     pen.on_screen(u16::try_from(column).unwrap_or(u16::MAX), 0)
 }
 

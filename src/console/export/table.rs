@@ -5,60 +5,64 @@
 
 use serde::{Serialize, Serializer, ser::SerializeMap as _};
 
-use crate::{console::widgets::Sheet, model::Millis};
+use crate::{
+    console::widgets::{Sheet, Value},
+    model::Millis,
+};
 
-/// Digits that every reader of JSON keeps; a longer number, an id, stays a text.
-const SAFE_DIGITS: usize = 15;
+/// Columns of ids: names, however many digits they have.
+const IDS: [&str; 7] = ["ID", "ENTRY", "LETTER", "ORDER", "USER", "SALE", "TOKEN"];
+/// Columns of spans, which are written in milliseconds and say so.
+const SPANS: [&str; 5] = ["AGE", "IDLE", "LEASE", "HELD", "TOOK"];
 
-/// A cell as it is meant.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(untagged)]
-enum Value {
-    Nothing,
-    Number(i64),
-    Text(String),
+/// What a text on the screen means.
+fn meant(text: &str, title: &str, numeric: bool) -> Value {
+    let text = text.trim();
+    // The sign on the screen for what there is none of.
+    if matches!(text, "" | "-") {
+        return Value::Nothing;
+    }
+    if IDS.contains(&title) {
+        return Value::Text(text.strip_prefix('#').unwrap_or(text).to_owned());
+    }
+    let plain: String = text.chars().filter(|it| *it != ',').collect();
+    match plain.parse() {
+        Ok(number) if numeric => Value::Number(number),
+        _ => Value::Text(text.to_owned()),
+    }
 }
 
-impl Value {
-    fn of(text: &str, numeric: bool) -> Self {
-        let text = text.trim();
-        // The sign on the screen for what there is none of.
-        if matches!(text, "" | "-") {
-            return Self::Nothing;
-        }
-        let plain: String = text.chars().filter(|it| *it != ',').collect();
-        let digits = plain.strip_prefix('-').unwrap_or(&plain);
-        let counts =
-            numeric && digits.len() <= SAFE_DIGITS && digits.bytes().all(|it| it.is_ascii_digit());
-        match plain.parse() {
-            Ok(number) if counts => Self::Number(number),
-            _ => Self::Text(text.to_owned()),
-        }
+/// The name of a column in a file, with the unit of what stands there.
+fn name(title: &str) -> String {
+    let name = title.trim().to_lowercase().replace(' ', "_");
+    match title {
+        "" => "mark".to_owned(),
+        _ if SPANS.contains(&title) => format!("{name}_ms"),
+        _ => name,
     }
 }
 
 /// Columns that say something, with their names.
 fn columns(sheet: &Sheet) -> Vec<(usize, String)> {
-    let named = sheet.columns.iter().enumerate().map(|(at, (title, _))| {
-        let name = title.trim().to_lowercase().replace(' ', "_");
-        (at, if name.is_empty() { "mark".to_owned() } else { name })
-    });
+    let named = sheet.columns.iter().enumerate().map(|(at, (title, _))| (at, name(title)));
     // A bar is drawn and not told: its figures stand beside it.
     let drawn = |text: &str| text.chars().all(|it| matches!(it, '\u{2580}'..='\u{259f}' | ' '));
     named
-        .filter(|(at, _)| {
-            let title = sheet.columns.get(*at).map_or("", |(title, _)| title.as_str());
-            let cells = || sheet.rows.iter().filter_map(|row| row.get(*at));
-            let bars =
-                !sheet.rows.is_empty() && cells().all(|cell| drawn(cell) && !cell.is_empty());
-            !(bars || title.is_empty() && cells().all(|cell| cell.trim().is_empty()))
+        .filter(|(at, name)| {
+            let cells = || sheet.rows.iter().filter_map(|row| row.get(*at)).map(|(text, _)| text);
+            let blank = name == "mark" && cells().all(|cell| cell.trim().is_empty());
+            !(blank || name == "sold" && cells().all(|cell| drawn(cell)))
         })
         .collect()
 }
 
-fn value(sheet: &Sheet, row: &[String], at: usize) -> Value {
-    let numeric = sheet.columns.get(at).is_some_and(|(_, numeric)| *numeric);
-    row.get(at).map_or(Value::Nothing, |text| Value::of(text, numeric))
+fn value(sheet: &Sheet, row: &[(String, Option<Value>)], at: usize) -> Value {
+    let Some((title, numeric)) = sheet.columns.get(at) else { return Value::Nothing };
+    match row.get(at) {
+        Some((_, Some(exact))) => exact.clone(),
+        Some((text, None)) => meant(text, title, *numeric),
+        None => Value::Nothing,
+    }
 }
 
 pub(super) fn csv(sheet: &Sheet) -> String {
@@ -101,7 +105,7 @@ fn cell(text: &str) -> String {
 struct Row<'a> {
     sheet: &'a Sheet,
     columns: &'a [(usize, String)],
-    cells: &'a [String],
+    cells: &'a [(String, Option<Value>)],
 }
 
 impl Serialize for Row<'_> {
@@ -144,7 +148,10 @@ mod tests {
                 column("LEFT IN SQL", true),
                 column("ORDER", true),
             ],
-            rows: cells.iter().map(|row| row.iter().map(|it| (*it).to_owned()).collect()).collect(),
+            rows: cells
+                .iter()
+                .map(|row| row.iter().map(|it| ((*it).to_owned(), None)).collect())
+                .collect(),
         }
     }
 

@@ -5,8 +5,12 @@ use std::path::PathBuf;
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 
 use super::{
-    fixture::{Bench, empty, normal, outage, overflowing, read_only},
+    fixture::{Bench, NOW, empty, normal, outage, overflowing, read_only},
+    history::logged,
+    letters::poisoned,
+    orders::sold,
     screens::assert_screen,
+    stream::flowing,
 };
 use crate::{
     console::{
@@ -89,7 +93,10 @@ fn a_table_holds_every_row_that_the_filter_lets_through() {
     };
     let (head, lines) = rows(overflowing(), "4");
     assert!(lines.len() > 40, "more than are seen: {}", lines.len());
-    assert!(head.starts_with("entry,age,idle,tries,order,user,sale,holder,verdict"), "{head}");
+    assert!(
+        head.starts_with("entry,age_ms,idle_ms,tries,order,user,sale,holder,verdict"),
+        "{head}"
+    );
     let mut bench = Bench::new(overflowing());
     bench.keys("4");
     bench.draw(80, 24);
@@ -108,6 +115,79 @@ fn a_table_holds_every_row_that_the_filter_lets_through() {
     bench.keys("xc");
     let told = made(&mut bench);
     assert_eq!(told[0].body.lines().count(), 2, "{}", told[0].body);
+}
+
+/// Tables with their keys.
+const TABLES: [(&str, fn() -> Snapshot, &str); 9] = [
+    ("sales", normal, "2"),
+    ("stream", flowing, "3"),
+    ("consumers", flowing, "3c"),
+    ("pending", normal, "4"),
+    ("letters", poisoned, "5"),
+    ("locks", normal, "6"),
+    ("orders", sold, "7"),
+    ("jobs", normal, "8"),
+    ("activity", logged, "0"),
+];
+
+#[test]
+fn values_are_exact_in_every_table_and_every_language() {
+    for (name, picture, keys) in TABLES {
+        let whole = export(picture(), keys, 'c');
+        let first: Vec<&str> = whole.lines().take(5).collect();
+        let document = export(picture(), keys, 'j');
+        let read: serde_json::Value = serde_json::from_str(&document).unwrap();
+        let one = serde_json::to_string_pretty(&read["rows"][0]).unwrap();
+        assert_screen(&format!("export_of_{name}"), &format!("{}\n\n{one}", first.join("\n")));
+        speak_here(Lang::Zh);
+        let chinese = export(picture(), keys, 'c');
+        speak_here(Lang::En);
+        assert_eq!(chinese.lines().next(), whole.lines().next(), "{name}");
+        for row in read["rows"].as_array().unwrap() {
+            for (column, value) in row.as_object().unwrap() {
+                let is_id = ["id", "entry", "letter", "order", "user", "sale", "token"]
+                    .contains(&column.as_str());
+                assert!(!(is_id && value.is_number()), "{name}: {column} {value}");
+                let is_span = column.ends_with("_ms");
+                assert!(!(is_span && value.is_string()), "{name}: {column} {value}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_empty_table_has_its_head() {
+    let nothing = || {
+        let mut picture = empty();
+        picture.entries = flowing().entries;
+        picture.entries.lines = std::sync::Arc::default();
+        picture.orders = sold().orders;
+        picture.orders.lines = std::sync::Arc::default();
+        picture.orders.more = false;
+        picture.log = logged().log;
+        picture.log.lines = std::sync::Arc::default();
+        picture.log.taken = Some(NOW);
+        picture
+    };
+    for (name, picture, keys) in TABLES.into_iter().filter(|(name, ..)| *name != "consumers") {
+        let head = |csv: &str| csv.lines().next().unwrap_or_default().replace("mark,", "");
+        let csv = export(nothing(), keys, 'c');
+        assert_eq!(csv.lines().count(), 1, "{name}: {csv}");
+        assert_eq!(head(&csv), head(&export(picture(), keys, 'c')), "{name}");
+        let document = export(nothing(), keys, 'j');
+        let read: serde_json::Value = serde_json::from_str(&document).unwrap();
+        assert_eq!(read["rows"].as_array().map(Vec::len), Some(0), "{name}");
+    }
+}
+
+#[test]
+fn a_masked_user_stays_masked_until_it_is_shown() {
+    let user = |keys: &str| {
+        let read: serde_json::Value = serde_json::from_str(&export(sold(), keys, 'j')).unwrap();
+        read["rows"][0]["user"].as_str().unwrap_or_default().to_owned()
+    };
+    assert!(user("7").starts_with("***"), "{}", user("7"));
+    assert!(user("7u").bytes().all(|digit| digit.is_ascii_digit()), "{}", user("7u"));
 }
 
 #[test]

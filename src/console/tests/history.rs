@@ -102,7 +102,7 @@ fn crowded() -> Snapshot {
     read(LogLook::default(), 2_000, 200, true)
 }
 
-fn logged() -> Snapshot {
+pub(super) fn logged() -> Snapshot {
     let lines = Arc::new(log_lines().into_iter().rev().collect());
     let log = LogPage { taken: Some(NOW), lines, ..LogPage::default() };
     Snapshot { log, ..normal() }

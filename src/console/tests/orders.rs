@@ -52,7 +52,7 @@ pub(super) fn page(view: OrdersView, newest: u64) -> OrdersPage {
     OrdersPage { view, taken: Some(NOW), more: oldest > 0, lines }
 }
 
-fn sold() -> Snapshot {
+pub(super) fn sold() -> Snapshot {
     Snapshot { orders: page(OrdersView::default(), 900), ..normal() }
 }
 

@@ -6,12 +6,14 @@ use super::{
 };
 use crate::{
     console::{
-        Lang, speak_here,
+        Lang,
+        presenter::by_title,
+        speak_here,
         story::Story,
         theme::{Depth, Theme},
     },
     model::{Phase, VoucherId, ledger::Balance},
-    telemetry::Snapshot,
+    telemetry::{Snapshot, snapshot::RushLine},
 };
 
 const SIZES: [(u16, u16); 4] = [(200, 50), (120, 36), (80, 24), (60, 15)];
@@ -21,6 +23,12 @@ fn before() -> Snapshot {
     let mut planned = sale(7, "hot pot 50% off", Phase::Planned, 8_000, 8_000);
     planned.begin = Some(NOW.plus(5_000));
     Snapshot { sales: vec![planned], ..empty() }
+}
+
+/// Opens in an hour.
+fn planned() -> Snapshot {
+    let sales = vec![sale(7, "hot pot 50% off", Phase::Planned, 8_000, 8_000)];
+    Snapshot { sales, ..empty() }
 }
 
 fn running() -> Snapshot {
@@ -94,6 +102,76 @@ fn a_story_and_an_alarm_stand_below() {
         let text = bench.text(width, height);
         assert!(text.contains("A node died with 86 orders"), "{text}");
         assert_screen(&format!("presenter_story_{width}x{height}"), &text);
+    }
+}
+
+#[test]
+fn a_frozen_picture_says_so_and_stands_still() {
+    for (name, picture) in [("frozen", running as fn() -> Snapshot), ("frozen_away", away)] {
+        for (width, height) in SIZES {
+            let mut bench = Bench::new(picture());
+            bench.keys("tf");
+            bench.show(sold_out());
+            bench.app.now = NOW.plus(12_000);
+            bench.app.status.key_pressed();
+            let text = bench.text(width, height);
+            assert!(text.contains("FROZEN") && text.contains("RUNNING"), "{text}");
+            assert_screen(&format!("presenter_{name}_{width}x{height}"), &text);
+        }
+    }
+    speak_here(Lang::Zh);
+    let mut bench = Bench::new(running());
+    bench.keys("tf");
+    assert_screen("presenter_frozen_zh_80x24", &bench.text(80, 24));
+}
+
+#[test]
+fn small_figures_stay_beside_a_story_in_the_smallest_window() {
+    for lang in [Lang::En, Lang::Zh] {
+        speak_here(lang);
+        for picture in [running(), watched(running()), away()] {
+            let mut bench = Bench::new(Snapshot { alarms: normal().alarms, ..picture });
+            bench.app.on_story(story());
+            bench.keys("t");
+            let text = bench.text(60, 15);
+            assert!(text.contains("A NODE DIES") && text.contains("4,860"), "{text}");
+        }
+        let mut bench = Bench::new(Snapshot { alarms: normal().alarms, ..away() });
+        bench.app.on_story(story());
+        bench.keys("t");
+        let tail = if lang == Lang::Zh { "_zh" } else { "" };
+        assert_screen(&format!("presenter_story_away{tail}_60x15"), &bench.text(60, 15));
+    }
+}
+
+#[test]
+fn a_question_names_the_sale_by_its_title() {
+    let rush = RushLine { voucher_id: VoucherId(7), sent: 52_000, planned: 110_000 };
+    for (name, keys, picture) in
+        [("halt", "tH", Snapshot { rushes: vec![rush], ..running() }), ("arm", "tL", planned())]
+    {
+        let mut bench = Bench::new(picture);
+        bench.keys(keys);
+        if name == "arm" {
+            for _ in 0..4 {
+                bench.press(crossterm::event::KeyCode::Tab);
+            }
+            bench.press(crossterm::event::KeyCode::Enter);
+        }
+        for (width, height) in [(120, 36), (80, 24), (60, 15)] {
+            let text = bench.text(width, height);
+            assert!(text.contains("Cancel") && text.contains("hot pot 50% off"), "{text}");
+            assert!(!text.contains('#'), "{text}");
+            assert_screen(&format!("presenter_asks_{name}_{width}x{height}"), &text);
+        }
+    }
+    let picture = running();
+    for (text, told) in [
+        ("stopping the rush on #7", "stopping the rush on hot pot 50% off"),
+        ("#7 hot pot 50% off, 10 buyers", "hot pot 50% off, 10 buyers"),
+        ("#70 and #7; # 1", "#70 and hot pot 50% off; # 1"),
+    ] {
+        assert_eq!(by_title(&picture, text), told);
     }
 }
 

@@ -92,7 +92,7 @@ pub(super) fn page(view: StreamView, last: u64) -> StreamPage {
     }
 }
 
-fn flowing() -> Snapshot {
+pub(super) fn flowing() -> Snapshot {
     Snapshot { entries: page(StreamView::default(), 260), ..normal() }
 }
 

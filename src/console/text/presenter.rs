@@ -12,7 +12,9 @@ use crate::{
 
 pub(crate) const CONTEXT: Word = word("Presenter", "演示");
 pub(crate) const BUYERS: Word = word("buyers a second", "每秒买家");
+pub(crate) const BUYERS_BRIEF: Word = word("buyers/s", "买家/秒");
 pub(crate) const WRITTEN: Word = word("orders written", "已落库订单");
+pub(crate) const WRITTEN_BRIEF: Word = word("written", "已落库");
 pub(crate) const OVERSOLD: Word = word("oversold", "超卖");
 pub(crate) const PIECES: Word = word("pieces", "件数");
 pub(crate) const WAITING: Word = word("buyers wait", "等候买家");
@@ -20,6 +22,7 @@ pub(crate) const BALANCED: Word = word("books balance", "账目平衡");
 pub(crate) const IN_FLIGHT: Word = word("in flight", "在途");
 pub(crate) const OFF: Word = word("books OFF", "账目不符");
 pub(crate) const UNKNOWN: Word = word("books unknown", "账目未知");
+pub(crate) const BOOKS_BRIEF: Word = word("books", "账目");
 pub(crate) const NO_STOCK: Word = word("pieces left: unknown", "剩余件数：未知");
 pub(crate) const OPENS: Word = word("until the sale opens", "距开抢");
 

@@ -55,7 +55,6 @@ pub(crate) mod columns {
     pub(crate) const TOOK: Word = word("TOOK", "耗时");
     pub(crate) const ROWS: Word = word("ROWS", "行数");
     pub(crate) const ABOUT: Word = word("ABOUT", "用途");
-    pub(crate) const OWNER: Word = word("OWNER", "持有标识");
 }
 
 /// Labels of a detail pane.

@@ -15,7 +15,7 @@ use crate::{
             lang::Word,
             time::act_word,
         },
-        widgets::{Cell, Column, Pen, right, table, width, wrap},
+        widgets::{Cell, Column, Pen, Value, right, table, width, wrap},
     },
     telemetry::log::{Recorded, Weight},
 };
@@ -35,7 +35,8 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut LogState) {
     level(pen, scene, state.level(), x + 3);
     let said = summary(scene, state, &rows);
     pen.part(0, 0, w.saturating_sub(2), 1).line_right(0, &said);
-    if rows.is_empty() {
+    let known = scene.snapshot.log.taken.is_some() && !state.is_waiting();
+    if rows.is_empty() && !(known && pen.is_noting()) {
         let said = nothing(scene, state);
         for (row, line) in wrap(&said, usize::from(w.saturating_sub(2))).iter().enumerate() {
             pen.text(1, 2 + row as u16, line, theme.soft());
@@ -149,7 +150,8 @@ fn cells(scene: &Scene<'_>, line: &Recorded, layout: &[Column]) -> Vec<Cell> {
     let weight = Weight::of(act);
     let (glyph, style) = sign(theme, weight);
     let cell = |column: &Column| match column.title {
-        heads::TIME => Cell::new(time(scene, line, column.width), theme.soft()),
+        heads::TIME => Cell::new(time(scene, line, column.width), theme.soft())
+            .exactly(Value::time(Some(act.at))),
         heads::SIGN => Cell::new(glyph, style),
         heads::WHAT => Cell::new(
             act_word(&act.act),

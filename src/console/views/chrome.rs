@@ -12,6 +12,7 @@ use crate::{
         dialogs::draw_input,
         director::Standing,
         keymap,
+        presenter::by_title,
         status::Tone,
         text::{self, figures},
         theme::Theme,
@@ -287,7 +288,7 @@ pub(super) fn answer_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
         Tone::Mixed => ("!", theme.warn()),
         Tone::Failure => (theme.glyphs.cross, theme.bad()),
     };
-    let mut said = said.to_owned();
+    let mut said = if app.presenter.on { by_title(&app.newest, said) } else { said.to_owned() };
     if tone == Tone::Failure {
         said = text::failure(&said, more);
     }

@@ -7,7 +7,7 @@ use crate::{
     console::{
         text::{self, columns, details, figures},
         theme::Theme,
-        widgets::{self, Cell, Column, Pen, left, right, table},
+        widgets::{self, Cell, Column, Pen, Value, left, right, table},
     },
     model::{JobOutcome, JobRun, Millis},
     telemetry::snapshot::JobLine,
@@ -30,7 +30,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut ListState) 
     };
     let mut head = pen.part(0, 0, w.saturating_sub(2), 1);
     head.line_right(0, &Line::styled(scene.fit(&count, w / 2), theme.soft()));
-    if rows.is_empty() {
+    if rows.is_empty() && !pen.is_noting() {
         let said = if jobs.is_empty() { text::NO_JOBS.to_owned() } else { text::no_match(filter) };
         pen.text(1, 2, &scene.fit(&said, w.saturating_sub(2)), theme.soft());
         return;
@@ -117,12 +117,17 @@ fn cells(scene: &Scene<'_>, job: &JobLine, layout: &[Column]) -> Vec<Cell> {
         columns::NEXT if job.paused => Cell::new(text::PAUSED, theme.warn()),
         columns::NEXT => {
             Cell::plain(optional(job.next.map(|at| text::in_span(&from_now(scene, at)))))
+                .exactly(Value::time(job.next))
         }
-        columns::LAST => of_last(&|run| Cell::plain(text::ago(&ago(scene, run.started)))),
+        columns::LAST => of_last(&|run| {
+            Cell::plain(text::ago(&ago(scene, run.started))).exactly(Value::time(Some(run.started)))
+        }),
         columns::OUTCOME => {
             of_last(&|run| Cell::new(text::outcome(run.outcome), outcome_style(theme, run.outcome)))
         }
-        columns::TOOK => of_last(&|run| Cell::plain(optional(run.took_ms.map(figures::span)))),
+        columns::TOOK => of_last(&|run| {
+            Cell::plain(optional(run.took_ms.map(figures::span))).exactly(Value::count(run.took_ms))
+        }),
         columns::ROWS => of_last(&|run| Cell::plain(optional(run.rows.map(figures::thousands)))),
         columns::ABOUT => Cell::new(text::about(job), theme.soft()),
         columns::NODE => of_last(&|run| Cell::new(run.node.clone(), theme.soft())),

@@ -10,7 +10,7 @@ use crate::{
     console::{
         text::{self, columns, figures, letters::labels},
         theme::Theme,
-        widgets::{Cell, Column, Pen, left, table, wrap},
+        widgets::{Cell, Column, Pen, Value, left, table, wrap},
     },
     model::LetterAct,
     telemetry::snapshot::LetterLine,
@@ -37,7 +37,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut PagedState<
     pen.line(1, 0, &heading);
     let said = summary(scene, state, all.len());
     pen.part(0, 0, w.saturating_sub(2), 1).line_right(0, &said);
-    if all.is_empty() {
+    if all.is_empty() && !(pen.is_noting() && !state.is_waiting()) {
         let said = nothing(scene, state);
         for (row, line) in wrap(&said, usize::from(w.saturating_sub(2))).iter().enumerate() {
             pen.text(1, 2 + row as u16, line, theme.soft());
@@ -126,10 +126,12 @@ fn cells(scene: &Scene<'_>, line: &LetterLine, marked: bool, layout: &[Column]) 
             let style = if marked { theme.strong() } else { Style::new() };
             Cell::new(line.letter.to_string(), style)
         }
-        columns::TRIES => Cell::new(figures::within(line.deliveries, 5), theme.soft()),
+        columns::TRIES => Cell::new(figures::within(line.deliveries, 5), theme.soft())
+            .exactly(Value::count(Some(line.deliveries))),
         columns::REPLAYS => {
             let style = if line.replays > 0 { theme.warn() } else { theme.soft() };
             Cell::new(figures::within(line.replays, 7), style)
+                .exactly(Value::count(Some(line.replays)))
         }
         columns::VERDICT => {
             Cell::new(text::letters::verdict_word(line.verdict), verdict(theme, line))

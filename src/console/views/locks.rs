@@ -9,7 +9,7 @@ use super::{Leases, ListState, Scene, Source, detail_line};
 use crate::{
     console::{
         text::{self, columns, details, figures},
-        widgets::{self, Cell, Column, Pen, bar, table},
+        widgets::{self, Cell, Column, Pen, Value, bar, table},
     },
     telemetry::snapshot::Holder,
 };
@@ -36,7 +36,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut ListState, 
     };
     let mut head = pen.part(0, 0, w.saturating_sub(2), 1);
     head.line_right(0, &Line::styled(scene.fit(&count, w / 2), theme.soft()));
-    if rows.is_empty() {
+    if rows.is_empty() && !pen.is_noting() {
         let none = locks.locks.is_empty();
         let said = if none { text::NO_LOCKS.to_owned() } else { text::no_match(filter) };
         pen.text(1, 2, &scene.fit(&said, w.saturating_sub(2)), theme.soft());
@@ -137,15 +137,15 @@ fn cells(scene: &Scene<'_>, leases: &Leases, lock: &Holder, layout: &[Column]) -
         columns::DEPTH => Cell::plain(lock.depth.to_string()),
         columns::LEASE => {
             let Lease { left, share, style } = lease(scene, leases, lock);
-            let cell = Cell::new(left, style);
+            let cell = Cell::new(left, style).exactly(Value::count(lock.left_ms));
             share.into_iter().fold(cell, Cell::with_bar)
         }
-        columns::HELD => Cell::new(held_for(scene, lock), theme.soft()),
+        columns::HELD => Cell::new(held_for(scene, lock), theme.soft())
+            .exactly(Value::count(lock.since.map(|at| scene.now.since(at)))),
         columns::WAITING => {
             let style = if lock.waiting > 0 { theme.strong() } else { theme.soft() };
             Cell::new(figures::thousands(lock.waiting), style)
         }
-        columns::OWNER => Cell::new(lock.owner.clone(), theme.soft()),
         columns::TOKEN => {
             let token = lock.token.map_or_else(|| "-".to_owned(), |token| token.to_string());
             Cell::new(token, theme.soft())

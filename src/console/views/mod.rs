@@ -54,8 +54,13 @@ pub(crate) use users::Users;
 
 use super::{
     app::App,
+    dialogs::Dialog,
     keymap::{Action, Context},
-    text::{self, figures},
+    presenter::by_title,
+    text::{
+        self, figures,
+        lang::{Lang, spoken},
+    },
     theme::{self, Theme},
     widgets::{self, Pen, Sheet},
 };
@@ -276,11 +281,16 @@ pub(crate) fn paint(app: &mut App, buffer: &mut Buffer) -> Option<(u16, u16)> {
         }
         cursor = chrome::draw(app, &mut pen).or(cursor);
         if let Some(dialog) = &mut app.dialog {
+            if app.presenter.on
+                && let Dialog::Confirm(confirm) = dialog
+            {
+                confirm.reword(|text| by_title(&app.newest, text));
+            }
             cursor = dialog.draw(&mut pen, app.theme);
         }
     }
     if app.theme.glyphs.ascii {
-        plain_signs(buffer);
+        widgets::to_ascii(buffer, spoken() == Lang::Zh);
     }
     app.theme.settle(buffer);
     cursor
@@ -290,30 +300,15 @@ pub(crate) fn paint(app: &mut App, buffer: &mut Buffer) -> Option<(u16, u16)> {
 const SHEET: Rect = Rect { x: 0, y: 0, width: 240, height: 60 };
 
 /// The table of the view with all rows that are loaded and that the filter lets through; `None` where there
-/// is none.
+/// is none, or none was read yet.
 pub(crate) fn sheet(app: &mut App) -> Option<Sheet> {
     let mut buffer = Buffer::empty(SHEET);
     let mut sheets = Vec::new();
     let glyphs = std::mem::replace(&mut app.theme.glyphs, theme::UNICODE);
     draw_body(app, &mut Pen::new(&mut buffer, SHEET).noting(&mut sheets), false);
     app.theme.glyphs = glyphs;
-    sheets.into_iter().find(|sheet| !sheet.rows.is_empty())
-}
-
-/// Signs that stand in sentences and names of keys, for terminals that draw them too wide.
-fn plain_signs(buffer: &mut Buffer) {
-    for cell in &mut buffer.content {
-        let plain = match cell.symbol() {
-            "←" => "<",
-            "→" => ">",
-            "↑" => "^",
-            "↓" => "v",
-            "–" => "-",
-            "…" => "~",
-            _ => continue,
-        };
-        cell.set_symbol(plain);
-    }
+    let full = sheets.iter().position(|sheet| !sheet.rows.is_empty()).unwrap_or(0);
+    (full < sheets.len()).then(|| sheets.swap_remove(full))
 }
 
 /// Draws the view itself into what the frame leaves.

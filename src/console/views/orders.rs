@@ -14,7 +14,7 @@ use crate::{
             orders::{self as words, columns, labels},
         },
         theme::Theme,
-        widgets::{Cell, Column, Pen, table, wrap},
+        widgets::{Cell, Column, Pen, Value, table, wrap},
     },
     engine::{
         orders::{Standing, decode},
@@ -59,7 +59,8 @@ fn body(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OrdersState) {
     let (w, h) = (pen.width(), pen.height());
     let top = u16::from(!scene.compact) + 1;
     let rows = state.rows(scene.snapshot);
-    if rows.is_empty() {
+    let known = scene.snapshot.orders.taken.is_some() && !state.is_waiting();
+    if rows.is_empty() && !(known && pen.is_noting()) {
         let told = state.view().query.id.map(|id| told(scene, state, id, None, w));
         let told = told.filter(|_| scene.snapshot.orders.taken.is_some() && !state.is_waiting());
         if let Some(told) = told {
@@ -189,12 +190,17 @@ fn cell(scene: &Scene<'_>, order: &Order, wide: bool, col: Col) -> Cell {
     let moment = |at: Millis| if wide { at.date_time(scene.zone) } else { brief(scene, at) };
     match col {
         Col::Order => Cell::plain(order.id.to_string()),
-        Col::Admitted => Cell::new(moment(decode(order.id).issued), theme.soft()),
+        Col::Admitted => {
+            let issued = decode(order.id).issued;
+            Cell::new(moment(issued), theme.soft()).exactly(Value::time(Some(issued)))
+        }
         Col::User => Cell::plain(scene.users.number(order.user_id)),
         Col::Sale => Cell::plain(format!("#{}", order.voucher_id)),
         Col::Place => Cell::new(order.place.to_string(), theme.soft()),
         Col::Status => Cell::new(words::status(order.status), status(theme, order.status)),
-        Col::Since => Cell::new(moment(since(order)), theme.soft()),
+        Col::Since => {
+            Cell::new(moment(since(order)), theme.soft()).exactly(Value::time(Some(since(order))))
+        }
     }
 }
 

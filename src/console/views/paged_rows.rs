@@ -9,7 +9,7 @@ use super::{
 use crate::{
     console::{
         text::{self, columns, figures, lang::Word},
-        widgets::Cell,
+        widgets::{Cell, Value},
     },
     model::{EntryId, OrderId, UserId, VoucherId},
     telemetry::{
@@ -96,7 +96,7 @@ pub(super) fn cell<R: PagedRow>(scene: &Scene<'_>, line: &R, title: Word) -> Opt
     let Alike { age_ms, order, user, voucher, .. } = line.alike();
     let shown = |value: Option<String>| Cell::plain(value.unwrap_or_else(|| "-".to_owned()));
     Some(match title {
-        columns::AGE => Cell::plain(figures::span(age_ms)),
+        columns::AGE => Cell::plain(figures::span(age_ms)).exactly(Value::count(Some(age_ms))),
         columns::ORDER => shown(order.map(|order| order.to_string())),
         columns::USER => shown(user.map(|user| scene.users.number(user))),
         columns::VOUCHER => shown(voucher.map(|id| format!("#{id}"))),

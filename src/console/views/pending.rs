@@ -9,7 +9,7 @@ use super::{PagedState, Scene, Source, census, detail_line, paged_rows, summary}
 use crate::{
     console::{
         text::{self, columns, details, figures},
-        widgets::{self, Cell, Column, Pen, table, wrap},
+        widgets::{self, Cell, Column, Pen, Value, table, wrap},
     },
     model::Verdict,
     telemetry::snapshot::PendingLine,
@@ -27,7 +27,8 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut PagedState<
     pen.line(1, 0, &scene.heading(&text::PENDING, &[Source::Redis]));
     let said = summary(scene, state, all.len());
     pen.part(0, 0, w.saturating_sub(2), 1).line_right(0, &said);
-    if all.is_empty() {
+    let known = !state.is_waiting() && scene.snapshot.stream.is_some();
+    if all.is_empty() && !(known && pen.is_noting()) {
         let filter = state.filter.value();
         let said = if state.is_waiting() {
             text::READING.to_owned()
@@ -106,7 +107,8 @@ fn cells(scene: &Scene<'_>, line: &PendingLine, marked: bool, layout: &[Column])
             let style = if marked { theme.strong() } else { Style::new() };
             Cell::new(line.entry.to_string(), style)
         }
-        columns::IDLE => Cell::new(figures::span(line.idle_ms), theme.soft()),
+        columns::IDLE => Cell::new(figures::span(line.idle_ms), theme.soft())
+            .exactly(Value::count(Some(line.idle_ms))),
         columns::TRIES => {
             let style = if line.deliveries > 1 { theme.warn() } else { theme.soft() };
             Cell::new(figures::thousands(line.deliveries), style)

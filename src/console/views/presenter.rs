@@ -12,7 +12,7 @@ use crate::{
     console::{
         app::App,
         director::Standing,
-        text::{self, figures, presenter as words, sale::share},
+        text::{self, figures, lang::Word, presenter as words, sale::share},
         theme::Theme,
         widgets::{Pen, Pixel, SIGN_ROWS, bar, big, big_width, fit, right, width},
     },
@@ -40,13 +40,19 @@ struct Figure {
     widest: String,
     style: Style,
     label: String,
+    /// The label where figure and label share a row.
+    brief: Option<Word>,
     /// How old it is, where that is too old.
     age: Option<String>,
 }
 
 impl Figure {
     fn new(signs: String, style: Style, label: impl Into<String>) -> Self {
-        Self { widest: signs.clone(), signs, style, label: label.into(), age: None }
+        Self { widest: signs.clone(), signs, style, label: label.into(), brief: None, age: None }
+    }
+
+    fn in_brief(self, brief: Word) -> Self {
+        Self { brief: Some(brief), ..self }
     }
 
     /// As many as that may come.
@@ -64,6 +70,8 @@ impl Figure {
 enum Small {
     Signs(Pixel),
     Words,
+    /// With their labels in one row.
+    Row,
     Nothing,
 }
 
@@ -73,6 +81,7 @@ impl Small {
         match self {
             Self::Signs(pixel) => SIGN_ROWS * pixel.1 + 1,
             Self::Words => 2,
+            Self::Row => 1,
             Self::Nothing => 0,
         }
     }
@@ -242,18 +251,24 @@ fn second(app: &App, sale: &SaleLine) -> Figure {
         }
         // A rate of a while ago is none.
         Phase::Running | Phase::Paused if is_stale(&app.shown.redis, app.seen()) => {
-            Figure::new("?".to_owned(), theme.soft(), words::BUYERS).up_to(USUAL_RATE)
+            Figure::new("?".to_owned(), theme.soft(), words::BUYERS)
+                .up_to(USUAL_RATE)
+                .in_brief(words::BUYERS_BRIEF)
         }
         Phase::Running | Phase::Paused => {
             let rate = sale.funnel.attempts.per_second.max(0.0).round() as u64;
-            Figure::new(figures::thousands(rate), Style::new(), words::BUYERS).up_to(USUAL_RATE)
+            Figure::new(figures::thousands(rate), Style::new(), words::BUYERS)
+                .up_to(USUAL_RATE)
+                .in_brief(words::BUYERS_BRIEF)
         }
     }
 }
 
 fn written(app: &App, sale: &SaleLine) -> Figure {
     let orders = figures::thousands(sale.persisted);
-    let figure = Figure::new(orders, Style::new(), words::WRITTEN).up_to(sale.initial);
+    let figure = Figure::new(orders, Style::new(), words::WRITTEN)
+        .up_to(sale.initial)
+        .in_brief(words::WRITTEN_BRIEF);
     aged(app, Source::Sql, figure)
 }
 
@@ -273,10 +288,14 @@ fn aged(app: &App, source: Source, mut figure: Figure) -> Figure {
 
 fn books(theme: Theme, balance: &Balance) -> Figure {
     match balance {
-        Balance::Balanced { .. } => Figure::new("✔".to_owned(), theme.good(), words::BALANCED),
+        Balance::Balanced { .. } => {
+            Figure::new("✔".to_owned(), theme.good(), words::BALANCED).in_brief(words::BOOKS_BRIEF)
+        }
         Balance::InFlight { .. } => Figure::new("…".to_owned(), theme.accent(), words::IN_FLIGHT),
         Balance::Off { .. } => Figure::new("✖".to_owned(), theme.bad(), words::OFF),
-        Balance::Unknown => Figure::new("?".to_owned(), theme.warn(), words::UNKNOWN),
+        Balance::Unknown => {
+            Figure::new("?".to_owned(), theme.warn(), words::UNKNOWN).in_brief(words::BOOKS_BRIEF)
+        }
     }
 }
 
@@ -300,6 +319,7 @@ fn draw_page(pen: &mut Pen<'_>, theme: Theme, page: &Page) {
         .flat_map(|(large, small)| [(large, small, large.1, 3), (large, small, 1, 3)])
         .chain(LARGE.map(|large| (large, Small::Words, 1, 2)))
         .chain(LARGE.map(|large| (large, Small::Words, 1, 0)))
+        .chain(LARGE.map(|large| (large, Small::Row, 1, 0)))
         .chain(LARGE.map(|large| (large, Small::Nothing, 1, 0)))
         .find(|(large, small, bar, air)| fits(*large, *small, *bar, *air));
     let Some((large, small, bar_rows, _)) = choice else { return draw_plain(pen, theme, page) };
@@ -343,6 +363,10 @@ fn draw_page(pen: &mut Pen<'_>, theme: Theme, page: &Page) {
             Small::Words => {
                 plain(pen, theme, (from, cells), y, figure);
                 y += 1;
+            }
+            Small::Row => {
+                in_brief(&mut pen.part(from, y, cells, 1), theme, figure);
+                continue;
             }
         }
         label(pen, theme, (from, cells), y, figure);
@@ -401,6 +425,21 @@ fn in_a_row(theme: Theme, signs: &str) -> &str {
         "…" => theme.glyphs.moving,
         signs => signs,
     }
+}
+
+/// A figure and what it is, in one row and as few words as there are.
+fn in_brief(pen: &mut Pen<'_>, theme: Theme, figure: &Figure) {
+    let signs = in_a_row(theme, &figure.signs);
+    let (label, style) = match (&figure.age, figure.brief) {
+        (Some(age), _) => (age.as_str(), theme.warn()),
+        (None, Some(brief)) => (brief.read(), Style::new()),
+        (None, None) => (figure.label.as_str(), Style::new()),
+    };
+    let room = usize::from(pen.width()).saturating_sub(width(signs) + 2);
+    let label = fit(label, room, theme.glyphs.ellipsis);
+    let x = usize::from(pen.width()).saturating_sub(width(signs) + 1 + width(&label)) / 2;
+    let x = pen.text(x as u16, 0, signs, figure.style.patch(theme.strong()));
+    pen.text(x + 1, 0, &label, style);
 }
 
 /// A figure in one row, where large signs have no room.

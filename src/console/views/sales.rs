@@ -6,7 +6,7 @@ use super::{SalesState, Scene, Source, chrome, or_unknown, sale_detail};
 use crate::{
     console::{
         text::{self, columns, figures, lang::Word},
-        widgets::{self, Cell, Column, Pen, bar, table},
+        widgets::{self, Cell, Column, Pen, Value, bar, table},
     },
     telemetry::snapshot::SaleLine,
 };
@@ -29,7 +29,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut SalesState)
     };
     let mut head = pen.part(0, 0, w.saturating_sub(2), 1);
     head.line_right(0, &Line::styled(scene.fit(&count, w / 2), theme.soft()));
-    if rows.is_empty() {
+    if rows.is_empty() && !pen.is_noting() {
         let said = if all == 0 { text::no_sales() } else { text::no_match(filter) };
         pen.text(1, 2, &scene.fit(&said, w.saturating_sub(2)), theme.soft());
         return;
@@ -95,16 +95,27 @@ fn cells(scene: &Scene<'_>, sale: &SaleLine, layout: &[Column]) -> Vec<Cell> {
             let style =
                 if sale.stock.is_some_and(|left| left >= 0) { Style::new() } else { theme.warn() };
             Cell::new(or_unknown(sale.stock), style)
+                .exactly(sale.stock.map_or(Value::Nothing, Value::Number))
         }
         columns::OF => Cell::new(figures::thousands(sale.initial), theme.soft()),
         columns::ADMITTED => {
             Cell::plain(sale.admitted.map_or_else(|| "-".to_owned(), figures::thousands))
         }
         columns::PERSISTED => Cell::plain(figures::thousands(sale.persisted)),
-        columns::WINDOW => Cell::new(window(scene, sale), theme.soft()),
+        columns::WINDOW => Cell::new(window(scene, sale), theme.soft()).exactly(interval(sale)),
         _ => Cell::plain(""),
     };
     layout.iter().map(cell).collect()
+}
+
+/// The same as ISO 8601 has it; two dots where it is open.
+fn interval(sale: &SaleLine) -> Value {
+    if (sale.begin, sale.end) == (None, None) {
+        return Value::Nothing;
+    }
+    let [begin, end] =
+        [sale.begin, sale.end].map(|at| at.map_or_else(|| "..".to_owned(), |at| at.to_string()));
+    Value::Text(format!("{begin}/{end}"))
 }
 
 pub(super) fn window(scene: &Scene<'_>, sale: &SaleLine) -> String {

@@ -17,7 +17,7 @@ use crate::{
             self, figures,
             stream::{self as words, columns, labels},
         },
-        widgets::{self, Cell, Column, Pen, Scroll, table, wrap},
+        widgets::{self, Cell, Column, Pen, Scroll, Value, table, wrap},
     },
     engine::orders::decode,
     model::{EntryId, Millis},
@@ -53,7 +53,8 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut StreamState
         figures(&mut pen.part(0, y, w, FIGURES), scene, state, &whole);
         y += FIGURES + 1;
     }
-    if state.pane == Pane::Consumers || !brief {
+    // Written down is the table that has the keys.
+    if state.pane == Pane::Consumers || !(brief || pen.is_noting()) {
         let whole_rest = brief || h < 14;
         let rest = h.saturating_sub(y);
         let wanted = page.consumers.len().max(1) as u16 + 1;
@@ -226,7 +227,7 @@ fn consumers(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut StreamState) {
         column(columns::PENDING, 9, true),
         column(columns::IDLE, 8, true),
     ];
-    if all.is_empty() {
+    if all.is_empty() && !pen.is_noting() {
         pen.text(1, 0, columns::CONSUMER.read(), theme.heading());
         pen.text(1, 1, words::NO_CONSUMER.read(), theme.soft());
         return;
@@ -261,7 +262,7 @@ fn consumer_cells(scene: &Scene<'_>, it: &GroupConsumer) -> Vec<Cell> {
         Cell::plain(it.name.clone()),
         Cell::new(word.read(), style),
         Cell::new(figures::thousands(it.pending), held),
-        Cell::new(figures::span(it.idle_ms), theme.soft()),
+        Cell::new(figures::span(it.idle_ms), theme.soft()).exactly(Value::count(Some(it.idle_ms))),
     ]
 }
 
@@ -299,7 +300,8 @@ fn entries(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut StreamState) {
     let theme = scene.theme;
     let w = pen.width();
     let rows = state.rows(scene.snapshot);
-    if rows.is_empty() {
+    let known = scene.snapshot.entries.taken.is_some() && !state.is_waiting();
+    if rows.is_empty() && !(known && pen.is_noting()) {
         let said = nothing(&scene.snapshot.entries, state);
         for (row, line) in wrap(&said, usize::from(w.saturating_sub(2))).iter().enumerate() {
             pen.text(1, row as u16, line, theme.soft());
@@ -344,6 +346,7 @@ fn cell(scene: &Scene<'_>, line: &EntryLine, col: Col, width: u16) -> Cell {
             let full = time(scene, line.entry);
             let cut = full.get(..usize::from(width)).unwrap_or(&full).to_owned();
             Cell::new(cut, theme.soft())
+                .exactly(Value::time(i64::try_from(line.entry.millis).ok().map(Millis)))
         }
         Col::User => shown(line.user.map(|user| scene.users.number(user))),
         Col::Sale => shown(line.voucher.map(|id| format!("#{id}"))),

@@ -7,7 +7,7 @@ use ratatui::{
     text::{Line, Span},
 };
 
-use super::Sheet;
+use super::{Sheet, plain, width};
 
 /// Writes into an area; positions count from its corner.
 pub(crate) struct Pen<'a> {
@@ -26,6 +26,11 @@ impl<'a> Pen<'a> {
     /// A pen that has tables written down in full, whatever of them would be seen.
     pub(crate) fn noting(self, sheets: &'a mut Vec<Sheet>) -> Self {
         Self { sheets: Some(sheets), ..self }
+    }
+
+    /// Tables are written down: an empty one too, with its heads.
+    pub(crate) fn is_noting(&self) -> bool {
+        self.sheets.is_some()
     }
 
     pub(super) fn sheets(&mut self) -> Option<&mut Vec<Sheet>> {
@@ -61,8 +66,13 @@ impl<'a> Pen<'a> {
     pub(crate) fn line(&mut self, x: u16, y: u16, line: &Line<'_>) -> u16 {
         match self.on_screen(x, y) {
             Some((column, row)) => {
-                let end = self.buffer.set_line(column, row, line, self.area.width - x).0;
-                end - self.area.x
+                let (mut at, end) = (column, self.area.right());
+                for span in &line.spans {
+                    let style = line.style.patch(span.style);
+                    let room = usize::from(end - at);
+                    at = self.buffer.set_stringn(at, row, plain(&span.content), room, style).0;
+                }
+                at - self.area.x
             }
             None => x,
         }
@@ -74,8 +84,9 @@ impl<'a> Pen<'a> {
 
     /// Writes styled text that ends at the right edge.
     pub(crate) fn line_right(&mut self, y: u16, line: &Line<'_>) {
-        let width = u16::try_from(line.width()).unwrap_or(u16::MAX);
-        self.line(self.area.width.saturating_sub(width), y, line);
+        let cells: usize = line.spans.iter().map(|span| width(&span.content)).sum();
+        let cells = u16::try_from(cells).unwrap_or(u16::MAX);
+        self.line(self.area.width.saturating_sub(cells), y, line);
     }
 
     /// Lays a style over a row.
@@ -103,7 +114,7 @@ impl<'a> Pen<'a> {
         if let Some(x) = self.area.x.checked_sub(1) {
             for y in self.area.y..self.area.bottom() {
                 let cell = &mut self.buffer[(x, y)];
-                if super::width(cell.symbol()) > 1 {
+                if width(cell.symbol()) > 1 {
                     cell.set_symbol(" ");
                 }
             }

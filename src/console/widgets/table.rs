@@ -1,9 +1,13 @@
 //! Tables whose columns are measured in cells, with a cursor and a scrollbar.
 
 use ratatui::style::Style;
+use serde::Serialize;
 
 use super::{Pen, bar, left, right, width};
-use crate::console::{text::lang::Word, theme::Theme};
+use crate::{
+    console::{text::lang::Word, theme::Theme},
+    model::Millis,
+};
 
 /// A column. A width of 0 takes what the others leave.
 #[derive(Clone, Copy, Debug)]
@@ -20,11 +24,34 @@ pub(crate) struct Cell {
     pub(crate) style: Style,
     /// A bar before a figure, of that share, in what the figure leaves of the column.
     bar: Option<f64>,
+    /// What it is, where the text rounds it or names a unit.
+    exact: Option<Value>,
+}
+
+/// A cell as it is meant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub(crate) enum Value {
+    Nothing,
+    Number(i64),
+    Text(String),
+}
+
+impl Value {
+    /// A count; nothing where nobody knows it.
+    pub(crate) fn count(count: Option<u64>) -> Self {
+        count.and_then(|it| i64::try_from(it).ok()).map_or(Self::Nothing, Self::Number)
+    }
+
+    /// A time in UTC, whatever the zone of the screen.
+    pub(crate) fn time(at: Option<Millis>) -> Self {
+        at.map_or(Self::Nothing, |at| Self::Text(at.to_string()))
+    }
 }
 
 impl Cell {
     pub(crate) fn new(text: impl Into<String>, style: Style) -> Self {
-        Self { text: text.into(), style, bar: None }
+        Self { text: text.into(), style, bar: None, exact: None }
     }
 
     #[must_use]
@@ -32,17 +59,23 @@ impl Cell {
         Self { bar: Some(share), ..self }
     }
 
+    /// Says what is meant, for a table that is written down.
+    pub(crate) fn exactly(self, value: Value) -> Self {
+        Self { exact: Some(value), ..self }
+    }
+
     pub(crate) fn plain(text: impl Into<String>) -> Self {
         Self::new(text, Style::new())
     }
 }
 
-/// A table in full, as text.
+/// A table in full.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sheet {
-    /// Title of each column, and whether it holds figures.
+    /// Title of each column in English, and whether it holds figures.
     pub(crate) columns: Vec<(String, bool)>,
-    pub(crate) rows: Vec<Vec<String>>,
+    /// Cells as text, and what they are where that says less.
+    pub(crate) rows: Vec<Vec<(String, Option<Value>)>>,
 }
 
 /// The order that a person asked for.
@@ -104,8 +137,10 @@ pub(crate) fn table(
 ) {
     if let Some(sheets) = pen.sheets() {
         let wide: Vec<Column> = columns.iter().map(|it| Column { width: NOTED, ..*it }).collect();
-        let texts = |row| cells(row, &wide).into_iter().map(|cell| cell.text).collect();
-        let titles = columns.iter().map(|it| (it.title.to_string(), it.numeric));
+        let texts =
+            |row| cells(row, &wide).into_iter().map(|cell| (cell.text, cell.exact)).collect();
+        // A program that reads it does not know which language the console spoke.
+        let titles = columns.iter().map(|it| (it.title.english().to_owned(), it.numeric));
         sheets.push(Sheet { columns: titles.collect(), rows: (0..total).map(texts).collect() });
         return;
     }

@@ -1,0 +1,176 @@
+//! Text of unknown origin, reduced to signs that every terminal draws in the same number of cells.
+//!
+//! Terminals disagree about what is put together from several characters: they join it or they don't. What
+//! takes no room and steers, joins or turns others is left out; of a joined sign its first part stays. Where a
+//! text stands is not known here.
+
+use std::borrow::Cow;
+
+use unicode_width::UnicodeWidthChar as _;
+
+const JOINER: char = '\u{200d}';
+/// Marks that one sign carries: more than any script needs would run over the lines above and below.
+const MOST_MARKS: usize = 2;
+/// Stands for what has no width that can be relied on.
+const UNSURE: char = '?';
+
+/// The text as it may go to a terminal.
+pub(crate) fn plain(text: &str) -> Cow<'_, str> {
+    if text.chars().all(is_certain) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len());
+    // The last sign that takes room, the marks on it, and whether the next one is joined to it.
+    let (mut base, mut marks, mut joined): (Option<char>, usize, bool) = (None, 0, false);
+    for c in text.chars() {
+        let joins = std::mem::take(&mut joined);
+        if c == JOINER {
+            joined = base.is_some_and(is_picture);
+            continue;
+        }
+        if is_hidden(c) {
+            continue;
+        }
+        // One picture of several, or of another skin.
+        let part = joins || matches!(c, '\u{1f3fb}'..='\u{1f3ff}');
+        if part && is_picture(c) && base.is_some_and(is_picture) {
+            continue;
+        }
+        let sign = match (base.and_then(|base| syllable(base, c)), flag_letter(c)) {
+            (Some(whole), _) => {
+                shown.pop();
+                whole
+            }
+            (None, Some(letter)) => letter,
+            (None, None) if is_loose(c) => UNSURE,
+            (None, None) => c,
+        };
+        match sign.width() {
+            Some(0) if base.is_none() || marks == MOST_MARKS => {}
+            Some(0) => {
+                shown.push(sign);
+                marks += 1;
+            }
+            _ => {
+                shown.push(sign);
+                (base, marks) = (Some(sign), 0);
+            }
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// Alone and beside others it takes the same room everywhere.
+fn is_certain(c: char) -> bool {
+    matches!(c, ' '..='~' | '\u{a1}'..='\u{ac}' | '\u{ae}'..='\u{2ff}' | '\u{2010}'..='\u{2027}'
+        | '\u{2190}'..='\u{22ff}' | '\u{2500}'..='\u{259f}' | '\u{2800}'..='\u{28ff}'
+        | '\u{3001}'..='\u{3029}' | '\u{4e00}'..='\u{9fff}' | '\u{ff01}'..='\u{ff5e}')
+}
+
+/// Takes no room and is not seen: controls, breaks, directions, joiners, selectors, fillers and tags; and rings
+/// around other signs, as those of keycaps.
+fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{20dd}'..='\u{20e0}' | '\u{20e2}'..='\u{20e4}' | '\u{3164}'
+            | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
+            | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// A sign that others are joined to as pictures, and no letter.
+fn is_picture(c: char) -> bool {
+    c >= '\u{203c}' && !c.is_alphanumeric() && c.width() != Some(0)
+}
+
+/// Half a flag is a letter: some terminals draw two of them as a flag, others as two boxes.
+fn flag_letter(c: char) -> Option<char> {
+    let place = u32::from(c).checked_sub(0x1f1e6).filter(|place| *place < 26)?;
+    char::from_u32(u32::from('A') + place)
+}
+
+/// Parts of Korean syllables that stand alone, and signs around numbers: of width 0 here and not there.
+fn is_loose(c: char) -> bool {
+    matches!(c, '\u{1161}'..='\u{11ff}' | '\u{d7b0}'..='\u{d7ff}' | '\u{600}'..='\u{605}' | '\u{6dd}'
+        | '\u{70f}' | '\u{890}' | '\u{891}' | '\u{8e2}')
+}
+
+/// A Korean syllable of its parts, as Unicode composes it.
+fn syllable(base: char, next: char) -> Option<char> {
+    const FIRST: u32 = 0xac00;
+    let (base, next) = (u32::from(base), u32::from(next));
+    let whole = match (base, next) {
+        (0x1100..=0x1112, 0x1161..=0x1175) => FIRST + (base - 0x1100) * 588 + (next - 0x1161) * 28,
+        (FIRST..=0xd7a3, 0x11a8..=0x11c2) if (base - FIRST).is_multiple_of(28) => {
+            base + next - 0x11a7
+        }
+        _ => return None,
+    };
+    char::from_u32(whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use unicode_segmentation::UnicodeSegmentation as _;
+    use unicode_width::UnicodeWidthStr as _;
+
+    use super::*;
+
+    #[test]
+    fn what_terminals_disagree_about_is_reduced() {
+        for (text, shown, width) in [
+            ("hot pot", "hot pot", 7),
+            ("火锅五折", "火锅五折", 8),
+            // Families, professions, skins, hearts.
+            ("👩‍👩‍👧‍👦!", "👩!", 3),
+            ("👩🏽‍🤝‍👩🏻", "👩", 2),
+            ("👍🏿👍", "👍👍", 4),
+            ("❤️‍🔥", "❤", 1),
+            ("🏳️‍🌈", "🏳", 1),
+            ("🏴\u{e0067}\u{e0062}\u{e007f}", "🏴", 2),
+            ("🏽", "🏽", 2),
+            // Selectors, keycaps, flags.
+            ("❤️ ⌚\u{fe0e}", "❤ ⌚", 4),
+            ("1️⃣2️⃣", "12", 2),
+            ("🇨🇳🇩🇪🇨", "CNDEC", 5),
+            // What is not seen.
+            ("a\u{200b}b\u{200c}c\u{2060}d\u{feff}e\u{ad}f", "abcdef", 6),
+            ("x\u{202e}y\u{202c}\u{2066}z\u{2069}\u{200f}", "xyz", 3),
+            ("a\u{2028}b\u{2029}c\x1b\u{9b}\r\nd", "abcd", 4),
+            ("\u{3164}\u{ffa0}\u{115f}", "", 0),
+            // A joiner between letters shapes them and joins no cells.
+            ("न\u{94d}\u{200d}न", "न\u{94d}न", 2),
+            // Marks: two stay, and none without a sign.
+            ("e\u{301}", "e\u{301}", 1),
+            ("Z\u{300}\u{301}\u{302}\u{303}\u{304}o", "Z\u{300}\u{301}o", 2),
+            ("\u{301}a", "a", 1),
+            // Korean from its parts.
+            ("\u{1112}\u{1161}\u{11ab}\u{1100}\u{1173}\u{11af}", "한글", 4),
+            ("\u{1161}x\u{11a8}", "?x?", 3),
+            ("한\u{11ab}", "한?", 3),
+            // Narrow in this count wherever a terminal is not told otherwise.
+            ("①±Ж“”", "①±Ж“”", 5),
+        ] {
+            assert_eq!((&*plain(text), plain(text).width()), (shown, width), "{text:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_whole_is_as_wide_as_its_characters(text in "[a 火👩❤🏽🇨🇳\u{1100}\u{1112}\u{1161}\u{11ab}각\u{200d}\u{200b}\u{202e}\u{fe0f}\u{fe0e}\u{20e3}\u{301}\u{e0067}न\u{94d}لا1]{0,24}") {
+            let shown = plain(&text);
+            for part in shown.graphemes(true) {
+                let cells: usize = part.chars().filter_map(|c| c.width()).sum();
+                prop_assert_eq!(part.width(), cells, "{:?} of {:?}", part, &text);
+            }
+            let again = plain(&shown);
+            prop_assert_eq!(&*again, &*shown);
+        }
+
+        #[test]
+        fn nothing_that_steers_is_left(text: String) {
+            prop_assert!(!plain(&text).chars().any(|c| is_hidden(c) || c == JOINER));
+        }
+    }
+}
