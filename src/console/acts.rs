@@ -259,10 +259,6 @@ impl App {
     pub(super) fn send_because(&mut self, command: Command, reason: Option<String>) -> bool {
         match self.remote.send_because(command.clone(), reason) {
             Ok(reply) => {
-                // What the console looks up by itself is no act of the person's.
-                if !matches!(command, Command::Trace(_)) {
-                    self.status.begin();
-                }
                 self.note(match &command {
                     Command::CreateSale(sale) => acts::asked::create(sale),
                     Command::StartSale(id)

@@ -101,6 +101,7 @@ impl App {
                     if let Dialog::Sale(sale) = dialog {
                         self.draft = Some(sale);
                     }
+                    self.status.begin();
                     self.send(Command::CreateSale(wanted));
                     return None;
                 }
@@ -166,13 +167,15 @@ impl App {
 
     /// The one place from which a confirmed act goes on its way.
     fn accepted(&mut self, confirm: &Confirm) -> Option<Dialog> {
+        self.status.begin();
+        let reason = confirm.reason();
         match &confirm.intent {
             Intent::Send(command) => {
-                self.send_because(Command::clone(command), confirm.reason());
+                self.send_because(Command::clone(command), reason);
             }
-            Intent::Arm(launch) => self.arm(Launch::clone(launch)),
-            Intent::Fire(launch) => self.fire_now(launch),
-            Intent::Abort { voucher, pauses } => self.stop_rush(*voucher, *pauses),
+            Intent::Arm(launch) => self.arm(Launch { reason, ..Launch::clone(launch) }),
+            Intent::Fire(launch) => self.fire_now(launch, reason),
+            Intent::Abort { voucher, pauses } => self.stop_rush(*voucher, *pauses, reason),
             Intent::Quit => self.course = Course::Quit,
         }
         None

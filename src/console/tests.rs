@@ -12,6 +12,7 @@ mod letters;
 mod looping;
 mod orders;
 mod presenter;
+mod reasons;
 mod screens;
 mod stream;
 mod words;

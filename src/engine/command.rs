@@ -107,6 +107,18 @@ pub enum Command {
 }
 
 impl Command {
+    /// Acts that the audit log tells of; the others only look, or break another one off.
+    pub fn is_recorded(&self) -> bool {
+        !matches!(
+            self,
+            Self::Plan(_)
+                | Self::CountLetters(_)
+                | Self::Preview(_)
+                | Self::Trace(_)
+                | Self::Cancel
+        )
+    }
+
     /// Acts of recovery: two operators who do such at once would undo each other's.
     pub fn is_recovery(&self) -> bool {
         matches!(
