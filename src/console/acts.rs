@@ -269,7 +269,7 @@ impl App {
                     Command::Rush(plan) => acts::asked::rush(plan),
                     Command::StopRush(id) => director::stopping(*id),
                     Command::Plan(_) => acts::asked::PLAN.to_string(),
-                    Command::Apply(..) => acts::asked::REPLAY.to_string(),
+                    Command::Apply(..) => acts::asked::APPLY.to_string(),
                     Command::CountLetters(_) => acts::asked::LETTERS.to_string(),
                     Command::RunJob(job) => acts::asked::job(job),
                     Command::Preview(_) => text::stream::LOOKING.read().to_owned(),

@@ -26,6 +26,7 @@ impl App {
                 None => self.act_in_view(action),
             },
         }
+        self.look();
     }
 
     /// Text for whatever takes text now; a paste into a view is no command.
@@ -407,6 +408,7 @@ impl App {
             verdicts: self.view == View::Pending,
             letters_from: (self.view == View::Letters).then(|| self.letters.from()),
             stream: (self.view == View::Stream).then(|| self.stream.view()),
+            sale: self.looked_at_sale(),
             orders: (self.view == View::Orders).then(|| self.orders.view()),
             log: (self.view == View::Activity).then(|| self.log.look()),
         };
@@ -422,6 +424,7 @@ impl App {
                 self.go(View::Sales);
                 self.sales.detail = true;
             }
+            View::Sales if self.sales.detail => self.open_orders_of_sale(),
             View::Sales if self.sales.chosen_line(&self.shown).is_some() => {
                 self.sales.detail = true;
             }

@@ -13,6 +13,7 @@ mod looping;
 mod orders;
 mod presenter;
 mod reasons;
+mod sales;
 mod screens;
 mod stream;
 mod words;

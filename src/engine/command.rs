@@ -436,6 +436,8 @@ pub struct Focus {
     pub letters_from: Option<EntryId>,
     /// Part of the order stream to read; `None` while nobody looks at it.
     pub stream: Option<StreamView>,
+    /// Sale whose orders are to be counted; `None` while nobody looks at one.
+    pub sale: Option<VoucherId>,
     /// Orders in SQL to read; `None` while nobody looks at them.
     pub orders: Option<OrdersView>,
     /// Page of the log to read; `None` while nobody looks at it.

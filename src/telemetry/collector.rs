@@ -157,6 +157,7 @@ impl Collector {
             pending: self.pending_page(pending_from),
             letters: LetterPage::default(),
             entries: StreamPage::default(),
+            sale_orders: None,
             orders: OrdersPage::default(),
             books,
             latency: self.meters.latency(),

@@ -20,14 +20,14 @@ use crate::{
     },
     engine::command::{Command, Focus, Refusal, Remote, Reply, Request},
     model::{
-        Cause, EntryId, JobOutcome, JobRun, Millis, OrderId, Phase, SaleState, UserId, Verdict,
-        VoucherId, ledger::Balance,
+        Cause, EntryId, JobOutcome, JobRun, Millis, OrderCounts, OrderId, Phase, SaleState, UserId,
+        Verdict, VoucherId, ledger::Balance,
     },
     telemetry::{
         Point, Series, Snapshot,
         snapshot::{
             Alarm, AlarmKind, ConsumerLine, Count, Funnel, Health, Holder, Holders, JobLine, Kind,
-            Latency, PendingLine, PendingPage, RushLine, SaleLine, StreamLine, Urgency,
+            Latency, PendingLine, PendingPage, RushLine, SaleLine, SaleOrders, StreamLine, Urgency,
         },
     },
 };
@@ -270,6 +270,15 @@ pub(super) fn normal() -> Snapshot {
             consumers: vec![consumer("node-b/1", false, 86), consumer("node-a/1", true, 42)],
         }),
         pending: page(0, 128),
+        sale_orders: Some(SaleOrders {
+            voucher: VoucherId(7),
+            counts: Some(OrderCounts {
+                unpaid: 1_140,
+                paid: 5_720,
+                closed: 20,
+                ..OrderCounts::default()
+            }),
+        }),
         books: Balance::InFlight { orders: 1_332 },
         latency: Some(Latency { p50: 412, p99: 1_830, max: 6_100, samples: 21_840 }),
         series: Arc::new(series()),
