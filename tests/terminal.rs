@@ -188,7 +188,6 @@ fn a_sale_is_ended_for_a_reason() {
     terminal.wait_for(LONG, "it has ended", |screen| screen.contains("ENDED"));
     terminal.send("0");
     terminal.wait_for(LONG, "the act", |screen| screen.contains("sale end"));
-    terminal.send("g");
     terminal.send(key::ENTER);
     terminal.wait_for(LONG, "why", |screen| screen.contains("运维 hl said so"));
     quits(terminal);

@@ -111,12 +111,12 @@ impl Collector {
     /// What became of the node of a consumer of that partition's group.
     fn node_state(&self, consumer: &str, partition: u16) -> NodeState {
         let Some(survey) = &self.survey else { return NodeState::Dead };
-        let known = survey
-            .consumers
-            .iter()
-            .find(|it| it.partition == partition && it.name == consumer)
-            .map_or(0, |it| it.idle_ms);
-        survey.nodes.state(consumer, known, self.node_dead_ms)
+        let mut known = survey.consumers.iter();
+        match known.find(|it| it.partition == partition && it.name == consumer) {
+            Some(it) => survey.nodes.state(consumer, it.idle_ms, self.node_dead_ms),
+            // It came after the survey.
+            None => NodeState::Alive,
+        }
     }
 
     fn partition_lines(&self) -> Vec<PartitionLine> {
