@@ -18,8 +18,11 @@ use seckill::{
         group::{GroupAct, Preview, To},
         orders::Standing,
     },
-    model::{Millis, NewSale, OrderId, OrderStatus},
-    telemetry::{OrdersView, Snapshot, StreamView, snapshot::Holding},
+    model::{Millis, NewSale, OrderCounts, OrderId, OrderStatus},
+    telemetry::{
+        OrdersView, Snapshot, StreamView,
+        snapshot::{Holding, NodeState},
+    },
 };
 use world::World;
 
@@ -149,8 +152,57 @@ async fn what_is_under_way_is_told_with_its_holder() {
         };
         it.entries.lines.iter().filter(|it| of_b(&it.holding)).count() == taken
     };
-    picture(&world, "node-b holds them", held).await;
+    let seen = picture(&world, "node-b holds them", held).await;
     assert!(taken > 0);
+    let line = &seen.entries.lines[0];
+    let dead = |it: &Snapshot| it.entries.lines[0].holder == NodeState::Dead;
+    picture(&world, "it counts as dead", dead).await;
+    let id = line.order.unwrap();
+    let Ok(Reply::Traced(trace)) = ask(&world, Command::Trace(id)).await else { panic!() };
+    let added = Millis(i64::try_from(line.entry.millis).unwrap());
+    let delivered = trace.delivered.expect("Redis tells it while it is pending");
+    assert!(added <= delivered && delivered <= world.redis.link().now().await.unwrap());
+
+    // One that ends in good order is told from it, and what it gave up from what it wrote.
+    world.add_entry(&["userId", "nobody", "voucherId", "7", "id", "1"]).await;
+    let other = world.another_node("node-c");
+    let buried = |it: &Snapshot| {
+        it.entries.lines.last().is_some_and(|it| it.dead && it.holding == Holding::Acknowledged)
+    };
+    let seen = picture(&world, "its entry is a dead letter", buried).await;
+    let written = |it: &Snapshot| {
+        let lines = it.entries.lines.iter();
+        lines.filter(|it| it.holding == Holding::Acknowledged && !it.dead).count() >= 20 - taken
+    };
+    assert!(seen.entries.lines.iter().filter(|it| it.dead).count() == 1);
+    picture(&world, "the others are written", written).await;
+    assert!(other.stop().await.in_time);
+    let stopped = |it: &Snapshot| {
+        let state =
+            |name: &str| it.entries.consumers.iter().find(|it| it.name == name).map(|it| it.state);
+        state("node-c/1") == Some(NodeState::Stopped) && state("node-b/1") == Some(NodeState::Dead)
+    };
+    picture(&world, "it is stopped and not dead", stopped).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_orders_of_one_sale_are_counted_while_somebody_looks() {
+    let world = World::start().await;
+    let voucher = world.create(sale(30)).await;
+    world.rush(RushPlan::new(voucher, 30)).await;
+    let focus = world.node().remote().focus;
+    focus.send_modify(|focus| focus.sale = Some(voucher));
+    let counted = |it: &Snapshot, unpaid, paid| {
+        let counts = it.sale_orders.filter(|it| it.voucher == voucher).and_then(|it| it.counts);
+        counts == Some(OrderCounts { unpaid, paid, ..OrderCounts::default() })
+    };
+    picture(&world, "none is paid", |it| counted(it, 30, 0)).await;
+    focus.send_modify(|focus| focus.orders = Some(OrdersView::default()));
+    let seen = picture(&world, "an order", |it| !it.orders.lines.is_empty()).await;
+    ask(&world, Command::Pay(seen.orders.lines[0].id)).await.unwrap();
+    picture(&world, "one is paid", |it| counted(it, 29, 1)).await;
+    focus.send_modify(|focus| focus.sale = None);
+    picture(&world, "nobody looks", |it| it.sale_orders.is_none()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

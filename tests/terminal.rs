@@ -167,6 +167,37 @@ fn a_dead_letter_is_discarded(cols: u16, rows: u16, envs: &[(&str, &str)]) {
     assert!(home.processes().is_empty());
 }
 
+/// A sale is ended for a reason, which the log on the screen tells afterwards.
+#[test]
+fn a_sale_is_ended_for_a_reason() {
+    let home = Seckill::new();
+    home.run(&["sale", "create", "--title", "tea", "--stock", "5"]).expect_code(0);
+    let terminal = home.pty(&[], 80, 24, &[]);
+    terminal.wait_for(LONG, "the sale", |screen| screen.contains("tea"));
+    terminal.send("2");
+    terminal.wait_for(LONG, "the table", |screen| screen.contains("TITLE"));
+    terminal.send("E");
+    terminal.wait_for(LONG, "the question", |screen| {
+        screen.contains("End the sale for good?") && screen.contains("Tab goes here")
+    });
+    terminal.send(key::TAB);
+    terminal.send("yes, 运维 hl said so");
+    terminal.wait_for(LONG, "the reason", |screen| screen.contains("运维 hl said so"));
+    terminal.send(key::ENTER);
+    terminal.say_yes(LONG);
+    terminal.wait_for(LONG, "it has ended", |screen| screen.contains("ENDED"));
+    terminal.send("0");
+    terminal.wait_for(LONG, "the act", |screen| screen.contains("sale end"));
+    terminal.send(key::ENTER);
+    terminal.wait_for(LONG, "why", |screen| screen.contains("运维 hl said so"));
+    quits(terminal);
+    let activity = home.run(&["activity", "--json"]).expect_code(0).json();
+    let lines = activity["lines"].as_array().unwrap();
+    let line = lines.iter().find(|line| line["act"] == "sale end").expect("the act");
+    assert_eq!(line["reason"], "yes, 运维 hl said so", "{line}");
+    assert!(home.processes().is_empty());
+}
+
 #[test]
 fn a_dead_letter_is_discarded_at_120x36() {
     a_dead_letter_is_discarded(120, 36, &[]);

@@ -219,7 +219,7 @@ pub fn node_of(consumer: &str) -> &str {
     consumer.rsplit_once('/').map_or(consumer, |(node, _)| node)
 }
 
-/// The consumer under which an operator on `node` takes entries over; it works only while somebody has the helm.
+/// The consumer under which an operator on `node` takes entries over; it works only while somebody holds the operator's lock.
 pub fn replay_of(node: &str) -> String {
     format!("{node}/{REPLAY}")
 }

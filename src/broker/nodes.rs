@@ -2,8 +2,25 @@
 
 use redis::pipe;
 
-use super::{BrokerError, Link, keys::Partition};
+use super::{
+    BrokerError, Link,
+    keys::{Partition, is_replay, node_of},
+};
 use crate::model::Millis;
+
+/// A node that was silent for a day is forgotten.
+pub const FORGET_MS: u64 = 24 * 3_600 * 1_000;
+
+/// What became of a node, as far as its signs of life tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeState {
+    /// It gave a sign of life in the last seconds.
+    Alive,
+    /// It gave its name back when it ended.
+    Stopped,
+    /// It went silent without that.
+    Dead,
+}
 
 /// When each node last gave a sign of life, by the clock of Redis.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,7 +52,20 @@ impl Nodes {
         sign.is_some_and(|(_, at)| self.now.since(*at) < dead_ms)
     }
 
-    /// The same, or `None` for a name that is no node's: an operator without an engine.
+    /// The state of a consumer's node, of which the consumer was silent for `idle_ms`.
+    pub fn state(&self, consumer: &str, idle_ms: u64, dead_ms: u64) -> NodeState {
+        match self.life(node_of(consumer), dead_ms) {
+            Some(true) => NodeState::Alive,
+            Some(false) => NodeState::Dead,
+            // An operator without an engine is no node, and says no goodbye.
+            None if is_replay(consumer) && idle_ms < dead_ms => NodeState::Alive,
+            // Who is not listed said goodbye, or was forgotten after his time.
+            None if is_replay(consumer) || idle_ms >= FORGET_MS => NodeState::Dead,
+            None => NodeState::Stopped,
+        }
+    }
+
+    /// As [`Self::is_alive`], or `None` for a name that is no node's: an operator without an engine.
     pub fn life(&self, node: &str, dead_ms: u64) -> Option<bool> {
         let known = self.signs.iter().any(|(name, _)| name == node);
         known.then(|| self.is_alive(node, dead_ms))
@@ -58,5 +88,18 @@ mod tests {
         let nodes = Nodes { now: Millis(10_000), signs };
         assert_eq!(nodes.alive(5_000).collect::<Vec<_>>(), ["a"]);
         assert!(nodes.is_alive("b", 9_001) && !nodes.is_alive("c", 9_001));
+    }
+
+    #[test]
+    fn a_node_that_said_goodbye_is_stopped_and_not_dead() {
+        let signs = vec![("a".to_owned(), Millis(9_000)), ("b".to_owned(), Millis(1_000))];
+        let nodes = Nodes { now: Millis(10_000), signs };
+        let state = |consumer, idle_ms| nodes.state(consumer, idle_ms, 5_000);
+        assert_eq!(state("a/1", 10), NodeState::Alive);
+        assert_eq!(state("b/1", 9_000), NodeState::Dead);
+        assert_eq!(state("c/1", 10), NodeState::Stopped);
+        assert_eq!(state("c/1", FORGET_MS), NodeState::Dead, "nobody remembers a goodbye");
+        assert_eq!(state("c/replay", 10), NodeState::Alive);
+        assert_eq!(state("c/replay", 5_000), NodeState::Dead);
     }
 }

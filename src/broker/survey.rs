@@ -73,6 +73,8 @@ pub struct Marks {
 /// One consumer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConsumerFacts {
+    /// The partition in whose group it is.
+    pub partition: u16,
     /// Its name.
     pub name: String,
     /// Entries in its hands.
@@ -222,7 +224,12 @@ async fn survey_one(
         }],
         consumers: consumers
             .into_iter()
-            .map(|(name, pending, idle_ms)| ConsumerFacts { name, pending, idle_ms })
+            .map(|(name, pending, idle_ms)| ConsumerFacts {
+                partition: of.number(),
+                name,
+                pending,
+                idle_ms,
+            })
             .collect(),
         nodes: Nodes {
             now: Millis(now),

@@ -259,10 +259,6 @@ impl App {
     pub(super) fn send_because(&mut self, command: Command, reason: Option<String>) -> bool {
         match self.remote.send_because(command.clone(), reason) {
             Ok(reply) => {
-                // What the console looks up by itself is no act of the person's.
-                if !matches!(command, Command::Trace(_)) {
-                    self.status.begin();
-                }
                 self.note(match &command {
                     Command::CreateSale(sale) => acts::asked::create(sale),
                     Command::StartSale(id)
@@ -273,7 +269,7 @@ impl App {
                     Command::Rush(plan) => acts::asked::rush(plan),
                     Command::StopRush(id) => director::stopping(*id),
                     Command::Plan(_) => acts::asked::PLAN.to_string(),
-                    Command::Apply(..) => acts::asked::REPLAY.to_string(),
+                    Command::Apply(..) => acts::asked::APPLY.to_string(),
                     Command::CountLetters(_) => acts::asked::LETTERS.to_string(),
                     Command::RunJob(job) => acts::asked::job(job),
                     Command::Preview(_) => text::stream::LOOKING.read().to_owned(),

@@ -43,6 +43,8 @@ pub(crate) struct Launch {
     pub(crate) within: u64,
     /// Seconds from the yes to the start.
     pub(crate) countdown: u64,
+    /// Why, for the audit log.
+    pub(crate) reason: Option<String>,
 }
 
 impl Launch {
@@ -195,9 +197,12 @@ impl App {
     }
 
     /// Fires what the person was asked about, unless the countdown was quicker.
-    pub(super) fn fire_now(&mut self, asked: &Launch) {
-        match &self.director.launch {
-            Some((launch, Stage::Counting(_))) if launch == asked => self.fire(None),
+    pub(super) fn fire_now(&mut self, asked: &Launch, reason: Option<String>) {
+        match &mut self.director.launch {
+            Some((launch, Stage::Counting(_))) if launch == asked => {
+                launch.reason = reason.or_else(|| launch.reason.take());
+                self.fire(None);
+            }
             Some((_, Stage::Opening(..) | Stage::Rushing(_))) => self.note(words::OPENING),
             _ => self.note(words::fire_hint()),
         }
@@ -230,7 +235,7 @@ impl App {
         {
             self.dialog = None;
         }
-        if self.send(command.clone()) {
+        if self.send_because(command.clone(), launch.reason.clone()) {
             self.director.launch = Some((launch, Stage::Opening(command, false)));
         }
     }
@@ -249,7 +254,9 @@ impl App {
                 self.presenter.sale = Some(opened);
                 if withdrawn {
                     self.send(Command::PauseSale(opened));
-                } else if self.send(Command::Rush(launch.rush(opened))) {
+                } else if self
+                    .send_because(Command::Rush(launch.rush(opened)), launch.reason.clone())
+                {
                     self.director.launch = Some((launch, Stage::Rushing(opened)));
                 }
                 true
@@ -294,11 +301,11 @@ impl App {
     }
 
     /// No more buyers, and no sale to the buyers of anybody else.
-    pub(super) fn stop_rush(&mut self, voucher: VoucherId, pauses: bool) {
-        self.send(Command::StopRush(voucher));
+    pub(super) fn stop_rush(&mut self, voucher: VoucherId, pauses: bool, reason: Option<String>) {
+        self.send_because(Command::StopRush(voucher), reason.clone());
         let sells = self.newest.sale(voucher).is_some_and(|sale| sale.phase == Phase::Running);
         if pauses && sells {
-            self.send(Command::PauseSale(voucher));
+            self.send_because(Command::PauseSale(voucher), reason);
         }
     }
 }

@@ -26,6 +26,7 @@ impl App {
                 None => self.act_in_view(action),
             },
         }
+        self.look();
     }
 
     /// Text for whatever takes text now; a paste into a view is no command.
@@ -101,6 +102,7 @@ impl App {
                     if let Dialog::Sale(sale) = dialog {
                         self.draft = Some(sale);
                     }
+                    self.status.begin();
                     self.send(Command::CreateSale(wanted));
                     return None;
                 }
@@ -166,13 +168,15 @@ impl App {
 
     /// The one place from which a confirmed act goes on its way.
     fn accepted(&mut self, confirm: &Confirm) -> Option<Dialog> {
+        self.status.begin();
+        let reason = confirm.reason();
         match &confirm.intent {
             Intent::Send(command) => {
-                self.send_because(Command::clone(command), confirm.reason());
+                self.send_because(Command::clone(command), reason);
             }
-            Intent::Arm(launch) => self.arm(Launch::clone(launch)),
-            Intent::Fire(launch) => self.fire_now(launch),
-            Intent::Abort { voucher, pauses } => self.stop_rush(*voucher, *pauses),
+            Intent::Arm(launch) => self.arm(Launch { reason, ..Launch::clone(launch) }),
+            Intent::Fire(launch) => self.fire_now(launch, reason),
+            Intent::Abort { voucher, pauses } => self.stop_rush(*voucher, *pauses, reason),
             Intent::Quit => self.course = Course::Quit,
         }
         None
@@ -404,6 +408,7 @@ impl App {
             verdicts: self.view == View::Pending,
             letters_from: (self.view == View::Letters).then(|| self.letters.from()),
             stream: (self.view == View::Stream).then(|| self.stream.view()),
+            sale: self.looked_at_sale(),
             orders: (self.view == View::Orders).then(|| self.orders.view()),
             log: (self.view == View::Activity).then(|| self.log.look()),
         };
@@ -419,6 +424,7 @@ impl App {
                 self.go(View::Sales);
                 self.sales.detail = true;
             }
+            View::Sales if self.sales.detail => self.open_orders_of_sale(),
             View::Sales if self.sales.chosen_line(&self.shown).is_some() => {
                 self.sales.detail = true;
             }

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     engine::{command::Command, trace::Trace},
-    model::OrderStatus,
+    model::{OrderStatus, VoucherId},
 };
 
 impl App {
@@ -53,6 +53,22 @@ impl App {
                 self.look();
             }
         }
+    }
+
+    /// The sale whose detail is open.
+    pub(super) fn looked_at_sale(&self) -> Option<VoucherId> {
+        let open = self.view == View::Sales && self.sales.detail;
+        self.sales.chosen_line(&self.shown).filter(|_| open).map(|sale| sale.voucher_id)
+    }
+
+    /// Goes to the orders of the chosen sale: who bought, when, and what became of each.
+    pub(super) fn open_orders_of_sale(&mut self) {
+        let Some(sale) = self.looked_at_sale() else {
+            return self.note(acts::NOTHING_CHOSEN);
+        };
+        self.orders.input = words::query_of_sale(sale).into();
+        self.go(View::Orders);
+        self.ask_orders();
     }
 
     /// Asks SQL for what was typed; `false` where that is no query.

@@ -48,7 +48,8 @@ impl Status {
         self.failures.pop().is_some()
     }
 
-    /// Somebody has begun another act, and so has read what failed before.
+    /// The person has begun another act, and so has read what failed before. What the console does by itself,
+    /// such as a launch at its time, begins nothing.
     pub(crate) fn begin(&mut self) {
         self.failures.clear();
     }

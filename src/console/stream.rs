@@ -11,7 +11,7 @@ use crate::{
         command::Command,
         group::{ClaimScope, GroupAct, Preview},
     },
-    telemetry::snapshot::{GroupConsumer, Holding},
+    telemetry::snapshot::{GroupConsumer, Holding, NodeState},
 };
 
 impl App {
@@ -67,7 +67,9 @@ impl App {
                 if consumer.pending == 0 {
                     return self.note(words::holds_nothing(&consumer.name));
                 }
-                let title = words::form::claim_of(&consumer.name, consumer.pending);
+                let all = self.newest.entries.consumers.iter();
+                let pending = all.filter(|it| it.name == consumer.name).map(|it| it.pending).sum();
+                let title = words::form::claim_of(&consumer.name, pending);
                 (ClaimScope::Holder(consumer.name.clone()), title, consumer.name)
             }
             Pane::Entries => {
@@ -99,7 +101,7 @@ impl App {
             return self.note(words::CHOOSE_CONSUMER.read());
         }
         let Some(consumer) = self.meant_consumer() else { return };
-        if consumer.alive || consumer.pending > 0 {
+        if consumer.state == NodeState::Alive || consumer.pending > 0 {
             return self.note(words::not_removed(&consumer));
         }
         self.preview(GroupAct::Remove { name: consumer.name });
@@ -112,7 +114,8 @@ impl App {
             self.note(acts::NOTHING_CHOSEN);
         }
         let chosen = chosen?;
-        let newest = self.newest.entries.consumers.iter().find(|it| it.name == chosen.name);
+        let same = |it: &&GroupConsumer| it.partition == chosen.partition && it.name == chosen.name;
+        let newest = self.newest.entries.consumers.iter().find(same);
         Some(newest.cloned().unwrap_or(chosen))
     }
 

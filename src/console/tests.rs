@@ -14,6 +14,8 @@ mod looping;
 mod orders;
 mod presenter;
 mod recovery;
+mod reasons;
+mod sales;
 mod screens;
 mod stream;
 mod words;

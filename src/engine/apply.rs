@@ -32,7 +32,7 @@ const TOLD: usize = 100;
 /// Steps a second where a rate is asked for.
 const STEPS: u64 = 4;
 
-/// Does what `plan` says, at `pace`. The caller has the helm.
+/// Does what `plan` says, at `pace`. The caller holds the operator's lock.
 ///
 /// # Errors
 /// A server is away, or the plan is of another deployment; what was done by then is done.

@@ -8,11 +8,9 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::EngineError;
-use crate::broker::{Layout, Link, keys::Partition, scripts};
+use crate::broker::{Layout, Link, keys::Partition, nodes::FORGET_MS, scripts};
 
 const BEAT_EVERY: Duration = Duration::from_secs(1);
-/// A node that was silent for a day is forgotten.
-const FORGET_MS: u64 = 24 * 3_600 * 1_000;
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
 /// The task that gives a node's signs of life in one partition.

@@ -107,6 +107,18 @@ pub enum Command {
 }
 
 impl Command {
+    /// Acts that the audit log tells of; the others only look, or break another one off.
+    pub fn is_recorded(&self) -> bool {
+        !matches!(
+            self,
+            Self::Plan(_)
+                | Self::CountLetters(_)
+                | Self::Preview(_)
+                | Self::Trace(_)
+                | Self::Cancel
+        )
+    }
+
     /// Acts of recovery: two operators who do such at once would undo each other's.
     pub fn is_recovery(&self) -> bool {
         matches!(
@@ -424,6 +436,8 @@ pub struct Focus {
     pub letters_from: Option<EntryId>,
     /// Part of the order stream to read; `None` while nobody looks at it.
     pub stream: Option<StreamView>,
+    /// Sale whose orders are to be counted; `None` while nobody looks at one.
+    pub sale: Option<VoucherId>,
     /// Orders in SQL to read; `None` while nobody looks at them.
     pub orders: Option<OrdersView>,
     /// Page of the log to read; `None` while nobody looks at it.

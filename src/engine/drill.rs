@@ -22,6 +22,9 @@ use crate::{
     },
 };
 
+/// Longer than any setting lets a node be silent before it counts as dead.
+const SILENT_MS: i64 = 3_600_000;
+
 /// A node that takes a batch of entries and dies before it writes or acknowledges one of them.
 /// Its last sign of life is made old at once, so that nobody has to wait until it counts as dead.
 ///
@@ -38,7 +41,7 @@ pub async fn die_with_batch(
         let mut beat = scripts::BEAT.prepare_invoke();
         beat.key(of.nodes()).key(of.instances()).key(of.healed()).arg(node).arg(u32::MAX);
         beat.arg("drill").arg(0).arg("take");
-        let _: (i64, i64) = link.invoke(&beat).await?;
+        let (now, _): (i64, i64) = link.invoke(&beat).await?;
         let from = ReadFrom::New(Duration::from_millis(100));
         while taken < most {
             let want = most - taken;
@@ -48,7 +51,10 @@ pub async fn die_with_batch(
             }
             taken += batch.len();
         }
-        link.query::<u64>(cmd("ZREM").arg(of.nodes()).arg(node)).await?;
+        // Whoever is not listed at all has said goodbye.
+        let mut silent = cmd("ZADD");
+        silent.arg(of.nodes()).arg(now.saturating_sub(SILENT_MS)).arg(node);
+        link.query::<u64>(&silent).await?;
     }
     Ok(taken)
 }

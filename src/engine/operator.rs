@@ -13,9 +13,9 @@ use super::{
     command::{Command, LettersCounted, Reply, Scope},
     dead::Letters,
     deployment, figures, group,
-    helm::{self, UnderWay},
     jobs::{Job, Runner, builtin},
     locks::{LockName, Locks, revoke},
+    operator_lock::{self, UnderWay},
     outbox::Outbox,
     payment,
     pending::Judge,
@@ -133,13 +133,13 @@ impl Operator {
         result
     }
 
-    /// A judge of pending entries, as somebody who does not have the helm.
+    /// A judge of pending entries, as somebody who does not hold the operator's lock.
     ///
     /// # Errors
     /// Redis is away.
     pub async fn judge(&self) -> Result<Judge, EngineError> {
         let Self { redis, store, keys, settings, .. } = self;
-        let replay_alive = helm::is_taken(&mut redis.link(), keys).await?;
+        let replay_alive = operator_lock::is_taken(&mut redis.link(), keys).await?;
         Ok(Judge::new(redis, store.clone(), keys.clone(), settings.clone(), replay_alive))
     }
 
@@ -168,7 +168,7 @@ impl Operator {
         Box::pin(figures::take(&self.store, &mut self.redis.link(), &self.keys, about)).await
     }
 
-    /// With the helm in hand, where the act asks for it; one that loses it is broken off.
+    /// Under the operator's lock, where the act asks for it; one that loses it is broken off.
     async fn alone(
         &self,
         line: &Act,
@@ -180,7 +180,8 @@ impl Operator {
         }
         let mut link = self.redis.link();
         let guard =
-            helm::take(&self.locks, &mut link, &self.keys, &line.operator, &line.act).await?;
+            operator_lock::take(&self.locks, &mut link, &self.keys, &line.operator, &line.act)
+                .await?;
         // An act that dies with its process would leave no word.
         let (act, result) = (format!("{} begun", line.act), "begun".to_owned());
         self.outbox.put(Act { act, result, before: None, ..line.clone() });

@@ -63,7 +63,7 @@ pub struct Judged {
 }
 
 impl Judge {
-    /// A judge with a connection of its own. `replay_alive` says that somebody has the helm, and it is not who asks.
+    /// A judge with a connection of its own. `replay_alive` says that somebody holds the operator's lock, and it is not who asks.
     pub fn new(
         redis: &Redis,
         store: SharedStore,

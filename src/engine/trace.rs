@@ -15,7 +15,7 @@ use crate::{
         keys::Partition,
         stream,
     },
-    model::{EntryId, OrderId, Place, UserId, VoucherId},
+    model::{EntryId, Millis, OrderId, Place, UserId, VoucherId},
     store::SharedStore,
 };
 
@@ -40,6 +40,8 @@ pub struct Trace {
     pub held: Option<bool>,
     /// Its entry in the stream; `None` where none was found near the time that the id tells.
     pub entry: Option<(EntryId, Holding)>,
+    /// When it was last delivered, by the clock of Redis, which tells it only while it is pending.
+    pub delivered: Option<Millis>,
 }
 
 /// Follows an order.
@@ -53,7 +55,8 @@ pub async fn follow(
     id: OrderId,
 ) -> Result<Trace, EngineError> {
     let standing = orders::find(store, link, keys, id).await?;
-    let mut trace = Trace { id, standing, partition: None, held: None, entry: None };
+    let mut trace =
+        Trace { id, standing, partition: None, held: None, entry: None, delivered: None };
     let Some((seat, voucher)) = bought(&trace.standing) else { return Ok(trace) };
     let of = keys.partition_of(voucher);
     trace.partition = (keys.count() > 1).then(|| of.number());
@@ -70,6 +73,10 @@ pub async fn follow(
         let window = entries::window(link, &of, Some(entry.next()), 1).await?;
         let seen = window.entries.into_iter().find(|seen| seen.delivered.entry == entry);
         trace.entry = seen.map(|seen| (entry, seen.holding));
+        if let Some((_, Holding::Pending { idle_ms, .. })) = &trace.entry {
+            let now = link.now_at(&of.orders()).await?;
+            trace.delivered = Some(now.plus(-i64::try_from(*idle_ms).unwrap_or(i64::MAX)));
+        }
     }
     Ok(trace)
 }

@@ -22,7 +22,7 @@ use super::{
     pending::Judged,
 };
 use crate::{
-    model::{EntryId, Order},
+    model::{EntryId, Order, VoucherId},
     store::{ActivityFilter, Recorded, SharedStore, StoreError},
     telemetry::{
         OrdersView, Snapshot, StreamView,
@@ -32,7 +32,7 @@ use crate::{
         collector::Collector,
         forgot::Forgot,
         log::{LogLook, LogPage},
-        snapshot::{JobLine, LetterPage, OrdersPage, StreamPage},
+        snapshot::{JobLine, LetterPage, OrdersPage, SaleOrders, StreamPage},
     },
 };
 
@@ -60,6 +60,10 @@ const LETTERS_WITHIN: Duration = Duration::from_secs(2);
 const ORDERS_EVERY: Duration = Duration::from_secs(1);
 const ORDERS: u32 = 100;
 const ORDERS_WITHIN: Duration = Duration::from_secs(2);
+/// Between two counts of a sale's orders, a bound on one, and the pause after one that took longer.
+const COUNT_EVERY: Duration = Duration::from_secs(3);
+const COUNT_WITHIN: Duration = Duration::from_secs(1);
+const COUNT_PAUSE: Duration = Duration::from_secs(60);
 /// Lines of a page of the log.
 const LOG_PAGE: usize = 200;
 
@@ -78,6 +82,8 @@ pub(super) struct Watcher {
     letters: (Instant, LetterPage),
     stream: StreamPage,
     orders: (Instant, OrdersPage),
+    /// Not before that moment again.
+    sale_orders: (Instant, Option<SaleOrders>),
     log: (Instant, LogPage),
     /// What was asked for last, whether or not it came: a page that takes too long is no reason to hurry.
     asked: (Option<EntryId>, Option<OrdersView>, Option<LogLook>),
@@ -106,6 +112,7 @@ impl Watcher {
             letters: (now, LetterPage::default()),
             stream: StreamPage::default(),
             orders: (now, OrdersPage::default()),
+            sale_orders: (now, None),
             log: (now, LogPage::default()),
             asked: (None, None, None),
         }
@@ -125,7 +132,7 @@ impl Watcher {
                     }
                 }
             }
-            let Focus { pending_from, verdicts, letters_from, stream, orders, log } =
+            let Focus { pending_from, verdicts, letters_from, stream, sale, orders, log } =
                 *self.looking_at.borrow_and_update();
             let mut snapshot = self.collector.look(pending_from).await;
             if verdicts {
@@ -135,6 +142,7 @@ impl Watcher {
             snapshot.letters = self.look_at_letters(letters_from, acted, &snapshot).await;
             snapshot.entries = self.look_at_stream(stream).await;
             snapshot.orders = self.look_at_orders(orders, acted, &snapshot).await;
+            snapshot.sale_orders = self.count_orders(sale, acted, &snapshot).await;
             snapshot.log = self.look_at_log(log, acted, &snapshot).await;
             // Somebody waits for the first picture; the next one has the jobs.
             if snapshot.seq > 1 {
@@ -329,6 +337,40 @@ async fn orders_page(
 }
 
 impl Watcher {
+    /// What became of the orders of that sale: every one of them is read for it, so seldom, and less often where
+    /// they are too many.
+    async fn count_orders(
+        &mut self,
+        sale: Option<VoucherId>,
+        acted: bool,
+        snapshot: &Snapshot,
+    ) -> Option<SaleOrders> {
+        let (next, known) = &mut self.sale_orders;
+        let Some(voucher) = sale else {
+            *known = None;
+            return None;
+        };
+        let another = known.is_none_or(|known| known.voucher != voucher);
+        let slow = known.is_some_and(|known| known.counts.is_none());
+        if snapshot.sql.up && (another || acted && !slow || Instant::now() >= *next) {
+            let counting = self.operator.store.order_counts(voucher);
+            let (counts, pause) = match tokio::time::timeout(COUNT_WITHIN, counting).await {
+                Ok(Ok(counts)) => (Some(counts), COUNT_EVERY),
+                Ok(Err(error)) => {
+                    tracing::debug!(%error, "the orders of a sale were not counted");
+                    (None, COUNT_EVERY)
+                }
+                Err(_) => {
+                    tracing::debug!("the orders of a sale took too long to count");
+                    (None, COUNT_PAUSE)
+                }
+            };
+            *known = Some(SaleOrders { voucher, counts });
+            *next = Instant::now() + pause;
+        }
+        known.filter(|known| known.voucher == voucher)
+    }
+
     /// The page of the log that somebody looks at. Only the newest one is read again and again.
     async fn look_at_log(
         &mut self,

@@ -21,7 +21,9 @@ pub use clock::{Millis, When};
 pub use entry::{EntryFault, EntryId, OrderEntry};
 pub use job::{Cause, Fence, JobOutcome, JobRun, JobSwitch, NewRun, RunEnd};
 pub use letter::{LetterAct, LetterCounts, LetterVerdict};
-pub use order::{ClosedOrder, FilterFault, LiveOrder, Order, OrderFilter, OrderStatus, Payment};
+pub use order::{
+    ClosedOrder, FilterFault, LiveOrder, Order, OrderCounts, OrderFilter, OrderStatus, Payment,
+};
 pub use order_id::OrderId;
 pub use order_query::{OrderQuery, QueryFault};
 pub use outcome::Outcome;

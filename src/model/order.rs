@@ -57,6 +57,34 @@ impl OrderStatus {
     }
 }
 
+/// The orders of a sale in SQL, by what became of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OrderCounts {
+    /// Written, not paid.
+    pub unpaid: u64,
+    /// Paid, not redeemed.
+    pub paid: u64,
+    /// Paid and redeemed.
+    pub used: u64,
+    /// Cancelled by the buyer, or by an operator.
+    pub cancelled: u64,
+    /// Closed because nobody paid in time.
+    pub closed: u64,
+}
+
+impl OrderCounts {
+    /// So many more of that status.
+    pub fn add(&mut self, status: OrderStatus, count: u64) {
+        *match status {
+            OrderStatus::Unpaid => &mut self.unpaid,
+            OrderStatus::Paid => &mut self.paid,
+            OrderStatus::Used => &mut self.used,
+            OrderStatus::Cancelled => &mut self.cancelled,
+            OrderStatus::Closed => &mut self.closed,
+        } += count;
+    }
+}
+
 impl fmt::Display for OrderStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())

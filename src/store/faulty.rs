@@ -20,8 +20,9 @@ use super::{
     Written,
 };
 use crate::model::{
-    ClosedOrder, Fence, JobRun, JobSwitch, LiveOrder, Millis, NewRun, NewSale, Order, OrderEntry,
-    OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, Voucher, VoucherId, ledger::SqlBooks,
+    ClosedOrder, Fence, JobRun, JobSwitch, LiveOrder, Millis, NewRun, NewSale, Order, OrderCounts,
+    OrderEntry, OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, Voucher, VoucherId,
+    ledger::SqlBooks,
 };
 
 /// What is wrong with the database.
@@ -181,6 +182,7 @@ forward! {
     read closed_among(ids: &[OrderId]) -> Vec<OrderId>;
     read live_orders(voucher: VoucherId, after: Option<OrderId>, limit: u32) -> Vec<LiveOrder>;
     read books(voucher: VoucherId) -> SqlBooks;
+    read order_counts(voucher: VoucherId) -> OrderCounts;
     write pay(ids: &[OrderId], now: Millis) -> Vec<Payment>;
     write close_overdue(before: Millis, limit: u32, now: Millis, fence: &Fence) -> Vec<ClosedOrder>;
     read give_backs(after: Option<OrderId>, limit: u32) -> Vec<ClosedOrder>;

@@ -22,8 +22,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::model::{
-    ClosedOrder, Fence, JobRun, JobSwitch, LiveOrder, Millis, NewRun, NewSale, Order, OrderEntry,
-    OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, Voucher, VoucherId, ledger::SqlBooks,
+    ClosedOrder, Fence, JobRun, JobSwitch, LiveOrder, Millis, NewRun, NewSale, Order, OrderCounts,
+    OrderEntry, OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, Voucher, VoucherId,
+    ledger::SqlBooks,
 };
 
 pub use acts::{Act, ActivityFilter, ENGINE, NOBODY, Place, Recorded, Which};
@@ -240,6 +241,9 @@ pub trait Store: Send + Sync + std::fmt::Debug {
 
     /// The books of one sale, counted in one read transaction.
     async fn books(&self, voucher: VoucherId) -> Result<SqlBooks, StoreError>;
+
+    /// The orders of one sale, counted by status; none where there is no such sale. It reads every one of them.
+    async fn order_counts(&self, voucher: VoucherId) -> Result<OrderCounts, StoreError>;
 
     /// Pays orders, each only if it is unpaid still. The answers are in the order of `ids`.
     async fn pay(&self, ids: &[OrderId], now: Millis) -> Result<Vec<Payment>, StoreError>;

@@ -30,8 +30,9 @@ use super::{
     session::{Fault, Sessions},
 };
 use crate::model::{
-    ClosedOrder, Fence, JobRun, JobSwitch, LiveOrder, Millis, NewRun, NewSale, Order, OrderEntry,
-    OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, Voucher, VoucherId, ledger::SqlBooks,
+    ClosedOrder, Fence, JobRun, JobSwitch, LiveOrder, Millis, NewRun, NewSale, Order, OrderCounts,
+    OrderEntry, OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, Voucher, VoucherId,
+    ledger::SqlBooks,
 };
 
 /// A store in one database of a server.
@@ -248,6 +249,10 @@ impl Store for MysqlStore {
 
     async fn books(&self, voucher: VoucherId) -> Result<SqlBooks, StoreError> {
         read!(self, |conn| orders::books(conn, voucher))
+    }
+
+    async fn order_counts(&self, voucher: VoucherId) -> Result<OrderCounts, StoreError> {
+        read!(self, |conn| orders::counts(conn, voucher))
     }
 
     async fn pay(&self, ids: &[OrderId], now: Millis) -> Result<Vec<Payment>, StoreError> {

@@ -28,8 +28,9 @@ use super::{
     session::{Fault, Sessions},
 };
 use crate::model::{
-    ClosedOrder, Fence, JobRun, JobSwitch, LiveOrder, Millis, NewRun, NewSale, Order, OrderEntry,
-    OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, Voucher, VoucherId, ledger::SqlBooks,
+    ClosedOrder, Fence, JobRun, JobSwitch, LiveOrder, Millis, NewRun, NewSale, Order, OrderCounts,
+    OrderEntry, OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, Voucher, VoucherId,
+    ledger::SqlBooks,
 };
 
 /// Ids in one question: pages keep one call from holding a connection for seconds.
@@ -247,6 +248,10 @@ impl Store for PostgresStore {
 
     async fn books(&self, voucher: VoucherId) -> Result<SqlBooks, StoreError> {
         read!(self, |conn| orders::books(conn, voucher))
+    }
+
+    async fn order_counts(&self, voucher: VoucherId) -> Result<OrderCounts, StoreError> {
+        read!(self, |conn| orders::counts(conn, voucher))
     }
 
     async fn pay(&self, ids: &[OrderId], now: Millis) -> Result<Vec<Payment>, StoreError> {

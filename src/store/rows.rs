@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::{Act, Cancelled, Recorded, StoreError, Written};
 use crate::model::{
-    ClosedOrder, JobOutcome, JobRun, LiveOrder, Millis, Order, OrderEntry, OrderId, OrderStatus,
-    Sale, SaleState, UserId, Voucher, VoucherId, ledger::SqlBooks,
+    ClosedOrder, JobOutcome, JobRun, LiveOrder, Millis, Order, OrderCounts, OrderEntry, OrderId,
+    OrderStatus, Sale, SaleState, UserId, Voucher, VoucherId, ledger::SqlBooks,
 };
 
 /// `tb_voucher.type` of a voucher without stock or window.
@@ -174,15 +174,27 @@ pub(super) fn count(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }
 
+fn status_of(code: i64, whose: &str) -> Result<OrderStatus, StoreError> {
+    OrderStatus::from_code(code)
+        .ok_or_else(|| StoreError::Refused(format!("{whose} has the unknown status {code}")))
+}
+
+/// Each status with the number of its orders.
+pub(super) fn order_counts(rows: Vec<(i64, i64)>) -> Result<OrderCounts, StoreError> {
+    let mut counts = OrderCounts::default();
+    for (status, orders) in rows {
+        counts.add(status_of(status, "an order")?, count(orders));
+    }
+    Ok(counts)
+}
+
 /// Id, user, voucher, place, status, and when it was created, paid and closed.
 pub(super) type OrderRow = (i64, i64, i64, i64, i64, i64, Option<i64>, Option<i64>);
 
 pub(super) fn order(row: OrderRow) -> Result<Order, StoreError> {
     let (id, user, voucher, place, status, created, paid, closed) = row;
     let id = order_id(id)?;
-    let status = OrderStatus::from_code(status).ok_or_else(|| {
-        StoreError::Refused(format!("order {id} has the unknown status {status}"))
-    })?;
+    let status = status_of(status, &format!("order {id}"))?;
     Ok(Order {
         id,
         user_id: UserId(user as u64),

@@ -32,8 +32,9 @@ use super::{
 };
 use crate::faults::{self as points, Point};
 use crate::model::{
-    ClosedOrder, Fence, JobRun, JobSwitch, LiveOrder, Millis, NewRun, NewSale, Order, OrderEntry,
-    OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, Voucher, VoucherId, ledger::SqlBooks,
+    ClosedOrder, Fence, JobRun, JobSwitch, LiveOrder, Millis, NewRun, NewSale, Order, OrderCounts,
+    OrderEntry, OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, Voucher, VoucherId,
+    ledger::SqlBooks,
 };
 use faults::told;
 
@@ -243,6 +244,10 @@ impl Store for SqliteStore {
         let books = orders::books(&mut tx, voucher).await?;
         tx.commit().await.map_err(told)?;
         Ok(books)
+    }
+
+    async fn order_counts(&self, voucher: VoucherId) -> Result<OrderCounts, StoreError> {
+        orders::counts(&self.readers, voucher).await
     }
 
     async fn pay(&self, ids: &[OrderId], now: Millis) -> Result<Vec<Payment>, StoreError> {

@@ -159,6 +159,7 @@ impl Collector {
             census: None,
             letters: LetterPage::default(),
             entries: StreamPage::default(),
+            sale_orders: None,
             orders: OrdersPage::default(),
             books,
             latency: self.meters.latency(),

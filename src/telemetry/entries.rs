@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    broker::entries::Holding,
+    broker::{entries::Holding, nodes::NodeState},
     model::{EntryId, Millis, OrderId, UserId, VoucherId},
 };
 
@@ -48,8 +48,10 @@ pub struct EntryLine {
     pub fault: Option<String>,
     /// In whose hands it is.
     pub holding: Holding,
-    /// Whether the node of who holds it is alive.
-    pub holder_alive: bool,
+    /// The node of who holds it; alive where nobody does.
+    pub holder: NodeState,
+    /// It lies among the dead letters: it was acknowledged, and its order was not written.
+    pub dead: bool,
 }
 
 /// The stream of one partition, and its group.
@@ -84,10 +86,12 @@ pub struct PartitionLine {
 /// One consumer of the group, also a dead one that holds nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupConsumer {
+    /// The partition in whose group it is.
+    pub partition: u16,
     /// Its name: node and number.
     pub name: String,
-    /// Whether its node gave a sign of life in the last seconds.
-    pub alive: bool,
+    /// Its node.
+    pub state: NodeState,
     /// Entries may be given to it: it works, and not for one replay only.
     pub takes: bool,
     /// Entries in its hands.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::model::{Millis, Order, OrderId, OrderQuery};
+use crate::model::{Millis, Order, OrderCounts, OrderId, OrderQuery, VoucherId};
 
 /// Which orders somebody looks at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,4 +24,13 @@ pub struct OrdersPage {
     pub more: bool,
     /// The orders, newest first.
     pub lines: Arc<Vec<Order>>,
+}
+
+/// What became of the orders of the one sale that somebody looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SaleOrders {
+    /// Which sale.
+    pub voucher: VoucherId,
+    /// How many of each status; `None` where SQL did not count them in time.
+    pub counts: Option<OrderCounts>,
 }

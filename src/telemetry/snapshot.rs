@@ -8,11 +8,12 @@ use super::{census::Census, log::LogPage, series::Series, stock::Stocks};
 pub use super::{
     entries::{EntryLine, GroupConsumer, PartitionLine, StreamPage},
     letters::{LetterLine, LetterPage},
-    orders::OrdersPage,
+    orders::{OrdersPage, SaleOrders},
 };
 pub use crate::broker::{
     entries::Holding,
     holders::{Holder, Holders, Kind},
+    nodes::NodeState,
 };
 use crate::{
     broker::{nodes::Nodes, survey::SaleFacts},
@@ -57,6 +58,9 @@ pub struct Snapshot {
     /// One window of the order stream; read only while somebody looks at it.
     #[serde(skip)]
     pub entries: StreamPage,
+    /// Orders of the sale whose detail is open; `None` while none is, or until they were counted.
+    #[serde(skip)]
+    pub sale_orders: Option<SaleOrders>,
     /// One page of the orders in SQL; read only while somebody looks at them.
     #[serde(skip)]
     pub orders: OrdersPage,

@@ -1,7 +1,9 @@
 use std::collections::BTreeSet;
 
 use seckill::{
-    model::{Fence, NewSale, OrderEntry, OrderId, OrderStatus, Payment, UserId, VoucherId},
+    model::{
+        Fence, NewSale, OrderCounts, OrderEntry, OrderId, OrderStatus, Payment, UserId, VoucherId,
+    },
     store::{Cancelled, SharedStore, StoreError, Written},
 };
 
@@ -35,6 +37,10 @@ pub(crate) async fn each_payment_is_told_what_it_came_to(store: SharedStore) {
     assert_eq!((late.status, late.close_time), (OrderStatus::Closed, Some(NOW.plus(6))));
     let books = store.books(voucher).await.unwrap();
     assert_eq!((books.live, books.closed, books.stock, books.returning), (1, 2, 2, 2));
+    let counts = store.order_counts(voucher).await.unwrap();
+    assert_eq!(counts, OrderCounts { paid: 1, closed: 2, ..OrderCounts::default() });
+    let nobody = store.order_counts(VoucherId(u64::MAX)).await.unwrap();
+    assert_eq!(nobody, OrderCounts::default());
 }
 
 pub(crate) async fn each_order_is_paid_or_closed_and_never_both(store: SharedStore) {

@@ -14,8 +14,8 @@ use crate::{
     },
     config::Config,
     engine::{
-        helm,
         ledger::{self, Audit},
+        operator_lock,
         pending::{Judge, Judged},
         settings::Settings,
     },
@@ -326,7 +326,7 @@ async fn plan(
 ) -> Told<Plan> {
     let (keys, settings) = (sources.keys.clone(), sources.settings.clone());
     let mut link = redis.link();
-    let at_work = within(helm::is_taken(&mut link, &keys)).await?;
+    let at_work = within(operator_lock::is_taken(&mut link, &keys)).await?;
     let mut judge =
         store.map(|store| Judge::new(redis, Arc::clone(store), keys.clone(), settings, at_work));
     let mut plan = Plan { verdicts: judge.is_some().then(BTreeMap::new), ..Plan::default() };

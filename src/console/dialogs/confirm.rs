@@ -38,6 +38,17 @@ pub(crate) enum Intent {
     Quit,
 }
 
+impl Intent {
+    /// The audit log tells of it, or of what it leads to.
+    fn is_recorded(&self) -> bool {
+        match self {
+            Self::Send(command) => command.is_recorded(),
+            Self::Arm(_) | Self::Fire(_) | Self::Abort { .. } => true,
+            Self::Quit => false,
+        }
+    }
+}
+
 /// An act on more entries than this is not done by one key alone.
 const LARGE: u64 = 1_000;
 /// So long a question that came by itself takes no yes, in milliseconds.
@@ -75,7 +86,7 @@ pub(crate) struct Confirm {
     focus: Stop,
     /// How many it is about, where that has to be typed, and what was typed.
     number: Option<(u64, String)>,
-    /// Why it is done; acts of recovery are asked for it.
+    /// Why it is done; whatever the audit log tells of is asked for it.
     reason: Option<Input>,
     /// When it came, where that was by itself: a key that was meant for the view is no answer to it.
     unbidden: Option<Millis>,
@@ -89,8 +100,7 @@ impl Confirm {
 
     pub(crate) fn new(question: Question, intent: Intent) -> Self {
         let Question { title, lines, yes } = question;
-        let recovery = matches!(&intent, Intent::Send(command) if command.is_recovery());
-        let reason = recovery.then(Input::default);
+        let reason = intent.is_recorded().then(Input::default);
         let number = large(&intent).map(|count| (count, String::new()));
         Self { title, lines, yes, intent, focus: Stop::Cancel, number, reason, unbidden: None }
     }

@@ -103,7 +103,9 @@ impl LaunchForm {
         let opens = planned.and_then(|sale| sale.begin).map(|begin| begin.since(now));
         match opens {
             Some(left) if left <= countdown * 1_000 => Err((COUNTDOWN, words::opens_before(left))),
-            _ => Ok(Launch { target, title, pieces, buyers, within: over, countdown }),
+            _ => {
+                Ok(Launch { target, title, pieces, buyers, within: over, countdown, reason: None })
+            }
         }
     }
 }

@@ -20,15 +20,15 @@ use crate::{
     },
     engine::command::{Command, Focus, Refusal, Remote, Reply, Request},
     model::{
-        Cause, EntryId, JobOutcome, JobRun, Millis, OrderId, Phase, SaleState, UserId, Verdict,
-        VoucherId, ledger::Balance,
+        Cause, EntryId, JobOutcome, JobRun, Millis, OrderCounts, OrderId, Phase, SaleState, UserId,
+        Verdict, VoucherId, ledger::Balance,
     },
     telemetry::{
         Point, Series, Snapshot,
         census::Census,
         snapshot::{
             Alarm, AlarmKind, ConsumerLine, Count, Funnel, Health, Holder, Holders, JobLine, Kind,
-            Latency, PendingLine, PendingPage, RushLine, SaleLine, StreamLine, Urgency,
+            Latency, PendingLine, PendingPage, RushLine, SaleLine, SaleOrders, StreamLine, Urgency,
         },
     },
 };
@@ -277,6 +277,15 @@ pub(super) fn normal() -> Snapshot {
             whole: true,
             ages: [0, 12, 104, 9, 3],
             tries: [86, 30, 12],
+        }),
+        sale_orders: Some(SaleOrders {
+            voucher: VoucherId(7),
+            counts: Some(OrderCounts {
+                unpaid: 1_140,
+                paid: 5_720,
+                closed: 20,
+                ..OrderCounts::default()
+            }),
         }),
         books: Balance::InFlight { orders: 1_332 },
         latency: Some(Latency { p50: 412, p99: 1_830, max: 6_100, samples: 21_840 }),

@@ -314,6 +314,8 @@ fn a_large_window_uses_its_room() {
     assert_screen("overview_normal_200x50", &bench.text(200, 50));
     bench.keys("2jjl");
     assert_screen("sales_detail_200x50", &bench.text(200, 50));
+    bench.keys("8");
+    assert_screen("jobs_200x50", &bench.text(200, 50));
 }
 
 #[test]

@@ -18,7 +18,7 @@ use crate::{
         orders::Standing,
         trace::Trace,
     },
-    model::{EntryId, Order, OrderId, OrderStatus, Payment, UserId, VoucherId},
+    model::{EntryId, Millis, Order, OrderId, OrderStatus, Payment, UserId, VoucherId},
     telemetry::{
         OrdersView, Snapshot,
         snapshot::{Holding, OrdersPage},
@@ -75,7 +75,7 @@ fn crowded() -> Snapshot {
 }
 
 fn entry() -> EntryId {
-    EntryId { millis: 1_794_999_900_104, number: 3, partition: 0 }
+    EntryId { millis: 1_794_999_897_104, number: 3, partition: 0 }
 }
 
 fn trace(number: u64) -> Trace {
@@ -85,6 +85,7 @@ fn trace(number: u64) -> Trace {
         partition: None,
         held: Some(true),
         entry: Some((entry(), Holding::Acknowledged)),
+        delivered: None,
     }
 }
 
@@ -150,7 +151,12 @@ fn the_way_of_an_order_and_the_question_before_a_payment() {
         let standing = Standing::Pending { entry: entry(), user_id, voucher_id };
         let holding =
             Holding::Pending { consumer: "node-b/1".into(), idle_ms: 42_000, deliveries: 3 };
-        let found = Trace { standing, entry: Some((entry(), holding)), ..trace(950) };
+        let found = Trace {
+            standing,
+            entry: Some((entry(), holding)),
+            delivered: Some(Millis(1_794_999_897_116)),
+            ..trace(950)
+        };
         traced(&mut bench, found);
         screen("orders_elsewhere", &mut bench);
     }
@@ -268,4 +274,19 @@ fn a_payment_is_for_the_order_that_was_chosen() {
     let mut bench = Bench::new(Snapshot { read_only: true, ..sold() });
     bench.keys("7P");
     assert_eq!(bench.said(), "read-only: acts are refused; start without --read-only for them");
+}
+
+#[test]
+fn an_order_is_not_admitted_after_it_was_written() {
+    let mut picture = sold();
+    let orders = Arc::make_mut(&mut picture.orders.lines);
+    // The id is dated a second ahead.
+    orders.truncate(1);
+    orders[0].create_time = NOW.plus(-101_000);
+    let mut bench = Bench::new(picture);
+    bench.keys("7");
+    let text = bench.text(120, 36);
+    let row = text.lines().find(|line| line.contains(&id(900).to_string())).unwrap();
+    let time = row.split_whitespace().nth(2).unwrap();
+    assert_eq!(row.matches(time).count(), 2, "{row}");
 }

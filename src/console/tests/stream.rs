@@ -24,7 +24,7 @@ use crate::{
     model::{EntryId, OrderId, UserId, VoucherId},
     telemetry::{
         Snapshot, StreamView,
-        snapshot::{EntryLine, GroupConsumer, Holding, PartitionLine, StreamPage},
+        snapshot::{EntryLine, GroupConsumer, Holding, NodeState, PartitionLine, StreamPage},
     },
 };
 
@@ -52,14 +52,16 @@ fn line(number: u64, of: u64) -> EntryLine {
         voucher: (!faulty).then_some(VoucherId(7)),
         fault: faulty.then(|| "field userId holds 'x', which is no such number".to_owned()),
         holding,
-        holder_alive: alive,
+        holder: if alive { NodeState::Alive } else { NodeState::Dead },
+        dead: from_end == 15,
     }
 }
 
 pub(super) fn consumer(name: &str, alive: bool, pending: u64) -> GroupConsumer {
     let idle_ms = if alive { 10 } else { 42_000 };
     let takes = alive && !name.ends_with("/replay");
-    GroupConsumer { name: name.to_owned(), alive, takes, pending, idle_ms }
+    let state = if alive { NodeState::Alive } else { NodeState::Dead };
+    GroupConsumer { partition: 0, name: name.to_owned(), state, takes, pending, idle_ms }
 }
 
 /// The window that ends with entry `last`.
@@ -87,7 +89,7 @@ pub(super) fn page(view: StreamView, last: u64) -> StreamPage {
         consumers: vec![
             consumer("node-b/1", false, 86),
             consumer("node-a/1", true, 42),
-            consumer("node-c/1", false, 0),
+            GroupConsumer { state: NodeState::Stopped, ..consumer("node-c/1", false, 0) },
         ],
     }
 }
@@ -143,7 +145,7 @@ fn without_group() -> Snapshot {
     }
     picture.entries.consumers.clear();
     for line in Arc::make_mut(&mut picture.entries.lines) {
-        line.holding = Holding::Unknown;
+        (line.holding, line.dead) = (Holding::Unknown, false);
     }
     picture
 }
@@ -436,4 +438,56 @@ fn users_are_masked_until_asked() {
     assert!(text.contains("***59") && !text.contains(" 1259"), "{text}");
     bench.keys("u");
     assert!(bench.text(120, 36).contains(" 1259"));
+}
+
+#[test]
+fn consumers_of_one_name_are_told_apart_by_their_partition() {
+    let mut picture = partitioned(false);
+    picture.entries.consumers = (0..3)
+        .map(|partition| GroupConsumer { partition, ..consumer("node-b/1", false, 5) })
+        .collect();
+    let mut bench = Bench::new(picture);
+    bench.keys("3cj");
+    let chosen = |bench: &Bench| {
+        let it = bench.app.stream.chosen_consumer(&bench.app.shown).unwrap();
+        it.partition
+    };
+    assert_eq!(chosen(&bench), 1);
+    bench.keys("j");
+    assert_eq!(chosen(&bench), 2);
+    let text = bench.text(120, 36);
+    assert!(text.contains("PARTITION"), "{text}");
+}
+
+#[test]
+fn a_count_that_redis_gave_up_follows_from_the_lag() {
+    let mut picture = flowing();
+    picture.entries.partitions[0].read = None;
+    let mut bench = Bench::new(picture.clone());
+    bench.keys("3");
+    let text = bench.text(120, 36);
+    assert!(text.contains("6,880 of 8,084 added"), "{text}");
+    picture.entries.partitions[0].lag = None;
+    let mut bench = Bench::new(picture);
+    bench.keys("3");
+    let text = bench.text(120, 36);
+    assert!(text.contains("not counted; 8,084 added") && text.contains("unknown"), "{text}");
+}
+
+#[test]
+fn who_is_gone_is_told_from_who_died() {
+    let mut picture = flowing();
+    for (number, line) in Arc::make_mut(&mut picture.entries.lines).iter_mut().enumerate() {
+        (line.dead, line.fault) = (number == 199, None);
+        line.holding = match number {
+            199 => Holding::Acknowledged,
+            _ => Holding::Pending { consumer: "node-c/1".into(), idle_ms: 9, deliveries: 1 },
+        };
+        line.holder = NodeState::Stopped;
+    }
+    let mut bench = Bench::new(picture);
+    bench.keys("3l");
+    let text = bench.text(120, 36);
+    assert!(text.contains("pending node-c/1 stopped"), "{text}");
+    assert!(text.contains("in dead letters; 5 opens them"), "{text}");
 }

@@ -20,7 +20,7 @@ pub(crate) const CHOOSE_SALE: Word = word(
     "请先选中要操作的秒杀，再按一次该键",
 );
 pub(crate) const NOTHING_PENDING: Word =
-    word("nothing is pending, so there is nothing to replay", "没有待确认的消息，无需重放");
+    word("nothing is pending, so there is nothing to plan", "没有待确认的消息，无需计划");
 pub(crate) const NOTHING_UNDER_WAY: Word =
     word("nothing is under way that could be broken off", "没有正在进行、可以中止的操作");
 pub(crate) const PLAN_READY: Word = word(
@@ -261,7 +261,7 @@ pub(crate) fn plan(plan: &Plan, filtered: bool) -> Question {
         after += &tell!(" {rebuilt} go into the stream again.", "{rebuilt} 条重新进入消息流。");
     }
     lines.push(after);
-    question(word("Replay this?", "执行重放？"), lines, word("Replay", "重放"))
+    question(word("Apply this plan?", "执行这个计划？"), lines, word("Apply", "执行"))
 }
 
 pub(crate) fn nothing_to_do(plan: &Plan) -> String {
@@ -410,7 +410,7 @@ pub(crate) mod asked {
     }
 
     pub(crate) const PLAN: Word = word("looking at each entry", "正在逐条检查消息");
-    pub(crate) const REPLAY: Word = word("replaying", "重放中");
+    pub(crate) const APPLY: Word = word("applying the plan", "正在执行计划");
     pub(crate) const LETTERS: Word = word("looking at each dead letter", "正在逐条检查死信");
     pub(crate) const ACT: Word = word("asking the engine", "正在请求引擎");
 }

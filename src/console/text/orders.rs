@@ -9,7 +9,7 @@ use super::{
 use crate::{
     console::keymap::{Action, key_of},
     engine::orders::{Decoded, Standing},
-    model::{Order, OrderStatus},
+    model::{Order, OrderStatus, VoucherId},
 };
 
 pub(crate) const TAB: Word = word("Orders", "订单");
@@ -31,13 +31,15 @@ pub(crate) const QUERY_HINT: Word = word(
 );
 pub(crate) const NOT_YET: Word = word("not yet", "尚未");
 pub(crate) const NEVER: Word = word("never", "没有");
-pub(crate) const UNKNOWN: Word = word("unknown", "未知");
 pub(crate) const NO_ENTRY: Word =
     word("no entry near that second; it may be trimmed", "该秒附近没有消息；可能已裁剪");
 pub(crate) const HELD: Word = word("its buyer holds it in Redis", "Redis 中买家持有该订单");
 pub(crate) const NOT_HELD: Word =
     word("its buyer does not hold it in Redis any more", "Redis 中买家已不再持有该订单");
-pub(crate) const ACKNOWLEDGED: Word = word("acknowledged", "已确认");
+pub(crate) const ACKNOWLEDGED: Word = word(
+    "and acknowledged; when is unknown, Redis keeps no time of it",
+    "并已确认；时间未知，Redis 不保留",
+);
 pub(crate) const UNDELIVERED: Word = word("nobody was given it yet", "尚未投递");
 pub(crate) const ASK_PAY: Word = word("Pay the order?", "支付该订单？");
 pub(crate) const PAY: Word = word("Pay", "支付");
@@ -113,6 +115,11 @@ pub(crate) fn no_match(query: &str) -> String {
     )
 }
 
+/// What is asked for, as a person would type it.
+pub(crate) fn query_of_sale(voucher: VoucherId) -> String {
+    format!("voucher={voucher}")
+}
+
 /// The page stands still while new orders come.
 pub(crate) fn held(at: &str) -> String {
     let key = key_of(Action::First);
@@ -129,8 +136,37 @@ pub(crate) fn page(count: usize, newest: bool, more: bool) -> String {
     }
 }
 
-pub(crate) fn in_stream(at: &str, entry: &str) -> String {
-    tell!("{at}, entry {entry}", "{at}，消息 {entry}")
+pub(crate) fn in_stream(entry: &str) -> String {
+    tell!("in the same step, as entry {entry}", "同一步骤，消息 {entry}")
+}
+
+/// When, as far as its entry tells, and whether that holds still.
+pub(crate) fn admitted(at: Option<&str>, held: Word) -> String {
+    match at {
+        Some(at) => and(at, held.read()),
+        None => and(word("time unknown", "时间未知").read(), held.read()),
+    }
+}
+
+/// Two things that are told in one line.
+pub(crate) fn and(first: &str, second: &str) -> String {
+    tell!("{first}, {second}", "{first}，{second}")
+}
+
+/// When a step was, and how long after the one before it.
+pub(crate) fn time_after(time: &str, millis: i64) -> String {
+    and(time, &after(millis))
+}
+
+/// How long a step came after the one before it; two clocks may disagree.
+fn after(millis: i64) -> String {
+    let (sign, size) = (if millis < 0 { "-" } else { "+" }, millis.unsigned_abs());
+    let (seconds, tenths, long) = (size / 1_000, size % 1_000 / 100, span(size));
+    match size {
+        0..=999 => tell!("{sign}{size} ms", "{sign}{size} 毫秒"),
+        1_000..=59_999 => tell!("{sign}{seconds}.{tenths} s", "{sign}{seconds}.{tenths} 秒"),
+        _ => format!("{sign}{long}"),
+    }
 }
 
 pub(crate) fn id_says(issued: &str, decoded: &Decoded, partition: Option<u16>) -> String {
@@ -186,12 +222,10 @@ pub(crate) fn standing(standing: &Standing) -> Option<String> {
     })
 }
 
-pub(crate) fn pending_with(consumer: &str, idle_ms: u64, deliveries: u64) -> String {
-    let (idle, times) = (span(idle_ms), thousands(deliveries));
-    tell!(
-        "{consumer} holds it, idle {idle}, try {times}",
-        "{consumer} 持有，闲置 {idle}，第 {times} 次"
-    )
+/// When it was last delivered, to whom, and how often by now.
+pub(crate) fn pending_with(last: &str, consumer: &str, deliveries: u64) -> String {
+    let times = thousands(deliveries);
+    tell!("{last}, to {consumer}, try {times}", "{last}，给 {consumer}，第 {times} 次")
 }
 
 /// The question before a payment.
@@ -217,4 +251,17 @@ pub(crate) fn not_unpaid(order: &Order) -> String {
         "order {id} is {status}; only an unpaid one can be paid",
         "订单 {id} {status}；只能支付未付订单"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_is_told_as_exactly_as_one_reads_it() {
+        let told = [0, 12, 999, 1_250, 59_999, 90_000, -40, -2_104].map(after);
+        let wanted =
+            ["+0 ms", "+12 ms", "+999 ms", "+1.2 s", "+59.9 s", "+90 s", "-40 ms", "-2.1 s"];
+        assert_eq!(told, wanted);
+    }
 }

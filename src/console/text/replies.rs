@@ -169,8 +169,8 @@ fn replayed(report: &ReplayReport) -> (String, bool) {
             .map(thousands);
     let letters = counted(report.dead, "dead letter", "dead letters");
     let mut text = tell!(
-        "Replayed {seen}: {written} written, {acknowledged} acknowledged, {letters}, {left} left",
-        "已重放 {seen}：落库 {written}，确认 {acknowledged}，转死信 {dead}，保留 {left}"
+        "Plan applied to {seen}: {written} written, {acknowledged} acknowledged, {letters}, {left} left",
+        "计划已执行 {seen} 条：落库 {written}，确认 {acknowledged}，转死信 {dead}，保留 {left}"
     );
     extras(
         &mut text,

@@ -1,10 +1,19 @@
 //! Words of one sale in full.
 
-use super::lang::{Word, tell, word};
+use super::{
+    figures::thousands,
+    lang::{Word, tell, word},
+    orders,
+};
+use crate::{
+    console::keymap::{Action, key_of},
+    model::{OrderCounts, OrderStatus},
+};
 
 pub(crate) const ATTEMPTS: Word = word("attempts", "请求");
 pub(crate) const ADMITTED: Word = word("admitted", "准入");
 pub(crate) const PERSISTED: Word = word("persisted", "落库");
+pub(crate) const ORDERS: Word = word("orders", "订单");
 pub(crate) const STOCK: Word = word("STOCK OVER TIME", "库存曲线");
 pub(crate) const NO_CURVE: Word =
     word("Redis has not told of this sale yet.", "Redis 尚未提供这场秒杀的数据。");
@@ -17,6 +26,31 @@ pub(crate) fn share(part: u64, whole: u64) -> String {
         _ if part == 0 || part == whole => format!("{share:.0}%"),
         share => format!("{:.1}%", share.clamp(0.1, 99.9)),
     }
+}
+
+/// What became of the orders in SQL: always how many were paid, and whatever else there is.
+pub(crate) fn became(counts: &OrderCounts) -> Vec<(&'static str, String)> {
+    let all = counts.unpaid + counts.paid + counts.used + counts.cancelled + counts.closed;
+    let parts = [
+        (OrderStatus::Unpaid, counts.unpaid),
+        (OrderStatus::Paid, counts.paid),
+        (OrderStatus::Used, counts.used),
+        (OrderStatus::Cancelled, counts.cancelled),
+        (OrderStatus::Closed, counts.closed),
+    ];
+    let told = |(status, count): (OrderStatus, u64)| {
+        let paid = status == OrderStatus::Paid && all > 0;
+        let share = if paid { format!(" {}", share(count, all)) } else { String::new() };
+        (orders::status(status), format!("{}{share}", thousands(count)))
+    };
+    let shown = |(status, count): &(OrderStatus, u64)| *count > 0 || *status == OrderStatus::Paid;
+    parts.into_iter().filter(shown).map(told).collect()
+}
+
+/// How one comes to the buyers.
+pub(crate) fn shows_orders() -> String {
+    let key = key_of(Action::Open);
+    tell!("{key} shows its orders", "按 {key} 查看订单")
 }
 
 /// How much time the curve shows.

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     console::keymap::{Action, key_of},
     engine::group::{ClaimPlan, RemoveReport, Rewind},
-    telemetry::snapshot::GroupConsumer,
+    telemetry::snapshot::{GroupConsumer, NodeState},
 };
 
 pub(crate) const TAB: Word = word("Stream", "流");
@@ -25,11 +25,10 @@ pub(crate) const UNREAD: Word =
 pub(crate) const NO_CONSUMER: Word = word("no consumer reads the stream", "没有消费者在读取流");
 pub(crate) const NO_GROUP: Word = word("NO GROUP", "没有消费组");
 pub(crate) const NOTHING_YET: Word = word("nothing yet", "尚无");
-pub(crate) const ALIVE: Word = word("alive", "在线");
-pub(crate) const DEAD: Word = word("dead", "失联");
+const STOPPED: Word = word("stopped", "已停止");
+pub(crate) const IN_LETTERS: Word = word("in dead letters", "在死信中");
 pub(crate) const UNDELIVERED: Word = word("waiting", "待投递");
 pub(crate) const ACKNOWLEDGED: Word = word("acknowledged", "已确认");
-pub(crate) const UNKNOWN: Word = word("unknown", "未知");
 pub(crate) const ONE_PARTITION: Word = word("there is only one partition", "只有一个分区");
 pub(crate) const CHOOSE_CONSUMER: Word = word(
     "choose a consumer first: it is a row of the list above",
@@ -54,22 +53,23 @@ pub(crate) const USERS_MASKED: Word = word("users are masked", "已隐藏用户"
 /// Heads of the tables.
 pub(crate) mod columns {
     use super::{Word, word};
+    pub(crate) use crate::console::text::{
+        PENDING,
+        columns::{ENTRY, IDLE, NODE, ORDER, USER, VOUCHER as SALE},
+    };
 
-    pub(crate) const ENTRY: Word = word("ENTRY", "消息");
     pub(crate) const TIME: Word = word("TIME", "时间");
-    pub(crate) const ORDER: Word = word("ORDER", "订单");
-    pub(crate) const USER: Word = word("USER", "用户");
-    pub(crate) const SALE: Word = word("SALE", "秒杀");
     pub(crate) const STATE: Word = word("STATE", "状态");
     pub(crate) const CONSUMER: Word = word("CONSUMER", "消费者");
-    pub(crate) const NODE: Word = word("NODE", "节点");
-    pub(crate) const PENDING: Word = word("PENDING", "待确认");
-    pub(crate) const IDLE: Word = word("IDLE", "闲置");
+    pub(crate) const PARTITION: Word = word("PARTITION", "分区");
 }
 
 /// Labels of the figures and of the detail.
 pub(crate) mod labels {
     use super::{Word, word};
+    pub(crate) use crate::console::text::details::{
+        ENTRY, FAULT, NO_FAULT as GOOD, ORDER, USER, VOUCHER as SALE,
+    };
 
     pub(crate) const LENGTH: Word = word("kept", "保留");
     pub(crate) const OLDEST: Word = word("oldest", "最早");
@@ -79,14 +79,8 @@ pub(crate) mod labels {
     pub(crate) const PENDING: Word = word("pending", "待确认");
     pub(crate) const DELIVERED: Word = word("delivered", "投递至");
     pub(crate) const READ: Word = word("read", "已读");
-    pub(crate) const ENTRY: Word = word("entry", "消息");
     pub(crate) const ADDED: Word = word("added", "写入");
-    pub(crate) const ORDER: Word = word("order", "订单");
-    pub(crate) const USER: Word = word("user", "用户");
-    pub(crate) const SALE: Word = word("sale", "秒杀");
     pub(crate) const STATE: Word = word("state", "状态");
-    pub(crate) const FAULT: Word = word("fault", "问题");
-    pub(crate) const GOOD: Word = word("none; its fields are good", "无；字段完好");
 }
 
 /// A word for the footer, a sentence for the help screen, and a name for the palette.
@@ -107,7 +101,7 @@ pub(super) fn action(action: Action) -> Told {
         ),
         Action::RemoveConsumer => (
             word("remove", "移除"),
-            word("remove a dead, empty consumer", "移除不持有消息的失联消费者"),
+            word("remove an empty consumer without node", "移除节点已停且不持有消息的消费者"),
             Some(word("remove consumer", "移除消费者")),
         ),
         Action::Pane => (
@@ -149,21 +143,6 @@ pub(crate) fn bytes(bytes: u64) -> String {
     }
 }
 
-pub(crate) fn ago(millis: u64) -> String {
-    let span = span(millis);
-    tell!("{span} ago", "{span}前")
-}
-
-pub(crate) fn oldest(millis: u64) -> String {
-    let span = span(millis);
-    tell!("oldest {span}", "最早 {span}")
-}
-
-pub(crate) fn drains_in(millis: u64) -> String {
-    let span = span(millis);
-    tell!("drains in {span}", "{span} 后清空")
-}
-
 pub(crate) fn grows(per_second: f64) -> String {
     let rate = rate(per_second);
     tell!("grows by {rate}", "增加 {rate}")
@@ -177,6 +156,27 @@ pub(crate) fn trimmed(gone: u64) -> String {
 pub(crate) fn read_of(read: &str, added: u64) -> String {
     let added = within(added, 9);
     tell!("{read} of {added} added", "{read} / 写入 {added}")
+}
+
+/// How many it has read nobody knows; how many are left the lag tells, or says that it is unknown.
+pub(crate) fn not_counted(added: u64) -> String {
+    let added = within(added, 9);
+    tell!("not counted; {added} added", "未统计；写入 {added}")
+}
+
+/// What became of a node.
+pub(crate) fn state(state: NodeState) -> &'static str {
+    match state {
+        NodeState::Alive => super::ALIVE.read(),
+        NodeState::Stopped => STOPPED.read(),
+        NodeState::Dead => super::DEAD_HOLDER.read(),
+    }
+}
+
+/// An entry that was given up.
+pub(crate) fn in_letters() -> String {
+    let (told, key) = (IN_LETTERS.read(), key_of(Action::Letters));
+    tell!("{told}; {key} opens them", "{told}；按 {key} 查看")
 }
 
 pub(crate) fn entries_shown(shown: usize, of: usize) -> String {
@@ -338,8 +338,8 @@ pub(crate) fn remove(found: &RemoveReport) -> Question {
     let lines = vec![
         name.clone(),
         tell!(
-            "Its node is dead, and it holds nothing. It leaves the group of {groups} partitions.",
-            "其节点失联，且不持有消息。它将离开 {groups} 个分区的消费组。"
+            "Its node does not run, and it holds nothing. It leaves the group of {groups} partitions.",
+            "其节点未运行，且不持有消息。它将离开 {groups} 个分区的消费组。"
         ),
     ];
     question(tell!("Remove the consumer?", "移除该消费者？"), lines, word("Remove", "移除"))
@@ -348,7 +348,7 @@ pub(crate) fn remove(found: &RemoveReport) -> Question {
 /// Why a consumer is not removed.
 pub(crate) fn not_removed(consumer: &GroupConsumer) -> String {
     let (name, held) = (&consumer.name, thousands(consumer.pending));
-    if consumer.alive {
+    if consumer.state == NodeState::Alive {
         tell!(
             "the node of {name} is alive and would make it anew",
             "{name} 的节点在线，会重新创建它"

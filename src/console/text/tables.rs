@@ -54,7 +54,6 @@ pub(crate) mod columns {
     pub(crate) const OUTCOME: Word = word("OUTCOME", "结果");
     pub(crate) const TOOK: Word = word("TOOK", "耗时");
     pub(crate) const ROWS: Word = word("ROWS", "行数");
-    pub(crate) const ABOUT: Word = word("ABOUT", "用途");
 }
 
 /// Labels of a detail pane.

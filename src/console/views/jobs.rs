@@ -7,12 +7,18 @@ use crate::{
     console::{
         text::{self, columns, details, figures},
         theme::Theme,
-        widgets::{self, Cell, Column, Pen, Value, left, right, table},
+        widgets::{Cell, Column, Pen, Value, left, right, table, width, wrap},
     },
     model::{JobOutcome, JobRun, Millis},
     telemetry::snapshot::JobLine,
 };
 
+/// From this width on the chosen job stands beside the table.
+const BESIDE: u16 = 160;
+/// From this width on a run has its whole date.
+const DATED: u16 = 90;
+/// Lines of a run's result at most.
+const RESULT: usize = 3;
 /// Lines of the detail pane above the history: a rule, what it is for, when, the head.
 const ABOVE: u16 = 5;
 
@@ -36,6 +42,10 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut ListState) 
         return;
     }
     let cursor = state.cursor(&rows);
+    if w >= BESIDE {
+        let rows: Vec<JobLine> = rows.into_iter().cloned().collect();
+        return beside(pen, scene, state, &rows, cursor);
+    }
     let top = u16::from(!scene.compact) + 1;
     // The history takes what the list of jobs leaves.
     let list = (rows.len() as u16 + 1).min(h / 2);
@@ -45,7 +55,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut ListState) 
     table(
         &mut pen.part(0, top, w, height),
         theme,
-        &layout(w, &rows),
+        &layout(w),
         (rows.len(), cursor),
         &mut state.scroll,
         |row, columns| cells(scene, &rows[row], columns),
@@ -56,14 +66,31 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut ListState) 
     }
 }
 
-/// From this width on there is a column for what a job is for, and it takes what the others leave.
-const ROOM_FOR_ABOUT: u16 = 150;
+/// The table, and beside it what is chosen, with nothing to open for it.
+fn beside(
+    pen: &mut Pen<'_>,
+    scene: &Scene<'_>,
+    state: &mut ListState,
+    rows: &[JobLine],
+    cursor: Option<usize>,
+) {
+    let (w, h) = (pen.width(), pen.height());
+    let half = w / 2;
+    let cells = |row: usize, columns: &[Column]| {
+        rows.get(row).map(|job| cells(scene, job, columns)).unwrap_or_default()
+    };
+    let mut list = pen.part(0, 2, half, h.saturating_sub(2));
+    table(&mut list, scene.theme, &layout(half), (rows.len(), cursor), &mut state.scroll, cells);
+    if let Some(job) = cursor.and_then(|row| rows.get(row)) {
+        // Its rule stands where the heads of the table stand.
+        let x = half + 2;
+        detail(&mut pen.part(x, 2, w - x, h.saturating_sub(2)), scene, job);
+    }
+}
 
-fn layout(width: u16, rows: &[JobLine]) -> Vec<Column> {
+fn layout(width: u16) -> Vec<Column> {
     let column = |title, width, numeric| Column { title, width, numeric };
-    let longest = rows.iter().map(|job| widgets::width(&job.name) as u16).max().unwrap_or(0);
-    let name = if width >= ROOM_FOR_ABOUT { longest.clamp(16, 40) } else { 0 };
-    let mut all = vec![column(columns::JOB, name, false)];
+    let mut all = vec![column(columns::JOB, 0, false)];
     // Where there is little room, the name and what comes next matter more than the rule.
     if width >= 72 {
         all.push(column(columns::SCHEDULE, if width >= 100 { 18 } else { 12 }, false));
@@ -79,9 +106,6 @@ fn layout(width: u16, rows: &[JobLine]) -> Vec<Column> {
     }
     if width >= 120 {
         all.push(column(columns::NODE, 20, false));
-    }
-    if width >= ROOM_FOR_ABOUT {
-        all.push(column(columns::ABOUT, 0, false));
     }
     all
 }
@@ -129,7 +153,6 @@ fn cells(scene: &Scene<'_>, job: &JobLine, layout: &[Column]) -> Vec<Cell> {
             Cell::plain(optional(run.took_ms.map(figures::span))).exactly(Value::count(run.took_ms))
         }),
         columns::ROWS => of_last(&|run| Cell::plain(optional(run.rows.map(figures::thousands)))),
-        columns::ABOUT => Cell::new(text::about(job), theme.soft()),
         columns::NODE => of_last(&|run| Cell::new(run.node.clone(), theme.soft())),
         _ => Cell::plain(""),
     };
@@ -155,21 +178,34 @@ fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, job: &JobLine) {
         return;
     }
     pen.text(1, 4, &text::HISTORY, theme.heading());
-    for (row, run) in job.runs.iter().enumerate() {
-        let y = ABOVE + row as u16;
+    let ellipsis = theme.glyphs.ellipsis;
+    let widest = job.runs.iter().map(|run| width(&run.node)).max().unwrap_or(0);
+    let node = widest.clamp(4, if w >= DATED { 20 } else { 12 });
+    let mut y = ABOVE;
+    for run in &job.runs {
         if y >= h {
             break;
         }
-        let ellipsis = theme.glyphs.ellipsis;
-        let x = pen.text(1, y, &left(&run.due.date_time(scene.zone), 19, ellipsis), Style::new());
+        // In a narrow window the day of today is left out.
+        let due = if w >= DATED { run.due.date_time(scene.zone) } else { scene.at(run.due) };
+        let x =
+            pen.text(1, y, &left(&due, if w >= DATED { 19 } else { 11 }, ellipsis), Style::new());
         let outcome = left(text::outcome(run.outcome), 9, ellipsis);
         let x = pen.text(x + 2, y, &outcome, outcome_style(theme, run.outcome));
         let took = run.took_ms.map_or_else(|| "-".to_owned(), figures::span);
         let x = pen.text(x + 1, y, &right(&took, 7, ellipsis), Style::new());
         let cause = left(text::cause(run.cause), 8, ellipsis);
         let x = pen.text(x + 2, y, &cause, theme.soft());
-        let x = pen.text(x + 2, y, &left(&run.node, 14, ellipsis), theme.soft());
+        let x = pen.text(x + 2, y, &left(&run.node, node, ellipsis), theme.soft()) + 2;
+        // What it came to is told whole, below itself where it is long.
         let said = run.detail.as_deref().unwrap_or_default();
-        pen.text(x + 2, y, &scene.fit(said, w.saturating_sub(x + 3)), Style::new());
+        let lines = wrap(said, usize::from(w.saturating_sub(x + 1)));
+        for (row, line) in lines.iter().take(RESULT).enumerate() {
+            let y = y + row as u16;
+            if y < h {
+                pen.text(x, y, line, Style::new());
+            }
+        }
+        y += lines.len().clamp(1, RESULT) as u16;
     }
 }

@@ -100,7 +100,6 @@ impl Row for JobLine {
     fn facets() -> Vec<Facet<Self>> {
         vec![
             Facet::new(columns::JOB, |job| job.name.clone(), |job| Rank::text(&job.name)),
-            Facet::new(columns::ABOUT, |job| job.about.clone(), |job| Rank::text(&job.about)),
             Facet::new(
                 columns::SCHEDULE,
                 |job| job.schedule.clone(),

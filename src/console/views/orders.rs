@@ -20,7 +20,7 @@ use crate::{
         orders::{Standing, decode},
         trace::Trace,
     },
-    model::{Millis, Order, OrderId, OrderStatus, UserId, VoucherId},
+    model::{EntryId, Millis, Order, OrderId, OrderStatus, UserId, VoucherId},
     telemetry::snapshot::Holding,
 };
 
@@ -191,8 +191,8 @@ fn cell(scene: &Scene<'_>, order: &Order, wide: bool, col: Col) -> Cell {
     match col {
         Col::Order => Cell::plain(order.id.to_string()),
         Col::Admitted => {
-            let issued = decode(order.id).issued;
-            Cell::new(moment(issued), theme.soft()).exactly(Value::time(Some(issued)))
+            let at = admitted(order);
+            Cell::new(moment(at), theme.soft()).exactly(Value::time(Some(at)))
         }
         Col::User => Cell::plain(scene.users.number(order.user_id)),
         Col::Sale => Cell::plain(format!("#{}", order.voucher_id)),
@@ -218,6 +218,25 @@ fn status(theme: Theme, status: OrderStatus) -> Style {
         OrderStatus::Paid | OrderStatus::Used => theme.good(),
         OrderStatus::Cancelled | OrderStatus::Closed => theme.soft(),
     }
+}
+
+/// An id may be dated ahead of the clock, and nothing is written before it was admitted.
+fn admitted(order: &Order) -> Millis {
+    decode(order.id).issued.min(order.create_time)
+}
+
+/// To the millisecond, and how long after the step before, where that one's time is known.
+fn exact(scene: &Scene<'_>, at: Millis, before: Option<Millis>) -> String {
+    let time = format!("{}.{:03}", at.date_time(scene.zone), at.0.rem_euclid(1_000));
+    match before {
+        Some(before) => words::time_after(&time, at.0.saturating_sub(before.0)),
+        None => time,
+    }
+}
+
+/// When an entry was added.
+fn added(entry: EntryId) -> Millis {
+    Millis(i64::try_from(entry.millis).unwrap_or(i64::MAX))
 }
 
 /// When the order came into its state, as far as SQL tells.
@@ -266,20 +285,26 @@ fn told(
         Some(trace) => way(scene, trace, row, &mut told),
     }
     if let Some(order) = row {
-        told.push((labels::WRITTEN, at(order.create_time), plain));
+        let written = order.create_time;
+        let before = trace.and_then(|it| it.entry.as_ref()).map(|(entry, _)| added(*entry));
+        told.push((labels::WRITTEN, exact(scene, written, before), plain));
+        let paid = |paid: Millis| exact(scene, paid, Some(written));
         let ended = match (order.status, order.pay_time) {
-            (OrderStatus::Used, Some(paid)) => {
-                (format!("{}   {}", at(paid), words::status(order.status)), theme.good())
+            (OrderStatus::Used, Some(at)) => {
+                (words::and(&paid(at), words::status(order.status)), theme.good())
             }
-            (_, Some(paid)) => (at(paid), theme.good()),
+            (_, Some(at)) => (paid(at), theme.good()),
             (OrderStatus::Unpaid, None) => (words::NOT_YET.read().to_owned(), theme.accent()),
             (_, None) => (words::NEVER.read().to_owned(), soft),
         };
         told.push((labels::PAID, ended.0, ended.1));
         if !order.status.is_live() {
-            let closed = order.close_time.map_or_else(|| words::UNKNOWN.read().to_owned(), at);
+            let closed = order.close_time.map_or_else(
+                || text::UNKNOWN.read().to_owned(),
+                |at| exact(scene, at, Some(written)),
+            );
             let word = words::status(order.status);
-            told.push((labels::CLOSED, format!("{closed}   {word}"), theme.warn()));
+            told.push((labels::CLOSED, words::and(&closed, word), theme.warn()));
         }
     }
     let room = usize::from(width.saturating_sub(18));
@@ -300,23 +325,24 @@ fn way(scene: &Scene<'_>, trace: &Trace, row: Option<&Order>, told: &mut Vec<Tol
         let lost = matches!(trace.standing, Standing::Lost { .. } | Standing::Dead { .. });
         told.push((labels::STANDING, said, if lost { theme.bad() } else { theme.warn() }));
     }
+    // The script that admits adds the entry: both happen at the time that its id tells.
+    let at = trace.entry.as_ref().map(|(entry, _)| added(*entry));
     if let Some(held) = trace.held {
         let word = if held { words::HELD } else { words::NOT_HELD };
-        told.push((labels::ADMITTED, word.read().to_owned(), plain));
+        let at = at.map(|at| exact(scene, at, None));
+        told.push((labels::ADMITTED, words::admitted(at.as_deref(), word), plain));
     }
     match &trace.entry {
         Some((entry, holding)) => {
-            let at = Millis(i64::try_from(entry.millis).unwrap_or(i64::MAX));
-            let at = at.date_time(scene.zone);
-            let at = format!("{at}.{:03}", entry.millis % 1_000);
-            let said = words::in_stream(&at, &entry.to_string());
-            told.push((labels::STREAM, said, plain));
+            told.push((labels::STREAM, words::in_stream(&entry.to_string()), plain));
             let (said, style) = match holding {
                 Holding::Acknowledged => (words::ACKNOWLEDGED.read().to_owned(), plain),
                 Holding::Undelivered => (words::UNDELIVERED.read().to_owned(), theme.accent()),
-                Holding::Unknown => (words::UNKNOWN.read().to_owned(), theme.warn()),
-                Holding::Pending { consumer, idle_ms, deliveries } => {
-                    (words::pending_with(consumer, *idle_ms, *deliveries), theme.warn())
+                Holding::Unknown => (text::UNKNOWN.read().to_owned(), theme.warn()),
+                Holding::Pending { consumer, deliveries, .. } => {
+                    let last = trace.delivered.map(|last| exact(scene, last, at));
+                    let last = last.unwrap_or_else(|| text::UNKNOWN.read().to_owned());
+                    (words::pending_with(&last, consumer, *deliveries), theme.warn())
                 }
             };
             told.push((labels::DELIVERED, said, style));

@@ -36,6 +36,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
     let (word, style) = chrome::phase(theme, sale.phase);
     pen.text(x + 2, 1, &word, style);
     way(&mut pen.part(1, 2, w.saturating_sub(2), 1), scene, sale);
+    became(&mut pen.part(1, 3, w.saturating_sub(2), 1), scene, sale);
     let half = if w >= 100 { 52 } else { 38 };
     let mut left = pen.part(0, 3, half, FIGURES);
     for (row, (label, _)) in text::funnel(&sale.funnel).iter().enumerate() {
@@ -54,7 +55,10 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
         let figure = right(figure, 11, theme.glyphs.ellipsis);
         detail_line(&mut beside, theme, row as u16 + 1, label, &Line::from(Span::raw(figure)));
     }
-    let window = Line::raw(scene.fit(&window(scene, sale), w.saturating_sub(half + 18)));
+    let window = scene.fit(&window(scene, sale), w.saturating_sub(half + 18));
+    // Under the figures where it is no wider than they are.
+    let window = if width(&window) <= 11 { right(&window, 11, "") } else { window };
+    let window = Line::raw(window);
     detail_line(&mut beside, theme, facts.len() as u16 + 1, &details::WINDOW, &window);
     let h = pen.height();
     if h > FIGURES {
@@ -83,6 +87,28 @@ fn way(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
         if let (Some(count), Some(of @ 1..)) = (count, of) {
             x = pen.text(x + 1, 0, &words::share(count, of), theme.soft());
         }
+    }
+}
+
+/// What became of the orders in SQL, counted for this sale only, and the key that shows who bought.
+fn became(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
+    let theme = scene.theme;
+    let mut x = pen.text(0, 0, &words::ORDERS, theme.soft()) + 1;
+    let known = scene.snapshot.sale_orders.filter(|it| it.voucher == sale.voucher_id);
+    match known.map(|known| known.counts) {
+        Some(Some(counts)) => {
+            for (label, figure) in words::became(&counts) {
+                x = pen.text(x + 1, 0, label, theme.soft()) + 1;
+                x = pen.text(x, 0, &figure, theme.strong()) + 1;
+            }
+        }
+        Some(None) => x = pen.text(x + 1, 0, &text::UNKNOWN, theme.warn()),
+        None if scene.snapshot.sql.up => x = pen.text(x + 1, 0, &text::READING, theme.soft()),
+        None => x = pen.text(x + 1, 0, &text::UNKNOWN, theme.warn()),
+    }
+    let hint = words::shows_orders();
+    if x + 2 + width(&hint) as u16 <= pen.width() {
+        pen.line_right(0, &Line::styled(hint, theme.soft()));
     }
 }
 

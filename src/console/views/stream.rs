@@ -21,7 +21,9 @@ use crate::{
     },
     engine::orders::decode,
     model::{EntryId, Millis},
-    telemetry::snapshot::{EntryLine, GroupConsumer, Holding, PartitionLine, StreamPage},
+    telemetry::snapshot::{
+        EntryLine, GroupConsumer, Holding, NodeState, PartitionLine, StreamPage,
+    },
 };
 
 /// Rows of the detail: a rule and seven lines.
@@ -110,7 +112,7 @@ fn head(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &StreamState, frozen: bool)
         spans.push(Span::styled(words::FOLLOWING.read(), theme.soft()));
     } else {
         let at = page.lines.last().map(|line| time(scene, line.entry));
-        let at = at.unwrap_or_else(|| words::UNKNOWN.read().to_owned());
+        let at = at.unwrap_or_else(|| text::UNKNOWN.read().to_owned());
         spans.push(Span::styled(words::held(&at), theme.warn()));
     }
     let width = pen.width().saturating_sub(2);
@@ -136,7 +138,7 @@ fn lag(scene: &Scene<'_>, state: &StreamState, whole: &PartitionLine) -> Vec<Spa
         return vec![Span::styled(words::NO_GROUP.read(), theme.bad())];
     }
     let Some(lag) = whole.lag else {
-        return vec![Span::styled(words::UNKNOWN.read(), theme.warn())];
+        return vec![Span::styled(text::UNKNOWN.read(), theme.warn())];
     };
     let mut spans = vec![Span::raw(figures::thousands(lag))];
     let Some(growth) = state.flow().growth().filter(|_| lag > 0) else { return spans };
@@ -147,7 +149,7 @@ fn lag(scene: &Scene<'_>, state: &StreamState, whole: &PartitionLine) -> Vec<Spa
         Ordering::Greater => (theme.glyphs.rising, theme.warn(), words::grows(growth)),
         Ordering::Less => {
             let wait = (lag as f64 / -growth * 1e3) as u64;
-            (theme.glyphs.falling, theme.good(), words::drains_in(wait))
+            (theme.glyphs.falling, theme.good(), text::drains_in(wait))
         }
         Ordering::Equal => (theme.glyphs.steady, theme.soft(), String::new()),
     };
@@ -163,11 +165,13 @@ fn figures(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &StreamState, whole: &Pa
     let theme = scene.theme;
     let now = scene.snapshot.entries.taken.unwrap_or(scene.now);
     let soft = |text: String| Span::styled(text, theme.soft());
-    let unknown = || words::UNKNOWN.read().to_owned();
     let dash = || Span::styled("-", theme.soft());
     let id = |id: Option<EntryId>| match id {
         Some(id) => {
-            vec![Span::raw(id.to_string()), soft(format!("  {}", words::ago(age(now, id))))]
+            vec![
+                Span::raw(id.to_string()),
+                soft(format!("  {}", text::ago(&figures::span(age(now, id))))),
+            ]
         }
         None => vec![dash()],
     };
@@ -185,19 +189,24 @@ fn figures(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &StreamState, whole: &Pa
         (labels::TRIMMED, trimmed),
     ];
     let mut pending = vec![Span::raw(figures::thousands(whole.pending))];
-    let oldest = whole.oldest_pending.map(|id| words::oldest(age(now, id)));
+    let oldest = whole.oldest_pending.map(|id| text::oldest(age(now, id)));
     pending.extend(oldest.map(|told| soft(format!("  {told}"))));
     let delivered = match whole.delivered.filter(|_| whole.group) {
         // A group that was made at the start and read nothing.
         Some(at) if at.millis == 0 => vec![Span::raw(words::NOTHING_YET.read())],
         at => id(at),
     };
-    let read = whole.read.map_or_else(unknown, |read| figures::within(read, 9));
+    // Redis stops counting at a hole in the stream, and goes on once the group is at its end.
+    let read = whole.read.or_else(|| whole.lag.map(|lag| whole.added.saturating_sub(lag)));
+    let read = match read {
+        Some(read) => words::read_of(&figures::within(read, 9), whole.added),
+        None => words::not_counted(whole.added),
+    };
     let right = [
         (labels::LAG, lag(scene, state, whole)),
         (labels::PENDING, pending),
         (labels::DELIVERED, delivered),
-        (labels::READ, vec![Span::raw(words::read_of(&read, whole.added))]),
+        (labels::READ, vec![Span::raw(read)]),
     ];
     let w = pen.width();
     let middle = if w >= 100 { w / 2 } else { 41 };
@@ -221,12 +230,16 @@ fn consumers(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut StreamState) {
     let page = &scene.snapshot.entries;
     let all = &page.consumers;
     let column = |title: text::lang::Word, width, numeric| Column { title, width, numeric };
-    let layout = [
-        column(columns::CONSUMER, 0, false),
+    let partitioned = page.partitions.len() > 1;
+    let mut layout = vec![column(columns::CONSUMER, 0, false)];
+    if partitioned {
+        layout.push(column(columns::PARTITION, 9, true));
+    }
+    layout.extend([
         column(columns::NODE, 8, false),
         column(columns::PENDING, 9, true),
         column(columns::IDLE, 8, true),
-    ];
+    ]);
     if all.is_empty() && !pen.is_noting() {
         pen.text(1, 0, columns::CONSUMER.read(), theme.heading());
         pen.text(1, 1, words::NO_CONSUMER.read(), theme.soft());
@@ -243,27 +256,33 @@ fn consumers(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut StreamState) {
     let mut at_rest = Scroll::default();
     let scroll = if focused { &mut state.consumers } else { &mut at_rest };
     table(&mut pen.part(0, 0, w, height), theme, &layout, (rows, cursor), scroll, |row, _| {
-        all.get(row).map(|it| consumer_cells(scene, it)).unwrap_or_default()
+        all.get(row).map(|it| consumer_cells(scene, it, partitioned)).unwrap_or_default()
     });
     if let Some(more) = more {
         pen.text(1, h - 1, &words::more_consumers(more), theme.soft());
     }
 }
 
-fn consumer_cells(scene: &Scene<'_>, it: &GroupConsumer) -> Vec<Cell> {
+fn consumer_cells(scene: &Scene<'_>, it: &GroupConsumer, partitioned: bool) -> Vec<Cell> {
     let theme = scene.theme;
-    let (word, style) = match (it.alive, it.pending) {
-        (true, _) => (words::ALIVE, theme.good()),
-        (false, 0) => (words::DEAD, theme.soft()),
-        (false, _) => (words::DEAD, theme.broken()),
+    let style = match (it.state, it.pending) {
+        (NodeState::Alive, _) => theme.good(),
+        (_, 0) => theme.soft(),
+        (NodeState::Stopped, _) => theme.warn(),
+        (NodeState::Dead, _) => theme.broken(),
     };
-    let held = if !it.alive && it.pending > 0 { theme.warn() } else { Style::new() };
-    vec![
-        Cell::plain(it.name.clone()),
-        Cell::new(word.read(), style),
+    let left = it.state != NodeState::Alive && it.pending > 0;
+    let held = if left { theme.warn() } else { Style::new() };
+    let mut cells = vec![Cell::plain(it.name.clone())];
+    if partitioned {
+        cells.push(Cell::new(it.partition.to_string(), theme.soft()));
+    }
+    cells.extend([
+        Cell::new(words::state(it.state), style),
         Cell::new(figures::thousands(it.pending), held),
         Cell::new(figures::span(it.idle_ms), theme.soft()).exactly(Value::count(Some(it.idle_ms))),
-    ]
+    ]);
+    cells
 }
 
 /// What stands in a column of the entries.
@@ -359,17 +378,25 @@ fn cell(scene: &Scene<'_>, line: &EntryLine, col: Col, width: u16) -> Cell {
 fn holding(scene: &Scene<'_>, line: &EntryLine, width: u16) -> Cell {
     let theme = scene.theme;
     match (&line.holding, &line.fault) {
+        _ if line.dead => Cell::new(words::IN_LETTERS.read(), theme.warn()),
         (Holding::Acknowledged, _) => Cell::new(words::ACKNOWLEDGED.read(), theme.soft()),
         (_, Some(fault)) => Cell::new(fault.clone(), theme.warn()),
         (Holding::Undelivered, None) => Cell::new(words::UNDELIVERED.read(), theme.accent()),
-        (Holding::Unknown, None) => Cell::new(words::UNKNOWN.read(), theme.warn()),
+        (Holding::Unknown, None) => Cell::new(text::UNKNOWN.read(), theme.warn()),
         (Holding::Pending { consumer, .. }, None) => {
             let pending = labels::PENDING.read();
-            let dead = if line.holder_alive { "" } else { words::DEAD.read() };
-            let taken = widgets::width(pending) + widgets::width(dead) + 2;
+            let state = match line.holder {
+                NodeState::Alive => "",
+                state => words::state(state),
+            };
+            let taken = widgets::width(pending) + widgets::width(state) + 2;
             let room = width.saturating_sub(taken as u16);
-            let told = format!("{pending} {} {dead}", scene.fit(consumer, room));
-            let style = if line.holder_alive { Style::new() } else { theme.broken() };
+            let told = format!("{pending} {} {state}", scene.fit(consumer, room));
+            let style = match line.holder {
+                NodeState::Alive => Style::new(),
+                NodeState::Stopped => theme.warn(),
+                NodeState::Dead => theme.broken(),
+            };
             Cell::new(told.trim_end(), style)
         }
     }
@@ -387,10 +414,13 @@ fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, line: &EntryLine) {
     let theme = scene.theme;
     let room = pen.width().saturating_sub(18);
     pen.rule(0, theme.glyphs.rule, theme.soft());
-    let unknown = || words::UNKNOWN.read().to_owned();
+    let unknown = || text::UNKNOWN.read().to_owned();
     let at = Millis(i64::try_from(line.entry.millis).unwrap_or(i64::MAX));
-    let added =
-        format!("{}   {}", at.date_time(scene.zone), words::ago(age(scene.now, line.entry)));
+    let added = format!(
+        "{}   {}",
+        at.date_time(scene.zone),
+        text::ago(&figures::span(age(scene.now, line.entry)))
+    );
     let order = line.order.map(|id| {
         let decoded = decode(id);
         let issued = decoded.issued.date_time(scene.zone);
@@ -402,11 +432,16 @@ fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, line: &EntryLine) {
         None => format!("#{id}"),
     });
     let (held, style) = match &line.holding {
+        _ if line.dead => (words::in_letters(), theme.warn()),
         Holding::Acknowledged => (words::ACKNOWLEDGED.read().to_owned(), theme.good()),
         Holding::Undelivered => (words::UNDELIVERED.read().to_owned(), theme.accent()),
         Holding::Unknown => (unknown(), theme.warn()),
         Holding::Pending { consumer, idle_ms, deliveries } => {
-            let style = if line.holder_alive { Style::new() } else { theme.bad() };
+            let style = match line.holder {
+                NodeState::Alive => Style::new(),
+                NodeState::Stopped => theme.warn(),
+                NodeState::Dead => theme.bad(),
+            };
             (words::pending_with(consumer, *idle_ms, *deliveries), style)
         }
     };

@@ -62,7 +62,8 @@ pub(crate) struct StreamState {
     awaited: Option<(StreamView, bool)>,
     cursor: Option<EntryId>,
     row: usize,
-    consumer: Option<String>,
+    /// Of one name there is one in each partition.
+    consumer: Option<(u16, String)>,
     consumer_row: usize,
     pub(crate) filter: Input,
     pub(crate) scroll: Scroll,
@@ -110,7 +111,8 @@ impl StreamState {
     }
 
     pub(crate) fn consumer_position(&self, all: &[GroupConsumer]) -> Option<usize> {
-        all.iter().position(|it| Some(it.name.as_str()) == self.consumer.as_deref())
+        let (partition, name) = self.consumer.as_ref()?;
+        all.iter().position(|it| it.partition == *partition && it.name == *name)
     }
 
     pub(crate) fn chosen_consumer<'a>(&self, snapshot: &'a Snapshot) -> Option<&'a GroupConsumer> {
@@ -186,7 +188,7 @@ impl StreamState {
         }
         let row = self.consumer_row.min(all.len().saturating_sub(1));
         self.consumer_row = row;
-        self.consumer = all.get(row).map(|it| it.name.clone());
+        self.consumer = all.get(row).map(identity);
     }
 
     pub(crate) fn step(&mut self, snapshot: &Snapshot, step: Step) -> Moved {
@@ -195,7 +197,7 @@ impl StreamState {
             let all = &snapshot.entries.consumers;
             let row = self.consumer_position(all).unwrap_or(0);
             let next = step.from(row, all.len(), self.consumers.visible);
-            self.consumer = all.get(next).map(|it| it.name.clone());
+            self.consumer = all.get(next).map(identity);
             self.consumer_row = next;
             return if next == row { Moved::Edge { top: !forward } } else { Moved::Here };
         }
@@ -273,6 +275,10 @@ pub(crate) fn consumer_facets() -> Vec<Facet<GroupConsumer>> {
         Facet::new(columns::CONSUMER, |it| it.name.clone(), |_| Rank::Unknown),
         Facet::new(columns::PENDING, |it| it.pending.to_string(), |_| Rank::Unknown),
     ]
+}
+
+fn identity(consumer: &GroupConsumer) -> (u16, String) {
+    (consumer.partition, consumer.name.clone())
 }
 
 fn holds(line: &EntryLine, wanted: &str) -> bool {

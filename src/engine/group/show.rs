@@ -109,7 +109,7 @@ fn state(
     let mut consumers: Vec<ConsumerState> = survey
         .consumers
         .iter()
-        .map(|ConsumerFacts { name, pending, idle_ms }| ConsumerState {
+        .map(|ConsumerFacts { name, pending, idle_ms, .. }| ConsumerState {
             name: name.clone(),
             node: node_of(name).to_owned(),
             // An operator without an engine is no node; while he replays, his consumer claims.

@@ -17,7 +17,8 @@ use super::{
     faults::is_taken,
 };
 use crate::model::{
-    LiveOrder, Millis, Order, OrderFilter, OrderId, OrderStatus, VoucherId, ledger::SqlBooks,
+    LiveOrder, Millis, Order, OrderCounts, OrderFilter, OrderId, OrderStatus, VoucherId,
+    ledger::SqlBooks,
 };
 
 /// `1,2,3`. Digits only ever, so there is nothing to escape.
@@ -330,4 +331,19 @@ pub(super) async fn books(
     .fetch_optional(conn)
     .await?;
     Ok(row.map(rows::books).ok_or(StoreError::NoSale(voucher))?)
+}
+
+/// Orders by status, along the index of a voucher's orders.
+pub(super) async fn counts(
+    conn: &mut MySqlConnection,
+    voucher: VoucherId,
+) -> Result<OrderCounts, Fault> {
+    let Ok(voucher) = voucher_key(voucher) else { return Ok(OrderCounts::default()) };
+    let rows: Vec<(i64, i64)> = sqlx::query_as(
+        "SELECT status, COUNT(*) FROM tb_voucher_order WHERE voucher_id = ? GROUP BY status",
+    )
+    .bind(voucher)
+    .fetch_all(conn)
+    .await?;
+    Ok(rows::order_counts(rows)?)
 }

@@ -9,7 +9,9 @@ use super::super::{
     rows::{self, BooksRow, Key, OrderRow, Standing, voucher_key},
     session::Fault,
 };
-use crate::model::{LiveOrder, Millis, Order, OrderFilter, OrderId, VoucherId, ledger::SqlBooks};
+use crate::model::{
+    LiveOrder, Millis, Order, OrderCounts, OrderFilter, OrderId, VoucherId, ledger::SqlBooks,
+};
 
 /// Writes a batch that is all new, inside the caller's transaction, which must be rolled back
 /// when this fails or says no: then some of it was not new, or not all of it has a piece.
@@ -288,4 +290,22 @@ pub(super) async fn books(conn: &mut PgConnection, voucher: VoucherId) -> Result
     .fetch_optional(conn)
     .await?;
     Ok(row.map(rows::books).ok_or(StoreError::NoSale(voucher))?)
+}
+
+/// Orders by status; live and closed ones along the index of each.
+pub(super) async fn counts(
+    conn: &mut PgConnection,
+    voucher: VoucherId,
+) -> Result<OrderCounts, Fault> {
+    let Ok(voucher) = voucher_key(voucher) else { return Ok(OrderCounts::default()) };
+    let rows: Vec<(i64, i64)> = sqlx::query_as(
+        "SELECT status, COUNT(*) FROM tb_voucher_order \
+         WHERE voucher_id = $1 AND status NOT IN (4, 5) GROUP BY status \
+         UNION ALL SELECT status, COUNT(*) FROM tb_voucher_order \
+         WHERE voucher_id = $1 AND status IN (4, 5) GROUP BY status",
+    )
+    .bind(voucher)
+    .fetch_all(conn)
+    .await?;
+    Ok(rows::order_counts(rows)?)
 }

@@ -14,7 +14,7 @@ use super::{
     StoreError, Written,
     faults::{is_foreign_key, told},
 };
-use crate::model::{LiveOrder, Millis, Order, OrderId, VoucherId, ledger::SqlBooks};
+use crate::model::{LiveOrder, Millis, Order, OrderCounts, OrderId, VoucherId, ledger::SqlBooks};
 
 /// `[a,b,c]`.
 pub(super) fn json<T: Display>(items: impl IntoIterator<Item = T>) -> String {
@@ -311,4 +311,23 @@ pub(super) async fn books(
     .await
     .map_err(told)?;
     row.map(rows::books).ok_or(StoreError::NoSale(voucher))
+}
+
+/// Orders by status; live and closed ones along the index of each.
+pub(super) async fn counts(
+    readers: &SqlitePool,
+    voucher: VoucherId,
+) -> Result<OrderCounts, StoreError> {
+    let Ok(voucher) = voucher_key(voucher) else { return Ok(OrderCounts::default()) };
+    let rows: Vec<(i64, i64)> = sqlx::query_as(
+        "SELECT status, COUNT(*) FROM tb_voucher_order \
+         WHERE voucher_id = ?1 AND status NOT IN (4, 5) GROUP BY status \
+         UNION ALL SELECT status, COUNT(*) FROM tb_voucher_order \
+         WHERE voucher_id = ?1 AND status IN (4, 5) GROUP BY status",
+    )
+    .bind(voucher)
+    .fetch_all(readers)
+    .await
+    .map_err(told)?;
+    rows::order_counts(rows)
 }

@@ -1,6 +1,6 @@
 //! Reads the part of the order stream that somebody looks at; its group is in the survey already.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use super::{Collector, PATIENCE};
 use crate::{
@@ -8,9 +8,11 @@ use crate::{
         BrokerError,
         entries::{self, Holding, Seen},
         keys::is_replay,
-        stream::Body,
+        nodes::NodeState,
+        stream::{Body, dead_letters},
         survey::{Marks, StreamFacts},
     },
+    model::EntryId,
     telemetry::{
         StreamView,
         snapshot::{EntryLine, GroupConsumer, PartitionLine, StreamPage},
@@ -19,6 +21,8 @@ use crate::{
 
 /// Entries in one picture.
 const PAGE: usize = 200;
+/// Dead letters that are looked at for them, the first ones from the time of the window on.
+const LETTERS: usize = 200;
 
 impl Collector {
     /// Reads that part, one round trip for each partition that is shown; `None` where it can't be read now.
@@ -27,21 +31,32 @@ impl Collector {
             return None;
         }
         let (link, keys) = (&mut self.link, &self.keys);
+        let parts = self.survey.iter().flat_map(|survey| survey.marks.iter().zip(&survey.parts));
+        let with_dead: HashSet<u16> =
+            parts.filter(|(_, facts)| facts.dead > 0).map(|(marks, _)| marks.partition).collect();
         let reading = async {
             let (mut seen, mut older, mut bytes) = (Vec::new(), false, Vec::new());
+            let mut dead = HashSet::new();
             let shown = |number: u16| view.partition.is_none_or(|only| only == number);
             for of in keys.partitions().filter(|of| shown(of.number())) {
                 let window = entries::window(link, &of, view.before, PAGE).await?;
                 older |= window.older;
                 bytes.push((of.number(), window.bytes));
+                let first = window.entries.first().map(|it| it.delivered.entry);
+                if let Some(first) = first.filter(|_| with_dead.contains(&of.number())) {
+                    // An entry is given up after it was added, and a letter's id tells when.
+                    let first = EntryId { number: 0, ..first };
+                    let letters = dead_letters(link, &of, first, LETTERS).await?;
+                    dead.extend(letters.into_iter().filter_map(|letter| letter.entry));
+                }
                 seen.extend(window.entries);
             }
             seen.sort_by_key(|it| it.delivered.entry);
             let beyond = seen.len().saturating_sub(PAGE);
             seen.drain(..beyond);
-            Ok::<_, BrokerError>((seen, older || beyond > 0, bytes))
+            Ok::<_, BrokerError>((seen, dead, older || beyond > 0, bytes))
         };
-        let (seen, older, bytes) = match tokio::time::timeout(PATIENCE, reading).await {
+        let (seen, dead, older, bytes) = match tokio::time::timeout(PATIENCE, reading).await {
             Ok(Ok(read)) => read,
             Ok(Err(error)) => {
                 tracing::debug!(%error, "the order stream was not read");
@@ -53,7 +68,7 @@ impl Collector {
                 return None;
             }
         };
-        let lines = seen.into_iter().map(|it| self.entry_line(it)).collect();
+        let lines = seen.into_iter().map(|it| self.entry_line(it, &dead)).collect();
         let mut partitions = self.partition_lines();
         for line in &mut partitions {
             let read = bytes.iter().find(|(number, _)| *number == line.partition);
@@ -69,24 +84,38 @@ impl Collector {
         })
     }
 
-    fn entry_line(&self, seen: Seen) -> EntryLine {
+    fn entry_line(&self, seen: Seen, dead: &HashSet<EntryId>) -> EntryLine {
         let (order, fault) = match seen.delivered.body {
             Body::Good(order) => (Some(order), None),
             Body::Malformed(fault) => (None, Some(fault.to_string())),
             Body::Gone => (None, None),
         };
-        let holder_alive = match &seen.holding {
-            Holding::Pending { consumer, .. } => self.is_alive(consumer),
-            _ => true,
+        let entry = seen.delivered.entry;
+        let holder = match &seen.holding {
+            Holding::Pending { consumer, .. } => self.node_state(consumer, entry.partition),
+            _ => NodeState::Alive,
         };
         EntryLine {
-            entry: seen.delivered.entry,
+            entry,
             order: order.map(|it| it.order),
             user: order.map(|it| it.user),
             voucher: order.map(|it| it.voucher),
             fault,
+            // One that is in the stream again is another entry.
+            dead: seen.holding == Holding::Acknowledged && dead.contains(&entry),
             holding: seen.holding,
-            holder_alive,
+            holder,
+        }
+    }
+
+    /// What became of the node of a consumer of that partition's group.
+    fn node_state(&self, consumer: &str, partition: u16) -> NodeState {
+        let Some(survey) = &self.survey else { return NodeState::Dead };
+        let mut known = survey.consumers.iter();
+        match known.find(|it| it.partition == partition && it.name == consumer) {
+            Some(it) => survey.nodes.state(consumer, it.idle_ms, self.node_dead_ms),
+            // It came after the survey.
+            None => NodeState::Alive,
         }
     }
 
@@ -115,15 +144,16 @@ impl Collector {
             .consumers
             .iter()
             .map(|it| GroupConsumer {
+                partition: it.partition,
                 name: it.name.clone(),
-                alive: self.is_alive(&it.name),
+                state: survey.nodes.state(&it.name, it.idle_ms, self.node_dead_ms),
                 takes: self.is_alive(&it.name) && !is_replay(&it.name),
                 pending: it.pending,
                 idle_ms: it.idle_ms,
             })
             .collect();
         // By name: rows that change places with each batch are read by nobody.
-        all.sort_by(|a, b| a.name.cmp(&b.name));
+        all.sort_by(|a, b| a.name.cmp(&b.name).then(a.partition.cmp(&b.partition)));
         all
     }
 }

@@ -1,6 +1,6 @@
 //! One operator at a time: acts of recovery are done under a lock, whose holder's name the next one is told.
 //!
-//! It knows no act; whoever executes one asks for the helm first.
+//! It knows no act; whoever executes one takes the operator's lock first.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,12 +13,12 @@ use super::{
 use crate::broker::{Layout, Link, holders};
 
 /// Name of the lock, as `locks list` shows it.
-pub const HELM: &str = "operator";
+pub const NAME: &str = "operator";
 
-/// Takes the helm for `login`, who is about to do `act`.
+/// Takes the operator's lock for `login`, who is about to do `act`.
 ///
 /// # Errors
-/// [`EngineError::OtherOperator`] names who has it; Redis is away.
+/// [`EngineError::OtherOperator`] names who holds it; Redis is away.
 pub async fn take(
     locks: &Locks,
     link: &mut Link,
@@ -26,10 +26,10 @@ pub async fn take(
     login: &str,
     act: &str,
 ) -> Result<Guard, EngineError> {
-    let name = LockName::new(HELM)?;
+    let name = LockName::new(NAME)?;
     match locks.try_lock(&name, &format!("{login}: {act}"), None).await {
         Err(LockError::Busy(_)) => {
-            let holder = holders::holder_of(link, keys, HELM, |_| Some(true)).await?;
+            let holder = holders::holder_of(link, keys, NAME, |_| Some(true)).await?;
             Err(EngineError::OtherOperator(holder.map_or_else(
                 || "somebody who has just finished".to_owned(),
                 |lock| format!("{} on {}", lock.task, lock.node),
@@ -39,15 +39,15 @@ pub async fn take(
     }
 }
 
-/// Whether somebody has the helm now.
+/// Whether somebody holds it now.
 ///
 /// # Errors
 /// Redis is away.
 pub async fn is_taken(link: &mut Link, keys: &Layout) -> Result<bool, EngineError> {
-    Ok(holders::holder_of(link, keys, HELM, |_| Some(true)).await?.is_some())
+    Ok(holders::holder_of(link, keys, NAME, |_| Some(true)).await?.is_some())
 }
 
-/// What this process does at the helm, so that it can be broken off.
+/// What this process does under the lock, so that it can be broken off.
 #[derive(Clone, Debug, Default)]
 pub struct UnderWay(Arc<Mutex<Option<CancellationToken>>>);
 

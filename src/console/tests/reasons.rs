@@ -1,0 +1,149 @@
+//! Why an act is done: whatever the audit log tells of takes a reason, by one and the same field.
+
+use crossterm::event::KeyCode;
+
+use super::{
+    fixture::{Bench, NOW, normal, rushing},
+    orders,
+};
+use crate::{
+    console::dialogs::Dialog,
+    engine::command::{Command, Refusal, Reply},
+    model::{Phase, SaleState, VoucherId},
+    telemetry::{OrdersView, Snapshot, snapshot::RecoveryLine},
+};
+
+/// Types a reason into the question that is open, and says yes.
+fn because(bench: &mut Bench, reason: &str) {
+    assert!(matches!(bench.app.dialog, Some(Dialog::Confirm(_))), "{}", bench.text(120, 36));
+    bench.press(KeyCode::Tab);
+    bench.keys(reason);
+    // Enter ends the text and does nothing else.
+    bench.press(KeyCode::Enter);
+    assert!(bench.sent().is_empty() && bench.app.dialog.is_some());
+    bench.keys("y");
+}
+
+fn paused() -> Snapshot {
+    let mut picture = normal();
+    picture.sales[2].phase = Phase::Paused;
+    picture
+}
+
+fn sold() -> Snapshot {
+    Snapshot { orders: orders::page(OrdersView::default(), 900), ..normal() }
+}
+
+#[test]
+fn every_act_of_a_question_takes_a_reason() {
+    type Case = (fn() -> Snapshot, &'static str, &'static str);
+    let cases: [Case; 10] = [
+        (normal, "2S", "StartSale"),
+        (normal, "2jjP", "PauseSale"),
+        (paused, "2jjP", "ResumeSale"),
+        (normal, "2jjE", "EndSale"),
+        (normal, "2jjR\n\n", "Rush"),
+        (sold, "7P", "Pay"),
+        (normal, "6jX", "ReleaseLock"),
+        (normal, "8T", "RunJob"),
+        (normal, "8P", "SwitchJob"),
+        (normal, "8jP", "SwitchJob"),
+    ];
+    for (picture, keys, name) in cases {
+        let mut bench = Bench::new(picture());
+        for key in keys.chars() {
+            match key {
+                '\n' => bench.press(KeyCode::Enter),
+                key => bench.keys(&key.to_string()),
+            }
+        }
+        because(&mut bench, "yes, hl said 运维 so");
+        let sent = bench.sent();
+        assert!(
+            matches!(&sent[..], [command] if format!("{command:?}").starts_with(name)),
+            "{keys}: {sent:?}"
+        );
+        assert_eq!(bench.reason().as_deref(), Some("yes, hl said 运维 so"), "{keys}");
+    }
+}
+
+#[test]
+fn nothing_typed_is_no_reason() {
+    let mut bench = Bench::new(normal());
+    bench.keys("2jjE");
+    because(&mut bench, "  ");
+    assert_eq!(bench.sent(), [Command::EndSale(VoucherId(7))]);
+    assert_eq!(bench.reason(), None);
+}
+
+#[test]
+fn what_the_log_does_not_tell_of_asks_for_none() {
+    let mut leaving = Bench::new(rushing());
+    leaving.keys("q");
+    let mut picture = normal();
+    picture.recoveries =
+        vec![RecoveryLine { act: "pending apply".into(), done: 1, planned: 9, changes: true }];
+    let mut breaking_off = Bench::new(picture);
+    breaking_off.keys("4X");
+    for bench in [&mut leaving, &mut breaking_off] {
+        let text = bench.text(120, 36);
+        assert!(text.contains("[ Cancel ]") && !text.contains("reason"), "{text}");
+    }
+}
+
+/// Arms the launch of the planned sale.
+fn arm(bench: &mut Bench, reason: &str) {
+    bench.keys("2L");
+    for _ in 0..5 {
+        bench.press(KeyCode::Tab);
+    }
+    bench.press(KeyCode::BackTab);
+    bench.press(KeyCode::Enter);
+    because(bench, reason);
+}
+
+fn fire(bench: &mut Bench) {
+    bench.app.now = NOW.plus(10_000);
+    bench.app.on_launch_due();
+}
+
+#[test]
+fn a_launch_and_its_end_have_theirs() {
+    let mut bench = Bench::new(normal());
+    arm(&mut bench, "the show");
+    bench.keys("F");
+    because(&mut bench, "now");
+    assert_eq!(bench.sent(), [Command::StartSale(VoucherId(9))]);
+    assert_eq!(bench.reason().as_deref(), Some("now"));
+    let mut bench = Bench::new(normal());
+    arm(&mut bench, "the show");
+    fire(&mut bench);
+    assert_eq!(bench.sent(), [Command::StartSale(VoucherId(9))]);
+    assert_eq!(bench.reason().as_deref(), Some("the show"));
+    let reply = Reply::SaleChanged { voucher: VoucherId(9), state: SaleState::Running };
+    bench.answer(Ok(reply));
+    assert!(matches!(&bench.sent()[..], [Command::Rush(_)]));
+    assert_eq!(bench.reason().as_deref(), Some("the show"));
+    let mut bench = Bench::new(rushing());
+    bench.keys("H");
+    because(&mut bench, "too many");
+    let voucher = VoucherId(7);
+    assert_eq!(bench.sent(), [Command::StopRush(voucher), Command::PauseSale(voucher)]);
+    assert_eq!(bench.reason().as_deref(), Some("too many"));
+}
+
+#[test]
+fn a_launch_at_its_time_takes_no_failure_away() {
+    let mut bench = Bench::new(normal());
+    arm(&mut bench, "");
+    bench.keys("8Ty");
+    assert_eq!(bench.sent(), [Command::RunJob("close-overdue".to_owned())]);
+    bench.answer(Err(Refusal("it runs on node-b".to_owned())));
+    assert!(bench.said().contains("it runs on node-b"), "{}", bench.said());
+    fire(&mut bench);
+    assert_eq!(bench.sent(), [Command::StartSale(VoucherId(9))]);
+    bench.keys("j");
+    assert!(bench.said().contains("it runs on node-b"), "{}", bench.said());
+    bench.press(KeyCode::Esc);
+    assert!(!bench.said().contains("it runs on node-b"), "{}", bench.said());
+}

@@ -1,0 +1,77 @@
+//! One sale in full: what became of its orders is counted while it is open, and leads to who bought.
+
+use crossterm::event::KeyCode;
+
+use super::fixture::{Bench, normal, outage, sale};
+use crate::{
+    console::views::View,
+    model::{Phase, VoucherId},
+    telemetry::{OrdersView, Snapshot, snapshot::SaleOrders},
+};
+
+#[test]
+fn orders_are_counted_only_while_the_detail_is_open() {
+    let mut bench = Bench::new(normal());
+    let looked_at = |bench: &Bench| bench.focus.borrow().sale;
+    bench.keys("2jj");
+    assert_eq!(looked_at(&bench), None);
+    bench.keys("l");
+    assert_eq!(looked_at(&bench), Some(VoucherId(7)));
+    bench.keys("k");
+    assert_eq!(looked_at(&bench), Some(VoucherId(8)), "the detail follows the choice");
+    let text = bench.text(120, 36);
+    assert!(text.contains("orders  reading"), "those of another sale are not shown: {text}");
+    bench.keys("1");
+    assert_eq!(looked_at(&bench), None);
+    bench.keys("2");
+    assert_eq!(looked_at(&bench), Some(VoucherId(8)));
+    bench.press(KeyCode::Esc);
+    assert_eq!(looked_at(&bench), None);
+}
+
+#[test]
+fn what_became_of_them_is_told_or_said_to_be_unknown() {
+    let text = |picture: Snapshot| {
+        let mut bench = Bench::new(picture);
+        bench.keys("2jjl");
+        bench.text(80, 24)
+    };
+    let told = text(normal());
+    assert!(told.contains("orders  unpaid 1,140  paid 5,720 83.1%  closed 20"), "{told}");
+    assert!(told.contains("Enter shows its orders"), "{told}");
+    let unknown = SaleOrders { voucher: VoucherId(7), counts: None };
+    let told = text(Snapshot { sale_orders: Some(unknown), ..normal() });
+    assert!(told.contains("orders  unknown"), "{told}");
+    let mut away = outage();
+    (away.sql.up, away.sale_orders) = (false, None);
+    assert!(text(away).contains("orders  unknown"));
+}
+
+#[test]
+fn the_detail_leads_to_the_orders_of_the_sale() {
+    let mut bench = Bench::new(normal());
+    bench.keys("2jjl");
+    bench.press(KeyCode::Enter);
+    assert_eq!(bench.app.view, View::Orders);
+    let query = "voucher=7".parse().unwrap();
+    assert_eq!(bench.focus.borrow().orders, Some(OrdersView { query, before: None }));
+    assert!(bench.text(120, 36).contains("voucher=7"));
+    bench.press(KeyCode::Esc);
+    assert_eq!(bench.focus.borrow().orders, Some(OrdersView::default()), "as if it was typed");
+}
+
+#[test]
+fn a_short_window_stands_below_the_figures() {
+    let mut picture = normal();
+    picture.sales = vec![sale(7, "tea", Phase::Running, 10, 3)];
+    picture.sales[0].begin = Some(super::fixture::NOW);
+    picture.sales[0].end = None;
+    let mut bench = Bench::new(picture);
+    bench.keys("2l");
+    let text = bench.text(80, 24);
+    let end = |label: &str| {
+        let line = text.lines().find(|line| line.contains(label)).unwrap();
+        line.trim_end().chars().count()
+    };
+    assert_eq!(end(" window "), end(" left in SQL "), "{text}");
+}
