@@ -146,8 +146,10 @@ fn rush(pen: &mut Pen<'_>, scene: &Scene<'_>, y: u16) {
         pen.text(NAMES, y, &words::NO_RUSH, theme.soft());
         return;
     }
-    let mut names: Vec<_> = rushes.iter().map(|rush| format!("#{}", rush.voucher_id)).collect();
+    let mut names: Vec<_> = rushes.iter().map(|rush| rush.voucher_id).collect();
+    names.sort_unstable();
     names.dedup();
+    let names: Vec<_> = names.iter().map(|it| format!("#{it}")).collect();
     pen.text(NAMES, y, &scene.fit(&names.join(" "), RUSH_NAMES), Style::new());
     let [sent, planned] = [|rush: &RushLine| rush.sent, |rush: &RushLine| rush.planned]
         .map(|of| rushes.iter().map(of).sum::<u64>());
