@@ -33,6 +33,14 @@ async fn a_rush_is_stopped_and_what_it_admitted_settles() {
             picture.sale(voucher).and_then(|sale| sale.admitted) > Some(0)
         })
         .await;
+    // Each request moves it, and not each batch of them.
+    world
+        .until("its progress is seen", async || {
+            let picture = world.node().remote().snapshots.borrow().clone();
+            let of = picture.rushes.iter().find(|rush| rush.voucher_id == voucher);
+            of.is_some_and(|rush| (1..256).contains(&rush.sent))
+        })
+        .await;
     // The hands of another operator of the same process.
     let stopped = world.execute(Command::StopRush(voucher)).await.unwrap();
     assert_eq!(stopped, Reply::RushStopped { voucher, rushes: 1 });

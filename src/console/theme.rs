@@ -199,6 +199,12 @@ impl Theme {
         self.tinted(Role::Soft)
     }
 
+    /// What is not of the moment that is looked at; faint also where there is no colour.
+    pub(crate) fn dimmed(self) -> Style {
+        let soft = self.soft();
+        if soft.fg.is_none() { soft.add_modifier(Modifier::DIM) } else { soft }
+    }
+
     pub(crate) fn strong(self) -> Style {
         Style::new().add_modifier(Modifier::BOLD)
     }

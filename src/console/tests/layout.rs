@@ -257,7 +257,7 @@ fn the_header_speaks_of_what_is_rushed() {
 fn only_the_figures_of_a_moment_are_lit() {
     for depth in [Depth::Ansi256, Depth::None] {
         let theme = Theme::new(depth, false);
-        let soft = theme.soft();
+        let soft = theme.dimmed();
         for (w, h) in [(120, 36), (80, 24)] {
             let mut bench = Bench::themed(normal(), theme);
             bench.draw(w, h);

@@ -51,9 +51,9 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OverviewSta
     attention(&mut below, scene);
     if state.moment().is_some() {
         // Nothing in here is of the moment that is looked at.
-        let soft = scene.theme.soft();
-        below.dim(soft);
-        pen.part(1, margin, column_width, main.saturating_sub(margin)).dim(soft);
+        let dimmed = scene.theme.dimmed();
+        below.dim(dimmed);
+        pen.part(1, margin, column_width, main.saturating_sub(margin)).dim(dimmed);
     }
 }
 
@@ -146,8 +146,10 @@ fn rush(pen: &mut Pen<'_>, scene: &Scene<'_>, y: u16) {
         pen.text(NAMES, y, &words::NO_RUSH, theme.soft());
         return;
     }
-    let mut names: Vec<_> = rushes.iter().map(|rush| format!("#{}", rush.voucher_id)).collect();
+    let mut names: Vec<_> = rushes.iter().map(|rush| rush.voucher_id).collect();
+    names.sort_unstable();
     names.dedup();
+    let names: Vec<_> = names.iter().map(|it| format!("#{it}")).collect();
     pen.text(NAMES, y, &scene.fit(&names.join(" "), RUSH_NAMES), Style::new());
     let [sent, planned] = [|rush: &RushLine| rush.sent, |rush: &RushLine| rush.planned]
         .map(|of| rushes.iter().map(of).sum::<u64>());
@@ -204,7 +206,7 @@ fn right_column(mut pen: Pen<'_>, scene: &Scene<'_>, state: &mut OverviewState) 
     let mut below = pen.part(0, rows + 4, w, h.saturating_sub(rows + 4));
     stream_block::draw(&mut below, scene, usize::from(consumers));
     if state.moment().is_some() {
-        below.dim(scene.theme.soft());
+        below.dim(scene.theme.dimmed());
     }
 }
 

@@ -56,21 +56,18 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OverviewSta
     let title = scene.heading(&text::RATES, &[Source::Redis, Source::Sql]);
     let heading = title.width();
     pen.line(0, 0, &title);
-    match state.moment() {
+    let told = match state.moment() {
+        Some(at) => Line::styled(time::moment(&at.time_of_day(scene.zone)), theme.key()),
+        None => Line::styled(time::last(state.window()), theme.soft()),
+    };
+    let fits = heading + 2 + told.width() <= usize::from(pen.width());
+    if !fits && state.moment().is_some() {
         // Which figures are of that moment matters more than a heading.
-        Some(at) => {
-            let told = time::moment(&at.time_of_day(scene.zone));
-            if heading + 2 + width(&told) > usize::from(pen.width()) {
-                pen.part(0, 0, pen.width(), 1).clear();
-            }
-            pen.line_right(0, &Line::styled(told, theme.key()));
-        }
-        None => {
-            let told = Line::styled(time::last(state.window()), theme.soft());
-            if heading + 2 + told.width() <= usize::from(pen.width()) {
-                pen.line_right(0, &told);
-            }
-        }
+        let w = pen.width();
+        pen.part(0, 0, w, 1).clear();
+    }
+    if fits || state.moment().is_some() {
+        pen.line_right(0, &told);
     }
     let w = pen.width();
     let mut signs: Vec<(Weight, Sign)> = marks(scene.snapshot)
