@@ -9,9 +9,9 @@ use super::{COMPLETE, View, draw_body, is_stale, presenter};
 use crate::{
     console::{
         app::App,
-        dialogs::draw_input,
+        dialogs::{Dialog, draw_input},
         director::Standing,
-        keymap,
+        keymap::{self, Action},
         status::Tone,
         text::{self, figures, lang::Word},
         theme::Theme,
@@ -296,7 +296,11 @@ fn has_dead_holder(app: &App) -> bool {
 /// Keys that help here, as many as fit.
 pub(super) fn keys(app: &App, pen: &mut Pen<'_>) {
     let mut x = 1;
+    let no_yes = matches!(&app.dialog, Some(Dialog::Confirm(asked)) if !asked.takes_yes());
     for binding in keymap::footer(app.context()) {
+        if no_yes && binding.action == Action::Accept {
+            continue;
+        }
         let key = keymap::Key::label(binding.keys[0]);
         let word = text::action(binding.action).0;
         let room = pen.width().saturating_sub(x + 1);
