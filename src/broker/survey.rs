@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::{
     BrokerError, Layout, Link,
-    keys::Partition,
+    keys::{Partition, is_replay, node_of},
     nodes::Nodes,
     scripts,
     stream::{Pending, PendingRow, parse_id, pending_of},
@@ -160,6 +160,14 @@ pub async fn survey(
 }
 
 impl Survey {
+    /// Whether somebody works under a consumer's name: its node gives signs of life, or an operator without an engine,
+    /// who is no node, took entries over under it just now.
+    pub fn works(&self, consumer: &str, dead_ms: u64) -> bool {
+        let claims = |it: &ConsumerFacts| it.name == consumer && it.idle_ms < dead_ms;
+        self.nodes.is_alive(node_of(consumer), dead_ms)
+            || (is_replay(consumer) && self.consumers.iter().any(claims))
+    }
+
     /// Both together; the clock is that of the first.
     fn with(mut self, other: Self) -> Self {
         let (mine, theirs) = (&mut self.stream, &other.stream);
@@ -249,4 +257,37 @@ async fn survey_one(
             })
             .collect(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_operator_without_an_engine_works_while_he_takes_entries_over() {
+        let stream = StreamFacts {
+            length: 0,
+            dead: 0,
+            group: true,
+            lag: Some(0),
+            pending: 0,
+            oldest_pending: None,
+            first: None,
+        };
+        let consumer =
+            |name: &str, idle_ms| ConsumerFacts { name: name.to_owned(), pending: 1, idle_ms };
+        let survey = Survey {
+            now: Millis(10_000),
+            stream,
+            marks: Vec::new(),
+            parts: Vec::new(),
+            consumers: vec![consumer("desk/replay", 900), consumer("gone/replay", 9_000)],
+            nodes: Nodes { now: Millis(10_000), signs: vec![("a".to_owned(), Millis(9_500))] },
+            page: Vec::new(),
+            sales: Vec::new(),
+        };
+        let works = |name| survey.works(name, 3_000);
+        assert!(works("a/1") && works("a/replay") && works("desk/replay"));
+        assert!(!works("desk/1") && !works("gone/replay") && !works("b/1"));
+    }
 }

@@ -204,9 +204,10 @@ impl App {
 
     /// Takes the lock from the very holder that the question names.
     fn ask_release(&mut self) {
-        let Some(lock) = self.locks.chosen(&self.shown.locks.locks).cloned() else {
-            self.note(acts::NOTHING_CHOSEN);
-            return;
+        let (seen, now) = (&self.shown.locks.locks, &self.newest.locks.locks);
+        let gone = self.locks.chosen(seen).is_some();
+        let Some(lock) = self.locks.chosen(now).cloned() else {
+            return self.note(if gone { acts::LOCK_GONE } else { acts::NOTHING_CHOSEN });
         };
         let question = acts::release(&lock);
         let command = Command::ReleaseLock { name: lock.name, owner: lock.owner };
@@ -214,9 +215,9 @@ impl App {
     }
 
     fn ask_job(&mut self, run: bool) {
-        let Some(job) = self.jobs.chosen(&self.shown.jobs).cloned() else {
-            self.note(acts::NOTHING_CHOSEN);
-            return;
+        let gone = self.jobs.chosen(&self.shown.jobs).is_some();
+        let Some(job) = self.jobs.chosen(&self.newest.jobs).cloned() else {
+            return self.note(if gone { acts::JOB_GONE } else { acts::NOTHING_CHOSEN });
         };
         let question = if run { acts::run_job(&job) } else { acts::switch_job(&job) };
         let command = if run {

@@ -297,12 +297,13 @@ impl App {
             self.trace_order();
         } else if matches!(context, Context::Form | Context::Palette | Context::Filter) {
             self.type_in(event);
-        } else if let Some((action, views)) =
-            keymap::elsewhere(context, key).filter(|_| self.dialog.is_none())
-        {
-            self.note(text::acts::works_elsewhere(&key.label(), action, &views));
         } else {
-            self.note(text::acts::does_nothing(&key.label()));
+            let meanings = keymap::elsewhere(context, key);
+            self.note(if meanings.is_empty() || self.dialog.is_some() {
+                text::acts::does_nothing(&key.label())
+            } else {
+                text::acts::works_elsewhere(&key.label(), &meanings)
+            });
         }
     }
 

@@ -393,8 +393,8 @@ pub(crate) fn lookup(context: Context, key: Key) -> Option<Action> {
     })
 }
 
-/// Views, other than `context`, in which a key means something.
-pub(crate) fn elsewhere(context: Context, key: Key) -> Option<(Action, Vec<Context>)> {
+/// What a key means in views other than `context`: a letter may stand for another act in another view.
+pub(crate) fn elsewhere(context: Context, key: Key) -> Vec<(Action, Vec<Context>)> {
     let views = [
         Context::Overview,
         Context::Sales,
@@ -406,10 +406,15 @@ pub(crate) fn elsewhere(context: Context, key: Key) -> Option<(Action, Vec<Conte
         Context::Jobs,
         Context::Activity,
     ];
-    let others = views.into_iter().filter(|view| *view != context);
-    let action = others.clone().find_map(|view| lookup(view, key))?;
-    // A letter may stand for another act in another view.
-    Some((action, others.filter(|view| lookup(*view, key) == Some(action)).collect()))
+    let mut meanings: Vec<(Action, Vec<Context>)> = Vec::new();
+    for view in views.into_iter().filter(|view| *view != context) {
+        let Some(action) = lookup(view, key) else { continue };
+        match meanings.iter_mut().find(|(known, _)| *known == action) {
+            Some((_, views)) => views.push(view),
+            None => meanings.push((action, vec![view])),
+        }
+    }
+    meanings
 }
 
 /// Bindings for the footer of a context, the surest first.
@@ -478,8 +483,9 @@ mod tests {
         assert_eq!(lookup(Context::Sales, Key::of(&event)), Some(Action::NewSale));
         assert_eq!(lookup(Context::Pending, Key::of(&event)), None);
         let found = elsewhere(Context::Pending, Key::of(&event));
-        assert_eq!(found, Some((A::NewSale, vec![C::Overview, C::Sales])));
+        assert_eq!(found, [(A::NewSale, vec![C::Overview, C::Sales])]);
         let found = elsewhere(Context::Pending, letter('R'));
-        assert_eq!(found, Some((A::Rush, vec![C::Overview, C::Sales])));
+        let rush = (A::Rush, vec![C::Overview, C::Sales]);
+        assert_eq!(found, [rush, (A::ReplayLetters, vec![C::Letters])]);
     }
 }

@@ -24,7 +24,6 @@ use crate::{
     broker::{
         BrokerError, HOME, Layout, Link,
         holders::{Holders, holders},
-        keys::node_of,
         stream::{Body, Pending},
         survey::{SaleFacts, Survey, survey},
     },
@@ -388,7 +387,7 @@ impl Collector {
 
     fn is_alive(&self, consumer: &str) -> bool {
         let survey = self.survey.as_ref();
-        survey.is_some_and(|survey| survey.nodes.is_alive(node_of(consumer), self.node_dead_ms))
+        survey.is_some_and(|survey| survey.works(consumer, self.node_dead_ms))
     }
 
     fn stream_line(&self, survey: &Survey) -> StreamLine {

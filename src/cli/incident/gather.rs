@@ -238,7 +238,7 @@ async fn half(sources: &Sources) -> Snapshot {
                 .iter()
                 .map(|it| ConsumerLine {
                     name: it.name.clone(),
-                    alive: survey.nodes.is_alive(crate::broker::keys::node_of(&it.name), dead_ms),
+                    alive: survey.works(&it.name, dead_ms),
                     pending: it.pending,
                     idle_ms: it.idle_ms,
                 })

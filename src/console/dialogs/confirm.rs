@@ -72,6 +72,8 @@ fn large(intent: &Intent) -> Option<u64> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stop {
     Cancel,
+    /// The number: once it is right, Enter does the act.
+    Number,
     Yes,
     Reason,
 }
@@ -101,8 +103,26 @@ impl Confirm {
     pub(crate) fn new(question: Question, intent: Intent) -> Self {
         let Question { title, lines, yes } = question;
         let reason = intent.is_recorded().then(Input::default);
-        let number = large(&intent).map(|count| (count, String::new()));
-        Self { title, lines, yes, intent, focus: Stop::Cancel, number, reason, unbidden: None }
+        let asked = Self {
+            title,
+            lines,
+            yes,
+            focus: Stop::Cancel,
+            number: None,
+            reason,
+            unbidden: None,
+            intent,
+        };
+        match large(&asked.intent) {
+            Some(count) => asked.numbered(count),
+            None => asked,
+        }
+    }
+
+    fn numbered(mut self, count: u64) -> Self {
+        self.number = Some((count, String::new()));
+        self.focus = Stop::Number;
+        self
     }
 
     /// Says it with other words for what it is about.
@@ -127,13 +147,10 @@ impl Confirm {
 
     /// The question is about so many dead letters, which the command alone does not say.
     #[must_use]
-    pub(crate) fn about(mut self, count: u64) -> Self {
+    pub(crate) fn about(self, count: u64) -> Self {
         let all_counts = matches!(&self.intent, Intent::Send(command)
             if matches!(**command, Command::DiscardLetters { compensate: true, .. }));
-        if all_counts || count > LARGE {
-            self.number = Some((count, String::new()));
-        }
-        self
+        if all_counts || count > LARGE { self.numbered(count) } else { self }
     }
 
     /// The number that has to be typed before the act is done, as long as it was not.
@@ -148,7 +165,7 @@ impl Confirm {
             return false;
         }
         let Some((_, typed)) = &mut self.number else { return false };
-        match key.code {
+        let taken = match key.code {
             KeyCode::Char(c) if c.is_ascii_digit() => {
                 if typed.len() < MOST_DIGITS {
                     typed.push(c);
@@ -162,12 +179,21 @@ impl Confirm {
                 true
             }
             _ => false,
+        };
+        if taken {
+            self.focus = Stop::Number;
         }
+        taken
     }
 
-    /// Enter does the act.
+    /// Enter does the act, or says what is missing.
     pub(crate) fn on_yes(&self) -> bool {
-        self.focus == Stop::Yes
+        matches!(self.focus, Stop::Yes | Stop::Number)
+    }
+
+    /// The letter for yes would do the act now.
+    pub(crate) fn takes_yes(&self) -> bool {
+        self.number_missing().is_none() && !self.in_reason()
     }
 
     /// Letters are text and no answer.
@@ -176,14 +202,16 @@ impl Confirm {
     }
 
     pub(crate) fn leave_reason(&mut self) {
-        self.focus = Stop::Cancel;
+        self.focus = if self.number.is_some() { Stop::Number } else { Stop::Cancel };
     }
 
     pub(crate) fn step(&mut self, forward: bool) {
-        let stops: &[Stop] = match self.reason {
-            // Tab goes there, as the field says: whoever types after it types no answer.
-            Some(_) => &[Stop::Cancel, Stop::Reason, Stop::Yes],
-            None => &[Stop::Cancel, Stop::Yes],
+        // Tab goes to the reason first, as the field says: whoever types after it types no answer.
+        let stops: &[Stop] = match (&self.number, &self.reason) {
+            (Some(_), Some(_)) => &[Stop::Number, Stop::Reason, Stop::Yes, Stop::Cancel],
+            (Some(_), None) => &[Stop::Number, Stop::Yes, Stop::Cancel],
+            (None, Some(_)) => &[Stop::Cancel, Stop::Reason, Stop::Yes],
+            (None, None) => &[Stop::Cancel, Stop::Yes],
         };
         let at = stops.iter().position(|stop| *stop == self.focus).unwrap_or(0);
         let by = if forward { 1 } else { stops.len() - 1 };
@@ -255,8 +283,14 @@ impl Confirm {
         }
         let mut number_cursor = None;
         if let Some((count, typed)) = &self.number {
-            let style = if self.number_missing().is_some() { theme.warn() } else { theme.good() };
-            let x = panel.text(3, number_at, &conventions::type_number(*count), style);
+            let (told, style) = if self.number_missing().is_some() {
+                (conventions::type_number(*count), theme.warn())
+            } else if self.focus == Stop::Number {
+                (conventions::number_typed(*count), theme.good())
+            } else {
+                (conventions::type_number(*count), theme.good())
+            };
+            let x = panel.text(3, number_at, &told, style);
             let underlined = Style::new().add_modifier(ratatui::style::Modifier::UNDERLINED);
             let field = widgets::left(typed, MOST_DIGITS.min(12), "");
             panel.text(x + 2, number_at, &field, underlined);
@@ -279,6 +313,7 @@ impl Confirm {
         let focus = match self.focus {
             Stop::Cancel => Some(0),
             Stop::Yes => Some(1),
+            Stop::Number => self.number_missing().is_none().then_some(1),
             Stop::Reason => None,
         };
         buttons(&mut panel, theme, last, [&CANCEL, &self.yes], focus);

@@ -5,10 +5,18 @@ use std::sync::Arc;
 use crossterm::event::KeyCode;
 
 use super::{
-    fixture::{Bench, NOW, normal, overflowing},
-    letters::poisoned,
+    fixture::{Bench, NOW, entry, normal, overflowing, page},
+    letters::{letter, letters_counted, poisoned, under_way},
 };
-use crate::{console::views, model::Millis, telemetry::Snapshot};
+use crate::{
+    console::views,
+    engine::{
+        command::{Command, LetterScope, LettersCounted, Pace, Reply, Scope},
+        plan::made_up,
+    },
+    model::{LetterCounts, LetterVerdict, Millis, Verdict},
+    telemetry::Snapshot,
+};
 
 /// Users 1000 to 1127 hold what is pending and dead; each text names one of them.
 fn told() -> Snapshot {
@@ -190,5 +198,208 @@ fn a_large_window_has_no_wide_gap_between_columns() {
         let head = text.lines().find(|line| line.contains("LOCK  ")).unwrap_or_default();
         let (before, _) = head.split_once("NODE").unwrap_or_default();
         assert!(before.trim_end().len() + 50 > before.len(), "{width}\n{text}");
+    }
+}
+
+fn numbered(bench: &mut Bench) -> Command {
+    bench.keys("4A");
+    bench.sent();
+    let entries: Vec<_> = (0..1_204).map(|number| (entry(number), Verdict::Stuck)).collect();
+    let plan = made_up::plan(&entries, "");
+    bench.answer(Ok(Reply::Planned(plan.clone())));
+    Command::Apply(plan, Pace::default())
+}
+
+fn footer(bench: &mut Bench) -> String {
+    bench.text(120, 36).lines().last().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn enter_does_an_act_whose_number_is_typed_and_before_says_what_is_missing() {
+    let mut bench = Bench::new(overflowing());
+    let act = numbered(&mut bench);
+    assert!(!footer(&mut bench).contains("y yes"), "{}", footer(&mut bench));
+    bench.keys("120");
+    bench.press(KeyCode::Enter);
+    assert_eq!(bench.said(), "this is about 1,204: type that number, then Enter");
+    assert!(bench.app.dialog.is_some() && bench.sent().is_empty());
+    bench.keys("4");
+    let text = bench.text(120, 36);
+    assert!(text.contains("1,204: Enter does it"), "{text}");
+    assert!(footer(&mut bench).contains("y yes"), "{}", footer(&mut bench));
+    bench.keys("5");
+    bench.press(KeyCode::Enter);
+    assert!(bench.app.dialog.is_some() && bench.sent().is_empty(), "12,045 is another number");
+    bench.press(KeyCode::Backspace);
+    bench.press(KeyCode::Enter);
+    assert_eq!(bench.sent(), [act]);
+}
+
+#[test]
+fn cancel_can_be_chosen_with_the_number_typed_and_a_reason_ends_with_enter() {
+    let mut bench = Bench::new(overflowing());
+    numbered(&mut bench);
+    bench.keys("1204");
+    bench.press(KeyCode::BackTab);
+    bench.press(KeyCode::Enter);
+    assert!(bench.app.dialog.is_none() && bench.sent().is_empty(), "Cancel had the focus");
+    let act = numbered(&mut bench);
+    bench.keys("1204");
+    bench.press(KeyCode::Tab);
+    assert!(!footer(&mut bench).contains("y yes"), "a letter is text: {}", footer(&mut bench));
+    bench.keys("yes");
+    bench.press(KeyCode::Enter);
+    assert!(bench.sent().is_empty() && bench.app.dialog.is_some(), "it only ends the reason");
+    bench.press(KeyCode::Enter);
+    assert_eq!(bench.sent(), [act]);
+    assert_eq!(bench.reason().as_deref(), Some("yes"));
+}
+
+#[test]
+fn a_question_without_a_number_still_cancels_with_enter() {
+    let mut bench = Bench::new(normal());
+    bench.keys("6X");
+    assert!(footer(&mut bench).contains("y yes"));
+    bench.press(KeyCode::Enter);
+    assert!(bench.app.dialog.is_none() && bench.sent().is_empty());
+}
+
+/// The same picture with every list turned round, as far as it can be.
+fn turned(mut picture: Snapshot) -> Snapshot {
+    picture.pending.lines.reverse();
+    Arc::make_mut(&mut picture.letters.lines).reverse();
+    picture.locks.locks.reverse();
+    picture
+}
+
+/// The same without those that an act was about.
+fn without(mut picture: Snapshot, pending: &[u64], letters: &[u64], lock: &str) -> Snapshot {
+    let (gone, dead): (Vec<_>, Vec<_>) = (
+        pending.iter().map(|it| entry(*it)).collect(),
+        letters.iter().map(|it| letter(*it)).collect(),
+    );
+    picture.pending.lines.retain(|line| !gone.contains(&line.entry));
+    Arc::make_mut(&mut picture.letters.lines).retain(|line| !dead.contains(&line.letter));
+    picture.locks.locks.retain(|it| it.name != lock);
+    picture
+}
+
+#[test]
+fn entries_that_move_or_go_are_the_ones_that_a_replay_is_about() {
+    for after in [turned(normal()), without(normal(), &[2], &[], ""), page_later()] {
+        let mut bench = Bench::new(normal());
+        bench.keys("4j  A");
+        let scope = Scope::Entries(vec![entry(1), entry(2)]);
+        assert_eq!(bench.sent(), [Command::Plan(scope)], "the marked ones, by their ids");
+        bench.show(after.clone());
+        let plan = made_up::plan(&[(entry(1), Verdict::Stuck), (entry(2), Verdict::Stuck)], "");
+        bench.answer(Ok(Reply::Planned(plan.clone())));
+        bench.show(after);
+        bench.keys("y");
+        assert_eq!(bench.sent(), [Command::Apply(plan, Pace::default())]);
+    }
+}
+
+/// Another page of the list.
+fn page_later() -> Snapshot {
+    Snapshot { pending: page(64, 128), ..normal() }
+}
+
+#[test]
+fn letters_that_move_or_go_are_the_ones_that_an_act_is_about() {
+    for (key, compensate) in [("R", None), ("D", Some(false)), ("C", Some(true))] {
+        for after in [turned(poisoned()), without(poisoned(), &[], &[0, 1], "")] {
+            let mut bench = Bench::new(poisoned());
+            bench.keys("5  ");
+            bench.keys(key);
+            let scope = LetterScope::Letters(vec![letter(0), letter(1)]);
+            assert_eq!(bench.sent(), [Command::CountLetters(scope.clone())]);
+            bench.show(after.clone());
+            let found = letters_counted();
+            let count = found.counts.of(LetterVerdict::Awaited);
+            bench.answer(Ok(Reply::LettersCounted(found)));
+            bench.show(after);
+            let expected = match compensate {
+                None => Command::ReplayLetters { scope, force: false },
+                Some(compensate) => Command::DiscardLetters { scope, compensate },
+            };
+            assert!(count > 0 && bench.app.dialog.is_some());
+            if compensate == Some(true) {
+                let text = bench.text(120, 36);
+                let asked = text.split_once("Type ").and_then(|(_, rest)| rest.split_once(' '));
+                bench.keys(asked.map_or("", |(number, _)| number));
+            }
+            bench.keys("y");
+            assert_eq!(bench.sent(), [expected], "{key}");
+        }
+    }
+}
+
+#[test]
+fn marked_letters_that_are_all_gone_are_told_and_nothing_is_done() {
+    let mut bench = Bench::new(poisoned());
+    bench.keys("5 D");
+    bench.sent();
+    bench.show(without(poisoned(), &[], &[0], ""));
+    let none = LettersCounted { counts: LetterCounts::default(), gone: 1 };
+    bench.answer(Ok(Reply::LettersCounted(none)));
+    assert_eq!(bench.said(), "none of them is there any more");
+    assert!(bench.app.dialog.is_none() && bench.sent().is_empty());
+}
+
+#[test]
+fn a_lock_that_moves_or_goes_is_the_one_that_a_release_is_about() {
+    for after in [turned(normal()), without(normal(), &[], &[], "stock:8")] {
+        let mut bench = Bench::new(normal());
+        bench.keys("6jX");
+        bench.show(after);
+        bench.keys("y");
+        let owner = "node-b/recount#0f1e2d3c4b5a".to_owned();
+        let command = Command::ReleaseLock { name: "stock:8".to_owned(), owner };
+        assert_eq!(bench.sent(), [command], "the engine refuses who does not hold it");
+    }
+}
+
+#[test]
+fn a_frozen_screen_asks_with_the_newest_figures_and_not_about_what_is_gone() {
+    let mut bench = Bench::new(normal());
+    bench.keys("6jf");
+    let mut later = normal();
+    later.locks.locks[1].waiting = 77;
+    bench.show(later);
+    bench.keys("X");
+    assert!(bench.text(120, 36).contains("77 wait for it"), "{}", bench.text(120, 36));
+    bench.press(KeyCode::Esc);
+    let mut taken = normal();
+    taken.locks.locks[1].owner = "node-a/recount#77".to_owned();
+    for gone in [without(normal(), &[], &[], "stock:8"), taken] {
+        bench.show(gone);
+        bench.keys("X");
+        assert_eq!(bench.said(), "that holder does not hold the lock any more");
+        assert!(bench.app.dialog.is_none() && bench.sent().is_empty());
+    }
+    bench.keys("8");
+    let mut later = normal();
+    later.jobs.clear();
+    bench.show(later);
+    bench.keys("T");
+    assert_eq!(bench.said(), "that job is not there any more");
+    assert!(bench.app.dialog.is_none() && bench.sent().is_empty());
+}
+
+#[test]
+fn breaking_off_is_about_what_is_under_way_when_it_is_asked() {
+    for view in ["4", "5"] {
+        let mut bench = Bench::new(under_way());
+        bench.keys(view);
+        bench.keys("X");
+        assert!(bench.app.dialog.is_some());
+        bench.show(Snapshot { recoveries: Vec::new(), ..poisoned() });
+        bench.keys("y");
+        assert_eq!(bench.sent(), [Command::Cancel], "the engine says that nothing is under way");
+        bench.press(KeyCode::Esc);
+        bench.keys(view);
+        bench.keys("X");
+        assert!(bench.app.dialog.is_none() && bench.sent().is_empty());
     }
 }

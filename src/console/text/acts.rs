@@ -51,6 +51,9 @@ pub(crate) const UNANSWERED: Word = word(
 pub(crate) const REASON: Word = word("reason", "原因");
 pub(crate) const REASON_HINT: Word =
     word("optional, for the log; Tab goes here", "可选，记入日志；按 Tab 填写");
+pub(crate) const LOCK_GONE: Word =
+    word("that holder does not hold the lock any more", "该持有者已不再持有这把锁");
+pub(crate) const JOB_GONE: Word = word("that job is not there any more", "该任务已不存在");
 pub(crate) const CANCELLED: Word = word("nothing was done", "未做任何操作");
 
 pub(crate) fn does_nothing(key: &str) -> String {
@@ -61,11 +64,28 @@ pub(crate) fn does_nothing(key: &str) -> String {
     )
 }
 
-pub(crate) fn works_elsewhere(key: &str, action: Action, views: &[Context]) -> String {
-    let views: Vec<&str> = views.iter().map(|view| super::context(*view)).collect();
-    let views = views.join(&word(" and ", "、"));
-    let action = super::action(action).0;
-    tell!("{key} ({action}) works in {views}", "{key}（{action}）用于{views}")
+/// Every view in which a key means something, with what it means there.
+pub(crate) fn works_elsewhere(key: &str, meanings: &[(Action, Vec<Context>)]) -> String {
+    let listed = |views: &[Context]| {
+        let names: Vec<&str> = views.iter().map(|view| super::context(*view)).collect();
+        match names.split_last() {
+            Some((last, [])) => (*last).to_owned(),
+            Some((last, rest)) => {
+                format!("{}{}{last}", rest.join(&word(", ", "、")), word(" and ", "、").read())
+            }
+            None => String::new(),
+        }
+    };
+    if let [(action, views)] = meanings {
+        let (views, action) = (listed(views), super::action(*action).0);
+        return tell!("{key} ({action}) works in {views}", "{key}（{action}）用于{views}");
+    }
+    let each = meanings.iter().map(|(action, views)| {
+        let (views, action) = (listed(views), super::action(*action).0);
+        tell!("{views} ({action})", "{views}（{action}）")
+    });
+    let each = each.collect::<Vec<_>>().join(&word(", ", "、"));
+    tell!("{key} works in {each}", "{key} 用于{each}")
 }
 
 fn name(sale: &SaleLine) -> String {

@@ -115,11 +115,17 @@ pub(crate) fn type_number(count: u64) -> String {
     tell!("Type {count} to go on", "输入 {count} 以继续")
 }
 
+/// The number is right: Enter does the act.
+pub(crate) fn number_typed(count: u64) -> String {
+    let count = thousands(count);
+    tell!("{count}: Enter does it", "{count}：按 Enter 执行")
+}
+
 pub(crate) fn number_first(count: u64) -> String {
     let count = thousands(count);
     tell!(
-        "this is about {count}: type that number, then choose again",
-        "涉及 {count} 条：请先输入该数字再确认"
+        "this is about {count}: type that number, then Enter",
+        "涉及 {count} 条：请先输入该数字，再按 Enter"
     )
 }
 

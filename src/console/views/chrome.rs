@@ -9,9 +9,9 @@ use super::{COMPLETE, View, draw_body, is_stale, presenter, tabs};
 use crate::{
     console::{
         app::App,
-        dialogs::draw_input,
+        dialogs::{Dialog, draw_input},
         director::Standing,
-        keymap,
+        keymap::{self, Action},
         presenter::by_title,
         status::Tone,
         text::{self, figures},
@@ -259,7 +259,9 @@ pub(super) fn badges(app: &App) -> Line<'static> {
 
 /// Keys that help here, as many as fit: closer to each other where they are many.
 pub(super) fn keys(app: &App, pen: &mut Pen<'_>) {
+    let no_yes = matches!(&app.dialog, Some(Dialog::Confirm(asked)) if !asked.takes_yes());
     let told: Vec<_> = keymap::footer(app.context())
+        .filter(|it| !(no_yes && it.action == Action::Accept))
         .map(|it| (keymap::Key::label(it.keys[0]), text::action(it.action).0))
         .collect();
     let cells: usize = told.iter().map(|(key, word)| width(key) + width(word) + 1).sum();

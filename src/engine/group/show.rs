@@ -6,7 +6,7 @@ use super::{super::EngineError, partitions};
 use crate::{
     broker::{
         Layout, Link,
-        keys::{Partition, node_of, replay_of},
+        keys::{Partition, node_of},
         stream,
         survey::{ConsumerFacts, Marks, StreamFacts, Survey, survey_of},
     },
@@ -112,9 +112,7 @@ fn state(
         .map(|ConsumerFacts { name, pending, idle_ms, .. }| ConsumerState {
             name: name.clone(),
             node: node_of(name).to_owned(),
-            // An operator without an engine is no node; while he replays, his consumer claims.
-            alive: survey.nodes.is_alive(node_of(name), dead_ms)
-                || (*name == replay_of(node_of(name)) && *idle_ms < dead_ms),
+            alive: survey.works(name, dead_ms),
             pending: *pending,
             idle_ms: *idle_ms,
         })
