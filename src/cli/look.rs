@@ -79,7 +79,7 @@ impl Look {
         let palette = match (&self.theme, &config.theme) {
             (Some(name), _) => Palette::load(name)?,
             (None, Some(name)) => {
-                Palette::load(name.get_ref()).map_err(|why| config.theme_fault(&why))?
+                Palette::load(name.get_ref()).map_err(|why| config.theme_fault(&why.to_string()))?
             }
             (None, None) => Palette::default(),
         };

@@ -339,6 +339,30 @@ mod tests {
     }
 
     #[test]
+    fn choice_alarm_and_focus_are_told_apart_with_few_colours_and_with_none() {
+        for (name, palette) in Palette::BUILT_IN {
+            for depth in [Depth::None, Depth::Ansi16, Depth::Ansi256, Depth::True] {
+                let theme = Theme::of(&palette, depth, false);
+                let told = [
+                    ("text", Style::new()),
+                    ("chosen", theme.selected()),
+                    ("alarm", theme.bad()),
+                    ("badge", theme.badge()),
+                    ("field", theme.underlined()),
+                ];
+                for (at, (one, style)) in told.iter().enumerate() {
+                    for (other, another) in told.iter().skip(at + 1) {
+                        assert_ne!(style, another, "{name} {depth:?}: {one} and {other}");
+                    }
+                }
+                // Dim is drawn as usual by some terminals: it alone tells nothing.
+                let bold = theme.bad().add_modifier.contains(Modifier::BOLD);
+                assert!(bold && theme.key().add_modifier.contains(Modifier::BOLD), "{name}");
+            }
+        }
+    }
+
+    #[test]
     fn each_depth_shows_what_it_can() {
         let dark = |depth| Theme::of(&Palette::default(), depth, false);
         assert_eq!(dark(Depth::True).accent().fg, Some(Color::Rgb(0x1a, 0xa8, 0xc8)));

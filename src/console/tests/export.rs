@@ -117,8 +117,10 @@ fn a_table_holds_every_row_that_the_filter_lets_through() {
     assert_eq!(told[0].body.lines().count(), 2, "{}", told[0].body);
 }
 
-/// Tables with their keys.
-const TABLES: [(&str, fn() -> Snapshot, &str); 9] = [
+/// A table, a picture that has one, and its keys.
+type Table = (&'static str, fn() -> Snapshot, &'static str);
+
+const TABLES: [Table; 9] = [
     ("sales", normal, "2"),
     ("stream", flowing, "3"),
     ("consumers", flowing, "3c"),

@@ -37,7 +37,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut PagedState<
     pen.line(1, 0, &heading);
     let said = summary(scene, state, all.len());
     pen.part(0, 0, w.saturating_sub(2), 1).line_right(0, &said);
-    if all.is_empty() && !(pen.is_noting() && !state.is_waiting()) {
+    if all.is_empty() && (state.is_waiting() || !pen.is_noting()) {
         let said = nothing(scene, state);
         for (row, line) in wrap(&said, usize::from(w.saturating_sub(2))).iter().enumerate() {
             pen.text(1, 2 + row as u16, line, theme.soft());

@@ -47,6 +47,8 @@ pub(crate) fn to_ascii(buffer: &mut Buffer, wide: bool) {
 
 #[cfg(test)]
 mod tests {
+    use ratatui::buffer::Cell;
+
     use super::*;
 
     fn shown(text: &str, wide: bool) -> String {
@@ -54,7 +56,7 @@ mod tests {
         let cells = buffer.area.width;
         to_ascii(&mut buffer, wide);
         assert_eq!(buffer.area.width, cells);
-        buffer.content.iter().map(|cell| cell.symbol()).collect()
+        buffer.content.iter().map(Cell::symbol).collect()
     }
 
     #[test]

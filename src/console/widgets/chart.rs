@@ -314,6 +314,50 @@ mod tests {
         assert_eq!(values, [10.0, 15.0, 20.0, 40.0]);
     }
 
+    /// Nobody could read in the middle third; before and behind nothing was sold, which is a zero.
+    #[test]
+    fn an_outage_is_a_gap_in_every_window_in_braille_and_in_ascii() {
+        use ratatui::{buffer::Buffer, layout::Rect};
+
+        use crate::console::theme::Depth;
+
+        let clock = &|at: Millis| at.to_string();
+        for window in [30_000, 60_000, 120_000, 300_000, 600_000, 1_800_000] {
+            let until = Millis(1_800_000);
+            let begin = until.0 - window as i64;
+            let third = window as i64 / 3;
+            let mut series = Series::default();
+            for at in (begin..=until.0).step_by(1_000) {
+                let away = (begin + third..begin + 2 * third).contains(&at);
+                let rate = (!away).then_some(0.0);
+                let point = Point { admitted: rate, persisted: rate, ..Point::default() };
+                series.push(Point { at: Millis(at), ..point });
+            }
+            for ascii in [false, true] {
+                let area = Rect::new(0, 0, 66, 12);
+                let mut buffer = Buffer::empty(area);
+                let mut pen = Pen::new(&mut buffer, area);
+                let shown = Chart {
+                    series: &series,
+                    until,
+                    window,
+                    signs: Vec::new(),
+                    cursor: None,
+                    clock,
+                };
+                let axis = chart(&mut pen, Theme::new(Depth::None, ascii), &shown).unwrap();
+                // Right above the axis, where a zero stands.
+                let drawn = |at: i64| {
+                    let column = SCALE + axis.of(Millis(at)).unwrap();
+                    buffer[(column, 12 - 3)].symbol() != " "
+                };
+                let [early, gap, late] =
+                    [0.17, 0.5, 0.83].map(|part| drawn(begin + (window as f64 * part) as i64));
+                assert_eq!([early, gap, late], [true, false, true], "{window} ascii: {ascii}");
+            }
+        }
+    }
+
     #[test]
     fn the_scale_is_a_round_number_above_all() {
         let most = |value| scale([Dot::Value(value), Dot::Outage].iter()) as u64;

@@ -113,7 +113,7 @@ fn syllable(base: char, next: char) -> Option<char> {
 mod tests {
     use proptest::prelude::*;
     use unicode_segmentation::UnicodeSegmentation as _;
-    use unicode_width::UnicodeWidthStr as _;
+    use unicode_width::{UnicodeWidthChar, UnicodeWidthStr as _};
 
     use super::*;
 
@@ -161,7 +161,7 @@ mod tests {
         fn the_whole_is_as_wide_as_its_characters(text in "[a 火👩❤🏽🇨🇳\u{1100}\u{1112}\u{1161}\u{11ab}각\u{200d}\u{200b}\u{202e}\u{fe0f}\u{fe0e}\u{20e3}\u{301}\u{e0067}न\u{94d}لا1]{0,24}") {
             let shown = plain(&text);
             for part in shown.graphemes(true) {
-                let cells: usize = part.chars().filter_map(|c| c.width()).sum();
+                let cells: usize = part.chars().filter_map(UnicodeWidthChar::width).sum();
                 prop_assert_eq!(part.width(), cells, "{:?} of {:?}", part, &text);
             }
             let again = plain(&shown);
