@@ -63,7 +63,7 @@ const ORDERS_WITHIN: Duration = Duration::from_secs(2);
 /// Between two counts of a sale's orders, a bound on one, and the pause after one that took longer.
 const COUNT_EVERY: Duration = Duration::from_secs(3);
 const COUNT_WITHIN: Duration = Duration::from_secs(1);
-const COUNT_PAUSE: Duration = Duration::from_secs(60);
+const COUNT_PAUSE: Duration = Duration::from_mins(1);
 /// Lines of a page of the log.
 const LOG_PAGE: usize = 200;
 

@@ -102,9 +102,8 @@ fn became(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
                 x = pen.text(x, 0, &figure, theme.strong()) + 1;
             }
         }
-        Some(None) => x = pen.text(x + 1, 0, &text::UNKNOWN, theme.warn()),
         None if scene.snapshot.sql.up => x = pen.text(x + 1, 0, &text::READING, theme.soft()),
-        None => x = pen.text(x + 1, 0, &text::UNKNOWN, theme.warn()),
+        Some(None) | None => x = pen.text(x + 1, 0, &text::UNKNOWN, theme.warn()),
     }
     let hint = words::shows_orders();
     if x + 2 + width(&hint) as u16 <= pen.width() {
