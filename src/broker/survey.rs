@@ -275,7 +275,7 @@ mod tests {
             first: None,
         };
         let consumer =
-            |name: &str, idle_ms| ConsumerFacts { name: name.to_owned(), pending: 1, idle_ms };
+            |name: &str, idle_ms| ConsumerFacts { partition: 0, name: name.to_owned(), pending: 1, idle_ms };
         let survey = Survey {
             now: Millis(10_000),
             stream,
