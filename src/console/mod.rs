@@ -50,7 +50,10 @@ pub use self::{
 // A story is told by others, in the language of the console.
 #[cfg(test)]
 pub(crate) use self::text::lang::speak_here;
-pub(crate) use self::text::lang::{Word, speak, spoken, tell, word};
+pub(crate) use self::text::{
+    finding as told_finding,
+    lang::{Word, speak, spoken, tell, word},
+};
 use crate::{engine::command::Remote, model::Millis};
 
 /// How the console looks, and what else it shows.

@@ -155,7 +155,7 @@ fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, job: &JobLine) {
         let cause = left(text::cause(run.cause), 8, ellipsis);
         let x = pen.text(x + 2, y, &cause, theme.soft());
         let x = pen.text(x + 2, y, &left(&run.node, 14, ellipsis), theme.soft());
-        let said = run.detail.as_deref().unwrap_or_default();
-        pen.text(x + 2, y, &scene.fit(said, w.saturating_sub(x + 3)), Style::new());
+        let said = text::told::job_said(run.outcome, run.detail.as_ref());
+        pen.text(x + 2, y, &scene.fit(&said, w.saturating_sub(x + 3)), Style::new());
     }
 }
