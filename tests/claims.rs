@@ -14,7 +14,8 @@ use seckill::{
     engine::{
         EngineError,
         command::{Command, Reply, Scope},
-        group::{ClaimPlan, ClaimReport, ClaimScope, GroupFault, claim},
+        error::PartDone,
+        group::{ClaimPlan, ClaimReport, ClaimScope, GroupFault, claim, remove},
     },
     model::{EntryId, Millis, NewSale, filter::Filter},
 };
@@ -93,7 +94,7 @@ async fn given_entries_are_worked_on() {
     let acts = world.store.acts(10).await.unwrap();
     let mut ended = acts.iter().filter(|act| act.act == "stream claim");
     assert_eq!(
-        ended.nth(1).unwrap().subject,
+        ended.nth(1).unwrap().subject.to_string(),
         format!("30 entries of partition 1 from 'node-b/2' to '{NODE}/2'")
     );
     world.node().hold_consumer(false).await;
@@ -160,7 +161,7 @@ async fn entries_go_to_nobody_who_does_not_work() {
     let none = ClaimScope::Entries(vec![EntryId { millis: 7, ..EntryId::MIN }]);
     assert!(matches!(
         fault(claim_plan(&world, none, NODE, false).await),
-        GroupFault::NothingToGive(_)
+        GroupFault::NothingToGive { .. }
     ));
     // By force, and from there to somebody who works.
     let plan = claim_plan(&world, of_b(), "node-c/1", true).await.unwrap();
@@ -171,7 +172,7 @@ async fn entries_go_to_nobody_who_does_not_work() {
     assert_eq!(claimed(&world, back).await.unwrap().claimed, 30);
     world.until("what was given is written", async || world.pending().await == 0).await;
     let empty = fault(claim_plan(&world, from, NODE, false).await);
-    assert!(matches!(empty, GroupFault::NothingToGive(_)), "{empty}");
+    assert!(matches!(empty, GroupFault::NothingToGive { .. }), "{empty}");
     world.settled().await;
     world.balanced().await;
 }
@@ -203,10 +204,45 @@ async fn a_consumer_goes_only_when_nothing_goes_with_it() {
         other => panic!("{other:?}"),
     }
     let line = world.store.acts(1).await.unwrap().remove(0);
-    let told = (line.act.as_str(), line.subject, line.result);
+    let told = (line.act.as_str(), line.subject.to_string(), line.result.to_string());
     let result = format!("removed from partition {of}");
     assert_eq!(told, ("stream remove-consumer", format!("'{name}'"), result));
     assert!(matches!(fault(remove(&name, None).await), GroupFault::NoConsumer { .. }));
     world.settled().await;
     world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_removal_that_breaks_off_tells_where_it_was_done() {
+    let mut world = World::spread(2, |_| {}).await;
+    world.stop_node().await;
+    let (group, name) = (world.keys.home().group().to_owned(), "gone/1");
+    for number in 0..2 {
+        let orders = world.keys.partition(number).orders();
+        let _: redis::Value =
+            world.server.query(&["XGROUP", "CREATE", &orders, &group, "0", "MKSTREAM"]);
+        let _: u64 = world.server.query(&["XGROUP", "CREATECONSUMER", &orders, &group, name]);
+    }
+    let mut link = world.redis.link();
+    let shown = remove::preview(&mut link, &world.keys, name, None, 1).await.unwrap();
+    assert_eq!(shown.partitions, [0, 1]);
+    let orders = world.keys.partition(1).orders();
+    let id = "1-1";
+    let _: String =
+        world.server.query(&["XADD", &orders, id, "userId", "1", "voucherId", "1", "id", "1"]);
+    let _: redis::Value = world.server.query(&[
+        "XREADGROUP",
+        "GROUP",
+        &group,
+        name,
+        "COUNT",
+        "1",
+        "STREAMS",
+        &orders,
+        ">",
+    ]);
+    let told = remove::remove(&mut link, &world.keys, &shown, 1).await.unwrap_err();
+    let EngineError::BrokeOff { why, done } = told else { panic!("{told}") };
+    assert!(matches!(fault::<()>(Err(*why)), GroupFault::Holds { partition: 1, pending: 1, .. }));
+    assert_eq!(done, PartDone::Removed(vec![0]));
 }

@@ -69,7 +69,7 @@ async fn a_cut_leaves_what_sql_does_not_know_yet() {
     world.execute(Command::Restock { voucher, by: 1 }).await.unwrap();
     assert!(matches!(world.ask(voucher, 7).await, Outcome::Admitted { .. }));
     let acts = world.store.acts(9).await.unwrap();
-    let told: Vec<_> = acts.iter().map(|act| (act.act.as_str(), act.subject.as_str())).collect();
+    let told: Vec<_> = acts.iter().map(|act| (act.act.as_str(), &*act.subject)).collect();
     let named = |by: &str| format!("#{voucher} by {by}");
     assert!(told.contains(&("sale cut", &named("4"))), "{told:?}");
     assert!(told.contains(&("sale restock", &named("1"))), "{told:?}");

@@ -244,3 +244,34 @@ fn the_screen_says_when_redis_goes_and_when_it_comes_back() {
     terminal.send("q");
     assert!(terminal.exit_status(LONG).success());
 }
+
+#[test]
+fn without_sql_redis_tells_of_every_partition() {
+    let home = Seckill::new();
+    let server = TestRedis::start();
+    let url = server.url();
+    let keys = Layout::new(2, false);
+    for number in 0..2 {
+        let of = keys.partition(number);
+        let (orders, group) = (of.orders(), of.group().to_owned());
+        let _: redis::Value = server.query(&["XGROUP", "CREATE", &orders, &group, "0", "MKSTREAM"]);
+        let id = format!("62715092172872089{number}");
+        let _: String =
+            server.query(&["XADD", &orders, "*", "userId", "7", "voucherId", "7", "id", &id]);
+        let _: redis::Value =
+            server.query(&["XREADGROUP", "GROUP", &group, "gone/1", "STREAMS", &orders, ">"]);
+    }
+    let run = |args: &[&str]| {
+        let servers = ["--redis", &url, "--database", "mysql://root@127.0.0.1:1/none"];
+        home.run(&[&servers[..], args].concat()).expect_code(3)
+    };
+    let told = run(&["status", "--json"]).json();
+    assert_eq!(told["stream"]["pending"], 2, "{told}");
+    assert_eq!((&told["redis"]["up"], &told["sql"]["up"]), (&true.into(), &false.into()));
+    let told = run(&["status"]).stdout;
+    assert!(told.contains("pending 2") && told.contains("AWAY"), "{told}");
+    assert!(told.contains("in the database, which is away: unknown"), "{told}");
+    assert!(!told.contains("no sale yet"), "{told}");
+    let told = run(&["incident"]).stdout;
+    assert!(told.contains("| partitions | 2 |"), "{told}");
+}

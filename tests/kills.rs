@@ -143,7 +143,7 @@ async fn loses_and_mends(server: &mut Postgres, world: &World, name: &str) -> bo
     let plan = repair::plan(&world.store, &mut link, &world.keys).await.unwrap();
     if lost > 0 {
         let told = format!("{lost} admitted orders are neither in SQL");
-        assert!(plan[0].findings.iter().any(|it| it.contains(&told)), "{plan:?}");
+        assert!(plan[0].findings.iter().any(|it| it.to_string().contains(&told)), "{plan:?}");
         world.execute(Command::Repair(plan)).await.unwrap();
     }
     world.settled().await;

@@ -122,7 +122,7 @@ async fn orders_are_read_in_pages_and_followed_to_where_they_are() {
     assert_eq!(plan.iter().map(|it| (it.again, it.written)).collect::<Vec<_>>(), [(250, 250)]);
     let act = GroupAct::Remove { name: "nobody/1".to_owned() };
     let refused = ask(&world, Command::Preview(act)).await.unwrap_err();
-    assert!(refused.0.contains("there is no consumer 'nobody/1'"), "{refused}");
+    assert!(refused.to_string().contains("there is no consumer 'nobody/1'"), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -265,7 +265,7 @@ async fn ask(op: Op, store: &SharedStore, scene: &Scene) -> Result<String, Store
                 operator: "o".into(),
                 node: "n".into(),
                 act: "sale end".into(),
-                subject: scene.name("subject"),
+                subject: scene.name("subject").into(),
                 reason: None,
                 result: "done".into(),
                 ..Act::default()

@@ -96,7 +96,7 @@ async fn a_silent_node_is_found_dead() {
     take_name(&mut link, &world.keys, "node-x", "i", 2_000, true).await.unwrap();
     world.until("it is told", async || !of(&world, "node dead").await.is_empty()).await;
     let [line] = &of(&world, "node dead").await[..] else { panic!() };
-    assert_eq!((line.subject.as_str(), line.node.as_str()), ("node-x", NODE));
+    assert_eq!((&*line.subject, line.node.as_str()), ("node-x", NODE));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -122,11 +122,11 @@ async fn a_killed_redis_is_told_once_with_its_span() {
     world.stop_node().await;
     let (away, back) = (of(&world, "redis away").await, of(&world, "redis back").await);
     assert_eq!((away.len(), back.len()), (1, 1), "{:#?}", log(&world).await);
-    assert_eq!((away[0].operator.as_str(), away[0].subject.as_str()), (NOBODY, "redis"));
+    assert_eq!((away[0].operator.as_str(), &*away[0].subject), (NOBODY, "redis"));
     assert!(back[0].at > away[0].at && away[0].at >= killed.plus(-5_000), "{away:?} {back:?}");
     assert!(back[0].result.starts_with("after "), "{back:?}");
     let mut stopped: Vec<String> =
-        of(&world, "node stopped").await.into_iter().map(|line| line.subject).collect();
+        of(&world, "node stopped").await.into_iter().map(|line| line.subject.to_string()).collect();
     stopped.sort();
     assert_eq!(stopped, ["node-o", NODE]);
     assert_eq!(of(&world, "node dead").await, [], "signs of life were old, and nobody was dead");

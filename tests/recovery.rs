@@ -18,11 +18,17 @@ use rustix::process::Signal;
 use seckill::{
     broker::stream,
     engine::{
+        EngineError,
         command::{Command, Pace, Reply, Scope},
+        error::PartDone,
         pending::FIELDS,
         plan::Plan,
+        repair::SaleRepair,
     },
-    model::{EntryId, Millis, NewSale, OrderEntry, Verdict, VoucherId, filter::Filter},
+    model::{
+        EntryId, Millis, NewSale, OrderEntry, Verdict, VoucherId, filter::Filter, ledger::Cure,
+    },
+    store::StoreError,
 };
 use support::{Background, Ran, Seckill, wait_until_blocking};
 use world::World;
@@ -293,4 +299,23 @@ async fn what_is_no_plan_is_refused_before_anything_is_done() {
     assert!(told.stderr.contains("another deployment"), "{told}");
     assert_eq!(told.code(), 2, "{told}");
     assert_eq!(world.pending().await, 30, "nothing was done");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repair_that_breaks_off_tells_which_sales_are_right() {
+    let world = World::start().await;
+    let there =
+        world.create(NewSale::checked("hot pot", 50, None, None, Millis::now()).unwrap()).await;
+    let repair = |voucher_id, cure| SaleRepair {
+        voucher_id,
+        findings: Vec::new(),
+        cures: vec![cure],
+        left: Vec::new(),
+    };
+    let gone = VoucherId(there.0 + 1);
+    let plan = vec![repair(there, Cure::Recount), repair(gone, Cure::Load)];
+    let told = world.execute(Command::Repair(plan)).await.unwrap_err();
+    let EngineError::BrokeOff { why, done } = told else { panic!("{told}") };
+    assert!(matches!(*why, EngineError::Store(StoreError::NoSale(sale)) if sale == gone), "{why}");
+    assert_eq!(done, PartDone::Repaired { sales: vec![there], planned: 2 });
 }

@@ -288,7 +288,7 @@ impl Bench<'_> {
             return Err(EngineError::BooksOff("the sale of the bench is gone".to_owned()));
         };
         if let Some(finding) = line.findings.first() {
-            return Err(EngineError::BooksOff(finding.clone()));
+            return Err(EngineError::BooksOff(finding.to_string()));
         }
         if line.persisted != orders {
             return Err(EngineError::BooksOff(format!(

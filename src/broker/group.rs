@@ -2,7 +2,7 @@
 //!
 //! It does not know why a group is moved, or what its entries are about.
 
-use redis::cmd;
+use redis::{cmd, pipe};
 
 use super::{
     BrokerError, Link,
@@ -127,6 +127,24 @@ pub async fn remove_consumer(
         "pending" => Ok(Removed::Pending(pending)),
         _ => Err(BrokerError::Reply("the script that removes a consumer")),
     }
+}
+
+/// Who holds each of these entries, in their order and in one round trip; `None` where it is not pending.
+///
+/// # Errors
+/// Redis is away, or there is no group.
+pub async fn holders_of(
+    link: &mut Link,
+    of: &Partition,
+    entries: &[EntryId],
+) -> Result<Vec<Option<String>>, BrokerError> {
+    let mut read = pipe();
+    for entry in entries {
+        let id = entry.in_stream();
+        read.cmd("XPENDING").arg(of.orders()).arg(of.group()).arg(&id).arg(&id).arg(1);
+    }
+    let rows: Vec<Vec<(String, String, u64, u64)>> = link.pipe(&read).await?;
+    Ok(rows.into_iter().map(|mut rows| rows.pop().map(|(_, holder, ..)| holder)).collect())
 }
 
 /// Who holds which entries between `first` and `last`, oldest first, at most `count`; of `holder` only where one is

@@ -2,9 +2,11 @@
 
 use std::collections::HashMap;
 
+use redis::cmd;
+
 use super::{
     BrokerError, Layout, Link,
-    keys::{Partition, is_replay, node_of},
+    keys::{MAX_PARTITIONS, Partition, is_replay, node_of},
     nodes::Nodes,
     scripts,
     stream::{Pending, PendingRow, parse_id, pending_of},
@@ -118,6 +120,22 @@ type Reply = (
 
 /// Entries that the script counts by itself: some 0.1 ms of Redis.
 const FEW: usize = 200;
+
+/// Partitions that Redis has a stream of, counted from the first: what there is while SQL, which decides, can't be
+/// asked. Once they were made fewer these are more, and those too many are empty.
+///
+/// # Errors
+/// Redis is away.
+pub async fn partitions_there(link: &mut Link, cluster: bool) -> Result<u16, BrokerError> {
+    let mut count = 0;
+    for of in Layout::new(MAX_PARTITIONS, cluster).partitions() {
+        if !link.query::<bool>(cmd("EXISTS").arg(of.orders())).await? {
+            break;
+        }
+        count += 1;
+    }
+    Ok(count.max(1))
+}
 
 /// Looks at one partition, without its sales and its pending page.
 ///

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     config::Config,
     engine::figures,
-    model::{Millis, letter::shown},
+    model::{Millis, Said, letter::shown},
     store::{ActivityFilter, Place, Recorded, Which},
 };
 
@@ -55,9 +55,9 @@ struct Line {
     operator: String,
     node: String,
     act: String,
-    subject: String,
+    subject: Said,
     reason: Option<String>,
-    result: String,
+    result: Said,
     commands: Option<String>,
     before: Option<Value>,
     after: Option<Value>,
@@ -118,7 +118,8 @@ fn words(page: &Page) -> String {
         .lines
         .iter()
         .map(|line| {
-            let words = [&line.operator, &line.node, &line.act, &line.subject, &line.result];
+            let words: [&str; 5] =
+                [&line.operator, &line.node, &line.act, &line.subject, &line.result];
             let mut row = vec![line.at.date_time(&zone)];
             row.extend(words.map(|word| shown(&plain(word), WIDEST)));
             row

@@ -20,7 +20,7 @@ use crate::{
         ledger,
         repair::{self, Repaired, SaleRepair},
     },
-    model::{Millis, VoucherId, ledger::Cure},
+    model::{Millis, Said, VoucherId, ledger::Cure},
     store::{Act, ActivityFilter, Which},
     telemetry::forgot::HEALED,
 };
@@ -42,8 +42,8 @@ pub(super) struct AuditArgs {
 struct Loss {
     at: Millis,
     node: String,
-    subject: String,
-    result: String,
+    subject: Said,
+    result: Said,
 }
 
 #[derive(Serialize)]

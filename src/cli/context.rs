@@ -24,8 +24,9 @@ use crate::{
         outbox::Outbox,
         partitions, record,
         rush::Rushes,
+        told::Told,
     },
-    model::Millis,
+    model::{Millis, Said},
     store::{self, Act, SharedStore},
     telemetry::Meters,
 };
@@ -148,8 +149,8 @@ impl Context {
             operator: login_name(),
             node: String::new(),
             act: "partitions change".to_owned(),
-            subject: format!("{agreed} to {wanted}"),
-            result: "done".to_owned(),
+            subject: format!("{agreed} to {wanted}").into(),
+            result: Said::of(&Told::Finished),
             ..Act::default()
         };
         self.outbox.put(line);

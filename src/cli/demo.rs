@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     config::Config,
-    console::{self, Options, Story, tell, word},
+    console::{self, Options, Story, tell, told_finding, word},
     engine::{
         EngineError,
         command::{Command, Pace, Reply, RushPlan, RushReport, Scope},
@@ -261,8 +261,8 @@ async fn play(script: Script<'_>, pages: &watch::Sender<Story>) -> Result<(), Fa
         )
     } else {
         let finding = audit.sales.iter().find_map(|sale| sale.findings.first());
-        let unknown = word("unknown", "未知");
-        let finding = finding.map_or(&*unknown, String::as_str);
+        let unknown = || String::from(word("unknown", "未知"));
+        let finding = finding.map_or_else(unknown, told_finding);
         (
             word("THE BOOKS ARE OFF", "对账不符"),
             tell!("{finding}. q ends the demo.", "{finding}。按 q 结束演示。"),

@@ -50,6 +50,10 @@ impl From<EngineError> for Fault {
             EngineError::Recovery(PlanFault::Io(_)) => NO,
             EngineError::Sale(_)
             | EngineError::Plan(_)
+            | EngineError::Rush(_)
+            | EngineError::Run(_)
+            | EngineError::IsPaused(_)
+            | EngineError::HasStarted(_)
             | EngineError::Recovery(_)
             | EngineError::LongReason { .. }
             | EngineError::Foreign(_) => USAGE,

@@ -19,7 +19,7 @@ use crate::{
         command::{Command, Reply},
         jobs::{board, builtin},
     },
-    model::{JobOutcome, JobRun, RunEnd},
+    model::{JobOutcome, JobRun, RunEnd, Said},
     telemetry::snapshot::JobLine,
 };
 
@@ -67,7 +67,7 @@ struct Ran {
     outcome: JobOutcome,
     took_ms: u64,
     rows: u64,
-    detail: Option<String>,
+    detail: Option<Said>,
 }
 
 #[derive(Serialize)]
@@ -182,7 +182,7 @@ async fn history(
                 run.outcome.to_string(),
                 run.took_ms.map_or("-".to_owned(), span),
                 run.rows.map_or("-".to_owned(), number),
-                run.detail.clone().unwrap_or_default(),
+                run.detail.as_deref().unwrap_or_default().to_owned(),
             ]
         };
         let rows: Vec<Vec<String>> = runs.iter().map(row).collect();

@@ -4,6 +4,7 @@
 //! could decide.
 
 mod activity;
+mod alone;
 mod audit;
 mod bench;
 mod console;

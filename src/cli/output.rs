@@ -47,6 +47,11 @@ impl Output {
     }
 }
 
+/// Several sentences in one line.
+pub(super) fn sentences(told: &[impl ToString]) -> String {
+    told.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
 /// Reads a number that a person typed, and says what would be one.
 pub(super) fn count(text: &str) -> Result<u64, String> {
     let digits = text.replace([',', '_'], "");

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use super::{
     Fault,
+    alone::Alone,
     context::Context,
     fault,
-    output::{Output, number, span, table},
+    output::{Output, number, sentences, span, table},
     sale::phase,
 };
 use crate::{
@@ -20,10 +21,20 @@ use crate::{
 };
 
 pub(super) async fn run(config: &Config, out: Output) -> Result<u8, Fault> {
-    let mut context = Context::open(config).await?;
-    let snapshot = look(&mut context).await;
-    context.close().await;
-    let snapshot = snapshot?;
+    let snapshot = match Context::open(config).await {
+        Ok(mut context) => {
+            let snapshot = look(&mut context).await;
+            context.close().await;
+            snapshot?
+        }
+        Err(fault) if fault.code == fault::UNREACHABLE => {
+            let alone = Alone::open(config, fault).await?;
+            let snapshot = alone.look().await;
+            alone.close().await;
+            snapshot
+        }
+        Err(fault) => return Err(fault),
+    };
     out.answer(&snapshot, || words(&snapshot))?;
     Ok(if snapshot.redis.up && snapshot.sql.up { 0 } else { fault::UNREACHABLE })
 }
@@ -59,7 +70,7 @@ fn words(snapshot: &Snapshot) -> String {
         Balance::Unknown => "unknown".to_owned(),
         Balance::Balanced { .. } => "balanced".to_owned(),
         Balance::InFlight { orders } => format!("{} orders in flight", number(*orders)),
-        Balance::Off { findings } => format!("OFF: {}", findings.join("; ")),
+        Balance::Off { findings } => format!("OFF: {}", sentences(findings)),
     };
     text.push_str(&format!("books      {books}\n"));
     if let Some(stream) = &snapshot.stream {
@@ -84,7 +95,11 @@ fn words(snapshot: &Snapshot) -> String {
             ));
         }
     }
-    if snapshot.sales.is_empty() {
+    if !snapshot.sql.up && snapshot.sales.is_empty() {
+        text.push_str(
+            "sales, orders, jobs and the log are in the database, which is away: unknown\n",
+        );
+    } else if snapshot.sales.is_empty() {
         text.push_str("no sale yet\n");
     } else {
         let rows: Vec<Vec<String>> = snapshot

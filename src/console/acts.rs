@@ -291,7 +291,7 @@ impl App {
                 true
             }
             Err(refusal) => {
-                self.status.failure(refusal.to_string());
+                self.status.failure(text::refusal(&refusal));
                 false
             }
         }
@@ -345,7 +345,7 @@ impl App {
                 let (text, well) = acts::reply(&reply);
                 self.status.note(if well { Tone::Good } else { Tone::Mixed }, text, self.now);
             }
-            Ok(Err(refusal)) => self.status.failure(refusal.to_string()),
+            Ok(Err(refusal)) => self.status.failure(text::refusal(&refusal)),
             Err(_) => self.status.failure(acts::UNANSWERED.to_owned()),
         }
     }

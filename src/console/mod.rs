@@ -51,6 +51,7 @@ pub use self::{
 #[cfg(test)]
 pub(crate) use self::text::lang::speak_here;
 pub(crate) use self::text::{
+    finding as told_finding,
     figures::thousands,
     lang::{Word, speak, spoken, tell, word},
 };

@@ -7,6 +7,7 @@ mod export;
 mod fixture;
 mod fuzz;
 mod history;
+mod kept;
 mod keys;
 mod layout;
 mod letters;

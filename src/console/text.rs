@@ -4,6 +4,7 @@ mod actions;
 pub(crate) mod activity;
 pub(crate) mod acts;
 mod alarms;
+mod books;
 pub(crate) mod conventions;
 pub(crate) mod director;
 mod engine;
@@ -17,18 +18,22 @@ pub(crate) mod orders;
 pub(crate) mod overview;
 pub(crate) mod presenter;
 pub(crate) mod recovery;
+mod refusals;
 mod replies;
 pub(crate) mod sale;
 pub(crate) mod stream;
 mod tables;
 pub(crate) mod time;
+pub(crate) mod told;
 
 pub(crate) use self::{
     actions::{action, context, english_name},
     alarms::alarm,
+    books::finding,
     engine::{about, act_name},
     faults::{sale_fault, time_fault},
     recovery::{act, judged, recovery, verdict, verdict_word},
+    refusals::refusal,
     tables::{columns, details, tabs},
 };
 use self::{
@@ -209,6 +214,21 @@ pub(crate) fn no_match(text: &str) -> String {
     tell!(
         "No row holds '{text}'. {key} ends the filter.",
         "没有行包含“{text}”，按 {key} 取消筛选。"
+    )
+}
+
+/// Older sales than those that are listed are there.
+pub(crate) fn newest_sales(listed: u64, total: u64) -> String {
+    let (listed, total) = (thousands(listed), thousands(total));
+    tell!("newest {listed} of {total} sales", "最新 {listed} 场，共 {total} 场")
+}
+
+/// None of the listed ones; an older one is acted on by its number.
+pub(crate) fn no_match_among(text: &str, listed: u64) -> String {
+    let (listed, key) = (thousands(listed), key_of(Action::Back));
+    tell!(
+        "None of the newest {listed} sales holds '{text}'. 'seckill sale list' shows the older ones, 'seckill sale pause ID' and its like act on them. {key} ends the filter.",
+        "最新 {listed} 场中没有包含“{text}”的。更早的用 'seckill sale list' 查看，并在命令行操作。按 {key} 取消筛选。"
     )
 }
 

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     EngineError,
     command::{Changed, Pace, ReplayReport},
+    error::PartDone,
     operator::Operator,
     pending::{Judge, Judged, PAGE},
     plan::{Line, Plan, same_order},
@@ -61,11 +62,8 @@ pub(super) async fn apply(
     });
     let done = applying.steps(plan, pace, stop, |done| shown.progress(done)).await;
     let (acted, planned) = (applying.finished, plan.totals.entries);
-    done.map(|()| applying.report).map_err(|why| {
-        why.after(acted, || {
-            format!("{acted} of {planned} entries were seen to before, and the same plan goes on from there")
-        })
-    })
+    done.map(|()| applying.report)
+        .map_err(|why| why.after(PartDone::Applied { done: acted, planned }))
 }
 
 struct Applying {

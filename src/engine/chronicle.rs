@@ -14,9 +14,9 @@ use std::{
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::outbox::Outbox;
+use super::{outbox::Outbox, told::Told};
 use crate::{
-    model::Millis,
+    model::{Millis, Said},
     store::{Act, NOBODY, SharedStore},
     telemetry::{Snapshot, snapshot::AlarmKind},
 };
@@ -43,7 +43,7 @@ struct Standing {
     begins: &'static str,
     ends: &'static str,
     since: Millis,
-    words: String,
+    words: Told,
     /// Its begin has its line.
     told: bool,
     over: Option<Millis>,
@@ -98,7 +98,7 @@ impl Chronicle {
         let ended = self.standing.drain().filter(|(_, it)| it.told);
         let mut lines: Vec<Act> = ended
             .filter_map(|((_, subject), it)| {
-                Some(line(&self.node, it.over?, it.ends, &subject, after(it.since, it.over?)))
+                Some(line(&self.node, it.over?, it.ends, &subject, &after(it.since, it.over?)))
             })
             .collect();
         lines.sort_by(in_order);
@@ -106,8 +106,8 @@ impl Chronicle {
     }
 
     /// A line about this node itself.
-    pub fn own(&self, act: &str, result: &str) -> Act {
-        let mut line = line(&self.node, Millis::now(), act, &self.node, result.to_owned());
+    pub fn own(&self, act: &str, result: &Told) -> Act {
+        let mut line = line(&self.node, Millis::now(), act, &self.node, result);
         line.once = None;
         line
     }
@@ -122,7 +122,7 @@ impl Chronicle {
             let subject = health.name.split(' ').next().unwrap_or_default().to_owned();
             match health.away_since {
                 Some(since) => {
-                    let words = health.error.clone().unwrap_or_default();
+                    let words = Told::Words(health.error.clone().unwrap_or_default());
                     self.stands((kind, subject), [begins, ends], since, words);
                 }
                 None => {
@@ -155,7 +155,7 @@ impl Chronicle {
         key: (&'static str, String),
         [begins, ends]: [&'static str; 2],
         since: Millis,
-        words: String,
+        words: Told,
     ) {
         let new = Standing { begins, ends, since, words, told: false, over: None };
         self.standing.entry(key).or_insert(new).over = None;
@@ -174,12 +174,12 @@ impl Chronicle {
             let holds = if *kind == "alarm" { HOLDS_MS } else { 0 };
             if !it.told && it.over.unwrap_or(now).since(it.since) >= holds {
                 it.told = true;
-                lines.push(line(node, it.since, it.begins, subject, it.words.clone()));
+                lines.push(line(node, it.since, it.begins, subject, &it.words));
             }
             match it.over {
                 Some(over) if now.since(over) >= OVER_MS => {
                     if it.told {
-                        lines.push(line(node, over, it.ends, subject, after(it.since, over)));
+                        lines.push(line(node, over, it.ends, subject, &after(it.since, over)));
                     }
                     false
                 }
@@ -198,8 +198,7 @@ impl Chronicle {
         for (name, sign) in seen {
             let since = *self.silent.entry(name.clone()).or_insert(now);
             if now.since(since) >= DEAD_FOR_MS && self.dead.insert((name.clone(), sign)) {
-                let mut line = line(&self.node, sign, "node dead", &name, String::new());
-                "its last sign of life; others take over what it held".clone_into(&mut line.result);
+                let mut line = line(&self.node, sign, "node dead", &name, &Told::LastSign);
                 // Every node knows the same last sign, and so does one that starts much later.
                 line.once = Some(format!("node dead|{}|{}", short(&name), sign.0));
                 lines.push(line);
@@ -212,8 +211,8 @@ impl Chronicle {
         let mut kept = Vec::new();
         if now.since(self.minute) >= MINUTE_MS {
             if self.left_out > 0 {
-                let words = format!("{} lines in a minute; the log file has them", self.left_out);
-                kept.push(line(&self.node, now, "left out", "activity", words));
+                let words = Told::LeftOut(self.left_out);
+                kept.push(line(&self.node, now, "left out", "activity", &words));
             }
             (self.minute, self.told, self.left_out) = (now, 0, 0);
         }
@@ -230,15 +229,15 @@ impl Chronicle {
     }
 }
 
-fn line(node: &str, at: Millis, act: &str, subject: &str, result: String) -> Act {
+fn line(node: &str, at: Millis, act: &str, subject: &str, result: &Told) -> Act {
     let slot = at.0.div_euclid(NEAR_MS as i64);
     Act {
         at,
         operator: NOBODY.to_owned(),
         node: node.to_owned(),
         act: act.to_owned(),
-        subject: subject.to_owned(),
-        result,
+        subject: subject.into(),
+        result: Said::of(result),
         once: Some(format!("{act}|{}|{slot}", short(subject))),
         ..Act::default()
     }
@@ -247,27 +246,27 @@ fn line(node: &str, at: Millis, act: &str, subject: &str, result: String) -> Act
 /// By time; of the same moment, what may have caused the others first.
 fn in_order(a: &Act, b: &Act) -> Ordering {
     let key = |line: &Act| (line.at, line.act.starts_with("alarm"));
-    key(a).cmp(&key(b)).then_with(|| a.subject.cmp(&b.subject))
+    key(a).cmp(&key(b)).then_with(|| a.subject.as_bytes().cmp(b.subject.as_bytes()))
 }
 
 fn short(subject: &str) -> String {
     subject.chars().take(KEY_CHARS).collect()
 }
 
-fn after(since: Millis, over: Millis) -> String {
-    format!("after {:.1} s", over.since(since) as f64 / 1_000.0)
+fn after(since: Millis, over: Millis) -> Told {
+    Told::Lasted(over.since(since))
 }
 
-fn words(kind: &AlarmKind) -> String {
+fn words(kind: &AlarmKind) -> Told {
     match kind {
-        AlarmKind::RedisAway { error } | AlarmKind::SqlAway { error } => error.clone(),
-        AlarmKind::BooksOff { finding } => format!("off: {finding}"),
-        AlarmKind::DeadConsumer { pending, .. } => format!("dead, holds {pending} entries"),
-        AlarmKind::SilentConsumer { pending, .. } => format!("silent, holds {pending} entries"),
-        AlarmKind::DeadLetters { count } => format!("{count} for a person to judge"),
-        AlarmKind::NoGroup => "gone".to_owned(),
-        AlarmKind::RedisForgot { buyers, .. } => format!("{buyers} buyers put back"),
-        AlarmKind::ServerBack { server, .. } => format!("{server} answers again"),
+        AlarmKind::RedisAway { error } | AlarmKind::SqlAway { error } => Told::Words(error.clone()),
+        AlarmKind::BooksOff { finding } => Told::Off(finding.clone()),
+        AlarmKind::DeadConsumer { pending, .. } => Told::DeadHolds(*pending),
+        AlarmKind::SilentConsumer { pending, .. } => Told::SilentHolds(*pending),
+        AlarmKind::DeadLetters { count } => Told::Letters(*count),
+        AlarmKind::NoGroup => Told::GroupGone,
+        // No log tells them: they have no identity.
+        AlarmKind::RedisForgot { .. } | AlarmKind::ServerBack { .. } => Told::Begun,
     }
 }
 
@@ -280,7 +279,8 @@ pub(super) async fn follow(
     stop: CancellationToken,
 ) {
     let mut chronicle = Chronicle::new(&node);
-    outbox.put(chronicle.own("node started", concat!("seckill ", env!("CARGO_PKG_VERSION"))));
+    let version = concat!("seckill ", env!("CARGO_PKG_VERSION")).to_owned();
+    outbox.put(chronicle.own("node started", &Told::Words(version)));
     loop {
         tokio::select! {
             () = stop.cancelled() => break,
@@ -303,7 +303,7 @@ pub(super) async fn follow(
     for line in chronicle.close() {
         outbox.put_event(line, NEAR_MS);
     }
-    outbox.put(chronicle.own("node stopped", "in order"));
+    outbox.put(chronicle.own("node stopped", &Told::InOrder));
     let written = tokio::time::timeout(LAST_WORDS, outbox.write(&store)).await;
     if written != Ok(true) {
         for act in outbox.waiting() {
@@ -339,7 +339,7 @@ mod tests {
     }
 
     fn told(lines: &[Act]) -> Vec<(&str, &str, i64)> {
-        lines.iter().map(|it| (it.act.as_str(), it.subject.as_str(), it.at.0 - T.0)).collect()
+        lines.iter().map(|it| (it.act.as_str(), &*it.subject, it.at.0 - T.0)).collect()
     }
 
     #[test]

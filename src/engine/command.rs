@@ -4,9 +4,10 @@
 
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot, watch};
 
+pub use super::refusal::Refusal;
 use super::{
     group::{ClaimPlan, ClaimReport, GroupAct, Preview, RemoveReport, Rewind, RewindReport},
     plan::Plan,
@@ -176,7 +177,7 @@ pub struct LettersCounted {
 }
 
 /// How a replay of dead letters went; the keys are a contract of `dead replay --json`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LettersReplayed {
     /// Letters that the act was about.
     pub seen: u64,
@@ -191,7 +192,7 @@ pub struct LettersReplayed {
 }
 
 /// How a discard of dead letters went; the keys are a contract of `dead discard --json`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LettersDiscarded {
     /// Letters that the act was about.
     pub seen: u64,
@@ -247,7 +248,7 @@ impl RushPlan {
 }
 
 /// How a rush went; the keys are a contract of `rush --json`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RushReport {
     /// Requests sent.
     pub attempts: u64,
@@ -284,7 +285,7 @@ pub struct RushReport {
 }
 
 /// An entry that is not as it was shown any more, so nothing was done with it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changed {
     /// The entry.
     pub entry: EntryId,
@@ -295,7 +296,7 @@ pub struct Changed {
 }
 
 /// How a replay went: what became of each entry that its plan was about.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplayReport {
     /// Entries in the plan.
     pub planned: u64,
@@ -325,8 +326,9 @@ pub struct ReplayReport {
     pub cut_short: bool,
 }
 
-/// What an act brought about.
-#[derive(Clone, Debug, PartialEq)]
+/// What an act brought about; the log keeps it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Reply {
     /// The ordinary voucher exists.
     VoucherCreated(VoucherId),
@@ -358,16 +360,21 @@ pub enum Reply {
     /// The books were put right as far as the plan went.
     Repaired(Repaired),
     /// The plan, to be looked at and done.
+    #[serde(skip)]
     Planned(Plan),
     /// Whether there was something to break off.
+    #[serde(skip)]
     Cancelled(bool),
     /// The replay is over.
     Replayed(ReplayReport),
     /// What an act on dead letters would find.
+    #[serde(skip)]
     LettersCounted(LettersCounted),
     /// What an act on the group would do.
+    #[serde(skip)]
     Previewed(Preview),
     /// Where an order is and was.
+    #[serde(skip)]
     Traced(Box<Trace>),
     /// Dead letters were put back.
     LettersReplayed(LettersReplayed),
@@ -394,6 +401,7 @@ pub enum Reply {
         owner: String,
     },
     /// The job ran.
+    #[serde(skip)]
     JobRun {
         /// Which job.
         job: String,
@@ -408,11 +416,6 @@ pub enum Reply {
         paused: bool,
     },
 }
-
-/// Why an act was not done: one sentence for a person, with the next step.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Refusal(pub String);
 
 /// A command on its way to the engine, with the place for its answer.
 #[derive(Debug)]
@@ -479,12 +482,8 @@ impl Remote {
         let (reply, answer) = oneshot::channel();
         let request = Request { command, reason, reply };
         self.commands.try_send(request).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => {
-                Refusal("the engine has many acts to do still; ask again in a moment".to_owned())
-            }
-            mpsc::error::TrySendError::Closed(_) => {
-                Refusal("the engine has stopped; quit and start again".to_owned())
-            }
+            mpsc::error::TrySendError::Full(_) => Refusal::crowded(),
+            mpsc::error::TrySendError::Closed(_) => Refusal::stopped(),
         })?;
         Ok(answer)
     }

@@ -1,11 +1,106 @@
 //! Why the engine could not do something.
 
-use super::{group::GroupFault, jobs::JobsFault, locks::LockError, plan::PlanFault};
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    group::GroupFault,
+    jobs::{JobsFault, RunFault},
+    locks::LockError,
+    plan::PlanFault,
+    rush::RushFault,
+};
 use crate::{
     broker::BrokerError,
-    model::{SaleFault, VoucherId, order_id::OrderIdFault},
+    model::{SaleFault, VoucherId, ledger::SaleFinding, order_id::OrderIdFault},
     store::StoreError,
 };
+
+/// What an act in steps had done when it broke off.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PartDone {
+    /// Pending entries that were seen to.
+    Applied {
+        /// So many.
+        done: u64,
+        /// Of so many.
+        planned: u64,
+    },
+    /// Dead letters that were put back.
+    Replayed(u64),
+    /// Dead letters that were removed.
+    Discarded(u64),
+    /// Entries that were given.
+    Claimed(u64),
+    /// Groups that were moved back or made, in these partitions.
+    Rewound(Vec<u16>),
+    /// A consumer that was removed in these partitions.
+    Removed(Vec<u16>),
+    /// Sales that were put right.
+    Repaired {
+        /// These ones.
+        sales: Vec<VoucherId>,
+        /// Of so many.
+        planned: u64,
+    },
+}
+
+impl PartDone {
+    fn is_none(&self) -> bool {
+        match self {
+            Self::Applied { done, .. }
+            | Self::Replayed(done)
+            | Self::Discarded(done)
+            | Self::Claimed(done) => *done == 0,
+            Self::Rewound(partitions) | Self::Removed(partitions) => partitions.is_empty(),
+            Self::Repaired { sales, .. } => sales.is_empty(),
+        }
+    }
+}
+
+impl fmt::Display for PartDone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let numbers = |numbers: &[u16]| {
+            numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+        };
+        match self {
+            Self::Applied { done, planned } => write!(
+                f,
+                "{done} of {planned} entries were seen to before, and the same plan goes on from there"
+            ),
+            Self::Replayed(done) => {
+                write!(f, "{done} letters were put back before; ask again for the rest")
+            }
+            Self::Discarded(done) => {
+                write!(f, "{done} letters were removed before; ask again for the rest")
+            }
+            Self::Claimed(done) => {
+                write!(f, "{done} entries were given before; ask again for the rest")
+            }
+            Self::Rewound(partitions) => write!(
+                f,
+                "the groups of partition {} were moved before; ask again for the rest",
+                numbers(partitions)
+            ),
+            Self::Removed(partitions) => write!(
+                f,
+                "it was removed from partition {} before; ask again for the rest",
+                numbers(partitions)
+            ),
+            Self::Repaired { sales, planned } => {
+                let named: Vec<String> = sales.iter().map(|sale| format!("#{sale}")).collect();
+                write!(
+                    f,
+                    "{} of {planned} sales were put right before: {}; ask again for the rest",
+                    sales.len(),
+                    named.join(" ")
+                )
+            }
+        }
+    }
+}
 
 /// One sentence for a person, with the next step.
 #[derive(Debug, thiserror::Error)]
@@ -50,7 +145,22 @@ pub enum EngineError {
     NoJob(String),
     /// The ledger found something.
     #[error("the books are off: {0}")]
+    Unbalanced(SaleFinding),
+    /// A bench found that its own books are off.
+    #[error("the books are off: {0}")]
     BooksOff(String),
+    /// A rush that can't be.
+    #[error(transparent)]
+    Rush(#[from] RushFault),
+    /// A run of a job that does not begin.
+    #[error(transparent)]
+    Run(#[from] RunFault),
+    /// A paused sale is not started.
+    #[error("sale #{0} is paused; resume it instead")]
+    IsPaused(VoucherId),
+    /// A sale that is open already.
+    #[error("sale #{0} has started already")]
+    HasStarted(VoucherId),
     /// A reason that no log has room for.
     #[error(
         "the reason has {characters} characters in {bytes} bytes, and the audit log takes 1,000 in 16,000; say it in a shorter way"
@@ -67,7 +177,7 @@ pub enum EngineError {
         /// What failed.
         why: Box<EngineError>,
         /// What was done by then, and how to go on.
-        done: String,
+        done: PartDone,
     },
     /// A number that makes no sense for an act.
     #[error("{0}")]
@@ -113,8 +223,8 @@ pub enum EngineError {
 
 impl EngineError {
     /// The same, with what was `done` by then where that is anything.
-    pub(super) fn after(self, done: u64, told: impl FnOnce() -> String) -> Self {
-        if done == 0 { self } else { Self::BrokeOff { why: Box::new(self), done: told() } }
+    pub(super) fn after(self, done: PartDone) -> Self {
+        if done.is_none() { self } else { Self::BrokeOff { why: Box::new(self), done } }
     }
 
     /// Whether a server is out of reach, which the command line tells by exit code 3.

@@ -24,15 +24,16 @@ use super::{
     partitions,
     reconcile::{Reconciled, await_peers, is_healed, load_missing, reconcile},
     settings::Settings,
+    told::{Subject, Told},
 };
 use crate::{
     broker::{BrokerError, Layout, Link, Redis, keys::Partition, nodes::Nodes, scripts},
     faults::{self, Point},
-    model::{Millis, OrderId, Outcome, Place, VoucherId},
+    model::{Millis, OrderId, Outcome, Place, Said, VoucherId},
     store::{Act, ENGINE, SharedStore},
     telemetry::{
         Meters,
-        forgot::{Forgot, HEALED},
+        forgot::{HEALED, Healed},
     },
 };
 
@@ -425,8 +426,12 @@ impl Gate {
             operator: ENGINE.to_owned(),
             node: self.node.clone(),
             act: HEALED.to_owned(),
-            subject: format!("partition {}", self.partition.number()),
-            result: Forgot::words(done.restored, done.promised.len(), done.refused.len()),
+            subject: Said::of(&Subject::Partition(self.partition.number())),
+            result: Said::of(&Told::Healed(Healed {
+                buyers: done.restored,
+                promised: done.promised.len() as u64,
+                refused: done.refused.len() as u64,
+            })),
             ..Act::default()
         };
         self.outbox.put(line);

@@ -18,7 +18,7 @@ use crate::{
     broker::{BrokerError, Layout, Link, keys::Partition, stream},
     model::{
         ClosedOrder, EntryId, LiveOrder, OrderEntry, OrderId, Place, Sale, SaleState, VoucherId,
-        ledger::{Books, RedisBooks},
+        ledger::{Books, Finding, RedisBooks, SaleFinding, sentences},
     },
     store::SharedStore,
 };
@@ -53,8 +53,9 @@ pub struct SaleAudit {
     pub dead: u64,
     /// Pieces left in SQL.
     pub db_stock: i64,
-    /// What is wrong, one sentence each.
-    pub findings: Vec<String>,
+    /// What is wrong.
+    #[serde(serialize_with = "sentences")]
+    pub findings: Vec<Finding>,
 }
 
 /// Every sale's books; they balance when no sale has a finding.
@@ -64,6 +65,17 @@ pub struct Audit {
     pub balanced: bool,
     /// Line by line, newest sale first.
     pub sales: Vec<SaleAudit>,
+}
+
+impl Audit {
+    /// What is wrong, with the sale that it is wrong with.
+    pub fn findings(&self) -> impl Iterator<Item = SaleFinding> {
+        self.sales.iter().flat_map(|line| {
+            let of =
+                |what: &Finding| SaleFinding { sale: Some(line.voucher_id), what: what.clone() };
+            line.findings.iter().map(of)
+        })
+    }
 }
 
 /// Entries that are on their way, and dead letters, read in the order in which orders move.
@@ -79,7 +91,7 @@ pub struct Flows {
 
 impl Flows {
     /// Leaves of `missing` what is not under way.
-    fn found_of(&self, voucher: VoucherId, missing: &mut Vec<(OrderId, Place)>) {
+    pub(super) fn found_of(&self, voucher: VoucherId, missing: &mut Vec<(OrderId, Place)>) {
         if missing.is_empty() {
             return;
         }
@@ -190,7 +202,7 @@ fn line(sale: &Sale, books: &Books) -> SaleAudit {
         pending: books.pending,
         dead: books.dead,
         db_stock: books.sql.stock,
-        findings: books.findings().iter().map(ToString::to_string).collect(),
+        findings: books.findings(),
     }
 }
 
@@ -226,7 +238,7 @@ fn number<T: FromStr>(
 }
 
 /// Every buyer of a sale with the order that he was given.
-async fn buyers(
+pub(super) async fn buyers(
     link: &mut Link,
     keys: &Layout,
     voucher: VoucherId,
@@ -331,7 +343,7 @@ async fn follow(
     Ok(Followed { flows, lost: missing })
 }
 
-async fn not_in_sql(
+pub(super) async fn not_in_sql(
     store: &SharedStore,
     buyers: &[(OrderId, Place)],
 ) -> Result<Vec<(OrderId, Place)>, EngineError> {

@@ -298,7 +298,7 @@ async fn obey(
             let result = operator.execute(command, &stop).await;
             acted.notify_one();
             // A console that was closed meanwhile finds the act in the audit log.
-            let _ = reply.send(result.map_err(|error| Refusal(error.to_string())));
+            let _ = reply.send(result.map_err(|error| Refusal::from(&error)));
         });
     }
 }

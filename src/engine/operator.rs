@@ -20,15 +20,15 @@ use super::{
     payment,
     pending::Judge,
     plan::{self, Plan, PlanFault},
-    record,
-    repair::{self, Repaired},
+    record, repair,
     rush::{Rush, Rushes},
     settings::Settings,
+    told::Told,
     trace, vouchers,
 };
 use crate::{
     broker::{Layout, Link, Redis},
-    model::{Millis, Sale, SaleState, VoucherId, sale::check_title},
+    model::{Millis, Said, Sale, SaleState, VoucherId, sale::check_title},
     store::{Act, SharedStore},
     telemetry::Meters,
 };
@@ -108,7 +108,7 @@ impl Operator {
             act: act.to_owned(),
             subject,
             reason: self.reason.clone(),
-            result: String::new(),
+            result: Said::default(),
             commands: Some(commands),
             before,
             after: None,
@@ -119,15 +119,15 @@ impl Operator {
             Some((voucher, rushes)) => Ok(Reply::RushStopped { voucher, rushes }),
             None => Box::pin(self.alone(&line, command, stop)).await,
         };
-        line.result = match &result {
-            Ok(reply) => record::told(reply),
-            Err(error) => format!("failed: {error}"),
-        };
+        line.result = Said::of(&match &result {
+            Ok(reply) => Told::of(reply),
+            Err(error) => Told::Failed(error.into()),
+        });
         if matches!(result, Err(EngineError::OtherOperator(_))) {
             line.commands = None;
         }
         line.after = self.figures(about).await;
-        tracing::info!(act, subject = line.subject, result = line.result, "act");
+        tracing::info!(act, subject = %line.subject, result = %line.result, "act");
         self.outbox.put(line);
         self.outbox.write(&self.store).await;
         result
@@ -149,7 +149,7 @@ impl Operator {
     /// A server is away, `stop` came, or the plan can't be kept.
     pub async fn plan(&self, scope: &Scope, stop: &CancellationToken) -> Result<Plan, EngineError> {
         match scope {
-            Scope::Entries(entries) => Box::pin(plan::of_entries(self, entries)).await,
+            Scope::Entries(entries) => Box::pin(plan::of_entries(self, entries, stop)).await,
             Scope::All(filter) => Box::pin(plan::make(self, filter, stop)).await,
         }
     }
@@ -183,7 +183,7 @@ impl Operator {
             operator_lock::take(&self.locks, &mut link, &self.keys, &line.operator, &line.act)
                 .await?;
         // An act that dies with its process would leave no word.
-        let (act, result) = (format!("{} begun", line.act), "begun".to_owned());
+        let (act, result) = (format!("{} begun", line.act), Said::of(&Told::Begun));
         self.outbox.put(Act { act, result, before: None, ..line.clone() });
         self.outbox.write(&self.store).await;
         let stop = stop.child_token();
@@ -247,17 +247,8 @@ impl Operator {
                 Ok(Reply::JobSwitched { job, paused })
             }
             Command::Repair(plan) => {
-                let mut done = Repaired::default();
-                for sale in &plan {
-                    if stop.is_cancelled() {
-                        return Err(EngineError::Stopping);
-                    }
-                    let one = repair::apply(store, &mut link, keys, sale).await?;
-                    done.put_back += one.put_back;
-                    done.enqueued += one.enqueued;
-                    done.given_back += one.given_back;
-                }
-                Ok(Reply::Repaired(done))
+                let repairing = repair::apply_all(store, &mut link, keys, &plan, stop);
+                Ok(Reply::Repaired(repairing.await?))
             }
             // Answered before: no act.
             Command::Plan(_)

@@ -54,8 +54,10 @@ impl Outbox {
         // A write that nobody heard of is asked for again, and must not be there twice.
         line.act.once.get_or_insert_with(|| uuid::Uuid::new_v4().simple().to_string());
         let Act { subject, reason, result, commands, .. } = &mut line.act;
-        let rest = [reason.as_mut(), commands.as_mut()].into_iter().flatten();
-        [subject, result].into_iter().chain(rest).for_each(bound);
+        [reason.as_mut(), commands.as_mut()].into_iter().flatten().for_each(bound);
+        for said in [subject, result] {
+            said.bound(MOST_CHARS + 1, bound);
+        }
         let mut lines = self.lines();
         let first = if lines.len() >= MOST { lines.pop_front() } else { None };
         lines.push_back(line);
@@ -137,7 +139,7 @@ async fn one(store: &SharedStore, Line { act, near_ms }: &Line) -> Result<(), St
             which: Some(Which::Events),
         };
         let near = store.activity(&filter, None, LOOKED_AT).await?;
-        if near.iter().any(|it| it.act.act == act.act && it.act.subject == act.subject) {
+        if near.iter().any(|it| it.act.act == act.act && *it.act.subject == *act.subject) {
             return Ok(());
         }
     }
@@ -169,7 +171,7 @@ mod tests {
         assert_eq!((waiting.len(), waiting[0].node.as_str()), (MOST, "3"));
         assert!(waiting[0].once.is_some() && waiting[0].once != waiting[1].once);
         assert_eq!(outbox.lost().len(), 3);
-        outbox.put(Act { result: format!("\0{}", "锅".repeat(99_999)), ..Act::default() });
+        outbox.put(Act { result: format!("\0{}", "锅".repeat(99_999)).into(), ..Act::default() });
         let last = outbox.waiting().pop().unwrap().result;
         assert_eq!(last.chars().count(), MOST_CHARS + 1);
         assert!(!last.contains('\0') && last.ends_with('…'));

@@ -6,13 +6,14 @@ use unicode_segmentation::UnicodeSegmentation as _;
 
 use super::{
     EngineError, apply,
-    command::{Command, LetterScope, Reply},
+    command::{Command, LetterScope, Reply, RushPlan},
     group::{self, Rewind, claim::ClaimPart},
     repair::SaleRepair,
+    told::Subject,
 };
 use crate::{
     broker::{Layout, keys::Partition},
-    model::{Payment, VoucherId},
+    model::{NewSale, Payment, Said, VoucherId},
 };
 
 /// Characters of a reason, as a person counts them.
@@ -48,69 +49,63 @@ pub fn about(command: &Command) -> Option<VoucherId> {
 }
 
 /// The act's name and what it is about, for the audit log.
-pub fn describe(command: &Command) -> (&'static str, String) {
+pub fn describe(command: &Command) -> (&'static str, Said) {
+    let sale = |voucher: &VoucherId| Said::from(format!("#{voucher}"));
+    let on = |subject: Subject| Said::of(&subject);
     match command {
-        Command::CreateVoucher(title) => ("voucher create", format!("'{title}'")),
-        Command::CreateSale(sale) => {
-            ("sale create", format!("'{}', stock {}", sale.title, sale.stock))
+        Command::CreateVoucher(title) => ("voucher create", format!("'{title}'").into()),
+        Command::CreateSale(NewSale { title, stock, .. }) => {
+            ("sale create", on(Subject::NewSale { title: title.clone(), stock: *stock }))
         }
-        Command::StartSale(voucher) => ("sale start", format!("#{voucher}")),
-        Command::PauseSale(voucher) => ("sale pause", format!("#{voucher}")),
-        Command::ResumeSale(voucher) => ("sale resume", format!("#{voucher}")),
-        Command::EndSale(voucher) => ("sale end", format!("#{voucher}")),
-        Command::Restock { voucher, by: by @ ..0 } => {
-            ("sale cut", format!("#{voucher} by {}", by.unsigned_abs()))
+        Command::StartSale(voucher) => ("sale start", sale(voucher)),
+        Command::PauseSale(voucher) => ("sale pause", sale(voucher)),
+        Command::ResumeSale(voucher) => ("sale resume", sale(voucher)),
+        Command::EndSale(voucher) => ("sale end", sale(voucher)),
+        Command::Restock { voucher, by } => {
+            (if *by < 0 { "sale cut" } else { "sale restock" }, on(Subject::Pieces(*voucher, *by)))
         }
-        Command::Restock { voucher, by } => ("sale restock", format!("#{voucher} by {by}")),
-        Command::Rush(plan) => {
-            ("rush", format!("#{}, {} buyers, seed {}", plan.voucher, plan.users, plan.seed))
+        Command::Rush(RushPlan { voucher, users, seed, .. }) => {
+            ("rush", on(Subject::Rush { voucher: *voucher, users: *users, seed: *seed }))
         }
-        Command::StopRush(voucher) => ("rush stop", format!("#{voucher}")),
+        Command::StopRush(voucher) => ("rush stop", sale(voucher)),
         Command::Repair(plan) => {
-            let sale = |it: &SaleRepair| format!("#{}: {}", it.voucher_id, it.findings.join("; "));
-            ("audit repair", plan.iter().map(sale).collect::<Vec<_>>().join("; "))
+            let books = |it: &SaleRepair| (it.voucher_id, it.findings.clone());
+            ("audit repair", on(Subject::Books(plan.iter().map(books).collect())))
         }
         // None of them changes anything that is kept.
         Command::Plan(_)
         | Command::CountLetters(_)
         | Command::Preview(_)
         | Command::Trace(_)
-        | Command::Cancel => ("question", String::new()),
+        | Command::Cancel => ("question", Said::default()),
         Command::Apply(plan, _) => {
             let digest: String = plan.digest().chars().take(12).collect();
-            let entries = plan.totals.entries;
-            (
-                apply::APPLY,
-                match plan.head.filter.as_str() {
-                    "" => format!("{entries} entries of plan {digest}"),
-                    filter => format!("{entries} entries of plan {digest}, '{filter}'"),
-                },
-            )
+            let (entries, filter) = (plan.totals.entries, plan.head.filter.clone());
+            (apply::APPLY, on(Subject::Plan { entries, digest, filter }))
         }
-        Command::Rewind(plan) => ("stream rewind", group::words::rewind(plan)),
-        Command::Claim(plan) => ("stream claim", group::words::claim(plan)),
-        Command::RemoveConsumer { name, partition: None } => {
-            ("stream remove-consumer", format!("'{name}'"))
+        Command::Rewind(plan) => ("stream rewind", on(group::words::rewind(plan))),
+        Command::Claim(plan) => ("stream claim", on(group::words::claim(plan))),
+        Command::RemoveConsumer { name, partition } => {
+            ("stream remove-consumer", on(Subject::Consumer(name.clone(), *partition)))
         }
-        Command::RemoveConsumer { name, partition: Some(number) } => {
-            ("stream remove-consumer", format!("'{name}' of partition {number}"))
+        Command::Pay(order) => ("order pay", order.to_string().into()),
+        Command::ReleaseLock { name, owner } => {
+            ("lock release", on(Subject::Lock(name.clone(), owner.clone())))
         }
-        Command::Pay(order) => ("order pay", order.to_string()),
-        Command::ReleaseLock { name, owner } => ("lock release", format!("'{name}' from {owner}")),
-        Command::RunJob(job) => ("job run", job.clone()),
-        Command::SwitchJob { job, paused: true } => ("job pause", job.clone()),
-        Command::SwitchJob { job, paused: false } => ("job resume", job.clone()),
+        Command::RunJob(job) => ("job run", job.as_str().into()),
+        Command::SwitchJob { job, paused: true } => ("job pause", job.as_str().into()),
+        Command::SwitchJob { job, paused: false } => ("job resume", job.as_str().into()),
         Command::ReplayLetters { scope, force } => {
-            ("dead replay", letters(scope) + if *force { ", by force" } else { "" })
+            ("dead replay", on(letters(scope, *force, false)))
         }
         Command::DiscardLetters { scope, compensate } => {
-            ("dead discard", letters(scope) + if *compensate { ", with compensation" } else { "" })
+            ("dead discard", on(letters(scope, false, *compensate)))
         }
     }
 }
 
-/// How it went, for the audit log.
-pub fn told(reply: &Reply) -> String {
+/// How it went, in English.
+pub(super) fn told(reply: &Reply) -> String {
     match reply {
         Reply::VoucherCreated(voucher) => format!("voucher #{voucher}"),
         Reply::SaleCreated(voucher) => format!("sale #{voucher}"),
@@ -127,10 +122,6 @@ pub fn told(reply: &Reply) -> String {
         Reply::Claimed(report) => group::words::claimed(report),
         Reply::ConsumerRemoved(report) => group::words::removed(report),
         Reply::LockReleased { .. } => "released".to_owned(),
-        Reply::JobRun { end, .. } => {
-            let detail = end.detail.as_deref().unwrap_or_default();
-            format!("{} after {} ms: {detail}", end.outcome, end.took_ms)
-        }
         Reply::JobSwitched { paused, .. } => if *paused { "paused" } else { "resumed" }.to_owned(),
         Reply::RushStopped { rushes, .. } => format!("rushes stopped: {rushes}"),
         Reply::RushDone(report) => format!(
@@ -147,7 +138,10 @@ pub fn told(reply: &Reply) -> String {
         ),
         Reply::Planned(plan) => format!("{} entries", plan.totals.entries),
         Reply::LettersCounted(counted) => format!("{} letters", counted.counts.total()),
-        Reply::Cancelled(_) | Reply::Previewed(_) | Reply::Traced(_) => String::new(),
+        // Told by themselves, or by nobody.
+        Reply::JobRun { .. } | Reply::Cancelled(_) | Reply::Previewed(_) | Reply::Traced(_) => {
+            String::new()
+        }
         Reply::Replayed(report) => format!(
             "{}{} entries: {} written, {} acknowledged, {} dead letters, {} left, {} rebuilt, {} without a body dropped, {} of those left, {} gone, {} changed",
             cut(report.cut_short),
@@ -183,12 +177,12 @@ pub fn told(reply: &Reply) -> String {
     }
 }
 
-fn letters(scope: &LetterScope) -> String {
-    match scope {
-        LetterScope::Letters(ids) => format!("{} letters", ids.len()),
-        LetterScope::Matching { filter, .. } if filter.is_empty() => "all letters".to_owned(),
-        LetterScope::Matching { filter, .. } => format!("letters that pass '{filter}'"),
-    }
+fn letters(scope: &LetterScope, force: bool, compensate: bool) -> Subject {
+    let (named, filter) = match scope {
+        LetterScope::Letters(ids) => (Some(ids.len() as u64), String::new()),
+        LetterScope::Matching { filter, .. } => (None, filter.to_string()),
+    };
+    Subject::Letters { named, filter, force, compensate }
 }
 
 fn cut(cut_short: bool) -> &'static str {

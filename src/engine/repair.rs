@@ -4,14 +4,17 @@
 //! neither can tell is left to a person.
 
 use redis::cmd;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
 
-use super::{EngineError, ledger, payment, rebuild::enqueue_lost, reconcile, vouchers};
+use super::{
+    EngineError, error::PartDone, ledger, payment, rebuild::enqueue_lost, reconcile, vouchers,
+};
 use crate::{
     broker::{Layout, Link},
     model::{
         Sale, VoucherId,
-        ledger::{Cure, Finding},
+        ledger::{Cure, Finding, sentences},
     },
     store::SharedStore,
 };
@@ -21,16 +24,18 @@ use crate::{
 pub struct SaleRepair {
     /// The sale.
     pub voucher_id: VoucherId,
-    /// What is wrong, one sentence each.
-    pub findings: Vec<String>,
+    /// What is wrong.
+    #[serde(serialize_with = "sentences")]
+    pub findings: Vec<Finding>,
     /// What is done, in this order.
     pub cures: Vec<Cure>,
     /// Findings that need a person.
-    pub left: Vec<String>,
+    #[serde(serialize_with = "sentences")]
+    pub left: Vec<Finding>,
 }
 
 /// What a repair did to one sale.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Repaired {
     /// Buyers of orders in SQL that Redis knows again, each with his piece.
     pub put_back: u64,
@@ -55,20 +60,46 @@ pub async fn plan(
         if findings.is_empty() {
             continue;
         }
-        let told = |findings: &[&Finding]| findings.iter().map(ToString::to_string).collect();
-        let (cured, left): (Vec<&Finding>, Vec<&Finding>) =
-            findings.iter().partition(|finding| finding.cure().is_some());
-        let mut cures: Vec<Cure> = cured.iter().filter_map(|finding| finding.cure()).collect();
+        let mut cures: Vec<Cure> = findings.iter().filter_map(Finding::cure).collect();
         cures.sort_unstable();
         cures.dedup();
-        plan.push(SaleRepair {
-            voucher_id: sale.voucher_id,
-            findings: told(&findings.iter().collect::<Vec<_>>()),
-            cures,
-            left: told(&left),
-        });
+        let left = findings.iter().filter(|it| it.cure().is_none()).cloned().collect();
+        plan.push(SaleRepair { voucher_id: sale.voucher_id, findings, cures, left });
     }
     Ok(plan)
+}
+
+/// Does what `plan` says, sale by sale.
+///
+/// # Errors
+/// A server is away, or `stop` came; which sales were put right by then is told.
+pub async fn apply_all(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+    plan: &[SaleRepair],
+    stop: &CancellationToken,
+) -> Result<Repaired, EngineError> {
+    let (mut done, mut sales) = (Repaired::default(), Vec::new());
+    for sale in plan {
+        let one = if stop.is_cancelled() {
+            Err(EngineError::Stopping)
+        } else {
+            apply(store, link, keys, sale).await
+        };
+        match one {
+            Ok(one) => {
+                done.put_back += one.put_back;
+                done.enqueued += one.enqueued;
+                done.given_back += one.given_back;
+                sales.push(sale.voucher_id);
+            }
+            Err(why) => {
+                return Err(why.after(PartDone::Repaired { sales, planned: plan.len() as u64 }));
+            }
+        }
+    }
+    Ok(done)
 }
 
 /// Does what `plan` says for one sale. Safe to repeat, also while buyers are admitted and orders written.

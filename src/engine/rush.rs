@@ -8,6 +8,7 @@ use std::{
 
 use rand::{SeedableRng as _, seq::SliceRandom as _};
 use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Serialize};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
@@ -37,6 +38,27 @@ const SETTLE_PAGE: usize = 5_000;
 /// Buyers who pay in one transaction.
 const PAY_PAGE: usize = 100;
 
+/// A rush that makes no sense.
+#[derive(Clone, Debug, PartialEq, thiserror::Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RushFault {
+    /// So many buyers.
+    #[error("a rush of {0} buyers can't be; give 1 to {MAX_USERS}")]
+    Users(u64),
+    /// The share that asks twice.
+    #[error("the share that asks twice is {0}; give 0 to 1")]
+    Repeat(f64),
+    /// The share that pays.
+    #[error("the share that pays is {0}; give 0 to 1")]
+    Pay(f64),
+    /// Requests at once.
+    #[error("{0} requests at once can't be; give 1 to 100000")]
+    Concurrency(usize),
+    /// Requests a second.
+    #[error("a rate of {0} a second can't be; give 0.01 or more")]
+    Rate(f64),
+}
+
 impl RushPlan {
     /// Who of the admitted pays; follows from the seed and from who was admitted.
     fn payers(&self, admitted: &[OrderId]) -> Vec<OrderId> {
@@ -52,20 +74,21 @@ impl RushPlan {
     /// # Errors
     /// One sentence with the range.
     pub fn check(&self) -> Result<(), EngineError> {
+        let rate = self.rate.unwrap_or(1.0);
         let fault = if !(1..=MAX_USERS).contains(&self.users) {
-            format!("a rush of {} buyers can't be; give 1 to {MAX_USERS}", self.users)
+            RushFault::Users(self.users)
         } else if !(0.0..=1.0).contains(&self.repeat) {
-            format!("the share that asks twice is {}; give 0 to 1", self.repeat)
+            RushFault::Repeat(self.repeat)
         } else if !(0.0..=1.0).contains(&self.pay) {
-            format!("the share that pays is {}; give 0 to 1", self.pay)
+            RushFault::Pay(self.pay)
         } else if self.concurrency == 0 || self.concurrency > 100_000 {
-            format!("{} requests at once can't be; give 1 to 100000", self.concurrency)
-        } else if self.rate.is_some_and(|rate| !(0.01..=1e9).contains(&rate)) {
-            format!("a rate of {} a second can't be; give 0.01 or more", self.rate.unwrap_or(0.0))
+            RushFault::Concurrency(self.concurrency)
+        } else if !(0.01..=1e9).contains(&rate) {
+            RushFault::Rate(rate)
         } else {
             return Ok(());
         };
-        Err(EngineError::Plan(fault))
+        Err(fault.into())
     }
 
     /// Who asks, in order: every buyer once, and the share that asks twice once more, shuffled.

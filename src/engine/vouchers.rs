@@ -46,12 +46,12 @@ pub async fn start(
 ) -> Result<Sale, EngineError> {
     let sale = store.sale(voucher).await?;
     if sale.state == SaleState::Paused {
-        return Err(EngineError::Plan(format!("sale #{voucher} is paused; resume it instead")));
+        return Err(EngineError::IsPaused(voucher));
     }
     let now = link.now().await?;
     let open = sale.begin.is_none_or(|begin| begin <= now);
     if sale.state == SaleState::Running && open {
-        return Err(EngineError::Plan(format!("sale #{voucher} has started already")));
+        return Err(EngineError::HasStarted(voucher));
     }
     change(store, link, keys, voucher, SaleState::Running, Some(now)).await
 }

@@ -22,7 +22,7 @@ use super::{
     pending::Judged,
 };
 use crate::{
-    model::{EntryId, Order, VoucherId},
+    model::{EntryId, Order, VoucherId, ledger::SaleFinding},
     store::{ActivityFilter, Recorded, SharedStore, StoreError},
     telemetry::{
         OrdersView, Snapshot, StreamView,
@@ -403,19 +403,13 @@ impl Watcher {
 }
 
 /// What an audit found, and for which figures.
-type Audited = (Figures, Vec<String>);
+type Audited = (Figures, Vec<SaleFinding>);
 
 /// `None` when a server went away meanwhile.
 async fn audit(operator: Operator, figures: Figures) -> Option<Audited> {
     let mut link = operator.redis.link();
     match ledger::audit(&operator.store, &mut link, &operator.keys, None).await {
-        Ok(audit) => {
-            let lines = audit.sales.iter();
-            let findings = lines
-                .flat_map(|sale| sale.findings.iter().map(|f| format!("#{}: {f}", sale.voucher_id)))
-                .collect();
-            Some((figures, findings))
-        }
+        Ok(audit) => Some((figures, audit.findings().collect())),
         Err(error) => {
             tracing::warn!(%error, "the audit was broken off; it is tried again");
             None

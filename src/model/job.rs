@@ -2,9 +2,9 @@
 
 use std::{fmt, str::FromStr};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::Millis;
+use super::{Millis, Said};
 
 /// Why a run began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -19,7 +19,7 @@ pub enum Cause {
 }
 
 /// How a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum JobOutcome {
     /// It has not ended.
@@ -110,7 +110,7 @@ pub struct JobRun {
     /// How it ended.
     pub outcome: JobOutcome,
     /// What it says of itself.
-    pub detail: Option<String>,
+    pub detail: Option<Said>,
     /// How many rows, entries or keys it changed.
     pub rows: Option<u64>,
 }
@@ -123,7 +123,7 @@ pub struct RunEnd {
     /// How long it took, in milliseconds.
     pub took_ms: u64,
     /// What it says of itself.
-    pub detail: Option<String>,
+    pub detail: Option<Said>,
     /// How many rows, entries or keys it changed.
     pub rows: u64,
 }

@@ -1,6 +1,8 @@
 //! The ledger: what must be true of a sale's books, told from figures that somebody else read.
 
-use serde::Serialize;
+use std::fmt;
+
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::VoucherId;
 
@@ -62,7 +64,8 @@ pub struct Books {
 }
 
 /// One thing that is wrong with a sale's books.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Finding {
     /// The sale is open and Redis has nothing of it.
     #[error("Redis does not hold this sale; it is loaded when a node starts")]
@@ -79,7 +82,7 @@ pub enum Finding {
     },
     /// Invariants 1 and 3: below zero.
     #[error("{0} stock is below 0: {1}; more was sold than there was")]
-    Negative(&'static str, i64),
+    Negative(Side, i64),
     /// What an operator decided did not reach Redis, or a repair was broken off.
     #[error("Redis does not know the last {0} changes of the sale")]
     Behind(u64),
@@ -118,6 +121,51 @@ pub enum Finding {
     /// Invariant 5.
     #[error("{0} order ids are held by two buyers")]
     Repeated(u64),
+}
+
+/// Whose figures they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Side {
+    /// Those of Redis.
+    Redis,
+    /// Those of SQL.
+    Sql,
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Redis => "Redis",
+            Self::Sql => "SQL",
+        })
+    }
+}
+
+/// A finding with the sale that it is about; `None` where it is about all of them together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SaleFinding {
+    /// The sale.
+    pub sale: Option<VoucherId>,
+    /// What is wrong with its books.
+    pub what: Finding,
+}
+
+impl fmt::Display for SaleFinding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.sale {
+            Some(sale) => write!(f, "#{sale}: {}", self.what),
+            None => self.what.fmt(f),
+        }
+    }
+}
+
+/// As a document has findings: one sentence each.
+///
+/// # Errors
+/// Those of the document.
+pub fn sentences<S: Serializer>(findings: &[impl fmt::Display], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(findings.iter().map(ToString::to_string))
 }
 
 /// What puts a finding right. In the order in which they are done: buyers come back before stock is counted.
@@ -159,7 +207,7 @@ impl Books {
         match &self.redis {
             Some(redis) => {
                 if redis.stock < 0 {
-                    found.push(Finding::Negative("Redis", redis.stock));
+                    found.push(Finding::Negative(Side::Redis, redis.stock));
                 }
                 if redis.initial as i64 != redis.stock.saturating_add(redis.admitted as i64) {
                     found.push(Finding::RedisStock {
@@ -179,7 +227,7 @@ impl Books {
             None => found.push(Finding::NotLoaded),
         }
         if sql.stock < 0 {
-            found.push(Finding::Negative("SQL", sql.stock));
+            found.push(Finding::Negative(Side::Sql, sql.stock));
         }
         if sql.stock.saturating_add(sql.live as i64) != sql.initial as i64 {
             found.push(Finding::SqlStock {
@@ -224,8 +272,9 @@ pub enum Balance {
     },
     /// Something is really wrong.
     Off {
-        /// What, one sentence each.
-        findings: Vec<String>,
+        /// What.
+        #[serde(serialize_with = "sentences")]
+        findings: Vec<SaleFinding>,
     },
 }
 
@@ -276,7 +325,7 @@ mod tests {
                     b.redis =
                         Some(RedisBooks { initial: 100, stock: -1, admitted: 101, behind: 0 });
                 },
-                Finding::Negative("Redis", -1),
+                Finding::Negative(Side::Redis, -1),
             ),
             (
                 |b| b.redis = Some(RedisBooks { initial: 110, stock: 50, admitted: 60, behind: 0 }),

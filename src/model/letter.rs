@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::Millis;
 
@@ -220,7 +220,7 @@ impl fmt::Display for LetterAct {
 }
 
 /// How many letters have which verdict; every key is always there.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LetterCounts {
     /// [`LetterVerdict::Awaited`].
     pub awaited: u64,

@@ -14,6 +14,7 @@ pub mod order;
 pub mod order_id;
 pub mod order_query;
 pub mod outcome;
+pub mod said;
 pub mod sale;
 pub mod verdict;
 
@@ -27,5 +28,6 @@ pub use order::{
 pub use order_id::OrderId;
 pub use order_query::{OrderQuery, QueryFault};
 pub use outcome::Outcome;
+pub use said::Said;
 pub use sale::{NewSale, Phase, Place, Sale, SaleFault, SaleState, UserId, Voucher, VoucherId};
 pub use verdict::{Act, Verdict};

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Millis, OrderId, Place, UserId, VoucherId};
 
@@ -103,7 +103,7 @@ impl FromStr for OrderStatus {
 }
 
 /// What came of a payment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Payment {
     /// The order is paid now.

@@ -170,7 +170,8 @@ pub struct NewSale {
 }
 
 /// What is wrong with a sale that somebody wants.
-#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum SaleFault {
     /// The title is empty or blank.
     #[error("a sale needs a title; give it 1 to {MAX_TITLE} characters")]

@@ -2,9 +2,9 @@
 
 use std::{fmt, str::FromStr};
 
-use serde::Serialize;
+use serde::{Serialize, de::IgnoredAny};
 
-use crate::model::Millis;
+use crate::model::{Millis, Said};
 
 /// In place of an operator in a line that tells what happened, and that nobody did.
 pub const NOBODY: &str = "-";
@@ -23,11 +23,11 @@ pub struct Act {
     /// What, for example `sale end`.
     pub act: String,
     /// On what, in words.
-    pub subject: String,
+    pub subject: Said,
     /// Why, as the operator said it.
     pub reason: Option<String>,
     /// How it went.
-    pub result: String,
+    pub result: Said,
     /// What was sent to Redis and SQL, in words; `None` in lines of older versions.
     pub commands: Option<String>,
     /// Figures before it, as JSON in one line; `None` where nobody could tell.
@@ -40,6 +40,11 @@ pub struct Act {
 }
 
 impl Act {
+    /// Whether the act was not done.
+    pub fn failed(&self) -> bool {
+        self.result.part::<IgnoredAny>("/failed").is_some() || self.result.starts_with("failed: ")
+    }
+
     /// Whether it tells what happened, as opposed to what a person did.
     pub fn is_event(&self) -> bool {
         matches!(self.operator.as_str(), "" | NOBODY | ENGINE)

@@ -30,6 +30,7 @@ use crate::model::{
 pub use acts::{Act, ActivityFilter, ENGINE, NOBODY, Place, Recorded, Which};
 pub use flow::OrderFlow;
 pub use open::open;
+pub use rules::SaleRule;
 pub use settings::{Settings, Synchronous, Tls};
 
 /// A store that any task may use.
@@ -53,8 +54,8 @@ pub enum StoreError {
     )]
     Changed(VoucherId),
     /// What was asked goes against the sale as it is.
-    #[error("{0}")]
-    Rule(String),
+    #[error(transparent)]
+    Rule(SaleRule),
     /// The database refused this very request; asking again gives the same answer.
     #[error("the database refused: {0}")]
     Refused(String),

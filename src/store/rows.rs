@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use super::{Act, Cancelled, Recorded, StoreError, Written};
 use crate::model::{
     ClosedOrder, JobOutcome, JobRun, LiveOrder, Millis, Order, OrderCounts, OrderEntry, OrderId,
-    OrderStatus, Sale, SaleState, UserId, Voucher, VoucherId, ledger::SqlBooks,
+    OrderStatus, Said, Sale, SaleState, UserId, Voucher, VoucherId, ledger::SqlBooks,
 };
 
 /// `tb_voucher.type` of a voucher without stock or window.
@@ -280,7 +280,7 @@ pub(super) fn run(row: RunRow) -> Result<JobRun, StoreError> {
         started: Millis(started),
         took_ms: count(took_ms),
         outcome: outcome.parse::<JobOutcome>().map_err(damaged)?,
-        detail,
+        detail: detail.map(Said::read),
         rows: count(rows),
     })
 }
@@ -315,7 +315,7 @@ pub(super) use select_acts;
 
 pub(super) fn recorded(row: ActRow) -> Recorded {
     let (id, at, operator, node, act, subject, reason, result, commands, before, after, once) = row;
-    let at = Millis(at);
+    let (at, subject, result) = (Millis(at), Said::read(subject), Said::read(result));
     let act =
         Act { at, operator, node, act, subject, reason, result, commands, before, after, once };
     Recorded { id, act }

@@ -2,8 +2,69 @@
 
 use std::collections::HashMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::StoreError;
-use crate::model::{Millis, OrderId, OrderStatus, Payment, Sale, SaleState, sale::MAX_STOCK};
+use crate::model::{
+    Millis, OrderId, OrderStatus, Payment, Sale, SaleState, VoucherId, sale::MAX_STOCK,
+};
+
+/// Why a sale, as it is, does not take what was asked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SaleRule {
+    /// Only what is over is archived.
+    #[error("the sale of voucher {0} has not ended; end it before it is archived")]
+    NotEnded(VoucherId),
+    /// It would end before it begins.
+    #[error(
+        "the sale of voucher {voucher} ends at {end}, so it can't begin at {begin}; choose an earlier time"
+    )]
+    Window {
+        /// Which sale.
+        voucher: VoucherId,
+        /// The begin asked for.
+        begin: Millis,
+        /// Its end.
+        end: Millis,
+    },
+    /// It holds the most that a sale may.
+    #[error(
+        "voucher {voucher} has {initial} pieces, the most that a sale may hold; create another sale for more"
+    )]
+    Full {
+        /// Which sale.
+        voucher: VoucherId,
+        /// Its pieces.
+        initial: u64,
+    },
+    /// It would hold more than a sale may.
+    #[error("{by} pieces can't be added to the {initial} of voucher {voucher}; give 1 to {room}")]
+    NoRoom {
+        /// Which sale.
+        voucher: VoucherId,
+        /// Pieces asked for.
+        by: u64,
+        /// Its pieces.
+        initial: u64,
+        /// How many more it may hold.
+        room: u64,
+    },
+    /// Fewer pieces are unsold.
+    #[error(
+        "{by} pieces can't be taken from voucher {voucher}: {stock} of {initial} are unsold, and one has to stay; end the sale to sell no more"
+    )]
+    Sold {
+        /// Which sale.
+        voucher: VoucherId,
+        /// Pieces to be taken.
+        by: u64,
+        /// Unsold ones.
+        stock: u64,
+        /// Its pieces.
+        initial: u64,
+    },
+}
 
 /// The state's word, the opening, and whether the sale is archived: what `set_state` writes.
 type NextState = (&'static str, Option<i64>, bool);
@@ -22,9 +83,7 @@ pub(super) fn next_state(
         (SaleState::Ended, SaleState::Archived) => {}
         (SaleState::Ended | SaleState::Archived, _) => return Err(StoreError::Ended(voucher)),
         (_, SaleState::Archived) => {
-            return Err(StoreError::Rule(format!(
-                "the sale of voucher {voucher} has not ended; end it before it is archived"
-            )));
+            return Err(StoreError::Rule(SaleRule::NotEnded(voucher)));
         }
         _ => {}
     }
@@ -36,9 +95,7 @@ pub(super) fn next_state(
         && begin >= end
         && Some(begin) != sale.begin
     {
-        return Err(StoreError::Rule(format!(
-            "the sale of voucher {voucher} ends at {end}, so it can't begin at {begin}; choose an earlier time"
-        )));
+        return Err(StoreError::Rule(SaleRule::Window { voucher, begin, end }));
     }
     let archived = state == SaleState::Archived;
     let word = if archived { SaleState::Ended } else { state }.as_str();
@@ -54,25 +111,14 @@ pub(super) fn check_restock(sale: &Sale, by: i64, seen: Option<u64>) -> Result<(
     if seen.is_some_and(|seen| seen != sale.version) {
         return Err(StoreError::Changed(voucher));
     }
-    let refuse = |why: String| Err(StoreError::Rule(why));
-    let room = MAX_STOCK.saturating_sub(sale.initial);
+    let (initial, stock, more) = (sale.initial, sale.stock, by.unsigned_abs());
+    let room = MAX_STOCK.saturating_sub(initial);
     match by {
-        1.. if by.unsigned_abs() <= room => Ok(()),
-        1.. if room == 0 => refuse(format!(
-            "voucher {voucher} has {} pieces, the most that a sale may hold; create another sale for more",
-            sale.initial
-        )),
-        0.. => refuse(format!(
-            "{by} pieces can't be added to the {} of voucher {voucher}; give 1 to {room}",
-            sale.initial
-        )),
-        _ if by.unsigned_abs() <= sale.stock && by.unsigned_abs() < sale.initial => Ok(()),
-        _ => refuse(format!(
-            "{} pieces can't be taken from voucher {voucher}: {} of {} are unsold, and one has to stay; end the sale to sell no more",
-            by.unsigned_abs(),
-            sale.stock,
-            sale.initial
-        )),
+        1.. if more <= room => Ok(()),
+        1.. if room == 0 => Err(StoreError::Rule(SaleRule::Full { voucher, initial })),
+        0.. => Err(StoreError::Rule(SaleRule::NoRoom { voucher, by: more, initial, room })),
+        _ if more <= stock && more < initial => Ok(()),
+        _ => Err(StoreError::Rule(SaleRule::Sold { voucher, by: more, stock, initial })),
     }
 }
 

@@ -20,8 +20,9 @@ pub fn alarms(snapshot: &Snapshot, forgot: Option<Forgot>) -> Vec<Alarm> {
     if let Some(error) = snapshot.sql.error.clone().filter(|_| !snapshot.sql.up) {
         add(Urgency::Critical, AlarmKind::SqlAway { error });
     }
-    if let Balance::Off { findings } = &snapshot.books {
-        let finding = findings.first().cloned().unwrap_or_default();
+    if let Balance::Off { findings } = &snapshot.books
+        && let Some(finding) = findings.first().cloned()
+    {
         add(Urgency::Critical, AlarmKind::BooksOff { finding });
     }
     if let Some(stream) = snapshot.stream.as_ref().filter(|_| snapshot.redis.up) {
@@ -63,6 +64,7 @@ pub fn alarms(snapshot: &Snapshot, forgot: Option<Forgot>) -> Vec<Alarm> {
 mod tests {
     use super::*;
     use crate::model::Millis;
+    use crate::model::ledger::{Finding, SaleFinding};
     use crate::telemetry::snapshot::{Health, StreamLine};
 
     fn calm() -> Snapshot {
@@ -165,7 +167,10 @@ mod tests {
 
     #[test]
     fn books_that_are_off_are_critical() {
-        let books = Balance::Off { findings: vec!["x".into()] };
+        let books = {
+            let finding = SaleFinding { sale: None, what: Finding::Lost(2) };
+            Balance::Off { findings: vec![finding] }
+        };
         let found = alarms(&Snapshot { books, ..calm() }, None);
         assert_eq!(found.first().map(|alarm| alarm.urgency), Some(Urgency::Critical));
     }

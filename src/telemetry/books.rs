@@ -1,6 +1,9 @@
 //! The ledger's word by figures alone, cheap enough for every picture.
 
-use crate::model::{VoucherId, ledger::Balance};
+use crate::model::{
+    VoucherId,
+    ledger::{Balance, Finding, SaleFinding},
+};
 
 /// The figures by which two pictures are told to show the same books.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,24 +30,21 @@ impl Figures {
     pub(super) fn balance(
         &self,
         returning: u64,
-        audit: Option<&[String]>,
+        audit: Option<&[SaleFinding]>,
         settled: bool,
     ) -> Balance {
         let mut findings = Vec::new();
-        for SaleFigures { voucher, redis, buyers, sql_initial } in &self.sales {
+        for &SaleFigures { voucher, redis, buyers, sql_initial } in &self.sales {
+            let mut find = |what| findings.push(SaleFinding { sale: Some(voucher), what });
             let Some((initial, stock)) = redis else {
-                findings.push(format!("#{voucher}: Redis does not hold this sale"));
+                find(Finding::NotLoaded);
                 continue;
             };
-            if *stock < 0 || *initial as i64 != stock.saturating_add(*buyers as i64) {
-                findings.push(format!(
-                    "#{voucher}: initial {initial} is not stock {stock} + buyers {buyers}"
-                ));
+            if stock < 0 || initial as i64 != stock.saturating_add(buyers as i64) {
+                find(Finding::RedisStock { initial, stock, admitted: buyers });
             }
             if initial != sql_initial {
-                findings.push(format!(
-                    "#{voucher}: initial is {initial} in Redis and {sql_initial} in SQL"
-                ));
+                find(Finding::Initial { redis: initial, sql: sql_initial });
             }
         }
         match self.outstanding {
@@ -54,12 +54,12 @@ impl Figures {
             _ => {}
         }
         if self.outstanding == Some(0) {
+            let mut find = |what| findings.push(SaleFinding { sale: None, what });
             if self.admitted > self.persisted + self.dead + returning {
                 let lost = self.admitted - self.persisted - self.dead - returning;
-                findings.push(format!("{lost} admitted orders are neither in SQL nor under way"));
+                find(Finding::Lost(lost));
             } else if self.persisted > self.admitted {
-                let more = self.persisted - self.admitted;
-                findings.push(format!("{more} orders in SQL have no buyer in Redis"));
+                find(Finding::Unknown(self.persisted - self.admitted));
             }
         }
         findings.extend(audit.into_iter().flatten().cloned());

@@ -27,7 +27,10 @@ use crate::{
         stream::{Body, Pending},
         survey::{SaleFacts, Survey, survey},
     },
-    model::{EntryId, Millis, OrderFilter, Sale, VoucherId, ledger::Balance},
+    model::{
+        EntryId, Millis, OrderFilter, Sale, VoucherId,
+        ledger::{Balance, SaleFinding},
+    },
     store::{SharedStore, StoreError},
 };
 
@@ -56,6 +59,7 @@ pub struct Collector {
     node_dead_ms: u64,
     seq: u64,
     sales: Vec<Sale>,
+    sales_total: u64,
     /// Closed orders of which Redis was not told yet.
     returning: u64,
     /// How far the clock of Redis is ahead of this node's, in ms.
@@ -69,7 +73,7 @@ pub struct Collector {
     past: VecDeque<Sample>,
     series: Series,
     stocks: Stocks,
-    audit: Option<(Figures, Vec<String>)>,
+    audit: Option<(Figures, Vec<SaleFinding>)>,
 }
 
 /// Counters at one moment.
@@ -110,6 +114,7 @@ impl Collector {
             node_dead_ms,
             seq: 0,
             sales: Vec::new(),
+            sales_total: 0,
             returning: 0,
             ahead: 0,
             survey: None,
@@ -152,6 +157,7 @@ impl Collector {
             redis: self.redis.clone(),
             sql: self.sql.clone(),
             sales: self.sale_lines(),
+            sales_total: self.sales_total,
             funnel: Funnel::default(),
             stream: self.survey.as_ref().map(|survey| self.stream_line(survey)),
             pending: self.pending_page(pending_from),
@@ -192,7 +198,7 @@ impl Collector {
     }
 
     /// Takes what an audit by order id found for these figures.
-    pub fn note_audit(&mut self, figures: Figures, findings: Vec<String>) {
+    pub fn note_audit(&mut self, figures: Figures, findings: Vec<SaleFinding>) {
         self.audit = Some((figures, findings));
     }
 
@@ -212,6 +218,7 @@ impl Collector {
             tokio::time::timeout(PATIENCE, reading).await;
         let result = match answer {
             Ok(Ok((mut sales, returning))) => {
+                self.sales_total = sales.len() as u64;
                 sales.truncate(SALES);
                 self.sales = sales;
                 self.returning = returning;

@@ -1,6 +1,10 @@
 //! What Redis had forgotten and was given back: told by the node that healed it, in the audit log, so that every node
 //! knows.
 
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
 use crate::{model::Millis, store::Recorded};
 
 /// The act's name in the audit log.
@@ -19,21 +23,36 @@ pub struct Forgot {
     pub refused: u64,
 }
 
-impl Forgot {
-    /// As the audit log says it: `promised` of the buyers were not in SQL yet.
-    pub fn words(buyers: u64, promised: usize, refused: usize) -> String {
-        format!(
+/// What one node gave back to Redis, as its line of the log keeps it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Healed {
+    /// Buyers who were put back.
+    pub buyers: u64,
+    /// Of them: not in SQL yet.
+    pub promised: u64,
+    /// Promises that can't be kept.
+    pub refused: u64,
+}
+
+impl fmt::Display for Healed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { buyers, promised, refused } = self;
+        write!(
+            f,
             "Redis had lost {buyers} buyers, {promised} of them not in SQL yet; all put back; {refused} promises can't be kept"
         )
     }
+}
 
+impl Forgot {
     /// Sums up what the log tells of the last minutes; `None` where nothing was lost.
     pub fn lately(log: &[Recorded], now: Millis) -> Option<Self> {
         let lines = log.iter().map(|line| &line.act);
         let lines = lines.filter(|act| act.act == HEALED && now.since(act.at) < TOLD_MS);
         lines.fold(None, |sum: Option<Self>, act| {
             let sum = sum.unwrap_or_default();
-            let (buyers, refused) = read(&act.result);
+            // A line without figures tells at least that something was lost.
+            let Healed { buyers, refused, .. } = act.result.part("/healed").unwrap_or_default();
             Some(Self {
                 at: sum.at.max(act.at),
                 buyers: sum.buyers + buyers,
@@ -43,16 +62,21 @@ impl Forgot {
     }
 }
 
-/// The first and the last number of what [`Forgot::words`] says.
-fn read(words: &str) -> (u64, u64) {
-    let numbers: Vec<u64> = words.split(' ').filter_map(|word| word.parse().ok()).collect();
-    (numbers.first().copied().unwrap_or(0), numbers.last().copied().unwrap_or(0))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Act;
+    use crate::{model::Said, store::Act};
+
+    #[derive(Serialize)]
+    struct Line {
+        healed: Healed,
+    }
+
+    impl fmt::Display for Line {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            self.healed.fmt(f)
+        }
+    }
 
     #[test]
     fn what_the_log_tells_of_the_last_minutes_is_summed_up() {
@@ -61,7 +85,7 @@ mod tests {
             act: Act {
                 at: Millis(at),
                 act: HEALED.to_owned(),
-                result: Forgot::words(buyers, 1, refused),
+                result: Said::of(&Line { healed: Healed { buyers, promised: 1, refused } }),
                 ..Act::default()
             },
         };

@@ -57,7 +57,7 @@ impl Weight {
     /// What a line weighs.
     pub fn of(act: &Act) -> Self {
         if !act.is_event() {
-            return if act.result.starts_with("failed") { Self::Failed } else { Self::Act };
+            return if act.failed() { Self::Failed } else { Self::Act };
         }
         match act.act.as_str() {
             "alarm raised" | "redis away" | "database away" | "node dead" | HEALED => Self::Trouble,
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     fn line(operator: &str, act: &str, result: &str) -> Weight {
-        let (operator, act, result) = (operator.to_owned(), act.to_owned(), result.to_owned());
+        let (operator, act, result) = (operator.to_owned(), act.to_owned(), result.into());
         Weight::of(&Act { operator, act, result, ..Act::default() })
     }
 

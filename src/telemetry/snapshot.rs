@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{census::Census, log::LogPage, series::Series, stock::Stocks};
 pub use super::{
@@ -19,7 +19,7 @@ use crate::{
     broker::{nodes::Nodes, survey::SaleFacts},
     model::{
         EntryId, JobRun, Millis, OrderId, Phase, Sale, SaleState, UserId, Verdict, VoucherId,
-        ledger::Balance,
+        ledger::{Balance, SaleFinding},
     },
     store::Recorded,
 };
@@ -41,8 +41,10 @@ pub struct Snapshot {
     pub redis: Health,
     /// The database: health, and the age of all that was read from it.
     pub sql: Health,
-    /// All sales that are not archived, newest first.
+    /// Sales that are not archived, the newest ones, newest first.
     pub sales: Vec<SaleLine>,
+    /// How many there are in all.
+    pub sales_total: u64,
     /// Admission's answers, summed over all sales.
     pub funnel: Funnel,
     /// The order stream and its group; `None` until it was read once.
@@ -300,7 +302,7 @@ pub struct PendingLine {
 }
 
 /// Admission latency, from asking to the answer, in microseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
     /// Median.
     pub p50: u64,
@@ -350,7 +352,8 @@ pub enum AlarmKind {
     /// The ledger found something.
     BooksOff {
         /// The first finding.
-        finding: String,
+        #[serde(serialize_with = "sentence")]
+        finding: SaleFinding,
     },
     /// A dead consumer holds entries.
     DeadConsumer {
@@ -393,6 +396,10 @@ pub enum AlarmKind {
         /// Milliseconds that it was away.
         away_ms: u64,
     },
+}
+
+fn sentence<S: serde::Serializer>(finding: &SaleFinding, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(finding)
 }
 
 impl AlarmKind {

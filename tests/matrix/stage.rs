@@ -157,7 +157,7 @@ pub async fn repair(world: &World) -> Result<Vec<String>, String> {
     let mut link = world.redis.link();
     let told = |error: EngineError| format!("repair: {error}");
     let plan = repair::plan(&world.store, &mut link, &world.keys).await.map_err(told)?;
-    let findings = plan.iter().flat_map(|it| it.findings.clone()).collect();
+    let findings = plan.iter().flat_map(|it| it.findings.iter().map(ToString::to_string)).collect();
     if !plan.is_empty() {
         world.execute(Command::Repair(plan)).await.map_err(told)?;
     }
@@ -171,7 +171,7 @@ pub async fn agreed(world: &World) -> Result<(Seen, Vec<String>), String> {
     let audit = audit.map_err(|error| format!("audit: {error}"))?;
     let seen = Seen::look(world).await;
     let books = seen.books();
-    let findings: Vec<&String> = audit.sales.iter().flat_map(|it| &it.findings).collect();
+    let findings: Vec<_> = audit.sales.iter().flat_map(|it| &it.findings).collect();
     if books.is_empty() == audit.balanced {
         Ok((seen, books))
     } else {

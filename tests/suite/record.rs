@@ -73,7 +73,7 @@ pub(crate) async fn the_log_comes_in_pages_by_time(store: SharedStore) {
             assert!(page.len() <= limit as usize);
             let Some(last) = page.last() else { return subjects.join(" ") };
             before = Some(last.place());
-            subjects.extend(page.into_iter().map(|line| line.act.subject));
+            subjects.extend(page.into_iter().map(|line| line.act.subject.to_string()));
         }
     };
     let all = ActivityFilter::default();

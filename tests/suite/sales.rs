@@ -143,7 +143,7 @@ pub(crate) async fn acts_are_kept_newest_first(store: SharedStore) {
         operator: "小明".into(),
         node: "node-a".into(),
         act: "sale end".into(),
-        subject: format!("voucher {number}"),
+        subject: format!("voucher {number}").into(),
         reason: (number > 1).then(|| "it's 'over'; -- really".into()),
         result: "done".into(),
         ..Act::default()

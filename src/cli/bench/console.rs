@@ -113,7 +113,8 @@ async fn measure(stage: Stage<'_>, args: &ConsoleArgs) -> Result<Report, Fault> 
             let voucher = stage.create("bench", args.users / 2, None).await?;
             // As a console sends it: the engine works on its own threads.
             let command = Command::Rush(RushPlan::new(voucher, args.users));
-            let answer = stage.node.remote().send(command).map_err(|it| Fault::no(it.0))?;
+            let answer =
+                stage.node.remote().send(command).map_err(|it| Fault::no(it.to_string()))?;
             let mut answered = None;
             let rushing = async { answered = answer.await.ok() };
             if with {
@@ -124,7 +125,7 @@ async fn measure(stage: Stage<'_>, args: &ConsoleArgs) -> Result<Report, Fault> 
             }
             let report = match answered {
                 Some(Ok(Reply::RushDone(report))) => report,
-                Some(Err(refusal)) => return Err(Fault::no(refusal.0)),
+                Some(Err(refusal)) => return Err(Fault::no(refusal.to_string())),
                 _ => return Err(Fault::no("the engine ended before the rush was over")),
             };
             if report.errors > 0 {

@@ -2,41 +2,35 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use super::super::{Fault, context::Context, fault, status};
+use super::super::{
+    Fault,
+    alone::{Alone, Sources, within},
+    context::Context,
+    fault, status,
+};
 use crate::{
     broker::{
-        BrokerError, Layout, Redis,
-        data_dir::DataDir,
-        holders::holders,
-        server::ManagedServer,
+        Layout, Redis,
         stream::{self, DeadLetter, Pending},
-        survey::survey,
     },
     config::Config,
     engine::{
         ledger::{self, Audit},
         operator_lock,
         pending::{Judge, Judged},
-        settings::Settings,
     },
     model::{EntryId, JobRun, Millis, Verdict},
-    store::{self, ActivityFilter, OrderFlow, Recorded, SharedStore},
-    telemetry::{
-        Snapshot,
-        snapshot::{ConsumerLine, Health, NodeLine, SaleLine, StreamLine},
-    },
+    store::{ActivityFilter, OrderFlow, Recorded, SharedStore},
+    telemetry::{Snapshot, snapshot::Health},
 };
 
-/// What was read, or why not, in one sentence.
-pub(super) type Told<T> = Result<T, String>;
+pub(super) use super::super::alone::Told;
 
-/// Bound on each part, and on the ledger.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Bound on the ledger.
 const PATIENCE_OF_LEDGER: Duration = Duration::from_mins(5);
 const LINES: usize = 2_000;
 const PAGE: usize = 500;
 const RUNS: u32 = 30;
-const LOCKS: usize = 100;
 /// Bars of the chart of orders, at most.
 const SPANS: u64 = 60;
 /// Pending entries and dead letters that are looked at.
@@ -105,14 +99,6 @@ impl Bundle {
     }
 }
 
-/// Where it is read from.
-struct Sources {
-    store: Told<SharedStore>,
-    redis: Told<Redis>,
-    keys: Layout,
-    settings: Settings,
-}
-
 /// Reads all of it. Fails only where neither server can be opened, or the command is wrong.
 pub(super) async fn gather(config: &Config, since: Millis, until: Millis) -> Result<Bundle, Fault> {
     let fault = match Context::open(config).await {
@@ -145,107 +131,11 @@ async fn one_alone(
     until: Millis,
     fault: Fault,
 ) -> Result<Bundle, Fault> {
-    let dir = match &config.data_dir {
-        Some(path) => DataDir::open(path)?,
-        None => DataDir::open(&DataDir::default_path()?)?,
-    };
-    let database = config.database.clone().unwrap_or_else(|| dir.database_url());
-    let store = store::open(&database, &config.store).await.map_err(|error| error.to_string());
-    let server = match &config.redis {
-        Some(_) => None,
-        None => Some(Arc::new(ManagedServer::attach(&dir)?)),
-    };
-    let redis = match (&config.redis, &server) {
-        (Some(url), _) => Redis::from_url(url).map_err(|error| error.to_string()),
-        (None, Some(server)) => match server.ensure().await {
-            Ok(()) => Redis::from_managed(Arc::clone(server)).map_err(|error| error.to_string()),
-            Err(error) => Err(error.to_string()),
-        },
-        (None, None) => Err("no Redis is named".to_owned()),
-    };
-    let result = if store.is_err() && redis.is_err() {
-        Err(fault)
-    } else {
-        let cluster = redis.as_ref().is_ok_and(Redis::is_cluster);
-        let sources = Sources {
-            store,
-            redis,
-            // What the deployment has agreed on stands in SQL.
-            keys: Layout::new(config.partitions.unwrap_or(1), cluster),
-            settings: config.engine.clone(),
-        };
-        let snapshot = half(&sources).await;
-        let bundle = read(&sources, snapshot, since, until).await;
-        if let Ok(store) = &sources.store {
-            store.close().await;
-        }
-        Ok(bundle)
-    };
-    if let Some(server) = server
-        && let Err(error) = server.detach().await
-    {
-        tracing::warn!(%error, "the server was not stopped");
-    }
-    result
-}
-
-/// A picture of what one server alone tells.
-async fn half(sources: &Sources) -> Snapshot {
-    let health = |name: &str, error: Option<String>| Health {
-        name: name.to_owned(),
-        up: error.is_none(),
-        error,
-        ..Health::default()
-    };
-    let now = Millis::now();
-    let mut snapshot = Snapshot { taken: now, ..Snapshot::default() };
-    let sales = match &sources.store {
-        Ok(store) => within(store.sales()).await,
-        Err(why) => Err(why.clone()),
-    };
-    snapshot.sql = health("database", sales.as_ref().err().cloned());
-    snapshot.sales =
-        sales.unwrap_or_default().iter().map(|sale| SaleLine::of(sale, now, None)).collect();
-    let looked = match &sources.redis {
-        Ok(redis) => {
-            let mut link = redis.link();
-            within(async {
-                let survey = survey(&mut link, &sources.keys, &[], EntryId::MIN, 1).await?;
-                let alive = |node: &str| survey.nodes.life(node, sources.settings.node_dead_ms);
-                let locks = holders(&mut link, &sources.keys, LOCKS, alive).await?;
-                Ok::<_, BrokerError>((survey, locks))
-            })
-            .await
-        }
-        Err(why) => Err(why.clone()),
-    };
-    snapshot.redis = health("redis", looked.as_ref().err().cloned());
-    if let Ok((survey, locks)) = looked {
-        let age = |id: EntryId| (survey.now.0 as u64).saturating_sub(id.millis);
-        let dead_ms = sources.settings.node_dead_ms;
-        snapshot.locks = locks;
-        snapshot.nodes = NodeLine::all(&survey.nodes, dead_ms);
-        snapshot.stream = Some(StreamLine {
-            length: survey.stream.length,
-            oldest_ms: survey.stream.first.map(age),
-            lag: survey.stream.lag,
-            pending: survey.stream.pending,
-            oldest_pending_ms: survey.stream.oldest_pending.map(age),
-            dead: survey.stream.dead,
-            group: survey.stream.group,
-            consumers: survey
-                .consumers
-                .iter()
-                .map(|it| ConsumerLine {
-                    name: it.name.clone(),
-                    alive: survey.works(&it.name, dead_ms),
-                    pending: it.pending,
-                    idle_ms: it.idle_ms,
-                })
-                .collect(),
-        });
-    }
-    snapshot
+    let alone = Alone::open(config, fault).await?;
+    let snapshot = alone.look().await;
+    let bundle = read(&alone.sources, snapshot, since, until).await;
+    alone.close().await;
+    Ok(bundle)
 }
 
 async fn read(sources: &Sources, snapshot: Snapshot, since: Millis, until: Millis) -> Bundle {
@@ -292,13 +182,6 @@ async fn read(sources: &Sources, snapshot: Snapshot, since: Millis, until: Milli
         plan,
         dead,
         proof,
-    }
-}
-
-async fn within<T, E: std::fmt::Display>(reading: impl Future<Output = Result<T, E>>) -> Told<T> {
-    match tokio::time::timeout(PATIENCE, reading).await {
-        Ok(read) => read.map_err(|error| error.to_string()),
-        Err(_) => Err(format!("no answer within {} s", PATIENCE.as_secs())),
     }
 }
 

@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 
 use super::{
     super::{
-        output::{number, span},
+        output::{number, sentences, span},
         sale::phase,
         status::alarm_words,
     },
@@ -104,7 +104,8 @@ fn timeline(bundle: &Bundle, zone: &TimeZone) -> String {
                 let commands = act.commands.as_deref().unwrap_or_default();
                 let mut row = vec![act.at.date_time(zone)];
                 let reason = act.reason.as_deref().unwrap_or_default();
-                let words = [&act.operator, &act.node, &act.act, &act.subject, reason, &act.result];
+                let words: [&str; 6] =
+                    [&act.operator, &act.node, &act.act, &act.subject, reason, &act.result];
                 row.extend(words.map(cell));
                 row.extend([cell(&changed), cell(commands)]);
                 row
@@ -129,7 +130,7 @@ fn status(bundle: &Bundle, zone: &TimeZone, unmask: bool) -> String {
         Balance::Unknown => "unknown".to_owned(),
         Balance::Balanced { .. } => "balanced by totals".to_owned(),
         Balance::InFlight { orders } => format!("{} orders in flight", number(*orders)),
-        Balance::Off { findings } => format!("OFF: {}", cell(&findings.join("; "))),
+        Balance::Off { findings } => format!("OFF: {}", cell(&sentences(findings))),
     };
     text.push_str(&format!("- books: {balance}\n"));
     for alarm in &picture.alarms {
@@ -375,7 +376,7 @@ fn proof(bundle: &Bundle, zone: &TimeZone) -> String {
         text.push_str(&listed(&head, &sales, "There is no sale; the books are empty."));
         for sale in &audit.sales {
             for finding in &sale.findings {
-                text.push_str(&format!("\n- #{}: {}", sale.voucher_id, cell(finding)));
+                text.push_str(&format!("\n- #{}: {}", sale.voucher_id, cell(&finding.to_string())));
             }
         }
         text.push('\n');

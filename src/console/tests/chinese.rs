@@ -223,3 +223,111 @@ fn ascii_glyphs_leave_the_words_as_they_are() {
     let text = Bench::themed(normal(), Theme::new(Depth::None, true)).text(120, 36);
     assert!(text.contains("待确认") && !text.contains(['─', '█', '●', '→']), "{text}");
 }
+
+/// What is no word of the program: names, units, what one types, and what the picture holds of its own.
+const NAMES: &[&str] = &[
+    "Redis",
+    "redis",
+    "sqlite",
+    "SQL",
+    "sql",
+    "ID",
+    "UTC",
+    "Tab",
+    "Enter",
+    "Esc",
+    "Space",
+    "XACK",
+    "XCLAIM",
+    "INSERT",
+    "INTO",
+    "on",
+    "seckill",
+    "audit",
+    "ms",
+    "kim",
+    "lee",
+    "max",
+    "PgUp",
+    "PgDn",
+    "Home",
+    "End",
+    "CSV",
+    "JSON",
+    "SVG",
+    "ANSI",
+    "job",
+    "every",
+    "order",
+    "recount",
+    // A line of an older version.
+    "sale",
+    // Titles and the words of servers.
+    "hot",
+    "pot",
+    "off",
+    "milk",
+    "tea",
+    "cinema",
+    "ticket",
+    "noodles",
+    "disk",
+    "error",
+    "Connection",
+    "refused",
+    "os",
+];
+
+/// Words in Latin letters that are no names. What holds figures or signs of its own is an id.
+pub(super) fn english(screen: &str) -> Vec<String> {
+    let apart = |sign: char| {
+        sign.is_whitespace() || !sign.is_ascii() || ['(', ')', ',', '\'', '"'].contains(&sign)
+    };
+    let words = screen.split(apart).map(|word| word.trim_matches(['.', ':', ';', '[', ']', '/']));
+    let words = words.filter(|it| it.len() > 1 && it.chars().all(|c| c.is_ascii_alphabetic()));
+    words.filter(|it| !NAMES.contains(it)).map(str::to_owned).collect()
+}
+
+#[test]
+fn no_view_has_english_on_it() {
+    speak_here(Lang::Zh);
+    let scenes: [Scene; 2] = [("normal", normal), ("outage", outage)];
+    let mut faults = Vec::new();
+    for (scene, picture) in scenes {
+        for view in "1234567890".chars() {
+            for detail in ["", "l"] {
+                let mut bench = opened(picture(), &format!("{view}{detail}"));
+                let found = english(&bench.text(120, 36));
+                if !found.is_empty() {
+                    faults.push(format!("{scene} {view}{detail}: {found:?}"));
+                }
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn older_sales_than_the_listed_ones_are_told_of() {
+    let mut picture = normal();
+    picture.sales_total = 1_204;
+    let listed = picture.sales.len();
+    for (lang, count, none) in [
+        (
+            Lang::En,
+            format!("newest {listed} of 1,204 sales"),
+            "'seckill sale list' shows the older",
+        ),
+        (Lang::Zh, format!("最新 {listed} 场，共 1,204 场"), "更早的用 'seckill sale list' 查看"),
+    ] {
+        speak_here(lang);
+        for (width, height) in SIZES {
+            let text = opened(picture.clone(), "2").text(width, height);
+            assert!(text.contains(&count), "{text}");
+            let text = opened(picture.clone(), "2/nowhere\n").text(width, height);
+            // It may stand in two lines.
+            let whole: String = text.split_whitespace().collect();
+            assert!(whole.contains(&none.replace(' ', "")), "{text}");
+        }
+    }
+}

@@ -319,7 +319,7 @@ fn nothing_that_steers_a_terminal_reaches_the_screen() {
         (job.name, job.about) = (HOSTILE.to_owned(), HOSTILE.to_owned());
         job.schedule = HOSTILE.to_owned();
         for run in &mut job.runs {
-            (run.node, run.detail) = (HOSTILE.to_owned(), Some(HOSTILE.to_owned()));
+            (run.node, run.detail) = (HOSTILE.to_owned(), Some(HOSTILE.into()));
         }
     }
     let mut bench = Bench::new(picture);

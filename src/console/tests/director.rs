@@ -213,7 +213,7 @@ fn a_sale_that_does_not_open_gets_no_buyers() {
     let mut bench = armed();
     later(&mut bench, 10_000);
     bench.sent();
-    bench.answer(Err(Refusal("the database does not answer; try again".to_owned())));
+    bench.answer(Err(Refusal::words("the database does not answer; try again")));
     assert!(bench.said().starts_with("✖ the database does not answer"), "{}", bench.said());
     assert!(bench.sent().is_empty() && bench.app.director.launch.is_none());
 }

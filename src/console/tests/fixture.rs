@@ -18,9 +18,14 @@ use crate::{
         theme::{Depth, Theme},
         views,
     },
-    engine::command::{Command, Focus, Refusal, Remote, Reply, Request},
+    engine::{
+        command::{Command, Focus, Refusal, Remote, Reply, Request},
+        jobs::JobSaid,
+        refusal::Why,
+    },
     model::{
-        Cause, EntryId, JobOutcome, JobRun, Millis, OrderCounts, OrderId, Phase, SaleState, UserId,
+        Cause, EntryId, JobOutcome, JobRun, Millis, OrderCounts, OrderId, Phase, Said, SaleState,
+        UserId,
         Verdict, VoucherId, ledger::Balance,
     },
     telemetry::{
@@ -336,7 +341,13 @@ fn locks() -> Vec<Holder> {
     vec![lock("job:close-overdue", "node-a", "job close-overdue", 0), lent, simple]
 }
 
-fn run(id: i64, outcome: JobOutcome, ago_ms: i64, detail: &str) -> JobRun {
+/// The database was away as an act was done.
+pub(super) fn sql_away() -> Refusal {
+    let why = Why::SqlAway("disk I/O error".to_owned());
+    Refusal::new("the database is away (disk I/O error); mend that and it goes on", why)
+}
+
+fn run(id: i64, outcome: JobOutcome, ago_ms: i64, detail: impl Into<Said>) -> JobRun {
     JobRun {
         id,
         job: "close-overdue".to_owned(),
@@ -346,7 +357,7 @@ fn run(id: i64, outcome: JobOutcome, ago_ms: i64, detail: &str) -> JobRun {
         started: NOW.plus(-ago_ms + 12),
         took_ms: (outcome != JobOutcome::Running).then_some(842),
         outcome,
-        detail: Some(detail.to_owned()),
+        detail: Some(detail.into()),
         rows: Some(1_204),
     }
 }
@@ -360,11 +371,12 @@ fn jobs() -> Vec<JobLine> {
         next: Some(NOW.plus(754_000)),
         runs: Vec::new(),
     };
+    let closed = JobSaid::Closed { orders: 1_204, given_back: 1_204 };
     let mut close = job("close-overdue", "every 30m", "close unpaid orders past their time");
     close.runs = vec![
-        run(4, JobOutcome::Done, 1_046_000, "1204 closed, 1204 pieces given back"),
+        run(4, JobOutcome::Done, 1_046_000, Said::of(&closed)),
         run(3, JobOutcome::Lost, 2_846_000, "its node died or was away for too long"),
-        run(2, JobOutcome::Failed, 4_646_000, "the database is away (disk I/O error)"),
+        run(2, JobOutcome::Failed, 4_646_000, Said::of(&JobSaid::Failed(sql_away()))),
     ];
     let mut ids = job("drop-id-keys", "0 10 3 * * ?", "drop counters of order ids of past days");
     (ids.paused, ids.next) = (true, None);
@@ -408,7 +420,7 @@ pub(super) fn overflowing() -> Snapshot {
         picture.locks.locks.push(lock(&name, "a-node-with-a-very-long-name", "task", number));
     }
     for number in 0..60 {
-        let line = run(number, JobOutcome::Done, number * 1_000, &"a long story ".repeat(20));
+        let line = run(number, JobOutcome::Done, number * 1_000, "a long story ".repeat(20));
         picture.jobs[0].runs.push(line);
         let mut more = picture.jobs[2].clone();
         more.name = format!("a-job-with-a-very-long-name-{number}");

@@ -134,7 +134,7 @@ fn any_answer(random: &mut impl Rng) -> Result<Reply, Refusal> {
             Ok(Reply::LettersCounted(LettersCounted { counts, gone }))
         }
         4 => Ok(Reply::LettersReplayed(LettersReplayed::default())),
-        _ => Err(Refusal("no; 不行 🍲 ".repeat(random.random_range(1..40)))),
+        _ => Err(Refusal::words("no; 不行 🍲 ".repeat(random.random_range(1..40)))),
     }
 }
 

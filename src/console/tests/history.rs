@@ -7,7 +7,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::{
-    fixture::{Bench, NOW, empty, normal, outage, overflowing, read_only},
+    fixture::{Bench, NOW, empty, normal, outage, overflowing, read_only, sql_away},
     screens::{Scene, assert_screen},
 };
 use crate::{
@@ -15,7 +15,11 @@ use crate::{
         text::lang::{Lang, speak_here},
         theme::{Depth, Theme},
     },
-    model::{Millis, VoucherId},
+    engine::{
+        command::{ReplayReport, Reply},
+        told::{Subject, Told},
+    },
+    model::{Millis, Said, SaleState, VoucherId},
     telemetry::{
         Snapshot,
         log::{Act, LogLook, LogPage, Recorded, Which},
@@ -23,15 +27,21 @@ use crate::{
     },
 };
 
-fn line(id: i64, ago_s: i64, operator: &str, act: &str, subject: &str, result: &str) -> Recorded {
-    let [operator, act, subject, result] = [operator, act, subject, result].map(str::to_owned);
+fn line(
+    id: i64,
+    ago_s: i64,
+    operator: &str,
+    act: &str,
+    subject: impl Into<Said>,
+    result: impl Into<Said>,
+) -> Recorded {
     let act = Act {
         at: NOW.plus(-ago_s * 1_000),
-        operator,
+        operator: operator.to_owned(),
         node: "node-a".to_owned(),
-        act,
-        subject,
-        result,
+        act: act.to_owned(),
+        subject: subject.into(),
+        result: result.into(),
         ..Act::default()
     };
     Recorded { id, act }
@@ -39,14 +49,21 @@ fn line(id: i64, ago_s: i64, operator: &str, act: &str, subject: &str, result: &
 
 /// The newest lines of a log, newest first.
 pub(super) fn log_lines() -> Vec<Recorded> {
-    let mut applied = line(
-        7,
-        20,
-        "kim",
-        "pending apply",
-        "86 entries of plan 3f9a1c0b77de",
-        "86 entries: 80 written, 6 acknowledged, 0 dead letters, 0 left",
-    );
+    let told = |told: Told| Said::of(&told);
+    let (digest, filter) = ("3f9a1c0b77de".to_owned(), String::new());
+    let plan = Said::of(&Subject::Plan { entries: 86, digest, filter });
+    let report = ReplayReport {
+        planned: 86,
+        seen: 86,
+        persisted: 80,
+        acknowledged: 6,
+        ..ReplayReport::default()
+    };
+    let replayed = told(Told::Done(Reply::Replayed(report)));
+    let mut applied = line(7, 20, "kim", "pending apply", plan, replayed);
+    let started = Reply::SaleChanged { voucher: VoucherId(7), state: SaleState::Running };
+    let title = "hot pot 50% off".to_owned();
+    let sale = Said::of(&Subject::NewSale { title, stock: 10_000 });
     applied.act.reason = Some("node-b was killed, and its buyers wait".to_owned());
     applied.act.commands =
         Some("XCLAIM, INSERT INTO tb_voucher_order, XACK on seckill:{p0}:orders".to_owned());
@@ -57,14 +74,15 @@ pub(super) fn log_lines() -> Vec<Recorded> {
         r#"{"stock":3120,"db_stock":3140,"admitted":6880,"persisted":6860,"undelivered":0,"pending":42,"dead":0,"books":"in flight"}"#.to_owned(),
     );
     vec![
-        line(8, 12, "kim", "sale end", "#8", "failed: the database is away; try again"),
+        line(8, 12, "kim", "sale end", "#8", told(Told::Failed(sql_away()))),
         applied,
-        line(6, 38, "-", "database back", "sqlite", "after 7.5 s"),
-        line(5, 42, "-", "alarm raised", "node-b/1", "dead, holds 86 entries"),
+        line(6, 38, "-", "database back", "sqlite", told(Told::Lasted(7_500))),
+        line(5, 42, "-", "alarm raised", "node-b/1", told(Told::DeadHolds(86))),
         line(4, 45, "-", "database away", "sqlite", "disk I/O error"),
-        line(3, 110, "kim", "sale start", "#7", "sale #7 is running"),
+        line(3, 110, "kim", "sale start", "#7", told(Told::Done(started))),
         line(2, 4_000, "-", "node started", "node-a", "seckill 0.1.0"),
-        line(1, 90_000, "lee", "sale create", "'hot pot 50% off', stock 10000", "sale #7"),
+        // Written by an older version.
+        line(1, 90_000, "lee", "sale create", sale, "sale #7"),
     ]
 }
 
@@ -85,10 +103,10 @@ fn page(look: LogLook, first: i64, count: i64, older: bool) -> LogPage {
     let lines = (first..first + count).map(|id| {
         let ago = 3_000 - id;
         match id % 4 {
-            0 => line(id, ago, "kim", "order pay", &format!("{id}"), "paid"),
+            0 => line(id, ago, "kim", "order pay", format!("{id}"), "paid"),
             1 => line(id, ago, "-", "alarm raised", "dead letters", "3 for a person to judge"),
             2 => line(id, ago, "-", "node started", "node-b", "seckill 0.1.0"),
-            _ => line(id, ago, "锅锅锅锅锅锅锅", "sale create", &long, "\x1b[2J 火锅 🍲"),
+            _ => line(id, ago, "锅锅锅锅锅锅锅", "sale create", long.as_str(), "\x1b[2J 火锅 🍲"),
         }
     });
     LogPage { look, taken: Some(NOW), older, lines: Arc::new(lines.collect()) }

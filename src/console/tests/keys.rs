@@ -236,7 +236,7 @@ fn a_form_that_was_left_or_refused_keeps_its_text() {
     assert!(
         matches!(&sent[..], [Command::CreateSale(sale)] if sale.title == "hot soup" && sale.stock == 50)
     );
-    bench.answer(Err(Refusal("the database does not answer; try again".to_owned())));
+    bench.answer(Err(Refusal::words("the database does not answer; try again")));
     bench.keys("N");
     assert!(bench.text(120, 36).contains("hot soup"));
     bench.press(KeyCode::Enter);

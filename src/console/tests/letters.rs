@@ -324,7 +324,7 @@ fn a_count_is_asked_for_once_and_covers_no_other_question() {
     bench.press(KeyCode::Esc);
     bench.keys("D");
     bench.sent();
-    bench.answer(Err(Refusal("redis does not answer; try again".to_owned())));
+    bench.answer(Err(Refusal::words("redis does not answer; try again")));
     bench.press(KeyCode::Esc);
     ask(&mut bench, "D", &all());
     assert!(matches!(bench.app.dialog, Some(Dialog::Confirm(_))));
@@ -411,7 +411,7 @@ fn who_begins_another_act_has_read_what_failed() {
     ask(&mut bench, "D", &all());
     bench.keys("y");
     bench.sent();
-    bench.answer(Err(Refusal("another operator is at work here".to_owned())));
+    bench.answer(Err(Refusal::words("another operator is at work here")));
     assert!(bench.said().contains("another operator"));
     ask(&mut bench, "D", &all());
     bench.keys("yj");

@@ -138,7 +138,7 @@ fn a_launch_at_its_time_takes_no_failure_away() {
     arm(&mut bench, "");
     bench.keys("8Ty");
     assert_eq!(bench.sent(), [Command::RunJob("close-overdue".to_owned())]);
-    bench.answer(Err(Refusal("it runs on node-b".to_owned())));
+    bench.answer(Err(Refusal::words("it runs on node-b")));
     assert!(bench.said().contains("it runs on node-b"), "{}", bench.said());
     fire(&mut bench);
     assert_eq!(bench.sent(), [Command::StartSale(VoucherId(9))]);

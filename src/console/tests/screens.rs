@@ -306,7 +306,7 @@ fn results_are_told_and_failures_stay() {
     let said = "✔ Plan applied to 128: 120 written, 8 acknowledged, 0 dead letters, 0 left";
     assert_eq!(bench.said(), said);
     plan_and_confirm(&mut bench, "A");
-    bench.answer(Err(Refusal("redis does not answer; try again".to_owned())));
+    bench.answer(Err(Refusal::words("redis does not answer; try again")));
     bench.keys("j");
     assert_eq!(bench.said(), "✖ redis does not answer; try again (Esc dismisses)");
     bench.press(KeyCode::Esc);

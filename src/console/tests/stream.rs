@@ -413,7 +413,7 @@ fn figures_that_come_late_do_not_open_over_a_dialog() {
     bench.keys("C");
     bench.press(KeyCode::Enter);
     bench.sent();
-    bench.answer(Err(Refusal("there is no consumer 'x'".to_owned())));
+    bench.answer(Err(Refusal::words("there is no consumer 'x'")));
     assert!(bench.app.dialog.is_none());
     assert!(bench.said().contains("there is no consumer"), "{}", bench.said());
 }

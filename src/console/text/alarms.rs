@@ -1,6 +1,7 @@
 //! Words of alarms: what is true, and the key that helps.
 
 use super::{
+    books::sale_finding,
     figures::{counted, span, thousands},
     lang::tell,
 };
@@ -28,7 +29,7 @@ pub(crate) fn alarm(kind: &AlarmKind) -> String {
             )
         }
         AlarmKind::BooksOff { finding } => {
-            let activity = key_of(Action::Activity);
+            let (finding, activity) = (sale_finding(finding), key_of(Action::Activity));
             tell!(
                 "The books are off: {finding}.  {activity} shows what was done; 'seckill audit' tells more.",
                 "对账不符：{finding}。按 {activity} 查看操作记录，详情见 'seckill audit'。"

@@ -111,7 +111,7 @@ pub(crate) fn span(millis: u64) -> String {
     match seconds {
         0 => tell!("0.{tenths} s", "0.{tenths} 秒"),
         1..=119 => tell!("{seconds} s", "{seconds} 秒"),
-        120..=7_199 => tell!("{minutes} min", "{minutes} 分"),
+        120..=7_199 => tell!("{minutes} min", "{minutes} 分钟"),
         7_200..=172_799 => tell!("{hours} h", "{hours} 小时"),
         _ => days(hours),
     }

@@ -6,6 +6,7 @@ use super::{
     figures::{self, counted, thousands},
     lang::{Word, tell, word},
     letters,
+    told::job_said,
 };
 use crate::{
     engine::command::{ReplayReport, Reply, RushReport},
@@ -116,7 +117,8 @@ pub(crate) fn reply(reply: &Reply) -> (String, bool) {
         Reply::JobRun { job, end } => {
             let (outcome, took) = (super::outcome(end.outcome), figures::span(end.took_ms));
             let mut text = tell!("{job} {outcome} after {took}", "{job} {outcome}，耗时 {took}");
-            if let Some(said) = &end.detail {
+            let said = job_said(end.outcome, end.detail.as_ref());
+            if !said.is_empty() {
                 text += &tell!(": {said}", "：{said}");
             }
             (text, end.outcome == JobOutcome::Done)

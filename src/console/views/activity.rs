@@ -11,9 +11,9 @@ use crate::{
         text::{
             self,
             activity::{self, heads, labels, levels},
-            figures::grouped,
             lang::Word,
             time::act_word,
+            told,
         },
         widgets::{Cell, Column, Pen, Value, right, table, width, wrap},
     },
@@ -45,9 +45,9 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut LogState) {
     }
     let cursor = state.cursor(&rows);
     let open = cursor.filter(|_| state.detail && h >= TABLE + DETAIL);
-    let told = open.and_then(|row| rows.get(row)).map(|line| detail_lines(scene, line, w));
+    let detail = open.and_then(|row| rows.get(row)).map(|line| detail_lines(scene, line, w));
     let below =
-        told.as_ref().map_or(0, |told| h.saturating_sub(TABLE).min((told.len() + 1) as u16));
+        detail.as_ref().map_or(0, |lines| h.saturating_sub(TABLE).min((lines.len() + 1) as u16));
     let top = u16::from(!scene.compact) + 1;
     table(
         &mut pen.part(0, top, w, h.saturating_sub(top + below)),
@@ -57,10 +57,10 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut LogState) {
         &mut state.scroll,
         |row, columns| cells(scene, rows[row], columns),
     );
-    if let Some(told) = told {
+    if let Some(lines) = detail {
         let mut pane = pen.part(0, h - below, w, below);
         pane.rule(0, theme.glyphs.rule, theme.soft());
-        for (row, line) in told.iter().enumerate() {
+        for (row, line) in lines.iter().enumerate() {
             pane.line(1, row as u16 + 1, line);
         }
     }
@@ -163,10 +163,10 @@ fn cells(scene: &Scene<'_>, line: &Recorded, layout: &[Column]) -> Vec<Cell> {
         ),
         heads::WHO => Cell::new(who(line), theme.soft()),
         heads::NODE => Cell::new(act.node.clone(), theme.soft()),
-        heads::SUBJECT => Cell::plain(grouped(&act.subject)),
+        heads::SUBJECT => Cell::plain(told::subject(&act.subject)),
         _ => {
             let failed = weight == Weight::Failed;
-            Cell::new(grouped(&act.result), if failed { theme.broken() } else { Style::new() })
+            Cell::new(told::result(&act.result), if failed { theme.broken() } else { Style::new() })
         }
     };
     layout.iter().map(cell).collect()
@@ -203,7 +203,7 @@ fn detail_lines(scene: &Scene<'_>, line: &Recorded, cells: u16) -> Vec<Line<'sta
         Span::styled(format!("{glyph} "), style),
         Span::styled(act_word(&act.act).to_owned(), theme.strong()),
         Span::raw("  "),
-        Span::raw(scene.fit(&grouped(&act.subject), cells.saturating_sub(30))),
+        Span::raw(scene.fit(&told::subject(&act.subject), cells.saturating_sub(30))),
     ])];
     let mut field = |label: Word, value: &str, style: Style, most: usize| {
         let wrapped = wrap(value, room);
@@ -223,7 +223,7 @@ fn detail_lines(scene: &Scene<'_>, line: &Recorded, cells: u16) -> Vec<Line<'sta
     let failed = Weight::of(act) == Weight::Failed;
     field(
         labels::RESULT,
-        &grouped(&act.result),
+        &told::result(&act.result),
         if failed { theme.broken() } else { Style::new() },
         3,
     );

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     console::{
-        text::{self, figures::grouped},
+        text,
         widgets::Scroll,
     },
     telemetry::{
@@ -244,12 +244,12 @@ pub(crate) fn facets() -> Vec<Facet<Recorded>> {
         Facet::new(text::activity::heads::WHAT, |line| line.act.act.clone(), |_| Rank::Unknown),
         Facet::new(
             text::activity::heads::SUBJECT,
-            |line| line.act.subject.clone(),
+            |line| text::told::subject(&line.act.subject),
             |_| Rank::Unknown,
         ),
         Facet::new(
             text::activity::heads::RESULT,
-            |line| line.act.result.clone(),
+            |line| text::told::result(&line.act.result),
             |_| Rank::Unknown,
         ),
     ]
@@ -260,18 +260,9 @@ fn holds(line: &Recorded, wanted: &str) -> bool {
     let act = &line.act;
     let reason = act.reason.as_deref().unwrap_or_default();
     let word = text::time::act_word(&act.act);
-    // As the log holds them, and as they are shown.
-    let [subject, result] = [&act.subject, &act.result].map(|text| grouped(text));
-    let texts: [&str; 9] = [
-        &act.operator,
-        &act.node,
-        &act.act,
-        word,
-        &act.subject,
-        &act.result,
-        reason,
-        &subject,
-        &result,
-    ];
-    texts.iter().any(|text| text.to_lowercase().contains(wanted))
+    let (subject, result) = (text::told::subject(&act.subject), text::told::result(&act.result));
+    let told = [&act.operator, &act.node, &act.act, word, &*subject, &*result, reason];
+    // What an older hand remembers in English is found as well.
+    let texts = told.into_iter().chain([&*act.subject, &*act.result]);
+    texts.into_iter().any(|text| text.to_lowercase().contains(wanted))
 }

@@ -6,7 +6,7 @@ use super::{SalesState, Scene, Source, chrome, or_unknown, sale_detail};
 use crate::{
     console::{
         text::{self, columns, figures, lang::Word},
-        widgets::{self, Cell, Column, Pen, Value, bar, table},
+        widgets::{self, Cell, Column, Pen, Value, bar, table, wrap},
     },
     telemetry::snapshot::SaleLine,
 };
@@ -22,7 +22,11 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut SalesState)
         &scene.heading(text::tabs::SALES.to_uppercase().as_str(), &[Source::Redis, Source::Sql]),
     );
     let all = scene.snapshot.sales.len();
-    let count = if filter.is_empty() {
+    let total = scene.snapshot.sales_total;
+    let older = total > all as u64;
+    let count = if filter.is_empty() && older {
+        text::newest_sales(all as u64, total)
+    } else if filter.is_empty() {
         figures::counted(all as u64, &text::SALE, &text::SALES)
     } else {
         format!("/{filter}   {}", text::sales_filtered(rows.len(), all))
@@ -30,8 +34,14 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut SalesState)
     let mut head = pen.part(0, 0, w.saturating_sub(2), 1);
     head.line_right(0, &Line::styled(scene.fit(&count, w / 2), theme.soft()));
     if rows.is_empty() && !pen.is_noting() {
-        let said = if all == 0 { text::no_sales() } else { text::no_match(filter) };
-        pen.text(1, 2, &scene.fit(&said, w.saturating_sub(2)), theme.soft());
+        let said = match all {
+            0 => text::no_sales(),
+            _ if older => text::no_match_among(filter, all as u64),
+            _ => text::no_match(filter),
+        };
+        for (row, line) in wrap(&said, usize::from(w.saturating_sub(2))).iter().enumerate() {
+            pen.text(1, 2 + row as u16, line, theme.soft());
+        }
         return;
     }
     let cursor = state.cursor(&rows);

@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     EngineError,
     command::{LetterScope, LettersDiscarded, LettersReplayed},
+    error::PartDone,
     payment,
     settings::Settings,
 };
@@ -162,11 +163,7 @@ impl Letters {
     ) -> Result<LettersReplayed, EngineError> {
         let mut report = LettersReplayed::default();
         let done = self.replay_into(&mut report, scope, force, stop).await;
-        done.map_err(|why| {
-            why.after(report.replayed, || {
-                format!("{} letters were put back before; ask again for the rest", report.replayed)
-            })
-        })?;
+        done.map_err(|why| why.after(PartDone::Replayed(report.replayed)))?;
         Ok(report)
     }
 
@@ -225,11 +222,7 @@ impl Letters {
     ) -> Result<LettersDiscarded, EngineError> {
         let mut report = LettersDiscarded::default();
         let done = self.discard_into(&mut report, scope, compensate, stop).await;
-        done.map_err(|why| {
-            why.after(report.discarded, || {
-                format!("{} letters were removed before; ask again for the rest", report.discarded)
-            })
-        })?;
+        done.map_err(|why| why.after(PartDone::Discarded(report.discarded)))?;
         Ok(report)
     }
 

@@ -4,10 +4,13 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use super::{super::EngineError, GroupFault, names, partition};
+use super::{
+    super::{EngineError, error::PartDone},
+    GroupFault, Names, partition,
+};
 use crate::{
     broker::{
         Layout, Link,
@@ -66,7 +69,7 @@ pub enum ClaimEntries {
 }
 
 /// What became of them; the keys are a contract of `stream claim --json`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimReport {
     /// Given.
     pub claimed: u64,
@@ -102,11 +105,11 @@ pub async fn preview(
         ClaimScope::Holder(from) => of_holder(link, keys, from, to, dead_ms, force).await?,
     };
     if plan.parts.is_empty() {
-        let why = match scope {
-            ClaimScope::Entries(_) => format!("none of these entries is pending but with '{to}'"),
-            ClaimScope::Holder(from) => format!("'{from}' holds nothing that '{to}' does not"),
+        let from = match scope {
+            ClaimScope::Entries(_) => None,
+            ClaimScope::Holder(from) => Some(from.clone()),
         };
-        return Err(GroupFault::NothingToGive(why).into());
+        return Err(GroupFault::NothingToGive { from, to: to.to_owned() }.into());
     }
     Ok(plan)
 }
@@ -131,12 +134,15 @@ async fn of_entries(
         entries.sort_unstable();
         entries.dedup();
         let mut by_holder: BTreeMap<String, Vec<EntryId>> = BTreeMap::new();
-        for entry in entries {
-            match group::holders(link, &of, entry, entry, 1, None).await?.pop() {
-                Some((_, holder)) if holder != to => {
-                    by_holder.entry(holder).or_default().push(entry);
+        for page in entries.chunks(PAGE) {
+            let held = group::holders_of(link, &of, page).await?;
+            for (entry, holder) in page.iter().zip(held) {
+                match holder {
+                    Some(holder) if holder != to => {
+                        by_holder.entry(holder).or_default().push(*entry);
+                    }
+                    _ => plan.gone += 1,
                 }
-                _ => plan.gone += 1,
             }
         }
         plan.parts.extend(by_holder.into_iter().map(|(from, entries)| ClaimPart {
@@ -184,8 +190,8 @@ async fn of_holder(
     if known {
         return Ok(plan);
     }
-    let (name, place) = (from.to_owned(), "any partition".to_owned());
-    Err(GroupFault::NoConsumer { name, place, there: names(&there) }.into())
+    let (name, there) = (from.to_owned(), Names::of(&there));
+    Err(GroupFault::NoConsumer { name, partition: None, there }.into())
 }
 
 /// The consumer of a partition that `to` means: there, and of a node that works.
@@ -201,8 +207,8 @@ fn receiver(
     let Some(name) = meant else {
         return Err(GroupFault::NoConsumer {
             name: to.to_owned(),
-            place: format!("partition {}", of.number()),
-            there: names(&survey.consumers),
+            partition: Some(of.number()),
+            there: Names::of(&survey.consumers),
         }
         .into());
     };
@@ -225,11 +231,7 @@ pub async fn apply(
 ) -> Result<ClaimReport, EngineError> {
     let mut report = ClaimReport { gone: plan.gone, ..ClaimReport::default() };
     let done = give_parts(link, keys, plan, dead_ms, stop, &mut report).await;
-    done.map_err(|why| {
-        why.after(report.claimed, || {
-            format!("{} entries were given before; ask again for the rest", report.claimed)
-        })
-    })?;
+    done.map_err(|why| why.after(PartDone::Claimed(report.claimed)))?;
     Ok(report)
 }
 
@@ -286,11 +288,8 @@ async fn give(
     entries: &[EntryId],
 ) -> Result<Given, EngineError> {
     let given = group::give(link, of, &part.from, &part.to, entries).await?;
-    Ok(given.ok_or_else(|| GroupFault::NoConsumer {
-        name: part.to.clone(),
-        place: format!("partition {} any more", of.number()),
-        there: "others ('seckill stream show')".to_owned(),
-    })?)
+    let gone = || GroupFault::Gone { name: part.to.clone(), partition: of.number() };
+    Ok(given.ok_or_else(gone)?)
 }
 
 impl ClaimReport {

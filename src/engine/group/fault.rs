@@ -2,10 +2,14 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
+use super::Names;
 use crate::model::EntryId;
 
 /// One sentence with the next step.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum GroupFault {
     /// A number of a partition that there is not.
     #[error("there is no partition {number}; the last one is {last}")]
@@ -60,24 +64,34 @@ pub enum GroupFault {
     )]
     Nothing(u16),
     /// Somebody else was quicker.
-    #[error("partition {partition}: {what} since that was looked at; nothing was changed there{}; look again", before(*done))]
+    #[error(
+        "partition {partition}: {what} since that was looked at; nothing was changed there; look again"
+    )]
     Meanwhile {
         /// The partition.
         partition: u16,
         /// What happened.
         what: Meanwhile,
-        /// Partitions that were moved before.
-        done: usize,
     },
     /// No consumer of that name.
-    #[error("there is no consumer '{name}' in {place}; there are: {there}")]
+    #[error("there is no consumer '{name}' in {}; there are: {there}", place(*partition))]
     NoConsumer {
         /// The name asked for.
         name: String,
-        /// Where it was looked for.
-        place: String,
+        /// Where it was looked for; `None` is everywhere.
+        partition: Option<u16>,
         /// Who there is.
-        there: String,
+        there: Names,
+    },
+    /// A consumer that was there when it was asked.
+    #[error(
+        "there is no consumer '{name}' in partition {partition} any more; 'seckill stream show' tells who there is"
+    )]
+    Gone {
+        /// Its name.
+        name: String,
+        /// The partition.
+        partition: u16,
     },
     /// A consumer behind which nobody works.
     #[error(
@@ -85,8 +99,13 @@ pub enum GroupFault {
     )]
     Idle(String),
     /// None of the entries is pending with somebody else.
-    #[error("nothing is to be given: {0}; 'seckill pending list' tells what is pending with whom")]
-    NothingToGive(String),
+    #[error("nothing is to be given: {}; 'seckill pending list' tells what is pending with whom", nothing(from.as_deref(), to))]
+    NothingToGive {
+        /// Who was to give; `None` where entries were named.
+        from: Option<String>,
+        /// Who was to get them.
+        to: String,
+    },
     /// A consumer of a live node.
     #[error(
         "the node of '{0}' is alive and would make the consumer anew; stop the node, or wait until it counts as dead"
@@ -114,7 +133,8 @@ impl GroupFault {
 }
 
 /// What changed between a look and an act.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Meanwhile {
     /// The group was destroyed.
     Destroyed,
@@ -137,10 +157,13 @@ impl fmt::Display for Meanwhile {
     }
 }
 
-fn before(partitions: usize) -> String {
-    match partitions {
-        0 => String::new(),
-        1 => " (one partition before it is done)".to_owned(),
-        more => format!(" ({more} partitions before it are done)"),
+fn place(partition: Option<u16>) -> String {
+    partition.map_or("any partition".to_owned(), |number| format!("partition {number}"))
+}
+
+fn nothing(from: Option<&str>, to: &str) -> String {
+    match from {
+        None => format!("none of these entries is pending but with '{to}'"),
+        Some(from) => format!("'{from}' holds nothing that '{to}' does not"),
     }
 }

@@ -17,6 +17,10 @@ pub use preview::{GroupAct, Preview};
 pub use remove::RemoveReport;
 pub use rewind::{Rewind, RewindReport, To};
 
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
 use super::EngineError;
 use crate::broker::{Layout, keys::Partition, survey::ConsumerFacts};
 
@@ -42,14 +46,31 @@ fn partitions(keys: &Layout, only: Option<u16>) -> Result<Vec<Partition>, Engine
 /// Most names that a sentence tells.
 const TOLD: usize = 20;
 
-fn names(consumers: &[ConsumerFacts]) -> String {
-    let mut names: Vec<&str> = consumers.iter().map(|it| it.name.as_str()).collect();
-    names.sort_unstable();
-    let more = names.len().saturating_sub(TOLD);
-    names.truncate(TOLD);
-    match (names.as_slice(), more) {
-        ([], _) => "nobody".to_owned(),
-        (some, 0) => some.join(", "),
-        (some, more) => format!("{} and {more} more", some.join(", ")),
+/// Consumers by name, as many as a sentence tells.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Names {
+    /// The first ones.
+    pub first: Vec<String>,
+    /// How many more there are.
+    pub more: usize,
+}
+
+impl Names {
+    fn of(consumers: &[ConsumerFacts]) -> Self {
+        let mut first: Vec<String> = consumers.iter().map(|it| it.name.clone()).collect();
+        first.sort_unstable();
+        let more = first.len().saturating_sub(TOLD);
+        first.truncate(TOLD);
+        Self { first, more }
+    }
+}
+
+impl fmt::Display for Names {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.first.as_slice(), self.more) {
+            ([], _) => f.write_str("nobody"),
+            (some, 0) => f.write_str(&some.join(", ")),
+            (some, more) => write!(f, "{} and {more} more", some.join(", ")),
+        }
     }
 }

@@ -1,8 +1,11 @@
 //! A consumer removed that nobody needs: its node is dead, and it holds nothing.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::{super::EngineError, GroupFault, names, partitions};
+use super::{
+    super::{EngineError, error::PartDone},
+    GroupFault, Names, partitions,
+};
 use crate::broker::{
     Layout, Link,
     group::{self, Removed},
@@ -11,7 +14,7 @@ use crate::broker::{
 };
 
 /// Where a consumer was removed; the keys are a contract of `stream remove-consumer --json`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemoveReport {
     /// Its name.
     pub consumer: String,
@@ -47,9 +50,8 @@ pub async fn preview(
         report.partitions.push(of.number());
     }
     if report.partitions.is_empty() {
-        let place = only.map_or("any partition".to_owned(), |number| format!("partition {number}"));
-        let (name, there) = (name.to_owned(), names(&there));
-        return Err(GroupFault::NoConsumer { name, place, there }.into());
+        let (name, there) = (name.to_owned(), Names::of(&there));
+        return Err(GroupFault::NoConsumer { name, partition: only, there }.into());
     }
     Ok(report)
 }
@@ -62,7 +64,7 @@ fn holds(name: &str, of: &Partition, pending: u64) -> GroupFault {
 /// stands against it.
 ///
 /// # Errors
-/// As [`preview`]; one that was given entries since then stays.
+/// As [`preview`]; one that was given entries since then stays. Where it was removed by then is told.
 pub async fn apply(
     link: &mut Link,
     keys: &Layout,
@@ -70,17 +72,44 @@ pub async fn apply(
     only: Option<u16>,
     dead_ms: u64,
 ) -> Result<RemoveReport, EngineError> {
-    let mut report = preview(link, keys, name, only, dead_ms).await?;
-    let found = std::mem::take(&mut report.partitions);
-    for number in found {
-        let of = keys.partition(number);
-        match group::remove_consumer(link, &of, name, dead_ms).await? {
-            Removed::Done => report.partitions.push(number),
+    let shown = preview(link, keys, name, only, dead_ms).await?;
+    remove(link, keys, &shown, dead_ms).await
+}
+
+/// Removes it where it was shown to be.
+///
+/// # Errors
+/// As [`apply`].
+pub async fn remove(
+    link: &mut Link,
+    keys: &Layout,
+    shown: &RemoveReport,
+    dead_ms: u64,
+) -> Result<RemoveReport, EngineError> {
+    let mut done = Vec::new();
+    for number in &shown.partitions {
+        match one(link, keys, &shown.consumer, *number, dead_ms).await {
+            Ok(true) => done.push(*number),
             // Somebody else has done it.
-            Removed::Unknown => {}
-            Removed::Alive => return Err(GroupFault::Alive(name.to_owned()).into()),
-            Removed::Pending(pending) => return Err(holds(name, &of, pending).into()),
+            Ok(false) => {}
+            Err(why) => return Err(why.after(PartDone::Removed(done))),
         }
     }
-    Ok(report)
+    Ok(RemoveReport { consumer: shown.consumer.clone(), partitions: done })
+}
+
+async fn one(
+    link: &mut Link,
+    keys: &Layout,
+    name: &str,
+    number: u16,
+    dead_ms: u64,
+) -> Result<bool, EngineError> {
+    let of = keys.partition(number);
+    match group::remove_consumer(link, &of, name, dead_ms).await? {
+        Removed::Done => Ok(true),
+        Removed::Unknown => Ok(false),
+        Removed::Alive => Err(GroupFault::Alive(name.to_owned()).into()),
+        Removed::Pending(pending) => Err(holds(name, &of, pending).into()),
+    }
 }

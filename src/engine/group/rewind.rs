@@ -9,10 +9,13 @@ use std::{
 };
 
 use redis::cmd;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use super::{super::EngineError, GroupFault, Meanwhile, partition, partitions};
+use super::{
+    super::{EngineError, error::PartDone},
+    GroupFault, Meanwhile, partition, partitions,
+};
 use crate::{
     broker::{
         Layout, Link,
@@ -113,7 +116,7 @@ pub struct Rewind {
 }
 
 /// What was moved.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RewindReport {
     /// Entries that are delivered again.
     pub again: u64,
@@ -122,7 +125,7 @@ pub struct RewindReport {
 }
 
 /// One group that was moved back, or made.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MovedGroup {
     /// Its partition.
     pub partition: u16,
@@ -357,7 +360,7 @@ async fn pending_between(
 /// Does what the plan says, if each group is still where it was or went on since.
 ///
 /// # Errors
-/// [`GroupFault::Meanwhile`] where it is not; Redis is away. Partitions before that one are moved then.
+/// [`GroupFault::Meanwhile`] where it is not; Redis is away; `stop` came. Which partitions were moved by then is told.
 pub async fn apply(
     link: &mut Link,
     keys: &Layout,
@@ -365,6 +368,20 @@ pub async fn apply(
     stop: &CancellationToken,
 ) -> Result<RewindReport, EngineError> {
     let mut report = RewindReport::default();
+    let done = move_groups(link, keys, plan, stop, &mut report).await;
+    done.map_err(|why| {
+        why.after(PartDone::Rewound(report.groups.iter().map(|it| it.partition).collect()))
+    })?;
+    Ok(report)
+}
+
+async fn move_groups(
+    link: &mut Link,
+    keys: &Layout,
+    plan: &[Rewind],
+    stop: &CancellationToken,
+    report: &mut RewindReport,
+) -> Result<(), EngineError> {
     for rewind in plan {
         if stop.is_cancelled() {
             return Err(EngineError::Stopping);
@@ -380,14 +397,13 @@ pub async fn apply(
             Rewound::Trimmed => Some(Meanwhile::Trimmed),
         };
         if let Some(what) = what {
-            let done = report.groups.len();
-            return Err(GroupFault::Meanwhile { partition: of.number(), what, done }.into());
+            return Err(GroupFault::Meanwhile { partition: of.number(), what }.into());
         }
         report.again += rewind.again;
         let made = !rewind.group;
         report.groups.push(MovedGroup { partition: of.number(), from, made });
     }
-    Ok(report)
+    Ok(())
 }
 
 #[cfg(test)]

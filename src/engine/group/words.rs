@@ -1,27 +1,26 @@
 //! Acts on the group as the audit log tells them.
 
-use super::{ClaimPlan, ClaimReport, RemoveReport, Rewind, RewindReport, claim::ClaimPart};
+use super::{ClaimPlan, ClaimReport, RemoveReport, Rewind, RewindReport, claim};
+use crate::engine::told::{ClaimPart, RewindPart, Subject};
 
 /// What a rewind is about.
-pub(crate) fn rewind(plan: &[Rewind]) -> String {
+pub(crate) fn rewind(plan: &[Rewind]) -> Subject {
     let one = |it: &Rewind| {
-        let was =
-            it.last_delivered.map_or("no group".to_owned(), |at| format!("delivered up to {at}"));
-        format!("partition {} ({was}) to {}: {} entries again", it.partition, it.from, it.again)
+        let Rewind { partition, from, again, last_delivered: was, .. } = *it;
+        RewindPart { partition, was, from, again }
     };
-    plan.iter().map(one).collect::<Vec<_>>().join("; ")
+    Subject::Rewind(plan.iter().map(one).collect())
 }
 
 /// What a claim is about.
-pub(crate) fn claim(plan: &ClaimPlan) -> String {
-    let one = |it: &ClaimPart| {
-        format!(
-            "{} entries of partition {} from '{}' to '{}'",
-            it.count, it.partition, it.from, it.to
-        )
+pub(crate) fn claim(plan: &ClaimPlan) -> Subject {
+    let one = |it: &claim::ClaimPart| ClaimPart {
+        partition: it.partition,
+        from: it.from.clone(),
+        to: it.to.clone(),
+        count: it.count,
     };
-    let parts = plan.parts.iter().map(one).collect::<Vec<_>>().join("; ");
-    if plan.force { format!("{parts}; by force") } else { parts }
+    Subject::Claim(plan.parts.iter().map(one).collect(), plan.force)
 }
 
 /// What came of a rewind.

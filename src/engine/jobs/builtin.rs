@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use jiff::ToSpan as _;
 use redis::pipe;
 
-use super::{Done, Job, Missed, Run, Work};
+use super::{Done, Job, JobSaid, Missed, Run, Work};
 use crate::{
     engine::{
         EngineError, ledger, payment,
@@ -92,8 +92,8 @@ impl Work for CloseOverdue {
         let closed =
             payment::close_overdue(&store, &mut link, &keys, before, now, &fence, &stop).await?;
         store.forget_give_backs(now.plus(-payment::REMEMBER_MS)).await?;
-        let detail = format!("{} closed, {} pieces given back", closed.orders, closed.given_back);
-        Ok(Done { rows: closed.orders, detail: Some(detail) })
+        let (orders, given_back) = (closed.orders, closed.given_back);
+        Ok(Done { rows: orders, detail: Some(JobSaid::Closed { orders, given_back }) })
     }
 }
 
@@ -138,18 +138,10 @@ impl Work for TrimStream {
         }
         let keep = -(settings.jobs.keep_runs_ms as i64);
         let forgotten = store.forget_runs(run.due.plus(keep)).await?;
-        let mut detail = format!("{} entries, {forgotten} runs of jobs", all.entries);
-        if all.letters > 0 {
-            detail.push_str(&format!(", {} dead letters", all.letters));
-        }
-        if !all.consumers.is_empty() {
-            detail.push_str(&format!(", consumers of the dead: {}", all.consumers.join(" ")));
-        }
-        if let Some(held) = all.held {
-            detail.push_str(&format!("; {held} and later are not acknowledged yet"));
-        }
         let rows = all.entries + all.letters + forgotten;
-        Ok(Done { rows, detail: Some(detail) })
+        let Trimmed { entries, letters, consumers, held } = all;
+        let said = JobSaid::Trimmed { entries, runs: forgotten, letters, consumers, held };
+        Ok(Done { rows, detail: Some(said) })
     }
 }
 
@@ -161,9 +153,9 @@ impl Work for ArchiveSales {
         let Run { store, redis, keys, settings, stop, .. } = run;
         let (mut link, after) = (redis.link(), settings.jobs.archive_after_ms);
         let archived = retention::archive_ended(&store, &mut link, &keys, after, &stop).await?;
-        let named: Vec<String> = archived.iter().map(|voucher| format!("#{voucher}")).collect();
-        let detail = (!named.is_empty()).then(|| format!("archived {}", named.join(" ")));
-        Ok(Done { rows: archived.len() as u64, detail })
+        let rows = archived.len() as u64;
+        let detail = (!archived.is_empty()).then_some(JobSaid::Archived(archived));
+        Ok(Done { rows, detail })
     }
 }
 
@@ -173,14 +165,10 @@ struct CheckLedger;
 impl Work for CheckLedger {
     async fn run(&self, run: Run) -> Result<Done, EngineError> {
         let audit = ledger::audit(&run.store, &mut run.redis.link(), &run.keys, None).await?;
-        let finding = audit
-            .sales
-            .iter()
-            .find_map(|sale| Some(format!("#{}: {}", sale.voucher_id, sale.findings.first()?)));
-        if let Some(finding) = finding {
-            return Err(EngineError::BooksOff(finding));
+        if let Some(finding) = audit.findings().next() {
+            return Err(EngineError::Unbalanced(finding));
         }
         let rows = audit.sales.iter().map(|sale| sale.admitted).sum();
-        Ok(Done { rows, detail: Some("the books balance".to_owned()) })
+        Ok(Done { rows, detail: Some(JobSaid::Balanced) })
     }
 }

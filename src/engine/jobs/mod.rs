@@ -6,6 +6,7 @@
 mod board;
 pub mod builtin;
 mod runner;
+mod said;
 mod schedule;
 mod scheduler;
 
@@ -23,6 +24,7 @@ use crate::{
 
 pub use board::board;
 pub use runner::Runner;
+pub use said::{Cancelled, JobSaid, RunFault};
 pub use schedule::{Schedule, ScheduleFault};
 pub use scheduler::{JobsFault, Scheduler};
 
@@ -96,12 +98,12 @@ pub struct Run {
 }
 
 /// What a run brought about.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Done {
     /// Rows, entries or keys changed.
     pub rows: u64,
     /// What there is to say.
-    pub detail: Option<String>,
+    pub detail: Option<JobSaid>,
 }
 
 /// What a job does. A run that is cancelled is dropped at one of its awaits, so what it writes must

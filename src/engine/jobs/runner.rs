@@ -4,15 +4,16 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Done, Job, Missed, Run, Schedule};
+use super::{Cancelled, Done, Job, JobSaid, Missed, Run, RunFault, Schedule};
 use crate::{
     broker::{Layout, Link, Redis, holders::holder_of, nodes::Nodes},
     engine::{
         EngineError,
         locks::{Guard, LockError, LockName, Locks},
+        refusal::Refusal,
         settings::Settings,
     },
-    model::{Cause, Fence, JobOutcome, Millis, NewRun, RunEnd},
+    model::{Cause, Fence, JobOutcome, Millis, NewRun, RunEnd, Said},
     store::SharedStore,
 };
 
@@ -112,12 +113,7 @@ impl Runner {
         if let Err(error) = guard.release().await {
             tracing::warn!(job = job.name, %error, "the job's lock was not given back");
         }
-        ran?.ok_or_else(|| {
-            EngineError::Plan(format!(
-                "'{}' was not run: a newer run of it is known, or one of this very moment; look at 'seckill jobs history {}'",
-                job.name, job.name
-            ))
-        })
+        ran?.ok_or_else(|| RunFault::Known(job.name.clone()).into())
     }
 
     /// Who runs it, for a person.
@@ -129,15 +125,13 @@ impl Runner {
             holder_of(&mut link, &self.keys, name.as_str(), alive).await
         };
         match looking.await {
-            Ok(Some(holder)) if holder.orphan => EngineError::Plan(format!(
-                "{} holds '{name}' and gives no sign of life; it is free in {} s at the latest, or release it: 'seckill locks release {name}'",
-                holder.node,
-                holder.left_ms.unwrap_or_default().div_ceil(1_000)
-            )),
-            Ok(Some(holder)) => EngineError::Plan(format!(
-                "it runs on {} already; wait for its end, which 'seckill jobs history' tells",
-                holder.node
-            )),
+            Ok(Some(holder)) if holder.orphan => RunFault::Orphan {
+                node: holder.node,
+                lock: name.to_string(),
+                seconds: holder.left_ms.unwrap_or_default().div_ceil(1_000),
+            }
+            .into(),
+            Ok(Some(holder)) => RunFault::Runs(holder.node).into(),
             _ => LockError::Busy(name.clone()).into(),
         }
     }
@@ -223,13 +217,14 @@ impl Runner {
         let begun = Instant::now();
         let (outcome, detail, rows) = match self.work(job, due, guard, stop).await {
             Ended::Done(done) => (JobOutcome::Done, done.detail, done.rows),
-            Ended::Failed(why) => (JobOutcome::Failed, Some(why), 0),
-            Ended::Cancelled(why) => (JobOutcome::Cancelled, Some(why), 0),
+            Ended::Failed(said) => (JobOutcome::Failed, Some(said), 0),
+            Ended::Cancelled(why) => (JobOutcome::Cancelled, Some(JobSaid::Cancelled(why)), 0),
             Ended::Endless(why) => {
                 guard.abandon();
-                (JobOutcome::Cancelled, Some(why), 0)
+                (JobOutcome::Cancelled, Some(JobSaid::Endless(why)), 0)
             }
         };
+        let detail = detail.as_ref().map(Said::of);
         let end = RunEnd { outcome, took_ms: begun.elapsed().as_millis() as u64, detail, rows };
         if outcome != JobOutcome::Done {
             let detail = end.detail.as_deref().unwrap_or_default();
@@ -255,18 +250,16 @@ impl Runner {
         let why = tokio::select! {
             biased;
             ended = &mut task => return Ended::from(ended),
-            () = guard.lost() => "cancelled: its lock was lost".to_owned(),
-            () = tokio::time::sleep(job.at_most) => {
-                format!("cancelled: it took longer than it may ({:?})", job.at_most)
-            }
-            () = stop.cancelled() => "cancelled: its node stops".to_owned(),
+            () = guard.lost() => Cancelled::LockLost,
+            () = tokio::time::sleep(job.at_most) => Cancelled::TooLong(job.at_most),
+            () = stop.cancelled() => Cancelled::NodeStops,
         };
         task.abort();
         match tokio::time::timeout(END_WITHIN, task).await {
             // It ended by itself just before.
             Ok(Ok(result)) => Ended::from(Ok(result)),
             Ok(Err(_)) => Ended::Cancelled(why),
-            Err(_) => Ended::Endless(format!("{why}; it does not end")),
+            Err(_) => Ended::Endless(why),
         }
     }
 
@@ -285,24 +278,24 @@ impl Runner {
 
 enum Ended {
     Done(Done),
-    Failed(String),
-    Cancelled(String),
+    Failed(JobSaid),
+    Cancelled(Cancelled),
     /// Cancelled, and it goes on all the same.
-    Endless(String),
+    Endless(Cancelled),
 }
 
 impl From<Result<Result<Done, EngineError>, tokio::task::JoinError>> for Ended {
     fn from(ended: Result<Result<Done, EngineError>, tokio::task::JoinError>) -> Self {
         match ended {
             Ok(Ok(done)) => Self::Done(done),
-            Ok(Err(error)) => Self::Failed(error.to_string()),
+            Ok(Err(error)) => Self::Failed(JobSaid::Failed(Refusal::from(&error))),
             Err(error) => match error.try_into_panic() {
                 Ok(panic) => {
                     let said = panic.downcast_ref::<&str>().map(ToString::to_string);
                     let said = said.or_else(|| panic.downcast_ref::<String>().cloned());
-                    Self::Failed(format!("it panicked: {}", said.unwrap_or_default()))
+                    Self::Failed(JobSaid::Panicked(said.unwrap_or_default()))
                 }
-                Err(_) => Self::Cancelled("its task was cancelled".to_owned()),
+                Err(_) => Self::Cancelled(Cancelled::Task),
             },
         }
     }

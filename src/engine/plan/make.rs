@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use super::{Change, Forecast, Head, Line, Plan, PlanFault, SaleForecast, Totals, file::Writer};
+use super::{
+    Change, Forecast, Head, Line, Plan, PlanFault, SaleForecast, Totals, file::Writer, lost,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     broker::survey,
     engine::{
-        EngineError, deployment, ledger,
+        EngineError, deployment,
         operator::Operator,
         pending::{Judge, Judged},
     },
@@ -53,14 +55,18 @@ pub async fn make(
             return Err(EngineError::Stopping);
         }
     }
-    making.end(operator).await
+    making.end(operator, stop).await
 }
 
 /// Plans these entries; those that are not pending are left out.
 ///
 /// # Errors
 /// As [`make`].
-pub async fn of_entries(operator: &Operator, entries: &[EntryId]) -> Result<Plan, EngineError> {
+pub async fn of_entries(
+    operator: &Operator,
+    entries: &[EntryId],
+    stop: &CancellationToken,
+) -> Result<Plan, EngineError> {
     let what = match entries {
         [only] => format!("entry={only}"),
         many => format!("{} entries by name", many.len()),
@@ -70,7 +76,7 @@ pub async fn of_entries(operator: &Operator, entries: &[EntryId]) -> Result<Plan
     judged.sort_by_key(|judged| judged.row.delivered.entry);
     judged.dedup_by_key(|judged| judged.row.delivered.entry);
     making.add(judged.iter())?;
-    making.end(operator).await
+    making.end(operator, stop).await
 }
 
 struct Making {
@@ -104,10 +110,19 @@ impl Making {
         Ok(())
     }
 
-    async fn end(mut self, operator: &Operator) -> Result<Plan, EngineError> {
-        let rebuilt = match self.totals.of(Verdict::BodyGone) {
-            0 => 0,
-            _ => lost_orders(operator).await?,
+    async fn end(
+        mut self,
+        operator: &Operator,
+        stop: &CancellationToken,
+    ) -> Result<Plan, EngineError> {
+        let rebuilt = if self.totals.of(Verdict::BodyGone) == 0 {
+            0
+        } else {
+            // It only reads, so it may be dropped at any of its waits.
+            tokio::select! {
+                () = stop.cancelled() => return Err(EngineError::Stopping),
+                lost = lost::count(operator) => lost?,
+            }
         };
         let sales = operator.store.sales().await?;
         let mut link = operator.redis.link();
@@ -149,14 +164,4 @@ impl Making {
 
 fn pieces(sales: &[Sale], voucher: VoucherId) -> u64 {
     sales.iter().find(|sale| sale.voucher_id == voucher).map_or(0, |sale| sale.stock)
-}
-
-/// How many admitted orders are nowhere but among the buyers: what a rebuild would put into the stream.
-async fn lost_orders(operator: &Operator) -> Result<u64, EngineError> {
-    let Operator { store, redis, keys, .. } = operator;
-    let (mut link, mut lost) = (redis.link(), 0);
-    for sale in store.sales().await? {
-        lost += ledger::lost_orders(store, &mut link, keys, sale.voucher_id).await?.len() as u64;
-    }
-    Ok(lost)
 }

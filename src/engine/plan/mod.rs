@@ -4,6 +4,7 @@
 //! and read back by [`file`], and done by `apply`. Making one changes nothing.
 
 pub mod file;
+mod lost;
 mod make;
 
 use serde::{Deserialize, Serialize};

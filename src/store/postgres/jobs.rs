@@ -8,7 +8,7 @@ use super::super::{
     rows::{self, RunRow},
     session::Fault,
 };
-use crate::model::{Fence, JobRun, JobSwitch, Millis, NewRun, RunEnd};
+use crate::model::{Fence, JobRun, JobSwitch, Millis, NewRun, RunEnd, Said};
 
 /// Lets a write pass whose token is not lower than any seen, and says how many have passed.
 pub(super) async fn pass_fence(
@@ -57,7 +57,7 @@ pub(super) async fn end_run(conn: &mut PgConnection, id: i64, end: &RunEnd) -> R
     )
     .bind(end.outcome.as_str())
     .bind(end.took_ms as i64)
-    .bind(&end.detail)
+    .bind(end.detail.as_ref().map(Said::stored))
     .bind(end.rows as i64)
     .bind(id)
     .execute(conn)

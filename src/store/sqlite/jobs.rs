@@ -7,7 +7,7 @@ use super::{
     StoreError,
     faults::told,
 };
-use crate::model::{Fence, JobRun, JobSwitch, Millis, NewRun, RunEnd};
+use crate::model::{Fence, JobRun, JobSwitch, Millis, NewRun, RunEnd, Said};
 
 /// Lets a write pass whose token is not lower than any seen, and says how many have passed. Inside
 /// the caller's transaction.
@@ -59,7 +59,7 @@ pub(super) async fn end_run(pool: &SqlitePool, id: i64, end: &RunEnd) -> Result<
     .bind(id)
     .bind(end.outcome.as_str())
     .bind(end.took_ms as i64)
-    .bind(&end.detail)
+    .bind(end.detail.as_ref().map(Said::stored))
     .bind(end.rows as i64)
     .execute(pool)
     .await

@@ -1,0 +1,180 @@
+//! What one server alone tells while the other one can't be opened.
+//!
+//! A picture of it has gaps where the other one would have told, never zeros.
+
+use std::{sync::Arc, time::Duration};
+
+use super::Fault;
+use crate::{
+    broker::{
+        BrokerError, Layout, Redis,
+        data_dir::DataDir,
+        holders::holders,
+        server::ManagedServer,
+        survey::{partitions_there, survey},
+    },
+    config::Config,
+    engine::{partitions, settings::Settings},
+    model::{EntryId, Millis},
+    store::{self, SharedStore},
+    telemetry::{
+        Snapshot,
+        snapshot::{ConsumerLine, Health, NodeLine, SaleLine, StreamLine},
+    },
+};
+
+/// What was read, or why not, in one sentence.
+pub(super) type Told<T> = Result<T, String>;
+
+/// Bound on each part.
+const PATIENCE: Duration = Duration::from_secs(30);
+const LOCKS: usize = 100;
+
+/// Where something is read from.
+pub(super) struct Sources {
+    pub(super) store: Told<SharedStore>,
+    pub(super) redis: Told<Redis>,
+    pub(super) keys: Layout,
+    pub(super) settings: Settings,
+}
+
+/// What could be opened. Give it back with [`Alone::close`].
+pub(super) struct Alone {
+    pub(super) sources: Sources,
+    server: Option<Arc<ManagedServer>>,
+}
+
+impl Alone {
+    /// Opens the one that answers.
+    ///
+    /// # Errors
+    /// The `fault` that was met before, where neither does.
+    pub(super) async fn open(config: &Config, fault: Fault) -> Result<Self, Fault> {
+        let dir = match &config.data_dir {
+            Some(path) => DataDir::open(path)?,
+            None => DataDir::open(&DataDir::default_path()?)?,
+        };
+        let database = config.database.clone().unwrap_or_else(|| dir.database_url());
+        let store = store::open(&database, &config.store).await.map_err(|error| error.to_string());
+        let server = match &config.redis {
+            Some(_) => None,
+            None => Some(Arc::new(ManagedServer::attach(&dir)?)),
+        };
+        let redis = match (&config.redis, &server) {
+            (Some(url), _) => Redis::from_url(url).map_err(|error| error.to_string()),
+            (None, Some(server)) => match server.ensure().await {
+                Ok(()) => {
+                    Redis::from_managed(Arc::clone(server)).map_err(|error| error.to_string())
+                }
+                Err(error) => Err(error.to_string()),
+            },
+            (None, None) => Err("no Redis is named".to_owned()),
+        };
+        let neither = store.is_err() && redis.is_err();
+        let keys = layout(config, store.as_ref().ok(), redis.as_ref().ok()).await;
+        let settings = config.engine.clone();
+        let alone = Self { sources: Sources { store, redis, keys, settings }, server };
+        if neither {
+            alone.close().await;
+            return Err(fault);
+        }
+        Ok(alone)
+    }
+
+    /// Gives back what was opened.
+    pub(super) async fn close(self) {
+        if let Ok(store) = &self.sources.store {
+            store.close().await;
+        }
+        if let Some(server) = self.server
+            && let Err(error) = server.detach().await
+        {
+            tracing::warn!(%error, "the server was not stopped");
+        }
+    }
+
+    /// A picture of what it tells.
+    pub(super) async fn look(&self) -> Snapshot {
+        let Sources { store, redis, keys, settings } = &self.sources;
+        let health = |name: &str, error: Option<String>| Health {
+            name: name.to_owned(),
+            up: error.is_none(),
+            error,
+            ..Health::default()
+        };
+        let now = Millis::now();
+        let mut snapshot = Snapshot { taken: now, ..Snapshot::default() };
+        let sales = match store {
+            Ok(store) => within(store.sales()).await,
+            Err(why) => Err(why.clone()),
+        };
+        snapshot.sql = health("database", sales.as_ref().err().cloned());
+        snapshot.sales =
+            sales.unwrap_or_default().iter().map(|sale| SaleLine::of(sale, now, None)).collect();
+        snapshot.sales_total = snapshot.sales.len() as u64;
+        let dead_ms = settings.node_dead_ms;
+        let looked = match redis {
+            Ok(redis) => {
+                let mut link = redis.link();
+                within(async {
+                    let survey = survey(&mut link, keys, &[], EntryId::MIN, 1).await?;
+                    let alive = |node: &str| survey.nodes.life(node, dead_ms);
+                    let locks = holders(&mut link, keys, LOCKS, alive).await?;
+                    Ok::<_, BrokerError>((survey, locks))
+                })
+                .await
+            }
+            Err(why) => Err(why.clone()),
+        };
+        snapshot.redis = health("redis", looked.as_ref().err().cloned());
+        if let Ok((survey, locks)) = looked {
+            let age = |id: EntryId| (survey.now.0 as u64).saturating_sub(id.millis);
+            snapshot.locks = locks;
+            snapshot.nodes = NodeLine::all(&survey.nodes, dead_ms);
+            snapshot.stream = Some(StreamLine {
+                length: survey.stream.length,
+                oldest_ms: survey.stream.first.map(age),
+                lag: survey.stream.lag,
+                pending: survey.stream.pending,
+                oldest_pending_ms: survey.stream.oldest_pending.map(age),
+                dead: survey.stream.dead,
+                group: survey.stream.group,
+                consumers: survey
+                    .consumers
+                    .iter()
+                    .map(|it| ConsumerLine {
+                        name: it.name.clone(),
+                        alive: survey.works(&it.name, dead_ms),
+                        pending: it.pending,
+                        idle_ms: it.idle_ms,
+                    })
+                    .collect(),
+            });
+        }
+        snapshot
+    }
+}
+
+/// The partitions by SQL, which decides; else by the settings; else as many as Redis has streams of.
+async fn layout(config: &Config, store: Option<&SharedStore>, redis: Option<&Redis>) -> Layout {
+    let cluster = redis.is_some_and(Redis::is_cluster);
+    let agreed = match store {
+        Some(store) => within(partitions::agreed(store, config.partitions, true)).await.ok(),
+        None => config.partitions,
+    };
+    let there = match (agreed, redis) {
+        (None, Some(redis)) => within(partitions_there(&mut redis.link(), cluster)).await.ok(),
+        _ => None,
+    };
+    Layout::new(agreed.or(there).unwrap_or(1), cluster)
+}
+
+/// What comes within the bound.
+pub(super) async fn within<T, E: std::fmt::Display>(
+    reading: impl Future<Output = Result<T, E>>,
+) -> Told<T> {
+    match tokio::time::timeout(PATIENCE, reading).await {
+        Ok(read) => read.map_err(|error| error.to_string()),
+        Err(_) => Err(format!("no answer within {} s", PATIENCE.as_secs())),
+    }
+}

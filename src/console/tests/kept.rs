@@ -1,0 +1,293 @@
+//! What the engine keeps and refuses, in the reader's language: each kind of it is told in Chinese.
+
+use std::time::Duration;
+
+use super::{chinese::english, fixture::entry};
+use crate::{
+    console::{
+        speak_here,
+        text::{
+            self,
+            lang::Lang,
+            told::{job_said, result, subject},
+        },
+    },
+    engine::{
+        command::{Reply, RushReport},
+        error::PartDone,
+        group::{GroupFault, Meanwhile, Names},
+        jobs::{Cancelled, JobSaid, RunFault},
+        refusal::{Refusal, SaleRule, Why},
+        rush::RushFault,
+        told::{ClaimPart, RewindPart, Subject, Told},
+    },
+    model::{
+        JobOutcome, Millis, Payment, Said, SaleFault, VoucherId,
+        ledger::{Finding, SaleFinding, Side},
+    },
+    telemetry::forgot::Healed,
+};
+
+const SALE: VoucherId = VoucherId(7);
+
+fn findings() -> Vec<Finding> {
+    vec![
+        Finding::NotLoaded,
+        Finding::RedisStock { initial: 10_000, stock: -3, admitted: 9 },
+        Finding::Negative(Side::Redis, -1),
+        Finding::Negative(Side::Sql, -1),
+        Finding::Behind(2),
+        Finding::Initial { redis: 1, sql: 2 },
+        Finding::Lost(2),
+        Finding::Unknown(2),
+        Finding::SqlStock { stock: 1, initial: 2, live: 3 },
+        Finding::Doubled(2),
+        Finding::Kept(2),
+        Finding::Repeated(2),
+    ]
+}
+
+fn group_faults() -> Vec<GroupFault> {
+    let (name, number) = ("b/1".to_owned(), 1);
+    let first = vec!["a/1".to_owned(), "b/1".to_owned()];
+    vec![
+        GroupFault::NoPartition { number: 9, last: 3 },
+        GroupFault::OtherPartition { entry: entry(1), partition: 1 },
+        GroupFault::NoStream(1),
+        GroupFault::Trimmed { partition: 1, gone: 5, first: entry(1) },
+        GroupFault::Forward { partition: 1, to: entry(2), delivered: entry(1) },
+        GroupFault::Nothing(1),
+        GroupFault::Meanwhile { partition: 1, what: Meanwhile::Destroyed },
+        GroupFault::Meanwhile { partition: 1, what: Meanwhile::Made },
+        GroupFault::Meanwhile { partition: 1, what: Meanwhile::MovedBack },
+        GroupFault::Meanwhile { partition: 1, what: Meanwhile::Trimmed },
+        GroupFault::NoConsumer {
+            name: name.clone(),
+            partition: None,
+            there: Names { first, more: 3 },
+        },
+        GroupFault::Gone { name: name.clone(), partition: number },
+        GroupFault::Idle(name.clone()),
+        GroupFault::NothingToGive { from: None, to: name.clone() },
+        GroupFault::NothingToGive { from: Some(name.clone()), to: name.clone() },
+        GroupFault::Alive(name.clone()),
+        GroupFault::Holds { name, partition: 1, pending: 30 },
+    ]
+}
+
+fn reasons() -> Vec<Why> {
+    let words = || "-7".to_owned();
+    let place = || "127.0.0.1:1".to_owned();
+    let readonly = || Box::new(Refusal::new("x", Why::ReadOnly));
+    let part_done = [
+        PartDone::Applied { done: 3, planned: 9 },
+        PartDone::Replayed(3),
+        PartDone::Discarded(3),
+        PartDone::Claimed(3),
+        PartDone::Rewound(vec![0, 1]),
+        PartDone::Removed(vec![0]),
+        PartDone::Repaired { sales: vec![SALE], planned: 2 },
+    ];
+    let rules = [
+        SaleRule::NotEnded(SALE),
+        SaleRule::Window { voucher: SALE, begin: Millis(1), end: Millis(1) },
+        SaleRule::Full { voucher: SALE, initial: 9 },
+        SaleRule::NoRoom { voucher: SALE, by: 1, initial: 9, room: 0 },
+        SaleRule::Sold { voucher: SALE, by: 1, stock: 0, initial: 9 },
+    ];
+    let rushes = [
+        RushFault::Users(0),
+        RushFault::Repeat(2.0),
+        RushFault::Pay(2.0),
+        RushFault::Concurrency(0),
+        RushFault::Rate(0.0),
+    ];
+    let (node, lock) = ("node-b".to_owned(), "job:x".to_owned());
+    let runs = [
+        RunFault::Known("a-b".to_owned()),
+        RunFault::Orphan { node: node.clone(), lock, seconds: 9 },
+        RunFault::Runs(node),
+    ];
+    let mut all = vec![
+        Why::Crowded,
+        Why::Stopped,
+        Why::Stopping,
+        Why::ReadOnly,
+        Why::RedisAway(place(), words()),
+        Why::RedisLogin(place(), words()),
+        Why::RedisTooOld(place(), "6.2.1".to_owned()),
+        Why::NoGroup,
+        Why::RedisUnwilling(words()),
+        Why::RedisRefused(words()),
+        Why::RedisGarbage("seckill:{p0}:stock:7".to_owned()),
+        Why::RedisReply("XINFO-7".to_owned()),
+        Why::SqlAway(words()),
+        Why::SqlUnknown(words()),
+        Why::SqlRefused(words()),
+        Why::Changed(SALE),
+        Why::NoSale(SALE),
+        Why::Ended(SALE),
+        Why::OutOfStock(SALE),
+        Why::Fenced("job:x".to_owned()),
+        Why::Clock(1),
+        Why::Sequence,
+        Why::Sale(SaleFault::NoTitle),
+        Why::LockBusy("job:x".to_owned()),
+        Why::LockLost("job:x".to_owned()),
+        Why::LockNotHeld("job:x".to_owned()),
+        Why::LockChanged("job:x".to_owned()),
+        Why::ForeignPlan,
+        Why::EditedPlan,
+        Why::PlanIo(words()),
+        Why::OtherOperator("kim".to_owned()),
+        Why::NoJob("a-b".to_owned()),
+        Why::Unbalanced(SaleFinding { sale: Some(SALE), what: Finding::Lost(2) }),
+        Why::LongReason(1_001, 2),
+        Why::IsPaused(SALE),
+        Why::HasStarted(SALE),
+        Why::ForeignRedis(place()),
+        Why::NameTaken("node-b".to_owned()),
+        Why::Short(SALE, 9, 1),
+        Why::NotHeld(SALE),
+        Why::NotLoaded(SALE, readonly()),
+    ];
+    all.extend(part_done.map(|done| Why::BrokeOff(readonly(), done)));
+    all.extend(rules.map(Why::Rule));
+    all.extend(rushes.map(Why::Rush));
+    all.extend(runs.map(Why::Run));
+    all.extend(group_faults().into_iter().map(Why::Group));
+    all
+}
+
+fn job_results() -> Vec<JobSaid> {
+    vec![
+        JobSaid::Closed { orders: 1, given_back: 1 },
+        JobSaid::Trimmed {
+            entries: 1,
+            runs: 2,
+            letters: 3,
+            consumers: vec!["b/1".to_owned()],
+            held: Some("1-1".to_owned()),
+        },
+        JobSaid::Archived(vec![SALE]),
+        JobSaid::Balanced,
+        JobSaid::Failed(Refusal::new("x", Why::ReadOnly)),
+        JobSaid::Panicked("7".to_owned()),
+        JobSaid::Cancelled(Cancelled::LockLost),
+        JobSaid::Cancelled(Cancelled::TooLong(Duration::from_secs(1))),
+        JobSaid::Cancelled(Cancelled::NodeStops),
+        JobSaid::Endless(Cancelled::Task),
+    ]
+}
+
+fn results() -> Vec<Told> {
+    let mut all = vec![
+        Told::Begun,
+        Told::Done(Reply::SaleCreated(SALE)),
+        Told::Done(Reply::RushDone(RushReport::default())),
+        Told::Failed(Refusal::new("x", Why::ReadOnly)),
+        Told::Finished,
+        Told::Lasted(7_500),
+        Told::Off(SaleFinding { sale: None, what: Finding::Lost(2) }),
+        Told::DeadHolds(86),
+        Told::SilentHolds(86),
+        Told::Letters(3),
+        Told::GroupGone,
+        Told::LastSign,
+        Told::LeftOut(70),
+        Told::InOrder,
+        Told::Healed(Healed { buyers: 5, promised: 1, refused: 0 }),
+    ];
+    for payment in [Payment::Paid, Payment::PaidBefore, Payment::TooLate, Payment::NotFound] {
+        let order = crate::model::OrderId::new(1_795_000_000, 1);
+        all.extend(order.map(|order| Told::Done(Reply::Paid { order, payment })));
+    }
+    all.extend(job_results().into_iter().map(|said| Told::Ran {
+        outcome: JobOutcome::Done,
+        took_ms: 842,
+        said: Some(said),
+    }));
+    all
+}
+
+fn subjects() -> Vec<Subject> {
+    let letters = |named, filter: &str, force| {
+        let filter = filter.to_owned();
+        Subject::Letters { named, filter, force, compensate: force }
+    };
+    let (from, to) = ("a/1".to_owned(), "b/1".to_owned());
+    vec![
+        Subject::NewSale { title: "火锅".to_owned(), stock: 9 },
+        Subject::Pieces(SALE, -3),
+        Subject::Rush { voucher: SALE, users: 9, seed: 1 },
+        Subject::Books(vec![(SALE, findings())]),
+        Subject::Plan { entries: 9, digest: "3f".to_owned(), filter: "idle>30s".to_owned() },
+        Subject::Rewind(vec![RewindPart { partition: 0, was: None, from: entry(1), again: 3 }]),
+        Subject::Claim(vec![ClaimPart { partition: 0, from, to, count: 3 }], true),
+        Subject::Consumer("a/1".to_owned(), Some(1)),
+        Subject::Lock("job:x".to_owned(), "a/1#2".to_owned()),
+        letters(Some(3), "", false),
+        letters(None, "", true),
+        letters(None, "voucher=7", false),
+        Subject::Partition(1),
+    ]
+}
+
+/// Told in Chinese, from what SQL gives back.
+fn told_well(said: &Said, told: impl Fn(&Said) -> String) {
+    let read = Said::read(said.stored());
+    speak_here(Lang::En);
+    assert_eq!(told(&read), said.to_string(), "English is the engine's own");
+    speak_here(Lang::Zh);
+    let told = told(&read);
+    assert!(!told.is_ascii() && english(&told).is_empty(), "{told}");
+}
+
+#[test]
+fn every_refusal_is_told() {
+    speak_here(Lang::Zh);
+    for why in reasons() {
+        let refusal = Refusal::new("THE SENTENCE", why);
+        let told = text::refusal(&refusal);
+        let strange: Vec<String> = english(&told);
+        let known =
+            ["node", "list", "sale", "locks", "release", "operator", "jobs", "history", "work"];
+        let strange: Vec<_> = strange.iter().filter(|it| !known.contains(&it.as_str())).collect();
+        assert!(!told.is_ascii() && strange.is_empty(), "{told} {strange:?}");
+    }
+    let words = Refusal::words("MISCONF no disk");
+    assert_eq!(text::refusal(&words), "MISCONF no disk", "a server's own words stay");
+}
+
+#[test]
+fn every_result_is_told() {
+    for told in results() {
+        told_well(&Said::of(&told), result);
+    }
+    for said in job_results() {
+        told_well(&Said::of(&said), |said| job_said(JobOutcome::Done, Some(said)));
+    }
+    for found in findings() {
+        speak_here(Lang::Zh);
+        let told = text::finding(&found);
+        assert!(english(&told).is_empty() && told != found.to_string(), "{told}");
+    }
+}
+
+#[test]
+fn every_subject_is_told() {
+    for on in subjects() {
+        if !matches!(on, Subject::Consumer(_, None)) {
+            told_well(&Said::of(&on), subject);
+        }
+    }
+}
+
+#[test]
+fn a_line_of_an_older_version_stays_as_it_is() {
+    speak_here(Lang::Zh);
+    let old = Said::read("86 entries: 80 written".to_owned());
+    assert_eq!(result(&old), "86 entries: 80 written");
+    assert_eq!(subject(&Said::read("#7, 9 buyers, seed 1".to_owned())), "#7, 9 buyers, seed 1");
+    assert_eq!(job_said(JobOutcome::Done, Some(&old)), "86 entries: 80 written");
+}

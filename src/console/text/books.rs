@@ -1,0 +1,60 @@
+//! Words of the books: what is wrong with them.
+
+use super::{
+    figures::{signed, thousands},
+    lang::{Lang, spoken},
+};
+use crate::model::ledger::{Finding, SaleFinding};
+
+/// What is wrong, with the sale that it is wrong with.
+pub(crate) fn sale_finding(found: &SaleFinding) -> String {
+    let what = finding(&found.what);
+    found.sale.map_or(what.clone(), |sale| match spoken() {
+        Lang::En => format!("#{sale}: {what}"),
+        Lang::Zh => format!("#{sale}：{what}"),
+    })
+}
+
+/// What is wrong.
+pub(crate) fn finding(finding: &Finding) -> String {
+    if spoken() == Lang::En {
+        return finding.to_string();
+    }
+    match finding {
+        Finding::NotLoaded => "Redis 中没有这场秒杀，节点启动时会载入".to_owned(),
+        Finding::RedisStock { initial, stock, admitted } => {
+            let (initial, stock) = (thousands(*initial), signed(*stock));
+            let admitted = thousands(*admitted);
+            format!("Redis：初始库存 {initial} 不等于剩余 {stock} + 买家 {admitted}")
+        }
+        Finding::Negative(side, stock) => {
+            format!("{side} 库存低于 0（{}），已超卖", signed(*stock))
+        }
+        Finding::Behind(changes) => {
+            format!("Redis 缺少这场秒杀最近的 {} 次变更", thousands(*changes))
+        }
+        Finding::Initial { redis, sql } => {
+            let [redis, sql] = [redis, sql].map(|it| thousands(*it));
+            format!("初始库存不一致：Redis 为 {redis}，SQL 为 {sql}")
+        }
+        Finding::Lost(orders) => {
+            format!("{} 笔已准入订单不在 SQL、消息流和死信中", thousands(*orders))
+        }
+        Finding::Unknown(orders) => {
+            format!("SQL 中 {} 笔订单在 Redis 没有买家，库存可能被再次售出", thousands(*orders))
+        }
+        Finding::SqlStock { stock, initial, live } => {
+            let (stock, initial, live) = (signed(*stock), thousands(*initial), thousands(*live));
+            format!("SQL：库存 {stock} 不等于初始 {initial} - 有效订单 {live}")
+        }
+        Finding::Doubled(buyers) => {
+            format!("{} 位买家有多笔有效订单", thousands(*buyers))
+        }
+        Finding::Kept(orders) => {
+            format!("{} 笔已关闭订单仍占用 Redis 库存，不会自动退还", thousands(*orders))
+        }
+        Finding::Repeated(ids) => {
+            format!("{} 个订单号被两位买家持有", thousands(*ids))
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Words of what the log and the history of jobs hold. A line of an older version is told as it stands.
+
+use super::{
+    books::{finding, sale_finding},
+    figures::{grouped, span, thousands},
+    lang::{Lang, Word, spoken, word},
+    refusals::refusal,
+    replies::reply,
+};
+use crate::{
+    engine::{
+        command::Reply,
+        jobs::{Cancelled, JobSaid},
+        told::{Subject, Told},
+    },
+    model::{JobOutcome, Payment, Said},
+};
+
+/// How an act went, or what befell.
+pub(crate) fn result(said: &Said) -> String {
+    match said.data::<Told>() {
+        Some(told) if spoken() == Lang::Zh => chinese(&told),
+        _ => grouped(&said.to_string()),
+    }
+}
+
+fn chinese(told: &Told) -> String {
+    match told {
+        Told::Begun => "已开始".to_owned(),
+        Told::Done(done) => match done {
+            // The line names the order itself.
+            Reply::Paid { payment, .. } => match payment {
+                Payment::Paid => "已支付",
+                Payment::PaidBefore => "此前已支付",
+                Payment::TooLate => "过迟，订单已关闭",
+                Payment::NotFound => "SQL 中没有此订单",
+            }
+            .to_owned(),
+            done => reply(done).0,
+        },
+        Told::Ran { outcome, took_ms, said } => {
+            let (outcome, took) = (super::outcome(*outcome), span(*took_ms));
+            let said = said.as_ref().map(|said| format!("：{}", job_chinese(said)));
+            format!("{outcome}，耗时 {took}{}", said.unwrap_or_default())
+        }
+        Told::Failed(why) => format!("失败：{}", refusal(why)),
+        Told::Finished => "完成".to_owned(),
+        Told::Words(words) => words.clone(),
+        Told::Lasted(millis) => format!("持续 {}", span(*millis)),
+        Told::Off(found) => format!("不符：{}", sale_finding(found)),
+        Told::DeadHolds(pending) => format!("失联，持有 {} 条消息", thousands(*pending)),
+        Told::SilentHolds(pending) => format!("无响应，持有 {} 条消息", thousands(*pending)),
+        Told::Letters(count) => format!("{} 条待人工处理", thousands(*count)),
+        Told::GroupGone => "不存在".to_owned(),
+        Told::LastSign => "最后一次心跳，其消息由其他节点接管".to_owned(),
+        Told::LeftOut(lines) => {
+            format!("一分钟内 {} 条，详见日志文件", thousands(u64::from(*lines)))
+        }
+        Told::InOrder => "正常停止".to_owned(),
+        Told::Healed(healed) => {
+            let [buyers, promised, refused] =
+                [healed.buyers, healed.promised, healed.refused].map(thousands);
+            format!(
+                "Redis 曾丢失 {buyers} 位买家，其中 {promised} 位尚未落库，已全部补回；{refused} 份承诺无法兑现"
+            )
+        }
+    }
+}
+
+/// What a run of a job says of itself.
+pub(crate) fn job_said(outcome: JobOutcome, said: Option<&Said>) -> String {
+    let Some(said) = said else { return String::new() };
+    match (spoken(), said.data::<JobSaid>(), outcome) {
+        (Lang::Zh, Some(said), _) => job_chinese(&said),
+        // SQL writes it without knowing more.
+        (Lang::Zh, None, JobOutcome::Lost) => "节点失联或离开过久".to_owned(),
+        _ => grouped(&said.to_string()),
+    }
+}
+
+fn job_chinese(said: &JobSaid) -> String {
+    match said {
+        JobSaid::Closed { orders, given_back } => {
+            format!("关闭 {} 笔，退还 {} 件", thousands(*orders), thousands(*given_back))
+        }
+        JobSaid::Trimmed { entries, runs, letters, consumers, held } => {
+            let mut text =
+                format!("清理消息 {} 条，任务记录 {} 条", thousands(*entries), thousands(*runs));
+            if *letters > 0 {
+                text += &format!("，死信 {} 条", thousands(*letters));
+            }
+            if !consumers.is_empty() {
+                text += &format!("，失联消费者 {}", consumers.join(" "));
+            }
+            if let Some(held) = held {
+                text += &format!("；{held} 起尚未确认");
+            }
+            text
+        }
+        JobSaid::Archived(sales) => {
+            let named: Vec<String> = sales.iter().map(|sale| format!("#{sale}")).collect();
+            format!("归档 {}", named.join(" "))
+        }
+        JobSaid::Balanced => "对账一致".to_owned(),
+        JobSaid::Failed(why) => refusal(why),
+        JobSaid::Panicked(words) => format!("程序异常：{words}"),
+        JobSaid::Cancelled(why) => cancelled(why).to_owned(),
+        JobSaid::Endless(why) => format!("{}，仍未停下", cancelled(why)),
+    }
+}
+
+fn cancelled(why: &Cancelled) -> &'static str {
+    match why {
+        Cancelled::LockLost => "锁已丢失，已取消",
+        Cancelled::TooLong(_) => "超过最长时限，已取消",
+        Cancelled::NodeStops => "节点停止，已取消",
+        Cancelled::Task => "任务被取消",
+    }
+}
+
+/// What events are about, where it is no name.
+const SUBJECTS: &[(&str, Word)] = &[
+    ("books", word("books", "对账")),
+    ("dead letters", word("dead letters", "死信")),
+    ("consumer group", word("consumer group", "消费组")),
+    ("activity", word("activity", "动态")),
+];
+
+/// On what an act was, or what an event is about.
+pub(crate) fn subject(said: &Said) -> String {
+    let known =
+        || SUBJECTS.iter().find(|(key, _)| *said == *key).map(|(_, word)| String::from(*word));
+    match said.data::<Subject>() {
+        Some(subject) if spoken() == Lang::Zh => subject_chinese(&subject),
+        _ => known().unwrap_or_else(|| grouped(&said.to_string())),
+    }
+}
+
+fn subject_chinese(subject: &Subject) -> String {
+    match subject {
+        Subject::NewSale { title, stock } => format!("“{title}”，库存 {}", thousands(*stock)),
+        Subject::Pieces(sale, by) => format!("#{sale}，{} 件", thousands(by.unsigned_abs())),
+        Subject::Rush { voucher, users, seed } => {
+            format!("#{voucher}，买家 {}，种子 {seed}", thousands(*users))
+        }
+        Subject::Books(sales) => {
+            let told = sales.iter().map(|(sale, findings)| {
+                let findings: Vec<String> = findings.iter().map(finding).collect();
+                format!("#{sale}：{}", findings.join("，"))
+            });
+            told.collect::<Vec<_>>().join("；")
+        }
+        Subject::Plan { entries, digest, filter } => {
+            let filter =
+                if filter.is_empty() { String::new() } else { format!("，“{filter}”") };
+            format!("计划 {digest} 的 {} 条消息{filter}", thousands(*entries))
+        }
+        Subject::Rewind(parts) => {
+            let told = parts.iter().map(|it| {
+                let was = it.was.map_or("无消费组".to_owned(), |at| format!("已投递至 {at}"));
+                let (number, from, again) = (it.partition, it.from, thousands(it.again));
+                format!("分区 {number}（{was}）回退到 {from}，{again} 条重新投递")
+            });
+            told.collect::<Vec<_>>().join("；")
+        }
+        Subject::Claim(parts, force) => {
+            let told = parts.iter().map(|it| {
+                let (count, number) = (thousands(it.count), it.partition);
+                format!("分区 {number} 的 {count} 条，从“{}”到“{}”", it.from, it.to)
+            });
+            let force = if *force { "；强制" } else { "" };
+            told.collect::<Vec<_>>().join("；") + force
+        }
+        Subject::Consumer(name, None) => format!("“{name}”"),
+        Subject::Consumer(name, Some(number)) => format!("分区 {number} 的“{name}”"),
+        Subject::Lock(name, owner) => format!("“{name}”，持有者 {owner}"),
+        Subject::Letters { named, filter, force, compensate } => {
+            let mut text = match named {
+                Some(count) => format!("{} 条死信", thousands(*count)),
+                None if filter.is_empty() => "全部死信".to_owned(),
+                None => format!("符合“{filter}”的死信"),
+            };
+            text += if *force { "，强制" } else { "" };
+            text += if *compensate { "，并退还" } else { "" };
+            text
+        }
+        Subject::Partition(number) => format!("分区 {number}"),
+    }
+}

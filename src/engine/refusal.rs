@@ -1,0 +1,247 @@
+//! Why an act was not done, as data: a person reads it in his own language, and the log keeps it.
+//!
+//! The sentence in English is the error's own. What only a server or the system can tell stays in its words.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    EngineError, error::PartDone, group::GroupFault, jobs::RunFault, locks::LockError,
+    plan::PlanFault, rush::RushFault,
+};
+use crate::{
+    broker::BrokerError,
+    model::{SaleFault, VoucherId, ledger::SaleFinding, order_id::OrderIdFault},
+    store::StoreError,
+};
+
+pub use crate::store::SaleRule;
+
+/// One sentence for a person, with the next step, and what it is made of.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Refusal {
+    text: String,
+    /// What it is made of.
+    pub why: Why,
+}
+
+/// What a refusal is made of.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Why {
+    /// The sentence is all that there is: words of a server, of the system, or of a set-up that is wrong.
+    Words,
+    /// The engine has too many acts to do.
+    Crowded,
+    /// The engine has stopped.
+    Stopped,
+    /// The engine stops.
+    Stopping,
+    /// Acts are refused.
+    ReadOnly,
+    /// Redis does not answer there, in its words.
+    RedisAway(String, String),
+    /// Redis refuses the login there, in its words.
+    RedisLogin(String, String),
+    /// Redis there is of that version.
+    RedisTooOld(String, String),
+    /// The group is gone.
+    NoGroup,
+    /// Redis takes no writes, in its words.
+    RedisUnwilling(String),
+    /// Redis refused, in its words.
+    RedisRefused(String),
+    /// A key holds something else.
+    RedisGarbage(String),
+    /// Redis answered that with something unexpected.
+    RedisReply(String),
+    /// The database is away, in its words.
+    SqlAway(String),
+    /// It went away at the commit, in its words.
+    SqlUnknown(String),
+    /// It refused, in its words.
+    SqlRefused(String),
+    /// A sale was changed by somebody else.
+    Changed(VoucherId),
+    /// No such sale.
+    NoSale(VoucherId),
+    /// The sale is over.
+    Ended(VoucherId),
+    /// More orders than pieces.
+    OutOfStock(VoucherId),
+    /// A write that came too late.
+    Fenced(String),
+    /// It goes against the sale as it is.
+    Rule(SaleRule),
+    /// The clock says so many seconds.
+    Clock(i64),
+    /// The day's sequence is used up.
+    Sequence,
+    /// A sale that can't be.
+    Sale(SaleFault),
+    /// The lock is held by somebody else.
+    LockBusy(String),
+    /// The lock was lost.
+    LockLost(String),
+    /// Nobody holds the lock.
+    LockNotHeld(String),
+    /// The lock has another holder.
+    LockChanged(String),
+    /// A plan of another deployment.
+    ForeignPlan,
+    /// A plan that was changed since it was made.
+    EditedPlan,
+    /// A plan that can't be kept, in the words of the system.
+    PlanIo(String),
+    /// The group is not as the act needs it.
+    Group(GroupFault),
+    /// Somebody is at work.
+    OtherOperator(String),
+    /// No such job.
+    NoJob(String),
+    /// The books are off.
+    Unbalanced(SaleFinding),
+    /// A reason of so many characters and bytes.
+    LongReason(usize, usize),
+    /// An act in steps that failed after some of them.
+    BrokeOff(Box<Refusal>, PartDone),
+    /// A rush that can't be.
+    Rush(RushFault),
+    /// A paused sale is not started.
+    IsPaused(VoucherId),
+    /// It has started already.
+    HasStarted(VoucherId),
+    /// A run of a job that does not begin.
+    Run(RunFault),
+    /// Redis belongs to another database.
+    ForeignRedis(String),
+    /// Two nodes of one name.
+    NameTaken(String),
+    /// So many pieces can't be taken out, for so many are unsold.
+    Short(VoucherId, u64, u64),
+    /// Redis does not hold the sale.
+    NotHeld(VoucherId),
+    /// The sale is in SQL, and Redis was not told.
+    NotLoaded(VoucherId, Box<Refusal>),
+}
+
+impl Refusal {
+    /// The engine has many acts to do still.
+    pub fn crowded() -> Self {
+        Self::new("the engine has many acts to do still; ask again in a moment", Why::Crowded)
+    }
+
+    /// The engine is not there any more.
+    pub fn stopped() -> Self {
+        Self::new("the engine has stopped; quit and start again", Why::Stopped)
+    }
+
+    /// A sentence, and what it is made of.
+    pub fn new(text: impl Into<String>, why: Why) -> Self {
+        Self { text: text.into(), why }
+    }
+
+    /// A sentence that is all there is.
+    pub fn words(text: impl Into<String>) -> Self {
+        Self::new(text, Why::Words)
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+impl From<&EngineError> for Refusal {
+    fn from(error: &EngineError) -> Self {
+        Self { text: error.to_string(), why: why(error) }
+    }
+}
+
+fn why(error: &EngineError) -> Why {
+    match error {
+        EngineError::Broker(error) => broker(error),
+        EngineError::Store(error) => store(error),
+        EngineError::Id(OrderIdFault::Clock(seconds)) => Why::Clock(*seconds),
+        EngineError::Id(OrderIdFault::Sequence) => Why::Sequence,
+        EngineError::Sale(fault) => Why::Sale(fault.clone()),
+        EngineError::ReadOnly => Why::ReadOnly,
+        EngineError::Stopping => Why::Stopping,
+        EngineError::Lock(error) => lock(error),
+        EngineError::Recovery(PlanFault::Foreign) => Why::ForeignPlan,
+        EngineError::Recovery(PlanFault::Edited) => Why::EditedPlan,
+        EngineError::Recovery(PlanFault::Io(error)) => Why::PlanIo(error.to_string()),
+        EngineError::Group(fault) => Why::Group(fault.clone()),
+        EngineError::OtherOperator(who) => Why::OtherOperator(who.clone()),
+        EngineError::NoJob(name) => Why::NoJob(name.clone()),
+        EngineError::Unbalanced(finding) => Why::Unbalanced(finding.clone()),
+        EngineError::LongReason { characters, bytes } => Why::LongReason(*characters, *bytes),
+        EngineError::BrokeOff { why, done } => {
+            Why::BrokeOff(Box::new(why.as_ref().into()), done.clone())
+        }
+        EngineError::Rush(fault) => Why::Rush(fault.clone()),
+        EngineError::IsPaused(voucher) => Why::IsPaused(*voucher),
+        EngineError::HasStarted(voucher) => Why::HasStarted(*voucher),
+        EngineError::Run(fault) => Why::Run(fault.clone()),
+        EngineError::Foreign(place) => Why::ForeignRedis(place.clone()),
+        EngineError::NameTaken(name) => Why::NameTaken(name.clone()),
+        EngineError::Short { voucher, by, left } => Why::Short(*voucher, *by, *left),
+        EngineError::NotHeld(voucher) => Why::NotHeld(*voucher),
+        EngineError::NotLoaded { voucher, why } => {
+            let why = Refusal { text: why.to_string(), why: broker(why) };
+            Why::NotLoaded(*voucher, Box::new(why))
+        }
+        EngineError::Id(OrderIdFault::Text(_))
+        | EngineError::Jobs(_)
+        | EngineError::Recovery(_)
+        | EngineError::BooksOff(_)
+        | EngineError::Plan(_) => Why::Words,
+    }
+}
+
+fn broker(error: &BrokerError) -> Why {
+    match error {
+        BrokerError::Away { place, detail } => Why::RedisAway(place.clone(), detail.clone()),
+        BrokerError::Login { place, detail } => Why::RedisLogin(place.clone(), detail.clone()),
+        BrokerError::TooOld { place, version } => Why::RedisTooOld(place.clone(), version.clone()),
+        BrokerError::NoGroup => Why::NoGroup,
+        BrokerError::Unwilling(why) => Why::RedisUnwilling(why.clone()),
+        BrokerError::Refused(why) => Why::RedisRefused(why.clone()),
+        BrokerError::Garbage(key) => Why::RedisGarbage(key.clone()),
+        BrokerError::Reply(command) => Why::RedisReply((*command).to_owned()),
+        BrokerError::Url(_) | BrokerError::Server(_) => Why::Words,
+    }
+}
+
+fn store(error: &StoreError) -> Why {
+    match error {
+        StoreError::Away(why) => Why::SqlAway(why.clone()),
+        StoreError::Unknown(why) => Why::SqlUnknown(why.clone()),
+        StoreError::Changed(voucher) => Why::Changed(*voucher),
+        StoreError::Rule(rule) => Why::Rule(rule.clone()),
+        StoreError::Refused(why) => Why::SqlRefused(why.clone()),
+        StoreError::NoSale(voucher) => Why::NoSale(*voucher),
+        StoreError::Ended(voucher) => Why::Ended(*voucher),
+        StoreError::OutOfStock(voucher) => Why::OutOfStock(*voucher),
+        StoreError::Fenced(name) => Why::Fenced(name.clone()),
+        StoreError::Url(_) | StoreError::Schema(_) | StoreError::File(_) => Why::Words,
+    }
+}
+
+fn lock(error: &LockError) -> Why {
+    match error {
+        LockError::Busy(name) => Why::LockBusy(name.to_string()),
+        LockError::Lost(name) => Why::LockLost(name.to_string()),
+        LockError::NotHeld(name) => Why::LockNotHeld(name.to_string()),
+        LockError::Changed(name) => Why::LockChanged(name.to_string()),
+        LockError::Broker(error) => broker(error),
+        LockError::Name(_)
+        | LockError::Lease(_)
+        | LockError::TooSlow { .. }
+        | LockError::Member { .. } => Why::Words,
+    }
+}

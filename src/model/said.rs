@@ -1,0 +1,150 @@
+//! What the program says of itself and keeps: a sentence in English, and the data that it was made of.
+//!
+//! The command line prints the sentence. Who speaks another language tells the data anew, and must not read the
+//! sentence for that. What the data means is known where it was made; here it is opaque.
+
+use std::{fmt, ops::Deref};
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::Value;
+
+/// A sentence with its data. In a document it is the sentence alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Said {
+    text: String,
+    is: Option<Value>,
+}
+
+/// As SQL keeps it.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stored {
+    text: String,
+    is: Value,
+}
+
+impl Said {
+    /// What `data` says by its own words.
+    pub fn of(data: &(impl Serialize + fmt::Display)) -> Self {
+        Self { text: data.to_string(), is: serde_json::to_value(data).ok() }
+    }
+
+    /// The data, where there is any and it is of this kind.
+    pub fn data<T: DeserializeOwned>(&self) -> Option<T> {
+        T::deserialize(self.is.as_ref()?).ok()
+    }
+
+    /// A part of the data, by the path to it.
+    pub fn part<T: DeserializeOwned>(&self, path: &str) -> Option<T> {
+        T::deserialize(self.is.as_ref()?.pointer(path)?).ok()
+    }
+
+    /// From what SQL holds; lines of older versions are a sentence alone.
+    pub fn read(kept: String) -> Self {
+        match serde_json::from_str::<Stored>(&kept) {
+            Ok(Stored { text, is }) => Self { text, is: Some(is) },
+            Err(_) => kept.into(),
+        }
+    }
+
+    /// As SQL keeps it.
+    pub fn stored(&self) -> String {
+        let Some(is) = &self.is else { return self.text.clone() };
+        let stored = Stored { text: self.text.clone(), is: is.clone() };
+        serde_json::to_string(&stored).unwrap_or(stored.text)
+    }
+
+    /// What no database takes is left out; data that is too long is, since half of it is none.
+    pub fn bound(&mut self, most: usize, text: impl FnOnce(&mut String)) {
+        text(&mut self.text);
+        if self.stored().chars().count() > most {
+            self.is = None;
+        }
+    }
+}
+
+impl From<String> for Said {
+    fn from(text: String) -> Self {
+        Self { text, is: None }
+    }
+}
+
+impl From<&str> for Said {
+    fn from(text: &str) -> Self {
+        text.to_owned().into()
+    }
+}
+
+impl Deref for Said {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.text
+    }
+}
+
+impl fmt::Display for Said {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.text)
+    }
+}
+
+impl PartialEq<str> for Said {
+    fn eq(&self, text: &str) -> bool {
+        self.text == text
+    }
+}
+
+impl PartialEq<&str> for Said {
+    fn eq(&self, text: &&str) -> bool {
+        self.text == *text
+    }
+}
+
+impl Serialize for Said {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct Closed {
+        orders: u64,
+    }
+
+    impl fmt::Display for Closed {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "{} closed", self.orders)
+        }
+    }
+
+    #[test]
+    fn the_sentence_and_its_data_are_kept() {
+        let said = Said::of(&Closed { orders: 7 });
+        let read = Said::read(said.stored());
+        assert_eq!(read, said);
+        assert_eq!((&*read, read.data()), ("7 closed", Some(Closed { orders: 7 })));
+        assert_eq!(read.part::<u64>("/orders"), Some(7));
+        assert_eq!(serde_json::to_string(&read).unwrap(), "\"7 closed\"");
+    }
+
+    #[test]
+    fn a_line_of_an_older_version_is_a_sentence() {
+        for text in ["7 closed", "", "{", "{\"text\":\"x\"}"] {
+            let read = Said::read(text.to_owned());
+            assert_eq!((&*read, read.data::<Closed>()), (text, None));
+            assert_eq!(read.stored(), text);
+        }
+    }
+
+    #[test]
+    fn half_of_the_data_is_none() {
+        let mut said = Said::of(&Closed { orders: 7 });
+        said.bound(20, |text| text.truncate(3));
+        assert_eq!(said, Said::from("7 c"));
+    }
+}
