@@ -292,8 +292,12 @@ mod tests {
             oldest_pending: None,
             first: None,
         };
-        let consumer =
-            |name: &str, idle_ms| ConsumerFacts { partition: 0, name: name.to_owned(), pending: 1, idle_ms };
+        let consumer = |name: &str, idle_ms| ConsumerFacts {
+            partition: 0,
+            name: name.to_owned(),
+            pending: 1,
+            idle_ms,
+        };
         let survey = Survey {
             now: Millis(10_000),
             stream,

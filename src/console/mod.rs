@@ -51,8 +51,8 @@ pub use self::{
 #[cfg(test)]
 pub(crate) use self::text::lang::speak_here;
 pub(crate) use self::text::{
-    finding as told_finding,
     figures::thousands,
+    finding as told_finding,
     lang::{Word, speak, spoken, tell, word},
 };
 use crate::{engine::command::Remote, model::Millis};

@@ -25,8 +25,7 @@ use crate::{
     },
     model::{
         Cause, EntryId, JobOutcome, JobRun, Millis, OrderCounts, OrderId, Phase, Said, SaleState,
-        UserId,
-        Verdict, VoucherId, ledger::Balance,
+        UserId, Verdict, VoucherId, ledger::Balance,
     },
     telemetry::{
         Point, Series, Snapshot,

@@ -8,6 +8,7 @@ use crate::{
         speak_here,
         text::{
             self,
+            figures::grouped,
             lang::Lang,
             told::{job_said, result, subject},
         },
@@ -237,7 +238,7 @@ fn subjects() -> Vec<Subject> {
 fn told_well(said: &Said, told: impl Fn(&Said) -> String) {
     let read = Said::read(said.stored());
     speak_here(Lang::En);
-    assert_eq!(told(&read), said.to_string(), "English is the engine's own");
+    assert_eq!(told(&read), grouped(&said.to_string()), "English is the engine's own");
     speak_here(Lang::Zh);
     let told = told(&read);
     assert!(!told.is_ascii() && english(&told).is_empty(), "{told}");

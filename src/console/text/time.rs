@@ -1,7 +1,7 @@
 //! Words about time: how much of it the chart shows, and what befell at a moment.
 
 use super::{
-    figures::{grouped, thousands},
+    figures::thousands,
     lang::{Lang, Word, spoken, tell, word},
 };
 use crate::console::keymap::{Action, key_of};
@@ -58,7 +58,6 @@ pub(crate) fn no_mark(later: bool) -> String {
 /// What befell, and how much more did at the same moment.
 pub(crate) fn befell(act: &str, subject: &str, more: usize) -> String {
     let act = act_word(act);
-    let subject = grouped(subject);
     let told = if subject.is_empty() { act.to_owned() } else { format!("{act}  {subject}") };
     let more = more as u64;
     match more {

@@ -9,10 +9,7 @@ use super::{
     facets::{Facet, Rank, Wanted},
 };
 use crate::{
-    console::{
-        text,
-        widgets::Scroll,
-    },
+    console::{text, widgets::Scroll},
     telemetry::{
         Snapshot,
         log::{LogLook, Place, Recorded, Weight, Which},

@@ -330,7 +330,7 @@ fn entries(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut StreamState) {
     let cursor = state.position(&rows).filter(|_| state.pane == Pane::Entries);
     let partitioned = rows.iter().any(|line| line.entry.partition > 0);
     let (cols, columns): (Vec<Col>, Vec<Column>) = layout(w, partitioned).into_iter().unzip();
-    let at = cursor.or_else(|| state.follows().then(|| rows.len() - 1));
+    let at = cursor.or_else(|| rows.len().checked_sub(1).filter(|_| state.follows()));
     let mut scroll = std::mem::take(&mut state.scroll);
     let visible = usize::from(pen.height().saturating_sub(1));
     scroll.follow(at, rows.len(), visible);
