@@ -11,7 +11,7 @@ mod support;
 
 use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use seckill::{
     console::{self, Options},
     engine::command::{Focus, Remote},
@@ -32,7 +32,8 @@ fn contains(output: &[u8], part: &[u8]) -> bool {
 
 #[test]
 fn every_signal_gives_the_terminal_back() {
-    for signal in [Signal::HUP, Signal::TERM, Signal::INT, Signal::QUIT] {
+    use Signal as S;
+    for signal in [S::HUP, S::TERM, S::INT, S::QUIT, S::ALARM, S::USR1, S::USR2] {
         let home = Seckill::new();
         let mut terminal = home.pty(&[], 80, 24, &[]);
         terminal.wait_for_text("Overview");
@@ -43,9 +44,8 @@ fn every_signal_gives_the_terminal_back() {
     }
 }
 
-/// A shell that stops the console on Ctrl-Z, waits for Enter and takes it to the front again.
-#[test]
-fn a_stopped_console_gives_the_terminal_to_the_shell_and_takes_it_again() {
+/// A shell that is given the terminal by `stop`, waits for Enter and takes the console to the front again.
+fn comes_back_from_the_shell(stop: impl FnOnce(&Pty)) {
     let home = Seckill::new();
     let script = "set -m; \"$@\"; echo SHELL; read _; fg >/dev/null";
     let mut args =
@@ -53,7 +53,7 @@ fn a_stopped_console_gives_the_terminal_to_the_shell_and_takes_it_again() {
     args.extend(home.args(&[]));
     let mut terminal = Pty::open("bash".as_ref(), &args, 80, 24, &home, &[]);
     terminal.wait_for(LONG, "the console", |screen| screen.contains("Nothing needs you"));
-    terminal.send(key::CTRL_Z);
+    stop(&terminal);
     terminal.wait_for(LONG, "the shell", |screen| screen.contains("SHELL"));
     assert_eq!(terminal.terminal(), Terminal::RESTORED);
     terminal.send("\r");
@@ -61,6 +61,21 @@ fn a_stopped_console_gives_the_terminal_to_the_shell_and_takes_it_again() {
     terminal.send("q");
     assert!(terminal.exit_status(LONG).success());
     assert_eq!(terminal.terminal(), Terminal::RESTORED);
+}
+
+#[test]
+fn a_console_that_was_stopped_by_a_key_comes_back() {
+    comes_back_from_the_shell(|terminal| terminal.send(key::CTRL_Z));
+}
+
+#[test]
+fn a_console_that_was_stopped_by_a_signal_comes_back() {
+    comes_back_from_the_shell(|terminal| {
+        let shell = terminal.pid();
+        let children = fs::read_to_string(format!("/proc/{shell}/task/{shell}/children")).unwrap();
+        let console = children.split_whitespace().next().unwrap().parse().unwrap();
+        kill_process(Pid::from_raw(console).unwrap(), Signal::TSTP).unwrap();
+    });
 }
 
 /// Where [`a_console_beside_which_something_panics`] is told what to do, and when.

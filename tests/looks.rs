@@ -144,7 +144,8 @@ async fn what_is_under_way_is_told_with_its_holder() {
     assert!(matches!(trace.standing, Standing::Undelivered { .. }), "{trace:?}");
     assert_eq!(trace.entry, Some((entry, Holding::Undelivered)));
 
-    let taken = drill::die_with_batch(&world.redis, &world.keys, "node-b", 5).await.unwrap();
+    let taken =
+        drill::die_with_batch(&world.redis, &world.keys, "node-b", 5, 600_000).await.unwrap();
     let held = |it: &Snapshot| {
         let of_b = |holding: &Holding| match holding {
             Holding::Pending { consumer, .. } => consumer.starts_with("node-b/"),

@@ -321,8 +321,9 @@ impl<'a> Script<'a> {
         let stock = FATAL_BATCH.min(self.args.buyers / 10).max(1);
         let users = (stock * 4).min(self.args.buyers);
         let report = self.stage.undelivered(stock, users, self.args.seed).await?;
-        let Context { redis, keys, .. } = self.stage.context;
-        let taken = drill::die_with_batch(redis, keys, DYING_NODE, stock as usize).await?;
+        let Context { redis, keys, config, .. } = self.stage.context;
+        let dead_ms = config.engine.node_dead_ms;
+        let taken = drill::die_with_batch(redis, keys, DYING_NODE, stock as usize, dead_ms).await?;
         self.stage.hold(false).await?;
         Ok(Taken { stuck: taken as u64, report })
     }

@@ -4,7 +4,7 @@
 use std::{future::Future, io, sync::Arc, time::Duration};
 
 use crossterm::event::{Event, EventStream};
-use futures::StreamExt;
+use futures::{StreamExt, stream::FuturesUnordered};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::watch,
@@ -52,26 +52,34 @@ impl Keyboard for Tty {
     }
 }
 
-/// Signals that end the console.
-struct Ends([Signal; 4]);
+/// Signals that would end or stop the program and leave the terminal as the console has it.
+struct Signals {
+    ends: Vec<Signal>,
+    stop: Signal,
+}
 
-impl Ends {
+impl Signals {
     fn new() -> io::Result<Self> {
-        Ok(Self([
-            signal(SignalKind::terminate())?,
-            signal(SignalKind::interrupt())?,
-            signal(SignalKind::hangup())?,
-            signal(SignalKind::quit())?,
-        ]))
+        let ends = [
+            SignalKind::terminate(),
+            SignalKind::interrupt(),
+            SignalKind::hangup(),
+            SignalKind::quit(),
+            SignalKind::alarm(),
+            SignalKind::user_defined1(),
+            SignalKind::user_defined2(),
+        ];
+        Ok(Self {
+            ends: ends.into_iter().map(signal).collect::<io::Result<_>>()?,
+            stop: signal(SignalKind::from_raw(rustix::process::Signal::TSTP.as_raw()))?,
+        })
     }
 
-    async fn next(&mut self) {
-        let [term, int, hup, quit] = &mut self.0;
+    async fn next(&mut self) -> Woken {
+        let mut ends: FuturesUnordered<_> = self.ends.iter_mut().map(Signal::recv).collect();
         tokio::select! {
-            _ = term.recv() => {}
-            _ = int.recv() => {}
-            _ = hup.recv() => {}
-            _ = quit.recv() => {}
+            _ = ends.next() => Woken::End,
+            _ = self.stop.recv() => Woken::Stop,
         }
     }
 }
@@ -80,6 +88,8 @@ impl Ends {
 enum Woken {
     Input(Option<io::Result<Event>>),
     End,
+    /// Somebody else than the person at the keys wants the program to sleep.
+    Stop,
     Picture(Option<Arc<Snapshot>>),
     Answer(Box<Answer>),
     Saved(Saved),
@@ -111,7 +121,7 @@ async fn turn(
     story: Option<watch::Receiver<Story>>,
     saver: &mut Saver,
 ) -> io::Result<()> {
-    let mut ends = Ends::new()?;
+    let mut signals = Signals::new()?;
     let mut pictures = Some(app.pictures());
     let mut story = story;
     if let Some(story) = &mut story {
@@ -140,7 +150,7 @@ async fn turn(
         let woken = tokio::select! {
             biased;
             event = keyboard.next() => Woken::Input(event),
-            () = ends.next() => Woken::End,
+            signalled = signals.next() => signalled,
             () = at(launch) => Woken::Launch,
             picture = newest(&mut pictures) => Woken::Picture(picture),
             answer = app.next_answer() => Woken::Answer(Box::new(answer)),
@@ -182,6 +192,7 @@ async fn turn(
                 app.on_tick();
             }
             Woken::Launch => app.on_launch_due(),
+            Woken::Stop => app.course = Course::Suspend,
             Woken::Frame => {}
         }
         saver.start(&mut app.exports);

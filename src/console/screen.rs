@@ -122,8 +122,8 @@ impl Stage for Screen {
         leave();
         self.mouse = false;
         // The whole group, as the terminal itself does it: a shell waits for the wrapper that
-        // started us, and that one must stop too.
-        rustix::process::kill_current_process_group(Signal::TSTP)?;
+        // started us, and that one must stop too. TSTP would only wake ourselves again.
+        rustix::process::kill_current_process_group(Signal::STOP)?;
         // The stop may come a moment after the call returned.
         thread::sleep(Duration::from_millis(50));
         enter()?;

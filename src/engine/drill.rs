@@ -22,11 +22,8 @@ use crate::{
     },
 };
 
-/// Longer than any setting lets a node be silent before it counts as dead.
-const SILENT_MS: i64 = 3_600_000;
-
 /// A node that takes a batch of entries and dies before it writes or acknowledges one of them.
-/// Its last sign of life is made old at once, so that nobody has to wait until it counts as dead.
+/// Its last sign of life is made older than `dead_ms` at once, so that nobody has to wait until it counts as dead.
 ///
 /// Returns how many entries it took with it.
 pub async fn die_with_batch(
@@ -34,9 +31,11 @@ pub async fn die_with_batch(
     keys: &Layout,
     node: &str,
     most: usize,
+    dead_ms: u64,
 ) -> Result<usize, EngineError> {
     let mut link = redis.link();
     let mut taken = 0;
+    let silent_ms = i64::try_from(dead_ms).unwrap_or(i64::MAX).saturating_add(1);
     for of in keys.partitions() {
         let mut beat = scripts::BEAT.prepare_invoke();
         beat.key(of.nodes()).key(of.instances()).key(of.healed()).arg(node).arg(u32::MAX);
@@ -53,7 +52,7 @@ pub async fn die_with_batch(
         }
         // Whoever is not listed at all has said goodbye.
         let mut silent = cmd("ZADD");
-        silent.arg(of.nodes()).arg(now.saturating_sub(SILENT_MS)).arg(node);
+        silent.arg(of.nodes()).arg(now.saturating_sub(silent_ms)).arg(node);
         link.query::<u64>(&silent).await?;
     }
     Ok(taken)

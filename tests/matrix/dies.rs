@@ -121,7 +121,9 @@ async fn before(
     }
     buyers.done().await;
     if sticks {
-        drill::die_with_batch(&world.redis, &world.keys, DEAD_BEFORE, 20).await.map_err(told)?;
+        drill::die_with_batch(&world.redis, &world.keys, DEAD_BEFORE, 20, 600_000)
+            .await
+            .map_err(told)?;
         world.node().hold_consumer(false).await;
         let undelivered = async || {
             let mut redis = world.server.connection();

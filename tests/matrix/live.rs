@@ -150,7 +150,9 @@ async fn stick(
     let enough = log.admitted() + most / 2 + 1;
     until("entries wait", async || log.admitted() >= enough || buyers.are_done()).await?;
     let told = |error: seckill::engine::EngineError| error.to_string();
-    drill::die_with_batch(&world.redis, &world.keys, DEAD_NODE, most).await.map_err(told)?;
+    drill::die_with_batch(&world.redis, &world.keys, DEAD_NODE, most, 600_000)
+        .await
+        .map_err(told)?;
     let mut link = world.redis.link();
     for of in world.keys.partitions() {
         match fault {

@@ -213,7 +213,8 @@ impl World {
         assert!(self.node().hold_consumer(true).await);
         let plan = RushPlan { settle: false, repeat: 0.0, ..RushPlan::new(voucher, buyers) };
         self.execute(Command::Rush(plan)).await.unwrap();
-        let taken = drill::die_with_batch(&self.redis, &self.keys, "node-b", most).await.unwrap();
+        let taken =
+            drill::die_with_batch(&self.redis, &self.keys, "node-b", most, 600_000).await.unwrap();
         self.node().hold_consumer(false).await;
         taken
     }

@@ -213,8 +213,10 @@ impl Play<'_> {
     }
 
     async fn die(&self, most: u64) -> Result<u64, Fault> {
-        let (redis, keys) = (&self.stage.context.redis, &self.stage.context.keys);
-        Ok(drill::die_with_batch(redis, keys, DYING_NODE, most as usize).await? as u64)
+        let context = self.stage.context;
+        let (redis, keys) = (&context.redis, &context.keys);
+        let dead_ms = context.config.engine.node_dead_ms;
+        Ok(drill::die_with_batch(redis, keys, DYING_NODE, most as usize, dead_ms).await? as u64)
     }
 
     /// The fault lasts as long as the drill says, or until its page was read.
