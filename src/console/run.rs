@@ -46,9 +46,6 @@ impl Keyboard for Tty {
 
     fn release(&mut self) {
         self.0 = None;
-        // The stream wakes its thread as it goes. A wake that nobody takes hides a key that is there beside it
-        // when the next stream looks first, until another key comes.
-        let _ = crossterm::event::poll(Duration::ZERO);
     }
 }
 

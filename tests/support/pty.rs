@@ -142,6 +142,34 @@ impl Pty {
         keyboard.flush().unwrap();
     }
 
+    /// Types what a program may not live to read, and waits until it did; says whether it lives.
+    #[track_caller]
+    pub fn send_to_the_end(&self, keys: &[u8], limit: Duration) -> bool {
+        // No more at once than a terminal holds for a program that does not read.
+        for piece in keys.chunks(2_000) {
+            let typed = self.keyboard.lock().unwrap().write_all(piece);
+            let ended = || self.shown.lock().ended;
+            let read = || ended() || self.unread().is_none_or(|left| left == 0);
+            assert!(
+                came_true(limit, read),
+                "{:?} of what is typed are not read. The last screen:\n{}",
+                self.unread(),
+                framed(&self.screen())
+            );
+            if typed.is_err() || ended() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// What the program has not read yet; `None` without a terminal.
+    fn unread(&self) -> Option<u64> {
+        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let tty = rustix::fs::open(self.master.tty_name()?, flags, Mode::empty()).ok()?;
+        rustix::io::ioctl_fionread(tty).ok()
+    }
+
     /// Waits until the screen's text fulfils `holds`, and returns it.
     #[track_caller]
     pub fn wait_for(
