@@ -2,9 +2,11 @@
 
 mod chinese;
 mod conventions;
+mod creating;
 mod director;
 mod export;
 mod fixture;
+mod frozen;
 mod fuzz;
 mod history;
 mod kept;

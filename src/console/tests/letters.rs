@@ -471,3 +471,39 @@ fn attention_names_the_key() {
     assert!(text.contains("9 dead letters wait for a person to judge. 5 opens them."), "{text}");
     assert!(text.contains("5 Dead 9"), "{text}");
 }
+
+#[test]
+fn an_answer_takes_the_marks_of_its_own_letters_only() {
+    let mut bench = Bench::new(poisoned());
+    bench.keys("5 ");
+    ask(&mut bench, "D", &LetterScope::Letters(vec![letter(0)]));
+    bench.keys("y");
+    bench.sent();
+    bench.keys(" ");
+    let report = LettersDiscarded { seen: 1, discarded: 1, ..LettersDiscarded::default() };
+    bench.answer(Ok(Reply::LettersDiscarded(report)));
+    let marks: Vec<EntryId> = bench.app.letters.marks.iter().copied().collect();
+    assert_eq!(marks, [letter(1)]);
+}
+
+#[test]
+fn a_count_that_does_not_come_is_given_up_with_esc() {
+    let mut bench = Bench::new(poisoned());
+    bench.keys("5D");
+    let first = bench.sent();
+    assert_eq!(first.len(), 1);
+    bench.press(KeyCode::Esc);
+    assert_eq!(bench.said(), "the dead letters are not counted any more; nothing was done");
+    assert_eq!(bench.app.view, crate::console::views::View::Letters);
+    bench.keys(" R");
+    let second = bench.sent();
+    assert_eq!(second, [Command::CountLetters(LetterScope::Letters(vec![letter(0)]))]);
+    // The first answer comes after all, and is about something else.
+    let mut counts = LetterCounts::default();
+    counts.add(LetterVerdict::Awaited);
+    let counted = || Ok(Reply::LettersCounted(LettersCounted { counts, gone: 0 }));
+    bench.answer(counted());
+    assert!(bench.app.dialog.is_none(), "{}", bench.text(120, 36));
+    bench.answer(counted());
+    assert!(bench.app.dialog.is_some());
+}
