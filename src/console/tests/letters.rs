@@ -136,7 +136,7 @@ fn all() -> LetterScope {
 }
 
 /// Presses a key and answers the count that it asks for.
-fn ask(bench: &mut Bench, key: &str, scope: &LetterScope) {
+pub(super) fn ask(bench: &mut Bench, key: &str, scope: &LetterScope) {
     bench.keys(key);
     assert_eq!(bench.sent(), [Command::CountLetters(scope.clone())]);
     bench.answer(Ok(Reply::LettersCounted(letters_counted())));
@@ -470,20 +470,6 @@ fn attention_names_the_key() {
     let text = Bench::new(poisoned()).text(120, 36);
     assert!(text.contains("9 dead letters wait for a person to judge. 5 opens them."), "{text}");
     assert!(text.contains("5 Dead 9"), "{text}");
-}
-
-#[test]
-fn an_answer_takes_the_marks_of_its_own_letters_only() {
-    let mut bench = Bench::new(poisoned());
-    bench.keys("5 ");
-    ask(&mut bench, "D", &LetterScope::Letters(vec![letter(0)]));
-    bench.keys("y");
-    bench.sent();
-    bench.keys(" ");
-    let report = LettersDiscarded { seen: 1, discarded: 1, ..LettersDiscarded::default() };
-    bench.answer(Ok(Reply::LettersDiscarded(report)));
-    let marks: Vec<EntryId> = bench.app.letters.marks.iter().copied().collect();
-    assert_eq!(marks, [letter(1)]);
 }
 
 #[test]
