@@ -36,6 +36,8 @@ fn a_sale_from_the_form_to_the_last_order(cols: u16, rows: u16) {
         terminal.send(key::TAB);
     }
     terminal.send(key::ENTER);
+    terminal.wait_for_text("Create this sale?");
+    terminal.send("y");
     // Its number too: the title alone stands in the form and in what is said while it is created.
     terminal.wait_for(LONG, "the sale is listed", |screen| screen.contains("#1 火锅 five"));
     terminal.resize(20, 5);

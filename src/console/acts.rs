@@ -24,7 +24,7 @@ use crate::{
         },
         plan::Plan,
     },
-    model::{EntryId, Phase, filter::Filter},
+    model::{EntryId, Millis, NewSale, Phase, filter::Filter},
     telemetry::snapshot::SaleLine,
 };
 
@@ -39,10 +39,7 @@ impl App {
             Action::Arm => self.ask_arm(),
             Action::Fire => self.ask_fire(),
             Action::Abort => self.abort(),
-            Action::NewSale => {
-                let form = self.draft.take().unwrap_or_else(SaleForm::new);
-                self.dialog = Some(Dialog::Sale(form));
-            }
+            Action::NewSale => self.ask_new_sale(),
             Action::Replay => self.plan_replay(),
             Action::ReplayLetters => self.count_letters(Settling::Replay),
             Action::Discard => self.count_letters(Settling::Discard),
@@ -110,6 +107,32 @@ impl App {
         }
     }
 
+    fn ask_new_sale(&mut self) {
+        if let Some((sale, _)) = &self.creating {
+            let told = acts::creating(&sale.title);
+            return self.note(told);
+        }
+        let form = self.draft.take().unwrap_or_else(SaleForm::new);
+        self.dialog = Some(Dialog::Sale(form));
+    }
+
+    /// The question that follows a filled-in sale form.
+    pub(super) fn confirm_sale(&self, sale: NewSale) -> Dialog {
+        let at = |at: Option<Millis>| at.map(|at| at.date_time(&self.zone));
+        let question = acts::create(&sale, at(sale.begin).as_deref(), at(sale.end).as_deref());
+        Dialog::Confirm(Confirm::act(question, Command::CreateSale(sale)))
+    }
+
+    /// The answer to a sale that was sent: it is there, or what was typed is in the form again.
+    fn settle_creating(&mut self, command: &Command, created: bool) {
+        let Command::CreateSale(sale) = command else { return };
+        if let Some((_, form)) = self.creating.take_if(|(sent, _)| sent == sale)
+            && !created
+        {
+            self.draft = Some(form);
+        }
+    }
+
     /// The question that follows a filled-in rush form.
     pub(super) fn confirm_rush(&mut self, plan: RushPlan) -> Option<Dialog> {
         let sale = self.newest.sale(plan.voucher).or_else(|| self.shown.sale(plan.voucher));
@@ -145,6 +168,9 @@ impl App {
         let filtered =
             *scope == Scope::All(Filter::default()) && !self.pending.filter.value().is_empty();
         let question = acts::plan(&plan, filtered);
+        if let Scope::Entries(marks) = scope {
+            self.planned = Some((plan.clone(), marks.clone()));
+        }
         let confirm =
             Confirm::act(question, Command::Apply(plan, Pace::default())).unbidden(self.now);
         self.dialog = Some(Dialog::Confirm(confirm));
@@ -171,8 +197,10 @@ impl App {
     }
 
     /// The question about those letters, with exact counts; what is done is about these very ones.
-    fn ask_letters(&mut self, found: &LettersCounted) {
-        let Some((act, scope)) = self.counting.take() else { return };
+    fn ask_letters(&mut self, found: &LettersCounted, counted: &LetterScope) {
+        // A count that was given up may come after all.
+        let awaited = self.counting.take_if(|(_, scope)| scope == counted);
+        let Some((act, scope)) = awaited else { return };
         if self.dialog.is_some() || self.filtering {
             return self.note(letters::COUNTED);
         }
@@ -303,43 +331,48 @@ impl App {
             return;
         }
         let (command, answer) = answer;
-        if let (Command::CountLetters(_), Ok(Ok(Reply::LettersCounted(found)))) =
+        if let (Command::CountLetters(scope), Ok(Ok(Reply::LettersCounted(found)))) =
             (&command, &answer)
         {
             self.status.key_pressed();
-            return self.ask_letters(found);
+            return self.ask_letters(found, scope);
         }
-        if matches!(command, Command::CountLetters(_)) {
-            self.counting = None;
+        if let Command::CountLetters(failed) = &command {
+            self.counting.take_if(|(_, scope)| scope == failed);
         }
+        self.settle_creating(&command, matches!(answer, Ok(Ok(_))));
         let answer = match answer {
             Ok(Ok(Reply::Previewed(preview))) => return self.ask_previewed(&preview),
             Ok(Ok(Reply::Traced(trace))) => return self.take_trace(*trace),
             other => other,
         };
         if let Command::Trace(id) = command {
-            self.tracing = false;
+            self.tracing.take_if(|awaited| *awaited == id);
             self.orders.miss_trace(id);
         }
         match answer {
             Ok(Ok(reply)) => {
                 match (&reply, command) {
-                    (Reply::SaleCreated(id), _) => {
-                        self.draft = None;
-                        self.sales.await_sale(*id);
-                    }
+                    (Reply::SaleCreated(id), _) => self.sales.await_sale(*id),
                     (Reply::Planned(plan), Command::Plan(scope)) => {
                         self.status.key_pressed();
                         return self.ask_plan(plan.clone(), &scope);
                     }
-                    (Reply::Replayed(ReplayReport { cut_short: false, .. }), _) => {
-                        self.pending.marks.clear();
+                    (
+                        Reply::Replayed(ReplayReport { cut_short: false, .. }),
+                        Command::Apply(plan, _),
+                    ) => {
+                        let done = self.planned.take_if(|(planned, _)| *planned == plan);
+                        for mark in done.iter().flat_map(|(_, marks)| marks) {
+                            self.pending.marks.remove(mark);
+                        }
                     }
                     (
                         Reply::LettersReplayed(LettersReplayed { cut_short: false, .. })
                         | Reply::LettersDiscarded(LettersDiscarded { cut_short: false, .. }),
-                        _,
-                    ) => self.letters.marks.clear(),
+                        Command::ReplayLetters { scope: LetterScope::Letters(done), .. }
+                        | Command::DiscardLetters { scope: LetterScope::Letters(done), .. },
+                    ) => self.letters.marks.retain(|mark| !done.contains(mark)),
                     _ => {}
                 }
                 let (text, well) = acts::reply(&reply);

@@ -29,8 +29,11 @@ use super::{
     },
 };
 use crate::{
-    engine::command::{Command, LetterScope, Refusal, Remote, Reply},
-    model::Millis,
+    engine::{
+        command::{Command, LetterScope, Refusal, Remote, Reply},
+        plan::Plan,
+    },
+    model::{EntryId, Millis, NewSale, OrderId},
     telemetry::{
         Snapshot,
         snapshot::{LetterLine, PendingLine},
@@ -69,15 +72,19 @@ pub(crate) struct App {
     pub(crate) orders: OrdersState,
     /// Whether users are told, in whichever view.
     pub(crate) users: Users,
-    /// An order's way is being looked for.
-    pub(super) tracing: bool,
+    /// The order whose way is being looked for.
+    pub(super) tracing: Option<OrderId>,
     pub(crate) locks: ListState,
     pub(crate) leases: Leases,
     pub(crate) jobs: ListState,
     pub(crate) log: LogState,
     pub(crate) dialog: Option<Dialog>,
-    /// A form that was left or whose act is not answered yet: nothing typed is lost.
+    /// A form that was left or is asked about: nothing typed is lost.
     pub(super) draft: Option<SaleForm>,
+    /// A sale that was sent and is not answered yet, with its form.
+    pub(super) creating: Option<(NewSale, SaleForm)>,
+    /// The plan that was asked about last, with the marks that it was made for.
+    pub(super) planned: Option<(Plan, Vec<EntryId>)>,
     /// The filter of the current view takes the keys.
     pub(crate) filtering: bool,
     pub(crate) status: Status,
@@ -127,13 +134,15 @@ impl App {
             stream: StreamState::default(),
             orders: OrdersState::default(),
             users: Users::default(),
-            tracing: false,
+            tracing: None,
             locks: ListState::default(),
             leases: Leases::default(),
             jobs: ListState::default(),
             log: LogState::default(),
             dialog: None,
             draft: None,
+            creating: None,
+            planned: None,
             filtering: false,
             status: Status::default(),
             story: Story::default(),

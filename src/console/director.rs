@@ -14,6 +14,7 @@ use super::{
         director::{self as words, Off},
         sale_name,
     },
+    views::View,
 };
 use crate::{
     engine::command::{Command, Reply, RushPlan},
@@ -71,6 +72,8 @@ pub(super) enum Stage {
 #[derive(Debug, Default)]
 pub(crate) struct Director {
     pub(super) launch: Option<(Launch, Stage)>,
+    /// The title of the launch that was armed last: what is said of it outlives it.
+    told: String,
 }
 
 /// What the top line of every view says of a launch.
@@ -93,6 +96,11 @@ impl Director {
     pub(super) fn armed(&self) -> Option<&Launch> {
         let (launch, stage) = self.launch.as_ref()?;
         matches!(stage, Stage::Counting(_)).then_some(launch)
+    }
+
+    /// The title that the last launch is told by.
+    pub(crate) fn told(&self) -> &str {
+        &self.told
     }
 
     /// The sale that is launched, where that is known by now.
@@ -126,6 +134,7 @@ impl App {
 
     pub(super) fn arm(&mut self, launch: Launch) {
         let at = self.now.plus(i64::try_from(launch.countdown).unwrap_or(0) * 1_000);
+        self.director.told.clone_from(&launch.title);
         if let Some(why) = self.unfit(&launch, Some(at)) {
             return self.call_off(&launch, &why);
         }
@@ -138,9 +147,8 @@ impl App {
         let Target::Planned(id) = launch.target else { return None };
         match self.newest.sale(id) {
             None => Some(Off::Gone),
-            Some(sale) if sale.phase != Phase::Planned || sale.initial != launch.pieces => {
-                Some(Off::Changed)
-            }
+            Some(sale) if sale.phase != Phase::Planned => Some(Off::Changed),
+            Some(sale) if sale.initial != launch.pieces => Some(Off::Stock(sale.initial)),
             Some(sale) if sale.begin.zip(at).is_some_and(|(begin, at)| begin <= at) => {
                 Some(Off::Early)
             }
@@ -151,6 +159,7 @@ impl App {
     fn call_off(&mut self, launch: &Launch, why: &Off) {
         self.director.launch = None;
         self.dirty = true;
+        self.close_fire();
         self.status.failure(words::off(launch, why));
     }
 
@@ -208,8 +217,17 @@ impl App {
         }
     }
 
+    /// Nobody is asked about a launch any more that goes off by itself, or is off.
+    fn close_fire(&mut self) {
+        if matches!(&self.dialog, Some(Dialog::Confirm(it)) if matches!(it.intent, Intent::Fire(_)))
+        {
+            self.dialog = None;
+        }
+    }
+
     fn fire(&mut self, late_ms: Option<u64>) {
         let Some((launch, _)) = self.director.launch.take() else { return };
+        self.close_fire();
         let away = if !self.newest.redis.up {
             Some(Off::Redis)
         } else if !self.newest.sql.up {
@@ -230,11 +248,6 @@ impl App {
                 }
             }
         };
-        // The question is about what is happening now.
-        if matches!(&self.dialog, Some(Dialog::Confirm(it)) if matches!(it.intent, Intent::Fire(_)))
-        {
-            self.dialog = None;
-        }
         if self.send_because(command.clone(), launch.reason.clone()) {
             self.director.launch = Some((launch, Stage::Opening(command, false)));
         }
@@ -253,7 +266,7 @@ impl App {
                 };
                 self.presenter.sale = Some(opened);
                 if withdrawn {
-                    self.send(Command::PauseSale(opened));
+                    self.send_because(Command::PauseSale(opened), launch.reason);
                 } else if self
                     .send_because(Command::Rush(launch.rush(opened)), launch.reason.clone())
                 {
@@ -286,7 +299,11 @@ impl App {
                 self.director.launch = Some((launch, Stage::Rushing(id)));
                 Some(id)
             }
-            None => self.newest.rushes.first().map(|rush| rush.voucher_id),
+            None if self.newest.rushes.is_empty() => None,
+            None => match self.meant_rush() {
+                Some(id) => Some(id),
+                None => return self.choose_rush(),
+            },
         };
         let Some(voucher) = under_way else { return self.note(words::NOTHING_TO_STOP) };
         let sale = self.newest.sale(voucher);
@@ -298,6 +315,23 @@ impl App {
         let question = words::ask_abort(&name, sent, planned, pauses);
         let confirm = Confirm::new(question, Intent::Abort { voucher, pauses });
         self.dialog = Some(Dialog::Confirm(confirm));
+    }
+
+    /// The rushed sale that the person looks at, or the only one.
+    fn meant_rush(&self) -> Option<VoucherId> {
+        let rushed = |id: &VoucherId| self.newest.rushes.iter().any(|rush| rush.voucher_id == *id);
+        let seen = if self.presenter.on { self.presented() } else { self.sales.chosen };
+        let first = self.newest.rushes.first().map(|rush| rush.voucher_id);
+        let only = first.filter(|id| self.newest.rushes.iter().all(|it| it.voucher_id == *id));
+        seen.filter(rushed).or(only)
+    }
+
+    /// Leads the person to choose among several.
+    fn choose_rush(&mut self) {
+        if !self.presenter.on {
+            self.go(View::Sales);
+        }
+        self.note(words::SEVERAL_RUSHES);
     }
 
     /// No more buyers, and no sale to the buyers of anybody else.

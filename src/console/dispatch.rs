@@ -89,8 +89,9 @@ impl App {
             (Dialog::Confirm(confirm), Action::Press) if confirm.in_reason() => {
                 confirm.leave_reason();
             }
-            (Dialog::Confirm(_), Action::Cancel | Action::Press) => {
-                self.note(acts::CANCELLED);
+            (Dialog::Confirm(confirm), Action::Cancel | Action::Press) => {
+                let kept = confirm.creates().is_some() && self.draft.is_some();
+                self.note(if kept { acts::DRAFT_KEPT } else { acts::CANCELLED });
                 return None;
             }
             (Dialog::Confirm(confirm), Action::NextPart | Action::PreviousPart) => {
@@ -102,9 +103,7 @@ impl App {
                     if let Dialog::Sale(sale) = dialog {
                         self.draft = Some(sale);
                     }
-                    self.status.begin();
-                    self.send(Command::CreateSale(wanted));
-                    return None;
+                    return Some(self.confirm_sale(wanted));
                 }
             }
             (Dialog::Rush(rush), Action::Press) if rush.form.at_submit() => {
@@ -172,7 +171,11 @@ impl App {
         let reason = confirm.reason();
         match &confirm.intent {
             Intent::Send(command) => {
-                self.send_because(Command::clone(command), reason);
+                if self.send_because(Command::clone(command), reason)
+                    && let Some(sale) = confirm.creates()
+                {
+                    self.creating = self.draft.take().map(|form| (sale.clone(), form));
+                }
             }
             Intent::Arm(launch) => self.arm(Launch { reason, ..Launch::clone(launch) }),
             Intent::Fire(launch) => self.fire_now(launch, reason),
@@ -195,7 +198,7 @@ impl App {
     }
 
     /// The filter of the current view.
-    fn filter(&mut self) -> Option<&mut Input> {
+    pub(super) fn filter(&mut self) -> Option<&mut Input> {
         match self.view {
             View::Overview => None,
             View::Sales => Some(&mut self.sales.filter),
@@ -209,8 +212,10 @@ impl App {
         }
     }
 
-    fn filter_changed(&mut self) {
-        self.sales.settle(&self.shown);
+    pub(super) fn filter_changed(&mut self) {
+        if self.view == View::Sales {
+            self.sales.settle_cursor(&self.shown);
+        }
         self.pending.settle_cursor(&self.shown);
         self.letters.settle_cursor(&self.shown);
         self.stream.settle_cursor(&self.shown);
@@ -247,6 +252,7 @@ impl App {
             Action::Activity => self.go(View::Activity),
             Action::NextView => self.go(self.view.beside(true)),
             Action::PreviousView => self.go(self.view.beside(false)),
+            Action::Filter if self.keeps_query() => self.note(acts::FROZEN),
             Action::Filter => match self.filter() {
                 Some(_) => self.filtering = true,
                 None => self.note(acts::NO_FILTER),
@@ -326,21 +332,6 @@ impl App {
         }
     }
 
-    pub(super) fn go(&mut self, view: View) {
-        self.view = view;
-        self.filtering = false;
-        self.presenter.on = false;
-        self.look();
-        if view == View::Sales {
-            self.sales.choose_one(&self.shown);
-        }
-        match view {
-            View::Pending => self.pending.settle_cursor(&self.shown),
-            View::Letters => self.letters.settle_cursor(&self.shown),
-            _ => {}
-        }
-    }
-
     pub(super) fn step(&mut self, step: Step) {
         if self.presenter.on {
             return self.step_in_presenter(step);
@@ -372,7 +363,7 @@ impl App {
     pub(super) fn note_edge(&mut self, moved: bool, step: Step) {
         if !moved {
             self.note(match step {
-                Step::By(-1) | Step::Screens(-1) | Step::First => acts::TOP,
+                Step::By(..0) | Step::Screens(..0) | Step::First => acts::TOP,
                 _ => acts::BOTTOM,
             });
         }
@@ -389,7 +380,7 @@ impl App {
             Turn::Moved | Turn::Waiting => {}
             Turn::Edge { .. } if quiet => {}
             Turn::Edge { top } => self.note(if top { acts::TOP } else { acts::BOTTOM }),
-            Turn::Page(_) if self.frozen => self.note(acts::FROZEN_PAGE),
+            Turn::Page(_) if self.frozen => self.note(acts::FROZEN),
             Turn::Page(turn) => {
                 if letters {
                     self.letters.turn(turn);
@@ -447,41 +438,6 @@ impl App {
             View::Jobs if self.jobs.chosen(&self.shown.jobs).is_some() => self.jobs.detail = true,
             View::Activity if self.log.chosen_line(&self.shown).is_some() => self.log.detail = true,
             _ => self.note(conventions::nothing_chosen()),
-        }
-    }
-
-    fn close(&mut self) -> bool {
-        match self.view {
-            View::Overview => false,
-            View::Sales => std::mem::take(&mut self.sales.detail),
-            View::Pending => std::mem::take(&mut self.pending.detail),
-            View::Letters => std::mem::take(&mut self.letters.detail),
-            View::Stream => std::mem::take(&mut self.stream.detail),
-            View::Orders => std::mem::take(&mut self.orders.detail),
-            View::Locks => std::mem::take(&mut self.locks.detail),
-            View::Jobs => std::mem::take(&mut self.jobs.detail),
-            View::Activity => std::mem::take(&mut self.log.detail),
-        }
-    }
-
-    /// Takes one thing away at a time, the most urgent first.
-    fn back(&mut self) {
-        if self.status.dismiss() || std::mem::take(&mut self.presenter.on) {
-            return;
-        }
-        if self.overview.let_go() || self.close() {
-            return;
-        }
-        if let Some(filter) = self.filter()
-            && !filter.value().is_empty()
-        {
-            filter.reset();
-            self.filter_changed();
-        } else if self.view == View::Overview {
-            self.sales.chosen = None;
-        } else if !self.status.took_note() {
-            // Else it took the message away, and not the view behind it.
-            self.go(View::Overview);
         }
     }
 

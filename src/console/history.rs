@@ -58,7 +58,7 @@ impl App {
         match self.log.step(&self.shown, step) {
             LogTurn::Moved | LogTurn::Waiting => {}
             LogTurn::Edge { top } => self.note(if top { acts::TOP } else { acts::BOTTOM }),
-            LogTurn::Page(_) if self.frozen => self.note(acts::FROZEN_PAGE),
+            LogTurn::Page(_) if self.frozen => self.note(acts::FROZEN),
             LogTurn::Page(toward) => {
                 self.log.turn(toward);
                 self.look();

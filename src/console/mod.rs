@@ -12,6 +12,7 @@ mod director;
 mod dispatch;
 mod export;
 mod gauge;
+mod going;
 mod history;
 mod ink;
 mod key;

@@ -40,7 +40,7 @@ impl App {
         match walked {
             Walked::Here | Walked::Waiting => {}
             Walked::Edge { top } => self.note(if top { acts::TOP } else { acts::BOTTOM }),
-            Walked::Page(_) if self.frozen => self.note(acts::FROZEN_PAGE),
+            Walked::Page(_) if self.frozen => self.note(acts::FROZEN),
             Walked::Page(turn) => {
                 self.orders.turn(&self.shown, turn);
                 if turn == OrdersTurn::Newest {
@@ -66,9 +66,17 @@ impl App {
         let Some(sale) = self.looked_at_sale() else {
             return self.note(acts::NOTHING_CHOSEN);
         };
+        if self.frozen {
+            return self.note(acts::FROZEN);
+        }
         self.orders.input = words::query_of_sale(sale).into();
         self.go(View::Orders);
         self.ask_orders();
+    }
+
+    /// Another query can't be answered while the picture stands still.
+    pub(super) fn keeps_query(&self) -> bool {
+        self.frozen && self.view == View::Orders
     }
 
     /// Asks SQL for what was typed; `false` where that is no query.
@@ -82,19 +90,21 @@ impl App {
 
     /// Has the way of the chosen order looked for, one at a time.
     pub(super) fn trace_order(&mut self) {
-        if self.view != View::Orders || self.tracing {
+        if self.view != View::Orders || self.tracing.is_some() {
             return;
         }
         if let Some(id) = self.orders.wants_trace() {
-            self.tracing = self.send(Command::Trace(id));
-            if !self.tracing {
+            if self.send(Command::Trace(id)) {
+                self.tracing = Some(id);
+            } else {
                 self.orders.miss_trace(id);
             }
         }
     }
 
     pub(super) fn take_trace(&mut self, trace: Trace) {
-        self.tracing = false;
+        // One that was given up comes after all.
+        self.tracing.take_if(|id| *id == trace.id);
         self.status.key_pressed();
         self.orders.take_trace(trace);
         // The person may have gone on to another one meanwhile.

@@ -49,12 +49,25 @@ impl Presenter {
     }
 }
 
-/// A text as it stands in the presenter's layout: a sale has its title there and no number.
-pub(crate) fn by_title(snapshot: &Snapshot, text: &str) -> String {
+/// A text as it stands in the presenter's layout: a sale has its title there and no number. What looks like a
+/// number in a title, of a sale or of the launch that is told of, is part of it.
+pub(crate) fn by_title(snapshot: &Snapshot, launched: &[&str], text: &str) -> String {
+    let titles = snapshot.sales.iter().map(|sale| &*sale.title).chain(launched.iter().copied());
+    let titles: Vec<&str> = titles.filter(|title| title.contains('#')).collect();
     let mut told = String::new();
     let mut rest = text;
-    while let Some((before, after)) = rest.split_once('#') {
-        told.push_str(before);
+    while let Some(c) = rest.chars().next() {
+        let title = titles.iter().filter(|title| rest.starts_with(**title));
+        if let Some(title) = title.max_by_key(|title| title.len()) {
+            told.push_str(title);
+            rest = rest.strip_prefix(title).unwrap_or_default();
+            continue;
+        }
+        let Some(after) = rest.strip_prefix('#') else {
+            told.push(c);
+            rest = rest.strip_prefix(c).unwrap_or_default();
+            continue;
+        };
         let digits = after.len() - after.trim_start_matches(|c: char| c.is_ascii_digit()).len();
         let (id, behind) = after.split_at(digits);
         let sale = id.parse().ok().and_then(|id| snapshot.sale(VoucherId(id)));
@@ -69,7 +82,7 @@ pub(crate) fn by_title(snapshot: &Snapshot, text: &str) -> String {
             None => told.extend(["#", id]),
         }
     }
-    told + rest
+    told
 }
 
 impl App {

@@ -135,6 +135,8 @@ async fn turn(
         if app.is_dirty() && due <= Instant::now() {
             app.take_dirty();
             app.now = Millis::now().plus(app.newest.clock_ahead_ms);
+            // Else it would be drawn over the shell, to which a panic gave the terminal back.
+            stage.recover()?;
             if let Err(error) = stage.draw(app) {
                 // A terminal that was closed is an end like any other.
                 return if stage.is_there() { Err(error) } else { Ok(()) };

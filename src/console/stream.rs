@@ -23,8 +23,8 @@ impl App {
                 return self.note(if top { acts::TOP } else { acts::BOTTOM });
             }
             // What was read before the freeze stays on the screen; another window can't come.
-            Moved::Older { .. } | Moved::Newer if self.frozen => {
-                return self.note(acts::FROZEN_PAGE);
+            Moved::Older { .. } | Moved::Newer | Moved::Follow if self.frozen => {
+                return self.note(acts::FROZEN);
             }
             Moved::Older { at_end } => self.stream.older(&self.shown, at_end),
             Moved::Newer => self.stream.newer(),
@@ -42,6 +42,9 @@ impl App {
     }
 
     pub(super) fn next_partition(&mut self) {
+        if self.frozen {
+            return self.note(acts::FROZEN);
+        }
         if self.stream.next_partition(&self.shown) {
             self.look();
         } else {

@@ -2,9 +2,11 @@
 
 mod chinese;
 mod conventions;
+mod creating;
 mod director;
 mod export;
 mod fixture;
+mod frozen;
 mod fuzz;
 mod history;
 mod kept;
@@ -12,6 +14,7 @@ mod keys;
 mod layout;
 mod letters;
 mod looping;
+mod marks;
 mod orders;
 mod presenter;
 mod reasons;

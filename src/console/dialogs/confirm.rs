@@ -12,14 +12,14 @@ use crate::{
     console::{
         director::Launch,
         text::{
-            acts::{CANCEL, Question, REASON, REASON_HINT},
+            acts::{CANCEL, Question, REASON, reason_hint},
             conventions,
         },
         theme::Theme,
         widgets::{self, Pen, wrap},
     },
     engine::command::Command,
-    model::{Millis, VoucherId},
+    model::{Millis, NewSale, VoucherId},
 };
 
 /// What is done when the answer is yes.
@@ -125,11 +125,11 @@ impl Confirm {
         self
     }
 
-    /// Says it with other words for what it is about.
-    pub(crate) fn reword(&mut self, word: impl Fn(&str) -> String) {
-        self.title = word(&self.title);
-        for line in &mut self.lines {
-            *line = word(line);
+    /// The title of the sale that a launch is to open.
+    pub(crate) fn launched(&self) -> Option<&str> {
+        match &self.intent {
+            Intent::Arm(launch) | Intent::Fire(launch) => Some(&launch.title),
+            Intent::Send(_) | Intent::Abort { .. } | Intent::Quit => None,
         }
     }
 
@@ -231,17 +231,33 @@ impl Confirm {
         (!reason.is_empty()).then(|| reason.to_owned())
     }
 
-    /// Draws the question; says where the cursor stands, if anywhere.
-    pub(crate) fn draw(&self, pen: &mut Pen<'_>, theme: Theme) -> Option<(u16, u16)> {
+    /// The sale that it would create.
+    pub(crate) fn creates(&self) -> Option<&NewSale> {
+        match &self.intent {
+            Intent::Send(command) => match &**command {
+                Command::CreateSale(sale) => Some(sale),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Draws the question, with `word` for what it is about; says where the cursor stands, if anywhere.
+    pub(crate) fn draw(
+        &self,
+        pen: &mut Pen<'_>,
+        theme: Theme,
+        word: impl Fn(&str) -> String,
+    ) -> Option<(u16, u16)> {
         const LABEL: u16 = 9;
         let width = pen.width().saturating_sub(4).min(66);
         let text: Vec<Vec<String>> = self
             .lines
             .iter()
             .map(|line| {
-                let room = usize::from(width.saturating_sub(6));
+                let (line, room) = (word(line), usize::from(width.saturating_sub(6)));
                 // A line that fits stays as it is: counts stand below each other.
-                if widgets::width(line) <= room { vec![line.clone()] } else { wrap(line, room) }
+                if widgets::width(&line) <= room { vec![line] } else { wrap(&line, room) }
             })
             .collect();
         let rows: usize = text.iter().map(Vec::len).sum();
@@ -255,7 +271,7 @@ impl Confirm {
         // Air between the sentences where there is room for it.
         let airy = rows + gaps + 2 * field + 6 <= usize::from(pen.height());
         let height = if airy { rows + gaps + 2 * field + 5 } else { rows + field + 3 };
-        let mut panel = panel(pen, theme, (width, height as u16), &self.title);
+        let mut panel = panel(pen, theme, (width, height as u16), &word(&self.title));
         let last = panel.height().saturating_sub(if airy { 3 } else { 2 });
         let field_at = last.saturating_sub(if airy { 2 } else { 1 });
         let number_at = match self.reason {
@@ -305,7 +321,7 @@ impl Confirm {
             let room = panel.width().saturating_sub(LABEL + 6);
             let mut line = panel.part(3 + LABEL, field_at, room, 1);
             if reason.value().is_empty() && !focused {
-                line.text(0, 0, &REASON_HINT, theme.soft());
+                line.text(0, 0, &reason_hint(), theme.soft());
                 return None;
             }
             draw_input(&mut line, theme, reason, true).filter(|_| focused)

@@ -63,7 +63,7 @@ impl Dialog {
     /// Draws over whatever is there; says where the cursor stands, if anywhere.
     pub(crate) fn draw(&mut self, pen: &mut Pen<'_>, theme: Theme) -> Option<(u16, u16)> {
         match self {
-            Self::Confirm(confirm) => confirm.draw(pen, theme),
+            Self::Confirm(confirm) => confirm.draw(pen, theme, str::to_owned),
             Self::Sale(sale) => sale.form.draw(pen, theme, &[]),
             Self::Rush(rush) => {
                 let plan = rush.told();

@@ -7,7 +7,7 @@ use super::{
     letters::poisoned,
 };
 use crate::{
-    console::{Keys, dialogs::Dialog, keymap, views::View},
+    console::{Keys, dialogs::Dialog, keymap, text::conventions, views::View},
     engine::{
         command::{Command, LettersCounted, Pace, Reply},
         plan::made_up,
@@ -58,7 +58,7 @@ fn every_table_is_filtered_alike() {
     let counts = [
         ('2', "running", "1 of 4"),
         ('2', "!running !ended", "2 of 4"),
-        ('4', "node-b !stuck", ""),
+        ('4', "node-b !stuck", "22 of 128 on this page"),
         ('5', "waits", "of 9"),
         ('6', "orphan", "1 of 3"),
         ('6', "stock !node-a", "1 of 3"),
@@ -260,6 +260,20 @@ fn chosen_keys_hold_in_dispatch_help_and_sentences() {
     let mut bench = Bench::new(Snapshot { sales: Vec::new(), ..normal() });
     bench.keys("2");
     assert!(bench.text(120, 36).contains("B makes one"));
+}
+
+#[test]
+fn a_question_names_the_keys_that_were_chosen() {
+    let table =
+        keys("next-part = [\"ctrl-n\"]\npress = [\"ctrl-j\"]").table().expect("a good choice");
+    keymap::choose_here(table);
+    let mut bench = Bench::new(normal());
+    bench.keys("2jjE");
+    let text = bench.text(120, 36);
+    assert!(text.contains("optional, for the log; Ctrl-N goes here"), "{text}");
+    let large = conventions::number_typed(1_204);
+    assert_eq!(large, "1,204: Ctrl-J does it");
+    assert!(conventions::number_first(1_204).ends_with("type that number, then Ctrl-J"));
 }
 
 #[test]

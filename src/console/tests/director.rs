@@ -177,7 +177,7 @@ fn it_is_called_off_where_the_sale_is_not_as_it_was() {
     let cases: [(Change, &str); 4] = [
         (gone, "it is no longer listed"),
         (ended, "it is not planned any more"),
-        (more, "it is not planned any more"),
+        (more, "its stock is 2,001 and not 2,000 any more"),
         (earlier, "it opens by itself before the countdown ends"),
     ];
     for (change, told) in cases {
@@ -325,4 +325,66 @@ fn forms_and_questions() {
             shot("confirm_abort", &mut bench);
         }
     }
+}
+
+fn rushed_twice() -> Snapshot {
+    let rush = |id| RushLine { voucher_id: VoucherId(id), sent: 1_000, planned: 2_000 };
+    Snapshot { rushes: vec![rush(8), rush(7)], ..normal() }
+}
+
+#[test]
+fn a_halt_is_about_the_rush_of_the_sale_that_was_chosen() {
+    let mut bench = Bench::new(rushed_twice());
+    bench.keys("2jj");
+    assert_eq!(bench.app.sales.chosen, Some(VoucherId(7)));
+    bench.keys("Hy");
+    assert_eq!(
+        bench.sent(),
+        [Command::StopRush(VoucherId(7)), Command::PauseSale(VoucherId(7))],
+        "{}",
+        bench.text(120, 36)
+    );
+    // The presenter shows one.
+    let mut bench = Bench::new(rushed_twice());
+    bench.keys("tHy");
+    assert_eq!(bench.sent().first(), Some(&Command::StopRush(VoucherId(7))));
+    // Two, and none of them is chosen.
+    let mut bench = Bench::new(rushed_twice());
+    bench.keys("H");
+    assert!(bench.app.dialog.is_none(), "{}", bench.text(120, 36));
+    assert!(bench.said().starts_with("several sales are rushed"), "{}", bench.said());
+    bench.keys("jHy");
+    assert_eq!(bench.sent().first(), Some(&Command::StopRush(VoucherId(8))));
+    let mut bench = Bench::new(rushed_twice());
+    bench.keys("2H");
+    assert!(bench.app.dialog.is_none(), "#9 is not rushed");
+}
+
+#[test]
+fn another_stock_is_told_as_such() {
+    let mut bench = armed();
+    bench.keys("F");
+    let mut picture = normal();
+    picture.sales[0].initial += 1;
+    bench.show(picture);
+    assert!(bench.app.dialog.is_none(), "nothing is left to be fired");
+    let text = bench.text(160, 36);
+    assert!(text.contains("its stock is 2,001 and not 2,000 any more"), "{text}");
+}
+
+#[test]
+fn a_launch_that_is_withdrawn_holds_its_sale_for_the_reason_that_was_given() {
+    let mut bench = Bench::new(normal());
+    asked(&mut bench);
+    bench.press(KeyCode::Tab);
+    bench.keys("drill");
+    bench.press(KeyCode::Enter);
+    bench.keys("y");
+    later(&mut bench, 10_000);
+    bench.sent();
+    assert_eq!(bench.reason().as_deref(), Some("drill"));
+    bench.keys("H");
+    bench.answer(Ok(opened(SaleState::Running)));
+    assert_eq!(bench.sent(), [Command::PauseSale(TEA)]);
+    assert_eq!(bench.reason().as_deref(), Some("drill"));
 }

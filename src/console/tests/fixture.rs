@@ -90,14 +90,17 @@ impl Bench {
         self.outstanding.last().and_then(|request| request.reason.clone())
     }
 
+    /// Whether a command that was seen by [`Self::sent`] waits for its answer.
+    pub(super) fn is_asked(&self) -> bool {
+        !self.outstanding.is_empty()
+    }
+
     /// Answers the oldest command that was seen by [`Self::sent`].
     pub(super) fn answer(&mut self, answer: Result<Reply, Refusal>) {
-        if !self.outstanding.is_empty() {
-            let _ = self.outstanding.remove(0).reply.send(answer);
-            if let Some(answer) = self.app.next_answer().now_or_never() {
-                self.app.on_answer(answer);
-            }
-        }
+        assert!(self.is_asked(), "nothing waits for an answer: {answer:?}");
+        let _ = self.outstanding.remove(0).reply.send(answer);
+        let answer = self.app.next_answer().now_or_never().expect("it waits for the answer");
+        self.app.on_answer(answer);
         // A person reads what has come before he goes on.
         self.app.now = self.app.now.plus(1_000);
     }

@@ -30,7 +30,6 @@ use crate::{
 enum Allowed {
     Nothing,
     This(Command),
-    AnySale,
     /// A launch that was confirmed before its time.
     Opening,
     /// No more buyers at this sale, which is held as well.
@@ -51,9 +50,6 @@ fn allowed(bench: &Bench, key: &KeyEvent) -> Allowed {
                 (Intent::Abort { voucher, .. }, true) => Allowed::Stop(*voucher),
                 _ => Allowed::Nothing,
             }
-        }
-        Some(Dialog::Sale(sale)) if key.code == KeyCode::Enter && sale.form.at_submit() => {
-            Allowed::AnySale
         }
         _ => Allowed::Nothing,
     }
@@ -193,7 +189,6 @@ fn play(seed: u64) -> usize {
                     let fine = match (&sent[..], &may) {
                         // A plan and a count change nothing.
                         ([] | [Command::Plan(_) | Command::CountLetters(_)], _)
-                        | ([Command::CreateSale(_)], Allowed::AnySale)
                         | ([Command::CreateSale(_) | Command::StartSale(_)], Allowed::Opening) => {
                             true
                         }
@@ -213,7 +208,9 @@ fn play(seed: u64) -> usize {
                 }
                 88..92 => {
                     let answer = any_answer(&mut random);
-                    bench.answer(answer);
+                    if bench.is_asked() {
+                        bench.answer(answer);
+                    }
                     // A sale that a launch has opened gets its buyers, or is held where they are unwanted.
                     let sent = acts(&mut bench);
                     let fine = matches!(sent[..], [] | [Command::Rush(_) | Command::PauseSale(_)]);

@@ -22,7 +22,7 @@ use crate::{
     model::{Millis, Said, SaleState, VoucherId},
     telemetry::{
         Snapshot,
-        log::{Act, LogLook, LogPage, Recorded, Which},
+        log::{Act, LogLook, LogPage, Recorded, Weight, Which},
         stock::Stocks,
     },
 };
@@ -384,4 +384,25 @@ fn keys_of_time_and_of_the_log_never_panic_at_any_size() {
         }
     }
     assert!(bench.sent().is_empty());
+}
+
+#[test]
+fn what_befell_lately_is_told_by_the_clock_of_the_chart() {
+    let told = |ahead: i64| {
+        let mut picture = normal();
+        picture.clock_ahead_ms = ahead;
+        let text = Bench::new(picture.clone()).text(160, 50);
+        let lately: Vec<String> =
+            text.lines().skip_while(|line| !line.contains("LATELY")).map(str::to_owned).collect();
+        let acts: Vec<String> = crate::console::views::marks(&picture)
+            .filter(|(_, line)| Weight::of(&line.act) == Weight::Act)
+            .map(|(at, _)| at.date_time(&jiff::tz::TimeZone::UTC)[11..].to_owned())
+            .collect();
+        (lately.join("\n"), acts)
+    };
+    for ahead in [0, 60_000] {
+        let (lately, acts) = told(ahead);
+        let act = acts.first().expect("an act");
+        assert!(lately.contains(act.as_str()), "{ahead} {acts:?}: {lately}");
+    }
 }

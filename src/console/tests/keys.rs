@@ -6,7 +6,7 @@ use super::fixture::{Bench, empty, entry, normal, overflowing, page, read_only, 
 use crate::{
     console::{app::Course, dialogs::Dialog, views::View},
     engine::{
-        command::{Command, Pace, Refusal, Reply, Scope},
+        command::{Command, Pace, Refusal, ReplayReport, Reply, Scope},
         plan::made_up,
     },
     model::{EntryId, Verdict, VoucherId, filter::Filter},
@@ -232,6 +232,7 @@ fn a_form_that_was_left_or_refused_keeps_its_text() {
         bench.press(KeyCode::Tab);
     }
     bench.press(KeyCode::Enter);
+    bench.keys("y");
     let sent = bench.sent();
     assert!(
         matches!(&sent[..], [Command::CreateSale(sale)] if sale.title == "hot soup" && sale.stock == 50)
@@ -240,6 +241,7 @@ fn a_form_that_was_left_or_refused_keeps_its_text() {
     bench.keys("N");
     assert!(bench.text(120, 36).contains("hot soup"));
     bench.press(KeyCode::Enter);
+    bench.keys("y");
     assert_eq!(bench.sent().len(), 1);
     bench.answer(Ok(Reply::SaleCreated(VoucherId(8))));
     assert_eq!(bench.said(), "✔ #8 is created and in Redis");
@@ -302,4 +304,21 @@ fn frozen_acts_are_about_the_same_sale_with_true_figures() {
     assert!(bench.text(120, 36).contains("42 of 10,000 pieces are unsold"));
     bench.keys("y");
     assert_eq!(bench.sent(), [Command::EndSale(VoucherId(7))]);
+}
+
+#[test]
+fn an_answer_takes_the_marks_of_its_own_act_only() {
+    let mut bench = Bench::new(normal());
+    bench.keys("4 A");
+    assert_eq!(bench.sent(), [Command::Plan(Scope::Entries(vec![entry(0)]))]);
+    // Marked while the plan is made, so that it is none of its entries.
+    bench.keys(" ");
+    let plan = made_up::plan(&[(entry(0), Verdict::Stuck)], "1 entry by name");
+    bench.answer(Ok(Reply::Planned(plan)));
+    bench.keys("y");
+    bench.sent();
+    bench.keys(" ");
+    bench.answer(Ok(Reply::Replayed(ReplayReport::default())));
+    let marks: Vec<EntryId> = bench.app.pending.marks.iter().copied().collect();
+    assert_eq!(marks, [entry(1), entry(2)]);
 }

@@ -136,7 +136,7 @@ fn all() -> LetterScope {
 }
 
 /// Presses a key and answers the count that it asks for.
-fn ask(bench: &mut Bench, key: &str, scope: &LetterScope) {
+pub(super) fn ask(bench: &mut Bench, key: &str, scope: &LetterScope) {
     bench.keys(key);
     assert_eq!(bench.sent(), [Command::CountLetters(scope.clone())]);
     bench.answer(Ok(Reply::LettersCounted(letters_counted())));
@@ -470,4 +470,26 @@ fn attention_names_the_key() {
     let text = Bench::new(poisoned()).text(120, 36);
     assert!(text.contains("9 dead letters wait for a person to judge. 5 opens them."), "{text}");
     assert!(text.contains("5 Dead 9"), "{text}");
+}
+
+#[test]
+fn a_count_that_does_not_come_is_given_up_with_esc() {
+    let mut bench = Bench::new(poisoned());
+    bench.keys("5D");
+    let first = bench.sent();
+    assert_eq!(first.len(), 1);
+    bench.press(KeyCode::Esc);
+    assert_eq!(bench.said(), "the dead letters are not counted any more; nothing was done");
+    assert_eq!(bench.app.view, crate::console::views::View::Letters);
+    bench.keys(" R");
+    let second = bench.sent();
+    assert_eq!(second, [Command::CountLetters(LetterScope::Letters(vec![letter(0)]))]);
+    // The first answer comes after all, and is about something else.
+    let mut counts = LetterCounts::default();
+    counts.add(LetterVerdict::Awaited);
+    let counted = || Ok(Reply::LettersCounted(LettersCounted { counts, gone: 0 }));
+    bench.answer(counted());
+    assert!(bench.app.dialog.is_none(), "{}", bench.text(120, 36));
+    bench.answer(counted());
+    assert!(bench.app.dialog.is_some());
 }

@@ -56,11 +56,16 @@ struct Counted {
     drawn: usize,
     suspended: usize,
     gone: bool,
+    /// A panic elsewhere gave the terminal back.
+    lost: bool,
+    /// What was drawn over the shell then.
+    astray: usize,
 }
 
 impl Stage for Counted {
     fn draw(&mut self, _: &mut App) -> io::Result<()> {
         self.drawn += 1;
+        self.astray += usize::from(self.lost);
         Ok(())
     }
 
@@ -70,7 +75,7 @@ impl Stage for Counted {
     }
 
     fn recover(&mut self) -> io::Result<bool> {
-        Ok(false)
+        Ok(std::mem::take(&mut self.lost))
     }
 
     fn is_there(&self) -> bool {
@@ -153,6 +158,15 @@ async fn nothing_is_drawn_while_nothing_changes() {
     let mut stage = Counted::default();
     assert!(run(&mut bench, &mut keys, &mut stage).await);
     assert_eq!(stage.drawn, 1);
+}
+
+#[tokio::test]
+async fn nothing_is_drawn_on_a_terminal_that_a_panic_gave_back() {
+    let mut keys = Played::new(&[(10, KeyCode::Char('q'), PLAIN)]);
+    let mut stage = Counted { lost: true, ..Counted::default() };
+    assert!(run(&mut Bench::new(normal()), &mut keys, &mut stage).await);
+    assert!(stage.drawn > 0 && !stage.lost);
+    assert_eq!(stage.astray, 0);
 }
 
 #[tokio::test]

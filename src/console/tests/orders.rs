@@ -256,14 +256,35 @@ fn the_way_is_asked_for_one_order_at_a_time() {
 }
 
 #[test]
+fn a_way_that_does_not_come_is_given_up_with_esc() {
+    let mut bench = Bench::new(sold());
+    bench.keys("7l");
+    assert_eq!(bench.sent(), [Command::Trace(id(900))]);
+    bench.press(KeyCode::Esc);
+    bench.keys("jl");
+    assert_eq!(bench.sent(), [Command::Trace(id(899))], "another one is looked for at once");
+    // The first answer comes after all: the second is still waited for.
+    bench.answer(Ok(Reply::Traced(Box::new(trace(900)))));
+    bench.keys("j");
+    assert!(bench.sent().is_empty(), "one is on its way");
+    bench.answer(Ok(Reply::Traced(Box::new(trace(899)))));
+    assert_eq!(bench.sent(), [Command::Trace(id(898))]);
+}
+
+#[test]
 fn a_payment_is_for_the_order_that_was_chosen() {
     let mut bench = Bench::new(sold());
     bench.keys("7P");
     let mut later = sold();
     Arc::make_mut(&mut later.orders.lines).reverse();
-    bench.show(later);
+    bench.show(later.clone());
     bench.press(KeyCode::Enter);
     assert!(bench.sent().is_empty(), "Cancel has the focus");
+    let mut bench = Bench::new(sold());
+    bench.keys("7P");
+    bench.show(later);
+    bench.keys("y");
+    assert_eq!(bench.sent(), [Command::Pay(id(900))], "whatever row it is in by now");
     let mut bench = Bench::new(sold());
     bench.keys("7Py");
     assert_eq!(bench.sent(), [Command::Pay(id(900))]);

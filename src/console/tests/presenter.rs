@@ -171,7 +171,7 @@ fn a_question_names_the_sale_by_its_title() {
         ("#7 hot pot 50% off, 10 buyers", "hot pot 50% off, 10 buyers"),
         ("#70 and #7; # 1", "#70 and hot pot 50% off; # 1"),
     ] {
-        assert_eq!(by_title(&picture, text), told);
+        assert_eq!(by_title(&picture, &[], text), told);
     }
 }
 
@@ -270,4 +270,50 @@ fn keys_turn_to_it_and_back() {
     assert!(bench.app.presenter.on);
     bench.keys(":");
     assert!(bench.text(120, 36).contains("arm a launch"), "{}", bench.text(120, 36));
+}
+
+#[test]
+fn a_number_in_a_title_stays_as_it_is() {
+    let picture = || {
+        let mut picture = normal();
+        picture.sales = vec![
+            sale(7, "Deal #7 or #8", Phase::Running, 8_000, 3_120),
+            sale(8, "milk tea", Phase::Planned, 500, 500),
+        ];
+        picture.rushes = vec![RushLine { voucher_id: VoucherId(7), sent: 1, planned: 2 }];
+        picture
+    };
+    let mut bench = Bench::new(picture());
+    bench.keys("tH");
+    let first = bench.text(120, 36);
+    assert!(first.contains("│  Deal #7 or #8 "), "{first}");
+    for _ in 0..3 {
+        assert_eq!(bench.text(120, 36), first, "it is worded once");
+    }
+    // Nor in the title of a sale that is not there yet.
+    let mut bench = Bench::new(picture());
+    bench.keys("tL");
+    bench.press(crossterm::event::KeyCode::Home);
+    bench.app.on_event(&crossterm::event::Event::Key(crossterm::event::KeyEvent::new(
+        crossterm::event::KeyCode::Char('u'),
+        crossterm::event::KeyModifiers::CONTROL,
+    )));
+    bench.keys("Best of #8");
+    bench.press(crossterm::event::KeyCode::Tab);
+    bench.keys("500");
+    for _ in 0..3 {
+        bench.press(crossterm::event::KeyCode::Tab);
+    }
+    bench.press(crossterm::event::KeyCode::Enter);
+    let text = bench.text(120, 36);
+    assert!(text.contains("'Best of #8' is created"), "{text}");
+    bench.keys("y");
+    assert!(
+        bench.text(120, 36).contains("armed: new sale 'Best of #8'"),
+        "{}",
+        bench.text(120, 36)
+    );
+    bench.keys("H");
+    let text = bench.text(120, 36);
+    assert!(text.contains("called off: new sale 'Best of #8'"), "{text}");
 }

@@ -195,8 +195,8 @@ fn a_large_window_has_no_wide_gap_between_columns() {
     bench.keys("6");
     for width in [80, 120, 160, 200] {
         let text = bench.text(width, 50);
-        let head = text.lines().find(|line| line.contains("LOCK  ")).unwrap_or_default();
-        let (before, _) = head.split_once("NODE").unwrap_or_default();
+        let head = text.lines().find(|line| line.contains("LOCK  "));
+        let (before, _) = head.and_then(|head| head.split_once("NODE")).expect("a head");
         assert!(before.trim_end().len() + 50 > before.len(), "{width}\n{text}");
     }
 }

@@ -75,3 +75,39 @@ fn a_short_window_stands_below_the_figures() {
     };
     assert_eq!(end(" window "), end(" left in SQL "), "{text}");
 }
+
+#[test]
+fn a_choice_on_the_overview_is_kept_beside_a_filter_of_the_sales() {
+    let mut bench = Bench::new(normal());
+    bench.keys("2/ended");
+    bench.press(KeyCode::Enter);
+    bench.keys("1");
+    bench.app.sales.chosen = None;
+    bench.keys("jj");
+    assert_eq!(bench.app.sales.chosen, Some(VoucherId(8)));
+    bench.show(normal());
+    assert_eq!(bench.app.sales.chosen, Some(VoucherId(8)), "a picture moves no choice");
+    // Its detail is the one that is opened, and a filter of another view moves nothing.
+    bench.keys("4/x");
+    bench.press(KeyCode::Esc);
+    bench.keys("1");
+    bench.press(KeyCode::Enter);
+    assert_eq!(bench.focus.borrow().sale, Some(VoucherId(8)));
+    assert!(bench.text(120, 36).contains("#8 milk tea"), "{}", bench.text(120, 36));
+    bench.keys("/");
+    bench.press(KeyCode::Backspace);
+    assert_eq!(bench.app.sales.chosen, Some(VoucherId(5)), "another filter does");
+}
+
+#[test]
+fn a_sale_that_was_just_created_is_chosen_beside_a_filter() {
+    let mut bench = Bench::new(normal());
+    bench.keys("2/ended");
+    bench.press(KeyCode::Enter);
+    bench.app.sales.await_sale(VoucherId(12));
+    let mut later = normal();
+    later.sales.insert(0, sale(12, "hot soup", Phase::Planned, 50, 50));
+    bench.show(later.clone());
+    bench.show(later);
+    assert_eq!(bench.app.sales.chosen, Some(VoucherId(12)));
+}

@@ -7,7 +7,7 @@ use super::{
     sale_name,
 };
 use crate::{
-    console::keymap::{Action, Context, key_of},
+    console::keymap::{Action, Context, footer, key_of, lookup},
     engine::{command::RushPlan, plan::Plan},
     model::{NewSale, Phase, VoucherId},
     telemetry::snapshot::{Holder, JobLine, RecoveryLine, SaleLine},
@@ -33,9 +33,9 @@ pub(crate) const NO_OTHER_SALE: Word = word("no sale to choose", "没有可选�
 pub(crate) const NO_FILTER: Word = word("this view has no rows to filter", "此页没有可筛选的行");
 pub(crate) const TOP: Word = word("this is the first row", "已是第一行");
 pub(crate) const BOTTOM: Word = word("this is the last row", "已是最后一行");
-pub(crate) const FROZEN_PAGE: Word = word(
-    "the picture is frozen; let it go on before turning the page",
-    "画面已冻结，恢复刷新后再翻页",
+pub(crate) const FROZEN: Word = word(
+    "the picture is frozen; let it go on before something else is read",
+    "画面已冻结，恢复刷新后才能读取其他内容",
 );
 pub(crate) const ZOOM_END: Word = word("the chart shows no other time", "图表没有更多时间范围");
 pub(crate) const ENGINE_GONE: Word = word(
@@ -49,12 +49,23 @@ pub(crate) const UNANSWERED: Word = word(
     "引擎未答复就停止了，请先在动态中核对结果再重试",
 );
 pub(crate) const REASON: Word = word("reason", "原因");
-pub(crate) const REASON_HINT: Word =
-    word("optional, for the log; Tab goes here", "可选，记入日志；按 Tab 填写");
 pub(crate) const LOCK_GONE: Word =
     word("that holder does not hold the lock any more", "该持有者已不再持有这把锁");
 pub(crate) const JOB_GONE: Word = word("that job is not there any more", "该任务已不存在");
+pub(crate) const COUNT_GIVEN_UP: Word = word(
+    "the dead letters are not counted any more; nothing was done",
+    "已放弃统计死信，未做任何操作",
+);
 pub(crate) const CANCELLED: Word = word("nothing was done", "未做任何操作");
+
+/// It names the key that goes on in a field as well, where one does both.
+pub(crate) fn reason_hint() -> String {
+    let on = footer(Context::Confirm).find(|it| it.action == Action::NextPart);
+    let keys = on.map_or(&[][..], |it| &it.keys[..]);
+    let both = keys.iter().find(|key| lookup(Context::Form, **key) == Some(Action::NextPart));
+    let key = both.or(keys.first()).map_or_else(|| key_of(Action::NextPart), |key| key.label());
+    tell!("optional, for the log; {key} goes here", "可选，记入日志；按 {key} 填写")
+}
 
 pub(crate) fn does_nothing(key: &str) -> String {
     let help = key_of(Action::Help);
@@ -208,6 +219,34 @@ pub(crate) fn rush_plan(plan: &RushPlan) -> Vec<String> {
         first,
         tell!("At most {most} under way at once, {pace}.", "最多 {most} 个同时进行，{pace}。"),
     ]
+}
+
+/// A sale that is to be; its times as the person's clock shows them.
+pub(crate) fn create(sale: &NewSale, begin: Option<&str>, end: Option<&str>) -> Question {
+    let (pieces, limit) = (thousands(sale.stock), u64::from(sale.limit));
+    let orders = counted(limit, "order", "orders");
+    let stock = tell!(
+        "{pieces} pieces; a user may hold {orders} at most.",
+        "{pieces} 件，每位用户最多持有 {limit} 笔订单。"
+    );
+    let begin = match begin {
+        Some(begin) => tell!("It opens to buyers on {begin}.", "{begin} 开放抢购。"),
+        None => tell!("It is open to buyers at once.", "立即开放抢购。"),
+    };
+    let end = match end {
+        Some(end) => tell!("It ends on {end}.", "{end} 结束。"),
+        None => tell!("It has no end.", "不设结束时间。"),
+    };
+    let lines = vec![sale.title.clone(), stock, begin, end];
+    question(word("Create this sale?", "新建这场秒杀？"), lines, word("Create", "新建"))
+}
+
+/// Why there is no form for another sale now.
+pub(crate) fn creating(title: &str) -> String {
+    tell!(
+        "{title} is being created; another sale waits until the engine has answered",
+        "正在新建 {title}，引擎答复后才能再新建"
+    )
 }
 
 pub(crate) fn rush(sale: &SaleLine, plan: &RushPlan) -> Question {

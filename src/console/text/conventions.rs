@@ -117,15 +117,15 @@ pub(crate) fn type_number(count: u64) -> String {
 
 /// The number is right: Enter does the act.
 pub(crate) fn number_typed(count: u64) -> String {
-    let count = thousands(count);
-    tell!("{count}: Enter does it", "{count}：按 Enter 执行")
+    let (count, press) = (thousands(count), key_of(Action::Press));
+    tell!("{count}: {press} does it", "{count}：按 {press} 执行")
 }
 
 pub(crate) fn number_first(count: u64) -> String {
-    let count = thousands(count);
+    let (count, press) = (thousands(count), key_of(Action::Press));
     tell!(
-        "this is about {count}: type that number, then Enter",
-        "涉及 {count} 条：请先输入该数字，再按 Enter"
+        "this is about {count}: type that number, then {press}",
+        "涉及 {count} 条：请先输入该数字，再按 {press}"
     )
 }
 

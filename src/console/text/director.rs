@@ -32,6 +32,10 @@ pub(crate) const COUNTDOWN_HINT: Word =
 pub(crate) const NONE_ARMED: Word = word("no launch is armed", "没有预备中的开抢");
 pub(crate) const NOTHING_TO_STOP: Word =
     word("no launch is armed and no rush is under way", "没有预备中的开抢，也没有进行中的模拟抢购");
+pub(crate) const SEVERAL_RUSHES: Word = word(
+    "several sales are rushed; choose the one that is meant, then press the key again",
+    "有多场秒杀正在模拟抢购，请先选中一场，再按一次该键",
+);
 pub(crate) const OPENING: Word =
     word("the sale is being opened; its buyers come next", "正在开始秒杀，随后派出买家");
 pub(crate) const WITHDRAWN: Word = word(
@@ -218,6 +222,8 @@ pub(crate) fn disarmed(launch: &Launch) -> String {
 pub(crate) enum Off {
     Gone,
     Changed,
+    /// It has so many pieces by now.
+    Stock(u64),
     Early,
     Late(u64),
     Redis,
@@ -231,6 +237,13 @@ pub(crate) fn off(launch: &Launch, why: &Off) -> String {
     let why = match why {
         Off::Gone => tell!("it is no longer listed", "它已不在列表中"),
         Off::Changed => tell!("it is not planned any more", "它已不是未开始的状态"),
+        Off::Stock(pieces) => {
+            let (now, asked) = (thousands(*pieces), thousands(launch.pieces));
+            tell!(
+                "its stock is {now} and not {asked} any more",
+                "它的库存现为 {now}，已不是 {asked}"
+            )
+        }
         Off::Early => {
             tell!("it opens by itself before the countdown ends", "它会在倒计时结束前自行开始")
         }

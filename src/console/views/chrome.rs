@@ -290,7 +290,11 @@ pub(super) fn answer_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
         Tone::Mixed => ("!", theme.warn()),
         Tone::Failure => (theme.glyphs.cross, theme.bad()),
     };
-    let mut said = if app.presenter.on { by_title(&app.newest, said) } else { said.to_owned() };
+    let mut said = if app.presenter.on {
+        by_title(&app.newest, &[app.director.told()], said)
+    } else {
+        said.to_owned()
+    };
     if tone == Tone::Failure {
         said = text::failure(&said, more);
     }

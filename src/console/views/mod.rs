@@ -280,14 +280,15 @@ pub(crate) fn paint(app: &mut App, buffer: &mut Buffer) -> Option<(u16, u16)> {
             return None;
         }
         cursor = chrome::draw(app, &mut pen).or(cursor);
-        if let Some(dialog) = &mut app.dialog {
-            if app.presenter.on
-                && let Dialog::Confirm(confirm) = dialog
-            {
-                confirm.reword(|text| by_title(&app.newest, text));
+        cursor = match &mut app.dialog {
+            Some(Dialog::Confirm(confirm)) if app.presenter.on => {
+                let titles: Vec<&str> = confirm.launched().into_iter().collect();
+                let word = |text: &str| by_title(&app.newest, &titles, text);
+                confirm.draw(&mut pen, app.theme, word)
             }
-            cursor = dialog.draw(&mut pen, app.theme);
-        }
+            Some(dialog) => dialog.draw(&mut pen, app.theme),
+            None => cursor,
+        };
     }
     if app.theme.glyphs.ascii {
         widgets::to_ascii(buffer, spoken() == Lang::Zh);

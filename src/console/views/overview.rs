@@ -170,18 +170,18 @@ fn lately(pen: &mut Pen<'_>, scene: &Scene<'_>, top: u16) {
     let theme = scene.theme;
     let room = usize::from(pen.height().saturating_sub(top + 1)).min(MOST_LATELY);
     let lines: Vec<_> = rates::marks(scene.snapshot)
-        .map(|(_, line)| (line, Weight::of(&line.act)))
-        .filter(|(_, weight)| *weight > Weight::Notice)
+        .map(|(at, line)| (at, line, Weight::of(&line.act)))
+        .filter(|(.., weight)| *weight > Weight::Notice)
         .take(room)
         .collect();
     if room < LEAST_LATELY || lines.is_empty() {
         return;
     }
     pen.text(0, top, &words::LATELY, theme.heading());
-    for (row, (line, weight)) in lines.iter().rev().enumerate() {
+    for (row, (at, line, weight)) in lines.iter().rev().enumerate() {
         let y = top + 1 + row as u16;
         let (glyph, style) = rates::sign(theme, *weight);
-        let x = pen.text(2, y, &right(&scene.at_second(line.act.at), 8, ""), theme.soft()) + 2;
+        let x = pen.text(2, y, &right(&scene.at_second(*at), 8, ""), theme.soft()) + 2;
         pen.text(x, y, glyph, style);
         let told = text::time::befell(&line.act.act, &text::told::subject(&line.act.subject), 0);
         pen.text(x + 3, y, &scene.fit(&told, pen.width().saturating_sub(x + 4)), Style::new());

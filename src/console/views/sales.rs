@@ -56,7 +56,8 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut SalesState)
         &mut state.scroll,
         |row, columns| cells(scene, &rows[row], columns),
     );
-    if let Some(sale) = cursor.filter(|_| below > 0).and_then(|row| rows.get(row)) {
+    // Also of a sale that was chosen on the Overview and that the filter hides.
+    if let Some(sale) = state.chosen_line(scene.snapshot).filter(|_| below > 0) {
         sale_detail::draw(&mut pen.part(0, h - below, w, below), scene, sale);
     }
 }

@@ -98,24 +98,35 @@ impl SalesState {
         self.awaited = Some(voucher);
     }
 
-    /// Keeps the choice true; names the chosen sale when it is gone.
+    /// Keeps the choice true; names the chosen sale when it is gone. One that the filter hides stays chosen:
+    /// the Overview shows it.
     pub(crate) fn settle(&mut self, snapshot: &Snapshot) -> Option<VoucherId> {
         if let Some(awaited) = self.awaited.filter(|id| snapshot.sale(*id).is_some()) {
             self.chosen = Some(awaited);
             self.awaited = None;
         }
         let chosen = self.chosen?;
-        let rows = self.rows(snapshot);
-        if let Some(row) = self.cursor(&rows) {
-            self.row = row;
-            return None;
+        if snapshot.sale(chosen).is_none() {
+            self.settle_cursor(snapshot);
+            return Some(chosen);
         }
-        let beside = rows.get(self.row.min(rows.len().saturating_sub(1)));
-        self.chosen = beside.map(|sale| sale.voucher_id);
-        snapshot.sale(chosen).is_none().then_some(chosen)
+        if let Some(row) = self.cursor(&self.rows(snapshot)) {
+            self.row = row;
+        }
+        None
     }
 
-    /// The table always has a chosen row, where it has rows.
+    /// Under another filter the choice stays on its row, or goes to the one that took it.
+    pub(crate) fn settle_cursor(&mut self, snapshot: &Snapshot) {
+        let rows = self.rows(snapshot);
+        let row = self.cursor(&rows).unwrap_or(self.row.min(rows.len().saturating_sub(1)));
+        if self.chosen.is_some() {
+            self.chosen = rows.get(row).map(|sale| sale.voucher_id);
+            self.row = row;
+        }
+    }
+
+    /// The table has a choice, where it has rows.
     pub(crate) fn choose_one(&mut self, snapshot: &Snapshot) {
         self.settle(snapshot);
         if self.chosen.is_none() {

@@ -1,0 +1,80 @@
+//! From view to view, and back: what is entered, what is closed, what Esc takes away.
+//!
+//! It knows no keys and does no act.
+
+use super::{app::App, text::acts, views::View};
+
+impl App {
+    pub(super) fn go(&mut self, view: View) {
+        if self.frozen && !self.was_read(view) {
+            return self.note(acts::FROZEN);
+        }
+        self.view = view;
+        self.filtering = false;
+        self.presenter.on = false;
+        self.look();
+        if view == View::Sales {
+            self.sales.choose_one(&self.shown);
+        }
+        match view {
+            View::Pending => self.pending.settle_cursor(&self.shown),
+            View::Letters => self.letters.settle_cursor(&self.shown),
+            _ => {}
+        }
+    }
+
+    /// Whether the picture holds what the view shows; some is read only while somebody looks.
+    fn was_read(&self, view: View) -> bool {
+        let picture = &self.shown;
+        match view {
+            View::Stream => picture.entries.taken.is_some(),
+            View::Letters => picture.letters.taken.is_some(),
+            View::Orders => picture.orders.taken.is_some(),
+            _ => true,
+        }
+    }
+
+    pub(super) fn close(&mut self) -> bool {
+        match self.view {
+            View::Overview => false,
+            View::Sales => std::mem::take(&mut self.sales.detail),
+            View::Pending => std::mem::take(&mut self.pending.detail),
+            View::Letters => std::mem::take(&mut self.letters.detail),
+            View::Stream => std::mem::take(&mut self.stream.detail),
+            View::Orders => std::mem::take(&mut self.orders.detail),
+            View::Locks => std::mem::take(&mut self.locks.detail),
+            View::Jobs => std::mem::take(&mut self.jobs.detail),
+            View::Activity => std::mem::take(&mut self.log.detail),
+        }
+    }
+
+    /// Takes one thing away at a time, the most urgent first.
+    pub(super) fn back(&mut self) {
+        if self.status.dismiss() || std::mem::take(&mut self.presenter.on) {
+            return;
+        }
+        // What does not come is not waited for.
+        if self.counting.take().is_some() {
+            return self.note(acts::COUNT_GIVEN_UP);
+        }
+        self.tracing = None;
+        if self.overview.let_go() || self.close() {
+            return;
+        }
+        let keeps_query = self.keeps_query();
+        if let Some(filter) = self.filter()
+            && !filter.value().is_empty()
+        {
+            if keeps_query {
+                return self.note(acts::FROZEN);
+            }
+            filter.reset();
+            self.filter_changed();
+        } else if self.view == View::Overview {
+            self.sales.chosen = None;
+        } else if !self.status.took_note() {
+            // Else it took the message away, and not the view behind it.
+            self.go(View::Overview);
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! A sale from the form to the answer: asked about, sent once, and nothing typed is lost.
+
+use crossterm::event::KeyCode;
+
+use super::{
+    fixture::{Bench, NOW, normal},
+    screens::assert_screen,
+};
+use crate::{
+    console::{Lang, dialogs::Dialog, speak_here},
+    engine::command::{Command, Refusal, Reply},
+    model::{Millis, NewSale, VoucherId},
+};
+
+/// Fills the form in, up to the question.
+fn asked(values: [&str; 5]) -> Bench {
+    let mut bench = Bench::new(normal());
+    bench.keys("N");
+    for (place, value) in values.into_iter().enumerate() {
+        if place > 0 {
+            bench.press(KeyCode::Tab);
+        }
+        if place == 2 {
+            bench.press(KeyCode::Backspace);
+        }
+        bench.keys(value);
+    }
+    bench.press(KeyCode::Enter);
+    bench
+}
+
+fn soup() -> Command {
+    let sale = NewSale::checked("hot soup", 50, None, None, NOW).and_then(|it| it.limited(2));
+    Command::CreateSale(sale.unwrap())
+}
+
+#[test]
+fn nothing_is_created_without_a_yes() {
+    let mut bench = asked(["hot soup", "50", "2", "", ""]);
+    assert!(bench.sent().is_empty(), "the form leads to a question");
+    assert!(matches!(bench.app.dialog, Some(Dialog::Confirm(_))), "{}", bench.text(120, 36));
+    let text = bench.text(120, 36);
+    for told in ["hot soup", "50 pieces", "2 orders", "open to buyers at once", "It has no end"] {
+        assert!(text.contains(told), "{told}: {text}");
+    }
+    bench.press(KeyCode::Enter);
+    assert!(bench.app.dialog.is_none() && bench.sent().is_empty(), "Cancel has the focus");
+    assert_eq!(bench.said(), "nothing was created; the form keeps what you typed");
+    bench.keys("N");
+    assert!(bench.text(120, 36).contains("hot soup"));
+    bench.press(KeyCode::Enter);
+    // For the log, as any act that it tells of.
+    bench.press(KeyCode::Tab);
+    bench.keys("drill");
+    bench.press(KeyCode::Enter);
+    bench.keys("y");
+    assert_eq!(bench.sent(), [soup()]);
+    assert_eq!(bench.reason().as_deref(), Some("drill"));
+}
+
+#[test]
+fn a_sale_that_is_on_its_way_is_not_sent_twice() {
+    let mut bench = asked(["hot soup", "50", "2", "", ""]);
+    bench.keys("y");
+    assert_eq!(bench.sent(), [soup()]);
+    bench.keys("N");
+    assert!(bench.app.dialog.is_none(), "{}", bench.text(120, 36));
+    assert_eq!(
+        bench.said(),
+        "hot soup is being created; another sale waits until the engine has answered"
+    );
+    bench.answer(Ok(Reply::SaleCreated(VoucherId(12))));
+    bench.keys("N");
+    assert!(!bench.text(120, 36).contains("hot soup"), "the form is a new one");
+    bench.keys("noodles");
+    bench.press(KeyCode::Esc);
+    // What a launch has created says nothing about the form.
+    bench.app.on_answer((soup(), Ok(Ok(Reply::SaleCreated(VoucherId(13))))));
+    bench.keys("N");
+    assert!(bench.text(120, 36).contains("noodles"), "what was typed is kept");
+}
+
+#[test]
+fn what_was_refused_is_in_the_form_again() {
+    let mut bench = asked(["hot soup", "50", "2", "", ""]);
+    bench.keys("y");
+    bench.sent();
+    bench.answer(Err(Refusal::words("the database does not answer; try again")));
+    bench.keys("N");
+    assert!(bench.text(120, 36).contains("hot soup"));
+}
+
+#[test]
+fn the_question_tells_the_window() {
+    for lang in [Lang::En, Lang::Zh] {
+        speak_here(lang);
+        let tail = if lang == Lang::Zh { "_zh" } else { "" };
+        for (width, height) in [(120, 36), (80, 24), (60, 15)] {
+            let mut bench = asked(["火锅五折 🍲", "10000", "1", "+10m", "+1h"]);
+            let at = |minutes: i64| {
+                let at: Millis = NOW.plus(minutes * 60_000);
+                at.date_time(&bench.app.zone)
+            };
+            let (begin, end) = (at(10), at(60));
+            let text = bench.text(width, height);
+            assert!(text.contains(&begin) && text.contains(&end), "{begin} {end}: {text}");
+            assert_screen(&format!("confirm_create{tail}_{width}x{height}"), &text);
+        }
+    }
+}
