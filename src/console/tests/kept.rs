@@ -12,6 +12,7 @@ use crate::{
             lang::Lang,
             told::{job_said, result, subject},
         },
+        widgets::width,
     },
     engine::{
         command::{Reply, RushReport},
@@ -23,8 +24,9 @@ use crate::{
         told::{ClaimPart, RewindPart, Subject, Told},
     },
     model::{
-        JobOutcome, Millis, Payment, Said, SaleFault, VoucherId,
+        EntryFault, JobOutcome, Millis, OrderFault, Payment, Said, SaleFault, UserId, VoucherId,
         ledger::{Finding, SaleFinding, Side},
+        letter::{MAX_DATA, MAX_REASON},
     },
     telemetry::forgot::Healed,
 };
@@ -211,6 +213,28 @@ fn results() -> Vec<Told> {
     all
 }
 
+fn order_faults() -> Vec<OrderFault> {
+    let fields = [
+        EntryFault::Id("x".to_owned()),
+        EntryFault::Missing("userId".into()),
+        EntryFault::Garbage("userId".into(), "7x".to_owned()),
+    ];
+    let mut all: Vec<_> = fields.into_iter().map(OrderFault::Fields).collect();
+    all.extend([
+        OrderFault::Gone,
+        OrderFault::NoSale(SALE),
+        OrderFault::OutOfStock(SALE),
+        OrderFault::Refused("-7".to_owned()),
+        OrderFault::TooOften(6),
+        OrderFault::Unkept,
+    ]);
+    for order in crate::model::OrderId::new(1_795_000_000, 1) {
+        all.push(OrderFault::Holds { user: UserId(5), holds: order, voucher: SALE });
+        all.extend([OrderFault::IdTaken(order), OrderFault::Promised(order)]);
+    }
+    all
+}
+
 fn subjects() -> Vec<Subject> {
     let letters = |named, filter: &str, force| {
         let filter = filter.to_owned();
@@ -273,6 +297,27 @@ fn every_result_is_told() {
         let told = text::finding(&found);
         assert!(english(&told).is_empty() && told != found.to_string(), "{told}");
     }
+}
+
+#[test]
+fn every_fault_of_an_order_is_told() {
+    for fault in order_faults() {
+        let said = Said::of(&fault);
+        let beside = said.beside(MAX_DATA).unwrap_or_default();
+        let read = Said::with(said.to_string(), &beside);
+        speak_here(Lang::En);
+        assert_eq!(text::order_fault(&read), fault.to_string());
+        speak_here(Lang::Zh);
+        let told = text::order_fault(&read);
+        let strange = english(&told).into_iter().filter(|it| it != "userId").count();
+        assert!(!told.is_ascii() && strange == 0 && width(&told) <= 60, "{told}");
+    }
+    for old in ["delivered 5 times", ""] {
+        assert_eq!(text::order_fault(&Said::with(old.to_owned(), "{")), old);
+    }
+    let foreign = Said::of(&OrderFault::Refused("\u{1b}[2J\u{202e}".repeat(100)));
+    let told = text::order_fault(&foreign);
+    assert!(told.chars().count() <= MAX_REASON + 1 && !told.contains(['\u{1b}', '\u{202e}']));
 }
 
 #[test]
