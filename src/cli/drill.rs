@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     config::Config,
-    console::{self, Options, Story, tell, word},
+    console::{self, Options, Story, Word, tell, word},
     engine::{ledger::SaleAudit, node::Node},
     store::faulty::{Ill, faulty},
 };
@@ -50,8 +50,11 @@ fn names() -> impl Iterator<Item = &'static str> {
 /// One thing that has to be true in the end.
 #[derive(Debug, Serialize)]
 struct Check {
-    check: String,
+    check: &'static str,
     holds: bool,
+    /// The same for who watches the stage.
+    #[serde(skip)]
+    told: Word,
 }
 
 /// How a drill went; the keys are a contract of `drill NAME --headless --json`.
@@ -71,13 +74,13 @@ struct Report {
 }
 
 impl Report {
-    fn check(&mut self, check: impl Into<String>, holds: bool) {
-        self.checks.push(Check { check: check.into(), holds });
+    fn check(&mut self, told: Word, holds: bool) {
+        self.checks.push(Check { check: told.english(), holds, told });
     }
 
     /// What is wrong, if anything is.
-    fn failure(&self) -> Option<&str> {
-        self.checks.iter().find(|it| !it.holds).map(|it| it.check.as_str())
+    fn failure(&self) -> Option<Word> {
+        self.checks.iter().find(|it| !it.holds).map(|it| it.told)
     }
 }
 
@@ -192,7 +195,7 @@ fn words(report: &Report) -> String {
             text.push_str(&format!("{name}   {line}\n"));
         }
     }
-    for Check { check, holds } in &report.checks {
+    for Check { check, holds, .. } in &report.checks {
         text.push_str(&format!("{}  {check}\n", if *holds { "true " } else { "FALSE" }));
     }
     for sale in &report.sales {

@@ -240,11 +240,6 @@ pub(crate) fn age(age: Option<u64>) -> String {
     age.map_or_else(|| UNKNOWN.to_owned(), span)
 }
 
-pub(crate) fn away(age: Option<u64>) -> String {
-    let away = word("away", "失联");
-    age.map_or_else(|| away.to_owned(), |age| format!("{away} {}", span(age)))
-}
-
 pub(crate) const BALANCED: Word = word("books balanced", "对账一致");
 pub(crate) const BOOKS: Word = word("books", "对账");
 pub(crate) const BOOKS_OFF: Word = word("books OFF", "对账不符");

@@ -228,7 +228,7 @@ fn order_faults() -> Vec<OrderFault> {
         OrderFault::TooOften(6),
         OrderFault::Unkept,
     ]);
-    for order in crate::model::OrderId::new(1_795_000_000, 1) {
+    if let Ok(order) = crate::model::OrderId::new(1_795_000_000, 1) {
         all.push(OrderFault::Holds { user: UserId(5), holds: order, voucher: SALE });
         all.extend([OrderFault::IdTaken(order), OrderFault::Promised(order)]);
     }

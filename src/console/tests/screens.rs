@@ -261,7 +261,7 @@ fn colour_speaks_of_state() {
     let colour = |text: &str| find(&buffer, text).map(|cell| cell.fg);
     let theme = bench.app.theme;
     assert_eq!(colour("RUNNING"), theme.good().fg);
-    assert_eq!(colour("away 42 s"), theme.bad().fg);
+    assert_eq!(colour("✖    42 s"), theme.bad().fg);
     assert_eq!(colour("redis 42 s old"), theme.warn().fg);
     assert_eq!(colour("cinema ticket"), Some(Color::Reset));
     bench.keys("2f");
