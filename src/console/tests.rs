@@ -5,6 +5,7 @@ mod conventions;
 mod director;
 mod export;
 mod fixture;
+mod frozen;
 mod fuzz;
 mod history;
 mod kept;

@@ -12,7 +12,7 @@ use crate::{
             lang::Lang,
             told::{job_said, result, subject},
         },
-        widgets::width,
+        widgets::{width, wrap},
     },
     engine::{
         command::{Reply, RushReport},
@@ -32,6 +32,8 @@ use crate::{
 };
 
 const SALE: VoucherId = VoucherId(7);
+/// Cells of a line that answers, at 80 columns.
+const ANSWER: usize = 76;
 
 fn findings() -> Vec<Finding> {
     vec![
@@ -241,11 +243,10 @@ fn subjects() -> Vec<Subject> {
         Subject::Letters { named, filter, force, compensate: force }
     };
     let (from, to) = ("a/1".to_owned(), "b/1".to_owned());
-    vec![
+    let mut all = vec![
         Subject::NewSale { title: "火锅".to_owned(), stock: 9 },
         Subject::Pieces(SALE, -3),
         Subject::Rush { voucher: SALE, users: 9, seed: 1 },
-        Subject::Books(vec![(SALE, findings())]),
         Subject::Plan { entries: 9, digest: "3f".to_owned(), filter: "idle>30s".to_owned() },
         Subject::Rewind(vec![RewindPart { partition: 0, was: None, from: entry(1), again: 3 }]),
         Subject::Claim(vec![ClaimPart { partition: 0, from, to, count: 3 }], true),
@@ -255,7 +256,9 @@ fn subjects() -> Vec<Subject> {
         letters(None, "", true),
         letters(None, "voucher=7", false),
         Subject::Partition(1),
-    ]
+    ];
+    all.extend(findings().into_iter().map(|found| Subject::Books(vec![(SALE, vec![found])])));
+    all
 }
 
 /// Told in Chinese, from what SQL gives back.
@@ -266,6 +269,7 @@ fn told_well(said: &Said, told: impl Fn(&Said) -> String) {
     speak_here(Lang::Zh);
     let told = told(&read);
     assert!(!told.is_ascii() && english(&told).is_empty(), "{told}");
+    assert!(wrap(&told, ANSWER).len() <= 3, "{told}");
 }
 
 #[test]
@@ -279,6 +283,7 @@ fn every_refusal_is_told() {
             ["node", "list", "sale", "locks", "release", "operator", "jobs", "history", "work"];
         let strange: Vec<_> = strange.iter().filter(|it| !known.contains(&it.as_str())).collect();
         assert!(!told.is_ascii() && strange.is_empty(), "{told} {strange:?}");
+        assert!(wrap(&told, ANSWER).len() <= 3, "{told}");
     }
     let words = Refusal::words("MISCONF no disk");
     assert_eq!(text::refusal(&words), "MISCONF no disk", "a server's own words stay");
@@ -296,6 +301,7 @@ fn every_result_is_told() {
         speak_here(Lang::Zh);
         let told = text::finding(&found);
         assert!(english(&told).is_empty() && told != found.to_string(), "{told}");
+        assert!(wrap(&told, ANSWER).len() == 1, "{told}");
     }
 }
 

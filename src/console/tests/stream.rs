@@ -189,7 +189,6 @@ fn details_consumers_and_a_held_window() {
         ("stream_detail", "3kkkkkkl"),
         ("stream_consumers", "3cj"),
         ("stream_held", "3kkk/node-b"),
-        ("stream_frozen", "3f"),
         ("form_rewind", "3W"),
         ("form_claim", "3cC"),
     ];
