@@ -2,19 +2,23 @@
 -- Moves pending entries to the dead letters: each is copied and acknowledged in one step.
 --
 -- KEYS  1 orders (stream)  2 dead (stream)
--- ARGV  1 group  then two for each entry: entry, reason
+-- ARGV  1 group  then three for each entry: entry, reason, and what the reason is made of (JSON), which may be empty
 --
 -- Returns how many were moved; one that is not pending any more is passed by.
 
 local time = redis.call('TIME')
 local at = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
 local moved = 0
-for a = 2, #ARGV, 2 do
+for a = 2, #ARGV, 3 do
   local entry = ARGV[a]
   local pending = redis.call('XPENDING', KEYS[1], ARGV[1], entry, entry, 1)[1]
   if pending then
     local letter = {'entry', entry, 'reason', ARGV[a + 1], 'consumer', pending[2],
       'deliveries', tostring(pending[4]), 'at', at}
+    if ARGV[a + 2] ~= '' then
+      letter[#letter + 1] = 'why'
+      letter[#letter + 1] = ARGV[a + 2]
+    end
     local found = redis.call('XRANGE', KEYS[1], entry, entry)[1]
     if found then
       -- The body's own fields are kept under a prefix: a poisoned one may be called `reason`.

@@ -23,7 +23,7 @@ for i = 3, #ARGV, 3 do
   local user, place, order = ARGV[i], ARGV[i + 1], ARGV[i + 2]
   local field = place == '1' and user or (user .. '/' .. place)
   local held = redis.call('HGET', KEYS[2], field)
-  local why
+  local reason, why
   if not held then
     -- An order that SQL holds has its piece, even where Redis has lost the restock that it came from.
     if ARGV[2] == 'book' or tonumber(redis.call('GET', KEYS[1]) or '0') > 0 then
@@ -35,15 +35,18 @@ for i = 3, #ARGV, 3 do
       redis.call('DECR', KEYS[1])
       restored = restored + 1
     else
-      why = 'promised before Redis was restarted; no piece is left for it'
+      reason = 'promised before Redis was restarted; no piece is left for it'
+      why = 'unkept'
     end
   elseif held ~= order then
-    why = 'promised before Redis was restarted; the buyer holds order ' .. held
+    reason = 'promised before Redis was restarted; the buyer holds order ' .. held
+    why = {promised = held}
   end
-  if why then
+  if reason then
     refused[#refused + 1] = order
     if ARGV[2] == 'enqueue' then
-      redis.call('XADD', KEYS[4], '*', 'reason', why, body(user, place, order, 'body:'))
+      redis.call('XADD', KEYS[4], '*', 'reason', reason, 'why', cjson.encode(why),
+        body(user, place, order, 'body:'))
     end
   end
 end

@@ -27,8 +27,8 @@ use seckill::{
         settings::Settings,
     },
     model::{
-        EntryId, LetterCounts, LetterVerdict, Millis, NewSale, OrderEntry, OrderId, OrderStatus,
-        Outcome, UserId, VoucherId, filter::Filter,
+        EntryId, LetterCounts, LetterVerdict, Millis, NewSale, OrderEntry, OrderFault, OrderId,
+        OrderStatus, Outcome, UserId, VoucherId, filter::Filter, letter::Burial,
     },
     store::Cancelled,
 };
@@ -94,8 +94,7 @@ async fn bury(world: &World, voucher: VoucherId, buyers: u64) {
         if taken.is_empty() {
             return;
         }
-        let grave: Vec<_> =
-            taken.iter().map(|entry| (entry.entry, "for a test".to_owned())).collect();
+        let grave: Vec<_> = taken.iter().map(|entry| (entry.entry, "for a test".into())).collect();
         letters::bury_all(&mut link, &of, &grave).await.unwrap();
     }
 }
@@ -128,6 +127,8 @@ async fn what_comes_straight_back_is_left_to_a_person() {
         let history = letter.history();
         assert_eq!(history.len() as u64, replays + 1, "{history:?}");
         assert!(history.iter().all(|it| it.reason.contains("not this one")), "{history:?}");
+        let told = |it: &Burial| matches!(it.reason.data(), Some(OrderFault::Refused(_)));
+        assert!(history.iter().all(told), "{history:?}");
         assert!(history.iter().all(|it| it.consumer == "node-t/1" && it.deliveries == 1));
         assert!(history.is_sorted_by_key(|it| it.at), "{history:?}");
         let report = replay(&world, matching(""), false).await;

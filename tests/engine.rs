@@ -21,7 +21,8 @@ use seckill::{
         ledger,
     },
     model::{
-        EntryId, Millis, NewSale, OrderId, Outcome, SaleState, UserId, VoucherId, filter::Filter,
+        EntryId, Millis, NewSale, OrderFault, OrderId, Outcome, SaleState, UserId, VoucherId,
+        filter::Filter,
     },
 };
 use world::World;
@@ -232,11 +233,12 @@ async fn bad_entries_are_set_aside_and_the_good_go_through() {
         stream::dead_letters(&mut world.redis.link(), &world.keys.home(), EntryId::MIN, 100)
             .await
             .unwrap();
-    let reasons: Vec<&str> = letters.iter().map(|letter| letter.reason.as_str()).collect();
+    let reasons: Vec<&str> = letters.iter().map(|letter| &*letter.reason).collect();
     assert_eq!(letters.len(), poison.len(), "{reasons:?}");
     for expected in ["id is missing", "userId holds 'x'", "id holds", "no sale", "no stock"] {
         assert!(reasons.iter().any(|reason| reason.contains(expected)), "{expected}: {reasons:?}");
     }
+    assert!(letters.iter().all(|it| it.reason.data::<OrderFault>().is_some()), "{letters:?}");
     let audit =
         ledger::audit(&world.store, &mut world.redis.link(), &world.keys, None).await.unwrap();
     assert!(audit.balanced, "poison that no buyer was promised is no imbalance: {audit:?}");

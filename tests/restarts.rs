@@ -25,7 +25,8 @@ use seckill::{
         vouchers,
     },
     model::{
-        EntryId, Fence, Millis, NewSale, OrderId, Outcome, Place, SaleState, UserId, VoucherId,
+        EntryId, Fence, Millis, NewSale, OrderFault, OrderId, Outcome, Place, SaleState, UserId,
+        VoucherId,
     },
 };
 use tokio_util::sync::CancellationToken;
@@ -214,7 +215,11 @@ async fn a_promise_that_cannot_be_kept_has_a_result() {
     assert_eq!(done.refused, promises.map(|promise| promise.order));
     for (promise, why) in promises.iter().zip(["holds order", "no piece"]) {
         match find(&world.store, &mut link, &world.keys, promise.order).await {
-            Ok(Standing::Dead { reason, .. }) => assert!(reason.contains(why), "{reason}"),
+            Ok(Standing::Dead { reason, .. }) => {
+                assert!(reason.contains(why), "{reason}");
+                let told = reason.data::<OrderFault>().map(|it| it.to_string());
+                assert_eq!(told.as_deref(), Some(&*reason));
+            }
             other => panic!("{other:?}"),
         }
     }

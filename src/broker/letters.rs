@@ -8,8 +8,8 @@ use super::{BrokerError, Layout, Link, keys::Partition, scripts, stream::parse_i
 use crate::{
     faults::{self, Point},
     model::{
-        EntryFault, EntryId, Millis, OrderEntry,
-        letter::{Burial, MAX_REASON, read_history, shown, write_history},
+        EntryFault, EntryId, Millis, OrderEntry, Said,
+        letter::{Burial, MAX_DATA, MAX_REASON, read_history, shown, write_history},
     },
 };
 
@@ -29,7 +29,7 @@ pub struct DeadLetter {
     /// The entry that it was; `None` for a promise that never was one.
     pub entry: Option<EntryId>,
     /// Why it was given up.
-    pub reason: String,
+    pub reason: Said,
     /// From whose hands; empty where nobody held it.
     pub consumer: String,
     /// How often it had been delivered since it was last put into the stream.
@@ -71,7 +71,7 @@ type Fields = Vec<(Vec<u8>, Vec<u8>)>;
 pub async fn bury_all(
     link: &mut Link,
     of: &Partition,
-    entries: &[(EntryId, String)],
+    entries: &[(EntryId, Said)],
 ) -> Result<u64, BrokerError> {
     let mut moved = 0;
     for page in entries.chunks(COPIES) {
@@ -79,6 +79,7 @@ pub async fn bury_all(
         call.key(of.orders()).key(of.dead()).arg(of.group());
         for (entry, reason) in page {
             call.arg(entry.in_stream()).arg(shown(reason, MAX_REASON));
+            call.arg(reason.beside(MAX_DATA).unwrap_or_default());
         }
         faults::pass(Point::BeforeBurial);
         moved += link.invoke::<u64>(&call).await?;
@@ -94,7 +95,7 @@ pub async fn bury(
     entry: EntryId,
     reason: &str,
 ) -> Result<bool, BrokerError> {
-    Ok(bury_all(link, of, &[(entry, reason.to_owned())]).await? > 0)
+    Ok(bury_all(link, of, &[(entry, reason.into())]).await? > 0)
 }
 
 /// Dead letters, oldest first, at most `count` from `first` on.
@@ -227,7 +228,10 @@ fn letter_of(of: &Partition, (id, fields): (String, Fields)) -> Result<DeadLette
     Ok(DeadLetter {
         letter,
         entry: text("entry").and_then(|id| parse_id(of, id.as_bytes()).ok()),
-        reason: shown(&text("reason").unwrap_or_default(), MAX_REASON),
+        reason: Said::with(
+            shown(&text("reason").unwrap_or_default(), MAX_REASON),
+            &text("why").unwrap_or_default(),
+        ),
         consumer: shown(&text("consumer").unwrap_or_default(), 100),
         deliveries: text("deliveries").and_then(|it| it.parse().ok()).unwrap_or(0),
         // A promise that never was an entry has no time of its own, but its letter has.

@@ -330,7 +330,7 @@ fn line(judged: &JudgedLetter, now: Millis) -> Line {
         consumer: Some(letter.consumer.clone()).filter(|name| !name.is_empty()),
         deliveries: letter.deliveries,
         replays: letter.replays,
-        reason: letter.reason.clone(),
+        reason: letter.reason.to_string(),
         order_id: order.map(|order| order.order),
         user_id: order.map(|order| order.user),
         voucher_id: order.map(|order| order.voucher),

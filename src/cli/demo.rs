@@ -14,7 +14,7 @@ use super::{
     fault,
     look::Look,
     output::{Output, number},
-    stage::{self, DYING_NODE, Stage, answered, page},
+    stage::{self, DYING_NODE, HOT_POT, Stage, answered, page},
 };
 use crate::{
     config::Config,
@@ -104,7 +104,7 @@ async fn headless(
     args: &DemoArgs,
 ) -> Result<Option<Played>, Fault> {
     let script = Script::new(node, context, args);
-    let first = script.stage.create("hot pot 50% off", script.first_stock(), None).await?;
+    let first = script.stage.create(&HOT_POT, script.first_stock(), None).await?;
     let RushReport {
         attempts, admitted, duplicate, sold_out, rejected, errors, per_second, ..
     } = answered(script.stampede(first, None), STAMPEDE_TOLD).await?;
@@ -177,7 +177,7 @@ async fn play(script: Script<'_>, pages: &watch::Sender<Story>) -> Result<(), Fa
     let Script { stage, args } = script;
     let opens = Millis::now().plus(i64::from(COUNTDOWN_S) * 1_000);
     let stock = script.first_stock();
-    let first = script.stage.create("hot pot 50% off", stock, Some(opens)).await?;
+    let first = script.stage.create(&HOT_POT, stock, Some(opens)).await?;
     let pieces = number(stock);
     for left in (1..=COUNTDOWN_S).rev() {
         let buyers = number(args.buyers);

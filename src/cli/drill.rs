@@ -6,7 +6,7 @@ mod catalogue;
 mod play;
 
 use clap::{Args, builder::PossibleValuesParser};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use tokio::sync::watch;
 
 use self::{
@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     config::Config,
-    console::{self, Options, Story, tell, word},
+    console::{self, Options, Story, Word, tell, word},
     engine::{ledger::SaleAudit, node::Node},
     store::faulty::{Ill, faulty},
 };
@@ -50,8 +50,14 @@ fn names() -> impl Iterator<Item = &'static str> {
 /// One thing that has to be true in the end.
 #[derive(Debug, Serialize)]
 struct Check {
-    check: String,
+    #[serde(rename = "check", serialize_with = "english")]
+    told: Word,
     holds: bool,
+}
+
+/// A document is read by programs.
+fn english<S: Serializer>(told: &Word, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(told.english())
 }
 
 /// How a drill went; the keys are a contract of `drill NAME --headless --json`.
@@ -71,13 +77,13 @@ struct Report {
 }
 
 impl Report {
-    fn check(&mut self, check: impl Into<String>, holds: bool) {
-        self.checks.push(Check { check: check.into(), holds });
+    fn check(&mut self, told: Word, holds: bool) {
+        self.checks.push(Check { told, holds });
     }
 
     /// What is wrong, if anything is.
-    fn failure(&self) -> Option<&str> {
-        self.checks.iter().find(|it| !it.holds).map(|it| it.check.as_str())
+    fn failure(&self) -> Option<Word> {
+        self.checks.iter().find(|it| !it.holds).map(|it| it.told)
     }
 }
 
@@ -192,8 +198,8 @@ fn words(report: &Report) -> String {
             text.push_str(&format!("{name}   {line}\n"));
         }
     }
-    for Check { check, holds } in &report.checks {
-        text.push_str(&format!("{}  {check}\n", if *holds { "true " } else { "FALSE" }));
+    for Check { told, holds } in &report.checks {
+        text.push_str(&format!("{}  {}\n", if *holds { "true " } else { "FALSE" }, told.english()));
     }
     for sale in &report.sales {
         for finding in &sale.findings {

@@ -10,7 +10,7 @@ use super::{Fault, context::Context, output::Output};
 use crate::{
     broker::data_dir::DataDir,
     config::Config,
-    console::{self, Story},
+    console::{self, Story, Word, word},
     engine::{
         EngineError,
         command::{Command, Reply, RushPlan, RushReport},
@@ -24,6 +24,9 @@ use crate::{
 
 /// The node that dies on stage.
 pub(super) const DYING_NODE: &str = "node-b";
+/// What is sold on stage.
+pub(super) const HOT_POT: Word = word("hot pot 50% off", "火锅五折");
+const MILK_TEA: Word = word("milk tea 9.9", "奶茶 9.9 元");
 /// Nobody but the person takes over what a dead node left.
 const CLAIM_IDLE_MS: u64 = 86_400_000;
 /// For whatever comes by itself.
@@ -140,7 +143,7 @@ impl Stage<'_> {
         users: u64,
         seed: u64,
     ) -> Result<RushReport, Fault> {
-        let voucher = self.create("milk tea 9.9", stock, None).await?;
+        let voucher = self.create(&MILK_TEA, stock, None).await?;
         self.hold(true).await?;
         let plan = RushPlan { seed, settle: false, ..RushPlan::new(voucher, users) };
         answered(self.rush(plan), "the second rush").await

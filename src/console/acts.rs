@@ -81,7 +81,11 @@ impl App {
             }
             return None;
         };
-        self.newest.sale(meant).or_else(|| self.shown.sale(meant)).cloned()
+        let sale = self.newest.sale(meant).cloned();
+        if sale.is_none() {
+            self.note(acts::SALE_GONE);
+        }
+        sale
     }
 
     fn ask_sale(&mut self, action: Action, sale: &SaleLine) {

@@ -123,7 +123,7 @@ impl App {
         let planned =
             |id: &VoucherId| self.newest.sale(*id).is_some_and(|sale| sale.phase == Phase::Planned);
         let chosen = self.presented().filter(planned);
-        self.dialog = Some(Dialog::Launch(LaunchForm::new(chosen)));
+        self.dialog = Some(Dialog::Launch(LaunchForm::new(chosen, &self.newest.sales)));
     }
 
     /// The question that follows a filled-in form.

@@ -113,11 +113,13 @@ impl App {
 
     /// Pays the chosen order, as the newest picture tells it.
     pub(super) fn ask_pay(&mut self) {
-        let Some(chosen) = self.orders.chosen(&self.shown).cloned() else {
+        let Some(chosen) = self.orders.chosen(&self.shown).map(|order| order.id) else {
             return self.note(acts::NOTHING_CHOSEN);
         };
-        let newest = self.newest.orders.lines.iter().find(|order| order.id == chosen.id);
-        let order = newest.cloned().unwrap_or(chosen);
+        let newest = self.newest.orders.lines.iter().find(|order| order.id == chosen);
+        let Some(order) = newest.cloned() else {
+            return self.note(acts::ORDER_GONE);
+        };
         if order.status != OrderStatus::Unpaid {
             return self.note(words::not_unpaid(&order));
         }

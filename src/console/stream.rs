@@ -118,8 +118,11 @@ impl App {
         }
         let chosen = chosen?;
         let same = |it: &&GroupConsumer| it.partition == chosen.partition && it.name == chosen.name;
-        let newest = self.newest.entries.consumers.iter().find(same);
-        Some(newest.cloned().unwrap_or(chosen))
+        let newest = self.newest.entries.consumers.iter().find(same).cloned();
+        if newest.is_none() {
+            self.note(acts::CONSUMER_GONE);
+        }
+        newest
     }
 
     /// The question about an act on the group; what is done is this very plan.

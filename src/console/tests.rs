@@ -7,6 +7,7 @@ mod director;
 mod export;
 mod fixture;
 mod frozen;
+mod frozen_views;
 mod fuzz;
 mod history;
 mod kept;

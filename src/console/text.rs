@@ -31,7 +31,7 @@ pub(crate) use self::{
     alarms::alarm,
     books::finding,
     engine::{about, act_name},
-    faults::{sale_fault, time_fault},
+    faults::{order_fault, sale_fault, time_fault},
     recovery::{act, judged, recovery, verdict, verdict_word},
     refusals::refusal,
     tables::{columns, details, tabs},
@@ -91,8 +91,6 @@ pub(crate) const STRANGER_HOLDS: Word =
 pub(crate) const STRANGER_RENEWS: Word =
     word("renewed by a holder that is no node here", "持有者不是此处的节点，租约有续期");
 pub(crate) const ORPHAN: Word = word("orphan", "无主");
-pub(crate) const NOTHING_PENDING: Word =
-    word("Nothing is pending. Orders go straight through.", "没有待确认的消息，订单一路畅通。");
 
 pub(crate) fn phase(phase: Phase) -> &'static str {
     let told = match phase {
@@ -240,11 +238,6 @@ pub(crate) fn old(age: u64) -> String {
 /// An age where there is room for nothing else.
 pub(crate) fn age(age: Option<u64>) -> String {
     age.map_or_else(|| UNKNOWN.to_owned(), span)
-}
-
-pub(crate) fn away(age: Option<u64>) -> String {
-    let away = word("away", "失联");
-    age.map_or_else(|| away.to_owned(), |age| format!("{away} {}", span(age)))
 }
 
 pub(crate) const BALANCED: Word = word("books balanced", "对账一致");

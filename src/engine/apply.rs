@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     broker::{Link, keys::replay_of, stream},
-    model::{Act, EntryId, Verdict},
+    model::{Act, EntryId, Said, Verdict},
     telemetry::snapshot::RecoveryLine,
 };
 
@@ -151,7 +151,10 @@ impl Applying {
                 Act::Acknowledge => written.push(line.entry),
                 Act::Process => stuck.push(judged),
                 Act::Rebuild => gone.push(line.entry),
-                Act::DeadLetter => dead.push((line.entry, judged.fault().unwrap_or_default())),
+                Act::DeadLetter => {
+                    let why = judged.fault().as_ref().map(Said::of);
+                    dead.push((line.entry, why.unwrap_or_default()));
+                }
                 Act::Leave => self.report.left += 1,
             }
         }

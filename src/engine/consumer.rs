@@ -25,7 +25,7 @@ use crate::{
         keys::Partition,
         stream::{self, Body, Delivered, ReadFrom},
     },
-    model::{EntryId, OrderId, UserId},
+    model::{EntryId, OrderFault, OrderId, Said, UserId},
 };
 
 /// How long one read waits for new entries; a stop is noticed in between.
@@ -344,7 +344,7 @@ impl Consumer {
                 continue;
             }
             let times = too_often(delivered.entry).unwrap_or_default();
-            grave.push((delivered.entry, format!("delivered {times} times without an order")));
+            grave.push((delivered.entry, Said::of(&OrderFault::TooOften(times))));
         }
         self.writer.bury_all(grave).await?;
         self.settle(fine, stop).await?;

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::{EngineError, ledger};
 use crate::{
     broker::{Layout, Link, stream},
-    model::{EntryId, Millis, Order, OrderId, Place, UserId, VoucherId},
+    model::{EntryId, Millis, Order, OrderId, Place, Said, UserId, VoucherId},
     store::SharedStore,
 };
 
@@ -40,7 +40,7 @@ pub enum Standing {
     /// Given up, kept for a person.
     Dead {
         /// Why.
-        reason: String,
+        reason: Said,
         /// Who bought.
         user_id: UserId,
         /// What was bought.

@@ -13,7 +13,7 @@ use crate::{
         stream::{self, Body, Pending},
     },
     model::{
-        Act, EntryId, OrderEntry, OrderId, Verdict,
+        Act, EntryId, OrderEntry, OrderFault, OrderId, Verdict,
         filter::{Fact, Field, Filter, Kind},
         verdict::{self, Evidence, Row},
     },
@@ -160,29 +160,18 @@ fn told(written: Written) -> Row {
 
 impl Judged {
     /// What is wrong with it, for a person and for the dead letter; `None` where nothing is.
-    pub fn fault(&self) -> Option<String> {
-        let order = self.row.delivered.order();
-        let id =
-            |order: Option<OrderEntry>| order.map_or_else(String::new, |it| it.order.to_string());
-        match (&self.row.delivered.body, self.sql, self.verdict) {
-            (Body::Gone, ..) => Some("its body is gone from the stream".to_owned()),
-            (Body::Malformed(fault), ..) => Some(fault.to_string()),
-            (_, Row::Holds(holds), _) => {
-                let user = order.map(|it| it.user.to_string()).unwrap_or_default();
-                Some(format!("buyer {user} holds order {holds} already"))
+    pub fn fault(&self) -> Option<OrderFault> {
+        Some(match (&self.row.delivered.body, self.sql, self.verdict) {
+            (Body::Gone, ..) => OrderFault::Gone,
+            (Body::Malformed(fault), ..) => OrderFault::Fields(fault.clone()),
+            (Body::Good(order), Row::Holds(holds), _) => {
+                OrderFault::Holds { user: order.user, holds, voucher: order.voucher }
             }
-            (_, Row::IdTaken, _) => {
-                Some(format!("order id {} belongs to another order", id(order)))
-            }
-            (_, Row::NoSale, _) => {
-                let voucher = order.map(|it| it.voucher.to_string()).unwrap_or_default();
-                Some(format!("there is no sale of voucher {voucher}"))
-            }
-            (_, _, Verdict::TooOften) => {
-                Some(format!("delivered {} times without an order", self.row.deliveries))
-            }
-            _ => None,
-        }
+            (Body::Good(order), Row::IdTaken, _) => OrderFault::IdTaken(order.order),
+            (Body::Good(order), Row::NoSale, _) => OrderFault::NoSale(order.voucher),
+            (_, _, Verdict::TooOften) => OrderFault::TooOften(self.row.deliveries),
+            _ => return None,
+        })
     }
 
     /// The order that it asks for.
@@ -204,7 +193,7 @@ impl Judged {
             "order" => order.map(|order| Fact::Number(order.order.get())),
             "user" => order.map(|order| Fact::Number(order.user.0)),
             "voucher" => order.map(|order| Fact::Number(order.voucher.0)),
-            "fault" => self.fault().map(|fault| Fact::Text(fault.into())),
+            "fault" => self.fault().map(|fault| Fact::Text(fault.to_string().into())),
             _ => None,
         })
     }

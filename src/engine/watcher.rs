@@ -22,7 +22,7 @@ use super::{
     pending::Judged,
 };
 use crate::{
-    model::{EntryId, Order, VoucherId, ledger::SaleFinding},
+    model::{EntryId, Order, Said, VoucherId, ledger::SaleFinding},
     store::{ActivityFilter, Recorded, SharedStore, StoreError},
     telemetry::{
         OrdersView, Snapshot, StreamView,
@@ -199,7 +199,7 @@ impl Watcher {
         for line in lines {
             if let Some(judged) = judged.remove(&line.entry) {
                 line.verdict = Some(judged.verdict);
-                line.fault = judged.fault();
+                line.fault = judged.fault().as_ref().map(Said::of);
             }
         }
     }

@@ -18,7 +18,7 @@ use crate::{
         letters,
         stream::{self, Body, Delivered},
     },
-    model::{EntryId, Millis, OrderEntry},
+    model::{EntryId, Millis, OrderEntry, OrderFault, Said},
     store::{SharedStore, StoreError, Written},
 };
 
@@ -43,7 +43,7 @@ pub struct Settled {
 }
 
 /// Entries that are to be put aside, each with the reason.
-pub(super) type Grave = Vec<(EntryId, String)>;
+pub(super) type Grave = Vec<(EntryId, Said)>;
 
 /// Writes delivered entries to SQL and acknowledges them; shared by the consumer and by replays.
 #[derive(Debug)]
@@ -91,7 +91,9 @@ impl Writer {
         for delivered in batch {
             match delivered.body {
                 Body::Good(order) => orders.push(order),
-                Body::Malformed(fault) => grave.push((delivered.entry, fault.to_string())),
+                Body::Malformed(fault) => {
+                    grave.push((delivered.entry, Said::of(&OrderFault::Fields(fault))));
+                }
                 Body::Gone => settled.gone += 1,
             }
         }
@@ -106,7 +108,7 @@ impl Writer {
             match (written, part) {
                 (Ok(written), _) => self.close(part, &written, &mut settled, &mut grave).await?,
                 (Err(EngineError::Store(error)), [only]) => {
-                    grave.push((only.entry, error.to_string()));
+                    grave.push((only.entry, refused(error)));
                 }
                 (Err(EngineError::Store(_)), _) => {
                     let (left, right) = part.split_at(part.len() / 2);
@@ -176,14 +178,13 @@ impl Writer {
                     done.push(order.entry);
                     continue;
                 }
-                Written::Conflict { holds } => format!(
-                    "buyer {} holds order {holds} for voucher {} already",
-                    order.user, order.voucher
-                ),
-                Written::IdTaken => format!("order id {} belongs to another order", order.order),
-                Written::NoSale => StoreError::NoSale(order.voucher).to_string(),
+                Written::Conflict { holds } => {
+                    OrderFault::Holds { user: order.user, holds: *holds, voucher: order.voucher }
+                }
+                Written::IdTaken => OrderFault::IdTaken(order.order),
+                Written::NoSale => OrderFault::NoSale(order.voucher),
             };
-            grave.push((order.entry, why));
+            grave.push((order.entry, Said::of(&why)));
         }
         self.acknowledge(done).await?;
         Ok(())
@@ -204,6 +205,16 @@ impl Writer {
     }
 }
 
+/// Why the database does not take an order.
+fn refused(error: StoreError) -> Said {
+    match error {
+        StoreError::Refused(why) => Said::of(&OrderFault::Refused(why)),
+        StoreError::NoSale(voucher) => Said::of(&OrderFault::NoSale(voucher)),
+        StoreError::OutOfStock(voucher) => Said::of(&OrderFault::OutOfStock(voucher)),
+        other => other.to_string().into(),
+    }
+}
+
 /// The same over a connection of the caller's.
 pub(super) async fn bury_all(
     link: &mut Link,
@@ -212,7 +223,7 @@ pub(super) async fn bury_all(
 ) -> Result<u64, BrokerError> {
     if let Some((entry, reason)) = entries.first() {
         // Each letter tells its own reason; a line for each would be the dearest part of poison.
-        tracing::warn!(entries = entries.len(), first = %entry, reason, "dead letters");
+        tracing::warn!(entries = entries.len(), first = %entry, %reason, "dead letters");
     }
     let mut parts: BTreeMap<u16, Grave> = BTreeMap::new();
     for (entry, reason) in entries {

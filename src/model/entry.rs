@@ -1,6 +1,6 @@
 //! Entries of the order stream, read from whatever stands in them.
 
-use std::{fmt, str::FromStr};
+use std::{borrow::Cow, fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
@@ -125,17 +125,18 @@ impl<'de> Deserialize<'de> for EntryId {
 }
 
 /// Why an entry can't become an order.
-#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum EntryFault {
     /// Not an entry id.
     #[error("'{0}' is no stream entry id; it looks like 1795000000000-0")]
     Id(String),
     /// A field is not there.
     #[error("field {0} is missing")]
-    Missing(&'static str),
+    Missing(Cow<'static, str>),
     /// A field holds something else.
     #[error("field {0} holds '{1}', which is no such number")]
-    Garbage(&'static str, String),
+    Garbage(Cow<'static, str>, String),
 }
 
 /// One entry of the order stream that makes sense.
@@ -196,7 +197,7 @@ impl OrderEntry {
 
 /// A field as a number that SQL can keep: 0 to 2^63 - 1.
 fn number(field: &'static str, value: Option<&[u8]>) -> Result<i64, EntryFault> {
-    let value = value.ok_or(EntryFault::Missing(field))?;
+    let value = value.ok_or(EntryFault::Missing(field.into()))?;
     std::str::from_utf8(value)
         .ok()
         .filter(|text| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()))
@@ -210,7 +211,7 @@ fn garbage(field: &'static str, value: &[u8]) -> EntryFault {
         .take(40)
         .map(|c| if c.is_control() { '·' } else { c })
         .collect();
-    EntryFault::Garbage(field, shown)
+    EntryFault::Garbage(field.into(), shown)
 }
 
 #[cfg(test)]
@@ -231,9 +232,12 @@ mod tests {
 
     #[test]
     fn names_what_is_wrong() {
-        assert_eq!(parse(&[("userId", "5"), ("id", "9")]), Err(EntryFault::Missing("voucherId")));
+        assert_eq!(
+            parse(&[("userId", "5"), ("id", "9")]),
+            Err(EntryFault::Missing("voucherId".into()))
+        );
         let bad = parse(&[("userId", "5\n"), ("voucherId", "7"), ("id", "9")]);
-        assert_eq!(bad, Err(EntryFault::Garbage("userId", "5·".into())));
+        assert_eq!(bad, Err(EntryFault::Garbage("userId".into(), "5·".into())));
         assert!(parse(&[("userId", "-5"), ("voucherId", "7"), ("id", "9")]).is_err());
         assert!(
             parse(&[("userId", "5"), ("voucherId", "7"), ("id", "18446744073709551615")]).is_err()

@@ -6,10 +6,14 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::Millis;
+use super::{Millis, Said};
 
 /// Most characters of a reason.
 pub const MAX_REASON: usize = 300;
+/// Most bytes of the data beside it.
+pub const MAX_DATA: usize = 600;
+/// Before the data of the burial in the line above; who does not know it leaves such a line out.
+const DATA: char = '=';
 /// Burials that a history remembers; of more it keeps the newest.
 const MAX_BURIALS: usize = 16;
 /// Most bytes of a history as text.
@@ -285,7 +289,7 @@ pub struct Burial {
     /// How often it had been delivered by then.
     pub deliveries: u64,
     /// Why.
-    pub reason: String,
+    pub reason: Said,
 }
 
 impl fmt::Display for Burial {
@@ -307,21 +311,34 @@ impl Burial {
             at: Millis(at),
             consumer: shown(consumer, 100),
             deliveries,
-            reason: shown(reason, MAX_REASON),
+            reason: shown(reason, MAX_REASON).into(),
         })
     }
 }
 
 /// Reads a history, oldest first. What is no line of one is left out.
 pub fn read_history(text: &str) -> Vec<Burial> {
-    text.lines().filter_map(Burial::read).collect()
+    let mut all: Vec<Burial> = Vec::new();
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
+        let Some(mut burial) = Burial::read(line) else { continue };
+        if let Some(data) = lines.peek().and_then(|next| next.strip_prefix(DATA)) {
+            burial.reason = Said::with(burial.reason.to_string(), data);
+        }
+        all.push(burial);
+    }
+    all
 }
 
 /// Writes a history as text, newest last; what is too much of it is left out, oldest first.
 pub fn write_history(burials: &[Burial]) -> String {
     let (mut lines, mut bytes) = (Vec::new(), 0);
     for burial in burials.iter().rev().take(MAX_BURIALS) {
-        let line = burial.to_string();
+        let mut line = burial.to_string();
+        if let Some(data) = burial.reason.beside(MAX_DATA) {
+            line.extend(['\n', DATA]);
+            line.push_str(&data);
+        }
         bytes += line.len() + 1;
         if bytes > MAX_HISTORY {
             break;
@@ -350,6 +367,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::model::OrderFault;
 
     const AWAITED: LetterEvidence = LetterEvidence {
         fields_good: true,
@@ -418,11 +436,24 @@ mod tests {
         assert_eq!(text, "1|n·1/1|2|first | why\n2|n·1/1|2|two·lines ·[2J");
         let read = read_history(&text);
         assert_eq!(read.len(), 2);
-        assert_eq!((read[0].at, read[0].reason.as_str()), (Millis(1), "first | why"));
+        assert_eq!((read[0].at, &*read[0].reason), (Millis(1), "first | why"));
         assert_eq!(
             read_history("nonsense\n|||\n5|c|1|x"),
             [Burial { at: Millis(5), consumer: "c".into(), deliveries: 1, reason: "x".into() }]
         );
+    }
+
+    #[test]
+    fn a_history_keeps_what_its_reasons_are_made_of() {
+        let told =
+            |n| Burial { reason: Said::of(&OrderFault::TooOften(n)), ..burial(n as i64, "") };
+        let all = [told(6), burial(7, "of an older version"), told(8)]
+            .map(|it| Burial { consumer: "n/1".into(), ..it });
+        assert_eq!(read_history(&write_history(&all)), all);
+        let strange = "=5\nnonsense\n={\"gone\":1}\n5|c|1|x\n={\n=5\n6|c|1|y";
+        let read = read_history(strange);
+        assert_eq!(read.iter().map(|it| &*it.reason).collect::<Vec<_>>(), ["x", "y"]);
+        assert!(read.iter().all(|it| it.reason.data::<OrderFault>().is_none()));
     }
 
     #[test]
@@ -439,7 +470,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_breaks_a_history(reason: String, consumer: String, at: i64) {
-            let burial = Burial { at: Millis(at), consumer, deliveries: 1, reason };
+            let burial = Burial { at: Millis(at), consumer, deliveries: 1, reason: reason.into() };
             let read = read_history(&write_history(std::slice::from_ref(&burial)));
             prop_assert_eq!(read.len(), 1);
             prop_assert!(read[0].reason.chars().count() <= MAX_REASON + 1);

@@ -11,6 +11,7 @@ pub mod job;
 pub mod ledger;
 pub mod letter;
 pub mod order;
+pub mod order_fault;
 pub mod order_id;
 pub mod order_query;
 pub mod outcome;
@@ -25,6 +26,7 @@ pub use letter::{LetterAct, LetterCounts, LetterVerdict};
 pub use order::{
     ClosedOrder, FilterFault, LiveOrder, Order, OrderCounts, OrderFilter, OrderStatus, Payment,
 };
+pub use order_fault::OrderFault;
 pub use order_id::OrderId;
 pub use order_query::{OrderQuery, QueryFault};
 pub use outcome::Outcome;

@@ -39,6 +39,16 @@ impl Said {
         T::deserialize(self.is.as_ref()?.pointer(path)?).ok()
     }
 
+    /// The data alone, for who keeps it beside the sentence; none where it takes more bytes than that.
+    pub fn beside(&self, most: usize) -> Option<String> {
+        serde_json::to_string(self.is.as_ref()?).ok().filter(|data| data.len() <= most)
+    }
+
+    /// From a sentence and what stands beside it, which may be anything.
+    pub fn with(text: String, beside: &str) -> Self {
+        Self { text, is: serde_json::from_str(beside).ok() }
+    }
+
     /// From what SQL holds; lines of older versions are a sentence alone.
     pub fn read(kept: String) -> Self {
         match serde_json::from_str::<Stored>(&kept) {
@@ -139,6 +149,15 @@ mod tests {
             assert_eq!((&*read, read.data::<Closed>()), (text, None));
             assert_eq!(read.stored(), text);
         }
+    }
+
+    #[test]
+    fn the_data_stands_beside_the_sentence() {
+        let said = Said::of(&Closed { orders: 7 });
+        let beside = said.beside(20).unwrap();
+        assert_eq!(Said::with("7 closed".into(), &beside), said);
+        assert_eq!((said.beside(3), Said::from("x").beside(20)), (None, None));
+        assert_eq!(Said::with("7 closed".into(), "{orders"), Said::from("7 closed"));
     }
 
     #[test]

@@ -28,7 +28,7 @@ use crate::{
         survey::{SaleFacts, Survey, survey},
     },
     model::{
-        EntryId, Millis, OrderFilter, Sale, VoucherId,
+        EntryId, Millis, OrderFault, OrderFilter, Said, Sale, VoucherId,
         ledger::{Balance, SaleFinding},
     },
     store::{SharedStore, StoreError},
@@ -434,8 +434,8 @@ impl Collector {
         let entry = row.delivered.entry;
         let (order, fault) = match &row.delivered.body {
             Body::Good(order) => (Some(order), None),
-            Body::Malformed(fault) => (None, Some(fault.to_string())),
-            Body::Gone => (None, Some("its body is gone from the stream".to_owned())),
+            Body::Malformed(fault) => (None, Some(OrderFault::Fields(fault.clone()))),
+            Body::Gone => (None, Some(OrderFault::Gone)),
         };
         PendingLine {
             entry,
@@ -447,7 +447,7 @@ impl Collector {
             order: order.map(|o| o.order),
             user: order.map(|o| o.user),
             voucher: order.map(|o| o.voucher),
-            fault,
+            fault: fault.as_ref().map(Said::of),
             verdict: None,
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     broker::{entries::Holding, nodes::NodeState},
-    model::{EntryId, Millis, OrderId, UserId, VoucherId},
+    model::{EntryId, Millis, OrderId, Said, UserId, VoucherId},
 };
 
 /// Which part of the order stream somebody looks at.
@@ -45,7 +45,7 @@ pub struct EntryLine {
     /// What was bought.
     pub voucher: Option<VoucherId>,
     /// What is wrong with its fields.
-    pub fault: Option<String>,
+    pub fault: Option<Said>,
     /// In whose hands it is.
     pub holding: Holding,
     /// The node of who holds it; alive where nobody does.

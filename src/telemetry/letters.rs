@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::model::{EntryId, LetterVerdict, Millis, OrderId, UserId, VoucherId, letter::Burial};
+use crate::model::{
+    EntryId, LetterVerdict, Millis, OrderId, Said, UserId, VoucherId, letter::Burial,
+};
 
 /// One page of the dead letters.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -31,7 +33,7 @@ pub struct LetterLine {
     /// Milliseconds since then, when the page was read.
     pub age_ms: u64,
     /// Why it was given up.
-    pub reason: String,
+    pub reason: Said,
     /// From whose hands; empty where nobody held it.
     pub consumer: String,
     /// How often it had been delivered since it was last put into the stream.
@@ -45,7 +47,7 @@ pub struct LetterLine {
     /// What was bought.
     pub voucher: Option<VoucherId>,
     /// Why it asks for no order.
-    pub fault: Option<String>,
+    pub fault: Option<Said>,
     /// What is true of it.
     pub verdict: LetterVerdict,
     /// Every time that it was given up, oldest first.

@@ -18,7 +18,7 @@ pub use crate::broker::{
 use crate::{
     broker::{nodes::Nodes, survey::SaleFacts},
     model::{
-        EntryId, JobRun, Millis, OrderId, Phase, Sale, SaleState, UserId, Verdict, VoucherId,
+        EntryId, JobRun, Millis, OrderId, Phase, Said, Sale, SaleState, UserId, Verdict, VoucherId,
         ledger::{Balance, SaleFinding},
     },
     store::Recorded,
@@ -296,7 +296,7 @@ pub struct PendingLine {
     /// What was bought.
     pub voucher: Option<VoucherId>,
     /// What is wrong with its fields, or that its body is gone.
-    pub fault: Option<String>,
+    pub fault: Option<Said>,
     /// What is true of it; `None` until it was judged, or where SQL does not answer.
     pub verdict: Option<Verdict>,
 }

@@ -59,7 +59,7 @@ pub(super) struct Facts {
 
 /// What must be true in the end, beside the books.
 pub(super) struct Proof {
-    pub(super) words: &'static str,
+    pub(super) words: Word,
     pub(super) holds: fn(&Facts) -> bool,
 }
 
@@ -114,7 +114,10 @@ pub(super) const DRILLS: [Drill; 8] = [
         seen: Sign { words: "ATTENTION: a dead consumer holds {n} entries", shows: dead_holder },
         done: Sign { words: "nothing is pending any more", shows: settled },
         proof: Proof {
-            words: "SQL holds the orders of the dead node, each once",
+            words: word(
+                "SQL holds the orders of the dead node, each once",
+                "失联节点的订单都已落库，且各一笔",
+            ),
             holds: |it| it.after == it.before + it.struck,
         },
     },
@@ -145,7 +148,10 @@ pub(super) const DRILLS: [Drill; 8] = [
             shows: |picture, _| picture.stream.as_ref().is_some_and(|it| it.dead == 0),
         },
         proof: Proof {
-            words: "SQL holds every good order, and none of the poison",
+            words: word(
+                "SQL holds every good order, and none of the poison",
+                "好订单全部落库，毒消息一条也没有",
+            ),
             holds: |it| it.after == it.before + it.waiting,
         },
     },
@@ -174,7 +180,7 @@ pub(super) const DRILLS: [Drill; 8] = [
             shows: |picture, _| back(picture, &picture.sql.name),
         },
         proof: Proof {
-            words: "SQL holds what was promised meanwhile",
+            words: word("SQL holds what was promised meanwhile", "中断期间承诺的订单已落库"),
             holds: |it| it.after > it.before,
         },
     },
@@ -206,7 +212,10 @@ pub(super) const DRILLS: [Drill; 8] = [
             shows: |picture, _| back(picture, &picture.redis.name),
         },
         proof: Proof {
-            words: "the rush went on: SQL holds more orders than before",
+            words: word(
+                "the rush went on: SQL holds more orders than before",
+                "抢购继续，落库订单多于故障之前",
+            ),
             holds: |it| it.after > it.before,
         },
     },
@@ -237,7 +246,10 @@ pub(super) const DRILLS: [Drill; 8] = [
             },
         },
         proof: Proof {
-            words: "SQL holds the orders that the group forgot, each once",
+            words: word(
+                "SQL holds the orders that the group forgot, each once",
+                "消费组遗忘的订单都已落库，且各一笔",
+            ),
             holds: |it| it.after == it.before + it.waiting,
         },
     },
@@ -269,7 +281,7 @@ pub(super) const DRILLS: [Drill; 8] = [
             shows: |picture, _| picture.stream.as_ref().is_some_and(|it| it.pending == 0),
         },
         proof: Proof {
-            words: "SQL holds the rebuilt orders, each once",
+            words: word("SQL holds the rebuilt orders, each once", "重建的订单都已落库，且各一笔"),
             holds: |it| it.after == it.before + it.struck,
         },
     },
@@ -297,7 +309,7 @@ pub(super) const DRILLS: [Drill; 8] = [
         },
         done: Sign { words: "the lag is gone and nothing is pending", shows: settled },
         proof: Proof {
-            words: "not one order was written twice",
+            words: word("not one order was written twice", "没有一笔订单重复落库"),
             holds: |it| it.after == it.before,
         },
     },
@@ -320,7 +332,10 @@ pub(super) const DRILLS: [Drill; 8] = [
         seen: Sign { words: "no alarm, and books that balance, after both steps", shows: calm },
         done: Sign { words: "sales went on through both steps", shows: settled },
         proof: Proof {
-            words: "ids rose through both steps, and none came twice",
+            words: word(
+                "ids rose through both steps, and none came twice",
+                "两次跳变中订单号一直递增，没有重复",
+            ),
             holds: |it| it.rising && it.after > it.before,
         },
     },

@@ -9,7 +9,7 @@ use tokio::{sync::watch, task::JoinHandle, time::sleep};
 use super::{
     super::{
         Fault,
-        stage::{DYING_NODE, PATIENCE, Stage, answered, is_settled, page},
+        stage::{DYING_NODE, HOT_POT, PATIENCE, Stage, answered, is_settled, page},
     },
     Report,
     catalogue::{Drill, Facts, Remedy, Sign, Strike},
@@ -90,7 +90,7 @@ impl Play<'_> {
         if self.stage.seen(bound, |picture| (seen.shows)(picture, struck.entries)).await? {
             report.seen.push(told(seen, struck));
         }
-        report.check("the screen showed it", !report.seen.is_empty());
+        report.check(word("the screen showed it", "画面已显示故障"), !report.seen.is_empty());
 
         self.let_last(struck).await;
         self.relent().await?;
@@ -105,7 +105,7 @@ impl Play<'_> {
         if self.stage.within(bound, |picture| (done.shows)(picture, struck.entries)).await? {
             report.done.push(told(done, struck));
         }
-        report.check("it was mended", !report.done.is_empty());
+        report.check(word("it was mended", "故障已修复"), !report.done.is_empty());
         if *strike == Strike::StreamTrimmed {
             self.stage.hold(false).await?;
         }
@@ -122,7 +122,7 @@ impl Play<'_> {
     /// The sale before the fault. An outage comes into its rush, which is given back then; other faults come
     /// when it is over.
     async fn open_sale(&self) -> Result<Option<Rushing>, Fault> {
-        let voucher = self.stage.create("hot pot 50% off", STOCK, None).await?;
+        let voucher = self.stage.create(&HOT_POT, STOCK, None).await?;
         let outage = matches!(self.drill.strike, Strike::DatabaseAway | Strike::RedisKilled);
         // In an outage everybody gets a piece, so that there is an order for every moment of it.
         let users = if outage { STOCK } else { BUYERS };
@@ -192,9 +192,11 @@ impl Play<'_> {
             Strike::RedisKilled => drill::kill_redis(redis).await?,
             Strike::ClockSteps => {
                 self.tell_happens(struck, 0);
-                for (title, step) in [("tomorrow's tea", STEP_S), ("today's tea", -STEP_S)] {
+                let tomorrow = word("tomorrow's tea", "明天的茶");
+                let today = word("today's tea", "今天的茶");
+                for (title, step) in [(tomorrow, STEP_S), (today, -STEP_S)] {
                     drill::step_clock(step);
-                    let voucher = self.stage.create(title, SECOND_STOCK, None).await?;
+                    let voucher = self.stage.create(&title, SECOND_STOCK, None).await?;
                     let rate = self.pages.map(|_| SECOND_BUYERS as f64 / WATCHED[0].as_secs_f64());
                     let users = SECOND_BUYERS;
                     let rush = RushPlan { seed: self.seed, rate, ..RushPlan::new(voucher, users) };
@@ -252,7 +254,7 @@ impl Play<'_> {
                 let (operator, stop) = (self.stage.node.operator(), self.stage.node.stopping());
                 let plan = operator.plan(&Scope::All(Filter::default()), stop).await?;
                 report.check(
-                    "the plan holds every one of them",
+                    word("the plan holds every one of them", "计划包含全部受影响消息"),
                     plan.totals.to_do() == report.struck,
                 );
                 let Reply::Replayed(did) =
@@ -281,11 +283,12 @@ impl Play<'_> {
         // What was not mended does not settle, however long one waits.
         let bound = if report.failure().is_none() { PATIENCE } else { SHOWN };
         let settled = self.stage.within(bound, is_settled).await?;
-        report.check("nothing is under way", settled);
+        report.check(word("nothing is under way", "没有在途订单"), settled);
         let audit = self.stage.audit().await?;
         let promised = audit.sales.iter().all(|sale| sale.admitted == sale.persisted);
-        report.check("every promised order is in SQL", promised);
-        report.check("no letter is dead", audit.sales.iter().all(|sale| sale.dead == 0));
+        report.check(word("every promised order is in SQL", "已承诺订单全部落库"), promised);
+        let none = audit.sales.iter().all(|sale| sale.dead == 0);
+        report.check(word("no letter is dead", "没有死信"), none);
         let after = audit.sales.iter().map(|sale| sale.persisted).sum();
         let mut sales: Vec<VoucherId> = audit.sales.iter().map(|sale| sale.voucher_id).collect();
         sales.sort_unstable();
@@ -294,7 +297,7 @@ impl Play<'_> {
         let facts = Facts { before, after, struck: entries, waiting, rising };
         let proof = &self.drill.proof;
         report.check(proof.words, (proof.holds)(&facts));
-        report.check("the books balance, order by order", audit.balanced);
+        report.check(word("the books balance, order by order", "逐笔对账一致"), audit.balanced);
         report.sales = audit.sales;
         report.passed = report.failure().is_none();
         Ok(())

@@ -273,7 +273,7 @@ async fn dead(redis: &Redis, keys: &Layout) -> Told<Dead> {
             }
             from = last.letter.next();
             for letter in page {
-                dead.reasons.push(letter.reason.clone());
+                dead.reasons.push(letter.reason.to_string());
                 if dead.first.len() < SHOWN {
                     dead.first.push(letter);
                 }

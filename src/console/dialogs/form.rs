@@ -10,7 +10,7 @@ use crate::{
         keymap::Action,
         text::{acts::CANCEL, lang::Word},
         theme::Theme,
-        widgets::{Pen, left, plain, width, wrap},
+        widgets::{Pen, fit, left, plain, width, wrap},
     },
     engine::record::MAX_REASON,
 };
@@ -22,6 +22,8 @@ pub(crate) const MOST: usize = MAX_REASON;
 pub(crate) struct Field {
     label: Word,
     hint: Word,
+    /// What is known of what was typed; it stands in the place of the hint.
+    pub(crate) note: Option<String>,
     pub(crate) input: Input,
     pub(crate) fault: Option<String>,
 }
@@ -43,7 +45,7 @@ impl Form {
     #[must_use]
     pub(crate) fn field(mut self, label: Word, hint: Word, value: &str) -> Self {
         let input = Input::new(value.to_owned());
-        self.fields.push(Field { label, hint, input, fault: None });
+        self.fields.push(Field { label, hint, note: None, input, fault: None });
         self
     }
 
@@ -92,9 +94,10 @@ impl Form {
         let told: Vec<Vec<String>> = self
             .fields
             .iter()
-            .map(|field| match &field.fault {
-                Some(fault) => wrap(fault, usize::from(room)),
-                None => vec![field.hint.to_string()],
+            .map(|field| match (&field.fault, &field.note) {
+                (Some(fault), _) => wrap(fault, usize::from(room)),
+                (None, Some(note)) => vec![fit(note, usize::from(room), theme.glyphs.ellipsis)],
+                (None, None) => vec![field.hint.to_string()],
             })
             .collect();
         let notes: Vec<String> = notes

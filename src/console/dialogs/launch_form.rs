@@ -34,7 +34,7 @@ pub(crate) struct LaunchForm {
 
 impl LaunchForm {
     /// With the planned sale that the person looks at, if it is one.
-    pub(crate) fn new(planned: Option<VoucherId>) -> Self {
+    pub(crate) fn new(planned: Option<VoucherId>, sales: &[SaleLine]) -> Self {
         let sale = planned.map_or_else(String::new, |id| format!("#{id}"));
         let form = Form::new(words::FORM.to_string(), forms::NEXT)
             .field(words::SALE, words::SALE_HINT, &sale)
@@ -42,11 +42,22 @@ impl LaunchForm {
             .field(words::BUYERS, forms::BUYERS_HINT, "20000")
             .field(words::WITHIN, words::WITHIN_HINT, "10")
             .field(words::COUNTDOWN, words::COUNTDOWN_HINT, "10");
-        Self { form }
+        let mut launch = Self { form };
+        launch.name_sale(sales);
+        launch
+    }
+
+    /// Says by its title which planned sale the number means.
+    fn name_sale(&mut self, sales: &[SaleLine]) {
+        let found = numbered(self.form.value(SALE).trim()).and_then(|id| planned(id, sales));
+        if let Some(field) = self.form.fields.get_mut(SALE) {
+            field.note = found.map(|sale| words::planned(&sale.title, sale.initial));
+        }
     }
 
     pub(crate) fn type_in(&mut self, event: &Event, sales: &[SaleLine], now: Millis) {
         if self.form.type_in(event) {
+            self.name_sale(sales);
             let fault = self.checked(sales, now).err();
             for (place, field) in self.form.fields.iter_mut().enumerate() {
                 let here = fault.as_ref().filter(|(at, _)| *at == place).map(|(_, text)| text);
@@ -77,11 +88,7 @@ impl LaunchForm {
     fn checked(&self, sales: &[SaleLine], now: Millis) -> Result<Launch, (usize, String)> {
         let (written, stock) = (self.form.value(SALE).trim(), self.form.value(STOCK));
         let planned = match numbered(written) {
-            Some(id) => {
-                let found =
-                    sales.iter().find(|it| it.voucher_id == id && it.phase == Phase::Planned);
-                Some(found.ok_or_else(|| (SALE, words::not_planned(id)))?)
-            }
+            Some(id) => Some(planned(id, sales).ok_or_else(|| (SALE, words::not_planned(id)))?),
             None => None,
         };
         let (target, title, pieces) = if let Some(sale) = planned {
@@ -108,6 +115,10 @@ impl LaunchForm {
             }
         }
     }
+}
+
+fn planned(id: VoucherId, sales: &[SaleLine]) -> Option<&SaleLine> {
+    sales.iter().find(|it| it.voucher_id == id && it.phase == Phase::Planned)
 }
 
 /// A voucher's number, with or without its sign.

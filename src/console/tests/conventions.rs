@@ -317,11 +317,11 @@ fn nothing_that_steers_a_terminal_reaches_the_screen() {
     }
     for line in &mut picture.pending.lines {
         line.consumer = HOSTILE.to_owned();
-        line.fault = Some(HOSTILE.to_owned());
+        line.fault = Some(HOSTILE.into());
         line.verdict = None;
     }
     for line in std::sync::Arc::make_mut(&mut picture.letters.lines) {
-        line.reason = HOSTILE.to_owned();
+        line.reason = HOSTILE.into();
         line.consumer = HOSTILE.to_owned();
         line.payload = vec![(HOSTILE.to_owned(), HOSTILE.repeat(40))];
     }

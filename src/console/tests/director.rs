@@ -278,7 +278,7 @@ fn there_is_one_launch_at_a_time_and_none_where_acts_are_refused() {
 fn faults_stand_under_their_field() {
     let sales = normal().sales;
     let place = |values: [&str; 5]| {
-        let mut form = LaunchForm::new(None);
+        let mut form = LaunchForm::new(None, &sales);
         for (field, value) in form.form.fields.iter_mut().zip(values) {
             field.input = value.into();
         }
@@ -297,6 +297,24 @@ fn faults_stand_under_their_field() {
     assert_eq!(place(["#9", "", "0", "10", "10"]), Some(2));
     assert_eq!(place(["#9", "", "500", "", "10"]), Some(3));
     assert_eq!(place(["#9", "", "500", "10", "0"]), Some(4));
+}
+
+#[test]
+fn the_form_names_the_sale_that_its_number_means() {
+    let mut bench = Bench::new(normal());
+    bench.keys("2L");
+    let text = bench.text(80, 24);
+    assert!(text.contains("#9") && text.contains("cinema ticket, 2,000 pieces"), "{text}");
+    bench.keys("9");
+    assert!(!bench.text(80, 24).contains("cinema ticket, "), "99 is none");
+    bench.press(KeyCode::Backspace);
+    assert!(bench.text(80, 24).contains("cinema ticket, "));
+    for _ in 0..2 {
+        bench.press(KeyCode::Backspace);
+    }
+    assert!(bench.text(80, 24).contains("number of a planned sale"));
+    bench.keys("9");
+    assert!(bench.text(80, 24).contains("cinema ticket, "), "without its sign as well");
 }
 
 #[test]

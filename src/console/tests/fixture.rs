@@ -24,8 +24,8 @@ use crate::{
         refusal::Why,
     },
     model::{
-        Cause, EntryId, JobOutcome, JobRun, Millis, OrderCounts, OrderId, Phase, Said, SaleState,
-        UserId, Verdict, VoucherId, ledger::Balance,
+        Cause, EntryFault, EntryId, JobOutcome, JobRun, Millis, OrderCounts, OrderFault, OrderId,
+        Phase, Said, SaleState, UserId, Verdict, VoucherId, ledger::Balance,
     },
     telemetry::{
         Point, Series, Snapshot,
@@ -177,6 +177,11 @@ pub(super) fn entry(number: u64) -> EntryId {
     EntryId { millis: 1_794_999_958_000, number, partition: 0 }
 }
 
+/// What is wrong with fields that name no buyer.
+pub(super) fn no_user() -> Said {
+    Said::of(&OrderFault::Fields(EntryFault::Garbage("userId".into(), "x".to_owned())))
+}
+
 fn pending_line(number: u64) -> PendingLine {
     let alive = number.is_multiple_of(3);
     PendingLine {
@@ -189,8 +194,7 @@ fn pending_line(number: u64) -> PendingLine {
         order: OrderId::new(1_795_000_000, number).ok(),
         user: Some(UserId(1_000 + number)),
         voucher: Some(VoucherId(7)),
-        fault: (number % 17 == 5)
-            .then(|| "field userId holds 'x', which is no such number".to_owned()),
+        fault: (number % 17 == 5).then(no_user),
         verdict: Some(match (number % 17, alive, number % 5) {
             (5, ..) => Verdict::Malformed,
             (_, true, _) => Verdict::InHand,

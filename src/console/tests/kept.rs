@@ -12,6 +12,7 @@ use crate::{
             lang::Lang,
             told::{job_said, result, subject},
         },
+        widgets::{width, wrap},
     },
     engine::{
         command::{Reply, RushReport},
@@ -23,13 +24,16 @@ use crate::{
         told::{ClaimPart, RewindPart, Subject, Told},
     },
     model::{
-        JobOutcome, Millis, Payment, Said, SaleFault, VoucherId,
+        EntryFault, JobOutcome, Millis, OrderFault, Payment, Said, SaleFault, UserId, VoucherId,
         ledger::{Finding, SaleFinding, Side},
+        letter::{MAX_DATA, MAX_REASON},
     },
     telemetry::forgot::Healed,
 };
 
 const SALE: VoucherId = VoucherId(7);
+/// Cells of a line that answers, at 80 columns.
+const ANSWER: usize = 76;
 
 fn findings() -> Vec<Finding> {
     vec![
@@ -211,17 +215,38 @@ fn results() -> Vec<Told> {
     all
 }
 
+fn order_faults() -> Vec<OrderFault> {
+    let fields = [
+        EntryFault::Id("x".to_owned()),
+        EntryFault::Missing("userId".into()),
+        EntryFault::Garbage("userId".into(), "7x".to_owned()),
+    ];
+    let mut all: Vec<_> = fields.into_iter().map(OrderFault::Fields).collect();
+    all.extend([
+        OrderFault::Gone,
+        OrderFault::NoSale(SALE),
+        OrderFault::OutOfStock(SALE),
+        OrderFault::Refused("-7".to_owned()),
+        OrderFault::TooOften(6),
+        OrderFault::Unkept,
+    ]);
+    if let Ok(order) = crate::model::OrderId::new(1_795_000_000, 1) {
+        all.push(OrderFault::Holds { user: UserId(5), holds: order, voucher: SALE });
+        all.extend([OrderFault::IdTaken(order), OrderFault::Promised(order)]);
+    }
+    all
+}
+
 fn subjects() -> Vec<Subject> {
     let letters = |named, filter: &str, force| {
         let filter = filter.to_owned();
         Subject::Letters { named, filter, force, compensate: force }
     };
     let (from, to) = ("a/1".to_owned(), "b/1".to_owned());
-    vec![
+    let mut all = vec![
         Subject::NewSale { title: "火锅".to_owned(), stock: 9 },
         Subject::Pieces(SALE, -3),
         Subject::Rush { voucher: SALE, users: 9, seed: 1 },
-        Subject::Books(vec![(SALE, findings())]),
         Subject::Plan { entries: 9, digest: "3f".to_owned(), filter: "idle>30s".to_owned() },
         Subject::Rewind(vec![RewindPart { partition: 0, was: None, from: entry(1), again: 3 }]),
         Subject::Claim(vec![ClaimPart { partition: 0, from, to, count: 3 }], true),
@@ -231,7 +256,9 @@ fn subjects() -> Vec<Subject> {
         letters(None, "", true),
         letters(None, "voucher=7", false),
         Subject::Partition(1),
-    ]
+    ];
+    all.extend(findings().into_iter().map(|found| Subject::Books(vec![(SALE, vec![found])])));
+    all
 }
 
 /// Told in Chinese, from what SQL gives back.
@@ -242,6 +269,7 @@ fn told_well(said: &Said, told: impl Fn(&Said) -> String) {
     speak_here(Lang::Zh);
     let told = told(&read);
     assert!(!told.is_ascii() && english(&told).is_empty(), "{told}");
+    assert!(wrap(&told, ANSWER).len() <= 3, "{told}");
 }
 
 #[test]
@@ -255,6 +283,7 @@ fn every_refusal_is_told() {
             ["node", "list", "sale", "locks", "release", "operator", "jobs", "history", "work"];
         let strange: Vec<_> = strange.iter().filter(|it| !known.contains(&it.as_str())).collect();
         assert!(!told.is_ascii() && strange.is_empty(), "{told} {strange:?}");
+        assert!(wrap(&told, ANSWER).len() <= 3, "{told}");
     }
     let words = Refusal::words("MISCONF no disk");
     assert_eq!(text::refusal(&words), "MISCONF no disk", "a server's own words stay");
@@ -272,7 +301,29 @@ fn every_result_is_told() {
         speak_here(Lang::Zh);
         let told = text::finding(&found);
         assert!(english(&told).is_empty() && told != found.to_string(), "{told}");
+        assert!(wrap(&told, ANSWER).len() == 1, "{told}");
     }
+}
+
+#[test]
+fn every_fault_of_an_order_is_told() {
+    for fault in order_faults() {
+        let said = Said::of(&fault);
+        let beside = said.beside(MAX_DATA).unwrap_or_default();
+        let read = Said::with(said.to_string(), &beside);
+        speak_here(Lang::En);
+        assert_eq!(text::order_fault(&read), fault.to_string());
+        speak_here(Lang::Zh);
+        let told = text::order_fault(&read);
+        let strange = english(&told).into_iter().filter(|it| it != "userId").count();
+        assert!(!told.is_ascii() && strange == 0 && width(&told) <= 60, "{told}");
+    }
+    for old in ["delivered 5 times", ""] {
+        assert_eq!(text::order_fault(&Said::with(old.to_owned(), "{")), old);
+    }
+    let foreign = Said::of(&OrderFault::Refused("\u{1b}[2J\u{202e}".repeat(100)));
+    let told = text::order_fault(&foreign);
+    assert!(told.chars().count() <= MAX_REASON + 1 && !told.contains(['\u{1b}', '\u{202e}']));
 }
 
 #[test]

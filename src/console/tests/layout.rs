@@ -182,6 +182,47 @@ fn nothing_moves_in_a_rush() {
     }
 }
 
+/// What the header says left of its badges, and where each badge begins.
+fn header(bench: &mut Bench, (w, h): (u16, u16)) -> (String, [Option<usize>; 2]) {
+    let buffer = bench.draw(w, h);
+    let servers = ["redis", "sqlite"].map(|name| column(&buffer, 0, name));
+    let books = servers[0].map_or(0, |redis| redis.saturating_sub(if w < 112 { 10 } else { 20 }));
+    (row(&buffer, 0).into_iter().take(books).collect(), servers)
+}
+
+#[test]
+fn a_server_that_goes_away_moves_nothing_in_the_header() {
+    for lang in [Lang::En, Lang::Zh] {
+        speak_here(lang);
+        for size in [(80, 24), (112, 30), (120, 36), (200, 50)] {
+            let mut bench = Bench::new(normal());
+            let (told, servers) = header(&mut bench, size);
+            assert!(told.contains('7') && servers.iter().all(Option::is_some), "{told}");
+            for up in [true, false] {
+                for ago in [Some(6), Some(59), Some(119), Some(7_199), Some(172_799), None] {
+                    let mut later = normal();
+                    for server in [&mut later.redis, &mut later.sql] {
+                        server.up = up;
+                        server.last_ok = ago.map(|seconds: i64| NOW.plus(-seconds * 1_000));
+                    }
+                    bench.show(later);
+                    let now = header(&mut bench, size);
+                    let text = bench.text(size.0, size.1);
+                    assert_eq!(now, (told.clone(), servers), "{up} {ago:?}: {text}");
+                    let badges = text.lines().next().and_then(|line| line.split_once("redis"));
+                    assert!(badges.is_some_and(|(_, told)| !told.contains('…')), "{text}");
+                }
+            }
+            for micros in [90, 999_999, 59_000_000] {
+                let mut slow = normal();
+                (slow.redis.latency_us, slow.sql.latency_us) = (micros, micros);
+                bench.show(slow);
+                assert_eq!(header(&mut bench, size), (told.clone(), servers));
+            }
+        }
+    }
+}
+
 #[test]
 fn every_view_is_named_whole_beside_any_count() {
     for lang in [Lang::En, Lang::Zh] {

@@ -19,8 +19,8 @@ use crate::{
         record,
     },
     model::{
-        EntryId, LetterCounts, LetterVerdict, Millis, OrderId, UserId, Verdict, VoucherId,
-        filter::Filter, letter::Burial,
+        EntryFault, EntryId, LetterCounts, LetterVerdict, Millis, OrderFault, OrderId, Said,
+        UserId, Verdict, VoucherId, filter::Filter, letter::Burial,
     },
     telemetry::{
         Snapshot,
@@ -29,12 +29,18 @@ use crate::{
     },
 };
 
-const REASONS: [&str; 4] = [
-    "delivered 5 times",
-    "field userId holds 'x', which is no such number",
-    "refused by the database: no piece of #7 is left",
-    "field id is missing",
-];
+fn reason(number: u64) -> OrderFault {
+    match number % 4 {
+        0 => OrderFault::TooOften(5),
+        1 => OrderFault::Fields(EntryFault::Garbage("userId".into(), "x".to_owned())),
+        2 => OrderFault::OutOfStock(VoucherId(7)),
+        _ => missing(),
+    }
+}
+
+fn missing() -> OrderFault {
+    OrderFault::Fields(EntryFault::Missing("id".into()))
+}
 
 pub(super) fn letter(number: u64) -> EntryId {
     EntryId { millis: 1_794_999_970_000, number, partition: 0 }
@@ -43,7 +49,7 @@ pub(super) fn letter(number: u64) -> EntryId {
 fn line(number: u64) -> LetterLine {
     let verdict = LetterVerdict::ALL[(number % 8) as usize];
     let good = verdict != LetterVerdict::Malformed;
-    let reason = REASONS[(number % 4) as usize].to_owned();
+    let reason = Said::of(&reason(number));
     let field = |name: &str, value: String| (name.to_owned(), value);
     LetterLine {
         letter: letter(number),
@@ -57,7 +63,7 @@ fn line(number: u64) -> LetterLine {
         order: OrderId::new(1_795_000_000, number).ok().filter(|_| good),
         user: good.then_some(UserId(1_000 + number)),
         voucher: good.then_some(VoucherId(7)),
-        fault: (!good).then(|| "field id is missing".to_owned()),
+        fault: (!good).then(|| Said::of(&missing())),
         verdict,
         history: (0..=number % 3)
             .map(|n| Burial {

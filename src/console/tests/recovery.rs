@@ -5,29 +5,30 @@ use std::sync::Arc;
 use crossterm::event::KeyCode;
 
 use super::{
-    fixture::{Bench, NOW, entry, normal, overflowing, page},
+    fixture::{Bench, NOW, empty, entry, normal, overflowing, page},
     letters::{letter, letters_counted, poisoned, under_way},
+    orders, stream,
 };
 use crate::{
-    console::views,
+    console::{Lang, speak_here, views},
     engine::{
         command::{Command, LetterScope, LettersCounted, Pace, Reply, Scope},
         plan::made_up,
     },
-    model::{LetterCounts, LetterVerdict, Millis, Verdict},
-    telemetry::Snapshot,
+    model::{LetterCounts, LetterVerdict, Millis, Verdict, VoucherId},
+    telemetry::{OrdersView, Snapshot, StreamView},
 };
 
 /// Users 1000 to 1127 hold what is pending and dead; each text names one of them.
 fn told() -> Snapshot {
     let mut picture = poisoned();
     for line in &mut picture.pending.lines {
-        line.fault = line.user.map(|user| format!("buyer {user} holds order 9 already"));
+        line.fault = line.user.map(|user| format!("buyer {user} holds order 9 already").into());
     }
     for line in Arc::make_mut(&mut picture.letters.lines) {
         line.reason = match line.user {
-            Some(user) => format!("buyer {user} holds order 9 for voucher 7 already"),
-            None => "field userId holds '1001x', which is no such number".to_owned(),
+            Some(user) => format!("buyer {user} holds order 9 for voucher 7 already").into(),
+            None => "field userId holds '1001x', which is no such number".into(),
         };
         for burial in &mut line.history {
             burial.reason.clone_from(&line.reason);
@@ -401,5 +402,69 @@ fn breaking_off_is_about_what_is_under_way_when_it_is_asked() {
         bench.keys(view);
         bench.keys("X");
         assert!(bench.app.dialog.is_none() && bench.sent().is_empty());
+    }
+}
+
+#[test]
+fn no_question_is_about_what_the_newest_picture_does_not_hold() {
+    let flowing = || Snapshot { entries: stream::page(StreamView::default(), 260), ..normal() };
+    let sold = || Snapshot { orders: orders::page(OrdersView::default(), 900), ..normal() };
+    let mut fewer = normal();
+    fewer.sales.retain(|sale| sale.voucher_id != VoucherId(7));
+    let cases: [(Snapshot, Snapshot, &str, &[&str], &str); 3] = [
+        (
+            normal(),
+            fewer,
+            "2jj",
+            &["P", "E", "R"],
+            "that sale is not among the listed ones any more",
+        ),
+        (sold(), normal(), "7", &["P"], "that order is not on the newest page any more"),
+        (flowing(), normal(), "3c", &["C", "D"], "that consumer is not there any more"),
+    ];
+    for (seen, newest, there, acts, said) in cases {
+        let mut bench = Bench::new(seen);
+        bench.keys(there);
+        bench.keys("f");
+        bench.show(newest);
+        for act in acts {
+            bench.keys(act);
+            assert_eq!(bench.said(), said, "{there}{act}");
+            assert!(bench.app.dialog.is_none() && bench.sent().is_empty(), "{there}{act}");
+        }
+    }
+}
+
+#[test]
+fn an_empty_pending_list_tells_what_waits_before_it() {
+    for (lag, english, chinese) in [
+        (
+            Some(0),
+            "Nothing is pending. Orders go straight through.",
+            "没有待确认的消息，订单一路畅通。",
+        ),
+        (
+            Some(5_606),
+            "Nothing is pending. 5,606 entries wait in the stream (3).",
+            "没有待确认的消息。流中还有 5,606 条未投递（3）。",
+        ),
+        (Some(1), "Nothing is pending. 1 entry waits in the stream (3).", "流中还有 1 条未投递"),
+        (
+            None,
+            "How many entries wait in the stream is unknown (3).",
+            "流中未投递的条数未知（3）。",
+        ),
+    ] {
+        for (lang, told) in [(Lang::En, english), (Lang::Zh, chinese)] {
+            speak_here(lang);
+            let mut picture = empty();
+            if let Some(stream) = &mut picture.stream {
+                stream.lag = lag;
+            }
+            let mut bench = Bench::new(picture);
+            bench.keys("4");
+            let text = bench.text(80, 24);
+            assert!(text.contains(told), "{text}");
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crossterm::event::KeyCode;
 
 use super::{
-    fixture::{Bench, NOW, empty, normal, outage, overflowing},
+    fixture::{Bench, NOW, empty, no_user, normal, outage, overflowing},
     screens::assert_screen,
 };
 use crate::{
@@ -50,7 +50,7 @@ fn line(number: u64, of: u64) -> EntryLine {
         order: OrderId::new(1_794_999_990, number).ok().filter(|_| !faulty),
         user: (!faulty).then_some(UserId(1_000 + number)),
         voucher: (!faulty).then_some(VoucherId(7)),
-        fault: faulty.then(|| "field userId holds 'x', which is no such number".to_owned()),
+        fault: faulty.then(no_user),
         holding,
         holder: if alive { NodeState::Alive } else { NodeState::Dead },
         dead: from_end == 15,
@@ -189,7 +189,6 @@ fn details_consumers_and_a_held_window() {
         ("stream_detail", "3kkkkkkl"),
         ("stream_consumers", "3cj"),
         ("stream_held", "3kkk/node-b"),
-        ("stream_frozen", "3f"),
         ("form_rewind", "3W"),
         ("form_claim", "3cC"),
     ];

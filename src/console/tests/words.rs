@@ -10,6 +10,9 @@ const NAMES: &[&str] = &[
     "read", "only", "start", "id", "user", "voucher", "status", "paid", "from", "to", "UTC",
 ];
 
+/// Parts of commands that a sentence names.
+const TYPED: &[&str] = &["locks", "release", "operator", "jobs", "history", "work"];
+
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -79,7 +82,7 @@ fn no_word_is_missing_in_one_language() {
     sources(&root.join("console/text"), &mut files);
     files.push(root.join("console/text.rs"));
     files.extend(
-        ["demo.rs", "drill.rs", "drill/play.rs", "drill/catalogue.rs"]
+        ["demo.rs", "stage.rs", "drill.rs", "drill/play.rs", "drill/catalogue.rs"]
             .map(|it| root.join("cli").join(it)),
     );
     let mut seen = 0;
@@ -107,6 +110,48 @@ fn no_word_is_missing_in_one_language() {
 
 fn is_han(sign: char) -> bool {
     ('\u{4e00}'..='\u{9fff}').contains(&sign)
+}
+
+/// Every text in quotes, comments apart.
+fn texts(code: &str) -> Vec<String> {
+    let code = code.split("#[cfg(test)]").next().unwrap_or_default();
+    let (mut found, mut rest) = (Vec::new(), code);
+    while let Some(at) = rest.find(['"', '\'', '/']) {
+        let (_, from) = rest.split_at(at);
+        if from.starts_with("//") {
+            rest = from.split_once('\n').map_or("", |(_, next)| next);
+        } else if let Some(next) = from.strip_prefix("'\"'") {
+            rest = next;
+        } else if let Some((text, next)) = quoted(from) {
+            found.push(text);
+            rest = next;
+        } else {
+            rest = from.get(1..).unwrap_or_default();
+        }
+    }
+    found
+}
+
+#[test]
+fn no_sentence_in_chinese_has_english_in_it() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/console/text");
+    let mut files = Vec::new();
+    sources(&root, &mut files);
+    let (mut seen, mut faults) = (0, Vec::new());
+    for file in files {
+        let code = std::fs::read_to_string(&file).unwrap();
+        for text in texts(&code).into_iter().filter(|text| text.chars().any(is_han)) {
+            seen += 1;
+            let foreign: Vec<String> =
+                latin(&text).into_iter().filter(|it| !TYPED.contains(&it.as_str())).collect();
+            let stops = [", ", ". ", "; ", "? "].iter().any(|it| text.contains(it));
+            if !foreign.is_empty() || (stops && !text.contains("--")) {
+                faults.push(format!("{}: {text:?} {foreign:?}", file.display()));
+            }
+        }
+    }
+    assert!(seen > 600, "only {seen} texts were found");
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
 #[test]

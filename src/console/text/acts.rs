@@ -51,6 +51,12 @@ pub(crate) const UNANSWERED: Word = word(
 pub(crate) const REASON: Word = word("reason", "原因");
 pub(crate) const LOCK_GONE: Word =
     word("that holder does not hold the lock any more", "该持有者已不再持有这把锁");
+pub(crate) const SALE_GONE: Word =
+    word("that sale is not among the listed ones any more", "该场秒杀已不在列出的秒杀中");
+pub(crate) const ORDER_GONE: Word =
+    word("that order is not on the newest page any more", "该订单已不在最新的页面上");
+pub(crate) const CONSUMER_GONE: Word =
+    word("that consumer is not there any more", "该消费者已不存在");
 pub(crate) const JOB_GONE: Word = word("that job is not there any more", "该任务已不存在");
 pub(crate) const COUNT_GIVEN_UP: Word = word(
     "the dead letters are not counted any more; nothing was done",

@@ -76,7 +76,13 @@ pub(crate) fn fire_hint() -> String {
     tell!("{NONE_ARMED}; {arm} arms one", "{NONE_ARMED}，按 {arm} 预备")
 }
 
-/// Under the field of the sale.
+/// Under the field of the sale: which one its number means.
+pub(crate) fn planned(title: &str, initial: u64) -> String {
+    let (pieces, count) = (counted(initial, "piece", "pieces"), thousands(initial));
+    tell!("{title}, {pieces}", "{title}，{count} 件")
+}
+
+/// The same where it means none.
 pub(crate) fn not_planned(id: VoucherId) -> String {
     tell!(
         "#{id} is no planned sale; a title makes a new one",

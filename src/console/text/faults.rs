@@ -1,12 +1,13 @@
-//! Words of what is wrong with what was typed, for the faults that the model knows.
+//! Words of what is wrong with what was typed or stands in the stream, for the faults that the model knows.
 
 use super::{
     figures::thousands,
     lang::{Lang, spoken, tell},
 };
 use crate::model::{
-    SaleFault,
+    EntryFault, OrderFault, Said, SaleFault,
     clock::TimeFault,
+    letter::{MAX_REASON, shown},
     sale::{MAX_LIMIT, MAX_STOCK, MAX_TITLE},
 };
 
@@ -42,4 +43,37 @@ pub(crate) fn sale_fault(fault: &SaleFault) -> String {
 pub(crate) fn time_fault(fault: &TimeFault) -> String {
     let TimeFault(text) = fault;
     tell!("{fault}", "“{text}”不是可识别的时间；可填 14:30（今天）、2026-11-20 14:30、+10m")
+}
+
+/// Why no order comes of an entry. What an older version wrote is told as it stands.
+pub(crate) fn order_fault(said: &Said) -> String {
+    match said.data() {
+        Some(fault) if spoken() == Lang::Zh => shown(&no_order(&fault), MAX_REASON),
+        _ => said.to_string(),
+    }
+}
+
+fn no_order(fault: &OrderFault) -> String {
+    match fault {
+        OrderFault::Fields(EntryFault::Id(text)) => {
+            format!("“{text}”不是消息编号，形如 1795000000000-0")
+        }
+        OrderFault::Fields(EntryFault::Missing(field)) => format!("缺少字段 {field}"),
+        OrderFault::Fields(EntryFault::Garbage(field, value)) => {
+            format!("字段 {field} 的值“{value}”不是可用的数字")
+        }
+        OrderFault::Gone => "消息内容已不在流中".to_owned(),
+        OrderFault::Holds { user, holds, voucher } => {
+            format!("买家 {user} 已持有 #{voucher} 的订单 {holds}")
+        }
+        OrderFault::IdTaken(order) => format!("订单号 {order} 属于另一笔订单"),
+        OrderFault::NoSale(voucher) => format!("没有 #{voucher} 的秒杀"),
+        OrderFault::OutOfStock(voucher) => format!("#{voucher} 在 SQL 中已没有库存给这笔订单"),
+        OrderFault::Refused(words) => format!("数据库拒绝：{words}"),
+        OrderFault::TooOften(times) => format!("已投递 {times} 次，仍没有订单"),
+        OrderFault::Unkept => "Redis 重启前已承诺，但已没有库存".to_owned(),
+        OrderFault::Promised(order) => {
+            format!("Redis 重启前已承诺，但买家现持有订单 {order}")
+        }
+    }
 }

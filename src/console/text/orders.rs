@@ -3,6 +3,7 @@
 use super::{
     actions::Told,
     acts::Question,
+    faults::order_fault,
     figures::{span, thousands},
     lang::{Word, tell, word},
 };
@@ -208,7 +209,7 @@ pub(crate) fn standing(standing: &Standing) -> Option<String> {
             )
         }
         Standing::Dead { reason, .. } => {
-            let key = key_of(Action::Letters);
+            let (key, reason) = (key_of(Action::Letters), order_fault(reason));
             tell!("a dead letter: {reason}; {key} opens them", "死信：{reason}；按 {key} 查看")
         }
         Standing::Lost { .. } => tell!(

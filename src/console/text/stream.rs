@@ -3,7 +3,7 @@
 use super::{
     actions::Told,
     acts::Question,
-    figures::{rate, span, thousands, within},
+    figures::{counted, rate, span, thousands, within},
     lang::{Word, tell, word},
 };
 use crate::{
@@ -126,6 +126,28 @@ pub(super) fn action(action: Action) -> Told {
 pub(crate) fn partition(number: u16, of: usize) -> String {
     let last = of.saturating_sub(1);
     tell!("partition {number} of 0 to {last}", "分区 {number}（0 到 {last}）")
+}
+
+/// The pending list is empty; what nobody was given yet is not in it.
+pub(crate) fn nothing_pending(lag: Option<u64>) -> String {
+    let key = key_of(Action::Stream);
+    match lag {
+        Some(0) => tell!(
+            "Nothing is pending. Orders go straight through.",
+            "没有待确认的消息，订单一路畅通。"
+        ),
+        Some(lag) => {
+            let (wait, count) = (counted(lag, "entry waits", "entries wait"), thousands(lag));
+            tell!(
+                "Nothing is pending. {wait} in the stream ({key}).",
+                "没有待确认的消息。流中还有 {count} 条未投递（{key}）。"
+            )
+        }
+        None => tell!(
+            "Nothing is pending. How many entries wait in the stream is unknown ({key}).",
+            "没有待确认的消息。流中未投递的条数未知（{key}）。"
+        ),
+    }
 }
 
 /// The window stands still while new entries come.

@@ -31,8 +31,8 @@ const LEAST_TITLE: usize = 14;
 const MOST_IN_FLIGHT: u64 = 99_999;
 /// Rows of the story, as long as one is told.
 const STORY: u16 = 2;
-/// Cells of what is told of a server that is away or of old news.
-const AGE: usize = 10;
+/// An age that takes as many cells as any: 119 min.
+const WIDEST_AGE: u64 = 7_199_000;
 
 /// Draws the frame and the view in it; says where the cursor stands.
 pub(super) fn draw(app: &mut App, pen: &mut Pen<'_>) -> Option<(u16, u16)> {
@@ -192,7 +192,8 @@ fn time_left(sale: &SaleLine, now: Millis, wide: bool) -> Option<String> {
     Some(if wide { words(&clock) } else { clock })
 }
 
-/// One server: its name, whether it answers, and how fast or how long ago.
+/// One server: its name, whether it answers, and where there is room how fast or how long ago. It takes as many cells
+/// whatever is told, so that what stands beside it stays there; in a narrow window the headings tell the age.
 fn health(
     theme: Theme,
     health: &Health,
@@ -204,22 +205,18 @@ fn health(
     let name = health.name.split_whitespace().next().unwrap_or(fallback);
     out.push(Span::raw(format!("  {name} ")));
     let age = health.last_ok.map(|at| now.since(at));
-    let (glyph, style, told) = if !health.up {
-        let told = if wide { text::away(age) } else { text::age(age) };
-        (theme.glyphs.away, theme.bad(), told)
+    let (glyph, [style, beside], told) = if !health.up {
+        (theme.glyphs.away, [theme.bad(); 2], text::age(age))
     } else if is_stale(health, now) {
-        let old = age.filter(|_| wide).map(text::old);
-        (theme.glyphs.up, theme.warn(), old.unwrap_or_else(|| text::age(age)))
+        ("!", [theme.warn(); 2], text::age(age))
     } else {
-        let told = if wide { figures::latency(health.latency_us) } else { String::new() };
-        out.push(Span::styled(theme.glyphs.up, theme.good()));
-        if wide {
-            out.push(Span::styled(format!(" {}", right(&told, 6, "")), theme.soft()));
-        }
-        return;
+        (theme.glyphs.up, [theme.good(), theme.soft()], figures::latency(health.latency_us))
     };
-    let told = if wide { right(&told, AGE.max(width(&told)), "") } else { told };
-    out.push(Span::styled(format!("{glyph} {told}"), style));
+    out.push(Span::styled(glyph, style));
+    if wide {
+        let room = width(&figures::span(WIDEST_AGE));
+        out.push(Span::styled(format!(" {}", right(&told, room, theme.glyphs.ellipsis)), beside));
+    }
 }
 
 fn books(theme: Theme, balance: &Balance, wide: bool, out: &mut Vec<Span<'static>>) {

@@ -136,7 +136,7 @@ fn cells(scene: &Scene<'_>, line: &LetterLine, marked: bool, layout: &[Column]) 
         columns::VERDICT => {
             Cell::new(text::letters::verdict_word(line.verdict), verdict(theme, line))
         }
-        columns::REASON => Cell::new(told(&line.reason), theme.soft()),
+        columns::REASON => Cell::new(told(&text::order_fault(&line.reason)), theme.soft()),
         title => paged_rows::cell(scene, line, title).unwrap_or_else(|| Cell::plain("")),
     };
     layout.iter().map(cell).collect()
@@ -164,7 +164,7 @@ fn detail_lines(scene: &Scene<'_>, line: &LetterLine, width: u16) -> Vec<Told> {
         None => format!("#{id}"),
     });
     let (order, style) = if let Some(fault) = &line.fault {
-        (text::letters::no_order(&masked(fault)), theme.warn())
+        (text::letters::no_order(&masked(&text::order_fault(fault))), theme.warn())
     } else {
         let order = line.order.map(|order| order.to_string());
         let user = line.user.map(|user| scene.users.number(user));
@@ -174,7 +174,7 @@ fn detail_lines(scene: &Scene<'_>, line: &LetterLine, width: u16) -> Vec<Told> {
     let mut told = vec![
         (labels::LETTER.read(), text::letters::was(&id, entry.as_deref()), plain),
         (labels::VERDICT.read(), text::letters::why(line.verdict), theme.strong()),
-        (labels::REASON.read(), masked(&line.reason), plain),
+        (labels::REASON.read(), masked(&text::order_fault(&line.reason)), plain),
         (labels::ORDER.read(), order, style),
     ];
     let fields =
@@ -183,7 +183,8 @@ fn detail_lines(scene: &Scene<'_>, line: &LetterLine, width: u16) -> Vec<Told> {
     told.extend(fields.chain(more).map(|text| (labels::FIELDS.read(), text, plain)));
     told.extend(line.history.iter().rev().map(|it| {
         let at = it.at.date_time(scene.zone);
-        let text = text::letters::burial(&at, it.deliveries, &it.consumer, &masked(&it.reason));
+        let why = masked(&text::order_fault(&it.reason));
+        let text = text::letters::burial(&at, it.deliveries, &it.consumer, &why);
         (labels::HISTORY.read(), text, theme.soft())
     }));
     let room = usize::from(width.saturating_sub(18));

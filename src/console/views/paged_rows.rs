@@ -187,7 +187,11 @@ impl PagedRow for PendingLine {
             columns::VERDICT,
             |line: &Self| {
                 let word = line.verdict.map(|it| text::verdict_word(it).to_string());
-                [word, line.fault.clone()].into_iter().flatten().collect::<Vec<_>>().join(" ")
+                [word, line.fault.as_ref().map(text::order_fault)]
+                    .into_iter()
+                    .flatten()
+                    .collect::<Vec<_>>()
+                    .join(" ")
             },
             |line| line.verdict.map_or(Rank::Unknown, |it| Rank::text(text::verdict_word(it))),
         ));
@@ -242,8 +246,8 @@ impl PagedRow for LetterLine {
         ));
         all.push(Facet::new(
             columns::REASON,
-            |line: &Self| line.reason.clone(),
-            |line| Rank::text(&line.reason),
+            |line: &Self| text::order_fault(&line.reason),
+            |line| Rank::text(&text::order_fault(&line.reason)),
         ));
         all
     }

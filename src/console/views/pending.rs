@@ -35,7 +35,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut PagedState<
         } else if scene.snapshot.stream.is_none() {
             text::UNKNOWN.to_owned()
         } else if scene.snapshot.pending.lines.is_empty() {
-            text::NOTHING_PENDING.to_owned()
+            text::stream::nothing_pending(scene.snapshot.stream.as_ref().and_then(|it| it.lag))
         } else {
             text::no_match(filter)
         };
@@ -138,7 +138,8 @@ fn verdict(scene: &Scene<'_>, line: &PendingLine) -> Cell {
 
 /// What is wrong with it, which may name who bought.
 fn fault(scene: &Scene<'_>, line: &PendingLine) -> Option<String> {
-    line.fault.as_deref().map(|fault| scene.users.within(fault, line.user))
+    let fault = line.fault.as_ref().map(text::order_fault);
+    fault.map(|fault| scene.users.within(&fault, line.user))
 }
 
 /// The holder's name; that it is dead must never be cut off.

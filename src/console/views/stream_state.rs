@@ -10,7 +10,10 @@ use super::{
 };
 use crate::{
     console::{
-        text::stream::{columns, labels},
+        text::{
+            order_fault,
+            stream::{columns, labels},
+        },
         widgets::Scroll,
     },
     model::{EntryId, Millis},
@@ -265,7 +268,11 @@ pub(crate) fn facets() -> Vec<Facet<EntryLine>> {
             |line| line.voucher.map(|voucher| format!("#{voucher}")).unwrap_or_default(),
             |_| Rank::Unknown,
         ),
-        Facet::new(labels::FAULT, |line| line.fault.clone().unwrap_or_default(), |_| Rank::Unknown),
+        Facet::new(
+            labels::FAULT,
+            |line| line.fault.as_ref().map(order_fault).unwrap_or_default(),
+            |_| Rank::Unknown,
+        ),
     ]
 }
 
@@ -291,7 +298,7 @@ fn holds(line: &EntryLine, wanted: &str) -> bool {
         line.order.map(|order| order.to_string()),
         line.user.map(|user| user.to_string()),
         line.voucher.map(|voucher| format!("#{voucher}")),
-        line.fault.clone(),
+        line.fault.as_ref().map(order_fault),
         consumer,
     ];
     texts.iter().flatten().any(|text| text.to_lowercase().contains(wanted))

@@ -37,7 +37,7 @@ impl Users {
             let end = from.find(|c: char| !c.is_ascii_digit()).unwrap_or(from.len());
             let (digits, after) = from.split_at(end);
             told.push_str(before);
-            let named = told.ends_with("buyer ") || told.ends_with("user ");
+            let named = ["buyer ", "user ", "买家 "].iter().any(|it| told.ends_with(it));
             let meant = digits == user && (named || digits.len() >= TELLING);
             told.push_str(&if field || meant { masked(digits) } else { digits.to_owned() });
             rest = after;
@@ -67,6 +67,7 @@ mod tests {
         let within = |text, user: Option<u64>| Users::MASKED.within(text, user.map(UserId));
         let told = "buyer 1004 holds order 910041004 for voucher 7 already";
         assert_eq!(within(told, Some(1_004)), told.replace("buyer 1004", "buyer ***04"));
+        assert_eq!(within("买家 5 已持有 #5 的订单 5", Some(5)), "买家 *** 已持有 #5 的订单 5");
         assert_eq!(within("delivered 5 times", Some(5)), "delivered 5 times");
         assert_eq!(within("buyer 5 holds order 9", Some(5)), "buyer *** holds order 9");
         assert_eq!(within("Duplicate entry '1004-7'", Some(1_004)), "Duplicate entry '***04-7'");

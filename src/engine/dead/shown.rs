@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::{JudgedLetter, Letters};
 use crate::{
     engine::EngineError,
-    model::{EntryId, Millis, letter::shown},
+    model::{EntryId, Millis, OrderFault, Said, letter::shown},
     telemetry::snapshot::{LetterLine, LetterPage},
 };
 
@@ -62,7 +62,7 @@ fn line(judged: &JudgedLetter, now: Millis) -> LetterLine {
         order: order.map(|order| order.order),
         user: order.map(|order| order.user),
         voucher: order.map(|order| order.voucher),
-        fault: letter.fault.as_ref().map(|fault| shown(&fault.to_string(), VALUE)),
+        fault: letter.fault.clone().map(|fault| Said::of(&OrderFault::Fields(fault))),
         verdict: *verdict,
         history: letter.history(),
         fields_more: told.count().saturating_sub(payload.len()),
@@ -95,7 +95,7 @@ mod tests {
             replays: 0,
             earlier: Vec::new(),
             order: None,
-            fault: Some(EntryFault::Missing("userId")),
+            fault: Some(EntryFault::Missing("userId".into())),
             body,
         };
         let judged = JudgedLetter { letter, verdict: LetterVerdict::Malformed, row: None };

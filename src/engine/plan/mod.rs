@@ -72,7 +72,7 @@ impl From<&Judged> for Line {
             order_id: order.map(|order| order.order),
             user_id: order.map(|order| order.user),
             voucher_id: order.map(|order| order.voucher),
-            fault: judged.fault(),
+            fault: judged.fault().map(|fault| fault.to_string()),
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::{
         stream::{Body, dead_letters},
         survey::{Marks, StreamFacts},
     },
-    model::EntryId,
+    model::{EntryId, OrderFault, Said},
     telemetry::{
         StreamView,
         snapshot::{EntryLine, GroupConsumer, PartitionLine, StreamPage},
@@ -87,7 +87,7 @@ impl Collector {
     fn entry_line(&self, seen: Seen, dead: &HashSet<EntryId>) -> EntryLine {
         let (order, fault) = match seen.delivered.body {
             Body::Good(order) => (Some(order), None),
-            Body::Malformed(fault) => (None, Some(fault.to_string())),
+            Body::Malformed(fault) => (None, Some(Said::of(&OrderFault::Fields(fault)))),
             Body::Gone => (None, None),
         };
         let entry = seen.delivered.entry;

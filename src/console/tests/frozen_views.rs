@@ -1,0 +1,49 @@
+//! Every view while its picture stands still and the engine goes on: what is seen is the picture, and its age.
+
+use super::{
+    fixture::{Bench, NOW, empty, normal},
+    history::logged,
+    letters::poisoned,
+    orders::sold,
+    screens::{Scene, assert_screen},
+    stream::flowing,
+};
+use crate::console::text;
+
+const VIEWS: [(Scene, char); 9] = [
+    (("overview", normal), '1'),
+    (("sales", normal), '2'),
+    (("stream", flowing), '3'),
+    (("pending", normal), '4'),
+    (("letters", poisoned), '5'),
+    (("locks", normal), '6'),
+    (("orders", sold), '7'),
+    (("jobs", normal), '8'),
+    (("activity", logged), '0'),
+];
+
+#[test]
+fn every_view_stands_still() {
+    for ((view, picture), key) in VIEWS {
+        for (width, height) in [(120, 36), (80, 24)] {
+            let mut bench = Bench::new(picture());
+            bench.keys(&key.to_string());
+            let seen = bench.text(width, height);
+            bench.keys("f");
+            bench.app.now = NOW.plus(12_000);
+            let mut later = empty();
+            for server in [&mut later.redis, &mut later.sql] {
+                server.last_ok = Some(bench.app.now);
+            }
+            bench.show(later);
+            let text = bench.text(width, height);
+            assert!(text.contains(&format!("{} 12 s", text::FROZEN)), "{text}");
+            // Without the frame and the heading, which says no more that it follows.
+            let rows = |text: &str| -> Vec<String> {
+                text.lines().skip(4).take(usize::from(height) - 6).map(str::to_owned).collect()
+            };
+            assert_eq!(rows(&text), rows(&seen), "{view}");
+            assert_screen(&format!("{view}_frozen_{width}x{height}"), &text);
+        }
+    }
+}
