@@ -45,13 +45,10 @@ fn name(title: &str) -> String {
 /// Columns that say something, with their names.
 fn columns(sheet: &Sheet) -> Vec<(usize, String)> {
     let named = sheet.columns.iter().enumerate().map(|(at, (title, _))| (at, name(title)));
-    // A bar is drawn and not told: its figures stand beside it.
-    let drawn = |text: &str| text.chars().all(|it| matches!(it, '\u{2580}'..='\u{259f}' | ' '));
     named
         .filter(|(at, name)| {
-            let cells = || sheet.rows.iter().filter_map(|row| row.get(*at)).map(|(text, _)| text);
-            let blank = name == "mark" && cells().all(|cell| cell.trim().is_empty());
-            !(blank || name == "sold" && cells().all(|cell| drawn(cell)))
+            let mut cells = sheet.rows.iter().filter_map(|row| row.get(*at)).map(|(text, _)| text);
+            !(name == "mark" && cells.all(|cell| cell.trim().is_empty()))
         })
         .collect()
 }
@@ -144,7 +141,6 @@ mod tests {
             columns: vec![
                 column("", false),
                 column("TITLE", false),
-                column("SOLD", false),
                 column("LEFT IN SQL", true),
                 column("ORDER", true),
             ],
@@ -158,9 +154,9 @@ mod tests {
     #[test]
     fn csv_is_whole_and_harmless() {
         let sheet = sheet(&[
-            &[" ", "hot pot, \"50%\" off", "██░░", "1,204", "618475290624131073"],
-            &[" ", "=HYPERLINK(\"http://x\")", "░░░░", "-3", "-"],
-            &[" ", "a\r\nb\x1b[2J\u{202e}", "████", "unknown", "7"],
+            &[" ", "hot pot, \"50%\" off", "1,204", "618475290624131073"],
+            &[" ", "=HYPERLINK(\"http://x\")", "-3", "-"],
+            &[" ", "a\r\nb\x1b[2J\u{202e}", "unknown", "7"],
         ]);
         assert_eq!(
             csv(&sheet),

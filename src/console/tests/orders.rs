@@ -163,6 +163,26 @@ fn the_way_of_an_order_and_the_question_before_a_payment() {
 }
 
 #[test]
+fn a_dead_letter_of_an_order_names_no_buyer_until_asked() {
+    let mut bench = Bench::new(sold());
+    bench.keys("7");
+    ask(&mut bench, &id(950).to_string());
+    let view = bench.focus.borrow().orders.unwrap();
+    let orders = OrdersPage { view, taken: Some(NOW), ..OrdersPage::default() };
+    bench.show(Snapshot { orders, ..normal() });
+    let standing = Standing::Dead {
+        reason: "buyer 1950 holds order 9 already".to_owned(),
+        user_id: UserId(1_950),
+        voucher_id: VoucherId(7),
+    };
+    traced(&mut bench, Trace { standing, held: None, entry: None, ..trace(950) });
+    let text = bench.text(120, 36);
+    assert!(text.contains("buyer ***50 holds order 9") && !text.contains("1950"), "{text}");
+    bench.keys("u");
+    assert!(bench.text(120, 36).contains("buyer 1950 holds order 9"));
+}
+
+#[test]
 fn it_speaks_chinese() {
     speak_here(Lang::Zh);
     let mut bench = Bench::new(sold());

@@ -380,7 +380,7 @@ fn holding(scene: &Scene<'_>, line: &EntryLine, width: u16) -> Cell {
     match (&line.holding, &line.fault) {
         _ if line.dead => Cell::new(words::IN_LETTERS.read(), theme.warn()),
         (Holding::Acknowledged, _) => Cell::new(words::ACKNOWLEDGED.read(), theme.soft()),
-        (_, Some(fault)) => Cell::new(fault.clone(), theme.warn()),
+        (_, Some(fault)) => Cell::new(scene.users.within(fault, line.user), theme.warn()),
         (Holding::Undelivered, None) => Cell::new(words::UNDELIVERED.read(), theme.accent()),
         (Holding::Unknown, None) => Cell::new(text::UNKNOWN.read(), theme.warn()),
         (Holding::Pending { consumer, .. }, None) => {
@@ -445,7 +445,10 @@ fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, line: &EntryLine) {
             (words::pending_with(consumer, *idle_ms, *deliveries), style)
         }
     };
-    let fault = line.fault.clone().unwrap_or_else(|| labels::GOOD.read().to_owned());
+    let fault = line.fault.as_deref().map_or_else(
+        || labels::GOOD.read().to_owned(),
+        |fault| scene.users.within(fault, line.user),
+    );
     let faulty = if line.fault.is_some() { theme.warn() } else { theme.soft() };
     let rows = [
         (labels::ENTRY, line.entry.to_string(), theme.strong()),

@@ -7,6 +7,7 @@ use tui_input::Input;
 use super::{
     Step,
     facets::{Facet, Rank, Wanted},
+    users::Users,
 };
 use crate::{
     console::{
@@ -265,7 +266,14 @@ pub(crate) fn facets() -> Vec<Facet<EntryLine>> {
             |line| line.voucher.map(|voucher| format!("#{voucher}")).unwrap_or_default(),
             |_| Rank::Unknown,
         ),
-        Facet::new(labels::FAULT, |line| line.fault.clone().unwrap_or_default(), |_| Rank::Unknown),
+        Facet::new(
+            labels::FAULT,
+            |line| {
+                let fault = line.fault.as_deref().unwrap_or_default();
+                Users::MASKED.within(fault, line.user)
+            },
+            |_| Rank::Unknown,
+        ),
     ]
 }
 
