@@ -103,11 +103,29 @@ async fn a_long_list_comes_in_pages() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_becomes_a_letter_after_the_count_stays() {
+    let world = World::start().await;
+    bury(&world, 3).await;
+    let Ok(Reply::LettersCounted(found)) = ask(&world, Command::CountLetters(all()), None).await
+    else {
+        panic!("they are counted")
+    };
+    assert_eq!(found.counts.malformed, 3);
+    bury(&world, 2).await;
+    let scope = all().as_counted(&found);
+    let discard = Command::DiscardLetters { scope, compensate: false };
+    match ask(&world, discard, None).await {
+        Ok(Reply::LettersDiscarded(report)) => assert_eq!((report.seen, report.discarded), (3, 3)),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn letters_are_counted_and_discarded_for_a_reason_that_is_recorded() {
     let mut world = World::start().await;
     bury(&world, 3).await;
     let counted = |reply| match reply {
-        Ok(Reply::LettersCounted(LettersCounted { counts, gone })) => (counts.malformed, gone),
+        Ok(Reply::LettersCounted(LettersCounted { counts, gone, .. })) => (counts.malformed, gone),
         other => panic!("{other:?}"),
     };
     assert_eq!(counted(ask(&world, Command::CountLetters(all()), None).await), (3, 0));

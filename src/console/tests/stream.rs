@@ -394,10 +394,38 @@ fn only_a_dead_consumer_with_empty_hands_is_removed() {
     bench.keys("jD");
     let name = "node-c/1".to_owned();
     assert_eq!(bench.sent(), [Command::Preview(GroupAct::Remove { name: name.clone() })]);
-    let found = RemoveReport { consumer: name.clone(), partitions: vec![0] };
-    bench.answer(Ok(Reply::Previewed(Preview::Remove(found))));
+    let found = RemoveReport { consumer: name, partitions: vec![0] };
+    bench.answer(Ok(Reply::Previewed(Preview::Remove(found.clone()))));
     bench.keys("y");
-    assert_eq!(bench.sent(), [Command::RemoveConsumer { name, partition: None }]);
+    assert_eq!(bench.sent(), [Command::RemoveConsumer(found)]);
+}
+
+#[test]
+fn acts_on_a_consumer_go_by_its_name_in_all_partitions() {
+    let mut picture = partitioned(false);
+    let part = |partition, name: &str, alive, pending| GroupConsumer {
+        partition,
+        ..consumer(name, alive, pending)
+    };
+    picture.entries.consumers = vec![
+        part(0, "node-b/1", false, 0),
+        part(1, "node-b/1", false, 5),
+        // The single row with the least is of the node with the most.
+        part(0, "node-a/1", true, 0),
+        part(1, "node-a/1", true, 90),
+        part(0, "node-c/1", true, 7),
+        part(1, "node-c/1", true, 8),
+    ];
+    let mut bench = Bench::new(picture);
+    bench.keys("3cD");
+    assert!(bench.said().contains("node-b/1 holds 5 entries"), "{}", bench.said());
+    assert!(bench.sent().is_empty());
+    bench.keys("C");
+    assert!(bench.text(120, 36).contains("Give 5 entries of node-b/1"));
+    bench.press(KeyCode::Enter);
+    let scope = ClaimScope::Holder("node-b/1".to_owned());
+    let act = GroupAct::Claim { scope, to: "node-c".to_owned() };
+    assert_eq!(bench.sent(), [Command::Preview(act)]);
 }
 
 #[test]
