@@ -17,7 +17,7 @@ use seckill::{
         command::{Command, LetterScope, LettersCounted, Refusal, Reply},
         record::MAX_REASON,
     },
-    model::{EntryId, LetterVerdict, filter::Filter},
+    model::{EntryId, LetterVerdict, Millis, NewSale, filter::Filter, ledger::Balance},
     store::ActivityFilter,
     telemetry::Snapshot,
 };
@@ -178,4 +178,24 @@ async fn an_act_is_shown_while_it_is_under_way_and_can_be_broken_off() {
     assert!(meters.recoveries().is_empty());
     let left: u64 = world.server.query(&["XLEN", &world.keys.home().dead()]);
     assert_eq!(left, 40_000 - report.discarded);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_books_are_about_all_sales_and_not_only_those_of_the_picture() {
+    let world = World::start().await;
+    let sale = || NewSale::checked("hot pot", 10, None, None, Millis::now()).unwrap();
+    let oldest = world.create(sale()).await;
+    for _ in 0..200 {
+        world.create(sale()).await;
+    }
+    let whole =
+        |it: &Snapshot| it.sales_total == 201 && matches!(it.books, Balance::Balanced { .. });
+    let seen = picture(&world, "all of them balance", whole).await;
+    assert!(seen.sale(oldest).is_none(), "the oldest is in no picture");
+    let _: String = world.server.query(&["SET", &world.keys.stock(oldest), "3"]);
+    let off = |it: &Snapshot| match &it.books {
+        Balance::Off { findings } => findings.iter().any(|found| found.sale == Some(oldest)),
+        _ => false,
+    };
+    picture(&world, "the oldest is off", off).await;
 }

@@ -19,7 +19,7 @@ use crate::{
 /// Characters of a reason, as a person counts them.
 pub const MAX_REASON: usize = 1_000;
 /// Bytes of it: a character may bear any number of marks.
-const MAX_REASON_BYTES: usize = 16_000;
+pub const MAX_REASON_BYTES: usize = 16_000;
 
 /// Refuses a reason that no log has room for.
 ///

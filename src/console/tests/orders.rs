@@ -194,6 +194,24 @@ fn it_speaks_chinese() {
 }
 
 #[test]
+fn what_is_wrong_with_a_question_is_told_in_chinese_too() {
+    speak_here(Lang::Zh);
+    for (query, told) in [
+        ("user=one", "user 要填数字"),
+        ("colour=red", "不能按“colour”查订单"),
+        ("status=lost", "不是订单状态"),
+        ("from=soon", "不是可识别的时间"),
+    ] {
+        let mut bench = Bench::new(sold());
+        bench.keys("7/");
+        bench.keys(query);
+        let text = bench.text(120, 36).replace(' ', "");
+        assert!(text.contains(&told.replace(' ', "")), "{query}: {text}");
+    }
+    speak_here(Lang::En);
+}
+
+#[test]
 fn ascii_mode_shows_it_all() {
     let mut bench = Bench::themed(sold(), Theme::new(Depth::None, true));
     bench.keys("7l");

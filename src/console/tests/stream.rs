@@ -52,8 +52,8 @@ fn line(number: u64, of: u64) -> EntryLine {
         voucher: (!faulty).then_some(VoucherId(7)),
         fault: faulty.then(|| "field userId holds 'x', which is no such number".to_owned()),
         holding,
-        holder: if alive { NodeState::Alive } else { NodeState::Dead },
-        dead: from_end == 15,
+        holder: Some(if alive { NodeState::Alive } else { NodeState::Dead }),
+        dead: Some(from_end == 15),
     }
 }
 
@@ -145,7 +145,7 @@ fn without_group() -> Snapshot {
     }
     picture.entries.consumers.clear();
     for line in Arc::make_mut(&mut picture.entries.lines) {
-        (line.holding, line.dead) = (Holding::Unknown, false);
+        (line.holding, line.dead) = (Holding::Unknown, Some(false));
     }
     picture
 }
@@ -401,6 +401,25 @@ fn only_a_dead_consumer_with_empty_hands_is_removed() {
 }
 
 #[test]
+fn what_nobody_looked_at_or_knows_is_told_as_such() {
+    let mut picture = flowing();
+    for (number, line) in Arc::make_mut(&mut picture.entries.lines).iter_mut().enumerate() {
+        (line.dead, line.fault, line.holder) = (Some(false), None, None);
+        line.holding = match number {
+            199 => Holding::Acknowledged,
+            _ => Holding::Pending { consumer: "node-d/1".into(), idle_ms: 9, deliveries: 1 },
+        };
+        line.dead = Some(false).filter(|_| number != 199);
+    }
+    let mut bench = Bench::new(picture);
+    bench.keys("3l");
+    let text = bench.text(120, 36);
+    assert!(text.contains("pending node-d/1 unknown"), "{text}");
+    assert!(text.contains("acknowledged or dead: more dead letters"), "{text}");
+    assert!(text.contains("5 opens them"), "{text}");
+}
+
+#[test]
 fn acts_on_a_consumer_go_by_its_name_in_all_partitions() {
     let mut picture = partitioned(false);
     let part = |partition, name: &str, alive, pending| GroupConsumer {
@@ -506,12 +525,12 @@ fn a_count_that_redis_gave_up_follows_from_the_lag() {
 fn who_is_gone_is_told_from_who_died() {
     let mut picture = flowing();
     for (number, line) in Arc::make_mut(&mut picture.entries.lines).iter_mut().enumerate() {
-        (line.dead, line.fault) = (number == 199, None);
+        (line.dead, line.fault) = (Some(number == 199), None);
         line.holding = match number {
             199 => Holding::Acknowledged,
             _ => Holding::Pending { consumer: "node-c/1".into(), idle_ms: 9, deliveries: 1 },
         };
-        line.holder = NodeState::Stopped;
+        line.holder = Some(NodeState::Stopped);
     }
     let mut bench = Bench::new(picture);
     bench.keys("3l");

@@ -39,7 +39,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OrdersState
     head(pen, scene, state);
     if typing {
         let (said, style) = match state.fault() {
-            Some(fault) => (fault.to_string(), theme.warn()),
+            Some(fault) => (text::query_fault(&fault), theme.warn()),
             None => (words::QUERY_HINT.read().to_owned(), theme.soft()),
         };
         // Right above the line that is typed.

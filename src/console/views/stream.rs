@@ -378,7 +378,8 @@ fn cell(scene: &Scene<'_>, line: &EntryLine, col: Col, width: u16) -> Cell {
 fn holding(scene: &Scene<'_>, line: &EntryLine, width: u16) -> Cell {
     let theme = scene.theme;
     match (&line.holding, &line.fault) {
-        _ if line.dead => Cell::new(words::IN_LETTERS.read(), theme.warn()),
+        _ if line.dead == Some(true) => Cell::new(words::IN_LETTERS.read(), theme.warn()),
+        _ if line.dead.is_none() => Cell::new(words::DEAD_OR_NOT.read(), theme.warn()),
         (Holding::Acknowledged, _) => Cell::new(words::ACKNOWLEDGED.read(), theme.soft()),
         (_, Some(fault)) => Cell::new(scene.users.within(fault, line.user), theme.warn()),
         (Holding::Undelivered, None) => Cell::new(words::UNDELIVERED.read(), theme.accent()),
@@ -386,16 +387,17 @@ fn holding(scene: &Scene<'_>, line: &EntryLine, width: u16) -> Cell {
         (Holding::Pending { consumer, .. }, None) => {
             let pending = labels::PENDING.read();
             let state = match line.holder {
-                NodeState::Alive => "",
-                state => words::state(state),
+                Some(NodeState::Alive) => "",
+                Some(state) => words::state(state),
+                None => text::UNKNOWN.read(),
             };
             let taken = widgets::width(pending) + widgets::width(state) + 2;
             let room = width.saturating_sub(taken as u16);
             let told = format!("{pending} {} {state}", scene.fit(consumer, room));
             let style = match line.holder {
-                NodeState::Alive => Style::new(),
-                NodeState::Stopped => theme.warn(),
-                NodeState::Dead => theme.broken(),
+                Some(NodeState::Alive) => Style::new(),
+                Some(NodeState::Stopped) | None => theme.warn(),
+                Some(NodeState::Dead) => theme.broken(),
             };
             Cell::new(told.trim_end(), style)
         }
@@ -432,15 +434,16 @@ fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, line: &EntryLine) {
         None => format!("#{id}"),
     });
     let (held, style) = match &line.holding {
-        _ if line.dead => (words::in_letters(), theme.warn()),
+        _ if line.dead == Some(true) => (words::in_letters(), theme.warn()),
+        _ if line.dead.is_none() => (words::dead_or_not(), theme.warn()),
         Holding::Acknowledged => (words::ACKNOWLEDGED.read().to_owned(), theme.good()),
         Holding::Undelivered => (words::UNDELIVERED.read().to_owned(), theme.accent()),
         Holding::Unknown => (unknown(), theme.warn()),
         Holding::Pending { consumer, idle_ms, deliveries } => {
             let style = match line.holder {
-                NodeState::Alive => Style::new(),
-                NodeState::Stopped => theme.warn(),
-                NodeState::Dead => theme.bad(),
+                Some(NodeState::Alive) => Style::new(),
+                Some(NodeState::Stopped) | None => theme.warn(),
+                Some(NodeState::Dead) => theme.bad(),
             };
             (words::pending_with(consumer, *idle_ms, *deliveries), style)
         }
