@@ -10,6 +10,9 @@ use crate::console::{
     widgets::Extent,
 };
 
+/// Where files go; spoken in no language.
+const FLAG: &str = "--export-dir";
+
 pub(crate) const TITLE: Word = word("Export", "导出");
 pub(crate) const NO_TABLE: Word =
     word("there are no rows here to export; the screen can be", "这里没有可导出的行；屏幕可以导出");
@@ -67,15 +70,15 @@ pub(crate) fn failed(why: &ExportError) -> String {
         ExportError::Unwritable { path, why } => {
             let path = path.display();
             tell!(
-                "{path} can't be written ({why}); free what is in the way, or give another --export-dir",
-                "无法写入 {path}（{why}）；请清除障碍，或另指定 --export-dir"
+                "{path} can't be written ({why}); free what is in the way, or give another {FLAG}",
+                "无法写入 {path}（{why}）；请清除障碍，或另指定 {FLAG}"
             )
         }
         ExportError::Taken(path) => {
             let path = path.display();
             tell!(
-                "{path} and the names after it are taken; move some of them, or give another --export-dir",
-                "{path} 及其后续文件名均已存在；请移走一些，或另指定 --export-dir"
+                "{path} and the names after it are taken; move some of them, or give another {FLAG}",
+                "{path} 及其后续文件名均已存在；请移走一些，或另指定 {FLAG}"
             )
         }
         ExportError::Unmade(why) => tell!(
