@@ -229,10 +229,8 @@ async fn a_removal_that_breaks_off_tells_where_it_was_done() {
     assert_eq!(shown.partitions, [0, 1]);
     // Who was asked about one partition answered for no other.
     let only = RemoveReport { partitions: vec![0], ..shown.clone() };
-    match world.execute(Command::RemoveConsumer(only)).await.unwrap() {
-        Reply::ConsumerRemoved(report) => assert_eq!(report.partitions, [0]),
-        other => panic!("{other:?}"),
-    }
+    let done = remove::remove(&mut link, &world.keys, &only, 1).await.unwrap();
+    assert_eq!(done.partitions, [0]);
     let there = |number: u16| {
         let orders = world.keys.partition(number).orders();
         let told: redis::Value = world.server.query(&["XINFO", "CONSUMERS", &orders, &group]);

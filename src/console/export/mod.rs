@@ -23,6 +23,9 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use super::{app::App, status::Tone, text, views, widgets::Extent};
 use crate::model::Millis;
 
+/// Where files go, as the command line calls it.
+pub(crate) const DIR_FLAG: &str = "--export-dir";
+
 /// How an export is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {

@@ -5,13 +5,10 @@ use super::{
     lang::{Word, tell, word},
 };
 use crate::console::{
-    export::{ExportError, Format, Written},
+    export::{DIR_FLAG, ExportError, Format, Written},
     ink::Drawn,
     widgets::Extent,
 };
-
-/// Where files go; spoken in no language.
-const FLAG: &str = "--export-dir";
 
 pub(crate) const TITLE: Word = word("Export", "导出");
 pub(crate) const NO_TABLE: Word =
@@ -70,15 +67,15 @@ pub(crate) fn failed(why: &ExportError) -> String {
         ExportError::Unwritable { path, why } => {
             let path = path.display();
             tell!(
-                "{path} can't be written ({why}); free what is in the way, or give another {FLAG}",
-                "无法写入 {path}（{why}）；请清除障碍，或另指定 {FLAG}"
+                "{path} can't be written ({why}); free what is in the way, or give another {DIR_FLAG}",
+                "无法写入 {path}（{why}）；请清除障碍，或另指定 {DIR_FLAG}"
             )
         }
         ExportError::Taken(path) => {
             let path = path.display();
             tell!(
-                "{path} and the names after it are taken; move some of them, or give another {FLAG}",
-                "{path} 及其后续文件名均已存在；请移走一些，或另指定 {FLAG}"
+                "{path} and the names after it are taken; move some of them, or give another {DIR_FLAG}",
+                "{path} 及其后续文件名均已存在；请移走一些，或另指定 {DIR_FLAG}"
             )
         }
         ExportError::Unmade(why) => tell!(
