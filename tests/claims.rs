@@ -15,7 +15,7 @@ use seckill::{
         EngineError,
         command::{Command, Reply, Scope},
         error::PartDone,
-        group::{ClaimPlan, ClaimReport, ClaimScope, GroupFault, claim, remove},
+        group::{ClaimPlan, ClaimReport, ClaimScope, GroupFault, RemoveReport, claim, remove},
     },
     model::{EntryId, Millis, NewSale, filter::Filter},
 };
@@ -186,8 +186,9 @@ async fn a_consumer_goes_only_when_nothing_goes_with_it() {
     let of = world.keys.partition_of(voucher).number();
     let name = world.keys.partition(of).consumer("node-b");
     let remove = async |name: &str, partition| {
-        let name = name.to_owned();
-        world.execute(Command::RemoveConsumer { name, partition }).await
+        let mut link = world.redis.link();
+        let shown = remove::preview(&mut link, &world.keys, name, partition, DEAD_MS).await?;
+        world.execute(Command::RemoveConsumer(shown)).await
     };
     let told = fault(remove(&name, None).await);
     assert_eq!(told, GroupFault::Holds { name: name.clone(), partition: of, pending: 30 });
@@ -206,7 +207,7 @@ async fn a_consumer_goes_only_when_nothing_goes_with_it() {
     let line = world.store.acts(1).await.unwrap().remove(0);
     let told = (line.act.as_str(), line.subject.to_string(), line.result.to_string());
     let result = format!("removed from partition {of}");
-    assert_eq!(told, ("stream remove-consumer", format!("'{name}'"), result));
+    assert_eq!(told, ("stream remove-consumer", format!("'{name}' of partition {of}"), result));
     assert!(matches!(fault(remove(&name, None).await), GroupFault::NoConsumer { .. }));
     world.settled().await;
     world.balanced().await;
@@ -226,6 +227,18 @@ async fn a_removal_that_breaks_off_tells_where_it_was_done() {
     let mut link = world.redis.link();
     let shown = remove::preview(&mut link, &world.keys, name, None, 1).await.unwrap();
     assert_eq!(shown.partitions, [0, 1]);
+    // Who was asked about one partition answered for no other.
+    let only = RemoveReport { partitions: vec![0], ..shown.clone() };
+    let done = remove::remove(&mut link, &world.keys, &only, 1).await.unwrap();
+    assert_eq!(done.partitions, [0]);
+    let there = |number: u16| {
+        let orders = world.keys.partition(number).orders();
+        let told: redis::Value = world.server.query(&["XINFO", "CONSUMERS", &orders, &group]);
+        format!("{told:?}").contains(name)
+    };
+    assert_eq!([there(0), there(1)], [false, true]);
+    let home = world.keys.partition(0).orders();
+    let _: u64 = world.server.query(&["XGROUP", "CREATECONSUMER", &home, &group, name]);
     let orders = world.keys.partition(1).orders();
     let id = "1-1";
     let _: String =

@@ -20,7 +20,10 @@ use seckill::{
     broker::{letters, stream},
     engine::{
         EngineError,
-        command::{Command, LetterScope, LettersDiscarded, LettersReplayed, Reply, RushPlan},
+        command::{
+            Command, LetterScope, LettersCounted, LettersDiscarded, LettersReplayed, Reply,
+            RushPlan,
+        },
         dead::{JudgedLetter, LETTER_FIELDS, Letters},
         orders::{self, Standing},
         payment, retention,
@@ -367,7 +370,7 @@ async fn letters_of_a_sale_that_redis_does_not_hold() {
     let mut link = world.redis.link();
     link.query::<u64>(&drop).await.unwrap();
     let (stop, all) = (CancellationToken::new(), matching(""));
-    let (counts, gone) = reader(&world).count(&all, &stop).await.unwrap();
+    let LettersCounted { counts, gone, .. } = reader(&world).count(&all, &stop).await.unwrap();
     assert_eq!(counts, LetterCounts { not_loaded: 4, ..Default::default() });
     assert_eq!(gone, 0);
     let mut hands = reader(&world);

@@ -17,7 +17,7 @@ use seckill::{
         command::{Command, LetterScope, LettersCounted, Refusal, Reply},
         record::MAX_REASON,
     },
-    model::{EntryId, LetterVerdict, filter::Filter},
+    model::{EntryId, LetterVerdict, Millis, NewSale, filter::Filter, ledger::Balance},
     store::ActivityFilter,
     telemetry::Snapshot,
 };
@@ -103,11 +103,29 @@ async fn a_long_list_comes_in_pages() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_becomes_a_letter_after_the_count_stays() {
+    let world = World::start().await;
+    bury(&world, 3).await;
+    let Ok(Reply::LettersCounted(found)) = ask(&world, Command::CountLetters(all()), None).await
+    else {
+        panic!("they are counted")
+    };
+    assert_eq!(found.counts.malformed, 3);
+    bury(&world, 2).await;
+    let scope = all().as_counted(&found);
+    let discard = Command::DiscardLetters { scope, compensate: false };
+    match ask(&world, discard, None).await {
+        Ok(Reply::LettersDiscarded(report)) => assert_eq!((report.seen, report.discarded), (3, 3)),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn letters_are_counted_and_discarded_for_a_reason_that_is_recorded() {
     let mut world = World::start().await;
     bury(&world, 3).await;
     let counted = |reply| match reply {
-        Ok(Reply::LettersCounted(LettersCounted { counts, gone })) => (counts.malformed, gone),
+        Ok(Reply::LettersCounted(LettersCounted { counts, gone, .. })) => (counts.malformed, gone),
         other => panic!("{other:?}"),
     };
     assert_eq!(counted(ask(&world, Command::CountLetters(all()), None).await), (3, 0));
@@ -160,4 +178,24 @@ async fn an_act_is_shown_while_it_is_under_way_and_can_be_broken_off() {
     assert!(meters.recoveries().is_empty());
     let left: u64 = world.server.query(&["XLEN", &world.keys.home().dead()]);
     assert_eq!(left, 40_000 - report.discarded);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_books_are_about_all_sales_and_not_only_those_of_the_picture() {
+    let world = World::start().await;
+    let sale = || NewSale::checked("hot pot", 10, None, None, Millis::now()).unwrap();
+    let oldest = world.create(sale()).await;
+    for _ in 0..200 {
+        world.create(sale()).await;
+    }
+    let whole =
+        |it: &Snapshot| it.sales_total == 201 && matches!(it.books, Balance::Balanced { .. });
+    let seen = picture(&world, "all of them balance", whole).await;
+    assert!(seen.sale(oldest).is_none(), "the oldest is in no picture");
+    let _: String = world.server.query(&["SET", &world.keys.stock(oldest), "3"]);
+    let off = |it: &Snapshot| match &it.books {
+        Balance::Off { findings } => findings.iter().any(|found| found.sale == Some(oldest)),
+        _ => false,
+    };
+    picture(&world, "the oldest is off", off).await;
 }

@@ -156,7 +156,7 @@ async fn what_is_under_way_is_told_with_its_holder() {
     let seen = picture(&world, "node-b holds them", held).await;
     assert!(taken > 0);
     let line = &seen.entries.lines[0];
-    let dead = |it: &Snapshot| it.entries.lines[0].holder == NodeState::Dead;
+    let dead = |it: &Snapshot| it.entries.lines[0].holder == Some(NodeState::Dead);
     picture(&world, "it counts as dead", dead).await;
     let id = line.order.unwrap();
     let Ok(Reply::Traced(trace)) = ask(&world, Command::Trace(id)).await else { panic!() };
@@ -168,14 +168,18 @@ async fn what_is_under_way_is_told_with_its_holder() {
     world.add_entry(&["userId", "nobody", "voucherId", "7", "id", "1"]).await;
     let other = world.another_node("node-c");
     let buried = |it: &Snapshot| {
-        it.entries.lines.last().is_some_and(|it| it.dead && it.holding == Holding::Acknowledged)
+        it.entries
+            .lines
+            .last()
+            .is_some_and(|it| it.dead == Some(true) && it.holding == Holding::Acknowledged)
     };
     let seen = picture(&world, "its entry is a dead letter", buried).await;
     let written = |it: &Snapshot| {
         let lines = it.entries.lines.iter();
-        lines.filter(|it| it.holding == Holding::Acknowledged && !it.dead).count() >= 20 - taken
+        lines.filter(|it| it.holding == Holding::Acknowledged && it.dead == Some(false)).count()
+            >= 20 - taken
     };
-    assert!(seen.entries.lines.iter().filter(|it| it.dead).count() == 1);
+    assert!(seen.entries.lines.iter().filter(|it| it.dead == Some(true)).count() == 1);
     picture(&world, "the others are written", written).await;
     assert!(other.stop().await.in_time);
     let stopped = |it: &Snapshot| {

@@ -17,7 +17,7 @@ use crate::{
     config::Config,
     engine::{
         EngineError,
-        command::{Command, LetterScope, LettersDiscarded, LettersReplayed, Reply},
+        command::{Command, LetterScope, LettersCounted, LettersDiscarded, LettersReplayed, Reply},
         dead::{JudgedLetter, LETTER_FIELDS, Letters},
     },
     model::{
@@ -240,17 +240,15 @@ async fn apply(
     if operator.read_only {
         return Err(EngineError::ReadOnly.into());
     }
-    let now = context.redis.link().now().await?;
     let named = !which.letters.is_empty();
     let scope = if named {
         LetterScope::Letters(which.letters)
     } else {
-        // What becomes a letter from now on was not asked about.
-        let last = EntryId::last_of(u64::try_from(now.0).unwrap_or(0));
-        LetterScope::Matching { filter, last }
+        LetterScope::Matching { filter, last: EntryId::MAX }
     };
     let stop = CancellationToken::new();
-    let (counts, gone) = reader(context).count(&scope, &stop).await?;
+    let found = reader(context).count(&scope, &stop).await?;
+    let LettersCounted { counts, gone, .. } = found;
     if counts.total() == 0 {
         return Err(Fault::no(if named {
             "none of these dead letters is there; 'seckill dead list' shows them"
@@ -258,6 +256,7 @@ async fn apply(
             "no dead letter matches; 'seckill dead list' shows them"
         }));
     }
+    let scope = scope.as_counted(&found);
     out.say(&counted(&counts, gone));
     ask(consent, &doing.question(&counts))?;
     // Not before the question, which Ctrl-C answers by ending the program.

@@ -338,7 +338,7 @@ async fn remove(
     let groups = found.partitions.len() as u64;
     let question = format!("Remove '{name}', which holds nothing, from {} groups?", number(groups));
     ask(consent, &question)?;
-    let command = Command::RemoveConsumer { name: name.clone(), partition };
+    let command = Command::RemoveConsumer(found);
     match operator.execute(command, &CancellationToken::new()).await? {
         Reply::ConsumerRemoved(report) => {
             out.answer(&report, || format!("'{name}' was removed."))?;

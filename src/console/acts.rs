@@ -191,9 +191,7 @@ impl App {
         } else if self.newest.stream.as_ref().is_none_or(|stream| stream.dead == 0) {
             return self.note(letters::NOTHING_DEAD);
         } else {
-            // What becomes a letter from now on is not asked about.
-            let last = EntryId::last_of(u64::try_from(self.newest.taken.0).unwrap_or(0));
-            LetterScope::Matching { filter: Filter::default(), last }
+            LetterScope::Matching { filter: Filter::default(), last: EntryId::MAX }
         };
         if self.send(Command::CountLetters(scope.clone())) {
             self.counting = Some((act, scope));
@@ -213,6 +211,8 @@ impl App {
         let done = act.done(&found.counts);
         match letters::question(act, found, marked, filtered) {
             Ok(question) => {
+                // What became a letter after the count is not asked about.
+                let scope = scope.as_counted(found);
                 let command = match act {
                     Settling::Replay => Command::ReplayLetters { scope, force: false },
                     Settling::Discard => Command::DiscardLetters { scope, compensate: false },
@@ -315,7 +315,7 @@ impl App {
                     | Command::DiscardLetters { .. }
                     | Command::Rewind(_)
                     | Command::Claim(_)
-                    | Command::RemoveConsumer { .. }
+                    | Command::RemoveConsumer(_)
                     | Command::ReleaseLock { .. }
                     | Command::SwitchJob { .. } => acts::asked::ACT.to_string(),
                 });

@@ -234,7 +234,7 @@ impl App {
                 self.dialog = Some(Dialog::Help(Help::new(foot)));
             }
             Action::Export => {
-                let rows = views::sheet(self).map(|sheet| sheet.rows.len());
+                let rows = views::sheet(self).map(|sheet| (sheet.rows.len(), sheet.extent));
                 let menu = ExportMenu::new(rows, self.export_dir.as_deref());
                 self.dialog = Some(Dialog::Export(menu));
             }

@@ -2,7 +2,14 @@
 //!
 //! It measures; it must not know what is going on in the engine meanwhile.
 
-use std::{cell::Cell, collections::VecDeque, io, rc::Rc, time::Duration};
+use std::{
+    cell::Cell,
+    io,
+    iter::{Copied, Cycle},
+    rc::Rc,
+    slice,
+    time::Duration,
+};
 
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use hdrhistogram::Histogram;
@@ -26,7 +33,7 @@ use super::{
 use crate::{engine::command::Remote, model::Millis};
 
 /// What the person presses: every view, and a walk through its rows.
-const KEYS: [char; 12] = ['1', '2', 'j', 'k', '4', 'j', '5', 'j', '6', 'j', '8', 'j'];
+static KEYS: [char; 12] = ['1', '2', 'j', 'k', '4', 'j', '5', 'j', '6', 'j', '8', 'j'];
 
 /// A terminal and a person at it.
 #[derive(Clone, Copy, Debug)]
@@ -76,7 +83,7 @@ impl Drawing {
     /// Nothing drawn yet.
     ///
     /// # Errors
-    /// None that can happen; the histogram's bounds are fixed.
+    /// The histogram takes no such bounds, which are fixed here.
     pub fn new() -> io::Result<Self> {
         let histogram = || Histogram::new_with_bounds(1, 60_000_000, 3).map_err(io::Error::other);
         Ok(Self { frames: histogram()?, keys: histogram()?, bytes: 0, later: 0 })
@@ -111,7 +118,7 @@ pub async fn gauge(
     let mut stage = Unseen::new(person.size, Rc::clone(&pressed), drawing)?;
     let (end, ended) = watch::channel(false);
     let mut played = Played {
-        keys: KEYS.iter().copied().cycle().take(KEYS.len() * 10_000).collect(),
+        keys: KEYS.iter().copied().cycle(),
         pause: person.pause,
         due: person.pause.map(|pause| Instant::now() + pause),
         pressed,
@@ -128,7 +135,7 @@ pub async fn gauge(
 
 /// Presses one key after the other, and leaves when it is told to.
 struct Played {
-    keys: VecDeque<char>,
+    keys: Cycle<Copied<slice::Iter<'static, char>>>,
     pause: Option<Duration>,
     due: Option<Instant>,
     pressed: Rc<Cell<Option<Instant>>>,
@@ -148,7 +155,7 @@ impl Keyboard for Played {
             _ = ended.wait_for(|ended| *ended) => return None,
             () = due_now => {}
         }
-        let key = self.keys.pop_front()?;
+        let key = self.keys.next()?;
         // A person does not wait for the screen either.
         self.due = self.due.zip(self.pause).map(|(due, pause)| due + pause);
         self.pressed.set(self.pressed.get().or_else(|| Some(Instant::now())));

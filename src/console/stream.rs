@@ -1,5 +1,7 @@
 //! What keys do in the Stream view: moving along it, and acts on its group, each with a look at its figures first.
 
+use std::collections::BTreeMap;
+
 use super::{
     app::App,
     dialogs::{Confirm, Dialog, GroupForm},
@@ -70,9 +72,7 @@ impl App {
                 if consumer.pending == 0 {
                     return self.note(words::holds_nothing(&consumer.name));
                 }
-                let all = self.newest.entries.consumers.iter();
-                let pending = all.filter(|it| it.name == consumer.name).map(|it| it.pending).sum();
-                let title = words::form::claim_of(&consumer.name, pending);
+                let title = words::form::claim_of(&consumer.name, consumer.pending);
                 (ClaimScope::Holder(consumer.name.clone()), title, consumer.name)
             }
             Pane::Entries => {
@@ -86,16 +86,16 @@ impl App {
                 (ClaimScope::Entries(vec![line.entry]), title, consumer)
             }
         };
-        let consumers = &self.newest.entries.consumers;
-        let node = |name: &str| name.rsplit_once('/').map_or(name, |(node, _)| node).to_owned();
-        let takes = |it: &&GroupConsumer| it.takes && node(&it.name) != node(&holder);
-        // The one with the least to do.
-        let Some(to) = consumers.iter().filter(takes).min_by_key(|it| it.pending) else {
+        // A node stands for its consumer in whichever partition the entries are.
+        let mut held: BTreeMap<&str, u64> = BTreeMap::new();
+        for it in self.newest.entries.consumers.iter().filter(|it| it.takes) {
+            *held.entry(node_of(&it.name)).or_default() += it.pending;
+        }
+        held.remove(node_of(&holder));
+        let Some((to, _)) = held.into_iter().min_by_key(|(_, pending)| *pending) else {
             return self.note(words::NOBODY.read());
         };
-        // A node stands for its consumer in whichever partition the entries are.
-        let to = node(&to.name);
-        self.dialog = Some(Dialog::Group(GroupForm::claim(scope, title, &to)));
+        self.dialog = Some(Dialog::Group(GroupForm::claim(scope, title, to)));
     }
 
     pub(super) fn ask_remove(&mut self) {
@@ -110,15 +110,19 @@ impl App {
         self.preview(GroupAct::Remove { name: consumer.name });
     }
 
-    /// The chosen consumer with its newest figures.
+    /// The chosen consumer with its newest figures, those of all partitions: acts on it go by its name.
     fn meant_consumer(&mut self) -> Option<GroupConsumer> {
         let chosen = self.stream.chosen_consumer(&self.shown).cloned();
         if chosen.is_none() {
             self.note(acts::NOTHING_CHOSEN);
         }
         let chosen = chosen?;
-        let same = |it: &&GroupConsumer| it.partition == chosen.partition && it.name == chosen.name;
-        let newest = self.newest.entries.consumers.iter().find(same).cloned();
+        let newest = self.newest.entries.consumers.iter().filter(|it| it.name == chosen.name);
+        let newest = newest.cloned().reduce(|all, it| GroupConsumer {
+            state: if it.state == NodeState::Alive { it.state } else { all.state },
+            pending: all.pending + it.pending,
+            ..all
+        });
         if newest.is_none() {
             self.note(acts::CONSUMER_GONE);
         }
@@ -141,11 +145,14 @@ impl App {
             }
             Preview::Claim(plan) => Confirm::act(words::claim(plan), Command::Claim(plan.clone())),
             Preview::Remove(found) => {
-                let command =
-                    Command::RemoveConsumer { name: found.consumer.clone(), partition: None };
-                Confirm::act(words::remove(found), command)
+                Confirm::act(words::remove(found), Command::RemoveConsumer(found.clone()))
             }
         };
         self.dialog = Some(Dialog::Confirm(confirm.unbidden(self.now)));
     }
+}
+
+/// The node in a consumer's name.
+fn node_of(consumer: &str) -> &str {
+    consumer.rsplit_once('/').map_or(consumer, |(node, _)| node)
 }

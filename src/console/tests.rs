@@ -1,6 +1,7 @@
 //! The console as a whole, on a fake engine: what it shows, what it sends, how its loop behaves.
 
 mod chinese;
+mod consumers;
 mod conventions;
 mod creating;
 mod director;

@@ -31,7 +31,7 @@ pub(crate) use self::{
     alarms::alarm,
     books::finding,
     engine::{about, act_name},
-    faults::{order_fault, sale_fault, time_fault},
+    faults::{order_fault, query_fault, sale_fault, time_fault, to_fault},
     recovery::{act, judged, recovery, verdict, verdict_word},
     refusals::refusal,
     tables::{columns, details, tabs},

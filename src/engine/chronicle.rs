@@ -18,7 +18,7 @@ use super::{outbox::Outbox, told::Told};
 use crate::{
     model::{Millis, Said},
     store::{Act, NOBODY, SharedStore},
-    telemetry::{Snapshot, snapshot::AlarmKind},
+    telemetry::{Snapshot, log::events, snapshot::AlarmKind},
 };
 
 /// An alarm that is over sooner is not worth a line. A server that is away is, at once.
@@ -114,8 +114,8 @@ impl Chronicle {
 
     fn servers(&mut self, picture: &Snapshot) {
         let servers = [
-            ("redis", "redis away", "redis back", &picture.redis),
-            ("database", "database away", "database back", &picture.sql),
+            ("redis", events::REDIS_AWAY, events::REDIS_BACK, &picture.redis),
+            ("database", events::DATABASE_AWAY, events::DATABASE_BACK, &picture.sql),
         ];
         for (kind, begins, ends, health) in servers {
             // The version is known only once it has answered.
@@ -139,7 +139,7 @@ impl Chronicle {
             let key = ("alarm", subject.to_owned());
             seen.insert(key.clone());
             let words = words(&alarm.kind);
-            self.stands(key, ["alarm raised", "alarm cleared"], picture.taken, words);
+            self.stands(key, [events::ALARM_RAISED, events::ALARM_CLEARED], picture.taken, words);
         }
         // While a server is away nobody can tell what became of the others.
         if picture.redis.up && picture.sql.up {
@@ -198,7 +198,7 @@ impl Chronicle {
         for (name, sign) in seen {
             let since = *self.silent.entry(name.clone()).or_insert(now);
             if now.since(since) >= DEAD_FOR_MS && self.dead.insert((name.clone(), sign)) {
-                let mut line = line(&self.node, sign, "node dead", &name, &Told::LastSign);
+                let mut line = line(&self.node, sign, events::NODE_DEAD, &name, &Told::LastSign);
                 // Every node knows the same last sign, and so does one that starts much later.
                 line.once = Some(format!("node dead|{}|{}", short(&name), sign.0));
                 lines.push(line);

@@ -80,13 +80,8 @@ pub enum Command {
     Rewind(Vec<Rewind>),
     /// Give pending entries to another consumer, as this plan says.
     Claim(ClaimPlan),
-    /// Remove a consumer that holds nothing, from that partition's group or from all.
-    RemoveConsumer {
-        /// Its name.
-        name: String,
-        /// Only there.
-        partition: Option<u16>,
-    },
+    /// Remove a consumer that holds nothing, where the operator was shown that it is.
+    RemoveConsumer(RemoveReport),
     /// Pay an order.
     Pay(OrderId),
     /// Take a lock from this very holder.
@@ -130,7 +125,7 @@ impl Command {
                 | Self::DiscardLetters { .. }
                 | Self::Rewind(_)
                 | Self::Claim(_)
-                | Self::RemoveConsumer { .. }
+                | Self::RemoveConsumer(_)
         )
     }
 }
@@ -162,7 +157,7 @@ pub enum LetterScope {
     Matching {
         /// What they have to say of themselves.
         filter: Filter,
-        /// The last one: what was counted when the operator was asked.
+        /// The last one; of an act, the last that was counted before the operator was asked.
         last: EntryId,
     },
 }
@@ -174,6 +169,19 @@ pub struct LettersCounted {
     pub counts: LetterCounts,
     /// Named ones that are not there any more.
     pub gone: u64,
+    /// Of those that match, the last one that was looked at.
+    pub last: EntryId,
+}
+
+impl LetterScope {
+    /// The same letters as they were counted: what came after the last one was asked about by nobody.
+    #[must_use]
+    pub fn as_counted(self, found: &LettersCounted) -> Self {
+        match self {
+            Self::Letters(ids) => Self::Letters(ids),
+            Self::Matching { filter, .. } => Self::Matching { filter, last: found.last },
+        }
+    }
 }
 
 /// How a replay of dead letters went; the keys are a contract of `dead replay --json`.

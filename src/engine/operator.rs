@@ -10,7 +10,7 @@ use super::{
     EngineError,
     admission::Admission,
     apply,
-    command::{Command, LettersCounted, Reply, Scope},
+    command::{Command, Reply, Scope},
     dead::Letters,
     deployment, figures, group,
     jobs::{Job, Runner, builtin},
@@ -75,8 +75,7 @@ impl Operator {
             return self.plan(scope, stop).await.map(Reply::Planned);
         }
         if let Command::CountLetters(scope) = &command {
-            let (counts, gone) = self.letters().count(scope, stop).await?;
-            return Ok(Reply::LettersCounted(LettersCounted { counts, gone }));
+            return Ok(Reply::LettersCounted(self.letters().count(scope, stop).await?));
         }
         if let Command::Preview(act) = &command {
             return Box::pin(group::preview::of(self, act, stop)).await.map(Reply::Previewed);
@@ -276,9 +275,9 @@ impl Operator {
                 let report = group::claim::apply(&mut link, keys, &plan, dead_ms, stop).await?;
                 Ok(Reply::Claimed(report))
             }
-            Command::RemoveConsumer { name, partition } => {
+            Command::RemoveConsumer(shown) => {
                 let dead_ms = self.settings.node_dead_ms;
-                let removed = group::remove::apply(&mut link, keys, &name, partition, dead_ms);
+                let removed = group::remove::remove(&mut link, keys, &shown, dead_ms);
                 Ok(Reply::ConsumerRemoved(removed.await?))
             }
         }

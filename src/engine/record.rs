@@ -7,19 +7,19 @@ use unicode_segmentation::UnicodeSegmentation as _;
 use super::{
     EngineError, apply,
     command::{Command, LetterScope, Reply, RushPlan},
-    group::{self, Rewind, claim::ClaimPart},
+    group::{self, RemoveReport, Rewind, claim::ClaimPart},
     repair::SaleRepair,
     told::Subject,
 };
 use crate::{
-    broker::{Layout, keys::Partition},
+    broker::Layout,
     model::{NewSale, Payment, Said, VoucherId},
 };
 
 /// Characters of a reason, as a person counts them.
 pub const MAX_REASON: usize = 1_000;
 /// Bytes of it: a character may bear any number of marks.
-const MAX_REASON_BYTES: usize = 16_000;
+pub const MAX_REASON_BYTES: usize = 16_000;
 
 /// Refuses a reason that no log has room for.
 ///
@@ -85,8 +85,9 @@ pub fn describe(command: &Command) -> (&'static str, Said) {
         }
         Command::Rewind(plan) => ("stream rewind", on(group::words::rewind(plan))),
         Command::Claim(plan) => ("stream claim", on(group::words::claim(plan))),
-        Command::RemoveConsumer { name, partition } => {
-            ("stream remove-consumer", on(Subject::Consumer(name.clone(), *partition)))
+        Command::RemoveConsumer(RemoveReport { consumer, partitions }) => {
+            let only = <[u16; 1]>::try_from(partitions.as_slice()).ok().map(|[only]| only);
+            ("stream remove-consumer", on(Subject::Consumer(consumer.clone(), only)))
         }
         Command::Pay(order) => ("order pay", order.to_string().into()),
         Command::ReleaseLock { name, owner } => {
@@ -295,12 +296,12 @@ pub fn commands(command: &Command, keys: &Layout) -> String {
             };
             plan.parts.iter().map(one).collect::<Vec<_>>().join("; ")
         }
-        Command::RemoveConsumer { name, partition } => {
-            let one = |of: &Partition| {
-                format!("remove_consumer.lua {} {} {name}", of.orders(), of.group())
+        Command::RemoveConsumer(RemoveReport { consumer, partitions }) => {
+            let one = |number: &u16| {
+                let of = keys.partition(*number);
+                format!("remove_consumer.lua {} {} {consumer}", of.orders(), of.group())
             };
-            let meant = |of: &Partition| partition.is_none_or(|only| only == of.number());
-            keys.partitions().filter(meant).map(|of| one(&of)).collect::<Vec<_>>().join("; ")
+            partitions.iter().map(one).collect::<Vec<_>>().join("; ")
         }
     }
 }

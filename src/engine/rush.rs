@@ -29,6 +29,8 @@ use crate::{
 
 /// Most simulated buyers of one rush.
 pub const MAX_USERS: u64 = 10_000_000;
+/// Most requests of one rush at once.
+pub const MAX_CONCURRENCY: usize = 100_000;
 /// Waiting for orders to settle ends when none has settled for this long.
 const NO_PROGRESS: Duration = Duration::from_secs(30);
 const SETTLE_POLL: Duration = Duration::from_millis(20);
@@ -52,7 +54,7 @@ pub enum RushFault {
     #[error("the share that pays is {0}; give 0 to 1")]
     Pay(f64),
     /// Requests at once.
-    #[error("{0} requests at once can't be; give 1 to 100000")]
+    #[error("{0} requests at once can't be; give 1 to {MAX_CONCURRENCY}")]
     Concurrency(usize),
     /// Requests a second.
     #[error("a rate of {0} a second can't be; give 0.01 or more")]
@@ -81,7 +83,7 @@ impl RushPlan {
             RushFault::Repeat(self.repeat)
         } else if !(0.0..=1.0).contains(&self.pay) {
             RushFault::Pay(self.pay)
-        } else if self.concurrency == 0 || self.concurrency > 100_000 {
+        } else if self.concurrency == 0 || self.concurrency > MAX_CONCURRENCY {
             RushFault::Concurrency(self.concurrency)
         } else if !(0.01..=1e9).contains(&rate) {
             RushFault::Rate(rate)

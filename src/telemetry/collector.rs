@@ -58,8 +58,8 @@ pub struct Collector {
     read_only: bool,
     node_dead_ms: u64,
     seq: u64,
+    /// All that are not archived, the newest first: the books are about all of them.
     sales: Vec<Sale>,
-    sales_total: u64,
     /// Closed orders of which Redis was not told yet.
     returning: u64,
     /// How far the clock of Redis is ahead of this node's, in ms.
@@ -114,7 +114,6 @@ impl Collector {
             node_dead_ms,
             seq: 0,
             sales: Vec::new(),
-            sales_total: 0,
             returning: 0,
             ahead: 0,
             survey: None,
@@ -138,7 +137,7 @@ impl Collector {
         let sample = self.sample();
         let books = self.books(&sample.figures);
         self.note_rates(&sample);
-        self.stocks.look(&self.sales, &self.facts, self.now(), self.redis.up);
+        self.stocks.look(newest(&self.sales), &self.facts, self.now(), self.redis.up);
         // During an outage figures stand still; a rate over them would be a spike afterwards.
         if sample.whole {
             self.past.push_back(sample);
@@ -157,7 +156,7 @@ impl Collector {
             redis: self.redis.clone(),
             sql: self.sql.clone(),
             sales: self.sale_lines(),
-            sales_total: self.sales_total,
+            sales_total: self.sales.len() as u64,
             funnel: Funnel::default(),
             stream: self.survey.as_ref().map(|survey| self.stream_line(survey)),
             pending: self.pending_page(pending_from),
@@ -217,9 +216,7 @@ impl Collector {
         let answer: Result<Result<_, StoreError>, _> =
             tokio::time::timeout(PATIENCE, reading).await;
         let result = match answer {
-            Ok(Ok((mut sales, returning))) => {
-                self.sales_total = sales.len() as u64;
-                sales.truncate(SALES);
+            Ok(Ok((sales, returning))) => {
                 self.sales = sales;
                 self.returning = returning;
                 Ok(())
@@ -346,7 +343,7 @@ impl Collector {
 
     fn sale_lines(&self) -> Vec<SaleLine> {
         let now = self.survey.as_ref().map_or_else(|| self.now(), |survey| survey.now);
-        self.sales
+        newest(&self.sales)
             .iter()
             .map(|sale| {
                 let facts = self.facts.get(&sale.voucher_id);
@@ -451,6 +448,11 @@ impl Collector {
             verdict: None,
         }
     }
+}
+
+/// Sales that a picture shows.
+fn newest(sales: &[Sale]) -> &[Sale] {
+    sales.get(..SALES).unwrap_or(sales)
 }
 
 /// Milliseconds since an entry was added, by the clock of Redis.

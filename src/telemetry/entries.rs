@@ -29,7 +29,7 @@ pub struct StreamPage {
     pub lines: Arc<Vec<EntryLine>>,
     /// Every partition, also those that are not shown.
     pub partitions: Vec<PartitionLine>,
-    /// Consumers of every partition, those with pending entries first.
+    /// Consumers of every partition, by name.
     pub consumers: Vec<GroupConsumer>,
 }
 
@@ -48,10 +48,11 @@ pub struct EntryLine {
     pub fault: Option<Said>,
     /// In whose hands it is.
     pub holding: Holding,
-    /// The node of who holds it; alive where nobody does.
-    pub holder: NodeState,
-    /// It lies among the dead letters: it was acknowledged, and its order was not written.
-    pub dead: bool,
+    /// The node of who holds it; `None` where nobody does, or where nobody knows it yet.
+    pub holder: Option<NodeState>,
+    /// It lies among the dead letters: it was acknowledged, and its order was not written. `None` where not all
+    /// letters were looked at.
+    pub dead: Option<bool>,
 }
 
 /// The stream of one partition, and its group.

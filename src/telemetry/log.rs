@@ -6,6 +6,24 @@ use super::forgot::HEALED;
 use crate::model::Millis;
 pub use crate::store::{Act, Place, Recorded, Which};
 
+/// What befell, as a line of the log names it.
+pub mod events {
+    /// Redis gives no answer.
+    pub const REDIS_AWAY: &str = "redis away";
+    /// It answers again.
+    pub const REDIS_BACK: &str = "redis back";
+    /// The database gives no answer.
+    pub const DATABASE_AWAY: &str = "database away";
+    /// It answers again.
+    pub const DATABASE_BACK: &str = "database back";
+    /// Something asks for a person.
+    pub const ALARM_RAISED: &str = "alarm raised";
+    /// It does so no more.
+    pub const ALARM_CLEARED: &str = "alarm cleared";
+    /// A node gives no sign of life.
+    pub const NODE_DEAD: &str = "node dead";
+}
+
 /// Which page of the log somebody looks at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogLook {
@@ -60,8 +78,12 @@ impl Weight {
             return if act.failed() { Self::Failed } else { Self::Act };
         }
         match act.act.as_str() {
-            "alarm raised" | "redis away" | "database away" | "node dead" | HEALED => Self::Trouble,
-            "alarm cleared" | "redis back" | "database back" => Self::Relief,
+            events::ALARM_RAISED
+            | events::REDIS_AWAY
+            | events::DATABASE_AWAY
+            | events::NODE_DEAD
+            | HEALED => Self::Trouble,
+            events::ALARM_CLEARED | events::REDIS_BACK | events::DATABASE_BACK => Self::Relief,
             _ => Self::Notice,
         }
     }

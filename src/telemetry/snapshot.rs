@@ -223,7 +223,7 @@ impl Funnel {
 /// A counter and how fast it rises.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Count {
-    /// Since the sale was created.
+    /// Since the sale was created; of what this node turned away, since it was started.
     pub total: u64,
     /// A second, over the last tick or two; 0 where unknown.
     pub per_second: f64,

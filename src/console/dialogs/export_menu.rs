@@ -10,23 +10,25 @@ use crate::console::{
     export::Format,
     text::export as words,
     theme::Theme,
-    widgets::{Pen, fit, right, width},
+    widgets::{Extent, Pen, fit, right, width},
 };
 
 #[derive(Debug)]
 pub(crate) struct ExportMenu {
     cursor: usize,
-    /// Rows of the table; `None` where the view has none.
-    rows: Option<usize>,
+    /// Rows of the table, and of how many; `None` where the view has none.
+    rows: Option<(usize, Extent)>,
     /// `None` is the working directory.
     dir: Option<String>,
 }
 
 /// Cells of the widest line.
 const WIDTH: u16 = 58;
+/// Cells for how many rows there are.
+const ROWS: usize = 26;
 
 impl ExportMenu {
-    pub(crate) fn new(rows: Option<usize>, dir: Option<&Path>) -> Self {
+    pub(crate) fn new(rows: Option<(usize, Extent)>, dir: Option<&Path>) -> Self {
         Self { cursor: 0, rows, dir: dir.map(|dir| dir.display().to_string()) }
     }
 
@@ -65,8 +67,8 @@ impl ExportMenu {
             line.text(1, 0, &format.letter().to_string(), if away { style } else { theme.key() });
             line.text(4, 0, &words::format(format), style);
             if format.is_of_table() {
-                let rows = right(&words::rows(self.rows), 14, theme.glyphs.ellipsis);
-                line.text(inner.saturating_sub(13), 0, &rows, theme.soft());
+                let rows = right(&words::rows(self.rows), ROWS, theme.glyphs.ellipsis);
+                line.text((inner + 1).saturating_sub(ROWS as u16), 0, &rows, theme.soft());
             }
             if self.chosen() == Some(format) {
                 line.tint(0, Style::reset());

@@ -4,7 +4,7 @@ use crossterm::event::Event;
 
 use super::Form;
 use crate::{
-    console::text::stream::form as words,
+    console::text::{self, stream::form as words},
     engine::group::{ClaimScope, GroupAct, To},
 };
 
@@ -72,7 +72,7 @@ impl GroupForm {
         let typed = self.form.value(0).trim();
         match &self.kind {
             Kind::Rewind { partition } => {
-                let to: To = typed.parse().map_err(|fault| format!("{fault}"))?;
+                let to: To = typed.parse().map_err(|fault| text::to_fault(&fault))?;
                 Ok(GroupAct::Rewind { to, partition: *partition })
             }
             Kind::Claim { .. } if typed.is_empty() => Err(words::NAME_ONE.to_owned()),

@@ -1,4 +1,4 @@
-//! Exports: the picture on the screen, or all rows of its table, as a file. How either looks is told by
+//! Exports: the picture on the screen, or the loaded rows of its table, as a file. How either looks is told by
 //! the formats beside this file; what stands in a table is told by its view.
 //!
 //! The state only makes what is to be written ([`App::export`]); the loop writes it on a thread of its own,
@@ -20,8 +20,11 @@ use jiff::tz::TimeZone;
 use ratatui::{buffer::Buffer, layout::Rect};
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use super::{app::App, status::Tone, text, views};
+use super::{app::App, status::Tone, text, views, widgets::Extent};
 use crate::model::Millis;
+
+/// Where files go, as the command line calls it.
+pub(crate) const DIR_FLAG: &str = "--export-dir";
 
 /// How an export is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,22 +76,30 @@ pub(crate) struct Export {
     /// Name without its end.
     stem: String,
     format: Format,
+    /// Of a table, its rows, and of how many.
+    rows: Option<(usize, Extent)>,
     pub(super) body: String,
 }
 
 /// Why an export was not written.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 pub(crate) enum ExportError {
-    #[error(
-        "{path} can't be written ({why}); free what is in the way, or give another --export-dir"
-    )]
-    Unwritable { path: PathBuf, why: io::Error },
-    #[error(
-        "{0} and the names after it are taken; move some of them, or give another --export-dir"
-    )]
+    Unwritable {
+        path: PathBuf,
+        why: io::Error,
+    },
     Taken(PathBuf),
-    #[error("the export broke off; try once more")]
+    /// The table can't be told in this format.
+    Unmade(serde_json::Error),
     BrokenOff,
+}
+
+/// A file that was written.
+#[derive(Debug)]
+pub(crate) struct Written {
+    pub(crate) path: PathBuf,
+    /// Of a table, its rows, and of how many.
+    pub(crate) rows: Option<(usize, Extent)>,
 }
 
 /// Exports of one second and one view before it is told that there are too many.
@@ -96,7 +107,7 @@ const MOST_ALIKE: u32 = 100;
 
 impl Export {
     /// Writes a file that was not there before, and says where.
-    fn write(&self) -> Result<PathBuf, ExportError> {
+    fn write(&self) -> Saved {
         let dir = self.dir.as_deref().unwrap_or(Path::new("."));
         let extension = self.format.extension();
         let first = dir.join(format!("{}.{extension}", self.stem));
@@ -114,7 +125,8 @@ impl Export {
                         let _ = std::fs::remove_file(&path);
                     }
                     written.map_err(wrong)?;
-                    return Ok(std::path::absolute(&path).unwrap_or(path));
+                    let path = std::path::absolute(&path).unwrap_or(path);
+                    return Ok(Written { path, rows: self.rows });
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(wrong(error)),
@@ -125,7 +137,7 @@ impl Export {
 }
 
 /// What came of an export.
-pub(super) type Saved = Result<PathBuf, ExportError>;
+pub(super) type Saved = Result<Written, ExportError>;
 
 /// Exports that are being written.
 #[derive(Debug, Default)]
@@ -159,14 +171,20 @@ impl Saver {
 impl App {
     /// Makes an export of what is on the screen.
     pub(super) fn export(&mut self, format: Format) {
+        let mut rows = None;
         let body = if format.is_of_table() {
             let Some(sheet) = views::sheet(self) else {
                 return self.note(&*text::export::NO_TABLE);
             };
+            rows = Some((sheet.rows.len(), sheet.extent));
             let taken = self.shown.taken;
-            match format {
-                Format::Csv => table::csv(&sheet),
+            let body = match format {
+                Format::Csv => Ok(table::csv(&sheet)),
                 _ => table::json(&sheet, self.view.name(), taken),
+            };
+            match body {
+                Ok(body) => body,
+                Err(why) => return self.on_saved(Err(ExportError::Unmade(why))),
             }
         } else {
             let (width, height) = self.size;
@@ -179,18 +197,19 @@ impl App {
             }
         };
         let stem = format!("seckill-{}-{}", self.view.name(), stamp(self.now, &self.zone));
-        self.exports.push(Export { dir: self.export_dir.clone(), stem, format, body });
+        self.exports.push(Export { dir: self.export_dir.clone(), stem, format, rows, body });
         self.note(&*text::export::WRITING);
     }
 
     pub(super) fn on_saved(&mut self, saved: Saved) {
         self.dirty = true;
         match saved {
-            Ok(path) => {
-                let told = text::export::written(&path.display().to_string());
-                self.status.note(Tone::Good, told, self.now);
+            Ok(written) => {
+                let whole = written.rows.is_none_or(|(_, extent)| !extent.more);
+                let tone = if whole { Tone::Good } else { Tone::Mixed };
+                self.status.note(tone, text::export::written(&written), self.now);
             }
-            Err(error) => self.status.failure(error.to_string()),
+            Err(error) => self.status.failure(text::export::failed(&error)),
         }
     }
 }
@@ -211,7 +230,8 @@ mod tests {
 
     fn export(dir: &Path) -> Export {
         let stem = "seckill-pending-20261121-170000".to_owned();
-        Export { dir: Some(dir.to_owned()), stem, format: Format::Csv, body: "a,b\n".to_owned() }
+        let (dir, body) = (Some(dir.to_owned()), "a,b\n".to_owned());
+        Export { dir, stem, format: Format::Csv, rows: None, body }
     }
 
     #[test]
@@ -219,7 +239,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let names: Vec<String> = (0..3)
             .map(|_| export(dir.path()).write().unwrap())
-            .map(|path| path.file_name().unwrap().to_str().unwrap().to_owned())
+            .map(|written| written.path.file_name().unwrap().to_str().unwrap().to_owned())
             .collect();
         let stem = "seckill-pending-20261121-170000";
         assert_eq!(
@@ -233,7 +253,8 @@ mod tests {
 
     #[test]
     fn what_is_in_the_way_is_told() {
-        let error = export(Path::new("/nowhere/at/all")).write().unwrap_err().to_string();
+        let error = export(Path::new("/nowhere/at/all")).write().unwrap_err();
+        let error = text::export::failed(&error);
         assert!(
             error.contains("/nowhere/at/all/seckill-pending") && error.contains("--export-dir")
         );

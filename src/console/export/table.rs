@@ -1,4 +1,5 @@
-//! A table as CSV or JSON: every row that the filter lets through, in full.
+//! A table as CSV or JSON: every loaded row that the filter lets through, in full. JSON tells whether there are
+//! others; a table of CSV has no place for that, so the answer on the screen tells it.
 //!
 //! What stands there may come from anybody who writes into the stream, and goes into a spreadsheet or a
 //! terminal: no cell becomes a formula, and no control character survives.
@@ -6,7 +7,7 @@
 use serde::{Serialize, Serializer, ser::SerializeMap as _};
 
 use crate::{
-    console::widgets::{Sheet, Value},
+    console::widgets::{Extent, Sheet, Value},
     model::Millis,
 };
 
@@ -45,13 +46,10 @@ fn name(title: &str) -> String {
 /// Columns that say something, with their names.
 fn columns(sheet: &Sheet) -> Vec<(usize, String)> {
     let named = sheet.columns.iter().enumerate().map(|(at, (title, _))| (at, name(title)));
-    // A bar is drawn and not told: its figures stand beside it.
-    let drawn = |text: &str| text.chars().all(|it| matches!(it, '\u{2580}'..='\u{259f}' | ' '));
     named
         .filter(|(at, name)| {
-            let cells = || sheet.rows.iter().filter_map(|row| row.get(*at)).map(|(text, _)| text);
-            let blank = name == "mark" && cells().all(|cell| cell.trim().is_empty());
-            !(blank || name == "sold" && cells().all(|cell| drawn(cell)))
+            let mut cells = sheet.rows.iter().filter_map(|row| row.get(*at)).map(|(text, _)| text);
+            !(name == "mark" && cells.all(|cell| cell.trim().is_empty()))
         })
         .collect()
 }
@@ -123,15 +121,20 @@ struct Document<'a> {
     view: &'a str,
     /// When the picture was taken, in milliseconds since 1970.
     taken_ms: i64,
+    /// Rows of the whole list, where somebody counted them.
+    total: Option<u64>,
+    /// Some of them were not loaded.
+    more: bool,
     rows: Vec<Row<'a>>,
 }
 
-pub(super) fn json(sheet: &Sheet, view: &str, taken: Millis) -> String {
+pub(super) fn json(sheet: &Sheet, view: &str, taken: Millis) -> serde_json::Result<String> {
     let columns = columns(sheet);
     let row = |cells| Row { sheet, columns: &columns, cells };
     let rows = sheet.rows.iter().map(|cells| row(cells)).collect();
-    let document = Document { view, taken_ms: taken.0, rows };
-    serde_json::to_string_pretty(&document).map_or_else(|_| String::new(), |text| text + "\n")
+    let Extent { total, more } = sheet.extent;
+    let document = Document { view, taken_ms: taken.0, total, more, rows };
+    serde_json::to_string_pretty(&document).map(|text| text + "\n")
 }
 
 #[cfg(test)]
@@ -144,7 +147,6 @@ mod tests {
             columns: vec![
                 column("", false),
                 column("TITLE", false),
-                column("SOLD", false),
                 column("LEFT IN SQL", true),
                 column("ORDER", true),
             ],
@@ -152,15 +154,16 @@ mod tests {
                 .iter()
                 .map(|row| row.iter().map(|it| ((*it).to_owned(), None)).collect())
                 .collect(),
+            extent: Extent::default(),
         }
     }
 
     #[test]
     fn csv_is_whole_and_harmless() {
         let sheet = sheet(&[
-            &[" ", "hot pot, \"50%\" off", "██░░", "1,204", "618475290624131073"],
-            &[" ", "=HYPERLINK(\"http://x\")", "░░░░", "-3", "-"],
-            &[" ", "a\r\nb\x1b[2J\u{202e}", "████", "unknown", "7"],
+            &[" ", "hot pot, \"50%\" off", "1,204", "618475290624131073"],
+            &[" ", "=HYPERLINK(\"http://x\")", "-3", "-"],
+            &[" ", "a\r\nb\x1b[2J\u{202e}", "unknown", "7"],
         ]);
         assert_eq!(
             csv(&sheet),
@@ -177,17 +180,17 @@ mod tests {
 
     #[test]
     fn json_keeps_the_order_and_every_digit() {
-        let sheet = sheet(&[
-            &["◆", "a\x1b\"", "", "1,204", "618475290624131073"],
-            &[" ", "b", "", "-", "7"],
-        ]);
-        let text = json(&sheet, "pending", Millis(5));
+        let mut sheet =
+            sheet(&[&["◆", "a\x1b\"", "1,204", "618475290624131073"], &[" ", "b", "-", "7"]]);
+        sheet.extent = Extent { total: Some(9), more: true };
+        let text = json(&sheet, "pending", Millis(5)).unwrap();
         let read: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(read["rows"][0]["left_in_sql"], 1204);
         assert_eq!(read["rows"][0]["order"], "618475290624131073");
         assert_eq!(read["rows"][0]["mark"], "◆");
         assert_eq!(read["rows"][1]["left_in_sql"], serde_json::Value::Null);
         assert_eq!((read["view"].as_str(), read["taken_ms"].as_i64()), (Some("pending"), Some(5)));
+        assert_eq!((read["total"].as_u64(), read["more"].as_bool()), (Some(9), Some(true)));
         let at = |name: &str| text.find(name).unwrap();
         assert!(at("mark") < at("title") && at("title") < at("left_in_sql"));
         assert!(!text.contains('\x1b'));

@@ -4,7 +4,7 @@ use crossterm::event::{Event, KeyCode, KeyModifiers, MouseButton, MouseEvent, Mo
 
 use super::{
     fixture::{Bench, entry, normal, overflowing},
-    letters::poisoned,
+    letters::{letter, poisoned},
 };
 use crate::{
     console::{Keys, dialogs::Dialog, keymap, text::conventions, views::View},
@@ -202,7 +202,7 @@ fn a_large_act_wants_its_number_typed() {
 fn few_letters_are_put_back_without_a_number() {
     let mut counts = LetterCounts::default();
     counts.add(LetterVerdict::Awaited);
-    let counted = Reply::LettersCounted(LettersCounted { counts, gone: 0 });
+    let counted = Reply::LettersCounted(LettersCounted { counts, gone: 0, last: letter(0) });
     for (key, needed) in [("R", false), ("C", true)] {
         let mut bench = Bench::new(poisoned());
         bench.keys("5");

@@ -16,12 +16,13 @@ use crate::{
     console::{
         app::App,
         dialogs::Dialog,
-        export::{Export, ExportError},
+        export::{Export, ExportError, Written},
         text::lang::{Lang, speak_here},
         theme::{Depth, Palette, Theme},
         views,
+        widgets::Extent,
     },
-    telemetry::Snapshot,
+    telemetry::{Snapshot, snapshot::LetterPage},
 };
 
 fn made(bench: &mut Bench) -> Vec<Export> {
@@ -183,6 +184,34 @@ fn an_empty_table_has_its_head() {
 }
 
 #[test]
+fn a_table_of_which_only_a_page_is_loaded_says_so() {
+    let told = |picture: Snapshot, keys: &str| {
+        let read: serde_json::Value = serde_json::from_str(&export(picture, keys, 'j')).unwrap();
+        (read["total"].as_u64(), read["more"].as_bool().unwrap())
+    };
+    let pending = overflowing().stream.unwrap().pending;
+    assert_eq!(told(overflowing(), "4"), (Some(pending), true));
+    assert_eq!(told(poisoned(), "5"), (Some(9), false));
+    assert_eq!(told(sold(), "7"), (None, true));
+    assert_eq!(told(flowing(), "3"), (Some(6_880), true));
+    assert_eq!(told(flowing(), "3c"), (Some(3), false));
+    let mut bench = Bench::new(flowing());
+    bench.keys("3x");
+    assert!(bench.text(80, 24).contains("200 of 6,880 rows"), "{}", bench.text(80, 24));
+}
+
+#[test]
+fn letters_that_were_not_read_are_no_empty_table() {
+    let mut picture = poisoned();
+    (picture.sql.up, picture.letters) = (false, LetterPage::default());
+    let mut bench = Bench::new(picture);
+    bench.draw(80, 24);
+    bench.keys("5xc");
+    assert!(made(&mut bench).is_empty(), "{}", bench.said());
+    assert_eq!(bench.said(), "there are no rows here to export; the screen can be");
+}
+
+#[test]
 fn a_masked_user_stays_masked_until_it_is_shown() {
     let user = |keys: &str| {
         let read: serde_json::Value = serde_json::from_str(&export(sold(), keys, 'j')).unwrap();
@@ -225,10 +254,16 @@ fn a_picture_is_made_over_a_question_too() {
 #[test]
 fn what_came_of_it_is_told() {
     let mut bench = Bench::new(read_only());
-    bench.app.on_saved(Ok(PathBuf::from("/var/tmp/seckill-sales.csv")));
+    let written = |rows| Ok(Written { path: PathBuf::from("/var/tmp/seckill-sales.csv"), rows });
+    bench.app.on_saved(written(None));
     assert!(bench.said().contains("written to /var/tmp/seckill-sales.csv"));
+    bench.app.on_saved(written(Some((500, Extent { total: Some(12_340), more: true }))));
+    assert!(bench.said().contains("500 of 12,340 rows written to"), "{}", bench.said());
     bench.app.on_saved(Err(ExportError::BrokenOff));
     assert!(bench.said().contains("the export broke off; try once more"));
+    speak_here(Lang::Zh);
+    bench.app.on_saved(Err(ExportError::BrokenOff));
+    assert!(bench.said().contains("导出中断"), "{}", bench.said());
 }
 
 /// Every view, with every theme and depth, in ASCII: no glyph that breaks under other widths.

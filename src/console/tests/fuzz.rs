@@ -127,7 +127,7 @@ fn any_answer(random: &mut impl Rng) -> Result<Reply, Refusal> {
                 counts.add(LetterVerdict::ALL[random.random_range(0..8)]);
             }
             let gone = random.random_range(0..3);
-            Ok(Reply::LettersCounted(LettersCounted { counts, gone }))
+            Ok(Reply::LettersCounted(LettersCounted { counts, gone, last: EntryId::MIN }))
         }
         4 => Ok(Reply::LettersReplayed(LettersReplayed::default())),
         _ => Err(Refusal::words("no; 不行 🍲 ".repeat(random.random_range(1..40)))),

@@ -133,12 +133,16 @@ fn read_only() -> Snapshot {
 pub(super) fn letters_counted() -> LettersCounted {
     let mut counts = LetterCounts::default();
     poisoned().letters.lines.iter().for_each(|line| counts.add(line.verdict));
-    LettersCounted { counts, gone: 0 }
+    LettersCounted { counts, gone: 0, last: letter(8) }
 }
 
 fn all() -> LetterScope {
-    let last = EntryId::last_of(NOW.0 as u64);
-    LetterScope::Matching { filter: Filter::default(), last }
+    LetterScope::Matching { filter: Filter::default(), last: EntryId::MAX }
+}
+
+/// The same once they were counted.
+fn all_counted() -> LetterScope {
+    LetterScope::Matching { filter: Filter::default(), last: letter(8) }
 }
 
 /// Presses a key and answers the count that it asks for.
@@ -218,9 +222,9 @@ fn letters_are_read_only_while_somebody_looks() {
 #[test]
 fn an_act_goes_to_what_was_counted_and_only_after_yes() {
     let acts = [
-        ("R", Command::ReplayLetters { scope: all(), force: false }),
-        ("D", Command::DiscardLetters { scope: all(), compensate: false }),
-        ("C", Command::DiscardLetters { scope: all(), compensate: true }),
+        ("R", Command::ReplayLetters { scope: all_counted(), force: false }),
+        ("D", Command::DiscardLetters { scope: all_counted(), compensate: false }),
+        ("C", Command::DiscardLetters { scope: all_counted(), compensate: true }),
     ];
     for (key, command) in acts {
         let mut bench = Bench::new(poisoned());
@@ -292,7 +296,7 @@ fn acts_without_anything_to_do_say_what_helps() {
     let only = |verdict: LetterVerdict| {
         let mut counts = LetterCounts::default();
         counts.add(verdict);
-        LettersCounted { counts, gone: 2 }
+        LettersCounted { counts, gone: 2, last: letter(8) }
     };
     let said = [
         ("R", only(LetterVerdict::Written), "none of 1 dead letter can go back"),
@@ -386,7 +390,7 @@ fn a_reason_is_text_and_travels_with_the_act() {
     bench.press(KeyCode::Enter);
     assert!(bench.sent().is_empty() && bench.app.dialog.is_some());
     bench.keys("y");
-    assert_eq!(bench.sent(), [Command::DiscardLetters { scope: all(), compensate: false }]);
+    assert_eq!(bench.sent(), [Command::DiscardLetters { scope: all_counted(), compensate: false }]);
     assert_eq!(bench.reason().as_deref(), Some("yes, nobody hl waits"));
 }
 
@@ -493,7 +497,7 @@ fn a_count_that_does_not_come_is_given_up_with_esc() {
     // The first answer comes after all, and is about something else.
     let mut counts = LetterCounts::default();
     counts.add(LetterVerdict::Awaited);
-    let counted = || Ok(Reply::LettersCounted(LettersCounted { counts, gone: 0 }));
+    let counted = || Ok(Reply::LettersCounted(LettersCounted { counts, gone: 0, last: letter(0) }));
     bench.answer(counted());
     assert!(bench.app.dialog.is_none(), "{}", bench.text(120, 36));
     bench.answer(counted());

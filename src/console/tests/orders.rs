@@ -163,6 +163,26 @@ fn the_way_of_an_order_and_the_question_before_a_payment() {
 }
 
 #[test]
+fn a_dead_letter_of_an_order_names_no_buyer_until_asked() {
+    let mut bench = Bench::new(sold());
+    bench.keys("7");
+    ask(&mut bench, &id(950).to_string());
+    let view = bench.focus.borrow().orders.unwrap();
+    let orders = OrdersPage { view, taken: Some(NOW), ..OrdersPage::default() };
+    bench.show(Snapshot { orders, ..normal() });
+    let standing = Standing::Dead {
+        reason: "buyer 1950 holds order 9 already".into(),
+        user_id: UserId(1_950),
+        voucher_id: VoucherId(7),
+    };
+    traced(&mut bench, Trace { standing, held: None, entry: None, ..trace(950) });
+    let text = bench.text(120, 36);
+    assert!(text.contains("buyer ***50 holds order 9") && !text.contains("1950"), "{text}");
+    bench.keys("u");
+    assert!(bench.text(120, 36).contains("buyer 1950 holds order 9"));
+}
+
+#[test]
 fn it_speaks_chinese() {
     speak_here(Lang::Zh);
     let mut bench = Bench::new(sold());
@@ -171,6 +191,24 @@ fn it_speaks_chinese() {
     let text = bench.text(120, 36);
     speak_here(Lang::En);
     assert_screen("orders_zh_120x36", &text);
+}
+
+#[test]
+fn what_is_wrong_with_a_question_is_told_in_chinese_too() {
+    speak_here(Lang::Zh);
+    for (query, told) in [
+        ("user=one", "user 要填数字"),
+        ("colour=red", "不能按“colour”查订单"),
+        ("status=lost", "不是订单状态"),
+        ("from=soon", "不是可识别的时间"),
+    ] {
+        let mut bench = Bench::new(sold());
+        bench.keys("7/");
+        bench.keys(query);
+        let text = bench.text(120, 36).replace(' ', "");
+        assert!(text.contains(&told.replace(' ', "")), "{query}: {text}");
+    }
+    speak_here(Lang::En);
 }
 
 #[test]

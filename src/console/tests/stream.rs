@@ -52,8 +52,8 @@ fn line(number: u64, of: u64) -> EntryLine {
         voucher: (!faulty).then_some(VoucherId(7)),
         fault: faulty.then(no_user),
         holding,
-        holder: if alive { NodeState::Alive } else { NodeState::Dead },
-        dead: from_end == 15,
+        holder: Some(if alive { NodeState::Alive } else { NodeState::Dead }),
+        dead: Some(from_end == 15),
     }
 }
 
@@ -108,7 +108,7 @@ fn draining(bench: &mut Bench) {
     bench.show(later);
 }
 
-fn partitioned(unknown: bool) -> Snapshot {
+pub(super) fn partitioned(unknown: bool) -> Snapshot {
     let mut picture = Snapshot { entries: page(StreamView::default(), 260), ..overflowing() };
     let entries = &mut picture.entries;
     let first = entries.partitions.remove(0);
@@ -145,7 +145,7 @@ fn without_group() -> Snapshot {
     }
     picture.entries.consumers.clear();
     for line in Arc::make_mut(&mut picture.entries.lines) {
-        (line.holding, line.dead) = (Holding::Unknown, false);
+        (line.holding, line.dead) = (Holding::Unknown, Some(false));
     }
     picture
 }
@@ -393,10 +393,10 @@ fn only_a_dead_consumer_with_empty_hands_is_removed() {
     bench.keys("jD");
     let name = "node-c/1".to_owned();
     assert_eq!(bench.sent(), [Command::Preview(GroupAct::Remove { name: name.clone() })]);
-    let found = RemoveReport { consumer: name.clone(), partitions: vec![0] };
-    bench.answer(Ok(Reply::Previewed(Preview::Remove(found))));
+    let found = RemoveReport { consumer: name, partitions: vec![0] };
+    bench.answer(Ok(Reply::Previewed(Preview::Remove(found.clone()))));
     bench.keys("y");
-    assert_eq!(bench.sent(), [Command::RemoveConsumer { name, partition: None }]);
+    assert_eq!(bench.sent(), [Command::RemoveConsumer(found)]);
 }
 
 #[test]
@@ -477,12 +477,12 @@ fn a_count_that_redis_gave_up_follows_from_the_lag() {
 fn who_is_gone_is_told_from_who_died() {
     let mut picture = flowing();
     for (number, line) in Arc::make_mut(&mut picture.entries.lines).iter_mut().enumerate() {
-        (line.dead, line.fault) = (number == 199, None);
+        (line.dead, line.fault) = (Some(number == 199), None);
         line.holding = match number {
             199 => Holding::Acknowledged,
             _ => Holding::Pending { consumer: "node-c/1".into(), idle_ms: 9, deliveries: 1 },
         };
-        line.holder = NodeState::Stopped;
+        line.holder = Some(NodeState::Stopped);
     }
     let mut bench = Bench::new(picture);
     bench.keys("3l");

@@ -10,8 +10,10 @@ const NAMES: &[&str] = &[
     "read", "only", "start", "id", "user", "voucher", "status", "paid", "from", "to", "UTC",
 ];
 
-/// Parts of commands that a sentence names.
-const TYPED: &[&str] = &["locks", "release", "operator", "jobs", "history", "work"];
+/// Parts of commands and of queries that a sentence names.
+const TYPED: &[&str] = &[
+    "locks", "release", "operator", "jobs", "history", "work", "unpaid", "used", "cancelled", "closed",
+];
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {

@@ -4,11 +4,16 @@ use super::{
     figures::thousands,
     lang::{Lang, spoken, tell},
 };
-use crate::model::{
-    EntryFault, OrderFault, Said, SaleFault,
-    clock::TimeFault,
-    letter::{MAX_REASON, shown},
-    sale::{MAX_LIMIT, MAX_STOCK, MAX_TITLE},
+use crate::{
+    engine::group::rewind::ToFault,
+    model::{
+        EntryFault, OrderFault, Said, SaleFault,
+        clock::TimeFault,
+        letter::{MAX_REASON, shown},
+        order::FilterFault,
+        order_query::QueryFault,
+        sale::{MAX_LIMIT, MAX_STOCK, MAX_TITLE},
+    },
 };
 
 /// What is wrong with a sale that was asked for.
@@ -75,5 +80,45 @@ fn no_order(fault: &OrderFault) -> String {
         OrderFault::Promised(order) => {
             format!("Redis 重启前已承诺，但买家现持有订单 {order}")
         }
+    }
+}
+
+/// What is wrong with a place in the stream that was asked for.
+pub(crate) fn to_fault(fault: &ToFault) -> String {
+    let ToFault(text) = fault;
+    tell!(
+        "{fault}",
+        "“{text}”不是流中的位置；可填 start、消息编号如 1795000000000-0，或时间：14:30（今天）、2026-11-20 14:30、-10m"
+    )
+}
+
+/// What is wrong with a question about orders.
+pub(crate) fn query_fault(fault: &QueryFault) -> String {
+    if spoken() == Lang::En {
+        return fault.to_string();
+    }
+    match fault {
+        QueryFault::Term(text) => {
+            format!(
+                "“{text}”不是查询条件；可填订单号，或 user=1001、voucher=7、status=paid、from=14:30、to=-5m"
+            )
+        }
+        QueryFault::Field(field) => {
+            format!("不能按“{field}”查订单；可用 id、user、voucher、status、from、to")
+        }
+        QueryFault::Twice(field) => format!("{field} 出现两次；一个订单只有一个"),
+        QueryFault::Value { field, value, .. } => {
+            format!("{field}='{value}' 不可用；{field} 要填数字")
+        }
+        QueryFault::Filter(FilterFault::Status(status)) => {
+            format!("“{status}”不是订单状态；可用 unpaid、paid、used、cancelled、closed")
+        }
+        QueryFault::Filter(FilterFault::Time(at)) => {
+            format!("没有 {at} 的订单；订单号的时间在 2022 到 2090 年之间")
+        }
+        QueryFault::Filter(FilterFault::Window { from, to }) => {
+            format!("不存在 {from} 之后且 {to} 之前的订单；请对调两个时间")
+        }
+        QueryFault::Time(fault) => time_fault(fault),
     }
 }

@@ -148,7 +148,7 @@ pub(crate) fn question(
     marked: bool,
     filtered: bool,
 ) -> Result<Question, String> {
-    let LettersCounted { counts, gone } = found;
+    let LettersCounted { counts, gone, .. } = found;
     let stay = act.count(counts, Fate::Stays);
     let (total, done) = (counts.total(), counts.total() - stay);
     let given_back = act.count(counts, Fate::GivenBack);

@@ -11,8 +11,9 @@ use crate::{
         error::PartDone,
         group::{GroupFault, Meanwhile, Names},
         jobs::RunFault,
+        record::{MAX_REASON, MAX_REASON_BYTES},
         refusal::{Refusal, SaleRule, Why},
-        rush::{MAX_USERS, RushFault},
+        rush::{MAX_CONCURRENCY, MAX_USERS, RushFault},
     },
     model::VoucherId,
 };
@@ -80,8 +81,10 @@ pub(crate) fn refusal(refusal: &Refusal) -> String {
         Why::NoJob(name) => format!("没有任务“{name}”，'seckill jobs list' 可查看"),
         Why::Unbalanced(found) => format!("对账不符：{}", sale_finding(found)),
         Why::LongReason(characters, bytes) => {
+            let [most, heaviest] =
+                [MAX_REASON, MAX_REASON_BYTES].map(|most| thousands(most as u64));
             format!(
-                "原因有 {characters} 个字符、{bytes} 字节，日志最多 1,000 个字符、16,000 字节，请缩短"
+                "原因有 {characters} 个字符、{bytes} 字节，日志最多 {most} 个字符、{heaviest} 字节，请缩短"
             )
         }
         Why::BrokeOff(why, done) => format!("{}；{}", self::refusal(why), part_done(done)),
@@ -138,7 +141,9 @@ fn rush_fault(fault: &RushFault) -> String {
         }
         RushFault::Repeat(share) => format!("重复请求比例 {share} 不可行，请填 0 到 1"),
         RushFault::Pay(share) => format!("支付比例 {share} 不可行，请填 0 到 1"),
-        RushFault::Concurrency(most) => format!("并发 {most} 不可行，请填 1 到 100000"),
+        RushFault::Concurrency(asked) => {
+            format!("并发 {asked} 不可行，请填 1 到 {MAX_CONCURRENCY}")
+        }
         RushFault::Rate(rate) => format!("每秒 {rate} 次不可行，请填 0.01 以上"),
     }
 }

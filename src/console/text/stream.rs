@@ -27,6 +27,7 @@ pub(crate) const NO_GROUP: Word = word("NO GROUP", "没有消费组");
 pub(crate) const NOTHING_YET: Word = word("nothing yet", "尚无");
 const STOPPED: Word = word("stopped", "已停止");
 pub(crate) const IN_LETTERS: Word = word("in dead letters", "在死信中");
+pub(crate) const DEAD_OR_NOT: Word = word("acknowledged or dead", "已确认或死信");
 pub(crate) const UNDELIVERED: Word = word("waiting", "待投递");
 pub(crate) const ACKNOWLEDGED: Word = word("acknowledged", "已确认");
 pub(crate) const ONE_PARTITION: Word = word("there is only one partition", "只有一个分区");
@@ -199,6 +200,15 @@ pub(crate) fn state(state: NodeState) -> &'static str {
 pub(crate) fn in_letters() -> String {
     let (told, key) = (IN_LETTERS.read(), key_of(Action::Letters));
     tell!("{told}; {key} opens them", "{told}；按 {key} 查看")
+}
+
+/// An entry that is in nobody's hands, behind more dead letters than are looked at here.
+pub(crate) fn dead_or_not() -> String {
+    let (told, key) = (DEAD_OR_NOT.read(), key_of(Action::Letters));
+    tell!(
+        "{told}: more dead letters than are looked at here; {key} opens them",
+        "{told}：死信过多，此处未全部查看；按 {key} 查看"
+    )
 }
 
 pub(crate) fn entries_shown(shown: usize, of: usize) -> String {

@@ -37,7 +37,8 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut PagedState<
     pen.line(1, 0, &heading);
     let said = summary(scene, state, all.len());
     pen.part(0, 0, w.saturating_sub(2), 1).line_right(0, &said);
-    if all.is_empty() && (state.is_waiting() || !pen.is_noting()) {
+    let known = scene.snapshot.letters.taken.is_some() || none_dead(scene);
+    if all.is_empty() && !(known && !state.is_waiting() && pen.is_noting()) {
         let said = nothing(scene, state);
         for (row, line) in wrap(&said, usize::from(w.saturating_sub(2))).iter().enumerate() {
             pen.text(1, 2 + row as u16, line, theme.soft());
@@ -73,11 +74,15 @@ fn age(scene: &Scene<'_>) -> Option<u64> {
     scene.snapshot.letters.taken.map(|taken| scene.now.since(taken))
 }
 
+fn none_dead(scene: &Scene<'_>) -> bool {
+    scene.snapshot.stream.as_ref().is_some_and(|stream| stream.dead == 0)
+}
+
 /// Why there is no row.
 fn nothing(scene: &Scene<'_>, state: &PagedState<LetterLine>) -> String {
     let snapshot = scene.snapshot;
     let page = &snapshot.letters;
-    if page.lines.is_empty() && snapshot.stream.as_ref().is_some_and(|stream| stream.dead == 0) {
+    if page.lines.is_empty() && none_dead(scene) {
         text::letters::NONE.to_owned()
     } else if page.taken.is_none() && !(snapshot.redis.up && snapshot.sql.up) {
         text::letters::UNREAD.to_owned()

@@ -5,6 +5,7 @@
 mod activity;
 mod census;
 mod chrome;
+mod extent;
 mod facets;
 mod jobs;
 mod leases;
@@ -225,7 +226,7 @@ impl Scene<'_> {
         widgets::fit(text, usize::from(cells), self.theme.glyphs.ellipsis)
     }
 
-    /// The same to the second, in eight cells: of another day only the date is told.
+    /// A time to the second, in at most eight cells: of another day only the date is told.
     fn at_second(&self, at: Millis) -> String {
         let (full, today) = (at.date_time(self.zone), self.now.date_time(self.zone));
         let same_day = full.get(..10) == today.get(..10);
@@ -300,8 +301,8 @@ pub(crate) fn paint(app: &mut App, buffer: &mut Buffer) -> Option<(u16, u16)> {
 /// Wide enough for every column of every view, and high enough for a table beside its detail.
 const SHEET: Rect = Rect { x: 0, y: 0, width: 240, height: 60 };
 
-/// The table of the view with all rows that are loaded and that the filter lets through; `None` where there
-/// is none, or none was read yet.
+/// The table of the view with all rows that are loaded and that the filter lets through, and of how many these
+/// are; `None` where there is none, or none was read yet.
 pub(crate) fn sheet(app: &mut App) -> Option<Sheet> {
     let mut buffer = Buffer::empty(SHEET);
     let mut sheets = Vec::new();
@@ -309,7 +310,8 @@ pub(crate) fn sheet(app: &mut App) -> Option<Sheet> {
     draw_body(app, &mut Pen::new(&mut buffer, SHEET).noting(&mut sheets), false);
     app.theme.glyphs = glyphs;
     let full = sheets.iter().position(|sheet| !sheet.rows.is_empty()).unwrap_or(0);
-    (full < sheets.len()).then(|| sheets.swap_remove(full))
+    let extent = extent::of(app);
+    (full < sheets.len()).then(|| Sheet { extent, ..sheets.swap_remove(full) })
 }
 
 /// Draws the view itself into what the frame leaves.

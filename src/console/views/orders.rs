@@ -39,7 +39,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OrdersState
     head(pen, scene, state);
     if typing {
         let (said, style) = match state.fault() {
-            Some(fault) => (fault.to_string(), theme.warn()),
+            Some(fault) => (text::query_fault(&fault), theme.warn()),
             None => (words::QUERY_HINT.read().to_owned(), theme.soft()),
         };
         // Right above the line that is typed.
@@ -322,6 +322,7 @@ fn way(scene: &Scene<'_>, trace: &Trace, row: Option<&Order>, told: &mut Vec<Tol
     let (plain, soft) = (Style::new(), theme.soft());
     // The row is newer than the trace.
     if let Some(said) = words::standing(&trace.standing).filter(|_| row.is_none()) {
+        let said = scene.users.within(&said, bought_by(trace).map(|(user, ..)| user));
         let lost = matches!(trace.standing, Standing::Lost { .. } | Standing::Dead { .. });
         told.push((labels::STANDING, said, if lost { theme.bad() } else { theme.warn() }));
     }

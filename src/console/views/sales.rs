@@ -48,10 +48,15 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut SalesState)
     let below = sale_detail::rows(h).filter(|_| state.detail).unwrap_or(0);
     let rows: Vec<SaleLine> = rows.into_iter().cloned().collect();
     let top = u16::from(!scene.compact) + 1;
+    let mut layout = layout(w, &rows);
+    if pen.is_noting() {
+        // A bar is drawn and not told: its figures stand beside it.
+        layout.retain(|column| column.title != columns::STOCK);
+    }
     table(
         &mut pen.part(0, top, w, h.saturating_sub(top + below)),
         theme,
-        &layout(w, &rows),
+        &layout,
         (rows.len(), cursor),
         &mut state.scroll,
         |row, columns| cells(scene, &rows[row], columns),

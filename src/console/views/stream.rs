@@ -378,24 +378,29 @@ fn cell(scene: &Scene<'_>, line: &EntryLine, col: Col, width: u16) -> Cell {
 fn holding(scene: &Scene<'_>, line: &EntryLine, width: u16) -> Cell {
     let theme = scene.theme;
     match (&line.holding, &line.fault) {
-        _ if line.dead => Cell::new(words::IN_LETTERS.read(), theme.warn()),
+        _ if line.dead == Some(true) => Cell::new(words::IN_LETTERS.read(), theme.warn()),
+        _ if line.dead.is_none() => Cell::new(words::DEAD_OR_NOT.read(), theme.warn()),
         (Holding::Acknowledged, _) => Cell::new(words::ACKNOWLEDGED.read(), theme.soft()),
-        (_, Some(fault)) => Cell::new(text::order_fault(fault), theme.warn()),
+        (_, Some(fault)) => {
+            let fault = text::order_fault(fault);
+            Cell::new(scene.users.within(&fault, line.user), theme.warn())
+        }
         (Holding::Undelivered, None) => Cell::new(words::UNDELIVERED.read(), theme.accent()),
         (Holding::Unknown, None) => Cell::new(text::UNKNOWN.read(), theme.warn()),
         (Holding::Pending { consumer, .. }, None) => {
             let pending = labels::PENDING.read();
             let state = match line.holder {
-                NodeState::Alive => "",
-                state => words::state(state),
+                Some(NodeState::Alive) => "",
+                Some(state) => words::state(state),
+                None => text::UNKNOWN.read(),
             };
             let taken = widgets::width(pending) + widgets::width(state) + 2;
             let room = width.saturating_sub(taken as u16);
             let told = format!("{pending} {} {state}", scene.fit(consumer, room));
             let style = match line.holder {
-                NodeState::Alive => Style::new(),
-                NodeState::Stopped => theme.warn(),
-                NodeState::Dead => theme.broken(),
+                Some(NodeState::Alive) => Style::new(),
+                Some(NodeState::Stopped) | None => theme.warn(),
+                Some(NodeState::Dead) => theme.broken(),
             };
             Cell::new(told.trim_end(), style)
         }
@@ -432,21 +437,24 @@ fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, line: &EntryLine) {
         None => format!("#{id}"),
     });
     let (held, style) = match &line.holding {
-        _ if line.dead => (words::in_letters(), theme.warn()),
+        _ if line.dead == Some(true) => (words::in_letters(), theme.warn()),
+        _ if line.dead.is_none() => (words::dead_or_not(), theme.warn()),
         Holding::Acknowledged => (words::ACKNOWLEDGED.read().to_owned(), theme.good()),
         Holding::Undelivered => (words::UNDELIVERED.read().to_owned(), theme.accent()),
         Holding::Unknown => (unknown(), theme.warn()),
         Holding::Pending { consumer, idle_ms, deliveries } => {
             let style = match line.holder {
-                NodeState::Alive => Style::new(),
-                NodeState::Stopped => theme.warn(),
-                NodeState::Dead => theme.bad(),
+                Some(NodeState::Alive) => Style::new(),
+                Some(NodeState::Stopped) | None => theme.warn(),
+                Some(NodeState::Dead) => theme.bad(),
             };
             (words::pending_with(consumer, *idle_ms, *deliveries), style)
         }
     };
-    let fault = line.fault.as_ref().map(text::order_fault);
-    let fault = fault.unwrap_or_else(|| labels::GOOD.read().to_owned());
+    let fault = line.fault.as_ref().map(text::order_fault).map_or_else(
+        || labels::GOOD.read().to_owned(),
+        |fault| scene.users.within(&fault, line.user),
+    );
     let faulty = if line.fault.is_some() { theme.warn() } else { theme.soft() };
     let rows = [
         (labels::ENTRY, line.entry.to_string(), theme.strong()),

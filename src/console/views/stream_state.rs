@@ -7,6 +7,7 @@ use tui_input::Input;
 use super::{
     Step,
     facets::{Facet, Rank, Wanted},
+    users::Users,
 };
 use crate::{
     console::{
@@ -270,7 +271,10 @@ pub(crate) fn facets() -> Vec<Facet<EntryLine>> {
         ),
         Facet::new(
             labels::FAULT,
-            |line| line.fault.as_ref().map(order_fault).unwrap_or_default(),
+            |line| {
+                let fault = line.fault.as_ref().map(order_fault).unwrap_or_default();
+                Users::MASKED.within(&fault, line.user)
+            },
             |_| Rank::Unknown,
         ),
     ]

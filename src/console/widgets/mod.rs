@@ -23,4 +23,4 @@ pub(crate) use curve::{Curve, curve};
 pub(crate) use halves::Halves;
 pub(crate) use pen::Pen;
 pub(crate) use plain::plain;
-pub(crate) use table::{Cell, Column, Order, Scroll, Sheet, Value, table};
+pub(crate) use table::{Cell, Column, Extent, Order, Scroll, Sheet, Value, table};

@@ -69,13 +69,24 @@ impl Cell {
     }
 }
 
-/// A table in full.
+/// How much of a list is loaded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Extent {
+    /// Rows of the whole list, where somebody counted them.
+    pub(crate) total: Option<u64>,
+    /// Some of them are not loaded.
+    pub(crate) more: bool,
+}
+
+/// A table in full, as far as it is loaded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sheet {
     /// Title of each column in English, and whether it holds figures.
     pub(crate) columns: Vec<(String, bool)>,
     /// Cells as text, and what they are where that says less.
     pub(crate) rows: Vec<Vec<(String, Option<Value>)>>,
+    /// Of how many rows these are.
+    pub(crate) extent: Extent,
 }
 
 /// The order that a person asked for.
@@ -141,7 +152,11 @@ pub(crate) fn table(
             |row| cells(row, &wide).into_iter().map(|cell| (cell.text, cell.exact)).collect();
         // A program that reads it does not know which language the console spoke.
         let titles = columns.iter().map(|it| (it.title.english().to_owned(), it.numeric));
-        sheets.push(Sheet { columns: titles.collect(), rows: (0..total).map(texts).collect() });
+        sheets.push(Sheet {
+            columns: titles.collect(),
+            rows: (0..total).map(texts).collect(),
+            extent: Extent::default(),
+        });
         return;
     }
     let visible = usize::from(pen.height().saturating_sub(1));

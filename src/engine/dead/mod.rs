@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     EngineError,
-    command::{LetterScope, LettersDiscarded, LettersReplayed},
+    command::{LetterScope, LettersCounted, LettersDiscarded, LettersReplayed},
     error::PartDone,
     payment,
     settings::Settings,
@@ -25,7 +25,7 @@ use crate::{
         Layout, Link, Redis,
         letters::{self, COPIES, DeadLetter},
     },
-    model::{ClosedOrder, EntryId, LetterCounts, LetterVerdict, Millis, OrderEntry},
+    model::{ClosedOrder, EntryId, LetterVerdict, Millis, OrderEntry},
     store::{Cancelled, SharedStore},
     telemetry::{Meters, meters::RecoveryShown, snapshot::RecoveryLine},
 };
@@ -52,8 +52,8 @@ struct Progress<'a> {
     shown: Option<RecoveryShown<'a>>,
     /// Letters of the pages so far.
     done: u64,
-    /// Of all letters, the first one of the next page.
-    from: EntryId,
+    /// Of all letters, the last one of the pages so far.
+    seen: Option<EntryId>,
     /// And the last one of all.
     last: EntryId,
     /// Of letters that were named, those to come.
@@ -74,7 +74,7 @@ impl<'a> Progress<'a> {
             LetterScope::Matching { last, .. } => now.min(*last),
         };
         let ids = ids.into_iter().rev().copied().collect();
-        Self { scope, shown: None, done: 0, from: EntryId::MIN, last, ids }
+        Self { scope, shown: None, done: 0, seen: None, last, ids }
     }
 }
 
@@ -136,18 +136,19 @@ impl Letters {
         &mut self,
         scope: &LetterScope,
         stop: &CancellationToken,
-    ) -> Result<(LetterCounts, u64), EngineError> {
-        let (mut counts, mut gone) = (LetterCounts::default(), 0);
+    ) -> Result<LettersCounted, EngineError> {
+        let mut found = LettersCounted::default();
         let meters = self.meters.clone();
         let mut progress = self.begin(COUNT, scope, meters.as_deref()).await?;
         while let Some(page) = self.next(&mut progress).await? {
             if stop.is_cancelled() {
                 return Err(EngineError::Stopping);
             }
-            page.judged.iter().for_each(|judged| counts.add(judged.verdict));
-            gone += page.gone;
+            page.judged.iter().for_each(|judged| found.counts.add(judged.verdict));
+            found.gone += page.gone;
+            found.last = progress.seen.unwrap_or(EntryId::MIN);
         }
-        Ok((counts, gone))
+        Ok(found)
     }
 
     /// Puts letters back into the order stream: those for which a buyer waits, and with `force` also those that
@@ -339,9 +340,10 @@ impl Letters {
                 Ok(Some(Page { judged, gone }))
             }
             LetterScope::Matching { filter, .. } => {
-                let mut judged = self.page(progress.from, progress.last, PAGE).await?;
+                let from = progress.seen.map_or(EntryId::MIN, EntryId::next_of_all);
+                let mut judged = self.page(from, progress.last, PAGE).await?;
                 let Some(end) = judged.last() else { return Ok(None) };
-                progress.from = end.letter.letter.next_of_all();
+                progress.seen = Some(end.letter.letter);
                 progress.done += judged.len() as u64;
                 if !filter.is_empty() {
                     let now = self.link.now().await?;

@@ -60,26 +60,10 @@ fn holds(name: &str, of: &Partition, pending: u64) -> GroupFault {
     GroupFault::Holds { name: name.to_owned(), partition: of.number(), pending }
 }
 
-/// Removes it from the group of every partition where it is, or of that one. Nothing is removed where one of them
-/// stands against it.
-///
-/// # Errors
-/// As [`preview`]; one that was given entries since then stays. Where it was removed by then is told.
-pub async fn apply(
-    link: &mut Link,
-    keys: &Layout,
-    name: &str,
-    only: Option<u16>,
-    dead_ms: u64,
-) -> Result<RemoveReport, EngineError> {
-    let shown = preview(link, keys, name, only, dead_ms).await?;
-    remove(link, keys, &shown, dead_ms).await
-}
-
 /// Removes it where it was shown to be.
 ///
 /// # Errors
-/// As [`apply`].
+/// As [`preview`]; one that was given entries since then stays. Where it was removed by then is told.
 pub async fn remove(
     link: &mut Link,
     keys: &Layout,

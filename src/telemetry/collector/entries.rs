@@ -24,6 +24,22 @@ const PAGE: usize = 200;
 /// Dead letters that are looked at for them, the first ones from the time of the window on.
 const LETTERS: usize = 200;
 
+/// Entries that are known to be dead letters.
+#[derive(Debug, Default)]
+struct Dead {
+    known: HashSet<EntryId>,
+    /// Partitions that have more letters than were looked at.
+    cut: HashSet<u16>,
+}
+
+impl Dead {
+    /// Whether that entry is one; `None` where nobody looked far enough.
+    fn has(&self, entry: EntryId) -> Option<bool> {
+        let known = self.known.contains(&entry);
+        (known || !self.cut.contains(&entry.partition)).then_some(known)
+    }
+}
+
 impl Collector {
     /// Reads that part, one round trip for each partition that is shown; `None` where it can't be read now.
     pub async fn stream_page(&mut self, view: StreamView) -> Option<StreamPage> {
@@ -36,7 +52,7 @@ impl Collector {
             parts.filter(|(_, facts)| facts.dead > 0).map(|(marks, _)| marks.partition).collect();
         let reading = async {
             let (mut seen, mut older, mut bytes) = (Vec::new(), false, Vec::new());
-            let mut dead = HashSet::new();
+            let mut dead = Dead::default();
             let shown = |number: u16| view.partition.is_none_or(|only| only == number);
             for of in keys.partitions().filter(|of| shown(of.number())) {
                 let window = entries::window(link, &of, view.before, PAGE).await?;
@@ -47,7 +63,10 @@ impl Collector {
                     // An entry is given up after it was added, and a letter's id tells when.
                     let first = EntryId { number: 0, ..first };
                     let letters = dead_letters(link, &of, first, LETTERS).await?;
-                    dead.extend(letters.into_iter().filter_map(|letter| letter.entry));
+                    if letters.len() == LETTERS {
+                        dead.cut.insert(of.number());
+                    }
+                    dead.known.extend(letters.into_iter().filter_map(|letter| letter.entry));
                 }
                 seen.extend(window.entries);
             }
@@ -84,7 +103,7 @@ impl Collector {
         })
     }
 
-    fn entry_line(&self, seen: Seen, dead: &HashSet<EntryId>) -> EntryLine {
+    fn entry_line(&self, seen: Seen, dead: &Dead) -> EntryLine {
         let (order, fault) = match seen.delivered.body {
             Body::Good(order) => (Some(order), None),
             Body::Malformed(fault) => (None, Some(Said::of(&OrderFault::Fields(fault)))),
@@ -93,7 +112,7 @@ impl Collector {
         let entry = seen.delivered.entry;
         let holder = match &seen.holding {
             Holding::Pending { consumer, .. } => self.node_state(consumer, entry.partition),
-            _ => NodeState::Alive,
+            _ => None,
         };
         EntryLine {
             entry,
@@ -102,21 +121,19 @@ impl Collector {
             voucher: order.map(|it| it.voucher),
             fault,
             // One that is in the stream again is another entry.
-            dead: seen.holding == Holding::Acknowledged && dead.contains(&entry),
+            dead: if seen.holding == Holding::Acknowledged { dead.has(entry) } else { Some(false) },
             holding: seen.holding,
             holder,
         }
     }
 
-    /// What became of the node of a consumer of that partition's group.
-    fn node_state(&self, consumer: &str, partition: u16) -> NodeState {
-        let Some(survey) = &self.survey else { return NodeState::Dead };
+    /// What became of the node of a consumer of that partition's group, as far as it is known.
+    fn node_state(&self, consumer: &str, partition: u16) -> Option<NodeState> {
+        let survey = self.survey.as_ref()?;
         let mut known = survey.consumers.iter();
-        match known.find(|it| it.partition == partition && it.name == consumer) {
-            Some(it) => survey.nodes.state(consumer, it.idle_ms, self.node_dead_ms),
-            // It came after the survey.
-            None => NodeState::Alive,
-        }
+        // One that came after the survey is not there.
+        let it = known.find(|it| it.partition == partition && it.name == consumer)?;
+        Some(survey.nodes.state(consumer, it.idle_ms, self.node_dead_ms))
     }
 
     fn partition_lines(&self) -> Vec<PartitionLine> {
@@ -155,5 +172,19 @@ impl Collector {
         // By name: rows that change places with each batch are read by nobody.
         all.sort_by(|a, b| a.name.cmp(&b.name).then(a.partition.cmp(&b.partition)));
         all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn behind_the_letters_that_were_looked_at_nobody_knows() {
+        let entry = |number, partition| EntryId { millis: 5, number, partition };
+        let known = HashSet::from([entry(1, 0), entry(1, 1)]);
+        let dead = Dead { known, cut: HashSet::from([1]) };
+        assert_eq!([entry(1, 0), entry(2, 0)].map(|it| dead.has(it)), [Some(true), Some(false)]);
+        assert_eq!([entry(1, 1), entry(2, 1)].map(|it| dead.has(it)), [Some(true), None]);
     }
 }

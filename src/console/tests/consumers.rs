@@ -1,0 +1,64 @@
+//! Consumers of the group on the screen, and entries of which nobody knows what became of them.
+
+use std::sync::Arc;
+
+use crossterm::event::KeyCode;
+
+use super::{
+    fixture::Bench,
+    stream::{consumer, flowing, partitioned},
+};
+use crate::{
+    engine::{
+        command::Command,
+        group::{ClaimScope, GroupAct},
+    },
+    telemetry::snapshot::{GroupConsumer, Holding},
+};
+
+#[test]
+fn what_nobody_looked_at_or_knows_is_told_as_such() {
+    let mut picture = flowing();
+    for (number, line) in Arc::make_mut(&mut picture.entries.lines).iter_mut().enumerate() {
+        (line.dead, line.fault, line.holder) = (Some(false), None, None);
+        line.holding = match number {
+            199 => Holding::Acknowledged,
+            _ => Holding::Pending { consumer: "node-d/1".into(), idle_ms: 9, deliveries: 1 },
+        };
+        line.dead = Some(false).filter(|_| number != 199);
+    }
+    let mut bench = Bench::new(picture);
+    bench.keys("3l");
+    let text = bench.text(120, 36);
+    assert!(text.contains("pending node-d/1 unknown"), "{text}");
+    assert!(text.contains("acknowledged or dead: more dead letters"), "{text}");
+    assert!(text.contains("5 opens them"), "{text}");
+}
+
+#[test]
+fn acts_on_a_consumer_go_by_its_name_in_all_partitions() {
+    let mut picture = partitioned(false);
+    let part = |partition, name: &str, alive, pending| GroupConsumer {
+        partition,
+        ..consumer(name, alive, pending)
+    };
+    picture.entries.consumers = vec![
+        part(0, "node-b/1", false, 0),
+        part(1, "node-b/1", false, 5),
+        // The single row with the least is of the node with the most.
+        part(0, "node-a/1", true, 0),
+        part(1, "node-a/1", true, 90),
+        part(0, "node-c/1", true, 7),
+        part(1, "node-c/1", true, 8),
+    ];
+    let mut bench = Bench::new(picture);
+    bench.keys("3cD");
+    assert!(bench.said().contains("node-b/1 holds 5 entries"), "{}", bench.said());
+    assert!(bench.sent().is_empty());
+    bench.keys("C");
+    assert!(bench.text(120, 36).contains("Give 5 entries of node-b/1"));
+    bench.press(KeyCode::Enter);
+    let scope = ClaimScope::Holder("node-b/1".to_owned());
+    let act = GroupAct::Claim { scope, to: "node-c".to_owned() };
+    assert_eq!(bench.sent(), [Command::Preview(act)]);
+}
