@@ -109,7 +109,7 @@ impl Collector {
     }
 
     /// What became of the node of a consumer of that partition's group.
-    fn node_state(&self, consumer: &str, partition: u16) -> NodeState {
+    pub(super) fn node_state(&self, consumer: &str, partition: u16) -> NodeState {
         let Some(survey) = &self.survey else { return NodeState::Dead };
         let mut known = survey.consumers.iter();
         match known.find(|it| it.partition == partition && it.name == consumer) {
