@@ -19,4 +19,5 @@ mod recovery;
 mod sales;
 mod screens;
 mod stream;
+mod truth;
 mod words;
