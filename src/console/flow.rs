@@ -101,7 +101,9 @@ impl Flow {
 mod tests {
     use super::*;
 
-    fn told(lags: impl IntoIterator<Item = u64>) -> (Flow, Vec<(Option<Ordering>, Option<u64>)>) {
+    type Told = (Option<Ordering>, Option<u64>);
+
+    fn told(lags: impl IntoIterator<Item = u64>) -> (Flow, Vec<Told>) {
         let mut flow = Flow::default();
         let mut told = Vec::new();
         for (tick, lag) in lags.into_iter().enumerate() {
