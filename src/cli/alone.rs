@@ -10,6 +10,7 @@ use crate::{
         BrokerError, Layout, Redis,
         data_dir::DataDir,
         holders::holders,
+        nodes::NodeState,
         server::ManagedServer,
         survey::{partitions_there, survey},
     },
@@ -145,6 +146,8 @@ impl Alone {
                     .map(|it| ConsumerLine {
                         name: it.name.clone(),
                         alive: survey.works(&it.name, dead_ms),
+                        known: survey.nodes.state(&it.name, it.idle_ms, dead_ms)
+                            != NodeState::Stopped,
                         pending: it.pending,
                         idle_ms: it.idle_ms,
                     })

@@ -2,7 +2,7 @@
 //!
 //! Events come in here and change it; nothing in here waits, draws, or knows the terminal.
 
-use std::{collections::VecDeque, path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc};
 
 use crossterm::event::{Event, KeyEvent, KeyEventKind};
 use futures::{
@@ -16,6 +16,7 @@ use super::{
     dialogs::{Dialog, SaleForm},
     director::Director,
     export::Export,
+    flow::Flow,
     ink::Drawn,
     keymap::{self, Context, Key},
     presenter::Presenter,
@@ -89,7 +90,7 @@ pub(crate) struct App {
     pub(crate) filtering: bool,
     pub(crate) status: Status,
     pub(crate) story: Story,
-    pub(crate) lag: Lag,
+    pub(crate) lag: Flow,
     pub(crate) now: Millis,
     pub(crate) theme: Theme,
     pub(crate) zone: TimeZone,
@@ -146,7 +147,7 @@ impl App {
             filtering: false,
             status: Status::default(),
             story: Story::default(),
-            lag: Lag::default(),
+            lag: Flow::default(),
             now,
             theme,
             zone,
@@ -212,7 +213,8 @@ impl App {
     pub(super) fn show_newest(&mut self) {
         self.shown = Arc::clone(&self.newest);
         self.dirty = true;
-        self.lag.push(&self.shown);
+        let lag = self.shown.stream.as_ref().filter(|_| self.shown.redis.up);
+        self.lag.push(self.shown.taken, lag.and_then(|stream| stream.lag));
         if let Some(gone) = self.sales.settle(&self.shown) {
             self.note(text::sale_gone(gone));
         }
@@ -332,36 +334,5 @@ impl App {
 
     pub(super) fn note(&mut self, text: impl Into<String>) {
         self.status.note(Tone::Note, text, self.now);
-    }
-}
-
-/// How the lag moved lately.
-#[derive(Debug, Default)]
-pub(crate) struct Lag(VecDeque<(Millis, u64)>);
-
-/// Milliseconds over which a trend is told.
-const TREND_MS: u64 = 2_000;
-
-impl Lag {
-    fn push(&mut self, snapshot: &Snapshot) {
-        match snapshot.stream.as_ref().and_then(|stream| stream.lag) {
-            Some(lag) => self.0.push_back((snapshot.taken, lag)),
-            None => self.0.clear(),
-        }
-        while self.0.front().is_some_and(|(at, _)| snapshot.taken.since(*at) > TREND_MS) {
-            self.0.pop_front();
-        }
-    }
-
-    /// Rising, falling or steady; `None` where nobody can tell.
-    pub(crate) fn trend(&self) -> Option<std::cmp::Ordering> {
-        let (first, last) = (self.0.front()?.1, self.0.back()?.1);
-        // A few entries up and down are noise.
-        let noise = first / 50 + 2;
-        Some(if first.abs_diff(last) <= noise && last > 0 {
-            std::cmp::Ordering::Equal
-        } else {
-            last.cmp(&first)
-        })
     }
 }

@@ -11,6 +11,7 @@ mod dialogs;
 mod director;
 mod dispatch;
 mod export;
+mod flow;
 mod gauge;
 mod going;
 mod history;

@@ -24,4 +24,5 @@ mod recovery;
 mod sales;
 mod screens;
 mod stream;
+mod truth;
 mod words;

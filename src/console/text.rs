@@ -40,7 +40,10 @@ use self::{
     figures::{counted, latency, span, thousands, within},
     lang::{Word, tell, word},
 };
-use super::keymap::{Action, key_of};
+use super::{
+    keymap::{Action, key_of},
+    widgets::right,
+};
 use crate::{
     model::{Cause, JobOutcome, Phase, VoucherId},
     telemetry::snapshot::{Funnel, Latency},
@@ -91,6 +94,15 @@ pub(crate) const STRANGER_HOLDS: Word =
 pub(crate) const STRANGER_RENEWS: Word =
     word("renewed by a holder that is no node here", "持有者不是此处的节点，租约有续期");
 pub(crate) const ORPHAN: Word = word("orphan", "无主");
+
+pub(crate) const PENDING_UNKNOWN: Word = word(
+    "Redis does not answer: what is pending is not known now.",
+    "Redis 没有响应，当前的待确认消息未知。",
+);
+pub(crate) const LOCKS_UNKNOWN: Word = word(
+    "Redis does not answer: which locks are held is not known now.",
+    "Redis 没有响应，当前有哪些锁未知。",
+);
 
 pub(crate) fn phase(phase: Phase) -> &'static str {
     let told = match phase {
@@ -246,7 +258,7 @@ pub(crate) const BOOKS_OFF: Word = word("books OFF", "对账不符");
 pub(crate) const BOOKS_UNKNOWN: Word = word("books unknown", "对账未知");
 
 pub(crate) fn in_flight(orders: u64) -> String {
-    let orders = within(orders, 6);
+    let orders = right(&within(orders, 6), 6, "");
     tell!("{orders} in flight", "{orders} 单在途")
 }
 
@@ -283,10 +295,16 @@ pub(crate) fn latencies(seen: &Latency) -> [(&'static str, String); 4] {
 
 pub(crate) const NO_LATENCY: Word = word("no request through this process", "本进程没有请求");
 
-/// What could be replayed.
-pub(crate) fn kept(entries: u64, oldest_ms: u64) -> String {
-    let (entries, oldest) = (thousands(entries), oldest(oldest_ms));
-    tell!("{entries} kept, {oldest}", "保留 {entries}，{oldest}")
+/// What could be replayed, in a field of its own.
+pub(crate) fn kept(entries: u64, oldest_ms: Option<u64>) -> String {
+    let entries = right(&within(entries, 9), 9, "");
+    match oldest_ms {
+        None => tell!("{entries} kept", "保留 {entries}"),
+        Some(oldest) => {
+            let oldest = right(&span(oldest), 8, "");
+            tell!("{entries} kept, oldest {oldest}", "保留 {entries}，最早 {oldest}前")
+        }
+    }
 }
 
 pub(crate) fn lag(lag: Option<u64>) -> String {
@@ -347,8 +365,13 @@ pub(crate) fn sale_gone(voucher: VoucherId) -> String {
     tell!("#{voucher} is no longer listed", "#{voucher} 已不在列表中")
 }
 
-pub(crate) fn dead_marker(name: &str, alive: bool) -> String {
-    if alive { name.to_owned() } else { format!("{name} {DEAD_HOLDER}") }
+/// What became of a holder; one of no node is not dead, for it never lived here.
+pub(crate) fn holder(alive: bool, known: bool) -> Word {
+    match (alive, known) {
+        (true, _) => ALIVE,
+        (false, true) => DEAD_HOLDER,
+        (false, false) => STRANGER,
+    }
 }
 
 /// A failure, with the key that takes it away.

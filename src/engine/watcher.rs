@@ -156,7 +156,9 @@ impl Watcher {
             last = Some(moves);
             let small = snapshot.funnel.admitted.total <= AUDIT_UP_TO;
             self.pictures.send_replace(Arc::new(snapshot));
-            let may = small && auditing.is_none() && Instant::now() >= audit_from;
+            let may = (small || self.collector.needs_audit())
+                && auditing.is_none()
+                && Instant::now() >= audit_from;
             if let Some(figures) = self.collector.audit_due().filter(|_| may) {
                 let (operator, stop) = (self.operator.clone(), stop.clone());
                 auditing = Some(self.tasks.spawn(async move {

@@ -74,7 +74,7 @@ mod tests {
     }
 
     fn holder(alive: bool, pending: u64) -> ConsumerLine {
-        ConsumerLine { name: "node-b/1".into(), alive, pending, idle_ms: 9 }
+        ConsumerLine { name: "node-b/1".into(), alive, known: true, pending, idle_ms: 9 }
     }
 
     #[test]

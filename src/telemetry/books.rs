@@ -1,5 +1,6 @@
 //! The ledger's word by figures alone, cheap enough for every picture.
 
+use super::standing::Proof;
 use crate::model::{
     VoucherId,
     ledger::{Balance, Finding, SaleFinding},
@@ -33,20 +34,7 @@ impl Figures {
         audit: Option<&[SaleFinding]>,
         settled: bool,
     ) -> Balance {
-        let mut findings = Vec::new();
-        for &SaleFigures { voucher, redis, buyers, sql_initial } in &self.sales {
-            let mut find = |what| findings.push(SaleFinding { sale: Some(voucher), what });
-            let Some((initial, stock)) = redis else {
-                find(Finding::NotLoaded);
-                continue;
-            };
-            if stock < 0 || initial as i64 != stock.saturating_add(buyers as i64) {
-                find(Finding::RedisStock { initial, stock, admitted: buyers });
-            }
-            if initial != sql_initial {
-                find(Finding::Initial { redis: initial, sql: sql_initial });
-            }
-        }
+        let mut findings = self.of_sales();
         match self.outstanding {
             Some(0) => {}
             Some(orders) if findings.is_empty() => return Balance::InFlight { orders },
@@ -70,5 +58,35 @@ impl Figures {
         } else {
             Balance::InFlight { orders: self.admitted.abs_diff(self.persisted) }
         }
+    }
+
+    /// What the same figures prove of books that were off before.
+    pub(super) fn proof(&self, now: &Balance, settled: bool) -> Proof {
+        match now {
+            Balance::Balanced { by_id: true } if settled => Proof::Ids,
+            Balance::Balanced { .. } if settled => Proof::Rest,
+            Balance::Unknown | Balance::Off { .. } => Proof::Nothing,
+            _ if self.of_sales().is_empty() => Proof::Sales,
+            _ => Proof::Nothing,
+        }
+    }
+
+    /// What is wrong with single sales, whatever is in flight.
+    fn of_sales(&self) -> Vec<SaleFinding> {
+        let mut findings = Vec::new();
+        for &SaleFigures { voucher, redis, buyers, sql_initial } in &self.sales {
+            let mut find = |what| findings.push(SaleFinding { sale: Some(voucher), what });
+            let Some((initial, stock)) = redis else {
+                find(Finding::NotLoaded);
+                continue;
+            };
+            if stock < 0 || initial as i64 != stock.saturating_add(buyers as i64) {
+                find(Finding::RedisStock { initial, stock, admitted: buyers });
+            }
+            if initial != sql_initial {
+                find(Finding::Initial { redis: initial, sql: sql_initial });
+            }
+        }
+        findings
     }
 }

@@ -4,7 +4,7 @@ mod census;
 mod entries;
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::HashMap,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -18,12 +18,15 @@ use super::{
         ConsumerLine, Count, Funnel, Health, LetterPage, NodeLine, OrdersPage, PendingLine,
         PendingPage, SaleLine, StreamLine, StreamPage,
     },
+    standing::{Proof, Standing},
     stock::Stocks,
+    window::Window,
 };
 use crate::{
     broker::{
         BrokerError, HOME, Layout, Link,
         holders::{Holders, holders},
+        nodes::NodeState,
         stream::{Body, Pending},
         survey::{SaleFacts, Survey, survey},
     },
@@ -36,8 +39,6 @@ use crate::{
 
 /// A server that needs longer for one look is told as away.
 const PATIENCE: Duration = Duration::from_millis(1_500);
-/// Rates are taken over about a second, so that they can be read.
-const RATE_WINDOW: Duration = Duration::from_millis(1_200);
 /// Entries of the pending list in one picture.
 const PAGE: usize = 500;
 /// Locks in one picture.
@@ -70,10 +71,11 @@ pub struct Collector {
     locks: Holders,
     redis: Health,
     sql: Health,
-    past: VecDeque<Sample>,
+    past: Window<Sample>,
     series: Series,
     stocks: Stocks,
     audit: Option<(Figures, Vec<SaleFinding>)>,
+    standing: Standing,
 }
 
 /// Counters at one moment.
@@ -121,10 +123,11 @@ impl Collector {
             locks: Holders::default(),
             redis,
             sql,
-            past: VecDeque::new(),
+            past: Window::default(),
             series: Series::default(),
             stocks: Stocks::default(),
             audit: None,
+            standing: Standing::default(),
         }
     }
 
@@ -138,15 +141,12 @@ impl Collector {
         let books = self.books(&sample.figures);
         self.note_rates(&sample);
         self.stocks.look(newest(&self.sales), &self.facts, self.now(), self.redis.up);
+        let (at, persisted) = (sample.at, sample.persisted);
         // During an outage figures stand still; a rate over them would be a spike afterwards.
         if sample.whole {
-            self.past.push_back(sample);
+            self.past.push(at, sample);
         }
-        while self.past.len() > 2
-            && self.past.front().is_some_and(|oldest| oldest.at.elapsed() > RATE_WINDOW)
-        {
-            self.past.pop_front();
-        }
+        self.past.trim(at);
         let mut snapshot = Snapshot {
             seq: self.seq,
             taken: self.now(),
@@ -155,9 +155,13 @@ impl Collector {
             read_only: self.read_only,
             redis: self.redis.clone(),
             sql: self.sql.clone(),
-            sales: self.sale_lines(),
+            sales: self.sale_lines(at),
             sales_total: self.sales.len() as u64,
             funnel: Funnel::default(),
+            written: Count {
+                total: persisted,
+                per_second: self.rate(at, persisted, |sample| sample.persisted),
+            },
             stream: self.survey.as_ref().map(|survey| self.stream_line(survey)),
             pending: self.pending_page(pending_from),
             census: None,
@@ -181,7 +185,7 @@ impl Collector {
             activity: Arc::default(),
             log: LogPage::default(),
         };
-        snapshot.funnel = self.whole_funnel(&snapshot.sales);
+        snapshot.funnel = self.whole_funnel(at, &snapshot.sales);
         snapshot.alarms = alarms(&snapshot, None);
         snapshot
     }
@@ -189,11 +193,16 @@ impl Collector {
     /// The figures of the last picture if nothing is under way and order ids were not compared
     /// since they changed: the moment for an audit.
     pub fn audit_due(&self) -> Option<Figures> {
-        let figures = &self.past.back().filter(|_| self.redis.up && self.sql.up)?.figures;
+        let figures = &self.past.last().filter(|_| self.redis.up && self.sql.up)?.figures;
         let known = self.audit.as_ref().is_some_and(|(audited, _)| audited == figures);
-        let before = self.past.iter().rev().nth(1);
+        let before = self.past.before_last();
         let still = before.is_some_and(|sample| sample.figures == *figures);
         (figures.outstanding == Some(0) && still && !known).then(|| figures.clone())
+    }
+
+    /// The books were found off by order id, and only order ids prove them right.
+    pub fn needs_audit(&self) -> bool {
+        self.standing.needs_audit()
     }
 
     /// Takes what an audit by order id found for these figures.
@@ -306,19 +315,16 @@ impl Collector {
     }
 
     fn note_rates(&mut self, now: &Sample) {
-        let rate = |from: u64, to: u64, since: Instant| {
-            to.saturating_sub(from) as f64 / now.at.duration_since(since).as_secs_f64().max(1e-3)
-        };
         let admitted =
             |sample: &Sample| sample.sales.iter().map(|(_, facts)| facts.admitted).sum::<u64>();
-        let before = self.past.back();
-        let of_redis = before.filter(|_| self.redis.up);
-        let of_sql = before.filter(|_| self.sql.up);
         let stream = self.survey.as_ref().filter(|_| self.redis.up).map(|survey| survey.stream);
         let point = Point {
             at: self.now(),
-            admitted: of_redis.map(|past| rate(admitted(past), admitted(now), past.at)),
-            persisted: of_sql.map(|past| rate(past.persisted, now.persisted, past.at)),
+            admitted: self.past.tick(now.at, admitted(now), admitted).filter(|_| self.redis.up),
+            persisted: self
+                .past
+                .tick(now.at, now.persisted, |past| past.persisted)
+                .filter(|_| self.sql.up),
             lag: stream.and_then(|stream| stream.lag),
             pending: stream.map(|stream| stream.pending),
             p99_us: self.meters.latency().map(|latency| latency.p99),
@@ -328,20 +334,28 @@ impl Collector {
 
     /// The last whole picture showed the very same figures.
     fn is_settled(&self, figures: &Figures) -> bool {
-        self.past.back().is_some_and(|sample| sample.figures == *figures)
+        self.past.last().is_some_and(|sample| sample.figures == *figures)
     }
 
     /// The ledger's word on this look.
-    fn books(&self, figures: &Figures) -> Balance {
+    fn books(&mut self, figures: &Figures) -> Balance {
         if !self.redis.up || !self.sql.up {
-            return Balance::Unknown;
+            return self.standing.settle(Balance::Unknown, Proof::Nothing, false);
         }
         let audit = self.audit.as_ref().filter(|(audited, _)| audited == figures);
         let audit = audit.map(|(_, found)| found.as_slice());
-        figures.balance(self.returning, audit, self.is_settled(figures))
+        let settled = self.is_settled(figures);
+        let now = figures.balance(self.returning, audit, settled);
+        let proof = figures.proof(&now, settled);
+        self.standing.settle(now, proof, audit.is_some_and(|found| !found.is_empty()))
     }
 
-    fn sale_lines(&self) -> Vec<SaleLine> {
+    /// How fast a counter rose in the last seconds; 0 where nobody can tell.
+    fn rate(&self, now: Instant, count: u64, pick: impl Fn(&Sample) -> u64) -> f64 {
+        self.past.rate(now, count, |sample| Some(pick(sample))).unwrap_or(0.0)
+    }
+
+    fn sale_lines(&self, at: Instant) -> Vec<SaleLine> {
         let now = self.survey.as_ref().map_or_else(|| self.now(), |survey| survey.now);
         newest(&self.sales)
             .iter()
@@ -349,26 +363,23 @@ impl Collector {
                 let facts = self.facts.get(&sale.voucher_id);
                 let mut line = SaleLine::of(sale, now, facts);
                 if let Some(facts) = facts {
-                    line.funnel = self.sale_funnel(sale.voucher_id, facts);
+                    line.funnel = self.sale_funnel(at, sale.voucher_id, facts);
                 }
                 line
             })
             .collect()
     }
 
-    fn sale_funnel(&self, voucher: VoucherId, now: &SaleFacts) -> Funnel {
-        let past = self.past.front().filter(|_| self.redis.up).and_then(|sample| {
-            let (_, facts) = sample.sales.iter().find(|(id, _)| *id == voucher)?;
-            Some((sample.at.elapsed().as_secs_f64().max(1e-3), *facts))
-        });
+    fn sale_funnel(&self, at: Instant, voucher: VoucherId, now: &SaleFacts) -> Funnel {
+        let facts =
+            |sample: &Sample| sample.sales.iter().find(|(id, _)| *id == voucher).map(|it| it.1);
         Funnel::of(now, |pick| {
-            past.map_or(0.0, |(seconds, facts)| {
-                pick(now).saturating_sub(pick(&facts)) as f64 / seconds
-            })
+            let rate = self.past.rate(at, pick(now), |sample| Some(pick(&facts(sample)?)));
+            rate.filter(|_| self.redis.up).unwrap_or(0.0)
         })
     }
 
-    fn whole_funnel(&self, sales: &[SaleLine]) -> Funnel {
+    fn whole_funnel(&self, at: Instant, sales: &[SaleLine]) -> Funnel {
         let sum = |pick: fn(&Funnel) -> Count| {
             sales.iter().map(|sale| pick(&sale.funnel)).fold(Count::default(), |sum, count| Count {
                 total: sum.total + count.total,
@@ -376,16 +387,13 @@ impl Collector {
             })
         };
         let busy = self.meters.busy();
-        let past = self.past.front().map_or((1.0, busy), |sample| {
-            (sample.at.elapsed().as_secs_f64().max(1e-3), sample.busy)
-        });
         Funnel {
             attempts: sum(|f| f.attempts),
             admitted: sum(|f| f.admitted),
             sold_out: sum(|f| f.sold_out),
             duplicate: sum(|f| f.duplicate),
             rejected: sum(|f| f.rejected),
-            busy: Count { total: busy, per_second: busy.saturating_sub(past.1) as f64 / past.0 },
+            busy: Count { total: busy, per_second: self.rate(at, busy, |it| it.busy) },
         }
     }
 
@@ -401,13 +409,16 @@ impl Collector {
             .map(|consumer| ConsumerLine {
                 name: consumer.name.clone(),
                 alive: self.is_alive(&consumer.name),
+                known: self.node_state(&consumer.name, consumer.partition)
+                    != Some(NodeState::Stopped),
                 pending: consumer.pending,
                 idle_ms: consumer.idle_ms,
             })
             // A dead one that holds nothing is of no interest to anybody.
             .filter(|consumer| consumer.alive || consumer.pending > 0)
             .collect();
-        consumers.sort_by(|a, b| b.pending.cmp(&a.pending).then_with(|| a.name.cmp(&b.name)));
+        // By state and name: by what they hold they would change places with each batch.
+        consumers.sort_by(|a, b| a.alive.cmp(&b.alive).then_with(|| a.name.cmp(&b.name)));
         let stream = &survey.stream;
         StreamLine {
             length: stream.length,
@@ -438,6 +449,8 @@ impl Collector {
             entry,
             consumer: row.consumer.clone(),
             holder_alive: self.is_alive(&row.consumer),
+            holder_known: self.node_state(&row.consumer, entry.partition)
+                != Some(NodeState::Stopped),
             age_ms: age(survey.now, entry),
             idle_ms: row.idle_ms,
             deliveries: row.deliveries,

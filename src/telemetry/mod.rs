@@ -16,7 +16,9 @@ pub mod meters;
 mod orders;
 pub mod series;
 pub mod snapshot;
+mod standing;
 pub mod stock;
+mod window;
 
 pub use entries::StreamView;
 pub use meters::Meters;

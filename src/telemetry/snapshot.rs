@@ -47,6 +47,8 @@ pub struct Snapshot {
     pub sales_total: u64,
     /// Admission's answers, summed over all sales.
     pub funnel: Funnel,
+    /// Live orders in SQL, of all sales.
+    pub written: Count,
     /// The order stream and its group; `None` until it was read once.
     pub stream: Option<StreamLine>,
     /// One page of the pending list, the page that the focus asks for.
@@ -187,7 +189,7 @@ impl SaleLine {
     }
 }
 
-/// How buyers were answered, with the rates of the last second or so.
+/// How buyers were answered, with the rates of the last seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Funnel {
     /// All requests that were answered.
@@ -225,7 +227,7 @@ impl Funnel {
 pub struct Count {
     /// Since the sale was created; of what this node turned away, since it was started.
     pub total: u64,
-    /// A second, over the last tick or two; 0 where unknown.
+    /// A second, over the last seconds; 0 where unknown.
     pub per_second: f64,
 }
 
@@ -246,7 +248,7 @@ pub struct StreamLine {
     pub dead: u64,
     /// The group exists.
     pub group: bool,
-    /// Consumers, those with pending entries first.
+    /// Consumers, those that need somebody first, then by name.
     pub consumers: Vec<ConsumerLine>,
 }
 
@@ -257,6 +259,8 @@ pub struct ConsumerLine {
     pub name: String,
     /// Whether its node gave a sign of life in the last seconds.
     pub alive: bool,
+    /// Whether it is of a node that is listed, or an operator's; one that is not is no node, or has stopped.
+    pub known: bool,
     /// Entries in its hands.
     pub pending: u64,
     /// Milliseconds since it last asked for entries.
@@ -283,6 +287,8 @@ pub struct PendingLine {
     pub consumer: String,
     /// Whether its holder's node is alive.
     pub holder_alive: bool,
+    /// Whether its holder is of a node that is listed, or an operator's.
+    pub holder_known: bool,
     /// Milliseconds since the entry was added.
     pub age_ms: u64,
     /// Milliseconds since it was last delivered.

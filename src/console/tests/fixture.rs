@@ -188,6 +188,7 @@ fn pending_line(number: u64) -> PendingLine {
         entry: entry(number),
         consumer: if alive { "node-a/1" } else { "node-b/1" }.to_owned(),
         holder_alive: alive,
+        holder_known: true,
         age_ms: 42_000,
         idle_ms: 41_000,
         deliveries: 1 + number % 3,
@@ -260,11 +261,13 @@ pub(super) fn normal() -> Snapshot {
     let consumer = |name: &str, alive, pending| ConsumerLine {
         name: name.to_owned(),
         alive,
+        known: true,
         pending,
         idle_ms: if alive { 10 } else { 42_000 },
     };
     Snapshot {
         funnel: running.funnel,
+        written: count(6_860, 640.0),
         sales: vec![
             sale(9, "cinema ticket", Phase::Planned, 2_000, 2_000),
             sale(8, "milk tea 9.9", Phase::SoldOut, 500, 0),
@@ -406,6 +409,7 @@ pub(super) fn overflowing() -> Snapshot {
             stream.consumers.push(ConsumerLine {
                 name: format!("a-node-with-a-very-long-name-{node}/1"),
                 alive: node % 2 == 0,
+                known: true,
                 pending: 300,
                 idle_ms: 1_000,
             });

@@ -307,6 +307,7 @@ fn collecting_goes_on_while_the_picture_is_frozen() {
         ..crate::telemetry::Point::default()
     });
     later.series = Arc::new(series);
+    later.funnel.admitted.per_second = 77_777.0;
     bench.show(later);
     assert_eq!(bench.text(120, 36), before);
     bench.keys("f");

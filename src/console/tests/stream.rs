@@ -487,6 +487,6 @@ fn who_is_gone_is_told_from_who_died() {
     let mut bench = Bench::new(picture);
     bench.keys("3l");
     let text = bench.text(120, 36);
-    assert!(text.contains("pending node-c/1 stopped"), "{text}");
+    assert!(text.contains("pending node-c/1 no node"), "{text}");
     assert!(text.contains("in dead letters; 5 opens them"), "{text}");
 }

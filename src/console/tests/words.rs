@@ -12,7 +12,16 @@ const NAMES: &[&str] = &[
 
 /// Parts of commands and of queries that a sentence names.
 const TYPED: &[&str] = &[
-    "locks", "release", "operator", "jobs", "history", "work", "unpaid", "used", "cancelled", "closed",
+    "locks",
+    "release",
+    "operator",
+    "jobs",
+    "history",
+    "work",
+    "unpaid",
+    "used",
+    "cancelled",
+    "closed",
 ];
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {

@@ -9,7 +9,8 @@ pub(crate) const LATELY: Word = word("LATELY", "近况");
 pub(crate) const LOCKS: Word = word("LOCKS", "锁");
 pub(crate) const CONSUMERS: Word = word("CONSUMERS", "消费者");
 pub(crate) const NO_CONSUMER: Word = word("none", "无");
-pub(crate) const NO_RUSH: Word = word("none", "无");
+/// Rushes of other processes are not known.
+pub(crate) const NO_RUSH: Word = word("none from here", "本进程无");
 /// What the bars of the stock show.
 pub(crate) const LEFT: Word = word("left", "剩余");
 

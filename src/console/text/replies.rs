@@ -33,8 +33,8 @@ pub(crate) fn reply(reply: &Reply) -> (String, bool) {
             well(tell!("#{voucher} is {state}", "#{voucher} 已{state}"))
         }
         Reply::Restocked { voucher, initial } => {
-            let initial = thousands(*initial);
-            well(tell!("#{voucher} has {initial} pieces in all", "#{voucher} 现共 {initial} 件"))
+            let (pieces, initial) = (counted(*initial, "piece", "pieces"), thousands(*initial));
+            well(tell!("#{voucher} has {pieces} in all", "#{voucher} 现共 {initial} 件"))
         }
         Reply::RushDone(report) => rush_done(report),
         Reply::RushStopped { voucher, rushes } => director::rush_stopped(*voucher, *rushes),

@@ -187,10 +187,11 @@ pub(crate) fn not_counted(added: u64) -> String {
     tell!("not counted; {added} added", "未统计；写入 {added}")
 }
 
-/// What became of a node.
-pub(crate) fn state(state: NodeState) -> &'static str {
+/// What became of a node. One that is not listed and yet holds entries may never have been one.
+pub(crate) fn state(state: NodeState, holds: bool) -> &'static str {
     match state {
         NodeState::Alive => super::ALIVE.read(),
+        NodeState::Stopped if holds => super::STRANGER.read(),
         NodeState::Stopped => STOPPED.read(),
         NodeState::Dead => super::DEAD_HOLDER.read(),
     }
@@ -254,7 +255,7 @@ pub(crate) fn user(user: &str) -> String {
 
 /// Words of the forms.
 pub(crate) mod form {
-    use super::{Word, tell, thousands, word};
+    use super::{Word, counted, tell, thousands, word};
 
     pub(crate) const REWIND: Word = word("Deliver entries again", "重新投递消息");
     pub(crate) const TO: Word = word("From", "起点");
@@ -272,8 +273,8 @@ pub(crate) mod form {
     );
 
     pub(crate) fn claim_of(holder: &str, pending: u64) -> String {
-        let pending = thousands(pending);
-        tell!("Give {pending} entries of {holder}", "转交 {holder} 的 {pending} 条")
+        let (entries, pending) = (counted(pending, "entry", "entries"), thousands(pending));
+        tell!("Give {entries} of {holder}", "转交 {holder} 的 {pending} 条")
     }
 
     pub(crate) fn claim_entry(entry: &str) -> String {
@@ -296,18 +297,20 @@ fn question(title: String, lines: Vec<String>, yes: Word) -> Question {
 /// What a rewind would do, a line for each count that is not 0.
 pub(crate) fn rewind(plan: &[Rewind], time: impl Fn(&Rewind) -> (String, String)) -> Question {
     let sum = |count: fn(&Rewind) -> u64| plan.iter().map(count).sum::<u64>();
-    let again = thousands(sum(|it| it.again));
+    let again = sum(|it| it.again);
+    let entries = counted(again, "entry is", "entries are");
+    let again = thousands(again);
     let made = plan.iter().filter(|it| !it.group).count();
     let head = if let [only] = plan {
         let ((from, to), first) = (time(only), only.from);
         tell!(
-            "{again} entries are delivered again: from {first} ({from}) to {to}.",
+            "{entries} delivered again: from {first} ({from}) to {to}.",
             "将重新投递 {again} 条：从 {first}（{from}）到 {to}。"
         )
     } else {
         let count = plan.len();
         tell!(
-            "{again} entries are delivered again, in {count} partitions.",
+            "{entries} delivered again, in {count} partitions.",
             "将在 {count} 个分区重新投递 {again} 条。"
         )
     };
@@ -367,10 +370,11 @@ pub(crate) fn claim(plan: &ClaimPlan) -> Question {
 /// Where a consumer would be removed.
 pub(crate) fn remove(found: &RemoveReport) -> Question {
     let (name, groups) = (&found.consumer, found.partitions.len());
+    let partitions = counted(groups as u64, "partition", "partitions");
     let lines = vec![
         name.clone(),
         tell!(
-            "Its node does not run, and it holds nothing. It leaves the group of {groups} partitions.",
+            "Its node does not run, and it holds nothing. It leaves the group of {partitions}.",
             "其节点未运行，且不持有消息。它将离开 {groups} 个分区的消费组。"
         ),
     ];
@@ -380,6 +384,7 @@ pub(crate) fn remove(found: &RemoveReport) -> Question {
 /// Why a consumer is not removed.
 pub(crate) fn not_removed(consumer: &GroupConsumer) -> String {
     let (name, held) = (&consumer.name, thousands(consumer.pending));
+    let entries = counted(consumer.pending, "entry", "entries");
     if consumer.state == NodeState::Alive {
         tell!(
             "the node of {name} is alive and would make it anew",
@@ -388,7 +393,7 @@ pub(crate) fn not_removed(consumer: &GroupConsumer) -> String {
     } else {
         let key = key_of(Action::Claim);
         tell!(
-            "{name} holds {held} entries, which would be lost with it; {key} gives them to somebody first",
+            "{name} holds {entries}, which would be lost with it; {key} gives them to somebody first",
             "{name} 持有 {held} 条，移除会丢失；请先按 {key} 转交"
         )
     }

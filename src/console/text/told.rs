@@ -2,7 +2,7 @@
 
 use super::{
     books::{finding, sale_finding},
-    figures::{grouped, span, thousands},
+    figures::{grouped, thousands},
     lang::{Lang, Word, spoken, word},
     refusals::refusal,
     replies::reply,
@@ -39,14 +39,15 @@ fn chinese(told: &Told) -> String {
             done => reply(done).0,
         },
         Told::Ran { outcome, took_ms, said } => {
-            let (outcome, took) = (super::outcome(*outcome), span(*took_ms));
+            // The figures of the English line, which is the one that is kept.
+            let (outcome, took) = (super::outcome(*outcome), thousands(*took_ms));
             let said = said.as_ref().map(|said| format!("：{}", job_chinese(said)));
-            format!("{outcome}，耗时 {took}{}", said.unwrap_or_default())
+            format!("{outcome}，耗时 {took} 毫秒{}", said.unwrap_or_default())
         }
         Told::Failed(why) => format!("失败：{}", refusal(why)),
         Told::Finished => "完成".to_owned(),
         Told::Words(words) => words.clone(),
-        Told::Lasted(millis) => format!("持续 {}", span(*millis)),
+        Told::Lasted(millis) => format!("持续 {:.1} 秒", *millis as f64 / 1e3),
         Told::Off(found) => format!("不符：{}", sale_finding(found)),
         Told::DeadHolds(pending) => format!("失联，持有 {} 条消息", thousands(*pending)),
         Told::SilentHolds(pending) => format!("无响应，持有 {} 条消息", thousands(*pending)),

@@ -38,7 +38,11 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut ListState, 
     head.line_right(0, &Line::styled(scene.fit(&count, w / 2), theme.soft()));
     if rows.is_empty() && !pen.is_noting() {
         let none = locks.locks.is_empty();
-        let said = if none { text::NO_LOCKS.to_owned() } else { text::no_match(filter) };
+        let said = match none {
+            true if scene.is_blind() => text::LOCKS_UNKNOWN.to_owned(),
+            true => text::NO_LOCKS.to_owned(),
+            false => text::no_match(filter),
+        };
         pen.text(1, 2, &scene.fit(&said, w.saturating_sub(2)), theme.soft());
         return;
     }

@@ -56,6 +56,7 @@ pub(crate) use users::Users;
 use super::{
     app::App,
     dialogs::Dialog,
+    flow::Flow,
     keymap::{Action, Context},
     presenter::by_title,
     text::{
@@ -195,7 +196,7 @@ struct Scene<'a> {
     compact: bool,
     /// The sale that acts are about.
     chosen: Option<VoucherId>,
-    lag_trend: Option<std::cmp::Ordering>,
+    lag: &'a Flow,
     users: Users,
 }
 
@@ -210,16 +211,23 @@ impl Scene<'_> {
     /// The heading of a panel, with the age of its figures where they are old.
     fn heading(&self, title: &str, sources: &[Source]) -> Line<'static> {
         let mut spans = vec![Span::styled(title.to_owned(), self.theme.heading())];
-        for source in sources {
-            let health = self.health(*source);
-            if is_stale(health, self.now) {
-                let age = health.last_ok.map(|at| text::old(self.now.since(at)));
-                let age = age.unwrap_or_else(|| text::UNKNOWN.to_owned());
-                let name = if matches!(source, Source::Redis) { text::REDIS } else { text::SQL };
-                spans.push(Span::styled(format!("  {name} {age}"), self.theme.warn()));
-            }
+        for source in sources.iter().filter(|it| is_stale(self.health(**it), self.now)) {
+            spans.push(Span::styled(format!("  {}", self.age(*source)), self.theme.warn()));
         }
         Line::from(spans)
+    }
+
+    /// How old the last figures of a server are.
+    fn age(&self, source: Source) -> String {
+        let age = self.health(source).last_ok.map(|at| text::old(self.now.since(at)));
+        let age = age.unwrap_or_else(|| text::UNKNOWN.to_owned());
+        let name = if matches!(source, Source::Redis) { text::REDIS } else { text::SQL };
+        format!("{name} {age}")
+    }
+
+    /// What Redis held is not known now.
+    fn is_blind(&self) -> bool {
+        is_stale(&self.snapshot.redis, self.now)
     }
 
     fn fit(&self, text: &str, cells: u16) -> String {
@@ -325,7 +333,7 @@ fn draw_body(app: &mut App, pen: &mut Pen<'_>, compact: bool) {
         zone: &zone,
         compact,
         chosen: app.sales.chosen,
-        lag_trend: app.lag.trend(),
+        lag: &app.lag,
         users: app.users,
     };
     if shown.seq == 0 && shown.taken == Millis(0) {

@@ -120,18 +120,20 @@ pub(super) fn funnel_line(
 ) {
     let theme = scene.theme;
     let count = text::funnel(funnel)[row].1;
-    let lead = row == 1;
+    let (lead, blind) = (row == 1, scene.is_blind());
     pen.text(2, y, label, if lead { Style::new() } else { theme.soft() });
     let total = right(&figures::within(count.total, 10), 11, theme.glyphs.ellipsis);
     let style = if lead { theme.strong() } else { Style::new() };
-    let x = pen.text(11, y, &total, style);
-    let flowing = count.per_second >= 0.05;
-    let rate = right(&figures::rate_within(count.per_second, 9), 10, theme.glyphs.ellipsis);
+    let x = pen.text(11, y, &total, if blind { theme.dimmed() } else { style });
+    let flowing = count.per_second >= 0.05 && !blind;
+    let rate =
+        if blind { text::UNKNOWN.to_owned() } else { figures::rate_within(count.per_second, 9) };
+    let rate = right(&rate, 10, theme.glyphs.ellipsis);
     let x = pen.text(x, y, &rate, if flowing { Style::new() } else { theme.soft() }) + 2;
     // The first line is the whole of which the others are shares.
     if row > 0 && pen.width() > x + 3 {
         let share = count.total as f64 / funnel.attempts.total.max(1) as f64;
-        let style = if lead { theme.accent() } else { theme.soft() };
+        let style = if lead && !blind { theme.accent() } else { theme.soft() };
         let cells = (pen.width() - x).min(24);
         pen.line(x, y, &Line::from(bar(theme, share, cells, style, None)));
     }

@@ -178,8 +178,9 @@ impl PagedRow for PendingLine {
         all.push(Facet::new(
             columns::HOLDER,
             |line: &Self| {
-                let dead = if line.holder_alive { "" } else { text::DEAD_HOLDER.read() };
-                format!("{} {dead}", line.consumer).trim_end().to_owned()
+                let state = text::holder(line.holder_alive, line.holder_known);
+                let state = if line.holder_alive { "" } else { state.read() };
+                format!("{} {state}", line.consumer).trim_end().to_owned()
             },
             |line| Rank::text(&line.consumer),
         ));

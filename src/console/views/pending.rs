@@ -34,6 +34,8 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut PagedState<
             text::READING.to_owned()
         } else if scene.snapshot.stream.is_none() {
             text::UNKNOWN.to_owned()
+        } else if scene.snapshot.pending.lines.is_empty() && scene.is_blind() {
+            text::PENDING_UNKNOWN.to_owned()
         } else if scene.snapshot.pending.lines.is_empty() {
             text::stream::nothing_pending(scene.snapshot.stream.as_ref().and_then(|it| it.lag))
         } else {
@@ -147,8 +149,9 @@ fn holder(scene: &Scene<'_>, line: &PendingLine, cells: u16) -> String {
     if line.holder_alive {
         return line.consumer.clone();
     }
-    let room = cells.saturating_sub(widgets::width(&text::DEAD_HOLDER) as u16 + 1);
-    text::dead_marker(&scene.fit(&line.consumer, room), false)
+    let state = text::holder(false, line.holder_known);
+    let room = cells.saturating_sub(widgets::width(&state) as u16 + 1);
+    format!("{} {state}", scene.fit(&line.consumer, room))
 }
 
 fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, line: &PendingLine) {
@@ -161,11 +164,8 @@ fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, line: &PendingLine) {
         None => format!("#{id}"),
     });
     let user = line.user.map(|user| text::stream::user(&scene.users.number(user)));
-    let (state, style) = if line.holder_alive {
-        (text::ALIVE, theme.good())
-    } else {
-        (text::DEAD_HOLDER, theme.bad())
-    };
+    let state = text::holder(line.holder_alive, line.holder_known);
+    let style = if line.holder_alive { theme.good() } else { theme.bad() };
     let room = w.saturating_sub(28);
     let rows = [
         (details::ENTRY, Line::raw(line.entry.to_string())),

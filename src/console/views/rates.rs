@@ -5,7 +5,7 @@ use ratatui::{
     text::{Line, Span},
 };
 
-use super::{OverviewState, Scene, Source};
+use super::{OverviewState, Scene, Source, is_stale};
 use crate::{
     console::{
         text::{self, figures, time},
@@ -91,7 +91,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OverviewSta
     let moment = axis.zip(state.moment()).map(|(axis, at)| axis.around(at));
     let point = match moment {
         Some(span) => at(scene.snapshot, span),
-        None => scene.snapshot.series.last().copied(),
+        None => now(scene),
     };
     legend(pen, scene, point.as_ref());
     let margin = margin(w);
@@ -103,6 +103,19 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OverviewSta
         }
         None => latency(&mut below, scene),
     }
+}
+
+/// The rates of now, as every view tells them: a single tick says little. What could not be read stays unknown.
+fn now(scene: &Scene<'_>) -> Option<Point> {
+    let Snapshot { series, funnel, written, sql, .. } = scene.snapshot;
+    let last = *series.last()?;
+    let admitted = last.admitted.filter(|_| !scene.is_blind());
+    let persisted = last.persisted.filter(|_| !is_stale(sql, scene.now));
+    Some(Point {
+        admitted: admitted.map(|_| funnel.admitted.per_second),
+        persisted: persisted.map(|_| written.per_second),
+        ..last
+    })
 }
 
 /// The figures of a moment: those of its ticks, or of the last one before it.

@@ -8,7 +8,7 @@ use ratatui::{
 };
 
 use super::{
-    Scene, Source, StreamState, detail_line, is_stale,
+    Scene, Source, StreamState, detail_line, is_stale, stream_block,
     stream_state::{Pane, total},
 };
 use crate::{
@@ -119,46 +119,57 @@ fn head(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &StreamState, frozen: bool)
     pen.part(0, 0, width, 1).line_right(0, &Line::from(spans));
 }
 
-/// The figures that matter most, in one line.
+/// The figures that matter most, in one line, each in a field of its own.
 fn brief_line(scene: &Scene<'_>, state: &StreamState, whole: &PartitionLine) -> Line<'static> {
     let soft = scene.theme.soft();
     let mut spans = vec![Span::styled(format!("{} ", labels::LAG.read()), soft)];
-    spans.extend(lag(scene, state, whole));
-    spans.push(Span::styled(format!("   {} ", labels::PENDING.read()), soft));
-    spans.push(Span::raw(figures::thousands(whole.pending)));
-    spans.push(Span::styled(format!("   {} ", labels::LENGTH.read()), soft));
-    spans.push(Span::raw(figures::thousands(whole.length)));
+    let (lag, told) = lag(scene, state, whole, BRIEF);
+    spans.extend(lag);
+    spans.push(Span::styled(format!("  {} ", labels::PENDING.read()), soft));
+    spans.push(Span::raw(field(whole.pending, BRIEF)));
+    spans.push(Span::styled(format!("  {} ", labels::LENGTH.read()), soft));
+    spans.push(Span::raw(field(whole.length, BRIEF)));
+    spans.extend(told);
     Line::from(spans)
 }
 
-/// The lag, where it goes, and how soon it is worked off.
-fn lag(scene: &Scene<'_>, state: &StreamState, whole: &PartitionLine) -> Vec<Span<'static>> {
+/// Cells of a figure that others stand behind; of one in a single line.
+const FIELD: usize = 9;
+const BRIEF: usize = 7;
+
+fn field(count: u64, cells: usize) -> String {
+    widgets::left(&figures::within(count, cells), cells, "")
+}
+
+/// The lag and where it goes, and how soon it is worked off.
+fn lag(
+    scene: &Scene<'_>,
+    state: &StreamState,
+    whole: &PartitionLine,
+    cells: usize,
+) -> (Vec<Span<'static>>, Option<Span<'static>>) {
     let theme = scene.theme;
+    let in_field =
+        |word: &str, style| (vec![Span::styled(widgets::left(word, cells + 2, ""), style)], None);
     if !whole.group && whole.length > 0 {
-        return vec![Span::styled(words::NO_GROUP.read(), theme.bad())];
+        return in_field(words::NO_GROUP.read(), theme.bad());
     }
     let Some(lag) = whole.lag else {
-        return vec![Span::styled(text::UNKNOWN.read(), theme.warn())];
+        return in_field(text::UNKNOWN.read(), theme.warn());
     };
-    let mut spans = vec![Span::raw(figures::thousands(lag))];
-    let Some(growth) = state.flow().growth().filter(|_| lag > 0) else { return spans };
-    // A few entries up and down are noise.
-    let noise = (lag as f64 / 100.0).max(1.0);
-    let trend = if growth.abs() <= noise { Ordering::Equal } else { growth.total_cmp(&0.0) };
-    let (glyph, style, told) = match trend {
-        Ordering::Greater => (theme.glyphs.rising, theme.warn(), words::grows(growth)),
-        Ordering::Less => {
-            let wait = (lag as f64 / -growth * 1e3) as u64;
-            (theme.glyphs.falling, theme.good(), text::drains_in(wait))
-        }
-        Ordering::Equal => (theme.glyphs.steady, theme.soft(), String::new()),
+    let flow = state.flow().unwrap_or(scene.lag);
+    let (glyph, style) = stream_block::arrow(theme, flow, lag);
+    let told = match flow.trend().filter(|_| lag > 0) {
+        Some(Ordering::Greater) => Some(words::grows(flow.growth())),
+        _ => flow.drains_in().map(text::drains_in),
     };
-    spans.push(Span::styled(format!(" {glyph}"), style));
-    if !told.is_empty() {
-        spans.push(Span::styled(format!("  {told}"), theme.soft()));
-    }
-    spans
+    let spans = vec![Span::raw(field(lag, cells)), Span::styled(format!(" {glyph}"), style)];
+    (spans, told.map(|told| Span::styled(format!("  {told}"), theme.soft())))
 }
+
+/// Cells of an entry's id and of its age, so that what stands behind stays there.
+const ID: usize = 16;
+const AGE: usize = 7;
 
 /// Two columns: what stands in the stream, and how far its group is.
 fn figures(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &StreamState, whole: &PartitionLine) {
@@ -168,10 +179,10 @@ fn figures(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &StreamState, whole: &Pa
     let dash = || Span::styled("-", theme.soft());
     let id = |id: Option<EntryId>| match id {
         Some(id) => {
-            vec![
-                Span::raw(id.to_string()),
-                soft(format!("  {}", text::ago(&figures::span(age(now, id))))),
-            ]
+            let ago = text::ago(&widgets::right(&figures::span(age(now, id)), AGE, ""));
+            let id = id.to_string();
+            let cells = ID.max(widgets::width(&id));
+            vec![Span::raw(widgets::left(&id, cells, "")), soft(format!(" {ago}"))]
         }
         None => vec![dash()],
     };
@@ -188,7 +199,7 @@ fn figures(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &StreamState, whole: &Pa
         (labels::NEWEST, id(whole.last)),
         (labels::TRIMMED, trimmed),
     ];
-    let mut pending = vec![Span::raw(figures::thousands(whole.pending))];
+    let mut pending = vec![Span::raw(field(whole.pending, FIELD))];
     let oldest = whole.oldest_pending.map(|id| text::oldest(age(now, id)));
     pending.extend(oldest.map(|told| soft(format!("  {told}"))));
     let delivered = match whole.delivered.filter(|_| whole.group) {
@@ -202,8 +213,9 @@ fn figures(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &StreamState, whole: &Pa
         Some(read) => words::read_of(&figures::within(read, 9), whole.added),
         None => words::not_counted(whole.added),
     };
+    let (lag, told) = lag(scene, state, whole, FIELD);
     let right = [
-        (labels::LAG, lag(scene, state, whole)),
+        (labels::LAG, lag.into_iter().chain(told).collect()),
         (labels::PENDING, pending),
         (labels::DELIVERED, delivered),
         (labels::READ, vec![Span::raw(read)]),
@@ -278,7 +290,7 @@ fn consumer_cells(scene: &Scene<'_>, it: &GroupConsumer, partitioned: bool) -> V
         cells.push(Cell::new(it.partition.to_string(), theme.soft()));
     }
     cells.extend([
-        Cell::new(words::state(it.state), style),
+        Cell::new(words::state(it.state, it.pending > 0), style),
         Cell::new(figures::thousands(it.pending), held),
         Cell::new(figures::span(it.idle_ms), theme.soft()).exactly(Value::count(Some(it.idle_ms))),
     ]);
@@ -391,7 +403,7 @@ fn holding(scene: &Scene<'_>, line: &EntryLine, width: u16) -> Cell {
             let pending = labels::PENDING.read();
             let state = match line.holder {
                 Some(NodeState::Alive) => "",
-                Some(state) => words::state(state),
+                Some(state) => words::state(state, true),
                 None => text::UNKNOWN.read(),
             };
             let taken = widgets::width(pending) + widgets::width(state) + 2;

@@ -9,10 +9,12 @@ use ratatui::{
     text::{Line, Span},
 };
 
-use super::Scene;
+use super::{Scene, Source};
 use crate::{
     console::{
+        flow::Flow,
         text::{self, figures, overview as words},
+        theme::Theme,
         widgets::{Pen, left, right, width},
     },
     telemetry::snapshot::{Holders, StreamLine},
@@ -27,8 +29,9 @@ const FIGURE: usize = 9;
 const BEHIND: u16 = NAMES + FIGURE as u16 + 2;
 /// Cells of the lag with its word.
 const LAG: usize = 14;
-/// Cells of a panel in which the stream's line tells how much is kept.
-const ROOM_FOR_KEPT: u16 = 60;
+/// Cells of a panel in which the stream's line tells how much is kept, and since when.
+const ROOM_FOR_KEPT: u16 = 62;
+const ROOM_FOR_OLDEST: u16 = 80;
 
 pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, consumers: usize) {
     let theme = scene.theme;
@@ -37,15 +40,18 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, consumers: usize) {
         pen.text(NAMES, 0, &text::UNKNOWN, theme.warn());
         return;
     };
-    let lag = lag_line(scene, stream);
-    pen.line(0, 0, &lag);
-    if let Some(oldest) = stream.oldest_ms {
-        let kept = text::kept(stream.length, oldest);
-        let x = pen.width().saturating_sub(width(&kept) as u16);
-        // Only where it can stay whatever the lag has to say.
-        if pen.width() >= ROOM_FOR_KEPT && usize::from(x) >= lag.width() + 3 {
-            pen.text(x, 0, &kept, theme.soft());
+    let (blind, w) = (scene.is_blind(), pen.width());
+    pen.line(0, 0, &lag(scene, stream));
+    if let Some(wait) = scene.lag.drains_in().filter(|_| !blind) {
+        let (told, x) = (text::drains_in(wait), NAMES + LAG as u16 + 3);
+        // A time that is cut would be another time.
+        if usize::from(x) + width(&told) <= usize::from(w) {
+            pen.text(x, 0, &told, theme.soft());
         }
+    }
+    if let Some(oldest) = stream.oldest_ms.filter(|_| !blind && w >= ROOM_FOR_KEPT) {
+        let oldest = (w >= ROOM_FOR_OLDEST).then_some(oldest);
+        pen.line_right(0, &Line::styled(text::kept(stream.length, oldest), theme.soft()));
     }
     pen.text(0, 1, &text::PENDING, theme.heading());
     pen.text(NAMES, 1, &figure(stream.pending), Style::new());
@@ -73,9 +79,15 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, consumers: usize) {
     if consumers > 0 {
         list(&mut pen.part(0, ROWS, pen.width(), consumers as u16), scene, stream);
     }
+    if blind {
+        // All of it is of the last look, however long ago that was.
+        let rows = ROWS + consumers as u16;
+        pen.part(0, 0, w, rows).dim(theme.dimmed());
+        pen.line_right(0, &Line::styled(scene.age(Source::Redis), theme.warn()));
+    }
 }
 
-/// Who reads the stream, those who hold something first, as many as there are rows.
+/// Who reads the stream, those who need somebody first, as many as there are rows.
 fn list(pen: &mut Pen<'_>, scene: &Scene<'_>, stream: &StreamLine) {
     let theme = scene.theme;
     pen.text(0, 0, &words::CONSUMERS, theme.heading());
@@ -84,18 +96,19 @@ fn list(pen: &mut Pen<'_>, scene: &Scene<'_>, stream: &StreamLine) {
         pen.text(NAMES, 0, &words::NO_CONSUMER, theme.soft());
     }
     let shown = if all.len() > rows { rows.saturating_sub(1) } else { all.len() };
-    let name_room = pen.width().saturating_sub(NAMES + 22).clamp(8, 30);
+    let name_room = pen.width().saturating_sub(NAMES + 24).clamp(8, 30);
     for (y, consumer) in (0_u16..).zip(all.iter().take(shown)) {
-        let (glyph, style, word) = if consumer.alive {
-            (theme.glyphs.up, theme.good(), text::ALIVE)
-        } else {
-            (theme.glyphs.away, theme.bad(), text::DEAD_HOLDER)
+        let (glyph, style, word) = match (consumer.alive, consumer.known) {
+            _ if scene.is_blind() => (theme.glyphs.waiting, theme.soft(), text::UNKNOWN),
+            (true, _) => (theme.glyphs.up, theme.good(), text::ALIVE),
+            (false, true) => (theme.glyphs.away, theme.bad(), text::DEAD_HOLDER),
+            (false, false) => (theme.glyphs.away, theme.warn(), text::STRANGER),
         };
         pen.text(NAMES, y, glyph, style);
         pen.text(NAMES + 2, y, &scene.fit(&consumer.name, name_room), Style::new());
         pen.text(NAMES + 3 + name_room, y, &word, style);
         let count = right(&figure(consumer.pending), FIGURE, theme.glyphs.ellipsis);
-        pen.text(NAMES + 9 + name_room, y, &count, Style::new());
+        pen.text(NAMES + 11 + name_room, y, &count, Style::new());
     }
     if shown < all.len() {
         pen.text(NAMES, shown as u16, &text::more_holders(all.len() - shown), theme.soft());
@@ -115,18 +128,10 @@ pub(super) fn in_a_row(pen: &mut Pen<'_>, scene: &Scene<'_>, y: u16, stream: &St
         line.push_span(Span::raw(left(&figures::within(count, 5), 5, "")));
     }
     pen.line(0, y, &line);
-}
-
-/// The lag, and how soon it is worked off.
-fn lag_line(scene: &Scene<'_>, stream: &StreamLine) -> Line<'static> {
-    let mut line = lag(scene, stream);
-    let speed = scene.snapshot.series.last().and_then(|point| point.persisted).unwrap_or(0.0);
-    let falling = scene.lag_trend == Some(Ordering::Less);
-    if let Some(lag) = stream.lag.filter(|lag| *lag > 0 && falling && speed >= 1.0) {
-        let wait = (lag as f64 / speed * 1e3) as u64;
-        line.push_span(Span::styled(format!("  {}", text::drains_in(wait)), scene.theme.soft()));
+    if scene.is_blind() {
+        let w = pen.width();
+        pen.part(0, y, w, 1).dim(scene.theme.dimmed());
     }
-    line
 }
 
 /// The lag and where it goes.
@@ -140,12 +145,18 @@ fn lag(scene: &Scene<'_>, stream: &StreamLine) -> Line<'static> {
         lag => (text::lag(lag), Style::new()),
     };
     spans.push(Span::styled(left(&told, LAG, theme.glyphs.ellipsis), style));
-    let (glyph, style) = match scene.lag_trend {
-        _ if !stream.group || stream.lag.unwrap_or(0) == 0 => (" ", Style::new()),
-        Some(Ordering::Greater) => (theme.glyphs.rising, theme.warn()),
-        Some(Ordering::Less) => (theme.glyphs.falling, theme.good()),
-        _ => (theme.glyphs.steady, theme.soft()),
-    };
+    let lag = stream.lag.filter(|_| stream.group).unwrap_or(0);
+    let (glyph, style) = arrow(theme, scene.lag, lag);
     spans.push(Span::styled(format!(" {glyph}"), style));
     Line::from(spans)
+}
+
+/// Where a lag goes; blank where there is none, or where nobody can tell yet.
+pub(super) fn arrow(theme: Theme, flow: &Flow, lag: u64) -> (&'static str, Style) {
+    match flow.trend().filter(|_| lag > 0) {
+        None => (" ", Style::new()),
+        Some(Ordering::Greater) => (theme.glyphs.rising, theme.warn()),
+        Some(Ordering::Less) => (theme.glyphs.falling, theme.good()),
+        Some(Ordering::Equal) => (theme.glyphs.steady, theme.soft()),
+    }
 }

@@ -1,7 +1,5 @@
 //! Where the person is in the order stream: at its end as entries come, or held somewhere before it.
 
-use std::collections::VecDeque;
-
 use tui_input::Input;
 
 use super::{
@@ -11,21 +9,19 @@ use super::{
 };
 use crate::{
     console::{
+        flow::Flow,
         text::{
             order_fault,
             stream::{columns, labels},
         },
         widgets::Scroll,
     },
-    model::{EntryId, Millis},
+    model::EntryId,
     telemetry::{
         Snapshot, StreamView,
         snapshot::{EntryLine, GroupConsumer, Holding, PartitionLine},
     },
 };
-
-/// Milliseconds over which the flow is taken.
-const FLOW_MS: u64 = 5_000;
 
 /// Which list takes the keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,6 +69,7 @@ pub(crate) struct StreamState {
     pub(crate) scroll: Scroll,
     pub(crate) consumers: Scroll,
     pub(crate) detail: bool,
+    /// That of the partition that is shown alone.
     flow: Flow,
 }
 
@@ -91,8 +88,9 @@ impl StreamState {
         self.awaited.is_some()
     }
 
-    pub(crate) fn flow(&self) -> &Flow {
-        &self.flow
+    /// The flow of the partition that is shown alone; `None` while all are shown.
+    pub(crate) fn flow(&self) -> Option<&Flow> {
+        self.view.partition.map(|_| &self.flow)
     }
 
     /// The entries that the filter lets through.
@@ -155,7 +153,7 @@ impl StreamState {
         let Some(taken) = page.taken else { return false };
         self.settle_consumer(snapshot);
         if let Some(total) = total(&page.partitions, self.view.partition) {
-            self.flow.push(taken, &total);
+            self.flow.push(taken, total.lag);
         }
         if let Some((_, at_end)) = self.awaited.take_if(|(view, _)| *view == page.view) {
             let edge = if at_end { page.lines.last() } else { page.lines.first() };
@@ -330,47 +328,9 @@ pub(super) fn total(all: &[PartitionLine], only: Option<u16>) -> Option<Partitio
     }))
 }
 
-/// How fast entries come and go, from the figures of the last seconds.
-#[derive(Debug, Default)]
-pub(crate) struct Flow(VecDeque<(Millis, u64)>);
-
-impl Flow {
-    fn push(&mut self, taken: Millis, now: &PartitionLine) {
-        let Some(lag) = now.lag else { return self.0.clear() };
-        if self.0.back().is_some_and(|(at, _)| *at >= taken) {
-            return;
-        }
-        self.0.push_back((taken, lag));
-        while self.0.front().is_some_and(|(at, _)| taken.since(*at) > FLOW_MS) {
-            self.0.pop_front();
-        }
-    }
-
-    /// By how many entries a second the lag grows; below 0 it drains. `None` where nobody can tell yet.
-    pub(crate) fn growth(&self) -> Option<f64> {
-        let ((from, before), (to, now)) = (self.0.front()?, self.0.back()?);
-        let ms = to.since(*from);
-        (ms >= 500).then(|| (*now as f64 - *before as f64) * 1e3 / ms as f64)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_flow_is_that_of_the_last_seconds_and_unknown_after_a_gap() {
-        let line = |lag| PartitionLine { lag, ..PartitionLine::default() };
-        let mut flow = Flow::default();
-        flow.push(Millis(0), &line(Some(9_000)));
-        assert_eq!(flow.growth(), None);
-        flow.push(Millis(1_000), &line(Some(1_000)));
-        flow.push(Millis(3_000), &line(Some(600)));
-        flow.push(Millis(6_000), &line(Some(500)));
-        assert_eq!(flow.growth(), Some(-100.0));
-        flow.push(Millis(7_000), &line(None));
-        assert_eq!(flow.growth(), None);
-    }
 
     #[test]
     fn one_partition_without_a_figure_leaves_the_sum_unknown() {

@@ -114,14 +114,25 @@ pub(crate) fn chart(pen: &mut Pen<'_>, theme: Theme, shown: &Chart<'_>) -> Optio
 
     let mut area = Grid::new(columns, rows);
     let wide = column_ms(shown.window, columns);
-    join(&persisted, wide, |x, value| area.fill(x, level(value)));
+    let mut written = vec![false; columns];
+    join(&persisted, wide, |x, value| {
+        // However little it is beside the scale, it is not nothing.
+        let least = usize::from(value > 0.0);
+        area.fill(x, level(value).max(least));
+        if let Some(column) = written.get_mut(x) {
+            *column = value > 0.0;
+        }
+    });
     let mut line = Grid::new(columns, rows);
     let mut last: Option<(usize, usize)> = None;
     join(&admitted, wide, |x, value| {
         let y = level(value).saturating_sub(1);
         // A steep rise is one stroke and not two lonely dots.
         let from = last.filter(|(before, _)| before + 1 == x).map_or(y, |(_, level)| level);
-        (from.min(y)..=from.max(y)).for_each(|y| line.set(x, y));
+        // Where nothing is admitted the line would hide the foot of the area.
+        let foot = value <= 0.0 && written.get(x).copied().unwrap_or(false);
+        let strokes = (from.min(y)..=from.max(y)).filter(|it| !(foot && *it == y));
+        strokes.for_each(|y| line.set(x, y));
         last = Some((x, y));
     });
 
@@ -355,6 +366,35 @@ mod tests {
                     [0.17, 0.5, 0.83].map(|part| drawn(begin + (window as f64 * part) as i64));
                 assert_eq!([early, gap, late], [true, false, true], "{window} ascii: {ascii}");
             }
+        }
+    }
+
+    /// 15,000 a second below a scale of 200k, while nothing is admitted any more.
+    #[test]
+    fn what_is_written_is_seen_where_nothing_is_admitted() {
+        use ratatui::{buffer::Buffer, layout::Rect};
+
+        use crate::console::theme::Depth;
+
+        let clock = &|at: Millis| at.to_string();
+        let mut series = Series::default();
+        for second in 0..60 {
+            let (admitted, persisted) = if second < 20 { (150e3, 15e3) } else { (0.0, 900.0) };
+            let point = Point { persisted: Some(persisted), ..Point::default() };
+            series.push(Point { at: Millis(second * 1_000), admitted: Some(admitted), ..point });
+        }
+        for (ascii, sign) in [(false, "⣀"), (true, ".")] {
+            let area = Rect::new(0, 0, 66, 12);
+            let mut buffer = Buffer::empty(area);
+            let mut pen = Pen::new(&mut buffer, area);
+            let (until, window) = (Millis(59_000), 60_000);
+            let shown =
+                Chart { series: &series, until, window, signs: Vec::new(), cursor: None, clock };
+            let theme = Theme::new(Depth::True, ascii);
+            let axis = chart(&mut pen, theme, &shown).unwrap();
+            let column = SCALE + axis.of(Millis(45_000)).unwrap();
+            let cell = &buffer[(column, 12 - 3)];
+            assert_eq!((cell.symbol(), Some(cell.fg)), (sign, theme.chart_2().fg), "{ascii}");
         }
     }
 

@@ -128,7 +128,7 @@ impl Collector {
     }
 
     /// What became of the node of a consumer of that partition's group, as far as it is known.
-    fn node_state(&self, consumer: &str, partition: u16) -> Option<NodeState> {
+    pub(super) fn node_state(&self, consumer: &str, partition: u16) -> Option<NodeState> {
         let survey = self.survey.as_ref()?;
         let mut known = survey.consumers.iter();
         // One that came after the survey is not there.

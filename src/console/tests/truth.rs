@@ -1,0 +1,118 @@
+//! One figure is told alike wherever it stands, and what is not known now is not told as if it were.
+
+use super::{
+    fixture::{Bench, NOW, normal, outage},
+    stream::flowing,
+};
+use crate::{
+    console::{Lang, speak_here, text::told::result},
+    engine::told::Told,
+    model::{
+        Said,
+        ledger::{Balance, Finding, SaleFinding},
+    },
+    telemetry::{
+        Snapshot,
+        snapshot::{Holders, PendingPage},
+    },
+};
+
+/// What stands right behind a word in the first line that holds it.
+fn behind<'a>(text: &'a str, word: &str) -> &'a str {
+    let rest = text.split(word).nth(1).unwrap_or_default();
+    rest.split_whitespace().next().unwrap_or_default()
+}
+
+#[test]
+fn the_chart_and_the_funnel_tell_one_rate() {
+    let mut picture = normal();
+    picture.funnel.admitted.per_second = 21_627.0;
+    picture.written.per_second = 15_004.0;
+    let text = Bench::new(picture).text(120, 36);
+    let funnel = text.lines().find(|line| line.contains("admitted") && !line.contains("⠤"));
+    let chart = text.lines().find(|line| line.contains("⠤ admitted")).unwrap_or_default();
+    assert!(funnel.is_some_and(|line| line.contains("21,627/s")), "{text}");
+    assert_eq!(behind(chart, "⠤ admitted"), "21,627/s", "{text}");
+    assert_eq!(behind(chart, "persisted"), "15,004/s", "{text}");
+}
+
+/// A picture of a drain of 1,000,000 entries in 67 s, written in batches that come with every second one.
+fn draining(tick: u64) -> Snapshot {
+    let mut picture = flowing();
+    picture.taken = NOW.plus(tick as i64 * 250);
+    let lag = Some(1_000_000 - tick / 2 * 7_463);
+    picture.entries.taken = Some(picture.taken);
+    for line in &mut picture.entries.partitions {
+        line.lag = lag;
+    }
+    picture.stream.iter_mut().for_each(|stream| stream.lag = lag);
+    picture
+}
+
+#[test]
+fn a_drain_ends_at_the_same_time_in_the_overview_and_in_the_stream() {
+    let told = ["1", "3"].map(|key| {
+        let mut bench = Bench::new(draining(0));
+        (1..=40).for_each(|tick| bench.show(draining(tick)));
+        bench.keys(key);
+        behind(&bench.text(120, 36), "drains in").parse::<u64>().unwrap_or_default()
+    });
+    assert!(told[0].abs_diff(57) < 12 && told[0] == told[1], "{told:?}");
+}
+
+#[test]
+fn books_that_are_off_are_told_in_the_header_whatever_is_in_flight() {
+    let mut picture = normal();
+    let finding = SaleFinding { sale: None, what: Finding::Lost(2) };
+    picture.books = Balance::Off { findings: vec![finding] };
+    let text = Bench::new(picture).text(120, 36);
+    assert!(text.lines().next().is_some_and(|line| line.contains("✖ books OFF")), "{text}");
+}
+
+/// Redis is away, and nothing was pending or locked when it was read last.
+fn quiet_outage() -> Snapshot {
+    let mut picture = outage();
+    picture.pending = PendingPage::default();
+    picture.locks = Holders::default();
+    picture
+}
+
+#[test]
+fn what_nobody_can_read_now_is_not_told_as_if_it_were_read() {
+    let mut bench = Bench::new(quiet_outage());
+    let overview = bench.text(120, 36);
+    assert!(!overview.contains("  0/s") && !overview.contains("802/s"), "{overview}");
+    let stream = overview.lines().find(|line| line.contains("STREAM")).unwrap_or_default();
+    assert!(stream.contains("redis 42 s old"), "{overview}");
+    assert!(!overview.contains("alive") && !overview.contains(" dead  "), "{overview}");
+    for (key, false_word) in [("4", "go straight through"), ("6", "No lock is held")] {
+        bench.keys(key);
+        let text = bench.text(120, 36);
+        assert!(!text.contains(false_word) && text.contains("is not known now"), "{text}");
+    }
+}
+
+#[test]
+fn a_holder_that_is_no_node_is_told_alike_everywhere() {
+    let mut picture = normal();
+    for consumer in picture.stream.iter_mut().flat_map(|stream| &mut stream.consumers) {
+        (consumer.alive, consumer.known) = (false, false);
+    }
+    for line in &mut picture.pending.lines {
+        (line.holder_alive, line.holder_known) = (false, false);
+    }
+    let mut bench = Bench::new(picture);
+    for key in ["1", "4"] {
+        bench.keys(key);
+        let text = bench.text(120, 36);
+        assert!(text.contains("no node") && !text.contains(" dead  "), "{text}");
+    }
+}
+
+#[test]
+fn how_long_it_took_is_the_same_in_both_languages() {
+    let said = Said::of(&Told::Lasted(405_100));
+    assert_eq!(result(&said), "after 405.1 s");
+    speak_here(Lang::Zh);
+    assert_eq!(result(&said), "持续 405.1 秒");
+}

@@ -1,0 +1,101 @@
+//! What was counted in the last seconds, and how fast it rises: one rate for each figure, wherever it is shown.
+//!
+//! Counters that rise in batches stand still between two of them, so a rate over one tick says little. It must not
+//! know what is counted.
+
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
+
+/// Rates are taken over about so long.
+const SPAN: Duration = Duration::from_secs(3);
+
+/// The counts of the last seconds, oldest first.
+#[derive(Debug)]
+pub(super) struct Window<T>(VecDeque<(Instant, T)>);
+
+impl<T> Default for Window<T> {
+    fn default() -> Self {
+        Self(VecDeque::new())
+    }
+}
+
+impl<T> Window<T> {
+    pub(super) fn push(&mut self, at: Instant, counted: T) {
+        self.0.push_back((at, counted));
+    }
+
+    /// Forgets what is older than the window; two counts always stay.
+    pub(super) fn trim(&mut self, now: Instant) {
+        let old = |(at, _): &(Instant, T)| now.saturating_duration_since(*at) > SPAN;
+        while self.0.len() > 2 && self.0.front().is_some_and(old) {
+            self.0.pop_front();
+        }
+    }
+
+    pub(super) fn last(&self) -> Option<&T> {
+        self.0.back().map(|(_, counted)| counted)
+    }
+
+    pub(super) fn before_last(&self) -> Option<&T> {
+        self.0.iter().rev().nth(1).map(|(_, counted)| counted)
+    }
+
+    /// How fast a counter rose since the last count; `None` before the first one.
+    pub(super) fn tick(&self, now: Instant, count: u64, pick: impl Fn(&T) -> u64) -> Option<f64> {
+        self.0.back().map(|(at, counted)| rate(now, count, *at, pick(counted)))
+    }
+
+    /// How fast a counter rose over the window. `pick` tells nothing where it was not counted then.
+    pub(super) fn rate(
+        &self,
+        now: Instant,
+        count: u64,
+        pick: impl Fn(&T) -> Option<u64>,
+    ) -> Option<f64> {
+        let (at, counted) = self.0.front()?;
+        Some(rate(now, count, *at, pick(counted)?))
+    }
+}
+
+fn rate(now: Instant, count: u64, since: Instant, before: u64) -> f64 {
+    let seconds = now.saturating_duration_since(since).as_secs_f64().max(1e-3);
+    count.saturating_sub(before) as f64 / seconds
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 15,000 a second, written in batches that come with every second tick.
+    #[test]
+    fn batches_that_come_every_second_tick_have_a_steady_rate() {
+        let start = Instant::now();
+        let mut window = Window::default();
+        let (mut of_ticks, mut rates) = (Vec::new(), Vec::new());
+        for tick in 0..60_u64 {
+            let at = start + Duration::from_millis(tick * 250);
+            let count = tick / 2 * 7_500;
+            of_ticks.extend(window.tick(at, count, |it| *it));
+            window.push(at, count);
+            window.trim(at);
+            rates.extend(window.rate(at, count, |it| Some(*it)).filter(|_| tick >= 12));
+        }
+        assert!(of_ticks.contains(&0.0) && of_ticks.contains(&30_000.0));
+        assert!(rates.iter().all(|it| (13_000.0..17_000.0).contains(it)), "{rates:?}");
+    }
+
+    #[test]
+    fn two_counts_stay_however_old_they_are() {
+        let start = Instant::now();
+        let mut window = Window::default();
+        for (second, count) in [(0, 0), (10, 50), (20, 90)] {
+            window.push(start + Duration::from_secs(second), count);
+        }
+        let now = start + Duration::from_secs(20);
+        window.trim(now);
+        assert_eq!((window.before_last(), window.last()), (Some(&50), Some(&90)));
+        assert_eq!(window.rate(now, 90, |it| Some(*it)), Some(4.0));
+    }
+}
