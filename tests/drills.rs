@@ -269,6 +269,8 @@ fn poison_is_discarded_with_keys() {
     terminal.wait_for(LONG, "what to do", |screen| screen.contains("5 lists them"));
     terminal.send("5");
     terminal.wait_for(LONG, "the letters", |screen| screen.contains("no order"));
+    terminal.send("*");
+    terminal.wait_for(LONG, "the marks", |screen| screen.contains("all 12 marked"));
     terminal.send("D");
     terminal.wait_for(LONG, "the question", |screen| screen.contains("Cancel"));
     terminal.say_yes(LONG);

@@ -19,8 +19,8 @@ use super::{
 use crate::{
     engine::{
         command::{
-            Command, LetterScope, LettersCounted, LettersDiscarded, LettersReplayed, Pace,
-            ReplayReport, Reply, RushPlan, Scope,
+            Command, LettersCounted, LettersDiscarded, LettersReplayed, Pace, ReplayReport, Reply,
+            RushPlan, Scope,
         },
         plan::Plan,
     },
@@ -144,7 +144,8 @@ impl App {
         }
         let filtered =
             *scope == Scope::All(Filter::default()) && !self.pending.filter.value().is_empty();
-        let question = acts::plan(&plan, filtered);
+        let shown = filtered.then(|| self.pending.rows(&self.shown).len());
+        let question = acts::plan(&plan, shown);
         let confirm =
             Confirm::act(question, Command::Apply(plan, Pace::default())).unbidden(self.now);
         self.dialog = Some(Dialog::Confirm(confirm));
@@ -155,31 +156,23 @@ impl App {
         if self.counting.is_some() {
             return self.note(letters::COUNTING);
         }
-        let marks: Vec<EntryId> = self.letters.marks.iter().copied().collect();
-        let scope = if !marks.is_empty() {
-            LetterScope::Letters(marks)
-        } else if self.newest.stream.as_ref().is_none_or(|stream| stream.dead == 0) {
-            return self.note(letters::NOTHING_DEAD);
-        } else {
-            // What becomes a letter from now on is not asked about.
-            let last = EntryId::last_of(u64::try_from(self.newest.taken.0).unwrap_or(0));
-            LetterScope::Matching { filter: Filter::default(), last }
+        let (scope, about) = match self.meant_letters() {
+            Ok(meant) => meant,
+            Err(why) => return self.note(why),
         };
         if self.send(Command::CountLetters(scope.clone())) {
-            self.counting = Some((act, scope));
+            self.counting = Some((act, scope, about));
         }
     }
 
     /// The question about those letters, with exact counts; what is done is about these very ones.
     fn ask_letters(&mut self, found: &LettersCounted) {
-        let Some((act, scope)) = self.counting.take() else { return };
+        let Some((act, scope, about)) = self.counting.take() else { return };
         if self.dialog.is_some() || self.filtering {
             return self.note(letters::COUNTED);
         }
-        let marked = matches!(scope, LetterScope::Letters(_));
-        let filtered = !self.letters.filter.value().is_empty();
         let done = act.done(&found.counts);
-        match letters::question(act, found, marked, filtered) {
+        match letters::question(act, found, &about) {
             Ok(question) => {
                 let command = match act {
                     Settling::Replay => Command::ReplayLetters { scope, force: false },
@@ -339,7 +332,7 @@ impl App {
                         Reply::LettersReplayed(LettersReplayed { cut_short: false, .. })
                         | Reply::LettersDiscarded(LettersDiscarded { cut_short: false, .. }),
                         _,
-                    ) => self.letters.marks.clear(),
+                    ) => self.letters.unmark(),
                     _ => {}
                 }
                 let (text, well) = acts::reply(&reply);

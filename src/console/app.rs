@@ -21,7 +21,10 @@ use super::{
     presenter::Presenter,
     status::{Status, Tone},
     story::Story,
-    text::{self, letters::Settling},
+    text::{
+        self,
+        letters::{About, Settling},
+    },
     theme::Theme,
     views::{
         Leases, ListState, LogState, OrdersState, OverviewState, PagedState, SalesState,
@@ -64,7 +67,7 @@ pub(crate) struct App {
     pub(crate) pending: PagedState<PendingLine>,
     pub(crate) letters: PagedState<LetterLine>,
     /// Dead letters that are being counted, for a question about this.
-    pub(super) counting: Option<(Settling, LetterScope)>,
+    pub(super) counting: Option<(Settling, LetterScope, About)>,
     pub(crate) stream: StreamState,
     pub(crate) orders: OrdersState,
     /// Whether users are told, in whichever view.

@@ -264,17 +264,8 @@ impl App {
                 }
             }
             Action::Back => self.back(),
-            Action::Mark => {
-                let marked = match self.view {
-                    View::Letters => self.letters.mark(&self.shown),
-                    _ => self.pending.mark(&self.shown),
-                };
-                if marked {
-                    self.step_in_pages(Step::By(1), true);
-                } else {
-                    self.note(acts::NOTHING_MARKED);
-                }
-            }
+            Action::Mark => self.mark(),
+            Action::MarkAll => self.mark_all(),
             Action::SortNext => self.order(false),
             Action::SortTurn => self.order(true),
             Action::CopyName => self.copy(false),
@@ -378,7 +369,7 @@ impl App {
         }
     }
 
-    fn step_in_pages(&mut self, step: Step, quiet: bool) {
+    pub(super) fn step_in_pages(&mut self, step: Step, quiet: bool) {
         let letters = self.view == View::Letters;
         let turn = if letters {
             self.letters.step(&self.shown, step)

@@ -17,6 +17,7 @@ mod ink;
 mod key;
 mod keymap;
 mod locale;
+mod marks;
 mod orders;
 mod possible;
 mod presenter;

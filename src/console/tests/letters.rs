@@ -174,12 +174,12 @@ fn details_and_questions() {
         }
         for (name, key) in [("replay", "R"), ("discard", "D"), ("give_back", "C")] {
             let mut bench = Bench::new(poisoned());
-            bench.keys("5");
+            bench.keys("5*");
             ask(&mut bench, key, &all());
             assert_screen(&format!("confirm_{name}_{width}x{height}"), &bench.text(width, height));
         }
         let mut bench = Bench::new(poisoned());
-        bench.keys("5");
+        bench.keys("5*");
         ask(&mut bench, "D", &all());
         bench.press(KeyCode::Tab);
         bench.keys("poison of last night, 运维 says so");
@@ -218,7 +218,7 @@ fn an_act_goes_to_what_was_counted_and_only_after_yes() {
     ];
     for (key, command) in acts {
         let mut bench = Bench::new(poisoned());
-        bench.keys("5");
+        bench.keys("5*");
         for no in [KeyCode::Enter, KeyCode::Esc, KeyCode::Char('n')] {
             ask(&mut bench, key, &all());
             bench.press(no);
@@ -267,18 +267,82 @@ fn marks_stand_for_letters_and_not_for_rows() {
 }
 
 #[test]
-fn the_filter_looks_at_what_is_shown_and_limits_no_act() {
+fn without_marks_an_act_is_about_the_row_under_the_cursor() {
+    for key in ["R", "D", "C"] {
+        let mut bench = Bench::new(poisoned());
+        bench.keys("5jj");
+        let one = LetterScope::Letters(vec![letter(2)]);
+        bench.keys(key);
+        assert_eq!(bench.sent(), [Command::CountLetters(one)], "{key}");
+        // It moves meanwhile, and another one takes its row.
+        bench.show(without(&[0]));
+        let mut counts = LetterCounts::default();
+        let verdict = if key == "D" { LetterVerdict::Malformed } else { LetterVerdict::Awaited };
+        counts.add(verdict);
+        bench.answer(Ok(Reply::LettersCounted(LettersCounted { counts, gone: 0 })));
+        let text = bench.text(120, 36);
+        assert!(text.contains("1 dead letter, 1794999970000-2: "), "{key}: {text}");
+    }
     let mut bench = Bench::new(poisoned());
-    bench.keys("5/missing");
+    bench.keys("5/nothing of the kind");
+    bench.press(KeyCode::Enter);
+    bench.keys("D");
+    assert_eq!(bench.said(), "no row is chosen");
+    assert!(bench.sent().is_empty());
+}
+
+#[test]
+fn a_star_marks_all_and_takes_the_marks_back() {
+    let mut bench = Bench::new(poisoned());
+    bench.keys("5*");
+    assert!(bench.text(120, 36).contains("all 9 marked"));
+    ask(&mut bench, "D", &all());
+    assert!(bench.text(120, 36).contains("All 9 dead letters: "));
+    bench.press(KeyCode::Esc);
+    bench.keys(" ");
+    assert_eq!(bench.said(), "all are marked; * takes the marks back");
+    bench.keys("*");
+    assert!(!bench.text(120, 36).contains("marked"));
+    bench.keys("D");
+    assert_eq!(bench.sent(), [Command::CountLetters(LetterScope::Letters(vec![letter(0)]))]);
+    // What is done takes them back as well.
+    let mut bench = Bench::new(poisoned());
+    bench.keys("5*");
+    ask(&mut bench, "D", &all());
+    bench.keys("y");
+    bench.sent();
+    bench.answer(Ok(Reply::LettersDiscarded(LettersDiscarded::default())));
+    assert!(!bench.app.letters.all);
+}
+
+#[test]
+fn with_a_filter_a_star_marks_the_rows_that_it_shows() {
+    let mut bench = Bench::new(poisoned());
+    bench.keys("5 /missing");
     bench.press(KeyCode::Enter);
     let text = bench.text(120, 36);
-    assert!(text.contains("2 of 9 on this page"), "{text}");
-    ask(&mut bench, "R", &all());
-    assert!(bench.text(120, 36).contains("The filter of this view does not limit it."));
-    bench.keys("n");
-    bench.press(KeyCode::Esc);
-    bench.keys("/nothing of the kind");
+    assert!(text.contains("2 of 9 on this page") && text.contains("1 marked, 1 hidden"), "{text}");
+    bench.keys("*");
+    assert!(bench.text(120, 36).contains("3 marked, 1 hidden"));
+    let scope = LetterScope::Letters(vec![letter(0), letter(3), letter(7)]);
+    ask(&mut bench, "R", &scope);
+    let text = bench.text(120, 36);
+    assert!(text.contains("3 marked, 1 of them hidden by the filter: "), "{text}");
+    bench.keys("n*");
+    assert_eq!(bench.app.letters.marks.iter().copied().collect::<Vec<_>>(), [letter(0)]);
+    let mut bench = Bench::new(poisoned());
+    bench.keys("5/nothing of the kind");
     assert!(bench.text(120, 36).contains("No row holds 'nothing of the kind'"));
+}
+
+#[test]
+fn all_are_more_than_the_filter_shows_and_the_question_says_so() {
+    let mut bench = Bench::new(poisoned());
+    bench.keys("5*/missing");
+    bench.press(KeyCode::Enter);
+    ask(&mut bench, "R", &all());
+    let text = bench.text(120, 36);
+    assert!(text.contains("All 9, not only the 2 that the filter shows: "), "{text}");
 }
 
 #[test]
@@ -289,14 +353,18 @@ fn acts_without_anything_to_do_say_what_helps() {
         LettersCounted { counts, gone: 2 }
     };
     let said = [
-        ("R", only(LetterVerdict::Written), "none of 1 dead letter can go back"),
-        ("D", only(LetterVerdict::Awaited), "R puts them back, C cancels their orders"),
-        ("C", only(LetterVerdict::Malformed), "no buyer waits for any of 1 dead letter; D removes"),
+        ("R", only(LetterVerdict::Written), "its order is in SQL: D removes it"),
+        (
+            "D",
+            only(LetterVerdict::Awaited),
+            "its buyer waits and there is no order: R puts it back",
+        ),
+        ("C", only(LetterVerdict::Malformed), "no order can be made of it: D removes it"),
         ("D", LettersCounted::default(), "there are no dead letters"),
     ];
     for (key, found, words) in said {
         let mut bench = Bench::new(poisoned());
-        bench.keys("5");
+        bench.keys("5*");
         bench.keys(key);
         bench.sent();
         bench.answer(Ok(Reply::LettersCounted(found)));
@@ -315,7 +383,7 @@ fn acts_without_anything_to_do_say_what_helps() {
 #[test]
 fn a_count_is_asked_for_once_and_covers_no_other_question() {
     let mut bench = Bench::new(poisoned());
-    bench.keys("5RD");
+    bench.keys("5*RD");
     assert_eq!(bench.said(), "counting the dead letters");
     assert_eq!(bench.sent().len(), 1);
     bench.keys("?");
@@ -358,6 +426,7 @@ fn what_is_under_way_is_shown_and_can_be_broken_off() {
         assert_eq!(bench.sent(), [Command::Cancel]);
         bench.answer(Ok(Reply::Cancelled(true)));
     }
+    bench.keys("*");
     ask(&mut bench, "R", &all());
     bench.keys("y");
     bench.sent();
@@ -371,7 +440,7 @@ fn what_is_under_way_is_shown_and_can_be_broken_off() {
 #[test]
 fn a_reason_is_text_and_travels_with_the_act() {
     let mut bench = Bench::new(poisoned());
-    bench.keys("5");
+    bench.keys("5*");
     ask(&mut bench, "D", &all());
     bench.press(KeyCode::Tab);
     bench.keys("yes, nobody hl waits");
@@ -394,7 +463,7 @@ fn a_window_that_shows_nothing_takes_no_act() {
     assert!(bench.sent().is_empty() && bench.app.dialog.is_none());
     // Shown again, it goes on; and a question that is out of sight gets no answer.
     bench.draw(80, 24);
-    bench.keys("5");
+    bench.keys("5*");
     ask(&mut bench, "D", &all());
     bench.draw(59, 24);
     bench.keys("y");
@@ -407,7 +476,7 @@ fn a_window_that_shows_nothing_takes_no_act() {
 #[test]
 fn who_begins_another_act_has_read_what_failed() {
     let mut bench = Bench::new(poisoned());
-    bench.keys("5");
+    bench.keys("5*");
     ask(&mut bench, "D", &all());
     bench.keys("y");
     bench.sent();
@@ -437,7 +506,7 @@ fn a_plan_takes_a_reason() {
 fn a_paste_of_a_megabyte_does_no_harm() {
     for text in ["x".repeat(1 << 20), "火\n".repeat(1 << 18), "\u{301}a\x1b[2J".repeat(1 << 17)] {
         let mut bench = Bench::new(poisoned());
-        bench.keys("5");
+        bench.keys("5*");
         ask(&mut bench, "D", &all());
         // Without the focus it is no answer.
         bench.app.on_event(&Event::Paste("y".to_owned()));

@@ -118,6 +118,11 @@ fn told(action: Action) -> Told {
             word("mark or unmark this row and go on", "标记或取消标记本行并下移"),
             Some(word("mark", "标记")),
         ),
+        Action::MarkAll => (
+            word("mark all", "全部标记"),
+            word("mark all, or those the filter shows", "标记全部，或筛选出的行"),
+            Some(word("mark all", "全部标记")),
+        ),
         Action::Freeze => (
             word("freeze", "冻结"),
             word("hold the picture still, or let it go", "冻结画面，或恢复刷新"),
@@ -211,7 +216,7 @@ fn told(action: Action) -> Told {
         ),
         Action::ReplayLetters => (
             word("replay", "重放"),
-            word("put dead letters back", "把死信放回消息流"),
+            word("put the marked ones or this one back", "把已标记的或所选的放回消息流"),
             Some(word("replay dead letters", "重放死信")),
         ),
         Action::Discard => (

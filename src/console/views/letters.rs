@@ -51,7 +51,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut PagedState<
     let told = open.and_then(|row| rows.get(row)).map(|line| detail_lines(scene, line, w));
     let below = told.as_ref().map_or(0, |told| h.saturating_sub(kept).min((told.len() + 1) as u16));
     let top = u16::from(!scene.compact) + 1;
-    let marks = &state.marks;
+    let (marks, all) = (&state.marks, state.all);
     table(
         &mut pen.part(0, top, w, h.saturating_sub(top + below)),
         theme,
@@ -60,7 +60,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut PagedState<
         &mut state.scroll,
         |row, columns| {
             let line = rows[row];
-            cells(scene, line, marks.contains(&line.letter), columns)
+            cells(scene, line, all || marks.contains(&line.letter), columns)
         },
     );
     if let Some(told) = told {
