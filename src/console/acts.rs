@@ -7,7 +7,7 @@ use futures::future::FutureExt;
 
 use super::{
     app::{Answer, App, Course},
-    dialogs::{Confirm, Dialog, Intent, RushForm, SaleForm},
+    dialogs::{Confirm, Dialog, Intent, SaleForm},
     keymap::Action,
     status::Tone,
     text::{
@@ -92,7 +92,7 @@ impl App {
         let asked = match (action, sale.phase) {
             (_, Phase::Ended | Phase::Archived) => None,
             (Action::Rush, _) => {
-                self.dialog = Some(Dialog::Rush(RushForm::new(sale)));
+                self.dialog = Some(Dialog::Rush(self.rush_form(sale)));
                 return;
             }
             (Action::Start, Phase::Planned) => Some((acts::start(sale), Command::StartSale(id))),
@@ -317,6 +317,9 @@ impl App {
         match answer {
             Ok(Ok(reply)) => {
                 match (&reply, command) {
+                    (Reply::JobSwitched { job, paused }, _) => {
+                        self.job_switched(job.clone(), *paused);
+                    }
                     (Reply::SaleCreated(id), _) => {
                         self.draft = None;
                         self.sales.await_sale(*id);

@@ -15,12 +15,14 @@ use tokio::sync::{oneshot::error::RecvError, watch};
 use super::{
     dialogs::{Dialog, SaleForm},
     director::Director,
+    drafts::Drafts,
     export::Export,
     ink::Drawn,
     keymap::{self, Context, Key},
     presenter::Presenter,
     status::{Status, Tone},
     story::Story,
+    switched::Switched,
     text::{
         self,
         letters::{About, Settling},
@@ -81,6 +83,10 @@ pub(crate) struct App {
     pub(crate) dialog: Option<Dialog>,
     /// A form that was left or whose act is not answered yet: nothing typed is lost.
     pub(super) draft: Option<SaleForm>,
+    /// Forms that were left on the way to their question.
+    pub(super) drafts: Drafts,
+    /// Jobs of which an answer says more than the pictures.
+    pub(super) switched: Switched,
     /// The filter of the current view takes the keys.
     pub(crate) filtering: bool,
     pub(crate) status: Status,
@@ -137,6 +143,8 @@ impl App {
             log: LogState::default(),
             dialog: None,
             draft: None,
+            drafts: Drafts::default(),
+            switched: Switched::default(),
             filtering: false,
             status: Status::default(),
             story: Story::default(),
@@ -194,7 +202,7 @@ impl App {
     }
 
     pub(crate) fn on_snapshot(&mut self, snapshot: Arc<Snapshot>) {
-        self.newest = snapshot;
+        self.newest = self.known_better(snapshot);
         self.presenter.look(&self.newest);
         if !self.frozen {
             self.show_newest();

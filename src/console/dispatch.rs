@@ -70,7 +70,7 @@ impl App {
     /// Gives the dialog back while it stays open.
     fn answer_dialog(&mut self, mut dialog: Dialog, action: Action) -> Option<Dialog> {
         if dialog.form().is_some_and(|it| it.is_left_by(action)) {
-            self.note(acts::CANCELLED);
+            self.leave(dialog);
             return None;
         }
         match (&mut dialog, action) {
@@ -109,11 +109,13 @@ impl App {
             }
             (Dialog::Rush(rush), Action::Press) if rush.form.at_submit() => {
                 if let Some(plan) = rush.submit() {
+                    self.keep(dialog);
                     return self.confirm_rush(plan);
                 }
             }
             (Dialog::Launch(form), Action::Press) if form.form.at_submit() => {
                 if let Some(launch) = form.submit(&self.newest.sales, self.now) {
+                    self.keep(dialog);
                     return Some(Self::confirm_launch(launch));
                 }
             }
@@ -169,6 +171,7 @@ impl App {
     /// The one place from which a confirmed act goes on its way.
     fn accepted(&mut self, confirm: &Confirm) -> Option<Dialog> {
         self.status.begin();
+        self.drafts.settle(&confirm.intent);
         let reason = confirm.reason();
         match &confirm.intent {
             Intent::Send(command) => {
@@ -176,6 +179,10 @@ impl App {
             }
             Intent::Arm(launch) => self.arm(Launch { reason, ..Launch::clone(launch) }),
             Intent::Fire(launch) => self.fire_now(launch, reason),
+            Intent::Disarm(launch) => {
+                self.disarm(launch);
+                return self.dialog.take();
+            }
             Intent::Abort { voucher, pauses } => self.stop_rush(*voucher, *pauses, reason),
             Intent::Quit => self.course = Course::Quit,
         }

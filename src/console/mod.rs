@@ -10,6 +10,7 @@ mod app;
 mod dialogs;
 mod director;
 mod dispatch;
+mod drafts;
 mod export;
 mod gauge;
 mod history;
@@ -27,6 +28,7 @@ mod screen;
 mod status;
 mod story;
 mod stream;
+mod switched;
 mod tables;
 #[cfg(test)]
 mod tests;

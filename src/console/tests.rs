@@ -12,6 +12,7 @@ mod keys;
 mod layout;
 mod letters;
 mod looping;
+mod marks;
 mod orders;
 mod presenter;
 mod reasons;

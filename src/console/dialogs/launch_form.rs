@@ -29,6 +29,7 @@ const LONGEST: u64 = 3_600;
 
 #[derive(Debug)]
 pub(crate) struct LaunchForm {
+    planned: Option<VoucherId>,
     pub(crate) form: Form,
 }
 
@@ -42,7 +43,12 @@ impl LaunchForm {
             .field(words::BUYERS, forms::BUYERS_HINT, "20000")
             .field(words::WITHIN, words::WITHIN_HINT, "10")
             .field(words::COUNTDOWN, words::COUNTDOWN_HINT, "10");
-        Self { form }
+        Self { planned, form }
+    }
+
+    /// The sale that it was opened for.
+    pub(crate) fn planned(&self) -> Option<VoucherId> {
+        self.planned
     }
 
     pub(crate) fn type_in(&mut self, event: &Event, sales: &[SaleLine], now: Millis) {

@@ -110,7 +110,7 @@ fn told(action: Action) -> Told {
         Action::Close => (word("close", "收起"), word("close the detail", "收起详情"), None),
         Action::Back => (
             word("back", "返回"),
-            word("take away a message, detail or filter", "关掉提示、详情或筛选"),
+            word("close what is open, else to Overview", "逐个关掉打开的内容，否则回总览"),
             None,
         ),
         Action::Mark => (

@@ -44,6 +44,8 @@ pub(crate) const ENGINE_GONE: Word = word(
 );
 pub(crate) const DRAFT_KEPT: Word =
     word("nothing was created; the form keeps what you typed", "没有新建，已填内容保留在表单中");
+pub(crate) const FORM_KEPT: Word =
+    word("nothing was done; the form keeps what you typed", "未做任何操作，已填内容保留在表单中");
 pub(crate) const UNANSWERED: Word = word(
     "the engine stopped before it answered; Activity tells what was done, look there before repeating it",
     "引擎未答复就停止了，请先在动态中核对结果再重试",
