@@ -266,9 +266,11 @@ fn poison_is_discarded_with_keys() {
     let home = Seckill::new();
     let mut terminal = Pty::open(BINARY.as_ref(), &["drill", "poison"], 80, 24, &home, &[]);
     terminal.wait_for(LONG, "ATTENTION", |screen| screen.contains("12 dead letters"));
-    terminal.wait_for(LONG, "what to do", |screen| screen.contains("5 lists them"));
+    terminal.wait_for(LONG, "what to do", |screen| screen.contains("5 lists"));
     terminal.send("5");
     terminal.wait_for(LONG, "the letters", |screen| screen.contains("no order"));
+    terminal.send("*");
+    terminal.wait_for(LONG, "the marks", |screen| screen.contains("all 12 marked"));
     terminal.send("D");
     terminal.wait_for(LONG, "the question", |screen| screen.contains("Cancel"));
     terminal.say_yes(LONG);

@@ -248,7 +248,7 @@ fn preview(it: &Rewind) -> String {
     ));
     let parts = [
         (it.written, "of them in SQL: acknowledged"),
-        (it.missing, "of them not in SQL: written"),
+        (it.missing, "of them not in SQL: written if a piece is left, else dead letters"),
         (
             it.unheld,
             "of those not in SQL: no buyer holds the order any more; it is written all the same",

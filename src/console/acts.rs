@@ -7,7 +7,7 @@ use futures::future::FutureExt;
 
 use super::{
     app::{Answer, App, Course},
-    dialogs::{Confirm, Dialog, Intent, RushForm, SaleForm},
+    dialogs::{Confirm, Dialog, Intent, SaleForm},
     keymap::Action,
     status::Tone,
     text::{
@@ -93,7 +93,7 @@ impl App {
         let asked = match (action, sale.phase) {
             (_, Phase::Ended | Phase::Archived) => None,
             (Action::Rush, _) => {
-                self.dialog = Some(Dialog::Rush(RushForm::new(sale)));
+                self.dialog = Some(Dialog::Rush(self.rush_form(sale)));
                 return;
             }
             (Action::Start, Phase::Planned) => Some((acts::start(sale), Command::StartSale(id))),
@@ -171,7 +171,8 @@ impl App {
         }
         let filtered =
             *scope == Scope::All(Filter::default()) && !self.pending.filter.value().is_empty();
-        let question = acts::plan(&plan, filtered);
+        let shown = filtered.then(|| self.pending.rows(&self.shown).len());
+        let question = acts::plan(&plan, shown);
         if let Scope::Entries(marks) = scope {
             self.planned = Some((plan.clone(), marks.clone()));
         }
@@ -185,31 +186,25 @@ impl App {
         if self.counting.is_some() {
             return self.note(letters::COUNTING);
         }
-        let marks: Vec<EntryId> = self.letters.marks.iter().copied().collect();
-        let scope = if !marks.is_empty() {
-            LetterScope::Letters(marks)
-        } else if self.newest.stream.as_ref().is_none_or(|stream| stream.dead == 0) {
-            return self.note(letters::NOTHING_DEAD);
-        } else {
-            LetterScope::Matching { filter: Filter::default(), last: EntryId::MAX }
+        let (scope, about) = match self.meant_letters() {
+            Ok(meant) => meant,
+            Err(why) => return self.note(why),
         };
         if self.send(Command::CountLetters(scope.clone())) {
-            self.counting = Some((act, scope));
+            self.counting = Some((act, scope, about));
         }
     }
 
     /// The question about those letters, with exact counts; what is done is about these very ones.
     fn ask_letters(&mut self, found: &LettersCounted, counted: &LetterScope) {
         // A count that was given up may come after all.
-        let awaited = self.counting.take_if(|(_, scope)| scope == counted);
-        let Some((act, scope)) = awaited else { return };
+        let awaited = self.counting.take_if(|(_, scope, _)| scope == counted);
+        let Some((act, scope, about)) = awaited else { return };
         if self.dialog.is_some() || self.filtering {
             return self.note(letters::COUNTED);
         }
-        let marked = matches!(scope, LetterScope::Letters(_));
-        let filtered = !self.letters.filter.value().is_empty();
         let done = act.done(&found.counts);
-        match letters::question(act, found, marked, filtered) {
+        match letters::question(act, found, &about) {
             Ok(question) => {
                 // What became a letter after the count is not asked about.
                 let scope = scope.as_counted(found);
@@ -342,7 +337,7 @@ impl App {
             return self.ask_letters(found, scope);
         }
         if let Command::CountLetters(failed) = &command {
-            self.counting.take_if(|(_, scope)| scope == failed);
+            self.counting.take_if(|(_, scope, _)| scope == failed);
         }
         self.settle_creating(&command, matches!(answer, Ok(Ok(_))));
         let answer = match answer {
@@ -357,6 +352,9 @@ impl App {
         match answer {
             Ok(Ok(reply)) => {
                 match (&reply, command) {
+                    (Reply::JobSwitched { job, paused }, _) => {
+                        self.job_switched(job.clone(), *paused);
+                    }
                     (Reply::SaleCreated(id), _) => self.sales.await_sale(*id),
                     (Reply::Planned(plan), Command::Plan(scope)) => {
                         self.status.key_pressed();
@@ -374,9 +372,14 @@ impl App {
                     (
                         Reply::LettersReplayed(LettersReplayed { cut_short: false, .. })
                         | Reply::LettersDiscarded(LettersDiscarded { cut_short: false, .. }),
-                        Command::ReplayLetters { scope: LetterScope::Letters(done), .. }
-                        | Command::DiscardLetters { scope: LetterScope::Letters(done), .. },
-                    ) => self.letters.marks.retain(|mark| !done.contains(mark)),
+                        Command::ReplayLetters { scope, .. }
+                        | Command::DiscardLetters { scope, .. },
+                    ) => match scope {
+                        LetterScope::Letters(done) => {
+                            self.letters.marks.retain(|mark| !done.contains(mark));
+                        }
+                        LetterScope::Matching { .. } => self.letters.unmark(),
+                    },
                     _ => {}
                 }
                 let (text, well) = acts::reply(&reply);

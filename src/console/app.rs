@@ -15,6 +15,7 @@ use tokio::sync::{oneshot::error::RecvError, watch};
 use super::{
     dialogs::{Dialog, SaleForm},
     director::Director,
+    drafts::Drafts,
     export::Export,
     flow::Flow,
     ink::Drawn,
@@ -22,7 +23,11 @@ use super::{
     presenter::Presenter,
     status::{Status, Tone},
     story::Story,
-    text::{self, letters::Settling},
+    switched::Switched,
+    text::{
+        self,
+        letters::{About, Settling},
+    },
     theme::Theme,
     views::{
         Leases, ListState, LogState, OrdersState, OverviewState, PagedState, SalesState,
@@ -68,7 +73,7 @@ pub(crate) struct App {
     pub(crate) pending: PagedState<PendingLine>,
     pub(crate) letters: PagedState<LetterLine>,
     /// Dead letters that are being counted, for a question about this.
-    pub(super) counting: Option<(Settling, LetterScope)>,
+    pub(super) counting: Option<(Settling, LetterScope, About)>,
     pub(crate) stream: StreamState,
     pub(crate) orders: OrdersState,
     /// Whether users are told, in whichever view.
@@ -86,6 +91,10 @@ pub(crate) struct App {
     pub(super) creating: Option<(NewSale, SaleForm)>,
     /// The plan that was asked about last, with the marks that it was made for.
     pub(super) planned: Option<(Plan, Vec<EntryId>)>,
+    /// Forms that were left on the way to their question.
+    pub(super) drafts: Drafts,
+    /// Jobs of which an answer says more than the pictures.
+    pub(super) switched: Switched,
     /// The filter of the current view takes the keys.
     pub(crate) filtering: bool,
     pub(crate) status: Status,
@@ -144,6 +153,8 @@ impl App {
             draft: None,
             creating: None,
             planned: None,
+            drafts: Drafts::default(),
+            switched: Switched::default(),
             filtering: false,
             status: Status::default(),
             story: Story::default(),
@@ -201,7 +212,7 @@ impl App {
     }
 
     pub(crate) fn on_snapshot(&mut self, snapshot: Arc<Snapshot>) {
-        self.newest = snapshot;
+        self.newest = self.known_better(snapshot);
         self.presenter.look(&self.newest);
         if !self.frozen {
             self.show_newest();

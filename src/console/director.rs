@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::{
     app::{Answer, App},
-    dialogs::{Confirm, Dialog, Intent, LaunchForm},
+    dialogs::{Confirm, Dialog, Intent},
     status::Tone,
     text::{
         director::{self as words, Off},
@@ -123,7 +123,7 @@ impl App {
         let planned =
             |id: &VoucherId| self.newest.sale(*id).is_some_and(|sale| sale.phase == Phase::Planned);
         let chosen = self.presented().filter(planned);
-        self.dialog = Some(Dialog::Launch(LaunchForm::new(chosen, &self.newest.sales)));
+        self.dialog = Some(Dialog::Launch(self.launch_form(chosen)));
     }
 
     /// The question that follows a filled-in form.
@@ -284,21 +284,33 @@ impl App {
         }
     }
 
-    /// Disarms at once, or asks before it stops what is under way.
-    pub(super) fn abort(&mut self) {
-        let under_way = match self.director.launch.take() {
-            Some((launch, Stage::Counting(_))) => {
-                let told = words::disarmed(&launch);
-                return self.status.note(Tone::Good, told, self.now);
+    /// Calls off the launch that the person was asked about, or what became of it meanwhile.
+    pub(super) fn disarm(&mut self, about: &Launch) {
+        match self.director.launch.take() {
+            Some((launch, Stage::Counting(_))) if launch == *about => {
+                self.status.note(Tone::Good, words::disarmed(&launch), self.now);
             }
             Some((launch, Stage::Opening(asked, _))) => {
                 self.director.launch = Some((launch, Stage::Opening(asked, true)));
-                return self.note(words::WITHDRAWN);
+                self.note(words::WITHDRAWN);
             }
-            Some((launch, Stage::Rushing(id))) => {
-                self.director.launch = Some((launch, Stage::Rushing(id)));
-                Some(id)
+            other => {
+                self.director.launch = other;
+                self.abort();
             }
+        }
+    }
+
+    /// Asks before it calls a launch off, or stops what is under way.
+    pub(super) fn abort(&mut self) {
+        let under_way = match &self.director.launch {
+            Some((launch, Stage::Counting(_) | Stage::Opening(..))) => {
+                let intent = Intent::Disarm(Box::new(launch.clone()));
+                let confirm = Confirm::new(words::ask_disarm(launch), intent);
+                self.dialog = Some(Dialog::Confirm(confirm));
+                return;
+            }
+            Some((_, Stage::Rushing(id))) => Some(*id),
             None if self.newest.rushes.is_empty() => None,
             None => match self.meant_rush() {
                 Some(id) => Some(id),

@@ -70,7 +70,7 @@ impl App {
     /// Gives the dialog back while it stays open.
     fn answer_dialog(&mut self, mut dialog: Dialog, action: Action) -> Option<Dialog> {
         if dialog.form().is_some_and(|it| it.is_left_by(action)) {
-            self.note(acts::CANCELLED);
+            self.leave(dialog);
             return None;
         }
         match (&mut dialog, action) {
@@ -108,11 +108,13 @@ impl App {
             }
             (Dialog::Rush(rush), Action::Press) if rush.form.at_submit() => {
                 if let Some(plan) = rush.submit() {
+                    self.keep(dialog);
                     return self.confirm_rush(plan);
                 }
             }
             (Dialog::Launch(form), Action::Press) if form.form.at_submit() => {
                 if let Some(launch) = form.submit(&self.newest.sales, self.now) {
+                    self.keep(dialog);
                     return Some(Self::confirm_launch(launch));
                 }
             }
@@ -168,6 +170,7 @@ impl App {
     /// The one place from which a confirmed act goes on its way.
     fn accepted(&mut self, confirm: &Confirm) -> Option<Dialog> {
         self.status.begin();
+        self.drafts.settle(&confirm.intent);
         let reason = confirm.reason();
         match &confirm.intent {
             Intent::Send(command) => {
@@ -179,6 +182,10 @@ impl App {
             }
             Intent::Arm(launch) => self.arm(Launch { reason, ..Launch::clone(launch) }),
             Intent::Fire(launch) => self.fire_now(launch, reason),
+            Intent::Disarm(launch) => {
+                self.disarm(launch);
+                return self.dialog.take();
+            }
             Intent::Abort { voucher, pauses } => self.stop_rush(*voucher, *pauses, reason),
             Intent::Quit => self.course = Course::Quit,
         }
@@ -270,17 +277,8 @@ impl App {
                 }
             }
             Action::Back => self.back(),
-            Action::Mark => {
-                let marked = match self.view {
-                    View::Letters => self.letters.mark(&self.shown),
-                    _ => self.pending.mark(&self.shown),
-                };
-                if marked {
-                    self.step_in_pages(Step::By(1), true);
-                } else {
-                    self.note(acts::NOTHING_MARKED);
-                }
-            }
+            Action::Mark => self.mark(),
+            Action::MarkAll => self.mark_all(),
             Action::SortNext => self.order(false),
             Action::SortTurn => self.order(true),
             Action::CopyName => self.copy(false),
@@ -369,7 +367,7 @@ impl App {
         }
     }
 
-    fn step_in_pages(&mut self, step: Step, quiet: bool) {
+    pub(super) fn step_in_pages(&mut self, step: Step, quiet: bool) {
         let letters = self.view == View::Letters;
         let turn = if letters {
             self.letters.step(&self.shown, step)

@@ -48,10 +48,12 @@ impl App {
 
     fn next_order(&mut self) {
         match self.view {
-            View::Overview | View::Stream | View::Orders | View::Activity => {}
+            View::Overview | View::Stream => {}
             View::Sales => next_order(&mut self.sales.scroll, &sales_facets()),
             View::Pending => next_order(&mut self.pending.scroll, &PendingLine::facets()),
             View::Letters => next_order(&mut self.letters.scroll, &LetterLine::facets()),
+            View::Orders => next_order(&mut self.orders.scroll, &order_facets()),
+            View::Activity => next_order(&mut self.log.scroll, &log_facets()),
             View::Locks => next_order(&mut self.locks.scroll, &Holder::facets()),
             View::Jobs => next_order(&mut self.jobs.scroll, &JobLine::facets()),
         }
@@ -131,8 +133,8 @@ impl App {
         if let Some(total) = self.paged_total() {
             return self.note(words::in_pages(total));
         }
-        if matches!(self.view, View::Stream | View::Orders | View::Activity) {
-            return self.note(&*words::ONE_ORDER);
+        if self.view == View::Stream {
+            return self.note(&*words::STREAM_ORDER);
         }
         let Some(scroll) = self.scroll() else { return self.note(&*words::NO_TABLE) };
         let was = scroll.order.clone();

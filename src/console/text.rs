@@ -42,6 +42,7 @@ use self::{
 };
 use super::{
     keymap::{Action, key_of},
+    views::Marked,
     widgets::right,
 };
 use crate::{
@@ -347,9 +348,19 @@ pub(crate) fn sales_filtered(shown: usize, of: usize) -> String {
     tell!("{shown} of {of}", "{shown} / {of}")
 }
 
-pub(crate) fn marked(count: usize) -> String {
-    let count = thousands(count as u64);
-    tell!("{count} marked", "已标记 {count}")
+pub(crate) fn marked(marked: Marked) -> String {
+    let count = thousands(marked.count as u64);
+    let mut told = tell!("{count} marked", "已标记 {count}");
+    if marked.filtered > 0 {
+        let hidden = thousands(marked.filtered as u64);
+        told += &tell!(", {hidden} hidden", "，隐藏 {hidden}");
+    }
+    told
+}
+
+pub(crate) fn all_marked(count: u64) -> String {
+    let count = thousands(count);
+    tell!("all {count} marked", "全部 {count} 已标记")
 }
 
 pub(crate) fn marks_gone(count: usize) -> String {

@@ -100,3 +100,43 @@ pub struct GroupConsumer {
     /// Milliseconds since it last asked for entries.
     pub idle_ms: u64,
 }
+
+impl GroupConsumer {
+    /// Where it stands in a list: who works, then who left entries behind, then who is gone for good.
+    pub fn standing(&self) -> u8 {
+        match (self.state, self.pending) {
+            (NodeState::Alive, _) => 0,
+            (NodeState::Dead, 1..) => 1,
+            (NodeState::Stopped, 1..) => 2,
+            (_, 0) => 3,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_works_stands_first_and_who_stopped_with_nothing_last() {
+        let standing = |state, pending| {
+            let consumer = GroupConsumer {
+                partition: 0,
+                name: "node-a/1".to_owned(),
+                state,
+                takes: false,
+                pending,
+                idle_ms: 0,
+            };
+            consumer.standing()
+        };
+        let all = [
+            standing(NodeState::Alive, 0),
+            standing(NodeState::Dead, 3),
+            standing(NodeState::Stopped, 3),
+            standing(NodeState::Stopped, 0),
+        ];
+        assert!(all.is_sorted() && all[0] < all[1] && all[2] < all[3], "{all:?}");
+        assert_eq!(standing(NodeState::Alive, 9), all[0], "a batch moves no row");
+    }
+}

@@ -130,10 +130,10 @@ pub(super) const DRILLS: [Drill; 8] = [
             "好消息中混入 {n} 条无法成为订单的消息。“需关注”会给出死信条数。",
         ),
         mends: word(
-            "5 lists them, D discards; or elsewhere: seckill --data-dir {dir} dead discard --all",
-            "按 5 查看，按 D 丢弃；或另开终端：seckill --data-dir {dir} dead discard --all",
+            "5 lists, * marks all, D discards; elsewhere: seckill --data-dir {dir} dead discard --all",
+            "按 5 查看，* 全部标记，D 丢弃；或另开终端：seckill --data-dir {dir} dead discard --all",
         ),
-        keys: Some("5  D  y"),
+        keys: Some("5  *  D  y"),
         strike: Strike::Poison,
         lasts: 0,
         remedy: Remedy::Discard,

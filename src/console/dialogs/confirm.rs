@@ -30,6 +30,8 @@ pub(crate) enum Intent {
     Arm(Box<Launch>),
     /// Starts the launch that is armed.
     Fire(Box<Launch>),
+    /// Calls the launch off before it has begun.
+    Disarm(Box<Launch>),
     /// Stops the rushes on a sale, and holds that as well.
     Abort {
         voucher: VoucherId,
@@ -44,7 +46,7 @@ impl Intent {
         match self {
             Self::Send(command) => command.is_recorded(),
             Self::Arm(_) | Self::Fire(_) | Self::Abort { .. } => true,
-            Self::Quit => false,
+            Self::Disarm(_) | Self::Quit => false,
         }
     }
 }
@@ -128,7 +130,9 @@ impl Confirm {
     /// The title of the sale that a launch is to open.
     pub(crate) fn launched(&self) -> Option<&str> {
         match &self.intent {
-            Intent::Arm(launch) | Intent::Fire(launch) => Some(&launch.title),
+            Intent::Arm(launch) | Intent::Fire(launch) | Intent::Disarm(launch) => {
+                Some(&launch.title)
+            }
             Intent::Send(_) | Intent::Abort { .. } | Intent::Quit => None,
         }
     }

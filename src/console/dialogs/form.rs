@@ -35,11 +35,13 @@ pub(crate) struct Form {
     pub(crate) fields: Vec<Field>,
     submit: Word,
     focus: usize,
+    /// Somebody typed into it.
+    touched: bool,
 }
 
 impl Form {
     pub(crate) fn new(title: String, submit: Word) -> Self {
-        Self { title, fields: Vec::new(), submit, focus: 0 }
+        Self { title, fields: Vec::new(), submit, focus: 0, touched: false }
     }
 
     #[must_use]
@@ -78,7 +80,14 @@ impl Form {
 
     /// Types into the focused field; says whether the text changed.
     pub(crate) fn type_in(&mut self, event: &Event) -> bool {
-        self.fields.get_mut(self.focus).is_some_and(|field| typed(&mut field.input, event))
+        let changed =
+            self.fields.get_mut(self.focus).is_some_and(|field| typed(&mut field.input, event));
+        self.touched |= changed;
+        changed
+    }
+
+    pub(crate) fn is_touched(&self) -> bool {
+        self.touched
     }
 
     /// Draws the form with `notes` under its fields; says where the cursor stands.

@@ -29,6 +29,7 @@ const LONGEST: u64 = 3_600;
 
 #[derive(Debug)]
 pub(crate) struct LaunchForm {
+    planned: Option<VoucherId>,
     pub(crate) form: Form,
 }
 
@@ -42,7 +43,7 @@ impl LaunchForm {
             .field(words::BUYERS, forms::BUYERS_HINT, "20000")
             .field(words::WITHIN, words::WITHIN_HINT, "10")
             .field(words::COUNTDOWN, words::COUNTDOWN_HINT, "10");
-        let mut launch = Self { form };
+        let mut launch = Self { planned, form };
         launch.name_sale(sales);
         launch
     }
@@ -53,6 +54,11 @@ impl LaunchForm {
         if let Some(field) = self.form.fields.get_mut(SALE) {
             field.note = found.map(|sale| words::planned(&sale.title, sale.initial));
         }
+    }
+
+    /// The sale that it was opened for.
+    pub(crate) fn planned(&self) -> Option<VoucherId> {
+        self.planned
     }
 
     pub(crate) fn type_in(&mut self, event: &Event, sales: &[SaleLine], now: Millis) {

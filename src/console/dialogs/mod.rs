@@ -50,7 +50,7 @@ impl Dialog {
         }
     }
 
-    /// A form that keeps nothing of what was typed once it is left.
+    /// A form that is left without a look at its fields.
     pub(crate) fn form(&self) -> Option<&Form> {
         match self {
             Self::Rush(rush) => Some(&rush.form),

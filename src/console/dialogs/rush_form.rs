@@ -37,6 +37,11 @@ impl RushForm {
         Self { voucher: sale.voucher_id, form }
     }
 
+    /// The sale that it is about.
+    pub(crate) fn voucher(&self) -> VoucherId {
+        self.voucher
+    }
+
     pub(crate) fn type_in(&mut self, event: &Event) {
         if self.form.type_in(event) {
             self.tell();

@@ -355,3 +355,44 @@ fn nothing_that_steers_a_terminal_reaches_the_screen() {
         }
     }
 }
+
+#[test]
+fn the_log_is_sorted_and_the_stream_stands_in_its_own_order() {
+    let mut bench = Bench::new(normal());
+    bench.keys("0");
+    bench.draw(120, 36);
+    bench.keys("ooo");
+    assert!(bench.said().starts_with("ordered by "), "{}", bench.said());
+    let text = bench.text(120, 36);
+    assert!(text.contains("sorted by what, of these "), "{text}");
+    bench.keys("g");
+    let rows = bench.app.log.rows(&bench.app.shown);
+    assert_eq!(bench.app.log.cursor(&rows), Some(0));
+    bench.keys("3o");
+    let said = "a stream stands in the order in which it is delivered, and in no other";
+    assert_eq!(bench.said(), said);
+}
+
+#[test]
+fn a_switched_job_is_what_the_answer_said_until_a_picture_agrees() {
+    let mut bench = Bench::new(normal());
+    bench.keys("8Py");
+    let sent = bench.sent();
+    let [Command::SwitchJob { job, paused }] = &sent[..] else { panic!("{sent:?}") };
+    let (job, paused) = (job.clone(), *paused);
+    bench.answer(Ok(Reply::JobSwitched { job: job.clone(), paused }));
+    let told = |bench: &Bench| {
+        let all = &bench.app.shown.jobs;
+        all.iter().find(|it| it.name == job).map(|it| it.paused)
+    };
+    assert_eq!(told(&bench), Some(paused));
+    // A picture that was read before the answer.
+    bench.show(normal());
+    assert_eq!(told(&bench), Some(paused));
+    bench.keys("Py");
+    assert_eq!(bench.sent(), [Command::SwitchJob { job: job.clone(), paused: !paused }]);
+    // Nobody is believed for ever.
+    bench.app.now = bench.app.now.plus(60_000);
+    bench.show(normal());
+    assert_eq!(told(&bench), Some(!paused));
+}

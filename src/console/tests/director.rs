@@ -138,6 +138,10 @@ fn a_new_sale_is_created_only_when_the_countdown_ends() {
 fn a_launch_that_is_called_off_has_done_nothing() {
     let mut bench = armed();
     bench.keys("H");
+    assert!(bench.text(80, 24).contains("Call the launch off?"));
+    bench.press(KeyCode::Enter);
+    assert!(bench.app.director.armed().is_some(), "Cancel has the focus");
+    bench.keys("Hy");
     assert!(bench.app.dialog.is_none());
     assert_eq!(
         bench.said(),
@@ -223,9 +227,27 @@ fn a_halt_while_the_sale_opens_lets_nobody_in() {
     let mut bench = armed();
     later(&mut bench, 10_000);
     bench.sent();
-    bench.keys("H");
+    bench.keys("Hy");
     bench.answer(Ok(opened(SaleState::Running)));
     assert_eq!(bench.sent(), [Command::PauseSale(TEA)]);
+    // The countdown does not wait for the answer to the question.
+    let mut bench = armed();
+    bench.keys("H");
+    later(&mut bench, 10_000);
+    assert_eq!(bench.sent(), [Command::StartSale(TEA)]);
+    bench.keys("y");
+    bench.answer(Ok(opened(SaleState::Running)));
+    assert_eq!(bench.sent(), [Command::PauseSale(TEA)]);
+    // Its buyers came meanwhile: that is another question.
+    let mut bench = armed();
+    bench.keys("H");
+    later(&mut bench, 10_000);
+    bench.sent();
+    bench.answer(Ok(opened(SaleState::Running)));
+    bench.sent();
+    bench.keys("y");
+    assert!(bench.sent().is_empty());
+    assert!(bench.text(120, 36).contains("Stop the rush"));
 }
 
 #[test]
@@ -318,6 +340,32 @@ fn the_form_names_the_sale_that_its_number_means() {
 }
 
 #[test]
+fn what_was_typed_is_there_again_after_a_no() {
+    let mut bench = Bench::new(normal());
+    bench.keys("L");
+    bench.keys("hot soup");
+    bench.press(KeyCode::Tab);
+    bench.keys("500");
+    for _ in 0..3 {
+        bench.press(KeyCode::Tab);
+    }
+    bench.press(KeyCode::Enter);
+    bench.press(KeyCode::Esc);
+    bench.keys("L");
+    let text = bench.text(120, 36);
+    assert!(text.contains("hot soup") && text.contains("500"), "{text}");
+    bench.press(KeyCode::Esc);
+    assert_eq!(bench.said(), "nothing was done; the form keeps what you typed");
+    bench.keys("L");
+    for _ in 0..4 {
+        bench.press(KeyCode::Tab);
+    }
+    bench.press(KeyCode::Enter);
+    bench.keys("yHyL");
+    assert!(!bench.text(120, 36).contains("hot soup"), "what is armed is not asked for again");
+}
+
+#[test]
 fn forms_and_questions() {
     for lang in [Lang::En, Lang::Zh] {
         speak_here(lang);
@@ -338,6 +386,9 @@ fn forms_and_questions() {
             shot("armed", &mut bench);
             bench.keys("F");
             shot("confirm_fire", &mut bench);
+            let mut bench = armed();
+            bench.keys("H");
+            shot("confirm_disarm", &mut bench);
             let mut bench = Bench::new(rushing());
             bench.keys("H");
             shot("confirm_abort", &mut bench);

@@ -273,7 +273,9 @@ fn a_small_window_tells_all_of_the_overview() {
     ] {
         assert!(text.contains(told), "{told}: {text}");
     }
-    assert!(!text.contains('…'), "{text}");
+    // But for titles, which leave room for what a sale may come to.
+    let cut = |line: &str| line.contains('…') && !line.trim_start().starts_with('#');
+    assert!(!text.lines().any(cut), "{text}");
 }
 
 #[test]

@@ -11,10 +11,7 @@ use super::{
 use crate::{
     console::{dialogs::Dialog, theme::Depth, theme::Theme},
     engine::{
-        command::{
-            Command, LetterScope, LettersCounted, LettersDiscarded, LettersReplayed, Pace, Refusal,
-            Reply,
-        },
+        command::{Command, LetterScope, LettersCounted, LettersReplayed, Pace, Refusal, Reply},
         plan::made_up,
         record,
     },
@@ -100,14 +97,14 @@ pub(super) fn poisoned() -> Snapshot {
     picture
 }
 
-fn without(numbers: &[u64]) -> Snapshot {
+pub(super) fn without(numbers: &[u64]) -> Snapshot {
     let mut picture = poisoned();
     let gone: Vec<EntryId> = numbers.iter().map(|number| letter(*number)).collect();
     Arc::make_mut(&mut picture.letters.lines).retain(|line| !gone.contains(&line.letter));
     picture
 }
 
-fn away() -> Snapshot {
+pub(super) fn away() -> Snapshot {
     let mut picture = poisoned();
     picture.sql.up = false;
     picture.sql.last_ok = Some(NOW.plus(-42_000));
@@ -136,12 +133,12 @@ pub(super) fn letters_counted() -> LettersCounted {
     LettersCounted { counts, gone: 0, last: letter(8) }
 }
 
-fn all() -> LetterScope {
+pub(super) fn all() -> LetterScope {
     LetterScope::Matching { filter: Filter::default(), last: EntryId::MAX }
 }
 
 /// The same once they were counted.
-fn all_counted() -> LetterScope {
+pub(super) fn all_counted() -> LetterScope {
     LetterScope::Matching { filter: Filter::default(), last: letter(8) }
 }
 
@@ -184,12 +181,12 @@ fn details_and_questions() {
         }
         for (name, key) in [("replay", "R"), ("discard", "D"), ("give_back", "C")] {
             let mut bench = Bench::new(poisoned());
-            bench.keys("5");
+            bench.keys("5*");
             ask(&mut bench, key, &all());
             assert_screen(&format!("confirm_{name}_{width}x{height}"), &bench.text(width, height));
         }
         let mut bench = Bench::new(poisoned());
-        bench.keys("5");
+        bench.keys("5*");
         ask(&mut bench, "D", &all());
         bench.press(KeyCode::Tab);
         bench.keys("poison of last night, 运维 says so");
@@ -228,7 +225,7 @@ fn an_act_goes_to_what_was_counted_and_only_after_yes() {
     ];
     for (key, command) in acts {
         let mut bench = Bench::new(poisoned());
-        bench.keys("5");
+        bench.keys("5*");
         for no in [KeyCode::Enter, KeyCode::Esc, KeyCode::Char('n')] {
             ask(&mut bench, key, &all());
             bench.press(no);
@@ -257,41 +254,6 @@ fn an_act_goes_to_what_was_counted_and_only_after_yes() {
 }
 
 #[test]
-fn marks_stand_for_letters_and_not_for_rows() {
-    let mut bench = Bench::new(poisoned());
-    bench.keys("5 j ");
-    assert!(bench.text(120, 36).contains("2 marked"));
-    bench.show(without(&[0]));
-    assert_eq!(bench.said(), "1 marked letter is no longer there; the mark is dropped");
-    let scope = LetterScope::Letters(vec![letter(2)]);
-    ask(&mut bench, "D", &scope);
-    bench.keys("y");
-    assert_eq!(bench.sent(), [Command::DiscardLetters { scope, compensate: false }]);
-    // An outage says nothing about what is gone.
-    bench.show(Snapshot { letters: LetterPage::default(), ..away() });
-    assert_eq!(bench.app.letters.marks.len(), 1);
-    let report = LettersDiscarded { seen: 1, discarded: 1, ..LettersDiscarded::default() };
-    bench.answer(Ok(Reply::LettersDiscarded(report)));
-    assert_eq!(bench.said(), "✔ 1 dead letter removed");
-    assert!(bench.app.letters.marks.is_empty());
-}
-
-#[test]
-fn the_filter_looks_at_what_is_shown_and_limits_no_act() {
-    let mut bench = Bench::new(poisoned());
-    bench.keys("5/missing");
-    bench.press(KeyCode::Enter);
-    let text = bench.text(120, 36);
-    assert!(text.contains("2 of 9 on this page"), "{text}");
-    ask(&mut bench, "R", &all());
-    assert!(bench.text(120, 36).contains("The filter of this view does not limit it."));
-    bench.keys("n");
-    bench.press(KeyCode::Esc);
-    bench.keys("/nothing of the kind");
-    assert!(bench.text(120, 36).contains("No row holds 'nothing of the kind'"));
-}
-
-#[test]
 fn acts_without_anything_to_do_say_what_helps() {
     let only = |verdict: LetterVerdict| {
         let mut counts = LetterCounts::default();
@@ -299,14 +261,18 @@ fn acts_without_anything_to_do_say_what_helps() {
         LettersCounted { counts, gone: 2, last: letter(8) }
     };
     let said = [
-        ("R", only(LetterVerdict::Written), "none of 1 dead letter can go back"),
-        ("D", only(LetterVerdict::Awaited), "R puts them back, C cancels their orders"),
-        ("C", only(LetterVerdict::Malformed), "no buyer waits for any of 1 dead letter; D removes"),
+        ("R", only(LetterVerdict::Written), "its order is in SQL: D removes it"),
+        (
+            "D",
+            only(LetterVerdict::Awaited),
+            "its buyer waits and there is no order: R puts it back",
+        ),
+        ("C", only(LetterVerdict::Malformed), "no order can be made of it: D removes it"),
         ("D", LettersCounted::default(), "there are no dead letters"),
     ];
     for (key, found, words) in said {
         let mut bench = Bench::new(poisoned());
-        bench.keys("5");
+        bench.keys("5*");
         bench.keys(key);
         bench.sent();
         bench.answer(Ok(Reply::LettersCounted(found)));
@@ -325,7 +291,7 @@ fn acts_without_anything_to_do_say_what_helps() {
 #[test]
 fn a_count_is_asked_for_once_and_covers_no_other_question() {
     let mut bench = Bench::new(poisoned());
-    bench.keys("5RD");
+    bench.keys("5*RD");
     assert_eq!(bench.said(), "counting the dead letters");
     assert_eq!(bench.sent().len(), 1);
     bench.keys("?");
@@ -368,6 +334,7 @@ fn what_is_under_way_is_shown_and_can_be_broken_off() {
         assert_eq!(bench.sent(), [Command::Cancel]);
         bench.answer(Ok(Reply::Cancelled(true)));
     }
+    bench.keys("*");
     ask(&mut bench, "R", &all());
     bench.keys("y");
     bench.sent();
@@ -381,7 +348,7 @@ fn what_is_under_way_is_shown_and_can_be_broken_off() {
 #[test]
 fn a_reason_is_text_and_travels_with_the_act() {
     let mut bench = Bench::new(poisoned());
-    bench.keys("5");
+    bench.keys("5*");
     ask(&mut bench, "D", &all());
     bench.press(KeyCode::Tab);
     bench.keys("yes, nobody hl waits");
@@ -404,7 +371,7 @@ fn a_window_that_shows_nothing_takes_no_act() {
     assert!(bench.sent().is_empty() && bench.app.dialog.is_none());
     // Shown again, it goes on; and a question that is out of sight gets no answer.
     bench.draw(80, 24);
-    bench.keys("5");
+    bench.keys("5*");
     ask(&mut bench, "D", &all());
     bench.draw(59, 24);
     bench.keys("y");
@@ -417,7 +384,7 @@ fn a_window_that_shows_nothing_takes_no_act() {
 #[test]
 fn who_begins_another_act_has_read_what_failed() {
     let mut bench = Bench::new(poisoned());
-    bench.keys("5");
+    bench.keys("5*");
     ask(&mut bench, "D", &all());
     bench.keys("y");
     bench.sent();
@@ -447,7 +414,7 @@ fn a_plan_takes_a_reason() {
 fn a_paste_of_a_megabyte_does_no_harm() {
     for text in ["x".repeat(1 << 20), "火\n".repeat(1 << 18), "\u{301}a\x1b[2J".repeat(1 << 17)] {
         let mut bench = Bench::new(poisoned());
-        bench.keys("5");
+        bench.keys("5*");
         ask(&mut bench, "D", &all());
         // Without the focus it is no answer.
         bench.app.on_event(&Event::Paste("y".to_owned()));

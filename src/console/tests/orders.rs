@@ -349,3 +349,30 @@ fn an_order_is_not_admitted_after_it_was_written() {
     let time = row.split_whitespace().nth(2).unwrap();
     assert_eq!(row.matches(time).count(), 2, "{row}");
 }
+
+#[test]
+fn the_loaded_page_is_sorted_and_the_heading_says_of_how_many() {
+    let mut bench = Bench::new(sold());
+    bench.keys("7");
+    bench.draw(120, 36);
+    let heads = |bench: &Bench| bench.app.orders.scroll.order.as_ref().map(|it| it.head.clone());
+    while heads(&bench).as_deref() != Some("STATUS") {
+        bench.keys("o");
+    }
+    assert_eq!(bench.said(), "ordered by STATUS, ascending");
+    let text = bench.text(120, 36);
+    assert!(text.contains("sorted by status, of these 100"), "{text}");
+    let rows = bench.app.orders.rows(&bench.app.shown);
+    let words: Vec<&str> =
+        rows.iter().map(|it| crate::console::text::orders::status(it.status)).collect();
+    assert!(words.is_sorted() && words.first() != words.last(), "{words:?}");
+    // The next page is behind the oldest that is loaded, wherever that stands, and keeps the order.
+    bench.keys("n");
+    let before = bench.focus.borrow().orders.unwrap().before;
+    assert_eq!(before, Some(id(801)));
+    let view = OrdersView { before, ..OrdersView::default() };
+    bench.show(Snapshot { orders: page(view, 800), ..normal() });
+    assert!(bench.text(120, 36).contains("sorted by status, of these 100"));
+    bench.keys("r");
+    assert_eq!(bench.said(), "ordered by STATUS, descending");
+}

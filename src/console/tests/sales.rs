@@ -61,6 +61,63 @@ fn the_detail_leads_to_the_orders_of_the_sale() {
 }
 
 #[test]
+fn no_title_moves_while_its_sale_sells() {
+    for (width, height) in [(120, 36), (80, 24)] {
+        let row = |phase, left: u64| {
+            let mut picture = normal();
+            let mut line =
+                sale(7, "ninety-nine luft balloons in one long title", phase, 120_000, left);
+            (line.begin, line.end) = (None, None);
+            picture.sales = vec![line];
+            let text = Bench::new(picture).text(width, height);
+            text.lines()
+                .find(|line| line.contains("#7 nin") && !line.contains("seckill"))
+                .unwrap()
+                .to_owned()
+        };
+        let title = |row: &str| row.split_once('…').map(|(title, _)| title.to_owned());
+        let full = row(Phase::Running, 120_000);
+        let end =
+            |row: &str, told: &str| row.find(told).map(|at| row[..at + told.len()].chars().count());
+        for left in [119_999, 101_027, 96_423, 1_000, 7] {
+            let row = row(Phase::Running, left);
+            assert_eq!(title(&row), title(&full), "{left}: {row}");
+            let unit = if full.contains("/ 120,000") { "/ 120,000" } else { "/ 120k" };
+            assert_eq!(end(&row, unit), end(&full, unit), "{row}");
+        }
+        for phase in [Phase::SoldOut, Phase::Paused, Phase::Ended] {
+            assert_eq!(title(&row(phase, 0)), title(&full), "{phase:?}");
+        }
+    }
+}
+
+#[test]
+fn the_list_keeps_four_sales_beside_the_detail() {
+    let mut bench = Bench::new(normal());
+    bench.keys("2jjl");
+    let text = bench.text(80, 24);
+    let (list, _) = text.split_once("attempts").unwrap();
+    for id in ["#5 ", "#7 ", "#8 ", "#9 "] {
+        assert!(list.contains(id), "{id}: {text}");
+    }
+}
+
+#[test]
+fn a_rush_form_keeps_what_was_typed_for_its_sale() {
+    let mut bench = Bench::new(normal());
+    bench.keys("2jjR4");
+    bench.press(KeyCode::Tab);
+    bench.press(KeyCode::Enter);
+    bench.press(KeyCode::Esc);
+    assert_eq!(bench.said(), "nothing was done");
+    bench.keys("R");
+    assert!(bench.text(120, 36).contains("1000004"), "{}", bench.text(120, 36));
+    bench.press(KeyCode::Esc);
+    bench.keys("kR");
+    assert!(!bench.text(120, 36).contains("1000004"), "it is another sale's");
+}
+
+#[test]
 fn a_short_window_stands_below_the_figures() {
     let mut picture = normal();
     picture.sales = vec![sale(7, "tea", Phase::Running, 10, 3)];

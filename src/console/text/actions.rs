@@ -110,13 +110,18 @@ fn told(action: Action) -> Told {
         Action::Close => (word("close", "收起"), word("close the detail", "收起详情"), None),
         Action::Back => (
             word("back", "返回"),
-            word("take away a message, detail or filter", "关掉提示、详情或筛选"),
+            word("close what is open, else to Overview", "逐个关掉打开的内容，否则回总览"),
             None,
         ),
         Action::Mark => (
             word("mark", "标记"),
             word("mark or unmark this row and go on", "标记或取消标记本行并下移"),
             Some(word("mark", "标记")),
+        ),
+        Action::MarkAll => (
+            word("mark all", "全部标记"),
+            word("mark all, or those the filter shows", "标记全部，或筛选出的行"),
+            Some(word("mark all", "全部标记")),
         ),
         Action::Freeze => (
             word("freeze", "冻结"),
@@ -211,7 +216,7 @@ fn told(action: Action) -> Told {
         ),
         Action::ReplayLetters => (
             word("replay", "重放"),
-            word("put dead letters back", "把死信放回消息流"),
+            word("put the marked ones or this one back", "把已标记的或所选的放回消息流"),
             Some(word("replay dead letters", "重放死信")),
         ),
         Action::Discard => (

@@ -44,6 +44,8 @@ pub(crate) const ENGINE_GONE: Word = word(
 );
 pub(crate) const DRAFT_KEPT: Word =
     word("nothing was created; the form keeps what you typed", "没有新建，已填内容保留在表单中");
+pub(crate) const FORM_KEPT: Word =
+    word("nothing was done; the form keeps what you typed", "未做任何操作，已填内容保留在表单中");
 pub(crate) const UNANSWERED: Word = word(
     "the engine stopped before it answered; Activity tells what was done, look there before repeating it",
     "引擎未答复就停止了，请先在动态中核对结果再重试",
@@ -183,9 +185,6 @@ pub(crate) fn resume(sale: &SaleLine) -> Question {
 
 /// Nobody can take it back.
 pub(super) const FOR_GOOD: Word = word("This can't be undone.", "此操作无法撤销。");
-/// What one sees is not what the act is limited to.
-pub(super) const UNFILTERED: Word =
-    word("The filter of this view does not limit it.", "不受本页筛选条件限制。");
 
 pub(crate) fn end(sale: &SaleLine) -> Question {
     let left = left(sale);
@@ -293,17 +292,22 @@ pub(crate) fn rush(sale: &SaleLine, plan: &RushPlan) -> Question {
 }
 
 /// What a plan comes to, a line for each verdict.
-pub(crate) fn plan(plan: &Plan, filtered: bool) -> Question {
+///
+/// `shown` is what a filter shows, where the plan is about all.
+pub(crate) fn plan(plan: &Plan, shown: Option<usize>) -> Question {
     let totals = &plan.totals;
     let (count, entries) = (thousands(totals.entries), counted(totals.entries, "entry", "entries"));
-    let mut lines = vec![if plan.head.filter.is_empty() {
+    let mut lines = vec![if let Some(shown) = shown {
+        let shown = thousands(shown as u64);
+        tell!(
+            "All {count}, not only the {shown} that the filter shows.",
+            "全部 {count} 条，不只是筛选出的 {shown} 条。"
+        )
+    } else if plan.head.filter.is_empty() {
         tell!("{entries}, all that are pending.", "{count} 条消息，即全部待确认。")
     } else {
         tell!("{entries}, those that are marked.", "{count} 条消息，即已标记的。")
     }];
-    if filtered {
-        lines.push(UNFILTERED.to_string());
-    }
     for total in &totals.verdicts {
         let (verdict, act) = (super::verdict(total.verdict), super::act(total.act));
         let count = thousands(total.entries);

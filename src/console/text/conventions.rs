@@ -56,6 +56,10 @@ pub(crate) const READ_FIRST: Word = word(
     "问题刚刚出现；请先看清再按",
 );
 pub(crate) const ONE_ORDER: Word = word("these rows stand in one order only", "这些行只有一种顺序");
+pub(crate) const STREAM_ORDER: Word = word(
+    "a stream stands in the order in which it is delivered, and in no other",
+    "消息流只按投递的先后排列",
+);
 pub(crate) const RECENT: Word = word("used before", "最近使用");
 
 pub(crate) fn ordered(head: &str, falling: bool) -> String {
@@ -64,6 +68,12 @@ pub(crate) fn ordered(head: &str, falling: bool) -> String {
     } else {
         tell!("ordered by {head}, ascending", "按 {head} 升序")
     }
+}
+
+/// In the heading of a page that stands in an order of its own.
+pub(crate) fn sorted_page(head: &str, rows: usize) -> String {
+    let (head, rows) = (head.to_lowercase(), thousands(rows as u64));
+    tell!("sorted by {head}, of these {rows}", "仅本页 {rows} 条按{head}排序")
 }
 
 pub(crate) fn no_order() -> String {

@@ -175,6 +175,19 @@ pub(crate) fn ask_fire(launch: &Launch) -> Question {
     Question { title: title.to_string(), lines, yes: yes.to_string() }
 }
 
+pub(crate) fn ask_disarm(launch: &Launch) -> Question {
+    let lines = vec![
+        badge(launch, true),
+        tell!(
+            "No sale is opened by it and no buyers come. The countdown goes on until your yes.",
+            "不会开始秒杀，也不派买家。确认之前倒计时照常进行。"
+        ),
+    ];
+    let (title, yes) =
+        (word("Call the launch off?", "取消这次开抢？"), word("Call off", "取消开抢"));
+    Question { title: title.to_string(), lines, yes: yes.to_string() }
+}
+
 /// The question while buyers come: how far they are, and whether the sale is held as well.
 pub(crate) fn ask_abort(name: &str, sent: u64, planned: u64, pauses: bool) -> Question {
     let (sent, planned) = (thousands(sent), thousands(planned));

@@ -1,12 +1,15 @@
 //! Words of dead letters: what is true of them, what an act would do to them, and what it did.
 
 use super::{
-    acts::{FOR_GOOD, Question, UNFILTERED},
+    acts::{FOR_GOOD, Question},
     figures::{counted, thousands},
     lang::{Word, tell, word},
 };
 use crate::{
-    console::keymap::{Action, key_of},
+    console::{
+        keymap::{Action, key_of},
+        views::Marked,
+    },
     engine::command::{LettersCounted, LettersDiscarded, LettersReplayed},
     model::{LetterCounts, LetterVerdict},
 };
@@ -26,6 +29,11 @@ pub(crate) const COUNTED: Word = word(
     "the dead letters are counted; close this and press the key again",
     "死信已统计，关闭此窗口后再按一次该键",
 );
+pub(crate) fn all_marked() -> String {
+    let key = key_of(Action::MarkAll);
+    tell!("all are marked; {key} takes the marks back", "已全部标记，按 {key} 取消")
+}
+
 pub(crate) const ALL_GONE: Word = word("none of them is there any more", "这些死信都已不在");
 
 /// Labels of the detail pane.
@@ -49,6 +57,53 @@ pub(crate) enum Settling {
     Discard,
     /// Removed; who waits gets nothing, and what he held is given back.
     Compensate,
+}
+
+/// Which letters an act is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum About {
+    /// The one under the cursor.
+    One(String),
+    Marked(Marked),
+    /// All that there are, of which a filter shows so many.
+    All {
+        shown: Option<usize>,
+    },
+}
+
+/// Says so, where `total` of them are there.
+fn told_about(about: &About, total: u64) -> String {
+    let count = thousands(total);
+    match about {
+        About::One(letter) => tell!("1 dead letter, {letter}", "1 条死信 {letter}"),
+        About::All { shown: None } => {
+            let letters = counted(total, "dead letter", "dead letters");
+            tell!("All {letters}", "全部 {count} 条死信")
+        }
+        About::All { shown: Some(shown) } => {
+            let shown = thousands(*shown as u64);
+            tell!(
+                "All {count}, not only the {shown} that the filter shows",
+                "全部 {count} 条，不只是筛选出的 {shown} 条"
+            )
+        }
+        About::Marked(marked) => {
+            let count = thousands(marked.count as u64);
+            let mut told = tell!("{count} marked", "已标记 {count} 条");
+            if marked.filtered > 0 {
+                let hidden = thousands(marked.filtered as u64);
+                told += &tell!(
+                    ", {hidden} of them hidden by the filter",
+                    "，其中 {hidden} 条被筛选隐藏"
+                );
+            }
+            if marked.elsewhere > 0 {
+                let other = thousands(marked.elsewhere as u64);
+                told += &tell!(", {other} on other pages", "，{other} 条在其他页");
+            }
+            told
+        }
+    }
 }
 
 /// What becomes of letters of one verdict.
@@ -145,54 +200,41 @@ pub(crate) fn why(verdict: LetterVerdict) -> String {
 pub(crate) fn question(
     act: Settling,
     found: &LettersCounted,
-    marked: bool,
-    filtered: bool,
+    about: &About,
 ) -> Result<Question, String> {
     let LettersCounted { counts, gone, .. } = found;
     let stay = act.count(counts, Fate::Stays);
     let (total, done) = (counts.total(), counts.total() - stay);
     let given_back = act.count(counts, Fate::GivenBack);
     if total == 0 {
-        return Err(if marked { ALL_GONE } else { NOTHING_DEAD }.to_string());
+        let all = matches!(about, About::All { .. });
+        return Err(if all { NOTHING_DEAD } else { ALL_GONE }.to_string());
     }
     if done == 0 || (act == Settling::Compensate && given_back == 0) {
-        return Err(nothing_to_do(act, total));
+        let only = LetterVerdict::ALL.into_iter().find(|it| total == 1 && counts.of(*it) == 1);
+        return Err(only.map_or_else(|| nothing_to_do(act, total), why));
     }
-    let (title, fate, yes) = match act {
-        Settling::Replay => (
-            word("Put them back?", "放回消息流？"),
-            word("go back into the order stream", "放回订单消息流"),
-            word("Replay", "重放"),
-        ),
-        Settling::Discard => (
-            word("Discard them?", "丢弃这些死信？"),
-            word("will be removed for good", "永久删除"),
-            word("Discard", "丢弃"),
-        ),
+    let (title, yes) = match act {
+        Settling::Replay => (word("Put them back?", "放回消息流？"), word("Replay", "重放")),
+        Settling::Discard => (word("Discard them?", "丢弃这些死信？"), word("Discard", "丢弃")),
         Settling::Compensate => (
             word("Cancel, give back and discard?", "取消订单、退还库存并删除？"),
-            word("will be removed for good", "永久删除"),
             word("Give back", "退还"),
         ),
     };
-    let of = if marked {
-        word("marked dead letters", "条已标记的死信")
-    } else {
-        word("dead letters", "条死信")
+    let (some, rest) = (thousands(done), thousands(stay));
+    let fate = match act {
+        Settling::Replay => {
+            let go = counted(done, "goes back", "go back");
+            tell!("{go} into the order stream", "{some} 条放回订单消息流")
+        }
+        _ => tell!("{some} will be removed for good", "{some} 条永久删除"),
     };
-    let (some, all, rest) = (thousands(done), thousands(total), thousands(stay));
-    let stays = match stay {
-        0 => String::new(),
-        1 => tell!(" 1 stays.", "保留 1 条。"),
-        _ => tell!(" {rest} stay.", "保留 {rest} 条。"),
-    };
-    let mut lines = vec![tell!(
-        "{some} of {all} {of} {fate}.{stays}",
-        "{all} {of}中，{some} 条将{fate}。{stays}"
-    )];
-    if filtered && !marked {
-        lines.push(UNFILTERED.to_string());
-    }
+    let stay = counted(stay, "stays", "stay");
+    let stays =
+        if done == total { String::new() } else { tell!(", {stay}", "，保留 {rest} 条") };
+    let about = told_about(about, total);
+    let mut lines = vec![tell!("{about}: {fate}{stays}.", "{about}：{fate}{stays}。")];
     for it in LetterVerdict::ALL.into_iter().filter(|it| counts.of(*it) > 0) {
         let count = thousands(counts.of(it));
         let (verdict, fate) = (verdict_word(it), told(act, it));

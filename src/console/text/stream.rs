@@ -323,7 +323,10 @@ pub(crate) fn rewind(plan: &[Rewind], time: impl Fn(&Rewind) -> (String, String)
     }
     let parts = [
         (sum(|it| it.written), word("in SQL already: acknowledged", "已在 SQL 中：直接确认")),
-        (sum(|it| it.missing), word("not in SQL: written", "不在 SQL 中：将写入")),
+        (
+            sum(|it| it.missing),
+            word("not in SQL: written if a piece is left", "不在 SQL 中：有库存则写入"),
+        ),
         (sum(|it| it.unheld), word("of those: no buyer holds it now", "其中：已无买家持有该订单")),
         (sum(|it| it.malformed), word("malformed: become dead letters", "格式错误：成为死信")),
         (sum(|it| it.pending), word("pending now: whoever is first", "正待确认：先到者处理")),

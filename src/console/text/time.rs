@@ -55,18 +55,16 @@ pub(crate) fn no_mark(later: bool) -> String {
     }
 }
 
-/// What befell, and how much more did at the same moment.
-pub(crate) fn befell(act: &str, subject: &str, more: usize) -> String {
+/// What befell.
+pub(crate) fn befell(act: &str, subject: &str) -> String {
     let act = act_word(act);
-    let told = if subject.is_empty() { act.to_owned() } else { format!("{act}  {subject}") };
-    let more = more as u64;
-    match more {
-        0 => told,
-        more => {
-            let more = thousands(more);
-            tell!("{told}  and {more} more", "{told}  另有 {more} 条")
-        }
-    }
+    if subject.is_empty() { act.to_owned() } else { format!("{act}  {subject}") }
+}
+
+/// How much more did at the same moment.
+pub(crate) fn more_befell(more: usize) -> String {
+    let more = thousands(more as u64);
+    tell!("  and {more} more", "  另有 {more} 条")
 }
 
 /// Acts and events of the log by name; the log itself holds the English one, as the command line prints it.

@@ -100,8 +100,13 @@ fn summary(scene: &Scene<'_>, state: &LogState, rows: &[&Recorded]) -> Line<'sta
     if !state.follows() && !narrow {
         spans.push(Span::styled(format!("{}   ", activity::paused()), theme.key()));
     }
-    let count = activity::count(rows.len(), LogState::all(scene.snapshot));
-    spans.push(Span::styled(count, theme.soft()));
+    if let Some(order) = &state.scroll.order {
+        let sorted = text::conventions::sorted_page(&order.head, rows.len());
+        spans.push(Span::styled(sorted, theme.key()));
+    } else {
+        let count = activity::count(rows.len(), LogState::all(scene.snapshot));
+        spans.push(Span::styled(count, theme.soft()));
+    }
     Line::from(spans)
 }
 
@@ -132,7 +137,7 @@ fn layout(width: u16, days: bool) -> Vec<Column> {
     let mut all = vec![
         column(heads::TIME, if width >= 72 && days { 14 } else { 8 }),
         column(heads::SIGN, 1),
-        column(heads::WHAT, if width >= 110 { 20 } else { 16 }),
+        column(heads::WHAT, if width >= 110 { 22 } else { 16 }),
     ];
     if width >= 72 {
         all.push(column(heads::WHO, 9));
@@ -140,7 +145,7 @@ fn layout(width: u16, days: bool) -> Vec<Column> {
     if width >= 110 {
         all.push(column(heads::NODE, 10));
     }
-    all.push(column(heads::SUBJECT, if width >= 110 { 26 } else { 14 }));
+    all.push(column(heads::SUBJECT, if width >= 110 { 24 } else { 14 }));
     all.push(column(heads::RESULT, 0));
     all
 }
@@ -267,11 +272,10 @@ fn figure_lines(scene: &Scene<'_>, line: &Recorded, cells: u16) -> Vec<Line<'sta
     }
     if !same.is_empty() {
         let told: Vec<String> = same.iter().map(|it| format!("{} {}", it.name, it.after)).collect();
-        let told = scene.fit(&told.join(", "), cells.saturating_sub(LABELS + 3));
-        lines.push(Line::from(vec![
-            label(true, labels::UNCHANGED),
-            Span::styled(told, theme.soft()),
-        ]));
+        let told = wrap(&told.join(", "), usize::from(cells.saturating_sub(LABELS + 3)));
+        lines.extend(told.into_iter().enumerate().map(|(row, part)| {
+            Line::from(vec![label(row == 0, labels::UNCHANGED), Span::styled(part, theme.soft())])
+        }));
     }
     lines
 }

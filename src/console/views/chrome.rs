@@ -43,8 +43,11 @@ pub(super) fn draw(app: &mut App, pen: &mut Pen<'_>) -> Option<(u16, u16)> {
     }
     let compact = width < COMPLETE.0 || height < COMPLETE.1;
     header(app, &mut pen.part(0, 0, width, 1));
-    app.tabs = tabs::draw(app, &mut pen.part(0, 1, width, 1));
     let top = if compact { 2 } else { 3 };
+    if !compact {
+        pen.rule(2, app.theme.glyphs.rule, app.theme.soft());
+    }
+    app.tabs = tabs::draw(app, &mut pen.part(0, 1, width, top - 1));
     // Badges stand where they take no room from a name.
     let badges = badges(app);
     let mut keys_room = width;
@@ -52,7 +55,6 @@ pub(super) fn draw(app: &mut App, pen: &mut Pen<'_>) -> Option<(u16, u16)> {
         pen.part(0, height - 1, width.saturating_sub(1), 1).line_right(0, &badges);
         keys_room = width.saturating_sub(badges.width() as u16 + 1);
     } else {
-        pen.rule(2, app.theme.glyphs.rule, app.theme.soft());
         pen.part(0, 2, width.saturating_sub(1), 1).line_right(0, &badges);
     }
     keys(app, &mut pen.part(0, height - 1, keys_room, 1));

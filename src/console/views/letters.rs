@@ -52,16 +52,16 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut PagedState<
     let told = open.and_then(|row| rows.get(row)).map(|line| detail_lines(scene, line, w));
     let below = told.as_ref().map_or(0, |told| h.saturating_sub(kept).min((told.len() + 1) as u16));
     let top = u16::from(!scene.compact) + 1;
-    let marks = &state.marks;
+    let (marks, all) = (&state.marks, state.all);
     table(
         &mut pen.part(0, top, w, h.saturating_sub(top + below)),
         theme,
-        &layout(w, rows.iter().any(|line| line.letter.partition > 0)),
+        &layout(w, &rows),
         (rows.len(), cursor),
         &mut state.scroll,
         |row, columns| {
             let line = rows[row];
-            cells(scene, line, marks.contains(&line.letter), columns)
+            cells(scene, line, all || marks.contains(&line.letter), columns)
         },
     );
     if let Some(told) = told {
@@ -93,9 +93,10 @@ fn nothing(scene: &Scene<'_>, state: &PagedState<LetterLine>) -> String {
     }
 }
 
-/// Ids of several partitions name theirs, which takes room.
-fn layout(width: u16, partitioned: bool) -> Vec<Column> {
-    let letter = if width >= 100 { 19 } else { 17 } + if partitioned { 3 } else { 0 };
+/// Ids take what they need, and the reason what the others leave.
+fn layout(width: u16, rows: &[&LetterLine]) -> Vec<Column> {
+    let longest = rows.iter().map(|line| line.letter.to_string().len()).max().unwrap_or(0);
+    let letter = if width >= 100 { 19.max(longest as u16) } else { 15.max(longest as u16) };
     let column = |title, width, numeric| Column { title, width, numeric };
     let mut all = vec![
         column(columns::MARK, 1, false),

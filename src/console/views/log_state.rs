@@ -6,10 +6,13 @@ use tui_input::Input;
 
 use super::{
     Step,
-    facets::{Facet, Rank, Wanted},
+    facets::{Facet, Rank, Wanted, sort},
 };
 use crate::{
-    console::{text, widgets::Scroll},
+    console::{
+        text::{self, activity::heads},
+        widgets::Scroll,
+    },
     telemetry::{
         Snapshot,
         log::{LogLook, Place, Recorded, Weight, Which},
@@ -116,12 +119,14 @@ impl LogState {
         self.look.before.is_none()
     }
 
-    /// The lines of this page that level and filter let through, oldest first.
+    /// The lines of this page that level and filter let through, oldest first where no other order was asked for.
     pub(crate) fn rows<'a>(&self, snapshot: &'a Snapshot) -> Vec<&'a Recorded> {
         let wanted = Wanted::new(self.filter.value());
         let fits =
             |line: &&Recorded| self.level.holds(line) && wanted.lets(|word| holds(line, word));
-        lines(snapshot).filter(fits).collect()
+        let mut rows: Vec<&Recorded> = lines(snapshot).filter(fits).collect();
+        sort(&mut rows, &facets(), self.scroll.order.as_ref());
+        rows
     }
 
     /// Lines of the page before level and filter.
@@ -131,7 +136,11 @@ impl LogState {
 
     pub(crate) fn cursor(&self, rows: &[&Recorded]) -> Option<usize> {
         match self.chosen {
-            None => rows.len().checked_sub(1),
+            None if self.scroll.order.is_none() => rows.len().checked_sub(1),
+            None => {
+                let newest = rows.iter().map(|line| line.id).max();
+                rows.iter().position(|line| Some(line.id) == newest)
+            }
             Some(chosen) => rows.iter().position(|line| line.id == chosen),
         }
     }
@@ -160,7 +169,7 @@ impl LogState {
 
     pub(crate) fn step(&mut self, snapshot: &Snapshot, step: Step) -> LogTurn {
         // Also the way out of a page that does not come.
-        if step == Step::Last {
+        if step == Step::Last && (self.scroll.order.is_none() || !self.is_newest()) {
             if !self.is_newest() {
                 return LogTurn::Page(Toward::Newest);
             }
@@ -171,13 +180,14 @@ impl LogState {
             return LogTurn::Waiting;
         }
         let rows = self.rows(snapshot);
-        let forward = matches!(step, Step::By(1..) | Step::Screens(1..));
+        let forward = matches!(step, Step::By(1..) | Step::Screens(1..) | Step::Last);
         let row = self.cursor(&rows).unwrap_or(0);
         let next = step.from(row, rows.len(), self.scroll.visible);
         if next != row {
             self.row = next;
             // Who is at the end wants to see what comes.
-            let at_end = next + 1 == rows.len() && self.is_newest();
+            let in_time = self.scroll.order.is_none();
+            let at_end = in_time && next + 1 == rows.len() && self.is_newest();
             self.chosen = rows.get(next).filter(|_| !at_end).map(|line| line.id);
             return LogTurn::Moved;
         }
@@ -236,18 +246,30 @@ fn lines(snapshot: &Snapshot) -> Box<dyn Iterator<Item = &Recorded> + '_> {
 /// What a copy of a line tells.
 pub(crate) fn facets() -> Vec<Facet<Recorded>> {
     vec![
-        Facet::new(text::activity::heads::TIME, |line| line.act.at.to_string(), |_| Rank::Unknown),
-        Facet::new(text::activity::heads::WHO, |line| line.act.operator.clone(), |_| Rank::Unknown),
-        Facet::new(text::activity::heads::WHAT, |line| line.act.act.clone(), |_| Rank::Unknown),
         Facet::new(
-            text::activity::heads::SUBJECT,
-            |line| text::told::subject(&line.act.subject),
-            |_| Rank::Unknown,
+            heads::TIME,
+            |line| line.act.at.to_string(),
+            |line| Rank::number(Some(line.act.at.0)),
         ),
         Facet::new(
-            text::activity::heads::RESULT,
+            heads::WHO,
+            |line| line.act.operator.clone(),
+            |line| Rank::text(&line.act.operator),
+        ),
+        Facet::new(
+            heads::WHAT,
+            |line| line.act.act.clone(),
+            |line| Rank::text(text::time::act_word(&line.act.act)),
+        ),
+        Facet::new(
+            heads::SUBJECT,
+            |line| text::told::subject(&line.act.subject),
+            |line| Rank::text(&text::told::subject(&line.act.subject)),
+        ),
+        Facet::new(
+            heads::RESULT,
             |line| text::told::result(&line.act.result),
-            |_| Rank::Unknown,
+            |line| Rank::text(&text::told::result(&line.act.result)),
         ),
     ]
 }

@@ -47,7 +47,7 @@ pub(crate) use log_state::{LogState, LogTurn, facets as log_facets};
 pub(crate) use orders_state::{OrdersState, OrdersTurn, Walked, facets as order_facets};
 pub(crate) use overview_state::OverviewState;
 pub(crate) use paged_rows::PagedRow;
-pub(crate) use paged_state::{PagedState, Turn};
+pub(crate) use paged_state::{Marked, PagedState, Turn};
 pub(crate) use rates::{marks, until};
 pub(crate) use sales_state::{SalesState, facets as sales_facets};
 pub(crate) use stream_state::{Moved, Pane, StreamState, consumer_facets, facets as entry_facets};
@@ -367,9 +367,13 @@ fn summary<R: PagedRow>(scene: &Scene<'_>, state: &PagedState<R>, shown: usize) 
         let told = text::recovery(text::act_name(&line.act), line.done, line.planned);
         spans.push(Span::styled(format!("{told}   "), theme.key()));
     }
-    if !state.marks.is_empty() {
-        spans.push(Span::styled(text::marked(state.marks.len()), theme.key()));
-        spans.push(Span::raw("   "));
+    let marked = if state.all {
+        Some(text::all_marked(page.total))
+    } else {
+        (!state.marks.is_empty()).then(|| text::marked(state.hidden(scene.snapshot)))
+    };
+    if let Some(marked) = marked {
+        spans.push(Span::styled(format!("{marked}   "), theme.key()));
     }
     let filter = state.filter.value();
     if !filter.is_empty() {

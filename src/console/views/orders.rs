@@ -5,11 +5,11 @@ use ratatui::{
     text::{Line, Span},
 };
 
-use super::{OrdersState, Scene, Source, is_stale};
+use super::{OrdersState, Scene, Source, is_stale, orders_state::since};
 use crate::{
     console::{
         text::{
-            self,
+            self, conventions,
             lang::Word,
             orders::{self as words, columns, labels},
         },
@@ -74,10 +74,10 @@ fn body(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OrdersState) {
         }
         return;
     }
-    let cursor = state.position(rows);
+    let cursor = state.position(&rows);
     let kept = TABLE[usize::from(scene.compact)];
     let open = cursor.filter(|_| state.detail && h >= kept + DETAIL);
-    let chosen = open.and_then(|row| rows.get(row));
+    let chosen = open.and_then(|row| rows.get(row)).copied();
     let told = chosen.map(|order| told(scene, state, order.id, Some(order), w));
     let below = told.as_ref().map_or(0, |told| h.saturating_sub(kept).min(told.len() as u16 + 1));
     let (cols, columns): (Vec<Col>, Vec<Column>) = layout(w).into_iter().unzip();
@@ -129,6 +129,10 @@ fn head(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &OrdersState) {
         };
         let held = if state.shows_newest() { theme.soft() } else { theme.warn() };
         spans.push(Span::styled(told, held));
+        if let Some(order) = &state.scroll.order {
+            let sorted = conventions::sorted_page(&order.head, rows.len());
+            spans.push(Span::styled(format!("   {sorted}"), theme.key()));
+        } else
         // In a low window the heading needs the room.
         if state.shows_newest() || !scene.compact {
             let page = words::page(rows.len(), state.shows_newest(), page.more);
@@ -237,16 +241,6 @@ fn exact(scene: &Scene<'_>, at: Millis, before: Option<Millis>) -> String {
 /// When an entry was added.
 fn added(entry: EntryId) -> Millis {
     Millis(i64::try_from(entry.millis).unwrap_or(i64::MAX))
-}
-
-/// When the order came into its state, as far as SQL tells.
-fn since(order: &Order) -> Millis {
-    let at = match order.status {
-        OrderStatus::Unpaid => None,
-        OrderStatus::Paid | OrderStatus::Used => order.pay_time,
-        OrderStatus::Cancelled | OrderStatus::Closed => order.close_time,
-    };
-    at.unwrap_or(order.create_time)
 }
 
 type Told = (Word, String, Style);

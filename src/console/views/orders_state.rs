@@ -4,12 +4,15 @@ use tui_input::Input;
 
 use super::{
     Step,
-    facets::{Facet, Rank},
+    facets::{Facet, Rank, sort},
 };
 use crate::{
-    console::{text, widgets::Scroll},
-    engine::trace::Trace,
-    model::{Order, OrderId, OrderQuery, QueryFault},
+    console::{
+        text::{self, orders::columns},
+        widgets::Scroll,
+    },
+    engine::{orders::decode, trace::Trace},
+    model::{Millis, Order, OrderId, OrderQuery, OrderStatus, QueryFault},
     telemetry::{OrdersView, Snapshot},
 };
 
@@ -58,21 +61,42 @@ pub(crate) struct OrdersState {
     untold: Option<OrderId>,
 }
 
-/// What a copy of an order tells; not who bought, as long as nobody asks.
+/// What an order tells; a copy not who bought, as long as nobody asks.
 pub(crate) fn facets() -> Vec<Facet<Order>> {
+    let nothing = |_: &Order| String::new();
+    let admitted =
+        |order: &Order| Rank::number(Some(decode(order.id).issued.min(order.create_time).0));
     vec![
-        Facet::new(text::columns::ORDER, |order| order.id.to_string(), |_| Rank::Unknown),
         Facet::new(
-            text::columns::VOUCHER,
+            columns::ORDER,
+            |order| order.id.to_string(),
+            |order| Rank::number(Some(order.id.as_i64())),
+        ),
+        Facet::new(columns::ADMITTED, nothing, admitted),
+        Facet::new(columns::USER, nothing, |order| Rank::number(Some(order.user_id.0))),
+        Facet::new(
+            columns::SALE,
             |order| format!("#{}", order.voucher_id),
-            |_| Rank::Unknown,
+            |order| Rank::number(Some(order.voucher_id.0)),
         ),
+        Facet::new(columns::PLACE, nothing, |order| Rank::number(Some(order.place))),
         Facet::new(
-            text::columns::OUTCOME,
+            columns::STATUS,
             |order| text::orders::status(order.status).to_owned(),
-            |_| Rank::Unknown,
+            |order| Rank::text(text::orders::status(order.status)),
         ),
+        Facet::new(columns::SINCE, nothing, |order| Rank::number(Some(since(order).0))),
     ]
+}
+
+/// When the order came into its state, as far as SQL tells.
+pub(crate) fn since(order: &Order) -> Millis {
+    let at = match order.status {
+        OrderStatus::Unpaid => None,
+        OrderStatus::Paid | OrderStatus::Used => order.pay_time,
+        OrderStatus::Cancelled | OrderStatus::Closed => order.close_time,
+    };
+    at.unwrap_or(order.create_time)
 }
 
 impl OrdersState {
@@ -114,19 +138,26 @@ impl OrdersState {
         true
     }
 
-    /// Orders of the page, as far as it is the one that was asked for.
-    pub(crate) fn rows<'a>(&self, snapshot: &'a Snapshot) -> &'a [Order] {
+    /// Orders of the page as SQL gave them, as far as it is the one that was asked for.
+    fn page<'a>(&self, snapshot: &'a Snapshot) -> &'a [Order] {
         let page = &snapshot.orders;
         if page.view.query == self.view.query { &page.lines } else { &[] }
     }
 
-    pub(crate) fn position(&self, rows: &[Order]) -> Option<usize> {
+    /// The same in the order that was asked for.
+    pub(crate) fn rows<'a>(&self, snapshot: &'a Snapshot) -> Vec<&'a Order> {
+        let mut rows: Vec<&Order> = self.page(snapshot).iter().collect();
+        sort(&mut rows, &facets(), self.scroll.order.as_ref());
+        rows
+    }
+
+    pub(crate) fn position(&self, rows: &[&Order]) -> Option<usize> {
         rows.iter().position(|order| Some(order.id) == self.cursor)
     }
 
     pub(crate) fn chosen<'a>(&self, snapshot: &'a Snapshot) -> Option<&'a Order> {
         let rows = self.rows(snapshot);
-        self.position(rows).and_then(|row| rows.get(row))
+        self.position(&rows).and_then(|row| rows.get(row).copied())
     }
 
     /// Keeps the choice true against a new picture; `true` where another page is to be read.
@@ -136,7 +167,8 @@ impl OrdersState {
             return false;
         }
         if let Some((_, at_end)) = self.awaited.take_if(|(view, _)| *view == page.view) {
-            let edge = if at_end { page.lines.last() } else { page.lines.first() };
+            let rows = self.rows(snapshot);
+            let edge = if at_end { rows.last() } else { rows.first() };
             self.cursor = edge.map(|order| order.id);
         }
         let empty = page.lines.is_empty() && page.view == self.view;
@@ -145,7 +177,7 @@ impl OrdersState {
             self.turn(snapshot, OrdersTurn::Newest);
         }
         let rows = self.rows(snapshot);
-        let row = self.position(rows).unwrap_or(self.row.min(rows.len().saturating_sub(1)));
+        let row = self.position(&rows).unwrap_or(self.row.min(rows.len().saturating_sub(1)));
         self.row = row;
         self.cursor = rows.get(row).map(|order| order.id);
         turned
@@ -159,7 +191,7 @@ impl OrdersState {
             return Walked::Waiting;
         }
         let rows = self.rows(snapshot);
-        let row = self.position(rows).unwrap_or(0);
+        let row = self.position(&rows).unwrap_or(0);
         let next = step.from(row, rows.len(), self.scroll.visible);
         if next != row {
             self.row = next;
@@ -182,7 +214,7 @@ impl OrdersState {
 
     /// Holds the page that is shown: orders that come from now on do not move it.
     pub(crate) fn hold(&mut self, snapshot: &Snapshot) {
-        let first = self.rows(snapshot).first();
+        let first = self.page(snapshot).first();
         let border = first.and_then(|order| OrderId::from_i64(order.id.as_i64().checked_add(1)?));
         if border.is_some() && self.view.query.id.is_none() {
             self.newer.push(None);
@@ -193,7 +225,7 @@ impl OrdersState {
     pub(crate) fn turn(&mut self, snapshot: &Snapshot, turn: OrdersTurn) {
         match turn {
             OrdersTurn::Older => {
-                let Some(last) = self.rows(snapshot).last() else { return };
+                let Some(last) = self.page(snapshot).last() else { return };
                 self.newer.push(self.view.before);
                 self.turn_to(Some(last.id), false);
             }

@@ -185,7 +185,7 @@ fn lately(pen: &mut Pen<'_>, scene: &Scene<'_>, top: u16) {
         let (glyph, style) = rates::sign(theme, *weight);
         let x = pen.text(2, y, &right(&scene.at_second(*at), 8, ""), theme.soft()) + 2;
         pen.text(x, y, glyph, style);
-        let told = text::time::befell(&line.act.act, &text::told::subject(&line.act.subject), 0);
+        let told = text::time::befell(&line.act.act, &text::told::subject(&line.act.subject));
         pen.text(x + 3, y, &scene.fit(&told, pen.width().saturating_sub(x + 4)), Style::new());
     }
 }

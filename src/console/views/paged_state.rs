@@ -18,6 +18,8 @@ pub(crate) struct PagedState<R> {
     /// Row of the cursor, for when its line is gone.
     row: usize,
     pub(crate) marks: BTreeSet<EntryId>,
+    /// All that there are is marked, beyond this page too.
+    pub(crate) all: bool,
     pub(crate) filter: Input,
     pub(crate) scroll: Scroll,
     pub(crate) detail: bool,
@@ -36,6 +38,7 @@ impl<R> Default for PagedState<R> {
             cursor: None,
             row: 0,
             marks: BTreeSet::new(),
+            all: false,
             filter: Input::default(),
             scroll: Scroll::default(),
             detail: false,
@@ -45,6 +48,16 @@ impl<R> Default for PagedState<R> {
             of: PhantomData,
         }
     }
+}
+
+/// How many lines are marked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Marked {
+    pub(crate) count: usize,
+    /// Of them, those that the filter hides.
+    pub(crate) filtered: usize,
+    /// Of them, those on other pages.
+    pub(crate) elsewhere: usize,
 }
 
 /// What a movement leads to.
@@ -133,6 +146,7 @@ impl<R: PagedRow> PagedState<R> {
         let there: BTreeSet<EntryId> = page.lines.iter().map(R::id).collect();
         self.marks.retain(|mark| !(first..=last).contains(mark) || there.contains(mark));
         settled.marks_gone = held - self.marks.len();
+        self.all &= page.total > 0;
         self.settle_cursor(snapshot);
         settled
     }
@@ -156,6 +170,38 @@ impl<R: PagedRow> PagedState<R> {
             self.marks.insert(id);
         }
         true
+    }
+
+    pub(crate) fn unmark(&mut self) {
+        self.marks.clear();
+        self.all = false;
+    }
+
+    /// Marks all that there are, or with a filter the lines that it shows; where these are marked already, the
+    /// marks are taken back. `false` where there is no line.
+    pub(crate) fn mark_all(&mut self, snapshot: &Snapshot) -> bool {
+        let shown: Vec<EntryId> = self.rows(snapshot).into_iter().map(R::id).collect();
+        if std::mem::take(&mut self.all) {
+            return true;
+        }
+        if self.filter.value().is_empty() {
+            self.marks.clear();
+            self.all = !shown.is_empty();
+        } else if shown.iter().all(|id| self.marks.contains(id)) {
+            self.marks.retain(|mark| !shown.contains(mark));
+        } else {
+            self.marks.extend(&shown);
+        }
+        !shown.is_empty()
+    }
+
+    /// How many are marked, and how many of them nobody sees.
+    pub(crate) fn hidden(&self, snapshot: &Snapshot) -> Marked {
+        let shown: BTreeSet<EntryId> = self.rows(snapshot).into_iter().map(R::id).collect();
+        let page: BTreeSet<EntryId> = R::page(snapshot).lines.iter().map(R::id).collect();
+        let elsewhere = self.marks.difference(&page).count();
+        let filtered = self.marks.intersection(&page).filter(|mark| !shown.contains(mark)).count();
+        Marked { count: self.marks.len(), filtered, elsewhere }
     }
 
     pub(crate) fn step(&mut self, snapshot: &Snapshot, step: Step) -> Turn {

@@ -16,12 +16,14 @@ use crate::{
 const FIGURES: u16 = 10;
 /// Rows of the curve with its heading and its times: from so many on it says something, and more is none the better.
 const CURVE: (u16, u16) = (5, 10);
-/// Rows of the list above: its heading, a blank, its head, the sale itself.
-const LIST: u16 = 4;
+/// Rows of the list above: its heading, a blank, its head; and the sales below that it keeps before the curve.
+const LIST: u16 = 3;
+const SALES: u16 = 4;
 
-/// Rows that the detail takes of a view of `height`; `None` where there is no room for one.
-pub(super) fn rows(height: u16) -> Option<u16> {
-    let spare = height.checked_sub(FIGURES + LIST)?;
+/// Rows that the detail takes of a view of `height` beside so many sales; `None` where there is no room for one.
+pub(super) fn rows(height: u16, sales: usize) -> Option<u16> {
+    let sales = (sales.min(usize::from(SALES)) as u16).max(1);
+    let spare = height.checked_sub(FIGURES + LIST + 1)?.saturating_sub(sales - 1);
     // Beyond what each needs they share.
     let curve = spare.checked_sub(CURVE.0).map_or(0, |more| (CURVE.0 + more / 2).min(CURVE.1));
     Some(FIGURES + curve)
@@ -159,11 +161,16 @@ mod tests {
 
     #[test]
     fn the_list_keeps_its_room() {
-        assert_eq!(rows(13), None);
+        assert_eq!(rows(13, 1), None);
         for height in 14..60 {
-            let rows = rows(height).unwrap();
-            assert!(height - rows >= LIST && rows >= FIGURES, "{height}: {rows}");
+            for sales in [1, 2, 4, 100] {
+                let rows = rows(height, sales).unwrap();
+                let kept = (sales as u16).min(SALES).min(height - FIGURES - LIST);
+                assert!(height - rows >= LIST + kept && rows >= FIGURES, "{height}: {rows}");
+            }
         }
-        assert_eq!([rows(18), rows(19), rows(40)], [Some(10), Some(15), Some(20)]);
+        let of = |sales| [18, 19, 22, 40].map(|height| rows(height, sales));
+        assert_eq!(of(1), [Some(10), Some(15), Some(16), Some(20)]);
+        assert_eq!(of(4), [Some(10), Some(10), Some(15), Some(20)]);
     }
 }

@@ -45,7 +45,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut SalesState)
         return;
     }
     let cursor = state.cursor(&rows);
-    let below = sale_detail::rows(h).filter(|_| state.detail).unwrap_or(0);
+    let below = sale_detail::rows(h, rows.len()).filter(|_| state.detail).unwrap_or(0);
     let rows: Vec<SaleLine> = rows.into_iter().cloned().collect();
     let top = u16::from(!scene.compact) + 1;
     let mut layout = layout(w, &rows);

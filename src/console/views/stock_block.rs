@@ -1,6 +1,7 @@
 //! The Overview's block of sales: what is left of each, as a figure and as a gauge that empties.
 //!
-//! A title takes what the figures leave; a figure is made shorter where it must be, and never cut.
+//! How wide a figure is follows from what the sale began with, so that nothing moves while it sells: a title takes
+//! what that leaves. A figure is made shorter where it must be, and never cut.
 
 use ratatui::{
     style::Style,
@@ -20,6 +21,8 @@ use crate::{
 /// From this width on a figure says of how many, and from the second one on with all digits.
 const WIDE: u16 = 44;
 const SPACIOUS: u16 = 70;
+/// Cells of what is left, where that is told without all its digits.
+const SHORT: usize = 9;
 
 /// Sales with what is left of each; returns the row after the last.
 pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, rows: u16) -> u16 {
@@ -66,12 +69,13 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, rows: u16) -> u16 {
 fn stock_line(pen: &mut Pen<'_>, scene: &Scene<'_>, y: u16, sale: &SaleLine) {
     let theme = scene.theme;
     let width_of = pen.width();
-    let (figure, cells): (u16, u16) = match width_of {
+    let (most, cells): (u16, u16) = match width_of {
         ..WIDE => (12, 4),
         WIDE..SPACIOUS => (16, width_of / 5),
         SPACIOUS.. => (23, (width_of / 5).min(24)),
     };
     let wide = width_of >= WIDE;
+    let figure = field(scene, sale, most, wide);
     let figure_end = width_of.saturating_sub(cells + 2);
     let over = sale.phase.is_over();
     if scene.chosen == Some(sale.voucher_id) {
@@ -79,7 +83,7 @@ fn stock_line(pen: &mut Pen<'_>, scene: &Scene<'_>, y: u16, sale: &SaleLine) {
     }
     let (strong, soft) = (Style::new(), theme.soft());
     let left = sale.stock;
-    let fits = |told: &String| width(told) <= usize::from(figure);
+    let fits = |told: &String| width(told) <= usize::from(most);
     let (told, style, full) = match (sale.phase, left) {
         (Phase::Archived, _) => (text::phase(Phase::Archived).to_owned(), soft, soft),
         (_, None) => (text::not_in_redis(), theme.warn(), soft),
@@ -106,14 +110,18 @@ fn stock_line(pen: &mut Pen<'_>, scene: &Scene<'_>, y: u16, sale: &SaleLine) {
             } else {
                 figures::signed(left)
             };
-            let told = if fits(&full) { full } else { short(left, sale.initial, wide) };
+            let whole = width(&whole(sale.initial, wide)) <= usize::from(most);
+            let told = if whole && fits(&full) { full } else { short(left, sale.initial, wide) };
             (told, strong, theme.accent())
         }
     };
-    let told = fit(&told, usize::from(figure), theme.glyphs.ellipsis);
+    let told = fit(&told, usize::from(most), theme.glyphs.ellipsis);
     let from = figure_end.saturating_sub(width(&told) as u16);
     let name = text::sale_name(sale.voucher_id, &sale.title);
-    let name = scene.fit(&name, from.saturating_sub(4));
+    let name = scene.fit(
+        &name,
+        figure_end.saturating_sub(figure).min(from).saturating_sub(if wide { 4 } else { 3 }),
+    );
     pen.text(2, y, &name, if over { soft } else { strong });
     let x = pen.text(from, y, &told, style) + 2;
     let line = match (sale.phase, left) {
@@ -128,10 +136,35 @@ fn stock_line(pen: &mut Pen<'_>, scene: &Scene<'_>, y: u16, sale: &SaleLine) {
     pen.line(x, y, &Line::from(line));
 }
 
+/// The figure of a sale of which nothing is sold, with all its digits.
+fn whole(initial: u64, wide: bool) -> String {
+    let initial = figures::thousands(initial);
+    if wide { text::left_of(&initial, &initial) } else { initial }
+}
+
+/// Cells of a sale's figure while it sells and after, of `most` that there are.
+fn field(scene: &Scene<'_>, sale: &SaleLine, most: u16, wide: bool) -> u16 {
+    let cells = |told: &str| width(told) as u16;
+    let full = cells(&whole(sale.initial, wide));
+    let figure = if full <= most {
+        full
+    } else if wide {
+        SHORT as u16 + cells(&text::left_of("", &figures::compact(sale.initial as f64)))
+    } else {
+        most
+    };
+    let phases = [Phase::SoldOut, Phase::Paused, Phase::Ended];
+    let words = phases.into_iter().map(|phase| cells(text::phase(phase)));
+    let begins = sale.begin.map_or(0, |at| cells(&text::starts_at(&scene.at(at))));
+    let begins = if wide && begins <= most { begins } else { 0 };
+    words.chain([figure, begins]).max().unwrap_or(most).min(most)
+}
+
 /// What is left of a sale too large for all its digits: those of the whole go first.
 fn short(left: i64, initial: u64, wide: bool) -> String {
     let count = left.unsigned_abs();
     let sign = if left < 0 { "-" } else { "" };
-    let left = format!("{sign}{}", figures::within(count, if wide { 9 } else { 11 } - sign.len()));
+    let left =
+        format!("{sign}{}", figures::within(count, if wide { SHORT } else { 11 } - sign.len()));
     if wide { text::left_of(&left, &figures::compact(initial as f64)) } else { left }
 }

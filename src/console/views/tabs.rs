@@ -1,7 +1,7 @@
 //! Names of the views in one line, with counts of what stands in some of them.
 //!
 //! Where a tab stands follows from the width of the window and from the language: each count has cells of its own,
-//! whether there is something to count or not.
+//! whether there is something to count or not. Where the line has no room for them they stand on the rule below it.
 
 use ratatui::style::Style;
 
@@ -24,18 +24,21 @@ struct Fit {
     count: usize,
     /// Sales and locks have theirs as well: they need nobody, what is stuck does.
     all: bool,
+    /// Counts stand on the rule below.
+    below: bool,
     /// All views are named; else the one that is shown, and those that tell what is stuck.
     named: bool,
 }
 
 /// From the widest to what any window takes.
-const FITS: [Fit; 6] = [
-    Fit { gap: 3, space: 1, count: 9, all: true, named: true },
-    Fit { gap: 2, space: 1, count: 5, all: true, named: true },
-    Fit { gap: 1, space: 1, count: 3, all: true, named: true },
-    Fit { gap: 1, space: 1, count: 3, all: false, named: true },
-    Fit { gap: 1, space: 0, count: 3, all: false, named: true },
-    Fit { gap: 1, space: 1, count: 3, all: false, named: false },
+const FITS: [Fit; 7] = [
+    Fit { gap: 3, space: 1, count: 9, all: true, below: false, named: true },
+    Fit { gap: 2, space: 1, count: 5, all: true, below: false, named: true },
+    Fit { gap: 1, space: 1, count: 3, all: true, below: false, named: true },
+    Fit { gap: 1, space: 1, count: 3, all: false, below: false, named: true },
+    Fit { gap: 1, space: 1, count: 3, all: false, below: true, named: true },
+    Fit { gap: 1, space: 0, count: 3, all: false, below: false, named: true },
+    Fit { gap: 1, space: 1, count: 3, all: false, below: false, named: false },
 ];
 
 struct Tab {
@@ -59,7 +62,8 @@ impl Fit {
     fn cells(self, tab: &Tab, current: View) -> usize {
         let name = usize::from(self.space) + width(&tab.name);
         let name = if self.names(tab, current) { name } else { 0 };
-        width(&tab.key) + name + if self.counts(tab) { self.count + 1 } else { 0 }
+        let counted = self.counts(tab) && !self.below;
+        width(&tab.key) + name + if counted { self.count + 1 } else { 0 }
     }
 
     fn told(self, count: u64) -> String {
@@ -67,7 +71,7 @@ impl Fit {
     }
 }
 
-/// Draws the line; says which cells lead to which view.
+/// Draws the line, over a rule where there is one; says which cells lead to which view.
 pub(super) fn draw(app: &App, pen: &mut Pen<'_>) -> Vec<(std::ops::Range<u16>, View)> {
     let theme = app.theme;
     let stream = app.shown.stream.as_ref();
@@ -89,15 +93,16 @@ pub(super) fn draw(app: &App, pen: &mut Pen<'_>) -> Vec<(std::ops::Range<u16>, V
     let room = usize::from(pen.width()).saturating_sub(1);
     let fits = |fit: &Fit| {
         let cells: usize = tabs.iter().map(|tab| fit.cells(tab, app.view)).sum();
-        cells + usize::from(fit.gap) * (tabs.len() - 1) <= room
+        let line = cells + usize::from(fit.gap) * (tabs.len() - 1) <= room;
+        line && (!fit.below || pen.height() > 1)
     };
     let [.., narrowest] = FITS;
     let fit = FITS.into_iter().find(fits).unwrap_or(narrowest);
     let mut places = Vec::new();
     let mut x = 1;
     for tab in tabs {
-        let end = x + fit.cells(&tab, app.view) as u16;
-        places.push((x..end, tab.view));
+        let (start, end) = (x, x + fit.cells(&tab, app.view) as u16);
+        places.push((start..end, tab.view));
         x = pen.text(x, 0, &tab.key, theme.key());
         if fit.names(&tab, app.view) {
             let current = app.view == tab.view;
@@ -111,7 +116,12 @@ pub(super) fn draw(app: &App, pen: &mut Pen<'_>) -> Vec<(std::ops::Range<u16>, V
                 view => view == View::Letters,
             };
             let style = if loud { theme.warn() } else { theme.soft() };
-            pen.text(x + 1, 0, &fit.told(count), style);
+            let told = fit.told(count);
+            if fit.below {
+                pen.text(start, 1, &format!(" {told} "), style);
+            } else {
+                pen.text(x + 1, 0, &told, style);
+            }
         }
         x = end + fit.gap;
     }

@@ -93,7 +93,7 @@ pub struct Rewind {
     pub again: u64,
     /// Of them: in SQL already, to be acknowledged.
     pub written: u64,
-    /// Of them: not in SQL, to be written.
+    /// Of them: not in SQL, to be written where a piece is left.
     pub missing: u64,
     /// Of those that are missing: no buyer holds the order in Redis any more. It would be written all the same.
     pub unheld: u64,

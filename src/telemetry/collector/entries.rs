@@ -169,8 +169,11 @@ impl Collector {
                 idle_ms: it.idle_ms,
             })
             .collect();
-        // By name: rows that change places with each batch are read by nobody.
-        all.sort_by(|a, b| a.name.cmp(&b.name).then(a.partition.cmp(&b.partition)));
+        // Within a standing by name: rows that change places with each batch are read by nobody.
+        all.sort_by(|a, b| {
+            let name = || a.name.cmp(&b.name).then(a.partition.cmp(&b.partition));
+            a.standing().cmp(&b.standing()).then_with(name)
+        });
         all
     }
 }

@@ -1,0 +1,62 @@
+//! Forms that lead to a question and were left: what was typed is there when their key is pressed again for the same
+//! sale, until the act is on its way.
+//!
+//! It must not know what the forms ask for.
+
+use super::{
+    app::App,
+    dialogs::{Dialog, Intent, LaunchForm, RushForm},
+    text::acts,
+};
+use crate::{engine::command::Command, model::VoucherId, telemetry::snapshot::SaleLine};
+
+#[derive(Debug, Default)]
+pub(crate) struct Drafts {
+    rush: Option<RushForm>,
+    launch: Option<LaunchForm>,
+}
+
+impl Drafts {
+    /// The act is on its way: the next form begins anew.
+    pub(super) fn settle(&mut self, intent: &Intent) {
+        match intent {
+            Intent::Send(command) if matches!(**command, Command::Rush(_)) => self.rush = None,
+            Intent::Arm(_) => self.launch = None,
+            _ => {}
+        }
+    }
+}
+
+impl App {
+    /// Keeps a form that was left, where somebody typed into it; `false` where nothing is kept.
+    pub(super) fn keep(&mut self, dialog: Dialog) -> bool {
+        match dialog {
+            Dialog::Rush(mut rush) if rush.form.is_touched() => {
+                rush.form.focus(0);
+                self.drafts.rush = Some(rush);
+            }
+            Dialog::Launch(mut launch) if launch.form.is_touched() => {
+                launch.form.focus(0);
+                self.drafts.launch = Some(launch);
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// What a form says that is left.
+    pub(super) fn leave(&mut self, dialog: Dialog) {
+        let kept = self.keep(dialog);
+        self.note(if kept { acts::FORM_KEPT } else { acts::CANCELLED });
+    }
+
+    pub(super) fn rush_form(&mut self, sale: &SaleLine) -> RushForm {
+        let kept = self.drafts.rush.take().filter(|it| it.voucher() == sale.voucher_id);
+        kept.unwrap_or_else(|| RushForm::new(sale))
+    }
+
+    pub(super) fn launch_form(&mut self, planned: Option<VoucherId>) -> LaunchForm {
+        let kept = self.drafts.launch.take().filter(|it| it.planned() == planned);
+        kept.unwrap_or_else(|| LaunchForm::new(planned, &self.newest.sales))
+    }
+}

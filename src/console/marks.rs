@@ -1,0 +1,67 @@
+//! Marks in the lists that are read in pages, and which dead letters an act is about.
+//!
+//! It does not know what an act does with them.
+
+use super::{
+    app::App,
+    text::{
+        acts,
+        letters::{self, About},
+    },
+    views::{Step, View},
+};
+use crate::{
+    engine::command::LetterScope,
+    model::{EntryId, filter::Filter},
+};
+
+impl App {
+    /// Marks or unmarks the row under the cursor, and goes on.
+    pub(super) fn mark(&mut self) {
+        if self.view == View::Letters && self.letters.all {
+            return self.note(letters::all_marked());
+        }
+        let marked = match self.view {
+            View::Letters => self.letters.mark(&self.shown),
+            _ => self.pending.mark(&self.shown),
+        };
+        if marked {
+            self.step_in_pages(Step::By(1), true);
+        } else {
+            self.note(acts::NOTHING_MARKED);
+        }
+    }
+
+    /// Marks all dead letters, or those that the filter shows; marked already, they are unmarked.
+    pub(super) fn mark_all(&mut self) {
+        if !self.letters.mark_all(&self.shown) {
+            self.note(acts::NOTHING_MARKED);
+        }
+    }
+
+    /// Those that an act is about: the marked ones, else the one under the cursor.
+    pub(super) fn meant_letters(&self) -> Result<(LetterScope, About), String> {
+        let state = &self.letters;
+        if self.newest.stream.as_ref().is_none_or(|stream| stream.dead == 0) {
+            return Err(letters::NOTHING_DEAD.to_string());
+        }
+        let filtered = !state.filter.value().is_empty();
+        if state.all {
+            // The engine says up to which one it counted.
+            let last = EntryId::MAX;
+            let shown = filtered.then(|| state.rows(&self.shown).len());
+            let scope = LetterScope::Matching { filter: Filter::default(), last };
+            return Ok((scope, About::All { shown }));
+        }
+        if !state.marks.is_empty() {
+            let about = About::Marked(state.hidden(&self.shown));
+            return Ok((LetterScope::Letters(state.marks.iter().copied().collect()), about));
+        }
+        match state.chosen_line(&self.shown) {
+            Some(line) => {
+                Ok((LetterScope::Letters(vec![line.letter]), About::One(line.letter.to_string())))
+            }
+            None => Err(acts::NOTHING_CHOSEN.to_string()),
+        }
+    }
+}
