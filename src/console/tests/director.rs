@@ -452,7 +452,7 @@ fn a_launch_that_is_withdrawn_holds_its_sale_for_the_reason_that_was_given() {
     later(&mut bench, 10_000);
     bench.sent();
     assert_eq!(bench.reason().as_deref(), Some("drill"));
-    bench.keys("H");
+    bench.keys("Hy");
     bench.answer(Ok(opened(SaleState::Running)));
     assert_eq!(bench.sent(), [Command::PauseSale(TEA)]);
     assert_eq!(bench.reason().as_deref(), Some("drill"));

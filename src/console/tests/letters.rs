@@ -458,9 +458,9 @@ fn a_count_that_does_not_come_is_given_up_with_esc() {
     bench.press(KeyCode::Esc);
     assert_eq!(bench.said(), "the dead letters are not counted any more; nothing was done");
     assert_eq!(bench.app.view, crate::console::views::View::Letters);
-    bench.keys(" R");
+    bench.keys("j R");
     let second = bench.sent();
-    assert_eq!(second, [Command::CountLetters(LetterScope::Letters(vec![letter(0)]))]);
+    assert_eq!(second, [Command::CountLetters(LetterScope::Letters(vec![letter(1)]))]);
     // The first answer comes after all, and is about something else.
     let mut counts = LetterCounts::default();
     counts.add(LetterVerdict::Awaited);

@@ -313,7 +313,7 @@ fn a_number_in_a_title_stays_as_it_is() {
         "{}",
         bench.text(120, 36)
     );
-    bench.keys("H");
+    bench.keys("Hy");
     let text = bench.text(120, 36);
     assert!(text.contains("called off: new sale 'Best of #8'"), "{text}");
 }
