@@ -98,6 +98,8 @@ fn play(seed: u64) {
 fn a_live_engine_stands_random_keys() {
     std::thread::scope(|scope| {
         let runs = [1, 2].map(|seed| scope.spawn(move || play(seed)));
-        runs.into_iter().for_each(|run| run.join().expect("a run without a panic"));
+        for run in runs {
+            run.join().expect("a run without a panic");
+        }
     });
 }
