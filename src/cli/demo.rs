@@ -232,7 +232,7 @@ async fn play(script: Script<'_>, pages: &watch::Sender<Story>) -> Result<(), Fa
     pages.send_replace(page(
         &word("A NODE DIES", "节点宕机"),
         &tell!(
-            "{DYING_NODE} died with {stuck} orders in its hands: promised to buyers, not in SQL. Press 4 for the pending list, A for a plan of what to do, y to do it.",
+            "{DYING_NODE} died with {stuck} orders in its hands: promised to buyers, not in SQL. 4 lists them, A plans what to do, y does it.",
             "{DYING_NODE} 带着 {stuck} 笔订单宕机：已许给买家，尚未落库。按 4 看待确认，按 A 制定计划，按 y 执行。"
         ),
         Some("4  A  y"),

@@ -54,8 +54,8 @@ fn watched(picture: Snapshot) -> Snapshot {
 fn story() -> Story {
     Story {
         title: "A NODE DIES".to_owned(),
-        text: "node-b died with 128 orders in its hands: promised to buyers, not in SQL. Press 4 for the \
-               pending list, A for a plan of what to do, y to do it."
+        text: "node-b died with 128 orders in its hands: promised to buyers, not in SQL. 4 lists \
+               them, A plans what to do, y does it."
             .to_owned(),
         key: Some("4  A  y".to_owned()),
         ..Story::default()
