@@ -92,7 +92,6 @@ find_mariadb() {
     return 1
 }
 
-# The server of PostgreSQL; Debian keeps those of several versions beside each other, off PATH.
 find_faketime() {
     local path
     for path in /usr/lib/*/faketime/libfaketimeMT.so.1 /usr/lib64/faketime/libfaketimeMT.so.1 \
@@ -106,6 +105,7 @@ find_faketime() {
     [[ $(uname -s) == Darwin ]] && say none
 }
 
+# The server of PostgreSQL; Debian keeps those of several versions beside each other, off PATH.
 find_postgres() {
     local path
     for path in "$(command -v postgres || true)" /usr/lib/postgresql/*/bin/postgres \
@@ -150,8 +150,13 @@ platform() {
     else say unknown; fi
 }
 
-# Whether apt has a version of $1 to offer.
-apt_offers() { apt-cache policy "$1" 2>/dev/null | grep -Eq '^ +Candidate: [0-9]'; }
+# Whether apt has a version of $1 to offer. Not a pipe into `grep -q`, which hangs up at the first hit:
+# apt-cache would now and then die of it, and count as a refusal.
+apt_offers() {
+    local policy
+    policy=$(LC_ALL=C apt-cache policy "$1" 2>/dev/null) || return 1
+    [[ $policy =~ Candidate:\ [0-9] ]]
+}
 
 # The *-tools packages carry the server binary and no service, so nothing is started or enabled.
 apt_redis() {
