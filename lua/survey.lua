@@ -3,12 +3,12 @@
 --
 -- KEYS  1 orders (stream)  2 dead (stream)  3 nodes (sorted set)
 --       then four for each sale: sale (hash), stock (string), buyers (hash), tally (hash)
--- ARGV  1 group  2 first entry of the pending page  3 most entries of that page  4 entries that are few enough to be counted
+-- ARGV  1 group  2 entries that are few enough to be counted
 --
 -- Returns {now ms, {length, dead, has group, lag or false, pending, oldest pending or false,
 --   first entry or false}, {last entry or false, entries added, last id given or false, last id deleted or false,
 --   last id delivered or false, entries read or false}, consumers {name, pending, idle ms}..., nodes {name, ms, ...},
---   page (as pending_page.lua), sales {initial or false, stock or false, buyers, admitted, sold out, duplicate, rejected}...}
+--   sales {initial or false, stock or false, buyers, admitted, sold out, duplicate, rejected}...}
 
 local function field(reply, name)
   for i = 1, #reply, 2 do
@@ -33,7 +33,7 @@ end
 -- The lag that Redis tells counts trimmed entries as well, and is off or unknown after deletions and a group that was
 -- moved: what is few is counted, from either end, and its word taken only where nothing speaks against it.
 local function lag_of(group, length)
-  local few, delivered = tonumber(ARGV[4]), field(group, 'last-delivered-id')
+  local few, delivered = tonumber(ARGV[2]), field(group, 'last-delivered-id')
   local after = redis.pcall('XRANGE', KEYS[1], '(' .. delivered, '+', 'COUNT', few + 1)
   if after.err then
     return 0 -- Nothing comes after the last id that there can be.
@@ -57,7 +57,7 @@ local now = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
 local first = redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', 1)[1]
 local stream = {redis.call('XLEN', KEYS[1]), redis.call('XLEN', KEYS[2]), 0, false, 0, false,
   first and first[1] or false}
-local consumers, page = {}, {}
+local consumers = {}
 
 local groups = redis.pcall('XINFO', 'GROUPS', KEYS[1])
 if not groups.err then
@@ -77,10 +77,6 @@ if stream[3] == 1 then
   for i, consumer in ipairs(redis.call('XINFO', 'CONSUMERS', KEYS[1], ARGV[1])) do
     consumers[i] = {field(consumer, 'name'), field(consumer, 'pending'), field(consumer, 'idle')}
   end
-  for i, row in ipairs(redis.call('XPENDING', KEYS[1], ARGV[1], ARGV[2], '+', ARGV[3])) do
-    local body = redis.call('XRANGE', KEYS[1], row[1], row[1])[1]
-    page[i] = {row[1], row[2], row[3], row[4], body and body[2] or false}
-  end
 end
 
 local sales = {}
@@ -90,4 +86,4 @@ for i = 4, #KEYS, 4 do
     redis.call('HLEN', KEYS[i + 2]), tally[1] or 0, tally[2] or 0, tally[3] or 0, tally[4] or 0}
 end
 
-return {now, stream, marks, consumers, redis.call('ZRANGE', KEYS[3], 0, -1, 'WITHSCORES'), page, sales}
+return {now, stream, marks, consumers, redis.call('ZRANGE', KEYS[3], 0, -1, 'WITHSCORES'), sales}

@@ -3,17 +3,17 @@
 //! The command line hands over what environment and flags said; this room reads the file and
 //! decides. It must not open anything but that file.
 
+mod faults;
+
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use toml::{
-    Spanned,
-    de::{DeTable, DeValue},
-};
+use toml::Spanned;
 
 use crate::{
-    console::Keys,
+    console::{Keys, line_of, settings as words},
     engine::settings::{MAX_PARTITIONS, Settings},
+    model::OutOfRange,
     store::Settings as StoreSettings,
 };
 
@@ -52,7 +52,7 @@ pub struct Config {
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file that was named can't be read.
-    #[error("the config file {path} can't be read ({why}); check --config")]
+    #[error("{}", words::unreadable(.path, .why))]
     Unreadable {
         /// Which file.
         path: PathBuf,
@@ -60,7 +60,7 @@ pub enum ConfigError {
         why: std::io::Error,
     },
     /// The file is not understood.
-    #[error("the config file {path} is not understood: {why}")]
+    #[error("{}", words::misread(.path, .why))]
     Invalid {
         /// Which file.
         path: PathBuf,
@@ -68,8 +68,24 @@ pub enum ConfigError {
         why: String,
     },
     /// A value out of range.
-    #[error("{0}")]
-    Range(String),
+    #[error(transparent)]
+    Range(#[from] Unfit),
+}
+
+/// A setting whose value can't be.
+#[derive(Debug, thiserror::Error)]
+#[error("{why}")]
+pub struct Unfit {
+    /// Its name in the file.
+    pub name: String,
+    /// What is wrong.
+    pub why: String,
+}
+
+impl From<OutOfRange> for Unfit {
+    fn from(fault: OutOfRange) -> Self {
+        Self { why: words::range(&fault), name: fault.name }
+    }
 }
 
 impl Config {
@@ -80,89 +96,44 @@ impl Config {
         else {
             return Ok(Self::default());
         };
-        let text = std::fs::read_to_string(&path)
+        let bytes = std::fs::read(&path)
             .map_err(|why| ConfigError::Unreadable { path: path.clone(), why })?;
-        match Self::parse(&text) {
-            Ok(mut config) => {
-                let line = config.theme.as_ref().map(|theme| line_of(&text, theme.span().start));
-                config.theme_at = line.map(|line| (path, line));
-                Ok(config)
-            }
-            Err(why) => Err(ConfigError::Invalid { path, why }),
-        }
+        let invalid = |why| ConfigError::Invalid { path: path.clone(), why };
+        let text = faults::text(bytes).map_err(invalid)?;
+        let mut config = faults::read(&text).map_err(invalid)?;
+        let theme = config.theme.as_ref().map(|theme| theme.span().start);
+        config.theme_at = theme.map(|at| (path.clone(), line_of(text.as_bytes(), at)));
+        Ok(config)
     }
 
     /// Why the theme of the file can't be used, with its line.
     pub fn theme_fault(&self, why: &str) -> ConfigError {
         match self.theme_at.clone() {
-            Some((path, line)) => ConfigError::Invalid { path, why: format!("line {line}: {why}") },
-            None => ConfigError::Range(why.to_string()),
+            Some((path, line)) => {
+                let why = words::of_theme(why, &faults::instead(&["theme".to_owned()]));
+                ConfigError::Invalid { path, why: words::at(line, &why) }
+            }
+            None => ConfigError::Range(Unfit { name: "theme".to_owned(), why: why.to_owned() }),
         }
     }
 
-    fn parse(text: &str) -> Result<Self, String> {
-        let config: Self = toml::from_str(text).map_err(|error| one_line(text, &error))?;
-        // Said of the file, as long as no flag stands in its place.
-        config.check().map_err(|fault| {
-            let why = fault.to_string();
-            let key = why.split_whitespace().next().unwrap_or_default();
-            let line = line_of_key(text, key);
-            line.map_or(why.clone(), |line| format!("line {line}: {why}"))
-        })?;
-        config
-            .keys
-            .check()
-            .map_err(|fault| format!("line {}: {fault}", line_of(text, fault.at)))?;
-        Ok(config)
-    }
-
     /// Refuses what can't be: numbers out of range, a node name that Redis keys can't hold.
-    pub fn check(&self) -> Result<(), ConfigError> {
-        self.engine.check().map_err(ConfigError::Range)?;
-        self.store.check().map_err(ConfigError::Range)?;
+    pub fn check(&self) -> Result<(), Unfit> {
+        self.engine.check()?;
+        self.store.check()?;
         let fine = |name: &String| {
             !name.is_empty()
                 && name.len() <= 64
                 && name.chars().all(|c| c.is_alphanumeric() || "-_.".contains(c))
         };
-        if let Some(partitions) = self.partitions.filter(|it| !(1..=MAX_PARTITIONS).contains(it)) {
-            return Err(ConfigError::Range(format!(
-                "partitions is {partitions}; it must lie within 1 and {MAX_PARTITIONS}"
-            )));
-        }
+        let partitions = u64::from(self.partitions.unwrap_or(1));
+        let ranges = [("partitions", partitions, 1, u64::from(MAX_PARTITIONS))];
+        OutOfRange::check("", &ranges)?;
         match &self.node {
-            Some(name) if !fine(name) => Err(ConfigError::Range(
-                "node must be 1 to 64 letters, digits, '-', '_' or '.'".to_owned(),
-            )),
+            Some(name) if !fine(name) => Err(Unfit { name: "node".to_owned(), why: words::node() }),
             _ => Ok(()),
         }
     }
-}
-
-/// The message with its line; the text around it may hold a password and is left out.
-fn one_line(text: &str, error: &toml::de::Error) -> String {
-    let line = error.span().map_or(1, |span| line_of(text, span.start));
-    format!("line {line}: {}", error.message().lines().next().unwrap_or_default())
-}
-
-/// The number of the line that a place in the text is on.
-fn line_of(text: &str, at: usize) -> usize {
-    text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
-}
-
-/// The line of a key such as `engine.queue`.
-fn line_of_key(text: &str, key: &str) -> Option<usize> {
-    let table = DeTable::parse(text).ok()?;
-    let mut table = table.get_ref();
-    let mut line = None;
-    for part in key.split('.') {
-        let (name, value) = table.iter().find(|(name, _)| name.get_ref() == part)?;
-        line = Some(line_of(text, name.span().start));
-        if let DeValue::Table(inner) = value.get_ref() {
-            table = inner;
-        }
-    }
-    line
 }
 
 /// `$XDG_CONFIG_HOME/seckill/config.toml`, else below `~/.config`.
@@ -178,10 +149,10 @@ mod tests {
 
     #[test]
     fn a_file_overrides_defaults_and_typos_are_told() {
-        let config = Config::parse("node = \"a\"\n[engine]\nqueue = 10\n").unwrap();
+        let config = faults::read("node = \"a\"\n[engine]\nqueue = 10\n").unwrap();
         assert_eq!((config.node.as_deref(), config.engine.queue), (Some("a"), 10));
         assert_eq!(config.engine.admission_batch, Settings::default().admission_batch);
-        assert!(Config::parse("quue = 1").unwrap_err().starts_with("line 1:"));
+        assert!(faults::read("quue = 1").unwrap_err().starts_with("line 1:"));
         for (text, start) in [
             ("[engine]\nqueue = 0", "line 2: engine.queue"),
             ("\n[store]\npool = 1", "line 3: store.pool"),
@@ -194,13 +165,13 @@ mod tests {
             ("[keys]\nfreeze = \"m\"", "line 2: 'freeze' and 'mouse' would both be 'm'"),
             ("[keys]\n\nfreeze = \"hyper-x\"", "line 3: 'freeze': 'hyper-x' is no key"),
         ] {
-            let told = Config::parse(text).unwrap_err();
+            let told = faults::read(text).unwrap_err();
             assert!(told.starts_with(start), "{text}: {told}");
         }
-        let told = Config::parse("node = \"a\"\n[keys]\nmark = \"v\"\nfly = \"x\"").unwrap_err();
+        let told = faults::read("node = \"a\"\n[keys]\nmark = \"v\"\nfly = \"x\"").unwrap_err();
         assert!(told.starts_with("line 4: there is no action 'fly'"), "{told}");
-        assert!(Config::parse("[keys]\nmark = 5").unwrap_err().starts_with("line 2:"));
-        let config = Config::parse("[store]\ntls = \"verify\"\nca = \"/a.pem\"").unwrap();
+        assert!(faults::read("[keys]\nmark = 5").unwrap_err().starts_with("line 2:"));
+        let config = faults::read("[store]\ntls = \"verify\"\nca = \"/a.pem\"").unwrap();
         assert_eq!(config.store.tls, crate::store::Tls::Verify);
     }
 
@@ -215,12 +186,19 @@ mod tests {
         let place =
             format!("{} is not understood: line 2: there is no theme 'dusk'", path.display());
         assert!(told.contains(&place), "{told}");
+        assert!(told.ends_with("'theme' the default (theme = \"dark\") stands"), "{told}");
     }
 
     #[test]
     fn an_error_never_quotes_the_file() {
-        let error = Config::parse("redis = redis://u:secret@h").unwrap_err();
+        let error = faults::read("redis = redis://u:secret@h").unwrap_err();
         assert!(!error.contains("secret"), "{error}");
+        for text in
+            ["store = \"postgres://u:secret@h\"", "[store]\ntls = \"postgres://u:secret@h\""]
+        {
+            let error = faults::read(text).unwrap_err();
+            assert!(error.contains("expected") && !error.contains("secret"), "{error}");
+        }
     }
 
     #[test]

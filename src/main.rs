@@ -21,7 +21,7 @@ fn main() -> ExitCode {
     runtime.shutdown_background();
     match result {
         Ok(code) => ExitCode::from(code),
-        Err(fault) => fail(&fault.sentence, fault.code),
+        Err(fault) => fail(&fault.told(), fault.code),
     }
 }
 

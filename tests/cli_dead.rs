@@ -120,9 +120,10 @@ fn a_discard_with_compensation_shows_as_a_cancelled_order() {
     add.arg("body:userId").arg(7).arg("body:voucherId").arg(&id).arg("body:id").arg(ORDER);
     add.exec(&mut redis).unwrap();
     let words = home.run(&["dead", "discard", "--all", "--compensate", "--yes"]).expect_code(0);
-    for part in
-        ["1  awaited: its buyer waits", "Removed 1 dead letters; 1 orders are cancelled, 1 pieces"]
-    {
+    for part in [
+        "1  awaited: its buyer waits",
+        "Removed 1 dead letter; 1 order is cancelled, 1 piece went back",
+    ] {
         assert!(words.stdout.contains(part), "'{part}' is not in: {words}");
     }
     let shown = json(&home, &["orders", "show", ORDER]);

@@ -58,7 +58,10 @@ fn shown(home: &Shop) -> Value {
 }
 
 fn works(home: &Shop) -> Background {
-    let worker = home.spawn(&["work"]);
+    // It claims nothing by itself, however long the commands beside it take.
+    let config = home.home.file("config.toml");
+    std::fs::write(&config, "[engine]\nclaim_idle_ms = 600000\n").unwrap();
+    let worker = home.spawn(&["work", "--config", config.to_str().unwrap()]);
     wait_until_blocking(PATIENCE, "a consumer is alive", || alive(home).is_some());
     worker
 }
@@ -142,7 +145,7 @@ fn a_rewind_is_shown_asked_for_and_done() {
     let _: u64 = home.redis.query(&["XTRIM", &orders, "MAXLEN", "50"]);
     let oldest = shown(&home)["first"].as_str().unwrap().to_owned();
     let told = format!(
-        "150 older entries of partition 0 were trimmed or deleted and can't be delivered again; it is possible from {oldest} on"
+        "150 older entries were trimmed or deleted in partition 0 and can't be delivered again; it is possible from {oldest} on"
     );
     refused(home.run(&["stream", "rewind", "--to", first]), 1, &told);
     let _: u64 = home.redis.query(&["XGROUP", "DESTROY", &orders, group]);

@@ -9,13 +9,21 @@
 mod support;
 mod world;
 
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
 use seckill::{
     broker::stream,
-    engine::{command::RushPlan, payment},
-    model::{EntryId, Fence, Millis, NewSale, OrderEntry, OrderId, Payment, UserId},
+    engine::{
+        command::{Focus, RushPlan},
+        payment,
+    },
+    model::{EntryId, Fence, Millis, NewSale, OrderEntry, OrderId, Payment, Said, UserId},
     store::Written,
+    telemetry::{
+        OrdersView,
+        snapshot::{Alarm, AlarmKind},
+        unread::Unread,
+    },
 };
 use sqlx::{Connection as _, SqliteConnection};
 use tokio_util::sync::CancellationToken;
@@ -98,6 +106,7 @@ async fn a_table_that_is_gone_for_a_while_makes_no_dead_letter() {
     let mut run = async |sql: &'static str| {
         sqlx::query(sql).execute(&mut other).await.unwrap();
     };
+    world.admits().await;
     run("ALTER TABLE tb_voucher_order RENAME TO tb_taken_away").await;
     world.rush(RushPlan { settle: false, repeat: 0.0, ..RushPlan::new(voucher, 200) }).await;
     // The first batch holds as many as had come by then; the others wait behind it. It has been tried many times
@@ -116,6 +125,44 @@ async fn a_table_that_is_gone_for_a_while_makes_no_dead_letter() {
     assert_eq!(world.server.query::<u64>(&["XLEN", &dead]), 0);
     assert_eq!(world.store.books(voucher).await.unwrap().live, 200);
     world.balanced().await;
+}
+
+/// Reading goes on beside the lock of another program, so a database that looks well may take no order.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_of_another_program_is_told_and_outlived() {
+    let world = World::start().await;
+    let voucher = world.create(sale(200)).await;
+    let picture = || Arc::clone(&world.node().remote().snapshots.borrow());
+    world.until("the database is well", async || picture().sql.takes_writes()).await;
+    world.admits().await;
+    let lock = world.lock_database().await;
+    world.rush(RushPlan { settle: false, repeat: 0.0, ..RushPlan::new(voucher, 200) }).await;
+    world
+        .until("the lock is told, and who waits for it", async || {
+            let seen = picture();
+            let why = seen.sql.unwritable.as_ref().and_then(Said::data);
+            let told = |it: &Alarm| it.kind == AlarmKind::SqlLocked { waiting: Some(200) };
+            why == Some(Unread::SqlLocked) && seen.alarms.iter().any(told)
+        })
+        .await;
+    let told = picture();
+    let open = |focus: &mut Focus| focus.orders = Some(OrdersView::default());
+    world.node().remote().focus.send_modify(open);
+    world
+        .until("it is read all the while", async || {
+            let seen = picture();
+            seen.sql.last_ok > told.sql.last_ok && seen.orders.taken > told.sql.last_ok
+        })
+        .await;
+    let seen = picture();
+    assert!(seen.sql.up && !seen.sql.takes_writes(), "{:?}", seen.sql);
+    let dead = world.keys.home().dead();
+    assert_eq!(world.server.query::<u64>(&["XLEN", &dead]), 0);
+    drop(lock);
+    world.until("the database is well again", async || picture().sql.takes_writes()).await;
+    world.settled().await;
+    world.balanced().await;
+    assert!(picture().sql.back.is_none(), "it answered all the while");
 }
 
 macro_rules! on_each {

@@ -88,7 +88,7 @@ fn stock(world: &World, voucher: VoucherId) -> i64 {
 
 /// Lets buyers in and puts their entries among the dead letters. The consumer stays held.
 async fn bury(world: &World, voucher: VoucherId, buyers: u64) {
-    assert!(world.node().hold_consumer(true).await);
+    world.hold().await;
     let plan = RushPlan { settle: false, repeat: 0.0, ..RushPlan::new(voucher, buyers) };
     world.rush(plan).await;
     let (mut link, of) = (world.redis.link(), world.keys.home());
@@ -413,7 +413,7 @@ async fn letters_of_a_sale_that_redis_does_not_hold() {
 async fn acts_on_letters_are_an_operators_and_keep_to_their_partition() {
     let world = World::spread(3, |_| {}).await;
     let vouchers = [world.create(sale(9)).await, world.create(sale(9)).await];
-    assert!(world.node().hold_consumer(true).await);
+    world.hold().await;
     let mut link = world.redis.link();
     for voucher in vouchers {
         assert!(matches!(world.ask(voucher, 1).await, Outcome::Admitted { .. }));

@@ -248,7 +248,7 @@ fn a_drill_that_is_left_is_not_passed() {
 fn poison_is_discarded_from_another_terminal() {
     let home = Seckill::new();
     let mut terminal = Pty::open(BINARY.as_ref(), &["drill", "poison"], 120, 36, &home, &[]);
-    terminal.wait_for(LONG, "ATTENTION", |screen| screen.contains("12 dead letters wait"));
+    terminal.wait_for(LONG, "ATTENTION", |screen| screen.contains("12  dead letters wait"));
     terminal.wait_for(LONG, "what to do", |screen| screen.contains("dead discard --all"));
     let dir = fs::read_dir(home.file("tmp")).unwrap().next().unwrap().unwrap().path();
     assert!(terminal.screen().contains(&dir.display().to_string()), "{}", terminal.screen());
@@ -265,7 +265,7 @@ fn poison_is_discarded_from_another_terminal() {
 fn poison_is_discarded_with_keys() {
     let home = Seckill::new();
     let mut terminal = Pty::open(BINARY.as_ref(), &["drill", "poison"], 80, 24, &home, &[]);
-    terminal.wait_for(LONG, "ATTENTION", |screen| screen.contains("12 dead letters"));
+    terminal.wait_for(LONG, "ATTENTION", |screen| screen.contains("12  dead letters wait"));
     terminal.wait_for(LONG, "what to do", |screen| screen.contains("5 lists"));
     terminal.send("5");
     terminal.wait_for(LONG, "the letters", |screen| screen.contains("no order"));

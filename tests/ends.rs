@@ -181,14 +181,36 @@ fn a_terminal_that_cannot_be_drawn_on_is_told_and_not_touched() {
 }
 
 #[test]
+fn why_nothing_can_be_drawn_is_told_in_the_language_of_the_console() {
+    let chinese = ("LANG", "zh_CN.UTF-8");
+    for (args, envs, told) in [
+        (&[][..], [("TERM", "dumb"), chinese], "“dumb”类终端无法绘制"),
+        (&["demo"], [("TERM", ""), chinese], "类型不明的终端"),
+        (&["--lang", "zh", "drill", "poison"], [("TERM", "dumb"), ("LANG", "C")], "无法绘制"),
+        (&["--lang", "en"], [("TERM", "dumb"), chinese], "can't be drawn on"),
+    ] {
+        let home = Seckill::new();
+        let program = env!("CARGO_BIN_EXE_seckill").as_ref();
+        let mut terminal = Pty::open(program, args, 80, 24, &home, &envs);
+        assert_eq!(terminal.exit_status(LONG).exit_code(), 2, "{args:?}");
+        let said = terminal.screen();
+        assert!(said.contains(told), "{said}");
+    }
+    let home = Seckill::new();
+    let said = home.run(&["--lang", "zh"]).expect_code(2).stderr;
+    assert!(said.contains("控制台需要终端"), "{said}");
+}
+
+#[test]
 fn a_broken_theme_is_told_with_its_line_before_anything_starts() {
     let home = Seckill::new();
     let theme = home.file("mine.toml");
     fs::write(&theme, "base = \"dark\"\naccentt = 3\n").unwrap();
     let theme = theme.to_str().unwrap();
     for (args, words) in [
-        (["--theme", theme], "line 2: there is no role 'accentt'"),
-        (["--theme", "dusk"], "there is no theme 'dusk'"),
+        (vec!["--theme", theme], "line 2: there is no role 'accentt'; take the line out"),
+        (vec!["--theme", "dusk"], "there is no theme 'dusk'"),
+        (vec!["--lang", "zh", "--theme", "dusk"], "没有主题“dusk”"),
     ] {
         let mut terminal = home.pty(&args, 200, 24, &[]);
         assert_eq!(terminal.exit_status(LONG).exit_code(), 2);

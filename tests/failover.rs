@@ -49,7 +49,9 @@ impl Deployment {
         let url = format!("sqlite:{}", files.path().join("t.db").display());
         let store = store::open(&url, &store::Settings::default()).await.unwrap();
         let keys = Layout::new(partitions, redis.is_cluster());
-        Self { redis, store, keys, settings: Settings::default(), _files: files }
+        // Nobody is told that there was no answer, however long a failover takes here.
+        let settings = Settings { answer_within_ms: 60_000, ..Settings::default() };
+        Self { redis, store, keys, settings, _files: files }
     }
 
     fn node(&self, name: &str) -> Node {

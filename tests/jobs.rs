@@ -155,7 +155,7 @@ fn process(node: &str, server: &TestRedis, dir: &Path, kind: &str) -> (Seckill, 
 async fn suspend_outside_a_write(process: &Background, store: &SharedStore) {
     let mut token = 0;
     wait_until(180 * SECOND, "it stops outside a transaction", async || {
-        process.signal(Signal::STOP);
+        process.freeze();
         token += 1;
         let fence = Fence { name: "probe".into(), token };
         let free = store.fenced_write(&fence, Millis::now()).await.is_ok();
@@ -207,7 +207,11 @@ async fn each_due_time_happens_once_whatever_happens_to_nodes() {
         let ended = run.outcome == JobOutcome::Done;
         assert!(writes <= 1 && (writes == 1 || !ended), "{writes} times: {run:?}");
     }
-    let odd = history.iter().filter(|run| run.outcome != JobOutcome::Done).count();
+    // The last one may be under way.
+    let last = dues.last().copied();
+    let runs_now = |run: &JobRun| run.outcome == JobOutcome::Running && Some(run.due.0) == last;
+    let odd =
+        history.iter().filter(|run| run.outcome != JobOutcome::Done && !runs_now(run)).count();
     assert!(odd <= 3, "what did not end as it should hung on the two nodes: {history:?}");
 }
 
@@ -403,7 +407,7 @@ async fn old_id_keys_go_and_the_stream_is_trimmed_to_what_groups_need() {
     let sale = seckill::model::NewSale::checked("tea", 400, None, None, now).unwrap();
     let voucher = world.create(sale).await;
     assert_eq!(world.stick(voucher, 400, 50).await, 50);
-    world.until("the others are written", async || world.pending().await == 50).await;
+    assert_eq!(world.pending().await, 50);
     let end = run(builtin::TRIM_STREAM).await;
     let length: u64 = world.server.query(&["XLEN", &world.keys.home().orders()]);
     assert!(length >= 50, "pending ones stay: {length}, {end:?}");
@@ -438,19 +442,19 @@ async fn a_due_time_is_not_lost_to_whoever_holds_the_lock() {
     let name = seckill::engine::locks::LockName::new("job:rare").unwrap();
     // Somebody holds the job's lock over its due time and never runs it.
     let lease = Some(4 * SECOND);
+    let held_until = Millis::now().plus(4_000);
     let guard = other.runner.locks.try_lock(&name, "dies", lease).await.unwrap();
     let mut rare = job("rare", "every 2s", Arc::new(Tick(Arc::default())));
     rare.missed = Missed::Skip;
     let node = JobNode::new(&redis, &store, "a");
     let task = node.schedule(vec![rare]);
-    let held_until = Millis::now().plus(4_000);
     wait_until(30 * SECOND, "it runs all the same", async || {
         store.runs(Some("rare"), 10).await.unwrap().iter().any(|run| run.due.0 > 0)
     })
     .await;
     drop(guard);
     let first = store.runs(Some("rare"), 10).await.unwrap().pop().unwrap();
-    assert!(first.started.0 + 500 >= held_until.0, "not beside whoever holds the lock: {first:?}");
+    assert!(first.started >= held_until, "not beside whoever holds the lock: {first:?}");
     node.stop.cancel();
     task.await.unwrap();
 }
@@ -490,7 +494,8 @@ async fn long_outages_and_clocks_that_were_ahead_stop_no_job() {
         task.await.unwrap();
         let runs = store.runs(Some(name), 100).await.unwrap();
         let made_up = runs.iter().filter(|run| run.cause == Cause::Missed).count();
-        assert!(made_up <= 2, "one run makes up for all: {made_up}");
+        // And one for each time that the machine stood still for over a second.
+        assert!(made_up <= 5, "one run makes up for all: {made_up}");
     }
 }
 

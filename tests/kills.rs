@@ -24,7 +24,7 @@ use seckill::{
         command::{Command, RushPlan},
         repair,
     },
-    model::{EntryId, Millis, NewSale, OrderEntry, OrderId, UserId, VoucherId},
+    model::{EntryId, Millis, NewSale, OrderEntry, OrderId, UserId, VoucherId, ledger::Finding},
     store::{self, Settings, SharedStore},
 };
 use support::{
@@ -142,7 +142,7 @@ async fn loses_and_mends(server: &mut Postgres, world: &World, name: &str) -> bo
     let mut link = world.redis.link();
     let plan = repair::plan(&world.store, &mut link, &world.keys).await.unwrap();
     if lost > 0 {
-        let told = format!("{lost} admitted orders are neither in SQL");
+        let told = Finding::Lost(lost as u64).to_string();
         assert!(plan[0].findings.iter().any(|it| it.to_string().contains(&told)), "{plan:?}");
         world.execute(Command::Repair(plan)).await.unwrap();
     }

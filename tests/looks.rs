@@ -18,12 +18,18 @@ use seckill::{
         group::{GroupAct, Preview, To},
         orders::Standing,
     },
-    model::{Millis, NewSale, OrderCounts, OrderId, OrderStatus},
+    model::{
+        EntryId, Millis, NewSale, OrderCounts, OrderEntry, OrderId, OrderStatus, Said, UserId,
+        Verdict,
+    },
+    store::faulty::Ill,
     telemetry::{
         OrdersView, Snapshot, StreamView,
-        snapshot::{Holding, NodeState},
+        snapshot::{Holding, NodeState, PendingLine},
+        unread::Unread,
     },
 };
+use support::TestRedis;
 use world::World;
 
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -129,7 +135,7 @@ async fn orders_are_read_in_pages_and_followed_to_where_they_are() {
 async fn what_is_under_way_is_told_with_its_holder() {
     let world = World::start().await;
     let voucher = world.create(sale(100)).await;
-    assert!(world.node().hold_consumer(true).await);
+    world.hold().await;
     let plan = RushPlan { settle: false, repeat: 0.0, ..RushPlan::new(voucher, 20) };
     world.execute(Command::Rush(plan)).await.unwrap();
     look_at(&world, Some(StreamView::default()), None);
@@ -198,7 +204,8 @@ async fn the_orders_of_one_sale_are_counted_while_somebody_looks() {
     let focus = world.node().remote().focus;
     focus.send_modify(|focus| focus.sale = Some(voucher));
     let counted = |it: &Snapshot, unpaid, paid| {
-        let counts = it.sale_orders.filter(|it| it.voucher == voucher).and_then(|it| it.counts);
+        let counts =
+            it.sale_orders.as_ref().filter(|it| it.voucher == voucher).and_then(|it| it.counts);
         counts == Some(OrderCounts { unpaid, paid, ..OrderCounts::default() })
     };
     picture(&world, "none is paid", |it| counted(it, 30, 0)).await;
@@ -206,6 +213,16 @@ async fn the_orders_of_one_sale_are_counted_while_somebody_looks() {
     let seen = picture(&world, "an order", |it| !it.orders.lines.is_empty()).await;
     ask(&world, Command::Pay(seen.orders.lines[0].id)).await.unwrap();
     picture(&world, "one is paid", |it| counted(it, 29, 1)).await;
+    let again = |it: &Snapshot| it.sale_orders.as_ref().and_then(|it| it.repeat_buyers.clone());
+    picture(&world, "nobody has two", |it| again(it) == Some(Vec::new())).await;
+    // Two pieces for each buyer, and every buyer comes several times.
+    let twice = world.create(sale(6).limited(2).unwrap()).await;
+    world.rush(RushPlan { repeat: 1.0, ..RushPlan::new(twice, 3) }).await;
+    focus.send_modify(|focus| focus.sale = Some(twice));
+    let two = |it: &Snapshot| {
+        again(it).is_some_and(|it| it.len() == 3 && it.iter().all(|(_, orders)| *orders == 2))
+    };
+    picture(&world, "each has two", two).await;
     focus.send_modify(|focus| focus.sale = None);
     picture(&world, "nobody looks", |it| it.sale_orders.is_none()).await;
 }
@@ -213,7 +230,7 @@ async fn the_orders_of_one_sale_are_counted_while_somebody_looks() {
 #[tokio::test(flavor = "multi_thread")]
 async fn all_that_is_pending_is_counted_while_somebody_looks() {
     let world = World::start().await;
-    world.node().hold_consumer(true).await;
+    world.hold().await;
     let of = world.keys.home();
     let (orders, group) = (of.orders(), of.group());
     let query = |command: &[&str]| {
@@ -229,13 +246,20 @@ async fn all_that_is_pending_is_counted_while_somebody_looks() {
     for (id, times) in [("2-0", "4"), ("3-0", "5")] {
         query(&["XCLAIM", &orders, group, "x/1", "0", id, "RETRYCOUNT", times]);
     }
-    let before = picture(&world, "they are pending", |it| it.pending.lines.len() == 3).await;
+    let pending = |it: &Snapshot| it.stream.as_ref().is_some_and(|stream| stream.pending == 3);
+    let before = picture(&world, "they are pending", pending).await;
     assert_eq!(before.census, None, "nobody looks");
+    assert!(before.pending.taken.is_none() && before.pending.lines.is_empty(), "nobody looks");
 
-    world.node().remote().focus.send_modify(|focus| focus.verdicts = true);
+    let focus = world.node().remote().focus;
+    focus.send_modify(|focus| focus.pending = Some(EntryId::MIN));
     let seen = picture(&world, "a count", |it| it.census.is_some()).await;
+    let judged = |line: &PendingLine| line.verdict == Some(Verdict::Malformed);
+    let seen_lines = &seen.pending.lines;
+    assert!(seen_lines.len() == 3 && seen_lines.iter().all(judged), "{seen_lines:?}");
     let census = seen.census.clone().unwrap();
     assert!(census.whole && census.counted == 3, "{census:?}");
+    assert_eq!(Some(census.taken), seen.pending.taken, "a whole list is counted as it was read");
     assert_eq!((census.ages, census.tries), ([0, 0, 0, 0, 3], [1, 1, 1]));
 
     let add = "for i = 4, 12000 do redis.call('XADD', KEYS[1], i .. '-0', 'x', 'y') end";
@@ -245,6 +269,88 @@ async fn all_that_is_pending_is_counted_while_somebody_looks() {
     let seen = picture(&world, "a count of the oldest", part).await;
     let census = seen.census.clone().unwrap();
     assert_eq!((census.counted, census.tries), (10_000, [9_998, 1, 1]));
-    world.node().remote().focus.send_modify(|focus| focus.verdicts = false);
+    focus.send_modify(|focus| focus.pending = None);
     picture(&world, "nobody looks", |it| it.census.is_none()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_sql_told_is_not_older_than_the_wait_for_redis() {
+    let world = World::start().await;
+    picture(&world, "both answer", |it| it.redis.up && it.sql.up).await;
+    world.server.freeze();
+    let silent = |it: &Snapshot| {
+        let told = it.redis.error.as_ref().and_then(Said::data);
+        matches!(told, Some(Unread::RedisSilent(..)))
+    };
+    let seen = picture(&world, "Redis gives no answer", silent).await;
+    world.server.thaw();
+    let given_up =
+        seen.redis.away_since.unwrap().plus((seen.redis.latency_us / 1_000).cast_signed());
+    assert!(seen.sql.up && seen.sql.last_ok >= Some(given_up), "{:?} {:?}", seen.sql, seen.redis);
+    picture(&world, "it answers again", |it| it.redis.up).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_rate_is_made_up_while_redis_is_away() {
+    let world = World::start().await;
+    let voucher = world.create(sale(300)).await;
+    world.rush(RushPlan::new(voucher, 200)).await;
+    let persisted = |it: &Snapshot| it.sales.iter().map(|sale| sale.persisted).sum::<u64>();
+    picture(&world, "all written", |it| it.redis.up && persisted(it) == 200).await;
+    world.server.freeze();
+    picture(&world, "Redis is away", |it| !it.redis.up).await;
+    // What another node had read already goes into SQL meanwhile, and then nothing does.
+    let late = (0..50_u64).map(|number| OrderEntry {
+        entry: EntryId::MIN,
+        order: OrderId::new(1_795_000_000, number).unwrap(),
+        user: UserId(1_000_000 + number),
+        voucher,
+        place: 1,
+    });
+    let late: Vec<_> = late.collect();
+    world.store.write_orders(&late, Millis::now()).await.unwrap();
+    let stands = |it: &Snapshot| {
+        let point = it.series.last().copied();
+        !it.redis.up
+            && it.written.total == 250
+            && it.written.per_second <= 0.0
+            && point.and_then(|it| it.persisted).is_some_and(|rate| rate <= 0.0)
+    };
+    let seen = picture(&world, "SQL stands still, and its rate says so", stands).await;
+    let point = seen.series.last().unwrap();
+    assert_eq!((point.admitted, point.lag, point.pending), (None, None, None), "a gap");
+    world.server.thaw();
+    picture(&world, "it answers again", |it| it.redis.up).await;
+}
+
+/// Also where nobody can write what is admitted, or even tell of it, Redis is counted from one picture to the next.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_rate_of_admission_is_made_up_while_the_database_is_away_or_locked() {
+    for locked in [true, false] {
+        let (mut world, illness) = World::shaky(TestRedis::start(), 1, 7, |_| {}).await;
+        world.start_node();
+        let voucher = world.create(sale(300)).await;
+        picture(&world, "the sale is read", |it| it.sale(voucher).is_some() && it.redis.up).await;
+        let lock = if locked { Some(world.lock_database().await) } else { None };
+        if !locked {
+            illness.set(Ill::Away);
+        }
+        picture(&world, "nothing is written", |it| !it.sql.takes_writes()).await;
+        for user in 1..=50 {
+            world.ask(voucher, user).await;
+        }
+        let still = |it: &Snapshot| {
+            let point = it.series.last().copied();
+            !it.sql.takes_writes()
+                && it.funnel.admitted.total == 50
+                && it.funnel.admitted.per_second <= 0.0
+                && point.and_then(|it| it.admitted).is_some_and(|rate| rate <= 0.0)
+        };
+        let seen = picture(&world, "nobody comes any more, and the rate says so", still).await;
+        assert_eq!((seen.sql.up, seen.written.total), (locked, 0), "{:?}", seen.sql);
+        drop(lock);
+        illness.set(Ill::Not);
+        world.settled().await;
+        world.balanced().await;
+    }
 }

@@ -111,7 +111,7 @@ async fn the_books_balance_at_every_moment_of_the_closing() {
         audits
     });
     assert_eq!(closed.orders, 12_000);
-    assert!(audits > 1, "{audits} audits beside the closing");
+    assert!(audits > 0, "{audits} audits beside the closing");
     world.balanced().await;
 }
 

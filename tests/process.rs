@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use redis::cmd;
 use rustix::process::Signal;
+use sqlx::{Connection as _, SqliteConnection};
 use support::{Ran, Seckill, TestRedis, wait_until_blocking};
 
 const LONG: Duration = Duration::from_mins(2);
@@ -68,6 +69,29 @@ fn a_thousand_buyers_from_the_command_line() {
     assert!(home.processes().is_empty(), "the last one out stops the server");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_another_program_has_locked_is_told_as_that() {
+    let home = Seckill::new();
+    create(&home, "10");
+    let url = format!("sqlite:{}", home.data_dir().join("seckill.db").display());
+    let mut other = SqliteConnection::connect(&url).await.unwrap();
+    sqlx::query("BEGIN EXCLUSIVE").execute(&mut other).await.unwrap();
+    let told = home.run(&["status"]).expect_code(3).stdout;
+    assert!(told.contains("! the database is locked by another program"), "{told}");
+    assert!(told.contains("TAKES NO WRITES"), "{told}");
+    assert!(told.contains("火锅"), "what can be read is told: {told}");
+    let told = home.run(&["status", "--json"]).expect_code(3).json();
+    assert_eq!(told["alarms"][0]["kind"]["alarm"], "sql_locked", "{told}");
+    assert_eq!(told["sql"]["up"], true, "{told}");
+    assert!(home.run(&["sale", "list"]).expect_code(0).stdout.contains("火锅"));
+    let told = home.run(&["doctor"]).expect_code(3).stdout;
+    assert!(told.contains("AWAY  writes") && told.contains("locked by another program"), "{told}");
+    let alone = home.run(&["--redis", "redis://127.0.0.1:1", "status"]).expect_code(3).stdout;
+    assert!(alone.contains("TAKES NO WRITES") && alone.contains("火锅"), "{alone}");
+    other.close().await.unwrap();
+    home.run(&["status"]).expect_code(0);
+}
+
 #[test]
 fn the_same_seed_plays_the_same_demo() {
     let home = Seckill::new();
@@ -107,8 +131,11 @@ fn a_killed_process_loses_nothing() {
 fn a_killed_redis_is_started_again_and_the_rush_goes_on() {
     let home = Seckill::new();
     let id = create(&home, "30000");
+    // No buyer is told that there was no answer, however long two restarts take here.
+    let config = home.file("config.toml");
+    std::fs::write(&config, "[engine]\nanswer_within_ms = 60000\n").unwrap();
     let args = ["rush", "--voucher", &id, "--users", "60000", "--rate", "30000", "--json"];
-    let rush = home.spawn(&args);
+    let rush = home.spawn(&[&["--config", config.to_str().unwrap()], &args[..]].concat());
     for killed in 1..=2_u64 {
         wait_until_blocking(LONG, "the rush is under way", || {
             let admitted = home.redis().and_then(|mut redis| {

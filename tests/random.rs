@@ -13,7 +13,7 @@ use std::time::Duration;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rustix::process::Signal;
-use support::{Pty, Seckill, Terminal};
+use support::{Pty, Seckill, Terminal, wait_until_blocking};
 
 const LONG: Duration = Duration::from_mins(1);
 /// Of each terminal; there are two at a time.
@@ -74,7 +74,10 @@ fn play(seed: u64) {
     };
     let mut terminal = open();
     // There is always something going on.
-    assert!(terminal.send_to_the_end(b"R\r\r\r\ry", LONG));
+    assert!(terminal.send_to_the_end(b"R\r\ry", LONG));
+    wait_until_blocking(LONG, "a rush is under way", || {
+        home.run(&["sale", "show", "1", "--json"]).json()["admitted"].as_u64() > Some(0)
+    });
     for _ in 0..EVENTS / AT_ONCE {
         let mut keys = Vec::new();
         (0..AT_ONCE).for_each(|_| event(random, &mut keys));

@@ -75,7 +75,7 @@ async fn a_plan_says_what_is_true_and_the_books_say_afterwards_what_it_said() {
         assert_eq!(link.query::<u64>(&delete).await.unwrap(), 1);
     }
     let (user, voucher_text) = (held[0].user.to_string(), voucher.to_string());
-    world.node().hold_consumer(true).await;
+    world.hold().await;
     let other = ["userId", &user, "voucherId", &voucher_text, "id", "77"];
     world.add_entry(&other).await;
     world.add_entry(&["userId", &user, "voucherId", "4444", "id", "78"]).await;

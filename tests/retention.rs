@@ -76,7 +76,7 @@ async fn dead_letters_go_unless_a_buyer_waits() {
         world.add_entry(&["userId", "x", "voucherId", "1", "id", "9"]).await;
     }
     // A buyer holds an order, and its entry becomes a letter: the only result that he has.
-    assert!(world.node().hold_consumer(true).await);
+    world.hold().await;
     let Outcome::Admitted { order } = world.ask(voucher, 7).await else { panic!("not admitted") };
     let (mut link, of) = (world.redis.link(), world.keys.home());
     let from = stream::ReadFrom::New(std::time::Duration::from_millis(100));

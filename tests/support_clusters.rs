@@ -75,7 +75,8 @@ fn sentinels_make_another_server_the_primary() {
         let new = all.wait_for_failover(old);
         assert_eq!(all.query::<String>(&["GET", KEY]), "v");
         all.restart(old);
-        assert_eq!(all.primary(), new);
+        // A machine under load may have seen one more failover meanwhile.
+        assert!(new != old && all.primary() != old, "it comes back as a replica");
     }
 }
 

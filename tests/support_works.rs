@@ -176,7 +176,7 @@ fn not_even_one_that_does_not_answer() {
     let lose_socket = |sandbox: &Seckill, _| std::fs::remove_file(sandbox.socket()).unwrap();
     let freeze = |_: &Seckill, pid| {
         let pid = rustix::process::Pid::from_raw(pid).unwrap();
-        rustix::process::kill_process(pid, Signal::STOP).unwrap();
+        support::freeze(pid);
     };
     for hurt in [&lose_socket as &dyn Fn(&Seckill, i32), &freeze] {
         let sandbox = Seckill::new();

@@ -146,7 +146,7 @@ fn a_dead_letter_is_discarded(cols: u16, rows: u16, envs: &[(&str, &str)]) {
     let orders = Layout::default().home().orders();
     let fields = ["userId", "nobody", "voucherId", "7", "id", "1"];
     cmd("XADD").arg(orders).arg("*").arg(&fields).query::<String>(&mut redis).unwrap();
-    terminal.wait_for(LONG, "the alarm", |screen| screen.contains("1 dead letter waits"));
+    terminal.wait_for(LONG, "the alarm", |screen| screen.contains("1  dead letter waits"));
     terminal.send("5");
     terminal.wait_for(LONG, "the letter", |screen| screen.contains("no order"));
     terminal.send(key::ENTER);

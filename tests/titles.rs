@@ -10,6 +10,7 @@ mod support;
 
 use std::time::Duration;
 
+use sqlx::Connection as _;
 use support::{Pty, Seckill, key};
 
 const LONG: Duration = Duration::from_mins(2);
@@ -116,7 +117,42 @@ fn a_terminal_without_utf8_gets_ascii_only() {
         let beyond: Vec<u8> = output.into_iter().filter(|byte| *byte > 0x7e).collect();
         assert!(beyond.is_empty(), "{locale:?}: {}", String::from_utf8_lossy(&beyond));
     }
+    let told = "LC_ALL=C 不是 UTF-8 环境：因 --lang zh 仍以 UTF-8 绘制";
+    let mut chinese = home.pty(&["--lang", "zh"], 120, 36, &[("LC_ALL", "C")]);
+    chinese.wait_for(LONG, told, |screen| screen.contains(told));
+    chinese.send("q");
+    assert!(chinese.exit_status(LONG).success());
     let output = seen(&[], &[("LANG", "xx_YY.UTF-8")], "Overview");
     assert!(String::from_utf8_lossy(&output).contains('火'));
     assert!(home.processes().is_empty());
+}
+
+#[test]
+fn a_title_that_steers_a_terminal_is_not_passed_on() {
+    let home = Seckill::new();
+    home.run(&["sale", "create", "--title", "plain", "--stock", "7"]).expect_code(0);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let url = format!("sqlite://{}", home.data_dir().join("seckill.db").display());
+        let mut sql = sqlx::SqliteConnection::connect(&url).await.unwrap();
+        let steers = "\u{1b}]0;PWNED\u{7}\u{1b}[31mred\u{9b}5m\u{202e}end";
+        sqlx::query("UPDATE tb_voucher SET title = ?")
+            .bind(steers)
+            .execute(&mut sql)
+            .await
+            .unwrap();
+    });
+    for command in [
+        &["sale", "list"][..],
+        &["sale", "show", "1"],
+        &["sale", "pause", "1", "--yes"],
+        &["status"],
+        &["voucher", "list"],
+        &["audit"],
+    ] {
+        let out = home.run(command);
+        let told = format!("{}{}", out.stdout, out.stderr);
+        let steers = |c: &char| c.is_control() && *c != '\n' || *c == '\u{202e}';
+        assert_eq!(told.chars().find(steers), None, "{command:?}: {told:?}");
+    }
 }

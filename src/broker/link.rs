@@ -90,6 +90,12 @@ impl Link {
         Ok(value)
     }
 
+    /// Changes one setting of the server of `key`, until it is started again.
+    pub async fn set(&mut self, key: &str, name: &str, value: &str) -> Result<(), BrokerError> {
+        let ask = cmd("CONFIG").arg("SET").arg(name).arg(value).take();
+        self.query_at(self.slot(key), &ask).await
+    }
+
     /// Runs one command where its key is.
     pub async fn query<T: FromRedisValue>(&mut self, cmd: &Cmd) -> Result<T, BrokerError> {
         self.query_at(self.slot_by(|| routing::slot_of_command(cmd)), cmd).await

@@ -9,7 +9,7 @@ use super::{
     keys::{MAX_PARTITIONS, Partition, is_replay, node_of},
     nodes::Nodes,
     scripts,
-    stream::{Pending, PendingRow, parse_id, pending_of},
+    stream::parse_id,
 };
 use crate::model::{EntryId, Millis, VoucherId};
 
@@ -28,8 +28,6 @@ pub struct Survey {
     pub consumers: Vec<ConsumerFacts>,
     /// Nodes and when each last gave a sign of life.
     pub nodes: Nodes,
-    /// A page of the pending list.
-    pub page: Vec<Pending>,
     /// Figures of the sales asked for, in their order.
     pub sales: Vec<SaleFacts>,
 }
@@ -113,7 +111,6 @@ type Reply = (
     MarksReply,
     Vec<(String, u64, u64)>,
     Vec<(String, f64)>,
-    Vec<PendingRow>,
     // What is no number there must not hide the other sales.
     Vec<(Option<String>, Option<String>, u64, u64, u64, u64, u64)>,
 );
@@ -137,7 +134,7 @@ pub async fn partitions_there(link: &mut Link, cluster: bool) -> Result<u16, Bro
     Ok(count.max(1))
 }
 
-/// Looks at one partition, without its sales and its pending page.
+/// Looks at one partition, without its sales.
 ///
 /// # Errors
 /// Redis is away.
@@ -146,24 +143,21 @@ pub async fn survey_of(
     keys: &Layout,
     of: &Partition,
 ) -> Result<Survey, BrokerError> {
-    survey_one(link, keys, of, &[], EntryId::MAX, 1).await
+    survey_one(link, keys, of, &[]).await
 }
 
-/// Looks at the streams, the groups, one page of the pending list, and these sales: one round trip and
-/// one moment for each partition.
+/// Looks at the streams, the groups and these sales: one round trip and one moment for each partition.
 pub async fn survey(
     link: &mut Link,
     keys: &Layout,
     sales: &[VoucherId],
-    page_from: EntryId,
-    page_size: usize,
 ) -> Result<Survey, BrokerError> {
     let mut whole: Option<Survey> = None;
     let mut facts: HashMap<VoucherId, SaleFacts> = HashMap::new();
     for of in keys.partitions() {
         let here: Vec<VoucherId> =
             sales.iter().copied().filter(|it| keys.partition_of(*it) == of).collect();
-        let mut part = survey_one(link, keys, &of, &here, page_from, page_size).await?;
+        let mut part = survey_one(link, keys, &of, &here).await?;
         facts.extend(here.into_iter().zip(part.sales.drain(..)));
         whole = Some(match whole {
             None => part,
@@ -171,8 +165,6 @@ pub async fn survey(
         });
     }
     let mut whole = whole.ok_or(BrokerError::Reply("a look at no partition"))?;
-    whole.page.sort_by_key(|row| row.delivered.entry);
-    whole.page.truncate(page_size);
     whole.sales = sales.iter().map(|sale| facts.remove(sale).unwrap_or_default()).collect();
     Ok(whole)
 }
@@ -200,7 +192,6 @@ impl Survey {
         self.marks.extend(other.marks);
         self.parts.extend(other.parts);
         self.consumers.extend(other.consumers);
-        self.page.extend(other.page);
         self
     }
 }
@@ -210,8 +201,6 @@ async fn survey_one(
     keys: &Layout,
     of: &Partition,
     sales: &[VoucherId],
-    page_from: EntryId,
-    page_size: usize,
 ) -> Result<Survey, BrokerError> {
     let mut call = scripts::SURVEY.prepare_invoke();
     call.key(of.orders()).key(of.dead()).key(of.nodes());
@@ -219,9 +208,8 @@ async fn survey_one(
         call.key(keys.sale(*sale)).key(keys.stock(*sale));
         call.key(keys.buyers(*sale)).key(keys.tally(*sale));
     }
-    call.arg(of.group()).arg(page_from.first_in(of.number()).in_stream()).arg(page_size);
-    call.arg(FEW);
-    let (now, stream, marks, consumers, nodes, page, sales): Reply = link.invoke(&call).await?;
+    call.arg(of.group()).arg(FEW);
+    let (now, stream, marks, consumers, nodes, sales): Reply = link.invoke(&call).await?;
     let (length, dead, group, lag, pending, oldest, first) = stream;
     let (last, added, generated, deleted, delivered, read) = marks;
     let id = |id: Option<String>| id.and_then(|id| parse_id(of, id.as_bytes()).ok());
@@ -261,7 +249,6 @@ async fn survey_one(
             now: Millis(now),
             signs: nodes.into_iter().map(|(name, at)| (name, Millis(at as i64))).collect(),
         },
-        page: page.into_iter().map(|row| pending_of(of, row)).collect::<Result<_, _>>()?,
         sales: sales
             .into_iter()
             .map(|(initial, stock, buyers, admitted, sold_out, duplicate, rejected)| SaleFacts {
@@ -305,7 +292,6 @@ mod tests {
             parts: Vec::new(),
             consumers: vec![consumer("desk/replay", 900), consumer("gone/replay", 9_000)],
             nodes: Nodes { now: Millis(10_000), signs: vec![("a".to_owned(), Millis(9_500))] },
-            page: Vec::new(),
             sales: Vec::new(),
         };
         let works = |name| survey.works(name, 3_000);

@@ -16,11 +16,12 @@ use crate::{
     },
     config::Config,
     engine::{partitions, settings::Settings},
-    model::{EntryId, Millis},
+    model::{EntryId, Millis, Said},
     store::{self, SharedStore},
     telemetry::{
         Snapshot,
         snapshot::{ConsumerLine, Health, NodeLine, SaleLine, StreamLine},
+        writes::takes_writes,
     },
 };
 
@@ -100,7 +101,7 @@ impl Alone {
         let health = |name: &str, error: Option<String>| Health {
             name: name.to_owned(),
             up: error.is_none(),
-            error,
+            error: error.map(Said::from),
             ..Health::default()
         };
         let now = Millis::now();
@@ -110,6 +111,9 @@ impl Alone {
             Err(why) => Err(why.clone()),
         };
         snapshot.sql = health("database", sales.as_ref().err().cloned());
+        if let (Ok(store), Ok(_)) = (store, &sales) {
+            snapshot.sql.unwritable = takes_writes(store).await.err().as_ref().map(Said::of);
+        }
         snapshot.sales =
             sales.unwrap_or_default().iter().map(|sale| SaleLine::of(sale, now, None)).collect();
         snapshot.sales_total = snapshot.sales.len() as u64;
@@ -118,7 +122,7 @@ impl Alone {
             Ok(redis) => {
                 let mut link = redis.link();
                 within(async {
-                    let survey = survey(&mut link, keys, &[], EntryId::MIN, 1).await?;
+                    let survey = survey(&mut link, keys, &[]).await?;
                     let alive = |node: &str| survey.nodes.life(node, dead_ms);
                     let locks = holders(&mut link, keys, LOCKS, alive).await?;
                     Ok::<_, BrokerError>((survey, locks))
@@ -129,7 +133,7 @@ impl Alone {
         };
         snapshot.redis = health("redis", looked.as_ref().err().cloned());
         if let Ok((survey, locks)) = looked {
-            let age = |id: EntryId| (survey.now.0 as u64).saturating_sub(id.millis);
+            let age = |id: EntryId| survey.now.since(id.added());
             snapshot.locks = locks;
             snapshot.nodes = NodeLine::all(&survey.nodes, dead_ms);
             snapshot.stream = Some(StreamLine {

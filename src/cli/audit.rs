@@ -10,7 +10,7 @@ use super::{
     Consent, Fault,
     context::Context,
     fault,
-    output::{Output, ask, number, table, why},
+    output::{Output, ask, counted, number, signed, table, why},
 };
 use crate::{
     config::Config,
@@ -122,7 +122,8 @@ async fn repair(
         return Ok(None);
     }
     operator.reason = why(&args.consent);
-    ask(&args.consent, &format!("Put the books of {} sales right like that?", cured.len()))?;
+    let sales = counted(cured.len() as u64, "sale", "sales");
+    ask(&args.consent, &format!("Put the books of {sales} right like that?"))?;
     let stop = CancellationToken::new();
     match operator.execute(Command::Repair(cured), &stop).await? {
         Reply::Repaired(done) => Ok(Some(done)),
@@ -150,11 +151,6 @@ fn told(sale: &SaleRepair) -> String {
         ));
     }
     text
-}
-
-/// A stock; below 0 it would be a finding, and is told as it is.
-fn signed(stock: i64) -> String {
-    format!("{}{}", if stock < 0 { "-" } else { "" }, number(stock.unsigned_abs()))
 }
 
 fn words(report: &Report) -> String {
@@ -206,10 +202,10 @@ fn words(report: &Report) -> String {
     }
     if let Some(done) = &report.repaired {
         text.push_str(&format!(
-            "Repaired: {} buyers put back, {} orders enqueued, {} pieces given back.\n",
-            number(done.put_back),
-            number(done.enqueued),
-            number(done.given_back)
+            "Repaired: {} put back, {} enqueued, {} given back.\n",
+            counted(done.put_back, "buyer", "buyers"),
+            counted(done.enqueued, "order", "orders"),
+            counted(done.given_back, "piece", "pieces")
         ));
     }
     text.push_str(if audit.balanced { "The books balance." } else { "The books are OFF." });

@@ -7,7 +7,7 @@ pub(super) async fn run(config: &Config, out: Output, look: &Look) -> Result<u8,
     if out.json {
         return Err(Fault::usage("the console has no JSON; use 'seckill status --json'"));
     }
-    console::check_terminal()?;
+    look.aloud(|| Ok(console::check_terminal()?))?;
     let options = look.options(config)?;
     let mut context = Context::open_to_work(config).await?;
     let node = match context.start_node().await {

@@ -5,7 +5,7 @@ use std::{io::Write as _, os::unix::ffi::OsStrExt as _, sync::Arc};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::{Fault, logging};
+use super::{Fault, logging, output::plain};
 use crate::{
     broker::{
         HOME, Layout, Redis,
@@ -138,7 +138,7 @@ impl Context {
         let Some(wanted) = wanted.filter(|wanted| *wanted != agreed) else { return Ok(()) };
         if !changes || read_only {
             return Err(Fault::usage(format!(
-                "there are {agreed} partitions; 'seckill work --partitions {wanted}' changes that while no node is alive, or leave --partitions out"
+                "the number of partitions is {agreed}; 'seckill work --partitions {wanted}' changes that while no node is alive, or leave --partitions out"
             )));
         }
         let new = Layout::new(wanted, cluster);
@@ -263,8 +263,8 @@ impl Context {
             let _ = writeln!(
                 std::io::stderr(),
                 "seckill: '{}' was done ({}), but the audit log could not be written; note it by hand",
-                act.act,
-                act.result
+                plain(&act.act),
+                plain(&act.result)
             );
         }
         self.store.close().await;

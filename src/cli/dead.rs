@@ -9,7 +9,7 @@ use super::{
     Consent, Fault,
     context::Context,
     fault,
-    output::{Output, ask, number, span, table},
+    output::{Output, ask, counted, number, span, table},
     work::EndOfLife,
 };
 use crate::{
@@ -257,7 +257,7 @@ async fn apply(
         }));
     }
     let scope = scope.as_counted(&found);
-    out.say(&counted(&counts, gone));
+    out.say(&tally(&counts, gone));
     ask(consent, &doing.question(&counts))?;
     // Not before the question, which Ctrl-C answers by ending the program.
     let mut end = EndOfLife::listen()?;
@@ -299,20 +299,18 @@ impl Doing {
             Self::Replay { force } => {
                 let some = counts.awaited + if force { counts.came_back } else { 0 };
                 format!(
-                    "Put {} dead letters back into the order stream? The others stay.",
-                    number(some)
+                    "Put {} back into the order stream? The others stay.",
+                    counted(some, "dead letter", "dead letters")
                 )
             }
             Self::Discard { compensate: true } => format!(
-                "Remove {} dead letters for good, cancel the orders of {} buyers who wait, and give \
-                 their pieces back?",
-                number(counts.total() - counts.id_taken),
-                number(waiting)
+                "Remove {} for good, cancel the orders of {}, and give their pieces back?",
+                counted(counts.total() - counts.id_taken, "dead letter", "dead letters"),
+                counted(waiting, "buyer who waits", "buyers who wait")
             ),
             Self::Discard { compensate: false } => format!(
-                "Remove {} dead letters for good? Those of buyers who wait stay: --compensate gives \
-                 their pieces back.",
-                number(counts.total() - counts.id_taken - waiting)
+                "Remove {} for good? Those of buyers who wait stay: --compensate gives their pieces back.",
+                counted(counts.total() - counts.id_taken - waiting, "dead letter", "dead letters")
             ),
         }
     }
@@ -403,16 +401,17 @@ fn told(shown: &Shown) -> String {
     for Burial { at, consumer, deliveries, reason } in &shown.history {
         let from = if consumer.is_empty() { "nobody's hands" } else { consumer };
         text.push_str(&format!(
-            "\n    {}  {deliveries} deliveries, from {from}: {reason}",
-            at.date_time(&zone)
+            "\n    {}  {}, from {from}: {reason}",
+            at.date_time(&zone),
+            counted(*deliveries, "delivery", "deliveries")
         ));
     }
     text
 }
 
 /// The counts of letters, one verdict a line.
-fn counted(counts: &LetterCounts, gone: u64) -> String {
-    let mut text = format!("{} dead letters", number(counts.total()));
+fn tally(counts: &LetterCounts, gone: u64) -> String {
+    let mut text = counted(counts.total(), "dead letter", "dead letters");
     text.push_str(&by_verdict(counts));
     if gone > 0 {
         text.push_str(&format!("\n  {:>10}  not there", number(gone)));
@@ -432,17 +431,17 @@ fn by_verdict(counts: &LetterCounts) -> String {
 }
 
 fn replayed(report: &LettersReplayed) -> String {
-    let text = format!("Put {} dead letters back", number(report.replayed));
+    let text = format!("Put {} back", counted(report.replayed, "dead letter", "dead letters"));
     text + &rest(&report.refused, report.gone, report.cut_short)
 }
 
 fn discarded(report: &LettersDiscarded, compensate: bool) -> String {
-    let mut text = format!("Removed {} dead letters", number(report.discarded));
+    let mut text = format!("Removed {}", counted(report.discarded, "dead letter", "dead letters"));
     if report.compensated + report.given_back > 0 {
         text.push_str(&format!(
-            "; {} orders are cancelled, {} pieces went back",
-            number(report.compensated),
-            number(report.given_back)
+            "; {} cancelled, {} went back",
+            counted(report.compensated, "order is", "orders are"),
+            counted(report.given_back, "piece", "pieces")
         ));
     }
     text.push_str(&rest(&report.refused, report.gone, report.cut_short));

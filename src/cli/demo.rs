@@ -13,12 +13,12 @@ use super::{
     context::Context,
     fault,
     look::Look,
-    output::{Output, number},
+    output::{Output, counted, number},
     stage::{self, DYING_NODE, HOT_POT, Stage, answered, page},
 };
 use crate::{
     config::Config,
-    console::{self, Options, Story, tell, told_finding, word},
+    console::{self, Options, Story, Word, broke_off, tell, told_finding, word},
     engine::{
         EngineError,
         command::{Command, Pace, Reply, RushPlan, RushReport, Scope},
@@ -32,7 +32,7 @@ use crate::{
 const COUNTDOWN_S: u8 = 5;
 /// The stampede is spread over this long when somebody watches.
 const STAMPEDE: Duration = Duration::from_secs(12);
-const STAMPEDE_TOLD: &str = "the stampede";
+const STAMPEDE_TOLD: Word = word("the stampede", "抢购");
 /// Entries that the dying node takes with it, at most.
 const FATAL_BATCH: u64 = 128;
 
@@ -81,7 +81,7 @@ pub(super) async fn run(
             args.buyers
         )));
     }
-    stage::refuse_blind(config, out, args.headless)?;
+    stage::refuse_blind(config, out, look, args.headless)?;
     let look = if args.headless { None } else { Some(look.options(config)?) };
     let (context, node) = stage::open(config, |store| store).await?;
     let result = match look {
@@ -165,7 +165,8 @@ async fn on_stage(
         shown = &mut shown => Ok(shown?),
         played = played => {
             if let Err(fault) = played {
-                let text = tell!("The script broke off: {fault}", "脚本中断：{fault}");
+                let why = broke_off(&fault.sentence);
+                let text = tell!("The script broke off: {why}", "脚本中断：{why}");
                 pages.send_replace(page(&word("DEMO", "演示"), &text, Some("q")));
             }
             Ok(shown.await?)
@@ -193,15 +194,17 @@ async fn play(script: Script<'_>, pages: &watch::Sender<Story>) -> Result<(), Fa
 
     // Held back so that the stream fills where everybody can see it.
     script.stage.hold(true).await?;
+    let plan = script.plan(first, None);
+    let rate = (plan.users + plan.twice()) as f64 / STAMPEDE.as_secs_f64();
+    let one_in = (1.0 / plan.repeat).round();
     pages.send_replace(page(
         &word("STAMPEDE", "蜂拥而至"),
-        &word(
-            "Redis admits in batches; one in ten asks twice and gets nothing more. The consumer is held back: the lag grows.",
-            "Redis 成批准入；每十人有一人请求两次，第二次一无所获。消费者被按住，积压上升。",
+        &tell!(
+            "Redis admits in batches; one in {one_in} asks twice and gets nothing more. The consumer is held back: the lag grows.",
+            "Redis 成批准入；每 {one_in} 人有一人请求两次，第二次一无所获。消费者被按住，积压上升。"
         ),
         None,
     ));
-    let rate = script.requests() as f64 / STAMPEDE.as_secs_f64();
     let stampede = script.stampede(first, Some(rate));
     script.stage.until(|s| s.sale(first).is_some_and(|sale| sale.stock == Some(0))).await?;
     pages.send_replace(page(
@@ -226,13 +229,13 @@ async fn play(script: Script<'_>, pages: &watch::Sender<Story>) -> Result<(), Fa
     sleep(Duration::from_secs(5)).await;
 
     let taken = script.fault().await?;
-    let stuck = number(taken.stuck);
+    let (orders, stuck) = (counted(taken.stuck, "order", "orders"), number(taken.stuck));
     // The list is on the screen before the presenter is told to open it.
     script.stage.until(|_| true).await?;
     pages.send_replace(page(
         &word("A NODE DIES", "节点宕机"),
         &tell!(
-            "{DYING_NODE} died with {stuck} orders in its hands: promised to buyers, not in SQL. 4 lists them, A plans what to do, y does it.",
+            "{DYING_NODE} died with {orders} in its hands: promised to buyers, not in SQL. 4 lists them, A plans what to do, y does it.",
             "{DYING_NODE} 带着 {stuck} 笔订单宕机：已许给买家，尚未落库。按 4 看待确认，按 A 制定计划，按 y 执行。"
         ),
         Some("4  A  y"),
@@ -255,7 +258,7 @@ async fn play(script: Script<'_>, pages: &watch::Sender<Story>) -> Result<(), Fa
         (
             word("REPAIRED, AND PROVED", "已修复，并已证明"),
             tell!(
-                "{stuck} orders recovered, {all} in SQL, every one of them checked by its id. Nothing lost, nothing twice. q ends the demo.",
+                "{orders} recovered, {all} in SQL, every one of them checked by its id. Nothing lost, nothing twice. q ends the demo.",
                 "恢复订单 {stuck} 笔，SQL 中共 {all} 笔，逐笔按订单号核对。没有丢失，没有重复。按 q 结束演示。"
             ),
         )
@@ -288,7 +291,7 @@ struct Script<'a> {
 
 impl<'a> Script<'a> {
     fn new(node: &'a Node, context: &'a Context, args: &'a DemoArgs) -> Self {
-        Self { stage: Stage { node, context, what: "demo" }, args }
+        Self { stage: Stage { node, context, what: word("demo", "演示") }, args }
     }
 
     /// Two pieces for five buyers.
@@ -296,9 +299,14 @@ impl<'a> Script<'a> {
         (self.args.buyers * 2 / 5).max(1)
     }
 
-    /// Buyers, and one in ten of them once more.
-    fn requests(&self) -> u64 {
-        self.args.buyers + self.args.buyers / 10
+    /// All buyers, some of them more than once.
+    fn plan(&self, voucher: VoucherId, rate: Option<f64>) -> RushPlan {
+        RushPlan {
+            seed: self.args.seed,
+            rate,
+            settle: false,
+            ..RushPlan::new(voucher, self.args.buyers)
+        }
     }
 
     /// Lets the buyers in. The task ends with the last answer; it does not wait for orders to settle.
@@ -307,13 +315,7 @@ impl<'a> Script<'a> {
         voucher: VoucherId,
         rate: Option<f64>,
     ) -> JoinHandle<Result<RushReport, EngineError>> {
-        let plan = RushPlan {
-            seed: self.args.seed,
-            rate,
-            settle: false,
-            ..RushPlan::new(voucher, self.args.buyers)
-        };
-        self.stage.rush(plan)
+        self.stage.rush(self.plan(voucher, rate))
     }
 
     /// A second, small sale; a node takes a batch of its orders and dies.

@@ -14,6 +14,7 @@ use crate::{
         durability::{Append, Survival},
     },
     store::StoreError,
+    telemetry::writes::takes_writes,
 };
 
 /// Less free space than this makes a full disk a matter of one sale.
@@ -75,7 +76,7 @@ pub(super) async fn run(config: &Config, out: Output) -> Result<u8, Fault> {
             // The sentence names the server that stands in the way.
             let away = error.code == fault::UNREACHABLE;
             let grade = if away { Grade::Away } else { Grade::Bad };
-            report.add("opening", grade, error.sentence, None);
+            report.add("opening", grade, error.sentence.to_string(), None);
         }
     }
     terminal(&mut report);
@@ -157,6 +158,9 @@ async fn database(context: &Context, report: &mut Report) {
         Ok(version) => {
             let text = format!("{version}, {}", context.store.describe());
             report.add("database", Grade::Good, text, None);
+            if let Err(why) = takes_writes(&context.store).await {
+                report.add("writes", Grade::Away, why.to_string(), None);
+            }
             match read_each_table(context).await {
                 Ok(()) => {
                     report.add("schema", Grade::Good, "up to date, every table answers", None);

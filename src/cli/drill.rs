@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     config::Config,
-    console::{self, Options, Story, Word, tell, word},
+    console::{self, Options, Story, Word, broke_off, tell, word},
     engine::{ledger::SaleAudit, node::Node},
     store::faulty::{Ill, faulty},
 };
@@ -101,7 +101,7 @@ pub(super) async fn run(
         return Ok(0);
     };
     stage::refuse_servers("drill", told)?;
-    stage::refuse_blind(config, out, args.headless)?;
+    stage::refuse_blind(config, out, look, args.headless)?;
     let look = if args.headless { None } else { Some(look.options(config)?) };
     let mut ill = None;
     let (context, node) = stage::open(config, |store| {
@@ -112,7 +112,7 @@ pub(super) async fn run(
     .await?;
     let result = match &ill {
         Some(illness) => {
-            let stage = Stage { node: &node, context: &context, what: "drill" };
+            let stage = Stage { node: &node, context: &context, what: word("drill", "演练") };
             let play = Play { stage, drill, illness, seed: args.seed, pages: None };
             let result = match look {
                 None => play.play().await.map(Some),
@@ -175,7 +175,8 @@ async fn on_stage(play: Play<'_>, look: Options) -> Result<Option<Report>, Fault
             ),
         },
         Err(fault) => {
-            page(&failed, &tell!("The drill broke off: {fault}", "演练中断：{fault}"), Some("q"))
+            let why = broke_off(&fault.sentence);
+            page(&failed, &tell!("The drill broke off: {why}", "演练中断：{why}"), Some("q"))
         }
     };
     pages.send_replace(last);

@@ -1,11 +1,12 @@
 //! Errors as the shell sees them: a sentence for a person and an exit code.
 
+use super::output::plain;
 use crate::{
     broker::{BrokerError, data_dir::DataDirError, server::ServerError},
     config::ConfigError,
     console::{ConsoleError, ThemeError},
-    engine::{EngineError, plan::PlanFault},
-    model::{EntryFault, FilterFault, SaleFault, filter::TermFault, order_id::OrderIdFault},
+    engine::{EngineError, plan::PlanFault, refusal::Refusal},
+    model::{EntryFault, FilterFault, Said, SaleFault, filter::TermFault, order_id::OrderIdFault},
     store::StoreError,
 };
 
@@ -20,23 +21,33 @@ pub(super) const UNREACHABLE: u8 = 3;
 #[derive(Debug, thiserror::Error)]
 #[error("{sentence}")]
 pub struct Fault {
-    /// For stderr.
-    pub sentence: String,
+    /// For stderr; what the engine told has its data with it.
+    pub sentence: Said,
     /// For the shell.
     pub code: u8,
+    /// Each of its lines is a fault of its own; in any other sentence a line break is quoted, and told as a blank.
+    several: bool,
 }
 
 impl Fault {
-    pub(super) fn usage(sentence: impl Into<String>) -> Self {
-        Self { sentence: sentence.into(), code: USAGE }
+    /// The sentence as it may go to a terminal, whatever it quotes. Several faults have a line each.
+    pub fn told(&self) -> String {
+        if !self.several {
+            return plain(&self.sentence);
+        }
+        self.sentence.lines().map(|line| plain(line.trim_end())).collect::<Vec<_>>().join("\n")
     }
 
-    pub(super) fn unreachable(sentence: impl Into<String>) -> Self {
-        Self { sentence: sentence.into(), code: UNREACHABLE }
+    pub(super) fn usage(sentence: impl Into<Said>) -> Self {
+        Self { sentence: sentence.into(), code: USAGE, several: false }
     }
 
-    pub(super) fn no(sentence: impl Into<String>) -> Self {
-        Self { sentence: sentence.into(), code: NO }
+    pub(super) fn unreachable(sentence: impl Into<Said>) -> Self {
+        Self { sentence: sentence.into(), code: UNREACHABLE, several: false }
+    }
+
+    pub(super) fn no(sentence: impl Into<Said>) -> Self {
+        Self { sentence: sentence.into(), code: NO, several: false }
     }
 }
 
@@ -65,7 +76,7 @@ impl From<EngineError> for Fault {
             away if away.is_away() => UNREACHABLE,
             _ => NO,
         };
-        Self { sentence: error.to_string(), code }
+        Self { sentence: Said::of(&Refusal::from(&error)), code, several: false }
     }
 }
 
@@ -83,19 +94,19 @@ impl From<StoreError> for Fault {
 
 impl From<ServerError> for Fault {
     fn from(error: ServerError) -> Self {
-        Self { sentence: error.to_string(), code: UNREACHABLE }
+        Self::unreachable(error.to_string())
     }
 }
 
 impl From<DataDirError> for Fault {
     fn from(error: DataDirError) -> Self {
-        Self { sentence: error.to_string(), code: UNREACHABLE }
+        Self::unreachable(error.to_string())
     }
 }
 
 impl From<ConfigError> for Fault {
     fn from(error: ConfigError) -> Self {
-        Self::usage(error.to_string())
+        Self { several: true, ..Self::usage(error.to_string()) }
     }
 }
 
@@ -105,7 +116,7 @@ impl From<ConsoleError> for Fault {
             ConsoleError::NotATerminal | ConsoleError::Dumb(_) | ConsoleError::Keys(_) => USAGE,
             ConsoleError::Terminal(_) => NO,
         };
-        Self { sentence: error.to_string(), code }
+        Self { sentence: error.to_string().into(), code, several: false }
     }
 }
 

@@ -52,7 +52,23 @@ impl Look {
     /// # Errors
     /// A theme that can't be used.
     pub(super) fn options(&self, config: &Config) -> Result<Options, Fault> {
-        self.within(config, |name| std::env::var(name).ok())
+        self.aloud(|| self.within(config, |name| std::env::var(name).ok()))
+    }
+
+    /// Does `this`, which reads settings, in the language of the console; what a command itself says is English.
+    pub(super) fn aloud<T>(&self, this: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
+        console::speak(self.lang(|name| std::env::var(name).ok()));
+        let done = this();
+        console::speak(Lang::En);
+        done
+    }
+
+    fn lang(&self, variable: impl Fn(&str) -> Option<String>) -> Lang {
+        match (self.lang, console::not_utf8(&variable)) {
+            (Some(Tongue::Zh), _) => Lang::Zh,
+            (Some(Tongue::En), _) | (None, Some(_)) => Lang::En,
+            (None, None) => Lang::of_environment(variable),
+        }
     }
 
     fn within(
@@ -65,17 +81,10 @@ impl Look {
             Color::Always => ColorChoice::Always,
             Color::Never => ColorChoice::Never,
         };
-        // Who asks for Chinese knows that his terminal shows it, whatever the environment says.
-        let plain_locale = match self.lang {
-            Some(Tongue::Zh) => None,
-            Some(Tongue::En) | None => console::not_utf8(&variable),
-        };
-        let lang = match (self.lang, &plain_locale) {
-            (Some(Tongue::Zh), _) => Lang::Zh,
-            (Some(Tongue::En), _) | (None, Some(_)) => Lang::En,
-            (None, None) => Lang::of_environment(variable),
-        };
-        let ascii = self.ascii || plain_locale.is_some();
+        let plain_locale = console::not_utf8(&variable);
+        let lang = self.lang(&variable);
+        // Who asks for Chinese asks for UTF-8, whatever the environment says.
+        let ascii = self.ascii || (plain_locale.is_some() && lang != Lang::Zh);
         let palette = match (&self.theme, &config.theme) {
             (Some(name), _) => Palette::load(name)?,
             (None, Some(name)) => {
@@ -123,6 +132,7 @@ mod tests {
         assert_eq!(lang(Some(Tongue::Zh), "en_US.UTF-8"), Lang::Zh);
         assert_eq!(lang(None, "xx_YY.UTF-8"), Lang::En);
         let chinese = options(Some(Tongue::Zh), "C").unwrap();
-        assert_eq!((chinese.lang, chinese.ascii, chinese.plain_locale), (Lang::Zh, false, None));
+        assert_eq!((chinese.lang, chinese.ascii), (Lang::Zh, false));
+        assert_eq!(chinese.plain_locale.as_deref(), Some("LC_ALL=C"), "which is told");
     }
 }

@@ -37,7 +37,7 @@ use clap::{Args, Parser, Subcommand};
 
 pub use fault::Fault;
 
-use crate::config::Config;
+use crate::config::{Config, ConfigError};
 
 /// Runs flash sales, shows every part of them live, and puts them right when they break.
 ///
@@ -157,13 +157,13 @@ impl Cli {
         let Global { data_dir, redis, database, partitions, config, read_only, json, look } =
             self.global;
         let told = (data_dir.is_some(), redis.is_some(), database.is_some());
-        let mut config = Config::load(config.as_deref())?;
+        let mut config = look.aloud(|| Config::load(config.as_deref()).map_err(Fault::from))?;
         config.data_dir = data_dir.or(config.data_dir);
         config.redis = redis.or(config.redis);
         config.database = database.or(config.database);
         config.partitions = partitions.or(config.partitions);
         config.read_only |= read_only;
-        config.check()?;
+        config.check().map_err(ConfigError::from)?;
         let out = output::Output { json };
         match self.command {
             None => console::run(&config, out, &look).await,

@@ -5,8 +5,9 @@ use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use serde::Serialize;
 
 use super::{Consent, Fault};
-/// Thousands apart, for a person.
-pub(super) use crate::console::thousands as number;
+/// Thousands apart, for a person; and a count with its noun.
+pub(super) use crate::console::{counted, signed, thousands as number};
+use crate::model::{harmless_json, steers};
 
 /// Words for a person, or one JSON document.
 #[derive(Clone, Copy, Debug)]
@@ -25,10 +26,13 @@ impl Output {
         words: impl FnOnce() -> String,
     ) -> Result<(), Fault> {
         let text = if self.json {
-            serde_json::to_string_pretty(value)
-                .unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"))
+            let document = serde_json::to_string_pretty(value)
+                .unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"));
+            // Its values go to a terminal as well.
+            harmless_json(&document)
         } else {
-            words()
+            // Titles and fields come from anywhere.
+            words().lines().map(plain).collect::<Vec<_>>().join("\n")
         };
         let mut out = io::stdout().lock();
         match writeln!(out, "{}", text.trim_end()).and_then(|()| out.flush()) {
@@ -42,7 +46,7 @@ impl Output {
     /// A word in between, for a person only.
     pub(super) fn say(self, words: &str) {
         if !self.json {
-            let _ = writeln!(io::stdout(), "{words}");
+            let _ = writeln!(io::stdout(), "{}", plain(words));
         }
     }
 }
@@ -87,7 +91,7 @@ pub(super) fn ask(consent: &Consent, question: &str) -> Result<(), Fault> {
             "{question} Nobody can be asked here; add --yes to do it."
         )));
     }
-    let _ = write!(io::stderr(), "{question} [y/N] ");
+    let _ = write!(io::stderr(), "{} [y/N] ", plain(question));
     let mut answer = String::new();
     let _ = io::stdin().lock().read_line(&mut answer);
     if matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
@@ -113,8 +117,6 @@ pub(super) fn why(consent: &Consent) -> Option<String> {
 
 /// Without what would steer a terminal: control characters, and those that reorder a line.
 pub(super) fn plain(text: &str) -> String {
-    let steers =
-        |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     text.chars().map(|c| if steers(c) { ' ' } else { c }).collect()
 }
 

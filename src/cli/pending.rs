@@ -15,7 +15,7 @@ use super::{
     Consent, Fault,
     context::Context,
     fault,
-    output::{Output, ask, number, span, table, why},
+    output::{Output, ask, counted, number, span, table, why},
     work::EndOfLife,
 };
 use crate::{
@@ -165,7 +165,7 @@ async fn list(
 
 async fn total(context: &Context) -> Result<u64, Fault> {
     let mut link = context.redis.link();
-    let survey = survey::survey(&mut link, &context.keys, &[], EntryId::MIN, 1).await?;
+    let survey = survey::survey(&mut link, &context.keys, &[]).await?;
     Ok(survey.stream.pending)
 }
 
@@ -299,7 +299,8 @@ async fn apply(context: &mut Context, out: Output, doing: Doing) -> Result<u8, F
     operator.reason = why(&consent);
     // Of a plan that was begun before some are done already, and a number ends it sooner.
     let most = pace.most.unwrap_or(u64::MAX).min(plan.totals.to_do());
-    ask(&consent, &format!("Do this for up to {} entries?", number(most)))?;
+    let entries = counted(most, "entry", "entries");
+    ask(&consent, &format!("Do this for up to {entries}?"))?;
     let stop = CancellationToken::new();
     let work = operator.execute(Command::Apply(plan, pace), &stop);
     let Reply::Replayed(report) = with_progress(&operator, out, Some(&stop), work).await? else {
@@ -344,7 +345,7 @@ fn listed(listing: &Listing) -> String {
         return "Nothing is pending.".to_owned();
     }
     if listing.entries.is_empty() {
-        return format!("None of {} pending entries is meant.", number(listing.total));
+        return format!("None of the pending entries ({}) is meant.", number(listing.total));
     }
     let mut text = rows(&listing.entries);
     if listing.total > listing.entries.len() as u64 {
@@ -398,15 +399,19 @@ fn planned(plan: &Plan) -> Result<String, Fault> {
     text.push_str(&table(&["the books", "when planned", "afterwards"], &[1, 2], &figures));
     if books.rebuilt > 0 {
         text.push_str(&format!(
-            "{} admitted orders are nowhere else and go into the stream again.\n",
-            number(books.rebuilt)
+            "{} into the stream again.\n",
+            counted(
+                books.rebuilt,
+                "admitted order is nowhere else and goes",
+                "admitted orders are nowhere else and go"
+            )
         ));
     }
     Ok(text)
 }
 
 fn told(report: &ReplayReport) -> String {
-    let mut text = format!("Looked at {} entries", number(report.seen));
+    let mut text = format!("Looked at {}", counted(report.seen, "entry", "entries"));
     if report.cut_short {
         text.push_str(&format!(
             " of {}; the same plan, or a new one, goes on with the rest",

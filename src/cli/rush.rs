@@ -6,7 +6,7 @@ use super::{
     Fault,
     context::Context,
     fault,
-    output::{Output, number, span},
+    output::{Output, counted, number, span},
     work::EndOfLife,
 };
 use crate::{
@@ -93,8 +93,8 @@ fn words(report: &RushReport) -> String {
     let latency = &report.latency_us;
     let micros = |us: u64| if us < 1_000 { format!("{us} us") } else { span(us / 1_000) };
     let mut text = format!(
-        "{} requests, {} a second\n  admitted   {:>12}\n  sold out   {:>12}\n  duplicate  {:>12}\n  rejected   {:>12}\n  errors     {:>12}\n",
-        number(report.attempts),
+        "{}, {} a second\n  admitted   {:>12}\n  sold out   {:>12}\n  duplicate  {:>12}\n  rejected   {:>12}\n  errors     {:>12}\n",
+        counted(report.attempts, "request", "requests"),
         number(report.per_second as u64),
         number(report.admitted),
         number(report.sold_out),

@@ -8,13 +8,13 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Consent, Fault,
     context::Context,
-    output::{Output, ask, number, page, rows, table},
+    output::{Output, ask, counted, number, page, rows, signed, table},
 };
 use crate::{
     broker::survey::survey,
     config::Config,
     engine::command::{Command, Reply},
-    model::{EntryId, Millis, NewSale, Phase, SaleState, VoucherId, When},
+    model::{Millis, NewSale, Phase, SaleState, VoucherId, When},
     telemetry::snapshot::SaleLine,
 };
 
@@ -163,11 +163,12 @@ async fn change(
         && !operator.read_only
     {
         let sale = context.store.sale(voucher).await?;
-        let (left, initial) = (number(sale.stock), number(sale.initial));
+        let left = number(sale.stock);
+        let initial = counted(sale.initial, "piece", "pieces");
         ask(
             consent,
             &format!(
-                "End sale #{voucher} '{}'? {left} of {initial} pieces are unsold; it can't be opened again.",
+                "End sale #{voucher} '{}'? Unsold: {left} of {initial}; it can't be opened again.",
                 sale.title
             ),
         )?;
@@ -177,22 +178,22 @@ async fn change(
         Reply::SaleCreated(voucher_id) => {
             let sale = context.store.sale(voucher_id).await?;
             out.answer(&Created { voucher_id }, || {
-                let pieces = number(sale.initial);
+                let pieces = counted(sale.initial, "piece", "pieces");
                 let each = match sale.limit {
                     1 => String::new(),
                     limit => format!(", up to {limit} for a user"),
                 };
-                format!("#{voucher_id} '{}' holds {pieces} pieces{each}. Let buyers at it: seckill rush --voucher {voucher_id} --users 1000", sale.title)
+                format!("#{voucher_id} '{}' holds {pieces}{each}. Let buyers at it: seckill rush --voucher {voucher_id} --users 1000", sale.title)
             })?;
         }
         Reply::SaleChanged { voucher, .. } | Reply::Restocked { voucher, .. } => {
             let sale = context.store.sale(voucher).await?;
             out.answer(&sale, || {
                 format!(
-                    "#{voucher} '{}' is {}; {} pieces in all.",
+                    "#{voucher} '{}' is {}; {} in all.",
                     sale.title,
                     sale.state,
-                    number(sale.initial)
+                    counted(sale.initial, "piece", "pieces")
                 )
             })?;
         }
@@ -202,10 +203,10 @@ async fn change(
 }
 
 async fn list(context: &mut Context, out: Output) -> Result<(), Fault> {
-    let seen = super::status::look(context).await?;
+    let (_, seen) = super::status::still(context).await;
     // A list that could not be read is no empty one.
     if let Some(error) = seen.sql.error.or(seen.redis.error) {
-        return Err(Fault::unreachable(error));
+        return Err(Fault::unreachable(error.to_string()));
     }
     let lines = seen.sales;
     out.answer(&lines, || {
@@ -259,7 +260,7 @@ async fn archived(
 async fn show(context: &Context, out: Output, id: VoucherId) -> Result<(), Fault> {
     let sale = context.store.sale(id).await?;
     let mut link = context.redis.link();
-    let survey = survey(&mut link, &context.keys, &[id], EntryId::MIN, 1).await?;
+    let survey = survey(&mut link, &context.keys, &[id]).await?;
     let facts = survey.sales.first().filter(|_| sale.state != SaleState::Archived);
     let line = SaleLine::of(&sale, survey.now, facts);
     out.answer(&line, || card(&line))
@@ -270,7 +271,7 @@ fn row(line: &SaleLine) -> Vec<String> {
         line.voucher_id.to_string(),
         line.title.clone(),
         phase(line.phase).to_owned(),
-        line.stock.map_or("not loaded".to_owned(), |stock| number(stock.max(0) as u64)),
+        line.stock.map_or("not loaded".to_owned(), signed),
         number(line.initial),
         line.admitted.map_or("unknown".to_owned(), number),
         number(line.persisted),

@@ -6,11 +6,11 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::task::JoinHandle;
 
-use super::{Fault, context::Context, output::Output};
+use super::{Fault, context::Context, look::Look, output::Output};
 use crate::{
     broker::data_dir::DataDir,
     config::Config,
-    console::{self, Story, Word, word},
+    console::{self, Story, Word, tell, word},
     engine::{
         EngineError,
         command::{Command, Reply, RushPlan, RushReport},
@@ -47,7 +47,12 @@ pub(super) fn refuse_servers(what: &str, told: (bool, bool, bool)) -> Result<(),
 }
 
 /// Refuses what can't be played: without acts, or for a person without a terminal.
-pub(super) fn refuse_blind(config: &Config, out: Output, headless: bool) -> Result<(), Fault> {
+pub(super) fn refuse_blind(
+    config: &Config,
+    out: Output,
+    look: &Look,
+    headless: bool,
+) -> Result<(), Fault> {
     if config.read_only {
         return Err(EngineError::ReadOnly.into());
     }
@@ -55,7 +60,7 @@ pub(super) fn refuse_blind(config: &Config, out: Output, headless: bool) -> Resu
         return Err(Fault::usage("--json goes with --headless here"));
     }
     if !headless {
-        console::check_terminal()?;
+        look.aloud(|| Ok(console::check_terminal()?))?;
     }
     Ok(())
 }
@@ -93,9 +98,9 @@ pub(super) fn page(title: &str, text: &str, key: Option<&str>) -> Story {
 /// Waits for the last answer to a rush.
 pub(super) async fn answered(
     rush: JoinHandle<Result<RushReport, EngineError>>,
-    what: &str,
+    what: Word,
 ) -> Result<RushReport, Fault> {
-    Ok(rush.await.map_err(|_| Fault::no(format!("{what} broke off")))??)
+    Ok(rush.await.map_err(|_| Fault::no(tell!("{what} broke off", "{what}中断")))??)
 }
 
 /// The steps that a script is made of, the same with and without a terminal.
@@ -104,7 +109,7 @@ pub(super) struct Stage<'a> {
     pub(super) node: &'a Node,
     pub(super) context: &'a Context,
     /// What is played here, in a word.
-    pub(super) what: &'static str,
+    pub(super) what: Word,
 }
 
 impl Stage<'_> {
@@ -121,7 +126,10 @@ impl Stage<'_> {
         let sale = NewSale::checked(title, stock, begin, None, Millis::now())?;
         match self.act(Command::CreateSale(sale)).await? {
             Reply::SaleCreated(voucher) => Ok(voucher),
-            _ => Err(Fault::no("the engine answered something else than a sale")),
+            _ => Err(Fault::no(word(
+                "the engine answered something else than a sale",
+                "引擎没有按新建秒杀的请求作答",
+            ))),
         }
     }
 
@@ -146,14 +154,17 @@ impl Stage<'_> {
         let voucher = self.create(&MILK_TEA, stock, None).await?;
         self.hold(true).await?;
         let plan = RushPlan { seed, settle: false, ..RushPlan::new(voucher, users) };
-        answered(self.rush(plan), "the second rush").await
+        answered(self.rush(plan), word("the second rush", "第二场抢购")).await
     }
 
     pub(super) async fn hold(&self, hold: bool) -> Result<(), Fault> {
         if self.node.hold_consumer(hold).await {
             return Ok(());
         }
-        Err(Fault::no("the consumer does not obey; 'seckill doctor' checks its servers"))
+        Err(Fault::no(word(
+            "the consumer does not obey; 'seckill doctor' checks its servers",
+            "消费者没有响应；'seckill doctor' 可检查服务器",
+        )))
     }
 
     pub(super) async fn audit(&self) -> Result<ledger::Audit, Fault> {
@@ -171,9 +182,10 @@ impl Stage<'_> {
         if self.within(PATIENCE, shows).await? {
             return Ok(());
         }
-        Err(Fault::no(format!(
-            "the {} waited a minute for its orders; 'seckill doctor' checks this machine",
-            self.what
+        let what = self.what;
+        Err(Fault::no(tell!(
+            "the {what} waited a minute for its orders; 'seckill doctor' checks this machine",
+            "{what}等待订单已满一分钟；'seckill doctor' 可检查本机"
         )))
     }
 

@@ -7,25 +7,31 @@ use super::{
     alone::Alone,
     context::Context,
     fault,
-    output::{Output, number, sentences, span, table},
+    output::{Output, counted, number, sentences, signed, span, table},
     sale::phase,
 };
 use crate::{
     config::Config,
+    engine::jobs::{board, builtin},
     model::{EntryId, ledger::Balance},
     telemetry::{
         Meters, Snapshot,
+        alarms::alarms,
         collector::Collector,
         snapshot::{AlarmKind, Health, SaleLine},
+        unread::Unread,
     },
 };
+
+/// Runs of each job that are looked through for the last that ended.
+const JOB_RUNS: u32 = 20;
 
 pub(super) async fn run(config: &Config, out: Output) -> Result<u8, Fault> {
     let snapshot = match Context::open(config).await {
         Ok(mut context) => {
             let snapshot = look(&mut context).await;
             context.close().await;
-            snapshot?
+            snapshot
         }
         Err(fault) if fault.code == fault::UNREACHABLE => {
             let alone = Alone::open(config, fault).await?;
@@ -36,12 +42,32 @@ pub(super) async fn run(config: &Config, out: Output) -> Result<u8, Fault> {
         Err(fault) => return Err(fault),
     };
     out.answer(&snapshot, || words(&snapshot))?;
-    Ok(if snapshot.redis.up && snapshot.sql.up { 0 } else { fault::UNREACHABLE })
+    Ok(if snapshot.redis.up && snapshot.sql.takes_writes() { 0 } else { fault::UNREACHABLE })
+}
+
+/// All that a picture holds, and whether the database takes writes.
+pub(super) async fn look(context: &mut Context) -> Snapshot {
+    let (mut collector, mut snapshot) = still(context).await;
+    collector.tell_writes(&mut snapshot).await;
+    if let Some(rows) = collector.pending(EntryId::MIN).await {
+        snapshot.pending = collector.pending_page(EntryId::MIN, &rows, &snapshot);
+    }
+    if snapshot.sql.up {
+        let jobs = builtin::jobs(&context.config.engine);
+        match board(&context.store, &jobs, snapshot.taken, JOB_RUNS).await {
+            Ok(lines) => {
+                snapshot.jobs = lines;
+                snapshot.alarms = alarms(&snapshot, None);
+            }
+            Err(error) => tracing::warn!(%error, "the history of jobs was not read"),
+        }
+    }
+    snapshot
 }
 
 /// Takes pictures until one shows books that stand still, at most three: a difference counts only
 /// when two pictures in a row show it.
-pub(super) async fn look(context: &mut Context) -> Result<Snapshot, Fault> {
+pub(super) async fn still(context: &mut Context) -> (Collector, Snapshot) {
     let mut collector = Collector::new(
         context.redis.link(),
         Arc::clone(&context.store),
@@ -51,14 +77,14 @@ pub(super) async fn look(context: &mut Context) -> Result<Snapshot, Fault> {
         context.config.read_only,
         context.config.engine.node_dead_ms,
     );
-    let mut snapshot = collector.look(EntryId::MIN).await;
+    let mut snapshot = collector.look().await;
     for _ in 0..2 {
         if !matches!(snapshot.books, Balance::InFlight { .. }) {
             break;
         }
-        snapshot = collector.look(EntryId::MIN).await;
+        snapshot = collector.look().await;
     }
-    Ok(snapshot)
+    (collector, snapshot)
 }
 
 fn words(snapshot: &Snapshot) -> String {
@@ -69,7 +95,9 @@ fn words(snapshot: &Snapshot) -> String {
     let books = match &snapshot.books {
         Balance::Unknown => "unknown".to_owned(),
         Balance::Balanced { .. } => "balanced".to_owned(),
-        Balance::InFlight { orders } => format!("{} orders in flight", number(*orders)),
+        Balance::InFlight { orders } => {
+            format!("{} in flight", counted(*orders, "order", "orders"))
+        }
         Balance::Off { findings } => format!("OFF: {}", sentences(findings)),
     };
     text.push_str(&format!("books      {books}\n"));
@@ -83,8 +111,9 @@ fn words(snapshot: &Snapshot) -> String {
             number(stream.dead)
         ));
         if let Some(oldest) = stream.oldest_ms {
-            let (kept, oldest) = (number(stream.length), span(oldest));
-            text.push_str(&format!("  keeps {kept} entries to replay, the oldest {oldest} old\n"));
+            let kept = counted(stream.length, "entry", "entries");
+            let oldest = span(oldest);
+            text.push_str(&format!("  keeps {kept} to replay, the oldest {oldest} old\n"));
         }
         for consumer in stream.consumers.iter().filter(|c| c.pending > 0 || c.alive) {
             let life = if consumer.alive { "alive" } else { "dead" };
@@ -132,48 +161,96 @@ fn words(snapshot: &Snapshot) -> String {
 
 fn stock(sale: &SaleLine) -> String {
     match (sale.stock, sale.admitted) {
-        (Some(stock), _) => stock.to_string(),
+        (Some(stock), _) => signed(stock),
         (None, Some(_)) => "not loaded".to_owned(),
         (None, None) => "unknown".to_owned(),
     }
 }
 
 fn server(health: &Health) -> String {
-    let state = match &health.error {
-        None => format!("answers in {:.1} ms", health.latency_us as f64 / 1_000.0),
-        Some(error) => format!("AWAY: {error}"),
+    let state = match (&health.error, &health.unwritable) {
+        (Some(error), _) => format!("AWAY: {error}"),
+        (None, Some(why)) => format!("TAKES NO WRITES: {why}"),
+        (None, None) => format!("answers in {:.1} ms", health.latency_us as f64 / 1_000.0),
     };
     format!("{:<10} {state}\n", health.name)
 }
 
 pub(super) fn alarm_words(kind: &AlarmKind) -> String {
     match kind {
-        AlarmKind::RedisAway { error } | AlarmKind::SqlAway { error } => error.clone(),
+        AlarmKind::RedisAway { error }
+        | AlarmKind::SqlAway { error }
+        | AlarmKind::SqlReadOnly { error } => error.to_string(),
+        AlarmKind::SqlLocked { waiting: Some(waiting @ 1..) } => {
+            let waiting = counted(*waiting, "entry waits", "entries wait");
+            format!("{}; {waiting} for it", Unread::SqlLocked)
+        }
+        AlarmKind::SqlLocked { .. } => Unread::SqlLocked.to_string(),
         AlarmKind::BooksOff { finding } => {
             format!("the books are off: {finding}; 'seckill audit' tells all")
         }
-        AlarmKind::DeadConsumer { consumer, pending, .. } => {
+        AlarmKind::DeadConsumer { consumer, known, pending, .. } => {
+            let is = if *known { "is dead" } else { "is no node that is known" };
             format!(
-                "{consumer} is dead and holds {} entries; 'seckill pending apply' replays them",
-                number(*pending)
+                "{consumer} {is} and holds {}; 'seckill pending apply' replays them",
+                counted(*pending, "entry", "entries")
             )
         }
+        AlarmKind::LagStands { lag, drains_ms } => {
+            let pace = match drains_ms {
+                Some(wait) => format!("for {} at this rate", span(*wait)),
+                None => "with no end in sight".to_owned(),
+            };
+            format!(
+                "{} for a consumer, {pace}; 'seckill work' adds a node",
+                counted(*lag, "entry waits", "entries wait")
+            )
+        }
+        AlarmKind::JobFailed { job, ago_ms } => format!(
+            "the last run of the job {job} failed, {} ago; 'seckill jobs list' tells why, 'seckill jobs run {job}' runs it again",
+            span(*ago_ms)
+        ),
         AlarmKind::SilentConsumer { consumer, pending, idle_ms } => format!(
-            "{consumer} holds {} entries and has asked for none in {}; 'seckill pending apply' replays them",
-            number(*pending),
+            "{consumer} holds {} and has asked for none in {}; 'seckill pending apply' replays them",
+            counted(*pending, "entry", "entries"),
             span(*idle_ms)
         ),
         AlarmKind::DeadLetters { count } => {
-            format!("{} dead letters wait for a person", number(*count))
+            format!("{} for a person", counted(*count, "dead letter waits", "dead letters wait"))
         }
         AlarmKind::RedisForgot { buyers, refused, .. } => format!(
-            "Redis had forgotten {} buyers, who are put back; {} promises can't be kept; 'seckill audit' tells more",
-            number(*buyers),
-            number(*refused)
+            "Redis had forgotten {} put back; {} can't be kept; 'seckill audit' tells more",
+            counted(*buyers, "buyer, who is", "buyers, who are"),
+            counted(*refused, "promise", "promises")
         ),
         AlarmKind::ServerBack { server, away_ms } => {
             format!("{server} answers again; it was away for {}", span(*away_ms))
         }
         AlarmKind::NoGroup => "the consumer group is gone; a running node makes it anew".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_is_singular() {
+        let held = |pending| AlarmKind::DeadConsumer {
+            consumer: "node-b".to_owned(),
+            known: true,
+            pending,
+            idle_ms: 9,
+        };
+        for (kind, told) in [
+            (held(1), "holds 1 entry;"),
+            (held(1_200), "holds 1,200 entries;"),
+            (AlarmKind::DeadLetters { count: 1 }, "1 dead letter waits for"),
+            (AlarmKind::LagStands { lag: 1, drains_ms: None }, "1 entry waits for"),
+            (AlarmKind::SqlLocked { waiting: Some(1) }, "; 1 entry waits for it"),
+        ] {
+            let words = alarm_words(&kind);
+            assert!(words.contains(told), "{words}");
+        }
     }
 }

@@ -9,7 +9,7 @@ use super::{
     Consent, Fault,
     context::Context,
     fault,
-    output::{Output, ask, number, span, table},
+    output::{Output, ask, counted, number, span, table},
     work::EndOfLife,
 };
 use crate::{
@@ -121,11 +121,11 @@ async fn show(context: &Context, out: Output, partition: Option<u16>) -> Result<
 
 fn stream(state: &StreamState) -> String {
     let mut text = format!(
-        "partition {}  {} entries kept of {} added, {} dead letters",
+        "partition {}  {} kept of {} added, {}",
         state.partition,
-        number(state.length),
+        counted(state.length, "entry", "entries"),
         number(state.added),
-        number(state.dead)
+        counted(state.dead, "dead letter", "dead letters")
     );
     if let (Some(first), Some(last)) = (state.first, state.last) {
         let old = state.oldest_ms.map_or(String::new(), |ms| format!(", {} old", span(ms)));
@@ -198,33 +198,37 @@ async fn rewind(context: &mut Context, out: Output, args: &RewindArgs) -> Result
     let Reply::Rewound(done) = operator.execute(command, &CancellationToken::new()).await? else {
         return Err(Fault::no("the engine answered something else than a rewind"));
     };
-    let again = number(done.again);
+    let again = counted(done.again, "entry is", "entries are");
     out.answer(&Rewound { plan, done: Some(done) }, || {
         format!(
-            "{again} entries are delivered again; 'seckill stream show' tells how far that is, 'seckill audit' whether the books balance."
+            "{again} delivered again; 'seckill stream show' tells how far that is, 'seckill audit' whether the books balance."
         )
     })?;
     Ok(0)
 }
 
 fn question(plan: &[Rewind]) -> String {
-    let sum = |pick: fn(&Rewind) -> u64| number(plan.iter().map(pick).sum());
+    let sum = |pick: fn(&Rewind) -> u64| plan.iter().map(pick).sum::<u64>();
     let mut text = format!(
-        "Deliver {} entries again? {} are in SQL and get acknowledged, {} are written.",
-        sum(|it| it.again),
-        sum(|it| it.written),
-        sum(|it| it.missing)
+        "Deliver {} again? {} acknowledged, {} written.",
+        counted(sum(|it| it.again), "entry", "entries"),
+        counted(sum(|it| it.written), "is in SQL and gets", "are in SQL and get"),
+        counted(sum(|it| it.missing), "is", "are")
     );
     if plan.iter().any(|it| it.unheld > 0) {
         text.push_str(&format!(
             " No buyer holds {} of those that will be written: the ledger will tell them.",
-            sum(|it| it.unheld)
+            number(sum(|it| it.unheld))
         ));
     }
     if plan.iter().any(|it| it.skipped_missing > 0) {
         text.push_str(&format!(
-            " {} older entries are in nobody's hands and not in SQL: they are SKIPPED.",
-            sum(|it| it.skipped_missing)
+            " {} SKIPPED.",
+            counted(
+                sum(|it| it.skipped_missing),
+                "older entry is in nobody's hands and not in SQL: it is",
+                "older entries are in nobody's hands and not in SQL: they are"
+            )
         ));
     }
     text
@@ -239,8 +243,9 @@ fn preview(it: &Rewind) -> String {
         None => text.push_str("there is no group; it is made"),
     }
     text.push_str(&format!(
-        "\n  {:>10}  entries again, {} to {} ({} to {})",
+        "\n  {:>10}  {} again, {} to {} ({} to {})",
         number(it.again),
+        if it.again == 1 { "entry" } else { "entries" },
         it.from,
         it.to,
         time(it.from_time),
@@ -278,14 +283,15 @@ async fn claim(context: &mut Context, out: Output, args: ClaimArgs) -> Result<u8
     let plan = claim::preview(&mut link, &context.keys, &scope, &to, dead_ms, force).await?;
     for part in &plan.parts {
         out.say(&format!(
-            "partition {}: {} entries, from {} to {}",
+            "partition {}: {}, from {} to {}",
             part.partition,
-            number(part.count),
+            counted(part.count, "entry", "entries"),
             part.from,
             part.to
         ));
     }
-    ask(&consent, &format!("Give {} pending entries to '{to}'?", number(plan.count())))?;
+    let given = counted(plan.count(), "pending entry", "pending entries");
+    ask(&consent, &format!("Give {given} to '{to}'?"))?;
     // Not before the question, which Ctrl-C answers by ending the program.
     let mut end = EndOfLife::listen()?;
     let stop = CancellationToken::new();
@@ -302,14 +308,20 @@ async fn claim(context: &mut Context, out: Output, args: ClaimArgs) -> Result<u8
         return Err(Fault::no("the engine answered something else than a claim"));
     };
     out.answer(&report, || {
-        let mut text = format!("{} entries were given to '{to}'.", number(report.claimed));
+        let claimed = counted(report.claimed, "entry was", "entries were");
+        let mut text = format!("{claimed} given to '{to}'.");
         if report.gone > 0 {
-            text.push_str(&format!(" {} were not there any more.", number(report.gone)));
+            let gone = counted(report.gone, "was", "were");
+            text.push_str(&format!(" {gone} not there any more."));
         }
         if report.hollow > 0 {
             text.push_str(&format!(
-                " {} have no body and stay where they are: 'seckill pending apply' rebuilds them.",
-                number(report.hollow)
+                " {}: 'seckill pending apply' rebuilds the orders.",
+                counted(
+                    report.hollow,
+                    "has no body and stays where it is",
+                    "have no body and stay where they are"
+                )
             ));
         }
         if report.cut_short {
@@ -336,7 +348,8 @@ async fn remove(
     // Nobody is asked about what is refused anyway.
     let found = remove::preview(&mut link, &context.keys, &name, partition, dead_ms).await?;
     let groups = found.partitions.len() as u64;
-    let question = format!("Remove '{name}', which holds nothing, from {} groups?", number(groups));
+    let groups = counted(groups, "group", "groups");
+    let question = format!("Remove '{name}', which holds nothing, from {groups}?");
     ask(consent, &question)?;
     let command = Command::RemoveConsumer(found);
     match operator.execute(command, &CancellationToken::new()).await? {

@@ -7,7 +7,7 @@ use super::{
     Fault,
     context::Context,
     fault,
-    output::{Output, number},
+    output::{Output, counted},
 };
 use crate::{config::Config, engine::EngineError};
 
@@ -52,8 +52,8 @@ pub(super) async fn run(config: &Config, out: Output) -> Result<u8, Fault> {
     out.answer(&ended, || match (stopped.in_time, stopped.handed_over) {
         (true, 0) => format!("{name} has stopped; the batch in its hands was finished."),
         (true, entries) => format!(
-            "{name} has stopped; {} entries were not finished and are handed over to the other nodes.",
-            number(entries)
+            "{name} has stopped; {} handed over to the other nodes.",
+            counted(entries, "entry was not finished and is", "entries were not finished and are")
         ),
         (false, _) => format!(
             "{name} has stopped; a batch was not finished and stays pending for the next start."

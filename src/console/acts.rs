@@ -9,12 +9,13 @@ use super::{
     app::{Answer, App, Course},
     dialogs::{Confirm, Dialog, Intent, SaleForm},
     keymap::Action,
+    presenter::is_gone,
     status::Tone,
     text::{
         self, acts, conventions, director,
         letters::{self, Settling},
     },
-    views::View,
+    views::{PagedRow, View},
 };
 use crate::{
     engine::{
@@ -25,7 +26,7 @@ use crate::{
         plan::Plan,
     },
     model::{EntryId, Millis, NewSale, Phase, filter::Filter},
-    telemetry::snapshot::SaleLine,
+    telemetry::snapshot::{PendingLine, SaleLine},
 };
 
 impl App {
@@ -90,8 +91,13 @@ impl App {
 
     fn ask_sale(&mut self, action: Action, sale: &SaleLine) {
         let id = sale.voucher_id;
+        if matches!(sale.phase, Phase::Ended | Phase::Archived) {
+            return self.note(acts::no_use(sale));
+        }
+        if let Some(away) = self.away() {
+            return self.note(away);
+        }
         let asked = match (action, sale.phase) {
-            (_, Phase::Ended | Phase::Archived) => None,
             (Action::Rush, _) => {
                 self.dialog = Some(Dialog::Rush(self.rush_form(sale)));
                 return;
@@ -155,7 +161,7 @@ impl App {
             self.send(Command::Plan(Scope::Entries(marks)));
             return;
         }
-        if self.newest.stream.as_ref().is_none_or(|stream| stream.pending == 0) {
+        if self.newest.redis.up && PendingLine::page(&self.newest).total == 0 {
             return self.note(acts::NOTHING_PENDING);
         }
         self.send(Command::Plan(Scope::All(Filter::default())));
@@ -287,7 +293,7 @@ impl App {
     pub(super) fn send_because(&mut self, command: Command, reason: Option<String>) -> bool {
         match self.remote.send_because(command.clone(), reason) {
             Ok(reply) => {
-                self.note(match &command {
+                let told = match &command {
                     Command::CreateSale(sale) => acts::asked::create(sale),
                     Command::StartSale(id)
                     | Command::PauseSale(id)
@@ -313,7 +319,14 @@ impl App {
                     | Command::RemoveConsumer(_)
                     | Command::ReleaseLock { .. }
                     | Command::SwitchJob { .. } => acts::asked::ACT.to_string(),
-                });
+                };
+                let sells = |id| !self.newest.sale(id).is_some_and(is_gone);
+                match &command {
+                    Command::Rush(plan) if sells(plan.voucher) => {
+                        self.status.note_rush(told, plan.voucher, self.now);
+                    }
+                    _ => self.note(told),
+                }
                 self.answers.push(async move { (command, reply.await) }.boxed());
                 true
             }

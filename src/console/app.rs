@@ -20,7 +20,8 @@ use super::{
     flow::Flow,
     ink::Drawn,
     keymap::{self, Context, Key},
-    presenter::Presenter,
+    presenter::{Presenter, is_gone},
+    selling::Selling,
     status::{Status, Tone},
     story::Story,
     switched::Switched,
@@ -67,6 +68,7 @@ pub(crate) struct App {
     pub(crate) frozen: bool,
     pub(crate) view: View,
     pub(crate) presenter: Presenter,
+    pub(crate) selling: Selling,
     pub(crate) director: Director,
     pub(crate) overview: OverviewState,
     pub(crate) sales: SalesState,
@@ -121,6 +123,8 @@ pub(crate) struct App {
     pub(crate) tabs: Vec<(std::ops::Range<u16>, View)>,
     /// Text that the terminal is to take.
     pub(crate) clipboard: Option<String>,
+    /// Between the console and the terminal stands tmux, which keeps copies to itself as a rule.
+    pub(crate) in_tmux: bool,
     /// Names that were asked for in the palette, the last one first.
     pub(super) asked: Vec<keymap::Action>,
 }
@@ -135,6 +139,7 @@ impl App {
             frozen: false,
             view: View::Overview,
             presenter: Presenter::default(),
+            selling: Selling::default(),
             director: Director::default(),
             overview: OverviewState::default(),
             sales: SalesState::default(),
@@ -173,6 +178,7 @@ impl App {
             mouse: false,
             tabs: Vec::new(),
             clipboard: None,
+            in_tmux: false,
             asked: Vec::new(),
         };
         app.on_snapshot(first);
@@ -226,8 +232,12 @@ impl App {
         self.dirty = true;
         let lag = self.shown.stream.as_ref().filter(|_| self.shown.redis.up);
         self.lag.push(self.shown.taken, lag.and_then(|stream| stream.lag));
+        self.status.settle_rush(|id| self.shown.sale(id).is_some_and(is_gone));
         if let Some(gone) = self.sales.settle(&self.shown) {
             self.note(text::sale_gone(gone));
+        }
+        if self.selling.look(&self.shown, self.sales.chosen) {
+            self.leave_what_is_gone();
         }
         self.locks.settle(&self.shown.locks.locks);
         self.leases.look(&self.shown);
@@ -323,6 +333,8 @@ impl App {
             let meanings = keymap::elsewhere(context, key);
             self.note(if meanings.is_empty() || self.dialog.is_some() {
                 text::acts::does_nothing(&key.label())
+            } else if context == Context::Presenter {
+                text::presenter::in_the_views(&key.label())
             } else {
                 text::acts::works_elsewhere(&key.label(), &meanings)
             });

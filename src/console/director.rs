@@ -51,9 +51,14 @@ pub(crate) struct Launch {
 impl Launch {
     fn rush(&self, voucher: VoucherId) -> RushPlan {
         let plan = RushPlan::new(voucher, self.buyers);
-        let requests = self.buyers as f64 * (1.0 + plan.repeat);
-        let rate = (self.within > 0).then(|| requests / self.within as f64);
+        let requests = plan.users + plan.twice();
+        let rate = (self.within > 0).then(|| requests as f64 / self.within as f64);
         RushPlan { rate, ..plan }
+    }
+
+    /// How many of its buyers ask twice.
+    pub(crate) fn twice(&self) -> u64 {
+        self.rush(VoucherId(0)).twice()
     }
 }
 
@@ -122,7 +127,7 @@ impl App {
         }
         let planned =
             |id: &VoucherId| self.newest.sale(*id).is_some_and(|sale| sale.phase == Phase::Planned);
-        let chosen = self.presented().filter(planned);
+        let chosen = self.presented().filter(planned).or(self.sales.chosen.filter(planned));
         self.dialog = Some(Dialog::Launch(self.launch_form(chosen)));
     }
 
@@ -228,14 +233,9 @@ impl App {
     fn fire(&mut self, late_ms: Option<u64>) {
         let Some((launch, _)) = self.director.launch.take() else { return };
         self.close_fire();
-        let away = if !self.newest.redis.up {
-            Some(Off::Redis)
-        } else if !self.newest.sql.up {
-            Some(Off::Sql)
-        } else {
-            late_ms.filter(|late| *late > LATE_MS).map(Off::Late)
-        };
-        if let Some(why) = away.or_else(|| self.unfit(&launch, None)) {
+        let away = words::away(&self.newest.redis, &self.newest.sql).map(Off::Away);
+        let late = || late_ms.filter(|late| *late > LATE_MS).map(Off::Late);
+        if let Some(why) = away.or_else(late).or_else(|| self.unfit(&launch, None)) {
             return self.call_off(&launch, &why);
         }
         let command = match launch.target {
@@ -265,6 +265,7 @@ impl App {
                     _ => return false,
                 };
                 self.presenter.sale = Some(opened);
+                self.presenter.launched = true;
                 if withdrawn {
                     self.send_because(Command::PauseSale(opened), launch.reason);
                 } else if self

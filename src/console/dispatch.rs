@@ -393,8 +393,7 @@ impl App {
     /// Tells the engine what is on the screen, so that just that is read.
     pub(super) fn look(&self) {
         let looking_at = Focus {
-            pending_from: self.pending.from(),
-            verdicts: self.view == View::Pending,
+            pending: (self.view == View::Pending).then(|| self.pending.from()),
             letters_from: (self.view == View::Letters).then(|| self.letters.from()),
             stream: (self.view == View::Stream).then(|| self.stream.view()),
             sale: self.looked_at_sale(),
@@ -435,7 +434,7 @@ impl App {
             }
             View::Jobs if self.jobs.chosen(&self.shown.jobs).is_some() => self.jobs.detail = true,
             View::Activity if self.log.chosen_line(&self.shown).is_some() => self.log.detail = true,
-            _ => self.note(conventions::nothing_chosen()),
+            _ => self.note(self.no_choice()),
         }
     }
 

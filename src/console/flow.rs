@@ -11,7 +11,9 @@ const KEPT_MS: u64 = 12_000;
 /// A figure of this age counts e times less than the newest one, so that a turn is soon told.
 const FADE_MS: f64 = 4_000.0;
 /// What a shorter time shows is no trend.
-const LEAST_MS: u64 = 3_000;
+const LEAST_MS: u64 = 1_500;
+/// What moved back from the highest or lowest figure by more than this share of the highest has turned.
+const TURN: f64 = 0.05;
 /// A lag that would take longer than so many seconds to go, or to double, stands still.
 const SLOW_S: f64 = 300.0;
 
@@ -37,7 +39,28 @@ impl Flow {
         while self.past.front().is_some_and(|(at, _)| taken.since(*at) > KEPT_MS) {
             self.past.pop_front();
         }
+        self.turn(lag);
         self.settle(taken, lag as f64);
+    }
+
+    /// A rush fills the stream within a second: what was before the turn says nothing of how it goes on.
+    fn turn(&mut self, lag: u64) {
+        let lags = || self.past.iter().map(|(_, lag)| *lag).enumerate();
+        // Of equal ones the last.
+        let (Some((peak, high)), Some((trough, low))) =
+            (lags().max_by_key(|(_, lag)| *lag), lags().rev().min_by_key(|(_, lag)| *lag))
+        else {
+            return;
+        };
+        let turned = |by: u64| by as f64 > high as f64 * TURN;
+        let from = match (turned(high - lag), turned(lag - low)) {
+            (true, false) => peak,
+            (false, true) => trough,
+            // It did both: the later one counts.
+            (true, true) => peak.max(trough),
+            (false, false) => 0,
+        };
+        self.past.drain(..from);
     }
 
     /// The arrow turns when the line is clear of the noise, and goes back only when hardly anything is left of it.
@@ -150,6 +173,17 @@ mod tests {
             told((0..40_u64).map(|tick| tick * 500).chain((0..24).map(|t| 20_000 - t * 500)));
         assert_eq!(told[39].0, Some(Ordering::Greater));
         assert_eq!(told[63].0, Some(Ordering::Less));
+    }
+
+    /// As it was seen: 9,000 pieces are sold within half a second, and their orders written at 800 a second.
+    #[test]
+    fn a_jump_is_no_trend_once_it_is_worked_off() {
+        let (_, told) = told([0; 20].into_iter().chain((0..40).map(|tick| 8_800 - tick * 200)));
+        assert!(told[22..].iter().all(|(trend, _)| *trend != Some(Ordering::Greater)), "{told:?}");
+        // Two seconds after the jump.
+        assert!(told[28..].iter().all(|(trend, _)| *trend == Some(Ordering::Less)), "{told:?}");
+        let wait = told[32].1.unwrap();
+        assert!((5_000..12_000).contains(&wait), "{wait}");
     }
 
     #[test]

@@ -27,6 +27,7 @@ impl App {
     fn was_read(&self, view: View) -> bool {
         let picture = &self.shown;
         match view {
+            View::Pending => picture.pending.taken.is_some(),
             View::Stream => picture.entries.taken.is_some(),
             View::Letters => picture.letters.taken.is_some(),
             View::Orders => picture.orders.taken.is_some(),

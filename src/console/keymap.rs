@@ -268,6 +268,7 @@ pub(crate) const TABLE: &[Binding] = &[
     bind(C::Jobs, A::Filter, &[letter('/')], true),
     bind(C::Activity, A::Level, &[letter('v')], true),
     bind(C::Activity, A::Filter, &[letter('/')], true),
+    bind(C::Sales, A::Users, &[letter('u')], false),
     bind(C::Pending, A::Users, &[letter('u')], true),
     bind(C::Letters, A::Users, &[letter('u')], true),
     bind(C::Views, A::Freeze, &[letter('f')], true),
@@ -313,15 +314,6 @@ pub(crate) const TABLE: &[Binding] = &[
     bind(C::Presenter, A::Up, &[key(KeyCode::Up), letter('k')], false),
     bind(C::Presenter, A::Down, &[key(KeyCode::Down), letter('j')], false),
     bind(C::Presenter, A::Back, &[key(KeyCode::Esc)], false),
-    bind(C::Presenter, A::Overview, &[letter('1')], false),
-    bind(C::Presenter, A::Sales, &[letter('2')], false),
-    bind(C::Presenter, A::Stream, &[letter('3')], false),
-    bind(C::Presenter, A::Pending, &[letter('4')], false),
-    bind(C::Presenter, A::Letters, &[letter('5')], false),
-    bind(C::Presenter, A::Locks, &[letter('6')], false),
-    bind(C::Presenter, A::Orders, &[letter('7')], false),
-    bind(C::Presenter, A::Jobs, &[letter('8')], false),
-    bind(C::Presenter, A::Activity, &[letter('0')], false),
     bind(C::Confirm, A::Accept, &[letter('y')], true),
     bind(C::Confirm, A::Cancel, &[letter('n'), key(KeyCode::Esc)], true),
     bind(C::Confirm, A::Press, &[key(KeyCode::Enter)], true),
@@ -393,6 +385,12 @@ pub(crate) fn lookup(context: Context, key: Key) -> Option<Action> {
             .find(|binding| binding.context == *context && binding.keys.contains(&key))
             .map(|binding| binding.action)
     })
+}
+
+/// Whether a key holds in a context, by its label.
+pub(crate) fn holds(context: Context, label: &str) -> bool {
+    let of = |it: &&Binding| context.chain().contains(&it.context);
+    table().iter().filter(of).any(|it| it.keys.iter().any(|key| key.label() == label))
 }
 
 /// What a key means in views other than `context`: a letter may stand for another act in another view.

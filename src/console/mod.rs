@@ -27,6 +27,7 @@ mod presenter;
 mod rebind;
 mod run;
 mod screen;
+mod selling;
 mod status;
 mod story;
 mod stream;
@@ -56,10 +57,13 @@ pub use self::{
 #[cfg(test)]
 pub(crate) use self::text::lang::speak_here;
 pub(crate) use self::text::{
-    figures::thousands,
+    broke_off,
+    figures::{counted, signed, thousands},
     finding as told_finding,
     lang::{Word, speak, spoken, tell, word},
+    settings,
 };
+pub(crate) use self::theme::line_of;
 use crate::{engine::command::Remote, model::Millis};
 
 /// How the console looks, and what else it shows.
@@ -73,7 +77,7 @@ pub struct Options {
     pub lang: Lang,
     /// Draw bars, boxes and the chart with ASCII only.
     pub ascii: bool,
-    /// The setting that allows no more than ASCII, as [`not_utf8`] finds it; told once.
+    /// The setting that allows no more than ASCII, as [`not_utf8`] finds it; told once, with what is drawn.
     pub plain_locale: Option<String>,
     /// Its colours.
     pub palette: Palette,
@@ -89,17 +93,13 @@ pub struct Options {
 #[derive(Debug, thiserror::Error)]
 pub enum ConsoleError {
     /// Standard input or output goes elsewhere.
-    #[error(
-        "the console needs a terminal; use 'seckill status --json' or 'seckill demo --headless' here"
-    )]
+    #[error("{}", text::terminal::none())]
     NotATerminal,
     /// The terminal can't be drawn on.
-    #[error(
-        "a terminal of the kind '{0}' can't be drawn on; use 'seckill status' or 'seckill demo --headless' here, or say which one it is, such as TERM=xterm-256color"
-    )]
-    Dumb(String),
+    #[error("{}", text::terminal::dumb(.0.as_deref()))]
+    Dumb(Option<String>),
     /// The terminal refused something.
-    #[error("the terminal does not work: {0}; 'seckill doctor' checks it")]
+    #[error("{}", text::terminal::broken(.0))]
     Terminal(#[from] std::io::Error),
     /// The keys that were chosen can't be used.
     #[error(transparent)]
@@ -115,8 +115,7 @@ pub fn check_terminal() -> Result<(), ConsoleError> {
     }
     match std::env::var("TERM") {
         Ok(term) if !matches!(term.as_str(), "" | "dumb") => Ok(()),
-        Ok(term) if !term.is_empty() => Err(ConsoleError::Dumb(term)),
-        _ => Err(ConsoleError::Dumb("unset".to_owned())),
+        term => Err(ConsoleError::Dumb(term.ok().filter(|it| !it.is_empty()))),
     }
 }
 
@@ -135,9 +134,10 @@ pub async fn run(remote: Remote, options: Options) -> Result<(), ConsoleError> {
     }
     let mut app = app::App::new(remote, theme, TimeZone::system(), Millis::now());
     if let Some(locale) = plain_locale {
-        app.note(text::plain_locale(&locale));
+        app.note(text::terminal::plain_locale(&locale, ascii));
     }
     app.export_dir = export_dir;
+    app.in_tmux = std::env::var_os("TMUX").is_some_and(|socket| !socket.is_empty());
     app.presenter.on = present;
     let mut screen = screen::Screen::take()?;
     let mut keyboard = run::Tty::default();

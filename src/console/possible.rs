@@ -6,8 +6,9 @@ use super::{
     keymap::{self, Action, Context},
     rebind,
     text::{self, acts, conventions as words, director, letters},
-    views::View,
+    views::{PagedRow, View},
 };
+use crate::telemetry::snapshot::PendingLine;
 
 /// Names that the palette remembers.
 const REMEMBERED: usize = 20;
@@ -38,8 +39,14 @@ impl App {
         self.asked.truncate(REMEMBERED);
     }
 
+    /// The server that an act on a sale would wait for in vain.
+    pub(super) fn away(&self) -> Option<String> {
+        let away = director::away(&self.newest.redis, &self.newest.sql);
+        away.map(|server| acts::not_now(&server))
+    }
+
     /// Why an action of this view would do nothing now.
-    fn why_not(&self, action: Action) -> Option<String> {
+    pub(super) fn why_not(&self, action: Action) -> Option<String> {
         if action.is_act() && self.newest.read_only {
             return Some(text::READ_ONLY.to_lowercase());
         }
@@ -47,7 +54,8 @@ impl App {
         let told = |why: bool, word: String| why.then_some(word);
         match action {
             Action::Replay => {
-                told(stream.is_none_or(|it| it.pending == 0), acts::NOTHING_PENDING.to_string())
+                let none = self.newest.redis.up && PendingLine::page(&self.newest).total == 0;
+                told(none, acts::NOTHING_PENDING.to_string())
             }
             Action::ReplayLetters | Action::Discard | Action::Compensate => {
                 told(stream.is_none_or(|it| it.dead == 0), letters::NOTHING_DEAD.to_string())
@@ -56,8 +64,8 @@ impl App {
                 !self.newest.recoveries.iter().any(|line| line.changes),
                 acts::NOTHING_UNDER_WAY.to_string(),
             ),
-            Action::Start | Action::End | Action::Rush => {
-                told(self.shown.sales.is_empty(), acts::NO_SALE.to_string())
+            Action::Start | Action::Pause | Action::End | Action::Rush => {
+                told(self.shown.sales.is_empty(), acts::NO_SALE.to_string()).or_else(|| self.away())
             }
             Action::Fire => told(self.director.armed().is_none(), director::NONE_ARMED.to_string()),
             Action::Abort => told(
@@ -70,7 +78,7 @@ impl App {
                 None => told(self.view == View::Overview, words::NO_TABLE.to_string()),
             },
             Action::CopyName | Action::CopyRow | Action::Release | Action::RunJob => {
-                told(!self.has_choice(), words::nothing_chosen())
+                told(!self.has_choice(), self.no_choice())
             }
             _ => None,
         }

@@ -4,10 +4,10 @@
 
 use std::collections::HashMap;
 
-use super::{app::App, views::Step};
+use super::{app::App, text::presenter as words, views::Step};
 use crate::{
-    model::{Millis, Phase, VoucherId},
-    telemetry::Snapshot,
+    model::{Millis, VoucherId},
+    telemetry::{Snapshot, snapshot::SaleLine},
 };
 
 /// When a sale was last seen whole, and first seen sold out.
@@ -22,6 +22,8 @@ pub(crate) struct Presenter {
     pub(crate) on: bool,
     /// Chosen here or launched; the choice of the views is another one.
     pub(crate) sale: Option<VoucherId>,
+    /// It came there by a launch, and not by a key.
+    pub(super) launched: bool,
     seen: HashMap<VoucherId, Seen>,
 }
 
@@ -85,6 +87,11 @@ pub(crate) fn by_title(snapshot: &Snapshot, launched: &[&str], text: &str) -> St
     told
 }
 
+/// Nothing is left of a sale that a buyer could come for.
+pub(super) fn is_gone(sale: &SaleLine) -> bool {
+    sale.phase.is_over() || sale.stock.is_some_and(|left| left <= 0)
+}
+
 impl App {
     /// Large figures for a hall, or back to the view.
     pub(super) fn present(&mut self) {
@@ -94,17 +101,19 @@ impl App {
     /// The sale that the presenter's layout shows.
     pub(crate) fn presented(&self) -> Option<VoucherId> {
         let there = |id: &VoucherId| self.shown.sale(*id).is_some();
-        let first = |phase: Phase| {
-            self.shown.sales.iter().find(|sale| sale.phase == phase).map(|sale| sale.voucher_id)
-        };
         let launched = self.director.sale().or(self.presenter.sale).filter(there);
         launched
+            .or_else(|| self.selling.sale().filter(there))
             .or_else(|| self.sales.chosen.filter(there))
-            .or_else(|| first(Phase::Running))
-            .or_else(|| first(Phase::Paused))
-            .or_else(|| first(Phase::Planned))
-            .or_else(|| first(Phase::SoldOut))
-            .or_else(|| first(Phase::Ended))
+            .or_else(|| self.shown.foremost().map(|sale| sale.voucher_id))
+    }
+
+    /// Another sale sells: one that was launched before and is over has been looked at. Who went to one by a key stays.
+    pub(super) fn leave_what_is_gone(&mut self) {
+        let over = |id: &VoucherId| self.shown.sale(*id).is_some_and(is_gone);
+        if self.presenter.launched && self.presenter.sale.is_some_and(|id| over(&id)) {
+            self.presenter.sale = None;
+        }
     }
 
     pub(super) fn step_in_presenter(&mut self, step: Step) {
@@ -116,8 +125,14 @@ impl App {
         };
         let next = sales.get(next).map(|sale| sale.voucher_id);
         if at.is_none() || next == self.presented() {
-            return self.note_edge(false, step);
+            return self.note(match step {
+                _ if sales.is_empty() => words::no_sale(),
+                _ if sales.len() == 1 => words::ONLY_SALE.to_string(),
+                Step::By(..0) => words::FIRST_SALE.to_string(),
+                _ => words::LAST_SALE.to_string(),
+            });
         }
         self.presenter.sale = next;
+        self.presenter.launched = false;
     }
 }

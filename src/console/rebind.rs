@@ -10,7 +10,7 @@ use toml::Spanned;
 
 use super::{
     keymap::{Action, Binding, Context, Key, TABLE},
-    text,
+    text::{self, settings::keys as words},
 };
 
 /// `[keys]`: the name of an action, and its keys.
@@ -139,9 +139,10 @@ impl Keys {
 
 fn known(written: &str) -> Result<Action, String> {
     let all = actions();
-    all.iter().find(|action| name(**action) == written).copied().ok_or_else(|| {
-        format!("there is no action '{written}' in [keys]; 'seckill keys' lists the names")
-    })
+    all.iter()
+        .find(|action| name(**action) == written)
+        .copied()
+        .ok_or_else(|| words::no_action(written))
 }
 
 /// The keys of one line, as far as they can be judged without the others.
@@ -149,23 +150,17 @@ fn keys_of(action: Action, chosen: &Chosen) -> Result<Vec<Key>, String> {
     let named = name(action);
     let mut keys = Vec::new();
     for written in chosen.names() {
-        let key = parse(written).map_err(|why| format!("'{named}': {why}"))?;
+        let key = parse(written).map_err(|why| words::of(&named, &why))?;
         let capital = matches!(key.code, KeyCode::Char(c) if c.is_uppercase());
         let plain = matches!(key.code, KeyCode::Char(_)) && key.modifiers.is_empty();
         if action.is_act() && !(capital && plain) {
-            return Err(format!(
-                "'{named}' changes something, so it stands on a capital letter, and '{written}' is none"
-            ));
+            return Err(words::no_capital(&named, written));
         }
         if action == Action::Accept && capital {
-            return Err(format!(
-                "'{named}' can't be '{written}': a capital opens a question, and pressed twice it would answer it"
-            ));
+            return Err(words::answers(&named, written));
         }
         if matches!(action, Action::QuitNow | Action::Suspend) && plain {
-            return Err(format!(
-                "'{named}' holds also where text is typed, so it needs a key such as 'ctrl-q', and '{written}' is text"
-            ));
+            return Err(words::is_text(&named, written));
         }
         if !keys.contains(&key) {
             keys.push(key);
@@ -174,7 +169,7 @@ fn keys_of(action: Action, chosen: &Chosen) -> Result<Vec<Key>, String> {
     let needed = [Action::Quit, Action::QuitNow, Action::Cancel, Action::Press, Action::Back]
         .contains(&action);
     if keys.is_empty() && needed {
-        return Err(format!("'{named}' has no key left; give it one, or remove the line"));
+        return Err(words::none_left(&named));
     }
     Ok(keys)
 }
@@ -188,10 +183,7 @@ fn clash(table: &[Binding], action: Action) -> Option<String> {
             for other in here.iter().filter(|it| it.action != action) {
                 if let Some(key) = mine.keys.iter().find(|key| other.keys.contains(key)) {
                     let (key, other) = (spelled(*key), name(other.action));
-                    return Some(format!(
-                        "'{}' and '{other}' would both be '{key}' where both hold; give '{other}' another key too",
-                        name(action)
-                    ));
+                    return Some(words::both(&name(action), &other, &key));
                 }
             }
         }
@@ -222,10 +214,7 @@ const NAMED: [(&str, KeyCode); 16] = [
 fn parse(written: &str) -> Result<Key, String> {
     let unknown = || {
         let shown: String = written.chars().filter(|c| !c.is_control()).take(20).collect();
-        format!(
-            "'{shown}' is no key; write a character, 'ctrl-n', 'alt-x', 'f5', or one of {}",
-            NAMED.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
-        )
+        words::no_key(&shown, &NAMED.map(|(name, _)| name).join(", "))
     };
     let mut modifiers = KeyModifiers::NONE;
     let mut rest = written;
@@ -249,23 +238,19 @@ fn parse(written: &str) -> Result<Key, String> {
     if modifiers.contains(KeyModifiers::CONTROL) {
         return match code {
             // A terminal sends the same byte for both.
-            KeyCode::Char('i' | 'I') => Err(same(written, "tab")),
-            KeyCode::Char('m' | 'M') => Err(same(written, "enter")),
-            KeyCode::Char('[') => Err(same(written, "esc")),
+            KeyCode::Char('i' | 'I') => Err(words::same(written, "tab")),
+            KeyCode::Char('m' | 'M') => Err(words::same(written, "enter")),
+            KeyCode::Char('[') => Err(words::same(written, "esc")),
             KeyCode::Char(c) if c.is_ascii_alphabetic() => {
                 Ok(Key { code: KeyCode::Char(c.to_ascii_lowercase()), modifiers })
             }
-            _ => Err(format!("'{written}': ctrl goes with a letter only")),
+            _ => Err(words::no_letter(written)),
         };
     }
     if code == KeyCode::BackTab && !modifiers.is_empty() {
         return Err(unknown());
     }
     Ok(Key { code, modifiers })
-}
-
-fn same(written: &str, other: &str) -> String {
-    format!("'{written}' can't be told from '{other}' by a terminal; write '{other}'")
 }
 
 /// A key as the settings name it.

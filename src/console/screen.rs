@@ -10,7 +10,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use ratatui::{
@@ -37,6 +37,10 @@ use super::{app::App, ink::Ink, views, widgets::Halves};
 static TAKEN: AtomicBool = AtomicBool::new(false);
 /// A panic elsewhere gave the terminal back while the console goes on.
 static LOST: AtomicBool = AtomicBool::new(false);
+/// That panic is being told: a backtrace takes its time.
+static TELLING: AtomicBool = AtomicBool::new(false);
+/// For which the console waits at most.
+const TOLD_WITHIN: Duration = Duration::from_secs(5);
 
 /// Where pictures go.
 pub(super) trait Stage {
@@ -133,6 +137,10 @@ impl Stage for Screen {
     fn recover(&mut self) -> io::Result<bool> {
         let lost = LOST.swap(false, Ordering::SeqCst);
         if lost {
+            let since = Instant::now();
+            while TELLING.load(Ordering::SeqCst) && since.elapsed() < TOLD_WITHIN {
+                thread::sleep(Duration::from_millis(10));
+            }
             self.mouse = false;
             enter()?;
             self.forget()?;
@@ -182,11 +190,14 @@ fn restore_on_panic() {
     ONCE.call_once(|| {
         let previous = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
-            if TAKEN.load(Ordering::SeqCst) {
-                leave();
-                LOST.store(true, Ordering::SeqCst);
+            if !TAKEN.load(Ordering::SeqCst) {
+                return previous(info);
             }
+            TELLING.store(true, Ordering::SeqCst);
+            leave();
+            LOST.store(true, Ordering::SeqCst);
             previous(info);
+            TELLING.store(false, Ordering::SeqCst);
         }));
     });
 }

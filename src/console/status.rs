@@ -1,6 +1,6 @@
 //! The line that answers: why a key did nothing, what an act brought about, what went wrong.
 
-use crate::model::Millis;
+use crate::model::{Millis, VoucherId};
 
 /// Milliseconds that a note stays when no key is pressed.
 const STAYS_MS: u64 = 10_000;
@@ -14,17 +14,36 @@ pub(crate) enum Tone {
     Failure,
 }
 
+#[derive(Debug)]
+struct Note {
+    tone: Tone,
+    text: String,
+    since: Millis,
+    /// It says that buyers come to this sale.
+    rush: Option<VoucherId>,
+}
+
 /// Notes pass; failures stay until somebody dismissed them.
 #[derive(Debug, Default)]
 pub(crate) struct Status {
-    note: Option<(Tone, String, Millis)>,
+    note: Option<Note>,
     took: bool,
     failures: Vec<String>,
 }
 
 impl Status {
     pub(crate) fn note(&mut self, tone: Tone, text: impl Into<String>, now: Millis) {
-        self.note = Some((tone, text.into(), now));
+        self.note = Some(Note { tone, text: text.into(), since: now, rush: None });
+    }
+
+    /// Says that buyers come to a sale.
+    pub(crate) fn note_rush(&mut self, text: String, voucher: VoucherId, now: Millis) {
+        self.note = Some(Note { tone: Tone::Note, text, since: now, rush: Some(voucher) });
+    }
+
+    /// Takes away what was said of buyers who have nothing to come for any more.
+    pub(crate) fn settle_rush(&mut self, is_over: impl Fn(VoucherId) -> bool) {
+        self.note.take_if(|note| note.rush.is_some_and(is_over));
     }
 
     pub(crate) fn failure(&mut self, text: String) {
@@ -56,7 +75,7 @@ impl Status {
 
     /// Says whether a note went away with time.
     pub(crate) fn expire(&mut self, now: Millis) -> bool {
-        let over = self.note.as_ref().is_some_and(|(_, _, since)| now.since(*since) >= STAYS_MS);
+        let over = self.note.as_ref().is_some_and(|it| now.since(it.since) >= STAYS_MS);
         if over {
             self.note = None;
         }
@@ -65,7 +84,7 @@ impl Status {
 
     /// What is shown, and how many failures lie beneath it.
     pub(crate) fn shown(&self) -> Option<(Tone, &str, usize)> {
-        if let Some((tone, text, _)) = &self.note {
+        if let Some(Note { tone, text, .. }) = &self.note {
             return Some((*tone, text, 0));
         }
         let (newest, rest) = self.failures.split_last()?;

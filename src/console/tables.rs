@@ -7,10 +7,11 @@ use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 use super::{
     app::App,
     dialogs::Dialog,
+    export,
     text::conventions as words,
     views::{
-        PagedRow, Pane, Row, Step, View, consumer_facets, entry_facets, log_facets, next_order,
-        order_facets, sales_facets, told,
+        self, PagedRow, Pane, Row, Step, Users, View, log_facets, next_order, order_facets,
+        sales_facets,
     },
     widgets::{Scroll, fit},
 };
@@ -20,14 +21,10 @@ use crate::telemetry::snapshot::{Holder, JobLine, LetterLine, PendingLine};
 const MOST_COPIED: usize = 32 * 1024;
 /// Cells of a copy that the status line repeats.
 const REPEATED: usize = 40;
+/// With this line of its settings tmux passes a copy on.
+const TMUX_SETTING: &str = "set -s set-clipboard on";
 /// Rows of one notch of the wheel.
 const NOTCH: isize = 3;
-
-/// What a copy of the chosen row holds: its name, and all of it.
-struct Copied {
-    name: String,
-    cells: Vec<(String, String)>,
-}
 
 impl App {
     /// Where the table of this view stands.
@@ -59,51 +56,58 @@ impl App {
         }
     }
 
-    fn chosen_row(&self) -> Option<Copied> {
+    /// The id or the name of the row that is chosen.
+    fn chosen_name(&self) -> Option<String> {
         let shown = &self.shown;
-        let paged = |name: String, cells| Some(Copied { name, cells });
         match self.view {
-            View::Overview | View::Sales => self.sales.chosen_line(shown).map(|sale| Copied {
-                name: sale.voucher_id.to_string(),
-                cells: told(&sales_facets(), sale),
-            }),
+            View::Overview | View::Sales => {
+                self.sales.chosen_line(shown).map(|it| it.voucher_id.to_string())
+            }
             View::Stream if self.stream.pane == Pane::Consumers => {
-                let consumer = self.stream.chosen_consumer(shown)?;
-                paged(consumer.name.clone(), told(&consumer_facets(), consumer))
+                self.stream.chosen_consumer(shown).map(|it| it.name.clone())
             }
-            View::Stream => {
-                let line = self.stream.chosen(shown)?;
-                paged(line.entry.to_string(), told(&entry_facets(), line))
-            }
-            View::Orders => {
-                let order = self.orders.chosen(shown)?;
-                paged(order.id.to_string(), told(&order_facets(), order))
-            }
-            View::Pending => {
-                let line = self.pending.chosen_line(shown)?;
-                paged(line.id().to_string(), line.copied())
-            }
-            View::Letters => {
-                let line = self.letters.chosen_line(shown)?;
-                paged(line.id().to_string(), line.copied())
-            }
-            View::Locks => {
-                let lock = self.locks.chosen(&shown.locks.locks)?;
-                paged(lock.name(), told(&Holder::facets(), lock))
-            }
-            View::Activity => {
-                let line = self.log.chosen_line(shown)?;
-                paged(line.id.to_string(), told(&log_facets(), line))
-            }
-            View::Jobs => {
-                let job = self.jobs.chosen(&shown.jobs)?;
-                paged(job.name(), told(&JobLine::facets(), job))
-            }
+            View::Stream => self.stream.chosen(shown).map(|it| it.entry.to_string()),
+            View::Orders => self.orders.chosen(shown).map(|it| it.id.to_string()),
+            View::Pending => self.pending.chosen_line(shown).map(|it| it.id().to_string()),
+            View::Letters => self.letters.chosen_line(shown).map(|it| it.id().to_string()),
+            View::Locks => self.locks.chosen(&shown.locks.locks).map(Row::name),
+            View::Activity => self.log.chosen_line(shown).map(|it| it.id.to_string()),
+            View::Jobs => self.jobs.chosen(&shown.jobs).map(Row::name),
         }
     }
 
+    /// The chosen row as the export of its table has it. A copy asks for nobody, so it names no user.
+    fn chosen_row(&mut self) -> Option<String> {
+        let (users, view) = (self.users, self.view);
+        self.users = Users::MASKED;
+        // The Overview has no table of its own: a sale is the row that it is among the sales. What the filter hides
+        // may be chosen still.
+        let of_sales = matches!(view, View::Overview | View::Sales);
+        let filter = of_sales.then(|| std::mem::take(&mut self.sales.filter));
+        if of_sales {
+            self.view = View::Sales;
+        }
+        let row = views::sheet(self).and_then(|sheet| export::row(&sheet, sheet.cursor?));
+        self.view = view;
+        self.users = users;
+        if let Some(filter) = filter {
+            self.sales.filter = filter;
+        }
+        row
+    }
+
     pub(super) fn has_choice(&self) -> bool {
-        self.chosen_row().is_some()
+        self.chosen_name().is_some()
+    }
+
+    /// Why there is no row to act on.
+    pub(super) fn no_choice(&self) -> String {
+        match self.view {
+            View::Pending if self.shown.redis.up && PendingLine::page(&self.shown).total == 0 => {
+                words::NOTHING_PENDING.to_string()
+            }
+            _ => words::nothing_chosen(),
+        }
     }
 
     /// How many rows a list has that is read in pages, where that is more than one page.
@@ -156,17 +160,18 @@ impl App {
 
     /// Puts the chosen row, or its name, where the terminal takes it from.
     pub(super) fn copy(&mut self, whole: bool) {
-        let Some(Copied { name, cells }) = self.chosen_row() else {
-            return self.note(words::nothing_chosen());
+        let text = match self.chosen_name() {
+            Some(_) if whole => self.chosen_row(),
+            name => name,
         };
-        let text = if whole {
-            let cells = cells.iter().map(|(head, text)| format!("{head} {text}"));
-            cells.collect::<Vec<_>>().join("  ")
-        } else {
-            name
-        };
+        let Some(text) = text else { return self.note(self.no_choice()) };
         let text = plain(&text);
-        self.note(words::copied(&fit(&text, REPEATED, self.theme.glyphs.ellipsis)));
+        let told = fit(&text, REPEATED, self.theme.glyphs.ellipsis);
+        self.note(if self.in_tmux {
+            words::copied_in_tmux(&told, TMUX_SETTING)
+        } else {
+            words::copied(&told)
+        });
         self.clipboard = Some(text);
     }
 

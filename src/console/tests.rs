@@ -1,5 +1,6 @@
 //! The console as a whole, on a fake engine: what it shows, what it sends, how its loop behaves.
 
+mod alarms;
 mod chinese;
 mod consumers;
 mod conventions;
@@ -7,6 +8,7 @@ mod creating;
 mod director;
 mod export;
 mod fixture;
+mod forms;
 mod frozen;
 mod frozen_views;
 mod fuzz;
@@ -15,14 +17,17 @@ mod kept;
 mod keys;
 mod layout;
 mod letters;
+mod locked;
 mod looping;
 mod marks;
 mod orders;
+mod pending;
 mod presenter;
 mod reasons;
 mod recovery;
 mod sales;
 mod screens;
+mod steady;
 mod stream;
 mod truth;
 mod words;

@@ -21,23 +21,25 @@ pub(crate) mod recovery;
 mod refusals;
 mod replies;
 pub(crate) mod sale;
+pub(crate) mod settings;
 pub(crate) mod stream;
 mod tables;
+pub(crate) mod terminal;
 pub(crate) mod time;
 pub(crate) mod told;
 
 pub(crate) use self::{
     actions::{action, context, english_name},
-    alarms::alarm,
+    alarms::{Told, alarm},
     books::finding,
     engine::{about, act_name},
     faults::{order_fault, query_fault, sale_fault, time_fault, to_fault},
     recovery::{act, judged, recovery, verdict, verdict_word},
-    refusals::refusal,
+    refusals::{broke_off, refusal},
     tables::{columns, details, tabs},
 };
 use self::{
-    figures::{counted, latency, span, thousands, within},
+    figures::{counted, latency, span, steady_span, thousands, within},
     lang::{Word, tell, word},
 };
 use super::{
@@ -52,6 +54,8 @@ use crate::{
 
 pub(crate) const REDIS: &str = "redis";
 pub(crate) const SQL: &str = "sql";
+/// In the place of how long a server takes to answer, which is 7 cells.
+pub(crate) const LOCKED: Word = word("locked", "锁定");
 pub(crate) const SALE: Word = word("sale", "场秒杀");
 pub(crate) const SALES: Word = word("sales", "场秒杀");
 pub(crate) const PROGRAM: &str = "seckill";
@@ -220,8 +224,14 @@ pub(crate) fn no_sales() -> String {
     tell!("There is no sale yet. {key} makes one.", "还没有秒杀，按 {key} 新建一场。")
 }
 
+/// What was typed, as far as a sentence repeats it.
+pub(crate) fn echo(text: &str) -> String {
+    const CELLS: usize = 20;
+    crate::console::widgets::fit(text, CELLS, "…")
+}
+
 pub(crate) fn no_match(text: &str) -> String {
-    let key = key_of(Action::Back);
+    let (text, key) = (echo(text), key_of(Action::Back));
     tell!(
         "No row holds '{text}'. {key} ends the filter.",
         "没有行包含“{text}”，按 {key} 取消筛选。"
@@ -236,16 +246,17 @@ pub(crate) fn newest_sales(listed: u64, total: u64) -> String {
 
 /// None of the listed ones; an older one is acted on by its number.
 pub(crate) fn no_match_among(text: &str, listed: u64) -> String {
-    let (listed, key) = (thousands(listed), key_of(Action::Back));
+    let (text, listed, key) = (echo(text), thousands(listed), key_of(Action::Back));
     tell!(
         "None of the newest {listed} sales holds '{text}'. 'seckill sale list' shows the older ones, 'seckill sale pause ID' and its like act on them. {key} ends the filter.",
         "最新 {listed} 场中没有包含“{text}”的。更早的用 'seckill sale list' 查看，并在命令行操作。按 {key} 取消筛选。"
     )
 }
 
+/// How old figures are; other words may follow.
 pub(crate) fn old(age: u64) -> String {
-    let age = span(age);
-    tell!("{age} old", "{age}前的数据")
+    let age = steady_span(age);
+    tell!("{age} old", "{age}前")
 }
 
 /// An age where there is room for nothing else.
@@ -294,7 +305,8 @@ pub(crate) fn latencies(seen: &Latency) -> [(&'static str, String); 4] {
     ]
 }
 
-pub(crate) const NO_LATENCY: Word = word("no request through this process", "本进程没有请求");
+pub(crate) const NO_LATENCY: Word =
+    word("no request through this process lately", "本进程近来没有请求");
 
 /// What could be replayed, in a field of its own.
 pub(crate) fn kept(entries: u64, oldest_ms: Option<u64>) -> String {
@@ -302,7 +314,7 @@ pub(crate) fn kept(entries: u64, oldest_ms: Option<u64>) -> String {
     match oldest_ms {
         None => tell!("{entries} kept", "保留 {entries}"),
         Some(oldest) => {
-            let oldest = right(&span(oldest), 8, "");
+            let oldest = steady_span(oldest);
             tell!("{entries} kept, oldest {oldest}", "保留 {entries}，最早 {oldest}前")
         }
     }
@@ -314,13 +326,13 @@ pub(crate) fn lag(lag: Option<u64>) -> String {
 }
 
 pub(crate) fn drains_in(millis: u64) -> String {
-    let span = span(millis);
-    tell!("drains in {span}", "约 {span}后清空")
+    let (span, steady) = (span(millis), steady_span(millis));
+    tell!("drains in {span}", "约 {steady}后清空")
 }
 
 pub(crate) fn oldest(millis: u64) -> String {
-    let span = span(millis);
-    tell!("oldest {span}", "最早 {span}前")
+    let (span, steady) = (span(millis), steady_span(millis));
+    tell!("oldest {span}", "最早 {steady}前")
 }
 
 pub(crate) fn more_holders(count: usize) -> String {
@@ -389,14 +401,6 @@ pub(crate) fn holder(alive: bool, known: bool) -> Word {
 pub(crate) fn failure(said: &str, more: usize) -> String {
     let dismiss = failures_more(more);
     tell!("{said} ({dismiss})", "{said}（{dismiss}）")
-}
-
-/// The locale allows no more than ASCII.
-pub(crate) fn plain_locale(locale: &str) -> String {
-    tell!(
-        "{locale} is no UTF-8 locale: drawn in ASCII; a UTF-8 locale such as C.UTF-8 shows it all",
-        "{locale} 不是 UTF-8 环境：以 ASCII 绘制；设为 C.UTF-8 等 UTF-8 环境可完整显示"
-    )
 }
 
 pub(crate) const PRESS: Word = word("press", "请按");

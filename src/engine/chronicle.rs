@@ -1,31 +1,30 @@
 //! The chronicle: what befell the deployment, written down as it begins and ends.
 //!
-//! Plain rules over one picture after the other, and the task of a node that follows them. Several nodes see the
-//! same: the line of whoever writes first stands, by its act, subject and time. It knows no server; lines go
-//! into the [`Outbox`], which keeps them while the database is away.
+//! Plain rules over one picture after the other; [`follow`] is the task of a node that keeps them. Several nodes
+//! see the same: the line of whoever writes first stands, by its act, subject and time. It knows no server.
+
+mod follow;
 
 use std::{
     cmp::Ordering,
     collections::{HashMap, HashSet},
-    sync::Arc,
-    time::Duration,
 };
 
-use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
-
-use super::{outbox::Outbox, told::Told};
+pub(super) use self::follow::follow;
+use super::told::Told;
 use crate::{
     model::{Millis, Said},
-    store::{Act, NOBODY, SharedStore},
-    telemetry::{Snapshot, log::events, snapshot::AlarmKind},
+    store::{Act, NOBODY},
+    telemetry::{Snapshot, log::events, snapshot::AlarmKind, unread::Unread},
 };
 
 /// An alarm that is over sooner is not worth a line. A server that is away is, at once.
 const HOLDS_MS: u64 = 2_000;
-/// What comes back sooner was never over.
+/// An alarm that comes back sooner was never over.
 const OVER_MS: u64 = 10_000;
-/// Nodes see the same within this. Shorter than [`OVER_MS`], so that two outages stay two.
+/// The same of a server: a person waits for the word that it answers again.
+const ANSWERS_MS: u64 = 1_500;
+/// Nodes see the same within this. Two outages of which lines were nearer than that would be taken for one.
 const NEAR_MS: u64 = 5_000;
 /// A node counts as found dead after so long in sight of Redis: after an outage of it all signs of life are old.
 const DEAD_FOR_MS: u64 = 3_000;
@@ -34,8 +33,6 @@ const MOST: u32 = 30;
 const MINUTE_MS: u64 = 60_000;
 /// Characters of a subject that make its key.
 const KEY_CHARS: usize = 120;
-/// Bound on the last words of a node.
-const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// What stands, by its identity.
 #[derive(Debug)]
@@ -54,6 +51,8 @@ struct Standing {
 pub struct Chronicle {
     node: String,
     standing: HashMap<(&'static str, String), Standing>,
+    /// The last end that was told of each server.
+    ended: HashMap<String, Millis>,
     /// Nodes that look dead, since when this one sees it.
     silent: HashMap<String, Millis>,
     /// Nodes that were told as dead, with their last sign of life.
@@ -69,6 +68,7 @@ impl Chronicle {
         Self {
             node: node.to_owned(),
             standing: HashMap::new(),
+            ended: HashMap::new(),
             silent: HashMap::new(),
             dead: HashSet::new(),
             minute: Millis::default(),
@@ -122,7 +122,8 @@ impl Chronicle {
             let subject = health.name.split(' ').next().unwrap_or_default().to_owned();
             match health.away_since {
                 Some(since) => {
-                    let words = Told::Words(health.error.clone().unwrap_or_default());
+                    let words =
+                        health.error.as_ref().map_or_else(|| Told::Words(String::new()), unread);
                     self.stands((kind, subject), [begins, ends], since, words);
                 }
                 None => {
@@ -171,14 +172,21 @@ impl Chronicle {
     fn settle(&mut self, now: Millis, lines: &mut Vec<Act>) {
         let node = &self.node;
         self.standing.retain(|(kind, subject), it| {
-            let holds = if *kind == "alarm" { HOLDS_MS } else { 0 };
-            if !it.told && it.over.unwrap_or(now).since(it.since) >= holds {
+            let (holds, ends) =
+                if *kind == "alarm" { (HOLDS_MS, OVER_MS) } else { (0, ANSWERS_MS) };
+            let until = it.over.unwrap_or(now);
+            // What is over again so soon after an outage belongs to it.
+            let apart = self.ended.get(subject).is_none_or(|end| until.since(*end) > NEAR_MS);
+            if !it.told && until.since(it.since) >= holds && apart {
                 it.told = true;
                 lines.push(line(node, it.since, it.begins, subject, &it.words));
             }
             match it.over {
-                Some(over) if now.since(over) >= OVER_MS => {
+                Some(over) if now.since(over) >= ends && now.since(it.since) > NEAR_MS => {
                     if it.told {
+                        if *kind != "alarm" {
+                            self.ended.insert(subject.clone(), over);
+                        }
                         lines.push(line(node, over, it.ends, subject, &after(it.since, over)));
                     }
                     false
@@ -257,58 +265,27 @@ fn after(since: Millis, over: Millis) -> Told {
     Told::Lasted(over.since(since))
 }
 
+/// Why a server was not read.
+fn unread(said: &Said) -> Told {
+    said.data().map_or_else(|| Told::Words(said.to_string()), Told::Unread)
+}
+
 fn words(kind: &AlarmKind) -> Told {
     match kind {
-        AlarmKind::RedisAway { error } | AlarmKind::SqlAway { error } => Told::Words(error.clone()),
+        AlarmKind::RedisAway { error }
+        | AlarmKind::SqlAway { error }
+        | AlarmKind::SqlReadOnly { error } => unread(error),
+        AlarmKind::SqlLocked { .. } => Told::Unread(Unread::SqlLocked),
         AlarmKind::BooksOff { finding } => Told::Off(finding.clone()),
-        AlarmKind::DeadConsumer { pending, .. } => Told::DeadHolds(*pending),
+        AlarmKind::DeadConsumer { pending, known: true, .. } => Told::DeadHolds(*pending),
+        AlarmKind::DeadConsumer { pending, .. } => Told::StrangerHolds(*pending),
         AlarmKind::SilentConsumer { pending, .. } => Told::SilentHolds(*pending),
+        AlarmKind::LagStands { lag, .. } => Told::LagStands(*lag),
+        AlarmKind::JobFailed { .. } => Told::RunFailed,
         AlarmKind::DeadLetters { count } => Told::Letters(*count),
         AlarmKind::NoGroup => Told::GroupGone,
         // No log tells them: they have no identity.
         AlarmKind::RedisForgot { .. } | AlarmKind::ServerBack { .. } => Told::Begun,
-    }
-}
-
-/// Follows the pictures until `stop`, and writes what they tell.
-pub(super) async fn follow(
-    node: String,
-    mut pictures: watch::Receiver<Arc<Snapshot>>,
-    outbox: Outbox,
-    store: SharedStore,
-    stop: CancellationToken,
-) {
-    let mut chronicle = Chronicle::new(&node);
-    let version = concat!("seckill ", env!("CARGO_PKG_VERSION")).to_owned();
-    outbox.put(chronicle.own("node started", &Told::Words(version)));
-    loop {
-        tokio::select! {
-            () = stop.cancelled() => break,
-            changed = pictures.changed() => if changed.is_err() { break },
-        }
-        let picture = Arc::clone(&pictures.borrow_and_update());
-        if picture.seq == 0 {
-            continue;
-        }
-        for line in chronicle.see(&picture) {
-            outbox.put_event(line, NEAR_MS);
-        }
-        if picture.sql.up {
-            tokio::select! {
-                () = stop.cancelled() => break,
-                _ = outbox.write(&store) => {}
-            }
-        }
-    }
-    for line in chronicle.close() {
-        outbox.put_event(line, NEAR_MS);
-    }
-    outbox.put(chronicle.own("node stopped", &Told::InOrder));
-    let written = tokio::time::timeout(LAST_WORDS, outbox.write(&store)).await;
-    if written != Ok(true) {
-        for act in outbox.waiting() {
-            tracing::error!(?act, "the node stops and the audit log lacks this line");
-        }
     }
 }
 
@@ -353,11 +330,42 @@ mod tests {
         let mut back = calm(7_000);
         back.redis.back = Some(Back { at: T.plus(6_900), after_ms: 6_000 });
         assert_eq!(chronicle.see(&back), []);
-        back.taken = T.plus(16_900);
+        back.taken = T.plus(8_400);
         let ended = chronicle.see(&back);
         assert_eq!(told(&ended), [("redis back", "redis", 6_900)]);
         assert_eq!(ended[0].result, "after 6.0 s");
         assert_eq!(chronicle.see(&calm(30_000)), []);
+    }
+
+    #[test]
+    fn outages_near_each_other_never_leave_an_end_out() {
+        // Away at these seconds; the log takes lines of one act that are this near for the same.
+        for (away, expected) in [
+            (&[(1, 2), (3, 4)][..], &[("redis away", 1), ("redis back", 4)][..]),
+            (&[(1, 11), (14, 15)], &[("redis away", 1), ("redis back", 11)]),
+            (
+                &[(1, 11), (14, 20)],
+                &[("redis away", 1), ("redis back", 11), ("redis away", 14), ("redis back", 20)],
+            ),
+            (
+                &[(1, 2), (9, 10)],
+                &[("redis away", 1), ("redis back", 2), ("redis away", 9), ("redis back", 10)],
+            ),
+        ] {
+            let mut chronicle = Chronicle::new("a");
+            let mut lines = Vec::new();
+            for at in 0..40 {
+                let since = away.iter().find(|(from, to)| (*from..*to).contains(&at));
+                let picture = match since {
+                    Some((since, _)) => redis_away(at * 1_000, since * 1_000),
+                    None => calm(at * 1_000),
+                };
+                lines.extend(chronicle.see(&picture));
+            }
+            let seen: Vec<_> =
+                told(&lines).into_iter().map(|(act, _, at)| (act, at / 1_000)).collect();
+            assert_eq!(seen, expected, "{away:?}");
+        }
     }
 
     #[test]
@@ -374,6 +382,14 @@ mod tests {
             lines.extend(chronicle.see(&picture));
         }
         assert_eq!(told(&lines), [("alarm raised", "dead letters", 0)]);
+        let mut chronicle = Chronicle::new("a");
+        let mut lines = Vec::new();
+        for waiting in 0..4 {
+            let kind = AlarmKind::SqlLocked { waiting: Some(waiting) };
+            lines.extend(chronicle.see(&with(calm(waiting as i64 * 1_000), kind)));
+        }
+        assert_eq!(told(&lines), [("alarm raised", "database", 0)]);
+        assert!(lines.iter().all(|it| it.result == Unread::SqlLocked.to_string().as_str()));
         // One that is over at once is none.
         let mut chronicle = Chronicle::new("a");
         let mut lines = chronicle.see(&with(calm(0), AlarmKind::NoGroup));
@@ -386,7 +402,12 @@ mod tests {
     #[test]
     fn nobody_can_tell_of_alarms_while_a_server_is_away() {
         let mut chronicle = Chronicle::new("a");
-        let dead = || AlarmKind::DeadConsumer { consumer: "b/1".into(), pending: 3, idle_ms: 1 };
+        let dead = || AlarmKind::DeadConsumer {
+            consumer: "b/1".into(),
+            known: true,
+            pending: 3,
+            idle_ms: 1,
+        };
         chronicle.see(&with(calm(0), dead()));
         let raised = chronicle.see(&with(calm(2_000), dead()));
         assert_eq!(told(&raised), [("alarm raised", "b/1", 0)]);
@@ -431,7 +452,10 @@ mod tests {
         let flood = |at| {
             (0..100).fold(calm(at), |picture, number| {
                 let consumer = format!("n{number}/1");
-                with(picture, AlarmKind::DeadConsumer { consumer, pending: 1, idle_ms: 1 })
+                with(
+                    picture,
+                    AlarmKind::DeadConsumer { consumer, known: true, pending: 1, idle_ms: 1 },
+                )
             })
         };
         chronicle.see(&flood(0));

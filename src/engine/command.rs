@@ -439,10 +439,8 @@ pub struct Request {
 /// What the screen looks at, so that the collector reads just that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Focus {
-    /// First entry of the pending page to read.
-    pub pending_from: EntryId,
-    /// Judge the entries of that page, for somebody looks at them.
-    pub verdicts: bool,
+    /// First entry of the pending page to read and judge; `None` while nobody looks at it.
+    pub pending: Option<EntryId>,
     /// First dead letter of the page to read; `None` while nobody looks at them.
     pub letters_from: Option<EntryId>,
     /// Part of the order stream to read; `None` while nobody looks at it.

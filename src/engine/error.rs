@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     broker::BrokerError,
-    model::{SaleFault, VoucherId, ledger::SaleFinding, order_id::OrderIdFault},
+    model::{SaleFault, VoucherId, counted, ledger::SaleFinding, order_id::OrderIdFault},
     store::StoreError,
 };
 
@@ -68,16 +68,20 @@ impl fmt::Display for PartDone {
         match self {
             Self::Applied { done, planned } => write!(
                 f,
-                "{done} of {planned} entries were seen to before, and the same plan goes on from there"
+                "{done} of {} seen to before, and the same plan goes on from there",
+                counted(*planned, "entry", "entries")
             ),
             Self::Replayed(done) => {
-                write!(f, "{done} letters were put back before; ask again for the rest")
+                let letters = counted(*done, "letter", "letters");
+                write!(f, "{letters} put back before; ask again for the rest")
             }
             Self::Discarded(done) => {
-                write!(f, "{done} letters were removed before; ask again for the rest")
+                let letters = counted(*done, "letter", "letters");
+                write!(f, "{letters} removed before; ask again for the rest")
             }
             Self::Claimed(done) => {
-                write!(f, "{done} entries were given before; ask again for the rest")
+                let entries = counted(*done, "entry", "entries");
+                write!(f, "{entries} given before; ask again for the rest")
             }
             Self::Rewound(partitions) => write!(
                 f,
@@ -93,8 +97,9 @@ impl fmt::Display for PartDone {
                 let named: Vec<String> = sales.iter().map(|sale| format!("#{sale}")).collect();
                 write!(
                     f,
-                    "{} of {planned} sales were put right before: {}; ask again for the rest",
+                    "{} of {} put right before: {}; ask again for the rest",
                     sales.len(),
+                    counted(*planned, "sale", "sales"),
                     named.join(" ")
                 )
             }

@@ -13,7 +13,7 @@ use crate::{
         Layout, Link,
         survey::{Survey, survey},
     },
-    model::{EntryId, Sale, VoucherId},
+    model::{Sale, VoucherId},
     store::{SharedStore, StoreError},
 };
 
@@ -55,7 +55,7 @@ pub async fn take(
     let sql = tokio::time::timeout(PATIENCE, reading).await.ok().and_then(Result::ok);
     let vouchers: Vec<VoucherId> =
         sql.iter().flat_map(|(sales, _)| sales).map(|sale| sale.voucher_id).collect();
-    let looking = survey(link, keys, &vouchers, EntryId::MIN, 1);
+    let looking = survey(link, keys, &vouchers);
     let redis = tokio::time::timeout(PATIENCE, looking).await.ok().and_then(Result::ok);
     if sql.is_none() && redis.is_none() {
         return None;

@@ -10,7 +10,7 @@ use redis::{cmd, pipe};
 use super::{EngineError, reconcile::reconcile, retention::drop_keys, settings::MAX_PARTITIONS};
 use crate::{
     broker::{BrokerError, Layout, Link, nodes::Nodes, survey},
-    model::{EntryId, VoucherId, order_id::utc_day},
+    model::{VoucherId, counted, order_id::utc_day},
     store::SharedStore,
 };
 
@@ -56,7 +56,7 @@ async fn stored(store: &SharedStore) -> Result<Option<u16>, EngineError> {
 pub(super) async fn same(store: &SharedStore, keys: &Layout) -> Result<(), EngineError> {
     match stored(store).await? {
         Some(stored) if stored != keys.count() => Err(EngineError::Plan(format!(
-            "there are {stored} partitions by now, and this node knows {}; start it again",
+            "the number of partitions is {stored} by now, and this node knows {}; start it again",
             keys.count()
         ))),
         _ => Ok(()),
@@ -135,7 +135,7 @@ async fn refuse_unless_drained(
 ) -> Result<(), EngineError> {
     let refuse = |why: String| {
         Err(EngineError::Plan(format!(
-            "there are {} partitions, and they can't become {wanted} now: {why}",
+            "the number of partitions is {}, and can't become {wanted} now: {why}",
             old.count()
         )))
     };
@@ -145,19 +145,23 @@ async fn refuse_unless_drained(
             return refuse(format!("the node {node} is alive; stop every node first"));
         }
     }
-    let stream = survey::survey(link, old, &[], EntryId::MIN, 1).await?.stream;
+    let stream = survey::survey(link, old, &[]).await?.stream;
     let Some(lag) = stream.lag else {
         return refuse("Redis can't tell how many entries wait; let a node drain the streams, and restart Redis if it does not help".to_owned());
     };
     let under_way = lag + stream.pending;
     if under_way > 0 {
         return refuse(format!(
-            "{under_way} entries are under way; let a node of {} partitions drain them: seckill work",
-            old.count()
+            "{} under way; let a node of {} drain the streams: seckill work",
+            counted(under_way, "entry is", "entries are"),
+            counted(u64::from(old.count()), "partition", "partitions")
         ));
     }
     if stream.dead > 0 {
-        return refuse(format!("{} dead letters wait for a person", stream.dead));
+        return refuse(format!(
+            "{} for a person",
+            counted(stream.dead, "dead letter waits", "dead letters wait")
+        ));
     }
     Ok(())
 }

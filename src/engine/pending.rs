@@ -101,7 +101,11 @@ impl Judge {
         self.judge(rows).await
     }
 
-    async fn judge(&mut self, rows: Vec<Pending>) -> Result<Vec<Judged>, EngineError> {
+    /// These entries, as they were read just now.
+    ///
+    /// # Errors
+    /// A server is away.
+    pub async fn judge(&mut self, rows: Vec<Pending>) -> Result<Vec<Judged>, EngineError> {
         let orders: Vec<OrderEntry> = rows.iter().filter_map(|row| row.delivered.order()).collect();
         let mut answers = self.store.foresee(&orders).await?.into_iter();
         let mut nodes: HashMap<u16, Nodes> = HashMap::new();
@@ -117,9 +121,7 @@ impl Judge {
                 Body::Malformed(_) | Body::Gone => Row::Absent,
             };
             let nodes = nodes.get(&entry.partition);
-            let age_ms = nodes.map_or(0, |nodes| {
-                u64::try_from(nodes.now.0).unwrap_or(0).saturating_sub(entry.millis)
-            });
+            let age_ms = nodes.map_or(0, |nodes| nodes.now.since(entry.added()));
             judged.push(self.verdict(row, sql, age_ms, nodes));
         }
         Ok(judged)

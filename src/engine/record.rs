@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     broker::Layout,
-    model::{NewSale, Payment, Said, VoucherId},
+    model::{NewSale, Payment, Said, VoucherId, counted},
 };
 
 /// Characters of a reason, as a person counts them.
@@ -126,30 +126,32 @@ pub(super) fn told(reply: &Reply) -> String {
         Reply::JobSwitched { paused, .. } => if *paused { "paused" } else { "resumed" }.to_owned(),
         Reply::RushStopped { rushes, .. } => format!("rushes stopped: {rushes}"),
         Reply::RushDone(report) => format!(
-            "{}{} attempts, {} admitted, {} persisted, {} dead letters",
+            "{}{}, {} admitted, {} persisted, {}",
             cut(report.cut_short),
-            report.attempts,
+            counted(report.attempts, "attempt", "attempts"),
             report.admitted,
             report.persisted,
-            report.dead
+            counted(report.dead, "dead letter", "dead letters")
         ),
         Reply::Repaired(done) => format!(
-            "{} buyers put back, {} orders enqueued, {} pieces given back",
-            done.put_back, done.enqueued, done.given_back
+            "{} put back, {} enqueued, {} given back",
+            counted(done.put_back, "buyer", "buyers"),
+            counted(done.enqueued, "order", "orders"),
+            counted(done.given_back, "piece", "pieces")
         ),
-        Reply::Planned(plan) => format!("{} entries", plan.totals.entries),
-        Reply::LettersCounted(counted) => format!("{} letters", counted.counts.total()),
+        Reply::Planned(plan) => counted(plan.totals.entries, "entry", "entries"),
+        Reply::LettersCounted(found) => counted(found.counts.total(), "letter", "letters"),
         // Told by themselves, or by nobody.
         Reply::JobRun { .. } | Reply::Cancelled(_) | Reply::Previewed(_) | Reply::Traced(_) => {
             String::new()
         }
         Reply::Replayed(report) => format!(
-            "{}{} entries: {} written, {} acknowledged, {} dead letters, {} left, {} rebuilt, {} without a body dropped, {} of those left, {} gone, {} changed",
+            "{}{}: {} written, {} acknowledged, {}, {} left, {} rebuilt, {} without a body dropped, {} of those left, {} gone, {} changed",
             cut(report.cut_short),
-            report.seen,
+            counted(report.seen, "entry", "entries"),
             report.persisted,
             report.acknowledged,
-            report.dead,
+            counted(report.dead, "dead letter", "dead letters"),
             report.left,
             report.rebuilt,
             report.hollow,
@@ -158,20 +160,20 @@ pub(super) fn told(reply: &Reply) -> String {
             report.changed
         ),
         Reply::LettersReplayed(report) => format!(
-            "{}{} letters: {} replayed, {} refused, {} gone",
+            "{}{}: {} replayed, {} refused, {} gone",
             cut(report.cut_short),
-            report.seen,
+            counted(report.seen, "letter", "letters"),
             report.replayed,
             report.refused.total(),
             report.gone
         ),
         Reply::LettersDiscarded(report) => format!(
-            "{}{} letters: {} discarded, {} cancelled, {} pieces given back, {} refused, {} gone",
+            "{}{}: {} discarded, {} cancelled, {} given back, {} refused, {} gone",
             cut(report.cut_short),
-            report.seen,
+            counted(report.seen, "letter", "letters"),
             report.discarded,
             report.compensated,
-            report.given_back,
+            counted(report.given_back, "piece", "pieces"),
             report.refused.total(),
             report.gone
         ),
@@ -260,24 +262,19 @@ pub fn commands(command: &Command, keys: &Layout) -> String {
         | Command::Cancel => String::new(),
         Command::Apply(..) => format!(
             "XPENDING {0} {1}, SELECT FROM tb_voucher_order; then by verdict XACK, XCLAIM with INSERT INTO \
-             tb_voucher_order and XACK, XADD, bury.lua to {2}; so in each of {3} partitions",
+             tb_voucher_order and XACK, XADD, bury.lua to {2}; so {3}",
             home.orders(),
             home.group(),
             home.dead(),
-            keys.count()
+            everywhere(keys)
         ),
         Command::ReplayLetters { .. } => {
-            format!(
-                "replay.lua {} {}, in each of {} partitions",
-                home.dead(),
-                home.orders(),
-                keys.count()
-            )
+            format!("replay.lua {} {}, {}", home.dead(), home.orders(), everywhere(keys))
         }
         Command::DiscardLetters { compensate, .. } => {
             let cancel = "INSERT INTO tb_voucher_order (cancelled), tb_give_back; give_back.lua; ";
             let cancel = if *compensate { cancel } else { "" };
-            format!("{cancel}XDEL {}, in each of {} partitions", home.dead(), keys.count())
+            format!("{cancel}XDEL {}, {}", home.dead(), everywhere(keys))
         }
         Command::Rewind(plan) => {
             let one = |it: &Rewind| {
@@ -303,6 +300,14 @@ pub fn commands(command: &Command, keys: &Layout) -> String {
             };
             partitions.iter().map(one).collect::<Vec<_>>().join("; ")
         }
+    }
+}
+
+/// Where an act on every partition is done.
+fn everywhere(keys: &Layout) -> String {
+    match keys.count() {
+        1 => "in 1 partition".to_owned(),
+        count => format!("in each of {count} partitions"),
     }
 }
 

@@ -58,6 +58,8 @@ pub enum Why {
     RedisReply(String),
     /// The database is away, in its words.
     SqlAway(String),
+    /// Another program keeps the database locked.
+    SqlLocked,
     /// It went away at the commit, in its words.
     SqlUnknown(String),
     /// It refused, in its words.
@@ -220,6 +222,7 @@ fn broker(error: &BrokerError) -> Why {
 fn store(error: &StoreError) -> Why {
     match error {
         StoreError::Away(why) => Why::SqlAway(why.clone()),
+        StoreError::Locked => Why::SqlLocked,
         StoreError::Unknown(why) => Why::SqlUnknown(why.clone()),
         StoreError::Changed(voucher) => Why::Changed(*voucher),
         StoreError::Rule(rule) => Why::Rule(rule.clone()),

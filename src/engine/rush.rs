@@ -93,15 +93,19 @@ impl RushPlan {
         Err(fault.into())
     }
 
+    /// How many of the buyers ask twice.
+    pub fn twice(&self) -> u64 {
+        (self.users as f64 * self.repeat).round() as u64
+    }
+
     /// Who asks, in order: every buyer once, and the share that asks twice once more, shuffled.
     fn arrivals(&self) -> Vec<u32> {
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);
         let users = self.users as u32;
         let mut arrivals: Vec<u32> = (1..=users).collect();
         arrivals.shuffle(&mut random);
-        let twice = (self.users as f64 * self.repeat).round() as usize;
         // The first of a shuffled list are a fair choice of those who ask twice.
-        let again: Vec<u32> = arrivals.iter().take(twice).copied().collect();
+        let again: Vec<u32> = arrivals.iter().take(self.twice() as usize).copied().collect();
         arrivals.extend(again);
         arrivals.shuffle(&mut random);
         arrivals

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::jobs::Schedule;
 pub use crate::broker::keys::MAX_PARTITIONS;
-use crate::model::verdict::Limits;
+use crate::model::{OutOfRange, verdict::Limits};
 
 /// Settings of one node's engine.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -122,8 +122,8 @@ impl Settings {
     /// Refuses what no engine can work with.
     ///
     /// # Errors
-    /// One sentence that names the setting and its range.
-    pub fn check(&self) -> Result<(), String> {
+    /// The first setting that lies outside its range.
+    pub fn check(&self) -> Result<(), OutOfRange> {
         let ranges = [
             ("queue", self.queue as u64, 1, 1_000_000),
             // Lua's unpack ends at some 8,000 values, two for each buyer.
@@ -146,12 +146,7 @@ impl Settings {
             ("jobs.archive_after_ms", self.jobs.archive_after_ms, 0, 3_650 * 24 * HOUR_MS),
             ("jobs.keep_runs_ms", self.jobs.keep_runs_ms, 60_000, 3_650 * 24 * HOUR_MS),
         ];
-        match ranges.iter().find(|(_, value, low, high)| value < low || value > high) {
-            Some((name, value, low, high)) => {
-                Err(format!("engine.{name} is {value}; it must lie within {low} and {high}"))
-            }
-            None => Ok(()),
-        }
+        OutOfRange::check("engine.", &ranges)
     }
 
     /// The limits by which pending entries are judged.

@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use super::{command::Reply, jobs::JobSaid, record, refusal::Refusal};
 use crate::{
     model::{
-        EntryId, JobOutcome, Said, VoucherId,
+        EntryId, JobOutcome, Said, VoucherId, counted,
         ledger::{Finding, SaleFinding},
     },
-    telemetry::forgot::Healed,
+    telemetry::{forgot::Healed, unread::Unread},
 };
 
 /// How an act went, or what befell.
@@ -38,14 +38,22 @@ pub enum Told {
     Finished,
     /// A server, in its words.
     Words(String),
+    /// Why a server was not read.
+    Unread(Unread),
     /// It lasted so long, in milliseconds.
     Lasted(u64),
     /// The books are off.
     Off(SaleFinding),
     /// A dead consumer holds so many entries.
     DeadHolds(u64),
+    /// One of no node that is known does.
+    StrangerHolds(u64),
     /// A silent one does.
     SilentHolds(u64),
+    /// So many entries wait for a consumer.
+    LagStands(u64),
+    /// The last run of a job failed.
+    RunFailed,
     /// So many dead letters wait.
     Letters(u64),
     /// The group is gone.
@@ -58,6 +66,10 @@ pub enum Told {
     InOrder,
     /// Redis was given back what it had lost.
     Healed(Healed),
+}
+
+fn entries(count: u64) -> String {
+    counted(count, "entry", "entries")
 }
 
 impl Told {
@@ -90,14 +102,29 @@ impl fmt::Display for Told {
             Self::Failed(why) => write!(f, "failed: {why}"),
             Self::Finished => f.write_str("done"),
             Self::Words(words) => f.write_str(words),
+            Self::Unread(why) => why.fmt(f),
             Self::Lasted(millis) => write!(f, "after {:.1} s", *millis as f64 / 1_000.0),
             Self::Off(finding) => write!(f, "off: {finding}"),
-            Self::DeadHolds(pending) => write!(f, "dead, holds {pending} entries"),
-            Self::SilentHolds(pending) => write!(f, "silent, holds {pending} entries"),
+            Self::DeadHolds(pending) => write!(f, "dead, holds {}", entries(*pending)),
+            Self::StrangerHolds(pending) => {
+                write!(f, "no node that is known, holds {}", entries(*pending))
+            }
+            Self::LagStands(lag) => {
+                write!(
+                    f,
+                    "{} hardly worked off",
+                    counted(*lag, "entry waits and is", "entries wait and are")
+                )
+            }
+            Self::RunFailed => f.write_str("its last run failed"),
+            Self::SilentHolds(pending) => write!(f, "silent, holds {}", entries(*pending)),
             Self::Letters(count) => write!(f, "{count} for a person to judge"),
             Self::GroupGone => f.write_str("gone"),
             Self::LastSign => f.write_str("its last sign of life; others take over what it held"),
-            Self::LeftOut(lines) => write!(f, "{lines} lines in a minute; the log file has them"),
+            Self::LeftOut(lines) => {
+                let lines = counted(u64::from(*lines), "line", "lines");
+                write!(f, "{lines} left out in a minute; the log file has them all")
+            }
             Self::InOrder => f.write_str("in order"),
             Self::Healed(healed) => healed.fmt(f),
         }
@@ -192,7 +219,7 @@ impl fmt::Display for Subject {
             Self::NewSale { title, stock } => write!(f, "'{title}', stock {stock}"),
             Self::Pieces(voucher, by) => write!(f, "#{voucher} by {}", by.unsigned_abs()),
             Self::Rush { voucher, users, seed } => {
-                write!(f, "#{voucher}, {users} buyers, seed {seed}")
+                write!(f, "#{voucher}, {}, seed {seed}", counted(*users, "buyer", "buyers"))
             }
             Self::Books(sales) => {
                 let sale = |(sale, findings): &(VoucherId, Vec<Finding>)| {
@@ -201,21 +228,22 @@ impl fmt::Display for Subject {
                 };
                 f.write_str(&sales.iter().map(sale).collect::<Vec<_>>().join("; "))
             }
-            Self::Plan { entries, digest, filter } => {
-                write!(f, "{entries} entries of plan {digest}")?;
+            Self::Plan { entries: count, digest, filter } => {
+                write!(f, "{} of plan {digest}", entries(*count))?;
                 if filter.is_empty() { Ok(()) } else { write!(f, ", '{filter}'") }
             }
             Self::Rewind(parts) => {
                 let one = |RewindPart { partition, was, from, again }: &RewindPart| {
                     let was =
                         was.map_or("no group".to_owned(), |at| format!("delivered up to {at}"));
-                    format!("partition {partition} ({was}) to {from}: {again} entries again")
+                    format!("partition {partition} ({was}) to {from}: {} again", entries(*again))
                 };
                 f.write_str(&parts.iter().map(one).collect::<Vec<_>>().join("; "))
             }
             Self::Claim(parts, force) => {
                 let one = |ClaimPart { partition, from, to, count }: &ClaimPart| {
-                    format!("{count} entries of partition {partition} from '{from}' to '{to}'")
+                    let entries = entries(*count);
+                    format!("{entries} of partition {partition} from '{from}' to '{to}'")
                 };
                 f.write_str(&parts.iter().map(one).collect::<Vec<_>>().join("; "))?;
                 f.write_str(if *force { "; by force" } else { "" })
@@ -225,7 +253,7 @@ impl fmt::Display for Subject {
             Self::Lock(name, owner) => write!(f, "'{name}' from {owner}"),
             Self::Letters { named, filter, force, compensate } => {
                 match named {
-                    Some(count) => write!(f, "{count} letters")?,
+                    Some(count) => f.write_str(&counted(*count, "letter", "letters"))?,
                     None if filter.is_empty() => f.write_str("all letters")?,
                     None => write!(f, "letters that pass '{filter}'")?,
                 }
@@ -233,6 +261,33 @@ impl fmt::Display for Subject {
                 f.write_str(if *compensate { ", with compensation" } else { "" })
             }
             Self::Partition(number) => write!(f, "partition {number}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_is_singular() {
+        for (said, one) in [
+            (Told::DeadHolds(1).to_string(), "dead, holds 1 entry"),
+            (Told::SilentHolds(2).to_string(), "silent, holds 2 entries"),
+            (
+                Told::LeftOut(1).to_string(),
+                "1 line left out in a minute; the log file has them all",
+            ),
+            (
+                Subject::Rush { voucher: VoucherId(7), users: 1, seed: 3 }.to_string(),
+                "#7, 1 buyer, seed 3",
+            ),
+            (
+                JobSaid::Closed { orders: 1, given_back: 1 }.to_string(),
+                "1 closed, 1 piece given back",
+            ),
+        ] {
+            assert_eq!(said, one);
         }
     }
 }

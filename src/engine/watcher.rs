@@ -3,7 +3,6 @@
 //! It changes nothing but the Snapshot, and a server that is away never stops it.
 
 use std::{
-    collections::HashMap,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -19,10 +18,10 @@ use super::{
     jobs::{board, builtin},
     ledger,
     operator::Operator,
-    pending::Judged,
 };
 use crate::{
-    model::{EntryId, Order, Said, VoucherId, ledger::SaleFinding},
+    broker::stream::Pending,
+    model::{EntryId, Millis, Order, OrderCounts, Said, VoucherId, ledger::SaleFinding},
     store::{ActivityFilter, Recorded, SharedStore, StoreError},
     telemetry::{
         OrdersView, Snapshot, StreamView,
@@ -32,12 +31,14 @@ use crate::{
         collector::Collector,
         forgot::Forgot,
         log::{LogLook, LogPage},
-        snapshot::{JobLine, LetterPage, OrdersPage, SaleOrders, StreamPage},
+        snapshot::{JobLine, LetterPage, OrdersPage, PendingPage, SaleOrders, StreamPage},
     },
 };
 
 /// Between two pictures while something moves, and at rest.
 const TICK: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(1)];
+/// Between two pictures at least, whoever asks for one.
+const BREATH: Duration = Duration::from_millis(100);
 /// An audit by order id reads every buyer; beyond that many it is left to `seckill audit`.
 const AUDIT_UP_TO: u64 = 300_000;
 /// After an audit that a server broke off.
@@ -64,6 +65,8 @@ const ORDERS_WITHIN: Duration = Duration::from_secs(2);
 const COUNT_EVERY: Duration = Duration::from_secs(3);
 const COUNT_WITHIN: Duration = Duration::from_secs(1);
 const COUNT_PAUSE: Duration = Duration::from_mins(1);
+/// Buyers of a sale that are told by number, those with the most orders.
+const REPEAT_BUYERS: u32 = 5;
 /// Lines of a page of the log.
 const LOG_PAGE: usize = 200;
 
@@ -78,6 +81,7 @@ pub(super) struct Watcher {
     tasks: TaskTracker,
     jobs: (Option<Instant>, Vec<JobLine>),
     activity: (Option<Instant>, Arc<Vec<Recorded>>),
+    pending: PendingPage,
     census: (Option<Instant>, Option<Census>),
     letters: (Instant, LetterPage),
     stream: StreamPage,
@@ -108,6 +112,7 @@ impl Watcher {
             tasks,
             jobs: (None, Vec::new()),
             activity: (None, Arc::default()),
+            pending: PendingPage::default(),
             census: (None, None),
             letters: (now, LetterPage::default()),
             stream: StreamPage::default(),
@@ -132,13 +137,11 @@ impl Watcher {
                     }
                 }
             }
-            let Focus { pending_from, verdicts, letters_from, stream, sale, orders, log } =
+            let Focus { pending, letters_from, stream, sale, orders, log } =
                 *self.looking_at.borrow_and_update();
-            let mut snapshot = self.collector.look(pending_from).await;
-            if verdicts {
-                self.judge(&mut snapshot).await;
-            }
-            snapshot.census = self.look_at_census(verdicts, acted).await;
+            let mut snapshot = self.collector.look().await;
+            snapshot.pending = self.look_at_pending(pending, &snapshot).await;
+            snapshot.census = self.look_at_census(pending.is_some(), acted, snapshot.taken).await;
             snapshot.letters = self.look_at_letters(letters_from, acted, &snapshot).await;
             snapshot.entries = self.look_at_stream(stream).await;
             snapshot.orders = self.look_at_orders(orders, acted, &snapshot).await;
@@ -168,6 +171,7 @@ impl Watcher {
                     }
                 }));
             }
+            let ended = Instant::now();
             acted = false;
             tokio::select! {
                 () = stop.cancelled() => return,
@@ -179,39 +183,55 @@ impl Watcher {
                     }
                 }
             }
+            // Somebody who leans on a key must not take the servers from the buyers.
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(BREATH.saturating_sub(ended.elapsed())) => {}
+            }
         }
     }
 }
 
 impl Watcher {
-    /// Says what is true of each entry of the pending page; a server that is away leaves it unsaid.
-    async fn judge(&self, snapshot: &mut Snapshot) {
-        let lines = &mut snapshot.pending.lines;
-        if lines.is_empty() || !snapshot.redis.up || !snapshot.sql.up {
+    /// The page of the pending list that somebody looks at; the old one stays where it can't be read.
+    async fn look_at_pending(&mut self, from: Option<EntryId>, snapshot: &Snapshot) -> PendingPage {
+        let Some(from) = from else {
+            self.pending = PendingPage::default();
+            return self.pending.clone();
+        };
+        if let Some(rows) = self.collector.pending(from).await {
+            self.pending = self.collector.pending_page(from, &rows, snapshot);
+            if self.pending.is_whole() {
+                let census = Collector::census_of(&rows, snapshot.taken);
+                self.census.1 = Some(census);
+            }
+            self.judge(rows, snapshot).await;
+        }
+        self.pending.clone()
+    }
+
+    /// Says what is true of each entry of that page; a server that is away leaves it unsaid.
+    async fn judge(&mut self, rows: Vec<Pending>, snapshot: &Snapshot) {
+        if rows.is_empty() || !snapshot.sql.up {
             return;
         }
-        let entries: Vec<EntryId> = lines.iter().map(|line| line.entry).collect();
-        let judging = async {
-            let mut judge = self.operator.judge().await?;
-            judge.entries(&entries).await
-        };
+        let judging = async { self.operator.judge().await?.judge(rows).await };
         let Ok(Ok(judged)) = tokio::time::timeout(JUDGE_WITHIN, judging).await else { return };
-        let mut judged: HashMap<EntryId, Judged> =
-            judged.into_iter().map(|it| (it.row.delivered.entry, it)).collect();
-        for line in lines {
-            if let Some(judged) = judged.remove(&line.entry) {
-                line.verdict = Some(judged.verdict);
-                line.fault = judged.fault().as_ref().map(Said::of);
-            }
+        for (line, judged) in self.pending.lines.iter_mut().zip(judged) {
+            line.verdict = Some(judged.verdict);
+            line.fault = judged.fault().as_ref().map(Said::of);
         }
     }
 
-    /// What is pending as a whole; the old count stays, with its time, where it can't be counted.
-    async fn look_at_census(&mut self, wanted: bool, acted: bool) -> Option<Census> {
-        let (at, census) = &mut self.census;
+    /// What is pending as a whole, counted apart where the page is a part of it; the old count stays, with its
+    /// time, where it can't be counted.
+    async fn look_at_census(&mut self, wanted: bool, acted: bool, taken: Millis) -> Option<Census> {
         if !wanted {
-            (*at, *census) = (None, None);
-        } else if acted || at.is_none_or(|at| at.elapsed() >= CENSUS_EVERY) {
+            return None;
+        }
+        let (at, census) = &mut self.census;
+        let whole = self.pending.is_whole() && self.pending.taken == Some(taken);
+        if !whole && (acted || at.is_none_or(|at| at.elapsed() >= CENSUS_EVERY)) {
             if let Some(counted) = self.collector.census().await {
                 *census = Some(counted);
             }
@@ -322,6 +342,22 @@ impl Watcher {
     }
 }
 
+/// What SQL told of a sale, if it did in time, and how long it is left alone then.
+async fn in_time<T>(
+    name: &'static str,
+    asking: impl Future<Output = Result<T, StoreError>>,
+) -> (Option<T>, Duration) {
+    match tokio::time::timeout(COUNT_WITHIN, asking).await {
+        Ok(Ok(told)) => return (Some(told), COUNT_EVERY),
+        Ok(Err(error)) => tracing::debug!(name, %error, "not counted"),
+        Err(_) => {
+            tracing::debug!(name, "took too long to count");
+            return (None, COUNT_PAUSE);
+        }
+    }
+    (None, COUNT_EVERY)
+}
+
 /// One page of orders, and whether others stand behind it.
 async fn orders_page(
     store: &SharedStore,
@@ -352,25 +388,30 @@ impl Watcher {
             *known = None;
             return None;
         };
-        let another = known.is_none_or(|known| known.voucher != voucher);
-        let slow = known.is_some_and(|known| known.counts.is_none());
+        let another = known.as_ref().is_none_or(|known| known.voucher != voucher);
+        let slow = known.as_ref().is_some_and(|known| known.counts.is_none());
         if snapshot.sql.up && (another || acted && !slow || Instant::now() >= *next) {
-            let counting = self.operator.store.order_counts(voucher);
-            let (counts, pause) = match tokio::time::timeout(COUNT_WITHIN, counting).await {
-                Ok(Ok(counts)) => (Some(counts), COUNT_EVERY),
-                Ok(Err(error)) => {
-                    tracing::debug!(%error, "the orders of a sale were not counted");
-                    (None, COUNT_EVERY)
+            let line = snapshot.sales.iter().find(|line| line.voucher_id == voucher);
+            let limit = line.map_or(1, |line| line.limit);
+            let store = &self.operator.store;
+            let (counts, mut pause) =
+                in_time("the orders of a sale", store.order_counts(voucher)).await;
+            // Where a buyer may hold one order, only those whose order was closed come again.
+            let may = |it: &OrderCounts| limit > 1 || it.closed + it.cancelled > 0;
+            let repeat_buyers = match &counts {
+                Some(counts) if may(counts) => {
+                    let asking = store.repeat_buyers(voucher, REPEAT_BUYERS);
+                    let (told, longer) = in_time("the repeat buyers of a sale", asking).await;
+                    pause = pause.max(longer);
+                    told
                 }
-                Err(_) => {
-                    tracing::debug!("the orders of a sale took too long to count");
-                    (None, COUNT_PAUSE)
-                }
+                Some(_) => Some(Vec::new()),
+                None => None,
             };
-            *known = Some(SaleOrders { voucher, counts });
+            *known = Some(SaleOrders { voucher, counts, repeat_buyers });
             *next = Instant::now() + pause;
         }
-        known.filter(|known| known.voucher == voucher)
+        known.clone().filter(|known| known.voucher == voucher)
     }
 
     /// The page of the log that somebody looks at. Only the newest one is read again and again.

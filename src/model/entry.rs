@@ -4,7 +4,7 @@ use std::{borrow::Cow, fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-use super::{OrderId, Place, UserId, VoucherId};
+use super::{Millis, OrderId, Place, UserId, VoucherId};
 
 /// Fields of an entry, in the tutorial's words.
 pub const FIELD_USER: &str = "userId";
@@ -34,6 +34,11 @@ impl EntryId {
     pub const MIN: Self = Self { millis: 0, number: 0, partition: 0 };
     /// The largest id.
     pub const MAX: Self = Self { millis: u64::MAX, number: u64::MAX, partition: u16::MAX };
+
+    /// When it was added, by the clock of Redis. An id that a person made up may lie beyond all time.
+    pub fn added(self) -> Millis {
+        Millis(i64::try_from(self.millis).unwrap_or(i64::MAX))
+    }
 
     /// The last id that any stream can give within a millisecond.
     pub fn last_of(millis: u64) -> Self {
@@ -228,6 +233,13 @@ mod tests {
     fn reads_the_tutorials_fields() {
         let entry = parse(&[("userId", "5"), ("voucherId", "7"), ("id", "99"), ("note", "x")]);
         assert_eq!(entry.map(|e| (e.user.0, e.voucher.0, e.order.get())), Ok((5, 7, 99)));
+    }
+
+    #[test]
+    fn an_id_tells_its_time_whatever_it_is() {
+        let id: EntryId = "1795000000000-3@2".parse().unwrap();
+        assert_eq!((id.added(), EntryId::MIN.added()), (Millis(1_795_000_000_000), Millis(0)));
+        assert_eq!(Millis(5).since(EntryId::MAX.added()), 0, "nobody has seen that time");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::VoucherId;
+use super::{VoucherId, counted};
 
 /// What Redis holds of one sale, read in one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +84,7 @@ pub enum Finding {
     #[error("{0} stock is below 0: {1}; more was sold than there was")]
     Negative(Side, i64),
     /// What an operator decided did not reach Redis, or a repair was broken off.
-    #[error("Redis does not know the last {0} changes of the sale")]
+    #[error("Redis does not know the last {} of the sale", counted(*.0, "change", "changes"))]
     Behind(u64),
     /// Redis and SQL were told different initial stocks.
     #[error("initial stock is {redis} in Redis and {sql} in SQL")]
@@ -95,10 +95,20 @@ pub enum Finding {
         sql: u64,
     },
     /// Invariant 2, one side.
-    #[error("{0} admitted orders are neither in SQL nor in the stream nor among the dead letters")]
+    #[error(
+        "{} neither in SQL nor in the stream nor among the dead letters",
+        counted(*.0, "admitted order is", "admitted orders are")
+    )]
     Lost(u64),
     /// Invariant 2, other side.
-    #[error("{0} orders in SQL have no buyer in Redis; their pieces may be sold again")]
+    #[error(
+        "{} may be sold again",
+        counted(
+            *.0,
+            "order in SQL has no buyer in Redis; its piece",
+            "orders in SQL have no buyer in Redis; their pieces"
+        )
+    )]
     Unknown(u64),
     /// Invariant 3.
     #[error("SQL: stock {stock} is not initial {initial} - live orders {live}")]
@@ -111,15 +121,16 @@ pub enum Finding {
         live: u64,
     },
     /// Invariant 4.
-    #[error("{0} buyers have more than one live order")]
+    #[error("{} more than one live order", counted(*.0, "buyer has", "buyers have"))]
     Doubled(u64),
     /// Invariant 7: a piece that goes back neither now nor later.
     #[error(
-        "{0} closed orders still hold their piece in Redis, and nothing is about to give it back"
+        "{} piece in Redis, and nothing is about to give it back",
+        counted(*.0, "closed order still holds its", "closed orders still hold their")
     )]
     Kept(u64),
     /// Invariant 5.
-    #[error("{0} order ids are held by two buyers")]
+    #[error("{} held by two buyers", counted(*.0, "order id is", "order ids are"))]
     Repeated(u64),
 }
 
@@ -302,6 +313,25 @@ mod tests {
             unknown: 0,
             repeated: 0,
             kept: 0,
+        }
+    }
+
+    #[test]
+    fn one_is_singular() {
+        for (finding, told) in [
+            (Finding::Behind(1), "Redis does not know the last 1 change of the sale"),
+            (
+                Finding::Lost(1),
+                "1 admitted order is neither in SQL nor in the stream nor among the dead letters",
+            ),
+            (
+                Finding::Unknown(1),
+                "1 order in SQL has no buyer in Redis; its piece may be sold again",
+            ),
+            (Finding::Doubled(2), "2 buyers have more than one live order"),
+            (Finding::Repeated(1), "1 order id is held by two buyers"),
+        ] {
+            assert_eq!(finding.to_string(), told);
         }
     }
 

@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Millis, Said};
+use super::{Millis, Said, steers};
 
 /// Most characters of a reason.
 pub const MAX_REASON: usize = 300;
@@ -352,8 +352,6 @@ pub fn write_history(burials: &[Burial]) -> String {
 /// A text of unknown origin as a terminal may show it: bounded, and without what steers a terminal or turns the
 /// direction of its letters.
 pub fn shown(text: &str, most: usize) -> String {
-    let steers =
-        |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let mut shown: String =
         text.chars().take(most).map(|c| if steers(c) { '·' } else { c }).collect();
     if text.chars().nth(most).is_some() {

@@ -4,6 +4,7 @@
 //! whoever needs the time passes it in.
 
 pub mod clock;
+mod counted;
 pub mod durability;
 pub mod entry;
 pub mod filter;
@@ -15,21 +16,27 @@ pub mod order_fault;
 pub mod order_id;
 pub mod order_query;
 pub mod outcome;
+mod range;
 pub mod said;
 pub mod sale;
+mod steers;
 pub mod verdict;
 
 pub use clock::{Millis, When};
+pub use counted::counted;
 pub use entry::{EntryFault, EntryId, OrderEntry};
 pub use job::{Cause, Fence, JobOutcome, JobRun, JobSwitch, NewRun, RunEnd};
 pub use letter::{LetterAct, LetterCounts, LetterVerdict};
 pub use order::{
-    ClosedOrder, FilterFault, LiveOrder, Order, OrderCounts, OrderFilter, OrderStatus, Payment,
+    ClosedOrder, FilterFault, LiveOrder, Order, OrderCounts, OrderExcept, OrderFilter, OrderStatus,
+    Payment,
 };
 pub use order_fault::OrderFault;
 pub use order_id::OrderId;
 pub use order_query::{OrderQuery, QueryFault};
 pub use outcome::Outcome;
+pub use range::OutOfRange;
 pub use said::Said;
 pub use sale::{NewSale, Phase, Place, Sale, SaleFault, SaleState, UserId, Voucher, VoucherId};
+pub use steers::{harmless_json, steers};
 pub use verdict::{Act, Verdict};

@@ -167,6 +167,19 @@ pub struct OrderFilter {
     pub from: Option<OrderId>,
     /// Ids before this one.
     pub to: Option<OrderId>,
+    /// What they are not.
+    pub not: OrderExcept,
+}
+
+/// Which orders nobody looks for; what is `None` does not matter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OrderExcept {
+    /// Not of this user.
+    pub user: Option<UserId>,
+    /// Not of this sale.
+    pub voucher: Option<VoucherId>,
+    /// Not in this state.
+    pub status: Option<OrderStatus>,
 }
 
 /// What is wrong with orders that somebody looks for.

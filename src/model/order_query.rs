@@ -3,14 +3,15 @@
 use std::str::FromStr;
 
 use super::{
-    FilterFault, Millis, Order, OrderFilter, OrderId, OrderStatus, UserId, VoucherId,
+    FilterFault, Millis, Order, OrderExcept, OrderFilter, OrderId, OrderStatus, UserId, VoucherId,
     clock::TimeFault,
 };
 
 /// Orders that somebody looks for: terms that all have to hold.
 ///
 /// `user=1001 voucher=7 status=paid from=14:30 to=-5m id=666032442212352013`, parted by blanks or commas. A lone
-/// number is an order's id.
+/// number is an order's id, and the lone name of a state is that state. `!` before a user, a sale or a state asks
+/// for the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OrderQuery {
     /// That very order.
@@ -24,9 +25,14 @@ pub struct OrderQuery {
 pub enum QueryFault {
     /// No name with a value.
     #[error(
-        "'{0}' is no term; write an order's id, or for example user=1001, voucher=7, status=paid, from=14:30, to=-5m"
+        "'{0}' is no term; write an order's id, or for example user=1001, voucher=7, paid, !status=paid, from=14:30, to=-5m"
     )]
     Term(String),
+    /// One order, or a time, with a `!`.
+    #[error(
+        "{0} has no inverse; '!' goes before user=, voucher=, status= and states such as unpaid"
+    )]
+    NoInverse(&'static str),
     /// Nothing of that name.
     #[error("orders are not looked for by '{0}'; there are id, user, voucher, status, from and to")]
     Field(String),
@@ -61,13 +67,16 @@ impl OrderQuery {
 
     /// Whether an order is one of them.
     pub fn holds(&self, order: &Order) -> bool {
-        let OrderFilter { user, voucher, status, from, to } = self.filter;
+        let OrderFilter { user, voucher, status, from, to, not } = self.filter;
         self.id.is_none_or(|id| id == order.id)
             && user.is_none_or(|user| user == order.user_id)
             && voucher.is_none_or(|voucher| voucher == order.voucher_id)
             && status.is_none_or(|status| status == order.status)
             && from.is_none_or(|from| from <= order.id)
             && to.is_none_or(|to| order.id < to)
+            && not.user != Some(order.user_id)
+            && not.voucher != Some(order.voucher_id)
+            && not.status != Some(order.status)
     }
 }
 
@@ -77,13 +86,16 @@ impl FromStr for OrderQuery {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let mut query = Self::default();
         let (mut from, mut to) = (None, None);
+        let mut not = OrderExcept::default();
         let mut seen: Vec<&'static str> = Vec::new();
         let words = text.split([',', ' ']).map(str::trim).filter(|word| !word.is_empty());
         for word in words {
-            let number = word.bytes().all(|b| b.is_ascii_digit());
-            let (name, value) = match word.split_once('=') {
+            let (others, term) = word.strip_prefix('!').map_or((false, word), |it| (true, it));
+            let number = !term.is_empty() && term.bytes().all(|b| b.is_ascii_digit());
+            let (name, value) = match term.split_once('=') {
                 Some((name, value)) if !name.is_empty() && !value.is_empty() => (name, value),
-                None if number => ("id", word),
+                None if number => ("id", term),
+                None if term.parse::<OrderStatus>().is_ok() => ("status", term),
                 _ => return Err(QueryFault::Term(short(word))),
             };
             let known = FIELDS.into_iter().find(|field| *field == name);
@@ -92,6 +104,9 @@ impl FromStr for OrderQuery {
                 return Err(QueryFault::Twice(field));
             }
             seen.push(field);
+            if others && !["user", "voucher", "status"].contains(&field) {
+                return Err(QueryFault::NoInverse(field));
+            }
             let fault = |takes| QueryFault::Value { field, value: short(value), takes };
             let whole = || value.trim_start_matches('#').parse::<u64>().ok();
             match field {
@@ -101,18 +116,23 @@ impl FromStr for OrderQuery {
                 }
                 "user" => {
                     let user = whole().ok_or_else(|| fault("the number of a user"))?;
-                    query.filter.user = Some(UserId(user));
+                    *if others { &mut not.user } else { &mut query.filter.user } =
+                        Some(UserId(user));
                 }
                 "voucher" => {
                     let voucher = whole().ok_or_else(|| fault("the number of a sale"))?;
-                    query.filter.voucher = Some(VoucherId(voucher));
+                    let voucher = Some(VoucherId(voucher));
+                    *if others { &mut not.voucher } else { &mut query.filter.voucher } = voucher;
                 }
-                "status" => query.filter.status = Some(value.parse::<OrderStatus>()?),
+                "status" => {
+                    let status = Some(value.parse::<OrderStatus>()?);
+                    *if others { &mut not.status } else { &mut query.filter.status } = status;
+                }
                 "from" => from = Some(value.parse::<Millis>()?),
                 _ => to = Some(value.parse::<Millis>()?),
             }
         }
-        query.filter = query.filter.admitted(from, to)?;
+        query.filter = OrderFilter { not, ..query.filter }.admitted(from, to)?;
         Ok(query)
     }
 }
@@ -149,9 +169,47 @@ mod tests {
     }
 
     #[test]
+    fn a_term_has_an_inverse_and_a_state_its_name() {
+        let (user, voucher) = (Some(UserId(7)), Some(VoucherId(1)));
+        let not = OrderExcept { user, voucher, status: Some(OrderStatus::Paid) };
+        for text in ["!user=7 !voucher=#1 !status=paid", "!paid,!user=#7,!voucher=1"] {
+            let filter = OrderFilter { not, ..OrderFilter::default() };
+            assert_eq!(read(text).unwrap(), OrderQuery { id: None, filter }, "{text}");
+        }
+        assert_eq!(read("unpaid"), read("status=unpaid"));
+        let query = read("unpaid !user=7").unwrap();
+        let order = |user, status| Order {
+            id: OrderId::new(1_795_000_000, 3).unwrap(),
+            user_id: UserId(user),
+            voucher_id: VoucherId(1),
+            place: 1,
+            status,
+            create_time: Millis(0),
+            pay_time: None,
+            close_time: None,
+        };
+        assert!(query.holds(&order(8, OrderStatus::Unpaid)));
+        assert!(!query.holds(&order(7, OrderStatus::Unpaid)));
+        assert!(!query.holds(&order(8, OrderStatus::Paid)));
+        assert!(!read("!voucher=1").unwrap().holds(&order(8, OrderStatus::Paid)));
+        assert!(!read("!paid").unwrap().holds(&order(8, OrderStatus::Paid)));
+    }
+
+    #[test]
     fn what_asks_for_nothing_is_told() {
         let fault = |text: &str| read(text).unwrap_err().to_string();
         assert!(fault("status").contains("'status' is no term"));
+        assert!(
+            fault("!").contains("'!' is no term")
+                && fault("!!paid").contains("'!!paid' is no term")
+        );
+        for (text, field) in
+            [("!from=14:30", "from"), ("!to=-5m", "to"), ("!id=5", "id"), ("!5", "id")]
+        {
+            assert_eq!(read(text), Err(QueryFault::NoInverse(field)), "{text}");
+        }
+        assert!(fault("user=5 !user=6").contains("twice"));
+        assert!(fault("paid !unpaid").contains("twice"));
         assert!(fault("user=").contains("is no term"));
         assert!(fault("buyer=5").contains("there are id, user, voucher, status, from and to"));
         assert!(fault("user=five").contains("user takes the number of a user"));

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::model::{
     ClosedOrder, Fence, JobRun, JobSwitch, LiveOrder, Millis, NewRun, NewSale, Order, OrderCounts,
-    OrderEntry, OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, Voucher, VoucherId,
+    OrderEntry, OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, UserId, Voucher, VoucherId,
     ledger::SqlBooks,
 };
 
@@ -163,6 +163,7 @@ macro_rules! forward {
 
 forward! {
     read ping() -> String;
+    read takes_writes() -> ();
     read durability() -> Vec<(String, String)>;
     write create_voucher(title: &str, now: Millis) -> VoucherId;
     write create_sale(sale: &NewSale, now: Millis) -> Sale;
@@ -183,6 +184,7 @@ forward! {
     read live_orders(voucher: VoucherId, after: Option<OrderId>, limit: u32) -> Vec<LiveOrder>;
     read books(voucher: VoucherId) -> SqlBooks;
     read order_counts(voucher: VoucherId) -> OrderCounts;
+    read repeat_buyers(voucher: VoucherId, limit: u32) -> Vec<(UserId, u64)>;
     write pay(ids: &[OrderId], now: Millis) -> Vec<Payment>;
     write close_overdue(before: Millis, limit: u32, now: Millis, fence: &Fence) -> Vec<ClosedOrder>;
     read give_backs(after: Option<OrderId>, limit: u32) -> Vec<ClosedOrder>;

@@ -23,7 +23,7 @@ use async_trait::async_trait;
 
 use crate::model::{
     ClosedOrder, Fence, JobRun, JobSwitch, LiveOrder, Millis, NewRun, NewSale, Order, OrderCounts,
-    OrderEntry, OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, Voucher, VoucherId,
+    OrderEntry, OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, UserId, Voucher, VoucherId,
     ledger::SqlBooks,
 };
 
@@ -42,6 +42,11 @@ pub enum StoreError {
     /// The database can't be reached or refuses all work for now; what was asked may be asked again.
     #[error("the database is away ({0}); mend that and it goes on")]
     Away(String),
+    /// Another program keeps the file of the database locked: it can be read, and nothing can be written.
+    #[error(
+        "the database is locked by another program; nothing is lost, and it goes on when the lock is let go"
+    )]
+    Locked,
     /// The connection broke at the commit: what was asked is done or not. Orders, payments and closings may
     /// be asked again, since each of them happens once.
     #[error(
@@ -93,7 +98,7 @@ impl StoreError {
 
     /// Whether the same request may succeed later without anybody changing it.
     pub fn is_away(&self) -> bool {
-        matches!(self, Self::Away(_) | Self::Unknown(_))
+        matches!(self, Self::Away(_) | Self::Locked | Self::Unknown(_))
     }
 }
 
@@ -138,6 +143,11 @@ pub trait Store: Send + Sync + std::fmt::Debug {
 
     /// Asks for an answer and nothing else; says the server's version.
     async fn ping(&self) -> Result<String, StoreError>;
+
+    /// Looks for what would make every write wait in vain, though reading goes on: a file that another program keeps
+    /// locked. It takes a second at most; a single look in vain may have met a slow commit. Where one lock never
+    /// stands in the way of all, there is nothing to look for.
+    async fn takes_writes(&self) -> Result<(), StoreError>;
 
     /// Settings that decide what survives a power loss, for `doctor`: name and value.
     async fn durability(&self) -> Result<Vec<(String, String)>, StoreError>;
@@ -245,6 +255,14 @@ pub trait Store: Send + Sync + std::fmt::Debug {
 
     /// The orders of one sale, counted by status; none where there is no such sale. It reads every one of them.
     async fn order_counts(&self, voucher: VoucherId) -> Result<OrderCounts, StoreError>;
+
+    /// Buyers with more than one order of a sale, whatever became of those, each with their number: the most first,
+    /// and at most `limit`. It reads every order of the sale.
+    async fn repeat_buyers(
+        &self,
+        voucher: VoucherId,
+        limit: u32,
+    ) -> Result<Vec<(UserId, u64)>, StoreError>;
 
     /// Pays orders, each only if it is unpaid still. The answers are in the order of `ids`.
     async fn pay(&self, ids: &[OrderId], now: Millis) -> Result<Vec<Payment>, StoreError>;

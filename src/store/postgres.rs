@@ -29,7 +29,7 @@ use super::{
 };
 use crate::model::{
     ClosedOrder, Fence, JobRun, JobSwitch, LiveOrder, Millis, NewRun, NewSale, Order, OrderCounts,
-    OrderEntry, OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, Voucher, VoucherId,
+    OrderEntry, OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, UserId, Voucher, VoucherId,
     ledger::SqlBooks,
 };
 
@@ -106,6 +106,12 @@ impl Store for PostgresStore {
         read!(self, |conn| async {
             Ok::<String, Fault>(sqlx::query_scalar("SHOW server_version").fetch_one(conn).await?)
         })
+    }
+
+    async fn takes_writes(&self) -> Result<(), StoreError> {
+        // Who locks rows here stands in the way of those rows only. What else may refuse a write, a server that is
+        // read-only or a full disk, is met by the write itself.
+        Ok(())
     }
 
     async fn durability(&self) -> Result<Vec<(String, String)>, StoreError> {
@@ -252,6 +258,14 @@ impl Store for PostgresStore {
 
     async fn order_counts(&self, voucher: VoucherId) -> Result<OrderCounts, StoreError> {
         read!(self, |conn| orders::counts(conn, voucher))
+    }
+
+    async fn repeat_buyers(
+        &self,
+        voucher: VoucherId,
+        limit: u32,
+    ) -> Result<Vec<(UserId, u64)>, StoreError> {
+        read!(self, |conn| orders::repeat_buyers(conn, voucher, limit))
     }
 
     async fn pay(&self, ids: &[OrderId], now: Millis) -> Result<Vec<Payment>, StoreError> {

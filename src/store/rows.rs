@@ -188,6 +188,11 @@ pub(super) fn order_counts(rows: Vec<(i64, i64)>) -> Result<OrderCounts, StoreEr
     Ok(counts)
 }
 
+/// Each buyer with a number of orders.
+pub(super) fn buyers(rows: Vec<(i64, i64)>) -> Vec<(UserId, u64)> {
+    rows.into_iter().map(|(user, orders)| (UserId(user as u64), count(orders))).collect()
+}
+
 /// Id, user, voucher, place, status, and when it was created, paid and closed.
 pub(super) type OrderRow = (i64, i64, i64, i64, i64, i64, Option<i64>, Option<i64>);
 

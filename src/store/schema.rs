@@ -1,6 +1,6 @@
 //! Whose schema it is, and how old: the same words on every dialect.
 
-use sqlx::migrate::{MigrateError, Migrator};
+use sqlx::migrate::{AppliedMigration, MigrateError, Migration, Migrator};
 
 use super::StoreError;
 
@@ -12,11 +12,11 @@ pub(super) fn known(migrator: &Migrator) -> i64 {
 /// Whether the tables are ours, or there are none; those of somebody else are refused.
 pub(super) fn is_ours(shown: &str, tables: &[String]) -> Result<bool, StoreError> {
     let has = |name: &str| tables.iter().any(|it| it == name);
-    if tables.is_empty() || (tables.len() == 1 && has("_sqlx_migrations")) {
+    if tables.is_empty() || (tables.len() == 1 && has(MIGRATIONS)) {
         return Ok(false);
     }
     // A program that was killed while it made the first table leaves the migrations and that one.
-    if !has("_sqlx_migrations") || !(has("tb_seckill_voucher") || has("tb_voucher")) {
+    if !has(MIGRATIONS) || !(has("tb_seckill_voucher") || has("tb_voucher")) {
         let some: Vec<&str> = tables.iter().take(3).map(String::as_str).collect();
         return Err(StoreError::File(format!(
             "{shown} holds tables of another program ({}); give another --database",
@@ -32,6 +32,17 @@ pub(super) fn check_version(migrator: &Migrator, version: Option<i64>) -> Result
         Some(version) if version > known(migrator) => Err(newer(migrator, version)),
         _ => Ok(()),
     }
+}
+
+/// Where sqlx writes down what it has applied.
+pub(super) const MIGRATIONS: &str = "_sqlx_migrations";
+
+/// Whether what was applied is all that this build would apply.
+pub(super) fn is_current(migrator: &Migrator, applied: &[AppliedMigration]) -> bool {
+    let done = |it: &Migration| {
+        applied.iter().any(|done| done.version == it.version && done.checksum == it.checksum)
+    };
+    applied.len() == migrator.iter().count() && migrator.iter().all(done)
 }
 
 fn newer(migrator: &Migrator, version: i64) -> StoreError {

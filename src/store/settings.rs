@@ -4,6 +4,8 @@ use std::{path::PathBuf, time::Duration};
 
 use serde::Deserialize;
 
+use crate::model::OutOfRange;
+
 /// Settings of the connections to the database. SQLite, a file, heeds `synchronous` only.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -67,8 +69,8 @@ impl Settings {
     /// Refuses what no store can work with.
     ///
     /// # Errors
-    /// One sentence that names the setting and its range.
-    pub fn check(&self) -> Result<(), String> {
+    /// The first setting that lies outside its range.
+    pub fn check(&self) -> Result<(), OutOfRange> {
         let ranges = [
             // One writes while another answers.
             ("pool", u64::from(self.pool), 2, 1_000),
@@ -76,12 +78,7 @@ impl Settings {
             ("acquire_ms", self.acquire_ms, 100, 600_000),
             ("statement_ms", self.statement_ms, 100, 600_000),
         ];
-        match ranges.iter().find(|(_, value, low, high)| value < low || value > high) {
-            Some((name, value, low, high)) => {
-                Err(format!("store.{name} is {value}; it must lie within {low} and {high}"))
-            }
-            None => Ok(()),
-        }
+        OutOfRange::check("store.", &ranges)
     }
 
     /// In which the server has to let a new process in.

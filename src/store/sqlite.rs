@@ -9,6 +9,7 @@ mod acts;
 mod faults;
 mod flow;
 mod jobs;
+mod lock;
 mod opening;
 mod orders;
 mod pages;
@@ -33,10 +34,11 @@ use super::{
 use crate::faults::{self as points, Point};
 use crate::model::{
     ClosedOrder, Fence, JobRun, JobSwitch, LiveOrder, Millis, NewRun, NewSale, Order, OrderCounts,
-    OrderEntry, OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, Voucher, VoucherId,
+    OrderEntry, OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, UserId, Voucher, VoucherId,
     ledger::SqlBooks,
 };
 use faults::told;
+use lock::Lock;
 
 /// Folding the log into the file takes some of it.
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
@@ -51,6 +53,7 @@ pub(super) struct SqliteStore {
     /// its busy timeout.
     writer: SqlitePool,
     readers: SqlitePool,
+    lock: Lock,
     /// The last batch was not all new, and so may the next one be: then it is not tried as such in vain.
     mixed: AtomicBool,
 }
@@ -74,6 +77,10 @@ impl Store for SqliteStore {
             .fetch_one(&self.readers)
             .await
             .map_err(told)
+    }
+
+    async fn takes_writes(&self) -> Result<(), StoreError> {
+        self.lock.take_and_give_back().await
     }
 
     async fn durability(&self) -> Result<Vec<(String, String)>, StoreError> {
@@ -250,6 +257,14 @@ impl Store for SqliteStore {
         orders::counts(&self.readers, voucher).await
     }
 
+    async fn repeat_buyers(
+        &self,
+        voucher: VoucherId,
+        limit: u32,
+    ) -> Result<Vec<(UserId, u64)>, StoreError> {
+        orders::repeat_buyers(&self.readers, voucher, limit).await
+    }
+
     async fn pay(&self, ids: &[OrderId], now: Millis) -> Result<Vec<Payment>, StoreError> {
         let mut tx = self.begin().await?;
         let paid = payment::pay(&mut tx, ids, now).await?;
@@ -382,7 +397,7 @@ impl Store for SqliteStore {
     async fn close(&self) {
         // Readers first: the last connection to go folds the log into the file, and needs to write.
         // A disk that hangs must not keep a process from ending.
-        for pool in [&self.readers, &self.writer] {
+        for pool in [&self.readers, self.lock.pool(), &self.writer] {
             let _ = tokio::time::timeout(CLOSE_WITHIN, pool.close()).await;
         }
     }

@@ -3,12 +3,25 @@
 use super::{
     Snapshot,
     forgot::Forgot,
-    snapshot::{Alarm, AlarmKind, Back, ConsumerLine, Urgency},
+    snapshot::{Alarm, AlarmKind, Back, ConsumerLine, Health, Urgency},
+    unread::Unread,
 };
-use crate::model::ledger::Balance;
+use crate::model::{
+    JobOutcome, JobRun, Said,
+    ledger::{Balance, SaleFinding},
+};
 
 /// A consumer that works asks for entries every second; one that does not for so long is stuck.
 const SILENT_MS: u64 = 30_000;
+
+/// Fewer entries are written within seconds by a single node, whatever held them up.
+const LARGE_LAG: u64 = 10_000;
+
+/// A rush of some seconds fills the stream faster than it is written; one that lasts is no longer a burst.
+const LAG_MS: u64 = 30_000;
+
+/// Buyers who wait longer for their order do not wait for a burst to pass.
+const LONG_DRAIN_MS: u64 = 300_000;
 
 /// Every alarm that this picture, and what Redis had forgotten lately, give cause for, the most urgent first.
 pub fn alarms(snapshot: &Snapshot, forgot: Option<Forgot>) -> Vec<Alarm> {
@@ -17,8 +30,8 @@ pub fn alarms(snapshot: &Snapshot, forgot: Option<Forgot>) -> Vec<Alarm> {
     if let Some(error) = snapshot.redis.error.clone().filter(|_| !snapshot.redis.up) {
         add(Urgency::Critical, AlarmKind::RedisAway { error });
     }
-    if let Some(error) = snapshot.sql.error.clone().filter(|_| !snapshot.sql.up) {
-        add(Urgency::Critical, AlarmKind::SqlAway { error });
+    if let Some(kind) = sql(snapshot) {
+        add(Urgency::Critical, kind);
     }
     if let Balance::Off { findings } = &snapshot.books
         && let Some(finding) = findings.first().cloned()
@@ -30,25 +43,44 @@ pub fn alarms(snapshot: &Snapshot, forgot: Option<Forgot>) -> Vec<Alarm> {
             add(Urgency::Critical, AlarmKind::NoGroup);
         }
         for holder in stream.consumers.iter().filter(|c| !c.alive && c.pending > 0) {
-            let (consumer, pending, idle_ms) =
-                (holder.name.clone(), holder.pending, holder.idle_ms);
-            add(Urgency::Warning, AlarmKind::DeadConsumer { consumer, pending, idle_ms });
+            let ConsumerLine { known, pending, idle_ms, .. } = *holder;
+            let consumer = holder.name.clone();
+            add(Urgency::Warning, AlarmKind::DeadConsumer { consumer, known, pending, idle_ms });
         }
-        // While the database is away everybody waits for it.
+        // While the database is away or locked everybody waits for it.
         let silent = |c: &&ConsumerLine| c.alive && c.pending > 0 && c.idle_ms >= SILENT_MS;
-        for holder in stream.consumers.iter().filter(silent).filter(|_| snapshot.sql.up) {
+        for holder in stream.consumers.iter().filter(silent).filter(|_| snapshot.sql.takes_writes())
+        {
             let (consumer, pending, idle_ms) =
                 (holder.name.clone(), holder.pending, holder.idle_ms);
             add(Urgency::Warning, AlarmKind::SilentConsumer { consumer, pending, idle_ms });
+        }
+        if let Some(kind) = standing_lag(snapshot) {
+            add(Urgency::Warning, kind);
         }
         if stream.dead > 0 {
             add(Urgency::Warning, AlarmKind::DeadLetters { count: stream.dead });
         }
     }
+    // Who paused a job knows about it.
+    for job in snapshot.jobs.iter().filter(|job| !job.paused) {
+        // A run that was broken off mends nothing.
+        let said = |run: &&JobRun| matches!(run.outcome, JobOutcome::Done | JobOutcome::Failed);
+        let failed = |run: &&JobRun| run.outcome == JobOutcome::Failed && !tells_of_books(run);
+        if let Some(run) = job.runs.iter().find(said).filter(failed) {
+            let (job, ago_ms) = (job.name.clone(), snapshot.taken.since(run.started));
+            add(Urgency::Warning, AlarmKind::JobFailed { job, ago_ms });
+        }
+    }
     if let Some(Forgot { at, buyers, refused }) = forgot {
         // What was put back needs nobody; a promise that can't be kept does.
-        let urgency = if refused > 0 { Urgency::Critical } else { Urgency::Warning };
-        add(urgency, AlarmKind::RedisForgot { at, buyers, refused });
+        let pending = snapshot.stream.as_ref().map_or(0, |stream| stream.pending);
+        let urgency = match (refused, pending) {
+            (0, 0) => Urgency::Notice,
+            (0, _) => Urgency::Warning,
+            _ => Urgency::Critical,
+        };
+        add(urgency, AlarmKind::RedisForgot { at, buyers, refused, pending });
     }
     for server in [&snapshot.redis, &snapshot.sql] {
         if let Some(Back { after_ms, .. }) = server.back {
@@ -60,12 +92,58 @@ pub fn alarms(snapshot: &Snapshot, forgot: Option<Forgot>) -> Vec<Alarm> {
     found
 }
 
+/// What keeps the database from taking orders.
+fn sql(snapshot: &Snapshot) -> Option<AlarmKind> {
+    let Health { up, error, unwritable, .. } = &snapshot.sql;
+    if !up {
+        return error.clone().map(|error| AlarmKind::SqlAway { error });
+    }
+    let why = unwritable.clone()?;
+    if why.data() != Some(Unread::SqlLocked) {
+        return Some(AlarmKind::SqlReadOnly { error: why });
+    }
+    let stream = snapshot.stream.as_ref().filter(|_| snapshot.redis.up);
+    let waiting = stream.and_then(|stream| Some(stream.lag? + stream.pending));
+    Some(AlarmKind::SqlLocked { waiting })
+}
+
+/// Books that are off have an alarm of their own, which ends when they balance and not with the next run.
+fn tells_of_books(run: &JobRun) -> bool {
+    let finding = |said: &Said| said.part::<SaleFinding>("/failed/why/unbalanced");
+    run.detail.as_ref().and_then(finding).is_some()
+}
+
+/// A lag that was large all the while, and grows, stands still, or falls too slowly. A gap begins anew: after an
+/// outage, or a lock, what had gathered is worked off first.
+fn standing_lag(snapshot: &Snapshot) -> Option<AlarmKind> {
+    let now = snapshot.series.last()?;
+    let lag = now.lag?;
+    for point in snapshot.series.points().rev() {
+        let works = point.persisted.is_some() && !point.held;
+        let past = point.lag.filter(|it| *it >= LARGE_LAG && works)?;
+        let over_ms = now.at.since(point.at);
+        if over_ms >= LAG_MS {
+            let fell = past.saturating_sub(lag);
+            let drains_ms = (fell > 0).then(|| (lag as f64 / fell as f64 * over_ms as f64) as u64);
+            return drains_ms
+                .is_none_or(|it| it > LONG_DRAIN_MS)
+                .then_some(AlarmKind::LagStands { lag, drains_ms });
+        }
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
-    use crate::model::Millis;
-    use crate::model::ledger::{Finding, SaleFinding};
-    use crate::telemetry::snapshot::{Health, StreamLine};
+    use crate::model::ledger::Finding;
+    use crate::model::{Cause, Millis};
+    use crate::telemetry::{
+        Point, Series,
+        snapshot::{JobLine, StreamLine},
+    };
 
     fn calm() -> Snapshot {
         let up = Health { up: true, ..Health::default() };
@@ -94,6 +172,25 @@ mod tests {
     }
 
     #[test]
+    fn a_database_that_takes_no_writes_is_told_with_who_waits() {
+        let mut snapshot = calm();
+        let stream = StreamLine { group: true, lag: Some(3), pending: 4, ..StreamLine::default() };
+        snapshot.stream = Some(stream);
+        let told = |snapshot: &Snapshot| {
+            let mut told = alarms(snapshot, None).into_iter();
+            told.next().map(|it| (it.urgency, it.kind)).filter(|_| told.next().is_none())
+        };
+        snapshot.sql.unwritable = Some(Said::of(&Unread::SqlLocked));
+        let locked = |waiting| Some((Urgency::Critical, AlarmKind::SqlLocked { waiting }));
+        assert_eq!(told(&snapshot), locked(Some(7)));
+        snapshot.stream = Some(StreamLine { group: true, pending: 4, ..StreamLine::default() });
+        assert_eq!(told(&snapshot), locked(None), "a lag that is not known");
+        snapshot.sql.unwritable = Some("read-only".into());
+        let other = AlarmKind::SqlReadOnly { error: "read-only".into() };
+        assert_eq!(told(&snapshot), Some((Urgency::Critical, other)));
+    }
+
+    #[test]
     fn a_server_that_came_back_is_told_last() {
         let mut snapshot = calm();
         let back = Back { at: Millis(1), after_ms: 7 };
@@ -117,10 +214,103 @@ mod tests {
     }
 
     #[test]
-    fn a_live_holder_is_told_once_it_asks_for_nothing() {
-        let silent = |idle_ms, pending, sql_up| {
+    fn a_holder_that_is_no_node_is_told_apart() {
+        for known in [true, false] {
             let mut snapshot = calm();
-            snapshot.sql.up = sql_up;
+            let consumers = vec![ConsumerLine { known, ..holder(false, 5) }];
+            snapshot.stream = Some(StreamLine { group: true, consumers, ..StreamLine::default() });
+            let told = alarms(&snapshot, None);
+            let told = told.first().map(|it| &it.kind);
+            assert!(
+                matches!(told, Some(AlarmKind::DeadConsumer { known: it, .. }) if *it == known)
+            );
+        }
+    }
+
+    /// What is told of a lag that had these figures, one a second.
+    fn of_lag(lags: impl IntoIterator<Item = Option<u64>>) -> Option<AlarmKind> {
+        let mut series = Series::default();
+        for (second, lag) in lags.into_iter().enumerate() {
+            let at = Millis(second as i64 * 1_000);
+            series.push(Point { at, lag, persisted: lag.map(|_| 1.0), ..Point::default() });
+        }
+        let told = alarms(&Snapshot { series: Arc::new(series), ..calm() }, None);
+        told.into_iter().next().map(|it| it.kind)
+    }
+
+    #[test]
+    fn a_large_lag_is_told_once_it_lasts() {
+        let stands = |lag, drains_ms| Some(AlarmKind::LagStands { lag, drains_ms });
+        let still = |seconds| std::iter::repeat_n(Some(20_000), seconds);
+        assert_eq!(of_lag(still(31)), stands(20_000, None));
+        assert_eq!(of_lag(still(30)), None, "not long enough");
+        assert_eq!(of_lag((0..31).map(|it| Some(10_000 + it * 50))), stands(11_500, None));
+        assert_eq!(of_lag((0..31).map(|it| Some(9_999 + it))), None, "it was small");
+        // 60 s are no burst, and 10 minutes are too long.
+        assert_eq!(of_lag((0..31).map(|it| Some(90_000 - it * 1_000))), None);
+        assert_eq!(
+            of_lag((0..31).map(|it| Some(63_000 - it * 100))),
+            stands(60_000, Some(600_000))
+        );
+    }
+
+    #[test]
+    fn a_rush_of_seconds_and_an_outage_are_no_standing_lag() {
+        let rush = (0..20).map(|it| it * 5_000).chain((0..20).map(|it| 95_000 - it * 4_000));
+        assert_eq!(of_lag(rush.map(Some)), None);
+        let gap = (0..40).map(|second| (second != 20).then_some(500_000));
+        assert_eq!(of_lag(gap), None);
+        let mut series = Series::default();
+        for second in 0..40 {
+            let point = Point { lag: Some(500_000), persisted: Some(0.0), ..Point::default() };
+            series.push(Point { at: Millis(second * 1_000), held: second < 20, ..point });
+        }
+        let locked = Snapshot { series: Arc::new(series), ..calm() };
+        assert_eq!(alarms(&locked, None), [], "a lock held them up");
+        assert_eq!(of_lag([None, Some(500_000)]), None);
+    }
+
+    #[test]
+    fn a_job_whose_last_run_failed_is_told() {
+        use JobOutcome::{Cancelled, Done, Failed, Lost, Running};
+
+        let told = |outcomes: &[JobOutcome], paused| {
+            let run = |outcome: &JobOutcome| JobRun {
+                id: 1,
+                job: "close-overdue".into(),
+                due: Millis(0),
+                cause: Cause::Due,
+                node: "a".into(),
+                started: Millis(2_000),
+                took_ms: Some(5),
+                outcome: *outcome,
+                detail: None,
+                rows: None,
+            };
+            let job = JobLine {
+                name: "close-overdue".into(),
+                about: String::new(),
+                schedule: String::new(),
+                paused,
+                next: None,
+                runs: outcomes.iter().map(run).collect(),
+            };
+            let found = alarms(&Snapshot { jobs: vec![job], taken: Millis(9_000), ..calm() }, None);
+            found.into_iter().next().map(|it| it.kind)
+        };
+        let failed = Some(AlarmKind::JobFailed { job: "close-overdue".into(), ago_ms: 7_000 });
+        assert_eq!(told(&[Failed, Done], false), failed);
+        assert_eq!(told(&[Running, Failed], false), failed, "it has not ended yet");
+        assert_eq!(told(&[Done, Failed], false), None);
+        assert_eq!((told(&[Failed], true), told(&[], false)), (None, None));
+        assert_eq!(told(&[Lost, Cancelled, Failed], false), failed, "nothing mended it");
+    }
+
+    #[test]
+    fn a_live_holder_is_told_once_it_asks_for_nothing() {
+        let silent = |idle_ms, pending, writes: bool| {
+            let mut snapshot = calm();
+            snapshot.sql.unwritable = (!writes).then(|| "locked".into());
             let consumers = vec![ConsumerLine { idle_ms, ..holder(true, pending) }];
             snapshot.stream = Some(StreamLine { group: true, consumers, ..StreamLine::default() });
             alarms(&snapshot, None)
@@ -159,10 +349,14 @@ mod tests {
     #[test]
     fn what_redis_had_forgotten_is_told_for_a_while() {
         let forgot = |refused| Forgot { at: Millis(7), buyers: 3, refused };
-        let urgency =
-            |refused| alarms(&calm(), Some(forgot(refused))).first().map(|alarm| alarm.urgency);
-        assert_eq!(urgency(0), Some(Urgency::Warning));
-        assert_eq!(urgency(1), Some(Urgency::Critical));
+        let urgency = |refused, pending| {
+            let stream = StreamLine { pending, group: true, ..StreamLine::default() };
+            let picture = Snapshot { stream: Some(stream), ..calm() };
+            alarms(&picture, Some(forgot(refused))).first().map(|alarm| alarm.urgency)
+        };
+        assert_eq!(urgency(0, 0), Some(Urgency::Notice), "nothing is left to do");
+        assert_eq!(urgency(0, 5), Some(Urgency::Warning));
+        assert_eq!(urgency(1, 0), Some(Urgency::Critical));
     }
 
     #[test]

@@ -32,8 +32,7 @@ impl Census {
         let read = parts.iter().flat_map(|(read, _)| read);
         for (entry, times) in read.filter(|(it, _)| until.is_none_or(|until| it.millis <= until)) {
             census.counted += 1;
-            let now = u64::try_from(taken.0).unwrap_or(0);
-            let age = now.saturating_sub(entry.millis);
+            let age = taken.since(entry.added());
             let class = Self::AGES_MS.iter().position(|border| age < *border);
             let class = class.unwrap_or(Self::AGES_MS.len());
             if let Some(count) = census.ages.get_mut(class) {

@@ -2,6 +2,7 @@
 
 mod census;
 mod entries;
+mod pending;
 
 use std::{
     collections::HashMap,
@@ -9,38 +10,42 @@ use std::{
     time::{Duration, Instant},
 };
 
+use tokio::time::error::Elapsed;
+
 use super::{
     Meters, Point, Series, Snapshot,
     alarms::alarms,
     books::{Figures, SaleFigures},
     log::LogPage,
     snapshot::{
-        ConsumerLine, Count, Funnel, Health, LetterPage, NodeLine, OrdersPage, PendingLine,
-        PendingPage, SaleLine, StreamLine, StreamPage,
+        ConsumerLine, Count, Funnel, Health, LetterPage, NodeLine, OrdersPage, PendingPage,
+        SaleLine, StreamLine, StreamPage,
     },
     standing::{Proof, Standing},
     stock::Stocks,
+    unread::Unread,
     window::Window,
+    writes::Writes,
 };
 use crate::{
     broker::{
         BrokerError, HOME, Layout, Link,
         holders::{Holders, holders},
         nodes::NodeState,
-        stream::{Body, Pending},
         survey::{SaleFacts, Survey, survey},
     },
     model::{
-        EntryId, Millis, OrderFault, OrderFilter, Said, Sale, VoucherId,
+        Millis, OrderFilter, Sale, VoucherId,
         ledger::{Balance, SaleFinding},
     },
     store::{SharedStore, StoreError},
 };
 
 /// A server that needs longer for one look is told as away.
-const PATIENCE: Duration = Duration::from_millis(1_500);
-/// Entries of the pending list in one picture.
-const PAGE: usize = 500;
+const PATIENCE_MS: u64 = 1_500;
+const PATIENCE: Duration = Duration::from_millis(PATIENCE_MS);
+/// What was read longer ago is read again for the same picture.
+const OLD_US: u64 = 500_000;
 /// Locks in one picture.
 const LOCKS: usize = 200;
 /// Clocks that differ by less agree: an answer takes its time.
@@ -71,7 +76,11 @@ pub struct Collector {
     locks: Holders,
     redis: Health,
     sql: Health,
+    writes: Writes,
+    /// Where Redis was read: what it counts goes on while SQL is away.
     past: Window<Sample>,
+    /// Orders in SQL, which go on being written while Redis is away.
+    written: Window<u64>,
     series: Series,
     stocks: Stocks,
     audit: Option<(Figures, Vec<SaleFinding>)>,
@@ -123,7 +132,9 @@ impl Collector {
             locks: Holders::default(),
             redis,
             sql,
+            writes: Writes::default(),
             past: Window::default(),
+            written: Window::default(),
             series: Series::default(),
             stocks: Stocks::default(),
             audit: None,
@@ -131,19 +142,27 @@ impl Collector {
         }
     }
 
-    /// Takes a picture; the pending page starts at `pending_from`. Never fails: a server that is away
-    /// is part of the picture.
-    pub async fn look(&mut self, pending_from: EntryId) -> Snapshot {
+    /// Takes a picture. Never fails: a server that is away is part of the picture.
+    pub async fn look(&mut self) -> Snapshot {
         self.read_sql().await;
-        self.read_redis(pending_from).await;
+        self.read_redis().await;
+        // Redis was waited for in vain, and what SQL told has grown old over it.
+        if !self.redis.up && self.sql.up && self.redis.latency_us > OLD_US {
+            self.read_sql().await;
+        }
         self.seq += 1;
         let sample = self.sample();
         let books = self.books(&sample.figures);
         self.note_rates(&sample);
         self.stocks.look(newest(&self.sales), &self.facts, self.now(), self.redis.up);
         let (at, persisted) = (sample.at, sample.persisted);
-        // During an outage figures stand still; a rate over them would be a spike afterwards.
-        if sample.whole {
+        if self.sql.up {
+            self.written.push(at, persisted);
+        }
+        self.written.trim(at);
+        // While Redis is away its figures stand still; a rate over them would be a spike afterwards.
+        // Before the sales were read once there is nothing to count the buyers of.
+        if self.redis.up && self.sql.last_ok.is_some() {
             self.past.push(at, sample);
         }
         self.past.trim(at);
@@ -160,10 +179,10 @@ impl Collector {
             funnel: Funnel::default(),
             written: Count {
                 total: persisted,
-                per_second: self.rate(at, persisted, |sample| sample.persisted),
+                per_second: self.written.rate(at, persisted, |it| Some(*it)).unwrap_or(0.0),
             },
             stream: self.survey.as_ref().map(|survey| self.stream_line(survey)),
-            pending: self.pending_page(pending_from),
+            pending: PendingPage::default(),
             census: None,
             letters: LetterPage::default(),
             entries: StreamPage::default(),
@@ -190,13 +209,23 @@ impl Collector {
         snapshot
     }
 
+    /// Puts into a picture what none waits for: whether the database takes writes.
+    pub async fn tell_writes(&mut self, snapshot: &mut Snapshot) {
+        if let Some(answer) = self.writes.answer().await {
+            self.sql.note_writes(answer);
+            snapshot.sql.unwritable.clone_from(&self.sql.unwritable);
+            snapshot.alarms = alarms(snapshot, None);
+        }
+    }
+
     /// The figures of the last picture if nothing is under way and order ids were not compared
     /// since they changed: the moment for an audit.
     pub fn audit_due(&self) -> Option<Figures> {
-        let figures = &self.past.last().filter(|_| self.redis.up && self.sql.up)?.figures;
+        let now = self.past.last().filter(|it| it.whole && self.redis.up && self.sql.up)?;
+        let figures = &now.figures;
         let known = self.audit.as_ref().is_some_and(|(audited, _)| audited == figures);
         let before = self.past.before_last();
-        let still = before.is_some_and(|sample| sample.figures == *figures);
+        let still = before.is_some_and(|it| it.whole && it.figures == *figures);
         (figures.outstanding == Some(0) && still && !known).then(|| figures.clone())
     }
 
@@ -230,23 +259,25 @@ impl Collector {
                 self.returning = returning;
                 Ok(())
             }
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err(format!(
-                "{} gives no answer within {} s; is it hung, or does another program hold it?",
-                self.store.describe(),
-                PATIENCE.as_secs_f32()
-            )),
+            Ok(Err(error)) => Err(error.into()),
+            Err(_) => Err(Unread::SqlSilent(self.store.describe(), PATIENCE_MS)),
         };
         let now = self.now();
         self.sql.note(now, start.elapsed(), result);
+        if !self.sql.up {
+            // What was asked before an outage says nothing of what comes after it.
+            self.writes = Writes::default();
+        } else if let Some(answer) = self.writes.ask(&self.store) {
+            self.sql.note_writes(answer);
+        }
     }
 
-    async fn read_redis(&mut self, pending_from: EntryId) {
+    async fn read_redis(&mut self) {
         let start = Instant::now();
         let vouchers: Vec<VoucherId> = self.sales.iter().map(|sale| sale.voucher_id).collect();
         let (link, keys, dead_ms) = (&mut self.link, &self.keys, self.node_dead_ms);
         let looking = async {
-            let survey = survey(link, keys, &vouchers, pending_from, PAGE).await?;
+            let survey = survey(link, keys, &vouchers).await?;
             let alive = |node: &str| survey.nodes.life(node, dead_ms);
             let locks = holders(link, keys, LOCKS, alive).await?;
             Ok::<_, BrokerError>((survey, locks))
@@ -260,15 +291,11 @@ impl Collector {
                 self.locks = locks;
                 Ok(())
             }
-            Ok(Err(error)) => Err(error.to_string()),
+            Ok(Err(error)) => Err(error.into()),
             Err(_) => {
                 // It may be half open; the next look makes a new one.
                 self.link.forget();
-                Err(format!(
-                    "Redis at {} gives no answer within {} s; is something else there, or is it hung?",
-                    self.link.place(),
-                    PATIENCE.as_secs_f32()
-                ))
+                Err(Unread::RedisSilent(self.link.place().to_owned(), PATIENCE_MS))
             }
         };
         if let Some(server) = self.link.server(HOME) {
@@ -276,6 +303,24 @@ impl Collector {
         }
         let now = self.now();
         self.redis.note(now, start.elapsed(), result);
+    }
+
+    /// A part that somebody looks at, by its name in the log; `None` where it did not come in time.
+    fn read_in_time<T>(
+        &mut self,
+        name: &'static str,
+        read: Result<Result<T, BrokerError>, Elapsed>,
+    ) -> Option<T> {
+        match read {
+            Ok(Ok(read)) => return Some(read),
+            Ok(Err(error)) => tracing::debug!(name, %error, "not read"),
+            Err(_) => {
+                tracing::debug!(name, "took too long to read");
+                // It may be half open; the next look makes a new one.
+                self.link.forget();
+            }
+        }
+        None
     }
 
     /// What Redis holds of a sale; figures of an older survey stay in place during an outage.
@@ -321,20 +366,18 @@ impl Collector {
         let point = Point {
             at: self.now(),
             admitted: self.past.tick(now.at, admitted(now), admitted).filter(|_| self.redis.up),
-            persisted: self
-                .past
-                .tick(now.at, now.persisted, |past| past.persisted)
-                .filter(|_| self.sql.up),
+            persisted: self.written.tick(now.at, now.persisted, |it| *it).filter(|_| self.sql.up),
             lag: stream.and_then(|stream| stream.lag),
             pending: stream.map(|stream| stream.pending),
+            held: !self.sql.takes_writes(),
             p99_us: self.meters.latency().map(|latency| latency.p99),
         };
         self.series.push(point);
     }
 
-    /// The last whole picture showed the very same figures.
+    /// The last picture was whole, and showed the very same figures.
     fn is_settled(&self, figures: &Figures) -> bool {
-        self.past.last().is_some_and(|sample| sample.figures == *figures)
+        self.past.last().is_some_and(|it| it.whole && it.figures == *figures)
     }
 
     /// The ledger's word on this look.
@@ -422,43 +465,13 @@ impl Collector {
         let stream = &survey.stream;
         StreamLine {
             length: stream.length,
-            oldest_ms: stream.first.map(|id| age(survey.now, id)),
+            oldest_ms: stream.first.map(|id| survey.now.since(id.added())),
             lag: stream.lag,
             pending: stream.pending,
-            oldest_pending_ms: stream.oldest_pending.map(|id| age(survey.now, id)),
+            oldest_pending_ms: stream.oldest_pending.map(|id| survey.now.since(id.added())),
             dead: stream.dead,
             group: stream.group,
             consumers,
-        }
-    }
-
-    fn pending_page(&self, from: EntryId) -> PendingPage {
-        let Some(survey) = &self.survey else { return PendingPage::default() };
-        let lines = survey.page.iter().map(|row| self.pending_line(survey, row)).collect();
-        PendingPage { from, before: (from == EntryId::MIN).then_some(0), lines }
-    }
-
-    fn pending_line(&self, survey: &Survey, row: &Pending) -> PendingLine {
-        let entry = row.delivered.entry;
-        let (order, fault) = match &row.delivered.body {
-            Body::Good(order) => (Some(order), None),
-            Body::Malformed(fault) => (None, Some(OrderFault::Fields(fault.clone()))),
-            Body::Gone => (None, Some(OrderFault::Gone)),
-        };
-        PendingLine {
-            entry,
-            consumer: row.consumer.clone(),
-            holder_alive: self.is_alive(&row.consumer),
-            holder_known: self.node_state(&row.consumer, entry.partition)
-                != Some(NodeState::Stopped),
-            age_ms: age(survey.now, entry),
-            idle_ms: row.idle_ms,
-            deliveries: row.deliveries,
-            order: order.map(|o| o.order),
-            user: order.map(|o| o.user),
-            voucher: order.map(|o| o.voucher),
-            fault: fault.as_ref().map(Said::of),
-            verdict: None,
         }
     }
 }
@@ -466,9 +479,4 @@ impl Collector {
 /// Sales that a picture shows.
 fn newest(sales: &[Sale]) -> &[Sale] {
     sales.get(..SALES).unwrap_or(sales)
-}
-
-/// Milliseconds since an entry was added, by the clock of Redis.
-fn age(now: Millis, entry: EntryId) -> u64 {
-    u64::try_from(now.0).unwrap_or(0).saturating_sub(entry.millis)
 }

@@ -5,7 +5,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{model::Millis, store::Recorded};
+use crate::{
+    model::{Millis, counted},
+    store::Recorded,
+};
 
 /// The act's name in the audit log.
 pub const HEALED: &str = "redis healed";
@@ -37,9 +40,11 @@ pub struct Healed {
 impl fmt::Display for Healed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { buyers, promised, refused } = self;
+        let buyers = counted(*buyers, "buyer", "buyers");
+        let refused = counted(*refused, "promise", "promises");
         write!(
             f,
-            "Redis had lost {buyers} buyers, {promised} of them not in SQL yet; all put back; {refused} promises can't be kept"
+            "Redis had lost {buyers}, {promised} of them not in SQL yet; all put back; {refused} can't be kept"
         )
     }
 }

@@ -4,6 +4,7 @@
 //! inner workings, a terminal or a command line.
 
 pub mod alarms;
+mod attention;
 pub mod books;
 pub mod census;
 pub mod collector;
@@ -18,7 +19,9 @@ pub mod series;
 pub mod snapshot;
 mod standing;
 pub mod stock;
+pub mod unread;
 mod window;
+pub mod writes;
 
 pub use entries::StreamView;
 pub use meters::Meters;

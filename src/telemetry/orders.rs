@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::model::{Millis, Order, OrderCounts, OrderId, OrderQuery, VoucherId};
+use crate::model::{Millis, Order, OrderCounts, OrderId, OrderQuery, UserId, VoucherId};
 
 /// Which orders somebody looks at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,10 +27,13 @@ pub struct OrdersPage {
 }
 
 /// What became of the orders of the one sale that somebody looks at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SaleOrders {
     /// Which sale.
     pub voucher: VoucherId,
     /// How many of each status; `None` where SQL did not count them in time.
     pub counts: Option<OrderCounts>,
+    /// Buyers with more than one order, each with their number, those with the most first; `None` where SQL did not
+    /// tell them in time.
+    pub repeat_buyers: Option<Vec<(UserId, u64)>>,
 }

@@ -24,6 +24,8 @@ pub struct Point {
     pub pending: Option<u64>,
     /// 99th percentile of admission latency, in microseconds; `None` also where nobody asked.
     pub p99_us: Option<u64>,
+    /// The database took no writes: what gathered then tells nothing of who works.
+    pub held: bool,
 }
 
 /// A ring of points, oldest first.
@@ -119,6 +121,7 @@ impl Slot {
         point.lag = point.lag.max(other.lag);
         point.pending = point.pending.max(other.pending);
         point.p99_us = point.p99_us.max(other.p99_us);
+        point.held |= other.held;
     }
 }
 

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{census::Census, log::LogPage, series::Series, stock::Stocks};
 pub use super::{
+    attention::{Alarm, AlarmKind, Urgency},
     entries::{EntryLine, GroupConsumer, PartitionLine, StreamPage},
     letters::{LetterLine, LetterPage},
     orders::{OrdersPage, SaleOrders},
 };
+use super::{census::Census, log::LogPage, series::Series, stock::Stocks};
 pub use crate::broker::{
     entries::Holding,
     holders::{Holder, Holders, Kind},
@@ -19,7 +20,7 @@ use crate::{
     broker::{nodes::Nodes, survey::SaleFacts},
     model::{
         EntryId, JobRun, Millis, OrderId, Phase, Said, Sale, SaleState, UserId, Verdict, VoucherId,
-        ledger::{Balance, SaleFinding},
+        ledger::Balance,
     },
     store::Recorded,
 };
@@ -102,6 +103,17 @@ impl Snapshot {
     pub fn sale(&self, voucher_id: VoucherId) -> Option<&SaleLine> {
         self.sales.iter().find(|sale| sale.voucher_id == voucher_id)
     }
+
+    /// The sale to speak of where none sells and nobody chose one: the newest that runs, then one that will run or has
+    /// run.
+    pub fn foremost(&self) -> Option<&SaleLine> {
+        let first = |phase: Phase| self.sales.iter().find(|sale| sale.phase == phase);
+        first(Phase::Running)
+            .or_else(|| first(Phase::Paused))
+            .or_else(|| first(Phase::Planned))
+            .or_else(|| first(Phase::SoldOut))
+            .or_else(|| first(Phase::Ended))
+    }
 }
 
 /// One server's health.
@@ -116,11 +128,20 @@ pub struct Health {
     /// When it last answered: the age of everything read from it.
     pub last_ok: Option<Millis>,
     /// What the last attempt said, if it failed; holds no password.
-    pub error: Option<String>,
+    pub error: Option<Said>,
     /// Since when it does not answer: when the first attempt that failed began.
     pub away_since: Option<Millis>,
     /// It has come back within the last minute.
     pub back: Option<Back>,
+    /// Why it takes no writes though it is read: of a database only, and of one that answers.
+    pub unwritable: Option<Said>,
+}
+
+impl Health {
+    /// Whether it answers, and nothing is known to stand in the way of a write.
+    pub fn takes_writes(&self) -> bool {
+        self.up && self.unwritable.is_none()
+    }
 }
 
 /// A server that has come back.
@@ -272,10 +293,19 @@ pub struct ConsumerLine {
 pub struct PendingPage {
     /// Where the page starts: entries with this id or later.
     pub from: EntryId,
-    /// How many entries of the pending list stand before this page; `None` if nobody counted.
-    pub before: Option<u64>,
+    /// When it was read, by the clock of Redis; `None` while nobody looks, or until it could be read.
+    pub taken: Option<Millis>,
+    /// Others stand behind it.
+    pub more: bool,
     /// The entries, oldest first.
     pub lines: Vec<PendingLine>,
+}
+
+impl PendingPage {
+    /// It was read, and nothing that is pending stands outside it.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.taken.is_some() && self.from == EntryId::MIN && !self.more
+    }
 }
 
 /// One pending entry.
@@ -318,113 +348,6 @@ pub struct Latency {
     pub max: u64,
     /// Number of samples.
     pub samples: u64,
-}
-
-/// How urgent an alarm is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Urgency {
-    /// Orders are lost or wrong, or a server is away.
-    Critical,
-    /// A person should act soon.
-    Warning,
-    /// A person should know.
-    Notice,
-}
-
-/// Something that needs a person.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Alarm {
-    /// How urgent.
-    pub urgency: Urgency,
-    /// What is true.
-    pub kind: AlarmKind,
-}
-
-/// What an alarm is about; the console puts it into words and names the key that helps.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(tag = "alarm", rename_all = "snake_case")]
-pub enum AlarmKind {
-    /// Redis does not answer.
-    RedisAway {
-        /// What it said.
-        error: String,
-    },
-    /// The database does not answer.
-    SqlAway {
-        /// What it said.
-        error: String,
-    },
-    /// The ledger found something.
-    BooksOff {
-        /// The first finding.
-        #[serde(serialize_with = "sentence")]
-        finding: SaleFinding,
-    },
-    /// A dead consumer holds entries.
-    DeadConsumer {
-        /// Its name.
-        consumer: String,
-        /// How many entries.
-        pending: u64,
-        /// Milliseconds since it last asked for entries.
-        idle_ms: u64,
-    },
-    /// A consumer of a live node holds entries, and has not asked for any in a long time.
-    SilentConsumer {
-        /// Its name.
-        consumer: String,
-        /// How many entries.
-        pending: u64,
-        /// Milliseconds since it last asked for entries.
-        idle_ms: u64,
-    },
-    /// There are dead letters.
-    DeadLetters {
-        /// How many.
-        count: u64,
-    },
-    /// The group was destroyed, or never made.
-    NoGroup,
-    /// Redis had lost data, and this node has put it back.
-    RedisForgot {
-        /// When it was put back, last.
-        at: Millis,
-        /// Buyers who were put back.
-        buyers: u64,
-        /// Promises that can't be kept.
-        refused: u64,
-    },
-    /// A server answers again; told for a minute.
-    ServerBack {
-        /// Which one.
-        server: String,
-        /// Milliseconds that it was away.
-        away_ms: u64,
-    },
-}
-
-fn sentence<S: serde::Serializer>(finding: &SaleFinding, to: S) -> Result<S::Ok, S::Error> {
-    to.collect_str(finding)
-}
-
-impl AlarmKind {
-    /// What it is about, whatever its figures are; `None` for what no log has to tell, since it is in there
-    /// already.
-    pub fn identity(&self) -> Option<&str> {
-        match self {
-            Self::RedisAway { .. }
-            | Self::SqlAway { .. }
-            | Self::ServerBack { .. }
-            | Self::RedisForgot { .. } => None,
-            Self::BooksOff { .. } => Some("books"),
-            Self::DeadConsumer { consumer, .. } | Self::SilentConsumer { consumer, .. } => {
-                Some(consumer)
-            }
-            Self::DeadLetters { .. } => Some("dead letters"),
-            Self::NoGroup => Some("consumer group"),
-        }
-    }
 }
 
 /// One node.

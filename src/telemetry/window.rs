@@ -47,15 +47,16 @@ impl<T> Window<T> {
         self.0.back().map(|(at, counted)| rate(now, count, *at, pick(counted)))
     }
 
-    /// How fast a counter rose over the window. `pick` tells nothing where it was not counted then.
+    /// How fast a counter rose over the window, or since it was first counted in it. `pick` tells nothing where it was
+    /// not counted then.
     pub(super) fn rate(
         &self,
         now: Instant,
         count: u64,
         pick: impl Fn(&T) -> Option<u64>,
     ) -> Option<f64> {
-        let (at, counted) = self.0.front()?;
-        Some(rate(now, count, *at, pick(counted)?))
+        let (at, before) = self.0.iter().find_map(|(at, counted)| Some((*at, pick(counted)?)))?;
+        Some(rate(now, count, at, before))
     }
 }
 
@@ -97,5 +98,18 @@ mod tests {
         window.trim(now);
         assert_eq!((window.before_last(), window.last()), (Some(&50), Some(&90)));
         assert_eq!(window.rate(now, 90, |it| Some(*it)), Some(4.0));
+    }
+
+    /// A sale that began a moment ago is not still.
+    #[test]
+    fn what_was_not_counted_at_first_has_a_rate_from_its_first_count_on() {
+        let start = Instant::now();
+        let mut window: Window<Option<u64>> = Window::default();
+        window.push(start, None);
+        let at = start + Duration::from_millis(250);
+        assert_eq!(window.rate(at, 0, |it| *it), None);
+        window.push(at, Some(0));
+        let rate = window.rate(start + Duration::from_millis(500), 500, |it| *it);
+        assert!(rate.is_some_and(|it| (it - 2_000.0).abs() < 1.0), "{rate:?}");
     }
 }

@@ -117,7 +117,7 @@ async fn before(
     let buyers = Buyers::ask(&[stage::entrance(world)], 0, vouchers, plan.lanes(0, 3), log);
     let sticks = matches!(fate, Fate::DiesAt(Point::AfterClaim | Point::AfterRebuild, _));
     if sticks {
-        world.node().hold_consumer(true).await;
+        world.hold().await;
     }
     buyers.done().await;
     if sticks {
@@ -220,13 +220,7 @@ async fn suspend_outside_a_write(world: &World, child: &Child) -> Result<(), Str
     let mut sql = SqliteConnection::connect(&url).await.unwrap();
     sql.execute("PRAGMA busy_timeout = 30").await.unwrap();
     until("it stops outside a transaction", async || {
-        child.process.signal(Signal::STOP);
-        // It may be on its way into a transaction still.
-        let stat = format!("/proc/{}/stat", child.process.pid());
-        let stopped = async || std::fs::read_to_string(&stat).is_ok_and(|it| it.contains(") T "));
-        if until("it stops", stopped).await.is_err() {
-            return false;
-        }
+        child.process.freeze();
         let free = sql.execute("BEGIN IMMEDIATE").await.is_ok();
         if free {
             sql.execute("ROLLBACK").await.unwrap();

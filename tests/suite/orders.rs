@@ -7,8 +7,8 @@ use proptest::{
 };
 use seckill::{
     model::{
-        Fence, LiveOrder, OrderEntry, OrderFilter, OrderId, OrderStatus, UserId, VoucherId,
-        ledger::SqlBooks,
+        Fence, LiveOrder, OrderEntry, OrderExcept, OrderFilter, OrderId, OrderStatus, UserId,
+        VoucherId, ledger::SqlBooks,
     },
     store::{SharedStore, StoreError, Written},
 };
@@ -240,14 +240,26 @@ pub(crate) async fn pages_of_orders_follow_their_filter(store: SharedStore) {
     let users = [None, Some(UserId(3)), Some(UserId(99)), Some(UserId(u64::MAX))];
     let vouchers = [None, Some(vouchers[0]), Some(VoucherId(99))];
     let ids = [(None, None), (Some(id(3)), None), (Some(id(2)), Some(id(9)))];
-    for (status, user, voucher, (from, to)) in combinations(&statuses, &users, &vouchers, &ids) {
-        let filter = OrderFilter { user, voucher, status, from, to };
+    let nots = [
+        OrderExcept::default(),
+        OrderExcept { user: Some(UserId(4)), ..OrderExcept::default() },
+        OrderExcept { user: Some(UserId(u64::MAX)), voucher: vouchers[1], status: None },
+        OrderExcept { status: Some(OrderStatus::Paid), ..OrderExcept::default() },
+        OrderExcept { status: Some(OrderStatus::Closed), voucher: vouchers[2], user: None },
+    ];
+    let filters = combinations(&statuses, &users, &vouchers, &ids);
+    for ((status, user, voucher, (from, to)), not) in
+        filters.into_iter().flat_map(|filter| nots.map(|not| (filter, not)))
+    {
+        let filter = OrderFilter { user, voucher, status, from, to, not };
         let expected: Vec<_> = all
             .iter()
             .filter(|it| status.is_none_or(|status| it.status == status))
             .filter(|it| user.is_none_or(|user| it.user_id == user))
             .filter(|it| voucher.is_none_or(|voucher| it.voucher_id == voucher))
             .filter(|it| from.is_none_or(|from| it.id >= from) && to.is_none_or(|to| it.id < to))
+            .filter(|it| not.user != Some(it.user_id) && not.status != Some(it.status))
+            .filter(|it| not.voucher != Some(it.voucher_id))
             .cloned()
             .collect();
         let (mut seen, mut before) = (Vec::new(), None);

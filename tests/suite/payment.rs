@@ -41,6 +41,16 @@ pub(crate) async fn each_payment_is_told_what_it_came_to(store: SharedStore) {
     assert_eq!(counts, OrderCounts { paid: 1, closed: 2, ..OrderCounts::default() });
     let nobody = store.order_counts(VoucherId(u64::MAX)).await.unwrap();
     assert_eq!(nobody, OrderCounts::default());
+    assert_eq!(store.repeat_buyers(voucher, 9).await.unwrap(), []);
+    // Users 2 and 3 come again, and one of them twice.
+    for (number, user) in [(12, 2), (13, 3), (14, 2)] {
+        store.write_orders(&[entry(number, user, voucher)], NOW).await.unwrap();
+        store.close_overdue(NOW.plus(1), 9, NOW.plus(6), &fence(1)).await.unwrap();
+    }
+    let again = [(UserId(2), 3), (UserId(3), 2)];
+    assert_eq!(store.repeat_buyers(voucher, 9).await.unwrap(), again);
+    assert_eq!(store.repeat_buyers(voucher, 1).await.unwrap(), again[..1]);
+    assert_eq!(store.repeat_buyers(VoucherId(u64::MAX), 9).await.unwrap(), []);
 }
 
 pub(crate) async fn each_order_is_paid_or_closed_and_never_both(store: SharedStore) {

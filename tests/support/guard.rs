@@ -6,6 +6,7 @@
 use std::{
     fs::{self, File},
     io::{BufRead as _, BufReader, Write as _},
+    net::TcpListener,
     os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
     process::{Child, ChildStdin, Command, Stdio},
@@ -13,6 +14,8 @@ use std::{
 };
 
 use rustix::process::{Pid, Signal, kill_process};
+
+use super::{PATIENCE, came_true, stands_still, wait_until_blocking};
 
 /// `$1` is how the server ends, `$2` its directory, `$3` what `data` in there is copied from if it is
 /// missing, the rest its command. A process group of its own keeps Ctrl-C from ending the shell before
@@ -101,6 +104,14 @@ impl Guard {
         }
     }
 
+    /// SIGSTOP for it and what it started, until all of it stands still.
+    pub(super) fn freeze(&self) {
+        wait_until_blocking(PATIENCE, "it stands still", || {
+            self.signal(Signal::STOP);
+            self.family().into_iter().all(stands_still)
+        });
+    }
+
     /// SIGKILL for it and what it started, and waits until they are gone; the directory stays.
     pub(super) fn kill(mut self) {
         let family = self.family();
@@ -108,7 +119,7 @@ impl Guard {
             let _ = kill_process(*pid, Signal::KILL);
         }
         self.end(b"keep\n");
-        super::came_true(super::PATIENCE, || {
+        came_true(PATIENCE, || {
             family.iter().all(|pid| !Path::new(&format!("/proc/{}", pid.as_raw_nonzero())).exists())
         });
     }
@@ -177,7 +188,12 @@ pub(super) fn give(dir: &Path, owner: Option<Owner>) {
     }
 }
 
-/// A port of the loopback that nobody listens on just now.
+/// A port that is free now, as is the one 10,000 above it, which a cluster's servers use among themselves.
+///
+/// Below those that the system gives to connections: there, one that looks for a killed server could
+/// take its port, and even find itself.
 pub(super) fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
+    let mut tries = (0..1_000).map(|_| rand::random_range(12_000..22_000));
+    tries.find(|port| is_free(*port) && is_free(*port + 10_000)).expect("a free port")
 }

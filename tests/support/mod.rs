@@ -31,7 +31,12 @@ mod sandbox;
 mod sentinel;
 mod server;
 
-use std::time::{Duration, Instant};
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
 
 pub use cluster::TestCluster;
 pub use mariadb::MariaDb;
@@ -79,4 +84,24 @@ fn came_true(limit: Duration, mut holds: impl FnMut() -> bool) -> bool {
         }
         std::thread::sleep(LOOK_AGAIN);
     }
+}
+
+/// SIGSTOP, and waits until it stands still: on a busy machine its threads go on for a moment, and may answer.
+#[track_caller]
+pub fn freeze(pid: Pid) {
+    kill_process(pid, Signal::STOP).unwrap();
+    wait_until_blocking(PATIENCE, "it stands still", || stands_still(pid));
+}
+
+/// Whether each of its threads is stopped, or has ended. Where there is no /proc nobody can tell.
+fn stands_still(pid: Pid) -> bool {
+    let Ok(threads) = fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero())) else {
+        return true;
+    };
+    let running = |thread: fs::DirEntry| {
+        let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        // The name before it may hold anything.
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['T', 'Z', 'X']))
+    };
+    !threads.flatten().any(running)
 }

@@ -113,7 +113,7 @@ impl Postgres {
 
     /// SIGSTOP: connections stay open, and nobody answers.
     pub fn freeze(&self) {
-        self.guard.as_ref().expect("the server runs").signal(Signal::STOP);
+        self.guard.as_ref().expect("the server runs").freeze();
     }
 
     /// SIGCONT.

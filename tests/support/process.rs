@@ -97,6 +97,11 @@ impl Background {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
+    /// SIGSTOP: it stands still when this is over.
+    pub fn freeze(&self) {
+        super::freeze(Pid::from_child(&self.child));
+    }
+
     pub fn is_running(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }

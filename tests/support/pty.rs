@@ -252,7 +252,16 @@ impl Pty {
 
     /// Makes the window another size; the program is told by SIGWINCH.
     pub fn resize(&self, cols: u16, rows: u16) {
-        self.shown.lock().parser.screen_mut().set_size(rows, cols);
+        let mut shown = self.shown.lock();
+        let screen = shown.parser.screen();
+        let edge = |row| screen.cell(row, cols.saturating_sub(1)).is_some_and(vt100::Cell::is_wide);
+        if (0..screen.size().0).any(edge) {
+            // The emulator keeps the half of a sign that the new edge cuts, and breaks on it later. The program
+            // draws all anew after this anyway.
+            shown.parser.process(b"\x1b[2J");
+        }
+        shown.parser.screen_mut().set_size(rows, cols);
+        drop(shown);
         self.master.resize(size(cols, rows)).unwrap();
     }
 

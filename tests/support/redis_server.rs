@@ -2,7 +2,6 @@
 
 use std::{
     fs::File,
-    net::TcpListener,
     os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -14,7 +13,7 @@ use redis::{Client, Connection, FromRedisValue, RedisResult};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use super::{PATIENCE, came_true};
+use super::{PATIENCE, came_true, guard::free_port};
 
 /// How to start a server that differs from [`TestRedis::start`]'s.
 #[derive(Clone, Debug, Default)]
@@ -152,7 +151,7 @@ impl TestRedis {
 
     /// SIGSTOP: connections stay open, and nobody answers.
     pub fn freeze(&self) {
-        kill_process(self.rustix_pid(), Signal::STOP).unwrap();
+        super::freeze(self.rustix_pid());
     }
 
     /// SIGCONT.
@@ -232,16 +231,6 @@ impl Drop for TestRedis {
             let _ = child.wait();
         }
     }
-}
-
-/// A port that is free now, as is the one 10,000 above it, which a cluster's servers use among themselves.
-///
-/// Below those that the system gives to connections: there, one that looks for a killed server could
-/// take its port, and even find itself.
-fn free_port() -> u16 {
-    let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
-    let mut tries = (0..1_000).map(|_| rand::random_range(12_000..22_000));
-    tries.find(|port| is_free(*port) && is_free(*port + 10_000)).expect("a free port")
 }
 
 /// The first server on PATH that really is one, under the name that makes it serve.

@@ -16,7 +16,7 @@ use std::{
 
 use redis::cmd;
 use seckill::{
-    broker::{Layout, Redis},
+    broker::{Layout, Redis, keys::node_of},
     engine::{
         EngineError,
         command::{Command, Pace, ReplayReport, Reply, RushPlan, RushReport, Scope},
@@ -24,7 +24,7 @@ use seckill::{
         node::{Node, NodeConfig},
         settings::Settings,
     },
-    model::{EntryId, NewSale, Outcome, UserId, VoucherId, filter::Filter},
+    model::{NewSale, Outcome, UserId, VoucherId, filter::Filter},
     store::{
         self, SharedStore,
         faulty::{Illness, faulty},
@@ -208,15 +208,45 @@ impl World {
         admission.ask(voucher, UserId(user)).answer().await.outcome.unwrap()
     }
 
-    /// Lets buyers in while the consumer is held, and a node die with `most` of their orders.
+    /// Waits until the node has made Redis whole. It writes to SQL for that, and admits nobody before.
+    pub async fn admits(&self) {
+        self.until("the node admits", async || {
+            let healed = |key: String| self.server.query::<bool>(&["HEXISTS", &key, NODE]);
+            self.keys.partitions().all(|of| healed(of.healed()))
+        })
+        .await;
+    }
+
+    /// Keeps the consumers from taking new entries. A busy machine may need longer for that than one call waits.
+    pub async fn hold(&self) {
+        self.until("the consumers are held", async || self.node().hold_consumer(true).await).await;
+    }
+
+    /// Lets buyers in while the consumer is held, and a node die with `most` of their orders. The others are
+    /// written then: what is pending alone does not tell that, for it is the same before they are read.
     pub async fn stick(&self, voucher: VoucherId, buyers: u64, most: usize) -> usize {
-        assert!(self.node().hold_consumer(true).await);
+        self.hold().await;
         let plan = RushPlan { settle: false, repeat: 0.0, ..RushPlan::new(voucher, buyers) };
         self.execute(Command::Rush(plan)).await.unwrap();
         let taken =
             drill::die_with_batch(&self.redis, &self.keys, "node-b", most, 600_000).await.unwrap();
         self.node().hold_consumer(false).await;
+        self.wrote_the_rest().await;
         taken
+    }
+
+    /// Waits until no entry is undelivered, nor in the hands of the node under test.
+    async fn wrote_the_rest(&self) {
+        self.until("the others are written", async || {
+            let mut link = self.redis.link();
+            let survey = seckill::broker::survey::survey(&mut link, &self.keys, &[]).await;
+            survey.is_ok_and(|s| {
+                let own = |name: &str| node_of(name) == NODE;
+                let idle = s.consumers.iter().all(|it| !own(&it.name) || it.pending == 0);
+                s.stream.group && s.stream.lag == Some(0) && idle
+            })
+        })
+        .await;
     }
 
     pub async fn add_entry(&self, fields: &[&str]) {
@@ -227,8 +257,7 @@ impl World {
 
     pub async fn pending(&self) -> u64 {
         let mut link = self.redis.link();
-        let survey =
-            seckill::broker::survey::survey(&mut link, &self.keys, &[], EntryId::MIN, 1).await;
+        let survey = seckill::broker::survey::survey(&mut link, &self.keys, &[]).await;
         survey.unwrap().stream.pending
     }
 
@@ -236,8 +265,7 @@ impl World {
     pub async fn settled(&self) {
         self.until("every entry has settled", async || {
             let mut link = self.redis.link();
-            let survey =
-                seckill::broker::survey::survey(&mut link, &self.keys, &[], EntryId::MIN, 1).await;
+            let survey = seckill::broker::survey::survey(&mut link, &self.keys, &[]).await;
             survey.is_ok_and(|s| s.stream.group && s.stream.lag == Some(0) && s.stream.pending == 0)
         })
         .await;

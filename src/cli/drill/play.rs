@@ -21,7 +21,7 @@ use crate::{
         command::{Command, LetterScope, Pace, Reply, RushPlan, RushReport, Scope},
         drill,
     },
-    model::{EntryId, OrderId, Sale, VoucherId, filter::Filter},
+    model::{EntryId, OrderId, Sale, VoucherId, counted, filter::Filter},
     store::faulty::{Ill, Illness},
     telemetry::Snapshot,
 };
@@ -113,7 +113,7 @@ impl Play<'_> {
             self.pause(READ).await;
         }
         if let Some(rushing) = rushing {
-            answered(rushing, "the rush").await?;
+            answered(rushing, word("the rush", "抢购")).await?;
         }
         self.prove(&mut report, before, struck).await?;
         Ok(report)
@@ -146,7 +146,7 @@ impl Play<'_> {
             self.stage.until(some).await?;
             return Ok(Some(rushing));
         }
-        answered(rushing, "the rush").await?;
+        answered(rushing, word("the rush", "抢购")).await?;
         self.stage.until_settled().await?;
         Ok(None)
     }
@@ -200,7 +200,7 @@ impl Play<'_> {
                     let rate = self.pages.map(|_| SECOND_BUYERS as f64 / WATCHED[0].as_secs_f64());
                     let users = SECOND_BUYERS;
                     let rush = RushPlan { seed: self.seed, rate, ..RushPlan::new(voucher, users) };
-                    answered(self.stage.rush(rush), "a rush").await?;
+                    answered(self.stage.rush(rush), word("a rush", "抢购")).await?;
                 }
                 self.stage.until_settled().await?;
             }
@@ -247,7 +247,12 @@ impl Play<'_> {
 
     /// The operator's part.
     async fn act(&self, report: &mut Report) -> Result<(), Fault> {
-        let unexpected = || Fault::no("the engine answered something else than was asked");
+        let unexpected = || {
+            Fault::no(word(
+                "the engine answered something else than was asked",
+                "引擎没有按请求作答",
+            ))
+        };
         match self.drill.remedy {
             Remedy::Itself => {}
             Remedy::Plan => {
@@ -263,8 +268,11 @@ impl Play<'_> {
                     return Err(unexpected());
                 };
                 report.done.push(format!(
-                    "a plan of {} entries: {} written, {} rebuilt, {} acknowledged",
-                    did.planned, did.persisted, did.rebuilt, did.acknowledged
+                    "a plan of {}: {} written, {} rebuilt, {} acknowledged",
+                    counted(did.planned, "entry", "entries"),
+                    did.persisted,
+                    did.rebuilt,
+                    did.acknowledged
                 ));
             }
             Remedy::Discard => {
@@ -273,7 +281,8 @@ impl Play<'_> {
                 let Reply::LettersDiscarded(did) = self.stage.act(discard).await? else {
                     return Err(unexpected());
                 };
-                report.done.push(format!("{} dead letters discarded", did.discarded));
+                let letters = counted(did.discarded, "dead letter", "dead letters");
+                report.done.push(format!("{letters} discarded"));
             }
         }
         Ok(())

@@ -120,7 +120,7 @@ async fn all(context: &mut Context, since: Millis, until: Millis) -> Result<Bund
         keys: context.keys.clone(),
         settings: context.config.engine.clone(),
     };
-    let snapshot = status::look(context).await?;
+    let snapshot = status::look(context).await;
     Ok(read(&sources, snapshot, since, until).await)
 }
 
@@ -141,7 +141,7 @@ async fn one_alone(
 async fn read(sources: &Sources, snapshot: Snapshot, since: Millis, until: Millis) -> Bundle {
     // A server that has just not answered is not waited for again, part by part.
     let up = |health: &Health| match &health.error {
-        Some(why) if !health.up => Err(why.clone()),
+        Some(why) if !health.up => Err(why.to_string()),
         _ => Ok(()),
     };
     let store = up(&snapshot.sql).and_then(|()| sources.store.clone());
@@ -234,8 +234,7 @@ async fn plan(
         }
         from = last.delivered.entry.next_of_all();
         for (row, verdict) in page {
-            let added = Millis(i64::try_from(row.delivered.entry.millis).unwrap_or(i64::MAX));
-            plan.ages_ms.push(now.since(added));
+            plan.ages_ms.push(now.since(row.delivered.entry.added()));
             plan.looked_at += 1;
             if let (Some(verdicts), Some(verdict)) = (&mut plan.verdicts, verdict) {
                 verdicts.entry(name_of(verdict)).or_insert((verdict, 0)).1 += 1;

@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 
 use super::{
     super::{
-        output::{number, sentences, span},
+        output::{counted, number, sentences, span},
         sale::phase,
         status::alarm_words,
     },
@@ -129,7 +129,9 @@ fn status(bundle: &Bundle, zone: &TimeZone, unmask: bool) -> String {
     let balance = match &picture.books {
         Balance::Unknown => "unknown".to_owned(),
         Balance::Balanced { .. } => "balanced by totals".to_owned(),
-        Balance::InFlight { orders } => format!("{} orders in flight", number(*orders)),
+        Balance::InFlight { orders } => {
+            format!("{} in flight", counted(*orders, "order", "orders"))
+        }
         Balance::Off { findings } => format!("OFF: {}", cell(&sentences(findings))),
     };
     text.push_str(&format!("- books: {balance}\n"));
@@ -163,8 +165,8 @@ fn status(bundle: &Bundle, zone: &TimeZone, unmask: bool) -> String {
                 .oldest_pending_ms
                 .map_or(String::new(), |ms| format!(", the oldest {} old", span(ms)));
             text.push_str(&format!(
-                "{} entries kept, lag {}, pending {}{oldest}, dead letters {}, group {}.\n\n",
-                number(stream.length),
+                "{} kept, lag {}, pending {}{oldest}, dead letters {}, group {}.\n\n",
+                counted(stream.length, "entry", "entries"),
                 stream.lag.map_or("unknown".to_owned(), number),
                 number(stream.pending),
                 number(stream.dead),
@@ -229,9 +231,10 @@ fn status(bundle: &Bundle, zone: &TimeZone, unmask: bool) -> String {
 }
 
 fn state(health: &Health) -> String {
-    match &health.error {
-        None => format!("answers in {:.1} ms", health.latency_us as f64 / 1_000.0),
-        Some(error) => format!("**AWAY**: {}", cell(error)),
+    match (&health.error, &health.unwritable) {
+        (Some(error), _) => format!("**AWAY**: {}", cell(error)),
+        (None, Some(why)) => format!("**TAKES NO WRITES**: {}", cell(why)),
+        (None, None) => format!("answers in {:.1} ms", health.latency_us as f64 / 1_000.0),
     }
 }
 
@@ -245,9 +248,13 @@ fn plan(plan: &Plan, bundle: &Bundle, unmask: bool) -> String {
     }
     let total = bundle.snapshot.stream.as_ref().map_or(plan.looked_at, |it| it.pending);
     let mut text = if plan.cut {
-        format!("The oldest {} of {} entries.\n\n", number(plan.looked_at), number(total))
+        format!(
+            "The oldest {} of {}.\n\n",
+            number(plan.looked_at),
+            counted(total, "entry", "entries")
+        )
     } else {
-        format!("{} entries.\n\n", number(plan.looked_at))
+        format!("{}.\n\n", counted(plan.looked_at, "entry", "entries"))
     };
     match &plan.verdicts {
         None => text.push_str("Nobody can judge them while the database is away.\n"),
@@ -314,12 +321,12 @@ fn dead(dead: &Dead, unmask: bool) -> String {
         .take(SHOWN)
         .map(|(reason, count)| vec![reason, number(count)])
         .collect();
-    let count = number(dead.reasons.len() as u64);
+    let count = counted(dead.reasons.len() as u64, "letter", "letters");
     let more = if dead.cut { ", and there are more" } else { "" };
-    let mut text = format!("{count} letters{more}.\n\n");
+    let mut text = format!("{count}{more}.\n\n");
     text.push_str(&rows(&["reason", "letters"], &lines));
     if rest > 0 {
-        text.push_str(&format!("\nAnd {rest} more reasons.\n"));
+        text.push_str(&format!("\nAnd {}.\n", counted(rest as u64, "more reason", "more reasons")));
     }
     text.push_str(&format!("\nThe first {}:\n\n", dead.first.len()));
     let first: Vec<Vec<String>> = dead

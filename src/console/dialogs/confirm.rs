@@ -2,10 +2,10 @@
 //! rows may move or vanish meanwhile.
 
 use ratatui::{
-    crossterm::event::{Event, KeyCode, KeyEvent},
+    crossterm::event::{Event, KeyEvent},
     style::Style,
 };
-use tui_input::Input;
+use tui_input::{Input, InputRequest, backend::crossterm::to_input_request};
 
 use super::{buttons, draw_input, panel, typed};
 use crate::{
@@ -53,10 +53,13 @@ impl Intent {
 
 /// An act on more entries than this is not done by one key alone.
 const LARGE: u64 = 1_000;
+/// Buyers of a rush that nobody starts by mistake.
+const CROWD: u64 = 100_000;
 /// So long a question that came by itself takes no yes, in milliseconds.
 const UNREAD_MS: u64 = 400;
-/// Digits of the largest count there is.
+/// Digits of the largest count there is, and cells for them.
 const MOST_DIGITS: usize = 20;
+const DIGITS: u16 = 12;
 
 /// How many entries a command is about that says so itself, where these are many.
 fn large(intent: &Intent) -> Option<u64> {
@@ -65,6 +68,7 @@ fn large(intent: &Intent) -> Option<u64> {
         Command::Apply(plan, _) => plan.totals.to_do(),
         Command::Rewind(parts) => parts.iter().map(|part| part.again).sum(),
         Command::Claim(plan) => plan.count(),
+        Command::Rush(plan) => return (plan.users > CROWD).then_some(plan.users),
         _ => 0,
     };
     (count > LARGE).then_some(count)
@@ -89,7 +93,7 @@ pub(crate) struct Confirm {
     /// Cancel has the focus first: Enter by mistake does nothing.
     focus: Stop,
     /// How many it is about, where that has to be typed, and what was typed.
-    number: Option<(u64, String)>,
+    number: Option<(u64, Input)>,
     /// Why it is done; whatever the audit log tells of is asked for it.
     reason: Option<Input>,
     /// When it came, where that was by itself: a key that was meant for the view is no answer to it.
@@ -122,7 +126,7 @@ impl Confirm {
     }
 
     fn numbered(mut self, count: u64) -> Self {
-        self.number = Some((count, String::new()));
+        self.number = Some((count, Input::default()));
         self.focus = Stop::Number;
         self
     }
@@ -159,30 +163,37 @@ impl Confirm {
 
     /// The number that has to be typed before the act is done, as long as it was not.
     pub(crate) fn number_missing(&self) -> Option<u64> {
-        let (count, typed) = self.number.as_ref()?;
-        (typed.parse() != Ok(*count)).then_some(*count)
+        let (count, number) = self.number.as_ref()?;
+        (number.value().parse() != Ok(*count)).then_some(*count)
     }
 
-    /// A key for the number, whatever has the focus but the reason; says whether it was one.
+    /// A key for the number, whatever has the focus but the reason; says whether it was one. It is edited as a
+    /// field is, but the arrows lead from button to button.
     pub(crate) fn takes_digit(&mut self, key: &KeyEvent) -> bool {
         if self.focus == Stop::Reason {
             return false;
         }
-        let Some((_, typed)) = &mut self.number else { return false };
-        let taken = match key.code {
-            KeyCode::Char(c) if c.is_ascii_digit() => {
-                if typed.len() < MOST_DIGITS {
-                    typed.push(c);
+        let Some((_, number)) = &mut self.number else { return false };
+        let event = Event::Key(*key);
+        let taken = match to_input_request(&event) {
+            // A comma as the question writes it.
+            Some(InputRequest::InsertChar(',')) => true,
+            Some(InputRequest::InsertChar(c)) if c.is_ascii_digit() => {
+                if number.value().len() < MOST_DIGITS {
+                    typed(number, &event);
                 }
                 true
             }
-            // As the question writes it.
-            KeyCode::Char(',') => true,
-            KeyCode::Backspace => {
-                typed.pop();
+            Some(
+                InputRequest::InsertChar(_)
+                | InputRequest::GoToPrevChar
+                | InputRequest::GoToNextChar,
+            )
+            | None => false,
+            Some(_) => {
+                typed(number, &event);
                 true
             }
-            _ => false,
         };
         if taken {
             self.focus = Stop::Number;
@@ -302,7 +313,7 @@ impl Confirm {
             y += u16::from(airy && !in_list(place));
         }
         let mut number_cursor = None;
-        if let Some((count, typed)) = &self.number {
+        if let Some((count, number)) = &self.number {
             let (told, style) = if self.number_missing().is_some() {
                 (conventions::type_number(*count), theme.warn())
             } else if self.focus == Stop::Number {
@@ -310,13 +321,13 @@ impl Confirm {
             } else {
                 (conventions::type_number(*count), theme.good())
             };
-            let x = panel.text(3, number_at, &told, style);
-            let underlined = Style::new().add_modifier(ratatui::style::Modifier::UNDERLINED);
-            let field = widgets::left(typed, MOST_DIGITS.min(12), "");
-            panel.text(x + 2, number_at, &field, underlined);
-            number_cursor = panel
-                .on_screen(x + 2 + typed.len() as u16, number_at)
-                .filter(|_| !self.in_reason());
+            // What is typed stays where it is when the words before it become others.
+            let both = [conventions::type_number(*count), conventions::number_typed(*count)];
+            let cells = both.iter().map(|it| widgets::width(it)).max().unwrap_or(0);
+            let x = panel.text(3, number_at, &widgets::left(&told, cells, ""), style);
+            let mut field = panel.part(x + 2, number_at, DIGITS, 1);
+            let at = draw_input(&mut field, theme, number, true);
+            number_cursor = at.filter(|_| !self.in_reason());
         }
         let cursor = self.reason.as_ref().and_then(|reason| {
             let focused = self.in_reason();

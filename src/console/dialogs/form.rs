@@ -78,6 +78,28 @@ impl Form {
         self.focus = field;
     }
 
+    /// Says at once what is wrong with what was typed; an empty field may wait.
+    pub(crate) fn tell(&mut self, fault: Option<&(usize, String)>) {
+        for (place, field) in self.fields.iter_mut().enumerate() {
+            let here = fault.filter(|(at, _)| *at == place).map(|(_, text)| text);
+            let waits = field.input.value().trim().is_empty();
+            field.fault = here.filter(|_| !waits).cloned();
+        }
+    }
+
+    /// What the form asks for, or `None` and the fault under its field, where the person is led.
+    pub(crate) fn settle<T>(&mut self, checked: Result<T, (usize, String)>) -> Option<T> {
+        let (place, fault) = match checked {
+            Ok(asked) => return Some(asked),
+            Err(fault) => fault,
+        };
+        for (at, field) in self.fields.iter_mut().enumerate() {
+            field.fault = (at == place).then(|| fault.clone());
+        }
+        self.focus(place);
+        None
+    }
+
     /// Types into the focused field; says whether the text changed.
     pub(crate) fn type_in(&mut self, event: &Event) -> bool {
         let changed =
@@ -90,12 +112,15 @@ impl Form {
         self.touched
     }
 
-    /// Draws the form with `notes` under its fields; says where the cursor stands.
+    /// Draws the form with `notes` under its fields, in the rows that the `widest` of them take; says where the
+    /// cursor stands. Its height follows from the window, as long as no fault takes more than two rows: what is wrong
+    /// stands in the place of a hint.
     pub(crate) fn draw(
         &self,
         pen: &mut Pen<'_>,
         theme: Theme,
         notes: &[String],
+        widest: &[String],
     ) -> Option<(u16, u16)> {
         const LABEL: u16 = 9;
         let width = pen.width().saturating_sub(4).min(66);
@@ -109,14 +134,19 @@ impl Form {
                 (None, None) => vec![field.hint.to_string()],
             })
             .collect();
-        let notes: Vec<String> = notes
-            .iter()
-            .flat_map(|note| wrap(note, usize::from(width.saturating_sub(6))))
-            .collect();
-        let rows = told.iter().map(|lines| lines.len() + 1).sum::<usize>() + notes.len();
-        let gaps = self.fields.len() + 3 + usize::from(!notes.is_empty());
-        let airy = rows + gaps + 3 <= usize::from(pen.height());
-        let height = rows + if airy { gaps + 3 } else { 3 };
+        let wrapped = |notes: &[String]| -> Vec<String> {
+            notes.iter().flat_map(|it| wrap(it, usize::from(width.saturating_sub(6)))).collect()
+        };
+        let notes = wrapped(notes);
+        let note_rows = wrapped(widest).len().max(notes.len());
+        let rows = 2 * self.fields.len() + note_rows;
+        let gaps = self.fields.len() + 3 + usize::from(note_rows > 0);
+        // A second line of a fault takes the row below its field; where there is none, one row is kept for it.
+        let beyond = |lines: usize| -> usize {
+            told.iter().map(|told| told.len().saturating_sub(lines)).sum()
+        };
+        let airy = rows + gaps + 3 + beyond(2) <= usize::from(pen.height());
+        let height = if airy { rows + gaps + 3 + beyond(2) } else { rows + 3 + beyond(1).max(1) };
         let mut panel = panel(pen, theme, (width, height as u16), &self.title);
         let mut cursor = None;
         let mut y = if airy { 2 } else { 1 };
@@ -128,11 +158,10 @@ impl Form {
             let at = draw_input(&mut line, theme, &field.input, true);
             cursor = if focused { at } else { cursor };
             let style = if field.fault.is_some() { theme.bad() } else { theme.soft() };
-            for line in told {
-                y += 1;
-                panel.text(3 + LABEL, y, &line, style);
+            for (row, line) in (1..).zip(&told) {
+                panel.text(3 + LABEL, y + row, line, style);
             }
-            y += 1 + u16::from(airy);
+            y += 1 + (told.len() as u16).max(1 + u16::from(airy));
         }
         for note in notes {
             panel.text(3, y, &note, Style::new());

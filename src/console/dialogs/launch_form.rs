@@ -65,30 +65,14 @@ impl LaunchForm {
         if self.form.type_in(event) {
             self.name_sale(sales);
             let fault = self.checked(sales, now).err();
-            for (place, field) in self.form.fields.iter_mut().enumerate() {
-                let here = fault.as_ref().filter(|(at, _)| *at == place).map(|(_, text)| text);
-                // An empty field may wait.
-                let waits = field.input.value().trim().is_empty();
-                field.fault = here.filter(|_| !waits).cloned();
-            }
+            self.form.tell(fault.as_ref());
         }
     }
 
     /// The launch, or the fault under its field.
     pub(crate) fn submit(&mut self, sales: &[SaleLine], now: Millis) -> Option<Launch> {
-        match self.checked(sales, now) {
-            Ok(launch) => Some(launch),
-            Err((place, fault)) => {
-                for field in &mut self.form.fields {
-                    field.fault = None;
-                }
-                if let Some(field) = self.form.fields.get_mut(place) {
-                    field.fault = Some(fault);
-                }
-                self.form.focus(place);
-                None
-            }
-        }
+        let checked = self.checked(sales, now);
+        self.form.settle(checked)
     }
 
     fn checked(&self, sales: &[SaleLine], now: Millis) -> Result<Launch, (usize, String)> {

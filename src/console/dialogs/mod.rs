@@ -64,13 +64,10 @@ impl Dialog {
     pub(crate) fn draw(&mut self, pen: &mut Pen<'_>, theme: Theme) -> Option<(u16, u16)> {
         match self {
             Self::Confirm(confirm) => confirm.draw(pen, theme, str::to_owned),
-            Self::Sale(sale) => sale.form.draw(pen, theme, &[]),
-            Self::Rush(rush) => {
-                let plan = rush.told();
-                rush.form.draw(pen, theme, &plan)
-            }
-            Self::Launch(launch) => launch.form.draw(pen, theme, &[]),
-            Self::Group(group) => group.form.draw(pen, theme, &group.told()),
+            Self::Sale(sale) => sale.form.draw(pen, theme, &[], &[]),
+            Self::Rush(rush) => rush.form.draw(pen, theme, &rush.told(), &rush.widest()),
+            Self::Launch(launch) => launch.form.draw(pen, theme, &[], &[]),
+            Self::Group(group) => group.form.draw(pen, theme, &group.told(), &[]),
             Self::Palette(palette) => palette.draw(pen, theme),
             Self::Help(help) => {
                 help.draw(pen, theme);

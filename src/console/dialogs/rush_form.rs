@@ -57,9 +57,17 @@ impl RushForm {
         self.plan().ok()
     }
 
-    /// The plan in words; nothing while it is none.
+    /// The plan in words, or that there is none.
     pub(crate) fn told(&self) -> Vec<String> {
-        self.plan().map(|plan| rush_plan(&plan)).unwrap_or_default()
+        match self.plan() {
+            Ok(plan) => rush_plan(&plan),
+            Err(_) => vec![words::NO_PLAN.to_string()],
+        }
+    }
+
+    /// The words of the largest plan that there can be.
+    pub(crate) fn widest(&self) -> Vec<String> {
+        rush_plan(&RushPlan { repeat: 1.0, ..RushPlan::new(self.voucher, MOST_BUYERS) })
     }
 
     fn tell(&mut self) {

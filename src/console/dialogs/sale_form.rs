@@ -39,33 +39,17 @@ impl SaleForm {
         })
     }
 
-    /// Types, and says at once what is wrong with what was typed; an empty field may wait.
     pub(crate) fn type_in(&mut self, event: &Event, now: Millis) {
         if self.form.type_in(event) {
             let fault = self.checked(now).err();
-            for (place, field) in self.form.fields.iter_mut().enumerate() {
-                let here = fault.as_ref().filter(|(at, _)| *at == place).map(|(_, text)| text);
-                let waits = field.input.value().trim().is_empty();
-                field.fault = here.filter(|_| !waits).cloned();
-            }
+            self.form.tell(fault.as_ref());
         }
     }
 
     /// The sale, or the fault under its field.
     pub(crate) fn submit(&mut self, now: Millis) -> Option<NewSale> {
-        match self.checked(now) {
-            Ok(sale) => Some(sale),
-            Err((place, fault)) => {
-                for field in &mut self.form.fields {
-                    field.fault = None;
-                }
-                if let Some(field) = self.form.fields.get_mut(place) {
-                    field.fault = Some(fault);
-                }
-                self.form.focus(place);
-                None
-            }
-        }
+        let checked = self.checked(now);
+        self.form.settle(checked)
     }
 
     fn checked(&self, now: Millis) -> Result<NewSale, (usize, String)> {

@@ -20,7 +20,12 @@ use jiff::tz::TimeZone;
 use ratatui::{buffer::Buffer, layout::Rect};
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use super::{app::App, status::Tone, text, views, widgets::Extent};
+use super::{
+    app::App,
+    status::Tone,
+    text, views,
+    widgets::{Extent, Sheet},
+};
 use crate::model::Millis;
 
 /// Where files go, as the command line calls it.
@@ -166,6 +171,11 @@ impl Saver {
         let _ = tokio::time::timeout(LAST_WRITE, async { while self.0.next().await.is_some() {} })
             .await;
     }
+}
+
+/// One row of a table in one line of JSON, as the file of the table has it.
+pub(super) fn row(sheet: &Sheet, at: usize) -> Option<String> {
+    table::row(sheet, at)
 }
 
 impl App {

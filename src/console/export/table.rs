@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer, ser::SerializeMap as _};
 
 use crate::{
     console::widgets::{Extent, Sheet, Value},
-    model::Millis,
+    model::{Millis, harmless_json, steers},
 };
 
 /// Columns of ids: names, however many digits they have.
@@ -82,7 +82,7 @@ pub(super) fn csv(sheet: &Sheet) -> String {
 fn cell(text: &str) -> String {
     let mut plain = String::new();
     for c in text.chars() {
-        if c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') {
+        if steers(c) {
             plain.extend(c.escape_default());
         } else {
             plain.push(c);
@@ -134,7 +134,14 @@ pub(super) fn json(sheet: &Sheet, view: &str, taken: Millis) -> serde_json::Resu
     let rows = sheet.rows.iter().map(|cells| row(cells)).collect();
     let Extent { total, more } = sheet.extent;
     let document = Document { view, taken_ms: taken.0, total, more, rows };
-    serde_json::to_string_pretty(&document).map(|text| text + "\n")
+    serde_json::to_string_pretty(&document).map(|text| harmless_json(&text) + "\n")
+}
+
+/// One row in one line, with the same names and values as in the document.
+pub(super) fn row(sheet: &Sheet, at: usize) -> Option<String> {
+    let (cells, columns) = (sheet.rows.get(at)?, columns(sheet));
+    let row = serde_json::to_string(&Row { sheet, columns: &columns, cells }).ok()?;
+    Some(harmless_json(&row))
 }
 
 #[cfg(test)]
@@ -155,6 +162,7 @@ mod tests {
                 .map(|row| row.iter().map(|it| ((*it).to_owned(), None)).collect())
                 .collect(),
             extent: Extent::default(),
+            cursor: None,
         }
     }
 
@@ -180,8 +188,10 @@ mod tests {
 
     #[test]
     fn json_keeps_the_order_and_every_digit() {
-        let mut sheet =
-            sheet(&[&["◆", "a\x1b\"", "1,204", "618475290624131073"], &[" ", "b", "-", "7"]]);
+        let mut sheet = sheet(&[
+            &["◆", "a\x1b\"\u{9b}\u{200f}", "1,204", "618475290624131073"],
+            &[" ", "b", "-", "7"],
+        ]);
         sheet.extent = Extent { total: Some(9), more: true };
         let text = json(&sheet, "pending", Millis(5)).unwrap();
         let read: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -193,6 +203,7 @@ mod tests {
         assert_eq!((read["total"].as_u64(), read["more"].as_bool()), (Some(9), Some(true)));
         let at = |name: &str| text.find(name).unwrap();
         assert!(at("mark") < at("title") && at("title") < at("left_in_sql"));
-        assert!(!text.contains('\x1b'));
+        assert_eq!(read["rows"][0]["title"], "a\x1b\"\u{9b}\u{200f}");
+        assert!(!text.contains(|c| steers(c) && c != '\n'));
     }
 }

@@ -15,11 +15,12 @@ use crate::{
         widgets::Pen,
     },
     engine::command::{Command, Reply},
-    model::Phase,
+    model::{Phase, Said},
     telemetry::{
         Snapshot,
         alarms::alarms,
         snapshot::{Alarm, AlarmKind, Urgency},
+        unread::Unread,
     },
 };
 
@@ -27,8 +28,14 @@ type Scene = (&'static str, fn() -> Snapshot);
 type Opened = (&'static str, fn() -> Snapshot, &'static str);
 
 const SIZES: [(u16, u16); 2] = [(120, 36), (80, 24)];
-const SCENES: [Scene; 4] =
-    [("empty", empty), ("normal", poisoned), ("overflowing", overflowing), ("outage", outage)];
+const SIZES_OF_VIEWS: [(u16, u16); 3] = [SIZES[0], SIZES[1], (60, 15)];
+const SCENES: [Scene; 5] = [
+    ("empty", empty),
+    ("normal", poisoned),
+    ("overflowing", overflowing),
+    ("outage", outage),
+    ("read_only", read_only),
+];
 const VIEWS: [(&str, &str); 6] = [
     ("overview", "1"),
     ("sales", "2"),
@@ -113,8 +120,8 @@ fn cut(bench: &mut Bench, (width, height): (u16, u16)) -> usize {
 }
 
 /// Each picture in both languages; what is cut in Chinese has to be cut in English as well.
-fn both(name: &str, picture: fn() -> Snapshot, keys: &str) {
-    for (width, height) in SIZES {
+fn both(name: &str, picture: fn() -> Snapshot, keys: &str, sizes: &[(u16, u16)]) {
+    for &(width, height) in sizes {
         let read = |lang| {
             speak_here(lang);
             let mut bench = opened(picture(), keys);
@@ -131,7 +138,7 @@ fn both(name: &str, picture: fn() -> Snapshot, keys: &str) {
 fn every_view() {
     for (view, key) in VIEWS {
         for (scene, picture) in SCENES {
-            both(&format!("{view}_{scene}"), picture, key);
+            both(&format!("{view}_{scene}"), picture, key, &SIZES_OF_VIEWS);
         }
     }
 }
@@ -139,7 +146,7 @@ fn every_view() {
 #[test]
 fn all_that_opens() {
     for (name, picture, keys) in OPENED {
-        both(name, picture, keys);
+        both(name, picture, keys, &SIZES);
     }
 }
 
@@ -170,13 +177,26 @@ fn frozen() {
 fn every_alarm() {
     speak_here(Lang::Zh);
     let mut picture = normal();
-    let error = "Connection refused (os error 111)".to_owned();
+    let place = "127.0.0.1:6379".to_owned();
+    let error = Said::of(&Unread::RedisSilent(place, 1_500));
+    let away = Said::of(&Unread::SqlAway("disk I/O error".to_owned()));
     let kinds = [
-        AlarmKind::RedisAway { error: error.clone() },
-        AlarmKind::SqlAway { error },
+        AlarmKind::RedisAway { error },
+        AlarmKind::SqlAway { error: away },
+        AlarmKind::SqlLocked { waiting: Some(86) },
+        AlarmKind::DeadConsumer {
+            consumer: "node-x".to_owned(),
+            known: false,
+            pending: 86,
+            idle_ms: 42_000,
+        },
+        AlarmKind::LagStands { lag: 20_000, drains_ms: None },
+        AlarmKind::LagStands { lag: 20_000, drains_ms: Some(600_000) },
+        AlarmKind::JobFailed { job: "close-overdue".to_owned(), ago_ms: 42_000 },
         AlarmKind::NoGroup,
-        AlarmKind::RedisForgot { at: NOW, buyers: 12, refused: 0 },
-        AlarmKind::RedisForgot { at: NOW, buyers: 1_200, refused: 3 },
+        AlarmKind::RedisForgot { at: NOW, buyers: 12, refused: 0, pending: 0 },
+        AlarmKind::RedisForgot { at: NOW, buyers: 12, refused: 0, pending: 6 },
+        AlarmKind::RedisForgot { at: NOW, buyers: 1_200, refused: 3, pending: 6 },
         AlarmKind::ServerBack { server: "redis 7.0.15".to_owned(), away_ms: 12_000 },
     ];
     let mut seen = Vec::new();

@@ -1,13 +1,15 @@
 //! What holds in every table: filter, order, copies, the mouse, large counts, and keys of one's own.
 
-use crossterm::event::{Event, KeyCode, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+use crossterm::event::{
+    Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
+};
 
 use super::{
     fixture::{Bench, entry, normal, overflowing},
     letters::{letter, poisoned},
 };
 use crate::{
-    console::{Keys, dialogs::Dialog, keymap, text::conventions, views::View},
+    console::{Keys, Lang, dialogs::Dialog, keymap, speak_here, text::conventions, views::View},
     engine::{
         command::{Command, LettersCounted, Pace, Reply},
         plan::made_up,
@@ -132,10 +134,28 @@ fn a_copy_is_told_and_holds_no_control_character() {
     assert_eq!(bench.app.clipboard.take().as_deref(), Some("9"));
     bench.keys("w");
     let copied = bench.app.clipboard.take().unwrap_or_default();
-    assert!(copied.contains("TITLE a [31m") && !copied.contains(char::is_control), "{copied:?}");
+    assert!(copied.contains(r#""title":"a\u001b[31m"#), "{copied:?}");
+    assert!(!copied.contains(char::is_control), "{copied:?}");
     let mut bench = Bench::new(Snapshot { sales: Vec::new(), ..normal() });
     bench.keys("2y");
     assert_eq!(bench.said(), "no row is chosen; ↑ and ↓ choose one");
+}
+
+#[test]
+fn a_copy_in_tmux_says_what_it_needs() {
+    for (lang, told) in [
+        (Lang::En, "copied: 9; tmux passes it on only with 'set -s set-clipboard on'"),
+        (Lang::Zh, "已复制：9；tmux 设置 'set -s set-clipboard on' 后才会传出"),
+    ] {
+        speak_here(lang);
+        let mut bench = Bench::new(normal());
+        bench.app.in_tmux = true;
+        bench.keys("2y");
+        assert_eq!(bench.said(), told);
+        assert_eq!(bench.app.clipboard.take().as_deref(), Some("9"));
+        bench.keys("w");
+        assert!(bench.said().contains("tmux"), "{}", bench.said());
+    }
 }
 
 fn mouse(bench: &mut Bench, kind: MouseEventKind, column: u16, row: u16) {
@@ -193,8 +213,13 @@ fn a_large_act_wants_its_number_typed() {
     bench.keys("y");
     assert!(bench.sent().is_empty(), "a paste is no typing");
     bench.keys("9");
+    // It is edited as a field of a form is.
+    let held = |c| Event::Key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::CONTROL));
+    bench.app.on_event(&held('u'));
+    bench.keys("2049");
     bench.press(KeyCode::Backspace);
-    bench.keys("4y");
+    bench.press(KeyCode::Home);
+    bench.keys("1y");
     assert_eq!(bench.sent(), [Command::Apply(plan, Pace::default())]);
 }
 

@@ -110,8 +110,8 @@ fn an_armed_launch_opens_the_sale_and_then_lets_its_buyers_in() {
     assert!(bench.said().starts_with("✔ Rush over"), "{}", bench.said());
 }
 
-#[test]
-fn a_new_sale_is_created_only_when_the_countdown_ends() {
+/// A launch of 500 pieces is typed in, and asks whether it is meant.
+fn soup_asked() -> Bench {
     let mut bench = Bench::new(normal());
     bench.keys("L");
     bench.keys("hot soup");
@@ -121,6 +121,12 @@ fn a_new_sale_is_created_only_when_the_countdown_ends() {
         bench.press(KeyCode::Tab);
     }
     bench.press(KeyCode::Enter);
+    bench
+}
+
+#[test]
+fn a_new_sale_is_created_only_when_the_countdown_ends() {
+    let mut bench = soup_asked();
     assert!(bench.text(120, 36).contains("'hot soup' is created with 500 pieces"));
     bench.keys("y");
     assert!(bench.sent().is_empty());
@@ -262,7 +268,7 @@ fn a_rush_is_stopped_and_its_sale_held_after_a_yes() {
     picture.rushes = vec![RushLine { voucher_id: TEA, sent: 1_100, planned: 22_000 }];
     bench.show(picture);
     bench.keys("H");
-    assert!(bench.text(120, 36).contains("1,100 of 22,000 requests were sent"));
+    assert!(bench.text(120, 36).contains("1,100 of 22,000 requests sent"));
     bench.press(KeyCode::Enter);
     assert!(bench.sent().is_empty(), "Cancel has the focus");
     bench.keys("Hy");
@@ -341,15 +347,7 @@ fn the_form_names_the_sale_that_its_number_means() {
 
 #[test]
 fn what_was_typed_is_there_again_after_a_no() {
-    let mut bench = Bench::new(normal());
-    bench.keys("L");
-    bench.keys("hot soup");
-    bench.press(KeyCode::Tab);
-    bench.keys("500");
-    for _ in 0..3 {
-        bench.press(KeyCode::Tab);
-    }
-    bench.press(KeyCode::Enter);
+    let mut bench = soup_asked();
     bench.press(KeyCode::Esc);
     bench.keys("L");
     let text = bench.text(120, 36);

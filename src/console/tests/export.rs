@@ -134,6 +134,38 @@ const TABLES: [Table; 9] = [
 ];
 
 #[test]
+fn a_copy_of_a_row_is_the_row_of_the_export() {
+    for (name, picture, keys) in TABLES {
+        let document = export(picture(), keys, 'j');
+        let read: serde_json::Value = serde_json::from_str(&document).unwrap();
+        let mut bench = Bench::new(picture());
+        bench.keys(keys);
+        bench.draw(80, 24);
+        bench.keys("jw");
+        let copied = bench.app.clipboard.take().unwrap_or_default();
+        let row: serde_json::Value = serde_json::from_str(&copied).unwrap_or_default();
+        let named = |it: &serde_json::Value| it.as_object().map(|it| it.keys().cloned().collect());
+        let [theirs, ours]: [Option<Vec<String>>; 2] = [named(&read["rows"][0]), named(&row)];
+        assert_eq!(ours, theirs, "every column of {name}: {copied}");
+        let rows = read["rows"].as_array().unwrap();
+        assert!(rows.contains(&row), "{name}: {copied}");
+        bench.keys("y");
+        let id = bench.app.clipboard.take().expect("an id");
+        assert!(name == "activity" || copied.contains(&id), "{name}: {id} is chosen: {copied}");
+    }
+    // On the Overview it is the chosen sale, also one that a filter of the sales hides.
+    let mut bench = Bench::new(normal());
+    bench.keys("2/noodles");
+    bench.press(KeyCode::Enter);
+    bench.keys("1jw");
+    let copied = bench.app.clipboard.take().unwrap_or_default();
+    bench.keys("y");
+    let id = bench.app.clipboard.take().expect("an id");
+    assert!(copied.starts_with(&format!(r#"{{"id":"{id}","title":"#)), "{id}: {copied}");
+    assert_eq!(bench.app.sales.filter.value(), "noodles");
+}
+
+#[test]
 fn values_are_exact_in_every_table_and_every_language() {
     for (name, picture, keys) in TABLES {
         let whole = export(picture(), keys, 'c');

@@ -209,7 +209,7 @@ fn pending_line(number: u64) -> PendingLine {
 pub(super) fn page(first: u64, total: u64) -> PendingPage {
     let lines = (first..total.min(first + 500)).map(pending_line).collect();
     let from = if first == 0 { EntryId::MIN } else { entry(first) };
-    PendingPage { from, before: Some(first), lines }
+    PendingPage { from, taken: Some(NOW), more: first + 500 < total, lines }
 }
 
 fn series() -> Series {
@@ -224,6 +224,7 @@ fn series() -> Series {
             lag: seen.then_some(1_000 + tick as u64),
             pending: seen.then_some(128),
             p99_us: seen.then_some(1_830),
+            held: false,
         });
     }
     series
@@ -250,6 +251,8 @@ pub(super) fn empty() -> Snapshot {
             ..Health::default()
         },
         stream: Some(StreamLine { lag: Some(0), group: true, ..StreamLine::default() }),
+        pending: page(0, 0),
+        census: Some(Census { taken: NOW, whole: true, ..Census::default() }),
         books: Balance::Balanced { by_id: true },
         ..Snapshot::default()
     }
@@ -300,6 +303,7 @@ pub(super) fn normal() -> Snapshot {
                 closed: 20,
                 ..OrderCounts::default()
             }),
+            repeat_buyers: Some(vec![(UserId(1_004), 3), (UserId(987_659), 2)]),
         }),
         books: Balance::InFlight { orders: 1_332 },
         latency: Some(Latency { p50: 412, p99: 1_830, max: 6_100, samples: 21_840 }),
@@ -312,6 +316,7 @@ pub(super) fn normal() -> Snapshot {
             urgency: Urgency::Warning,
             kind: AlarmKind::DeadConsumer {
                 consumer: "node-b/1".to_owned(),
+                known: true,
                 pending: 86,
                 idle_ms: 42_000,
             },
@@ -443,7 +448,7 @@ pub(super) fn overflowing() -> Snapshot {
     });
     for node in 0..20 {
         let consumer = format!("a-node-with-a-very-long-name-{node}/1");
-        let kind = AlarmKind::DeadConsumer { consumer, pending: 300, idle_ms: 90_000 };
+        let kind = AlarmKind::DeadConsumer { consumer, known: true, pending: 300, idle_ms: 90_000 };
         picture.alarms.push(Alarm { urgency: Urgency::Warning, kind });
     }
     picture
@@ -452,7 +457,7 @@ pub(super) fn overflowing() -> Snapshot {
 /// Redis is away, and what is shown is 42 seconds old.
 pub(super) fn outage() -> Snapshot {
     let mut picture = normal();
-    let error = "Connection refused (os error 111)".to_owned();
+    let error = Said::from("Connection refused (os error 111)");
     picture.redis.up = false;
     picture.redis.last_ok = Some(NOW.plus(-42_000));
     picture.redis.error = Some(error.clone());

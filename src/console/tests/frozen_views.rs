@@ -5,10 +5,10 @@ use super::{
     history::logged,
     letters::poisoned,
     orders::sold,
-    screens::{Scene, assert_screen},
+    screens::{SHOTS, Scene, assert_screen},
     stream::flowing,
 };
-use crate::console::text;
+use crate::console::{Lang, speak_here, text};
 
 const VIEWS: [(Scene, char); 9] = [
     (("overview", normal), '1'),
@@ -25,7 +25,9 @@ const VIEWS: [(Scene, char); 9] = [
 #[test]
 fn every_view_stands_still() {
     for ((view, picture), key) in VIEWS {
-        for (width, height) in [(120, 36), (80, 24)] {
+        for (lang, width, height) in SHOTS {
+            speak_here(lang);
+            let tail = if lang == Lang::Zh { "_zh" } else { "" };
             let mut bench = Bench::new(picture());
             bench.keys(&key.to_string());
             let seen = bench.text(width, height);
@@ -37,13 +39,13 @@ fn every_view_stands_still() {
             }
             bench.show(later);
             let text = bench.text(width, height);
-            assert!(text.contains(&format!("{} 12 s", text::FROZEN)), "{text}");
+            assert!(text.contains(&format!("{}    12 ", text::FROZEN)), "{text}");
             // Without the frame and the heading, which says no more that it follows.
             let rows = |text: &str| -> Vec<String> {
                 text.lines().skip(4).take(usize::from(height) - 6).map(str::to_owned).collect()
             };
             assert_eq!(rows(&text), rows(&seen), "{view}");
-            assert_screen(&format!("{view}_frozen_{width}x{height}"), &text);
+            assert_screen(&format!("{view}_frozen{tail}_{width}x{height}"), &text);
         }
     }
 }

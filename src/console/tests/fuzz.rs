@@ -91,7 +91,7 @@ fn any_picture(random: &mut impl Rng) -> Snapshot {
         picture.pending = page(first, 12_340);
     }
     if random.random_bool(0.3) {
-        picture.pending.before = None;
+        picture.pending.taken = None;
     }
     if random.random_bool(0.3) {
         let first = random.random_range(0..200);

@@ -8,7 +8,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::{
     fixture::{Bench, NOW, empty, normal, outage, overflowing, read_only, sql_away},
-    screens::{Scene, assert_screen},
+    screens::{SHOTS, Scene, assert_screen},
 };
 use crate::{
     console::{
@@ -137,11 +137,13 @@ const SCENES: [Scene; 5] = [
 #[test]
 fn activity() {
     for (scene, picture) in SCENES {
-        for (width, height) in [(120, 36), (80, 24), (60, 15)] {
+        for (lang, width, height) in SHOTS {
+            speak_here(lang);
+            let tail = if lang == Lang::Zh { "_zh" } else { "" };
             let mut bench = Bench::new(picture());
             bench.keys("0");
             assert_screen(
-                &format!("activity_{scene}_{width}x{height}"),
+                &format!("activity_{scene}{tail}_{width}x{height}"),
                 &bench.text(width, height),
             );
         }
@@ -266,7 +268,7 @@ fn marks_are_gone_to_and_told() {
     assert!(bench.text(120, 36).contains("pending apply  86 entries"));
     bench.keys("[[[");
     let text = bench.text(120, 36);
-    assert!(text.contains("database away  sqlite"), "{text}");
+    assert!(text.contains("database away (sqlite)"), "{text}");
     assert_screen("overview_moment_outage", &text);
     bench.keys("[");
     assert!(bench.text(120, 36).contains("sale start  #7"));

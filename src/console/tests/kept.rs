@@ -127,6 +127,7 @@ fn reasons() -> Vec<Why> {
         Why::RedisGarbage("seckill:{p0}:stock:7".to_owned()),
         Why::RedisReply("XINFO-7".to_owned()),
         Why::SqlAway(words()),
+        Why::SqlLocked,
         Why::SqlUnknown(words()),
         Why::SqlRefused(words()),
         Why::Changed(SALE),

@@ -18,10 +18,11 @@ use crate::{
         theme::{Depth, Theme},
         views::View,
     },
-    model::{Phase, VoucherId, ledger::Balance},
+    model::{Phase, Said, VoucherId, ledger::Balance},
     telemetry::{
         Snapshot,
         snapshot::{Count, Latency, RushLine},
+        unread::Unread,
     },
 };
 
@@ -73,7 +74,7 @@ fn row(buffer: &Buffer, y: u16) -> Vec<&str> {
 }
 
 /// Where a text stands in a row.
-fn column(buffer: &Buffer, y: u16, text: &str) -> Option<usize> {
+pub(super) fn column(buffer: &Buffer, y: u16, text: &str) -> Option<usize> {
     let row = row(buffer, y);
     (0..row.len()).find(|from| {
         let mut rest = text;
@@ -213,6 +214,10 @@ fn a_server_that_goes_away_moves_nothing_in_the_header() {
                     assert!(badges.is_some_and(|(_, told)| !told.contains('…')), "{text}");
                 }
             }
+            let mut locked = normal();
+            locked.sql.unwritable = Some(Said::of(&Unread::SqlLocked));
+            bench.show(locked);
+            assert_eq!(header(&mut bench, size), (told.clone(), servers));
             for micros in [90, 999_999, 59_000_000] {
                 let mut slow = normal();
                 (slow.redis.latency_us, slow.sql.latency_us) = (micros, micros);
@@ -294,6 +299,92 @@ fn the_header_speaks_of_what_is_rushed() {
     bench.keys("2j1");
     bench.show(Snapshot { rushes: vec![rush(8)], ..rest() });
     assert!(header(&mut bench).contains("#8 Milk tea"), "whatever is chosen");
+}
+
+/// Buyers may come from other processes, of whose rushes a picture tells nothing but what they do to the stock.
+#[test]
+fn the_header_and_the_presenter_speak_of_the_sale_that_sells_now() {
+    let hot_pot = (7, "#7 Hot pot");
+    let milk_tea = (8, "#8 Milk tea");
+    let picture = |of: u64, second: i64| {
+        let mut picture = rest();
+        picture.taken = NOW.plus(second * 1_000);
+        for sale in &mut picture.sales {
+            let sells = sale.voucher_id == VoucherId(of);
+            sale.funnel.admitted.per_second = if sells { 802.0 } else { 0.0 };
+        }
+        picture
+    };
+    let speaks_of = |bench: &mut Bench, id: u64, title: &str, why: &str| {
+        let screen = bench.text(120, 36);
+        assert!(screen.lines().next().is_some_and(|line| line.contains(title)), "{why}: {screen}");
+        assert_eq!(bench.app.presented(), Some(VoucherId(id)), "{why}");
+    };
+    let mut bench = Bench::new(picture(0, 0));
+    let shown = [
+        (0, 0, milk_tea, "none sells, this is the newest"),
+        (7, 1, hot_pot, "it sells"),
+        (0, 2, hot_pot, "a slow sale sells nothing for a moment"),
+        (8, 3, hot_pot, "nor does another one make the words jump"),
+        (8, 9, milk_tea, "it has not sold for long, the other does"),
+        (7, 20, hot_pot, "now this one"),
+        (0, 40, hot_pot, "none sells, and it did a moment ago"),
+        (0, 90, milk_tea, "none has sold for long"),
+        (7, 100, hot_pot, "again"),
+    ];
+    for (of, second, (id, title), why) in shown {
+        bench.show(picture(of, second));
+        speaks_of(&mut bench, id, title, why);
+    }
+    let mut away = picture(0, 110);
+    away.redis.up = false;
+    bench.show(away);
+    speaks_of(&mut bench, hot_pot.0, hot_pot.1, "nobody knows who sells while Redis is away");
+    bench.keys("2k1");
+    bench.show(picture(0, 111));
+    speaks_of(&mut bench, hot_pot.0, hot_pot.1, "an outage is not held against it");
+    bench.show(picture(7, 112));
+    assert_eq!(bench.app.sales.chosen, Some(VoucherId(milk_tea.0)));
+    speaks_of(&mut bench, hot_pot.0, hot_pot.1, "another one is chosen for acts");
+    let mut both = picture(7, 113);
+    for sale in &mut both.sales {
+        sale.funnel.admitted.per_second = 802.0;
+    }
+    bench.show(both);
+    speaks_of(&mut bench, milk_tea.0, milk_tea.1, "both sell, and this one is chosen");
+}
+
+/// A launch is over when its sale is sold out; the stage waits for nobody.
+#[test]
+fn what_was_launched_and_is_over_leaves_the_stage_to_what_sells() {
+    let mut bench = Bench::new(rest());
+    let picture = |gone: bool, sells: bool| {
+        let mut picture = rest();
+        for sale in &mut picture.sales {
+            if sale.voucher_id == VoucherId(8) {
+                if gone {
+                    (sale.phase, sale.stock) = (Phase::SoldOut, Some(0));
+                }
+                sale.funnel.admitted.per_second = 0.0;
+            } else {
+                sale.funnel.admitted.per_second = if sells { 802.0 } else { 0.0 };
+            }
+        }
+        picture
+    };
+    bench.app.presenter.sale = Some(VoucherId(8));
+    bench.app.presenter.launched = true;
+    bench.show(picture(false, true));
+    assert_eq!(bench.app.presented(), Some(VoucherId(8)), "it is not over");
+    bench.show(picture(true, false));
+    assert_eq!(bench.app.presented(), Some(VoucherId(8)), "sold out, and nothing else happens");
+    let mut later = picture(true, false);
+    later.taken = NOW.plus(120_000);
+    bench.show(later.clone());
+    let mut other = picture(true, true);
+    other.taken = later.taken.plus(1_000);
+    bench.show(other);
+    assert_eq!(bench.app.presented(), Some(VoucherId(7)));
 }
 
 #[test]

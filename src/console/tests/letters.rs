@@ -108,7 +108,7 @@ pub(super) fn away() -> Snapshot {
     let mut picture = poisoned();
     picture.sql.up = false;
     picture.sql.last_ok = Some(NOW.plus(-42_000));
-    picture.sql.error = Some("disk I/O error".to_owned());
+    picture.sql.error = Some("disk I/O error".into());
     picture.letters.taken = picture.sql.last_ok;
     picture
 }
@@ -210,10 +210,10 @@ fn letters_are_read_only_while_somebody_looks() {
     assert_eq!(bench.focus.borrow().letters_from, None);
     bench.keys("5");
     assert_eq!(bench.focus.borrow().letters_from, Some(EntryId::MIN));
-    assert!(!bench.focus.borrow().verdicts);
+    assert!(bench.focus.borrow().pending.is_none());
     bench.keys("4");
     assert_eq!(bench.focus.borrow().letters_from, None);
-    assert!(bench.focus.borrow().verdicts);
+    assert!(bench.focus.borrow().pending.is_some());
 }
 
 #[test]
@@ -439,13 +439,13 @@ fn a_page_that_could_not_be_read_says_how_old_it_is() {
     picture.letters.taken = Some(Millis(NOW.0 - 9_000));
     let mut bench = Bench::new(picture);
     bench.keys("5");
-    assert!(bench.text(120, 36).contains("DEAD LETTERS  9 s old"));
+    assert!(bench.text(120, 36).contains("DEAD LETTERS      9 s old"));
 }
 
 #[test]
 fn attention_names_the_key() {
     let text = Bench::new(poisoned()).text(120, 36);
-    assert!(text.contains("9 dead letters wait for a person to judge. 5 opens them."), "{text}");
+    assert!(text.contains("9  dead letters wait for a person to judge. 5 opens them."), "{text}");
     assert!(text.contains("5 Dead 9"), "{text}");
 }
 

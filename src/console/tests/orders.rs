@@ -6,7 +6,7 @@ use crossterm::event::KeyCode;
 
 use super::{
     fixture::{Bench, NOW, empty, normal, overflowing},
-    screens::assert_screen,
+    screens::{SHOTS, assert_screen},
 };
 use crate::{
     console::{
@@ -60,7 +60,7 @@ fn away() -> Snapshot {
     let mut picture = sold();
     picture.sql.up = false;
     picture.sql.last_ok = Some(NOW.plus(-42_000));
-    picture.sql.error = Some("disk I/O error".to_owned());
+    picture.sql.error = Some("disk I/O error".into());
     picture.orders.taken = picture.sql.last_ok;
     picture
 }
@@ -100,6 +100,14 @@ fn ask(bench: &mut Bench, query: &str) {
     bench.press(KeyCode::Enter);
 }
 
+/// Order 950, which SQL does not hold.
+fn ask_in_vain(bench: &mut Bench) {
+    ask(bench, &id(950).to_string());
+    let view = bench.focus.borrow().orders.unwrap();
+    let orders = OrdersPage { view, taken: Some(NOW), ..OrdersPage::default() };
+    bench.show(Snapshot { orders, ..normal() });
+}
+
 #[test]
 fn every_state_at_every_size() {
     type Scene = (&'static str, fn() -> Snapshot);
@@ -115,11 +123,13 @@ fn every_state_at_every_size() {
         ("read_only", || Snapshot { read_only: true, ..sold() }),
     ];
     for (scene, picture) in scenes {
-        for (width, height) in [(120, 36), (80, 24), (60, 15)] {
+        for (lang, width, height) in SHOTS {
+            speak_here(lang);
+            let tail = if lang == Lang::Zh { "_zh" } else { "" };
             let mut bench = Bench::new(picture());
             bench.keys("7");
             let text = bench.text(width, height);
-            assert_screen(&format!("orders_{scene}_{width}x{height}"), &text);
+            assert_screen(&format!("orders_{scene}{tail}_{width}x{height}"), &text);
         }
     }
 }
@@ -143,10 +153,7 @@ fn the_way_of_an_order_and_the_question_before_a_payment() {
         // Nothing in SQL: where it is instead.
         let mut bench = Bench::new(sold());
         bench.keys("7");
-        ask(&mut bench, &id(950).to_string());
-        let view = bench.focus.borrow().orders.unwrap();
-        let orders = OrdersPage { view, taken: Some(NOW), ..OrdersPage::default() };
-        bench.show(Snapshot { orders, ..normal() });
+        ask_in_vain(&mut bench);
         let (user_id, voucher_id) = (UserId(1_950), VoucherId(7));
         let standing = Standing::Pending { entry: entry(), user_id, voucher_id };
         let holding =
@@ -166,10 +173,7 @@ fn the_way_of_an_order_and_the_question_before_a_payment() {
 fn a_dead_letter_of_an_order_names_no_buyer_until_asked() {
     let mut bench = Bench::new(sold());
     bench.keys("7");
-    ask(&mut bench, &id(950).to_string());
-    let view = bench.focus.borrow().orders.unwrap();
-    let orders = OrdersPage { view, taken: Some(NOW), ..OrdersPage::default() };
-    bench.show(Snapshot { orders, ..normal() });
+    ask_in_vain(&mut bench);
     let standing = Standing::Dead {
         reason: "buyer 1950 holds order 9 already".into(),
         user_id: UserId(1_950),

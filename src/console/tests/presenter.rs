@@ -12,11 +12,12 @@ use crate::{
         story::Story,
         theme::{Depth, Theme},
     },
+    engine::command::{Command, RushPlan},
     model::{Phase, VoucherId, ledger::Balance},
     telemetry::{Snapshot, snapshot::RushLine},
 };
 
-const SIZES: [(u16, u16); 4] = [(200, 50), (120, 36), (80, 24), (60, 15)];
+pub(super) const SIZES: [(u16, u16); 4] = [(200, 50), (120, 36), (80, 24), (60, 15)];
 
 /// Opens in five seconds.
 fn before() -> Snapshot {
@@ -31,7 +32,7 @@ fn planned() -> Snapshot {
     Snapshot { sales, ..empty() }
 }
 
-fn running() -> Snapshot {
+pub(super) fn running() -> Snapshot {
     let sales = vec![sale(7, "hot pot 50% off", Phase::Running, 8_000, 3_120)];
     Snapshot { sales, alarms: Vec::new(), ..normal() }
 }
@@ -100,7 +101,7 @@ fn a_story_and_an_alarm_stand_below() {
         bench.app.on_story(story());
         bench.keys("t");
         let text = bench.text(width, height);
-        assert!(text.contains("A node died with 86 orders"), "{text}");
+        assert!(text.contains("86  orders of a dead node; t then 4 tells more."), "{text}");
         assert_screen(&format!("presenter_story_{width}x{height}"), &text);
     }
 }
@@ -180,7 +181,7 @@ fn a_countdown_takes_the_largest_digits() {
     let mut bench = Bench::new(normal());
     bench.keys("tL");
     bench.app.dialog = None;
-    bench.keys("2L");
+    bench.keys("t2L");
     for _ in 0..4 {
         bench.press(crossterm::event::KeyCode::Tab);
     }
@@ -212,6 +213,67 @@ fn what_came_of_it_is_told_with_its_time() {
     picture.sales[0].persisted = 8_003;
     bench.show(picture);
     assert!(bench.app.presenter.took_ms(VoucherId(7)) == Some(12_300));
+}
+
+#[test]
+fn orders_in_flight_are_counted() {
+    for lang in [Lang::En, Lang::Zh] {
+        speak_here(lang);
+        let mut bench = Bench::new(running());
+        bench.keys("t");
+        for (width, height) in [(80, 24), (60, 15)] {
+            assert!(bench.text(width, height).contains("1,332"), "{}", bench.text(width, height));
+        }
+        let mut many = running();
+        many.books = Balance::InFlight { orders: 1_234_567 };
+        bench.show(many);
+        for (width, height) in [(120, 36), (80, 24), (60, 15)] {
+            let text = bench.text(width, height);
+            assert!(text.contains("1,234,567"), "where it has no room in large signs: {text}");
+        }
+    }
+}
+
+#[test]
+fn only_keys_that_do_something_are_offered() {
+    let offered = |bench: &mut Bench| {
+        let text = bench.text(120, 36);
+        let keys = text.lines().last().unwrap().to_owned();
+        ["L launch", "F fire", "H halt"].map(|key| keys.contains(key))
+    };
+    let mut bench = Bench::new(running());
+    bench.keys("t");
+    assert_eq!(offered(&mut bench), [true, false, false], "nothing is armed");
+    let rush = RushLine { voucher_id: VoucherId(7), sent: 1, planned: 2 };
+    bench.show(Snapshot { rushes: vec![rush], ..running() });
+    assert_eq!(offered(&mut bench), [true, false, true], "a rush can be halted");
+    let mut bench = Bench::new(planned());
+    bench.keys("tL");
+    for _ in 0..4 {
+        bench.press(crossterm::event::KeyCode::Tab);
+    }
+    bench.press(crossterm::event::KeyCode::Enter);
+    bench.keys("y");
+    assert_eq!(offered(&mut bench), [true, true, true], "a launch is armed");
+    let mut bench = Bench::new(watched(running()));
+    bench.keys("t");
+    assert_eq!(offered(&mut bench), [false; 3], "acts are refused");
+}
+
+#[test]
+fn nobody_is_on_the_way_to_a_sale_that_is_sold_out() {
+    let mut bench = Bench::new(running());
+    bench.keys("t");
+    bench.app.send(Command::Rush(RushPlan::new(VoucherId(7), 20_000)));
+    assert!(bench.text(120, 36).contains("20,000 buyers are on the way"));
+    bench.show(running());
+    assert!(bench.text(120, 36).contains("20,000 buyers are on the way"));
+    bench.show(sold_out());
+    assert!(!bench.text(120, 36).contains("on the way"), "{}", bench.text(120, 36));
+    // What is said of a sale that had nothing to begin with is no news then.
+    bench.app.send(Command::Rush(RushPlan::new(VoucherId(7), 1)));
+    bench.show(sold_out());
+    assert!(bench.text(120, 36).contains("1 buyer is on the way"));
 }
 
 #[test]
@@ -257,8 +319,6 @@ fn keys_turn_to_it_and_back() {
     assert!(bench.sent().is_empty() && bench.app.dialog.is_none());
     bench.keys("t");
     assert!(!bench.app.presenter.on && bench.app.view == crate::console::views::View::Pending);
-    bench.keys("t2");
-    assert!(!bench.app.presenter.on);
     bench.keys("t");
     let first = bench.app.presented();
     bench.keys("j");
@@ -270,6 +330,66 @@ fn keys_turn_to_it_and_back() {
     assert!(bench.app.presenter.on);
     bench.keys(":");
     assert!(bench.text(120, 36).contains("arm a launch"), "{}", bench.text(120, 36));
+}
+
+#[test]
+fn a_key_of_the_views_does_not_end_a_demo() {
+    for (lang, told) in [
+        (Lang::En, " works in the views; t leaves the presenter"),
+        (Lang::Zh, " 用于普通页面，按 t 退出演示"),
+    ] {
+        speak_here(lang);
+        let mut bench = Bench::new(normal());
+        bench.keys("4t");
+        for key in ["1", "2", "3", "4", "5", "6", "7", "8", "0", "A", "x"] {
+            bench.keys(key);
+            assert!(bench.app.presenter.on && bench.app.dialog.is_none(), "{key}");
+            assert_eq!(bench.said(), format!("{key}{told}"));
+        }
+        bench.press(crossterm::event::KeyCode::Tab);
+        assert!(bench.app.presenter.on, "{}", bench.said());
+        assert_eq!(bench.app.view, crate::console::views::View::Pending);
+        bench.keys("t2");
+        assert_eq!(bench.app.view, crate::console::views::View::Sales);
+    }
+}
+
+#[test]
+fn the_keys_of_a_story_lead_out_of_it() {
+    let mut bench = Bench::new(running());
+    bench.app.on_story(story());
+    assert!(bench.text(80, 24).contains("press  4  A  y"), "{}", bench.text(80, 24));
+    bench.keys("t");
+    assert!(bench.text(80, 24).contains("press  t  4  A  y"), "{}", bench.text(80, 24));
+    bench.app.on_story(Story { key: Some("q".to_owned()), ..story() });
+    assert!(bench.text(80, 24).contains("press  q"), "{}", bench.text(80, 24));
+}
+
+#[test]
+fn no_small_figure_moves_while_it_counts() {
+    let labels =
+        ["buyers a second", "orders written", "in flight", "buyers/s", "written", "moving"];
+    for (width, height) in SIZES {
+        let ends = [(3, 1, 7), (9_876, 4_860, 1_332), (10_987, 7_999, 12_345)].map(|counts| {
+            let (rate, persisted, orders) = counts;
+            let mut picture = running();
+            picture.sales[0].funnel.attempts.per_second = f64::from(rate);
+            picture.sales[0].persisted = persisted;
+            picture.books = Balance::InFlight { orders };
+            let mut bench = Bench::new(picture);
+            bench.keys("t");
+            let text = bench.text(width, height);
+            let places = labels.map(|label| {
+                text.lines().find_map(|line| line.find(label).map(|at| line[..at].chars().count()))
+            });
+            (places, text)
+        });
+        let [first, ..] = &ends;
+        assert!(first.0.iter().any(Option::is_some));
+        for (places, text) in &ends {
+            assert_eq!(places, &first.0, "{width}x{height} {text}");
+        }
+    }
 }
 
 #[test]

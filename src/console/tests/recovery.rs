@@ -86,7 +86,7 @@ fn a_copy_names_no_user() {
         bench.keys(view);
         bench.keys("jjuw");
         let copied = bench.app.clipboard.take().unwrap_or_default();
-        assert!(copied.contains("holds order 9") && !names_one(&copied), "{copied}");
+        assert!(copied.starts_with('{') && !names_one(&copied), "{copied}");
     }
 }
 

@@ -10,6 +10,26 @@ use crate::{
 };
 
 #[test]
+fn no_question_is_put_that_a_server_which_is_away_can_not_answer() {
+    let mut bench = Bench::new(outage());
+    bench.keys("2jj");
+    for key in ["P", "E", "R"] {
+        bench.keys(key);
+        assert!(bench.app.dialog.is_none(), "{key}");
+        assert_eq!(bench.said(), "Redis does not answer; ask again when it is back", "{key}");
+    }
+    let mut picture = normal();
+    picture.sql.up = false;
+    bench.show(picture.clone());
+    bench.keys("E");
+    assert_eq!(bench.said(), "the database does not answer; ask again when it is back");
+    picture.sql.up = true;
+    bench.show(picture);
+    bench.keys("E");
+    assert!(bench.app.dialog.is_some());
+}
+
+#[test]
 fn orders_are_counted_only_while_the_detail_is_open() {
     let mut bench = Bench::new(normal());
     let looked_at = |bench: &Bench| bench.focus.borrow().sale;
@@ -39,7 +59,13 @@ fn what_became_of_them_is_told_or_said_to_be_unknown() {
     let told = text(normal());
     assert!(told.contains("orders  unpaid 1,140  paid 5,720 83.1%  closed 20"), "{told}");
     assert!(told.contains("Enter shows its orders"), "{told}");
-    let unknown = SaleOrders { voucher: VoucherId(7), counts: None };
+    assert!(told.contains("buyers with several orders  ***04 ×3  ***59 ×2"), "{told}");
+    let mut bench = Bench::new(normal());
+    bench.keys("2jjlu");
+    let shown = bench.text(80, 24);
+    assert!(shown.contains("buyers with several orders  1004 ×3  987659 ×2"), "{shown}");
+    assert!(shown.contains("u shows or masks them"), "{shown}");
+    let unknown = SaleOrders { voucher: VoucherId(7), counts: None, repeat_buyers: None };
     let told = text(Snapshot { sale_orders: Some(unknown), ..normal() });
     assert!(told.contains("orders  unknown"), "{told}");
     let mut away = outage();

@@ -9,6 +9,7 @@ use ratatui::{
 use super::fixture::{Bench, NOW, empty, entry, normal, outage, overflowing, read_only, rushing};
 use crate::{
     console::{
+        Lang,
         story::Story,
         theme::{Depth, Theme},
     },
@@ -29,6 +30,16 @@ pub(super) fn assert_screen(name: &str, text: &str) {
 }
 
 pub(super) type Scene = (&'static str, fn() -> Snapshot);
+
+/// Languages and sizes of a picture.
+pub(super) const SHOTS: [(Lang, u16, u16); 6] = [
+    (Lang::En, 120, 36),
+    (Lang::En, 80, 24),
+    (Lang::En, 60, 15),
+    (Lang::Zh, 120, 36),
+    (Lang::Zh, 80, 24),
+    (Lang::Zh, 60, 15),
+];
 
 const SCENES: [Scene; 5] = [
     ("empty", empty),
@@ -262,7 +273,7 @@ fn colour_speaks_of_state() {
     let theme = bench.app.theme;
     assert_eq!(colour("RUNNING"), theme.good().fg);
     assert_eq!(colour("✖    42 s"), theme.bad().fg);
-    assert_eq!(colour("redis 42 s old"), theme.warn().fg);
+    assert_eq!(colour("redis    42 s old"), theme.warn().fg);
     assert_eq!(colour("cinema ticket"), Some(Color::Reset));
     bench.keys("2f");
     let buffer = bench.draw(120, 36);

@@ -6,7 +6,7 @@ use crossterm::event::KeyCode;
 
 use super::{
     fixture::{Bench, NOW, empty, no_user, normal, outage, overflowing},
-    screens::assert_screen,
+    screens::{SHOTS, assert_screen},
 };
 use crate::{
     console::{
@@ -171,14 +171,16 @@ fn every_state_at_every_size() {
         ("read_only", || Snapshot { read_only: true, ..flowing() }),
     ];
     for (scene, picture) in scenes {
-        for (width, height) in [(120, 36), (80, 24), (60, 15)] {
+        for (lang, width, height) in SHOTS {
+            speak_here(lang);
+            let tail = if lang == Lang::Zh { "_zh" } else { "" };
             let mut bench = Bench::new(picture());
             bench.keys("3");
             if scene == "normal" {
                 draining(&mut bench);
             }
             let text = bench.text(width, height);
-            assert_screen(&format!("stream_{scene}_{width}x{height}"), &text);
+            assert_screen(&format!("stream_{scene}{tail}_{width}x{height}"), &text);
         }
     }
 }

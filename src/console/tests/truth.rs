@@ -1,7 +1,10 @@
 //! One figure is told alike wherever it stands, and what is not known now is not told as if it were.
 
+use ratatui::style::Color;
+
 use super::{
-    fixture::{Bench, NOW, normal, outage},
+    fixture::{Bench, NOW, empty, normal, outage},
+    layout::column,
     stream::flowing,
 };
 use crate::{
@@ -78,17 +81,47 @@ fn quiet_outage() -> Snapshot {
 }
 
 #[test]
+fn a_pending_list_that_was_not_read_yet_is_not_told_as_empty() {
+    let mut bench = Bench::new(Snapshot { pending: PendingPage::default(), ..empty() });
+    bench.keys("4");
+    let text = bench.text(120, 36);
+    assert!(text.contains("reading") && !text.contains("straight through"), "{text}");
+    bench.show(empty());
+    assert!(!bench.text(120, 36).contains("reading"));
+}
+
+#[test]
 fn what_nobody_can_read_now_is_not_told_as_if_it_were_read() {
     let mut bench = Bench::new(quiet_outage());
     let overview = bench.text(120, 36);
     assert!(!overview.contains("  0/s") && !overview.contains("802/s"), "{overview}");
     let stream = overview.lines().find(|line| line.contains("STREAM")).unwrap_or_default();
-    assert!(stream.contains("redis 42 s old"), "{overview}");
+    assert!(stream.contains("redis    42 s old"), "{overview}");
     assert!(!overview.contains("alive") && !overview.contains(" dead  "), "{overview}");
     for (key, false_word) in [("4", "go straight through"), ("6", "No lock is held")] {
         bench.keys(key);
         let text = bench.text(120, 36);
         assert!(!text.contains(false_word) && text.contains("is not known now"), "{text}");
+    }
+}
+
+#[test]
+fn rows_that_were_read_before_redis_went_away_are_dimmed() {
+    for (key, word) in [("4", "stuck"), ("6", "node-a")] {
+        for (picture, dimmed) in [(normal(), false), (outage(), true)] {
+            let mut bench = Bench::new(picture);
+            let soft = bench.app.theme.dimmed();
+            bench.keys(key);
+            let buffer = bench.draw(120, 36);
+            let at = (3..36).filter_map(|y| Some((column(&buffer, y, word)? as u16, y)));
+            // The row under the cursor has colours of its own.
+            let lit: Vec<_> = at
+                .filter(|at| buffer[*at].bg == Color::Reset && buffer[*at].modifier.is_empty())
+                .map(|at| (at, buffer[at].fg != soft.fg.unwrap_or_default()))
+                .collect();
+            let well = !lit.is_empty() && lit.iter().all(|(_, it)| *it != dimmed);
+            assert!(well, "{key}: {lit:?} {}", bench.text(120, 36));
+        }
     }
 }
 

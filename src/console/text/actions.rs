@@ -47,7 +47,7 @@ fn told(action: Action) -> Told {
         }
         Action::Filter => (
             word("filter", "筛选"),
-            word("show only the rows that hold a text", "只显示含某段文字的行"),
+            word("only rows with a text, !text without", "只显示含某段文字的行，! 取反"),
             Some(word("filter", "筛选")),
         ),
         Action::Overview => (
@@ -130,7 +130,7 @@ fn told(action: Action) -> Told {
         ),
         Action::Quit => (
             word("quit", "退出"),
-            word("leave; asks while a rush is under way", "退出，模拟抢购进行中会先询问"),
+            word("leave; asks first during a rush", "退出，模拟抢购进行中会先询问"),
             Some(word("quit", "退出")),
         ),
         Action::QuitNow => (word("quit", "退出"), word("leave at once", "立即退出"), None),

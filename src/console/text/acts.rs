@@ -127,6 +127,11 @@ pub(crate) fn no_use(sale: &SaleLine) -> String {
     }
 }
 
+/// Why an act on a sale is not even asked about.
+pub(crate) fn not_now(away: &str) -> String {
+    tell!("{away}; ask again when it is back", "{away}，恢复后再试")
+}
+
 /// A question: its title, its sentences, the word on the button.
 pub(crate) struct Question {
     pub(crate) title: String,
@@ -140,14 +145,14 @@ fn question(title: Word, lines: Vec<String>, yes: Word) -> Question {
 
 fn left(sale: &SaleLine) -> String {
     let left = sale.stock.map_or_else(|| super::UNKNOWN.to_owned(), figures::signed);
-    let initial = thousands(sale.initial);
-    tell!("{left} of {initial} pieces", "{left} / {initial} 件")
+    let (pieces, initial) = (counted(sale.initial, "piece", "pieces"), thousands(sale.initial));
+    tell!("{left} of {pieces}", "{left} / {initial} 件")
 }
 
 pub(crate) fn start(sale: &SaleLine) -> Question {
     let left = left(sale);
     let told = tell!(
-        "{left} are open to buyers at once, before the planned time.",
+        "{left} open to buyers at once, before the planned time.",
         "{left}立即开放抢购，早于计划时间。"
     );
     question(
@@ -160,7 +165,7 @@ pub(crate) fn start(sale: &SaleLine) -> Question {
 pub(crate) fn pause(sale: &SaleLine) -> Question {
     let left = left(sale);
     let told = tell!(
-        "{left} are left. Buyers are turned away until it goes on; orders that were admitted are still written.",
+        "{left} left. Buyers are turned away until it goes on; orders that were admitted are still written.",
         "剩余 {left}。恢复之前买家一律被拒；已准入的订单照常落库。"
     );
     question(
@@ -173,7 +178,7 @@ pub(crate) fn pause(sale: &SaleLine) -> Question {
 pub(crate) fn resume(sale: &SaleLine) -> Question {
     let left = left(sale);
     let told = tell!(
-        "{left} are open to buyers again, within its window.",
+        "{left} open to buyers again, within its window.",
         "{left}在起止时间内重新开放抢购。"
     );
     question(
@@ -189,7 +194,7 @@ pub(super) const FOR_GOOD: Word = word("This can't be undone.", "此操作无法
 pub(crate) fn end(sale: &SaleLine) -> Question {
     let left = left(sale);
     let told = tell!(
-        "{left} are unsold; buyers are refused from now on.",
+        "{left} unsold; buyers are refused from now on.",
         "未售出 {left}；从现在起买家一律被拒。"
     );
     question(
@@ -201,7 +206,7 @@ pub(crate) fn end(sale: &SaleLine) -> Question {
 
 /// The exact plan of a rush, a sentence each.
 pub(crate) fn rush_plan(plan: &RushPlan) -> Vec<String> {
-    let again = (plan.users as f64 * plan.repeat).round() as u64;
+    let again = plan.twice();
     let (requests, buyers) = (plan.users + again, plan.users);
     let most = thousands(plan.concurrency as u64);
     let pace = plan.rate.map(figures::rate);
@@ -228,11 +233,12 @@ pub(crate) fn rush_plan(plan: &RushPlan) -> Vec<String> {
 
 /// A sale that is to be; its times as the person's clock shows them.
 pub(crate) fn create(sale: &NewSale, begin: Option<&str>, end: Option<&str>) -> Question {
-    let (pieces, limit) = (thousands(sale.stock), u64::from(sale.limit));
-    let orders = counted(limit, "order", "orders");
+    let (count, limit) = (thousands(sale.stock), u64::from(sale.limit));
+    let (pieces, orders) =
+        (counted(sale.stock, "piece", "pieces"), counted(limit, "order", "orders"));
     let stock = tell!(
-        "{pieces} pieces; a user may hold {orders} at most.",
-        "{pieces} 件，每位用户最多持有 {limit} 笔订单。"
+        "{pieces}; a user may hold {orders} at most.",
+        "{count} 件，每位用户最多持有 {limit} 笔订单。"
     );
     let begin = match begin {
         Some(begin) => tell!("It opens to buyers on {begin}.", "{begin} 开放抢购。"),
@@ -260,7 +266,7 @@ pub(crate) fn rush(sale: &SaleLine, plan: &RushPlan) -> Question {
     let left = left(sale);
     lines.push(match sale.phase {
         Phase::Running => tell!(
-            "{left} are left. Orders are real: they take stock.",
+            "{left} left. Orders are real: they take stock.",
             "剩余 {left}。订单是真实的，会占用库存。"
         ),
         Phase::SoldOut => {
@@ -431,7 +437,7 @@ pub(crate) fn quit_act(act: &str, done: u64, planned: u64) -> Question {
     question(
         word("Quit while an act is under way?", "操作进行中，仍要退出？"),
         vec![
-            tell!("{act}: {done} of {planned} are done.", "{act}：已完成 {done} / {planned}。"),
+            tell!("{act}: {done} of {planned} done.", "{act}：已完成 {done} / {planned}。"),
             tell!(
                 "The step in hand is finished, the rest stays as it is; a new plan goes on with it.",
                 "当前一步会做完，其余保持原样，可用新计划继续。"
@@ -442,11 +448,12 @@ pub(crate) fn quit_act(act: &str, done: u64, planned: u64) -> Question {
 }
 
 pub(crate) fn quit(sent: u64, planned: u64) -> Question {
+    let requests = counted(planned, "request", "requests");
     let (sent, planned) = (thousands(sent), thousands(planned));
     question(
         word("Quit while a rush is under way?", "模拟抢购进行中，仍要退出？"),
         vec![
-            tell!("{sent} of {planned} requests were sent.", "已发出 {sent} / {planned} 次请求。"),
+            tell!("{sent} of {requests} sent.", "已发出 {sent} / {planned} 次请求。"),
             tell!(
                 "The rest is not sent. Orders that were admitted stay in the stream and are written by the next engine.",
                 "其余的不再发出。已准入的订单留在消息流中，由下一个引擎落库。"
@@ -458,7 +465,7 @@ pub(crate) fn quit(sent: u64, planned: u64) -> Question {
 
 /// Told while the engine works on it.
 pub(crate) mod asked {
-    use super::{NewSale, RushPlan, VoucherId, Word, tell, thousands, word};
+    use super::{NewSale, RushPlan, VoucherId, Word, counted, tell, thousands, word};
 
     pub(crate) fn create(sale: &NewSale) -> String {
         let title = &sale.title;
@@ -471,7 +478,8 @@ pub(crate) mod asked {
 
     pub(crate) fn rush(plan: &RushPlan) -> String {
         let (users, voucher) = (thousands(plan.users), plan.voucher);
-        tell!("{users} buyers are on their way to #{voucher}", "{users} 位买家正在赶往 #{voucher}")
+        let come = counted(plan.users, "buyer is", "buyers are");
+        tell!("{come} on the way to #{voucher}", "{users} 位买家正在赶往 #{voucher}")
     }
 
     pub(crate) fn job(name: &str) -> String {

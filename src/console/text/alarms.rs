@@ -2,75 +2,158 @@
 
 use super::{
     books::sale_finding,
-    figures::{counted, span, thousands},
+    figures::{counted, span, thousands, within},
     lang::tell,
 };
 use crate::{
-    console::keymap::{Action, key_of},
-    telemetry::snapshot::AlarmKind,
+    console::{
+        keymap::{Action, key_of},
+        widgets::right,
+    },
+    model::Said,
+    telemetry::{snapshot::AlarmKind, unread::Unread},
 };
 
+/// An alarm in words. What grows has a column of its own before them or stands last, so that no word moves.
+pub(crate) struct Told {
+    /// An age or a count, in [`FIGURE`] cells.
+    pub(crate) figure: Option<String>,
+    pub(crate) words: String,
+}
+
+/// Cells of the figure before the words, in either language.
+pub(crate) const FIGURE: usize = 8;
+
+impl Told {
+    /// With how long it has been so.
+    fn since(age_ms: u64, words: String) -> Self {
+        Self { figure: Some(right(&span(age_ms), FIGURE, "")), words }
+    }
+
+    /// With how many it is about.
+    pub(super) fn about(count: u64, words: String) -> Self {
+        Self { figure: Some(right(&within(count, FIGURE - 1), FIGURE, "")), words }
+    }
+
+    /// Cells that stand before the words.
+    pub(crate) fn indent(&self) -> usize {
+        self.figure.as_ref().map_or(0, |_| FIGURE + 2)
+    }
+}
+
+impl From<String> for Told {
+    fn from(words: String) -> Self {
+        Self { figure: None, words }
+    }
+}
+
 /// An alarm in words, with the key that helps.
-pub(crate) fn alarm(kind: &AlarmKind) -> String {
+pub(crate) fn alarm(kind: &AlarmKind) -> Told {
     let (pending, plan) = (key_of(Action::Pending), key_of(Action::Replay));
-    match kind {
+    let words = match kind {
         AlarmKind::RedisAway { error } => {
-            let error = unstopped(error);
+            let reason = reason(error);
             tell!(
-                "Redis does not answer: {error}. What you see is old; it goes on by itself when Redis is back.",
-                "Redis 无应答：{error}。画面为旧数据，Redis 恢复后自动继续。"
+                "Redis does not answer; what you see is old, and goes on by itself: {reason}.",
+                "Redis 无应答，画面为旧数据，恢复后自动继续：{reason}。"
+            )
+        }
+        AlarmKind::SqlLocked { waiting } => return locked(*waiting),
+        AlarmKind::SqlReadOnly { error } => {
+            let reason = reason(error);
+            tell!(
+                "The database is read but takes no writes; orders wait in the stream, none is lost: {reason}.",
+                "数据库可读但不能写入，订单在消息流中等待，不会丢失：{reason}。"
             )
         }
         AlarmKind::SqlAway { error } => {
-            let error = unstopped(error);
+            let reason = reason(error);
             tell!(
-                "The database does not answer: {error}. Orders wait in the stream; none is lost.",
-                "数据库无应答：{error}。订单在消息流中等待，不会丢失。"
+                "The database does not answer; orders wait in the stream, none is lost: {reason}.",
+                "数据库无应答，订单在消息流中等待，不会丢失：{reason}。"
             )
         }
         AlarmKind::BooksOff { finding } => {
             let (finding, activity) = (sale_finding(finding), key_of(Action::Activity));
             tell!(
-                "The books are off: {finding}.  {activity} shows what was done; 'seckill audit' tells more.",
+                "Books off: {finding}.  {activity} or 'seckill audit' tells more.",
                 "对账不符：{finding}。按 {activity} 查看操作记录，详情见 'seckill audit'。"
             )
         }
-        AlarmKind::DeadConsumer { consumer, pending: held, idle_ms } => {
+        AlarmKind::DeadConsumer { consumer, known, pending: held, idle_ms } => {
             let (count, entries) = (thousands(*held), counted(*held, "entry", "entries"));
-            let silent = span(*idle_ms);
-            tell!(
-                "{consumer} is dead and holds {entries}, silent for {silent}.  {pending} opens them, {plan} replays them.",
-                "{consumer} 已失联 {silent}，仍持有 {count} 条消息。按 {pending} 查看，按 {plan} 重放。"
-            )
+            let words = if *known {
+                tell!(
+                    "{consumer} is dead.  {pending} opens, {plan} replays what it holds: {entries}.",
+                    "{consumer} 已失联。按 {pending} 查看其消息，按 {plan} 重放。持有 {count} 条。"
+                )
+            } else {
+                tell!(
+                    "{consumer} is no node that is known, and silent.  {pending} opens, {plan} replays what it holds: \
+                     {entries}.",
+                    "{consumer} 不是已知节点，没有动静。按 {pending} 查看其消息，按 {plan} 重放。持有 {count} 条。"
+                )
+            };
+            return Told::since(*idle_ms, words);
         }
         AlarmKind::SilentConsumer { consumer, pending: held, idle_ms } => {
             let (count, entries) = (thousands(*held), counted(*held, "entry", "entries"));
-            let silent = span(*idle_ms);
-            tell!(
-                "{consumer} holds {entries} and has asked for none in {silent}, though its node lives.  \
-                 {pending} opens them, {plan} replays them.",
-                "{consumer} 的节点在线，但已 {silent} 未取消息，仍持有 {count} 条。按 {pending} 查看，按 {plan} 重放。"
-            )
+            let words = tell!(
+                "{consumer} is silent, though its node lives.  {pending} opens, {plan} replays what it holds: \
+                 {entries}.",
+                "{consumer} 的节点在线，但不再取消息。按 {pending} 查看其消息，按 {plan} 重放。持有 {count} 条。"
+            );
+            return Told::since(*idle_ms, words);
+        }
+        AlarmKind::LagStands { lag, drains_ms } => {
+            let stream = key_of(Action::Stream);
+            let wait = if *lag == 1 { "entry waits" } else { "entries wait" };
+            let words = match drains_ms.map(span) {
+                Some(takes) => tell!(
+                    "{wait} for a consumer.  {stream} shows who reads; 'seckill work' adds a node.  At this rate \
+                     it takes {takes}.",
+                    "条积压。按 {stream} 查看消费者，'seckill work' 增加节点。按目前速度要 {takes}才能清空。"
+                ),
+                None => tell!(
+                    "{wait} for a consumer.  {stream} shows who reads; 'seckill work' adds a node.  They do not \
+                     become fewer.",
+                    "条积压。按 {stream} 查看消费者，'seckill work' 增加节点。没有减少。"
+                ),
+            };
+            return Told::about(*lag, words);
+        }
+        AlarmKind::JobFailed { job, ago_ms } => {
+            let (jobs, run) = (key_of(Action::Jobs), key_of(Action::RunJob));
+            let words = tell!(
+                "ago the last run of {job} failed.  {jobs} shows why, {run} there runs it again.",
+                "前 {job} 的上次运行失败。按 {jobs} 查看原因，再按 {run} 重新运行。"
+            );
+            return Told::since(*ago_ms, words);
         }
         AlarmKind::DeadLetters { count } => {
-            let waits = counted(*count, "dead letter waits", "dead letters wait");
-            let (count, letters) = (thousands(*count), key_of(Action::Letters));
-            tell!(
+            let letters = key_of(Action::Letters);
+            let waits = if *count == 1 { "dead letter waits" } else { "dead letters wait" };
+            let words = tell!(
                 "{waits} for a person to judge.  {letters} opens them.",
-                "{count} 条死信等待人工处理。按 {letters} 查看。"
-            )
+                "条死信等待人工处理。按 {letters} 查看。"
+            );
+            return Told::about(*count, words);
         }
         AlarmKind::NoGroup => tell!(
             "The stream has no consumer group; a running engine makes it again.  {pending} then {plan} settles \
              what stays pending.",
             "消息流没有消费组，运行中的引擎会重建。先按 {pending} 再按 {plan} 处理仍待确认的消息。"
         ),
-        AlarmKind::RedisForgot { buyers, refused, .. } => {
+        AlarmKind::RedisForgot { buyers, refused, pending: stuck, .. } => {
             let forgotten = counted(*buyers, "buyer", "buyers");
             let promises = counted(*refused, "promise", "promises");
             let (buyers, refused) =
                 (thousands(*buyers), (*refused > 0).then(|| thousands(*refused)));
             match refused {
+                None if *stuck == 0 => tell!(
+                    "Redis had forgotten {forgotten}; all are put back, and nothing is left to do.",
+                    "Redis 曾丢失 {buyers} 位买家，已全部补回，无需处理。"
+                ),
                 None => tell!(
                     "Redis had forgotten {forgotten}; all are put back.  {pending} then {plan} settles what \
                      stays pending.",
@@ -91,10 +174,45 @@ pub(crate) fn alarm(kind: &AlarmKind) -> String {
                 "{server} 已恢复应答，中断了 {away}。"
             )
         }
-    }
+    };
+    words.into()
 }
 
-/// A sentence without the sign at its end, for the middle of another one.
-fn unstopped(sentence: &str) -> &str {
-    sentence.trim_end_matches(['.', '?', '!', '。'])
+/// Another program holds the database. Nobody here can end that, so it says what comes of it.
+fn locked(waiting: Option<u64>) -> Told {
+    let Some(waiting) = waiting else {
+        let words = tell!(
+            "Another program keeps the database locked; orders wait in the stream, none is lost; it goes on when \
+             the lock is let go.",
+            "数据库被其他程序锁定，订单在消息流中等待，不会丢失，锁释放后自动继续。"
+        );
+        return words.into();
+    };
+    let wait = if waiting == 1 { "entry waits" } else { "entries wait" };
+    let words = tell!(
+        "{wait}: another program keeps the database locked; none is lost; it goes on when the lock is let go.",
+        "条消息在等待：数据库被其他程序锁定，不会丢失，锁释放后自动继续。"
+    );
+    Told::about(waiting, words)
+}
+
+/// What is wrong, without where and what to do: the alarm has two lines for all of it.
+fn reason(error: &Said) -> String {
+    match error.data() {
+        Some(Unread::RedisSilent(_, millis) | Unread::SqlSilent(_, millis)) => {
+            let seconds = millis as f64 / 1e3;
+            tell!("no answer within {seconds} s", "{seconds} 秒内没有应答")
+        }
+        Some(
+            Unread::RedisAway(_, detail)
+            | Unread::RedisLogin(_, detail)
+            | Unread::RedisUnwilling(detail)
+            | Unread::RedisRefused(detail)
+            | Unread::SqlAway(detail)
+            | Unread::SqlRefused(detail),
+        ) => detail,
+        Some(Unread::SqlLocked | Unread::Words(_)) | None => {
+            error.trim_end_matches(['.', '?', '!', '。']).to_owned()
+        }
+    }
 }

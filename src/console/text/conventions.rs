@@ -27,12 +27,12 @@ pub(super) fn action(action: Action) -> Told {
         ),
         Action::CopyRow => (
             word("copy row", "复制整行"),
-            word("copy the whole row as text", "复制整行文字"),
+            word("copy the row as exported", "复制整行，同导出"),
             word("copy row", "复制整行"),
         ),
         _ => (
             word("mouse", "鼠标"),
-            word("let the mouse choose, or give it back", "启用或停用鼠标"),
+            word("the mouse chooses, or not", "启用或停用鼠标"),
             word("mouse", "鼠标"),
         ),
     };
@@ -94,6 +94,14 @@ pub(crate) fn copied(what: &str) -> String {
     tell!("copied: {what}", "已复制：{what}")
 }
 
+/// What tmux does not pass on to the terminal is copied nowhere.
+pub(crate) fn copied_in_tmux(what: &str, setting: &str) -> String {
+    tell!(
+        "copied: {what}; tmux passes it on only with '{setting}'",
+        "已复制：{what}；tmux 设置 '{setting}' 后才会传出"
+    )
+}
+
 pub(crate) fn cut(kept: usize) -> String {
     let kept = thousands(kept as u64);
     tell!(
@@ -101,6 +109,8 @@ pub(crate) fn cut(kept: usize) -> String {
         "粘贴内容已截断：一个字段最多 {kept} 个字符"
     )
 }
+
+pub(crate) const NOTHING_PENDING: Word = word("nothing is pending", "没有待确认的消息");
 
 pub(crate) fn nothing_chosen() -> String {
     let (up, down) = (key_of(Action::Up), key_of(Action::Down));

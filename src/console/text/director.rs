@@ -12,22 +12,23 @@ use crate::{
         keymap::{Action, key_of},
     },
     model::VoucherId,
+    telemetry::snapshot::Health,
 };
 
 pub(crate) const FORM: Word = word("Arm a launch", "预备开抢");
 pub(crate) const SALE: Word = word("Sale", "秒杀");
 pub(crate) const SALE_HINT: Word =
-    word("number of a planned sale, or a title for a new one", "未开始的秒杀编号；填标题则新建");
+    word("number of a planned sale, or a new title", "未开始的秒杀编号；填标题则新建");
 pub(crate) const STOCK: Word = word("Stock", "库存");
 pub(crate) const STOCK_HINT: Word =
-    word("pieces of a new sale; a planned one has its own", "新秒杀的件数；已有秒杀留空");
+    word("pieces of a new sale; else leave it empty", "新秒杀的件数；已有秒杀留空");
 pub(crate) const BUYERS: Word = word("Buyers", "买家");
 pub(crate) const WITHIN: Word = word("Within", "历时");
 pub(crate) const WITHIN_HINT: Word =
-    word("seconds in which they come; 0 is as fast as it goes", "全部到场的秒数，0 为速度不限");
+    word("seconds over which they come; 0: no limit", "全部到场的秒数，0 为速度不限");
 pub(crate) const COUNTDOWN: Word = word("Start in", "倒计时");
 pub(crate) const COUNTDOWN_HINT: Word =
-    word("seconds, 1 to 3,600; nothing happens before", "秒数，1 到 3,600，结束前不做任何事");
+    word("seconds, 1 to 3,600; nothing comes before", "秒数，1 到 3,600，结束前不做任何事");
 
 pub(crate) const NONE_ARMED: Word = word("no launch is armed", "没有预备中的开抢");
 pub(crate) const NOTHING_TO_STOP: Word =
@@ -126,26 +127,38 @@ pub(crate) const OPENS: Word = word("OPENING", "正在开始");
 
 /// What comes of the countdown's end, a sentence each.
 fn what_happens(launch: &Launch) -> Vec<String> {
-    let (pieces, title) = (thousands(launch.pieces), &launch.title);
+    let (count, title) = (thousands(launch.pieces), &launch.title);
+    let pieces = counted(launch.pieces, "piece", "pieces");
     let first = match launch.target {
         Target::Planned(id) => tell!(
-            "#{id} opens with {pieces} pieces, before its planned time.",
-            "#{id} 开始，{pieces} 件，早于计划时间。"
+            "#{id} opens with {pieces}, before its planned time.",
+            "#{id} 开始，{count} 件，早于计划时间。"
         ),
         Target::New => tell!(
-            "The sale '{title}' is created with {pieces} pieces, open at once.",
-            "新建秒杀“{title}”，{pieces} 件，立即开放。"
+            "The sale '{title}' is created with {pieces}, open at once.",
+            "新建秒杀“{title}”，{count} 件，立即开放。"
         ),
     };
     let (buyers, seconds) = (buyers(launch.buyers), thousands(launch.within));
+    let come = match launch.buyers {
+        1 => "comes",
+        _ => "come",
+    };
+    let twice = match launch.twice() {
+        0 => String::new(),
+        twice => {
+            let twice = thousands(twice);
+            tell!(", {twice} of them twice", "，其中 {twice} 位请求两次")
+        }
+    };
     let second = match launch.within {
         0 => tell!(
-            "Then {buyers} come as fast as it goes, one in ten of them twice.",
-            "随后 {buyers}全速到场，每十位有一位请求两次。"
+            "Then {buyers} {come} as fast as it goes{twice}.",
+            "随后 {buyers}全速到场{twice}。"
         ),
         _ => tell!(
-            "Then {buyers} come within {seconds} s, one in ten of them twice.",
-            "随后 {buyers}在 {seconds} 秒内到场，每十位有一位请求两次。"
+            "Then {buyers} {come} within {seconds} s{twice}.",
+            "随后 {buyers}在 {seconds} 秒内到场{twice}。"
         ),
     };
     let real = tell!("Orders are real: they take stock.", "订单是真实的，会占用库存。");
@@ -190,11 +203,12 @@ pub(crate) fn ask_disarm(launch: &Launch) -> Question {
 
 /// The question while buyers come: how far they are, and whether the sale is held as well.
 pub(crate) fn ask_abort(name: &str, sent: u64, planned: u64, pauses: bool) -> Question {
+    let requests = counted(planned, "request", "requests");
     let (sent, planned) = (thousands(sent), thousands(planned));
     let mut lines = vec![
         name.to_owned(),
         tell!(
-            "{sent} of {planned} requests were sent; no more are sent.",
+            "{sent} of {requests} sent; no more will be.",
             "已发出 {sent} / {planned} 次请求，其余不再发出。"
         ),
     ];
@@ -237,6 +251,22 @@ pub(crate) fn disarmed(launch: &Launch) -> String {
     )
 }
 
+const REDIS_AWAY: Word = word("Redis does not answer", "Redis 无应答");
+const SQL_AWAY: Word = word("the database does not answer", "数据库无应答");
+const SQL_UNWRITABLE: Word = word("the database takes no writes", "数据库不接受写入");
+
+/// The server that an act on a sale waits for in vain.
+pub(crate) fn away(redis: &Health, sql: &Health) -> Option<Word> {
+    if !redis.up {
+        return Some(REDIS_AWAY);
+    }
+    match sql {
+        sql if !sql.up => Some(SQL_AWAY),
+        sql if !sql.takes_writes() => Some(SQL_UNWRITABLE),
+        _ => None,
+    }
+}
+
 /// Why a launch could not be.
 pub(crate) enum Off {
     Gone,
@@ -245,8 +275,7 @@ pub(crate) enum Off {
     Stock(u64),
     Early,
     Late(u64),
-    Redis,
-    Sql,
+    Away(Word),
 }
 
 /// It is off, why, and the next step.
@@ -270,8 +299,7 @@ pub(crate) fn off(launch: &Launch, why: &Off) -> String {
             let late = span(*ms);
             tell!("the console stood still and is {late} late", "控制台曾停住，已晚了 {late}")
         }
-        Off::Redis => tell!("Redis does not answer", "Redis 无应答"),
-        Off::Sql => tell!("the database does not answer", "数据库无应答"),
+        Off::Away(server) => server.to_string(),
     };
     tell!(
         "launch of {subject} called off, nothing was started: {why}; {arm} arms another",

@@ -100,8 +100,11 @@ pub(crate) fn query_fault(fault: &QueryFault) -> String {
     match fault {
         QueryFault::Term(text) => {
             format!(
-                "“{text}”不是查询条件；可填订单号，或 user=1001、voucher=7、status=paid、from=14:30、to=-5m"
+                "“{text}”不是查询条件；可填订单号，或 user=1001、voucher=7、paid、!status=paid、from=14:30、to=-5m"
             )
+        }
+        QueryFault::NoInverse(field) => {
+            format!("{field} 不能取反；“!”可用于 user=、voucher=、status= 以及 unpaid 等状态")
         }
         QueryFault::Field(field) => {
             format!("不能按“{field}”查订单；可用 id、user、voucher、status、from、to")

@@ -1,6 +1,7 @@
 //! Figures as a person reads them.
 
 use super::lang::tell;
+use crate::console::widgets::{right, width};
 
 /// `182,440`.
 pub(crate) fn thousands(number: u64) -> String {
@@ -117,6 +118,14 @@ pub(crate) fn span(millis: u64) -> String {
     }
 }
 
+/// Milliseconds whose span takes as many cells as any: 119 min.
+const WIDEST_SPAN: u64 = 7_199_000;
+
+/// A span at the right of as many cells as any takes, for what stands before other words.
+pub(crate) fn steady_span(millis: u64) -> String {
+    right(&span(millis), width(&span(WIDEST_SPAN)), "")
+}
+
 /// Of any width that a column of spans has.
 fn days(hours: u64) -> String {
     let (plain, days) = (hours / 24, thousands(hours / 24));
@@ -165,6 +174,7 @@ mod tests {
             [420, 42_000, 180_000, 7_200_000, 500_000_000].map(span),
             ["0.4 s", "42 s", "3 min", "2 h", "5 d"]
         );
+        assert_eq!([42_000, WIDEST_SPAN].map(steady_span), ["   42 s", "119 min"]);
         assert_eq!([251_200, 3_852_000].map(clock), ["04:12", "1:04:12"]);
         assert_eq!([412, 12_400, 1_200_000].map(latency), ["0.4 ms", "12 ms", "1.2 s"]);
     }

@@ -11,14 +11,10 @@ pub(crate) const STOCK: Word = word("Stock", "库存");
 pub(crate) const LIMIT: Word = word("Limit", "限购");
 pub(crate) const BEGIN: Word = word("Begin", "开始");
 pub(crate) const END: Word = word("End", "结束");
-pub(crate) const BEGIN_HINT: Word = word(
-    "empty is at once; 14:30, +10m or 2026-11-20 14:30",
-    "留空即刻开始；可填 14:30、+10m、2026-11-20 14:30",
-);
-pub(crate) const END_HINT: Word = word(
-    "empty is never; 15:00, +1h or 2026-11-20 15:00",
-    "留空不结束；可填 15:00、+1h、2026-11-20 15:00",
-);
+pub(crate) const BEGIN_HINT: Word =
+    word("empty: now; 14:30, +10m, 2026-11-20 14:30", "留空即开始；14:30、+10m、2026-11-20 14:30");
+pub(crate) const END_HINT: Word =
+    word("empty: none; 15:00, +1h, 2026-11-20 15:00", "留空不结束；15:00、+1h、2026-11-20 15:00");
 pub(crate) const TITLE_HINT: Word = word("what buyers read", "买家看到的名称");
 pub(crate) const STOCK_HINT: Word = word("pieces on sale", "投放件数");
 pub(crate) const LIMIT_HINT: Word =
@@ -30,6 +26,8 @@ pub(crate) const BUYERS_HINT: Word =
 pub(crate) const REPEAT: Word = word("Twice", "重复");
 pub(crate) const REPEAT_HINT: Word =
     word("percent of them that ask twice, 0 to 100", "其中请求两次的百分比，0 到 100");
+pub(crate) const NO_PLAN: Word =
+    word("The plan stands here once both numbers are right.", "两个数字都正确后，这里显示计划。");
 pub(crate) const NEXT: Word = word("Go on", "继续");
 
 pub(crate) fn rush(sale: &str) -> String {

@@ -7,6 +7,8 @@ use std::{
     sync::atomic::{AtomicU8, Ordering},
 };
 
+use crate::model::Said;
+
 /// A language of the console.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lang {
@@ -110,6 +112,12 @@ impl fmt::Display for Word {
 impl From<Word> for String {
     fn from(word: Word) -> Self {
         word.to_owned()
+    }
+}
+
+impl From<Word> for Said {
+    fn from(word: Word) -> Self {
+        word.read().into()
     }
 }
 

@@ -243,7 +243,7 @@ pub(crate) fn question(
     if *gone > 0 {
         let gone = thousands(*gone);
         lines.push(tell!(
-            "{gone:>9}  of the marked ones are not there any more",
+            "{gone:>9}  marked, but no longer there",
             "{gone:>9}  条已标记的死信已不在"
         ));
     }
@@ -282,10 +282,11 @@ fn nothing_to_do(act: Settling, total: u64) -> String {
     let (discard, replay, give_back) =
         (key_of(Action::Discard), key_of(Action::ReplayLetters), key_of(Action::Compensate));
     let (count, none) = (thousands(total), counted(total, "dead letter", "dead letters"));
+    let open = key_of(Action::Open);
     match act {
         Settling::Replay => tell!(
-            "none of {none} can go back; Enter tells what is true of each",
-            "{count} 条死信都不能放回，按 Enter 查看各自情况"
+            "none of {none} can go back; {open} tells what is true of each",
+            "{count} 条死信都不能放回，按 {open} 查看各自情况"
         ),
         Settling::Discard => tell!(
             "buyers may wait for each of {none}; {replay} puts them back, {give_back} cancels their orders",

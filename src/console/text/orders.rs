@@ -26,10 +26,15 @@ pub(crate) const NEWEST: Word = word("newest first", "最新在前");
 pub(crate) const LOOKING: Word = word("looking for it", "查找中");
 pub(crate) const UNTOLD: Word =
     word("unknown: a server did not answer; ask again later", "未知：服务器无响应；请稍后再试");
-pub(crate) const QUERY_HINT: Word = word(
-    "id, user=1001, voucher=7, status=paid, from=14:30, to=-5m; Enter asks",
-    "id、user=1001、voucher=7、status=paid、from=14:30、to=-5m；回车查询",
-);
+/// What can be asked for, and the key that asks.
+pub(crate) fn query_hint() -> String {
+    let ask = key_of(Action::Press);
+    tell!(
+        "id, user=1001, voucher=7, paid, from=14:30, to=-5m; others: !user=7, !voucher=7, !paid; {ask} asks",
+        "id、user=1001、voucher=7、paid、from=14:30、to=-5m；取反：!user=7、!voucher=7、!paid；按 {ask} 查询"
+    )
+}
+
 pub(crate) const NOT_YET: Word = word("not yet", "尚未");
 pub(crate) const NEVER: Word = word("never", "没有");
 pub(crate) const NO_ENTRY: Word =
@@ -109,7 +114,7 @@ pub(crate) fn status(status: OrderStatus) -> &'static str {
 }
 
 pub(crate) fn no_match(query: &str) -> String {
-    let key = key_of(Action::Back);
+    let (query, key) = (super::echo(query), key_of(Action::Back));
     tell!(
         "No order in SQL matches '{query}'. {key} shows all.",
         "SQL 中没有符合“{query}”的订单。按 {key} 显示全部。"

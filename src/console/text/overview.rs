@@ -1,9 +1,10 @@
 //! Words of the Overview that stand nowhere else.
 
 use super::{
-    figures::{counted, thousands, within},
+    figures::{thousands, tiny},
     lang::{Word, tell, word},
 };
+use crate::console::widgets::right;
 
 pub(crate) const LATELY: Word = word("LATELY", "近况");
 pub(crate) const LOCKS: Word = word("LOCKS", "锁");
@@ -27,12 +28,13 @@ pub(crate) fn rushes(count: usize) -> String {
 
 /// Those who wait for a lock.
 pub(crate) fn waiting(count: u64) -> String {
-    let count = within(count, 6);
+    let count = right(&tiny(count), 3, "");
     tell!("{count} waiting", "{count} 个等待")
 }
 
 /// Locks whose node is dead.
 pub(crate) fn orphans(count: u64) -> String {
-    let (orphans, count) = (counted(count, "orphan", "orphans"), thousands(count));
-    tell!("{orphans}", "{count} 个无主锁")
+    let orphans = if count == 1 { "orphan " } else { "orphans" };
+    let count = right(&tiny(count), 3, "");
+    tell!("{count} {orphans}", "{count} 个无主锁")
 }

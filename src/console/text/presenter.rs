@@ -2,7 +2,8 @@
 
 use super::{
     actions::Told,
-    figures::{span, thousands},
+    alarms::Told as Alarm,
+    figures::{span, steady_span, thousands},
     lang::{Word, tell, word},
 };
 use crate::{
@@ -19,7 +20,12 @@ pub(crate) const OVERSOLD: Word = word("oversold", "超卖");
 pub(crate) const PIECES: Word = word("pieces", "件数");
 pub(crate) const WAITING: Word = word("buyers wait", "等候买家");
 pub(crate) const BALANCED: Word = word("books balance", "账目平衡");
+pub(crate) const OPEN: Word = word("books open", "账目未结");
+pub(crate) const ONLY_SALE: Word = word("there is no other sale to show", "没有其他秒杀可演示");
+pub(crate) const FIRST_SALE: Word = word("this is the first sale", "已是第一场秒杀");
+pub(crate) const LAST_SALE: Word = word("this is the last sale", "已是最后一场秒杀");
 pub(crate) const IN_FLIGHT: Word = word("in flight", "在途");
+pub(crate) const IN_FLIGHT_BRIEF: Word = word("moving", "在途");
 pub(crate) const OFF: Word = word("books OFF", "账目不符");
 pub(crate) const UNKNOWN: Word = word("books unknown", "账目未知");
 pub(crate) const BOOKS_BRIEF: Word = word("books", "账目");
@@ -37,6 +43,15 @@ pub(super) fn action() -> Told {
 pub(crate) fn no_sale() -> String {
     let arm = key_of(Action::Arm);
     tell!("No sale yet. {arm} arms one.", "还没有秒杀，按 {arm} 预备一场。")
+}
+
+/// A key of the views, which must not end a demo by accident.
+pub(crate) fn in_the_views(key: &str) -> String {
+    let leave = key_of(Action::Present);
+    tell!(
+        "{key} works in the views; {leave} leaves the presenter",
+        "{key} 用于普通页面，按 {leave} 退出演示"
+    )
 }
 
 /// How many pieces there were in all.
@@ -73,47 +88,88 @@ pub(crate) fn opens_at(time: &str) -> String {
 pub(crate) fn old(age_ms: Option<u64>) -> String {
     match age_ms {
         Some(ms) => {
-            let age = span(ms);
+            let age = steady_span(ms);
             tell!("{age} old", "{age}前")
         }
         None => super::UNKNOWN.to_owned(),
     }
 }
 
-/// An alarm in a line, without names.
-pub(crate) fn alarm(kind: &AlarmKind) -> String {
-    match kind {
+/// An alarm in a line, without names; the keys are those of the views, which are beneath.
+pub(crate) fn alarm(kind: &AlarmKind) -> Alarm {
+    let keys = |view: Action| (key_of(Action::Present), key_of(view));
+    let words = match kind {
         AlarmKind::RedisAway { .. } => {
             tell!("Redis does not answer: what you see is old.", "Redis 无应答，画面为旧数据。")
         }
+        AlarmKind::SqlLocked { .. } => tell!(
+            "The database is locked by another program: orders wait, none is lost.",
+            "数据库被其他程序锁定：订单在等待，不会丢失。"
+        ),
+        AlarmKind::SqlReadOnly { .. } => tell!(
+            "The database takes no writes: orders wait, none is lost.",
+            "数据库不能写入：订单在等待，不会丢失。"
+        ),
         AlarmKind::SqlAway { .. } => tell!(
             "The database does not answer: orders wait, none is lost.",
             "数据库无应答：订单在等待，不会丢失。"
         ),
         AlarmKind::BooksOff { .. } => {
-            let key = key_of(Action::Activity);
+            let (leave, key) = keys(Action::Activity);
             tell!(
-                "The books are off; {key} shows what was done.",
-                "账目不符，按 {key} 查看操作记录。"
+                "The books are off; {leave} then {key} shows what was done.",
+                "账目不符，按 {leave} 再按 {key} 查看操作记录。"
             )
         }
-        AlarmKind::DeadConsumer { pending, .. } => {
-            let (held, key) = (thousands(*pending), key_of(Action::Pending));
+        AlarmKind::LagStands { lag, .. } => {
+            let (leave, key) = keys(Action::Stream);
+            let wait = if *lag == 1 { "order waits" } else { "orders wait" };
+            let words = tell!(
+                "{wait} for SQL; {leave} then {key} shows who reads.",
+                "笔订单等待落库，按 {leave} 再按 {key} 查看。"
+            );
+            return Alarm::about(*lag, words);
+        }
+        AlarmKind::JobFailed { .. } => {
+            let (leave, key) = keys(Action::Jobs);
             tell!(
-                "A node died with {held} orders in its hands; {key} opens them.",
-                "一个节点失联，手中有 {held} 笔订单，按 {key} 查看。"
+                "A job failed; {leave} then {key} shows why.",
+                "有定时任务失败，按 {leave} 再按 {key} 查看原因。"
             )
+        }
+        AlarmKind::DeadConsumer { pending, known, .. } => {
+            let (leave, key) = keys(Action::Pending);
+            let orders = if *pending == 1 { "order" } else { "orders" };
+            let words = if *known {
+                tell!(
+                    "{orders} of a dead node; {leave} then {key} tells more.",
+                    "笔订单在失联节点手中，按 {leave} 再按 {key} 查看。"
+                )
+            } else {
+                tell!(
+                    "{orders} of no known node; {leave} then {key} tells more.",
+                    "笔订单的持有者不是已知节点，按 {leave} 再按 {key} 查看。"
+                )
+            };
+            return Alarm::about(*pending, words);
         }
         AlarmKind::SilentConsumer { pending, .. } => {
-            let (held, key) = (thousands(*pending), key_of(Action::Pending));
-            tell!(
-                "A node has gone silent with {held} orders; {key} opens them.",
-                "一个节点没有动静，手中有 {held} 笔订单，按 {key} 查看。"
-            )
+            let (leave, key) = keys(Action::Pending);
+            let orders = if *pending == 1 { "order" } else { "orders" };
+            let words = tell!(
+                "{orders} of a silent node; {leave} then {key} tells more.",
+                "笔订单在没有动静的节点手中，按 {leave} 再按 {key} 查看。"
+            );
+            return Alarm::about(*pending, words);
         }
         AlarmKind::DeadLetters { count } => {
-            let (count, key) = (thousands(*count), key_of(Action::Letters));
-            tell!("Dead letters: {count}; {key} opens them.", "死信 {count} 条，按 {key} 查看。")
+            let (leave, key) = keys(Action::Letters);
+            let letters = if *count == 1 { "dead letter" } else { "dead letters" };
+            let words = tell!(
+                "{letters}; {leave} then {key} tells more.",
+                "条死信，按 {leave} 再按 {key} 查看。"
+            );
+            return Alarm::about(*count, words);
         }
         AlarmKind::NoGroup => {
             tell!("The stream has no consumer group.", "消息流没有消费组。")
@@ -132,7 +188,8 @@ pub(crate) fn alarm(kind: &AlarmKind) -> String {
             let away = span(*away_ms);
             tell!("A server is back after {away}.", "服务器已恢复，中断了 {away}。")
         }
-    }
+    };
+    words.into()
 }
 
 /// Alarms beside the one that is told.

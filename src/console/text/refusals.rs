@@ -15,7 +15,8 @@ use crate::{
         refusal::{Refusal, SaleRule, Why},
         rush::{MAX_CONCURRENCY, MAX_USERS, RushFault},
     },
-    model::VoucherId,
+    model::{Said, VoucherId},
+    telemetry::unread::Unread,
 };
 
 /// Why an act was not done.
@@ -48,6 +49,7 @@ pub(crate) fn refusal(refusal: &Refusal) -> String {
             format!("Redis 对 {command} 的应答不符合预期，该键存有其他内容，或该服务器不是 Redis")
         }
         Why::SqlAway(detail) => format!("数据库失联（{detail}），恢复后会继续"),
+        Why::SqlLocked => "数据库被其他程序锁定，不会丢失数据，锁释放后会继续".to_owned(),
         Why::SqlUnknown(detail) => {
             format!("数据库在提交时失联（{detail}），结果未知，请查看后再操作")
         }
@@ -108,6 +110,38 @@ pub(crate) fn refusal(refusal: &Refusal) -> String {
             self::refusal(why)
         ),
     }
+}
+
+/// Why a server could not be read.
+pub(crate) fn unread(said: &Said) -> String {
+    let known = said.data::<Unread>().filter(|_| spoken() == Lang::Zh);
+    let seconds = |millis: u64| millis as f64 / 1e3;
+    let why = match known {
+        Some(Unread::RedisSilent(place, millis)) => {
+            let seconds = seconds(millis);
+            return format!(
+                "{place} 的 Redis 在 {seconds} 秒内没有应答，那里是否为其他程序，或已停住？"
+            );
+        }
+        Some(Unread::SqlSilent(name, millis)) => {
+            let seconds = seconds(millis);
+            return format!("{name} 在 {seconds} 秒内没有应答，是否已停住，或被其他程序占用？");
+        }
+        Some(Unread::RedisAway(place, detail)) => Why::RedisAway(place, detail),
+        Some(Unread::RedisLogin(place, detail)) => Why::RedisLogin(place, detail),
+        Some(Unread::RedisUnwilling(detail)) => Why::RedisUnwilling(detail),
+        Some(Unread::RedisRefused(detail)) => Why::RedisRefused(detail),
+        Some(Unread::SqlAway(detail)) => Why::SqlAway(detail),
+        Some(Unread::SqlLocked) => Why::SqlLocked,
+        Some(Unread::SqlRefused(detail)) => Why::SqlRefused(detail),
+        Some(Unread::Words(_)) | None => Why::Words,
+    };
+    refusal(&Refusal::new(said.to_string(), why))
+}
+
+/// Why what is played beside the console broke off: what the engine told, or words.
+pub(crate) fn broke_off(said: &Said) -> String {
+    said.data().map_or_else(|| said.to_string(), |told| refusal(&told))
 }
 
 fn sale_rule(rule: &SaleRule) -> String {

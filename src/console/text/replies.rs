@@ -39,10 +39,13 @@ pub(crate) fn reply(reply: &Reply) -> (String, bool) {
         Reply::RushDone(report) => rush_done(report),
         Reply::RushStopped { voucher, rushes } => director::rush_stopped(*voucher, *rushes),
         Reply::Repaired(done) => {
-            let (buyers, orders) = (thousands(done.put_back), thousands(done.enqueued));
-            let pieces = thousands(done.given_back);
+            let put_back = counted(done.put_back, "buyer", "buyers");
+            let enqueued = counted(done.enqueued, "order", "orders");
+            let given_back = counted(done.given_back, "piece", "pieces");
+            let [buyers, orders, pieces] =
+                [done.put_back, done.enqueued, done.given_back].map(thousands);
             well(tell!(
-                "{buyers} buyers put back, {orders} orders enqueued, {pieces} pieces given back",
+                "{put_back} put back, {enqueued} enqueued, {given_back} given back",
                 "补回买家 {buyers} 位，订单入流 {orders} 笔，退还库存 {pieces} 件"
             ))
         }
@@ -97,7 +100,7 @@ pub(crate) fn reply(reply: &Reply) -> (String, bool) {
             if report.gone + report.hollow > 0 {
                 let (gone, hollow) = (thousands(report.gone), thousands(report.hollow));
                 text += &tell!(
-                    ", {gone} were settled before, {hollow} have no body",
+                    ", {gone} settled before, {hollow} without a body",
                     "，{gone} 条此前已处理，{hollow} 条正文已丢失"
                 );
             }

@@ -14,6 +14,8 @@ pub(crate) const ATTEMPTS: Word = word("attempts", "请求");
 pub(crate) const ADMITTED: Word = word("admitted", "准入");
 pub(crate) const PERSISTED: Word = word("persisted", "落库");
 pub(crate) const ORDERS: Word = word("orders", "订单");
+pub(crate) const REPEAT_BUYERS: Word = word("buyers with several orders", "持有多单的买家");
+const NOBODY: Word = word("none", "无");
 pub(crate) const STOCK: Word = word("STOCK OVER TIME", "库存曲线");
 pub(crate) const NO_CURVE: Word =
     word("Redis has not told of this sale yet.", "Redis 尚未提供这场秒杀的数据。");
@@ -45,6 +47,19 @@ pub(crate) fn became(counts: &OrderCounts) -> Vec<(&'static str, String)> {
     };
     let shown = |(status, count): &(OrderStatus, u64)| *count > 0 || *status == OrderStatus::Paid;
     parts.into_iter().filter(shown).map(told).collect()
+}
+
+/// Who ordered more than once: each by number, as the screen shows users, with the number of orders.
+pub(crate) fn repeat_buyers(users: impl Iterator<Item = (String, u64)>) -> String {
+    let told: Vec<String> =
+        users.map(|(user, orders)| format!("{user} ×{}", thousands(orders))).collect();
+    if told.is_empty() { NOBODY.to_string() } else { told.join("  ") }
+}
+
+/// How one sees who they are.
+pub(crate) fn shows_users() -> String {
+    let key = key_of(Action::Users);
+    tell!("{key} shows or masks them", "按 {key} 显示或隐藏")
 }
 
 /// How one comes to the buyers.

@@ -23,7 +23,7 @@ pub(crate) const NO_ENTRY: Word = word(
 pub(crate) const UNREAD: Word =
     word("Redis is away, so the stream can't be read.", "Redis 无响应，无法读取流。");
 pub(crate) const NO_CONSUMER: Word = word("no consumer reads the stream", "没有消费者在读取流");
-pub(crate) const NO_GROUP: Word = word("NO GROUP", "没有消费组");
+pub(crate) const NO_GROUP: Word = word("NO GROUP", "无消费组");
 pub(crate) const NOTHING_YET: Word = word("nothing yet", "尚无");
 const STOPPED: Word = word("stopped", "已停止");
 pub(crate) const IN_LETTERS: Word = word("in dead letters", "在死信中");
@@ -223,7 +223,7 @@ pub(crate) fn more_consumers(count: usize) -> String {
 }
 
 pub(crate) fn no_match(text: &str) -> String {
-    let key = key_of(Action::Back);
+    let (text, key) = (super::echo(text), key_of(Action::Back));
     tell!(
         "No entry of this page holds '{text}'. {key} ends the filter.",
         "本页没有包含“{text}”的消息。按 {key} 结束筛选。"
@@ -233,8 +233,9 @@ pub(crate) fn no_match(text: &str) -> String {
 /// With whom, since when, and how often it was tried.
 pub(crate) fn pending_with(consumer: &str, idle_ms: u64, deliveries: u64) -> String {
     let (idle, times) = (span(idle_ms), thousands(deliveries));
+    let delivered = counted(deliveries, "time", "times");
     tell!(
-        "pending with {consumer}, idle {idle}, delivered {times} times",
+        "pending with {consumer}, idle {idle}, delivered {delivered}",
         "由 {consumer} 持有，闲置 {idle}，已投递 {times} 次"
     )
 }
@@ -316,10 +317,8 @@ pub(crate) fn rewind(plan: &[Rewind], time: impl Fn(&Rewind) -> (String, String)
     };
     let mut lines = vec![head];
     if made > 0 {
-        lines.push(tell!(
-            "{made} groups are gone and are made there.",
-            "{made} 个消费组已丢失，将在该处重建。"
-        ));
+        let gone = counted(made as u64, "group is gone and is", "groups are gone and are");
+        lines.push(tell!("{gone} made there.", "{made} 个消费组已丢失，将在该处重建。"));
     }
     let parts = [
         (sum(|it| it.written), word("in SQL already: acknowledged", "已在 SQL 中：直接确认")),
@@ -347,10 +346,8 @@ pub(crate) fn rewind(plan: &[Rewind], time: impl Fn(&Rewind) -> (String, String)
 /// Who gives what to whom.
 pub(crate) fn claim(plan: &ClaimPlan) -> Question {
     let count = thousands(plan.count());
-    let mut lines = vec![tell!(
-        "{count} pending entries get another holder.",
-        "{count} 条待确认消息将更换持有者。"
-    )];
+    let entries = counted(plan.count(), "pending entry gets", "pending entries get");
+    let mut lines = vec![tell!("{entries} another holder.", "{count} 条待确认消息将更换持有者。")];
     for part in &plan.parts {
         let (count, from, to) = (thousands(part.count), &part.from, &part.to);
         lines.push(format!("{count:>9}  {from} → {to}"));
@@ -358,7 +355,7 @@ pub(crate) fn claim(plan: &ClaimPlan) -> Question {
     if plan.gone > 0 {
         let gone = thousands(plan.gone);
         lines.push(tell!(
-            "{gone} are settled by now, or with it already.",
+            "{gone} settled by now, or with it already.",
             "{gone} 条已处理或已在其名下。"
         ));
     }

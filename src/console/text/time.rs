@@ -4,7 +4,10 @@ use super::{
     figures::thousands,
     lang::{Lang, Word, spoken, tell, word},
 };
-use crate::console::keymap::{Action, key_of};
+use crate::{
+    console::keymap::{Action, key_of},
+    telemetry::log::events,
+};
 
 pub(crate) const LAG: Word = word("lag", "积压");
 pub(crate) const PENDING: Word = word("pending", "待确认");
@@ -55,10 +58,22 @@ pub(crate) fn no_mark(later: bool) -> String {
     }
 }
 
-/// What befell.
+/// What befell. A server is named in its own act, and its kind stands behind that.
 pub(crate) fn befell(act: &str, subject: &str) -> String {
-    let act = act_word(act);
-    if subject.is_empty() { act.to_owned() } else { format!("{act}  {subject}") }
+    let told = act_word(act);
+    match act {
+        _ if beyond(act, subject).is_empty() => told.to_owned(),
+        events::DATABASE_AWAY | events::DATABASE_BACK => {
+            tell!("{told} ({subject})", "{told}（{subject}）")
+        }
+        _ => format!("{told}  {subject}"),
+    }
+}
+
+/// The subject of an act, as far as the act itself does not name it.
+pub(crate) fn beyond<'a>(act: &str, subject: &'a str) -> &'a str {
+    let named = matches!(act, events::REDIS_AWAY | events::REDIS_BACK) && subject == "redis";
+    if named { "" } else { subject }
 }
 
 /// How much more did at the same moment.
@@ -117,5 +132,26 @@ pub(crate) fn act_word(act: &str) -> &str {
     match spoken() {
         Lang::En => act,
         Lang::Zh => known().unwrap_or(act),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::console::speak_here;
+
+    #[test]
+    fn what_befell_a_server_names_it_once() {
+        let told = || {
+            [
+                befell("redis away", "redis"),
+                befell("database back", "sqlite"),
+                befell("sale pause", "#7"),
+                befell("rush stop", ""),
+            ]
+        };
+        assert_eq!(told(), ["redis away", "database back (sqlite)", "sale pause  #7", "rush stop"]);
+        speak_here(Lang::Zh);
+        assert_eq!(told(), ["Redis 失联", "数据库恢复（sqlite）", "暂停秒杀  #7", "停止模拟抢购"]);
     }
 }

@@ -4,7 +4,7 @@ use super::{
     books::{finding, sale_finding},
     figures::{grouped, thousands},
     lang::{Lang, Word, spoken, word},
-    refusals::refusal,
+    refusals::{refusal, unread},
     replies::reply,
 };
 use crate::{
@@ -47,9 +47,15 @@ fn chinese(told: &Told) -> String {
         Told::Failed(why) => format!("失败：{}", refusal(why)),
         Told::Finished => "完成".to_owned(),
         Told::Words(words) => words.clone(),
+        Told::Unread(why) => unread(&Said::of(why)),
         Told::Lasted(millis) => format!("持续 {:.1} 秒", *millis as f64 / 1e3),
         Told::Off(found) => format!("不符：{}", sale_finding(found)),
         Told::DeadHolds(pending) => format!("失联，持有 {} 条消息", thousands(*pending)),
+        Told::StrangerHolds(pending) => {
+            format!("不是已知节点，持有 {} 条消息", thousands(*pending))
+        }
+        Told::LagStands(lag) => format!("积压 {} 条，几乎没有减少", thousands(*lag)),
+        Told::RunFailed => "上次运行失败".to_owned(),
         Told::SilentHolds(pending) => format!("无响应，持有 {} 条消息", thousands(*pending)),
         Told::Letters(count) => format!("{} 条待人工处理", thousands(*count)),
         Told::GroupGone => "不存在".to_owned(),
@@ -121,7 +127,9 @@ fn cancelled(why: &Cancelled) -> &'static str {
 
 /// What events are about, where it is no name.
 const SUBJECTS: &[(&str, Word)] = &[
+    ("lag", word("lag", "积压")),
     ("books", word("books", "对账")),
+    ("database", word("database", "数据库")),
     ("dead letters", word("dead letters", "死信")),
     ("consumer group", word("consumer group", "消费组")),
     ("activity", word("activity", "动态")),

@@ -10,6 +10,7 @@ use super::{
     colour,
     palette::{Palette, ROLES, Role},
 };
+use crate::console::text::settings::{self, theme as words};
 
 /// A theme file is a dozen lines; a larger file is something else.
 const MOST_BYTES: u64 = 64 * 1024;
@@ -18,7 +19,7 @@ const MOST_BYTES: u64 = 64 * 1024;
 #[derive(Debug, thiserror::Error)]
 pub enum ThemeError {
     /// No built-in theme and no file has that name.
-    #[error("there is no theme '{name}'; give {names}, or a TOML file such as ./{name}.toml")]
+    #[error("{}", words::unknown(.name, .names))]
     Unknown {
         /// What was asked for.
         name: String,
@@ -26,7 +27,7 @@ pub enum ThemeError {
         names: String,
     },
     /// The file can't be read.
-    #[error("the theme {path} can't be read ({why}); check --theme")]
+    #[error("{}", words::unreadable(.path, .why))]
     Unreadable {
         /// Which file.
         path: PathBuf,
@@ -34,7 +35,7 @@ pub enum ThemeError {
         why: std::io::Error,
     },
     /// The file is not understood.
-    #[error("the theme {path} is not understood: line {line}: {why}")]
+    #[error("{}", words::misread(.path, *.line, .why))]
     Invalid {
         /// Which file.
         path: PathBuf,
@@ -62,8 +63,12 @@ impl Palette {
         if !size.is_file() || size.len() > MOST_BYTES {
             return Err(told(std::io::Error::other("that is no theme file")));
         }
-        let text = std::fs::read_to_string(path).map_err(told)?;
-        parse(&text).map_err(|(line, why)| ThemeError::Invalid { path: path.to_owned(), line, why })
+        let bytes = std::fs::read(path).map_err(told)?;
+        let read = match std::str::from_utf8(&bytes) {
+            Ok(text) => parse(text),
+            Err(error) => Err((line_of(&bytes, error.valid_up_to()), settings::not_utf8())),
+        };
+        read.map_err(|(line, why)| ThemeError::Invalid { path: path.to_owned(), line, why })
     }
 }
 
@@ -71,30 +76,36 @@ fn names() -> [&'static str; Palette::BUILT_IN.len()] {
     Palette::BUILT_IN.map(|(name, _)| name)
 }
 
-/// The palette, or the line and what is wrong there.
+/// The number of the line that a place in the text is on.
+pub(crate) fn line_of(text: &[u8], at: usize) -> usize {
+    text.iter().take(at).filter(|it| **it == b'\n').count() + 1
+}
+
+/// The palette, or the first line with a fault and what is wrong there.
 fn parse(text: &str) -> Result<Palette, (usize, String)> {
-    let line = |at: usize| text.bytes().take(at).filter(|it| *it == b'\n').count() + 1;
+    let line = |at: usize| line_of(text.as_bytes(), at);
     let table = DeTable::parse(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
-        (line(at), error.message().lines().next().unwrap_or_default().to_owned())
+        (line(at), settings::syntax(error.message().lines().next().unwrap_or_default()))
     })?;
-    let mut base = Palette::default();
-    let mut told: Vec<(Role, Color)> = Vec::new();
-    for (name, value) in table.get_ref() {
-        let wrong = |why: String| (line(value.span().start), why);
-        if name.get_ref() == "base" {
-            let named = match value.get_ref() {
-                DeValue::String(name) => Palette::named(name),
-                _ => None,
-            };
-            base = named.ok_or_else(|| wrong(format!("base is one of {}", names().join(", "))))?;
-            continue;
+    let table = table.get_ref();
+    let mut faults = Vec::new();
+    let (mut base, mut named) = (Palette::default(), "dark");
+    if let Some(value) = table.get("base") {
+        let found =
+            Palette::BUILT_IN.into_iter().find(|(name, _)| value.get_ref().as_str() == Some(*name));
+        match found {
+            Some((name, palette)) => (base, named) = (palette, name),
+            None => faults.push((line(value.span().start), words::no_base(&names().join(", ")))),
         }
-        let role = ROLES.iter().find(|(it, ..)| it == name.get_ref()).ok_or_else(|| {
+    }
+    let mut told: Vec<(Role, Color)> = Vec::new();
+    for (name, value) in table.iter().filter(|(name, _)| name.get_ref() != "base") {
+        let Some(role) = ROLES.iter().find(|(it, ..)| it == name.get_ref()) else {
             let known = ROLES.map(|(name, ..)| name).join(", ");
-            let why = format!("there is no role '{}'; there are base, {known}", name.get_ref());
-            (line(name.span().start), why)
-        })?;
+            faults.push((line(name.span().start), words::no_role(name.get_ref(), &known)));
+            continue;
+        };
         let color = match value.get_ref() {
             DeValue::String(text) => colour::read(text),
             DeValue::Integer(number) if number.radix() == 10 => {
@@ -102,13 +113,15 @@ fn parse(text: &str) -> Result<Palette, (usize, String)> {
             }
             _ => None,
         };
-        let color = color.ok_or_else(|| {
-            let colours = "\"#rrggbb\", a number from 0 to 255, or a name such as \"bright-red\" or \"default\"";
-            wrong(format!("{} is no colour; give {colours}", role.0))
-        })?;
-        told.push((role.1, color));
+        match color {
+            Some(color) => told.push((role.1, color)),
+            None => faults.push((line(value.span().start), words::no_colour(role.0, named))),
+        }
     }
-    Ok(base.with(&told))
+    match faults.iter().min_by_key(|(line, _)| *line) {
+        Some((line, why)) => Err((*line, settings::with_more(why, faults.len() - 1))),
+        None => Ok(base.with(&told)),
+    }
 }
 
 #[cfg(test)]
@@ -141,9 +154,26 @@ mod tests {
             ("good = \n", 1, ""),
         ] {
             let (at, said) = parse(text).unwrap_err();
+            assert!(said.contains("take "), "the next step: {said}");
             assert_eq!(at, line, "{text}: {said}");
             assert!(said.contains(why), "{text}: {said}");
         }
+    }
+
+    #[test]
+    fn what_stands_instead_is_told_and_how_much_more_is_wrong() {
+        let (at, said) = parse("warn = 256\nbase = \"light\"\nsofft = 3\nbad = true").unwrap_err();
+        assert_eq!(at, 1);
+        assert!(said.ends_with("the warn of 'light' stands (2 more faults)"), "{said}");
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("mine.toml");
+        std::fs::write(&path, b"# mine\n# \xff\n").unwrap();
+        let load = || Palette::load(path.to_str().unwrap()).unwrap_err().to_string();
+        assert!(load().contains("line 2: the text is not UTF-8"), "{}", load());
+        crate::console::speak_here(crate::console::Lang::Zh);
+        assert!(load().contains("第 2 行：不是 UTF-8 文本"), "{}", load());
+        let (_, said) = parse("warn = 256").unwrap_err();
+        assert!(said.contains("删去此行则用 'dark' 的 warn"), "{said}");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::{
             self,
             activity::{self, heads, labels, levels},
             lang::Word,
-            time::act_word,
+            time::{act_word, beyond},
             told,
         },
         widgets::{Cell, Column, Pen, Value, right, table, width, wrap},
@@ -168,7 +168,10 @@ fn cells(scene: &Scene<'_>, line: &Recorded, layout: &[Column]) -> Vec<Cell> {
         ),
         heads::WHO => Cell::new(who(line), theme.soft()),
         heads::NODE => Cell::new(act.node.clone(), theme.soft()),
-        heads::SUBJECT => Cell::plain(told::subject(&act.subject)),
+        heads::SUBJECT => {
+            let subject = told::subject(&act.subject);
+            Cell::plain(beyond(&act.act, &subject).to_owned()).exactly(Value::Text(subject))
+        }
         _ => {
             let failed = weight == Weight::Failed;
             Cell::new(told::result(&act.result), if failed { theme.broken() } else { Style::new() })
@@ -208,7 +211,9 @@ fn detail_lines(scene: &Scene<'_>, line: &Recorded, cells: u16) -> Vec<Line<'sta
         Span::styled(format!("{glyph} "), style),
         Span::styled(act_word(&act.act).to_owned(), theme.strong()),
         Span::raw("  "),
-        Span::raw(scene.fit(&told::subject(&act.subject), cells.saturating_sub(30))),
+        Span::raw(
+            scene.fit(beyond(&act.act, &told::subject(&act.subject)), cells.saturating_sub(30)),
+        ),
     ])];
     let mut field = |label: Word, value: &str, style: Style, most: usize| {
         let wrapped = wrap(value, room);

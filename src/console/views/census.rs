@@ -47,10 +47,14 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
         notes.push(words::oldest(census.counted));
     }
     let age = scene.now.since(census.taken);
-    if age > STALE_MS && !is_stale(&scene.snapshot.redis, scene.now) {
+    let fresh = !is_stale(&scene.snapshot.redis, scene.now);
+    // A list beyond one page is read more often than it is counted.
+    if fresh && (age > STALE_MS || !scene.snapshot.pending.is_whole()) {
         notes.push(text::old(age));
     }
-    right.text(1, ROWS - 1, &scene.fit(&notes.join("  "), w - half - 2), scene.theme.warn());
+    let theme = scene.theme;
+    let style = if age > STALE_MS || !census.whole { theme.warn() } else { theme.soft() };
+    right.text(1, ROWS - 1, &scene.fit(&notes.join("  "), w - half - 2), style);
 }
 
 fn ages(census: Option<&Census>) -> Vec<Class> {

@@ -11,7 +11,7 @@ use crate::{
         app::App,
         dialogs::{Dialog, draw_input},
         director::Standing,
-        keymap::{self, Action},
+        keymap::{self, Action, Context},
         presenter::by_title,
         status::Tone,
         text::{self, figures},
@@ -19,7 +19,10 @@ use crate::{
         widgets::{Pen, fit, right, width, wrap},
     },
     model::{Millis, Phase, ledger::Balance},
-    telemetry::snapshot::{Health, SaleLine},
+    telemetry::{
+        snapshot::{Health, SaleLine},
+        unread::Unread,
+    },
 };
 
 /// From this width on, servers and books are told in full.
@@ -31,8 +34,6 @@ const LEAST_TITLE: usize = 14;
 const MOST_IN_FLIGHT: u64 = 99_999;
 /// Rows of the story, as long as one is told.
 const STORY: u16 = 2;
-/// An age that takes as many cells as any: 119 min.
-const WIDEST_AGE: u64 = 7_199_000;
 
 /// Draws the frame and the view in it; says where the cursor stands.
 pub(super) fn draw(app: &mut App, pen: &mut Pen<'_>) -> Option<(u16, u16)> {
@@ -89,7 +90,7 @@ enum Headline<'a> {
     Rushes(usize),
 }
 
-/// What is rushed, else the chosen sale, else one that sells, else the newest open.
+/// What is rushed from here, else the sale that sells, the chosen one, the foremost that is not over.
 fn headline(app: &App) -> Option<Headline<'_>> {
     let shown = &app.shown;
     let mut rushed: Vec<_> = shown.rushes.iter().map(|rush| rush.voucher_id).collect();
@@ -98,15 +99,11 @@ fn headline(app: &App) -> Option<Headline<'_>> {
     if let [_, _, ..] = rushed.as_slice() {
         return Some(Headline::Rushes(rushed.len()));
     }
-    let first = |phase: Phase| shown.sales.iter().find(|sale| sale.phase == phase);
-    rushed
-        .first()
-        .and_then(|voucher| shown.sale(*voucher))
+    // An old sale is not among those that a picture lists.
+    let mut told = rushed.into_iter().chain(app.selling.sale());
+    told.find_map(|voucher| shown.sale(voucher))
         .or_else(|| app.sales.chosen_line(shown))
-        .or_else(|| first(Phase::Running))
-        .or_else(|| first(Phase::Paused))
-        .or_else(|| first(Phase::Planned))
-        .or_else(|| first(Phase::SoldOut))
+        .or_else(|| shown.foremost().filter(|sale| !sale.phase.is_over()))
         .map(Headline::Sale)
 }
 
@@ -114,7 +111,7 @@ fn header(app: &App, pen: &mut Pen<'_>) {
     let theme = app.theme;
     let wide = pen.width() >= WIDE;
     let mut states = Vec::new();
-    books(theme, &app.shown.books, wide, &mut states);
+    books(theme, &super::told_books(&app.shown), wide, &mut states);
     // Servers are told as they are, also while the picture is frozen.
     health(theme, &app.newest.redis, text::REDIS, app.now, wide, &mut states);
     health(theme, &app.newest.sql, text::SQL, app.now, wide, &mut states);
@@ -209,6 +206,10 @@ fn health(
     let age = health.last_ok.map(|at| now.since(at));
     let (glyph, [style, beside], told) = if !health.up {
         (theme.glyphs.away, [theme.bad(); 2], text::age(age))
+    } else if let Some(why) = &health.unwritable {
+        let locked = (why.data() == Some(Unread::SqlLocked)).then(|| text::LOCKED.to_string());
+        let told = locked.unwrap_or_else(|| figures::latency(health.latency_us));
+        (theme.glyphs.away, [theme.bad(); 2], told)
     } else if is_stale(health, now) {
         ("!", [theme.warn(); 2], text::age(age))
     } else {
@@ -216,7 +217,7 @@ fn health(
     };
     out.push(Span::styled(glyph, style));
     if wide {
-        let room = width(&figures::span(WIDEST_AGE));
+        let room = width(&figures::steady_span(0));
         out.push(Span::styled(format!(" {}", right(&told, room, theme.glyphs.ellipsis)), beside));
     }
 }
@@ -249,7 +250,7 @@ pub(super) fn badges(app: &App) -> Line<'static> {
         badges.push(Span::styled(format!(" {} ", text::READ_ONLY), theme.badge()));
     }
     if app.frozen {
-        let age = figures::span(app.now.since(app.shown.taken));
+        let age = figures::steady_span(app.now.since(app.shown.taken));
         badges.push(Span::raw(" "));
         badges.push(Span::styled(format!(" {} {age} ", text::FROZEN), theme.badge()));
     }
@@ -261,6 +262,8 @@ pub(super) fn keys(app: &App, pen: &mut Pen<'_>) {
     let no_yes = matches!(&app.dialog, Some(Dialog::Confirm(asked)) if !asked.takes_yes());
     let told: Vec<_> = keymap::footer(app.context())
         .filter(|it| !(no_yes && it.action == Action::Accept))
+        // A hall has no use for a key that only says why it does nothing.
+        .filter(|it| !app.presenter.on || app.why_not(it.action).is_none())
         .map(|it| (keymap::Key::label(it.keys[0]), text::action(it.action).0))
         .collect();
     let cells: usize = told.iter().map(|(key, word)| width(key) + width(word) + 1).sum();
@@ -325,7 +328,7 @@ fn filter_input(app: &App, pen: &mut Pen<'_>, y: u16) -> Option<(u16, u16)> {
     draw_input(&mut pen.part(x, y, room, 1), app.theme, input, false)
 }
 
-/// The story in one or two lines, its title first.
+/// The story in one or two lines, three below 80 columns, its title first.
 pub(super) fn story_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
     let (story, theme) = (&app.story, app.theme);
     if story.is_blank() {
@@ -335,15 +338,25 @@ pub(super) fn story_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
     let head = if story.done { theme.glyphs.check } else { theme.glyphs.pointer };
     let whole = format!("{head} {}  {}", story.title, story.text);
     let title = fit(&format!("{head} {}", story.title), usize::MAX, "");
-    // The key stands beside the first line only; the second has the whole width.
+    // The key stands beside the first line only; the others have the whole width.
     let mut lines = wrap(&whole, usize::from(cells).saturating_sub(reserved));
     if lines.len() > 1 {
         // Lines of wide characters break where there was no blank.
         let flat = fit(&whole.split_whitespace().collect::<Vec<_>>().join(" "), usize::MAX, "");
         let rest = lines.split_off(1).join(" ");
         let rest = flat.get(lines.iter().map(String::len).sum()..).map_or(rest, str::to_owned);
-        let rest = rest.trim_start().to_owned();
-        lines.push(fit(&rest, usize::from(cells).saturating_sub(4), theme.glyphs.ellipsis));
+        let (rest, room) = (rest.trim_start(), usize::from(cells).saturating_sub(4));
+        // What to do next stands at the end. In a hall the figures matter more.
+        if cells < COMPLETE.0 && !app.presenter.on {
+            let more = wrap(rest, room);
+            let cut = more.len() > 2;
+            lines.extend(more.into_iter().take(2));
+            if let Some(last) = lines.last_mut().filter(|_| cut) {
+                *last = fit(&format!("{last}{}", " ".repeat(room)), room, theme.glyphs.ellipsis);
+            }
+        } else {
+            lines.push(fit(rest, room, theme.glyphs.ellipsis));
+        }
     }
     let styled = lines.into_iter().enumerate().map(|(row, line)| match line.strip_prefix(&title) {
         Some(rest) if row == 0 => Line::from(vec![
@@ -358,7 +371,12 @@ pub(super) fn story_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
 
 pub(super) fn story_key(app: &App) -> Line<'static> {
     let Some(key) = app.story.key.as_ref() else { return Line::default() };
-    let key = fit(key, 12, app.theme.glyphs.ellipsis);
+    // Keys of the views do nothing in front of a hall.
+    let first = key.split_whitespace().next();
+    let leaves = app.presenter.on && !keymap::holds(Context::Presenter, first.unwrap_or_default());
+    let leave =
+        if leaves { format!("{}  ", keymap::key_of(Action::Present)) } else { String::new() };
+    let key = fit(&format!("{leave}{key}"), 12, app.theme.glyphs.ellipsis);
     Line::from(vec![
         Span::styled(format!("{} ", text::PRESS), app.theme.soft()),
         Span::styled(format!(" {key} "), app.theme.key().patch(app.theme.selected())),

@@ -1,6 +1,6 @@
 //! What every table knows of its rows: which words a filter wants, and in which order they stand.
 //!
-//! A row tells its columns once, as [`Facet`]s; filter, order and copies follow from them. Nothing in here draws.
+//! A row tells its columns once, as [`Facet`]s; filter and order follow from them. Nothing in here draws.
 
 use std::cmp::Ordering;
 
@@ -59,12 +59,6 @@ impl<R> Facet<R> {
 /// Whether one wanted word, in small letters, stands in any column.
 pub(crate) fn any_holds<R>(facets: &[Facet<R>], row: &R, wanted: &str) -> bool {
     facets.iter().any(|facet| (facet.text)(row).to_lowercase().contains(wanted))
-}
-
-/// A row as text: head and content of each column that holds something.
-pub(crate) fn told<R>(facets: &[Facet<R>], row: &R) -> Vec<(String, String)> {
-    let cells = facets.iter().map(|facet| (facet.head.clone(), (facet.text)(row)));
-    cells.filter(|(_, text)| !text.is_empty()).collect()
 }
 
 /// A filter: all of its words are wanted, and none of those behind a `!`.

@@ -29,7 +29,9 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut ListState) 
     let rows = state.rows(jobs);
     pen.line(1, 0, &scene.heading(&text::tabs::JOBS.to_uppercase(), &[Source::Sql]));
     let filter = state.filter.value();
-    let count = if filter.is_empty() {
+    let count = if jobs.is_empty() {
+        String::new()
+    } else if filter.is_empty() {
         figures::counted(jobs.len() as u64, &text::JOB, &text::JOBS)
     } else {
         format!("/{filter}   {}", text::sales_filtered(rows.len(), jobs.len()))

@@ -61,7 +61,8 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut PagedState<
         &mut state.scroll,
         |row, columns| {
             let line = rows[row];
-            cells(scene, line, all || marks.contains(&line.letter), columns)
+            let marked = all || marks.contains(&line.letter);
+            scene.last_known(cells(scene, line, marked, columns))
         },
     );
     if let Some(told) = told {
@@ -75,7 +76,7 @@ fn age(scene: &Scene<'_>) -> Option<u64> {
 }
 
 fn none_dead(scene: &Scene<'_>) -> bool {
-    scene.snapshot.stream.as_ref().is_some_and(|stream| stream.dead == 0)
+    !scene.is_blind() && scene.snapshot.stream.as_ref().is_some_and(|stream| stream.dead == 0)
 }
 
 /// Why there is no row.
@@ -84,7 +85,7 @@ fn nothing(scene: &Scene<'_>, state: &PagedState<LetterLine>) -> String {
     let page = &snapshot.letters;
     if page.lines.is_empty() && none_dead(scene) {
         text::letters::NONE.to_owned()
-    } else if page.taken.is_none() && !(snapshot.redis.up && snapshot.sql.up) {
+    } else if scene.is_blind() || page.taken.is_none() && !(snapshot.redis.up && snapshot.sql.up) {
         text::letters::UNREAD.to_owned()
     } else if page.taken.is_none() || page.lines.is_empty() || state.is_waiting() {
         text::READING.to_owned()

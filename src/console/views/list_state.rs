@@ -19,7 +19,7 @@ pub(crate) trait Row: Sized {
     /// What makes it the same thing in the next picture.
     fn identity(&self) -> String;
 
-    /// Its columns, for filter, order and copies. What changes with the clock alone is none of them: rows would
+    /// Its columns, for filter and order. What changes with the clock alone is none of them: rows would
     /// come, go and change places while one reads.
     fn facets() -> Vec<Facet<Self>> {
         Vec::new()

@@ -57,7 +57,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut ListState, 
         &layout(w, &rows),
         (rows.len(), cursor),
         &mut state.scroll,
-        |row, columns| cells(scene, leases, &rows[row], columns),
+        |row, columns| scene.last_known(cells(scene, leases, &rows[row], columns)),
     );
     if let Some(lock) = cursor.filter(|_| open).and_then(|row| rows.get(row)) {
         detail(&mut pen.part(0, h - DETAIL, w, DETAIL), scene, leases, lock);

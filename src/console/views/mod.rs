@@ -7,6 +7,8 @@ mod census;
 mod chrome;
 mod extent;
 mod facets;
+mod figure;
+mod hands;
 mod jobs;
 mod leases;
 mod letters;
@@ -40,7 +42,7 @@ use ratatui::{
     text::{Line, Span},
 };
 
-pub(crate) use facets::{next_order, told};
+pub(crate) use facets::next_order;
 pub(crate) use leases::Leases;
 pub(crate) use list_state::{ListState, Row};
 pub(crate) use log_state::{LogState, LogTurn, facets as log_facets};
@@ -50,7 +52,7 @@ pub(crate) use paged_rows::PagedRow;
 pub(crate) use paged_state::{Marked, PagedState, Turn};
 pub(crate) use rates::{marks, until};
 pub(crate) use sales_state::{SalesState, facets as sales_facets};
-pub(crate) use stream_state::{Moved, Pane, StreamState, consumer_facets, facets as entry_facets};
+pub(crate) use stream_state::{Moved, Pane, StreamState};
 pub(crate) use users::Users;
 
 use super::{
@@ -64,10 +66,10 @@ use super::{
         lang::{Lang, spoken},
     },
     theme::{self, Theme},
-    widgets::{self, Pen, Sheet},
+    widgets::{self, Cell, Pen, Sheet},
 };
 use crate::{
-    model::{Millis, VoucherId},
+    model::{Millis, VoucherId, ledger::Balance},
     telemetry::{Snapshot, snapshot::Health},
 };
 
@@ -187,6 +189,16 @@ enum Source {
     Sql,
 }
 
+/// What the books say for as long as a person reads it: while orders come they are in flight, also in a picture
+/// that happens to find none of them.
+fn told_books(snapshot: &Snapshot) -> Balance {
+    let comes = snapshot.funnel.admitted.per_second > 0.0 || snapshot.written.per_second > 0.0;
+    match &snapshot.books {
+        Balance::Balanced { .. } if comes => Balance::InFlight { orders: 0 },
+        books => books.clone(),
+    }
+}
+
 /// All that a view sees.
 struct Scene<'a> {
     snapshot: &'a Snapshot,
@@ -228,6 +240,16 @@ impl Scene<'_> {
     /// What Redis held is not known now.
     fn is_blind(&self) -> bool {
         is_stale(&self.snapshot.redis, self.now)
+    }
+
+    /// A row that was read from Redis: without its colours where it is the last that is known.
+    fn last_known(&self, mut row: Vec<Cell>) -> Vec<Cell> {
+        if self.is_blind() {
+            for cell in &mut row {
+                cell.style = self.theme.dimmed();
+            }
+        }
+        row
     }
 
     fn fit(&self, text: &str, cells: u16) -> String {
@@ -388,6 +410,8 @@ fn summary<R: PagedRow>(scene: &Scene<'_>, state: &PagedState<R>, shown: usize) 
         Some(before) if lines > 0 => {
             text::rows(before + 1, before + lines, page.total.max(before + lines))
         }
+        // Nothing read is no count of nothing.
+        _ if scene.snapshot.stream.is_none() => String::new(),
         _ => figures::thousands(page.total),
     };
     spans.push(Span::styled(whole, theme.soft()));

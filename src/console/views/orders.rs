@@ -20,7 +20,7 @@ use crate::{
         orders::{Standing, decode},
         trace::Trace,
     },
-    model::{EntryId, Millis, Order, OrderId, OrderStatus, UserId, VoucherId},
+    model::{Millis, Order, OrderId, OrderStatus, UserId, VoucherId},
     telemetry::snapshot::Holding,
 };
 
@@ -40,7 +40,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OrdersState
     if typing {
         let (said, style) = match state.fault() {
             Some(fault) => (text::query_fault(&fault), theme.warn()),
-            None => (words::QUERY_HINT.read().to_owned(), theme.soft()),
+            None => (words::query_hint(), theme.soft()),
         };
         // Right above the line that is typed.
         let lines = wrap(&said, usize::from(w.saturating_sub(2)));
@@ -238,11 +238,6 @@ fn exact(scene: &Scene<'_>, at: Millis, before: Option<Millis>) -> String {
     }
 }
 
-/// When an entry was added.
-fn added(entry: EntryId) -> Millis {
-    Millis(i64::try_from(entry.millis).unwrap_or(i64::MAX))
-}
-
 type Told = (Word, String, Style);
 
 /// All that is known of an order, a line each: who, and the way that it went.
@@ -280,7 +275,7 @@ fn told(
     }
     if let Some(order) = row {
         let written = order.create_time;
-        let before = trace.and_then(|it| it.entry.as_ref()).map(|(entry, _)| added(*entry));
+        let before = trace.and_then(|it| it.entry.as_ref()).map(|(entry, _)| entry.added());
         told.push((labels::WRITTEN, exact(scene, written, before), plain));
         let paid = |paid: Millis| exact(scene, paid, Some(written));
         let ended = match (order.status, order.pay_time) {
@@ -321,7 +316,7 @@ fn way(scene: &Scene<'_>, trace: &Trace, row: Option<&Order>, told: &mut Vec<Tol
         told.push((labels::STANDING, said, if lost { theme.bad() } else { theme.warn() }));
     }
     // The script that admits adds the entry: both happen at the time that its id tells.
-    let at = trace.entry.as_ref().map(|(entry, _)| added(*entry));
+    let at = trace.entry.as_ref().map(|(entry, _)| entry.added());
     if let Some(held) = trace.held {
         let word = if held { words::HELD } else { words::NOT_HELD };
         let at = at.map(|at| exact(scene, at, None));

@@ -170,29 +170,45 @@ const RUSH_NAMES: u16 = 7;
 /// What was done and what befell last, where the column has room to spare.
 fn lately(pen: &mut Pen<'_>, scene: &Scene<'_>, top: u16) {
     let theme = scene.theme;
-    let room = usize::from(pen.height().saturating_sub(top + 1)).min(MOST_LATELY);
-    let lines: Vec<_> = rates::marks(scene.snapshot)
-        .map(|(at, line)| (at, line, Weight::of(&line.act)))
-        .filter(|(.., weight)| *weight > Weight::Notice)
-        .take(room)
-        .collect();
-    if room < LEAST_LATELY || lines.is_empty() {
+    let mut free = pen.height().saturating_sub(top + 1).min(MOST_LATELY);
+    if free < LEAST_LATELY {
+        return;
+    }
+    let cells = pen.width().saturating_sub(LATELY_WORDS + 1);
+    let mut blocks = Vec::new();
+    for (at, line) in rates::marks(scene.snapshot) {
+        let weight = Weight::of(&line.act);
+        if weight <= Weight::Notice {
+            continue;
+        }
+        let told = text::time::befell(&line.act.act, &text::told::subject(&line.act.subject));
+        let rows = in_two(scene, &told, cells);
+        let Some(rest) = free.checked_sub(rows.len() as u16) else { break };
+        free = rest;
+        blocks.push((at, weight, rows));
+    }
+    if blocks.is_empty() {
         return;
     }
     pen.text(0, top, &words::LATELY, theme.heading());
-    for (row, (at, line, weight)) in lines.iter().rev().enumerate() {
-        let y = top + 1 + row as u16;
+    let mut y = top + 1;
+    for (at, weight, rows) in blocks.iter().rev() {
         let (glyph, style) = rates::sign(theme, *weight);
-        let x = pen.text(2, y, &right(&scene.at_second(*at), 8, ""), theme.soft()) + 2;
-        pen.text(x, y, glyph, style);
-        let told = text::time::befell(&line.act.act, &text::told::subject(&line.act.subject));
-        pen.text(x + 3, y, &scene.fit(&told, pen.width().saturating_sub(x + 4)), Style::new());
+        pen.text(2, y, &right(&scene.at_second(*at), 8, ""), theme.soft());
+        pen.text(LATELY_WORDS - 3, y, glyph, style);
+        for row in rows {
+            pen.text(LATELY_WORDS, y, row, Style::new());
+            y += 1;
+        }
     }
 }
 
+/// Where the words begin of what befell: after its time and its sign.
+const LATELY_WORDS: u16 = 15;
+
 /// Lines of what befell last: from so many on they are shown, and more is no story.
-const LEAST_LATELY: usize = 3;
-const MOST_LATELY: usize = 8;
+const LEAST_LATELY: u16 = 3;
+const MOST_LATELY: u16 = 8;
 
 fn right_column(mut pen: Pen<'_>, scene: &Scene<'_>, state: &mut OverviewState) {
     let (w, h) = (pen.width(), pen.height());
@@ -212,6 +228,17 @@ fn right_column(mut pen: Pen<'_>, scene: &Scene<'_>, state: &mut OverviewState) 
     }
 }
 
+/// At most two rows of words: an error of another program may be a page long.
+fn in_two(scene: &Scene<'_>, told: &str, cells: u16) -> Vec<String> {
+    let mut rows = wrap(told, usize::from(cells));
+    if rows.len() > 2 {
+        rows.truncate(3);
+        let rest = rows.split_off(1).join(" ");
+        rows.push(scene.fit(&rest, cells));
+    }
+    rows
+}
+
 /// Alarms as lines in at most `most` rows, and how many have no room.
 fn attention_rows(scene: &Scene<'_>, cells: u16, most: u16) -> (Vec<Line<'static>>, usize) {
     let theme = scene.theme;
@@ -219,23 +246,30 @@ fn attention_rows(scene: &Scene<'_>, cells: u16, most: u16) -> (Vec<Line<'static
     if alarms.is_empty() {
         return (vec![Line::styled(text::NOTHING_WRONG, theme.soft())], 0);
     }
+    let told: Vec<_> = alarms.iter().map(|alarm| text::alarm(&alarm.kind)).collect();
+    let column = told.iter().map(text::Told::indent).max().unwrap_or(0);
+    let room = |indent: usize| cells.saturating_sub(5 + indent as u16);
     let mut rows = Vec::new();
-    for (place, alarm) in alarms.iter().enumerate() {
+    for (place, (alarm, told)) in alarms.iter().zip(told).enumerate() {
         let style = match alarm.urgency {
             Urgency::Critical => theme.bad(),
             Urgency::Warning => theme.warn(),
             Urgency::Notice => theme.good(),
         };
-        let lines = wrap(&text::alarm(&alarm.kind), usize::from(cells).saturating_sub(5));
-        if rows.len() + lines.len().min(2) > usize::from(most) {
+        // All words begin in one column, but for those that would lose some of them by it.
+        let fits = wrap(&told.words, usize::from(room(column))).len() <= 2;
+        let indent = if fits { column } else { told.indent() };
+        let lines = in_two(scene, &told.words, room(indent));
+        let figure = told.figure.map_or_else(|| " ".repeat(indent), |it| format!("{it}  "));
+        if rows.len() + lines.len() > usize::from(most) {
             return (rows, alarms.len() - place);
         }
-        // An error of another program may be a page long: two lines of it are enough.
-        for (row, line) in lines.iter().take(2).enumerate() {
-            let cut = row == 1 && lines.len() > 2;
-            let line = if cut { format!("{line} {}", theme.glyphs.ellipsis) } else { line.clone() };
+        for (row, line) in lines.into_iter().enumerate() {
+            let (sign, before) =
+                if row == 0 { ("! ", figure.clone()) } else { ("  ", " ".repeat(indent)) };
             rows.push(Line::from(vec![
-                Span::styled(if row == 0 { "! " } else { "  " }, style),
+                Span::styled(sign, style),
+                Span::raw(before),
                 Span::raw(line),
             ]));
         }

@@ -3,8 +3,8 @@
 //! It does not know where the person is in them.
 
 use super::{
-    Scene, Users,
-    facets::{Facet, Rank, any_holds, told},
+    Scene,
+    facets::{Facet, Rank, any_holds},
 };
 use crate::{
     console::{
@@ -37,7 +37,7 @@ pub(crate) trait PagedRow: Sized {
     /// What it tells as the others do.
     fn alike(&self) -> Alike;
 
-    /// Its columns, for filter, order and copies.
+    /// Its columns, for filter and order.
     fn facets() -> Vec<Facet<Self>>;
 
     /// Whether a word of a filter, in small letters, stands in it.
@@ -47,16 +47,6 @@ pub(crate) trait PagedRow: Sized {
 
     /// The page of this list that a picture holds.
     fn page(snapshot: &Snapshot) -> Page<'_, Self>;
-
-    /// What a copy of it tells. A copy asks for nobody, so it names no user.
-    fn copied(&self) -> Vec<(String, String)> {
-        let cells = told(&Self::facets(), self).into_iter();
-        let user = self.alike().user;
-        cells
-            .filter(|(head, _)| *head != *columns::USER)
-            .map(|(head, text)| (head, Users::MASKED.within(&text, user)))
-            .collect()
-    }
 }
 
 /// One page of a list.
@@ -156,6 +146,15 @@ fn asked<R: PagedRow>() -> [Facet<R>; 3] {
     ]
 }
 
+/// How many are pending: those of the whole list where it was read for this picture, a moment after they were counted.
+pub(super) fn pending_in(snapshot: &Snapshot) -> u64 {
+    let page = &snapshot.pending;
+    if page.is_whole() && page.taken == Some(snapshot.taken) {
+        return page.lines.len() as u64;
+    }
+    snapshot.stream.as_ref().map_or(0, |stream| stream.pending)
+}
+
 impl PagedRow for PendingLine {
     fn id(&self) -> EntryId {
         self.entry
@@ -200,14 +199,12 @@ impl PagedRow for PendingLine {
     }
 
     fn page(snapshot: &Snapshot) -> Page<'_, Self> {
-        let PendingPage { from, lines, .. } = &snapshot.pending;
-        let total = snapshot.stream.as_ref().map_or(0, |stream| stream.pending);
-        let before = snapshot.pending.before.or((*from == EntryId::MIN).then_some(0));
-        let more = match before {
-            Some(before) => before + (lines.len() as u64) < total,
-            None => !lines.is_empty(),
-        };
-        Page { from: *from, lines, total, before, more, fresh: snapshot.redis.up }
+        let PendingPage { from, taken, more, lines } = &snapshot.pending;
+        let before = (*from == EntryId::MIN).then_some(0);
+        let total = pending_in(snapshot);
+        let more = *more;
+        let fresh = snapshot.redis.up && taken.is_some();
+        Page { from: *from, lines, total, before, more, fresh }
     }
 }
 

@@ -27,21 +27,9 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut PagedState<
     pen.line(1, 0, &scene.heading(&text::PENDING, &[Source::Redis]));
     let said = summary(scene, state, all.len());
     pen.part(0, 0, w.saturating_sub(2), 1).line_right(0, &said);
-    let known = !state.is_waiting() && scene.snapshot.stream.is_some();
-    if all.is_empty() && !(known && pen.is_noting()) {
-        let filter = state.filter.value();
-        let said = if state.is_waiting() {
-            text::READING.to_owned()
-        } else if scene.snapshot.stream.is_none() {
-            text::UNKNOWN.to_owned()
-        } else if scene.snapshot.pending.lines.is_empty() && scene.is_blind() {
-            text::PENDING_UNKNOWN.to_owned()
-        } else if scene.snapshot.pending.lines.is_empty() {
-            text::stream::nothing_pending(scene.snapshot.stream.as_ref().and_then(|it| it.lag))
-        } else {
-            text::no_match(filter)
-        };
-        pen.text(1, 2, &scene.fit(&said, w.saturating_sub(2)), theme.soft());
+    let none = all.is_empty().then(|| nothing(scene, state));
+    let known = !state.is_waiting() && scene.snapshot.pending.taken.is_some();
+    if none.is_some() && !known && pen.is_noting() {
         return;
     }
     let cursor = state.position(&all);
@@ -65,10 +53,35 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut PagedState<
         &layout(w, rows.iter().any(|line| line.entry.partition > 0)),
         (rows.len(), cursor),
         &mut state.scroll,
-        |row, columns| cells(scene, &rows[row], marks.contains(&rows[row].entry), columns),
+        |row, columns| {
+            let marked = marks.contains(&rows[row].entry);
+            scene.last_known(cells(scene, &rows[row], marked, columns))
+        },
     );
+    if let Some(told) = none.filter(|_| !pen.is_noting()) {
+        // In the place of the rows: in a rush they come and go with each picture.
+        pen.text(1, top + 1, &scene.fit(&told, w.saturating_sub(2)), theme.soft());
+    }
     if let Some(line) = cursor.filter(|_| open).and_then(|row| rows.get(row)) {
         detail(&mut pen.part(0, h - DETAIL, w, DETAIL), scene, line);
+    }
+}
+
+/// Why no row is shown.
+fn nothing(scene: &Scene<'_>, state: &PagedState<PendingLine>) -> String {
+    let page = &scene.snapshot.pending;
+    if state.is_waiting() {
+        text::READING.to_owned()
+    } else if scene.snapshot.stream.is_none() {
+        text::UNKNOWN.to_owned()
+    } else if page.lines.is_empty() && scene.is_blind() {
+        text::PENDING_UNKNOWN.to_owned()
+    } else if page.taken.is_none() {
+        text::READING.to_owned()
+    } else if page.lines.is_empty() {
+        text::stream::nothing_pending(scene.snapshot.stream.as_ref().and_then(|it| it.lag))
+    } else {
+        text::no_match(state.filter.value())
     }
 }
 

@@ -7,12 +7,12 @@ use ratatui::{
     text::{Line, Span},
 };
 
-use super::{COMPLETE, Source, chrome, is_stale};
+use super::{COMPLETE, Source, chrome, figure::Figure, is_stale, told_books};
 use crate::{
     console::{
         app::App,
         director::Standing,
-        text::{self, figures, lang::Word, presenter as words, sale::share},
+        text::{self, figures, presenter as words, sale::share},
         theme::Theme,
         widgets::{Pen, Pixel, SIGN_ROWS, bar, big, big_width, fit, right, width},
     },
@@ -26,44 +26,14 @@ const LARGE: [Pixel; 4] = [(8, 4), (6, 3), (4, 2), (2, 1)];
 const SMALL: [Pixel; 2] = [(2, 1), (1, 1)];
 /// A rate of so many digits is usual in a rush.
 const USUAL_RATE: u64 = 10_000;
+/// As many orders are usual in flight.
+const USUAL_FLIGHT: u64 = 10_000;
 /// Cells of what stands beside the bar.
 const SHARE: u16 = 13;
-/// Cells of what the books say, at least.
-const BOOKS: u16 = 14;
+/// Rows that stay free for what an act brought about, so that nothing moves when it is told.
+const ANSWER: u16 = 3;
 /// Cells at each side.
 const MARGIN: u16 = 2;
-
-/// What is told in large signs.
-struct Figure {
-    signs: String,
-    /// Room is kept for these, so that it does not change its size while it counts.
-    widest: String,
-    style: Style,
-    label: String,
-    /// The label where figure and label share a row.
-    brief: Option<Word>,
-    /// How old it is, where that is too old.
-    age: Option<String>,
-}
-
-impl Figure {
-    fn new(signs: String, style: Style, label: impl Into<String>) -> Self {
-        Self { widest: signs.clone(), signs, style, label: label.into(), brief: None, age: None }
-    }
-
-    fn in_brief(self, brief: Word) -> Self {
-        Self { brief: Some(brief), ..self }
-    }
-
-    /// As many as that may come.
-    fn up_to(self, most: u64) -> Self {
-        Self { widest: figures::thousands(most), ..self }
-    }
-
-    fn cells(&self, pixel: Pixel) -> u16 {
-        big_width(&self.signs, pixel).max(big_width(&self.widest, pixel))
-    }
-}
 
 /// How the figures below are drawn.
 #[derive(Clone, Copy)]
@@ -109,22 +79,38 @@ pub(super) fn draw(app: &mut App, pen: &mut Pen<'_>) {
     }
     pen.part(0, 0, w.saturating_sub(1), 1).line_right(0, &badges);
     chrome::keys(app, &mut pen.part(0, h - 1, w, 1));
-    let mut bottom = h - 1;
-    for lines in [chrome::answer_lines(app, w), chrome::story_lines(app, w)] {
-        bottom = bottom.saturating_sub(lines.len() as u16);
-        for (row, line) in (0_u16..).zip(&lines) {
-            pen.line(1, bottom + row, line);
-        }
+    let roomy = h >= COMPLETE.1;
+    let told = alarm(app, w);
+    // A small window has no row for the alarm alone. Beside a story rows are dear, and an answer may cover its end.
+    let kept = match (app.story.is_blank(), roomy) {
+        (true, _) => ANSWER,
+        (false, true) => ANSWER - 1,
+        (false, false) => 1,
+    };
+    let shared = !roomy && kept == ANSWER;
+    let mut bottom = (h - 1).saturating_sub(kept);
+    let lines = chrome::story_lines(app, w);
+    bottom = bottom.saturating_sub(lines.len() as u16);
+    for (row, line) in (0_u16..).zip(&lines) {
+        pen.line(1, bottom + row, line);
     }
     if !app.story.is_blank() {
         let key = chrome::story_key(app);
         pen.part(0, bottom, w.saturating_sub(1), 1).line_right(0, &key);
     }
     // Its row stays free, so that nothing jumps when one comes.
-    let told = alarm(app, w);
-    if told.is_some() || h >= COMPLETE.1 {
+    if roomy || (told.is_some() && !shared) {
         bottom = bottom.saturating_sub(1);
-        pen.line(1, bottom, &told.unwrap_or_default());
+    }
+    let most = usize::from(ANSWER - u16::from(shared && told.is_some()));
+    pen.line(1, bottom, &told.unwrap_or_default());
+    let mut lines = chrome::answer_lines(app, w);
+    lines.truncate(most);
+    let from = (h - 1).saturating_sub(lines.len() as u16);
+    for (row, line) in (0_u16..).zip(lines.iter().filter(|line| line.width() > 0)) {
+        // A longer one covers what a story tells, for as long as it stands.
+        pen.text(0, from + row, &" ".repeat(usize::from(w)), Style::new());
+        pen.line(1, from + row, line);
     }
     let mut area = pen.part(MARGIN, 1, w.saturating_sub(2 * MARGIN), bottom.saturating_sub(1));
     if let Some(page) = page(app) {
@@ -150,7 +136,9 @@ fn alarm(app: &App, cells: u16) -> Option<Line<'static>> {
         more => format!("  {}", words::more(more)),
     };
     let room = usize::from(cells).saturating_sub(width(&more) + 4);
-    let told = fit(&words::alarm(&first.kind), room, theme.glyphs.ellipsis);
+    let told = words::alarm(&first.kind);
+    let told = told.figure.map_or(told.words.clone(), |it| format!("{it}  {}", told.words));
+    let told = fit(&told, room, theme.glyphs.ellipsis);
     Some(Line::from(vec![
         Span::styled(format!("! {told}"), style),
         Span::styled(more, theme.soft()),
@@ -172,7 +160,8 @@ fn page(app: &App) -> Option<Page> {
                 small: vec![
                     Figure::new(pieces, Style::new(), words::PIECES),
                     Figure::new(buyers, Style::new(), words::WAITING),
-                    books(theme, &app.shown.books),
+                    flight(theme, &told_books(&app.shown)),
+                    books(theme, &told_books(&app.shown)),
                 ],
             });
         }
@@ -193,7 +182,12 @@ fn page(app: &App) -> Option<Page> {
         phase: Some(chrome::phase(theme, sale.phase)),
         large,
         left: share_left,
-        small: vec![second(app, sale), written(app, sale), books(theme, &app.shown.books)],
+        small: vec![
+            second(app, sale),
+            written(app, sale),
+            flight(theme, &told_books(&app.shown)),
+            books(theme, &told_books(&app.shown)),
+        ],
     })
 }
 
@@ -286,25 +280,37 @@ fn aged(app: &App, source: Source, mut figure: Figure) -> Figure {
     figure
 }
 
+/// Orders between Redis and SQL.
+fn flight(theme: Theme, balance: &Balance) -> Figure {
+    let (signs, style) = match balance {
+        Balance::Balanced { .. } => (figures::thousands(0), Style::new()),
+        Balance::InFlight { orders } => (figures::thousands(*orders), theme.accent()),
+        Balance::Off { .. } | Balance::Unknown => ("?".to_owned(), theme.soft()),
+    };
+    Figure::new(signs, style, words::IN_FLIGHT).up_to(USUAL_FLIGHT).in_brief(words::IN_FLIGHT_BRIEF)
+}
+
 fn books(theme: Theme, balance: &Balance) -> Figure {
-    match balance {
-        Balance::Balanced { .. } => {
-            Figure::new("✔".to_owned(), theme.good(), words::BALANCED).in_brief(words::BOOKS_BRIEF)
-        }
-        Balance::InFlight { .. } => Figure::new("…".to_owned(), theme.accent(), words::IN_FLIGHT),
-        Balance::Off { .. } => Figure::new("✖".to_owned(), theme.bad(), words::OFF),
-        Balance::Unknown => {
-            Figure::new("?".to_owned(), theme.warn(), words::UNKNOWN).in_brief(words::BOOKS_BRIEF)
-        }
-    }
+    let (signs, style, label) = match balance {
+        Balance::Balanced { .. } => ("✔", theme.good(), words::BALANCED),
+        Balance::InFlight { .. } => ("≈", theme.accent(), words::OPEN),
+        Balance::Off { .. } => ("✖", theme.bad(), words::OFF),
+        Balance::Unknown => ("?", theme.warn(), words::UNKNOWN),
+    };
+    let labels = [words::BALANCED, words::OPEN, words::OFF, words::UNKNOWN];
+    let room = labels.iter().map(|label| width(label)).max().unwrap_or(0) as u16;
+    let figure = Figure::new(signs.to_owned(), style, label).in_brief(words::BOOKS_BRIEF);
+    Figure { widest: "✔".to_owned(), room, ..figure }
 }
 
 /// The largest signs that have room, with rows of air where there are some left.
 fn draw_page(pen: &mut Pen<'_>, theme: Theme, page: &Page) {
     let (w, h) = (pen.width(), pen.height());
     let columns = columns(w);
+    // By what is usual: one figure that is larger makes the others no smaller.
     let small = SMALL.into_iter().find(|pixel| {
-        page.small.iter().zip(columns).all(|(it, (_, cells))| it.cells(*pixel) + 2 <= cells)
+        let mut figures = page.small.iter().zip(columns);
+        figures.all(|(it, (_, cells))| big_width(&it.widest, *pixel) + 2 <= cells)
     });
     let bars = u16::from(page.left.is_some());
     let rows =
@@ -356,28 +362,35 @@ fn draw_page(pen: &mut Pen<'_>, theme: Theme, page: &Page) {
         match small {
             Small::Nothing => return,
             Small::Signs(pixel) => {
-                let x = from + cells.saturating_sub(big_width(&figure.signs, pixel)) / 2;
-                big(pen, theme, (x, y), &figure.signs, pixel, figure.style);
+                let end = figure.end(big_width(&figure.widest, pixel), cells);
+                let signs = big_width(&figure.signs, pixel);
                 y += SIGN_ROWS * pixel.1;
+                if signs + 2 <= cells {
+                    let x = from + end.saturating_sub(signs);
+                    let at = (x, y - SIGN_ROWS * pixel.1);
+                    big(pen, theme, at, &figure.signs, pixel, figure.style);
+                } else {
+                    plain(pen, theme, (from, end), y - 1, figure);
+                }
+                below_it(pen, theme, (from, cells), (y, end), figure);
             }
             Small::Words => {
-                plain(pen, theme, (from, cells), y, figure);
-                y += 1;
+                let end = figure.end(width(&figure.widest) as u16, cells);
+                plain(pen, theme, (from, end), y, figure);
+                below_it(pen, theme, (from, cells), (y + 1, end), figure);
             }
             Small::Row => {
                 in_brief(&mut pen.part(from, y, cells, 1), theme, figure);
-                continue;
             }
         }
-        label(pen, theme, (from, cells), y, figure);
     }
 }
 
-/// Two broad columns and one for the books.
-fn columns(w: u16) -> [(u16, u16); 3] {
-    let last = (w / 5).max(BOOKS).min(w);
-    let each = (w - last) / 2;
-    [(0, each), (each, each), (2 * each, last)]
+/// Three broad columns and one for the books.
+fn columns(w: u16) -> [(u16, u16); 4] {
+    let last = if w < 64 { w / 6 } else { w / 5 };
+    let each = (w - last) / 3;
+    [(0, each), (each, each), (2 * each, each), (3 * each, last)]
 }
 
 /// For a window in which no large sign has room.
@@ -385,7 +398,7 @@ fn draw_plain(pen: &mut Pen<'_>, theme: Theme, page: &Page) {
     title(pen, theme, 0, page);
     let w = pen.width();
     for (row, figure) in (0_u16..).zip(std::iter::once(&page.large).chain(&page.small)) {
-        let told = format!("{}  {}", in_a_row(theme, &figure.signs), figure.label);
+        let told = format!("{}  {}", figure.in_a_row(theme), figure.label);
         centred(&mut pen.part(0, 2 + row, w, 1), 0, &told, theme.strong());
     }
 }
@@ -403,49 +416,57 @@ fn title(pen: &mut Pen<'_>, theme: Theme, y: u16, page: &Page) {
     pen.line(x, y, &line);
 }
 
-fn label(pen: &mut Pen<'_>, theme: Theme, (from, cells): (u16, u16), y: u16, figure: &Figure) {
-    let cells_of = usize::from(cells);
+/// The label, with the age of what is old, in so many cells.
+fn named(theme: Theme, figure: &Figure, label: &str, cells: u16) -> (String, Style) {
+    let cells = usize::from(cells);
     let (told, style) = match &figure.age {
-        None => (figure.label.clone(), Style::new()),
+        None => (label.to_owned(), Style::new()),
         Some(age) => {
-            let both = format!("{}  {age}", figure.label);
+            let both = format!("{label}  {age}");
             // That it is old matters more than what it is: it stands where it always does.
-            (if width(&both) > cells_of { age.clone() } else { both }, theme.warn())
+            (if width(&both) > cells { age.clone() } else { both }, theme.warn())
         }
     };
-    let told = fit(&told, cells_of, theme.glyphs.ellipsis);
+    (fit(&told, cells, theme.glyphs.ellipsis), style)
+}
+
+fn label(pen: &mut Pen<'_>, theme: Theme, (from, cells): (u16, u16), y: u16, figure: &Figure) {
+    let (told, style) = named(theme, figure, &figure.label, cells);
     centred(&mut pen.part(from, y, cells, 1), 0, &told, style);
 }
 
-/// Signs of state as the views write them.
-fn in_a_row(theme: Theme, signs: &str) -> &str {
-    match signs {
-        "✔" => theme.glyphs.check,
-        "✖" => theme.glyphs.cross,
-        "…" => theme.glyphs.moving,
-        signs => signs,
-    }
+/// The label below its figure, where both end.
+fn below_it(
+    pen: &mut Pen<'_>,
+    theme: Theme,
+    (from, cells): (u16, u16),
+    (y, end): (u16, u16),
+    figure: &Figure,
+) {
+    let (told, style) = named(theme, figure, figure.called(cells).0, cells);
+    pen.text(from + end.saturating_sub(width(&told) as u16), y, &told, style);
 }
 
 /// A figure and what it is, in one row and as few words as there are.
 fn in_brief(pen: &mut Pen<'_>, theme: Theme, figure: &Figure) {
-    let signs = in_a_row(theme, &figure.signs);
+    let signs = figure.in_a_row(theme);
     let (label, style) = match (&figure.age, figure.brief) {
         (Some(age), _) => (age.as_str(), theme.warn()),
         (None, Some(brief)) => (brief.read(), Style::new()),
         (None, None) => (figure.label.as_str(), Style::new()),
     };
-    let room = usize::from(pen.width()).saturating_sub(width(signs) + 2);
+    let room = usize::from(pen.width()).saturating_sub(width(&signs) + 1);
     let label = fit(label, room, theme.glyphs.ellipsis);
-    let x = usize::from(pen.width()).saturating_sub(width(signs) + 1 + width(&label)) / 2;
-    let x = pen.text(x as u16, 0, signs, figure.style.patch(theme.strong()));
+    let x = usize::from(pen.width()).saturating_sub(width(&signs) + 1 + width(&label)) / 2;
+    let x = pen.text(x as u16, 0, &signs, figure.style.patch(theme.strong()));
     pen.text(x + 1, 0, &label, style);
 }
 
-/// A figure in one row, where large signs have no room.
-fn plain(pen: &mut Pen<'_>, theme: Theme, (from, cells): (u16, u16), y: u16, figure: &Figure) {
-    let signs = in_a_row(theme, &figure.signs);
-    centred(&mut pen.part(from, y, cells, 1), 0, signs, figure.style.patch(theme.strong()));
+/// A figure in one row, where large signs have no room; it ends there.
+fn plain(pen: &mut Pen<'_>, theme: Theme, (from, end): (u16, u16), y: u16, figure: &Figure) {
+    let signs = figure.in_a_row(theme);
+    let x = from + end.saturating_sub(width(&signs) as u16);
+    pen.text(x, y, &signs, figure.style.patch(theme.strong()));
 }
 
 fn centred(pen: &mut Pen<'_>, y: u16, told: &str, style: Style) {

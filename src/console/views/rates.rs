@@ -10,7 +10,7 @@ use crate::{
     console::{
         text::{self, figures, time},
         theme::Theme,
-        widgets::{Chart, Pen, Sign, chart, left, right, width},
+        widgets::{Chart, Pen, Sign, chart, right, width},
     },
     model::Millis,
     telemetry::{
@@ -53,7 +53,11 @@ pub(super) fn sign(theme: Theme, weight: Weight) -> (&'static str, Style) {
 pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OverviewState, rows: u16) {
     let theme = scene.theme;
     let until = until(scene.snapshot);
-    let title = scene.heading(&text::RATES, &[Source::Redis, Source::Sql]);
+    // An age that is cut would be another age.
+    let sources: [&[Source]; 3] = [&[Source::Redis, Source::Sql], &[Source::Redis], &[]];
+    let titles = sources.map(|sources| scene.heading(&text::RATES, sources));
+    let fits = |title: &Line<'_>| title.width() <= usize::from(pen.width());
+    let title = titles.into_iter().find(fits).unwrap_or_default();
     let heading = title.width();
     pen.line(0, 0, &title);
     let told = match state.moment() {
@@ -185,17 +189,20 @@ fn figures_of(pen: &mut Pen<'_>, scene: &Scene<'_>, point: Option<&Point>) {
     );
 }
 
+/// Cells of a figure with its unit, such as `1.8 ms` and ` 19 ms`.
+const FIGURE: usize = 6;
+
 /// Labels and figures in steady places.
 fn labelled(pen: &mut Pen<'_>, scene: &Scene<'_>, told: &[(&str, String)]) {
     let mut x = 0;
-    let cells = if pen.width() >= 50 { 8 } else { 6 };
+    let gap = if pen.width() >= 50 { 3 } else { 1 };
     for (label, figure) in told {
         // A figure that is cut would be another figure.
         if usize::from(x) + width(label) + 1 + width(figure) > usize::from(pen.width()) {
             break;
         }
         x = pen.text(x, 0, label, scene.theme.soft()) + 1;
-        x = pen.text(x, 0, &left(figure, cells, scene.theme.glyphs.ellipsis), Style::new()) + 1;
+        x = pen.text(x, 0, &right(figure, FIGURE.max(width(figure)), ""), Style::new()) + gap;
     }
 }
 

@@ -1,6 +1,9 @@
 //! One sale in full: where it stands, what became of its buyers, and what was left over time.
 
-use ratatui::text::{Line, Span};
+use ratatui::{
+    style::Style,
+    text::{Line, Span},
+};
 
 use super::{Scene, chrome, detail_line, or_unknown, overview::funnel_line, sales::window};
 use crate::{
@@ -8,12 +11,17 @@ use crate::{
         text::{self, details, figures, sale as words},
         widgets::{Curve, Pen, curve, right, width},
     },
-    model::Millis,
-    telemetry::{snapshot::SaleLine, stock::StockCurve},
+    model::{Millis, UserId},
+    telemetry::{
+        snapshot::{SaleLine, SaleOrders},
+        stock::StockCurve,
+    },
 };
 
-/// Rows of the figures: a rule, the name, the way of the orders, seven lines.
+/// Rows of the figures: a rule, the name, the way of the orders, what became of them, six lines.
 const FIGURES: u16 = 10;
+/// Who ordered more than once, where there is room.
+const AGAIN: u16 = 1;
 /// Rows of the curve with its heading and its times: from so many on it says something, and more is none the better.
 const CURVE: (u16, u16) = (5, 10);
 /// Rows of the list above: its heading, a blank, its head; and the sales below that it keeps before the curve.
@@ -24,9 +32,11 @@ const SALES: u16 = 4;
 pub(super) fn rows(height: u16, sales: usize) -> Option<u16> {
     let sales = (sales.min(usize::from(SALES)) as u16).max(1);
     let spare = height.checked_sub(FIGURES + LIST + 1)?.saturating_sub(sales - 1);
+    let again = spare.min(AGAIN);
+    let spare = spare - again;
     // Beyond what each needs they share.
     let curve = spare.checked_sub(CURVE.0).map_or(0, |more| (CURVE.0 + more / 2).min(CURVE.1));
-    Some(FIGURES + curve)
+    Some(FIGURES + again + curve)
 }
 
 pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
@@ -40,7 +50,12 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
     way(&mut pen.part(1, 2, w.saturating_sub(2), 1), scene, sale);
     became(&mut pen.part(1, 3, w.saturating_sub(2), 1), scene, sale);
     let half = if w >= 100 { 52 } else { 38 };
-    let mut left = pen.part(0, 3, half, FIGURES);
+    let (h, mut top) = (pen.height(), 3);
+    if h >= FIGURES + AGAIN {
+        again(&mut pen.part(1, 4, w.saturating_sub(2), 1), scene, sale);
+        top += AGAIN;
+    }
+    let mut left = pen.part(0, top, half, FIGURES);
     for (row, (label, _)) in text::funnel(&sale.funnel).iter().enumerate() {
         funnel_line(&mut left, scene, row as u16 + 1, &sale.funnel, row, label);
     }
@@ -52,7 +67,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
         (details::PERSISTED, figures::thousands(sale.persisted)),
         (details::UNDER_WAY, figures::thousands(under_way)),
     ];
-    let mut beside = pen.part(half + 2, 3, w.saturating_sub(half + 2), FIGURES);
+    let mut beside = pen.part(half + 2, top, w.saturating_sub(half + 2), FIGURES);
     for (row, (label, figure)) in facts.iter().enumerate() {
         let figure = right(figure, 11, theme.glyphs.ellipsis);
         detail_line(&mut beside, theme, row as u16 + 1, label, &Line::from(Span::raw(figure)));
@@ -62,9 +77,9 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
     let window = if width(&window) <= 11 { right(&window, 11, "") } else { window };
     let window = Line::raw(window);
     detail_line(&mut beside, theme, facts.len() as u16 + 1, &details::WINDOW, &window);
-    let h = pen.height();
-    if h > FIGURES {
-        stock(&mut pen.part(1, FIGURES, w.saturating_sub(2), h - FIGURES), scene, sale);
+    let under = FIGURES + AGAIN;
+    if h > under {
+        stock(&mut pen.part(1, under, w.saturating_sub(2), h - under), scene, sale);
     }
 }
 
@@ -96,8 +111,7 @@ fn way(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
 fn became(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
     let theme = scene.theme;
     let mut x = pen.text(0, 0, &words::ORDERS, theme.soft()) + 1;
-    let known = scene.snapshot.sale_orders.filter(|it| it.voucher == sale.voucher_id);
-    match known.map(|known| known.counts) {
+    match orders(scene, sale).map(|known| known.counts) {
         Some(Some(counts)) => {
             for (label, figure) in words::became(&counts) {
                 x = pen.text(x + 1, 0, label, theme.soft()) + 1;
@@ -111,6 +125,27 @@ fn became(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
     if x + 2 + width(&hint) as u16 <= pen.width() {
         pen.line_right(0, &Line::styled(hint, theme.soft()));
     }
+}
+
+/// What SQL said of the orders of that sale, if it was asked.
+fn orders<'a>(scene: &Scene<'a>, sale: &SaleLine) -> Option<&'a SaleOrders> {
+    scene.snapshot.sale_orders.as_ref().filter(|it| it.voucher == sale.voucher_id)
+}
+
+/// Who has the most orders, beyond one.
+fn again(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
+    let x = pen.text(0, 0, &words::REPEAT_BUYERS, scene.theme.soft()) + 2;
+    let known = orders(scene, sale).and_then(|known| known.repeat_buyers.as_ref());
+    let users = |known: &Vec<(UserId, u64)>| {
+        words::repeat_buyers(known.iter().map(|(user, n)| (scene.users.number(*user), *n)))
+    };
+    let told = known.map_or_else(|| text::UNKNOWN.to_string(), users);
+    let hint = words::shows_users();
+    let end = x + width(&told) as u16 + 2 + width(&hint) as u16;
+    if known.is_some_and(|known| !known.is_empty()) && end <= pen.width() {
+        pen.line_right(0, &Line::styled(hint, scene.theme.soft()));
+    }
+    pen.text(x, 0, &scene.fit(&told, pen.width().saturating_sub(x)), Style::new());
 }
 
 /// What was left since this node saw the sale first, up to the picture.
@@ -170,7 +205,7 @@ mod tests {
             }
         }
         let of = |sales| [18, 19, 22, 40].map(|height| rows(height, sales));
-        assert_eq!(of(1), [Some(10), Some(15), Some(16), Some(20)]);
-        assert_eq!(of(4), [Some(10), Some(10), Some(15), Some(20)]);
+        assert_eq!(of(1), [Some(11), Some(11), Some(17), Some(21)]);
+        assert_eq!(of(4), [Some(11), Some(11), Some(11), Some(21)]);
     }
 }

@@ -15,7 +15,7 @@ use crate::{
     telemetry::{Snapshot, snapshot::SaleLine},
 };
 
-/// Columns of a sale, for filter, order and copies.
+/// Columns of a sale, for filter and order.
 pub(crate) fn facets() -> Vec<Facet<SaleLine>> {
     vec![
         Facet::new(

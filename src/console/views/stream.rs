@@ -8,7 +8,9 @@ use ratatui::{
 };
 
 use super::{
-    Scene, Source, StreamState, detail_line, is_stale, stream_block,
+    Scene, Source, StreamState, detail_line,
+    hands::Hands,
+    is_stale, stream_block,
     stream_state::{Pane, total},
 };
 use crate::{
@@ -20,10 +22,8 @@ use crate::{
         widgets::{self, Cell, Column, Pen, Scroll, Value, table, wrap},
     },
     engine::orders::decode,
-    model::{EntryId, Millis},
-    telemetry::snapshot::{
-        EntryLine, GroupConsumer, Holding, NodeState, PartitionLine, StreamPage,
-    },
+    model::EntryId,
+    telemetry::snapshot::{EntryLine, GroupConsumer, NodeState, PartitionLine, StreamPage},
 };
 
 /// Rows of the detail: a rule and seven lines.
@@ -167,9 +167,8 @@ fn lag(
     (spans, told.map(|told| Span::styled(format!("  {told}"), theme.soft())))
 }
 
-/// Cells of an entry's id and of its age, so that what stands behind stays there.
+/// Cells of an entry's id, so that what stands behind stays there.
 const ID: usize = 16;
-const AGE: usize = 7;
 
 /// Two columns: what stands in the stream, and how far its group is.
 fn figures(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &StreamState, whole: &PartitionLine) {
@@ -179,7 +178,7 @@ fn figures(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &StreamState, whole: &Pa
     let dash = || Span::styled("-", theme.soft());
     let id = |id: Option<EntryId>| match id {
         Some(id) => {
-            let ago = text::ago(&widgets::right(&figures::span(age(now, id)), AGE, ""));
+            let ago = text::ago(&figures::steady_span(now.since(id.added())));
             let id = id.to_string();
             let cells = ID.max(widgets::width(&id));
             vec![Span::raw(widgets::left(&id, cells, "")), soft(format!(" {ago}"))]
@@ -200,7 +199,7 @@ fn figures(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &StreamState, whole: &Pa
         (labels::TRIMMED, trimmed),
     ];
     let mut pending = vec![Span::raw(field(whole.pending, FIELD))];
-    let oldest = whole.oldest_pending.map(|id| text::oldest(age(now, id)));
+    let oldest = whole.oldest_pending.map(|id| text::oldest(now.since(id.added())));
     pending.extend(oldest.map(|told| soft(format!("  {told}"))));
     let delivered = match whole.delivered.filter(|_| whole.group) {
         // A group that was made at the start and read nothing.
@@ -231,10 +230,6 @@ fn figures(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &StreamState, whole: &Pa
             line.line(label, 0, &Line::from(value));
         }
     }
-}
-
-fn age(now: Millis, entry: EntryId) -> u64 {
-    u64::try_from(now.0).unwrap_or(0).saturating_sub(entry.millis)
 }
 
 fn consumers(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut StreamState) {
@@ -268,7 +263,8 @@ fn consumers(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut StreamState) {
     let mut at_rest = Scroll::default();
     let scroll = if focused { &mut state.consumers } else { &mut at_rest };
     table(&mut pen.part(0, 0, w, height), theme, &layout, (rows, cursor), scroll, |row, _| {
-        all.get(row).map(|it| consumer_cells(scene, it, partitioned)).unwrap_or_default()
+        let cells = all.get(row).map(|it| consumer_cells(scene, it, partitioned));
+        scene.last_known(cells.unwrap_or_default())
     });
     if let Some(more) = more {
         pen.text(1, h - 1, &words::more_consumers(more), theme.soft());
@@ -349,7 +345,7 @@ fn entries(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut StreamState) {
     table(pen, theme, &columns, (rows.len(), cursor), &mut scroll, |row, measured| {
         let Some(line) = rows.get(row) else { return Vec::new() };
         let cell = |(col, column): (&Col, &Column)| cell(scene, line, *col, column.width);
-        cols.iter().zip(measured).map(cell).collect()
+        scene.last_known(cols.iter().zip(measured).map(cell).collect())
     });
     state.scroll = scroll;
 }
@@ -376,8 +372,7 @@ fn cell(scene: &Scene<'_>, line: &EntryLine, col: Col, width: u16) -> Cell {
         Col::Time => {
             let full = time(scene, line.entry);
             let cut = full.get(..usize::from(width)).unwrap_or(&full).to_owned();
-            Cell::new(cut, theme.soft())
-                .exactly(Value::time(i64::try_from(line.entry.millis).ok().map(Millis)))
+            Cell::new(cut, theme.soft()).exactly(Value::time(Some(line.entry.added())))
         }
         Col::User => shown(line.user.map(|user| scene.users.number(user))),
         Col::Sale => shown(line.voucher.map(|id| format!("#{id}"))),
@@ -389,26 +384,27 @@ fn cell(scene: &Scene<'_>, line: &EntryLine, col: Col, width: u16) -> Cell {
 /// In whose hands it is; a fault of its fields matters more.
 fn holding(scene: &Scene<'_>, line: &EntryLine, width: u16) -> Cell {
     let theme = scene.theme;
-    match (&line.holding, &line.fault) {
-        _ if line.dead == Some(true) => Cell::new(words::IN_LETTERS.read(), theme.warn()),
-        _ if line.dead.is_none() => Cell::new(words::DEAD_OR_NOT.read(), theme.warn()),
-        (Holding::Acknowledged, _) => Cell::new(words::ACKNOWLEDGED.read(), theme.soft()),
+    let hands = Hands::of(line);
+    let word = hands.word();
+    match (hands, &line.fault) {
+        (Hands::Letters | Hands::LettersOrNot, _) | (Hands::Unknown, None) => {
+            Cell::new(word, theme.warn())
+        }
+        (Hands::Done, _) => Cell::new(word, theme.soft()),
         (_, Some(fault)) => {
             let fault = text::order_fault(fault);
             Cell::new(scene.users.within(&fault, line.user), theme.warn())
         }
-        (Holding::Undelivered, None) => Cell::new(words::UNDELIVERED.read(), theme.accent()),
-        (Holding::Unknown, None) => Cell::new(text::UNKNOWN.read(), theme.warn()),
-        (Holding::Pending { consumer, .. }, None) => {
-            let pending = labels::PENDING.read();
+        (Hands::Waiting, None) => Cell::new(word, theme.accent()),
+        (Hands::Held { consumer, .. }, None) => {
             let state = match line.holder {
                 Some(NodeState::Alive) => "",
                 Some(state) => words::state(state, true),
                 None => text::UNKNOWN.read(),
             };
-            let taken = widgets::width(pending) + widgets::width(state) + 2;
+            let taken = widgets::width(word) + widgets::width(state) + 2;
             let room = width.saturating_sub(taken as u16);
-            let told = format!("{pending} {} {state}", scene.fit(consumer, room));
+            let told = format!("{word} {} {state}", scene.fit(consumer, room));
             let style = match line.holder {
                 Some(NodeState::Alive) => Style::new(),
                 Some(NodeState::Stopped) | None => theme.warn(),
@@ -421,8 +417,7 @@ fn holding(scene: &Scene<'_>, line: &EntryLine, width: u16) -> Cell {
 
 /// The time of day at which an entry was added, to the millisecond.
 fn time(scene: &Scene<'_>, entry: EntryId) -> String {
-    let at = Millis(i64::try_from(entry.millis).unwrap_or(i64::MAX));
-    let full = at.date_time(scene.zone);
+    let full = entry.added().date_time(scene.zone);
     let clock = full.get(11..19).unwrap_or(&full);
     format!("{clock}.{:03}", entry.millis % 1_000)
 }
@@ -432,11 +427,11 @@ fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, line: &EntryLine) {
     let room = pen.width().saturating_sub(18);
     pen.rule(0, theme.glyphs.rule, theme.soft());
     let unknown = || text::UNKNOWN.read().to_owned();
-    let at = Millis(i64::try_from(line.entry.millis).unwrap_or(i64::MAX));
+    let added = line.entry.added();
     let added = format!(
         "{}   {}",
-        at.date_time(scene.zone),
-        text::ago(&figures::span(age(scene.now, line.entry)))
+        added.date_time(scene.zone),
+        text::ago(&figures::span(scene.now.since(added)))
     );
     let order = line.order.map(|id| {
         let decoded = decode(id);
@@ -448,19 +443,21 @@ fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, line: &EntryLine) {
         Some(sale) => text::sale_name(id, &sale.title),
         None => format!("#{id}"),
     });
-    let (held, style) = match &line.holding {
-        _ if line.dead == Some(true) => (words::in_letters(), theme.warn()),
-        _ if line.dead.is_none() => (words::dead_or_not(), theme.warn()),
-        Holding::Acknowledged => (words::ACKNOWLEDGED.read().to_owned(), theme.good()),
-        Holding::Undelivered => (words::UNDELIVERED.read().to_owned(), theme.accent()),
-        Holding::Unknown => (unknown(), theme.warn()),
-        Holding::Pending { consumer, idle_ms, deliveries } => {
+    let hands = Hands::of(line);
+    let word = || hands.word().to_owned();
+    let (held, style) = match hands {
+        Hands::Letters => (words::in_letters(), theme.warn()),
+        Hands::LettersOrNot => (words::dead_or_not(), theme.warn()),
+        Hands::Done => (word(), theme.good()),
+        Hands::Waiting => (word(), theme.accent()),
+        Hands::Unknown => (word(), theme.warn()),
+        Hands::Held { consumer, idle_ms, deliveries } => {
             let style = match line.holder {
                 Some(NodeState::Alive) => Style::new(),
                 Some(NodeState::Stopped) | None => theme.warn(),
                 Some(NodeState::Dead) => theme.bad(),
             };
-            (words::pending_with(consumer, *idle_ms, *deliveries), style)
+            (words::pending_with(consumer, idle_ms, deliveries), style)
         }
     };
     let fault = line.fault.as_ref().map(text::order_fault).map_or_else(

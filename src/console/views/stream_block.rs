@@ -66,14 +66,16 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, consumers: usize) {
     pen.text(NAMES, 3, &figure(*total), Style::new());
     let waiting: u64 = locks.iter().map(|lock| lock.waiting).sum();
     let orphans = locks.iter().filter(|lock| lock.orphan).count() as u64;
-    let mut x = BEHIND;
+    // Counts are at the right of a place of their own, so the first has blanks before it already.
+    let mut x = BEHIND - 2;
+    let gap = if w >= 50 { 3 } else { 1 };
     // A lock that nobody gives back needs a person; a queue does not.
     for (count, told, style) in [
         (orphans, words::orphans(orphans), theme.warn()),
         (waiting, words::waiting(waiting), theme.soft()),
     ] {
         if count > 0 && usize::from(x) + width(&told) <= usize::from(pen.width()) {
-            x = pen.text(x, 3, &told, style) + 3;
+            x = pen.text(x, 3, &told, style) + gap;
         }
     }
     if consumers > 0 {

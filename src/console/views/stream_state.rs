@@ -2,20 +2,9 @@
 
 use tui_input::Input;
 
-use super::{
-    Step,
-    facets::{Facet, Rank, Wanted},
-    users::Users,
-};
+use super::{Step, facets::Wanted, hands::Hands};
 use crate::{
-    console::{
-        flow::Flow,
-        text::{
-            order_fault,
-            stream::{columns, labels},
-        },
-        widgets::Scroll,
-    },
+    console::{flow::Flow, text::order_fault, widgets::Scroll},
     model::EntryId,
     telemetry::{
         Snapshot, StreamView,
@@ -253,39 +242,6 @@ impl StreamState {
     }
 }
 
-/// What a copy of an entry tells. Users are masked here unless somebody asks, and a copy asks for nobody.
-pub(crate) fn facets() -> Vec<Facet<EntryLine>> {
-    vec![
-        Facet::new(columns::ENTRY, |line| line.entry.to_string(), |_| Rank::Unknown),
-        Facet::new(
-            columns::ORDER,
-            |line| line.order.map(|order| order.to_string()).unwrap_or_default(),
-            |_| Rank::Unknown,
-        ),
-        Facet::new(
-            columns::SALE,
-            |line| line.voucher.map(|voucher| format!("#{voucher}")).unwrap_or_default(),
-            |_| Rank::Unknown,
-        ),
-        Facet::new(
-            labels::FAULT,
-            |line| {
-                let fault = line.fault.as_ref().map(order_fault).unwrap_or_default();
-                Users::MASKED.within(&fault, line.user)
-            },
-            |_| Rank::Unknown,
-        ),
-    ]
-}
-
-/// What a copy of a consumer tells.
-pub(crate) fn consumer_facets() -> Vec<Facet<GroupConsumer>> {
-    vec![
-        Facet::new(columns::CONSUMER, |it| it.name.clone(), |_| Rank::Unknown),
-        Facet::new(columns::PENDING, |it| it.pending.to_string(), |_| Rank::Unknown),
-    ]
-}
-
 fn identity(consumer: &GroupConsumer) -> (u16, String) {
     (consumer.partition, consumer.name.clone())
 }
@@ -302,6 +258,7 @@ fn holds(line: &EntryLine, wanted: &str) -> bool {
         line.voucher.map(|voucher| format!("#{voucher}")),
         line.fault.as_ref().map(order_fault),
         consumer,
+        Some(Hands::of(line).word().to_owned()),
     ];
     texts.iter().flatten().any(|text| text.to_lowercase().contains(wanted))
 }
@@ -331,6 +288,24 @@ pub(super) fn total(all: &[PartitionLine], only: Option<u16>) -> Option<Partitio
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_filter_knows_the_state_as_the_row_says_it() {
+        let line = |holding, dead| EntryLine {
+            entry: EntryId::MIN,
+            order: None,
+            user: None,
+            voucher: None,
+            fault: None,
+            dead,
+            holding,
+            holder: None,
+        };
+        let done = line(Holding::Acknowledged, Some(false));
+        let waits = line(Holding::Undelivered, Some(false));
+        assert!(holds(&done, "acknow") && !holds(&waits, "acknow") && holds(&waits, "wait"));
+        assert!(holds(&line(Holding::Acknowledged, Some(true)), "dead letters"));
+    }
 
     #[test]
     fn one_partition_without_a_figure_leaves_the_sum_unknown() {

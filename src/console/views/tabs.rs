@@ -5,7 +5,7 @@
 
 use ratatui::style::Style;
 
-use super::View;
+use super::{View, paged_rows};
 use crate::console::{
     app::App,
     keymap,
@@ -79,7 +79,7 @@ pub(super) fn draw(app: &App, pen: &mut Pen<'_>) -> Vec<(std::ops::Range<u16>, V
         let (name, count) = match view {
             View::Overview => (text::tabs::OVERVIEW, None),
             View::Sales => (text::tabs::SALES, Some(app.shown.sales.len() as u64)),
-            View::Pending => (text::tabs::PENDING, Some(stream.map_or(0, |it| it.pending))),
+            View::Pending => (text::tabs::PENDING, Some(paged_rows::pending_in(&app.shown))),
             View::Letters => (text::tabs::LETTERS, Some(stream.map_or(0, |it| it.dead))),
             View::Stream => (text::stream::TAB, None),
             View::Orders => (text::orders::TAB, None),

@@ -124,6 +124,8 @@ pub(crate) fn chart(pen: &mut Pen<'_>, theme: Theme, shown: &Chart<'_>) -> Optio
         }
     });
     let mut line = Grid::new(columns, rows);
+    // Where it stands, without its strokes up and down and without its foot.
+    let mut level_at = Grid::new(columns, rows);
     let mut last: Option<(usize, usize)> = None;
     join(&admitted, wide, |x, value| {
         let y = level(value).saturating_sub(1);
@@ -133,6 +135,9 @@ pub(crate) fn chart(pen: &mut Pen<'_>, theme: Theme, shown: &Chart<'_>) -> Optio
         let foot = value <= 0.0 && written.get(x).copied().unwrap_or(false);
         let strokes = (from.min(y)..=from.max(y)).filter(|it| !(foot && *it == y));
         strokes.for_each(|y| line.set(x, y));
+        if value > 0.0 {
+            level_at.set(x, y);
+        }
         last = Some((x, y));
     });
 
@@ -148,8 +153,13 @@ pub(crate) fn chart(pen: &mut Pen<'_>, theme: Theme, shown: &Chart<'_>) -> Optio
         pen.text(0, row, &right(&label, 4, glyphs.ellipsis), theme.soft());
         pen.text(5, row, edge, theme.soft());
         for column in 0..width {
-            let above = line.cell(column, height - 1 - row, across, down);
             let below = area.cell(column, height - 1 - row, across, down);
+            let stands = level_at.cell(column, height - 1 - row, across, down) > 0;
+            // A stroke hides nothing: what was written in a short burst stands in its cells alone.
+            let above = match below {
+                1.. if !stands => 0,
+                _ => line.cell(column, height - 1 - row, across, down),
+            };
             let style = if above > 0 { theme.chart_1() } else { theme.chart_2() };
             let style = if cursor == Some(column) { theme.key() } else { style };
             let glyph = match (above, below) {
@@ -395,6 +405,42 @@ mod tests {
             let column = SCALE + axis.of(Millis(45_000)).unwrap();
             let cell = &buffer[(column, 12 - 3)];
             assert_eq!((cell.symbol(), Some(cell.fg)), (sign, theme.chart_2().fg), "{ascii}");
+        }
+    }
+
+    /// All was admitted and written within one tick.
+    #[test]
+    fn a_burst_is_seen_at_every_size() {
+        use ratatui::{buffer::Buffer, layout::Rect};
+
+        use crate::console::theme::Depth;
+
+        let clock = &|at: Millis| at.to_string();
+        let mut series = Series::default();
+        for second in 0..120 {
+            let (admitted, persisted) = if second == 60 { (900.0, 880.0) } else { (0.0, 0.0) };
+            let point = Point { persisted: Some(persisted), ..Point::default() };
+            series.push(Point { at: Millis(second * 1_000), admitted: Some(admitted), ..point });
+        }
+        for ascii in [false, true] {
+            for window in [60_000, 120_000, 600_000] {
+                for (width, height) in [(30, 5), (46, 8), (66, 12), (150, 20), (250, 40)] {
+                    let area = Rect::new(0, 0, width, height);
+                    let mut buffer = Buffer::empty(area);
+                    let mut pen = Pen::new(&mut buffer, area);
+                    let (until, signs) = (Millis(119_000), Vec::new());
+                    let shown =
+                        Chart { series: &series, until, window, signs, cursor: None, clock };
+                    let theme = Theme::new(Depth::True, ascii);
+                    chart(&mut pen, theme, &shown).unwrap();
+                    let drawn = |style: Style| {
+                        let mut cells = buffer.content.iter();
+                        cells.any(|cell| cell.symbol() != " " && Some(cell.fg) == style.fg)
+                    };
+                    let both = [theme.chart_1(), theme.chart_2()].map(drawn);
+                    assert_eq!(both, [true; 2], "{window} in {width}x{height} ascii: {ascii}");
+                }
+            }
         }
     }
 

@@ -87,6 +87,8 @@ pub(crate) struct Sheet {
     pub(crate) rows: Vec<Vec<(String, Option<Value>)>>,
     /// Of how many rows these are.
     pub(crate) extent: Extent,
+    /// The row under the cursor.
+    pub(crate) cursor: Option<usize>,
 }
 
 /// The order that a person asked for.
@@ -156,6 +158,7 @@ pub(crate) fn table(
             columns: titles.collect(),
             rows: (0..total).map(texts).collect(),
             extent: Extent::default(),
+            cursor,
         });
         return;
     }

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::Names;
-use crate::model::EntryId;
+use crate::model::{EntryId, counted};
 
 /// One sentence with the next step.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
@@ -36,7 +36,8 @@ pub enum GroupFault {
     NoStream(u16),
     /// The place lies where entries were trimmed.
     #[error(
-        "{gone} older entries of partition {partition} were trimmed or deleted and can't be delivered again; it is possible from {first} on, which '--to start' means"
+        "{} trimmed or deleted in partition {partition} and can't be delivered again; it is possible from {first} on, which '--to start' means",
+        counted(*gone, "older entry was", "older entries were")
     )]
     Trimmed {
         /// The partition.
@@ -113,7 +114,8 @@ pub enum GroupFault {
     Alive(String),
     /// A consumer whose entries would be lost with it.
     #[error(
-        "'{name}' holds {pending} entries of partition {partition}, which would be lost with it; 'seckill pending apply --filter holder={name}' settles them, 'seckill stream claim --from {name} --to CONSUMER' gives them to somebody"
+        "'{name}' holds {} of partition {partition}, which would be lost with it; 'seckill pending apply --filter holder={name}' settles them, 'seckill stream claim --from {name} --to CONSUMER' gives them to somebody",
+        counted(*pending, "entry", "entries")
     )]
     Holds {
         /// The consumer.

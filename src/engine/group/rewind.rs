@@ -242,8 +242,8 @@ async fn one(
         group: marks.delivered.is_some(),
         from,
         to,
-        from_time: time_of(from),
-        to_time: time_of(to),
+        from_time: from.added(),
+        to_time: to.added(),
         again: seen.count,
         written: seen.written,
         missing: seen.missing,
@@ -257,10 +257,6 @@ async fn one(
         last_delivered: marks.delivered,
         entries_read: whole.then_some(read),
     })
-}
-
-fn time_of(entry: EntryId) -> Millis {
-    Millis(i64::try_from(entry.millis).unwrap_or(i64::MAX))
 }
 
 /// Entries of a stream, counted by what would become of them.

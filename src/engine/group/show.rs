@@ -10,7 +10,7 @@ use crate::{
         stream,
         survey::{ConsumerFacts, Marks, StreamFacts, Survey, survey_of},
     },
-    model::{EntryId, Millis},
+    model::EntryId,
 };
 
 /// Entries in one look.
@@ -124,7 +124,7 @@ fn state(
         added: marks.added,
         first,
         last: marks.last,
-        oldest_ms: first.map(|id| age(survey.now, id)),
+        oldest_ms: first.map(|id| survey.now.since(id.added())),
         dead,
         group: group.then(|| GroupState {
             name: of.group().to_owned(),
@@ -133,14 +133,10 @@ fn state(
             lag,
             pending,
             oldest_pending,
-            oldest_pending_ms: oldest_pending.map(|id| age(survey.now, id)),
+            oldest_pending_ms: oldest_pending.map(|id| survey.now.since(id.added())),
             consumers,
         }),
     }
-}
-
-fn age(now: Millis, entry: EntryId) -> u64 {
-    u64::try_from(now.0).unwrap_or(0).saturating_sub(entry.millis)
 }
 
 /// Entries after `delivered`; `None` where there are too many.

@@ -1,7 +1,10 @@
 //! Acts on the group as the audit log tells them.
 
 use super::{ClaimPlan, ClaimReport, RemoveReport, Rewind, RewindReport, claim};
-use crate::engine::told::{ClaimPart, RewindPart, Subject};
+use crate::{
+    engine::told::{ClaimPart, RewindPart, Subject},
+    model::counted,
+};
 
 /// What a rewind is about.
 pub(crate) fn rewind(plan: &[Rewind]) -> Subject {
@@ -27,7 +30,9 @@ pub(crate) fn claim(plan: &ClaimPlan) -> Subject {
 pub(crate) fn rewound(report: &RewindReport) -> String {
     let made = report.groups.iter().filter(|group| group.made).count();
     let moved = report.groups.len() - made;
-    format!("{moved} groups moved back, {made} made; {} entries again", report.again)
+    let moved = counted(moved as u64, "group", "groups");
+    let again = counted(report.again, "entry", "entries");
+    format!("{moved} moved back, {made} made; {again} again")
 }
 
 /// What came of a claim.

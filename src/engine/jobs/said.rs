@@ -4,7 +4,10 @@ use std::{fmt, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{engine::refusal::Refusal, model::VoucherId};
+use crate::{
+    engine::refusal::Refusal,
+    model::{VoucherId, counted},
+};
 
 /// Why a run that an operator asks for does not begin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
@@ -99,12 +102,15 @@ impl fmt::Display for JobSaid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Closed { orders, given_back } => {
-                write!(f, "{orders} closed, {given_back} pieces given back")
+                let pieces = counted(*given_back, "piece", "pieces");
+                write!(f, "{orders} closed, {pieces} given back")
             }
             Self::Trimmed { entries, runs, letters, consumers, held } => {
-                write!(f, "{entries} entries, {runs} runs of jobs")?;
+                let entries = counted(*entries, "entry", "entries");
+                let runs = counted(*runs, "run", "runs");
+                write!(f, "{entries}, {runs} of jobs")?;
                 if *letters > 0 {
-                    write!(f, ", {letters} dead letters")?;
+                    write!(f, ", {}", counted(*letters, "dead letter", "dead letters"))?;
                 }
                 if !consumers.is_empty() {
                     write!(f, ", consumers of the dead: {}", consumers.join(" "))?;
@@ -124,5 +130,48 @@ impl fmt::Display for JobSaid {
             Self::Cancelled(why) => why.fmt(f),
             Self::Endless(why) => write!(f, "{why}; it does not end"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        engine::EngineError,
+        model::{
+            Cause, JobOutcome, JobRun, Millis, Said,
+            ledger::{Finding, SaleFinding},
+        },
+        telemetry::{Snapshot, alarms::alarms, snapshot::JobLine},
+    };
+
+    #[test]
+    fn books_that_are_off_are_no_second_alarm() {
+        let told = |error: &EngineError| {
+            let run = JobRun {
+                id: 1,
+                job: "check-ledger".into(),
+                due: Millis(0),
+                cause: Cause::Due,
+                node: "a".into(),
+                started: Millis(0),
+                took_ms: Some(5),
+                outcome: JobOutcome::Failed,
+                detail: Some(Said::of(&JobSaid::Failed(error.into()))),
+                rows: None,
+            };
+            let job = JobLine {
+                name: run.job.clone(),
+                about: String::new(),
+                schedule: String::new(),
+                paused: false,
+                next: None,
+                runs: vec![run],
+            };
+            alarms(&Snapshot { jobs: vec![job], ..Snapshot::default() }, None).len()
+        };
+        let off = SaleFinding { sale: None, what: Finding::Lost(2) };
+        assert_eq!(told(&EngineError::Unbalanced(off)), 0);
+        assert_eq!(told(&EngineError::ReadOnly), 1, "any other failure is told");
     }
 }

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::{Head, Line, Totals};
+use crate::model::harmless_json;
 
 /// Longest line that a plan can have; more is no plan.
 const LONGEST: u64 = 64 * 1024;
@@ -196,7 +197,7 @@ pub(super) struct Writer {
 
 impl Writer {
     pub(super) fn new(head: Head) -> io::Result<Self> {
-        let mut first = serde_json::to_string(&head)?;
+        let mut first = harmless_json(&serde_json::to_string(&head)?);
         // Its closing bracket comes with the end.
         first.pop();
         first.push_str(ENTRIES);
@@ -214,8 +215,9 @@ impl Writer {
         if self.open {
             self.put(b",\n")?;
         }
-        let text = serde_json::to_vec(line).map_err(io::Error::from)?;
-        self.put(&text)?;
+        // A consumer's name may hold anything, and the file is shown as it is.
+        let text = serde_json::to_string(line).map_err(io::Error::from)?;
+        self.put(harmless_json(&text).as_bytes())?;
         self.open = true;
         Ok(())
     }

@@ -14,7 +14,7 @@ use crate::{
         operator::Operator,
         pending::{Judge, Judged},
     },
-    model::{EntryId, Sale, Verdict, VoucherId, filter::Filter},
+    model::{EntryId, Sale, Verdict, VoucherId, counted, filter::Filter},
     telemetry::snapshot::RecoveryLine,
 };
 
@@ -33,7 +33,7 @@ pub async fn make(
     stop: &CancellationToken,
 ) -> Result<Plan, EngineError> {
     let mut link = operator.redis.link();
-    let at = survey::survey(&mut link, &operator.keys, &[], EntryId::MIN, 1).await?;
+    let at = survey::survey(&mut link, &operator.keys, &[]).await?;
     let shown = operator.meters.recovery_begins(RecoveryLine {
         act: PLAN.to_owned(),
         done: 0,
@@ -69,7 +69,7 @@ pub async fn of_entries(
 ) -> Result<Plan, EngineError> {
     let what = match entries {
         [only] => format!("entry={only}"),
-        many => format!("{} entries by name", many.len()),
+        many => format!("{} by name", counted(many.len() as u64, "entry", "entries")),
     };
     let mut making = Making::begin(operator, what).await?;
     let mut judged = making.judge.entries(entries).await?;
@@ -126,7 +126,7 @@ impl Making {
         };
         let sales = operator.store.sales().await?;
         let mut link = operator.redis.link();
-        let at = survey::survey(&mut link, &operator.keys, &[], EntryId::MIN, 1).await?;
+        let at = survey::survey(&mut link, &operator.keys, &[]).await?;
         let totals = &self.totals;
         let to_dead = [Verdict::Malformed, Verdict::TooOften, Verdict::Refused];
         let to_dead: u64 = to_dead.iter().map(|verdict| totals.of(*verdict)).sum();

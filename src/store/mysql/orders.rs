@@ -17,7 +17,7 @@ use super::{
     faults::is_taken,
 };
 use crate::model::{
-    LiveOrder, Millis, Order, OrderCounts, OrderFilter, OrderId, OrderStatus, VoucherId,
+    LiveOrder, Millis, Order, OrderCounts, OrderFilter, OrderId, OrderStatus, UserId, VoucherId,
     ledger::SqlBooks,
 };
 
@@ -251,6 +251,15 @@ pub(super) async fn page(
         if let Some(status) = filter.status {
             query.push(" AND status = ").push_bind(status.code());
         }
+        if let Some(user) = filter.not.user {
+            query.push(" AND user_id <> ").push_bind(i64::try_from(user.0).unwrap_or(-1));
+        }
+        if let Some(voucher) = filter.not.voucher {
+            query.push(" AND voucher_id <> ").push_bind(i64::try_from(voucher.0).unwrap_or(-1));
+        }
+        if let Some(status) = filter.not.status {
+            query.push(" AND status <> ").push_bind(status.code());
+        }
         query.push(" AND id >= ").push_bind(filter.from.map_or(0, OrderId::as_i64));
         if let Some(end) = end {
             query.push(" AND id < ").push_bind(end.as_i64());
@@ -346,4 +355,22 @@ pub(super) async fn counts(
     .fetch_all(conn)
     .await?;
     Ok(rows::order_counts(rows)?)
+}
+
+/// Who ordered more than once, along the index of a voucher's orders.
+pub(super) async fn repeat_buyers(
+    conn: &mut MySqlConnection,
+    voucher: VoucherId,
+    limit: u32,
+) -> Result<Vec<(UserId, u64)>, Fault> {
+    let Ok(voucher) = voucher_key(voucher) else { return Ok(Vec::new()) };
+    let rows: Vec<(i64, i64)> = sqlx::query_as(
+        "SELECT user_id, COUNT(*) AS orders FROM tb_voucher_order WHERE voucher_id = ? \
+         GROUP BY user_id HAVING COUNT(*) > 1 ORDER BY orders DESC, user_id LIMIT ?",
+    )
+    .bind(voucher)
+    .bind(limit)
+    .fetch_all(conn)
+    .await?;
+    Ok(rows::buyers(rows))
 }

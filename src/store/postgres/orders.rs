@@ -10,7 +10,8 @@ use super::super::{
     session::Fault,
 };
 use crate::model::{
-    LiveOrder, Millis, Order, OrderCounts, OrderFilter, OrderId, VoucherId, ledger::SqlBooks,
+    LiveOrder, Millis, Order, OrderCounts, OrderFilter, OrderId, UserId, VoucherId,
+    ledger::SqlBooks,
 };
 
 /// Writes a batch that is all new, inside the caller's transaction, which must be rolled back
@@ -208,6 +209,15 @@ pub(super) async fn page(
         if let Some(status) = filter.status {
             query.push(" AND status = ").push_bind(status.code());
         }
+        if let Some(user) = filter.not.user {
+            query.push(" AND user_id <> ").push_bind(i64::try_from(user.0).unwrap_or(-1));
+        }
+        if let Some(voucher) = filter.not.voucher {
+            query.push(" AND voucher_id <> ").push_bind(i64::try_from(voucher.0).unwrap_or(-1));
+        }
+        if let Some(status) = filter.not.status {
+            query.push(" AND status <> ").push_bind(status.code());
+        }
         query.push(" AND id >= ").push_bind(filter.from.map_or(0, OrderId::as_i64));
         if let Some(end) = end {
             query.push(" AND id < ").push_bind(end.as_i64());
@@ -308,4 +318,26 @@ pub(super) async fn counts(
     .fetch_all(conn)
     .await?;
     Ok(rows::order_counts(rows)?)
+}
+
+/// Who ordered more than once; live and closed orders along the index of each.
+pub(super) async fn repeat_buyers(
+    conn: &mut PgConnection,
+    voucher: VoucherId,
+    limit: u32,
+) -> Result<Vec<(UserId, u64)>, Fault> {
+    let Ok(voucher) = voucher_key(voucher) else { return Ok(Vec::new()) };
+    let rows: Vec<(i64, i64)> = sqlx::query_as(
+        "SELECT user_id, SUM(orders)::BIGINT FROM (\
+             SELECT user_id, COUNT(*) AS orders FROM tb_voucher_order \
+             WHERE voucher_id = $1 AND status NOT IN (4, 5) GROUP BY user_id \
+             UNION ALL SELECT user_id, COUNT(*) FROM tb_voucher_order \
+             WHERE voucher_id = $1 AND status IN (4, 5) GROUP BY user_id) AS parts \
+         GROUP BY user_id HAVING SUM(orders) > 1 ORDER BY SUM(orders) DESC, user_id LIMIT $2",
+    )
+    .bind(voucher)
+    .bind(i64::from(limit))
+    .fetch_all(conn)
+    .await?;
+    Ok(rows::buyers(rows))
 }

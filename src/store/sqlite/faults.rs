@@ -44,9 +44,7 @@ pub(super) fn told(error: sqlx::Error) -> StoreError {
 fn told_by_code(fault: &dyn DatabaseError) -> StoreError {
     let away = |why: &str| StoreError::Away(why.to_owned());
     match primary(fault) {
-        code::BUSY | code::LOCKED | code::PROTOCOL => {
-            away("another process keeps the database file locked")
-        }
+        code::BUSY | code::LOCKED | code::PROTOCOL => StoreError::Locked,
         code::FULL => away("the disk is full; make room"),
         code::READONLY => {
             away("the database file is read-only; make it and its directory writable")
@@ -143,7 +141,8 @@ mod tests {
         one.execute("BEGIN IMMEDIATE").await.unwrap();
         let locked = connect(dir.path()).await.execute("BEGIN IMMEDIATE").await.unwrap_err();
         assert!(is_busy(&locked));
-        assert!(told(locked).is_away());
+        let locked = told(locked);
+        assert!(matches!(locked, StoreError::Locked) && locked.is_away(), "{locked}");
     }
 
     #[tokio::test]

@@ -16,7 +16,7 @@ use rustix::{
 };
 use sqlx::{
     Connection, Sqlite, SqliteConnection,
-    migrate::{MigrateError, Migrator},
+    migrate::{Migrate as _, MigrateError, Migrator},
     pool::PoolOptions,
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous},
 };
@@ -28,6 +28,7 @@ use super::{
     },
     SqliteStore, StoreError,
     faults::{is_busy, told_at_open},
+    lock::Lock,
 };
 
 static MIGRATOR: Migrator = sqlx::migrate!("migrations/sqlite");
@@ -82,12 +83,13 @@ async fn open_once(path: &PathBuf, settings: &Settings) -> Result<SqliteStore, O
         .busy_timeout(BUSY)
         // Small buffers would make the two threads of a connection wait for each other.
         .row_buffer_size(1024);
+    let mut current = false;
     if path.metadata().is_ok_and(|it| it.len() > 0) {
         // Look before touching: going to WAL would rewrite a file that may not be ours.
         let mut probe = SqliteConnection::connect_with(&options).await?;
         let seen = refuse_foreign(&mut probe, path).await;
         probe.close().await?;
-        seen?;
+        current = seen?;
     }
     let pool = || {
         PoolOptions::<Sqlite>::new()
@@ -117,29 +119,38 @@ async fn open_once(path: &PathBuf, settings: &Settings) -> Result<SqliteStore, O
                 .pragma("temp_store", "memory"),
         )
         .await?;
-    // SQLite has no lock for migrations; the write lock serves, and makes them all or nothing.
-    let mut tx = writer.begin_with("BEGIN IMMEDIATE").await?;
-    refuse_foreign(&mut tx, path).await?;
-    MIGRATOR.run_direct(None, &mut *tx, false).await.map_err(|fault| schema_fault(fault, path))?;
-    tx.commit().await?;
+    let lock = Lock::new(options.clone());
+    // A file that needs no migration is opened also while another program keeps it locked.
+    if !current {
+        // SQLite has no lock for migrations; the write lock serves, and makes them all or nothing.
+        let mut tx = writer.begin_with("BEGIN IMMEDIATE").await?;
+        refuse_foreign(&mut tx, path).await?;
+        let migrated = MIGRATOR.run_direct(None, &mut *tx, false).await;
+        migrated.map_err(|fault| schema_fault(fault, path))?;
+        tx.commit().await?;
+    }
     let readers = pool().max_connections(READERS).connect_lazy_with(options.read_only(true));
-    Ok(SqliteStore { path: path.clone(), writer, readers, mixed: AtomicBool::new(false) })
+    Ok(SqliteStore { path: path.clone(), writer, readers, lock, mixed: AtomicBool::new(false) })
 }
 
-/// Refuses a database with tables of somebody else, and one from a newer seckill.
-async fn refuse_foreign(conn: &mut SqliteConnection, path: &Path) -> Result<(), Opening> {
+/// Refuses a database with tables of somebody else, and one from a newer seckill; says whether no migration is left to
+/// apply.
+async fn refuse_foreign(conn: &mut SqliteConnection, path: &Path) -> Result<bool, Opening> {
     let tables: Vec<String> = sqlx::query_scalar(
         "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' \
          ORDER BY name",
     )
     .fetch_all(&mut *conn)
     .await?;
-    if schema::is_ours(&path.display().to_string(), &tables).map_err(Opening::Told)? {
-        let version: Option<i64> =
-            sqlx::query_scalar("SELECT MAX(version) FROM _sqlx_migrations").fetch_one(conn).await?;
-        schema::check_version(&MIGRATOR, version).map_err(Opening::Told)?;
+    if !schema::is_ours(&path.display().to_string(), &tables).map_err(Opening::Told)? {
+        return Ok(false);
     }
-    Ok(())
+    let fault = |fault| schema_fault(fault, path);
+    let applied = conn.list_applied_migrations(schema::MIGRATIONS).await.map_err(fault)?;
+    let newest = applied.iter().map(|it| it.version).max();
+    schema::check_version(&MIGRATOR, newest).map_err(Opening::Told)?;
+    let dirty = conn.dirty_version(schema::MIGRATIONS).await.map_err(fault)?;
+    Ok(dirty.is_none() && schema::is_current(&MIGRATOR, &applied))
 }
 
 fn schema_fault(fault: MigrateError, path: &Path) -> Opening {

@@ -14,7 +14,9 @@ use super::{
     StoreError, Written,
     faults::{is_foreign_key, told},
 };
-use crate::model::{LiveOrder, Millis, Order, OrderCounts, OrderId, VoucherId, ledger::SqlBooks};
+use crate::model::{
+    LiveOrder, Millis, Order, OrderCounts, OrderId, UserId, VoucherId, ledger::SqlBooks,
+};
 
 /// `[a,b,c]`.
 pub(super) fn json<T: Display>(items: impl IntoIterator<Item = T>) -> String {
@@ -330,4 +332,27 @@ pub(super) async fn counts(
     .await
     .map_err(told)?;
     rows::order_counts(rows)
+}
+
+/// Who ordered more than once; live and closed orders along the index of each.
+pub(super) async fn repeat_buyers(
+    readers: &SqlitePool,
+    voucher: VoucherId,
+    limit: u32,
+) -> Result<Vec<(UserId, u64)>, StoreError> {
+    let Ok(voucher) = voucher_key(voucher) else { return Ok(Vec::new()) };
+    let rows: Vec<(i64, i64)> = sqlx::query_as(
+        "SELECT user_id, SUM(orders) FROM (\
+             SELECT user_id, COUNT(*) AS orders FROM tb_voucher_order \
+             WHERE voucher_id = ?1 AND status NOT IN (4, 5) GROUP BY user_id \
+             UNION ALL SELECT user_id, COUNT(*) FROM tb_voucher_order \
+             WHERE voucher_id = ?1 AND status IN (4, 5) GROUP BY user_id) AS parts \
+         GROUP BY user_id HAVING SUM(orders) > 1 ORDER BY SUM(orders) DESC, user_id LIMIT ?2",
+    )
+    .bind(voucher)
+    .bind(i64::from(limit))
+    .fetch_all(readers)
+    .await
+    .map_err(told)?;
+    Ok(rows::buyers(rows))
 }

@@ -14,30 +14,35 @@ use super::{
 };
 use crate::model::{Order, OrderFilter, OrderId, OrderStatus};
 
+/// What every page asks for beyond the index that it is read along.
+macro_rules! select_page {
+    ($rest:literal) => {
+        concat!(
+            select_orders!($rest),
+            " AND id < ?3 AND id >= ?4 AND (?5 IS NULL OR status = ?5) \
+             AND (?7 IS NULL OR user_id <> ?7) AND (?8 IS NULL OR voucher_id <> ?8) \
+             AND (?9 IS NULL OR status <> ?9) ORDER BY id DESC LIMIT ?6"
+        )
+    };
+}
+
 /// Of a user, or of a user and a voucher: vouchers are few, and each is one look into the unique index.
-const LIVE_OF_USER: &str = select_orders!(
+const LIVE_OF_USER: &str = select_page!(
     "WHERE status NOT IN (4, 5) AND user_id = ?1 \
-     AND voucher_id IN (SELECT voucher_id FROM tb_seckill_voucher WHERE ?2 IS NULL OR voucher_id = ?2) \
-     AND id < ?3 AND id >= ?4 AND (?5 IS NULL OR status = ?5) ORDER BY id DESC LIMIT ?6"
+     AND voucher_id IN (SELECT voucher_id FROM tb_seckill_voucher WHERE ?2 IS NULL OR voucher_id = ?2)"
 );
-const CLOSED_OF_USER: &str = select_orders!(
+const CLOSED_OF_USER: &str = select_page!(
     "INDEXED BY idx_closed_user WHERE status IN (4, 5) AND user_id = ?1 \
-     AND (?2 IS NULL OR voucher_id = ?2) \
-     AND id < ?3 AND id >= ?4 AND (?5 IS NULL OR status = ?5) ORDER BY id DESC LIMIT ?6"
+     AND (?2 IS NULL OR voucher_id = ?2)"
 );
-const LIVE_OF_VOUCHER: &str = select_orders!(
-    "INDEXED BY idx_live_order WHERE ?1 IS NULL AND status NOT IN (4, 5) AND voucher_id = ?2 \
-     AND id < ?3 AND id >= ?4 AND (?5 IS NULL OR status = ?5) ORDER BY id DESC LIMIT ?6"
+const LIVE_OF_VOUCHER: &str = select_page!(
+    "INDEXED BY idx_live_order WHERE ?1 IS NULL AND status NOT IN (4, 5) AND voucher_id = ?2"
 );
-const CLOSED_OF_VOUCHER: &str = select_orders!(
-    "INDEXED BY idx_closed_order WHERE ?1 IS NULL AND status IN (4, 5) AND voucher_id = ?2 \
-     AND id < ?3 AND id >= ?4 AND (?5 IS NULL OR status = ?5) ORDER BY id DESC LIMIT ?6"
+const CLOSED_OF_VOUCHER: &str = select_page!(
+    "INDEXED BY idx_closed_order WHERE ?1 IS NULL AND status IN (4, 5) AND voucher_id = ?2"
 );
 /// Along the primary key.
-const ANY: &str = select_orders!(
-    "WHERE ?1 IS NULL AND ?2 IS NULL \
-     AND id < ?3 AND id >= ?4 AND (?5 IS NULL OR status = ?5) ORDER BY id DESC LIMIT ?6"
-);
+const ANY: &str = select_page!("WHERE ?1 IS NULL AND ?2 IS NULL");
 
 pub(super) async fn orders(
     pool: &SqlitePool,
@@ -54,13 +59,15 @@ pub(super) async fn orders(
     let mut page = Vec::new();
     for part in parts {
         let rows: Vec<OrderRow> = sqlx::query_as(*part)
-            // Beyond 63 bits there is no row.
-            .bind(filter.user.map(|user| i64::try_from(user.0).unwrap_or(-1)))
-            .bind(filter.voucher.map(|voucher| i64::try_from(voucher.0).unwrap_or(-1)))
+            .bind(filter.user.map(|user| key(user.0)))
+            .bind(filter.voucher.map(|voucher| key(voucher.0)))
             .bind(end.map_or(i64::MAX, OrderId::as_i64))
             .bind(filter.from.map_or(0, OrderId::as_i64))
             .bind(filter.status.map(OrderStatus::code))
             .bind(limit)
+            .bind(filter.not.user.map(|user| key(user.0)))
+            .bind(filter.not.voucher.map(|voucher| key(voucher.0)))
+            .bind(filter.not.status.map(OrderStatus::code))
             .fetch_all(pool)
             .await
             .map_err(told)?;
@@ -71,4 +78,9 @@ pub(super) async fn orders(
     page.sort_unstable_by_key(|order| Reverse(order.id));
     page.truncate(limit as usize);
     Ok(page)
+}
+
+/// Beyond 63 bits there is no row.
+fn key(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(-1)
 }

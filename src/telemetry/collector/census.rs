@@ -2,8 +2,11 @@
 
 use super::{Collector, PATIENCE};
 use crate::{
-    broker::{BrokerError, stream::deliveries},
-    model::EntryId,
+    broker::{
+        BrokerError,
+        stream::{Pending, deliveries},
+    },
+    model::{EntryId, Millis},
     telemetry::census::Census,
 };
 
@@ -36,17 +39,13 @@ impl Collector {
             }
             Ok::<_, BrokerError>(Census::of(now, &parts))
         };
-        match tokio::time::timeout(PATIENCE, reading).await {
-            Ok(Ok(census)) => Some(census),
-            Ok(Err(error)) => {
-                tracing::debug!(%error, "what is pending was not counted");
-                None
-            }
-            Err(_) => {
-                tracing::debug!("what is pending took too long to count");
-                self.link.forget();
-                None
-            }
-        }
+        let counted = tokio::time::timeout(PATIENCE, reading).await;
+        self.read_in_time("the count of all that is pending", counted)
+    }
+
+    /// Counts a list that was read as a whole, so that both tell the same.
+    pub fn census_of(rows: &[Pending], taken: Millis) -> Census {
+        let read = rows.iter().map(|row| (row.delivered.entry, row.deliveries)).collect();
+        Census::of(taken, &[(read, true)])
     }
 }

@@ -75,18 +75,8 @@ impl Collector {
             seen.drain(..beyond);
             Ok::<_, BrokerError>((seen, dead, older || beyond > 0, bytes))
         };
-        let (seen, dead, older, bytes) = match tokio::time::timeout(PATIENCE, reading).await {
-            Ok(Ok(read)) => read,
-            Ok(Err(error)) => {
-                tracing::debug!(%error, "the order stream was not read");
-                return None;
-            }
-            Err(_) => {
-                tracing::debug!("the order stream took too long to read");
-                self.link.forget();
-                return None;
-            }
-        };
+        let read = tokio::time::timeout(PATIENCE, reading).await;
+        let (seen, dead, older, bytes) = self.read_in_time("the order stream", read)?;
         let lines = seen.into_iter().map(|it| self.entry_line(it, &dead)).collect();
         let mut partitions = self.partition_lines();
         for line in &mut partitions {

@@ -1,0 +1,162 @@
+//! Alarms stand whole in the smallest complete window, in each language.
+
+use super::fixture::{Bench, NOW, normal};
+use crate::{
+    console::{
+        text::{
+            self,
+            lang::{Lang, speak_here},
+        },
+        widgets::width,
+    },
+    model::{
+        Said, VoucherId,
+        ledger::{Finding, SaleFinding},
+    },
+    telemetry::{
+        snapshot::{Alarm, AlarmKind, Urgency},
+        unread::Unread,
+    },
+};
+
+/// Each kind with figures and errors as they come in earnest.
+fn kinds() -> Vec<AlarmKind> {
+    let refused =
+        || "error communicating with database: Connection refused (os error 111)".to_owned();
+    let place = || "/home/operator/.local/share/seckill/redis.sock".to_owned();
+    let mysql = || "mysql://shop@10.20.30.40:3306/shop".to_owned();
+    let redis = |why: Unread| AlarmKind::RedisAway { error: Said::of(&why) };
+    let sql = |why: Unread| AlarmKind::SqlAway { error: Said::of(&why) };
+    let off = |what| {
+        let finding = SaleFinding { sale: Some(VoucherId(1_204)), what };
+        AlarmKind::BooksOff { finding }
+    };
+    let consumer = || "till-hangzhou-04-9f3c-12/1".to_owned();
+    let holder = |known| AlarmKind::DeadConsumer {
+        consumer: consumer(),
+        known,
+        pending: 1_234_567,
+        idle_ms: 7_100_000,
+    };
+    vec![
+        redis(Unread::RedisAway(place(), refused())),
+        redis(Unread::RedisSilent(place(), 1_500)),
+        sql(Unread::SqlAway(refused())),
+        sql(Unread::SqlSilent(mysql(), 1_500)),
+        AlarmKind::SqlLocked { waiting: Some(1_234_567) },
+        AlarmKind::SqlLocked { waiting: None },
+        AlarmKind::SqlReadOnly {
+            error: Said::of(&Unread::SqlAway("the database file is read-only".to_owned())),
+        },
+        sql(Unread::SqlAway("mysql://shop@10.20.30.40:3306/shop does not answer".to_owned())),
+        off(Finding::NotLoaded),
+        off(Finding::Lost(12_345)),
+        off(Finding::Unknown(12_345)),
+        off(Finding::Kept(12_345)),
+        off(Finding::Repeated(12_345)),
+        off(Finding::RedisStock { initial: 100_000, stock: -12_345, admitted: 123_456 }),
+        off(Finding::SqlStock { initial: 100_000, stock: -12_345, live: 123_456 }),
+        holder(true),
+        holder(false),
+        AlarmKind::SilentConsumer { consumer: consumer(), pending: 123_456, idle_ms: 7_100_000 },
+        AlarmKind::LagStands { lag: 1_234_567, drains_ms: None },
+        AlarmKind::LagStands { lag: 1_234_567, drains_ms: Some(7_100_000) },
+        AlarmKind::JobFailed { job: "close-overdue".to_owned(), ago_ms: 7_100_000 },
+        AlarmKind::DeadLetters { count: 1_234_567 },
+        AlarmKind::NoGroup,
+        AlarmKind::RedisForgot { at: NOW, buyers: 1_234_567, refused: 0, pending: 6 },
+        AlarmKind::RedisForgot { at: NOW, buyers: 1_234_567, refused: 12_345, pending: 6 },
+        AlarmKind::ServerBack { server: "mysql 11.8.2-MariaDB".to_owned(), away_ms: 7_100_000 },
+    ]
+}
+
+fn closed_up(text: &str) -> String {
+    text.split_whitespace().collect()
+}
+
+#[test]
+fn each_alarm_stands_whole_at_80_columns() {
+    let mut cut = Vec::new();
+    for lang in [Lang::En, Lang::Zh] {
+        speak_here(lang);
+        for kind in kinds() {
+            let told = text::alarm(&kind).words;
+            let mut picture = normal();
+            picture.alarms = vec![Alarm { urgency: Urgency::Warning, kind }];
+            let screen = Bench::new(picture).text(80, 24);
+            if !closed_up(&screen).contains(&closed_up(&told)) {
+                cut.push(format!("{}: {told}", width(&told)));
+            }
+        }
+    }
+    assert!(cut.is_empty(), "{}", cut.join("\n"));
+}
+
+/// The same alarm a while later.
+fn later(kind: &AlarmKind, age_ms: u64, count: u64) -> AlarmKind {
+    let mut kind = kind.clone();
+    match &mut kind {
+        AlarmKind::DeadConsumer { pending, idle_ms, .. }
+        | AlarmKind::SilentConsumer { pending, idle_ms, .. } => {
+            (*pending, *idle_ms) = (count, age_ms);
+        }
+        AlarmKind::SqlLocked { waiting: Some(waiting) } => *waiting = count,
+        AlarmKind::LagStands { lag, .. } => *lag = count,
+        AlarmKind::JobFailed { ago_ms, .. } => *ago_ms = age_ms,
+        AlarmKind::DeadLetters { count: letters } => *letters = count,
+        _ => {}
+    }
+    kind
+}
+
+/// The cell at which the words of the first alarm begin, on whatever layout.
+fn words_at(screen: &str) -> Vec<usize> {
+    let keys = ["opens", "shows", "按 4", "按 3", "按 8", "按 5"];
+    let keys = keys.iter().chain(&["t then", "按 t", "program keeps", "locked by", "其他程序"]);
+    let mut found: Vec<usize> = keys
+        .flat_map(|key| screen.lines().filter_map(move |line| line.find(key).map(|at| (line, at))))
+        .map(|(line, at)| width(&line[..at]))
+        .collect();
+    found.sort_unstable();
+    found
+}
+
+#[test]
+fn no_word_of_an_alarm_moves_while_its_age_and_count_grow() {
+    for lang in [Lang::En, Lang::Zh] {
+        speak_here(lang);
+        for (w, h) in [(60, 15), (80, 24), (120, 36)] {
+            for kind in kinds() {
+                for presents in [false, true] {
+                    let places = [(3_000, 2), (12_000, 86), (119_000, 1_204), (7_100_000, 999_999)]
+                        .map(|(age_ms, count)| {
+                            let mut picture = normal();
+                            let kind = later(&kind, age_ms, count);
+                            picture.alarms = vec![Alarm { urgency: Urgency::Warning, kind }];
+                            let mut bench = Bench::new(picture);
+                            bench.app.presenter.on = presents;
+                            words_at(&bench.text(w, h))
+                        });
+                    let first = &places[0];
+                    let grows = later(&kind, 3_000, 2) != kind;
+                    assert!(!grows || !first.is_empty(), "{w}x{h} {kind:?}: nothing was looked at");
+                    assert!(places.iter().all(|it| it == first), "{w}x{h} {kind:?} {places:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn of_an_error_that_is_too_long_only_the_error_is_cut() {
+    for (lang, words) in [(Lang::En, "none is lost"), (Lang::Zh, "不会丢失")] {
+        speak_here(lang);
+        let mut picture = normal();
+        let kind = AlarmKind::SqlAway {
+            error: Said::of(&Unread::SqlAway("the disk is full and so on ".repeat(20))),
+        };
+        picture.alarms = vec![Alarm { urgency: Urgency::Critical, kind }];
+        let screen = Bench::new(picture).text(80, 24);
+        assert!(screen.contains(words), "{screen}");
+    }
+}

@@ -1,0 +1,115 @@
+//! Forms keep their place and their height, whatever is typed into them.
+
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
+
+use super::{
+    fixture::{Bench, normal},
+    screens::assert_screen,
+    stream::flowing,
+};
+use crate::{
+    console::text::lang::{Lang, speak_here},
+    telemetry::Snapshot,
+};
+
+const SIZES: [(u16, u16); 3] = [(120, 36), (80, 24), (60, 15)];
+
+/// A form: what it is over, its keys, and its fields.
+type Opened = (&'static str, fn() -> Snapshot, &'static str, usize);
+
+const FORMS: [Opened; 5] = [
+    ("sale", normal, "N", 5),
+    ("rush", normal, "2jjR", 2),
+    ("launch", normal, "L", 5),
+    ("rewind", flowing, "3W", 1),
+    ("claim", flowing, "3cC", 1),
+];
+
+/// What nobody can mean, of every length.
+const BAD: [&str; 5] =
+    ["", "0", "x", "99999999999999999999999", "a word that is neither a number nor a time"];
+
+/// The rows of the frame's corners and where they stand.
+fn frame(text: &str) -> Vec<(usize, usize)> {
+    let corner = |line: &str| line.chars().position(|it| matches!(it, '╭' | '╰'));
+    text.lines().enumerate().filter_map(|(y, line)| Some((y, corner(line)?))).collect()
+}
+
+fn clear(bench: &mut Bench) {
+    bench.press(KeyCode::End);
+    let all = KeyEvent::new(KeyCode::Char('u'), KeyModifiers::CONTROL);
+    bench.app.on_event(&Event::Key(all));
+}
+
+#[test]
+fn no_form_changes_its_height() {
+    for lang in [Lang::En, Lang::Zh] {
+        speak_here(lang);
+        for (name, picture, keys, fields) in FORMS {
+            for (width, height) in SIZES {
+                let mut bench = Bench::new(picture());
+                bench.keys(keys);
+                let first = bench.text(width, height);
+                assert_eq!(frame(&first).len(), 2, "{name}: {first}");
+                for _ in 0..fields {
+                    for bad in BAD {
+                        clear(&mut bench);
+                        bench.app.on_event(&Event::Paste(bad.to_owned()));
+                        let text = bench.text(width, height);
+                        assert_eq!(frame(&text), frame(&first), "{name} {bad:?}: {text}");
+                    }
+                    bench.press(KeyCode::Tab);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_rush_that_is_none_says_so_in_the_place_of_its_plan() {
+    for (lang, told) in [
+        (Lang::En, "The plan stands here once both numbers are right."),
+        (Lang::Zh, "两个数字都正确后，这里显示计划。"),
+    ] {
+        speak_here(lang);
+        let tail = if lang == Lang::Zh { "_zh" } else { "" };
+        for (width, height) in SIZES {
+            let mut bench = Bench::new(normal());
+            bench.keys("2jjR");
+            let row = |text: &str, what: &str| text.lines().position(|line| line.contains(what));
+            let good = bench.text(width, height);
+            let plan = if lang == Lang::Zh { "100,000 位买家" } else { "110,000 requests" };
+            clear(&mut bench);
+            bench.keys("ten");
+            let bad = bench.text(width, height);
+            assert!(row(&bad, told).is_some(), "{bad}");
+            assert_eq!(row(&good, plan), row(&bad, told), "{good}{bad}");
+            assert_screen(&format!("form_rush_fault{tail}_{width}x{height}"), &bad);
+        }
+    }
+}
+
+#[test]
+fn nothing_of_a_form_is_cut_in_the_smallest_window() {
+    for lang in [Lang::En, Lang::Zh] {
+        speak_here(lang);
+        for (name, picture, keys, fields) in FORMS {
+            let mut bench = Bench::new(picture());
+            bench.keys(keys);
+            for _ in 0..fields {
+                clear(&mut bench);
+                let text = bench.text(60, 15);
+                let buffer = bench.draw(60, 15);
+                let is = |x, y, sign| buffer[(x, y)].symbol() == sign;
+                let corner = (0..15).find_map(|y| (0..60).find(|x| is(*x, y, "╮")).zip(Some(y)));
+                let (right, top) = corner.unwrap();
+                let bottom = (0..15).find(|y| is(right, *y, "╯")).unwrap();
+                for y in top + 1..bottom {
+                    let whole = is(right - 2, y, " ") && is(right - 1, y, " ") && is(right, y, "│");
+                    assert!(whole && !(0..right).any(|x| is(x, y, "…")), "{name}: {text}");
+                }
+                bench.press(KeyCode::Tab);
+            }
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! A database that another program keeps locked: the header says so, and what is only read stays as it was.
+
+use super::{
+    fixture::{Bench, NOW, normal},
+    orders::sold,
+    screens::assert_screen,
+};
+use crate::{
+    console::text::lang::{Lang, speak_here},
+    model::Said,
+    telemetry::{
+        Snapshot,
+        snapshot::{Alarm, AlarmKind, Urgency},
+        unread::Unread,
+    },
+};
+
+fn locked(mut picture: Snapshot) -> Snapshot {
+    picture.sql.unwritable = Some(Said::of(&Unread::SqlLocked));
+    let kind = AlarmKind::SqlLocked { waiting: Some(86) };
+    picture.alarms.insert(0, Alarm { urgency: Urgency::Critical, kind });
+    picture
+}
+
+#[test]
+fn the_header_and_the_overview_say_so() {
+    for (lang, name) in [(Lang::En, "locked"), (Lang::Zh, "locked_zh")] {
+        speak_here(lang);
+        for (w, h) in [(120, 36), (80, 24)] {
+            let text = Bench::new(locked(normal())).text(w, h);
+            assert_screen(&format!("{name}_{w}x{h}"), &text);
+        }
+    }
+}
+
+#[test]
+fn what_is_only_read_is_no_older_for_it() {
+    for view in ["2", "3", "4", "5", "7", "8", "0"] {
+        for size in [(120, 36), (80, 24)] {
+            let [free, held] = [sold(), locked(sold())].map(|picture| {
+                let mut bench = Bench::new(picture);
+                bench.keys(view);
+                let text = bench.text(size.0, size.1);
+                // The header has the state of the server.
+                text.lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
+            });
+            assert_eq!(free, held, "view {view}");
+        }
+    }
+}
+
+#[test]
+fn an_act_that_would_wait_is_not_asked_about() {
+    for (lang, told) in [(Lang::En, "takes no writes"), (Lang::Zh, "不接受写入")] {
+        speak_here(lang);
+        let mut bench = Bench::new(normal());
+        assert_eq!(bench.app.away(), None);
+        bench.show(locked(normal()));
+        assert!(bench.app.away().is_some_and(|it| it.contains(told)));
+        let mut gone = normal();
+        gone.sql.up = false;
+        gone.sql.last_ok = Some(NOW.plus(-42_000));
+        bench.show(gone);
+        assert!(bench.app.away().is_some_and(|it| !it.contains(told)));
+    }
+}

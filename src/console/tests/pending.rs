@@ -1,0 +1,115 @@
+//! The pending list in a rush: entries come and go with each picture, and nothing else moves.
+
+use crossterm::event::{Event, KeyCode};
+
+use super::fixture::{Bench, NOW, normal, page};
+use crate::{
+    console::{Lang, speak_here},
+    telemetry::{Snapshot, census::Census, snapshot::PendingPage},
+};
+
+/// So many are pending, counted by the look that read them; another look saw `surveyed`.
+fn holding(count: u64, surveyed: u64) -> Snapshot {
+    let mut picture = normal();
+    picture.pending = page(0, count);
+    picture.stream.as_mut().unwrap().pending = surveyed;
+    let ages = [0, 0, count, 0, 0];
+    let census = Census { taken: NOW, counted: count, whole: true, ages, tries: [count, 0, 0] };
+    picture.census = Some(census);
+    picture
+}
+
+/// Where a line of the screen with that text stands.
+fn row(text: &str, of: &str) -> Option<usize> {
+    text.lines().position(|line| line.contains(of))
+}
+
+#[test]
+fn the_layout_stays_while_entries_come_and_go() {
+    for (lang, head, none, oldest) in [
+        (Lang::En, "HOLDER", "Nothing is pending", "age > 10 min"),
+        (Lang::Zh, "持有者", "没有待确认", "时长 > 10 分"),
+    ] {
+        speak_here(lang);
+        for size in [(200, 50), (120, 36), (80, 24), (60, 15)] {
+            let mut bench = Bench::new(holding(0, 7));
+            bench.keys("4");
+            let first = bench.text(size.0, size.1);
+            let told = row(&first, none).unwrap_or_else(|| panic!("{first}"));
+            let at = row(&first, head).unwrap_or_else(|| panic!("{first}"));
+            assert_eq!(told, at + 1, "{first}");
+            let bars = row(&first, oldest);
+            assert_eq!(bars.is_some(), size.1 > 15, "{first}");
+            for count in [3, 0, 1] {
+                bench.show(holding(count, 9));
+                let text = bench.text(size.0, size.1);
+                assert_eq!(row(&text, head), Some(at), "{text}");
+                assert_eq!(row(&text, oldest), bars, "{text}");
+                assert_eq!(row(&text, none).is_some(), count == 0, "{text}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_tab_counts_what_the_list_shows() {
+    let mut bench = Bench::new(holding(3, 7));
+    bench.keys("4");
+    let tab = |text: &str| text.lines().nth(1).unwrap_or_default().to_owned();
+    let text = bench.text(120, 36);
+    assert!(tab(&text).contains("Pending 3 ") && text.contains("1–3 of 3"), "{text}");
+    bench.show(holding(0, 7));
+    let text = bench.text(120, 36);
+    assert!(!tab(&text).contains("Pending 7"), "{text}");
+    // Where nobody looks the survey tells.
+    bench.show(Snapshot { pending: PendingPage::default(), census: None, ..holding(0, 7) });
+    bench.keys("1");
+    assert!(tab(&bench.text(120, 36)).contains("Pending 7 "));
+}
+
+#[test]
+fn what_was_counted_by_another_look_says_when() {
+    let mut long = holding(700, 700);
+    long.census.as_mut().unwrap().taken = NOW.plus(-1_400);
+    let mut bench = Bench::new(long);
+    bench.keys("4");
+    let text = bench.text(120, 36);
+    assert!(text.contains("1 s old"), "{text}");
+    bench.show(holding(499, 499));
+    let text = bench.text(120, 36);
+    assert!(!text.contains(" s old"), "{text}");
+}
+
+#[test]
+fn where_nothing_is_pending_a_key_says_so() {
+    // The survey saw some a moment before the list was read.
+    for (key, told) in [
+        ("A", "nothing is pending, so there is nothing to plan"),
+        ("y", "nothing is pending"),
+        ("w", "nothing is pending"),
+        ("l", "nothing is pending"),
+    ] {
+        let mut bench = Bench::new(holding(0, 7));
+        bench.keys("4");
+        bench.keys(key);
+        assert_eq!(bench.said(), told, "{key}");
+        assert!(bench.sent().is_empty());
+    }
+}
+
+#[test]
+fn a_long_filter_is_repeated_in_short() {
+    for lang in [Lang::En, Lang::Zh] {
+        speak_here(lang);
+        for view in ["2", "3", "4", "5", "6", "7", "8", "0"] {
+            let mut bench = Bench::new(holding(3, 3));
+            bench.keys(view);
+            bench.keys("/");
+            bench.app.on_event(&Event::Paste("x".repeat(1_000)));
+            bench.press(KeyCode::Enter);
+            let text = bench.text(80, 24);
+            let filled = text.lines().filter(|line| line.contains("xxxxxxxx")).count();
+            assert!(filled <= 2, "{view}: {text}");
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! The presenter's layout stands still: messages have rows, and figures have places of their own.
+
+use super::{
+    fixture::{Bench, empty, normal},
+    presenter::{SIZES, running},
+};
+use crate::{model::ledger::Balance, telemetry::Snapshot};
+
+#[test]
+fn nothing_moves_when_a_result_is_told() {
+    let long =
+        "20,000 buyers came to the sale, 8,000 of them got a piece, and all others were told \
+                at once that it is sold out; "
+            .repeat(2);
+    for (width, height) in SIZES {
+        for alarms in [Vec::new(), normal().alarms] {
+            let mut bench = Bench::new(Snapshot { alarms, ..running() });
+            bench.keys("t");
+            let before = bench.text(width, height);
+            bench.app.status.failure(long.clone());
+            let after = bench.text(width, height);
+            assert!(after.contains("20,000 buyers came"), "{after}");
+            let kept = usize::from(height) - 5;
+            let head = |text: &str| text.lines().take(kept).collect::<Vec<_>>().join("\n");
+            assert_eq!(head(&before), head(&after), "{width}x{height}");
+        }
+    }
+}
+
+#[test]
+fn in_flight_and_the_books_have_a_place_each() {
+    let labels = ["in flight", "moving", "books balance", "books open", "books"];
+    for (width, height) in SIZES {
+        let places =
+            [(Balance::Balanced { by_id: true }, 640.0), (Balance::InFlight { orders: 7 }, 640.0)]
+                .map(|(books, rate)| {
+                    let mut picture = running();
+                    (picture.books, picture.written.per_second) = (books, rate);
+                    let mut bench = Bench::new(picture);
+                    bench.keys("t");
+                    let text = bench.text(width, height);
+                    let at = |label: &&str| text.lines().position(|line| line.contains(*label));
+                    (labels.iter().map(at).collect::<Vec<_>>(), text)
+                });
+        let [balanced, flying] = &places;
+        assert_eq!(balanced.0, flying.0, "{}{}", balanced.1, flying.1);
+        assert!(!balanced.1.contains("books balance"), "orders come: {}", balanced.1);
+    }
+    // Once none come the books are told.
+    let mut still = running();
+    (still.books, still.written.per_second) = (Balance::Balanced { by_id: true }, 0.0);
+    still.funnel = crate::telemetry::snapshot::Funnel::default();
+    let mut bench = Bench::new(still);
+    bench.keys("t");
+    let text = bench.text(120, 36);
+    assert!(text.contains("books balance") && text.contains("in flight"), "{text}");
+}
+
+#[test]
+fn figures_and_labels_end_below_each_other() {
+    let ends = |text: &str, label: &str| {
+        let line = text.lines().position(|line| line.contains(label)).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        let end = |line: &str, at: usize| line.chars().take(at).collect::<String>();
+        let at = lines[line].find(label).map(|at| lines[line][..at].chars().count()).unwrap();
+        let at = at + label.chars().count();
+        (end(lines[line - 1], at).chars().last(), lines[line - 1].chars().nth(at))
+    };
+    for (width, height) in [(200, 50), (120, 36), (80, 24)] {
+        let mut picture = running();
+        picture.sales[0].funnel.attempts.per_second = 3.0;
+        picture.sales[0].persisted = 0;
+        picture.books = Balance::InFlight { orders: 3 };
+        let mut bench = Bench::new(picture);
+        bench.keys("t");
+        let text = bench.text(width, height);
+        for label in ["buyers a second", "orders written", "in flight"] {
+            let (last, next) = ends(&text, label);
+            assert!(last.is_some_and(|c| c != ' ') && next.is_none_or(|c| c == ' '), "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_step_among_sales_says_why_it_leads_nowhere() {
+    let mut bench = Bench::new(running());
+    bench.keys("tj");
+    assert_eq!(bench.said(), "there is no other sale to show");
+    let mut bench = Bench::new(empty());
+    bench.keys("tk");
+    assert_eq!(bench.said(), "No sale yet. L arms one.");
+    let mut bench = Bench::new(normal());
+    bench.keys("tjjjjjj");
+    assert_eq!(bench.said(), "this is the last sale");
+    bench.keys("kkkkkk");
+    assert_eq!(bench.said(), "this is the first sale");
+}

@@ -1,0 +1,54 @@
+//! In whose hands an entry of the order stream is, and the word for it: of two servers' answers the one that counts.
+//!
+//! It draws nothing and does not know where the person is.
+
+use crate::{
+    console::text::{
+        UNKNOWN,
+        stream::{ACKNOWLEDGED, DEAD_OR_NOT, IN_LETTERS, UNDELIVERED, labels},
+    },
+    telemetry::snapshot::{EntryLine, Holding},
+};
+
+/// In whose hands an entry is. Its row, its detail, the filter and a copy all go by this.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Hands<'a> {
+    Letters,
+    /// Nobody could tell whether a letter tells of it.
+    LettersOrNot,
+    Done,
+    Waiting,
+    Held {
+        consumer: &'a str,
+        idle_ms: u64,
+        deliveries: u64,
+    },
+    Unknown,
+}
+
+impl<'a> Hands<'a> {
+    pub(super) fn of(line: &'a EntryLine) -> Self {
+        match (line.dead, &line.holding) {
+            (Some(true), _) => Self::Letters,
+            (None, _) => Self::LettersOrNot,
+            (Some(false), Holding::Acknowledged) => Self::Done,
+            (Some(false), Holding::Undelivered) => Self::Waiting,
+            (Some(false), Holding::Pending { consumer, idle_ms, deliveries }) => {
+                Self::Held { consumer, idle_ms: *idle_ms, deliveries: *deliveries }
+            }
+            (Some(false), Holding::Unknown) => Self::Unknown,
+        }
+    }
+
+    pub(super) fn word(self) -> &'static str {
+        let word = match self {
+            Self::Letters => IN_LETTERS,
+            Self::LettersOrNot => DEAD_OR_NOT,
+            Self::Done => ACKNOWLEDGED,
+            Self::Waiting => UNDELIVERED,
+            Self::Held { .. } => labels::PENDING,
+            Self::Unknown => UNKNOWN,
+        };
+        word.read()
+    }
+}

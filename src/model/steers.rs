@@ -1,0 +1,40 @@
+//! Characters that would steer a terminal, and text that holds none. It must not know where the text goes.
+
+/// Control characters, and those that turn or reorder a line.
+pub fn steers(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+        )
+}
+
+/// A JSON document with those characters as `\uXXXX`: its values stay the same for whoever reads it. They stand in
+/// strings only, where JSON itself has escaped the ones below U+0020 already.
+pub fn harmless_json(document: &str) -> String {
+    let mut text = String::with_capacity(document.len());
+    for c in document.chars() {
+        if steers(c) && c != '\n' {
+            text.push_str(&format!("\\u{:04x}", u32::from(c)));
+        } else {
+            text.push(c);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_keeps_its_values_and_steers_nothing() {
+        let steering: String = ('\0'..='\u{ffff}').filter(|c| steers(*c)).collect();
+        assert_eq!(steering.chars().count(), 65 + 3 + 5 + 4);
+        let value = vec![format!("火锅{steering}\"\\")];
+        let text = harmless_json(&serde_json::to_string_pretty(&value).unwrap());
+        assert!(text.chars().all(|c| c == '\n' || !steers(c)), "{text:?}");
+        assert!(text.contains("火锅") && text.contains("\\u009b") && text.contains("\\u202e"));
+        assert_eq!(serde_json::from_str::<Vec<String>>(&text).unwrap(), value);
+    }
+}

@@ -1,0 +1,105 @@
+//! The write lock of the file: whether somebody keeps it for longer than a write takes.
+//!
+//! Reading goes on beside a writer, so a look alone would never tell that orders wait for one. It must not write.
+
+use std::{
+    sync::atomic::{AtomicI64, Ordering},
+    time::Duration,
+};
+
+use sqlx::{
+    Connection as _, SqliteConnection, SqlitePool, pool::PoolOptions, sqlite::SqliteConnectOptions,
+};
+
+use super::{
+    StoreError,
+    faults::{is_busy, told},
+};
+
+/// A batch is committed within tens of milliseconds, unless the disk stalls.
+const WITHIN: Duration = Duration::from_secs(1);
+/// What no version is, before the first look.
+const UNSEEN: i64 = i64::MIN;
+
+/// Asks for the lock on a connection of its own: the writer's waits for it for as long as it must.
+#[derive(Debug)]
+pub(super) struct Lock {
+    pool: SqlitePool,
+    /// What the connection saw last; another number says that somebody has committed since.
+    version: AtomicI64,
+}
+
+impl Lock {
+    /// Nothing is opened yet.
+    pub(super) fn new(options: SqliteConnectOptions) -> Self {
+        let pool = PoolOptions::new()
+            .max_connections(1)
+            .acquire_timeout(WITHIN)
+            .idle_timeout(None)
+            .max_lifetime(None)
+            .test_before_acquire(false)
+            .connect_lazy_with(options.busy_timeout(WITHIN));
+        Self { pool, version: AtomicI64::new(UNSEEN) }
+    }
+
+    pub(super) fn pool(&self) -> &SqlitePool {
+        &self.pool
+    }
+
+    /// Takes the lock and gives it back at once.
+    ///
+    /// # Errors
+    /// [`StoreError::Locked`] where somebody holds it all the while and commits nothing, or the file is not there.
+    pub(super) async fn take_and_give_back(&self) -> Result<(), StoreError> {
+        let mut conn = self.pool.acquire().await.map_err(told)?;
+        // While orders are written nobody has to try, and the writers are left alone.
+        if self.moved(&mut conn).await? {
+            return Ok(());
+        }
+        let begun = match conn.begin_with("BEGIN IMMEDIATE").await {
+            Ok(lock) => return lock.rollback().await.map_err(told),
+            Err(fault) => fault,
+        };
+        // Of many short turns none was ours.
+        if is_busy(&begun) && self.moved(&mut conn).await? {
+            return Ok(());
+        }
+        Err(told(begun))
+    }
+
+    /// Whether somebody has committed since the last time that this was asked.
+    async fn moved(&self, conn: &mut SqliteConnection) -> Result<bool, StoreError> {
+        let now = sqlx::query_scalar("SELECT data_version FROM pragma_data_version")
+            .fetch_one(conn)
+            .await
+            .map_err(told)?;
+        let before = self.version.swap(now, Ordering::Relaxed);
+        Ok(before != UNSEEN && before != now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sqlx::Executor as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_lock_that_is_kept_is_told_and_turns_are_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let options =
+            SqliteConnectOptions::new().filename(dir.path().join("a.db")).create_if_missing(true);
+        let mut other = SqliteConnection::connect_with(&options).await.unwrap();
+        other.execute("PRAGMA journal_mode = WAL; CREATE TABLE t (a)").await.unwrap();
+        let lock = Lock::new(options);
+        lock.take_and_give_back().await.unwrap();
+
+        other.execute("INSERT INTO t VALUES (1)").await.unwrap();
+        other.execute("BEGIN EXCLUSIVE").await.unwrap();
+        assert!(lock.take_and_give_back().await.is_ok(), "somebody has just written");
+        assert!(matches!(lock.take_and_give_back().await, Err(StoreError::Locked)));
+        other.execute("ROLLBACK").await.unwrap();
+        lock.take_and_give_back().await.unwrap();
+        other.execute("INSERT INTO t VALUES (2)").await.unwrap();
+    }
+}
