@@ -24,8 +24,12 @@ fn is_alive(pid: u32) -> bool {
 fn a_cluster_fails_over_and_takes_its_server_back() {
     let mut cluster = TestCluster::setup().password("secret").start();
     assert!(cluster.url().starts_with("redis+cluster://:secret@127.0.0.1:"));
-    cluster.query::<()>(KEY, &["SET", KEY, "v"]);
-    assert_eq!(cluster.query::<u32>(KEY, &["WAIT", "1", "5000"]), 1);
+    let deaf = cluster.owner(KEY).unwrap() + 3;
+    cluster.freeze(deaf);
+    let held = cluster.node(deaf - 3).try_replicated(&["SET", KEY, "u"], 1);
+    assert_eq!(held.unwrap(), 0, "a replica that stands still holds nothing new");
+    cluster.thaw(deaf);
+    cluster.write_everywhere(KEY, &["SET", KEY, "v"]);
     let old = cluster.kill_owner(KEY);
     let new = cluster.wait_for_failover(KEY, old);
     assert_eq!(new, old + 3, "its replica");
@@ -69,8 +73,7 @@ fn sentinels_make_another_server_the_primary() {
         [TestSentinels::setup(), TestSentinels::setup().password("secret").sentinel_password("own")]
     {
         let mut all = setup.start();
-        all.query::<()>(&["SET", KEY, "v"]);
-        assert_eq!(all.query::<u32>(&["WAIT", "2", "5000"]), 2);
+        all.write_everywhere(&["SET", KEY, "v"]);
         let old = all.kill_primary();
         let new = all.wait_for_failover(old);
         assert_eq!(all.query::<String>(&["GET", KEY]), "v");

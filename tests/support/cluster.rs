@@ -154,6 +154,14 @@ impl TestCluster {
         self.nodes[self.owner(key).expect("the key is served")].query(command)
     }
 
+    /// A write on the primary that serves the key, until its replica holds it.
+    pub fn write_everywhere(&self, key: &str, write: &[&str]) {
+        wait_until_blocking(PATIENCE, "the replica holds it", || {
+            let owner = self.owner(key).map(|owner| &self.nodes[owner]);
+            owner.is_some_and(|it| it.try_replicated(write, 1).is_ok_and(|held| held == 1))
+        });
+    }
+
     /// SIGKILL for the primary that serves a key; which one it was.
     pub fn kill_owner(&mut self, key: &str) -> usize {
         let owner = self.owner(key).expect("the key is served");

@@ -141,6 +141,15 @@ impl TestRedis {
         redis::cmd(name).arg(args).query(&mut self.try_connection()?)
     }
 
+    /// A write, and how many replicas hold it within a second: one connection for both, since WAIT is about
+    /// what its own connection wrote, and says "all" at once on one that wrote nothing.
+    pub fn try_replicated(&self, write: &[&str], replicas: usize) -> RedisResult<usize> {
+        let mut connection = self.try_connection()?;
+        let (name, args) = write.split_first().expect("a command");
+        redis::cmd(name).arg(args).query::<()>(&mut connection)?;
+        redis::cmd("WAIT").arg(replicas).arg(1_000).query(&mut connection)
+    }
+
     /// SIGKILL: no goodbye, nothing flushed.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {

@@ -127,6 +127,13 @@ impl TestSentinels {
         self.nodes[self.primary()].query(command)
     }
 
+    /// A write on the primary, until both replicas hold it: whichever is promoted has it.
+    pub fn write_everywhere(&self, write: &[&str]) {
+        wait_until_blocking(PATIENCE, "both replicas hold it", || {
+            self.nodes[self.primary()].try_replicated(write, 2).is_ok_and(|held| held == 2)
+        });
+    }
+
     /// SIGKILL for the primary; which one it was.
     pub fn kill_primary(&mut self) -> usize {
         let primary = self.primary();
