@@ -16,8 +16,6 @@ const EXAMPLE: &str = include_str!("../../assets/config.toml");
 
 /// Faults that are looked for: each costs a look at the whole file.
 const MOST: usize = 99;
-/// Faults that are told; a file with more of them is another file.
-const TOLD: usize = 20;
 
 /// One fault.
 struct Fault {
@@ -28,7 +26,7 @@ struct Fault {
     told: String,
 }
 
-/// The settings of a text, or its faults in the order of its lines.
+/// The settings of a text, or its faults.
 pub(super) fn read(text: &str) -> Result<Config, String> {
     let table = DeTable::parse(text).map_err(|error| {
         let line = error.span().map_or(1, |span| line_of(text.as_bytes(), span.start));
@@ -48,11 +46,7 @@ pub(super) fn read(text: &str) -> Result<Config, String> {
     {
         faults.push(another);
     }
-    faults.sort_by_key(|fault| fault.line);
-    let more = faults.len().saturating_sub(TOLD);
-    let told: Vec<_> =
-        faults.iter().take(TOLD).map(|fault| words::at(fault.line, &fault.told)).collect();
-    Err(words::all(&told, more))
+    Err(words::all(faults.into_iter().map(|fault| (fault.line, fault.told)).collect()))
 }
 
 /// The text of a file, or the line that is no text.

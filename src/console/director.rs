@@ -332,11 +332,10 @@ impl App {
 
     /// The rushed sale that the person looks at, or the only one.
     fn meant_rush(&self) -> Option<VoucherId> {
-        let rushed = |id: &VoucherId| self.newest.rushes.iter().any(|rush| rush.voucher_id == *id);
+        let rushed = self.newest.rushed();
         let seen = if self.presenter.on { self.presented() } else { self.sales.chosen };
-        let first = self.newest.rushes.first().map(|rush| rush.voucher_id);
-        let only = first.filter(|id| self.newest.rushes.iter().all(|it| it.voucher_id == *id));
-        seen.filter(rushed).or(only)
+        let only = if let [only] = rushed.as_slice() { Some(*only) } else { None };
+        seen.filter(|id| rushed.contains(id)).or(only)
     }
 
     /// Leads the person to choose among several.

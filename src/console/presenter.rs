@@ -103,8 +103,7 @@ impl App {
         let there = |id: &VoucherId| self.shown.sale(*id).is_some();
         let launched = self.director.sale().or(self.presenter.sale).filter(there);
         launched
-            .or_else(|| self.selling.sale().filter(there))
-            .or_else(|| self.sales.chosen.filter(there))
+            .or_else(|| self.at_sale().map(|sale| sale.voucher_id))
             .or_else(|| self.shown.foremost().map(|sale| sale.voucher_id))
     }
 

@@ -2,6 +2,7 @@
 //!
 //! It holds on to what it named: rates waver, and no one can tell them while Redis is away. It draws nothing.
 
+use super::app::App;
 use crate::{
     model::{Millis, Phase, VoucherId},
     telemetry::{Snapshot, snapshot::SaleLine},
@@ -46,6 +47,17 @@ impl Selling {
             }
         }
         self.0.is_some() && self.sale() != before
+    }
+}
+
+impl App {
+    /// What header and stage speak of: the sale that is rushed from here, else the one that sells, else the chosen one. An
+    /// old sale is not among those that a picture lists.
+    pub(crate) fn at_sale(&self) -> Option<&SaleLine> {
+        let rushed = self.shown.rushed();
+        let only = if let [only] = rushed.as_slice() { Some(*only) } else { None };
+        let mut told = only.into_iter().chain(self.selling.sale()).chain(self.sales.chosen);
+        told.find_map(|voucher| self.shown.sale(voucher))
     }
 }
 

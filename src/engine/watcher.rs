@@ -302,10 +302,10 @@ impl Watcher {
             match tokio::time::timeout(ORDERS_WITHIN, looking).await {
                 Ok(Ok((lines, more))) => {
                     let (taken, lines) = (Some(snapshot.taken), Arc::new(lines));
-                    *page = OrdersPage { view, taken, more, lines };
+                    *page = OrdersPage { view, taken, more, late: None, lines };
                 }
                 Ok(Err(error)) => tracing::debug!(%error, "the orders were not read"),
-                Err(_) => tracing::debug!("the orders took too long to read"),
+                Err(_) => page.late = Some(view),
             }
             *at = Instant::now();
         }

@@ -44,7 +44,8 @@ pub enum StoreError {
     Away(String),
     /// Another program keeps the file of the database locked: it can be read, and nothing can be written.
     #[error(
-        "the database is locked by another program; nothing is lost, and it goes on when the lock is let go"
+        "the database is locked by another program ('fuser FILE' finds it); nothing is lost, and it goes on when the \
+         lock is let go"
     )]
     Locked,
     /// The connection broke at the commit: what was asked is done or not. Orders, payments and closings may

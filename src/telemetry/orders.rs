@@ -22,6 +22,8 @@ pub struct OrdersPage {
     pub taken: Option<Millis>,
     /// Older ones stand behind it.
     pub more: bool,
+    /// What SQL could not find in time; the page stays that of before.
+    pub late: Option<OrdersView>,
     /// The orders, newest first.
     pub lines: Arc<Vec<Order>>,
 }

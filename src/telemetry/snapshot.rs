@@ -114,6 +114,14 @@ impl Snapshot {
             .or_else(|| first(Phase::SoldOut))
             .or_else(|| first(Phase::Ended))
     }
+
+    /// The sales that this node's simulated buyers are sent to, each once, by number.
+    pub fn rushed(&self) -> Vec<VoucherId> {
+        let mut sales: Vec<_> = self.rushes.iter().map(|rush| rush.voucher_id).collect();
+        sales.sort_unstable();
+        sales.dedup();
+        sales
+    }
 }
 
 /// One server's health.

@@ -49,7 +49,7 @@ fn order(number: u64) -> Order {
 pub(super) fn page(view: OrdersView, newest: u64) -> OrdersPage {
     let oldest = (newest + 1).saturating_sub(100);
     let lines = Arc::new((oldest..=newest).rev().map(order).collect());
-    OrdersPage { view, taken: Some(NOW), more: oldest > 0, lines }
+    OrdersPage { view, taken: Some(NOW), more: oldest > 0, late: None, lines }
 }
 
 pub(super) fn sold() -> Snapshot {
@@ -243,7 +243,11 @@ fn a_query_is_asked_once_it_is_right() {
     assert_eq!(asked.query, "user=1001 status=paid".parse().unwrap());
     assert!(bench.text(120, 36).contains("reading"), "rows of another question are not shown");
     let lines = Arc::new(vec![order(1)]);
-    let orders = OrdersPage { view: asked, taken: Some(NOW), more: false, lines };
+    let late = OrdersPage { late: Some(asked), ..sold().orders };
+    bench.show(Snapshot { orders: late, ..normal() });
+    let text = bench.text(120, 36);
+    assert!(text.contains("SQL takes long") && text.contains("Ask for less"), "{text}");
+    let orders = OrdersPage { view: asked, taken: Some(NOW), lines, ..OrdersPage::default() };
     bench.show(Snapshot { orders, ..normal() });
     let text = bench.text(120, 36);
     assert!(text.contains("user=1001 status=paid") && text.contains("1 in all"), "{text}");

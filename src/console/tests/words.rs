@@ -30,6 +30,7 @@ const TYPED: &[&str] = &[
     "alt",
     "theme",
     "toml",
+    "fuser",
     "TOML",
     "XDG",
     "SQLite",

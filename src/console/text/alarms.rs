@@ -180,7 +180,7 @@ pub(crate) fn alarm(kind: &AlarmKind) -> Told {
 
 /// Another program holds the database. Nobody here can end that, so it says what comes of it.
 fn locked(waiting: Option<u64>) -> Told {
-    let Some(waiting) = waiting else {
+    let Some(waiting) = waiting.filter(|waiting| *waiting > 0) else {
         let words = tell!(
             "Another program keeps the database locked; orders wait in the stream, none is lost; it goes on when \
              the lock is let go.",

@@ -49,7 +49,9 @@ pub(crate) fn refusal(refusal: &Refusal) -> String {
             format!("Redis 对 {command} 的应答不符合预期，该键存有其他内容，或该服务器不是 Redis")
         }
         Why::SqlAway(detail) => format!("数据库失联（{detail}），恢复后会继续"),
-        Why::SqlLocked => "数据库被其他程序锁定，不会丢失数据，锁释放后会继续".to_owned(),
+        Why::SqlLocked => {
+            "数据库被其他程序锁定（可用 fuser 查出），不会丢失数据，锁释放后会继续".to_owned()
+        }
         Why::SqlUnknown(detail) => {
             format!("数据库在提交时失联（{detail}），结果未知，请查看后再操作")
         }

@@ -24,22 +24,22 @@ pub(crate) fn unreadable(path: &Path, why: &io::Error) -> String {
     )
 }
 
-/// A fault with how many others there are.
-pub(crate) fn with_more(told: &str, more: usize) -> String {
-    match more {
-        0 => told.to_owned(),
-        1 => tell!("{told} (1 more fault)", "{told}（另有 1 处错误）"),
-        more => tell!("{told} ({more} more faults)", "{told}（另有 {more} 处错误）"),
-    }
-}
+/// Faults that are told; a file with more of them is another file.
+const TOLD: usize = 20;
 
-/// Faults, each in a line of its own where there are several, and how many others there are.
-pub(crate) fn all(told: &[String], more: usize) -> String {
-    let text = match told {
+/// The faults of a file by their lines, each in a line of its own where there are several, and how many others there are.
+pub(crate) fn all(mut faults: Vec<(usize, String)>) -> String {
+    faults.sort_by_key(|(line, _)| *line);
+    let told: Vec<_> = faults.iter().take(TOLD).map(|(line, told)| at(*line, told)).collect();
+    let told = match told.as_slice() {
         [one] => one.clone(),
         several => format!("\n  {}", several.join("\n  ")),
     };
-    with_more(&text, more)
+    match faults.len().saturating_sub(TOLD) {
+        0 => told,
+        1 => tell!("{told} (1 more fault)", "{told}（另有 1 处错误）"),
+        more => tell!("{told} ({more} more faults)", "{told}（另有 {more} 处错误）"),
+    }
 }
 
 /// No TOML; the parser tells why in English only.
@@ -261,8 +261,8 @@ pub(crate) mod theme {
         )
     }
 
-    pub(crate) fn misread(path: &Path, line: usize, why: &str) -> String {
-        let (path, why) = (path.display(), super::at(line, why));
+    pub(crate) fn misread(path: &Path, why: &str) -> String {
+        let path = path.display();
         tell!("the theme {path} is not understood: {why}", "主题 {path} 无法识别：{why}")
     }
 

@@ -35,13 +35,11 @@ pub enum ThemeError {
         why: std::io::Error,
     },
     /// The file is not understood.
-    #[error("{}", words::misread(.path, *.line, .why))]
+    #[error("{}", words::misread(.path, .why))]
     Invalid {
         /// Which file.
         path: PathBuf,
-        /// Where.
-        line: usize,
-        /// What is wrong there.
+        /// What is wrong, and in which lines.
         why: String,
     },
 }
@@ -66,9 +64,12 @@ impl Palette {
         let bytes = std::fs::read(path).map_err(told)?;
         let read = match std::str::from_utf8(&bytes) {
             Ok(text) => parse(text),
-            Err(error) => Err((line_of(&bytes, error.valid_up_to()), settings::not_utf8())),
+            Err(error) => Err(vec![(line_of(&bytes, error.valid_up_to()), settings::not_utf8())]),
         };
-        read.map_err(|(line, why)| ThemeError::Invalid { path: path.to_owned(), line, why })
+        read.map_err(|faults| ThemeError::Invalid {
+            path: path.to_owned(),
+            why: settings::all(faults),
+        })
     }
 }
 
@@ -81,12 +82,12 @@ pub(crate) fn line_of(text: &[u8], at: usize) -> usize {
     text.iter().take(at).filter(|it| **it == b'\n').count() + 1
 }
 
-/// The palette, or the first line with a fault and what is wrong there.
-fn parse(text: &str) -> Result<Palette, (usize, String)> {
+/// The palette, or the lines with a fault and what is wrong there.
+fn parse(text: &str) -> Result<Palette, Vec<(usize, String)>> {
     let line = |at: usize| line_of(text.as_bytes(), at);
     let table = DeTable::parse(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
-        (line(at), settings::syntax(error.message().lines().next().unwrap_or_default()))
+        vec![(line(at), settings::syntax(error.message().lines().next().unwrap_or_default()))]
     })?;
     let table = table.get_ref();
     let mut faults = Vec::new();
@@ -118,10 +119,7 @@ fn parse(text: &str) -> Result<Palette, (usize, String)> {
             None => faults.push((line(value.span().start), words::no_colour(role.0, named))),
         }
     }
-    match faults.iter().min_by_key(|(line, _)| *line) {
-        Some((line, why)) => Err((*line, settings::with_more(why, faults.len() - 1))),
-        None => Ok(base.with(&told)),
-    }
+    if faults.is_empty() { Ok(base.with(&told)) } else { Err(faults) }
 }
 
 #[cfg(test)]
@@ -153,18 +151,26 @@ mod tests {
             ("good = 1\n[more]\nx = 1", 2, "no role 'more'"),
             ("good = \n", 1, ""),
         ] {
-            let (at, said) = parse(text).unwrap_err();
+            let faults = parse(text).unwrap_err();
+            let [(at, said)] = faults.as_slice() else { panic!("{text}: {faults:?}") };
             assert!(said.contains("take "), "the next step: {said}");
-            assert_eq!(at, line, "{text}: {said}");
+            assert_eq!(*at, line, "{text}: {said}");
             assert!(said.contains(why), "{text}: {said}");
         }
     }
 
     #[test]
-    fn what_stands_instead_is_told_and_how_much_more_is_wrong() {
-        let (at, said) = parse("warn = 256\nbase = \"light\"\nsofft = 3\nbad = true").unwrap_err();
-        assert_eq!(at, 1);
-        assert!(said.ends_with("the warn of 'light' stands (2 more faults)"), "{said}");
+    fn each_fault_is_told_with_what_stands_instead() {
+        let faults = parse("warn = 256\nbase = \"light\"\nsofft = 3\nbad = true").unwrap_err();
+        let said = settings::all(faults);
+        let lines: Vec<_> = said.lines().map(str::trim).collect();
+        let ["", warn, role, bad] = lines.as_slice() else { panic!("{said}") };
+        assert!(
+            warn.starts_with("line 1: ") && warn.ends_with("the warn of 'light' stands"),
+            "{warn}"
+        );
+        assert!(role.starts_with("line 3: there is no role 'sofft'"), "{role}");
+        assert!(bad.starts_with("line 4: ") && bad.ends_with("the bad of 'light' stands"), "{bad}");
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("mine.toml");
         std::fs::write(&path, b"# mine\n# \xff\n").unwrap();
@@ -172,7 +178,7 @@ mod tests {
         assert!(load().contains("line 2: the text is not UTF-8"), "{}", load());
         crate::console::speak_here(crate::console::Lang::Zh);
         assert!(load().contains("第 2 行：不是 UTF-8 文本"), "{}", load());
-        let (_, said) = parse("warn = 256").unwrap_err();
+        let said = settings::all(parse("warn = 256").unwrap_err());
         assert!(said.contains("删去此行则用 'dark' 的 warn"), "{said}");
     }
 

@@ -90,19 +90,14 @@ enum Headline<'a> {
     Rushes(usize),
 }
 
-/// What is rushed from here, else the sale that sells, the chosen one, the foremost that is not over.
+/// How many sales are rushed, else the one that [`App::at_sale`] names, else the foremost that is not over.
 fn headline(app: &App) -> Option<Headline<'_>> {
     let shown = &app.shown;
-    let mut rushed: Vec<_> = shown.rushes.iter().map(|rush| rush.voucher_id).collect();
-    rushed.sort_unstable();
-    rushed.dedup();
-    if let [_, _, ..] = rushed.as_slice() {
-        return Some(Headline::Rushes(rushed.len()));
+    let rushed = shown.rushed().len();
+    if rushed > 1 {
+        return Some(Headline::Rushes(rushed));
     }
-    // An old sale is not among those that a picture lists.
-    let mut told = rushed.into_iter().chain(app.selling.sale());
-    told.find_map(|voucher| shown.sale(voucher))
-        .or_else(|| app.sales.chosen_line(shown))
+    app.at_sale()
         .or_else(|| shown.foremost().filter(|sale| !sale.phase.is_over()))
         .map(Headline::Sale)
 }

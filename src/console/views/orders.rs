@@ -119,7 +119,9 @@ fn head(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &OrdersState) {
     let mut spans = Vec::new();
     let rows = state.rows(scene.snapshot);
     if state.is_waiting() {
-        spans.push(Span::styled(words::READING.read(), theme.warn()));
+        let late = page.late == Some(state.view());
+        let said = if late { words::LATE.read() } else { words::READING.read() };
+        spans.push(Span::styled(said, theme.warn()));
     } else if !rows.is_empty() {
         let told = match rows.first() {
             Some(first) if !state.shows_newest() => {
@@ -148,6 +150,8 @@ fn nothing(scene: &Scene<'_>, state: &OrdersState) -> String {
     let page = &scene.snapshot.orders;
     if page.taken.is_none() && !scene.snapshot.sql.up {
         words::UNREAD.read().to_owned()
+    } else if page.late == Some(state.view()) {
+        words::TOO_MANY.read().to_owned()
     } else if page.taken.is_none() || state.is_waiting() {
         words::READING.read().to_owned()
     } else if state.view().query.is_empty() {

@@ -148,10 +148,7 @@ fn rush(pen: &mut Pen<'_>, scene: &Scene<'_>, y: u16) {
         pen.text(NAMES, y, &words::NO_RUSH, theme.soft());
         return;
     }
-    let mut names: Vec<_> = rushes.iter().map(|rush| rush.voucher_id).collect();
-    names.sort_unstable();
-    names.dedup();
-    let names: Vec<_> = names.iter().map(|it| format!("#{it}")).collect();
+    let names: Vec<_> = scene.snapshot.rushed().iter().map(|it| format!("#{it}")).collect();
     pen.text(NAMES, y, &scene.fit(&names.join(" "), RUSH_NAMES), Style::new());
     let [sent, planned] = [|rush: &RushLine| rush.sent, |rush: &RushLine| rush.planned]
         .map(|of| rushes.iter().map(of).sum::<u64>());
