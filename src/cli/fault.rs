@@ -122,7 +122,7 @@ impl From<ConsoleError> for Fault {
 
 impl From<ThemeError> for Fault {
     fn from(error: ThemeError) -> Self {
-        Self::usage(error.to_string())
+        Self { several: true, ..Self::usage(error.to_string()) }
     }
 }
 
@@ -153,5 +153,28 @@ impl From<EntryFault> for Fault {
 impl From<TermFault> for Fault {
     fn from(error: TermFault) -> Self {
         Self::usage(error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{config::Config, console::Palette};
+
+    #[test]
+    fn each_fault_of_a_file_has_a_line_and_none_has_two() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("mine.toml");
+        std::fs::write(&path, "warn = 256\n\"a\\nb\\u001b[1m\" = 3\n").unwrap();
+        let theme = Fault::from(Palette::load(path.to_str().unwrap()).unwrap_err());
+        std::fs::write(&path, "nodes = 1\n\"re\\ndis\" = 3\n").unwrap();
+        let config = Fault::from(Config::load(Some(&path)).unwrap_err());
+        for fault in [theme, config] {
+            let told = fault.told();
+            let lines: Vec<_> = told.lines().skip(1).collect();
+            let [first, second] = lines.as_slice() else { panic!("{told:?}") };
+            assert!(first.starts_with("  line 1: ") && second.starts_with("  line 2: "), "{told:?}");
+            assert!(!told.contains('\u{1b}') && fault.code == USAGE, "{told:?}");
+        }
     }
 }

@@ -30,7 +30,10 @@ const TOLD: usize = 20;
 /// The faults of a file by their lines, each in a line of its own where there are several, and how many others there are.
 pub(crate) fn all(mut faults: Vec<(usize, String)>) -> String {
     faults.sort_by_key(|(line, _)| *line);
-    let told: Vec<_> = faults.iter().take(TOLD).map(|(line, told)| at(*line, told)).collect();
+    // A name in quotes may hold a line break of its own.
+    let told =
+        faults.iter().take(TOLD).map(|(line, told)| at(*line, &told.replace(['\n', '\r'], " ")));
+    let told: Vec<_> = told.collect();
     let told = match told.as_slice() {
         [one] => one.clone(),
         several => format!("\n  {}", several.join("\n  ")),
