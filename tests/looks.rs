@@ -16,11 +16,12 @@ use seckill::{
         command::{Command, Refusal, Reply, RushPlan},
         drill,
         group::{GroupAct, Preview, To},
-        orders::Standing,
+        orders::{Standing, decode},
+        trace,
     },
     model::{
-        EntryId, Millis, NewSale, OrderCounts, OrderEntry, OrderId, OrderStatus, Said, UserId,
-        Verdict,
+        EntryId, Millis, NewSale, OrderCounts, OrderEntry, OrderFilter, OrderId, OrderStatus, Said,
+        UserId, Verdict,
     },
     store::faulty::Ill,
     telemetry::{
@@ -129,6 +130,52 @@ async fn orders_are_read_in_pages_and_followed_to_where_they_are() {
     let act = GroupAct::Remove { name: "nobody/1".to_owned() };
     let refused = ask(&world, Command::Preview(act)).await.unwrap_err();
     assert!(refused.to_string().contains("there is no consumer 'nobody/1'"), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_that_is_no_text_hides_nothing() {
+    let world = World::start().await;
+    let voucher = world.create(sale(5)).await;
+    let mut link = world.redis.link();
+    let of = world.keys.home();
+    let mut add = redis::cmd("XGROUP");
+    add.arg("CREATECONSUMER").arg(of.orders()).arg(of.group()).arg(b"x\xff\xfey");
+    assert_eq!(link.query::<u64>(&add).await.unwrap(), 1);
+    let mut sign = redis::cmd("ZADD");
+    sign.arg(of.nodes()).arg(1).arg(b"z\xff");
+    assert_eq!(link.query::<u64>(&sign).await.unwrap(), 1);
+    world.rush(RushPlan::new(voucher, 5)).await;
+    let sold = |it: &Snapshot| it.sale(voucher).is_some_and(|it| it.stock == Some(0));
+    let seen = picture(&world, "all are sold", sold).await;
+    assert!(seen.redis.up, "{seen:?}");
+}
+
+/// A rush puts tens of thousands of entries into one second.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_entry_is_found_among_the_many_of_its_second() {
+    let world = World::start().await;
+    let voucher = world.create(sale(1)).await;
+    world.rush(RushPlan::new(voucher, 1)).await;
+    let orders = world.store.orders(&OrderFilter::default(), None, 1).await.unwrap();
+    let order = orders[0].id;
+    // A stream of its own, which no consumer reads.
+    let keys = world.keys.clone().prefixed("dense");
+    let of = keys.partition_of(voucher);
+    let issued = decode(order).issued.0;
+    let fill = "for i = 1, 25000 do redis.call('XADD', KEYS[1], ARGV[1] .. '-' .. i, 'id', i) end";
+    let mut link = world.redis.link();
+    for before in [1_000, 0] {
+        let mut call = redis::cmd("EVAL");
+        call.arg(fill).arg(1).arg(of.orders()).arg(issued + 500 - before);
+        link.query::<()>(&call).await.unwrap();
+    }
+    let mut add = redis::cmd("XADD");
+    add.arg(of.orders()).arg(format!("{}-1", issued + 900));
+    add.arg(&["userId", "1", "voucherId"]).arg(voucher.0).arg("id").arg(order.get());
+    let entry: String = link.query(&add).await.unwrap();
+    let trace = trace::follow(&world.store, &mut link, &keys, order).await.unwrap();
+    let found = trace.entry.as_ref().map(|(entry, _)| entry.in_stream());
+    assert_eq!((found, trace.more), (Some(entry), false), "{trace:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

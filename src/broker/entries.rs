@@ -9,6 +9,7 @@ use super::{
     keys::Partition,
     scripts,
     stream::{Delivered, entries_of, parse_id},
+    text::Text,
 };
 use crate::model::EntryId;
 
@@ -53,7 +54,7 @@ pub struct Window {
 }
 
 /// Entries, last one delivered, pending ones, whether those are all, bytes.
-type Reply = (Value, Option<String>, Vec<(String, String, u64, u64)>, bool, Option<u64>);
+type Reply = (Value, Option<String>, Vec<(String, Text, u64, u64)>, bool, Option<u64>);
 
 /// At most `count` entries, the newest of those before `before`, or of all.
 ///
@@ -89,7 +90,7 @@ pub async fn window(
             if row_id > entry.entry {
                 break;
             }
-            let Some((_, consumer, idle_ms, deliveries)) = pending.next() else { break };
+            let Some((_, Text(consumer), idle_ms, deliveries)) = pending.next() else { break };
             if row_id == entry.entry {
                 held = Some(Holding::Pending { consumer, idle_ms, deliveries });
             }

@@ -9,6 +9,7 @@ use super::{
     keys::{Partition, node_of},
     scripts,
     stream::parse_id,
+    text::Text,
 };
 use crate::model::EntryId;
 
@@ -143,8 +144,8 @@ pub async fn holders_of(
         let id = entry.in_stream();
         read.cmd("XPENDING").arg(of.orders()).arg(of.group()).arg(&id).arg(&id).arg(1);
     }
-    let rows: Vec<Vec<(String, String, u64, u64)>> = link.pipe(&read).await?;
-    Ok(rows.into_iter().map(|mut rows| rows.pop().map(|(_, holder, ..)| holder)).collect())
+    let rows: Vec<Vec<(String, Text, u64, u64)>> = link.pipe(&read).await?;
+    Ok(rows.into_iter().map(|mut rows| rows.pop().map(|(_, Text(holder), ..)| holder)).collect())
 }
 
 /// Who holds which entries between `first` and `last`, oldest first, at most `count`; of `holder` only where one is
@@ -163,7 +164,7 @@ pub async fn holders(
     let mut read = cmd("XPENDING");
     read.arg(of.orders()).arg(of.group());
     read.arg(first.in_stream()).arg(last.in_stream()).arg(count).arg(holder);
-    let rows: Vec<(String, String, u64, u64)> = link.query(&read).await?;
+    let rows: Vec<(String, Text, u64, u64)> = link.query(&read).await?;
     let entry = |id: String| parse_id(of, id.as_bytes());
-    rows.into_iter().map(|(id, holder, ..)| Ok((entry(id)?, holder))).collect()
+    rows.into_iter().map(|(id, Text(holder), ..)| Ok((entry(id)?, holder))).collect()
 }

@@ -22,6 +22,7 @@ pub mod server;
 mod server_log;
 pub mod stream;
 pub mod survey;
+pub mod text;
 mod throw_away;
 mod topology;
 mod url;

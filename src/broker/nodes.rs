@@ -5,6 +5,7 @@ use redis::pipe;
 use super::{
     BrokerError, Link,
     keys::{Partition, is_replay, node_of},
+    text::Text,
 };
 use crate::model::Millis;
 
@@ -39,10 +40,10 @@ impl Nodes {
     pub async fn read(link: &mut Link, of: &Partition) -> Result<Self, BrokerError> {
         let mut read = pipe();
         read.cmd("TIME").cmd("ZRANGE").arg(of.nodes()).arg(0).arg(-1).arg("WITHSCORES");
-        let ((seconds, micros), signs): ((i64, i64), Vec<(String, f64)>) = link.pipe(&read).await?;
+        let ((seconds, micros), signs): ((i64, i64), Vec<(Text, f64)>) = link.pipe(&read).await?;
         Ok(Self {
             now: Millis(seconds * 1_000 + micros / 1_000),
-            signs: signs.into_iter().map(|(node, at)| (node, Millis(at as i64))).collect(),
+            signs: signs.into_iter().map(|(Text(node), at)| (node, Millis(at as i64))).collect(),
         })
     }
 

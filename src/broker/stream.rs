@@ -5,7 +5,7 @@ use std::time::Duration;
 use redis::{Value, cmd};
 
 pub use super::letters::{DeadLetter, bury, dead_letters};
-use super::{BrokerError, Layout, Link, keys::Partition, scripts};
+use super::{BrokerError, Layout, Link, keys::Partition, scripts, text::Text};
 use crate::{
     faults::{self, Point},
     model::{EntryFault, EntryId, OrderEntry},
@@ -263,10 +263,10 @@ pub async fn pending_of_all(
 }
 
 /// Entry, consumer, idle milliseconds, deliveries, fields: a row as the scripts give it.
-pub(super) type PendingRow = (Value, String, u64, u64, Value);
+pub(super) type PendingRow = (Value, Text, u64, u64, Value);
 
 pub(super) fn pending_of(of: &Partition, row: PendingRow) -> Result<Pending, BrokerError> {
-    let (id, consumer, idle_ms, deliveries, fields) = row;
+    let (id, Text(consumer), idle_ms, deliveries, fields) = row;
     Ok(Pending { delivered: entry_of(of, vec![id, fields])?, consumer, idle_ms, deliveries })
 }
 
@@ -298,7 +298,7 @@ pub async fn deliveries(
     let mut read = cmd("XPENDING");
     read.arg(of.orders()).arg(of.group());
     read.arg(first.in_stream()).arg(last.in_stream()).arg(count).arg(consumer);
-    let rows: Vec<(String, String, u64, u64)> = link.query(&read).await?;
+    let rows: Vec<(String, Text, u64, u64)> = link.query(&read).await?;
     rows.into_iter().map(|(id, _, _, times)| Ok((parse_id(of, id.as_bytes())?, times))).collect()
 }
 

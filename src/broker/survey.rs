@@ -10,6 +10,7 @@ use super::{
     nodes::Nodes,
     scripts,
     stream::parse_id,
+    text::Text,
 };
 use crate::model::{EntryId, Millis, VoucherId};
 
@@ -109,10 +110,10 @@ type Reply = (
     i64,
     (u64, u64, bool, Option<u64>, u64, Option<String>, Option<String>),
     MarksReply,
-    Vec<(String, u64, u64)>,
-    Vec<(String, f64)>,
+    Vec<(Text, u64, u64)>,
+    Vec<(Text, f64)>,
     // What is no number there must not hide the other sales.
-    Vec<(Option<String>, Option<String>, u64, u64, u64, u64, u64)>,
+    Vec<(Option<Text>, Option<Text>, u64, u64, u64, u64, u64)>,
 );
 
 /// Entries that the script counts by itself: some 0.1 ms of Redis.
@@ -238,7 +239,7 @@ async fn survey_one(
         }],
         consumers: consumers
             .into_iter()
-            .map(|(name, pending, idle_ms)| ConsumerFacts {
+            .map(|(Text(name), pending, idle_ms)| ConsumerFacts {
                 partition: of.number(),
                 name,
                 pending,
@@ -247,13 +248,13 @@ async fn survey_one(
             .collect(),
         nodes: Nodes {
             now: Millis(now),
-            signs: nodes.into_iter().map(|(name, at)| (name, Millis(at as i64))).collect(),
+            signs: nodes.into_iter().map(|(Text(name), at)| (name, Millis(at as i64))).collect(),
         },
         sales: sales
             .into_iter()
             .map(|(initial, stock, buyers, admitted, sold_out, duplicate, rejected)| SaleFacts {
-                initial: initial.and_then(|text| text.parse().ok()),
-                stock: stock.and_then(|text| text.parse().ok()),
+                initial: initial.and_then(|Text(text)| text.parse().ok()),
+                stock: stock.and_then(|Text(text)| text.parse().ok()),
                 buyers,
                 admitted,
                 sold_out,

@@ -19,9 +19,9 @@ use crate::{
     store::SharedStore,
 };
 
-/// Entries in one look, and looks at most.
+/// Entries in one look, and looks at most: what a fast server admits in some ten seconds.
 const PAGE: usize = 1_000;
-const PAGES: usize = 20;
+const PAGES: usize = 300;
 /// An entry is added within so many milliseconds of the second that its id tells: clocks differ a little, and a batch
 /// may wait.
 const BEFORE_MS: i64 = 2_000;
@@ -40,6 +40,8 @@ pub struct Trace {
     pub held: Option<bool>,
     /// Its entry in the stream; `None` where none was found near the time that the id tells.
     pub entry: Option<(EntryId, Holding)>,
+    /// More entries stand near that time than were looked at: it may be one of them.
+    pub more: bool,
     /// When it was last delivered, by the clock of Redis, which tells it only while it is pending.
     pub delivered: Option<Millis>,
 }
@@ -55,8 +57,15 @@ pub async fn follow(
     id: OrderId,
 ) -> Result<Trace, EngineError> {
     let standing = orders::find(store, link, keys, id).await?;
-    let mut trace =
-        Trace { id, standing, partition: None, held: None, entry: None, delivered: None };
+    let mut trace = Trace {
+        id,
+        standing,
+        partition: None,
+        held: None,
+        entry: None,
+        more: false,
+        delivered: None,
+    };
     let Some((seat, voucher)) = bought(&trace.standing) else { return Ok(trace) };
     let of = keys.partition_of(voucher);
     trace.partition = (keys.count() > 1).then(|| of.number());
@@ -66,7 +75,14 @@ pub async fn follow(
     trace.held = Some(held.and_then(|it| it.parse().ok()) == Some(id));
     let entry = match trace.standing {
         Standing::Undelivered { entry, .. } | Standing::Pending { entry, .. } => Some(entry),
-        Standing::Persisted { .. } => near(link, &of, id).await?,
+        Standing::Persisted { .. } => match near(link, &of, id).await? {
+            Near::Found(entry) => Some(entry),
+            Near::None => None,
+            Near::More => {
+                trace.more = true;
+                None
+            }
+        },
         Standing::Dead { .. } | Standing::Lost { .. } | Standing::Unknown => None,
     };
     if let Some(entry) = entry {
@@ -97,28 +113,38 @@ fn bought(standing: &Standing) -> Option<(Place, VoucherId)> {
     }
 }
 
-/// Its entry, where one stands near the second in which the id was made.
-async fn near(
-    link: &mut Link,
-    of: &Partition,
-    id: OrderId,
-) -> Result<Option<EntryId>, EngineError> {
+/// What stands near the second in which an id was made.
+enum Near {
+    Found(EntryId),
+    None,
+    /// More than is looked at.
+    More,
+}
+
+/// The entry of an order. Most are added within their second, so that one is looked through before what is around it.
+async fn near(link: &mut Link, of: &Partition, id: OrderId) -> Result<Near, EngineError> {
     let issued = orders::decode(id).issued;
     let millis = |by: i64| u64::try_from(issued.plus(by).0).unwrap_or(0);
-    let end = millis(AFTER_MS);
-    let mut from = EntryId { millis: millis(-BEFORE_MS), number: 0, partition: of.number() };
-    for _ in 0..PAGES {
-        let page = stream::range(link, of, from, PAGE).await?;
-        let hit = page.iter().find(|it| it.order().is_some_and(|order| order.order == id));
-        if let Some(hit) = hit {
-            return Ok(Some(hit.entry));
-        }
-        match page.last() {
-            Some(last) if page.len() == PAGE && last.entry.millis <= end => {
-                from = last.entry.next();
+    let mut pages = 0;
+    for (first, end) in [(0, AFTER_MS), (-BEFORE_MS, 0)] {
+        let mut from = EntryId { millis: millis(first), number: 0, partition: of.number() };
+        loop {
+            if pages == PAGES {
+                return Ok(Near::More);
             }
-            _ => break,
+            pages += 1;
+            let page = stream::range(link, of, from, PAGE).await?;
+            let hit = page.iter().find(|it| it.order().is_some_and(|order| order.order == id));
+            if let Some(hit) = hit {
+                return Ok(Near::Found(hit.entry));
+            }
+            match page.last() {
+                Some(last) if page.len() == PAGE && last.entry.millis <= millis(end) => {
+                    from = last.entry.next();
+                }
+                _ => break,
+            }
         }
     }
-    Ok(None)
+    Ok(Near::None)
 }

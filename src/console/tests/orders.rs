@@ -85,6 +85,7 @@ fn trace(number: u64) -> Trace {
         partition: None,
         held: Some(true),
         entry: Some((entry(), Holding::Acknowledged)),
+        more: false,
         delivered: None,
     }
 }

@@ -45,6 +45,10 @@ pub(crate) const NOT_YET: Word = word("not yet", "尚未");
 pub(crate) const NEVER: Word = word("never", "没有");
 pub(crate) const NO_ENTRY: Word =
     word("no entry near that second; it may be trimmed", "该秒附近没有消息；可能已裁剪");
+pub(crate) const MORE_ENTRIES: Word = word(
+    "not among those near that second that were looked at; there are too many",
+    "该秒附近的消息太多，已查看的部分中没有",
+);
 pub(crate) const HELD: Word = word("its buyer holds it in Redis", "Redis 中买家持有该订单");
 pub(crate) const NOT_HELD: Word =
     word("its buyer does not hold it in Redis any more", "Redis 中买家已不再持有该订单");

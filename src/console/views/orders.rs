@@ -342,7 +342,8 @@ fn way(scene: &Scene<'_>, trace: &Trace, row: Option<&Order>, told: &mut Vec<Tol
             told.push((labels::DELIVERED, said, style));
         }
         None if matches!(trace.standing, Standing::Persisted { .. }) => {
-            told.push((labels::STREAM, words::NO_ENTRY.read().to_owned(), soft));
+            let said = if trace.more { words::MORE_ENTRIES } else { words::NO_ENTRY };
+            told.push((labels::STREAM, said.read().to_owned(), soft));
         }
         None => {}
     }
