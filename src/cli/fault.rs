@@ -173,7 +173,10 @@ mod tests {
             let told = fault.told();
             let lines: Vec<_> = told.lines().skip(1).collect();
             let [first, second] = lines.as_slice() else { panic!("{told:?}") };
-            assert!(first.starts_with("  line 1: ") && second.starts_with("  line 2: "), "{told:?}");
+            assert!(
+                first.starts_with("  line 1: ") && second.starts_with("  line 2: "),
+                "{told:?}"
+            );
             assert!(!told.contains('\u{1b}') && fault.code == USAGE, "{told:?}");
         }
     }

@@ -28,35 +28,30 @@ pub(super) struct SaleFigures {
 impl Figures {
     /// The ledger by figures, sharpened by what an audit of just these found. SQL was read before Redis, so a
     /// difference counts only when two pictures in a row show the very same one, `settled`.
-    pub(super) fn balance(
-        &self,
-        returning: u64,
-        audit: Option<&[SaleFinding]>,
-        settled: bool,
-    ) -> Balance {
+    pub(super) fn balance(&self, audit: Option<&[SaleFinding]>, settled: bool) -> Balance {
         let mut findings = self.of_sales();
-        match self.outstanding {
-            Some(0) => {}
-            Some(orders) if findings.is_empty() => return Balance::InFlight { orders },
-            None if findings.is_empty() => return Balance::Unknown,
-            _ => {}
-        }
-        if self.outstanding == Some(0) {
-            let mut find = |what| findings.push(SaleFinding { sale: None, what });
-            if self.admitted > self.persisted + self.dead + returning {
-                let lost = self.admitted - self.persisted - self.dead - returning;
-                find(Finding::Lost(lost));
-            } else if self.persisted > self.admitted {
-                find(Finding::Unknown(self.persisted - self.admitted));
-            }
-        }
+        findings.extend(self.of_totals().map(|what| SaleFinding { sale: None, what }));
         findings.extend(audit.into_iter().flatten().cloned());
-        if findings.is_empty() {
-            Balance::Balanced { by_id: audit.is_some() }
-        } else if settled {
-            Balance::Off { findings }
+        match self.outstanding {
+            _ if settled && !findings.is_empty() => Balance::Off { findings },
+            Some(0) if findings.is_empty() => Balance::Balanced { by_id: audit.is_some() },
+            Some(orders @ 1..) => Balance::InFlight { orders },
+            None if findings.is_empty() => Balance::Unknown,
+            _ => Balance::InFlight { orders: self.admitted.abs_diff(self.persisted) },
+        }
+    }
+
+    /// What is wrong with all sales together. More can be in flight than was admitted, since an entry that is pending may
+    /// be written already; less can't.
+    fn of_totals(&self) -> Option<Finding> {
+        let outstanding = self.outstanding?;
+        let known = self.persisted + self.dead + outstanding;
+        if self.admitted > known {
+            Some(Finding::Lost(self.admitted - known))
+        } else if outstanding == 0 && self.persisted > self.admitted {
+            Some(Finding::Unknown(self.persisted - self.admitted))
         } else {
-            Balance::InFlight { orders: self.admitted.abs_diff(self.persisted) }
+            None
         }
     }
 
@@ -66,9 +61,15 @@ impl Figures {
             Balance::Balanced { by_id: true } if settled => Proof::Ids,
             Balance::Balanced { .. } if settled => Proof::Rest,
             Balance::Unknown | Balance::Off { .. } => Proof::Nothing,
+            Balance::InFlight { .. } if settled => Proof::Flying,
             _ if self.of_sales().is_empty() => Proof::Sales,
             _ => Proof::Nothing,
         }
+    }
+
+    /// What proves totals right that these figures show to be off: while orders are in flight, they may explain it later.
+    pub(super) fn totals_need(&self) -> Proof {
+        if self.outstanding == Some(0) { Proof::Rest } else { Proof::Flying }
     }
 
     /// What is wrong with single sales, whatever is in flight.
@@ -88,5 +89,47 @@ impl Figures {
             }
         }
         findings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figures(admitted: u64, persisted: u64, outstanding: Option<u64>) -> Figures {
+        Figures { admitted, persisted, outstanding, ..Figures::default() }
+    }
+
+    #[test]
+    fn an_order_that_is_nowhere_is_lost_whatever_is_in_flight() {
+        let lost = figures(1_000, 490, Some(509));
+        let findings = vec![SaleFinding { sale: None, what: Finding::Lost(1) }];
+        assert_eq!(lost.balance(None, true), Balance::Off { findings });
+        assert_eq!(lost.totals_need(), Proof::Flying);
+        let moving = lost.balance(None, false);
+        assert_eq!(moving, Balance::InFlight { orders: 509 }, "SQL was read before Redis");
+        assert_eq!(lost.proof(&moving, false), Proof::Sales);
+    }
+
+    #[test]
+    fn what_is_in_flight_may_be_written_already() {
+        for (persisted, outstanding) in [(491, 509), (491, 600), (1_000, 1)] {
+            let books = figures(1_000, persisted, Some(outstanding));
+            let balance = books.balance(None, true);
+            assert_eq!(balance, Balance::InFlight { orders: outstanding });
+            assert_eq!(books.proof(&balance, true), Proof::Flying);
+        }
+        assert_eq!(figures(1_000, 490, None).balance(None, true), Balance::Unknown);
+    }
+
+    #[test]
+    fn at_rest_all_is_written() {
+        let unknown = figures(10, 11, Some(0));
+        let findings = vec![SaleFinding { sale: None, what: Finding::Unknown(1) }];
+        assert_eq!(unknown.balance(None, true), Balance::Off { findings });
+        assert_eq!(unknown.totals_need(), Proof::Rest);
+        let right = figures(10, 10, Some(0));
+        assert_eq!(right.balance(None, true), Balance::Balanced { by_id: false });
+        assert_eq!(right.balance(Some(&[]), true), Balance::Balanced { by_id: true });
     }
 }

@@ -383,14 +383,16 @@ impl Collector {
     /// The ledger's word on this look.
     fn books(&mut self, figures: &Figures) -> Balance {
         if !self.redis.up || !self.sql.up {
-            return self.standing.settle(Balance::Unknown, Proof::Nothing, false);
+            return self.standing.settle(Balance::Unknown, Proof::Nothing, Proof::Nothing);
         }
         let audit = self.audit.as_ref().filter(|(audited, _)| audited == figures);
         let audit = audit.map(|(_, found)| found.as_slice());
         let settled = self.is_settled(figures);
-        let now = figures.balance(self.returning, audit, settled);
+        let now = figures.balance(audit, settled);
         let proof = figures.proof(&now, settled);
-        self.standing.settle(now, proof, audit.is_some_and(|found| !found.is_empty()))
+        let audited = audit.is_some_and(|found| !found.is_empty());
+        let needed = if audited { Proof::Ids } else { figures.totals_need() };
+        self.standing.settle(now, proof, needed)
     }
 
     /// How fast a counter rose in the last seconds; 0 where nobody can tell.

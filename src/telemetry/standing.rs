@@ -11,6 +11,8 @@ pub(super) enum Proof {
     Nothing,
     /// Each sale agrees with itself, whatever is in flight.
     Sales,
+    /// All totals agree with what is in flight.
+    Flying,
     /// Nothing is in flight, and all totals agree.
     Rest,
     /// Order ids were compared, too.
@@ -28,13 +30,13 @@ struct Wrong {
 }
 
 impl Standing {
-    /// The word for this picture. Orders in flight explain nothing that was found at rest.
-    pub(super) fn settle(&mut self, now: Balance, proof: Proof, audited: bool) -> Balance {
+    /// The word for this picture, where totals that are off need that proof. Orders in flight explain nothing that was
+    /// found at rest.
+    pub(super) fn settle(&mut self, now: Balance, proof: Proof, totals_need: Proof) -> Balance {
         if let Balance::Off { findings } = &now {
-            let needed = if audited {
-                Proof::Ids
-            } else if findings.iter().any(|it| it.sale.is_none()) {
-                Proof::Rest
+            let audited = totals_need == Proof::Ids;
+            let needed = if audited || findings.iter().any(|it| it.sale.is_none()) {
+                totals_need
             } else {
                 Proof::Sales
             };
@@ -70,24 +72,39 @@ mod tests {
     fn books_that_are_off_stay_off_while_orders_are_in_flight() {
         let mut standing = Standing::default();
         let lost = off(None, Finding::Lost(2));
-        assert_eq!(standing.settle(lost.clone(), Proof::Nothing, false), lost);
-        assert_eq!(standing.settle(FLYING, Proof::Sales, false), lost);
-        assert_eq!(standing.settle(Balance::Unknown, Proof::Nothing, false), lost);
+        assert_eq!(standing.settle(lost.clone(), Proof::Nothing, Proof::Rest), lost);
+        assert_eq!(standing.settle(FLYING, Proof::Sales, Proof::Rest), lost);
+        assert_eq!(standing.settle(Balance::Unknown, Proof::Nothing, Proof::Rest), lost);
         let balanced = Balance::Balanced { by_id: false };
-        assert_eq!(standing.settle(balanced.clone(), Proof::Sales, false), lost, "not settled");
-        assert_eq!(standing.settle(balanced.clone(), Proof::Rest, false), balanced);
-        assert_eq!(standing.settle(FLYING, Proof::Sales, false), FLYING);
+        assert_eq!(
+            standing.settle(balanced.clone(), Proof::Sales, Proof::Rest),
+            lost,
+            "not settled"
+        );
+        assert_eq!(standing.settle(balanced.clone(), Proof::Rest, Proof::Rest), balanced);
+        assert_eq!(standing.settle(FLYING, Proof::Sales, Proof::Rest), FLYING);
+    }
+
+    #[test]
+    fn what_was_found_in_flight_is_proved_in_flight() {
+        let mut standing = Standing::default();
+        let lost = off(None, Finding::Lost(1));
+        assert_eq!(standing.settle(lost.clone(), Proof::Nothing, Proof::Flying), lost);
+        assert_eq!(standing.settle(FLYING, Proof::Sales, Proof::Flying), lost, "not settled");
+        assert_eq!(standing.settle(FLYING, Proof::Flying, Proof::Flying), FLYING);
+        assert_eq!(standing.settle(lost.clone(), Proof::Nothing, Proof::Rest), lost);
+        assert_eq!(standing.settle(FLYING, Proof::Flying, Proof::Flying), lost, "found at rest");
     }
 
     #[test]
     fn what_an_audit_found_needs_another_one() {
         let mut standing = Standing::default();
         let doubled = off(Some(VoucherId(7)), Finding::Doubled(1));
-        assert_eq!(standing.settle(doubled.clone(), Proof::Nothing, true), doubled);
+        assert_eq!(standing.settle(doubled.clone(), Proof::Nothing, Proof::Ids), doubled);
         assert!(standing.needs_audit());
         let balanced = |by_id| Balance::Balanced { by_id };
-        assert_eq!(standing.settle(balanced(false), Proof::Rest, false), doubled);
-        assert_eq!(standing.settle(balanced(true), Proof::Ids, false), balanced(true));
+        assert_eq!(standing.settle(balanced(false), Proof::Rest, Proof::Rest), doubled);
+        assert_eq!(standing.settle(balanced(true), Proof::Ids, Proof::Rest), balanced(true));
         assert!(!standing.needs_audit());
     }
 
@@ -95,8 +112,8 @@ mod tests {
     fn a_sale_that_agrees_with_itself_again_is_proved_in_flight() {
         let mut standing = Standing::default();
         let missing = off(Some(VoucherId(7)), Finding::NotLoaded);
-        assert_eq!(standing.settle(missing.clone(), Proof::Nothing, false), missing);
-        assert_eq!(standing.settle(FLYING, Proof::Nothing, false), missing);
-        assert_eq!(standing.settle(FLYING, Proof::Sales, false), FLYING);
+        assert_eq!(standing.settle(missing.clone(), Proof::Nothing, Proof::Rest), missing);
+        assert_eq!(standing.settle(FLYING, Proof::Nothing, Proof::Rest), missing);
+        assert_eq!(standing.settle(FLYING, Proof::Sales, Proof::Rest), FLYING);
     }
 }
