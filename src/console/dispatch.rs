@@ -124,16 +124,6 @@ impl App {
                     return None;
                 }
             }
-            (Dialog::Sale(sale), Action::Cancel | Action::Press)
-                if action == Action::Cancel || sale.form.at_cancel() =>
-            {
-                let kept = !sale.is_blank();
-                self.note(if kept { acts::DRAFT_KEPT } else { acts::CANCELLED });
-                if let Dialog::Sale(sale) = dialog {
-                    self.draft = kept.then_some(sale);
-                }
-                return None;
-            }
             (Dialog::Launch(launch), _) => launch.form.step(action != Action::PreviousPart),
             (Dialog::Group(group), _) => group.form.step(action != Action::PreviousPart),
             (Dialog::Sale(sale), _) => sale.form.step(action != Action::PreviousPart),

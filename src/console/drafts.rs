@@ -31,6 +31,7 @@ impl App {
     /// Keeps a form that was left, where somebody typed into it; `false` where nothing is kept.
     pub(super) fn keep(&mut self, dialog: Dialog) -> bool {
         match dialog {
+            Dialog::Sale(sale) if !sale.is_blank() => self.draft = Some(sale),
             Dialog::Rush(mut rush) if rush.form.is_touched() => {
                 rush.form.focus(0);
                 self.drafts.rush = Some(rush);
@@ -46,8 +47,12 @@ impl App {
 
     /// What a form says that is left.
     pub(super) fn leave(&mut self, dialog: Dialog) {
+        let told = match dialog {
+            Dialog::Sale(_) => acts::DRAFT_KEPT,
+            _ => acts::FORM_KEPT,
+        };
         let kept = self.keep(dialog);
-        self.note(if kept { acts::FORM_KEPT } else { acts::CANCELLED });
+        self.note(if kept { told } else { acts::CANCELLED });
     }
 
     pub(super) fn rush_form(&mut self, sale: &SaleLine) -> RushForm {

@@ -135,6 +135,8 @@ pub(crate) enum Context {
     Presenter,
     Confirm,
     Form,
+    /// On a button of a form: what holds in the form, and keys that are text in its fields.
+    Button,
     Palette,
     Help,
     Filter,
@@ -142,7 +144,7 @@ pub(crate) enum Context {
 
 impl Context {
     /// In the order of the help screen.
-    pub(crate) const ALL: [Self; 17] = [
+    pub(crate) const ALL: [Self; 18] = [
         Self::Views,
         Self::Overview,
         Self::Sales,
@@ -156,6 +158,7 @@ impl Context {
         Self::Presenter,
         Self::Confirm,
         Self::Form,
+        Self::Button,
         Self::Filter,
         Self::Palette,
         Self::Help,
@@ -179,6 +182,7 @@ impl Context {
             Self::Always => &[Self::Always],
             Self::Confirm => &[Self::Confirm, Self::Always],
             Self::Form => &[Self::Form, Self::Always],
+            Self::Button => &[Self::Button, Self::Form, Self::Always],
             Self::Palette => &[Self::Palette, Self::Always],
             Self::Help => &[Self::Help, Self::Always],
             Self::Filter => &[Self::Filter, Self::Always],
@@ -328,6 +332,8 @@ pub(crate) const TABLE: &[Binding] = &[
     bind(C::Form, A::NextPart, &[key(KeyCode::Tab), key(KeyCode::Down)], true),
     bind(C::Form, A::PreviousPart, &[key(KeyCode::BackTab), key(KeyCode::Up)], false),
     bind(C::Form, A::Cancel, &[key(KeyCode::Esc)], true),
+    bind(C::Button, A::NextPart, &[key(KeyCode::Right), letter('l')], false),
+    bind(C::Button, A::PreviousPart, &[key(KeyCode::Left), letter('h')], false),
     bind(C::Filter, A::Press, &[key(KeyCode::Enter)], true),
     bind(C::Filter, A::Cancel, &[key(KeyCode::Esc)], true),
     bind(C::Palette, A::Press, &[key(KeyCode::Enter)], true),

@@ -64,6 +64,11 @@ impl Form {
         self.focus == self.fields.len()
     }
 
+    /// Nothing is typed there, so that letters and arrows are free to move.
+    pub(crate) fn is_on_button(&self) -> bool {
+        self.focus >= self.fields.len()
+    }
+
     /// Esc, or Enter on Cancel.
     pub(crate) fn is_left_by(&self, action: Action) -> bool {
         action == Action::Cancel || (action == Action::Press && self.at_cancel())

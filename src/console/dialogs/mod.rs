@@ -43,6 +43,7 @@ impl Dialog {
             // What is typed there is text, as in a form.
             Self::Confirm(confirm) if confirm.in_reason() => Context::Form,
             Self::Confirm(_) => Context::Confirm,
+            _ if self.form().is_some_and(Form::is_on_button) => Context::Button,
             Self::Sale(_) | Self::Rush(_) | Self::Group(_) | Self::Launch(_) => Context::Form,
             // A list with a cursor in either.
             Self::Palette(_) | Self::Export(_) => Context::Palette,
@@ -50,9 +51,10 @@ impl Dialog {
         }
     }
 
-    /// A form that is left without a look at its fields.
+    /// Its fields and buttons, where it has any.
     pub(crate) fn form(&self) -> Option<&Form> {
         match self {
+            Self::Sale(sale) => Some(&sale.form),
             Self::Rush(rush) => Some(&rush.form),
             Self::Group(group) => Some(&group.form),
             Self::Launch(launch) => Some(&launch.form),

@@ -8,7 +8,10 @@ use super::{
     stream::flowing,
 };
 use crate::{
-    console::text::lang::{Lang, speak_here},
+    console::{
+        Keys, keymap,
+        text::lang::{Lang, speak_here},
+    },
     telemetry::Snapshot,
 };
 
@@ -112,4 +115,64 @@ fn nothing_of_a_form_is_cut_in_the_smallest_window() {
             }
         }
     }
+}
+
+#[test]
+fn the_arrows_go_from_button_to_button_and_stay_in_a_text() {
+    for (name, picture, keys, fields) in FORMS {
+        let mut bench = Bench::new(picture());
+        bench.keys(keys);
+        // In a text they and the letters are text.
+        clear(&mut bench);
+        bench.keys("hl");
+        bench.press(KeyCode::Left);
+        bench.keys("x");
+        bench.press(KeyCode::Right);
+        bench.keys("y");
+        let form = |bench: &Bench| {
+            let form = bench.app.dialog.as_ref().and_then(|it| it.form()).expect("a form");
+            (form.value(0).to_owned(), form.at_cancel(), form.at_submit())
+        };
+        let text = "hxly".to_owned();
+        let (cancel, submit) = ((text.clone(), true, false), (text.clone(), false, true));
+        for _ in 0..fields {
+            bench.press(KeyCode::Tab);
+        }
+        assert_eq!(form(&bench), cancel, "{name}");
+        for (on, back) in
+            [(KeyCode::Right, KeyCode::Left), (KeyCode::Char('l'), KeyCode::Char('h'))]
+        {
+            bench.press(on);
+            assert_eq!(form(&bench), submit, "{name} {on}");
+            bench.press(back);
+            assert_eq!(form(&bench), cancel, "{name} {back}");
+        }
+        // Before the first button is the last field, and after the last one the first.
+        bench.press(KeyCode::Right);
+        bench.press(KeyCode::Right);
+        bench.keys("!");
+        assert_eq!(form(&bench).0, format!("{text}!"), "{name}");
+        assert!(bench.app.dialog.is_some() && bench.sent().is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn the_keys_of_the_parts_move_between_buttons_wherever_they_were_put() {
+    let chosen: Keys = toml::from_str("next-part = [\"ctrl-n\"]\nprevious-part = \"p\"").unwrap();
+    keymap::choose_here(chosen.table().unwrap());
+    let mut bench = Bench::new(normal());
+    bench.keys("N");
+    for _ in 0..5 {
+        bench.press(KeyCode::Tab);
+    }
+    let at =
+        |bench: &Bench| bench.app.dialog.as_ref().and_then(|it| it.form()).unwrap().at_cancel();
+    assert!(at(&bench));
+    bench.app.on_event(&Event::Key(KeyEvent::new(KeyCode::Char('n'), KeyModifiers::CONTROL)));
+    assert!(!at(&bench), "Create has the focus");
+    bench.keys("p");
+    assert!(at(&bench));
+    // What is kept where text is typed goes on to hold.
+    bench.press(KeyCode::Tab);
+    assert!(!at(&bench));
 }

@@ -285,6 +285,7 @@ pub(crate) fn context(context: Context) -> &'static str {
         Context::Presenter => presenter::CONTEXT,
         Context::Confirm => word("A question", "确认框"),
         Context::Form => word("A form", "表单"),
+        Context::Button => word("A form's buttons", "表单按钮"),
         Context::Palette => word("Commands", "命令"),
         Context::Help => word("Help", "帮助"),
         Context::Filter => word("Filter", "筛选"),
