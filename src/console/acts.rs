@@ -54,7 +54,7 @@ impl App {
             Action::RunJob => self.ask_job(true),
             Action::Pause if self.view == View::Jobs => self.ask_job(false),
             _ => {
-                if let Some(sale) = self.meant_sale() {
+                if let Some(sale) = self.meant_sale(action) {
                     self.ask_sale(action, &sale);
                 }
             }
@@ -62,7 +62,7 @@ impl App {
     }
 
     /// The sale that an act is about; where that is not clear, the person is led to choose.
-    fn meant_sale(&mut self) -> Option<SaleLine> {
+    fn meant_sale(&mut self, action: Action) -> Option<SaleLine> {
         let sales = &self.shown.sales;
         let open: Vec<&SaleLine> = sales.iter().filter(|sale| !sale.phase.is_over()).collect();
         let only = match (open.as_slice(), sales.as_slice()) {
@@ -78,7 +78,7 @@ impl App {
                 self.note(acts::NO_SALE);
             } else {
                 self.go(View::Sales);
-                self.note(acts::CHOOSE_SALE);
+                self.note(conventions::choose_sale(action));
             }
             return None;
         };
@@ -173,7 +173,8 @@ impl App {
             return self.note(acts::nothing_to_do(&plan));
         }
         if self.dialog.is_some() || self.filtering {
-            return self.note(acts::PLAN_READY);
+            let told = conventions::behind(acts::PLAN_READY, self.context(), Action::Replay);
+            return self.note(told);
         }
         let filtered =
             *scope == Scope::All(Filter::default()) && !self.pending.filter.value().is_empty();
@@ -207,7 +208,8 @@ impl App {
         let awaited = self.counting.take_if(|(_, scope, _)| scope == counted);
         let Some((act, scope, about)) = awaited else { return };
         if self.dialog.is_some() || self.filtering {
-            return self.note(letters::COUNTED);
+            let told = conventions::behind(letters::COUNTED, self.context(), act.action());
+            return self.note(told);
         }
         let done = act.done(&found.counts);
         match letters::question(act, found, &about) {
@@ -399,7 +401,7 @@ impl App {
                 self.status.note(if well { Tone::Good } else { Tone::Mixed }, text, self.now);
             }
             Ok(Err(refusal)) => self.status.failure(text::refusal(&refusal)),
-            Err(_) => self.status.failure(acts::UNANSWERED.to_owned()),
+            Err(_) => self.status.failure(acts::unanswered()),
         }
     }
 }

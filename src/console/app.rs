@@ -332,7 +332,7 @@ impl App {
         } else {
             let meanings = keymap::elsewhere(context, key);
             self.note(if meanings.is_empty() || self.dialog.is_some() {
-                text::acts::does_nothing(&key.label())
+                text::acts::does_nothing(&key.label(), context)
             } else if context == Context::Presenter {
                 text::presenter::in_the_views(&key.label())
             } else {

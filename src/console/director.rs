@@ -343,7 +343,7 @@ impl App {
         if !self.presenter.on {
             self.go(View::Sales);
         }
-        self.note(words::SEVERAL_RUSHES);
+        self.note(words::several_rushes());
     }
 
     /// No more buyers, and no sale to the buyers of anybody else.

@@ -75,7 +75,7 @@ impl App {
         }
         match (&mut dialog, action) {
             (Dialog::Confirm(confirm), Action::Accept) if confirm.is_unread(self.now) => {
-                self.note(conventions::READ_FIRST.read());
+                self.note(conventions::read_first());
             }
             (Dialog::Confirm(confirm), Action::Accept | Action::Press)
                 if action == Action::Accept || confirm.on_yes() =>
@@ -249,7 +249,7 @@ impl App {
             Action::Activity => self.go(View::Activity),
             Action::NextView => self.go(self.view.beside(true)),
             Action::PreviousView => self.go(self.view.beside(false)),
-            Action::Filter if self.keeps_query() => self.note(acts::FROZEN),
+            Action::Filter if self.keeps_query() => self.note(conventions::frozen()),
             Action::Filter => match self.filter() {
                 Some(_) => self.filtering = true,
                 None => self.note(acts::NO_FILTER),
@@ -368,7 +368,7 @@ impl App {
             Turn::Moved | Turn::Waiting => {}
             Turn::Edge { .. } if quiet => {}
             Turn::Edge { top } => self.note(if top { acts::TOP } else { acts::BOTTOM }),
-            Turn::Page(_) if self.frozen => self.note(acts::FROZEN),
+            Turn::Page(_) if self.frozen => self.note(conventions::frozen()),
             Turn::Page(turn) => {
                 if letters {
                     self.letters.turn(turn);

@@ -2,12 +2,16 @@
 //!
 //! It knows no keys and does no act.
 
-use super::{app::App, text::acts, views::View};
+use super::{
+    app::App,
+    text::{acts, conventions},
+    views::View,
+};
 
 impl App {
     pub(super) fn go(&mut self, view: View) {
         if self.frozen && !self.was_read(view) {
-            return self.note(acts::FROZEN);
+            return self.note(conventions::frozen());
         }
         self.view = view;
         self.filtering = false;
@@ -67,7 +71,7 @@ impl App {
             && !filter.value().is_empty()
         {
             if keeps_query {
-                return self.note(acts::FROZEN);
+                return self.note(conventions::frozen());
             }
             filter.reset();
             self.filter_changed();

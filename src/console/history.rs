@@ -3,7 +3,7 @@
 use super::{
     app::App,
     keymap::Action,
-    text::{acts, time},
+    text::{acts, conventions, time},
     views::{LogTurn, Step, View, marks, until},
 };
 use crate::telemetry::log::Weight;
@@ -58,7 +58,7 @@ impl App {
         match self.log.step(&self.shown, step) {
             LogTurn::Moved | LogTurn::Waiting => {}
             LogTurn::Edge { top } => self.note(if top { acts::TOP } else { acts::BOTTOM }),
-            LogTurn::Page(_) if self.frozen => self.note(acts::FROZEN),
+            LogTurn::Page(_) if self.frozen => self.note(conventions::frozen()),
             LogTurn::Page(toward) => {
                 self.log.turn(toward);
                 self.look();

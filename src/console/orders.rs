@@ -4,7 +4,7 @@ use super::{
     app::App,
     dialogs::{Confirm, Dialog},
     keymap::Action,
-    text::{acts, orders as words, sale_name, stream},
+    text::{acts, conventions, orders as words, sale_name, stream},
     views::{OrdersTurn, Step, Users, View, Walked},
 };
 use crate::{
@@ -40,7 +40,7 @@ impl App {
         match walked {
             Walked::Here | Walked::Waiting => {}
             Walked::Edge { top } => self.note(if top { acts::TOP } else { acts::BOTTOM }),
-            Walked::Page(_) if self.frozen => self.note(acts::FROZEN),
+            Walked::Page(_) if self.frozen => self.note(conventions::frozen()),
             Walked::Page(turn) => {
                 self.orders.turn(&self.shown, turn);
                 if turn == OrdersTurn::Newest {
@@ -67,7 +67,7 @@ impl App {
             return self.note(acts::NOTHING_CHOSEN);
         };
         if self.frozen {
-            return self.note(acts::FROZEN);
+            return self.note(conventions::frozen());
         }
         self.orders.input = words::query_of_sale(sale).into();
         self.go(View::Orders);

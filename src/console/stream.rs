@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use super::{
     app::App,
     dialogs::{Confirm, Dialog, GroupForm},
-    text::{acts, stream as words},
+    keymap::Action,
+    text::{acts, conventions, stream as words},
     views::{Moved, Pane, Step},
 };
 use crate::{
@@ -26,7 +27,7 @@ impl App {
             }
             // What was read before the freeze stays on the screen; another window can't come.
             Moved::Older { .. } | Moved::Newer | Moved::Follow if self.frozen => {
-                return self.note(acts::FROZEN);
+                return self.note(conventions::frozen());
             }
             Moved::Older { at_end } => self.stream.older(&self.shown, at_end),
             Moved::Newer => self.stream.newer(),
@@ -45,7 +46,7 @@ impl App {
 
     pub(super) fn next_partition(&mut self) {
         if self.frozen {
-            return self.note(acts::FROZEN);
+            return self.note(conventions::frozen());
         }
         if self.stream.next_partition(&self.shown) {
             self.look();
@@ -101,7 +102,7 @@ impl App {
     pub(super) fn ask_remove(&mut self) {
         if self.stream.pane == Pane::Entries {
             self.stream.switch();
-            return self.note(words::CHOOSE_CONSUMER.read());
+            return self.note(words::choose_consumer());
         }
         let Some(consumer) = self.meant_consumer() else { return };
         if consumer.state == NodeState::Alive || consumer.pending > 0 {
@@ -133,7 +134,12 @@ impl App {
     pub(super) fn ask_previewed(&mut self, preview: &Preview) {
         self.status.key_pressed();
         if self.dialog.is_some() || self.filtering {
-            return self.note(words::PREVIEWED.read());
+            let again = match preview {
+                Preview::Rewind(_) => Action::Rewind,
+                Preview::Claim(_) => Action::Claim,
+                Preview::Remove(_) => Action::RemoveConsumer,
+            };
+            return self.note(conventions::behind(words::PREVIEWED, self.context(), again));
         }
         let confirm = match preview {
             Preview::Rewind(plan) => {

@@ -12,6 +12,7 @@ mod forms;
 mod frozen;
 mod frozen_views;
 mod fuzz;
+mod hints;
 mod history;
 mod kept;
 mod keys;

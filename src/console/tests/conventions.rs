@@ -49,7 +49,7 @@ fn a_question_that_comes_by_itself_takes_no_key_that_was_meant_for_the_view() {
     bench.app.now = asked.plus(100);
     bench.keys("y");
     assert!(bench.sent().is_empty() && bench.app.dialog.is_some());
-    assert!(bench.said().contains("only just come"), "{}", bench.said());
+    assert_eq!(bench.said(), "that question has only just come; read it, then press y again");
     bench.app.now = asked.plus(1_000);
     bench.keys("y");
     assert_eq!(bench.sent(), [Command::Apply(plan, Pace::default())]);

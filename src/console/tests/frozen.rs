@@ -14,7 +14,7 @@ use crate::{
     telemetry::{Snapshot, StreamView, snapshot::LetterPage},
 };
 
-const TOLD: &str = "the picture is frozen; let it go on before something else is read";
+const TOLD: &str = "the picture is frozen; f lets it go on, and then more can be read";
 
 /// It is held, and its window does not end with the newest entry.
 fn held() -> Bench {

@@ -62,7 +62,7 @@ fn acts_that_make_no_sense_say_why() {
         bench.keys(keys);
         bench.said()
     };
-    assert_eq!(said("S"), "choose the sale that is meant, then press the key again");
+    assert_eq!(said("S"), "choose the sale that is meant by ↑ and ↓, then press S again");
     assert_eq!(said("jS"), "#8 has started and is sold out");
     assert_eq!(said("jS"), "#7 is running already");
     assert_eq!(said("jE"), "#5 has ended; it can't be changed any more");
@@ -145,7 +145,7 @@ fn a_plan_without_an_act_asks_nothing_and_none_covers_another_question() {
     bench.keys("A1N");
     bench.sent();
     bench.answer(Ok(Reply::Planned(made_up::plan(&[(entry(1), Verdict::Stuck)], ""))));
-    assert_eq!(bench.said(), "the plan is made; close this and press the key again");
+    assert_eq!(bench.said(), "the plan is made; Esc closes this, then press A again");
     bench.keys("y");
     assert_eq!(bench.sent(), []);
 }

@@ -7,7 +7,7 @@ use super::{
     sale_name,
 };
 use crate::{
-    console::keymap::{Action, Context, footer, key_of, lookup},
+    console::keymap::{Action, Context, actions, footer, key_of, lookup},
     engine::{command::RushPlan, plan::Plan},
     model::{NewSale, Phase, VoucherId},
     telemetry::snapshot::{Holder, JobLine, RecoveryLine, SaleLine},
@@ -15,28 +15,17 @@ use crate::{
 
 pub(crate) const CANCEL: Word = word("Cancel", "取消");
 pub(crate) const NO_SALE: Word = word("there is no sale to act on", "没有可操作的秒杀");
-pub(crate) const CHOOSE_SALE: Word = word(
-    "choose the sale that is meant, then press the key again",
-    "请先选中要操作的秒杀，再按一次该键",
-);
 pub(crate) const NOTHING_PENDING: Word =
     word("nothing is pending, so there is nothing to plan", "没有待确认的消息，无需计划");
 pub(crate) const NOTHING_UNDER_WAY: Word =
     word("nothing is under way that could be broken off", "没有正在进行、可以中止的操作");
-pub(crate) const PLAN_READY: Word = word(
-    "the plan is made; close this and press the key again",
-    "计划已就绪，关闭此窗口后再按一次该键",
-);
+pub(crate) const PLAN_READY: Word = word("the plan is made", "计划已就绪");
 pub(crate) const NOTHING_CHOSEN: Word = word("no row is chosen", "没有选中任何行");
 pub(crate) const NOTHING_MARKED: Word = word("no entry to mark here", "这里没有可标记的行");
 pub(crate) const NO_OTHER_SALE: Word = word("no sale to choose", "没有可选的秒杀");
 pub(crate) const NO_FILTER: Word = word("this view has no rows to filter", "此页没有可筛选的行");
 pub(crate) const TOP: Word = word("this is the first row", "已是第一行");
 pub(crate) const BOTTOM: Word = word("this is the last row", "已是最后一行");
-pub(crate) const FROZEN: Word = word(
-    "the picture is frozen; let it go on before something else is read",
-    "画面已冻结，恢复刷新后才能读取其他内容",
-);
 pub(crate) const ZOOM_END: Word = word("the chart shows no other time", "图表没有更多时间范围");
 pub(crate) const ENGINE_GONE: Word = word(
     "the engine has stopped; what you see does not change any more",
@@ -46,10 +35,6 @@ pub(crate) const DRAFT_KEPT: Word =
     word("nothing was created; the form keeps what you typed", "没有新建，已填内容保留在表单中");
 pub(crate) const FORM_KEPT: Word =
     word("nothing was done; the form keeps what you typed", "未做任何操作，已填内容保留在表单中");
-pub(crate) const UNANSWERED: Word = word(
-    "the engine stopped before it answered; Activity tells what was done, look there before repeating it",
-    "引擎未答复就停止了，请先在动态中核对结果再重试",
-);
 pub(crate) const REASON: Word = word("reason", "原因");
 pub(crate) const LOCK_GONE: Word =
     word("that holder does not hold the lock any more", "该持有者已不再持有这把锁");
@@ -66,6 +51,14 @@ pub(crate) const COUNT_GIVEN_UP: Word = word(
 );
 pub(crate) const CANCELLED: Word = word("nothing was done", "未做任何操作");
 
+pub(crate) fn unanswered() -> String {
+    let key = key_of(Action::Activity);
+    tell!(
+        "the engine stopped before it answered; look in Activity ({key}) what was done before repeating it",
+        "引擎未答复就停止了，请先在动态（{key}）中核对结果再重试"
+    )
+}
+
 /// It names the key that goes on in a field as well, where one does both.
 pub(crate) fn reason_hint() -> String {
     let on = footer(Context::Confirm).find(|it| it.action == Action::NextPart);
@@ -75,7 +68,11 @@ pub(crate) fn reason_hint() -> String {
     tell!("optional, for the log; {key} goes here", "可选，记入日志；按 {key} 填写")
 }
 
-pub(crate) fn does_nothing(key: &str) -> String {
+/// It names the key of the help where that holds.
+pub(crate) fn does_nothing(key: &str, place: Context) -> String {
+    if !actions(place).contains(&Action::Help) {
+        return tell!("{key} does nothing here", "{key} 在这里不起作用");
+    }
     let help = key_of(Action::Help);
     tell!(
         "{key} does nothing here; {help} shows the keys",

@@ -5,7 +5,7 @@ use super::{
     figures::thousands,
     lang::{Word, tell, word},
 };
-use crate::console::keymap::{Action, key_of};
+use crate::console::keymap::{Action, Context, footer, key_of};
 
 /// A word for the footer, a sentence for the help screen, and a name for the palette.
 pub(super) fn action(action: Action) -> Told {
@@ -51,16 +51,20 @@ pub(crate) const ORDER_DROPPED: Word = word(
     "more came than one page holds: the rows stand in the order of their ids again",
     "消息已超过一页，恢复按 ID 排序",
 );
-pub(crate) const READ_FIRST: Word = word(
-    "that question has only just come; read it, then press again",
-    "问题刚刚出现；请先看清再按",
-);
 pub(crate) const ONE_ORDER: Word = word("these rows stand in one order only", "这些行只有一种顺序");
 pub(crate) const STREAM_ORDER: Word = word(
     "a stream stands in the order in which it is delivered, and in no other",
     "消息流只按投递的先后排列",
 );
 pub(crate) const RECENT: Word = word("used before", "最近使用");
+
+pub(crate) fn read_first() -> String {
+    let key = key_of(Action::Accept);
+    tell!(
+        "that question has only just come; read it, then press {key} again",
+        "问题刚刚出现；请先看清再按 {key}"
+    )
+}
 
 pub(crate) fn ordered(head: &str, falling: bool) -> String {
     if falling {
@@ -120,6 +124,36 @@ pub(crate) fn nothing_chosen() -> String {
 pub(crate) fn nothing_open() -> String {
     let key = key_of(Action::Open);
     tell!("no detail is open; {key} opens one", "没有打开的详情；按 {key} 打开")
+}
+
+/// Why nothing is read now that the picture does not hold.
+pub(crate) fn frozen() -> String {
+    let key = key_of(Action::Freeze);
+    tell!(
+        "the picture is frozen; {key} lets it go on, and then more can be read",
+        "画面已冻结，按 {key} 恢复刷新后才能读取其他内容"
+    )
+}
+
+/// An act is about one sale, and nobody said which.
+pub(crate) fn choose_sale(again: Action) -> String {
+    let [up, down, again] = [Action::Up, Action::Down, again].map(key_of);
+    tell!(
+        "choose the sale that is meant by {up} and {down}, then press {again} again",
+        "请先按 {up} {down} 选中要操作的秒杀，再按一次 {again}"
+    )
+}
+
+/// What an act waited for has come while something lies over the view.
+pub(crate) fn behind(told: Word, over: Context, again: Action) -> String {
+    let close = footer(over).find(|it| it.action == Action::Cancel);
+    let close = close.and_then(|it| it.keys.first());
+    let close = close.map_or_else(|| key_of(Action::Cancel), |it| it.label());
+    let again = key_of(again);
+    tell!(
+        "{told}; {close} closes this, then press {again} again",
+        "{told}，按 {close} 关闭此处，再按一次 {again}"
+    )
 }
 
 pub(crate) fn read_only() -> String {

@@ -33,10 +33,6 @@ pub(crate) const COUNTDOWN_HINT: Word =
 pub(crate) const NONE_ARMED: Word = word("no launch is armed", "没有预备中的开抢");
 pub(crate) const NOTHING_TO_STOP: Word =
     word("no launch is armed and no rush is under way", "没有预备中的开抢，也没有进行中的模拟抢购");
-pub(crate) const SEVERAL_RUSHES: Word = word(
-    "several sales are rushed; choose the one that is meant, then press the key again",
-    "有多场秒杀正在模拟抢购，请先选中一场，再按一次该键",
-);
 pub(crate) const OPENING: Word =
     word("the sale is being opened; its buyers come next", "正在开始秒杀，随后派出买家");
 pub(crate) const WITHDRAWN: Word = word(
@@ -65,6 +61,14 @@ pub(super) fn action(action: Action) -> Told {
         ),
         _ => super::presenter::action(),
     }
+}
+
+pub(crate) fn several_rushes() -> String {
+    let [up, down, again] = [Action::Up, Action::Down, Action::Abort].map(key_of);
+    tell!(
+        "several sales are rushed; choose one by {up} and {down}, then press {again} again",
+        "有多场秒杀正在模拟抢购，请先按 {up} {down} 选中一场，再按一次 {again}"
+    )
 }
 
 pub(crate) fn armed_already() -> String {

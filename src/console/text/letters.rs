@@ -25,10 +25,7 @@ pub(crate) const UNREAD: Word = word(
 );
 pub(crate) const NOTHING_DEAD: Word = word("there are no dead letters", "没有死信");
 pub(crate) const COUNTING: Word = word("counting the dead letters", "正在统计死信");
-pub(crate) const COUNTED: Word = word(
-    "the dead letters are counted; close this and press the key again",
-    "死信已统计，关闭此窗口后再按一次该键",
-);
+pub(crate) const COUNTED: Word = word("the dead letters are counted", "死信已统计");
 pub(crate) fn all_marked() -> String {
     let key = key_of(Action::MarkAll);
     tell!("all are marked; {key} takes the marks back", "已全部标记，按 {key} 取消")
@@ -116,6 +113,15 @@ enum Fate {
 }
 
 impl Settling {
+    /// What asks for it.
+    pub(crate) fn action(self) -> Action {
+        match self {
+            Self::Replay => Action::ReplayLetters,
+            Self::Discard => Action::Discard,
+            Self::Compensate => Action::Compensate,
+        }
+    }
+
     fn fate(self, verdict: LetterVerdict) -> Fate {
         match (self, verdict) {
             (Self::Replay, LetterVerdict::Awaited) => Fate::Back,

@@ -31,10 +31,6 @@ pub(crate) const DEAD_OR_NOT: Word = word("acknowledged or dead", "已确认或�
 pub(crate) const UNDELIVERED: Word = word("waiting", "待投递");
 pub(crate) const ACKNOWLEDGED: Word = word("acknowledged", "已确认");
 pub(crate) const ONE_PARTITION: Word = word("there is only one partition", "只有一个分区");
-pub(crate) const CHOOSE_CONSUMER: Word = word(
-    "choose a consumer first: it is a row of the list above",
-    "请先在上方列表中选择一个消费者",
-);
 pub(crate) const NOT_PENDING: Word = word(
     "that entry is not pending, so it can't be given to anybody",
     "该消息不处于待确认状态，无法转交",
@@ -44,10 +40,7 @@ pub(crate) const NOBODY: Word = word(
     "没有其他在线节点的消费者可以接手；请先启动一个节点",
 );
 pub(crate) const LOOKING: Word = word("looking at what that would do", "正在查看影响");
-pub(crate) const PREVIEWED: Word = word(
-    "its figures are there; close this and press the key again",
-    "统计已就绪；请关闭此处并再次按键",
-);
+pub(crate) const PREVIEWED: Word = word("its figures are there", "统计已就绪");
 pub(crate) const USERS_SHOWN: Word = word("users are shown", "已显示用户");
 pub(crate) const USERS_MASKED: Word = word("users are masked", "已隐藏用户");
 
@@ -379,6 +372,15 @@ pub(crate) fn remove(found: &RemoveReport) -> Question {
         ),
     ];
     question(tell!("Remove the consumer?", "移除该消费者？"), lines, word("Remove", "移除"))
+}
+
+/// A consumer is removed that is chosen in its own list, which has the keys now.
+pub(crate) fn choose_consumer() -> String {
+    let [up, down, again] = [Action::Up, Action::Down, Action::RemoveConsumer].map(key_of);
+    tell!(
+        "choose a consumer of the list above by {up} and {down}, then press {again} again",
+        "请先按 {up} {down} 在上方列表中选择一个消费者，再按一次 {again}"
+    )
 }
 
 /// Why a consumer is not removed.

@@ -1,0 +1,141 @@
+//! A refusal that says what to do names the key that does it, wherever that was put, in both languages.
+
+use crossterm::event::KeyCode;
+use futures::FutureExt;
+use tokio::sync::oneshot;
+
+use super::{
+    fixture::{Bench, entry, normal},
+    letters::poisoned,
+    stream::flowing,
+};
+use crate::{
+    console::{Keys, Lang, keymap, speak_here},
+    engine::{
+        command::{Command, LettersCounted, Reply},
+        group::{Preview, RemoveReport},
+        plan::made_up,
+    },
+    model::{LetterCounts, Verdict, VoucherId},
+    telemetry::{Snapshot, snapshot::LetterPage},
+};
+
+fn choose(text: &str) {
+    let keys: Keys = toml::from_str(text).expect("keys that can be read");
+    keymap::choose_here(keys.table().expect("a good choice"));
+}
+
+#[test]
+fn a_frozen_picture_says_what_lets_it_go_on() {
+    choose("freeze = \"f6\"");
+    for (lang, told) in [
+        (Lang::En, "the picture is frozen; F6 lets it go on, and then more can be read"),
+        (Lang::Zh, "画面已冻结，按 F6 恢复刷新后才能读取其他内容"),
+    ] {
+        speak_here(lang);
+        let mut bench = Bench::new(Snapshot { letters: LetterPage::default(), ..normal() });
+        bench.press(KeyCode::F(6));
+        bench.keys("5");
+        assert_eq!(bench.said(), told);
+    }
+}
+
+#[test]
+fn who_has_to_choose_is_told_how() {
+    choose("down = [\"J\"]\nstart = \"B\"\nremove-consumer = \"K\"");
+    for (lang, sale, consumer) in [
+        (
+            Lang::En,
+            "choose the sale that is meant by ↑ and J, then press B again",
+            "choose a consumer of the list above by ↑ and J, then press K again",
+        ),
+        (
+            Lang::Zh,
+            "请先按 ↑ J 选中要操作的秒杀，再按一次 B",
+            "请先按 ↑ J 在上方列表中选择一个消费者，再按一次 K",
+        ),
+    ] {
+        speak_here(lang);
+        let mut bench = Bench::new(normal());
+        bench.keys("B");
+        assert_eq!(bench.said(), sale);
+        let mut bench = Bench::new(flowing());
+        bench.keys("3K");
+        assert_eq!(bench.said(), consumer);
+    }
+}
+
+#[test]
+fn what_waits_behind_something_names_what_closes_that_and_what_asks_again() {
+    let plan = || Reply::Planned(made_up::plan(&[(entry(1), Verdict::Stuck)], ""));
+    // A form, a question, the reason of one, the palette.
+    let over =
+        [("1N", false, "Esc"), ("2jjE", false, "n"), ("2jjE", true, "Esc"), (":", false, "Esc")];
+    for (keys, tab, closes) in over {
+        let mut bench = Bench::new(normal());
+        bench.keys("4A");
+        bench.sent();
+        bench.keys(keys);
+        if tab {
+            bench.press(KeyCode::Tab);
+        }
+        bench.answer(Ok(plan()));
+        let told = format!("the plan is made; {closes} closes this, then press A again");
+        assert_eq!(bench.said(), told, "{keys}");
+        match closes {
+            "n" => bench.keys("n"),
+            _ => bench.press(KeyCode::Esc),
+        }
+        assert!(bench.app.dialog.is_none(), "{keys}");
+    }
+    speak_here(Lang::Zh);
+    for (key, name) in [("R", "ReplayLetters"), ("D", "Discard"), ("C", "Compensate")] {
+        let mut bench = Bench::new(poisoned());
+        bench.keys("5");
+        bench.keys(key);
+        bench.sent();
+        bench.keys(":");
+        let counts = LetterCounts::default();
+        let last = super::letters::letter(8);
+        bench.answer(Ok(Reply::LettersCounted(LettersCounted { counts, gone: 0, last })));
+        assert_eq!(bench.said(), format!("死信已统计，按 Esc 关闭此处，再按一次 {key}"), "{name}");
+    }
+    let mut bench = Bench::new(flowing());
+    bench.keys("3cjj");
+    bench.keys("D");
+    assert_eq!(bench.sent().len(), 1);
+    bench.keys(":");
+    let found = RemoveReport { consumer: "node-c/1".to_owned(), partitions: vec![0] };
+    bench.answer(Ok(Reply::Previewed(Preview::Remove(found))));
+    assert_eq!(bench.said(), "统计已就绪，按 Esc 关闭此处，再按一次 D");
+}
+
+#[test]
+fn an_act_without_an_answer_names_where_to_look() {
+    choose("activity = \"f9\"");
+    for (lang, told) in [
+        (Lang::En, "; look in Activity (F9) what was done before repeating it"),
+        (Lang::Zh, "请先在动态（F9）中核对结果再重试"),
+    ] {
+        speak_here(lang);
+        let mut bench = Bench::new(normal());
+        let (sender, answer) = oneshot::channel();
+        drop(sender);
+        let answer = answer.now_or_never().expect("nobody will answer");
+        bench.app.on_answer((Command::EndSale(VoucherId(7)), answer));
+        assert!(bench.said().contains(told), "{}", bench.said());
+    }
+}
+
+#[test]
+fn no_key_is_named_that_does_nothing_there() {
+    let mut bench = Bench::new(normal());
+    bench.keys("2jjE");
+    for key in ["z", "?"] {
+        bench.keys(key);
+        assert_eq!(bench.said(), format!("{key} does nothing here"));
+    }
+    bench.keys("n");
+    bench.keys("z");
+    assert_eq!(bench.said(), "z does nothing here; ? shows the keys");
+}
