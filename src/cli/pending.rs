@@ -425,7 +425,7 @@ fn told(report: &ReplayReport) -> String {
         (report.hollow, "without a body, taken off the list"),
         (report.dead, "put among the dead letters"),
         (report.left, "left to live nodes"),
-        (report.gone, "done before, or no longer pending"),
+        (report.gone, "no longer there when their turn came"),
         (report.changed, "not as they were shown any more, so left alone: make a new plan"),
         (
             report.lost,
@@ -444,4 +444,16 @@ fn told(report: &ReplayReport) -> String {
         ));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_that_were_not_there_any_more_are_told_as_such() {
+        let report = ReplayReport { planned: 3, seen: 3, gone: 3, ..ReplayReport::default() };
+        let text = told(&report);
+        assert_eq!(text, "Looked at 3 entries\n           3  no longer there when their turn came");
+    }
 }

@@ -324,7 +324,8 @@ pub struct ReplayReport {
     pub hollow: u64,
     /// Body gone: left pending, for Redis does not hold every sale, so nobody can tell what is lost.
     pub lost: u64,
-    /// Not pending any more when their turn came: done before, by this plan or by somebody else.
+    /// Not there any more when their turn came: somebody else acknowledged, deleted or took them, or this plan did them
+    /// before.
     pub gone: u64,
     /// Not as they were shown any more; left alone.
     pub changed: u64,

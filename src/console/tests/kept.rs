@@ -15,9 +15,9 @@ use crate::{
         widgets::{width, wrap},
     },
     engine::{
-        command::{Reply, RushReport},
+        command::{LettersDiscarded, LettersReplayed, ReplayReport, Reply, RushReport},
         error::PartDone,
-        group::{GroupFault, Meanwhile, Names},
+        group::{ClaimReport, GroupFault, Meanwhile, Names},
         jobs::{Cancelled, JobSaid, RunFault},
         refusal::{Refusal, SaleRule, Why},
         rush::RushFault,
@@ -345,4 +345,36 @@ fn a_line_of_an_older_version_stays_as_it_is() {
     assert_eq!(result(&old), "86 entries: 80 written");
     assert_eq!(subject(&Said::read("#7, 9 buyers, seed 1".to_owned())), "#7, 9 buyers, seed 1");
     assert_eq!(job_said(JobOutcome::Done, Some(&old)), "86 entries: 80 written");
+}
+
+/// Rows that somebody else acknowledged, took or deleted meanwhile: their order may be anywhere or nowhere.
+#[test]
+fn what_was_not_there_any_more_is_not_said_to_be_settled() {
+    let missed = || {
+        [
+            Reply::Replayed(ReplayReport { seen: 3, gone: 3, ..ReplayReport::default() }),
+            Reply::Claimed(ClaimReport { gone: 3, ..ClaimReport::default() }),
+            Reply::LettersReplayed(LettersReplayed { gone: 3, ..LettersReplayed::default() }),
+            Reply::LettersDiscarded(LettersDiscarded { gone: 3, ..LettersDiscarded::default() }),
+        ]
+    };
+    for (lang, known, guessed) in [
+        (Lang::En, &["3 no longer there"][..], &["settled", "done before"][..]),
+        (Lang::Zh, &["已不在 3", "3 条已不在"], &["落定", "已处理"]),
+    ] {
+        speak_here(lang);
+        for reply in missed() {
+            let (told, _) = text::acts::reply(&reply);
+            assert!(known.iter().any(|it| told.contains(it)), "{told}");
+            assert!(!guessed.iter().any(|it| told.contains(it)), "{told}");
+        }
+    }
+    // A line that is in the log already.
+    let old = r#"{"text":"3 letters: 0 replayed, 0 refused, 3 gone","is":{"done":{"letters_replayed":{"seen":3,"replayed":0,"refused":{"awaited":0,"came_back":0,"written":0,"nobody_waits":0,"no_sale":0,"not_loaded":0,"id_taken":0,"malformed":0},"gone":3,"cut_short":false}}}}"#;
+    assert_eq!(result(&Said::read(old.to_owned())), "0 条死信已放回消息流，3 条已不在");
+    speak_here(Lang::En);
+    assert_eq!(result(&Said::read(old.to_owned())), "3 letters: 0 replayed, 0 refused, 3 gone");
+    let there = Reply::Claimed(ClaimReport { claimed: 2, hollow: 1, ..ClaimReport::default() });
+    let told = "2 entries are with another consumer now, 1 without a body";
+    assert_eq!(text::acts::reply(&there).0, told, "what there is none of is not told");
 }

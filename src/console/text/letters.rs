@@ -342,7 +342,7 @@ fn rest(refused: &LetterCounts, gone: u64, cut_short: bool) -> String {
     }
     if gone > 0 {
         let gone = thousands(gone);
-        text += &tell!(", {gone} settled before", "，{gone} 条此前已处理");
+        text += &tell!(", {gone} no longer there", "，{gone} 条已不在");
     }
     if cut_short {
         text += &word("; broken off, the rest is as it was", "；已中止，其余保持原样");

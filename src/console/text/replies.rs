@@ -97,13 +97,13 @@ pub(crate) fn reply(reply: &Reply) -> (String, bool) {
             let given = counted(report.claimed, "entry is", "entries are");
             let mut text =
                 tell!("{given} with another consumer now", "{count} 条消息已转给另一消费者");
-            if report.gone + report.hollow > 0 {
-                let (gone, hollow) = (thousands(report.gone), thousands(report.hollow));
-                text += &tell!(
-                    ", {gone} settled before, {hollow} without a body",
-                    "，{gone} 条此前已处理，{hollow} 条正文已丢失"
-                );
-            }
+            extras(
+                &mut text,
+                &[
+                    (report.gone, word("no longer there", "已不在")),
+                    (report.hollow, word("without a body", "正文已丢失")),
+                ],
+            );
             if report.cut_short {
                 text += &tell!("; cut short", "；已中止");
             }
@@ -183,7 +183,7 @@ fn replayed(report: &ReplayReport) -> (String, bool) {
             (report.rebuilt, word("rebuilt", "重建")),
             (report.hollow, word("without a body dropped", "无内容已清除")),
             (report.lost, word("without a body left", "无内容仍保留")),
-            (report.gone, word("settled before their turn", "轮到前已落定")),
+            (report.gone, word("no longer there", "轮到时已不在")),
             (report.changed, word("changed since, so left alone", "情况有变未处理")),
         ],
     );

@@ -348,8 +348,8 @@ pub(crate) fn claim(plan: &ClaimPlan) -> Question {
     if plan.gone > 0 {
         let gone = thousands(plan.gone);
         lines.push(tell!(
-            "{gone} settled by now, or with it already.",
-            "{gone} 条已处理或已在其名下。"
+            "{gone} no longer pending, or with it already.",
+            "{gone} 条已不再待确认，或已在其名下。"
         ));
     }
     lines.push(tell!(
