@@ -408,7 +408,7 @@ impl Watcher {
                 Some(_) => Some(Vec::new()),
                 None => None,
             };
-            *known = Some(SaleOrders { voucher, counts, repeat_buyers });
+            *known = Some(SaleOrders { voucher, taken: snapshot.taken, counts, repeat_buyers });
             *next = Instant::now() + pause;
         }
         known.clone().filter(|known| known.voucher == voucher)

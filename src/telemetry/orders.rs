@@ -33,6 +33,8 @@ pub struct OrdersPage {
 pub struct SaleOrders {
     /// Which sale.
     pub voucher: VoucherId,
+    /// When they were counted: seldomer than pictures are taken.
+    pub taken: Millis,
     /// How many of each status; `None` where SQL did not count them in time.
     pub counts: Option<OrderCounts>,
     /// Buyers with more than one order, each with their number, those with the most first; `None` where SQL did not

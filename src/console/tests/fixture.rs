@@ -297,6 +297,7 @@ pub(super) fn normal() -> Snapshot {
         }),
         sale_orders: Some(SaleOrders {
             voucher: VoucherId(7),
+            taken: NOW,
             counts: Some(OrderCounts {
                 unpaid: 1_140,
                 paid: 5_720,

@@ -2,9 +2,9 @@
 
 use crossterm::event::KeyCode;
 
-use super::fixture::{Bench, normal, outage, sale};
+use super::fixture::{Bench, NOW, normal, outage, sale};
 use crate::{
-    console::views::View,
+    console::{Lang, speak_here, views::View},
     model::{Phase, VoucherId},
     telemetry::{OrdersView, Snapshot, snapshot::SaleOrders},
 };
@@ -65,12 +65,58 @@ fn what_became_of_them_is_told_or_said_to_be_unknown() {
     let shown = bench.text(80, 24);
     assert!(shown.contains("buyers with several orders  1004 ×3  987659 ×2"), "{shown}");
     assert!(shown.contains("u shows or masks them"), "{shown}");
-    let unknown = SaleOrders { voucher: VoucherId(7), counts: None, repeat_buyers: None };
+    let voucher = VoucherId(7);
+    let unknown = SaleOrders { voucher, taken: NOW, counts: None, repeat_buyers: None };
     let told = text(Snapshot { sale_orders: Some(unknown), ..normal() });
     assert!(told.contains("orders  unknown"), "{told}");
     let mut away = outage();
     (away.sql.up, away.sale_orders) = (false, None);
     assert!(text(away).contains("orders  unknown"));
+}
+
+/// What was persisted is of this second; what became of the orders was counted before.
+#[test]
+fn orders_that_were_counted_before_have_their_age_in_a_place_of_its_own() {
+    let counted = |age: i64, seen: i64, (width, height)| {
+        let mut picture = normal();
+        if let Some(orders) = &mut picture.sale_orders {
+            orders.taken = NOW.plus(-age);
+        }
+        let mut bench = Bench::new(picture);
+        bench.keys("2jjl");
+        bench.app.now = NOW.plus(seen);
+        bench.text(width, height)
+    };
+    for (lang, label, told, old) in [
+        (Lang::En, "orders counted", "orders counted     7 s ago", "orders counted  40 min ago"),
+        (Lang::Zh, "订单统计于", "订单统计于     7 秒前", "订单统计于  40 分钟前"),
+    ] {
+        speak_here(lang);
+        for size in [(200, 50), (120, 36), (80, 24), (60, 24)] {
+            let fresh = counted(2_000, 0, size);
+            assert!(!fresh.contains(label), "{fresh}");
+            let [seven, forty] = [counted(7_000, 0, size), counted(2_400_000, 0, size)];
+            assert!(seven.contains(told) && forty.contains(old), "{seven}{forty}");
+            // Nothing else is moved by it, nor is it by its own figure.
+            let differs: Vec<_> =
+                fresh.lines().zip(seven.lines()).filter(|(a, b)| a != b).collect();
+            assert!(matches!(&differs[..], [(rule, _)] if rule.starts_with("───")), "{differs:?}");
+            let at = |text: &str| {
+                let line = text.lines().find(|line| line.contains(label)).unwrap().to_owned();
+                line.find(label).map(|at| line[..at].chars().count())
+            };
+            assert_eq!(at(&seven), at(&forty));
+            assert!(counted(4_000, 3_000, size).contains(told), "it grows without a new picture");
+        }
+    }
+    speak_here(Lang::En);
+    let mut picture = normal();
+    let taken = NOW.plus(-70_000);
+    let unknown = SaleOrders { voucher: VoucherId(7), taken, counts: None, repeat_buyers: None };
+    picture.sale_orders = Some(unknown);
+    let mut bench = Bench::new(picture);
+    bench.keys("2jjl");
+    assert!(!bench.text(120, 36).contains("counted"));
 }
 
 #[test]
@@ -147,7 +193,7 @@ fn a_rush_form_keeps_what_was_typed_for_its_sale() {
 fn a_short_window_stands_below_the_figures() {
     let mut picture = normal();
     picture.sales = vec![sale(7, "tea", Phase::Running, 10, 3)];
-    picture.sales[0].begin = Some(super::fixture::NOW);
+    picture.sales[0].begin = Some(NOW);
     picture.sales[0].end = None;
     let mut bench = Bench::new(picture);
     bench.keys("2l");

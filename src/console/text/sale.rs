@@ -1,7 +1,7 @@
 //! Words of one sale in full.
 
 use super::{
-    figures::thousands,
+    figures::{steady_span, thousands},
     lang::{Word, tell, word},
     orders,
 };
@@ -47,6 +47,12 @@ pub(crate) fn became(counts: &OrderCounts) -> Vec<(&'static str, String)> {
     };
     let shown = |(status, count): &(OrderStatus, u64)| *count > 0 || *status == OrderStatus::Paid;
     parts.into_iter().filter(shown).map(told).collect()
+}
+
+/// How long ago what became of them was counted.
+pub(crate) fn counted(age_ms: u64) -> String {
+    let age = steady_span(age_ms);
+    tell!("orders counted {age} ago", "订单统计于 {age}前")
 }
 
 /// Who ordered more than once: each by number, as the screen shows users, with the number of orders.

@@ -5,7 +5,9 @@ use ratatui::{
     text::{Line, Span},
 };
 
-use super::{Scene, chrome, detail_line, or_unknown, overview::funnel_line, sales::window};
+use super::{
+    STALE_MS, Scene, chrome, detail_line, or_unknown, overview::funnel_line, sales::window,
+};
 use crate::{
     console::{
         text::{self, details, figures, sale as words},
@@ -43,6 +45,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
     let theme = scene.theme;
     let w = pen.width();
     pen.rule(0, theme.glyphs.rule, theme.soft());
+    counted(pen, scene, sale);
     let name = text::sale_name(sale.voucher_id, &sale.title);
     let x = pen.text(1, 1, &scene.fit(&name, w.saturating_sub(14)), theme.strong());
     let (word, style) = chrome::phase(theme, sale.phase);
@@ -124,6 +127,18 @@ fn became(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
     let hint = words::shows_orders();
     if x + 2 + width(&hint) as u16 <= pen.width() {
         pen.line_right(0, &Line::styled(hint, theme.soft()));
+    }
+}
+
+/// How old is what was counted, where that is older than what stands beside it. On the rule it takes the place of no
+/// word.
+fn counted(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
+    let known = orders(scene, sale).filter(|known| known.counts.is_some());
+    let age = known.map(|known| scene.now.since(known.taken)).filter(|age| *age > STALE_MS);
+    if let Some(age) = age {
+        let told = format!(" {} ", words::counted(age));
+        let x = pen.width().saturating_sub(width(&told) as u16 + 2);
+        pen.text(x, 0, &told, scene.theme.soft());
     }
 }
 
