@@ -176,7 +176,7 @@ impl Cli {
             Some(Command::Sale(command)) => sale::run(&config, out, command).await,
             Some(Command::Voucher(command)) => voucher::run(&config, out, command).await,
             Some(Command::Rush(args)) => rush::run(&config, out, args).await,
-            Some(Command::Status) => status::run(&config, out).await,
+            Some(Command::Status) => Box::pin(status::run(&config, out)).await,
             Some(Command::Pending(command)) => pending::run(&config, out, command).await,
             Some(Command::Dead(command)) => dead::run(&config, out, command).await,
             Some(Command::Stream(command)) => stream::run(&config, out, command).await,
