@@ -5,9 +5,7 @@ use ratatui::{
     text::{Line, Span},
 };
 
-use super::{
-    STALE_MS, Scene, chrome, detail_line, or_unknown, overview::funnel_line, sales::window,
-};
+use super::{Scene, chrome, detail_line, or_unknown, overview::funnel_line, sales::window};
 use crate::{
     console::{
         text::{self, details, figures, sale as words},
@@ -130,13 +128,12 @@ fn became(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
     }
 }
 
-/// How old is what was counted, where that is older than what stands beside it. On the rule it takes the place of no
-/// word.
+/// How old is what was counted, which what stands beside it is not. Always there, since it would come and go with each
+/// count; on the rule it takes the place of no word.
 fn counted(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
     let known = orders(scene, sale).filter(|known| known.counts.is_some());
-    let age = known.map(|known| scene.now.since(known.taken)).filter(|age| *age > STALE_MS);
-    if let Some(age) = age {
-        let told = format!(" {} ", words::counted(age));
+    if let Some(known) = known {
+        let told = format!(" {} ", words::counted(scene.now.since(known.taken)));
         let x = pen.width().saturating_sub(width(&told) as u16 + 2);
         pen.text(x, 0, &told, scene.theme.soft());
     }
