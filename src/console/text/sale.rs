@@ -51,7 +51,8 @@ pub(crate) fn became(counts: &OrderCounts) -> Vec<(&'static str, String)> {
 
 /// How long ago what became of them was counted.
 pub(crate) fn counted(age_ms: u64) -> String {
-    let age = steady_span(age_ms);
+    // Tenths would count along beside what stands still.
+    let age = steady_span(age_ms.div_ceil(1_000).max(1) * 1_000);
     tell!("orders counted {age} ago", "订单统计于 {age}前")
 }
 
