@@ -5,7 +5,7 @@ use tui_input::Input;
 
 use super::{
     app::{App, Course},
-    dialogs::{Confirm, Dialog, ExportMenu, Help, Intent, MOST, typed},
+    dialogs::{Confirm, Dialog, ExportMenu, Help, Intent, MOST, is_cut, typed},
     director::Launch,
     export::Format,
     keymap::Action,
@@ -32,10 +32,7 @@ impl App {
     /// Text for whatever takes text now; a paste into a view is no command.
     pub(super) fn type_in(&mut self, event: &Event) {
         let now = self.now;
-        if let Event::Paste(text) = event
-            && text.chars().nth(MOST).is_some()
-            && self.takes_text()
-        {
+        if self.input().is_some_and(|input| is_cut(input, event)) {
             self.note(conventions::cut(MOST));
         }
         match &mut self.dialog {
@@ -61,10 +58,12 @@ impl App {
         }
     }
 
-    /// Whether what is typed or pasted goes into a field.
-    fn takes_text(&self) -> bool {
-        use super::keymap::Context;
-        matches!(self.context(), Context::Form | Context::Filter | Context::Palette)
+    /// The text that takes what is typed now.
+    fn input(&mut self) -> Option<&Input> {
+        if self.dialog.is_some() {
+            return self.dialog.as_ref().and_then(Dialog::input);
+        }
+        if self.filtering { self.filter().map(|filter| &*filter) } else { None }
     }
 
     /// Gives the dialog back while it stays open.

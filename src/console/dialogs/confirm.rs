@@ -240,6 +240,11 @@ impl Confirm {
         }
     }
 
+    /// The text that takes what is typed.
+    pub(crate) fn input(&self) -> Option<&Input> {
+        self.reason.as_ref().filter(|_| self.in_reason())
+    }
+
     /// What was typed, if anything was.
     pub(crate) fn reason(&self) -> Option<String> {
         let reason = self.reason.as_ref()?.value().trim();

@@ -113,6 +113,11 @@ impl Form {
         changed
     }
 
+    /// The text that has the focus; a button has none.
+    pub(crate) fn input(&self) -> Option<&Input> {
+        self.fields.get(self.focus).map(|field| &field.input)
+    }
+
     pub(crate) fn is_touched(&self) -> bool {
         self.touched
     }
@@ -179,16 +184,18 @@ impl Form {
     }
 }
 
+/// Whether a paste is more than a text has room for.
+pub(crate) fn is_cut(input: &Input, event: &Event) -> bool {
+    matches!(event, Event::Paste(text) if flat(text).nth(room(input)).is_some())
+}
+
 /// Applies a key or a paste to a text; says whether the text changed.
 pub(crate) fn typed(input: &mut Input, event: &Event) -> bool {
-    let room = MOST.saturating_sub(input.value().chars().count());
+    let room = room(input);
     match event {
         Event::Paste(text) => {
-            // A pasted line break would be a control character in a title: it becomes a space.
-            let flat = text.trim_end_matches(['\r', '\n']).replace("\r\n", " ");
-            let chars = flat.chars().map(|c| if c.is_whitespace() { ' ' } else { c });
             let mut changed = false;
-            for c in chars.filter(|c| !c.is_control()).take(room) {
+            for c in flat(text).take(room) {
                 changed |= input.handle(InputRequest::InsertChar(c)).is_some();
             }
             changed
@@ -199,6 +206,18 @@ pub(crate) fn typed(input: &mut Input, event: &Event) -> bool {
             None => false,
         },
     }
+}
+
+fn room(input: &Input) -> usize {
+    MOST.saturating_sub(input.value().chars().count())
+}
+
+/// What of a paste goes into a text. A line break would be a control character in a title: it becomes a space.
+fn flat(paste: &str) -> impl Iterator<Item = char> {
+    let mut before = ' ';
+    let text = paste.trim_end_matches(['\r', '\n']).chars();
+    let chars = text.filter(move |c| std::mem::replace(&mut before, *c) != '\r' || *c != '\n');
+    chars.map(|c| if c.is_whitespace() { ' ' } else { c }).filter(|c| !c.is_control())
 }
 
 /// Draws a text over the full width of the pen, scrolled to its cursor; says where that stands.

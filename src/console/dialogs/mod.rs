@@ -14,13 +14,15 @@ mod sale_form;
 
 pub(crate) use confirm::{Confirm, Intent};
 pub(crate) use export_menu::ExportMenu;
-pub(crate) use form::{Form, MOST, draw_input, typed};
+pub(crate) use form::{Form, MOST, draw_input, is_cut, typed};
 pub(crate) use group_form::GroupForm;
 pub(crate) use help::Help;
 pub(crate) use launch_form::LaunchForm;
 pub(crate) use palette::{Offer, Palette};
 pub(crate) use rush_form::RushForm;
 pub(crate) use sale_form::SaleForm;
+
+use tui_input::Input;
 
 use super::{keymap::Context, theme::Theme, widgets::Pen};
 
@@ -59,6 +61,16 @@ impl Dialog {
             Self::Group(group) => Some(&group.form),
             Self::Launch(launch) => Some(&launch.form),
             _ => None,
+        }
+    }
+
+    /// The text that takes what is typed now.
+    pub(crate) fn input(&self) -> Option<&Input> {
+        match self {
+            Self::Confirm(confirm) => confirm.input(),
+            Self::Sale(sale) => sale.form.input(),
+            Self::Palette(palette) => Some(palette.input()),
+            _ => self.form()?.input(),
         }
     }
 

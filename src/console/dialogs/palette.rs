@@ -52,6 +52,10 @@ impl Palette {
         }
     }
 
+    pub(crate) fn input(&self) -> &Input {
+        &self.input
+    }
+
     pub(crate) fn step(&mut self, forward: bool) {
         let count = self.matches().len().max(1);
         self.cursor = (self.cursor + if forward { 1 } else { count - 1 }) % count;

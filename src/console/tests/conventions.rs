@@ -258,10 +258,43 @@ fn the_palette_tells_what_is_not_possible_and_remembers_what_was() {
 
 #[test]
 fn a_long_paste_is_cut_with_a_word() {
+    let told = |bench: &mut Bench| {
+        bench.text(120, 36).contains("the paste was cut: a field takes 1,000 characters")
+    };
+    for keys in ["N", ":", "2jjE\t", "2/", "3/", "4/", "5/", "6/", "7/", "8/", "0/"] {
+        let mut bench = Bench::new(normal());
+        for key in keys.chars() {
+            bench.press(if key == '\t' { KeyCode::Tab } else { KeyCode::Char(key) });
+        }
+        bench.app.on_event(&Event::Paste("锅".repeat(600)));
+        assert!(!told(&mut bench), "{keys}: there is room for it");
+        bench.app.on_event(&Event::Paste("锅".repeat(600)));
+        assert!(told(&mut bench), "{keys}: {}", bench.text(120, 36));
+        bench.press(KeyCode::Backspace);
+        assert!(!told(&mut bench), "{keys}: until the next key");
+    }
+    // Where nothing is typed nothing is cut.
+    for keys in ["2", "x", "?", "8P"] {
+        let mut bench = Bench::new(normal());
+        bench.keys(keys);
+        bench.app.on_event(&Event::Paste("锅".repeat(2_000)));
+        assert!(!told(&mut bench), "{keys}");
+    }
+}
+
+#[test]
+fn what_is_said_stands_above_the_line_of_a_filter() {
     let mut bench = Bench::new(normal());
-    bench.keys("N");
-    bench.app.on_event(&Event::Paste("锅".repeat(400_000)));
-    assert_eq!(bench.said(), "the paste was cut: a field takes 1,000 characters");
+    bench.keys("6/job");
+    bench.app.on_event(&Event::Paste("x".repeat(2_000)));
+    for (width, height) in [(120, 36), (80, 24), (60, 15)] {
+        let text = bench.text(width, height);
+        let lines: Vec<&str> = text.lines().collect();
+        let said = lines.iter().position(|line| line.contains("the paste was cut")).unwrap();
+        let typed = lines.get(usize::from(height) - 2).unwrap();
+        assert!(typed.starts_with(" /") && typed.contains('x'), "{text}");
+        assert_eq!(said, usize::from(height) - 3, "{text}");
+    }
 }
 
 #[test]

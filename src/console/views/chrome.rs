@@ -71,7 +71,8 @@ pub(super) fn draw(app: &mut App, pen: &mut Pen<'_>) -> Option<(u16, u16)> {
     for (row, line) in answer.iter().enumerate() {
         pen.line(1, bottom + row as u16, line);
     }
-    let cursor = if app.filtering { filter_input(app, pen, bottom) } else { None };
+    // What is said stands above what is typed.
+    let cursor = if app.filtering { filter_input(app, pen, height - 2) } else { None };
     bottom = bottom.saturating_sub(story_rows);
     for (row, line) in story_lines(app, width).iter().enumerate() {
         pen.line(1, bottom + row as u16, line);
@@ -275,12 +276,12 @@ pub(super) fn keys(app: &App, pen: &mut Pen<'_>) {
     }
 }
 
-/// The line that answers, of one row at least, so that nothing jumps when it speaks.
+/// The line that answers, of one row at least, so that nothing jumps when it speaks; a filter that is typed has a row of
+/// its own below.
 pub(super) fn answer_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
     let theme = app.theme;
-    let Some((tone, said, more)) = app.status.shown().filter(|_| !app.filtering) else {
-        return vec![Line::default()];
-    };
+    let typed = app.filtering.then(Line::default);
+    let Some((tone, said, more)) = app.status.shown() else { return vec![Line::default()] };
     let (glyph, style) = match tone {
         Tone::Note => ("", Style::new()),
         Tone::Good => (theme.glyphs.check, theme.good()),
@@ -303,7 +304,7 @@ pub(super) fn answer_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
         let head = crate::console::widgets::left(head, indent, "");
         Line::from(vec![Span::styled(head, style), Span::styled(line, style)])
     });
-    rows.collect()
+    rows.chain(typed).collect()
 }
 
 fn filter_input(app: &App, pen: &mut Pen<'_>, y: u16) -> Option<(u16, u16)> {
