@@ -39,7 +39,7 @@ pub(crate) use self::{
     tables::{columns, details, tabs},
 };
 use self::{
-    figures::{counted, latency, span, steady_span, thousands, within},
+    figures::{counted, latency, signed, span, steady_span, thousands, within},
     lang::{Word, tell, word},
 };
 use super::{
@@ -49,7 +49,7 @@ use super::{
 };
 use crate::{
     model::{Cause, JobOutcome, Phase, VoucherId},
-    telemetry::snapshot::{Funnel, Latency},
+    telemetry::snapshot::{Funnel, Latency, SaleLine},
 };
 
 pub(crate) const REDIS: &str = "redis";
@@ -210,8 +210,13 @@ pub(crate) fn ended_with(left: &str) -> String {
     tell!("ended, {left} left", "已结束，剩 {left}")
 }
 
-pub(crate) fn not_in_redis() -> String {
-    tell!("not in Redis", "不在 Redis")
+/// What Redis has left of a sale. Until Redis was asked about it nobody can tell whether it is there.
+pub(crate) fn left_in_redis(sale: &SaleLine) -> String {
+    match (sale.stock, sale.admitted) {
+        (Some(left), _) => signed(left),
+        (None, None) => UNKNOWN.to_owned(),
+        (None, Some(_)) => tell!("not in Redis", "不在 Redis"),
+    }
 }
 
 pub(crate) fn more_sales(count: usize) -> String {

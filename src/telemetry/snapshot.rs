@@ -178,7 +178,7 @@ pub struct SaleLine {
     pub changed: Millis,
     /// Pieces ever put on sale.
     pub initial: u64,
-    /// Pieces left in Redis; `None` where Redis does not hold the sale.
+    /// Pieces left in Redis; `None` where Redis does not hold the sale, or was not asked yet.
     pub stock: Option<i64>,
     /// Pieces left in SQL.
     pub db_stock: u64,

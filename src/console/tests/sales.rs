@@ -4,7 +4,7 @@ use crossterm::event::KeyCode;
 
 use super::fixture::{Bench, NOW, normal, outage, sale};
 use crate::{
-    console::{Lang, speak_here, views::View},
+    console::{Lang, speak_here, text, views::View},
     model::{Phase, VoucherId},
     telemetry::{OrdersView, Snapshot, snapshot::SaleOrders},
 };
@@ -239,4 +239,36 @@ fn a_sale_that_was_just_created_is_chosen_beside_a_filter() {
     bench.show(later.clone());
     bench.show(later);
     assert_eq!(bench.app.sales.chosen, Some(VoucherId(12)));
+}
+
+#[test]
+fn what_is_not_known_is_not_said_to_be_away() {
+    for (lang, unknown, away) in
+        [(Lang::En, "unknown", "not in Redis"), (Lang::Zh, "未知", "不在 Redis")]
+    {
+        speak_here(lang);
+        for (admitted, told, not) in [(None, unknown, away), (Some(0), away, unknown)] {
+            let mut picture = normal();
+            picture.sales.truncate(1);
+            picture.sales[0].phase = Phase::Running;
+            (picture.sales[0].stock, picture.sales[0].admitted) = (None, admitted);
+            for (width, height) in [(200, 50), (120, 36), (80, 24), (60, 15)] {
+                let mut bench = Bench::new(picture.clone());
+                for view in ["1", "2"] {
+                    bench.keys(view);
+                    let text = bench.text(width, height);
+                    let row = text.lines().skip(2).find(|line| line.contains("#9 ")).unwrap();
+                    assert!(row.contains(told) && !row.contains(not), "{view}: {text}");
+                }
+                bench.keys("l");
+                let text = bench.text(width.max(80), height.max(24));
+                let name = text::details::LEFT_REDIS.read();
+                let line = text.lines().find(|line| line.contains(name)).unwrap();
+                assert!(line.contains(told) && !line.contains(not), "{text}");
+                bench.keys(&format!("/{told}"));
+                let found = bench.app.sales.rows(&bench.app.shown).len();
+                assert_eq!(found, 1, "a filter finds what is read");
+            }
+        }
+    }
 }

@@ -141,7 +141,7 @@ fn question(title: Word, lines: Vec<String>, yes: Word) -> Question {
 }
 
 fn left(sale: &SaleLine) -> String {
-    let left = sale.stock.map_or_else(|| super::UNKNOWN.to_owned(), figures::signed);
+    let left = super::left_in_redis(sale);
     let (pieces, initial) = (counted(sale.initial, "piece", "pieces"), thousands(sale.initial));
     tell!("{left} of {pieces}", "{left} / {initial} 件")
 }

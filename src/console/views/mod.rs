@@ -423,8 +423,3 @@ fn detail_line(pen: &mut Pen<'_>, theme: Theme, y: u16, label: &str, value: &Lin
     pen.text(1, y, label, theme.soft());
     pen.line(16, y, value);
 }
-
-/// A signed count, or the word for what nobody knows.
-fn or_unknown(count: Option<i64>) -> String {
-    count.map_or_else(|| text::UNKNOWN.to_owned(), figures::signed)
-}

@@ -5,7 +5,7 @@ use ratatui::{
     text::{Line, Span},
 };
 
-use super::{Scene, chrome, detail_line, or_unknown, overview::funnel_line, sales::window};
+use super::{Scene, chrome, detail_line, overview::funnel_line, sales::window};
 use crate::{
     console::{
         text::{self, details, figures, sale as words},
@@ -63,14 +63,14 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
     let under_way = sale.admitted.unwrap_or(0).saturating_sub(sale.persisted);
     let facts = [
         (details::INITIAL, figures::thousands(sale.initial)),
-        (details::LEFT_REDIS, or_unknown(sale.stock)),
+        (details::LEFT_REDIS, text::left_in_redis(sale)),
         (details::LEFT_SQL, figures::thousands(sale.db_stock)),
         (details::PERSISTED, figures::thousands(sale.persisted)),
         (details::UNDER_WAY, figures::thousands(under_way)),
     ];
     let mut beside = pen.part(half + 2, top, w.saturating_sub(half + 2), FIGURES);
     for (row, (label, figure)) in facts.iter().enumerate() {
-        let figure = right(figure, 11, theme.glyphs.ellipsis);
+        let figure = if width(figure) <= 11 { right(figure, 11, "") } else { figure.clone() };
         detail_line(&mut beside, theme, row as u16 + 1, label, &Line::from(Span::raw(figure)));
     }
     let window = scene.fit(&window(scene, sale), w.saturating_sub(half + 18));

@@ -2,7 +2,7 @@
 
 use ratatui::{style::Style, text::Line};
 
-use super::{SalesState, Scene, Source, chrome, or_unknown, sale_detail};
+use super::{SalesState, Scene, Source, chrome, sale_detail};
 use crate::{
     console::{
         text::{self, columns, figures, lang::Word},
@@ -84,7 +84,10 @@ fn layout(width: u16, rows: &[SaleLine]) -> Vec<Column> {
     let most = rows.iter().map(|sale| sale.initial).max().unwrap_or(0);
     let figure =
         |title: Word| (figures::thousands(most).len().max(widgets::width(&title)) as u16).max(7);
-    all.push(column(columns::LEFT, figure(columns::LEFT), true));
+    let untold = rows.iter().filter(|sale| sale.stock.is_none());
+    let left = untold.map(|sale| widgets::width(&text::left_in_redis(sale)) as u16).max();
+    let left = figure(columns::LEFT).max(left.unwrap_or(0));
+    all.push(column(columns::LEFT, left, true));
     all.push(column(columns::OF, figure(columns::OF), true));
     if width >= 72 {
         all.push(column(columns::ADMITTED, figure(columns::ADMITTED), true));
@@ -110,7 +113,7 @@ fn cells(scene: &Scene<'_>, sale: &SaleLine, layout: &[Column]) -> Vec<Cell> {
         columns::LEFT => {
             let style =
                 if sale.stock.is_some_and(|left| left >= 0) { Style::new() } else { theme.warn() };
-            Cell::new(or_unknown(sale.stock), style)
+            Cell::new(text::left_in_redis(sale), style)
                 .exactly(sale.stock.map_or(Value::Nothing, Value::Number))
         }
         columns::OF => Cell::new(figures::thousands(sale.initial), theme.soft()),

@@ -38,11 +38,7 @@ pub(crate) fn facets() -> Vec<Facet<SaleLine>> {
                 Rank::number(share.and_then(|it| i128::try_from(it).ok()))
             },
         ),
-        Facet::new(
-            columns::LEFT,
-            |sale| sale.stock.map_or_else(|| text::UNKNOWN.to_string(), figures::signed),
-            |sale| Rank::number(sale.stock),
-        ),
+        Facet::new(columns::LEFT, text::left_in_redis, |sale| Rank::number(sale.stock)),
         Facet::new(
             columns::OF,
             |sale| figures::thousands(sale.initial),

@@ -86,7 +86,7 @@ fn stock_line(pen: &mut Pen<'_>, scene: &Scene<'_>, y: u16, sale: &SaleLine) {
     let fits = |told: &String| width(told) <= usize::from(most);
     let (told, style, full) = match (sale.phase, left) {
         (Phase::Archived, _) => (text::phase(Phase::Archived).to_owned(), soft, soft),
-        (_, None) => (text::not_in_redis(), theme.warn(), soft),
+        (_, None) => (text::left_in_redis(sale), theme.warn(), soft),
         (Phase::Ended, Some(left @ 1..)) if wide => {
             let left = left.unsigned_abs();
             let full = Some(text::ended_with(&figures::thousands(left))).filter(fits);
