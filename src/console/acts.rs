@@ -71,8 +71,8 @@ impl App {
             ([], [only]) => Some(only.voucher_id),
             _ => None,
         };
-        let chosen = self.sales.chosen_line(&self.shown).map(|sale| sale.voucher_id);
-        let meant = chosen.or(only.filter(|_| self.view == View::Overview));
+        let pointed = self.pointed_sale().map(|sale| sale.voucher_id);
+        let meant = pointed.or(only.filter(|_| self.view == View::Overview));
         let Some(meant) = meant else {
             if sales.is_empty() {
                 self.note(acts::NO_SALE);

@@ -127,8 +127,8 @@ impl App {
         }
         let planned =
             |id: &VoucherId| self.newest.sale(*id).is_some_and(|sale| sale.phase == Phase::Planned);
-        let chosen = self.presented().filter(planned).or(self.sales.chosen.filter(planned));
-        self.dialog = Some(Dialog::Launch(self.launch_form(chosen)));
+        let meant = self.seen_sale().filter(planned).or(self.presented().filter(planned));
+        self.dialog = Some(Dialog::Launch(self.launch_form(meant)));
     }
 
     /// The question that follows a filled-in form.
@@ -333,9 +333,8 @@ impl App {
     /// The rushed sale that the person looks at, or the only one.
     fn meant_rush(&self) -> Option<VoucherId> {
         let rushed = self.newest.rushed();
-        let seen = if self.presenter.on { self.presented() } else { self.sales.chosen };
         let only = if let [only] = rushed.as_slice() { Some(*only) } else { None };
-        seen.filter(|id| rushed.contains(id)).or(only)
+        self.seen_sale().filter(|id| rushed.contains(id)).or(only)
     }
 
     /// Leads the person to choose among several.

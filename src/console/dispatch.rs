@@ -12,7 +12,10 @@ use super::{
     text::{self, acts, conventions},
     views::{self, Step, Turn, View},
 };
-use crate::engine::command::{Command, Focus};
+use crate::engine::{
+    command::{Command, Focus},
+    record,
+};
 
 impl App {
     pub(super) fn act(&mut self, action: Action) {
@@ -163,10 +166,15 @@ impl App {
         let reason = confirm.reason();
         match &confirm.intent {
             Intent::Send(command) => {
-                if self.send_because(Command::clone(command), reason)
-                    && let Some(sale) = confirm.creates()
-                {
-                    self.creating = self.draft.take().map(|form| (sale.clone(), form));
+                if self.send_because(Command::clone(command), reason) {
+                    if let Some(sale) = confirm.creates() {
+                        self.creating = self.draft.take().map(|form| (sale.clone(), form));
+                    }
+                    // What is done to a row means it.
+                    let about = record::about(command).filter(|_| self.view == View::Sales);
+                    if let Some(voucher) = about {
+                        self.sales.choose(voucher);
+                    }
                 }
             }
             Intent::Arm(launch) => self.arm(Launch { reason, ..Launch::clone(launch) }),
@@ -398,11 +406,16 @@ impl App {
         match self.view {
             View::Overview if self.shown.sales.is_empty() => self.note(acts::NO_SALE),
             View::Overview => {
+                self.sales.point_at_choice();
                 self.go(View::Sales);
                 self.sales.detail = true;
             }
-            View::Sales if self.sales.detail => self.open_orders_of_sale(),
-            View::Sales if self.sales.chosen_line(&self.shown).is_some() => {
+            View::Sales if self.sales.detail => {
+                self.choose_pointed();
+                self.open_orders_of_sale();
+            }
+            View::Sales if self.pointed_sale().is_some() => {
+                self.choose_pointed();
                 self.sales.detail = true;
             }
             View::Pending if self.pending.chosen_line(&self.shown).is_some() => {

@@ -18,7 +18,7 @@ impl App {
         self.presenter.on = false;
         self.look();
         if view == View::Sales {
-            self.sales.choose_one(&self.shown);
+            self.sales.point_at_one(&self.shown);
         }
         match view {
             View::Pending => self.pending.settle_cursor(&self.shown),
@@ -76,7 +76,7 @@ impl App {
             filter.reset();
             self.filter_changed();
         } else if self.view == View::Overview {
-            self.sales.chosen = None;
+            self.sales.let_go();
         } else if !self.status.took_note() {
             // Else it took the message away, and not the view behind it.
             self.go(View::Overview);

@@ -58,7 +58,7 @@ impl App {
     /// The sale whose detail is open.
     pub(super) fn looked_at_sale(&self) -> Option<VoucherId> {
         let open = self.view == View::Sales && self.sales.detail;
-        self.sales.chosen_line(&self.shown).filter(|_| open).map(|sale| sale.voucher_id)
+        self.pointed_sale().filter(|_| open).map(|sale| sale.voucher_id)
     }
 
     /// Goes to the orders of the chosen sale: who bought, when, and what became of each.

@@ -60,9 +60,7 @@ impl App {
     fn chosen_name(&self) -> Option<String> {
         let shown = &self.shown;
         match self.view {
-            View::Overview | View::Sales => {
-                self.sales.chosen_line(shown).map(|it| it.voucher_id.to_string())
-            }
+            View::Overview | View::Sales => self.pointed_sale().map(|it| it.voucher_id.to_string()),
             View::Stream if self.stream.pane == Pane::Consumers => {
                 self.stream.chosen_consumer(shown).map(|it| it.name.clone())
             }
@@ -83,15 +81,16 @@ impl App {
         // The Overview has no table of its own: a sale is the row that it is among the sales. What the filter hides
         // may be chosen still.
         let of_sales = matches!(view, View::Overview | View::Sales);
-        let filter = of_sales.then(|| std::mem::take(&mut self.sales.filter));
+        let sale = self.pointed_sale().map(|sale| sale.voucher_id);
+        let kept = of_sales.then(|| self.sales.set_aside(sale));
         if of_sales {
             self.view = View::Sales;
         }
         let row = views::sheet(self).and_then(|sheet| export::row(&sheet, sheet.cursor?));
         self.view = view;
         self.users = users;
-        if let Some(filter) = filter {
-            self.sales.filter = filter;
+        if let Some(kept) = kept {
+            self.sales.put_back(kept);
         }
         row
     }
@@ -217,6 +216,8 @@ impl App {
         };
         if row != now {
             self.step(Step::By(row as isize - now as isize));
+        } else if self.view == View::Sales {
+            self.choose_pointed();
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod alarms;
 mod chinese;
+mod choosing;
 mod consumers;
 mod conventions;
 mod creating;

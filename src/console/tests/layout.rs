@@ -340,7 +340,7 @@ fn the_header_and_the_presenter_speak_of_the_sale_that_sells_now() {
     away.redis.up = false;
     bench.show(away);
     speaks_of(&mut bench, hot_pot.0, hot_pot.1, "nobody knows who sells while Redis is away");
-    bench.keys("2k1");
+    bench.keys("2jk1");
     bench.show(picture(0, 111));
     speaks_of(&mut bench, hot_pot.0, hot_pot.1, "an outage is not held against it");
     bench.show(picture(7, 112));

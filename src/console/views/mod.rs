@@ -206,7 +206,7 @@ struct Scene<'a> {
     now: Millis,
     zone: &'a TimeZone,
     compact: bool,
-    /// The sale that acts are about.
+    /// The sale that a person chose.
     chosen: Option<VoucherId>,
     lag: &'a Flow,
     users: Users,

@@ -62,7 +62,8 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut SalesState)
         |row, columns| cells(scene, &rows[row], columns),
     );
     // Also of a sale that was chosen on the Overview and that the filter hides.
-    if let Some(sale) = state.chosen_line(scene.snapshot).filter(|_| below > 0) {
+    if let Some(sale) = state.pointed().filter(|_| below > 0).and_then(|id| scene.snapshot.sale(id))
+    {
         sale_detail::draw(&mut pen.part(0, h - below, w, below), scene, sale);
     }
 }

@@ -1,4 +1,5 @@
-//! Where the person is among the sales. The choice follows the voucher, never the row.
+//! Where the person is among the sales: which one was chosen, and which row of the table has the cursor. Both follow
+//! the voucher, never the row. It draws nothing and sends nothing.
 
 use tui_input::Input;
 
@@ -59,11 +60,13 @@ pub(crate) fn facets() -> Vec<Facet<SaleLine>> {
 
 #[derive(Debug, Default)]
 pub(crate) struct SalesState {
-    /// The sale that acts are about; the Overview shows it too.
+    /// The sale that a person chose: header, stage and Overview speak of it.
     pub(crate) chosen: Option<VoucherId>,
+    /// The sale under the cursor of the table, which a filter or a lost row moves as well: that chooses nothing.
+    pointed: Option<VoucherId>,
     /// A sale that was created just now and is not in a picture yet.
     awaited: Option<VoucherId>,
-    /// Row of the chosen sale, for when that one is gone.
+    /// Row of the cursor, for when its sale is gone.
     row: usize,
     pub(crate) filter: Input,
     pub(crate) scroll: Scroll,
@@ -82,11 +85,36 @@ impl SalesState {
     }
 
     pub(crate) fn cursor(&self, rows: &[&SaleLine]) -> Option<usize> {
-        rows.iter().position(|sale| Some(sale.voucher_id) == self.chosen)
+        rows.iter().position(|sale| Some(sale.voucher_id) == self.pointed)
     }
 
-    pub(crate) fn chosen_line<'a>(&self, snapshot: &'a Snapshot) -> Option<&'a SaleLine> {
-        self.chosen.and_then(|chosen| snapshot.sale(chosen))
+    /// The sale under the cursor of the table; one that the filter hides may have it still.
+    pub(crate) fn pointed(&self) -> Option<VoucherId> {
+        self.pointed
+    }
+
+    /// A person meant this one.
+    pub(crate) fn choose(&mut self, voucher: VoucherId) {
+        (self.chosen, self.pointed) = (Some(voucher), Some(voucher));
+    }
+
+    /// The cursor goes to the chosen sale, where there is one.
+    pub(crate) fn point_at_choice(&mut self) {
+        self.pointed = self.chosen.or(self.pointed);
+    }
+
+    /// All sales in the table, the cursor on this one; gives back what that takes the place of.
+    pub(crate) fn set_aside(&mut self, sale: Option<VoucherId>) -> (Input, Option<VoucherId>) {
+        (std::mem::take(&mut self.filter), std::mem::replace(&mut self.pointed, sale))
+    }
+
+    pub(crate) fn put_back(&mut self, kept: (Input, Option<VoucherId>)) {
+        (self.filter, self.pointed) = kept;
+    }
+
+    /// Nothing is chosen any more.
+    pub(crate) fn let_go(&mut self) {
+        (self.chosen, self.pointed) = (None, None);
     }
 
     /// Chooses this sale as soon as a picture holds it.
@@ -94,54 +122,58 @@ impl SalesState {
         self.awaited = Some(voucher);
     }
 
-    /// Keeps the choice true; names the chosen sale when it is gone. One that the filter hides stays chosen:
-    /// the Overview shows it.
+    /// Keeps choice and cursor true; names the sale that either had when it is gone. One that the filter hides keeps
+    /// both: the Overview shows it.
     pub(crate) fn settle(&mut self, snapshot: &Snapshot) -> Option<VoucherId> {
-        if let Some(awaited) = self.awaited.filter(|id| snapshot.sale(*id).is_some()) {
-            self.chosen = Some(awaited);
-            self.awaited = None;
+        if let Some(awaited) = self.awaited.take_if(|id| snapshot.sale(*id).is_some()) {
+            self.choose(awaited);
         }
-        let chosen = self.chosen?;
-        if snapshot.sale(chosen).is_none() {
+        let is_gone = |id: &mut VoucherId| snapshot.sale(*id).is_none();
+        let gone = self.chosen.take_if(is_gone);
+        let lost = self.pointed.filter(|id| snapshot.sale(*id).is_none());
+        if lost.is_some() {
             self.settle_cursor(snapshot);
-            return Some(chosen);
-        }
-        if let Some(row) = self.cursor(&self.rows(snapshot)) {
+        } else if let Some(row) = self.cursor(&self.rows(snapshot)) {
             self.row = row;
         }
-        None
+        gone.or(lost)
     }
 
-    /// Under another filter the choice stays on its row, or goes to the one that took it.
+    /// Under another filter the cursor stays on its sale, or goes to the one that took its row.
     pub(crate) fn settle_cursor(&mut self, snapshot: &Snapshot) {
         let rows = self.rows(snapshot);
         let row = self.cursor(&rows).unwrap_or(self.row.min(rows.len().saturating_sub(1)));
-        if self.chosen.is_some() {
-            self.chosen = rows.get(row).map(|sale| sale.voucher_id);
+        if self.pointed.is_some() {
+            self.pointed = rows.get(row).map(|sale| sale.voucher_id);
             self.row = row;
         }
     }
 
-    /// The table has a choice, where it has rows.
-    pub(crate) fn choose_one(&mut self, snapshot: &Snapshot) {
+    /// The table has a cursor, where it has rows.
+    pub(crate) fn point_at_one(&mut self, snapshot: &Snapshot) {
         self.settle(snapshot);
-        if self.chosen.is_none() {
-            self.chosen = self.rows(snapshot).first().map(|sale| sale.voucher_id);
+        if self.pointed.is_none() {
+            self.pointed = self.rows(snapshot).first().map(|sale| sale.voucher_id);
             self.row = 0;
         }
     }
 
-    /// Moves the choice; says whether it moved. In the Overview the first step only chooses.
-    pub(crate) fn step(&mut self, snapshot: &Snapshot, step: Step, unfiltered: bool) -> bool {
-        let rows = if unfiltered { snapshot.sales.iter().collect() } else { self.rows(snapshot) };
-        let now = self.cursor(&rows);
+    /// Moves the cursor and chooses there; says whether it moved. In the Overview, where only the choice is seen, the
+    /// first step goes to the first one.
+    pub(crate) fn step(&mut self, snapshot: &Snapshot, step: Step, overview: bool) -> bool {
+        let (rows, from) = if overview {
+            (snapshot.sales.iter().collect(), self.chosen)
+        } else {
+            (self.rows(snapshot), self.pointed)
+        };
+        let now = rows.iter().position(|sale| Some(sale.voucher_id) == from);
         let next = match now {
             Some(row) => step.from(row, rows.len(), self.scroll.visible),
             None => 0,
         };
-        let Some(sale) = rows.get(next) else { return false };
-        self.chosen = Some(sale.voucher_id);
+        let Some(sale) = rows.get(next).filter(|_| now != Some(next)) else { return false };
+        self.choose(sale.voucher_id);
         self.row = next;
-        now != Some(next)
+        true
     }
 }

@@ -1,0 +1,125 @@
+//! A sale is chosen by a key, a click or an act; to look at the sales chooses none.
+
+use crossterm::event::{Event, KeyCode, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+
+use super::fixture::{Bench, empty, sale};
+use crate::{
+    engine::command::Command,
+    model::{Phase, VoucherId},
+    telemetry::{
+        Snapshot,
+        snapshot::{Funnel, RushLine},
+    },
+};
+
+/// A planned sale above five that run, of which none sells by its rate.
+fn quiet() -> Snapshot {
+    let running = (1..=5).rev().map(|id| sale(id, "milk tea", Phase::Running, 100, 90));
+    let planned = sale(6, "hot soup", Phase::Planned, 50, 50);
+    let mut sales: Vec<_> = std::iter::once(planned).chain(running).collect();
+    for sale in &mut sales {
+        sale.funnel = Funnel::default();
+    }
+    Snapshot { sales, ..empty() }
+}
+
+/// Header and stage speak of that one.
+fn speaks_of(bench: &mut Bench, id: u64, why: &str) {
+    let text = bench.text(120, 36);
+    let header = text.lines().next().unwrap_or_default();
+    assert!(header.contains(&format!("#{id} ")), "{why}: {header}");
+    assert_eq!(bench.app.presented(), Some(VoucherId(id)), "{why}");
+}
+
+#[test]
+fn to_look_at_the_sales_chooses_none() {
+    let mut bench = Bench::new(quiet());
+    speaks_of(&mut bench, 5, "at first");
+    bench.keys("2");
+    speaks_of(&mut bench, 5, "the cursor stands on another one");
+    bench.show(quiet());
+    speaks_of(&mut bench, 5, "a picture later");
+    bench.keys("1");
+    speaks_of(&mut bench, 5, "back on the Overview");
+    let pointer = bench.app.theme.glyphs.pointer;
+    assert!(!bench.text(120, 36).contains(&format!("{pointer} #6")), "{}", bench.text(120, 36));
+    bench.keys("2k");
+    speaks_of(&mut bench, 5, "a key that moves nothing");
+    bench.keys("/soup");
+    bench.press(KeyCode::Enter);
+    speaks_of(&mut bench, 5, "a filter");
+    bench.show(Snapshot { sales: quiet().sales.split_off(1), ..quiet() });
+    speaks_of(&mut bench, 5, "the row under the cursor is gone");
+}
+
+#[test]
+fn a_key_a_click_and_enter_choose() {
+    for keys in ["2jk", "2l", "1j", "21j"] {
+        let mut bench = Bench::new(quiet());
+        bench.keys(keys);
+        speaks_of(&mut bench, 6, keys);
+    }
+    let mut bench = Bench::new(quiet());
+    bench.keys("2m");
+    let text = bench.text(120, 36);
+    let row = text.lines().skip(1).position(|line| line.contains("hot soup")).unwrap() as u16 + 1;
+    let kind = MouseEventKind::Down(MouseButton::Left);
+    let click = MouseEvent { kind, column: 20, row, modifiers: KeyModifiers::NONE };
+    bench.app.on_event(&Event::Mouse(click));
+    speaks_of(&mut bench, 6, "a click on the row where the cursor stands");
+}
+
+#[test]
+fn an_act_is_about_the_row_and_chooses_it_once_it_is_confirmed() {
+    let mut bench = Bench::new(quiet());
+    bench.keys("2S");
+    bench.press(KeyCode::Esc);
+    speaks_of(&mut bench, 5, "the question was left");
+    bench.keys("Sy");
+    assert_eq!(bench.sent(), [Command::StartSale(VoucherId(6))]);
+    speaks_of(&mut bench, 6, "it was started");
+    let mut bench = Bench::new(quiet());
+    bench.keys("2L");
+    assert!(bench.text(120, 36).contains("#6"), "a launch of the planned one is offered");
+}
+
+#[test]
+fn a_filter_moves_the_cursor_and_keeps_the_choice() {
+    let mut bench = Bench::new(quiet());
+    bench.keys("2jjj");
+    speaks_of(&mut bench, 3, "chosen");
+    bench.keys("/#1");
+    bench.press(KeyCode::Enter);
+    speaks_of(&mut bench, 3, "the filter hides it");
+    bench.keys("y");
+    assert_eq!(bench.app.clipboard.take().as_deref(), Some("1"), "the row under the cursor");
+    bench.keys("Py");
+    assert_eq!(bench.sent(), [Command::PauseSale(VoucherId(1))]);
+    speaks_of(&mut bench, 1, "that was an act on it");
+}
+
+#[test]
+fn on_the_overview_keys_are_about_the_choice() {
+    let mut bench = Bench::new(quiet());
+    bench.keys("2jjj/#1");
+    bench.press(KeyCode::Enter);
+    bench.keys("1y");
+    assert_eq!(bench.app.clipboard.take().as_deref(), Some("3"));
+    bench.keys("w");
+    let row = bench.app.clipboard.take().unwrap();
+    assert!(row.contains("\"id\":\"3\""), "{row}");
+    bench.press(KeyCode::Enter);
+    assert_eq!(bench.focus.borrow().sale, Some(VoucherId(3)), "and its detail is opened");
+}
+
+#[test]
+fn several_rushes_are_halted_by_the_row() {
+    let rush = |id| RushLine { voucher_id: VoucherId(id), sent: 1, planned: 9 };
+    let mut bench = Bench::new(Snapshot { rushes: vec![rush(5), rush(4)], ..quiet() });
+    bench.keys("H");
+    assert!(bench.app.dialog.is_none(), "led to the rows");
+    bench.keys("/#4");
+    bench.press(KeyCode::Enter);
+    bench.keys("Hy");
+    assert_eq!(bench.sent()[0], Command::StopRush(VoucherId(4)));
+}
