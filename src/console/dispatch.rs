@@ -9,8 +9,8 @@ use super::{
     director::Launch,
     export::Format,
     keymap::Action,
-    text::{self, acts, conventions},
-    views::{self, Step, Turn, View},
+    text::{self, acts, conventions, stream},
+    views::{self, Pane, Step, Turn, View},
 };
 use crate::engine::{
     command::{Command, Focus},
@@ -423,6 +423,9 @@ impl App {
             }
             View::Letters if self.letters.chosen_line(&self.shown).is_some() => {
                 self.letters.detail = true;
+            }
+            View::Stream if self.stream.pane == Pane::Consumers => {
+                self.note(stream::NO_DETAIL.read());
             }
             View::Stream if self.stream.chosen(&self.shown).is_some() => {
                 self.stream.detail = true;

@@ -29,6 +29,7 @@ mod reasons;
 mod recovery;
 mod sales;
 mod screens;
+mod small;
 mod steady;
 mod stream;
 mod truth;

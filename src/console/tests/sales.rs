@@ -262,7 +262,7 @@ fn what_is_not_known_is_not_said_to_be_away() {
                     assert!(row.contains(told) && !row.contains(not), "{view}: {text}");
                 }
                 bench.keys("l");
-                let text = bench.text(width.max(80), height.max(24));
+                let text = bench.text(width, height);
                 let name = text::details::LEFT_REDIS.read();
                 let line = text.lines().find(|line| line.contains(name)).unwrap();
                 assert!(line.contains(told) && !line.contains(not), "{text}");

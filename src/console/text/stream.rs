@@ -31,6 +31,8 @@ pub(crate) const DEAD_OR_NOT: Word = word("acknowledged or dead", "已确认或�
 pub(crate) const UNDELIVERED: Word = word("waiting", "待投递");
 pub(crate) const ACKNOWLEDGED: Word = word("acknowledged", "已确认");
 pub(crate) const ONE_PARTITION: Word = word("there is only one partition", "只有一个分区");
+pub(crate) const NO_DETAIL: Word =
+    word("a consumer has no detail; its row tells all of it", "消费者没有详情，该行已是全部内容");
 pub(crate) const NOT_PENDING: Word = word(
     "that entry is not pending, so it can't be given to anybody",
     "该消息不处于待确认状态，无法转交",

@@ -5,7 +5,7 @@ use ratatui::{
     text::{Line, Span},
 };
 
-use super::{LogState, Scene, Source, log_state::Level, rates::sign};
+use super::{LogState, Scene, Source, alone, log_state::Level, rates::sign};
 use crate::{
     console::{
         text::{
@@ -44,10 +44,13 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut LogState) {
         return;
     }
     let cursor = state.cursor(&rows);
-    let open = cursor.filter(|_| state.detail && h >= TABLE + DETAIL);
-    let detail = open.and_then(|row| rows.get(row)).map(|line| detail_lines(scene, line, w));
+    let chosen = cursor.filter(|_| state.detail).and_then(|row| rows.get(row));
+    let told = chosen.map(|line| detail_lines(scene, line, w));
+    if let Some(told) = told.as_ref().filter(|_| h < TABLE + DETAIL) {
+        return detail(&mut alone(pen, &mut state.scroll), scene, told);
+    }
     let below =
-        detail.as_ref().map_or(0, |lines| h.saturating_sub(TABLE).min((lines.len() + 1) as u16));
+        told.as_ref().map_or(0, |lines| h.saturating_sub(TABLE).min((lines.len() + 1) as u16));
     let top = u16::from(!scene.compact) + 1;
     table(
         &mut pen.part(0, top, w, h.saturating_sub(top + below)),
@@ -57,12 +60,15 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut LogState) {
         &mut state.scroll,
         |row, columns| cells(scene, rows[row], columns),
     );
-    if let Some(lines) = detail {
-        let mut pane = pen.part(0, h - below, w, below);
-        pane.rule(0, theme.glyphs.rule, theme.soft());
-        for (row, line) in lines.iter().enumerate() {
-            pane.line(1, row as u16 + 1, line);
-        }
+    if let Some(told) = told {
+        detail(&mut pen.part(0, h - below, w, below), scene, &told);
+    }
+}
+
+fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, told: &[Line<'_>]) {
+    pen.rule(0, scene.theme.glyphs.rule, scene.theme.soft());
+    for (row, line) in told.iter().enumerate() {
+        pen.line(1, row as u16 + 1, line);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use ratatui::{style::Style, text::Line};
 
-use super::{ListState, Scene, Source, detail_line};
+use super::{ListState, Scene, Source, alone, detail_line};
 use crate::{
     console::{
         text::{self, columns, details, figures},
@@ -53,6 +53,10 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut ListState) 
     let list = (rows.len() as u16 + 1).min(h / 2);
     let open = state.detail && h > top + list + ABOVE + 1;
     let rows: Vec<JobLine> = rows.into_iter().cloned().collect();
+    let chosen = cursor.filter(|_| state.detail).and_then(|row| rows.get(row));
+    if let Some(job) = chosen.filter(|_| !open) {
+        return detail(&mut alone(pen, &mut state.scroll), scene, job);
+    }
     let height = if open { list } else { h.saturating_sub(top) };
     table(
         &mut pen.part(0, top, w, height),
@@ -62,7 +66,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut ListState) 
         &mut state.scroll,
         |row, columns| cells(scene, &rows[row], columns),
     );
-    if let Some(job) = cursor.filter(|_| open).and_then(|row| rows.get(row)) {
+    if let Some(job) = chosen {
         let y = top + list + 1;
         detail(&mut pen.part(0, y, w, h - y), scene, job);
     }

@@ -5,7 +5,7 @@ use ratatui::{
     text::{Line, Span},
 };
 
-use super::{PagedState, Scene, Source, is_stale, paged_rows, summary};
+use super::{PagedState, Scene, Source, alone, is_stale, paged_rows, summary};
 use crate::{
     console::{
         text::{self, columns, figures, letters::labels},
@@ -48,8 +48,13 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut PagedState<
     let cursor = state.position(&all);
     let rows: Vec<&LetterLine> = all;
     let kept = TABLE[usize::from(scene.compact)];
-    let open = cursor.filter(|_| state.detail && h >= kept + DETAIL);
-    let told = open.and_then(|row| rows.get(row)).map(|line| detail_lines(scene, line, w));
+    let chosen = cursor.filter(|_| state.detail).and_then(|row| rows.get(row));
+    let told = match chosen.map(|line| detail_lines(scene, line, w)) {
+        Some(told) if h < kept + DETAIL => {
+            return detail(&mut alone(pen, &mut state.scroll), scene, told);
+        }
+        told => told,
+    };
     let below = told.as_ref().map_or(0, |told| h.saturating_sub(kept).min((told.len() + 1) as u16));
     let top = u16::from(!scene.compact) + 1;
     let (marks, all) = (&state.marks, state.all);

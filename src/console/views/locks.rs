@@ -5,7 +5,7 @@ use ratatui::{
     text::{Line, Span},
 };
 
-use super::{Leases, ListState, Scene, Source, detail_line};
+use super::{Leases, ListState, Scene, Source, alone, detail_line};
 use crate::{
     console::{
         text::{self, columns, details, figures},
@@ -50,6 +50,10 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut ListState, 
     let open = state.detail && h > DETAIL + 4;
     let below = if open { DETAIL } else { 0 };
     let rows: Vec<Holder> = rows.into_iter().cloned().collect();
+    let chosen = cursor.filter(|_| state.detail).and_then(|row| rows.get(row));
+    if let Some(lock) = chosen.filter(|_| !open) {
+        return detail(&mut alone(pen, &mut state.scroll), scene, leases, lock);
+    }
     let top = u16::from(!scene.compact) + 1;
     table(
         &mut pen.part(0, top, w, h.saturating_sub(top + below)),
@@ -59,7 +63,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut ListState, 
         &mut state.scroll,
         |row, columns| scene.last_known(cells(scene, leases, &rows[row], columns)),
     );
-    if let Some(lock) = cursor.filter(|_| open).and_then(|row| rows.get(row)) {
+    if let Some(lock) = chosen {
         detail(&mut pen.part(0, h - DETAIL, w, DETAIL), scene, leases, lock);
     }
 }

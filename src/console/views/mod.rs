@@ -66,7 +66,7 @@ use super::{
         lang::{Lang, spoken},
     },
     theme::{self, Theme},
-    widgets::{self, Cell, Pen, Sheet},
+    widgets::{self, Cell, Pen, Scroll, Sheet},
 };
 use crate::{
     model::{Millis, VoucherId, ledger::Balance},
@@ -416,6 +416,13 @@ fn summary<R: PagedRow>(scene: &Scene<'_>, state: &PagedState<R>, shown: usize) 
     };
     spans.push(Span::styled(whole, theme.soft()));
     Line::from(spans)
+}
+
+/// Where a window has no room for a table beside a detail, the detail takes its place; no row is on the screen then.
+fn alone<'p>(pen: &'p mut Pen<'_>, scroll: &mut Scroll) -> Pen<'p> {
+    scroll.top = None;
+    let (w, h) = (pen.width(), pen.height());
+    pen.part(0, 1, w, h.saturating_sub(1))
 }
 
 /// Label and figure of a detail pane.

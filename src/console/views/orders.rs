@@ -5,7 +5,7 @@ use ratatui::{
     text::{Line, Span},
 };
 
-use super::{OrdersState, Scene, Source, is_stale, orders_state::since};
+use super::{OrdersState, Scene, Source, alone, is_stale, orders_state::since};
 use crate::{
     console::{
         text::{
@@ -76,9 +76,13 @@ fn body(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OrdersState) {
     }
     let cursor = state.position(&rows);
     let kept = TABLE[usize::from(scene.compact)];
-    let open = cursor.filter(|_| state.detail && h >= kept + DETAIL);
-    let chosen = open.and_then(|row| rows.get(row)).copied();
-    let told = chosen.map(|order| told(scene, state, order.id, Some(order), w));
+    let chosen = cursor.filter(|_| state.detail).and_then(|row| rows.get(row)).copied();
+    let told = match chosen.map(|order| told(scene, state, order.id, Some(order), w)) {
+        Some(told) if h < kept + DETAIL => {
+            return detail(&mut alone(pen, &mut state.scroll), theme, told);
+        }
+        told => told,
+    };
     let below = told.as_ref().map_or(0, |told| h.saturating_sub(kept).min(told.len() as u16 + 1));
     let (cols, columns): (Vec<Col>, Vec<Column>) = layout(w).into_iter().unzip();
     let mut scroll = std::mem::take(&mut state.scroll);
@@ -95,10 +99,14 @@ fn body(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OrdersState) {
     );
     state.scroll = scroll;
     if let Some(told) = told {
-        let mut pen = pen.part(0, h - below, w, below);
-        pen.rule(0, theme.glyphs.rule, theme.soft());
-        lines(&mut pen.part(0, 1, w, below.saturating_sub(1)), theme, told);
+        detail(&mut pen.part(0, h - below, w, below), theme, told);
     }
+}
+
+fn detail(pen: &mut Pen<'_>, theme: Theme, told: Vec<(&'static str, String, Style)>) {
+    let (w, h) = (pen.width(), pen.height());
+    pen.rule(0, theme.glyphs.rule, theme.soft());
+    lines(&mut pen.part(0, 1, w, h.saturating_sub(1)), theme, told);
 }
 
 /// The heading, what was asked for, and which part of it is shown.

@@ -5,7 +5,7 @@ use ratatui::{
     text::{Line, Span},
 };
 
-use super::{PagedState, Scene, Source, census, detail_line, paged_rows, summary};
+use super::{PagedState, Scene, Source, alone, census, detail_line, paged_rows, summary};
 use crate::{
     console::{
         text::{self, columns, details, figures},
@@ -35,10 +35,9 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut PagedState<
     let cursor = state.position(&all);
     let rows: Vec<PendingLine> = all.into_iter().cloned().collect();
     let open = state.detail && h > DETAIL + 4;
-    if let Some(line) = cursor.filter(|_| state.detail && !open).and_then(|row| rows.get(row)) {
-        // No room for both.
-        detail(&mut pen.part(0, 1, w, h.saturating_sub(1)), scene, line);
-        return;
+    let chosen = cursor.filter(|_| state.detail).and_then(|row| rows.get(row));
+    if let Some(line) = chosen.filter(|_| !open) {
+        return detail(&mut alone(pen, &mut state.scroll), scene, line);
     }
     let below = if open { DETAIL } else { 0 };
     let mut top = u16::from(!scene.compact) + 1;
@@ -62,7 +61,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut PagedState<
         // In the place of the rows: in a rush they come and go with each picture.
         pen.text(1, top + 1, &scene.fit(&told, w.saturating_sub(2)), theme.soft());
     }
-    if let Some(line) = cursor.filter(|_| open).and_then(|row| rows.get(row)) {
+    if let Some(line) = chosen {
         detail(&mut pen.part(0, h - DETAIL, w, DETAIL), scene, line);
     }
 }

@@ -5,7 +5,7 @@ use ratatui::{
     text::{Line, Span},
 };
 
-use super::{Scene, chrome, detail_line, overview::funnel_line, sales::window};
+use super::{Scene, chrome, overview::funnel_line, sales::window};
 use crate::{
     console::{
         text::{self, details, figures, sale as words},
@@ -20,6 +20,10 @@ use crate::{
 
 /// Rows of the figures: a rule, the name, the way of the orders, what became of them, six lines.
 const FIGURES: u16 = 10;
+/// Below this width funnel and figures stand as close as they can; what each of them takes.
+const NARROW: u16 = 72;
+const FUNNEL: u16 = 32;
+const FACT: u16 = 11;
 /// Who ordered more than once, where there is room.
 const AGAIN: u16 = 1;
 /// Rows of the curve with its heading and its times: from so many on it says something, and more is none the better.
@@ -50,7 +54,11 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
     pen.text(x + 2, 1, &word, style);
     way(&mut pen.part(1, 2, w.saturating_sub(2), 1), scene, sale);
     became(&mut pen.part(1, 3, w.saturating_sub(2), 1), scene, sale);
-    let half = if w >= 100 { 52 } else { 38 };
+    let half = match w {
+        ..NARROW => FUNNEL,
+        NARROW..100 => 38,
+        100.. => 52,
+    };
     let (h, mut top) = (pen.height(), 3);
     if h >= FIGURES + AGAIN {
         again(&mut pen.part(1, 4, w.saturating_sub(2), 1), scene, sale);
@@ -67,24 +75,27 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
         (details::LEFT_SQL, figures::thousands(sale.db_stock)),
         (details::PERSISTED, figures::thousands(sale.persisted)),
         (details::UNDER_WAY, figures::thousands(under_way)),
+        (details::WINDOW, window(scene, sale)),
     ];
-    let mut beside = pen.part(half + 2, top, w.saturating_sub(half + 2), FIGURES);
-    for (row, (label, figure)) in facts.iter().enumerate() {
-        let figure = if width(figure) <= 11 { right(figure, 11, "") } else { figure.clone() };
-        detail_line(&mut beside, theme, row as u16 + 1, label, &Line::from(Span::raw(figure)));
+    let left_of = half + if w < NARROW { 1 } else { 2 };
+    let mut beside = pen.part(left_of, top, w.saturating_sub(left_of), FIGURES);
+    let at = beside.width().saturating_sub(FACT + 1).min(16);
+    let room = beside.width().saturating_sub(at);
+    for (row, (label, fact)) in facts.iter().enumerate() {
+        beside.text(1, row as u16 + 1, label, theme.soft());
+        // Below the figures where it is no wider than they are.
+        let cells = usize::from(FACT);
+        let fact =
+            if width(fact) <= cells { right(fact, cells, "") } else { scene.fit(fact, room) };
+        beside.text(at, row as u16 + 1, &fact, Style::new());
     }
-    let window = scene.fit(&window(scene, sale), w.saturating_sub(half + 18));
-    // Under the figures where it is no wider than they are.
-    let window = if width(&window) <= 11 { right(&window, 11, "") } else { window };
-    let window = Line::raw(window);
-    detail_line(&mut beside, theme, facts.len() as u16 + 1, &details::WINDOW, &window);
     let under = FIGURES + AGAIN;
     if h > under {
         stock(&mut pen.part(1, under, w.saturating_sub(2), h - under), scene, sale);
     }
 }
 
-/// From the request to the row in SQL, each step with its share of the one before.
+/// From the request to the row in SQL, each step with its share of the one before, where all of these have room.
 fn way(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
     let theme = scene.theme;
     let attempts = sale.funnel.attempts.total;
@@ -93,19 +104,23 @@ fn way(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
         (words::ADMITTED, sale.admitted, Some(attempts)),
         (words::PERSISTED, Some(sale.persisted), sale.admitted),
     ];
-    let mut x = 0;
-    for (place, (label, count, of)) in steps.into_iter().enumerate() {
-        if place > 0 {
-            x = pen.text(x + 1, 0, "→", theme.soft()) + 1;
+    let line = |shares: bool| {
+        let mut told = Vec::new();
+        for (label, count, of) in steps {
+            let arrow = if told.is_empty() { "" } else { " → " };
+            told.push(Span::styled(format!("{arrow}{} ", label.read()), theme.soft()));
+            let figure = count.map_or_else(|| text::UNKNOWN.into(), figures::thousands);
+            told.push(Span::styled(figure, theme.strong()));
+            // Of nothing there is no share.
+            if let (Some(count), Some(of @ 1..), true) = (count, of, shares) {
+                told.push(Span::styled(format!(" {}", words::share(count, of)), theme.soft()));
+            }
         }
-        x = pen.text(x, 0, &label, theme.soft()) + 1;
-        let told = count.map_or_else(|| text::UNKNOWN.into(), figures::thousands);
-        x = pen.text(x, 0, &told, theme.strong());
-        // Of nothing there is no share.
-        if let (Some(count), Some(of @ 1..)) = (count, of) {
-            x = pen.text(x + 1, 0, &words::share(count, of), theme.soft());
-        }
-    }
+        Line::from(told)
+    };
+    let whole = line(true);
+    let fits = whole.width() <= usize::from(pen.width());
+    pen.line(0, 0, &if fits { whole } else { line(false) });
 }
 
 /// What became of the orders in SQL, counted for this sale only, and the key that shows who bought.

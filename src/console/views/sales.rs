@@ -2,7 +2,7 @@
 
 use ratatui::{style::Style, text::Line};
 
-use super::{SalesState, Scene, Source, chrome, sale_detail};
+use super::{SalesState, Scene, Source, alone, chrome, sale_detail};
 use crate::{
     console::{
         text::{self, columns, figures, lang::Word},
@@ -45,7 +45,14 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut SalesState)
         return;
     }
     let cursor = state.cursor(&rows);
-    let below = sale_detail::rows(h, rows.len()).filter(|_| state.detail).unwrap_or(0);
+    // Also of a sale that was chosen on the Overview and that the filter hides.
+    let pointed = state.pointed().filter(|_| state.detail);
+    let chosen = pointed.and_then(|voucher| scene.snapshot.sale(voucher));
+    let beside = sale_detail::rows(h, rows.len());
+    if let (Some(sale), None) = (chosen, beside) {
+        return sale_detail::draw(&mut alone(pen, &mut state.scroll), scene, sale);
+    }
+    let below = beside.filter(|_| chosen.is_some()).unwrap_or(0);
     let rows: Vec<SaleLine> = rows.into_iter().cloned().collect();
     let top = u16::from(!scene.compact) + 1;
     let mut layout = layout(w, &rows);
@@ -61,9 +68,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut SalesState)
         &mut state.scroll,
         |row, columns| cells(scene, &rows[row], columns),
     );
-    // Also of a sale that was chosen on the Overview and that the filter hides.
-    if let Some(sale) = state.pointed().filter(|_| below > 0).and_then(|id| scene.snapshot.sale(id))
-    {
+    if let Some(sale) = chosen {
         sale_detail::draw(&mut pen.part(0, h - below, w, below), scene, sale);
     }
 }

@@ -8,7 +8,7 @@ use ratatui::{
 };
 
 use super::{
-    Scene, Source, StreamState, detail_line,
+    Scene, Source, StreamState, alone, detail_line,
     hands::Hands,
     is_stale, stream_block,
     stream_state::{Pane, total},
@@ -43,7 +43,11 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut StreamState
         pen.text(1, 2, &scene.fit(&said, w.saturating_sub(2)), scene.theme.soft());
         return;
     };
-    let open = state.detail && state.pane == Pane::Entries && h >= 10;
+    let open = state.detail && state.pane == Pane::Entries;
+    let chosen = state.chosen(scene.snapshot).filter(|_| open);
+    if let Some(line) = chosen.filter(|_| h < DETAIL + 4) {
+        return detail(&mut alone(pen, &mut state.scroll), scene, line);
+    }
     // A detail in a low window takes the place of what stands above.
     let brief = scene.compact || (open && h < 28);
     let mut y = if brief { 1 } else { 2 };
@@ -74,7 +78,6 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut StreamState
     // The table keeps its head and a few rows.
     let below = if open { DETAIL.min(h.saturating_sub(y + 4)) } else { 0 };
     entries(&mut pen.part(0, y, w, h.saturating_sub(y + below)), scene, state);
-    let chosen = state.chosen(scene.snapshot).filter(|_| open);
     if let Some(line) = chosen {
         detail(&mut pen.part(0, h - below, w, below), scene, line);
     }

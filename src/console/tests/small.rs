@@ -1,0 +1,97 @@
+//! The smallest window: Enter opens in every view, or says why it does not.
+
+use crossterm::event::KeyCode;
+
+use super::{
+    fixture::{Bench, normal, sale},
+    history::logged,
+    letters::poisoned,
+    orders::sold,
+    stream::flowing,
+};
+use crate::{
+    console::{Lang, speak_here, story::Story},
+    model::Phase,
+    telemetry::Snapshot,
+};
+
+type Opens = (&'static str, fn() -> Snapshot, [&'static str; 2]);
+
+/// The keys of a view, a picture with rows in it, and what only its detail tells.
+const OPENS: [Opens; 8] = [
+    ("2jj", normal, ["on sale", "投放总量"]),
+    ("3k", flowing, ["user ", "用户"]),
+    ("4", normal, ["holder", "持有者"]),
+    ("5", poisoned, ["was entry", "原消息"]),
+    ("6", normal, ["owner", "持有标识"]),
+    ("7j", sold, ["buyer", "买家"]),
+    ("8", normal, ["HISTORY", "运行历史"]),
+    ("0k", logged, ["when", "时间"]),
+];
+
+fn story() -> Story {
+    Story {
+        title: "A consumer dies".to_owned(),
+        text: "node-b was killed in the middle of its batch; nothing is lost. ".repeat(2),
+        key: Some("4".to_owned()),
+        countdown: None,
+        done: false,
+    }
+}
+
+#[test]
+fn enter_opens_in_every_view() {
+    for (lang, of) in [(Lang::En, 0), (Lang::Zh, 1)] {
+        speak_here(lang);
+        for told in [Story::default(), story()] {
+            for (keys, picture, words) in OPENS {
+                let word = words[of];
+                let mut bench = Bench::new(picture());
+                bench.app.on_story(told.clone());
+                bench.keys(keys);
+                let before = bench.text(60, 15);
+                bench.press(KeyCode::Enter);
+                let open = bench.text(60, 15);
+                let rule = |text: &str| text.contains("──────────");
+                assert!(rule(&open) && !rule(&before), "{keys}: {open}");
+                let body: Vec<&str> = open.lines().skip(3).collect();
+                assert!(body.join("\n").contains(word), "{keys}, {word}: {open}");
+                bench.keys("h");
+                assert_eq!(bench.text(60, 15), before, "{keys}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_sale_is_told_in_full() {
+    let mut picture = normal();
+    picture.sales = vec![sale(7, "hot pot", Phase::Running, 10_000_000, 9_876_543)];
+    for (width, height) in [(60, 15), (60, 30), (71, 24), (72, 24), (80, 15)] {
+        let mut bench = Bench::new(picture.clone());
+        bench.keys("2l");
+        let text = bench.text(width, height);
+        let way = text.lines().find(|line| line.contains("→ persisted")).unwrap();
+        assert!(way.ends_with("123,437") || way.ends_with("123,437 99.9%"), "{way}");
+        for figure in ["9,876,543", "9,876,563", "10,000,000", "802/s", "until 11:10"] {
+            let told = text.lines().skip(4).any(|line| line.contains(figure));
+            assert!(told, "{width}x{height}, {figure}: {text}");
+        }
+    }
+}
+
+#[test]
+fn a_consumer_has_no_detail_and_that_is_told() {
+    for (lang, said) in [
+        (Lang::En, "a consumer has no detail; its row tells all of it"),
+        (Lang::Zh, "消费者没有详情，该行已是全部内容"),
+    ] {
+        speak_here(lang);
+        let mut bench = Bench::new(flowing());
+        bench.keys("3c");
+        bench.press(KeyCode::Enter);
+        assert_eq!(bench.said(), said);
+        bench.keys("c");
+        assert!(!bench.app.stream.detail);
+    }
+}
