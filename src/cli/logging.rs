@@ -1,8 +1,15 @@
 //! The log file in the data dir. Terminals and stdout belong to the program's answers.
 
-use std::{fs::OpenOptions, path::Path, sync::Mutex};
+use std::{
+    fs::OpenOptions,
+    io::{self, Write},
+    path::Path,
+    sync::Mutex,
+};
 
 use tracing_subscriber::EnvFilter;
+
+use crate::model::steers;
 
 /// A larger file is set aside when the next program starts.
 const LARGE: u64 = 16 * 1024 * 1024;
@@ -21,5 +28,42 @@ pub(super) fn to_file(path: &Path) {
         .with_ansi(false)
         .log_internal_errors(false);
     // A second start in one process (tests) keeps the first one's file.
-    let _ = lines.with_writer(Mutex::new(file)).try_init();
+    let _ = lines.with_writer(Mutex::new(Harmless(file))).try_init();
+}
+
+/// Leaves nothing in a line that steers the terminal of whoever reads the file: lines quote what others wrote.
+struct Harmless<W>(W);
+
+impl<W: Write> Write for Harmless<W> {
+    /// Takes whole lines, as the subscriber writes them: half a character would be told as none.
+    fn write(&mut self, lines: &[u8]) -> io::Result<usize> {
+        let harmless = |c: char| if steers(c) && c != '\n' { '·' } else { c };
+        let shown: String = String::from_utf8_lossy(lines).chars().map(harmless).collect();
+        self.0.write_all(shown.as_bytes())?;
+        Ok(lines.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_line_steers_a_terminal() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let writer = Mutex::new(Harmless(file.reopen().unwrap()));
+        let lines = tracing_subscriber::fmt().with_ansi(false).with_writer(writer);
+        tracing::subscriber::with_default(lines.finish(), || {
+            let title = "火锅\u{202e}a\u{2066}b\u{2028}c\u{9b}d";
+            tracing::warn!(title, "an order of {title}");
+        });
+        let read = std::fs::read_to_string(file.path()).unwrap();
+        assert!(!read.contains(|c| steers(c) && c != '\n'), "{read:?}");
+        assert!(read.contains("火锅·a·b·c") && read.ends_with('\n'), "{read:?}");
+        assert_eq!(read.lines().count(), 1, "{read:?}");
+    }
 }

@@ -4,7 +4,7 @@ use std::{borrow::Cow, fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-use super::{Millis, OrderId, Place, UserId, VoucherId};
+use super::{Millis, OrderId, Place, UserId, VoucherId, steers};
 
 /// Fields of an entry, in the tutorial's words.
 pub const FIELD_USER: &str = "userId";
@@ -214,7 +214,7 @@ fn garbage(field: &'static str, value: &[u8]) -> EntryFault {
     let shown: String = String::from_utf8_lossy(value)
         .chars()
         .take(40)
-        .map(|c| if c.is_control() { '·' } else { c })
+        .map(|c| if steers(c) { '·' } else { c })
         .collect();
     EntryFault::Garbage(field.into(), shown)
 }
@@ -248,8 +248,8 @@ mod tests {
             parse(&[("userId", "5"), ("id", "9")]),
             Err(EntryFault::Missing("voucherId".into()))
         );
-        let bad = parse(&[("userId", "5\n"), ("voucherId", "7"), ("id", "9")]);
-        assert_eq!(bad, Err(EntryFault::Garbage("userId".into(), "5·".into())));
+        let bad = parse(&[("userId", "5\n\u{202e}"), ("voucherId", "7"), ("id", "9")]);
+        assert_eq!(bad, Err(EntryFault::Garbage("userId".into(), "5··".into())));
         assert!(parse(&[("userId", "-5"), ("voucherId", "7"), ("id", "9")]).is_err());
         assert!(
             parse(&[("userId", "5"), ("voucherId", "7"), ("id", "18446744073709551615")]).is_err()

@@ -4,7 +4,7 @@
 
 use std::{borrow::Cow, fmt, str::FromStr};
 
-use super::EntryId;
+use super::{EntryId, steers};
 
 /// What a row says of one of its fields.
 #[derive(Clone, Debug, PartialEq)]
@@ -238,7 +238,7 @@ fn span(text: &str) -> Option<Fact<'static>> {
 }
 
 fn short(text: &str) -> String {
-    text.chars().take(40).map(|c| if c.is_control() { '·' } else { c }).collect()
+    text.chars().take(40).map(|c| if steers(c) { '·' } else { c }).collect()
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use super::{
     FilterFault, Millis, Order, OrderExcept, OrderFilter, OrderId, OrderStatus, UserId, VoucherId,
-    clock::TimeFault,
+    clock::TimeFault, steers,
 };
 
 /// Orders that somebody looks for: terms that all have to hold.
@@ -138,7 +138,7 @@ impl FromStr for OrderQuery {
 }
 
 fn short(text: &str) -> String {
-    text.chars().take(30).map(|c| if c.is_control() { '·' } else { c }).collect()
+    text.chars().take(30).map(|c| if steers(c) { '·' } else { c }).collect()
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! Characters that would steer a terminal, and text that holds none. It must not know where the text goes.
 
-/// Control characters, and those that turn or reorder a line.
+/// Control characters, and those that break, turn or reorder a line.
 pub fn steers(c: char) -> bool {
     c.is_control()
         || matches!(
             c,
-            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
         )
 }
 
@@ -30,11 +30,12 @@ mod tests {
     #[test]
     fn json_keeps_its_values_and_steers_nothing() {
         let steering: String = ('\0'..='\u{ffff}').filter(|c| steers(*c)).collect();
-        assert_eq!(steering.chars().count(), 65 + 3 + 5 + 4);
+        assert_eq!(steering.chars().count(), 65 + 3 + 7 + 4);
         let value = vec![format!("火锅{steering}\"\\")];
         let text = harmless_json(&serde_json::to_string_pretty(&value).unwrap());
         assert!(text.chars().all(|c| c == '\n' || !steers(c)), "{text:?}");
         assert!(text.contains("火锅") && text.contains("\\u009b") && text.contains("\\u202e"));
+        assert!(text.contains("\\u2028") && text.contains("\\u2029"));
         assert_eq!(serde_json::from_str::<Vec<String>>(&text).unwrap(), value);
     }
 }
