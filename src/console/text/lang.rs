@@ -2,6 +2,7 @@
 
 use std::{
     borrow::Cow,
+    cell::Cell,
     fmt,
     ops::Deref,
     sync::atomic::{AtomicU8, Ordering},
@@ -37,10 +38,9 @@ impl Lang {
 /// A person has one console and reads one language, so that a view need not hand it to each word.
 static SPOKEN: AtomicU8 = AtomicU8::new(0);
 
-#[cfg(test)]
 thread_local! {
-    /// Tests look at both languages beside each other.
-    static HERE: std::cell::Cell<Option<Lang>> = const { std::cell::Cell::new(None) };
+    /// What this thread speaks instead.
+    static HERE: Cell<Option<Lang>> = const { Cell::new(None) };
 }
 
 /// From now on the console speaks `lang`.
@@ -48,7 +48,15 @@ pub(crate) fn speak(lang: Lang) {
     SPOKEN.store(lang as u8, Ordering::Relaxed);
 }
 
-/// The same for the thread of one test.
+/// Does `this` in English, for what programs read; other threads go on as before.
+pub(crate) fn in_english<T>(this: impl FnOnce() -> T) -> T {
+    let before = HERE.replace(Some(Lang::En));
+    let done = this();
+    HERE.set(before);
+    done
+}
+
+/// The same as [`speak`] for the thread of one test, which looks at both languages beside each other.
 #[cfg(test)]
 pub(crate) fn speak_here(lang: Lang) {
     HERE.set(Some(lang));
@@ -56,7 +64,6 @@ pub(crate) fn speak_here(lang: Lang) {
 
 /// The language that is spoken now.
 pub(crate) fn spoken() -> Lang {
-    #[cfg(test)]
     if let Some(lang) = HERE.get() {
         return lang;
     }

@@ -176,11 +176,13 @@ fn cells(scene: &Scene<'_>, line: &Recorded, layout: &[Column]) -> Vec<Cell> {
         heads::NODE => Cell::new(act.node.clone(), theme.soft()),
         heads::SUBJECT => {
             let subject = told::subject(&act.subject);
-            Cell::plain(beyond(&act.act, &subject).to_owned()).exactly(Value::Text(subject))
+            Cell::plain(beyond(&act.act, &subject).to_owned())
+                .exactly(Value::Text(act.subject.to_string()))
         }
         _ => {
             let failed = weight == Weight::Failed;
             Cell::new(told::result(&act.result), if failed { theme.broken() } else { Style::new() })
+                .exactly(Value::Text(act.result.to_string()))
         }
     };
     layout.iter().map(cell).collect()

@@ -152,9 +152,10 @@ fn cells(scene: &Scene<'_>, job: &JobLine, layout: &[Column]) -> Vec<Cell> {
         columns::LAST => of_last(&|run| {
             Cell::plain(text::ago(&ago(scene, run.started))).exactly(Value::time(Some(run.started)))
         }),
-        columns::OUTCOME => {
-            of_last(&|run| Cell::new(text::outcome(run.outcome), outcome_style(theme, run.outcome)))
-        }
+        columns::OUTCOME => of_last(&|run| {
+            Cell::new(text::outcome(run.outcome), outcome_style(theme, run.outcome))
+                .exactly(Value::word(&run.outcome))
+        }),
         columns::TOOK => of_last(&|run| {
             Cell::plain(optional(run.took_ms.map(figures::span))).exactly(Value::count(run.took_ms))
         }),

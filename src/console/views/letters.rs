@@ -147,6 +147,7 @@ fn cells(scene: &Scene<'_>, line: &LetterLine, marked: bool, layout: &[Column]) 
         }
         columns::VERDICT => {
             Cell::new(text::letters::verdict_word(line.verdict), verdict(theme, line))
+                .exactly(Value::word(&line.verdict))
         }
         columns::REASON => Cell::new(told(&text::order_fault(&line.reason)), theme.soft()),
         title => paged_rows::cell(scene, line, title).unwrap_or_else(|| Cell::plain("")),

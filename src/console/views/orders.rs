@@ -213,7 +213,8 @@ fn cell(scene: &Scene<'_>, order: &Order, wide: bool, col: Col) -> Cell {
         Col::User => Cell::plain(scene.users.number(order.user_id)),
         Col::Sale => Cell::plain(format!("#{}", order.voucher_id)),
         Col::Place => Cell::new(order.place.to_string(), theme.soft()),
-        Col::Status => Cell::new(words::status(order.status), status(theme, order.status)),
+        Col::Status => Cell::new(words::status(order.status), status(theme, order.status))
+            .exactly(Value::word(&order.status)),
         Col::Since => {
             Cell::new(moment(since(order)), theme.soft()).exactly(Value::time(Some(since(order))))
         }

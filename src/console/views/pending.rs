@@ -140,14 +140,15 @@ fn cells(scene: &Scene<'_>, line: &PendingLine, marked: bool, layout: &[Column])
 /// What is true of the entry, and what is wrong with it as long as nobody has judged it.
 fn verdict(scene: &Scene<'_>, line: &PendingLine) -> Cell {
     let theme = scene.theme;
-    match line.verdict {
-        Some(verdict @ (Verdict::Written | Verdict::InHand)) => {
-            Cell::new(text::verdict_word(verdict), theme.soft())
-        }
-        Some(verdict @ Verdict::Stuck) => Cell::plain(text::verdict_word(verdict)),
-        Some(verdict) => Cell::new(text::verdict_word(verdict), theme.warn()),
-        None => Cell::new(fault(scene, line).unwrap_or_default(), theme.warn()),
-    }
+    let Some(verdict) = line.verdict else {
+        return Cell::new(fault(scene, line).unwrap_or_default(), theme.warn());
+    };
+    let style = match verdict {
+        Verdict::Written | Verdict::InHand => theme.soft(),
+        Verdict::Stuck => Style::new(),
+        _ => theme.warn(),
+    };
+    Cell::new(text::verdict_word(verdict), style).exactly(Value::word(&verdict))
 }
 
 /// What is wrong with it, which may name who bought.

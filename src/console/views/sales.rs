@@ -110,7 +110,8 @@ fn cells(scene: &Scene<'_>, sale: &SaleLine, layout: &[Column]) -> Vec<Cell> {
     let cell = |column: &Column| match column.title {
         columns::ID => Cell::new(format!("#{}", sale.voucher_id), theme.soft()),
         columns::TITLE => Cell::plain(sale.title.clone()),
-        columns::PHASE => Cell::new(text::phase(sale.phase), chrome::phase(theme, sale.phase).1),
+        columns::PHASE => Cell::new(text::phase(sale.phase), chrome::phase(theme, sale.phase).1)
+            .exactly(Value::word(&sale.phase)),
         columns::STOCK => {
             let share = sale.stock.unwrap_or(0).max(0) as f64 / sale.initial.max(1) as f64;
             let spans = bar(theme, share, column.width, Style::new(), Some(theme.glyphs.empty));

@@ -5,7 +5,10 @@ use serde::Serialize;
 
 use super::{Pen, bar, left, right, width};
 use crate::{
-    console::{text::lang::Word, theme::Theme},
+    console::{
+        text::lang::{Word, in_english},
+        theme::Theme,
+    },
     model::Millis,
 };
 
@@ -41,6 +44,14 @@ impl Value {
     /// A count; nothing where nobody knows it.
     pub(crate) fn count(count: Option<u64>) -> Self {
         count.and_then(|it| i64::try_from(it).ok()).map_or(Self::Nothing, Self::Number)
+    }
+
+    /// A word of the model, as every JSON document has it.
+    pub(crate) fn word(word: &impl Serialize) -> Self {
+        match serde_json::to_value(word) {
+            Ok(serde_json::Value::String(word)) => Self::Text(word),
+            _ => Self::Nothing,
+        }
     }
 
     /// A time in UTC, whatever the zone of the screen.
@@ -156,7 +167,7 @@ pub(crate) fn table(
         let titles = columns.iter().map(|it| (it.title.english().to_owned(), it.numeric));
         sheets.push(Sheet {
             columns: titles.collect(),
-            rows: (0..total).map(texts).collect(),
+            rows: in_english(|| (0..total).map(texts).collect()),
             extent: Extent::default(),
             cursor,
         });
