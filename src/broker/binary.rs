@@ -79,22 +79,12 @@ pub fn find_server_on(search: &OsStr) -> Result<ServerBinary, ServerError> {
                 Some((version, numbers)) if numbers >= OLDEST => {
                     return Ok(ServerBinary { path, arg0, version });
                 }
-                Some((version, _)) => {
-                    passed_over.push(format!("{} is {version}", path.display()));
-                }
-                None => passed_over.push(format!("{} is no server", path.display())),
+                other => passed_over.push((path, other.map(|(version, _)| version))),
             }
         }
     }
     let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
-    Err(ServerError::NotInstalled {
-        found: if passed_over.is_empty() {
-            "none is on PATH".to_owned()
-        } else {
-            passed_over.join(", ")
-        },
-        install: install_command(&release),
-    })
+    Err(ServerError::NotInstalled { passed_over, install: install_command(&release).to_owned() })
 }
 
 fn is_program(path: &Path) -> bool {

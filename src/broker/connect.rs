@@ -15,7 +15,7 @@ use redis::{
 };
 
 use super::{
-    BrokerError, Link,
+    BrokerError, HostsFault, Link, UrlFault,
     routing::{self, HOME},
     sentinel::Sentinels,
     server::ManagedServer,
@@ -76,7 +76,7 @@ impl Redis {
             }
             Target::Cluster { seeds, place } => {
                 let found = Cluster::new(seeds, place.clone())
-                    .ok_or_else(|| BrokerError::Url("the cluster URL names no host".to_owned()))?;
+                    .ok_or(UrlFault::Cluster(HostsFault::None))?;
                 Ok(Self { source: Source::Cluster(Arc::new(found)), place })
             }
         }

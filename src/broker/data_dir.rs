@@ -16,6 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
 use super::{flock, throw_away};
@@ -30,7 +31,8 @@ const LEAVING: Duration = Duration::from_secs(30);
 const NODES: u32 = 1_000;
 
 /// Why a data directory can't be used.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum DataDirError {
     /// Something else has that name.
     #[error("{0} is not a directory; give another --data-dir")]
@@ -44,28 +46,25 @@ pub enum DataDirError {
     /// No room.
     #[error("the disk of {0} is full; make room, or give another --data-dir")]
     Full(PathBuf),
-    /// Somebody holds the lock for itself alone, and does not let go.
-    #[error(
-        "another seckill has been closing {0} for {s} s; wait for it, or end it",
-        s = LEAVING.as_secs()
-    )]
-    Closing(PathBuf),
+    /// Somebody holds the lock for itself alone, and has not let go for so many seconds.
+    #[error("another seckill has been closing {0} for {1} s; wait for it, or end it")]
+    Closing(PathBuf, u64),
     /// Neither `HOME` nor `XDG_DATA_HOME`.
     #[error("there is no home directory to keep data in; give --data-dir")]
     NoHome,
     /// A directory in a shared place that is not ours alone.
     #[error("{0} belongs to somebody else or is open to others; remove it, or set TMPDIR")]
     Shared(PathBuf),
-    /// Every number is taken.
-    #[error("{NODES} processes use {0} already; end some of them")]
-    Crowded(PathBuf),
+    /// Every number is taken, which are so many.
+    #[error("{1} processes use {0} already; end some of them")]
+    Crowded(PathBuf, u32),
     /// Anything else.
-    #[error("{path} can't be used ({source}); give another --data-dir")]
+    #[error("{path} can't be used ({why}); give another --data-dir")]
     Io {
         /// Where.
         path: PathBuf,
-        /// Why.
-        source: io::Error,
+        /// What the system said.
+        why: String,
     },
 }
 
@@ -79,7 +78,7 @@ impl DataDirError {
             io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
                 Self::NotADirectory(path)
             }
-            _ => Self::Io { path, source },
+            _ => Self::Io { path, why: source.to_string() },
         }
     }
 }
@@ -148,7 +147,7 @@ impl DataDir {
         let started = Instant::now();
         while !flock::try_shared(&self.0.lock).map_err(DataDirError::of(&self.0.path))? {
             if started.elapsed() > LEAVING {
-                return Err(DataDirError::Closing(self.0.path.clone()));
+                return Err(DataDirError::Closing(self.0.path.clone(), LEAVING.as_secs()));
             }
             std::thread::sleep(Duration::from_millis(3));
         }
@@ -201,7 +200,7 @@ impl DataDir {
                 return Ok(NodeSlot { number, file });
             }
         }
-        Err(DataDirError::Crowded(self.0.path.clone()))
+        Err(DataDirError::Crowded(self.0.path.clone(), NODES))
     }
 }
 

@@ -2,12 +2,14 @@
 
 use redis::{ErrorKind, RedisError};
 
+use super::UrlFault;
+
 /// Why Redis did not do what it was asked. None of these holds a password.
 #[derive(Debug, thiserror::Error)]
 pub enum BrokerError {
     /// The URL is not understood.
-    #[error("{0}")]
-    Url(String),
+    #[error(transparent)]
+    Url(#[from] UrlFault),
     /// Nobody answers, or the connection broke; the outcome of a write is then unknown.
     #[error("Redis at {place} does not answer ({detail}); start it or check the URL")]
     Away {
@@ -52,10 +54,15 @@ pub enum BrokerError {
     )]
     Garbage(String),
     /// A reply of another shape than the command gives.
-    #[error(
-        "Redis answered {0} with something unexpected; does a key hold something else, or is that server no Redis?"
-    )]
+    #[error("{}", unexpected(.0))]
     Reply(&'static str),
+}
+
+/// The sentence of [`BrokerError::Reply`].
+pub fn unexpected(command: &str) -> String {
+    format!(
+        "Redis answered {command} with something unexpected; does a key hold something else, or is that server no Redis?"
+    )
 }
 
 impl BrokerError {
@@ -81,9 +88,7 @@ impl BrokerError {
                 Self::Login { place: place.to_owned(), detail: text }
             }
             ErrorKind::UnexpectedReturnType | ErrorKind::Parse => Self::Reply("a command"),
-            ErrorKind::InvalidClientConfig => {
-                Self::Url(format!("the Redis URL can't be used ({text})"))
-            }
+            ErrorKind::InvalidClientConfig => UrlFault::Unusable(text).into(),
             _ => Self::Away { place: place.to_owned(), detail: text },
         }
     }

@@ -26,6 +26,7 @@ pub mod text;
 mod throw_away;
 mod topology;
 mod url;
+pub mod url_fault;
 
 pub use binary::find_server;
 pub use connect::Redis;
@@ -35,3 +36,4 @@ pub use keys::Layout;
 pub use link::Link;
 pub use routing::HOME;
 pub use server::{ManagedServer, ServerError};
+pub use url_fault::{HostsFault, UrlFault};

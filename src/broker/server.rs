@@ -9,7 +9,6 @@
 use std::{
     ffi::OsString,
     fs::File,
-    io,
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Child, Stdio},
@@ -19,6 +18,8 @@ use std::{
     },
     time::{Duration, Instant},
 };
+
+use serde::{Deserialize, Serialize};
 
 use super::{
     binary,
@@ -36,17 +37,19 @@ const LOADING: Duration = Duration::from_mins(1);
 const ENDING: Duration = Duration::from_secs(10);
 
 /// Why there is no server.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ServerError {
     /// No program that is a server of a good version.
     #[error(
-        "a Redis or Valkey server of 7.0 or later is needed ({found}); install one: {install}, or give --redis URL"
+        "a Redis or Valkey server of 7.0 or later is needed ({}); install one: {install}, or give --redis URL",
+        found(.passed_over)
     )]
     NotInstalled {
-        /// What was found instead.
-        found: String,
+        /// What was found instead, each with its version if it is a server.
+        passed_over: Vec<(PathBuf, Option<String>)>,
         /// The command that installs one.
-        install: &'static str,
+        install: String,
     },
     /// It must not be ended now.
     #[error(
@@ -54,12 +57,12 @@ pub enum ServerError {
     )]
     Unwritten(PathBuf),
     /// The program could not be run.
-    #[error("{path} can't be started ({source}); reinstall it, or give --redis URL")]
+    #[error("{path} can't be started ({why}); reinstall it, or give --redis URL")]
     Spawn {
         /// The program.
         path: PathBuf,
-        /// Why.
-        source: io::Error,
+        /// What the system said.
+        why: String,
     },
     /// It ended right after its start.
     #[error("the Redis server ended at once: {why}; see {log}")]
@@ -102,12 +105,9 @@ pub enum ServerError {
         /// Where to read more.
         log: PathBuf,
     },
-    /// It is still reading its append-only file.
-    #[error(
-        "the Redis server still reads its append-only file after {s} s; try again in a while",
-        s = LOADING.as_secs()
-    )]
-    Loading,
+    /// It is still reading its append-only file after so many seconds.
+    #[error("the Redis server still reads its append-only file after {0} s; try again in a while")]
+    Loading(u64),
     /// It was asked to end and did not.
     #[error("the Redis server at {0} does not end; stop it with redis-cli -s {0} shutdown")]
     Stuck(PathBuf),
@@ -120,6 +120,18 @@ pub enum ServerError {
     /// The runtime is ending.
     #[error("the program is ending, so the Redis server is not looked after any more")]
     Ending,
+}
+
+fn found(passed_over: &[(PathBuf, Option<String>)]) -> String {
+    let told = passed_over.iter().map(|(path, version)| match version {
+        Some(version) => format!("{} is {version}", path.display()),
+        None => format!("{} is no server", path.display()),
+    });
+    if passed_over.is_empty() {
+        "none is on PATH".to_owned()
+    } else {
+        told.collect::<Vec<_>>().join(", ")
+    }
 }
 
 /// A server in a data directory, started by whoever came first. Clones are the same user of it.
@@ -236,7 +248,11 @@ impl Inner {
             }
             let limit = if loading { LOADING } else { ANSWER };
             if started.elapsed() > limit {
-                return Err(if loading { ServerError::Loading } else { self.silent() });
+                return Err(if loading {
+                    ServerError::Loading(LOADING.as_secs())
+                } else {
+                    self.silent()
+                });
             }
             std::thread::sleep(pause);
             if started.elapsed() > BOOT {
@@ -287,7 +303,7 @@ impl Inner {
         // The command goes at the end of this function, and with it our copy of the lock.
         match command.spawn() {
             Ok(child) => Ok((child, from)),
-            Err(source) => Err(ServerError::Spawn { path: binary.path, source }),
+            Err(why) => Err(ServerError::Spawn { path: binary.path, why: why.to_string() }),
         }
     }
 

@@ -12,7 +12,7 @@ use std::{
 use futures::{StreamExt as _, stream::FuturesUnordered};
 use redis::{AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, Value, pipe};
 
-use super::{BrokerError, routing::SLOTS};
+use super::{BrokerError, UrlFault, routing::SLOTS};
 
 /// Bound on one server's answer; others are asked meanwhile.
 const ANSWER: Duration = Duration::from_secs(1);
@@ -289,16 +289,13 @@ impl Cluster {
             ask.cmd("CLUSTER").arg("SLOTS").cmd("CLUSTER").arg("INFO");
             ask.query_async::<(Value, String)>(&mut connection).await
         };
-        let (reply, info) = asking.await.map_err(|error| {
-            match BrokerError::from_redis(&error, &place) {
+        let (reply, info) =
+            asking.await.map_err(|error| match BrokerError::from_redis(&error, &place) {
                 BrokerError::Refused(why) if why.contains("cluster support disabled") => {
-                    BrokerError::Url(format!(
-                        "Redis at {place} is one server and no cluster; its URL starts with redis:// or rediss://"
-                    ))
+                    UrlFault::NoCluster(place.clone()).into()
                 }
                 other => other,
-            }
-        })?;
+            })?;
         let slots = Slots::read(&reply, node).ok_or(BrokerError::Reply("CLUSTER SLOTS"))?;
         let whole = slots.is_complete() && info.contains("cluster_state:ok");
         Ok(View { slots, whole })

@@ -7,7 +7,7 @@ use redis::{
 };
 use url::form_urlencoded;
 
-use super::{BrokerError, topology::Node};
+use super::{BrokerError, HostsFault, UrlFault, topology::Node};
 
 const SENTINEL_PORT: u16 = 26_379;
 const SERVER_PORT: u16 = 6_379;
@@ -45,45 +45,33 @@ pub(super) fn read(url: &str) -> Result<Target, BrokerError> {
             Ok(Target::Server(info))
         }
         _ => {
-            let got = match scheme {
-                "" => String::new(),
-                _ => format!(", not with '{}'", scheme.chars().take(20).collect::<String>()),
-            };
-            Err(BrokerError::Url(format!(
-                "a Redis URL starts with redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://{got}; for example redis://127.0.0.1:6379"
-            )))
+            let got = (!scheme.is_empty()).then(|| scheme.chars().take(20).collect());
+            Err(UrlFault::Scheme(got).into())
         }
     }
 }
 
 pub(super) fn unreadable(error: &RedisError) -> BrokerError {
     // redis-rs may quote the URL in its detail, and with it the password.
-    BrokerError::Url(format!(
-        "the Redis URL can't be read ({}); it looks like redis://USER:PASSWORD@HOST:PORT/DB or unix:///path/redis.sock",
-        error.category()
-    ))
+    UrlFault::Unreadable(error.category().to_owned()).into()
 }
 
 fn sentinels(base: &str, rest: &str) -> Result<Target, BrokerError> {
-    let wrong = |what: &str| {
-        BrokerError::Url(format!(
-            "the Sentinel URL can't be read: {what}; it looks like redis+sentinel://USER:PASSWORD@HOST:26379,HOST:26379/SERVICE/DB"
-        ))
-    };
+    let wrong = |what| BrokerError::from(UrlFault::Sentinels(what));
     let parts = Parts::of(rest).map_err(wrong)?;
     let (service, db) = parts.path.split_once('/').unwrap_or((parts.path, "0"));
     if service.is_empty() || service.contains('%') {
-        return Err(wrong("after the hosts comes the plain name of the service"));
+        return Err(wrong(HostsFault::Service));
     }
     let mut members = parts.members(base, db, SENTINEL_PORT).map_err(wrong)?;
-    let login = members.first().ok_or_else(|| wrong("it names no host"))?;
+    let login = members.first().ok_or_else(|| wrong(HostsFault::None))?;
     let login = login.redis_settings().clone();
     let mut own = RedisConnectionInfo::default();
     for (name, value) in form_urlencoded::parse(parts.query.as_bytes()) {
         own = match name.as_ref() {
             "sentinel_user" => own.set_username(value),
             "sentinel_pass" => own.set_password(value),
-            _ => return Err(wrong("after the ? come sentinel_user and sentinel_pass only")),
+            _ => return Err(wrong(HostsFault::Parameters)),
         };
     }
     members = members.into_iter().map(|info| info.set_redis_settings(own.clone())).collect();
@@ -92,17 +80,13 @@ fn sentinels(base: &str, rest: &str) -> Result<Target, BrokerError> {
 }
 
 fn cluster(base: &str, rest: &str) -> Result<Target, BrokerError> {
-    let wrong = |what: &str| {
-        BrokerError::Url(format!(
-            "the cluster URL can't be read: {what}; it looks like redis+cluster://USER:PASSWORD@HOST:6379,HOST:6379"
-        ))
-    };
+    let wrong = |what| BrokerError::from(UrlFault::Cluster(what));
     let parts = Parts::of(rest).map_err(wrong)?;
     if !matches!(parts.path, "" | "0") {
-        return Err(wrong("a cluster has no databases to choose from"));
+        return Err(wrong(HostsFault::Databases));
     }
     if !parts.query.is_empty() {
-        return Err(wrong("it takes nothing after a ?"));
+        return Err(wrong(HostsFault::NoParameters));
     }
     let seeds = parts.members(base, "0", SERVER_PORT).map_err(wrong)?;
     let place = place_of(&seeds);
@@ -124,24 +108,19 @@ struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    fn of(rest: &'a str) -> Result<Self, &'static str> {
+    fn of(rest: &'a str) -> Result<Self, HostsFault> {
         let (rest, fragment) = rest.split_once('#').unwrap_or((rest, ""));
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         if path.contains('@') || query.contains('@') || fragment.contains('@') {
-            return Err("a password writes / ? # @ as %2F %3F %23 %40");
+            return Err(HostsFault::Password);
         }
         let (login, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
         Ok(Self { login, hosts, path: path.trim_end_matches('/'), query, fragment })
     }
 
     /// Each host as a server of its own, read by redis-rs.
-    fn members(
-        &self,
-        base: &str,
-        db: &str,
-        port: u16,
-    ) -> Result<Vec<ConnectionInfo>, &'static str> {
+    fn members(&self, base: &str, db: &str, port: u16) -> Result<Vec<ConnectionInfo>, HostsFault> {
         let member = |host: &str| {
             // An IPv6 address stands in brackets.
             let has_port = host.rsplit(']').next().is_some_and(|end| end.contains(':'));
@@ -150,16 +129,15 @@ impl<'a> Parts<'a> {
             let at = if login.is_empty() { "" } else { "@" };
             let hash = if fragment.is_empty() { "" } else { "#" };
             let url = format!("{base}://{login}{at}{host}{port}/{db}{hash}{fragment}");
-            let info =
-                url.into_connection_info().map_err(|_| "a host, port or database is wrong")?;
+            let info = url.into_connection_info().map_err(|_| HostsFault::Host)?;
             match info.addr() {
-                ConnectionAddr::Unix(_) => Err("it takes hosts only"),
+                ConnectionAddr::Unix(_) => Err(HostsFault::HostsOnly),
                 _ => Ok(info),
             }
         };
         let hosts = self.hosts.split(',').map(str::trim);
         hosts
-            .map(|host| if host.is_empty() { Err("a host is missing") } else { member(host) })
+            .map(|host| if host.is_empty() { Err(HostsFault::Missing) } else { member(host) })
             .collect()
     }
 }

@@ -61,6 +61,7 @@ impl From<EngineError> for Fault {
             EngineError::Recovery(PlanFault::Io(_)) => NO,
             EngineError::Sale(_)
             | EngineError::Plan(_)
+            | EngineError::Partitions(_)
             | EngineError::Rush(_)
             | EngineError::Run(_)
             | EngineError::IsPaused(_)

@@ -30,6 +30,7 @@ mod recovery;
 mod sales;
 mod screens;
 mod small;
+mod starting;
 mod steady;
 mod stream;
 mod truth;

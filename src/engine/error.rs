@@ -8,6 +8,7 @@ use super::{
     group::GroupFault,
     jobs::{JobsFault, RunFault},
     locks::LockError,
+    partitions::PartitionsFault,
     plan::PlanFault,
     rush::RushFault,
 };
@@ -192,6 +193,9 @@ pub enum EngineError {
         "the keys in Redis at {0} belong to another database; give the --database that goes with them, or an empty Redis"
     )]
     Foreign(String),
+    /// A number of partitions that does not do.
+    #[error(transparent)]
+    Partitions(#[from] PartitionsFault),
     /// Two nodes of one name.
     #[error(
         "a node called '{0}' is alive already; give this one another name with 'node' in the settings"

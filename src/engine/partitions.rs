@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use redis::{cmd, pipe};
+use serde::{Deserialize, Serialize};
 
 use super::{EngineError, reconcile::reconcile, retention::drop_keys, settings::MAX_PARTITIONS};
 use crate::{
@@ -18,7 +19,55 @@ use crate::{
 const SETTING: &str = "partitions";
 /// Whoever changes it and dies keeps others from it for that long.
 const CHANGE_WITHIN_MS: u64 = 60_000;
-const CHANGED: &str = "somebody else changed the number of partitions just now; start again";
+
+/// Why the number of partitions does not do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PartitionsFault {
+    /// What stands in SQL is no such number.
+    #[error(
+        "the number of partitions in tb_setting is '{text}', which can't be; put 1 to {most} there"
+    )]
+    Stored {
+        /// What stands there.
+        text: String,
+        /// The largest one.
+        most: u16,
+    },
+    /// It is the first one by now, and this node works by the second.
+    #[error("the number of partitions is {0} by now, and this node knows {1}; start it again")]
+    Other(u16, u16),
+    /// Two change it at once.
+    #[error("somebody else changed the number of partitions just now; start again")]
+    Changed,
+    /// It can't be changed from the first to the second now.
+    #[error("the number of partitions is {0}, and can't become {1} now: {2}")]
+    NotNow(u16, u16, UnderWay),
+}
+
+/// What is under way, so that the number of partitions can't be changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UnderWay {
+    /// A node that sells by the old one.
+    #[error("the node {0} is alive; stop every node first")]
+    Node(String),
+    /// Nobody knows how many entries.
+    #[error(
+        "Redis can't tell how many entries wait; let a node drain the streams, and restart Redis if it does not help"
+    )]
+    Unknown,
+    /// So many entries, in the streams of so many partitions.
+    #[error(
+        "{} under way; let a node of {} drain the streams: seckill work",
+        counted(*.0, "entry is", "entries are"),
+        counted(u64::from(*.1), "partition", "partitions")
+    )]
+    Entries(u64, u16),
+    /// So many dead letters.
+    #[error("{} for a person", counted(*.0, "dead letter waits", "dead letters wait"))]
+    Letters(u64),
+}
 
 /// The number that stands in SQL; where nobody has decided, `wanted` or 1 is decided now, unless the caller
 /// only reads.
@@ -45,9 +94,7 @@ async fn stored(store: &SharedStore) -> Result<Option<u16>, EngineError> {
     let Some(text) = store.setting(SETTING).await? else { return Ok(None) };
     match text.parse() {
         Ok(number) if (1..=MAX_PARTITIONS).contains(&number) => Ok(Some(number)),
-        _ => Err(EngineError::Plan(format!(
-            "the number of partitions in tb_setting is '{text}', which can't be; put 1 to {MAX_PARTITIONS} there"
-        ))),
+        _ => Err(PartitionsFault::Stored { text, most: MAX_PARTITIONS }.into()),
     }
 }
 
@@ -55,10 +102,9 @@ async fn stored(store: &SharedStore) -> Result<Option<u16>, EngineError> {
 /// sell by the old one.
 pub(super) async fn same(store: &SharedStore, keys: &Layout) -> Result<(), EngineError> {
     match stored(store).await? {
-        Some(stored) if stored != keys.count() => Err(EngineError::Plan(format!(
-            "the number of partitions is {stored} by now, and this node knows {}; start it again",
-            keys.count()
-        ))),
+        Some(stored) if stored != keys.count() => {
+            Err(PartitionsFault::Other(stored, keys.count()).into())
+        }
         _ => Ok(()),
     }
 }
@@ -67,7 +113,7 @@ pub(super) async fn same(store: &SharedStore, keys: &Layout) -> Result<(), Engin
 /// every order, and whoever starts next loads the sales from it.
 ///
 /// # Errors
-/// [`EngineError::Plan`] with what stands in the way: a node, or entries that are under way.
+/// [`EngineError::Partitions`] with what stands in the way: a node, or entries that are under way.
 pub async fn change(
     store: &SharedStore,
     link: &mut Link,
@@ -75,15 +121,14 @@ pub async fn change(
     new: &Layout,
     dead_ms: u64,
 ) -> Result<(), EngineError> {
-    let changed = || EngineError::Plan(CHANGED.to_owned());
     if stored(store).await? != Some(old.count()) {
-        return Err(changed());
+        return Err(PartitionsFault::Changed.into());
     }
     let turn: Option<String> = link
         .query(cmd("SET").arg(old.changing()).arg(1).arg("NX").arg("PX").arg(CHANGE_WITHIN_MS))
         .await?;
     if turn.is_none() {
-        return Err(changed());
+        return Err(PartitionsFault::Changed.into());
     }
     let done = drain_and_change(store, link, old, new, dead_ms).await;
     link.query::<u64>(cmd("DEL").arg(old.changing())).await?;
@@ -97,7 +142,6 @@ async fn drain_and_change(
     new: &Layout,
     dead_ms: u64,
 ) -> Result<(), EngineError> {
-    let changed = || EngineError::Plan(CHANGED.to_owned());
     refuse_unless_drained(link, old, new.count(), dead_ms).await?;
     for of in old.partitions() {
         // A node that is suspended has to ask again before it sells.
@@ -116,7 +160,7 @@ async fn drain_and_change(
     raise_counters(link, old, new).await?;
     let (from, to) = (old.count().to_string(), new.count().to_string());
     if !store.change_setting(SETTING, Some(&from), &to).await? {
-        return Err(changed());
+        return Err(PartitionsFault::Changed.into());
     }
     for (voucher, tally) in tallies.into_iter().filter(|(_, tally)| !tally.is_empty()) {
         keep_tally(link, new, voucher, tally).await?;
@@ -133,35 +177,23 @@ async fn refuse_unless_drained(
     wanted: u16,
     dead_ms: u64,
 ) -> Result<(), EngineError> {
-    let refuse = |why: String| {
-        Err(EngineError::Plan(format!(
-            "the number of partitions is {}, and can't become {wanted} now: {why}",
-            old.count()
-        )))
-    };
+    let refuse = |why| Err(PartitionsFault::NotNow(old.count(), wanted, why).into());
     for of in old.partitions() {
         let nodes = Nodes::read(link, &of).await?;
         if let Some(node) = nodes.alive(dead_ms).next() {
-            return refuse(format!("the node {node} is alive; stop every node first"));
+            return refuse(UnderWay::Node(node.to_string()));
         }
     }
     let stream = survey::survey(link, old, &[]).await?.stream;
     let Some(lag) = stream.lag else {
-        return refuse("Redis can't tell how many entries wait; let a node drain the streams, and restart Redis if it does not help".to_owned());
+        return refuse(UnderWay::Unknown);
     };
     let under_way = lag + stream.pending;
     if under_way > 0 {
-        return refuse(format!(
-            "{} under way; let a node of {} drain the streams: seckill work",
-            counted(under_way, "entry is", "entries are"),
-            counted(u64::from(old.count()), "partition", "partitions")
-        ));
+        return refuse(UnderWay::Entries(under_way, old.count()));
     }
     if stream.dead > 0 {
-        return refuse(format!(
-            "{} for a person",
-            counted(stream.dead, "dead letter waits", "dead letters wait")
-        ));
+        return refuse(UnderWay::Letters(stream.dead));
     }
     Ok(())
 }

@@ -16,7 +16,14 @@ use crate::{
     store::StoreError,
 };
 
-pub use crate::store::SaleRule;
+pub use super::partitions::{PartitionsFault, UnderWay};
+pub use crate::{
+    broker::{DataDirError, HostsFault, ServerError, UrlFault as RedisUrlFault, url_fault},
+    store::{
+        FORMS, FileFault, MYSQL_PARAMETERS, POSTGRES_PARAMETERS, SaleRule, SchemaFault,
+        UrlFault as SqlUrlFault,
+    },
+};
 
 /// One sentence for a person, with the next step, and what it is made of.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,7 +37,7 @@ pub struct Refusal {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Why {
-    /// The sentence is all that there is: words of a server, of the system, or of a set-up that is wrong.
+    /// The sentence is all that there is: words of a server or of the system.
     Words,
     /// The engine has too many acts to do.
     Crowded,
@@ -64,6 +71,18 @@ pub enum Why {
     SqlUnknown(String),
     /// It refused, in its words.
     SqlRefused(String),
+    /// The URL of Redis can't be used.
+    RedisUrl(RedisUrlFault),
+    /// There is no Redis server of its own.
+    RedisServer(ServerError),
+    /// The URL of the database can't be used.
+    SqlUrl(SqlUrlFault),
+    /// The file can't be the database.
+    SqlFile(FileFault),
+    /// The schema of the database does not do.
+    SqlSchema(SchemaFault),
+    /// The number of partitions does not do.
+    Partitions(PartitionsFault),
     /// A sale was changed by somebody else.
     Changed(VoucherId),
     /// No such sale.
@@ -190,6 +209,7 @@ fn why(error: &EngineError) -> Why {
         EngineError::HasStarted(voucher) => Why::HasStarted(*voucher),
         EngineError::Run(fault) => Why::Run(fault.clone()),
         EngineError::Foreign(place) => Why::ForeignRedis(place.clone()),
+        EngineError::Partitions(fault) => Why::Partitions(fault.clone()),
         EngineError::NameTaken(name) => Why::NameTaken(name.clone()),
         EngineError::Short { voucher, by, left } => Why::Short(*voucher, *by, *left),
         EngineError::NotHeld(voucher) => Why::NotHeld(*voucher),
@@ -215,7 +235,8 @@ fn broker(error: &BrokerError) -> Why {
         BrokerError::Refused(why) => Why::RedisRefused(why.clone()),
         BrokerError::Garbage(key) => Why::RedisGarbage(key.clone()),
         BrokerError::Reply(command) => Why::RedisReply((*command).to_owned()),
-        BrokerError::Url(_) | BrokerError::Server(_) => Why::Words,
+        BrokerError::Url(fault) => Why::RedisUrl(fault.clone()),
+        BrokerError::Server(error) => Why::RedisServer(error.clone()),
     }
 }
 
@@ -231,7 +252,9 @@ fn store(error: &StoreError) -> Why {
         StoreError::Ended(voucher) => Why::Ended(*voucher),
         StoreError::OutOfStock(voucher) => Why::OutOfStock(*voucher),
         StoreError::Fenced(name) => Why::Fenced(name.clone()),
-        StoreError::Url(_) | StoreError::Schema(_) | StoreError::File(_) => Why::Words,
+        StoreError::Url(fault) => Why::SqlUrl(fault.clone()),
+        StoreError::File(fault) => Why::SqlFile(fault.clone()),
+        StoreError::Schema(fault) => Why::SqlSchema(fault.clone()),
     }
 }
 

@@ -16,6 +16,7 @@ mod schema;
 mod session;
 mod settings;
 mod sqlite;
+mod unfit;
 
 use std::sync::Arc;
 
@@ -32,6 +33,7 @@ pub use flow::OrderFlow;
 pub use open::open;
 pub use rules::SaleRule;
 pub use settings::{Settings, Synchronous, Tls};
+pub use unfit::{FORMS, FileFault, MYSQL_PARAMETERS, POSTGRES_PARAMETERS, SchemaFault, UrlFault};
 
 /// A store that any task may use.
 pub type SharedStore = Arc<dyn Store>;
@@ -75,19 +77,19 @@ pub enum StoreError {
     #[error("voucher {0} has no stock left in SQL for this order")]
     OutOfStock(VoucherId),
     /// The URL is not understood.
-    #[error("{0}")]
-    Url(String),
-    /// The schema was made by another version.
-    #[error("{0}")]
-    Schema(String),
+    #[error(transparent)]
+    Url(#[from] UrlFault),
+    /// The schema was made by another version, or the server does not do.
+    #[error(transparent)]
+    Schema(#[from] SchemaFault),
     /// A write under a fencing token that is lower than one seen.
     #[error(
         "the lock '{0}' is held by somebody else by now; this write came too late and was refused"
     )]
     Fenced(String),
-    /// The file can't be opened or written.
-    #[error("{0}")]
-    File(String),
+    /// The file can't be opened or written, or another program keeps its tables there.
+    #[error(transparent)]
+    File(#[from] FileFault),
 }
 
 impl StoreError {

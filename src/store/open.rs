@@ -8,12 +8,9 @@ use std::{ffi::OsString, os::unix::ffi::OsStringExt, path::PathBuf, sync::Arc};
 use url::Url;
 
 use super::{
-    Settings, SharedStore, StoreError, mysql::MysqlStore, postgres::PostgresStore,
+    Settings, SharedStore, StoreError, UrlFault, mysql::MysqlStore, postgres::PostgresStore,
     sqlite::SqliteStore,
 };
-
-/// How a database URL looks; every message about one ends with it.
-const FORMS: &str = "write sqlite:PATH, mysql://USER:PASSWORD@HOST/DATABASE or postgres://USER:PASSWORD@HOST/DATABASE";
 
 /// What a URL names.
 #[derive(Debug)]
@@ -37,22 +34,21 @@ pub async fn open(url: &str, settings: &Settings) -> Result<SharedStore, StoreEr
 
 pub(super) fn place(url: &str) -> Result<Place, StoreError> {
     let Some((scheme, rest)) = url.split_once(':') else {
-        return Err(fault("the database URL has no scheme"));
+        return Err(UrlFault::NoScheme.into());
     };
     match scheme {
         "sqlite" => Ok(Place::Sqlite(sqlite_path(rest)?)),
         "mysql" | "mariadb" => Ok(Place::Mysql(server_url(url)?)),
         "postgres" | "postgresql" => Ok(Place::Postgres(server_url(url)?)),
-        _ => Err(fault("the database URL has a scheme unknown here")),
+        _ => Err(UrlFault::Scheme.into()),
     }
 }
 
 fn server_url(url: &str) -> Result<Url, StoreError> {
-    let parsed = Url::parse(url)
-        .map_err(|why| fault(&format!("the database URL is not understood ({why})")))?;
+    let parsed = Url::parse(url).map_err(|why| UrlFault::Unreadable(why.to_string()))?;
     // Without slashes it is a path to the parser, and its host would be lost without a word.
     if parsed.cannot_be_a_base() {
-        return Err(fault("the database URL names no host"));
+        return Err(UrlFault::NoHost.into());
     }
     Ok(parsed)
 }
@@ -60,17 +56,13 @@ fn server_url(url: &str) -> Result<Url, StoreError> {
 fn sqlite_path(rest: &str) -> Result<PathBuf, StoreError> {
     let path = rest.strip_prefix("//").unwrap_or(rest);
     if path.starts_with(":memory:") {
-        return Err(fault(
-            "sqlite::memory: can't be used, because several connections share the database",
-        ));
+        return Err(UrlFault::Memory.into());
     }
     if path.contains('?') {
-        return Err(fault(
-            "a SQLite URL takes no parameters here (write %3F for a '?' in a file name)",
-        ));
+        return Err(UrlFault::Parameters.into());
     }
     if path.is_empty() {
-        return Err(fault("the database URL names no file"));
+        return Err(UrlFault::NoFile.into());
     }
     Ok(PathBuf::from(OsString::from_vec(percent_decoded(path.as_bytes()))))
 }
@@ -90,10 +82,6 @@ fn percent_decoded(text: &[u8]) -> Vec<u8> {
         }
     }
     bytes
-}
-
-fn fault(sentence: &str) -> StoreError {
-    StoreError::Url(format!("{sentence}; {FORMS}"))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use sqlx::migrate::{AppliedMigration, MigrateError, Migration, Migrator};
 
-use super::StoreError;
+use super::{FileFault, SchemaFault, StoreError};
 
 /// The newest schema that this build knows.
 pub(super) fn known(migrator: &Migrator) -> i64 {
@@ -18,10 +18,7 @@ pub(super) fn is_ours(shown: &str, tables: &[String]) -> Result<bool, StoreError
     // A program that was killed while it made the first table leaves the migrations and that one.
     if !has(MIGRATIONS) || !(has("tb_seckill_voucher") || has("tb_voucher")) {
         let some: Vec<&str> = tables.iter().take(3).map(String::as_str).collect();
-        return Err(StoreError::File(format!(
-            "{shown} holds tables of another program ({}); give another --database",
-            some.join(", ")
-        )));
+        return Err(FileFault::Foreign(shown.to_owned(), some.join(", ")).into());
     }
     Ok(true)
 }
@@ -46,32 +43,23 @@ pub(super) fn is_current(migrator: &Migrator, applied: &[AppliedMigration]) -> b
 }
 
 fn newer(migrator: &Migrator, version: i64) -> StoreError {
-    StoreError::Schema(format!(
-        "this database has schema version {version}, made by a newer seckill; this one knows {}: \
-         upgrade seckill, or give another --database",
-        known(migrator)
-    ))
+    SchemaFault::Newer(version, known(migrator)).into()
 }
 
 /// Why the schema can't be brought up to date; what the database itself said is given back as it is.
 pub(super) fn fault(migrator: &Migrator, fault: MigrateError) -> Result<StoreError, sqlx::Error> {
-    Ok(StoreError::Schema(match fault {
+    let told = match fault {
         MigrateError::Execute(fault) | MigrateError::ExecuteMigration(fault, _) => {
             return Err(fault);
         }
         MigrateError::VersionMissing(version) if version > known(migrator) => {
             return Ok(newer(migrator, version));
         }
-        MigrateError::VersionMissing(version) | MigrateError::VersionMismatch(version) => format!(
-            "this database has another schema version {version} than this seckill; use the seckill \
-             that made it, or give another --database"
-        ),
-        MigrateError::Dirty(version) => format!(
-            "schema version {version} of this database was left half done; put a backup in its \
-             place, or give another --database"
-        ),
-        other => format!(
-            "the schema of this database can't be brought up to date ({other}); give another --database"
-        ),
-    }))
+        MigrateError::VersionMissing(version) | MigrateError::VersionMismatch(version) => {
+            SchemaFault::Other(version)
+        }
+        MigrateError::Dirty(version) => SchemaFault::HalfDone(version),
+        other => SchemaFault::Stuck(other.to_string()),
+    };
+    Ok(told.into())
 }

@@ -6,7 +6,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{broker::BrokerError, store::StoreError};
+use crate::{
+    broker::{BrokerError, ServerError, error::unexpected},
+    store::{FileFault, SchemaFault, StoreError},
+};
 
 /// Why a server could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +25,12 @@ pub enum Unread {
     RedisUnwilling(String),
     /// Redis refused, in its words.
     RedisRefused(String),
+    /// Redis answered that with something unexpected.
+    RedisReply(String),
+    /// The group is gone.
+    NoGroup,
+    /// There is no Redis server of its own.
+    RedisServer(ServerError),
     /// The database of that name gave no answer within so many milliseconds.
     SqlSilent(String, u64),
     /// The database is away, in its words.
@@ -30,6 +39,10 @@ pub enum Unread {
     SqlLocked,
     /// It refused, in its words.
     SqlRefused(String),
+    /// The file can't be the database.
+    SqlFile(FileFault),
+    /// The schema of the database does not do.
+    SqlSchema(SchemaFault),
     /// The sentence is all that there is.
     Words(String),
 }
@@ -41,6 +54,9 @@ impl From<BrokerError> for Unread {
             BrokerError::Login { place, detail } => Self::RedisLogin(place, detail),
             BrokerError::Unwilling(detail) => Self::RedisUnwilling(detail),
             BrokerError::Refused(detail) => Self::RedisRefused(detail),
+            BrokerError::Reply(command) => Self::RedisReply(command.to_owned()),
+            BrokerError::NoGroup => Self::NoGroup,
+            BrokerError::Server(error) => Self::RedisServer(error),
             other => Self::Words(other.to_string()),
         }
     }
@@ -52,6 +68,8 @@ impl From<StoreError> for Unread {
             StoreError::Away(detail) => Self::SqlAway(detail),
             StoreError::Locked => Self::SqlLocked,
             StoreError::Refused(detail) => Self::SqlRefused(detail),
+            StoreError::File(fault) => Self::SqlFile(fault),
+            StoreError::Schema(fault) => Self::SqlSchema(fault),
             other => Self::Words(other.to_string()),
         }
     }
@@ -70,6 +88,9 @@ impl fmt::Display for Unread {
             Self::RedisLogin(place, detail) => BrokerError::Login { place, detail }.fmt(f),
             Self::RedisUnwilling(detail) => BrokerError::Unwilling(detail).fmt(f),
             Self::RedisRefused(detail) => BrokerError::Refused(detail).fmt(f),
+            Self::RedisReply(command) => f.write_str(&unexpected(&command)),
+            Self::NoGroup => BrokerError::NoGroup.fmt(f),
+            Self::RedisServer(error) => error.fmt(f),
             Self::SqlSilent(name, millis) => write!(
                 f,
                 "{name} gives no answer within {} s; is it hung, or does another program hold it?",
@@ -78,6 +99,8 @@ impl fmt::Display for Unread {
             Self::SqlAway(detail) => StoreError::Away(detail).fmt(f),
             Self::SqlLocked => StoreError::Locked.fmt(f),
             Self::SqlRefused(detail) => StoreError::Refused(detail).fmt(f),
+            Self::SqlFile(fault) => fault.fmt(f),
+            Self::SqlSchema(fault) => fault.fmt(f),
             Self::Words(words) => f.write_str(&words),
         }
     }
@@ -98,12 +121,21 @@ mod tests {
             (Unread::from(StoreError::Locked), StoreError::Locked.to_string()),
             (Unread::from(BrokerError::NoGroup), BrokerError::NoGroup.to_string()),
             (
+                Unread::from(BrokerError::Reply("a command")),
+                BrokerError::Reply("a command").to_string(),
+            ),
+            (
+                Unread::from(StoreError::from(FileFault::ReadOnly("a.db".into()))),
+                FileFault::ReadOnly("a.db".into()).to_string(),
+            ),
+            (
                 Unread::SqlSilent("sqlite".into(), 1_500),
                 "sqlite gives no answer within 1.5 s; is it hung, or does another program hold it?"
                     .to_owned(),
             ),
         ] {
             let said = Said::of(&unread);
+            assert!(!matches!(unread, Unread::Words(_)), "{said}");
             assert_eq!((&*said, said.data::<Unread>()), (sentence.as_str(), Some(unread)));
         }
     }

@@ -4,6 +4,8 @@ use super::{
     books::sale_finding,
     figures::{counted, span, thousands, within},
     lang::tell,
+    refusals::unread,
+    system,
 };
 use crate::{
     console::{
@@ -210,9 +212,7 @@ fn reason(error: &Said) -> String {
             | Unread::RedisRefused(detail)
             | Unread::SqlAway(detail)
             | Unread::SqlRefused(detail),
-        ) => detail,
-        Some(Unread::SqlLocked | Unread::Words(_)) | None => {
-            error.trim_end_matches(['.', '?', '!', '。']).to_owned()
-        }
+        ) => system::said(&detail),
+        _ => unread(error).trim_end_matches(['.', '?', '!', '。']).to_owned(),
     }
 }

@@ -3,6 +3,7 @@
 use super::{
     figures::thousands,
     lang::{Word, tell, word},
+    system,
 };
 use crate::console::{
     export::{DIR_FLAG, ExportError, Format, Written},
@@ -65,7 +66,7 @@ pub(crate) fn written(written: &Written) -> String {
 pub(crate) fn failed(why: &ExportError) -> String {
     match why {
         ExportError::Unwritable { path, why } => {
-            let path = path.display();
+            let (path, why) = (path.display(), system::fault(why));
             tell!(
                 "{path} can't be written ({why}); free what is in the way, or give another {DIR_FLAG}",
                 "无法写入 {path}（{why}）；请清除障碍，或另指定 {DIR_FLAG}"

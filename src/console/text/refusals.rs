@@ -5,6 +5,7 @@ use super::{
     faults::sale_fault,
     figures::{signed, thousands},
     lang::{Lang, spoken},
+    starting, system,
 };
 use crate::{
     engine::{
@@ -25,13 +26,13 @@ pub(crate) fn refusal(refusal: &Refusal) -> String {
         return refusal.to_string();
     }
     match &refusal.why {
-        Why::Words => refusal.to_string(),
+        Why::Words => system::said(&refusal.to_string()),
         Why::Crowded => "引擎待处理的操作过多，请稍后再试".to_owned(),
         Why::Stopped => "引擎已停止，请退出后重新启动".to_owned(),
         Why::Stopping => "引擎正在停止，请在运行后再试".to_owned(),
         Why::ReadOnly => "只读模式不接受操作，去掉 --read-only 重新启动后可更改".to_owned(),
         Why::RedisAway(place, detail) => {
-            format!("{place} 的 Redis 无应答（{detail}），请启动它或检查地址")
+            format!("{place} 的 Redis 无应答（{}），请启动它或检查地址", system::said(detail))
         }
         Why::RedisLogin(place, detail) => {
             format!("{place} 的 Redis 拒绝登录（{detail}），请在地址中写明用户和密码")
@@ -39,6 +40,12 @@ pub(crate) fn refusal(refusal: &Refusal) -> String {
         Why::RedisTooOld(place, version) => {
             format!("{place} 的 Redis 为 {version}，需要 7.0 或更高版本，请升级")
         }
+        Why::RedisUrl(fault) => starting::redis_url(fault),
+        Why::RedisServer(error) => starting::redis_server(error),
+        Why::SqlUrl(fault) => starting::sql_url(fault),
+        Why::SqlFile(fault) => starting::sql_file(fault),
+        Why::SqlSchema(fault) => starting::sql_schema(fault),
+        Why::Partitions(fault) => starting::partitions(fault),
         Why::NoGroup => "消费组不存在，运行中的节点会重建".to_owned(),
         Why::RedisUnwilling(detail) => format!("Redis 目前不接受写入（{detail}），排除后会继续"),
         Why::RedisRefused(detail) => format!("Redis 拒绝：{detail}"),
@@ -46,13 +53,21 @@ pub(crate) fn refusal(refusal: &Refusal) -> String {
             format!("Redis 的键“{key}”不是数字，请删除，再暂停并恢复该场秒杀，即可补回")
         }
         Why::RedisReply(command) => {
-            format!("Redis 对 {command} 的应答不符合预期，该键存有其他内容，或该服务器不是 Redis")
+            // Only the name of a command is one in Chinese too.
+            let is_name = |it: char| it.is_ascii_uppercase() || it == ' ';
+            let what = if command.chars().all(is_name) {
+                format!("Redis 对 {command} 的应答")
+            } else {
+                "Redis 的应答".to_owned()
+            };
+            format!("{what}不符合预期，该键存有其他内容，或该服务器不是 Redis")
         }
-        Why::SqlAway(detail) => format!("数据库失联（{detail}），恢复后会继续"),
+        Why::SqlAway(detail) => format!("数据库失联（{}），恢复后会继续", system::said(detail)),
         Why::SqlLocked => {
             "数据库被其他程序锁定（可用 fuser 查出），不会丢失数据，锁释放后会继续".to_owned()
         }
         Why::SqlUnknown(detail) => {
+            let detail = system::said(detail);
             format!("数据库在提交时失联（{detail}），结果未知，请查看后再操作")
         }
         Why::SqlRefused(detail) => format!("数据库拒绝：{detail}"),
@@ -75,7 +90,10 @@ pub(crate) fn refusal(refusal: &Refusal) -> String {
         Why::LockChanged(name) => format!("锁“{name}”已换了持有者，未作更改"),
         Why::ForeignPlan => "该计划属于另一套部署，请使用制定计划时的 Redis 和数据库".to_owned(),
         Why::EditedPlan => "该计划制定后被改动，未执行，请重新制定".to_owned(),
-        Why::PlanIo(detail) => format!("计划无法保存或读取（{detail}），请清理临时目录后重新制定"),
+        Why::PlanIo(detail) => {
+            let detail = system::said(detail);
+            format!("计划无法保存或读取（{detail}），请清理临时目录后重新制定")
+        }
         Why::Group(fault) => group_fault(fault),
         Why::OtherOperator(who) => {
             format!(
@@ -133,6 +151,11 @@ pub(crate) fn unread(said: &Said) -> String {
         Some(Unread::RedisLogin(place, detail)) => Why::RedisLogin(place, detail),
         Some(Unread::RedisUnwilling(detail)) => Why::RedisUnwilling(detail),
         Some(Unread::RedisRefused(detail)) => Why::RedisRefused(detail),
+        Some(Unread::RedisReply(command)) => Why::RedisReply(command),
+        Some(Unread::NoGroup) => Why::NoGroup,
+        Some(Unread::RedisServer(error)) => Why::RedisServer(error),
+        Some(Unread::SqlFile(fault)) => Why::SqlFile(fault),
+        Some(Unread::SqlSchema(fault)) => Why::SqlSchema(fault),
         Some(Unread::SqlAway(detail)) => Why::SqlAway(detail),
         Some(Unread::SqlLocked) => Why::SqlLocked,
         Some(Unread::SqlRefused(detail)) => Why::SqlRefused(detail),

@@ -2,7 +2,10 @@
 
 use std::{io, path::Path};
 
-use super::lang::{tell, word};
+use super::{
+    lang::{tell, word},
+    system,
+};
 use crate::model::OutOfRange;
 
 /// A fault at its line.
@@ -17,7 +20,7 @@ pub(crate) fn misread(path: &Path, why: &str) -> String {
 }
 
 pub(crate) fn unreadable(path: &Path, why: &io::Error) -> String {
-    let path = path.display();
+    let (path, why) = (path.display(), system::fault(why));
     tell!(
         "the config file {path} can't be read ({why}); check --config",
         "配置文件 {path} 无法读取（{why}），请检查 --config"
@@ -247,7 +250,7 @@ pub(crate) mod keys {
 pub(crate) mod theme {
     use std::{io, path::Path};
 
-    use crate::console::text::lang::tell;
+    use crate::console::text::{lang::tell, system};
 
     pub(crate) fn unknown(name: &str, names: &str) -> String {
         tell!(
@@ -257,7 +260,7 @@ pub(crate) mod theme {
     }
 
     pub(crate) fn unreadable(path: &Path, why: &io::Error) -> String {
-        let path = path.display();
+        let (path, why) = (path.display(), system::fault(why));
         tell!(
             "the theme {path} can't be read ({why}); check --theme",
             "主题 {path} 无法读取（{why}），请检查 --theme"

@@ -2,7 +2,10 @@
 
 use std::io;
 
-use super::lang::{tell, word};
+use super::{
+    lang::{tell, word},
+    system,
+};
 
 pub(crate) fn none() -> String {
     word(
@@ -26,6 +29,7 @@ pub(crate) fn dumb(term: Option<&str>) -> String {
 }
 
 pub(crate) fn broken(why: &io::Error) -> String {
+    let why = system::fault(why);
     tell!(
         "the terminal does not work: {why}; 'seckill doctor' checks it",
         "终端出错：{why}；请用 'seckill doctor' 检查"

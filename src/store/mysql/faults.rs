@@ -2,7 +2,7 @@
 
 use sqlx::{Error, MySql, error::ErrorKind, mysql::MySqlDatabaseError};
 
-use super::super::{StoreError, session::Dialect};
+use super::super::{SchemaFault, StoreError, UrlFault, session::Dialect};
 
 /// Numbers of errors, where SQLSTATE says too little.
 mod number {
@@ -52,9 +52,7 @@ impl Dialect for MySql {
             Error::Protocol(fault) => {
                 StoreError::Away(format!("it does not answer as MySQL does: {fault}"))
             }
-            Error::Configuration(fault) => {
-                StoreError::Url(format!("the database URL can't be used ({fault}); correct it"))
-            }
+            Error::Configuration(fault) => UrlFault::Unusable(fault.to_string()).into(),
             other => StoreError::Refused(other.to_string()),
         }
     }
@@ -119,9 +117,9 @@ fn told_by_number(fault: &MySqlDatabaseError) -> StoreError {
             "its binlog_format is STATEMENT; set it to ROW or MIXED, which READ COMMITTED needs"
                 .to_owned(),
         ),
-        number::UNKNOWN_TABLE | number::UNKNOWN_COLUMN => StoreError::Schema(format!(
-            "the schema was changed by somebody else: {said}; put it back, and it goes on"
-        )),
+        number::UNKNOWN_TABLE | number::UNKNOWN_COLUMN => {
+            SchemaFault::Changed(said.to_owned()).into()
+        }
         other if number::OF_A_ROW.contains(&other) => StoreError::Refused(said.to_owned()),
         // Whatever else stands in the way is not about what was asked: nobody gives up an order for it.
         _ => StoreError::Away(said.to_owned()),

@@ -13,7 +13,7 @@ use url::Url;
 
 use super::{
     super::{
-        Settings, StoreError, schema,
+        MYSQL_PARAMETERS, SchemaFault, Settings, StoreError, UrlFault, schema,
         session::{Dialect, Fault, Sessions, prepare},
         settings::Tls,
     },
@@ -55,7 +55,7 @@ impl MysqlStore {
                 .fetch_one(&mut conn)
                 .await
                 .map_err(sqlx::MySql::told)?;
-            Ok(packet)
+            Ok::<u64, StoreError>(packet)
         });
         let packet = preparing.await.map_err(|_| no_answer(&shown))??;
         // What holds the lock; it goes with its connection, also with one that breaks.
@@ -73,21 +73,16 @@ fn no_answer(shown: &str) -> StoreError {
 
 /// Of a URL that holds what it may.
 fn options(url: &Url, settings: &Settings) -> Result<MySqlConnectOptions, StoreError> {
-    let bad = |what: String| StoreError::Url(what);
-    let known = ["socket", "ssl-mode", "sslmode", "ssl-ca", "sslca", "ssl-cert", "ssl-key"];
-    if let Some((name, _)) = url.query_pairs().find(|(name, _)| !known.contains(&&**name)) {
-        return Err(bad(format!(
-            "the database URL has the unknown parameter '{name}'; a MySQL URL takes {}",
-            known.join(", ")
-        )));
+    if let Some((name, _)) =
+        url.query_pairs().find(|(name, _)| !MYSQL_PARAMETERS.contains(&&**name))
+    {
+        return Err(UrlFault::Mysql(name.into_owned()).into());
     }
     let mut options = MySqlConnectOptions::from_url(url)
-        .map_err(|fault| bad(format!("the database URL can't be used ({fault}); correct it")))?
+        .map_err(|fault| UrlFault::Unusable(fault.to_string()))?
         .disable_statement_logging();
     if options.get_database().is_none_or(str::is_empty) {
-        return Err(bad(
-            "the database URL names no database; write mysql://USER:PASSWORD@HOST/DATABASE".into(),
-        ));
+        return Err(UrlFault::NoDatabase("mysql://USER:PASSWORD@HOST/DATABASE".to_owned()).into());
     }
     if !url.query_pairs().any(|(name, _)| name == "ssl-mode" || name == "sslmode") {
         options = options.ssl_mode(match settings.tls {
@@ -137,10 +132,9 @@ async fn check_version(conn: &mut MySqlConnection) -> Result<(), StoreError> {
     if is_new_enough(&version) {
         return Ok(());
     }
-    Err(StoreError::Schema(format!(
-        "the server is {version}; MariaDB {}.{} or MySQL {}.{} is the oldest that does",
-        OLDEST_MARIADB.0, OLDEST_MARIADB.1, OLDEST_MYSQL.0, OLDEST_MYSQL.1
-    )))
+    let oldest = [("MariaDB", OLDEST_MARIADB), ("MySQL", OLDEST_MYSQL)];
+    let oldest = oldest.map(|(name, (major, minor))| format!("{name} {major}.{minor}")).to_vec();
+    Err(SchemaFault::OldServer { version, oldest }.into())
 }
 
 fn is_new_enough(version: &str) -> bool {

@@ -2,7 +2,7 @@
 
 use sqlx::{Error, Postgres, error::DatabaseError};
 
-use super::super::{StoreError, session::Dialect};
+use super::super::{SchemaFault, StoreError, UrlFault, session::Dialect};
 
 /// SQLSTATE codes and their classes.
 mod state {
@@ -40,9 +40,7 @@ impl Dialect for Postgres {
             Error::Protocol(fault) => {
                 StoreError::Away(format!("it does not answer as PostgreSQL does: {fault}"))
             }
-            Error::Configuration(fault) => {
-                StoreError::Url(format!("the database URL can't be used ({fault}); correct it"))
-            }
+            Error::Configuration(fault) => UrlFault::Unusable(fault.to_string()).into(),
             other => StoreError::Refused(other.to_string()),
         }
     }
@@ -83,9 +81,9 @@ fn told_by_state(fault: &dyn DatabaseError) -> StoreError {
         state::DISK_FULL => {
             StoreError::Away(format!("it can't write: {said}; make room on its disk"))
         }
-        state::UNKNOWN_TABLE | state::UNKNOWN_COLUMN => StoreError::Schema(format!(
-            "the schema was changed by somebody else: {said}; put it back, and it goes on"
-        )),
+        state::UNKNOWN_TABLE | state::UNKNOWN_COLUMN => {
+            SchemaFault::Changed(said.to_owned()).into()
+        }
         code if code == state::DENIED || code.starts_with(state::LOGIN) => {
             StoreError::Away(format!(
                 "it refuses this user, the password or what is asked: {said}; check --database and GRANT"

@@ -12,7 +12,7 @@ use url::Url;
 
 use super::{
     super::{
-        Settings, StoreError, schema,
+        POSTGRES_PARAMETERS, SchemaFault, Settings, StoreError, UrlFault, schema,
         session::{Dialect, Fault, Sessions, prepare},
         settings::Tls,
     },
@@ -59,35 +59,19 @@ fn no_answer(shown: &str) -> StoreError {
 
 /// Of a URL that holds what it may.
 fn options(url: &Url, settings: &Settings) -> Result<PgConnectOptions, StoreError> {
-    let bad = |what: String| StoreError::Url(what);
-    let known = [
-        "host",
-        "port",
-        "user",
-        "password",
-        "dbname",
-        "options",
-        "sslmode",
-        "ssl-mode",
-        "sslrootcert",
-        "sslcert",
-        "sslkey",
-    ];
-    if let Some((name, _)) = url.query_pairs().find(|(name, _)| !known.contains(&&**name)) {
-        return Err(bad(format!(
-            "the database URL has the unknown parameter '{name}'; a PostgreSQL URL takes {}",
-            known.join(", ")
-        )));
+    if let Some((name, _)) =
+        url.query_pairs().find(|(name, _)| !POSTGRES_PARAMETERS.contains(&&**name))
+    {
+        return Err(UrlFault::Postgres(name.into_owned()).into());
     }
     let mut options = PgConnectOptions::from_url(url)
-        .map_err(|fault| bad(format!("the database URL can't be used ({fault}); correct it")))?
+        .map_err(|fault| UrlFault::Unusable(fault.to_string()))?
         .application_name("seckill")
         .disable_statement_logging();
     if options.get_database().is_none_or(str::is_empty) {
-        return Err(bad(
-            "the database URL names no database; write postgres://USER:PASSWORD@HOST/DATABASE"
-                .into(),
-        ));
+        return Err(
+            UrlFault::NoDatabase("postgres://USER:PASSWORD@HOST/DATABASE".to_owned()).into()
+        );
     }
     if !url.query_pairs().any(|(name, _)| name == "sslmode" || name == "ssl-mode") {
         options = options.ssl_mode(match settings.tls {
@@ -131,23 +115,16 @@ async fn check_server(conn: &mut PgConnection) -> Result<(), StoreError> {
     .fetch_one(conn)
     .await
     .map_err(Postgres::told)?;
-    let refuse = |why: String| Err(StoreError::Schema(why));
     if number < OLDEST {
-        return refuse(format!(
-            "the server is PostgreSQL {version}; {} is the oldest that does",
-            OLDEST / 10_000
-        ));
+        let (version, oldest) =
+            (format!("PostgreSQL {version}"), vec![(OLDEST / 10_000).to_string()]);
+        return Err(SchemaFault::OldServer { version, oldest }.into());
     }
     if encoding != "UTF8" {
-        return refuse(format!(
-            "the database keeps its texts as {encoding}; create one with ENCODING 'UTF8'"
-        ));
+        return Err(SchemaFault::Encoding(encoding).into());
     }
     if schema.is_none() {
-        return refuse(
-            "the search_path of this user names no schema that is there; create it, or set another"
-                .to_owned(),
-        );
+        return Err(SchemaFault::NoSchema.into());
     }
     Ok(())
 }

@@ -4,7 +4,10 @@ use std::path::Path;
 
 use sqlx::error::{DatabaseError, ErrorKind};
 
-use super::StoreError;
+use super::{
+    super::{FileFault, SchemaFault},
+    StoreError,
+};
 
 /// Primary result codes, the low byte of the extended ones.
 mod code {
@@ -52,16 +55,10 @@ fn told_by_code(fault: &dyn DatabaseError) -> StoreError {
         code::IOERR | code::CANTOPEN | code::PERM | code::AUTH => {
             StoreError::Away(format!("the database file can't be read or written: {fault}"))
         }
-        code::CORRUPT | code::NOTADB => StoreError::File(format!(
-            "the database file is damaged ({}); put a backup in its place",
-            fault.message()
-        )),
+        code::CORRUPT | code::NOTADB => FileFault::Damaged(fault.message().to_owned()).into(),
         code::CONSTRAINT => StoreError::Refused(fault.message().to_owned()),
         code::ERROR | code::SCHEMA if is_of_the_schema(fault.message()) => {
-            StoreError::Schema(format!(
-                "the schema was changed by somebody else: {}; put it back, and it goes on",
-                fault.message()
-            ))
+            SchemaFault::Changed(fault.message().to_owned()).into()
         }
         code::TOOBIG | code::MISMATCH | code::RANGE => StoreError::Refused(fault.to_string()),
         // Whatever else stands in the way is not about what was asked: nobody gives up an order for it.
@@ -78,17 +75,11 @@ fn is_of_the_schema(message: &str) -> bool {
 
 /// The same while the file at `path` is being opened, when a person can still choose another.
 pub(super) fn told_at_open(error: sqlx::Error, path: &Path) -> StoreError {
-    let shown = path.display();
+    let shown = path.display().to_string();
     match error.as_database_error().map(primary) {
-        Some(code::NOTADB | code::CORRUPT) => StoreError::File(format!(
-            "{shown} is no SQLite database, or a damaged one; give another --database"
-        )),
-        Some(code::CANTOPEN | code::PERM | code::AUTH) => StoreError::File(format!(
-            "{shown} can't be opened as a database; check its directory, or give another --database"
-        )),
-        Some(code::READONLY) => StoreError::File(format!(
-            "{shown} is read-only; make it and its directory writable, or give another --database"
-        )),
+        Some(code::NOTADB | code::CORRUPT) => FileFault::NoDatabase(shown).into(),
+        Some(code::CANTOPEN | code::PERM | code::AUTH) => FileFault::CantOpen(shown).into(),
+        Some(code::READONLY) => FileFault::ReadOnly(shown).into(),
         _ => told(error),
     }
 }

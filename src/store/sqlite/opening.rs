@@ -23,7 +23,7 @@ use sqlx::{
 
 use super::{
     super::{
-        schema,
+        FileFault, schema,
         settings::{Settings, Synchronous},
     },
     SqliteStore, StoreError,
@@ -46,7 +46,7 @@ impl SqliteStore {
         settings: &Settings,
     ) -> Result<Self, StoreError> {
         let path = std::path::absolute(path)
-            .map_err(|fault| StoreError::File(format!("{}: {fault}", path.display())))?;
+            .map_err(|fault| FileFault::Unusable(path.display().to_string(), fault.to_string()))?;
         check_place(&path)?;
         // Turning a new file to WAL needs it alone and does not wait for its turn, so the second
         // of two processes that start together tries again.
@@ -162,56 +162,37 @@ fn schema_fault(fault: MigrateError, path: &Path) -> Opening {
 }
 
 /// What can be said about a path before SQLite sees it, in better words than its own.
-fn check_place(path: &Path) -> Result<(), StoreError> {
-    let refuse = |what: String| Err(StoreError::File(what));
-    let shown = path.display();
+fn check_place(path: &Path) -> Result<(), FileFault> {
+    let shown = path.display().to_string();
     if path.to_str().is_none() {
-        return refuse(format!("{shown} is not UTF-8, as SQLite needs; give another --database"));
+        return Err(FileFault::NotUtf8(shown));
     }
     let parent = path.parent().unwrap_or(path);
-    let at = parent.display();
+    let at = parent.display().to_string();
     match parent.metadata() {
-        Ok(it) if !it.is_dir() => {
-            return refuse(format!("{at} is not a directory; give another --database"));
-        }
+        Ok(it) if !it.is_dir() => return Err(FileFault::NotADirectory(at)),
         Ok(_) => {}
         Err(fault) if fault.kind() == io::ErrorKind::NotFound => {
-            return refuse(format!(
-                "the directory {at} does not exist; create it, or give another --database"
-            ));
+            return Err(FileFault::NoDirectory(at));
         }
-        Err(fault) => {
-            return refuse(format!("{at} can't be entered ({fault}); give another --database"));
-        }
+        Err(fault) => return Err(FileFault::Closed(at, fault.to_string())),
     }
     match path.metadata() {
-        Ok(it) if !it.is_file() => {
-            return refuse(format!("{shown} is not a file; give the path of one as --database"));
-        }
+        Ok(it) if !it.is_file() => return Err(FileFault::NotAFile(shown)),
         Ok(_) => writable(path, Access::READ_OK | Access::WRITE_OK)?,
         Err(fault) if fault.kind() == io::ErrorKind::NotFound => {}
-        Err(fault) => {
-            return refuse(format!("{shown} can't be read ({fault}); give another --database"));
-        }
+        Err(fault) => return Err(FileFault::Unreadable(shown, fault.to_string())),
     }
     // SQLite keeps its write-ahead log beside the file.
     writable(parent, Access::WRITE_OK | Access::EXEC_OK)
 }
 
-fn writable(path: &Path, how: Access) -> Result<(), StoreError> {
-    let why = match access(path, how) {
-        Ok(()) => return Ok(()),
-        Err(Errno::ROFS) => "is on a read-only file system",
-        Err(Errno::ACCESS | Errno::PERM) => "may not be written by this user",
-        Err(fault) => {
-            return Err(StoreError::File(format!(
-                "{}: {fault}; give another --database",
-                path.display()
-            )));
-        }
-    };
-    Err(StoreError::File(format!(
-        "{} {why}; change that, or give another --database",
-        path.display()
-    )))
+fn writable(path: &Path, how: Access) -> Result<(), FileFault> {
+    let shown = path.display().to_string();
+    match access(path, how) {
+        Ok(()) => Ok(()),
+        Err(Errno::ROFS) => Err(FileFault::ReadOnlySystem(shown)),
+        Err(Errno::ACCESS | Errno::PERM) => Err(FileFault::Denied(shown)),
+        Err(fault) => Err(FileFault::Unusable(shown, fault.to_string())),
+    }
 }
