@@ -1,11 +1,18 @@
 //! `seckill`: the console, with the engine inside.
 
 use super::{Fault, context::Context, look::Look, output::Output};
-use crate::{config::Config, console, engine::EngineError};
+use crate::{
+    config::Config,
+    console::{self, word},
+    engine::EngineError,
+};
 
 pub(super) async fn run(config: &Config, out: Output, look: &Look) -> Result<u8, Fault> {
     if out.json {
-        return Err(Fault::usage("the console has no JSON; use 'seckill status --json'"));
+        return Err(Fault::usage(word(
+            "the console has no JSON; use 'seckill status --json'",
+            "控制台没有 JSON；请用 'seckill status --json'",
+        )));
     }
     look.aloud(|| Ok(console::check_terminal()?))?;
     let options = look.options(config)?;

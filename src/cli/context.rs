@@ -13,6 +13,7 @@ use crate::{
         server::ManagedServer,
     },
     config::Config,
+    console::{Lang, act_word, spoken, tell, told_result},
     engine::{
         EngineError,
         beat::take_name,
@@ -137,8 +138,9 @@ impl Context {
         }
         let Some(wanted) = wanted.filter(|wanted| *wanted != agreed) else { return Ok(()) };
         if !changes || read_only {
-            return Err(Fault::usage(format!(
-                "the number of partitions is {agreed}; 'seckill work --partitions {wanted}' changes that while no node is alive, or leave --partitions out"
+            return Err(Fault::usage(tell!(
+                "the number of partitions is {agreed}; 'seckill work --partitions {wanted}' changes that while no node is alive, or leave --partitions out",
+                "分区数为 {agreed}；没有节点在线时可用 'seckill work --partitions {wanted}' 更改，或去掉 --partitions"
             )));
         }
         let new = Layout::new(wanted, cluster);
@@ -260,12 +262,17 @@ impl Context {
         self.outbox.write(&self.store).await;
         for act in self.outbox.lost().into_iter().chain(self.outbox.waiting()) {
             tracing::error!(?act, "the audit log lacks this line");
-            let _ = writeln!(
-                std::io::stderr(),
-                "seckill: '{}' was done ({}), but the audit log could not be written; note it by hand",
-                plain(&act.act),
-                plain(&act.result)
+            // In English the line says it as the log would have.
+            let result = match spoken() {
+                Lang::En => act.result.to_string(),
+                Lang::Zh => told_result(&act.result),
+            };
+            let act = act_word(&act.act);
+            let told = tell!(
+                "'{act}' was done ({result}), but the audit log could not be written; note it by hand",
+                "“{act}”已执行（{result}），但未能写入审计日志；请手工记录"
             );
+            let _ = writeln!(std::io::stderr(), "seckill: {}", plain(&told));
         }
         self.store.close().await;
         if let Some(server) = self.server
@@ -273,7 +280,7 @@ impl Context {
         {
             tracing::warn!(%error, "the server was not stopped");
             // What was done is done, whatever the server does; but a person has to know.
-            let _ = writeln!(std::io::stderr(), "seckill: {error}");
+            let _ = writeln!(std::io::stderr(), "seckill: {}", Fault::from(error).told());
         }
     }
 }

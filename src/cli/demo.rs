@@ -29,6 +29,7 @@ use crate::{
     model::{Millis, VoucherId, filter::Filter},
 };
 
+pub(super) const NAME: Word = word("demo", "演示");
 const COUNTDOWN_S: u8 = 5;
 /// The stampede is spread over this long when somebody watches.
 const STAMPEDE: Duration = Duration::from_secs(12);
@@ -47,6 +48,12 @@ pub(super) struct DemoArgs {
     /// Fixes who asks twice and in which order they come
     #[arg(long, value_name = "N", default_value_t = 7)]
     seed: u64,
+}
+
+impl DemoArgs {
+    pub(super) fn has_console(&self) -> bool {
+        !self.headless
+    }
 }
 
 /// What the demo brought about, over both of its sales.
@@ -76,9 +83,10 @@ pub(super) async fn run(
     args: &DemoArgs,
 ) -> Result<u8, Fault> {
     if !(10..=MAX_USERS).contains(&args.buyers) {
-        return Err(Fault::usage(format!(
-            "a demo with {} buyers can't be shown; give 10 to {MAX_USERS}",
-            args.buyers
+        let buyers = args.buyers;
+        return Err(Fault::usage(tell!(
+            "a demo with {buyers} buyers can't be shown; give 10 to {MAX_USERS}",
+            "演示不支持 {buyers} 位买家，请填 10 到 {MAX_USERS}"
         )));
     }
     stage::refuse_blind(config, out, look, args.headless)?;
@@ -291,7 +299,7 @@ struct Script<'a> {
 
 impl<'a> Script<'a> {
     fn new(node: &'a Node, context: &'a Context, args: &'a DemoArgs) -> Self {
-        Self { stage: Stage { node, context, what: word("demo", "演示") }, args }
+        Self { stage: Stage { node, context, what: NAME }, args }
     }
 
     /// Two pieces for five buyers.

@@ -28,6 +28,7 @@ use crate::{
     store::faulty::{Ill, faulty},
 };
 
+const NAME: Word = word("drill", "演练");
 const LIST: &str = "list";
 
 #[derive(Debug, Args)]
@@ -41,6 +42,17 @@ pub(super) struct DrillArgs {
     /// Fixes who asks twice and in which order buyers come
     #[arg(long, value_name = "N", default_value_t = 7)]
     seed: u64,
+}
+
+impl DrillArgs {
+    /// One is played, and somebody watches.
+    pub(super) fn has_console(&self) -> bool {
+        !self.headless && self.drill().is_some()
+    }
+
+    fn drill(&self) -> Option<&'static Drill> {
+        DRILLS.iter().find(|drill| Some(drill.name) == self.name.as_deref())
+    }
 }
 
 fn names() -> impl Iterator<Item = &'static str> {
@@ -95,12 +107,11 @@ pub(super) async fn run(
     told: (bool, bool, bool),
     args: &DrillArgs,
 ) -> Result<u8, Fault> {
-    let named = args.name.as_deref().and_then(|name| DRILLS.iter().find(|it| it.name == name));
-    let Some(drill) = named else {
+    let Some(drill) = args.drill() else {
         out.answer(&DRILLS, listed)?;
         return Ok(0);
     };
-    stage::refuse_servers("drill", told)?;
+    stage::refuse_servers(NAME, told)?;
     stage::refuse_blind(config, out, look, args.headless)?;
     let look = if args.headless { None } else { Some(look.options(config)?) };
     let mut ill = None;
@@ -112,7 +123,7 @@ pub(super) async fn run(
     .await?;
     let result = match &ill {
         Some(illness) => {
-            let stage = Stage { node: &node, context: &context, what: word("drill", "演练") };
+            let stage = Stage { node: &node, context: &context, what: NAME };
             let play = Play { stage, drill, illness, seed: args.seed, pages: None };
             let result = match look {
                 None => play.play().await.map(Some),
@@ -126,7 +137,10 @@ pub(super) async fn run(
     };
     close(node, context).await;
     let Some(report) = result? else {
-        return Err(Fault::no("the drill was left before its end, so nothing is proved"));
+        return Err(Fault::no(word(
+            "the drill was left before its end, so nothing is proved",
+            "演练未到结束便已退出，没有得到证明",
+        )));
     };
     out.answer(&report, || words(&report))?;
     Ok(if report.passed { 0 } else { fault::NO })

@@ -4,7 +4,7 @@ use super::output::plain;
 use crate::{
     broker::{BrokerError, data_dir::DataDirError, server::ServerError},
     config::ConfigError,
-    console::{ConsoleError, ThemeError},
+    console::{ConsoleError, ThemeError, broke_off},
     engine::{EngineError, plan::PlanFault, refusal::Refusal},
     model::{EntryFault, FilterFault, Said, SaleFault, filter::TermFault, order_id::OrderIdFault},
     store::StoreError,
@@ -30,10 +30,11 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// The sentence as it may go to a terminal, whatever it quotes. Several faults have a line each.
+    /// The sentence as it may go to a terminal, whatever it quotes, in the language that is spoken. Several faults
+    /// have a line each.
     pub fn told(&self) -> String {
         if !self.several {
-            return plain(&self.sentence);
+            return plain(&broke_off(&self.sentence));
         }
         self.sentence.lines().map(|line| plain(line.trim_end())).collect::<Vec<_>>().join("\n")
     }
@@ -95,13 +96,13 @@ impl From<StoreError> for Fault {
 
 impl From<ServerError> for Fault {
     fn from(error: ServerError) -> Self {
-        Self::unreachable(error.to_string())
+        BrokerError::from(error).into()
     }
 }
 
 impl From<DataDirError> for Fault {
     fn from(error: DataDirError) -> Self {
-        Self::unreachable(error.to_string())
+        ServerError::from(error).into()
     }
 }
 
@@ -160,7 +161,72 @@ impl From<TermFault> for Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{config::Config, console::Palette};
+    use crate::{
+        broker::{DataDir, HOME, Redis},
+        config::Config,
+        console::{Lang, Palette, speak_here},
+        store::{self, Settings},
+    };
+
+    /// Told in both languages; the exit code is that of the fault.
+    fn both(fault: impl Into<Fault>) -> (String, String, u8) {
+        let fault = fault.into();
+        let [english, chinese] = [Lang::En, Lang::Zh].map(|lang| {
+            speak_here(lang);
+            fault.told()
+        });
+        speak_here(Lang::En);
+        (english, chinese, fault.code)
+    }
+
+    #[tokio::test]
+    async fn what_keeps_a_console_from_starting_is_told_in_its_language() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        std::fs::write(&path, "no database of anybody".repeat(100)).unwrap();
+        let shown = path.display();
+        let open = async |url: String| {
+            store::open(&url, &Settings::default()).await.map(|_| ()).unwrap_err()
+        };
+        let redis = |url: &str| Redis::from_url(url).map(|_| ()).unwrap_err();
+        let away = Redis::from_url("redis://127.0.0.1:1").unwrap();
+        let away = away.link().connection(HOME).await.map(|_| ()).unwrap_err();
+        for ((english, chinese, code), told, expected) in [
+            (
+                both(open("sqlite:/nonexistent/x.db".to_owned()).await),
+                "目录 /nonexistent 不存在，请创建，或另指定 --database".to_owned(),
+                UNREACHABLE,
+            ),
+            (
+                both(open(format!("sqlite:{shown}")).await),
+                format!("{shown} 不是 SQLite 数据库，或已损坏，请另指定 --database"),
+                UNREACHABLE,
+            ),
+            (
+                both(open("sqlite:".to_owned()).await),
+                "数据库地址没有文件；请写成 sqlite:PATH、mysql://USER:PASSWORD@HOST/DATABASE 或 postgres://USER:PASSWORD@HOST/DATABASE".to_owned(),
+                USAGE,
+            ),
+            (
+                both(redis("redis+cluster://a/1")),
+                "集群地址无法识别：集群没有可选的数据库；形如 redis+cluster://USER:PASSWORD@HOST:6379,HOST:6379".to_owned(),
+                USAGE,
+            ),
+            (
+                both(away),
+                "127.0.0.1:1 的 Redis 无应答（连接被拒绝），请启动它或检查地址".to_owned(),
+                UNREACHABLE,
+            ),
+            (
+                both(DataDir::open(&path).map(|_| ()).unwrap_err()),
+                format!("{shown} 不是目录，请另指定 --data-dir"),
+                UNREACHABLE,
+            ),
+        ] {
+            assert_eq!((chinese, code), (told, expected), "{english}");
+            assert!(english.is_ascii(), "{english}");
+        }
+    }
 
     #[test]
     fn each_fault_of_a_file_has_a_line_and_none_has_two() {

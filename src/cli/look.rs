@@ -55,11 +55,17 @@ impl Look {
         self.aloud(|| self.within(config, |name| std::env::var(name).ok()))
     }
 
-    /// Does `this`, which reads settings, in the language of the console; what a command itself says is English.
-    pub(super) fn aloud<T>(&self, this: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
+    /// From now on the language of the console is spoken, also by what goes wrong before there is one.
+    pub(super) fn speak(&self) {
         console::speak(self.lang(|name| std::env::var(name).ok()));
+    }
+
+    /// Does `this`, which reads settings, in the language of the console; what a command without one says is English.
+    pub(super) fn aloud<T>(&self, this: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
+        let before = console::spoken();
+        self.speak();
         let done = this();
-        console::speak(Lang::En);
+        console::speak(before);
         done
     }
 

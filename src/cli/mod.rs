@@ -147,6 +147,19 @@ struct Consent {
     reason: Option<String>,
 }
 
+impl Command {
+    /// Whether a person gets to see a console, so that all is told in its language; what other commands say on
+    /// stderr is for scripts too.
+    fn has_console(command: Option<&Self>) -> bool {
+        match command {
+            None => true,
+            Some(Self::Demo(args)) => args.has_console(),
+            Some(Self::Drill(args)) => args.has_console(),
+            Some(_) => false,
+        }
+    }
+}
+
 impl Cli {
     /// Runs the command that was asked for.
     ///
@@ -157,6 +170,9 @@ impl Cli {
         let Global { data_dir, redis, database, partitions, config, read_only, json, look } =
             self.global;
         let told = (data_dir.is_some(), redis.is_some(), database.is_some());
+        if Command::has_console(self.command.as_ref()) {
+            look.speak();
+        }
         let mut config = look.aloud(|| Config::load(config.as_deref()).map_err(Fault::from))?;
         config.data_dir = data_dir.or(config.data_dir);
         config.redis = redis.or(config.redis);
@@ -168,7 +184,7 @@ impl Cli {
         match self.command {
             None => console::run(&config, out, &look).await,
             Some(Command::Demo(args)) => {
-                stage::refuse_servers("demo", told)?;
+                stage::refuse_servers(demo::NAME, told)?;
                 demo::run(&config, out, &look, &args).await
             }
             Some(Command::Drill(args)) => drill::run(&config, out, &look, told, &args).await,
@@ -190,5 +206,41 @@ impl Cli {
             Some(Command::Keys) => keys::run(&config, out),
             Some(Command::Doctor) => doctor::run(&config, out).await,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::console::{Lang, speak_here};
+
+    #[test]
+    fn only_who_gets_a_console_is_told_in_its_language() {
+        for (line, has_console) in [
+            ("seckill", true),
+            ("seckill demo", true),
+            ("seckill demo --headless", false),
+            ("seckill drill poison", true),
+            ("seckill drill poison --headless", false),
+            ("seckill drill list", false),
+            ("seckill drill", false),
+            ("seckill work", false),
+            ("seckill status", false),
+            ("seckill doctor", false),
+        ] {
+            let cli = Cli::try_parse_from(line.split(' ')).unwrap();
+            assert_eq!(Command::has_console(cli.command.as_ref()), has_console, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_stage_says_what_it_does_not_take() {
+        let told = |lang| {
+            speak_here(lang);
+            stage::refuse_servers(demo::NAME, (true, false, false)).unwrap_err().told()
+        };
+        let english = "the demo runs on servers of its own and keeps nothing; leave --data-dir out";
+        assert_eq!(told(Lang::En), english);
+        assert_eq!(told(Lang::Zh), "演示使用自己的服务器，不保留数据；请去掉 --data-dir");
     }
 }

@@ -33,16 +33,17 @@ const CLAIM_IDLE_MS: u64 = 86_400_000;
 pub(super) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A stage keeps nothing, so it takes nothing that is kept. `what` is played on it.
-pub(super) fn refuse_servers(what: &str, told: (bool, bool, bool)) -> Result<(), Fault> {
+pub(super) fn refuse_servers(what: Word, told: (bool, bool, bool)) -> Result<(), Fault> {
     // Variables of the environment count as told by flags: what was asked for is used or is an error.
     let flag = match told {
-        (true, _, _) => "--data-dir",
-        (_, true, _) => "--redis (or REDIS_URL)",
-        (_, _, true) => "--database",
+        (true, _, _) => "--data-dir".to_owned(),
+        (_, true, _) => tell!("--redis (or REDIS_URL)", "--redis（或 REDIS_URL）"),
+        (_, _, true) => "--database".to_owned(),
         _ => return Ok(()),
     };
-    Err(Fault::usage(format!(
-        "the {what} runs on servers of its own and keeps nothing; leave {flag} out"
+    Err(Fault::usage(tell!(
+        "the {what} runs on servers of its own and keeps nothing; leave {flag} out",
+        "{what}使用自己的服务器，不保留数据；请去掉 {flag}"
     )))
 }
 
@@ -57,7 +58,10 @@ pub(super) fn refuse_blind(
         return Err(EngineError::ReadOnly.into());
     }
     if !headless && out.json {
-        return Err(Fault::usage("--json goes with --headless here"));
+        return Err(Fault::usage(word(
+            "--json goes with --headless here",
+            "此处 --json 须与 --headless 同用",
+        )));
     }
     if !headless {
         look.aloud(|| Ok(console::check_terminal()?))?;

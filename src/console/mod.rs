@@ -62,6 +62,8 @@ pub(crate) use self::text::{
     finding as told_finding,
     lang::{Word, speak, spoken, tell, word},
     settings,
+    time::act_word,
+    told::result as told_result,
 };
 pub(crate) use self::theme::line_of;
 use crate::{engine::command::Remote, model::Millis};
