@@ -1,12 +1,12 @@
 #!lua flags=no-writes
 -- Everything a Snapshot needs of Redis, at one moment and in one round trip.
 --
--- KEYS  1 orders (stream)  2 dead (stream)  3 nodes (sorted set)
+-- KEYS  1 orders (stream)  2 dead (stream)  3 nodes (sorted set)  4 gone (set)
 --       then four for each sale: sale (hash), stock (string), buyers (hash), tally (hash)
 -- ARGV  1 group  2 entries that are few enough to be counted
 --
 -- Returns {now ms, {length, dead, has group, lag or false, pending, oldest pending or false,
---   first entry or false}, {last entry or false, entries added, last id given or false, last id deleted or false,
+--   first entry or false, entries that a claim dropped}, {last entry or false, entries added, last id given or false, last id deleted or false,
 --   last id delivered or false, entries read or false}, consumers {name, pending, idle ms}..., nodes {name, ms, ...},
 --   sales {initial or false, stock or false, buyers, admitted, sold out, duplicate, rejected}...}
 
@@ -56,7 +56,7 @@ local time = redis.call('TIME')
 local now = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
 local first = redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', 1)[1]
 local stream = {redis.call('XLEN', KEYS[1]), redis.call('XLEN', KEYS[2]), 0, false, 0, false,
-  first and first[1] or false}
+  first and first[1] or false, redis.call('SCARD', KEYS[4])}
 local consumers = {}
 
 local groups = redis.pcall('XINFO', 'GROUPS', KEYS[1])
@@ -80,7 +80,7 @@ if stream[3] == 1 then
 end
 
 local sales = {}
-for i = 4, #KEYS, 4 do
+for i = 5, #KEYS, 4 do
   local tally = redis.call('HMGET', KEYS[i + 3], 'admitted', 'sold_out', 'duplicate', 'rejected')
   sales[#sales + 1] = {redis.call('HGET', KEYS[i], 'initial'), redis.call('GET', KEYS[i + 1]),
     redis.call('HLEN', KEYS[i + 2]), tally[1] or 0, tally[2] or 0, tally[3] or 0, tally[4] or 0}

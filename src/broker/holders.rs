@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use redis::{Value, pipe};
 use serde::Serialize;
 
-use super::{BrokerError, Layout, Link};
+use super::{BrokerError, Layout, Link, text::Text};
 use crate::model::Millis;
 
 /// A lease of 30 s that is renewed every 10 s has at least that long to go, in milliseconds.
@@ -77,7 +77,8 @@ pub async fn holders(
     read.cmd("ZRANGEBYSCORE").arg(keys.locks()).arg(now.0).arg("+inf");
     read.arg("LIMIT").arg(0).arg(most);
     read.cmd("ZCOUNT").arg(keys.locks()).arg(now.0).arg("+inf");
-    let (mut names, total): (Vec<String>, u64) = link.pipe(&read).await?;
+    let (names, total): (Vec<Text>, u64) = link.pipe(&read).await?;
+    let mut names: Vec<String> = names.into_iter().map(|Text(name)| name).collect();
     names.sort_unstable();
     let mut locks = Vec::new();
     for page in names.chunks(500) {

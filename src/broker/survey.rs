@@ -50,6 +50,8 @@ pub struct StreamFacts {
     pub oldest_pending: Option<EntryId>,
     /// The oldest entry that is kept, acknowledged or not.
     pub first: Option<EntryId>,
+    /// Entries that a claim found without a body: their orders are in no stream until they are rebuilt.
+    pub gone: u64,
 }
 
 /// How far the stream and the group of a partition are.
@@ -108,7 +110,7 @@ type MarksReply =
 
 type Reply = (
     i64,
-    (u64, u64, bool, Option<u64>, u64, Option<String>, Option<String>),
+    (u64, u64, bool, Option<u64>, u64, Option<String>, Option<String>, u64),
     MarksReply,
     Vec<(Text, u64, u64)>,
     Vec<(Text, f64)>,
@@ -187,6 +189,7 @@ impl Survey {
         mine.group &= theirs.group;
         mine.lag = mine.lag.zip(theirs.lag).map(|(mine, theirs)| mine + theirs);
         mine.pending += theirs.pending;
+        mine.gone += theirs.gone;
         mine.oldest_pending =
             [mine.oldest_pending, theirs.oldest_pending].into_iter().flatten().min();
         mine.first = [mine.first, theirs.first].into_iter().flatten().min();
@@ -204,14 +207,14 @@ async fn survey_one(
     sales: &[VoucherId],
 ) -> Result<Survey, BrokerError> {
     let mut call = scripts::SURVEY.prepare_invoke();
-    call.key(of.orders()).key(of.dead()).key(of.nodes());
+    call.key(of.orders()).key(of.dead()).key(of.nodes()).key(of.gone());
     for sale in sales {
         call.key(keys.sale(*sale)).key(keys.stock(*sale));
         call.key(keys.buyers(*sale)).key(keys.tally(*sale));
     }
     call.arg(of.group()).arg(FEW);
     let (now, stream, marks, consumers, nodes, sales): Reply = link.invoke(&call).await?;
-    let (length, dead, group, lag, pending, oldest, first) = stream;
+    let (length, dead, group, lag, pending, oldest, first, gone) = stream;
     let (last, added, generated, deleted, delivered, read) = marks;
     let id = |id: Option<String>| id.and_then(|id| parse_id(of, id.as_bytes()).ok());
     let stream = StreamFacts {
@@ -223,6 +226,7 @@ async fn survey_one(
         pending,
         oldest_pending: id(oldest),
         first: id(first),
+        gone,
     };
     Ok(Survey {
         now: Millis(now),
@@ -279,6 +283,7 @@ mod tests {
             pending: 0,
             oldest_pending: None,
             first: None,
+            gone: 0,
         };
         let consumer = |name: &str, idle_ms| ConsumerFacts {
             partition: 0,

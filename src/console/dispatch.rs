@@ -406,7 +406,10 @@ impl App {
         match self.view {
             View::Overview if self.shown.sales.is_empty() => self.note(acts::NO_SALE),
             View::Overview => {
-                self.sales.point_at_choice();
+                let spoken_of = || self.at_sale().map(|sale| sale.voucher_id);
+                if let Some(sale) = self.sales.chosen.or_else(spoken_of) {
+                    self.sales.point_at(sale);
+                }
                 self.go(View::Sales);
                 self.sales.detail = true;
             }

@@ -74,7 +74,7 @@ impl App {
         }
     }
 
-    /// The same as the person sees it: in front of a hall that of the stage.
+    /// The sale that [`App::pointed_sale`] tells, as the person sees it: in front of a hall that of the stage.
     pub(super) fn seen_sale(&self) -> Option<VoucherId> {
         let pointed = || self.pointed_sale().map(|sale| sale.voucher_id);
         if self.presenter.on { self.presented() } else { pointed() }

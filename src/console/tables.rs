@@ -15,7 +15,10 @@ use super::{
     },
     widgets::{Scroll, fit},
 };
-use crate::telemetry::snapshot::{Holder, JobLine, LetterLine, PendingLine};
+use crate::{
+    model::steers,
+    telemetry::snapshot::{Holder, JobLine, LetterLine, PendingLine},
+};
 
 /// Bytes that a copy may have: more than any row, and what every terminal takes.
 const MOST_COPIED: usize = 32 * 1024;
@@ -211,25 +214,27 @@ impl App {
             return self.go(*view);
         }
         let Some(scroll) = self.scroll() else { return };
-        let Some((row, now)) = scroll.row_at(event.row).zip(scroll.cursor.or(Some(0))) else {
-            return;
-        };
+        let (row, cursor) = (scroll.row_at(event.row), scroll.cursor);
+        let Some(row) = row else { return };
+        if self.view == View::Sales {
+            // The cursor may be on a sale that the filter hides.
+            return self.sales.choose_row(&self.shown, row);
+        }
+        let now = cursor.unwrap_or(0);
         if row != now {
             self.step(Step::By(row as isize - now as isize));
-        } else if self.view == View::Sales {
-            self.choose_pointed();
         }
     }
 }
 
-/// One line without control characters, of a bounded length.
+/// One line without signs that steer, of a bounded length.
 fn plain(text: &str) -> String {
     let mut plain = String::new();
     for c in text.chars() {
         if plain.len() + c.len_utf8() > MOST_COPIED {
             break;
         }
-        plain.push(if c.is_control() { ' ' } else { c });
+        plain.push(if steers(c) { ' ' } else { c });
     }
     plain
 }

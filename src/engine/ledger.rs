@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use super::EngineError;
 use crate::{
-    broker::{BrokerError, Layout, Link, keys::Partition, stream},
+    broker::{BrokerError, Layout, Link, keys::Partition, stream, text::Text},
     model::{
         ClosedOrder, EntryId, LiveOrder, OrderEntry, OrderId, Place, Sale, SaleState, VoucherId,
         ledger::{Books, Finding, RedisBooks, SaleFinding, sentences},
@@ -248,8 +248,8 @@ pub(super) async fn buyers(
     loop {
         let mut scan = cmd("HSCAN");
         scan.arg(keys.buyers(voucher)).arg(cursor).arg("COUNT").arg(PAGE);
-        let (next, page): (u64, Vec<(String, String)>) = link.query(&scan).await?;
-        for (place, order) in page {
+        let (next, page): (u64, Vec<(Text, Text)>) = link.query(&scan).await?;
+        for (Text(place), Text(order)) in page {
             if let (Ok(place), Ok(order)) = (place.parse(), order.parse()) {
                 found.push((order, place));
             } else {

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::{EngineError, ledger};
 use crate::{
-    broker::{Layout, Link, stream},
+    broker::{Layout, Link, stream, text::Text},
     model::{EntryId, Millis, Order, OrderId, Place, Said, UserId, VoucherId},
     store::SharedStore,
 };
@@ -127,8 +127,8 @@ async fn holder(
     loop {
         let mut scan = cmd("HSCAN");
         scan.arg(keys.buyers(voucher)).arg(cursor).arg("COUNT").arg(1_000);
-        let (next, page): (u64, Vec<(String, String)>) = link.query(&scan).await?;
-        if let Some((place, _)) = page.into_iter().find(|(_, order)| *order == wanted) {
+        let (next, page): (u64, Vec<(Text, Text)>) = link.query(&scan).await?;
+        if let Some((Text(place), _)) = page.into_iter().find(|(_, order)| order.0 == wanted) {
             return Ok(place.parse().ok().map(|place: Place| place.user));
         }
         cursor = next;

@@ -13,7 +13,7 @@ use redis::{cmd, pipe};
 
 use super::{EngineError, journal::Admitted, payment, vouchers};
 use crate::{
-    broker::{Layout, Link, keys::Partition, scripts, stream},
+    broker::{Layout, Link, keys::Partition, scripts, stream, text::Text},
     faults::{self, Point},
     model::{OrderId, Place, Sale, SaleState, VoucherId},
     store::SharedStore,
@@ -226,8 +226,9 @@ pub async fn await_peers(
     look.cmd("HGETALL").arg(of.healed());
     let until = Instant::now() + GRACE;
     loop {
-        let (nodes, healed): (Vec<(String, f64)>, HashMap<String, String>) =
-            link.pipe(&look).await?;
+        let (nodes, healed): (Vec<(Text, f64)>, Vec<(Text, Text)>) = link.pipe(&look).await?;
+        let nodes: Vec<_> = nodes.into_iter().map(|(Text(name), at)| (name, at)).collect();
+        let healed: HashMap<_, _> = healed.into_iter().map(|(name, run)| (name.0, run.0)).collect();
         let healed = |name: &str| healed.get(name).is_some_and(|run| run == run_id);
         let open: Vec<&(String, f64)> = nodes.iter().filter(|(name, _)| !healed(name)).collect();
         // Alive is told among those that are waited for: how long Redis was down does not count. Of one

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{EngineError, dead, ledger, settings::Settings};
 use crate::{
-    broker::{Layout, Link, keys::Partition, letters, scripts},
+    broker::{Layout, Link, keys::Partition, letters, scripts, text::Text},
     model::{EntryId, Millis, Phase, Sale, SaleState, VoucherId},
     store::SharedStore,
 };
@@ -59,7 +59,8 @@ pub async fn trim(
     let mut call = scripts::FORGET_CONSUMERS.prepare_invoke();
     call.key(of.orders()).key(of.nodes()).arg(of.group());
     call.arg(settings.jobs.keep_consumers_ms).arg(settings.node_dead_ms);
-    done.consumers = link.invoke(&call).await?;
+    let consumers: Vec<Text> = link.invoke(&call).await?;
+    done.consumers = consumers.into_iter().map(|Text(name)| name).collect();
     done.letters = trim_letters(store, link, keys, of, settings, stop).await?;
     Ok(done)
 }

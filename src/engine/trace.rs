@@ -19,7 +19,7 @@ use crate::{
     store::SharedStore,
 };
 
-/// Entries in one look, and looks at most: what a fast server admits in some ten seconds.
+/// Entries in one look, and looks at most: a second or two of a server that does nothing else.
 const PAGE: usize = 1_000;
 const PAGES: usize = 300;
 /// An entry is added within so many milliseconds of the second that its id tells: clocks differ a little, and a batch

@@ -304,7 +304,10 @@ impl Watcher {
                     let (taken, lines) = (Some(snapshot.taken), Arc::new(lines));
                     *page = OrdersPage { view, taken, more, late: None, lines };
                 }
-                Ok(Err(error)) => tracing::debug!(%error, "the orders were not read"),
+                Ok(Err(error)) => {
+                    page.late = None;
+                    tracing::debug!(%error, "the orders were not read");
+                }
                 Err(_) => page.late = Some(view),
             }
             *at = Instant::now();

@@ -342,8 +342,9 @@ impl Collector {
                 admitted: sales.iter().map(|(_, facts)| facts.buyers).sum(),
                 persisted,
                 dead: stream.map_or(0, |stream| stream.dead),
-                outstanding: stream
-                    .and_then(|stream| Some(stream.lag? + stream.pending + self.returning)),
+                outstanding: stream.and_then(|stream| {
+                    Some(stream.lag? + stream.pending + stream.gone + self.returning)
+                }),
                 sales: sales
                     .iter()
                     .zip(&self.sales)

@@ -11,7 +11,7 @@ pub(super) enum Proof {
     Nothing,
     /// Each sale agrees with itself, whatever is in flight.
     Sales,
-    /// All totals agree with what is in flight.
+    /// With what is in flight, all totals agree to the last order.
     Flying,
     /// Nothing is in flight, and all totals agree.
     Rest,

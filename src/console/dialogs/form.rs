@@ -13,6 +13,7 @@ use crate::{
         widgets::{Pen, fit, left, plain, width, wrap},
     },
     engine::record::MAX_REASON,
+    model::steers,
 };
 
 /// Characters that a field takes, a reason as many as the log; a paste by mistake must not fill the memory.
@@ -201,7 +202,7 @@ pub(crate) fn typed(input: &mut Input, event: &Event) -> bool {
             changed
         }
         _ => match to_input_request(event) {
-            Some(InputRequest::InsertChar(c)) if c.is_control() || room == 0 => false,
+            Some(InputRequest::InsertChar(c)) if steers(c) || room == 0 => false,
             Some(request) => input.handle(request).is_some_and(|changed| changed.value),
             None => false,
         },
@@ -217,7 +218,7 @@ fn flat(paste: &str) -> impl Iterator<Item = char> {
     let mut before = ' ';
     let text = paste.trim_end_matches(['\r', '\n']).chars();
     let chars = text.filter(move |c| std::mem::replace(&mut before, *c) != '\r' || *c != '\n');
-    chars.map(|c| if c.is_whitespace() { ' ' } else { c }).filter(|c| !c.is_control())
+    chars.map(|c| if c.is_whitespace() { ' ' } else { c }).filter(|c| !steers(*c))
 }
 
 /// Draws a text over the full width of the pen, scrolled to its cursor; says where that stands.

@@ -61,12 +61,48 @@ fn a_key_a_click_and_enter_choose() {
     }
     let mut bench = Bench::new(quiet());
     bench.keys("2m");
+    click(&mut bench, "hot soup");
+    speaks_of(&mut bench, 6, "a click on the row where the cursor stands");
+}
+
+/// On the first row with that text.
+fn click(bench: &mut Bench, told: &str) {
     let text = bench.text(120, 36);
-    let row = text.lines().skip(1).position(|line| line.contains("hot soup")).unwrap() as u16 + 1;
+    let row = text.lines().skip(1).position(|line| line.contains(told)).unwrap() as u16 + 1;
     let kind = MouseEventKind::Down(MouseButton::Left);
     let click = MouseEvent { kind, column: 20, row, modifiers: KeyModifiers::NONE };
     bench.app.on_event(&Event::Mouse(click));
-    speaks_of(&mut bench, 6, "a click on the row where the cursor stands");
+}
+
+#[test]
+fn a_click_chooses_its_row_also_where_the_filter_hides_the_cursor() {
+    for told in ["#4  milk", "#2  milk"] {
+        let mut bench = Bench::new(quiet());
+        bench.keys("2m/running");
+        bench.press(KeyCode::Enter);
+        let mut picture = quiet();
+        picture.sales[1].phase = Phase::Paused;
+        bench.show(picture);
+        assert_eq!(bench.app.sales.pointed(), Some(VoucherId(5)), "it is hidden now");
+        click(&mut bench, told);
+        let chosen = bench.app.sales.chosen;
+        assert_eq!(chosen.map(|id| format!("#{id}  milk")).as_deref(), Some(told));
+    }
+}
+
+#[test]
+fn enter_on_the_overview_opens_the_sale_that_it_speaks_of() {
+    let mut bench = Bench::new(quiet());
+    bench.keys("2jjj1");
+    bench.press(KeyCode::Enter);
+    assert_eq!(bench.app.sales.pointed(), Some(VoucherId(3)), "the chosen one");
+    let mut picture = quiet();
+    picture.sales[4].funnel.admitted.per_second = 9.0;
+    let mut bench = Bench::new(picture);
+    bench.keys("21");
+    speaks_of(&mut bench, 2, "it sells");
+    bench.press(KeyCode::Enter);
+    assert_eq!(bench.app.sales.pointed(), Some(VoucherId(2)));
 }
 
 #[test]

@@ -247,7 +247,7 @@ fn a_query_is_asked_once_it_is_right() {
     let late = OrdersPage { late: Some(asked), ..sold().orders };
     bench.show(Snapshot { orders: late, ..normal() });
     let text = bench.text(120, 36);
-    assert!(text.contains("SQL takes long") && text.contains("Ask for less"), "{text}");
+    assert!(text.contains("SQL takes long") && text.contains("within two seconds"), "{text}");
     let orders = OrdersPage { view: asked, taken: Some(NOW), lines, ..OrdersPage::default() };
     bench.show(Snapshot { orders, ..normal() });
     let text = bench.text(120, 36);

@@ -23,10 +23,9 @@ pub(crate) const UNREAD: Word =
     word("SQL is away, so its orders can't be read.", "SQL 无响应，无法读取订单。");
 pub(crate) const READING: Word = word("reading", "读取中");
 pub(crate) const LATE: Word = word("SQL takes long", "SQL 较慢");
-/// SQL is asked again each second; what it has to look through does not get less.
-pub(crate) const TOO_MANY: Word = word(
-    "SQL has too many orders to look through in two seconds. Ask for less: a sale, a user, or a time.",
-    "SQL 两秒内查不完这么多订单。请缩小范围：秒杀、用户或时间。",
+pub(crate) const UNANSWERED: Word = word(
+    "SQL did not answer within two seconds. A sale, a user, or a time makes it less to look through.",
+    "SQL 两秒内没有应答。指定秒杀、用户或时间可缩小查询范围。",
 );
 pub(crate) const NEWEST: Word = word("newest first", "最新在前");
 pub(crate) const LOOKING: Word = word("looking for it", "查找中");

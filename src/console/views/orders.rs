@@ -156,10 +156,10 @@ fn head(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &OrdersState) {
 /// Why there is no row.
 fn nothing(scene: &Scene<'_>, state: &OrdersState) -> String {
     let page = &scene.snapshot.orders;
-    if page.taken.is_none() && !scene.snapshot.sql.up {
+    if !scene.snapshot.sql.up && (page.taken.is_none() || state.is_waiting()) {
         words::UNREAD.read().to_owned()
     } else if page.late == Some(state.view()) {
-        words::TOO_MANY.read().to_owned()
+        words::UNANSWERED.read().to_owned()
     } else if page.taken.is_none() || state.is_waiting() {
         words::READING.read().to_owned()
     } else if state.view().query.is_empty() {

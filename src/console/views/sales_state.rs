@@ -98,9 +98,17 @@ impl SalesState {
         (self.chosen, self.pointed) = (Some(voucher), Some(voucher));
     }
 
-    /// The cursor goes to the chosen sale, where there is one.
-    pub(crate) fn point_at_choice(&mut self) {
-        self.pointed = self.chosen.or(self.pointed);
+    /// The cursor goes to that sale.
+    pub(crate) fn point_at(&mut self, voucher: VoucherId) {
+        self.pointed = Some(voucher);
+    }
+
+    /// A person meant the sale in that row of the table.
+    pub(crate) fn choose_row(&mut self, snapshot: &Snapshot, row: usize) {
+        if let Some(voucher) = self.rows(snapshot).get(row).map(|sale| sale.voucher_id) {
+            self.choose(voucher);
+            self.row = row;
+        }
     }
 
     /// All sales in the table, the cursor on this one; gives back what that takes the place of.
