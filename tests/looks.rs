@@ -12,6 +12,7 @@ mod world;
 use std::{sync::Arc, time::Duration};
 
 use seckill::{
+    broker::{Layout, Link, Redis, stream, survey::survey_of},
     engine::{
         command::{Command, Refusal, Reply, RushPlan},
         drill,
@@ -148,6 +149,35 @@ async fn a_name_that_is_no_text_hides_nothing() {
     let sold = |it: &Snapshot| it.sale(voucher).is_some_and(|it| it.stock == Some(0));
     let seen = picture(&world, "all are sold", sold).await;
     assert!(seen.redis.up, "{seen:?}");
+}
+
+/// A claim takes an entry without a body off the pending list before its order is rebuilt.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_claim_dropped_is_counted_until_it_is_rebuilt() {
+    let server = TestRedis::start();
+    let (keys, mut link) = (Layout::default(), Redis::from_url(&server.url()).unwrap().link());
+    let of = keys.home();
+    let orders = of.orders();
+    stream::ensure_group(&mut link, &of).await.unwrap();
+    for entry in ["1-0", "1-1"] {
+        let fields = ["userId", "1", "voucherId", "1", "id", "1"];
+        let add = [&["XADD", &orders, entry][..], &fields].concat();
+        server.query::<()>(&add);
+    }
+    let from = stream::ReadFrom::New(Duration::from_secs(1));
+    assert_eq!(stream::read_group(&mut link, &of, "n/1", from, 9).await.unwrap().len(), 2);
+    server.query::<()>(&["XDEL", &orders, "1-0"]);
+    let counted = async |link: &mut Link| {
+        let seen = survey_of(link, &keys, &of).await.unwrap().stream;
+        (seen.pending, seen.gone)
+    };
+    assert_eq!(counted(&mut link).await, (2, 0));
+    let (idle, from) = (Duration::ZERO, EntryId::MIN);
+    stream::auto_claim(&mut link, &of, "n/2", idle, from, 9).await.unwrap();
+    assert_eq!(counted(&mut link).await, (1, 1));
+    let gone = stream::gone(&mut link, &of).await.unwrap();
+    stream::rebuilt(&mut link, &of, &gone).await.unwrap();
+    assert_eq!(counted(&mut link).await, (1, 0));
 }
 
 /// A rush puts tens of thousands of entries into one second.
