@@ -207,6 +207,9 @@ async fn restore(
     Ok(Reconciled { restored, refused: ids(refused), promised: ids(promised) })
 }
 
+/// Nodes with their last signs, and for which run of the server each of them has told its promises.
+type Peers = (Vec<(Text, f64)>, Vec<(Text, Text)>);
+
 /// Says that `node` has put back what it knows into this run of the server, and waits until every
 /// node that was alive has done so, or was silent for too long: those of `peers`, whom this node saw
 /// alive before, and those whose last signs of life Redis still knows.
@@ -226,7 +229,7 @@ pub async fn await_peers(
     look.cmd("HGETALL").arg(of.healed());
     let until = Instant::now() + GRACE;
     loop {
-        let (nodes, healed): (Vec<(Text, f64)>, Vec<(Text, Text)>) = link.pipe(&look).await?;
+        let (nodes, healed): Peers = link.pipe(&look).await?;
         let nodes: Vec<_> = nodes.into_iter().map(|(Text(name), at)| (name, at)).collect();
         let healed: HashMap<_, _> = healed.into_iter().map(|(name, run)| (name.0, run.0)).collect();
         let healed = |name: &str| healed.get(name).is_some_and(|run| run == run_id);
