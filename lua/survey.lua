@@ -5,9 +5,12 @@
 --       then four for each sale: sale (hash), stock (string), buyers (hash), tally (hash)
 -- ARGV  1 group  2 entries that are few enough to be counted
 --
--- Returns {now ms, {length, dead, has group, lag or false, pending, oldest pending or false,
---   first entry or false, entries that a claim dropped}, {last entry or false, entries added, last id given or false, last id deleted or false,
---   last id delivered or false, entries read or false}, consumers {name, pending, idle ms}..., nodes {name, ms, ...},
+-- Returns {now ms,
+--   {length, dead, has group, lag or false, pending, oldest pending or false, first entry or false,
+--    entries that a claim dropped},
+--   {last entry or false, entries added, last id given or false, last id deleted or false,
+--    last id delivered or false, entries read or false},
+--   consumers {name, pending, idle ms}..., nodes {name, ms, ...},
 --   sales {initial or false, stock or false, buyers, admitted, sold out, duplicate, rejected}...}
 
 local function field(reply, name)

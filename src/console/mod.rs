@@ -7,6 +7,7 @@
 
 mod acts;
 mod app;
+mod choosing;
 mod dialogs;
 mod director;
 mod dispatch;

@@ -2,7 +2,7 @@
 //!
 //! It holds on to what it named: rates waver, and no one can tell them while Redis is away. It draws nothing.
 
-use super::{app::App, views::View};
+use super::app::App;
 use crate::{
     model::{Millis, Phase, VoucherId},
     telemetry::{Snapshot, snapshot::SaleLine},
@@ -58,26 +58,6 @@ impl App {
         let only = if let [only] = rushed.as_slice() { Some(*only) } else { None };
         let mut told = only.into_iter().chain(self.selling.sale()).chain(self.sales.chosen);
         told.find_map(|voucher| self.shown.sale(voucher))
-    }
-
-    /// The sale that keys are about: in the table that of the row under the cursor, elsewhere the chosen one.
-    pub(super) fn pointed_sale(&self) -> Option<&SaleLine> {
-        let sales = &self.sales;
-        let pointed = if self.view == View::Sales { sales.pointed() } else { sales.chosen };
-        pointed.and_then(|voucher| self.shown.sale(voucher))
-    }
-
-    /// Chooses the row where the cursor stands already.
-    pub(super) fn choose_pointed(&mut self) {
-        if let Some(voucher) = self.sales.pointed() {
-            self.sales.choose(voucher);
-        }
-    }
-
-    /// The sale that [`App::pointed_sale`] tells, as the person sees it: in front of a hall that of the stage.
-    pub(super) fn seen_sale(&self) -> Option<VoucherId> {
-        let pointed = || self.pointed_sale().map(|sale| sale.voucher_id);
-        if self.presenter.on { self.presented() } else { pointed() }
     }
 }
 

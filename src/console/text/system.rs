@@ -177,12 +177,17 @@ mod tests {
                 if path.is_dir() {
                     dirs.push(path);
                 } else {
-                    sources += &fs::read_to_string(path).unwrap();
+                    let code = fs::read_to_string(path).unwrap();
+                    // A test may say what nobody else says any more.
+                    sources += code.split("#[cfg(test)]").next().unwrap();
                 }
             }
         }
-        for part in OWN.iter().flat_map(|(en, _)| en.split("{}")) {
-            assert!(sources.contains(part), "{part}");
+        for (en, _) in OWN {
+            // What stands between two fillings only, as in ": ", is found in any source.
+            let parts: Vec<_> = en.split("{}").filter(|part| part.len() > 6).collect();
+            assert!(!parts.is_empty(), "{en}");
+            assert!(parts.iter().all(|part| sources.contains(part)), "{en}");
         }
     }
 }
