@@ -1,43 +1,55 @@
 #!lua
 -- Admission: decides for a batch of buyers of one voucher, in their order.
 --
--- KEYS  1 sale (hash)  2 stock (string)  3 buyers (hash user -> order)  4 orders (stream)  5 tally (hash)
---       6 healed (hash node -> run of the server that it has made whole)
--- ARGV  1 group  2 voucher  3 node  4 run of the server  then a pair for each buyer: user, proposed order id
+-- KEYS  1 sale (hash)  2 stock (string)  3 buyers (hash place -> order)  4 orders (stream)  5 tally (hash)
+--       6 healed (hash node -> run of the server that it has reconciled)  7 watermark (hash)
+-- ARGV  1 group  2 voucher  3 node  4 run of the server  5 lowest version of the sale that may be sold
+--       then a pair for each buyer: user, proposed order id
 --
 -- Returns one answer for each buyer:
 --   -N       admitted under the proposed id, at the buyer's place N
 --   1        sold out
 --   "ID" or "ID/N"  the order id that the buyer holds already, at place N (the first without one): the proposed
---            one when an earlier call has admitted it, else the last of as many as the sale allows him
+--            one when an earlier call has admitted it, else the last of as many as the sale allows
 --   2        the entry could not be added; nothing was taken from this buyer on
--- or, for the whole batch, one pair: {"not_loaded"|"paused"|"ended"|"not_ready", ""} or {"not_started", begin},
--- or {"not_healed", ""}: this server was emptied, and the node has to make it whole before it admits
+-- or, for the whole batch, one pair: {"paused"|"ended"|"not_ready", ""} or {"not_started", begin};
+-- {"not_healed", ""}: this server was emptied, and the node has to reconcile it before it admits;
+-- {"damaged", "sale"|"stock"|"buyers"|"orders"|"watermark"}: that key does not agree with the others and has to be
+-- reconciled first; {"behind", version}: the sale here is older than ARGV 5
 --
--- A script is not rolled back when it fails half-way, so everything is checked first, and an entry is
--- in the stream before its buyer and its piece are booked. Without flags in the first line, a
+-- A script is not rolled back when it fails half-way, so types, ranges and permissions are checked before the first
+-- write, and an entry is in the stream before its buyer and its piece are booked. Without flags in the first line, a
 -- server that is out of memory refuses the script whole. Ids stay strings: as numbers they would lose their low bits.
 
-local buyers_asking = (#ARGV - 4) / 2
+local first_pair = 6
+local buyers_asking = (#ARGV - first_pair + 1) / 2
 
-if redis.call('HGET', KEYS[6], ARGV[3]) ~= ARGV[4] then
+if redis.pcall('HGET', KEYS[6], ARGV[3]) ~= ARGV[4] then
   return {'not_healed', ''}
 end
 
+-- The tally only informs: one that cannot be written stops nothing.
+local function count(name, by)
+  if by > 0 and redis.acl_check_cmd('HINCRBY', KEYS[5], name, by) then
+    redis.pcall('HINCRBY', KEYS[5], name, by)
+  end
+end
+
 local function refuse(why, detail)
-  redis.call('HINCRBY', KEYS[5], 'rejected', buyers_asking)
+  count('rejected', buyers_asking)
   return {why, detail or ''}
 end
 
-local sale = redis.call('HMGET', KEYS[1], 'state', 'begin', 'end', 'limit')
-local stock = tonumber(redis.call('GET', KEYS[2]) or '')
-if not sale[1] or not stock then
-  return {'not_loaded', ''}
+local damaged, sale, stock = look_at_sale(KEYS[1], KEYS[2], KEYS[3])
+if damaged then
+  return {'damaged', damaged}
+end
+if integer(sale[5]) < integer(ARGV[5]) then
+  return {'behind', sale[5]}
 end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local closes = tonumber(sale[3]) or 0
-local opens = tonumber(sale[2]) or 0
+local opens, closes = integer(sale[2]) or 0, integer(sale[3]) or 0
 if sale[1] == 'ended' or (closes > 0 and now >= closes) then
   return refuse('ended')
 end
@@ -48,6 +60,10 @@ if now < opens then
   return refuse('not_started', sale[2])
 end
 
+local lost = look_at_stream(KEYS[4], KEYS[7], 'orders')
+if lost then
+  return {'damaged', lost}
+end
 local groups = redis.pcall('XINFO', 'GROUPS', KEYS[4])
 local ready = false
 if not groups.err then
@@ -60,10 +76,10 @@ if not ready then
 end
 
 -- A buyer's places are fields of their own: USER, USER/2, USER/3 up to the sale's limit.
-local limit = tonumber(sale[4]) or 1
+local limit = integer(sale[4]) or 1
 local fields = {}
-for i = 1, buyers_asking do
-  local user = ARGV[3 + 2 * i]
+for i = first_pair, #ARGV, 2 do
+  local user = ARGV[i]
   fields[#fields + 1] = user
   for place = 2, limit do
     fields[#fields + 1] = user .. '/' .. place
@@ -80,9 +96,9 @@ for from = 1, #fields, 4000 do
   end
 end
 
--- The first free place, or none and what the buyer is told instead.
+-- The first free place, or none and the answer in its stead.
 local function place_for(first, order)
-  local free, told
+  local free, answer
   for place = 1, limit do
     local holds = held[fields[first + place - 1]]
     if not holds then
@@ -92,25 +108,34 @@ local function place_for(first, order)
       if holds == order then
         return nil, named
       end
-      told = named
+      answer = named
     end
   end
-  return free, told
+  return free, answer
 end
 
 local answers, booked = {}, {}
 local admitted, duplicate, sold_out = 0, 0, 0
 for i = 1, buyers_asking do
-  local user, order = ARGV[3 + 2 * i], ARGV[4 + 2 * i]
+  local user, order = ARGV[first_pair + 2 * i - 2], ARGV[first_pair + 2 * i - 1]
   local first = (i - 1) * limit + 1
-  local place, told = place_for(first, order)
+  local place, answer = place_for(first, order)
   if not place then
-    answers[i] = told
+    answers[i] = answer
     duplicate = duplicate + 1
   elseif admitted >= stock then
     answers[i] = 1
     sold_out = sold_out + 1
   else
+    if admitted == 0 then
+      for _, command in ipairs({{'XADD', KEYS[4], '*', 'id', order}, {'HSET', KEYS[3], user, order},
+        {'HINCRBY', KEYS[1], 'seq', 1}, {'HINCRBY', KEYS[3], 'seq', 1}, {'HINCRBY', KEYS[7], 'orders', 1},
+        {'DECRBY', KEYS[2], 1}}) do
+        if not redis.acl_check_cmd(unpack(command)) then
+          return redis.error_reply('NOPERM the user of this connection may not run ' .. command[1] .. ' on ' .. command[2])
+        end
+      end
+    end
     local added
     if place == 1 then
       added = redis.pcall('XADD', KEYS[4], '*', 'userId', user, 'voucherId', ARGV[2], 'id', order)
@@ -123,9 +148,9 @@ for i = 1, buyers_asking do
       end
       break
     end
-    local field = fields[first + place - 1]
-    held[field] = order
-    booked[#booked + 1] = field
+    local place_field = fields[first + place - 1]
+    held[place_field] = order
+    booked[#booked + 1] = place_field
     booked[#booked + 1] = order
     admitted = admitted + 1
     answers[i] = -place
@@ -135,12 +160,10 @@ end
 if admitted > 0 then
   redis.call('HSET', KEYS[3], unpack(booked))
   redis.call('DECRBY', KEYS[2], admitted)
-  redis.call('HINCRBY', KEYS[5], 'admitted', admitted)
+  raise_seq(KEYS[1], KEYS[3])
+  redis.call('HINCRBY', KEYS[7], 'orders', admitted)
 end
-if duplicate > 0 then
-  redis.call('HINCRBY', KEYS[5], 'duplicate', duplicate)
-end
-if sold_out > 0 then
-  redis.call('HINCRBY', KEYS[5], 'sold_out', sold_out)
-end
+count('admitted', admitted)
+count('duplicate', duplicate)
+count('sold_out', sold_out)
 return answers

@@ -1,7 +1,7 @@
 #!lua
 -- Moves pending entries to the dead letters: each is copied and acknowledged in one step.
 --
--- KEYS  1 orders (stream)  2 dead (stream)
+-- KEYS  1 orders (stream)  2 dead (stream)  3 watermark (hash)
 -- ARGV  1 group  then three for each entry: entry, reason, and what the reason is made of (JSON), which may be empty
 --
 -- Returns how many were moved; one that is not pending any more is passed by.
@@ -33,4 +33,5 @@ for a = 2, #ARGV, 3 do
     moved = moved + 1
   end
 end
+redis.pcall('HINCRBY', KEYS[3], 'dead', moved)
 return moved

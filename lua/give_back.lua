@@ -2,19 +2,23 @@
 -- Gives the place and the piece of closed orders back, each once: only while the buyer still holds
 -- that very order.
 --
--- KEYS  1 stock (string)  2 buyers (hash place -> order)
+-- KEYS  1 sale (hash)  2 stock (string)  3 buyers (hash place -> order)
 -- ARGV  a pair for each order: the buyer's place, order id
 --
 -- Returns how many were given back now.
 
 local given = 0
 for i = 1, #ARGV, 2 do
-  if redis.call('HGET', KEYS[2], ARGV[i]) == ARGV[i + 1] then
-    redis.call('HDEL', KEYS[2], ARGV[i])
+  if redis.call('HGET', KEYS[3], ARGV[i]) == ARGV[i + 1] then
+    redis.call('HDEL', KEYS[3], ARGV[i])
     given = given + 1
   end
 end
-if given > 0 then
-  redis.call('INCRBY', KEYS[1], given)
+-- A sale whose keys do not agree, or which is being reconciled, gets its stock from its buyers in the end.
+if given > 0 and redis.call('TYPE', KEYS[1]).ok == 'hash' then
+  if integer(redis.pcall('GET', KEYS[2])) then
+    redis.call('INCRBY', KEYS[2], given)
+  end
+  raise_seq(KEYS[1], KEYS[3])
 end
 return given

@@ -1,7 +1,7 @@
 #!lua
 -- Puts dead letters back into the order stream: each is copied and deleted in one step.
 --
--- KEYS  1 orders (stream)  2 dead (stream)
+-- KEYS  1 orders (stream)  2 dead (stream)  3 watermark (hash)
 -- ARGV  three for each letter: letter, how often it was replayed with this time, the history that it takes along
 --
 -- Returns how many were put back; a letter that is gone is passed by.
@@ -26,4 +26,5 @@ for a = 1, #ARGV, 3 do
     back = back + 1
   end
 end
+redis.pcall('HINCRBY', KEYS[3], 'orders', back)
 return back

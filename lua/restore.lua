@@ -1,15 +1,37 @@
 #!lua
--- Puts buyers back that a restarted Redis has forgotten: each takes his piece again, once.
+-- Puts buyers back that Redis has lost: each takes a piece again, once.
 --
--- KEYS  1 stock (string)  2 buyers (hash place -> order)  3 orders (stream)  4 dead (stream)
--- ARGV  1 voucher  2 "enqueue" to add the entry as well, else "book"  then three for each buyer:
---       user, place, order id
+-- KEYS  1 sale (hash)  2 stock (string)  3 buyers (hash place -> order)  4 orders (stream)  5 dead (stream)
+--       6 watermark (hash)
+-- ARGV  1 voucher  2 "enqueue" to add the entry as well, else "book"
+--       3 token of the process that reconciles the sale (reconcile_begin.lua), "" for a sale that is whole
+--       4 ms by which its lease is renewed  then three for each buyer: user, place, order id
 --
--- Returns {put back, order ids refused, order ids put back that were promised}: refused are buyers who hold another order now, and promises for
--- which no piece is left. A buyer who is there already under the same order counts as neither. A promise
--- ("enqueue") that is refused becomes a dead letter, so that its id still has a result.
+-- Returns {put back, order ids refused, order ids put back that were promised}: refused are buyers who hold another
+-- order now, and those for whom no piece is left. A buyer who is there already under the same order counts as neither.
+-- A promise ("enqueue") that is refused becomes a dead letter, so that its id still has a result.
+-- {-1, {}, {}} where the sale is not whole, or is no longer reconciled under this token: nothing was changed.
+
+local token = ARGV[3]
+local initial
+if token == '' then
+  local damaged, sale = look_at_sale(KEYS[1], KEYS[2], KEYS[3])
+  if damaged then
+    return {-1, {}, {}}
+  end
+  initial = integer(sale[6])
+else
+  if redis.pcall('HGET', KEYS[1], 'restoring') ~= token or redis.pcall('HGET', KEYS[3], 'restoring') ~= token then
+    return {-1, {}, {}}
+  end
+  initial = integer(redis.call('HGET', KEYS[1], 'initial'))
+  local time = redis.call('TIME')
+  local lease = time[1] * 1000 + math.floor(time[2] / 1000) + tonumber(ARGV[4])
+  redis.call('HSET', KEYS[1], 'restore_until', string.format('%.0f', lease))
+end
 
 local restored, refused, promised = 0, {}, {}
+local room = initial - count_buyers(KEYS[3])
 
 local function body(user, place, order, prefix)
   local fields = {prefix .. 'userId', user, prefix .. 'voucherId', ARGV[1], prefix .. 'id', order}
@@ -19,20 +41,20 @@ local function body(user, place, order, prefix)
   return unpack(fields)
 end
 
-for i = 3, #ARGV, 3 do
+for i = 5, #ARGV, 3 do
   local user, place, order = ARGV[i], ARGV[i + 1], ARGV[i + 2]
-  local field = place == '1' and user or (user .. '/' .. place)
-  local held = redis.call('HGET', KEYS[2], field)
+  local place_field = place == '1' and user or (user .. '/' .. place)
+  local held = redis.call('HGET', KEYS[3], place_field)
   local reason, why
   if not held then
-    -- An order that SQL holds has its piece, even where Redis has lost the restock that it came from.
-    if ARGV[2] == 'book' or tonumber(redis.call('GET', KEYS[1]) or '0') > 0 then
+    if room > 0 then
       if ARGV[2] == 'enqueue' then
-        redis.call('XADD', KEYS[3], '*', body(user, place, order, ''))
+        redis.call('XADD', KEYS[4], '*', body(user, place, order, ''))
+        redis.pcall('HINCRBY', KEYS[6], 'orders', 1)
         promised[#promised + 1] = order
       end
-      redis.call('HSET', KEYS[2], field, order)
-      redis.call('DECR', KEYS[1])
+      redis.call('HSET', KEYS[3], place_field, order)
+      room = room - 1
       restored = restored + 1
     else
       reason = 'promised before Redis was restarted; no piece is left for it'
@@ -45,9 +67,14 @@ for i = 3, #ARGV, 3 do
   if reason then
     refused[#refused + 1] = order
     if ARGV[2] == 'enqueue' then
-      redis.call('XADD', KEYS[4], '*', 'reason', reason, 'why', cjson.encode(why),
+      redis.call('XADD', KEYS[5], '*', 'reason', reason, 'why', cjson.encode(why),
         body(user, place, order, 'body:'))
+      redis.pcall('HINCRBY', KEYS[6], 'dead', 1)
     end
   end
+end
+if token == '' and restored > 0 then
+  redis.call('DECRBY', KEYS[2], restored)
+  raise_seq(KEYS[1], KEYS[3])
 end
 return {restored, refused, promised}

@@ -11,7 +11,8 @@
 --   {last entry or false, entries added, last id given or false, last id deleted or false,
 --    last id delivered or false, entries read or false},
 --   consumers {name, pending, idle ms}..., nodes {name, ms, ...},
---   sales {initial or false, stock or false, buyers, admitted, sold out, duplicate, rejected}...}
+--   sales {key that does not agree or false, initial or false, stock or false, buyers, version or false, created or false,
+--     admitted, sold out, duplicate, rejected}...}
 
 local function field(reply, name)
   for i = 1, #reply, 2 do
@@ -82,11 +83,22 @@ if stream[3] == 1 then
   end
 end
 
+local function buyers_of(key)
+  return redis.call('TYPE', key).ok == 'hash' and count_buyers(key) or 0
+end
+
 local sales = {}
 for i = 5, #KEYS, 4 do
-  local tally = redis.call('HMGET', KEYS[i + 3], 'admitted', 'sold_out', 'duplicate', 'rejected')
-  sales[#sales + 1] = {redis.call('HGET', KEYS[i], 'initial'), redis.call('GET', KEYS[i + 1]),
-    redis.call('HLEN', KEYS[i + 2]), tally[1] or 0, tally[2] or 0, tally[3] or 0, tally[4] or 0}
+  local damaged, sale, stock = look_at_sale(KEYS[i], KEYS[i + 1], KEYS[i + 2])
+  if damaged == 'sale' and redis.call('EXISTS', KEYS[i], KEYS[i + 1], KEYS[i + 2]) == 0 then
+    damaged = false -- Not loaded, which is no damage.
+  end
+  local tally = redis.pcall('HMGET', KEYS[i + 3], 'admitted', 'sold_out', 'duplicate', 'rejected')
+  local initial = integer(sale[6])
+  sales[#sales + 1] = {damaged or false, initial and sale[6] or false,
+    stock and tostring(stock) or false, buyers_of(KEYS[i + 2]), sale[5] or false,
+    not sale.err and redis.call('HGET', KEYS[i], 'created'), integer(tally[1]) or 0, integer(tally[2]) or 0, integer(tally[3]) or 0,
+    integer(tally[4]) or 0}
 end
 
 return {now, stream, marks, consumers, redis.call('ZRANGE', KEYS[3], 0, -1, 'WITHSCORES'), sales}

@@ -1,35 +1,59 @@
 #!lua
 -- Brings Redis' copy of a sale up to what SQL committed. Safe to repeat, and an older copy never wins.
 --
--- KEYS  1 sale (hash)  2 stock (string)  3 buyers (hash place -> order)
+-- KEYS  1 sale (hash)  2 stock (string)  3 buyers (hash place -> order)  4 watermark (hash)
 -- ARGV  1 version  2 title  3 begin (ms, 0 = at once)  4 end (ms, 0 = never)  5 state  6 initial
---       7 limit (orders a user)  8 "own" from whoever was cutting this sale, else ""
+--       7 limit (orders a user)  8 created (ms)  9 voucher  10 "new" for a sale that was just created, "own" from the
+--       process that cuts this sale, else ""  11 run of the server
 --
--- Returns 1 when this version was taken over, 0 when Redis had this one or a newer one, or -1 while a cut of
---   this version or a newer one is under way (cut.lua): ask again soon.
+-- Returns "taken" for a version that was taken over, "known" where Redis had it or a newer one, "cutting" while a cut of
+-- this version or a newer one is under way (cut.lua): ask again soon; "damaged" where the keys of the sale do not agree,
+-- or are not there: it has to be reconciled with its buyers; "other" where Redis holds another sale of that number.
 --
 -- The stock follows from `initial` by difference, so that pieces sold meanwhile stay sold.
--- Where the stock is missing, it is what the buyers leave of `initial`.
 
-local known = redis.call('HMGET', KEYS[1], 'version', 'initial', 'cutting', 'cut_until')
-local stock = redis.call('GET', KEYS[2])
-local have = tonumber(known[1] or '')
-if have and stock and have >= tonumber(ARGV[1]) then
-  return 0
-end
-if stock and known[3] and tonumber(known[3]) >= tonumber(ARGV[1]) and ARGV[8] ~= 'own' then
-  -- Pieces put back now could be sold before SQL takes them out.
-  local time = redis.call('TIME')
-  if time[1] * 1000 + math.floor(time[2] / 1000) < tonumber(known[4]) then
-    return -1
+local fields = {'version', ARGV[1], 'title', ARGV[2], 'begin', ARGV[3], 'end', ARGV[4], 'state', ARGV[5],
+  'initial', ARGV[6], 'limit', ARGV[7], 'created', ARGV[8]}
+
+local function highest_voucher()
+  if redis.call('TYPE', KEYS[4]).ok ~= 'hash' and redis.call('EXISTS', KEYS[4]) == 1 then
+    return
+  end
+  if (integer(redis.call('HGET', KEYS[4], 'voucher')) or 0) < integer(ARGV[9]) then
+    redis.call('HSET', KEYS[4], 'voucher', ARGV[9])
   end
 end
-if stock and known[2] then
-  redis.call('INCRBY', KEYS[2], tonumber(ARGV[6]) - tonumber(known[2]))
-else
-  redis.call('SET', KEYS[2], tonumber(ARGV[6]) - redis.call('HLEN', KEYS[3]))
+
+if ARGV[10] == 'new' and redis.call('EXISTS', KEYS[1], KEYS[2], KEYS[3]) == 0 then
+  redis.call('HSET', KEYS[1], 'seq', 1, 'run', ARGV[11], unpack(fields))
+  redis.call('SET', KEYS[2], ARGV[6])
+  redis.call('HSET', KEYS[3], 'seq', 1)
+  highest_voucher()
+  return 'taken'
 end
+local damaged, sale, stock = look_at_sale(KEYS[1], KEYS[2], KEYS[3])
+if damaged then
+  return 'damaged'
+end
+local known = redis.call('HMGET', KEYS[1], 'cutting', 'cut_until', 'created')
+if known[3] ~= ARGV[8] then
+  return 'other'
+end
+local cutting = integer(known[1])
+if integer(sale[5]) >= integer(ARGV[1]) and not (cutting and cutting <= integer(ARGV[1])) then
+  return 'known'
+end
+if cutting and cutting >= integer(ARGV[1]) and ARGV[10] ~= 'own' then
+  -- Pieces put back now could be sold before SQL takes them out.
+  local time = redis.call('TIME')
+  if time[1] * 1000 + math.floor(time[2] / 1000) < integer(known[2]) then
+    return 'cutting'
+  end
+end
+-- Never below 0: a sale with more buyers than pieces no longer agrees, and is closed until that is resolved.
+redis.call('SET', KEYS[2], string.format('%.0f', math.max(0, stock + integer(ARGV[6]) - integer(sale[6]))))
 redis.call('HDEL', KEYS[1], 'cutting', 'cut_until')
-redis.call('HSET', KEYS[1], 'version', ARGV[1], 'title', ARGV[2], 'begin', ARGV[3], 'end', ARGV[4],
-  'state', ARGV[5], 'initial', ARGV[6], 'limit', ARGV[7])
-return 1
+redis.call('HSET', KEYS[1], unpack(fields))
+raise_seq(KEYS[1], KEYS[3])
+highest_voucher()
+return 'taken'

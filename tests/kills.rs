@@ -154,7 +154,9 @@ async fn loses_and_mends(server: &mut Postgres, world: &World, name: &str) -> bo
 
 /// Who was promised which order, as Redis tells while the rush goes on.
 fn promised(redis: &mut redis::Connection, voucher: &str) -> HashMap<u64, String> {
-    cmd("HGETALL").arg(format!("seckill:{{p0}}:buyers:{voucher}")).query(redis).unwrap()
+    let buyers = format!("seckill:{{p0}}:buyers:{voucher}");
+    let buyers: HashMap<String, String> = cmd("HGETALL").arg(buyers).query(redis).unwrap();
+    buyers.into_iter().filter_map(|(user, order)| Some((user.parse().ok()?, order))).collect()
 }
 
 /// Who has which order in the SQLite file of `home`.

@@ -313,7 +313,7 @@ async fn a_repair_that_breaks_off_tells_which_sales_are_right() {
         left: Vec::new(),
     };
     let gone = VoucherId(there.0 + 1);
-    let plan = vec![repair(there, Cure::Recount), repair(gone, Cure::Load)];
+    let plan = vec![repair(there, Cure::Reconcile), repair(gone, Cure::Reconcile)];
     let told = world.execute(Command::Repair(plan)).await.unwrap_err();
     let EngineError::BrokeOff { why, done } = told else { panic!("{told}") };
     assert!(matches!(*why, EngineError::Store(StoreError::NoSale(sale)) if sale == gone), "{why}");

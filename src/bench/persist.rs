@@ -25,6 +25,7 @@ use crate::{
         ledger,
         locks::{Locks, Timing},
         rush::Rush,
+        sale_versions::SaleVersions,
         settings::Settings,
         vouchers,
         writer::Writer,
@@ -260,10 +261,9 @@ impl Bench<'_> {
         let (redis, store, keys) = (*redis, *store, self.keys.clone());
         let now = Millis::now();
         let sale = NewSale::checked("bench: the engine's consumer", orders, None, None, now)?;
-        let voucher = store.create_sale(&sale, now).await?;
-        self.made.push(voucher.voucher_id);
-        let (mut link, voucher) = (redis.link(), voucher.voucher_id);
-        vouchers::sync(&mut link, &keys, &store.sale(voucher).await?).await?;
+        let mut link = redis.link();
+        let voucher = vouchers::create(store, &mut link, &keys, &sale).await?.voucher_id;
+        self.made.push(voucher);
         stream::ensure_group(&mut link, &keys.home()).await?;
         self.admit(voucher, orders, end).await?;
 
@@ -308,7 +308,9 @@ impl Bench<'_> {
     ) -> Result<(), EngineError> {
         let Ground { redis, store, settings, .. } = &self.ground;
         let (keys, meters) = (&self.keys, Arc::new(Meters::default()));
-        let (admission, gates) = Admission::new(NODE, redis, store, keys, settings, &meters);
+        let versions = SaleVersions::default();
+        let (admission, gates) =
+            Admission::new(NODE, redis, store, keys, settings, &meters, &versions);
         let (close, gated) = (end.child_token(), TaskTracker::new());
         for gate in gates {
             self.tasks.spawn(gated.track_future(gate.run(close.clone())));

@@ -75,7 +75,8 @@ impl Layout {
         (voucher.0 % u64::from(self.partitions)) as u16
     }
 
-    /// Hash: title, begin, end, state, initial, limit, version.
+    /// Hash: title, begin, end, state, initial, limit, version, created, seq, and the run of the server on which it was
+    /// reconciled.
     pub fn sale(&self, voucher: VoucherId) -> String {
         self.of_voucher("sale", voucher)
     }
@@ -85,7 +86,7 @@ impl Layout {
         self.of_voucher("stock", voucher)
     }
 
-    /// Hash: a buyer's place -> order id.
+    /// Hash: a buyer's place -> order id; `seq` is as in the sale.
     pub fn buyers(&self, voucher: VoucherId) -> String {
         self.of_voucher("buyers", voucher)
     }
@@ -196,6 +197,17 @@ impl Partition {
         format!("{}:gone", self.prefix)
     }
 
+    /// Patterns of the keys that each sale of the partition has.
+    pub fn sales(&self) -> [String; 3] {
+        ["sale", "stock", "buyers"].map(|what| format!("{}:{what}:*", glob(&self.prefix)))
+    }
+
+    /// Hash: how many entries were ever added to the streams, the highest voucher number, and how many order ids were
+    /// leased: what tells that one of these keys was lost or set back.
+    pub fn watermark(&self) -> String {
+        format!("{}:watermark", self.prefix)
+    }
+
     /// The consumer group of the order stream.
     pub fn group(&self) -> &str {
         &self.group
@@ -212,6 +224,17 @@ impl Partition {
         let day = format!("icr:order:{:04}:{:02}:{:02}", day.year(), day.month(), day.day());
         if self.tagged { format!("{day}:{{p{}}}", self.number) } else { day }
     }
+}
+
+/// A name as a pattern that stands for itself alone.
+fn glob(name: &str) -> String {
+    name.chars().fold(String::new(), |mut pattern, c| {
+        if matches!(c, '*' | '?' | '[' | ']' | '\\') {
+            pattern.push('\\');
+        }
+        pattern.push(c);
+        pattern
+    })
 }
 
 /// The node that a consumer `NODE/NUMBER` belongs to.

@@ -76,7 +76,7 @@ pub async fn bury_all(
     let mut moved = 0;
     for page in entries.chunks(COPIES) {
         let mut call = scripts::BURY.prepare_invoke();
-        call.key(of.orders()).key(of.dead()).arg(of.group());
+        call.key(of.orders()).key(of.dead()).key(of.watermark()).arg(of.group());
         for (entry, reason) in page {
             call.arg(entry.in_stream()).arg(shown(reason, MAX_REASON));
             call.arg(reason.beside(MAX_DATA).unwrap_or_default());
@@ -163,7 +163,7 @@ pub async fn replay(
     let mut back = 0;
     for page in letters.chunks(COPIES) {
         let mut call = scripts::REPLAY.prepare_invoke();
-        call.key(of.orders()).key(of.dead());
+        call.key(of.orders()).key(of.dead()).key(of.watermark());
         for letter in page {
             call.arg(letter.letter.in_stream()).arg(letter.replays.saturating_add(1));
             call.arg(write_history(&letter.history()));

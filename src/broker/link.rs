@@ -96,6 +96,27 @@ impl Link {
         self.query_at(self.slot(key), &ask).await
     }
 
+    /// Names of keys that match a pattern, on the server of `key`; each once. It looks at every key there, in steps.
+    pub async fn keys_like(
+        &mut self,
+        key: &str,
+        pattern: &str,
+    ) -> Result<Vec<String>, BrokerError> {
+        let (slot, mut cursor, mut found) = (self.slot(key), 0_u64, Vec::new());
+        loop {
+            let mut scan = cmd("SCAN");
+            scan.arg(cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(1_000);
+            let (next, page): (u64, Vec<String>) = self.query_at(slot, &scan).await?;
+            found.extend(page);
+            cursor = next;
+            if cursor == 0 {
+                found.sort_unstable();
+                found.dedup();
+                return Ok(found);
+            }
+        }
+    }
+
     /// Runs one command where its key is.
     pub async fn query<T: FromRedisValue>(&mut self, cmd: &Cmd) -> Result<T, BrokerError> {
         self.query_at(self.slot_by(|| routing::slot_of_command(cmd)), cmd).await

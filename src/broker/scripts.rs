@@ -4,33 +4,52 @@ use std::sync::LazyLock;
 
 use redis::Script;
 
+/// Functions that several scripts share.
+const INTEGRITY: &str = include_str!("../../lua/integrity.lua");
+
+/// A script behind [`INTEGRITY`]. Its first line, which says how Redis runs it, stays the first.
+fn with_integrity(script: &str) -> Script {
+    let (flags, body) = script.split_once('\n').unwrap_or((script, ""));
+    let shared = INTEGRITY.split_once('\n').map_or("", |(_, shared)| shared);
+    Script::new(&format!("{flags}\n{shared}\n{body}"))
+}
+
 macro_rules! script {
     ($(#[$doc:meta])* $name:ident, $file:literal) => {
         $(#[$doc])*
         pub static $name: LazyLock<Script> =
             LazyLock::new(|| Script::new(include_str!(concat!("../../lua/", $file))));
     };
+    ($(#[$doc:meta])* $name:ident, $file:literal, with_integrity) => {
+        $(#[$doc])*
+        pub static $name: LazyLock<Script> =
+            LazyLock::new(|| with_integrity(include_str!(concat!("../../lua/", $file))));
+    };
 }
 
 script!(
     /// Decides for a batch of buyers.
     ADMIT,
-    "admit.lua"
+    "admit.lua",
+    with_integrity
 );
 script!(
     /// Brings Redis' copy of a sale up to SQL.
     SYNC_SALE,
-    "sync_sale.lua"
+    "sync_sale.lua",
+    with_integrity
 );
 script!(
     /// Takes unsold pieces out of a sale.
     CUT,
-    "cut.lua"
+    "cut.lua",
+    with_integrity
 );
 script!(
     /// Puts forgotten buyers back.
     RESTORE,
-    "restore.lua"
+    "restore.lua",
+    with_integrity
 );
 script!(
     /// Takes over what other consumers have left lying.
@@ -75,7 +94,8 @@ script!(
 script!(
     /// Gives pieces of closed orders back.
     GIVE_BACK,
-    "give_back.lua"
+    "give_back.lua",
+    with_integrity
 );
 script!(
     /// Trims the order stream.
@@ -83,9 +103,34 @@ script!(
     "trim.lua"
 );
 script!(
-    /// Counts a sale's stock anew.
-    RECOUNT,
-    "recount.lua"
+    /// Begins to reconcile one sale.
+    RECONCILE_BEGIN,
+    "reconcile_begin.lua",
+    with_integrity
+);
+script!(
+    /// Ends the reconciling of one sale.
+    RECONCILE_END,
+    "reconcile_end.lua",
+    with_integrity
+);
+script!(
+    /// Looks for lost keys of a partition.
+    CHECK_PARTITION,
+    "check_partition.lua",
+    with_integrity
+);
+script!(
+    /// Reads which orders the places of a sale hold.
+    PROMISED,
+    "promised.lua",
+    with_integrity
+);
+script!(
+    /// Leases numbers for order ids.
+    LEASE_IDS,
+    "lease_ids.lua",
+    with_integrity
 );
 script!(
     /// Removes empty consumers of dead nodes.
@@ -135,5 +180,6 @@ script!(
 script!(
     /// Reads all that a Snapshot shows.
     SURVEY,
-    "survey.lua"
+    "survey.lua",
+    with_integrity
 );

@@ -12,7 +12,7 @@ use super::{
     stream::parse_id,
     text::Text,
 };
-use crate::model::{EntryId, Millis, VoucherId};
+use crate::model::{EntryId, Millis, VoucherId, ledger::SaleKey};
 
 /// Redis at one moment.
 #[derive(Clone, Debug, PartialEq)]
@@ -89,6 +89,12 @@ pub struct ConsumerFacts {
 /// One sale as Redis holds it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SaleFacts {
+    /// The key that does not agree with the others of the sale.
+    pub damaged: Option<SaleKey>,
+    /// The version of the sale.
+    pub version: Option<u64>,
+    /// When the sale was created.
+    pub created: Option<Millis>,
     /// Pieces ever put on sale; `None` where the sale is not loaded.
     pub initial: Option<u64>,
     /// Pieces left.
@@ -114,9 +120,12 @@ type Reply = (
     MarksReply,
     Vec<(Text, u64, u64)>,
     Vec<(Text, f64)>,
-    // What is no number there must not hide the other sales.
-    Vec<(Option<Text>, Option<Text>, u64, u64, u64, u64, u64)>,
+    Vec<SaleReply>,
 );
+
+/// Damaged key, initial, stock, buyers, version, created; admitted, sold out, duplicate, rejected.
+type SaleReply =
+    (Option<String>, Option<u64>, Option<i64>, u64, Option<u64>, Option<i64>, u64, u64, u64, u64);
 
 /// Entries that the script counts by itself: some 0.1 ms of Redis.
 const FEW: usize = 200;
@@ -147,6 +156,36 @@ pub async fn survey_of(
     of: &Partition,
 ) -> Result<Survey, BrokerError> {
     survey_one(link, keys, of, &[]).await
+}
+
+/// Looks at these sales alone; the answers are in their order.
+///
+/// # Errors
+/// Redis is away.
+pub async fn survey_sales(
+    link: &mut Link,
+    keys: &Layout,
+    sales: &[VoucherId],
+) -> Result<Vec<SaleFacts>, BrokerError> {
+    Ok(survey(link, keys, sales).await?.sales)
+}
+
+/// The numbers of all sales of which Redis holds a key of the partition, also of those that SQL does not know. It looks
+/// at every key of the server.
+///
+/// # Errors
+/// Redis is away.
+pub async fn sales_held(link: &mut Link, of: &Partition) -> Result<Vec<VoucherId>, BrokerError> {
+    let mut held = Vec::new();
+    for pattern in of.sales() {
+        let found = link.keys_like(&of.orders(), &pattern).await?;
+        held.extend(
+            found.iter().filter_map(|key| Some(VoucherId(key.rsplit(':').next()?.parse().ok()?))),
+        );
+    }
+    held.sort_unstable();
+    held.dedup();
+    Ok(held)
 }
 
 /// Looks at the streams, the groups and these sales: one round trip and one moment for each partition.
@@ -256,14 +295,21 @@ async fn survey_one(
         },
         sales: sales
             .into_iter()
-            .map(|(initial, stock, buyers, admitted, sold_out, duplicate, rejected)| SaleFacts {
-                initial: initial.and_then(|Text(text)| text.parse().ok()),
-                stock: stock.and_then(|Text(text)| text.parse().ok()),
-                buyers,
-                admitted,
-                sold_out,
-                duplicate,
-                rejected,
+            .map(|reply| {
+                let (damaged, initial, stock, buyers, version, created, ..) = reply;
+                let (.., admitted, sold_out, duplicate, rejected) = reply;
+                SaleFacts {
+                    damaged: damaged.map(|key| SaleKey::named(&key)),
+                    version,
+                    created: created.map(Millis),
+                    initial,
+                    stock,
+                    buyers,
+                    admitted,
+                    sold_out,
+                    duplicate,
+                    rejected,
+                }
             })
             .collect(),
     })

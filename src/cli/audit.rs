@@ -138,9 +138,12 @@ fn told(sale: &SaleRepair) -> String {
     }
     for cure in &sale.cures {
         let what = match cure {
-            Cure::Load => "load it from SQL, and put back the buyers of its live orders",
+            Cure::Adopt => {
+                "take the sale over into SQL as Redis holds it, and enqueue its orders again"
+            }
+            Cure::Remove => "remove the archived sale from Redis",
+            Cure::Reconcile => "reconcile it with SQL, the stream and the dead letters",
             Cure::GiveBack => "give back in Redis what is closed in SQL",
-            Cure::Recount => "count its stock anew from its buyers",
             Cure::Enqueue => "put promised orders that are nowhere into the stream again",
         };
         text.push_str(&format!("\n    {what}"));

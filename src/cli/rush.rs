@@ -56,7 +56,7 @@ pub(super) async fn run(config: &Config, out: Output, args: RushArgs) -> Result<
     context.close().await;
     let report = result?;
     out.answer(&report, || words(&report))?;
-    let well = report.settled && report.errors == 0 && !report.cut_short;
+    let well = report.settled && report.errors == 0 && report.dead == 0 && !report.cut_short;
     Ok(if well { 0 } else { fault::NO })
 }
 
@@ -124,6 +124,13 @@ fn words(report: &RushReport) -> String {
     }
     if let Some(error) = &report.first_error {
         text.push_str(&format!("\n  first error: {error}"));
+    }
+    if report.dead > 0 {
+        text.push_str(&format!(
+            "\n{} no order: {} a dead letter; 'seckill dead list' shows why",
+            counted(report.dead, "admitted buyer has", "admitted buyers have"),
+            if report.dead == 1 { "it is" } else { "each is" }
+        ));
     }
     if !report.settled {
         text.push_str("\nNot every admitted order has settled; 'seckill pending list' and 'seckill audit' tell where they are.");

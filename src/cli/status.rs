@@ -14,10 +14,12 @@ use crate::{
     config::Config,
     engine::jobs::{board, builtin},
     model::{EntryId, ledger::Balance},
+    store::ActivityFilter,
     telemetry::{
         Meters, Snapshot,
         alarms::alarms,
         collector::Collector,
+        forgot::Forgot,
         snapshot::{AlarmKind, Health, SaleLine},
         unread::Unread,
     },
@@ -25,6 +27,8 @@ use crate::{
 
 /// Runs of each job that are looked through for the last that ended.
 const JOB_RUNS: u32 = 20;
+/// Lines of the activity log that are searched for what Redis had lost.
+const EVENTS: u32 = 50;
 
 pub(super) async fn run(config: &Config, out: Output) -> Result<u8, Fault> {
     let snapshot = match Context::open(config).await {
@@ -42,7 +46,12 @@ pub(super) async fn run(config: &Config, out: Output) -> Result<u8, Fault> {
         Err(fault) => return Err(fault),
     };
     out.answer(&snapshot, || words(&snapshot))?;
-    Ok(if snapshot.redis.up && snapshot.sql.takes_writes() { 0 } else { fault::UNREACHABLE })
+    let wrong = matches!(snapshot.books, Balance::Off { .. }) || !snapshot.undelivered.is_empty();
+    Ok(match snapshot.redis.up && snapshot.sql.takes_writes() {
+        false => fault::UNREACHABLE,
+        true if wrong => fault::NO,
+        true => 0,
+    })
 }
 
 /// All that a picture holds, and whether the database takes writes.
@@ -55,12 +64,18 @@ pub(super) async fn look(context: &mut Context) -> Snapshot {
     if snapshot.sql.up {
         let jobs = builtin::jobs(&context.config.engine);
         match board(&context.store, &jobs, snapshot.taken, JOB_RUNS).await {
-            Ok(lines) => {
-                snapshot.jobs = lines;
-                snapshot.alarms = alarms(&snapshot, None);
-            }
+            Ok(lines) => snapshot.jobs = lines,
             Err(error) => tracing::warn!(%error, "the history of jobs was not read"),
         }
+        let recent = context.store.activity(&ActivityFilter::default(), None, EVENTS).await;
+        let forgot = match recent {
+            Ok(events) => Forgot::lately(&events, snapshot.taken),
+            Err(error) => {
+                tracing::warn!(%error, "the activity log was not read");
+                None
+            }
+        };
+        snapshot.alarms = alarms(&snapshot, forgot);
     }
     snapshot
 }
@@ -215,12 +230,19 @@ pub(super) fn alarm_words(kind: &AlarmKind) -> String {
             counted(*pending, "entry", "entries"),
             span(*idle_ms)
         ),
+        AlarmKind::Undelivered { sales } => format!(
+            "{} in SQL and not yet in Redis: {}; a running node delivers {} as soon as Redis takes writes",
+            counted(sales.len() as u64, "change of a sale is", "changes of sales are"),
+            sales.iter().map(|sale| format!("#{sale}")).collect::<Vec<_>>().join(" "),
+            if sales.len() == 1 { "it" } else { "them" }
+        ),
         AlarmKind::DeadLetters { count } => {
             format!("{} for a person", counted(*count, "dead letter waits", "dead letters wait"))
         }
-        AlarmKind::RedisForgot { buyers, refused, .. } => format!(
-            "Redis had forgotten {} put back; {} can't be kept; 'seckill audit' tells more",
-            counted(*buyers, "buyer, who is", "buyers, who are"),
+        AlarmKind::RedisForgot { keys, buyers, refused, .. } => format!(
+            "Redis had lost data{}; {} put back; {} cannot be kept; 'seckill audit' shows what is left",
+            if keys.is_empty() { String::new() } else { format!(" ({})", keys.join(", ")) },
+            counted(*buyers, "buyer was", "buyers were"),
             counted(*refused, "promise", "promises")
         ),
         AlarmKind::ServerBack { server, away_ms } => {

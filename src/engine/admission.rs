@@ -11,7 +11,7 @@ use std::{
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::{gate::Gate, settings::Settings};
+use super::{gate::Gate, sale_versions::SaleVersions, settings::Settings};
 use crate::{
     broker::{Layout, Redis},
     model::{OrderId, Outcome, UserId, VoucherId},
@@ -104,12 +104,15 @@ impl Admission {
         keys: &Layout,
         settings: &Settings,
         meters: &Arc<Meters>,
+        versions: &SaleVersions,
     ) -> (Self, Vec<Gate>) {
         let (mut queues, mut gates) = (Vec::new(), Vec::new());
         for partition in keys.partitions() {
             let (queue, asks) = mpsc::channel(settings.queue);
             queues.push(queue);
-            gates.push(Gate::new(node, partition, asks, redis, store, keys, settings, meters));
+            gates.push(Gate::new(
+                node, partition, asks, redis, store, keys, settings, meters, versions,
+            ));
         }
         (Self { queues, keys: keys.clone(), meters: Arc::clone(meters) }, gates)
     }

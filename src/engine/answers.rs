@@ -10,7 +10,6 @@ use crate::model::{Millis, OrderId, Outcome};
 pub(super) fn whole_batch(answers: &[Value]) -> Option<Outcome> {
     let [Value::BulkString(why), Value::BulkString(detail)] = answers else { return None };
     Some(match why.as_slice() {
-        b"not_loaded" => Outcome::NotLoaded,
         b"paused" => Outcome::Paused,
         b"ended" => Outcome::Ended,
         b"not_ready" => Outcome::NotReady,
@@ -23,10 +22,29 @@ pub(super) fn whole_batch(answers: &[Value]) -> Option<Outcome> {
     })
 }
 
-/// Whether the server was emptied since this node made it whole; nobody was answered then.
-pub(super) fn is_unhealed(reply: &Value) -> bool {
-    let Value::Array(answers) = reply else { return false };
-    matches!(answers.as_slice(), [Value::BulkString(why), _] if why == b"not_healed")
+/// What keeps a whole batch from being decided until something is reconciled; no buyer was answered then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Obstacle {
+    /// The server was emptied since this node reconciled it.
+    NotHealed,
+    /// A stream of the partition has lost entries.
+    Streams,
+    /// The keys of the sale do not agree, or Redis holds an older version than this node has seen.
+    Sale,
+}
+
+/// Reads the obstacle that a reply names, if it does.
+pub(super) fn obstacle(reply: &Value) -> Option<Obstacle> {
+    let Value::Array(answers) = reply else { return None };
+    let [Value::BulkString(why), Value::BulkString(detail)] = answers.as_slice() else {
+        return None;
+    };
+    match (why.as_slice(), detail.as_slice()) {
+        (b"not_healed", _) => Some(Obstacle::NotHealed),
+        (b"damaged", b"orders" | b"watermark") => Some(Obstacle::Streams),
+        (b"damaged" | b"behind", _) => Some(Obstacle::Sale),
+        _ => None,
+    }
 }
 
 /// One buyer's answer, with his place where he is admitted. A buyer who holds the very id that was

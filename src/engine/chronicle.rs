@@ -285,7 +285,9 @@ fn words(kind: &AlarmKind) -> Told {
         AlarmKind::DeadLetters { count } => Told::Letters(*count),
         AlarmKind::NoGroup => Told::GroupGone,
         // No log tells them: they have no identity.
-        AlarmKind::RedisForgot { .. } | AlarmKind::ServerBack { .. } => Told::Begun,
+        AlarmKind::Undelivered { .. }
+        | AlarmKind::RedisForgot { .. }
+        | AlarmKind::ServerBack { .. } => Told::Begun,
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -14,10 +15,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     EngineError,
+    entry_check::{self, Checked},
     locks::{Guard, LockError, LockName, Locks},
     rebuild::rebuild,
     settings::Settings,
-    writer::{BACKOFF, Grave, Writer, bury_all, wait},
+    writer::{BACKOFF, Grave, Settled, Writer, bury_all, wait},
 };
 use crate::{
     broker::{
@@ -34,6 +36,8 @@ const BLOCK: Duration = Duration::from_millis(200);
 const AT_ONCE: Duration = Duration::from_millis(1);
 /// How often entries of other consumers are looked at.
 const CLAIM_EVERY: Duration = Duration::from_secs(5);
+/// How often entries that wait for the buyers of their sale are looked at again.
+const WAITING_EVERY: Duration = Duration::from_millis(200);
 /// A stop leaves that long for the batch in hand, and for handing over what it did not finish.
 const FINISH_WITHIN: Duration = Duration::from_millis(2_500);
 const HAND_OVER_WITHIN: Duration = Duration::from_millis(500);
@@ -52,6 +56,8 @@ pub struct Consumer {
     hold: Hold,
     /// Its own pending entries were read once since the process began.
     resumed: bool,
+    /// Entries that wait for the buyers of their sale were read last then.
+    waiting: Option<Instant>,
 }
 
 /// How somebody keeps a consumer from taking new entries, and learns that it does not.
@@ -84,6 +90,7 @@ impl Consumer {
             locks,
             hold,
             resumed: false,
+            waiting: None,
         }
     }
 
@@ -165,63 +172,91 @@ impl Consumer {
         self.claim_idle(stop).await?;
         let mut claimed = Instant::now();
         // What was read while the batch before it was written, and what of that one is for the dead letters.
-        let (mut ahead, mut grave) = (Vec::new(), Grave::new());
+        let (mut ahead, mut grave) = (None::<(usize, Checked)>, Grave::new());
         while !stop.is_cancelled() {
-            let batch = if ahead.is_empty() {
+            if self.waiting.is_some_and(|since| since.elapsed() >= WAITING_EVERY) {
+                self.waiting = None;
+                self.finish_own(stop).await?;
+            }
+            let (read, batch) = if let Some(ahead) = ahead.take() {
+                ahead
+            } else {
                 if claimed.elapsed() >= CLAIM_EVERY {
                     self.take_given(stop).await?;
                     self.claim_idle(stop).await?;
                     claimed = Instant::now();
                 }
                 self.while_held(stop).await;
-                self.read(ReadFrom::New(BLOCK)).await?
-            } else {
-                std::mem::take(&mut ahead)
+                let batch = self.read(ReadFrom::New(BLOCK)).await?;
+                if self.settings.order_lock {
+                    *pause = BACKOFF[0];
+                    self.settle(batch, stop).await?;
+                    continue;
+                }
+                let Writer { link, store, keys, .. } = &mut self.writer;
+                (batch.len(), entry_check::check(store, link, keys, batch).await?)
             };
             *pause = BACKOFF[0];
-            let more = batch.len() == self.settings.consumer_batch;
-            if more && claimed.elapsed() < CLAIM_EVERY && self.may_read_ahead() {
+            let more = read == self.settings.consumer_batch;
+            if more && claimed.elapsed() < CLAIM_EVERY && !*self.hold.wanted.borrow() {
                 (ahead, grave) = self.settle_and_read(batch, grave, stop).await?;
             } else {
-                self.settle(batch, stop).await?;
+                grave.extend(self.settle_checked(batch, stop).await?);
                 self.writer.bury_all(std::mem::take(&mut grave)).await?;
             }
         }
-        self.settle(ahead, stop).await?;
+        if let Some((_, batch)) = ahead {
+            grave.extend(self.settle_checked(batch, stop).await?);
+        }
         self.writer.bury_all(grave).await?;
         Ok(())
     }
 
-    /// Not while it is held, and not where a batch may stay pending for want of a lock.
-    fn may_read_ahead(&self) -> bool {
-        !self.settings.order_lock && !*self.hold.wanted.borrow()
+    /// Writes a batch that was checked; returns what is for the dead letters.
+    async fn settle_checked(
+        &mut self,
+        batch: Checked,
+        stop: &CancellationToken,
+    ) -> Result<Grave, EngineError> {
+        let (settled, grave) = self.writer.settle_good(batch, stop).await?;
+        self.note_waiting(&settled);
+        Ok(grave)
     }
 
-    /// Writes a batch while the next one is read and the bad ones of the batch before are buried: else poison holds
+    fn note_waiting(&mut self, settled: &Settled) {
+        if settled.waiting > 0 {
+            self.waiting.get_or_insert_with(Instant::now);
+        }
+    }
+
+    /// Writes a batch while the next one is read and checked, and the bad ones of the batch before are buried: else poison holds
     /// up the good ones behind it. Should something fail, what was read or not buried is among the own pending
     /// entries, which come first then.
     async fn settle_and_read(
         &mut self,
-        batch: Vec<Delivered>,
+        batch: Checked,
         grave: Grave,
         stop: &CancellationToken,
-    ) -> Result<(Vec<Delivered>, Grave), EngineError> {
+    ) -> Result<(Option<(usize, Checked)>, Grave), EngineError> {
         let Self { writer, reader, partition, name, settings, .. } = self;
-        let keys = writer.keys.clone();
+        let (store, keys) = (Arc::clone(&writer.store), writer.keys.clone());
         let reading = async {
             let (from, count) = (ReadFrom::New(AT_ONCE), settings.consumer_batch);
             let read = stream::read_group(reader, partition, name, from, count).await?;
             bury_all(reader, &keys, grave).await?;
-            Ok::<_, EngineError>(read)
+            let count = read.len();
+            let checked = entry_check::check(&store, reader, &keys, read).await?;
+            Ok::<_, EngineError>((count, checked))
         };
         let (settled, read) = tokio::join!(writer.settle_good(batch, stop), reading);
-        let ((_, grave), read) = (settled?, read?);
-        if read.is_empty() {
-            // Nobody knows when the next batch comes.
+        let ((settled, grave), read) = (settled?, read?);
+        self.note_waiting(&settled);
+        if read.0 == 0 {
+            // It is not known when the next batch comes.
             self.writer.bury_all(grave).await?;
-            return Ok((read, Grave::new()));
+            return Ok((None, Grave::new()));
         }
-        Ok((read, grave))
+        Ok((Some(read), grave))
     }
 
     async fn while_held(&mut self, stop: &CancellationToken) {
@@ -359,7 +394,9 @@ impl Consumer {
         stop: &CancellationToken,
     ) -> Result<(), EngineError> {
         if !self.settings.order_lock {
-            return self.writer.settle(batch, stop).await.map(drop);
+            let settled = self.writer.settle(batch, stop).await?;
+            self.note_waiting(&settled);
+            return Ok(());
         }
         let users = batch.iter().filter_map(|delivered| Some(delivered.order()?.user));
         let (guards, missed) = lock_buyers(&self.locks, users).await;
@@ -374,7 +411,7 @@ impl Consumer {
                 tracing::warn!(%error, "an order lock was not given back");
             }
         }
-        settled?;
+        self.note_waiting(&settled?);
         // To read it again is no delivery that would count against it.
         self.resumed |= missed.is_some();
         missed.map_or(Ok(()), |error| Err(error.into()))

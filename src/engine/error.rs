@@ -213,19 +213,32 @@ pub enum EngineError {
         /// How many are unsold, by Redis.
         left: u64,
     },
+    /// Redis holds another sale of that number, with another time of creation.
+    #[error(
+        "Redis holds another sale under number {0} than SQL; give the --database that goes with it, or remove the keys of sale #{0} from Redis"
+    )]
+    OtherSale(VoucherId),
+    /// There are more buyers than pieces.
+    #[error(
+        "sale #{0} has more buyers in Redis than pieces and stays closed; 'seckill audit' shows which orders are too many"
+    )]
+    Oversold(VoucherId),
+    /// Keys are being reconciled by another process, or are lost again and again.
+    #[error("'{0}' is being reconciled with SQL and is not ready yet; ask again")]
+    Reconciling(String),
     /// Redis has nothing of a sale.
     #[error(
-        "Redis does not hold sale #{0}, so nobody can tell what is unsold; a node loads it as it starts: seckill work"
+        "Redis does not hold sale #{0} completely, so the unsold stock is unknown; a running node reconciles it within a second: seckill work"
     )]
     NotHeld(VoucherId),
-    /// The sale was committed to SQL, but Redis could not be told.
+    /// A change of a sale is committed in SQL, and Redis has not confirmed it.
     #[error(
-        "the sale of voucher {voucher} is in SQL, but Redis was not told ({why}); a node loads it as soon as Redis answers"
+        "the change of sale #{voucher} is committed in SQL, but Redis has not confirmed it ({why}); a running node delivers it as soon as Redis takes it, until then Redis goes on with the old version"
     )]
     NotLoaded {
         /// The voucher.
         voucher: VoucherId,
-        /// Why Redis was not told.
+        /// Why Redis did not.
         why: BrokerError,
     },
 }

@@ -119,11 +119,7 @@ fn books(sql: Option<&(Vec<Sale>, u64)>, redis: Option<&Survey>) -> &'static str
     });
     let admitted: u64 = redis.sales.iter().map(|facts| facts.buyers).sum();
     let persisted: u64 = sales.iter().map(Sale::live_orders).sum();
-    if holds && admitted >= persisted && admitted <= persisted + redis.stream.dead {
-        "balanced"
-    } else {
-        OFF
-    }
+    if holds && admitted == persisted { "balanced" } else { OFF }
 }
 
 /// What differs between two lines of figures, in words: `pending 128 → 0, books off → balanced`.

@@ -4,33 +4,37 @@
 //! lose its last seconds: a restart or a failover is noticed before the next buyer.
 
 use std::{
+    collections::HashMap,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use futures::{StreamExt as _, future::BoxFuture, stream::FuturesOrdered};
 use redis::{RedisError, Value};
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     EngineError,
     admission::{AdmissionError, Ask, Batch, by_voucher, refuse},
-    answers::{is_unhealed, outcome_of, whole_batch},
+    answers::{Obstacle, obstacle, outcome_of, whole_batch},
     deployment,
     ids::{IdWorker, first_second},
     journal::{Admitted, Journal},
     outbox::Outbox,
     partitions,
-    reconcile::{Reconciled, await_peers, is_healed, load_missing, reconcile},
+    reconcile::{self, Reconciled, Reconciler, await_peers, is_healed, reconcile},
+    retention,
+    sale_versions::SaleVersions,
     settings::Settings,
     told::{Subject, Told},
+    vouchers,
 };
 use crate::{
     broker::{BrokerError, Layout, Link, Redis, keys::Partition, nodes::Nodes, scripts},
     faults::{self, Point},
-    model::{Millis, OrderId, Outcome, Place, Said, VoucherId},
-    store::{Act, ENGINE, SharedStore},
+    model::{Millis, OrderId, Outcome, Place, Said, SaleState, VoucherId},
+    store::{Act, ENGINE, SharedStore, StoreError},
     telemetry::{
         Meters,
         forgot::{HEALED, Healed},
@@ -46,6 +50,9 @@ const CHECK_EVERY: Duration = Duration::from_secs(1);
 /// Bound on the last look before the end.
 const LAST_LOOK: Duration = Duration::from_secs(2);
 
+/// A sale that can't be sold is looked at again after this long.
+const CLOSED_FOR: Duration = Duration::from_secs(1);
+
 type Flight = BoxFuture<'static, (Batch, Result<Value, Miss>)>;
 
 /// Why a batch came back without answers that may be passed on.
@@ -54,6 +61,17 @@ enum Miss {
     Redis(RedisError),
     /// Redis decided, but only so many replicas hold it.
     Unconfirmed(u32),
+}
+
+/// How a sale is found once it was looked up and, where it was damaged, reconciled.
+#[derive(Debug)]
+enum Prepared {
+    /// It admits buyers, after what was put right.
+    Ready(Reconciled),
+    /// It is over, and has left Redis.
+    Archived,
+    /// SQL has no such sale.
+    NoSale,
 }
 
 /// The task behind [`Admission`]: one a node and partition, the only one that runs the admission script
@@ -80,6 +98,16 @@ pub struct Gate {
     keys: Layout,
     meters: Arc<Meters>,
     outbox: Outbox,
+    redis: Redis,
+    versions: SaleVersions,
+    /// A stream of the partition has lost entries.
+    streams_damaged: bool,
+    /// Requests that wait for a sale which is looked up or reconciled; the other sales go on.
+    held: HashMap<VoucherId, Batch>,
+    /// The tasks that do so, one a sale; they end with this one.
+    preparing: JoinSet<(VoucherId, Prepared)>,
+    /// Sales that can't be sold, and until when that is not looked at again.
+    closed: HashMap<VoucherId, (Instant, Result<Outcome, AdmissionError>)>,
 }
 
 impl Gate {
@@ -93,6 +121,7 @@ impl Gate {
         keys: &Layout,
         settings: &Settings,
         meters: &Arc<Meters>,
+        versions: &SaleVersions,
     ) -> Self {
         Self {
             node: node.to_owned(),
@@ -112,6 +141,12 @@ impl Gate {
             keys: keys.clone(),
             meters: Arc::clone(meters),
             outbox: Outbox::default(),
+            redis: redis.clone(),
+            versions: versions.clone(),
+            streams_damaged: false,
+            held: HashMap::new(),
+            preparing: JoinSet::new(),
+            closed: HashMap::new(),
         }
     }
 
@@ -134,15 +169,25 @@ impl Gate {
                 biased;
                 Some((batch, reply)) = in_flight.next(), if !in_flight.is_empty() => {
                     if let Err(failed) = self.land(batch, reply) {
-                        let failed = self.hear_out(failed, &mut in_flight).await;
+                        let failed = self.hear_out(vec![failed], &mut in_flight).await;
                         self.recover(failed, &stop).await;
                     }
                 }
                 () = stop.cancelled(), if in_flight.is_empty() => break,
-                _ = check.tick(), if in_flight.is_empty() => {
-                    if !self.is_whole().await {
-                        self.recover(Vec::new(), &stop).await;
+                Some(Ok((voucher, prepared))) = self.preparing.join_next(), if !self.preparing.is_empty() => {
+                    let mut waiting = self.prepared(voucher, prepared);
+                    while !waiting.is_empty() {
+                        let rest = waiting.split_off(waiting.len().min(self.batch));
+                        let batch = std::mem::replace(&mut waiting, rest);
+                        self.launch_into(batch, &mut in_flight, &stop).await;
                     }
+                }
+                _ = check.tick() => {
+                    if !self.is_whole().await {
+                        let waiting = self.hear_out(Vec::new(), &mut in_flight).await;
+                        self.recover(waiting, &stop).await;
+                    }
+                    self.expire();
                 }
                 taken = self.asks.recv_many(&mut gathered, self.batch),
                     if in_flight.len() < IN_FLIGHT && !stop.is_cancelled() =>
@@ -151,18 +196,16 @@ impl Gate {
                         break;
                     }
                     for batch in by_voucher(&mut gathered) {
-                        match self.launch(batch).await {
-                            Ok(flight) => in_flight.push_back(flight),
-                            Err(batch) => {
-                                let failed = self.hear_out(batch, &mut in_flight).await;
-                                self.recover(failed, &stop).await;
-                            }
-                        }
+                        self.launch_into(batch, &mut in_flight, &stop).await;
                     }
                 }
             }
         }
+        self.preparing.abort_all();
         self.asks.close();
+        for (_, waiting) in std::mem::take(&mut self.held) {
+            refuse(waiting, &AdmissionError::Stopping);
+        }
         while let Ok(ask) = self.asks.try_recv() {
             ask.tell(Instant::now(), Err(AdmissionError::Stopping));
         }
@@ -185,7 +228,8 @@ impl Gate {
         }
     }
 
-    /// Whether Redis answers and is the one that was made whole.
+    /// Whether Redis answers, is the one that was reconciled, and its streams have lost nothing. Sales whose keys do not
+    /// agree are reconciled beside.
     ///
     /// It says so itself: a FLUSHALL takes that word with it.
     async fn is_whole(&mut self) -> bool {
@@ -198,6 +242,17 @@ impl Gate {
             return false;
         }
         self.journal.prune(Instant::now());
+        let of = self.partition.clone();
+        let mut sales = self.versions.current();
+        sales.retain(|voucher| self.keys.partition_of(*voucher) == of);
+        // A Redis that takes no writes now is asked again in a second.
+        if let Ok(damage) = reconcile::check(&mut self.link, &self.keys, &of, &sales).await {
+            self.streams_damaged = !damage.streams.is_empty();
+            damage.sales.into_iter().for_each(|voucher| self.prepare(voucher));
+        }
+        if self.streams_damaged {
+            return false;
+        }
         if let Ok(nodes) = Nodes::read(&mut self.link, &self.partition).await {
             let others = nodes.alive(self.node_dead_ms).filter(|name| *name != self.node);
             self.peers = others.map(str::to_owned).collect();
@@ -205,22 +260,125 @@ impl Gate {
         true
     }
 
-    /// Before a failed batch is asked again, those that were sent with it are heard out.
+    /// Sends a batch, unless its sale is held or can't be sold.
+    async fn launch_into(
+        &mut self,
+        batch: Batch,
+        in_flight: &mut FuturesOrdered<Flight>,
+        stop: &CancellationToken,
+    ) {
+        match self.launch(batch).await {
+            Ok(flight) => in_flight.extend(flight),
+            Err(batch) => {
+                let failed = self.hear_out(vec![batch], in_flight).await;
+                self.recover(failed, stop).await;
+            }
+        }
+    }
+
+    /// Looks a sale up and reconciles it where it is damaged, beside all others.
+    fn prepare(&mut self, voucher: VoucherId) {
+        if self.held.contains_key(&voucher) {
+            return;
+        }
+        self.held.insert(voucher, Batch::new());
+        let (store, keys, versions) =
+            (Arc::clone(&self.store), self.keys.clone(), self.versions.clone());
+        let (mut link, run) = (self.redis.link(), self.run_id.clone().unwrap_or_default());
+        let promises: Vec<Admitted> =
+            self.journal.promises().filter(|it| it.voucher == voucher).collect();
+        self.preparing.spawn(async move {
+            let mut pause = BACKOFF[0];
+            loop {
+                let prepared =
+                    prepare(&store, &mut link, &keys, &versions, voucher, &run, &promises);
+                match prepared.await {
+                    Ok(prepared) => return (voucher, prepared),
+                    Err(error) => tracing::warn!(%voucher, %error, "a sale waits to be reconciled"),
+                }
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(BACKOFF[1]);
+            }
+        });
+    }
+
+    /// Takes what became of a sale; returns the requests that may be decided now.
+    fn prepared(&mut self, voucher: VoucherId, prepared: Prepared) -> Batch {
+        let waiting = self.held.remove(&voucher).unwrap_or_default();
+        let why = match prepared {
+            Prepared::Ready(done) => {
+                self.journal.forget(&done.refused);
+                let oversold = done.oversold.is_some();
+                self.note_reconciled(format!("#{voucher}").into(), done);
+                if !oversold {
+                    return waiting;
+                }
+                let why = EngineError::Oversold(voucher).to_string();
+                Err(AdmissionError::Refused(why))
+            }
+            Prepared::Archived => Ok(Outcome::Ended),
+            Prepared::NoSale => Ok(Outcome::NotLoaded),
+        };
+        let now = Instant::now();
+        for ask in waiting {
+            ask.tell(now, why.clone());
+        }
+        self.closed.retain(|_, (until, _)| *until > now);
+        self.closed.insert(voucher, (now + CLOSED_FOR, why));
+        Batch::new()
+    }
+
+    /// Keeps requests until their sale is ready; there is room for as many as in the queue.
+    fn hold(&mut self, voucher: VoucherId, batch: Batch) {
+        self.prepare(voucher);
+        let waiting: usize = self.held.values().map(Vec::len).sum();
+        if waiting + batch.len() > self.asks.max_capacity() {
+            let now = Instant::now();
+            return batch.into_iter().for_each(|ask| {
+                self.meters.note_busy();
+                ask.tell(now, Ok(Outcome::Busy));
+            });
+        }
+        self.held.entry(voucher).or_default().extend(batch);
+    }
+
+    /// Refuses requests that have waited for their sale for too long.
+    fn expire(&mut self) {
+        let within = self.answer_within;
+        for (voucher, batch) in &mut self.held {
+            let why = EngineError::Reconciling(self.keys.sale(*voucher)).to_string();
+            let late = |ask: &mut Ask| ask.asked.elapsed() > within;
+            refuse(batch.extract_if(.., late), &AdmissionError::NoAnswer(why));
+        }
+    }
+
+    /// Before failed batches are asked again, those that were sent with them are heard out.
     async fn hear_out(
         &mut self,
-        failed: Batch,
+        failed: Vec<Batch>,
         in_flight: &mut FuturesOrdered<Flight>,
     ) -> Vec<Batch> {
-        let mut all = vec![failed];
+        let mut all = failed;
         while let Some((batch, reply)) = in_flight.next().await {
             all.extend(self.land(batch, reply).err());
         }
         all
     }
 
-    /// Gives each buyer of the batch a proposed id and packs the script's call. The batch comes
-    /// back when Redis can't be asked now.
-    async fn launch(&mut self, mut batch: Batch) -> Result<Flight, Batch> {
+    /// Gives each buyer of the batch a proposed id and packs the script's call; none where the batch is answered or held
+    /// without it. The batch comes back when Redis can't be asked now.
+    async fn launch(&mut self, mut batch: Batch) -> Result<Option<Flight>, Batch> {
+        let Some(voucher) = batch.first().map(|ask| ask.voucher) else { return Ok(None) };
+        let now = Instant::now();
+        if let Some((_, why)) = self.closed.get(&voucher).filter(|(until, _)| *until > now) {
+            batch.into_iter().for_each(|ask| ask.tell(now, why.clone()));
+            return Ok(None);
+        }
+        let known = self.versions.get(voucher).filter(|known| !known.archived);
+        let Some(known) = known.filter(|_| !self.held.contains_key(&voucher)) else {
+            self.hold(voucher, batch);
+            return Ok(None);
+        };
         let missing = batch.iter().filter(|ask| ask.order.is_none()).count();
         match self.ids.issue(&mut self.link, missing).await {
             Ok(ids) => {
@@ -230,7 +388,7 @@ impl Gate {
             Err(EngineError::Broker(error)) if error.is_away() => return Err(batch),
             Err(error) => {
                 refuse(batch, &AdmissionError::Refused(error.to_string()));
-                return Ok(Box::pin(async { (Vec::new(), Ok(Value::Array(Vec::new()))) }));
+                return Ok(None);
             }
         }
         let here = self.partition.healed();
@@ -240,17 +398,16 @@ impl Gate {
             return Err(batch);
         }
         let (keys, of) = (&self.keys, &self.partition);
-        let voucher = batch.first().map_or(VoucherId(0), |ask| ask.voucher);
         let mut call = scripts::ADMIT.prepare_invoke();
         call.key(keys.sale(voucher)).key(keys.stock(voucher)).key(keys.buyers(voucher));
-        call.key(of.orders()).key(keys.tally(voucher)).key(of.healed());
+        call.key(of.orders()).key(keys.tally(voucher)).key(of.healed()).key(of.watermark());
         call.arg(of.group()).arg(voucher.0);
-        call.arg(&self.node).arg(self.run_id.as_deref().unwrap_or_default());
+        call.arg(&self.node).arg(self.run_id.as_deref().unwrap_or_default()).arg(known.version);
         for ask in &batch {
             call.arg(ask.user.0).arg(ask.order.map_or(0, OrderId::get));
         }
         let (replicas, bound) = self.wait;
-        Ok(Box::pin(async move {
+        Ok(Some(Box::pin(async move {
             let reply = call.invoke_async::<Value>(&mut connection).await.map_err(Miss::Redis);
             faults::pass(Point::AfterAdmission);
             if replicas == 0 || reply.is_err() {
@@ -263,18 +420,31 @@ impl Gate {
                 Ok(_) => (batch, reply),
                 Err(error) => (batch, Err(Miss::Redis(error))),
             }
-        }))
+        })))
     }
 
     /// Answers the buyers of a batch, or gives it back when its outcome is not known.
     fn land(&mut self, batch: Batch, reply: Result<Value, Miss>) -> Result<(), Batch> {
         let now = Instant::now();
         match reply {
-            Ok(reply) if is_unhealed(&reply) => {
-                "Redis was emptied and is made whole".clone_into(&mut self.trouble);
-                self.run_id = None;
-                Err(batch)
-            }
+            Ok(reply) if let Some(obstacle) = obstacle(&reply) => match obstacle {
+                Obstacle::NotHealed => {
+                    "Redis was emptied and is being reconciled".clone_into(&mut self.trouble);
+                    self.run_id = None;
+                    Err(batch)
+                }
+                Obstacle::Streams => {
+                    self.trouble = EngineError::Reconciling(self.partition.orders()).to_string();
+                    self.streams_damaged = true;
+                    Err(batch)
+                }
+                Obstacle::Sale => {
+                    if let Some(voucher) = batch.first().map(|ask| ask.voucher) {
+                        self.hold(voucher, batch);
+                    }
+                    Ok(())
+                }
+            },
             Ok(reply) => {
                 self.meters.note_latencies(batch.iter().map(|ask| now.duration_since(ask.asked)));
                 self.answer(now, batch, reply);
@@ -390,30 +560,36 @@ impl Gate {
             deployment::tie(&self.store, &mut self.link, &self.keys, false).await?;
             self.ids.reclaim(&mut self.link).await?;
             let (store, keys, of) = (&self.store, &self.keys, &self.partition);
-            let healed = is_healed(&mut self.link, of, run).await?;
-            if !healed {
+            if !is_healed(&mut self.link, of, run).await? {
                 self.ids.not_before(first_second(store, of).await?);
             }
-            if self.journal.is_empty() && healed {
-                load_missing(store, &mut self.link, keys, of).await?;
-            } else {
-                let promises: Vec<Admitted> = self.journal.promises().collect();
-                let done = reconcile(store, &mut self.link, keys, of, &promises).await?;
-                self.journal.forget(&done.refused);
-                self.tell_of_loss(&done).await;
+            for sale in reconcile::sales_of(store, keys, of).await? {
+                self.versions.note(&sale);
             }
+            let promises: Vec<Admitted> = self.journal.promises().collect();
+            let done = reconcile(store, &mut self.link, keys, of, &promises).await?;
+            self.journal.forget(&done.refused);
+            self.note_reconciled(Said::of(&Subject::Partition(of.number())), done);
             let (link, dead_ms) = (&mut self.link, self.node_dead_ms);
             await_peers(link, of, &self.node, run, &self.peers, dead_ms).await?;
             // A restart in the middle of it is noticed by the next connection.
             self.run_id = run_id;
+            self.streams_damaged = false;
+        }
+        if self.streams_damaged {
+            let run = self.run_id.clone().unwrap_or_default();
+            let (store, link, keys) = (&self.store, &mut self.link, &self.keys);
+            let of = &self.partition;
+            let done = Reconciler { store, link, keys, run: &run }.streams(of).await?;
+            self.note_reconciled(Said::of(&Subject::Partition(of.number())), done);
+            self.streams_damaged = false;
         }
         Ok(())
     }
 
-    /// What Redis had lost goes into the audit log: a restart or a failover that costs somebody something must
-    /// not pass unseen.
-    async fn tell_of_loss(&self, done: &Reconciled) {
-        if *done == Reconciled::default() {
+    /// What Redis had lost goes into the audit log: a loss that costs somebody something must not pass unseen.
+    fn note_reconciled(&self, subject: Said, done: Reconciled) {
+        if done == Reconciled::default() {
             return;
         }
         let ids = |ids: &[OrderId]| {
@@ -421,28 +597,30 @@ impl Gate {
         };
         let (promised, refused) = (ids(&done.promised), ids(&done.refused));
         tracing::warn!(promised, refused, "promises that Redis had lost");
-        let line = Act {
+        self.outbox.put(Act {
             at: Millis::now(),
             operator: ENGINE.to_owned(),
             node: self.node.clone(),
             act: HEALED.to_owned(),
-            subject: Said::of(&Subject::Partition(self.partition.number())),
+            subject,
             result: Said::of(&Told::Healed(Healed {
+                keys: done.keys,
                 buyers: done.restored,
+                removed: done.removed,
                 promised: done.promised.len() as u64,
                 refused: done.refused.len() as u64,
+                oversold: done.oversold.is_some(),
             })),
             ..Act::default()
-        };
-        self.outbox.put(line);
-        self.outbox.write(&self.store).await;
+        });
     }
 
     async fn ask_again(&mut self, batches: Vec<Batch>) -> Result<(), Vec<Batch>> {
         let mut batches = batches.into_iter();
         while let Some(batch) = batches.next() {
             let failed = match self.launch(batch).await {
-                Ok(flight) => {
+                Ok(None) => None,
+                Ok(Some(flight)) => {
                     let (batch, reply) = flight.await;
                     self.land(batch, reply).err()
                 }
@@ -454,4 +632,30 @@ impl Gate {
         }
         Ok(())
     }
+}
+
+/// Looks a sale up in SQL, and reconciles it with Redis where its keys do not agree or Redis holds an older version.
+async fn prepare(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+    versions: &SaleVersions,
+    voucher: VoucherId,
+    run: &str,
+    promises: &[Admitted],
+) -> Result<Prepared, EngineError> {
+    let sale = match store.sale(voucher).await {
+        Err(StoreError::NoSale(_)) => return Ok(Prepared::NoSale),
+        sale => sale?,
+    };
+    versions.note(&sale);
+    if sale.state == SaleState::Archived {
+        retention::drop_keys(link, keys, voucher).await?;
+        return Ok(Prepared::Archived);
+    }
+    let done = Reconciler { store, link, keys, run }.sale(voucher, promises).await?;
+    if done.oversold.is_none() {
+        vouchers::deliver(store, link, keys, &sale).await?;
+    }
+    Ok(Prepared::Ready(done))
 }

@@ -7,15 +7,13 @@ use std::{
     time::Duration,
 };
 
-use jiff::{Timestamp, civil::Date};
-use redis::{cmd, pipe};
-
 use super::EngineError;
 use crate::{
-    broker::{Link, keys::Partition},
+    broker::{Link, keys::Partition, scripts},
     model::{OrderId, order_id::utc_day},
     store::{SharedStore, StoreError},
 };
+use jiff::{Timestamp, civil::Date};
 
 /// Ids leased with one INCRBY. What a stopping node leaves unused is lost: 2^32 a day are plenty.
 const LEASE: u64 = 4_096;
@@ -132,18 +130,14 @@ impl IdWorker {
     }
 
     /// After a restart of Redis, which may have lost its newest increments: raises the day's counter
-    /// above what this worker has leased, before anybody leases again. What is left of the lease is given up, for
-    /// somebody may have leased it before that.
+    /// to what this worker has leased, before another one leases again. What is left of the lease is given up, for
+    /// another node may have leased it before that.
     ///
     /// # Errors
     /// Redis is away.
     pub async fn reclaim(&mut self, link: &mut Link) -> Result<(), EngineError> {
         let Some(Lease { day, end, .. }) = self.lease else { return Ok(()) };
-        let counted: Option<u64> = link.query(cmd("GET").arg(self.partition.sequence(day))).await?;
-        if let Some(missing) = end.checked_sub(counted.unwrap_or(0)).filter(|missing| *missing > 0)
-        {
-            self.increase(link, day, missing).await?;
-        }
+        self.lease_numbers(link, day, 0).await?;
         self.lease = Some(Lease { day, next: end, end });
         Ok(())
     }
@@ -154,22 +148,22 @@ impl IdWorker {
         day: Date,
         size: u64,
     ) -> Result<&mut Lease, EngineError> {
-        let used_until = self.lease.as_ref().filter(|lease| lease.day == day).map_or(0, |l| l.end);
-        let mut end = self.increase(link, day, size).await?;
-        if end - size < used_until {
-            // Redis lost the newest increments (a restart on an older append-only file): never
-            // hand out again what this worker knows to be used.
-            end = self.increase(link, day, used_until - (end - size)).await?;
-        }
+        let end = self.lease_numbers(link, day, size).await?;
         Ok(self.lease.insert(Lease { day, next: end - size, end }))
     }
 
-    async fn increase(&self, link: &mut Link, day: Date, by: u64) -> Result<u64, EngineError> {
-        let key = self.partition.sequence(day);
-        let mut lease = pipe();
-        lease.atomic().cmd("INCRBY").arg(&key).arg(by);
-        lease.cmd("EXPIRE").arg(&key).arg(KEEP_SEQUENCE.as_secs()).ignore();
-        let (end,): (u64,) = link.pipe(&lease).await?;
-        Ok(end)
+    /// Leases `size` numbers after all that are known to be leased; returns their end.
+    async fn lease_numbers(
+        &self,
+        link: &mut Link,
+        day: Date,
+        size: u64,
+    ) -> Result<u64, EngineError> {
+        // Never again what this worker knows to be leased, should Redis have lost its newest increments.
+        let leased = self.lease.as_ref().filter(|lease| lease.day == day).map_or(0, |it| it.end);
+        let mut call = scripts::LEASE_IDS.prepare_invoke();
+        call.key(self.partition.sequence(day)).key(self.partition.watermark());
+        call.arg(day.to_string()).arg(size).arg(KEEP_SEQUENCE.as_secs()).arg(leased);
+        Ok(link.invoke(&call).await?)
     }
 }

@@ -6,21 +6,20 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    str::FromStr,
     time::Duration,
 };
 
-use redis::{Value, cmd, pipe};
+use redis::{Value, cmd};
 use serde::Serialize;
 
-use super::EngineError;
+use super::{EngineError, vouchers};
 use crate::{
-    broker::{BrokerError, Layout, Link, keys::Partition, stream, text::Text},
+    broker::{BrokerError, Layout, Link, keys::Partition, stream, survey, text::Text},
     model::{
         ClosedOrder, EntryId, LiveOrder, OrderEntry, OrderId, Place, Sale, SaleState, VoucherId,
-        ledger::{Books, Finding, RedisBooks, SaleFinding, sentences},
+        ledger::{Books, Finding, RedisBooks, SaleFinding, SaleKey, SqlBooks, sentences},
     },
-    store::SharedStore,
+    store::{SharedStore, StoreError},
 };
 
 const PAGE: usize = 1_000;
@@ -90,19 +89,23 @@ pub struct Flows {
 }
 
 impl Flows {
-    /// Leaves of `missing` what is not under way.
-    pub(super) fn found_of(&self, voucher: VoucherId, missing: &mut Vec<(OrderId, Place)>) {
+    /// Leaves of `missing` what is not under way; returns those that are dead letters.
+    pub(super) fn found_of(
+        &self,
+        voucher: VoucherId,
+        missing: &mut Vec<(OrderId, Place)>,
+    ) -> Vec<(OrderId, Place)> {
         if missing.is_empty() {
-            return;
+            return Vec::new();
         }
         // By both: a bad entry may bear the id of somebody else's order.
-        let under_way: HashSet<(OrderId, Place)> = [&self.undelivered, &self.pending, &self.dead]
-            .into_iter()
-            .flatten()
-            .filter(|entry| entry.voucher == voucher)
-            .map(|entry| (entry.order, entry.seat()))
-            .collect();
-        missing.retain(|held| !under_way.contains(held));
+        let orders = |parts: &[&Vec<OrderEntry>]| -> HashSet<(OrderId, Place)> {
+            let all = parts.iter().copied().flatten().filter(|entry| entry.voucher == voucher);
+            all.map(|entry| (entry.order, entry.seat())).collect()
+        };
+        let (moving, dead) = (orders(&[&self.undelivered, &self.pending]), orders(&[&self.dead]));
+        missing.retain(|held| !moving.contains(held));
+        missing.extract_if(.., |held| dead.contains(held)).collect()
     }
 }
 
@@ -115,7 +118,7 @@ pub async fn audit(
 ) -> Result<Audit, EngineError> {
     let sales = match only {
         Some(voucher) => vec![store.sale(voucher).await?],
-        None => store.sales().await?,
+        None => all_sales(store, link, keys).await?,
     };
     let mut lines = Vec::with_capacity(sales.len());
     for sale in &sales {
@@ -123,6 +126,31 @@ pub async fn audit(
         lines.push(line(sale, &books));
     }
     Ok(Audit { balanced: lines.iter().all(|line| line.findings.is_empty()), sales: lines })
+}
+
+/// Every sale that is not archived, and those that Redis holds though SQL archived them or does not know them, the
+/// newest first.
+pub(super) async fn all_sales(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+) -> Result<Vec<Sale>, EngineError> {
+    let mut sales = store.sales().await?;
+    let known: HashSet<VoucherId> = sales.iter().map(|sale| sale.voucher_id).collect();
+    for of in keys.partitions() {
+        let held = survey::sales_held(link, &of).await?;
+        for voucher in held.into_iter().filter(|voucher| !known.contains(voucher)) {
+            match store.sale(voucher).await {
+                Ok(sale) => sales.push(sale),
+                Err(StoreError::NoSale(_)) => {
+                    sales.extend(vouchers::read(link, keys, voucher).await?);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    sales.sort_unstable_by_key(|sale| std::cmp::Reverse(sale.voucher_id));
+    Ok(sales)
 }
 
 /// One sale's books. What looks wrong is looked at again: an act in between may look like it.
@@ -164,20 +192,32 @@ async fn look(
     sale: &Sale,
 ) -> Result<Books, EngineError> {
     let voucher = sale.voucher_id;
-    let buyers = buyers(link, keys, voucher).await?;
+    let archived = sale.state == SaleState::Archived;
+    let (sql, in_sql) = match store.books(voucher).await {
+        Ok(sql) => (sql, true),
+        Err(StoreError::NoSale(_)) => (SqlBooks::default(), false),
+        Err(error) => return Err(error.into()),
+    };
+    // While a sale is damaged its buyers are not known: what depends on them is counted once it is reconciled.
+    let (redis, damaged) = redis_books(link, keys, sale).await?;
+    let buyers = if damaged.is_some() { Vec::new() } else { buyers(link, keys, voucher).await? };
     let followed = follow(store, link, keys, voucher, &buyers).await?;
-    let unknown = match sale.state {
-        SaleState::Archived => 0,
-        _ => unknown_orders(store, link, keys, voucher).await?,
+    let unknown = if archived || damaged.is_some() {
+        0
+    } else {
+        unknown_orders(store, link, keys, voucher).await?
     };
     Ok(Books {
         voucher_id: voucher,
-        redis: redis_books(link, keys, sale).await?,
-        archived: sale.state == SaleState::Archived,
-        sql: store.books(voucher).await?,
+        redis,
+        damaged,
+        in_sql,
+        archived,
+        sql,
         undelivered: of(&followed.flows.undelivered, voucher),
         pending: of(&followed.flows.pending, voucher),
         dead: of(&followed.flows.dead, voucher),
+        stranded: followed.stranded,
         lost: followed.lost.len() as u64,
         unknown,
         repeated: repeated(&buyers),
@@ -206,35 +246,27 @@ fn line(sale: &Sale, books: &Books) -> SaleAudit {
     }
 }
 
-/// Initial and version, stock, buyers.
-type BooksReply = ((Option<String>, Option<String>), Option<String>, u64);
-
+/// What Redis holds of a sale, and the key that does not agree with the others.
 async fn redis_books(
     link: &mut Link,
     keys: &Layout,
     sale: &Sale,
-) -> Result<Option<RedisBooks>, BrokerError> {
-    let voucher = sale.voucher_id;
-    let mut read = pipe();
-    read.atomic();
-    read.cmd("HMGET").arg(keys.sale(voucher)).arg("initial").arg("version");
-    read.cmd("GET").arg(keys.stock(voucher));
-    read.cmd("HLEN").arg(keys.buyers(voucher));
-    let ((initial, version), stock, admitted): BooksReply = link.pipe(&read).await?;
-    let initial = number(initial, || keys.sale(voucher))?;
-    let stock = number(stock, || keys.stock(voucher))?;
-    let version: Option<i64> = number(version, || keys.sale(voucher))?;
-    // The sale was read before: Redis may know more by now, and that is fine.
-    let version = u64::try_from(version.unwrap_or(0)).unwrap_or(0);
-    let behind = sale.version.saturating_sub(version);
-    Ok(initial.zip(stock).map(|(initial, stock)| RedisBooks { initial, stock, admitted, behind }))
-}
-
-fn number<T: FromStr>(
-    text: Option<String>,
-    key: impl FnOnce() -> String,
-) -> Result<Option<T>, BrokerError> {
-    text.map(|text| text.parse().map_err(|_| BrokerError::Garbage(key()))).transpose()
+) -> Result<(Option<RedisBooks>, Option<SaleKey>), BrokerError> {
+    let mut facts = survey::survey_sales(link, keys, &[sale.voucher_id]).await?;
+    let Some(facts) = facts.pop() else { return Ok((None, None)) };
+    let books =
+        facts.initial.zip(facts.stock).zip(facts.version).map(|((initial, stock), version)| {
+            RedisBooks {
+                initial,
+                stock,
+                admitted: facts.buyers,
+                behind: sale.version.saturating_sub(version),
+                // The sale was read before: Redis may have a change by now that SQL had not then.
+                ahead: version.saturating_sub(sale.version),
+                other: facts.created.is_some_and(|created| created != sale.created),
+            }
+        });
+    Ok((books, facts.damaged))
 }
 
 /// Every buyer of a sale with the order that he was given.
@@ -250,6 +282,9 @@ pub(super) async fn buyers(
         scan.arg(keys.buyers(voucher)).arg(cursor).arg("COUNT").arg(PAGE);
         let (next, page): (u64, Vec<(Text, Text)>) = link.query(&scan).await?;
         for (Text(place), Text(order)) in page {
+            if place == "seq" || place == "restoring" {
+                continue;
+            }
             if let (Ok(place), Ok(order)) = (place.parse(), order.parse()) {
                 found.push((order, place));
             } else {
@@ -321,6 +356,8 @@ async fn kept(
 
 struct Followed {
     flows: Flows,
+    /// Orders that are dead letters and not in SQL.
+    stranded: u64,
     lost: Vec<(OrderId, Place)>,
 }
 
@@ -333,14 +370,14 @@ async fn follow(
 ) -> Result<Followed, EngineError> {
     let flows = flows(link, &keys.partition_of(voucher)).await?;
     let mut missing = not_in_sql(store, buyers).await?;
-    flows.found_of(voucher, &mut missing);
+    let mut stranded = flows.found_of(voucher, &mut missing);
     if !missing.is_empty() {
         // A replay is the one way back: a letter that was put into the stream meanwhile was in neither place.
         let again = self::flows(link, &keys.partition_of(voucher)).await?;
-        again.found_of(voucher, &mut missing);
+        stranded.extend(again.found_of(voucher, &mut missing));
         missing = not_in_sql(store, &missing).await?;
     }
-    Ok(Followed { flows, lost: missing })
+    Ok(Followed { flows, stranded: stranded.len() as u64, lost: missing })
 }
 
 pub(super) async fn not_in_sql(
@@ -405,14 +442,22 @@ pub async fn flows(link: &mut Link, of: &Partition) -> Result<Flows, BrokerError
             flows.pending.extend(page.iter().filter_map(|row| row.delivered.order()));
         }
     }
-    let mut from = EntryId::MIN;
+    flows.dead = dead_orders(link, of).await?;
+    Ok(flows)
+}
+
+/// The dead letters of a partition that ask for an order.
+pub(super) async fn dead_orders(
+    link: &mut Link,
+    of: &Partition,
+) -> Result<Vec<OrderEntry>, BrokerError> {
+    let (mut dead, mut from) = (Vec::new(), EntryId::MIN);
     loop {
         let page = stream::dead_letters(link, of, from, PAGE).await?;
-        let Some(last) = page.last() else { break };
+        let Some(last) = page.last() else { return Ok(dead) };
         from = last.letter.next();
-        flows.dead.extend(page.iter().filter_map(|letter| letter.order));
+        dead.extend(page.iter().filter_map(|letter| letter.order));
     }
-    Ok(flows)
 }
 
 /// Up to where the group was delivered; `None` without stream or group.

@@ -27,6 +27,7 @@ use super::{
     operator_lock::UnderWay,
     outbox::Outbox,
     rush::Rushes,
+    sale_versions::{Delivery, SaleVersions},
     settings::Settings,
     watcher::Watcher,
     writer::Writer,
@@ -106,6 +107,7 @@ impl Node {
         let (pictures, snapshots) = watch::channel(Arc::new(Snapshot::default()));
         let (locks, keeper) = Locks::new(&redis, keys.clone(), &name, Timing::default());
         let outbox = Outbox::default();
+        let versions = SaleVersions::default();
         let mut admission = None;
         if !read_only {
             tasks.spawn(keeper.run(stop.clone()));
@@ -131,7 +133,14 @@ impl Node {
                 Err(error) => tracing::error!(%error, "no job is scheduled on this node"),
             }
             let (entrance, gates) =
-                Admission::new(&name, &redis, &store, &keys, &settings, &meters);
+                Admission::new(&name, &redis, &store, &keys, &settings, &meters, &versions);
+            let delivery = Delivery {
+                store: store.clone(),
+                link: redis.link(),
+                keys: keys.clone(),
+                versions: versions.clone(),
+            };
+            tasks.spawn(delivery.run(stop.clone()));
             for gate in gates {
                 tasks.spawn(gate.recording(&outbox).run(stop.clone()));
             }
@@ -206,6 +215,7 @@ impl Node {
             Arc::clone(&acted),
             pictures,
             tasks.clone(),
+            versions,
         );
         tasks.spawn(watcher.run(stop.clone()));
         tasks.spawn(obey(operator.clone(), requests, acted, tasks.clone(), stop.clone()));

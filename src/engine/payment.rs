@@ -129,7 +129,7 @@ pub(super) async fn tell(
     let mut given = 0;
     for voucher in vouchers {
         let mut call = scripts::GIVE_BACK.prepare_invoke();
-        call.key(keys.stock(voucher)).key(keys.buyers(voucher));
+        call.key(keys.sale(voucher)).key(keys.stock(voucher)).key(keys.buyers(voucher));
         for order in orders.iter().filter(|order| order.voucher_id == voucher) {
             call.arg(order.seat().to_string()).arg(order.id.get());
         }

@@ -4,7 +4,12 @@
 
 use std::collections::{HashMap, hash_map::Entry};
 
-use super::{EngineError, settings::Settings, writer::by_partition};
+use super::{
+    EngineError,
+    entry_check::{self, Backing},
+    settings::Settings,
+    writer::by_partition,
+};
 use crate::{
     broker::{
         Layout, Link, Redis,
@@ -107,7 +112,14 @@ impl Judge {
     /// A server is away.
     pub async fn judge(&mut self, rows: Vec<Pending>) -> Result<Vec<Judged>, EngineError> {
         let orders: Vec<OrderEntry> = rows.iter().filter_map(|row| row.delivered.order()).collect();
-        let mut answers = self.store.foresee(&orders).await?.into_iter();
+        // Redis first: an order reaches SQL before its buyer leaves Redis.
+        let backing = entry_check::backing(&mut self.link, &self.keys, &orders).await?;
+        let answers = self.store.foresee(&orders).await?.into_iter().map(told);
+        let mut answers = answers.zip(backing).map(|(row, backing)| match (row, backing) {
+            (Row::Absent, Backing::Nothing) => Row::NotPromised,
+            (Row::Absent, Backing::Other(holds)) => Row::Holds(holds),
+            (row, _) => row,
+        });
         let mut nodes: HashMap<u16, Nodes> = HashMap::new();
         let mut judged = Vec::with_capacity(rows.len());
         for row in rows {
@@ -117,7 +129,7 @@ impl Judge {
                 new.insert(Nodes::read(&mut self.link, &of).await?);
             }
             let sql = match &row.delivered.body {
-                Body::Good(_) => answers.next().map_or(Row::Absent, told),
+                Body::Good(_) => answers.next().unwrap_or(Row::Absent),
                 Body::Malformed(_) | Body::Gone => Row::Absent,
             };
             let nodes = nodes.get(&entry.partition);
@@ -171,6 +183,7 @@ impl Judged {
             }
             (Body::Good(order), Row::IdTaken, _) => OrderFault::IdTaken(order.order),
             (Body::Good(order), Row::NoSale, _) => OrderFault::NoSale(order.voucher),
+            (Body::Good(_), Row::NotPromised, _) => OrderFault::NotPromised,
             (_, _, Verdict::TooOften) => OrderFault::TooOften(self.row.deliveries),
             _ => return None,
         })

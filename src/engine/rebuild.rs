@@ -8,7 +8,7 @@ use super::{EngineError, ledger};
 use crate::{
     broker::{Layout, Link, keys::Partition},
     faults::{self, Point},
-    model::VoucherId,
+    model::{OrderId, VoucherId},
     store::SharedStore,
 };
 
@@ -36,18 +36,18 @@ pub async fn rebuild(
     for sale in sales.iter().filter(|sale| keys.partition_of(sale.voucher_id) == *of) {
         let voucher = sale.voucher_id;
         rebuilt.complete &= link.query::<bool>(cmd("EXISTS").arg(keys.sale(voucher))).await?;
-        rebuilt.orders += enqueue_lost(store, link, keys, voucher).await?;
+        rebuilt.orders += enqueue_lost(store, link, keys, voucher).await?.len() as u64;
     }
     Ok(rebuilt)
 }
 
-/// The same for one sale; returns how many orders were put into the stream.
+/// The same for one sale; returns the orders that were put into the stream.
 pub(super) async fn enqueue_lost(
     store: &SharedStore,
     link: &mut Link,
     keys: &Layout,
     voucher: VoucherId,
-) -> Result<u64, EngineError> {
+) -> Result<Vec<OrderId>, EngineError> {
     let of = keys.partition_of(voucher);
     let lost = ledger::lost_orders(store, link, keys, voucher).await?;
     for page in lost.chunks(PAGE) {
@@ -60,5 +60,5 @@ pub(super) async fn enqueue_lost(
         link.pipe::<()>(&add).await?;
         faults::pass(Point::AfterRebuild);
     }
-    Ok(lost.len() as u64)
+    Ok(lost.into_iter().map(|(order, _)| order).collect())
 }

@@ -1,26 +1,36 @@
-//! Making Redis whole again: what SQL and the journal know, a restarted Redis may have forgotten.
+//! Reconciles Redis with SQL, the stream and the recent promises: what they know, a Redis that was restarted, emptied
+//! or set back may have lost.
 //!
-//! Runs before the first admission of a node and after each restart of Redis, while admission waits:
-//! a piece that was promised must not be sold again. Each node knows its own promises, so each waits
-//! for the others that were alive before it admits anybody.
+//! The whole of a partition is reconciled before the first admission of a node and after each restart of Redis; a single
+//! sale whose keys no longer agree is reconciled alone, while the others go on. Meanwhile the sale admits no buyer: a
+//! piece that was promised must not be sold again. Each node knows its own promises, so each waits for the others that
+//! were alive before it admits buyers on a restarted server.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, HashMap},
     time::{Duration, Instant},
 };
 
 use redis::{cmd, pipe};
 
-use super::{EngineError, journal::Admitted, payment, vouchers};
+use super::{EngineError, journal::Admitted, ledger, payment, rebuild::enqueue_lost, retention};
 use crate::{
-    broker::{Layout, Link, keys::Partition, scripts, stream, text::Text},
+    broker::{BrokerError, Layout, Link, keys::Partition, scripts, stream, text::Text},
     faults::{self, Point},
-    model::{OrderId, Place, Sale, SaleState, VoucherId},
+    model::{OrderEntry, OrderId, Place, Sale, SaleState, VoucherId},
     store::SharedStore,
 };
 
 /// Buyers in one run of the restore script: some 2 ms of Redis.
 const PAGE: u32 = 2_000;
+/// How long a sale waits for the process that reconciles it; each page renews that.
+const LEASE: Duration = Duration::from_secs(5);
+/// Between two looks at a sale that another process reconciles.
+const POLL: Duration = Duration::from_millis(20);
+/// Longest wait for other processes, and for keys that are lost again and again.
+const WITHIN: Duration = Duration::from_secs(30);
+/// Sales whose keys are looked at in one call: a few milliseconds of Redis.
+const CHECKED: usize = 1_000;
 
 /// A node that has not answered for Redis by then is taken for dead, and its promises with it: longer than it takes
 /// to give up an answer and to connect again.
@@ -29,20 +39,50 @@ const GRACE: Duration = Duration::from_secs(8);
 const CORPSE_MS: f64 = 120_000.0;
 const PEER_POLL: Duration = Duration::from_millis(20);
 
-/// What had to be put back.
+/// What was lost, and what was put back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reconciled {
-    /// Buyers put back, each with his piece.
+    /// Keys that were lost, replaced or set back, as they were found.
+    pub keys: Vec<String>,
+    /// Buyers put back, each with a piece.
     pub restored: u64,
-    /// Those of them whom SQL did not know: they were told "admitted", and their orders are in the stream again.
+    /// Buyers removed whose order is closed: an older copy of the buyers held them still.
+    pub removed: u64,
+    /// Orders that SQL did not know and that are in the stream again: their buyers were told "admitted".
     pub promised: Vec<OrderId>,
     /// Orders that can't be put back: the piece is gone, or the buyer holds another one. A promise
     /// among them has become a dead letter.
     pub refused: Vec<OrderId>,
+    /// More buyers than pieces: the sale stays closed.
+    pub oversold: Option<VoucherId>,
 }
 
-/// Loads every sale of a partition and puts back every buyer that Redis lacks, those of SQL and those of
+impl Reconciled {
+    fn add(&mut self, other: Self) {
+        self.keys.extend(other.keys);
+        self.restored += other.restored;
+        self.removed += other.removed;
+        self.promised.extend(other.promised);
+        self.refused.extend(other.refused);
+        self.oversold = self.oversold.or(other.oversold);
+    }
+}
+
+/// The servers, and on which run of Redis a sale counts as reconciled.
+#[derive(Debug)]
+pub(super) struct Reconciler<'a> {
+    pub(super) store: &'a SharedStore,
+    pub(super) link: &'a mut Link,
+    pub(super) keys: &'a Layout,
+    /// The run of the Redis server.
+    pub(super) run: &'a str,
+}
+
+/// Reconciles every sale of a partition, and puts back every buyer that Redis lacks, those of SQL and those of
 /// `promises`, which are of this partition. Safe to repeat.
+///
+/// # Errors
+/// A server is away.
 pub async fn reconcile(
     store: &SharedStore,
     link: &mut Link,
@@ -50,42 +90,41 @@ pub async fn reconcile(
     of: &Partition,
     promises: &[Admitted],
 ) -> Result<Reconciled, EngineError> {
-    stream::ensure_group(link, of).await?;
+    let run = run_of(link, &of.orders()).await?;
+    let mut reconciler = Reconciler { store, link, keys, run: &run };
     let mut done = Reconciled::default();
-    // SQL has the result of those, and one may be closed by now. Asked first: what is written from here
-    // on is put back as a promise, which does no harm.
-    let ids: Vec<OrderId> = promises.iter().map(|promise| promise.order).collect();
-    let written: HashSet<OrderId> = store.existing(&ids).await?.into_iter().collect();
-    let promises: Vec<&Admitted> =
-        promises.iter().filter(|promise| !written.contains(&promise.order)).collect();
+    let mut by_voucher: BTreeMap<VoucherId, Vec<Admitted>> = BTreeMap::new();
+    for promise in promises {
+        by_voucher.entry(promise.voucher).or_default().push(*promise);
+    }
+    stream::ensure_group(reconciler.link, of).await?;
     for sale in sales_of(store, keys, of).await? {
-        done.add(restore_sale(store, link, keys, &sale).await?);
+        done.add(reconciler.sale(sale.voucher_id, &[]).await?);
     }
-    let mut vouchers: Vec<VoucherId> = promises.iter().map(|promise| promise.voucher).collect();
-    vouchers.sort_unstable();
-    vouchers.dedup();
-    for voucher in vouchers {
-        let of_voucher: Vec<_> = promises
-            .iter()
-            .filter(|promise| promise.voucher == voucher)
-            .map(|promise| (promise.order, promise.place))
-            .collect();
-        for page in of_voucher.chunks(PAGE as usize) {
-            done.add(restore(link, keys, voucher, Entry::Add, page).await?);
-        }
+    for (voucher, promises) in by_voucher {
+        done.add(reconciler.promises(voucher, &promises).await?);
     }
+    done.add(reconciler.streams(of).await?);
     if done != Reconciled::default() {
         tracing::warn!(
+            keys = done.keys.join(", "),
             restored = done.restored,
+            removed = done.removed,
             refused = done.refused.len(),
-            "Redis had forgotten buyers"
+            "Redis had lost data"
         );
     }
     Ok(done)
 }
 
+/// The run of the server that serves a key.
+pub(super) async fn run_of(link: &mut Link, key: &str) -> Result<String, BrokerError> {
+    link.connection(key).await?;
+    Ok(link.server(key).map(|it| it.run_id.clone()).unwrap_or_default())
+}
+
 /// Sales of a partition that Redis has to hold.
-async fn sales_of(
+pub(super) async fn sales_of(
     store: &SharedStore,
     keys: &Layout,
     of: &Partition,
@@ -95,26 +134,7 @@ async fn sales_of(
     Ok(sales)
 }
 
-/// Loads what Redis lacks of a partition's sales: enough where another node has made this run of the server whole,
-/// and this one has promised nothing.
-pub(super) async fn load_missing(
-    store: &SharedStore,
-    link: &mut Link,
-    keys: &Layout,
-    of: &Partition,
-) -> Result<(), EngineError> {
-    stream::ensure_group(link, of).await?;
-    for sale in sales_of(store, keys, of).await? {
-        if link.query::<bool>(cmd("EXISTS").arg(keys.stock(sale.voucher_id))).await? {
-            vouchers::sync(link, keys, &sale).await?;
-        } else {
-            restore_sale(store, link, keys, &sale).await?;
-        }
-    }
-    Ok(())
-}
-
-/// Whether some node has made the partition whole on this run of its server.
+/// Whether some node has reconciled the partition on this run of its server.
 pub(super) async fn is_healed(
     link: &mut Link,
     of: &Partition,
@@ -124,57 +144,341 @@ pub(super) async fn is_healed(
     Ok(healed.iter().any(|run| run == run_id))
 }
 
-/// Loads one sale and puts back every buyer of whom SQL holds a live order. Safe to repeat, also while
-/// orders are written and closed.
-pub(super) async fn restore_sale(
-    store: &SharedStore,
+/// Keys of a partition that do not agree.
+#[derive(Debug, Default)]
+pub(super) struct Damage {
+    /// Streams that lost entries, or the watermark.
+    pub(super) streams: Vec<String>,
+    /// Sales whose keys do not agree.
+    pub(super) sales: Vec<VoucherId>,
+    /// Entries ever added to the order stream.
+    added: u64,
+}
+
+/// Looks at the streams of a partition and at the keys of these sales.
+///
+/// # Errors
+/// Redis is away.
+pub(super) async fn check(
     link: &mut Link,
     keys: &Layout,
-    sale: &Sale,
-) -> Result<Reconciled, EngineError> {
-    let (voucher, mut done) = (sale.voucher_id, Reconciled::default());
-    // A sale that Redis has lost opens only once its buyers are back; version 0 gives way to any.
-    let closed = Sale { state: SaleState::Paused, version: 0, ..sale.clone() };
-    vouchers::sync(link, keys, &closed).await?;
-    // Before the buyers: whoever was closed may hold another order by now.
-    payment::give_back_again(store, link, keys, voucher).await?;
-    let mut after: Option<OrderId> = None;
+    of: &Partition,
+    sales: &[VoucherId],
+) -> Result<Damage, BrokerError> {
+    let mut damage = Damage::default();
+    let mut rest = sales;
     loop {
-        let page = store.live_orders(voucher, after, PAGE).await?;
-        let Some(last) = page.last() else { break };
-        after = Some(last.id);
-        let page: Vec<_> = page.iter().map(|order| (order.id, order.seat())).collect();
-        done.add(restore(link, keys, voucher, Entry::Leave, &page).await?);
+        let (page, behind) = rest.split_at(rest.len().min(CHECKED));
+        let (streams, found, added) = check_page(link, keys, of, page, None).await?;
+        damage.streams = streams;
+        damage.added = added;
+        damage.sales.extend(found.iter().filter_map(|place| page.get(place.checked_sub(1)?)));
+        rest = behind;
+        if rest.is_empty() {
+            return Ok(damage);
+        }
     }
-    faults::pass(Point::MidHeal);
-    // And after them: one that was closed since its page was read was put back wrongly.
-    payment::give_back_again(store, link, keys, voucher).await?;
-    recount(link, keys, voucher).await?;
-    vouchers::sync(link, keys, sale).await?;
-    Ok(done)
 }
 
-/// Sets a sale's stock to what its buyers leave. Every script keeps it so; a Redis whose file was cut off within
-/// one of them may do its first half at a later restart.
-pub(super) async fn recount(
+/// What the streams lost, damaged sales by their place from 1, and entries ever added to the order stream.
+type Checked = (Vec<String>, Vec<usize>, u64);
+
+async fn check_page(
     link: &mut Link,
     keys: &Layout,
-    voucher: VoucherId,
-) -> Result<(), EngineError> {
-    let mut call = scripts::RECOUNT.prepare_invoke();
-    call.key(keys.sale(voucher)).key(keys.stock(voucher)).key(keys.buyers(voucher));
-    let (before, now): (Option<String>, Option<i64>) = link.invoke(&call).await?;
-    if now.is_some_and(|now| before != Some(now.to_string())) {
-        tracing::warn!(%voucher, before, now, "the stock was counted anew");
+    of: &Partition,
+    sales: &[VoucherId],
+    accept: Option<u64>,
+) -> Result<Checked, BrokerError> {
+    let mut call = scripts::CHECK_PARTITION.prepare_invoke();
+    call.key(of.orders()).key(of.dead()).key(of.watermark());
+    for sale in sales {
+        call.key(keys.sale(*sale)).key(keys.stock(*sale));
+        call.key(keys.buyers(*sale)).key(keys.tally(*sale));
     }
-    Ok(())
+    call.arg(if accept.is_some() { "accept" } else { "" }).arg(accept.unwrap_or(0));
+    link.invoke(&call).await
 }
 
-impl Reconciled {
-    fn add(&mut self, other: Self) {
-        self.restored += other.restored;
-        self.promised.extend(other.promised);
-        self.refused.extend(other.refused);
+/// What became of a try to begin.
+enum Begun {
+    /// There is nothing to reconcile.
+    Whole,
+    /// Another process is at work on the sale.
+    Busy,
+    /// With what was found of its keys.
+    Begun(Vec<String>),
+}
+
+impl Reconciler<'_> {
+    /// Finds what the streams of a partition lost, and puts every order into the stream again that is nowhere.
+    pub(super) async fn streams(&mut self, of: &Partition) -> Result<Reconciled, EngineError> {
+        let until = Instant::now() + WITHIN;
+        let mut done = Reconciled::default();
+        loop {
+            let found = check(self.link, self.keys, of, &[]).await?;
+            if found.streams.is_empty() {
+                return Ok(done);
+            }
+            if Instant::now() > until {
+                return Err(EngineError::Reconciling(of.orders()));
+            }
+            let mut entries_lost = false;
+            for name in &found.streams {
+                let key = match name.as_str() {
+                    "orders" => of.orders(),
+                    "dead" => of.dead(),
+                    // A server that is new has none.
+                    "watermark" if found.added == 0 => continue,
+                    "watermark" => of.watermark(),
+                    other => other.to_owned(),
+                };
+                entries_lost |= key == of.orders() || key == of.dead();
+                if !done.keys.contains(&key) {
+                    done.keys.push(key);
+                }
+            }
+            stream::ensure_group(self.link, of).await?;
+            if entries_lost {
+                for sale in sales_of(self.store, self.keys, of).await? {
+                    let lost = enqueue_lost(self.store, self.link, self.keys, sale.voucher_id);
+                    done.promised.extend(lost.await?);
+                }
+            }
+            let added = check(self.link, self.keys, of, &[]).await?.added;
+            check_page(self.link, self.keys, of, &[], Some(added)).await?;
+        }
+    }
+
+    /// Reconciles one sale, if its keys do not agree or it was not reconciled on this run of the server, with what SQL,
+    /// the stream and the dead letters know, and with `promises` of it. It admits no buyer meanwhile.
+    ///
+    /// # Errors
+    /// A server is away, or other processes are at work on the sale for too long.
+    pub(super) async fn sale(
+        &mut self,
+        voucher: VoucherId,
+        promises: &[Admitted],
+    ) -> Result<Reconciled, EngineError> {
+        self.sale_unless_whole(voucher, promises, false).await
+    }
+
+    /// As [`Self::sale`], also where its keys agree with one another: they may not agree with SQL.
+    pub(super) async fn whole_sale(
+        &mut self,
+        voucher: VoucherId,
+    ) -> Result<Reconciled, EngineError> {
+        self.sale_unless_whole(voucher, &[], true).await
+    }
+
+    async fn sale_unless_whole(
+        &mut self,
+        voucher: VoucherId,
+        promises: &[Admitted],
+        always: bool,
+    ) -> Result<Reconciled, EngineError> {
+        let token = uuid::Uuid::new_v4().simple().to_string();
+        let until = Instant::now() + WITHIN;
+        let mut keys = Vec::new();
+        while Instant::now() < until {
+            let sale = self.store.sale(voucher).await?;
+            if sale.state == SaleState::Archived {
+                retention::drop_keys(self.link, self.keys, voucher).await?;
+                return Ok(Reconciled::default());
+            }
+            match self.begin(&sale, &token, always).await? {
+                Begun::Whole => return Ok(Reconciled { keys, ..Reconciled::default() }),
+                Begun::Busy => tokio::time::sleep(POLL).await,
+                Begun::Begun(found) => {
+                    let damaged = always || !found.is_empty();
+                    // What Redis never held is not lost.
+                    for key in found.into_iter().filter(|_| sale.delivered > 0) {
+                        if !keys.contains(&key) {
+                            keys.push(key);
+                        }
+                    }
+                    let done = self.rebuild(&sale, &token, promises, damaged).await?;
+                    if let Some(done) = done {
+                        return Ok(Reconciled { keys, ..done });
+                    }
+                    tracing::warn!(%voucher, "a key was lost again while its sale was reconciled");
+                }
+            }
+        }
+        Err(EngineError::Reconciling(self.keys.sale(voucher)))
+    }
+
+    async fn begin(
+        &mut self,
+        sale: &Sale,
+        token: &str,
+        always: bool,
+    ) -> Result<Begun, EngineError> {
+        let (keys, voucher) = (self.keys, sale.voucher_id);
+        let mut call = scripts::RECONCILE_BEGIN.prepare_invoke();
+        call.key(keys.sale(voucher)).key(keys.stock(voucher));
+        call.key(keys.buyers(voucher)).key(keys.tally(voucher));
+        call.arg(token).arg(LEASE.as_millis() as u64).arg(self.run);
+        call.arg(sale.version).arg(&sale.title);
+        call.arg(sale.begin.unwrap_or_default().0).arg(sale.end.unwrap_or_default().0);
+        call.arg(sale.state.as_str()).arg(sale.initial).arg(sale.limit).arg(sale.created.0);
+        call.arg(if always { "always" } else { "" });
+        let mut answer: Vec<String> = self.link.invoke(&call).await?;
+        if answer.is_empty() {
+            return Err(BrokerError::Reply("the begin of a reconciliation").into());
+        }
+        match answer.remove(0).as_str() {
+            "whole" => Ok(Begun::Whole),
+            "busy" => Ok(Begun::Busy),
+            "other" => Err(EngineError::OtherSale(voucher)),
+            // By the names that an operator finds them under.
+            _ => Ok(Begun::Begun(
+                answer
+                    .into_iter()
+                    .map(|found| match found.as_str() {
+                        "sale" => keys.sale(voucher),
+                        "stock" => keys.stock(voucher),
+                        "buyers" => keys.buyers(voucher),
+                        _ => found,
+                    })
+                    .collect(),
+            )),
+        }
+    }
+
+    /// `None` where a key was lost again, or another process has taken over. A sale whose keys agree lacks at most what
+    /// Redis lost of all of them together, which the stream does not know either.
+    async fn rebuild(
+        &mut self,
+        sale: &Sale,
+        token: &str,
+        promises: &[Admitted],
+        damaged: bool,
+    ) -> Result<Option<Reconciled>, EngineError> {
+        let (voucher, mut done) = (sale.voucher_id, Reconciled::default());
+        // Orders move from the stream to SQL, so the stream is read first: none is missed between the two.
+        let under_way = if damaged { self.under_way(voucher).await? } else { Vec::new() };
+        // Before the buyers: one whose order was closed may hold another order by now.
+        done.removed = self.remove_closed(voucher, damaged).await?;
+        let mut after: Option<OrderId> = None;
+        loop {
+            let page = self.store.live_orders(voucher, after, PAGE).await?;
+            let Some(last) = page.last() else { break };
+            after = Some(last.id);
+            let page: Vec<_> = page.iter().map(|order| (order.id, order.seat())).collect();
+            let Some(part) = self.restore(voucher, token, Entry::Leave, &page).await? else {
+                return Ok(None);
+            };
+            done.add(part);
+        }
+        faults::pass(Point::MidHeal);
+        let here = promises.iter().filter(|it| it.voucher == voucher);
+        let here: Vec<_> = here.map(|it| (it.order, it.place)).collect();
+        for (entry, orders) in [(Entry::Leave, under_way), (Entry::Add, here)] {
+            for page in orders.chunks(PAGE as usize) {
+                // SQL has the result of those, and one may be closed by now.
+                let page = ledger::not_in_sql(self.store, page).await?;
+                let Some(part) = self.restore(voucher, token, entry, &page).await? else {
+                    return Ok(None);
+                };
+                done.add(part);
+            }
+        }
+        // And after them: one that was closed since its page was read was put back wrongly.
+        done.removed += self.remove_closed(voucher, damaged).await?;
+        let mut call = scripts::RECONCILE_END.prepare_invoke();
+        let (keys, of) = (self.keys, self.keys.partition_of(voucher));
+        call.key(keys.sale(voucher)).key(keys.stock(voucher));
+        call.key(keys.buyers(voucher)).key(of.watermark());
+        call.arg(token).arg(self.run).arg(voucher.0);
+        let answer: Vec<redis::Value> = self.link.invoke(&call).await?;
+        match answer.first() {
+            Some(redis::Value::BulkString(word)) if word == b"done" => Ok(Some(done)),
+            Some(redis::Value::BulkString(word)) if word == b"oversold" => {
+                Ok(Some(Reconciled { oversold: Some(voucher), ..done }))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Removes buyers whose order is closed: of a damaged sale all, for the buyers may be an older copy, else those that
+    /// were given back shortly before, which a Redis that was restarted may have lost.
+    async fn remove_closed(
+        &mut self,
+        voucher: VoucherId,
+        damaged: bool,
+    ) -> Result<u64, EngineError> {
+        if !damaged {
+            return payment::give_back_again(self.store, self.link, self.keys, voucher).await;
+        }
+        let closed = ledger::kept_orders(self.store, self.link, self.keys, voucher).await?;
+        payment::tell(self.link, self.keys, &closed).await
+    }
+
+    /// Orders of a sale in the stream and among the dead letters, the earliest promise first.
+    async fn under_way(
+        &mut self,
+        voucher: VoucherId,
+    ) -> Result<Vec<(OrderId, Place)>, EngineError> {
+        let of = self.keys.partition_of(voucher);
+        // A letter that is replayed goes back to the stream: the letters are read before it and after it.
+        let letters = ledger::dead_orders(self.link, &of).await?;
+        let flows = ledger::flows(self.link, &of).await?;
+        let all = [letters, flows.undelivered, flows.pending, flows.dead];
+        let mine = all.iter().flatten().filter(|entry| entry.voucher == voucher);
+        let mut orders: Vec<_> = mine.map(|it: &OrderEntry| (it.order, it.seat())).collect();
+        orders.sort_unstable();
+        orders.dedup();
+        Ok(orders)
+    }
+
+    /// Puts buyers of this node's recent promises back into a sale that is whole; those that SQL has need nothing.
+    async fn promises(
+        &mut self,
+        voucher: VoucherId,
+        promises: &[Admitted],
+    ) -> Result<Reconciled, EngineError> {
+        let mut done = Reconciled::default();
+        let promises: Vec<_> = promises.iter().map(|it| (it.order, it.place)).collect();
+        for page in promises.chunks(PAGE as usize) {
+            let page = ledger::not_in_sql(self.store, page).await?;
+            match self.restore(voucher, "", Entry::Add, &page).await? {
+                Some(part) => done.add(part),
+                None => return Err(EngineError::Reconciling(self.keys.sale(voucher))),
+            }
+        }
+        Ok(done)
+    }
+
+    async fn restore(
+        &mut self,
+        voucher: VoucherId,
+        token: &str,
+        entry: Entry,
+        buyers: &[(OrderId, Place)],
+    ) -> Result<Option<Reconciled>, EngineError> {
+        let (keys, of) = (self.keys, self.keys.partition_of(voucher));
+        let mut call = scripts::RESTORE.prepare_invoke();
+        call.key(keys.sale(voucher)).key(keys.stock(voucher)).key(keys.buyers(voucher));
+        call.key(of.orders()).key(of.dead()).key(of.watermark());
+        call.arg(voucher.0).arg(match entry {
+            Entry::Leave => "book",
+            Entry::Add => "enqueue",
+        });
+        call.arg(token).arg(LEASE.as_millis() as u64);
+        for (order, place) in buyers {
+            call.arg(place.user.0).arg(place.number).arg(order.get());
+        }
+        let (restored, refused, promised): (i64, Vec<String>, Vec<String>) =
+            self.link.invoke(&call).await?;
+        let Ok(restored) = u64::try_from(restored) else { return Ok(None) };
+        let ids = |ids: Vec<String>| ids.iter().filter_map(|id| id.parse().ok()).collect();
+        Ok(Some(Reconciled {
+            restored,
+            refused: ids(refused),
+            promised: ids(promised),
+            ..Reconciled::default()
+        }))
     }
 }
 
@@ -183,28 +487,6 @@ impl Reconciled {
 enum Entry {
     Leave,
     Add,
-}
-
-async fn restore(
-    link: &mut Link,
-    keys: &Layout,
-    voucher: VoucherId,
-    entry: Entry,
-    buyers: &[(OrderId, Place)],
-) -> Result<Reconciled, EngineError> {
-    let mut call = scripts::RESTORE.prepare_invoke();
-    let of = keys.partition_of(voucher);
-    call.key(keys.stock(voucher)).key(keys.buyers(voucher)).key(of.orders()).key(of.dead());
-    call.arg(voucher.0).arg(match entry {
-        Entry::Leave => "book",
-        Entry::Add => "enqueue",
-    });
-    for (order, place) in buyers {
-        call.arg(place.user.0).arg(place.number).arg(order.get());
-    }
-    let (restored, refused, promised): (u64, Vec<String>, Vec<String>) = link.invoke(&call).await?;
-    let ids = |ids: Vec<String>| ids.iter().filter_map(|id| id.parse().ok()).collect();
-    Ok(Reconciled { restored, refused: ids(refused), promised: ids(promised) })
 }
 
 /// Nodes with their last signs, and for which run of the server each of them has told its promises.

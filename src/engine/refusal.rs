@@ -143,6 +143,12 @@ pub enum Why {
     Short(VoucherId, u64, u64),
     /// Redis does not hold the sale.
     NotHeld(VoucherId),
+    /// Redis holds another sale of that number.
+    OtherSale(VoucherId),
+    /// A key is being reconciled.
+    Reconciling(String),
+    /// More buyers than pieces.
+    Oversold(VoucherId),
     /// The sale is in SQL, and Redis was not told.
     NotLoaded(VoucherId, Box<Refusal>),
 }
@@ -213,6 +219,9 @@ fn why(error: &EngineError) -> Why {
         EngineError::NameTaken(name) => Why::NameTaken(name.clone()),
         EngineError::Short { voucher, by, left } => Why::Short(*voucher, *by, *left),
         EngineError::NotHeld(voucher) => Why::NotHeld(*voucher),
+        EngineError::OtherSale(voucher) => Why::OtherSale(*voucher),
+        EngineError::Reconciling(key) => Why::Reconciling(key.clone()),
+        EngineError::Oversold(voucher) => Why::Oversold(*voucher),
         EngineError::NotLoaded { voucher, why } => {
             let why = Refusal { text: why.to_string(), why: broker(why) };
             Why::NotLoaded(*voucher, Box::new(why))

@@ -3,17 +3,21 @@
 //! SQL is the truth of orders that were written, and the buyers hash of those that were promised. What
 //! neither can tell is left to a person.
 
-use redis::cmd;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    EngineError, error::PartDone, ledger, payment, rebuild::enqueue_lost, reconcile, vouchers,
+    EngineError,
+    error::PartDone,
+    ledger, payment,
+    rebuild::enqueue_lost,
+    reconcile::{Reconciler, run_of},
+    retention, vouchers,
 };
 use crate::{
     broker::{Layout, Link},
     model::{
-        Sale, VoucherId,
+        SaleState, VoucherId,
         ledger::{Cure, Finding, sentences},
     },
     store::SharedStore,
@@ -55,7 +59,7 @@ pub async fn plan(
     keys: &Layout,
 ) -> Result<Vec<SaleRepair>, EngineError> {
     let mut plan = Vec::new();
-    for sale in store.sales().await? {
+    for sale in ledger::all_sales(store, link, keys).await? {
         let findings = ledger::books(store, link, keys, &sale).await?.findings();
         if findings.is_empty() {
             continue;
@@ -112,38 +116,33 @@ pub async fn apply(
     keys: &Layout,
     plan: &SaleRepair,
 ) -> Result<Repaired, EngineError> {
-    let sale = store.sale(plan.voucher_id).await?;
-    let mut done = Repaired::default();
+    let (voucher, mut done) = (plan.voucher_id, Repaired::default());
     for cure in &plan.cures {
         match cure {
-            Cure::Load => {
-                // The copy is taken over also where it is no newer; meanwhile the sale is held.
-                yield_version(link, keys, &sale).await?;
-                // Read after that: what an operator has decided meanwhile must not be undone.
-                let sale = store.sale(plan.voucher_id).await?;
-                let loaded = reconcile::restore_sale(store, link, keys, &sale).await?;
-                done.put_back += loaded.restored;
+            Cure::Adopt => {
+                let held = vouchers::read(link, keys, voucher).await?;
+                store.adopt_sale(&held.ok_or(EngineError::NotHeld(voucher))?).await?;
+                // Orders that SQL lost with it are put into the stream again.
+                done.enqueued += enqueue_lost(store, link, keys, voucher).await?.len() as u64;
+            }
+            Cure::Remove => retention::drop_keys(link, keys, voucher).await?,
+            Cure::Reconcile => {
+                let run = run_of(link, &keys.sale(voucher)).await?;
+                let mut reconciler = Reconciler { store, link, keys, run: &run };
+                done.put_back += reconciler.whole_sale(voucher).await?.restored;
             }
             Cure::GiveBack => {
-                let kept = ledger::kept_orders(store, link, keys, sale.voucher_id).await?;
+                let kept = ledger::kept_orders(store, link, keys, voucher).await?;
                 done.given_back += payment::tell(link, keys, &kept).await?;
             }
-            Cure::Recount => {
-                reconcile::recount(link, keys, sale.voucher_id).await?;
-            }
             Cure::Enqueue => {
-                done.enqueued += enqueue_lost(store, link, keys, sale.voucher_id).await?;
+                done.enqueued += enqueue_lost(store, link, keys, voucher).await?.len() as u64;
             }
         }
     }
-    vouchers::sync(link, keys, &store.sale(plan.voucher_id).await?).await?;
-    Ok(done)
-}
-
-async fn yield_version(link: &mut Link, keys: &Layout, sale: &Sale) -> Result<(), EngineError> {
-    let key = keys.sale(sale.voucher_id);
-    if link.query::<bool>(cmd("EXISTS").arg(&key)).await? {
-        link.query::<u64>(cmd("HSET").arg(&key).arg("version").arg(-1)).await?;
+    let sale = store.sale(voucher).await?;
+    if sale.state != SaleState::Archived {
+        vouchers::deliver(store, link, keys, &sale).await?;
     }
-    Ok(())
+    Ok(done)
 }

@@ -1,10 +1,14 @@
 //! Vouchers and sales: SQL first, Redis after the commit.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
 use redis::cmd;
 
-use super::{EngineError, reconcile};
+use super::{
+    EngineError,
+    reconcile::{Reconciler, run_of},
+    retention,
+};
 use crate::{
     broker::{BrokerError, Layout, Link, scripts},
     faults::{self, Point},
@@ -23,18 +27,37 @@ const CUT_POLL: Duration = Duration::from_millis(20);
 /// Creates a sale: in SQL, then in Redis.
 ///
 /// # Errors
-/// [`EngineError::NotLoaded`] when SQL has it and Redis could not be told: the next node that
-/// starts, or the next change of the sale, tells Redis.
+/// [`EngineError::NotLoaded`] when SQL has it and Redis does not yet: any node delivers it.
 pub async fn create(
     store: &SharedStore,
     link: &mut Link,
     keys: &Layout,
     sale: &NewSale,
 ) -> Result<Sale, EngineError> {
+    reserve_numbers(store, link, keys).await?;
     let sale = store.create_sale(sale, Millis::now()).await?;
     faults::pass(Point::AfterSaleCommit);
-    publish(link, keys, &sale).await?;
+    announce(store, link, keys, &sale, "new").await?;
     Ok(sale)
+}
+
+/// A database that was set back gives no number again that Redis has seen. A Redis that is away is not asked: two sales
+/// of one number are told apart by their time of creation.
+async fn reserve_numbers(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+) -> Result<(), EngineError> {
+    let mut highest = 0;
+    for of in keys.partitions() {
+        let seen = link.query::<Option<u64>>(cmd("HGET").arg(of.watermark()).arg("voucher")).await;
+        highest = highest.max(seen.ok().flatten().unwrap_or(0));
+    }
+    let last = VoucherId(highest.saturating_sub(1));
+    if highest > 0 && store.vouchers(Some(last), 1).await?.is_empty() {
+        store.reserve_numbers(VoucherId(highest)).await?;
+    }
+    Ok(())
 }
 
 /// Opens a planned sale now, by the clock of Redis.
@@ -84,7 +107,7 @@ pub async fn restock(
         _ => cut(store, link, keys, voucher, by.unsigned_abs()).await?,
     };
     faults::pass(Point::AfterChangeCommit);
-    tell(store, link, keys, &sale).await?;
+    announce(store, link, keys, &sale, "").await?;
     Ok(sale)
 }
 
@@ -101,38 +124,138 @@ async fn add(
         Err(error @ StoreError::Unknown(_)) => error,
         other => return Ok(other?),
     };
-    let follow = async { tell(store, link, keys, &store.sale(voucher).await?).await };
+    let follow = async { deliver(store, link, keys, &store.sale(voucher).await?).await };
     if let Err(why) = follow.await {
         tracing::warn!(%voucher, %why, "Redis does not know yet what SQL says of this sale");
     }
     Err(error.into())
 }
 
+/// A sale as Redis holds it; `None` where a field is missing or makes no sense.
+///
+/// # Errors
+/// Redis is away.
+pub(super) async fn read(
+    link: &mut Link,
+    keys: &Layout,
+    voucher: VoucherId,
+) -> Result<Option<Sale>, BrokerError> {
+    let fields: Result<HashMap<String, String>, BrokerError> =
+        link.query(cmd("HGETALL").arg(keys.sale(voucher))).await;
+    let fields = match fields {
+        Err(BrokerError::Refused(_) | BrokerError::Reply(_)) => return Ok(None),
+        fields => fields?,
+    };
+    let number = |name: &str| fields.get(name)?.parse::<u64>().ok();
+    let time = |name: &str| Some(Millis(fields.get(name)?.parse().ok()?));
+    let read = || {
+        Some(Sale {
+            voucher_id: voucher,
+            title: fields.get("title")?.clone(),
+            initial: number("initial")?,
+            stock: number("initial")?,
+            begin: time("begin").filter(|it| it.0 > 0),
+            end: time("end").filter(|it| it.0 > 0),
+            state: fields.get("state")?.parse().ok()?,
+            limit: number("limit")?.try_into().ok()?,
+            changed: time("created")?,
+            version: number("version")?,
+            delivered: number("version")?,
+            created: time("created")?,
+        })
+    };
+    Ok(read())
+}
+
+/// What became of a sale that was brought to Redis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Synced {
+    /// Redis has taken this version over.
+    Taken,
+    /// Redis had this version or a newer one.
+    Known,
+    /// Its keys do not agree, or are not there: it has to be reconciled with its buyers.
+    Damaged,
+}
+
 /// Brings Redis' copy of a sale up to what SQL committed. Safe to repeat; an older copy never wins.
-pub async fn sync(link: &mut Link, keys: &Layout, sale: &Sale) -> Result<bool, BrokerError> {
+///
+/// # Errors
+/// Redis is away, or holds another sale of that number.
+pub async fn sync(link: &mut Link, keys: &Layout, sale: &Sale) -> Result<Synced, EngineError> {
     loop {
-        match told(link, keys, sale, "").await? {
-            // It is being cut; whoever does it may have died, then the lease ends.
-            ..0 => tokio::time::sleep(CUT_POLL).await,
-            taken => return Ok(taken > 0),
+        match try_sync(link, keys, sale, "").await? {
+            // It is being cut; the process that does it may have died, then the lease ends.
+            None => tokio::time::sleep(CUT_POLL).await,
+            Some(synced) => return Ok(synced),
         }
     }
 }
 
-/// What the script says: 1 taken over, 0 known already, -1 where somebody is cutting that very version.
-async fn told(
+/// `None` where another process is cutting that very version.
+async fn try_sync(
     link: &mut Link,
     keys: &Layout,
     sale: &Sale,
-    whose: &str,
-) -> Result<i64, BrokerError> {
+    how: &str,
+) -> Result<Option<Synced>, EngineError> {
     let voucher = sale.voucher_id;
+    let run = run_of(link, &keys.sale(voucher)).await?;
     let mut call = scripts::SYNC_SALE.prepare_invoke();
     call.key(keys.sale(voucher)).key(keys.stock(voucher)).key(keys.buyers(voucher));
+    call.key(keys.partition_of(voucher).watermark());
     call.arg(sale.version).arg(&sale.title);
     call.arg(sale.begin.unwrap_or_default().0).arg(sale.end.unwrap_or_default().0);
-    call.arg(sale.state.as_str()).arg(sale.initial).arg(sale.limit).arg(whose);
-    link.invoke(&call).await
+    call.arg(sale.state.as_str()).arg(sale.initial).arg(sale.limit);
+    call.arg(sale.created.0).arg(voucher.0).arg(how).arg(run);
+    let answer: String = link.invoke(&call).await?;
+    match answer.as_str() {
+        "taken" => Ok(Some(Synced::Taken)),
+        "known" => Ok(Some(Synced::Known)),
+        "damaged" => Ok(Some(Synced::Damaged)),
+        "cutting" => Ok(None),
+        "other" => Err(EngineError::OtherSale(voucher)),
+        _ => Err(BrokerError::Reply("a change of a sale").into()),
+    }
+}
+
+/// Brings a change of a sale to Redis and notes in SQL that it is there. A sale that Redis has lost is reconciled with
+/// its buyers: what is sold must not be sold again. An archived one leaves Redis.
+///
+/// # Errors
+/// A server is away, or Redis holds another sale of that number; the change is delivered later.
+pub(super) async fn deliver(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+    sale: &Sale,
+) -> Result<(), EngineError> {
+    deliver_as(store, link, keys, sale, "").await
+}
+
+async fn deliver_as(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+    sale: &Sale,
+    how: &str,
+) -> Result<(), EngineError> {
+    let voucher = sale.voucher_id;
+    if sale.state == SaleState::Archived {
+        retention::drop_keys(link, keys, voucher).await?;
+    } else {
+        let first = try_sync(link, keys, sale, how).await?;
+        let synced = match first {
+            Some(synced) => synced,
+            None => sync(link, keys, sale).await?,
+        };
+        if synced == Synced::Damaged {
+            let run = run_of(link, &keys.sale(voucher)).await?;
+            Reconciler { store, link, keys, run: &run }.sale(voucher, &[]).await?;
+        }
+    }
+    store.note_delivered(voucher, sale.version).await?;
+    Ok(())
 }
 
 /// Takes pieces out of Redis first, where buyers stand that SQL does not know yet, then out of SQL, and puts
@@ -182,7 +305,7 @@ async fn take_out(
             return Err(StoreError::Ended(voucher).into());
         }
         let mut call = scripts::CUT.prepare_invoke();
-        call.key(keys.sale(voucher)).key(keys.stock(voucher));
+        call.key(keys.sale(voucher)).key(keys.stock(voucher)).key(keys.buyers(voucher));
         call.arg(by).arg(sale.version).arg(CUT_LEASE.as_millis() as u64);
         let answer: Result<(String, i64), BrokerError> = link.invoke(&call).await;
         let (word, left) = match answer {
@@ -200,7 +323,7 @@ async fn take_out(
             // Redis may have missed a change, or an earlier cut may have died half-way.
             "changed" if !told_before => {
                 told_before = true;
-                sync(link, keys, &store.sale(voucher).await?).await?;
+                deliver(store, link, keys, &store.sale(voucher).await?).await?;
             }
             "changed" => return Err(StoreError::Changed(voucher).into()),
             _ => return Err(BrokerError::Reply("a cut").into()),
@@ -219,7 +342,7 @@ async fn put_back(
 ) {
     let done = async {
         let sale = store.sale(voucher).await?;
-        Ok::<_, EngineError>(told(link, keys, &sale, whose).await?)
+        try_sync(link, keys, &sale, whose).await
     };
     if let Err(error) = done.await {
         tracing::warn!(%voucher, %error, "pieces of a cut that failed were not put back yet");
@@ -244,29 +367,22 @@ async fn change(
         other => other?,
     };
     faults::pass(Point::AfterChangeCommit);
-    tell(store, link, keys, &sale).await?;
+    announce(store, link, keys, &sale, "").await?;
     Ok(sale)
 }
 
-/// Tells Redis of a change. One that has lost the sale gets it whole, with its buyers: what is sold
-/// must not be sold again.
-async fn tell(
+/// Delivers a change that was just committed. Where that fails, the change is in SQL all the same.
+async fn announce(
     store: &SharedStore,
     link: &mut Link,
     keys: &Layout,
     sale: &Sale,
+    how: &str,
 ) -> Result<(), EngineError> {
-    let there = link.query::<bool>(cmd("EXISTS").arg(keys.stock(sale.voucher_id))).await;
-    if let Ok(false) = there {
-        reconcile::restore_sale(store, link, keys, sale).await?;
-        return Ok(());
-    }
-    publish(link, keys, sale).await
-}
-
-async fn publish(link: &mut Link, keys: &Layout, sale: &Sale) -> Result<(), EngineError> {
-    match sync(link, keys, sale).await {
-        Ok(_) => Ok(()),
-        Err(why) => Err(EngineError::NotLoaded { voucher: sale.voucher_id, why }),
+    match deliver_as(store, link, keys, sale, how).await {
+        Err(EngineError::Broker(why)) => {
+            Err(EngineError::NotLoaded { voucher: sale.voucher_id, why })
+        }
+        other => other,
     }
 }

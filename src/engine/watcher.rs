@@ -18,6 +18,7 @@ use super::{
     jobs::{board, builtin},
     ledger,
     operator::Operator,
+    sale_versions::SaleVersions,
 };
 use crate::{
     broker::stream::Pending,
@@ -79,6 +80,8 @@ pub(super) struct Watcher {
     acted: Arc<Notify>,
     pictures: watch::Sender<Arc<Snapshot>>,
     tasks: TaskTracker,
+    /// Learns of each sale that SQL has.
+    versions: SaleVersions,
     jobs: (Option<Instant>, Vec<JobLine>),
     activity: (Option<Instant>, Arc<Vec<Recorded>>),
     pending: PendingPage,
@@ -101,6 +104,7 @@ impl Watcher {
         acted: Arc<Notify>,
         pictures: watch::Sender<Arc<Snapshot>>,
         tasks: TaskTracker,
+        versions: SaleVersions,
     ) -> Self {
         let now = Instant::now();
         Self {
@@ -110,6 +114,7 @@ impl Watcher {
             acted,
             pictures,
             tasks,
+            versions,
             jobs: (None, Vec::new()),
             activity: (None, Arc::default()),
             pending: PendingPage::default(),
@@ -140,6 +145,7 @@ impl Watcher {
             let Focus { pending, letters_from, stream, sale, orders, log } =
                 *self.looking_at.borrow_and_update();
             let mut snapshot = self.collector.look().await;
+            self.collector.sales().iter().for_each(|sale| self.versions.note(sale));
             snapshot.pending = self.look_at_pending(pending, &snapshot).await;
             snapshot.census = self.look_at_census(pending.is_some(), acted, snapshot.taken).await;
             snapshot.letters = self.look_at_letters(letters_from, acted, &snapshot).await;

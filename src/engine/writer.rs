@@ -10,13 +10,16 @@ use std::{
 
 use tokio_util::sync::CancellationToken;
 
-use super::EngineError;
+use super::{
+    EngineError,
+    entry_check::{self, Checked},
+};
 use crate::{
     broker::{
         BrokerError, Layout, Link, Redis,
         keys::Partition,
         letters,
-        stream::{self, Body, Delivered},
+        stream::{self, Delivered},
     },
     model::{EntryId, Millis, OrderEntry, OrderFault, Said},
     store::{SharedStore, StoreError, Written},
@@ -36,8 +39,10 @@ pub struct Settled {
     pub again: u64,
     /// Put among the dead letters.
     pub dead: u64,
-    /// Bodies that were gone; left pending, for nobody can tell their order.
+    /// Bodies that were gone; left pending, for their order is not known.
     pub gone: u64,
+    /// Left pending until the buyers of their sale are known again.
+    pub waiting: u64,
     /// Transactions that SQL answered.
     pub transactions: u64,
 }
@@ -72,31 +77,23 @@ impl Writer {
         batch: Vec<Delivered>,
         stop: &CancellationToken,
     ) -> Result<Settled, EngineError> {
-        let (settled, grave) = self.settle_good(batch, stop).await?;
+        let checked = entry_check::check(&self.store, &mut self.link, &self.keys, batch).await?;
+        let (settled, grave) = self.settle_good(checked, stop).await?;
         // After the good ones, which must not wait for a Redis that takes no letter.
         Ok(Settled { dead: self.bury_all(grave).await?, ..settled })
     }
 
-    /// The same, but what is for the dead letters stays pending, and is said.
+    /// The same for a batch that was checked, but what is for the dead letters stays pending, and is returned.
     ///
     /// # Errors
     /// As for [`Self::settle`].
     pub(super) async fn settle_good(
         &mut self,
-        batch: Vec<Delivered>,
+        checked: Checked,
         stop: &CancellationToken,
     ) -> Result<(Settled, Grave), EngineError> {
-        let mut settled = Settled::default();
-        let (mut orders, mut grave) = (Vec::with_capacity(batch.len()), Grave::new());
-        for delivered in batch {
-            match delivered.body {
-                Body::Good(order) => orders.push(order),
-                Body::Malformed(fault) => {
-                    grave.push((delivered.entry, Said::of(&OrderFault::Fields(fault))));
-                }
-                Body::Gone => settled.gone += 1,
-            }
-        }
+        let Checked { orders, mut grave, gone, waiting } = checked;
+        let mut settled = Settled { gone, waiting, ..Settled::default() };
         // Halves of a failed batch, the next one on top.
         let mut parts: Vec<&[OrderEntry]> = vec![orders.as_slice()];
         while let Some(part) = parts.pop() {

@@ -17,10 +17,14 @@ pub struct RedisBooks {
     pub admitted: u64,
     /// How many changes Redis' copy of the sale is behind SQL.
     pub behind: u64,
+    /// How many changes of the sale Redis has that SQL lacks.
+    pub ahead: u64,
+    /// It is another sale of that number than SQL's.
+    pub other: bool,
 }
 
 /// What SQL holds of one sale, read in one transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SqlBooks {
     /// Pieces ever put on sale.
     pub initial: u64,
@@ -41,8 +45,12 @@ pub struct SqlBooks {
 pub struct Books {
     /// The sale.
     pub voucher_id: VoucherId,
-    /// `None` where Redis does not hold the sale.
+    /// `None` where Redis does not hold the sale, or not completely.
     pub redis: Option<RedisBooks>,
+    /// The key of the sale in Redis that does not agree with the others.
+    pub damaged: Option<SaleKey>,
+    /// SQL has the sale.
+    pub in_sql: bool,
     /// The sale is over and has left Redis.
     pub archived: bool,
     /// By SQL.
@@ -53,6 +61,8 @@ pub struct Books {
     pub pending: u64,
     /// Dead letters.
     pub dead: u64,
+    /// Admitted orders that are dead letters, and nowhere else: their buyers wait.
+    pub stranded: u64,
     /// Admitted orders that are neither in SQL nor in the stream nor a dead letter.
     pub lost: u64,
     /// Live orders in SQL whose buyer Redis does not know.
@@ -68,8 +78,29 @@ pub struct Books {
 #[serde(rename_all = "snake_case")]
 pub enum Finding {
     /// The sale is open and Redis has nothing of it.
-    #[error("Redis does not hold this sale; it is loaded when a node starts")]
+    #[error("Redis does not hold this sale; a running node loads it within a second")]
     NotLoaded,
+    /// Keys of the sale that were deleted, replaced or set back.
+    #[error("{}", damaged(*.0))]
+    Damaged(SaleKey),
+    /// SQL was set back, or Redis was given another database.
+    #[error("Redis holds this sale, and SQL does not know it")]
+    NotInSql,
+    /// SQL was set back.
+    #[error("SQL does not know the last {} of the sale", counted(*.0, "change", "changes"))]
+    Ahead(u64),
+    /// SQL was set back, and the number was given again.
+    #[error("Redis holds another sale under this number, which was created at another time")]
+    OtherSale,
+    /// An older copy of Redis brought an archived sale back.
+    #[error("the sale is archived, and Redis holds it still")]
+    StillHeld,
+    /// Invariant 2: the order is a result, but not the one that was promised.
+    #[error(
+        "{} a dead letter, and in SQL is none: 'seckill dead list' shows why",
+        counted(*.0, "admitted order is", "admitted orders are each")
+    )]
+    Stranded(u64),
     /// Invariant 1.
     #[error("Redis: initial {initial} is not stock {stock} + buyers {admitted}")]
     RedisStock {
@@ -134,6 +165,43 @@ pub enum Finding {
     Repeated(u64),
 }
 
+/// A key of a sale in Redis that does not agree with the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SaleKey {
+    /// The hash of the sale itself.
+    Sale,
+    /// Its stock.
+    Stock,
+    /// Its buyers.
+    Buyers,
+    /// None of them: the sale is being reconciled.
+    Restoring,
+}
+
+impl SaleKey {
+    /// By the name that the scripts use.
+    pub fn named(name: &str) -> Self {
+        match name {
+            "stock" => Self::Stock,
+            "buyers" => Self::Buyers,
+            "restoring" => Self::Restoring,
+            _ => Self::Sale,
+        }
+    }
+}
+
+impl fmt::Display for SaleKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Sale => "sale",
+            Self::Stock => "stock",
+            Self::Buyers => "buyers",
+            Self::Restoring => "restoring",
+        })
+    }
+}
+
 /// Whose figures they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -179,16 +247,29 @@ pub fn sentences<S: Serializer>(findings: &[impl fmt::Display], to: S) -> Result
     to.collect_seq(findings.iter().map(ToString::to_string))
 }
 
-/// What puts a finding right. In the order in which they are done: buyers come back before stock is counted.
+fn damaged(key: SaleKey) -> String {
+    match key {
+        SaleKey::Restoring => {
+            "the sale is being reconciled, and admits no buyer meanwhile".to_owned()
+        }
+        key => format!(
+            "the key '{key}' of the sale was lost, replaced or set back in Redis; the sale admits no buyer until it is reconciled"
+        ),
+    }
+}
+
+/// What puts a finding right. In the order in which they are done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cure {
-    /// Load the sale from SQL, and put back the buyers of its live orders.
-    Load,
+    /// Take the sale over into SQL as Redis holds it.
+    Adopt,
+    /// Remove an archived sale from Redis.
+    Remove,
+    /// Reconcile the sale in Redis with SQL, the stream and the dead letters.
+    Reconcile,
     /// Give back in Redis what is closed in SQL.
     GiveBack,
-    /// Count the stock anew from initial and buyers.
-    Recount,
     /// Put promised orders that are nowhere into the stream again.
     Enqueue,
 }
@@ -197,15 +278,22 @@ impl Finding {
     /// What puts it right; `None` where a person has to decide.
     pub fn cure(&self) -> Option<Cure> {
         match self {
-            Self::NotLoaded | Self::Behind(_) | Self::Unknown(_) | Self::Initial { .. } => {
-                Some(Cure::Load)
-            }
+            Self::NotInSql | Self::Ahead(_) => Some(Cure::Adopt),
+            Self::StillHeld => Some(Cure::Remove),
+            Self::NotLoaded
+            | Self::Damaged(_)
+            | Self::RedisStock { .. }
+            | Self::Behind(_)
+            | Self::Unknown(_)
+            | Self::Initial { .. } => Some(Cure::Reconcile),
             Self::Kept(_) => Some(Cure::GiveBack),
-            Self::RedisStock { .. } => Some(Cure::Recount),
             Self::Lost(_) => Some(Cure::Enqueue),
-            Self::Negative(..) | Self::SqlStock { .. } | Self::Doubled(_) | Self::Repeated(_) => {
-                None
-            }
+            Self::Negative(..)
+            | Self::SqlStock { .. }
+            | Self::Doubled(_)
+            | Self::Repeated(_)
+            | Self::Stranded(_)
+            | Self::OtherSale => None,
         }
     }
 }
@@ -215,7 +303,13 @@ impl Books {
     pub fn findings(&self) -> Vec<Finding> {
         let mut found = Vec::new();
         let sql = &self.sql;
+        // A stock that does not agree says more by its figures.
+        let shown = self.damaged.filter(|key| *key != SaleKey::Stock || self.redis.is_none());
+        found.extend(shown.map(Finding::Damaged));
         match &self.redis {
+            Some(_) if self.archived => found.push(Finding::StillHeld),
+            Some(_) if !self.in_sql => found.push(Finding::NotInSql),
+            Some(RedisBooks { other: true, .. }) => found.push(Finding::OtherSale),
             Some(redis) => {
                 if redis.stock < 0 {
                     found.push(Finding::Negative(Side::Redis, redis.stock));
@@ -230,11 +324,13 @@ impl Books {
                 if redis.behind > 0 {
                     found.push(Finding::Behind(redis.behind));
                 }
-                if redis.initial != sql.initial {
+                if redis.ahead > 0 {
+                    found.push(Finding::Ahead(redis.ahead));
+                } else if redis.initial != sql.initial {
                     found.push(Finding::Initial { redis: redis.initial, sql: sql.initial });
                 }
             }
-            None if self.archived => {}
+            None if self.archived || self.damaged.is_some() => {}
             None => found.push(Finding::NotLoaded),
         }
         if sql.stock < 0 {
@@ -249,6 +345,7 @@ impl Books {
         }
         let counted = [
             (self.lost, Finding::Lost as fn(u64) -> Finding),
+            (self.stranded, Finding::Stranded),
             (self.unknown, Finding::Unknown),
             (sql.doubled, Finding::Doubled),
             (self.repeated, Finding::Repeated),
@@ -296,8 +393,17 @@ mod tests {
     fn books() -> Books {
         Books {
             voucher_id: VoucherId(7),
-            redis: Some(RedisBooks { initial: 100, stock: 40, admitted: 60, behind: 0 }),
+            redis: Some(RedisBooks {
+                initial: 100,
+                stock: 40,
+                admitted: 60,
+                behind: 0,
+                ahead: 0,
+                other: false,
+            }),
             archived: false,
+            damaged: None,
+            in_sql: true,
             sql: SqlBooks {
                 initial: 100,
                 stock: 50,
@@ -309,6 +415,7 @@ mod tests {
             undelivered: 4,
             pending: 5,
             dead: 1,
+            stranded: 0,
             lost: 0,
             unknown: 0,
             repeated: 0,
@@ -344,26 +451,65 @@ mod tests {
     #[test]
     fn each_invariant_is_noticed() {
         type Spoil = fn(&mut Books);
-        let cases: [(Spoil, Finding); 10] = [
+        let cases: [(Spoil, Finding); 15] = [
             (|b| b.redis = None, Finding::NotLoaded),
             (
-                |b| b.redis = Some(RedisBooks { initial: 100, stock: 41, admitted: 60, behind: 0 }),
+                |b| (b.redis, b.damaged) = (None, Some(SaleKey::Buyers)),
+                Finding::Damaged(SaleKey::Buyers),
+            ),
+            (|b| b.in_sql = false, Finding::NotInSql),
+            (|b| b.archived = true, Finding::StillHeld),
+            (|b| b.redis.as_mut().unwrap().ahead = 2, Finding::Ahead(2)),
+            (|b| b.stranded = 3, Finding::Stranded(3)),
+            (
+                |b| {
+                    b.redis = Some(RedisBooks {
+                        initial: 100,
+                        stock: 41,
+                        admitted: 60,
+                        behind: 0,
+                        ahead: 0,
+                        other: false,
+                    })
+                },
                 Finding::RedisStock { initial: 100, stock: 41, admitted: 60 },
             ),
             (
                 |b| {
-                    b.redis =
-                        Some(RedisBooks { initial: 100, stock: -1, admitted: 101, behind: 0 });
+                    b.redis = Some(RedisBooks {
+                        initial: 100,
+                        stock: -1,
+                        admitted: 101,
+                        behind: 0,
+                        ahead: 0,
+                        other: false,
+                    });
                 },
                 Finding::Negative(Side::Redis, -1),
             ),
             (
-                |b| b.redis = Some(RedisBooks { initial: 110, stock: 50, admitted: 60, behind: 0 }),
+                |b| {
+                    b.redis = Some(RedisBooks {
+                        initial: 110,
+                        stock: 50,
+                        admitted: 60,
+                        behind: 0,
+                        ahead: 0,
+                        other: false,
+                    })
+                },
                 Finding::Initial { redis: 110, sql: 100 },
             ),
             (
                 |b| {
-                    b.redis = Some(RedisBooks { initial: 100, stock: 40, admitted: 60, behind: 1 });
+                    b.redis = Some(RedisBooks {
+                        initial: 100,
+                        stock: 40,
+                        admitted: 60,
+                        behind: 1,
+                        ahead: 0,
+                        other: false,
+                    });
                 },
                 Finding::Behind(1),
             ),

@@ -44,6 +44,9 @@ pub enum OrderFault {
     /// Promised by a Redis that was lost since, and the last piece is another buyer's.
     #[error("promised before Redis was restarted; no piece is left for it")]
     Unkept,
+    /// No buyer was admitted under it: a foreign entry, or one of an order that was given back.
+    #[error("no buyer in Redis was admitted under this order")]
+    NotPromised,
     /// Promised by a Redis that was lost since, and the buyer was given this one meanwhile.
     #[error("promised before Redis was restarted; the buyer holds order {0}")]
     Promised(OrderId),

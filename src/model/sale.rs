@@ -331,12 +331,21 @@ pub struct Sale {
     pub changed: Millis,
     /// Rises with each change, so that an older copy never overwrites a newer one in Redis.
     pub version: u64,
+    /// The version that Redis has confirmed; a lower one than `version` is on its way.
+    pub delivered: u64,
+    /// When it was created: tells it from another sale of the same number.
+    pub created: Millis,
 }
 
 impl Sale {
     /// Orders that SQL holds and that are not closed: what the stock says, without counting rows.
     pub fn live_orders(&self) -> u64 {
         self.initial.saturating_sub(self.stock)
+    }
+
+    /// Whether Redis has not confirmed the last change yet.
+    pub fn is_undelivered(&self) -> bool {
+        self.delivered < self.version
     }
 
     /// Where the sale stands at `now` with `stock` pieces left in Redis.
@@ -423,6 +432,8 @@ mod tests {
             limit: 1,
             changed: NOW,
             version: 1,
+            delivered: 1,
+            created: NOW,
         };
         assert_eq!(sale.phase(NOW, Some(5)), Phase::Planned);
         assert_eq!(sale.phase(NOW.plus(1), Some(5)), Phase::Running);

@@ -32,6 +32,8 @@ pub enum Row {
     IdTaken,
     /// There is no sale of its voucher.
     NoSale,
+    /// Nothing, and no buyer in Redis was admitted under it.
+    NotPromised,
 }
 
 /// The fields of a pending entry.
@@ -72,6 +74,8 @@ pub enum Verdict {
     TooOften,
     /// Its order can never be written: SQL holds what stands against it.
     Refused,
+    /// No buyer in Redis was admitted under its order.
+    NotPromised,
 }
 
 /// What should be done with one pending entry.
@@ -103,6 +107,7 @@ pub fn judge(evidence: &Evidence, limits: Limits) -> Verdict {
         (Body::Gone, _) => Verdict::BodyGone,
         (Body::Malformed, _) => Verdict::Malformed,
         (Body::Good, Row::Holds(_) | Row::IdTaken | Row::NoSale) => Verdict::Refused,
+        (Body::Good, Row::NotPromised) => Verdict::NotPromised,
         (Body::Good, _) if evidence.deliveries > limits.max_deliveries => Verdict::TooOften,
         (Body::Good, _) => Verdict::Stuck,
     }
@@ -110,19 +115,28 @@ pub fn judge(evidence: &Evidence, limits: Limits) -> Verdict {
 
 impl Verdict {
     /// All of them, in the order in which they are told.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Written,
         Self::Stuck,
         Self::BodyGone,
         Self::Malformed,
         Self::TooOften,
         Self::Refused,
+        Self::NotPromised,
         Self::InHand,
     ];
 
     /// Their words.
-    pub const WORDS: [&str; 7] =
-        ["written", "stuck", "body_gone", "malformed", "too_often", "refused", "in_hand"];
+    pub const WORDS: [&str; 8] = [
+        "written",
+        "stuck",
+        "body_gone",
+        "malformed",
+        "too_often",
+        "refused",
+        "not_promised",
+        "in_hand",
+    ];
 
     /// The act that follows.
     pub fn act(self) -> Act {
@@ -131,7 +145,7 @@ impl Verdict {
             Self::Stuck => Act::Process,
             Self::InHand => Act::Leave,
             Self::BodyGone => Act::Rebuild,
-            Self::Malformed | Self::TooOften | Self::Refused => Act::DeadLetter,
+            Self::Malformed | Self::TooOften | Self::Refused | Self::NotPromised => Act::DeadLetter,
         }
     }
 
@@ -145,6 +159,7 @@ impl Verdict {
             Self::Malformed => "malformed",
             Self::TooOften => "too_often",
             Self::Refused => "refused",
+            Self::NotPromised => "not_promised",
         }
     }
 
@@ -162,6 +177,7 @@ impl Verdict {
                 "delivered too often without an order: it may be what brings nodes down"
             }
             Self::Refused => "SQL holds what stands against its order",
+            Self::NotPromised => "no buyer in Redis was admitted under its order",
         }
     }
 
@@ -214,6 +230,8 @@ mod tests {
             (Evidence { deliveries: 5, ..STUCK }, Verdict::Stuck),
             (Evidence { row: Row::NoSale, deliveries: 6, ..STUCK }, Verdict::Refused),
             (Evidence { row: Row::IdTaken, ..STUCK }, Verdict::Refused),
+            (Evidence { row: Row::NotPromised, ..STUCK }, Verdict::NotPromised),
+            (Evidence { row: Row::NotPromised, deliveries: 6, ..STUCK }, Verdict::NotPromised),
             (Evidence { row: Row::IdTaken, holder_alive: true, ..STUCK }, Verdict::InHand),
         ];
         for (evidence, verdict) in table {

@@ -166,6 +166,7 @@ forward! {
     read takes_writes() -> ();
     read durability() -> Vec<(String, String)>;
     write create_voucher(title: &str, now: Millis) -> VoucherId;
+    write reserve_numbers(upto: VoucherId) -> ();
     write create_sale(sale: &NewSale, now: Millis) -> Sale;
     read vouchers(after: Option<VoucherId>, limit: u32) -> Vec<Voucher>;
     read sales() -> Vec<Sale>;
@@ -173,6 +174,9 @@ forward! {
     read sale(voucher: VoucherId) -> Sale;
     write set_state(voucher: VoucherId, state: SaleState, begin: Option<Millis>) -> Sale;
     write restock(voucher: VoucherId, by: i64, seen: Option<u64>) -> Sale;
+    read undelivered() -> Vec<Sale>;
+    write note_delivered(voucher: VoucherId, version: u64) -> ();
+    write adopt_sale(sale: &Sale) -> ();
     write write_orders(entries: &[OrderEntry], now: Millis) -> Vec<Written>;
     read foresee(entries: &[OrderEntry]) -> Vec<Written>;
     write cancel_orders(entries: &[OrderEntry], now: Millis) -> Vec<Cancelled>;

@@ -158,6 +158,9 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// Creates an ordinary voucher: one without stock or window.
     async fn create_voucher(&self, title: &str, now: Millis) -> Result<VoucherId, StoreError>;
 
+    /// Gives no new voucher a number up to this one.
+    async fn reserve_numbers(&self, upto: VoucherId) -> Result<(), StoreError>;
+
     /// Creates a flash-sale voucher and its sale in one transaction.
     async fn create_sale(&self, sale: &NewSale, now: Millis) -> Result<Sale, StoreError>;
 
@@ -202,6 +205,19 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         by: i64,
         seen: Option<u64>,
     ) -> Result<Sale, StoreError>;
+
+    /// Sales with a change that Redis has not confirmed, archived ones included, by number.
+    async fn undelivered(&self) -> Result<Vec<Sale>, StoreError>;
+
+    /// Notes that Redis has confirmed this version of a sale, or a newer one.
+    async fn note_delivered(&self, voucher: VoucherId, version: u64) -> Result<(), StoreError>;
+
+    /// Takes a sale over as Redis holds it, with its voucher where that is missing: for a database that was set back.
+    /// Its stock is what the live orders leave. Does nothing where SQL has this version or a newer one.
+    ///
+    /// # Errors
+    /// [`StoreError::Refused`] where there are more live orders than pieces, or the number belongs to another voucher.
+    async fn adopt_sale(&self, sale: &Sale) -> Result<(), StoreError>;
 
     /// Writes a batch of orders in one transaction: the rows that are not there yet, then one
     /// stock update a voucher by the rows that were really inserted. The answers are in the

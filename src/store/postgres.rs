@@ -122,6 +122,10 @@ impl Store for PostgresStore {
         write!(self, |conn| sales::insert_voucher(conn, title, rows::ORDINARY, now))
     }
 
+    async fn reserve_numbers(&self, upto: VoucherId) -> Result<(), StoreError> {
+        write!(self, |conn| sales::reserve_numbers(conn, upto))
+    }
+
     async fn create_sale(&self, sale: &NewSale, now: Millis) -> Result<Sale, StoreError> {
         write!(self, |conn| sales::insert_sale(conn, sale, now))
     }
@@ -166,6 +170,18 @@ impl Store for PostgresStore {
         seen: Option<u64>,
     ) -> Result<Sale, StoreError> {
         write!(self, |conn| sales::restock(conn, voucher, by, seen))
+    }
+
+    async fn undelivered(&self) -> Result<Vec<Sale>, StoreError> {
+        read!(self, |conn| sales::undelivered(conn))
+    }
+
+    async fn note_delivered(&self, voucher: VoucherId, version: u64) -> Result<(), StoreError> {
+        write!(self, |conn| sales::note_delivered(conn, voucher, version))
+    }
+
+    async fn adopt_sale(&self, sale: &Sale) -> Result<(), StoreError> {
+        write!(self, |conn| sales::adopt(conn, sale))
     }
 
     async fn write_orders(

@@ -228,11 +228,24 @@ pub(super) fn closed_order((id, user, voucher, place): Key) -> Result<ClosedOrde
 
 /// Voucher, title, initial, stock, begin, end, state, version, limit, when it was changed and archived.
 pub(super) type SaleRow =
-    (i64, String, i64, i64, Option<i64>, Option<i64>, String, i64, i64, i64, Option<i64>);
+    (i64, String, i64, i64, Option<i64>, Option<i64>, String, i64, i64, i64, Option<i64>, i64, i64);
 
 pub(super) fn sale(row: SaleRow) -> Result<Sale, StoreError> {
-    let (voucher, title, initial, stock, begin, end, state, version, limit, changed, archived) =
-        row;
+    let (
+        voucher,
+        title,
+        initial,
+        stock,
+        begin,
+        end,
+        state,
+        version,
+        limit,
+        changed,
+        archived,
+        delivered,
+        created,
+    ) = row;
     let state: SaleState = state.parse().map_err(|fault| {
         StoreError::Refused(format!("the row of voucher {voucher} is damaged ({fault})"))
     })?;
@@ -247,6 +260,33 @@ pub(super) fn sale(row: SaleRow) -> Result<Sale, StoreError> {
         limit: u8::try_from(limit).unwrap_or(1),
         changed: Millis(changed),
         version: count(version),
+        delivered: count(delivered),
+        created: Millis(created),
+    })
+}
+
+/// What a sale that is taken over binds, checked to fit into a row.
+pub(super) struct Adopted {
+    pub(super) voucher: i64,
+    pub(super) initial: i64,
+    pub(super) begin: Option<i64>,
+    pub(super) end: Option<i64>,
+    pub(super) state: &'static str,
+    pub(super) version: i64,
+}
+
+pub(super) fn adopted(sale: &Sale) -> Result<Adopted, StoreError> {
+    let fits = |number: u64| {
+        i64::try_from(number)
+            .map_err(|_| StoreError::Refused(format!("{number} is beyond what a row can hold")))
+    };
+    Ok(Adopted {
+        voucher: voucher_key(sale.voucher_id)?,
+        initial: fits(sale.initial)?,
+        begin: sale.begin.map(|it| it.0),
+        end: sale.end.map(|it| it.0),
+        state: sale.state.as_str(),
+        version: fits(sale.version)?,
     })
 }
 

@@ -111,6 +111,12 @@ impl Store for SqliteStore {
         Ok(id)
     }
 
+    async fn reserve_numbers(&self, upto: VoucherId) -> Result<(), StoreError> {
+        let mut tx = self.begin().await?;
+        sales::reserve_numbers(&mut tx, upto).await?;
+        commit(tx).await
+    }
+
     async fn create_sale(&self, sale: &NewSale, now: Millis) -> Result<Sale, StoreError> {
         let mut tx = self.begin().await?;
         let sale = sales::insert_sale(&mut tx, sale, now).await?;
@@ -164,6 +170,22 @@ impl Store for SqliteStore {
         let sale = sales::restock(&mut tx, voucher, by, seen).await?;
         commit(tx).await?;
         Ok(sale)
+    }
+
+    async fn undelivered(&self) -> Result<Vec<Sale>, StoreError> {
+        sales::undelivered(&self.readers).await
+    }
+
+    async fn note_delivered(&self, voucher: VoucherId, version: u64) -> Result<(), StoreError> {
+        let mut tx = self.begin().await?;
+        sales::note_delivered(&mut tx, voucher, version).await?;
+        commit(tx).await
+    }
+
+    async fn adopt_sale(&self, sale: &Sale) -> Result<(), StoreError> {
+        let mut tx = self.begin().await?;
+        sales::adopt(&mut tx, sale).await?;
+        commit(tx).await
     }
 
     async fn write_orders(

@@ -38,6 +38,10 @@ pub fn alarms(snapshot: &Snapshot, forgot: Option<Forgot>) -> Vec<Alarm> {
     {
         add(Urgency::Critical, AlarmKind::BooksOff { finding });
     }
+    if !snapshot.undelivered.is_empty() && snapshot.sql.up {
+        let sales = snapshot.undelivered.clone();
+        add(Urgency::Critical, AlarmKind::Undelivered { sales });
+    }
     if let Some(stream) = snapshot.stream.as_ref().filter(|_| snapshot.redis.up) {
         if !stream.group && stream.length > 0 {
             add(Urgency::Critical, AlarmKind::NoGroup);
@@ -72,7 +76,7 @@ pub fn alarms(snapshot: &Snapshot, forgot: Option<Forgot>) -> Vec<Alarm> {
             add(Urgency::Warning, AlarmKind::JobFailed { job, ago_ms });
         }
     }
-    if let Some(Forgot { at, buyers, refused }) = forgot {
+    if let Some(Forgot { at, keys, buyers, refused }) = forgot {
         // What was put back needs nobody; a promise that can't be kept does.
         let pending = snapshot.stream.as_ref().map_or(0, |stream| stream.pending);
         let urgency = match (refused, pending) {
@@ -80,7 +84,7 @@ pub fn alarms(snapshot: &Snapshot, forgot: Option<Forgot>) -> Vec<Alarm> {
             (0, _) => Urgency::Warning,
             _ => Urgency::Critical,
         };
-        add(urgency, AlarmKind::RedisForgot { at, buyers, refused, pending });
+        add(urgency, AlarmKind::RedisForgot { at, keys, buyers, refused, pending });
     }
     for server in [&snapshot.redis, &snapshot.sql] {
         if let Some(Back { after_ms, .. }) = server.back {
@@ -348,7 +352,7 @@ mod tests {
 
     #[test]
     fn what_redis_had_forgotten_is_told_for_a_while() {
-        let forgot = |refused| Forgot { at: Millis(7), buyers: 3, refused };
+        let forgot = |refused| Forgot { at: Millis(7), buyers: 3, refused, ..Forgot::default() };
         let urgency = |refused, pending| {
             let stream = StreamLine { pending, group: true, ..StreamLine::default() };
             let picture = Snapshot { stream: Some(stream), ..calm() };

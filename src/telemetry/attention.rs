@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use crate::model::{Millis, Said, ledger::SaleFinding};
+use crate::model::{Millis, Said, VoucherId, ledger::SaleFinding};
 
 /// How urgent an alarm is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -49,6 +49,11 @@ pub enum AlarmKind {
     SqlReadOnly {
         /// What it said.
         error: Said,
+    },
+    /// Changes of sales are committed in SQL, and Redis has not confirmed them.
+    Undelivered {
+        /// These sales.
+        sales: Vec<VoucherId>,
     },
     /// The ledger found something.
     BooksOff {
@@ -102,6 +107,8 @@ pub enum AlarmKind {
     RedisForgot {
         /// When it was put back, last.
         at: Millis,
+        /// Keys that were lost, replaced or set back; none where the server lost its last writes.
+        keys: Vec<String>,
         /// Buyers who were put back.
         buyers: u64,
         /// Promises that can't be kept.
@@ -133,6 +140,7 @@ impl AlarmKind {
             | Self::RedisForgot { .. } => None,
             Self::SqlLocked { .. } | Self::SqlReadOnly { .. } => Some("database"),
             Self::BooksOff { .. } => Some("books"),
+            Self::Undelivered { .. } => Some("delivery"),
             Self::DeadConsumer { consumer, .. } | Self::SilentConsumer { consumer, .. } => {
                 Some(consumer)
             }

@@ -3,7 +3,7 @@
 use super::standing::Proof;
 use crate::model::{
     VoucherId,
-    ledger::{Balance, Finding, SaleFinding},
+    ledger::{Balance, Finding, SaleFinding, SaleKey},
 };
 
 /// The figures by which two pictures are told to show the same books.
@@ -21,6 +21,8 @@ pub(super) struct SaleFigures {
     pub(super) voucher: VoucherId,
     /// Initial and stock by Redis; `None` where the sale is not loaded.
     pub(super) redis: Option<(u64, i64)>,
+    /// The key of the sale that does not agree with the others.
+    pub(super) damaged: Option<SaleKey>,
     pub(super) buyers: u64,
     pub(super) sql_initial: u64,
 }
@@ -50,6 +52,8 @@ impl Figures {
             Some(Finding::Lost(self.admitted - known))
         } else if outstanding == 0 && self.persisted > self.admitted {
             Some(Finding::Unknown(self.persisted - self.admitted))
+        } else if outstanding == 0 && self.persisted < self.admitted {
+            Some(Finding::Stranded(self.admitted - self.persisted))
         } else {
             None
         }
@@ -81,8 +85,12 @@ impl Figures {
     /// What is wrong with single sales, whatever is in flight.
     fn of_sales(&self) -> Vec<SaleFinding> {
         let mut findings = Vec::new();
-        for &SaleFigures { voucher, redis, buyers, sql_initial } in &self.sales {
+        for &SaleFigures { voucher, redis, damaged, buyers, sql_initial } in &self.sales {
             let mut find = |what| findings.push(SaleFinding { sale: Some(voucher), what });
+            if let Some(key) = damaged {
+                find(Finding::Damaged(key));
+                continue;
+            }
             let Some((initial, stock)) = redis else {
                 find(Finding::NotLoaded);
                 continue;

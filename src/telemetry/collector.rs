@@ -68,6 +68,8 @@ pub struct Collector {
     sales: Vec<Sale>,
     /// Closed orders of which Redis was not told yet.
     returning: u64,
+    /// Changes of sales that Redis had not confirmed at the last look.
+    undelivered: Vec<(VoucherId, u64)>,
     /// How far the clock of Redis is ahead of this node's, in ms.
     ahead: i64,
     survey: Option<Survey>,
@@ -126,6 +128,7 @@ impl Collector {
             seq: 0,
             sales: Vec::new(),
             returning: 0,
+            undelivered: Vec::new(),
             ahead: 0,
             survey: None,
             facts: HashMap::new(),
@@ -176,6 +179,7 @@ impl Collector {
             sql: self.sql.clone(),
             sales: self.sale_lines(at),
             sales_total: self.sales.len() as u64,
+            undelivered: self.undelivered(),
             funnel: Funnel::default(),
             written: Count {
                 total: persisted,
@@ -209,6 +213,11 @@ impl Collector {
         snapshot
     }
 
+    /// All sales that are not archived, as SQL had them last, the newest first.
+    pub fn sales(&self) -> &[Sale] {
+        &self.sales
+    }
+
     /// Puts into a picture what none waits for: whether the database takes writes.
     pub async fn tell_writes(&mut self, snapshot: &mut Snapshot) {
         if let Some(answer) = self.writes.answer().await {
@@ -216,6 +225,16 @@ impl Collector {
             snapshot.sql.unwritable.clone_from(&self.sql.unwritable);
             snapshot.alarms = alarms(snapshot, None);
         }
+    }
+
+    /// Sales with a change that Redis has not confirmed; one that came since the last look may be on its way.
+    fn undelivered(&mut self) -> Vec<VoucherId> {
+        let waiting = self.sales.iter().filter(|sale| sale.is_undelivered());
+        let now: Vec<_> = waiting.map(|sale| (sale.voucher_id, sale.version)).collect();
+        let before = std::mem::replace(&mut self.undelivered, now);
+        let first = self.seq == 1;
+        let stays = |it: &&(VoucherId, u64)| first || before.contains(it);
+        self.undelivered.iter().filter(stays).map(|(voucher, _)| *voucher).collect()
     }
 
     /// The figures of the last picture if nothing is under way and order ids were not compared
@@ -351,6 +370,7 @@ impl Collector {
                     .map(|((voucher, facts), sale)| SaleFigures {
                         voucher: *voucher,
                         redis: facts.initial.zip(facts.stock),
+                        damaged: facts.damaged,
                         buyers: facts.buyers,
                         sql_initial: sale.initial,
                     })

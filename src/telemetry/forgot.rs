@@ -16,10 +16,12 @@ pub const HEALED: &str = "redis healed";
 const TOLD_MS: u64 = 600_000;
 
 /// What Redis had lost lately.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Forgot {
     /// When it was put back, last.
     pub at: Millis,
+    /// Keys that were lost, replaced or set back, each once.
+    pub keys: Vec<String>,
     /// Buyers who were put back.
     pub buyers: u64,
     /// Promises that can't be kept.
@@ -27,25 +29,40 @@ pub struct Forgot {
 }
 
 /// What one node gave back to Redis, as its line of the log keeps it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Healed {
+    /// Keys that were lost, replaced or set back; none where the server as a whole lost its last writes.
+    pub keys: Vec<String>,
     /// Buyers who were put back.
     pub buyers: u64,
-    /// Of them: not in SQL yet.
+    /// Buyers removed whose order was closed.
+    pub removed: u64,
+    /// Orders that SQL did not have, put into the stream again.
     pub promised: u64,
     /// Promises that can't be kept.
     pub refused: u64,
+    /// The sale has more buyers than pieces, and stays closed.
+    pub oversold: bool,
 }
 
 impl fmt::Display for Healed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { buyers, promised, refused } = self;
-        let buyers = counted(*buyers, "buyer", "buyers");
-        let refused = counted(*refused, "promise", "promises");
+        let Self { keys, buyers, removed, promised, refused, oversold } = self;
+        if !keys.is_empty() {
+            write!(f, "lost or set back: {}; ", keys.join(", "))?;
+        }
         write!(
             f,
-            "Redis had lost {buyers}, {promised} of them not in SQL yet; all put back; {refused} can't be kept"
-        )
+            "{} put back, {} put into the stream again, {} cannot be kept",
+            counted(*buyers, "buyer", "buyers"),
+            counted(*promised, "order", "orders"),
+            counted(*refused, "promise", "promises")
+        )?;
+        if *removed > 0 {
+            write!(f, ", {} with a closed order removed", counted(*removed, "buyer", "buyers"))?;
+        }
+        f.write_str(if *oversold { "; more buyers than pieces, the sale stays closed" } else { "" })
     }
 }
 
@@ -55,14 +72,18 @@ impl Forgot {
         let lines = log.iter().map(|line| &line.act);
         let lines = lines.filter(|act| act.act == HEALED && now.since(act.at) < TOLD_MS);
         lines.fold(None, |sum: Option<Self>, act| {
-            let sum = sum.unwrap_or_default();
+            let mut sum = sum.unwrap_or_default();
             // A line without figures tells at least that something was lost.
-            let Healed { buyers, refused, .. } = act.result.part("/healed").unwrap_or_default();
-            Some(Self {
-                at: sum.at.max(act.at),
-                buyers: sum.buyers + buyers,
-                refused: sum.refused + refused,
-            })
+            let healed: Healed = act.result.part("/healed").unwrap_or_default();
+            sum.at = sum.at.max(act.at);
+            sum.buyers += healed.buyers;
+            sum.refused += healed.refused;
+            for key in healed.keys {
+                if !sum.keys.contains(&key) {
+                    sum.keys.push(key);
+                }
+            }
+            Some(sum)
         })
     }
 }
@@ -90,14 +111,19 @@ mod tests {
             act: Act {
                 at: Millis(at),
                 act: HEALED.to_owned(),
-                result: Said::of(&Line { healed: Healed { buyers, promised: 1, refused } }),
+                result: Said::of(&Line {
+                    healed: Healed { buyers, promised: 1, refused, ..Healed::default() },
+                }),
                 ..Act::default()
             },
         };
         let other = Recorded { id: 9, act: Act { act: "sale end".into(), ..Act::default() } };
         let log = [line(3, 900_000, 5, 0), other, line(2, 899_000, 7, 1), line(1, 1, 99, 9)];
         let told = Forgot::lately(&log, Millis(901_000));
-        assert_eq!(told, Some(Forgot { at: Millis(900_000), buyers: 12, refused: 1 }));
+        assert_eq!(
+            told,
+            Some(Forgot { at: Millis(900_000), buyers: 12, refused: 1, ..Forgot::default() })
+        );
         assert_eq!(Forgot::lately(&log[1..2], Millis(1)), None);
     }
 }

@@ -46,6 +46,8 @@ pub struct Snapshot {
     pub sales: Vec<SaleLine>,
     /// How many there are in all.
     pub sales_total: u64,
+    /// Sales with a change that is committed in SQL and that Redis has not confirmed.
+    pub undelivered: Vec<VoucherId>,
     /// Admission's answers, summed over all sales.
     pub funnel: Funnel,
     /// Live orders in SQL, of all sales.

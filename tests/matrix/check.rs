@@ -102,8 +102,9 @@ impl Seen {
                     cmd("HGETALL").arg(&sale).query(&mut redis).unwrap();
                 let stock: Option<i64> =
                     cmd("GET").arg(key(&format!("stock:{number}"))).query(&mut redis).unwrap();
-                let buyers: HashMap<String, i64> =
+                let mut buyers: HashMap<String, i64> =
                     cmd("HGETALL").arg(key(&format!("buyers:{number}"))).query(&mut redis).unwrap();
+                buyers.remove("seq");
                 let of_sale = |name: &str| sale.get(name).and_then(|it| it.parse().ok());
                 let (initial, version) = (of_sale("initial"), of_sale("version").unwrap_or(0));
                 self.redis.insert(number, Held { stock, initial, version, buyers });

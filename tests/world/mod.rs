@@ -9,6 +9,7 @@
 )]
 
 use std::{
+    collections::HashMap,
     path::PathBuf,
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
@@ -247,6 +248,14 @@ impl World {
             })
         })
         .await;
+    }
+
+    /// Place -> order, as Redis holds them.
+    pub fn buyers(&self, voucher: VoucherId) -> HashMap<String, String> {
+        let mut buyers: HashMap<String, String> =
+            self.server.query(&["HGETALL", &self.keys.buyers(voucher)]);
+        buyers.remove("seq");
+        buyers
     }
 
     pub async fn add_entry(&self, fields: &[&str]) {

@@ -256,6 +256,7 @@ pub(super) fn name_of(verdict: Verdict) -> &'static str {
         Verdict::Malformed => "malformed",
         Verdict::TooOften => "too often",
         Verdict::Refused => "refused",
+        Verdict::NotPromised => "not promised",
     }
 }
 

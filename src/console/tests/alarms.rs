@@ -64,8 +64,20 @@ fn kinds() -> Vec<AlarmKind> {
         AlarmKind::JobFailed { job: "close-overdue".to_owned(), ago_ms: 7_100_000 },
         AlarmKind::DeadLetters { count: 1_234_567 },
         AlarmKind::NoGroup,
-        AlarmKind::RedisForgot { at: NOW, buyers: 1_234_567, refused: 0, pending: 6 },
-        AlarmKind::RedisForgot { at: NOW, buyers: 1_234_567, refused: 12_345, pending: 6 },
+        AlarmKind::RedisForgot {
+            at: NOW,
+            keys: Vec::new(),
+            buyers: 1_234_567,
+            refused: 0,
+            pending: 6,
+        },
+        AlarmKind::RedisForgot {
+            at: NOW,
+            keys: Vec::new(),
+            buyers: 1_234_567,
+            refused: 12_345,
+            pending: 6,
+        },
         AlarmKind::ServerBack { server: "mysql 11.8.2-MariaDB".to_owned(), away_ms: 7_100_000 },
     ]
 }

@@ -194,9 +194,9 @@ fn every_alarm() {
         AlarmKind::LagStands { lag: 20_000, drains_ms: Some(600_000) },
         AlarmKind::JobFailed { job: "close-overdue".to_owned(), ago_ms: 42_000 },
         AlarmKind::NoGroup,
-        AlarmKind::RedisForgot { at: NOW, buyers: 12, refused: 0, pending: 0 },
-        AlarmKind::RedisForgot { at: NOW, buyers: 12, refused: 0, pending: 6 },
-        AlarmKind::RedisForgot { at: NOW, buyers: 1_200, refused: 3, pending: 6 },
+        AlarmKind::RedisForgot { at: NOW, keys: Vec::new(), buyers: 12, refused: 0, pending: 0 },
+        AlarmKind::RedisForgot { at: NOW, keys: Vec::new(), buyers: 12, refused: 0, pending: 6 },
+        AlarmKind::RedisForgot { at: NOW, keys: Vec::new(), buyers: 1_200, refused: 3, pending: 6 },
         AlarmKind::ServerBack { server: "redis 7.0.15".to_owned(), away_ms: 12_000 },
     ];
     let mut seen = Vec::new();

@@ -202,7 +202,14 @@ fn results() -> Vec<Told> {
         Told::LastSign,
         Told::LeftOut(70),
         Told::InOrder,
-        Told::Healed(Healed { buyers: 5, promised: 1, refused: 0 }),
+        Told::Healed(Healed {
+            keys: vec!["seckill:{p0}:buyers:7".into()],
+            buyers: 5,
+            removed: 2,
+            promised: 1,
+            refused: 0,
+            oversold: true,
+        }),
     ];
     for payment in [Payment::Paid, Payment::PaidBefore, Payment::TooLate, Payment::NotFound] {
         let order = crate::model::OrderId::new(1_795_000_000, 1);

@@ -141,11 +141,27 @@ pub(crate) fn alarm(kind: &AlarmKind) -> Told {
             );
             return Told::about(*count, words);
         }
+        AlarmKind::Undelivered { sales } => {
+            let named = sales.iter().map(|sale| format!("#{sale}")).collect::<Vec<_>>().join(" ");
+            tell!(
+                "{named} changed in SQL, and Redis has not confirmed it: Redis goes on with the old version. A running \
+                 node delivers it as soon as Redis takes writes.",
+                "{named} 已在 SQL 中更改，Redis 尚未确认，仍按旧版本售卖。Redis 可写后由运行中的节点送达。"
+            )
+        }
         AlarmKind::NoGroup => tell!(
             "The stream has no consumer group; a running engine makes it again.  {pending} then {plan} settles \
              what stays pending.",
             "消息流没有消费组，运行中的引擎会重建。先按 {pending} 再按 {plan} 处理仍待确认的消息。"
         ),
+        AlarmKind::RedisForgot { keys, buyers, refused: 0, .. } if !keys.is_empty() => {
+            let put_back = counted(*buyers, "buyer", "buyers");
+            let (keys, buyers) = (keys.join(", "), thousands(*buyers));
+            tell!(
+                "Redis had lost {keys}; reconciled with SQL and the stream, {put_back} put back.",
+                "Redis 曾丢失 {keys}，已与 SQL 和消息流对账，补回 {buyers} 位买家。"
+            )
+        }
         AlarmKind::RedisForgot { buyers, refused, pending: stuck, .. } => {
             let forgotten = counted(*buyers, "buyer", "buyers");
             let promises = counted(*refused, "promise", "promises");

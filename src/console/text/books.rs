@@ -4,7 +4,7 @@ use super::{
     figures::{signed, thousands},
     lang::{Lang, spoken},
 };
-use crate::model::ledger::{Finding, SaleFinding};
+use crate::model::ledger::{Finding, SaleFinding, SaleKey};
 
 /// What is wrong, with the sale that it is wrong with.
 pub(crate) fn sale_finding(found: &SaleFinding) -> String {
@@ -21,7 +21,23 @@ pub(crate) fn finding(finding: &Finding) -> String {
         return finding.to_string();
     }
     match finding {
-        Finding::NotLoaded => "Redis 中没有这场秒杀，节点启动时会载入".to_owned(),
+        Finding::NotLoaded => "Redis 中没有这场秒杀，运行中的节点会在一秒内载入".to_owned(),
+        Finding::Damaged(SaleKey::Restoring) => "该场正在对账，其间不接受买家".to_owned(),
+        Finding::Damaged(key) => {
+            format!("该场在 Redis 中的键“{key}”丢失、被替换或被回退，对账完成前不接受买家")
+        }
+        Finding::NotInSql => "Redis 中有这场秒杀，SQL 中没有".to_owned(),
+        Finding::Ahead(changes) => {
+            format!("SQL 缺少这场秒杀最近的 {} 次变更", thousands(*changes))
+        }
+        Finding::OtherSale => "Redis 中同号的是另一场秒杀，创建时间不同".to_owned(),
+        Finding::StillHeld => "该场已归档，但 Redis 中仍有它".to_owned(),
+        Finding::Stranded(orders) => {
+            format!(
+                "{} 笔已准入订单成为死信且不在 SQL 中，买家在等待；见死信页",
+                thousands(*orders)
+            )
+        }
         Finding::RedisStock { initial, stock, admitted } => {
             let (initial, stock) = (thousands(*initial), signed(*stock));
             let admitted = thousands(*admitted);

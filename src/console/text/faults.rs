@@ -76,6 +76,7 @@ fn no_order(fault: &OrderFault) -> String {
         OrderFault::OutOfStock(voucher) => format!("#{voucher} 在 SQL 中已没有库存给这笔订单"),
         OrderFault::Refused(words) => format!("数据库拒绝：{words}"),
         OrderFault::TooOften(times) => format!("已投递 {times} 次，仍没有订单"),
+        OrderFault::NotPromised => "Redis 中没有以此订单号准入的买家".to_owned(),
         OrderFault::Unkept => "Redis 重启前已承诺，但已没有库存".to_owned(),
         OrderFault::Promised(order) => {
             format!("Redis 重启前已承诺，但买家现持有订单 {order}")

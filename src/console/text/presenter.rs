@@ -171,6 +171,9 @@ pub(crate) fn alarm(kind: &AlarmKind) -> Alarm {
             );
             return Alarm::about(*count, words);
         }
+        AlarmKind::Undelivered { .. } => {
+            tell!("A change of a sale has not reached Redis.", "一项秒杀更改尚未到达 Redis。")
+        }
         AlarmKind::NoGroup => {
             tell!("The stream has no consumer group.", "消息流没有消费组。")
         }

@@ -52,6 +52,7 @@ pub(crate) fn verdict(verdict: Verdict) -> &'static str {
         Verdict::Malformed => word("makes no order", "无法成为订单"),
         Verdict::TooOften => word("delivered too often", "投递次数过多"),
         Verdict::Refused => word("refused by what SQL holds", "与 SQL 现有数据冲突"),
+        Verdict::NotPromised => word("not promised to a buyer", "没有对应的买家"),
     };
     told.read()
 }
@@ -72,6 +73,7 @@ pub(crate) fn verdict_word(verdict: Verdict) -> &'static str {
         Verdict::Malformed => word("no order", "无订单"),
         Verdict::TooOften => word("too often", "投递过多"),
         Verdict::Refused => word("refused", "冲突"),
+        Verdict::NotPromised => word("no buyer", "无买家"),
     };
     told.read()
 }

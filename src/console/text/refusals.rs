@@ -123,10 +123,19 @@ pub(crate) fn refusal(refusal: &Refusal) -> String {
             format!("不能从 #{sale} 撤下 {by} 件：未售出 {left} 件；请减少数量，或结束该场")
         }
         Why::NotHeld(sale) => {
-            format!("Redis 中没有 #{sale}，无法得知未售数量；节点启动时会载入：seckill work")
+            format!(
+                "Redis 中没有 #{sale} 的完整数据，无法得知未售数量；运行中的节点会在一秒内对账：seckill work"
+            )
+        }
+        Why::OtherSale(sale) => format!(
+            "Redis 中的 #{sale} 与 SQL 中的不是同一场：请使用与之对应的 --database，或从 Redis 中删除 #{sale} 的键"
+        ),
+        Why::Reconciling(key) => format!("“{key}”正在与 SQL 对账，请稍后重试"),
+        Why::Oversold(sale) => {
+            format!("#{sale} 在 Redis 中的买家多于库存，该场保持关闭；seckill audit 列出多出的订单")
         }
         Why::NotLoaded(sale, why) => format!(
-            "#{sale} 已写入 SQL，但未能通知 Redis（{}），Redis 恢复应答后由节点载入",
+            "#{sale} 的更改已提交到 SQL，但 Redis 尚未确认（{}）；Redis 可写后由运行中的节点送达，在此之前 Redis 仍按旧版本售卖",
             self::refusal(why)
         ),
     }

@@ -65,11 +65,23 @@ fn chinese(told: &Told) -> String {
         }
         Told::InOrder => "正常停止".to_owned(),
         Told::Healed(healed) => {
-            let [buyers, promised, refused] =
-                [healed.buyers, healed.promised, healed.refused].map(thousands);
-            format!(
-                "Redis 曾丢失 {buyers} 位买家，其中 {promised} 位尚未落库，已全部补回；{refused} 份承诺无法兑现"
-            )
+            let [buyers, promised, refused, removed] =
+                [healed.buyers, healed.promised, healed.refused, healed.removed].map(thousands);
+            let mut said = if healed.keys.is_empty() {
+                String::new()
+            } else {
+                format!("丢失或被回退：{}；", healed.keys.join("、"))
+            };
+            said.push_str(&format!(
+                "补回 {buyers} 位买家，{promised} 个订单重新入队，{refused} 份承诺无法兑现"
+            ));
+            if healed.removed > 0 {
+                said.push_str(&format!("，移除 {removed} 位订单已关闭的买家"));
+            }
+            if healed.oversold {
+                said.push_str("；买家多于库存，该场保持关闭");
+            }
+            said
         }
     }
 }

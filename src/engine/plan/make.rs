@@ -128,7 +128,8 @@ impl Making {
         let mut link = operator.redis.link();
         let at = survey::survey(&mut link, &operator.keys, &[]).await?;
         let totals = &self.totals;
-        let to_dead = [Verdict::Malformed, Verdict::TooOften, Verdict::Refused];
+        let to_dead =
+            [Verdict::Malformed, Verdict::TooOften, Verdict::Refused, Verdict::NotPromised];
         let to_dead: u64 = to_dead.iter().map(|verdict| totals.of(*verdict)).sum();
         let persisted = sales.iter().map(Sale::live_orders).sum::<u64>();
         // More orders than SQL has pieces are refused: that is found out entry by entry.

@@ -15,7 +15,7 @@ macro_rules! select_sales {
     ($rest:literal) => {
         concat!(
             "SELECT s.voucher_id, v.title, s.initial_stock, s.stock, s.begin_time, s.end_time, ",
-            "s.state, s.version, s.user_limit, s.update_time, s.archive_time ",
+            "s.state, s.version, s.user_limit, s.update_time, s.archive_time, s.delivered_version, s.create_time ",
             "FROM tb_seckill_voucher s JOIN tb_voucher v ON v.id = s.voucher_id ",
             $rest
         )
@@ -166,4 +166,98 @@ pub(super) async fn restock(
     .execute(&mut *conn)
     .await?;
     one(conn, voucher).await
+}
+
+/// Raises the sequence of voucher numbers to at least `upto`.
+pub(super) async fn reserve_numbers(
+    conn: &mut MySqlConnection,
+    upto: VoucherId,
+) -> Result<(), Fault> {
+    let upto = voucher_key(upto)?;
+    let highest: i64 = sqlx::query_scalar("SELECT COALESCE(MAX(id), 0) FROM tb_voucher")
+        .fetch_one(&mut *conn)
+        .await?;
+    if highest < upto {
+        // The number can't be bound here; InnoDB takes a lower one than it has reached for that one.
+        let next = upto.saturating_add(1);
+        let change = format!("ALTER TABLE tb_voucher AUTO_INCREMENT = {next}");
+        sqlx::query(sqlx::AssertSqlSafe(change)).execute(conn).await?;
+    }
+    Ok(())
+}
+
+pub(super) async fn undelivered(conn: &mut MySqlConnection) -> Result<Vec<Sale>, Fault> {
+    let rows: Vec<SaleRow> = sqlx::query_as(select_sales!(
+        "WHERE s.delivered_version < s.version ORDER BY s.voucher_id"
+    ))
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(rows::sale).collect::<Result<_, _>>()?)
+}
+
+pub(super) async fn note_delivered(
+    conn: &mut MySqlConnection,
+    voucher: VoucherId,
+    version: u64,
+) -> Result<(), Fault> {
+    sqlx::query(
+        "UPDATE tb_seckill_voucher SET delivered_version = ? \
+         WHERE voucher_id = ? AND delivered_version < ?",
+    )
+    .bind(version as i64)
+    .bind(voucher_key(voucher)?)
+    .bind(version as i64)
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Takes a sale over as Redis holds it, unless SQL has this version or a newer one.
+pub(super) async fn adopt(conn: &mut MySqlConnection, sale: &Sale) -> Result<(), Fault> {
+    match locked(conn, sale.voucher_id).await {
+        Ok(known) if known.version >= sale.version => return Ok(()),
+        Ok(_) | Err(Fault::Told(StoreError::NoSale(_))) => {}
+        Err(error) => return Err(error),
+    }
+    let row = rows::adopted(sale)?;
+    sqlx::query(
+        "INSERT INTO tb_voucher (id, title, type, create_time, update_time) VALUES (?, ?, ?, ?, ?) \
+         ON DUPLICATE KEY UPDATE id = id",
+    )
+    .bind(row.voucher)
+    .bind(&sale.title)
+    .bind(rows::FLASH_SALE)
+    .bind(sale.created.0)
+    .bind(sale.created.0)
+    .execute(&mut *conn)
+    .await?;
+    let live: i64 = sqlx::query_scalar(
+        "SELECT COUNT(*) FROM tb_voucher_order WHERE voucher_id = ? AND status NOT IN (4, 5)",
+    )
+    .bind(row.voucher)
+    .fetch_one(&mut *conn)
+    .await?;
+    sqlx::query(
+        "INSERT INTO tb_seckill_voucher \
+         (voucher_id, initial_stock, stock, begin_time, end_time, state, create_time, update_time, \
+          user_limit, version, delivered_version) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) \
+         ON DUPLICATE KEY UPDATE initial_stock = VALUES(initial_stock), stock = VALUES(stock), \
+          begin_time = VALUES(begin_time), end_time = VALUES(end_time), state = VALUES(state), \
+          update_time = VALUES(update_time), user_limit = VALUES(user_limit), version = VALUES(version), \
+          delivered_version = VALUES(delivered_version)",
+    )
+    .bind(row.voucher)
+    .bind(row.initial)
+    .bind(row.initial - live)
+    .bind(row.begin)
+    .bind(row.end)
+    .bind(row.state)
+    .bind(sale.created.0)
+    .bind(Millis::now().0)
+    .bind(sale.limit)
+    .bind(row.version)
+    .bind(row.version)
+    .execute(conn)
+    .await?;
+    Ok(())
 }

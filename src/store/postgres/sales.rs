@@ -15,7 +15,7 @@ macro_rules! select_sales {
     ($rest:literal) => {
         concat!(
             "SELECT s.voucher_id, v.title, s.initial_stock, s.stock, s.begin_time, s.end_time, ",
-            "s.state, s.version, s.user_limit, s.update_time, s.archive_time ",
+            "s.state, s.version, s.user_limit, s.update_time, s.archive_time, s.delivered_version, s.create_time ",
             "FROM tb_seckill_voucher s JOIN tb_voucher v ON v.id = s.voucher_id ",
             $rest
         )
@@ -164,4 +164,86 @@ pub(super) async fn restock(
     .execute(&mut *conn)
     .await?;
     one(conn, voucher).await
+}
+
+/// Raises the sequence of voucher numbers to at least `upto`.
+pub(super) async fn reserve_numbers(conn: &mut PgConnection, upto: VoucherId) -> Result<(), Fault> {
+    sqlx::query(
+        "SELECT setval(pg_get_serial_sequence('tb_voucher', 'id'), $1) \
+         WHERE $1 > (SELECT COALESCE(MAX(id), 0) FROM tb_voucher)",
+    )
+    .bind(voucher_key(upto)?)
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+pub(super) async fn undelivered(conn: &mut PgConnection) -> Result<Vec<Sale>, Fault> {
+    let rows: Vec<SaleRow> = sqlx::query_as(select_sales!(
+        "WHERE s.delivered_version < s.version ORDER BY s.voucher_id"
+    ))
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(rows::sale).collect::<Result<_, _>>()?)
+}
+
+pub(super) async fn note_delivered(
+    conn: &mut PgConnection,
+    voucher: VoucherId,
+    version: u64,
+) -> Result<(), Fault> {
+    sqlx::query(
+        "UPDATE tb_seckill_voucher SET delivered_version = $2 \
+         WHERE voucher_id = $1 AND delivered_version < $2",
+    )
+    .bind(voucher_key(voucher)?)
+    .bind(version as i64)
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Takes a sale over as Redis holds it, unless SQL has this version or a newer one.
+pub(super) async fn adopt(conn: &mut PgConnection, sale: &Sale) -> Result<(), Fault> {
+    match locked(conn, sale.voucher_id).await {
+        Ok(known) if known.version >= sale.version => return Ok(()),
+        Ok(_) | Err(Fault::Told(StoreError::NoSale(_))) => {}
+        Err(error) => return Err(error),
+    }
+    let row = rows::adopted(sale)?;
+    // The sequence does not learn of a number that is given here.
+    reserve_numbers(conn, sale.voucher_id).await?;
+    sqlx::query(
+        "INSERT INTO tb_voucher (id, title, type, create_time, update_time) OVERRIDING SYSTEM VALUE \
+         VALUES ($1, $2, $3, $4, $4) ON CONFLICT (id) DO NOTHING",
+    )
+    .bind(row.voucher)
+    .bind(&sale.title)
+    .bind(rows::FLASH_SALE)
+    .bind(sale.created.0)
+    .execute(&mut *conn)
+    .await?;
+    sqlx::query(
+        "INSERT INTO tb_seckill_voucher \
+         (voucher_id, initial_stock, stock, begin_time, end_time, state, create_time, update_time, \
+          user_limit, version, delivered_version) \
+         VALUES ($1, $2, $2 - (SELECT COUNT(*) FROM tb_voucher_order WHERE voucher_id = $1 AND status NOT IN (4, 5)), \
+          $3, $4, $5, $6, $7, $8, $9, $9) \
+         ON CONFLICT (voucher_id) DO UPDATE SET initial_stock = excluded.initial_stock, stock = excluded.stock, \
+          begin_time = excluded.begin_time, end_time = excluded.end_time, state = excluded.state, \
+          update_time = excluded.update_time, user_limit = excluded.user_limit, version = excluded.version, \
+          delivered_version = excluded.delivered_version",
+    )
+    .bind(row.voucher)
+    .bind(row.initial)
+    .bind(row.begin)
+    .bind(row.end)
+    .bind(row.state)
+    .bind(sale.created.0)
+    .bind(Millis::now().0)
+    .bind(i64::from(sale.limit))
+    .bind(row.version)
+    .execute(conn)
+    .await?;
+    Ok(())
 }

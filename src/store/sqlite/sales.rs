@@ -16,7 +16,7 @@ macro_rules! select_sales {
     ($rest:literal) => {
         concat!(
             "SELECT s.voucher_id, v.title, s.initial_stock, s.stock, s.begin_time, s.end_time, ",
-            "s.state, s.version, s.user_limit, s.update_time, s.archive_time FROM tb_seckill_voucher s JOIN tb_voucher v ON v.id = s.voucher_id ",
+            "s.state, s.version, s.user_limit, s.update_time, s.archive_time, s.delivered_version, s.create_time FROM tb_seckill_voucher s JOIN tb_voucher v ON v.id = s.voucher_id ",
             $rest
         )
     };
@@ -169,4 +169,98 @@ pub(super) async fn restock(
     .await
     .map_err(told)?;
     locked(conn, voucher).await
+}
+
+/// Raises the sequence of voucher numbers to at least `upto`.
+pub(super) async fn reserve_numbers(
+    conn: &mut SqliteConnection,
+    upto: VoucherId,
+) -> Result<(), StoreError> {
+    let upto = key(upto)?;
+    sqlx::query(
+        "INSERT INTO sqlite_sequence (name, seq) SELECT 'tb_voucher', ?1 \
+         WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'tb_voucher')",
+    )
+    .bind(upto)
+    .execute(&mut *conn)
+    .await
+    .map_err(told)?;
+    sqlx::query("UPDATE sqlite_sequence SET seq = ?1 WHERE name = 'tb_voucher' AND seq < ?1")
+        .bind(upto)
+        .execute(conn)
+        .await
+        .map_err(told)?;
+    Ok(())
+}
+
+pub(super) async fn undelivered(pool: &SqlitePool) -> Result<Vec<Sale>, StoreError> {
+    let rows: Vec<SaleRow> = sqlx::query_as(select_sales!(
+        "WHERE s.delivered_version < s.version ORDER BY s.voucher_id"
+    ))
+    .fetch_all(pool)
+    .await
+    .map_err(told)?;
+    rows.into_iter().map(rows::sale).collect()
+}
+
+pub(super) async fn note_delivered(
+    conn: &mut SqliteConnection,
+    voucher: VoucherId,
+    version: u64,
+) -> Result<(), StoreError> {
+    sqlx::query(
+        "UPDATE tb_seckill_voucher SET delivered_version = ?2 \
+         WHERE voucher_id = ?1 AND delivered_version < ?2",
+    )
+    .bind(key(voucher)?)
+    .bind(version as i64)
+    .execute(conn)
+    .await
+    .map_err(told)?;
+    Ok(())
+}
+
+/// Takes a sale over as Redis holds it, unless SQL has this version or a newer one.
+pub(super) async fn adopt(conn: &mut SqliteConnection, sale: &Sale) -> Result<(), StoreError> {
+    match locked(conn, sale.voucher_id).await {
+        Ok(known) if known.version >= sale.version => return Ok(()),
+        Ok(_) | Err(StoreError::NoSale(_)) => {}
+        Err(error) => return Err(error),
+    }
+    let row = rows::adopted(sale)?;
+    sqlx::query(
+        "INSERT INTO tb_voucher (id, title, type, create_time, update_time) \
+         VALUES (?1, ?2, ?3, ?4, ?4) ON CONFLICT (id) DO NOTHING",
+    )
+    .bind(row.voucher)
+    .bind(&sale.title)
+    .bind(rows::FLASH_SALE)
+    .bind(sale.created.0)
+    .execute(&mut *conn)
+    .await
+    .map_err(told)?;
+    sqlx::query(
+        "INSERT INTO tb_seckill_voucher \
+         (voucher_id, initial_stock, stock, begin_time, end_time, state, create_time, update_time, \
+          user_limit, version, delivered_version) \
+         VALUES (?1, ?2, ?2 - (SELECT COUNT(*) FROM tb_voucher_order WHERE voucher_id = ?1 AND status NOT IN (4, 5)), \
+          ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9) \
+         ON CONFLICT (voucher_id) DO UPDATE SET initial_stock = excluded.initial_stock, stock = excluded.stock, \
+          begin_time = excluded.begin_time, end_time = excluded.end_time, state = excluded.state, \
+          update_time = excluded.update_time, user_limit = excluded.user_limit, version = excluded.version, \
+          delivered_version = excluded.delivered_version",
+    )
+    .bind(row.voucher)
+    .bind(row.initial)
+    .bind(row.begin)
+    .bind(row.end)
+    .bind(row.state)
+    .bind(sale.created.0)
+    .bind(Millis::now().0)
+    .bind(sale.limit)
+    .bind(row.version)
+    .execute(conn)
+    .await
+    .map_err(told)?;
+    Ok(())
 }

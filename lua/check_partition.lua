@@ -1,0 +1,46 @@
+#!lua
+-- Looks for keys of a partition that were lost, replaced or set back, and raises the watermark where none was.
+--
+-- KEYS  1 orders (stream)  2 dead (stream)  3 watermark (hash)
+--       then four for each sale: sale (hash), stock (string), buyers (hash), tally (hash)
+-- ARGV  1 "accept" to take both streams as they are for whole, once their orders were looked for, else ""
+--       2 entries ever added to the orders by the look before, of which none may be missing, or 0
+--
+-- Returns {what the streams have lost: "orders", "dead" or "watermark"..., sales that are not whole, by their place in KEYS
+-- from 1..., entries ever added to the orders}.
+
+local lost = {}
+for i, wanted in ipairs({'stream', 'stream', 'hash'}) do
+  local found = set_aside(KEYS[i], wanted)
+  if found then
+    lost[#lost + 1] = KEYS[i] .. ' ' .. found
+  end
+end
+local counts = {}
+for i, name in ipairs({'orders', 'dead'}) do
+  local missing, added = look_at_stream(KEYS[i], KEYS[3], name)
+  counts[name] = added or 0
+  if missing and lost[#lost] ~= missing then
+    lost[#lost + 1] = missing
+  end
+end
+if #lost == 0 or (ARGV[1] == 'accept' and counts.orders >= integer(ARGV[2])) then
+  local known = redis.call('HMGET', KEYS[3], 'orders', 'dead')
+  if known[1] ~= tostring(counts.orders) or known[2] ~= tostring(counts.dead) then
+    redis.call('HSET', KEYS[3], 'orders', counts.orders, 'dead', counts.dead)
+  end
+end
+
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local damaged = {}
+for i = 4, #KEYS, 4 do
+  local tally = redis.call('TYPE', KEYS[i + 3]).ok
+  -- The process that cut the sale died, or SQL refused it and the pieces were not put back.
+  local cut_until = integer(redis.pcall('HGET', KEYS[i], 'cut_until'))
+  if look_at_sale(KEYS[i], KEYS[i + 1], KEYS[i + 2]) or (tally ~= 'hash' and tally ~= 'none')
+    or (cut_until and cut_until < now) then
+    damaged[#damaged + 1] = (i - 4) / 4 + 1
+  end
+end
+return {lost, damaged, counts.orders}

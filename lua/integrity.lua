@@ -1,0 +1,77 @@
+#!lua
+-- Shared by other scripts, which are loaded behind it: whether keys that belong together agree with one another.
+--
+-- Each change of a sale raises `seq` in the sale and among its buyers, and the stock is what the buyers leave of
+-- `initial`. A key that was deleted, replaced or set back to an older value no longer agrees with the two others.
+-- The watermark counts what was ever added to each stream, which a stream that was deleted or set back has lost.
+
+-- A whole number that Lua holds exactly; nil for anything else, the error of a key of another type included.
+local function integer(text)
+  if type(text) == 'string' and #text <= 16 and string.match(text, '^%-?%d+$') then
+    return tonumber(text)
+  end
+end
+
+local function field(reply, name)
+  for i = 1, #reply, 2 do
+    if reply[i] == name then
+      return reply[i + 1]
+    end
+  end
+end
+
+-- Buyers of a sale: the fields of the hash but `seq`, and `restoring` while the sale is reconciled.
+local function count_buyers(key)
+  return redis.call('HLEN', key) - redis.call('HEXISTS', key, 'seq') - redis.call('HEXISTS', key, 'restoring')
+end
+
+-- The key that does not agree ("sale", "stock" or "buyers"; "restoring" for a sale that is being reconciled) or nil; the
+-- fields of the sale; the stock.
+local function look_at_sale(sale_key, stock_key, buyers_key)
+  local sale = redis.pcall('HMGET', sale_key, 'state', 'begin', 'end', 'limit', 'version', 'initial', 'seq', 'restoring')
+  if sale.err or not sale[1] or not integer(sale[5]) or not integer(sale[6]) or not integer(sale[7]) then
+    return 'sale', sale, nil
+  end
+  if sale[8] then
+    return 'restoring', sale, nil
+  end
+  local seq = redis.pcall('HGET', buyers_key, 'seq')
+  if seq ~= sale[7] then
+    local known = integer(seq)
+    return known and known > integer(sale[7]) and 'sale' or 'buyers', sale, nil
+  end
+  local stock = integer(redis.pcall('GET', stock_key))
+  if not stock or stock < 0 or stock + redis.call('HLEN', buyers_key) - 1 ~= integer(sale[6]) then
+    return 'stock', sale, stock
+  end
+  return nil, sale, stock
+end
+
+-- The stream that has lost entries, or the watermark where that is gone; nil where neither is so.
+local function look_at_stream(stream_key, watermark_key, name)
+  local info = redis.pcall('XINFO', 'STREAM', stream_key)
+  if info.err and not string.find(info.err, 'no such key', 1, true) then
+    return name
+  end
+  local known = redis.pcall('HGET', watermark_key, name)
+  local added = info.err and 0 or field(info, 'entries-added')
+  if not integer(known) then
+    return 'watermark', added
+  end
+  return added < integer(known) and name or nil, added
+end
+
+-- One more change of a sale: the sale and its buyers note it alike.
+local function raise_seq(sale_key, buyers_key)
+  redis.call('HINCRBY', sale_key, 'seq', 1)
+  redis.call('HINCRBY', buyers_key, 'seq', 1)
+end
+
+-- Moves a key of another type out of the way, to a name that nothing reads; returns its type, or nil.
+local function set_aside(key, wanted)
+  local found = redis.call('TYPE', key).ok
+  if found ~= 'none' and found ~= wanted then
+    redis.call('RENAME', key, key .. ':replaced')
+    return found
+  end
+end

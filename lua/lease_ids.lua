@@ -1,0 +1,23 @@
+#!lua
+-- Leases numbers of one UTC day for order ids. The watermark knows how many were leased, should the counter be lost.
+--
+-- KEYS  1 counter of the day (string)  2 watermark (hash)
+-- ARGV  1 day (YYYY-MM-DD)  2 how many numbers  3 the counter is kept for so many seconds  4 numbers known to be leased
+--
+-- Returns the end of the lease: its numbers are the last ARGV 2 before that.
+
+set_aside(KEYS[1], 'string')
+set_aside(KEYS[2], 'hash')
+local leased = math.max(integer(redis.call('GET', KEYS[1])) or 0, integer(ARGV[4]))
+local known = redis.call('HMGET', KEYS[2], 'ids_day', 'ids')
+if known[1] == ARGV[1] then
+  leased = math.max(leased, integer(known[2]) or 0)
+end
+leased = leased + integer(ARGV[2])
+local text = string.format('%.0f', leased)
+redis.call('SET', KEYS[1], text, 'EX', ARGV[3])
+-- A node with a late clock leases of an earlier day.
+if not known[1] or known[1] <= ARGV[1] then
+  redis.call('HSET', KEYS[2], 'ids_day', ARGV[1], 'ids', text)
+end
+return leased

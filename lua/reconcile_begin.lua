@@ -1,0 +1,47 @@
+#!lua
+-- Begins to reconcile one sale: it admits no buyer until reconcile_end.lua, and one process at a time works on it.
+--
+-- KEYS  1 sale (hash)  2 stock (string)  3 buyers (hash place -> order)  4 tally (hash)
+-- ARGV  1 token of this process  2 ms that it has until restore.lua renews that  3 run of the server
+--       then the sale by SQL:  4 version  5 title  6 begin  7 end  8 state  9 initial  10 limit  11 created
+--       12 "always" to begin also where the keys agree, else ""
+--
+-- Returns {"whole"} where the keys agree and were reconciled on this run of the server; {"busy"} while another process
+-- reconciles or cuts the sale; {"other"} where Redis holds another sale of that number; or {"begun", what was found
+-- of the keys...}: "sale", "stock" or "buyers" for the one that does not agree, "restoring" where another process broke
+-- off, "KEY TYPE" for a key of another type, which is kept under another name. A sale that Redis knows in a newer version than SQL keeps it.
+
+local found = {}
+for i, wanted in ipairs({'hash', 'string', 'hash', 'hash'}) do
+  local other = set_aside(KEYS[i], wanted)
+  if other then
+    found[#found + 1] = KEYS[i] .. ' ' .. other
+  end
+end
+local damaged, sale = look_at_sale(KEYS[1], KEYS[2], KEYS[3])
+local known = redis.call('HMGET', KEYS[1], 'restoring', 'restore_until', 'cutting', 'cut_until', 'created', 'run')
+if not damaged and not known[3] and known[6] == ARGV[3] and #found == 0 and ARGV[12] ~= 'always' then
+  return {'whole'}
+end
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+if known[1] and known[1] ~= ARGV[1] and now < (integer(known[2]) or 0) then
+  return {'busy'}
+end
+if known[3] and now < (integer(known[4]) or 0) then
+  return {'busy'}
+end
+if known[5] and known[5] ~= ARGV[11] then
+  return {'other'}
+end
+if damaged and #found == 0 then
+  found[1] = damaged
+end
+if not integer(sale[5]) or not integer(sale[6]) or not sale[1] or integer(sale[5]) <= integer(ARGV[4]) then
+  redis.call('HSET', KEYS[1], 'version', ARGV[4], 'title', ARGV[5], 'begin', ARGV[6], 'end', ARGV[7],
+    'state', ARGV[8], 'initial', ARGV[9], 'limit', ARGV[10], 'created', ARGV[11])
+end
+redis.call('HDEL', KEYS[1], 'cutting', 'cut_until')
+redis.call('HSET', KEYS[1], 'restoring', ARGV[1], 'restore_until', string.format('%.0f', now + tonumber(ARGV[2])))
+redis.call('HSET', KEYS[3], 'restoring', ARGV[1])
+return {'begun', unpack(found)}

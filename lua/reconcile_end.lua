@@ -1,0 +1,31 @@
+#!lua
+-- Ends the reconciling of one sale: the stock is what the buyers leave, and the sale admits buyers again.
+--
+-- KEYS  1 sale (hash)  2 stock (string)  3 buyers (hash place -> order)  4 watermark (hash)
+-- ARGV  1 token of the process that has begun (reconcile_begin.lua)  2 run of the server  3 voucher
+--
+-- Returns {"done", stock before or false, stock}; {"oversold", buyers, initial} where there are more buyers than pieces:
+-- the sale stays closed; {"lost"} where a key was lost meanwhile, or another process has taken over: begin again.
+
+if redis.pcall('HGET', KEYS[1], 'restoring') ~= ARGV[1] or redis.pcall('HGET', KEYS[3], 'restoring') ~= ARGV[1] then
+  return {'lost'}
+end
+local buyers = count_buyers(KEYS[3])
+local sale = redis.call('HMGET', KEYS[1], 'initial', 'seq')
+local initial = integer(sale[1])
+redis.call('HDEL', KEYS[1], 'restoring', 'restore_until')
+redis.call('HDEL', KEYS[3], 'restoring')
+local before = redis.pcall('GET', KEYS[2])
+local stock = string.format('%.0f', math.max(0, initial - buyers))
+redis.call('SET', KEYS[2], stock)
+local seq = math.max(integer(sale[2]) or 0, integer(redis.call('HGET', KEYS[3], 'seq')) or 0) + 1
+redis.call('HSET', KEYS[1], 'seq', seq, 'run', ARGV[2])
+redis.call('HSET', KEYS[3], 'seq', seq)
+if redis.call('TYPE', KEYS[4]).ok ~= 'string' and
+  (integer(redis.pcall('HGET', KEYS[4], 'voucher')) or 0) < integer(ARGV[3]) then
+  redis.pcall('HSET', KEYS[4], 'voucher', ARGV[3])
+end
+if buyers > initial then
+  return {'oversold', buyers, initial}
+end
+return {'done', type(before) == 'string' and before or false, stock}

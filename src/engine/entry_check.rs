@@ -1,0 +1,148 @@
+//! Checks delivered entries against the buyers in Redis: an entry that no buyer stands behind is never written.
+//!
+//! It is certain only while the keys of the sale agree with one another. While they do not, its buyers may be lost, or are
+//! being rebuilt from this very stream: then an entry without a buyer waits.
+
+use std::collections::{BTreeMap, HashSet};
+
+use super::{EngineError, writer::Grave};
+use crate::{
+    broker::{
+        Layout, Link, scripts,
+        stream::{Body, Delivered},
+    },
+    model::{EntryId, OrderEntry, OrderFault, OrderId, Said, SaleState, VoucherId},
+    store::{SharedStore, StoreError},
+};
+
+/// A batch, sorted by what may be done with its entries.
+#[derive(Debug, Default)]
+pub(super) struct Checked {
+    /// To be written: a buyer holds the order, or SQL has it already.
+    pub(super) orders: Vec<OrderEntry>,
+    /// For the dead letters.
+    pub(super) grave: Grave,
+    /// Bodies that were gone; left pending, for their order is not known.
+    pub(super) gone: u64,
+    /// Left pending until the buyers of their sale are known again.
+    pub(super) waiting: u64,
+}
+
+/// What Redis says of the buyer behind an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Backing {
+    /// The buyer holds this order.
+    Promised,
+    /// The buyer holds another order at this place.
+    Other(OrderId),
+    /// There is no such buyer.
+    Nothing,
+    /// The buyers of the sale are not known: it is not loaded, or its keys do not agree.
+    Unknown,
+}
+
+/// What Redis says of the buyers behind entries, in their order: one round trip for each voucher.
+///
+/// # Errors
+/// Redis is away.
+pub(super) async fn backing(
+    link: &mut Link,
+    keys: &Layout,
+    orders: &[OrderEntry],
+) -> Result<Vec<Backing>, EngineError> {
+    let mut found = vec![Backing::Unknown; orders.len()];
+    let mut by_voucher: BTreeMap<VoucherId, Vec<usize>> = BTreeMap::new();
+    for (index, order) in orders.iter().enumerate() {
+        by_voucher.entry(order.voucher).or_default().push(index);
+    }
+    for (voucher, indexes) in by_voucher {
+        let mut call = scripts::PROMISED.prepare_invoke();
+        call.key(keys.sale(voucher)).key(keys.stock(voucher)).key(keys.buyers(voucher));
+        let asked = || indexes.iter().filter_map(|index| Some((*index, orders.get(*index)?)));
+        for (_, order) in asked() {
+            call.arg(order.seat().to_string());
+        }
+        let (state, held): (String, Vec<Option<String>>) = link.invoke(&call).await?;
+        for ((index, order), held) in asked().zip(held) {
+            let held = held.and_then(|id| id.parse::<OrderId>().ok());
+            let backing = match held {
+                Some(id) if id == order.order => Backing::Promised,
+                _ if state != "whole" => Backing::Unknown,
+                Some(other) => Backing::Other(other),
+                None => Backing::Nothing,
+            };
+            if let Some(slot) = found.get_mut(index) {
+                *slot = backing;
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Sorts a batch: one round trip to Redis for each voucher in it, and a question to SQL only about entries without a
+/// buyer.
+///
+/// # Errors
+/// A server is away.
+pub(super) async fn check(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+    batch: Vec<Delivered>,
+) -> Result<Checked, EngineError> {
+    let mut checked = Checked::default();
+    let mut unbacked: BTreeMap<VoucherId, Vec<(OrderEntry, Backing)>> = BTreeMap::new();
+    let mut all = Vec::with_capacity(batch.len());
+    for delivered in batch {
+        match delivered.body {
+            Body::Good(order) => all.push(order),
+            Body::Malformed(fault) => {
+                checked.grave.push((delivered.entry, Said::of(&OrderFault::Fields(fault))));
+            }
+            Body::Gone => checked.gone += 1,
+        }
+    }
+    let backing = backing(link, keys, &all).await?;
+    for (order, backing) in all.iter().zip(&backing) {
+        if *backing != Backing::Promised {
+            unbacked.entry(order.voucher).or_default().push((*order, *backing));
+        }
+    }
+    if unbacked.is_empty() {
+        checked.orders = all;
+        return Ok(checked);
+    }
+    let mut set_aside: HashSet<EntryId> = HashSet::new();
+    for (voucher, orders) in unbacked {
+        // Of an order that was closed or cancelled meanwhile SQL has the row.
+        let ids: Vec<OrderId> = orders.iter().map(|(order, _)| order.order).collect();
+        let written: HashSet<OrderId> = store.existing(&ids).await?.into_iter().collect();
+        let open: Vec<_> =
+            orders.into_iter().filter(|(order, _)| !written.contains(&order.order)).collect();
+        let mut archived = false;
+        if open.iter().any(|(_, backing)| *backing == Backing::Unknown) {
+            // Redis holds no archived sale, and none that never was.
+            match store.sale(voucher).await {
+                Ok(sale) => archived = sale.state == SaleState::Archived,
+                // The store says so of each of them.
+                Err(StoreError::NoSale(_)) => continue,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        for (order, backing) in open {
+            set_aside.insert(order.entry);
+            let fault = match backing {
+                Backing::Other(holds) => OrderFault::Holds { user: order.user, holds, voucher },
+                Backing::Unknown if !archived => {
+                    checked.waiting += 1;
+                    continue;
+                }
+                _ => OrderFault::NotPromised,
+            };
+            checked.grave.push((order.entry, Said::of(&fault)));
+        }
+    }
+    all.retain(|order| !set_aside.contains(&order.entry));
+    checked.orders = all;
+    Ok(checked)
+}
