@@ -20,15 +20,16 @@ for i, wanted in ipairs({'hash', 'string', 'hash', 'hash'}) do
 end
 local damaged, sale = look_at_sale(KEYS[1], KEYS[2], KEYS[3])
 local known = redis.call('HMGET', KEYS[1], 'restoring', 'restore_until', 'cutting', 'cut_until', 'created', 'run')
-if not damaged and not known[3] and known[6] == ARGV[3] and #found == 0 and ARGV[12] ~= 'always' then
-  return {'whole'}
-end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local cutting = known[3] and now < (integer(known[4]) or 0)
+if not damaged and (cutting or not known[3]) and known[6] == ARGV[3] and #found == 0 and ARGV[12] ~= 'always' then
+  return {'whole'}
+end
 if known[1] and known[1] ~= ARGV[1] and now < (integer(known[2]) or 0) then
   return {'busy'}
 end
-if known[3] and now < (integer(known[4]) or 0) then
+if cutting then
   return {'busy'}
 end
 if known[5] and known[5] ~= ARGV[11] then

@@ -25,13 +25,14 @@ use seckill::{
             RushPlan,
         },
         dead::{JudgedLetter, LETTER_FIELDS, Letters},
+        ledger,
         orders::{self, Standing},
         payment, retention,
         settings::Settings,
     },
     model::{
         EntryId, LetterCounts, LetterVerdict, Millis, NewSale, OrderEntry, OrderFault, OrderId,
-        OrderStatus, Outcome, UserId, VoucherId, filter::Filter, letter::Burial,
+        OrderStatus, Outcome, UserId, VoucherId, filter::Filter, ledger::Finding, letter::Burial,
     },
     store::Cancelled,
 };
@@ -125,7 +126,7 @@ async fn what_comes_straight_back_is_left_to_a_person() {
                 letters.first().is_some_and(|it| it.letter.replays == replays)
             })
             .await;
-        world.balanced().await;
+        world.stranded().await;
         let letter = letters_of(&world).await.remove(0).letter;
         let history = letter.history();
         assert_eq!(history.len() as u64, replays + 1, "{history:?}");
@@ -179,7 +180,7 @@ async fn a_replay_that_is_broken_off_goes_on_and_repeats_nothing() {
     let voucher = world.create(sale(2_000)).await;
     bury(&world, voucher, 1_000).await;
     assert_eq!(dead(&world), 1_000);
-    world.balanced().await;
+    world.stranded().await;
     let (stop, all) = (CancellationToken::new(), matching(""));
     let mut first = reader(&world);
     let ended = break_off(first.replay(&all, false, &stop), || dead(&world) < 1_000).await;
@@ -217,11 +218,11 @@ async fn compensation_happens_once(database: Database) {
     // Died between SQL and Redis, then between Redis and the letter.
     let told = world.store.cancel_orders(&entries[..10], Millis::now()).await.unwrap();
     assert_eq!(told, [Cancelled::Now; 10]);
-    world.balanced().await;
+    world.stranded().await;
     let mut link = world.redis.link();
     let given = payment::give_back_open(&world.store, &mut link, &world.keys).await.unwrap();
     assert_eq!((given, stock(&world, voucher)), (10, 210));
-    world.balanced().await;
+    world.stranded().await;
     world.store.cancel_orders(&entries[10..20], Millis::now()).await.unwrap();
 
     // And then broken off a little later each time.
@@ -274,7 +275,11 @@ async fn the_books_balance_at_every_moment_of_a_replay_and_a_discard() {
             async {
                 let mut audits = 0;
                 while dead(&world) > 0 {
-                    world.balanced().await;
+                    let mut link = world.redis.link();
+                    let audit = ledger::audit(&world.store, &mut link, &world.keys, None).await;
+                    for found in audit.unwrap().findings() {
+                        assert!(matches!(found.what, Finding::Stranded(_)), "{found}");
+                    }
                     audits += 1;
                 }
                 audits
@@ -388,7 +393,7 @@ async fn letters_of_a_sale_that_redis_does_not_hold() {
     world.start_node();
     world
         .until("the sale is loaded", async || {
-            link.query::<bool>(cmd("EXISTS").arg(world.keys.sale(voucher))).await.unwrap()
+            link.query::<bool>(cmd("EXISTS").arg(world.keys.stock(voucher))).await.unwrap()
         })
         .await;
     assert_eq!(stock(&world, voucher), 10);

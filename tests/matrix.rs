@@ -86,7 +86,7 @@ struct Ran {
 
 fn kinds(plan: &Plan) -> Vec<String> {
     match &plan.story {
-        Story::Live(faults) => faults.iter().map(|(_, fault)| fault.name().to_owned()).collect(),
+        Story::Live(faults) => faults.iter().map(|(_, fault)| fault.name()).collect(),
         Story::Dies(Fate::DiesAt(point, _)) => vec![format!("killed at {}", point.name())],
         Story::Dies(Fate::WithRedis { truncated: false, .. }) => vec!["killed with Redis".into()],
         Story::Dies(Fate::WithRedis { truncated: true, .. }) => {

@@ -166,6 +166,7 @@ async fn what_redis_forgot_of_a_give_back_is_told_again() {
     set.arg(&buyers).arg(&old);
     let _: u64 = set.query(&mut world.server.connection()).unwrap();
     let _: () = world.server.query(&["SET", &world.keys.stock(voucher), "0"]);
+    world.server.restart();
     world.start_node();
     world.until("it is made whole", async || stock(&world, voucher) == 19).await;
     let holds: String = world.server.query(&["HGET", &buyers, &user.to_string()]);

@@ -1,8 +1,8 @@
 //! Who was admitted in the last seconds, kept outside Redis.
 //!
 //! With `appendfsync everysec` a killed server may lose what it answered in its last two seconds:
-//! it puts off its write while the disk syncs. Buyers were told "admitted" by then, so the node
-//! that told them remembers for a little longer than that.
+//! it puts off its write while the disk syncs; one that comes back from an older copy loses more. Buyers were answered
+//! "admitted" by then, so the node that answered them remembers for longer than an order needs to reach SQL.
 
 use std::{
     collections::VecDeque,
@@ -11,8 +11,8 @@ use std::{
 
 use crate::model::{OrderId, Place, VoucherId};
 
-/// Redis puts a write off for at most two seconds, and restarts within the rest.
-const REMEMBER: Duration = Duration::from_secs(5);
+/// Redis puts a write off for at most two seconds; the rest is for a restart, and for an older copy of its files.
+const REMEMBER: Duration = Duration::from_secs(30);
 /// 40 bytes each, and a deque doubles: some 84 MB at the very most.
 const MOST: usize = 1_500_000;
 
@@ -84,9 +84,9 @@ mod tests {
         let start = Instant::now();
         let mut journal = Journal::default();
         journal.note(start, promise(1));
-        journal.note(start + Duration::from_secs(4), promise(2));
+        journal.note(start + Duration::from_secs(29), promise(2));
         assert_eq!(journal.promises().count(), 2);
-        journal.note(start + Duration::from_secs(6), promise(3));
+        journal.note(start + Duration::from_secs(31), promise(3));
         assert_eq!(journal.promises().map(|p| p.place.user.0).collect::<Vec<_>>(), [2, 3]);
     }
 }

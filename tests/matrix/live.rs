@@ -12,47 +12,54 @@ use rand_chacha::ChaCha8Rng;
 use redis::cmd;
 use seckill::{
     engine::{drill, node::Node},
+    model::{Millis, VoucherId, order_id::utc_day},
     store::faulty::{Ill, Illness},
 };
+use sqlx::{Connection as _, Executor as _, SqliteConnection};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     buyers::{Buyers, Log},
     check::last_delivered,
-    plan::{Fault, Plan},
+    plan::{Fault, Harm, Key, Plan},
     stage::{self, Told, until},
     world::{NODE, World},
 };
 
 /// What may be cut off the end of the file: well within what a node remembers.
 const CUT_WITHIN: Duration = Duration::from_secs(2);
-const SECOND: &str = "node-2";
+/// Nodes beside the first one.
+const OTHERS: [&str; 2] = ["node-2", "node-3"];
 const DEAD_NODE: &str = "node-b";
 
 pub async fn run(plan: &Plan, faults: &[(usize, Fault)]) -> Result<Told, String> {
     let (mut world, illness) = stage::world(plan).await;
     world.start_node();
-    let other = (plan.nodes == 2).then(|| world.another_node(SECOND));
+    let others: Vec<Node> =
+        OTHERS.iter().take(plan.nodes - 1).map(|name| world.another_node(name)).collect();
     let vouchers = stage::create(&world, plan).await;
     let log = Log::default();
     let mut entrances = vec![stage::entrance(&world)];
-    entrances.extend(other.iter().filter_map(|it| it.operator().admission.clone()));
+    entrances.extend(others.iter().filter_map(|it| it.operator().admission.clone()));
     let sizes = AofSizes::watch(&world);
     let buyers = Buyers::ask(&entrances, 0, &vouchers, plan.lanes(0, 1), &log);
     let stop = CancellationToken::new();
     let closing = plan.closing.then(|| stage::close_and_pay(&world, &log, stop.clone()));
-    let names = [vec![NODE], vec![SECOND; plan.nodes - 1]].concat();
+    let names = [&[NODE], &OTHERS[..plan.nodes - 1]].concat();
     let mut told = Told { struck: true, ..Told::default() };
     for (after, fault) in faults {
         until("buyers are in", async || log.admitted() >= *after || buyers.are_done()).await?;
         told.struck &= !buyers.are_done();
-        let nodes: Vec<&Node> = std::iter::once(world.node()).chain(other.as_ref()).collect();
+        let nodes: Vec<&Node> = std::iter::once(world.node()).chain(&others).collect();
         match *fault {
             Fault::KillRedis { away } => restart(&mut world, away, None).await,
             Fault::TruncateAof { away } => restart(&mut world, away, Some((&sizes, plan))).await,
             Fault::ConsumerRemoved(most)
             | Fault::TrimmedPending(most)
             | Fault::TrimmedAll(most) => stick(&world, &nodes, &log, &buyers, *fault, most).await?,
+            Fault::Key(key, harm) => damage(&world, vouchers[0], key, harm).await,
+            Fault::OldRedis(age) => old_copy(&mut world, age).await,
+            Fault::OldRows(age) => old_rows(&world, age).await,
             other => inflict(&world, &illness, other).await?,
         }
     }
@@ -73,7 +80,7 @@ pub async fn run(plan: &Plan, faults: &[(usize, Fault)]) -> Result<Told, String>
     stage::asked_again(&world, plan, &log).await?;
     stage::verdict(&world, &log, &HashSet::new()).await?;
     told.admitted = log.admitted();
-    if let Some(other) = other {
+    for other in others {
         other.stop().await;
     }
     world.stop_node().await;
@@ -84,7 +91,7 @@ pub async fn run(plan: &Plan, faults: &[(usize, Fault)]) -> Result<Told, String>
 /// without their bodies when the group went that knew of them.
 fn needs_repair(faults: &[(usize, Fault)]) -> bool {
     let has = |which: fn(&Fault) -> bool| faults.iter().any(|(_, fault)| which(fault));
-    has(|it| matches!(it, Fault::ConsumerRemoved(_) | Fault::TrimmedAll(_)))
+    has(|it| matches!(it, Fault::ConsumerRemoved(_) | Fault::TrimmedAll(_) | Fault::OldRows(_)))
         || (has(|it| matches!(it, Fault::TrimmedPending(_)))
             && has(|it| matches!(it, Fault::GroupDestroyed)))
 }
@@ -174,6 +181,83 @@ async fn stick(
         node.hold_consumer(false).await;
     }
     Ok(())
+}
+
+/// Deletes a key, puts a value of another type there, or sets it back.
+async fn damage(world: &World, voucher: VoucherId, key: Key, harm: Harm) {
+    let (keys, of) = (&world.keys, world.keys.partition_of(voucher));
+    let key = match key {
+        Key::Sale => keys.sale(voucher),
+        Key::Stock => keys.stock(voucher),
+        Key::Buyers => keys.buyers(voucher),
+        Key::Tally => keys.tally(voucher),
+        Key::Orders => of.orders(),
+        Key::Dead => of.dead(),
+        Key::Watermark => of.watermark(),
+        Key::Healed => of.healed(),
+        Key::Nodes => of.nodes(),
+        Key::Instances => of.instances(),
+        Key::Gone => of.gone(),
+        Key::Sequence => of.sequence(utc_day(Millis::now().0 / 1_000)),
+    };
+    let mut redis = world.server.connection();
+    match harm {
+        Harm::Deleted => cmd("DEL").arg(&key).exec(&mut redis).unwrap(),
+        Harm::Replaced => {
+            let mut replace = redis::pipe();
+            replace.atomic().cmd("DEL").arg(&key).ignore();
+            replace.cmd("RPUSH").arg(&key).arg("of another type").ignore();
+            replace.exec(&mut redis).unwrap();
+        }
+        Harm::SetBack(age) => {
+            let old: Option<Vec<u8>> = cmd("DUMP").arg(&key).query(&mut redis).unwrap();
+            tokio::time::sleep(age).await;
+            let mut back = match old {
+                Some(old) => cmd("RESTORE").arg(&key).arg(0).arg(old).arg("REPLACE").take(),
+                None => cmd("DEL").arg(&key).take(),
+            };
+            back.exec(&mut redis).unwrap();
+        }
+    }
+}
+
+/// Redis is killed and comes back from a copy of its files.
+async fn old_copy(world: &mut World, age: Duration) {
+    let (files, copy) = (world.server.dir().join("appendonlydir"), tempfile::tempdir().unwrap());
+    let copy_all = |from: &std::path::Path, to: &std::path::Path| {
+        for file in std::fs::read_dir(from).unwrap().flatten() {
+            std::fs::copy(file.path(), to.join(file.file_name())).unwrap();
+        }
+    };
+    copy_all(&files, copy.path());
+    tokio::time::sleep(age).await;
+    world.server.kill();
+    std::fs::remove_dir_all(&files).unwrap();
+    std::fs::create_dir(&files).unwrap();
+    copy_all(copy.path(), &files);
+    world.server.restart();
+}
+
+/// The tables of sales and orders become what they were, in one transaction, as a restored backup does.
+async fn old_rows(world: &World, age: Duration) {
+    let backup = tempfile::tempdir().unwrap();
+    let file = backup.path().join("old.db");
+    let url = format!("sqlite:{}", world.database().display());
+    let mut sql = SqliteConnection::connect(&url).await.unwrap();
+    let run = async |sql: &mut SqliteConnection, text: String| {
+        sql.execute(sqlx::AssertSqlSafe(text)).await.unwrap();
+    };
+    run(&mut sql, "PRAGMA busy_timeout = 60000; PRAGMA foreign_keys = OFF".to_owned()).await;
+    run(&mut sql, format!("VACUUM INTO '{}'", file.display())).await;
+    tokio::time::sleep(age).await;
+    run(&mut sql, format!("ATTACH '{}' AS old", file.display())).await;
+    run(&mut sql, "BEGIN IMMEDIATE".to_owned()).await;
+    for table in ["tb_give_back", "tb_voucher_order", "tb_seckill_voucher"] {
+        run(&mut sql, format!("DELETE FROM main.{table}")).await;
+        run(&mut sql, format!("INSERT INTO main.{table} SELECT * FROM old.{table}")).await;
+    }
+    run(&mut sql, "COMMIT".to_owned()).await;
+    sql.close().await.unwrap();
 }
 
 async fn restart(world: &mut World, away: Duration, cut: Option<(&AofSizes, &Plan)>) {

@@ -25,7 +25,7 @@ use seckill::{
         node::{Node, NodeConfig},
         settings::Settings,
     },
-    model::{NewSale, Outcome, UserId, VoucherId, filter::Filter},
+    model::{NewSale, Outcome, UserId, VoucherId, filter::Filter, ledger::Finding},
     store::{
         self, SharedStore,
         faulty::{Illness, faulty},
@@ -306,6 +306,15 @@ impl World {
         let mut link = self.redis.link();
         let audit = ledger::audit(&self.store, &mut link, &self.keys, None).await.unwrap();
         assert!(audit.balanced, "the books are off: {audit:#?}");
+    }
+
+    /// Every order is accounted for, but admitted ones lie among the dead letters, which is all that an audit finds.
+    pub async fn stranded(&self) {
+        let mut link = self.redis.link();
+        let audit = ledger::audit(&self.store, &mut link, &self.keys, None).await.unwrap();
+        let others: Vec<_> =
+            audit.findings().filter(|it| !matches!(it.what, Finding::Stranded(_))).collect();
+        assert!(!audit.balanced && others.is_empty(), "no more than stranded orders: {others:?}");
     }
 
     pub async fn until(&self, what: &str, mut holds: impl AsyncFnMut() -> bool) {
