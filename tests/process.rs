@@ -92,6 +92,46 @@ async fn a_database_that_another_program_has_locked_is_told_as_that() {
     home.run(&["status"]).expect_code(0);
 }
 
+/// SQLite ends a transaction by itself where a write fails, so the connection's own idea of it is wrong from then on.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_disk_that_takes_no_more_costs_no_order() {
+    use rustix::process::{Pid, Resource, Rlimit, prlimit};
+
+    let home = Seckill::new();
+    let id = create(&home, "4000");
+    // A limit on the size of its files stands for the full disk; the signal would end the process.
+    let ignoring = ["-c", "trap '' XFSZ; exec \"$@\"", "sh", support::BINARY];
+    let rush = ["rush", "--voucher", &id, "--users", "4000", "--rate", "1500", "--json"];
+    let mut args: Vec<_> = ignoring.iter().map(|it| (*it).into()).collect();
+    args.extend(home.args(&rush));
+    let rush = support::Background::spawn("sh", &args, &home, &[]);
+    let pid = Pid::from_raw(i32::try_from(rush.pid()).unwrap());
+    let limit = |bytes| {
+        prlimit(pid, Resource::Fsize, Rlimit { current: bytes, maximum: None }).unwrap();
+    };
+    wait_until_blocking(LONG, "the rush is under way", || {
+        let admitted = home.redis().and_then(|mut redis| {
+            cmd("HLEN").arg(format!("seckill:{{p0}}:buyers:{id}")).query::<u64>(&mut redis)
+        });
+        admitted.is_ok_and(|admitted| admitted >= 300)
+    });
+    limit(Some(100_000));
+    wait_until_blocking(LONG, "a batch waits for the disk", || {
+        let log = std::fs::read_to_string(home.data_dir().join("seckill.log"));
+        log.is_ok_and(|log| log.matches("the batch waits for the database").count() >= 2)
+    });
+    limit(None);
+    let report = rush.wait(LONG).expect_code(0).json();
+    assert_eq!(
+        (&report["admitted"], &report["persisted"]),
+        (&4000.into(), &4000.into()),
+        "{report}"
+    );
+    let audit = home.run(&["audit", "--json"]).expect_code(0).json();
+    assert_eq!(audit["sales"][0]["dead"], 0, "{audit}");
+}
+
 #[test]
 fn the_same_seed_plays_the_same_demo() {
     let home = Seckill::new();

@@ -7,6 +7,7 @@
 
 mod acts;
 mod faults;
+mod file;
 mod flow;
 mod jobs;
 mod lock;
@@ -19,25 +20,26 @@ mod sales;
 mod settings;
 
 use std::{
-    path::PathBuf,
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 
 use async_trait::async_trait;
-use sqlx::{Sqlite, SqlitePool, Transaction};
+use sqlx::{Sqlite, SqliteConnection, SqlitePool};
 
 use super::{
     Act, ActivityFilter, Cancelled, OrderFlow, Place, Recorded, Store, StoreError, Written,
-    flow::Window, rows,
+    flow::Window,
+    rows,
+    session::{Fault, Lease, Sessions, Stage},
 };
-use crate::faults::{self as points, Point};
 use crate::model::{
     ClosedOrder, Fence, JobRun, JobSwitch, LiveOrder, Millis, NewRun, NewSale, Order, OrderCounts,
     OrderEntry, OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, UserId, Voucher, VoucherId,
     ledger::SqlBooks,
 };
 use faults::told;
+use file::OpenFile;
 use lock::Lock;
 
 /// Folding the log into the file takes some of it.
@@ -48,27 +50,68 @@ const FORESEE: usize = 10_000;
 /// A store in one SQLite file, which other processes may use at the same time.
 #[derive(Debug)]
 pub(super) struct SqliteStore {
-    path: PathBuf,
+    file: OpenFile,
     /// One connection: SQLite has one writer at a time, and a queue in front of it is fairer than
-    /// its busy timeout.
-    writer: SqlitePool,
+    /// its busy timeout. SQLite ends a transaction by itself where the disk fails it, so the connection is
+    /// replaced unless its transaction came to a definite end.
+    writer: Sessions<Sqlite>,
     readers: SqlitePool,
     lock: Lock,
     /// The last batch was not all new, and so may the next one be: then it is not tried as such in vain.
     mixed: AtomicBool,
 }
 
+/// Writes in a transaction of its own, which holds the write lock from its first moment.
+macro_rules! write {
+    ($self:ident, |$conn:ident| $work:expr) => {
+        $self
+            .writer
+            .work(move |stage| async move {
+                let mut lease = $self.begin(stage).await?;
+                let done = {
+                    let $conn: &mut SqliteConnection = &mut lease;
+                    $work.await
+                };
+                $self.end(lease, done.map_err(Fault::Told)).await
+            })
+            .await
+    };
+}
+
 impl SqliteStore {
-    /// A transaction that holds the write lock from its first moment.
-    async fn begin(&self) -> Result<Transaction<'static, Sqlite>, StoreError> {
-        self.writer.begin_with("BEGIN IMMEDIATE").await.map_err(told)
+    /// Begins a transaction in the file that was opened, not in one that was removed or took its place.
+    async fn begin(&self, stage: Stage) -> Result<Lease<Sqlite>, Fault> {
+        self.file.check().map_err(StoreError::from)?;
+        self.writer.begin(stage).await
+    }
+
+    /// Commits what went well; only what lies in the file under its path counts as written.
+    async fn end<T>(&self, lease: Lease<Sqlite>, done: Result<T, Fault>) -> Result<T, Fault> {
+        let done = lease.end(done).await?;
+        self.file.check().map_err(StoreError::from)?;
+        Ok(done)
+    }
+
+    /// Writes a batch that is all new; `false` where some of it was not, and then nothing was written.
+    async fn write_new(&self, keys: &[rows::Key], now: Millis) -> Result<bool, StoreError> {
+        self.writer
+            .work(move |stage| async move {
+                let mut lease = self.begin(stage).await?;
+                let done = orders::write_new(&mut lease, keys, now).await;
+                if matches!(done, Ok(false)) {
+                    lease.roll_back().await?;
+                    return Ok(false);
+                }
+                self.end(lease, done.map_err(Fault::Told)).await
+            })
+            .await
     }
 }
 
 #[async_trait]
 impl Store for SqliteStore {
     fn describe(&self) -> String {
-        format!("sqlite {}", self.path.display())
+        format!("sqlite {}", self.file.path().display())
     }
 
     async fn ping(&self) -> Result<String, StoreError> {
@@ -80,35 +123,24 @@ impl Store for SqliteStore {
     }
 
     async fn takes_writes(&self) -> Result<(), StoreError> {
+        self.file.check()?;
+        self.file.check_room()?;
+        self.writer.takes_writes()?;
         self.lock.take_and_give_back().await
     }
 
     async fn durability(&self) -> Result<Vec<(String, String)>, StoreError> {
-        let mut writer = self.writer.acquire().await.map_err(told)?;
-        let mut settings = Vec::new();
-        for (name, pragma) in [
-            ("journal_mode", "SELECT journal_mode FROM pragma_journal_mode"),
-            (
-                "synchronous",
-                "SELECT CASE synchronous WHEN 0 THEN 'off' WHEN 1 THEN 'normal' WHEN 2 THEN 'full' \
-                 ELSE 'extra' END FROM pragma_synchronous",
-            ),
-            ("foreign_keys", "SELECT iif(foreign_keys, 'on', 'off') FROM pragma_foreign_keys"),
-            ("page_size", "SELECT CAST(page_size AS TEXT) FROM pragma_page_size"),
-            ("busy_timeout", "SELECT timeout || ' ms' FROM pragma_busy_timeout"),
-        ] {
-            let value: String =
-                sqlx::query_scalar(pragma).fetch_one(&mut *writer).await.map_err(told)?;
-            settings.push((name.to_owned(), value));
-        }
-        Ok(settings)
+        self.writer
+            .work(move |_| async move {
+                let mut lease = self.writer.lease().await?;
+                let done = opening::durability(&mut lease).await;
+                lease.end(done).await
+            })
+            .await
     }
 
     async fn create_voucher(&self, title: &str, now: Millis) -> Result<VoucherId, StoreError> {
-        let mut tx = self.begin().await?;
-        let id = sales::insert_voucher(&mut tx, title, rows::ORDINARY, now).await?;
-        commit(tx).await?;
-        Ok(id)
+        write!(self, |conn| sales::insert_voucher(conn, title, rows::ORDINARY, now))
     }
 
     async fn reserve_numbers(&self, upto: VoucherId) -> Result<(), StoreError> {
@@ -118,10 +150,7 @@ impl Store for SqliteStore {
     }
 
     async fn create_sale(&self, sale: &NewSale, now: Millis) -> Result<Sale, StoreError> {
-        let mut tx = self.begin().await?;
-        let sale = sales::insert_sale(&mut tx, sale, now).await?;
-        commit(tx).await?;
-        Ok(sale)
+        write!(self, |conn| sales::insert_sale(conn, sale, now))
     }
 
     async fn vouchers(
@@ -154,10 +183,7 @@ impl Store for SqliteStore {
         state: SaleState,
         begin: Option<Millis>,
     ) -> Result<Sale, StoreError> {
-        let mut tx = self.begin().await?;
-        let sale = sales::set_state(&mut tx, voucher, state, begin).await?;
-        commit(tx).await?;
-        Ok(sale)
+        write!(self, |conn| sales::set_state(conn, voucher, state, begin))
     }
 
     async fn restock(
@@ -166,10 +192,7 @@ impl Store for SqliteStore {
         by: i64,
         seen: Option<u64>,
     ) -> Result<Sale, StoreError> {
-        let mut tx = self.begin().await?;
-        let sale = sales::restock(&mut tx, voucher, by, seen).await?;
-        commit(tx).await?;
-        Ok(sale)
+        write!(self, |conn| sales::restock(conn, voucher, by, seen))
     }
 
     async fn undelivered(&self) -> Result<Vec<Sale>, StoreError> {
@@ -196,18 +219,13 @@ impl Store for SqliteStore {
         if entries.is_empty() {
             return Ok(Vec::new());
         }
-        let keys = rows::keys(entries)?;
+        let keys = &rows::keys(entries)?;
         if !self.mixed.load(Ordering::Relaxed) {
-            let mut tx = self.begin().await?;
-            if orders::write_new(&mut tx, &keys, now).await? {
-                commit(tx).await?;
+            if self.write_new(keys, now).await? {
                 return Ok(vec![Written::New; keys.len()]);
             }
-            tx.rollback().await.map_err(told)?;
         }
-        let mut tx = self.begin().await?;
-        let written = orders::write_mixed(&mut tx, &keys, now).await?;
-        commit(tx).await?;
+        let written = write!(self, |conn| orders::write_mixed(conn, keys, now))?;
         self.mixed.store(rows::is_mixed(&written), Ordering::Relaxed);
         Ok(written)
     }
@@ -227,11 +245,8 @@ impl Store for SqliteStore {
         entries: &[OrderEntry],
         now: Millis,
     ) -> Result<Vec<Cancelled>, StoreError> {
-        let keys = rows::keys(entries)?;
-        let mut tx = self.begin().await?;
-        let cancelled = payment::cancel(&mut tx, &keys, now).await?;
-        commit(tx).await?;
-        Ok(cancelled)
+        let keys = &rows::keys(entries)?;
+        write!(self, |conn| payment::cancel(conn, keys, now))
     }
 
     async fn order(&self, id: OrderId) -> Result<Option<Order>, StoreError> {
@@ -269,10 +284,7 @@ impl Store for SqliteStore {
     }
 
     async fn books(&self, voucher: VoucherId) -> Result<SqlBooks, StoreError> {
-        let mut tx = self.readers.begin().await.map_err(told)?;
-        let books = orders::books(&mut tx, voucher).await?;
-        tx.commit().await.map_err(told)?;
-        Ok(books)
+        orders::books(&self.readers, voucher).await
     }
 
     async fn order_counts(&self, voucher: VoucherId) -> Result<OrderCounts, StoreError> {
@@ -288,10 +300,7 @@ impl Store for SqliteStore {
     }
 
     async fn pay(&self, ids: &[OrderId], now: Millis) -> Result<Vec<Payment>, StoreError> {
-        let mut tx = self.begin().await?;
-        let paid = payment::pay(&mut tx, ids, now).await?;
-        commit(tx).await?;
-        Ok(paid)
+        write!(self, |conn| payment::pay(conn, ids, now))
     }
 
     async fn close_overdue(
@@ -301,11 +310,10 @@ impl Store for SqliteStore {
         now: Millis,
         fence: &Fence,
     ) -> Result<Vec<ClosedOrder>, StoreError> {
-        let mut tx = self.begin().await?;
-        jobs::pass_fence(&mut tx, fence, now).await?;
-        let closed = payment::close_overdue(&mut tx, before, limit, now).await?;
-        commit(tx).await?;
-        Ok(closed)
+        write!(self, |conn| async {
+            jobs::pass_fence(conn, fence, now).await?;
+            payment::close_overdue(conn, before, limit, now).await
+        })
     }
 
     async fn give_backs(
@@ -327,11 +335,11 @@ impl Store for SqliteStore {
     }
 
     async fn gave_back(&self, ids: &[OrderId], now: Millis) -> Result<(), StoreError> {
-        payment::gave_back(&self.writer, ids, now).await
+        write!(self, |conn| payment::gave_back(conn, ids, now))
     }
 
     async fn forget_give_backs(&self, before: Millis) -> Result<u64, StoreError> {
-        payment::forget_give_backs(&self.writer, before).await
+        write!(self, |conn| payment::forget_give_backs(conn, before))
     }
 
     async fn returning(&self) -> Result<u64, StoreError> {
@@ -339,15 +347,15 @@ impl Store for SqliteStore {
     }
 
     async fn begin_run(&self, run: &NewRun) -> Result<Option<i64>, StoreError> {
-        jobs::begin_run(&self.writer, run).await
+        write!(self, |conn| jobs::begin_run(conn, run))
     }
 
     async fn end_run(&self, id: i64, end: &RunEnd) -> Result<(), StoreError> {
-        jobs::end_run(&self.writer, id, end).await
+        write!(self, |conn| jobs::end_run(conn, id, end))
     }
 
     async fn lose_runs(&self, job: &str, token: i64, now: Millis) -> Result<u64, StoreError> {
-        jobs::lose_runs(&self.writer, job, token, now).await
+        write!(self, |conn| jobs::lose_runs(conn, job, token, now))
     }
 
     async fn runs(&self, job: Option<&str>, limit: u32) -> Result<Vec<JobRun>, StoreError> {
@@ -359,7 +367,7 @@ impl Store for SqliteStore {
     }
 
     async fn forget_runs(&self, before: Millis) -> Result<u64, StoreError> {
-        jobs::forget_runs(&self.writer, before).await
+        write!(self, |conn| jobs::forget_runs(conn, before))
     }
 
     async fn job_switches(&self) -> Result<Vec<JobSwitch>, StoreError> {
@@ -367,14 +375,11 @@ impl Store for SqliteStore {
     }
 
     async fn pause_job(&self, job: &str, paused: bool, now: Millis) -> Result<(), StoreError> {
-        jobs::pause(&self.writer, job, paused, now).await
+        write!(self, |conn| jobs::pause(conn, job, paused, now))
     }
 
     async fn fenced_write(&self, fence: &Fence, now: Millis) -> Result<u64, StoreError> {
-        let mut tx = self.begin().await?;
-        let writes = jobs::pass_fence(&mut tx, fence, now).await?;
-        commit(tx).await?;
-        Ok(writes)
+        write!(self, |conn| jobs::pass_fence(conn, fence, now))
     }
 
     async fn setting(&self, name: &str) -> Result<Option<String>, StoreError> {
@@ -387,11 +392,11 @@ impl Store for SqliteStore {
         from: Option<&str>,
         to: &str,
     ) -> Result<bool, StoreError> {
-        settings::change(&self.writer, name, from, to).await
+        write!(self, |conn| settings::change(conn, name, from, to))
     }
 
     async fn record(&self, act: &Act) -> Result<(), StoreError> {
-        acts::record(&self.writer, act).await
+        write!(self, |conn| acts::record(conn, act))
     }
 
     async fn acts(&self, limit: u32) -> Result<Vec<Act>, StoreError> {
@@ -419,14 +424,91 @@ impl Store for SqliteStore {
     async fn close(&self) {
         // Readers first: the last connection to go folds the log into the file, and needs to write.
         // A disk that hangs must not keep a process from ending.
-        for pool in [&self.readers, self.lock.pool(), &self.writer] {
-            let _ = tokio::time::timeout(CLOSE_WITHIN, pool.close()).await;
-        }
+        let _ = tokio::time::timeout(CLOSE_WITHIN, self.readers.close()).await;
+        self.lock.close().await;
+        self.writer.close().await;
     }
 }
 
-/// Ends a transaction that writes.
-async fn commit(tx: Transaction<'static, Sqlite>) -> Result<(), StoreError> {
-    points::pass(Point::BeforeCommit);
-    tx.commit().await.map_err(told)
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use sqlx::Executor as _;
+
+    use super::*;
+    use crate::{model::EntryId, store::settings::Settings};
+
+    async fn open(dir: &Path) -> SqliteStore {
+        SqliteStore::open(&dir.join("a.db"), &Settings::default()).await.unwrap()
+    }
+
+    async fn sale(store: &SqliteStore, stock: u64) -> VoucherId {
+        let sale = NewSale { title: "tea".into(), stock, begin: None, end: None, limit: 1 };
+        store.create_sale(&sale, Millis(1)).await.unwrap().voucher_id
+    }
+
+    fn batch(voucher: VoucherId, from: u64, orders: u64) -> Vec<OrderEntry> {
+        let entry = |number| OrderEntry {
+            entry: EntryId::MIN,
+            order: OrderId::new(1_795_000_000, number).unwrap(),
+            user: UserId(number),
+            voucher,
+            place: 1,
+        };
+        (from..from + orders).map(entry).collect()
+    }
+
+    /// From here on the writer's connection finds the disk full, as SQLite sees it.
+    async fn fill_the_disk(store: &SqliteStore) {
+        let mut lease = store.writer.lease().await.unwrap();
+        lease.execute("PRAGMA max_page_count = 1").await.unwrap();
+        lease.end(Ok(())).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_connection_whose_disk_was_full_is_not_used_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = open(dir.path()).await;
+        let voucher = sale(&store, 20_000).await;
+        fill_the_disk(&store).await;
+        // SQLite rolls this back by itself, whatever the driver thinks of its transaction.
+        let act = Act { commands: Some("x".repeat(10_000)), ..Act::default() };
+        let full = loop {
+            if let Err(full) = store.record(&act).await {
+                break full;
+            }
+        };
+        assert!(full.stands_for_all() && full.to_string().contains("disk is full"), "{full}");
+        let seen = store.takes_writes().await.unwrap_err();
+        assert!(seen.to_string().contains("disk is full"), "{seen}");
+
+        let written = store.write_orders(&batch(voucher, 1, 5_000), Millis(3)).await.unwrap();
+        assert!(written.iter().all(|it| *it == Written::New), "another connection wrote them");
+        store.takes_writes().await.unwrap();
+        assert_eq!(store.books(voucher).await.unwrap().live, 5_000);
+        store.close().await;
+    }
+
+    #[tokio::test]
+    async fn nothing_counts_as_written_in_a_file_that_is_gone_or_another() {
+        for replace in [false, true] {
+            let dir = tempfile::tempdir().unwrap();
+            let store = open(dir.path()).await;
+            let voucher = sale(&store, 10).await;
+            store.write_orders(&batch(voucher, 1, 1), Millis(2)).await.unwrap();
+            let path = dir.path().join("a.db");
+            std::fs::rename(&path, dir.path().join("b.db")).unwrap();
+            if replace {
+                std::fs::copy(dir.path().join("b.db"), &path).unwrap();
+            }
+            let expected = if replace { "was replaced" } else { "was removed" };
+            let fault = store.write_orders(&batch(voucher, 2, 1), Millis(3)).await.unwrap_err();
+            assert!(fault.stands_for_all() && fault.to_string().contains(expected), "{fault}");
+            let fault = store.takes_writes().await.unwrap_err();
+            assert!(fault.to_string().contains(expected), "{fault}");
+            assert_eq!(path.exists(), replace, "no new file is made in its place");
+            store.close().await;
+        }
+    }
 }

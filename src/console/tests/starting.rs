@@ -144,6 +144,8 @@ fn sql() -> Vec<Why> {
         FileFault::NoDatabase(at()),
         FileFault::CantOpen(at()),
         FileFault::ReadOnly(at()),
+        FileFault::Removed(at()),
+        FileFault::Replaced(at()),
         FileFault::Damaged(words()),
         FileFault::Foreign(at(), words()),
     ];
