@@ -92,6 +92,55 @@ async fn a_database_that_another_program_has_locked_is_told_as_that() {
     home.run(&["status"]).expect_code(0);
 }
 
+/// Everything below `dir` that others may read, write or enter.
+fn open_to_others(dir: &std::path::Path) -> Vec<String> {
+    use std::os::unix::fs::MetadataExt as _;
+    let mut wide = Vec::new();
+    let mut left = vec![dir.to_owned()];
+    while let Some(path) = left.pop() {
+        // A file may go while this looks.
+        let Ok(found) = std::fs::symlink_metadata(&path) else { continue };
+        if found.mode() & 0o077 != 0 {
+            wide.push(format!("{} {:o}", path.display(), found.mode()));
+        }
+        if found.is_dir() {
+            left.extend(std::fs::read_dir(&path).unwrap().map(|it| it.unwrap().path()));
+        }
+    }
+    wide
+}
+
+#[test]
+fn nobody_else_may_read_the_data_whatever_the_umask() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let home = Seckill::new();
+    std::fs::create_dir(home.data_dir()).unwrap();
+    let wide = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(home.data_dir(), wide.clone()).unwrap();
+    let with_umask = ["-c", "umask 000; exec \"$@\"", "sh", support::BINARY];
+    let mut args: Vec<std::ffi::OsString> = with_umask.iter().map(|it| (*it).into()).collect();
+    args.extend(home.args(&["work"]));
+    let worker = support::Background::spawn("sh", &args, &home, &[]);
+    let id = create(&home, "10");
+    home.run(&["rush", "--voucher", &id, "--users", "20"]).expect_code(0);
+    assert_eq!(open_to_others(&home.data_dir()), Vec::<String>::new());
+    let told = home.run(&["doctor"]).stdout;
+    assert!(!told.contains("open to other users"), "{told}");
+
+    // A database that was put elsewhere is the user's own affair, but doctor speaks of it.
+    let elsewhere = home.file("other.db");
+    let url = format!("sqlite:{}", elsewhere.display());
+    home.run(&["--database", &url, "sale", "list"]);
+    std::fs::set_permissions(&elsewhere, wide).unwrap();
+    let told = home.run(&["--database", &url, "doctor"]).stdout;
+    assert!(
+        told.contains("open to other users") && told.contains("other.db (mode 0755)"),
+        "{told}"
+    );
+    worker.signal(Signal::TERM);
+    worker.wait(LONG).expect_code(0);
+}
+
 /// SQLite ends a transaction by itself where a write fails, so the connection's own idea of it is wrong from then on.
 #[test]
 #[cfg(target_os = "linux")]

@@ -9,7 +9,7 @@ use std::{
     io::{self, Write as _},
     os::unix::{
         ffi::OsStrExt,
-        fs::{DirBuilderExt, MetadataExt},
+        fs::{DirBuilderExt, MetadataExt, PermissionsExt},
     },
     path::{Path, PathBuf},
     sync::Arc,
@@ -21,8 +21,10 @@ use tempfile::TempDir;
 
 use super::{flock, throw_away};
 
-/// The low bits of a mode, which speak of everybody but the owner.
-const GROUP_AND_OTHERS: u32 = 6;
+/// What a data directory holds, by the beginning of its name. The socket keeps the mode that its server gave it.
+const NAMES: [&str; 5] = ["lock", "nodes", "redis", "seckill.", ".probe-"];
+/// The bits of a mode that let others in.
+const OTHERS: u32 = 0o077;
 /// Longest path of a unix socket, without its closing zero.
 const SOCKET_PATH: usize = if cfg!(target_os = "macos") { 103 } else { 107 };
 /// How long to wait for the one who is stopping the server of this directory.
@@ -132,6 +134,7 @@ impl DataDir {
 
     fn open_as(path: &Path, temporary: Option<TempDir>) -> Result<Self, DataDirError> {
         make_dir(path)?;
+        close_to_others(path);
         let path = path.canonicalize().map_err(DataDirError::of(path))?;
         try_writing(&path).map_err(DataDirError::of(&path))?;
         let lock_path = path.join("lock");
@@ -239,6 +242,43 @@ pub(super) fn make_dir(path: &Path) -> Result<(), DataDirError> {
     DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(DataDirError::of(path))
 }
 
+/// Takes the rights of others from a directory that was made beforehand, and from what earlier runs left in it. What
+/// belongs to another user, and a directory that is used for something else as well, is left as it is: `doctor`
+/// reports that, see [`others_may`].
+fn close_to_others(path: &Path) {
+    let Ok(entries) = fs::read_dir(path) else { return };
+    let mut shared = false;
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let ours = |it: &&str| name.as_encoded_bytes().starts_with(it.as_bytes());
+        if !NAMES.iter().any(|it| ours(&it)) {
+            shared = true;
+        } else if name != "redis.sock"
+            && let Ok(found) = entry.metadata()
+            && !found.is_symlink()
+        {
+            close_one(&entry.path(), &found);
+        }
+    }
+    if !shared && let Ok(found) = fs::metadata(path) {
+        close_one(path, &found);
+    }
+}
+
+/// A file system that knows no rights, or a directory of another user, is no reason not to run a sale.
+fn close_one(path: &Path, found: &fs::Metadata) {
+    let mode = found.mode() & 0o7777;
+    if mode & OTHERS != 0 && found.uid() == rustix::process::geteuid().as_raw() {
+        let _ = fs::set_permissions(path, fs::Permissions::from_mode(mode & !OTHERS));
+    }
+}
+
+/// Returns the mode of a file or directory that others may read, write or enter.
+pub fn others_may(path: &Path) -> Option<u32> {
+    let mode = fs::metadata(path).ok()?.mode() & 0o777;
+    (mode & OTHERS != 0).then_some(mode)
+}
+
 /// Rights and flags can lie (a full disk, a quota, a network share): only a write tells.
 fn try_writing(dir: &Path) -> io::Result<()> {
     let mut file = tempfile::Builder::new().prefix(".probe-").tempfile_in(dir)?;
@@ -258,7 +298,7 @@ fn socket_for(dir: &Path) -> Result<PathBuf, DataDirError> {
     let found = fs::symlink_metadata(&short).map_err(DataDirError::of(&short))?;
     let mine = found.is_dir()
         && found.uid() == rustix::process::geteuid().as_raw()
-        && found.mode().trailing_zeros() >= GROUP_AND_OTHERS;
+        && found.mode() & OTHERS == 0;
     if mine { Ok(short.join("redis.sock")) } else { Err(DataDirError::Shared(short)) }
 }
 

@@ -30,7 +30,7 @@ use crate::model::{
 
 pub use acts::{Act, ActivityFilter, ENGINE, NOBODY, Place, Recorded, Which};
 pub use flow::OrderFlow;
-pub use open::open;
+pub use open::{file_of, open};
 pub use rules::SaleRule;
 pub use settings::{Settings, Synchronous, Tls};
 pub use unfit::{FORMS, FileFault, MYSQL_PARAMETERS, POSTGRES_PARAMETERS, SchemaFault, UrlFault};
