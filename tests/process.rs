@@ -92,6 +92,38 @@ async fn a_database_that_another_program_has_locked_is_told_as_that() {
     home.run(&["status"]).expect_code(0);
 }
 
+#[test]
+fn a_data_directory_that_is_removed_in_a_rush_is_no_success() {
+    let home = Seckill::new();
+    let id = create(&home, "60000");
+    // Another process has started the server, and another one shows the alarm.
+    let worker = home.spawn(&["work"]);
+    wait_until_blocking(LONG, "the worker's server answers", || home.redis().is_ok());
+    let rush = home.spawn(&["rush", "--voucher", &id, "--users", "60000", "--rate", "2000"]);
+    wait_until_blocking(LONG, "the rush is under way", || {
+        let admitted = home.redis().and_then(|mut redis| {
+            cmd("HLEN").arg(format!("seckill:{{p0}}:buyers:{id}")).query::<u64>(&mut redis)
+        });
+        admitted.is_ok_and(|admitted| admitted >= 1_000)
+    });
+    let servers = home.processes();
+    assert!(!servers.is_empty());
+    // A file that is made meanwhile keeps its directory; then the rest is removed again.
+    wait_until_blocking(LONG, "it is removed", || {
+        let _ = std::fs::remove_dir_all(home.data_dir());
+        !home.data_dir().exists()
+    });
+    wait_until_blocking(LONG, "no server is left behind", || {
+        servers.iter().all(|pid| !std::path::Path::new(&format!("/proc/{pid}/cwd")).exists())
+    });
+    let ran = rush.wait(LONG).expect_code(3);
+    assert!(!ran.stdout.contains("persisted"), "{ran}");
+    assert!(ran.stderr.contains("was removed while it was in use"), "{ran}");
+    worker.signal(Signal::TERM);
+    worker.wait(LONG);
+    assert!(!home.data_dir().exists(), "nothing is made in its place");
+}
+
 /// Everything below `dir` that others may read, write or enter.
 fn open_to_others(dir: &std::path::Path) -> Vec<String> {
     use std::os::unix::fs::MetadataExt as _;

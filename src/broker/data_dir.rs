@@ -60,6 +60,11 @@ pub enum DataDirError {
     /// Every number is taken, which are so many.
     #[error("{1} processes use {0} already; end some of them")]
     Crowded(PathBuf, u32),
+    /// It was removed or replaced while it was in use.
+    #[error(
+        "{0} was removed while it was in use: what was kept in it is lost, and nothing is taken from now on; end all seckill processes, put a backup in its place, and start again"
+    )]
+    Gone(PathBuf),
     /// Anything else.
     #[error("{path} can't be used ({why}); give another --data-dir")]
     Io {
@@ -94,6 +99,7 @@ struct Inner {
     path: PathBuf,
     socket: PathBuf,
     lock: File,
+    id: DirId,
     /// Set for a directory that goes when its last user does.
     temporary: Option<TempDir>,
 }
@@ -137,10 +143,11 @@ impl DataDir {
         close_to_others(path);
         let path = path.canonicalize().map_err(DataDirError::of(path))?;
         try_writing(&path).map_err(DataDirError::of(&path))?;
+        let id = DirId::of(&path).map_err(DataDirError::of(&path))?;
         let lock_path = path.join("lock");
         let lock = flock::open(&lock_path).map_err(DataDirError::of(&lock_path))?;
         let socket = socket_for(&path)?;
-        let dir = Self(Arc::new(Inner { path, socket, lock, temporary }));
+        let dir = Self(Arc::new(Inner { path, socket, lock, id, temporary }));
         dir.enter()?;
         Ok(dir)
     }
@@ -170,6 +177,11 @@ impl DataDir {
     /// The directory, absolute and without links.
     pub fn path(&self) -> &Path {
         &self.0.path
+    }
+
+    /// Checks that its path still leads to the directory that was opened.
+    pub(super) fn check(&self) -> Result<(), DataDirError> {
+        self.0.id.check(&self.0.path)
     }
 
     /// URL of the database in it.
@@ -214,6 +226,31 @@ impl Drop for Inner {
             throw_away::stop_server(&self.path, &self.socket);
         }
         flock::release(&self.lock);
+    }
+}
+
+/// Device and inode of a directory in use: a path may come to lead elsewhere, or nowhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct DirId(u64, u64);
+
+impl DirId {
+    pub(super) fn of(path: &Path) -> io::Result<Self> {
+        let found = fs::metadata(path)?;
+        Ok(Self(found.dev(), found.ino()))
+    }
+
+    /// Checks that `path` still leads to this directory. One that can't be looked at now may be there.
+    pub(super) fn check(self, path: &Path) -> Result<(), DataDirError> {
+        match Self::of(path) {
+            Ok(id) if id != self => Err(DataDirError::Gone(path.to_owned())),
+            Err(fault)
+                if [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory]
+                    .contains(&fault.kind()) =>
+            {
+                Err(DataDirError::Gone(path.to_owned()))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

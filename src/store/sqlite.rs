@@ -79,6 +79,12 @@ macro_rules! write {
 }
 
 impl SqliteStore {
+    /// The connections that read, in the file that was opened: one that was removed or took its place has other rows.
+    fn readers(&self) -> Result<&SqlitePool, StoreError> {
+        self.file.check()?;
+        Ok(&self.readers)
+    }
+
     /// Begins a transaction in the file that was opened, not in one that was removed or took its place.
     async fn begin(&self, stage: Stage) -> Result<Lease<Sqlite>, Fault> {
         self.file.check().map_err(StoreError::from)?;
@@ -117,7 +123,7 @@ impl Store for SqliteStore {
     async fn ping(&self) -> Result<String, StoreError> {
         // `sqlite_version()` alone would not touch the file.
         sqlx::query_scalar("SELECT sqlite_version() FROM (SELECT COUNT(*) FROM sqlite_schema)")
-            .fetch_one(&self.readers)
+            .fetch_one(self.readers()?)
             .await
             .map_err(told)
     }
@@ -158,7 +164,7 @@ impl Store for SqliteStore {
         after: Option<VoucherId>,
         limit: u32,
     ) -> Result<Vec<Voucher>, StoreError> {
-        sales::vouchers(&self.readers, after, limit).await
+        sales::vouchers(self.readers()?, after, limit).await
     }
 
     async fn archived(
@@ -166,15 +172,15 @@ impl Store for SqliteStore {
         before: Option<VoucherId>,
         limit: u32,
     ) -> Result<Vec<Sale>, StoreError> {
-        sales::archived(&self.readers, before, limit).await
+        sales::archived(self.readers()?, before, limit).await
     }
 
     async fn sales(&self) -> Result<Vec<Sale>, StoreError> {
-        sales::all(&self.readers).await
+        sales::all(self.readers()?).await
     }
 
     async fn sale(&self, voucher: VoucherId) -> Result<Sale, StoreError> {
-        sales::one(&self.readers, voucher).await
+        sales::one(self.readers()?, voucher).await
     }
 
     async fn set_state(
@@ -234,7 +240,7 @@ impl Store for SqliteStore {
         let mut answers = Vec::with_capacity(entries.len());
         for page in entries.chunks(FORESEE) {
             let keys = rows::keys(page)?;
-            let mut conn = self.readers.acquire().await.map_err(told)?;
+            let mut conn = self.readers()?.acquire().await.map_err(told)?;
             answers.extend(orders::foresee(&mut conn, &keys).await?);
         }
         Ok(answers)
@@ -250,11 +256,11 @@ impl Store for SqliteStore {
     }
 
     async fn order(&self, id: OrderId) -> Result<Option<Order>, StoreError> {
-        orders::one(&self.readers, id).await
+        orders::one(self.readers()?, id).await
     }
 
     async fn orders_among(&self, ids: &[OrderId]) -> Result<Vec<Order>, StoreError> {
-        orders::among_ids(&self.readers, ids).await
+        orders::among_ids(self.readers()?, ids).await
     }
 
     async fn orders(
@@ -263,15 +269,15 @@ impl Store for SqliteStore {
         before: Option<OrderId>,
         limit: u32,
     ) -> Result<Vec<Order>, StoreError> {
-        pages::orders(&self.readers, filter, before, limit).await
+        pages::orders(self.readers()?, filter, before, limit).await
     }
 
     async fn existing(&self, ids: &[OrderId]) -> Result<Vec<OrderId>, StoreError> {
-        orders::existing(&self.readers, ids).await
+        orders::existing(self.readers()?, ids).await
     }
 
     async fn closed_among(&self, ids: &[OrderId]) -> Result<Vec<OrderId>, StoreError> {
-        orders::closed_among(&self.readers, ids).await
+        orders::closed_among(self.readers()?, ids).await
     }
 
     async fn live_orders(
@@ -280,15 +286,15 @@ impl Store for SqliteStore {
         after: Option<OrderId>,
         limit: u32,
     ) -> Result<Vec<LiveOrder>, StoreError> {
-        orders::live(&self.readers, voucher, after, limit).await
+        orders::live(self.readers()?, voucher, after, limit).await
     }
 
     async fn books(&self, voucher: VoucherId) -> Result<SqlBooks, StoreError> {
-        orders::books(&self.readers, voucher).await
+        orders::books(self.readers()?, voucher).await
     }
 
     async fn order_counts(&self, voucher: VoucherId) -> Result<OrderCounts, StoreError> {
-        orders::counts(&self.readers, voucher).await
+        orders::counts(self.readers()?, voucher).await
     }
 
     async fn repeat_buyers(
@@ -296,7 +302,7 @@ impl Store for SqliteStore {
         voucher: VoucherId,
         limit: u32,
     ) -> Result<Vec<(UserId, u64)>, StoreError> {
-        orders::repeat_buyers(&self.readers, voucher, limit).await
+        orders::repeat_buyers(self.readers()?, voucher, limit).await
     }
 
     async fn pay(&self, ids: &[OrderId], now: Millis) -> Result<Vec<Payment>, StoreError> {
@@ -321,7 +327,7 @@ impl Store for SqliteStore {
         after: Option<OrderId>,
         limit: u32,
     ) -> Result<Vec<ClosedOrder>, StoreError> {
-        payment::give_backs(&self.readers, after, limit).await
+        payment::give_backs(self.readers()?, after, limit).await
     }
 
     async fn given_since(
@@ -331,7 +337,7 @@ impl Store for SqliteStore {
         after: Option<OrderId>,
         limit: u32,
     ) -> Result<Vec<ClosedOrder>, StoreError> {
-        payment::given_since(&self.readers, voucher, since, after, limit).await
+        payment::given_since(self.readers()?, voucher, since, after, limit).await
     }
 
     async fn gave_back(&self, ids: &[OrderId], now: Millis) -> Result<(), StoreError> {
@@ -343,7 +349,7 @@ impl Store for SqliteStore {
     }
 
     async fn returning(&self) -> Result<u64, StoreError> {
-        payment::returning(&self.readers).await
+        payment::returning(self.readers()?).await
     }
 
     async fn begin_run(&self, run: &NewRun) -> Result<Option<i64>, StoreError> {
@@ -359,11 +365,11 @@ impl Store for SqliteStore {
     }
 
     async fn runs(&self, job: Option<&str>, limit: u32) -> Result<Vec<JobRun>, StoreError> {
-        jobs::runs(&self.readers, job, limit).await
+        jobs::runs(self.readers()?, job, limit).await
     }
 
     async fn last_due(&self, job: &str, now: Millis) -> Result<Option<JobRun>, StoreError> {
-        jobs::last_due(&self.readers, job, now).await
+        jobs::last_due(self.readers()?, job, now).await
     }
 
     async fn forget_runs(&self, before: Millis) -> Result<u64, StoreError> {
@@ -371,7 +377,7 @@ impl Store for SqliteStore {
     }
 
     async fn job_switches(&self) -> Result<Vec<JobSwitch>, StoreError> {
-        jobs::switches(&self.readers).await
+        jobs::switches(self.readers()?).await
     }
 
     async fn pause_job(&self, job: &str, paused: bool, now: Millis) -> Result<(), StoreError> {
@@ -383,7 +389,7 @@ impl Store for SqliteStore {
     }
 
     async fn setting(&self, name: &str) -> Result<Option<String>, StoreError> {
-        settings::read(&self.readers, name).await
+        settings::read(self.readers()?, name).await
     }
 
     async fn change_setting(
@@ -400,7 +406,7 @@ impl Store for SqliteStore {
     }
 
     async fn acts(&self, limit: u32) -> Result<Vec<Act>, StoreError> {
-        acts::acts(&self.readers, limit).await
+        acts::acts(self.readers()?, limit).await
     }
 
     async fn activity(
@@ -409,7 +415,7 @@ impl Store for SqliteStore {
         before: Option<Place>,
         limit: u32,
     ) -> Result<Vec<Recorded>, StoreError> {
-        acts::activity(&self.readers, filter, before, limit).await
+        acts::activity(self.readers()?, filter, before, limit).await
     }
 
     async fn order_flow(
@@ -418,7 +424,7 @@ impl Store for SqliteStore {
         step_s: u32,
         spans: u32,
     ) -> Result<OrderFlow, StoreError> {
-        flow::flow(&self.readers, Window::new(from, step_s, spans)).await
+        flow::flow(self.readers()?, Window::new(from, step_s, spans)).await
     }
 
     async fn close(&self) {

@@ -88,6 +88,7 @@ fn redis() -> Vec<Why> {
         DataDirError::Full(path()),
         DataDirError::Closing(path(), 30),
         DataDirError::NoHome,
+        DataDirError::Gone(path()),
         DataDirError::Shared(path()),
         DataDirError::Crowded(path(), 1_000),
         DataDirError::Io { path: path(), why: gone() },

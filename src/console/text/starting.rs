@@ -230,6 +230,10 @@ fn data_dir(error: &DataDirError) -> String {
                 path.display()
             )
         }
+        DataDirError::Gone(path) => format!(
+            "{} 在使用中被删除：其中的数据已丢失，此后不再受理请求；请停止所有 seckill 进程，换上备份后重新启动",
+            path.display()
+        ),
         DataDirError::Io { path, why } => {
             format!("{} 不可用（{}），请另指定 --data-dir", path.display(), system::said(why))
         }
