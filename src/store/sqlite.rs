@@ -18,6 +18,7 @@ mod payment;
 mod plain;
 mod sales;
 mod settings;
+mod wal;
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -41,6 +42,7 @@ use crate::model::{
 use faults::told;
 use file::OpenFile;
 use lock::Lock;
+use wal::Wal;
 
 /// Folding the log into the file takes some of it.
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
@@ -51,6 +53,7 @@ const FORESEE: usize = 10_000;
 #[derive(Debug)]
 pub(super) struct SqliteStore {
     file: OpenFile,
+    wal: Wal,
     /// One connection: SQLite has one writer at a time, and a queue in front of it is fairer than
     /// its busy timeout. SQLite ends a transaction by itself where the disk fails it, so the connection is
     /// replaced unless its transaction came to a definite end.
@@ -95,7 +98,22 @@ impl SqliteStore {
     async fn end<T>(&self, lease: Lease<Sqlite>, done: Result<T, Fault>) -> Result<T, Fault> {
         let done = lease.end(done).await?;
         self.file.check().map_err(StoreError::from)?;
+        if self.wal.is_large() {
+            self.fold_log().await;
+        }
         Ok(done)
+    }
+
+    /// What was written is safe in the log, so that a failure here is nothing but a log that grows on.
+    async fn fold_log(&self) {
+        let folded = async {
+            let mut lease = self.writer.lease().await?;
+            let folded = self.wal.start_anew(&mut lease).await;
+            lease.end(folded.map_err(Fault::Sql)).await
+        };
+        if let Err(fault) = folded.await {
+            tracing::warn!(?fault, "the log of the database was not folded");
+        }
     }
 
     /// Writes a batch that is all new; `false` where some of it was not, and then nothing was written.
@@ -493,6 +511,36 @@ mod tests {
         assert!(written.iter().all(|it| *it == Written::New), "another connection wrote them");
         store.takes_writes().await.unwrap();
         assert_eq!(store.books(voucher).await.unwrap().live, 5_000);
+        store.close().await;
+    }
+
+    #[tokio::test]
+    async fn the_log_does_not_grow_for_ever_under_steady_reads() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = open(dir.path()).await;
+        // Of two readers one is always in the log, and so SQLite never starts it anew by itself.
+        let act = |number: u64| Act {
+            commands: Some("x".repeat(1 << 20)),
+            once: Some(number.to_string()),
+            ..Act::default()
+        };
+        let mut older = store.readers.acquire().await.unwrap();
+        let mut newer = store.readers.acquire().await.unwrap();
+        let reading = tokio::spawn(async move {
+            older.execute("BEGIN; SELECT COUNT(*) FROM tb_audit_log").await.unwrap();
+            loop {
+                newer.execute("BEGIN; SELECT COUNT(*) FROM tb_audit_log").await.unwrap();
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                older.execute("COMMIT").await.unwrap();
+                std::mem::swap(&mut older, &mut newer);
+            }
+        });
+        for number in 0..160 {
+            store.record(&act(number)).await.unwrap();
+        }
+        reading.abort();
+        let size = std::fs::metadata(dir.path().join("a.db-wal")).unwrap().len();
+        assert!(size < 100 << 20, "{size}");
         store.close().await;
     }
 

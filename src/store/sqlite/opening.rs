@@ -31,6 +31,7 @@ use super::{
     faults::{is_busy, told_at_open},
     file::OpenFile,
     lock::Lock,
+    wal::{AUTOCHECKPOINT, Wal},
 };
 
 static MIGRATOR: Migrator = sqlx::migrate!("migrations/sqlite");
@@ -103,9 +104,9 @@ async fn open_once(path: &PathBuf, settings: &Settings) -> Result<SqliteStore, O
             Synchronous::Normal => SqliteSynchronous::Normal,
         })
         // Buyers come in no order, so a batch touches pages all over their index: keep
-        // them in memory (64 MiB), and fold them into the file less often (32 MiB of log).
+        // them in memory (64 MiB), and fold them into the file less often.
         .pragma("cache_size", "-65536")
-        .pragma("wal_autocheckpoint", "8000")
+        .pragma("wal_autocheckpoint", AUTOCHECKPOINT)
         // A batch is one statement, which can be undone alone from a journal of its own. In a
         // temporary file that is nearly as much to write as the log; in memory, at most the
         // pages that the batch touches.
@@ -134,7 +135,8 @@ async fn open_once(path: &PathBuf, settings: &Settings) -> Result<SqliteStore, O
         .max_connections(READERS)
         .connect_lazy_with(options.read_only(true));
     let file = OpenFile::at(path).map_err(|fault| Opening::Told(fault.into()))?;
-    Ok(SqliteStore { file, writer, readers, lock, mixed: AtomicBool::new(false) })
+    let wal = Wal::beside(path);
+    Ok(SqliteStore { file, wal, writer, readers, lock, mixed: AtomicBool::new(false) })
 }
 
 /// Settings that decide what survives a power loss, by the connection that writes.
