@@ -124,6 +124,29 @@ fn a_data_directory_that_is_removed_in_a_rush_is_no_success() {
     assert!(!home.data_dir().exists(), "nothing is made in its place");
 }
 
+#[test]
+fn what_was_written_is_read_where_the_disk_is_full() {
+    let home = Seckill::new();
+    let id = create(&home, "10");
+    home.run(&["rush", "--voucher", &id, "--users", "20"]).expect_code(0);
+    // A limit on the size of its files stands for the full disk: the index that SQLite shares does not fit.
+    let run = |args: &[&str]| {
+        let limited = ["-c", "trap '' XFSZ; ulimit -f 16; exec \"$@\"", "sh", support::BINARY];
+        let mut all: Vec<std::ffi::OsString> = limited.iter().map(|it| (*it).into()).collect();
+        all.extend(home.args(args));
+        support::Background::spawn("sh", &all, &home, &[]).wait(LONG)
+    };
+    let told = run(&["status"]).expect_code(3).stdout;
+    assert!(told.contains("火锅") && told.contains("balanced"), "{told}");
+    assert!(told.contains("TAKES NO WRITES") && told.contains("the disk is full"), "{told}");
+    let audit = run(&["audit", "--json"]).expect_code(0).json();
+    assert_eq!(audit["sales"][0]["persisted"], 10, "{audit}");
+    assert!(run(&["sale", "list"]).expect_code(0).stdout.contains("火锅"));
+    let told = run(&["doctor"]).expect_code(3).stdout;
+    assert!(told.contains("AWAY  writes") && told.contains("the disk is full"), "{told}");
+    home.run(&["rush", "--voucher", &id, "--users", "20", "--seed", "2"]).expect_code(0);
+}
+
 /// Everything below `dir` that others may read, write or enter.
 fn open_to_others(dir: &std::path::Path) -> Vec<String> {
     use std::os::unix::fs::MetadataExt as _;

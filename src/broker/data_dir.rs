@@ -142,9 +142,14 @@ impl DataDir {
         make_dir(path)?;
         close_to_others(path);
         let path = path.canonicalize().map_err(DataDirError::of(path))?;
-        try_writing(&path).map_err(DataDirError::of(&path))?;
         let id = DirId::of(&path).map_err(DataDirError::of(&path))?;
         let lock_path = path.join("lock");
+        match try_writing(&path).map_err(DataDirError::of(&path)) {
+            // What was written there before can be read; who writes learns from Redis and the database that there is
+            // no room.
+            Err(DataDirError::Full(_)) if lock_path.exists() => {}
+            other => other?,
+        }
         let lock = flock::open(&lock_path).map_err(DataDirError::of(&lock_path))?;
         let socket = socket_for(&path)?;
         let dir = Self(Arc::new(Inner { path, socket, lock, id, temporary }));

@@ -11,6 +11,7 @@ mod file;
 mod flow;
 mod jobs;
 mod lock;
+mod narrow;
 mod opening;
 mod orders;
 mod pages;
@@ -42,6 +43,7 @@ use crate::model::{
 use faults::told;
 use file::OpenFile;
 use lock::Lock;
+use narrow::Narrow;
 use wal::Wal;
 
 /// Folding the log into the file takes some of it.
@@ -59,6 +61,8 @@ pub(super) struct SqliteStore {
     /// replaced unless its transaction came to a definite end.
     writer: Sessions<Sqlite>,
     readers: SqlitePool,
+    /// Reads instead of them where the disk was full at the start.
+    narrow: Option<Narrow>,
     lock: Lock,
     /// The last batch was not all new, and so may the next one be: then it is not tried as such in vain.
     mixed: AtomicBool,
@@ -85,13 +89,22 @@ impl SqliteStore {
     /// The connections that read, in the file that was opened: one that was removed or took its place has other rows.
     fn readers(&self) -> Result<&SqlitePool, StoreError> {
         self.file.check()?;
-        Ok(&self.readers)
+        let narrow = self.narrow.as_ref().and_then(|it| it.pool(&self.file));
+        Ok(narrow.unwrap_or(&self.readers))
+    }
+
+    /// The connection that writes, once there is room for what it needs.
+    fn writer(&self) -> Result<&Sessions<Sqlite>, StoreError> {
+        self.file.check()?;
+        if self.narrow.as_ref().is_some_and(|it| it.pool(&self.file).is_some()) {
+            self.file.try_room()?;
+        }
+        Ok(&self.writer)
     }
 
     /// Begins a transaction in the file that was opened, not in one that was removed or took its place.
     async fn begin(&self, stage: Stage) -> Result<Lease<Sqlite>, Fault> {
-        self.file.check().map_err(StoreError::from)?;
-        self.writer.begin(stage).await
+        self.writer()?.begin(stage).await
     }
 
     /// Commits what went well; only what lies in the file under its path counts as written.
@@ -147,14 +160,13 @@ impl Store for SqliteStore {
     }
 
     async fn takes_writes(&self) -> Result<(), StoreError> {
-        self.file.check()?;
         self.file.check_room()?;
-        self.writer.takes_writes()?;
+        self.writer()?.takes_writes()?;
         self.lock.take_and_give_back().await
     }
 
     async fn durability(&self) -> Result<Vec<(String, String)>, StoreError> {
-        self.writer
+        self.writer()?
             .work(move |_| async move {
                 let mut lease = self.writer.lease().await?;
                 let done = opening::durability(&mut lease).await;
@@ -449,6 +461,9 @@ impl Store for SqliteStore {
         // Readers first: the last connection to go folds the log into the file, and needs to write.
         // A disk that hangs must not keep a process from ending.
         let _ = tokio::time::timeout(CLOSE_WITHIN, self.readers.close()).await;
+        if let Some(narrow) = &self.narrow {
+            let _ = tokio::time::timeout(CLOSE_WITHIN, narrow.close()).await;
+        }
         self.lock.close().await;
         self.writer.close().await;
     }

@@ -113,6 +113,12 @@ pub(super) fn is_busy(error: &sqlx::Error) -> bool {
     error.as_database_error().map(primary).is_some_and(|it| it == code::BUSY || it == code::LOCKED)
 }
 
+/// Whether there was no room for the index of the log that processes share.
+pub(super) fn is_no_room_for_index(error: &sqlx::Error) -> bool {
+    const SHMSIZE: &str = "4874";
+    error.as_database_error().and_then(DatabaseError::code).is_some_and(|code| code == SHMSIZE)
+}
+
 /// Whether a row pointed at a sale that is not there.
 pub(super) fn is_foreign_key(error: &sqlx::Error) -> bool {
     error.as_database_error().is_some_and(|it| it.kind() == ErrorKind::ForeignKeyViolation)

@@ -3,7 +3,8 @@
 //! SQLite keeps writing to a file that was removed, and reads on where the disk is full. It must not open the file.
 
 use std::{
-    fs, io,
+    fs,
+    io::{self, Write as _},
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
 };
@@ -58,10 +59,22 @@ impl OpenFile {
         let root = rustix::process::geteuid().is_root();
         let blocks = if root { disk.f_bfree } else { disk.f_bavail };
         if disk.f_blocks > 0 && blocks.saturating_mul(disk.f_frsize) < LEAST_FREE {
-            return Err(StoreError::Away("the disk is full; make room".to_owned()));
+            return Err(full());
         }
         Ok(())
     }
+
+    /// Checks the same by a write beside the file, which also meets a quota and a limit of this process.
+    pub(super) fn try_room(&self) -> Result<(), StoreError> {
+        let beside = self.path.parent().unwrap_or(&self.path);
+        let written = tempfile::tempfile_in(beside)
+            .and_then(|mut file| file.write_all(&[0; LEAST_FREE as usize]));
+        written.map_err(|_| full())
+    }
+}
+
+fn full() -> StoreError {
+    StoreError::Away("the disk is full; make room".to_owned())
 }
 
 fn id(found: &fs::Metadata) -> (u64, u64) {

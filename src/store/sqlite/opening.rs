@@ -28,9 +28,10 @@ use super::{
         settings::{Settings, Synchronous},
     },
     SqliteStore, StoreError,
-    faults::{is_busy, told_at_open},
+    faults::{is_busy, is_no_room_for_index, told_at_open},
     file::OpenFile,
     lock::Lock,
+    narrow::{self, Narrow},
     wal::{AUTOCHECKPOINT, Wal},
 };
 
@@ -88,12 +89,16 @@ async fn open_once(path: &PathBuf, settings: &Settings) -> Result<SqliteStore, O
         .busy_timeout(BUSY)
         // Small buffers would make the two threads of a connection wait for each other.
         .row_buffer_size(1024);
-    let mut current = false;
+    let (mut current, mut full) = (false, false);
     if path.metadata().is_ok_and(|it| it.len() > 0) {
         // Look before touching: going to WAL would rewrite a file that may not be ours.
-        let mut probe = SqliteConnection::connect_with(&options).await?;
-        let seen = refuse_foreign(&mut probe, path).await;
-        probe.close().await?;
+        let seen = match look(&options, path).await {
+            Err(Opening::Sql(fault)) if is_no_room_for_index(&fault) => {
+                full = true;
+                look(&narrow::options(options.clone()), path).await
+            }
+            seen => seen,
+        };
         current = seen?;
     }
     let writing = options
@@ -127,16 +132,18 @@ async fn open_once(path: &PathBuf, settings: &Settings) -> Result<SqliteStore, O
     let bounds = Bounds { most: 1, acquire: TURN, work: WRITE };
     // None of these creates the file: one that is removed in use must be noticed.
     let writer = Sessions::new(writing, bounds, [].into());
-    let readers = PoolOptions::<Sqlite>::new()
-        .acquire_timeout(TURN)
-        .idle_timeout(None)
-        .max_lifetime(None)
-        .test_before_acquire(false)
-        .max_connections(READERS)
-        .connect_lazy_with(options.read_only(true));
+    let pool = || {
+        PoolOptions::<Sqlite>::new()
+            .acquire_timeout(TURN)
+            .idle_timeout(None)
+            .max_lifetime(None)
+            .test_before_acquire(false)
+    };
+    let narrow = full.then(|| Narrow::new(pool(), options.clone()));
+    let readers = pool().max_connections(READERS).connect_lazy_with(options.read_only(true));
     let file = OpenFile::at(path).map_err(|fault| Opening::Told(fault.into()))?;
     let wal = Wal::beside(path);
-    Ok(SqliteStore { file, wal, writer, readers, lock, mixed: AtomicBool::new(false) })
+    Ok(SqliteStore { file, wal, writer, readers, narrow, lock, mixed: AtomicBool::new(false) })
 }
 
 /// Settings that decide what survives a power loss, by the connection that writes.
@@ -159,6 +166,14 @@ pub(super) async fn durability(
         settings.push((name.to_owned(), value));
     }
     Ok(settings)
+}
+
+/// Says whether no migration is left to apply, by a connection of its own.
+async fn look(options: &SqliteConnectOptions, path: &Path) -> Result<bool, Opening> {
+    let mut conn = SqliteConnection::connect_with(options).await?;
+    let seen = refuse_foreign(&mut conn, path).await;
+    conn.close().await?;
+    seen
 }
 
 /// Refuses a database with tables of somebody else, and one from a newer seckill; says whether no migration is left to
