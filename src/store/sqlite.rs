@@ -180,9 +180,7 @@ impl Store for SqliteStore {
     }
 
     async fn reserve_numbers(&self, upto: VoucherId) -> Result<(), StoreError> {
-        let mut tx = self.begin().await?;
-        sales::reserve_numbers(&mut tx, upto).await?;
-        commit(tx).await
+        write!(self, |conn| sales::reserve_numbers(conn, upto))
     }
 
     async fn create_sale(&self, sale: &NewSale, now: Millis) -> Result<Sale, StoreError> {
@@ -232,19 +230,15 @@ impl Store for SqliteStore {
     }
 
     async fn undelivered(&self) -> Result<Vec<Sale>, StoreError> {
-        sales::undelivered(&self.readers).await
+        sales::undelivered(self.readers()?).await
     }
 
     async fn note_delivered(&self, voucher: VoucherId, version: u64) -> Result<(), StoreError> {
-        let mut tx = self.begin().await?;
-        sales::note_delivered(&mut tx, voucher, version).await?;
-        commit(tx).await
+        write!(self, |conn| sales::note_delivered(conn, voucher, version))
     }
 
     async fn adopt_sale(&self, sale: &Sale) -> Result<(), StoreError> {
-        let mut tx = self.begin().await?;
-        sales::adopt(&mut tx, sale).await?;
-        commit(tx).await
+        write!(self, |conn| sales::adopt(conn, sale))
     }
 
     async fn write_orders(
