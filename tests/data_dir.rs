@@ -27,6 +27,29 @@ async fn it_is_private_and_names_its_files() {
 }
 
 #[test]
+fn a_directory_that_was_open_to_others_is_closed_unless_it_has_another_use() {
+    let place = tempfile::tempdir().unwrap();
+    let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    for shared in [false, true] {
+        let path = place.path().join(format!("shared-{shared}"));
+        fs::create_dir(&path).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        let database = path.join("seckill.db");
+        fs::write(&database, "").unwrap();
+        fs::set_permissions(&database, fs::Permissions::from_mode(0o666)).unwrap();
+        let other = path.join("index.html");
+        if shared {
+            fs::write(&other, "").unwrap();
+            fs::set_permissions(&other, fs::Permissions::from_mode(0o644)).unwrap();
+        }
+        DataDir::open(&path).unwrap();
+        assert_eq!(mode(&database), 0o600);
+        assert_eq!(mode(&path), if shared { 0o755 } else { 0o700 });
+        assert!(!shared || mode(&other) == 0o644, "it is no file of ours");
+    }
+}
+
+#[test]
 fn a_long_path_has_its_socket_elsewhere_and_always_there() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("x".repeat(100));

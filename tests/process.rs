@@ -93,6 +93,150 @@ async fn a_database_that_another_program_has_locked_is_told_as_that() {
 }
 
 #[test]
+fn a_data_directory_that_is_removed_in_a_rush_is_no_success() {
+    let home = Seckill::new();
+    let id = create(&home, "60000");
+    // Another process has started the server, and another one shows the alarm.
+    let worker = home.spawn(&["work"]);
+    wait_until_blocking(LONG, "the worker's server answers", || home.redis().is_ok());
+    let rush = home.spawn(&["rush", "--voucher", &id, "--users", "60000", "--rate", "2000"]);
+    wait_until_blocking(LONG, "the rush is under way", || {
+        let admitted = home.redis().and_then(|mut redis| {
+            cmd("HLEN").arg(format!("seckill:{{p0}}:buyers:{id}")).query::<u64>(&mut redis)
+        });
+        admitted.is_ok_and(|admitted| admitted >= 1_000)
+    });
+    let servers = home.processes();
+    assert!(!servers.is_empty());
+    // A file that is made meanwhile keeps its directory; then the rest is removed again.
+    wait_until_blocking(LONG, "it is removed", || {
+        let _ = std::fs::remove_dir_all(home.data_dir());
+        !home.data_dir().exists()
+    });
+    wait_until_blocking(LONG, "no server is left behind", || {
+        servers.iter().all(|pid| !std::path::Path::new(&format!("/proc/{pid}/cwd")).exists())
+    });
+    let ran = rush.wait(LONG).expect_code(3);
+    assert!(!ran.stdout.contains("persisted"), "{ran}");
+    assert!(ran.stderr.contains("was removed while it was in use"), "{ran}");
+    worker.signal(Signal::TERM);
+    worker.wait(LONG);
+    assert!(!home.data_dir().exists(), "nothing is made in its place");
+}
+
+#[test]
+fn what_was_written_is_read_where_the_disk_is_full() {
+    let home = Seckill::new();
+    let id = create(&home, "10");
+    home.run(&["rush", "--voucher", &id, "--users", "20"]).expect_code(0);
+    // A limit on the size of its files stands for the full disk: the index that SQLite shares does not fit.
+    let run = |args: &[&str]| {
+        let limited = ["-c", "trap '' XFSZ; ulimit -f 16; exec \"$@\"", "sh", support::BINARY];
+        let mut all: Vec<std::ffi::OsString> = limited.iter().map(|it| (*it).into()).collect();
+        all.extend(home.args(args));
+        support::Background::spawn("sh", &all, &home, &[]).wait(LONG)
+    };
+    let told = run(&["status"]).expect_code(3).stdout;
+    assert!(told.contains("火锅") && told.contains("balanced"), "{told}");
+    assert!(told.contains("TAKES NO WRITES") && told.contains("the disk is full"), "{told}");
+    let audit = run(&["audit", "--json"]).expect_code(0).json();
+    assert_eq!(audit["sales"][0]["persisted"], 10, "{audit}");
+    assert!(run(&["sale", "list"]).expect_code(0).stdout.contains("火锅"));
+    let told = run(&["doctor"]).expect_code(3).stdout;
+    assert!(told.contains("AWAY  writes") && told.contains("the disk is full"), "{told}");
+    home.run(&["rush", "--voucher", &id, "--users", "20", "--seed", "2"]).expect_code(0);
+}
+
+/// Everything below `dir` that others may read, write or enter.
+fn open_to_others(dir: &std::path::Path) -> Vec<String> {
+    use std::os::unix::fs::MetadataExt as _;
+    let mut wide = Vec::new();
+    let mut left = vec![dir.to_owned()];
+    while let Some(path) = left.pop() {
+        // A file may go while this looks.
+        let Ok(found) = std::fs::symlink_metadata(&path) else { continue };
+        if found.mode() & 0o077 != 0 {
+            wide.push(format!("{} {:o}", path.display(), found.mode()));
+        }
+        if found.is_dir() {
+            left.extend(std::fs::read_dir(&path).unwrap().map(|it| it.unwrap().path()));
+        }
+    }
+    wide
+}
+
+#[test]
+fn nobody_else_may_read_the_data_whatever_the_umask() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let home = Seckill::new();
+    std::fs::create_dir(home.data_dir()).unwrap();
+    let wide = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(home.data_dir(), wide.clone()).unwrap();
+    let with_umask = ["-c", "umask 000; exec \"$@\"", "sh", support::BINARY];
+    let mut args: Vec<std::ffi::OsString> = with_umask.iter().map(|it| (*it).into()).collect();
+    args.extend(home.args(&["work"]));
+    let worker = support::Background::spawn("sh", &args, &home, &[]);
+    let id = create(&home, "10");
+    home.run(&["rush", "--voucher", &id, "--users", "20"]).expect_code(0);
+    assert_eq!(open_to_others(&home.data_dir()), Vec::<String>::new());
+    let told = home.run(&["doctor"]).stdout;
+    assert!(!told.contains("open to other users"), "{told}");
+
+    // A database that was put elsewhere is the user's own affair, but doctor speaks of it.
+    let elsewhere = home.file("other.db");
+    let url = format!("sqlite:{}", elsewhere.display());
+    home.run(&["--database", &url, "sale", "list"]);
+    std::fs::set_permissions(&elsewhere, wide).unwrap();
+    let told = home.run(&["--database", &url, "doctor"]).stdout;
+    assert!(
+        told.contains("open to other users") && told.contains("other.db (mode 0755)"),
+        "{told}"
+    );
+    worker.signal(Signal::TERM);
+    worker.wait(LONG).expect_code(0);
+}
+
+/// SQLite ends a transaction by itself where a write fails, so the connection's own idea of it is wrong from then on.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_disk_that_takes_no_more_costs_no_order() {
+    use rustix::process::{Pid, Resource, Rlimit, prlimit};
+
+    let home = Seckill::new();
+    let id = create(&home, "4000");
+    // A limit on the size of its files stands for the full disk; the signal would end the process.
+    let ignoring = ["-c", "trap '' XFSZ; exec \"$@\"", "sh", support::BINARY];
+    let rush = ["rush", "--voucher", &id, "--users", "4000", "--rate", "1500", "--json"];
+    let mut args: Vec<_> = ignoring.iter().map(|it| (*it).into()).collect();
+    args.extend(home.args(&rush));
+    let rush = support::Background::spawn("sh", &args, &home, &[]);
+    let pid = Pid::from_raw(i32::try_from(rush.pid()).unwrap());
+    let limit = |bytes| {
+        prlimit(pid, Resource::Fsize, Rlimit { current: bytes, maximum: None }).unwrap();
+    };
+    wait_until_blocking(LONG, "the rush is under way", || {
+        let admitted = home.redis().and_then(|mut redis| {
+            cmd("HLEN").arg(format!("seckill:{{p0}}:buyers:{id}")).query::<u64>(&mut redis)
+        });
+        admitted.is_ok_and(|admitted| admitted >= 300)
+    });
+    limit(Some(100_000));
+    wait_until_blocking(LONG, "a batch waits for the disk", || {
+        let log = std::fs::read_to_string(home.data_dir().join("seckill.log"));
+        log.is_ok_and(|log| log.matches("the batch waits for the database").count() >= 2)
+    });
+    limit(None);
+    let report = rush.wait(LONG).expect_code(0).json();
+    assert_eq!(
+        (&report["admitted"], &report["persisted"]),
+        (&4000.into(), &4000.into()),
+        "{report}"
+    );
+    let audit = home.run(&["audit", "--json"]).expect_code(0).json();
+    assert_eq!(audit["sales"][0]["dead"], 0, "{audit}");
+}
+
+#[test]
 fn the_same_seed_plays_the_same_demo() {
     let home = Seckill::new();
     let mut plays = Vec::new();

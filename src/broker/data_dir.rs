@@ -9,7 +9,7 @@ use std::{
     io::{self, Write as _},
     os::unix::{
         ffi::OsStrExt,
-        fs::{DirBuilderExt, MetadataExt},
+        fs::{DirBuilderExt, MetadataExt, PermissionsExt},
     },
     path::{Path, PathBuf},
     sync::Arc,
@@ -21,8 +21,10 @@ use tempfile::TempDir;
 
 use super::{flock, throw_away};
 
-/// The low bits of a mode, which speak of everybody but the owner.
-const GROUP_AND_OTHERS: u32 = 6;
+/// What a data directory holds, by the beginning of its name. The socket keeps the mode that its server gave it.
+const NAMES: [&str; 5] = ["lock", "nodes", "redis", "seckill.", ".probe-"];
+/// The bits of a mode that let others in.
+const OTHERS: u32 = 0o077;
 /// Longest path of a unix socket, without its closing zero.
 const SOCKET_PATH: usize = if cfg!(target_os = "macos") { 103 } else { 107 };
 /// How long to wait for the one who is stopping the server of this directory.
@@ -58,6 +60,11 @@ pub enum DataDirError {
     /// Every number is taken, which are so many.
     #[error("{1} processes use {0} already; end some of them")]
     Crowded(PathBuf, u32),
+    /// It was removed or replaced while it was in use.
+    #[error(
+        "{0} was removed while it was in use: what was kept in it is lost, and nothing is taken from now on; end all seckill processes, put a backup in its place, and start again"
+    )]
+    Gone(PathBuf),
     /// Anything else.
     #[error("{path} can't be used ({why}); give another --data-dir")]
     Io {
@@ -92,6 +99,7 @@ struct Inner {
     path: PathBuf,
     socket: PathBuf,
     lock: File,
+    id: DirId,
     /// Set for a directory that goes when its last user does.
     temporary: Option<TempDir>,
 }
@@ -132,12 +140,19 @@ impl DataDir {
 
     fn open_as(path: &Path, temporary: Option<TempDir>) -> Result<Self, DataDirError> {
         make_dir(path)?;
+        close_to_others(path);
         let path = path.canonicalize().map_err(DataDirError::of(path))?;
-        try_writing(&path).map_err(DataDirError::of(&path))?;
+        let id = DirId::of(&path).map_err(DataDirError::of(&path))?;
         let lock_path = path.join("lock");
+        match try_writing(&path).map_err(DataDirError::of(&path)) {
+            // What was written there before can be read; who writes learns from Redis and the database that there is
+            // no room.
+            Err(DataDirError::Full(_)) if lock_path.exists() => {}
+            other => other?,
+        }
         let lock = flock::open(&lock_path).map_err(DataDirError::of(&lock_path))?;
         let socket = socket_for(&path)?;
-        let dir = Self(Arc::new(Inner { path, socket, lock, temporary }));
+        let dir = Self(Arc::new(Inner { path, socket, lock, id, temporary }));
         dir.enter()?;
         Ok(dir)
     }
@@ -167,6 +182,11 @@ impl DataDir {
     /// The directory, absolute and without links.
     pub fn path(&self) -> &Path {
         &self.0.path
+    }
+
+    /// Checks that its path still leads to the directory that was opened.
+    pub(super) fn check(&self) -> Result<(), DataDirError> {
+        self.0.id.check(&self.0.path)
     }
 
     /// URL of the database in it.
@@ -214,6 +234,31 @@ impl Drop for Inner {
     }
 }
 
+/// Device and inode of a directory in use: a path may come to lead elsewhere, or nowhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct DirId(u64, u64);
+
+impl DirId {
+    pub(super) fn of(path: &Path) -> io::Result<Self> {
+        let found = fs::metadata(path)?;
+        Ok(Self(found.dev(), found.ino()))
+    }
+
+    /// Checks that `path` still leads to this directory. One that can't be looked at now may be there.
+    pub(super) fn check(self, path: &Path) -> Result<(), DataDirError> {
+        match Self::of(path) {
+            Ok(id) if id != self => Err(DataDirError::Gone(path.to_owned())),
+            Err(fault)
+                if [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory]
+                    .contains(&fault.kind()) =>
+            {
+                Err(DataDirError::Gone(path.to_owned()))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 /// A process' number among those on one data directory, its own until it ends, however it ends.
 #[derive(Debug)]
 pub struct NodeSlot {
@@ -239,6 +284,43 @@ pub(super) fn make_dir(path: &Path) -> Result<(), DataDirError> {
     DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(DataDirError::of(path))
 }
 
+/// Takes the rights of others from a directory that was made beforehand, and from what earlier runs left in it. What
+/// belongs to another user, and a directory that is used for something else as well, is left as it is: `doctor`
+/// reports that, see [`others_may`].
+fn close_to_others(path: &Path) {
+    let Ok(entries) = fs::read_dir(path) else { return };
+    let mut shared = false;
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let ours = |it: &&str| name.as_encoded_bytes().starts_with(it.as_bytes());
+        if !NAMES.iter().any(|it| ours(&it)) {
+            shared = true;
+        } else if name != "redis.sock"
+            && let Ok(found) = entry.metadata()
+            && !found.is_symlink()
+        {
+            close_one(&entry.path(), &found);
+        }
+    }
+    if !shared && let Ok(found) = fs::metadata(path) {
+        close_one(path, &found);
+    }
+}
+
+/// A file system that knows no rights, or a directory of another user, is no reason not to run a sale.
+fn close_one(path: &Path, found: &fs::Metadata) {
+    let mode = found.mode() & 0o7777;
+    if mode & OTHERS != 0 && found.uid() == rustix::process::geteuid().as_raw() {
+        let _ = fs::set_permissions(path, fs::Permissions::from_mode(mode & !OTHERS));
+    }
+}
+
+/// Returns the mode of a file or directory that others may read, write or enter.
+pub fn others_may(path: &Path) -> Option<u32> {
+    let mode = fs::metadata(path).ok()?.mode() & 0o777;
+    (mode & OTHERS != 0).then_some(mode)
+}
+
 /// Rights and flags can lie (a full disk, a quota, a network share): only a write tells.
 fn try_writing(dir: &Path) -> io::Result<()> {
     let mut file = tempfile::Builder::new().prefix(".probe-").tempfile_in(dir)?;
@@ -258,7 +340,7 @@ fn socket_for(dir: &Path) -> Result<PathBuf, DataDirError> {
     let found = fs::symlink_metadata(&short).map_err(DataDirError::of(&short))?;
     let mine = found.is_dir()
         && found.uid() == rustix::process::geteuid().as_raw()
-        && found.mode().trailing_zeros() >= GROUP_AND_OTHERS;
+        && found.mode() & OTHERS == 0;
     if mine { Ok(short.join("redis.sock")) } else { Err(DataDirError::Shared(short)) }
 }
 

@@ -107,6 +107,12 @@ fn is_free(lock: &File) -> bool {
     free
 }
 
+/// Asks a server to end, over a connection that was opened before: its socket may be gone.
+pub(super) fn end_now(line: &mut Line) {
+    // What it holds in memory has no place any more.
+    let _ = line.ask(redis::cmd("SHUTDOWN").arg("NOSAVE").arg("NOW").arg("FORCE"));
+}
+
 fn ask_to_end(socket: &Path, force: bool) {
     let mut cmd = redis::cmd("SHUTDOWN");
     if force {
@@ -118,10 +124,12 @@ fn ask_to_end(socket: &Path, force: bool) {
     }
 }
 
-struct Line(UnixStream);
+/// A connection to a server.
+#[derive(Debug)]
+pub(super) struct Line(UnixStream);
 
 impl Line {
-    fn open(socket: &Path) -> io::Result<Self> {
+    pub(super) fn open(socket: &Path) -> io::Result<Self> {
         let stream = UnixStream::connect(socket)?;
         stream.set_read_timeout(Some(ANSWER))?;
         stream.set_write_timeout(Some(ANSWER))?;

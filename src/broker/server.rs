@@ -13,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Stdio},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
@@ -23,9 +23,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     binary,
-    data_dir::{DataDir, DataDirError, make_dir, percent_encoded},
+    data_dir::{DataDir, DataDirError, DirId, make_dir, percent_encoded},
     flock,
-    probe::{self, Presence},
+    probe::{self, Line, Presence},
     server_log,
 };
 
@@ -33,6 +33,8 @@ use super::{
 const ANSWER: Duration = Duration::from_secs(10);
 /// How long it may take while it reads its append-only file.
 const LOADING: Duration = Duration::from_mins(1);
+/// How often its directory is looked for: what is written to one that was removed is lost.
+const WATCH: Duration = Duration::from_millis(500);
 /// How long a server may take to end when it's asked to.
 const ENDING: Duration = Duration::from_secs(10);
 
@@ -147,6 +149,11 @@ struct Inner {
     /// The server, where it is a child of this process. Held while one is started or stopped.
     child: Mutex<Option<Child>>,
     detached: AtomicBool,
+    /// The directory of its files.
+    redis_id: DirId,
+    /// Kept for the day that its socket is gone.
+    line: Mutex<Option<Line>>,
+    watched: AtomicBool,
 }
 
 /// A server is there within that time, or reads a long file: until then it is asked each millisecond.
@@ -161,12 +168,16 @@ impl ManagedServer {
     /// The same, looking for the server's program on another path than the environment's.
     pub fn attach_searching(dir: &DataDir, search: Option<OsString>) -> Result<Self, ServerError> {
         dir.enter()?;
-        make_dir(&dir.redis_dir())?;
+        let redis_dir = dir.redis_dir();
+        make_dir(&redis_dir)?;
         Ok(Self(Arc::new(Inner {
             dir: dir.clone(),
             search,
             child: Mutex::new(None),
             detached: AtomicBool::new(false),
+            redis_id: DirId::of(&redis_dir).map_err(DataDirError::of(&redis_dir))?,
+            line: Mutex::default(),
+            watched: AtomicBool::new(false),
         })))
     }
 
@@ -186,7 +197,17 @@ impl ManagedServer {
         let inner = Arc::clone(&self.0);
         // Blocking, and thus not stopped half-way when the caller loses interest.
         let done = tokio::task::spawn_blocking(move || inner.ensure()).await;
-        done.map_err(|_| ServerError::Ending)?
+        done.map_err(|_| ServerError::Ending)??;
+        if !self.0.watched.swap(true, Ordering::AcqRel) {
+            tokio::spawn(watch(Arc::downgrade(&self.0)));
+        }
+        Ok(())
+    }
+
+    /// Checks that the directory that the server keeps its files in is still there. The server is ended soon after it
+    /// is not.
+    pub fn check(&self) -> Result<(), DataDirError> {
+        self.0.check()
     }
 
     /// Is no user of the server and of the data directory any more. The last one out stops it.
@@ -197,7 +218,45 @@ impl ManagedServer {
     }
 }
 
+/// Ends the server once its files are gone: it would answer, and keep nothing.
+async fn watch(server: Weak<Inner>) {
+    loop {
+        tokio::time::sleep(WATCH).await;
+        let Some(server) = server.upgrade() else { return };
+        if server.detached.load(Ordering::Acquire) {
+            return;
+        }
+        if let Err(gone) = server.check() {
+            tracing::error!(error = %gone, "the Redis server is ended");
+            // Blocking, and bounded.
+            let _ = tokio::task::spawn_blocking(move || server.end_without_files()).await;
+            return;
+        }
+    }
+}
+
 impl Inner {
+    fn check(&self) -> Result<(), DataDirError> {
+        self.dir.check()?;
+        self.redis_id.check(&self.dir.redis_dir())
+    }
+
+    /// Ends a server whose files are gone: over the connection that was kept, and a child of ours in any case.
+    fn end_without_files(&self) {
+        if let Some(line) = self.line().as_mut() {
+            probe::end_now(line);
+        }
+        if let Some(mut child) = self.child().take() {
+            // Killed, it loses nothing that is not lost already.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    fn line(&self) -> MutexGuard<'_, Option<Line>> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn child(&self) -> MutexGuard<'_, Option<Child>> {
         self.child.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -231,8 +290,12 @@ impl Inner {
                     return Err(self.last_words(from));
                 }
             }
+            self.check()?;
             match probe::look(socket, &redis_dir) {
-                Presence::Ready => return Ok(()),
+                Presence::Ready => {
+                    *self.line() = Line::open(socket).ok();
+                    return Ok(());
+                }
                 Presence::Loading => loading = true,
                 Presence::Foreign(dir) => {
                     return Err(ServerError::Foreign { socket: socket.to_owned(), dir });
@@ -324,6 +387,11 @@ impl Inner {
 
     fn detach(&self) -> Result<(), ServerError> {
         if self.detached.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        if self.check().is_err() {
+            self.end_without_files();
+            self.dir.leave(|| ());
             return Ok(());
         }
         let mut child = self.child();

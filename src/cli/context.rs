@@ -1,6 +1,6 @@
 //! What a command works with: the data dir, Redis, the store, and how they are given back.
 
-use std::{io::Write as _, os::unix::ffi::OsStrExt as _, sync::Arc};
+use std::{io::Write as _, os::unix::ffi::OsStrExt as _, sync::Arc, time::Duration};
 
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -28,9 +28,12 @@ use crate::{
         told::Told,
     },
     model::{Millis, Said},
-    store::{self, Act, SharedStore},
+    store::{self, Act, SharedStore, StoreError},
     telemetry::Meters,
 };
+
+/// How often a command that reports what was written looks whether it is still there.
+const PLACE_EVERY: Duration = Duration::from_millis(500);
 
 /// Everything opened. Give it back with [`Context::close`].
 pub(super) struct Context {
@@ -252,6 +255,11 @@ impl Context {
         })
     }
 
+    /// Where this process keeps its data.
+    pub(super) fn place(&self) -> Place {
+        Place { server: self.server.clone(), store: Arc::clone(&self.store) }
+    }
+
     /// Gives everything back; the last process on a data dir stops its server.
     pub(super) async fn close(self) {
         for (stop, keeping) in self.keeping {
@@ -281,6 +289,35 @@ impl Context {
             tracing::warn!(%error, "the server was not stopped");
             // What was done is done, whatever the server does; but a person has to know.
             let _ = writeln!(std::io::stderr(), "seckill: {}", Fault::from(error).told());
+        }
+    }
+}
+
+/// Where a process keeps its data: files that may be removed or replaced while they are in use.
+pub(super) struct Place {
+    server: Option<Arc<ManagedServer>>,
+    store: SharedStore,
+}
+
+impl Place {
+    /// Checks that what was written is still there to be read. A database that is away for now has lost nothing.
+    pub(super) async fn check(&self) -> Result<(), Fault> {
+        if let Some(server) = &self.server {
+            server.check()?;
+        }
+        match self.store.ping().await {
+            Err(gone @ StoreError::File(_)) => Err(gone.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Waits until it is lost, and returns why.
+    pub(super) async fn lost(&self) -> Fault {
+        loop {
+            if let Err(fault) = self.check().await {
+                return fault;
+            }
+            tokio::time::sleep(PLACE_EVERY).await;
         }
     }
 }

@@ -6,14 +6,18 @@ use serde::Serialize;
 
 use super::{Fault, context::Context, fault, output::Output};
 use crate::{
-    broker::{HOME, binary, data_dir::DataDir, stream},
+    broker::{
+        HOME, binary,
+        data_dir::{DataDir, others_may},
+        stream,
+    },
     config::Config,
     engine::durability,
     model::{
         OrderFilter,
         durability::{Append, Survival},
     },
-    store::StoreError,
+    store::{self, StoreError},
     telemetry::writes::takes_writes,
 };
 
@@ -106,6 +110,7 @@ fn data_dir(config: &Config, report: &mut Report) {
         Ok(dir) => {
             let path = dir.path().display().to_string();
             report.add("data dir", Grade::Good, path, None);
+            rights(config, &dir, report);
             if let Ok(space) = rustix::fs::statvfs(dir.path()) {
                 let free = space.f_bavail.saturating_mul(space.f_frsize);
                 let grade = if free < ENOUGH_BYTES { Grade::Bad } else { Grade::Good };
@@ -115,6 +120,22 @@ fn data_dir(config: &Config, report: &mut Report) {
             }
         }
         Err(error) => report.add("data dir", Grade::Away, error.to_string(), None),
+    }
+}
+
+/// Whether other users may read what is kept here: who bought what.
+fn rights(config: &Config, dir: &DataDir, report: &mut Report) {
+    let inside = dir.database_url();
+    let database = store::file_of(config.database.as_ref().unwrap_or(&inside));
+    let wide: Vec<String> = [Some(dir.path().to_owned()), database, Some(dir.log_path())]
+        .into_iter()
+        .flatten()
+        .filter_map(|path| Some((others_may(&path)?, path)))
+        .map(|(mode, path)| format!("{} (mode {mode:04o})", path.display()))
+        .collect();
+    if !wide.is_empty() {
+        let found = format!("open to other users: {}", wide.join(", "));
+        report.add("permissions", Grade::Bad, found, Some("chmod go= on each of them"));
     }
 }
 

@@ -34,6 +34,7 @@ mod work;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use rustix::fs::Mode;
 
 pub use fault::Fault;
 
@@ -167,6 +168,8 @@ impl Cli {
     /// [`Fault`] with a sentence for stderr and the exit code. An answer of "no" is told by exit
     /// code 1 with the answer on stdout, and is no error.
     pub async fn run(self) -> Result<u8, Fault> {
+        // What this program and its Redis server write is for this user alone: who bought what is in all of it.
+        rustix::process::umask(Mode::RWXG | Mode::RWXO);
         let Global { data_dir, redis, database, partitions, config, read_only, json, look } =
             self.global;
         let told = (data_dir.is_some(), redis.is_some(), database.is_some());

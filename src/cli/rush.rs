@@ -53,7 +53,10 @@ pub(super) async fn run(config: &Config, out: Output, args: RushArgs) -> Result<
     let mut end = EndOfLife::listen()?;
     let mut context = Context::open_answering(config).await?;
     let result = go(&mut context, plan, &mut end).await;
+    // What was written counts only while it is there.
+    let there = context.place().check().await;
     context.close().await;
+    there?;
     let report = result?;
     out.answer(&report, || words(&report))?;
     let well = report.settled && report.errors == 0 && report.dead == 0 && !report.cut_short;
@@ -77,10 +80,16 @@ async fn go(
     let operator = node.operator().clone();
     let rushing = operator.execute(Command::Rush(plan), &stop);
     tokio::pin!(rushing);
+    let place = context.place();
     let reply = tokio::select! {
         reply = &mut rushing => reply,
         // Asked to end: the buyers stop coming, and what was answered is told.
         () = ended => rushing.await,
+        fault = place.lost() => {
+            // There is no report: it would count what is lost.
+            node.stop().await;
+            return Err(fault);
+        }
     };
     node.stop().await;
     match reply? {

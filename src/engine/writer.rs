@@ -104,9 +104,10 @@ impl Writer {
             settled.transactions += 1;
             match (written, part) {
                 (Ok(written), _) => self.close(part, &written, &mut settled, &mut grave).await?,
-                (Err(EngineError::Store(error)), [only]) => {
-                    grave.push((only.entry, refused(error)));
-                }
+                (Err(EngineError::Store(error)), [only]) => match row_fault(&error) {
+                    Some(fault) => grave.push((only.entry, Said::of(&fault))),
+                    None => return Err(error.into()),
+                },
                 (Err(EngineError::Store(_)), _) => {
                     let (left, right) = part.split_at(part.len() / 2);
                     parts.push(right);
@@ -118,7 +119,8 @@ impl Writer {
         Ok((settled, grave))
     }
 
-    /// One transaction; asked again for as long as the database is away.
+    /// One transaction; asked again for as long as the database is away, and for as long as nothing proves that a
+    /// single order is at fault.
     async fn write(
         &mut self,
         part: &[OrderEntry],
@@ -130,7 +132,9 @@ impl Writer {
             let now = self.now(part).await?;
             match self.store.write_orders(part, now).await {
                 // Also where a commit's outcome is unknown: what was written is told as such by the next try.
-                Err(error) if error.stands_for_all() => {
+                Err(error)
+                    if error.stands_for_all() || part.len() == 1 && row_fault(&error).is_none() =>
+                {
                     tracing::warn!(%error, orders = part.len(), "the batch waits for the database");
                     if !wait(stop, &mut pause).await {
                         return Err(EngineError::Stopping);
@@ -202,13 +206,13 @@ impl Writer {
     }
 }
 
-/// Why the database does not take an order.
-fn refused(error: StoreError) -> Said {
+/// Returns the fault of the order itself where the error proves one; only such an order may become a dead letter.
+fn row_fault(error: &StoreError) -> Option<OrderFault> {
     match error {
-        StoreError::Refused(why) => Said::of(&OrderFault::Refused(why)),
-        StoreError::NoSale(voucher) => Said::of(&OrderFault::NoSale(voucher)),
-        StoreError::OutOfStock(voucher) => Said::of(&OrderFault::OutOfStock(voucher)),
-        other => other.to_string().into(),
+        StoreError::Refused(why) => Some(OrderFault::Refused(why.clone())),
+        StoreError::NoSale(voucher) => Some(OrderFault::NoSale(*voucher)),
+        StoreError::OutOfStock(voucher) => Some(OrderFault::OutOfStock(*voucher)),
+        _ => None,
     }
 }
 

@@ -30,7 +30,7 @@ use crate::model::{
 
 pub use acts::{Act, ActivityFilter, ENGINE, NOBODY, Place, Recorded, Which};
 pub use flow::OrderFlow;
-pub use open::open;
+pub use open::{file_of, open};
 pub use rules::SaleRule;
 pub use settings::{Settings, Synchronous, Tls};
 pub use unfit::{FORMS, FileFault, MYSQL_PARAMETERS, POSTGRES_PARAMETERS, SchemaFault, UrlFault};
@@ -64,7 +64,8 @@ pub enum StoreError {
     /// What was asked goes against the sale as it is.
     #[error(transparent)]
     Rule(SaleRule),
-    /// The database refused this very request; asking again gives the same answer.
+    /// The database refused this very request, by an error that is proven to be about its values; asking again gives
+    /// the same answer.
     #[error("the database refused: {0}")]
     Refused(String),
     /// No such sale.

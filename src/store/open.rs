@@ -32,6 +32,14 @@ pub async fn open(url: &str, settings: &Settings) -> Result<SharedStore, StoreEr
     })
 }
 
+/// The file that `url` names, where it names one.
+pub fn file_of(url: &str) -> Option<PathBuf> {
+    match place(url) {
+        Ok(Place::Sqlite(path)) => Some(path),
+        _ => None,
+    }
+}
+
 pub(super) fn place(url: &str) -> Result<Place, StoreError> {
     let Some((scheme, rest)) = url.split_once(':') else {
         return Err(UrlFault::NoScheme.into());

@@ -111,7 +111,7 @@ impl Store for PostgresStore {
     async fn takes_writes(&self) -> Result<(), StoreError> {
         // Who locks rows here stands in the way of those rows only. What else may refuse a write, a server that is
         // read-only or a full disk, is met by the write itself.
-        Ok(())
+        self.sessions.takes_writes()
     }
 
     async fn durability(&self) -> Result<Vec<(String, String)>, StoreError> {

@@ -117,8 +117,12 @@ impl Standing {
         match (self.orders.get(&order), self.live.get(&seat)) {
             (Some(owner), _) if *owner == seat => Ok(Written::Again),
             (Some(_), _) => Ok(Written::IdTaken),
-            (None, Some(holds)) => Ok(Written::Conflict { holds: order_id(*holds)? }),
-            (None, None) => Err(StoreError::Refused(format!(
+            (None, Some(holds)) => match OrderId::from_i64(*holds) {
+                Some(holds) => Ok(Written::Conflict { holds }),
+                None => Err(StoreError::Away(format!("the row of order {holds} is damaged"))),
+            },
+            // Nothing that this order is to blame for, so it is tried again.
+            (None, None) => Err(StoreError::Away(format!(
                 "order {order} was not written, and no row stands against it"
             ))),
         }

@@ -1,10 +1,10 @@
-//! Connections to a database server: leased for one piece of work, bounded in time, and thrown away when
+//! Connections to a database, server or file: leased for one piece of work, bounded in time, and thrown away when
 //! nobody knows in which state they are. This file must not know tables, nor what a server's errors mean.
 
 use std::{
     ops::{Deref, DerefMut},
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -25,9 +25,16 @@ const TRIES: u32 = 8;
 const IDLE: Duration = Duration::from_secs(1);
 /// In which a server is asked why it gives no connection.
 const PROBE: Duration = Duration::from_secs(1);
+/// In which connections are given back; the last one to a file folds the log into it.
+const CLOSE: Duration = Duration::from_secs(2);
+/// A write that failed longer ago says nothing about now: one that is retried fails more often.
+const RECENT: Duration = Duration::from_secs(10);
 
 /// What a server's errors mean.
 pub(super) trait Dialect: Database {
+    /// Begins a transaction that writes.
+    const BEGIN: &'static str = "BEGIN";
+
     /// An error, told to a person.
     fn told(error: sqlx::Error) -> StoreError;
 
@@ -63,9 +70,34 @@ impl From<StoreError> for Fault {
     }
 }
 
-/// Whether a commit is on its way, which decides what can be said of work that was broken off.
+/// How far a piece of work has come, which decides what can be said of it when it is broken off.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Stage(Arc<AtomicBool>);
+pub(super) struct Stage(Arc<Progress>);
+
+#[derive(Debug, Default)]
+struct Progress {
+    /// It is a transaction that writes.
+    writes: AtomicBool,
+    /// Its commit is on its way.
+    commits: AtomicBool,
+}
+
+/// How many connections there are, and how long each wait may take.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// Most connections at the same time.
+    pub(super) most: u32,
+    /// That a task waits for a connection.
+    pub(super) acquire: Duration,
+    /// That one try of a piece of work may take.
+    pub(super) work: Duration,
+}
+
+impl From<&Settings> for Bounds {
+    fn from(settings: &Settings) -> Self {
+        Self { most: settings.pool, acquire: settings.acquire(), work: settings.transaction() }
+    }
+}
 
 /// The connections of this process.
 #[derive(Debug)]
@@ -75,6 +107,8 @@ pub(super) struct Sessions<DB: Dialect> {
     prepare: Arc<[String]>,
     limit: Duration,
     most: u32,
+    /// When the last write failed because of the database, and why; none since one was done.
+    failing: Mutex<Option<(Instant, String)>>,
 }
 
 impl<DB> Sessions<DB>
@@ -85,13 +119,13 @@ where
     /// Nothing is connected yet. `prepare` makes each new connection what the statements expect.
     pub(super) fn new(
         options: <DB::Connection as Connection>::Options,
-        settings: &Settings,
+        bounds: Bounds,
         prepare: Arc<[String]>,
     ) -> Self {
         let statements = Arc::clone(&prepare);
         let pool = PoolOptions::new()
-            .max_connections(settings.pool)
-            .acquire_timeout(settings.acquire())
+            .max_connections(bounds.most)
+            .acquire_timeout(bounds.acquire)
             .test_before_acquire(false)
             .before_acquire(|conn: &mut DB::Connection, it| {
                 Box::pin(async move {
@@ -104,7 +138,8 @@ where
                 Box::pin(async move { self::prepare::<DB>(conn, &statements).await })
             })
             .connect_lazy_with(options.clone());
-        Self { pool, options, prepare, limit: settings.transaction(), most: settings.pool }
+        let Bounds { most, work: limit, .. } = bounds;
+        Self { pool, options, prepare, limit, most, failing: Mutex::default() }
     }
 
     /// Does a piece of work, from its connection to its commit, and does it again where others stood in its
@@ -113,17 +148,53 @@ where
         &self,
         work: impl Fn(Stage) -> F,
     ) -> Result<T, StoreError> {
+        let stage = Stage::default();
+        let done = self.try_work(&stage, work).await;
+        if stage.0.writes.load(Ordering::Relaxed) {
+            self.note_write(done.as_ref().err());
+        }
+        done
+    }
+
+    /// Reports a database that answers reads and fails writes: the last write of this process failed because of
+    /// it, recently, and none was done since.
+    ///
+    /// # Errors
+    /// The reason of that failure.
+    pub(super) fn takes_writes(&self) -> Result<(), StoreError> {
+        let failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*failing {
+            Some((at, why)) if at.elapsed() < RECENT => Err(StoreError::Away(why.clone())),
+            _ => Ok(()),
+        }
+    }
+
+    fn note_write(&self, error: Option<&StoreError>) {
+        let why = match error {
+            Some(StoreError::Away(why) | StoreError::Unknown(why)) => Some(why.clone()),
+            Some(error) if error.stands_for_all() => Some(error.to_string()),
+            _ => None,
+        };
+        *self.failing.lock().unwrap_or_else(PoisonError::into_inner) =
+            why.map(|why| (Instant::now(), why));
+    }
+
+    async fn try_work<T, F: Future<Output = Result<T, Fault>>>(
+        &self,
+        stage: &Stage,
+        work: impl Fn(Stage) -> F,
+    ) -> Result<T, StoreError> {
         // Lock waits that run into their own bound do not add up to many of them.
         let end = Instant::now() + self.limit;
         let mut tries = 1;
         loop {
-            let stage = Stage::default();
+            stage.0.commits.store(false, Ordering::Relaxed);
             let fault = match timeout(self.limit, work(stage.clone())).await {
                 Ok(Ok(done)) => return Ok(done),
                 Ok(Err(fault)) => fault,
                 Err(_) => {
                     let why = format!("it has not answered for {} s", self.limit.as_secs_f32());
-                    return Err(if stage.0.load(Ordering::Relaxed) {
+                    return Err(if stage.0.commits.load(Ordering::Relaxed) {
                         StoreError::Unknown(why)
                     } else {
                         StoreError::Away(why)
@@ -154,16 +225,16 @@ where
     /// A connection with a transaction begun. Every write is in one, also a single statement: what breaks
     /// before the commit is known not to be done.
     pub(super) async fn begin(&self, stage: Stage) -> Result<Lease<DB>, Fault> {
+        stage.0.writes.store(true, Ordering::Relaxed);
         let mut lease = self.lease().await?;
-        lease.stage = Some(stage);
-        (&mut *lease).execute("BEGIN").await?;
+        lease.begin(stage).await?;
         Ok(lease)
     }
 
     /// Gives all connections back.
     pub(super) async fn close(&self) {
         // One that was frozen would never say goodbye.
-        let _ = timeout(PROBE, self.pool.close()).await;
+        let _ = timeout(CLOSE, self.pool.close()).await;
     }
 
     async fn told(&self, fault: Fault) -> StoreError {
@@ -226,6 +297,13 @@ where
     DB: Dialect,
     for<'c> &'c mut DB::Connection: Executor<'c, Database = DB>,
 {
+    /// Begins a transaction that writes.
+    pub(super) async fn begin(&mut self, stage: Stage) -> Result<(), sqlx::Error> {
+        (&mut **self).execute(DB::BEGIN).await?;
+        self.stage = Some(stage);
+        Ok(())
+    }
+
     /// Commits what went well, rolls back what did not, and gives the connection back.
     pub(super) async fn end<T>(mut self, done: Result<T, Fault>) -> Result<T, Fault> {
         if let Err(Fault::Sql(error) | Fault::AtCommit(error)) = &done
@@ -236,7 +314,7 @@ where
         if let Some(stage) = self.stage.take() {
             if done.is_ok() {
                 faults::pass(Point::BeforeCommit);
-                stage.0.store(true, Ordering::Relaxed);
+                stage.0.commits.store(true, Ordering::Relaxed);
                 if let Err(error) = (&mut *self).execute("COMMIT").await {
                     let undone = DB::undone(&error);
                     return Err(if undone { Fault::Sql(error) } else { Fault::AtCommit(error) });
@@ -276,7 +354,7 @@ impl<DB: Database> DerefMut for Lease<DB> {
 impl<DB: Database> Drop for Lease<DB> {
     fn drop(&mut self) {
         if let Some(conn) = self.conn.take() {
-            // Without a goodbye, which could wait for ever; the server rolls back what was open.
+            // Without a goodbye, which could wait for ever; what was open is rolled back.
             drop(conn.detach());
         }
     }

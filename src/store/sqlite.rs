@@ -7,9 +7,11 @@
 
 mod acts;
 mod faults;
+mod file;
 mod flow;
 mod jobs;
 mod lock;
+mod narrow;
 mod opening;
 mod orders;
 mod pages;
@@ -17,28 +19,32 @@ mod payment;
 mod plain;
 mod sales;
 mod settings;
+mod wal;
 
 use std::{
-    path::PathBuf,
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 
 use async_trait::async_trait;
-use sqlx::{Sqlite, SqlitePool, Transaction};
+use sqlx::{Sqlite, SqliteConnection, SqlitePool};
 
 use super::{
     Act, ActivityFilter, Cancelled, OrderFlow, Place, Recorded, Store, StoreError, Written,
-    flow::Window, rows,
+    flow::Window,
+    rows,
+    session::{Fault, Lease, Sessions, Stage},
 };
-use crate::faults::{self as points, Point};
 use crate::model::{
     ClosedOrder, Fence, JobRun, JobSwitch, LiveOrder, Millis, NewRun, NewSale, Order, OrderCounts,
     OrderEntry, OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, UserId, Voucher, VoucherId,
     ledger::SqlBooks,
 };
 use faults::told;
+use file::OpenFile;
 use lock::Lock;
+use narrow::Narrow;
+use wal::Wal;
 
 /// Folding the log into the file takes some of it.
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
@@ -48,80 +54,137 @@ const FORESEE: usize = 10_000;
 /// A store in one SQLite file, which other processes may use at the same time.
 #[derive(Debug)]
 pub(super) struct SqliteStore {
-    path: PathBuf,
+    file: OpenFile,
+    wal: Wal,
     /// One connection: SQLite has one writer at a time, and a queue in front of it is fairer than
-    /// its busy timeout.
-    writer: SqlitePool,
+    /// its busy timeout. SQLite ends a transaction by itself where the disk fails it, so the connection is
+    /// replaced unless its transaction came to a definite end.
+    writer: Sessions<Sqlite>,
     readers: SqlitePool,
+    /// Reads instead of them where the disk was full at the start.
+    narrow: Option<Narrow>,
     lock: Lock,
     /// The last batch was not all new, and so may the next one be: then it is not tried as such in vain.
     mixed: AtomicBool,
 }
 
+/// Writes in a transaction of its own, which holds the write lock from its first moment.
+macro_rules! write {
+    ($self:ident, |$conn:ident| $work:expr) => {
+        $self
+            .writer
+            .work(move |stage| async move {
+                let mut lease = $self.begin(stage).await?;
+                let done = {
+                    let $conn: &mut SqliteConnection = &mut lease;
+                    $work.await
+                };
+                $self.end(lease, done.map_err(Fault::Told)).await
+            })
+            .await
+    };
+}
+
 impl SqliteStore {
-    /// A transaction that holds the write lock from its first moment.
-    async fn begin(&self) -> Result<Transaction<'static, Sqlite>, StoreError> {
-        self.writer.begin_with("BEGIN IMMEDIATE").await.map_err(told)
+    /// The connections that read, in the file that was opened: one that was removed or took its place has other rows.
+    fn readers(&self) -> Result<&SqlitePool, StoreError> {
+        self.file.check()?;
+        let narrow = self.narrow.as_ref().and_then(|it| it.pool(&self.file));
+        Ok(narrow.unwrap_or(&self.readers))
+    }
+
+    /// The connection that writes, once there is room for what it needs.
+    fn writer(&self) -> Result<&Sessions<Sqlite>, StoreError> {
+        self.file.check()?;
+        if self.narrow.as_ref().is_some_and(|it| it.pool(&self.file).is_some()) {
+            self.file.try_room()?;
+        }
+        Ok(&self.writer)
+    }
+
+    /// Begins a transaction in the file that was opened, not in one that was removed or took its place.
+    async fn begin(&self, stage: Stage) -> Result<Lease<Sqlite>, Fault> {
+        self.writer()?.begin(stage).await
+    }
+
+    /// Commits what went well; only what lies in the file under its path counts as written.
+    async fn end<T>(&self, lease: Lease<Sqlite>, done: Result<T, Fault>) -> Result<T, Fault> {
+        let done = lease.end(done).await?;
+        self.file.check().map_err(StoreError::from)?;
+        if self.wal.is_large() {
+            self.fold_log().await;
+        }
+        Ok(done)
+    }
+
+    /// What was written is safe in the log, so that a failure here is nothing but a log that grows on.
+    async fn fold_log(&self) {
+        let folded = async {
+            let mut lease = self.writer.lease().await?;
+            let folded = self.wal.start_anew(&mut lease).await;
+            lease.end(folded.map_err(Fault::Sql)).await
+        };
+        if let Err(fault) = folded.await {
+            tracing::warn!(?fault, "the log of the database was not folded");
+        }
+    }
+
+    /// Writes a batch that is all new; `false` where some of it was not, and then nothing was written.
+    async fn write_new(&self, keys: &[rows::Key], now: Millis) -> Result<bool, StoreError> {
+        self.writer
+            .work(move |stage| async move {
+                let mut lease = self.begin(stage).await?;
+                let done = orders::write_new(&mut lease, keys, now).await;
+                if matches!(done, Ok(false)) {
+                    lease.roll_back().await?;
+                    return Ok(false);
+                }
+                self.end(lease, done.map_err(Fault::Told)).await
+            })
+            .await
     }
 }
 
 #[async_trait]
 impl Store for SqliteStore {
     fn describe(&self) -> String {
-        format!("sqlite {}", self.path.display())
+        format!("sqlite {}", self.file.path().display())
     }
 
     async fn ping(&self) -> Result<String, StoreError> {
         // `sqlite_version()` alone would not touch the file.
         sqlx::query_scalar("SELECT sqlite_version() FROM (SELECT COUNT(*) FROM sqlite_schema)")
-            .fetch_one(&self.readers)
+            .fetch_one(self.readers()?)
             .await
             .map_err(told)
     }
 
     async fn takes_writes(&self) -> Result<(), StoreError> {
+        self.file.check_room()?;
+        self.writer()?.takes_writes()?;
         self.lock.take_and_give_back().await
     }
 
     async fn durability(&self) -> Result<Vec<(String, String)>, StoreError> {
-        let mut writer = self.writer.acquire().await.map_err(told)?;
-        let mut settings = Vec::new();
-        for (name, pragma) in [
-            ("journal_mode", "SELECT journal_mode FROM pragma_journal_mode"),
-            (
-                "synchronous",
-                "SELECT CASE synchronous WHEN 0 THEN 'off' WHEN 1 THEN 'normal' WHEN 2 THEN 'full' \
-                 ELSE 'extra' END FROM pragma_synchronous",
-            ),
-            ("foreign_keys", "SELECT iif(foreign_keys, 'on', 'off') FROM pragma_foreign_keys"),
-            ("page_size", "SELECT CAST(page_size AS TEXT) FROM pragma_page_size"),
-            ("busy_timeout", "SELECT timeout || ' ms' FROM pragma_busy_timeout"),
-        ] {
-            let value: String =
-                sqlx::query_scalar(pragma).fetch_one(&mut *writer).await.map_err(told)?;
-            settings.push((name.to_owned(), value));
-        }
-        Ok(settings)
+        self.writer()?
+            .work(move |_| async move {
+                let mut lease = self.writer.lease().await?;
+                let done = opening::durability(&mut lease).await;
+                lease.end(done).await
+            })
+            .await
     }
 
     async fn create_voucher(&self, title: &str, now: Millis) -> Result<VoucherId, StoreError> {
-        let mut tx = self.begin().await?;
-        let id = sales::insert_voucher(&mut tx, title, rows::ORDINARY, now).await?;
-        commit(tx).await?;
-        Ok(id)
+        write!(self, |conn| sales::insert_voucher(conn, title, rows::ORDINARY, now))
     }
 
     async fn reserve_numbers(&self, upto: VoucherId) -> Result<(), StoreError> {
-        let mut tx = self.begin().await?;
-        sales::reserve_numbers(&mut tx, upto).await?;
-        commit(tx).await
+        write!(self, |conn| sales::reserve_numbers(conn, upto))
     }
 
     async fn create_sale(&self, sale: &NewSale, now: Millis) -> Result<Sale, StoreError> {
-        let mut tx = self.begin().await?;
-        let sale = sales::insert_sale(&mut tx, sale, now).await?;
-        commit(tx).await?;
-        Ok(sale)
+        write!(self, |conn| sales::insert_sale(conn, sale, now))
     }
 
     async fn vouchers(
@@ -129,7 +192,7 @@ impl Store for SqliteStore {
         after: Option<VoucherId>,
         limit: u32,
     ) -> Result<Vec<Voucher>, StoreError> {
-        sales::vouchers(&self.readers, after, limit).await
+        sales::vouchers(self.readers()?, after, limit).await
     }
 
     async fn archived(
@@ -137,15 +200,15 @@ impl Store for SqliteStore {
         before: Option<VoucherId>,
         limit: u32,
     ) -> Result<Vec<Sale>, StoreError> {
-        sales::archived(&self.readers, before, limit).await
+        sales::archived(self.readers()?, before, limit).await
     }
 
     async fn sales(&self) -> Result<Vec<Sale>, StoreError> {
-        sales::all(&self.readers).await
+        sales::all(self.readers()?).await
     }
 
     async fn sale(&self, voucher: VoucherId) -> Result<Sale, StoreError> {
-        sales::one(&self.readers, voucher).await
+        sales::one(self.readers()?, voucher).await
     }
 
     async fn set_state(
@@ -154,10 +217,7 @@ impl Store for SqliteStore {
         state: SaleState,
         begin: Option<Millis>,
     ) -> Result<Sale, StoreError> {
-        let mut tx = self.begin().await?;
-        let sale = sales::set_state(&mut tx, voucher, state, begin).await?;
-        commit(tx).await?;
-        Ok(sale)
+        write!(self, |conn| sales::set_state(conn, voucher, state, begin))
     }
 
     async fn restock(
@@ -166,26 +226,19 @@ impl Store for SqliteStore {
         by: i64,
         seen: Option<u64>,
     ) -> Result<Sale, StoreError> {
-        let mut tx = self.begin().await?;
-        let sale = sales::restock(&mut tx, voucher, by, seen).await?;
-        commit(tx).await?;
-        Ok(sale)
+        write!(self, |conn| sales::restock(conn, voucher, by, seen))
     }
 
     async fn undelivered(&self) -> Result<Vec<Sale>, StoreError> {
-        sales::undelivered(&self.readers).await
+        sales::undelivered(self.readers()?).await
     }
 
     async fn note_delivered(&self, voucher: VoucherId, version: u64) -> Result<(), StoreError> {
-        let mut tx = self.begin().await?;
-        sales::note_delivered(&mut tx, voucher, version).await?;
-        commit(tx).await
+        write!(self, |conn| sales::note_delivered(conn, voucher, version))
     }
 
     async fn adopt_sale(&self, sale: &Sale) -> Result<(), StoreError> {
-        let mut tx = self.begin().await?;
-        sales::adopt(&mut tx, sale).await?;
-        commit(tx).await
+        write!(self, |conn| sales::adopt(conn, sale))
     }
 
     async fn write_orders(
@@ -196,18 +249,13 @@ impl Store for SqliteStore {
         if entries.is_empty() {
             return Ok(Vec::new());
         }
-        let keys = rows::keys(entries)?;
+        let keys = &rows::keys(entries)?;
         if !self.mixed.load(Ordering::Relaxed) {
-            let mut tx = self.begin().await?;
-            if orders::write_new(&mut tx, &keys, now).await? {
-                commit(tx).await?;
+            if self.write_new(keys, now).await? {
                 return Ok(vec![Written::New; keys.len()]);
             }
-            tx.rollback().await.map_err(told)?;
         }
-        let mut tx = self.begin().await?;
-        let written = orders::write_mixed(&mut tx, &keys, now).await?;
-        commit(tx).await?;
+        let written = write!(self, |conn| orders::write_mixed(conn, keys, now))?;
         self.mixed.store(rows::is_mixed(&written), Ordering::Relaxed);
         Ok(written)
     }
@@ -216,7 +264,7 @@ impl Store for SqliteStore {
         let mut answers = Vec::with_capacity(entries.len());
         for page in entries.chunks(FORESEE) {
             let keys = rows::keys(page)?;
-            let mut conn = self.readers.acquire().await.map_err(told)?;
+            let mut conn = self.readers()?.acquire().await.map_err(told)?;
             answers.extend(orders::foresee(&mut conn, &keys).await?);
         }
         Ok(answers)
@@ -227,19 +275,16 @@ impl Store for SqliteStore {
         entries: &[OrderEntry],
         now: Millis,
     ) -> Result<Vec<Cancelled>, StoreError> {
-        let keys = rows::keys(entries)?;
-        let mut tx = self.begin().await?;
-        let cancelled = payment::cancel(&mut tx, &keys, now).await?;
-        commit(tx).await?;
-        Ok(cancelled)
+        let keys = &rows::keys(entries)?;
+        write!(self, |conn| payment::cancel(conn, keys, now))
     }
 
     async fn order(&self, id: OrderId) -> Result<Option<Order>, StoreError> {
-        orders::one(&self.readers, id).await
+        orders::one(self.readers()?, id).await
     }
 
     async fn orders_among(&self, ids: &[OrderId]) -> Result<Vec<Order>, StoreError> {
-        orders::among_ids(&self.readers, ids).await
+        orders::among_ids(self.readers()?, ids).await
     }
 
     async fn orders(
@@ -248,15 +293,15 @@ impl Store for SqliteStore {
         before: Option<OrderId>,
         limit: u32,
     ) -> Result<Vec<Order>, StoreError> {
-        pages::orders(&self.readers, filter, before, limit).await
+        pages::orders(self.readers()?, filter, before, limit).await
     }
 
     async fn existing(&self, ids: &[OrderId]) -> Result<Vec<OrderId>, StoreError> {
-        orders::existing(&self.readers, ids).await
+        orders::existing(self.readers()?, ids).await
     }
 
     async fn closed_among(&self, ids: &[OrderId]) -> Result<Vec<OrderId>, StoreError> {
-        orders::closed_among(&self.readers, ids).await
+        orders::closed_among(self.readers()?, ids).await
     }
 
     async fn live_orders(
@@ -265,18 +310,15 @@ impl Store for SqliteStore {
         after: Option<OrderId>,
         limit: u32,
     ) -> Result<Vec<LiveOrder>, StoreError> {
-        orders::live(&self.readers, voucher, after, limit).await
+        orders::live(self.readers()?, voucher, after, limit).await
     }
 
     async fn books(&self, voucher: VoucherId) -> Result<SqlBooks, StoreError> {
-        let mut tx = self.readers.begin().await.map_err(told)?;
-        let books = orders::books(&mut tx, voucher).await?;
-        tx.commit().await.map_err(told)?;
-        Ok(books)
+        orders::books(self.readers()?, voucher).await
     }
 
     async fn order_counts(&self, voucher: VoucherId) -> Result<OrderCounts, StoreError> {
-        orders::counts(&self.readers, voucher).await
+        orders::counts(self.readers()?, voucher).await
     }
 
     async fn repeat_buyers(
@@ -284,14 +326,11 @@ impl Store for SqliteStore {
         voucher: VoucherId,
         limit: u32,
     ) -> Result<Vec<(UserId, u64)>, StoreError> {
-        orders::repeat_buyers(&self.readers, voucher, limit).await
+        orders::repeat_buyers(self.readers()?, voucher, limit).await
     }
 
     async fn pay(&self, ids: &[OrderId], now: Millis) -> Result<Vec<Payment>, StoreError> {
-        let mut tx = self.begin().await?;
-        let paid = payment::pay(&mut tx, ids, now).await?;
-        commit(tx).await?;
-        Ok(paid)
+        write!(self, |conn| payment::pay(conn, ids, now))
     }
 
     async fn close_overdue(
@@ -301,11 +340,10 @@ impl Store for SqliteStore {
         now: Millis,
         fence: &Fence,
     ) -> Result<Vec<ClosedOrder>, StoreError> {
-        let mut tx = self.begin().await?;
-        jobs::pass_fence(&mut tx, fence, now).await?;
-        let closed = payment::close_overdue(&mut tx, before, limit, now).await?;
-        commit(tx).await?;
-        Ok(closed)
+        write!(self, |conn| async {
+            jobs::pass_fence(conn, fence, now).await?;
+            payment::close_overdue(conn, before, limit, now).await
+        })
     }
 
     async fn give_backs(
@@ -313,7 +351,7 @@ impl Store for SqliteStore {
         after: Option<OrderId>,
         limit: u32,
     ) -> Result<Vec<ClosedOrder>, StoreError> {
-        payment::give_backs(&self.readers, after, limit).await
+        payment::give_backs(self.readers()?, after, limit).await
     }
 
     async fn given_since(
@@ -323,62 +361,59 @@ impl Store for SqliteStore {
         after: Option<OrderId>,
         limit: u32,
     ) -> Result<Vec<ClosedOrder>, StoreError> {
-        payment::given_since(&self.readers, voucher, since, after, limit).await
+        payment::given_since(self.readers()?, voucher, since, after, limit).await
     }
 
     async fn gave_back(&self, ids: &[OrderId], now: Millis) -> Result<(), StoreError> {
-        payment::gave_back(&self.writer, ids, now).await
+        write!(self, |conn| payment::gave_back(conn, ids, now))
     }
 
     async fn forget_give_backs(&self, before: Millis) -> Result<u64, StoreError> {
-        payment::forget_give_backs(&self.writer, before).await
+        write!(self, |conn| payment::forget_give_backs(conn, before))
     }
 
     async fn returning(&self) -> Result<u64, StoreError> {
-        payment::returning(&self.readers).await
+        payment::returning(self.readers()?).await
     }
 
     async fn begin_run(&self, run: &NewRun) -> Result<Option<i64>, StoreError> {
-        jobs::begin_run(&self.writer, run).await
+        write!(self, |conn| jobs::begin_run(conn, run))
     }
 
     async fn end_run(&self, id: i64, end: &RunEnd) -> Result<(), StoreError> {
-        jobs::end_run(&self.writer, id, end).await
+        write!(self, |conn| jobs::end_run(conn, id, end))
     }
 
     async fn lose_runs(&self, job: &str, token: i64, now: Millis) -> Result<u64, StoreError> {
-        jobs::lose_runs(&self.writer, job, token, now).await
+        write!(self, |conn| jobs::lose_runs(conn, job, token, now))
     }
 
     async fn runs(&self, job: Option<&str>, limit: u32) -> Result<Vec<JobRun>, StoreError> {
-        jobs::runs(&self.readers, job, limit).await
+        jobs::runs(self.readers()?, job, limit).await
     }
 
     async fn last_due(&self, job: &str, now: Millis) -> Result<Option<JobRun>, StoreError> {
-        jobs::last_due(&self.readers, job, now).await
+        jobs::last_due(self.readers()?, job, now).await
     }
 
     async fn forget_runs(&self, before: Millis) -> Result<u64, StoreError> {
-        jobs::forget_runs(&self.writer, before).await
+        write!(self, |conn| jobs::forget_runs(conn, before))
     }
 
     async fn job_switches(&self) -> Result<Vec<JobSwitch>, StoreError> {
-        jobs::switches(&self.readers).await
+        jobs::switches(self.readers()?).await
     }
 
     async fn pause_job(&self, job: &str, paused: bool, now: Millis) -> Result<(), StoreError> {
-        jobs::pause(&self.writer, job, paused, now).await
+        write!(self, |conn| jobs::pause(conn, job, paused, now))
     }
 
     async fn fenced_write(&self, fence: &Fence, now: Millis) -> Result<u64, StoreError> {
-        let mut tx = self.begin().await?;
-        let writes = jobs::pass_fence(&mut tx, fence, now).await?;
-        commit(tx).await?;
-        Ok(writes)
+        write!(self, |conn| jobs::pass_fence(conn, fence, now))
     }
 
     async fn setting(&self, name: &str) -> Result<Option<String>, StoreError> {
-        settings::read(&self.readers, name).await
+        settings::read(self.readers()?, name).await
     }
 
     async fn change_setting(
@@ -387,15 +422,15 @@ impl Store for SqliteStore {
         from: Option<&str>,
         to: &str,
     ) -> Result<bool, StoreError> {
-        settings::change(&self.writer, name, from, to).await
+        write!(self, |conn| settings::change(conn, name, from, to))
     }
 
     async fn record(&self, act: &Act) -> Result<(), StoreError> {
-        acts::record(&self.writer, act).await
+        write!(self, |conn| acts::record(conn, act))
     }
 
     async fn acts(&self, limit: u32) -> Result<Vec<Act>, StoreError> {
-        acts::acts(&self.readers, limit).await
+        acts::acts(self.readers()?, limit).await
     }
 
     async fn activity(
@@ -404,7 +439,7 @@ impl Store for SqliteStore {
         before: Option<Place>,
         limit: u32,
     ) -> Result<Vec<Recorded>, StoreError> {
-        acts::activity(&self.readers, filter, before, limit).await
+        acts::activity(self.readers()?, filter, before, limit).await
     }
 
     async fn order_flow(
@@ -413,20 +448,130 @@ impl Store for SqliteStore {
         step_s: u32,
         spans: u32,
     ) -> Result<OrderFlow, StoreError> {
-        flow::flow(&self.readers, Window::new(from, step_s, spans)).await
+        flow::flow(self.readers()?, Window::new(from, step_s, spans)).await
     }
 
     async fn close(&self) {
         // Readers first: the last connection to go folds the log into the file, and needs to write.
         // A disk that hangs must not keep a process from ending.
-        for pool in [&self.readers, self.lock.pool(), &self.writer] {
-            let _ = tokio::time::timeout(CLOSE_WITHIN, pool.close()).await;
+        let _ = tokio::time::timeout(CLOSE_WITHIN, self.readers.close()).await;
+        if let Some(narrow) = &self.narrow {
+            let _ = tokio::time::timeout(CLOSE_WITHIN, narrow.close()).await;
         }
+        self.lock.close().await;
+        self.writer.close().await;
     }
 }
 
-/// Ends a transaction that writes.
-async fn commit(tx: Transaction<'static, Sqlite>) -> Result<(), StoreError> {
-    points::pass(Point::BeforeCommit);
-    tx.commit().await.map_err(told)
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use sqlx::Executor as _;
+
+    use super::*;
+    use crate::{model::EntryId, store::settings::Settings};
+
+    async fn open(dir: &Path) -> SqliteStore {
+        SqliteStore::open(&dir.join("a.db"), &Settings::default()).await.unwrap()
+    }
+
+    async fn sale(store: &SqliteStore, stock: u64) -> VoucherId {
+        let sale = NewSale { title: "tea".into(), stock, begin: None, end: None, limit: 1 };
+        store.create_sale(&sale, Millis(1)).await.unwrap().voucher_id
+    }
+
+    fn batch(voucher: VoucherId, from: u64, orders: u64) -> Vec<OrderEntry> {
+        let entry = |number| OrderEntry {
+            entry: EntryId::MIN,
+            order: OrderId::new(1_795_000_000, number).unwrap(),
+            user: UserId(number),
+            voucher,
+            place: 1,
+        };
+        (from..from + orders).map(entry).collect()
+    }
+
+    /// From here on the writer's connection finds the disk full, as SQLite sees it.
+    async fn fill_the_disk(store: &SqliteStore) {
+        let mut lease = store.writer.lease().await.unwrap();
+        lease.execute("PRAGMA max_page_count = 1").await.unwrap();
+        lease.end(Ok(())).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_connection_whose_disk_was_full_is_not_used_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = open(dir.path()).await;
+        let voucher = sale(&store, 20_000).await;
+        fill_the_disk(&store).await;
+        // SQLite rolls this back by itself, whatever the driver thinks of its transaction.
+        let act = Act { commands: Some("x".repeat(10_000)), ..Act::default() };
+        let full = loop {
+            if let Err(full) = store.record(&act).await {
+                break full;
+            }
+        };
+        assert!(full.stands_for_all() && full.to_string().contains("disk is full"), "{full}");
+        let seen = store.takes_writes().await.unwrap_err();
+        assert!(seen.to_string().contains("disk is full"), "{seen}");
+
+        let written = store.write_orders(&batch(voucher, 1, 5_000), Millis(3)).await.unwrap();
+        assert!(written.iter().all(|it| *it == Written::New), "another connection wrote them");
+        store.takes_writes().await.unwrap();
+        assert_eq!(store.books(voucher).await.unwrap().live, 5_000);
+        store.close().await;
+    }
+
+    #[tokio::test]
+    async fn the_log_does_not_grow_for_ever_under_steady_reads() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = open(dir.path()).await;
+        // Of two readers one is always in the log, and so SQLite never starts it anew by itself.
+        let act = |number: u64| Act {
+            commands: Some("x".repeat(1 << 20)),
+            once: Some(number.to_string()),
+            ..Act::default()
+        };
+        let mut older = store.readers.acquire().await.unwrap();
+        let mut newer = store.readers.acquire().await.unwrap();
+        let reading = tokio::spawn(async move {
+            older.execute("BEGIN; SELECT COUNT(*) FROM tb_audit_log").await.unwrap();
+            loop {
+                newer.execute("BEGIN; SELECT COUNT(*) FROM tb_audit_log").await.unwrap();
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                older.execute("COMMIT").await.unwrap();
+                std::mem::swap(&mut older, &mut newer);
+            }
+        });
+        for number in 0..160 {
+            store.record(&act(number)).await.unwrap();
+        }
+        reading.abort();
+        let size = std::fs::metadata(dir.path().join("a.db-wal")).unwrap().len();
+        assert!(size < 100 << 20, "{size}");
+        store.close().await;
+    }
+
+    #[tokio::test]
+    async fn nothing_counts_as_written_in_a_file_that_is_gone_or_another() {
+        for replace in [false, true] {
+            let dir = tempfile::tempdir().unwrap();
+            let store = open(dir.path()).await;
+            let voucher = sale(&store, 10).await;
+            store.write_orders(&batch(voucher, 1, 1), Millis(2)).await.unwrap();
+            let path = dir.path().join("a.db");
+            std::fs::rename(&path, dir.path().join("b.db")).unwrap();
+            if replace {
+                std::fs::copy(dir.path().join("b.db"), &path).unwrap();
+            }
+            let expected = if replace { "was replaced" } else { "was removed" };
+            let fault = store.write_orders(&batch(voucher, 2, 1), Millis(3)).await.unwrap_err();
+            assert!(fault.stands_for_all() && fault.to_string().contains(expected), "{fault}");
+            let fault = store.takes_writes().await.unwrap_err();
+            assert!(fault.to_string().contains(expected), "{fault}");
+            assert_eq!(path.exists(), replace, "no new file is made in its place");
+            store.close().await;
+        }
+    }
 }

@@ -115,6 +115,16 @@ pub enum FileFault {
     /// SQLite can't write it.
     #[error("{0} is read-only; make it and its directory writable, or give another --database")]
     ReadOnly(String),
+    /// It was removed while it was in use.
+    #[error(
+        "{0} was removed while it was in use: what is written now is lost when this process ends; end all seckill processes, put a backup in its place, and start again"
+    )]
+    Removed(String),
+    /// Another file took its place while it was in use.
+    #[error(
+        "{0} was replaced while it was in use: what is written now does not reach the new file; end all seckill processes and start again"
+    )]
+    Replaced(String),
     /// It broke in use, in the words of SQLite.
     #[error("the database file is damaged ({0}); put a backup in its place")]
     Damaged(String),

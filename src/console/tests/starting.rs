@@ -88,6 +88,7 @@ fn redis() -> Vec<Why> {
         DataDirError::Full(path()),
         DataDirError::Closing(path(), 30),
         DataDirError::NoHome,
+        DataDirError::Gone(path()),
         DataDirError::Shared(path()),
         DataDirError::Crowded(path(), 1_000),
         DataDirError::Io { path: path(), why: gone() },
@@ -144,6 +145,8 @@ fn sql() -> Vec<Why> {
         FileFault::NoDatabase(at()),
         FileFault::CantOpen(at()),
         FileFault::ReadOnly(at()),
+        FileFault::Removed(at()),
+        FileFault::Replaced(at()),
         FileFault::Damaged(words()),
         FileFault::Foreign(at(), words()),
     ];

@@ -103,6 +103,12 @@ pub(super) fn sql_file(fault: &FileFault) -> String {
         FileFault::ReadOnly(path) => {
             format!("{path} 只读，请使文件及其目录可写，或另指定 --database")
         }
+        FileFault::Removed(path) => format!(
+            "{path} 在使用中被删除：此后写入的数据会在进程结束时丢失；请停止所有 seckill 进程，换上备份后重新启动"
+        ),
+        FileFault::Replaced(path) => format!(
+            "{path} 在使用中被替换：此后写入的数据不会进入新文件；请停止所有 seckill 进程后重新启动"
+        ),
         FileFault::Damaged(words) => format!("数据库文件已损坏（{words}），请换上备份"),
         FileFault::Foreign(place, tables) => {
             format!("{place} 中有其他程序的表（{tables}），请另指定 --database")
@@ -224,6 +230,10 @@ fn data_dir(error: &DataDirError) -> String {
                 path.display()
             )
         }
+        DataDirError::Gone(path) => format!(
+            "{} 在使用中被删除：其中的数据已丢失，此后不再受理请求；请停止所有 seckill 进程，换上备份后重新启动",
+            path.display()
+        ),
         DataDirError::Io { path, why } => {
             format!("{} 不可用（{}），请另指定 --data-dir", path.display(), system::said(why))
         }

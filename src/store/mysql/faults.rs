@@ -42,7 +42,7 @@ impl Dialect for MySql {
         match &error {
             Error::Database(fault) => match fault.try_downcast_ref::<MySqlDatabaseError>() {
                 Some(fault) => told_by_number(fault),
-                None => StoreError::Refused(error.to_string()),
+                None => StoreError::Away(error.to_string()),
             },
             Error::Io(fault) => StoreError::Away(format!("its connection broke: {fault}")),
             Error::Tls(fault) => {
@@ -53,7 +53,8 @@ impl Dialect for MySql {
                 StoreError::Away(format!("it does not answer as MySQL does: {fault}"))
             }
             Error::Configuration(fault) => UrlFault::Unusable(fault.to_string()).into(),
-            other => StoreError::Refused(other.to_string()),
+            // Of the driver: nothing says that it is about what was asked.
+            other => StoreError::Away(other.to_string()),
         }
     }
 
@@ -111,7 +112,7 @@ fn told_by_number(fault: &MySqlDatabaseError) -> StoreError {
             StoreError::Away(format!("it can't write: {said}; make room on its disk"))
         }
         number::PACKET_TOO_LARGE => {
-            StoreError::Refused(format!("{said}; raise max_allowed_packet of the server"))
+            StoreError::Away(format!("{said}; raise max_allowed_packet of the server"))
         }
         number::STATEMENT_BINLOG => StoreError::Away(
             "its binlog_format is STATEMENT; set it to ROW or MIXED, which READ COMMITTED needs"

@@ -62,7 +62,7 @@ impl MysqlStore {
         let _ = timeout(settings.connect(), conn.close()).await;
         let rows = (packet as usize / 2 / ROW).clamp(1, MOST_ROWS);
         let (sessions, mixed) =
-            (Sessions::new(options, settings, sessions), AtomicBool::new(false));
+            (Sessions::new(options, settings.into(), sessions), AtomicBool::new(false));
         Ok(Self { shown, sessions, rows, mixed })
     }
 }

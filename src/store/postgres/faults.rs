@@ -41,7 +41,8 @@ impl Dialect for Postgres {
                 StoreError::Away(format!("it does not answer as PostgreSQL does: {fault}"))
             }
             Error::Configuration(fault) => UrlFault::Unusable(fault.to_string()).into(),
-            other => StoreError::Refused(other.to_string()),
+            // Of the driver: nothing says that it is about what was asked.
+            other => StoreError::Away(other.to_string()),
         }
     }
 

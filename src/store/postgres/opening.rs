@@ -48,7 +48,8 @@ impl PostgresStore {
         preparing.await.map_err(|_| no_answer(&shown))??;
         // What holds the lock; it goes with its connection, also with one that breaks.
         let _ = timeout(settings.connect(), conn.close()).await;
-        let (sessions, mixed) = (Sessions::new(options, settings, session), AtomicBool::new(false));
+        let (sessions, mixed) =
+            (Sessions::new(options, settings.into(), session), AtomicBool::new(false));
         Ok(Self { shown, sessions, mixed })
     }
 }

@@ -1,6 +1,6 @@
 //! The audit log in SQLite.
 
-use sqlx::SqlitePool;
+use sqlx::{SqliteConnection, SqlitePool};
 
 use super::super::{
     Act, ActivityFilter, Place, Recorded, StoreError,
@@ -8,7 +8,7 @@ use super::super::{
 };
 use super::faults::told;
 
-pub(super) async fn record(pool: &SqlitePool, act: &Act) -> Result<(), StoreError> {
+pub(super) async fn record(conn: &mut SqliteConnection, act: &Act) -> Result<(), StoreError> {
     sqlx::query(
         "INSERT INTO tb_audit_log (at, operator, node, act, subject, reason, result, commands, \
          figures_before, figures_after, once) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) ON CONFLICT (once) DO NOTHING",
@@ -24,7 +24,7 @@ pub(super) async fn record(pool: &SqlitePool, act: &Act) -> Result<(), StoreErro
     .bind(&act.before)
     .bind(&act.after)
     .bind(&act.once)
-    .execute(pool)
+    .execute(conn)
     .await.map_err(told)?;
     Ok(())
 }

@@ -2,10 +2,13 @@
 
 use std::path::Path;
 
-use sqlx::error::{DatabaseError, ErrorKind};
+use sqlx::{
+    Sqlite,
+    error::{DatabaseError, ErrorKind},
+};
 
 use super::{
-    super::{FileFault, SchemaFault},
+    super::{FileFault, SchemaFault, session::Dialect},
     StoreError,
 };
 
@@ -30,6 +33,26 @@ mod code {
     pub(super) const NOTADB: i32 = 26;
 }
 
+impl Dialect for Sqlite {
+    /// One that read first and wrote later would get BUSY at once, whatever the timeout.
+    const BEGIN: &'static str = "BEGIN IMMEDIATE";
+
+    fn told(error: sqlx::Error) -> StoreError {
+        told(error)
+    }
+
+    fn passes(_: &sqlx::Error) -> bool {
+        // A lock was waited for already, for as long as its timeout says.
+        false
+    }
+
+    fn undone(error: &sqlx::Error) -> bool {
+        // What can't be synced may be in the log all the same, where a recovery finds it.
+        let primary = error.as_database_error().map(primary);
+        primary.is_some_and(|code| [code::BUSY, code::FULL, code::CONSTRAINT].contains(&code))
+    }
+}
+
 /// An error of SQLite, told to a person.
 #[allow(clippy::needless_pass_by_value, reason = "it is the last to see it, in map_err")]
 pub(super) fn told(error: sqlx::Error) -> StoreError {
@@ -40,7 +63,8 @@ pub(super) fn told(error: sqlx::Error) -> StoreError {
         sqlx::Error::PoolClosed => away("the store was closed"),
         sqlx::Error::WorkerCrashed => away("its connection broke"),
         sqlx::Error::Io(fault) => StoreError::Away(format!("{fault}")),
-        other => StoreError::Refused(other.to_string()),
+        // Of the driver: nothing says that it is about what was asked.
+        other => StoreError::Away(other.to_string()),
     }
 }
 
@@ -87,6 +111,12 @@ pub(super) fn told_at_open(error: sqlx::Error, path: &Path) -> StoreError {
 /// Whether somebody else just holds the file, so that the same request works in a moment.
 pub(super) fn is_busy(error: &sqlx::Error) -> bool {
     error.as_database_error().map(primary).is_some_and(|it| it == code::BUSY || it == code::LOCKED)
+}
+
+/// Whether there was no room for the index of the log that processes share.
+pub(super) fn is_no_room_for_index(error: &sqlx::Error) -> bool {
+    const SHMSIZE: &str = "4874";
+    error.as_database_error().and_then(DatabaseError::code).is_some_and(|code| code == SHMSIZE)
 }
 
 /// Whether a row pointed at a sale that is not there.

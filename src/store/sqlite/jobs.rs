@@ -30,7 +30,10 @@ pub(super) async fn pass_fence(
     writes.map(rows::count).ok_or_else(|| StoreError::Fenced(fence.name.clone()))
 }
 
-pub(super) async fn begin_run(pool: &SqlitePool, run: &NewRun) -> Result<Option<i64>, StoreError> {
+pub(super) async fn begin_run(
+    conn: &mut SqliteConnection,
+    run: &NewRun,
+) -> Result<Option<i64>, StoreError> {
     sqlx::query_scalar(
         "INSERT INTO tb_job_run (job, due, cause, node, token, started) \
          SELECT ?1, ?2, ?3, ?4, ?5, ?6 \
@@ -46,12 +49,16 @@ pub(super) async fn begin_run(pool: &SqlitePool, run: &NewRun) -> Result<Option<
     .bind(&run.node)
     .bind(run.token)
     .bind(run.started.0)
-    .fetch_optional(pool)
+    .fetch_optional(conn)
     .await
     .map_err(told)
 }
 
-pub(super) async fn end_run(pool: &SqlitePool, id: i64, end: &RunEnd) -> Result<(), StoreError> {
+pub(super) async fn end_run(
+    conn: &mut SqliteConnection,
+    id: i64,
+    end: &RunEnd,
+) -> Result<(), StoreError> {
     sqlx::query(
         "UPDATE tb_job_run SET outcome = ?2, took_ms = ?3, detail = ?4, rows = ?5 \
          WHERE id = ?1 AND outcome = 'running'",
@@ -61,14 +68,14 @@ pub(super) async fn end_run(pool: &SqlitePool, id: i64, end: &RunEnd) -> Result<
     .bind(end.took_ms as i64)
     .bind(end.detail.as_ref().map(Said::stored))
     .bind(end.rows as i64)
-    .execute(pool)
+    .execute(conn)
     .await
     .map_err(told)?;
     Ok(())
 }
 
 pub(super) async fn lose_runs(
-    pool: &SqlitePool,
+    conn: &mut SqliteConnection,
     job: &str,
     token: i64,
     now: Millis,
@@ -81,7 +88,7 @@ pub(super) async fn lose_runs(
     .bind(job)
     .bind(token)
     .bind(now.0)
-    .execute(pool)
+    .execute(conn)
     .await
     .map_err(told)?;
     Ok(done.rows_affected())
@@ -128,13 +135,16 @@ pub(super) async fn last_due(
     row.map(rows::run).transpose()
 }
 
-pub(super) async fn forget_runs(pool: &SqlitePool, before: Millis) -> Result<u64, StoreError> {
+pub(super) async fn forget_runs(
+    conn: &mut SqliteConnection,
+    before: Millis,
+) -> Result<u64, StoreError> {
     let done = sqlx::query(
         "DELETE FROM tb_job_run WHERE due < ?1 AND outcome != 'running' \
          AND due < (SELECT MAX(newer.due) FROM tb_job_run newer WHERE newer.job = tb_job_run.job)",
     )
     .bind(before.0)
-    .execute(pool)
+    .execute(conn)
     .await
     .map_err(told)?;
     Ok(done.rows_affected())
@@ -151,7 +161,7 @@ pub(super) async fn switches(pool: &SqlitePool) -> Result<Vec<JobSwitch>, StoreE
 }
 
 pub(super) async fn pause(
-    pool: &SqlitePool,
+    conn: &mut SqliteConnection,
     job: &str,
     paused: bool,
     now: Millis,
@@ -163,7 +173,7 @@ pub(super) async fn pause(
     .bind(job)
     .bind(paused)
     .bind(now.0)
-    .execute(pool)
+    .execute(conn)
     .await
     .map_err(told)?;
     Ok(())

@@ -7,13 +7,12 @@ use std::{
     time::Duration,
 };
 
-use sqlx::{
-    Connection as _, SqliteConnection, SqlitePool, pool::PoolOptions, sqlite::SqliteConnectOptions,
-};
+use sqlx::{Sqlite, SqliteConnection, sqlite::SqliteConnectOptions};
 
 use super::{
+    super::session::{Bounds, Fault, Sessions, Stage},
     StoreError,
-    faults::{is_busy, told},
+    faults::is_busy,
 };
 
 /// A batch is committed within tens of milliseconds, unless the disk stalls.
@@ -24,7 +23,7 @@ const UNSEEN: i64 = i64::MIN;
 /// Asks for the lock on a connection of its own: the writer's waits for it for as long as it must.
 #[derive(Debug)]
 pub(super) struct Lock {
-    pool: SqlitePool,
+    sessions: Sessions<Sqlite>,
     /// What the connection saw last; another number says that somebody has committed since.
     version: AtomicI64,
 }
@@ -32,18 +31,14 @@ pub(super) struct Lock {
 impl Lock {
     /// Nothing is opened yet.
     pub(super) fn new(options: SqliteConnectOptions) -> Self {
-        let pool = PoolOptions::new()
-            .max_connections(1)
-            .acquire_timeout(WITHIN)
-            .idle_timeout(None)
-            .max_lifetime(None)
-            .test_before_acquire(false)
-            .connect_lazy_with(options.busy_timeout(WITHIN));
-        Self { pool, version: AtomicI64::new(UNSEEN) }
+        let bounds = Bounds { most: 1, acquire: WITHIN, work: 2 * WITHIN };
+        let sessions = Sessions::new(options.busy_timeout(WITHIN), bounds, [].into());
+        Self { sessions, version: AtomicI64::new(UNSEEN) }
     }
 
-    pub(super) fn pool(&self) -> &SqlitePool {
-        &self.pool
+    /// Gives the connection back.
+    pub(super) async fn close(&self) {
+        self.sessions.close().await;
     }
 
     /// Takes the lock and gives it back at once.
@@ -51,28 +46,35 @@ impl Lock {
     /// # Errors
     /// [`StoreError::Locked`] where somebody holds it all the while and commits nothing, or the file is not there.
     pub(super) async fn take_and_give_back(&self) -> Result<(), StoreError> {
-        let mut conn = self.pool.acquire().await.map_err(told)?;
+        let looked = self.sessions.work(move |stage| self.look(stage)).await;
+        if looked.is_err() {
+            // Another connection may take its place, and would count from elsewhere.
+            self.version.store(UNSEEN, Ordering::Relaxed);
+        }
+        looked
+    }
+
+    async fn look(&self, stage: Stage) -> Result<(), Fault> {
+        let mut lease = self.sessions.lease().await?;
         // While orders are written nobody has to try, and the writers are left alone.
-        if self.moved(&mut conn).await? {
-            return Ok(());
+        if self.moved(&mut lease).await? {
+            return lease.end(Ok(())).await;
         }
-        let begun = match conn.begin_with("BEGIN IMMEDIATE").await {
-            Ok(lock) => return lock.rollback().await.map_err(told),
-            Err(fault) => fault,
-        };
-        // Of many short turns none was ours.
-        if is_busy(&begun) && self.moved(&mut conn).await? {
-            return Ok(());
+        match lease.begin(stage).await {
+            Ok(()) => lease.roll_back().await,
+            // Of many short turns none was ours.
+            Err(fault) if is_busy(&fault) && self.moved(&mut lease).await? => {
+                lease.end(Ok(())).await
+            }
+            Err(fault) => Err(fault.into()),
         }
-        Err(told(begun))
     }
 
     /// Whether somebody has committed since the last time that this was asked.
-    async fn moved(&self, conn: &mut SqliteConnection) -> Result<bool, StoreError> {
+    async fn moved(&self, conn: &mut SqliteConnection) -> Result<bool, sqlx::Error> {
         let now = sqlx::query_scalar("SELECT data_version FROM pragma_data_version")
             .fetch_one(conn)
-            .await
-            .map_err(told)?;
+            .await?;
         let before = self.version.swap(now, Ordering::Relaxed);
         Ok(before != UNSEEN && before != now)
     }
@@ -80,7 +82,7 @@ impl Lock {
 
 #[cfg(test)]
 mod tests {
-    use sqlx::Executor as _;
+    use sqlx::{Connection as _, Executor as _};
 
     use super::*;
 

@@ -24,11 +24,15 @@ use sqlx::{
 use super::{
     super::{
         FileFault, schema,
+        session::{Bounds, Fault, Sessions},
         settings::{Settings, Synchronous},
     },
     SqliteStore, StoreError,
-    faults::{is_busy, told_at_open},
+    faults::{is_busy, is_no_room_for_index, told_at_open},
+    file::OpenFile,
     lock::Lock,
+    narrow::{self, Narrow},
+    wal::{AUTOCHECKPOINT, Wal},
 };
 
 static MIGRATOR: Migrator = sqlx::migrate!("migrations/sqlite");
@@ -37,6 +41,8 @@ static MIGRATOR: Migrator = sqlx::migrate!("migrations/sqlite");
 const BUSY: Duration = Duration::from_secs(5);
 /// How long a task waits for a connection: its turn behind writers that each wait for [`BUSY`].
 const TURN: Duration = Duration::from_secs(15);
+/// How long a transaction may take, its turn included: a disk that hangs must not hold up a task for ever.
+const WRITE: Duration = Duration::from_mins(1);
 const READERS: u32 = 4;
 
 impl SqliteStore {
@@ -83,14 +89,49 @@ async fn open_once(path: &PathBuf, settings: &Settings) -> Result<SqliteStore, O
         .busy_timeout(BUSY)
         // Small buffers would make the two threads of a connection wait for each other.
         .row_buffer_size(1024);
-    let mut current = false;
+    let (mut current, mut full) = (false, false);
     if path.metadata().is_ok_and(|it| it.len() > 0) {
         // Look before touching: going to WAL would rewrite a file that may not be ours.
-        let mut probe = SqliteConnection::connect_with(&options).await?;
-        let seen = refuse_foreign(&mut probe, path).await;
-        probe.close().await?;
+        let seen = match look(&options, path).await {
+            Err(Opening::Sql(fault)) if is_no_room_for_index(&fault) => {
+                full = true;
+                look(&narrow::options(options.clone()), path).await
+            }
+            seen => seen,
+        };
         current = seen?;
     }
+    let writing = options
+        .clone()
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(match settings.synchronous {
+            Synchronous::Full => SqliteSynchronous::Full,
+            Synchronous::Normal => SqliteSynchronous::Normal,
+        })
+        // Buyers come in no order, so a batch touches pages all over their index: keep
+        // them in memory (64 MiB), and fold them into the file less often.
+        .pragma("cache_size", "-65536")
+        .pragma("wal_autocheckpoint", AUTOCHECKPOINT)
+        // A batch is one statement, which can be undone alone from a journal of its own. In a
+        // temporary file that is nearly as much to write as the log; in memory, at most the
+        // pages that the batch touches.
+        .pragma("temp_store", "memory");
+    // A file that needs no migration is opened also while another program keeps it locked, or its disk is full.
+    if !current {
+        let first = writing.clone().create_if_missing(true);
+        let mut conn = SqliteConnection::connect_with(&first).await?;
+        // SQLite has no lock for migrations; the write lock serves, and makes them all or nothing.
+        let mut tx = conn.begin_with("BEGIN IMMEDIATE").await?;
+        refuse_foreign(&mut tx, path).await?;
+        let migrated = MIGRATOR.run_direct(None, &mut *tx, false).await;
+        migrated.map_err(|fault| schema_fault(fault, path))?;
+        tx.commit().await?;
+        conn.close().await?;
+    }
+    let lock = Lock::new(options.clone());
+    let bounds = Bounds { most: 1, acquire: TURN, work: WRITE };
+    // None of these creates the file: one that is removed in use must be noticed.
+    let writer = Sessions::new(writing, bounds, [].into());
     let pool = || {
         PoolOptions::<Sqlite>::new()
             .acquire_timeout(TURN)
@@ -98,39 +139,41 @@ async fn open_once(path: &PathBuf, settings: &Settings) -> Result<SqliteStore, O
             .max_lifetime(None)
             .test_before_acquire(false)
     };
-    let writer = pool()
-        .max_connections(1)
-        .connect_with(
-            options
-                .clone()
-                .create_if_missing(true)
-                .journal_mode(SqliteJournalMode::Wal)
-                .synchronous(match settings.synchronous {
-                    Synchronous::Full => SqliteSynchronous::Full,
-                    Synchronous::Normal => SqliteSynchronous::Normal,
-                })
-                // Buyers come in no order, so a batch touches pages all over their index: keep
-                // them in memory (64 MiB), and fold them into the file less often (32 MiB of log).
-                .pragma("cache_size", "-65536")
-                .pragma("wal_autocheckpoint", "8000")
-                // A batch is one statement, which can be undone alone from a journal of its own. In a
-                // temporary file that is nearly as much to write as the log; in memory, at most the
-                // pages that the batch touches.
-                .pragma("temp_store", "memory"),
-        )
-        .await?;
-    let lock = Lock::new(options.clone());
-    // A file that needs no migration is opened also while another program keeps it locked.
-    if !current {
-        // SQLite has no lock for migrations; the write lock serves, and makes them all or nothing.
-        let mut tx = writer.begin_with("BEGIN IMMEDIATE").await?;
-        refuse_foreign(&mut tx, path).await?;
-        let migrated = MIGRATOR.run_direct(None, &mut *tx, false).await;
-        migrated.map_err(|fault| schema_fault(fault, path))?;
-        tx.commit().await?;
-    }
+    let narrow = full.then(|| Narrow::new(pool(), options.clone()));
     let readers = pool().max_connections(READERS).connect_lazy_with(options.read_only(true));
-    Ok(SqliteStore { path: path.clone(), writer, readers, lock, mixed: AtomicBool::new(false) })
+    let file = OpenFile::at(path).map_err(|fault| Opening::Told(fault.into()))?;
+    let wal = Wal::beside(path);
+    Ok(SqliteStore { file, wal, writer, readers, narrow, lock, mixed: AtomicBool::new(false) })
+}
+
+/// Settings that decide what survives a power loss, by the connection that writes.
+pub(super) async fn durability(
+    conn: &mut SqliteConnection,
+) -> Result<Vec<(String, String)>, Fault> {
+    let mut settings = Vec::new();
+    for (name, pragma) in [
+        ("journal_mode", "SELECT journal_mode FROM pragma_journal_mode"),
+        (
+            "synchronous",
+            "SELECT CASE synchronous WHEN 0 THEN 'off' WHEN 1 THEN 'normal' WHEN 2 THEN 'full' \
+             ELSE 'extra' END FROM pragma_synchronous",
+        ),
+        ("foreign_keys", "SELECT iif(foreign_keys, 'on', 'off') FROM pragma_foreign_keys"),
+        ("page_size", "SELECT CAST(page_size AS TEXT) FROM pragma_page_size"),
+        ("busy_timeout", "SELECT timeout || ' ms' FROM pragma_busy_timeout"),
+    ] {
+        let value: String = sqlx::query_scalar(pragma).fetch_one(&mut *conn).await?;
+        settings.push((name.to_owned(), value));
+    }
+    Ok(settings)
+}
+
+/// Says whether no migration is left to apply, by a connection of its own.
+async fn look(options: &SqliteConnectOptions, path: &Path) -> Result<bool, Opening> {
+    let mut conn = SqliteConnection::connect_with(options).await?;
+    let seen = refuse_foreign(&mut conn, path).await;
+    conn.close().await?;
+    seen
 }
 
 /// Refuses a database with tables of somebody else, and one from a newer seckill; says whether no migration is left to

@@ -291,11 +291,8 @@ pub(super) async fn live(
     rows.into_iter().map(rows::live_order).collect()
 }
 
-/// The books as the caller's transaction sees them.
-pub(super) async fn books(
-    conn: &mut SqliteConnection,
-    voucher: VoucherId,
-) -> Result<SqlBooks, StoreError> {
+/// The books in one statement, which sees one state of the file.
+pub(super) async fn books(pool: &SqlitePool, voucher: VoucherId) -> Result<SqlBooks, StoreError> {
     // Each figure is counted along an index of its own. A buyer can be doubled only where the
     // unique index is gone, and that is just when it must be seen.
     let row: Option<BooksRow> = sqlx::query_as(
@@ -309,7 +306,7 @@ pub(super) async fn books(
          FROM tb_seckill_voucher s WHERE s.voucher_id = ?1",
     )
     .bind(voucher_key(voucher)?)
-    .fetch_optional(conn)
+    .fetch_optional(pool)
     .await
     .map_err(told)?;
     row.map(rows::books).ok_or(StoreError::NoSale(voucher))

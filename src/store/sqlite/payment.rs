@@ -165,7 +165,7 @@ pub(super) async fn given_since(
 }
 
 pub(super) async fn gave_back(
-    pool: &SqlitePool,
+    conn: &mut SqliteConnection,
     ids: &[OrderId],
     now: Millis,
 ) -> Result<(), StoreError> {
@@ -175,19 +175,19 @@ pub(super) async fn gave_back(
     )
     .bind(json(ids))
     .bind(now.0)
-    .execute(pool)
+    .execute(conn)
     .await
     .map_err(told)?;
     Ok(())
 }
 
 pub(super) async fn forget_give_backs(
-    pool: &SqlitePool,
+    conn: &mut SqliteConnection,
     before: Millis,
 ) -> Result<u64, StoreError> {
     let done = sqlx::query("DELETE FROM tb_give_back WHERE given IS NOT NULL AND given < ?1")
         .bind(before.0)
-        .execute(pool)
+        .execute(conn)
         .await
         .map_err(told)?;
     Ok(done.rows_affected())

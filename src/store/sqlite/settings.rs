@@ -1,6 +1,6 @@
 //! What every node has to agree on, in SQLite: compared and set in one statement.
 
-use sqlx::SqlitePool;
+use sqlx::{SqliteConnection, SqlitePool};
 
 use super::{StoreError, faults::told};
 
@@ -13,7 +13,7 @@ pub(super) async fn read(pool: &SqlitePool, name: &str) -> Result<Option<String>
 }
 
 pub(super) async fn change(
-    pool: &SqlitePool,
+    conn: &mut SqliteConnection,
     name: &str,
     from: Option<&str>,
     to: &str,
@@ -31,5 +31,5 @@ pub(super) async fn change(
         .bind(name)
         .bind(to),
     };
-    Ok(query.execute(pool).await.map_err(told)?.rows_affected() == 1)
+    Ok(query.execute(conn).await.map_err(told)?.rows_affected() == 1)
 }
