@@ -98,7 +98,7 @@ impl Operator {
             _ => None,
         };
         let (act, subject) = record::describe(&command);
-        let (commands, about) = (record::commands(&command, &self.keys), record::about(&command));
+        let about = record::about(&command);
         let (at, before) = (Millis::now(), self.figures(about).await);
         let mut line = Act {
             at,
@@ -108,7 +108,6 @@ impl Operator {
             subject,
             reason: self.reason.clone(),
             result: Said::default(),
-            commands: Some(commands),
             before,
             after: None,
             once: None,
@@ -122,9 +121,6 @@ impl Operator {
             Ok(reply) => Told::of(reply),
             Err(error) => Told::Failed(error.into()),
         });
-        if matches!(result, Err(EngineError::OtherOperator(_))) {
-            line.commands = None;
-        }
         line.after = self.figures(about).await;
         tracing::info!(act, subject = %line.subject, result = %line.result, "act");
         self.outbox.put(line);

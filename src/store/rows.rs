@@ -343,15 +343,14 @@ pub(super) type ActRow = (
     Option<String>,
     Option<String>,
     Option<String>,
-    Option<String>,
 );
 
 /// Selects lines of the audit log; what follows says which.
 macro_rules! select_acts {
     ($rest:literal) => {
         concat!(
-            "SELECT id, at, operator, node, act, subject, reason, result, commands, figures_before, \
-             figures_after, once FROM tb_audit_log ",
+            "SELECT id, at, operator, node, act, subject, reason, result, \
+             figures_before, figures_after, once FROM tb_audit_log ",
             $rest
         )
     };
@@ -359,9 +358,8 @@ macro_rules! select_acts {
 pub(super) use select_acts;
 
 pub(super) fn recorded(row: ActRow) -> Recorded {
-    let (id, at, operator, node, act, subject, reason, result, commands, before, after, once) = row;
+    let (id, at, operator, node, act, subject, reason, result, before, after, once) = row;
     let (at, subject, result) = (Millis(at), Said::read(subject), Said::read(result));
-    let act =
-        Act { at, operator, node, act, subject, reason, result, commands, before, after, once };
+    let act = Act { at, operator, node, act, subject, reason, result, before, after, once };
     Recorded { id, act }
 }

@@ -252,7 +252,13 @@ fn subjects() -> Vec<Subject> {
     };
     let (from, to) = ("a/1".to_owned(), "b/1".to_owned());
     let mut all = vec![
-        Subject::NewSale { title: "火锅".to_owned(), stock: 9 },
+        Subject::NewSale {
+            title: "火锅".to_owned(),
+            stock: 9,
+            limit: Some(2),
+            begin: Some(Millis(1_795_000_000_000)),
+            end: Some(Millis(1_795_003_600_000)),
+        },
         Subject::Pieces(SALE, -3),
         Subject::Rush { voucher: SALE, users: 9, seed: 1 },
         Subject::Plan { entries: 9, digest: "3f".to_owned(), filter: "idle>30s".to_owned() },

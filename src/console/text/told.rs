@@ -159,7 +159,13 @@ pub(crate) fn subject(said: &Said) -> String {
 
 fn subject_chinese(subject: &Subject) -> String {
     match subject {
-        Subject::NewSale { title, stock } => format!("“{title}”，库存 {}", thousands(*stock)),
+        Subject::NewSale { title, stock, limit, begin, end } => {
+            let mut told = format!("“{title}”，库存 {}", thousands(*stock));
+            told.extend(limit.map(|limit| format!("，每人限购 {limit}")));
+            told.extend(begin.map(|begin| format!("，开始于 {begin}")));
+            told.extend(end.map(|end| format!("，结束于 {end}")));
+            told
+        }
         Subject::Pieces(sale, by) => format!("#{sale}，{} 件", thousands(by.unsigned_abs())),
         Subject::Rush { voucher, users, seed } => {
             format!("#{voucher}，买家 {}，种子 {seed}", thousands(*users))
