@@ -16,7 +16,7 @@ use seckill::{
         beat::take_name,
         command::{Command, Scope},
     },
-    model::{Millis, NewSale, SaleState, filter::Filter},
+    model::{Millis, NewSale, SaleState, VoucherDetails, filter::Filter},
     store::{self, Act, ActivityFilter, NOBODY},
     telemetry::{
         Snapshot,
@@ -96,7 +96,7 @@ async fn a_command_is_recorded_with_its_arguments_and_no_made_up_statements() {
 async fn figures_that_nobody_tells_are_unknown() {
     let world = World::start().await;
     world.server.freeze();
-    world.execute(Command::CreateVoucher("tea".into())).await.unwrap();
+    world.execute(Command::CreateVoucher(VoucherDetails::titled("tea"))).await.unwrap();
     world.server.thaw();
     let [line] = &of(&world, "voucher create").await[..] else { panic!() };
     let before = figures(line.before.as_ref());
@@ -193,7 +193,7 @@ async fn who_only_watches_writes_nothing() {
     world.until("it sees", async || pictures.borrow().redis.away_since.is_some()).await;
     world.server.restart();
     world.until("it sees again", async || pictures.borrow().redis.back.is_some()).await;
-    assert!(world.execute(Command::CreateVoucher("t".into())).await.is_err());
+    assert!(world.execute(Command::CreateVoucher(VoucherDetails::titled("t"))).await.is_err());
     world.stop_node().await;
     assert_eq!(log(&world).await, before);
 }

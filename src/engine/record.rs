@@ -50,7 +50,11 @@ pub fn describe(command: &Command) -> (&'static str, Said) {
     let sale = |voucher: &VoucherId| Said::from(format!("#{voucher}"));
     let on = |subject: Subject| Said::of(&subject);
     match command {
-        Command::CreateVoucher(title) => ("voucher create", format!("'{title}'").into()),
+        Command::CreateVoucher(voucher) => {
+            ("voucher create", on(Subject::NewVoucher(Box::new(voucher.clone()))))
+        }
+        // The order tells who bought; no line of the log names a buyer.
+        Command::BuyVoucher(voucher, _) => ("voucher buy", sale(voucher)),
         Command::CreateSale(NewSale { title, stock, begin, end, limit }) => {
             let (title, stock, limit) = (title.clone(), *stock, Some(*limit));
             ("sale create", on(Subject::NewSale { title, stock, limit, begin: *begin, end: *end }))
@@ -107,6 +111,7 @@ pub fn describe(command: &Command) -> (&'static str, Said) {
 pub(super) fn told(reply: &Reply) -> String {
     match reply {
         Reply::VoucherCreated(voucher) => format!("voucher #{voucher}"),
+        Reply::VoucherBought(order) => format!("order {order}"),
         Reply::SaleCreated(voucher) => format!("sale #{voucher}"),
         Reply::SaleChanged { voucher, state } => format!("sale #{voucher} is {state}"),
         Reply::Restocked { voucher, initial } => format!("sale #{voucher} holds {initial} in all"),

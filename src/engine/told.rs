@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{command::Reply, jobs::JobSaid, record, refusal::Refusal};
 use crate::{
     model::{
-        EntryId, JobOutcome, Millis, Said, VoucherId, counted,
+        EntryId, JobOutcome, Millis, Said, VoucherDetails, VoucherId, counted,
         ledger::{Finding, SaleFinding},
     },
     telemetry::{forgot::Healed, unread::Unread},
@@ -151,6 +151,8 @@ pub enum Subject {
         #[serde(default)]
         end: Option<Millis>,
     },
+    /// An ordinary voucher to be made.
+    NewVoucher(Box<VoucherDetails>),
     /// Pieces of a sale; below 0 they are taken out.
     Pieces(VoucherId, i64),
     /// Simulated buyers.
@@ -230,6 +232,14 @@ impl fmt::Display for Subject {
                 limit.map_or(Ok(()), |limit| write!(f, ", limit {limit}"))?;
                 begin.map_or(Ok(()), |begin| write!(f, ", begins at {begin}"))?;
                 end.map_or(Ok(()), |end| write!(f, ", ends at {end}"))
+            }
+            Self::NewVoucher(voucher) => {
+                let VoucherDetails { title, shop_id, sub_title, rules, .. } = &**voucher;
+                let VoucherDetails { pay_value, actual_value, status, .. } = &**voucher;
+                write!(f, "'{title}', pays {pay_value} for {actual_value} cents, {status}")?;
+                shop_id.map_or(Ok(()), |shop| write!(f, ", shop {shop}"))?;
+                sub_title.as_ref().map_or(Ok(()), |text| write!(f, ", sub-title '{text}'"))?;
+                rules.as_ref().map_or(Ok(()), |text| write!(f, ", rules '{text}'"))
             }
             Self::Pieces(voucher, by) => write!(f, "#{voucher} by {}", by.unsigned_abs()),
             Self::Rush { voucher, users, seed } => {

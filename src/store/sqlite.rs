@@ -12,6 +12,7 @@ mod jobs;
 mod lock;
 mod opening;
 mod orders;
+mod ordinary;
 mod pages;
 mod payment;
 mod plain;
@@ -34,8 +35,8 @@ use super::{
 use crate::faults::{self as points, Point};
 use crate::model::{
     ClosedOrder, Fence, JobRun, JobSwitch, LiveOrder, Millis, NewRun, NewSale, Order, OrderCounts,
-    OrderEntry, OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, UserId, Voucher, VoucherId,
-    ledger::SqlBooks,
+    OrderEntry, OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, UserId, Voucher,
+    VoucherDetails, VoucherId, ledger::SqlBooks,
 };
 use faults::told;
 use lock::Lock;
@@ -104,9 +105,13 @@ impl Store for SqliteStore {
         Ok(settings)
     }
 
-    async fn create_voucher(&self, title: &str, now: Millis) -> Result<VoucherId, StoreError> {
+    async fn create_voucher(
+        &self,
+        voucher: &VoucherDetails,
+        now: Millis,
+    ) -> Result<VoucherId, StoreError> {
         let mut tx = self.begin().await?;
-        let id = sales::insert_voucher(&mut tx, title, rows::ORDINARY, now).await?;
+        let id = sales::insert_voucher(&mut tx, voucher, rows::ORDINARY, now).await?;
         commit(tx).await?;
         Ok(id)
     }
@@ -115,6 +120,33 @@ impl Store for SqliteStore {
         let mut tx = self.begin().await?;
         sales::reserve_numbers(&mut tx, upto).await?;
         commit(tx).await
+    }
+
+    async fn buy(
+        &self,
+        order: OrderId,
+        user: UserId,
+        voucher: VoucherId,
+        now: Millis,
+    ) -> Result<(), StoreError> {
+        let purchase = rows::purchase(order, user, voucher)?;
+        let mut tx = self.begin().await?;
+        ordinary::buy(&mut tx, purchase, now).await?;
+        commit(tx).await
+    }
+
+    async fn close_overdue_ordinary(
+        &self,
+        before: Millis,
+        limit: u32,
+        now: Millis,
+        fence: &Fence,
+    ) -> Result<u64, StoreError> {
+        let mut tx = self.begin().await?;
+        jobs::pass_fence(&mut tx, fence, now).await?;
+        let closed = ordinary::close_overdue(&mut tx, before, limit, now).await?;
+        commit(tx).await?;
+        Ok(closed)
     }
 
     async fn create_sale(&self, sale: &NewSale, now: Millis) -> Result<Sale, StoreError> {
