@@ -52,6 +52,20 @@ fn on_servers_of_its_own_it_leaves_nothing() {
 }
 
 #[test]
+fn locks_are_measured_over_several_servers_too() {
+    let home = Seckill::new();
+    let few = ["bench", "locks", "--seconds", "1", "--tasks", "4", "--waiting", "4", "--json"];
+    let report = home.run(&few).expect_code(0).json();
+    assert_eq!(report["servers"], 3, "{report}");
+    for way in ["plain", "reentrant", "multilock"] {
+        for figure in ["alone_per_second", "many_per_second", "hand_overs"] {
+            assert!(report[way][figure].as_f64().unwrap() > 0.0, "{way} {figure}: {report}");
+        }
+    }
+    assert_eq!(home.processes(), [0; 0]);
+}
+
+#[test]
 fn on_given_servers_it_leaves_archived_sales_and_no_key() {
     let (home, redis) = (Seckill::new(), TestRedis::start());
     let database = format!("sqlite:{}", home.file("given.db").display());

@@ -208,10 +208,65 @@ fn vouchers_of_both_kinds_are_created_and_listed() {
     let rest = json(&home, &["voucher", "list", "--after", &after]);
     assert_eq!((&rest["vouchers"][0]["kind"], &rest["next"]), (&"sale".into(), &Value::Null));
     assert_eq!(rest["vouchers"][0]["voucher_id"].to_string(), sale);
+    let all = ["voucher", "create", "--title", "tea", "--shop", "3", "--sub-title", "weekdays"];
+    let rest = ["--rules", "one a table\nno cash", "--pay-value", "8,000", "--actual-value"];
+    let made = json(&home, &[&all[..], &rest, &["10000", "--status", "off"]].concat());
+    let listed = json(&home, &["voucher", "list", "--after", &sale]);
+    let kept = serde_json::json!({
+        "voucher_id": made["voucher_id"], "kind": "ordinary", "title": "tea", "shop_id": 3,
+        "sub_title": "weekdays", "rules": "one a table\nno cash", "pay_value": 8_000,
+        "actual_value": 10_000, "status": "off",
+    });
+    assert_eq!(listed["vouchers"], serde_json::json!([kept]));
+    let words = home.run(&["voucher", "list"]).expect_code(0).stdout;
+    for part in ["off", "80.00", "100.00", "    weekdays\n    one a table\n    no cash\n"] {
+        assert!(words.contains(part), "'{part}' is not in: {words}");
+    }
+    for (flag, value, why) in [
+        ("--sub-title", " ", "a sub-title takes"),
+        ("--rules", "", "rules take"),
+        ("--status", "sold", "'sold' is no status"),
+        ("--pay-value", "-1", "without a sign"),
+    ] {
+        refused(home.run(&["voucher", "create", "--title", "t", flag, value]), 2, why);
+    }
     refused(home.run(&["voucher", "create", "--title", " "]), 2, "needs a title");
     refused(home.run(&["--read-only", "voucher", "create", "--title", "t"]), 1, "read-only");
     refused(home.run(&["sale", "show", &after]), 1, "no sale");
     // Redis need not answer for it.
     let away = home.run(&["--redis", "redis://127.0.0.1:1", "voucher", "list", "--json"]);
-    assert_eq!(away.expect_code(0).json()["vouchers"].as_array().map(Vec::len), Some(2));
+    assert_eq!(away.expect_code(0).json()["vouchers"].as_array().map(Vec::len), Some(3));
+}
+
+#[test]
+fn an_ordinary_voucher_is_bought_as_often_as_asked() {
+    let home = Seckill::new();
+    let voucher = |more: &[&str]| {
+        let made = json(&home, &[&["voucher", "create", "--title", "tea"], more].concat());
+        made["voucher_id"].to_string()
+    };
+    let (tea, sale, off) = (voucher(&[]), create(&home, "5", &[]), voucher(&["--status", "off"]));
+    let buy =
+        |id: &str| json(&home, &["voucher", "buy", id, "--user", "7"])["order_id"].to_string();
+    let orders = [buy(&tea), buy(&tea), buy(&tea)];
+    let listed = json(&home, &["orders", "list", "--user", "7"]);
+    let ids: Vec<String> = listed["orders"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .rev()
+        .map(|order| order["id"].to_string())
+        .collect();
+    assert_eq!(ids, orders);
+    let newest = &listed["orders"][0];
+    assert_eq!((&newest["status"], &newest["place"]), (&"unpaid".into(), &Value::Null));
+    let words = home.run(&["orders", "show", orders[0].trim_matches('"')]).expect_code(0).stdout;
+    assert!(words.contains(&format!("ordinary voucher #{tea}")), "{words}");
+    json(&home, &["orders", "pay", orders[0].trim_matches('"')]);
+    for (id, words) in [(&*sale, "flash sale"), (&*off, "off the shelf"), ("42", "no voucher 42")] {
+        refused(home.run(&["voucher", "buy", id, "--user", "7"]), 1, words);
+    }
+    refused(home.run(&["--read-only", "voucher", "buy", &tea, "--user", "7"]), 1, "read-only");
+    refused(home.run(&["voucher", "buy", &tea]), 2, "--user");
+    home.run(&["audit"]).expect_code(0);
 }

@@ -9,6 +9,7 @@
 mod support;
 
 use std::{
+    collections::BTreeSet,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -444,6 +445,58 @@ async fn three_servers_are_all_or_none() {
     let one = locks_of(&redis_of(&servers[0]), "a", Timing::default()).0;
     assert!(MultiLock::new(vec![one.clone(), one]).is_err());
     assert!(MultiLock::new(Vec::new()).is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_on_three_servers_is_had_by_retry_or_leaves_nothing() {
+    let mut servers = [TestRedis::start(), TestRedis::start(), TestRedis::start()];
+    // They are asked in the order of their places; the last one is held.
+    servers.sort_by_key(|server| locks_of(&redis_of(server), "x", SHORT).0.place().to_owned());
+    let of = |server: &TestRedis| locks_of(&redis_of(server), "a", Timing::default()).0;
+    let wide = MultiLock::new(servers.iter().map(of).collect()).unwrap();
+    let (other, lock) = (locks_of(&redis_of(&servers[2]), "b", Timing::default()).0, name("wide"));
+    let nothing_held = async |servers: &[TestRedis]| {
+        for server in servers {
+            wait_until(10 * SECOND, "nothing is left", async || {
+                server.query::<u64>(&["EXISTS", "lock:wide"]) == 0
+            })
+            .await;
+        }
+    };
+    let held = other.try_lock(&lock, "t", None).await.unwrap();
+    let asking = {
+        let (wide, lock) = (wide.clone(), lock.clone());
+        tokio::spawn(async move { wide.try_for(&lock, "t", Some(60 * SECOND), None).await })
+    };
+    // Each round has a fencing token of the first server.
+    let mut rounds = BTreeSet::new();
+    wait_until(10 * SECOND, "three rounds have failed", async || {
+        rounds.extend(servers[0].query::<Option<i64>>(&["GET", "locks:token"]));
+        rounds.len() >= 3
+    })
+    .await;
+    assert!(!asking.is_finished());
+    held.release().await.unwrap();
+    let guard = tokio::time::timeout(30 * SECOND, asking).await.expect("a retry").unwrap().unwrap();
+    assert!(guard.is_held());
+    guard.release().await.unwrap();
+    nothing_held(&servers).await;
+
+    let held = other.try_lock(&lock, "t", None).await.unwrap();
+    let error = wide.try_for(&lock, "t", Some(SECOND / 2), None).await.unwrap_err().to_string();
+    for part in ["needs all of its servers", other.place(), "is held by"] {
+        assert!(error.contains(part), "'{part}' is not in: {error}");
+    }
+    nothing_held(&servers[..2]).await;
+    // By default it ends as well.
+    let asked = tokio::time::timeout(60 * SECOND, wide.try_for(&lock, "t", None, None)).await;
+    assert!(matches!(asked.expect("a bound"), Err(LockError::Member { .. })));
+    nothing_held(&servers[..2]).await;
+    assert!(held.is_held());
+    // What can't be is refused at once, however long it may take.
+    let never = Some(Duration::MAX / 4);
+    let error = wide.try_for(&lock, "t", Some(3_600 * SECOND), never).await.unwrap_err();
+    assert!(error.to_string().contains("can't be kept"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

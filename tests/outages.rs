@@ -13,7 +13,7 @@ use std::{fmt::Debug, time::Duration};
 use seckill::{
     model::{
         Cause, EntryId, Fence, JobOutcome, Millis, NewRun, NewSale, OrderEntry, OrderFilter,
-        OrderId, RunEnd, SaleState, UserId, VoucherId,
+        OrderId, RunEnd, SaleState, UserId, VoucherDetails, VoucherId,
     },
     store::{self, Act, Settings, SharedStore, StoreError},
 };
@@ -226,7 +226,9 @@ async fn ask(op: Op, store: &SharedStore, scene: &Scene) -> Result<String, Store
     }
     let (voucher, ids) = (scene.voucher, [1, 2, 3].map(|at| scene.id(at)));
     Ok(match op {
-        Op::CreateVoucher => told(store.create_voucher(&scene.name("made"), NOW).await?),
+        Op::CreateVoucher => {
+            told(store.create_voucher(&VoucherDetails::titled(scene.name("made")), NOW).await?)
+        }
         Op::CreateSale => {
             let title = scene.name("made");
             let sale = NewSale { title, stock: 5, begin: None, end: None, limit: 1 };

@@ -9,16 +9,22 @@
 mod support;
 mod world;
 
-use std::{collections::HashMap, path::Path};
+use std::{
+    collections::{BTreeSet, HashMap},
+    path::Path,
+};
 
 use rand::{SeedableRng as _, seq::SliceRandom as _};
 use seckill::{
     broker::{HOME, Layout, Redis},
     engine::{
         command::{Command, Reply, RushPlan},
-        payment,
+        payment, purchase, trace,
     },
-    model::{Fence, Millis, NewSale, OrderId, OrderStatus, Outcome, Payment, VoucherId},
+    model::{
+        Fence, Millis, NewSale, OrderId, OrderStatus, Outcome, Payment, UserId, VoucherDetails,
+        VoucherId,
+    },
     store::{self, SharedStore, StoreError},
 };
 use support::{Background, PATIENCE, Seckill, wait_until};
@@ -94,6 +100,55 @@ async fn each_of_ten_thousand_orders_is_paid_or_closed_and_never_both() {
     assert_eq!((again.admitted, again.duplicate), (closed.orders, paid));
     world.settled().await;
     world.balanced().await;
+}
+
+/// An order of an ordinary voucher holds no piece: it is closed without a give-back, and the ledger has nothing of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn orders_of_ordinary_vouchers_are_closed_without_a_give_back() {
+    let world = World::start().await;
+    let voucher = world.create(sale(10)).await;
+    sold(&world, voucher, 10).await;
+    let tea = world.store.create_voucher(&VoucherDetails::titled("tea"), Millis::now()).await;
+    let tea = tea.unwrap();
+    let mut bought = Vec::new();
+    for _ in 0..3 {
+        let reply = world.execute(Command::BuyVoucher(tea, UserId(1))).await.unwrap();
+        let Reply::VoucherBought(order) = reply else { panic!("{reply:?}") };
+        bought.push(order);
+    }
+    assert!(bought.is_sorted_by(|a, b| a < b), "{bought:?}");
+    let mut link = world.redis.link();
+    let trace = trace::follow(&world.store, &mut link, &world.keys, bought[0]).await.unwrap();
+    assert_eq!((trace.held, trace.entry), (None, None), "it went through nothing but SQL");
+    let paid = world.execute(Command::Pay(bought[0])).await.unwrap();
+    assert_eq!(paid, Reply::Paid { order: bought[0], payment: Payment::Paid });
+    world.balanced().await;
+    let closed = close(&world, 1).await;
+    assert_eq!((closed.orders, closed.given_back), (12, 10));
+    let status = async |order| world.store.order(order).await.unwrap().unwrap().status;
+    assert_eq!(
+        [status(bought[0]).await, status(bought[1]).await, status(bought[2]).await],
+        [OrderStatus::Paid, OrderStatus::Closed, OrderStatus::Closed]
+    );
+    assert_eq!(stock(&world, voucher), 10);
+    world.balanced().await;
+}
+
+/// Where no node is alive to notice that Redis forgot its counters, the next order has an id of its own still.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_forgotten_counter_gives_no_order_id_twice() {
+    let mut world = World::start().await;
+    world.stop_node().await;
+    let (store, keys, mut link) = (&world.store, &world.keys, world.redis.link());
+    let tea = store.create_voucher(&VoucherDetails::titled("tea"), Millis::now()).await.unwrap();
+    let mut seen = BTreeSet::new();
+    for _ in 0..5 {
+        let order = purchase::buy(store, &mut link, keys, tea, UserId(1)).await.unwrap();
+        assert!(seen.insert(order), "{order} was given twice");
+        let counter = keys.partition_of(tea).sequence(order.day());
+        let forgotten: u64 = link.query(redis::cmd("DEL").arg(counter)).await.unwrap();
+        assert_eq!(forgotten, 1);
+    }
 }
 
 /// Nothing cries wolf while orders are being closed.

@@ -115,6 +115,7 @@ on_all![
     payment::what_was_closed_is_told_until_redis_knows,
     payment::a_closed_place_is_free_again,
     payment::a_promise_is_cancelled_once_and_takes_no_piece,
+    payment::an_ordinary_voucher_is_bought_freely,
     jobs::a_due_time_is_taken_once,
     jobs::runs_are_kept_with_their_ends,
     jobs::history_is_forgotten_but_for_the_newest,

@@ -1,4 +1,5 @@
-//! Locks beside the plain way: SET NX PX, a Lua release, and asking again every few milliseconds.
+//! Locks beside the plain way: SET NX PX, a Lua release, and asking again every few milliseconds. And what a lock over
+//! several independent servers costs.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,7 @@ use crate::{
     broker::{BrokerError, HOME, Layout, Redis},
     engine::{
         EngineError,
-        locks::{LockName, Locks, Timing},
+        locks::{LockName, Locks, MultiLock, Timing},
     },
 };
 
@@ -49,32 +50,59 @@ pub struct Figures {
     pub hand_overs: u64,
 }
 
-/// Both ways.
+/// How long a task waits for the lock over several servers: with many of them it is asked for often in vain.
+const MULTI_WAIT: Duration = Duration::from_mins(1);
+
+/// All of them.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Report {
     /// SET NX PX with a Lua release.
     pub plain: Figures,
     /// The reentrant lock with its watchdog, tokens, and list of holders.
     pub reentrant: Figures,
+    /// The same over several independent servers, all of which have to give it.
+    pub multilock: Figures,
+    /// How many servers those are.
+    pub servers: usize,
 }
 
-/// Measures both ways, one after the other.
+/// Measures one after the other: on `redis`, and over the independent `servers`.
 ///
 /// # Errors
-/// Redis is away.
-pub async fn run(redis: &Redis, plan: Plan) -> Result<Report, EngineError> {
-    let (locks, keeper) = Locks::new(redis, Layout::default(), "bench", Timing::default());
+/// Redis is away, or a server is named twice.
+pub async fn run(redis: &Redis, servers: &[Redis], plan: Plan) -> Result<Report, EngineError> {
     let stop = CancellationToken::new();
-    let keeping = tokio::spawn(keeper.run(stop.clone()));
-    let plain = Plain { connection: redis.link().connection(HOME).await? };
-    let report = measure(&locks, &plain, plan).await;
+    let (mut kept, mut keeping): (Vec<Locks>, Vec<_>) = std::iter::once(redis)
+        .chain(servers)
+        .map(|redis| {
+            let (locks, keeper) = Locks::new(redis, Layout::default(), "bench", Timing::default());
+            (locks, tokio::spawn(keeper.run(stop.clone())))
+        })
+        .unzip();
+    let locks = kept.remove(0);
+    let measuring = async {
+        let plain = Plain { connection: redis.link().connection(HOME).await? };
+        measure(&locks, &MultiLock::new(kept)?, &plain, plan).await
+    };
+    let report = measuring.await;
     stop.cancel();
-    // It ends with its token; what is measured is measured.
-    let _ = keeping.await;
+    for keeper in keeping.drain(..) {
+        // It ends with its token; what is measured is measured.
+        let _ = keeper.await;
+    }
     report
 }
 
-async fn measure(locks: &Locks, plain: &Plain, plan: Plan) -> Result<Report, EngineError> {
+async fn measure(
+    locks: &Locks,
+    multi: &MultiLock,
+    plain: &Plain,
+    plan: Plan,
+) -> Result<Report, EngineError> {
+    let wide = |name: LockName| async move {
+        multi.try_for(&name, "bench", Some(MULTI_WAIT), None).await?.release().await?;
+        Ok(())
+    };
     let ours = |name: LockName| async move {
         locks.try_lock(&name, "bench", None).await?.release().await?;
         Ok(())
@@ -87,6 +115,7 @@ async fn measure(locks: &Locks, plain: &Plain, plan: Plan) -> Result<Report, Eng
     };
     let (plain_p50, plain_p99, plain_n) = hand_over(plan, |name| plain.turn(name)).await?;
     let (p50, p99, n) = hand_over(plan, |name| turn(locks, name)).await?;
+    let (multi_p50, multi_p99, multi_n) = hand_over(plan, |name| multi_turn(multi, name)).await?;
     Ok(Report {
         plain: Figures {
             alone_per_second: rate(plan.each, 1, theirs).await?,
@@ -102,6 +131,14 @@ async fn measure(locks: &Locks, plain: &Plain, plan: Plan) -> Result<Report, Eng
             hand_over_p99_us: p99,
             hand_overs: n,
         },
+        multilock: Figures {
+            alone_per_second: rate(plan.each, 1, wide).await?,
+            many_per_second: rate(plan.each, plan.tasks, wide).await?,
+            hand_over_p50_us: multi_p50,
+            hand_over_p99_us: multi_p99,
+            hand_overs: multi_n,
+        },
+        servers: multi.servers(),
     })
 }
 
@@ -163,6 +200,15 @@ const HOLD: Duration = Duration::from_millis(1);
 
 async fn turn(locks: &Locks, name: LockName) -> Result<Turn, EngineError> {
     let guard = locks.lock(&name, "bench", None).await?;
+    let got = Instant::now();
+    tokio::time::sleep(HOLD).await;
+    let given_back = Instant::now();
+    guard.release().await?;
+    Ok((got, given_back))
+}
+
+async fn multi_turn(multi: &MultiLock, name: LockName) -> Result<Turn, EngineError> {
+    let guard = multi.try_for(&name, "bench", Some(MULTI_WAIT), None).await?;
     let got = Instant::now();
     tokio::time::sleep(HOLD).await;
     let given_back = Instant::now();

@@ -58,7 +58,6 @@ struct Line {
     subject: Said,
     reason: Option<String>,
     result: Said,
-    commands: Option<String>,
     before: Option<Value>,
     after: Option<Value>,
     #[serde(skip)]
@@ -102,7 +101,6 @@ fn line(Recorded { id, act }: Recorded) -> Line {
         subject: act.subject,
         reason: act.reason,
         result: act.result,
-        commands: act.commands,
     }
 }
 

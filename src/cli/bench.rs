@@ -2,7 +2,7 @@
 
 mod console;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use clap::{Args, Subcommand};
 use tokio_util::sync::CancellationToken;
@@ -18,7 +18,7 @@ use crate::{
         locks::{self, Figures, Plan, Report},
         persist::{self, Ground},
     },
-    broker::{HOME, data_dir::DataDir},
+    broker::{HOME, Redis, data_dir::DataDir, server::ManagedServer},
     config::Config,
     engine::EngineError,
     store::plain::PlainOrders,
@@ -27,6 +27,8 @@ use crate::{
 #[derive(Debug, Subcommand)]
 pub(super) enum BenchCommand {
     /// Locks: taken and given back a second, and hand-over, beside SET NX PX with a Lua release
+    ///
+    /// On a server of its own, or on --redis; the lock over several servers always on three of its own.
     Locks(LocksArgs),
     /// Orders persisted a second, from the stream to the acknowledged row, beside the tutorial's consumer
     ///
@@ -42,7 +44,7 @@ pub(super) enum BenchCommand {
 
 #[derive(Debug, Args)]
 pub(super) struct LocksArgs {
-    /// Seconds for each of the six parts
+    /// Seconds for each of the nine parts
     #[arg(long, value_name = "S", default_value_t = 3)]
     seconds: u64,
     /// Tasks with a lock of their own
@@ -89,18 +91,45 @@ async fn run_locks(config: &Config, out: Output, args: LocksArgs) -> Result<u8, 
     };
     let plan =
         Plan { each: Duration::from_secs(args.seconds), tasks: args.tasks, waiting: args.waiting };
-    let result = locks::run(&context.redis, plan).await;
+    let mut servers = Vec::new();
+    let result = async {
+        let independent = start(&mut servers).await?;
+        Ok::<_, Fault>(locks::run(&context.redis, &independent, plan).await?)
+    }
+    .await;
+    for (server, _) in &servers {
+        if let Err(error) = server.detach().await {
+            tracing::warn!(%error, "a server of the bench was not stopped");
+        }
+    }
     context.close().await;
     let report = result?;
     out.answer(&report, || words(&report, &args))?;
     Ok(0)
 }
 
+/// Independent servers for the lock over several of them.
+const SERVERS: usize = 3;
+
+/// Starts them, each in a throw-away data dir; `servers` holds also those that were started before one failed.
+async fn start(servers: &mut Vec<(Arc<ManagedServer>, DataDir)>) -> Result<Vec<Redis>, Fault> {
+    let mut independent = Vec::with_capacity(SERVERS);
+    for _ in 0..SERVERS {
+        let dir = DataDir::throw_away()?;
+        let server = Arc::new(ManagedServer::attach(&dir)?);
+        servers.push((Arc::clone(&server), dir));
+        server.ensure().await?;
+        independent.push(Redis::from_managed(server)?);
+    }
+    Ok(independent)
+}
+
 fn words(report: &Report, args: &LocksArgs) -> String {
     let ratio = |ours: f64, theirs: f64| format!("{:.2}", ours / theirs.max(f64::MIN_POSITIVE));
     let row = |name: String, of: fn(&Figures) -> f64| {
         let (ours, plain) = (of(&report.reentrant), of(&report.plain));
-        vec![name, number(plain as u64), number(ours as u64), ratio(ours, plain)]
+        let wide = number(of(&report.multilock) as u64);
+        vec![name, number(plain as u64), number(ours as u64), ratio(ours, plain), wide]
     };
     let rows = [
         row("locks a second, 1 task".to_owned(), |of| of.alone_per_second),
@@ -110,7 +139,8 @@ fn words(report: &Report, args: &LocksArgs) -> String {
         }),
         row("hand-over, p99 us".to_owned(), |of| of.hand_over_p99_us as f64),
     ];
-    table(&["", "SET NX PX", "reentrant", "ratio"], &[1, 2, 3], &rows)
+    let wide = format!("multilock, {} servers", report.servers);
+    table(&["", "SET NX PX", "reentrant", "ratio", &wide], &[1, 2, 3, 4], &rows)
 }
 
 async fn run_persist(config: &Config, out: Output, args: &PersistArgs) -> Result<u8, Fault> {

@@ -131,7 +131,7 @@ fn list(out: Output, mut orders: Vec<Order>, limit: u32) -> Result<u8, Fault> {
         let zone = TimeZone::system();
         let rows: Vec<Vec<String>> = page.orders.iter().map(|order| row(order, &zone)).collect();
         let mut text =
-            table(&["order", "admitted", "buyer", "sale", "status", "since"], &[2, 3], &rows);
+            table(&["order", "admitted", "buyer", "voucher", "status", "since"], &[2, 3], &rows);
         if let Some(next) = page.next {
             text.push_str(&format!("older ones: the same with --before {next}\n"));
         }
@@ -192,14 +192,15 @@ fn words(shown: &Shown) -> String {
                 OrderStatus::Unpaid => String::new(),
                 _ => format!(" {}", since(order).date_time(&zone)),
             };
-            let place = match order.place {
-                1 => String::new(),
-                place => format!(", place {place} of the buyer"),
+            let (user, voucher) = (&order.user_id, &order.voucher_id);
+            let bought = match order.place {
+                None => format!("buyer {user}, ordinary voucher #{voucher}"),
+                Some(1) => of(user, voucher),
+                Some(place) => format!("{}, place {place} of the buyer", of(user, voucher)),
             };
             format!(
-                "{}{when}, {}{place}, written {}",
+                "{}{when}, {bought}, written {}",
                 order.status,
-                of(&order.user_id, &order.voucher_id),
                 order.create_time.date_time(&zone)
             )
         }

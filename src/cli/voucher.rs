@@ -1,27 +1,31 @@
-//! `seckill voucher`: vouchers of both kinds, those with a sale and those without.
+//! `seckill voucher`: vouchers of both kinds, and purchases of the ordinary ones.
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use super::{
     Fault,
     context::Context,
-    output::{Output, page, rows, table},
+    output::{Output, count, number, page, plain, rows, table},
 };
 use crate::{
     config::Config,
     engine::command::{Command, Reply},
-    model::{Voucher, VoucherId, sale::check_title},
+    model::{OrderId, UserId, Voucher, VoucherDetails, VoucherId, VoucherStatus},
 };
 
 #[derive(Debug, Subcommand)]
 pub(super) enum VoucherCommand {
     /// Create an ordinary voucher: one without stock or window; 'sale create' makes the other kind
-    Create {
-        /// What buyers read
-        #[arg(long)]
-        title: String,
+    Create(CreateArgs),
+    /// Buy an ordinary voucher for a user: at any time, in any number; the order is unpaid
+    Buy {
+        /// Number of the voucher
+        id: VoucherId,
+        /// Who buys
+        #[arg(long, value_name = "USER", allow_hyphen_values = true, value_parser = count)]
+        user: u64,
         /// Why, for the audit log
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
@@ -37,22 +41,56 @@ pub(super) enum VoucherCommand {
     },
 }
 
+#[derive(Debug, Args)]
+pub(super) struct CreateArgs {
+    /// What buyers read
+    #[arg(long)]
+    title: String,
+    /// Number of the shop that honours it
+    #[arg(long, value_name = "ID", allow_hyphen_values = true, value_parser = count)]
+    shop: Option<u64>,
+    /// A second line under the title
+    #[arg(long, value_name = "TEXT")]
+    sub_title: Option<String>,
+    /// Terms of use; may have several lines
+    #[arg(long, value_name = "TEXT")]
+    rules: Option<String>,
+    /// What the buyer pays, in cents
+    #[arg(long, value_name = "CENTS", default_value_t = 0, allow_hyphen_values = true, value_parser = count)]
+    pay_value: u64,
+    /// What it is worth in the shop, in cents
+    #[arg(long, value_name = "CENTS", default_value_t = 0, allow_hyphen_values = true, value_parser = count)]
+    actual_value: u64,
+    /// Whether it can be bought: on, off or expired
+    #[arg(long, default_value_t = VoucherStatus::On)]
+    status: VoucherStatus,
+    /// Why, for the audit log
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
 #[derive(Serialize)]
 struct Created {
     voucher_id: VoucherId,
 }
 
 #[derive(Serialize)]
+struct Bought {
+    order_id: OrderId,
+}
+
+#[derive(Serialize)]
 struct Line {
     voucher_id: VoucherId,
-    title: String,
     kind: &'static str,
+    #[serde(flatten)]
+    details: VoucherDetails,
 }
 
 impl From<Voucher> for Line {
     fn from(voucher: Voucher) -> Self {
         let kind = if voucher.ordinary { "ordinary" } else { "sale" };
-        Self { voucher_id: voucher.id, title: voucher.title, kind }
+        Self { voucher_id: voucher.id, kind, details: voucher.details }
     }
 }
 
@@ -67,31 +105,54 @@ pub(super) async fn run(
     out: Output,
     command: VoucherCommand,
 ) -> Result<u8, Fault> {
-    if let VoucherCommand::Create { title, .. } = &command {
-        // What a person got wrong is told before anything is opened.
-        check_title(title)?;
-    }
-    // Redis has nothing of these, so it may be away.
-    let mut context = Context::open(config).await?;
-    let result = match command {
-        VoucherCommand::Create { title, reason } => create(&mut context, out, title, reason).await,
-        VoucherCommand::List { after, limit } => list(&context, out, after, limit).await,
+    // What is wrong with the arguments is said before anything is opened.
+    let (command, reason) = match command {
+        VoucherCommand::Create(args) => {
+            let CreateArgs {
+                title, shop, sub_title, rules, pay_value, actual_value, status, ..
+            } = args;
+            let details = VoucherDetails {
+                title,
+                shop_id: shop,
+                sub_title,
+                rules,
+                pay_value,
+                actual_value,
+                status,
+            };
+            (Command::CreateVoucher(details.checked()?), args.reason)
+        }
+        VoucherCommand::Buy { id, user, reason } => (Command::BuyVoucher(id, UserId(user)), reason),
+        VoucherCommand::List { after, limit } => {
+            let context = Context::open(config).await?;
+            let result = list(&context, out, after, limit).await;
+            context.close().await;
+            return result.map(|()| 0);
+        }
     };
+    // Redis has nothing of a voucher, so it may be away; ids of orders come from its counters.
+    let mut context = match command {
+        Command::BuyVoucher(..) => Context::open_answering(config).await?,
+        _ => Context::open(config).await?,
+    };
+    let result = change(&mut context, out, command, reason).await;
     context.close().await;
     result.map(|()| 0)
 }
 
-async fn create(
+async fn change(
     context: &mut Context,
     out: Output,
-    title: String,
+    command: Command,
     reason: Option<String>,
 ) -> Result<(), Fault> {
     let operator = context.operator(reason)?;
-    let create = Command::CreateVoucher(title);
-    match operator.execute(create, &CancellationToken::new()).await? {
+    match operator.execute(command, &CancellationToken::new()).await? {
         Reply::VoucherCreated(voucher_id) => out.answer(&Created { voucher_id }, || {
             format!("Voucher #{voucher_id} exists; it has neither stock nor window.")
+        }),
+        Reply::VoucherBought(order_id) => out.answer(&Bought { order_id }, || {
+            format!("Order {order_id} is written, unpaid. Pay it: seckill orders pay {order_id}")
         }),
         _ => Err(Fault::no("the engine answered something else than about a voucher")),
     }
@@ -115,15 +176,44 @@ async fn list(
             }
             .to_owned();
         }
-        let rows: Vec<Vec<String>> = page
-            .vouchers
-            .iter()
-            .map(|it| vec![it.voucher_id.to_string(), it.title.clone(), it.kind.to_owned()])
-            .collect();
-        let mut text = table(&["#", "title", "kind"], &[0], &rows);
+        let rows: Vec<Vec<String>> = page.vouchers.iter().map(row).collect();
+        let head = ["#", "title", "kind", "status", "shop", "pays", "worth"];
+        let listed = table(&head, &[0, 4, 5, 6], &rows);
+        let mut text = String::new();
+        // The first line is the head.
+        let vouchers = std::iter::once(None).chain(page.vouchers.iter().map(Some));
+        for (line, voucher) in listed.lines().zip(vouchers) {
+            text.push_str(&format!("{line}\n"));
+            let Some(VoucherDetails { sub_title, rules, .. }) = voucher.map(|it| &it.details)
+            else {
+                continue;
+            };
+            let rules = rules.iter().flat_map(|rules| rules.lines());
+            for more in sub_title.as_deref().into_iter().chain(rules) {
+                text.push_str(&format!("    {}\n", plain(more)));
+            }
+        }
         if let Some(next) = page.next {
             text.push_str(&format!("further ones: seckill voucher list --after {next}\n"));
         }
         text
     })
+}
+
+fn row(voucher: &Line) -> Vec<String> {
+    let details = &voucher.details;
+    vec![
+        voucher.voucher_id.to_string(),
+        details.title.clone(),
+        voucher.kind.to_owned(),
+        details.status.to_string(),
+        details.shop_id.map_or_else(|| "-".to_owned(), |shop| shop.to_string()),
+        money(details.pay_value),
+        money(details.actual_value),
+    ]
+}
+
+/// Cents with a decimal point.
+fn money(cents: u64) -> String {
+    format!("{}.{:02}", number(cents / 100), cents % 100)
 }

@@ -312,6 +312,7 @@ impl App {
                     Command::Trace(_) => text::orders::LOOKING.read().to_owned(),
                     Command::Pay(_)
                     | Command::CreateVoucher(_)
+                    | Command::BuyVoucher(..)
                     | Command::Repair(_)
                     | Command::Cancel
                     | Command::ReplayLetters { .. }

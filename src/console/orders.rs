@@ -128,7 +128,7 @@ impl App {
             None => format!("#{}", order.voucher_id),
         };
         let user = self.users.number(order.user_id);
-        let buyer = words::buyer(&user, Some(order.place), &sale);
+        let buyer = words::buyer(&user, order.place, &sale);
         let written = order.create_time.date_time(&self.zone);
         let question = words::pay(&order, buyer, &written);
         self.dialog = Some(Dialog::Confirm(Confirm::act(question, Command::Pay(order.id))));

@@ -16,8 +16,8 @@ use super::{
 };
 use crate::{
     model::{
-        EntryId, LetterCounts, NewSale, OrderId, Payment, RunEnd, SaleState, Verdict, VoucherId,
-        filter::Filter,
+        EntryId, LetterCounts, NewSale, OrderId, Payment, RunEnd, SaleState, UserId, Verdict,
+        VoucherDetails, VoucherId, filter::Filter,
     },
     telemetry::{OrdersView, Snapshot, StreamView, log::LogLook, snapshot::Latency},
 };
@@ -25,8 +25,10 @@ use crate::{
 /// One act that changes something. `--read-only` refuses every one of them, in the engine.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    /// Create an ordinary voucher: a title, without stock or window.
-    CreateVoucher(String),
+    /// Create an ordinary voucher, without stock or window.
+    CreateVoucher(VoucherDetails),
+    /// Buy an ordinary voucher for a user.
+    BuyVoucher(VoucherId, UserId),
     /// Create a sale; it runs from its begin, or at once.
     CreateSale(NewSale),
     /// Open a planned sale now.
@@ -324,8 +326,7 @@ pub struct ReplayReport {
     pub hollow: u64,
     /// Body gone: left pending, for Redis does not hold every sale, so nobody can tell what is lost.
     pub lost: u64,
-    /// Not there any more when their turn came: somebody else acknowledged, deleted or took them, or this plan did them
-    /// before.
+    /// Not there any more when their turn came: acknowledged, deleted or taken meanwhile, or done by this plan before.
     pub gone: u64,
     /// Not as they were shown any more; left alone.
     pub changed: u64,
@@ -341,6 +342,8 @@ pub struct ReplayReport {
 pub enum Reply {
     /// The ordinary voucher exists.
     VoucherCreated(VoucherId),
+    /// It was bought: the order is in SQL, unpaid.
+    VoucherBought(OrderId),
     /// The sale exists, in SQL and in Redis.
     SaleCreated(VoucherId),
     /// The sale is now in this state.

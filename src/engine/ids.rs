@@ -66,6 +66,8 @@ fn now() -> i64 {
 #[derive(Debug)]
 pub struct IdWorker {
     partition: Partition,
+    /// Ids leased at least with one INCRBY.
+    least: u64,
     lease: Option<Lease>,
     /// No id is issued for an earlier second: a clock that steps back must not make ids fall.
     last_second: i64,
@@ -81,7 +83,12 @@ struct Lease {
 impl IdWorker {
     /// A worker without a lease; it takes one when the first id is asked for.
     pub fn new(partition: Partition) -> Self {
-        Self { partition, lease: None, last_second: i64::MIN }
+        Self::leasing(partition, LEASE)
+    }
+
+    /// The same with leases of `least` ids, for a worker that issues few: what is left of a lease is lost.
+    pub(super) fn leasing(partition: Partition, least: u64) -> Self {
+        Self { partition, least, lease: None, last_second: i64::MIN }
     }
 
     /// Issues `count` ids, in rising order.
@@ -111,7 +118,7 @@ impl IdWorker {
             let missing = (count - ids.len()) as u64;
             let lease = match &mut self.lease {
                 Some(lease) if lease.day == day && lease.next < lease.end => lease,
-                _ => self.renew(link, day, missing.max(LEASE)).await?,
+                _ => self.renew(link, day, missing.max(self.least)).await?,
             };
             let until = lease.end.min(lease.next + missing);
             for number in lease.next..until {

@@ -32,6 +32,7 @@ pub mod partitions;
 pub mod payment;
 pub mod pending;
 pub mod plan;
+pub mod purchase;
 pub mod rebuild;
 pub mod reconcile;
 pub mod record;

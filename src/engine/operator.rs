@@ -20,7 +20,7 @@ use super::{
     payment,
     pending::Judge,
     plan::{self, Plan, PlanFault},
-    record, repair,
+    purchase, record, repair,
     rush::{Rush, Rushes},
     settings::Settings,
     told::Told,
@@ -28,7 +28,7 @@ use super::{
 };
 use crate::{
     broker::{Layout, Link, Redis},
-    model::{Millis, Said, Sale, SaleState, VoucherId, sale::check_title},
+    model::{Millis, Said, Sale, SaleState, VoucherId},
     store::{Act, SharedStore},
     telemetry::Meters,
 };
@@ -98,7 +98,7 @@ impl Operator {
             _ => None,
         };
         let (act, subject) = record::describe(&command);
-        let (commands, about) = (record::commands(&command, &self.keys), record::about(&command));
+        let about = record::about(&command);
         let (at, before) = (Millis::now(), self.figures(about).await);
         let mut line = Act {
             at,
@@ -108,7 +108,6 @@ impl Operator {
             subject,
             reason: self.reason.clone(),
             result: Said::default(),
-            commands: Some(commands),
             before,
             after: None,
             once: None,
@@ -122,9 +121,6 @@ impl Operator {
             Ok(reply) => Told::of(reply),
             Err(error) => Told::Failed(error.into()),
         });
-        if matches!(result, Err(EngineError::OtherOperator(_))) {
-            line.commands = None;
-        }
         line.after = self.figures(about).await;
         tracing::info!(act, subject = %line.subject, result = %line.result, "act");
         self.outbox.put(line);
@@ -199,9 +195,13 @@ impl Operator {
         let mut link = self.redis.link();
         let (store, keys) = (&self.store, &self.keys);
         match command {
-            Command::CreateVoucher(title) => {
-                let voucher = store.create_voucher(&check_title(&title)?, Millis::now()).await?;
+            Command::CreateVoucher(voucher) => {
+                let voucher = store.create_voucher(&voucher.checked()?, Millis::now()).await?;
                 Ok(Reply::VoucherCreated(voucher))
+            }
+            Command::BuyVoucher(voucher, user) => {
+                let order = purchase::buy(store, &mut link, keys, voucher, user).await?;
+                Ok(Reply::VoucherBought(order))
             }
             Command::CreateSale(sale) => {
                 let sale = vouchers::create(store, &mut link, keys, &sale).await?;

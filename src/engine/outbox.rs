@@ -53,8 +53,8 @@ impl Outbox {
     fn push(&self, mut line: Line) {
         // A write that nobody heard of is asked for again, and must not be there twice.
         line.act.once.get_or_insert_with(|| uuid::Uuid::new_v4().simple().to_string());
-        let Act { subject, reason, result, commands, .. } = &mut line.act;
-        [reason.as_mut(), commands.as_mut()].into_iter().flatten().for_each(bound);
+        let Act { subject, reason, result, .. } = &mut line.act;
+        reason.iter_mut().for_each(bound);
         for said in [subject, result] {
             said.bound(MOST_CHARS + 1, bound);
         }

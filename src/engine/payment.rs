@@ -68,6 +68,15 @@ pub async fn close_overdue(
         done.given_back += give_back(store, link, keys, &page).await?;
         tokio::time::sleep(BREATH).await;
     }
+    // Those of ordinary vouchers hold no piece, so there is nothing to give back.
+    while !stop.is_cancelled() {
+        let closed = store.close_overdue_ordinary(before, CLOSE_PAGE, now, fence).await?;
+        if closed == 0 {
+            break;
+        }
+        done.orders += closed;
+        tokio::time::sleep(BREATH).await;
+    }
     Ok(done)
 }
 

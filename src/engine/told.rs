@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{command::Reply, jobs::JobSaid, record, refusal::Refusal};
 use crate::{
     model::{
-        EntryId, JobOutcome, Said, VoucherId, counted,
+        EntryId, JobOutcome, Millis, Said, VoucherDetails, VoucherId, counted,
         ledger::{Finding, SaleFinding},
     },
     telemetry::{forgot::Healed, unread::Unread},
@@ -141,7 +141,18 @@ pub enum Subject {
         title: String,
         /// Its pieces.
         stock: u64,
+        /// Orders that one user may hold; `None` in lines of older versions.
+        #[serde(default)]
+        limit: Option<u8>,
+        /// Opening of its window; `None` is at once.
+        #[serde(default)]
+        begin: Option<Millis>,
+        /// End of its window; `None` is never.
+        #[serde(default)]
+        end: Option<Millis>,
     },
+    /// An ordinary voucher to be made.
+    NewVoucher(Box<VoucherDetails>),
     /// Pieces of a sale; below 0 they are taken out.
     Pieces(VoucherId, i64),
     /// Simulated buyers.
@@ -216,7 +227,20 @@ pub struct ClaimPart {
 impl fmt::Display for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NewSale { title, stock } => write!(f, "'{title}', stock {stock}"),
+            Self::NewSale { title, stock, limit, begin, end } => {
+                write!(f, "'{title}', stock {stock}")?;
+                limit.map_or(Ok(()), |limit| write!(f, ", limit {limit}"))?;
+                begin.map_or(Ok(()), |begin| write!(f, ", begins at {begin}"))?;
+                end.map_or(Ok(()), |end| write!(f, ", ends at {end}"))
+            }
+            Self::NewVoucher(voucher) => {
+                let VoucherDetails { title, shop_id, sub_title, rules, .. } = &**voucher;
+                let VoucherDetails { pay_value, actual_value, status, .. } = &**voucher;
+                write!(f, "'{title}', pays {pay_value} for {actual_value} cents, {status}")?;
+                shop_id.map_or(Ok(()), |shop| write!(f, ", shop {shop}"))?;
+                sub_title.as_ref().map_or(Ok(()), |text| write!(f, ", sub-title '{text}'"))?;
+                rules.as_ref().map_or(Ok(()), |text| write!(f, ", rules '{text}'"))
+            }
             Self::Pieces(voucher, by) => write!(f, "#{voucher} by {}", by.unsigned_abs()),
             Self::Rush { voucher, users, seed } => {
                 write!(f, "#{voucher}, {}, seed {seed}", counted(*users, "buyer", "buyers"))

@@ -102,8 +102,9 @@ fn bought(standing: &Standing) -> Option<(Place, VoucherId)> {
     // Only SQL tells the place; others are asked for as the first one.
     let first = |user: &UserId| Place { user: *user, number: 1 };
     match standing {
+        // That of an ordinary voucher went through nothing but SQL.
         Standing::Persisted { order } => {
-            Some((Place { user: order.user_id, number: order.place }, order.voucher_id))
+            Some((Place { user: order.user_id, number: order.place? }, order.voucher_id))
         }
         Standing::Undelivered { user_id, voucher_id, .. }
         | Standing::Pending { user_id, voucher_id, .. }

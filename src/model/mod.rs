@@ -21,6 +21,7 @@ pub mod said;
 pub mod sale;
 mod steers;
 pub mod verdict;
+pub mod voucher;
 
 pub use clock::{Millis, When};
 pub use counted::counted;
@@ -37,6 +38,7 @@ pub use order_query::{OrderQuery, QueryFault};
 pub use outcome::Outcome;
 pub use range::OutOfRange;
 pub use said::Said;
-pub use sale::{NewSale, Phase, Place, Sale, SaleFault, SaleState, UserId, Voucher, VoucherId};
+pub use sale::{NewSale, Phase, Place, Sale, SaleFault, SaleState, UserId, VoucherId};
 pub use steers::{harmless_json, steers};
 pub use verdict::{Act, Verdict};
+pub use voucher::{Voucher, VoucherDetails, VoucherStatus};

@@ -230,8 +230,8 @@ pub struct Order {
     pub user_id: UserId,
     /// What was bought.
     pub voucher_id: VoucherId,
-    /// Which of the buyer's places it takes, from 1.
-    pub place: u8,
+    /// Which of the buyer's places in the sale it takes, from 1; `None` for an ordinary voucher, which has no sale.
+    pub place: Option<u8>,
     /// What became of it.
     pub status: OrderStatus,
     /// When the row was written.

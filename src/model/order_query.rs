@@ -182,7 +182,7 @@ mod tests {
             id: OrderId::new(1_795_000_000, 3).unwrap(),
             user_id: UserId(user),
             voucher_id: VoucherId(1),
-            place: 1,
+            place: Some(1),
             status,
             create_time: Millis(0),
             pay_time: None,

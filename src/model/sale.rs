@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr as _;
 
-use super::Millis;
+use super::{Millis, voucher::MAX_RULES};
 
 /// Most that one sale may hold.
 pub const MAX_STOCK: u64 = 10_000_000;
@@ -213,6 +213,15 @@ pub enum SaleFault {
     /// Not a voucher number.
     #[error("'{0}' is no voucher number; 'seckill sale list' shows them")]
     VoucherId(String),
+    /// A sub-title that no screen can show.
+    #[error("a sub-title takes 1 to {MAX_TITLE} characters in one line, and no control characters")]
+    SubTitle,
+    /// Rules that no log or screen has room for.
+    #[error("rules take 1 to {MAX_RULES} characters; of control characters only line breaks")]
+    Rules,
+    /// An unknown word where the status of a voucher should stand.
+    #[error("'{0}' is no status of a voucher; it is on, off or expired")]
+    VoucherStatus(String),
     /// An unknown word where a state should stand.
     #[error("'{0}' is no state of a sale; it is running, paused, ended or archived")]
     State(String),
@@ -295,17 +304,6 @@ pub fn check_stock(stock: u64) -> Result<u64, SaleFault> {
 /// [`SaleFault::Restock`].
 pub fn check_restock(by: i64) -> Result<i64, SaleFault> {
     if (1..=MAX_STOCK).contains(&by.unsigned_abs()) { Ok(by) } else { Err(SaleFault::Restock(by)) }
-}
-
-/// A voucher of either kind.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Voucher {
-    /// Its number.
-    pub id: VoucherId,
-    /// What buyers read.
-    pub title: String,
-    /// It has neither stock nor window, so no sale.
-    pub ordinary: bool,
 }
 
 /// A sale as SQL keeps it: the truth that Redis is loaded from.

@@ -28,8 +28,6 @@ pub struct Act {
     pub reason: Option<String>,
     /// How it went.
     pub result: Said,
-    /// What was sent to Redis and SQL, in words; `None` in lines of older versions.
-    pub commands: Option<String>,
     /// Figures before it, as JSON in one line; `None` where nobody could tell.
     pub before: Option<String>,
     /// Figures after it.

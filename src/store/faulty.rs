@@ -21,8 +21,8 @@ use super::{
 };
 use crate::model::{
     ClosedOrder, Fence, JobRun, JobSwitch, LiveOrder, Millis, NewRun, NewSale, Order, OrderCounts,
-    OrderEntry, OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, UserId, Voucher, VoucherId,
-    ledger::SqlBooks,
+    OrderEntry, OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, UserId, Voucher,
+    VoucherDetails, VoucherId, ledger::SqlBooks,
 };
 
 /// What is wrong with the database.
@@ -165,8 +165,10 @@ forward! {
     read ping() -> String;
     read takes_writes() -> ();
     read durability() -> Vec<(String, String)>;
-    write create_voucher(title: &str, now: Millis) -> VoucherId;
     write reserve_numbers(upto: VoucherId) -> ();
+    write create_voucher(voucher: &VoucherDetails, now: Millis) -> VoucherId;
+    write buy(order: OrderId, user: UserId, voucher: VoucherId, now: Millis) -> ();
+    write close_overdue_ordinary(before: Millis, limit: u32, now: Millis, fence: &Fence) -> u64;
     write create_sale(sale: &NewSale, now: Millis) -> Sale;
     read vouchers(after: Option<VoucherId>, limit: u32) -> Vec<Voucher>;
     read sales() -> Vec<Sale>;
@@ -232,8 +234,8 @@ mod tests {
         assert!(matches!(store.sales().await, Err(StoreError::Away(_))));
         assert_eq!(illness.failed(), 2);
         illness.set(Ill::Unsure(1.0));
-        for number in 0..40 {
-            let told = store.create_voucher(&format!("v{number}"), Millis(0)).await;
+        for _ in 0..40 {
+            let told = store.create_voucher(&VoucherDetails::titled("v"), Millis(0)).await;
             assert!(matches!(told, Err(StoreError::Unknown(_))));
         }
         assert!(store.ping().await.is_ok(), "nobody can doubt what was read");

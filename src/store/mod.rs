@@ -24,8 +24,8 @@ use async_trait::async_trait;
 
 use crate::model::{
     ClosedOrder, Fence, JobRun, JobSwitch, LiveOrder, Millis, NewRun, NewSale, Order, OrderCounts,
-    OrderEntry, OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, UserId, Voucher, VoucherId,
-    ledger::SqlBooks,
+    OrderEntry, OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, UserId, Voucher,
+    VoucherDetails, VoucherId, ledger::SqlBooks,
 };
 
 pub use acts::{Act, ActivityFilter, ENGINE, NOBODY, Place, Recorded, Which};
@@ -157,7 +157,37 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     async fn durability(&self) -> Result<Vec<(String, String)>, StoreError>;
 
     /// Creates an ordinary voucher: one without stock or window.
-    async fn create_voucher(&self, title: &str, now: Millis) -> Result<VoucherId, StoreError>;
+    async fn create_voucher(
+        &self,
+        voucher: &VoucherDetails,
+        now: Millis,
+    ) -> Result<VoucherId, StoreError>;
+
+    /// Writes an unpaid order of an ordinary voucher, in one transaction. The same order again does nothing.
+    ///
+    /// # Errors
+    /// [`StoreError::Rule`] where there is no such voucher, or it is sold in a flash sale, off the shelf or expired;
+    /// [`StoreError::Refused`] where the id belongs to another order. Then nothing was written.
+    async fn buy(
+        &self,
+        order: OrderId,
+        user: UserId,
+        voucher: VoucherId,
+        now: Millis,
+    ) -> Result<(), StoreError>;
+
+    /// Closes at most `limit` unpaid orders of ordinary vouchers that were written before `before`, oldest first, in one
+    /// transaction under `fence`; returns how many. No stock is involved, so nothing goes back.
+    ///
+    /// # Errors
+    /// As [`Store::close_overdue`].
+    async fn close_overdue_ordinary(
+        &self,
+        before: Millis,
+        limit: u32,
+        now: Millis,
+        fence: &Fence,
+    ) -> Result<u64, StoreError>;
 
     /// Gives no new voucher a number up to this one.
     async fn reserve_numbers(&self, upto: VoucherId) -> Result<(), StoreError>;
@@ -241,13 +271,13 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         now: Millis,
     ) -> Result<Vec<Cancelled>, StoreError>;
 
-    /// One order.
+    /// One order, of a sale or of an ordinary voucher.
     async fn order(&self, id: OrderId) -> Result<Option<Order>, StoreError>;
 
-    /// Those of these orders that exist, live or closed, in any order; any number of ids.
+    /// Those of these orders of sales that exist, live or closed, in any order; any number of ids.
     async fn orders_among(&self, ids: &[OrderId]) -> Result<Vec<Order>, StoreError>;
 
-    /// A page of orders, newest first: those before `before` that the filter lets through.
+    /// A page of orders of sales and of ordinary vouchers, newest first: those before `before` that the filter lets through.
     async fn orders(
         &self,
         filter: &OrderFilter,
@@ -287,7 +317,7 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// Pays orders, each only if it is unpaid still. The answers are in the order of `ids`.
     async fn pay(&self, ids: &[OrderId], now: Millis) -> Result<Vec<Payment>, StoreError>;
 
-    /// Closes at most `limit` unpaid orders that were written before `before`, oldest first: each
+    /// Closes at most `limit` unpaid orders of sales that were written before `before`, oldest first: each
     /// only if it is unpaid still, its piece back to the stock, and Redis to be told, in one
     /// transaction under `fence`.
     ///

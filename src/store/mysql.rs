@@ -14,6 +14,7 @@ mod flow;
 mod jobs;
 mod opening;
 mod orders;
+mod ordinary;
 mod payment;
 mod plain;
 mod sales;
@@ -31,8 +32,8 @@ use super::{
 };
 use crate::model::{
     ClosedOrder, Fence, JobRun, JobSwitch, LiveOrder, Millis, NewRun, NewSale, Order, OrderCounts,
-    OrderEntry, OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, UserId, Voucher, VoucherId,
-    ledger::SqlBooks,
+    OrderEntry, OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, UserId, Voucher,
+    VoucherDetails, VoucherId, ledger::SqlBooks,
 };
 
 /// A store in one database of a server.
@@ -119,8 +120,36 @@ impl Store for MysqlStore {
         read!(self, |conn| opening::durability(conn))
     }
 
-    async fn create_voucher(&self, title: &str, now: Millis) -> Result<VoucherId, StoreError> {
-        write!(self, |conn| sales::insert_voucher(conn, title, rows::ORDINARY, now))
+    async fn create_voucher(
+        &self,
+        voucher: &VoucherDetails,
+        now: Millis,
+    ) -> Result<VoucherId, StoreError> {
+        write!(self, |conn| sales::insert_voucher(conn, voucher, rows::ORDINARY, now))
+    }
+
+    async fn buy(
+        &self,
+        order: OrderId,
+        user: UserId,
+        voucher: VoucherId,
+        now: Millis,
+    ) -> Result<(), StoreError> {
+        let purchase = rows::purchase(order, user, voucher)?;
+        write!(self, |conn| ordinary::buy(conn, purchase, now))
+    }
+
+    async fn close_overdue_ordinary(
+        &self,
+        before: Millis,
+        limit: u32,
+        now: Millis,
+        fence: &Fence,
+    ) -> Result<u64, StoreError> {
+        write!(self, |conn| async {
+            jobs::pass_fence(conn, fence, now).await?;
+            ordinary::close_overdue(conn, before, limit, now).await
+        })
     }
 
     async fn reserve_numbers(&self, upto: VoucherId) -> Result<(), StoreError> {

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use super::{Act, Cancelled, Recorded, StoreError, Written};
+use super::{Act, Cancelled, Recorded, SaleRule, StoreError, Written};
 use crate::model::{
     ClosedOrder, JobOutcome, JobRun, LiveOrder, Millis, Order, OrderCounts, OrderEntry, OrderId,
-    OrderStatus, Said, Sale, SaleState, UserId, Voucher, VoucherId, ledger::SqlBooks,
+    OrderStatus, Said, Sale, SaleState, UserId, Voucher, VoucherDetails, VoucherId, VoucherStatus,
+    ledger::SqlBooks,
 };
 
 /// `tb_voucher.type` of a voucher without stock or window.
@@ -23,10 +24,26 @@ pub(super) fn keys(entries: &[OrderEntry]) -> Result<Vec<Key>, StoreError> {
 
 /// The same for one order.
 pub(super) fn key(entry: &OrderEntry) -> Result<Key, StoreError> {
-    let user = i64::try_from(entry.user.0).map_err(|_| {
-        StoreError::Refused(format!("user {} is beyond what a row can hold", entry.user))
-    })?;
+    let user = user_key(entry.user)?;
     Ok((entry.order.as_i64(), user, voucher_key(entry.voucher)?, i64::from(entry.place)))
+}
+
+/// Order, user and voucher of a purchase.
+pub(super) type Purchase = (i64, i64, i64);
+
+pub(super) fn purchase(
+    order: OrderId,
+    user: UserId,
+    voucher: VoucherId,
+) -> Result<Purchase, StoreError> {
+    let beyond = |_| StoreError::Rule(SaleRule::NoVoucher(voucher));
+    Ok((order.as_i64(), user_key(user)?, voucher_key(voucher).map_err(beyond)?))
+}
+
+/// A user's number as SQL keeps it.
+pub(super) fn user_key(user: UserId) -> Result<i64, StoreError> {
+    i64::try_from(user.0)
+        .map_err(|_| StoreError::Refused(format!("user {user} is beyond what a row can hold")))
 }
 
 /// A voucher's number as SQL keeps it; one beyond its range can't be there.
@@ -198,7 +215,7 @@ pub(super) fn buyers(rows: Vec<(i64, i64)>) -> Vec<(UserId, u64)> {
 }
 
 /// Id, user, voucher, place, status, and when it was created, paid and closed.
-pub(super) type OrderRow = (i64, i64, i64, i64, i64, i64, Option<i64>, Option<i64>);
+pub(super) type OrderRow = (i64, i64, i64, Option<i64>, i64, i64, Option<i64>, Option<i64>);
 
 pub(super) fn order(row: OrderRow) -> Result<Order, StoreError> {
     let (id, user, voucher, place, status, created, paid, closed) = row;
@@ -208,7 +225,7 @@ pub(super) fn order(row: OrderRow) -> Result<Order, StoreError> {
         id,
         user_id: UserId(user as u64),
         voucher_id: VoucherId(voucher as u64),
-        place: u8::try_from(place).unwrap_or(1),
+        place: place.map(|place| u8::try_from(place).unwrap_or(1)),
         status,
         create_time: Millis(created),
         pay_time: paid.map(Millis),
@@ -294,8 +311,44 @@ pub(super) fn adopted(sale: &Sale) -> Result<Adopted, StoreError> {
     })
 }
 
-pub(super) fn voucher((id, title, kind): (i64, String, i64)) -> Voucher {
-    Voucher { id: VoucherId(count(id)), title, ordinary: kind == ORDINARY }
+/// Id, type, title, shop, sub-title, rules, what is paid, what it is worth, status.
+pub(super) type VoucherRow =
+    (i64, i64, String, Option<i64>, Option<String>, Option<String>, i64, i64, i64);
+
+/// Selects vouchers; what follows says which.
+macro_rules! select_vouchers {
+    ($rest:literal) => {
+        concat!(
+            "SELECT id, type, title, shop_id, sub_title, rules, pay_value, actual_value, status \
+             FROM tb_voucher ",
+            $rest
+        )
+    };
+}
+pub(super) use select_vouchers;
+
+pub(super) fn voucher(row: VoucherRow) -> Result<Voucher, StoreError> {
+    let (id, kind, title, shop, sub_title, rules, pay, actual, status) = row;
+    let status = VoucherStatus::from_code(status).ok_or_else(|| {
+        StoreError::Refused(format!("voucher {id} has the unknown status {status}"))
+    })?;
+    let (pay_value, actual_value) = (count(pay), count(actual));
+    let shop_id = shop.map(count);
+    let details =
+        VoucherDetails { title, shop_id, sub_title, rules, pay_value, actual_value, status };
+    Ok(Voucher { id: VoucherId(count(id)), ordinary: kind == ORDINARY, details })
+}
+
+/// Shop, what is paid and what it is worth, as SQL keeps them.
+pub(super) fn voucher_numbers(
+    details: &VoucherDetails,
+) -> Result<(Option<i64>, i64, i64), StoreError> {
+    let number = |number: u64| {
+        i64::try_from(number)
+            .map_err(|_| StoreError::Refused(format!("{number} is beyond what a row can hold")))
+    };
+    let shop = details.shop_id.map(number).transpose()?;
+    Ok((shop, number(details.pay_value)?, number(details.actual_value)?))
 }
 
 /// Initial, stock, live, closed, doubled, returning.
@@ -347,15 +400,14 @@ pub(super) type ActRow = (
     Option<String>,
     Option<String>,
     Option<String>,
-    Option<String>,
 );
 
 /// Selects lines of the audit log; what follows says which.
 macro_rules! select_acts {
     ($rest:literal) => {
         concat!(
-            "SELECT id, at, operator, node, act, subject, reason, result, commands, figures_before, \
-             figures_after, once FROM tb_audit_log ",
+            "SELECT id, at, operator, node, act, subject, reason, result, \
+             figures_before, figures_after, once FROM tb_audit_log ",
             $rest
         )
     };
@@ -363,9 +415,8 @@ macro_rules! select_acts {
 pub(super) use select_acts;
 
 pub(super) fn recorded(row: ActRow) -> Recorded {
-    let (id, at, operator, node, act, subject, reason, result, commands, before, after, once) = row;
+    let (id, at, operator, node, act, subject, reason, result, before, after, once) = row;
     let (at, subject, result) = (Millis(at), Said::read(subject), Said::read(result));
-    let act =
-        Act { at, operator, node, act, subject, reason, result, commands, before, after, once };
+    let act = Act { at, operator, node, act, subject, reason, result, before, after, once };
     Recorded { id, act }
 }

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::StoreError;
+use super::{StoreError, rows};
 use crate::model::{
-    Millis, OrderId, OrderStatus, Payment, Sale, SaleState, VoucherId, sale::MAX_STOCK,
+    Millis, OrderId, OrderStatus, Payment, Sale, SaleState, VoucherId, VoucherStatus,
+    sale::MAX_STOCK,
 };
 
-/// Why a sale, as it is, does not take what was asked.
+/// Why a sale or a voucher, as it is, does not take what was asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SaleRule {
@@ -50,6 +51,24 @@ pub enum SaleRule {
         /// How many more it may hold.
         room: u64,
     },
+    /// There is no such voucher.
+    #[error("there is no voucher {0}; 'seckill voucher list' shows them")]
+    NoVoucher(VoucherId),
+    /// It is sold in a flash sale.
+    #[error(
+        "voucher {0} is sold in a flash sale only; 'seckill rush --voucher {0}' sends buyers to it"
+    )]
+    FlashSale(VoucherId),
+    /// It was taken off the shelf.
+    #[error(
+        "voucher {0} is off the shelf, so it can't be bought; 'seckill voucher list' shows which are on"
+    )]
+    Off(VoucherId),
+    /// Its time is over.
+    #[error(
+        "voucher {0} has expired, so it can't be bought; 'seckill voucher list' shows which are on"
+    )]
+    Expired(VoucherId),
     /// Fewer pieces are unsold.
     #[error(
         "{by} pieces can't be taken from voucher {voucher}: {stock} of {initial} are unsold, and one has to stay; end the sale to sell no more"
@@ -120,6 +139,32 @@ pub(super) fn check_restock(sale: &Sale, by: i64, seen: Option<u64>) -> Result<(
         _ if more <= stock && more < initial => Ok(()),
         _ => Err(StoreError::Rule(SaleRule::Sold { voucher, by: more, stock, initial })),
     }
+}
+
+/// Why a purchase wrote no row, if it is not there already: by the voucher, and by what the order's row says of buyer
+/// and voucher. Without a reason in either, the id belongs to the order of a sale.
+pub(super) fn unwritten(
+    (order, user, voucher): rows::Purchase,
+    found: Option<(i64, i64)>,
+    offer: Option<(i64, i64)>,
+) -> Result<(), StoreError> {
+    let id = VoucherId(rows::count(voucher));
+    if found == Some((user, voucher)) {
+        return Ok(());
+    }
+    let rule = match offer {
+        None => SaleRule::NoVoucher(id),
+        Some((rows::FLASH_SALE, _)) => SaleRule::FlashSale(id),
+        Some((_, status)) => match VoucherStatus::from_code(status) {
+            Some(VoucherStatus::Off) => SaleRule::Off(id),
+            Some(VoucherStatus::Expired) => SaleRule::Expired(id),
+            Some(VoucherStatus::On) | None => {
+                let why = format!("the id {order} belongs to another order; nothing was bought");
+                return Err(StoreError::Refused(why));
+            }
+        },
+    };
+    Err(StoreError::Rule(rule))
 }
 
 /// The answers to a payment of `ids`, of which `paid` were just paid, and the others stand with a status.

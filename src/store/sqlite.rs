@@ -14,6 +14,7 @@ mod lock;
 mod narrow;
 mod opening;
 mod orders;
+mod ordinary;
 mod pages;
 mod payment;
 mod plain;
@@ -37,8 +38,8 @@ use super::{
 };
 use crate::model::{
     ClosedOrder, Fence, JobRun, JobSwitch, LiveOrder, Millis, NewRun, NewSale, Order, OrderCounts,
-    OrderEntry, OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, UserId, Voucher, VoucherId,
-    ledger::SqlBooks,
+    OrderEntry, OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, UserId, Voucher,
+    VoucherDetails, VoucherId, ledger::SqlBooks,
 };
 use faults::told;
 use file::OpenFile;
@@ -90,7 +91,7 @@ impl SqliteStore {
     fn readers(&self) -> Result<&SqlitePool, StoreError> {
         self.file.check()?;
         let narrow = self.narrow.as_ref().and_then(|it| it.pool(&self.file));
-        Ok(narrow.unwrap_or(&self.readers))
+        Ok(narrow.unwrap_or(self.readers()?))
     }
 
     /// The connection that writes, once there is room for what it needs.
@@ -175,12 +176,40 @@ impl Store for SqliteStore {
             .await
     }
 
-    async fn create_voucher(&self, title: &str, now: Millis) -> Result<VoucherId, StoreError> {
-        write!(self, |conn| sales::insert_voucher(conn, title, rows::ORDINARY, now))
+    async fn create_voucher(
+        &self,
+        voucher: &VoucherDetails,
+        now: Millis,
+    ) -> Result<VoucherId, StoreError> {
+        write!(self, |conn| sales::insert_voucher(conn, voucher, rows::ORDINARY, now))
     }
 
     async fn reserve_numbers(&self, upto: VoucherId) -> Result<(), StoreError> {
         write!(self, |conn| sales::reserve_numbers(conn, upto))
+    }
+
+    async fn buy(
+        &self,
+        order: OrderId,
+        user: UserId,
+        voucher: VoucherId,
+        now: Millis,
+    ) -> Result<(), StoreError> {
+        let purchase = rows::purchase(order, user, voucher)?;
+        write!(self, |conn| ordinary::buy(conn, purchase, now))
+    }
+
+    async fn close_overdue_ordinary(
+        &self,
+        before: Millis,
+        limit: u32,
+        now: Millis,
+        fence: &Fence,
+    ) -> Result<u64, StoreError> {
+        write!(self, |conn| async {
+            jobs::pass_fence(conn, fence, now).await?;
+            ordinary::close_overdue(conn, before, limit, now).await
+        })
     }
 
     async fn create_sale(&self, sale: &NewSale, now: Millis) -> Result<Sale, StoreError> {

@@ -8,7 +8,7 @@ use proptest::{
 use seckill::{
     model::{
         Fence, LiveOrder, OrderEntry, OrderExcept, OrderFilter, OrderId, OrderStatus, UserId,
-        VoucherId, ledger::SqlBooks,
+        VoucherDetails, VoucherId, ledger::SqlBooks,
     },
     store::{SharedStore, StoreError, Written},
 };
@@ -127,7 +127,7 @@ pub(crate) async fn nothing_is_left_of_a_batch_that_fails(store: SharedStore) {
 
 pub(crate) async fn an_order_without_a_sale_holds_up_no_other(store: SharedStore) {
     let voucher = sale_of(&store, 9).await.voucher_id;
-    let ordinary = store.create_voucher("no sale", NOW).await.unwrap();
+    let ordinary = store.create_voucher(&VoucherDetails::titled("no sale"), NOW).await.unwrap();
     let batch = [
         entry(1, 1, voucher),
         entry(2, 2, ordinary),
@@ -213,7 +213,7 @@ pub(crate) async fn each_place_holds_one_order(store: SharedStore) {
     let places: Vec<u8> =
         store.live_orders(voucher, None, 9).await.unwrap().iter().map(|it| it.place).collect();
     assert_eq!(places, [1, 2]);
-    assert_eq!(store.order(id(2)).await.unwrap().unwrap().place, 2);
+    assert_eq!(store.order(id(2)).await.unwrap().unwrap().place, Some(2));
     let told = store.books(voucher).await.unwrap();
     assert_eq!((told.live, told.doubled), (2, 0));
 }

@@ -2,7 +2,8 @@ use std::collections::BTreeSet;
 
 use seckill::{
     model::{
-        Fence, NewSale, OrderCounts, OrderEntry, OrderId, OrderStatus, Payment, UserId, VoucherId,
+        Fence, NewSale, OrderCounts, OrderEntry, OrderFilter, OrderId, OrderStatus, Payment,
+        UserId, VoucherDetails, VoucherId, VoucherStatus,
     },
     store::{Cancelled, SharedStore, StoreError, Written},
 };
@@ -180,7 +181,7 @@ pub(crate) async fn a_promise_is_cancelled_once_and_takes_no_piece(store: Shared
     assert_eq!(again, [Cancelled::Before; 2]);
     assert_eq!(store.cancel_orders(&[], NOW).await.unwrap(), []);
     let row = store.order(id(11)).await.unwrap().unwrap();
-    assert_eq!((row.user_id, row.voucher_id, row.place), (UserId(10), voucher, 2));
+    assert_eq!((row.user_id, row.voucher_id, row.place), (UserId(10), voucher, Some(2)));
     assert_eq!((row.status, row.close_time), (OrderStatus::Cancelled, Some(NOW.plus(5))));
     let books = store.books(voucher).await.unwrap();
     assert_eq!((books.stock, books.live), (before.stock, before.live));
@@ -200,4 +201,79 @@ pub(crate) async fn a_promise_is_cancelled_once_and_takes_no_piece(store: Shared
     let rows: Vec<_> = rows.iter().map(|row| (row.id, row.status)).collect();
     assert_eq!(rows, [(id(2), OrderStatus::Unpaid), (id(10), OrderStatus::Cancelled)]);
     assert_eq!(store.orders_among(&[]).await.unwrap(), []);
+}
+
+fn off(title: &str, status: VoucherStatus) -> VoucherDetails {
+    VoucherDetails { status, ..VoucherDetails::titled(title) }
+}
+
+pub(crate) async fn an_ordinary_voucher_is_bought_freely(store: SharedStore) {
+    let tea = store.create_voucher(&VoucherDetails::titled("tea"), NOW).await.unwrap();
+    let (sale, sold) = sold(&store, 3).await;
+    // One user, any number; the same order again is the same order.
+    for number in [10, 11, 10] {
+        store.buy(id(number), UserId(1), tea, NOW.plus(number as i64)).await.unwrap();
+    }
+    store.buy(id(12), UserId(2), tea, NOW).await.unwrap();
+    let order = store.order(id(10)).await.unwrap().unwrap();
+    assert_eq!(
+        (order.user_id, order.voucher_id, order.place, order.status, order.create_time),
+        (UserId(1), tea, None, OrderStatus::Unpaid, NOW.plus(10))
+    );
+    let refused = async |order: OrderId, user: u64, voucher: VoucherId| {
+        store.buy(order, UserId(user), voucher, NOW).await.unwrap_err().to_string()
+    };
+    let [off, expired] = [off("off", VoucherStatus::Off), off("old", VoucherStatus::Expired)];
+    let off = store.create_voucher(&off, NOW).await.unwrap();
+    let expired = store.create_voucher(&expired, NOW).await.unwrap();
+    for (voucher, why) in [
+        (sale, "flash sale"),
+        (off, "off the shelf"),
+        (expired, "expired"),
+        (VoucherId(99), "no voucher 99"),
+        (VoucherId(u64::MAX), "no voucher"),
+    ] {
+        let said = refused(id(20), 1, voucher).await;
+        assert!(said.contains(why), "{said}");
+    }
+    // An id has one order: of another buyer, of another voucher, of a sale.
+    for (order, user) in [(id(10), 2), (sold[0], 1)] {
+        assert!(refused(order, user, tea).await.contains("belongs to another order"));
+    }
+    assert!(refused(id(20), u64::MAX, tea).await.contains("beyond what a row can hold"));
+
+    // Pages hold both kinds, newest first.
+    let page = async |filter: OrderFilter, before: Option<OrderId>, limit: u32| {
+        let page = store.orders(&filter, before, limit).await.unwrap();
+        page.iter().map(|order| order.id).collect::<Vec<_>>()
+    };
+    let any = OrderFilter::default();
+    assert_eq!(page(any, None, 4).await, [id(12), id(11), id(10), sold[2]]);
+    assert_eq!(page(any, Some(id(11)), 2).await, [id(10), sold[2]]);
+    let of_tea = OrderFilter { voucher: Some(tea), ..any };
+    assert_eq!(page(of_tea, None, 9).await, [id(12), id(11), id(10)]);
+    let of_user = OrderFilter { user: Some(UserId(1)), ..any };
+    assert_eq!(page(of_user, None, 9).await, [id(11), id(10), sold[0]]);
+    let both = OrderFilter { user: Some(UserId(1)), ..of_tea };
+    assert_eq!(page(both, None, 9).await, [id(11), id(10)]);
+
+    // Paid in one call with orders of a sale; the rest is closed, and nothing goes back to Redis.
+    let paid = store.pay(&[id(10), sold[0], id(10), id(99)], NOW.plus(20)).await.unwrap();
+    let told = [Payment::Paid, Payment::Paid, Payment::PaidBefore, Payment::NotFound];
+    assert_eq!(paid, told);
+    let close = async |limit: u32, token: i64| {
+        store.close_overdue_ordinary(NOW.plus(50), limit, NOW.plus(60), &fence(token)).await
+    };
+    assert_eq!(close(1, 2).await.unwrap(), 1);
+    assert!(matches!(close(9, 1).await, Err(StoreError::Fenced(_))));
+    assert_eq!((close(9, 2).await.unwrap(), close(9, 2).await.unwrap()), (1, 0));
+    let status = async |order| store.order(order).await.unwrap().unwrap().status;
+    assert_eq!(
+        [status(id(10)).await, status(id(11)).await, status(id(12)).await],
+        [OrderStatus::Paid, OrderStatus::Closed, OrderStatus::Closed]
+    );
+    assert_eq!(store.pay(&[id(11)], NOW.plus(70)).await.unwrap(), [Payment::TooLate]);
+    assert_eq!(store.returning().await.unwrap(), 0);
+    let books = store.books(sale).await.unwrap();
+    assert_eq!((books.live, books.closed, books.stock), (3, 0, 0));
 }

@@ -24,7 +24,6 @@ fn event(at: i64, subject: &str) -> Act {
 pub(crate) async fn a_line_keeps_all_that_it_was_given(store: SharedStore) {
     let full = Act {
         reason: Some("因为 🍲".into()),
-        commands: Some("锅".repeat(16_000)),
         before: Some(r#"{"pending":128}"#.into()),
         after: Some(r#"{"pending":0}"#.into()),
         once: Some("x".repeat(200)),

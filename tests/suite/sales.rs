@@ -1,5 +1,8 @@
 use seckill::{
-    model::{Millis, NewSale, SaleState, Voucher, VoucherId, sale::MAX_STOCK},
+    model::{
+        Millis, NewSale, SaleState, Voucher, VoucherDetails, VoucherId, VoucherStatus,
+        sale::MAX_STOCK,
+    },
     store::{Act, SharedStore, StoreError},
 };
 
@@ -21,7 +24,7 @@ pub(crate) async fn a_sale_is_kept_as_it_was_given(store: SharedStore) {
     assert_eq!((made.limit, made.changed), (3, NOW));
     assert_eq!(store.sale(made.voucher_id).await.unwrap(), made);
 
-    let ordinary = store.create_voucher("no sale", NOW).await.unwrap();
+    let ordinary = store.create_voucher(&VoucherDetails::titled("no sale"), NOW).await.unwrap();
     let newer = sale_of(&store, 5).await;
     assert!(made.voucher_id < ordinary && ordinary < newer.voucher_id);
     assert_eq!(store.sales().await.unwrap(), [newer, made]);
@@ -108,10 +111,23 @@ pub(crate) async fn an_archived_sale_is_read_still(store: SharedStore) {
 }
 
 pub(crate) async fn vouchers_of_both_kinds_come_in_pages(store: SharedStore) {
-    let ordinary = store.create_voucher("代金券", NOW).await.unwrap();
+    let details = VoucherDetails {
+        title: "代金券".into(),
+        shop_id: Some(3),
+        sub_title: Some("周一至周五".into()),
+        rules: Some("不找零\n每桌一张 🍲".into()),
+        pay_value: 8_000,
+        actual_value: i64::MAX as u64,
+        status: VoucherStatus::Expired,
+    };
+    let ordinary = store.create_voucher(&details, NOW).await.unwrap();
+    let beyond = VoucherDetails { pay_value: u64::MAX, ..details.clone() };
+    let refused = store.create_voucher(&beyond, NOW).await;
+    assert!(matches!(refused, Err(StoreError::Refused(_))), "{refused:?}");
     let sale = sale_of(&store, 5).await;
-    let first = Voucher { id: ordinary, title: "代金券".into(), ordinary: true };
-    let second = Voucher { id: sale.voucher_id, title: sale.title, ordinary: false };
+    let first = Voucher { id: ordinary, ordinary: true, details };
+    let details = VoucherDetails::titled(sale.title);
+    let second = Voucher { id: sale.voucher_id, ordinary: false, details };
     assert_eq!(store.vouchers(None, 9).await.unwrap(), [first.clone(), second.clone()]);
     assert_eq!(store.vouchers(None, 1).await.unwrap(), [first]);
     assert_eq!(store.vouchers(Some(ordinary), 9).await.unwrap(), [second]);

@@ -101,17 +101,16 @@ fn timeline(bundle: &Bundle, zone: &TimeZone) -> String {
             .map(|line| {
                 let act = &line.act;
                 let changed = figures::changes(act.before.as_deref(), act.after.as_deref());
-                let commands = act.commands.as_deref().unwrap_or_default();
                 let mut row = vec![act.at.date_time(zone)];
                 let reason = act.reason.as_deref().unwrap_or_default();
                 let words: [&str; 6] =
                     [&act.operator, &act.node, &act.act, &act.subject, reason, &act.result];
                 row.extend(words.map(cell));
-                row.extend([cell(&changed), cell(commands)]);
+                row.push(cell(&changed));
                 row
             })
             .collect();
-        let head = ["at", "who", "node", "what", "on", "why", "result", "changed", "commands"];
+        let head = ["at", "who", "node", "what", "on", "why", "result", "changed"];
         let mut text = rows(&head, &lines);
         if it.cut {
             text.push_str("\nThere are older lines of this time; 'seckill activity' has them.\n");

@@ -63,10 +63,9 @@ pub(super) fn log_lines() -> Vec<Recorded> {
     let mut applied = line(7, 20, "kim", "pending apply", plan, replayed);
     let started = Reply::SaleChanged { voucher: VoucherId(7), state: SaleState::Running };
     let title = "hot pot 50% off".to_owned();
-    let sale = Said::of(&Subject::NewSale { title, stock: 10_000 });
+    let sale =
+        Said::of(&Subject::NewSale { title, stock: 10_000, limit: None, begin: None, end: None });
     applied.act.reason = Some("node-b was killed, and its buyers wait".to_owned());
-    applied.act.commands =
-        Some("XCLAIM, INSERT INTO tb_voucher_order, XACK on seckill:{p0}:orders".to_owned());
     applied.act.before = Some(
         r#"{"stock":3120,"db_stock":3220,"admitted":6880,"persisted":6780,"undelivered":0,"pending":128,"dead":0,"books":"in flight"}"#.to_owned(),
     );

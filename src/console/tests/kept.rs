@@ -24,7 +24,8 @@ use crate::{
         told::{ClaimPart, RewindPart, Subject, Told},
     },
     model::{
-        EntryFault, JobOutcome, Millis, OrderFault, Payment, Said, SaleFault, UserId, VoucherId,
+        EntryFault, JobOutcome, Millis, OrderFault, Payment, Said, SaleFault, UserId,
+        VoucherDetails, VoucherId,
         ledger::{Finding, SaleFinding, Side},
         letter::{MAX_DATA, MAX_REASON},
     },
@@ -94,6 +95,10 @@ fn reasons() -> Vec<Why> {
         PartDone::Repaired { sales: vec![SALE], planned: 2 },
     ];
     let rules = [
+        SaleRule::NoVoucher(SALE),
+        SaleRule::FlashSale(SALE),
+        SaleRule::Off(SALE),
+        SaleRule::Expired(SALE),
         SaleRule::NotEnded(SALE),
         SaleRule::Window { voucher: SALE, begin: Millis(1), end: Millis(1) },
         SaleRule::Full { voucher: SALE, initial: 9 },
@@ -252,7 +257,21 @@ fn subjects() -> Vec<Subject> {
     };
     let (from, to) = ("a/1".to_owned(), "b/1".to_owned());
     let mut all = vec![
-        Subject::NewSale { title: "火锅".to_owned(), stock: 9 },
+        Subject::NewSale {
+            title: "火锅".to_owned(),
+            stock: 9,
+            limit: Some(2),
+            begin: Some(Millis(1_795_000_000_000)),
+            end: Some(Millis(1_795_003_600_000)),
+        },
+        Subject::NewVoucher(Box::new(VoucherDetails {
+            shop_id: Some(3),
+            sub_title: Some("周一至周五".to_owned()),
+            rules: Some("不找零".to_owned()),
+            pay_value: 8_000,
+            actual_value: 10_000,
+            ..VoucherDetails::titled("火锅")
+        })),
         Subject::Pieces(SALE, -3),
         Subject::Rush { voucher: SALE, users: 9, seed: 1 },
         Subject::Plan { entries: 9, digest: "3f".to_owned(), filter: "idle>30s".to_owned() },

@@ -37,7 +37,7 @@ fn order(number: u64) -> Order {
         id: id(number),
         user_id: UserId(1_000 + number),
         voucher_id: VoucherId(7),
-        place: 1 + (number % 2) as u8,
+        place: Some(1 + (number % 2) as u8),
         status,
         create_time: at(1),
         pay_time: matches!(status, OrderStatus::Paid | OrderStatus::Used).then(|| at(90)),

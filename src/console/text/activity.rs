@@ -32,7 +32,6 @@ pub(crate) mod labels {
     pub(crate) const RESULT: Word = word("result", "结果");
     pub(crate) const REASON: Word = word("reason", "原因");
     pub(crate) const NO_REASON: Word = word("none was given", "未填写");
-    pub(crate) const COMMANDS: Word = word("sent", "已发送");
     pub(crate) const FIGURES: Word = word("figures", "数据");
     pub(crate) const UNCHANGED: Word = word("unchanged", "未变");
 }

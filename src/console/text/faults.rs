@@ -13,6 +13,7 @@ use crate::{
         order::FilterFault,
         order_query::QueryFault,
         sale::{MAX_LIMIT, MAX_STOCK, MAX_TITLE},
+        voucher::MAX_RULES,
     },
 };
 
@@ -40,6 +41,11 @@ pub(crate) fn sale_fault(fault: &SaleFault) -> String {
         }
         SaleFault::Over(end) => format!("结束时间 {end} 已过，请填更晚的时间"),
         SaleFault::VoucherId(id) => format!("“{id}”不是券编号，'seckill sale list' 可查看"),
+        SaleFault::SubTitle => format!("副标题为一行，1 到 {MAX_TITLE} 个字符，不含控制字符"),
+        SaleFault::Rules => format!("使用规则为 1 到 {MAX_RULES} 个字符，控制字符只可换行"),
+        SaleFault::VoucherStatus(status) => {
+            format!("“{status}”不是券的状态，状态为上架、下架或过期")
+        }
         SaleFault::State(state) => format!("“{state}”不是秒杀的状态"),
     }
 }

@@ -204,7 +204,9 @@ pub(crate) fn buyer(user: &str, place: Option<u8>, sale: &str) -> String {
                 "用户 {user}，第 {place} 个名额，活动 {sale}"
             )
         }
-        _ => tell!("user {user}, sale {sale}", "用户 {user}，活动 {sale}"),
+        Some(_) => tell!("user {user}, sale {sale}", "用户 {user}，活动 {sale}"),
+        // An ordinary voucher.
+        None => tell!("user {user}, voucher {sale}", "用户 {user}，券 {sale}"),
     }
 }
 

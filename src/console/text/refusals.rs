@@ -181,6 +181,10 @@ pub(crate) fn broke_off(said: &Said) -> String {
 fn sale_rule(rule: &SaleRule) -> String {
     let figure = |number: &u64| thousands(*number);
     match rule {
+        SaleRule::NoVoucher(id) => format!("没有券 #{id}，请核对编号"),
+        SaleRule::FlashSale(id) => format!("券 #{id} 为秒杀券，只能在秒杀中购买"),
+        SaleRule::Off(id) => format!("券 #{id} 已下架，不能购买，请选已上架的券"),
+        SaleRule::Expired(id) => format!("券 #{id} 已过期，不能购买，请选已上架的券"),
         SaleRule::NotEnded(sale) => format!("#{sale} 尚未结束，请先结束再归档"),
         SaleRule::Window { voucher, begin, end } => {
             format!("#{voucher} 在 {end} 结束，不能从 {begin} 开始，请选更早的时间")

@@ -20,6 +20,9 @@ pub(crate) fn reply(reply: &Reply) -> (String, bool) {
         Reply::VoucherCreated(voucher) => {
             well(tell!("voucher #{voucher} is created", "已新建券 #{voucher}"))
         }
+        Reply::VoucherBought(order) => {
+            well(tell!("order {order} is written", "订单 {order} 已落库"))
+        }
         Reply::SaleCreated(voucher) => {
             well(tell!("#{voucher} is created and in Redis", "#{voucher} 已新建并载入 Redis"))
         }

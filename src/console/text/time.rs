@@ -85,6 +85,7 @@ pub(crate) fn more_befell(more: usize) -> String {
 /// Acts and events of the log by name; the log itself holds the English one, as the command line prints it.
 const ACTS: &[(&str, &str)] = &[
     ("voucher create", "创建优惠券"),
+    ("voucher buy", "购买优惠券"),
     ("sale create", "创建秒杀"),
     ("sale start", "开始秒杀"),
     ("sale pause", "暂停秒杀"),

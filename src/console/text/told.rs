@@ -13,7 +13,7 @@ use crate::{
         jobs::{Cancelled, JobSaid},
         told::{Subject, Told},
     },
-    model::{JobOutcome, Payment, Said},
+    model::{JobOutcome, Payment, Said, VoucherDetails, VoucherStatus},
 };
 
 /// How an act went, or what befell.
@@ -159,7 +159,27 @@ pub(crate) fn subject(said: &Said) -> String {
 
 fn subject_chinese(subject: &Subject) -> String {
     match subject {
-        Subject::NewSale { title, stock } => format!("“{title}”，库存 {}", thousands(*stock)),
+        Subject::NewSale { title, stock, limit, begin, end } => {
+            let mut told = format!("“{title}”，库存 {}", thousands(*stock));
+            told.extend(limit.map(|limit| format!("，每人限购 {limit}")));
+            told.extend(begin.map(|begin| format!("，开始于 {begin}")));
+            told.extend(end.map(|end| format!("，结束于 {end}")));
+            told
+        }
+        Subject::NewVoucher(voucher) => {
+            let VoucherDetails { title, shop_id, sub_title, rules, .. } = &**voucher;
+            let [pay, actual] = [voucher.pay_value, voucher.actual_value].map(thousands);
+            let status = match voucher.status {
+                VoucherStatus::On => "上架",
+                VoucherStatus::Off => "下架",
+                VoucherStatus::Expired => "过期",
+            };
+            let mut told = format!("“{title}”，{pay} 分抵 {actual} 分，{status}");
+            told.extend(shop_id.map(|shop| format!("，店铺 {shop}")));
+            told.extend(sub_title.as_ref().map(|text| format!("，副标题“{text}”")));
+            told.extend(rules.as_ref().map(|text| format!("，使用规则“{text}”")));
+            told
+        }
         Subject::Pieces(sale, by) => format!("#{sale}，{} 件", thousands(by.unsigned_abs())),
         Subject::Rush { voucher, users, seed } => {
             format!("#{voucher}，买家 {}，种子 {seed}", thousands(*users))

@@ -252,9 +252,6 @@ fn detail_lines(scene: &Scene<'_>, line: &Recorded, cells: u16) -> Vec<Line<'sta
             None => field(labels::REASON, &labels::NO_REASON, theme.soft(), 1),
         }
     }
-    if let Some(commands) = &act.commands {
-        field(labels::COMMANDS, commands, theme.soft(), 3);
-    }
     lines.extend(figure_lines(scene, line, cells));
     lines
 }

@@ -212,7 +212,10 @@ fn cell(scene: &Scene<'_>, order: &Order, wide: bool, col: Col) -> Cell {
         }
         Col::User => Cell::plain(scene.users.number(order.user_id)),
         Col::Sale => Cell::plain(format!("#{}", order.voucher_id)),
-        Col::Place => Cell::new(order.place.to_string(), theme.soft()),
+        Col::Place => {
+            let place = order.place.map_or_else(|| "-".to_owned(), |place| place.to_string());
+            Cell::new(place, theme.soft())
+        }
         Col::Status => Cell::new(words::status(order.status), status(theme, order.status))
             .exactly(Value::word(&order.status)),
         Col::Since => {
@@ -271,7 +274,7 @@ fn told(
         (labels::ORDER, id.to_string(), theme.strong()),
         (labels::ID, words::id_says(&at(decoded.issued), &decoded, partition), plain),
     ];
-    let bought = row.map(|order| (order.user_id, order.voucher_id, Some(order.place)));
+    let bought = row.map(|order| (order.user_id, order.voucher_id, order.place));
     if let Some((user, voucher, place)) = bought.or_else(|| trace.and_then(bought_by)) {
         let sale = match scene.snapshot.sale(voucher) {
             Some(sale) => text::sale_name(voucher, &sale.title),
@@ -350,7 +353,8 @@ fn way(scene: &Scene<'_>, trace: &Trace, row: Option<&Order>, told: &mut Vec<Tol
             };
             told.push((labels::DELIVERED, said, style));
         }
-        None if matches!(trace.standing, Standing::Persisted { .. }) => {
+        None if matches!(&trace.standing, Standing::Persisted { order } if order.place.is_some()) =>
+        {
             let said = if trace.more { words::MORE_ENTRIES } else { words::NO_ENTRY };
             told.push((labels::STREAM, said.read().to_owned(), soft));
         }
@@ -358,13 +362,15 @@ fn way(scene: &Scene<'_>, trace: &Trace, row: Option<&Order>, told: &mut Vec<Tol
     }
 }
 
+/// Who bought what, and in which place of a sale; `None` for an ordinary voucher.
 fn bought_by(trace: &Trace) -> Option<(UserId, VoucherId, Option<u8>)> {
     match &trace.standing {
-        Standing::Persisted { order } => Some((order.user_id, order.voucher_id, Some(order.place))),
+        Standing::Persisted { order } => Some((order.user_id, order.voucher_id, order.place)),
+        // Only SQL tells the place; others are shown as the first one.
         Standing::Undelivered { user_id, voucher_id, .. }
         | Standing::Pending { user_id, voucher_id, .. }
         | Standing::Dead { user_id, voucher_id, .. }
-        | Standing::Lost { user_id, voucher_id } => Some((*user_id, *voucher_id, None)),
+        | Standing::Lost { user_id, voucher_id } => Some((*user_id, *voucher_id, Some(1))),
         Standing::Unknown => None,
     }
 }

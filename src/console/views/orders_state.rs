@@ -79,7 +79,7 @@ pub(crate) fn facets() -> Vec<Facet<Order>> {
             |order| format!("#{}", order.voucher_id),
             |order| Rank::number(Some(order.voucher_id.0)),
         ),
-        Facet::new(columns::PLACE, nothing, |order| Rank::number(Some(order.place))),
+        Facet::new(columns::PLACE, nothing, |order| Rank::number(order.place)),
         Facet::new(
             columns::STATUS,
             |order| text::orders::status(order.status).to_owned(),

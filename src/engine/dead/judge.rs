@@ -77,7 +77,7 @@ impl JudgedLetter {
             id: row.id,
             user_id: row.user_id,
             voucher_id: row.voucher_id,
-            place: row.place,
+            place: row.place?,
         })
     }
 }
@@ -184,5 +184,5 @@ async fn sale(store: &SharedStore, voucher: VoucherId) -> Result<Sale, EngineErr
 }
 
 fn is_row_of(row: &Order, order: &OrderEntry) -> bool {
-    (row.user_id, row.voucher_id, row.place) == (order.user, order.voucher, order.place)
+    (row.user_id, row.voucher_id, row.place) == (order.user, order.voucher, Some(order.place))
 }

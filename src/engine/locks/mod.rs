@@ -80,4 +80,13 @@ impl LockError {
     pub fn is_away(&self) -> bool {
         matches!(self, Self::Broker(error) if error.is_away())
     }
+
+    /// Whether another round over several servers may go better: a holder gives back, a server answers again.
+    fn may_pass(&self) -> bool {
+        match self {
+            Self::Member { why, .. } => why.may_pass(),
+            Self::Busy(_) | Self::Lost(_) | Self::TooSlow { .. } => true,
+            other => other.is_away(),
+        }
+    }
 }

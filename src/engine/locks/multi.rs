@@ -3,14 +3,20 @@
 //! A lock on one server is as good as that server's memory; over several it outlives the loss of
 //! any of them, at the price that it can't be had while one is away.
 
-use std::{future::Future, time::Duration};
+use std::{
+    future::Future,
+    time::{Duration, Instant},
+};
 
 use futures::future::{join_all, select_all};
 
 use super::{Guard, LockError, LockName, Locks};
+use crate::broker::BrokerError;
 
 /// What one server may take to give or take back its part.
 const MEMBER: Duration = Duration::from_millis(1_500);
+/// Between two rounds, more or less: nothing is held meanwhile.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// Locks of one node on several servers.
 #[derive(Clone, Debug)]
@@ -43,7 +49,12 @@ impl MultiLock {
         }
     }
 
-    /// Takes it on all servers or on none.
+    /// How many servers have to give it.
+    pub fn servers(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Takes it on all servers or on none, in one round.
     ///
     /// # Errors
     /// [`LockError::Member`] names the first server that did not give its part; what others gave was
@@ -54,21 +65,66 @@ impl MultiLock {
         task: &str,
         lease: Option<Duration>,
     ) -> Result<MultiGuard, LockError> {
+        self.round(name, task, lease, MEMBER).await
+    }
+
+    /// Takes it on all servers, in as many rounds as fit into `wait`: 1,500 ms for each server by default. A round that
+    /// fails gives back what it got before the next one begins.
+    ///
+    /// # Errors
+    /// As [`Self::try_lock`], of the last round.
+    pub async fn try_for(
+        &self,
+        name: &LockName,
+        task: &str,
+        wait: Option<Duration>,
+        lease: Option<Duration>,
+    ) -> Result<MultiGuard, LockError> {
+        let until = Instant::now() + wait.unwrap_or(MEMBER * self.members.len() as u32);
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let error = match self.round(name, task, lease, left.min(MEMBER)).await {
+                Err(error) if error.may_pass() => error,
+                other => return other,
+            };
+            let pause = PAUSE.mul_f64(rand::random_range(0.5..1.5));
+            if Instant::now() + pause >= until {
+                return Err(error);
+            }
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// One round; each server has `within` to answer.
+    async fn round(
+        &self,
+        name: &LockName,
+        task: &str,
+        lease: Option<Duration>,
+        within: Duration,
+    ) -> Result<MultiGuard, LockError> {
         let mut guards = Vec::with_capacity(self.members.len());
         for member in &self.members {
             // An acquisition that is broken off here is given back by that member's keeper.
-            let asked = tokio::time::timeout(MEMBER, member.try_lock(name, task, lease)).await;
+            let asked = tokio::time::timeout(within, member.try_lock(name, task, lease)).await;
+            let place = || member.place().to_owned();
             let why = match asked {
                 Ok(Ok(guard)) => {
                     guards.push(guard);
                     continue;
                 }
                 Ok(Err(error)) => error,
-                Err(_) => LockError::TooSlow { lease: MEMBER, took: MEMBER },
+                Err(_) => {
+                    let detail = format!("no answer in {} ms", within.as_millis());
+                    BrokerError::Away { place: place(), detail }.into()
+                }
             };
             give_back(guards).await;
-            let place = member.place().to_owned();
-            return Err(LockError::Member { name: name.clone(), place, why: Box::new(why) });
+            return Err(LockError::Member {
+                name: name.clone(),
+                place: place(),
+                why: Box::new(why),
+            });
         }
         // Those that came first have aged while the others were asked.
         match guards.iter().find(|guard| !guard.is_held()) {

@@ -10,8 +10,8 @@ use super::super::{
 
 pub(super) async fn record(conn: &mut MySqlConnection, act: &Act) -> Result<(), Fault> {
     sqlx::query(
-        "INSERT INTO tb_audit_log (at, operator, node, act, subject, reason, result, commands, \
-         figures_before, figures_after, once) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON DUPLICATE KEY UPDATE id = id",
+        "INSERT INTO tb_audit_log (at, operator, node, act, subject, reason, result, \
+         figures_before, figures_after, once) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON DUPLICATE KEY UPDATE id = id",
     )
     .bind(act.at.0)
     .bind(&act.operator)
@@ -20,7 +20,6 @@ pub(super) async fn record(conn: &mut MySqlConnection, act: &Act) -> Result<(), 
     .bind(act.subject.stored())
     .bind(&act.reason)
     .bind(act.result.stored())
-    .bind(&act.commands)
     .bind(&act.before)
     .bind(&act.after)
     .bind(&act.once)

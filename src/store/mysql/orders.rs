@@ -198,15 +198,23 @@ macro_rules! select_orders {
             "FROM tb_voucher_order ",
             $rest
         )
+    };    (ordinary $rest:literal) => {
+        concat!(
+            "SELECT id, user_id, voucher_id, CAST(NULL AS SIGNED), status, create_time, pay_time, close_time ",
+            "FROM tb_ordinary_order ",
+            $rest
+        )
     };
 }
 
 pub(super) async fn one(conn: &mut MySqlConnection, id: OrderId) -> Result<Option<Order>, Fault> {
-    let row: Option<OrderRow> = sqlx::query_as(select_orders!("WHERE id = ?"))
-        .bind(id.as_i64())
-        .fetch_optional(conn)
-        .await?;
-    Ok(row.map(rows::order).transpose()?)
+    for query in [select_orders!("WHERE id = ?"), select_orders!(ordinary "WHERE id = ?")] {
+        let found = sqlx::query_as(query).bind(id.as_i64()).fetch_optional(&mut *conn);
+        if let Some(row) = found.await? {
+            return Ok(Some(rows::order(row)?));
+        }
+    }
+    Ok(None)
 }
 
 pub(super) async fn among_ids(
@@ -227,15 +235,22 @@ pub(super) async fn page(
 ) -> Result<Vec<Order>, Fault> {
     let parts: &[&str] = match (filter.user, filter.voucher) {
         // Vouchers are few, and each is one look into the unique index.
-        (Some(_), _) => &[select_orders!(
-            "FORCE INDEX (uk_one_live_order) \
-             WHERE voucher_id IN (SELECT voucher_id FROM tb_seckill_voucher)"
-        )],
+        (Some(_), _) => &[
+            select_orders!(
+                "FORCE INDEX (uk_one_live_order) \
+                 WHERE voucher_id IN (SELECT voucher_id FROM tb_seckill_voucher)"
+            ),
+            select_orders!(ordinary "FORCE INDEX (idx_ordinary_user) WHERE TRUE"),
+        ],
         (None, Some(_)) => &[
             select_orders!("FORCE INDEX (idx_live_order) WHERE live = 1"),
             select_orders!("FORCE INDEX (idx_live_order) WHERE live IS NULL"),
+            select_orders!(ordinary "FORCE INDEX (idx_ordinary_voucher) WHERE TRUE"),
         ],
-        (None, None) => &[select_orders!("FORCE INDEX (PRIMARY) WHERE TRUE")],
+        (None, None) => &[
+            select_orders!("FORCE INDEX (PRIMARY) WHERE TRUE"),
+            select_orders!(ordinary "FORCE INDEX (PRIMARY) WHERE TRUE"),
+        ],
     };
     let end = [before, filter.to].into_iter().flatten().min();
     let mut page = Vec::new();

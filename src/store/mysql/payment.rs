@@ -29,25 +29,31 @@ pub(super) async fn pay(
     // All who lock orders do it by their ids, whatever order they were asked in.
     let sorted: BTreeSet<OrderId> = ids.iter().copied().collect();
     let sorted: Vec<OrderId> = sorted.into_iter().collect();
-    for part in sorted.chunks(most) {
-        let sql = format!(
-            "SELECT id, status FROM tb_voucher_order WHERE id IN ({}) ORDER BY id FOR UPDATE",
-            list(part)
-        );
-        let found: Vec<(i64, i64)> = rows(conn, sql).await?;
-        let unpaid: Vec<i64> =
-            found.iter().filter(|(_, status)| *status == 1).map(|(id, _)| *id).collect();
-        if !unpaid.is_empty() {
-            let sql = format!(
-                "UPDATE tb_voucher_order SET status = 2, pay_time = {0}, update_time = {0} \
-                 WHERE status = 1 AND id IN ({1})",
-                now.0,
-                list(&unpaid)
-            );
-            run(conn, sql).await?;
+    // Orders of sales, then those of ordinary vouchers.
+    for table in ["tb_voucher_order", "tb_ordinary_order"] {
+        if others.len() == sorted.len() {
+            break;
         }
-        paid.extend(unpaid);
-        others.extend(found);
+        for part in sorted.chunks(most) {
+            let sql = format!(
+                "SELECT id, status FROM {table} WHERE id IN ({}) ORDER BY id FOR UPDATE",
+                list(part)
+            );
+            let found: Vec<(i64, i64)> = rows(conn, sql).await?;
+            let unpaid: Vec<i64> =
+                found.iter().filter(|(_, status)| *status == 1).map(|(id, _)| *id).collect();
+            if !unpaid.is_empty() {
+                let sql = format!(
+                    "UPDATE {table} SET status = 2, pay_time = {0}, update_time = {0} \
+                     WHERE status = 1 AND id IN ({1})",
+                    now.0,
+                    list(&unpaid)
+                );
+                run(conn, sql).await?;
+            }
+            paid.extend(unpaid);
+            others.extend(found);
+        }
     }
     Ok(rules::payments(ids, paid, others))
 }

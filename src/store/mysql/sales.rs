@@ -5,11 +5,11 @@ use sqlx::MySqlConnection;
 
 use super::super::{
     StoreError,
-    rows::{self, SaleRow, voucher_key},
+    rows::{self, SaleRow, select_vouchers, voucher_key},
     rules,
     session::Fault,
 };
-use crate::model::{Millis, NewSale, Sale, SaleState, Voucher, VoucherId};
+use crate::model::{Millis, NewSale, Sale, SaleState, Voucher, VoucherDetails, VoucherId};
 
 macro_rules! select_sales {
     ($rest:literal) => {
@@ -24,17 +24,25 @@ macro_rules! select_sales {
 
 pub(super) async fn insert_voucher(
     conn: &mut MySqlConnection,
-    title: &str,
+    voucher: &VoucherDetails,
     kind: i64,
     now: Millis,
 ) -> Result<VoucherId, Fault> {
+    let (shop, pay, actual) = rows::voucher_numbers(voucher)?;
     let done = sqlx::query(
-        "INSERT INTO tb_voucher (title, type, create_time, update_time) VALUES (?, ?, ?, ?)",
+        "INSERT INTO tb_voucher (title, type, create_time, update_time, shop_id, sub_title, rules, pay_value, \
+         actual_value, status) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     )
-    .bind(title)
+    .bind(&voucher.title)
     .bind(kind)
     .bind(now.0)
     .bind(now.0)
+    .bind(shop)
+    .bind(&voucher.sub_title)
+    .bind(&voucher.rules)
+    .bind(pay)
+    .bind(actual)
+    .bind(voucher.status.code())
     .execute(conn)
     .await?;
     Ok(VoucherId(done.last_insert_id()))
@@ -47,7 +55,8 @@ pub(super) async fn insert_sale(
 ) -> Result<Sale, Fault> {
     let stock = i64::try_from(sale.stock)
         .map_err(|_| StoreError::Refused(format!("a stock of {} is too large", sale.stock)))?;
-    let voucher = insert_voucher(conn, &sale.title, rows::FLASH_SALE, now).await?;
+    let voucher =
+        insert_voucher(conn, &VoucherDetails::titled(&sale.title), rows::FLASH_SALE, now).await?;
     sqlx::query(
         "INSERT INTO tb_seckill_voucher \
          (voucher_id, initial_stock, stock, begin_time, end_time, state, create_time, update_time, \
@@ -73,13 +82,12 @@ pub(super) async fn vouchers(
     limit: u32,
 ) -> Result<Vec<Voucher>, Fault> {
     let Ok(after) = after.map_or(Ok(0), voucher_key) else { return Ok(Vec::new()) };
-    let rows =
-        sqlx::query_as("SELECT id, title, type FROM tb_voucher WHERE id > ? ORDER BY id LIMIT ?")
-            .bind(after)
-            .bind(limit)
-            .fetch_all(conn)
-            .await?;
-    Ok(rows.into_iter().map(rows::voucher).collect())
+    let rows = sqlx::query_as(select_vouchers!("WHERE id > ? ORDER BY id LIMIT ?"))
+        .bind(after)
+        .bind(limit)
+        .fetch_all(conn)
+        .await?;
+    Ok(rows.into_iter().map(rows::voucher).collect::<Result<_, _>>()?)
 }
 
 pub(super) async fn archived(

@@ -10,8 +10,8 @@ use super::super::{
 
 pub(super) async fn record(conn: &mut PgConnection, act: &Act) -> Result<(), Fault> {
     sqlx::query(
-        "INSERT INTO tb_audit_log (at, operator, node, act, subject, reason, result, commands, \
-         figures_before, figures_after, once) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT (once) DO NOTHING",
+        "INSERT INTO tb_audit_log (at, operator, node, act, subject, reason, result, \
+         figures_before, figures_after, once) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (once) DO NOTHING",
     )
     .bind(act.at.0)
     .bind(&act.operator)
@@ -20,7 +20,6 @@ pub(super) async fn record(conn: &mut PgConnection, act: &Act) -> Result<(), Fau
     .bind(act.subject.stored())
     .bind(&act.reason)
     .bind(act.result.stored())
-    .bind(&act.commands)
     .bind(&act.before)
     .bind(&act.after)
     .bind(&act.once)

@@ -150,15 +150,23 @@ macro_rules! select_orders {
             "FROM tb_voucher_order ",
             $rest
         )
+    };    (ordinary $rest:literal) => {
+        concat!(
+            "SELECT id, user_id, voucher_id, NULL::BIGINT, status, create_time, pay_time, close_time ",
+            "FROM tb_ordinary_order ",
+            $rest
+        )
     };
 }
 
 pub(super) async fn one(conn: &mut PgConnection, id: OrderId) -> Result<Option<Order>, Fault> {
-    let row: Option<OrderRow> = sqlx::query_as(select_orders!("WHERE id = $1"))
-        .bind(id.as_i64())
-        .fetch_optional(conn)
-        .await?;
-    Ok(row.map(rows::order).transpose()?)
+    for query in [select_orders!("WHERE id = $1"), select_orders!(ordinary "WHERE id = $1")] {
+        let found = sqlx::query_as(query).bind(id.as_i64()).fetch_optional(&mut *conn);
+        if let Some(row) = found.await? {
+            return Ok(Some(rows::order(row)?));
+        }
+    }
+    Ok(None)
 }
 
 pub(super) async fn among_ids(
@@ -188,12 +196,14 @@ pub(super) async fn page(
                  AND voucher_id IN (SELECT voucher_id FROM tb_seckill_voucher)"
             ),
             select_orders!("WHERE status IN (4, 5)"),
+            select_orders!(ordinary "WHERE TRUE"),
         ],
         (None, Some(_)) => &[
             select_orders!("WHERE status NOT IN (4, 5)"),
             select_orders!("WHERE status IN (4, 5)"),
+            select_orders!(ordinary "WHERE TRUE"),
         ],
-        (None, None) => &[select_orders!("WHERE TRUE")],
+        (None, None) => &[select_orders!("WHERE TRUE"), select_orders!(ordinary "WHERE TRUE")],
     };
     let end = [before, filter.to].into_iter().flatten().min();
     let mut page = Vec::new();

@@ -18,29 +18,48 @@ use super::{
 };
 use crate::model::{ClosedOrder, Millis, OrderId, Payment, VoucherId};
 
+/// Locks orders and reads where each stands, and pays those that are unpaid.
+macro_rules! pay_statements {
+    ($table:literal) => {
+        (
+            concat!(
+                "SELECT id, status FROM ",
+                $table,
+                " WHERE id = ANY($1) ORDER BY id FOR NO KEY UPDATE"
+            ),
+            concat!(
+                "UPDATE ",
+                $table,
+                " SET status = 2, pay_time = $2, update_time = $2 WHERE status = 1 AND id = ANY($1)"
+            ),
+        )
+    };
+}
+
 pub(super) async fn pay(
     conn: &mut PgConnection,
     ids: &[OrderId],
     now: Millis,
 ) -> Result<Vec<Payment>, Fault> {
-    // All who lock orders do it by their ids, whatever order they were asked in.
-    let found: Vec<(i64, i64)> = sqlx::query_as(
-        "SELECT id, status FROM tb_voucher_order WHERE id = ANY($1) ORDER BY id FOR NO KEY UPDATE",
-    )
-    .bind(numbers(ids))
-    .fetch_all(&mut *conn)
-    .await?;
-    let unpaid: Vec<i64> =
-        found.iter().filter(|(_, status)| *status == 1).map(|(id, _)| *id).collect();
-    sqlx::query(
-        "UPDATE tb_voucher_order SET status = 2, pay_time = $2, update_time = $2 \
-         WHERE status = 1 AND id = ANY($1)",
-    )
-    .bind(&unpaid)
-    .bind(now.0)
-    .execute(conn)
-    .await?;
-    Ok(rules::payments(ids, unpaid, found))
+    let (mut paid, mut others): (Vec<i64>, Vec<(i64, i64)>) = (Vec::new(), Vec::new());
+    for (lock, update) in [
+        pay_statements!("tb_voucher_order"),
+        // Orders of ordinary vouchers.
+        pay_statements!("tb_ordinary_order"),
+    ] {
+        // All who lock orders do it by their ids, whatever order they were asked in.
+        let found: Vec<(i64, i64)> =
+            sqlx::query_as(lock).bind(numbers(ids)).fetch_all(&mut *conn).await?;
+        let unpaid: Vec<i64> =
+            found.iter().filter(|(_, status)| *status == 1).map(|(id, _)| *id).collect();
+        sqlx::query(update).bind(&unpaid).bind(now.0).execute(&mut *conn).await?;
+        paid.extend(unpaid);
+        others.extend(found);
+        if others.len() == ids.len() {
+            break;
+        }
+    }
+    Ok(rules::payments(ids, paid, others))
 }
 
 pub(super) async fn close_overdue(

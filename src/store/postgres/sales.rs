@@ -5,11 +5,11 @@ use sqlx::PgConnection;
 
 use super::super::{
     StoreError,
-    rows::{self, SaleRow, voucher_key},
+    rows::{self, SaleRow, select_vouchers, voucher_key},
     rules,
     session::Fault,
 };
-use crate::model::{Millis, NewSale, Sale, SaleState, Voucher, VoucherId};
+use crate::model::{Millis, NewSale, Sale, SaleState, Voucher, VoucherDetails, VoucherId};
 
 macro_rules! select_sales {
     ($rest:literal) => {
@@ -24,17 +24,24 @@ macro_rules! select_sales {
 
 pub(super) async fn insert_voucher(
     conn: &mut PgConnection,
-    title: &str,
+    voucher: &VoucherDetails,
     kind: i64,
     now: Millis,
 ) -> Result<VoucherId, Fault> {
+    let (shop, pay, actual) = rows::voucher_numbers(voucher)?;
     let id = sqlx::query_scalar(
-        "INSERT INTO tb_voucher (title, type, create_time, update_time) VALUES ($1, $2, $3, $3) \
-         RETURNING id",
+        "INSERT INTO tb_voucher (title, type, create_time, update_time, shop_id, sub_title, rules, pay_value, \
+         actual_value, status) VALUES ($1, $2, $3, $3, $4, $5, $6, $7, $8, $9) RETURNING id",
     )
-    .bind(title)
+    .bind(&voucher.title)
     .bind(kind)
     .bind(now.0)
+    .bind(shop)
+    .bind(&voucher.sub_title)
+    .bind(&voucher.rules)
+    .bind(pay)
+    .bind(actual)
+    .bind(voucher.status.code())
     .fetch_one(conn)
     .await?;
     Ok(VoucherId(rows::count(id)))
@@ -47,7 +54,8 @@ pub(super) async fn insert_sale(
 ) -> Result<Sale, Fault> {
     let stock = i64::try_from(sale.stock)
         .map_err(|_| StoreError::Refused(format!("a stock of {} is too large", sale.stock)))?;
-    let voucher = insert_voucher(conn, &sale.title, rows::FLASH_SALE, now).await?;
+    let voucher =
+        insert_voucher(conn, &VoucherDetails::titled(&sale.title), rows::FLASH_SALE, now).await?;
     sqlx::query(
         "INSERT INTO tb_seckill_voucher \
          (voucher_id, initial_stock, stock, begin_time, end_time, state, create_time, update_time, \
@@ -71,13 +79,12 @@ pub(super) async fn vouchers(
     limit: u32,
 ) -> Result<Vec<Voucher>, Fault> {
     let Ok(after) = after.map_or(Ok(0), voucher_key) else { return Ok(Vec::new()) };
-    let rows =
-        sqlx::query_as("SELECT id, title, type FROM tb_voucher WHERE id > $1 ORDER BY id LIMIT $2")
-            .bind(after)
-            .bind(i64::from(limit))
-            .fetch_all(conn)
-            .await?;
-    Ok(rows.into_iter().map(rows::voucher).collect())
+    let rows = sqlx::query_as(select_vouchers!("WHERE id > $1 ORDER BY id LIMIT $2"))
+        .bind(after)
+        .bind(i64::from(limit))
+        .fetch_all(conn)
+        .await?;
+    Ok(rows.into_iter().map(rows::voucher).collect::<Result<_, _>>()?)
 }
 
 pub(super) async fn archived(

@@ -209,16 +209,24 @@ macro_rules! select_orders {
             $rest
         )
     };
+    (ordinary $rest:literal) => {
+        concat!(
+            "SELECT id, user_id, voucher_id, NULL, status, create_time, pay_time, close_time ",
+            "FROM tb_ordinary_order ",
+            $rest
+        )
+    };
 }
 pub(super) use select_orders;
 
 pub(super) async fn one(pool: &SqlitePool, id: OrderId) -> Result<Option<Order>, StoreError> {
-    let row: Option<OrderRow> = sqlx::query_as(select_orders!("WHERE id = ?"))
-        .bind(id.as_i64())
-        .fetch_optional(pool)
-        .await
-        .map_err(told)?;
-    row.map(rows::order).transpose()
+    for query in [select_orders!("WHERE id = ?"), select_orders!(ordinary "WHERE id = ?")] {
+        let found = sqlx::query_as(query).bind(id.as_i64()).fetch_optional(pool);
+        if let Some(row) = found.await.map_err(told)? {
+            return rows::order(row).map(Some);
+        }
+    }
+    Ok(None)
 }
 
 pub(super) async fn among_ids(

@@ -1,6 +1,7 @@
 //! Pages of orders in SQLite, newest first, each read along an index from the last id seen.
 //!
-//! Live and closed orders stand in different partial indexes, so a page is the newer part of two pages.
+//! Live and closed orders of sales stand in different partial indexes, and those of ordinary vouchers in a table of
+//! their own, so a page is the newest part of several.
 
 use std::cmp::Reverse;
 
@@ -16,9 +17,9 @@ use crate::model::{Order, OrderFilter, OrderId, OrderStatus};
 
 /// What every page asks for beyond the index that it is read along.
 macro_rules! select_page {
-    ($rest:literal) => {
+    ($($table:ident)? $rest:literal) => {
         concat!(
-            select_orders!($rest),
+            select_orders!($($table)? $rest),
             " AND id < ?3 AND id >= ?4 AND (?5 IS NULL OR status = ?5) \
              AND (?7 IS NULL OR user_id <> ?7) AND (?8 IS NULL OR voucher_id <> ?8) \
              AND (?9 IS NULL OR status <> ?9) ORDER BY id DESC LIMIT ?6"
@@ -43,6 +44,13 @@ const CLOSED_OF_VOUCHER: &str = select_page!(
 );
 /// Along the primary key.
 const ANY: &str = select_page!("WHERE ?1 IS NULL AND ?2 IS NULL");
+const ORDINARY_OF_USER: &str = select_page!(
+    ordinary "INDEXED BY idx_ordinary_user WHERE user_id = ?1 AND (?2 IS NULL OR voucher_id = ?2)"
+);
+const ORDINARY_OF_VOUCHER: &str = select_page!(
+    ordinary "INDEXED BY idx_ordinary_voucher WHERE ?1 IS NULL AND voucher_id = ?2"
+);
+const ORDINARY: &str = select_page!(ordinary "WHERE ?1 IS NULL AND ?2 IS NULL");
 
 pub(super) async fn orders(
     pool: &SqlitePool,
@@ -51,9 +59,9 @@ pub(super) async fn orders(
     limit: u32,
 ) -> Result<Vec<Order>, StoreError> {
     let parts: &[&'static str] = match (filter.user, filter.voucher) {
-        (Some(_), _) => &[LIVE_OF_USER, CLOSED_OF_USER],
-        (None, Some(_)) => &[LIVE_OF_VOUCHER, CLOSED_OF_VOUCHER],
-        (None, None) => &[ANY],
+        (Some(_), _) => &[LIVE_OF_USER, CLOSED_OF_USER, ORDINARY_OF_USER],
+        (None, Some(_)) => &[LIVE_OF_VOUCHER, CLOSED_OF_VOUCHER, ORDINARY_OF_VOUCHER],
+        (None, None) => &[ANY, ORDINARY],
     };
     let end = [before, filter.to].into_iter().flatten().min();
     let mut page = Vec::new();

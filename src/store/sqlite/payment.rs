@@ -16,6 +16,25 @@ use super::{
 };
 use crate::model::{ClosedOrder, Millis, OrderId, Payment, VoucherId};
 
+/// Pays those that are unpaid, and reads where each stands.
+macro_rules! pay_statements {
+    ($table:literal) => {
+        (
+            concat!(
+                "UPDATE ",
+                $table,
+                " SET status = 2, pay_time = ?2, update_time = ?2 \
+                 WHERE status = 1 AND id IN (SELECT value FROM json_each(?1)) RETURNING id"
+            ),
+            concat!(
+                "SELECT id, status FROM ",
+                $table,
+                " WHERE id IN (SELECT value FROM json_each(?1))"
+            ),
+        )
+    };
+}
+
 /// Inside the caller's transaction.
 pub(super) async fn pay(
     conn: &mut SqliteConnection,
@@ -23,25 +42,19 @@ pub(super) async fn pay(
     now: Millis,
 ) -> Result<Vec<Payment>, StoreError> {
     let asked = json(ids);
-    let paid: Vec<i64> = sqlx::query_scalar(
-        "UPDATE tb_voucher_order SET status = 2, pay_time = ?2, update_time = ?2 \
-         WHERE status = 1 AND id IN (SELECT value FROM json_each(?1)) RETURNING id",
-    )
-    .bind(&asked)
-    .bind(now.0)
-    .fetch_all(&mut *conn)
-    .await
-    .map_err(told)?;
-    let mut others: Vec<(i64, i64)> = Vec::new();
-    if paid.len() < ids.len() {
-        others = sqlx::query_as(
-            "SELECT id, status FROM tb_voucher_order \
-             WHERE id IN (SELECT value FROM json_each(?1))",
-        )
-        .bind(&asked)
-        .fetch_all(conn)
-        .await
-        .map_err(told)?;
+    let (mut paid, mut others) = (Vec::new(), Vec::new());
+    for (update, select) in [
+        pay_statements!("tb_voucher_order"),
+        // Orders of ordinary vouchers.
+        pay_statements!("tb_ordinary_order"),
+    ] {
+        let updating = sqlx::query_scalar::<_, i64>(update).bind(&asked).bind(now.0);
+        paid.extend(updating.fetch_all(&mut *conn).await.map_err(told)?);
+        if paid.len() == ids.len() {
+            break;
+        }
+        let reading = sqlx::query_as::<_, (i64, i64)>(select).bind(&asked);
+        others.extend(reading.fetch_all(&mut *conn).await.map_err(told)?);
     }
     Ok(rules::payments(ids, paid, others))
 }

@@ -1,0 +1,47 @@
+//! Ordinary vouchers: bought at any time and in any number, straight in SQL. No stock, no limit, no stream.
+
+use super::{
+    EngineError,
+    ids::{IdWorker, first_second},
+    reconcile::is_healed,
+};
+use crate::{
+    broker::{Layout, Link},
+    model::{OrderId, UserId, VoucherId},
+    store::{SharedStore, StoreError},
+};
+
+/// Buys an ordinary voucher for a user; the order is unpaid.
+///
+/// # Errors
+/// [`StoreError::Rule`] says why the voucher can't be bought. Redis, whose counters the ids come from and whose clock
+/// dates the order, or the database is away.
+pub async fn buy(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+    voucher: VoucherId,
+    user: UserId,
+) -> Result<OrderId, EngineError> {
+    let of = keys.partition_of(voucher);
+    let mut ids = IdWorker::leasing(of.clone(), 1);
+    // As admission does: a Redis that was not reconciled may have lost its newest increments.
+    let healed = of.healed();
+    link.connection(&healed).await?;
+    let run = link.server(&healed).map(|server| server.run_id.clone()).unwrap_or_default();
+    if !is_healed(link, &of, &run).await? {
+        ids.not_before(first_second(store, &of).await?);
+    }
+    let now = link.now().await?;
+    let issued = ids.issue(link, 1).await?;
+    let order = issued.first().copied().ok_or(EngineError::Stopping)?;
+    match store.buy(order, user, voucher, now).await {
+        // The same order is written once, so it may be asked for again.
+        Err(unknown @ StoreError::Unknown(_)) => {
+            let again = store.buy(order, user, voucher, now).await;
+            again.map_err(|error| if error.is_away() { unknown } else { error })?;
+        }
+        bought => bought?,
+    }
+    Ok(order)
+}
