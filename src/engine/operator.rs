@@ -196,7 +196,9 @@ impl Operator {
         let (store, keys) = (&self.store, &self.keys);
         match command {
             Command::CreateVoucher(voucher) => {
-                let voucher = store.create_voucher(&voucher.checked()?, Millis::now()).await?;
+                let voucher = voucher.checked()?;
+                vouchers::reserve_numbers(store, &mut link, keys).await?;
+                let voucher = store.create_voucher(&voucher, Millis::now()).await?;
                 Ok(Reply::VoucherCreated(voucher))
             }
             Command::BuyVoucher(voucher, user) => {

@@ -43,7 +43,7 @@ pub async fn create(
 
 /// A database that was set back gives no number again that Redis has seen. A Redis that is away is not asked: two sales
 /// of one number are told apart by their time of creation.
-async fn reserve_numbers(
+pub(super) async fn reserve_numbers(
     store: &SharedStore,
     link: &mut Link,
     keys: &Layout,
