@@ -3,6 +3,7 @@
 use redis::{ErrorKind, RedisError};
 
 use super::UrlFault;
+use crate::model::ForeignKey;
 
 /// Why Redis did not do what it was asked. None of these holds a password.
 #[derive(Debug, thiserror::Error)]
@@ -48,11 +49,9 @@ pub enum BrokerError {
     /// Redis refused this very command.
     #[error("Redis refused: {0}")]
     Refused(String),
-    /// A key of ours holds something else.
-    #[error(
-        "the key '{0}' in Redis holds something else than a number; delete it, then pause and resume its sale, which puts it back"
-    )]
-    Garbage(String),
+    /// A key of the program holds something else.
+    #[error("{0}")]
+    Foreign(ForeignKey),
     /// A reply of another shape than the command gives.
     #[error("{}", unexpected(.0))]
     Reply(&'static str),

@@ -13,6 +13,7 @@ pub mod holders;
 pub mod keys;
 pub mod letters;
 pub mod link;
+pub mod mend;
 pub mod nodes;
 mod probe;
 mod routing;

@@ -143,6 +143,16 @@ script!(
     "rewind.lua"
 );
 script!(
+    /// Replaces an order stream that left the clock behind.
+    RENEW_STREAM,
+    "renew_stream.lua"
+);
+script!(
+    /// Renames a key of another type.
+    SET_ASIDE,
+    "set_aside.lua"
+);
+script!(
     /// Gives pending entries to another consumer.
     CLAIM,
     "claim.lua"

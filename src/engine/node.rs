@@ -167,6 +167,9 @@ impl Node {
                     node: name.clone(),
                     instance: instance.clone(),
                     dead_ms: settings.node_dead_ms,
+                    store: store.clone(),
+                    keys: keys.clone(),
+                    outbox: outbox.clone(),
                 };
                 tasks.spawn(beat.run(stop.clone()));
             }

@@ -15,12 +15,14 @@ use super::{
     deployment, figures, group,
     jobs::{Job, Runner, builtin},
     locks::{LockName, Locks, revoke},
+    mend,
     operator_lock::{self, UnderWay},
     outbox::Outbox,
     payment,
     pending::Judge,
     plan::{self, Plan, PlanFault},
-    record, repair,
+    record,
+    repair::{self, Repaired},
     rush::{Rush, Rushes},
     settings::Settings,
     told::Told,
@@ -246,8 +248,10 @@ impl Operator {
                 Ok(Reply::JobSwitched { job, paused })
             }
             Command::Repair(plan) => {
-                let repairing = repair::apply_all(store, &mut link, keys, &plan, stop);
-                Ok(Reply::Repaired(repairing.await?))
+                let mended =
+                    mend::mend_all(store, &mut link, keys, &self.outbox, &self.node).await?;
+                let done = repair::apply_all(store, &mut link, keys, &plan, stop).await?;
+                Ok(Reply::Repaired(Repaired { mended, ..done }))
             }
             // Answered before: no act.
             Command::Plan(_)

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     broker::BrokerError,
-    model::{SaleFault, VoucherId, ledger::SaleFinding, order_id::OrderIdFault},
+    model::{ForeignKey, SaleFault, VoucherId, ledger::SaleFinding, order_id::OrderIdFault},
     store::StoreError,
 };
 
@@ -59,8 +59,8 @@ pub enum Why {
     RedisUnwilling(String),
     /// Redis refused, in its words.
     RedisRefused(String),
-    /// A key holds something else.
-    RedisGarbage(String),
+    /// A key holds something that another program has written.
+    RedisKey(ForeignKey),
     /// Redis answered that with something unexpected.
     RedisReply(String),
     /// The database is away, in its words.
@@ -242,7 +242,7 @@ fn broker(error: &BrokerError) -> Why {
         BrokerError::NoGroup => Why::NoGroup,
         BrokerError::Unwilling(why) => Why::RedisUnwilling(why.clone()),
         BrokerError::Refused(why) => Why::RedisRefused(why.clone()),
-        BrokerError::Garbage(key) => Why::RedisGarbage(key.clone()),
+        BrokerError::Foreign(key) => Why::RedisKey(key.clone()),
         BrokerError::Reply(command) => Why::RedisReply((*command).to_owned()),
         BrokerError::Url(fault) => Why::RedisUrl(fault.clone()),
         BrokerError::Server(error) => Why::RedisServer(error.clone()),

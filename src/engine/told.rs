@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{command::Reply, jobs::JobSaid, record, refusal::Refusal};
+use super::{command::Reply, jobs::JobSaid, mend::Mended, record, refusal::Refusal};
 use crate::{
     model::{
         EntryId, JobOutcome, Said, VoucherId, counted,
@@ -66,6 +66,8 @@ pub enum Told {
     InOrder,
     /// Redis was given back what it had lost.
     Healed(Healed),
+    /// A fault of a partition was repaired.
+    Mended(Mended),
 }
 
 fn entries(count: u64) -> String {
@@ -127,6 +129,7 @@ impl fmt::Display for Told {
             }
             Self::InOrder => f.write_str("in order"),
             Self::Healed(healed) => healed.fmt(f),
+            Self::Mended(mended) => mended.fmt(f),
         }
     }
 }

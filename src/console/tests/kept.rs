@@ -24,7 +24,8 @@ use crate::{
         told::{ClaimPart, RewindPart, Subject, Told},
     },
     model::{
-        EntryFault, JobOutcome, Millis, OrderFault, Payment, Said, SaleFault, UserId, VoucherId,
+        EntryFault, ForeignKey, JobOutcome, Millis, NO_NUMBER, OrderFault, Payment, Said,
+        SaleFault, UserId, VoucherId,
         ledger::{Finding, SaleFinding, Side},
         letter::{MAX_DATA, MAX_REASON},
     },
@@ -124,7 +125,10 @@ fn reasons() -> Vec<Why> {
         Why::NoGroup,
         Why::RedisUnwilling(words()),
         Why::RedisRefused(words()),
-        Why::RedisGarbage("seckill:{p0}:stock:7".to_owned()),
+        Why::RedisKey(ForeignKey {
+            key: "seckill:{p0}:stock:7".to_owned(),
+            holds: NO_NUMBER.to_owned(),
+        }),
         Why::RedisReply("XINFO-7".to_owned()),
         Why::SqlAway(words()),
         Why::SqlLocked,

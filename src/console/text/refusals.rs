@@ -49,9 +49,7 @@ pub(crate) fn refusal(refusal: &Refusal) -> String {
         Why::NoGroup => "消费组不存在，运行中的节点会重建".to_owned(),
         Why::RedisUnwilling(detail) => format!("Redis 目前不接受写入（{detail}），排除后会继续"),
         Why::RedisRefused(detail) => format!("Redis 拒绝：{detail}"),
-        Why::RedisGarbage(key) => {
-            format!("Redis 的键“{key}”不是数字，请删除，再暂停并恢复该场秒杀，即可补回")
-        }
+        Why::RedisKey(key) => system::foreign_key(key),
         Why::RedisReply(command) => {
             // Only the name of a command is one in Chinese too.
             let is_name = |it: char| it.is_ascii_uppercase() || it == ' ';

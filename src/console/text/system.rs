@@ -4,6 +4,7 @@
 use std::io;
 
 use super::lang::{Lang, spoken};
+use crate::model::{ForeignKey, NO_NUMBER, REPLACED};
 
 /// What the program says where a server says nothing, and its words around those of a server. `{}` is anything.
 const OWN: &[(&str, &str)] = &[
@@ -50,6 +51,18 @@ const OWN: &[(&str, &str)] = &[
     ("it can't write: {}; make room on its disk", "它无法写入：{}；请腾出磁盘空间"),
     ("it said nothing", "没有留下信息"),
 ];
+
+/// A key that another program has written, and what mends it.
+pub(crate) fn foreign_key(found: &ForeignKey) -> String {
+    let ForeignKey { key, holds } = found;
+    let what = if holds == NO_NUMBER { "非数字文本" } else { holds };
+    match spoken() {
+        Lang::En => found.to_string(),
+        Lang::Zh => format!(
+            "Redis 的键“{key}”存有 {what}，不是本程序写入的；请改名（RENAME {key} {key}{REPLACED}），再运行 'seckill audit --repair'"
+        ),
+    }
+}
 
 /// What the system or a server said, to be quoted in a sentence.
 pub(crate) fn said(words: &str) -> String {

@@ -11,9 +11,10 @@ use crate::{
     engine::{
         command::Reply,
         jobs::{Cancelled, JobSaid},
+        mend::{Mended, PartitionFault, Repair},
         told::{Subject, Told},
     },
-    model::{JobOutcome, Payment, Said},
+    model::{ForeignKey, JobOutcome, Payment, Said},
 };
 
 /// How an act went, or what befell.
@@ -64,6 +65,7 @@ fn chinese(told: &Told) -> String {
             format!("一分钟内 {} 条，详见日志文件", thousands(u64::from(*lines)))
         }
         Told::InOrder => "正常停止".to_owned(),
+        Told::Mended(done) => mended(done),
         Told::Healed(healed) => {
             let [buyers, promised, refused, removed] =
                 [healed.buyers, healed.promised, healed.refused, healed.removed].map(thousands);
@@ -84,6 +86,32 @@ fn chinese(told: &Told) -> String {
             said
         }
     }
+}
+
+fn mended(Mended { fault, repair }: &Mended) -> String {
+    let fault = match fault {
+        PartitionFault::FutureId(last) => {
+            format!("订单消息流的最后 ID {} 在未来", last.in_stream())
+        }
+        PartitionFault::GroupBeyond { delivered, last } => format!(
+            "消费组位于 {}，超出消息流的最后 ID {}，读不到消息",
+            delivered.in_stream(),
+            last.in_stream()
+        ),
+        PartitionFault::ForeignKey(ForeignKey { key, holds }) => {
+            format!("Redis 的键“{key}”存有 {holds}，不是本程序写入的")
+        }
+    };
+    let repair = match repair {
+        Repair::Renewed { kept, dead, aside } => format!(
+            "已换用新的消息流，其中 {} 条待写入，{} 条成为死信；旧消息流“{aside}”保留一天",
+            thousands(*kept),
+            thousands(*dead)
+        ),
+        Repair::MovedBack(from) => format!("已回退到 {}", from.in_stream()),
+        Repair::Renamed(aside) => format!("已改名为“{aside}”并重新写入"),
+    };
+    format!("{fault}；{repair}")
 }
 
 /// What a run of a job says of itself.
