@@ -208,6 +208,11 @@ impl Partition {
         format!("{}:watermark", self.prefix)
     }
 
+    /// A key of that type that is written only to see whether it can be, and removed again.
+    pub fn scratch(&self, name: &str, kind: &str) -> String {
+        format!("{}:{name}:{kind}", self.prefix)
+    }
+
     /// The consumer group of the order stream.
     pub fn group(&self) -> &str {
         &self.group
@@ -245,7 +250,7 @@ pub fn type_of(key: &str) -> Option<&'static str> {
         "nodes" => Some("zset"),
         "gone" => Some("set"),
         "stock" => Some("string"),
-        "instances" | "healed" | "sale" | "buyers" | "tally" => Some("hash"),
+        "instances" | "healed" | "watermark" | "sale" | "buyers" | "tally" => Some("hash"),
         _ => None,
     }
 }

@@ -84,6 +84,11 @@ impl Link {
         self.redis.place()
     }
 
+    /// Whether keys are spread over several servers.
+    pub fn is_cluster(&self) -> bool {
+        self.redis.is_cluster()
+    }
+
     /// One setting of the server of `key`, as it runs now.
     pub async fn setting(&mut self, key: &str, name: &str) -> Result<String, BrokerError> {
         let ask = cmd("CONFIG").arg("GET").arg(name).take();

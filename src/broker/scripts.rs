@@ -82,6 +82,11 @@ script!(
     "pending_entries.lua"
 );
 script!(
+    /// Refused where Redis takes no writes.
+    TAKES_WRITES,
+    "takes_writes.lua"
+);
+script!(
     /// A node's sign of life.
     BEAT,
     "beat.lua"

@@ -149,6 +149,22 @@ pub async fn partitions_there(link: &mut Link, cluster: bool) -> Result<u16, Bro
     Ok(count.max(1))
 }
 
+/// Asks each server whether it takes writes: what it reads does not tell that.
+///
+/// # Errors
+/// [`BrokerError::Unwilling`] says why one takes none; Redis is away.
+pub async fn takes_writes(link: &mut Link, keys: &Layout) -> Result<(), BrokerError> {
+    for of in keys.partitions() {
+        let mut call = scripts::TAKES_WRITES.prepare_invoke();
+        call.key(of.orders());
+        link.invoke::<u8>(&call).await?;
+        if !link.is_cluster() {
+            break;
+        }
+    }
+    Ok(())
+}
+
 /// Looks at one partition, without its sales.
 ///
 /// # Errors

@@ -70,7 +70,7 @@ impl Context {
         logging::to_file(&dir.log_path());
         // A URL that can't be read is told before a server is started for nothing.
         let (given, server) = match &config.redis {
-            Some(url) => (Some(Redis::from_url(url)?), None),
+            Some(url) => (Some(Redis::trusting(url, config.redis_ca.as_deref())?), None),
             None => (None, Some(Arc::new(ManagedServer::attach(&dir)?))),
         };
         let database = config.database.clone().unwrap_or_else(|| dir.database_url());

@@ -248,15 +248,13 @@ async fn move_back(
             }
         }
     }
-    match last {
-        Some(last) => to(link, of, delivered, last).await,
-        None => {
-            let mut set = cmd("XGROUP");
-            set.arg("SETID").arg(of.orders()).arg(of.group()).arg("0");
-            link.query::<()>(&set).await?;
-            Ok(Some(Repair::MovedBack(EntryId { partition: of.number(), ..EntryId::MIN })))
-        }
+    if let Some(last) = last {
+        return to(link, of, delivered, last).await;
     }
+    let mut set = cmd("XGROUP");
+    set.arg("SETID").arg(of.orders()).arg(of.group()).arg("0");
+    link.query::<()>(&set).await?;
+    Ok(Some(Repair::MovedBack(EntryId { partition: of.number(), ..EntryId::MIN })))
 }
 
 async fn to(

@@ -23,7 +23,7 @@ use super::{
     consumer::{Consumer, Hold},
     jobs::{Runner, Scheduler, builtin},
     locks::{Locks, Timing},
-    operator::Operator,
+    operator::{Operator, lock_names},
     operator_lock::UnderWay,
     outbox::Outbox,
     rush::Rushes,
@@ -182,7 +182,8 @@ impl Node {
             name.clone(),
             read_only,
             settings.node_dead_ms,
-        );
+        )
+        .with_locks(lock_names(&settings));
         let (focus, looking_at) = watch::channel(Focus::default());
         let (commands, requests) = mpsc::channel(COMMANDS);
         let operator = Operator {

@@ -13,7 +13,7 @@ use super::{
     command::{Command, Reply, Scope},
     dead::Letters,
     deployment, figures, group,
-    jobs::{Job, Runner, builtin},
+    jobs::{Job, Runner, builtin, job_lock},
     locks::{LockName, Locks, revoke},
     mend,
     operator_lock::{self, UnderWay},
@@ -323,6 +323,12 @@ impl Operator {
 
 fn changed(sale: &Sale) -> Reply {
     Reply::SaleChanged { voucher: sale.voucher_id, state: sale.state }
+}
+
+/// Locks that a node or an operator takes by name.
+pub fn lock_names(settings: &Settings) -> Vec<String> {
+    let jobs = builtin::jobs(settings).into_iter().map(|job| job_lock(&job.name));
+    jobs.chain([operator_lock::NAME.to_owned()]).collect()
 }
 
 /// Who sits at the terminal, as far as the system tells.

@@ -18,7 +18,9 @@ use crate::{
 
 pub use super::partitions::{PartitionsFault, UnderWay};
 pub use crate::{
-    broker::{DataDirError, HostsFault, ServerError, UrlFault as RedisUrlFault, url_fault},
+    broker::{
+        DataDirError, HostsFault, ServerError, Unwilling, UrlFault as RedisUrlFault, url_fault,
+    },
     store::{
         FORMS, FileFault, MYSQL_PARAMETERS, POSTGRES_PARAMETERS, SaleRule, SchemaFault,
         UrlFault as SqlUrlFault,
@@ -51,6 +53,8 @@ pub enum Why {
     RedisAway(String, String),
     /// Redis refuses the login there, in its words.
     RedisLogin(String, String),
+    /// The certificate of Redis there is not accepted, in the words of the library.
+    RedisCertificate(String, String),
     /// Redis there is of that version.
     RedisTooOld(String, String),
     /// The group is gone.
@@ -238,6 +242,9 @@ fn broker(error: &BrokerError) -> Why {
     match error {
         BrokerError::Away { place, detail } => Why::RedisAway(place.clone(), detail.clone()),
         BrokerError::Login { place, detail } => Why::RedisLogin(place.clone(), detail.clone()),
+        BrokerError::Certificate { place, detail } => {
+            Why::RedisCertificate(place.clone(), detail.clone())
+        }
         BrokerError::TooOld { place, version } => Why::RedisTooOld(place.clone(), version.clone()),
         BrokerError::NoGroup => Why::NoGroup,
         BrokerError::Unwilling(why) => Why::RedisUnwilling(why.clone()),

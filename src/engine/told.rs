@@ -58,6 +58,8 @@ pub enum Told {
     Letters(u64),
     /// The group is gone.
     GroupGone,
+    /// A key holds this, which another program has written.
+    Holds(String),
     /// A node gave its last sign of life.
     LastSign,
     /// So many lines are in the log file alone.
@@ -122,6 +124,7 @@ impl fmt::Display for Told {
             Self::SilentHolds(pending) => write!(f, "silent, holds {}", entries(*pending)),
             Self::Letters(count) => write!(f, "{count} for a person to judge"),
             Self::GroupGone => f.write_str("gone"),
+            Self::Holds(holds) => write!(f, "holds a {holds}, which seckill has not written"),
             Self::LastSign => f.write_str("its last sign of life; others take over what it held"),
             Self::LeftOut(lines) => {
                 let lines = counted(u64::from(*lines), "line", "lines");

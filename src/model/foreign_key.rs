@@ -19,12 +19,20 @@ pub const NO_NUMBER: &str = "text that is no number";
 /// After the name of a key that was renamed to make room for a new one.
 pub const REPLACED: &str = ":replaced";
 
+impl ForeignKey {
+    /// It is in the way of a lock; nothing else is lost.
+    pub fn is_lock(&self) -> bool {
+        !self.key.contains("{p")
+    }
+}
+
 impl fmt::Display for ForeignKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { key, holds } = self;
         write!(
             f,
-            "the key '{key}' in Redis holds a {holds}, which seckill has not written; rename it (RENAME {key} {key}{REPLACED}), then run 'seckill audit --repair'"
-        )
+            "the key '{key}' in Redis holds a {holds}, which seckill has not written; rename it (RENAME {key} {key}{REPLACED})"
+        )?;
+        if self.is_lock() { Ok(()) } else { f.write_str(", then run 'seckill audit --repair'") }
     }
 }

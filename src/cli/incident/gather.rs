@@ -110,7 +110,7 @@ pub(super) async fn gather(config: &Config, since: Millis, until: Millis) -> Res
         Err(fault) if fault.code == fault::UNREACHABLE => fault,
         Err(fault) => return Err(fault),
     };
-    one_alone(config, since, until, fault).await
+    Box::pin(one_alone(config, since, until, fault)).await
 }
 
 async fn all(context: &mut Context, since: Millis, until: Millis) -> Result<Bundle, Fault> {

@@ -6,6 +6,7 @@ use super::{
     lang::{Lang, Word, spoken, word},
     refusals::{refusal, unread},
     replies::reply,
+    system,
 };
 use crate::{
     engine::{
@@ -60,6 +61,9 @@ fn chinese(told: &Told) -> String {
         Told::SilentHolds(pending) => format!("无响应，持有 {} 条消息", thousands(*pending)),
         Told::Letters(count) => format!("{} 条待人工处理", thousands(*count)),
         Told::GroupGone => "不存在".to_owned(),
+        Told::Holds(holds) => {
+            format!("存有 {}，不是本程序写入的", system::content(holds))
+        }
         Told::LastSign => "最后一次心跳，其消息由其他节点接管".to_owned(),
         Told::LeftOut(lines) => {
             format!("一分钟内 {} 条，详见日志文件", thousands(u64::from(*lines)))
@@ -99,7 +103,7 @@ fn mended(Mended { fault, repair }: &Mended) -> String {
             last.in_stream()
         ),
         PartitionFault::ForeignKey(ForeignKey { key, holds }) => {
-            format!("Redis 的键“{key}”存有 {holds}，不是本程序写入的")
+            format!("Redis 的键“{key}”存有 {}，不是本程序写入的", system::content(holds))
         }
     };
     let repair = match repair {
