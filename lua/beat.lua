@@ -1,5 +1,6 @@
-#!lua
--- A node's sign of life, by Redis' clock. Two processes must not go by one name.
+#!lua flags=allow-oom
+-- A node's sign of life, by Redis' clock. Two processes must not go by one name. A server that is out of memory takes
+-- it all the same: its nodes are alive, and it frees what it adds.
 --
 -- KEYS  1 nodes (sorted set: node -> ms of its last sign)  2 instances (hash: node -> process)  3 healed (hash)
 -- ARGV  1 node  2 forget after (ms): nodes silent for longer are dropped  3 process  4 dead after (ms)

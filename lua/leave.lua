@@ -1,4 +1,4 @@
-#!lua
+#!lua flags=allow-oom
 -- A node that ends gives its name back, unless another process has it by now.
 --
 -- KEYS  1 nodes (sorted set)  2 instances (hash: node -> process)  3 healed (hash)

@@ -1,7 +1,7 @@
 #!lua flags=no-writes
 -- Everything a Snapshot needs of Redis, at one moment and in one round trip.
 --
--- KEYS  1 orders (stream)  2 dead (stream)  3 nodes (sorted set)  4 gone (set)
+-- KEYS  1 orders (stream)  2 dead (stream)  3 nodes (sorted set)  4 gone (set)  5 instances (hash)  6 healed (hash)
 --       then four for each sale: sale (hash), stock (string), buyers (hash), tally (hash)
 -- ARGV  1 group  2 entries that are few enough to be counted
 --
@@ -12,7 +12,8 @@
 --    last id delivered or false, entries read or false},
 --   consumers {name, pending, idle ms}..., nodes {name, ms, ...},
 --   sales {key that does not agree or false, initial or false, stock or false, buyers, version or false, created or false,
---     admitted, sold out, duplicate, rejected}...}
+--     admitted, sold out, duplicate, rejected}...,
+--   keys of another type than they should have {key, type}...: nothing was read from those}
 
 local function field(reply, name)
   for i = 1, #reply, 2 do
@@ -21,6 +22,25 @@ local function field(reply, name)
     end
   end
   return false
+end
+
+local foreign = {}
+
+-- What a command on a key returns, or `other` where the key has another type. Other errors are raised.
+local function read(key, other, ...)
+  local reply = redis.pcall(...)
+  if type(reply) ~= 'table' or not reply.err then
+    return reply
+  end
+  local kind = redis.call('TYPE', key).ok
+  if string.find(reply.err, '^WRONGTYPE') then
+    if not foreign[key] then
+      foreign[key] = true
+      foreign[#foreign + 1] = {key, kind}
+    end
+    return other
+  end
+  return redis.call(...)
 end
 
 local info = redis.pcall('XINFO', 'STREAM', KEYS[1])
@@ -58,9 +78,12 @@ end
 
 local time = redis.call('TIME')
 local now = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
-local first = redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', 1)[1]
-local stream = {redis.call('XLEN', KEYS[1]), redis.call('XLEN', KEYS[2]), 0, false, 0, false,
-  first and first[1] or false, redis.call('SCARD', KEYS[4])}
+local first = read(KEYS[1], {}, 'XRANGE', KEYS[1], '-', '+', 'COUNT', 1)[1]
+local stream = {read(KEYS[1], 0, 'XLEN', KEYS[1]), read(KEYS[2], 0, 'XLEN', KEYS[2]), 0, false, 0, false,
+  first and first[1] or false, read(KEYS[4], 0, 'SCARD', KEYS[4])}
+local nodes = read(KEYS[3], {}, 'ZRANGE', KEYS[3], 0, -1, 'WITHSCORES')
+read(KEYS[5], 0, 'HLEN', KEYS[5])
+read(KEYS[6], 0, 'HLEN', KEYS[6])
 local consumers = {}
 
 local groups = redis.pcall('XINFO', 'GROUPS', KEYS[1])
@@ -88,12 +111,20 @@ local function buyers_of(key)
 end
 
 local sales = {}
-for i = 5, #KEYS, 4 do
+for i = 7, #KEYS, 4 do
   local damaged, sale, stock = look_at_sale(KEYS[i], KEYS[i + 1], KEYS[i + 2])
   if damaged == 'sale' and redis.call('EXISTS', KEYS[i], KEYS[i + 1], KEYS[i + 2]) == 0 then
     damaged = false -- Not loaded, which is no damage.
   end
-  local tally = redis.pcall('HMGET', KEYS[i + 3], 'admitted', 'sold_out', 'duplicate', 'rejected')
+  local tally = read(KEYS[i + 3], {}, 'HMGET', KEYS[i + 3], 'admitted', 'sold_out', 'duplicate', 'rejected')
+  if damaged then
+    read(KEYS[i], 0, 'HLEN', KEYS[i])
+    local text = read(KEYS[i + 1], false, 'GET', KEYS[i + 1])
+    if text and not integer(text) then
+      foreign[#foreign + 1] = {KEYS[i + 1], 'text that is no number'}
+    end
+    read(KEYS[i + 2], 0, 'HLEN', KEYS[i + 2])
+  end
   local initial = integer(sale[6])
   sales[#sales + 1] = {damaged or false, initial and sale[6] or false,
     stock and tostring(stock) or false, buyers_of(KEYS[i + 2]), sale[5] or false,
@@ -101,4 +132,4 @@ for i = 5, #KEYS, 4 do
     integer(tally[4]) or 0}
 end
 
-return {now, stream, marks, consumers, redis.call('ZRANGE', KEYS[3], 0, -1, 'WITHSCORES'), sales}
+return {now, stream, marks, consumers, nodes, sales, foreign}

@@ -25,6 +25,8 @@ pub struct Config {
     pub data_dir: Option<PathBuf>,
     /// Redis to use; `None` is the program's own.
     pub redis: Option<String>,
+    /// Certificates (PEM) that are trusted of an encrypted Redis; `None` is those of the system.
+    pub redis_ca: Option<PathBuf>,
     /// Database to use; `None` is SQLite in the data dir.
     pub database: Option<String>,
     /// Partitions of the order stream; `None` is what the deployment has, or 1.

@@ -100,3 +100,82 @@ fn doctor_knows_who_takes_over() {
         assert_eq!(replicas["grade"], "good", "{replicas}");
     }
 }
+
+/// Each command that a script uses may be refused half-way; doctor tries all of them.
+#[test]
+fn commands_that_a_user_may_not_send_are_found() {
+    let (home, server) = (Seckill::new(), TestRedis::start());
+    let redis = ["--redis", &server.url(), "doctor", "--json"];
+    let check = |told: &serde_json::Value, name: &str| {
+        let checks = told["checks"].as_array().unwrap();
+        checks.iter().find(|it| it["name"] == name).cloned().unwrap_or_default()
+    };
+    let told = home.run(&redis).expect_code(0).json();
+    assert_eq!(check(&told, "commands")["grade"], "good", "{told}");
+    let left: Vec<String> = server.query(&["KEYS", "*doctor*"]);
+    assert!(left.is_empty(), "{left:?}");
+
+    let rules = ["ACL", "SETUSER", "shop", "on", ">pw", "~*", "&*", "+@all"];
+    server.query::<()>(&rules);
+    let denied = ["DECRBY", "HINCRBY", "HSET", "XADD", "TIME", "EVALSHA", "XGROUP CREATE"];
+    let url = format!("unix://{}?user=shop&pass=pw", server.socket().display());
+    for name in denied {
+        let rule = format!("-{}", name.to_lowercase().replace(' ', "|"));
+        server.query::<()>(&["ACL", "SETUSER", "shop", &rule]);
+        let told = home.run(&["--redis", &url, "doctor", "--json"]).expect_code(1).json();
+        let found = check(&told, "commands");
+        assert!(
+            found["grade"] == "bad" && found["found"].to_string().contains(name),
+            "{name}: {told}"
+        );
+        let again = format!("+{}", name.to_lowercase().replace(' ', "|"));
+        assert!(found["mend"].to_string().contains(&again), "{told}");
+        server.query::<()>(&["ACL", "SETUSER", "shop", &again]);
+    }
+}
+
+#[test]
+fn a_redis_that_takes_no_writes_is_told_by_status_and_doctor() {
+    let (home, server) = (Seckill::new(), TestRedis::start());
+    let url = server.url();
+    home.run(&["--redis", &url, "status"]).expect_code(0);
+    server.query::<()>(&["CONFIG", "SET", "maxmemory", "1"]);
+    let told = home.run(&["--redis", &url, "status"]).expect_code(3).stdout;
+    assert!(told.contains("TAKES NO WRITES") && told.contains("raise maxmemory"), "{told}");
+    let told = home.run(&["--redis", &url, "doctor"]).expect_code(3).stdout;
+    assert!(told.contains("OOM") && told.contains("raise maxmemory"), "{told}");
+    server.query::<()>(&["CONFIG", "SET", "maxmemory", "0"]);
+    server.query::<()>(&["REPLICAOF", "127.0.0.1", "1"]);
+    server.query::<()>(&["CONFIG", "SET", "replica-serve-stale-data", "yes"]);
+    let told = home.run(&["--redis", &url, "doctor"]).expect_code(3).stdout;
+    assert!(told.contains("READONLY") && told.contains("it is a replica"), "{told}");
+}
+
+#[test]
+fn a_lock_that_another_program_has_overwritten_is_listed() {
+    let (home, server) = (Seckill::new(), TestRedis::start());
+    server.query::<()>(&["SET", "lock:job:close-overdue", "x"]);
+    let told = home.run(&["--redis", &server.url(), "locks", "list"]).expect_code(0).stdout;
+    assert!(told.contains("'lock:job:close-overdue' in Redis holds a string"), "{told}");
+}
+
+/// Without a node, the repair of an operator does what a node would.
+#[test]
+fn a_partition_is_repaired_by_the_audit() {
+    let (home, server) = (Seckill::new(), TestRedis::start());
+    let url = server.url();
+    let run = |args: &[&str]| home.run(&[&["--redis", &url], args].concat());
+    run(&["sale", "create", "--title", "t", "--stock", "20", "--yes"]).expect_code(0);
+    run(&["rush", "--voucher", "1", "--users", "10"]).expect_code(0);
+    let last = "18446744073709551615-18446744073709551615";
+    let add = ["XADD", "seckill:{p0}:orders", last, "userId", "7", "voucherId", "1", "id", "9"];
+    server.query::<()>(&add);
+    let told = run(&["audit", "--json"]).expect_code(1).json();
+    assert_eq!(told["balanced"], false, "{told}");
+    assert!(told["partitions"][0]["findings"][0].to_string().contains("future"), "{told}");
+    let told = run(&["audit", "--repair", "--yes"]).expect_code(0).stdout;
+    assert!(told.contains("1 fault of partitions repaired"), "{told}");
+    let told = run(&["activity"]).expect_code(0).stdout;
+    assert!(told.contains("partition repaired"), "{told}");
+    run(&["rush", "--voucher", "1", "--users", "20", "--seed", "2"]).expect_code(0);
+}

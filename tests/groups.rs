@@ -19,9 +19,10 @@ use seckill::{
             GroupFault, Meanwhile, Rewind, RewindReport, To, rewind,
             show::{self, StreamState},
         },
-        ledger,
+        ledger, mend,
     },
-    model::{EntryId, Millis, NewSale, VoucherId, ledger::Finding},
+    model::{EntryId, Millis, NewSale, Outcome, VoucherId, ledger::Finding},
+    store::ActivityFilter,
 };
 use world::World;
 
@@ -299,7 +300,7 @@ async fn places_that_make_no_sense_are_refused() {
     let of = world.keys.partition_of(voucher).number();
     let state = states(&world).await.remove(usize::from(of));
     let last = state.last.unwrap();
-    let ahead = last.next();
+    let ahead = last.next().unwrap();
     let told = fault(preview(&world, &ahead.to_string(), None).await);
     assert_eq!(told, GroupFault::Forward { partition: of, to: ahead, delivered: last });
     assert!(matches!(fault(preview(&world, "+1h", Some(of)).await), GroupFault::Forward { .. }));
@@ -412,4 +413,168 @@ async fn a_destroyed_group_is_made_where_it_is_wanted() {
     world.settled().await;
     world.balanced().await;
     assert_eq!(world.store.books(voucher).await.unwrap().live, 80);
+}
+
+/// The largest ID that a stream can give.
+const LAST_ID: &str = "18446744073709551615-18446744073709551615";
+
+/// What the log says of repairs, oldest first.
+async fn repairs(world: &World) -> Vec<String> {
+    let lines = world.store.activity(&ActivityFilter::default(), None, 100).await.unwrap();
+    let repaired = lines.into_iter().rev().filter(|it| it.act.act == "partition repaired");
+    repaired.map(|it| it.act.result.to_string()).collect()
+}
+
+async fn repaired(world: &World, what: &str) {
+    let what = what.to_owned();
+    world
+        .until("the repair is in the log", async || {
+            repairs(world).await.iter().any(|line| line.contains(&what))
+        })
+        .await;
+}
+
+async fn forge(world: &World, id: &str, order: u64) {
+    let order = order.to_string();
+    let mut add = redis::cmd("XADD");
+    add.arg(world.keys.home().orders()).arg(id);
+    add.arg(&["userId", "7", "voucherId", "1", "id", &order]);
+    world.redis.link().query::<String>(&add).await.unwrap();
+}
+
+async fn letters(world: &World) -> Vec<stream::DeadLetter> {
+    let of = world.keys.home();
+    stream::dead_letters(&mut world.redis.link(), &of, EntryId::MIN, 99).await.unwrap()
+}
+
+/// No ID comes after the largest one: nothing could be added any more, and pages over the stream had no end.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_that_gave_its_last_id_is_replaced_by_the_node() {
+    let world = World::start().await;
+    let voucher = sold(&world, 5).await;
+    world.execute(Command::Restock { voucher, by: 95 }).await.unwrap();
+    world.hold().await;
+    let early = world.ask(voucher, 1_001).await;
+    assert!(matches!(early, Outcome::Admitted { .. }), "{early:?}");
+    forge(&world, LAST_ID, 4_242).await;
+    repaired(&world, "replaced by a new stream with 1 entry to be written, 1 dead letter").await;
+    let late = world.ask(voucher, 1_002).await;
+    assert!(matches!(late, Outcome::Admitted { .. }), "{late:?}");
+    world.node().hold_consumer(false).await;
+    world.settled().await;
+    assert_eq!(world.store.books(voucher).await.unwrap().live, 7);
+    let letters = letters(&world).await;
+    let [letter] = letters.as_slice() else { panic!("{letters:?}") };
+    assert_eq!(letter.entry.map(EntryId::in_stream).as_deref(), Some(LAST_ID));
+    assert!(letter.reason.contains("in the future"), "{}", letter.reason);
+    let faults = mend::faults(&mut world.redis.link(), &world.keys, &world.keys.home()).await;
+    assert_eq!(faults.unwrap(), []);
+    let kept: u64 = world.server.query(&["XLEN", "seckill:{p0}:orders:replaced"]);
+    assert_eq!(kept, 7, "the old stream can still be read");
+}
+
+/// Redis goes on from an ID that lies ahead of its clock: those who are admitted then are no strangers.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_admitted_under_ids_of_the_future_is_kept() {
+    let mut world = World::start().await;
+    let voucher = sold(&world, 5).await;
+    world.execute(Command::Restock { voucher, by: 95 }).await.unwrap();
+    world.hold().await;
+    let now: (u64, u64) = world.server.query(&["TIME"]);
+    forge(&world, &format!("{}-0", now.0 * 1_000 + 7_200_000), 4_242).await;
+    for user in 1_001..1_011 {
+        let outcome = world.ask(voucher, user).await;
+        assert!(matches!(outcome, Outcome::Admitted { .. }), "{outcome:?}");
+    }
+    repaired(&world, "replaced by a new stream").await;
+    world.node().hold_consumer(false).await;
+    world.settled().await;
+    assert_eq!(world.store.books(voucher).await.unwrap().live, 15);
+    assert_eq!(letters(&world).await.len(), 1);
+    world.balanced().await;
+
+    // An ID within the hour is left alone: clocks differ.
+    world.stop_node().await;
+    let now: (u64, u64) = world.server.query(&["TIME"]);
+    forge(&world, &format!("{}-0", now.0 * 1_000 + 600_000), 4_243).await;
+    let faults = mend::faults(&mut world.redis.link(), &world.keys, &world.keys.home()).await;
+    assert_eq!(faults.unwrap(), []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_audit_ends_whatever_the_last_id_is() {
+    let mut world = World::start().await;
+    let voucher = sold(&world, 5).await;
+    world.stop_node().await;
+    let of = world.keys.home();
+    for key in [of.orders(), of.dead()] {
+        world.server.query::<()>(&["XADD", &key, LAST_ID, "userId", "7"]);
+    }
+    let mut link = world.redis.link();
+    let audit = ledger::audit(&world.store, &mut link, &world.keys, None);
+    let audit = tokio::time::timeout(std::time::Duration::from_secs(20), audit).await;
+    assert!(audit.expect("the audit ends").unwrap().balanced);
+    let delivered = show::show(&mut link, &world.keys, None, DEAD_MS);
+    let delivered = tokio::time::timeout(std::time::Duration::from_secs(20), delivered).await;
+    delivered.expect("the look at the stream ends").unwrap();
+    assert_eq!(world.store.books(voucher).await.unwrap().live, 5);
+}
+
+/// A group beyond the end of its stream reads nothing, and Redis says of it that nothing waits.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_beyond_the_end_of_its_stream_is_moved_back_by_the_node() {
+    let world = World::start().await;
+    let voucher = sold(&world, 10).await;
+    world.execute(Command::Restock { voucher, by: 50 }).await.unwrap();
+    let of = world.keys.home();
+    world.hold().await;
+    // The first ten hold an order already.
+    let plan = RushPlan { settle: false, repeat: 0.0, ..RushPlan::new(voucher, 50) };
+    world.execute(Command::Rush(plan)).await.unwrap();
+    world.server.query::<()>(&["XGROUP", "SETID", &of.orders(), of.group(), LAST_ID]);
+    repaired(&world, "moved back to").await;
+    world.node().hold_consumer(false).await;
+    world.settled().await;
+    assert_eq!(world.store.books(voucher).await.unwrap().live, 50);
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rewind_moves_a_group_back_from_beyond_its_stream() {
+    let mut world = World::start().await;
+    let voucher = sold(&world, 10).await;
+    world.execute(Command::Restock { voucher, by: 50 }).await.unwrap();
+    world.stop_node().await;
+    let of = world.keys.home();
+    forge(&world, "*", 4_242).await;
+    world.server.query::<()>(&["XGROUP", "SETID", &of.orders(), of.group(), LAST_ID]);
+    let plan = preview(&world, "start", None).await.unwrap();
+    assert_eq!((plan[0].again, plan[0].written, plan[0].undelivered), (11, 10, 0));
+    let stop = tokio_util::sync::CancellationToken::new();
+    let done = rewind::apply(&mut world.redis.link(), &world.keys, &plan, &stop).await.unwrap();
+    assert_eq!(done.again, 11);
+    let faults = mend::faults(&mut world.redis.link(), &world.keys, &of).await.unwrap();
+    assert_eq!(faults, []);
+    let state = states(&world).await.remove(0);
+    assert_eq!(state.group.unwrap().lag, Some(11));
+}
+
+/// The keys of nodes are written anew by nodes; what another program left there makes room.
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_of_nodes_that_hold_something_else_are_renamed() {
+    let world = World::start().await;
+    let voucher = sold(&world, 1).await;
+    world.execute(Command::Restock { voucher, by: 99 }).await.unwrap();
+    let of = world.keys.home();
+    for (number, key) in [of.healed(), of.nodes(), of.instances(), of.gone()].iter().enumerate() {
+        world.server.query::<()>(&["DEL", key]);
+        world.server.query::<()>(&["SET", key, "x"]);
+        repaired(&world, &format!("the key '{key}' in Redis holds a string")).await;
+        let outcome = world.ask(voucher, 2_000 + number as u64).await;
+        assert!(matches!(outcome, Outcome::Admitted { .. }), "{key}: {outcome:?}");
+        let aside: String = world.server.query(&["GET", &format!("{key}:replaced")]);
+        assert_eq!(aside, "x");
+    }
+    world.settled().await;
+    world.balanced().await;
 }

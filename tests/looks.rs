@@ -12,22 +12,26 @@ mod world;
 use std::{sync::Arc, time::Duration};
 
 use seckill::{
-    broker::{Layout, Link, Redis, stream, survey::survey_of},
+    broker::{
+        Layout, Link, Redis, stream,
+        survey::{survey, survey_of},
+    },
     engine::{
         command::{Command, Refusal, Reply, RushPlan},
         drill,
         group::{GroupAct, Preview, To},
+        ledger,
         orders::{Standing, decode},
         trace,
     },
     model::{
-        EntryId, Millis, NewSale, OrderCounts, OrderEntry, OrderFilter, OrderId, OrderStatus, Said,
-        UserId, Verdict,
+        EntryId, ForeignKey, Millis, NO_NUMBER, NewSale, OrderCounts, OrderEntry, OrderFilter,
+        OrderId, OrderStatus, Said, UserId, Verdict,
     },
     store::faulty::Ill,
     telemetry::{
         OrdersView, Snapshot, StreamView,
-        snapshot::{Holding, NodeState, PendingLine},
+        snapshot::{AlarmKind, Holding, NodeState, PendingLine},
         unread::Unread,
     },
 };
@@ -434,4 +438,84 @@ async fn no_rate_of_admission_is_made_up_while_the_database_is_away_or_locked() 
         world.settled().await;
         world.balanced().await;
     }
+}
+
+/// What Redis reads does not tell that it takes no writes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redis_that_takes_no_writes_has_an_alarm_and_live_nodes() {
+    let world = World::with(|settings| settings.node_dead_ms = 2_000).await;
+    let voucher = world.create(sale(9)).await;
+    world.rush(RushPlan::new(voucher, 5)).await;
+    world.settled().await;
+    let unwritable = |it: &Snapshot| {
+        it.alarms.iter().any(|alarm| matches!(alarm.kind, AlarmKind::RedisReadOnly { .. }))
+    };
+    for (setting, full, enough, word) in
+        [("maxmemory", "1", "0", "OOM"), ("min-replicas-to-write", "1", "0", "NOREPLICAS")]
+    {
+        world.server.query::<()>(&["CONFIG", "SET", setting, full]);
+        let seen = picture(&world, "the alarm", unwritable).await;
+        let why = seen.redis.unwritable.as_ref().unwrap().to_string();
+        assert!(why.contains(word), "{why}");
+        assert!(seen.redis.up && !seen.redis.takes_writes());
+        if setting == "maxmemory" {
+            let since = seen.taken;
+            let later = picture(&world, "a later sign of life", |it| {
+                it.nodes.iter().any(|node| node.alive && node.seen.since(since) > 2_500)
+            });
+            assert!(unwritable(later.await.as_ref()), "it is full still");
+        }
+        world.server.query::<()>(&["CONFIG", "SET", setting, enough]);
+        picture(&world, "the end of it", |it| !unwritable(it) && it.redis.takes_writes()).await;
+    }
+}
+
+/// One key of another type must not hide the others, and is named with what mends it.
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_of_another_program_are_named() {
+    let mut world = World::start().await;
+    let voucher = world.create(sale(9)).await;
+    world.rush(RushPlan::new(voucher, 5)).await;
+    world.settled().await;
+    let (keys, of) = (&world.keys, world.keys.home());
+    let named = async |key: &str, holds: &str| {
+        let found = picture(&world, key, |it| {
+            it.alarms.iter().any(|alarm| match &alarm.kind {
+                AlarmKind::ForeignKey(found) => found.key == key && found.holds == holds,
+                _ => false,
+            })
+        });
+        assert!(found.await.redis.up, "{key}");
+    };
+    for (key, value, holds) in [
+        (keys.tally(voucher), "x", "string"),
+        (of.dead(), "x", "string"),
+        (keys.lock("job:close-overdue"), "x", "string"),
+    ] {
+        let aside = format!("{key}:kept");
+        let there: bool = world.server.query(&["EXISTS", &key]);
+        if there {
+            world.server.query::<()>(&["RENAME", &key, &aside]);
+        }
+        world.server.query::<()>(&["SET", &key, value]);
+        named(&key, holds).await;
+        world.server.query::<()>(&["DEL", &key]);
+        if there {
+            world.server.query::<()>(&["RENAME", &aside, &key]);
+        }
+        picture(&world, "no alarm", |it| it.foreign_keys.is_empty()).await;
+    }
+    let (stock, buyers, keys) = (keys.stock(voucher), keys.buyers(voucher), keys.clone());
+    // A node would restore what belongs to a sale.
+    world.stop_node().await;
+    world.server.query::<()>(&["SET", &stock, "many"]);
+    let seen = survey(&mut world.redis.link(), &keys, &[voucher]).await.unwrap();
+    let found = [ForeignKey { key: stock, holds: NO_NUMBER.to_owned() }];
+    assert_eq!(seen.foreign, found);
+    // A command that fails for the type of a key names the key.
+    world.server.query::<()>(&["RENAME", &buyers, "kept"]);
+    world.server.query::<()>(&["SET", &buyers, "x"]);
+    let mut link = world.redis.link();
+    let told = ledger::audit(&world.store, &mut link, &keys, None).await.unwrap_err().to_string();
+    assert!(told.contains(&buyers) && told.contains("RENAME"), "{told}");
 }

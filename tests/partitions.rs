@@ -80,12 +80,12 @@ async fn pending_entries_of_all_partitions_stand_in_one_order() {
     }
     assert_eq!(world.pending().await, 90);
     let mut link = world.redis.link();
-    let (mut seen, mut from) = (Vec::new(), EntryId::MIN);
-    loop {
+    let (mut seen, mut next) = (Vec::new(), Some(EntryId::MIN));
+    while let Some(from) = next {
         let page = stream::pending_of_all(&mut link, &world.keys, from, EntryId::MAX, 7);
         let page = page.await.unwrap();
         let Some(last) = page.last() else { break };
-        from = last.delivered.entry.next_of_all();
+        next = last.delivered.entry.next_of_all();
         seen.extend(page.iter().map(|row| row.delivered.entry));
     }
     assert!(seen.is_sorted() && seen.len() == 90, "{} entries", seen.len());

@@ -19,7 +19,7 @@ use seckill::broker::{
     BrokerError, HOME, Layout, Link, Redis,
     stream::{self, ReadFrom},
 };
-use support::{PATIENCE, TestCluster, TestRedis, TestSentinels, wait_until};
+use support::{AUTHORITY, PATIENCE, TestCluster, TestRedis, TestSentinels, encrypted, wait_until};
 
 const KEY: &str = "{p0}:k";
 /// Keys that the three primaries serve at first, one each.
@@ -423,4 +423,25 @@ async fn replicas_are_waited_for_on_the_connection_that_wrote() {
     .await;
     link.forget();
     assert!(link.wait_replicas(KEY, 1, bound).await.is_err());
+}
+
+/// A certificate of an authority of one's own is no outage.
+#[tokio::test]
+async fn an_encrypted_server_is_trusted_by_the_authority_that_is_named() {
+    let server = TestRedis::start();
+    let url = format!("rediss://localhost:{}", encrypted(&server.socket()));
+    let told = Redis::from_url(&url).unwrap().link().connection(HOME).await.map(|_| ());
+    let told = told.unwrap_err();
+    assert!(matches!(told, BrokerError::Certificate { .. }), "{told:?}");
+    assert!(told.to_string().contains("--redis-ca"), "{told}");
+
+    let dir = tempfile::tempdir().unwrap();
+    let ca = dir.path().join("ca.pem");
+    std::fs::write(&ca, AUTHORITY).unwrap();
+    let mut link = Redis::trusting(&url, Some(&ca)).unwrap().link();
+    let pong: String = link.query(&cmd("PING")).await.unwrap();
+    assert_eq!(pong, "PONG");
+
+    let plain = Redis::trusting(&server.url(), Some(&ca)).map(|_| ()).unwrap_err();
+    assert!(plain.to_string().contains("rediss://"), "{plain}");
 }

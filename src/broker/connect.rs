@@ -4,6 +4,7 @@
 //! that very process lives. What is asked of it goes through a [`Link`].
 
 use std::{
+    path::Path,
     sync::{Arc, Once},
     time::Duration,
 };
@@ -11,11 +12,13 @@ use std::{
 use futures::{Stream, StreamExt as _};
 use redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisError,
-    aio::MultiplexedConnection, pipe,
+    TlsCertificates, aio::MultiplexedConnection, pipe,
 };
+use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 
 use super::{
     BrokerError, HostsFault, Link, UrlFault,
+    error::plain,
     routing::{self, HOME},
     sentinel::Sentinels,
     server::ManagedServer,
@@ -67,14 +70,31 @@ impl Redis {
     /// # Errors
     /// [`BrokerError::Url`] without the URL's password in it.
     pub fn from_url(url: &str) -> Result<Self, BrokerError> {
+        Self::trusting(url, None)
+    }
+
+    /// As [`Redis::from_url`]; of an encrypted server only the certificates in the file `ca` (PEM) are trusted, instead
+    /// of the system's.
+    ///
+    /// # Errors
+    /// [`BrokerError::Url`] also where the file can't be read, or has no certificate, or nothing is encrypted.
+    pub fn trusting(url: &str, ca: Option<&Path>) -> Result<Self, BrokerError> {
         install_tls();
+        let authority = ca.map(Authority::read).transpose()?;
+        let trust = |info: ConnectionInfo| match &authority {
+            Some(authority) => authority.trusted_by(info),
+            None => Ok(info),
+        };
         match url::read(url)? {
-            Target::Server(info) => Self::one(info, Source::Server),
+            Target::Server(info) => Self::one(trust(info)?, Source::Server),
+            // redis-rs takes certificates for the sentinels, and none for the master that they name.
+            Target::Sentinels { .. } if authority.is_some() => Err(UrlFault::CaOfSentinels.into()),
             Target::Sentinels { sentinels, service, login, place } => {
                 let found = Sentinels::new(sentinels, service, login, place.clone());
                 Ok(Self { source: Source::Sentinels(Arc::new(found)), place })
             }
             Target::Cluster { seeds, place } => {
+                let seeds = seeds.into_iter().map(trust).collect::<Result<Vec<_>, _>>()?;
                 let found = Cluster::new(seeds, place.clone())
                     .ok_or(UrlFault::Cluster(HostsFault::None))?;
                 Ok(Self { source: Source::Cluster(Arc::new(found)), place })
@@ -238,6 +258,32 @@ impl Redis {
     }
 }
 
+/// Who signed the certificate of a server.
+struct Authority(TlsCertificates);
+
+impl Authority {
+    fn read(path: &Path) -> Result<Self, UrlFault> {
+        let fault = |why: String| UrlFault::Ca(path.display().to_string(), why);
+        let root = std::fs::read(path).map_err(|why| fault(why.to_string()))?;
+        let mut certificates = CertificateDer::pem_slice_iter(&root);
+        match certificates.next() {
+            Some(Ok(_)) => {}
+            _ => return Err(fault("it holds no certificate in PEM".to_owned())),
+        }
+        Ok(Self(TlsCertificates { client_tls: None, root_cert: Some(root) }))
+    }
+
+    /// The same server, whose certificate has to be signed by this authority.
+    fn trusted_by(&self, info: ConnectionInfo) -> Result<ConnectionInfo, UrlFault> {
+        if !matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
+            return Err(UrlFault::CaUnused);
+        }
+        let client = Client::build_with_tls(info, self.0.clone());
+        let client = client.map_err(|error| UrlFault::Unusable(plain(&error)))?;
+        Ok(client.get_connection_info().clone())
+    }
+}
+
 fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
@@ -280,6 +326,18 @@ mod tests {
             }
         }
         assert!(Redis::from_url("http://h").is_err());
+    }
+
+    #[test]
+    fn a_file_without_a_certificate_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("ca.pem");
+        let refused = |url: &str| Redis::trusting(url, Some(&file)).map(|_| ()).unwrap_err();
+        let told = refused("rediss://h").to_string();
+        assert!(told.contains("ca.pem") && told.contains("--redis-ca"), "{told}");
+        std::fs::write(&file, "no certificate").unwrap();
+        let told = refused("rediss://h").to_string();
+        assert!(told.contains("holds no certificate"), "{told}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use redis::{ErrorKind, RedisError};
 
 use super::UrlFault;
+use crate::model::ForeignKey;
 
 /// Why Redis did not do what it was asked. None of these holds a password.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +29,17 @@ pub enum BrokerError {
         /// What Redis said.
         detail: String,
     },
+    /// An encrypted connection that was given up: nobody who is trusted has signed the server's certificate, or it is
+    /// not good for this host or this time.
+    #[error(
+        "Redis at {place} shows a certificate that is not accepted ({detail}); if an authority of your own has signed it, name that authority's certificate with --redis-ca FILE"
+    )]
+    Certificate {
+        /// Where.
+        place: String,
+        /// What is wrong with it.
+        detail: String,
+    },
     /// An older server than the scripts need.
     #[error("Redis at {place} is {version}, but 7.0 or later is needed; upgrade it")]
     TooOld {
@@ -40,7 +52,7 @@ pub enum BrokerError {
     #[error("the consumer group is gone; a running node makes it anew")]
     NoGroup,
     /// The server can't take writes now: out of memory, a replica, a failed save, still loading.
-    #[error("Redis takes no writes now ({0}); mend that and what was asked goes on")]
+    #[error("{}", unwilling(.0))]
     Unwilling(String),
     /// The managed server could not be started.
     #[error(transparent)]
@@ -48,14 +60,61 @@ pub enum BrokerError {
     /// Redis refused this very command.
     #[error("Redis refused: {0}")]
     Refused(String),
-    /// A key of ours holds something else.
-    #[error(
-        "the key '{0}' in Redis holds something else than a number; delete it, then pause and resume its sale, which puts it back"
-    )]
-    Garbage(String),
+    /// A key of the program holds something else.
+    #[error("{0}")]
+    Foreign(ForeignKey),
     /// A reply of another shape than the command gives.
     #[error("{}", unexpected(.0))]
     Reply(&'static str),
+}
+
+/// The sentence of [`BrokerError::Unwilling`].
+fn unwilling(words: &str) -> String {
+    format!("Redis takes no writes now ({words}); {}", Unwilling::of(words).next_step())
+}
+
+/// Why a server takes no writes, as far as there is more to advise than to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unwilling {
+    /// It has no memory left.
+    Memory,
+    /// Too few replicas are connected.
+    Replicas,
+    /// It can't write to its disk.
+    Disk,
+    /// It is a replica.
+    Replica,
+    /// Anything else.
+    Other,
+}
+
+impl Unwilling {
+    /// Reads it from the server's words.
+    pub fn of(words: &str) -> Self {
+        match words.split_whitespace().next() {
+            Some("OOM") => Self::Memory,
+            Some("NOREPLICAS") => Self::Replicas,
+            Some("MISCONF") => Self::Disk,
+            Some("READONLY") => Self::Replica,
+            _ => Self::Other,
+        }
+    }
+
+    fn next_step(self) -> &'static str {
+        match self {
+            Self::Memory => {
+                "raise maxmemory (CONFIG SET maxmemory, and redis.conf) or remove other data; it goes on by itself"
+            }
+            Self::Replicas => {
+                "connect its replicas again or lower min-replicas-to-write; it goes on by itself"
+            }
+            Self::Disk => {
+                "make room on its disk and look into its log; it goes on with its next save or append"
+            }
+            Self::Replica => "it is a replica: give the URL of its master",
+            Self::Other => "mend that and what was asked goes on",
+        }
+    }
 }
 
 /// The sentence of [`BrokerError::Reply`].
@@ -88,6 +147,9 @@ impl BrokerError {
                 Self::Login { place: place.to_owned(), detail: text }
             }
             ErrorKind::UnexpectedReturnType | ErrorKind::Parse => Self::Reply("a command"),
+            _ if text.contains("certificate") => {
+                Self::Certificate { place: place.to_owned(), detail: text }
+            }
             ErrorKind::InvalidClientConfig => UrlFault::Unusable(text).into(),
             _ => Self::Away { place: place.to_owned(), detail: text },
         }

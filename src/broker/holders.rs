@@ -8,7 +8,7 @@ use redis::{Value, pipe};
 use serde::Serialize;
 
 use super::{BrokerError, Layout, Link, text::Text};
-use crate::model::Millis;
+use crate::model::{ForeignKey, Millis};
 
 /// A lease of 30 s that is renewed every 10 s has at least that long to go, in milliseconds.
 const RENEWED_MS: u64 = 18_000;
@@ -59,6 +59,9 @@ pub struct Holders {
     pub total: u64,
     /// The first of them.
     pub locks: Vec<Holder>,
+    /// Locks whose key holds what another program has written: they can't be taken.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub foreign: Vec<ForeignKey>,
 }
 
 /// The first `most` locks that are held. Reads the index of locks and those locks, nothing else.
@@ -85,7 +88,28 @@ pub async fn holders(
         locks.extend(look(link, keys, page, now, &alive).await?);
     }
     let ended = (names.len() - locks.len()) as u64;
-    Ok(Holders { total: total.saturating_sub(ended), locks })
+    Ok(Holders { total: total.saturating_sub(ended), locks, foreign: Vec::new() })
+}
+
+/// Of these locks, which the engine takes, those that can't be taken for what their key holds.
+///
+/// # Errors
+/// Redis is away.
+pub async fn foreign_locks(
+    link: &mut Link,
+    keys: &Layout,
+    names: &[String],
+) -> Result<Vec<ForeignKey>, BrokerError> {
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut read = pipe();
+    for name in names {
+        read.cmd("TYPE").arg(keys.lock(name));
+    }
+    let types: Vec<String> = link.pipe(&read).await?;
+    let found = names.iter().zip(types).filter(|(_, holds)| holds != "hash" && holds != "none");
+    Ok(found.map(|(name, holds)| ForeignKey { key: keys.lock(name), holds }).collect())
 }
 
 async fn look(

@@ -208,6 +208,11 @@ impl Partition {
         format!("{}:watermark", self.prefix)
     }
 
+    /// A key of that type that is written only to see whether it can be, and removed again.
+    pub fn scratch(&self, name: &str, kind: &str) -> String {
+        format!("{}:{name}:{kind}", self.prefix)
+    }
+
     /// The consumer group of the order stream.
     pub fn group(&self) -> &str {
         &self.group
@@ -235,6 +240,19 @@ fn glob(name: &str) -> String {
         pattern.push(c);
         pattern
     })
+}
+
+/// The type in Redis of a key of a partition, by its name; `None` for other keys.
+pub fn type_of(key: &str) -> Option<&'static str> {
+    let (_, name) = key.split_once("}:")?;
+    match name.split_once(':').map_or(name, |(kind, _)| kind) {
+        "orders" | "dead" => Some("stream"),
+        "nodes" => Some("zset"),
+        "gone" => Some("set"),
+        "stock" => Some("string"),
+        "instances" | "healed" | "watermark" | "sale" | "buyers" | "tally" => Some("hash"),
+        _ => None,
+    }
 }
 
 /// The node that a consumer `NODE/NUMBER` belongs to.
@@ -269,6 +287,27 @@ mod tests {
         assert_eq!(keys.home().consumer("node-1"), "node-1/1");
         assert_eq!(node_of("node-1/2"), "node-1");
         assert!(is_replay(&replay_of("node-1")) && !is_replay("replay/1"));
+    }
+
+    #[test]
+    fn each_key_of_a_partition_has_a_type() {
+        let (keys, voucher) = (Layout::default(), VoucherId(7));
+        let of = keys.home();
+        for (key, kind) in [
+            (of.orders(), Some("stream")),
+            (of.dead(), Some("stream")),
+            (of.nodes(), Some("zset")),
+            (of.instances(), Some("hash")),
+            (of.healed(), Some("hash")),
+            (of.gone(), Some("set")),
+            (keys.sale(voucher), Some("hash")),
+            (keys.stock(voucher), Some("string")),
+            (keys.buyers(voucher), Some("hash")),
+            (keys.tally(voucher), Some("hash")),
+            (keys.lock("a"), None),
+        ] {
+            assert_eq!(type_of(&key), kind, "{key}");
+        }
     }
 
     #[test]

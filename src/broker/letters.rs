@@ -118,8 +118,8 @@ pub async fn page_of_all(
 ) -> Result<Vec<DeadLetter>, BrokerError> {
     let mut all = Vec::new();
     for of in keys.partitions() {
-        let Some(last) = last.last_in(of.number()) else { continue };
-        let first = first.first_in(of.number());
+        let ends = first.first_in(of.number()).zip(last.last_in(of.number()));
+        let Some((first, last)) = ends else { continue };
         all.extend(page(link, &of, &first.in_stream(), &last.in_stream(), count).await?);
     }
     all.sort_by_key(|letter| letter.letter);

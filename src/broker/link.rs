@@ -15,10 +15,11 @@ use super::{
     BrokerError, Redis,
     connect::ServerInfo,
     error::{Said, plain},
+    keys::type_of,
     routing::{self, HOME, slot_of},
     topology::{Doubt, Hint, Node, Slots},
 };
-use crate::model::Millis;
+use crate::model::{ForeignKey, Millis};
 
 /// Longest wait for replicas: shorter than any answer may take.
 const REPLICAS_TIMEOUT: Duration = Duration::from_secs(4);
@@ -83,6 +84,11 @@ impl Link {
         self.redis.place()
     }
 
+    /// Whether keys are spread over several servers.
+    pub fn is_cluster(&self) -> bool {
+        self.redis.is_cluster()
+    }
+
     /// One setting of the server of `key`, as it runs now.
     pub async fn setting(&mut self, key: &str, name: &str) -> Result<String, BrokerError> {
         let ask = cmd("CONFIG").arg("GET").arg(name).take();
@@ -119,15 +125,26 @@ impl Link {
 
     /// Runs one command where its key is.
     pub async fn query<T: FromRedisValue>(&mut self, cmd: &Cmd) -> Result<T, BrokerError> {
-        self.query_at(self.slot_by(|| routing::slot_of_command(cmd)), cmd).await
+        let slot = self.slot_by(|| routing::slot_of_command(cmd));
+        match self.query_at(slot, cmd).await {
+            Err(error) => Err(self.named(slot, error, || routing::first_key(cmd)).await),
+            done => done,
+        }
     }
 
     /// Runs a pipeline where its keys are: all of one slot.
     pub async fn pipe<T: FromRedisValue>(&mut self, pipe: &Pipeline) -> Result<T, BrokerError> {
         let slot = self.slot_of_pipe(pipe)?;
         let mut connection = self.reach(slot).await?;
-        let result = pipe.query_async(&mut connection).await;
-        result.map_err(|error| self.lose(slot, &error))
+        match pipe.query_async(&mut connection).await {
+            Ok(done) => Ok(done),
+            Err(error) => {
+                let error = self.lose(slot, &error);
+                Err(self
+                    .named(slot, error, || pipe.cmd_iter().filter_map(routing::first_key))
+                    .await)
+            }
+        }
     }
 
     /// Runs a script where its keys are, loading it where the server does not know it.
@@ -137,8 +154,40 @@ impl Link {
     ) -> Result<T, BrokerError> {
         let slot = self.slot_by(|| routing::slot_of_script(script));
         let mut connection = self.reach(slot).await?;
-        let result = script.invoke_async(&mut connection).await;
-        result.map_err(|error| self.lose(slot, &error))
+        match script.invoke_async(&mut connection).await {
+            Ok(done) => Ok(done),
+            Err(error) => {
+                let error = self.lose(slot, &error);
+                Err(self.named(slot, error, || routing::keys_of_script(script)).await)
+            }
+        }
+    }
+
+    /// Names the key whose type made a command fail, where the names of keys tell.
+    async fn named<K: AsRef<[u8]>, I: IntoIterator<Item = K>>(
+        &mut self,
+        slot: u16,
+        error: BrokerError,
+        keys: impl FnOnce() -> I,
+    ) -> BrokerError {
+        if !matches!(&error, BrokerError::Refused(why) if why.starts_with("WRONGTYPE")) {
+            return error;
+        }
+        let keys: Vec<String> = keys()
+            .into_iter()
+            .map(|key| String::from_utf8_lossy(key.as_ref()).into_owned())
+            .collect();
+        for key in keys {
+            let Some(expected) = type_of(&key) else { continue };
+            let ask = cmd("TYPE").arg(&key).take();
+            match self.query_at::<String>(slot, &ask).await {
+                Ok(holds) if holds != expected && holds != "none" => {
+                    return BrokerError::Foreign(ForeignKey { key, holds });
+                }
+                _ => {}
+            }
+        }
+        error
     }
 
     /// The clock of Redis, by which sales begin and end, and jobs are due.

@@ -3,6 +3,7 @@
 //! This room must not know SQL, and decides nothing about sales or orders.
 
 pub mod binary;
+pub mod commands;
 pub mod connect;
 pub mod data_dir;
 pub mod entries;
@@ -13,6 +14,7 @@ pub mod holders;
 pub mod keys;
 pub mod letters;
 pub mod link;
+pub mod mend;
 pub mod nodes;
 mod probe;
 mod routing;
@@ -31,7 +33,7 @@ pub mod url_fault;
 pub use binary::find_server;
 pub use connect::Redis;
 pub use data_dir::{DataDir, DataDirError};
-pub use error::BrokerError;
+pub use error::{BrokerError, Unwilling};
 pub use keys::Layout;
 pub use link::Link;
 pub use routing::HOME;

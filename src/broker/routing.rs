@@ -59,18 +59,29 @@ pub(super) fn slot_of_pipe(pipe: &Pipeline) -> Result<Option<u16>, BrokerError> 
 
 /// The slot of a script's first key; `None` where it takes none.
 pub(super) fn slot_of_script(script: &ScriptInvocation<'_>) -> Option<u16> {
-    let mut seen = Seen(None);
+    keys_of_script(script).first().map(slot_of)
+}
+
+/// The keys of a script.
+pub(super) fn keys_of_script(script: &ScriptInvocation<'_>) -> Vec<Vec<u8>> {
+    let mut seen = Seen(Vec::new());
     // Nothing is sent and nothing waited for: it ends with the refusal of its first command.
     let _ = script.invoke_async::<Value>(&mut seen).now_or_never();
     seen.0
 }
 
-/// Sees which slot a script would go to: redis-rs tells its keys only to a connection.
-struct Seen(Option<u16>);
+/// Sees the keys of a script: redis-rs tells them only to a connection.
+struct Seen(Vec<Vec<u8>>);
 
 impl ConnectionLike for Seen {
     fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
-        self.0 = slot_of_command(cmd);
+        // EVALSHA, the script, how many keys, the keys.
+        let mut words = cmd.args_iter().skip(2).filter_map(|arg| match arg {
+            Arg::Simple(word) => Some(word),
+            _ => None,
+        });
+        let count = words.next().and_then(|count| std::str::from_utf8(count).ok()?.parse().ok());
+        self.0 = words.take(count.unwrap_or(0)).map(<[u8]>::to_vec).collect();
         Box::pin(async { Err((redis::ErrorKind::Client, "not sent").into()) })
     }
 
@@ -114,7 +125,7 @@ fn place(name: &[u8]) -> Place {
     }
 }
 
-fn first_key(cmd: &Cmd) -> Option<&[u8]> {
+pub(super) fn first_key(cmd: &Cmd) -> Option<&[u8]> {
     let nth = |at: usize| match cmd.args_iter().nth(at) {
         Some(Arg::Simple(arg)) => Some(arg),
         _ => None,

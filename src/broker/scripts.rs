@@ -82,6 +82,11 @@ script!(
     "pending_entries.lua"
 );
 script!(
+    /// Refused where Redis takes no writes.
+    TAKES_WRITES,
+    "takes_writes.lua"
+);
+script!(
     /// A node's sign of life.
     BEAT,
     "beat.lua"
@@ -141,6 +146,16 @@ script!(
     /// Moves the group back.
     REWIND,
     "rewind.lua"
+);
+script!(
+    /// Replaces an order stream that left the clock behind.
+    RENEW_STREAM,
+    "renew_stream.lua"
+);
+script!(
+    /// Renames a key of another type.
+    SET_ASIDE,
+    "set_aside.lua"
 );
 script!(
     /// Gives pending entries to another consumer.

@@ -254,8 +254,9 @@ pub async fn pending_of_all(
 ) -> Result<Vec<Pending>, BrokerError> {
     let mut page = Vec::new();
     for of in keys.partitions() {
-        let Some(last) = last.last_in(of.number()) else { continue };
-        page.extend(pending_page(link, &of, first.first_in(of.number()), last, count).await?);
+        let ends = first.first_in(of.number()).zip(last.last_in(of.number()));
+        let Some((first, last)) = ends else { continue };
+        page.extend(pending_page(link, &of, first, last, count).await?);
     }
     page.sort_by_key(|row| row.delivered.entry);
     page.truncate(count);

@@ -12,7 +12,7 @@ use super::{
     stream::parse_id,
     text::Text,
 };
-use crate::model::{EntryId, Millis, VoucherId, ledger::SaleKey};
+use crate::model::{EntryId, ForeignKey, Millis, VoucherId, ledger::SaleKey};
 
 /// Redis at one moment.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,6 +31,8 @@ pub struct Survey {
     pub nodes: Nodes,
     /// Figures of the sales asked for, in their order.
     pub sales: Vec<SaleFacts>,
+    /// Keys that another program has written; nothing was read from them.
+    pub foreign: Vec<ForeignKey>,
 }
 
 /// The order stream and its group.
@@ -121,6 +123,7 @@ type Reply = (
     Vec<(Text, u64, u64)>,
     Vec<(Text, f64)>,
     Vec<SaleReply>,
+    Vec<(String, String)>,
 );
 
 /// Damaged key, initial, stock, buyers, version, created; admitted, sold out, duplicate, rejected.
@@ -144,6 +147,22 @@ pub async fn partitions_there(link: &mut Link, cluster: bool) -> Result<u16, Bro
         count += 1;
     }
     Ok(count.max(1))
+}
+
+/// Asks each server whether it takes writes: what it reads does not tell that.
+///
+/// # Errors
+/// [`BrokerError::Unwilling`] says why one takes none; Redis is away.
+pub async fn takes_writes(link: &mut Link, keys: &Layout) -> Result<(), BrokerError> {
+    for of in keys.partitions() {
+        let mut call = scripts::TAKES_WRITES.prepare_invoke();
+        call.key(of.orders());
+        link.invoke::<u8>(&call).await?;
+        if !link.is_cluster() {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// Looks at one partition, without its sales.
@@ -235,6 +254,7 @@ impl Survey {
         self.marks.extend(other.marks);
         self.parts.extend(other.parts);
         self.consumers.extend(other.consumers);
+        self.foreign.extend(other.foreign);
         self
     }
 }
@@ -247,14 +267,17 @@ async fn survey_one(
 ) -> Result<Survey, BrokerError> {
     let mut call = scripts::SURVEY.prepare_invoke();
     call.key(of.orders()).key(of.dead()).key(of.nodes()).key(of.gone());
+    call.key(of.instances()).key(of.healed());
     for sale in sales {
         call.key(keys.sale(*sale)).key(keys.stock(*sale));
         call.key(keys.buyers(*sale)).key(keys.tally(*sale));
     }
     call.arg(of.group()).arg(FEW);
-    let (now, stream, marks, consumers, nodes, sales): Reply = link.invoke(&call).await?;
+    let (now, stream, marks, consumers, nodes, figures, foreign): Reply =
+        link.invoke(&call).await?;
     let (length, dead, group, lag, pending, oldest, first, gone) = stream;
     let (last, added, generated, deleted, delivered, read) = marks;
+    let foreign = foreign.into_iter().map(|(key, holds)| ForeignKey { key, holds }).collect();
     let id = |id: Option<String>| id.and_then(|id| parse_id(of, id.as_bytes()).ok());
     let stream = StreamFacts {
         length,
@@ -293,7 +316,7 @@ async fn survey_one(
             now: Millis(now),
             signs: nodes.into_iter().map(|(Text(name), at)| (name, Millis(at as i64))).collect(),
         },
-        sales: sales
+        sales: figures
             .into_iter()
             .map(|reply| {
                 let (damaged, initial, stock, buyers, version, created, ..) = reply;
@@ -312,6 +335,7 @@ async fn survey_one(
                 }
             })
             .collect(),
+        foreign,
     })
 }
 
@@ -345,6 +369,7 @@ mod tests {
             consumers: vec![consumer("desk/replay", 900), consumer("gone/replay", 9_000)],
             nodes: Nodes { now: Millis(10_000), signs: vec![("a".to_owned(), Millis(9_500))] },
             sales: Vec::new(),
+            foreign: Vec::new(),
         };
         let works = |name| survey.works(name, 3_000);
         assert!(works("a/1") && works("a/replay") && works("desk/replay"));

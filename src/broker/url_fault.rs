@@ -33,6 +33,21 @@ pub enum UrlFault {
     /// What is there is no cluster.
     #[error("Redis at {0} is one server and no cluster; its URL starts with redis:// or rediss://")]
     NoCluster(String),
+    /// A file of certificates that can't be used, and why.
+    #[error(
+        "the certificates of --redis-ca {0} can't be used ({1}); give a PEM file with the certificate of the authority that signed the server's"
+    )]
+    Ca(String, String),
+    /// Certificates, where nothing is encrypted.
+    #[error(
+        "--redis-ca goes with an encrypted Redis; write its URL with rediss:// or rediss+cluster://, or leave --redis-ca out"
+    )]
+    CaUnused,
+    /// Certificates, where sentinels name the server.
+    #[error(
+        "--redis-ca does not go with sentinels; add the authority to the certificates of the system, or name the file in SSL_CERT_FILE"
+    )]
+    CaOfSentinels,
     /// It asks for something that can't be had, in the words of the library.
     #[error("the Redis URL can't be used ({0})")]
     Unusable(String),

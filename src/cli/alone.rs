@@ -63,7 +63,9 @@ impl Alone {
             None => Some(Arc::new(ManagedServer::attach(&dir)?)),
         };
         let redis = match (&config.redis, &server) {
-            (Some(url), _) => Redis::from_url(url).map_err(|error| error.to_string()),
+            (Some(url), _) => {
+                Redis::trusting(url, config.redis_ca.as_deref()).map_err(|error| error.to_string())
+            }
             (None, Some(server)) => match server.ensure().await {
                 Ok(()) => {
                     Redis::from_managed(Arc::clone(server)).map_err(|error| error.to_string())

@@ -17,7 +17,7 @@ use crate::{
     engine::{
         EngineError,
         command::{Command, Reply},
-        ledger,
+        ledger, mend,
         repair::{self, Repaired, SaleRepair},
     },
     model::{Millis, Said, VoucherId, ledger::Cure},
@@ -46,10 +46,19 @@ struct Loss {
     result: Said,
 }
 
+/// What is wrong with a partition as a whole.
+#[derive(Serialize)]
+struct PartitionLine {
+    partition: u16,
+    findings: Vec<String>,
+}
+
 #[derive(Serialize)]
 struct Report {
     #[serde(flatten)]
     audit: ledger::Audit,
+    /// Partitions with findings.
+    partitions: Vec<PartitionLine>,
     /// The newest losses, newest first.
     losses: Vec<Loss>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -73,9 +82,23 @@ pub(super) async fn run(config: &Config, out: Output, args: &AuditArgs) -> Resul
 async fn look(context: &mut Context, out: Output, args: &AuditArgs) -> Result<Report, Fault> {
     let mut link = context.redis.link();
     let repaired = if args.repair { repair(context, out, args).await? } else { None };
-    let audit = ledger::audit(&context.store, &mut link, &context.keys, args.voucher).await?;
+    let partitions = partitions(context).await?;
+    let mut audit = ledger::audit(&context.store, &mut link, &context.keys, args.voucher).await?;
+    audit.balanced &= partitions.is_empty();
     let losses = losses(context).await?;
-    Ok(Report { audit, losses, repaired })
+    Ok(Report { audit, partitions, losses, repaired })
+}
+
+async fn partitions(context: &Context) -> Result<Vec<PartitionLine>, Fault> {
+    let (mut link, mut lines) = (context.redis.link(), Vec::new());
+    for of in context.keys.partitions() {
+        let findings = mend::faults(&mut link, &context.keys, &of).await?;
+        let findings: Vec<String> = findings.iter().map(ToString::to_string).collect();
+        if !findings.is_empty() {
+            lines.push(PartitionLine { partition: of.number(), findings });
+        }
+    }
+    Ok(lines)
 }
 
 /// The newest losses; nodes write down a great deal else.
@@ -115,15 +138,24 @@ async fn repair(
     plan.retain(|sale| args.voucher.is_none_or(|only| only == sale.voucher_id));
     let cured: Vec<SaleRepair> =
         plan.iter().filter(|sale| !sale.cures.is_empty()).cloned().collect();
+    let broken = partitions(context).await?;
+    for PartitionLine { partition, findings } in &broken {
+        let findings = findings.join("\n  ! ");
+        out.say(&format!("partition {partition}\n  ! {findings}\n    repair the partition"));
+    }
     for sale in &plan {
         out.say(&told(sale));
     }
-    if cured.is_empty() {
+    if cured.is_empty() && broken.is_empty() {
         return Ok(None);
     }
     operator.reason = why(&args.consent);
     let sales = counted(cured.len() as u64, "sale", "sales");
-    ask(&args.consent, &format!("Put the books of {sales} right like that?"))?;
+    let question = match counted(broken.len() as u64, "partition", "partitions") {
+        _ if broken.is_empty() => format!("Put the books of {sales} right like that?"),
+        partitions => format!("Repair {partitions}, and put the books of {sales} right like that?"),
+    };
+    ask(&args.consent, &question)?;
     let stop = CancellationToken::new();
     match operator.execute(Command::Repair(cured), &stop).await? {
         Reply::Repaired(done) => Ok(Some(done)),
@@ -158,8 +190,15 @@ fn told(sale: &SaleRepair) -> String {
 
 fn words(report: &Report) -> String {
     let audit = &report.audit;
+    let mut broken = String::new();
+    for PartitionLine { partition, findings } in &report.partitions {
+        for finding in findings {
+            broken.push_str(&format!("! partition {partition}: {finding}\n"));
+        }
+    }
     if audit.sales.is_empty() {
-        return "There is no sale yet; the books are empty and balance.".to_owned();
+        let end = if audit.balanced { "and balance" } else { "but a partition is broken" };
+        return format!("{broken}There is no sale yet; the books are empty {end}.");
     }
     let rows: Vec<Vec<String>> = audit
         .sales
@@ -194,6 +233,7 @@ fn words(report: &Report) -> String {
         "SQL stock",
     ];
     let mut text = table(&head, &[2, 3, 4, 5, 6, 7, 8, 9, 10], &rows);
+    text.push_str(&broken);
     for sale in &audit.sales {
         for finding in &sale.findings {
             text.push_str(&format!("! #{}: {finding}\n", sale.voucher_id));
@@ -210,6 +250,12 @@ fn words(report: &Report) -> String {
             counted(done.enqueued, "order", "orders"),
             counted(done.given_back, "piece", "pieces")
         ));
+        if done.mended > 0 {
+            let faults = counted(done.mended, "fault", "faults");
+            text.push_str(&format!(
+                "{faults} of partitions repaired; 'seckill activity' shows how.\n"
+            ));
+        }
     }
     text.push_str(if audit.balanced { "The books balance." } else { "The books are OFF." });
     text

@@ -19,6 +19,7 @@ use crate::{
         beat::take_name,
         deployment,
         locks::{Locks, Timing},
+        mend,
         node::{Node, NodeConfig},
         operator::{Operator, login_name},
         operator_lock::UnderWay,
@@ -72,7 +73,7 @@ impl Context {
         logging::to_file(&dir.log_path());
         // A URL that can't be read is told before a server is started for nothing.
         let (given, server) = match &config.redis {
-            Some(url) => (Some(Redis::from_url(url)?), None),
+            Some(url) => (Some(Redis::trusting(url, config.redis_ca.as_deref())?), None),
             None => (None, Some(Arc::new(ManagedServer::attach(&dir)?))),
         };
         let database = config.database.clone().unwrap_or_else(|| dir.database_url());
@@ -218,6 +219,9 @@ impl Context {
             // Whoever had this slot of the data dir before is gone: its lock says so.
             let sure = self.config.node.is_none() && self.server.is_some();
             let mut link = self.redis.link();
+            // A key of another type would stand in the way of the name. A server that is away is reported below.
+            let (store, keys) = (&self.store, &self.keys);
+            let _ = mend::mend_all(store, &mut link, keys, &self.outbox, &name).await;
             take_name(&mut link, &self.keys, &name, &self.instance, dead_ms, sure).await?;
         }
         Ok(Node::start(NodeConfig {

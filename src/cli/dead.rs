@@ -181,12 +181,12 @@ async fn list(
     let total = letters::count(&mut link, &context.keys).await?;
     let now = link.now().await?;
     let mut reader = reader(context);
-    let (mut found, mut from) = (Vec::new(), from);
+    let (mut found, mut next) = (Vec::new(), Some(from));
     // One more than asked for tells where the next page begins.
-    while found.len() <= limit {
+    while let Some(from) = next.filter(|_| found.len() <= limit) {
         let page = reader.page(from, EntryId::MAX, PAGE).await?;
         let Some(last) = page.last() else { break };
-        from = last.letter.letter.next_of_all();
+        next = last.letter.letter.next_of_all();
         let passing = page.into_iter().filter(|it| filter.passes(|field| it.fact(field, now)));
         found.extend(passing.map(|judged| line(&judged, now)));
     }

@@ -7,9 +7,11 @@ use serde::Serialize;
 use super::{Fault, context::Context, fault, output::Output};
 use crate::{
     broker::{
-        HOME, binary,
+        BrokerError, HOME, binary,
+        commands::{self, Denied},
         data_dir::{DataDir, others_may},
         stream,
+        survey::takes_writes as takes_writes_redis,
     },
     config::Config,
     engine::durability,
@@ -71,6 +73,7 @@ pub(super) async fn run(config: &Config, out: Output) -> Result<u8, Fault> {
     match Context::open(config).await {
         Ok(context) => {
             redis(&context, &mut report).await;
+            commands(&context, &mut report).await;
             partitions(&context, &mut report).await;
             database(&context, &mut report).await;
             losses(&context, &mut report).await;
@@ -172,6 +175,40 @@ async fn redis(context: &Context, report: &mut Report) {
             .then_some("CONFIG SET maxmemory-policy noeviction: evicted keys are lost buyers");
         report.add("eviction", grade, policy, mend);
     }
+}
+
+/// Whether Redis takes writes, and each command from this user.
+async fn commands(context: &Context, report: &mut Report) {
+    let (mut link, keys) = (context.redis.link(), &context.keys);
+    match takes_writes_redis(&mut link, keys).await {
+        // A user who may not send it is named below.
+        Ok(()) | Err(BrokerError::Refused(_)) => {}
+        Err(error) => return report.add("redis writes", Grade::Away, error.to_string(), None),
+    }
+    if context.config.read_only {
+        return report.add("commands", Grade::Note, "not tried, for --read-only", None);
+    }
+    let mut denied: Vec<Denied> = Vec::new();
+    for of in keys.partitions() {
+        match commands::try_all(&mut link, keys, &of).await {
+            Ok(found) => denied.extend(found),
+            Err(error) => return report.add("commands", Grade::Away, error.to_string(), None),
+        }
+        if !link.is_cluster() {
+            break;
+        }
+    }
+    let Some((_, why)) = denied.first() else {
+        return report.add("commands", Grade::Good, "all that are needed may be sent", None);
+    };
+    let mut names: Vec<&str> = denied.iter().map(|(name, _)| *name).collect();
+    names.sort_unstable();
+    names.dedup();
+    let found = format!("refused: {} ({why})", names.join(", "));
+    let rules: Vec<String> =
+        names.iter().map(|name| format!("+{}", name.to_lowercase().replace(' ', "|"))).collect();
+    let mend = format!("ACL SETUSER the user of the URL: {}", rules.join(" "));
+    report.add("commands", Grade::Bad, found, Some(&mend));
 }
 
 async fn database(context: &Context, report: &mut Report) {

@@ -19,6 +19,7 @@ use crate::{
         EngineError,
         command::Command,
         locks::{LockError, LockName},
+        operator::lock_names,
     },
     model::Millis,
 };
@@ -78,7 +79,9 @@ async fn alive(context: &Context) -> Result<impl Fn(&str) -> Option<bool> + use<
 async fn list(context: &Context, out: Output, limit: usize) -> Result<u8, Fault> {
     let alive = alive(context).await?;
     let mut link = context.redis.link();
-    let held = holders::holders(&mut link, &context.keys, limit.max(1), alive).await?;
+    let mut held = holders::holders(&mut link, &context.keys, limit.max(1), alive).await?;
+    let names = lock_names(&context.config.engine);
+    held.foreign = holders::foreign_locks(&mut link, &context.keys, &names).await?;
     out.answer(&held, || words(&held))?;
     Ok(0)
 }
@@ -125,8 +128,12 @@ async fn release(
 }
 
 fn words(held: &Holders) -> String {
+    let mut foreign = String::new();
+    for found in &held.foreign {
+        foreign.push_str(&format!("! {found}\n"));
+    }
     if held.locks.is_empty() {
-        return "No lock is held.".to_owned();
+        return format!("{foreign}No lock is held.");
     }
     let rows: Vec<Vec<String>> = held
         .locks
@@ -158,5 +165,5 @@ fn words(held: &Holders) -> String {
             number(held.total)
         ));
     }
-    text
+    format!("{foreign}{text}")
 }

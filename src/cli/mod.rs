@@ -61,6 +61,9 @@ struct Global {
     /// Redis to use: redis://, rediss://, unix://, redis+sentinel:// or redis+cluster:// [default: one of its own in the data dir]
     #[arg(long, global = true, value_name = "URL", env = "REDIS_URL", hide_env_values = true)]
     redis: Option<String>,
+    /// Certificates (PEM) to trust of an encrypted Redis [default: those of the system]
+    #[arg(long, global = true, value_name = "FILE", env = "SECKILL_REDIS_CA")]
+    redis_ca: Option<PathBuf>,
     /// Database to use: sqlite:PATH, mysql://… or postgres://… [default: sqlite in the data dir]
     #[arg(
         long,
@@ -170,8 +173,17 @@ impl Cli {
     pub async fn run(self) -> Result<u8, Fault> {
         // What this program and its Redis server write is for this user alone: who bought what is in all of it.
         rustix::process::umask(Mode::RWXG | Mode::RWXO);
-        let Global { data_dir, redis, database, partitions, config, read_only, json, look } =
-            self.global;
+        let Global {
+            data_dir,
+            redis,
+            redis_ca,
+            database,
+            partitions,
+            config,
+            read_only,
+            json,
+            look,
+        } = self.global;
         let told = (data_dir.is_some(), redis.is_some(), database.is_some());
         if Command::has_console(self.command.as_ref()) {
             look.speak();
@@ -179,6 +191,7 @@ impl Cli {
         let mut config = look.aloud(|| Config::load(config.as_deref()).map_err(Fault::from))?;
         config.data_dir = data_dir.or(config.data_dir);
         config.redis = redis.or(config.redis);
+        config.redis_ca = redis_ca.or(config.redis_ca);
         config.database = database.or(config.database);
         config.partitions = partitions.or(config.partitions);
         config.read_only |= read_only;

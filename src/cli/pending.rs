@@ -149,11 +149,11 @@ async fn list(
     let filter = which.filter.unwrap_or_default();
     let total = total(context).await?;
     let mut judge = context.operator(None)?.judge().await?;
-    let (mut entries, mut from) = (Vec::new(), from);
-    while entries.len() < limit {
+    let (mut entries, mut next) = (Vec::new(), Some(from));
+    while let Some(from) = next.filter(|_| entries.len() < limit) {
         let page = judge.page(from, EntryId::MAX).await?;
         let Some(last) = page.last() else { break };
-        from = last.row.delivered.entry.next_of_all();
+        next = last.row.delivered.entry.next_of_all();
         entries.extend(page.iter().filter(|judged| judged.passes(&filter)).map(Line::from));
     }
     entries.truncate(limit);

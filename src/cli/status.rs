@@ -12,7 +12,10 @@ use super::{
 };
 use crate::{
     config::Config,
-    engine::jobs::{board, builtin},
+    engine::{
+        jobs::{board, builtin},
+        operator::lock_names,
+    },
     model::{EntryId, ledger::Balance},
     store::ActivityFilter,
     telemetry::{
@@ -47,7 +50,7 @@ pub(super) async fn run(config: &Config, out: Output) -> Result<u8, Fault> {
     };
     out.answer(&snapshot, || words(&snapshot))?;
     let wrong = matches!(snapshot.books, Balance::Off { .. }) || !snapshot.undelivered.is_empty();
-    Ok(match snapshot.redis.up && snapshot.sql.takes_writes() {
+    Ok(match snapshot.redis.takes_writes() && snapshot.sql.takes_writes() {
         false => fault::UNREACHABLE,
         true if wrong => fault::NO,
         true => 0,
@@ -91,7 +94,8 @@ pub(super) async fn still(context: &mut Context) -> (Collector, Snapshot) {
         String::new(),
         context.config.read_only,
         context.config.engine.node_dead_ms,
-    );
+    )
+    .with_locks(lock_names(&context.config.engine));
     let mut snapshot = collector.look().await;
     for _ in 0..2 {
         if !matches!(snapshot.books, Balance::InFlight { .. }) {
@@ -194,8 +198,10 @@ fn server(health: &Health) -> String {
 pub(super) fn alarm_words(kind: &AlarmKind) -> String {
     match kind {
         AlarmKind::RedisAway { error }
+        | AlarmKind::RedisReadOnly { error }
         | AlarmKind::SqlAway { error }
         | AlarmKind::SqlReadOnly { error } => error.to_string(),
+        AlarmKind::ForeignKey(found) => found.to_string(),
         AlarmKind::SqlLocked { waiting: Some(waiting @ 1..) } => {
             let waiting = counted(*waiting, "entry waits", "entries wait");
             format!("{}; {waiting} for it", Unread::SqlLocked)

@@ -1,4 +1,4 @@
-//! Signs of life of a node, and its claim to its name.
+//! Signs of life of a node, its claim to its name, and the look at its partitions that goes with them.
 //!
 //! Two processes of one name would take each other's entries for their own. Who finds his name
 //! taken, because he was suspended for too long or was started twice, gives way.
@@ -7,8 +7,11 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
-use super::EngineError;
-use crate::broker::{Layout, Link, keys::Partition, nodes::FORGET_MS, scripts};
+use super::{EngineError, mend, outbox::Outbox};
+use crate::{
+    broker::{Layout, Link, keys::Partition, nodes::FORGET_MS, scripts},
+    store::SharedStore,
+};
 
 const BEAT_EVERY: Duration = Duration::from_secs(1);
 const ASK_AGAIN: Duration = Duration::from_millis(100);
@@ -21,6 +24,9 @@ pub(super) struct Beat {
     pub(super) node: String,
     pub(super) instance: String,
     pub(super) dead_ms: u64,
+    pub(super) store: SharedStore,
+    pub(super) keys: Layout,
+    pub(super) outbox: Outbox,
 }
 
 impl Beat {
@@ -37,9 +43,27 @@ impl Beat {
                 );
                 stop.cancel();
             }
+            self.mend().await;
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep(BEAT_EVERY) => {}
+            }
+        }
+    }
+}
+
+impl Beat {
+    /// Repairs what is wrong with the partition now; what could not be repaired is tried again.
+    async fn mend(&mut self) {
+        let Self { link, partition, node, store, keys, outbox, .. } = self;
+        match mend::mend_partition(store, link, keys, partition).await {
+            Ok(mended) if mended.is_empty() => {}
+            Ok(mended) => {
+                mend::record(outbox, node, partition, mended);
+                outbox.write(store).await;
+            }
+            Err(error) => {
+                tracing::debug!(%error, partition = partition.number(), "not looked through");
             }
         }
     }

@@ -273,8 +273,10 @@ fn unread(said: &Said) -> Told {
 fn words(kind: &AlarmKind) -> Told {
     match kind {
         AlarmKind::RedisAway { error }
+        | AlarmKind::RedisReadOnly { error }
         | AlarmKind::SqlAway { error }
         | AlarmKind::SqlReadOnly { error } => unread(error),
+        AlarmKind::ForeignKey(found) => Told::Holds(found.holds.clone()),
         AlarmKind::SqlLocked { .. } => Told::Unread(Unread::SqlLocked),
         AlarmKind::BooksOff { finding } => Told::Off(finding.clone()),
         AlarmKind::DeadConsumer { pending, known: true, .. } => Told::DeadHolds(*pending),

@@ -122,14 +122,14 @@ impl Consumer {
 
     /// Makes what is still in its hands old, so that nobody waits for it to grow so.
     async fn hand_over(&mut self) -> Result<u64, BrokerError> {
-        let (mut handed, mut from) =
-            (0, EntryId { partition: self.partition.number(), ..EntryId::MIN });
+        let (mut handed, mut next) =
+            (0, Some(EntryId { partition: self.partition.number(), ..EntryId::MIN }));
         let count = self.settings.consumer_batch;
-        loop {
+        while let Some(from) = next {
             let (reader, of) = (&mut self.reader, &self.partition);
             let own = stream::own_page(reader, of, &self.name, from, count).await?;
-            let Some(last) = own.last() else { return Ok(handed) };
-            from = last.entry.next();
+            let Some(last) = own.last() else { break };
+            next = last.entry.next();
             // A claim would drop those without a body from the pending list, and nobody would rebuild them.
             let there = own.iter().filter(|it| it.body != Body::Gone);
             let entries: Vec<EntryId> = there.map(|it| it.entry).collect();
@@ -139,6 +139,7 @@ impl Consumer {
             stream::let_go(reader, of, &self.name, self.settings.claim_idle(), &entries).await?;
             handed += entries.len() as u64;
         }
+        Ok(handed)
     }
 
     /// Heals by itself: a missing group is made, a server that is away is waited for.
@@ -281,8 +282,9 @@ impl Consumer {
         while !stop.is_cancelled() {
             let batch = if resumed {
                 let count = self.settings.consumer_batch;
+                let Some(first) = after.next() else { break };
                 let (reader, of) = (&mut self.reader, &self.partition);
-                stream::own_page(reader, of, &self.name, after.next(), count).await?
+                stream::own_page(reader, of, &self.name, first, count).await?
             } else {
                 self.read(ReadFrom::Own(after)).await?
             };
@@ -300,13 +302,13 @@ impl Consumer {
     /// What an operator has given to this consumer: it has nothing in hand now, so whatever is in its pending list
     /// came from somebody else.
     async fn take_given(&mut self, stop: &CancellationToken) -> Result<(), EngineError> {
-        let mut from = EntryId { partition: self.partition.number(), ..EntryId::MIN };
-        while !stop.is_cancelled() {
+        let mut next = Some(EntryId { partition: self.partition.number(), ..EntryId::MIN });
+        while let Some(from) = next.filter(|_| !stop.is_cancelled()) {
             let count = self.settings.consumer_batch;
             let (reader, of) = (&mut self.reader, &self.partition);
             let given = stream::own_page(reader, of, &self.name, from, count).await?;
             let Some(last) = given.last() else { break };
-            from = last.entry.next();
+            next = last.entry.next();
             self.settle_again(given, stop).await?;
         }
         Ok(())

@@ -157,7 +157,8 @@ pub async fn trim_pending(link: &mut Link, of: &Partition) -> Result<u64, Engine
         link.query(cmd("XPENDING").arg(of.orders()).arg(of.group())).await?;
     let Some(newest) = summary.2 else { return Ok(0) };
     // MINID keeps what is not smaller.
-    let next = newest.parse::<EntryId>().map_or(newest, |newest| newest.next().in_stream());
+    let next = newest.parse::<EntryId>().ok().and_then(EntryId::next);
+    let next = next.map_or(newest, EntryId::in_stream);
     Ok(link.query(cmd("XTRIM").arg(of.orders()).arg("MINID").arg(next)).await?)
 }
 

@@ -254,7 +254,12 @@ impl EngineError {
         match self {
             Self::Broker(error) | Self::NotLoaded { why: error, .. } => {
                 error.is_away()
-                    || matches!(error, BrokerError::Login { .. } | BrokerError::TooOld { .. })
+                    || matches!(
+                        error,
+                        BrokerError::Login { .. }
+                            | BrokerError::TooOld { .. }
+                            | BrokerError::Certificate { .. }
+                    )
             }
             Self::Store(error) => error.is_away(),
             Self::Lock(error) => error.is_away(),

@@ -426,19 +426,17 @@ async fn unknown_orders(
 pub async fn flows(link: &mut Link, of: &Partition) -> Result<Flows, BrokerError> {
     let mut flows = Flows::default();
     let last_delivered = last_delivered(link, of).await?;
-    let mut from = last_delivered.map_or(EntryId::MIN, EntryId::next);
-    loop {
+    let mut next = last_delivered.map_or(Some(EntryId::MIN), EntryId::next);
+    while let Some(from) = next {
         let page = stream::range(link, of, from, PAGE).await?;
-        let Some(last) = page.last() else { break };
-        from = last.entry.next();
+        next = page.last().and_then(|last| last.entry.next());
         flows.undelivered.extend(page.iter().filter_map(stream::Delivered::order));
     }
     if last_delivered.is_some() {
-        let mut from = EntryId::MIN;
-        loop {
+        let mut next = Some(EntryId::MIN);
+        while let Some(from) = next {
             let page = stream::pending_page(link, of, from, EntryId::MAX, PAGE).await?;
-            let Some(last) = page.last() else { break };
-            from = last.delivered.entry.next();
+            next = page.last().and_then(|last| last.delivered.entry.next());
             flows.pending.extend(page.iter().filter_map(|row| row.delivered.order()));
         }
     }
@@ -451,13 +449,13 @@ pub(super) async fn dead_orders(
     link: &mut Link,
     of: &Partition,
 ) -> Result<Vec<OrderEntry>, BrokerError> {
-    let (mut dead, mut from) = (Vec::new(), EntryId::MIN);
-    loop {
+    let (mut dead, mut next) = (Vec::new(), Some(EntryId::MIN));
+    while let Some(from) = next {
         let page = stream::dead_letters(link, of, from, PAGE).await?;
-        let Some(last) = page.last() else { return Ok(dead) };
-        from = last.letter.next();
+        next = page.last().and_then(|last| last.letter.next());
         dead.extend(page.iter().filter_map(|letter| letter.order));
     }
+    Ok(dead)
 }
 
 /// Up to where the group was delivered; `None` without stream or group.

@@ -23,6 +23,7 @@ pub mod jobs;
 pub mod journal;
 pub mod ledger;
 pub mod locks;
+pub mod mend;
 pub mod node;
 pub mod operator;
 pub mod operator_lock;

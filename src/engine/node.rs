@@ -23,7 +23,7 @@ use super::{
     consumer::{Consumer, Hold},
     jobs::{Runner, Scheduler, builtin},
     locks::{Locks, Timing},
-    operator::Operator,
+    operator::{Operator, lock_names},
     operator_lock::UnderWay,
     outbox::Outbox,
     rush::Rushes,
@@ -167,6 +167,9 @@ impl Node {
                     node: name.clone(),
                     instance: instance.clone(),
                     dead_ms: settings.node_dead_ms,
+                    store: store.clone(),
+                    keys: keys.clone(),
+                    outbox: outbox.clone(),
                 };
                 tasks.spawn(beat.run(stop.clone()));
             }
@@ -179,7 +182,8 @@ impl Node {
             name.clone(),
             read_only,
             settings.node_dead_ms,
-        );
+        )
+        .with_locks(lock_names(&settings));
         let (focus, looking_at) = watch::channel(Focus::default());
         let (commands, requests) = mpsc::channel(COMMANDS);
         let operator = Operator {

@@ -13,14 +13,16 @@ use super::{
     command::{Command, Reply, Scope},
     dead::Letters,
     deployment, figures, group,
-    jobs::{Job, Runner, builtin},
+    jobs::{Job, Runner, builtin, job_lock},
     locks::{LockName, Locks, revoke},
+    mend,
     operator_lock::{self, UnderWay},
     outbox::Outbox,
     payment,
     pending::Judge,
     plan::{self, Plan, PlanFault},
-    purchase, record, repair,
+    purchase, record,
+    repair::{self, Repaired},
     rush::{Rush, Rushes},
     settings::Settings,
     told::Told,
@@ -248,8 +250,10 @@ impl Operator {
                 Ok(Reply::JobSwitched { job, paused })
             }
             Command::Repair(plan) => {
-                let repairing = repair::apply_all(store, &mut link, keys, &plan, stop);
-                Ok(Reply::Repaired(repairing.await?))
+                let mended =
+                    mend::mend_all(store, &mut link, keys, &self.outbox, &self.node).await?;
+                let done = repair::apply_all(store, &mut link, keys, &plan, stop).await?;
+                Ok(Reply::Repaired(Repaired { mended, ..done }))
             }
             // Answered before: no act.
             Command::Plan(_)
@@ -321,6 +325,12 @@ impl Operator {
 
 fn changed(sale: &Sale) -> Reply {
     Reply::SaleChanged { voucher: sale.voucher_id, state: sale.state }
+}
+
+/// Locks that a node or an operator takes by name.
+pub fn lock_names(settings: &Settings) -> Vec<String> {
+    let jobs = builtin::jobs(settings).into_iter().map(|job| job_lock(&job.name));
+    jobs.chain([operator_lock::NAME.to_owned()]).collect()
 }
 
 /// Who sits at the terminal, as far as the system tells.

@@ -12,13 +12,15 @@ use super::{
 };
 use crate::{
     broker::BrokerError,
-    model::{SaleFault, VoucherId, ledger::SaleFinding, order_id::OrderIdFault},
+    model::{ForeignKey, SaleFault, VoucherId, ledger::SaleFinding, order_id::OrderIdFault},
     store::StoreError,
 };
 
 pub use super::partitions::{PartitionsFault, UnderWay};
 pub use crate::{
-    broker::{DataDirError, HostsFault, ServerError, UrlFault as RedisUrlFault, url_fault},
+    broker::{
+        DataDirError, HostsFault, ServerError, Unwilling, UrlFault as RedisUrlFault, url_fault,
+    },
     store::{
         FORMS, FileFault, MYSQL_PARAMETERS, POSTGRES_PARAMETERS, SaleRule, SchemaFault,
         UrlFault as SqlUrlFault,
@@ -51,6 +53,8 @@ pub enum Why {
     RedisAway(String, String),
     /// Redis refuses the login there, in its words.
     RedisLogin(String, String),
+    /// The certificate of Redis there is not accepted, in the words of the library.
+    RedisCertificate(String, String),
     /// Redis there is of that version.
     RedisTooOld(String, String),
     /// The group is gone.
@@ -59,8 +63,8 @@ pub enum Why {
     RedisUnwilling(String),
     /// Redis refused, in its words.
     RedisRefused(String),
-    /// A key holds something else.
-    RedisGarbage(String),
+    /// A key holds something that another program has written.
+    RedisKey(ForeignKey),
     /// Redis answered that with something unexpected.
     RedisReply(String),
     /// The database is away, in its words.
@@ -238,11 +242,14 @@ fn broker(error: &BrokerError) -> Why {
     match error {
         BrokerError::Away { place, detail } => Why::RedisAway(place.clone(), detail.clone()),
         BrokerError::Login { place, detail } => Why::RedisLogin(place.clone(), detail.clone()),
+        BrokerError::Certificate { place, detail } => {
+            Why::RedisCertificate(place.clone(), detail.clone())
+        }
         BrokerError::TooOld { place, version } => Why::RedisTooOld(place.clone(), version.clone()),
         BrokerError::NoGroup => Why::NoGroup,
         BrokerError::Unwilling(why) => Why::RedisUnwilling(why.clone()),
         BrokerError::Refused(why) => Why::RedisRefused(why.clone()),
-        BrokerError::Garbage(key) => Why::RedisGarbage(key.clone()),
+        BrokerError::Foreign(key) => Why::RedisKey(key.clone()),
         BrokerError::Reply(command) => Why::RedisReply((*command).to_owned()),
         BrokerError::Url(fault) => Why::RedisUrl(fault.clone()),
         BrokerError::Server(error) => Why::RedisServer(error.clone()),

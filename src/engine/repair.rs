@@ -47,6 +47,9 @@ pub struct Repaired {
     pub enqueued: u64,
     /// Closed orders whose piece went back.
     pub given_back: u64,
+    /// Faults of partitions that were repaired.
+    #[serde(default)]
+    pub mended: u64,
 }
 
 /// Looks at every sale that is not archived, and says what each needs; sales in order are left out.

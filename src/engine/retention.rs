@@ -79,11 +79,11 @@ async fn trim_letters(
     let old = u64::try_from(old.0).unwrap_or(0);
     let length: u64 = link.query(cmd("XLEN").arg(of.dead())).await?;
     let mut excess = length.saturating_sub(settings.jobs.keep_dead_entries);
-    let (mut trimmed, mut from) = (0, EntryId::MIN);
-    while !stop.is_cancelled() {
+    let (mut trimmed, mut next) = (0, Some(EntryId::MIN));
+    while let Some(from) = next.filter(|_| !stop.is_cancelled()) {
         let page = letters::dead_letters(link, of, from, LETTERS_PAGE).await?;
         let Some(last) = page.last() else { break };
-        from = last.letter.next();
+        next = last.letter.next();
         let mut due = Vec::new();
         for letter in page {
             let beyond = excess > 0;

@@ -235,7 +235,7 @@ impl Rush {
         report: &mut RushReport,
         stop: &CancellationToken,
     ) {
-        let (mut progress, mut letters) = (Instant::now(), Letters::default());
+        let (mut progress, mut letters) = (Instant::now(), Letters::from_the_first());
         while !open.is_empty() && !stop.is_cancelled() && progress.elapsed() < NO_PROGRESS {
             let before = open.len();
             let written = self.written(&mut open).await;
@@ -309,8 +309,8 @@ impl Rush {
         open: &mut Vec<OrderId>,
     ) -> u64 {
         // A Redis that is away has no news; the wait goes on.
-        while let Ok(page) =
-            stream::dead_letters(&mut self.link, of, letters.next, SETTLE_PAGE).await
+        while let Some(from) = letters.next
+            && let Ok(page) = stream::dead_letters(&mut self.link, of, from, SETTLE_PAGE).await
         {
             let Some(last) = page.last() else { break };
             letters.next = last.letter.next();
@@ -323,10 +323,16 @@ impl Rush {
 }
 
 /// Dead letters read so far.
-#[derive(Default)]
 struct Letters {
-    next: EntryId,
+    /// Where the next page starts; `None` after the largest id.
+    next: Option<EntryId>,
     orders: HashSet<OrderId>,
+}
+
+impl Letters {
+    fn from_the_first() -> Self {
+        Self { next: Some(EntryId::MIN), orders: HashSet::new() }
+    }
 }
 
 /// Answers, counted.

@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{command::Reply, jobs::JobSaid, record, refusal::Refusal};
+use super::{command::Reply, jobs::JobSaid, mend::Mended, record, refusal::Refusal};
 use crate::{
     model::{
         EntryId, JobOutcome, Millis, Said, VoucherDetails, VoucherId, counted,
@@ -58,6 +58,8 @@ pub enum Told {
     Letters(u64),
     /// The group is gone.
     GroupGone,
+    /// A key holds this, which another program has written.
+    Holds(String),
     /// A node gave its last sign of life.
     LastSign,
     /// So many lines are in the log file alone.
@@ -66,6 +68,8 @@ pub enum Told {
     InOrder,
     /// Redis was given back what it had lost.
     Healed(Healed),
+    /// A fault of a partition was repaired.
+    Mended(Mended),
 }
 
 fn entries(count: u64) -> String {
@@ -120,6 +124,7 @@ impl fmt::Display for Told {
             Self::SilentHolds(pending) => write!(f, "silent, holds {}", entries(*pending)),
             Self::Letters(count) => write!(f, "{count} for a person to judge"),
             Self::GroupGone => f.write_str("gone"),
+            Self::Holds(holds) => write!(f, "holds a {holds}, which seckill has not written"),
             Self::LastSign => f.write_str("its last sign of life; others take over what it held"),
             Self::LeftOut(lines) => {
                 let lines = counted(u64::from(*lines), "line", "lines");
@@ -127,6 +132,7 @@ impl fmt::Display for Told {
             }
             Self::InOrder => f.write_str("in order"),
             Self::Healed(healed) => healed.fmt(f),
+            Self::Mended(mended) => mended.fmt(f),
         }
     }
 }

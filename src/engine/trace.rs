@@ -86,7 +86,7 @@ pub async fn follow(
         Standing::Dead { .. } | Standing::Lost { .. } | Standing::Unknown => None,
     };
     if let Some(entry) = entry {
-        let window = entries::window(link, &of, Some(entry.next()), 1).await?;
+        let window = entries::window(link, &of, entry.next(), 1).await?;
         let seen = window.entries.into_iter().find(|seen| seen.delivered.entry == entry);
         trace.entry = seen.map(|seen| (entry, seen.holding));
         if let Some((_, Holding::Pending { idle_ms, .. })) = &trace.entry {
@@ -128,8 +128,8 @@ async fn near(link: &mut Link, of: &Partition, id: OrderId) -> Result<Near, Engi
     let millis = |by: i64| u64::try_from(issued.plus(by).0).unwrap_or(0);
     let mut pages = 0;
     for (first, end) in [(0, AFTER_MS), (-BEFORE_MS, 0)] {
-        let mut from = EntryId { millis: millis(first), number: 0, partition: of.number() };
-        loop {
+        let mut next = Some(EntryId { millis: millis(first), number: 0, partition: of.number() });
+        while let Some(from) = next {
             if pages == PAGES {
                 return Ok(Near::More);
             }
@@ -141,7 +141,7 @@ async fn near(link: &mut Link, of: &Partition, id: OrderId) -> Result<Near, Engi
             }
             match page.last() {
                 Some(last) if page.len() == PAGE && last.entry.millis <= millis(end) => {
-                    from = last.entry.next();
+                    next = last.entry.next();
                 }
                 _ => break,
             }

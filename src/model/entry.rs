@@ -45,12 +45,12 @@ impl EntryId {
         Self { millis, ..Self::MAX }
     }
 
-    /// The next possible id of the same stream, to page on without seeing this one again.
-    #[must_use]
-    pub fn next(self) -> Self {
+    /// The next possible id of the same stream, to page on without seeing this one again; `None` after the largest
+    /// one, where a loop over pages ends.
+    pub fn next(self) -> Option<Self> {
         match self.number.checked_add(1) {
-            Some(number) => Self { number, ..self },
-            None => Self { millis: self.millis.saturating_add(1), number: 0, ..self },
+            Some(number) => Some(Self { number, ..self }),
+            None => Some(Self { millis: self.millis.checked_add(1)?, number: 0, ..self }),
         }
     }
 
@@ -65,20 +65,18 @@ impl EntryId {
         }
     }
 
-    /// The next possible id of all streams together.
-    #[must_use]
-    pub fn next_of_all(self) -> Self {
+    /// The next possible id of all streams together; `None` after the largest one.
+    pub fn next_of_all(self) -> Option<Self> {
         match self.partition.checked_add(1) {
-            Some(partition) => Self { partition, ..self },
-            None => Self { partition: 0, ..self.next() },
+            Some(partition) => Some(Self { partition, ..self }),
+            None => Some(Self { partition: 0, ..self.next()? }),
         }
     }
 
-    /// The first id of `partition` that is not before this one.
-    #[must_use]
-    pub fn first_in(self, partition: u16) -> Self {
+    /// The first id of `partition` that is not before this one; `None` where all are.
+    pub fn first_in(self, partition: u16) -> Option<Self> {
         let here = Self { partition, ..self };
-        if partition < self.partition { here.next() } else { here }
+        if partition < self.partition { here.next() } else { Some(here) }
     }
 
     /// The last id of `partition` that is not after this one; `None` where all are.
@@ -243,6 +241,14 @@ mod tests {
     }
 
     #[test]
+    fn nothing_comes_after_the_largest_id() {
+        let last = EntryId { partition: 0, ..EntryId::MAX };
+        assert_eq!((last.next(), EntryId::MAX.next_of_all()), (None, None));
+        assert_eq!(last.next_of_all(), Some(EntryId { partition: 1, ..EntryId::MAX }));
+        assert_eq!(EntryId::MAX.first_in(0), None);
+    }
+
+    #[test]
     fn names_what_is_wrong() {
         assert_eq!(
             parse(&[("userId", "5"), ("id", "9")]),
@@ -266,8 +272,8 @@ mod tests {
         fn ids_read_what_they_print(millis: u64, number: u64, partition: u16) {
             let id = EntryId { millis, number, partition };
             prop_assert_eq!(id.to_string().parse::<EntryId>(), Ok(id));
-            prop_assert!(id == EntryId::MAX || id.next_of_all() > id);
-            prop_assert!((millis, number) == (0, 0) || id.before().next() == id);
+            prop_assert!(id.next_of_all().map_or(id == EntryId::MAX, |next| next > id));
+            prop_assert!((millis, number) == (0, 0) || id.before().next() == Some(id));
         }
 
         #[test]
@@ -277,9 +283,9 @@ mod tests {
         ) {
             let edge = EntryId { millis: ms, number: no, partition: p };
             let other = EntryId { millis: ms2, number: no2, partition: p2 };
-            prop_assert_eq!(other >= edge, other >= edge.first_in(p2));
+            prop_assert_eq!(other >= edge, edge.first_in(p2).is_some_and(|first| other >= first));
             prop_assert_eq!(other <= edge, edge.last_in(p2).is_some_and(|last| other <= last));
-            prop_assert_eq!(other > edge, other >= edge.next_of_all());
+            prop_assert_eq!(other > edge, edge.next_of_all().is_some_and(|next| other >= next));
         }
     }
 }

@@ -8,6 +8,7 @@ mod counted;
 pub mod durability;
 pub mod entry;
 pub mod filter;
+mod foreign_key;
 pub mod job;
 pub mod ledger;
 pub mod letter;
@@ -26,6 +27,7 @@ pub mod voucher;
 pub use clock::{Millis, When};
 pub use counted::counted;
 pub use entry::{EntryFault, EntryId, OrderEntry};
+pub use foreign_key::{ForeignKey, NO_NUMBER, REPLACED};
 pub use job::{Cause, Fence, JobOutcome, JobRun, JobSwitch, NewRun, RunEnd};
 pub use letter::{LetterAct, LetterCounts, LetterVerdict};
 pub use order::{

@@ -23,12 +23,21 @@ const LAG_MS: u64 = 30_000;
 /// Buyers who wait longer for their order do not wait for a burst to pass.
 const LONG_DRAIN_MS: u64 = 300_000;
 
+/// Keys of another type that have an alarm of their own: one program has overwritten all of them.
+const FOREIGN_KEYS: usize = 5;
+
 /// Every alarm that this picture, and what Redis had forgotten lately, give cause for, the most urgent first.
 pub fn alarms(snapshot: &Snapshot, forgot: Option<Forgot>) -> Vec<Alarm> {
     let mut found = Vec::new();
     let mut add = |urgency, kind| found.push(Alarm { urgency, kind });
     if let Some(error) = snapshot.redis.error.clone().filter(|_| !snapshot.redis.up) {
         add(Urgency::Critical, AlarmKind::RedisAway { error });
+    }
+    if let Some(error) = snapshot.redis.unwritable.clone().filter(|_| snapshot.redis.up) {
+        add(Urgency::Critical, AlarmKind::RedisReadOnly { error });
+    }
+    for found in snapshot.foreign_keys.iter().take(FOREIGN_KEYS).filter(|_| snapshot.redis.up) {
+        add(Urgency::Critical, AlarmKind::ForeignKey(found.clone()));
     }
     if let Some(kind) = sql(snapshot) {
         add(Urgency::Critical, kind);
@@ -143,7 +152,7 @@ mod tests {
 
     use super::*;
     use crate::model::ledger::Finding;
-    use crate::model::{Cause, Millis};
+    use crate::model::{Cause, ForeignKey, Millis};
     use crate::telemetry::{
         Point, Series,
         snapshot::{JobLine, StreamLine},
@@ -192,6 +201,29 @@ mod tests {
         snapshot.sql.unwritable = Some("read-only".into());
         let other = AlarmKind::SqlReadOnly { error: "read-only".into() };
         assert_eq!(told(&snapshot), Some((Urgency::Critical, other)));
+    }
+
+    #[test]
+    fn a_redis_that_takes_no_writes_has_an_alarm_while_it_is_read() {
+        let mut snapshot = calm();
+        snapshot.redis.unwritable = Some("OOM".into());
+        let kinds = |snapshot: &Snapshot| {
+            alarms(snapshot, None).into_iter().map(|it| (it.urgency, it.kind)).collect::<Vec<_>>()
+        };
+        let full = AlarmKind::RedisReadOnly { error: "OOM".into() };
+        assert_eq!(kinds(&snapshot), [(Urgency::Critical, full)]);
+        snapshot.redis = Health { error: Some("gone".into()), ..Health::default() };
+        let away = AlarmKind::RedisAway { error: "gone".into() };
+        assert_eq!(kinds(&snapshot), [(Urgency::Critical, away)]);
+    }
+
+    #[test]
+    fn each_key_of_another_program_has_an_alarm_up_to_a_few() {
+        let key = |number| ForeignKey { key: format!("k{number}"), holds: "list".to_owned() };
+        let snapshot = Snapshot { foreign_keys: (0..9).map(key).collect(), ..calm() };
+        let found = alarms(&snapshot, None);
+        assert_eq!(found.len(), FOREIGN_KEYS);
+        assert_eq!(found.first().map(|it| &it.kind), Some(&AlarmKind::ForeignKey(key(0))));
     }
 
     #[test]

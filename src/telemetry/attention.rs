@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use crate::model::{Millis, Said, VoucherId, ledger::SaleFinding};
+use crate::model::{ForeignKey, Millis, Said, VoucherId, ledger::SaleFinding};
 
 /// How urgent an alarm is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -35,6 +35,13 @@ pub enum AlarmKind {
         /// What it said.
         error: Said,
     },
+    /// Redis is read, and takes no writes.
+    RedisReadOnly {
+        /// What it said.
+        error: Said,
+    },
+    /// A key of the program holds what another program has written.
+    ForeignKey(ForeignKey),
     /// The database does not answer.
     SqlAway {
         /// What it said.
@@ -138,6 +145,8 @@ impl AlarmKind {
             | Self::SqlAway { .. }
             | Self::ServerBack { .. }
             | Self::RedisForgot { .. } => None,
+            Self::RedisReadOnly { .. } => Some("redis"),
+            Self::ForeignKey(found) => Some(&found.key),
             Self::SqlLocked { .. } | Self::SqlReadOnly { .. } => Some("database"),
             Self::BooksOff { .. } => Some("books"),
             Self::Undelivered { .. } => Some("delivery"),

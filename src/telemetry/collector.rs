@@ -3,6 +3,7 @@
 mod census;
 mod entries;
 mod pending;
+mod redis;
 
 use std::{
     collections::HashMap,
@@ -29,10 +30,10 @@ use super::{
 };
 use crate::{
     broker::{
-        BrokerError, HOME, Layout, Link,
-        holders::{Holders, holders},
+        BrokerError, Layout, Link,
+        holders::Holders,
         nodes::NodeState,
-        survey::{SaleFacts, Survey, survey},
+        survey::{SaleFacts, Survey},
     },
     model::{
         Millis, OrderFilter, Sale, VoucherId,
@@ -46,10 +47,6 @@ const PATIENCE_MS: u64 = 1_500;
 const PATIENCE: Duration = Duration::from_millis(PATIENCE_MS);
 /// What was read longer ago is read again for the same picture.
 const OLD_US: u64 = 500_000;
-/// Locks in one picture.
-const LOCKS: usize = 200;
-/// Clocks that differ by less agree: an answer takes its time.
-const CLOCKS_AGREE_MS: i64 = 1_000;
 /// Sales in one picture, the newest.
 const SALES: usize = 200;
 
@@ -76,6 +73,10 @@ pub struct Collector {
     /// What Redis holds of each sale, by the last survey.
     facts: HashMap<VoucherId, SaleFacts>,
     locks: Holders,
+    /// Locks that are looked at whether or not they are held.
+    lock_names: Vec<String>,
+    /// When Redis was last asked whether it takes writes.
+    asked_redis: Option<Instant>,
     redis: Health,
     sql: Health,
     writes: Writes,
@@ -133,6 +134,8 @@ impl Collector {
             survey: None,
             facts: HashMap::new(),
             locks: Holders::default(),
+            lock_names: Vec::new(),
+            asked_redis: None,
             redis,
             sql,
             writes: Writes::default(),
@@ -143,6 +146,13 @@ impl Collector {
             audit: None,
             standing: Standing::default(),
         }
+    }
+
+    /// Looks at these locks too while they are not held: a key that holds something else keeps all out.
+    #[must_use]
+    pub fn with_locks(mut self, names: Vec<String>) -> Self {
+        self.lock_names = names;
+        self
     }
 
     /// Takes a picture. Never fails: a server that is away is part of the picture.
@@ -200,6 +210,7 @@ impl Collector {
             rushes: self.meters.rushes(),
             recoveries: self.meters.recoveries(),
             locks: self.locks.clone(),
+            foreign_keys: self.foreign_keys(),
             jobs: Vec::new(),
             nodes: self
                 .survey
@@ -289,39 +300,6 @@ impl Collector {
         } else if let Some(answer) = self.writes.ask(&self.store) {
             self.sql.note_writes(answer);
         }
-    }
-
-    async fn read_redis(&mut self) {
-        let start = Instant::now();
-        let vouchers: Vec<VoucherId> = self.sales.iter().map(|sale| sale.voucher_id).collect();
-        let (link, keys, dead_ms) = (&mut self.link, &self.keys, self.node_dead_ms);
-        let looking = async {
-            let survey = survey(link, keys, &vouchers).await?;
-            let alive = |node: &str| survey.nodes.life(node, dead_ms);
-            let locks = holders(link, keys, LOCKS, alive).await?;
-            Ok::<_, BrokerError>((survey, locks))
-        };
-        let result = match tokio::time::timeout(PATIENCE, looking).await {
-            Ok(Ok((survey, locks))) => {
-                self.facts = vouchers.iter().copied().zip(survey.sales.iter().copied()).collect();
-                let ahead = survey.now.0 - Millis::now().0;
-                self.ahead = if ahead.abs() < CLOCKS_AGREE_MS { 0 } else { ahead };
-                self.survey = Some(survey);
-                self.locks = locks;
-                Ok(())
-            }
-            Ok(Err(error)) => Err(error.into()),
-            Err(_) => {
-                // It may be half open; the next look makes a new one.
-                self.link.forget();
-                Err(Unread::RedisSilent(self.link.place().to_owned(), PATIENCE_MS))
-            }
-        };
-        if let Some(server) = self.link.server(HOME) {
-            self.redis.name = format!("redis {}", server.version);
-        }
-        let now = self.now();
-        self.redis.note(now, start.elapsed(), result);
     }
 
     /// A part that somebody looks at, by its name in the log; `None` where it did not come in time.

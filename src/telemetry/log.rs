@@ -20,6 +20,8 @@ pub mod events {
     pub const ALARM_RAISED: &str = "alarm raised";
     /// It does so no more.
     pub const ALARM_CLEARED: &str = "alarm cleared";
+    /// A node has repaired a partition.
+    pub const PARTITION_REPAIRED: &str = "partition repaired";
     /// A node gives no sign of life.
     pub const NODE_DEAD: &str = "node dead";
 }
@@ -82,6 +84,7 @@ impl Weight {
             | events::REDIS_AWAY
             | events::DATABASE_AWAY
             | events::NODE_DEAD
+            | events::PARTITION_REPAIRED
             | HEALED => Self::Trouble,
             events::ALARM_CLEARED | events::REDIS_BACK | events::DATABASE_BACK => Self::Relief,
             _ => Self::Notice,

@@ -19,8 +19,8 @@ pub use crate::broker::{
 use crate::{
     broker::{nodes::Nodes, survey::SaleFacts},
     model::{
-        EntryId, JobRun, Millis, OrderId, Phase, Said, Sale, SaleState, UserId, Verdict, VoucherId,
-        ledger::Balance,
+        EntryId, ForeignKey, JobRun, Millis, OrderId, Phase, Said, Sale, SaleState, UserId,
+        Verdict, VoucherId, ledger::Balance,
     },
     store::Recorded,
 };
@@ -89,6 +89,9 @@ pub struct Snapshot {
     pub recoveries: Vec<RecoveryLine>,
     /// Locks that are held.
     pub locks: Holders,
+    /// Keys of the program that another program has written.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub foreign_keys: Vec<ForeignKey>,
     /// Scheduled jobs, as this node knows them.
     pub jobs: Vec<JobLine>,
     /// Nodes that gave a sign of life within a day.
@@ -143,7 +146,7 @@ pub struct Health {
     pub away_since: Option<Millis>,
     /// It has come back within the last minute.
     pub back: Option<Back>,
-    /// Why it takes no writes though it is read: of a database only, and of one that answers.
+    /// Why it takes no writes though it is read; only of a server that answers.
     pub unwritable: Option<Said>,
 }
 

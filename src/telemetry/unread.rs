@@ -21,6 +21,8 @@ pub enum Unread {
     RedisAway(String, String),
     /// Redis refuses the login there, in its words.
     RedisLogin(String, String),
+    /// The certificate of Redis there is not accepted, in the words of the library.
+    RedisCertificate(String, String),
     /// Redis takes no writes, in its words.
     RedisUnwilling(String),
     /// Redis refused, in its words.
@@ -52,6 +54,7 @@ impl From<BrokerError> for Unread {
         match error {
             BrokerError::Away { place, detail } => Self::RedisAway(place, detail),
             BrokerError::Login { place, detail } => Self::RedisLogin(place, detail),
+            BrokerError::Certificate { place, detail } => Self::RedisCertificate(place, detail),
             BrokerError::Unwilling(detail) => Self::RedisUnwilling(detail),
             BrokerError::Refused(detail) => Self::RedisRefused(detail),
             BrokerError::Reply(command) => Self::RedisReply(command.to_owned()),
@@ -86,6 +89,9 @@ impl fmt::Display for Unread {
             ),
             Self::RedisAway(place, detail) => BrokerError::Away { place, detail }.fmt(f),
             Self::RedisLogin(place, detail) => BrokerError::Login { place, detail }.fmt(f),
+            Self::RedisCertificate(place, detail) => {
+                BrokerError::Certificate { place, detail }.fmt(f)
+            }
             Self::RedisUnwilling(detail) => BrokerError::Unwilling(detail).fmt(f),
             Self::RedisRefused(detail) => BrokerError::Refused(detail).fmt(f),
             Self::RedisReply(command) => f.write_str(&unexpected(&command)),

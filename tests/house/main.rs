@@ -156,8 +156,17 @@ fn the_example_config_is_true() {
         assert!(keys.get(&line.action).is_some(), "the example lacks keys.{}", line.action);
     }
     let names: Vec<&str> = parsed.keys().map(String::as_str).collect();
-    let expected =
-        ["data_dir", "database", "export_dir", "node", "partitions", "read_only", "redis", "theme"];
+    let expected = [
+        "data_dir",
+        "database",
+        "export_dir",
+        "node",
+        "partitions",
+        "read_only",
+        "redis",
+        "redis_ca",
+        "theme",
+    ];
     assert_eq!(names, expected);
 
     let active = text.lines().find(|line| !line.is_empty() && !line.starts_with(['#', '[']));

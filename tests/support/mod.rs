@@ -30,6 +30,7 @@ mod redis_server;
 mod sandbox;
 mod sentinel;
 mod server;
+mod tls;
 
 use std::{
     fs,
@@ -48,6 +49,7 @@ pub use redis_server::TestRedis;
 pub use sandbox::Seckill;
 pub use sentinel::TestSentinels;
 pub use server::{PASSWORD, Server};
+pub use tls::{AUTHORITY, encrypted};
 
 /// How long a test waits for what should happen at once: long enough for a loaded machine, and
 /// only ever spent by a test that fails.

@@ -110,7 +110,7 @@ pub(super) async fn gather(config: &Config, since: Millis, until: Millis) -> Res
         Err(fault) if fault.code == fault::UNREACHABLE => fault,
         Err(fault) => return Err(fault),
     };
-    one_alone(config, since, until, fault).await
+    Box::pin(one_alone(config, since, until, fault)).await
 }
 
 async fn all(context: &mut Context, since: Millis, until: Millis) -> Result<Bundle, Fault> {
@@ -213,8 +213,8 @@ async fn plan(
     let mut judge =
         store.map(|store| Judge::new(redis, Arc::clone(store), keys.clone(), settings, at_work));
     let mut plan = Plan { verdicts: judge.is_some().then(BTreeMap::new), ..Plan::default() };
-    let mut from = EntryId::MIN;
-    loop {
+    let mut next = Some(EntryId::MIN);
+    while let Some(from) = next {
         let page: Vec<(Pending, Option<Verdict>)> = match &mut judge {
             Some(judge) => within(judge.page(from, EntryId::MAX))
                 .await?
@@ -227,12 +227,12 @@ async fn plan(
                 .map(|row| (row, None))
                 .collect(),
         };
-        let Some((last, _)) = page.last() else { return Ok(plan) };
+        let Some((last, _)) = page.last() else { break };
         if plan.ages_ms.len() >= ENTRIES {
             plan.cut = true;
             return Ok(plan);
         }
-        from = last.delivered.entry.next_of_all();
+        next = last.delivered.entry.next_of_all();
         for (row, verdict) in page {
             plan.ages_ms.push(now.since(row.delivered.entry.added()));
             plan.looked_at += 1;
@@ -244,6 +244,7 @@ async fn plan(
             }
         }
     }
+    Ok(plan)
 }
 
 /// A verdict in words.
@@ -263,15 +264,15 @@ pub(super) fn name_of(verdict: Verdict) -> &'static str {
 async fn dead(redis: &Redis, keys: &Layout) -> Told<Dead> {
     let (mut link, mut dead) = (redis.link(), Dead::default());
     for of in keys.partitions() {
-        let mut from = EntryId::MIN;
-        loop {
+        let mut next = Some(EntryId::MIN);
+        while let Some(from) = next {
             let page = within(stream::dead_letters(&mut link, &of, from, PAGE)).await?;
             let Some(last) = page.last() else { break };
             if dead.reasons.len() >= ENTRIES {
                 dead.cut = true;
                 return Ok(dead);
             }
-            from = last.letter.next();
+            next = last.letter.next();
             for letter in page {
                 dead.reasons.push(letter.reason.to_string());
                 if dead.first.len() < SHOWN {

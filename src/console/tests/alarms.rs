@@ -10,7 +10,7 @@ use crate::{
         widgets::width,
     },
     model::{
-        Said, VoucherId,
+        ForeignKey, NO_NUMBER, Said, VoucherId,
         ledger::{Finding, SaleFinding},
     },
     telemetry::{
@@ -63,6 +63,19 @@ fn kinds() -> Vec<AlarmKind> {
         AlarmKind::LagStands { lag: 1_234_567, drains_ms: Some(7_100_000) },
         AlarmKind::JobFailed { job: "close-overdue".to_owned(), ago_ms: 7_100_000 },
         AlarmKind::DeadLetters { count: 1_234_567 },
+        AlarmKind::RedisReadOnly {
+            error: Said::of(&Unread::RedisUnwilling(
+                "OOM command not allowed when used memory > 'maxmemory'.".to_owned(),
+            )),
+        },
+        AlarmKind::ForeignKey(ForeignKey {
+            key: "seckill:{p0}:buyers:1204".to_owned(),
+            holds: "string".to_owned(),
+        }),
+        AlarmKind::ForeignKey(ForeignKey {
+            key: "lock:job:close-overdue".to_owned(),
+            holds: NO_NUMBER.to_owned(),
+        }),
         AlarmKind::NoGroup,
         AlarmKind::RedisForgot {
             at: NOW,

@@ -15,7 +15,7 @@ use crate::{
         widgets::Pen,
     },
     engine::command::{Command, Reply},
-    model::{Phase, Said},
+    model::{ForeignKey, NO_NUMBER, Phase, Said},
     telemetry::{
         Snapshot,
         alarms::alarms,
@@ -193,6 +193,19 @@ fn every_alarm() {
         AlarmKind::LagStands { lag: 20_000, drains_ms: None },
         AlarmKind::LagStands { lag: 20_000, drains_ms: Some(600_000) },
         AlarmKind::JobFailed { job: "close-overdue".to_owned(), ago_ms: 42_000 },
+        AlarmKind::RedisReadOnly {
+            error: Said::of(&Unread::RedisUnwilling(
+                "OOM command not allowed when used memory > 'maxmemory'.".to_owned(),
+            )),
+        },
+        AlarmKind::ForeignKey(ForeignKey {
+            key: "seckill:{p0}:buyers:1204".to_owned(),
+            holds: "string".to_owned(),
+        }),
+        AlarmKind::ForeignKey(ForeignKey {
+            key: "lock:job:close-overdue".to_owned(),
+            holds: NO_NUMBER.to_owned(),
+        }),
         AlarmKind::NoGroup,
         AlarmKind::RedisForgot { at: NOW, keys: Vec::new(), buyers: 12, refused: 0, pending: 0 },
         AlarmKind::RedisForgot { at: NOW, keys: Vec::new(), buyers: 12, refused: 0, pending: 6 },

@@ -311,7 +311,7 @@ pub(super) fn normal() -> Snapshot {
         series: Arc::new(series()),
         stocks: stocks(),
         activity: Arc::new(log_lines()),
-        locks: Holders { total: 3, locks: locks() },
+        locks: Holders { total: 3, locks: locks(), foreign: Vec::new() },
         jobs: jobs(),
         alarms: vec![Alarm {
             urgency: Urgency::Warning,

@@ -19,13 +19,14 @@ use crate::{
         error::PartDone,
         group::{ClaimReport, GroupFault, Meanwhile, Names},
         jobs::{Cancelled, JobSaid, RunFault},
+        mend::{Mended, PartitionFault, Repair},
         refusal::{Refusal, SaleRule, Why},
         rush::RushFault,
         told::{ClaimPart, RewindPart, Subject, Told},
     },
     model::{
-        EntryFault, JobOutcome, Millis, OrderFault, Payment, Said, SaleFault, UserId,
-        VoucherDetails, VoucherId,
+        EntryFault, ForeignKey, JobOutcome, Millis, NO_NUMBER, OrderFault, Payment, Said, SaleFault,
+        UserId, VoucherDetails, VoucherId,
         ledger::{Finding, SaleFinding, Side},
         letter::{MAX_DATA, MAX_REASON},
     },
@@ -125,11 +126,15 @@ fn reasons() -> Vec<Why> {
         Why::ReadOnly,
         Why::RedisAway(place(), words()),
         Why::RedisLogin(place(), words()),
+        Why::RedisCertificate(place(), words()),
         Why::RedisTooOld(place(), "6.2.1".to_owned()),
         Why::NoGroup,
         Why::RedisUnwilling(words()),
         Why::RedisRefused(words()),
-        Why::RedisGarbage("seckill:{p0}:stock:7".to_owned()),
+        Why::RedisKey(ForeignKey {
+            key: "seckill:{p0}:stock:7".to_owned(),
+            holds: NO_NUMBER.to_owned(),
+        }),
         Why::RedisReply("XINFO-7".to_owned()),
         Why::SqlAway(words()),
         Why::SqlLocked,
@@ -207,6 +212,22 @@ fn results() -> Vec<Told> {
         Told::LastSign,
         Told::LeftOut(70),
         Told::InOrder,
+        Told::Holds(NO_NUMBER.to_owned()),
+        Told::Mended(Mended {
+            fault: PartitionFault::FutureId(entry(1)),
+            repair: Repair::Renewed { kept: 5, dead: 1, aside: "k7".to_owned() },
+        }),
+        Told::Mended(Mended {
+            fault: PartitionFault::GroupBeyond { delivered: entry(2), last: entry(1) },
+            repair: Repair::MovedBack(entry(1)),
+        }),
+        Told::Mended(Mended {
+            fault: PartitionFault::ForeignKey(ForeignKey {
+                key: "k7".to_owned(),
+                holds: "7".to_owned(),
+            }),
+            repair: Repair::Renamed("k8".to_owned()),
+        }),
         Told::Healed(Healed {
             keys: vec!["seckill:{p0}:buyers:7".into()],
             buyers: 5,
@@ -308,7 +329,7 @@ fn every_refusal_is_told() {
         let strange: Vec<String> = english(&told);
         let known = [
             "node", "list", "sale", "locks", "release", "operator", "jobs", "history", "work",
-            "fuser",
+            "fuser", "audit", "repair", "RENAME",
         ];
         let strange: Vec<_> = strange.iter().filter(|it| !known.contains(&it.as_str())).collect();
         assert!(!told.is_ascii() && strange.is_empty(), "{told} {strange:?}");

@@ -167,11 +167,11 @@ fn a_replay_under_way_can_be_broken_off() {
 fn pages_turn_at_both_ends() {
     let mut bench = Bench::new(overflowing());
     bench.keys("4GG");
-    assert_eq!(bench.focus.borrow().pending, Some(entry(499).next_of_all()));
+    assert_eq!(bench.focus.borrow().pending, entry(499).next_of_all());
     assert!(bench.text(120, 36).contains("reading"));
     let mut second = overflowing();
     second.pending = page(500, 12_340);
-    second.pending.from = entry(499).next_of_all();
+    second.pending.from = entry(499).next_of_all().unwrap();
     bench.show(second);
     assert_eq!(bench.app.pending.cursor, Some(entry(500)));
     assert!(bench.text(120, 36).contains("   12,340"), "nobody counted those before");
@@ -186,7 +186,7 @@ fn a_page_that_emptied_leads_back_to_the_first() {
     let mut bench = Bench::new(overflowing());
     bench.keys("4GG");
     let mut second = overflowing();
-    second.pending.from = entry(499).next_of_all();
+    second.pending.from = entry(499).next_of_all().unwrap();
     second.pending.lines.clear();
     bench.show(second);
     assert_eq!(bench.focus.borrow().pending, Some(EntryId::MIN));
@@ -198,7 +198,7 @@ fn marks_of_other_pages_stay() {
     bench.keys("4 GG");
     let mut second = overflowing();
     second.pending = page(500, 12_340);
-    second.pending.from = entry(499).next_of_all();
+    second.pending.from = entry(499).next_of_all().unwrap();
     bench.show(second);
     bench.keys(" A");
     let scope = Scope::Entries(vec![entry(0), entry(500)]);

@@ -310,7 +310,7 @@ fn a_count_is_asked_for_once_and_covers_no_other_question() {
 fn pages_turn_at_both_ends() {
     let mut bench = Bench::new(overflowing());
     bench.keys("5GG");
-    let next = letter(99).next_of_all();
+    let next = letter(99).next_of_all().unwrap();
     assert_eq!(bench.focus.borrow().letters_from, Some(next));
     let mut second = overflowing();
     second.letters = letters(100, 20, false);

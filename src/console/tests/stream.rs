@@ -238,7 +238,7 @@ fn the_list_follows_until_the_person_leaves_its_end() {
     bench.show(Snapshot { entries: page(StreamView::default(), 270), ..normal() });
     assert_eq!(chosen(&bench), Some(entry(269)));
     bench.keys("k");
-    let held = StreamView { partition: None, before: Some(entry(269).next_of_all()) };
+    let held = StreamView { partition: None, before: entry(269).next_of_all() };
     assert_eq!(bench.focus.borrow().stream, Some(held));
     bench.show(Snapshot { entries: page(held, 270), ..normal() });
     assert_eq!(chosen(&bench), Some(entry(268)));
@@ -263,7 +263,7 @@ fn windows_turn_at_their_ends_and_back() {
     let chosen = |bench: &Bench| bench.app.stream.chosen(&bench.app.shown).map(|it| it.entry);
     assert_eq!(chosen(&bench), Some(entry(59)), "it goes on where the other one began");
     bench.keys("j");
-    let held = StreamView { partition: None, before: Some(entry(259).next_of_all()) };
+    let held = StreamView { partition: None, before: entry(259).next_of_all() };
     assert_eq!(bench.focus.borrow().stream, Some(held));
     bench.show(Snapshot { entries: page(held, 260), ..normal() });
     assert_eq!(chosen(&bench), Some(entry(60)));

@@ -13,6 +13,16 @@ const NAMES: &[&str] = &[
 
 /// Parts of commands, of queries and of settings that a sentence names.
 const TYPED: &[&str] = &[
+    "ca",
+    "PEM",
+    "SSL",
+    "CERT",
+    "FILE",
+    "RENAME",
+    "maxmemory",
+    "min",
+    "replicas",
+    "write",
     "locks",
     "release",
     "operator",

@@ -12,7 +12,7 @@ use crate::{
         keymap::{Action, key_of},
         widgets::right,
     },
-    model::Said,
+    model::{ForeignKey, Said},
     telemetry::{snapshot::AlarmKind, unread::Unread},
 };
 
@@ -59,6 +59,28 @@ pub(crate) fn alarm(kind: &AlarmKind) -> Told {
                 "Redis does not answer; what you see is old, and goes on by itself: {reason}.",
                 "Redis 无应答，画面为旧数据，恢复后自动继续：{reason}。"
             )
+        }
+        AlarmKind::RedisReadOnly { error } => {
+            let (reason, step) = (reason(error), next_step(error));
+            tell!(
+                "Redis takes no writes, so no sale can go on: {step} ({reason}).",
+                "Redis 不能写入，秒杀无法进行：{step}（{reason}）。"
+            )
+        }
+        AlarmKind::ForeignKey(found) => {
+            let ForeignKey { key, holds } = found;
+            let content = system::content(holds);
+            if found.is_lock() {
+                tell!(
+                    "{key} in Redis holds a {holds} of another program; nobody gets that lock.  Rename the key.",
+                    "Redis 的 {key} 存有其他程序的内容（{content}），无法加锁。请将该键改名。"
+                )
+            } else {
+                tell!(
+                    "{key} in Redis holds a {holds} of another program.  Rename it, then run 'seckill audit --repair'.",
+                    "Redis 的 {key} 存有其他程序的内容（{content}）。请将该键改名，再运行 'seckill audit --repair'。"
+                )
+            }
         }
         AlarmKind::SqlLocked { waiting } => return locked(*waiting),
         AlarmKind::SqlReadOnly { error } => {
@@ -214,6 +236,15 @@ fn locked(waiting: Option<u64>) -> Told {
     Told::about(waiting, words)
 }
 
+/// What makes a Redis take writes again.
+fn next_step(error: &Said) -> String {
+    let words = match error.data() {
+        Some(Unread::RedisUnwilling(words)) => words,
+        _ => error.to_string(),
+    };
+    system::unwilling(&words)
+}
+
 /// What is wrong, without where and what to do: the alarm has two lines for all of it.
 fn reason(error: &Said) -> String {
     match error.data() {
@@ -224,6 +255,7 @@ fn reason(error: &Said) -> String {
         Some(
             Unread::RedisAway(_, detail)
             | Unread::RedisLogin(_, detail)
+            | Unread::RedisCertificate(_, detail)
             | Unread::RedisUnwilling(detail)
             | Unread::RedisRefused(detail)
             | Unread::SqlAway(detail)

@@ -256,6 +256,7 @@ pub(crate) fn disarmed(launch: &Launch) -> String {
 }
 
 const REDIS_AWAY: Word = word("Redis does not answer", "Redis 无应答");
+const REDIS_UNWRITABLE: Word = word("Redis takes no writes", "Redis 不接受写入");
 const SQL_AWAY: Word = word("the database does not answer", "数据库无应答");
 const SQL_UNWRITABLE: Word = word("the database takes no writes", "数据库不接受写入");
 
@@ -263,6 +264,9 @@ const SQL_UNWRITABLE: Word = word("the database takes no writes", "数据库不�
 pub(crate) fn away(redis: &Health, sql: &Health) -> Option<Word> {
     if !redis.up {
         return Some(REDIS_AWAY);
+    }
+    if !redis.takes_writes() {
+        return Some(REDIS_UNWRITABLE);
     }
     match sql {
         sql if !sql.up => Some(SQL_AWAY),

@@ -102,6 +102,13 @@ pub(crate) fn alarm(kind: &AlarmKind) -> Alarm {
         AlarmKind::RedisAway { .. } => {
             tell!("Redis does not answer: what you see is old.", "Redis 无应答，画面为旧数据。")
         }
+        AlarmKind::RedisReadOnly { .. } => {
+            tell!("Redis takes no writes: buyers wait.", "Redis 不能写入：买家在等待。")
+        }
+        AlarmKind::ForeignKey(_) => tell!(
+            "Another program has overwritten a key of the sale in Redis.",
+            "其他程序覆盖了 Redis 中的键。"
+        ),
         AlarmKind::SqlLocked { .. } => tell!(
             "The database is locked by another program: orders wait, none is lost.",
             "数据库被其他程序锁定：订单在等待，不会丢失。"

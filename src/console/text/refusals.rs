@@ -37,6 +37,9 @@ pub(crate) fn refusal(refusal: &Refusal) -> String {
         Why::RedisLogin(place, detail) => {
             format!("{place} 的 Redis 拒绝登录（{detail}），请在地址中写明用户和密码")
         }
+        Why::RedisCertificate(place, detail) => format!(
+            "{place} 的 Redis 证书不被接受（{detail}）；若由自有机构签发，请用 --redis-ca 给出该机构的证书文件"
+        ),
         Why::RedisTooOld(place, version) => {
             format!("{place} 的 Redis 为 {version}，需要 7.0 或更高版本，请升级")
         }
@@ -47,11 +50,11 @@ pub(crate) fn refusal(refusal: &Refusal) -> String {
         Why::SqlSchema(fault) => starting::sql_schema(fault),
         Why::Partitions(fault) => starting::partitions(fault),
         Why::NoGroup => "消费组不存在，运行中的节点会重建".to_owned(),
-        Why::RedisUnwilling(detail) => format!("Redis 目前不接受写入（{detail}），排除后会继续"),
-        Why::RedisRefused(detail) => format!("Redis 拒绝：{detail}"),
-        Why::RedisGarbage(key) => {
-            format!("Redis 的键“{key}”不是数字，请删除，再暂停并恢复该场秒杀，即可补回")
+        Why::RedisUnwilling(detail) => {
+            format!("Redis 目前不接受写入（{detail}），{}，之后会继续", system::unwilling(detail))
         }
+        Why::RedisRefused(detail) => format!("Redis 拒绝：{detail}"),
+        Why::RedisKey(key) => system::foreign_key(key),
         Why::RedisReply(command) => {
             // Only the name of a command is one in Chinese too.
             let is_name = |it: char| it.is_ascii_uppercase() || it == ' ';
@@ -158,6 +161,7 @@ pub(crate) fn unread(said: &Said) -> String {
         }
         Some(Unread::RedisAway(place, detail)) => Why::RedisAway(place, detail),
         Some(Unread::RedisLogin(place, detail)) => Why::RedisLogin(place, detail),
+        Some(Unread::RedisCertificate(place, detail)) => Why::RedisCertificate(place, detail),
         Some(Unread::RedisUnwilling(detail)) => Why::RedisUnwilling(detail),
         Some(Unread::RedisRefused(detail)) => Why::RedisRefused(detail),
         Some(Unread::RedisReply(command)) => Why::RedisReply(command),

@@ -162,7 +162,9 @@ pub(crate) fn no_fixed_default(key: &str) -> Option<&'static str> {
         ),
         "node" => word("the node gets a name of its own", "节点自动命名"),
         "export_dir" => word("exports go to the working directory", "导出到当前目录"),
-        "store.ca" => word("the certificates of the system are trusted", "只信任系统证书"),
+        "store.ca" | "redis_ca" => {
+            word("the certificates of the system are trusted", "只信任系统证书")
+        }
         _ => return None,
     };
     Some(told.read())

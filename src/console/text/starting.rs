@@ -31,6 +31,16 @@ pub(super) fn redis_url(fault: &RedisUrlFault) -> String {
         RedisUrlFault::NoCluster(place) => {
             format!("{place} 的 Redis 是单台服务器而非集群，其地址以 redis:// 或 rediss:// 开头")
         }
+        RedisUrlFault::Ca(path, why) => format!(
+            "--redis-ca {path} 的证书不可用（{}），请给出签发服务器证书的机构的 PEM 证书文件",
+            system::said(why)
+        ),
+        RedisUrlFault::CaUnused => {
+            "--redis-ca 用于加密的 Redis，其地址以 rediss:// 或 rediss+cluster:// 开头；否则请去掉 --redis-ca".to_owned()
+        }
+        RedisUrlFault::CaOfSentinels => {
+            "--redis-ca 不能用于哨兵；请把签发机构加入系统证书，或用 SSL_CERT_FILE 指定该文件".to_owned()
+        }
         RedisUrlFault::Unusable(words) => format!("Redis 地址不可用（{words}）"),
     }
 }

@@ -3,7 +3,11 @@
 
 use std::io;
 
-use super::lang::{Lang, spoken};
+use super::lang::{Lang, spoken, tell};
+use crate::{
+    engine::refusal::Unwilling,
+    model::{ForeignKey, NO_NUMBER, REPLACED},
+};
 
 /// What the program says where a server says nothing, and its words around those of a server. `{}` is anything.
 const OWN: &[(&str, &str)] = &[
@@ -50,6 +54,44 @@ const OWN: &[(&str, &str)] = &[
     ("it can't write: {}; make room on its disk", "它无法写入：{}；请腾出磁盘空间"),
     ("it said nothing", "没有留下信息"),
 ];
+
+/// A key that another program has written, and what mends it.
+pub(crate) fn foreign_key(found: &ForeignKey) -> String {
+    let ForeignKey { key, holds } = found;
+    if spoken() == Lang::En {
+        return found.to_string();
+    }
+    let what = content(holds);
+    let then = if found.is_lock() { "" } else { "，再运行 'seckill audit --repair'" };
+    format!(
+        "Redis 的键“{key}”存有 {what}，不是本程序写入的；请改名（RENAME {key} {key}{REPLACED}）{then}"
+    )
+}
+
+/// What a key holds: the name of a type, or no number.
+pub(crate) fn content(holds: &str) -> &str {
+    if holds == NO_NUMBER { "非数字文本" } else { holds }
+}
+
+/// What makes a Redis take writes again.
+pub(crate) fn unwilling(words: &str) -> String {
+    match Unwilling::of(words) {
+        Unwilling::Memory => {
+            tell!("raise maxmemory or remove other data", "请调高 maxmemory 或清理其他数据")
+        }
+        Unwilling::Replicas => tell!(
+            "connect its replicas again or lower min-replicas-to-write",
+            "请恢复其副本或调低 min-replicas-to-write"
+        ),
+        Unwilling::Disk => {
+            tell!("make room on its disk and look into its log", "请腾出其磁盘空间并查看其日志")
+        }
+        Unwilling::Replica => {
+            tell!("it is a replica: give the URL of its master", "它是副本，请改用主库的地址")
+        }
+        Unwilling::Other => tell!("mend that", "请排除"),
+    }
+}
 
 /// What the system or a server said, to be quoted in a sentence.
 pub(crate) fn said(words: &str) -> String {

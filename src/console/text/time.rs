@@ -124,6 +124,7 @@ const ACTS: &[(&str, &str)] = &[
     ("node stopped", "节点停止"),
     ("node dead", "节点失联"),
     ("redis healed", "Redis 数据已补回"),
+    ("partition repaired", "分区已修复"),
     ("left out", "省略"),
 ];
 

@@ -6,14 +6,16 @@ use super::{
     lang::{Lang, Word, spoken, word},
     refusals::{refusal, unread},
     replies::reply,
+    system,
 };
 use crate::{
     engine::{
         command::Reply,
         jobs::{Cancelled, JobSaid},
+        mend::{Mended, PartitionFault, Repair},
         told::{Subject, Told},
     },
-    model::{JobOutcome, Payment, Said, VoucherDetails, VoucherStatus},
+    model::{ForeignKey, JobOutcome, Payment, Said, VoucherDetails, VoucherStatus},
 };
 
 /// How an act went, or what befell.
@@ -59,11 +61,15 @@ fn chinese(told: &Told) -> String {
         Told::SilentHolds(pending) => format!("无响应，持有 {} 条消息", thousands(*pending)),
         Told::Letters(count) => format!("{} 条待人工处理", thousands(*count)),
         Told::GroupGone => "不存在".to_owned(),
+        Told::Holds(holds) => {
+            format!("存有 {}，不是本程序写入的", system::content(holds))
+        }
         Told::LastSign => "最后一次心跳，其消息由其他节点接管".to_owned(),
         Told::LeftOut(lines) => {
             format!("一分钟内 {} 条，详见日志文件", thousands(u64::from(*lines)))
         }
         Told::InOrder => "正常停止".to_owned(),
+        Told::Mended(done) => mended(done),
         Told::Healed(healed) => {
             let [buyers, promised, refused, removed] =
                 [healed.buyers, healed.promised, healed.refused, healed.removed].map(thousands);
@@ -84,6 +90,32 @@ fn chinese(told: &Told) -> String {
             said
         }
     }
+}
+
+fn mended(Mended { fault, repair }: &Mended) -> String {
+    let fault = match fault {
+        PartitionFault::FutureId(last) => {
+            format!("订单消息流的最后 ID {} 在未来", last.in_stream())
+        }
+        PartitionFault::GroupBeyond { delivered, last } => format!(
+            "消费组位于 {}，超出消息流的最后 ID {}，读不到消息",
+            delivered.in_stream(),
+            last.in_stream()
+        ),
+        PartitionFault::ForeignKey(ForeignKey { key, holds }) => {
+            format!("Redis 的键“{key}”存有 {}，不是本程序写入的", system::content(holds))
+        }
+    };
+    let repair = match repair {
+        Repair::Renewed { kept, dead, aside } => format!(
+            "已换用新的消息流，其中 {} 条待写入，{} 条成为死信；旧消息流“{aside}”保留一天",
+            thousands(*kept),
+            thousands(*dead)
+        ),
+        Repair::MovedBack(from) => format!("已回退到 {}", from.in_stream()),
+        Repair::Renamed(aside) => format!("已改名为“{aside}”并重新写入"),
+    };
+    format!("{fault}；{repair}")
 }
 
 /// What a run of a job says of itself.

@@ -114,7 +114,7 @@ mod tests {
         };
         let picture = Snapshot {
             redis: Health { up: true, last_ok: Some(at), ..Health::default() },
-            locks: Holders { total: 1, locks: vec![lock.clone()] },
+            locks: Holders { total: 1, locks: vec![lock.clone()], foreign: Vec::new() },
             ..Snapshot::default()
         };
         leases.look(&picture);

@@ -218,8 +218,9 @@ impl<R: PagedRow> PagedState<R> {
         }
         let page = R::page(snapshot);
         let forward = matches!(step, Step::Last | Step::By(1..) | Step::Screens(1..));
-        match (forward, page.lines.last()) {
-            (true, Some(last)) if page.more => Turn::Page(PageTurn::Next(last.id().next_of_all())),
+        let next = page.lines.last().filter(|_| page.more);
+        match (forward, next.and_then(|last| last.id().next_of_all())) {
+            (true, Some(next)) => Turn::Page(PageTurn::Next(next)),
             (false, _) if page.from != EntryId::MIN => Turn::Page(match step {
                 Step::First => PageTurn::First,
                 _ => PageTurn::Previous,

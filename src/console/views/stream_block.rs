@@ -61,7 +61,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, consumers: usize) {
     pen.text(0, 2, &text::DEAD, theme.heading());
     let style = if stream.dead > 0 { theme.warn() } else { Style::new() };
     pen.text(NAMES, 2, &figure(stream.dead), style);
-    let Holders { total, locks } = &scene.snapshot.locks;
+    let Holders { total, locks, .. } = &scene.snapshot.locks;
     pen.text(0, 3, &words::LOCKS, theme.heading());
     pen.text(NAMES, 3, &figure(*total), Style::new());
     let waiting: u64 = locks.iter().map(|lock| lock.waiting).sum();

@@ -220,7 +220,7 @@ impl StreamState {
     pub(crate) fn hold(&mut self, snapshot: &Snapshot) {
         let Some(last) = snapshot.entries.lines.last() else { return };
         self.after.push(self.view.before);
-        self.view.before = Some(last.entry.next_of_all());
+        self.view.before = last.entry.next_of_all();
     }
 
     pub(crate) fn older(&mut self, snapshot: &Snapshot, at_end: bool) {

@@ -340,7 +340,8 @@ impl Letters {
                 Ok(Some(Page { judged, gone }))
             }
             LetterScope::Matching { filter, .. } => {
-                let from = progress.seen.map_or(EntryId::MIN, EntryId::next_of_all);
+                let from = progress.seen.map_or(Some(EntryId::MIN), EntryId::next_of_all);
+                let Some(from) = from else { return Ok(None) };
                 let mut judged = self.page(from, progress.last, PAGE).await?;
                 let Some(end) = judged.last() else { return Ok(None) };
                 progress.seen = Some(end.letter.letter);

@@ -258,13 +258,13 @@ async fn give_parts(
                 }
             }
             ClaimEntries::UpTo(last) => {
-                let mut next = EntryId { partition: of.number(), ..EntryId::MIN };
+                let mut next = Some(EntryId { partition: of.number(), ..EntryId::MIN });
                 // What the holder was given since it was counted stays with him.
                 let mut left = usize::try_from(part.count).unwrap_or(usize::MAX);
-                while left > 0 {
+                while let Some(first) = next.filter(|_| left > 0) {
                     let from = Some(part.from.as_str());
                     let most = left.min(PAGE);
-                    let page = group::holders(link, &of, next, *last, most, from).await?;
+                    let page = group::holders(link, &of, first, *last, most, from).await?;
                     left -= page.len().min(left);
                     let Some((end, _)) = page.last() else { break };
                     if stop.is_cancelled() {

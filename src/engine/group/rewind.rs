@@ -211,11 +211,10 @@ async fn one(
     }
     let mut seen = Seen::default();
     let mut undelivered = 0;
-    let mut from = wanted;
-    loop {
+    let mut next = Some(wanted);
+    while let Some(from) = next {
         let mut page = stream::range(link, of, from, PAGE).await?;
-        let Some(last) = page.last() else { break };
-        from = last.entry.next();
+        next = page.last().and_then(|last| last.entry.next());
         // What came since the look has no place in its figures.
         page.retain(|it| it.entry <= newest);
         let done = page.is_empty();
@@ -291,18 +290,23 @@ impl Seen {
             orders.into_iter().partition(|order| there.contains(&order.order));
         self.written += written.len() as u64;
         self.missing += missing.len() as u64;
-        self.unheld += unheld(link, keys, &missing).await?;
+        let held = held(link, keys, &missing).await?;
+        self.unheld += missing.iter().filter(|it| !held.contains(&it.order)).count() as u64;
         Ok(())
     }
 }
 
-/// Orders that their buyers do not hold: they were given back, or never promised.
-async fn unheld(link: &mut Link, keys: &Layout, orders: &[OrderEntry]) -> Result<u64, EngineError> {
+/// Orders that their buyers hold; others were given back, or never promised.
+pub(in crate::engine) async fn held(
+    link: &mut Link,
+    keys: &Layout,
+    orders: &[OrderEntry],
+) -> Result<HashSet<OrderId>, EngineError> {
     let mut by_voucher: BTreeMap<VoucherId, Vec<&OrderEntry>> = BTreeMap::new();
     for order in orders {
         by_voucher.entry(order.voucher).or_default().push(order);
     }
-    let mut count = 0;
+    let mut found = HashSet::new();
     for (voucher, orders) in by_voucher {
         let mut read = cmd("HMGET");
         read.arg(keys.buyers(voucher));
@@ -313,9 +317,9 @@ async fn unheld(link: &mut Link, keys: &Layout, orders: &[OrderEntry]) -> Result
         let holds = |(order, held): &(&&OrderEntry, Option<String>)| {
             held.as_ref().and_then(|id| id.parse().ok()) == Some(order.order)
         };
-        count += orders.iter().zip(held).filter(|pair| !holds(pair)).count() as u64;
+        found.extend(orders.iter().zip(held).filter(holds).map(|(order, _)| order.order));
     }
-    Ok(count)
+    Ok(found)
 }
 
 /// Kept entries before `from`.
@@ -327,11 +331,10 @@ async fn before(
     first: EntryId,
     from: EntryId,
 ) -> Result<Seen, EngineError> {
-    let (mut seen, mut next) = (Seen::default(), first);
-    while next < from {
-        let mut page = stream::range(link, of, next, PAGE).await?;
-        let Some(last) = page.last() else { break };
-        next = last.entry.next();
+    let (mut seen, mut next) = (Seen::default(), Some(first));
+    while let Some(first) = next.filter(|next| *next < from) {
+        let mut page = stream::range(link, of, first, PAGE).await?;
+        next = page.last().and_then(|last| last.entry.next());
         page.retain(|it| it.entry < from);
         seen.add(store, link, keys, &page).await?;
     }
@@ -344,13 +347,13 @@ async fn pending_between(
     from: EntryId,
     to: EntryId,
 ) -> Result<u64, EngineError> {
-    let (mut count, mut next) = (0, from);
-    loop {
-        let page = group::holders(link, of, next, to, PAGE, None).await?;
+    let (mut count, mut next) = (0, Some(from));
+    while let Some(first) = next {
+        let page = group::holders(link, of, first, to, PAGE, None).await?;
         count += page.len() as u64;
-        let Some((last, _)) = page.last().filter(|(last, _)| *last < to) else { return Ok(count) };
-        next = last.next();
+        next = page.last().filter(|(last, _)| *last < to).and_then(|(last, _)| last.next());
     }
+    Ok(count)
 }
 
 /// Does what the plan says, if each group is still where it was or went on since.

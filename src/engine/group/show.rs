@@ -145,12 +145,14 @@ async fn count_after(
     of: &Partition,
     delivered: EntryId,
 ) -> Result<Option<u64>, EngineError> {
-    let (mut count, mut from) = (0, delivered.next());
-    while count <= COUNT_UP_TO {
+    let (mut count, mut next) = (0, delivered.next());
+    while let Some(from) = next {
+        if count > COUNT_UP_TO {
+            return Ok(None);
+        }
         let page = stream::range(link, of, from, PAGE).await?;
-        let Some(last) = page.last() else { return Ok(Some(count)) };
-        from = last.entry.next();
+        next = page.last().and_then(|last| last.entry.next());
         count += page.len() as u64;
     }
-    Ok(None)
+    Ok(Some(count))
 }

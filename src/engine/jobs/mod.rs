@@ -23,7 +23,7 @@ use crate::{
 };
 
 pub use board::board;
-pub use runner::Runner;
+pub use runner::{Runner, job_lock};
 pub use said::{Cancelled, JobSaid, RunFault};
 pub use schedule::{Schedule, ScheduleFault};
 pub use scheduler::{JobsFault, Scheduler};

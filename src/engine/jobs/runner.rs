@@ -57,6 +57,11 @@ pub struct Runner {
     pub locks: Locks,
 }
 
+/// The lock that keeps a job to one node at a time.
+pub fn job_lock(job: &str) -> String {
+    format!("job:{job}")
+}
+
 impl Runner {
     /// The clock by which jobs are due.
     pub(super) async fn now(&self, link: &mut Link) -> Result<Millis, EngineError> {
@@ -137,7 +142,7 @@ impl Runner {
     }
 
     async fn lock(&self, job: &Job, wait: Duration) -> Result<Guard, EngineError> {
-        let (name, task) = (LockName::new(format!("job:{}", job.name))?, "run");
+        let (name, task) = (LockName::new(job_lock(&job.name))?, "run");
         // Renewed while this node lives, so that a dead one keeps nobody out for longer than a lease.
         Ok(self.locks.try_for(&name, task, wait, None).await?)
     }

@@ -43,11 +43,11 @@ pub async fn make(
     let mut making = Making::begin(operator, filter.to_string()).await?;
     // Entries that become pending from now on are not asked about.
     let last = EntryId::last_of(u64::try_from(making.writer.head().made.0).unwrap_or(0));
-    let (mut first, mut looked) = (EntryId::MIN, 0);
-    loop {
+    let (mut next, mut looked) = (Some(EntryId::MIN), 0);
+    while let Some(first) = next {
         let page = making.judge.page(first, last).await?;
         let Some(end) = page.last() else { break };
-        first = end.row.delivered.entry.next_of_all();
+        next = end.row.delivered.entry.next_of_all();
         looked += page.len() as u64;
         making.add(page.iter().filter(|judged| judged.passes(filter)))?;
         shown.progress(looked);

@@ -28,11 +28,11 @@ impl Collector {
             let mut parts = Vec::new();
             for of in keys.partitions() {
                 let (mut read, mut all) = (Vec::new(), false);
-                let mut from = EntryId::MIN;
-                while !all && read.len() < most {
+                let mut next = Some(EntryId::MIN);
+                while let Some(from) = next.filter(|_| !all && read.len() < most) {
                     let page = deliveries(link, &of, None, from, EntryId::MAX, PAGE).await?;
-                    all = page.len() < PAGE;
-                    from = page.last().map_or(from, |(entry, _)| entry.next());
+                    next = page.last().and_then(|(entry, _)| entry.next());
+                    all = page.len() < PAGE || next.is_none();
                     read.extend(page);
                 }
                 parts.push((read, all));

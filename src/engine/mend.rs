@@ -1,0 +1,318 @@
+//! Repairs a partition by itself: a stream that left the clock behind, a group beyond the end of its stream, keys that
+//! another program has overwritten.
+//!
+//! [`faults`] looks, [`mend_partition`] repairs; a node does so every second, and `audit --repair` without one. Sales
+//! are not its matter.
+
+use std::{collections::HashSet, fmt, time::Duration};
+
+use redis::cmd;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    EngineError,
+    group::rewind::held,
+    outbox::Outbox,
+    told::{Subject, Told},
+};
+use crate::{
+    broker::{
+        Layout, Link,
+        group::{self, Rewinding},
+        keys::{Partition, type_of},
+        letters, mend,
+        stream::{self, Delivered},
+        survey::{Survey, survey_of},
+    },
+    model::{EntryId, ForeignKey, Millis, OrderEntry, OrderId, Said, counted},
+    store::{Act, ENGINE, SharedStore},
+    telemetry::log::events::PARTITION_REPAIRED,
+};
+
+/// An ID that is further ahead of the clock of Redis was not given by it: a clock that was corrected, or another
+/// program.
+const AHEAD: Duration = Duration::from_hours(1);
+/// Entries in one look.
+const PAGE: usize = 1_000;
+/// Most entries that are set aside at once; the consumers judge what is beyond.
+const MOST_FOREIGN: usize = 10_000;
+const REASON: &str = "its ID lies in the future, and no buyer was promised its order";
+
+/// What is wrong with a partition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PartitionFault {
+    /// The last ID of the order stream lies in the far future.
+    FutureId(EntryId),
+    /// The group was moved beyond the last ID of its stream.
+    GroupBeyond {
+        /// Up to where it counts as delivered.
+        delivered: EntryId,
+        /// The last ID of the stream.
+        last: EntryId,
+    },
+    /// A key that holds nothing but the bookkeeping of nodes has another type.
+    ForeignKey(ForeignKey),
+}
+
+/// How it was repaired.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Repair {
+    /// A new stream took its place.
+    Renewed {
+        /// Entries that were not acknowledged, and are in the new stream.
+        kept: u64,
+        /// Entries of unknown orders, which became dead letters.
+        dead: u64,
+        /// The name of the old stream.
+        aside: String,
+    },
+    /// The group was moved back, and goes on with this entry.
+    MovedBack(EntryId),
+    /// The key was renamed.
+    Renamed(String),
+}
+
+/// One fault that was repaired.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mended {
+    /// What was wrong.
+    pub fault: PartitionFault,
+    /// What was done.
+    pub repair: Repair,
+}
+
+impl fmt::Display for PartitionFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::FutureId(last) => {
+                write!(
+                    f,
+                    "the last ID of the order stream, {}, lies in the future",
+                    last.in_stream()
+                )
+            }
+            Self::GroupBeyond { delivered, last } => write!(
+                f,
+                "the consumer group is at {}, beyond the last ID of its stream ({}), and reads nothing",
+                delivered.in_stream(),
+                last.in_stream()
+            ),
+            Self::ForeignKey(ForeignKey { key, holds }) => {
+                write!(f, "the key '{key}' in Redis holds a {holds}, which seckill has not written")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Mended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; ", self.fault)?;
+        match &self.repair {
+            Repair::Renewed { kept, dead, aside } => write!(
+                f,
+                "replaced by a new stream with {} to be written, {}; the old stream is '{aside}' for a day",
+                counted(*kept, "entry", "entries"),
+                counted(*dead, "dead letter", "dead letters")
+            ),
+            Repair::MovedBack(from) => write!(f, "moved back to {}", from.in_stream()),
+            Repair::Renamed(aside) => write!(f, "renamed to '{aside}', and written anew"),
+        }
+    }
+}
+
+/// What is wrong with a partition now.
+///
+/// # Errors
+/// Redis is away.
+pub async fn faults(
+    link: &mut Link,
+    keys: &Layout,
+    of: &Partition,
+) -> Result<Vec<PartitionFault>, EngineError> {
+    Ok(faults_of(of, &survey_of(link, keys, of).await?))
+}
+
+fn faults_of(of: &Partition, survey: &Survey) -> Vec<PartitionFault> {
+    let own = [of.nodes(), of.instances(), of.healed(), of.gone()];
+    let mut found: Vec<PartitionFault> = survey
+        .foreign
+        .iter()
+        .filter(|it| own.contains(&it.key))
+        .map(|it| PartitionFault::ForeignKey(it.clone()))
+        .collect();
+    let marks = survey.marks.first().copied().unwrap_or_default();
+    let Some(last) = marks.generated else { return found };
+    if last > horizon(survey.now, of) {
+        found.push(PartitionFault::FutureId(last));
+    } else if let Some(delivered) = marks.delivered.filter(|delivered| *delivered > last) {
+        found.push(PartitionFault::GroupBeyond { delivered, last });
+    }
+    found
+}
+
+/// The last ID that the clock of Redis may have given.
+fn horizon(now: Millis, of: &Partition) -> EntryId {
+    let millis = u64::try_from(now.0).unwrap_or(0).saturating_add(AHEAD.as_millis() as u64);
+    EntryId { partition: of.number(), ..EntryId::last_of(millis) }
+}
+
+/// Repairs what is wrong with a partition; returns what was. Safe to repeat, and from several nodes at once.
+///
+/// # Errors
+/// A server is away; what was repaired by then is repaired.
+pub async fn mend_partition(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+    of: &Partition,
+) -> Result<Vec<Mended>, EngineError> {
+    let survey = survey_of(link, keys, of).await?;
+    let mut mended = Vec::new();
+    for fault in faults_of(of, &survey) {
+        let repair = match &fault {
+            PartitionFault::ForeignKey(ForeignKey { key, .. }) => rename(link, key).await?,
+            PartitionFault::FutureId(_) => renew(store, link, keys, of, survey.now).await?,
+            PartitionFault::GroupBeyond { delivered, .. } => {
+                move_back(store, link, of, *delivered).await?
+            }
+        };
+        // Another node was faster.
+        mended.extend(repair.map(|repair| Mended { fault, repair }));
+    }
+    Ok(mended)
+}
+
+async fn rename(link: &mut Link, key: &str) -> Result<Option<Repair>, EngineError> {
+    let Some(expected) = type_of(key) else { return Ok(None) };
+    let found = mend::set_aside(link, key, expected).await?;
+    Ok(found.map(|_| Repair::Renamed(mend::aside(key))))
+}
+
+async fn renew(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+    of: &Partition,
+    now: Millis,
+) -> Result<Option<Repair>, EngineError> {
+    let mut foreign = Vec::new();
+    let mut next = horizon(now, of).next();
+    while let Some(from) = next.filter(|_| foreign.len() < MOST_FOREIGN) {
+        let page = stream::range(link, of, from, PAGE).await?;
+        next = page.last().and_then(|last| last.entry.next());
+        let orders: Vec<OrderEntry> = page.iter().filter_map(Delivered::order).collect();
+        // Buyers who were admitted meanwhile have IDs of the future as well.
+        let mut known = held(link, keys, &orders).await?;
+        known.extend(written(store, &orders).await?);
+        let unknown = |it: &&Delivered| !it.order().is_some_and(|it| known.contains(&it.order));
+        foreign.extend(page.iter().filter(unknown).map(|it| it.entry));
+    }
+    let done = mend::renew_stream(link, of, AHEAD, REASON, &foreign).await?;
+    let aside = mend::aside(&of.orders());
+    Ok(done.map(|it| Repair::Renewed { kept: it.kept, dead: it.dead, aside }))
+}
+
+async fn written(
+    store: &SharedStore,
+    orders: &[OrderEntry],
+) -> Result<HashSet<OrderId>, EngineError> {
+    let ids: Vec<OrderId> = orders.iter().map(|it| it.order).collect();
+    Ok(store.existing(&ids).await?.into_iter().collect())
+}
+
+/// To the oldest entry that is neither in SQL nor a dead letter: what is delivered twice is written once.
+async fn move_back(
+    store: &SharedStore,
+    link: &mut Link,
+    of: &Partition,
+    delivered: EntryId,
+) -> Result<Option<Repair>, EngineError> {
+    let mut dead: Option<HashSet<EntryId>> = None;
+    let (mut last, mut next) = (None, Some(EntryId { partition: of.number(), ..EntryId::MIN }));
+    while let Some(from) = next {
+        let page = stream::range(link, of, from, PAGE).await?;
+        next = page.last().and_then(|last| last.entry.next());
+        last = page.last().map(|it| it.entry).or(last);
+        let orders: Vec<OrderEntry> = page.iter().filter_map(Delivered::order).collect();
+        let there = written(store, &orders).await?;
+        for open in page.iter().filter(|it| !it.order().is_some_and(|it| there.contains(&it.order)))
+        {
+            let dead = match &mut dead {
+                Some(dead) => dead,
+                None => dead.insert(buried(link, of).await?),
+            };
+            if !dead.contains(&open.entry) {
+                return to(link, of, delivered, open.entry).await;
+            }
+        }
+    }
+    if let Some(last) = last {
+        return to(link, of, delivered, last).await;
+    }
+    let mut set = cmd("XGROUP");
+    set.arg("SETID").arg(of.orders()).arg(of.group()).arg("0");
+    link.query::<()>(&set).await?;
+    Ok(Some(Repair::MovedBack(EntryId { partition: of.number(), ..EntryId::MIN })))
+}
+
+async fn to(
+    link: &mut Link,
+    of: &Partition,
+    delivered: EntryId,
+    from: EntryId,
+) -> Result<Option<Repair>, EngineError> {
+    let to = Rewinding { from, seen: Some(delivered), read: None };
+    let done = group::rewind(link, of, &to).await? == group::Rewound::Done;
+    Ok(done.then_some(Repair::MovedBack(from)))
+}
+
+/// Entries of which there is a dead letter.
+async fn buried(link: &mut Link, of: &Partition) -> Result<HashSet<EntryId>, EngineError> {
+    let (mut found, mut next) = (HashSet::new(), Some(EntryId::MIN));
+    while let Some(from) = next {
+        let page = letters::dead_letters(link, of, from, PAGE).await?;
+        next = page.last().and_then(|last| last.letter.next());
+        found.extend(page.iter().filter_map(|letter| letter.entry));
+    }
+    Ok(found)
+}
+
+/// Repairs every partition, and puts what was repaired into the queue of the audit log; returns how many faults those
+/// were.
+///
+/// # Errors
+/// As [`mend_partition`].
+pub async fn mend_all(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+    outbox: &Outbox,
+    node: &str,
+) -> Result<u64, EngineError> {
+    let mut count = 0;
+    for of in keys.partitions() {
+        let mended = mend_partition(store, link, keys, &of).await?;
+        count += mended.len() as u64;
+        record(outbox, node, &of, mended);
+    }
+    Ok(count)
+}
+
+/// Puts what was repaired into the queue of the audit log.
+pub fn record(outbox: &Outbox, node: &str, of: &Partition, mended: Vec<Mended>) {
+    for mended in mended {
+        tracing::warn!(partition = of.number(), %mended, "repaired");
+        let line = Act {
+            at: Millis::now(),
+            operator: ENGINE.to_owned(),
+            node: node.to_owned(),
+            act: PARTITION_REPAIRED.to_owned(),
+            subject: Said::of(&Subject::Partition(of.number())),
+            result: Said::of(&Told::Mended(mended)),
+            ..Act::default()
+        };
+        outbox.put(line);
+    }
+}
