@@ -25,8 +25,8 @@ use crate::{
         told::{ClaimPart, RewindPart, Subject, Told},
     },
     model::{
-        EntryFault, ForeignKey, JobOutcome, Millis, NO_NUMBER, OrderFault, Payment, Said, SaleFault,
-        UserId, VoucherDetails, VoucherId,
+        EntryFault, ForeignKey, JobOutcome, Millis, NO_NUMBER, OrderFault, Payment, Said,
+        SaleFault, UserId, VoucherDetails, VoucherId,
         ledger::{Finding, SaleFinding, Side},
         letter::{MAX_DATA, MAX_REASON},
     },
