@@ -91,7 +91,7 @@ impl SqliteStore {
     fn readers(&self) -> Result<&SqlitePool, StoreError> {
         self.file.check()?;
         let narrow = self.narrow.as_ref().and_then(|it| it.pool(&self.file));
-        Ok(narrow.unwrap_or(self.readers()?))
+        Ok(narrow.unwrap_or(&self.readers))
     }
 
     /// The connection that writes, once there is room for what it needs.
