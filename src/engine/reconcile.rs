@@ -375,14 +375,10 @@ impl Reconciler<'_> {
         let here = promises.iter().filter(|it| it.voucher == voucher);
         let here: Vec<_> = here.map(|it| (it.order, it.place)).collect();
         for (entry, orders) in [(Entry::Leave, under_way), (Entry::Add, here)] {
-            for page in orders.chunks(PAGE as usize) {
-                // SQL has the result of those, and one may be closed by now.
-                let page = ledger::not_in_sql(self.store, page).await?;
-                let Some(part) = self.restore(voucher, token, entry, &page).await? else {
-                    return Ok(None);
-                };
-                done.add(part);
-            }
+            let Some(part) = self.restore_open(voucher, token, entry, &orders).await? else {
+                return Ok(None);
+            };
+            done.add(part);
         }
         // And after them: one that was closed since its page was read was put back wrongly.
         done.removed += self.remove_closed(voucher, damaged).await?;
@@ -438,16 +434,42 @@ impl Reconciler<'_> {
         voucher: VoucherId,
         promises: &[Admitted],
     ) -> Result<Reconciled, EngineError> {
-        let mut done = Reconciled::default();
         let promises: Vec<_> = promises.iter().map(|it| (it.order, it.place)).collect();
-        for page in promises.chunks(PAGE as usize) {
-            let page = ledger::not_in_sql(self.store, page).await?;
-            match self.restore(voucher, "", Entry::Add, &page).await? {
-                Some(part) => done.add(part),
-                None => return Err(EngineError::Reconciling(self.keys.sale(voucher))),
+        let done = self.restore_open(voucher, "", Entry::Add, &promises).await?;
+        done.ok_or_else(|| EngineError::Reconciling(self.keys.sale(voucher)))
+    }
+
+    /// Puts buyers of orders back that are not closed. One that SQL has by now needs no entry, but its buyer: it may have
+    /// been written after the live orders were read.
+    async fn restore_open(
+        &mut self,
+        voucher: VoucherId,
+        token: &str,
+        entry: Entry,
+        orders: &[(OrderId, Place)],
+    ) -> Result<Option<Reconciled>, EngineError> {
+        let mut done = Reconciled::default();
+        for page in orders.chunks(PAGE as usize) {
+            let ids: Vec<OrderId> = page.iter().map(|(order, _)| *order).collect();
+            let rows = self.store.orders_among(&ids).await?;
+            let live: HashMap<OrderId, bool> =
+                rows.into_iter().map(|row| (row.id, row.status.is_live())).collect();
+            let (mut new, mut written) = (Vec::new(), Vec::new());
+            for held in page {
+                match live.get(&held.0) {
+                    None => new.push(*held),
+                    Some(true) => written.push(*held),
+                    Some(false) => {}
+                }
+            }
+            for (entry, orders) in [(Entry::Leave, written), (entry, new)] {
+                match self.restore(voucher, token, entry, &orders).await? {
+                    Some(part) => done.add(part),
+                    None => return Ok(None),
+                }
             }
         }
-        Ok(done)
+        Ok(Some(done))
     }
 
     async fn restore(
@@ -482,7 +504,7 @@ impl Reconciler<'_> {
     }
 }
 
-/// Whether an entry is added with the buyer; a repeated one does no harm, its order is there already.
+/// Whether an entry is added with the buyer.
 #[derive(Clone, Copy)]
 enum Entry {
     Leave,

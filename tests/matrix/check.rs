@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use redis::{Connection, Value, cmd};
 use sqlx::{Connection as _, SqliteConnection};
 
-use super::{buyers::Told, world::World};
+use super::{buyers::Told, stage::connection, world::World};
 
 /// What SQL and Redis hold, read while nothing moves.
 #[derive(Debug, Default)]
@@ -84,7 +84,7 @@ impl Seen {
     }
 
     fn read_redis(&mut self, world: &World) {
-        let mut redis = world.server.connection();
+        let mut redis = connection(world);
         let of = world.keys.count();
         for part in 0..of {
             let key = |what: &str| format!("seckill:{{p{part}}}:{what}");

@@ -98,7 +98,7 @@ fn needs_repair(faults: &[(usize, Fault)]) -> bool {
 
 /// Faults that need nothing but a moment.
 async fn inflict(world: &World, illness: &Illness, fault: Fault) -> Result<(), String> {
-    let mut redis = world.server.connection();
+    let mut redis = stage::connection(world);
     let ill = match fault {
         Fault::FlushAll => {
             cmd("FLUSHALL").exec(&mut redis).unwrap();
@@ -147,7 +147,7 @@ async fn stick(
 ) -> Result<(), String> {
     // An earlier fault may have taken the group, and consumers that are held make none.
     until("the groups are there", async || {
-        let mut redis = world.server.connection();
+        let mut redis = stage::connection(world);
         world.keys.partitions().all(|of| last_delivered(&mut redis, &of.orders()).is_some())
     })
     .await?;
@@ -172,7 +172,7 @@ async fn stick(
                 drill::trim_pending(&mut link, &of).await.map_err(told)?;
             }
             _ => {
-                let mut redis = world.server.connection();
+                let mut redis = stage::connection(world);
                 cmd("XTRIM").arg(of.orders()).arg("MAXLEN").arg(0).exec(&mut redis).unwrap();
             }
         }
@@ -200,7 +200,7 @@ async fn damage(world: &World, voucher: VoucherId, key: Key, harm: Harm) {
         Key::Gone => of.gone(),
         Key::Sequence => of.sequence(utc_day(Millis::now().0 / 1_000)),
     };
-    let mut redis = world.server.connection();
+    let mut redis = stage::connection(world);
     match harm {
         Harm::Deleted => cmd("DEL").arg(&key).exec(&mut redis).unwrap(),
         Harm::Replaced => {
@@ -212,7 +212,7 @@ async fn damage(world: &World, voucher: VoucherId, key: Key, harm: Harm) {
         Harm::SetBack(age) => {
             let old: Option<Vec<u8>> = cmd("DUMP").arg(&key).query(&mut redis).unwrap();
             tokio::time::sleep(age).await;
-            let mut back = match old {
+            let back = match old {
                 Some(old) => cmd("RESTORE").arg(&key).arg(0).arg(old).arg("REPLACE").take(),
                 None => cmd("DEL").arg(&key).take(),
             };

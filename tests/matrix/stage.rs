@@ -13,7 +13,7 @@ use seckill::{
         command::{Command, Scope},
         ledger, payment, repair, vouchers,
     },
-    model::{Fence, Millis, NewSale, OrderId, VoucherId, filter::Filter},
+    model::{Fence, Millis, NewSale, OrderId, VoucherId, filter::Filter, ledger::Finding},
     store::faulty::Illness,
 };
 use tokio::task::JoinHandle;
@@ -83,7 +83,9 @@ pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) -> Result<(
 /// is replayed, as an operator would.
 pub async fn settle(world: &World, nodes: &[&str]) -> Result<(), String> {
     until("Redis is whole", async || nodes.iter().all(|node| is_healed_by(world, node))).await?;
-    let mut redis = world.server.connection();
+    until("no key is damaged, and no cut is under way", async || is_reconciled(world).await)
+        .await?;
+    let mut redis = connection(world);
     let mut replay = Instant::now() + Duration::from_millis(300);
     let mut last = String::new();
     let all = until("every entry has settled", async || {
@@ -105,14 +107,54 @@ pub async fn settle(world: &World, nodes: &[&str]) -> Result<(), String> {
     all.await.map_err(|error| format!("{error}: {last}"))
 }
 
+/// Without a bound of its own, which would make each signal an error; a story has one.
+pub fn connection(world: &World) -> redis::Connection {
+    let redis = world.server.connection();
+    redis.set_read_timeout(None).unwrap();
+    redis
+}
+
+/// A node looks at all keys once a second, and waits for the lease of a cut whose process has died.
+async fn is_reconciled(world: &World) -> bool {
+    let mut redis = connection(world);
+    for of in world.keys.partitions() {
+        for (key, wanted) in [(of.orders(), "stream"), (of.dead(), "stream")] {
+            let found: String = cmd("TYPE").arg(key).query(&mut redis).unwrap();
+            if found != wanted && found != "none" {
+                return false;
+            }
+        }
+        let sales: Vec<String> =
+            cmd("KEYS").arg(of.orders().replace(":orders", ":sale:*")).query(&mut redis).unwrap();
+        for sale in sales {
+            if cmd("HEXISTS").arg(sale).arg("cutting").query(&mut redis).unwrap_or(true) {
+                return false;
+            }
+        }
+        let mut watermark = cmd("HGET");
+        let counted: Result<Option<u64>, _> =
+            watermark.arg(of.watermark()).arg("orders").query(&mut redis);
+        if counted.is_err() {
+            return false;
+        }
+    }
+    let mut link = world.redis.link();
+    let audit = ledger::audit(&world.store, &mut link, &world.keys, None).await;
+    audit.is_ok_and(|audit| {
+        !audit
+            .findings()
+            .any(|it| matches!(it.what, Finding::Damaged(_) | Finding::RedisStock { .. }))
+    })
+}
+
 /// A node that nobody asks notices within a second that its Redis has lost something.
 fn is_healed_by(world: &World, node: &str) -> bool {
-    let mut redis = world.server.connection();
+    let mut redis = connection(world);
     let told: String = cmd("INFO").arg("server").query(&mut redis).unwrap();
     let run = told.lines().find_map(|line| line.strip_prefix("run_id:"));
     world.keys.partitions().all(|of| {
         let healed: Option<String> =
-            cmd("HGET").arg(of.healed()).arg(node).query(&mut redis).unwrap();
+            cmd("HGET").arg(of.healed()).arg(node).query(&mut redis).unwrap_or_default();
         healed.as_deref() == run.map(str::trim)
     })
 }
@@ -200,7 +242,7 @@ pub async fn asked_again(world: &World, plan: &Plan, log: &Log) -> Result<(), St
     let held = |voucher: VoucherId, user: u64| -> Option<i64> {
         let mut ask = cmd("HGET");
         ask.arg(world.keys.buyers(voucher)).arg(user);
-        ask.query(&mut world.server.connection()).unwrap()
+        ask.query(&mut connection(world)).unwrap()
     };
     for told in log.all().iter().step_by(17) {
         let outcome = world.ask(told.voucher, told.user).await;
