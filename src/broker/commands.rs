@@ -10,6 +10,7 @@ use super::{BrokerError, Layout, Link, keys::Partition, scripts};
 /// one for each type.
 const NEEDED: &[&str] = &[
     "TIME",
+    "SCAN 0 COUNT 1",
     "ECHO x",
     "INFO server",
     "WAIT 0 1",
@@ -26,6 +27,7 @@ const NEEDED: &[&str] = &[
     "PTTL {string}",
     "HSET {hash} f 1",
     "HGET {hash} f",
+    "HEXISTS {hash} f",
     "HMGET {hash} f",
     "HGETALL {hash}",
     "HINCRBY {hash} f 1",
@@ -145,6 +147,7 @@ mod tests {
     /// Words of scripts that are no commands.
     const WORDS: &[&str] = &[
         "COUNT",
+        "ENTRIESADDED",
         "ENTRIESREAD",
         "JUSTID",
         "LIMIT",
