@@ -25,6 +25,9 @@ use crate::{
     },
 };
 
+/// Sales in the words of a status, those that run first; `--json` has all of them.
+const LISTED: usize = 50;
+
 /// Runs of each job that are looked through for the last that ended.
 const JOB_RUNS: u32 = 20;
 /// Lines of the activity log that are searched for what Redis had lost.
@@ -149,6 +152,7 @@ fn words(snapshot: &Snapshot) -> String {
         let rows: Vec<Vec<String>> = snapshot
             .sales
             .iter()
+            .take(LISTED)
             .map(|sale| {
                 vec![
                     format!("#{}", sale.voucher_id),
@@ -167,6 +171,10 @@ fn words(snapshot: &Snapshot) -> String {
             &[3, 4, 5, 6],
             &rows,
         ));
+        let more = snapshot.sales.len() - rows.len();
+        if more > 0 {
+            text.push_str(&format!("{more} more: 'seckill sale list' shows all\n"));
+        }
     }
     for alarm in &snapshot.alarms {
         text.push_str(&format!("! {}\n", alarm_words(&alarm.kind)));

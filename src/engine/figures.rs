@@ -19,8 +19,6 @@ use crate::{
 
 /// For each of the two servers.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Sales whose figures are summed, the newest.
-const SALES: usize = 200;
 
 /// The keys are a contract of `activity --json`; what is unknown is `null`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -47,11 +45,7 @@ pub async fn take(
     keys: &Layout,
     about: Option<VoucherId>,
 ) -> Option<String> {
-    let reading = async {
-        let mut sales = store.sales().await?;
-        sales.truncate(SALES);
-        Ok::<_, StoreError>((sales, store.returning().await?))
-    };
+    let reading = async { Ok::<_, StoreError>((store.sales().await?, store.returning().await?)) };
     let sql = tokio::time::timeout(PATIENCE, reading).await.ok().and_then(Result::ok);
     let vouchers: Vec<VoucherId> =
         sql.iter().flat_map(|(sales, _)| sales).map(|sale| sale.voucher_id).collect();
@@ -64,10 +58,6 @@ pub async fn take(
     // SQL was read first: an order that came in between looks like one too many in Redis.
     if told.books == OFF {
         let again = tokio::time::timeout(PATIENCE, store.sales()).await.ok().and_then(Result::ok);
-        let again = again.map(|mut sales| {
-            sales.truncate(SALES);
-            sales
-        });
         let live = |sales: &[Sale]| sales.iter().map(Sale::live_orders).sum::<u64>();
         let moved =
             again.zip(sql.as_ref()).is_some_and(|(now, (then, _))| live(&now) != live(then));

@@ -5,7 +5,7 @@ mod entries;
 mod pending;
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -24,7 +24,7 @@ use super::{
     standing::{Proof, Standing},
     stock::Stocks,
     unread::Unread,
-    window::Window,
+    window::{Window, rate},
     writes::Writes,
 };
 use crate::{
@@ -35,7 +35,7 @@ use crate::{
         survey::{SaleFacts, Survey, survey},
     },
     model::{
-        Millis, OrderFilter, Sale, VoucherId,
+        Millis, OrderFilter, Phase, Sale, VoucherId,
         ledger::{Balance, SaleFinding},
     },
     store::{SharedStore, StoreError},
@@ -50,8 +50,10 @@ const OLD_US: u64 = 500_000;
 const LOCKS: usize = 200;
 /// Clocks that differ by less agree: an answer takes its time.
 const CLOCKS_AGREE_MS: i64 = 1_000;
-/// Sales in one picture, the newest.
-const SALES: usize = 200;
+/// Sales at rest that are read again in one look: four keys each, about a millisecond of Redis.
+const RESTING: usize = 200;
+/// A planned sale counts as open this long before its window opens.
+const OPENS_SOON_MS: i64 = 5_000;
 
 /// Takes pictures, and remembers what rates and outages need.
 #[derive(Debug)]
@@ -73,8 +75,10 @@ pub struct Collector {
     /// How far the clock of Redis is ahead of this node's, in ms.
     ahead: i64,
     survey: Option<Survey>,
-    /// What Redis holds of each sale, by the last survey.
-    facts: HashMap<VoucherId, SaleFacts>,
+    /// What Redis holds of each sale, by the last survey that read it.
+    facts: Arc<HashMap<VoucherId, SaleFacts>>,
+    /// The sale at rest whose turn is next.
+    turn: usize,
     locks: Holders,
     redis: Health,
     sql: Health,
@@ -95,7 +99,7 @@ struct Sample {
     at: Instant,
     persisted: u64,
     busy: u64,
-    sales: Vec<(VoucherId, SaleFacts)>,
+    facts: Arc<HashMap<VoucherId, SaleFacts>>,
     /// Both servers answered.
     whole: bool,
     figures: Figures,
@@ -131,7 +135,8 @@ impl Collector {
             undelivered: Vec::new(),
             ahead: 0,
             survey: None,
-            facts: HashMap::new(),
+            facts: Arc::default(),
+            turn: 0,
             locks: Holders::default(),
             redis,
             sql,
@@ -157,7 +162,7 @@ impl Collector {
         let sample = self.sample();
         let books = self.books(&sample.figures);
         self.note_rates(&sample);
-        self.stocks.look(newest(&self.sales), &self.facts, self.now(), self.redis.up);
+        self.stocks.look(&self.sales, &self.facts, self.now(), self.redis.up);
         let (at, persisted) = (sample.at, sample.persisted);
         if self.sql.up {
             self.written.push(at, persisted);
@@ -178,7 +183,6 @@ impl Collector {
             redis: self.redis.clone(),
             sql: self.sql.clone(),
             sales: self.sale_lines(at),
-            sales_total: self.sales.len() as u64,
             undelivered: self.undelivered(),
             funnel: Funnel::default(),
             written: Count {
@@ -209,6 +213,7 @@ impl Collector {
             log: LogPage::default(),
         };
         snapshot.funnel = self.whole_funnel(at, &snapshot.sales);
+        snapshot.order_sales();
         snapshot.alarms = alarms(&snapshot, None);
         snapshot
     }
@@ -293,7 +298,7 @@ impl Collector {
 
     async fn read_redis(&mut self) {
         let start = Instant::now();
-        let vouchers: Vec<VoucherId> = self.sales.iter().map(|sale| sale.voucher_id).collect();
+        let vouchers = self.due();
         let (link, keys, dead_ms) = (&mut self.link, &self.keys, self.node_dead_ms);
         let looking = async {
             let survey = survey(link, keys, &vouchers).await?;
@@ -303,7 +308,12 @@ impl Collector {
         };
         let result = match tokio::time::timeout(PATIENCE, looking).await {
             Ok(Ok((survey, locks))) => {
-                self.facts = vouchers.iter().copied().zip(survey.sales.iter().copied()).collect();
+                let facts = Arc::make_mut(&mut self.facts);
+                facts.extend(vouchers.iter().copied().zip(survey.sales.iter().copied()));
+                if facts.len() > self.sales.len() {
+                    let listed: HashSet<_> = self.sales.iter().map(|it| it.voucher_id).collect();
+                    facts.retain(|voucher, _| listed.contains(voucher));
+                }
                 let ahead = survey.now.0 - Millis::now().0;
                 self.ahead = if ahead.abs() < CLOCKS_AGREE_MS { 0 } else { ahead };
                 self.survey = Some(survey);
@@ -347,9 +357,36 @@ impl Collector {
         self.facts.get(&voucher).copied().unwrap_or_default()
     }
 
+    /// The sales that this look reads: each one that may have changed, and in turn some of those at rest. Redis serves
+    /// nobody else while it reads them, so thousands that wait for their time must not be read at each look.
+    fn due(&mut self) -> Vec<VoucherId> {
+        let now = self.now();
+        let (resting, mut due): (Vec<VoucherId>, Vec<VoucherId>) = {
+            let (resting, due): (Vec<_>, Vec<_>) =
+                self.sales.iter().partition(|sale| self.is_at_rest(sale, now));
+            let id = |sale: &Sale| sale.voucher_id;
+            (resting.into_iter().map(id).collect(), due.into_iter().map(id).collect())
+        };
+        let turn = if self.turn < resting.len() { self.turn } else { 0 };
+        let again = resting.len().min(RESTING);
+        due.extend(resting.iter().cycle().skip(turn).take(again));
+        self.turn = turn + again;
+        due
+    }
+
+    /// Nobody can buy it, and what was last read of it is what SQL says.
+    fn is_at_rest(&self, sale: &Sale, now: Millis) -> bool {
+        let Some(facts) = self.facts.get(&sale.voucher_id) else { return false };
+        let left = facts.stock.and_then(|left| u64::try_from(left).ok());
+        let closed = |at| matches!(sale.phase(at, left), Phase::Planned | Phase::Ended);
+        closed(now)
+            && closed(now.plus(OPENS_SOON_MS))
+            && facts.initial == Some(sale.initial)
+            && facts.buyers == sale.live_orders()
+            && left.is_some_and(|left| left + facts.buyers == sale.initial)
+    }
+
     fn sample(&self) -> Sample {
-        let sales: Vec<(VoucherId, SaleFacts)> =
-            self.sales.iter().map(|sale| (sale.voucher_id, self.facts(sale.voucher_id))).collect();
         let stream = self.survey.as_ref().map(|survey| survey.stream);
         let persisted = self.sales.iter().map(Sale::live_orders).sum();
         Sample {
@@ -358,31 +395,34 @@ impl Collector {
             busy: self.meters.busy(),
             whole: self.redis.up && self.sql.up,
             figures: Figures {
-                admitted: sales.iter().map(|(_, facts)| facts.buyers).sum(),
+                admitted: self.facts.values().map(|facts| facts.buyers).sum(),
                 persisted,
                 dead: stream.map_or(0, |stream| stream.dead),
                 outstanding: stream.and_then(|stream| {
                     Some(stream.lag? + stream.pending + stream.gone + self.returning)
                 }),
-                sales: sales
+                sales: self
+                    .sales
                     .iter()
-                    .zip(&self.sales)
-                    .map(|((voucher, facts), sale)| SaleFigures {
-                        voucher: *voucher,
-                        redis: facts.initial.zip(facts.stock),
-                        damaged: facts.damaged,
-                        buyers: facts.buyers,
-                        sql_initial: sale.initial,
+                    .map(|sale| {
+                        let facts = self.facts(sale.voucher_id);
+                        SaleFigures {
+                            voucher: sale.voucher_id,
+                            redis: facts.initial.zip(facts.stock),
+                            damaged: facts.damaged,
+                            buyers: facts.buyers,
+                            sql_initial: sale.initial,
+                        }
                     })
                     .collect(),
             },
-            sales,
+            facts: Arc::clone(&self.facts),
         }
     }
 
     fn note_rates(&mut self, now: &Sample) {
         let admitted =
-            |sample: &Sample| sample.sales.iter().map(|(_, facts)| facts.admitted).sum::<u64>();
+            |sample: &Sample| sample.facts.values().map(|facts| facts.admitted).sum::<u64>();
         let stream = self.survey.as_ref().filter(|_| self.redis.up).map(|survey| survey.stream);
         let point = Point {
             at: self.now(),
@@ -423,7 +463,7 @@ impl Collector {
 
     fn sale_lines(&self, at: Instant) -> Vec<SaleLine> {
         let now = self.survey.as_ref().map_or_else(|| self.now(), |survey| survey.now);
-        newest(&self.sales)
+        self.sales
             .iter()
             .map(|sale| {
                 let facts = self.facts.get(&sale.voucher_id);
@@ -437,11 +477,10 @@ impl Collector {
     }
 
     fn sale_funnel(&self, at: Instant, voucher: VoucherId, now: &SaleFacts) -> Funnel {
-        let facts =
-            |sample: &Sample| sample.sales.iter().find(|(id, _)| *id == voucher).map(|it| it.1);
-        Funnel::of(now, |pick| {
-            let rate = self.past.rate(at, pick(now), |sample| Some(pick(&facts(sample)?)));
-            rate.filter(|_| self.redis.up).unwrap_or(0.0)
+        let first = self.past.first(|sample| sample.facts.get(&voucher).copied());
+        Funnel::of(now, |pick| match first.filter(|_| self.redis.up) {
+            Some((since, then)) => rate(at, pick(now), since, pick(&then)),
+            None => 0.0,
         })
     }
 
@@ -497,9 +536,4 @@ impl Collector {
             consumers,
         }
     }
-}
-
-/// Sales that a picture shows.
-fn newest(sales: &[Sale]) -> &[Sale] {
-    sales.get(..SALES).unwrap_or(sales)
 }

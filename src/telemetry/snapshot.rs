@@ -1,6 +1,6 @@
 //! The Snapshot: everything a screen or `seckill status` shows, frozen at one moment.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
@@ -42,10 +42,9 @@ pub struct Snapshot {
     pub redis: Health,
     /// The database: health, and the age of all that was read from it.
     pub sql: Health,
-    /// Sales that are not archived, the newest ones, newest first.
+    /// All sales that are not archived: those that run first, then those of which the ledger found something, then by
+    /// phase; the newest first among equals.
     pub sales: Vec<SaleLine>,
-    /// How many there are in all.
-    pub sales_total: u64,
     /// Sales with a change that is committed in SQL and that Redis has not confirmed.
     pub undelivered: Vec<VoucherId>,
     /// Admission's answers, summed over all sales.
@@ -115,6 +114,22 @@ impl Snapshot {
             .or_else(|| first(Phase::Planned))
             .or_else(|| first(Phase::SoldOut))
             .or_else(|| first(Phase::Ended))
+    }
+
+    /// Puts the sales that an operator watches before those that wait or are over.
+    pub(crate) fn order_sales(&mut self) {
+        let findings = match &self.books {
+            Balance::Off { findings } => findings.as_slice(),
+            _ => &[],
+        };
+        let off: HashSet<VoucherId> = findings.iter().filter_map(|finding| finding.sale).collect();
+        self.sales.sort_by_key(|sale| match sale.phase {
+            Phase::Running => 0,
+            _ if off.contains(&sale.voucher_id) => 1,
+            Phase::Paused | Phase::SoldOut => 2,
+            Phase::Planned => 3,
+            Phase::Ended | Phase::Archived => 4,
+        });
     }
 
     /// The sales that this node's simulated buyers are sent to, each once, by number.

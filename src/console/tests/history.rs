@@ -333,7 +333,7 @@ fn the_chart_zooms_over_half_an_hour() {
 fn a_large_window_uses_its_room() {
     let mut bench = Bench::new(normal());
     assert_screen("overview_normal_200x50", &bench.text(200, 50));
-    bench.keys("2jjl");
+    bench.keys("2jkl");
     assert_screen("sales_detail_200x50", &bench.text(200, 50));
     bench.keys("8");
     assert_screen("jobs_200x50", &bench.text(200, 50));
@@ -343,7 +343,7 @@ fn a_large_window_uses_its_room() {
 fn a_moment_in_ascii_is_ascii() {
     let mut bench = Bench::themed(normal(), Theme::new(Depth::None, true));
     bench.draw(120, 36);
-    for keys in ["[[", "2jjl", "0kl"] {
+    for keys in ["[[", "2jkl", "0kl"] {
         bench.keys(keys);
         let text = bench.text(120, 36);
         assert!(text.is_ascii(), "{text}");
