@@ -63,20 +63,14 @@ impl App {
 
     /// The sale that an act is about; where that is not clear, the person is led to choose.
     fn meant_sale(&mut self, action: Action) -> Option<SaleLine> {
-        let sales = &self.shown.sales;
-        let open: Vec<&SaleLine> = sales.iter().filter(|sale| !sale.phase.is_over()).collect();
-        let only = match (open.as_slice(), sales.as_slice()) {
-            ([only], _) => Some(only.voucher_id),
-            // Then the answer is that it has ended.
-            ([], [only]) => Some(only.voucher_id),
-            _ => None,
-        };
-        let pointed = self.pointed_sale().map(|sale| sale.voucher_id);
-        let meant = pointed.or(only.filter(|_| self.view == View::Overview));
-        let Some(meant) = meant else {
-            if sales.is_empty() {
+        let Some(meant) = self.target_sale().map(|sale| sale.voucher_id) else {
+            if self.shown.sales.is_empty() {
                 self.note(acts::NO_SALE);
             } else {
+                // The cursor begins at the sale that the header names.
+                if let Some(named) = self.at_sale().map(|sale| sale.voucher_id) {
+                    self.sales.point_at(named);
+                }
                 self.go(View::Sales);
                 self.note(conventions::choose_sale(action));
             }

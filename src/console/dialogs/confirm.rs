@@ -10,7 +10,7 @@ use tui_input::{Input, InputRequest, backend::crossterm::to_input_request};
 use super::{buttons, draw_input, panel, typed};
 use crate::{
     console::{
-        director::Launch,
+        director::{Launch, Target},
         text::{
             acts::{CANCEL, Question, REASON, reason_hint},
             conventions,
@@ -18,7 +18,7 @@ use crate::{
         theme::Theme,
         widgets::{self, Pen, wrap},
     },
-    engine::command::Command,
+    engine::{command::Command, record},
     model::{Millis, NewSale, VoucherId},
 };
 
@@ -138,6 +138,20 @@ impl Confirm {
                 Some(&launch.title)
             }
             Intent::Send(_) | Intent::Abort { .. } | Intent::Quit => None,
+        }
+    }
+
+    /// The sale that is acted on when the answer is yes.
+    pub(crate) fn sale(&self) -> Option<VoucherId> {
+        match &self.intent {
+            Intent::Send(command) => record::about(command),
+            Intent::Abort { voucher, .. } => Some(*voucher),
+            Intent::Arm(launch) => match launch.target {
+                Target::Planned(voucher) => Some(voucher),
+                Target::New => None,
+            },
+            // The header names what is armed.
+            Intent::Fire(_) | Intent::Disarm(_) | Intent::Quit => None,
         }
     }
 
