@@ -13,7 +13,7 @@ use crate::{
         Layout, Link,
         survey::{Survey, survey},
     },
-    model::{Sale, VoucherId},
+    model::{Millis, Sale, VoucherId},
     store::{SharedStore, StoreError},
 };
 
@@ -38,13 +38,14 @@ struct Figures {
 
 const OFF: &str = "off";
 
-/// Figures of now, those of a sale only where `about` names one; `None` where neither server told any.
+/// Figures of now, those of a sale only where `about` names one; `None` where neither server told any. With them comes
+/// the time by the clock of Redis, where that answered.
 pub async fn take(
     store: &SharedStore,
     link: &mut Link,
     keys: &Layout,
     about: Option<VoucherId>,
-) -> Option<String> {
+) -> (Option<Millis>, Option<String>) {
     let reading = async { Ok::<_, StoreError>((store.sales().await?, store.returning().await?)) };
     let sql = tokio::time::timeout(PATIENCE, reading).await.ok().and_then(Result::ok);
     let vouchers: Vec<VoucherId> =
@@ -52,7 +53,7 @@ pub async fn take(
     let looking = survey(link, keys, &vouchers);
     let redis = tokio::time::timeout(PATIENCE, looking).await.ok().and_then(Result::ok);
     if sql.is_none() && redis.is_none() {
-        return None;
+        return (None, None);
     }
     let mut told = figures(sql.as_ref(), redis.as_ref(), about);
     // SQL was read first: an order that came in between looks like one too many in Redis.
@@ -65,7 +66,7 @@ pub async fn take(
             told.books = "in flight";
         }
     }
-    serde_json::to_string(&told).ok()
+    (redis.map(|redis| redis.now), serde_json::to_string(&told).ok())
 }
 
 fn figures(

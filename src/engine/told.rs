@@ -58,8 +58,8 @@ pub enum Told {
     Letters(u64),
     /// The group is gone.
     GroupGone,
-    /// A node gave its last sign of life.
-    LastSign,
+    /// A node sent no heartbeat for so many milliseconds.
+    NoHeartbeat(u64),
     /// So many lines are in the log file alone.
     LeftOut(u32),
     /// A node stopped in order.
@@ -120,7 +120,11 @@ impl fmt::Display for Told {
             Self::SilentHolds(pending) => write!(f, "silent, holds {}", entries(*pending)),
             Self::Letters(count) => write!(f, "{count} for a person to judge"),
             Self::GroupGone => f.write_str("gone"),
-            Self::LastSign => f.write_str("its last sign of life; others take over what it held"),
+            Self::NoHeartbeat(millis) => write!(
+                f,
+                "no heartbeat for {:.1} s; live nodes take over its entries",
+                *millis as f64 / 1_000.0
+            ),
             Self::LeftOut(lines) => {
                 let lines = counted(u64::from(*lines), "line", "lines");
                 write!(f, "{lines} left out in a minute; the log file has them all")

@@ -48,8 +48,6 @@ const PATIENCE: Duration = Duration::from_millis(PATIENCE_MS);
 const OLD_US: u64 = 500_000;
 /// Locks in one picture.
 const LOCKS: usize = 200;
-/// Clocks that differ by less agree: an answer takes its time.
-const CLOCKS_AGREE_MS: i64 = 1_000;
 /// Sales at rest that are read again in one look: four keys each, about a millisecond of Redis.
 const RESTING: usize = 200;
 /// A planned sale counts as open this long before its window opens.
@@ -297,7 +295,7 @@ impl Collector {
     }
 
     async fn read_redis(&mut self) {
-        let start = Instant::now();
+        let (start, asked) = (Instant::now(), Millis::now());
         let vouchers = self.due();
         let (link, keys, dead_ms) = (&mut self.link, &self.keys, self.node_dead_ms);
         let looking = async {
@@ -314,8 +312,7 @@ impl Collector {
                     let listed: HashSet<_> = self.sales.iter().map(|it| it.voucher_id).collect();
                     facts.retain(|voucher, _| listed.contains(voucher));
                 }
-                let ahead = survey.now.0 - Millis::now().0;
-                self.ahead = if ahead.abs() < CLOCKS_AGREE_MS { 0 } else { ahead };
+                self.ahead = ahead(self.ahead, survey.now, asked, Millis::now());
                 self.survey = Some(survey);
                 self.locks = locks;
                 Ok(())
@@ -535,5 +532,28 @@ impl Collector {
             group: stream.group,
             consumers,
         }
+    }
+}
+
+/// How far a clock is ahead of this host's that was read somewhere between a question and its answer: as `known` where
+/// that may be, so that an answer that takes its time moves no date.
+fn ahead(known: i64, read: Millis, asked: Millis, answered: Millis) -> i64 {
+    known.max(read.0 - answered.0).min(read.0 - asked.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_is_ahead_by_no_more_than_its_answer_tells() {
+        let of = |known, read, asked, answered| {
+            ahead(known, Millis(read), Millis(asked), Millis(answered))
+        };
+        assert_eq!(of(0, 1_003, 1_000, 1_900), 0, "the same clock, and a slow answer");
+        assert_eq!(of(0, 61_003, 1_000, 1_010), 60_993);
+        assert_eq!(of(60_993, 72_000, 11_000, 12_000), 60_993, "as it was known");
+        assert_eq!(of(0, 400, 1_000, 1_004), -600, "less than a second counts as well");
+        assert_eq!(of(0, 1_000, 1_001, 1_001), -1);
     }
 }

@@ -32,7 +32,7 @@ pub struct Snapshot {
     pub seq: u64,
     /// When it was taken, by the clock of Redis.
     pub taken: Millis,
-    /// How far that clock is ahead of this node's, in ms; 0 where they agree to a second.
+    /// How far that clock is ahead of this node's, in ms; 0 where they agree as far as an answer tells.
     pub clock_ahead_ms: i64,
     /// This node's name; empty where no engine runs.
     pub node: String,

@@ -59,7 +59,9 @@ fn chinese(told: &Told) -> String {
         Told::SilentHolds(pending) => format!("无响应，持有 {} 条消息", thousands(*pending)),
         Told::Letters(count) => format!("{} 条待人工处理", thousands(*count)),
         Told::GroupGone => "不存在".to_owned(),
-        Told::LastSign => "最后一次心跳，其消息由其他节点接管".to_owned(),
+        Told::NoHeartbeat(millis) => {
+            format!("已 {:.1} 秒无心跳，其消息由在线节点接管", *millis as f64 / 1e3)
+        }
         Told::LeftOut(lines) => {
             format!("一分钟内 {} 条，详见日志文件", thousands(u64::from(*lines)))
         }
