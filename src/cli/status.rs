@@ -13,7 +13,7 @@ use super::{
 use crate::{
     config::Config,
     engine::jobs::{board, builtin},
-    model::{EntryId, ledger::Balance},
+    model::{EntryId, Phase, ledger::Balance},
     store::ActivityFilter,
     telemetry::{
         Meters, Snapshot,
@@ -25,7 +25,7 @@ use crate::{
     },
 };
 
-/// Sales in the words of a status, those that run first; `--json` has all of them.
+/// Sales in the words of a status, and all that run; `--json` has all of them.
 const LISTED: usize = 50;
 
 /// Runs of each job that are looked through for the last that ended.
@@ -149,10 +149,11 @@ fn words(snapshot: &Snapshot) -> String {
     } else if snapshot.sales.is_empty() {
         text.push_str("no sale yet\n");
     } else {
+        let running = snapshot.sales.iter().filter(|sale| sale.phase == Phase::Running).count();
         let rows: Vec<Vec<String>> = snapshot
             .sales
             .iter()
-            .take(LISTED)
+            .take(running.max(LISTED))
             .map(|sale| {
                 vec![
                     format!("#{}", sale.voucher_id),
