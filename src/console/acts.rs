@@ -150,6 +150,7 @@ impl App {
 
     /// Has a plan made; the question is put once it is there.
     fn plan_replay(&mut self) {
+        self.planning.begin(&self.newest);
         let marks: Vec<EntryId> = self.pending.marks.iter().copied().collect();
         if !marks.is_empty() {
             self.send(Command::Plan(Scope::Entries(marks)));
@@ -163,6 +164,9 @@ impl App {
 
     /// The question about a plan, with its exact counts; what is done is this very plan.
     fn ask_plan(&mut self, plan: Plan, scope: &Scope) {
+        if self.planning.take_again() {
+            return self.renew_plan(plan);
+        }
         if plan.totals.to_do() == 0 {
             return self.note(acts::nothing_to_do(&plan));
         }
@@ -170,10 +174,8 @@ impl App {
             let told = conventions::behind(acts::PLAN_READY, self.context(), Action::Replay);
             return self.note(told);
         }
-        let filtered =
-            *scope == Scope::All(Filter::default()) && !self.pending.filter.value().is_empty();
-        let shown = filtered.then(|| self.pending.rows(&self.shown).len());
-        let question = acts::plan(&plan, shown);
+        let question = self.plan_question(&plan);
+        self.planning.asked(scope);
         if let Scope::Entries(marks) = scope {
             self.planned = Some((plan.clone(), marks.clone()));
         }
@@ -344,6 +346,9 @@ impl App {
         {
             self.status.key_pressed();
             return self.ask_letters(found, scope);
+        }
+        if matches!(command, Command::Plan(_)) && !matches!(answer, Ok(Ok(_))) {
+            self.planning.take_again();
         }
         if let Command::CountLetters(failed) = &command {
             self.counting.take_if(|(_, scope, _)| scope == failed);

@@ -178,6 +178,7 @@ impl Collector {
             clock_ahead_ms: self.ahead,
             node: self.node.clone(),
             read_only: self.read_only,
+            claim_idle_ms: None,
             redis: self.redis.clone(),
             sql: self.sql.clone(),
             sales: self.sale_lines(at),

@@ -38,6 +38,9 @@ pub struct Snapshot {
     pub node: String,
     /// Acts are refused by the engine.
     pub read_only: bool,
+    /// Milliseconds after its last delivery at which this node takes an entry over from another consumer; `None` where no
+    /// engine runs.
+    pub claim_idle_ms: Option<u64>,
     /// Redis: health, and the age of all that was read from it.
     pub redis: Health,
     /// The database: health, and the age of all that was read from it.

@@ -18,7 +18,7 @@ use crate::{
         theme::Theme,
         widgets::{self, Pen, wrap},
     },
-    engine::{command::Command, record},
+    engine::{command::Command, plan::Plan, record},
     model::{Millis, NewSale, VoucherId},
 };
 
@@ -160,6 +160,32 @@ impl Confirm {
     pub(crate) fn unbidden(mut self, now: Millis) -> Self {
         self.unbidden = Some(now);
         self
+    }
+
+    /// Tells the same question as things stand now.
+    pub(crate) fn tell(&mut self, question: Question) {
+        self.lines = question.lines;
+    }
+
+    /// Asks about another command of the same kind in its place; a reason that was typed stays.
+    pub(crate) fn renew(&mut self, question: Question, command: Command, now: Millis) {
+        let mut renewed = Self::act(question, command).unbidden(now);
+        renewed.reason = self.reason.take();
+        if self.focus == Stop::Reason {
+            renewed.focus = Stop::Reason;
+        }
+        *self = renewed;
+    }
+
+    /// The plan that it asks about.
+    pub(crate) fn plan(&self) -> Option<&Plan> {
+        match &self.intent {
+            Intent::Send(command) => match &**command {
+                Command::Apply(plan, _) => Some(plan),
+                _ => None,
+            },
+            _ => None,
+        }
     }
 
     /// Nobody can have read it yet.

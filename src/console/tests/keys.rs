@@ -128,8 +128,10 @@ fn what_is_done_is_the_plan_that_was_shown() {
     bench.keys("A");
     assert_eq!(bench.sent().len(), 1);
     bench.answer(Ok(Reply::Planned(plan.clone())));
-    // The list may change under the question; the act does not.
+    // The list may change under the question, and the plan is made again; until that is shown, the act does not.
     bench.show(overflowing());
+    let again = Command::Plan(Scope::All(Filter::default()));
+    assert_eq!(bench.sent(), [again]);
     bench.keys("y");
     assert_eq!(bench.sent(), [Command::Apply(plan, Pace::default())]);
 }
