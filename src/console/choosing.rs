@@ -23,9 +23,8 @@ impl App {
             let sales = &self.shown.sales;
             let mut open = sales.iter().filter(|sale| !sale.phase.is_over());
             match (open.next(), open.next(), sales.as_slice()) {
-                (Some(only), None, _) => Some(only),
-                // Then the answer is that it has ended.
-                (None, _, [only]) => Some(only),
+                // Where it has ended, that is the answer.
+                (Some(only), None, _) | (None, _, [only]) => Some(only),
                 _ => None,
             }
         };

@@ -8,7 +8,10 @@ use futures::future::FutureExt;
 use super::{
     app::App,
     dialogs::Dialog,
-    text::acts::{self, Question},
+    text::{
+        acts::{self, Question},
+        recovery,
+    },
 };
 use crate::{
     engine::{
@@ -83,7 +86,7 @@ impl App {
         }
         if plan.totals.to_do() == 0 {
             self.dialog = None;
-            return self.note(acts::TAKEN_OVER);
+            return self.note(recovery::TAKEN_OVER);
         }
         let question = self.plan_question(&plan);
         if let (Some((planned, _)), Some(Scope::Entries(_))) =

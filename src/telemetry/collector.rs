@@ -3,6 +3,7 @@
 mod census;
 mod entries;
 mod pending;
+mod sales;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -35,7 +36,7 @@ use crate::{
         survey::{SaleFacts, Survey, survey},
     },
     model::{
-        Millis, OrderFilter, Phase, Sale, VoucherId,
+        Millis, OrderFilter, Sale, VoucherId,
         ledger::{Balance, SaleFinding},
     },
     store::{SharedStore, StoreError},
@@ -48,10 +49,6 @@ const PATIENCE: Duration = Duration::from_millis(PATIENCE_MS);
 const OLD_US: u64 = 500_000;
 /// Locks in one picture.
 const LOCKS: usize = 200;
-/// Sales at rest that are read again in one look: four keys each, about a millisecond of Redis.
-const RESTING: usize = 200;
-/// A planned sale counts as open this long before its window opens.
-const OPENS_SOON_MS: i64 = 5_000;
 
 /// Takes pictures, and remembers what rates and outages need.
 #[derive(Debug)]
@@ -313,7 +310,7 @@ impl Collector {
                     let listed: HashSet<_> = self.sales.iter().map(|it| it.voucher_id).collect();
                     facts.retain(|voucher, _| listed.contains(voucher));
                 }
-                self.ahead = ahead(self.ahead, survey.now, asked, Millis::now());
+                self.ahead = survey.now.ahead(self.ahead, asked, Millis::now());
                 self.survey = Some(survey);
                 self.locks = locks;
                 Ok(())
@@ -353,35 +350,6 @@ impl Collector {
     /// What Redis holds of a sale; figures of an older survey stay in place during an outage.
     fn facts(&self, voucher: VoucherId) -> SaleFacts {
         self.facts.get(&voucher).copied().unwrap_or_default()
-    }
-
-    /// The sales that this look reads: each one that may have changed, and in turn some of those at rest. Redis serves
-    /// nobody else while it reads them, so thousands that wait for their time must not be read at each look.
-    fn due(&mut self) -> Vec<VoucherId> {
-        let now = self.now();
-        let (resting, mut due): (Vec<VoucherId>, Vec<VoucherId>) = {
-            let (resting, due): (Vec<_>, Vec<_>) =
-                self.sales.iter().partition(|sale| self.is_at_rest(sale, now));
-            let id = |sale: &Sale| sale.voucher_id;
-            (resting.into_iter().map(id).collect(), due.into_iter().map(id).collect())
-        };
-        let turn = if self.turn < resting.len() { self.turn } else { 0 };
-        let again = resting.len().min(RESTING);
-        due.extend(resting.iter().cycle().skip(turn).take(again));
-        self.turn = turn + again;
-        due
-    }
-
-    /// Nobody can buy it, and what was last read of it is what SQL says.
-    fn is_at_rest(&self, sale: &Sale, now: Millis) -> bool {
-        let Some(facts) = self.facts.get(&sale.voucher_id) else { return false };
-        let left = facts.stock.and_then(|left| u64::try_from(left).ok());
-        let closed = |at| matches!(sale.phase(at, left), Phase::Planned | Phase::Ended);
-        closed(now)
-            && closed(now.plus(OPENS_SOON_MS))
-            && facts.initial == Some(sale.initial)
-            && facts.buyers == sale.live_orders()
-            && left.is_some_and(|left| left + facts.buyers == sale.initial)
     }
 
     fn sample(&self) -> Sample {
@@ -533,28 +501,5 @@ impl Collector {
             group: stream.group,
             consumers,
         }
-    }
-}
-
-/// How far a clock is ahead of this host's that was read somewhere between a question and its answer: as `known` where
-/// that may be, so that an answer that takes its time moves no date.
-fn ahead(known: i64, read: Millis, asked: Millis, answered: Millis) -> i64 {
-    known.max(read.0 - answered.0).min(read.0 - asked.0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_clock_is_ahead_by_no_more_than_its_answer_tells() {
-        let of = |known, read, asked, answered| {
-            ahead(known, Millis(read), Millis(asked), Millis(answered))
-        };
-        assert_eq!(of(0, 1_003, 1_000, 1_900), 0, "the same clock, and a slow answer");
-        assert_eq!(of(0, 61_003, 1_000, 1_010), 60_993);
-        assert_eq!(of(60_993, 72_000, 11_000, 12_000), 60_993, "as it was known");
-        assert_eq!(of(0, 400, 1_000, 1_004), -600, "less than a second counts as well");
-        assert_eq!(of(0, 1_000, 1_001, 1_001), -1);
     }
 }

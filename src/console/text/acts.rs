@@ -2,9 +2,9 @@
 
 pub(crate) use super::replies::reply;
 use super::{
-    figures::{self, counted, span, thousands},
+    figures::{self, counted, thousands},
     lang::{Lang, Word, spoken, tell, word},
-    sale_name,
+    recovery, sale_name,
 };
 use crate::{
     console::keymap::{Action, Context, actions, footer, key_of, lookup},
@@ -334,26 +334,9 @@ pub(crate) fn plan(plan: &Plan, shown: Option<usize>, takeover_ms: Option<u64>) 
         after += &tell!(" {rebuilt} go into the stream again.", "{rebuilt} 条重新进入消息流。");
     }
     lines.push(after);
-    lines.extend(takeover_ms.map(|left| match left {
-        0 => {
-            tell!("Live nodes take them over by themselves now.", "在线节点正在自动接管这些消息。")
-        }
-        left => {
-            let left = span(left);
-            tell!(
-                "Live nodes take them over by themselves in {left}.",
-                "在线节点将在 {left} 后自动接管这些消息。"
-            )
-        }
-    }));
+    lines.extend(takeover_ms.map(recovery::takeover));
     question(word("Apply this plan?", "执行这个计划？"), lines, word("Apply", "执行"))
 }
-
-/// A plan was asked about, and nothing of it is left.
-pub(crate) const TAKEN_OVER: Word = word(
-    "nothing is left to apply: live nodes took the entries over, or they are no longer pending",
-    "无需再执行：这些消息已由在线节点接管，或已不再待确认",
-);
 
 pub(crate) fn nothing_to_do(plan: &Plan) -> String {
     let held = thousands(plan.totals.entries);

@@ -1,0 +1,40 @@
+//! Which sales a look reads from Redis: all of them would hold it up where thousands wait for their time.
+
+use super::Collector;
+use crate::model::{Millis, Phase, Sale, VoucherId};
+
+/// Sales at rest that are read again in one look: four keys each, about a millisecond of Redis.
+const RESTING: usize = 200;
+/// A planned sale counts as open this long before its window opens.
+const OPENS_SOON_MS: i64 = 5_000;
+
+impl Collector {
+    /// The sales that this look reads: each one that may have changed, and in turn some of those at rest. Redis serves
+    /// nobody else while it reads them, so thousands that wait for their time must not be read at each look.
+    pub(super) fn due(&mut self) -> Vec<VoucherId> {
+        let now = self.now();
+        let (resting, mut due): (Vec<VoucherId>, Vec<VoucherId>) = {
+            let (resting, due): (Vec<_>, Vec<_>) =
+                self.sales.iter().partition(|sale| self.is_at_rest(sale, now));
+            let id = |sale: &Sale| sale.voucher_id;
+            (resting.into_iter().map(id).collect(), due.into_iter().map(id).collect())
+        };
+        let turn = if self.turn < resting.len() { self.turn } else { 0 };
+        let again = resting.len().min(RESTING);
+        due.extend(resting.iter().cycle().skip(turn).take(again));
+        self.turn = turn + again;
+        due
+    }
+
+    /// Nobody can buy it, and what was last read of it is what SQL says.
+    fn is_at_rest(&self, sale: &Sale, now: Millis) -> bool {
+        let Some(facts) = self.facts.get(&sale.voucher_id) else { return false };
+        let left = facts.stock.and_then(|left| u64::try_from(left).ok());
+        let closed = |at| matches!(sale.phase(at, left), Phase::Planned | Phase::Ended);
+        closed(now)
+            && closed(now.plus(OPENS_SOON_MS))
+            && facts.initial == Some(sale.initial)
+            && facts.buyers == sale.live_orders()
+            && left.is_some_and(|left| left + facts.buyers == sale.initial)
+    }
+}
