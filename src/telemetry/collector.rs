@@ -25,7 +25,7 @@ use super::{
     standing::{Proof, Standing},
     stock::Stocks,
     unread::Unread,
-    window::{Window, rate},
+    window::Window,
     writes::Writes,
 };
 use crate::{
@@ -425,29 +425,6 @@ impl Collector {
     /// How fast a counter rose in the last seconds; 0 where nobody can tell.
     fn rate(&self, now: Instant, count: u64, pick: impl Fn(&Sample) -> u64) -> f64 {
         self.past.rate(now, count, |sample| Some(pick(sample))).unwrap_or(0.0)
-    }
-
-    fn sale_lines(&self, at: Instant) -> Vec<SaleLine> {
-        let now = self.survey.as_ref().map_or_else(|| self.now(), |survey| survey.now);
-        self.sales
-            .iter()
-            .map(|sale| {
-                let facts = self.facts.get(&sale.voucher_id);
-                let mut line = SaleLine::of(sale, now, facts);
-                if let Some(facts) = facts {
-                    line.funnel = self.sale_funnel(at, sale.voucher_id, facts);
-                }
-                line
-            })
-            .collect()
-    }
-
-    fn sale_funnel(&self, at: Instant, voucher: VoucherId, now: &SaleFacts) -> Funnel {
-        let first = self.past.first(|sample| sample.facts.get(&voucher).copied());
-        Funnel::of(now, |pick| match first.filter(|_| self.redis.up) {
-            Some((since, then)) => rate(at, pick(now), since, pick(&then)),
-            None => 0.0,
-        })
     }
 
     fn whole_funnel(&self, at: Instant, sales: &[SaleLine]) -> Funnel {

@@ -45,7 +45,7 @@ pub struct Snapshot {
     pub redis: Health,
     /// The database: health, and the age of all that was read from it.
     pub sql: Health,
-    /// All sales that are not archived: those that run first, then those of which the ledger found something, then by
+    /// All sales that are not archived: those that run first, then those of which an alarm tells, then by
     /// phase; the newest first among equals.
     pub sales: Vec<SaleLine>,
     /// Sales with a change that is committed in SQL and that Redis has not confirmed.
@@ -125,7 +125,8 @@ impl Snapshot {
             Balance::Off { findings } => findings.as_slice(),
             _ => &[],
         };
-        let off: HashSet<VoucherId> = findings.iter().filter_map(|finding| finding.sale).collect();
+        let found = findings.iter().filter_map(|finding| finding.sale);
+        let off: HashSet<VoucherId> = found.chain(self.undelivered.iter().copied()).collect();
         self.sales.sort_by_key(|sale| match sale.phase {
             Phase::Running => 0,
             _ if off.contains(&sale.voucher_id) => 1,

@@ -1,7 +1,17 @@
-//! Which sales a look reads from Redis: all of them would hold it up where thousands wait for their time.
+//! Sales in a Snapshot: which of them a look reads from Redis, since all of them would hold it up where thousands wait
+//! for their time, and what is shown of each.
+
+use std::time::Instant;
 
 use super::Collector;
-use crate::model::{Millis, Phase, Sale, VoucherId};
+use crate::{
+    broker::survey::SaleFacts,
+    model::{Millis, Phase, Sale, VoucherId},
+    telemetry::{
+        snapshot::{Funnel, SaleLine},
+        window::rate,
+    },
+};
 
 /// Sales at rest that are read again in one look: four keys each, about a millisecond of Redis.
 const RESTING: usize = 200;
@@ -33,8 +43,34 @@ impl Collector {
         let closed = |at| matches!(sale.phase(at, left), Phase::Planned | Phase::Ended);
         closed(now)
             && closed(now.plus(OPENS_SOON_MS))
+            && !sale.is_undelivered()
+            && facts.damaged.is_none()
+            && facts.version == Some(sale.version)
             && facts.initial == Some(sale.initial)
             && facts.buyers == sale.live_orders()
             && left.is_some_and(|left| left + facts.buyers == sale.initial)
+    }
+
+    pub(super) fn sale_lines(&self, at: Instant) -> Vec<SaleLine> {
+        let now = self.survey.as_ref().map_or_else(|| self.now(), |survey| survey.now);
+        self.sales
+            .iter()
+            .map(|sale| {
+                let facts = self.facts.get(&sale.voucher_id);
+                let mut line = SaleLine::of(sale, now, facts);
+                if let Some(facts) = facts {
+                    line.funnel = self.sale_funnel(at, sale.voucher_id, facts);
+                }
+                line
+            })
+            .collect()
+    }
+
+    fn sale_funnel(&self, at: Instant, voucher: VoucherId, now: &SaleFacts) -> Funnel {
+        let first = self.past.first(|sample| sample.facts.get(&voucher).copied());
+        Funnel::of(now, |pick| match first.filter(|_| self.redis.up) {
+            Some((since, then)) => rate(at, pick(now), since, pick(&then)),
+            None => 0.0,
+        })
     }
 }
