@@ -17,7 +17,7 @@ use seckill::{
         command::{Command, LetterScope, LettersCounted, Refusal, Reply},
         record::MAX_REASON,
     },
-    model::{EntryId, LetterVerdict, Millis, NewSale, filter::Filter, ledger::Balance},
+    model::{EntryId, LetterVerdict, Millis, NewSale, VoucherId, filter::Filter, ledger::Balance},
     store::ActivityFilter,
     telemetry::Snapshot,
 };
@@ -181,21 +181,51 @@ async fn an_act_is_shown_while_it_is_under_way_and_can_be_broken_off() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_books_are_about_all_sales_and_not_only_those_of_the_picture() {
+async fn a_snapshot_holds_every_sale_with_the_running_one_first() {
+    const PLANNED: usize = 300;
     let world = World::start().await;
-    let sale = || NewSale::checked("hot pot", 10, None, None, Millis::now()).unwrap();
-    let oldest = world.create(sale()).await;
-    for _ in 0..200 {
-        world.create(sale()).await;
+    let sale = |begin| NewSale::checked("hot pot", 10, begin, None, Millis::now()).unwrap();
+    let running = world.create(sale(None)).await;
+    let mut planned = Vec::new();
+    for _ in 0..PLANNED {
+        planned.push(world.create(sale(Some(Millis::now().plus(3_600_000)))).await);
     }
-    let whole =
-        |it: &Snapshot| it.sales_total == 201 && matches!(it.books, Balance::Balanced { .. });
-    let seen = picture(&world, "all of them balance", whole).await;
-    assert!(seen.sale(oldest).is_none(), "the oldest is in no picture");
-    let _: String = world.server.query(&["SET", &world.keys.stock(oldest), "3"]);
+    for user in 1..=25 {
+        world.ask(running, user).await;
+    }
+    let settled = |it: &Snapshot| {
+        it.sales.len() == PLANNED + 1 && matches!(it.books, Balance::Balanced { .. })
+    };
+    let seen = picture(&world, "all of them balance", settled).await;
+    let funnel = seen.funnel;
+    assert_eq!((funnel.attempts.total, funnel.admitted.total, funnel.sold_out.total), (25, 10, 15));
+    // Sold out, and still before those that wait.
+    let ids: Vec<VoucherId> = seen.sales.iter().map(|sale| sale.voucher_id).collect();
+    let expected: Vec<VoucherId> =
+        [running].into_iter().chain(planned.iter().rev().copied()).collect();
+    assert_eq!(ids, expected);
+
+    // Those that only wait are read in turn: Redis is not held up by all of them at each look.
+    let read = || -> (u64, u64) {
+        let stats: String = world.server.query(&["INFO", "commandstats"]);
+        let hlen = stats.lines().find_map(|line| line.strip_prefix("cmdstat_hlen:calls="));
+        let calls = hlen.and_then(|it| it.split(',').next()?.parse().ok()).unwrap();
+        (world.node().remote().snapshots.borrow().seq, calls)
+    };
+    let (seq, calls) = read();
+    picture(&world, "some more looks", |it| it.seq >= seq + 4).await;
+    let (seq, calls) = {
+        let now = read();
+        (now.0 - seq, now.1 - calls)
+    };
+    assert!(calls <= (seq + 2) * 250, "{calls} sales read in {seq} looks");
+
+    // What becomes of one of them is found all the same, and it stands in front.
+    let _: String = world.server.query(&["SET", &world.keys.stock(planned[7]), "3"]);
     let off = |it: &Snapshot| match &it.books {
-        Balance::Off { findings } => findings.iter().any(|found| found.sale == Some(oldest)),
+        Balance::Off { findings } => findings.iter().any(|found| found.sale == Some(planned[7])),
         _ => false,
     };
-    picture(&world, "the oldest is off", off).await;
+    let seen = picture(&world, "the planned one is off", off).await;
+    assert_eq!(seen.sales[0].voucher_id, planned[7]);
 }

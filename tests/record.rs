@@ -14,7 +14,8 @@ use std::{sync::Arc, time::Duration};
 use seckill::{
     engine::{
         beat::take_name,
-        command::{Command, Scope},
+        command::{Command, RushPlan, Scope},
+        drill,
     },
     model::{Millis, NewSale, SaleState, VoucherDetails, filter::Filter},
     store::{self, Act, ActivityFilter, NOBODY},
@@ -112,6 +113,26 @@ async fn a_silent_node_is_found_dead() {
     world.until("it is told", async || !of(&world, "node dead").await.is_empty()).await;
     let [line] = &of(&world, "node dead").await[..] else { panic!() };
     assert_eq!((&*line.subject, line.node.as_str()), ("node-x", NODE));
+}
+
+/// A node dies a moment after the buyers came: its last heartbeat is older than the sale, its death is not.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_happened_stands_in_its_order() {
+    let world = World::start().await;
+    let voucher = world.create(sale(10)).await;
+    world.hold().await;
+    world
+        .execute(Command::Rush(RushPlan { settle: false, ..RushPlan::new(voucher, 10) }))
+        .await
+        .unwrap();
+    let dead_ms = world.node().operator().settings.node_dead_ms;
+    drill::die_with_batch(&world.redis, &world.keys, "node-b", 10, dead_ms).await.unwrap();
+    world
+        .until("the alarm is in the log", async || !of(&world, "alarm raised").await.is_empty())
+        .await;
+    world.until("so is the node", async || !of(&world, "node dead").await.is_empty()).await;
+    let acts: Vec<String> = log(&world).await.into_iter().map(|line| line.act).collect();
+    assert_eq!(acts, ["node started", "sale create", "rush", "node dead", "alarm raised"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

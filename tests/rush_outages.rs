@@ -10,8 +10,6 @@
 mod support;
 mod world;
 
-use std::collections::HashMap;
-
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 use redis::cmd;
 use seckill::{
@@ -73,7 +71,7 @@ async fn each_order_is_written_once(
     for row in rows {
         assert_eq!(buyers.get(&row.user_id.to_string()), Some(&row.id.to_string()), "{row:?}");
     }
-    let dead: u64 = link.query(cmd("XLEN").arg(world.keys.home().dead())).await.unwrap();
+    let dead: u64 = world.server.query(&["XLEN", &world.keys.home().dead()]);
     assert_eq!(dead, 0);
 }
 

@@ -118,7 +118,7 @@ impl Alone {
         }
         snapshot.sales =
             sales.unwrap_or_default().iter().map(|sale| SaleLine::of(sale, now, None)).collect();
-        snapshot.sales_total = snapshot.sales.len() as u64;
+        snapshot.order_sales();
         let dead_ms = settings.node_dead_ms;
         let looked = match redis {
             Ok(redis) => {

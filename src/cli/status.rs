@@ -16,7 +16,7 @@ use crate::{
         jobs::{board, builtin},
         operator::lock_names,
     },
-    model::{EntryId, ledger::Balance},
+    model::{EntryId, Phase, ledger::Balance},
     store::ActivityFilter,
     telemetry::{
         Meters, Snapshot,
@@ -27,6 +27,9 @@ use crate::{
         unread::Unread,
     },
 };
+
+/// Sales in the words of a status, and all that run; `--json` has all of them.
+const LISTED: usize = 50;
 
 /// Runs of each job that are looked through for the last that ended.
 const JOB_RUNS: u32 = 20;
@@ -150,9 +153,11 @@ fn words(snapshot: &Snapshot) -> String {
     } else if snapshot.sales.is_empty() {
         text.push_str("no sale yet\n");
     } else {
+        let running = snapshot.sales.iter().filter(|sale| sale.phase == Phase::Running).count();
         let rows: Vec<Vec<String>> = snapshot
             .sales
             .iter()
+            .take(running.max(LISTED))
             .map(|sale| {
                 vec![
                     format!("#{}", sale.voucher_id),
@@ -171,6 +176,10 @@ fn words(snapshot: &Snapshot) -> String {
             &[3, 4, 5, 6],
             &rows,
         ));
+        let more = snapshot.sales.len() - rows.len();
+        if more > 0 {
+            text.push_str(&format!("{more} more: 'seckill sale list' shows all\n"));
+        }
     }
     for alarm in &snapshot.alarms {
         text.push_str(&format!("! {}\n", alarm_words(&alarm.kind)));

@@ -63,20 +63,14 @@ impl App {
 
     /// The sale that an act is about; where that is not clear, the person is led to choose.
     fn meant_sale(&mut self, action: Action) -> Option<SaleLine> {
-        let sales = &self.shown.sales;
-        let open: Vec<&SaleLine> = sales.iter().filter(|sale| !sale.phase.is_over()).collect();
-        let only = match (open.as_slice(), sales.as_slice()) {
-            ([only], _) => Some(only.voucher_id),
-            // Then the answer is that it has ended.
-            ([], [only]) => Some(only.voucher_id),
-            _ => None,
-        };
-        let pointed = self.pointed_sale().map(|sale| sale.voucher_id);
-        let meant = pointed.or(only.filter(|_| self.view == View::Overview));
-        let Some(meant) = meant else {
-            if sales.is_empty() {
+        let Some(meant) = self.target_sale().map(|sale| sale.voucher_id) else {
+            if self.shown.sales.is_empty() {
                 self.note(acts::NO_SALE);
             } else {
+                // The cursor begins at the sale that the header names.
+                if let Some(named) = self.at_sale().map(|sale| sale.voucher_id) {
+                    self.sales.point_at(named);
+                }
                 self.go(View::Sales);
                 self.note(conventions::choose_sale(action));
             }
@@ -156,6 +150,7 @@ impl App {
 
     /// Has a plan made; the question is put once it is there.
     fn plan_replay(&mut self) {
+        self.planning.begin(&self.newest);
         let marks: Vec<EntryId> = self.pending.marks.iter().copied().collect();
         if !marks.is_empty() {
             self.send(Command::Plan(Scope::Entries(marks)));
@@ -169,6 +164,9 @@ impl App {
 
     /// The question about a plan, with its exact counts; what is done is this very plan.
     fn ask_plan(&mut self, plan: Plan, scope: &Scope) {
+        if self.planning.take_again() {
+            return self.renew_plan(plan);
+        }
         if plan.totals.to_do() == 0 {
             return self.note(acts::nothing_to_do(&plan));
         }
@@ -176,10 +174,8 @@ impl App {
             let told = conventions::behind(acts::PLAN_READY, self.context(), Action::Replay);
             return self.note(told);
         }
-        let filtered =
-            *scope == Scope::All(Filter::default()) && !self.pending.filter.value().is_empty();
-        let shown = filtered.then(|| self.pending.rows(&self.shown).len());
-        let question = acts::plan(&plan, shown);
+        let question = self.plan_question(&plan);
+        self.planning.asked(scope);
         if let Scope::Entries(marks) = scope {
             self.planned = Some((plan.clone(), marks.clone()));
         }
@@ -351,6 +347,9 @@ impl App {
         {
             self.status.key_pressed();
             return self.ask_letters(found, scope);
+        }
+        if matches!(command, Command::Plan(_)) && !matches!(answer, Ok(Ok(_))) {
+            self.planning.take_again();
         }
         if let Command::CountLetters(failed) = &command {
             self.counting.take_if(|(_, scope, _)| scope == failed);

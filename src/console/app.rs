@@ -20,6 +20,7 @@ use super::{
     flow::Flow,
     ink::Drawn,
     keymap::{self, Context, Key},
+    planning::Planning,
     presenter::{Presenter, is_gone},
     selling::Selling,
     status::{Status, Tone},
@@ -93,6 +94,7 @@ pub(crate) struct App {
     pub(super) creating: Option<(NewSale, SaleForm)>,
     /// The plan that was asked about last, with the marks that it was made for.
     pub(super) planned: Option<(Plan, Vec<EntryId>)>,
+    pub(super) planning: Planning,
     /// Forms that were left on the way to their question.
     pub(super) drafts: Drafts,
     /// Jobs of which an answer says more than the pictures.
@@ -158,6 +160,7 @@ impl App {
             draft: None,
             creating: None,
             planned: None,
+            planning: Planning::default(),
             drafts: Drafts::default(),
             switched: Switched::default(),
             filtering: false,
@@ -224,6 +227,7 @@ impl App {
             self.show_newest();
         }
         self.settle_launch();
+        self.follow_plan();
     }
 
     /// Swaps the picture; selections and marks follow what they are about.

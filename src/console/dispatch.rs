@@ -406,8 +406,8 @@ impl App {
         match self.view {
             View::Overview if self.shown.sales.is_empty() => self.note(acts::NO_SALE),
             View::Overview => {
-                let spoken_of = || self.at_sale().map(|sale| sale.voucher_id);
-                if let Some(sale) = self.sales.chosen.or_else(spoken_of) {
+                let named = self.target_sale().or_else(|| self.at_sale());
+                if let Some(sale) = named.map(|sale| sale.voucher_id) {
                     self.sales.point_at(sale);
                 }
                 self.go(View::Sales);

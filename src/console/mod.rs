@@ -23,6 +23,7 @@ mod keymap;
 mod locale;
 mod marks;
 mod orders;
+mod planning;
 mod possible;
 mod presenter;
 mod rebind;

@@ -2,7 +2,7 @@
 //!
 //! Times are seen in pictures, so they are right to a tick. It draws nothing.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::{app::App, text::presenter as words, views::Step};
 use crate::{
@@ -33,7 +33,8 @@ impl Presenter {
         if !snapshot.redis.up {
             return;
         }
-        self.seen.retain(|id, _| snapshot.sale(*id).is_some());
+        let listed: HashSet<_> = snapshot.sales.iter().map(|sale| sale.voucher_id).collect();
+        self.seen.retain(|id, _| listed.contains(id));
         for sale in &snapshot.sales {
             let Some(left) = sale.stock.and_then(|left| u64::try_from(left).ok()) else { continue };
             let seen = self.seen.entry(sale.voucher_id).or_default();

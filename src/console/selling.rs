@@ -1,4 +1,5 @@
-//! Which sale sells now, so that header and stage speak of that one, whichever process its buyers come to.
+//! Which sale sells now, so that the stage, and the header while no sale is chosen, speak of that one, whichever process
+//! its buyers come to.
 //!
 //! It holds on to what it named: rates waver, and no one can tell them while Redis is away. It draws nothing.
 
@@ -51,7 +52,7 @@ impl Selling {
 }
 
 impl App {
-    /// What header and stage speak of: the sale that is rushed from here, else the one that sells, else the chosen one. An
+    /// What the stage speaks of, and the header while no sale is chosen: the sale that is rushed from here, else the one that sells, else the chosen one. An
     /// old sale is not among those that a picture lists.
     pub(crate) fn at_sale(&self) -> Option<&SaleLine> {
         let rushed = self.shown.rushed();

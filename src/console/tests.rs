@@ -24,6 +24,7 @@ mod looping;
 mod marks;
 mod orders;
 mod pending;
+mod planning;
 mod presenter;
 mod reasons;
 mod recovery;

@@ -245,21 +245,6 @@ pub(crate) fn no_match(text: &str) -> String {
     )
 }
 
-/// Older sales than those that are listed are there.
-pub(crate) fn newest_sales(listed: u64, total: u64) -> String {
-    let (listed, total) = (thousands(listed), thousands(total));
-    tell!("newest {listed} of {total} sales", "最新 {listed} 场，共 {total} 场")
-}
-
-/// None of the listed ones; an older one is acted on by its number.
-pub(crate) fn no_match_among(text: &str, listed: u64) -> String {
-    let (text, listed, key) = (echo(text), thousands(listed), key_of(Action::Back));
-    tell!(
-        "None of the newest {listed} sales holds '{text}'. 'seckill sale list' shows the older ones, 'seckill sale pause ID' and its like act on them. {key} ends the filter.",
-        "最新 {listed} 场中没有包含“{text}”的。更早的用 'seckill sale list' 查看，并在命令行操作。按 {key} 取消筛选。"
-    )
-}
-
 /// How old figures are; other words may follow.
 pub(crate) fn old(age: u64) -> String {
     let age = steady_span(age);

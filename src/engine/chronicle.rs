@@ -50,6 +50,8 @@ struct Standing {
 #[derive(Debug)]
 pub struct Chronicle {
     node: String,
+    /// Milliseconds without a heartbeat after which a node counts as dead.
+    dead_ms: u64,
     standing: HashMap<(&'static str, String), Standing>,
     /// The last end that was told of each server.
     ended: HashMap<String, Millis>,
@@ -63,10 +65,11 @@ pub struct Chronicle {
 }
 
 impl Chronicle {
-    /// A chronicle that is written by `node`.
-    pub fn new(node: &str) -> Self {
+    /// A chronicle that is written by `node`; others count as dead after `dead_ms` without a heartbeat.
+    pub fn new(node: &str, dead_ms: u64) -> Self {
         Self {
             node: node.to_owned(),
+            dead_ms,
             standing: HashMap::new(),
             ended: HashMap::new(),
             silent: HashMap::new(),
@@ -106,8 +109,8 @@ impl Chronicle {
     }
 
     /// A line about this node itself.
-    pub fn own(&self, act: &str, result: &Told) -> Act {
-        let mut line = line(&self.node, Millis::now(), act, &self.node, result);
+    pub fn own(&self, at: Millis, act: &str, result: &Told) -> Act {
+        let mut line = line(&self.node, at, act, &self.node, result);
         line.once = None;
         line
     }
@@ -206,8 +209,13 @@ impl Chronicle {
         for (name, sign) in seen {
             let since = *self.silent.entry(name.clone()).or_insert(now);
             if now.since(since) >= DEAD_FOR_MS && self.dead.insert((name.clone(), sign)) {
-                let mut line = line(&self.node, sign, events::NODE_DEAD, &name, &Told::LastSign);
-                // Every node knows the same last sign, and so does one that starts much later.
+                // It died some time after its last heartbeat, and what happened in between happened before this event:
+                // it is dated when the node counts as dead. Every node knows the same heartbeat, and so does one that
+                // starts much later.
+                let silent_ms = i64::try_from(self.dead_ms).unwrap_or(i64::MAX);
+                let at = Millis(sign.0.saturating_add(silent_ms));
+                let result = Told::NoHeartbeat(self.dead_ms);
+                let mut line = line(&self.node, at, events::NODE_DEAD, &name, &result);
                 line.once = Some(format!("node dead|{}|{}", short(&name), sign.0));
                 lines.push(line);
             }
@@ -299,6 +307,7 @@ mod tests {
     use crate::telemetry::snapshot::{Alarm, Back, Health, NodeLine, Urgency};
 
     const T: Millis = Millis(1_795_000_000_000);
+    const DEAD_MS: u64 = 5_000;
 
     fn calm(at: i64) -> Snapshot {
         let up = |name: &str| Health { name: name.into(), up: true, ..Health::default() };
@@ -325,7 +334,7 @@ mod tests {
 
     #[test]
     fn an_outage_has_one_begin_and_one_end() {
-        let mut chronicle = Chronicle::new("a");
+        let mut chronicle = Chronicle::new("a", DEAD_MS);
         assert_eq!(chronicle.see(&calm(0)), []);
         let begun = chronicle.see(&redis_away(1_000, 900));
         assert_eq!(told(&begun), [("redis away", "redis", 900)]);
@@ -356,7 +365,7 @@ mod tests {
                 &[("redis away", 1), ("redis back", 2), ("redis away", 9), ("redis back", 10)],
             ),
         ] {
-            let mut chronicle = Chronicle::new("a");
+            let mut chronicle = Chronicle::new("a", DEAD_MS);
             let mut lines = Vec::new();
             for at in 0..40 {
                 let since = away.iter().find(|(from, to)| (*from..*to).contains(&at));
@@ -374,7 +383,7 @@ mod tests {
 
     #[test]
     fn what_flaps_is_one_line_and_what_moves_is_none() {
-        let mut chronicle = Chronicle::new("a");
+        let mut chronicle = Chronicle::new("a", DEAD_MS);
         let mut lines = Vec::new();
         for at in 0..60 {
             let picture = calm(at * 1_000);
@@ -386,7 +395,7 @@ mod tests {
             lines.extend(chronicle.see(&picture));
         }
         assert_eq!(told(&lines), [("alarm raised", "dead letters", 0)]);
-        let mut chronicle = Chronicle::new("a");
+        let mut chronicle = Chronicle::new("a", DEAD_MS);
         let mut lines = Vec::new();
         for waiting in 0..4 {
             let kind = AlarmKind::SqlLocked { waiting: Some(waiting) };
@@ -395,7 +404,7 @@ mod tests {
         assert_eq!(told(&lines), [("alarm raised", "database", 0)]);
         assert!(lines.iter().all(|it| it.result == Unread::SqlLocked.to_string().as_str()));
         // One that is over at once is none.
-        let mut chronicle = Chronicle::new("a");
+        let mut chronicle = Chronicle::new("a", DEAD_MS);
         let mut lines = chronicle.see(&with(calm(0), AlarmKind::NoGroup));
         for at in 1..30 {
             lines.extend(chronicle.see(&calm(at * 1_000)));
@@ -405,7 +414,7 @@ mod tests {
 
     #[test]
     fn nobody_can_tell_of_alarms_while_a_server_is_away() {
-        let mut chronicle = Chronicle::new("a");
+        let mut chronicle = Chronicle::new("a", DEAD_MS);
         let dead = || AlarmKind::DeadConsumer {
             consumer: "b/1".into(),
             known: true,
@@ -429,12 +438,12 @@ mod tests {
 
     #[test]
     fn a_node_is_found_dead_once_and_not_after_an_outage() {
-        let node = |name: &str, alive| NodeLine { name: name.into(), alive, seen: T.plus(-9) };
+        let node = |name: &str, alive| NodeLine { name: name.into(), alive, seen: T.plus(-2_000) };
         let picture = |at, alive| {
             let nodes = vec![node("a", alive), node("b", alive)];
             Snapshot { nodes, ..calm(at) }
         };
-        let mut chronicle = Chronicle::new("a");
+        let mut chronicle = Chronicle::new("a", DEAD_MS);
         // Redis is just back, and everybody's sign is old.
         assert_eq!(chronicle.see(&picture(0, false)), []);
         assert_eq!(chronicle.see(&picture(1_000, true)), []);
@@ -442,8 +451,8 @@ mod tests {
         for at in 2..20 {
             lines.extend(chronicle.see(&picture(at * 1_000, false)));
         }
-        assert_eq!(told(&lines), [("node dead", "b", -9)], "and not itself");
-        let mut other = Chronicle::new("c");
+        assert_eq!(told(&lines), [("node dead", "b", 3_000)], "and not itself");
+        let mut other = Chronicle::new("c", DEAD_MS);
         other.see(&picture(50_000, false));
         let again = other.see(&picture(60_000, false));
         let same = again.iter().find(|it| it.subject == "b").unwrap();
@@ -452,7 +461,7 @@ mod tests {
 
     #[test]
     fn a_flood_is_bounded_and_counted() {
-        let mut chronicle = Chronicle::new("a");
+        let mut chronicle = Chronicle::new("a", DEAD_MS);
         let flood = |at| {
             (0..100).fold(calm(at), |picture, number| {
                 let consumer = format!("n{number}/1");
@@ -471,7 +480,7 @@ mod tests {
 
     #[test]
     fn the_end_tells_what_is_over() {
-        let mut chronicle = Chronicle::new("a");
+        let mut chronicle = Chronicle::new("a", DEAD_MS);
         chronicle.see(&redis_away(1_000, 900));
         chronicle.see(&calm(2_000));
         assert_eq!(told(&chronicle.close()), [("redis back", "redis", 2_000)]);

@@ -13,14 +13,12 @@ use crate::{
         Layout, Link,
         survey::{Survey, survey},
     },
-    model::{Sale, VoucherId},
+    model::{Millis, Sale, VoucherId},
     store::{SharedStore, StoreError},
 };
 
 /// For each of the two servers.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Sales whose figures are summed, the newest.
-const SALES: usize = 200;
 
 /// The keys are a contract of `activity --json`; what is unknown is `null`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -40,34 +38,27 @@ struct Figures {
 
 const OFF: &str = "off";
 
-/// Figures of now, those of a sale only where `about` names one; `None` where neither server told any.
+/// Figures of now, those of a sale only where `about` names one; `None` where neither server told any. With them comes
+/// the time by the clock of Redis, where that answered.
 pub async fn take(
     store: &SharedStore,
     link: &mut Link,
     keys: &Layout,
     about: Option<VoucherId>,
-) -> Option<String> {
-    let reading = async {
-        let mut sales = store.sales().await?;
-        sales.truncate(SALES);
-        Ok::<_, StoreError>((sales, store.returning().await?))
-    };
+) -> (Option<Millis>, Option<String>) {
+    let reading = async { Ok::<_, StoreError>((store.sales().await?, store.returning().await?)) };
     let sql = tokio::time::timeout(PATIENCE, reading).await.ok().and_then(Result::ok);
     let vouchers: Vec<VoucherId> =
         sql.iter().flat_map(|(sales, _)| sales).map(|sale| sale.voucher_id).collect();
     let looking = survey(link, keys, &vouchers);
     let redis = tokio::time::timeout(PATIENCE, looking).await.ok().and_then(Result::ok);
     if sql.is_none() && redis.is_none() {
-        return None;
+        return (None, None);
     }
     let mut told = figures(sql.as_ref(), redis.as_ref(), about);
     // SQL was read first: an order that came in between looks like one too many in Redis.
     if told.books == OFF {
         let again = tokio::time::timeout(PATIENCE, store.sales()).await.ok().and_then(Result::ok);
-        let again = again.map(|mut sales| {
-            sales.truncate(SALES);
-            sales
-        });
         let live = |sales: &[Sale]| sales.iter().map(Sale::live_orders).sum::<u64>();
         let moved =
             again.zip(sql.as_ref()).is_some_and(|(now, (then, _))| live(&now) != live(then));
@@ -75,7 +66,7 @@ pub async fn take(
             told.books = "in flight";
         }
     }
-    serde_json::to_string(&told).ok()
+    (redis.map(|redis| redis.now), serde_json::to_string(&told).ok())
 }
 
 fn figures(

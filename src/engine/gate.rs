@@ -46,7 +46,7 @@ const IN_FLIGHT: usize = 2;
 const BACKOFF: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(500)];
 /// How often Redis is asked for a sign when no buyer comes: a restart must not go unnoticed while
 /// the journal still knows what it lost.
-const CHECK_EVERY: Duration = Duration::from_secs(1);
+const CHECK_EVERY: Duration = Duration::from_millis(500);
 /// Bound on the last look before the end.
 const LAST_LOOK: Duration = Duration::from_secs(2);
 
@@ -253,11 +253,16 @@ impl Gate {
         if self.streams_damaged {
             return false;
         }
+        self.see_peers().await;
+        true
+    }
+
+    /// Notes which other nodes are alive: their promises are waited for, should Redis lose its data.
+    async fn see_peers(&mut self) {
         if let Ok(nodes) = Nodes::read(&mut self.link, &self.partition).await {
             let others = nodes.alive(self.node_dead_ms).filter(|name| *name != self.node);
             self.peers = others.map(str::to_owned).collect();
         }
-        true
     }
 
     /// Sends a batch, unless its sale is held or can't be sold.
@@ -575,6 +580,7 @@ impl Gate {
             // A restart in the middle of it is noticed by the next connection.
             self.run_id = run_id;
             self.streams_damaged = false;
+            self.see_peers().await;
         }
         if self.streams_damaged {
             let run = self.run_id.clone().unwrap_or_default();

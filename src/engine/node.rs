@@ -205,6 +205,7 @@ impl Node {
         if !read_only {
             tasks.spawn(chronicle::follow(
                 operator.node.clone(),
+                operator.settings.node_dead_ms,
                 snapshots.clone(),
                 operator.outbox.clone(),
                 operator.store.clone(),

@@ -101,9 +101,11 @@ impl Operator {
         };
         let (act, subject) = record::describe(&command);
         let about = record::about(&command);
-        let (at, before) = (Millis::now(), self.figures(about).await);
+        // By the clock of Redis, as events are; by that of this host only while Redis does not answer.
+        let asked = Millis::now();
+        let (at, before) = self.figures(about).await;
         let mut line = Act {
-            at,
+            at: at.unwrap_or(asked),
             operator: login_name(),
             node: self.node.clone(),
             act: act.to_owned(),
@@ -123,7 +125,7 @@ impl Operator {
             Ok(reply) => Told::of(reply),
             Err(error) => Told::Failed(error.into()),
         });
-        line.after = self.figures(about).await;
+        line.after = self.figures(about).await.1;
         tracing::info!(act, subject = %line.subject, result = %line.result, "act");
         self.outbox.put(line);
         self.outbox.write(&self.store).await;
@@ -160,8 +162,8 @@ impl Operator {
         if plan.head.deployment == here { Ok(()) } else { Err(PlanFault::Foreign.into()) }
     }
 
-    /// What the act found, or left; `None` where no server told in time.
-    async fn figures(&self, about: Option<VoucherId>) -> Option<String> {
+    /// What the act found, or left, and when by the clock of Redis; `None` where no server told in time.
+    async fn figures(&self, about: Option<VoucherId>) -> (Option<Millis>, Option<String>) {
         Box::pin(figures::take(&self.store, &mut self.redis.link(), &self.keys, about)).await
     }
 

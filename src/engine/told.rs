@@ -60,8 +60,8 @@ pub enum Told {
     GroupGone,
     /// A key holds this, which another program has written.
     Holds(String),
-    /// A node gave its last sign of life.
-    LastSign,
+    /// A node sent no heartbeat for so many milliseconds.
+    NoHeartbeat(u64),
     /// So many lines are in the log file alone.
     LeftOut(u32),
     /// A node stopped in order.
@@ -125,7 +125,11 @@ impl fmt::Display for Told {
             Self::Letters(count) => write!(f, "{count} for a person to judge"),
             Self::GroupGone => f.write_str("gone"),
             Self::Holds(holds) => write!(f, "holds a {holds}, which seckill has not written"),
-            Self::LastSign => f.write_str("its last sign of life; others take over what it held"),
+            Self::NoHeartbeat(millis) => write!(
+                f,
+                "no heartbeat for {:.1} s; live nodes take over its entries",
+                *millis as f64 / 1_000.0
+            ),
             Self::LeftOut(lines) => {
                 let lines = counted(u64::from(*lines), "line", "lines");
                 write!(f, "{lines} left out in a minute; the log file has them all")

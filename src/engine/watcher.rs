@@ -146,6 +146,7 @@ impl Watcher {
                 *self.looking_at.borrow_and_update();
             let mut snapshot = self.collector.look().await;
             self.collector.sales().iter().for_each(|sale| self.versions.note(sale));
+            snapshot.claim_idle_ms = Some(self.operator.settings.claim_idle_ms);
             snapshot.pending = self.look_at_pending(pending, &snapshot).await;
             snapshot.census = self.look_at_census(pending.is_some(), acted, snapshot.taken).await;
             snapshot.letters = self.look_at_letters(letters_from, acted, &snapshot).await;

@@ -153,8 +153,10 @@ impl Writer {
         }
         // Of the server that the entries came from: another one that is away is none of theirs.
         let of = self.keys.partition(part.first().map_or(0, |order| order.entry.partition));
-        let now = self.link.now_at(&of.orders()).await?;
-        self.clock = Some((Instant::now(), now));
+        // Counted from before the question and rounded up, it never lags: no order is dated before its entry.
+        let asked = Instant::now();
+        let now = self.link.now_at(&of.orders()).await?.plus(1);
+        self.clock = Some((asked, now));
         Ok(now)
     }
 

@@ -24,6 +24,12 @@ impl Millis {
         u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0)
     }
 
+    /// How far the clock that told this point is ahead of this node's, where it was read somewhere between `asked` and
+    /// `answered`: `known` where that may be, so that an answer that takes its time moves no date.
+    pub fn ahead(self, known: i64, asked: Self, answered: Self) -> i64 {
+        known.max(self.0 - answered.0).min(self.0 - asked.0)
+    }
+
     /// This point moved by `millis`.
     #[must_use]
     pub fn plus(self, millis: i64) -> Self {
@@ -149,6 +155,18 @@ fn read_time(text: &str) -> Option<Millis> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_clock_is_ahead_by_no_more_than_its_answer_tells() {
+        let of = |known, read, asked, answered| {
+            Millis(read).ahead(known, Millis(asked), Millis(answered))
+        };
+        assert_eq!(of(0, 1_003, 1_000, 1_900), 0, "the same clock, and a slow answer");
+        assert_eq!(of(0, 61_003, 1_000, 1_010), 59_993);
+        assert_eq!(of(60_993, 72_000, 11_000, 12_000), 60_993, "as it was known");
+        assert_eq!(of(0, 400, 1_000, 1_004), -600, "less than a second counts as well");
+        assert_eq!(of(0, 1_000, 1_001, 1_001), -1);
+    }
 
     #[test]
     fn reads_what_it_prints() {

@@ -535,7 +535,7 @@ mod tests {
         let voucher = sale(&store, 20_000).await;
         fill_the_disk(&store).await;
         // SQLite rolls this back by itself, whatever the driver thinks of its transaction.
-        let act = Act { commands: Some("x".repeat(10_000)), ..Act::default() };
+        let act = Act { reason: Some("x".repeat(10_000)), ..Act::default() };
         let full = loop {
             if let Err(full) = store.record(&act).await {
                 break full;
@@ -558,7 +558,7 @@ mod tests {
         let store = open(dir.path()).await;
         // Of two readers one is always in the log, and so SQLite never starts it anew by itself.
         let act = |number: u64| Act {
-            commands: Some("x".repeat(1 << 20)),
+            reason: Some("x".repeat(1 << 20)),
             once: Some(number.to_string()),
             ..Act::default()
         };

@@ -4,6 +4,7 @@ mod census;
 mod entries;
 mod pending;
 mod redis;
+mod sales;
 
 use std::{
     collections::HashMap,
@@ -47,8 +48,6 @@ const PATIENCE_MS: u64 = 1_500;
 const PATIENCE: Duration = Duration::from_millis(PATIENCE_MS);
 /// What was read longer ago is read again for the same picture.
 const OLD_US: u64 = 500_000;
-/// Sales in one picture, the newest.
-const SALES: usize = 200;
 
 /// Takes pictures, and remembers what rates and outages need.
 #[derive(Debug)]
@@ -70,8 +69,10 @@ pub struct Collector {
     /// How far the clock of Redis is ahead of this node's, in ms.
     ahead: i64,
     survey: Option<Survey>,
-    /// What Redis holds of each sale, by the last survey.
-    facts: HashMap<VoucherId, SaleFacts>,
+    /// What Redis holds of each sale, by the last survey that read it.
+    facts: Arc<HashMap<VoucherId, SaleFacts>>,
+    /// The sale at rest whose turn is next.
+    turn: usize,
     locks: Holders,
     /// Locks that are looked at whether or not they are held.
     lock_names: Vec<String>,
@@ -96,7 +97,7 @@ struct Sample {
     at: Instant,
     persisted: u64,
     busy: u64,
-    sales: Vec<(VoucherId, SaleFacts)>,
+    facts: Arc<HashMap<VoucherId, SaleFacts>>,
     /// Both servers answered.
     whole: bool,
     figures: Figures,
@@ -132,7 +133,8 @@ impl Collector {
             undelivered: Vec::new(),
             ahead: 0,
             survey: None,
-            facts: HashMap::new(),
+            facts: Arc::default(),
+            turn: 0,
             locks: Holders::default(),
             lock_names: Vec::new(),
             asked_redis: None,
@@ -167,7 +169,7 @@ impl Collector {
         let sample = self.sample();
         let books = self.books(&sample.figures);
         self.note_rates(&sample);
-        self.stocks.look(newest(&self.sales), &self.facts, self.now(), self.redis.up);
+        self.stocks.look(&self.sales, &self.facts, self.now(), self.redis.up);
         let (at, persisted) = (sample.at, sample.persisted);
         if self.sql.up {
             self.written.push(at, persisted);
@@ -185,10 +187,10 @@ impl Collector {
             clock_ahead_ms: self.ahead,
             node: self.node.clone(),
             read_only: self.read_only,
+            claim_idle_ms: None,
             redis: self.redis.clone(),
             sql: self.sql.clone(),
             sales: self.sale_lines(at),
-            sales_total: self.sales.len() as u64,
             undelivered: self.undelivered(),
             funnel: Funnel::default(),
             written: Count {
@@ -220,6 +222,7 @@ impl Collector {
             log: LogPage::default(),
         };
         snapshot.funnel = self.whole_funnel(at, &snapshot.sales);
+        snapshot.order_sales();
         snapshot.alarms = alarms(&snapshot, None);
         snapshot
     }
@@ -326,8 +329,6 @@ impl Collector {
     }
 
     fn sample(&self) -> Sample {
-        let sales: Vec<(VoucherId, SaleFacts)> =
-            self.sales.iter().map(|sale| (sale.voucher_id, self.facts(sale.voucher_id))).collect();
         let stream = self.survey.as_ref().map(|survey| survey.stream);
         let persisted = self.sales.iter().map(Sale::live_orders).sum();
         Sample {
@@ -336,31 +337,34 @@ impl Collector {
             busy: self.meters.busy(),
             whole: self.redis.up && self.sql.up,
             figures: Figures {
-                admitted: sales.iter().map(|(_, facts)| facts.buyers).sum(),
+                admitted: self.facts.values().map(|facts| facts.buyers).sum(),
                 persisted,
                 dead: stream.map_or(0, |stream| stream.dead),
                 outstanding: stream.and_then(|stream| {
                     Some(stream.lag? + stream.pending + stream.gone + self.returning)
                 }),
-                sales: sales
+                sales: self
+                    .sales
                     .iter()
-                    .zip(&self.sales)
-                    .map(|((voucher, facts), sale)| SaleFigures {
-                        voucher: *voucher,
-                        redis: facts.initial.zip(facts.stock),
-                        damaged: facts.damaged,
-                        buyers: facts.buyers,
-                        sql_initial: sale.initial,
+                    .map(|sale| {
+                        let facts = self.facts(sale.voucher_id);
+                        SaleFigures {
+                            voucher: sale.voucher_id,
+                            redis: facts.initial.zip(facts.stock),
+                            damaged: facts.damaged,
+                            buyers: facts.buyers,
+                            sql_initial: sale.initial,
+                        }
                     })
                     .collect(),
             },
-            sales,
+            facts: Arc::clone(&self.facts),
         }
     }
 
     fn note_rates(&mut self, now: &Sample) {
         let admitted =
-            |sample: &Sample| sample.sales.iter().map(|(_, facts)| facts.admitted).sum::<u64>();
+            |sample: &Sample| sample.facts.values().map(|facts| facts.admitted).sum::<u64>();
         let stream = self.survey.as_ref().filter(|_| self.redis.up).map(|survey| survey.stream);
         let point = Point {
             at: self.now(),
@@ -397,30 +401,6 @@ impl Collector {
     /// How fast a counter rose in the last seconds; 0 where nobody can tell.
     fn rate(&self, now: Instant, count: u64, pick: impl Fn(&Sample) -> u64) -> f64 {
         self.past.rate(now, count, |sample| Some(pick(sample))).unwrap_or(0.0)
-    }
-
-    fn sale_lines(&self, at: Instant) -> Vec<SaleLine> {
-        let now = self.survey.as_ref().map_or_else(|| self.now(), |survey| survey.now);
-        newest(&self.sales)
-            .iter()
-            .map(|sale| {
-                let facts = self.facts.get(&sale.voucher_id);
-                let mut line = SaleLine::of(sale, now, facts);
-                if let Some(facts) = facts {
-                    line.funnel = self.sale_funnel(at, sale.voucher_id, facts);
-                }
-                line
-            })
-            .collect()
-    }
-
-    fn sale_funnel(&self, at: Instant, voucher: VoucherId, now: &SaleFacts) -> Funnel {
-        let facts =
-            |sample: &Sample| sample.sales.iter().find(|(id, _)| *id == voucher).map(|it| it.1);
-        Funnel::of(now, |pick| {
-            let rate = self.past.rate(at, pick(now), |sample| Some(pick(&facts(sample)?)));
-            rate.filter(|_| self.redis.up).unwrap_or(0.0)
-        })
     }
 
     fn whole_funnel(&self, at: Instant, sales: &[SaleLine]) -> Funnel {
@@ -475,9 +455,4 @@ impl Collector {
             consumers,
         }
     }
-}
-
-/// Sales that a picture shows.
-fn newest(sales: &[Sale]) -> &[Sale] {
-    sales.get(..SALES).unwrap_or(sales)
 }

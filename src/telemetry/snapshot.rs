@@ -1,6 +1,6 @@
 //! The Snapshot: everything a screen or `seckill status` shows, frozen at one moment.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
@@ -32,20 +32,22 @@ pub struct Snapshot {
     pub seq: u64,
     /// When it was taken, by the clock of Redis.
     pub taken: Millis,
-    /// How far that clock is ahead of this node's, in ms; 0 where they agree to a second.
+    /// How far that clock is ahead of this node's, in ms; 0 where they agree as far as an answer tells.
     pub clock_ahead_ms: i64,
     /// This node's name; empty where no engine runs.
     pub node: String,
     /// Acts are refused by the engine.
     pub read_only: bool,
+    /// Milliseconds after its last delivery at which this node takes an entry over from another consumer; `None` where no
+    /// engine runs.
+    pub claim_idle_ms: Option<u64>,
     /// Redis: health, and the age of all that was read from it.
     pub redis: Health,
     /// The database: health, and the age of all that was read from it.
     pub sql: Health,
-    /// Sales that are not archived, the newest ones, newest first.
+    /// All sales that are not archived: those that run first, then those of which an alarm tells, then by
+    /// phase; the newest first among equals.
     pub sales: Vec<SaleLine>,
-    /// How many there are in all.
-    pub sales_total: u64,
     /// Sales with a change that is committed in SQL and that Redis has not confirmed.
     pub undelivered: Vec<VoucherId>,
     /// Admission's answers, summed over all sales.
@@ -118,6 +120,23 @@ impl Snapshot {
             .or_else(|| first(Phase::Planned))
             .or_else(|| first(Phase::SoldOut))
             .or_else(|| first(Phase::Ended))
+    }
+
+    /// Puts the sales that an operator watches before those that wait or are over.
+    pub(crate) fn order_sales(&mut self) {
+        let findings = match &self.books {
+            Balance::Off { findings } => findings.as_slice(),
+            _ => &[],
+        };
+        let found = findings.iter().filter_map(|finding| finding.sale);
+        let off: HashSet<VoucherId> = found.chain(self.undelivered.iter().copied()).collect();
+        self.sales.sort_by_key(|sale| match sale.phase {
+            Phase::Running => 0,
+            _ if off.contains(&sale.voucher_id) => 1,
+            Phase::Paused | Phase::SoldOut => 2,
+            Phase::Planned => 3,
+            Phase::Ended | Phase::Archived => 4,
+        });
     }
 
     /// The sales that this node's simulated buyers are sent to, each once, by number.

@@ -3,7 +3,10 @@
 //! A curve holds only moments at which the stock changed. One that grows too long keeps every other of them, so it
 //! tells of a sale of a second and of one of a month in the same memory.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use crate::{
     broker::survey::SaleFacts,
@@ -88,7 +91,11 @@ impl Stocks {
             let left = facts.get(&sale.voucher_id).filter(|_| up).and_then(|it| it.stock);
             self.note(sale.voucher_id, at, left);
         }
-        self.0.retain(|voucher, _| sales.iter().any(|sale| sale.voucher_id == *voucher));
+        // Each sale has its curve by now; the others are of sales that are gone.
+        if self.0.len() > sales.len() {
+            let listed: HashSet<_> = sales.iter().map(|sale| sale.voucher_id).collect();
+            self.0.retain(|voucher, _| listed.contains(voucher));
+        }
     }
 }
 

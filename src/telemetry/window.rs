@@ -55,12 +55,18 @@ impl<T> Window<T> {
         count: u64,
         pick: impl Fn(&T) -> Option<u64>,
     ) -> Option<f64> {
-        let (at, before) = self.0.iter().find_map(|(at, counted)| Some((*at, pick(counted)?)))?;
+        let (at, before) = self.first(pick)?;
         Some(rate(now, count, at, before))
+    }
+
+    /// The first count in the window that `pick` finds, and when it was taken.
+    pub(super) fn first<C>(&self, pick: impl Fn(&T) -> Option<C>) -> Option<(Instant, C)> {
+        self.0.iter().find_map(|(at, counted)| Some((*at, pick(counted)?)))
     }
 }
 
-fn rate(now: Instant, count: u64, since: Instant, before: u64) -> f64 {
+/// How fast a counter rose between two moments, a second.
+pub(super) fn rate(now: Instant, count: u64, since: Instant, before: u64) -> f64 {
     let seconds = now.saturating_duration_since(since).as_secs_f64().max(1e-3);
     count.saturating_sub(before) as f64 / seconds
 }

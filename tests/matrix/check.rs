@@ -96,7 +96,7 @@ impl Seen {
             }
             self.read_stream(&mut redis, &key("orders"));
             let sales: Vec<String> = cmd("KEYS").arg(key("sale:*")).query(&mut redis).unwrap();
-            for sale in sales {
+            for sale in sales.into_iter().filter(|key| !key.ends_with(":replaced")) {
                 let number: i64 = sale.rsplit(':').next().unwrap().parse().unwrap();
                 let sale: HashMap<String, String> =
                     cmd("HGETALL").arg(&sale).query(&mut redis).unwrap();

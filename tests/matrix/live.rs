@@ -41,6 +41,14 @@ pub async fn run(plan: &Plan, faults: &[(usize, Fault)]) -> Result<Told, String>
     let log = Log::default();
     let mut entrances = vec![stage::entrance(&world)];
     entrances.extend(others.iter().filter_map(|it| it.operator().admission.clone()));
+    let nodes: Vec<&Node> = std::iter::once(world.node()).chain(&others).collect();
+    until("each node knows the others", async || {
+        nodes.iter().all(|node| {
+            let seen = node.remote().snapshots.borrow().clone();
+            seen.nodes.len() == plan.nodes && seen.seq > 4
+        })
+    })
+    .await?;
     let sizes = AofSizes::watch(&world);
     let buyers = Buyers::ask(&entrances, 0, &vouchers, plan.lanes(0, 1), &log);
     let stop = CancellationToken::new();

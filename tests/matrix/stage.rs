@@ -126,7 +126,8 @@ async fn is_reconciled(world: &World) -> bool {
         }
         let sales: Vec<String> =
             cmd("KEYS").arg(of.orders().replace(":orders", ":sale:*")).query(&mut redis).unwrap();
-        for sale in sales {
+        // A key of another type was renamed.
+        for sale in sales.into_iter().filter(|key| !key.ends_with(":replaced")) {
             if cmd("HEXISTS").arg(sale).arg("cutting").query(&mut redis).unwrap_or(true) {
                 return false;
             }

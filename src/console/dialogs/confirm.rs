@@ -10,7 +10,7 @@ use tui_input::{Input, InputRequest, backend::crossterm::to_input_request};
 use super::{buttons, draw_input, panel, typed};
 use crate::{
     console::{
-        director::Launch,
+        director::{Launch, Target},
         text::{
             acts::{CANCEL, Question, REASON, reason_hint},
             conventions,
@@ -18,7 +18,7 @@ use crate::{
         theme::Theme,
         widgets::{self, Pen, wrap},
     },
-    engine::command::Command,
+    engine::{command::Command, plan::Plan, record},
     model::{Millis, NewSale, VoucherId},
 };
 
@@ -141,11 +141,51 @@ impl Confirm {
         }
     }
 
+    /// The sale that is acted on when the answer is yes.
+    pub(crate) fn sale(&self) -> Option<VoucherId> {
+        match &self.intent {
+            Intent::Send(command) => record::about(command),
+            Intent::Abort { voucher, .. } => Some(*voucher),
+            Intent::Arm(launch) => match launch.target {
+                Target::Planned(voucher) => Some(voucher),
+                Target::New => None,
+            },
+            // The header names what is armed.
+            Intent::Fire(_) | Intent::Disarm(_) | Intent::Quit => None,
+        }
+    }
+
     /// It comes with an answer of the engine, while the person may be at something else.
     #[must_use]
     pub(crate) fn unbidden(mut self, now: Millis) -> Self {
         self.unbidden = Some(now);
         self
+    }
+
+    /// Tells the same question as things stand now.
+    pub(crate) fn tell(&mut self, question: Question) {
+        self.lines = question.lines;
+    }
+
+    /// Asks about another command of the same kind in its place; a reason that was typed stays.
+    pub(crate) fn renew(&mut self, question: Question, command: Command, now: Millis) {
+        let mut renewed = Self::act(question, command).unbidden(now);
+        renewed.reason = self.reason.take();
+        if self.focus == Stop::Reason {
+            renewed.focus = Stop::Reason;
+        }
+        *self = renewed;
+    }
+
+    /// The plan that it asks about.
+    pub(crate) fn plan(&self) -> Option<&Plan> {
+        match &self.intent {
+            Intent::Send(command) => match &**command {
+                Command::Apply(plan, _) => Some(plan),
+                _ => None,
+            },
+            _ => None,
+        }
     }
 
     /// Nobody can have read it yet.

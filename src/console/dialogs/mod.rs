@@ -25,6 +25,7 @@ pub(crate) use sale_form::SaleForm;
 use tui_input::Input;
 
 use super::{keymap::Context, theme::Theme, widgets::Pen};
+use crate::model::VoucherId;
 
 /// The one dialog that is open.
 #[derive(Debug)]
@@ -50,6 +51,15 @@ impl Dialog {
             // A list with a cursor in either.
             Self::Palette(_) | Self::Export(_) => Context::Palette,
             Self::Help(_) => Context::Help,
+        }
+    }
+
+    /// The sale that it asks about, if it is about one that is there.
+    pub(crate) fn sale(&self) -> Option<VoucherId> {
+        match self {
+            Self::Confirm(confirm) => confirm.sale(),
+            Self::Rush(rush) => Some(rush.voucher()),
+            _ => None,
         }
     }
 

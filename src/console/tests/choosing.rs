@@ -4,6 +4,7 @@ use crossterm::event::{Event, KeyCode, KeyModifiers, MouseButton, MouseEvent, Mo
 
 use super::fixture::{Bench, empty, sale};
 use crate::{
+    console::dialogs::Dialog,
     engine::command::Command,
     model::{Phase, VoucherId},
     telemetry::{
@@ -23,11 +24,16 @@ fn quiet() -> Snapshot {
     Snapshot { sales, ..empty() }
 }
 
-/// Header and stage speak of that one.
-fn speaks_of(bench: &mut Bench, id: u64, why: &str) {
+/// The header names that one.
+fn names(bench: &mut Bench, id: u64, why: &str) {
     let text = bench.text(120, 36);
     let header = text.lines().next().unwrap_or_default();
     assert!(header.contains(&format!("#{id} ")), "{why}: {header}");
+}
+
+/// Header and stage speak of that one.
+fn speaks_of(bench: &mut Bench, id: u64, why: &str) {
+    names(bench, id, why);
     assert_eq!(bench.app.presented(), Some(VoucherId(id)), "{why}");
 }
 
@@ -36,17 +42,19 @@ fn to_look_at_the_sales_chooses_none() {
     let mut bench = Bench::new(quiet());
     speaks_of(&mut bench, 5, "at first");
     bench.keys("2");
-    speaks_of(&mut bench, 5, "the cursor stands on another one");
+    names(&mut bench, 6, "commands act on the row under the cursor");
+    assert_eq!(bench.app.presented(), Some(VoucherId(5)), "the stage has no cursor");
     bench.show(quiet());
-    speaks_of(&mut bench, 5, "a picture later");
+    assert_eq!(bench.app.presented(), Some(VoucherId(5)), "a picture later");
     bench.keys("1");
     speaks_of(&mut bench, 5, "back on the Overview");
     let pointer = bench.app.theme.glyphs.pointer;
     assert!(!bench.text(120, 36).contains(&format!("{pointer} #6")), "{}", bench.text(120, 36));
-    bench.keys("2k");
+    bench.keys("2k1");
     speaks_of(&mut bench, 5, "a key that moves nothing");
-    bench.keys("/soup");
+    bench.keys("2/soup");
     bench.press(KeyCode::Enter);
+    bench.keys("1");
     speaks_of(&mut bench, 5, "a filter");
     bench.show(Snapshot { sales: quiet().sales.split_off(1), ..quiet() });
     speaks_of(&mut bench, 5, "the row under the cursor is gone");
@@ -110,8 +118,9 @@ fn an_act_is_about_the_row_and_chooses_it_once_it_is_confirmed() {
     let mut bench = Bench::new(quiet());
     bench.keys("2S");
     bench.press(KeyCode::Esc);
+    bench.keys("1");
     speaks_of(&mut bench, 5, "the question was left");
-    bench.keys("Sy");
+    bench.keys("2Sy");
     assert_eq!(bench.sent(), [Command::StartSale(VoucherId(6))]);
     speaks_of(&mut bench, 6, "it was started");
     let mut bench = Bench::new(quiet());
@@ -126,7 +135,8 @@ fn a_filter_moves_the_cursor_and_keeps_the_choice() {
     speaks_of(&mut bench, 3, "chosen");
     bench.keys("/#1");
     bench.press(KeyCode::Enter);
-    speaks_of(&mut bench, 3, "the filter hides it");
+    names(&mut bench, 1, "the filter hides the chosen one");
+    assert_eq!(bench.app.presented(), Some(VoucherId(3)), "and it stays chosen");
     bench.keys("y");
     assert_eq!(bench.app.clipboard.take().as_deref(), Some("1"), "the row under the cursor");
     bench.keys("Py");
@@ -158,4 +168,58 @@ fn several_rushes_are_halted_by_the_row() {
     bench.press(KeyCode::Enter);
     bench.keys("Hy");
     assert_eq!(bench.sent()[0], Command::StopRush(VoucherId(4)));
+}
+
+/// The sale of the question that is open, as its command has it.
+fn asked(bench: &Bench) -> Option<VoucherId> {
+    bench.app.dialog.as_ref().and_then(Dialog::sale)
+}
+
+#[test]
+fn the_header_names_the_sale_that_a_command_acts_on_whatever_sells() {
+    let selling = |id: u64| {
+        let mut picture = quiet();
+        for sale in &mut picture.sales {
+            let sells = sale.voucher_id == VoucherId(id);
+            sale.funnel.admitted.per_second = if sells { 802.0 } else { 0.0 };
+        }
+        picture
+    };
+    for key in ["E", "P", "R"] {
+        let mut bench = Bench::new(quiet());
+        bench.keys("2jj1");
+        assert_eq!(bench.app.sales.chosen, Some(VoucherId(4)));
+        // Buyers of another process.
+        bench.show(selling(3));
+        names(&mut bench, 4, "it is chosen");
+        assert_eq!(bench.app.presented(), Some(VoucherId(3)), "the stage shows what sells");
+        bench.keys(key);
+        assert_eq!(asked(&bench), Some(VoucherId(4)));
+        bench.show(selling(2));
+        names(&mut bench, 4, "it is asked about");
+    }
+    // A rush from here changes no target either.
+    let rush = RushLine { voucher_id: VoucherId(2), sent: 1, planned: 9 };
+    let mut bench = Bench::new(quiet());
+    bench.keys("2jj1");
+    bench.show(Snapshot { rushes: vec![rush.clone()], ..quiet() });
+    names(&mut bench, 4, "it is chosen");
+    bench.keys("H");
+    assert_eq!(asked(&bench), Some(VoucherId(2)), "only that one is rushed");
+    names(&mut bench, 2, "it is asked about");
+    bench.press(KeyCode::Esc);
+    names(&mut bench, 4, "the question was left");
+}
+
+#[test]
+fn without_a_choice_a_command_leads_to_the_sale_that_the_header_names() {
+    let mut picture = quiet();
+    picture.sales[3].funnel.admitted.per_second = 9.0;
+    let mut bench = Bench::new(picture);
+    names(&mut bench, 3, "it sells");
+    bench.keys("E");
+    assert!(bench.app.dialog.is_none(), "several are open");
+    names(&mut bench, 3, "the cursor is on it");
+    bench.keys("E");
+    assert_eq!(asked(&bench), Some(VoucherId(3)));
 }

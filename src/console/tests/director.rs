@@ -21,7 +21,7 @@ const TEA: VoucherId = VoucherId(9);
 
 /// Picks the planned sale and fills the form in, up to the question.
 fn asked(bench: &mut Bench) {
-    bench.keys("2L");
+    bench.keys("2jjL");
     for _ in 0..5 {
         bench.press(KeyCode::Tab);
     }
@@ -181,9 +181,9 @@ fn it_fires_before_its_time_only_after_a_yes() {
 #[test]
 fn it_is_called_off_where_the_sale_is_not_as_it_was() {
     let gone = |picture: &mut Snapshot| picture.sales.retain(|it| it.voucher_id != TEA);
-    let ended = |picture: &mut Snapshot| picture.sales[0].phase = Phase::Ended;
-    let more = |picture: &mut Snapshot| picture.sales[0].initial += 1;
-    let earlier = |picture: &mut Snapshot| picture.sales[0].begin = Some(NOW.plus(5_000));
+    let ended = |picture: &mut Snapshot| picture.sales[2].phase = Phase::Ended;
+    let more = |picture: &mut Snapshot| picture.sales[2].initial += 1;
+    let earlier = |picture: &mut Snapshot| picture.sales[2].begin = Some(NOW.plus(5_000));
     let cases: [(Change, &str); 4] = [
         (gone, "it is no longer listed"),
         (ended, "it is not planned any more"),
@@ -264,7 +264,7 @@ fn a_rush_is_stopped_and_its_sale_held_after_a_yes() {
     bench.answer(Ok(opened(SaleState::Running)));
     bench.sent();
     let mut picture = normal();
-    picture.sales[0] = sale(9, "cinema ticket", Phase::Running, 2_000, 900);
+    picture.sales[2] = sale(9, "cinema ticket", Phase::Running, 2_000, 900);
     picture.rushes = vec![RushLine { voucher_id: TEA, sent: 1_100, planned: 22_000 }];
     bench.show(picture);
     bench.keys("H");
@@ -330,7 +330,7 @@ fn faults_stand_under_their_field() {
 #[test]
 fn the_form_names_the_sale_that_its_number_means() {
     let mut bench = Bench::new(normal());
-    bench.keys("2L");
+    bench.keys("2jjL");
     let text = bench.text(80, 24);
     assert!(text.contains("#9") && text.contains("cinema ticket, 2,000 pieces"), "{text}");
     bench.keys("9");
@@ -374,7 +374,7 @@ fn forms_and_questions() {
                 super::screens::assert_screen(&name, &bench.text(width, height));
             };
             let mut bench = Bench::new(normal());
-            bench.keys("2L");
+            bench.keys("2jjL");
             shot("form", &mut bench);
             let mut bench = Bench::new(normal());
             asked(&mut bench);
@@ -402,7 +402,7 @@ fn rushed_twice() -> Snapshot {
 #[test]
 fn a_halt_is_about_the_rush_of_the_sale_that_was_chosen() {
     let mut bench = Bench::new(rushed_twice());
-    bench.keys("2jj");
+    bench.keys("2jk");
     assert_eq!(bench.app.sales.chosen, Some(VoucherId(7)));
     bench.keys("Hy");
     assert_eq!(
@@ -427,7 +427,7 @@ fn a_halt_is_about_the_rush_of_the_sale_that_was_chosen() {
     bench.keys("jHy");
     assert_eq!(bench.sent().first(), Some(&Command::StopRush(VoucherId(8))));
     let mut bench = Bench::new(rushed_twice());
-    bench.keys("2H");
+    bench.keys("2jjH");
     assert!(bench.app.dialog.is_none(), "#9 is not rushed");
 }
 
@@ -436,7 +436,7 @@ fn another_stock_is_told_as_such() {
     let mut bench = armed();
     bench.keys("F");
     let mut picture = normal();
-    picture.sales[0].initial += 1;
+    picture.sales[2].initial += 1;
     bench.show(picture);
     assert!(bench.app.dialog.is_none(), "nothing is left to be fired");
     let text = bench.text(160, 36);

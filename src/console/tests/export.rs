@@ -328,7 +328,7 @@ fn an_export_changes_nothing_of_what_is_seen() {
 fn a_picture_is_made_over_a_question_too() {
     let mut bench = Bench::new(normal());
     bench.draw(80, 24);
-    bench.keys("2jjE");
+    bench.keys("2jkE");
     let control = KeyEvent::new(KeyCode::Char('x'), KeyModifiers::CONTROL);
     bench.app.on_event(&Event::Key(control));
     assert!(matches!(bench.app.dialog, Some(Dialog::Confirm(_))), "the question stands");

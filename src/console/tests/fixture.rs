@@ -272,9 +272,9 @@ pub(super) fn normal() -> Snapshot {
         funnel: running.funnel,
         written: count(6_860, 640.0),
         sales: vec![
-            sale(9, "cinema ticket", Phase::Planned, 2_000, 2_000),
-            sale(8, "milk tea 9.9", Phase::SoldOut, 500, 0),
             running,
+            sale(8, "milk tea 9.9", Phase::SoldOut, 500, 0),
+            sale(9, "cinema ticket", Phase::Planned, 2_000, 2_000),
             sale(5, "noodles", Phase::Ended, 1_000, 120),
         ],
         stream: Some(StreamLine {
@@ -452,6 +452,7 @@ pub(super) fn overflowing() -> Snapshot {
         let kind = AlarmKind::DeadConsumer { consumer, known: true, pending: 300, idle_ms: 90_000 };
         picture.alarms.push(Alarm { urgency: Urgency::Warning, kind });
     }
+    picture.order_sales();
     picture
 }
 

@@ -22,7 +22,7 @@ type Opened = (&'static str, fn() -> Snapshot, &'static str, usize);
 
 const FORMS: [Opened; 5] = [
     ("sale", normal, "N", 5),
-    ("rush", normal, "2jjR", 2),
+    ("rush", normal, "2jkR", 2),
     ("launch", normal, "L", 5),
     ("rewind", flowing, "3W", 1),
     ("claim", flowing, "3cC", 1),
@@ -78,7 +78,7 @@ fn a_rush_that_is_none_says_so_in_the_place_of_its_plan() {
         let tail = if lang == Lang::Zh { "_zh" } else { "" };
         for (width, height) in SIZES {
             let mut bench = Bench::new(normal());
-            bench.keys("2jjR");
+            bench.keys("2jkR");
             let row = |text: &str, what: &str| text.lines().position(|line| line.contains(what));
             let good = bench.text(width, height);
             let plan = if lang == Lang::Zh { "100,000 位买家" } else { "110,000 requests" };

@@ -81,7 +81,7 @@ fn no_orders_are_asked_for_that_cannot_come() {
     let asked = bench.focus.borrow().orders;
     bench.keys("f/");
     assert_eq!((bench.app.filtering, bench.said().as_str()), (false, TOLD));
-    bench.keys("2jjl");
+    bench.keys("2jkl");
     bench.press(KeyCode::Enter);
     assert_eq!((bench.app.view, bench.said().as_str()), (View::Sales, TOLD));
     bench.keys("7");

@@ -70,7 +70,7 @@ fn what_waits_behind_something_names_what_closes_that_and_what_asks_again() {
     let plan = || Reply::Planned(made_up::plan(&[(entry(1), Verdict::Stuck)], ""));
     // A form, a question, the reason of one, the palette.
     let over =
-        [("1N", false, "Esc"), ("2jjE", false, "n"), ("2jjE", true, "Esc"), (":", false, "Esc")];
+        [("1N", false, "Esc"), ("2jkE", false, "n"), ("2jkE", true, "Esc"), (":", false, "Esc")];
     for (keys, tab, closes) in over {
         let mut bench = Bench::new(normal());
         bench.keys("4A");
@@ -130,7 +130,7 @@ fn an_act_without_an_answer_names_where_to_look() {
 #[test]
 fn no_key_is_named_that_does_nothing_there() {
     let mut bench = Bench::new(normal());
-    bench.keys("2jjE");
+    bench.keys("2jkE");
     for key in ["z", "?"] {
         bench.keys(key);
         assert_eq!(bench.said(), format!("{key} does nothing here"));

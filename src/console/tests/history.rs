@@ -19,10 +19,10 @@ use crate::{
         command::{ReplayReport, Reply},
         told::{Subject, Told},
     },
-    model::{Millis, Said, SaleState, VoucherId},
+    model::{Said, SaleState, VoucherId},
     telemetry::{
         Snapshot,
-        log::{Act, LogLook, LogPage, Recorded, Weight, Which},
+        log::{Act, LogLook, LogPage, Recorded, Which},
         stock::Stocks,
     },
 };
@@ -332,7 +332,7 @@ fn the_chart_zooms_over_half_an_hour() {
 fn a_large_window_uses_its_room() {
     let mut bench = Bench::new(normal());
     assert_screen("overview_normal_200x50", &bench.text(200, 50));
-    bench.keys("2jjl");
+    bench.keys("2jkl");
     assert_screen("sales_detail_200x50", &bench.text(200, 50));
     bench.keys("8");
     assert_screen("jobs_200x50", &bench.text(200, 50));
@@ -342,22 +342,11 @@ fn a_large_window_uses_its_room() {
 fn a_moment_in_ascii_is_ascii() {
     let mut bench = Bench::themed(normal(), Theme::new(Depth::None, true));
     bench.draw(120, 36);
-    for keys in ["[[", "2jjl", "0kl"] {
+    for keys in ["[[", "2jkl", "0kl"] {
         bench.keys(keys);
         let text = bench.text(120, 36);
         assert!(text.is_ascii(), "{text}");
     }
-}
-
-#[test]
-fn a_clock_that_is_ahead_moves_the_marks_of_acts_only() {
-    let mut picture = normal();
-    picture.clock_ahead_ms = 60_000;
-    let times: Vec<(Millis, i64)> = crate::console::views::marks(&picture)
-        .map(|(at, line)| (line.act.at, at.0 - line.act.at.0))
-        .collect();
-    let moved: Vec<i64> = times.iter().map(|(_, by)| *by).collect();
-    assert_eq!(moved, [60_000, 60_000, 0, 0, 0, 60_000, 0, 60_000]);
 }
 
 #[test]
@@ -386,25 +375,4 @@ fn keys_of_time_and_of_the_log_never_panic_at_any_size() {
         }
     }
     assert!(bench.sent().is_empty());
-}
-
-#[test]
-fn what_befell_lately_is_told_by_the_clock_of_the_chart() {
-    let told = |ahead: i64| {
-        let mut picture = normal();
-        picture.clock_ahead_ms = ahead;
-        let text = Bench::new(picture.clone()).text(160, 50);
-        let lately: Vec<String> =
-            text.lines().skip_while(|line| !line.contains("LATELY")).map(str::to_owned).collect();
-        let acts: Vec<String> = crate::console::views::marks(&picture)
-            .filter(|(_, line)| Weight::of(&line.act) == Weight::Act)
-            .map(|(at, _)| at.date_time(&jiff::tz::TimeZone::UTC)[11..].to_owned())
-            .collect();
-        (lately.join("\n"), acts)
-    };
-    for ahead in [0, 60_000] {
-        let (lately, acts) = told(ahead);
-        let act = acts.first().expect("an act");
-        assert!(lately.contains(act.as_str()), "{ahead} {acts:?}: {lately}");
-    }
 }

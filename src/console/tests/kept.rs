@@ -209,7 +209,7 @@ fn results() -> Vec<Told> {
         Told::SilentHolds(86),
         Told::Letters(3),
         Told::GroupGone,
-        Told::LastSign,
+        Told::NoHeartbeat(5_000),
         Told::LeftOut(70),
         Told::InOrder,
         Told::Holds(NO_NUMBER.to_owned()),

@@ -298,7 +298,7 @@ fn the_header_speaks_of_what_is_rushed() {
     assert!(header(&mut bench).contains("▸ 2 rushes"), "{}", header(&mut bench));
     bench.keys("2j1");
     bench.show(Snapshot { rushes: vec![rush(8)], ..rest() });
-    assert!(header(&mut bench).contains("#8 Milk tea"), "whatever is chosen");
+    assert!(header(&mut bench).contains("#7 Hot pot"), "it is chosen, so commands act on it");
 }
 
 /// Buyers may come from other processes, of whose rushes a picture tells nothing but what they do to the stock.
@@ -340,12 +340,14 @@ fn the_header_and_the_presenter_speak_of_the_sale_that_sells_now() {
     away.redis.up = false;
     bench.show(away);
     speaks_of(&mut bench, hot_pot.0, hot_pot.1, "nobody knows who sells while Redis is away");
-    bench.keys("2jk1");
     bench.show(picture(0, 111));
     speaks_of(&mut bench, hot_pot.0, hot_pot.1, "an outage is not held against it");
+    bench.keys("2jk1");
     bench.show(picture(7, 112));
     assert_eq!(bench.app.sales.chosen, Some(VoucherId(milk_tea.0)));
-    speaks_of(&mut bench, hot_pot.0, hot_pot.1, "another one is chosen for acts");
+    assert_eq!(bench.app.presented(), Some(VoucherId(hot_pot.0)), "the stage shows what sells");
+    let header = bench.text(120, 36).lines().next().unwrap_or_default().to_owned();
+    assert!(header.contains(milk_tea.1), "commands act on the chosen one: {header}");
     let mut both = picture(7, 113);
     for sale in &mut both.sales {
         sale.funnel.admitted.per_second = 802.0;

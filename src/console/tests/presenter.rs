@@ -181,7 +181,7 @@ fn a_countdown_takes_the_largest_digits() {
     let mut bench = Bench::new(normal());
     bench.keys("tL");
     bench.app.dialog = None;
-    bench.keys("t2L");
+    bench.keys("t2jjL");
     for _ in 0..4 {
         bench.press(crossterm::event::KeyCode::Tab);
     }

@@ -26,7 +26,7 @@ fn because(bench: &mut Bench, reason: &str) {
 
 fn paused() -> Snapshot {
     let mut picture = normal();
-    picture.sales[2].phase = Phase::Paused;
+    picture.sales[0].phase = Phase::Paused;
     picture
 }
 
@@ -38,11 +38,11 @@ fn sold() -> Snapshot {
 fn every_act_of_a_question_takes_a_reason() {
     type Case = (fn() -> Snapshot, &'static str, &'static str);
     let cases: [Case; 10] = [
-        (normal, "2S", "StartSale"),
-        (normal, "2jjP", "PauseSale"),
-        (paused, "2jjP", "ResumeSale"),
-        (normal, "2jjE", "EndSale"),
-        (normal, "2jjR\n\n", "Rush"),
+        (normal, "2jjS", "StartSale"),
+        (normal, "2jkP", "PauseSale"),
+        (paused, "2jkP", "ResumeSale"),
+        (normal, "2jkE", "EndSale"),
+        (normal, "2jkR\n\n", "Rush"),
         (sold, "7P", "Pay"),
         (normal, "6jX", "ReleaseLock"),
         (normal, "8T", "RunJob"),
@@ -70,7 +70,7 @@ fn every_act_of_a_question_takes_a_reason() {
 #[test]
 fn nothing_typed_is_no_reason() {
     let mut bench = Bench::new(normal());
-    bench.keys("2jjE");
+    bench.keys("2jkE");
     because(&mut bench, "  ");
     assert_eq!(bench.sent(), [Command::EndSale(VoucherId(7))]);
     assert_eq!(bench.reason(), None);
@@ -93,7 +93,7 @@ fn what_the_log_does_not_tell_of_asks_for_none() {
 
 /// Arms the launch of the planned sale.
 fn arm(bench: &mut Bench, reason: &str) {
-    bench.keys("2L");
+    bench.keys("2jjL");
     for _ in 0..5 {
         bench.press(KeyCode::Tab);
     }

@@ -421,7 +421,7 @@ fn no_question_is_about_what_the_newest_picture_does_not_hold() {
         (
             normal(),
             fewer,
-            "2jj",
+            "2jk",
             &["P", "E", "R"],
             "that sale is not among the listed ones any more",
         ),

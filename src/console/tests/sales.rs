@@ -5,14 +5,17 @@ use crossterm::event::KeyCode;
 use super::fixture::{Bench, NOW, normal, outage, sale};
 use crate::{
     console::{Lang, speak_here, text, views::View},
-    model::{Phase, VoucherId},
+    model::{
+        Phase, VoucherId,
+        ledger::{Balance, Finding, SaleFinding},
+    },
     telemetry::{OrdersView, Snapshot, snapshot::SaleOrders},
 };
 
 #[test]
 fn no_question_is_put_that_a_server_which_is_away_can_not_answer() {
     let mut bench = Bench::new(outage());
-    bench.keys("2jj");
+    bench.keys("2jk");
     for key in ["P", "E", "R"] {
         bench.keys(key);
         assert!(bench.app.dialog.is_none(), "{key}");
@@ -33,11 +36,11 @@ fn no_question_is_put_that_a_server_which_is_away_can_not_answer() {
 fn orders_are_counted_only_while_the_detail_is_open() {
     let mut bench = Bench::new(normal());
     let looked_at = |bench: &Bench| bench.focus.borrow().sale;
-    bench.keys("2jj");
+    bench.keys("2jk");
     assert_eq!(looked_at(&bench), None);
     bench.keys("l");
     assert_eq!(looked_at(&bench), Some(VoucherId(7)));
-    bench.keys("k");
+    bench.keys("j");
     assert_eq!(looked_at(&bench), Some(VoucherId(8)), "the detail follows the choice");
     let text = bench.text(120, 36);
     assert!(text.contains("orders  reading"), "those of another sale are not shown: {text}");
@@ -53,7 +56,7 @@ fn orders_are_counted_only_while_the_detail_is_open() {
 fn what_became_of_them_is_told_or_said_to_be_unknown() {
     let text = |picture: Snapshot| {
         let mut bench = Bench::new(picture);
-        bench.keys("2jjl");
+        bench.keys("2jkl");
         bench.text(80, 24)
     };
     let told = text(normal());
@@ -61,7 +64,7 @@ fn what_became_of_them_is_told_or_said_to_be_unknown() {
     assert!(told.contains("Enter shows its orders"), "{told}");
     assert!(told.contains("buyers with several orders  ***04 ×3  ***59 ×2"), "{told}");
     let mut bench = Bench::new(normal());
-    bench.keys("2jjlu");
+    bench.keys("2jklu");
     let shown = bench.text(80, 24);
     assert!(shown.contains("buyers with several orders  1004 ×3  987659 ×2"), "{shown}");
     assert!(shown.contains("u shows or masks them"), "{shown}");
@@ -83,7 +86,7 @@ fn orders_that_were_counted_before_have_their_age_in_a_place_of_its_own() {
             orders.taken = NOW.plus(-age);
         }
         let mut bench = Bench::new(picture);
-        bench.keys("2jjl");
+        bench.keys("2jkl");
         bench.app.now = NOW.plus(seen);
         bench.text(width, height)
     };
@@ -115,14 +118,14 @@ fn orders_that_were_counted_before_have_their_age_in_a_place_of_its_own() {
     let unknown = SaleOrders { voucher: VoucherId(7), taken, counts: None, repeat_buyers: None };
     picture.sale_orders = Some(unknown);
     let mut bench = Bench::new(picture);
-    bench.keys("2jjl");
+    bench.keys("2jkl");
     assert!(!bench.text(120, 36).contains("counted"));
 }
 
 #[test]
 fn the_detail_leads_to_the_orders_of_the_sale() {
     let mut bench = Bench::new(normal());
-    bench.keys("2jjl");
+    bench.keys("2jkl");
     bench.press(KeyCode::Enter);
     assert_eq!(bench.app.view, View::Orders);
     let query = "voucher=7".parse().unwrap();
@@ -166,7 +169,7 @@ fn no_title_moves_while_its_sale_sells() {
 #[test]
 fn the_list_keeps_four_sales_beside_the_detail() {
     let mut bench = Bench::new(normal());
-    bench.keys("2jjl");
+    bench.keys("2jkl");
     let text = bench.text(80, 24);
     let (list, _) = text.split_once("attempts").unwrap();
     for id in ["#5 ", "#7 ", "#8 ", "#9 "] {
@@ -177,7 +180,7 @@ fn the_list_keeps_four_sales_beside_the_detail() {
 #[test]
 fn a_rush_form_keeps_what_was_typed_for_its_sale() {
     let mut bench = Bench::new(normal());
-    bench.keys("2jjR4");
+    bench.keys("2jkR4");
     bench.press(KeyCode::Tab);
     bench.press(KeyCode::Enter);
     bench.press(KeyCode::Esc);
@@ -185,7 +188,7 @@ fn a_rush_form_keeps_what_was_typed_for_its_sale() {
     bench.keys("R");
     assert!(bench.text(120, 36).contains("1000004"), "{}", bench.text(120, 36));
     bench.press(KeyCode::Esc);
-    bench.keys("kR");
+    bench.keys("jjR");
     assert!(!bench.text(120, 36).contains("1000004"), "it is another sale's");
 }
 
@@ -250,7 +253,7 @@ fn what_is_not_known_is_not_said_to_be_away() {
         speak_here(lang);
         for (admitted, told, not) in [(None, unknown, away), (Some(0), away, unknown)] {
             let mut picture = normal();
-            picture.sales.truncate(1);
+            picture.sales.retain(|sale| sale.voucher_id == VoucherId(9));
             picture.sales[0].phase = Phase::Running;
             (picture.sales[0].stock, picture.sales[0].admitted) = (None, admitted);
             for (width, height) in [(200, 50), (120, 36), (80, 24), (60, 15)] {
@@ -272,4 +275,70 @@ fn what_is_not_known_is_not_said_to_be_away() {
             }
         }
     }
+}
+
+/// One that runs, older than three hundred that wait for their time.
+fn crowded() -> Snapshot {
+    let planned = (2..=301).rev().map(|id| sale(id, "cinema ticket", Phase::Planned, 50, 50));
+    let running = sale(1, "hot pot", Phase::Running, 5_000, 4_400);
+    let mut picture = Snapshot { sales: planned.chain([running]).collect(), ..normal() };
+    picture.order_sales();
+    picture
+}
+
+#[test]
+fn a_running_sale_stands_before_hundreds_of_planned_ones() {
+    for (width, height) in [(200, 50), (120, 36), (80, 24), (60, 15)] {
+        let mut bench = Bench::new(crowded());
+        let text = bench.text(width, height);
+        let rows: Vec<&str> =
+            text.lines().filter(|it| it.contains('#') && !it.contains("seckill")).collect();
+        assert!(rows[0].contains("#1 hot pot"), "{text}");
+        let listed = rows.iter().filter(|it| it.contains("hot pot") || it.contains("cinema"));
+        let more = format!("and {} more", 301 - listed.count());
+        assert!(text.contains(&more), "{more}: {text}");
+        bench.keys("2");
+        let text = bench.text(width, height);
+        let first = text.lines().skip(2).find(|it| it.contains('#')).unwrap();
+        assert!(first.contains("#1  hot pot"), "{text}");
+        assert!(text.contains("301 sales"), "{text}");
+    }
+    let mut bench = Bench::new(crowded());
+    let text = bench.text(200, 50);
+    assert!(text.lines().nth(1).unwrap().contains("Sales 301"), "{text}");
+}
+
+#[test]
+fn a_filter_of_the_sales_searches_all_of_them_and_the_table_ends_with_the_last() {
+    let mut bench = Bench::new(crowded());
+    bench.keys("2G");
+    assert!(bench.text(120, 36).contains(" #2  cinema"), "{}", bench.text(120, 36));
+    bench.keys("/#2 ");
+    bench.press(KeyCode::Enter);
+    assert!(bench.app.sales.rows(&bench.app.shown).iter().any(|it| it.voucher_id == VoucherId(2)));
+    bench.keys("/");
+    bench.press(KeyCode::Esc);
+    bench.keys("/running");
+    bench.press(KeyCode::Enter);
+    assert!(bench.text(120, 36).contains("1 of 301"), "{}", bench.text(120, 36));
+}
+
+#[test]
+fn a_chosen_sale_is_on_the_overview_however_many_come_before_it() {
+    let mut bench = Bench::new(crowded());
+    bench.keys("2G1");
+    let text = bench.text(120, 36);
+    let pointer = bench.app.theme.glyphs.pointer;
+    assert!(text.contains(&format!("{pointer} #2 cinema")), "{text}");
+    assert!(text.contains("#1 hot pot"), "{text}");
+}
+
+#[test]
+fn a_sale_with_a_finding_stands_behind_those_that_run() {
+    let mut picture = crowded();
+    let finding = SaleFinding { sale: Some(VoucherId(40)), what: Finding::NotLoaded };
+    picture.books = Balance::Off { findings: vec![finding] };
+    picture.order_sales();
+    let first: Vec<u64> = picture.sales.iter().take(3).map(|sale| sale.voucher_id.0).collect();
+    assert_eq!(first, [1, 40, 301]);
 }

@@ -19,7 +19,7 @@ type Opens = (&'static str, fn() -> Snapshot, [&'static str; 2]);
 
 /// The keys of a view, a picture with rows in it, and what only its detail tells.
 const OPENS: [Opens; 8] = [
-    ("2jj", normal, ["on sale", "投放总量"]),
+    ("2jk", normal, ["on sale", "投放总量"]),
     ("3k", flowing, ["user ", "用户"]),
     ("4", normal, ["holder", "持有者"]),
     ("5", poisoned, ["was entry", "原消息"]),

@@ -4,7 +4,7 @@ pub(crate) use super::replies::reply;
 use super::{
     figures::{self, counted, thousands},
     lang::{Lang, Word, spoken, tell, word},
-    sale_name,
+    recovery, sale_name,
 };
 use crate::{
     console::keymap::{Action, Context, actions, footer, key_of, lookup},
@@ -296,8 +296,9 @@ pub(crate) fn rush(sale: &SaleLine, plan: &RushPlan) -> Question {
 
 /// What a plan comes to, a line for each verdict.
 ///
-/// `shown` is what a filter shows, where the plan is about all.
-pub(crate) fn plan(plan: &Plan, shown: Option<usize>) -> Question {
+/// `shown` is what a filter shows, where the plan is about all; `takeover_ms` is when live nodes begin to take entries over
+/// by themselves.
+pub(crate) fn plan(plan: &Plan, shown: Option<usize>, takeover_ms: Option<u64>) -> Question {
     let totals = &plan.totals;
     let (count, entries) = (thousands(totals.entries), counted(totals.entries, "entry", "entries"));
     let mut lines = vec![if let Some(shown) = shown {
@@ -333,6 +334,7 @@ pub(crate) fn plan(plan: &Plan, shown: Option<usize>) -> Question {
         after += &tell!(" {rebuilt} go into the stream again.", "{rebuilt} 条重新进入消息流。");
     }
     lines.push(after);
+    lines.extend(takeover_ms.map(recovery::takeover));
     question(word("Apply this plan?", "执行这个计划？"), lines, word("Apply", "执行"))
 }
 

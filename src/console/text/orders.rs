@@ -173,14 +173,20 @@ pub(crate) fn time_after(time: &str, millis: i64) -> String {
     and(time, &after(millis))
 }
 
-/// How long a step came after the one before it; two clocks may disagree.
+/// How long a step came after the one before it. Redis dates the entry and the node the row: where that makes a step
+/// precede its cause, their clocks differ by at least as much.
 fn after(millis: i64) -> String {
-    let (sign, size) = (if millis < 0 { "-" } else { "+" }, millis.unsigned_abs());
+    let size = millis.unsigned_abs();
     let (seconds, tenths, long) = (size / 1_000, size % 1_000 / 100, span(size));
-    match size {
-        0..=999 => tell!("{sign}{size} ms", "{sign}{size} 毫秒"),
-        1_000..=59_999 => tell!("{sign}{seconds}.{tenths} s", "{sign}{seconds}.{tenths} 秒"),
-        _ => format!("{sign}{long}"),
+    let size = match size {
+        0..=999 => tell!("{size} ms", "{size} 毫秒"),
+        1_000..=59_999 => tell!("{seconds}.{tenths} s", "{seconds}.{tenths} 秒"),
+        _ => long,
+    };
+    if millis < 0 {
+        tell!("clocks differ by {size} or more", "时钟至少相差 {size}")
+    } else {
+        format!("+{size}")
     }
 }
 
@@ -273,12 +279,24 @@ pub(crate) fn not_unpaid(order: &Order) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::console::text::lang::{Lang, speak_here};
 
     #[test]
     fn a_step_is_told_as_exactly_as_one_reads_it() {
-        let told = [0, 12, 999, 1_250, 59_999, 90_000, -40, -2_104].map(after);
-        let wanted =
-            ["+0 ms", "+12 ms", "+999 ms", "+1.2 s", "+59.9 s", "+90 s", "-40 ms", "-2.1 s"];
+        let told = [0, 12, 999, 1_250, 59_999, 90_000].map(after);
+        let wanted = ["+0 ms", "+12 ms", "+999 ms", "+1.2 s", "+59.9 s", "+90 s"];
         assert_eq!(told, wanted);
+    }
+
+    #[test]
+    fn no_step_is_told_to_precede_its_cause() {
+        for (lang, told) in [
+            (Lang::En, ["clocks differ by 1 ms or more", "clocks differ by 2.1 s or more"]),
+            (Lang::Zh, ["时钟至少相差 1 毫秒", "时钟至少相差 2.1 秒"]),
+        ] {
+            speak_here(lang);
+            assert_eq!([-1, -2_104].map(after), told);
+        }
+        speak_here(Lang::En);
     }
 }

@@ -89,3 +89,24 @@ pub(crate) fn act(act: Act) -> &'static str {
     };
     told.read()
 }
+
+/// When live nodes begin to take entries over by themselves.
+pub(crate) fn takeover(left_ms: u64) -> String {
+    if left_ms == 0 {
+        return tell!(
+            "Live nodes take them over by themselves now.",
+            "在线节点正在自动接管这些消息。"
+        );
+    }
+    let left = span(left_ms);
+    tell!(
+        "Live nodes take them over by themselves in {left}.",
+        "在线节点将在 {left} 后自动接管这些消息。"
+    )
+}
+
+/// A plan was asked about, and nothing of it is left.
+pub(crate) const TAKEN_OVER: Word = word(
+    "nothing is left to apply: live nodes took the entries over, or they are no longer pending",
+    "无需再执行：这些消息已由在线节点接管，或已不再待确认",
+);

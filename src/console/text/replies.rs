@@ -176,10 +176,15 @@ fn replayed(report: &ReplayReport) -> (String, bool) {
         [report.seen, report.persisted, report.acknowledged, report.dead, report.left]
             .map(thousands);
     let letters = counted(report.dead, "dead letter", "dead letters");
-    let mut text = tell!(
-        "Plan applied to {seen}: {written} written, {acknowledged} acknowledged, {letters}, {left} left",
-        "计划已执行 {seen} 条：落库 {written}，确认 {acknowledged}，转死信 {dead}，保留 {left}"
-    );
+    let overtaken = report.seen > 0 && report.gone + report.changed == report.seen;
+    let mut text = if overtaken {
+        tell!("Nothing was applied to the {seen} in the plan", "计划中的 {seen} 条均未执行")
+    } else {
+        tell!(
+            "Plan applied to {seen}: {written} written, {acknowledged} acknowledged, {letters}, {left} left",
+            "计划已执行 {seen} 条：落库 {written}，确认 {acknowledged}，转死信 {dead}，保留 {left}"
+        )
+    };
     extras(
         &mut text,
         &[
@@ -193,6 +198,6 @@ fn replayed(report: &ReplayReport) -> (String, bool) {
     if report.cut_short {
         text += &word("; cut short", "；提前中止");
     }
-    let well = report.dead + report.lost + report.changed == 0;
+    let well = report.dead + report.lost + report.changed == 0 && !overtaken;
     (text, well && !report.cut_short)
 }

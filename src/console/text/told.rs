@@ -64,7 +64,9 @@ fn chinese(told: &Told) -> String {
         Told::Holds(holds) => {
             format!("存有 {}，不是本程序写入的", system::content(holds))
         }
-        Told::LastSign => "最后一次心跳，其消息由其他节点接管".to_owned(),
+        Told::NoHeartbeat(millis) => {
+            format!("已 {:.1} 秒无心跳，其消息由在线节点接管", *millis as f64 / 1e3)
+        }
         Told::LeftOut(lines) => {
             format!("一分钟内 {} 条，详见日志文件", thousands(u64::from(*lines)))
         }

@@ -91,9 +91,13 @@ enum Headline<'a> {
     Rushes(usize),
 }
 
-/// How many sales are rushed, else the one that [`App::at_sale`] names, else the foremost that is not over.
+/// The sale that a command would act on, so that no dialog ever differs from the header. Where there is none yet: how
+/// many sales are rushed, else the one that [`App::at_sale`] names, else the foremost that is not over.
 fn headline(app: &App) -> Option<Headline<'_>> {
     let shown = &app.shown;
+    if let Some(target) = app.target_sale() {
+        return Some(Headline::Sale(target));
+    }
     let rushed = shown.rushed().len();
     if rushed > 1 {
         return Some(Headline::Rushes(rushed));
@@ -116,8 +120,9 @@ fn header(app: &App, pen: &mut Pen<'_>) {
     pen.part(0, 0, pen.width().saturating_sub(1), 1).line_right(0, &states);
     let mut left = pen.part(0, 0, room, 1);
     let x = left.text(1, 0, text::PROGRAM, theme.key());
-    // What is armed matters more than what sells; both have no room.
-    if armed(app, &mut left, x + 1, true) {
+    // What is armed matters more than what sells; both have no room. What is asked about matters more than either.
+    let asked = app.dialog.as_ref().and_then(Dialog::sale).is_some();
+    if !asked && armed(app, &mut left, x + 1, true) {
         return;
     }
     let Some(told) = headline(app) else { return };

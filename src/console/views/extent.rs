@@ -16,7 +16,7 @@ pub(super) fn of(app: &App) -> Extent {
     let shown = &app.shown;
     match app.view {
         View::Overview => Extent::default(),
-        View::Sales => counted(shown.sales.len(), shown.sales_total),
+        View::Sales => whole(shown.sales.len()),
         View::Pending => paged::<PendingLine>(shown),
         View::Letters => paged::<LetterLine>(shown),
         View::Locks => counted(shown.locks.locks.len(), shown.locks.total),

@@ -28,13 +28,9 @@ pub(crate) fn until(snapshot: &Snapshot) -> Millis {
     last.map_or(snapshot.taken, |point| point.at.max(snapshot.taken))
 }
 
-/// What befell, as far as the picture tells of it, and when by the clock of the chart.
+/// What befell, as far as the picture tells of it, and when: by the clock of Redis, as the chart.
 pub(crate) fn marks(snapshot: &Snapshot) -> impl Iterator<Item = (Millis, &Recorded)> {
-    snapshot.activity.iter().map(|line| {
-        // Nodes write acts by their own clock.
-        let ahead = if line.act.is_event() { 0 } else { snapshot.clock_ahead_ms };
-        (line.act.at.plus(ahead), line)
-    })
+    snapshot.activity.iter().map(|line| (line.act.at, line))
 }
 
 /// The sign of a line of the log.

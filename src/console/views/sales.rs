@@ -22,11 +22,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut SalesState)
         &scene.heading(text::tabs::SALES.to_uppercase().as_str(), &[Source::Redis, Source::Sql]),
     );
     let all = scene.snapshot.sales.len();
-    let total = scene.snapshot.sales_total;
-    let older = total > all as u64;
-    let count = if filter.is_empty() && older {
-        text::newest_sales(all as u64, total)
-    } else if filter.is_empty() {
+    let count = if filter.is_empty() {
         figures::counted(all as u64, &text::SALE, &text::SALES)
     } else {
         format!("/{filter}   {}", text::sales_filtered(rows.len(), all))
@@ -34,11 +30,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut SalesState)
     let mut head = pen.part(0, 0, w.saturating_sub(2), 1);
     head.line_right(0, &Line::styled(scene.fit(&count, w / 2), theme.soft()));
     if rows.is_empty() && !pen.is_noting() {
-        let said = match all {
-            0 => text::no_sales(),
-            _ if older => text::no_match_among(filter, all as u64),
-            _ => text::no_match(filter),
-        };
+        let said = if all == 0 { text::no_sales() } else { text::no_match(filter) };
         for (row, line) in wrap(&said, usize::from(w.saturating_sub(2))).iter().enumerate() {
             pen.text(1, 2 + row as u16, line, theme.soft());
         }
@@ -53,7 +45,6 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut SalesState)
         return sale_detail::draw(&mut alone(pen, &mut state.scroll), scene, sale);
     }
     let below = beside.filter(|_| chosen.is_some()).unwrap_or(0);
-    let rows: Vec<SaleLine> = rows.into_iter().cloned().collect();
     let top = u16::from(!scene.compact) + 1;
     let mut layout = layout(w, &rows);
     if pen.is_noting() {
@@ -66,7 +57,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut SalesState)
         &layout,
         (rows.len(), cursor),
         &mut state.scroll,
-        |row, columns| cells(scene, &rows[row], columns),
+        |row, columns| cells(scene, rows[row], columns),
     );
     if let Some(sale) = chosen {
         sale_detail::draw(&mut pen.part(0, h - below, w, below), scene, sale);
@@ -74,10 +65,10 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut SalesState)
 }
 
 /// Columns for a width; the title takes what the others leave.
-fn layout(width: u16, rows: &[SaleLine]) -> Vec<Column> {
+fn layout(width: u16, rows: &[&SaleLine]) -> Vec<Column> {
     let column = |title, width, numeric| Column { title, width, numeric };
-    let widest = rows.iter().map(|sale| sale.voucher_id.to_string().len()).max().unwrap_or(1);
-    let id = (widest as u16 + 1).max(3);
+    let widest = rows.iter().map(|sale| sale.voucher_id.0).max().unwrap_or(0);
+    let id = (widest.to_string().len() as u16 + 1).max(3);
     let mut all = vec![
         column(columns::ID, id, true),
         column(columns::TITLE, 0, false),

@@ -60,7 +60,7 @@ pub(crate) fn facets() -> Vec<Facet<SaleLine>> {
 
 #[derive(Debug, Default)]
 pub(crate) struct SalesState {
-    /// The sale that a person chose: header, stage and Overview speak of it.
+    /// The sale that a person chose: header and Overview speak of it, and the stage where none sells.
     pub(crate) chosen: Option<VoucherId>,
     /// The sale under the cursor of the table, which a filter or a lost row moves as well: that chooses nothing.
     pointed: Option<VoucherId>,

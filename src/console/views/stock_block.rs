@@ -29,7 +29,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, rows: u16) -> u16 {
     pen.line(0, 0, &scene.heading(&text::STOCK, &[Source::Redis]));
     // What the bars below tell.
     pen.line_right(0, &Line::styled(words::LEFT, scene.theme.soft()));
-    let mut sales: Vec<&SaleLine> = scene.snapshot.sales.iter().collect();
+    let sales = &scene.snapshot.sales;
     if sales.is_empty() {
         let lines = wrap(&text::no_sales(), usize::from(pen.width().saturating_sub(2)));
         for (row, line) in lines.iter().enumerate() {
@@ -37,22 +37,16 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, rows: u16) -> u16 {
         }
         return lines.len() as u16 + 1;
     }
-    // What sells or may sell comes first; the chosen one is never below the edge.
-    let rank = |sale: &SaleLine| match sale.phase {
-        Phase::Running => 0,
-        Phase::Paused | Phase::SoldOut => 1,
-        Phase::Planned => 2,
-        Phase::Ended | Phase::Archived => 3,
-    };
-    sales.sort_by_key(|sale| (Some(sale.voucher_id) != scene.chosen, rank(sale)));
     let room = usize::from(rows.saturating_sub(1));
     let shown = if sales.len() > room { room.saturating_sub(1).max(1) } else { sales.len() };
-    let mut kept = sales[..shown.min(sales.len())].to_vec();
-    // Among the shown ones the order is that of the list, so that choosing moves no row.
-    kept.sort_by_key(|sale| {
-        let at = scene.snapshot.sales.iter().position(|s| s.voucher_id == sale.voucher_id);
-        (sale.phase.is_over(), at)
-    });
+    let mut kept: Vec<&SaleLine> = sales.iter().take(shown).collect();
+    // The chosen one is never below the edge.
+    if let Some(chosen) = scene.chosen.and_then(|chosen| scene.snapshot.sale(chosen))
+        && !kept.iter().any(|sale| sale.voucher_id == chosen.voucher_id)
+    {
+        kept.pop();
+        kept.push(chosen);
+    }
     let mut y = 1;
     for sale in kept {
         stock_line(pen, scene, y, sale);

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Chronicle, NEAR_MS};
 use crate::{
     engine::{outbox::Outbox, told::Told},
+    model::Millis,
     store::SharedStore,
     telemetry::Snapshot,
 };
@@ -19,14 +20,15 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Follows the pictures until `stop`, and writes what they tell.
 pub(in crate::engine) async fn follow(
     node: String,
+    dead_ms: u64,
     mut pictures: watch::Receiver<Arc<Snapshot>>,
     outbox: Outbox,
     store: SharedStore,
     stop: CancellationToken,
 ) {
-    let mut chronicle = Chronicle::new(&node);
-    let version = concat!("seckill ", env!("CARGO_PKG_VERSION")).to_owned();
-    outbox.put(chronicle.own("node started", &Told::Words(version)));
+    let mut chronicle = Chronicle::new(&node, dead_ms);
+    // The first snapshot says how far the clock of Redis, by which all events are dated, is ahead of this host's.
+    let (begun, mut ahead) = (Millis::now(), None);
     loop {
         tokio::select! {
             () = stop.cancelled() => break,
@@ -35,6 +37,13 @@ pub(in crate::engine) async fn follow(
         let picture = Arc::clone(&pictures.borrow_and_update());
         if picture.seq == 0 {
             continue;
+        }
+        if ahead.replace(picture.clock_ahead_ms).is_none() {
+            outbox.put(chronicle.own(
+                begun.plus(picture.clock_ahead_ms),
+                "node started",
+                &version(),
+            ));
         }
         for line in chronicle.see(&picture) {
             outbox.put_event(line, NEAR_MS);
@@ -46,14 +55,22 @@ pub(in crate::engine) async fn follow(
             }
         }
     }
+    if ahead.is_none() {
+        outbox.put(chronicle.own(begun, "node started", &version()));
+    }
     for line in chronicle.close() {
         outbox.put_event(line, NEAR_MS);
     }
-    outbox.put(chronicle.own("node stopped", &Told::InOrder));
+    let now = Millis::now().plus(ahead.unwrap_or(0));
+    outbox.put(chronicle.own(now, "node stopped", &Told::InOrder));
     let written = tokio::time::timeout(LAST_WORDS, outbox.write(&store)).await;
     if written != Ok(true) {
         for act in outbox.waiting() {
             tracing::error!(?act, "the node stops and the audit log lacks this line");
         }
     }
+}
+
+fn version() -> Told {
+    Told::Words(concat!("seckill ", env!("CARGO_PKG_VERSION")).to_owned())
 }

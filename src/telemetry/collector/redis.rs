@@ -1,6 +1,10 @@
 //! The look at Redis: what it holds, which keys another program has written, and whether it takes writes.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::HashSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use super::{Collector, PATIENCE, PATIENCE_MS};
 use crate::{
@@ -9,7 +13,7 @@ use crate::{
         holders::{foreign_locks, holders},
         survey::{survey, takes_writes},
     },
-    model::{ForeignKey, Millis, VoucherId},
+    model::{ForeignKey, Millis},
     telemetry::unread::Unread,
 };
 
@@ -17,13 +21,11 @@ use crate::{
 const WRITES_EVERY: Duration = Duration::from_secs(1);
 /// Locks in one picture.
 const LOCKS: usize = 200;
-/// Clocks that differ by less agree: an answer takes its time.
-const CLOCKS_AGREE_MS: i64 = 1_000;
 
 impl Collector {
     pub(super) async fn read_redis(&mut self) {
-        let start = Instant::now();
-        let vouchers: Vec<VoucherId> = self.sales.iter().map(|sale| sale.voucher_id).collect();
+        let (start, asked_at) = (Instant::now(), Millis::now());
+        let vouchers = self.due();
         let (link, keys, dead_ms) = (&mut self.link, &self.keys, self.node_dead_ms);
         let due = self.asked_redis.is_none_or(|at| at.elapsed() >= WRITES_EVERY);
         let looking = async {
@@ -38,9 +40,13 @@ impl Collector {
         let result = match tokio::time::timeout(PATIENCE, looking).await {
             Ok(Ok((survey, locks, asked))) => {
                 writes = asked;
-                self.facts = vouchers.iter().copied().zip(survey.sales.iter().copied()).collect();
-                let ahead = survey.now.0 - Millis::now().0;
-                self.ahead = if ahead.abs() < CLOCKS_AGREE_MS { 0 } else { ahead };
+                let facts = Arc::make_mut(&mut self.facts);
+                facts.extend(vouchers.iter().copied().zip(survey.sales.iter().copied()));
+                if facts.len() > self.sales.len() {
+                    let listed: HashSet<_> = self.sales.iter().map(|it| it.voucher_id).collect();
+                    facts.retain(|voucher, _| listed.contains(voucher));
+                }
+                self.ahead = survey.now.ahead(self.ahead, asked_at, Millis::now());
                 self.survey = Some(survey);
                 self.locks = locks;
                 Ok(())
