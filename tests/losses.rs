@@ -1,0 +1,419 @@
+//! Parts of Redis or SQL that are lost, replaced or set back while nodes live: nothing is sold twice, and what was lost is
+//! named.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails says where"
+)]
+
+mod support;
+mod world;
+
+use std::time::Duration;
+
+use redis::cmd;
+use seckill::{
+    broker::{Redis, letters},
+    engine::{
+        command::{Command, Reply, RushPlan},
+        ledger, repair, vouchers,
+    },
+    model::{
+        EntryId, Fence, Millis, NewSale, OrderFault, Outcome, SaleState, VoucherId,
+        ledger::{Cure, Finding},
+    },
+    telemetry::snapshot::AlarmKind,
+};
+use sqlx::{Connection as _, Executor as _, SqliteConnection};
+use tokio_util::sync::CancellationToken;
+use world::World;
+
+fn sale(stock: u64) -> NewSale {
+    NewSale::checked("hot pot", stock, None, None, Millis::now()).unwrap()
+}
+
+async fn findings(world: &World) -> Vec<Finding> {
+    let mut link = world.redis.link();
+    let audit = ledger::audit(&world.store, &mut link, &world.keys, None).await.unwrap();
+    audit.findings().map(|found| found.what).collect()
+}
+
+/// Does what `audit --repair` does; returns the cures.
+async fn repaired(world: &World) -> Vec<Cure> {
+    let mut link = world.redis.link();
+    let plan = repair::plan(&world.store, &mut link, &world.keys).await.unwrap();
+    let cures = plan.iter().flat_map(|sale| sale.cures.clone()).collect();
+    for sale in &plan {
+        repair::apply(&world.store, &mut link, &world.keys, sale).await.unwrap();
+    }
+    cures
+}
+
+/// Waits until the activity log names a lost key.
+async fn named(world: &World, key: &str) {
+    world
+        .until("the log names the key", async || {
+            let acts = world.store.acts(50).await.unwrap();
+            acts.iter().any(|act| act.act == "redis healed" && act.result.contains(key))
+        })
+        .await;
+}
+
+async fn sql(world: &World, text: &'static str) {
+    let url = format!("sqlite:{}", world.database().display());
+    let mut other = SqliteConnection::connect(&url).await.unwrap();
+    other.execute("PRAGMA foreign_keys = OFF").await.unwrap();
+    other.execute(text).await.unwrap();
+    other.close().await.unwrap();
+}
+
+fn rush(voucher: VoucherId, users: u64) -> RushPlan {
+    RushPlan { repeat: 0.0, ..RushPlan::new(voucher, users) }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sale_whose_keys_are_deleted_in_a_rush_is_loaded_again_and_sells_what_is_left() {
+    let world = World::start().await;
+    let voucher = world.create(sale(3_000)).await;
+    let (stock, hash) = (world.keys.stock(voucher), world.keys.sale(voucher));
+    let deleting = async {
+        world
+            .until("some are sold", async || {
+                world.server.query::<i64>(&["GET", &stock]) < 2_500
+            })
+            .await;
+        let _: u64 = world.server.query(&["DEL", &stock, &hash]);
+    };
+    let plan = RushPlan { rate: Some(8_000.0), ..rush(voucher, 6_000) };
+    let (report, ()) = tokio::join!(world.rush(plan), deleting);
+    assert_eq!((report.admitted, report.errors, report.dead), (3_000, 0, 0), "{report:?}");
+    named(&world, &stock).await;
+    world.settled().await;
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lost_buyers_are_not_admitted_a_second_time() {
+    let world = World::start().await;
+    let voucher = world.create(sale(2_000)).await;
+    world.hold().await;
+    let first = world.rush(RushPlan { settle: false, ..rush(voucher, 1_000) }).await;
+    assert_eq!(first.admitted, 1_000);
+    // Some are in SQL, the others in the stream.
+    world.node().hold_consumer(false).await;
+    let buyers = world.keys.buyers(voucher);
+    let _: u64 = world.server.query(&["DEL", &buyers]);
+    let again = world.rush(rush(voucher, 1_000)).await;
+    assert_eq!((again.admitted, again.duplicate), (0, 1_000), "{again:?}");
+    named(&world, &buyers).await;
+    world.settled().await;
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_of_another_type_or_an_absurd_value_is_put_right_before_the_next_buyer() {
+    let world = World::start().await;
+    let voucher = world.create(sale(100)).await;
+    let (stock, tally) = (world.keys.stock(voucher), world.keys.tally(voucher));
+    let mut user = 0;
+    for spoil in [
+        vec!["SET", stock.as_str(), "9999999999999999999999999"],
+        vec!["SET", stock.as_str(), "90000"],
+        vec!["SET", tally.as_str(), "x"],
+    ] {
+        let _: () = world.server.query(&spoil);
+        for _ in 0..20 {
+            user += 1;
+            let outcome = world.ask(voucher, user).await;
+            assert!(matches!(outcome, Outcome::Admitted { .. }), "{spoil:?}: {outcome:?}");
+        }
+        assert_eq!(world.server.query::<u64>(&["GET", &stock]), 100 - user, "{spoil:?}");
+    }
+    named(&world, &tally).await;
+    world.settled().await;
+    world.balanced().await;
+}
+
+/// A script is not rolled back when it fails half-way, so it must not begin where it can't end.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_without_a_permission_takes_nothing_from_anybody() {
+    let mut world = World::start().await;
+    let voucher = world.create(sale(10)).await;
+    world.settled().await;
+    world.stop_node().await;
+    let _: () = world.server.query(&[
+        "ACL", "SETUSER", "weak", "on", ">secret", "~*", "&*", "+@all", "-decrby",
+    ]);
+    let full = world.redis.clone();
+    let url = world.server.url().replacen("unix://", "unix://", 1);
+    world.redis = Redis::from_url(&format!("{url}?user=weak&pass=secret")).unwrap();
+    world.start_node();
+    let admission = world.node().operator().admission.clone().unwrap();
+    let answer = admission.ask(voucher, seckill::model::UserId(1)).answer().await.outcome;
+    assert!(answer.is_err_and(|error| error.to_string().contains("NOPERM")));
+    world.stop_node().await;
+    world.redis = full;
+    assert!(world.buyers(voucher).is_empty());
+    assert_eq!(world.server.query::<u64>(&["XLEN", &world.keys.home().orders()]), 0);
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deleted_stream_costs_no_order() {
+    let world = World::start().await;
+    let voucher = world.create(sale(500)).await;
+    world.hold().await;
+    world.rush(RushPlan { settle: false, ..rush(voucher, 300) }).await;
+    let orders = world.keys.home().orders();
+    let _: u64 = world.server.query(&["DEL", &orders]);
+    world.node().hold_consumer(false).await;
+    named(&world, &orders).await;
+    world
+        .until("all are written", async || world.store.sale(voucher).await.unwrap().stock == 200)
+        .await;
+    assert!(matches!(world.ask(voucher, 301).await, Outcome::Admitted { .. }));
+    world.settled().await;
+    world.balanced().await;
+}
+
+/// Neither a version that Redis has missed is sold, nor one that an operator's process died over.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_that_redis_did_not_take_is_delivered_by_a_node() {
+    let world = World::start().await;
+    let voucher = world.create(sale(100)).await;
+    world.ask(voucher, 1).await;
+    let refuse = |yes: &str| {
+        let _: () = world.server.query(&["CONFIG", "SET", "min-replicas-to-write", yes]);
+    };
+    refuse("1");
+    let error = world.execute(Command::EndSale(voucher)).await.unwrap_err();
+    assert!(error.is_away() && error.to_string().contains("not confirmed"), "{error}");
+    assert!(world.store.sale(voucher).await.unwrap().is_undelivered());
+    world
+        .until("the alarm stands", async || {
+            let picture = world.node().remote().snapshots.borrow().clone();
+            picture.alarms.iter().any(
+                |it| matches!(&it.kind, AlarmKind::Undelivered { sales } if sales[..] == [voucher]),
+            )
+        })
+        .await;
+    refuse("0");
+    world
+        .until("Redis has confirmed it", async || {
+            !world.store.sale(voucher).await.unwrap().is_undelivered()
+        })
+        .await;
+    assert_eq!(world.ask(voucher, 2).await, Outcome::Ended);
+
+    // The process that changed the sale died between its commit and Redis.
+    let voucher = world.create(sale(100)).await;
+    assert!(matches!(world.ask(voucher, 1).await, Outcome::Admitted { .. }));
+    world.store.set_state(voucher, SaleState::Paused, None).await.unwrap();
+    world
+        .until("it is paused", async || world.ask(voucher, 2).await == Outcome::Paused)
+        .await;
+    world.settled().await;
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_archived_sale_that_an_older_copy_brings_back_sells_nothing() {
+    let mut world = World::start().await;
+    let voucher = world.create(sale(100)).await;
+    world.rush(rush(voucher, 60)).await;
+    world.settled().await;
+    let keys = [
+        world.keys.sale(voucher),
+        world.keys.stock(voucher),
+        world.keys.buyers(voucher),
+    ];
+    let mut redis = world.server.connection();
+    let old: Vec<Vec<u8>> =
+        keys.iter().map(|key| cmd("DUMP").arg(key).query(&mut redis).unwrap()).collect();
+    world.execute(Command::EndSale(voucher)).await.unwrap();
+    world.store.set_state(voucher, SaleState::Archived, None).await.unwrap();
+    world
+        .until("it has left Redis", async || {
+            world.server.query::<u64>(&["EXISTS", &keys[0], &keys[2]]) == 0
+        })
+        .await;
+    world.stop_node().await;
+    for (key, old) in keys.iter().zip(&old) {
+        cmd("RESTORE").arg(key).arg(0).arg(old).exec(&mut redis).unwrap();
+    }
+    assert_eq!(findings(&world).await, [Finding::StillHeld]);
+    world.start_node();
+    assert_eq!(world.ask(voucher, 1_000).await, Outcome::Ended);
+    assert!(findings(&world).await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sales_that_a_database_set_back_does_not_know_are_taken_over_from_redis() {
+    let mut world = World::start().await;
+    let one = world.create(sale(10)).await;
+    let two = world.create(sale(700)).await;
+    world.rush(rush(two, 600)).await;
+    world.execute(Command::Restock { voucher: two, by: 50 }).await.unwrap();
+    world.settled().await;
+    world.stop_node().await;
+    sql(
+        &world,
+        "DELETE FROM tb_voucher_order; DELETE FROM tb_seckill_voucher WHERE voucher_id = 2; \
+         DELETE FROM tb_voucher WHERE id = 2; UPDATE sqlite_sequence SET seq = 1 WHERE name = 'tb_voucher'",
+    )
+    .await;
+    assert!(findings(&world).await.contains(&Finding::NotInSql));
+    world.start_node();
+    let three = world.create(sale(50)).await;
+    assert!(three > two && two > one, "no number is given twice");
+    assert!(repaired(&world).await.contains(&Cure::Adopt));
+    world.settled().await;
+    world.balanced().await;
+    let adopted = world.store.sale(two).await.unwrap();
+    assert_eq!((adopted.initial, adopted.stock, adopted.version), (750, 150, 2));
+    let report = world.rush(RushPlan { seed: 2, ..rush(two, 1_000) }).await;
+    assert_eq!((report.duplicate, report.admitted), (600, 150), "{report:?}");
+    world.settled().await;
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sale_that_sql_has_in_an_older_version_is_not_changed_behind_redis() {
+    let world = World::start().await;
+    let voucher = world.create(sale(100)).await;
+    world.execute(Command::Restock { voucher, by: 20 }).await.unwrap();
+    world.rush(rush(voucher, 110)).await;
+    world.settled().await;
+    sql(
+        &world,
+        "DELETE FROM tb_voucher_order WHERE user_id > 40; \
+         UPDATE tb_seckill_voucher SET initial_stock = 100, stock = 60, version = 1, delivered_version = 1",
+    )
+    .await;
+    let found = findings(&world).await;
+    assert!(found.contains(&Finding::Ahead(1)) && found.contains(&Finding::Lost(70)), "{found:?}");
+    repaired(&world).await;
+    world.settled().await;
+    world.balanced().await;
+    let sale = world.store.sale(voucher).await.unwrap();
+    assert_eq!((sale.initial, sale.stock, sale.version), (120, 10, 2));
+}
+
+/// Nobody who holds no place in Redis gets a row, however good the fields of an entry are.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_forged_entry_is_never_written_and_costs_no_buyer_anything() {
+    let world = World::start().await;
+    let voucher = world.create(sale(20)).await;
+    assert_eq!(world.rush(rush(voucher, 10)).await.admitted, 10);
+    let v = voucher.to_string();
+    for (user, id, place) in [("7", "4242", "2"), ("4711", "4243", "1"), ("4712", "0", "1")] {
+        world.add_entry(&["userId", user, "voucherId", &v, "id", id, "place", place]).await;
+    }
+    world
+        .until("they are dead letters", async || {
+            world.server.query::<u64>(&["XLEN", &world.keys.home().dead()]) == 3
+        })
+        .await;
+    let mut link = world.redis.link();
+    let dead = letters::dead_letters(&mut link, &world.keys.home(), EntryId::MIN, 9).await.unwrap();
+    for letter in dead {
+        assert_eq!(letter.reason.data::<OrderFault>(), Some(OrderFault::NotPromised), "{letter:?}");
+    }
+    assert_eq!(world.rush(RushPlan { seed: 2, ..rush(voucher, 20) }).await.persisted, 10);
+    world.settled().await;
+    world.balanced().await;
+    assert!(repaired(&world).await.is_empty(), "there is nothing to repair");
+    assert_eq!(world.store.live_orders(voucher, None, 99).await.unwrap().len(), 20);
+}
+
+/// An entry without a buyer waits while the buyers are not known, and is written once they are.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_entry_waits_while_its_buyer_is_lost() {
+    let mut world = World::start().await;
+    let voucher = world.create(sale(50)).await;
+    world.hold().await;
+    assert_eq!(world.rush(RushPlan { settle: false, ..rush(voucher, 30) }).await.admitted, 30);
+    world.stop_node().await;
+    let _: u64 = world.server.query(&["DEL", &world.keys.buyers(voucher)]);
+    world.start_node();
+    world
+        .until("all are written", async || world.store.sale(voucher).await.unwrap().stock == 20)
+        .await;
+    world.settled().await;
+    assert_eq!(world.server.query::<u64>(&["XLEN", &world.keys.home().dead()]), 0);
+    world.balanced().await;
+}
+
+/// What went back to Redis longer ago than it is told again is found by the audit.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redis_set_back_by_more_than_an_hour_is_found_and_repaired() {
+    let mut world = World::start().await;
+    let voucher = world.create(sale(20)).await;
+    world.rush(rush(voucher, 20)).await;
+    world.settled().await;
+    let keys =
+        [world.keys.sale(voucher), world.keys.stock(voucher), world.keys.buyers(voucher)];
+    let mut redis = world.server.connection();
+    let old: Vec<Vec<u8>> =
+        keys.iter().map(|key| cmd("DUMP").arg(key).query(&mut redis).unwrap()).collect();
+    let mut link = world.redis.link();
+    let (fence, stop) = (Fence { name: "close".into(), token: 1 }, CancellationToken::new());
+    let later = Millis::now().plus(3_600_000);
+    seckill::engine::payment::close_overdue(
+        &world.store,
+        &mut link,
+        &world.keys,
+        later,
+        Millis::now(),
+        &fence,
+        &stop,
+    )
+    .await
+    .unwrap();
+    world.store.forget_give_backs(later).await.unwrap();
+    world.stop_node().await;
+    for (key, old) in keys.iter().zip(&old) {
+        cmd("RESTORE").arg(key).arg(0).arg(old).arg("REPLACE").exec(&mut redis).unwrap();
+    }
+    assert_eq!(findings(&world).await, [Finding::Kept(20)]);
+    assert_eq!(repaired(&world).await, [Cure::GiveBack]);
+    assert!(findings(&world).await.is_empty());
+    assert_eq!(world.server.query::<u64>(&["GET", &keys[1]]), 20);
+}
+
+/// Two processes that notice at once do not stand in each other's way, and a third that died half-way is waited for.
+#[tokio::test(flavor = "multi_thread")]
+async fn several_nodes_notice_a_loss_at_once() {
+    let world = World::start().await;
+    let others = [world.another_node("node-2"), world.another_node("node-3")];
+    let voucher = world.create(sale(1_000)).await;
+    world.rush(rush(voucher, 400)).await;
+    let buyers = world.keys.buyers(voucher);
+    for round in 0..5_u64 {
+        let _: u64 = world.server.query(&["DEL", &buyers]);
+        let asking = (0..30_u64).map(|n| {
+            let nodes = [world.node(), &others[0], &others[1]];
+            let admission = nodes[n as usize % 3].operator().admission.clone().unwrap();
+            let user = seckill::model::UserId(if n % 2 == 0 { n + 1 } else { 1_000 + round * 30 + n });
+            async move { admission.ask(voucher, user).answer().await.outcome.unwrap() }
+        });
+        for (n, outcome) in futures::future::join_all(asking).await.into_iter().enumerate() {
+            let known = matches!(outcome, Outcome::Duplicate { .. });
+            let new = matches!(outcome, Outcome::Admitted { .. });
+            assert!(if n % 2 == 0 { known } else { new }, "{round} {n}: {outcome:?}");
+        }
+    }
+    world.settled().await;
+    world.balanced().await;
+    for node in others {
+        node.stop().await;
+    }
+    let Reply::RushDone(last) = world.execute(Command::Rush(rush(voucher, 1_500))).await.unwrap()
+    else {
+        panic!()
+    };
+    assert_eq!(last.admitted, 1_000 - 400 - 75, "{last:?}");
+    tokio::time::timeout(Duration::from_secs(60), world.settled()).await.unwrap();
+    world.balanced().await;
+}
