@@ -293,7 +293,7 @@ fn close_to_others(path: &Path) {
     for entry in entries.flatten() {
         let name = entry.file_name();
         let ours = |it: &&str| name.as_encoded_bytes().starts_with(it.as_bytes());
-        if !NAMES.iter().any(|it| ours(&it)) {
+        if !NAMES.iter().any(ours) {
             shared = true;
         } else if name != "redis.sock"
             && let Ok(found) = entry.metadata()

@@ -29,7 +29,7 @@ pub struct PlainOrders(Dialect);
 
 #[derive(Debug)]
 enum Dialect {
-    Sqlite(SqliteStore),
+    Sqlite(Box<SqliteStore>),
     Mysql(MysqlStore),
     Postgres(PostgresStore),
 }
@@ -38,7 +38,9 @@ impl PlainOrders {
     /// Opens the database behind `url` as [`super::open`] does.
     pub async fn open(url: &str, settings: &Settings) -> Result<Self, StoreError> {
         Ok(Self(match place(url)? {
-            Place::Sqlite(path) => Dialect::Sqlite(SqliteStore::open(&path, settings).await?),
+            Place::Sqlite(path) => {
+                Dialect::Sqlite(Box::new(SqliteStore::open(&path, settings).await?))
+            }
             Place::Mysql(url) => Dialect::Mysql(MysqlStore::open(&url, settings).await?),
             Place::Postgres(url) => Dialect::Postgres(PostgresStore::open(&url, settings).await?),
         }))

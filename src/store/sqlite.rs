@@ -20,6 +20,8 @@ mod payment;
 mod plain;
 mod sales;
 mod settings;
+#[cfg(test)]
+mod tests;
 mod wal;
 
 use std::{
@@ -279,10 +281,8 @@ impl Store for SqliteStore {
             return Ok(Vec::new());
         }
         let keys = &rows::keys(entries)?;
-        if !self.mixed.load(Ordering::Relaxed) {
-            if self.write_new(keys, now).await? {
-                return Ok(vec![Written::New; keys.len()]);
-            }
+        if !self.mixed.load(Ordering::Relaxed) && self.write_new(keys, now).await? {
+            return Ok(vec![Written::New; keys.len()]);
         }
         let written = write!(self, |conn| orders::write_mixed(conn, keys, now))?;
         self.mixed.store(rows::is_mixed(&written), Ordering::Relaxed);
@@ -489,118 +489,5 @@ impl Store for SqliteStore {
         }
         self.lock.close().await;
         self.writer.close().await;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use sqlx::Executor as _;
-
-    use super::*;
-    use crate::{model::EntryId, store::settings::Settings};
-
-    async fn open(dir: &Path) -> SqliteStore {
-        SqliteStore::open(&dir.join("a.db"), &Settings::default()).await.unwrap()
-    }
-
-    async fn sale(store: &SqliteStore, stock: u64) -> VoucherId {
-        let sale = NewSale { title: "tea".into(), stock, begin: None, end: None, limit: 1 };
-        store.create_sale(&sale, Millis(1)).await.unwrap().voucher_id
-    }
-
-    fn batch(voucher: VoucherId, from: u64, orders: u64) -> Vec<OrderEntry> {
-        let entry = |number| OrderEntry {
-            entry: EntryId::MIN,
-            order: OrderId::new(1_795_000_000, number).unwrap(),
-            user: UserId(number),
-            voucher,
-            place: 1,
-        };
-        (from..from + orders).map(entry).collect()
-    }
-
-    /// From here on the writer's connection finds the disk full, as SQLite sees it.
-    async fn fill_the_disk(store: &SqliteStore) {
-        let mut lease = store.writer.lease().await.unwrap();
-        lease.execute("PRAGMA max_page_count = 1").await.unwrap();
-        lease.end(Ok(())).await.unwrap();
-    }
-
-    #[tokio::test]
-    async fn a_connection_whose_disk_was_full_is_not_used_again() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = open(dir.path()).await;
-        let voucher = sale(&store, 20_000).await;
-        fill_the_disk(&store).await;
-        // SQLite rolls this back by itself, whatever the driver thinks of its transaction.
-        let act = Act { reason: Some("x".repeat(10_000)), ..Act::default() };
-        let full = loop {
-            if let Err(full) = store.record(&act).await {
-                break full;
-            }
-        };
-        assert!(full.stands_for_all() && full.to_string().contains("disk is full"), "{full}");
-        let seen = store.takes_writes().await.unwrap_err();
-        assert!(seen.to_string().contains("disk is full"), "{seen}");
-
-        let written = store.write_orders(&batch(voucher, 1, 5_000), Millis(3)).await.unwrap();
-        assert!(written.iter().all(|it| *it == Written::New), "another connection wrote them");
-        store.takes_writes().await.unwrap();
-        assert_eq!(store.books(voucher).await.unwrap().live, 5_000);
-        store.close().await;
-    }
-
-    #[tokio::test]
-    async fn the_log_does_not_grow_for_ever_under_steady_reads() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = open(dir.path()).await;
-        // Of two readers one is always in the log, and so SQLite never starts it anew by itself.
-        let act = |number: u64| Act {
-            reason: Some("x".repeat(1 << 20)),
-            once: Some(number.to_string()),
-            ..Act::default()
-        };
-        let mut older = store.readers.acquire().await.unwrap();
-        let mut newer = store.readers.acquire().await.unwrap();
-        let reading = tokio::spawn(async move {
-            older.execute("BEGIN; SELECT COUNT(*) FROM tb_audit_log").await.unwrap();
-            loop {
-                newer.execute("BEGIN; SELECT COUNT(*) FROM tb_audit_log").await.unwrap();
-                tokio::time::sleep(Duration::from_millis(5)).await;
-                older.execute("COMMIT").await.unwrap();
-                std::mem::swap(&mut older, &mut newer);
-            }
-        });
-        for number in 0..160 {
-            store.record(&act(number)).await.unwrap();
-        }
-        reading.abort();
-        let size = std::fs::metadata(dir.path().join("a.db-wal")).unwrap().len();
-        assert!(size < 100 << 20, "{size}");
-        store.close().await;
-    }
-
-    #[tokio::test]
-    async fn nothing_counts_as_written_in_a_file_that_is_gone_or_another() {
-        for replace in [false, true] {
-            let dir = tempfile::tempdir().unwrap();
-            let store = open(dir.path()).await;
-            let voucher = sale(&store, 10).await;
-            store.write_orders(&batch(voucher, 1, 1), Millis(2)).await.unwrap();
-            let path = dir.path().join("a.db");
-            std::fs::rename(&path, dir.path().join("b.db")).unwrap();
-            if replace {
-                std::fs::copy(dir.path().join("b.db"), &path).unwrap();
-            }
-            let expected = if replace { "was replaced" } else { "was removed" };
-            let fault = store.write_orders(&batch(voucher, 2, 1), Millis(3)).await.unwrap_err();
-            assert!(fault.stands_for_all() && fault.to_string().contains(expected), "{fault}");
-            let fault = store.takes_writes().await.unwrap_err();
-            assert!(fault.to_string().contains(expected), "{fault}");
-            assert_eq!(path.exists(), replace, "no new file is made in its place");
-            store.close().await;
-        }
     }
 }

@@ -68,7 +68,7 @@ impl OpenFile {
     pub(super) fn try_room(&self) -> Result<(), StoreError> {
         let beside = self.path.parent().unwrap_or(&self.path);
         let written = tempfile::tempfile_in(beside)
-            .and_then(|mut file| file.write_all(&[0; LEAST_FREE as usize]));
+            .and_then(|mut file| file.write_all(&vec![0; LEAST_FREE as usize]));
         written.map_err(|_| full())
     }
 }
