@@ -1,11 +1,11 @@
 //! Sales in a Snapshot: which of them a look reads from Redis, since all of them would hold it up where thousands wait
 //! for their time, and what is shown of each.
 
-use std::time::Instant;
+use std::{collections::HashSet, time::Instant};
 
 use super::Collector;
 use crate::{
-    broker::survey::SaleFacts,
+    broker::{Layout, survey::SaleFacts},
     model::{Millis, Phase, Sale, VoucherId},
     telemetry::{
         snapshot::{Funnel, SaleLine},
@@ -23,9 +23,17 @@ impl Collector {
     /// nobody else while it reads them, so thousands that wait for their time must not be read at each look.
     pub(super) fn due(&mut self) -> Vec<VoucherId> {
         let now = self.now();
+        let survey = self.survey.iter().flat_map(|survey| &survey.foreign);
+        let foreign: HashSet<&str> = survey.map(|found| found.key.as_str()).collect();
+        let keys = &self.keys;
+        let is_foreign = |sale: &Sale| {
+            let of = [Layout::sale, Layout::stock, Layout::buyers, Layout::tally];
+            let mut names = of.iter().map(|name| name(keys, sale.voucher_id));
+            !foreign.is_empty() && names.any(|name| foreign.contains(name.as_str()))
+        };
+        let rests = |sale: &&Sale| self.is_at_rest(sale, now) && !is_foreign(sale);
         let (resting, mut due): (Vec<VoucherId>, Vec<VoucherId>) = {
-            let (resting, due): (Vec<_>, Vec<_>) =
-                self.sales.iter().partition(|sale| self.is_at_rest(sale, now));
+            let (resting, due): (Vec<_>, Vec<_>) = self.sales.iter().partition(rests);
             let id = |sale: &Sale| sale.voucher_id;
             (resting.into_iter().map(id).collect(), due.into_iter().map(id).collect())
         };
