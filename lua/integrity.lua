@@ -4,6 +4,11 @@
 -- Each change of a sale raises `seq` in the sale and among its buyers, and the stock is what the buyers leave of
 -- `initial`. A key that was deleted, replaced or set back to an older value no longer agrees with the two others.
 -- The watermark counts what was ever added to each stream, which a stream that was deleted or set back has lost.
+--
+-- KEYS  those of the script behind it
+-- ARGV  those of the script behind it
+--
+-- Returns nothing: it defines functions.
 
 -- A whole number that Lua holds exactly; nil for anything else, the error of a key of another type included.
 local function integer(text)

@@ -32,6 +32,7 @@ fn stick(server: &mut redis::Connection, voucher: &str, user: &str, order: &str)
         .query::<()>(server);
     let fields = ["*", "userId", user, "voucherId", voucher, "id", order];
     cmd("XADD").arg(of.orders()).arg(&fields).query::<String>(server).unwrap();
+    support::promise(server, voucher, user, order);
     let read = ["GROUP", of.group(), "node-gone/1", "COUNT", "10", "STREAMS", &of.orders(), ">"];
     cmd("XREADGROUP").arg(&read).query::<redis::Value>(server).unwrap();
 }

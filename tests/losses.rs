@@ -17,7 +17,7 @@ use seckill::{
     broker::{Redis, letters},
     engine::{
         command::{Command, Reply, RushPlan},
-        ledger, repair, vouchers,
+        ledger, repair,
     },
     model::{
         EntryId, Fence, Millis, NewSale, OrderFault, Outcome, SaleState, VoucherId,
@@ -79,9 +79,7 @@ async fn a_sale_whose_keys_are_deleted_in_a_rush_is_loaded_again_and_sells_what_
     let (stock, hash) = (world.keys.stock(voucher), world.keys.sale(voucher));
     let deleting = async {
         world
-            .until("some are sold", async || {
-                world.server.query::<i64>(&["GET", &stock]) < 2_500
-            })
+            .until("some are sold", async || world.server.query::<i64>(&["GET", &stock]) < 2_500)
             .await;
         let _: u64 = world.server.query(&["DEL", &stock, &hash]);
     };
@@ -142,9 +140,9 @@ async fn a_user_without_a_permission_takes_nothing_from_anybody() {
     let voucher = world.create(sale(10)).await;
     world.settled().await;
     world.stop_node().await;
-    let _: () = world.server.query(&[
-        "ACL", "SETUSER", "weak", "on", ">secret", "~*", "&*", "+@all", "-decrby",
-    ]);
+    let _: () = world
+        .server
+        .query(&["ACL", "SETUSER", "weak", "on", ">secret", "~*", "&*", "+@all", "-decrby"]);
     let full = world.redis.clone();
     let url = world.server.url().replacen("unix://", "unix://", 1);
     world.redis = Redis::from_url(&format!("{url}?user=weak&pass=secret")).unwrap();
@@ -210,9 +208,7 @@ async fn a_change_that_redis_did_not_take_is_delivered_by_a_node() {
     let voucher = world.create(sale(100)).await;
     assert!(matches!(world.ask(voucher, 1).await, Outcome::Admitted { .. }));
     world.store.set_state(voucher, SaleState::Paused, None).await.unwrap();
-    world
-        .until("it is paused", async || world.ask(voucher, 2).await == Outcome::Paused)
-        .await;
+    world.until("it is paused", async || world.ask(voucher, 2).await == Outcome::Paused).await;
     world.settled().await;
     world.balanced().await;
 }
@@ -223,11 +219,7 @@ async fn an_archived_sale_that_an_older_copy_brings_back_sells_nothing() {
     let voucher = world.create(sale(100)).await;
     world.rush(rush(voucher, 60)).await;
     world.settled().await;
-    let keys = [
-        world.keys.sale(voucher),
-        world.keys.stock(voucher),
-        world.keys.buyers(voucher),
-    ];
+    let keys = [world.keys.sale(voucher), world.keys.stock(voucher), world.keys.buyers(voucher)];
     let mut redis = world.server.connection();
     let old: Vec<Vec<u8>> =
         keys.iter().map(|key| cmd("DUMP").arg(key).query(&mut redis).unwrap()).collect();
@@ -352,8 +344,7 @@ async fn a_redis_set_back_by_more_than_an_hour_is_found_and_repaired() {
     let voucher = world.create(sale(20)).await;
     world.rush(rush(voucher, 20)).await;
     world.settled().await;
-    let keys =
-        [world.keys.sale(voucher), world.keys.stock(voucher), world.keys.buyers(voucher)];
+    let keys = [world.keys.sale(voucher), world.keys.stock(voucher), world.keys.buyers(voucher)];
     let mut redis = world.server.connection();
     let old: Vec<Vec<u8>> =
         keys.iter().map(|key| cmd("DUMP").arg(key).query(&mut redis).unwrap()).collect();
@@ -395,7 +386,8 @@ async fn several_nodes_notice_a_loss_at_once() {
         let asking = (0..30_u64).map(|n| {
             let nodes = [world.node(), &others[0], &others[1]];
             let admission = nodes[n as usize % 3].operator().admission.clone().unwrap();
-            let user = seckill::model::UserId(if n % 2 == 0 { n + 1 } else { 1_000 + round * 30 + n });
+            let user =
+                seckill::model::UserId(if n % 2 == 0 { n + 1 } else { 1_000 + round * 30 + n });
             async move { admission.ask(voucher, user).answer().await.outcome.unwrap() }
         });
         for (n, outcome) in futures::future::join_all(asking).await.into_iter().enumerate() {

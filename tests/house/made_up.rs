@@ -139,12 +139,6 @@ fn a_module_without_a_word_is_seen() {
 }
 
 #[test]
-fn a_long_file_is_seen() {
-    assert!(rules::length(&file("src/a.rs", &"x\n".repeat(500))).is_empty());
-    assert_eq!(rules::length(&file("src/a.rs", &"x\n".repeat(501))).len(), 1);
-}
-
-#[test]
 fn a_script_without_its_head_is_seen() {
     let head =
         "#!lua\n-- Does it.\n--\n-- KEYS  1 a\n-- ARGV  none\n--\n-- Returns 1.\n\nreturn 1\n";

@@ -75,11 +75,6 @@ fn every_module_says_what_it_is_for() {
 }
 
 #[test]
-fn no_file_has_a_second_reason() {
-    none(files("src", ".rs").iter().flat_map(rules::length).collect());
-}
-
-#[test]
 fn every_script_says_what_it_takes_and_gives() {
     none(files("lua", ".lua").iter().flat_map(rules::script_head).collect());
 }

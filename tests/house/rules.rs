@@ -64,9 +64,6 @@ const TOP: &[&str] = &[
     "tests",
 ];
 
-/// A file past this has a second reason in it.
-const MOST_LINES: usize = 500;
-
 const KEY_PREFIXES: &[&str] = &["seckill:", "icr:", "lock:"];
 
 /// A file of `src/` or `lua/`, by its path from the top.
@@ -175,15 +172,6 @@ pub(crate) fn module_doc(file: &File) -> Vec<String> {
     let first = file.text.lines().map(str::trim).find(|line| !line.is_empty());
     let told = first.and_then(|line| line.strip_prefix("//!")).is_some_and(|it| !it.is_empty());
     if told { Vec::new() } else { vec![format!("{}: does not open with //!", file.path)] }
-}
-
-/// Where a second reason hides.
-pub(crate) fn length(file: &File) -> Vec<String> {
-    let lines = file.text.lines().count();
-    if lines <= MOST_LINES {
-        return Vec::new();
-    }
-    vec![format!("{}: has {lines} lines, {MOST_LINES} are the most", file.path)]
 }
 
 /// A script says what it takes and gives before it does anything.
