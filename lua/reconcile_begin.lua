@@ -37,6 +37,11 @@ if known[5] and known[5] ~= ARGV[11] then
 end
 if damaged and #found == 0 then
   found[1] = damaged
+  for i, name in ipairs({'sale', 'stock', 'buyers'}) do
+    if name ~= damaged and redis.call('EXISTS', KEYS[i]) == 0 then
+      found[#found + 1] = name
+    end
+  end
 end
 if not integer(sale[5]) or not integer(sale[6]) or not sale[1] or integer(sale[5]) <= integer(ARGV[4]) then
   redis.call('HSET', KEYS[1], 'version', ARGV[4], 'title', ARGV[5], 'begin', ARGV[6], 'end', ARGV[7],
