@@ -132,7 +132,7 @@ fn what_was_written_is_read_where_the_disk_is_full() {
     // A limit on the size of its files stands for the full disk: the index that SQLite shares (32 KiB) does not fit,
     // what the Redis server appends does.
     let run = |args: &[&str]| {
-        let limited = ["-c", "trap '' XFSZ; ulimit -f 30; exec \"$@\"", "sh", support::BINARY];
+        let limited = ["-c", "trap '' XFSZ; ulimit -f 62; exec \"$@\"", "sh", support::BINARY];
         let mut all: Vec<std::ffi::OsString> = limited.iter().map(|it| (*it).into()).collect();
         all.extend(home.args(args));
         support::Background::spawn("sh", &all, &home, &[]).wait(LONG)

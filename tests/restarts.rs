@@ -97,13 +97,15 @@ async fn redis_forgets_and_is_made_whole() {
     let mut link = world.redis.link();
     link.query::<()>(&cmd("FLUSHALL")).await.unwrap();
     let promise = Admitted { voucher, place: first(4_711), order: OrderId::from_i64(815).unwrap() };
-    let done = reconcile(&world.store, &mut link, &world.keys, &world.keys.home(), &[promise])
-        .await
-        .unwrap();
+    let done =
+        reconcile(&world.store, &mut link, &world.keys, &world.keys.home(), &[promise], "a test")
+            .await
+            .unwrap();
     assert_eq!((done.restored, done.refused.len()), (31, 0));
-    let again = reconcile(&world.store, &mut link, &world.keys, &world.keys.home(), &[promise])
-        .await
-        .unwrap();
+    let again =
+        reconcile(&world.store, &mut link, &world.keys, &world.keys.home(), &[promise], "a test")
+            .await
+            .unwrap();
     assert_eq!(
         (again.restored, again.refused.len()),
         (0, 0),
@@ -138,8 +140,9 @@ async fn a_restock_that_redis_lost_is_not_sold_again() {
     link.query::<()>(cmd("DEL").arg(&sale).arg(&stock).arg(&buyers)).await.unwrap();
     link.query::<()>(cmd("HSET").arg(&buyers).arg(&old)).await.unwrap();
     vouchers::sync(&mut link, &world.keys, &before).await.unwrap();
-    let done =
-        reconcile(&world.store, &mut link, &world.keys, &world.keys.home(), &[]).await.unwrap();
+    let done = reconcile(&world.store, &mut link, &world.keys, &world.keys.home(), &[], "a test")
+        .await
+        .unwrap();
     assert_eq!((done.restored, done.refused.len()), (5, 0));
     let left: i64 = link.query(cmd("GET").arg(&stock)).await.unwrap();
     assert_eq!(left, 0, "the five pieces are sold");
@@ -216,9 +219,10 @@ async fn a_promise_that_cannot_be_kept_has_a_result() {
         order: OrderId::from_i64(order).unwrap(),
     };
     let promises = [promise(1, 4_711), promise(2, 4_712)];
-    let done = reconcile(&world.store, &mut link, &world.keys, &world.keys.home(), &promises)
-        .await
-        .unwrap();
+    let done =
+        reconcile(&world.store, &mut link, &world.keys, &world.keys.home(), &promises, "a test")
+            .await
+            .unwrap();
     assert_eq!(done.refused, promises.map(|promise| promise.order));
     for (promise, why) in promises.iter().zip(["holds order", "no piece"]) {
         match find(&world.store, &mut link, &world.keys, promise.order).await {
@@ -301,7 +305,7 @@ async fn a_promise_that_was_written_and_closed_is_not_made_again() {
         .unwrap();
     assert_eq!(held(&world, voucher), 0);
     let promise = Admitted { voucher, place: first(1), order };
-    reconcile(store, &mut link, keys, &keys.home(), &[promise]).await.unwrap();
+    reconcile(store, &mut link, keys, &keys.home(), &[promise], "a test").await.unwrap();
     assert_eq!(held(&world, voucher), 0);
     world.balanced().await;
 }
@@ -321,7 +325,7 @@ async fn reconciling_beside_the_closing_keeps_the_books() {
         payment::close_overdue(store, &mut one, keys, before, Millis::now(), &fence, &stop);
     let reconciling = async {
         for _ in 0..20 {
-            reconcile(store, &mut other, keys, &keys.home(), &[]).await.unwrap();
+            reconcile(store, &mut other, keys, &keys.home(), &[], "a test").await.unwrap();
         }
     };
     let (closed, ()) = tokio::join!(closing, reconciling);

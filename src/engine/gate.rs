@@ -24,7 +24,6 @@ use super::{
     outbox::Outbox,
     partitions,
     reconcile::{self, Reconciled, Reconciler, await_peers, is_healed, reconcile},
-    retention,
     sale_versions::SaleVersions,
     settings::Settings,
     told::{Subject, Told},
@@ -100,6 +99,8 @@ pub struct Gate {
     outbox: Outbox,
     redis: Redis,
     versions: SaleVersions,
+    /// Under which this task reconciles.
+    token: Arc<str>,
     /// A stream of the partition has lost entries.
     streams_damaged: bool,
     /// Requests that wait for a sale which is looked up or reconciled; the other sales go on.
@@ -143,6 +144,7 @@ impl Gate {
             outbox: Outbox::default(),
             redis: redis.clone(),
             versions: versions.clone(),
+            token: reconcile::new_token().into(),
             streams_damaged: false,
             held: HashMap::new(),
             preparing: JoinSet::new(),
@@ -201,7 +203,6 @@ impl Gate {
                 }
             }
         }
-        self.preparing.abort_all();
         self.asks.close();
         for (_, waiting) in std::mem::take(&mut self.held) {
             refuse(waiting, &AdmissionError::Stopping);
@@ -212,6 +213,12 @@ impl Gate {
         let last_look = async {
             if !self.journal.is_empty() && !self.is_whole().await {
                 self.heal().await?;
+            }
+            // A sale that is half reconciled admits no buyer until another process goes on.
+            while let Some(prepared) = self.preparing.join_next().await {
+                if let Ok((voucher, prepared)) = prepared {
+                    refuse(self.prepared(voucher, prepared), &AdmissionError::Stopping);
+                }
             }
             Ok::<(), EngineError>(())
         };
@@ -290,13 +297,18 @@ impl Gate {
         let (store, keys, versions) =
             (Arc::clone(&self.store), self.keys.clone(), self.versions.clone());
         let (mut link, run) = (self.redis.link(), self.run_id.clone().unwrap_or_default());
+        let token = Arc::clone(&self.token);
         let promises: Vec<Admitted> =
             self.journal.promises().filter(|it| it.voucher == voucher).collect();
         self.preparing.spawn(async move {
             let mut pause = BACKOFF[0];
             loop {
-                let prepared =
-                    prepare(&store, &mut link, &keys, &versions, voucher, &run, &promises);
+                let prepared = {
+                    let (link, token) = (&mut link, &*token);
+                    let reconciler =
+                        Reconciler { store: &store, link, keys: &keys, run: &run, token };
+                    prepare(reconciler, &versions, voucher, &promises)
+                };
                 match prepared.await {
                     Ok(prepared) => return (voucher, prepared),
                     Err(error) => tracing::warn!(%voucher, %error, "a sale waits to be reconciled"),
@@ -572,7 +584,8 @@ impl Gate {
                 self.versions.note(&sale);
             }
             let promises: Vec<Admitted> = self.journal.promises().collect();
-            let done = reconcile(store, &mut self.link, keys, of, &promises).await?;
+            let token = &self.token;
+            let done = reconcile(store, &mut self.link, keys, of, &promises, token).await?;
             self.journal.forget(&done.refused);
             self.note_reconciled(Said::of(&Subject::Partition(of.number())), done);
             let (link, dead_ms) = (&mut self.link, self.node_dead_ms);
@@ -586,7 +599,8 @@ impl Gate {
             let run = self.run_id.clone().unwrap_or_default();
             let (store, link, keys) = (&self.store, &mut self.link, &self.keys);
             let of = &self.partition;
-            let done = Reconciler { store, link, keys, run: &run }.streams(of).await?;
+            let done =
+                Reconciler { store, link, keys, run: &run, token: &self.token }.streams(of).await?;
             self.note_reconciled(Said::of(&Subject::Partition(of.number())), done);
             self.streams_damaged = false;
         }
@@ -642,25 +656,22 @@ impl Gate {
 
 /// Looks a sale up in SQL, and reconciles it with Redis where its keys do not agree or Redis holds an older version.
 async fn prepare(
-    store: &SharedStore,
-    link: &mut Link,
-    keys: &Layout,
+    mut reconciler: Reconciler<'_>,
     versions: &SaleVersions,
     voucher: VoucherId,
-    run: &str,
     promises: &[Admitted],
 ) -> Result<Prepared, EngineError> {
-    let sale = match store.sale(voucher).await {
+    let sale = match reconciler.store.sale(voucher).await {
         Err(StoreError::NoSale(_)) => return Ok(Prepared::NoSale),
         sale => sale?,
     };
     versions.note(&sale);
+    let done = reconciler.sale(voucher, promises).await?;
     if sale.state == SaleState::Archived {
-        retention::drop_keys(link, keys, voucher).await?;
         return Ok(Prepared::Archived);
     }
-    let done = Reconciler { store, link, keys, run }.sale(voucher, promises).await?;
     if done.oversold.is_none() {
+        let Reconciler { store, link, keys, .. } = reconciler;
         vouchers::deliver(store, link, keys, &sale).await?;
     }
     Ok(Prepared::Ready(done))

@@ -8,7 +8,12 @@ use std::collections::HashMap;
 use redis::{cmd, pipe};
 use serde::{Deserialize, Serialize};
 
-use super::{EngineError, reconcile::reconcile, retention::drop_keys, settings::MAX_PARTITIONS};
+use super::{
+    EngineError,
+    reconcile::{new_token, reconcile},
+    retention::drop_keys,
+    settings::MAX_PARTITIONS,
+};
 use crate::{
     broker::{BrokerError, Layout, Link, nodes::Nodes, survey},
     model::{VoucherId, counted, order_id::utc_day},
@@ -166,7 +171,7 @@ async fn drain_and_change(
         keep_tally(link, new, voucher, tally).await?;
     }
     for of in new.partitions() {
-        reconcile(store, link, new, &of, &[]).await?;
+        reconcile(store, link, new, &of, &[], &new_token()).await?;
     }
     Ok(())
 }

@@ -76,6 +76,13 @@ pub(super) struct Reconciler<'a> {
     pub(super) keys: &'a Layout,
     /// The run of the Redis server.
     pub(super) run: &'a str,
+    /// Who works: one that broke off goes on with what it began, others wait for the end of its lease.
+    pub(super) token: &'a str,
+}
+
+/// A token of a process or task that reconciles.
+pub(super) fn new_token() -> String {
+    uuid::Uuid::new_v4().simple().to_string()
 }
 
 /// Reconciles every sale of a partition, and puts back every buyer that Redis lacks, those of SQL and those of
@@ -89,9 +96,10 @@ pub async fn reconcile(
     keys: &Layout,
     of: &Partition,
     promises: &[Admitted],
+    token: &str,
 ) -> Result<Reconciled, EngineError> {
     let run = run_of(link, &of.orders()).await?;
-    let mut reconciler = Reconciler { store, link, keys, run: &run };
+    let mut reconciler = Reconciler { store, link, keys, run: &run, token };
     let mut done = Reconciled::default();
     let mut by_voucher: BTreeMap<VoucherId, Vec<Admitted>> = BTreeMap::new();
     for promise in promises {
@@ -277,7 +285,6 @@ impl Reconciler<'_> {
         promises: &[Admitted],
         always: bool,
     ) -> Result<Reconciled, EngineError> {
-        let token = uuid::Uuid::new_v4().simple().to_string();
         let until = Instant::now() + WITHIN;
         let mut keys = Vec::new();
         while Instant::now() < until {
@@ -286,7 +293,7 @@ impl Reconciler<'_> {
                 retention::drop_keys(self.link, self.keys, voucher).await?;
                 return Ok(Reconciled::default());
             }
-            match self.begin(&sale, &token, always).await? {
+            match self.begin(&sale, always).await? {
                 Begun::Whole => return Ok(Reconciled { keys, ..Reconciled::default() }),
                 Begun::Busy => tokio::time::sleep(POLL).await,
                 Begun::Begun(found) => {
@@ -297,7 +304,7 @@ impl Reconciler<'_> {
                             keys.push(key);
                         }
                     }
-                    let done = self.rebuild(&sale, &token, promises, damaged).await?;
+                    let done = self.rebuild(&sale, promises, damaged).await?;
                     if let Some(done) = done {
                         return Ok(Reconciled { keys, ..done });
                     }
@@ -308,17 +315,12 @@ impl Reconciler<'_> {
         Err(EngineError::Reconciling(self.keys.sale(voucher)))
     }
 
-    async fn begin(
-        &mut self,
-        sale: &Sale,
-        token: &str,
-        always: bool,
-    ) -> Result<Begun, EngineError> {
+    async fn begin(&mut self, sale: &Sale, always: bool) -> Result<Begun, EngineError> {
         let (keys, voucher) = (self.keys, sale.voucher_id);
         let mut call = scripts::RECONCILE_BEGIN.prepare_invoke();
         call.key(keys.sale(voucher)).key(keys.stock(voucher));
         call.key(keys.buyers(voucher)).key(keys.tally(voucher));
-        call.arg(token).arg(LEASE.as_millis() as u64).arg(self.run);
+        call.arg(self.token).arg(LEASE.as_millis() as u64).arg(self.run);
         call.arg(sale.version).arg(&sale.title);
         call.arg(sale.begin.unwrap_or_default().0).arg(sale.end.unwrap_or_default().0);
         call.arg(sale.state.as_str()).arg(sale.initial).arg(sale.limit).arg(sale.created.0);
@@ -351,7 +353,6 @@ impl Reconciler<'_> {
     async fn rebuild(
         &mut self,
         sale: &Sale,
-        token: &str,
         promises: &[Admitted],
         damaged: bool,
     ) -> Result<Option<Reconciled>, EngineError> {
@@ -366,7 +367,7 @@ impl Reconciler<'_> {
             let Some(last) = page.last() else { break };
             after = Some(last.id);
             let page: Vec<_> = page.iter().map(|order| (order.id, order.seat())).collect();
-            let Some(part) = self.restore(voucher, token, Entry::Leave, &page).await? else {
+            let Some(part) = self.restore(voucher, self.token, Entry::Leave, &page).await? else {
                 return Ok(None);
             };
             done.add(part);
@@ -375,7 +376,7 @@ impl Reconciler<'_> {
         let here = promises.iter().filter(|it| it.voucher == voucher);
         let here: Vec<_> = here.map(|it| (it.order, it.place)).collect();
         for (entry, orders) in [(Entry::Leave, under_way), (Entry::Add, here)] {
-            let Some(part) = self.restore_open(voucher, token, entry, &orders).await? else {
+            let Some(part) = self.restore_open(voucher, self.token, entry, &orders).await? else {
                 return Ok(None);
             };
             done.add(part);
@@ -386,7 +387,7 @@ impl Reconciler<'_> {
         let (keys, of) = (self.keys, self.keys.partition_of(voucher));
         call.key(keys.sale(voucher)).key(keys.stock(voucher));
         call.key(keys.buyers(voucher)).key(of.watermark());
-        call.arg(token).arg(self.run).arg(voucher.0);
+        call.arg(self.token).arg(self.run).arg(voucher.0);
         let answer: Vec<redis::Value> = self.link.invoke(&call).await?;
         match answer.first() {
             Some(redis::Value::BulkString(word)) if word == b"done" => Ok(Some(done)),

@@ -11,7 +11,7 @@ use super::{
     error::PartDone,
     ledger, payment,
     rebuild::enqueue_lost,
-    reconcile::{Reconciler, run_of},
+    reconcile::{Reconciler, new_token, run_of},
     retention, vouchers,
 };
 use crate::{
@@ -131,7 +131,8 @@ pub async fn apply(
             Cure::Remove => retention::drop_keys(link, keys, voucher).await?,
             Cure::Reconcile => {
                 let run = run_of(link, &keys.sale(voucher)).await?;
-                let mut reconciler = Reconciler { store, link, keys, run: &run };
+                let mut reconciler =
+                    Reconciler { store, link, keys, run: &run, token: &new_token() };
                 done.put_back += reconciler.whole_sale(voucher).await?.restored;
             }
             Cure::GiveBack => {

@@ -6,7 +6,7 @@ use redis::cmd;
 
 use super::{
     EngineError,
-    reconcile::{Reconciler, run_of},
+    reconcile::{Reconciler, new_token, run_of},
     retention,
 };
 use crate::{
@@ -251,7 +251,9 @@ async fn deliver_as(
         };
         if synced == Synced::Damaged {
             let run = run_of(link, &keys.sale(voucher)).await?;
-            Reconciler { store, link, keys, run: &run }.sale(voucher, &[]).await?;
+            Reconciler { store, link, keys, run: &run, token: &new_token() }
+                .sale(voucher, &[])
+                .await?;
         }
     }
     store.note_delivered(voucher, sale.version).await?;
