@@ -6,7 +6,8 @@
 --       then the sale by SQL:  4 version  5 title  6 begin  7 end  8 state  9 initial  10 limit  11 created
 --       12 "always" to begin also where the keys agree, else ""
 --
--- Returns {"whole"} where the keys agree and were reconciled on this run of the server; {"busy"} while another process
+-- Returns {"whole"} where the keys agree and were reconciled on this run of the server; {"open"} where they agree, and
+-- buyers may be put back while the sale is as it is: no node admits buyers on a run that it has not reconciled; {"busy"} while another process
 -- reconciles or cuts the sale; {"other"} where Redis holds another sale of that number; or {"begun", what was found
 -- of the keys...}: "sale", "stock" or "buyers" for the one that does not agree, "restoring" where another process broke
 -- off, "KEY TYPE" for a key of another type, which is kept under another name. A sale that Redis knows in a newer version than SQL keeps it.
@@ -34,6 +35,9 @@ if cutting then
 end
 if known[5] and known[5] ~= ARGV[11] then
   return {'other'}
+end
+if not damaged and not known[3] and #found == 0 and ARGV[12] ~= 'always' then
+  return {'open'}
 end
 if damaged and #found == 0 then
   found[1] = damaged

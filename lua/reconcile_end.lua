@@ -2,11 +2,18 @@
 -- Ends the reconciling of one sale: the stock is what the buyers leave, and the sale admits buyers again.
 --
 -- KEYS  1 sale (hash)  2 stock (string)  3 buyers (hash place -> order)  4 watermark (hash)
--- ARGV  1 token of the process that has begun (reconcile_begin.lua)  2 run of the server  3 voucher
+-- ARGV  1 token of the process that has begun (reconcile_begin.lua), "" where that answered "open"  2 run of the server  3 voucher
 --
 -- Returns {"done", stock before or false, stock}; {"oversold", buyers, initial} where there are more buyers than pieces:
 -- the sale stays closed; {"lost"} where a key was lost meanwhile, or another process has taken over: begin again.
 
+if ARGV[1] == '' then
+  if look_at_sale(KEYS[1], KEYS[2], KEYS[3]) then
+    return {'lost'}
+  end
+  redis.call('HSET', KEYS[1], 'run', ARGV[2])
+  return {'done'}
+end
 if redis.pcall('HGET', KEYS[1], 'restoring') ~= ARGV[1] or redis.pcall('HGET', KEYS[3], 'restoring') ~= ARGV[1] then
   return {'lost'}
 end

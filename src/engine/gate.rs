@@ -211,7 +211,9 @@ impl Gate {
             ask.tell(Instant::now(), Err(AdmissionError::Stopping));
         }
         let last_look = async {
-            if !self.journal.is_empty() && !self.is_whole().await {
+            // Also where a reconciliation was broken off.
+            let open = self.run_id.is_none() || !self.journal.is_empty();
+            if open && !self.is_whole().await {
                 self.heal().await?;
             }
             // A sale that is half reconciled admits no buyer until another process goes on.

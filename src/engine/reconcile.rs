@@ -13,7 +13,14 @@ use std::{
 
 use redis::{cmd, pipe};
 
-use super::{EngineError, journal::Admitted, ledger, payment, rebuild::enqueue_lost, retention};
+use super::{
+    EngineError,
+    journal::Admitted,
+    ledger, payment,
+    rebuild::enqueue_lost,
+    retention,
+    vouchers::{self, Synced},
+};
 use crate::{
     broker::{BrokerError, Layout, Link, keys::Partition, scripts, stream, text::Text},
     faults::{self, Point},
@@ -212,6 +219,8 @@ async fn check_page(
 enum Begun {
     /// There is nothing to reconcile.
     Whole,
+    /// The keys agree: buyers are put back while the sale is as it is.
+    Open,
     /// Another process is at work on the sale.
     Busy,
     /// With what was found of its keys.
@@ -296,6 +305,15 @@ impl Reconciler<'_> {
             match self.begin(&sale, always).await? {
                 Begun::Whole => return Ok(Reconciled { keys, ..Reconciled::default() }),
                 Begun::Busy => tokio::time::sleep(POLL).await,
+                Begun::Open => {
+                    // First what SQL says of its pieces, which the buyers may need.
+                    if vouchers::sync(self.link, self.keys, &sale).await? == Synced::Damaged {
+                        continue;
+                    }
+                    if let Some(done) = self.rebuild(&sale, "", promises, false).await? {
+                        return Ok(Reconciled { keys, ..done });
+                    }
+                }
                 Begun::Begun(found) => {
                     let damaged = always || !found.is_empty();
                     // What Redis never held is not lost.
@@ -304,7 +322,7 @@ impl Reconciler<'_> {
                             keys.push(key);
                         }
                     }
-                    let done = self.rebuild(&sale, promises, damaged).await?;
+                    let done = self.rebuild(&sale, self.token, promises, damaged).await?;
                     if let Some(done) = done {
                         return Ok(Reconciled { keys, ..done });
                     }
@@ -331,6 +349,7 @@ impl Reconciler<'_> {
         }
         match answer.remove(0).as_str() {
             "whole" => Ok(Begun::Whole),
+            "open" => Ok(Begun::Open),
             "busy" => Ok(Begun::Busy),
             "other" => Err(EngineError::OtherSale(voucher)),
             // By the names that an operator finds them under.
@@ -353,6 +372,7 @@ impl Reconciler<'_> {
     async fn rebuild(
         &mut self,
         sale: &Sale,
+        token: &str,
         promises: &[Admitted],
         damaged: bool,
     ) -> Result<Option<Reconciled>, EngineError> {
@@ -367,7 +387,7 @@ impl Reconciler<'_> {
             let Some(last) = page.last() else { break };
             after = Some(last.id);
             let page: Vec<_> = page.iter().map(|order| (order.id, order.seat())).collect();
-            let Some(part) = self.restore(voucher, self.token, Entry::Leave, &page).await? else {
+            let Some(part) = self.restore(voucher, token, Entry::Leave, &page).await? else {
                 return Ok(None);
             };
             done.add(part);
@@ -376,7 +396,7 @@ impl Reconciler<'_> {
         let here = promises.iter().filter(|it| it.voucher == voucher);
         let here: Vec<_> = here.map(|it| (it.order, it.place)).collect();
         for (entry, orders) in [(Entry::Leave, under_way), (Entry::Add, here)] {
-            let Some(part) = self.restore_open(voucher, self.token, entry, &orders).await? else {
+            let Some(part) = self.restore_open(voucher, token, entry, &orders).await? else {
                 return Ok(None);
             };
             done.add(part);
@@ -387,7 +407,7 @@ impl Reconciler<'_> {
         let (keys, of) = (self.keys, self.keys.partition_of(voucher));
         call.key(keys.sale(voucher)).key(keys.stock(voucher));
         call.key(keys.buyers(voucher)).key(of.watermark());
-        call.arg(self.token).arg(self.run).arg(voucher.0);
+        call.arg(token).arg(self.run).arg(voucher.0);
         let answer: Vec<redis::Value> = self.link.invoke(&call).await?;
         match answer.first() {
             Some(redis::Value::BulkString(word)) if word == b"done" => Ok(Some(done)),

@@ -120,10 +120,10 @@ impl fmt::Display for Cost {
         f.write_str(match self {
             Self::Nothing => "nothing",
             Self::PutBack => {
-                "nothing while the nodes live: each puts back what it promised in its last 5 s"
+                "nothing while the nodes live and answer: each puts back what it promised in its last 30 s"
             }
             Self::Waiting => {
-                "orders that waited for SQL for over 5 s; SQL and the nodes put back the others"
+                "orders that waited for SQL for over 30 s; SQL and the nodes put back the others"
             }
             Self::LastSeconds => {
                 "the last two seconds of admissions, those left out that SQL holds already"
