@@ -203,7 +203,9 @@ impl Cli {
                 stage::refuse_servers(demo::NAME, told)?;
                 demo::run(&config, out, &look, &args).await
             }
-            Some(Command::Drill(args)) => drill::run(&config, out, &look, told, &args).await,
+            Some(Command::Drill(args)) => {
+                Box::pin(drill::run(&config, out, &look, told, &args)).await
+            }
             Some(Command::Work) => work::run(&config, out).await,
             Some(Command::Sale(command)) => sale::run(&config, out, command).await,
             Some(Command::Voucher(command)) => voucher::run(&config, out, command).await,

@@ -303,7 +303,9 @@ async fn apply(context: &mut Context, out: Output, doing: Doing) -> Result<u8, F
     ask(&consent, &format!("Do this for up to {entries}?"))?;
     let stop = CancellationToken::new();
     let work = operator.execute(Command::Apply(plan, pace), &stop);
-    let Reply::Replayed(report) = with_progress(&operator, out, Some(&stop), work).await? else {
+    let Reply::Replayed(report) =
+        Box::pin(with_progress(&operator, out, Some(&stop), work)).await?
+    else {
         return Err(Fault::no("the engine answered something else than a replay"));
     };
     out.answer(&report, || told(&report))?;

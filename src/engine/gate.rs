@@ -390,7 +390,9 @@ impl Gate {
         let Some(voucher) = batch.first().map(|ask| ask.voucher) else { return Ok(None) };
         let now = Instant::now();
         if let Some((_, why)) = self.closed.get(&voucher).filter(|(until, _)| *until > now) {
-            batch.into_iter().for_each(|ask| ask.tell(now, why.clone()));
+            for ask in batch {
+                ask.tell(now, why.clone());
+            }
             return Ok(None);
         }
         let known = self.versions.get(voucher).filter(|known| !known.archived);

@@ -216,15 +216,15 @@ async fn check_page(
 }
 
 /// What became of a try to begin.
-enum Begun {
+enum Start {
     /// There is nothing to reconcile.
     Whole,
     /// The keys agree: buyers are put back while the sale is as it is.
     Open,
     /// Another process is at work on the sale.
     Busy,
-    /// With what was found of its keys.
-    Begun(Vec<String>),
+    /// The sale is closed until the end; with what was found of its keys.
+    Closed(Vec<String>),
 }
 
 impl Reconciler<'_> {
@@ -303,9 +303,9 @@ impl Reconciler<'_> {
                 return Ok(Reconciled::default());
             }
             match self.begin(&sale, always).await? {
-                Begun::Whole => return Ok(Reconciled { keys, ..Reconciled::default() }),
-                Begun::Busy => tokio::time::sleep(POLL).await,
-                Begun::Open => {
+                Start::Whole => return Ok(Reconciled { keys, ..Reconciled::default() }),
+                Start::Busy => tokio::time::sleep(POLL).await,
+                Start::Open => {
                     // First what SQL says of its pieces, which the buyers may need.
                     if vouchers::sync(self.link, self.keys, &sale).await? == Synced::Damaged {
                         continue;
@@ -314,7 +314,7 @@ impl Reconciler<'_> {
                         return Ok(Reconciled { keys, ..done });
                     }
                 }
-                Begun::Begun(found) => {
+                Start::Closed(found) => {
                     let damaged = always || !found.is_empty();
                     // What Redis never held is not lost.
                     for key in found.into_iter().filter(|_| sale.delivered > 0) {
@@ -333,7 +333,7 @@ impl Reconciler<'_> {
         Err(EngineError::Reconciling(self.keys.sale(voucher)))
     }
 
-    async fn begin(&mut self, sale: &Sale, always: bool) -> Result<Begun, EngineError> {
+    async fn begin(&mut self, sale: &Sale, always: bool) -> Result<Start, EngineError> {
         let (keys, voucher) = (self.keys, sale.voucher_id);
         let mut call = scripts::RECONCILE_BEGIN.prepare_invoke();
         call.key(keys.sale(voucher)).key(keys.stock(voucher));
@@ -348,12 +348,12 @@ impl Reconciler<'_> {
             return Err(BrokerError::Reply("the begin of a reconciliation").into());
         }
         match answer.remove(0).as_str() {
-            "whole" => Ok(Begun::Whole),
-            "open" => Ok(Begun::Open),
-            "busy" => Ok(Begun::Busy),
+            "whole" => Ok(Start::Whole),
+            "open" => Ok(Start::Open),
+            "busy" => Ok(Start::Busy),
             "other" => Err(EngineError::OtherSale(voucher)),
             // By the names that an operator finds them under.
-            _ => Ok(Begun::Begun(
+            _ => Ok(Start::Closed(
                 answer
                     .into_iter()
                     .map(|found| match found.as_str() {

@@ -106,7 +106,9 @@ impl Delivery {
     async fn deliver(&mut self) -> Result<(), EngineError> {
         let waiting = self.store.undelivered().await?;
         // All of them first: what stands in the way of one delivery must not hide the others.
-        waiting.iter().for_each(|sale| self.versions.note(sale));
+        for sale in &waiting {
+            self.versions.note(sale);
+        }
         let mut first_error = None;
         for sale in waiting {
             let done = vouchers::deliver(&self.store, &mut self.link, &self.keys, &sale).await;

@@ -470,7 +470,7 @@ mod tests {
                         behind: 0,
                         ahead: 0,
                         other: false,
-                    })
+                    });
                 },
                 Finding::RedisStock { initial: 100, stock: 41, admitted: 60 },
             ),
@@ -496,7 +496,7 @@ mod tests {
                         behind: 0,
                         ahead: 0,
                         other: false,
-                    })
+                    });
                 },
                 Finding::Initial { redis: 110, sql: 100 },
             ),

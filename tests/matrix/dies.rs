@@ -126,7 +126,7 @@ async fn before(
             .map_err(told)?;
         world.node().hold_consumer(false).await;
         let undelivered = async || {
-            let mut redis = stage::connection(&world);
+            let mut redis = stage::connection(world);
             (0..plan.partitions).all(|part| {
                 let key = world.keys.partition(part).orders();
                 let last = super::check::last_delivered(&mut redis, &key).unwrap_or_default();
@@ -165,8 +165,8 @@ async fn before(
                     .arg("-")
                     .arg("+")
                     .arg(1_000);
-                let old: Vec<redis::Value> = read.query(&mut stage::connection(&world)).unwrap();
-                old.len() as u64 == at_rest(&mut stage::connection(&world), of.number()).1
+                let old: Vec<redis::Value> = read.query(&mut stage::connection(world)).unwrap();
+                old.len() as u64 == at_rest(&mut stage::connection(world), of.number()).1
             })
             .await?;
         }
@@ -201,7 +201,7 @@ async fn take_over(world: &mut World, plan: &Plan, force: bool) -> Result<(), St
 
 /// Milliseconds since the child's last sign of life.
 fn silent_for(world: &World) -> i64 {
-    let mut redis = stage::connection(&world);
+    let mut redis = stage::connection(world);
     let (seconds, micros): (i64, i64) = cmd("TIME").query(&mut redis).unwrap();
     let last: Option<f64> =
         cmd("ZSCORE").arg(world.keys.home().nodes()).arg(NODE).query(&mut redis).unwrap();
