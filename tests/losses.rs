@@ -16,13 +16,15 @@ use redis::cmd;
 use seckill::{
     broker::{Redis, letters},
     engine::{
+        admission::AdmissionError,
         command::{Command, Reply, RushPlan},
         ledger, repair,
     },
     model::{
-        EntryId, Fence, Millis, NewSale, OrderFault, Outcome, SaleState, VoucherId,
+        EntryId, Fence, Millis, NewSale, OrderFault, Outcome, SaleState, UserId, VoucherId,
         ledger::{Cure, Finding},
     },
+    store::faulty::Ill,
     telemetry::snapshot::AlarmKind,
 };
 use sqlx::{Connection as _, Executor as _, SqliteConnection};
@@ -148,7 +150,7 @@ async fn a_user_without_a_permission_takes_nothing_from_anybody() {
     world.redis = Redis::from_url(&format!("{url}?user=weak&pass=secret")).unwrap();
     world.start_node();
     let admission = world.node().operator().admission.clone().unwrap();
-    let answer = admission.ask(voucher, seckill::model::UserId(1)).answer().await.outcome;
+    let answer = admission.ask(voucher, UserId(1)).answer().await.outcome;
     assert!(answer.is_err_and(|error| error.to_string().contains("NOPERM")));
     world.stop_node().await;
     world.redis = full;
@@ -386,8 +388,7 @@ async fn several_nodes_notice_a_loss_at_once() {
         let asking = (0..30_u64).map(|n| {
             let nodes = [world.node(), &others[0], &others[1]];
             let admission = nodes[n as usize % 3].operator().admission.clone().unwrap();
-            let user =
-                seckill::model::UserId(if n % 2 == 0 { n + 1 } else { 1_000 + round * 30 + n });
+            let user = UserId(if n % 2 == 0 { n + 1 } else { 1_000 + round * 30 + n });
             async move { admission.ask(voucher, user).answer().await.outcome.unwrap() }
         });
         for (n, outcome) in futures::future::join_all(asking).await.into_iter().enumerate() {
@@ -407,5 +408,50 @@ async fn several_nodes_notice_a_loss_at_once() {
     };
     assert_eq!(last.admitted, 1_000 - 400 - 75, "{last:?}");
     tokio::time::timeout(Duration::from_secs(60), world.settled()).await.unwrap();
+    world.balanced().await;
+}
+
+/// Who was admitted stays so, however often a key goes while it is rebuilt.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_is_lost_again_and_again_while_it_is_rebuilt_costs_no_order() {
+    let world = World::start().await;
+    let voucher = world.create(sale(1_000)).await;
+    assert_eq!(world.rush(rush(voucher, 700)).await.admitted, 700);
+    let (buyers, stock) = (world.keys.buyers(voucher), world.keys.stock(voucher));
+    let losing = async {
+        for round in 0..60 {
+            let _: u64 =
+                world.server.query(&["DEL", if round % 3 == 0 { &stock } else { &buyers }]);
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let asking = world.rush(RushPlan { seed: 2, ..rush(voucher, 1_500) });
+    let ((), report) = tokio::join!(losing, asking);
+    assert_eq!((report.admitted, report.duplicate), (300, 700), "{report:?}");
+    world.settled().await;
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_loss_while_sql_is_away_admits_no_buyer_until_it_is_back() {
+    let server = support::TestRedis::start();
+    let (mut world, illness) =
+        World::shaky(server, 1, 7, |settings| settings.answer_within_ms = 300).await;
+    world.start_node();
+    let voucher = world.create(sale(100)).await;
+    assert_eq!(world.rush(rush(voucher, 40)).await.persisted, 40);
+    illness.set(Ill::Away);
+    let _: u64 = world.server.query(&["DEL", &world.keys.buyers(voucher)]);
+    let admission = world.node().operator().admission.clone().unwrap();
+    let ask = async |user| admission.ask(voucher, UserId(user)).answer().await.outcome;
+    for user in [1, 41] {
+        assert!(matches!(ask(user).await, Err(AdmissionError::NoAnswer(_))), "user {user}");
+    }
+    illness.set(Ill::Not);
+    world
+        .until("it is reconciled", async || matches!(ask(1).await, Ok(Outcome::Duplicate { .. })))
+        .await;
+    assert!(matches!(ask(41).await, Ok(Outcome::Admitted { .. })));
+    world.settled().await;
     world.balanced().await;
 }
