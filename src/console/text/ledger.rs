@@ -176,7 +176,8 @@ pub(crate) fn elsewhere(line: &SaleAudit) -> String {
 
 /// Lines of the detail that the window has no room for.
 pub(crate) fn more_lines(count: usize) -> String {
-    let (count, lines) = (thousands(count as u64), counted(count as u64, "more line", "more lines"));
+    let (count, lines) =
+        (thousands(count as u64), counted(count as u64, "more line", "more lines"));
     tell!("{lines} in a larger window", "窗口放大后还有 {count} 行")
 }
 

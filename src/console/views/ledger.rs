@@ -122,8 +122,11 @@ fn notes(scene: &Scene<'_>, cells: usize) -> Vec<(String, Style)> {
         (None, None) => notes.push((words::AWAY.to_string(), theme.warn())),
     }
     notes.extend(page.limit.map(|limit| (words::limit(limit), theme.warn())));
-    if let Balance::Off { findings } = &snapshot.books {
-        // Those of single sales are in their rows.
+    let explained = page.lines.iter().any(|line| !line.findings.is_empty());
+    if let Balance::Off { findings } = &snapshot.books
+        && !explained
+    {
+        // By figures alone: the audit of single sales has not found the cause yet.
         let all = findings.iter().filter(|found| found.sale.is_none());
         notes.extend(
             all.map(|SaleFinding { what, .. }| (words::of_all(&books::finding(what)), theme.bad())),
