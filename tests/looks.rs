@@ -21,11 +21,12 @@ use seckill::{
         drill,
         group::{GroupAct, Preview, To},
         orders::{Standing, decode},
+        repair::{Repaired, SaleRepair},
         trace,
     },
     model::{
         EntryId, ForeignKey, Millis, NO_NUMBER, NewSale, OrderCounts, OrderEntry, OrderFilter,
-        OrderId, OrderStatus, Said, UserId, Verdict,
+        OrderId, OrderStatus, Said, UserId, Verdict, ledger::Finding,
     },
     store::faulty::Ill,
     telemetry::{
@@ -309,6 +310,36 @@ async fn the_orders_of_one_sale_are_counted_while_somebody_looks() {
     picture(&world, "each has two", two).await;
     focus.send_modify(|focus| focus.sale = None);
     picture(&world, "nobody looks", |it| it.sale_orders.is_none()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sales_are_audited_again_and_again_while_the_ledger_is_on_the_screen() {
+    let world = World::start().await;
+    let voucher = world.create(sale(60)).await;
+    assert_eq!(world.stick(voucher, 60, 20).await, 20);
+    let focus = world.node().remote().focus;
+    focus.send_modify(|focus| focus.ledger = true);
+    let line = |it: &Snapshot| it.ledger.lines.first().cloned();
+    let moving = |it: &Snapshot| line(it).is_some_and(|it| it.in_flight() == 20);
+    let seen = picture(&world, "20 orders in flight", moving).await;
+    assert_eq!(line(&seen).unwrap().findings, []);
+
+    let (mut link, of) = (world.redis.link(), world.keys.home());
+    let stuck = stream::pending_page(&mut link, &of, EntryId::MIN, EntryId::MAX, 100).await;
+    let stuck = stuck.unwrap().into_iter().map(|row| row.delivered.entry);
+    assert_eq!(stream::acknowledge(&mut link, &of, stuck).await.unwrap(), 20);
+    let lost = |it: &Snapshot| line(it).is_some_and(|it| it.findings == [Finding::Lost(20)]);
+    let seen = picture(&world, "20 orders are lost", lost).await;
+
+    let plan = SaleRepair::of(voucher, line(&seen).unwrap().findings);
+    let repaired = ask(&world, Command::Repair(vec![plan])).await.unwrap();
+    let expected = Repaired { enqueued: 20, ..Repaired::default() };
+    assert_eq!(repaired, Reply::Repaired(expected));
+    let whole =
+        |it: &Snapshot| line(it).is_some_and(|it| it.findings.is_empty() && it.persisted == 60);
+    let seen = picture(&world, "the audit passes", whole).await;
+    let later = |it: &Snapshot| it.ledger.taken > seen.ledger.taken;
+    picture(&world, "another audit is made though nothing moves", later).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

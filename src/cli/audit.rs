@@ -20,7 +20,7 @@ use crate::{
         ledger, mend,
         repair::{self, Repaired, SaleRepair},
     },
-    model::{Millis, Said, VoucherId, ledger::Cure},
+    model::{Millis, Said, VoucherId},
     store::{Act, ActivityFilter, Which},
     telemetry::forgot::HEALED,
 };
@@ -169,16 +169,7 @@ fn told(sale: &SaleRepair) -> String {
         text.push_str(&format!("\n  ! {finding}"));
     }
     for cure in &sale.cures {
-        let what = match cure {
-            Cure::Adopt => {
-                "take the sale over into SQL as Redis holds it, and enqueue its orders again"
-            }
-            Cure::Remove => "remove the archived sale from Redis",
-            Cure::Reconcile => "reconcile it with SQL, the stream and the dead letters",
-            Cure::GiveBack => "give back in Redis what is closed in SQL",
-            Cure::Enqueue => "put promised orders that are nowhere into the stream again",
-        };
-        text.push_str(&format!("\n    {what}"));
+        text.push_str(&format!("\n    {cure}"));
     }
     for left in &sale.left {
         text.push_str(&format!(

@@ -22,11 +22,11 @@ use crate::{
     engine::{
         EngineError,
         command::{Command, Pace, Reply, RushPlan, RushReport, Scope},
-        drill, ledger,
+        drill,
         node::Node,
         rush::MAX_USERS,
     },
-    model::{Millis, VoucherId, filter::Filter},
+    model::{Millis, VoucherId, filter::Filter, ledger::SaleAudit},
 };
 
 pub(super) const NAME: Word = word("demo", "演示");
@@ -73,7 +73,7 @@ struct Played {
     replayed: u64,
     per_second: f64,
     balanced: bool,
-    sales: Vec<ledger::SaleAudit>,
+    sales: Vec<SaleAudit>,
 }
 
 pub(super) async fn run(

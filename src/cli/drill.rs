@@ -24,7 +24,8 @@ use super::{
 use crate::{
     config::Config,
     console::{self, Options, Story, Word, broke_off, tell, word},
-    engine::{ledger::SaleAudit, node::Node},
+    engine::node::Node,
+    model::ledger::SaleAudit,
     store::faulty::{Ill, faulty},
 };
 

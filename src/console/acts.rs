@@ -12,7 +12,7 @@ use super::{
     presenter::is_gone,
     status::Tone,
     text::{
-        self, acts, conventions, director,
+        self, acts, conventions, director, ledger,
         letters::{self, Settling},
     },
     views::{PagedRow, View},
@@ -24,10 +24,14 @@ use crate::{
             ReplayReport, Reply, RushPlan, Scope,
         },
         plan::Plan,
+        repair::SaleRepair,
     },
     model::{EntryId, Millis, NewSale, Phase, filter::Filter},
     telemetry::snapshot::{PendingLine, SaleLine},
 };
+
+/// Age up to which an audit is asked about, in milliseconds.
+const FRESH_MS: u64 = 15_000;
 
 impl App {
     /// Opens the question or the form of an act, or says why there is none.
@@ -42,6 +46,7 @@ impl App {
             Action::Abort => self.abort(),
             Action::NewSale => self.ask_new_sale(),
             Action::Replay => self.plan_replay(),
+            Action::Repair => self.ask_repair(),
             Action::ReplayLetters => self.count_letters(Settling::Replay),
             Action::Discard => self.count_letters(Settling::Discard),
             Action::Compensate => self.count_letters(Settling::Compensate),
@@ -182,6 +187,37 @@ impl App {
         let confirm =
             Confirm::act(question, Command::Apply(plan, Pace::default())).unbidden(self.now);
         self.dialog = Some(Dialog::Confirm(confirm));
+    }
+
+    /// Asks about the repair of the marked sales, or of all, as the newest audit found them.
+    fn ask_repair(&mut self) {
+        if self.view != View::Ledger {
+            self.go(View::Ledger);
+            if self.view != View::Ledger {
+                return;
+            }
+        }
+        if let Some(away) = self.away() {
+            return self.note(away);
+        }
+        let page = &self.newest.ledger;
+        let fresh = page.taken.is_some_and(|at| self.newest.taken.since(at) <= FRESH_MS);
+        if !fresh {
+            let why = page.limit.map_or_else(ledger::awaited, ledger::limit);
+            return self.note(why);
+        }
+        let marks = &self.ledger.marks;
+        let meant = page.lines.iter().filter(|line| {
+            !line.findings.is_empty() && (marks.is_empty() || marks.contains(&line.voucher_id))
+        });
+        let meant = meant.map(|line| SaleRepair::of(line.voucher_id, line.findings.clone()));
+        let (plan, left): (Vec<_>, Vec<_>) = meant.partition(|sale| !sale.cures.is_empty());
+        if plan.is_empty() && page.partitions.is_empty() {
+            let none = left.is_empty();
+            return self.note(if none { ledger::NOTHING_TO_REPAIR } else { ledger::BY_HAND });
+        }
+        let question = ledger::question(&plan, !marks.is_empty(), page.partitions.len());
+        self.dialog = Some(Dialog::Confirm(Confirm::act(question, Command::Repair(plan))));
     }
 
     /// Has dead letters counted by what is true of them; the question is put once that is known.

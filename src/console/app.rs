@@ -32,8 +32,8 @@ use super::{
     },
     theme::Theme,
     views::{
-        Leases, ListState, LogState, OrdersState, OverviewState, PagedState, SalesState,
-        StreamState, Users, View, is_stale, is_too_small,
+        Leases, LedgerState, ListState, LogState, OrdersState, OverviewState, PagedState,
+        SalesState, StreamState, Users, View, is_stale, is_too_small,
     },
 };
 use crate::{
@@ -86,6 +86,7 @@ pub(crate) struct App {
     pub(crate) locks: ListState,
     pub(crate) leases: Leases,
     pub(crate) jobs: ListState,
+    pub(crate) ledger: LedgerState,
     pub(crate) log: LogState,
     pub(crate) dialog: Option<Dialog>,
     /// A form that was left or is asked about: nothing typed is lost.
@@ -155,6 +156,7 @@ impl App {
             locks: ListState::default(),
             leases: Leases::default(),
             jobs: ListState::default(),
+            ledger: LedgerState::default(),
             log: LogState::default(),
             dialog: None,
             draft: None,
@@ -246,6 +248,7 @@ impl App {
         self.locks.settle(&self.shown.locks.locks);
         self.leases.look(&self.shown);
         self.jobs.settle(&self.shown.jobs);
+        self.ledger.settle(&self.shown.ledger.lines);
         self.log.settle(&self.shown);
         let pending = self.pending.settle(&self.shown);
         let letters = self.letters.settle(&self.shown);

@@ -212,6 +212,7 @@ impl App {
             View::Orders => Some(&mut self.orders.input),
             View::Locks => Some(&mut self.locks.filter),
             View::Jobs => Some(&mut self.jobs.filter),
+            View::Ledger => Some(&mut self.ledger.list.filter),
             View::Activity => Some(&mut self.log.filter),
         }
     }
@@ -228,6 +229,7 @@ impl App {
         }
         self.locks.settle(&self.shown.locks.locks);
         self.jobs.settle(&self.shown.jobs);
+        self.ledger.settle(&self.shown.ledger.lines);
         self.log.settle(&self.shown);
     }
 
@@ -253,6 +255,7 @@ impl App {
             Action::Orders => self.go(View::Orders),
             Action::Locks => self.go(View::Locks),
             Action::Jobs => self.go(View::Jobs),
+            Action::Ledger => self.go(View::Ledger),
             Action::Activity => self.go(View::Activity),
             Action::NextView => self.go(self.view.beside(true)),
             Action::PreviousView => self.go(self.view.beside(false)),
@@ -300,6 +303,7 @@ impl App {
             | Action::End
             | Action::Rush
             | Action::Replay
+            | Action::Repair
             | Action::ReplayLetters
             | Action::Discard
             | Action::Compensate
@@ -341,6 +345,10 @@ impl App {
             }
             View::Jobs => {
                 let moved = self.jobs.step(&self.shown.jobs, step);
+                self.note_edge(moved, step);
+            }
+            View::Ledger => {
+                let moved = self.ledger.list.step(&self.shown.ledger.lines, step);
                 self.note_edge(moved, step);
             }
             View::Activity => self.step_in_log(step),
@@ -396,6 +404,7 @@ impl App {
             sale: self.looked_at_sale(),
             orders: (self.view == View::Orders).then(|| self.orders.view()),
             log: (self.view == View::Activity).then(|| self.log.look()),
+            ledger: self.view == View::Ledger,
         };
         self.remote
             .focus
@@ -441,6 +450,9 @@ impl App {
                 self.locks.detail = true;
             }
             View::Jobs if self.jobs.chosen(&self.shown.jobs).is_some() => self.jobs.detail = true,
+            View::Ledger if self.ledger.list.chosen(&self.shown.ledger.lines).is_some() => {
+                self.ledger.list.detail = true;
+            }
             View::Activity if self.log.chosen_line(&self.shown).is_some() => self.log.detail = true,
             _ => self.note(self.no_choice()),
         }

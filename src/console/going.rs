@@ -35,6 +35,7 @@ impl App {
             View::Stream => picture.entries.taken.is_some(),
             View::Letters => picture.letters.taken.is_some(),
             View::Orders => picture.orders.taken.is_some(),
+            View::Ledger => picture.ledger.taken.is_some(),
             _ => true,
         }
     }
@@ -49,6 +50,7 @@ impl App {
             View::Orders => std::mem::take(&mut self.orders.detail),
             View::Locks => std::mem::take(&mut self.locks.detail),
             View::Jobs => std::mem::take(&mut self.jobs.detail),
+            View::Ledger => std::mem::take(&mut self.ledger.list.detail),
             View::Activity => std::mem::take(&mut self.log.detail),
         }
     }

@@ -22,6 +22,7 @@ pub(crate) enum Action {
     Locks,
     Orders,
     Jobs,
+    Ledger,
     Activity,
     NextView,
     PreviousView,
@@ -65,6 +66,7 @@ pub(crate) enum Action {
     End,
     Rush,
     Replay,
+    Repair,
     ReplayLetters,
     Discard,
     Compensate,
@@ -101,6 +103,7 @@ impl Action {
                 | Self::End
                 | Self::Rush
                 | Self::Replay
+                | Self::Repair
                 | Self::ReplayLetters
                 | Self::Discard
                 | Self::Compensate
@@ -130,6 +133,7 @@ pub(crate) enum Context {
     Locks,
     Orders,
     Jobs,
+    Ledger,
     Activity,
     /// Large figures for a hall, over whatever view.
     Presenter,
@@ -144,7 +148,7 @@ pub(crate) enum Context {
 
 impl Context {
     /// In the order of the help screen.
-    pub(crate) const ALL: [Self; 18] = [
+    pub(crate) const ALL: [Self; 19] = [
         Self::Views,
         Self::Overview,
         Self::Sales,
@@ -154,6 +158,7 @@ impl Context {
         Self::Locks,
         Self::Orders,
         Self::Jobs,
+        Self::Ledger,
         Self::Activity,
         Self::Presenter,
         Self::Confirm,
@@ -176,6 +181,7 @@ impl Context {
             Self::Orders => &[Self::Orders, Self::Views, Self::Always],
             Self::Locks => &[Self::Locks, Self::Views, Self::Always],
             Self::Jobs => &[Self::Jobs, Self::Views, Self::Always],
+            Self::Ledger => &[Self::Ledger, Self::Views, Self::Always],
             Self::Activity => &[Self::Activity, Self::Views, Self::Always],
             Self::Presenter => &[Self::Presenter, Self::Always],
             Self::Views => &[Self::Views, Self::Always],
@@ -270,6 +276,9 @@ pub(crate) const TABLE: &[Binding] = &[
     bind(C::Jobs, A::RunJob, &[letter('T')], true),
     bind(C::Jobs, A::Pause, &[letter('P')], true),
     bind(C::Jobs, A::Filter, &[letter('/')], true),
+    bind(C::Ledger, A::Repair, &[letter('A')], true),
+    bind(C::Ledger, A::Mark, &[letter(' ')], true),
+    bind(C::Ledger, A::Filter, &[letter('/')], true),
     bind(C::Activity, A::Level, &[letter('v')], true),
     bind(C::Activity, A::Filter, &[letter('/')], true),
     bind(C::Sales, A::Users, &[letter('u')], false),
@@ -296,6 +305,7 @@ pub(crate) const TABLE: &[Binding] = &[
     bind(C::Views, A::Locks, &[letter('6')], false),
     bind(C::Views, A::Orders, &[letter('7')], false),
     bind(C::Views, A::Jobs, &[letter('8')], false),
+    bind(C::Views, A::Ledger, &[letter('9')], false),
     bind(C::Views, A::Activity, &[letter('0')], false),
     bind(C::Views, A::NextView, &[key(KeyCode::Tab)], false),
     bind(C::Views, A::PreviousView, &[key(KeyCode::BackTab)], false),
@@ -410,6 +420,7 @@ pub(crate) fn elsewhere(context: Context, key: Key) -> Vec<(Action, Vec<Context>
         Context::Locks,
         Context::Orders,
         Context::Jobs,
+        Context::Ledger,
         Context::Activity,
     ];
     let mut meanings: Vec<(Action, Vec<Context>)> = Vec::new();

@@ -5,7 +5,7 @@
 use super::{
     app::App,
     text::{
-        acts,
+        acts, ledger,
         letters::{self, About},
     },
     views::{Step, View},
@@ -20,6 +20,12 @@ impl App {
     pub(super) fn mark(&mut self) {
         if self.view == View::Letters && self.letters.all {
             return self.note(letters::all_marked());
+        }
+        if self.view == View::Ledger {
+            if !self.ledger.mark(&self.shown.ledger.lines) {
+                self.note(ledger::NOT_MARKED);
+            }
+            return;
         }
         let marked = match self.view {
             View::Letters => self.letters.mark(&self.shown),

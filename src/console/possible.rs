@@ -5,10 +5,10 @@ use super::{
     dialogs::{Offer, Palette},
     keymap::{self, Action, Context},
     rebind,
-    text::{self, acts, conventions as words, director, letters},
+    text::{self, acts, conventions as words, director, ledger, letters},
     views::{PagedRow, View},
 };
-use crate::telemetry::snapshot::PendingLine;
+use crate::{model::ledger::SaleAudit, telemetry::snapshot::PendingLine};
 
 /// Names that the palette remembers.
 const REMEMBERED: usize = 20;
@@ -25,7 +25,12 @@ impl App {
                 // What holds in every view and not over them is asked for there.
                 let elsewhere = !here.contains(&action) && !homes.is_empty();
                 if elsewhere && !offers.iter().any(|it| it.action == action) {
-                    offers.extend(offer(action, Some(words::only_in(&homes))));
+                    // A repair leads to the Ledger by itself.
+                    let why = match action {
+                        Action::Repair => self.why_not(action),
+                        _ => Some(words::only_in(&homes)),
+                    };
+                    offers.extend(offer(action, why));
                 }
             }
         }
@@ -56,6 +61,13 @@ impl App {
             Action::Replay => {
                 let none = self.newest.redis.up && PendingLine::page(&self.newest).total == 0;
                 told(none, acts::NOTHING_PENDING.to_string())
+            }
+            Action::Repair => {
+                let audited = self.newest.ledger.taken.is_some();
+                let found = |line: &SaleAudit| !line.findings.is_empty();
+                let page = &self.newest.ledger;
+                let none = !page.lines.iter().any(found) && page.partitions.is_empty();
+                told(audited && none, ledger::NOTHING_TO_REPAIR.to_string())
             }
             Action::ReplayLetters | Action::Discard | Action::Compensate => {
                 told(stream.is_none_or(|it| it.dead == 0), letters::NOTHING_DEAD.to_string())

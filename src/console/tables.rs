@@ -16,7 +16,7 @@ use super::{
     widgets::{Scroll, fit},
 };
 use crate::{
-    model::steers,
+    model::{ledger::SaleAudit, steers},
     telemetry::snapshot::{Holder, JobLine, LetterLine, PendingLine},
 };
 
@@ -42,6 +42,7 @@ impl App {
             View::Orders => Some(&mut self.orders.scroll),
             View::Locks => Some(&mut self.locks.scroll),
             View::Jobs => Some(&mut self.jobs.scroll),
+            View::Ledger => Some(&mut self.ledger.list.scroll),
             View::Activity => Some(&mut self.log.scroll),
         }
     }
@@ -56,6 +57,7 @@ impl App {
             View::Activity => next_order(&mut self.log.scroll, &log_facets()),
             View::Locks => next_order(&mut self.locks.scroll, &Holder::facets()),
             View::Jobs => next_order(&mut self.jobs.scroll, &JobLine::facets()),
+            View::Ledger => next_order(&mut self.ledger.list.scroll, &SaleAudit::facets()),
         }
     }
 
@@ -74,6 +76,7 @@ impl App {
             View::Locks => self.locks.chosen(&shown.locks.locks).map(Row::name),
             View::Activity => self.log.chosen_line(shown).map(|it| it.id.to_string()),
             View::Jobs => self.jobs.chosen(&shown.jobs).map(Row::name),
+            View::Ledger => self.ledger.list.chosen(&shown.ledger.lines).map(Row::name),
         }
     }
 
@@ -130,6 +133,7 @@ impl App {
             | View::Orders
             | View::Locks
             | View::Jobs
+            | View::Ledger
             | View::Activity => None,
         }
     }

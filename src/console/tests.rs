@@ -18,6 +18,7 @@ mod history;
 mod kept;
 mod keys;
 mod layout;
+mod ledger;
 mod letters;
 mod locked;
 mod looping;

@@ -4,7 +4,7 @@ mod actions;
 pub(crate) mod activity;
 pub(crate) mod acts;
 mod alarms;
-mod books;
+pub(crate) mod books;
 pub(crate) mod conventions;
 pub(crate) mod director;
 mod engine;
@@ -13,6 +13,7 @@ mod faults;
 pub(crate) mod figures;
 pub(crate) mod forms;
 pub(crate) mod lang;
+pub(crate) mod ledger;
 pub(crate) mod letters;
 pub(crate) mod orders;
 pub(crate) mod overview;
@@ -87,6 +88,7 @@ pub(crate) const HELP_TITLE: Word = word("Keys", "按键");
 pub(crate) const PALETTE_TITLE: Word = word("Command", "命令");
 pub(crate) const NO_COMMAND: Word =
     word("No command has that name here.", "这里没有叫这个名字的命令。");
+pub(crate) const NOT_IN_REDIS: Word = word("not in Redis", "不在 Redis");
 pub(crate) const NO_LOCKS: Word = word("No lock is held.", "当前没有锁被持有。");
 pub(crate) const NO_JOBS: Word = word("The jobs have not been read yet.", "定时任务尚未读取。");
 pub(crate) const NO_RUNS: Word = word("It has not run yet.", "还没有运行过。");
@@ -217,7 +219,7 @@ pub(crate) fn left_in_redis(sale: &SaleLine) -> String {
     match (sale.stock, sale.admitted) {
         (Some(left), _) => signed(left),
         (None, None) => UNKNOWN.to_owned(),
-        (None, Some(_)) => tell!("not in Redis", "不在 Redis"),
+        (None, Some(_)) => NOT_IN_REDIS.to_string(),
     }
 }
 

@@ -455,6 +455,8 @@ pub struct Focus {
     pub orders: Option<OrdersView>,
     /// Page of the log to read; `None` while nobody looks at it.
     pub log: Option<LogLook>,
+    /// The audit is on the screen, and is made again and again.
+    pub ledger: bool,
 }
 
 /// All that a console holds of an engine: pictures come, commands go.

@@ -17,7 +17,7 @@ use crate::{
     broker::{BrokerError, Layout, Link, keys::Partition, stream, survey, text::Text},
     model::{
         ClosedOrder, EntryId, LiveOrder, OrderEntry, OrderId, Place, Sale, SaleState, VoucherId,
-        ledger::{Books, Finding, RedisBooks, SaleFinding, SaleKey, SqlBooks, sentences},
+        ledger::{Books, RedisBooks, SaleAudit, SaleFinding, SaleKey, SqlBooks},
     },
     store::{SharedStore, StoreError},
 };
@@ -26,36 +26,6 @@ const PAGE: usize = 1_000;
 /// A finding counts when it is still there after these looks; an act in between may look like one.
 const LOOKS: u32 = 3;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
-
-/// One sale's line of an audit; the keys are a contract of `audit --json`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct SaleAudit {
-    /// The sale.
-    pub voucher_id: VoucherId,
-    /// What buyers read.
-    pub title: String,
-    /// Pieces ever put on sale, by SQL.
-    pub initial: u64,
-    /// Pieces left in Redis; `None` where Redis does not hold the sale.
-    pub stock: Option<i64>,
-    /// Buyers that hold an order, by Redis.
-    pub admitted: u64,
-    /// Live orders, counted in SQL.
-    pub persisted: u64,
-    /// Closed orders, counted in SQL.
-    pub closed: u64,
-    /// Entries never delivered.
-    pub undelivered: u64,
-    /// Entries delivered and not acknowledged.
-    pub pending: u64,
-    /// Dead letters.
-    pub dead: u64,
-    /// Pieces left in SQL.
-    pub db_stock: i64,
-    /// What is wrong.
-    #[serde(serialize_with = "sentences")]
-    pub findings: Vec<Finding>,
-}
 
 /// Every sale's books; they balance when no sale has a finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -69,11 +39,7 @@ pub struct Audit {
 impl Audit {
     /// What is wrong, with the sale that it is wrong with.
     pub fn findings(&self) -> impl Iterator<Item = SaleFinding> {
-        self.sales.iter().flat_map(|line| {
-            let of =
-                |what: &Finding| SaleFinding { sale: Some(line.voucher_id), what: what.clone() };
-            line.findings.iter().map(of)
-        })
+        self.sales.iter().flat_map(SaleAudit::found)
     }
 }
 

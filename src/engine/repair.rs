@@ -18,7 +18,7 @@ use crate::{
     broker::{Layout, Link},
     model::{
         SaleState, VoucherId,
-        ledger::{Cure, Finding, sentences},
+        ledger::{Cure, Finding, cures, sentences},
     },
     store::SharedStore,
 };
@@ -36,6 +36,14 @@ pub struct SaleRepair {
     /// Findings that need a person.
     #[serde(serialize_with = "sentences")]
     pub left: Vec<Finding>,
+}
+
+impl SaleRepair {
+    /// What is done about these findings of a sale.
+    pub fn of(voucher_id: VoucherId, findings: Vec<Finding>) -> Self {
+        let left = findings.iter().filter(|it| it.cure().is_none()).cloned().collect();
+        Self { voucher_id, cures: cures(&findings), left, findings }
+    }
 }
 
 /// What a repair did to one sale.
@@ -64,14 +72,9 @@ pub async fn plan(
     let mut plan = Vec::new();
     for sale in ledger::all_sales(store, link, keys).await? {
         let findings = ledger::books(store, link, keys, &sale).await?.findings();
-        if findings.is_empty() {
-            continue;
+        if !findings.is_empty() {
+            plan.push(SaleRepair::of(sale.voucher_id, findings));
         }
-        let mut cures: Vec<Cure> = findings.iter().filter_map(Finding::cure).collect();
-        cures.sort_unstable();
-        cures.dedup();
-        let left = findings.iter().filter(|it| it.cure().is_none()).cloned().collect();
-        plan.push(SaleRepair { voucher_id: sale.voucher_id, findings, cures, left });
     }
     Ok(plan)
 }

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::{EngineError, dead, ledger, settings::Settings};
 use crate::{
     broker::{Layout, Link, keys::Partition, letters, scripts, text::Text},
-    model::{EntryId, Millis, Phase, Sale, SaleState, VoucherId},
+    model::{EntryId, Millis, Phase, Sale, SaleState, VoucherId, ledger::SaleAudit},
     store::SharedStore,
 };
 
@@ -148,7 +148,7 @@ async fn archive(
 ) -> Result<bool, EngineError> {
     let voucher = sale.voucher_id;
     let audit = ledger::audit(store, link, keys, Some(voucher)).await?;
-    let open = |it: &ledger::SaleAudit| it.undelivered + it.pending + it.dead > 0;
+    let open = |it: &SaleAudit| it.undelivered + it.pending + it.dead > 0;
     if !audit.balanced || audit.sales.iter().any(open) || store.books(voucher).await?.returning > 0
     {
         return Ok(false);

@@ -9,20 +9,24 @@ use std::{
 
 use tokio::{
     sync::{Notify, watch},
-    task::JoinHandle,
+    task::{JoinError, JoinHandle},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
+    EngineError,
     command::Focus,
     jobs::{board, builtin},
-    ledger,
+    ledger, mend,
     operator::Operator,
     sale_versions::SaleVersions,
 };
 use crate::{
     broker::stream::Pending,
-    model::{EntryId, Millis, Order, OrderCounts, Said, VoucherId, ledger::SaleFinding},
+    model::{
+        EntryId, Millis, Order, OrderCounts, Said, VoucherId,
+        ledger::{SaleAudit, SaleFinding},
+    },
     store::{ActivityFilter, Recorded, SharedStore, StoreError},
     telemetry::{
         OrdersView, Snapshot, StreamView,
@@ -31,6 +35,7 @@ use crate::{
         census::Census,
         collector::Collector,
         forgot::Forgot,
+        ledger_page::{AuditLimit, LedgerPage, PartitionFinding},
         log::{LogLook, LogPage},
         snapshot::{JobLine, LetterPage, OrdersPage, PendingPage, SaleOrders, StreamPage},
     },
@@ -44,6 +49,9 @@ const BREATH: Duration = Duration::from_millis(100);
 const AUDIT_UP_TO: u64 = 300_000;
 /// After an audit that a server broke off.
 const AUDIT_PAUSE: Duration = Duration::from_secs(10);
+/// Between the end of an audit and the next one for the screen, and a bound on such a one.
+const AUDIT_EVERY: Duration = Duration::from_secs(2);
+const AUDIT_WITHIN: Duration = Duration::from_secs(10);
 /// Between two looks at the history of jobs and at the log, and a bound on each.
 const JOBS_EVERY: Duration = Duration::from_secs(1);
 /// Bound on judging a page of the pending list.
@@ -92,6 +100,7 @@ pub(super) struct Watcher {
     /// Not before that moment again.
     sale_orders: (Instant, Option<SaleOrders>),
     log: (Instant, LogPage),
+    ledger: LedgerPage,
     /// What was asked for last, whether or not it came: a page that takes too long is no reason to hurry.
     asked: (Option<EntryId>, Option<OrdersView>, Option<LogLook>),
 }
@@ -124,25 +133,23 @@ impl Watcher {
             orders: (now, OrdersPage::default()),
             sale_orders: (now, None),
             log: (now, LogPage::default()),
+            ledger: LedgerPage::default(),
             asked: (None, None, None),
         }
     }
 
     pub(super) async fn run(mut self, stop: CancellationToken) {
-        let mut auditing: Option<JoinHandle<Option<Audited>>> = None;
+        let mut auditing: Option<JoinHandle<Audited>> = None;
         let (mut audit_from, mut last, mut acted) = (Instant::now(), None, false);
+        let mut screen_from = audit_from;
         loop {
             if let Some(audit) = auditing.take_if(|audit| audit.is_finished()) {
-                match audit.await {
-                    Ok(Some((figures, findings))) => self.collector.note_audit(figures, findings),
-                    Ok(None) => audit_from = Instant::now() + AUDIT_PAUSE,
-                    Err(error) => {
-                        tracing::error!(%error, "the audit broke down");
-                        audit_from = Instant::now() + AUDIT_PAUSE;
-                    }
+                screen_from = Instant::now() + AUDIT_EVERY;
+                if !self.take_audit(audit.await) {
+                    audit_from = Instant::now() + AUDIT_PAUSE;
                 }
             }
-            let Focus { pending, letters_from, stream, sale, orders, log } =
+            let Focus { pending, letters_from, stream, sale, orders, log, ledger } =
                 *self.looking_at.borrow_and_update();
             let mut snapshot = self.collector.look().await;
             self.collector.sales().iter().for_each(|sale| self.versions.note(sale));
@@ -165,16 +172,25 @@ impl Watcher {
             let calm = !moves && last == Some(moves);
             last = Some(moves);
             let small = snapshot.funnel.admitted.total <= AUDIT_UP_TO;
+            let allowed = small || self.collector.needs_audit();
+            match self.ledger.limit {
+                Some(AuditLimit::Orders(_)) if allowed => self.ledger.limit = None,
+                _ if !allowed => self.ledger.limit = Some(AuditLimit::Orders(AUDIT_UP_TO)),
+                _ => {}
+            }
+            snapshot.ledger = self.ledger.clone();
+            let (taken, up) = (snapshot.taken, snapshot.redis.up && snapshot.sql.up);
             self.pictures.send_replace(Arc::new(snapshot));
-            let may = (small || self.collector.needs_audit())
-                && auditing.is_none()
-                && Instant::now() >= audit_from;
-            if let Some(figures) = self.collector.audit_due().filter(|_| may) {
+            let now = Instant::now();
+            let figures = self.collector.audit_due();
+            let on_screen = ledger && up && (acted || now >= screen_from);
+            let due = figures.is_some() || on_screen;
+            if due && allowed && auditing.is_none() && now >= audit_from {
                 let (operator, stop) = (self.operator.clone(), stop.clone());
                 auditing = Some(self.tasks.spawn(async move {
                     tokio::select! {
-                        () = stop.cancelled() => None,
-                        audited = audit(operator, figures) => audited,
+                        () = stop.cancelled() => Audited::BrokenOff,
+                        audited = audit(operator, taken, figures) => audited,
                     }
                 }));
             }
@@ -200,6 +216,25 @@ impl Watcher {
 }
 
 impl Watcher {
+    /// Takes what an audit found; `false` where it was not completed, and waits before the next one.
+    fn take_audit(&mut self, audited: Result<Audited, JoinError>) -> bool {
+        match audited {
+            Ok(Audited::Found { figures, findings, page }) => {
+                if let Some(figures) = figures {
+                    self.collector.note_audit(figures, findings);
+                }
+                self.ledger = page;
+                return true;
+            }
+            Ok(Audited::TooSlow) => {
+                self.ledger.limit = Some(AuditLimit::Seconds(AUDIT_WITHIN.as_secs()));
+            }
+            Ok(Audited::BrokenOff) => {}
+            Err(error) => tracing::error!(%error, "the audit broke down"),
+        }
+        false
+    }
+
     /// The page of the pending list that somebody looks at; the old one stays where it can't be read.
     async fn look_at_pending(&mut self, from: Option<EntryId>, snapshot: &Snapshot) -> PendingPage {
         let Some(from) = from else {
@@ -455,19 +490,49 @@ impl Watcher {
     }
 }
 
-/// What an audit found, and for which figures.
-type Audited = (Figures, Vec<SaleFinding>);
+/// How an audit ended.
+enum Audited {
+    /// It was completed; `figures` are those that it proves or disproves.
+    Found { figures: Option<Figures>, findings: Vec<SaleFinding>, page: LedgerPage },
+    /// It took longer than an audit for the screen may.
+    TooSlow,
+    /// A server did not answer, or the engine stops.
+    BrokenOff,
+}
 
-/// `None` when a server went away meanwhile.
-async fn audit(operator: Operator, figures: Figures) -> Option<Audited> {
-    let mut link = operator.redis.link();
-    match ledger::audit(&operator.store, &mut link, &operator.keys, None).await {
-        Ok(audit) => Some((figures, audit.findings().collect())),
+/// Audits all sales. Without figures it is for the screen alone, and bounded in time.
+async fn audit(operator: Operator, taken: Millis, figures: Option<Figures>) -> Audited {
+    let looking = look_at_ledger(&operator, taken);
+    let looked = if figures.is_some() {
+        looking.await
+    } else {
+        match tokio::time::timeout(AUDIT_WITHIN, looking).await {
+            Ok(looked) => looked,
+            Err(_) => return Audited::TooSlow,
+        }
+    };
+    match looked {
+        Ok(page) => {
+            let findings = page.lines.iter().flat_map(SaleAudit::found).collect();
+            Audited::Found { figures, findings, page }
+        }
         Err(error) => {
             tracing::warn!(%error, "the audit was broken off; it is tried again");
-            None
+            Audited::BrokenOff
         }
     }
+}
+
+async fn look_at_ledger(operator: &Operator, taken: Millis) -> Result<LedgerPage, EngineError> {
+    let Operator { store, keys, .. } = operator;
+    let (mut link, mut partitions) = (operator.redis.link(), Vec::new());
+    for of in keys.partitions() {
+        let found = mend::faults(&mut link, keys, &of).await?.into_iter();
+        let partition = of.number();
+        partitions.extend(found.map(|it| PartitionFinding { partition, fault: Said::of(&it) }));
+    }
+    let audit = ledger::audit(store, &mut link, keys, None).await?;
+    Ok(LedgerPage::of(taken, audit.sales, partitions))
 }
 
 /// Whether the next picture will differ: buyers come, or orders are under way.

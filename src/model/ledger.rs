@@ -239,6 +239,54 @@ impl fmt::Display for SaleFinding {
     }
 }
 
+/// One sale's line of an audit; the keys are a contract of `audit --json`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SaleAudit {
+    /// The sale.
+    pub voucher_id: VoucherId,
+    /// What buyers read.
+    pub title: String,
+    /// Pieces ever put on sale, by SQL.
+    pub initial: u64,
+    /// Pieces left in Redis; `None` where Redis does not hold the sale.
+    pub stock: Option<i64>,
+    /// Buyers that hold an order, by Redis.
+    pub admitted: u64,
+    /// Live orders, counted in SQL.
+    pub persisted: u64,
+    /// Closed orders, counted in SQL.
+    pub closed: u64,
+    /// Entries never delivered.
+    pub undelivered: u64,
+    /// Entries delivered and not acknowledged.
+    pub pending: u64,
+    /// Dead letters.
+    pub dead: u64,
+    /// Pieces left in SQL.
+    pub db_stock: i64,
+    /// What is wrong.
+    #[serde(serialize_with = "sentences")]
+    pub findings: Vec<Finding>,
+}
+
+impl SaleAudit {
+    /// What is wrong, with the sale that it is wrong with.
+    pub fn found(&self) -> impl Iterator<Item = SaleFinding> {
+        let of = |what: &Finding| SaleFinding { sale: Some(self.voucher_id), what: what.clone() };
+        self.findings.iter().map(of)
+    }
+
+    /// Orders that were admitted and are on their way to SQL.
+    pub fn in_flight(&self) -> u64 {
+        self.undelivered + self.pending
+    }
+
+    /// What repairs it, in this order.
+    pub fn cures(&self) -> Vec<Cure> {
+        cures(&self.findings)
+    }
+}
+
 /// As a document has findings: one sentence each.
 ///
 /// # Errors
@@ -272,6 +320,26 @@ pub enum Cure {
     GiveBack,
     /// Put promised orders that are nowhere into the stream again.
     Enqueue,
+}
+
+impl fmt::Display for Cure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Adopt => "copy the sale from Redis to SQL, enqueue its orders",
+            Self::Remove => "remove the archived sale from Redis",
+            Self::Reconcile => "reconcile with SQL, stream and dead letters",
+            Self::GiveBack => "give back in Redis what is closed in SQL",
+            Self::Enqueue => "put lost orders into the stream again",
+        })
+    }
+}
+
+/// What repairs these findings, each cure once, in the order in which they are done.
+pub fn cures(findings: &[Finding]) -> Vec<Cure> {
+    let mut cures: Vec<Cure> = findings.iter().filter_map(Finding::cure).collect();
+    cures.sort_unstable();
+    cures.dedup();
+    cures
 }
 
 impl Finding {

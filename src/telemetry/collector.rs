@@ -18,6 +18,7 @@ use super::{
     Meters, Point, Series, Snapshot,
     alarms::alarms,
     books::{Figures, SaleFigures},
+    ledger_page::LedgerPage,
     log::LogPage,
     snapshot::{
         ConsumerLine, Count, Funnel, Health, LetterPage, NodeLine, OrdersPage, PendingPage,
@@ -205,6 +206,7 @@ impl Collector {
             sale_orders: None,
             orders: OrdersPage::default(),
             books,
+            ledger: LedgerPage::default(),
             latency: self.meters.latency(),
             series: Arc::new(self.series.clone()),
             stocks: self.stocks.clone(),

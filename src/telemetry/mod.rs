@@ -11,6 +11,7 @@ pub mod collector;
 mod entries;
 pub mod forgot;
 mod health;
+pub mod ledger_page;
 mod letters;
 pub mod log;
 pub mod meters;

@@ -10,7 +10,7 @@ pub use super::{
     letters::{LetterLine, LetterPage},
     orders::{OrdersPage, SaleOrders},
 };
-use super::{census::Census, log::LogPage, series::Series, stock::Stocks};
+use super::{census::Census, ledger_page::LedgerPage, log::LogPage, series::Series, stock::Stocks};
 pub use crate::broker::{
     entries::Holding,
     holders::{Holder, Holders, Kind},
@@ -75,6 +75,9 @@ pub struct Snapshot {
     pub orders: OrdersPage,
     /// The ledger's word.
     pub books: Balance,
+    /// The last audit by order ID; made again and again only while it is on the screen.
+    #[serde(skip)]
+    pub ledger: LedgerPage,
     /// Admission latency seen by this node in the last seconds.
     pub latency: Option<Latency>,
     /// Rates over time.

@@ -7,6 +7,7 @@ use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use super::{
     fixture::{Bench, NOW, empty, normal, outage, overflowing, read_only},
     history::logged,
+    ledger::audited,
     letters::poisoned,
     orders::sold,
     screens::assert_screen,
@@ -121,7 +122,7 @@ fn a_table_holds_every_row_that_the_filter_lets_through() {
 /// A table, a picture that has one, and its keys.
 type Table = (&'static str, fn() -> Snapshot, &'static str);
 
-const TABLES: [Table; 9] = [
+const TABLES: [Table; 10] = [
     ("sales", normal, "2"),
     ("stream", flowing, "3"),
     ("consumers", flowing, "3c"),
@@ -130,6 +131,7 @@ const TABLES: [Table; 9] = [
     ("locks", normal, "6"),
     ("orders", sold, "7"),
     ("jobs", normal, "8"),
+    ("ledger", audited, "9"),
     ("activity", logged, "0"),
 ];
 

@@ -3,6 +3,7 @@
 use super::{
     fixture::{Bench, NOW, empty, normal},
     history::logged,
+    ledger::audited,
     letters::poisoned,
     orders::sold,
     screens::{SHOTS, Scene, assert_screen},
@@ -10,7 +11,7 @@ use super::{
 };
 use crate::console::{Lang, speak_here, text};
 
-const VIEWS: [(Scene, char); 9] = [
+const VIEWS: [(Scene, char); 10] = [
     (("overview", normal), '1'),
     (("sales", normal), '2'),
     (("stream", flowing), '3'),
@@ -19,6 +20,7 @@ const VIEWS: [(Scene, char); 9] = [
     (("locks", normal), '6'),
     (("orders", sold), '7'),
     (("jobs", normal), '8'),
+    (("ledger", audited), '9'),
     (("activity", logged), '0'),
 ];
 

@@ -67,7 +67,7 @@ fn acts_that_make_no_sense_say_why() {
     assert_eq!(said("jS"), "#8 has started and is sold out");
     assert_eq!(said("jjE"), "#5 has ended; it can't be changed any more");
     assert_eq!(said("j"), "this is the last row");
-    assert_eq!(said("A"), "A (plan) works in Pending");
+    assert_eq!(said("A"), "A works in Pending (plan), Ledger (repair)");
     assert_eq!(said("C"), "C works in Stream (claim), Dead letters (give back)");
     assert_eq!(said("W"), "W (rewind) works in Stream");
     assert_eq!(said("z"), "z does nothing here; ? shows the keys");

@@ -3,7 +3,7 @@
 use super::{
     conventions, director,
     lang::{Word, word},
-    orders, presenter, stream,
+    ledger, orders, presenter, stream,
 };
 use crate::console::keymap::{Action, Context};
 
@@ -38,6 +38,7 @@ fn told(action: Action) -> Told {
         Action::Orders | Action::Pay | Action::NextPage | Action::PreviousPage => {
             orders::action(action)
         }
+        Action::Ledger | Action::Repair => ledger::action(action),
         Action::Present | Action::Arm | Action::Fire | Action::Abort => director::action(action),
         Action::Help => {
             (word("help", "帮助"), word("this screen", "本帮助"), Some(word("help", "帮助")))
@@ -281,6 +282,7 @@ pub(crate) fn context(context: Context) -> &'static str {
         Context::Orders => orders::TAB,
         Context::Locks => word("Locks", "锁"),
         Context::Jobs => word("Jobs", "定时任务"),
+        Context::Ledger => ledger::TAB,
         Context::Activity => word("Activity", "动态"),
         Context::Presenter => presenter::CONTEXT,
         Context::Confirm => word("A question", "确认框"),

@@ -98,10 +98,10 @@ pub(crate) fn alarm(kind: &AlarmKind) -> Told {
             )
         }
         AlarmKind::BooksOff { finding } => {
-            let (finding, activity) = (sale_finding(finding), key_of(Action::Activity));
+            let (finding, ledger) = (sale_finding(finding), key_of(Action::Ledger));
             tell!(
-                "Books off: {finding}.  {activity} or 'seckill audit' tells more.",
-                "对账不符：{finding}。按 {activity} 查看操作记录，详情见 'seckill audit'。"
+                "Books off: {finding}.  {ledger} explains and repairs it.",
+                "对账不符：{finding}。按 {ledger} 查看原因并修复。"
             )
         }
         AlarmKind::DeadConsumer { consumer, known, pending: held, idle_ms } => {

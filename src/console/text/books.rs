@@ -4,7 +4,7 @@ use super::{
     figures::{signed, thousands},
     lang::{Lang, spoken},
 };
-use crate::model::ledger::{Finding, SaleFinding, SaleKey};
+use crate::model::ledger::{Cure, Finding, SaleFinding, SaleKey};
 
 /// What is wrong, with the sale that it is wrong with.
 pub(crate) fn sale_finding(found: &SaleFinding) -> String {
@@ -73,4 +73,19 @@ pub(crate) fn finding(finding: &Finding) -> String {
             format!("{} 个订单号被两位买家持有", thousands(*ids))
         }
     }
+}
+
+/// What is done about it.
+pub(crate) fn cure(cure: Cure) -> String {
+    if spoken() == Lang::En {
+        return cure.to_string();
+    }
+    match cure {
+        Cure::Adopt => "把该场及其订单收入 SQL",
+        Cure::Remove => "从 Redis 删除已归档的该场",
+        Cure::Reconcile => "与 SQL、消息流和死信对账",
+        Cure::GiveBack => "在 Redis 退还 SQL 中已关闭的订单",
+        Cure::Enqueue => "把丢失的订单重新放入消息流",
+    }
+    .to_owned()
 }

@@ -122,10 +122,10 @@ pub(crate) fn alarm(kind: &AlarmKind) -> Alarm {
             "数据库无应答：订单在等待，不会丢失。"
         ),
         AlarmKind::BooksOff { .. } => {
-            let (leave, key) = keys(Action::Activity);
+            let (leave, key) = keys(Action::Ledger);
             tell!(
-                "The books are off; {leave} then {key} shows what was done.",
-                "账目不符，按 {leave} 再按 {key} 查看操作记录。"
+                "The books are off; {leave} then {key} shows why.",
+                "账目不符，按 {leave} 再按 {key} 查看原因。"
             )
         }
         AlarmKind::LagStands { lag, .. } => {

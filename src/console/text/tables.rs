@@ -53,6 +53,14 @@ pub(crate) mod columns {
     pub(crate) const LAST: Word = word("LAST", "上次");
     pub(crate) const OUTCOME: Word = word("OUTCOME", "结果");
     pub(crate) const TOOK: Word = word("TOOK", "耗时");
+    pub(crate) const INITIAL: Word = word("INITIAL", "总库存");
+    pub(crate) const REDIS_LEFT: Word = word("REDIS LEFT", "Redis 剩余");
+    pub(crate) const BUYERS: Word = word("BUYERS", "买家");
+    pub(crate) const SQL_ORDERS: Word = word("SQL ORDERS", "SQL 订单");
+    pub(crate) const SQL_LEFT: Word = word("SQL LEFT", "SQL 剩余");
+    pub(crate) const IN_FLIGHT: Word = word("IN FLIGHT", "在途");
+    pub(crate) const DEAD: Word = word("DEAD", "死信");
+    pub(crate) const STATE: Word = word("STATE", "状态");
     pub(crate) const ROWS: Word = word("ROWS", "行数");
 }
 

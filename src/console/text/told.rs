@@ -94,8 +94,16 @@ fn chinese(told: &Told) -> String {
     }
 }
 
-fn mended(Mended { fault, repair }: &Mended) -> String {
-    let fault = match fault {
+/// What is wrong with a partition.
+pub(crate) fn partition_fault(said: &Said) -> String {
+    match (spoken(), said.data::<PartitionFault>()) {
+        (Lang::Zh, Some(fault)) => broken(&fault),
+        _ => said.to_string(),
+    }
+}
+
+fn broken(fault: &PartitionFault) -> String {
+    match fault {
         PartitionFault::FutureId(last) => {
             format!("订单消息流的最后 ID {} 在未来", last.in_stream())
         }
@@ -107,7 +115,11 @@ fn mended(Mended { fault, repair }: &Mended) -> String {
         PartitionFault::ForeignKey(ForeignKey { key, holds }) => {
             format!("Redis 的键“{key}”存有 {}，不是本程序写入的", system::content(holds))
         }
-    };
+    }
+}
+
+fn mended(Mended { fault, repair }: &Mended) -> String {
+    let fault = broken(fault);
     let repair = match repair {
         Repair::Renewed { kept, dead, aside } => format!(
             "已换用新的消息流，其中 {} 条待写入，{} 条成为死信；旧消息流“{aside}”保留一天",

@@ -322,6 +322,7 @@ fn filter_input(app: &App, pen: &mut Pen<'_>, y: u16) -> Option<(u16, u16)> {
         View::Orders => &app.orders.input,
         View::Locks => &app.locks.filter,
         View::Jobs => &app.jobs.filter,
+        View::Ledger => &app.ledger.list.filter,
         View::Activity => &app.log.filter,
     };
     let x = pen.text(1, y, "/", app.theme.key());

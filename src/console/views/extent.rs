@@ -21,6 +21,7 @@ pub(super) fn of(app: &App) -> Extent {
         View::Letters => paged::<LetterLine>(shown),
         View::Locks => counted(shown.locks.locks.len(), shown.locks.total),
         View::Jobs => whole(shown.jobs.len()),
+        View::Ledger => whole(shown.ledger.lines.len()),
         View::Stream => {
             let page = &shown.entries;
             if app.stream.pane == Pane::Consumers {

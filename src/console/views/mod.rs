@@ -11,6 +11,8 @@ mod figure;
 mod hands;
 mod jobs;
 mod leases;
+mod ledger;
+mod ledger_state;
 mod letters;
 mod list_state;
 mod locks;
@@ -44,6 +46,7 @@ use ratatui::{
 
 pub(crate) use facets::next_order;
 pub(crate) use leases::Leases;
+pub(crate) use ledger_state::LedgerState;
 pub(crate) use list_state::{ListState, Row};
 pub(crate) use log_state::{LogState, LogTurn, facets as log_facets};
 pub(crate) use orders_state::{OrdersState, OrdersTurn, Walked, facets as order_facets};
@@ -85,11 +88,12 @@ pub(crate) enum View {
     Locks,
     Orders,
     Jobs,
+    Ledger,
     Activity,
 }
 
 impl View {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Overview,
         Self::Sales,
         Self::Stream,
@@ -98,6 +102,7 @@ impl View {
         Self::Locks,
         Self::Orders,
         Self::Jobs,
+        Self::Ledger,
         Self::Activity,
     ];
 
@@ -111,6 +116,7 @@ impl View {
             Self::Orders => Context::Orders,
             Self::Locks => Context::Locks,
             Self::Jobs => Context::Jobs,
+            Self::Ledger => Context::Ledger,
             Self::Activity => Context::Activity,
         }
     }
@@ -125,6 +131,7 @@ impl View {
             Self::Orders => Action::Orders,
             Self::Locks => Action::Locks,
             Self::Jobs => Action::Jobs,
+            Self::Ledger => Action::Ledger,
             Self::Activity => Action::Activity,
         }
     }
@@ -140,6 +147,7 @@ impl View {
             Self::Locks => "locks",
             Self::Orders => "orders",
             Self::Jobs => "jobs",
+            Self::Ledger => "ledger",
             Self::Activity => "activity",
         }
     }
@@ -376,6 +384,7 @@ fn draw_body(app: &mut App, pen: &mut Pen<'_>, compact: bool) {
         View::Orders => orders::draw(pen, &scene, &mut app.orders, app.filtering),
         View::Locks => locks::draw(pen, &scene, &mut app.locks, &app.leases),
         View::Jobs => jobs::draw(pen, &scene, &mut app.jobs),
+        View::Ledger => ledger::draw(pen, &scene, &mut app.ledger),
         View::Activity => activity::draw(pen, &scene, &mut app.log),
     }
 }

@@ -31,13 +31,14 @@ struct Fit {
 }
 
 /// From the widest to what any window takes.
-const FITS: [Fit; 7] = [
+const FITS: [Fit; 8] = [
     Fit { gap: 3, space: 1, count: 9, all: true, below: false, named: true },
     Fit { gap: 2, space: 1, count: 5, all: true, below: false, named: true },
     Fit { gap: 1, space: 1, count: 3, all: true, below: false, named: true },
     Fit { gap: 1, space: 1, count: 3, all: false, below: false, named: true },
     Fit { gap: 1, space: 1, count: 3, all: false, below: true, named: true },
     Fit { gap: 1, space: 0, count: 3, all: false, below: false, named: true },
+    Fit { gap: 1, space: 0, count: 3, all: false, below: true, named: true },
     Fit { gap: 1, space: 1, count: 3, all: false, below: false, named: false },
 ];
 
@@ -85,6 +86,7 @@ pub(super) fn draw(app: &App, pen: &mut Pen<'_>) -> Vec<(std::ops::Range<u16>, V
             View::Orders => (text::orders::TAB, None),
             View::Locks => (text::tabs::LOCKS, Some(app.shown.locks.total)),
             View::Jobs => (text::tabs::JOBS, None),
+            View::Ledger => (text::ledger::TAB, None),
             View::Activity => (text::activity::TAB, None),
         };
         Tab { view, key: keymap::key_of(view.action()), name, count }

@@ -1,0 +1,213 @@
+//! The Ledger: each difference in words, what repairs it, and the question before that.
+
+use crossterm::event::KeyCode;
+
+use super::{
+    fixture::{Bench, NOW, empty, normal, outage},
+    screens::{SHOTS, assert_screen},
+};
+use crate::{
+    console::{Lang, speak_here},
+    engine::{
+        command::{Command, Reply},
+        repair::{Repaired, SaleRepair},
+    },
+    model::{
+        VoucherId,
+        ledger::{Balance, Cure, Finding, SaleAudit, SaleFinding},
+    },
+    telemetry::{
+        Snapshot,
+        alarms::alarms,
+        ledger_page::{AuditLimit, LedgerPage},
+    },
+};
+
+fn line(id: u64, title: &str, sold: u64, findings: Vec<Finding>) -> SaleAudit {
+    SaleAudit {
+        voucher_id: VoucherId(id),
+        title: title.to_owned(),
+        initial: 10_000,
+        stock: Some(10_000 - sold as i64),
+        admitted: sold,
+        persisted: sold,
+        closed: 4,
+        undelivered: 0,
+        pending: 0,
+        dead: 0,
+        db_stock: 10_000 - sold as i64,
+        findings,
+    }
+}
+
+/// One sale that a repair puts right, one that it does in part, one in flight, and one in order.
+pub(super) fn audited() -> Snapshot {
+    let lost = SaleAudit { persisted: 6_877, ..line(7, "hot pot 50% off", 6_880, vec![]) };
+    let lost = SaleAudit { findings: vec![Finding::Unknown(2), Finding::Lost(3)], ..lost };
+    let sold = Finding::SqlStock { stock: 9_400, initial: 10_000, live: 500 };
+    let short = vec![sold, Finding::Kept(1)];
+    let short = SaleAudit { db_stock: 9_400, ..line(8, "milk tea 9.9", 500, short) };
+    let moving = SaleAudit { pending: 20, persisted: 860, ..line(5, "noodles", 880, vec![]) };
+    let lines = vec![line(9, "cinema ticket", 0, vec![]), lost, moving, short];
+    let ledger = LedgerPage::of(NOW.plus(-1_000), lines, Vec::new());
+    let findings = ledger.lines.iter().flat_map(SaleAudit::found).collect();
+    let mut picture = Snapshot { ledger, books: Balance::Off { findings }, ..normal() };
+    picture.alarms = alarms(&picture, None);
+    picture
+}
+
+fn plan() -> Vec<SaleRepair> {
+    audited()
+        .ledger
+        .lines
+        .iter()
+        .filter(|line| !line.findings.is_empty())
+        .map(|line| SaleRepair::of(line.voucher_id, line.findings.clone()))
+        .collect()
+}
+
+#[test]
+fn every_size_and_language() {
+    for (lang, width, height) in SHOTS {
+        speak_here(lang);
+        let tail = if lang == Lang::Zh { "_zh" } else { "" };
+        for (name, keys) in [("ledger", "9"), ("ledger_detail", "9jl"), ("confirm_repair", "9A")] {
+            let mut bench = Bench::new(audited());
+            bench.keys(keys);
+            let text = bench.text(width, height);
+            assert_screen(&format!("{name}_normal{tail}_{width}x{height}"), &text);
+        }
+    }
+}
+
+#[test]
+fn what_is_not_known_is_said() {
+    let mut large = normal();
+    large.ledger.limit = Some(AuditLimit::Orders(300_000));
+    let mut none = empty();
+    none.ledger = LedgerPage::of(NOW, Vec::new(), Vec::new());
+    let mut old = Snapshot { ledger: audited().ledger, ..outage() };
+    old.ledger.taken = Some(NOW.plus(-42_000));
+    for (picture, told) in [
+        (normal(), "Auditing the sales."),
+        (outage(), "when Redis and the database answer again"),
+        (old, "4 sales audited    42 s ago"),
+        (none, "There is no sale, so there is nothing to audit."),
+        (large, "run 'seckill audit' in a shell"),
+    ] {
+        for (width, height) in [(120, 36), (80, 24), (60, 15)] {
+            let mut bench = Bench::new(picture.clone());
+            bench.keys("9");
+            let text = bench.text(width, height);
+            let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(flat.contains(&told), "{text}");
+        }
+    }
+}
+
+#[test]
+fn the_alarm_names_the_key_and_the_key_explains() {
+    let mut bench = Bench::new(audited());
+    let text = bench.text(120, 36);
+    assert!(text.contains("Books off: #7: 2 orders in SQL have no buyer"), "{text}");
+    assert!(text.contains("9 explains"), "{text}");
+    bench.keys("9l");
+    let text = bench.text(120, 36);
+    for told in ["3 admitted orders are neither in SQL", "1. reconcile with", "2. put lost orders"]
+    {
+        assert!(text.contains(told), "{text}");
+    }
+    bench.keys("jl");
+    let text = bench.text(120, 36);
+    assert!(text.contains("compare its orders (7, /"), "{text}");
+}
+
+#[test]
+fn a_repair_asks_with_its_counts_and_does_what_was_shown() {
+    let mut bench = Bench::new(audited());
+    bench.keys("9A");
+    let text = bench.text(80, 24);
+    for told in [
+        "2 sales, 4 differences: #7 #8",
+        "1  reconcile with SQL, stream and dead letters",
+        "1  give back in Redis what is closed in SQL",
+        "1  put lost orders into the stream again",
+        "Not repaired: 1 difference",
+    ] {
+        assert!(text.contains(told), "{text}");
+    }
+    // Cancel is chosen.
+    bench.press(KeyCode::Enter);
+    assert!(bench.sent().is_empty());
+    assert_eq!(bench.said(), "nothing was done");
+    bench.keys("Ay");
+    assert_eq!(bench.sent(), [Command::Repair(plan())]);
+    let done = Repaired { put_back: 2, enqueued: 3, given_back: 1, mended: 0 };
+    bench.answer(Ok(Reply::Repaired(done)));
+    assert_eq!(bench.said(), "✔ 2 buyers put back, 3 orders enqueued, 1 piece given back");
+}
+
+#[test]
+fn marked_sales_are_repaired_and_no_others() {
+    let mut bench = Bench::new(audited());
+    bench.keys("9j ");
+    assert!(bench.text(120, 36).contains("1 marked"));
+    bench.keys("A");
+    let text = bench.text(120, 36);
+    assert!(text.contains("1 sale that is marked, 2 differences: #8"), "{text}");
+    bench.keys("y");
+    let only: Vec<SaleRepair> =
+        plan().into_iter().filter(|sale| sale.voucher_id == VoucherId(8)).collect();
+    assert_eq!(only[0].cures, [Cure::GiveBack]);
+    assert_eq!(bench.sent(), [Command::Repair(only)]);
+    // A sale in order can't be marked, and a mark goes with its differences.
+    bench.keys("G ");
+    assert_eq!(bench.said(), "this sale has nothing that a repair puts right");
+    bench.show(Snapshot { ledger: LedgerPage::default(), ..normal() });
+    assert!(bench.app.ledger.marks.is_empty());
+}
+
+#[test]
+fn a_repair_is_refused_where_there_is_none() {
+    let by_hand = vec![line(7, "hot pot", 3, vec![Finding::Doubled(1)])];
+    let page = |lines| LedgerPage::of(NOW, lines, Vec::new());
+    let old = LedgerPage { taken: Some(NOW.plus(-60_000)), ..audited().ledger };
+    for (picture, told) in [
+        (Snapshot { read_only: true, ..audited() }, "read-only"),
+        (Snapshot { ledger: page(vec![line(7, "hot pot", 3, vec![])]), ..normal() }, "no differ"),
+        (Snapshot { ledger: page(by_hand), ..normal() }, "no repair exists"),
+        (Snapshot { ledger: old, ..normal() }, "press A again"),
+        (Snapshot { ledger: audited().ledger, ..outage() }, "Redis"),
+    ] {
+        let mut bench = Bench::new(picture);
+        bench.keys("9A");
+        assert!(bench.app.dialog.is_none() && bench.sent().is_empty());
+        let said = bench.said();
+        assert!(said.to_lowercase().contains(&told.to_lowercase()), "{said}");
+    }
+}
+
+#[test]
+fn names_lead_to_it_from_anywhere() {
+    for (name, asked) in [("audit", false), ("ledger", false), ("repair", true)] {
+        let mut bench = Bench::new(audited());
+        bench.keys(&format!("3:{name}"));
+        bench.press(KeyCode::Enter);
+        assert_eq!(bench.app.view, crate::console::views::View::Ledger, "{name}");
+        assert_eq!(bench.app.dialog.is_some(), asked, "{name}");
+    }
+}
+
+#[test]
+fn a_difference_of_all_sales_is_named() {
+    let findings = vec![SaleFinding { sale: None, what: Finding::Lost(2) }];
+    let books = Balance::Off { findings };
+    let passed = LedgerPage::of(NOW, vec![line(7, "hot pot", 3, vec![])], Vec::new());
+    for (ledger, shown) in [(passed, true), (audited().ledger, false)] {
+        let mut bench = Bench::new(Snapshot { books: books.clone(), ledger, ..normal() });
+        bench.keys("9");
+        let text = bench.text(120, 36);
+        assert_eq!(text.contains("All sales: 2 admitted orders are neither"), shown, "{text}");
+    }
+}
