@@ -180,6 +180,9 @@ async fn an_act_is_shown_while_it_is_under_way_and_can_be_broken_off() {
     assert_eq!(left, 40_000 - report.discarded);
 }
 
+/// A line of Redis' slow log: number, time, duration, command, client, its name.
+type Logged = (i64, i64, i64, Vec<String>, String, String);
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_snapshot_holds_every_sale_with_the_running_one_first() {
     const PLANNED: usize = 300;
@@ -210,7 +213,6 @@ async fn a_snapshot_holds_every_sale_with_the_running_one_first() {
     let _: String = world.server.query(&["CONFIG", "SET", "slowlog-max-len", "100000"]);
     let _: String = world.server.query(&["SLOWLOG", "RESET"]);
     picture(&world, "some more looks", |it| it.seq >= seen.seq + 4).await;
-    type Logged = (i64, i64, i64, Vec<String>, String, String);
     let logged: Vec<Logged> = world.server.query(&["SLOWLOG", "GET", "-1"]);
     let surveys = logged.iter().map(|it| &it.3).filter(|args| {
         args.first().is_some_and(|it| it == "EVALSHA")

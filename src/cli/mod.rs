@@ -201,7 +201,7 @@ impl Cli {
             None => console::run(&config, out, &look).await,
             Some(Command::Demo(args)) => {
                 stage::refuse_servers(demo::NAME, told)?;
-                demo::run(&config, out, &look, &args).await
+                Box::pin(demo::run(&config, out, &look, &args)).await
             }
             Some(Command::Drill(args)) => {
                 Box::pin(drill::run(&config, out, &look, told, &args)).await

@@ -106,7 +106,7 @@ async fn measure(stage: Stage<'_>, args: &ConsoleArgs) -> Result<Report, Fault> 
     let both = share(rest, async {
         shown = look(stage.node, watching, &mut unused, tokio::time::sleep(rest)).await;
     });
-    let engine_and_console = both.await;
+    let engine_and_console = Box::pin(both).await;
     shown?;
     let mut drawn = drawing()?;
     let (mut alone, mut watched) = (Vec::new(), Vec::new());

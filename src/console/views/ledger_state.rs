@@ -59,11 +59,9 @@ impl Row for SaleAudit {
                 |line| figures::thousands(line.dead),
                 |line| Rank::number(Some(line.dead)),
             ),
-            Facet::new(
-                columns::STATE,
-                |line| ledger::state(line),
-                |line| Rank::number(Some(line.findings.len() as u64)),
-            ),
+            Facet::new(columns::STATE, ledger::state, |line| {
+                Rank::number(Some(line.findings.len() as u64))
+            }),
         ]
     }
 }
