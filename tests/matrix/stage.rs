@@ -201,8 +201,15 @@ pub async fn repair(world: &World) -> Result<Vec<String>, String> {
     let told = |error: EngineError| format!("repair: {error}");
     let plan = repair::plan(&world.store, &mut link, &world.keys).await.map_err(told)?;
     let findings = plan.iter().flat_map(|it| it.findings.iter().map(ToString::to_string)).collect();
-    if !plan.is_empty() {
-        world.execute(Command::Repair(plan)).await.map_err(told)?;
+    // A connection that lay idle over a restart of Redis breaks with its first command: the operator asks again.
+    while !plan.is_empty() {
+        match world.execute(Command::Repair(plan.clone())).await {
+            Err(error) if error.is_away() => tokio::time::sleep(Duration::from_millis(50)).await,
+            done => {
+                done.map_err(told)?;
+                break;
+            }
+        }
     }
     Ok(findings)
 }
