@@ -27,7 +27,7 @@ use super::{
     sale_versions::SaleVersions,
     settings::Settings,
     told::{Subject, Told},
-    vouchers,
+    vouchers::{self, Synced},
 };
 use crate::{
     broker::{BrokerError, Layout, Link, Redis, keys::Partition, nodes::Nodes, scripts},
@@ -674,9 +674,11 @@ async fn prepare(
     if sale.state == SaleState::Archived {
         return Ok(Prepared::Archived);
     }
-    if done.oversold.is_none() {
-        let Reconciler { store, link, keys, .. } = reconciler;
-        vouchers::deliver(store, link, keys, &sale).await?;
+    // That Redis has a change is noted in SQL by the task that delivers it: buyers do not wait for a write.
+    if done.oversold.is_none()
+        && vouchers::sync(reconciler.link, reconciler.keys, &sale).await? == Synced::Damaged
+    {
+        return Err(EngineError::Reconciling(reconciler.keys.sale(voucher)));
     }
     Ok(Prepared::Ready(done))
 }

@@ -256,7 +256,9 @@ async fn deliver_as(
                 .await?;
         }
     }
-    store.note_delivered(voucher, sale.version).await?;
+    if sale.is_undelivered() {
+        store.note_delivered(voucher, sale.version).await?;
+    }
     Ok(())
 }
 
