@@ -5,6 +5,8 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use redis::cmd;
+
 use super::{EngineError, writer::Grave};
 use crate::{
     broker::{
@@ -41,7 +43,8 @@ pub(super) enum Backing {
     Unknown,
 }
 
-/// What Redis says of the buyers behind entries, in their order: one round trip for each voucher.
+/// What Redis says of the buyers behind entries, in their order: one round trip for each voucher, and another one where an entry
+/// has no buyer.
 ///
 /// # Errors
 /// Redis is away.
@@ -55,28 +58,60 @@ pub(super) async fn backing(
     for (index, order) in orders.iter().enumerate() {
         by_voucher.entry(order.voucher).or_default().push(index);
     }
-    for (voucher, indexes) in by_voucher {
-        let mut call = scripts::PROMISED.prepare_invoke();
-        call.key(keys.sale(voucher)).key(keys.stock(voucher)).key(keys.buyers(voucher));
-        let asked = || indexes.iter().filter_map(|index| Some((*index, orders.get(*index)?)));
-        for (_, order) in asked() {
-            call.arg(order.seat().to_string());
+    for (voucher, mut indexes) in by_voucher {
+        // Nearly all of them are promised, which needs no look at the other keys.
+        let mut read = cmd("HMGET");
+        read.arg(keys.buyers(voucher));
+        for order in indexes.iter().filter_map(|index| orders.get(*index)) {
+            read.arg(order.seat().to_string());
         }
-        let (state, held): (String, Vec<Option<String>>) = link.invoke(&call).await?;
-        for ((index, order), held) in asked().zip(held) {
-            let held = held.and_then(|id| id.parse::<OrderId>().ok());
-            let backing = match held {
-                Some(id) if id == order.order => Backing::Promised,
-                _ if state != "whole" => Backing::Unknown,
-                Some(other) => Backing::Other(other),
-                None => Backing::Nothing,
-            };
-            if let Some(slot) = found.get_mut(index) {
-                *slot = backing;
-            }
+        // Anything else than order ids there is looked at by the script.
+        if let Ok(held) = link.query::<Vec<Option<u64>>>(&read).await {
+            let mut held = held.into_iter();
+            indexes.retain(|index| {
+                let order = orders.get(*index).map(|order| order.order.get());
+                let promised = held.next().flatten().is_some_and(|held| Some(held) == order);
+                if let Some(slot) = found.get_mut(*index).filter(|_| promised) {
+                    *slot = Backing::Promised;
+                }
+                !promised
+            });
+        }
+        if !indexes.is_empty() {
+            look_closer(link, keys, voucher, orders, &indexes, &mut found).await?;
         }
     }
     Ok(found)
+}
+
+/// The same for entries of one voucher, together with a look at whether its keys agree.
+async fn look_closer(
+    link: &mut Link,
+    keys: &Layout,
+    voucher: VoucherId,
+    orders: &[OrderEntry],
+    indexes: &[usize],
+    found: &mut [Backing],
+) -> Result<(), EngineError> {
+    let mut call = scripts::PROMISED.prepare_invoke();
+    call.key(keys.sale(voucher)).key(keys.stock(voucher)).key(keys.buyers(voucher));
+    let asked = || indexes.iter().filter_map(|index| Some((*index, orders.get(*index)?)));
+    for (_, order) in asked() {
+        call.arg(order.seat().to_string());
+    }
+    let (state, held): (String, Vec<Option<String>>) = link.invoke(&call).await?;
+    for ((index, order), held) in asked().zip(held) {
+        let backing = match held.and_then(|id| id.parse::<OrderId>().ok()) {
+            Some(id) if id == order.order => Backing::Promised,
+            _ if state != "whole" => Backing::Unknown,
+            Some(other) => Backing::Other(other),
+            None => Backing::Nothing,
+        };
+        if let Some(slot) = found.get_mut(index) {
+            *slot = backing;
+        }
+    }
+    Ok(())
 }
 
 /// Sorts a batch: one round trip to Redis for each voucher in it, and a question to SQL only about entries without a
