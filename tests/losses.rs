@@ -455,3 +455,33 @@ async fn a_loss_while_sql_is_away_admits_no_buyer_until_it_is_back() {
     world.settled().await;
     world.balanced().await;
 }
+
+/// With the stream and the buyers gone at once only the node that admitted a buyer knows of it, whichever notices first.
+#[tokio::test(flavor = "multi_thread")]
+async fn promises_of_another_node_survive_the_loss_of_stream_and_buyers() {
+    let world = World::start().await;
+    let voucher = world.create(sale(300)).await;
+    let other = world.another_node("node-2");
+    let promising = other.operator().admission.clone().unwrap();
+    let ask = async |user| promising.ask(voucher, UserId(user)).answer().await.outcome.unwrap();
+    assert!(matches!(ask(1).await, Outcome::Admitted { .. }));
+    world.settled().await;
+    world.hold().await;
+    world.until("both consumers are held", async || other.hold_consumer(true).await).await;
+    for user in 2..=200 {
+        assert!(matches!(ask(user).await, Outcome::Admitted { .. }), "user {user}");
+    }
+    let (buyers, orders) = (world.keys.buyers(voucher), world.keys.home().orders());
+    let _: u64 = world.server.query(&["DEL", &buyers, &orders]);
+    // The node that has promised nothing is asked.
+    let report = world.rush(RushPlan { settle: false, ..rush(voucher, 400) }).await;
+    assert_eq!((report.admitted, report.duplicate), (100, 200), "{report:?}");
+    world.node().hold_consumer(false).await;
+    other.hold_consumer(false).await;
+    world
+        .until("all are written", async || world.store.sale(voucher).await.unwrap().stock == 0)
+        .await;
+    world.settled().await;
+    world.balanced().await;
+    other.stop().await;
+}

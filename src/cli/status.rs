@@ -14,7 +14,9 @@ use crate::{
     config::Config,
     engine::{
         jobs::{board, builtin},
+        ledger,
         operator::lock_names,
+        watcher::AUDIT_UP_TO,
     },
     model::{EntryId, Phase, ledger::Balance},
     store::ActivityFilter,
@@ -81,6 +83,15 @@ pub(super) async fn look(context: &mut Context) -> Snapshot {
                 None
             }
         };
+        // By order ID, as the audit does: totals alone miss a sale that SQL does not know.
+        if snapshot.redis.up && snapshot.funnel.admitted.total <= AUDIT_UP_TO {
+            let mut link = context.redis.link();
+            match ledger::audit(&context.store, &mut link, &context.keys, None).await {
+                Ok(audit) if audit.balanced => {}
+                Ok(audit) => snapshot.books = Balance::Off { findings: audit.findings().collect() },
+                Err(error) => tracing::warn!(%error, "the audit was broken off"),
+            }
+        }
         snapshot.alarms = alarms(&snapshot, forgot);
     }
     snapshot
@@ -254,12 +265,23 @@ pub(super) fn alarm_words(kind: &AlarmKind) -> String {
         AlarmKind::DeadLetters { count } => {
             format!("{} for a person", counted(*count, "dead letter waits", "dead letters wait"))
         }
-        AlarmKind::RedisForgot { keys, buyers, refused, .. } => format!(
-            "Redis had lost data{}; {} put back; {} cannot be kept; 'seckill audit' shows what is left",
-            if keys.is_empty() { String::new() } else { format!(" ({})", keys.join(", ")) },
-            counted(*buyers, "buyer was", "buyers were"),
-            counted(*refused, "promise", "promises")
-        ),
+        AlarmKind::RedisForgot { keys, buyers, refused, .. } => {
+            let mut text = "Redis had lost data".to_owned();
+            if !keys.is_empty() {
+                text.push_str(&format!(" ({})", keys.join(", ")));
+            }
+            text.push_str("; it was reconciled with SQL and the stream");
+            if *buyers > 0 {
+                text.push_str(&format!(", {} put back", counted(*buyers, "buyer", "buyers")));
+            }
+            if *refused > 0 {
+                let refused = counted(*refused, "promise", "promises");
+                text.push_str(&format!(
+                    ", {refused} cannot be kept: 'seckill dead list' shows them"
+                ));
+            }
+            text
+        }
         AlarmKind::ServerBack { server, away_ms } => {
             format!("{server} answers again; it was away for {}", span(*away_ms))
         }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use futures::{StreamExt as _, future::BoxFuture, stream::FuturesOrdered};
-use redis::{RedisError, Value};
+use redis::{RedisError, Value, cmd};
 use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -101,8 +101,8 @@ pub struct Gate {
     versions: SaleVersions,
     /// Under which this task reconciles.
     token: Arc<str>,
-    /// A stream of the partition has lost entries.
-    streams_damaged: bool,
+    /// Streams of the partition that have lost entries, and keys that were renamed since they had another type.
+    damaged_streams: Vec<String>,
     /// Requests that wait for a sale which is looked up or reconciled; the other sales go on.
     held: HashMap<VoucherId, Batch>,
     /// The tasks that do so, one a sale; they end with this one.
@@ -145,7 +145,7 @@ impl Gate {
             redis: redis.clone(),
             versions: versions.clone(),
             token: reconcile::new_token().into(),
-            streams_damaged: false,
+            damaged_streams: Vec::new(),
             held: HashMap::new(),
             preparing: JoinSet::new(),
             closed: HashMap::new(),
@@ -256,10 +256,10 @@ impl Gate {
         sales.retain(|voucher| self.keys.partition_of(*voucher) == of);
         // A Redis that takes no writes now is asked again in a second.
         if let Ok(damage) = reconcile::check(&mut self.link, &self.keys, &of, &sales).await {
-            self.streams_damaged = !damage.streams.is_empty();
+            self.damaged_streams.extend(damage.streams);
             damage.sales.into_iter().for_each(|voucher| self.prepare(voucher));
         }
-        if self.streams_damaged {
+        if !self.damaged_streams.is_empty() {
             return false;
         }
         self.see_peers().await;
@@ -434,7 +434,7 @@ impl Gate {
             if replicas == 0 || reply.is_err() {
                 return (batch, reply);
             }
-            let mut wait = redis::cmd("WAIT");
+            let mut wait = cmd("WAIT");
             wait.arg(replicas).arg(bound.as_millis() as u64);
             match wait.query_async::<u32>(&mut connection).await {
                 Ok(held) if held < replicas => (batch, Err(Miss::Unconfirmed(held))),
@@ -456,7 +456,7 @@ impl Gate {
                 }
                 Obstacle::Streams => {
                     self.trouble = EngineError::Reconciling(self.partition.orders()).to_string();
-                    self.streams_damaged = true;
+                    self.damaged_streams.push("orders".to_owned());
                     Err(batch)
                 }
                 Obstacle::Sale => {
@@ -596,17 +596,17 @@ impl Gate {
             await_peers(link, of, &self.node, run, &self.peers, dead_ms).await?;
             // A restart in the middle of it is noticed by the next connection.
             self.run_id = run_id;
-            self.streams_damaged = false;
             self.see_peers().await;
         }
-        if self.streams_damaged {
+        if !self.damaged_streams.is_empty() {
             let run = self.run_id.clone().unwrap_or_default();
             let (store, link, keys) = (&self.store, &mut self.link, &self.keys);
             let of = &self.partition;
-            let done =
-                Reconciler { store, link, keys, run: &run, token: &self.token }.streams(of).await?;
+            let done = Reconciler { store, link, keys, run: &run, token: &self.token }
+                .streams(of, &self.damaged_streams)
+                .await?;
             self.note_reconciled(Said::of(&Subject::Partition(of.number())), done);
-            self.streams_damaged = false;
+            self.damaged_streams.clear();
         }
         Ok(())
     }
@@ -670,13 +670,23 @@ async fn prepare(
         sale => sale?,
     };
     versions.note(&sale);
+    let of = reconciler.keys.partition_of(voucher);
+    let damage = reconcile::check(reconciler.link, reconciler.keys, &of, &[voucher]).await?;
+    if !damage.sales.is_empty() && damage.streams.iter().any(|it| it == "orders") {
+        // Without the stream only the nodes know who was promised something: each of them puts that back, and waits for
+        // the others, as after a restart.
+        reconciler.link.query::<u64>(cmd("DEL").arg(of.healed())).await?;
+        return Err(EngineError::Reconciling(of.orders()));
+    }
     let done = reconciler.sale(voucher, promises).await?;
     if sale.state == SaleState::Archived {
         return Ok(Prepared::Archived);
     }
     // That Redis has a change is noted in SQL by the task that delivers it: buyers do not wait for a write.
+    // A sale that is being cut is no older than that, and sells on.
     if done.oversold.is_none()
-        && vouchers::sync(reconciler.link, reconciler.keys, &sale).await? == Synced::Damaged
+        && vouchers::try_sync(reconciler.link, reconciler.keys, &sale, "").await?
+            == Some(Synced::Damaged)
     {
         return Err(EngineError::Reconciling(reconciler.keys.sale(voucher)));
     }

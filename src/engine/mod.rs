@@ -46,7 +46,7 @@ pub mod settings;
 pub mod told;
 pub mod trace;
 pub mod vouchers;
-mod watcher;
+pub mod watcher;
 pub mod writer;
 
 pub use error::EngineError;

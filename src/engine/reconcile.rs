@@ -119,7 +119,7 @@ pub async fn reconcile(
     for (voucher, promises) in by_voucher {
         done.add(reconciler.promises(voucher, &promises).await?);
     }
-    done.add(reconciler.streams(of).await?);
+    done.add(reconciler.streams(of, &[]).await?);
     if done != Reconciled::default() {
         tracing::warn!(
             keys = done.keys.join(", "),
@@ -229,9 +229,15 @@ enum Start {
 
 impl Reconciler<'_> {
     /// Finds what the streams of a partition lost, and puts every order into the stream again that is nowhere.
-    pub(super) async fn streams(&mut self, of: &Partition) -> Result<Reconciled, EngineError> {
+    /// `seen` is what an earlier look found; a key of another type was renamed by it and is not found again.
+    pub(super) async fn streams(
+        &mut self,
+        of: &Partition,
+        seen: &[String],
+    ) -> Result<Reconciled, EngineError> {
         let until = Instant::now() + WITHIN;
-        let mut done = Reconciled::default();
+        let renamed = seen.iter().filter(|name| name.contains(' ')).cloned();
+        let mut done = Reconciled { keys: renamed.collect(), ..Reconciled::default() };
         loop {
             let found = check(self.link, self.keys, of, &[]).await?;
             if found.streams.is_empty() {

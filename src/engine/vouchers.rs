@@ -192,8 +192,8 @@ pub async fn sync(link: &mut Link, keys: &Layout, sale: &Sale) -> Result<Synced,
     }
 }
 
-/// `None` where another process is cutting that very version.
-async fn try_sync(
+/// As [`sync`], but `None` where another process is cutting that very version.
+pub(super) async fn try_sync(
     link: &mut Link,
     keys: &Layout,
     sale: &Sale,

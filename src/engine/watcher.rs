@@ -46,7 +46,7 @@ const TICK: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(1)]
 /// Between two pictures at least, whoever asks for one.
 const BREATH: Duration = Duration::from_millis(100);
 /// An audit by order id reads every buyer; beyond that many it is left to `seckill audit`.
-const AUDIT_UP_TO: u64 = 300_000;
+pub const AUDIT_UP_TO: u64 = 300_000;
 /// After an audit that a server broke off.
 const AUDIT_PAUSE: Duration = Duration::from_secs(10);
 /// Between the end of an audit and the next one for the screen, and a bound on such a one.
