@@ -273,6 +273,24 @@ async fn sales_that_a_database_set_back_does_not_know_are_taken_over_from_redis(
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_oversold_sale_does_not_hold_up_the_others_after_a_restart() {
+    let mut world = World::start().await;
+    let oversold = world.create(sale(10)).await;
+    let sound = world.create(sale(10)).await;
+    world.rush(rush(oversold, 10)).await;
+    let _: u64 = world.server.query(&["HSET", &world.keys.buyers(oversold), "999", "77"]);
+    world.server.kill();
+    world.server.restart();
+    let admission = world.node().operator().admission.clone().expect("the node admits");
+    let admits = async |voucher, user| {
+        let answer = admission.ask(voucher, UserId(user)).answer().await;
+        matches!(answer.outcome, Ok(Outcome::Admitted { .. }))
+    };
+    world.until("the sound sale admits", async || admits(sound, 1).await).await;
+    assert!(!admits(oversold, 2_000).await, "it stays closed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_sale_that_sql_has_in_an_older_version_is_not_changed_behind_redis() {
     let world = World::start().await;
     let voucher = world.create(sale(100)).await;

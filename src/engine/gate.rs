@@ -254,7 +254,7 @@ impl Gate {
         let of = self.partition.clone();
         let mut sales = self.versions.current();
         sales.retain(|voucher| self.keys.partition_of(*voucher) == of);
-        // A Redis that takes no writes now is asked again in a second.
+        // A Redis that takes no writes now is asked again at the next check.
         if let Ok(damage) = reconcile::check(&mut self.link, &self.keys, &of, &sales).await {
             self.damaged_streams.extend(damage.streams);
             damage.sales.into_iter().for_each(|voucher| self.prepare(voucher));

@@ -114,7 +114,15 @@ pub async fn reconcile(
     }
     stream::ensure_group(reconciler.link, of).await?;
     for sale in sales_of(store, keys, of).await? {
-        done.add(reconciler.sale(sale.voucher_id, &[]).await?);
+        let voucher = sale.voucher_id;
+        let part = reconciler.sale(voucher, &[]).await?;
+        let oversold = part.oversold.is_some();
+        done.add(part);
+        if oversold {
+            // It stays closed, so its promises are put back, or become dead letters, while it is.
+            let promises = by_voucher.remove(&voucher).unwrap_or_default();
+            done.add(reconciler.sale(voucher, &promises).await?);
+        }
     }
     for (voucher, promises) in by_voucher {
         done.add(reconciler.promises(voucher, &promises).await?);
