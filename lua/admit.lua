@@ -30,7 +30,7 @@ end
 
 -- The tally only informs: one that cannot be written stops nothing.
 local function count(name, by)
-  if by > 0 and redis.acl_check_cmd('HINCRBY', KEYS[5], name, by) then
+  if by > 0 then
     redis.pcall('HINCRBY', KEYS[5], name, by)
   end
 end
@@ -60,35 +60,48 @@ if now < opens then
   return refuse('not_started', sale[2])
 end
 
-local lost = look_at_stream(KEYS[4], KEYS[7], 'orders')
-if lost then
-  return {'damaged', lost}
-end
-local groups = redis.pcall('XINFO', 'GROUPS', KEYS[4])
-local ready = false
-if not groups.err then
-  for _, group in ipairs(groups) do
-    ready = ready or group[2] == ARGV[1]
+-- What keeps the first buyer of a batch from being admitted, as the answer for the whole batch; nil where nothing does.
+-- A batch without admissions needs no stream, and a sale is sold out far longer than it sells.
+local function obstacle(order, user)
+  local lost = look_at_stream(KEYS[4], KEYS[7], 'orders')
+  if lost then
+    return {'damaged', lost}
   end
-end
-if not ready then
-  return refuse('not_ready')
+  local groups = redis.pcall('XINFO', 'GROUPS', KEYS[4])
+  local ready = false
+  if not groups.err then
+    for _, group in ipairs(groups) do
+      ready = ready or group[2] == ARGV[1]
+    end
+  end
+  if not ready then
+    return refuse('not_ready')
+  end
+  for _, command in ipairs({{'XADD', KEYS[4], '*', 'id', order}, {'HSET', KEYS[3], user, order},
+    {'HINCRBY', KEYS[1], 'seq', 1}, {'HINCRBY', KEYS[3], 'seq', 1}, {'HINCRBY', KEYS[7], 'orders', 1},
+    {'HSET', KEYS[7], 'last_orders', '0-0'}, {'DECRBY', KEYS[2], 1}}) do
+    if not redis.acl_check_cmd(unpack(command)) then
+      return redis.error_reply('NOPERM the user of this connection may not run ' .. command[1] .. ' on ' .. command[2])
+    end
+  end
 end
 
 -- A buyer's places are fields of their own: USER, USER/2, USER/3 up to the sale's limit.
 local limit = integer(sale[4]) or 1
-local fields = {}
+local fields, field_count = {}, 0
 for i = first_pair, #ARGV, 2 do
   local user = ARGV[i]
-  fields[#fields + 1] = user
+  field_count = field_count + 1
+  fields[field_count] = user
   for place = 2, limit do
-    fields[#fields + 1] = user .. '/' .. place
+    field_count = field_count + 1
+    fields[field_count] = user .. '/' .. place
   end
 end
 local held = {}
 -- In parts, for `unpack` has a limit.
-for from = 1, #fields, 4000 do
-  local upto = math.min(from + 3999, #fields)
+for from = 1, field_count, 4000 do
+  local upto = math.min(from + 3999, field_count)
   for i, order in ipairs(redis.call('HMGET', KEYS[3], unpack(fields, from, upto))) do
     if order then
       held[fields[from + i - 1]] = order
@@ -115,7 +128,7 @@ local function place_for(first, order)
 end
 
 local answers, booked = {}, {}
-local admitted, duplicate, sold_out = 0, 0, 0
+local admitted, duplicate, sold_out, last_added = 0, 0, 0, nil
 for i = 1, buyers_asking do
   local user, order = ARGV[first_pair + 2 * i - 2], ARGV[first_pair + 2 * i - 1]
   local first = (i - 1) * limit + 1
@@ -127,14 +140,9 @@ for i = 1, buyers_asking do
     answers[i] = 1
     sold_out = sold_out + 1
   else
-    if admitted == 0 then
-      for _, command in ipairs({{'XADD', KEYS[4], '*', 'id', order}, {'HSET', KEYS[3], user, order},
-        {'HINCRBY', KEYS[1], 'seq', 1}, {'HINCRBY', KEYS[3], 'seq', 1}, {'HINCRBY', KEYS[7], 'orders', 1},
-        {'DECRBY', KEYS[2], 1}}) do
-        if not redis.acl_check_cmd(unpack(command)) then
-          return redis.error_reply('NOPERM the user of this connection may not run ' .. command[1] .. ' on ' .. command[2])
-        end
-      end
+    local why = admitted == 0 and obstacle(order, user)
+    if why then
+      return why
     end
     local added
     if place == 1 then
@@ -148,10 +156,11 @@ for i = 1, buyers_asking do
       end
       break
     end
+    last_added = added
     local place_field = fields[first + place - 1]
     held[place_field] = order
-    booked[#booked + 1] = place_field
-    booked[#booked + 1] = order
+    booked[2 * admitted + 1] = place_field
+    booked[2 * admitted + 2] = order
     admitted = admitted + 1
     answers[i] = -place
   end
@@ -161,7 +170,7 @@ if admitted > 0 then
   redis.call('HSET', KEYS[3], unpack(booked))
   redis.call('DECRBY', KEYS[2], admitted)
   raise_seq(KEYS[1], KEYS[3])
-  redis.call('HINCRBY', KEYS[7], 'orders', admitted)
+  count_added(KEYS[7], admitted, last_added)
 end
 count('admitted', admitted)
 count('duplicate', duplicate)

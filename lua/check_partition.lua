@@ -1,10 +1,12 @@
 #!lua
--- Looks for keys of a partition that were lost, replaced or set back, and raises the watermark where none was.
+-- Looks for keys of a partition that were lost, replaced or set back. Where none was, it brings the watermark up to
+-- entries that were added without it, and has every entry up to now checked against the buyers.
 --
 -- KEYS  1 orders (stream)  2 dead (stream)  3 watermark (hash)
 --       then four for each sale: sale (hash), stock (string), buyers (hash), tally (hash)
 -- ARGV  1 "accept" to take both streams as they are for whole, once their orders were looked for, else ""
 --       2 entries ever added to the orders by the look before, of which none may be missing, or 0
+--       then for each sale its time of creation by SQL
 --
 -- Returns {what the streams have lost: "orders", "dead" or "watermark"..., sales that are not whole, by their place in KEYS
 -- from 1..., entries ever added to the orders}.
@@ -16,10 +18,10 @@ for i, wanted in ipairs({'stream', 'stream', 'hash'}) do
     lost[#lost + 1] = KEYS[i] .. ' ' .. found
   end
 end
-local counts = {}
+local counts, last_ids = {}, {}
 for i, name in ipairs({'orders', 'dead'}) do
-  local missing, added = look_at_stream(KEYS[i], KEYS[3], name)
-  counts[name] = added or 0
+  local missing, added, last = look_at_stream(KEYS[i], KEYS[3], name)
+  counts[name], last_ids[name] = added or 0, last or '0-0'
   if missing and lost[#lost] ~= missing then
     lost[#lost + 1] = missing
   end
@@ -28,6 +30,12 @@ if #lost == 0 or (ARGV[1] == 'accept' and counts.orders >= integer(ARGV[2])) the
   local known = redis.call('HMGET', KEYS[3], 'orders', 'dead')
   if known[1] ~= tostring(counts.orders) or known[2] ~= tostring(counts.dead) then
     redis.call('HSET', KEYS[3], 'orders', counts.orders, 'dead', counts.dead)
+  end
+  local last = last_ids.orders
+  local verified = redis.call('HMGET', KEYS[3], 'last_orders', 'unverified_until')
+  if known[1] ~= tostring(counts.orders) or verified[1] ~= last or not verified[2] or ARGV[1] == 'accept' then
+    redis.call('HSET', KEYS[3], 'last_orders', last)
+    verify_until_now(KEYS[3], last)
   end
 end
 
@@ -38,7 +46,9 @@ for i = 4, #KEYS, 4 do
   local tally = redis.call('TYPE', KEYS[i + 3]).ok
   -- The process that cut the sale died, or SQL refused it and the pieces were not put back.
   local cut_until = integer(redis.pcall('HGET', KEYS[i], 'cut_until'))
+  local created = redis.pcall('HGET', KEYS[i], 'created')
   if look_at_sale(KEYS[i], KEYS[i + 1], KEYS[i + 2]) or (tally ~= 'hash' and tally ~= 'none')
+    or created ~= ARGV[3 + (i - 4) / 4]
     or (cut_until and cut_until < now) then
     damaged[#damaged + 1] = (i - 4) / 4 + 1
   end

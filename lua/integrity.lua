@@ -33,8 +33,10 @@ end
 -- The key that does not agree ("sale", "stock" or "buyers"; "restoring" for a sale that is being reconciled) or nil; the
 -- fields of the sale; the stock.
 local function look_at_sale(sale_key, stock_key, buyers_key)
-  local sale = redis.pcall('HMGET', sale_key, 'state', 'begin', 'end', 'limit', 'version', 'initial', 'seq', 'restoring')
-  if sale.err or not sale[1] or not integer(sale[5]) or not integer(sale[6]) or not integer(sale[7]) then
+  local sale = redis.pcall('HMGET', sale_key, 'state', 'begin', 'end', 'limit', 'version', 'initial', 'seq', 'restoring',
+    'created')
+  if sale.err or not sale[1] or not integer(sale[5]) or not integer(sale[6]) or not integer(sale[7])
+    or not integer(sale[9]) then
     return 'sale', sale, nil
   end
   if sale[8] then
@@ -52,18 +54,45 @@ local function look_at_sale(sale_key, stock_key, buyers_key)
   return nil, sale, stock
 end
 
--- The stream that has lost entries, or the watermark where that is gone; nil where neither is so.
+-- The stream that has lost entries, or the watermark where that is gone, nil where neither is so; the entries that
+-- were ever added to it and its last ID, nil where the key holds no stream.
+--
+-- As many entries with another last ID are others: some were lost, and another program has added as many.
 local function look_at_stream(stream_key, watermark_key, name)
   local info = redis.pcall('XINFO', 'STREAM', stream_key)
   if info.err and not string.find(info.err, 'no such key', 1, true) then
     return name
   end
-  local known = redis.pcall('HGET', watermark_key, name)
+  local known = redis.pcall('HMGET', watermark_key, name, 'last_' .. name)
   local added = info.err and 0 or field(info, 'entries-added')
-  if not integer(known) then
-    return 'watermark', added
+  local last = info.err and '0-0' or field(info, 'last-generated-id')
+  local count = not known.err and integer(known[1])
+  if not count then
+    return 'watermark', added, last
   end
-  return added < integer(known) and name or nil, added
+  local lost = added < count or (added == count and known[2] and known[2] ~= last)
+  return lost and name or nil, added, last
+end
+
+-- Counts entries that were added to the order stream: its watermark knows how many, and the last of them. Where it
+-- cannot be written, the entries are checked against the buyers.
+local function count_added(watermark_key, by, last)
+  redis.pcall('HINCRBY', watermark_key, 'orders', by)
+  redis.pcall('HSET', watermark_key, 'last_orders', last)
+end
+
+-- Every entry up to now is checked against the buyers, also one that a consumer holds already.
+local function verify_until_now(watermark_key, last)
+  local time = redis.call('TIME')
+  local millis = time[1] * 1000 + math.floor(time[2] / 1000)
+  local ahead = tonumber(string.match(last, '^%d+'))
+  local until_id = ahead > millis and last or string.format('%.0f-18446744073709551615', millis)
+  redis.pcall('HSET', watermark_key, 'unverified_until', until_id)
+end
+
+-- Closes a sale whose number belongs to another one in SQL: admission looks at nothing but its own keys, which agree.
+local function close_other(sale_key)
+  redis.call('HSET', sale_key, 'restoring', 'another sale', 'restore_until', 0)
 end
 
 -- One more change of a sale: the sale and its buyers note it alike.

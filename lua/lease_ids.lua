@@ -3,15 +3,19 @@
 --
 -- KEYS  1 counter of the day (string)  2 watermark (hash)
 -- ARGV  1 day (YYYY-MM-DD)  2 how many numbers  3 the counter is kept for so many seconds  4 numbers known to be leased
+--       5 numbers that are passed over where nothing is known of the day: both keys may have been lost
 --
 -- Returns the end of the lease: its numbers are the last ARGV 2 before that.
 
 set_aside(KEYS[1], 'string')
 set_aside(KEYS[2], 'hash')
-local leased = math.max(integer(redis.call('GET', KEYS[1])) or 0, integer(ARGV[4]))
+local counted = integer(redis.call('GET', KEYS[1]))
+local leased = math.max(counted or 0, integer(ARGV[4]))
 local known = redis.call('HMGET', KEYS[2], 'ids_day', 'ids')
 if known[1] == ARGV[1] then
   leased = math.max(leased, integer(known[2]) or 0)
+elseif not counted then
+  leased = leased + integer(ARGV[5])
 end
 leased = leased + integer(ARGV[2])
 local text = string.format('%.0f', leased)

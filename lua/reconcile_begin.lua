@@ -4,13 +4,18 @@
 -- KEYS  1 sale (hash)  2 stock (string)  3 buyers (hash place -> order)  4 tally (hash)
 -- ARGV  1 token of this process  2 ms that it has until restore.lua renews that  3 run of the server
 --       then the sale by SQL:  4 version  5 title  6 begin  7 end  8 state  9 initial  10 limit  11 created
---       12 "always" to begin also where the keys agree, else ""
+--       12 "always" to begin also where the keys agree; "replace" to begin also where Redis holds another sale of that
+--          number, whose keys are kept under other names; else ""
 --
--- Returns {"whole"} where the keys agree and were reconciled on this run of the server; {"open"} where they agree, and
--- buyers may be put back while the sale is as it is: no node admits buyers on a run that it has not reconciled; {"busy"} while another process
--- reconciles or cuts the sale; {"other"} where Redis holds another sale of that number; or {"begun", what was found
--- of the keys...}: "sale", "stock" or "buyers" for the one that does not agree, "restoring" where another process broke
--- off, "KEY TYPE" for a key of another type, which is kept under another name. A sale that Redis knows in a newer version than SQL keeps it.
+-- Returns
+--   {"whole"}   the keys agree and were reconciled on this run of the server
+--   {"open"}    they agree, and buyers may be put back while the sale is as it is: no node admits buyers on a run that it
+--               has not reconciled
+--   {"busy"}    another process reconciles or cuts the sale
+--   {"other"}   Redis holds another sale of that number, with another time of creation: it is closed
+--   {"begun", what was found of the keys...}: "sale", "stock" or "buyers" for the one that does not agree, "KEY TYPE" for
+--               one that is kept under another name; "restoring" and what another process has found that broke off
+-- A sale that Redis knows in a newer version than SQL keeps it.
 
 local found = {}
 for i, wanted in ipairs({'hash', 'string', 'hash', 'hash'}) do
@@ -24,7 +29,8 @@ local known = redis.call('HMGET', KEYS[1], 'restoring', 'restore_until', 'cuttin
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local cutting = known[3] and now < (integer(known[4]) or 0)
-if not damaged and (cutting or not known[3]) and known[6] == ARGV[3] and #found == 0 and ARGV[12] ~= 'always' then
+local other = known[5] and known[5] ~= ARGV[11]
+if not other and not damaged and (cutting or not known[3]) and known[6] == ARGV[3] and #found == 0 and ARGV[12] == '' then
   return {'whole'}
 end
 if known[1] and known[1] ~= ARGV[1] and now < (integer(known[2]) or 0) then
@@ -33,10 +39,19 @@ end
 if cutting then
   return {'busy'}
 end
-if known[5] and known[5] ~= ARGV[11] then
+if other and ARGV[12] ~= 'replace' then
+  close_other(KEYS[1])
   return {'other'}
 end
-if not damaged and not known[3] and #found == 0 and ARGV[12] ~= 'always' then
+if other then
+  for i = 1, #KEYS do
+    local replaced = set_aside(KEYS[i], '')
+    if replaced then
+      found[#found + 1] = KEYS[i] .. ' ' .. replaced
+    end
+  end
+  sale = {}
+elseif not damaged and not known[3] and #found == 0 and ARGV[12] == '' then
   return {'open'}
 end
 if damaged and #found == 0 then
@@ -47,11 +62,19 @@ if damaged and #found == 0 then
     end
   end
 end
+if damaged == 'restoring' then
+  for key in string.gmatch(redis.call('HGET', KEYS[1], 'found') or '', '[^,]+') do
+    if key ~= 'restoring' then
+      found[#found + 1] = key
+    end
+  end
+end
 if not integer(sale[5]) or not integer(sale[6]) or not sale[1] or integer(sale[5]) <= integer(ARGV[4]) then
   redis.call('HSET', KEYS[1], 'version', ARGV[4], 'title', ARGV[5], 'begin', ARGV[6], 'end', ARGV[7],
     'state', ARGV[8], 'initial', ARGV[9], 'limit', ARGV[10], 'created', ARGV[11])
 end
 redis.call('HDEL', KEYS[1], 'cutting', 'cut_until')
-redis.call('HSET', KEYS[1], 'restoring', ARGV[1], 'restore_until', string.format('%.0f', now + tonumber(ARGV[2])))
+redis.call('HSET', KEYS[1], 'restoring', ARGV[1], 'restore_until', string.format('%.0f', now + tonumber(ARGV[2])),
+  'found', table.concat(found, ','))
 redis.call('HSET', KEYS[3], 'restoring', ARGV[1])
 return {'begun', unpack(found)}

@@ -2,7 +2,8 @@
 -- Ends the reconciling of one sale: the stock is what the buyers leave, and the sale admits buyers again.
 --
 -- KEYS  1 sale (hash)  2 stock (string)  3 buyers (hash place -> order)  4 watermark (hash)
--- ARGV  1 token of the process that has begun (reconcile_begin.lua), "" where that answered "open"  2 run of the server  3 voucher
+-- ARGV  1 token of the process that has begun (reconcile_begin.lua), "" where that answered "open"  2 run of the server
+--       3 voucher
 --
 -- Returns {"done", stock before or false, stock}; {"oversold", buyers, initial} where there are more buyers than pieces:
 -- the sale stays closed; {"lost"} where a key was lost meanwhile, or another process has taken over: begin again.
@@ -20,7 +21,7 @@ end
 local buyers = count_buyers(KEYS[3])
 local sale = redis.call('HMGET', KEYS[1], 'initial', 'seq')
 local initial = integer(sale[1])
-redis.call('HDEL', KEYS[1], 'restoring', 'restore_until')
+redis.call('HDEL', KEYS[1], 'restoring', 'restore_until', 'found')
 redis.call('HDEL', KEYS[3], 'restoring')
 local before = redis.pcall('GET', KEYS[2])
 local stock = string.format('%.0f', math.max(0, initial - buyers))

@@ -4,19 +4,12 @@
 -- to the new stream in its order, under new IDs; the old stream is kept for a while.
 --
 -- KEYS  1 orders (stream)  2 new name of the old stream; what was there is replaced  3 dead (stream)  4 gone (set)
+--       5 watermark (hash)
 -- ARGV  1 group  2 IDs further ahead of the clock than this are in the far future (ms)  3 keep the old stream for (ms)
 --       4 reason for the dead letters  then the entries that become dead letters
 --
 -- Returns {entries in the new stream, dead letters, last ID of the old stream}, or false where the last ID is not in
 -- the far future.
-
-local function field(reply, name)
-  for i = 1, #reply, 2 do
-    if reply[i] == name then
-      return reply[i + 1]
-    end
-  end
-end
 
 local info = redis.pcall('XINFO', 'STREAM', KEYS[1])
 if info.err then
@@ -95,5 +88,11 @@ while from do
   from = #page == 1000 and '(' .. page[1000][1]
 end
 -- What was ever added must not become less: that is how a stream is found to have lost entries.
-redis.call('XSETID', KEYS[1], newest, 'ENTRIESADDED', field(info, 'entries-added') + kept)
+local added = field(info, 'entries-added') + kept
+redis.call('XSETID', KEYS[1], newest, 'ENTRIESADDED', added)
+local known = redis.pcall('HGET', KEYS[5], 'orders')
+if integer(known) and integer(known) <= added then
+  redis.call('HSET', KEYS[5], 'orders', added, 'last_orders', newest)
+  verify_until_now(KEYS[5], newest)
+end
 return {kept, dead, last}

@@ -6,7 +6,7 @@
 --
 -- Returns how many were put back; a letter that is gone is passed by.
 
-local back = 0
+local back, last = 0, nil
 for a = 1, #ARGV, 3 do
   local letter = redis.call('XRANGE', KEYS[2], ARGV[a], ARGV[a])[1]
   if letter then
@@ -21,10 +21,14 @@ for a = 1, #ARGV, 3 do
     for _, text in ipairs({'replays', ARGV[a + 1], 'history', ARGV[a + 2]}) do
       entry[#entry + 1] = text
     end
-    redis.call('XADD', KEYS[1], '*', unpack(entry))
+    last = redis.call('XADD', KEYS[1], '*', unpack(entry))
     redis.call('XDEL', KEYS[2], ARGV[a])
     back = back + 1
   end
 end
-redis.pcall('HINCRBY', KEYS[3], 'orders', back)
+if last then
+  -- The letter may be of an order that was promised to no buyer, so the entry is checked again.
+  verify_until_now(KEYS[3], last)
+  count_added(KEYS[3], back, last)
+end
 return back

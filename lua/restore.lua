@@ -3,18 +3,22 @@
 --
 -- KEYS  1 sale (hash)  2 stock (string)  3 buyers (hash place -> order)  4 orders (stream)  5 dead (stream)
 --       6 watermark (hash)
--- ARGV  1 voucher  2 "enqueue" to add the entry as well, else "book"
+-- ARGV  1 voucher
+--       2 "book" to put the buyer back; "claim" for a live order of SQL, which takes its place from any other order;
+--         "enqueue" to add the entry as well; "refuse" to make a dead letter of it, whatever the state of the sale
 --       3 token of the process that reconciles the sale (reconcile_begin.lua), "" for a sale that is whole
 --       4 ms by which its lease is renewed  then three for each buyer: user, place, order id
 --
 -- Returns {put back, order ids refused, order ids put back that were promised}: refused are buyers who hold another
 -- order now, and those for whom no piece is left. A buyer who is there already under the same order counts as neither.
--- A promise ("enqueue") that is refused becomes a dead letter, so that its id still has a result.
+-- A promise ("enqueue", "refuse") that is refused becomes a dead letter, so that its id still has a result.
 -- {-1, {}, {}} where the sale is not whole, or is no longer reconciled under this token: nothing was changed.
 
-local token = ARGV[3]
+local token, refuse = ARGV[3], ARGV[2] == 'refuse'
 local initial
-if token == '' then
+if refuse then
+  initial = 0
+elseif token == '' then
   local damaged, sale = look_at_sale(KEYS[1], KEYS[2], KEYS[3])
   if damaged then
     return {-1, {}, {}}
@@ -31,7 +35,7 @@ else
 end
 
 local restored, refused, promised = 0, {}, {}
-local room = initial - count_buyers(KEYS[3])
+local room = refuse and 0 or initial - count_buyers(KEYS[3])
 
 local function body(user, place, order, prefix)
   local fields = {prefix .. 'userId', user, prefix .. 'voucherId', ARGV[1], prefix .. 'id', order}
@@ -44,13 +48,12 @@ end
 for i = 5, #ARGV, 3 do
   local user, place, order = ARGV[i], ARGV[i + 1], ARGV[i + 2]
   local place_field = place == '1' and user or (user .. '/' .. place)
-  local held = redis.call('HGET', KEYS[3], place_field)
+  local held = not refuse and redis.call('HGET', KEYS[3], place_field)
   local reason, why
   if not held then
     if room > 0 then
       if ARGV[2] == 'enqueue' then
-        redis.call('XADD', KEYS[4], '*', body(user, place, order, ''))
-        redis.pcall('HINCRBY', KEYS[6], 'orders', 1)
+        count_added(KEYS[6], 1, redis.call('XADD', KEYS[4], '*', body(user, place, order, '')))
         promised[#promised + 1] = order
       end
       redis.call('HSET', KEYS[3], place_field, order)
@@ -60,20 +63,26 @@ for i = 5, #ARGV, 3 do
       reason = 'promised before Redis was restarted; no piece is left for it'
       why = 'unkept'
     end
+  elseif held ~= order and ARGV[2] == 'claim' then
+    redis.call('HSET', KEYS[3], place_field, order)
   elseif held ~= order then
     reason = 'promised before Redis was restarted; the buyer holds order ' .. held
     why = {promised = held}
   end
   if reason then
     refused[#refused + 1] = order
-    if ARGV[2] == 'enqueue' then
+    if ARGV[2] == 'enqueue' or refuse then
       redis.call('XADD', KEYS[5], '*', 'reason', reason, 'why', cjson.encode(why),
         body(user, place, order, 'body:'))
       redis.pcall('HINCRBY', KEYS[6], 'dead', 1)
     end
   end
 end
-if token == '' and restored > 0 then
+if #refused > 0 then
+  -- The stream may hold entries of those, which are not to be written.
+  verify_until_now(KEYS[6], '0-0')
+end
+if not refuse and token == '' and restored > 0 then
   redis.call('DECRBY', KEYS[2], restored)
   raise_seq(KEYS[1], KEYS[3])
 end

@@ -8,7 +8,8 @@
 --
 -- Returns "taken" for a version that was taken over, "known" where Redis had it or a newer one, "cutting" while a cut of
 -- this version or a newer one is under way (cut.lua): ask again soon; "damaged" where the keys of the sale do not agree,
--- or are not there: it has to be reconciled with its buyers; "other" where Redis holds another sale of that number.
+-- or are not there: it has to be reconciled with its buyers; "other" where Redis holds another sale of that
+-- number: it is closed.
 --
 -- The stock follows from `initial` by difference, so that pieces sold meanwhile stay sold.
 
@@ -37,6 +38,7 @@ if damaged then
 end
 local known = redis.call('HMGET', KEYS[1], 'cutting', 'cut_until', 'created')
 if known[3] ~= ARGV[8] then
+  close_other(KEYS[1])
   return 'other'
 end
 local cutting = integer(known[1])

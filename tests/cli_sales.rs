@@ -230,7 +230,7 @@ fn vouchers_of_both_kinds_are_created_and_listed() {
     ] {
         refused(home.run(&["voucher", "create", "--title", "t", flag, value]), 2, why);
     }
-    refused(home.run(&["voucher", "create", "--title", " "]), 2, "needs a title");
+    refused(home.run(&["voucher", "create", "--title", " "]), 2, "the title is empty");
     refused(home.run(&["--read-only", "voucher", "create", "--title", "t"]), 1, "read-only");
     refused(home.run(&["sale", "show", &after]), 1, "no sale");
     // Redis need not answer for it.

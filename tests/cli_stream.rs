@@ -202,3 +202,60 @@ fn entries_are_given_and_a_consumer_removed() {
     refused(home.run(&["stream", "remove-consumer", "node-b/1", "--yes"]), 1, "no consumer");
     ends(worker);
 }
+
+/// Without a node, an audit repairs keys of another type as a live node does, and the status shows what it finds.
+#[test]
+fn keys_that_another_program_has_overwritten_are_named_and_repaired_without_a_node() {
+    let home = sold_out();
+    let args = ["sale", "create", "--title", "u", "--stock", "9"];
+    let id = json(&home, &args)["voucher_id"].to_string();
+    let mut redis = redis::Client::open(home.redis.url()).unwrap().get_connection().unwrap();
+    // Admitted, and nowhere else than among the buyers.
+    support::promise(&mut redis, &id, "7", "627150921728720897");
+    for (name, kind, blind) in
+        [("nodes", "zset", false), ("dead", "stream", true), ("orders", "stream", true)]
+    {
+        let key = format!("seckill:{{p0}}:{name}");
+        redis::cmd("DEL").arg(&key).exec(&mut redis).unwrap();
+        redis::cmd("RPUSH").arg(&key).arg("x").exec(&mut redis).unwrap();
+        let finding = format!("the key '{key}' in Redis holds a list");
+        let told = format!("! partition 0: {finding}");
+        for command in ["audit", "status"] {
+            let ran = home.run(&[command]).expect_code(1);
+            assert!(ran.stdout.contains(&told), "{command}: {ran}");
+            assert!(ran.stdout.contains("'seckill audit --repair'"), "{command}: {ran}");
+            assert!(!ran.stdout.contains("RENAME"), "{command}: {ran}");
+            let shown = home.run(&[command, "--json"]).expect_code(1).json();
+            let first = shown["partitions"][0]["findings"][0].as_str().unwrap();
+            assert!(first.starts_with(&finding), "{command}: {shown}");
+            if blind && command == "status" {
+                assert!(
+                    ran.stdout.contains("books      unknown: the sales can't be audited"),
+                    "{ran}"
+                );
+                assert_eq!(shown["books"]["state"], "unknown", "{shown}");
+            }
+        }
+        let asked = home.run(&["audit", "--repair"]).expect_code(2);
+        assert!(asked.stderr.contains("Repair 1 partition?"), "{asked}");
+        assert!(asked.stdout.contains(&format!("\n  ! {finding}")), "{asked}");
+        let repaired = home.run(&["audit", "--repair", "--yes"]).expect_code(0);
+        assert!(repaired.stdout.contains("repair the partition"), "{repaired}");
+        assert!(repaired.stdout.contains("1 fault of partitions repaired"), "{repaired}");
+        assert!(!repaired.stdout.contains("asks for confirmation"), "{repaired}");
+        let types = [key.clone(), format!("{key}:replaced")]
+            .map(|key| redis::cmd("TYPE").arg(key).query::<String>(&mut redis).unwrap());
+        // What is empty is not there.
+        assert!(types[0] == kind || types[0] == "none" && name != "orders", "{types:?}");
+        assert_eq!(types[1], "list");
+        assert_eq!(json(&home, &["audit"])["balanced"], true);
+        home.run(&["status"]).expect_code(0);
+    }
+    let worker = works(&home);
+    wait_until_blocking(PATIENCE, "the order is written", || {
+        let shown = home.run(&["orders", "show", "627150921728720897", "--json"]);
+        shown.code() == 0 && shown.json()["result"] == "persisted"
+    });
+    worker.signal(Signal::TERM);
+    worker.wait(PATIENCE).expect_code(0);
+}

@@ -145,7 +145,7 @@ async fn a_stranger_removes_a_consumer_with_its_entries() {
     let group = world.keys.home().group().to_owned();
     on_orders(&world, &["XGROUP", "DELCONSUMER"], &[&group, "node-b/1"]);
     alarmed(&world, "the loss is told", |kind| {
-        matches!(kind, AlarmKind::BooksOff { finding } if finding.to_string().contains("30 admitted orders"))
+        matches!(kind, AlarmKind::BooksOff { finding, .. } if finding.to_string().contains("30 admitted orders"))
     })
     .await;
     assert!(findings(&world).await[0].starts_with("30 admitted orders are neither"));

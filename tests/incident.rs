@@ -137,6 +137,11 @@ fn the_log_comes_in_pages_and_by_kind() {
     assert_eq!((lines(&older).len(), &older.json()["next"]), (1, &Value::Null), "{older}");
     let words = home.run(&["activity", "--since", "-1h"]).expect_code(0).stdout;
     assert!(words.contains("why: w [31mhy") && !words.contains('\u{1b}'), "{words}");
+    // A pipe gets the whole of it.
+    let title = "t".repeat(60);
+    create(&home, &title, &[]);
+    let words = home.run(&["activity"]).expect_code(0).stdout;
+    assert!(words.contains(&format!("'{title}', stock 20")) && !words.contains('…'), "{words}");
 }
 
 #[test]
@@ -156,6 +161,9 @@ fn an_act_that_the_log_does_not_take_is_told() {
     rename("tb_audit_log", "tb_taken_away");
     let ran = home.run(&["sale", "pause", &id]).expect_code(0);
     assert!(ran.stderr.contains("'sale pause' was done"), "{ran}");
+    let ran = home.run(&["sale", "pause", "99"]).expect_code(1);
+    assert!(ran.stderr.contains("'sale pause' failed: "), "{ran}");
+    assert!(!ran.stderr.contains("was done"), "{ran}");
     rename("tb_taken_away", "tb_audit_log");
     let ran = home.run(&["sale", "resume", &id]).expect_code(0);
     assert!(ran.stderr.is_empty(), "{ran}");

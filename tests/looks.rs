@@ -442,7 +442,8 @@ async fn no_rate_is_made_up_while_redis_is_away() {
 #[tokio::test(flavor = "multi_thread")]
 async fn no_rate_of_admission_is_made_up_while_the_database_is_away_or_locked() {
     for locked in [true, false] {
-        let (mut world, illness) = World::shaky(TestRedis::start(), 1, 7, |_| {}).await;
+        let (mut world, illness) =
+            World::shaky(TestRedis::start(), world::Database::Sqlite, 1, 7, |_| {}).await;
         world.start_node();
         let voucher = world.create(sale(300)).await;
         picture(&world, "the sale is read", |it| it.sale(voucher).is_some() && it.redis.up).await;

@@ -10,19 +10,22 @@
 mod support;
 mod world;
 
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 
 use redis::cmd;
 use seckill::{
     broker::{Redis, letters},
     engine::{
         admission::AdmissionError,
-        command::{Command, Reply, RushPlan},
+        command::{Command, LetterScope, Reply, RushPlan},
+        dead::judge,
         ledger, repair,
     },
     model::{
-        EntryId, Fence, Millis, NewSale, OrderFault, Outcome, SaleState, UserId, VoucherId,
+        EntryId, Fence, LetterVerdict, Millis, NewSale, OrderFault, Outcome, SaleState, UserId,
+        VoucherId,
         ledger::{Cure, Finding},
+        order_id::utc_day,
     },
     store::faulty::Ill,
     telemetry::snapshot::AlarmKind,
@@ -52,12 +55,12 @@ async fn repaired(world: &World) -> Vec<Cure> {
     cures
 }
 
-/// Waits until the activity log names a lost key.
-async fn named(world: &World, key: &str) {
+/// Waits until the activity log names what was lost.
+async fn named(world: &World, lost: &str) {
     world
-        .until("the log names the key", async || {
+        .until("the log names what was lost", async || {
             let acts = world.store.acts(50).await.unwrap();
-            acts.iter().any(|act| act.act == "redis healed" && act.result.contains(key))
+            acts.iter().any(|act| act.act == "redis healed" && act.result.contains(lost))
         })
         .await;
 }
@@ -239,6 +242,7 @@ async fn an_archived_sale_that_an_older_copy_brings_back_sells_nothing() {
     assert_eq!(findings(&world).await, [Finding::StillHeld]);
     world.start_node();
     assert_eq!(world.ask(voucher, 1_000).await, Outcome::Ended);
+    named(&world, "1 archived sale removed").await;
     assert!(findings(&world).await.is_empty());
 }
 
@@ -290,6 +294,274 @@ async fn an_oversold_sale_does_not_hold_up_the_others_after_a_restart() {
     assert!(!admits(oversold, 2_000).await, "it stays closed");
 }
 
+/// Its promises are remembered for 30 s; the other sales must not wait for that.
+#[tokio::test(flavor = "multi_thread")]
+async fn promises_of_a_sale_that_both_servers_lost_do_not_hold_up_the_others() {
+    let world = World::start().await;
+    let sound = world.create(sale(10)).await;
+    let lost = world.create(sale(10)).await;
+    world.rush(rush(lost, 10)).await;
+    world.settled().await;
+    sql(
+        &world,
+        "DELETE FROM tb_voucher_order; DELETE FROM tb_seckill_voucher WHERE voucher_id = 2; \
+         DELETE FROM tb_voucher WHERE id = 2",
+    )
+    .await;
+    let _: () = world.server.query(&["FLUSHALL"]);
+    let admission = world.node().operator().admission.clone().expect("the node admits");
+    let admits = world.until("the sound sale admits", async || {
+        let answer = admission.ask(sound, UserId(1)).answer().await;
+        matches!(answer.outcome, Ok(Outcome::Admitted { .. } | Outcome::Duplicate { .. }))
+    });
+    tokio::time::timeout(Duration::from_secs(15), admits).await.expect("it need not wait for them");
+}
+
+/// The number of entries alone does not show that one was lost and another one forged.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_forged_entry_in_the_place_of_a_lost_one_is_not_written() {
+    let mut world = World::start().await;
+    let voucher = world.create(sale(20)).await;
+    world.rush(rush(voucher, 5)).await;
+    world.settled().await;
+    world.stop_node().await;
+    let orders = world.keys.home().orders();
+    let _: u64 = world.server.query(&["DEL", &orders]);
+    let v = voucher.to_string();
+    for user in ["901", "902", "903", "904", "905"] {
+        let id = format!("{user}000");
+        world.add_entry(&["userId", user, "voucherId", &v, "id", &id]).await;
+    }
+    world.start_node();
+    world
+        .until("they are dead letters", async || {
+            world.server.query::<u64>(&["XLEN", &world.keys.home().dead()]) == 5
+        })
+        .await;
+    named(&world, &orders).await;
+    world.settled().await;
+    world.balanced().await;
+    assert_eq!(world.store.live_orders(voucher, None, 99).await.unwrap().len(), 5);
+}
+
+/// A consumer that waits for SQL writes its batch after the sale was rebuilt without it.
+#[tokio::test(flavor = "multi_thread")]
+async fn orders_that_are_written_after_their_sale_was_rebuilt_have_their_buyers() {
+    let world = World::start().await;
+    let voucher = world.create(sale(50)).await;
+    let other = world.another_node("node-2");
+    let promising = other.operator().admission.clone().unwrap();
+    let ask = async |user| promising.ask(voucher, UserId(user)).answer().await.outcome.unwrap();
+    world
+        .until("the other node admits", async || {
+            matches!(ask(1).await, Outcome::Admitted { .. } | Outcome::Duplicate { .. })
+        })
+        .await;
+    world.settled().await;
+    world.until("its consumer is held", async || other.hold_consumer(true).await).await;
+    world.hold().await;
+    for user in 2..=6 {
+        assert!(matches!(ask(user).await, Outcome::Admitted { .. }), "user {user}");
+    }
+    let lock = world.lock_database().await;
+    world.node().hold_consumer(false).await;
+    world.until("the entries are in hand", async || world.pending().await == 5).await;
+    // The only one that remembers them.
+    other.stop().await;
+    let keys = [world.keys.buyers(voucher), world.keys.home().orders()];
+    let _: u64 = world.server.query(&["DEL", &keys[0], &keys[1]]);
+    world
+        .until("the sale is rebuilt", async || {
+            let count: u64 = world.server.query(&["HLEN", &keys[0]]);
+            let open =
+                !world.server.query::<bool>(&["HEXISTS", &world.keys.sale(voucher), "restoring"]);
+            count == 2 && open
+        })
+        .await;
+    drop(lock);
+    world
+        .until("all are written", async || {
+            world.store.live_orders(voucher, None, 99).await.unwrap().len() == 6
+        })
+        .await;
+    world.until("each has its buyer", async || findings(&world).await.is_empty()).await;
+    for user in 2..=6 {
+        assert!(matches!(world.ask(voucher, user).await, Outcome::Duplicate { .. }), "user {user}");
+    }
+}
+
+/// A buyer whose loss was not noticed is admitted a second time, and SQL refuses the second order.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_beside_another_live_one_of_its_buyer_is_cancelled_or_repaired() {
+    let world = World::start().await;
+    let voucher = world.create(sale(20)).await;
+    assert_eq!(world.rush(rush(voucher, 2)).await.admitted, 2);
+    world.settled().await;
+    let (key, v) = (world.keys.buyers(voucher), voucher.to_string());
+    let firsts = world.buyers(voucher);
+    for (user, id) in [("1", "777001"), ("2", "777002")] {
+        let _: u64 = world.server.query(&["HSET", &key, user, id]);
+        world.add_entry(&["userId", user, "voucherId", &v, "id", id]).await;
+    }
+    world
+        .until("they are dead letters", async || {
+            world.server.query::<u64>(&["XLEN", &world.keys.home().dead()]) == 2
+        })
+        .await;
+    let mut link = world.redis.link();
+    let of = world.keys.home();
+    let letters = letters::dead_letters(&mut link, &of, EntryId::MIN, 9).await.unwrap();
+    let judged = judge(&world.store, &mut link, &world.keys, 3, letters.clone()).await.unwrap();
+    assert!(judged.iter().all(|it| it.verdict == LetterVerdict::HoldsAnother), "{judged:?}");
+    let one = LetterScope::Letters(vec![letters[0].letter]);
+    let discard = Command::DiscardLetters { scope: one, compensate: true };
+    let Reply::LettersDiscarded(done) = world.execute(discard).await.unwrap() else { panic!() };
+    assert_eq!((done.discarded, done.compensated), (1, 1), "{done:?}");
+    assert_eq!(repaired(&world).await, [Cure::Reconcile]);
+    assert!(findings(&world).await.is_empty());
+    assert_eq!(world.buyers(voucher), firsts, "each buyer holds the order that SQL has");
+    assert_eq!(world.server.query::<u64>(&["GET", &world.keys.stock(voucher)]), 18);
+}
+
+/// A key of another type at a place that is read before anything else.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deployment_key_of_another_type_is_written_anew() {
+    let mut world = World::start().await;
+    let voucher = world.create(sale(20)).await;
+    world.stop_node().await;
+    let key = world.keys.deployment();
+    let _: u64 = world.server.query(&["DEL", &key]);
+    let _: u64 = world.server.query(&["RPUSH", &key, "x"]);
+    world.start_node();
+    assert_eq!(world.rush(rush(voucher, 2)).await.admitted, 2);
+}
+
+/// An unknown error proves nothing about an order: the batch waits, which is an event, and goes on by itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn orders_wait_for_a_database_that_refuses_them_for_an_unknown_reason() {
+    let world = World::start().await;
+    let voucher = world.create(sale(20)).await;
+    sql(
+        &world,
+        "CREATE TRIGGER broken BEFORE INSERT ON tb_voucher_order WHEN NEW.user_id = 3 \
+         BEGIN SELECT * FROM no_such_table; END",
+    )
+    .await;
+    for user in 1..=5 {
+        assert!(matches!(world.ask(voucher, user).await, Outcome::Admitted { .. }), "user {user}");
+    }
+    let event = async |what: &str| {
+        let acts = world.store.acts(50).await.unwrap();
+        acts.iter().any(|act| act.act == what)
+    };
+    world.until("it is an event", async || event("orders wait").await).await;
+    sql(&world, "DROP TRIGGER broken").await;
+    let all = world.until("all are written", async || {
+        world.store.live_orders(voucher, None, 9).await.unwrap().len() == 5
+    });
+    tokio::time::timeout(Duration::from_secs(15), all).await.expect("it is asked again soon");
+    world.until("so is its end", async || event("orders written").await).await;
+    world.settled().await;
+    world.balanced().await;
+}
+
+/// Both keys that know how many numbers of the day are leased are lost within one second of a rush.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_order_id_is_issued_twice_where_nothing_knows_how_many_were() {
+    let world = World::start().await;
+    let voucher = world.create(sale(5_000)).await;
+    assert_eq!(world.rush(rush(voucher, 2_000)).await.admitted, 2_000);
+    let of = world.keys.home();
+    let counter = of.sequence(utc_day(Millis::now().0 / 1_000));
+    let _: u64 = world.server.query(&["DEL", &counter, &of.watermark()]);
+    // A process of its own, which knows of no lease.
+    let other = world.another_node("node-2");
+    let admission = other.operator().admission.clone().unwrap();
+    world
+        .until("the other node admits", async || {
+            let answer = admission.ask(voucher, UserId(9_000)).answer().await;
+            matches!(answer.outcome, Ok(Outcome::Admitted { .. } | Outcome::Duplicate { .. }))
+        })
+        .await;
+    for user in 9_001..9_100 {
+        let answer = admission.ask(voucher, UserId(user)).answer().await;
+        assert!(matches!(answer.outcome, Ok(Outcome::Admitted { .. })), "{answer:?}");
+    }
+    world.settled().await;
+    world.balanced().await;
+    assert_eq!(world.server.query::<u64>(&["XLEN", &of.dead()]), 0);
+    // IDs of different seconds differ whatever their numbers are, and these may be of the same one.
+    let orders = world.store.live_orders(voucher, None, 9_999).await.unwrap();
+    let numbers: HashSet<u64> = orders.iter().map(|it| it.id.get() & 0xffff_ffff).collect();
+    assert_eq!(numbers.len(), orders.len(), "a number of the day was issued twice");
+    other.stop().await;
+}
+
+/// SQL is set back while the nodes live, and the number is given to another sale.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sale_that_replaces_a_newer_one_is_sold_by_nodes_that_knew_that() {
+    let world = World::start().await;
+    let voucher = world.create(sale(20)).await;
+    for _ in 0..3 {
+        world.execute(Command::Restock { voucher, by: 5 }).await.unwrap();
+    }
+    world.rush(rush(voucher, 1)).await;
+    world.settled().await;
+    sql(
+        &world,
+        "DELETE FROM tb_voucher_order; UPDATE tb_seckill_voucher \
+         SET initial_stock = 10, stock = 10, version = 1, delivered_version = 0, create_time = create_time + 1",
+    )
+    .await;
+    let admission = world.node().operator().admission.clone().expect("the node admits");
+    let admits = async |user| {
+        let answer = admission.ask(voucher, UserId(user)).answer().await;
+        matches!(answer.outcome, Ok(Outcome::Admitted { .. }))
+    };
+    world.until("it is closed", async || findings(&world).await == [Finding::OtherSale]).await;
+    world.until("it admits nobody", async || !admits(2_000).await).await;
+    repaired(&world).await;
+    world.until("it is sold", async || admits(3_000).await).await;
+    world.settled().await;
+    world.balanced().await;
+    assert_eq!(world.store.sale(voucher).await.unwrap().initial, 10);
+}
+
+/// Admission looks at the keys of a sale alone, and those of another sale may agree with one another.
+#[tokio::test(flavor = "multi_thread")]
+async fn another_sale_under_a_number_admits_nobody_and_does_not_hold_up_the_others() {
+    let mut world = World::start().await;
+    let other = world.create(sale(20)).await;
+    let sound = world.create(sale(10)).await;
+    world.rush(rush(other, 10)).await;
+    world.settled().await;
+    let key = world.keys.sale(other);
+    let _: u64 = world.server.query(&["HSET", &key, "created", "1"]);
+    world
+        .until("a node that lives closes it", async || {
+            world.server.query::<bool>(&["HEXISTS", &key, "restoring"])
+        })
+        .await;
+    world.stop_node().await;
+    world.server.kill();
+    world.server.restart();
+    world.start_node();
+    let admission = world.node().operator().admission.clone().expect("the node admits");
+    let admits = async |voucher, user| {
+        let answer = admission.ask(voucher, UserId(user)).answer().await;
+        matches!(answer.outcome, Ok(Outcome::Admitted { .. }))
+    };
+    world.until("the sound sale admits", async || admits(sound, 1).await).await;
+    assert!(!admits(other, 2_000).await, "the other sale is closed");
+    assert_eq!(findings(&world).await, [Finding::OtherSale]);
+    assert_eq!(repaired(&world).await, [Cure::Replace]);
+    assert!(findings(&world).await.is_empty());
+    world.until("the sale of SQL admits", async || admits(other, 2_000).await).await;
+    assert_eq!(world.server.query::<u64>(&["HGET", &format!("{key}:replaced"), "created"]), 1);
+    world.settled().await;
+    world.balanced().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sale_that_sql_has_in_an_older_version_is_not_changed_behind_redis() {
     let world = World::start().await;
@@ -327,11 +599,18 @@ async fn a_forged_entry_is_never_written_and_costs_no_buyer_anything() {
             world.server.query::<u64>(&["XLEN", &world.keys.home().dead()]) == 3
         })
         .await;
-    let mut link = world.redis.link();
-    let dead = letters::dead_letters(&mut link, &world.keys.home(), EntryId::MIN, 9).await.unwrap();
-    for letter in dead {
+    let (mut link, of) = (world.redis.link(), world.keys.home());
+    let dead = letters::dead_letters(&mut link, &of, EntryId::MIN, 9).await.unwrap();
+    for letter in &dead {
         assert_eq!(letter.reason.data::<OrderFault>(), Some(OrderFault::NotPromised), "{letter:?}");
     }
+    // A replay adds them again, and still no buyer holds them.
+    assert_eq!(letters::replay(&mut link, &of, &dead.iter().collect::<Vec<_>>()).await.unwrap(), 3);
+    world
+        .until("they are dead letters again", async || {
+            world.server.query::<u64>(&["XLEN", &of.dead()]) == 3
+        })
+        .await;
     assert_eq!(world.rush(RushPlan { seed: 2, ..rush(voucher, 20) }).await.persisted, 10);
     world.settled().await;
     world.balanced().await;
@@ -348,6 +627,9 @@ async fn an_entry_waits_while_its_buyer_is_lost() {
     assert_eq!(world.rush(RushPlan { settle: false, ..rush(voucher, 30) }).await.admitted, 30);
     world.stop_node().await;
     let _: u64 = world.server.query(&["DEL", &world.keys.buyers(voucher)]);
+    // Any of the entries may be forged.
+    let watermark = world.keys.home().watermark();
+    assert_eq!(world.server.query::<u64>(&["HDEL", &watermark, "unverified_until"]), 1);
     world.start_node();
     world
         .until("all are written", async || world.store.sale(voucher).await.unwrap().stock == 20)
@@ -453,8 +735,10 @@ async fn a_key_that_is_lost_again_and_again_while_it_is_rebuilt_costs_no_order()
 #[tokio::test(flavor = "multi_thread")]
 async fn a_loss_while_sql_is_away_admits_no_buyer_until_it_is_back() {
     let server = support::TestRedis::start();
-    let (mut world, illness) =
-        World::shaky(server, 1, 7, |settings| settings.answer_within_ms = 300).await;
+    let (mut world, illness) = World::shaky(server, world::Database::Sqlite, 1, 7, |settings| {
+        settings.answer_within_ms = 300;
+    })
+    .await;
     world.start_node();
     let voucher = world.create(sale(100)).await;
     assert_eq!(world.rush(rush(voucher, 40)).await.persisted, 40);

@@ -2,7 +2,7 @@
 //! ledger afterwards, by a checker of its own.
 //!
 //! `SEEDS=1000 cargo test --test matrix` runs that many, `SEED=42` one, `FROM=500` begins there, `ONLY=trimmed` tells
-//! only stories of such faults, `AT_ONCE=2` so many at a time.
+//! only stories of such faults, `AT_ONCE=2` so many at a time, `DATABASE=mariadb` or `DATABASE=postgres` to run on that.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -119,8 +119,8 @@ fn a_data_directory_that_is_removed_in_a_rush_is_no_success() {
     let ran = rush.wait(LONG).expect_code(3);
     assert!(!ran.stdout.contains("persisted"), "{ran}");
     assert!(ran.stderr.contains("was removed while it was in use"), "{ran}");
-    worker.signal(Signal::TERM);
-    worker.wait(LONG);
+    let worked = worker.wait(LONG).expect_code(3);
+    assert!(worked.stderr.contains("was removed while it was in use"), "{worked}");
     assert!(!home.data_dir().exists(), "nothing is made in its place");
 }
 
@@ -325,7 +325,7 @@ fn bad_input_gets_a_sentence_and_the_right_code() {
             [&["sale", "create", "--title", title, "--stock", stock, "--json"], more].concat();
         home.run(&args)
     };
-    refused(sale("", "1", &[]), 2, "needs a title");
+    refused(sale("", "1", &[]), 2, "the title is empty");
     refused(sale(&"x".repeat(10_000), "1", &[]), 2, "10000 characters");
     refused(sale("a\u{1b}[2J", "1", &[]), 2, "control character");
     refused(sale("t", "0", &[]), 2, "stock of 0");

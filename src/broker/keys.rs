@@ -202,8 +202,9 @@ impl Partition {
         ["sale", "stock", "buyers"].map(|what| format!("{}:{what}:*", glob(&self.prefix)))
     }
 
-    /// Hash: how many entries were ever added to the streams, the highest voucher number, and how many order ids were
-    /// leased: what tells that one of these keys was lost or set back.
+    /// Hash: how many entries were ever added to the streams (`orders`, `dead`), the last one of the orders
+    /// (`last_orders`), the highest voucher number and how many order IDs were leased, which shows that one of these keys
+    /// was lost or set back. Entries up to `unverified_until` are checked against the buyers before they are written.
     pub fn watermark(&self) -> String {
         format!("{}:watermark", self.prefix)
     }

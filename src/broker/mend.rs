@@ -40,6 +40,7 @@ pub async fn renew_stream(
 ) -> Result<Option<Renewed>, BrokerError> {
     let mut call = scripts::RENEW_STREAM.prepare_invoke();
     call.key(of.orders()).key(aside(&of.orders())).key(of.dead()).key(of.gone());
+    call.key(of.watermark());
     call.arg(of.group()).arg(ahead.as_millis() as u64).arg(KEPT.as_millis() as u64).arg(reason);
     for entry in foreign {
         call.arg(entry.in_stream());

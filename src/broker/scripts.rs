@@ -69,7 +69,8 @@ script!(
 script!(
     /// Puts dead letters back into the order stream.
     REPLAY,
-    "replay.lua"
+    "replay.lua",
+    with_integrity
 );
 script!(
     /// Reads a page of the pending list.
@@ -132,6 +133,12 @@ script!(
     with_integrity
 );
 script!(
+    /// Which entries of the order stream need no check against the buyers.
+    VERIFIED,
+    "verified.lua",
+    with_integrity
+);
+script!(
     /// Leases numbers for order ids.
     LEASE_IDS,
     "lease_ids.lua",
@@ -150,7 +157,8 @@ script!(
 script!(
     /// Replaces an order stream that left the clock behind.
     RENEW_STREAM,
-    "renew_stream.lua"
+    "renew_stream.lua",
+    with_integrity
 );
 script!(
     /// Renames a key of another type.

@@ -79,6 +79,21 @@ pub async fn length(link: &mut Link, of: &Partition) -> Result<u64, BrokerError>
     link.query(cmd("XLEN").arg(of.orders())).await
 }
 
+/// Entries of the order stream that need no check against the buyers: after the first of these and up to the second.
+/// `None` where each needs one.
+pub async fn verified(
+    link: &mut Link,
+    of: &Partition,
+) -> Result<Option<(EntryId, EntryId)>, BrokerError> {
+    let mut call = scripts::VERIFIED.prepare_invoke();
+    call.key(of.orders()).key(of.watermark());
+    let found: Option<(String, String)> = link.invoke(&call).await?;
+    let id = |text: String| {
+        text.parse::<EntryId>().ok().map(|id| EntryId { partition: of.number(), ..id })
+    };
+    Ok(found.and_then(|(after, last)| id(after).zip(id(last))))
+}
+
 /// XREADGROUP: at most `count` entries for `consumer`.
 pub async fn read_group(
     link: &mut Link,

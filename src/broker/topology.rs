@@ -10,7 +10,7 @@ use std::{
 };
 
 use futures::{StreamExt as _, stream::FuturesUnordered};
-use redis::{AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, Value, pipe};
+use redis::{AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, Value, cmd, pipe};
 
 use super::{BrokerError, UrlFault, routing::SLOTS};
 
@@ -285,17 +285,16 @@ impl Cluster {
         let asking = async {
             let mut connection =
                 client.get_multiplexed_async_connection_with_config(&config).await?;
+            let enabled: String = cmd("INFO").arg("cluster").query_async(&mut connection).await?;
+            if enabled.lines().any(|line| line == "cluster_enabled:0") {
+                return Ok(None);
+            }
             let mut ask = pipe();
             ask.cmd("CLUSTER").arg("SLOTS").cmd("CLUSTER").arg("INFO");
-            ask.query_async::<(Value, String)>(&mut connection).await
+            ask.query_async::<(Value, String)>(&mut connection).await.map(Some)
         };
-        let (reply, info) =
-            asking.await.map_err(|error| match BrokerError::from_redis(&error, &place) {
-                BrokerError::Refused(why) if why.contains("cluster support disabled") => {
-                    UrlFault::NoCluster(place.clone()).into()
-                }
-                other => other,
-            })?;
+        let answer = asking.await.map_err(|error| BrokerError::from_redis(&error, &place))?;
+        let Some((reply, info)) = answer else { return Err(UrlFault::NoCluster(place).into()) };
         let slots = Slots::read(&reply, node).ok_or(BrokerError::Reply("CLUSTER SLOTS"))?;
         let whole = slots.is_complete() && info.contains("cluster_state:ok");
         Ok(View { slots, whole })

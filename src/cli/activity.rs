@@ -1,5 +1,7 @@
 //! `seckill activity`: what operators did and what befell the deployment, in the order of time.
 
+use std::io::{self, IsTerminal as _};
+
 use clap::Args;
 use jiff::tz::TimeZone;
 use serde::Serialize;
@@ -104,7 +106,7 @@ fn line(Recorded { id, act }: Recorded) -> Line {
     }
 }
 
-/// One long subject must not push the results off the screen; JSON has all of it.
+/// One long subject must not push the results off the screen; a pipe and JSON have all of it.
 const WIDEST: usize = 60;
 
 fn words(page: &Page) -> String {
@@ -112,6 +114,7 @@ fn words(page: &Page) -> String {
         return "Nothing is in the log that matches.".to_owned();
     }
     let zone = TimeZone::system();
+    let widest = if io::stdout().is_terminal() { WIDEST } else { usize::MAX };
     let rows: Vec<Vec<String>> = page
         .lines
         .iter()
@@ -119,7 +122,7 @@ fn words(page: &Page) -> String {
             let words: [&str; 5] =
                 [&line.operator, &line.node, &line.act, &line.subject, &line.result];
             let mut row = vec![line.at.date_time(&zone)];
-            row.extend(words.map(|word| shown(&plain(word), WIDEST)));
+            row.extend(words.map(|word| shown(&plain(word), widest)));
             row
         })
         .collect();

@@ -13,14 +13,19 @@ use super::{
     output::{Output, ask, counted, number, signed, table, why},
 };
 use crate::{
+    broker::BrokerError,
     config::Config,
     engine::{
         EngineError,
         command::{Command, Reply},
         ledger, mend,
+        operator::Operator,
         repair::{self, Repaired, SaleRepair},
     },
-    model::{Millis, Said, VoucherId},
+    model::{
+        Millis, Said, VoucherId,
+        ledger::{Finding, SaleAudit},
+    },
     store::{Act, ActivityFilter, Which},
     telemetry::forgot::HEALED,
 };
@@ -48,15 +53,40 @@ struct Loss {
 
 /// What is wrong with a partition as a whole.
 #[derive(Serialize)]
-struct PartitionLine {
+pub(super) struct PartitionLine {
     partition: u16,
     findings: Vec<String>,
 }
+
+impl PartitionLine {
+    /// Whether a finding is about this key.
+    pub(super) fn names(&self, key: &str) -> bool {
+        self.findings.iter().any(|finding| finding.contains(&format!("'{key}'")))
+    }
+
+    /// A line for each finding.
+    pub(super) fn words(&self) -> String {
+        let mut text = String::new();
+        for finding in &self.findings {
+            text.push_str(&format!("! partition {}: {finding}\n", self.partition));
+        }
+        text
+    }
+}
+
+/// Said of sales while [`is_in_the_way`] is so.
+pub(super) const IN_THE_WAY: &str = "the sales can't be audited before the partition is repaired";
+
+pub(super) const REPAIR: &str =
+    "  'seckill audit --repair' shows what can be repaired, and asks for confirmation\n";
 
 #[derive(Serialize)]
 struct Report {
     #[serde(flatten)]
     audit: ledger::Audit,
+    /// Why no sale could be audited.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'static str>,
     /// Partitions with findings.
     partitions: Vec<PartitionLine>,
     /// The newest losses, newest first.
@@ -75,7 +105,7 @@ pub(super) async fn run(config: &Config, out: Output, args: &AuditArgs) -> Resul
     let report = look(&mut context, out, args).await;
     context.close().await;
     let report = report?;
-    out.answer(&report, || words(&report))?;
+    out.answer(&report, || words(&report, args.repair))?;
     Ok(if report.audit.balanced { 0 } else { fault::NO })
 }
 
@@ -83,13 +113,31 @@ async fn look(context: &mut Context, out: Output, args: &AuditArgs) -> Result<Re
     let mut link = context.redis.link();
     let repaired = if args.repair { repair(context, out, args).await? } else { None };
     let partitions = partitions(context).await?;
-    let mut audit = ledger::audit(&context.store, &mut link, &context.keys, args.voucher).await?;
+    let audit = ledger::audit(&context.store, &mut link, &context.keys, args.voucher).await;
+    let (mut audit, error) = match audit {
+        Ok(audit) => (audit, None),
+        Err(error) if is_in_the_way(&error, &partitions) => {
+            (ledger::Audit { balanced: false, sales: Vec::new() }, Some(IN_THE_WAY))
+        }
+        Err(error) => return Err(error.into()),
+    };
     audit.balanced &= partitions.is_empty();
     let losses = losses(context).await?;
-    Ok(Report { audit, partitions, losses, repaired })
+    Ok(Report { audit, error, partitions, losses, repaired })
 }
 
-async fn partitions(context: &Context) -> Result<Vec<PartitionLine>, Fault> {
+/// Whether it is a key of another type that a finding names.
+pub(super) fn is_in_the_way(error: &EngineError, partitions: &[PartitionLine]) -> bool {
+    match error {
+        EngineError::Broker(BrokerError::Foreign(found)) => {
+            partitions.iter().any(|it| it.names(&found.key))
+        }
+        _ => false,
+    }
+}
+
+/// What is wrong with each partition.
+pub(super) async fn partitions(context: &Context) -> Result<Vec<PartitionLine>, Fault> {
     let (mut link, mut lines) = (context.redis.link(), Vec::new());
     for of in context.keys.partitions() {
         let findings = mend::faults(&mut link, &context.keys, &of).await?;
@@ -124,7 +172,7 @@ async fn losses(context: &Context) -> Result<Vec<Loss>, Fault> {
     Ok(losses)
 }
 
-/// Shows what would be done, asks, and does just that.
+/// Shows what would be done, asks, and does just that: first for partitions, without which sales can't be looked at.
 async fn repair(
     context: &mut Context,
     out: Output,
@@ -134,31 +182,41 @@ async fn repair(
     if operator.read_only {
         return Err(EngineError::ReadOnly.into());
     }
-    let mut plan = repair::plan(&context.store, &mut context.redis.link(), &context.keys).await?;
-    plan.retain(|sale| args.voucher.is_none_or(|only| only == sale.voucher_id));
-    let cured: Vec<SaleRepair> =
-        plan.iter().filter(|sale| !sale.cures.is_empty()).cloned().collect();
+    let (mut done, mut reason) = (None, None);
     let broken = partitions(context).await?;
     for PartitionLine { partition, findings } in &broken {
         let findings = findings.join("\n  ! ");
         out.say(&format!("partition {partition}\n  ! {findings}\n    repair the partition"));
     }
+    if !broken.is_empty() {
+        operator.reason = reason.insert(why(&args.consent)).clone();
+        let partitions = counted(broken.len() as u64, "partition", "partitions");
+        ask(&args.consent, &format!("Repair {partitions}?"))?;
+        done = Some(execute(&operator, Vec::new()).await?);
+    }
+    let mut plan = repair::plan(&context.store, &mut context.redis.link(), &context.keys).await?;
+    plan.retain(|sale| args.voucher.is_none_or(|only| only == sale.voucher_id));
     for sale in &plan {
         out.say(&told(sale));
     }
-    if cured.is_empty() && broken.is_empty() {
-        return Ok(None);
+    plan.retain(|sale| !sale.cures.is_empty());
+    if plan.is_empty() {
+        return Ok(done);
     }
-    operator.reason = why(&args.consent);
-    let sales = counted(cured.len() as u64, "sale", "sales");
-    let question = match counted(broken.len() as u64, "partition", "partitions") {
-        _ if broken.is_empty() => format!("Put the books of {sales} right like that?"),
-        partitions => format!("Repair {partitions}, and put the books of {sales} right like that?"),
-    };
-    ask(&args.consent, &question)?;
-    let stop = CancellationToken::new();
-    match operator.execute(Command::Repair(cured), &stop).await? {
-        Reply::Repaired(done) => Ok(Some(done)),
+    operator.reason = reason.unwrap_or_else(|| why(&args.consent));
+    let sales = counted(plan.len() as u64, "sale", "sales");
+    ask(&args.consent, &format!("Put the books of {sales} right like that?"))?;
+    let mut all = execute(&operator, plan).await?;
+    if let Some(partitions) = done {
+        all.enqueued += partitions.enqueued;
+        all.mended += partitions.mended;
+    }
+    Ok(Some(all))
+}
+
+async fn execute(operator: &Operator, plan: Vec<SaleRepair>) -> Result<Repaired, Fault> {
+    match operator.execute(Command::Repair(plan), &CancellationToken::new()).await? {
+        Reply::Repaired(done) => Ok(done),
         _ => Err(Fault::no("the engine answered something else than a repair")),
     }
 }
@@ -172,24 +230,30 @@ fn told(sale: &SaleRepair) -> String {
         text.push_str(&format!("\n    {cure}"));
     }
     for left in &sale.left {
-        text.push_str(&format!(
-            "\n    needs a person, who compares tb_voucher_order with tb_seckill_voucher: {left}"
-        ));
+        text.push_str(&match left {
+            Finding::Stranded(_) => format!(
+                "\n    needs a person: {left}\n      'seckill dead list' shows why\n      'seckill dead replay --all' replays them\n      'seckill dead discard --all --compensate' cancels them and refunds the stock"
+            ),
+            _ => format!(
+                "\n    needs a person, who compares tb_voucher_order with tb_seckill_voucher: {left}"
+            ),
+        });
     }
     text
 }
 
-fn words(report: &Report) -> String {
+/// `repairing`: whether a repair was asked for.
+fn words(report: &Report, repairing: bool) -> String {
     let audit = &report.audit;
-    let mut broken = String::new();
-    for PartitionLine { partition, findings } in &report.partitions {
-        for finding in findings {
-            broken.push_str(&format!("! partition {partition}: {finding}\n"));
-        }
+    let broken: String = report.partitions.iter().map(PartitionLine::words).collect();
+    let hint = if repairing { "" } else { REPAIR };
+    if let Some(error) = report.error {
+        return format!("{broken}{hint}The books are OFF: {error}.");
     }
     if audit.sales.is_empty() {
         let end = if audit.balanced { "and balance" } else { "but a partition is broken" };
-        return format!("{broken}There is no sale yet; the books are empty {end}.");
+        let hint = if report.partitions.is_empty() { "" } else { hint };
+        return format!("{broken}{hint}There is no sale yet; the books are empty {end}.");
     }
     let rows: Vec<Vec<String>> = audit
         .sales
@@ -229,6 +293,10 @@ fn words(report: &Report) -> String {
         for finding in &sale.findings {
             text.push_str(&format!("! #{}: {finding}\n", sale.voucher_id));
         }
+    }
+    let curable = |it: &SaleAudit| it.findings.iter().any(|finding| finding.cure().is_some());
+    if audit.sales.iter().any(curable) || !report.partitions.is_empty() {
+        text.push_str(hint);
     }
     for Loss { at, node, subject, result } in &report.losses {
         let at = at.date_time(&TimeZone::system());

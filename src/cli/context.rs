@@ -279,11 +279,19 @@ impl Context {
                 Lang::En => act.result.to_string(),
                 Lang::Zh => told_result(&act.result),
             };
+            let failed = matches!(act.result.data(), Some(Told::Failed(_)));
             let act = act_word(&act.act);
-            let told = tell!(
-                "'{act}' was done ({result}), but the audit log could not be written; note it by hand",
-                "“{act}”已执行（{result}），但未能写入审计日志；请手工记录"
-            );
+            let told = if failed {
+                tell!(
+                    "'{act}' {result}; the audit log could not be written either",
+                    "“{act}”{result}；审计日志也未能写入"
+                )
+            } else {
+                tell!(
+                    "'{act}' was done ({result}), but the audit log could not be written; note it by hand",
+                    "“{act}”已执行（{result}），但未能写入审计日志；请手工记录"
+                )
+            };
             let _ = writeln!(std::io::stderr(), "seckill: {}", plain(&told));
         }
         self.store.close().await;

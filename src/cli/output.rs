@@ -46,7 +46,9 @@ impl Output {
     /// A word in between, for a person only.
     pub(super) fn say(self, words: &str) {
         if !self.json {
-            let _ = writeln!(io::stdout(), "{}", plain(words));
+            for line in words.lines() {
+                let _ = writeln!(io::stdout(), "{}", plain(line));
+            }
         }
     }
 }

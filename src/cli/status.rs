@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use serde::Serialize;
+
 use super::{
     Fault,
     alone::Alone,
+    audit::{IN_THE_WAY, PartitionLine, REPAIR, is_in_the_way, partitions},
     context::Context,
     fault,
     output::{Output, counted, number, sentences, signed, span, table},
@@ -24,8 +27,8 @@ use crate::{
         Meters, Snapshot,
         alarms::alarms,
         collector::Collector,
-        forgot::Forgot,
-        snapshot::{AlarmKind, Health, SaleLine},
+        forgot::{self, Forgot},
+        snapshot::{Alarm, AlarmKind, Health, SaleLine},
         unread::Unread,
     },
 };
@@ -39,22 +42,26 @@ const JOB_RUNS: u32 = 20;
 const EVENTS: u32 = 50;
 
 pub(super) async fn run(config: &Config, out: Output) -> Result<u8, Fault> {
-    let snapshot = match Context::open(config).await {
+    let status = match Context::open(config).await {
         Ok(mut context) => {
-            let snapshot = look(&mut context).await;
+            let status = look(&mut context).await;
             context.close().await;
-            snapshot
+            status
         }
         Err(fault) if fault.code == fault::UNREACHABLE => {
             let alone = Alone::open(config, fault).await?;
             let snapshot = alone.look().await;
             alone.close().await;
-            snapshot
+            Status { snapshot, partitions: Vec::new(), audit_error: None }
         }
         Err(fault) => return Err(fault),
     };
-    out.answer(&snapshot, || words(&snapshot))?;
-    let wrong = matches!(snapshot.books, Balance::Off { .. }) || !snapshot.undelivered.is_empty();
+    out.answer(&status, || words(&status))?;
+    let Status { snapshot, partitions, audit_error } = &status;
+    let wrong = matches!(snapshot.books, Balance::Off { .. })
+        || !snapshot.undelivered.is_empty()
+        || !partitions.is_empty()
+        || audit_error.is_some();
     Ok(match snapshot.redis.takes_writes() && snapshot.sql.takes_writes() {
         false => fault::UNREACHABLE,
         true if wrong => fault::NO,
@@ -62,12 +69,31 @@ pub(super) async fn run(config: &Config, out: Output) -> Result<u8, Fault> {
     })
 }
 
+/// One picture, and what only an audit finds.
+#[derive(Serialize)]
+pub(super) struct Status {
+    #[serde(flatten)]
+    pub(super) snapshot: Snapshot,
+    /// Partitions with findings.
+    partitions: Vec<PartitionLine>,
+    /// Why the books are unknown although both servers answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    audit_error: Option<String>,
+}
+
 /// All that a picture holds, and whether the database takes writes.
-pub(super) async fn look(context: &mut Context) -> Snapshot {
+pub(super) async fn look(context: &mut Context) -> Status {
+    let (mut broken, mut audit_error) = (Vec::new(), None);
     let (mut collector, mut snapshot) = still(context).await;
     collector.tell_writes(&mut snapshot).await;
     if let Some(rows) = collector.pending(EntryId::MIN).await {
         snapshot.pending = collector.pending_page(EntryId::MIN, &rows, &snapshot);
+    }
+    if snapshot.redis.up {
+        match partitions(context).await {
+            Ok(lines) => broken = lines,
+            Err(fault) => audit_error = Some(fault.told()),
+        }
     }
     if snapshot.sql.up {
         let jobs = builtin::jobs(&context.config.engine);
@@ -89,12 +115,18 @@ pub(super) async fn look(context: &mut Context) -> Snapshot {
             match ledger::audit(&context.store, &mut link, &context.keys, None).await {
                 Ok(audit) if audit.balanced => {}
                 Ok(audit) => snapshot.books = Balance::Off { findings: audit.findings().collect() },
-                Err(error) => tracing::warn!(%error, "the audit was broken off"),
+                Err(error) if is_in_the_way(&error, &broken) => {
+                    audit_error = Some(IN_THE_WAY.to_owned());
+                }
+                Err(error) => audit_error = Some(Fault::from(error).told()),
             }
+        }
+        if audit_error.is_some() {
+            snapshot.books = Balance::Unknown;
         }
         snapshot.alarms = alarms(&snapshot, forgot);
     }
-    snapshot
+    Status { snapshot, partitions: broken, audit_error }
 }
 
 /// Takes pictures until one shows books that stand still, at most three: a difference counts only
@@ -120,13 +152,17 @@ pub(super) async fn still(context: &mut Context) -> (Collector, Snapshot) {
     (collector, snapshot)
 }
 
-fn words(snapshot: &Snapshot) -> String {
+fn words(status: &Status) -> String {
+    let Status { snapshot, partitions, audit_error } = status;
     let mut text = String::new();
     for health in [&snapshot.redis, &snapshot.sql] {
         text.push_str(&server(health));
     }
     let books = match &snapshot.books {
-        Balance::Unknown => "unknown".to_owned(),
+        Balance::Unknown => match audit_error {
+            Some(error) => format!("unknown: {error}"),
+            None => "unknown".to_owned(),
+        },
         Balance::Balanced { .. } => "balanced".to_owned(),
         Balance::InFlight { orders } => {
             format!("{} in flight", counted(*orders, "order", "orders"))
@@ -192,8 +228,17 @@ fn words(snapshot: &Snapshot) -> String {
             text.push_str(&format!("{more} more: 'seckill sale list' shows all\n"));
         }
     }
-    for alarm in &snapshot.alarms {
+    // With the finding of its partition stands what repairs it.
+    let told = |alarm: &&Alarm| match &alarm.kind {
+        AlarmKind::ForeignKey(found) => partitions.iter().any(|it| it.names(&found.key)),
+        _ => false,
+    };
+    for alarm in snapshot.alarms.iter().filter(|alarm| !told(alarm)) {
         text.push_str(&format!("! {}\n", alarm_words(&alarm.kind)));
+    }
+    text.extend(partitions.iter().map(PartitionLine::words));
+    if !partitions.is_empty() {
+        text.push_str(REPAIR);
     }
     text
 }
@@ -227,7 +272,7 @@ pub(super) fn alarm_words(kind: &AlarmKind) -> String {
             format!("{}; {waiting} for it", Unread::SqlLocked)
         }
         AlarmKind::SqlLocked { .. } => Unread::SqlLocked.to_string(),
-        AlarmKind::BooksOff { finding } => {
+        AlarmKind::BooksOff { finding, .. } => {
             format!("the books are off: {finding}; 'seckill audit' tells all")
         }
         AlarmKind::DeadConsumer { consumer, known, pending, .. } => {
@@ -265,12 +310,16 @@ pub(super) fn alarm_words(kind: &AlarmKind) -> String {
         AlarmKind::DeadLetters { count } => {
             format!("{} for a person", counted(*count, "dead letter waits", "dead letters wait"))
         }
-        AlarmKind::RedisForgot { keys, buyers, refused, .. } => {
-            let mut text = "Redis had lost data".to_owned();
+        AlarmKind::RedisForgot { keys, buyers, promised, refused, .. } => {
+            let mut text = "Redis had data lost, replaced or set back".to_owned();
             if !keys.is_empty() {
-                text.push_str(&format!(" ({})", keys.join(", ")));
+                text.push_str(&format!(": {}", forgot::named_in_words(keys)));
             }
             text.push_str("; it was reconciled with SQL and the stream");
+            if *promised > 0 {
+                let orders = counted(*promised, "order", "orders");
+                text.push_str(&format!(", {orders} put into the stream again"));
+            }
             if *buyers > 0 {
                 text.push_str(&format!(", {} put back", counted(*buyers, "buyer", "buyers")));
             }

@@ -37,16 +37,15 @@ pub(super) async fn run(config: &Config, out: Output) -> Result<u8, Fault> {
         context.redis.place(),
         context.store.describe()
     ));
-    let replaced = node.stopping().clone();
-    let replaced = tokio::select! {
-        () = end.come() => false,
-        () = replaced.cancelled() => true,
+    let (replaced, place) = (node.stopping().clone(), context.place());
+    let ended = tokio::select! {
+        () = end.come() => Ok(()),
+        () = replaced.cancelled() => Err(EngineError::NameTaken(name.clone()).into()),
+        fault = place.lost() => Err(fault),
     };
     let stopped = node.stop().await;
     context.close().await;
-    if replaced {
-        return Err(EngineError::NameTaken(name).into());
-    }
+    ended?;
     let finished = stopped.finished();
     let ended = Ended { node: name.clone(), finished, handed_over: stopped.handed_over };
     out.answer(&ended, || match (stopped.in_time, stopped.handed_over) {

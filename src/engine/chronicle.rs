@@ -20,6 +20,8 @@ use crate::{
 
 /// An alarm that is over sooner is not worth a line. A server that is away is, at once.
 const HOLDS_MS: u64 = 2_000;
+/// The same of books that are off: two pictures in a row have shown it by then.
+const BOOKS_HOLD_MS: u64 = 500;
 /// An alarm that comes back sooner was never over.
 const OVER_MS: u64 = 10_000;
 /// The same of a server: a person waits for the word that it answers again.
@@ -175,8 +177,11 @@ impl Chronicle {
     fn settle(&mut self, now: Millis, lines: &mut Vec<Act>) {
         let node = &self.node;
         self.standing.retain(|(kind, subject), it| {
-            let (holds, ends) =
-                if *kind == "alarm" { (HOLDS_MS, OVER_MS) } else { (0, ANSWERS_MS) };
+            let (holds, ends) = match *kind {
+                "alarm" if subject == "books" => (BOOKS_HOLD_MS, OVER_MS),
+                "alarm" => (HOLDS_MS, OVER_MS),
+                _ => (0, ANSWERS_MS),
+            };
             let until = it.over.unwrap_or(now);
             // What is over again so soon after an outage belongs to it.
             let apart = self.ended.get(subject).is_none_or(|end| until.since(*end) > NEAR_MS);
@@ -286,7 +291,7 @@ fn words(kind: &AlarmKind) -> Told {
         | AlarmKind::SqlReadOnly { error } => unread(error),
         AlarmKind::ForeignKey(found) => Told::Holds(found.holds.clone()),
         AlarmKind::SqlLocked { .. } => Told::Unread(Unread::SqlLocked),
-        AlarmKind::BooksOff { finding } => Told::Off(finding.clone()),
+        AlarmKind::BooksOff { finding, .. } => Told::Off(finding.clone()),
         AlarmKind::DeadConsumer { pending, known: true, .. } => Told::DeadHolds(*pending),
         AlarmKind::DeadConsumer { pending, .. } => Told::StrangerHolds(*pending),
         AlarmKind::SilentConsumer { pending, .. } => Told::SilentHolds(*pending),

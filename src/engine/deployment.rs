@@ -7,7 +7,7 @@ use redis::cmd;
 
 use super::EngineError;
 use crate::{
-    broker::{Layout, Link},
+    broker::{Layout, Link, mend},
     store::SharedStore,
 };
 
@@ -31,6 +31,8 @@ pub async fn tie(
         None => name(store, false).await?,
     };
     if !read_only {
+        // One of another type names no database.
+        mend::set_aside(link, &keys.deployment(), "string").await?;
         let mut put = cmd("SET");
         put.arg(keys.deployment()).arg(&ours).arg("NX");
         link.query::<Option<String>>(&put).await?;

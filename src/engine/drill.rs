@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::{EngineError, ids};
 use crate::{
     broker::{
-        BrokerError, Layout, Link, Redis,
+        Layout, Link, Redis,
         keys::Partition,
         scripts,
         stream::{self, ReadFrom},
@@ -131,12 +131,12 @@ pub async fn duplicate(link: &mut Link, of: &Partition, most: usize) -> Result<u
 
 /// Destroys the group of a stream with its whole pending list; `false` where there was no group, or no stream.
 pub async fn destroy_group(link: &mut Link, of: &Partition) -> Result<bool, EngineError> {
+    if !link.query::<bool>(cmd("EXISTS").arg(of.orders())).await? {
+        return Ok(false);
+    }
     let mut destroy = cmd("XGROUP");
     destroy.arg("DESTROY").arg(of.orders()).arg(of.group());
-    match link.query(&destroy).await {
-        Err(BrokerError::Refused(why)) if why.contains("requires the key to exist") => Ok(false),
-        other => Ok(other?),
-    }
+    Ok(link.query(&destroy).await?)
 }
 
 /// Removes a consumer with what it holds, as a stranger does who tidies up: nobody is given those entries again.

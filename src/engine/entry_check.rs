@@ -1,9 +1,10 @@
-//! Checks delivered entries against the buyers in Redis: an entry that no buyer stands behind is never written.
+//! Checks delivered entries: those that admission added are written as they are, all others only if a buyer in Redis
+//! holds their order.
 //!
-//! It is certain only while the keys of the sale agree with one another. While they do not, its buyers may be lost, or are
+//! The latter is certain only while the keys of the sale agree with one another. While they do not, its buyers may be lost, or are
 //! being rebuilt from this very stream: then an entry without a buyer waits.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, hash_map};
 
 use redis::cmd;
 
@@ -11,7 +12,7 @@ use super::{EngineError, writer::Grave};
 use crate::{
     broker::{
         Layout, Link, scripts,
-        stream::{Body, Delivered},
+        stream::{self, Body, Delivered},
     },
     model::{EntryId, OrderEntry, OrderFault, OrderId, Said, SaleState, VoucherId},
     store::{SharedStore, StoreError},
@@ -20,7 +21,7 @@ use crate::{
 /// A batch, sorted by what may be done with its entries.
 #[derive(Debug, Default)]
 pub(super) struct Checked {
-    /// To be written: a buyer holds the order, or SQL has it already.
+    /// To be written: admission added them, a buyer holds the order, or SQL has it already.
     pub(super) orders: Vec<OrderEntry>,
     /// For the dead letters.
     pub(super) grave: Grave,
@@ -114,8 +115,28 @@ async fn look_closer(
     Ok(())
 }
 
-/// Sorts a batch: one round trip to Redis for each voucher in it, and a question to SQL only about entries without a
-/// buyer.
+/// Entries that another program may have added. The others are of scripts that book the buyer with the entry.
+async fn unverified(
+    link: &mut Link,
+    keys: &Layout,
+    orders: &[OrderEntry],
+) -> Result<Vec<OrderEntry>, EngineError> {
+    let mut verified: HashMap<u16, Option<(EntryId, EntryId)>> = HashMap::new();
+    for order in orders {
+        if let hash_map::Entry::Vacant(unknown) = verified.entry(order.entry.partition) {
+            let of = keys.partition(order.entry.partition);
+            unknown.insert(stream::verified(link, &of).await?);
+        }
+    }
+    let is_verified = |order: &&OrderEntry| {
+        let verified = verified.get(&order.entry.partition).copied().flatten();
+        verified.is_some_and(|(after, last)| after < order.entry && order.entry <= last)
+    };
+    Ok(orders.iter().filter(|order| !is_verified(order)).copied().collect())
+}
+
+/// Sorts a batch: one round trip to Redis, one more for each voucher among unverified entries, and a question to SQL
+/// only about entries without a buyer.
 ///
 /// # Errors
 /// A server is away.
@@ -137,10 +158,11 @@ pub(super) async fn check(
             Body::Gone => checked.gone += 1,
         }
     }
-    let backing = backing(link, keys, &all).await?;
-    for (order, backing) in all.iter().zip(&backing) {
-        if *backing != Backing::Promised {
-            unbacked.entry(order.voucher).or_default().push((*order, *backing));
+    let unverified = unverified(link, keys, &all).await?;
+    let backing = backing(link, keys, &unverified).await?;
+    for (order, backing) in unverified.into_iter().zip(backing) {
+        if backing != Backing::Promised {
+            unbacked.entry(order.voucher).or_default().push((order, backing));
         }
     }
     if unbacked.is_empty() {

@@ -215,7 +215,7 @@ pub enum EngineError {
     },
     /// Redis holds another sale of that number, with another time of creation.
     #[error(
-        "Redis holds another sale under number {0} than SQL; give the --database that goes with it, or remove the keys of sale #{0} from Redis"
+        "Redis and SQL hold different sales under number {0}; use the --database that belongs to this Redis, or run 'seckill audit --repair' to replace the sale in Redis"
     )]
     OtherSale(VoucherId),
     /// There are more buyers than pieces.

@@ -23,7 +23,7 @@ use super::{
     journal::{Admitted, Journal},
     outbox::Outbox,
     partitions,
-    reconcile::{self, Reconciled, Reconciler, await_peers, is_healed, reconcile},
+    reconcile::{self, Closed, Reconciled, Reconciler, await_peers, is_healed, reconcile},
     sale_versions::SaleVersions,
     settings::Settings,
     told::{Subject, Told},
@@ -32,8 +32,8 @@ use super::{
 use crate::{
     broker::{BrokerError, Layout, Link, Redis, keys::Partition, nodes::Nodes, scripts},
     faults::{self, Point},
-    model::{Millis, OrderId, Outcome, Place, Said, SaleState, VoucherId},
-    store::{Act, ENGINE, SharedStore, StoreError},
+    model::{OrderId, Outcome, Place, Said, SaleState, VoucherId},
+    store::{SharedStore, StoreError},
     telemetry::{
         Meters,
         forgot::{HEALED, Healed},
@@ -51,6 +51,8 @@ const LAST_LOOK: Duration = Duration::from_secs(2);
 
 /// A sale that can't be sold is looked at again after this long.
 const CLOSED_FOR: Duration = Duration::from_secs(1);
+/// The event of a sale that stays closed is repeated after this long, as long as its alarm lasts.
+const NOTED_FOR: Duration = Duration::from_mins(10);
 
 type Flight = BoxFuture<'static, (Batch, Result<Value, Miss>)>;
 
@@ -67,8 +69,8 @@ enum Miss {
 enum Prepared {
     /// It admits buyers, after what was put right.
     Ready(Reconciled),
-    /// It is over, and has left Redis.
-    Archived,
+    /// It is over, and has left Redis, after what was removed there.
+    Archived(Reconciled),
     /// SQL has no such sale.
     NoSale,
 }
@@ -109,6 +111,8 @@ pub struct Gate {
     preparing: JoinSet<(VoucherId, Prepared)>,
     /// Sales that can't be sold, and until when that is not looked at again.
     closed: HashMap<VoucherId, (Instant, Result<Outcome, AdmissionError>)>,
+    /// Sales that stay closed until a person has resolved that, and until when the event of it is not repeated.
+    noted: HashMap<VoucherId, Instant>,
 }
 
 impl Gate {
@@ -149,6 +153,7 @@ impl Gate {
             held: HashMap::new(),
             preparing: JoinSet::new(),
             closed: HashMap::new(),
+            noted: HashMap::new(),
         }
     }
 
@@ -253,7 +258,7 @@ impl Gate {
         self.journal.prune(Instant::now());
         let of = self.partition.clone();
         let mut sales = self.versions.current();
-        sales.retain(|voucher| self.keys.partition_of(*voucher) == of);
+        sales.retain(|(voucher, _)| self.keys.partition_of(*voucher) == of);
         // A Redis that takes no writes now is asked again at the next check.
         if let Ok(damage) = reconcile::check(&mut self.link, &self.keys, &of, &sales).await {
             self.damaged_streams.extend(damage.streams);
@@ -327,15 +332,27 @@ impl Gate {
         let why = match prepared {
             Prepared::Ready(done) => {
                 self.journal.forget(&done.refused);
-                let oversold = done.oversold.is_some();
-                self.note_reconciled(format!("#{voucher}").into(), done);
-                if !oversold {
-                    return waiting;
+                let closed = done.closed;
+                // It is found closed again at each check, which is no event.
+                let now = Instant::now();
+                self.noted.retain(|_, until| *until > now);
+                let noted = closed.is_some()
+                    && self.noted.insert(voucher, now + NOTED_FOR).is_some_and(|it| it > now);
+                if !noted {
+                    self.note_reconciled(format!("#{voucher}").into(), done);
                 }
-                let why = EngineError::Oversold(voucher).to_string();
-                Err(AdmissionError::Refused(why))
+                match closed {
+                    None => {
+                        self.noted.remove(&voucher);
+                        return waiting;
+                    }
+                    Some(closed) => Err(AdmissionError::Refused(closed.error(voucher).to_string())),
+                }
             }
-            Prepared::Archived => Ok(Outcome::Ended),
+            Prepared::Archived(done) => {
+                self.note_reconciled(format!("#{voucher}").into(), done);
+                Ok(Outcome::Ended)
+            }
             Prepared::NoSale => Ok(Outcome::NotLoaded),
         };
         let now = Instant::now();
@@ -621,22 +638,18 @@ impl Gate {
         };
         let (promised, refused) = (ids(&done.promised), ids(&done.refused));
         tracing::warn!(promised, refused, "promises that Redis had lost");
-        self.outbox.put(Act {
-            at: Millis::now(),
-            operator: ENGINE.to_owned(),
-            node: self.node.clone(),
-            act: HEALED.to_owned(),
-            subject,
-            result: Said::of(&Told::Healed(Healed {
-                keys: done.keys,
-                buyers: done.restored,
-                removed: done.removed,
-                promised: done.promised.len() as u64,
-                refused: done.refused.len() as u64,
-                oversold: done.oversold.is_some(),
-            })),
-            ..Act::default()
-        });
+        let healed = Healed {
+            keys: done.keys,
+            buyers: done.restored,
+            removed: done.removed,
+            promised: done.promised.len() as u64,
+            refused: done.refused.len() as u64,
+            unknown: done.unknown,
+            archived: done.archived,
+            oversold: done.closed == Some(Closed::Oversold),
+            other_sale: done.closed == Some(Closed::OtherSale),
+        };
+        self.outbox.put_own(&self.node, HEALED, subject, Said::of(&Told::Healed(healed)));
     }
 
     async fn ask_again(&mut self, batches: Vec<Batch>) -> Result<(), Vec<Batch>> {
@@ -671,7 +684,8 @@ async fn prepare(
     };
     versions.note(&sale);
     let of = reconciler.keys.partition_of(voucher);
-    let damage = reconcile::check(reconciler.link, reconciler.keys, &of, &[voucher]).await?;
+    let damage =
+        reconcile::check(reconciler.link, reconciler.keys, &of, &[(voucher, sale.created)]).await?;
     if !damage.sales.is_empty() && damage.streams.iter().any(|it| it == "orders") {
         // Without the stream only the nodes know who was promised something: each of them puts that back, and waits for
         // the others, as after a restart.
@@ -680,15 +694,23 @@ async fn prepare(
     }
     let done = reconciler.sale(voucher, promises).await?;
     if sale.state == SaleState::Archived {
-        return Ok(Prepared::Archived);
+        return Ok(Prepared::Archived(done));
     }
     // That Redis has a change is noted in SQL by the task that delivers it: buyers do not wait for a write.
     // A sale that is being cut is no older than that, and sells on.
-    if done.oversold.is_none()
+    if done.closed.is_none()
         && vouchers::try_sync(reconciler.link, reconciler.keys, &sale, "").await?
             == Some(Synced::Damaged)
     {
         return Err(EngineError::Reconciling(reconciler.keys.sale(voucher)));
+    }
+    let known = versions.get(voucher).map_or(0, |known| known.version);
+    if sale.version < known {
+        // SQL was set back. Redis may hold the sale as it was seen; an older one is not sold, and not asked again at once.
+        let held = vouchers::read(reconciler.link, reconciler.keys, voucher).await?;
+        if held.is_none_or(|held| held.version < known) {
+            return Err(EngineError::Reconciling(reconciler.keys.sale(voucher)));
+        }
     }
     Ok(Prepared::Ready(done))
 }

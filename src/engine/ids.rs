@@ -19,6 +19,9 @@ use jiff::{Timestamp, civil::Date};
 const LEASE: u64 = 4_096;
 /// A day's key outlives its day, so that a node with a late clock still finds it.
 const KEEP_SEQUENCE: Duration = Duration::from_hours(3 * 24);
+/// Up to so many numbers are passed over where it is not known how many of the day were leased: far more than are issued
+/// in one second, and with the most partitions, which share the 32 bits of a day, a quarter of them.
+const JUMP: u64 = 1 << 24;
 
 /// Seconds by which this process dates its ids ahead of its clock: 0, except in drills.
 static STEPPED: AtomicI64 = AtomicI64::new(0);
@@ -159,7 +162,8 @@ impl IdWorker {
         Ok(self.lease.insert(Lease { day, next: end - size, end }))
     }
 
-    /// Leases `size` numbers after all that are known to be leased; returns their end.
+    /// Leases `size` numbers after all that are known to be leased; returns their end. Should Redis have lost what it
+    /// knew of the day, other workers may hold leases beyond those: then a random number of them is passed over.
     async fn lease_numbers(
         &self,
         link: &mut Link,
@@ -171,6 +175,7 @@ impl IdWorker {
         let mut call = scripts::LEASE_IDS.prepare_invoke();
         call.key(self.partition.sequence(day)).key(self.partition.watermark());
         call.arg(day.to_string()).arg(size).arg(KEEP_SEQUENCE.as_secs()).arg(leased);
+        call.arg(rand::random_range(0..JUMP));
         Ok(link.invoke(&call).await?)
     }
 }

@@ -24,7 +24,7 @@ use crate::{
 
 const PAGE: usize = 1_000;
 /// A finding counts when it is still there after these looks; an act in between may look like one.
-const LOOKS: u32 = 3;
+pub(super) const LOOKS: u32 = 3;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 
 /// Every sale's books; they balance when no sale has a finding.
@@ -165,18 +165,17 @@ async fn look(
         Err(error) => return Err(error.into()),
     };
     // While a sale is damaged its buyers are not known: what depends on them is counted once it is reconciled.
-    let (redis, damaged) = redis_books(link, keys, sale).await?;
-    let buyers = if damaged.is_some() { Vec::new() } else { buyers(link, keys, voucher).await? };
+    let (redis, damaged, other) = redis_books(link, keys, sale).await?;
+    let known = damaged.is_none() && !other;
+    let buyers = if known { buyers(link, keys, voucher).await? } else { Vec::new() };
     let followed = follow(store, link, keys, voucher, &buyers).await?;
-    let unknown = if archived || damaged.is_some() {
-        0
-    } else {
-        unknown_orders(store, link, keys, voucher).await?
-    };
+    let unknown =
+        if known && !archived { unknown_orders(store, link, keys, voucher).await? } else { 0 };
     Ok(Books {
         voucher_id: voucher,
         redis,
         damaged,
+        other,
         in_sql,
         archived,
         sql,
@@ -212,14 +211,15 @@ fn line(sale: &Sale, books: &Books) -> SaleAudit {
     }
 }
 
-/// What Redis holds of a sale, and the key that does not agree with the others.
+/// What Redis holds of a sale, the key that does not agree with the others, and whether it is another sale than that of
+/// SQL.
 async fn redis_books(
     link: &mut Link,
     keys: &Layout,
     sale: &Sale,
-) -> Result<(Option<RedisBooks>, Option<SaleKey>), BrokerError> {
+) -> Result<(Option<RedisBooks>, Option<SaleKey>, bool), BrokerError> {
     let mut facts = survey::survey_sales(link, keys, &[sale.voucher_id]).await?;
-    let Some(facts) = facts.pop() else { return Ok((None, None)) };
+    let Some(facts) = facts.pop() else { return Ok((None, None, false)) };
     let books =
         facts.initial.zip(facts.stock).zip(facts.version).map(|((initial, stock), version)| {
             RedisBooks {
@@ -229,10 +229,10 @@ async fn redis_books(
                 behind: sale.version.saturating_sub(version),
                 // The sale was read before: Redis may have a change by now that SQL had not then.
                 ahead: version.saturating_sub(sale.version),
-                other: facts.created.is_some_and(|created| created != sale.created),
             }
         });
-    Ok((books, facts.damaged))
+    let other = facts.created.is_some_and(|created| created != sale.created);
+    Ok((books, facts.damaged, other))
 }
 
 /// Every buyer of a sale with the order that he was given.

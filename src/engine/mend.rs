@@ -13,6 +13,7 @@ use super::{
     EngineError,
     group::rewind::held,
     outbox::Outbox,
+    reconcile::{Reconciler, new_token, run_of},
     told::{Subject, Told},
 };
 use crate::{
@@ -25,7 +26,7 @@ use crate::{
         survey::{Survey, survey_of},
     },
     model::{EntryId, ForeignKey, Millis, OrderEntry, OrderId, Said, counted},
-    store::{Act, ENGINE, SharedStore},
+    store::SharedStore,
     telemetry::log::events::PARTITION_REPAIRED,
 };
 
@@ -51,7 +52,7 @@ pub enum PartitionFault {
         /// The last ID of the stream.
         last: EntryId,
     },
-    /// A key that holds nothing but the bookkeeping of nodes has another type.
+    /// A stream, or a key that holds nothing but the bookkeeping of nodes, has another type.
     ForeignKey(ForeignKey),
 }
 
@@ -131,17 +132,24 @@ pub async fn faults(
     keys: &Layout,
     of: &Partition,
 ) -> Result<Vec<PartitionFault>, EngineError> {
-    Ok(faults_of(of, &survey_of(link, keys, of).await?))
+    let survey = survey_of(link, keys, of).await?;
+    let mut found = foreign_streams(of, &survey);
+    found.extend(faults_of(of, &survey));
+    Ok(found)
+}
+
+/// Streams of another type. They held orders, so they are not repaired here but reconciled.
+fn foreign_streams(of: &Partition, survey: &Survey) -> Vec<PartitionFault> {
+    foreign(survey, &[of.orders(), of.dead()])
+}
+
+fn foreign(survey: &Survey, keys: &[String]) -> Vec<PartitionFault> {
+    let found = survey.foreign.iter().filter(|it| keys.contains(&it.key));
+    found.map(|it| PartitionFault::ForeignKey(it.clone())).collect()
 }
 
 fn faults_of(of: &Partition, survey: &Survey) -> Vec<PartitionFault> {
-    let own = [of.nodes(), of.instances(), of.healed(), of.gone()];
-    let mut found: Vec<PartitionFault> = survey
-        .foreign
-        .iter()
-        .filter(|it| own.contains(&it.key))
-        .map(|it| PartitionFault::ForeignKey(it.clone()))
-        .collect();
+    let mut found = foreign(survey, &[of.nodes(), of.instances(), of.healed(), of.gone()]);
     let marks = survey.marks.first().copied().unwrap_or_default();
     let Some(last) = marks.generated else { return found };
     if last > horizon(survey.now, of) {
@@ -300,19 +308,45 @@ pub async fn mend_all(
     Ok(count)
 }
 
+/// Renames streams of another type and puts back the orders that they held, as far as Redis or SQL knows them; returns
+/// how many streams those were, and how many orders are in the stream again. A live node does this by itself.
+///
+/// # Errors
+/// A server is away; what was repaired by then is repaired.
+pub async fn mend_streams(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+    outbox: &Outbox,
+    node: &str,
+) -> Result<(u64, u64), EngineError> {
+    let (mut streams, mut orders) = (0, 0);
+    for of in keys.partitions() {
+        let found = foreign_streams(&of, &survey_of(link, keys, &of).await?);
+        if found.is_empty() {
+            continue;
+        }
+        let run = run_of(link, &of.orders()).await?;
+        let mut reconciler = Reconciler { store, link, keys, run: &run, token: &new_token() };
+        orders += reconciler.streams(&of, &[]).await?.promised.len() as u64;
+        streams += found.len() as u64;
+        let mended = found.into_iter().filter_map(|fault| match &fault {
+            PartitionFault::ForeignKey(ForeignKey { key, .. }) => {
+                Some(Mended { repair: Repair::Renamed(mend::aside(key)), fault })
+            }
+            _ => None,
+        });
+        record(outbox, node, &of, mended.collect());
+    }
+    Ok((streams, orders))
+}
+
 /// Puts what was repaired into the queue of the audit log.
 pub fn record(outbox: &Outbox, node: &str, of: &Partition, mended: Vec<Mended>) {
     for mended in mended {
         tracing::warn!(partition = of.number(), %mended, "repaired");
-        let line = Act {
-            at: Millis::now(),
-            operator: ENGINE.to_owned(),
-            node: node.to_owned(),
-            act: PARTITION_REPAIRED.to_owned(),
-            subject: Said::of(&Subject::Partition(of.number())),
-            result: Said::of(&Told::Mended(mended)),
-            ..Act::default()
-        };
-        outbox.put(line);
+        let (subject, result) =
+            (Said::of(&Subject::Partition(of.number())), Said::of(&Told::Mended(mended)));
+        outbox.put_own(node, PARTITION_REPAIRED, subject, result);
     }
 }

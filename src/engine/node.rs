@@ -152,7 +152,8 @@ impl Node {
                     &name,
                     partition.clone(),
                     &redis,
-                    Writer::new(&redis, store.clone(), keys.clone()),
+                    Writer::new(&redis, store.clone(), keys.clone())
+                        .with_events(outbox.clone(), name.clone()),
                     settings.clone(),
                     locks.clone(),
                     Hold { wanted: wanted.clone(), parked: parking },

@@ -21,8 +21,7 @@ use super::{
     payment,
     pending::Judge,
     plan::{self, Plan, PlanFault},
-    purchase, record,
-    repair::{self, Repaired},
+    purchase, record, repair,
     rush::{Rush, Rushes},
     settings::Settings,
     told::Told,
@@ -187,7 +186,7 @@ impl Operator {
         self.outbox.write(&self.store).await;
         let stop = stop.child_token();
         let under_way = self.under_way.begin(&stop);
-        let result = guard.run(self.act(command, &stop)).await;
+        let result = Box::pin(guard.run(self.act(command, &stop))).await;
         drop(under_way);
         if let Err(error) = guard.release().await {
             tracing::warn!(%error, "the operator's lock was not given back");
@@ -252,10 +251,14 @@ impl Operator {
                 Ok(Reply::JobSwitched { job, paused })
             }
             Command::Repair(plan) => {
-                let mended =
-                    mend::mend_all(store, &mut link, keys, &self.outbox, &self.node).await?;
-                let done = repair::apply_all(store, &mut link, keys, &plan, stop).await?;
-                Ok(Reply::Repaired(Repaired { mended, ..done }))
+                let (outbox, node) = (&self.outbox, &self.node);
+                let mended = mend::mend_all(store, &mut link, keys, outbox, node).await?;
+                let (streams, orders) =
+                    mend::mend_streams(store, &mut link, keys, outbox, node).await?;
+                let mut done = repair::apply_all(store, &mut link, keys, &plan, stop).await?;
+                done.enqueued += orders;
+                done.mended = mended + streams;
+                Ok(Reply::Repaired(done))
             }
             // Answered before: no act.
             Command::Plan(_)

@@ -10,8 +10,8 @@ use std::{
 };
 
 use crate::{
-    model::Millis,
-    store::{Act, ActivityFilter, SharedStore, StoreError, Which},
+    model::{Millis, Said},
+    store::{Act, ActivityFilter, ENGINE, SharedStore, StoreError, Which},
 };
 
 const MOST: usize = 1_000;
@@ -43,6 +43,19 @@ impl Outbox {
     /// Puts an operator's line into the queue.
     pub fn put(&self, act: Act) {
         self.push(Line { act, near_ms: 0 });
+    }
+
+    /// Puts a line into the queue about what the engine did by itself on `node`.
+    pub fn put_own(&self, node: &str, act: &str, subject: Said, result: Said) {
+        self.put(Act {
+            at: Millis::now(),
+            operator: ENGINE.to_owned(),
+            node: node.to_owned(),
+            act: act.to_owned(),
+            subject,
+            result,
+            ..Act::default()
+        });
     }
 
     /// Puts an event into the queue, which other nodes see as well: the line of whoever writes first stands.

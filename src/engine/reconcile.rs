@@ -7,7 +7,7 @@
 //! were alive before it admits buyers on a restarted server.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     time::{Duration, Instant},
 };
 
@@ -24,8 +24,8 @@ use super::{
 use crate::{
     broker::{BrokerError, Layout, Link, keys::Partition, scripts, stream, text::Text},
     faults::{self, Point},
-    model::{OrderEntry, OrderId, Place, Sale, SaleState, VoucherId},
-    store::SharedStore,
+    model::{Millis, OrderEntry, OrderId, Place, Sale, SaleState, VoucherId},
+    store::{SharedStore, StoreError},
 };
 
 /// Buyers in one run of the restore script: some 2 ms of Redis.
@@ -60,8 +60,31 @@ pub struct Reconciled {
     /// Orders that can't be put back: the piece is gone, or the buyer holds another one. A promise
     /// among them has become a dead letter.
     pub refused: Vec<OrderId>,
-    /// More buyers than pieces: the sale stays closed.
-    pub oversold: Option<VoucherId>,
+    /// Buyers that Redis had admitted by its stock, and of whom nothing else is known.
+    pub unknown: u64,
+    /// Archived sales that Redis held still.
+    pub archived: u64,
+    /// Why the sale stays closed.
+    pub closed: Option<Closed>,
+}
+
+/// Why a sale cannot be reconciled without a person.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Closed {
+    /// It has more buyers than pieces.
+    Oversold,
+    /// Redis and SQL hold different sales under its number.
+    OtherSale,
+}
+
+impl Closed {
+    /// The error that says so.
+    pub(super) fn error(self, voucher: VoucherId) -> EngineError {
+        match self {
+            Self::Oversold => EngineError::Oversold(voucher),
+            Self::OtherSale => EngineError::OtherSale(voucher),
+        }
+    }
 }
 
 impl Reconciled {
@@ -71,7 +94,9 @@ impl Reconciled {
         self.removed += other.removed;
         self.promised.extend(other.promised);
         self.refused.extend(other.refused);
-        self.oversold = self.oversold.or(other.oversold);
+        self.archived += other.archived;
+        self.unknown += other.unknown;
+        self.closed = self.closed.or(other.closed);
     }
 }
 
@@ -116,10 +141,10 @@ pub async fn reconcile(
     for sale in sales_of(store, keys, of).await? {
         let voucher = sale.voucher_id;
         let part = reconciler.sale(voucher, &[]).await?;
-        let oversold = part.oversold.is_some();
+        let closed = part.closed.is_some();
         done.add(part);
-        if oversold {
-            // It stays closed, so its promises are put back, or become dead letters, while it is.
+        if closed {
+            // Its promises are put back, or become dead letters, while it is.
             let promises = by_voucher.remove(&voucher).unwrap_or_default();
             done.add(reconciler.sale(voucher, &promises).await?);
         }
@@ -138,6 +163,44 @@ pub async fn reconcile(
         );
     }
     Ok(done)
+}
+
+/// Puts the buyers of written orders back where Redis does not hold them.
+///
+/// # Errors
+/// A server is away.
+pub(super) async fn put_back_written(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+    orders: &[OrderEntry],
+) -> Result<(), EngineError> {
+    let until = Instant::now() + WITHIN;
+    let mut by_voucher: BTreeMap<VoucherId, Vec<(OrderId, Place)>> = BTreeMap::new();
+    for order in orders {
+        by_voucher.entry(order.voucher).or_default().push((order.order, order.seat()));
+    }
+    for (voucher, orders) in by_voucher {
+        let run = run_of(link, &keys.sale(voucher)).await?;
+        let mut reconciler = Reconciler { store, link, keys, run: &run, token: "" };
+        // One that is being reconciled may have read SQL before they were written.
+        while reconciler.restore_open(voucher, "", Entry::Leave, &orders).await?.is_none() {
+            let archived = match store.sale(voucher).await {
+                Ok(sale) => sale.state == SaleState::Archived,
+                Err(StoreError::NoSale(_)) => true,
+                Err(error) => return Err(error.into()),
+            };
+            if archived {
+                break;
+            }
+            if Instant::now() > until {
+                tracing::error!(%voucher, "written orders have no buyer in Redis; 'seckill audit --repair' mends that");
+                break;
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+    Ok(())
 }
 
 /// The run of the server that serves a key.
@@ -178,7 +241,7 @@ pub(super) struct Damage {
     added: u64,
 }
 
-/// Looks at the streams of a partition and at the keys of these sales.
+/// Looks at the streams of a partition and at the keys of these sales, which SQL knows as created then.
 ///
 /// # Errors
 /// Redis is away.
@@ -186,7 +249,7 @@ pub(super) async fn check(
     link: &mut Link,
     keys: &Layout,
     of: &Partition,
-    sales: &[VoucherId],
+    sales: &[(VoucherId, Millis)],
 ) -> Result<Damage, BrokerError> {
     let mut damage = Damage::default();
     let mut rest = sales;
@@ -195,7 +258,8 @@ pub(super) async fn check(
         let (streams, found, added) = check_page(link, keys, of, page, None).await?;
         damage.streams = streams;
         damage.added = added;
-        damage.sales.extend(found.iter().filter_map(|place| page.get(place.checked_sub(1)?)));
+        let damaged = found.iter().filter_map(|place| page.get(place.checked_sub(1)?));
+        damage.sales.extend(damaged.map(|(voucher, _)| *voucher));
         rest = behind;
         if rest.is_empty() {
             return Ok(damage);
@@ -210,16 +274,19 @@ async fn check_page(
     link: &mut Link,
     keys: &Layout,
     of: &Partition,
-    sales: &[VoucherId],
+    sales: &[(VoucherId, Millis)],
     accept: Option<u64>,
 ) -> Result<Checked, BrokerError> {
     let mut call = scripts::CHECK_PARTITION.prepare_invoke();
     call.key(of.orders()).key(of.dead()).key(of.watermark());
-    for sale in sales {
+    for (sale, _) in sales {
         call.key(keys.sale(*sale)).key(keys.stock(*sale));
         call.key(keys.buyers(*sale)).key(keys.tally(*sale));
     }
     call.arg(if accept.is_some() { "accept" } else { "" }).arg(accept.unwrap_or(0));
+    for (_, created) in sales {
+        call.arg(created.0);
+    }
     link.invoke(&call).await
 }
 
@@ -231,6 +298,8 @@ enum Start {
     Open,
     /// Another process is at work on the sale.
     Busy,
+    /// Redis holds another sale of that number, which is closed.
+    Other,
     /// The sale is closed until the end; with what was found of its keys.
     Closed(Vec<String>),
 }
@@ -291,7 +360,7 @@ impl Reconciler<'_> {
         voucher: VoucherId,
         promises: &[Admitted],
     ) -> Result<Reconciled, EngineError> {
-        self.sale_unless_whole(voucher, promises, false).await
+        self.sale_as(voucher, promises, "").await
     }
 
     /// As [`Self::sale`], also where its keys agree with one another: they may not agree with SQL.
@@ -299,26 +368,40 @@ impl Reconciler<'_> {
         &mut self,
         voucher: VoucherId,
     ) -> Result<Reconciled, EngineError> {
-        self.sale_unless_whole(voucher, &[], true).await
+        self.sale_as(voucher, &[], "always").await
     }
 
-    async fn sale_unless_whole(
+    /// As [`Self::sale`], also where Redis holds another sale of that number: the keys of that one are renamed.
+    pub(super) async fn replace_sale(
+        &mut self,
+        voucher: VoucherId,
+    ) -> Result<Reconciled, EngineError> {
+        self.sale_as(voucher, &[], "replace").await
+    }
+
+    /// `how` is what `reconcile_begin.lua` takes.
+    async fn sale_as(
         &mut self,
         voucher: VoucherId,
         promises: &[Admitted],
-        always: bool,
+        how: &str,
     ) -> Result<Reconciled, EngineError> {
         let until = Instant::now() + WITHIN;
         let mut keys = Vec::new();
         while Instant::now() < until {
             let sale = self.store.sale(voucher).await?;
             if sale.state == SaleState::Archived {
-                retention::drop_keys(self.link, self.keys, voucher).await?;
-                return Ok(Reconciled::default());
+                let held = retention::drop_keys(self.link, self.keys, voucher).await?;
+                return Ok(Reconciled { archived: u64::from(held), ..Reconciled::default() });
             }
-            match self.begin(&sale, always).await? {
+            match self.begin(&sale, how).await? {
                 Start::Whole => return Ok(Reconciled { keys, ..Reconciled::default() }),
                 Start::Busy => tokio::time::sleep(POLL).await,
+                Start::Other => {
+                    let closed = Some(Closed::OtherSale);
+                    let done = self.give_up(voucher, promises).await?;
+                    return Ok(Reconciled { closed, ..done });
+                }
                 Start::Open => {
                     // First what SQL says of its pieces, which the buyers may need.
                     if vouchers::sync(self.link, self.keys, &sale).await? == Synced::Damaged {
@@ -329,16 +412,25 @@ impl Reconciler<'_> {
                     }
                 }
                 Start::Closed(found) => {
-                    let damaged = always || !found.is_empty();
-                    // What Redis never held is not lost.
-                    for key in found.into_iter().filter(|_| sale.delivered > 0) {
-                        if !keys.contains(&key) {
+                    let damaged = !how.is_empty() || !found.is_empty();
+                    // The stock tells how many buyers there were, unless it was lost as well.
+                    let counts = found.contains(&self.keys.buyers(voucher))
+                        && !found.contains(&self.keys.stock(voucher));
+                    let returning = self.store.returning().await?;
+                    for key in found {
+                        // What Redis never held is not lost, and the mark of another process is no key.
+                        let lost = sale.delivered > 0 && key != "restoring";
+                        if lost && !keys.contains(&key) {
                             keys.push(key);
                         }
                     }
                     let done = self.rebuild(&sale, self.token, promises, damaged).await?;
                     if let Some(done) = done {
-                        return Ok(Reconciled { keys, ..done });
+                        // Closed orders give their pieces back, and have no buyer any more.
+                        let returning = returning.max(self.store.returning().await?);
+                        let unknown =
+                            if counts { done.unknown.saturating_sub(returning) } else { 0 };
+                        return Ok(Reconciled { keys, unknown, ..done });
                     }
                     tracing::warn!(%voucher, "a key was lost again while its sale was reconciled");
                 }
@@ -347,7 +439,7 @@ impl Reconciler<'_> {
         Err(EngineError::Reconciling(self.keys.sale(voucher)))
     }
 
-    async fn begin(&mut self, sale: &Sale, always: bool) -> Result<Start, EngineError> {
+    async fn begin(&mut self, sale: &Sale, how: &str) -> Result<Start, EngineError> {
         let (keys, voucher) = (self.keys, sale.voucher_id);
         let mut call = scripts::RECONCILE_BEGIN.prepare_invoke();
         call.key(keys.sale(voucher)).key(keys.stock(voucher));
@@ -356,7 +448,7 @@ impl Reconciler<'_> {
         call.arg(sale.version).arg(&sale.title);
         call.arg(sale.begin.unwrap_or_default().0).arg(sale.end.unwrap_or_default().0);
         call.arg(sale.state.as_str()).arg(sale.initial).arg(sale.limit).arg(sale.created.0);
-        call.arg(if always { "always" } else { "" });
+        call.arg(how);
         let mut answer: Vec<String> = self.link.invoke(&call).await?;
         if answer.is_empty() {
             return Err(BrokerError::Reply("the begin of a reconciliation").into());
@@ -365,7 +457,7 @@ impl Reconciler<'_> {
             "whole" => Ok(Start::Whole),
             "open" => Ok(Start::Open),
             "busy" => Ok(Start::Busy),
-            "other" => Err(EngineError::OtherSale(voucher)),
+            "other" => Ok(Start::Other),
             // By the names that an operator finds them under.
             _ => Ok(Start::Closed(
                 answer
@@ -401,7 +493,9 @@ impl Reconciler<'_> {
             let Some(last) = page.last() else { break };
             after = Some(last.id);
             let page: Vec<_> = page.iter().map(|order| (order.id, order.seat())).collect();
-            let Some(part) = self.restore(voucher, token, Entry::Leave, &page).await? else {
+            // A sale that is closed meanwhile admits no buyer at a place that SQL has given.
+            let how = if token.is_empty() { Entry::Leave } else { Entry::Claim };
+            let Some(part) = self.restore(voucher, token, how, &page).await? else {
                 return Ok(None);
             };
             done.add(part);
@@ -424,9 +518,16 @@ impl Reconciler<'_> {
         call.arg(token).arg(self.run).arg(voucher.0);
         let answer: Vec<redis::Value> = self.link.invoke(&call).await?;
         match answer.first() {
-            Some(redis::Value::BulkString(word)) if word == b"done" => Ok(Some(done)),
+            Some(redis::Value::BulkString(word)) if word == b"done" => {
+                let number = |at: usize| {
+                    answer.get(at).and_then(|it| redis::from_redis_value_ref::<u64>(it).ok())
+                };
+                let more =
+                    number(2).zip(number(1)).map_or(0, |(now, then)| now.saturating_sub(then));
+                Ok(Some(Reconciled { unknown: more, ..done }))
+            }
             Some(redis::Value::BulkString(word)) if word == b"oversold" => {
-                Ok(Some(Reconciled { oversold: Some(voucher), ..done }))
+                Ok(Some(Reconciled { closed: Some(Closed::Oversold), ..done }))
             }
             _ => Ok(None),
         }
@@ -463,15 +564,41 @@ impl Reconciler<'_> {
         Ok(orders)
     }
 
-    /// Puts buyers of this node's recent promises back into a sale that is whole; those that SQL has need nothing.
+    /// Puts buyers of this node's recent promises back into a sale that is whole; those that SQL has need nothing. What
+    /// neither server knows a sale of becomes dead letters.
     async fn promises(
         &mut self,
         voucher: VoucherId,
         promises: &[Admitted],
     ) -> Result<Reconciled, EngineError> {
-        let promises: Vec<_> = promises.iter().map(|it| (it.order, it.place)).collect();
-        let done = self.restore_open(voucher, "", Entry::Add, &promises).await?;
-        done.ok_or_else(|| EngineError::Reconciling(self.keys.sale(voucher)))
+        let places: Vec<_> = promises.iter().map(|it| (it.order, it.place)).collect();
+        if let Some(done) = self.restore_open(voucher, "", Entry::Add, &places).await? {
+            return Ok(done);
+        }
+        match self.store.sale(voucher).await {
+            Ok(sale) if sale.state != SaleState::Archived => {
+                Err(EngineError::Reconciling(self.keys.sale(voucher)))
+            }
+            Ok(_) | Err(StoreError::NoSale(_)) => self.give_up(voucher, promises).await,
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Makes dead letters of promises that SQL does not have, of a sale that they cannot be put back into.
+    async fn give_up(
+        &mut self,
+        voucher: VoucherId,
+        promises: &[Admitted],
+    ) -> Result<Reconciled, EngineError> {
+        let ids: Vec<OrderId> = promises.iter().map(|it| it.order).collect();
+        let written: HashSet<OrderId> = self.store.existing(&ids).await?.into_iter().collect();
+        let open = promises.iter().filter(|it| !written.contains(&it.order));
+        let open: Vec<_> = open.map(|it| (it.order, it.place)).collect();
+        let mut done = Reconciled::default();
+        for page in open.chunks(PAGE as usize) {
+            done.add(self.restore(voucher, "", Entry::Refuse, page).await?.unwrap_or_default());
+        }
+        Ok(done)
     }
 
     /// Puts buyers of orders back that are not closed. One that SQL has by now needs no entry, but its buyer: it may have
@@ -514,6 +641,9 @@ impl Reconciler<'_> {
         entry: Entry,
         buyers: &[(OrderId, Place)],
     ) -> Result<Option<Reconciled>, EngineError> {
+        if buyers.is_empty() {
+            return Ok(Some(Reconciled::default()));
+        }
         let (keys, of) = (self.keys, self.keys.partition_of(voucher));
         let mut call = scripts::RESTORE.prepare_invoke();
         call.key(keys.sale(voucher)).key(keys.stock(voucher)).key(keys.buyers(voucher));
@@ -521,6 +651,8 @@ impl Reconciler<'_> {
         call.arg(voucher.0).arg(match entry {
             Entry::Leave => "book",
             Entry::Add => "enqueue",
+            Entry::Claim => "claim",
+            Entry::Refuse => "refuse",
         });
         call.arg(token).arg(LEASE.as_millis() as u64);
         for (order, place) in buyers {
@@ -539,11 +671,17 @@ impl Reconciler<'_> {
     }
 }
 
-/// Whether an entry is added with the buyer.
+/// What becomes of an order with its buyer.
 #[derive(Clone, Copy)]
 enum Entry {
+    /// It is elsewhere already.
     Leave,
+    /// It is live in SQL, and takes its place from any other order.
+    Claim,
+    /// Its entry is added.
     Add,
+    /// It becomes a dead letter, and the buyer is not put back.
+    Refuse,
 }
 
 /// Nodes with their last signs, and for which run of the server each of them has told its promises.

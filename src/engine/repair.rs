@@ -11,7 +11,7 @@ use super::{
     error::PartDone,
     ledger, payment,
     rebuild::enqueue_lost,
-    reconcile::{Reconciler, new_token, run_of},
+    reconcile::{Closed, Reconciler, new_token, run_of},
     retention, vouchers,
 };
 use crate::{
@@ -131,12 +131,19 @@ pub async fn apply(
                 // Orders that SQL lost with it are put into the stream again.
                 done.enqueued += enqueue_lost(store, link, keys, voucher).await?.len() as u64;
             }
-            Cure::Remove => retention::drop_keys(link, keys, voucher).await?,
-            Cure::Reconcile => {
+            Cure::Remove => _ = retention::drop_keys(link, keys, voucher).await?,
+            Cure::Replace | Cure::Reconcile => {
                 let run = run_of(link, &keys.sale(voucher)).await?;
                 let mut reconciler =
                     Reconciler { store, link, keys, run: &run, token: &new_token() };
-                done.put_back += reconciler.whole_sale(voucher).await?.restored;
+                let reconciled = match cure {
+                    Cure::Replace => reconciler.replace_sale(voucher).await?,
+                    _ => reconciler.whole_sale(voucher).await?,
+                };
+                if reconciled.closed == Some(Closed::OtherSale) {
+                    return Err(EngineError::OtherSale(voucher));
+                }
+                done.put_back += reconciled.restored;
             }
             Cure::GiveBack => {
                 let kept = ledger::kept_orders(store, link, keys, voucher).await?;

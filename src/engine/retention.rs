@@ -159,15 +159,14 @@ async fn archive(
     Ok(true)
 }
 
-/// Takes a sale out of Redis.
+/// Takes a sale out of Redis; returns whether any of its keys existed.
 pub(super) async fn drop_keys(
     link: &mut Link,
     keys: &Layout,
     voucher: VoucherId,
-) -> Result<(), EngineError> {
+) -> Result<bool, EngineError> {
     let mut unlink = cmd("UNLINK");
     unlink.arg(keys.sale(voucher)).arg(keys.stock(voucher));
     unlink.arg(keys.buyers(voucher)).arg(keys.tally(voucher));
-    link.query::<u64>(&unlink).await?;
-    Ok(())
+    Ok(link.query::<u64>(&unlink).await? > 0)
 }

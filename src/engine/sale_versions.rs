@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::{EngineError, vouchers};
 use crate::{
     broker::{Layout, Link},
-    model::{Sale, SaleState, VoucherId},
+    model::{Millis, Sale, SaleState, VoucherId},
     store::SharedStore,
 };
 
@@ -28,6 +28,8 @@ pub(super) struct KnownSale {
     pub(super) version: u64,
     /// It has left Redis for good.
     pub(super) archived: bool,
+    /// Another time means another sale: SQL was set back, and the number was given again.
+    created: Millis,
 }
 
 /// The newest versions seen, shared by the tasks of a node.
@@ -38,10 +40,10 @@ impl SaleVersions {
     /// Notes a sale as SQL has it.
     pub(super) fn note(&self, sale: &Sale) {
         let archived = sale.state == SaleState::Archived;
-        let now = KnownSale { version: sale.version, archived };
+        let now = KnownSale { version: sale.version, archived, created: sale.created };
         let mut known = self.lock();
         let entry = known.entry(sale.voucher_id).or_insert(now);
-        if entry.version <= now.version {
+        if entry.version <= now.version || entry.created != now.created {
             *entry = now;
         }
     }
@@ -51,11 +53,11 @@ impl SaleVersions {
         self.lock().get(&voucher).copied()
     }
 
-    /// Sales that Redis has to hold, by number.
-    pub(super) fn current(&self) -> Vec<VoucherId> {
+    /// Sales that Redis has to hold, by number, each with its time of creation.
+    pub(super) fn current(&self) -> Vec<(VoucherId, Millis)> {
         let known = self.lock();
-        let mut all: Vec<_> =
-            known.iter().filter(|(_, it)| !it.archived).map(|(voucher, _)| *voucher).collect();
+        let current = known.iter().filter(|(_, it)| !it.archived);
+        let mut all: Vec<_> = current.map(|(voucher, it)| (*voucher, it.created)).collect();
         drop(known);
         all.sort_unstable();
         all

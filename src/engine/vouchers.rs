@@ -6,7 +6,7 @@ use redis::cmd;
 
 use super::{
     EngineError,
-    reconcile::{Reconciler, new_token, run_of},
+    reconcile::{Closed, Reconciler, new_token, run_of},
     retention,
 };
 use crate::{
@@ -251,9 +251,10 @@ async fn deliver_as(
         };
         if synced == Synced::Damaged {
             let run = run_of(link, &keys.sale(voucher)).await?;
-            Reconciler { store, link, keys, run: &run, token: &new_token() }
-                .sale(voucher, &[])
-                .await?;
+            let mut reconciler = Reconciler { store, link, keys, run: &run, token: &new_token() };
+            if reconciler.sale(voucher, &[]).await?.closed == Some(Closed::OtherSale) {
+                return Err(EngineError::OtherSale(voucher));
+            }
         }
     }
     if sale.is_undelivered() {

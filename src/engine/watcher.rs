@@ -47,6 +47,15 @@ const TICK: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(1)]
 const BREATH: Duration = Duration::from_millis(100);
 /// An audit by order id reads every buyer; beyond that many it is left to `seckill audit`.
 pub const AUDIT_UP_TO: u64 = 300_000;
+/// Figures that stand still are audited again after this, or after so many times what the last audit took: an idle
+/// node spends a three-hundredth of a core on it.
+const AUDIT_AGAIN: Duration = Duration::from_millis(750);
+const AUDIT_SHARE: u32 = 300;
+/// A finding that is new is looked for again, so often at most, after this.
+const AUDIT_LOOKS: u32 = 3;
+const AUDIT_SURE: Duration = Duration::from_millis(50);
+/// Figures that changed are looked at in haste for so long.
+const HASTE: Duration = Duration::from_secs(1);
 /// After an audit that a server broke off.
 const AUDIT_PAUSE: Duration = Duration::from_secs(10);
 /// Between the end of an audit and the next one for the screen, and a bound on such a one.
@@ -142,6 +151,7 @@ impl Watcher {
         let mut auditing: Option<JoinHandle<Audited>> = None;
         let (mut audit_from, mut last, mut acted) = (Instant::now(), None, false);
         let mut screen_from = audit_from;
+        let (mut changed, mut books, mut hurried) = (audit_from, None, false);
         loop {
             if let Some(audit) = auditing.take_if(|audit| audit.is_finished()) {
                 screen_from = Instant::now() + AUDIT_EVERY;
@@ -169,7 +179,10 @@ impl Watcher {
                 snapshot.alarms = alarms(&snapshot, forgot);
             }
             let moves = moving(&snapshot);
-            let calm = !moves && last == Some(moves);
+            if books.as_ref() != Some(&snapshot.books) || self.collector.is_changing() {
+                (changed, books) = (Instant::now(), Some(snapshot.books.clone()));
+            }
+            let calm = !moves && last == Some(moves) && changed.elapsed() >= HASTE;
             last = Some(moves);
             let small = snapshot.funnel.admitted.total <= AUDIT_UP_TO;
             let allowed = small || self.collector.needs_audit();
@@ -187,10 +200,14 @@ impl Watcher {
             let due = figures.is_some() || on_screen;
             if due && allowed && auditing.is_none() && now >= audit_from {
                 let (operator, stop) = (self.operator.clone(), stop.clone());
+                let known = figures.as_ref().and_then(|figures| self.collector.found(figures));
+                let known = known.map(<[SaleFinding]>::to_vec);
+                hurried = figures.is_none() || known.is_none();
+                let changed = Arc::clone(&self.acted);
                 auditing = Some(self.tasks.spawn(async move {
                     tokio::select! {
                         () = stop.cancelled() => Audited::BrokenOff,
-                        audited = audit(operator, taken, figures) => audited,
+                        audited = audit(operator, taken, figures, known, &changed) => audited,
                     }
                 }));
             }
@@ -198,7 +215,7 @@ impl Watcher {
             acted = false;
             tokio::select! {
                 () = stop.cancelled() => return,
-                () = tokio::time::sleep(TICK[usize::from(calm && auditing.is_none())]) => {}
+                () = tokio::time::sleep(TICK[usize::from(calm && !(hurried && auditing.is_some()))]) => {}
                 () = self.acted.notified() => acted = true,
                 changed = self.looking_at.changed() => {
                     if changed.is_err() {
@@ -219,9 +236,9 @@ impl Watcher {
     /// Takes what an audit found; `false` where it was not completed, and waits before the next one.
     fn take_audit(&mut self, audited: Result<Audited, JoinError>) -> bool {
         match audited {
-            Ok(Audited::Found { figures, findings, page }) => {
+            Ok(Audited::Found { figures, findings, page, again }) => {
                 if let Some(figures) = figures {
-                    self.collector.note_audit(figures, findings);
+                    self.collector.note_audit(figures, findings, again);
                 }
                 self.ledger = page;
                 return true;
@@ -493,34 +510,73 @@ impl Watcher {
 /// How an audit ended.
 enum Audited {
     /// It was completed; `figures` are those that it proves or disproves.
-    Found { figures: Option<Figures>, findings: Vec<SaleFinding>, page: LedgerPage },
+    Found {
+        figures: Option<Figures>,
+        findings: Vec<SaleFinding>,
+        page: LedgerPage,
+        /// The next one is due then.
+        again: Instant,
+    },
     /// It took longer than an audit for the screen may.
     TooSlow,
     /// A server did not answer, or the engine stops.
     BrokenOff,
 }
 
-/// Audits all sales. Without figures it is for the screen alone, and bounded in time.
-async fn audit(operator: Operator, taken: Millis, figures: Option<Figures>) -> Audited {
-    let looking = look_at_ledger(&operator, taken);
-    let looked = if figures.is_some() {
-        looking.await
-    } else {
-        match tokio::time::timeout(AUDIT_WITHIN, looking).await {
-            Ok(looked) => looked,
-            Err(_) => return Audited::TooSlow,
-        }
-    };
-    match looked {
-        Ok(page) => {
-            let findings = page.lines.iter().flat_map(SaleAudit::found).collect();
-            Audited::Found { figures, findings, page }
-        }
-        Err(error) => {
-            tracing::warn!(%error, "the audit was broken off; it is tried again");
-            Audited::BrokenOff
-        }
+/// Audits all sales. Without figures it is for the screen alone, and bounded in time. What differs from `known`, which
+/// the last audit of these figures found, is told to `changed`.
+async fn audit(
+    operator: Operator,
+    taken: Millis,
+    figures: Option<Figures>,
+    known: Option<Vec<SaleFinding>>,
+    changed: &Notify,
+) -> Audited {
+    let begun = Instant::now();
+    if figures.is_none() {
+        let looking = look_at_ledger(&operator, taken);
+        return match tokio::time::timeout(AUDIT_WITHIN, looking).await {
+            Ok(Ok(page)) => found(None, page, begun),
+            Ok(Err(error)) => broken_off(&error),
+            Err(_) => Audited::TooSlow,
+        };
     }
+    // A sale that is changed while it is audited looks wrong once.
+    let mut before = known.clone().unwrap_or_default();
+    let mut look = 1;
+    let (page, took) = loop {
+        let begun = Instant::now();
+        let page = match look_at_ledger(&operator, taken).await {
+            Ok(page) => page,
+            Err(error) => return broken_off(&error),
+        };
+        let findings = findings(&page);
+        if findings.is_empty() || findings == before || look >= AUDIT_LOOKS {
+            if known.is_some_and(|known| known != findings) {
+                changed.notify_one();
+            }
+            // What looks wrong was looked at several times.
+            let looks = if findings.is_empty() { 1 } else { ledger::LOOKS };
+            break (page, begun.elapsed() / looks);
+        }
+        (before, look) = (findings, look + 1);
+        tokio::time::sleep(AUDIT_SURE).await;
+    };
+    let again = begun + AUDIT_AGAIN.max(took * AUDIT_SHARE);
+    found(figures, page, again)
+}
+
+fn found(figures: Option<Figures>, page: LedgerPage, again: Instant) -> Audited {
+    Audited::Found { figures, findings: findings(&page), page, again }
+}
+
+fn findings(page: &LedgerPage) -> Vec<SaleFinding> {
+    page.lines.iter().flat_map(SaleAudit::found).collect()
+}
+
+fn broken_off(error: &EngineError) -> Audited {
+    tracing::warn!(%error, "the audit was broken off; it is tried again");
+    Audited::BrokenOff
 }
 
 async fn look_at_ledger(operator: &Operator, taken: Millis) -> Result<LedgerPage, EngineError> {

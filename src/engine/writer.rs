@@ -13,6 +13,9 @@ use tokio_util::sync::CancellationToken;
 use super::{
     EngineError,
     entry_check::{self, Checked},
+    outbox::Outbox,
+    reconcile::put_back_written,
+    told::Subject,
 };
 use crate::{
     broker::{
@@ -21,8 +24,9 @@ use crate::{
         letters,
         stream::{self, Delivered},
     },
-    model::{EntryId, Millis, OrderEntry, OrderFault, Said},
+    model::{EntryId, Millis, OrderEntry, OrderFault, Said, counted},
     store::{SharedStore, StoreError, Written},
+    telemetry::log::events::{ORDERS_WAIT, ORDERS_WRITTEN},
 };
 
 /// A round trip for each batch would be a tenth of its time.
@@ -58,12 +62,20 @@ pub struct Writer {
     pub(super) keys: Layout,
     /// The clock of Redis when it was last asked.
     clock: Option<(Instant, Millis)>,
+    /// Where events go, and the node that they are of.
+    events: Option<(Outbox, String)>,
 }
 
 impl Writer {
     /// A writer with a connection of its own.
     pub fn new(redis: &Redis, store: SharedStore, keys: Layout) -> Self {
-        Self { link: redis.link(), store, keys, clock: None }
+        Self { link: redis.link(), store, keys, clock: None, events: None }
+    }
+
+    /// Reports outages of the database as events of `node`.
+    #[must_use]
+    pub fn with_events(self, outbox: Outbox, node: String) -> Self {
+        Self { events: Some((outbox, node)), ..self }
     }
 
     /// Commits the orders of a batch, then acknowledges them; bad entries go to the dead letters.
@@ -127,6 +139,7 @@ impl Writer {
         stop: &CancellationToken,
     ) -> Result<Vec<Written>, EngineError> {
         let mut pause = BACKOFF[0];
+        let mut waiting = false;
         loop {
             // By the clock of Redis: nodes differ, and how long a buyer has to pay counts from here.
             let now = self.now(part).await?;
@@ -136,13 +149,28 @@ impl Writer {
                     if error.stands_for_all() || part.len() == 1 && row_fault(&error).is_none() =>
                 {
                     tracing::warn!(%error, orders = part.len(), "the batch waits for the database");
+                    if !std::mem::replace(&mut waiting, true) {
+                        self.event(ORDERS_WAIT, part, error.to_string());
+                    }
                     if !wait(stop, &mut pause).await {
                         return Err(EngineError::Stopping);
                     }
                 }
-                other => return Ok(other?),
+                other => {
+                    if waiting && other.is_ok() {
+                        let orders = counted(part.len() as u64, "order", "orders");
+                        self.event(ORDERS_WRITTEN, part, orders);
+                    }
+                    return Ok(other?);
+                }
             }
         }
+    }
+
+    fn event(&self, act: &str, part: &[OrderEntry], result: String) {
+        let Some((outbox, node)) = &self.events else { return };
+        let partition = part.first().map_or(0, |order| order.entry.partition);
+        outbox.put_own(node, act, Said::of(&Subject::Partition(partition)), result.into());
     }
 
     /// The clock of Redis. It is asked now and then; in between this process counts on, which no step of its own
@@ -189,7 +217,15 @@ impl Writer {
             };
             grave.push((order.entry, Said::of(&why)));
         }
-        self.acknowledge(done).await?;
+        let all = done.len() as u64;
+        if self.acknowledge(done).await? < all {
+            // Another consumer was faster, or the stream was lost while SQL was waited for: then the buyers were rebuilt
+            // from rows that did not include these.
+            let live = part.iter().zip(written);
+            let live = live.filter(|it| matches!(it.1, Written::New | Written::Again));
+            let live: Vec<OrderEntry> = live.map(|(order, _)| *order).collect();
+            put_back_written(&self.store, &mut self.link, &self.keys, &live).await?;
+        }
         Ok(())
     }
 

@@ -19,8 +19,6 @@ pub struct RedisBooks {
     pub behind: u64,
     /// How many changes of the sale Redis has that SQL lacks.
     pub ahead: u64,
-    /// It is another sale of that number than SQL's.
-    pub other: bool,
 }
 
 /// What SQL holds of one sale, read in one transaction.
@@ -47,6 +45,8 @@ pub struct Books {
     pub voucher_id: VoucherId,
     /// `None` where Redis does not hold the sale, or not completely.
     pub redis: Option<RedisBooks>,
+    /// Redis holds another sale of that number than SQL.
+    pub other: bool,
     /// The key of the sale in Redis that does not agree with the others.
     pub damaged: Option<SaleKey>,
     /// SQL has the sale.
@@ -314,6 +314,8 @@ pub enum Cure {
     Adopt,
     /// Remove an archived sale from Redis.
     Remove,
+    /// Rename the keys of another sale of that number in Redis, and load the one of SQL.
+    Replace,
     /// Reconcile the sale in Redis with SQL, the stream and the dead letters.
     Reconcile,
     /// Give back in Redis what is closed in SQL.
@@ -322,11 +324,20 @@ pub enum Cure {
     Enqueue,
 }
 
+impl Cure {
+    /// Every cure, in the order in which they are done.
+    pub const ALL: [Self; 6] =
+        [Self::Adopt, Self::Remove, Self::Replace, Self::Reconcile, Self::GiveBack, Self::Enqueue];
+}
+
 impl fmt::Display for Cure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Adopt => "copy the sale from Redis to SQL, enqueue its orders",
             Self::Remove => "remove the archived sale from Redis",
+            Self::Replace => {
+                "rename the keys of the sale in Redis, load the sale of SQL; entries of either become its orders"
+            }
             Self::Reconcile => "reconcile with SQL, stream and dead letters",
             Self::GiveBack => "give back in Redis what is closed in SQL",
             Self::Enqueue => "put lost orders into the stream again",
@@ -348,6 +359,7 @@ impl Finding {
         match self {
             Self::NotInSql | Self::Ahead(_) => Some(Cure::Adopt),
             Self::StillHeld => Some(Cure::Remove),
+            Self::OtherSale => Some(Cure::Replace),
             Self::NotLoaded
             | Self::Damaged(_)
             | Self::RedisStock { .. }
@@ -360,8 +372,7 @@ impl Finding {
             | Self::SqlStock { .. }
             | Self::Doubled(_)
             | Self::Repeated(_)
-            | Self::Stranded(_)
-            | Self::OtherSale => None,
+            | Self::Stranded(_) => None,
         }
     }
 }
@@ -371,13 +382,20 @@ impl Books {
     pub fn findings(&self) -> Vec<Finding> {
         let mut found = Vec::new();
         let sql = &self.sql;
-        // A stock that does not agree says more by its figures.
-        let shown = self.damaged.filter(|key| *key != SaleKey::Stock || self.redis.is_none());
+        let shown = self.damaged.filter(|key| match key {
+            // The figures below show the mismatch.
+            SaleKey::Stock => self.redis.is_none(),
+            // Another sale is closed with the mark of one that is being reconciled.
+            SaleKey::Restoring => !self.other,
+            _ => true,
+        });
         found.extend(shown.map(Finding::Damaged));
         match &self.redis {
-            Some(_) if self.archived => found.push(Finding::StillHeld),
+            redis if self.archived && (redis.is_some() || self.other) => {
+                found.push(Finding::StillHeld);
+            }
             Some(_) if !self.in_sql => found.push(Finding::NotInSql),
-            Some(RedisBooks { other: true, .. }) => found.push(Finding::OtherSale),
+            _ if self.other => found.push(Finding::OtherSale),
             Some(redis) => {
                 if redis.stock < 0 {
                     found.push(Finding::Negative(Side::Redis, redis.stock));
@@ -461,15 +479,9 @@ mod tests {
     fn books() -> Books {
         Books {
             voucher_id: VoucherId(7),
-            redis: Some(RedisBooks {
-                initial: 100,
-                stock: 40,
-                admitted: 60,
-                behind: 0,
-                ahead: 0,
-                other: false,
-            }),
+            redis: Some(RedisBooks { initial: 100, stock: 40, admitted: 60, behind: 0, ahead: 0 }),
             archived: false,
+            other: false,
             damaged: None,
             in_sql: true,
             sql: SqlBooks {
@@ -519,7 +531,7 @@ mod tests {
     #[test]
     fn each_invariant_is_noticed() {
         type Spoil = fn(&mut Books);
-        let cases: [(Spoil, Finding); 15] = [
+        let cases: [(Spoil, Finding); 16] = [
             (|b| b.redis = None, Finding::NotLoaded),
             (
                 |b| (b.redis, b.damaged) = (None, Some(SaleKey::Buyers)),
@@ -527,6 +539,7 @@ mod tests {
             ),
             (|b| b.in_sql = false, Finding::NotInSql),
             (|b| b.archived = true, Finding::StillHeld),
+            (|b| b.other = true, Finding::OtherSale),
             (|b| b.redis.as_mut().unwrap().ahead = 2, Finding::Ahead(2)),
             (|b| b.stranded = 3, Finding::Stranded(3)),
             (
@@ -537,7 +550,6 @@ mod tests {
                         admitted: 60,
                         behind: 0,
                         ahead: 0,
-                        other: false,
                     });
                 },
                 Finding::RedisStock { initial: 100, stock: 41, admitted: 60 },
@@ -550,7 +562,6 @@ mod tests {
                         admitted: 101,
                         behind: 0,
                         ahead: 0,
-                        other: false,
                     });
                 },
                 Finding::Negative(Side::Redis, -1),
@@ -563,7 +574,6 @@ mod tests {
                         admitted: 60,
                         behind: 0,
                         ahead: 0,
-                        other: false,
                     });
                 },
                 Finding::Initial { redis: 110, sql: 100 },
@@ -576,7 +586,6 @@ mod tests {
                         admitted: 60,
                         behind: 1,
                         ahead: 0,
-                        other: false,
                     });
                 },
                 Finding::Behind(1),

@@ -32,6 +32,8 @@ pub struct LetterEvidence {
     pub sale: Sale,
     /// How often it was replayed.
     pub replays: u64,
+    /// SQL refused it for another live order of its buyer, which is live still.
+    pub superseded: bool,
 }
 
 /// What SQL holds under the order id of a letter.
@@ -87,6 +89,8 @@ pub enum LetterVerdict {
     NotLoaded,
     /// Its buyer waits, but the id is another order's.
     IdTaken,
+    /// Its buyer holds another live order in SQL, at the same place.
+    HoldsAnother,
     /// No order can be made of it.
     Malformed,
 }
@@ -113,6 +117,7 @@ pub fn judge(evidence: &LetterEvidence, max_replays: u64) -> LetterVerdict {
         (_, Sale::Missing, _) => LetterVerdict::NoSale,
         (_, Sale::Open, Buyer::Unknown) => LetterVerdict::NotLoaded,
         (Row::Other, _, Buyer::This) => LetterVerdict::IdTaken,
+        (Row::None, _, Buyer::This) if evidence.superseded => LetterVerdict::HoldsAnother,
         (Row::None, _, Buyer::This) if evidence.replays >= max_replays => LetterVerdict::CameBack,
         (Row::None, _, Buyer::This) => LetterVerdict::Awaited,
         (_, _, Buyer::Another | Buyer::Nothing | Buyer::Unknown) => LetterVerdict::NobodyWaits,
@@ -121,11 +126,12 @@ pub fn judge(evidence: &LetterEvidence, max_replays: u64) -> LetterVerdict {
 
 impl LetterVerdict {
     /// All of them, in the order in which a person wants to see them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Awaited,
         Self::CameBack,
         Self::NotLoaded,
         Self::IdTaken,
+        Self::HoldsAnother,
         Self::Written,
         Self::NobodyWaits,
         Self::NoSale,
@@ -133,11 +139,12 @@ impl LetterVerdict {
     ];
 
     /// Their words.
-    pub const WORDS: [&str; 8] = [
+    pub const WORDS: [&str; 9] = [
         "awaited",
         "came_back",
         "not_loaded",
         "id_taken",
+        "holds_another",
         "written",
         "nobody_waits",
         "no_sale",
@@ -151,13 +158,18 @@ impl LetterVerdict {
             Self::Written | Self::NobodyWaits | Self::NoSale | Self::Malformed => {
                 LetterAct::Discard
             }
-            Self::CameBack | Self::NotLoaded | Self::IdTaken => LetterAct::Decide,
+            Self::CameBack | Self::NotLoaded | Self::IdTaken | Self::HoldsAnother => {
+                LetterAct::Decide
+            }
         }
     }
 
     /// Whether a buyer may wait for it: without it he would have no result at all.
     pub fn is_awaited(self) -> bool {
-        matches!(self, Self::Awaited | Self::CameBack | Self::NotLoaded | Self::IdTaken)
+        matches!(
+            self,
+            Self::Awaited | Self::CameBack | Self::NotLoaded | Self::IdTaken | Self::HoldsAnother
+        )
     }
 
     /// The word that JSON and filters know.
@@ -170,6 +182,7 @@ impl LetterVerdict {
             Self::NoSale => "no_sale",
             Self::NotLoaded => "not_loaded",
             Self::IdTaken => "id_taken",
+            Self::HoldsAnother => "holds_another",
             Self::Malformed => "malformed",
         }
     }
@@ -191,6 +204,10 @@ impl LetterVerdict {
             }
             Self::IdTaken => {
                 "its buyer waits, but the order id is another buyer's: a person has to decide"
+            }
+            Self::HoldsAnother => {
+                "its buyer holds another live order: discard it with compensation, which cancels this one and \
+                 refunds its stock"
             }
             Self::Malformed => "no order can be made of it: discard it",
         }
@@ -234,6 +251,9 @@ pub struct LetterCounts {
     pub not_loaded: u64,
     /// [`LetterVerdict::IdTaken`].
     pub id_taken: u64,
+    /// [`LetterVerdict::HoldsAnother`].
+    #[serde(default)]
+    pub holds_another: u64,
     /// [`LetterVerdict::Written`].
     pub written: u64,
     /// [`LetterVerdict::NobodyWaits`].
@@ -252,6 +272,7 @@ impl LetterCounts {
             LetterVerdict::CameBack => &mut self.came_back,
             LetterVerdict::NotLoaded => &mut self.not_loaded,
             LetterVerdict::IdTaken => &mut self.id_taken,
+            LetterVerdict::HoldsAnother => &mut self.holds_another,
             LetterVerdict::Written => &mut self.written,
             LetterVerdict::NobodyWaits => &mut self.nobody_waits,
             LetterVerdict::NoSale => &mut self.no_sale,
@@ -266,6 +287,7 @@ impl LetterCounts {
             LetterVerdict::CameBack => self.came_back,
             LetterVerdict::NotLoaded => self.not_loaded,
             LetterVerdict::IdTaken => self.id_taken,
+            LetterVerdict::HoldsAnother => self.holds_another,
             LetterVerdict::Written => self.written,
             LetterVerdict::NobodyWaits => self.nobody_waits,
             LetterVerdict::NoSale => self.no_sale,
@@ -373,12 +395,14 @@ mod tests {
         buyer: Buyer::This,
         sale: Sale::Open,
         replays: 0,
+        superseded: false,
     };
 
     #[test]
     fn each_line_of_the_table() {
         use LetterVerdict::{
-            Awaited, CameBack, IdTaken, Malformed, NoSale, NobodyWaits, NotLoaded, Written,
+            Awaited, CameBack, HoldsAnother, IdTaken, Malformed, NoSale, NobodyWaits, NotLoaded,
+            Written,
         };
         let unknown = LetterEvidence { buyer: Buyer::Unknown, ..AWAITED };
         let table = [
@@ -390,6 +414,7 @@ mod tests {
             (LetterEvidence { row: Row::This, replays: 9, ..AWAITED }, Written),
             (LetterEvidence { row: Row::This, ..unknown }, Written),
             (LetterEvidence { row: Row::Other, ..AWAITED }, IdTaken),
+            (LetterEvidence { superseded: true, ..AWAITED }, HoldsAnother),
             (LetterEvidence { row: Row::Other, buyer: Buyer::Nothing, ..AWAITED }, NobodyWaits),
             (LetterEvidence { buyer: Buyer::Another, ..AWAITED }, NobodyWaits),
             (LetterEvidence { buyer: Buyer::Nothing, replays: 9, ..AWAITED }, NobodyWaits),
@@ -421,7 +446,7 @@ mod tests {
             counts.add(verdict);
             assert_eq!(counts.of(verdict), 1, "{verdict}");
         }
-        assert_eq!(counts.total(), 8);
+        assert_eq!(counts.total(), 9);
     }
 
     fn burial(at: i64, reason: &str) -> Burial {

@@ -174,7 +174,7 @@ pub struct NewSale {
 #[serde(rename_all = "snake_case")]
 pub enum SaleFault {
     /// The title is empty or blank.
-    #[error("a sale needs a title; give it 1 to {MAX_TITLE} characters")]
+    #[error("the title is empty; give it 1 to {MAX_TITLE} characters")]
     NoTitle,
     /// The title is too long.
     #[error("the title has {0} characters; {MAX_TITLE} is the most")]

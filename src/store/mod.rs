@@ -6,6 +6,7 @@
 mod acts;
 pub mod faulty;
 mod flow;
+mod migrations;
 mod mysql;
 mod open;
 pub mod plain;

@@ -12,6 +12,7 @@ use std::{
 
 use sqlx::{
     ConnectOptions, Connection, Database, Executor, Pool,
+    error::{DatabaseError, ErrorKind},
     pool::{PoolConnection, PoolOptions},
 };
 use tokio::time::{Instant, sleep, timeout};
@@ -306,9 +307,12 @@ where
 
     /// Commits what went well, rolls back what did not, and gives the connection back.
     pub(super) async fn end<T>(mut self, done: Result<T, Fault>) -> Result<T, Fault> {
-        if let Err(Fault::Sql(error) | Fault::AtCommit(error)) = &done
-            && !matches!(error, sqlx::Error::Database(_))
-        {
+        let sound = match &done {
+            Ok(_) | Err(Fault::Again) => true,
+            Err(Fault::Sql(error) | Fault::AtCommit(error)) => leaves_connection_sound::<DB>(error),
+            Err(Fault::Told(error)) => !error.stands_for_all(),
+        };
+        if !sound {
             return done;
         }
         if let Some(stage) = self.stage.take() {
@@ -333,6 +337,13 @@ where
         self.conn.take();
         Ok(())
     }
+}
+
+/// Whether an error is about one row or about others that stood in the way. After any other one the state of the
+/// connection is in doubt.
+fn leaves_connection_sound<DB: Dialect>(error: &sqlx::Error) -> bool {
+    let about_a_row = |it: &dyn DatabaseError| !matches!(it.kind(), ErrorKind::Other);
+    DB::passes(error) || error.as_database_error().is_some_and(about_a_row)
 }
 
 impl<DB: Database> Deref for Lease<DB> {

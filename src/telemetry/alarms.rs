@@ -12,7 +12,7 @@ use crate::model::{
 };
 
 /// A consumer that works asks for entries every second; one that does not for so long is stuck.
-const SILENT_MS: u64 = 30_000;
+const SILENT_MS: u64 = 5_000;
 
 /// Fewer entries are written within seconds by a single node, whatever held them up.
 const LARGE_LAG: u64 = 10_000;
@@ -26,7 +26,7 @@ const LONG_DRAIN_MS: u64 = 300_000;
 /// Keys of another type that have an alarm of their own: one program has overwritten all of them.
 const FOREIGN_KEYS: usize = 5;
 
-/// Every alarm that this picture, and what Redis had forgotten lately, give cause for, the most urgent first.
+/// Every alarm that this picture, and what Redis had forgotten lately, give cause for, what must be acted on first.
 pub fn alarms(snapshot: &Snapshot, forgot: Option<Forgot>) -> Vec<Alarm> {
     let mut found = Vec::new();
     let mut add = |urgency, kind| found.push(Alarm { urgency, kind });
@@ -45,7 +45,8 @@ pub fn alarms(snapshot: &Snapshot, forgot: Option<Forgot>) -> Vec<Alarm> {
     if let Balance::Off { findings } = &snapshot.books
         && let Some(finding) = findings.first().cloned()
     {
-        add(Urgency::Critical, AlarmKind::BooksOff { finding });
+        let repairable = findings.iter().any(|it| it.what.cure().is_some());
+        add(Urgency::Critical, AlarmKind::BooksOff { finding, repairable });
     }
     if !snapshot.undelivered.is_empty() && snapshot.sql.up {
         let sales = snapshot.undelivered.clone();
@@ -85,7 +86,7 @@ pub fn alarms(snapshot: &Snapshot, forgot: Option<Forgot>) -> Vec<Alarm> {
             add(Urgency::Warning, AlarmKind::JobFailed { job, ago_ms });
         }
     }
-    if let Some(Forgot { at, keys, buyers, refused }) = forgot {
+    if let Some(Forgot { at, keys, buyers, promised, refused }) = forgot {
         // What was put back needs nobody; a promise that can't be kept does.
         let pending = snapshot.stream.as_ref().map_or(0, |stream| stream.pending);
         let urgency = match (refused, pending) {
@@ -93,7 +94,7 @@ pub fn alarms(snapshot: &Snapshot, forgot: Option<Forgot>) -> Vec<Alarm> {
             (0, _) => Urgency::Warning,
             _ => Urgency::Critical,
         };
-        add(urgency, AlarmKind::RedisForgot { at, keys, buyers, refused, pending });
+        add(urgency, AlarmKind::RedisForgot { at, keys, buyers, promised, refused, pending });
     }
     for server in [&snapshot.redis, &snapshot.sql] {
         if let Some(Back { after_ms, .. }) = server.back {
@@ -101,7 +102,7 @@ pub fn alarms(snapshot: &Snapshot, forgot: Option<Forgot>) -> Vec<Alarm> {
             add(Urgency::Notice, AlarmKind::ServerBack { server, away_ms: after_ms });
         }
     }
-    found.sort_by_key(|alarm| alarm.urgency);
+    found.sort_by_key(|alarm| (alarm.kind.rank(), alarm.urgency));
     found
 }
 
@@ -152,7 +153,7 @@ mod tests {
 
     use super::*;
     use crate::model::ledger::Finding;
-    use crate::model::{Cause, ForeignKey, Millis};
+    use crate::model::{Cause, ForeignKey, Millis, VoucherId};
     use crate::telemetry::{
         Point, Series,
         snapshot::{JobLine, StreamLine},
@@ -353,8 +354,8 @@ mod tests {
                 .iter()
                 .any(|alarm| matches!(alarm.kind, AlarmKind::SilentConsumer { pending: 5, .. }))
         };
-        assert!(silent(30_000, 5, true));
-        assert!(!silent(29_999, 5, true) && !silent(30_000, 0, true) && !silent(30_000, 5, false));
+        assert!(silent(5_000, 5, true));
+        assert!(!silent(4_999, 5, true) && !silent(5_000, 0, true) && !silent(5_000, 5, false));
     }
 
     #[test]
@@ -396,12 +397,34 @@ mod tests {
     }
 
     #[test]
-    fn books_that_are_off_are_critical() {
-        let books = {
-            let finding = SaleFinding { sale: None, what: Finding::Lost(2) };
-            Balance::Off { findings: vec![finding] }
+    fn what_was_lost_comes_before_what_merely_waits() {
+        let mut snapshot = Snapshot { undelivered: vec![VoucherId(7)], ..calm() };
+        snapshot.redis.unwritable = Some("OOM".into());
+        snapshot.stream = Some(StreamLine { group: true, dead: 2, ..StreamLine::default() });
+        let kinds: Vec<_> =
+            alarms(&snapshot, Some(Forgot::default())).into_iter().map(|it| it.kind).collect();
+        let [
+            AlarmKind::RedisReadOnly { .. },
+            AlarmKind::Undelivered { .. },
+            AlarmKind::RedisForgot { .. },
+            AlarmKind::DeadLetters { .. },
+        ] = kinds[..]
+        else {
+            panic!("{kinds:?}");
         };
-        let found = alarms(&Snapshot { books, ..calm() }, None);
-        assert_eq!(found.first().map(|alarm| alarm.urgency), Some(Urgency::Critical));
+    }
+
+    #[test]
+    fn books_that_are_off_are_critical() {
+        for (what, repaired) in [(Finding::Lost(2), true), (Finding::Stranded(2), false)] {
+            let findings = vec![SaleFinding { sale: None, what }];
+            let books = Balance::Off { findings };
+            let [Alarm { urgency, kind: AlarmKind::BooksOff { repairable, .. } }] =
+                alarms(&Snapshot { books, ..calm() }, None)[..]
+            else {
+                panic!("no alarm of its own");
+            };
+            assert_eq!((urgency, repairable), (Urgency::Critical, repaired));
+        }
     }
 }

@@ -67,6 +67,8 @@ pub enum AlarmKind {
         /// The first finding.
         #[serde(serialize_with = "sentence")]
         finding: SaleFinding,
+        /// Some finding has an automatic repair; without one all of them need a person.
+        repairable: bool,
     },
     /// A dead consumer, or one of no node that is known, holds entries.
     DeadConsumer {
@@ -118,6 +120,8 @@ pub enum AlarmKind {
         keys: Vec<String>,
         /// Buyers who were put back.
         buyers: u64,
+        /// Orders that were put into the stream again.
+        promised: u64,
         /// Promises that can't be kept.
         refused: u64,
         /// Entries that are pending still.
@@ -137,6 +141,28 @@ fn sentence<S: serde::Serializer>(finding: &SaleFinding, to: S) -> Result<S::Ok,
 }
 
 impl AlarmKind {
+    /// Its place among other alarms: what was lost and what an operator must act on come before a mere backlog.
+    pub(super) fn rank(&self) -> u8 {
+        match self {
+            Self::RedisAway { .. }
+            | Self::RedisReadOnly { .. }
+            | Self::SqlAway { .. }
+            | Self::SqlLocked { .. }
+            | Self::SqlReadOnly { .. } => 0,
+            Self::Undelivered { .. } => 1,
+            Self::RedisForgot { .. } => 2,
+            Self::BooksOff { .. } => 3,
+            Self::ForeignKey(_) => 4,
+            Self::NoGroup => 5,
+            Self::DeadConsumer { .. }
+            | Self::SilentConsumer { .. }
+            | Self::LagStands { .. }
+            | Self::JobFailed { .. }
+            | Self::DeadLetters { .. } => 6,
+            Self::ServerBack { .. } => 7,
+        }
+    }
+
     /// What it is about, whatever its figures are; `None` for what no log has to tell, since it is in there
     /// already.
     pub fn identity(&self) -> Option<&str> {

@@ -43,6 +43,11 @@ impl Figures {
         }
     }
 
+    /// Buyers whose orders an audit follows.
+    pub fn admitted(&self) -> u64 {
+        self.admitted
+    }
+
     /// What is wrong with all sales together. More can be in flight than was admitted, since an entry that is pending may
     /// be written already; less can't.
     fn of_totals(&self) -> Option<Finding> {

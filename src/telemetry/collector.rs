@@ -88,8 +88,17 @@ pub struct Collector {
     written: Window<u64>,
     series: Series,
     stocks: Stocks,
-    audit: Option<(Figures, Vec<SaleFinding>)>,
+    audit: Option<Audited>,
     standing: Standing,
+}
+
+/// What an audit by order id found for these figures.
+#[derive(Clone, Debug)]
+struct Audited {
+    figures: Figures,
+    findings: Vec<SaleFinding>,
+    /// Another one of the same figures is due then.
+    again: Instant,
 }
 
 /// Counters at one moment.
@@ -254,11 +263,12 @@ impl Collector {
     }
 
     /// The figures of the last picture if nothing is under way and order ids were not compared
-    /// since they changed: the moment for an audit.
+    /// since they changed, or a while ago: the moment for an audit.
     pub fn audit_due(&self) -> Option<Figures> {
         let now = self.past.last().filter(|it| it.whole && self.redis.up && self.sql.up)?;
         let figures = &now.figures;
-        let known = self.audit.as_ref().is_some_and(|(audited, _)| audited == figures);
+        let fresh = |audit: &Audited| audit.figures == *figures && Instant::now() < audit.again;
+        let known = self.audit.as_ref().is_some_and(fresh);
         let before = self.past.before_last();
         let still = before.is_some_and(|it| it.whole && it.figures == *figures);
         (figures.outstanding == Some(0) && still && !known).then(|| figures.clone())
@@ -269,9 +279,21 @@ impl Collector {
         self.standing.needs_audit()
     }
 
-    /// Takes what an audit by order id found for these figures.
-    pub fn note_audit(&mut self, figures: Figures, findings: Vec<SaleFinding>) {
-        self.audit = Some((figures, findings));
+    /// Takes what an audit by order id found for these figures; the next one is due at `again`.
+    pub fn note_audit(&mut self, figures: Figures, findings: Vec<SaleFinding>, again: Instant) {
+        self.audit = Some(Audited { figures, findings, again });
+    }
+
+    /// What the last audit found, if it was one of these figures.
+    pub fn found(&self, figures: &Figures) -> Option<&[SaleFinding]> {
+        let audit = self.audit.as_ref().filter(|audit| audit.figures == *figures)?;
+        Some(&audit.findings)
+    }
+
+    /// The last two pictures show different figures: the next one tells which of them hold.
+    pub fn is_changing(&self) -> bool {
+        let [now, before] = [self.past.last(), self.past.before_last()];
+        now.map(|it| &it.figures) != before.map(|it| &it.figures)
     }
 
     /// By the clock of Redis, as far as it is known: sales open and close by it.
@@ -390,8 +412,7 @@ impl Collector {
         if !self.redis.up || !self.sql.up {
             return self.standing.settle(Balance::Unknown, Proof::Nothing, Proof::Nothing);
         }
-        let audit = self.audit.as_ref().filter(|(audited, _)| audited == figures);
-        let audit = audit.map(|(_, found)| found.as_slice());
+        let audit = self.found(figures);
         let settled = self.is_settled(figures);
         let now = figures.balance(audit, settled);
         let proof = figures.proof(&now, settled);

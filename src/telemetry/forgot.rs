@@ -24,8 +24,40 @@ pub struct Forgot {
     pub keys: Vec<String>,
     /// Buyers who were put back.
     pub buyers: u64,
+    /// Orders that SQL did not have, put into the stream again.
+    pub promised: u64,
     /// Promises that can't be kept.
     pub refused: u64,
+}
+
+/// Keys that are named; how many more there are is told.
+const NAMED: usize = 4;
+
+/// Keys as they are named, each once with what it held where that was another type, and how many are left out.
+pub fn named(keys: &[String]) -> (Vec<(&str, Option<&str>)>, usize) {
+    let told = keys.iter().map(|key| match key.split_once(' ') {
+        Some((key, held)) => (key, Some(held)),
+        None => (key.as_str(), None),
+    });
+    let twice = |key: &str| keys.iter().filter_map(|it| it.split_once(' ')).any(|it| it.0 == key);
+    let mut named: Vec<_> = told.filter(|(key, held)| held.is_some() || !twice(key)).collect();
+    let more = named.len().saturating_sub(NAMED);
+    named.truncate(NAMED);
+    (named, more)
+}
+
+/// The same in words.
+pub fn named_in_words(keys: &[String]) -> String {
+    let (named, more) = named(keys);
+    let named = named.into_iter().map(|(key, was)| match was {
+        Some(held) => format!("{key} (was a {held})"),
+        None => key.to_owned(),
+    });
+    let mut text = named.collect::<Vec<_>>().join(", ");
+    if more > 0 {
+        text.push_str(&format!(" and {more} more"));
+    }
+    text
 }
 
 /// What one node gave back to Redis, as its line of the log keeps it.
@@ -42,27 +74,55 @@ pub struct Healed {
     pub promised: u64,
     /// Promises that can't be kept.
     pub refused: u64,
+    /// Buyers that were admitted by the stock in Redis, and of whom nothing else is known.
+    pub unknown: u64,
+    /// Archived sales that Redis held still, and that were removed from it.
+    pub archived: u64,
     /// The sale has more buyers than pieces, and stays closed.
     pub oversold: bool,
+    /// Redis and SQL hold different sales under the number, and the sale stays closed.
+    pub other_sale: bool,
 }
 
 impl fmt::Display for Healed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { keys, buyers, removed, promised, refused, oversold } = self;
+        let Self {
+            keys,
+            buyers,
+            removed,
+            promised,
+            refused,
+            unknown,
+            archived,
+            oversold,
+            other_sale,
+        } = self;
         if !keys.is_empty() {
-            write!(f, "lost or set back: {}; ", keys.join(", "))?;
+            write!(f, "lost, replaced or set back: {}; ", named_in_words(keys))?;
         }
-        write!(
-            f,
-            "{} put back, {} put into the stream again, {} cannot be kept",
-            counted(*buyers, "buyer", "buyers"),
-            counted(*promised, "order", "orders"),
-            counted(*refused, "promise", "promises")
-        )?;
-        if *removed > 0 {
-            write!(f, ", {} with a closed order removed", counted(*removed, "buyer", "buyers"))?;
+        let parts = [
+            (buyers, "buyer", "buyers", "put back"),
+            (promised, "order", "orders", "put into the stream again"),
+            (refused, "promise", "promises", "cannot be kept"),
+            (removed, "buyer", "buyers", "with a closed order removed"),
+            (unknown, "buyer", "buyers", "possibly unknown (only the stock in Redis counted them)"),
+            (archived, "archived sale", "archived sales", "removed"),
+        ];
+        let parts = parts.into_iter().filter(|(count, ..)| **count > 0);
+        let parts: Vec<_> = parts
+            .map(|(count, one, many, done)| format!("{} {done}", counted(*count, one, many)))
+            .collect();
+        f.write_str(if parts.is_empty() { "nothing to put back" } else { "" })?;
+        f.write_str(&parts.join(", "))?;
+        if *oversold {
+            f.write_str("; more buyers than pieces, the sale stays closed")?;
         }
-        f.write_str(if *oversold { "; more buyers than pieces, the sale stays closed" } else { "" })
+        if *other_sale {
+            f.write_str(
+                "; Redis and SQL hold different sales under this number, the sale stays closed",
+            )?;
+        }
+        Ok(())
     }
 }
 
@@ -72,11 +132,17 @@ impl Forgot {
         let lines = log.iter().map(|line| &line.act);
         let lines = lines.filter(|act| act.act == HEALED && now.since(act.at) < TOLD_MS);
         lines.fold(None, |sum: Option<Self>, act| {
-            let mut sum = sum.unwrap_or_default();
             // A line without figures tells at least that something was lost.
             let healed: Healed = act.result.part("/healed").unwrap_or_default();
+            if healed.archived > 0
+                && healed == (Healed { archived: healed.archived, ..Healed::default() })
+            {
+                return sum;
+            }
+            let mut sum = sum.unwrap_or_default();
             sum.at = sum.at.max(act.at);
             sum.buyers += healed.buyers;
+            sum.promised += healed.promised;
             sum.refused += healed.refused;
             for key in healed.keys {
                 if !sum.keys.contains(&key) {
@@ -105,6 +171,15 @@ mod tests {
     }
 
     #[test]
+    fn a_key_is_named_once_and_four_at_most() {
+        let keys = |keys: &[&str]| {
+            named_in_words(&keys.iter().map(ToString::to_string).collect::<Vec<_>>())
+        };
+        assert_eq!(keys(&["w list", "w"]), "w (was a list)");
+        assert_eq!(keys(&["a", "b", "c", "d", "w", "w list"]), "a, b, c, d and 1 more");
+    }
+
+    #[test]
     fn what_the_log_tells_of_the_last_minutes_is_summed_up() {
         let line = |id, at, buyers, refused| Recorded {
             id,
@@ -122,7 +197,13 @@ mod tests {
         let told = Forgot::lately(&log, Millis(901_000));
         assert_eq!(
             told,
-            Some(Forgot { at: Millis(900_000), buyers: 12, refused: 1, ..Forgot::default() })
+            Some(Forgot {
+                at: Millis(900_000),
+                buyers: 12,
+                promised: 2,
+                refused: 1,
+                ..Forgot::default()
+            })
         );
         assert_eq!(Forgot::lately(&log[1..2], Millis(1)), None);
     }

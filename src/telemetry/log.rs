@@ -22,6 +22,10 @@ pub mod events {
     pub const ALARM_CLEARED: &str = "alarm cleared";
     /// A node has repaired a partition.
     pub const PARTITION_REPAIRED: &str = "partition repaired";
+    /// The database refuses a batch for a reason that is not about one of its orders.
+    pub const ORDERS_WAIT: &str = "orders wait";
+    /// The batch was written.
+    pub const ORDERS_WRITTEN: &str = "orders written";
     /// A node gives no sign of life.
     pub const NODE_DEAD: &str = "node dead";
 }
@@ -86,7 +90,10 @@ impl Weight {
             | events::NODE_DEAD
             | events::PARTITION_REPAIRED
             | HEALED => Self::Trouble,
-            events::ALARM_CLEARED | events::REDIS_BACK | events::DATABASE_BACK => Self::Relief,
+            events::ALARM_CLEARED
+            | events::REDIS_BACK
+            | events::DATABASE_BACK
+            | events::ORDERS_WRITTEN => Self::Relief,
             _ => Self::Notice,
         }
     }

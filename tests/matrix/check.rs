@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use redis::{Connection, Value, cmd};
-use sqlx::{Connection as _, SqliteConnection};
+use sqlx::Connection as _;
 
 use super::{buyers::Told, stage::connection, world::World};
 
@@ -48,10 +48,10 @@ impl Seen {
     }
 
     async fn read_sql(&mut self, world: &World) {
-        let url = format!("sqlite:{}", world.database().display());
-        let mut sql = SqliteConnection::connect(&url).await.unwrap();
+        let mut sql = world.sql().await;
+        // `+ 0`, for what is a small number in one database is a truth value in another.
         let rows: Vec<OrderRow> = sqlx::query_as(
-            "SELECT id, user_id, voucher_id, place, status, pay_time, close_time FROM tb_voucher_order",
+            "SELECT id, user_id, voucher_id, place + 0, status + 0, pay_time, close_time FROM tb_voucher_order",
         )
         .fetch_all(&mut sql)
         .await
@@ -61,7 +61,7 @@ impl Seen {
             self.orders.insert(id, row);
         }
         let rows: Vec<(i64, i64, i64, i64, i64)> = sqlx::query_as(
-            "SELECT voucher_id, initial_stock, stock, user_limit, version FROM tb_seckill_voucher",
+            "SELECT voucher_id, initial_stock, stock, user_limit + 0, version FROM tb_seckill_voucher",
         )
         .fetch_all(&mut sql)
         .await
@@ -74,7 +74,7 @@ impl Seen {
                 .unwrap();
         self.give_backs = rows.into_iter().map(|(id, given)| (id, given.is_some())).collect();
         self.fallen = sqlx::query_scalar(
-            "SELECT job || ' ' || token FROM tb_job_run r WHERE EXISTS (SELECT 1 FROM tb_job_run e \
+            "SELECT job FROM tb_job_run r WHERE EXISTS (SELECT 1 FROM tb_job_run e \
              WHERE e.job = r.job AND e.id < r.id AND e.token > r.token)",
         )
         .fetch_all(&mut sql)

@@ -14,7 +14,7 @@ use seckill::{
     faults::{KILL_AT, Point},
     model::{Fence, OrderId, SaleState, VoucherId},
 };
-use sqlx::{Connection as _, Executor as _, SqliteConnection};
+use sqlx::Executor as _;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -27,7 +27,7 @@ use super::{
     world::{Beside, NODE, World},
 };
 
-/// Tells a process that it is one of these, and for which seed: `SEED|REDIS|DATABASE|FIRST|LAST`.
+/// Tells a process that it is one of these, and for which seed: `SEED|REDIS|URL OF THE DATABASE|FIRST|LAST`.
 pub const CHILD: &str = "MATRIX_CHILD";
 /// The one that takes over where the name of the dead one is not taken.
 const NEXT: &str = "node-next";
@@ -214,17 +214,34 @@ fn silent_for(world: &World) -> i64 {
     last.map_or(i64::MAX, |last| seconds * 1_000 + micros / 1_000 - last as i64)
 }
 
-/// One that sleeps with SQLite's write lock in its hands would keep everybody waiting.
+/// One that sleeps with locks in its hands would keep everybody waiting.
 async fn suspend_outside_a_write(world: &World, child: &Child) -> Result<(), String> {
-    let url = format!("sqlite:{}", world.database().display());
-    let mut sql = SqliteConnection::connect(&url).await.unwrap();
-    sql.execute("PRAGMA busy_timeout = 30").await.unwrap();
+    let mut sql = world.sql().await;
+    let sqlite = world.url.starts_with("sqlite:");
+    if sqlite {
+        sql.execute("PRAGMA busy_timeout = 30").await.unwrap();
+    }
+    let writers = if world.url.starts_with("mysql:") {
+        "SELECT COUNT(*) FROM information_schema.innodb_trx t \
+         JOIN information_schema.processlist p ON p.id = t.trx_mysql_thread_id WHERE p.db = DATABASE()"
+    } else {
+        "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() \
+         AND pid <> pg_backend_pid() AND xact_start IS NOT NULL"
+    };
     until("it stops outside a transaction", async || {
         child.process.freeze();
-        let free = sql.execute("BEGIN IMMEDIATE").await.is_ok();
-        if free {
-            sql.execute("ROLLBACK").await.unwrap();
+        let free = if sqlite {
+            let free = sql.execute("BEGIN IMMEDIATE").await.is_ok();
+            if free {
+                sql.execute("ROLLBACK").await.unwrap();
+            }
+            free
         } else {
+            // InnoDB shows what it knew when it was asked within the last 0.1 s.
+            tokio::time::sleep(Duration::from_millis(150)).await;
+            sqlx::query_scalar::<_, i64>(writers).fetch_one(&mut sql).await.unwrap() == 0
+        };
+        if !free {
             child.process.signal(Signal::CONT);
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -245,7 +262,7 @@ impl Child {
             "{}|{}|{}|{}|{}",
             plan.seed,
             world.server.url(),
-            world.database().display(),
+            world.url,
             vouchers.first().unwrap(),
             vouchers.last().unwrap()
         );

@@ -15,7 +15,7 @@ use seckill::{
     model::{Millis, VoucherId, order_id::utc_day},
     store::faulty::{Ill, Illness},
 };
-use sqlx::{Connection as _, Executor as _, SqliteConnection};
+use sqlx::{AnyConnection, Connection as _, Executor as _};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -68,6 +68,7 @@ pub async fn run(plan: &Plan, faults: &[(usize, Fault)]) -> Result<Told, String>
             Fault::Key(key, harm) => damage(&world, vouchers[0], key, harm).await,
             Fault::OldRedis(age) => old_copy(&mut world, age).await,
             Fault::OldRows(age) => old_rows(&world, age).await,
+            Fault::Forged(count) => forge(&world, &vouchers, count),
             other => inflict(&world, &illness, other).await?,
         }
     }
@@ -191,6 +192,19 @@ async fn stick(
     Ok(())
 }
 
+/// Adds entries that look like those of admission.
+fn forge(world: &World, vouchers: &[VoucherId], count: usize) {
+    let mut redis = stage::connection(world);
+    for (voucher, number) in vouchers.iter().flat_map(|it| (0..count).map(move |n| (it, n))) {
+        let orders = world.keys.partition_of(*voucher).orders();
+        let mut add = cmd("XADD");
+        add.arg(orders).arg("*").arg("userId").arg(1_000_000 + number);
+        add.arg("voucherId").arg(voucher.0).arg("id").arg(voucher.0 * 1_000 + number as u64 + 1);
+        // Where the key is of another type at the moment there is nothing to forge.
+        let _ = add.query::<String>(&mut redis);
+    }
+}
+
 /// Deletes a key, puts a value of another type there, or sets it back.
 async fn damage(world: &World, voucher: VoucherId, key: Key, harm: Harm) {
     let (keys, of) = (&world.keys, world.keys.partition_of(voucher));
@@ -246,26 +260,77 @@ async fn old_copy(world: &mut World, age: Duration) {
     world.server.restart();
 }
 
+/// Tables that are set back, and their columns but those that the database computes.
+const SET_BACK: [(&str, &str); 3] = [
+    (
+        "tb_seckill_voucher",
+        "voucher_id, initial_stock, stock, begin_time, end_time, state, version, user_limit, create_time, \
+         update_time, archive_time, delivered_version",
+    ),
+    (
+        "tb_voucher_order",
+        "id, user_id, voucher_id, place, pay_type, status, create_time, pay_time, use_time, refund_time, \
+         close_time, update_time",
+    ),
+    ("tb_give_back", "order_id, user_id, voucher_id, place, closed, given"),
+];
+
 /// The tables of sales and orders become what they were, in one transaction, as a restored backup does.
 async fn old_rows(world: &World, age: Duration) {
-    let backup = tempfile::tempdir().unwrap();
-    let file = backup.path().join("old.db");
-    let url = format!("sqlite:{}", world.database().display());
-    let mut sql = SqliteConnection::connect(&url).await.unwrap();
-    let run = async |sql: &mut SqliteConnection, text: String| {
-        sql.execute(sqlx::AssertSqlSafe(text)).await.unwrap();
+    let mut sql = world.sql().await;
+    // A foreign key would stand in the way of a table that is emptied before those that refer to it.
+    let (settings, begin, lock): (&[&str], &[&str], &str) = if world.url.starts_with("sqlite:") {
+        (&["PRAGMA busy_timeout = 60000", "PRAGMA foreign_keys = OFF"], &["BEGIN IMMEDIATE"], "")
+    } else if world.url.starts_with("mysql:") {
+        (&["SET foreign_key_checks = 0"], &["START TRANSACTION"], " FOR UPDATE")
+    } else {
+        (
+            &["SET session_replication_role = replica"],
+            &["BEGIN", "LOCK TABLE tb_seckill_voucher, tb_voucher_order, tb_give_back"],
+            "",
+        )
     };
-    run(&mut sql, "PRAGMA busy_timeout = 60000; PRAGMA foreign_keys = OFF".to_owned()).await;
-    run(&mut sql, format!("VACUUM INTO '{}'", file.display())).await;
-    tokio::time::sleep(age).await;
-    run(&mut sql, format!("ATTACH '{}' AS old", file.display())).await;
-    run(&mut sql, "BEGIN IMMEDIATE".to_owned()).await;
-    for table in ["tb_give_back", "tb_voucher_order", "tb_seckill_voucher"] {
-        run(&mut sql, format!("DELETE FROM main.{table}")).await;
-        run(&mut sql, format!("INSERT INTO main.{table} SELECT * FROM old.{table}")).await;
+    for setting in settings {
+        sql.execute(*setting).await.unwrap();
     }
-    run(&mut sql, "COMMIT".to_owned()).await;
+    for (table, columns) in SET_BACK {
+        let copy = format!("CREATE TABLE old_{table} AS SELECT {columns} FROM {table} WHERE 1 = 0");
+        sql.execute(sqlx::AssertSqlSafe(copy)).await.unwrap();
+    }
+    let copied = |(table, columns): (&str, &str)| {
+        vec![format!("INSERT INTO old_{table} ({columns}) SELECT {columns} FROM {table}{lock}")]
+    };
+    together(&mut sql, begin, SET_BACK.into_iter().flat_map(copied).collect()).await;
+    tokio::time::sleep(age).await;
+    let back = |(table, columns): (&str, &str)| {
+        vec![
+            format!("DELETE FROM {table}"),
+            format!("INSERT INTO {table} ({columns}) SELECT {columns} FROM old_{table}"),
+        ]
+    };
+    together(&mut sql, begin, SET_BACK.into_iter().flat_map(back).collect()).await;
+    for (table, _) in SET_BACK {
+        sql.execute(sqlx::AssertSqlSafe(format!("DROP TABLE old_{table}"))).await.unwrap();
+    }
     sql.close().await.unwrap();
+}
+
+/// Runs statements in one transaction, again where it meets a deadlock with those of the nodes.
+async fn together(sql: &mut AnyConnection, begin: &[&str], statements: Vec<String>) {
+    let begin = begin.iter().map(|it| (*it).to_owned());
+    let all: Vec<String> = begin.chain(statements).collect();
+    let run = async |sql: &mut AnyConnection| {
+        for statement in &all {
+            sql.execute(sqlx::AssertSqlSafe(statement.clone())).await?;
+        }
+        Ok::<(), sqlx::Error>(())
+    };
+    while let Err(error) = run(sql).await {
+        let text = error.to_string().to_lowercase();
+        assert!(text.contains("deadlock") || text.contains("lock wait"), "{error}");
+        sql.execute("ROLLBACK").await.unwrap();
+    }
+    sql.execute("COMMIT").await.unwrap();
 }
 
 async fn restart(world: &mut World, away: Duration, cut: Option<(&AofSizes, &Plan)>) {

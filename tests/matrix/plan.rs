@@ -27,6 +27,8 @@ pub enum Fault {
     CommitsUnsure(f64),
     Duplicates(usize),
     Poison(usize),
+    /// Entries with good fields, of users who were never admitted.
+    Forged(usize),
     ConsumerRemoved(usize),
     TrimmedPending(usize),
     TrimmedAll(usize),
@@ -101,6 +103,7 @@ impl Fault {
             Self::CommitsUnsure(_) => "outcome of commits unknown",
             Self::Duplicates(_) => "duplicate entries",
             Self::Poison(_) => "poison entries",
+            Self::Forged(_) => "forged entries",
             Self::ConsumerRemoved(_) => "consumer removed with its entries",
             Self::TrimmedPending(_) => "pending entries trimmed",
             Self::TrimmedAll(_) => "stream trimmed to nothing",
@@ -284,10 +287,11 @@ fn fault(random: &mut impl Rng) -> Fault {
         1 => Harm::Replaced,
         _ => Harm::SetBack(back),
     };
-    match random.random_range(0..30) {
+    match random.random_range(0..32) {
         14..=26 => Fault::Key(key, harm),
         27 => Fault::OldRedis(back),
         28 | 29 => Fault::OldRows(back),
+        30 | 31 => Fault::Forged(some % 15 + 1),
         0 => Fault::KillRedis { away },
         1 => Fault::TruncateAof { away },
         2 => Fault::FlushAll,

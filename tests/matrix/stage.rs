@@ -24,7 +24,7 @@ use super::{
     check::{Seen, at_rest},
     plan::Plan,
     support::TestRedis,
-    world::World,
+    world::{Database, World},
 };
 
 /// Longest wait for anything, on a machine that many share.
@@ -41,10 +41,20 @@ pub struct Told {
     pub admitted: usize,
 }
 
+/// `DATABASE=mariadb` or `postgres` puts the orders there.
+fn database() -> Database {
+    match std::env::var("DATABASE").as_deref() {
+        Ok("mariadb") => Database::MariaDb,
+        Ok("postgres") => Database::Postgres,
+        Ok(other) => panic!("DATABASE={other}"),
+        Err(_) => Database::Sqlite,
+    }
+}
+
 pub async fn world(plan: &Plan) -> (World, Illness) {
     let fsync = if plan.always { "always" } else { "everysec" };
     let server = TestRedis::setup().args(&["--appendfsync", fsync]).start();
-    World::shaky(server, plan.partitions, plan.seed, |it| plan.settings(it)).await
+    World::shaky(server, database(), plan.partitions, plan.seed, |it| plan.settings(it)).await
 }
 
 pub fn sale(stock: u64, limit: u8) -> NewSale {

@@ -31,7 +31,7 @@ use seckill::{
         faulty::{Illness, faulty},
     },
 };
-use sqlx::{Connection as _, SqliteConnection};
+use sqlx::{AnyConnection, Connection as _, SqliteConnection};
 
 use super::support::{MariaDb, Postgres, TestRedis};
 
@@ -53,6 +53,17 @@ pub enum Database {
     Postgres,
 }
 
+impl Database {
+    /// The URL of a new one.
+    async fn url(self, files: &tempfile::TempDir) -> String {
+        match self {
+            Self::Sqlite => format!("sqlite:{}", files.path().join("t.db").display()),
+            Self::MariaDb => MariaDb::shared().database().await,
+            Self::Postgres => Postgres::shared().database().await,
+        }
+    }
+}
+
 pub struct World {
     pub server: TestRedis,
     pub redis: Redis,
@@ -62,6 +73,8 @@ pub struct World {
     settings: Settings,
     node: Option<Node>,
     files: tempfile::TempDir,
+    /// Of the database.
+    pub url: String,
 }
 
 impl World {
@@ -85,11 +98,7 @@ impl World {
         change: impl FnOnce(&mut Settings),
     ) -> Self {
         let files = tempfile::tempdir().unwrap();
-        let url = match database {
-            Database::Sqlite => format!("sqlite:{}", files.path().join("t.db").display()),
-            Database::MariaDb => MariaDb::shared().database().await,
-            Database::Postgres => Postgres::shared().database().await,
-        };
+        let url = database.url(&files).await;
         Self::of(files, &url, &store::Settings::default(), partitions, change).await
     }
 
@@ -119,6 +128,7 @@ impl World {
             settings,
             node: None,
             files,
+            url: url.to_owned(),
         };
         world.start_node();
         world
@@ -127,12 +137,13 @@ impl World {
     /// A world on a server that the caller has set up, and a database that fails on demand. No node runs yet.
     pub async fn shaky(
         server: TestRedis,
+        database: Database,
         partitions: u16,
         seed: u64,
         change: impl FnOnce(&mut Settings),
     ) -> (Self, Illness) {
         let files = tempfile::tempdir().unwrap();
-        let url = format!("sqlite:{}", files.path().join("t.db").display());
+        let url = database.url(&files).await;
         let store = store::open(&url, &store::Settings::default()).await.unwrap();
         let (store, illness) = faulty(store, seed);
         let mut settings = Settings::default();
@@ -140,7 +151,7 @@ impl World {
         let redis = Redis::from_url(&server.url()).unwrap();
         let keys = Layout::new(partitions, false);
         let world =
-            Self { server, redis, store, keys, read_only: false, settings, node: None, files };
+            Self { server, redis, store, keys, read_only: false, settings, node: None, files, url };
         (world, illness)
     }
 
@@ -332,6 +343,12 @@ impl World {
         self.files.path().join("t.db")
     }
 
+    /// A connection to the database, whichever it is.
+    pub async fn sql(&self) -> AnyConnection {
+        sqlx::any::install_default_drivers();
+        AnyConnection::connect(&self.url).await.unwrap()
+    }
+
     /// Takes SQLite's write lock, as another program might; dropping it gives it back.
     pub async fn lock_database(&self) -> SqliteConnection {
         let url = format!("sqlite:{}", self.files.path().join("t.db").display());
@@ -352,14 +369,13 @@ pub struct Beside {
 impl Beside {
     pub async fn at(
         redis: Redis,
-        database: &str,
+        url: &str,
         partitions: u16,
         change: impl FnOnce(&mut Settings),
     ) -> Self {
         let mut settings = Settings::default();
         change(&mut settings);
-        let url = format!("sqlite:{database}");
-        let store = store::open(&url, &store::Settings::default()).await.unwrap();
+        let store = store::open(url, &store::Settings::default()).await.unwrap();
         Self { redis, store, keys: Layout::new(partitions, false), settings }
     }
 

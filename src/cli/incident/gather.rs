@@ -120,7 +120,7 @@ async fn all(context: &mut Context, since: Millis, until: Millis) -> Result<Bund
         keys: context.keys.clone(),
         settings: context.config.engine.clone(),
     };
-    let snapshot = status::look(context).await;
+    let snapshot = status::look(context).await.snapshot;
     Ok(read(&sources, snapshot, since, until).await)
 }
 

@@ -1,6 +1,9 @@
 //! Alarms stand whole in the smallest complete window, in each language.
 
-use super::fixture::{Bench, NOW, normal};
+use super::{
+    fixture::{Bench, NOW, normal},
+    screens::assert_screen,
+};
 use crate::{
     console::{
         text::{
@@ -29,7 +32,7 @@ fn kinds() -> Vec<AlarmKind> {
     let sql = |why: Unread| AlarmKind::SqlAway { error: Said::of(&why) };
     let off = |what| {
         let finding = SaleFinding { sale: Some(VoucherId(1_204)), what };
-        AlarmKind::BooksOff { finding }
+        AlarmKind::BooksOff { finding, repairable: true }
     };
     let consumer = || "till-hangzhou-04-9f3c-12/1".to_owned();
     let holder = |known| AlarmKind::DeadConsumer {
@@ -81,14 +84,16 @@ fn kinds() -> Vec<AlarmKind> {
             at: NOW,
             keys: Vec::new(),
             buyers: 1_234_567,
+            promised: 0,
             refused: 0,
             pending: 6,
         },
         AlarmKind::RedisForgot {
             at: NOW,
             keys: Vec::new(),
-            buyers: 1_234_567,
-            refused: 12_345,
+            buyers: 1_204,
+            promised: 345,
+            refused: 12,
             pending: 6,
         },
         AlarmKind::ServerBack { server: "mysql 11.8.2-MariaDB".to_owned(), away_ms: 7_100_000 },
@@ -184,4 +189,63 @@ fn of_an_error_that_is_too_long_only_the_error_is_cut() {
         let screen = Bench::new(picture).text(80, 24);
         assert!(screen.contains(words), "{screen}");
     }
+}
+
+/// Dead letters beside a loss, a change that Redis did not take, and a Redis that takes no writes.
+fn crowded() -> Vec<Alarm> {
+    let keys = ["orders", "dead", "watermark list", "watermark", "sale:1", "stock:1"];
+    let kinds = [
+        AlarmKind::RedisReadOnly {
+            error: Said::of(&Unread::RedisUnwilling(
+                "OOM command not allowed when used memory > 'maxmemory'.".to_owned(),
+            )),
+        },
+        AlarmKind::Undelivered { sales: vec![VoucherId(7)] },
+        AlarmKind::RedisForgot {
+            at: NOW,
+            keys: keys.iter().map(|key| format!("seckill:{{p0}}:{key}")).collect(),
+            buyers: 0,
+            promised: 18,
+            refused: 0,
+            pending: 0,
+        },
+        AlarmKind::DeadLetters { count: 86 },
+        AlarmKind::JobFailed { job: "close-overdue".to_owned(), ago_ms: 7_100_000 },
+    ];
+    kinds.map(|kind| Alarm { urgency: Urgency::Critical, kind }).into()
+}
+
+fn attention(alarms: Vec<Alarm>, w: u16, h: u16) -> String {
+    let screen = Bench::new(crate::telemetry::Snapshot { alarms, ..normal() }).text(w, h);
+    let from =
+        screen.lines().position(|line| line.contains("ATTENTION") || line.starts_with(" ! "));
+    screen.lines().skip(from.unwrap_or(0)).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn each_alarm_has_a_row_before_one_has_two() {
+    let mut told = String::new();
+    for (w, h) in [(60, 15), (80, 24), (120, 36)] {
+        for alarms in [crowded(), crowded()[2..4].to_vec(), crowded()[2..].to_vec()] {
+            told.push_str(&format!("{w}x{h}\n{}\n\n", attention(alarms, w, h)));
+        }
+    }
+    assert_screen("attention", &told);
+}
+
+#[test]
+fn a_loss_names_what_came_of_it_and_the_key_that_helps() {
+    let told = |buyers, promised, refused, pending| {
+        let (at, keys) = (NOW, Vec::new());
+        text::alarm(&AlarmKind::RedisForgot { at, keys, buyers, promised, refused, pending }).words
+    };
+    assert_eq!(
+        told(0, 18, 0, 0),
+        "Redis had lost data: 18 orders put into the stream again.  Nothing is left to do."
+    );
+    assert_eq!(told(0, 0, 2, 0), "Redis had lost data: 2 promises can't be kept.  5 shows them.");
+    assert_eq!(
+        told(1, 0, 0, 6),
+        "Redis had lost data: 1 buyer put back.  4 then A settles the rest."
+    );
 }

@@ -207,9 +207,30 @@ fn every_alarm() {
             holds: NO_NUMBER.to_owned(),
         }),
         AlarmKind::NoGroup,
-        AlarmKind::RedisForgot { at: NOW, keys: Vec::new(), buyers: 12, refused: 0, pending: 0 },
-        AlarmKind::RedisForgot { at: NOW, keys: Vec::new(), buyers: 12, refused: 0, pending: 6 },
-        AlarmKind::RedisForgot { at: NOW, keys: Vec::new(), buyers: 1_200, refused: 3, pending: 6 },
+        AlarmKind::RedisForgot {
+            at: NOW,
+            keys: Vec::new(),
+            buyers: 12,
+            promised: 0,
+            refused: 0,
+            pending: 0,
+        },
+        AlarmKind::RedisForgot {
+            at: NOW,
+            keys: Vec::new(),
+            buyers: 12,
+            promised: 18,
+            refused: 0,
+            pending: 6,
+        },
+        AlarmKind::RedisForgot {
+            at: NOW,
+            keys: Vec::new(),
+            buyers: 1_200,
+            promised: 0,
+            refused: 3,
+            pending: 6,
+        },
         AlarmKind::ServerBack { server: "redis 7.0.15".to_owned(), away_ms: 12_000 },
     ];
     let mut seen = Vec::new();

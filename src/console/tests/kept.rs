@@ -234,8 +234,12 @@ fn results() -> Vec<Told> {
             removed: 2,
             promised: 1,
             refused: 0,
-            oversold: true,
+            unknown: 4,
+            archived: 1,
+            oversold: false,
+            other_sale: true,
         }),
+        Told::Healed(Healed { oversold: true, ..Healed::default() }),
     ];
     for payment in [Payment::Paid, Payment::PaidBefore, Payment::TooLate, Payment::NotFound] {
         let order = crate::model::OrderId::new(1_795_000_000, 1);

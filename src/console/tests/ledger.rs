@@ -130,9 +130,9 @@ fn a_repair_asks_with_its_counts_and_does_what_was_shown() {
     let text = bench.text(80, 24);
     for told in [
         "2 sales, 4 differences: #7 #8",
-        "1  reconcile with SQL, stream and dead letters",
-        "1  give back in Redis what is closed in SQL",
-        "1  put lost orders into the stream again",
+        "1 sale: reconcile with SQL, stream and dead letters",
+        "1 sale: give back in Redis what is closed in SQL",
+        "1 sale: put lost orders into the stream again",
         "Not repaired: 1 difference",
     ] {
         assert!(text.contains(told), "{text}");

@@ -3,7 +3,7 @@
 use super::{
     books::sale_finding,
     figures::{counted, span, thousands, within},
-    lang::tell,
+    lang::{Word, tell, word},
     refusals::unread,
     system,
 };
@@ -13,7 +13,7 @@ use crate::{
         widgets::right,
     },
     model::{ForeignKey, Said},
-    telemetry::{snapshot::AlarmKind, unread::Unread},
+    telemetry::{forgot::named, snapshot::AlarmKind, unread::Unread},
 };
 
 /// An alarm in words. What grows has a column of its own before them or stands last, so that no word moves.
@@ -97,12 +97,19 @@ pub(crate) fn alarm(kind: &AlarmKind) -> Told {
                 "数据库无应答，订单在消息流中等待，不会丢失：{reason}。"
             )
         }
-        AlarmKind::BooksOff { finding } => {
+        AlarmKind::BooksOff { finding, repairable } => {
             let (finding, ledger) = (sale_finding(finding), key_of(Action::Ledger));
-            tell!(
-                "Books off: {finding}.  {ledger} explains and repairs it.",
-                "对账不符：{finding}。按 {ledger} 查看原因并修复。"
-            )
+            if *repairable {
+                tell!(
+                    "Books off: {finding}.  {ledger} explains and repairs it.",
+                    "对账不符：{finding}。按 {ledger} 查看原因并修复。"
+                )
+            } else {
+                tell!(
+                    "Books off: {finding}.  {ledger} explains it.",
+                    "对账不符：{finding}。按 {ledger} 查看原因。"
+                )
+            }
         }
         AlarmKind::DeadConsumer { consumer, known, pending: held, idle_ms } => {
             let (count, entries) = (thousands(*held), counted(*held, "entry", "entries"));
@@ -176,36 +183,8 @@ pub(crate) fn alarm(kind: &AlarmKind) -> Told {
              what stays pending.",
             "消息流没有消费组，运行中的引擎会重建。先按 {pending} 再按 {plan} 处理仍待确认的消息。"
         ),
-        AlarmKind::RedisForgot { keys, buyers, refused: 0, .. } if !keys.is_empty() => {
-            let put_back = counted(*buyers, "buyer", "buyers");
-            let (keys, buyers) = (keys.join(", "), thousands(*buyers));
-            tell!(
-                "Redis had lost {keys}; reconciled with SQL and the stream, {put_back} put back.",
-                "Redis 曾丢失 {keys}，已与 SQL 和消息流对账，补回 {buyers} 位买家。"
-            )
-        }
-        AlarmKind::RedisForgot { buyers, refused, pending: stuck, .. } => {
-            let forgotten = counted(*buyers, "buyer", "buyers");
-            let promises = counted(*refused, "promise", "promises");
-            let (buyers, refused) =
-                (thousands(*buyers), (*refused > 0).then(|| thousands(*refused)));
-            match refused {
-                None if *stuck == 0 => tell!(
-                    "Redis had forgotten {forgotten}; all are put back, and nothing is left to do.",
-                    "Redis 曾丢失 {buyers} 位买家，已全部补回，无需处理。"
-                ),
-                None => tell!(
-                    "Redis had forgotten {forgotten}; all are put back.  {pending} then {plan} settles what \
-                     stays pending.",
-                    "Redis 曾丢失 {buyers} 位买家，已全部补回。先按 {pending} 再按 {plan} 处理仍待确认的消息。"
-                ),
-                Some(refused) => tell!(
-                    "Redis had forgotten {forgotten}; {promises} can't be kept: 'seckill audit' tells more.  \
-                     {pending} then {plan} settles the rest.",
-                    "Redis 曾丢失 {buyers} 位买家，其中 {refused} 份承诺无法兑现，详见 'seckill audit'。先按 {pending} 再按 \
-                     {plan} 处理其余的。"
-                ),
-            }
+        AlarmKind::RedisForgot { keys, buyers, promised, refused, pending: stuck, .. } => {
+            forgot(keys, [*promised, *buyers, *refused], *stuck)
         }
         AlarmKind::ServerBack { server, away_ms } => {
             let away = span(*away_ms);
@@ -217,6 +196,70 @@ pub(crate) fn alarm(kind: &AlarmKind) -> Told {
     };
     words.into()
 }
+
+/// What Redis had lost: what came of it and what is left to do, and last the keys, which may be cut.
+fn forgot(keys: &[String], [promised, buyers, refused]: [u64; 3], stuck: u64) -> String {
+    let (pending, plan, letters) =
+        (key_of(Action::Pending), key_of(Action::Replay), key_of(Action::Letters));
+    let told = |count: u64, words: String| (count > 0).then_some(words);
+    let [orders, buyers_put_back, promises] = [
+        counted(promised, "order", "orders"),
+        counted(buyers, "buyer", "buyers"),
+        counted(refused, "promise", "promises"),
+    ];
+    let [orders_zh, buyers_zh, refused_zh] = [promised, buyers, refused].map(thousands);
+    let parts = [
+        told(promised, tell!("{orders} put into the stream again", "{orders_zh} 个订单重新入队")),
+        told(buyers, tell!("{buyers_put_back} put back", "补回 {buyers_zh} 位买家")),
+        told(refused, tell!("{promises} can't be kept", "{refused_zh} 份承诺无法兑现")),
+    ];
+    let parts: Vec<_> = parts.into_iter().flatten().collect();
+    let mut words = if parts.is_empty() {
+        tell!(
+            "Redis had lost data; it is reconciled with SQL and the stream.",
+            "Redis 曾丢失数据，已与 SQL 和消息流对账。"
+        )
+    } else {
+        let parts = parts.join(COMMA.read());
+        tell!("Redis had lost data: {parts}.", "Redis 曾丢失数据：{parts}。")
+    };
+    if refused > 0 {
+        words.push_str(&tell!("  {letters} shows them.", "按 {letters} 查看死信。"));
+    }
+    if stuck > 0 {
+        words.push_str(&tell!(
+            "  {pending} then {plan} settles the rest.",
+            "先按 {pending} 再按 {plan} 处理仍待确认的消息。"
+        ));
+    } else if refused == 0 {
+        words.push_str(&tell!("  Nothing is left to do.", "无需处理。"));
+    }
+    if !keys.is_empty() {
+        let keys = keys_named(keys);
+        words.push_str(&tell!(
+            "  Lost, replaced or set back: {keys}.",
+            "丢失、被替换或被回退：{keys}。"
+        ));
+    }
+    words
+}
+
+/// Keys that were lost, at most a few of them by name.
+pub(super) fn keys_named(keys: &[String]) -> String {
+    let (named, more) = named(keys);
+    let named = named.into_iter().map(|(key, was)| match was {
+        Some(held) => tell!("{key} (was a {held})", "{key}（原为 {held}）"),
+        None => key.to_owned(),
+    });
+    let named = named.collect::<Vec<_>>().join(LIST_COMMA.read());
+    match more {
+        0 => named,
+        _ => tell!("{named} and {more} more", "{named} 等另 {more} 个"),
+    }
+}
+
+const COMMA: Word = word(", ", "，");
+const LIST_COMMA: Word = word(", ", "、");
 
 /// Another program holds the database. Nobody here can end that, so it says what comes of it.
 fn locked(waiting: Option<u64>) -> Told {

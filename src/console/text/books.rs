@@ -83,6 +83,9 @@ pub(crate) fn cure(cure: Cure) -> String {
     match cure {
         Cure::Adopt => "把该场及其订单收入 SQL",
         Cure::Remove => "从 Redis 删除已归档的该场",
+        Cure::Replace => {
+            "将 Redis 中那一场的键改名保留，载入 SQL 中的该场；两者的消息都记为该场订单"
+        }
         Cure::Reconcile => "与 SQL、消息流和死信对账",
         Cure::GiveBack => "在 Redis 退还 SQL 中已关闭的订单",
         Cure::Enqueue => "把丢失的订单重新放入消息流",

@@ -183,27 +183,19 @@ pub(crate) fn more_lines(count: usize) -> String {
 
 /// What an operator does about a difference that no repair puts right.
 pub(crate) fn advice(finding: &Finding, sale: VoucherId) -> String {
-    match finding {
-        Finding::Stranded(_) => {
-            let letters = key_of(Action::Letters);
-            let (replay, give) = (key_of(Action::ReplayLetters), key_of(Action::Compensate));
-            tell!(
-                "{letters} opens the dead letters: {replay} replays them, {give} gives their stock back",
-                "按 {letters} 打开死信，再按 {replay} 重放，或按 {give} 退还库存"
-            )
-        }
-        Finding::OtherSale => tell!(
-            "Redis and SQL belong to different deployments: run 'seckill doctor'",
-            "Redis 与 SQL 属于不同的部署：请运行 'seckill doctor'"
-        ),
-        _ => {
-            let (orders, query) = (key_of(Action::Orders), query_of_sale(sale));
-            tell!(
-                "compare its orders ({orders}, /{query}) with its row in tb_seckill_voucher, then correct SQL",
-                "核对其订单（{orders}，/{query}）与 tb_seckill_voucher 中的行，再更正 SQL"
-            )
-        }
+    if matches!(finding, Finding::Stranded(_)) {
+        let letters = key_of(Action::Letters);
+        let (replay, give) = (key_of(Action::ReplayLetters), key_of(Action::Compensate));
+        return tell!(
+            "{letters} opens the dead letters: {replay} replays them, {give} gives their stock back",
+            "按 {letters} 打开死信，再按 {replay} 重放，或按 {give} 退还库存"
+        );
     }
+    let (orders, query) = (key_of(Action::Orders), query_of_sale(sale));
+    tell!(
+        "compare its orders ({orders}, /{query}) with its row in tb_seckill_voucher, then correct SQL",
+        "核对其订单（{orders}，/{query}）与 tb_seckill_voucher 中的行，再更正 SQL"
+    )
 }
 
 /// An audit is needed before a repair can be asked about.
@@ -243,10 +235,12 @@ pub(crate) fn question(plan: &[SaleRepair], marked: bool, partitions: usize) -> 
             tell!("{sales}, {differences}: {named}", "{count} 场，{found} 处差异：{named}")
         });
     }
-    for each in [Cure::Adopt, Cure::Remove, Cure::Reconcile, Cure::GiveBack, Cure::Enqueue] {
+    for each in Cure::ALL {
         let sales = plan.iter().filter(|sale| sale.cures.contains(&each)).count();
         if sales > 0 {
-            lines.push(format!("{:>5}  {}", thousands(sales as u64), cure(each)));
+            let (count, sales) = (thousands(sales as u64), counted(sales as u64, "sale", "sales"));
+            let cure = cure(each);
+            lines.push(tell!("  {sales}: {cure}", "  {count} 场：{cure}"));
         }
     }
     if partitions > 0 {

@@ -154,6 +154,7 @@ pub(crate) fn verdict_word(verdict: LetterVerdict) -> &'static str {
         LetterVerdict::NoSale => word("no such sale", "秒杀不存在"),
         LetterVerdict::NotLoaded => word("not loaded", "未载入"),
         LetterVerdict::IdTaken => word("id taken", "订单号被占"),
+        LetterVerdict::HoldsAnother => word("has another", "已有他单"),
         LetterVerdict::Malformed => word("no order", "无订单"),
     };
     told.read()
@@ -192,6 +193,10 @@ pub(crate) fn why(verdict: LetterVerdict) -> String {
         LetterVerdict::IdTaken => tell!(
             "its buyer waits, but the order id is another buyer's: a person has to decide",
             "买家在等，但订单号属于另一买家：须人工决定"
+        ),
+        LetterVerdict::HoldsAnother => tell!(
+            "its buyer holds another live order: {give_back} cancels this one and gives the piece back",
+            "买家已有另一有效订单：按 {give_back} 取消此单并退还库存"
         ),
         LetterVerdict::Malformed => {
             tell!(

@@ -185,13 +185,13 @@ pub(crate) fn alarm(kind: &AlarmKind) -> Alarm {
             tell!("The stream has no consumer group.", "消息流没有消费组。")
         }
         AlarmKind::RedisForgot { refused: 0, .. } => {
-            tell!("Redis had forgotten buyers; all are put back.", "Redis 曾丢失买家，已全部补回。")
+            tell!("Redis had lost data; all of it is put back.", "Redis 曾丢失数据，已全部补回。")
         }
         AlarmKind::RedisForgot { refused, .. } => {
             let refused = thousands(*refused);
             tell!(
-                "Redis had forgotten buyers; promises that can't be kept: {refused}.",
-                "Redis 曾丢失买家，{refused} 份承诺无法兑现。"
+                "Redis had lost data; promises that can't be kept: {refused}.",
+                "Redis 曾丢失数据，{refused} 份承诺无法兑现。"
             )
         }
         AlarmKind::ServerBack { away_ms, .. } => {

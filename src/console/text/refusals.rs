@@ -131,7 +131,7 @@ pub(crate) fn refusal(refusal: &Refusal) -> String {
             )
         }
         Why::OtherSale(sale) => format!(
-            "Redis 中的 #{sale} 与 SQL 中的不是同一场：请使用与之对应的 --database，或从 Redis 中删除 #{sale} 的键"
+            "Redis 中的 #{sale} 与 SQL 中的不是同一场：请使用与之对应的 --database，或用 seckill audit --repair 从 SQL 载入"
         ),
         Why::Reconciling(key) => format!("“{key}”正在与 SQL 对账，请稍后重试"),
         Why::Oversold(sale) => {

@@ -120,6 +120,8 @@ const ACTS: &[(&str, &str)] = &[
     ("database back", "数据库恢复"),
     ("alarm raised", "告警触发"),
     ("alarm cleared", "告警解除"),
+    ("orders wait", "订单等待落库"),
+    ("orders written", "订单已落库"),
     ("node started", "节点启动"),
     ("node stopped", "节点停止"),
     ("node dead", "节点失联"),

@@ -1,6 +1,7 @@
 //! Words of what the log and the history of jobs hold. A line of an older version is told as it stands.
 
 use super::{
+    alarms::keys_named,
     books::{finding, sale_finding},
     figures::{grouped, thousands},
     lang::{Lang, Word, spoken, word},
@@ -73,18 +74,27 @@ fn chinese(told: &Told) -> String {
         Told::InOrder => "正常停止".to_owned(),
         Told::Mended(done) => mended(done),
         Told::Healed(healed) => {
-            let [buyers, promised, refused, removed] =
-                [healed.buyers, healed.promised, healed.refused, healed.removed].map(thousands);
             let mut said = if healed.keys.is_empty() {
                 String::new()
             } else {
-                format!("丢失或被回退：{}；", healed.keys.join("、"))
+                format!("丢失、被替换或被回退：{}；", keys_named(&healed.keys))
             };
-            said.push_str(&format!(
-                "补回 {buyers} 位买家，{promised} 个订单重新入队，{refused} 份承诺无法兑现"
-            ));
-            if healed.removed > 0 {
-                said.push_str(&format!("，移除 {removed} 位订单已关闭的买家"));
+            let parts = [
+                (healed.buyers, "补回 ", " 位买家"),
+                (healed.promised, "", " 个订单重新入队"),
+                (healed.refused, "", " 份承诺无法兑现"),
+                (healed.removed, "移除 ", " 位订单已关闭的买家"),
+                (healed.unknown, "", " 位买家可能身份未知（仅有库存记录）"),
+                (healed.archived, "移除 ", " 场已归档的秒杀"),
+            ];
+            let parts = parts.into_iter().filter(|(count, ..)| *count > 0);
+            let parts: Vec<_> = parts
+                .map(|(count, before, after)| format!("{before}{}{after}", thousands(count)))
+                .collect();
+            said.push_str(if parts.is_empty() { "没有需要补回的" } else { "" });
+            said.push_str(&parts.join("，"));
+            if healed.other_sale {
+                said.push_str("；Redis 与 SQL 中同号的是两场不同的秒杀，该场保持关闭");
             }
             if healed.oversold {
                 said.push_str("；买家多于库存，该场保持关闭");

@@ -28,7 +28,8 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OverviewSta
     // Every row follows from the window alone, so that nothing moves when a figure grows.
     let (w, h) = (pen.width(), pen.height());
     let alarms = alarm_rows(h);
-    let main = h.saturating_sub(alarms + 2);
+    let above = u16::from(h >= ROOMY_BELOW);
+    let main = h.saturating_sub(alarms + 1 + above);
     let margin = u16::from(h >= ROOMY);
     // One cell of margin at each side, three between the columns.
     let column_width = (w - 5) * 9 / 20;
@@ -59,14 +60,16 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OverviewSta
 
 /// Rows of the view from which blocks have a blank between them.
 const ROOMY: u16 = 22;
+/// Rows of the view from which alarms have a blank above them.
+const ROOMY_BELOW: u16 = 26;
 /// Rows of the funnel with its heading.
 const ADMISSION: u16 = 7;
 
 /// Rows that are kept for alarms.
 fn alarm_rows(height: u16) -> u16 {
     match height {
-        ..26 => 2,
-        26..40 => 4,
+        ..ROOMY_BELOW => 3,
+        ROOMY_BELOW..40 => 4,
         40.. => 6,
     }
 }
@@ -91,7 +94,8 @@ fn draw_compact(pen: &mut Pen<'_>, scene: &Scene<'_>) {
         stream_block::in_a_row(&mut column, scene, y + 1, stream);
     }
     let mut below = pen.part(1, h.saturating_sub(alarms), w.saturating_sub(2), alarms);
-    let (mut rows, more) = attention_rows(scene, w, alarms - 1);
+    let crowded = scene.snapshot.alarms.len() > usize::from(alarms);
+    let (mut rows, more) = attention_rows(scene, w, alarms - u16::from(crowded));
     if more > 0 {
         rows.push(Line::styled(text::more_alarms(more), scene.theme.soft()));
     }
@@ -179,7 +183,7 @@ fn lately(pen: &mut Pen<'_>, scene: &Scene<'_>, top: u16) {
             continue;
         }
         let told = text::time::befell(&line.act.act, &text::told::subject(&line.act.subject));
-        let rows = in_two(scene, &told, cells);
+        let rows = in_rows(scene, &told, cells, 2);
         let Some(rest) = free.checked_sub(rows.len() as u16) else { break };
         free = rest;
         blocks.push((at, weight, rows));
@@ -225,18 +229,17 @@ fn right_column(mut pen: Pen<'_>, scene: &Scene<'_>, state: &mut OverviewState) 
     }
 }
 
-/// At most two rows of words: an error of another program may be a page long.
-fn in_two(scene: &Scene<'_>, told: &str, cells: u16) -> Vec<String> {
+/// At most so many rows of words: an error of another program may be a page long.
+fn in_rows(scene: &Scene<'_>, told: &str, cells: u16, most: usize) -> Vec<String> {
     let mut rows = wrap(told, usize::from(cells));
-    if rows.len() > 2 {
-        rows.truncate(3);
-        let rest = rows.split_off(1).join(" ");
+    if rows.len() > most {
+        let rest = rows.split_off(most.saturating_sub(1)).join(" ");
         rows.push(scene.fit(&rest, cells));
     }
     rows
 }
 
-/// Alarms as lines in at most `most` rows, and how many have no room.
+/// Alarms as lines in at most `most` rows, and how many have no room. Each has a row before one has two.
 fn attention_rows(scene: &Scene<'_>, cells: u16, most: u16) -> (Vec<Line<'static>>, usize) {
     let theme = scene.theme;
     let alarms = &scene.snapshot.alarms;
@@ -247,20 +250,22 @@ fn attention_rows(scene: &Scene<'_>, cells: u16, most: u16) -> (Vec<Line<'static
     let column = told.iter().map(text::Told::indent).max().unwrap_or(0);
     let room = |indent: usize| cells.saturating_sub(5 + indent as u16);
     let mut rows = Vec::new();
-    for (place, (alarm, told)) in alarms.iter().zip(told).enumerate() {
+    let shown = alarms.len().min(usize::from(most));
+    let mut spare = usize::from(most) - shown;
+    for (alarm, told) in alarms.iter().zip(told).take(shown) {
         let style = match alarm.urgency {
             Urgency::Critical => theme.bad(),
             Urgency::Warning => theme.warn(),
             Urgency::Notice => theme.good(),
         };
         // All words begin in one column, but for those that would lose some of them by it.
-        let fits = wrap(&told.words, usize::from(room(column))).len() <= 2;
+        // One that is alone has all the rows.
+        let most = 1 + if shown == 1 { spare } else { spare.min(1) };
+        let fits = wrap(&told.words, usize::from(room(column))).len() <= most;
         let indent = if fits { column } else { told.indent() };
-        let lines = in_two(scene, &told.words, room(indent));
+        let lines = in_rows(scene, &told.words, room(indent), most);
+        spare = spare.saturating_sub(lines.len().saturating_sub(1));
         let figure = told.figure.map_or_else(|| " ".repeat(indent), |it| format!("{it}  "));
-        if rows.len() + lines.len() > usize::from(most) {
-            return (rows, alarms.len() - place);
-        }
         for (row, line) in lines.into_iter().enumerate() {
             let (sign, before) =
                 if row == 0 { ("! ", figure.clone()) } else { ("  ", " ".repeat(indent)) };
@@ -271,7 +276,7 @@ fn attention_rows(scene: &Scene<'_>, cells: u16, most: u16) -> (Vec<Line<'static
             ]));
         }
     }
-    (rows, 0)
+    (rows, alarms.len() - shown)
 }
 
 fn attention(pen: &mut Pen<'_>, scene: &Scene<'_>) {

@@ -177,6 +177,7 @@ impl SalesState {
         let now = rows.iter().position(|sale| Some(sale.voucher_id) == from);
         let next = match now {
             Some(row) => step.from(row, rows.len(), self.scroll.visible),
+            None if step == Step::Last => rows.len().saturating_sub(1),
             None => 0,
         };
         let Some(sale) = rows.get(next).filter(|_| now != Some(next)) else { return false };

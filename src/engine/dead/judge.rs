@@ -13,8 +13,8 @@ use super::super::EngineError;
 use crate::{
     broker::{BrokerError, Layout, Link, letters::DeadLetter},
     model::{
-        ClosedOrder, EntryId, LetterAct, LetterVerdict, Millis, Order, OrderEntry, OrderId,
-        SaleState, VoucherId,
+        ClosedOrder, EntryId, LetterAct, LetterVerdict, Millis, Order, OrderEntry, OrderFault,
+        OrderId, SaleState, VoucherId,
         filter::{Fact, Field, Kind},
         letter::{self, Buyer, LetterEvidence, Row, Sale},
     },
@@ -46,6 +46,8 @@ pub struct JudgedLetter {
     pub verdict: LetterVerdict,
     /// What SQL holds under its order id, whoever's that is.
     pub row: Option<Order>,
+    /// The live order that its buyer holds in its stead.
+    pub another: Option<OrderEntry>,
 }
 
 impl JudgedLetter {
@@ -97,6 +99,11 @@ pub async fn judge(
     let orders: Vec<OrderEntry> = letters.iter().filter_map(|letter| letter.order).collect();
     let buyers = buyers(link, keys, &orders).await?;
     let ids: Vec<OrderId> = orders.iter().map(|order| order.order).collect();
+    let refused_for = |letter: &DeadLetter| match letter.reason.data()? {
+        OrderFault::Holds { holds, .. } => Some(holds),
+        _ => None,
+    };
+    let ids: Vec<OrderId> = ids.into_iter().chain(letters.iter().filter_map(refused_for)).collect();
     let rows: HashMap<OrderId, Order> =
         store.orders_among(&ids).await?.into_iter().map(|row| (row.id, row)).collect();
     // Redis holds no sale that SQL does not know.
@@ -110,6 +117,7 @@ pub async fn judge(
     let judged = letters.into_iter().map(|letter| {
         let buyer = buyers.get(&letter.letter).copied().unwrap_or(Buyer::Nothing);
         let row = letter.order.and_then(|order| rows.get(&order.order).cloned());
+        let another = another_order(&letter, &rows);
         let evidence = LetterEvidence {
             fields_good: letter.order.is_some(),
             row: match (&row, letter.order) {
@@ -123,11 +131,21 @@ pub async fn judge(
                 .and_then(|order| sales.get(&order.voucher).copied())
                 .unwrap_or(Sale::Open),
             replays: letter.replays,
+            superseded: another.is_some(),
         };
         let verdict = letter::judge(&evidence, max_replays);
-        JudgedLetter { letter, verdict, row }
+        JudgedLetter { letter, verdict, row, another }
     });
     Ok(judged.collect())
+}
+
+/// The live order at the place of a letter's buyer that SQL refused the letter for.
+fn another_order(letter: &DeadLetter, rows: &HashMap<OrderId, Order>) -> Option<OrderEntry> {
+    let order = letter.order?;
+    let OrderFault::Holds { holds, .. } = letter.reason.data()? else { return None };
+    let row = rows.get(&holds)?;
+    let other = OrderEntry { order: holds, ..order };
+    (row.status.is_live() && is_row_of(row, &other)).then_some(other)
 }
 
 /// What Redis holds at each place, by letter: one round trip for each partition.

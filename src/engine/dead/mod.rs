@@ -18,6 +18,7 @@ use super::{
     command::{LetterScope, LettersCounted, LettersDiscarded, LettersReplayed},
     error::PartDone,
     payment,
+    reconcile::put_back_written,
     settings::Settings,
 };
 use crate::{
@@ -272,6 +273,11 @@ impl Letters {
             if !returning.is_empty() {
                 let Self { store, link, keys, .. } = self;
                 report.given_back += payment::give_back(store, link, keys, &returning).await?;
+                // Their buyers keep the other order.
+                let another = |it: &&JudgedLetter| it.verdict == LetterVerdict::HoldsAnother;
+                let kept: Vec<OrderEntry> =
+                    judged.iter().filter(another).filter_map(|it| it.another).collect();
+                put_back_written(store, link, keys, &kept).await?;
             }
             for (number, part) in parts {
                 let (of, asked) = (self.keys.partition(number), part.len() as u64);

@@ -98,7 +98,8 @@ mod tests {
             fault: Some(EntryFault::Missing("userId".into())),
             body,
         };
-        let judged = JudgedLetter { letter, verdict: LetterVerdict::Malformed, row: None };
+        let judged =
+            JudgedLetter { letter, verdict: LetterVerdict::Malformed, row: None, another: None };
         let line = line(&judged, Millis(43_000));
         assert_eq!((line.age_ms, line.history.len()), (42_000, 1));
         assert_eq!((line.payload.len(), line.fields_more), (FIELDS, 62 - FIELDS));

@@ -6,7 +6,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Cancelled, Done, Job, JobSaid, Missed, Run, RunFault, Schedule};
 use crate::{
-    broker::{Layout, Link, Redis, holders::holder_of, nodes::Nodes},
+    broker::{
+        BrokerError, Layout, Link, Redis,
+        holders::{foreign_locks, holder_of},
+        nodes::Nodes,
+    },
     engine::{
         EngineError,
         locks::{Guard, LockError, LockName, Locks},
@@ -127,6 +131,10 @@ impl Runner {
         let looking = async {
             let nodes = Nodes::read(&mut link, &self.keys.home()).await?;
             let alive = |node: &str| nodes.life(node, dead_ms);
+            let names = [name.to_string()];
+            if let Some(found) = foreign_locks(&mut link, &self.keys, &names).await?.pop() {
+                return Err(BrokerError::Foreign(found));
+            }
             holder_of(&mut link, &self.keys, name.as_str(), alive).await
         };
         match looking.await {
@@ -137,6 +145,7 @@ impl Runner {
             }
             .into(),
             Ok(Some(holder)) => RunFault::Runs(holder.node).into(),
+            Err(found @ BrokerError::Foreign(_)) => found.into(),
             _ => LockError::Busy(name.clone()).into(),
         }
     }

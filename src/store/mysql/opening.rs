@@ -1,11 +1,10 @@
 //! From a URL to an open store on MySQL or MariaDB: the server, its version, the schema, each refused in
 //! words.
 
-use std::sync::{Arc, LazyLock, atomic::AtomicBool};
+use std::sync::{Arc, atomic::AtomicBool};
 
 use sqlx::{
     AssertSqlSafe, ConnectOptions, Connection, MySqlConnection,
-    migrate::Migrator,
     mysql::{MySqlConnectOptions, MySqlSslMode},
 };
 use tokio::time::timeout;
@@ -13,19 +12,14 @@ use url::Url;
 
 use super::{
     super::{
-        MYSQL_PARAMETERS, SchemaFault, Settings, StoreError, UrlFault, schema,
+        MYSQL_PARAMETERS, SchemaFault, Settings, StoreError, UrlFault,
+        migrations::MYSQL,
+        schema,
         session::{Dialect, Fault, Sessions, prepare},
         settings::Tls,
     },
     MysqlStore,
 };
-
-static MIGRATOR: LazyLock<Migrator> = LazyLock::new(|| {
-    let mut migrator = sqlx::migrate!("migrations/mysql");
-    // Its own lock would be waited for without a bound, and begins after the first look at the tables.
-    migrator.set_locking(false);
-    migrator
-});
 
 /// The oldest servers that are known to do: CHECK, and collations that compare byte by byte.
 const OLDEST_MARIADB: (u32, u32) = (10, 6);
@@ -173,15 +167,15 @@ async fn bring_up_to_date(
             .fetch_one(&mut *conn)
             .await
             .map_err(told)?;
-        schema::check_version(&MIGRATOR, version)?;
+        schema::check_version(&MYSQL, version)?;
         // A process was killed half-way; every statement of a migration can be repeated.
         sqlx::query("DELETE FROM _sqlx_migrations WHERE success = FALSE")
             .execute(&mut *conn)
             .await
             .map_err(told)?;
     }
-    let done = MIGRATOR.run_direct(None, conn, false).await;
-    done.map_err(|fault| schema::fault(&MIGRATOR, fault).unwrap_or_else(told))
+    let done = MYSQL.run_direct(None, conn, false).await;
+    done.map_err(|fault| schema::fault(&MYSQL, fault).unwrap_or_else(told))
 }
 
 /// What decides on a power loss.

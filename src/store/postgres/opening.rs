@@ -1,10 +1,9 @@
 //! From a URL to an open store on PostgreSQL: the server, its version, the schema, each refused in words.
 
-use std::sync::{Arc, LazyLock, atomic::AtomicBool};
+use std::sync::{Arc, atomic::AtomicBool};
 
 use sqlx::{
     AssertSqlSafe, ConnectOptions, Connection, PgConnection, Postgres,
-    migrate::Migrator,
     postgres::{PgConnectOptions, PgSslMode},
 };
 use tokio::time::timeout;
@@ -12,19 +11,14 @@ use url::Url;
 
 use super::{
     super::{
-        POSTGRES_PARAMETERS, SchemaFault, Settings, StoreError, UrlFault, schema,
+        POSTGRES_PARAMETERS, SchemaFault, Settings, StoreError, UrlFault,
+        migrations::POSTGRES,
+        schema,
         session::{Dialect, Fault, Sessions, prepare},
         settings::Tls,
     },
     PostgresStore,
 };
-
-static MIGRATOR: LazyLock<Migrator> = LazyLock::new(|| {
-    let mut migrator = sqlx::migrate!("migrations/postgres");
-    // Its own lock begins after the first look at the tables.
-    migrator.set_locking(false);
-    migrator
-});
 
 /// The oldest server that is known to do, as it numbers itself.
 const OLDEST: i32 = 120_000;
@@ -149,10 +143,10 @@ async fn bring_up_to_date(conn: &mut PgConnection, shown: &str) -> Result<(), St
             .fetch_one(&mut *conn)
             .await
             .map_err(told)?;
-        schema::check_version(&MIGRATOR, version)?;
+        schema::check_version(&POSTGRES, version)?;
     }
-    let done = MIGRATOR.run_direct(None, conn, false).await;
-    done.map_err(|fault| schema::fault(&MIGRATOR, fault).unwrap_or_else(told))
+    let done = POSTGRES.run_direct(None, conn, false).await;
+    done.map_err(|fault| schema::fault(&POSTGRES, fault).unwrap_or_else(told))
 }
 
 /// What decides on a power loss.

@@ -16,14 +16,16 @@ use rustix::{
 };
 use sqlx::{
     Connection, Sqlite, SqliteConnection,
-    migrate::{Migrate as _, MigrateError, Migrator},
+    migrate::{Migrate as _, MigrateError},
     pool::PoolOptions,
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous},
 };
 
 use super::{
     super::{
-        FileFault, schema,
+        FileFault,
+        migrations::SQLITE,
+        schema,
         session::{Bounds, Fault, Sessions},
         settings::{Settings, Synchronous},
     },
@@ -34,8 +36,6 @@ use super::{
     narrow::{self, Narrow},
     wal::{AUTOCHECKPOINT, Wal},
 };
-
-static MIGRATOR: Migrator = sqlx::migrate!("migrations/sqlite");
 
 /// How long a statement waits for another process' write lock.
 const BUSY: Duration = Duration::from_secs(5);
@@ -123,7 +123,7 @@ async fn open_once(path: &PathBuf, settings: &Settings) -> Result<SqliteStore, O
         // SQLite has no lock for migrations; the write lock serves, and makes them all or nothing.
         let mut tx = conn.begin_with("BEGIN IMMEDIATE").await?;
         refuse_foreign(&mut tx, path).await?;
-        let migrated = MIGRATOR.run_direct(None, &mut *tx, false).await;
+        let migrated = SQLITE.run_direct(None, &mut *tx, false).await;
         migrated.map_err(|fault| schema_fault(fault, path))?;
         tx.commit().await?;
         conn.close().await?;
@@ -191,13 +191,13 @@ async fn refuse_foreign(conn: &mut SqliteConnection, path: &Path) -> Result<bool
     let fault = |fault| schema_fault(fault, path);
     let applied = conn.list_applied_migrations(schema::MIGRATIONS).await.map_err(fault)?;
     let newest = applied.iter().map(|it| it.version).max();
-    schema::check_version(&MIGRATOR, newest).map_err(Opening::Told)?;
+    schema::check_version(&SQLITE, newest).map_err(Opening::Told)?;
     let dirty = conn.dirty_version(schema::MIGRATIONS).await.map_err(fault)?;
-    Ok(dirty.is_none() && schema::is_current(&MIGRATOR, &applied))
+    Ok(dirty.is_none() && schema::is_current(&SQLITE, &applied))
 }
 
 fn schema_fault(fault: MigrateError, path: &Path) -> Opening {
-    match schema::fault(&MIGRATOR, fault) {
+    match schema::fault(&SQLITE, fault) {
         Ok(told) => Opening::Told(told),
         Err(fault) if is_busy(&fault) => Opening::Sql(fault),
         Err(fault) => Opening::Told(told_at_open(fault, path)),
