@@ -324,7 +324,12 @@ async fn reconciling_beside_the_closing_keeps_the_books() {
     let closing =
         payment::close_overdue(store, &mut one, keys, before, Millis::now(), &fence, &stop);
     let reconciling = async {
-        for _ in 0..20 {
+        for round in 0..20 {
+            // By turns as after a restart of Redis, and as after the loss of a key.
+            let _: u64 = match round % 2 {
+                0 => world.server.query(&["HDEL", &keys.sale(voucher), "run"]),
+                _ => world.server.query(&["DEL", &keys.stock(voucher)]),
+            };
             reconcile(store, &mut other, keys, &keys.home(), &[], "a test").await.unwrap();
         }
     };
@@ -332,6 +337,33 @@ async fn reconciling_beside_the_closing_keeps_the_books() {
     assert_eq!(closed.unwrap().orders, 6_000);
     assert_eq!(held(&world, voucher), 0);
     assert_eq!(world.server.query::<u64>(&["GET", &keys.stock(voucher)]), 6_000);
+    world.balanced().await;
+}
+
+/// The closing may have told Redis of them just before the reconciling put their buyers back, and not have noted that yet.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reconciled_sale_holds_no_order_that_is_being_closed() {
+    let world = World::start().await;
+    let voucher = world.create(sale(20)).await;
+    world.rush(RushPlan { repeat: 0.0, ..RushPlan::new(voucher, 20) }).await;
+    world.settled().await;
+    let mut link = world.redis.link();
+    let (store, keys, sale) = (&world.store, &world.keys, world.keys.sale(voucher));
+    let (fence, now) = (Fence { name: "close".into(), token: 1 }, Millis::now());
+    let mut close = async |count| {
+        let closed = store.close_overdue(now.plus(3_600_000), count, now, &fence).await.unwrap();
+        assert_eq!(closed.len(), count as usize);
+    };
+    let mut reconciled = async || {
+        reconcile(store, &mut link, keys, &keys.home(), &[], "a test").await.unwrap();
+        held(&world, voucher)
+    };
+    close(5).await;
+    let _: u64 = world.server.query(&["DEL", &keys.stock(voucher)]);
+    assert_eq!(reconciled().await, 15, "after the loss of a key");
+    close(5).await;
+    let _: u64 = world.server.query(&["HDEL", &sale, "run"]);
+    assert_eq!(reconciled().await, 10, "after a restart of Redis");
     world.balanced().await;
 }
 

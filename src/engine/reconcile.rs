@@ -184,7 +184,7 @@ pub(super) async fn put_back_written(
         let run = run_of(link, &keys.sale(voucher)).await?;
         let mut reconciler = Reconciler { store, link, keys, run: &run, token: "" };
         // One that is being reconciled may have read SQL before they were written.
-        while reconciler.restore_open(voucher, "", Entry::Leave, &orders).await?.is_none() {
+        while reconciler.put_back(voucher, Entry::Leave, &orders).await?.is_none() {
             let archived = match store.sale(voucher).await {
                 Ok(sale) => sale.state == SaleState::Archived,
                 Err(StoreError::NoSale(_)) => true,
@@ -533,18 +533,21 @@ impl Reconciler<'_> {
         }
     }
 
-    /// Removes buyers whose order is closed: of a damaged sale all, for the buyers may be an older copy, else those that
-    /// were given back shortly before, which a Redis that was restarted may have lost.
+    /// Removes buyers whose order is closed: those that were given back shortly before or are about to be, which a Redis
+    /// that was restarted may have lost, and of a damaged sale all, for its buyers may be an older copy.
     async fn remove_closed(
         &mut self,
         voucher: VoucherId,
         damaged: bool,
     ) -> Result<u64, EngineError> {
-        if !damaged {
-            return payment::give_back_again(self.store, self.link, self.keys, voucher).await;
+        let mut removed = 0;
+        if damaged {
+            let closed = ledger::kept_orders(self.store, self.link, self.keys, voucher).await?;
+            removed = payment::tell(self.link, self.keys, &closed).await?;
         }
-        let closed = ledger::kept_orders(self.store, self.link, self.keys, voucher).await?;
-        payment::tell(self.link, self.keys, &closed).await
+        // Whoever closes an order may have told Redis just before its buyer was put back.
+        removed += payment::give_back_again(self.store, self.link, self.keys, voucher).await?;
+        Ok(removed)
     }
 
     /// Orders of a sale in the stream and among the dead letters, the earliest promise first.
@@ -572,7 +575,7 @@ impl Reconciler<'_> {
         promises: &[Admitted],
     ) -> Result<Reconciled, EngineError> {
         let places: Vec<_> = promises.iter().map(|it| (it.order, it.place)).collect();
-        if let Some(done) = self.restore_open(voucher, "", Entry::Add, &places).await? {
+        if let Some(done) = self.put_back(voucher, Entry::Add, &places).await? {
             return Ok(done);
         }
         match self.store.sale(voucher).await {
@@ -597,6 +600,22 @@ impl Reconciler<'_> {
         let mut done = Reconciled::default();
         for page in open.chunks(PAGE as usize) {
             done.add(self.restore(voucher, "", Entry::Refuse, page).await?.unwrap_or_default());
+        }
+        Ok(done)
+    }
+
+    /// Puts buyers of orders back into a sale that is whole. One whose order is closed at this moment is removed again.
+    async fn put_back(
+        &mut self,
+        voucher: VoucherId,
+        entry: Entry,
+        orders: &[(OrderId, Place)],
+    ) -> Result<Option<Reconciled>, EngineError> {
+        let mut done = self.restore_open(voucher, "", entry, orders).await?;
+        if let Some(done) = &mut done
+            && done.restored > 0
+        {
+            done.removed += self.remove_closed(voucher, false).await?;
         }
         Ok(done)
     }
