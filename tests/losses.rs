@@ -14,12 +14,16 @@ use std::{collections::HashSet, time::Duration};
 
 use redis::cmd;
 use seckill::{
-    broker::{Redis, letters},
+    broker::{
+        Redis, letters,
+        stream::{self, ReadFrom},
+    },
     engine::{
         admission::AdmissionError,
         command::{Command, LetterScope, Reply, RushPlan},
         dead::judge,
         ledger, repair,
+        writer::Writer,
     },
     model::{
         EntryId, Fence, LetterVerdict, Millis, NewSale, OrderFault, Outcome, SaleState, UserId,
@@ -344,11 +348,10 @@ async fn a_forged_entry_in_the_place_of_a_lost_one_is_not_written() {
     assert_eq!(world.store.live_orders(voucher, None, 99).await.unwrap().len(), 5);
 }
 
-/// A consumer that waits for SQL writes its batch after the sale was rebuilt without it.
-#[tokio::test(flavor = "multi_thread")]
-async fn orders_that_are_written_after_their_sale_was_rebuilt_have_their_buyers() {
-    let world = World::start().await;
-    let voucher = world.create(sale(50)).await;
+/// Five buyers admitted by a node that is dead since, with their entries in the hands of somebody who waits for a SQL that
+/// takes no orders, and a sale that has lost buyers and stream meanwhile.
+async fn lost_while_in_hand(world: &World, takes: impl AsyncFnOnce()) -> VoucherId {
+    let voucher = world.create(sale(6)).await;
     let other = world.another_node("node-2");
     let promising = other.operator().admission.clone().unwrap();
     let ask = async |user| promising.ask(voucher, UserId(user)).answer().await.outcome.unwrap();
@@ -363,8 +366,10 @@ async fn orders_that_are_written_after_their_sale_was_rebuilt_have_their_buyers(
     for user in 2..=6 {
         assert!(matches!(ask(user).await, Outcome::Admitted { .. }), "user {user}");
     }
-    let lock = world.lock_database().await;
-    world.node().hold_consumer(false).await;
+    let refuse = "CREATE TRIGGER refuses BEFORE INSERT ON tb_voucher_order \
+                  BEGIN SELECT * FROM no_such_table; END";
+    sql(world, refuse).await;
+    takes().await;
     world.until("the entries are in hand", async || world.pending().await == 5).await;
     // The only one that remembers them.
     other.stop().await;
@@ -372,22 +377,59 @@ async fn orders_that_are_written_after_their_sale_was_rebuilt_have_their_buyers(
     let _: u64 = world.server.query(&["DEL", &keys[0], &keys[1]]);
     world
         .until("the sale is rebuilt", async || {
-            let count: u64 = world.server.query(&["HLEN", &keys[0]]);
-            let open =
-                !world.server.query::<bool>(&["HEXISTS", &world.keys.sale(voucher), "restoring"]);
-            count == 2 && open
+            let known = world.server.query::<u64>(&["HLEN", &keys[0]]) > 1;
+            known
+                && !world.server.query::<bool>(&["HEXISTS", &world.keys.sale(voucher), "restoring"])
         })
         .await;
-    drop(lock);
+    voucher
+}
+
+/// All are written once the database is free, and each buyer hears of his order.
+async fn each_has_an_order(world: &World, voucher: VoucherId) {
     world
         .until("all are written", async || {
             world.store.live_orders(voucher, None, 99).await.unwrap().len() == 6
         })
         .await;
-    world.until("each has its buyer", async || findings(&world).await.is_empty()).await;
+    world.until("each has its buyer", async || findings(world).await.is_empty()).await;
     for user in 2..=6 {
         assert!(matches!(world.ask(voucher, user).await, Outcome::Duplicate { .. }), "user {user}");
     }
+}
+
+/// Neither SQL nor the stream nor a journal knows of them, only the consumer: their pieces are not sold again.
+#[tokio::test(flavor = "multi_thread")]
+async fn orders_in_the_hands_of_a_consumer_are_not_sold_again() {
+    let world = World::start().await;
+    let takes = async || _ = world.node().hold_consumer(false).await;
+    let voucher = lost_while_in_hand(&world, takes).await;
+    for user in 11..=15 {
+        assert_eq!(world.ask(voucher, user).await, Outcome::SoldOut, "user {user}");
+    }
+    sql(&world, "DROP TRIGGER refuses").await;
+    each_has_an_order(&world, voucher).await;
+    let dead = world.keys.home().dead();
+    assert_eq!(world.server.query::<u64>(&["XLEN", &dead]), 0, "nobody was promised too much");
+}
+
+/// Another process, a replay for example, writes its batch after the sale was rebuilt without it.
+#[tokio::test(flavor = "multi_thread")]
+async fn orders_that_are_written_after_their_sale_was_rebuilt_have_their_buyers() {
+    let world = World::start().await;
+    let (of, mut link) = (world.keys.home(), world.redis.link());
+    let mut writer = Writer::new(&world.redis, world.store.clone(), world.keys.clone());
+    let (mut writing, stop) = (None, CancellationToken::new());
+    let takes = async || {
+        let from = ReadFrom::New(Duration::from_millis(1));
+        let batch = stream::read_group(&mut link, &of, "replay/1", from, 99).await.unwrap();
+        writing = Some(tokio::spawn(async move { writer.settle(batch, &stop).await }));
+    };
+    let voucher = lost_while_in_hand(&world, takes).await;
+    sql(&world, "DROP TRIGGER refuses").await;
+    assert_eq!(writing.unwrap().await.unwrap().unwrap().persisted, 5);
+    world.node().hold_consumer(false).await;
+    each_has_an_order(&world, voucher).await;
 }
 
 /// A buyer whose loss was not noticed is admitted a second time, and SQL refuses the second order.

@@ -350,7 +350,7 @@ async fn a_reconciled_sale_holds_no_order_that_is_being_closed() {
     let mut link = world.redis.link();
     let (store, keys, sale) = (&world.store, &world.keys, world.keys.sale(voucher));
     let (fence, now) = (Fence { name: "close".into(), token: 1 }, Millis::now());
-    let mut close = async |count| {
+    let close = async |count| {
         let closed = store.close_overdue(now.plus(3_600_000), count, now, &fence).await.unwrap();
         assert_eq!(closed.len(), count as usize);
     };

@@ -194,8 +194,8 @@ impl Consumer {
                     self.settle(batch, stop).await?;
                     continue;
                 }
-                let Writer { link, store, keys, .. } = &mut self.writer;
-                (batch.len(), entry_check::check(store, link, keys, batch).await?)
+                let Writer { link, store, keys, in_hand, .. } = &mut self.writer;
+                (batch.len(), entry_check::check(store, link, keys, in_hand, batch).await?)
             };
             *pause = BACKOFF[0];
             let more = read == self.settings.consumer_batch;
@@ -241,12 +241,13 @@ impl Consumer {
     ) -> Result<(Option<(usize, Checked)>, Grave), EngineError> {
         let Self { writer, reader, partition, name, settings, .. } = self;
         let (store, keys) = (Arc::clone(&writer.store), writer.keys.clone());
+        let in_hand = writer.in_hand.clone();
         let reading = async {
             let (from, count) = (ReadFrom::New(AT_ONCE), settings.consumer_batch);
             let read = stream::read_group(reader, partition, name, from, count).await?;
             bury_all(reader, &keys, grave).await?;
             let count = read.len();
-            let checked = entry_check::check(&store, reader, &keys, read).await?;
+            let checked = entry_check::check(&store, reader, &keys, &in_hand, read).await?;
             Ok::<_, EngineError>((count, checked))
         };
         let (settled, read) = tokio::join!(writer.settle_good(batch, stop), reading);

@@ -4,11 +4,14 @@
 //! The latter is certain only while the keys of the sale agree with one another. While they do not, its buyers may be lost, or are
 //! being rebuilt from this very stream: then an entry without a buyer waits.
 
-use std::collections::{BTreeMap, HashMap, HashSet, hash_map};
+use std::{
+    collections::{BTreeMap, HashMap, HashSet, hash_map},
+    sync::Arc,
+};
 
 use redis::cmd;
 
-use super::{EngineError, writer::Grave};
+use super::{EngineError, journal::InHand, writer::Grave};
 use crate::{
     broker::{
         Layout, Link, scripts,
@@ -22,7 +25,7 @@ use crate::{
 #[derive(Debug, Default)]
 pub(super) struct Checked {
     /// To be written: admission added them, a buyer holds the order, or SQL has it already.
-    pub(super) orders: Vec<OrderEntry>,
+    pub(super) orders: Arc<Vec<OrderEntry>>,
     /// For the dead letters.
     pub(super) grave: Grave,
     /// Bodies that were gone; left pending, for their order is not known.
@@ -135,7 +138,7 @@ async fn unverified(
     Ok(orders.iter().filter(|order| !is_verified(order)).copied().collect())
 }
 
-/// Sorts a batch: one round trip to Redis, one more for each voucher among unverified entries, and a question to SQL
+/// Sorts a batch, whose orders are `in_hand` from then on: one round trip to Redis, one more for each voucher among unverified entries, and a question to SQL
 /// only about entries without a buyer.
 ///
 /// # Errors
@@ -144,6 +147,7 @@ pub(super) async fn check(
     store: &SharedStore,
     link: &mut Link,
     keys: &Layout,
+    in_hand: &InHand,
     batch: Vec<Delivered>,
 ) -> Result<Checked, EngineError> {
     let mut checked = Checked::default();
@@ -166,7 +170,7 @@ pub(super) async fn check(
         }
     }
     if unbacked.is_empty() {
-        checked.orders = all;
+        checked.orders = in_hand.take(all);
         return Ok(checked);
     }
     let mut set_aside: HashSet<EntryId> = HashSet::new();
@@ -200,6 +204,6 @@ pub(super) async fn check(
         }
     }
     all.retain(|order| !set_aside.contains(&order.entry));
-    checked.orders = all;
+    checked.orders = in_hand.take(all);
     Ok(checked)
 }

@@ -20,7 +20,7 @@ use super::{
     answers::{Obstacle, obstacle, outcome_of, whole_batch},
     deployment,
     ids::{IdWorker, first_second},
-    journal::{Admitted, Journal},
+    journal::{Admitted, InHand, Journal},
     outbox::Outbox,
     partitions,
     reconcile::{self, Closed, Reconciled, Reconciler, await_peers, is_healed, reconcile},
@@ -88,6 +88,8 @@ pub struct Gate {
     link: Link,
     ids: IdWorker,
     journal: Journal,
+    /// What the consumers of this node have in hand, of all partitions.
+    in_hand: InHand,
     run_id: Option<String>,
     /// What stood in the way last.
     trouble: String,
@@ -137,6 +139,7 @@ impl Gate {
             ids: IdWorker::new(partition.clone()),
             partition,
             journal: Journal::default(),
+            in_hand: InHand::default(),
             run_id: None,
             trouble: String::new(),
             batch: settings.admission_batch,
@@ -161,6 +164,13 @@ impl Gate {
     #[must_use]
     pub fn recording(mut self, outbox: &Outbox) -> Self {
         self.outbox = outbox.clone();
+        self
+    }
+
+    /// Puts back also the orders that the consumers of its node have in hand.
+    #[must_use]
+    pub fn sharing(mut self, in_hand: &InHand) -> Self {
+        self.in_hand = in_hand.clone();
         self
     }
 
@@ -295,6 +305,12 @@ impl Gate {
         }
     }
 
+    /// What this node has promised lately or has in hand, of the sales that `is_asked` for.
+    fn promises(&self, is_asked: impl Fn(VoucherId) -> bool) -> Vec<Admitted> {
+        let all = self.journal.promises().chain(self.in_hand.promises());
+        all.filter(|it| is_asked(it.voucher)).collect()
+    }
+
     /// Looks a sale up and reconciles it where it is damaged, beside all others.
     fn prepare(&mut self, voucher: VoucherId) {
         if self.held.contains_key(&voucher) {
@@ -305,8 +321,7 @@ impl Gate {
             (Arc::clone(&self.store), self.keys.clone(), self.versions.clone());
         let (mut link, run) = (self.redis.link(), self.run_id.clone().unwrap_or_default());
         let token = Arc::clone(&self.token);
-        let promises: Vec<Admitted> =
-            self.journal.promises().filter(|it| it.voucher == voucher).collect();
+        let promises = self.promises(|it| it == voucher);
         self.preparing.spawn(async move {
             let mut pause = BACKOFF[0];
             loop {
@@ -604,7 +619,7 @@ impl Gate {
             for sale in reconcile::sales_of(store, keys, of).await? {
                 self.versions.note(&sale);
             }
-            let promises: Vec<Admitted> = self.journal.promises().collect();
+            let promises = self.promises(|voucher| keys.partition_of(voucher) == *of);
             let token = &self.token;
             let done = reconcile(store, &mut self.link, keys, of, &promises, token).await?;
             self.journal.forget(&done.refused);

@@ -1,4 +1,4 @@
-//! Who was admitted in the last seconds, kept outside Redis.
+//! Who was admitted in the last seconds, and whose order is in hand, kept outside Redis.
 //!
 //! With `appendfsync everysec` a killed server may lose what it answered in its last two seconds:
 //! it puts off its write while the disk syncs; one that comes back from an older copy loses more. Buyers were answered
@@ -6,10 +6,11 @@
 
 use std::{
     collections::VecDeque,
+    sync::{Arc, Mutex, PoisonError, Weak},
     time::{Duration, Instant},
 };
 
-use crate::model::{OrderId, Place, VoucherId};
+use crate::model::{OrderEntry, OrderId, Place, VoucherId};
 
 /// Redis puts a write off for at most two seconds; the rest is for a restart, and for an older copy of its files.
 const REMEMBER: Duration = Duration::from_secs(30);
@@ -66,6 +67,35 @@ impl Journal {
     /// nothing is forgotten either.
     pub fn promises(&self) -> impl Iterator<Item = Admitted> {
         self.promises.iter().map(|(_, promise)| *promise)
+    }
+}
+
+/// Orders that the consumers of this process have in their hands: read from the stream, checked and not settled yet. While
+/// they wait for SQL Redis may lose them, and the node that promised them may be dead. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct InHand(Arc<Mutex<Vec<Weak<Vec<OrderEntry>>>>>);
+
+impl InHand {
+    /// Takes orders in hand until the last copy of what is returned is dropped.
+    pub(super) fn take(&self, orders: Vec<OrderEntry>) -> Arc<Vec<OrderEntry>> {
+        let orders = Arc::new(orders);
+        let mut batches = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        batches.retain(|it| it.strong_count() > 0);
+        batches.push(Arc::downgrade(&orders));
+        orders
+    }
+
+    /// The promises behind them.
+    pub(super) fn promises(&self) -> Vec<Admitted> {
+        let batches = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let orders = batches.iter().filter_map(Weak::upgrade);
+        orders.flat_map(|batch| batch.iter().map(Admitted::from).collect::<Vec<_>>()).collect()
+    }
+}
+
+impl From<&OrderEntry> for Admitted {
+    fn from(entry: &OrderEntry) -> Self {
+        Self { voucher: entry.voucher, place: entry.seat(), order: entry.order }
     }
 }
 

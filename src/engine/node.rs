@@ -22,6 +22,7 @@ use super::{
     command::{Focus, Refusal, Remote, Request},
     consumer::{Consumer, Hold},
     jobs::{Runner, Scheduler, builtin},
+    journal::InHand,
     locks::{Locks, Timing},
     operator::{Operator, lock_names},
     operator_lock::UnderWay,
@@ -108,6 +109,7 @@ impl Node {
         let (locks, keeper) = Locks::new(&redis, keys.clone(), &name, Timing::default());
         let outbox = Outbox::default();
         let versions = SaleVersions::default();
+        let in_hand = InHand::default();
         let mut admission = None;
         if !read_only {
             tasks.spawn(keeper.run(stop.clone()));
@@ -142,7 +144,7 @@ impl Node {
             };
             tasks.spawn(delivery.run(stop.clone()));
             for gate in gates {
-                tasks.spawn(gate.recording(&outbox).run(stop.clone()));
+                tasks.spawn(gate.recording(&outbox).sharing(&in_hand).run(stop.clone()));
             }
             admission = Some(entrance);
             for partition in keys.partitions() {
@@ -153,6 +155,7 @@ impl Node {
                     partition.clone(),
                     &redis,
                     Writer::new(&redis, store.clone(), keys.clone())
+                        .sharing(in_hand.clone())
                         .with_events(outbox.clone(), name.clone()),
                     settings.clone(),
                     locks.clone(),

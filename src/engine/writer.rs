@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     EngineError,
     entry_check::{self, Checked},
+    journal::InHand,
     outbox::Outbox,
     reconcile::put_back_written,
     told::Subject,
@@ -62,6 +63,7 @@ pub struct Writer {
     pub(super) keys: Layout,
     /// The clock of Redis when it was last asked.
     clock: Option<(Instant, Millis)>,
+    pub(super) in_hand: InHand,
     /// Where events go, and the node that they are of.
     events: Option<(Outbox, String)>,
 }
@@ -69,13 +71,26 @@ pub struct Writer {
 impl Writer {
     /// A writer with a connection of its own.
     pub fn new(redis: &Redis, store: SharedStore, keys: Layout) -> Self {
-        Self { link: redis.link(), store, keys, clock: None, events: None }
+        Self {
+            link: redis.link(),
+            store,
+            keys,
+            clock: None,
+            in_hand: InHand::default(),
+            events: None,
+        }
     }
 
     /// Reports outages of the database as events of `node`.
     #[must_use]
     pub fn with_events(self, outbox: Outbox, node: String) -> Self {
         Self { events: Some((outbox, node)), ..self }
+    }
+
+    /// Tells the admission tasks of its process what it has in hand.
+    #[must_use]
+    pub fn sharing(self, in_hand: InHand) -> Self {
+        Self { in_hand, ..self }
     }
 
     /// Commits the orders of a batch, then acknowledges them; bad entries go to the dead letters.
@@ -89,7 +104,8 @@ impl Writer {
         batch: Vec<Delivered>,
         stop: &CancellationToken,
     ) -> Result<Settled, EngineError> {
-        let checked = entry_check::check(&self.store, &mut self.link, &self.keys, batch).await?;
+        let Self { store, link, keys, in_hand, .. } = self;
+        let checked = entry_check::check(store, link, keys, in_hand, batch).await?;
         let (settled, grave) = self.settle_good(checked, stop).await?;
         // After the good ones, which must not wait for a Redis that takes no letter.
         Ok(Settled { dead: self.bury_all(grave).await?, ..settled })
