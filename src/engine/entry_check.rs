@@ -119,7 +119,10 @@ async fn look_closer(
 }
 
 /// Entries that another program may have added. The others are of scripts that book the buyer with the entry.
-async fn unverified(
+///
+/// # Errors
+/// Redis is away.
+pub(super) async fn unverified(
     link: &mut Link,
     keys: &Layout,
     orders: &[OrderEntry],

@@ -16,7 +16,8 @@ use super::{EngineError, vouchers};
 use crate::{
     broker::{BrokerError, Layout, Link, keys::Partition, stream, survey, text::Text},
     model::{
-        ClosedOrder, EntryId, LiveOrder, OrderEntry, OrderId, Place, Sale, SaleState, VoucherId,
+        ClosedOrder, EntryId, LiveOrder, OrderEntry, OrderFault, OrderId, Place, Said, Sale,
+        SaleState, VoucherId,
         ledger::{Books, RedisBooks, SaleAudit, SaleFinding, SaleKey, SqlBooks},
     },
     store::{SharedStore, StoreError},
@@ -410,16 +411,18 @@ pub async fn flows(link: &mut Link, of: &Partition) -> Result<Flows, BrokerError
     Ok(flows)
 }
 
-/// The dead letters of a partition that ask for an order.
+/// The dead letters of a partition that ask for an order, but those that no buyer was ever promised.
 pub(super) async fn dead_orders(
     link: &mut Link,
     of: &Partition,
 ) -> Result<Vec<OrderEntry>, BrokerError> {
+    let never = Said::of(&OrderFault::NotPromised);
     let (mut dead, mut next) = (Vec::new(), Some(EntryId::MIN));
     while let Some(from) = next {
         let page = stream::dead_letters(link, of, from, PAGE).await?;
         next = page.last().and_then(|last| last.letter.next());
-        dead.extend(page.iter().filter_map(|letter| letter.order));
+        let promised = page.iter().filter(|letter| letter.reason != never);
+        dead.extend(promised.filter_map(|letter| letter.order));
     }
     Ok(dead)
 }

@@ -14,7 +14,7 @@ use std::{
 use redis::{cmd, pipe};
 
 use super::{
-    EngineError,
+    EngineError, entry_check,
     journal::Admitted,
     ledger, payment,
     rebuild::enqueue_lost,
@@ -24,7 +24,7 @@ use super::{
 use crate::{
     broker::{BrokerError, Layout, Link, keys::Partition, scripts, stream, text::Text},
     faults::{self, Point},
-    model::{Millis, OrderEntry, OrderId, Place, Sale, SaleState, VoucherId},
+    model::{EntryId, Millis, OrderEntry, OrderId, Place, Sale, SaleState, VoucherId},
     store::{SharedStore, StoreError},
 };
 
@@ -410,12 +410,19 @@ impl Reconciler<'_> {
                     if vouchers::sync(self.link, self.keys, &sale).await? == Synced::Damaged {
                         continue;
                     }
-                    if let Some(done) = self.rebuild(&sale, "", promises, false).await? {
+                    if let Some(done) = self.rebuild(&sale, "", promises, false, true).await? {
                         return Ok(Reconciled { keys, ..done });
                     }
                 }
                 Start::Closed(found) => {
                     let damaged = !how.is_empty() || !found.is_empty();
+                    // Where only the stock or the tally was lost, the buyers are those that were admitted.
+                    let names = [self.keys.sale(voucher), self.keys.buyers(voucher)];
+                    // Nor is it known what another process has begun with.
+                    let of_buyers = |key: &String| {
+                        key == "restoring" || names.iter().any(|name| key.starts_with(name))
+                    };
+                    let buyers_known = how.is_empty() && !found.iter().any(of_buyers);
                     // The stock tells how many buyers there were, unless it was lost as well.
                     let counts = found.contains(&self.keys.buyers(voucher))
                         && !found.contains(&self.keys.stock(voucher));
@@ -427,7 +434,8 @@ impl Reconciler<'_> {
                             keys.push(key);
                         }
                     }
-                    let done = self.rebuild(&sale, self.token, promises, damaged).await?;
+                    let done =
+                        self.rebuild(&sale, self.token, promises, damaged, buyers_known).await?;
                     if let Some(done) = done {
                         // Closed orders give their pieces back, and have no buyer any more.
                         let returning = returning.max(self.store.returning().await?);
@@ -484,10 +492,12 @@ impl Reconciler<'_> {
         token: &str,
         promises: &[Admitted],
         damaged: bool,
+        buyers_known: bool,
     ) -> Result<Option<Reconciled>, EngineError> {
         let (voucher, mut done) = (sale.voucher_id, Reconciled::default());
         // Orders move from the stream to SQL, so the stream is read first: none is missed between the two.
-        let under_way = if damaged { self.under_way(voucher).await? } else { Vec::new() };
+        let under_way =
+            if damaged { self.under_way(voucher, buyers_known).await? } else { Vec::new() };
         // Before the buyers: one whose order was closed may hold another order by now.
         done.removed = self.remove_closed(voucher, damaged).await?;
         let mut after: Option<OrderId> = None;
@@ -553,18 +563,27 @@ impl Reconciler<'_> {
         Ok(removed)
     }
 
-    /// Orders of a sale in the stream and among the dead letters, the earliest promise first.
+    /// Orders of a sale in the stream and among the dead letters, the earliest promise first. Where the buyers are known
+    /// only what admission has certainly added: another program's entry must not become a promise.
     async fn under_way(
         &mut self,
         voucher: VoucherId,
+        buyers_known: bool,
     ) -> Result<Vec<(OrderId, Place)>, EngineError> {
         let of = self.keys.partition_of(voucher);
         // A letter that is replayed goes back to the stream: the letters are read before it and after it.
         let letters = ledger::dead_orders(self.link, &of).await?;
         let flows = ledger::flows(self.link, &of).await?;
-        let all = [letters, flows.undelivered, flows.pending, flows.dead];
-        let mine = all.iter().flatten().filter(|entry| entry.voucher == voucher);
-        let mut orders: Vec<_> = mine.map(|it: &OrderEntry| (it.order, it.seat())).collect();
+        let mut all = [flows.undelivered, flows.pending].concat();
+        if buyers_known {
+            let doubtful = entry_check::unverified(self.link, self.keys, &all).await?;
+            let doubtful: HashSet<EntryId> = doubtful.iter().map(|it| it.entry).collect();
+            all.retain(|it| !doubtful.contains(&it.entry));
+        } else {
+            all.extend(letters.into_iter().chain(flows.dead));
+        }
+        let mine = all.iter().filter(|entry| entry.voucher == voucher);
+        let mut orders: Vec<_> = mine.map(|it| (it.order, it.seat())).collect();
         orders.sort_unstable();
         orders.dedup();
         Ok(orders)
