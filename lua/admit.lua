@@ -4,7 +4,7 @@
 -- KEYS  1 sale (hash)  2 stock (string)  3 buyers (hash place -> order)  4 orders (stream)  5 tally (hash)
 --       6 healed (hash node -> run of the server that it has reconciled)  7 watermark (hash)
 -- ARGV  1 group  2 voucher  3 node  4 run of the server  5 lowest version of the sale that may be sold
---       then a pair for each buyer: user, proposed order id
+--       then the buyers, and behind them the proposed order id of each
 --
 -- Returns one answer for each buyer:
 --   -N       admitted under the proposed id, at the buyer's place N
@@ -21,8 +21,8 @@
 -- write, and an entry is in the stream before its buyer and its piece are booked. Without flags in the first line, a
 -- server that is out of memory refuses the script whole. Ids stay strings: as numbers they would lose their low bits.
 
-local first_pair = 6
-local buyers_asking = (#ARGV - first_pair + 1) / 2
+local first_buyer = 6
+local buyers_asking = (#ARGV - first_buyer + 1) / 2
 
 if redis.pcall('HGET', KEYS[6], ARGV[3]) ~= ARGV[4] then
   return {'not_healed', ''}
@@ -63,9 +63,13 @@ end
 -- What keeps the first buyer of a batch from being admitted, as the answer for the whole batch; nil where nothing does.
 -- A batch without admissions needs no stream, and a sale is sold out far longer than it sells.
 local function obstacle(order, user)
-  local lost = look_at_stream(KEYS[4], KEYS[7], 'orders')
-  if lost then
-    return {'damaged', lost}
+  -- A stream that ends with the entry that was added last has lost nothing; XINFO STREAM is dearer by far.
+  local newest = redis.pcall('XREVRANGE', KEYS[4], '+', '-', 'COUNT', 1)
+  if newest.err or not newest[1] or newest[1][1] ~= redis.pcall('HGET', KEYS[7], 'last_orders') then
+    local lost = look_at_stream(KEYS[4], KEYS[7], 'orders')
+    if lost then
+      return {'damaged', lost}
+    end
   end
   local groups = redis.pcall('XINFO', 'GROUPS', KEYS[4])
   local ready = false
@@ -88,23 +92,25 @@ end
 
 -- A buyer's places are fields of their own: USER, USER/2, USER/3 up to the sale's limit.
 local limit = integer(sale[4]) or 1
-local fields, field_count = {}, 0
-for i = first_pair, #ARGV, 2 do
-  local user = ARGV[i]
-  field_count = field_count + 1
-  fields[field_count] = user
-  for place = 2, limit do
-    field_count = field_count + 1
-    fields[field_count] = user .. '/' .. place
+local fields, before = ARGV, first_buyer - 1
+if limit > 1 then
+  fields, before = {}, 0
+  for i = 1, buyers_asking do
+    local user = ARGV[first_buyer + i - 1]
+    fields[#fields + 1] = user
+    for place = 2, limit do
+      fields[#fields + 1] = user .. '/' .. place
+    end
   end
 end
 local held = {}
 -- In parts, for `unpack` has a limit.
-for from = 1, field_count, 4000 do
-  local upto = math.min(from + 3999, field_count)
-  for i, order in ipairs(redis.call('HMGET', KEYS[3], unpack(fields, from, upto))) do
-    if order then
-      held[fields[from + i - 1]] = order
+for from = before + 1, before + buyers_asking * limit, 4000 do
+  local upto = math.min(from + 3999, before + buyers_asking * limit)
+  local orders = redis.call('HMGET', KEYS[3], unpack(fields, from, upto))
+  for i = 1, #orders do
+    if orders[i] then
+      held[fields[from + i - 1]] = orders[i]
     end
   end
 end
@@ -113,7 +119,7 @@ end
 local function place_for(first, order)
   local free, answer
   for place = 1, limit do
-    local holds = held[fields[first + place - 1]]
+    local holds = held[fields[first + place]]
     if not holds then
       free = free or place
     else
@@ -130,8 +136,8 @@ end
 local answers, booked = {}, {}
 local admitted, duplicate, sold_out, last_added = 0, 0, 0, nil
 for i = 1, buyers_asking do
-  local user, order = ARGV[first_pair + 2 * i - 2], ARGV[first_pair + 2 * i - 1]
-  local first = (i - 1) * limit + 1
+  local user, order = ARGV[first_buyer + i - 1], ARGV[first_buyer + buyers_asking + i - 1]
+  local first = before + (i - 1) * limit
   local place, answer = place_for(first, order)
   if not place then
     answers[i] = answer
@@ -157,7 +163,7 @@ for i = 1, buyers_asking do
       break
     end
     last_added = added
-    local place_field = fields[first + place - 1]
+    local place_field = fields[first + place]
     held[place_field] = order
     booked[2 * admitted + 1] = place_field
     booked[2 * admitted + 2] = order

@@ -457,7 +457,10 @@ impl Gate {
         call.arg(of.group()).arg(voucher.0);
         call.arg(&self.node).arg(self.run_id.as_deref().unwrap_or_default()).arg(known.version);
         for ask in &batch {
-            call.arg(ask.user.0).arg(ask.order.map_or(0, OrderId::get));
+            call.arg(ask.user.0);
+        }
+        for ask in &batch {
+            call.arg(ask.order.map_or(0, OrderId::get));
         }
         let (replicas, bound) = self.wait;
         Ok(Some(Box::pin(async move {
