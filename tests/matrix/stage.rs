@@ -138,7 +138,12 @@ async fn is_reconciled(world: &World) -> bool {
             cmd("KEYS").arg(of.orders().replace(":orders", ":sale:*")).query(&mut redis).unwrap();
         // A key of another type was renamed.
         for sale in sales.into_iter().filter(|key| !key.ends_with(":replaced")) {
-            if cmd("HEXISTS").arg(sale).arg("cutting").query(&mut redis).unwrap_or(true) {
+            let tally: String =
+                cmd("TYPE").arg(sale.replace(":sale:", ":tally:")).query(&mut redis).unwrap();
+            let under_way = ["cutting", "restoring"].iter().any(|field| {
+                cmd("HEXISTS").arg(&sale).arg(field).query(&mut redis).unwrap_or(true)
+            });
+            if under_way || !["hash", "none"].contains(&tally.as_str()) {
                 return false;
             }
         }
