@@ -348,10 +348,10 @@ async fn a_forged_entry_in_the_place_of_a_lost_one_is_not_written() {
     assert_eq!(world.store.live_orders(voucher, None, 99).await.unwrap().len(), 5);
 }
 
-/// Five buyers admitted by a node that is dead since, with their entries in the hands of somebody who waits for a SQL that
+/// Eight buyers admitted by a node that is dead since, with their entries in the hands of somebody who waits for a SQL that
 /// takes no orders, and a sale that has lost buyers and stream meanwhile.
 async fn lost_while_in_hand(world: &World, takes: impl AsyncFnOnce()) -> VoucherId {
-    let voucher = world.create(sale(6)).await;
+    let voucher = world.create(sale(9)).await;
     let other = world.another_node("node-2");
     let promising = other.operator().admission.clone().unwrap();
     let ask = async |user| promising.ask(voucher, UserId(user)).answer().await.outcome.unwrap();
@@ -363,14 +363,14 @@ async fn lost_while_in_hand(world: &World, takes: impl AsyncFnOnce()) -> Voucher
     world.settled().await;
     world.until("its consumer is held", async || other.hold_consumer(true).await).await;
     world.hold().await;
-    for user in 2..=6 {
+    for user in 2..=9 {
         assert!(matches!(ask(user).await, Outcome::Admitted { .. }), "user {user}");
     }
     let refuse = "CREATE TRIGGER refuses BEFORE INSERT ON tb_voucher_order \
                   BEGIN SELECT * FROM no_such_table; END";
     sql(world, refuse).await;
     takes().await;
-    world.until("the entries are in hand", async || world.pending().await == 5).await;
+    world.until("the entries are in hand", async || world.pending().await == 8).await;
     // The only one that remembers them.
     other.stop().await;
     let keys = [world.keys.buyers(voucher), world.keys.home().orders()];
@@ -389,28 +389,36 @@ async fn lost_while_in_hand(world: &World, takes: impl AsyncFnOnce()) -> Voucher
 async fn each_has_an_order(world: &World, voucher: VoucherId) {
     world
         .until("all are written", async || {
-            world.store.live_orders(voucher, None, 99).await.unwrap().len() == 6
+            world.store.live_orders(voucher, None, 99).await.unwrap().len() == 9
         })
         .await;
     world.until("each has its buyer", async || findings(world).await.is_empty()).await;
-    for user in 2..=6 {
+    for user in 2..=9 {
         assert!(matches!(world.ask(voucher, user).await, Outcome::Duplicate { .. }), "user {user}");
     }
 }
 
-/// Neither SQL nor the stream nor a journal knows of them, only the consumer: their pieces are not sold again.
+/// Neither SQL nor the stream nor a journal knows of them, only the consumers: their pieces are not sold again, whichever node
+/// notices first.
 #[tokio::test(flavor = "multi_thread")]
-async fn orders_in_the_hands_of_a_consumer_are_not_sold_again() {
-    let world = World::start().await;
-    let takes = async || _ = world.node().hold_consumer(false).await;
+async fn orders_in_the_hands_of_consumers_are_not_sold_again() {
+    // Each consumer holds a batch, and the one that it has read ahead.
+    let world = World::with(|settings| settings.consumer_batch = 2).await;
+    let mut third = None;
+    let takes = async || {
+        world.node().hold_consumer(false).await;
+        world.until("one holds its half", async || world.pending().await == 4).await;
+        third = Some(world.another_node("node-3"));
+    };
     let voucher = lost_while_in_hand(&world, takes).await;
-    for user in 11..=15 {
+    for user in 11..=18 {
         assert_eq!(world.ask(voucher, user).await, Outcome::SoldOut, "user {user}");
     }
     sql(&world, "DROP TRIGGER refuses").await;
     each_has_an_order(&world, voucher).await;
     let dead = world.keys.home().dead();
     assert_eq!(world.server.query::<u64>(&["XLEN", &dead]), 0, "nobody was promised too much");
+    third.unwrap().stop().await;
 }
 
 /// Another process, a replay for example, writes its batch after the sale was rebuilt without it.
@@ -427,7 +435,7 @@ async fn orders_that_are_written_after_their_sale_was_rebuilt_have_their_buyers(
     };
     let voucher = lost_while_in_hand(&world, takes).await;
     sql(&world, "DROP TRIGGER refuses").await;
-    assert_eq!(writing.unwrap().await.unwrap().unwrap().persisted, 5);
+    assert_eq!(writing.unwrap().await.unwrap().unwrap().persisted, 8);
     world.node().hold_consumer(false).await;
     each_has_an_order(&world, voucher).await;
 }

@@ -32,7 +32,7 @@ use super::{
 use crate::{
     broker::{BrokerError, Layout, Link, Redis, keys::Partition, nodes::Nodes, scripts},
     faults::{self, Point},
-    model::{OrderId, Outcome, Place, Said, SaleState, VoucherId},
+    model::{Millis, OrderId, Outcome, Place, Said, SaleState, VoucherId},
     store::{SharedStore, StoreError},
     telemetry::{
         Meters,
@@ -267,10 +267,13 @@ impl Gate {
         }
         self.journal.prune(Instant::now());
         let of = self.partition.clone();
-        let mut sales = self.versions.current();
-        sales.retain(|(voucher, _)| self.keys.partition_of(*voucher) == of);
+        let sales = self.sales_here();
         // A Redis that takes no writes now is asked again at the next check.
         if let Ok(damage) = reconcile::check(&mut self.link, &self.keys, &of, &sales).await {
+            if damage.is_for_all_nodes() {
+                self.run_id = None;
+                return false;
+            }
             self.damaged_streams.extend(damage.streams);
             damage.sales.into_iter().for_each(|voucher| self.prepare(voucher));
         }
@@ -279,6 +282,13 @@ impl Gate {
         }
         self.see_peers().await;
         true
+    }
+
+    /// The sales of this partition that are known, each with its time of creation.
+    fn sales_here(&self) -> Vec<(VoucherId, Millis)> {
+        let mut sales = self.versions.current();
+        sales.retain(|(voucher, _)| self.keys.partition_of(*voucher) == self.partition);
+        sales
     }
 
     /// Notes which other nodes are alive: their promises are waited for, should Redis lose its data.
@@ -610,17 +620,26 @@ impl Gate {
         let here = self.partition.healed();
         self.link.connection(&here).await?;
         let run_id = self.link.server(&here).map(|server| server.run_id.clone());
-        if let Some(run) = run_id.as_ref().filter(|_| self.run_id != run_id) {
+        if self.run_id != run_id {
             partitions::same(&self.store, &self.keys).await?;
             // A FLUSHALL took that with it.
             deployment::tie(&self.store, &mut self.link, &self.keys, false).await?;
+            for sale in reconcile::sales_of(&self.store, &self.keys, &self.partition).await? {
+                self.versions.note(&sale);
+            }
+        }
+        let sales = self.sales_here();
+        let damage = reconcile::check(&mut self.link, &self.keys, &self.partition, &sales).await?;
+        if damage.is_for_all_nodes() {
+            reconcile::summon_all(&mut self.link, &self.partition).await?;
+            self.run_id = None;
+        }
+        self.damaged_streams.extend(damage.streams);
+        if let Some(run) = run_id.as_ref().filter(|_| self.run_id != run_id) {
             self.ids.reclaim(&mut self.link).await?;
             let (store, keys, of) = (&self.store, &self.keys, &self.partition);
             if !is_healed(&mut self.link, of, run).await? {
                 self.ids.not_before(first_second(store, of).await?);
-            }
-            for sale in reconcile::sales_of(store, keys, of).await? {
-                self.versions.note(&sale);
             }
             let promises = self.promises(|voucher| keys.partition_of(voucher) == *of);
             let token = &self.token;
@@ -704,10 +723,8 @@ async fn prepare(
     let of = reconciler.keys.partition_of(voucher);
     let damage =
         reconcile::check(reconciler.link, reconciler.keys, &of, &[(voucher, sale.created)]).await?;
-    if !damage.sales.is_empty() && damage.streams.iter().any(|it| it == "orders") {
-        // Without the stream only the nodes know who was promised something: each of them puts that back, and waits for
-        // the others, as after a restart.
-        reconciler.link.query::<u64>(cmd("DEL").arg(of.healed())).await?;
+    if damage.is_for_all_nodes() {
+        reconcile::summon_all(reconciler.link, &of).await?;
         return Err(EngineError::Reconciling(of.orders()));
     }
     let done = reconciler.sale(voucher, promises).await?;

@@ -244,6 +244,23 @@ pub(super) struct Damage {
     added: u64,
 }
 
+impl Damage {
+    /// Without the order stream only the nodes know whom they have promised something, and what their consumers have in
+    /// hand: a sale whose keys do not agree is not rebuilt before each of them has put that back.
+    pub(super) fn is_for_all_nodes(&self) -> bool {
+        !self.sales.is_empty() && self.streams.iter().any(|it| it == "orders")
+    }
+}
+
+/// Makes every node reconcile the partition, as after a restart of Redis; none admits buyers before the others have.
+///
+/// # Errors
+/// Redis is away.
+pub(super) async fn summon_all(link: &mut Link, of: &Partition) -> Result<(), BrokerError> {
+    link.query::<u64>(cmd("DEL").arg(of.healed())).await?;
+    Ok(())
+}
+
 /// Looks at the streams of a partition and at the keys of these sales, which SQL knows as created then.
 ///
 /// # Errors
