@@ -1,9 +1,13 @@
 //! Parse the command line, start the runtime, call one command.
+//!
+//! The members of the workspace lie beside this file. Read them along the path of an order: `model` says what things
+//! are, `redis` and `store` speak to Redis and SQL, `engine` moves an order from one to the other and takes the snapshots
+//! that `console` draws, `bench` measures, and `cli` ties them together.
 
 use std::{io::Write as _, process::ExitCode};
 
 use clap::Parser as _;
-use seckill::cli::Cli;
+use seckill_cli::Cli;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();

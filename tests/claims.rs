@@ -9,16 +9,14 @@
 mod support;
 mod world;
 
-use seckill::{
-    broker::stream,
-    engine::{
-        EngineError,
-        command::{Command, Reply, Scope},
-        error::PartDone,
-        group::{ClaimPlan, ClaimReport, ClaimScope, GroupFault, RemoveReport, claim, remove},
-    },
-    model::{EntryId, Millis, NewSale, filter::Filter},
+use seckill_engine::{
+    EngineError,
+    command::{Command, Reply, Scope},
+    error::PartDone,
+    group::{ClaimPlan, ClaimReport, ClaimScope, GroupFault, RemoveReport, claim, remove},
 };
+use seckill_model::{EntryId, Millis, NewSale, filter::Filter};
+use seckill_redis::stream;
 use world::{NODE, World};
 
 const DEAD_MS: u64 = 5_000;

@@ -9,7 +9,7 @@
 mod support;
 
 use rustix::process::Signal;
-use seckill::broker::Layout;
+use seckill_redis::Layout;
 use serde_json::Value;
 use support::{Background, PATIENCE, Ran, Seckill, TestRedis, wait_until_blocking};
 

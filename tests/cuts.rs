@@ -10,16 +10,14 @@ mod support;
 mod world;
 
 use redis::cmd;
-use seckill::{
-    broker::scripts,
-    engine::{
-        EngineError,
-        command::{Command, RushPlan},
-        vouchers,
-    },
-    model::{Millis, NewSale, Outcome, Sale, SaleState, VoucherId, sale::MAX_STOCK},
-    store::StoreError,
+use seckill_engine::{
+    EngineError,
+    command::{Command, RushPlan},
+    vouchers,
 };
+use seckill_model::{Millis, NewSale, Outcome, Sale, SaleState, VoucherId, sale::MAX_STOCK};
+use seckill_redis::scripts;
+use seckill_store::StoreError;
 use sqlx::{Executor as _, SqliteConnection};
 use world::World;
 

@@ -8,10 +8,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use seckill::{
-    broker::{DataDir, DataDirError},
-    store,
-};
+use seckill_redis::{DataDir, DataDirError};
 
 #[tokio::test]
 async fn it_is_private_and_names_its_files() {
@@ -21,7 +18,9 @@ async fn it_is_private_and_names_its_files() {
     assert!(dir.path().is_absolute() && dir.redis_dir().starts_with(dir.path()));
     assert_eq!(dir.socket_path(), dir.path().join("redis.sock"));
     assert_eq!(dir.log_path(), dir.path().join("seckill.log"));
-    let store = store::open(&dir.database_url(), &store::Settings::default()).await.unwrap();
+    let store = seckill_store::open(&dir.database_url(), &seckill_store::Settings::default())
+        .await
+        .unwrap();
     assert!(dir.path().join("seckill.db").is_file());
     store.close().await;
 }

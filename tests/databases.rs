@@ -11,20 +11,18 @@ mod world;
 
 use std::{sync::Arc, time::Instant};
 
-use seckill::{
-    broker::stream,
-    engine::{
-        command::{Focus, RushPlan},
-        payment,
-    },
-    model::{EntryId, Fence, Millis, NewSale, OrderEntry, OrderId, Payment, Said, UserId},
-    store::Written,
+use seckill_engine::{
+    command::{Focus, RushPlan},
+    payment,
     telemetry::{
         OrdersView,
         snapshot::{Alarm, AlarmKind},
         unread::Unread,
     },
 };
+use seckill_model::{EntryId, Fence, Millis, NewSale, OrderEntry, OrderId, Payment, Said, UserId};
+use seckill_redis::stream;
+use seckill_store::Written;
 use sqlx::{Connection as _, SqliteConnection};
 use tokio_util::sync::CancellationToken;
 use world::{Database, World};

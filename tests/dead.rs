@@ -16,26 +16,23 @@ use std::{
 };
 
 use redis::cmd;
-use seckill::{
-    broker::{letters, stream},
-    engine::{
-        EngineError,
-        command::{
-            Command, LetterScope, LettersCounted, LettersDiscarded, LettersReplayed, Reply,
-            RushPlan,
-        },
-        dead::{JudgedLetter, LETTER_FIELDS, Letters},
-        ledger,
-        orders::{self, Standing},
-        payment, retention,
-        settings::Settings,
+use seckill_engine::{
+    EngineError,
+    command::{
+        Command, LetterScope, LettersCounted, LettersDiscarded, LettersReplayed, Reply, RushPlan,
     },
-    model::{
-        EntryId, LetterCounts, LetterVerdict, Millis, NewSale, OrderEntry, OrderFault, OrderId,
-        OrderStatus, Outcome, UserId, VoucherId, filter::Filter, ledger::Finding, letter::Burial,
-    },
-    store::Cancelled,
+    dead::{JudgedLetter, LETTER_FIELDS, Letters},
+    ledger,
+    orders::{self, Standing},
+    payment, retention,
+    settings::Settings,
 };
+use seckill_model::{
+    EntryId, LetterCounts, LetterVerdict, Millis, NewSale, OrderEntry, OrderFault, OrderId,
+    OrderStatus, Outcome, UserId, VoucherId, filter::Filter, ledger::Finding, letter::Burial,
+};
+use seckill_redis::{letters, stream};
+use seckill_store::Cancelled;
 use sqlx::{Connection as _, Executor as _, SqliteConnection};
 use tokio_util::sync::CancellationToken;
 use world::{Database, World};

@@ -14,12 +14,12 @@ use std::{
 };
 
 use redis::cmd;
-use seckill::{
-    broker::{DataDir, ManagedServer, Redis},
-    engine::{EngineError, command::RushPlan, drill},
+use seckill_engine::{EngineError, command::RushPlan, drill};
+use seckill_model::{
+    Millis, NewSale, Outcome, VoucherId,
     faults::{KILL_AT, Point},
-    model::{Millis, NewSale, Outcome, VoucherId},
 };
+use seckill_redis::{DataDir, ManagedServer, Redis};
 use support::{BINARY, Background, PATIENCE, Pty, Seckill, Terminal, run, wait_until};
 use world::World;
 

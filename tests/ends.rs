@@ -12,9 +12,9 @@ mod support;
 use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 
 use rustix::process::{Pid, Signal, kill_process};
-use seckill::{
-    console::{self, Options},
-    engine::command::{Focus, Remote},
+use seckill_console::Options;
+use seckill_engine::{
+    command::{Focus, Remote},
     telemetry::Snapshot,
 };
 use support::{Pty, Seckill, Terminal, key, wait_until_blocking};
@@ -96,7 +96,7 @@ fn a_console_beside_which_something_panics() {
     let (_pictures, snapshots) = watch::channel(Arc::new(Snapshot::default()));
     let (commands, _requests) = mpsc::channel(1);
     let (focus, _looks) = watch::channel(Focus::default());
-    let console = console::run(Remote { snapshots, commands, focus }, Options::default());
+    let console = seckill_console::run(Remote { snapshots, commands, focus }, Options::default());
     let runtime = tokio::runtime::Runtime::new().unwrap();
     if place == "elsewhere" {
         let beside = std::thread::spawn(move || {

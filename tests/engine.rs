@@ -12,19 +12,17 @@ mod world;
 use std::time::Duration;
 
 use redis::cmd;
-use seckill::{
-    broker::stream,
-    engine::{
-        command::{Command, Pace, ReplayReport, Reply, RushPlan, Scope},
-        drill,
-        ids::IdWorker,
-        ledger,
-    },
-    model::{
-        EntryId, Millis, NewSale, OrderFault, OrderId, Outcome, SaleState, UserId, VoucherId,
-        filter::Filter,
-    },
+use seckill_engine::{
+    command::{Command, Pace, ReplayReport, Reply, RushPlan, Scope},
+    drill,
+    ids::IdWorker,
+    ledger,
 };
+use seckill_model::{
+    EntryId, Millis, NewSale, OrderFault, OrderId, Outcome, SaleState, UserId, VoucherId,
+    filter::Filter,
+};
+use seckill_redis::stream;
 use world::World;
 
 fn sale(stock: u64) -> NewSale {
@@ -478,8 +476,8 @@ async fn a_sale_is_loaded_after_its_commit_and_an_older_copy_never_wins() {
     let old = world.store.sale(voucher).await.unwrap();
     world.execute(Command::EndSale(voucher)).await.unwrap();
     let mut link = world.redis.link();
-    let taken = seckill::engine::vouchers::sync(&mut link, &world.keys, &old).await.unwrap();
-    assert_eq!(taken, seckill::engine::vouchers::Synced::Known, "an older version was taken over");
+    let taken = seckill_engine::vouchers::sync(&mut link, &world.keys, &old).await.unwrap();
+    assert_eq!(taken, seckill_engine::vouchers::Synced::Known, "an older version was taken over");
     assert_eq!(world.ask(voucher, 1).await, Outcome::Ended);
     assert!(world.execute(Command::ResumeSale(voucher)).await.is_err(), "ended is for good");
     assert_eq!(world.store.sale(voucher).await.unwrap().state, SaleState::Ended);
@@ -515,7 +513,7 @@ async fn read_only_refuses_every_act_in_the_engine() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_is_found_wherever_it_stands() {
-    use seckill::engine::orders::{Standing, find};
+    use seckill_engine::orders::{Standing, find};
     let world = World::with(|settings| settings.claim_idle_ms = 3_600_000).await;
     let voucher = world.create(sale(3)).await;
     world.hold().await;
@@ -548,7 +546,7 @@ async fn an_order_is_found_wherever_it_stands() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_lock_that_is_not_had_delays_and_loses_nothing() {
-    use seckill::engine::locks::{LockName, Locks, Timing};
+    use seckill_engine::locks::{LockName, Locks, Timing};
     let world = World::with(|settings| settings.order_lock = true).await;
     let voucher = world.create(sale(40)).await;
     let keys = world.keys.clone();

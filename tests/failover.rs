@@ -12,20 +12,18 @@ mod support;
 use std::time::Instant;
 
 use futures::future::join_all;
-use seckill::{
-    broker::{Layout, Redis},
-    engine::{
-        admission::AdmissionError,
-        command::{Command, Reply, RushPlan, RushReport},
-        ledger,
-        node::{Node, NodeConfig},
-        repair,
-        settings::Settings,
-    },
-    model::{NewSale, Outcome, UserId, VoucherId, ledger::Finding},
-    store::{self, SharedStore},
+use seckill_engine::{
+    admission::AdmissionError,
+    command::{Command, Reply, RushPlan, RushReport},
+    ledger,
+    node::{Node, NodeConfig},
+    repair,
+    settings::Settings,
     telemetry::forgot::HEALED,
 };
+use seckill_model::{NewSale, Outcome, UserId, VoucherId, ledger::Finding};
+use seckill_redis::{Layout, Redis};
+use seckill_store::SharedStore;
 use support::{PATIENCE, TestCluster, TestSentinels, wait_until};
 use tempfile::TempDir;
 
@@ -47,7 +45,7 @@ impl Deployment {
         let redis = Redis::from_url(url).unwrap();
         let files = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}", files.path().join("t.db").display());
-        let store = store::open(&url, &store::Settings::default()).await.unwrap();
+        let store = seckill_store::open(&url, &seckill_store::Settings::default()).await.unwrap();
         let keys = Layout::new(partitions, redis.is_cluster());
         // Nobody is told that there was no answer, however long a failover takes here.
         let settings = Settings { answer_within_ms: 60_000, ..Settings::default() };

@@ -10,15 +10,13 @@ mod support;
 mod world;
 
 use redis::Value;
-use seckill::{
-    engine::{
-        EngineError,
-        command::{Command, Reply, RushPlan, RushReport},
-        ledger, repair,
-    },
-    model::{Millis, NewSale, VoucherId, ledger::Cure},
+use seckill_engine::{
+    EngineError,
+    command::{Command, Reply, RushPlan, RushReport},
+    ledger, repair,
     telemetry::snapshot::AlarmKind,
 };
+use seckill_model::{Millis, NewSale, VoucherId, ledger::Cure};
 use tokio::task::JoinHandle;
 use world::World;
 

@@ -9,21 +9,19 @@
 mod support;
 mod world;
 
-use seckill::{
-    broker::stream,
-    engine::{
-        EngineError,
-        command::{Command, Reply, RushPlan},
-        error::PartDone,
-        group::{
-            GroupFault, Meanwhile, Rewind, RewindReport, To, rewind,
-            show::{self, StreamState},
-        },
-        ledger, mend,
+use seckill_engine::{
+    EngineError,
+    command::{Command, Reply, RushPlan},
+    error::PartDone,
+    group::{
+        GroupFault, Meanwhile, Rewind, RewindReport, To, rewind,
+        show::{self, StreamState},
     },
-    model::{EntryId, Millis, NewSale, Outcome, VoucherId, ledger::Finding},
-    store::ActivityFilter,
+    ledger, mend,
 };
+use seckill_model::{EntryId, Millis, NewSale, Outcome, VoucherId, ledger::Finding};
+use seckill_redis::stream;
+use seckill_store::ActivityFilter;
 use world::World;
 
 const DEAD_MS: u64 = 5_000;
@@ -95,7 +93,7 @@ async fn the_lag_is_right_or_unknown() {
     let surveyed = async || {
         let mut link = world.redis.link();
         let keys = &world.keys;
-        let all = seckill::broker::survey::survey(&mut link, keys, &[]);
+        let all = seckill_redis::survey::survey(&mut link, keys, &[]);
         all.await.unwrap().stream.lag
     };
     let shown = async || states(&world).await[0].group.as_ref().unwrap().lag;
@@ -395,7 +393,9 @@ async fn a_destroyed_group_is_made_where_it_is_wanted() {
     world
         .until("the alarm is raised", async || {
             let kinds = snapshots.borrow().alarms.clone();
-            kinds.iter().any(|it| it.kind == seckill::telemetry::snapshot::AlarmKind::NoGroup)
+            kinds
+                .iter()
+                .any(|it| it.kind == seckill_engine::telemetry::snapshot::AlarmKind::NoGroup)
         })
         .await;
     assert_eq!(states(&world).await[0].group, None);

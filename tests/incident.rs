@@ -11,7 +11,7 @@ mod support;
 use std::{fs, time::Duration};
 
 use redis::cmd;
-use seckill::broker::Layout;
+use seckill_redis::Layout;
 use serde_json::Value;
 use sqlx::{Connection as _, Executor as _, SqliteConnection};
 use support::{MariaDb, Ran, Seckill, TestRedis, key};

@@ -20,18 +20,16 @@ use std::{
 
 use async_trait::async_trait;
 use rustix::process::Signal;
-use seckill::{
-    broker::{Layout, Redis},
-    engine::{
-        EngineError,
-        command::{Command, Reply, Scope},
-        jobs::{Done, Job, Missed, Run, Runner, Schedule, Scheduler, Work, builtin},
-        locks::{Locks, Timing},
-        settings::Settings,
-    },
-    model::{Cause, Fence, JobOutcome, JobRun, Millis, filter::Filter},
-    store::{self, SharedStore},
+use seckill_engine::{
+    EngineError,
+    command::{Command, Reply, Scope},
+    jobs::{Done, Job, Missed, Run, Runner, Schedule, Scheduler, Work, builtin},
+    locks::{Locks, Timing},
+    settings::Settings,
 };
+use seckill_model::{Cause, Fence, JobOutcome, JobRun, Millis, filter::Filter};
+use seckill_redis::{Layout, Redis};
+use seckill_store::SharedStore;
 use support::{Background, Seckill, TestRedis, wait_until};
 use tokio_util::sync::CancellationToken;
 use world::World;
@@ -115,9 +113,12 @@ impl Work for NeverEnds {
 }
 
 async fn open_store(dir: &Path) -> SharedStore {
-    store::open(&format!("sqlite:{}", dir.join("t.db").display()), &store::Settings::default())
-        .await
-        .unwrap()
+    seckill_store::open(
+        &format!("sqlite:{}", dir.join("t.db").display()),
+        &seckill_store::Settings::default(),
+    )
+    .await
+    .unwrap()
 }
 
 /// The work of one process of the test below, which runs this test binary again.
@@ -307,7 +308,7 @@ async fn pauses_misses_and_names() {
     {
         let mut of = job(name, "every 1s", tick());
         of.missed = missed;
-        let run = seckill::model::NewRun {
+        let run = seckill_model::NewRun {
             job: name.to_owned(),
             due: ago(20),
             cause: Cause::Due,
@@ -395,7 +396,7 @@ async fn old_id_keys_go_and_the_stream_is_trimmed_to_what_groups_need() {
     let now = Millis::now();
     let keys = |day: i64| {
         let second = now.0 / 1_000 - day * 86_400;
-        world.keys.home().sequence(seckill::model::order_id::utc_day(second))
+        world.keys.home().sequence(seckill_model::order_id::utc_day(second))
     };
     for day in [0, 1, 10, 30] {
         let _: () = world.server.query(&["SET", &keys(day), "7"]);
@@ -408,7 +409,7 @@ async fn old_id_keys_go_and_the_stream_is_trimmed_to_what_groups_need() {
     let left = |day| world.server.query::<u64>(&["EXISTS", &keys(day)]);
     assert_eq!((left(0), left(1), left(10), left(30)), (1, 1, 0, 0));
 
-    let sale = seckill::model::NewSale::checked("tea", 400, None, None, now).unwrap();
+    let sale = seckill_model::NewSale::checked("tea", 400, None, None, now).unwrap();
     let voucher = world.create(sale).await;
     assert_eq!(world.stick(voucher, 400, 50).await, 50);
     assert_eq!(world.pending().await, 50);
@@ -443,7 +444,7 @@ async fn a_due_time_is_not_lost_to_whoever_holds_the_lock() {
     let store = open_store(files.path()).await;
     let redis = Redis::from_url(&server.url()).unwrap();
     let other = JobNode::new(&redis, &store, "other");
-    let name = seckill::engine::locks::LockName::new("job:rare").unwrap();
+    let name = seckill_engine::locks::LockName::new("job:rare").unwrap();
     // Somebody holds the job's lock over its due time and never runs it.
     let lease = Some(4 * SECOND);
     let held_until = Millis::now().plus(4_000);
@@ -476,7 +477,7 @@ async fn long_outages_and_clocks_that_were_ahead_stop_no_job() {
         ("ahead", Missed::Once, now.plus(3_600_000)),
     ] {
         let due = Millis(last.0 / 500 * 500);
-        let run = seckill::model::NewRun {
+        let run = seckill_model::NewRun {
             job: name.to_owned(),
             due,
             cause: Cause::Due,

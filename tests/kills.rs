@@ -19,14 +19,14 @@ use std::{
 
 use redis::cmd;
 use rustix::process::Signal;
-use seckill::{
-    engine::{
-        command::{Command, RushPlan},
-        repair,
-    },
-    model::{EntryId, Millis, NewSale, OrderEntry, OrderId, UserId, VoucherId, ledger::Finding},
-    store::{self, Settings, SharedStore},
+use seckill_engine::{
+    command::{Command, RushPlan},
+    repair,
 };
+use seckill_model::{
+    EntryId, Millis, NewSale, OrderEntry, OrderId, UserId, VoucherId, ledger::Finding,
+};
+use seckill_store::{Settings, SharedStore};
 use support::{
     MariaDb, PATIENCE, Postgres, Seckill, Server, TestRedis, wait_until, wait_until_blocking,
 };
@@ -63,7 +63,7 @@ async fn write(store: SharedStore, voucher: VoucherId, from: u64, done: Arc<Atom
 async fn each_commit_outlives_a_kill(mut server: impl Server) {
     let name = server.create().await;
     let settings = Settings { acquire_ms: 1_000, statement_ms: 1_000, ..Settings::default() };
-    let store = store::open(&server.url(&name), &settings).await.unwrap();
+    let store = seckill_store::open(&server.url(&name), &settings).await.unwrap();
     let voucher = store.create_sale(&sale(1_000_000), Millis::now()).await.unwrap().voucher_id;
     let done = Arc::new(AtomicU64::new(0));
     for round in 1..=3 {
@@ -162,7 +162,7 @@ fn promised(redis: &mut redis::Connection, voucher: &str) -> HashMap<u64, String
 /// Who has which order in the SQLite file of `home`.
 async fn written(home: &Seckill, voucher: &str) -> HashMap<u64, String> {
     let url = format!("sqlite:{}", home.data_dir().join("seckill.db").display());
-    let store = store::open(&url, &Settings::default()).await.unwrap();
+    let store = seckill_store::open(&url, &Settings::default()).await.unwrap();
     let voucher = VoucherId(voucher.parse().unwrap());
     let live = store.live_orders(voucher, None, 1_000_000).await.unwrap();
     store.close().await;

@@ -12,15 +12,15 @@ mod world;
 use std::{sync::Arc, time::Duration};
 
 use redis::pipe;
-use seckill::{
-    engine::{
-        command::{Command, LetterScope, LettersCounted, Refusal, Reply},
-        record::MAX_REASON,
-    },
-    model::{EntryId, LetterVerdict, Millis, NewSale, VoucherId, filter::Filter, ledger::Balance},
-    store::ActivityFilter,
+use seckill_engine::{
+    command::{Command, LetterScope, LettersCounted, Refusal, Reply},
+    record::MAX_REASON,
     telemetry::Snapshot,
 };
+use seckill_model::{
+    EntryId, LetterVerdict, Millis, NewSale, VoucherId, filter::Filter, ledger::Balance,
+};
+use seckill_store::ActivityFilter;
 use world::World;
 
 const PATIENCE: Duration = Duration::from_mins(1);

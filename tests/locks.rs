@@ -18,15 +18,15 @@ use std::{
 };
 
 use redis::cmd;
-use seckill::{
-    broker::{
-        Layout, Redis,
-        holders::{self, Kind},
-    },
-    engine::locks::{Guard, LockError, LockName, Locks, MultiLock, Release, Timing, revoke},
-    model::{Fence, Millis},
-    store::{self, SharedStore, StoreError},
+use seckill_engine::locks::{
+    Guard, LockError, LockName, Locks, MultiLock, Release, Timing, revoke,
 };
+use seckill_model::{Fence, Millis};
+use seckill_redis::{
+    Layout, Redis,
+    holders::{self, Kind},
+};
+use seckill_store::{SharedStore, StoreError};
 use support::{Background, Seckill, TestRedis, wait_until};
 use tokio_util::sync::CancellationToken;
 
@@ -527,9 +527,12 @@ async fn a_late_write_is_refused_by_its_token() {
 }
 
 async fn open_store(dir: &std::path::Path) -> SharedStore {
-    store::open(&format!("sqlite:{}", dir.join("t.db").display()), &store::Settings::default())
-        .await
-        .unwrap()
+    seckill_store::open(
+        &format!("sqlite:{}", dir.join("t.db").display()),
+        &seckill_store::Settings::default(),
+    )
+    .await
+    .unwrap()
 }
 
 /// The work of one process of the test below, which runs this test binary again.

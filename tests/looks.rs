@@ -11,30 +11,28 @@ mod world;
 
 use std::{sync::Arc, time::Duration};
 
-use seckill::{
-    broker::{
-        Layout, Link, Redis, stream,
-        survey::{survey, survey_of},
-    },
-    engine::{
-        command::{Command, Refusal, Reply, RushPlan},
-        drill,
-        group::{GroupAct, Preview, To},
-        orders::{Standing, decode},
-        repair::{Repaired, SaleRepair},
-        trace,
-    },
-    model::{
-        EntryId, ForeignKey, Millis, NO_NUMBER, NewSale, OrderCounts, OrderEntry, OrderFilter,
-        OrderId, OrderStatus, Said, UserId, Verdict, ledger::Finding,
-    },
-    store::faulty::Ill,
+use seckill_engine::{
+    command::{Command, Refusal, Reply, RushPlan},
+    drill,
+    group::{GroupAct, Preview, To},
+    orders::{Standing, decode},
+    repair::{Repaired, SaleRepair},
     telemetry::{
         OrdersView, Snapshot, StreamView,
         snapshot::{AlarmKind, Holding, NodeState, PendingLine},
         unread::Unread,
     },
+    trace,
 };
+use seckill_model::{
+    EntryId, ForeignKey, Millis, NO_NUMBER, NewSale, OrderCounts, OrderEntry, OrderFilter, OrderId,
+    OrderStatus, Said, UserId, Verdict, ledger::Finding,
+};
+use seckill_redis::{
+    Layout, Link, Redis, stream,
+    survey::{survey, survey_of},
+};
+use seckill_store::faulty::Ill;
 use support::TestRedis;
 use world::World;
 

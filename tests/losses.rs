@@ -13,27 +13,25 @@ mod world;
 use std::{collections::HashSet, time::Duration};
 
 use redis::cmd;
-use seckill::{
-    broker::{
-        Redis, letters,
-        stream::{self, ReadFrom},
-    },
-    engine::{
-        admission::AdmissionError,
-        command::{Command, LetterScope, Reply, RushPlan},
-        dead::judge,
-        ledger, repair,
-        writer::Writer,
-    },
-    model::{
-        EntryId, Fence, LetterVerdict, Millis, NewSale, OrderFault, Outcome, SaleState, UserId,
-        VoucherId,
-        ledger::{Cure, Finding},
-        order_id::utc_day,
-    },
-    store::faulty::Ill,
+use seckill_engine::{
+    admission::AdmissionError,
+    command::{Command, LetterScope, Reply, RushPlan},
+    dead::judge,
+    ledger, repair,
     telemetry::snapshot::AlarmKind,
+    writer::Writer,
 };
+use seckill_model::{
+    EntryId, Fence, LetterVerdict, Millis, NewSale, OrderFault, Outcome, SaleState, UserId,
+    VoucherId,
+    ledger::{Cure, Finding},
+    order_id::utc_day,
+};
+use seckill_redis::{
+    Redis, letters,
+    stream::{self, ReadFrom},
+};
+use seckill_store::faulty::Ill;
 use sqlx::{Connection as _, Executor as _, SqliteConnection};
 use tokio_util::sync::CancellationToken;
 use world::World;
@@ -703,7 +701,7 @@ async fn a_redis_set_back_by_more_than_an_hour_is_found_and_repaired() {
     let mut link = world.redis.link();
     let (fence, stop) = (Fence { name: "close".into(), token: 1 }, CancellationToken::new());
     let later = Millis::now().plus(3_600_000);
-    seckill::engine::payment::close_overdue(
+    seckill_engine::payment::close_overdue(
         &world.store,
         &mut link,
         &world.keys,

@@ -11,7 +11,7 @@ use std::{
 };
 
 use redis::Commands;
-use seckill::broker::{DataDir, ManagedServer, ServerError, binary::find_server_on, find_server};
+use seckill_redis::{DataDir, ManagedServer, ServerError, binary::find_server_on, find_server};
 use tempfile::TempDir;
 
 /// A directory for one test; whatever server is left in it ends with it.

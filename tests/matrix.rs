@@ -37,7 +37,7 @@ use std::{
 };
 
 use plan::{Fate, Plan, Story};
-use seckill::faults::Point;
+use seckill_model::faults::Point;
 use stage::Told;
 
 const SEEDS: u64 = 200;

@@ -10,13 +10,11 @@ mod support;
 
 use std::{fmt::Debug, time::Duration};
 
-use seckill::{
-    model::{
-        Cause, EntryId, Fence, JobOutcome, Millis, NewRun, NewSale, OrderEntry, OrderFilter,
-        OrderId, RunEnd, SaleState, UserId, VoucherDetails, VoucherId,
-    },
-    store::{self, Act, Settings, SharedStore, StoreError},
+use seckill_model::{
+    Cause, EntryId, Fence, JobOutcome, Millis, NewRun, NewSale, OrderEntry, OrderFilter, OrderId,
+    RunEnd, SaleState, UserId, VoucherDetails, VoucherId,
 };
+use seckill_store::{Act, Settings, SharedStore, StoreError};
 use support::{Cut, MariaDb, PASSWORD, PATIENCE, Postgres, Proxy, Server, wait_until};
 use tokio::time::timeout;
 
@@ -311,10 +309,10 @@ fn judge(told: &StoreError, commits: bool, at: &str) {
 
 async fn each_write_is_whole_or_nothing_wherever_it_is_cut<S: Server>(server: S) {
     let name = server.create().await;
-    let direct = store::open(&server.url(&name), &settings()).await.unwrap();
+    let direct = seckill_store::open(&server.url(&name), &settings()).await.unwrap();
     let proxy = Proxy::before(server.port()).await;
     let url = proxy.url(&server.quick_url(&name).await, server.port());
-    let store = store::open(&url, &settings()).await.unwrap();
+    let store = seckill_store::open(&url, &settings()).await.unwrap();
     let (mut number, mut conn) = (0, server.connect(&name).await);
     let spare = NewSale { title: "tea".into(), stock: 100_000, begin: None, end: None, limit: 1 };
     let spare = direct.create_sale(&spare, NOW).await.unwrap().voucher_id;
@@ -371,10 +369,10 @@ async fn each_write_is_whole_or_nothing_wherever_it_is_cut<S: Server>(server: S)
 
 async fn each_question_is_answered_the_next_time_it_is_asked(server: impl Server) {
     let name = server.create().await;
-    let direct = store::open(&server.url(&name), &settings()).await.unwrap();
+    let direct = seckill_store::open(&server.url(&name), &settings()).await.unwrap();
     let proxy = Proxy::before(server.port()).await;
     let url = proxy.url(&server.quick_url(&name).await, server.port());
-    let store = store::open(&url, &settings()).await.unwrap();
+    let store = seckill_store::open(&url, &settings()).await.unwrap();
     let scene = Scene::set(&direct, 1).await;
     for op in Op::READING.iter().copied() {
         let right = ask(op, &direct, &scene).await.unwrap();
@@ -414,7 +412,7 @@ async fn a_start_that_was_cut_is_ended_by_the_next_one(server: impl Server) {
         let at = format!("opening cut {cut:?} message {message}");
         server.clear(&name).await;
         proxy.cut_at(message, cut);
-        let told = timeout(SOON, store::open(&cut_url, &settings)).await.expect(&at);
+        let told = timeout(SOON, seckill_store::open(&cut_url, &settings)).await.expect(&at);
         if proxy.heal().is_empty() {
             told.expect(&at);
             break;
@@ -424,7 +422,7 @@ async fn a_start_that_was_cut_is_ended_by_the_next_one(server: impl Server) {
         if let Err(told) = told {
             judge(&told, false, &at);
         }
-        let store = store::open(&url, &settings).await.expect(&at);
+        let store = seckill_store::open(&url, &settings).await.expect(&at);
         Scene::set(&store, 1).await;
         store.close().await;
     }
@@ -436,11 +434,11 @@ async fn a_login_that_is_cut_is_tried_again(server: impl Server) {
     let name = server.create().await;
     let proxy = Proxy::before(server.port()).await;
     let url = proxy.url(&server.guarded(&name).await, server.port());
-    store::open(&url, &settings()).await.unwrap().close().await;
+    seckill_store::open(&url, &settings()).await.unwrap().close().await;
     for cut in Cut::ALL {
         for message in 1.. {
             let at = format!("login cut {cut:?} message {message}");
-            let store = store::open(&url, &settings()).await.unwrap();
+            let store = seckill_store::open(&url, &settings()).await.unwrap();
             proxy.cut_at(message, cut);
             let told = timeout(SOON, store.sales()).await.expect(&at);
             if proxy.heal().is_empty() {

@@ -13,19 +13,17 @@ mod world;
 use std::{collections::HashSet, time::Duration};
 
 use futures::future::join_all;
-use seckill::{
-    broker::{Layout, nodes::Nodes, stream},
-    engine::{
-        EngineError,
-        beat::take_name,
-        command::{RushPlan, Scope},
-        deployment,
-        ids::IdWorker,
-        orders::{self, Standing},
-        partitions,
-    },
-    model::{EntryId, NewSale, OrderId, Outcome, filter::Filter},
+use seckill_engine::{
+    EngineError,
+    beat::take_name,
+    command::{RushPlan, Scope},
+    deployment,
+    ids::IdWorker,
+    orders::{self, Standing},
+    partitions,
 };
+use seckill_model::{EntryId, NewSale, OrderId, Outcome, filter::Filter};
+use seckill_redis::{Layout, nodes::Nodes, stream};
 use world::World;
 
 const DEAD_MS: u64 = 5_000;
@@ -219,7 +217,7 @@ async fn a_node_of_the_old_number_admits_nobody() {
     // As one that read the number before.
     let old = world.another_node("late");
     let admission = old.operator().admission.clone().unwrap();
-    let told = admission.ask(voucher, seckill::model::UserId(1)).answer().await.outcome;
+    let told = admission.ask(voucher, seckill_model::UserId(1)).answer().await.outcome;
     let told = told.unwrap_err().to_string();
     assert!(told.contains("the number of partitions is 4 by now"), "{told}");
     assert!(old.stop().await.in_time);

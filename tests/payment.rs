@@ -15,18 +15,16 @@ use std::{
 };
 
 use rand::{SeedableRng as _, seq::SliceRandom as _};
-use seckill::{
-    broker::{HOME, Layout, Redis},
-    engine::{
-        command::{Command, Reply, RushPlan},
-        payment, purchase, trace,
-    },
-    model::{
-        Fence, Millis, NewSale, OrderId, OrderStatus, Outcome, Payment, UserId, VoucherDetails,
-        VoucherId,
-    },
-    store::{self, SharedStore, StoreError},
+use seckill_engine::{
+    command::{Command, Reply, RushPlan},
+    payment, purchase, trace,
 };
+use seckill_model::{
+    Fence, Millis, NewSale, OrderId, OrderStatus, Outcome, Payment, UserId, VoucherDetails,
+    VoucherId,
+};
+use seckill_redis::{HOME, Layout, Redis};
+use seckill_store::{SharedStore, StoreError};
 use support::{Background, PATIENCE, Seckill, wait_until};
 use tokio_util::sync::CancellationToken;
 use world::World;
@@ -249,9 +247,12 @@ async fn process_that_closes() {
 }
 
 async fn open_store(database: &Path) -> SharedStore {
-    store::open(&format!("sqlite:{}", database.display()), &store::Settings::default())
-        .await
-        .unwrap()
+    seckill_store::open(
+        &format!("sqlite:{}", database.display()),
+        &seckill_store::Settings::default(),
+    )
+    .await
+    .unwrap()
 }
 
 /// Redis is frozen while the process commits to SQL, so that the kill comes just between the two.

@@ -16,7 +16,7 @@ use std::{
 };
 
 use redis::cmd;
-use seckill::broker::Layout;
+use seckill_redis::Layout;
 use serde_json::json;
 use support::{Pty, Seckill, key};
 

@@ -12,14 +12,12 @@ mod world;
 use std::{collections::BTreeMap, time::Duration};
 
 use redis::pipe;
-use seckill::{
-    broker::{letters, stream},
-    engine::{
-        command::RushPlan,
-        writer::{Settled, Writer},
-    },
-    model::{EntryId, Millis, NewSale, Outcome},
+use seckill_engine::{
+    command::RushPlan,
+    writer::{Settled, Writer},
 };
+use seckill_model::{EntryId, Millis, NewSale, Outcome};
+use seckill_redis::{letters, stream};
 use tokio_util::sync::CancellationToken;
 use world::{Database, World};
 

@@ -11,20 +11,18 @@ mod world;
 
 use std::{sync::Arc, time::Duration};
 
-use seckill::{
-    engine::{
-        beat::take_name,
-        command::{Command, RushPlan, Scope},
-        drill,
-    },
-    model::{Millis, NewSale, SaleState, VoucherDetails, filter::Filter},
-    store::{self, Act, ActivityFilter, NOBODY},
+use seckill_engine::{
+    beat::take_name,
+    command::{Command, RushPlan, Scope},
+    drill,
     telemetry::{
         Snapshot,
         log::{LogLook, Which},
         snapshot::AlarmKind,
     },
 };
+use seckill_model::{Millis, NewSale, SaleState, VoucherDetails, filter::Filter};
+use seckill_store::{Act, ActivityFilter, NOBODY};
 use serde_json::Value;
 use sqlx::{Connection as _, Executor as _, MySqlConnection, PgConnection, SqliteConnection};
 use support::{MariaDb, Postgres};
@@ -172,7 +170,7 @@ async fn a_killed_redis_is_told_once_with_its_span() {
 async fn what_happened_while_the_database_was_away_is_written_later() {
     let mut database = MariaDb::start();
     let url = database.database().await;
-    let mut world = World::at(&url, &store::Settings::default()).await;
+    let mut world = World::at(&url, &seckill_store::Settings::default()).await;
     let voucher = world.create(sale(5)).await;
     world.until("the log is open", async || !of(&world, "node started").await.is_empty()).await;
     let pictures = world.node().remote().snapshots;
@@ -230,7 +228,7 @@ const OLDER: [&str; 5] = [
 ];
 
 async fn is_read_still(url: &str) {
-    let store = store::open(url, &store::Settings::default()).await.unwrap();
+    let store = seckill_store::open(url, &seckill_store::Settings::default()).await.unwrap();
     let lines = store.activity(&ActivityFilter::default(), None, 9).await.unwrap();
     let [line] = &lines[..] else { panic!("{lines:?}") };
     let old = Act {
@@ -256,7 +254,7 @@ async fn a_log_of_an_older_version_is_read_still() {
     let (mariadb, postgres) =
         (MariaDb::shared().database().await, Postgres::shared().database().await);
     for url in [&sqlite, &mariadb, &postgres] {
-        store::open(url, &store::Settings::default()).await.unwrap().close().await;
+        seckill_store::open(url, &seckill_store::Settings::default()).await.unwrap().close().await;
     }
     let script = |indexes: [&'static str; 2]| indexes.into_iter().chain(OLDER);
     let plain = ["DROP INDEX uk_audit_once", "DROP INDEX idx_audit_at"];
@@ -312,7 +310,7 @@ async fn a_page_of_the_log_is_read_while_somebody_looks() {
     }
     let newest = look(&world, Some(LogLook::default())).await;
     assert!(newest.log.older && newest.log.lines.len() == 200);
-    assert!(newest.log.lines.is_sorted_by_key(store::Recorded::place));
+    assert!(newest.log.lines.is_sorted_by_key(seckill_store::Recorded::place));
     let first = newest.log.lines[0].place();
     let before = look(&world, Some(LogLook { before: Some(first), which: None })).await;
     assert!(!before.log.older && before.log.lines.iter().all(|line| line.place() < first));

@@ -15,21 +15,19 @@ use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use redis::cmd;
 use rustix::process::Signal;
-use seckill::{
-    broker::stream,
-    engine::{
-        EngineError,
-        command::{Command, Pace, Reply, Scope},
-        error::PartDone,
-        pending::FIELDS,
-        plan::Plan,
-        repair::SaleRepair,
-    },
-    model::{
-        EntryId, Millis, NewSale, OrderEntry, Verdict, VoucherId, filter::Filter, ledger::Cure,
-    },
-    store::StoreError,
+use seckill_engine::{
+    EngineError,
+    command::{Command, Pace, Reply, Scope},
+    error::PartDone,
+    pending::FIELDS,
+    plan::Plan,
+    repair::SaleRepair,
 };
+use seckill_model::{
+    EntryId, Millis, NewSale, OrderEntry, Verdict, VoucherId, filter::Filter, ledger::Cure,
+};
+use seckill_redis::stream;
+use seckill_store::StoreError;
 use support::{Background, Ran, Seckill, wait_until_blocking};
 use world::World;
 

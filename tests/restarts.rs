@@ -12,23 +12,21 @@ mod world;
 use std::{collections::HashMap, time::Duration};
 
 use redis::cmd;
-use seckill::{
-    broker::stream,
-    engine::{
-        command::{Command, Reply, RushPlan},
-        drill,
-        ids::IdWorker,
-        journal::Admitted,
-        orders::{Standing, find},
-        payment,
-        reconcile::reconcile,
-        vouchers,
-    },
-    model::{
-        EntryId, Fence, Millis, NewSale, OrderFault, OrderId, Outcome, Place, SaleState, UserId,
-        VoucherId,
-    },
+use seckill_engine::{
+    command::{Command, Reply, RushPlan},
+    drill,
+    ids::IdWorker,
+    journal::Admitted,
+    orders::{Standing, find},
+    payment,
+    reconcile::reconcile,
+    vouchers,
 };
+use seckill_model::{
+    EntryId, Fence, Millis, NewSale, OrderFault, OrderId, Outcome, Place, SaleState, UserId,
+    VoucherId,
+};
+use seckill_redis::stream;
 use tokio_util::sync::CancellationToken;
 use world::World;
 

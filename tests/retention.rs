@@ -10,17 +10,15 @@ mod support;
 mod world;
 
 use redis::cmd;
-use seckill::{
-    broker::stream,
-    engine::{
-        command::{Command, RushPlan},
-        ledger, orders,
-        orders::Standing,
-        retention::{self, Trimmed},
-        settings::Settings,
-    },
-    model::{NewSale, Outcome, SaleState},
+use seckill_engine::{
+    command::{Command, RushPlan},
+    ledger, orders,
+    orders::Standing,
+    retention::{self, Trimmed},
+    settings::Settings,
 };
+use seckill_model::{NewSale, Outcome, SaleState};
+use seckill_redis::stream;
 use tokio_util::sync::CancellationToken;
 use world::World;
 

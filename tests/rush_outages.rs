@@ -12,14 +12,12 @@ mod world;
 
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 use redis::cmd;
-use seckill::{
-    engine::{
-        command::{Command, Reply, RushPlan, RushReport},
-        vouchers,
-    },
-    model::{Millis, NewSale, Outcome, SaleState, VoucherId},
-    store::{self, Settings},
+use seckill_engine::{
+    command::{Command, Reply, RushPlan, RushReport},
+    vouchers,
 };
+use seckill_model::{Millis, NewSale, Outcome, SaleState, VoucherId};
+use seckill_store::Settings;
 use support::{Cut, MariaDb, Postgres, Proxy, Server};
 use tokio::task::JoinHandle;
 use world::World;
@@ -130,7 +128,8 @@ async fn a_change_whose_commit_nobody_heard_of_reaches_redis(server: impl Server
     let world = World::at(&server.url(&name), &quick()).await;
     let proxy = Proxy::before(server.port()).await;
     let url = proxy.url(&server.tcp_url(&name), server.port());
-    let (cut_off, mut link) = (store::open(&url, &quick()).await.unwrap(), world.redis.link());
+    let (cut_off, mut link) =
+        (seckill_store::open(&url, &quick()).await.unwrap(), world.redis.link());
     let sale = NewSale::checked("hot pot", 10, None, None, Millis::now()).unwrap();
     let voucher = world.create(sale).await;
     let (mut user, mut pieces) = (0, 10);

@@ -9,10 +9,8 @@
 mod support;
 mod world;
 
-use seckill::{
-    engine::command::{Command, Reply, RushPlan},
-    model::{Millis, NewSale},
-};
+use seckill_engine::command::{Command, Reply, RushPlan};
+use seckill_model::{Millis, NewSale};
 use world::World;
 
 #[tokio::test(flavor = "multi_thread")]

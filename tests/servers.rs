@@ -13,10 +13,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use seckill::{
-    model::{EntryId, Millis, NewSale, OrderEntry, OrderId, UserId, VoucherId},
-    store::{self, Settings, SharedStore, StoreError, Tls, Written},
-};
+use seckill_model::{EntryId, Millis, NewSale, OrderEntry, OrderId, UserId, VoucherId};
+use seckill_store::{Settings, SharedStore, StoreError, Tls, Written};
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, MySqlConnection, PgConnection};
 use support::{Cut, GUARDED, MariaDb, PATIENCE, Postgres, Proxy, Server, wait_until};
 
@@ -34,11 +32,11 @@ fn quick() -> Settings {
 }
 
 async fn open(url: &str) -> SharedStore {
-    store::open(url, &quick()).await.unwrap()
+    seckill_store::open(url, &quick()).await.unwrap()
 }
 
 async fn refusal(url: &str) -> StoreError {
-    let told = store::open(url, &quick()).await.unwrap_err();
+    let told = seckill_store::open(url, &quick()).await.unwrap_err();
     assert!(!told.to_string().contains("hunter2"), "{told}");
     told
 }
@@ -119,7 +117,7 @@ async fn many_may_create_the_tables_at_once(server: impl Server) {
     let opening: Vec<_> = (0..8)
         .map(|_| {
             let url = server.url(&name);
-            tokio::spawn(async move { store::open(&url, &Settings::default()).await })
+            tokio::spawn(async move { seckill_store::open(&url, &Settings::default()).await })
         })
         .collect();
     for store in opening {
@@ -133,7 +131,7 @@ async fn several_programs_never_oversell_and_never_double(server: impl Server) {
     let settings = Settings { pool: 4, ..Settings::default() };
     let mut stores = Vec::new();
     for _ in 0..3 {
-        stores.push(store::open(&server.url(&name), &settings).await.unwrap());
+        stores.push(seckill_store::open(&server.url(&name), &settings).await.unwrap());
     }
     let (a, b) = (sale_of(&stores[0], STOCK).await, sale_of(&stores[0], 10_000).await);
     // Tasks offer the same buyers under ids of their own, for two sales, in different orders.
@@ -212,10 +210,10 @@ async fn impossible_places_are_refused_in_words(server: impl Server) {
     }
     let name = server.create().await;
     let tls = Settings { tls: Tls::Require, ..quick() };
-    let told = store::open(&server.tcp_url(&name), &tls).await.unwrap_err();
+    let told = seckill_store::open(&server.tcp_url(&name), &tls).await.unwrap_err();
     assert!(told.is_away() && told.to_string().contains("store.tls"), "{told}");
     let missing = Settings { tls: Tls::Verify, ca: Some("/no/such.pem".into()), ..quick() };
-    assert!(store::open(&server.tcp_url(&name), &missing).await.is_err());
+    assert!(seckill_store::open(&server.tcp_url(&name), &missing).await.is_err());
 }
 
 on_both_servers![
@@ -324,7 +322,7 @@ async fn a_deadlock_is_passed_by_trying_again() {
     let mariadb = MariaDb::start();
     let (one, two) = (mariadb.database().await, Postgres::shared().database().await);
     for (url, is_mariadb) in [(one, true), (two, false)] {
-        let store = store::open(&url, &settings).await.unwrap();
+        let store = seckill_store::open(&url, &settings).await.unwrap();
         let (a, b) = (sale_of(&store, 5).await, sale_of(&store, 5).await);
         let lock = |it: VoucherId| {
             let sql =
@@ -369,7 +367,7 @@ async fn a_deadlock_is_passed_by_trying_again() {
 async fn mariadb_takes_large_batches_in_small_packets() {
     let server = MariaDb::with(&["--max-allowed-packet=16K"]);
     let name = server.create().await;
-    let store = store::open(&server.url_of(&name), &Settings::default()).await.unwrap();
+    let store = seckill_store::open(&server.url_of(&name), &Settings::default()).await.unwrap();
     let voucher = sale_of(&store, 6_000).await;
     let batch: Vec<_> = (0..5_000).map(|n| entry(n, voucher)).collect();
     assert_eq!(store.write_orders(&batch, NOW).await.unwrap(), vec![Written::New; 5_000]);

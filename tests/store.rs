@@ -13,10 +13,8 @@ mod suite {
 }
 mod support;
 
-use seckill::{
-    model::{EntryId, Millis, NewSale, OrderEntry, OrderId, Sale, UserId, VoucherId},
-    store::{self, Settings, SharedStore},
-};
+use seckill_model::{EntryId, Millis, NewSale, OrderEntry, OrderId, Sale, UserId, VoucherId};
+use seckill_store::{Settings, SharedStore};
 use support::{MariaDb, Postgres};
 use tempfile::TempDir;
 
@@ -30,9 +28,12 @@ async fn sqlite() -> (TempDir, SharedStore) {
 }
 
 async fn sqlite_at(dir: &TempDir) -> SharedStore {
-    store::open(&format!("sqlite:{}", dir.path().join("a.db").display()), &Settings::default())
-        .await
-        .unwrap()
+    seckill_store::open(
+        &format!("sqlite:{}", dir.path().join("a.db").display()),
+        &Settings::default(),
+    )
+    .await
+    .unwrap()
 }
 
 async fn sale_of(store: &SharedStore, stock: u64) -> Sale {
@@ -52,12 +53,12 @@ fn id(number: u64) -> OrderId {
 /// An empty database on the server that these tests share.
 async fn mariadb() -> ((), SharedStore) {
     let url = MariaDb::shared().database().await;
-    ((), store::open(&url, &few()).await.unwrap())
+    ((), seckill_store::open(&url, &few()).await.unwrap())
 }
 
 async fn postgres() -> ((), SharedStore) {
     let url = Postgres::shared().database().await;
-    ((), store::open(&url, &few()).await.unwrap())
+    ((), seckill_store::open(&url, &few()).await.unwrap())
 }
 
 /// Many stores share a server's connections.

@@ -11,7 +11,7 @@ mod support;
 use std::time::Duration;
 
 use redis::cmd;
-use seckill::broker::Layout;
+use seckill_redis::Layout;
 use support::{Pty, Seckill, Terminal, key};
 
 const LONG: Duration = Duration::from_mins(2);

@@ -15,7 +15,7 @@ use std::{
 
 use futures::StreamExt as _;
 use redis::{Script, Value, cmd, pipe};
-use seckill::broker::{
+use seckill_redis::{
     BrokerError, HOME, Layout, Link, Redis,
     stream::{self, ReadFrom},
 };
@@ -119,7 +119,7 @@ async fn each_command_goes_to_the_server_of_its_key() {
     let page = stream::own_page(&mut link, &keys, "n/1", read[0].entry, 9).await.unwrap();
     assert_eq!(page.len(), 1);
     let idle = Duration::ZERO;
-    let from = seckill::model::EntryId::MIN;
+    let from = seckill_model::EntryId::MIN;
     let claimed = stream::auto_claim(&mut link, &keys, "n/2", idle, from, 9).await.unwrap();
     assert_eq!(claimed.entries.len(), 1);
     assert_eq!(stream::acknowledge(&mut link, &keys, [read[0].entry]).await.unwrap(), 1);

@@ -10,13 +10,11 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::{
-    broker::{BrokerError, HOME, Layout, Redis},
-    engine::{
-        EngineError,
-        locks::{LockName, Locks, MultiLock, Timing},
-    },
+use seckill_engine::{
+    EngineError,
+    locks::{LockName, Locks, MultiLock, Timing},
 };
+use seckill_redis::{BrokerError, HOME, Layout, Redis};
 
 /// How often the plain way asks again for a lock that is held.
 const PLAIN_POLL: Duration = Duration::from_millis(10);

@@ -10,30 +10,28 @@ use std::{
 };
 
 use redis::{ExistenceCheck, SetOptions, cmd};
+use seckill_engine::{
+    EngineError,
+    admission::Admission,
+    command::RushPlan,
+    consumer::{Consumer, Hold},
+    ledger,
+    locks::{Locks, Timing},
+    rush::Rush,
+    sale_versions::SaleVersions,
+    settings::Settings,
+    telemetry::Meters,
+    vouchers,
+    writer::Writer,
+};
+use seckill_model::{Millis, NewSale, SaleState, VoucherId};
+use seckill_redis::{Layout, Link, Redis, nodes::Nodes, stream, survey};
+use seckill_store::{SharedStore, plain::PlainOrders};
 use serde::Serialize;
 use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::tutorial;
-use crate::{
-    broker::{Layout, Link, Redis, nodes::Nodes, stream, survey},
-    engine::{
-        EngineError,
-        admission::Admission,
-        command::RushPlan,
-        consumer::{Consumer, Hold},
-        ledger,
-        locks::{Locks, Timing},
-        rush::Rush,
-        sale_versions::SaleVersions,
-        settings::Settings,
-        vouchers,
-        writer::Writer,
-    },
-    model::{Millis, NewSale, SaleState, VoucherId},
-    store::{SharedStore, plain::PlainOrders},
-    telemetry::Meters,
-};
 
 /// Before every key, apart from those of a deployment.
 const PREFIX: &str = "seckill-bench";

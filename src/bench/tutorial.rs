@@ -6,21 +6,19 @@
 use std::time::{Duration, Instant};
 
 use redis::{ExistenceCheck, Script, SetExpiry, SetOptions, pipe};
+use seckill_engine::{EngineError, ids::IdWorker};
+use seckill_model::{
+    Millis, OrderEntry, VoucherId,
+    entry::{FIELD_ORDER, FIELD_USER, FIELD_VOUCHER},
+};
+use seckill_redis::{
+    BrokerError, Layout, Link, Redis,
+    stream::{self, ReadFrom},
+};
+use seckill_store::plain::{Placed, PlainOrders};
 use uuid::Uuid;
 
 use super::locks::{PLAIN_LEASE_MS, PLAIN_RELEASE};
-use crate::{
-    broker::{
-        BrokerError, Layout, Link, Redis,
-        stream::{self, ReadFrom},
-    },
-    engine::{EngineError, ids::IdWorker},
-    model::{
-        Millis, OrderEntry, VoucherId,
-        entry::{FIELD_ORDER, FIELD_USER, FIELD_VOUCHER},
-    },
-    store::plain::{Placed, PlainOrders},
-};
 
 const CONSUMER: &str = "c1";
 const BLOCK: Duration = Duration::from_secs(2);

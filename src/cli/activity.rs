@@ -4,6 +4,9 @@ use std::io::{self, IsTerminal as _};
 
 use clap::Args;
 use jiff::tz::TimeZone;
+use seckill_engine::figures;
+use seckill_model::{Millis, Said, letter::shown};
+use seckill_store::{ActivityFilter, Place, Recorded, Which};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -13,12 +16,7 @@ use super::{
     fault,
     output::{Output, page, plain, rows, table},
 };
-use crate::{
-    config::Config,
-    engine::figures,
-    model::{Millis, Said, letter::shown},
-    store::{ActivityFilter, Place, Recorded, Which},
-};
+use crate::config::Config;
 
 #[derive(Debug, Args)]
 pub(super) struct ActivityArgs {

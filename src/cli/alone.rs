@@ -4,26 +4,28 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::Fault;
-use crate::{
-    broker::{
-        BrokerError, Layout, Redis,
-        data_dir::DataDir,
-        holders::holders,
-        nodes::NodeState,
-        server::ManagedServer,
-        survey::{partitions_there, survey},
-    },
-    config::Config,
-    engine::{partitions, settings::Settings},
-    model::{EntryId, Millis, Said},
-    store::{self, SharedStore},
+use seckill_engine::{
+    partitions,
+    settings::Settings,
     telemetry::{
         Snapshot,
         snapshot::{ConsumerLine, Health, NodeLine, SaleLine, StreamLine},
         writes::takes_writes,
     },
 };
+use seckill_model::{EntryId, Millis, Said};
+use seckill_redis::{
+    BrokerError, Layout, Redis,
+    data_dir::DataDir,
+    holders::holders,
+    nodes::NodeState,
+    server::ManagedServer,
+    survey::{partitions_there, survey},
+};
+use seckill_store::SharedStore;
+
+use super::Fault;
+use crate::config::Config;
 
 /// What was read, or why not, in one sentence.
 pub(super) type Told<T> = Result<T, String>;
@@ -57,7 +59,8 @@ impl Alone {
             None => DataDir::open(&DataDir::default_path()?)?,
         };
         let database = config.database.clone().unwrap_or_else(|| dir.database_url());
-        let store = store::open(&database, &config.store).await.map_err(|error| error.to_string());
+        let store =
+            seckill_store::open(&database, &config.store).await.map_err(|error| error.to_string());
         let server = match &config.redis {
             Some(_) => None,
             None => Some(Arc::new(ManagedServer::attach(&dir)?)),

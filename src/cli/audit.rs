@@ -3,6 +3,20 @@
 use clap::Args;
 
 use jiff::tz::TimeZone;
+use seckill_engine::{
+    EngineError,
+    command::{Command, Reply},
+    ledger, mend,
+    operator::Operator,
+    repair::{self, Repaired, SaleRepair},
+    telemetry::forgot::HEALED,
+};
+use seckill_model::{
+    Millis, Said, VoucherId,
+    ledger::{Finding, SaleAudit},
+};
+use seckill_redis::BrokerError;
+use seckill_store::{Act, ActivityFilter, Which};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
@@ -12,23 +26,7 @@ use super::{
     fault,
     output::{Output, ask, counted, number, signed, table, why},
 };
-use crate::{
-    broker::BrokerError,
-    config::Config,
-    engine::{
-        EngineError,
-        command::{Command, Reply},
-        ledger, mend,
-        operator::Operator,
-        repair::{self, Repaired, SaleRepair},
-    },
-    model::{
-        Millis, Said, VoucherId,
-        ledger::{Finding, SaleAudit},
-    },
-    store::{Act, ActivityFilter, Which},
-    telemetry::forgot::HEALED,
-};
+use crate::config::Config;
 
 #[derive(Debug, Args)]
 pub(super) struct AuditArgs {

@@ -5,6 +5,13 @@ mod console;
 use std::{sync::Arc, time::Duration};
 
 use clap::{Args, Subcommand};
+use seckill_bench::{
+    locks::{self, Figures, Plan, Report},
+    persist::{self, Ground},
+};
+use seckill_engine::EngineError;
+use seckill_redis::{HOME, Redis, data_dir::DataDir, server::ManagedServer};
+use seckill_store::plain::PlainOrders;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -13,16 +20,7 @@ use super::{
     output::{Output, count, number, table},
     work::EndOfLife,
 };
-use crate::{
-    bench::{
-        locks::{self, Figures, Plan, Report},
-        persist::{self, Ground},
-    },
-    broker::{HOME, Redis, data_dir::DataDir, server::ManagedServer},
-    config::Config,
-    engine::EngineError,
-    store::plain::PlainOrders,
-};
+use crate::config::Config;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum BenchCommand {

@@ -1,11 +1,10 @@
 //! `seckill`: the console, with the engine inside.
 
+use seckill_console::word;
+use seckill_engine::EngineError;
+
 use super::{Fault, context::Context, look::Look, output::Output};
-use crate::{
-    config::Config,
-    console::{self, word},
-    engine::EngineError,
-};
+use crate::config::Config;
 
 pub(super) async fn run(config: &Config, out: Output, look: &Look) -> Result<u8, Fault> {
     if out.json {
@@ -14,7 +13,7 @@ pub(super) async fn run(config: &Config, out: Output, look: &Look) -> Result<u8,
             "控制台没有 JSON；请用 'seckill status --json'",
         )));
     }
-    look.aloud(|| Ok(console::check_terminal()?))?;
+    look.aloud(|| Ok(seckill_console::check_terminal()?))?;
     let options = look.options(config)?;
     let mut context = Context::open_to_work(config).await?;
     let node = match context.start_node().await {
@@ -26,7 +25,7 @@ pub(super) async fn run(config: &Config, out: Output, look: &Look) -> Result<u8,
     };
     let (name, replaced) = (node.operator().node.clone(), node.stopping().clone());
     let shown = tokio::select! {
-        shown = console::run(node.remote(), options) => shown,
+        shown = seckill_console::run(node.remote(), options) => shown,
         // Another process goes by this node's name: an engine that has stopped is nothing to look at.
         () = replaced.cancelled() => Ok(()),
     };

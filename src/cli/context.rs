@@ -2,36 +2,34 @@
 
 use std::{io::Write as _, os::unix::ffi::OsStrExt as _, sync::Arc, time::Duration};
 
+use seckill_console::{Lang, act_word, spoken, tell, told_result};
+use seckill_engine::{
+    EngineError,
+    beat::take_name,
+    deployment,
+    locks::{Locks, Timing},
+    mend,
+    node::{Node, NodeConfig},
+    operator::{Operator, login_name},
+    operator_lock::UnderWay,
+    outbox::Outbox,
+    partitions, record,
+    rush::Rushes,
+    telemetry::Meters,
+    told::Told,
+};
+use seckill_model::{Millis, Said};
+use seckill_redis::{
+    HOME, Layout, Redis,
+    data_dir::{DataDir, NodeSlot},
+    server::ManagedServer,
+};
+use seckill_store::{Act, SharedStore, StoreError};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::{Fault, logging, output::plain};
-use crate::{
-    broker::{
-        HOME, Layout, Redis,
-        data_dir::{DataDir, NodeSlot},
-        server::ManagedServer,
-    },
-    config::Config,
-    console::{Lang, act_word, spoken, tell, told_result},
-    engine::{
-        EngineError,
-        beat::take_name,
-        deployment,
-        locks::{Locks, Timing},
-        mend,
-        node::{Node, NodeConfig},
-        operator::{Operator, login_name},
-        operator_lock::UnderWay,
-        outbox::Outbox,
-        partitions, record,
-        rush::Rushes,
-        told::Told,
-    },
-    model::{Millis, Said},
-    store::{self, Act, SharedStore, StoreError},
-    telemetry::Meters,
-};
+use crate::config::Config;
 
 /// How often a command that reports what was written looks whether it is still there.
 const PLACE_EVERY: Duration = Duration::from_millis(500);
@@ -78,12 +76,13 @@ impl Context {
         };
         let database = config.database.clone().unwrap_or_else(|| dir.database_url());
         // Both take tens of milliseconds, and neither needs the other.
-        let (store, answering) = futures::join!(store::open(&database, &config.store), async {
-            match &server {
-                Some(server) => server.ensure().await,
-                None => Ok(()),
-            }
-        });
+        let (store, answering) =
+            futures::join!(seckill_store::open(&database, &config.store), async {
+                match &server {
+                    Some(server) => server.ensure().await,
+                    None => Ok(()),
+                }
+            });
         let opened = store.map_err(Fault::from).and_then(|store| {
             answering?;
             Ok(store)

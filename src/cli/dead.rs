@@ -2,6 +2,17 @@
 
 use clap::{ArgGroup, Args, Subcommand};
 use jiff::tz::TimeZone;
+use seckill_engine::{
+    EngineError,
+    command::{Command, LetterScope, LettersCounted, LettersDiscarded, LettersReplayed, Reply},
+    dead::{JudgedLetter, LETTER_FIELDS, Letters},
+};
+use seckill_model::{
+    EntryId, LetterAct, LetterCounts, LetterVerdict, Millis, Order, OrderId, UserId, VoucherId,
+    filter::Filter,
+    letter::{Burial, shown},
+};
+use seckill_redis::letters;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
@@ -12,20 +23,7 @@ use super::{
     output::{Output, ask, counted, number, span, table},
     work::EndOfLife,
 };
-use crate::{
-    broker::letters,
-    config::Config,
-    engine::{
-        EngineError,
-        command::{Command, LetterScope, LettersCounted, LettersDiscarded, LettersReplayed, Reply},
-        dead::{JudgedLetter, LETTER_FIELDS, Letters},
-    },
-    model::{
-        EntryId, LetterAct, LetterCounts, LetterVerdict, Millis, Order, OrderId, UserId, VoucherId,
-        filter::Filter,
-        letter::{Burial, shown},
-    },
-};
+use crate::config::Config;
 
 /// Letters that are read at once.
 const PAGE: usize = 500;

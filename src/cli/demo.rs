@@ -5,6 +5,15 @@
 use std::time::Duration;
 
 use clap::Args;
+use seckill_console::{Options, Story, Word, broke_off, tell, told_finding, word};
+use seckill_engine::{
+    EngineError,
+    command::{Command, Pace, Reply, RushPlan, RushReport, Scope},
+    drill,
+    node::Node,
+    rush::MAX_USERS,
+};
+use seckill_model::{Millis, VoucherId, filter::Filter, ledger::SaleAudit};
 use serde::Serialize;
 use tokio::{sync::watch, task::JoinHandle, time::sleep};
 
@@ -16,18 +25,7 @@ use super::{
     output::{Output, counted, number},
     stage::{self, DYING_NODE, HOT_POT, Stage, answered, page},
 };
-use crate::{
-    config::Config,
-    console::{self, Options, Story, Word, broke_off, tell, told_finding, word},
-    engine::{
-        EngineError,
-        command::{Command, Pace, Reply, RushPlan, RushReport, Scope},
-        drill,
-        node::Node,
-        rush::MAX_USERS,
-    },
-    model::{Millis, VoucherId, filter::Filter, ledger::SaleAudit},
-};
+use crate::config::Config;
 
 pub(super) const NAME: Word = word("demo", "演示");
 const COUNTDOWN_S: u8 = 5;
@@ -163,10 +161,10 @@ async fn on_stage(
     args: &DemoArgs,
 ) -> Result<(), Fault> {
     // Its first page may be written before the console is.
-    console::speak(look.lang);
+    seckill_console::speak(look.lang);
     let (pages, story) = watch::channel(Story::default());
     let options = Options { story: Some(story), ..look };
-    let shown = console::run(node.remote(), options);
+    let shown = seckill_console::run(node.remote(), options);
     let played = play(Script::new(node, context, args), &pages);
     tokio::pin!(shown);
     tokio::select! {

@@ -2,26 +2,23 @@
 
 use std::io::IsTerminal as _;
 
+use seckill_engine::{durability, telemetry::writes::takes_writes};
+use seckill_model::{
+    OrderFilter,
+    durability::{Append, Survival},
+};
+use seckill_redis::{
+    BrokerError, HOME, binary,
+    commands::{self, Denied},
+    data_dir::{DataDir, others_may},
+    stream,
+    survey::takes_writes as takes_writes_redis,
+};
+use seckill_store::StoreError;
 use serde::Serialize;
 
 use super::{Fault, context::Context, fault, output::Output};
-use crate::{
-    broker::{
-        BrokerError, HOME, binary,
-        commands::{self, Denied},
-        data_dir::{DataDir, others_may},
-        stream,
-        survey::takes_writes as takes_writes_redis,
-    },
-    config::Config,
-    engine::durability,
-    model::{
-        OrderFilter,
-        durability::{Append, Survival},
-    },
-    store::{self, StoreError},
-    telemetry::writes::takes_writes,
-};
+use crate::config::Config;
 
 /// Less free space than this makes a full disk a matter of one sale.
 const ENOUGH_BYTES: u64 = 1 << 30;
@@ -129,7 +126,7 @@ fn data_dir(config: &Config, report: &mut Report) {
 /// Whether other users may read what is kept here: who bought what.
 fn rights(config: &Config, dir: &DataDir, report: &mut Report) {
     let inside = dir.database_url();
-    let database = store::file_of(config.database.as_ref().unwrap_or(&inside));
+    let database = seckill_store::file_of(config.database.as_ref().unwrap_or(&inside));
     let wide: Vec<String> = [Some(dir.path().to_owned()), database, Some(dir.log_path())]
         .into_iter()
         .flatten()
@@ -314,7 +311,7 @@ fn terminal(report: &mut Report) {
         let grade = if small { Grade::Note } else { Grade::Good };
         report.add("terminal", grade, format!("{term}, {}x{}", size.ws_col, size.ws_row), mend);
     }
-    if let Some(locale) = crate::console::not_utf8(|name| std::env::var(name).ok()) {
+    if let Some(locale) = seckill_console::not_utf8(|name| std::env::var(name).ok()) {
         let mend = Some("export LC_ALL=C.UTF-8, or the console draws in ASCII only");
         report.add("locale", Grade::Note, format!("{locale} is no UTF-8"), mend);
     }

@@ -6,6 +6,10 @@ mod catalogue;
 mod play;
 
 use clap::{Args, builder::PossibleValuesParser};
+use seckill_console::{Options, Story, Word, broke_off, tell, word};
+use seckill_engine::node::Node;
+use seckill_model::ledger::SaleAudit;
+use seckill_store::faulty::{Ill, faulty};
 use serde::{Serialize, Serializer};
 use tokio::sync::watch;
 
@@ -21,13 +25,7 @@ use super::{
     output::{Output, table},
     stage::{self, Stage, page},
 };
-use crate::{
-    config::Config,
-    console::{self, Options, Story, Word, broke_off, tell, word},
-    engine::node::Node,
-    model::ledger::SaleAudit,
-    store::faulty::{Ill, faulty},
-};
+use crate::config::Config;
 
 const NAME: Word = word("drill", "演练");
 const LIST: &str = "list";
@@ -155,10 +153,10 @@ async fn close(node: Node, context: Context) {
 /// The console, with the drill beside it until somebody quits; `None` where that was before its end.
 async fn on_stage(play: Play<'_>, look: Options) -> Result<Option<Report>, Fault> {
     // Its first page may be written before the console is.
-    console::speak(look.lang);
+    seckill_console::speak(look.lang);
     let (pages, story) = watch::channel(Story::default());
     let options = Options { story: Some(story), ..look };
-    let shown = console::run(play.stage.node.remote(), options);
+    let shown = seckill_console::run(play.stage.node.remote(), options);
     let played = Play { pages: Some(&pages), ..play };
     let playing = played.play();
     tokio::pin!(shown, playing);

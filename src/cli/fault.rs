@@ -1,14 +1,15 @@
 //! Errors as the shell sees them: a sentence for a person and an exit code.
 
-use super::output::plain;
-use crate::{
-    broker::{BrokerError, data_dir::DataDirError, server::ServerError},
-    config::ConfigError,
-    console::{ConsoleError, ThemeError, broke_off},
-    engine::{EngineError, plan::PlanFault, refusal::Refusal},
-    model::{EntryFault, FilterFault, Said, SaleFault, filter::TermFault, order_id::OrderIdFault},
-    store::StoreError,
+use seckill_console::{ConsoleError, ThemeError, broke_off};
+use seckill_engine::{EngineError, plan::PlanFault, refusal::Refusal};
+use seckill_model::{
+    EntryFault, FilterFault, Said, SaleFault, filter::TermFault, order_id::OrderIdFault,
 };
+use seckill_redis::{BrokerError, data_dir::DataDirError, server::ServerError};
+use seckill_store::StoreError;
+
+use super::output::plain;
+use crate::config::ConfigError;
 
 /// The answer is no.
 pub(super) const NO: u8 = 1;
@@ -161,12 +162,10 @@ impl From<TermFault> for Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        broker::{DataDir, HOME, Redis},
-        config::Config,
-        console::{Lang, Palette, speak_here},
-        store::{self, Settings},
-    };
+    use crate::config::Config;
+    use seckill_console::{Lang, Palette, speak_here};
+    use seckill_redis::{DataDir, HOME, Redis};
+    use seckill_store::Settings;
 
     /// Told in both languages; the exit code is that of the fault.
     fn both(fault: impl Into<Fault>) -> (String, String, u8) {
@@ -186,7 +185,7 @@ mod tests {
         std::fs::write(&path, "no database of anybody".repeat(100)).unwrap();
         let shown = path.display();
         let open = async |url: String| {
-            store::open(&url, &Settings::default()).await.map(|_| ()).unwrap_err()
+            seckill_store::open(&url, &Settings::default()).await.map(|_| ()).unwrap_err()
         };
         let redis = |url: &str| Redis::from_url(url).map(|_| ()).unwrap_err();
         let away = Redis::from_url("redis://127.0.0.1:1").unwrap();

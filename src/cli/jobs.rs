@@ -2,6 +2,13 @@
 
 use clap::Subcommand;
 use jiff::tz::TimeZone;
+use seckill_engine::{
+    EngineError,
+    command::{Command, Reply},
+    jobs::{board, builtin},
+    telemetry::snapshot::JobLine,
+};
+use seckill_model::{JobOutcome, JobRun, RunEnd, Said};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
@@ -12,16 +19,7 @@ use super::{
     output::{Output, number, span, table},
     work::EndOfLife,
 };
-use crate::{
-    config::Config,
-    engine::{
-        EngineError,
-        command::{Command, Reply},
-        jobs::{board, builtin},
-    },
-    model::{JobOutcome, JobRun, RunEnd, Said},
-    telemetry::snapshot::JobLine,
-};
+use crate::config::Config;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum JobsCommand {

@@ -1,10 +1,12 @@
 //! `seckill keys`: what can be put on other keys, and the keys that hold.
 
+use seckill_console::ConsoleError;
+
 use super::{
     Fault,
     output::{Output, table},
 };
-use crate::{config::Config, console::ConsoleError};
+use crate::config::Config;
 
 pub(super) fn run(config: &Config, out: Output) -> Result<u8, Fault> {
     let lines = config.keys.lines().map_err(ConsoleError::from)?;

@@ -1,6 +1,17 @@
 //! `seckill locks`: who holds what, and taking a lock from its holder.
 
 use clap::Subcommand;
+use seckill_engine::{
+    EngineError,
+    command::Command,
+    locks::{LockError, LockName},
+    operator::lock_names,
+};
+use seckill_model::Millis;
+use seckill_redis::{
+    holders::{self, Holder, Holders},
+    nodes::Nodes,
+};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -9,20 +20,7 @@ use super::{
     fault,
     output::{Output, ask, number, span, table},
 };
-use crate::{
-    broker::{
-        holders::{self, Holder, Holders},
-        nodes::Nodes,
-    },
-    config::Config,
-    engine::{
-        EngineError,
-        command::Command,
-        locks::{LockError, LockName},
-        operator::lock_names,
-    },
-    model::Millis,
-};
+use crate::config::Config;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum LocksCommand {

@@ -9,7 +9,7 @@ use std::{
 
 use tracing_subscriber::EnvFilter;
 
-use crate::model::steers;
+use seckill_model::steers;
 
 /// A larger file is set aside when the next program starts.
 const LARGE: u64 = 16 * 1024 * 1024;

@@ -3,12 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use seckill_console::{ColorChoice, Lang, Options, Palette};
 
 use super::Fault;
-use crate::{
-    config::Config,
-    console::{self, ColorChoice, Lang, Options, Palette},
-};
+use crate::config::Config;
 
 /// Asked for on the command line.
 #[derive(Clone, Debug, Args)]
@@ -57,20 +55,20 @@ impl Look {
 
     /// From now on the language of the console is spoken, also by what goes wrong before there is one.
     pub(super) fn speak(&self) {
-        console::speak(self.lang(|name| std::env::var(name).ok()));
+        seckill_console::speak(self.lang(|name| std::env::var(name).ok()));
     }
 
     /// Does `this`, which reads settings, in the language of the console; what a command without one says is English.
     pub(super) fn aloud<T>(&self, this: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
-        let before = console::spoken();
+        let before = seckill_console::spoken();
         self.speak();
         let done = this();
-        console::speak(before);
+        seckill_console::speak(before);
         done
     }
 
     fn lang(&self, variable: impl Fn(&str) -> Option<String>) -> Lang {
-        match (self.lang, console::not_utf8(&variable)) {
+        match (self.lang, seckill_console::not_utf8(&variable)) {
             (Some(Tongue::Zh), _) => Lang::Zh,
             (Some(Tongue::En), _) | (None, Some(_)) => Lang::En,
             (None, None) => Lang::of_environment(variable),
@@ -87,7 +85,7 @@ impl Look {
             Color::Always => ColorChoice::Always,
             Color::Never => ColorChoice::Never,
         };
-        let plain_locale = console::not_utf8(&variable);
+        let plain_locale = seckill_console::not_utf8(&variable);
         let lang = self.lang(&variable);
         // Who asks for Chinese asks for UTF-8, whatever the environment says.
         let ascii = self.ascii || (plain_locale.is_some() && lang != Lang::Zh);

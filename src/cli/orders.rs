@@ -2,6 +2,11 @@
 
 use clap::{Args, Subcommand};
 use jiff::tz::TimeZone;
+use seckill_engine::{
+    command::{Command, Reply},
+    orders::{self, Decoded, Standing},
+};
+use seckill_model::{Millis, Order, OrderFilter, OrderId, OrderStatus, Payment, UserId, VoucherId};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
@@ -11,14 +16,7 @@ use super::{
     fault,
     output::{Output, count, page, rows, table},
 };
-use crate::{
-    config::Config,
-    engine::{
-        command::{Command, Reply},
-        orders::{self, Decoded, Standing},
-    },
-    model::{Millis, Order, OrderFilter, OrderId, OrderStatus, Payment, UserId, VoucherId},
-};
+use crate::config::Config;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum OrdersCommand {

@@ -2,12 +2,12 @@
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
+/// Thousands apart, for a person; and a count with its noun.
+pub(super) use seckill_console::{counted, signed, thousands as number};
+use seckill_model::{harmless_json, steers};
 use serde::Serialize;
 
 use super::{Consent, Fault};
-/// Thousands apart, for a person; and a count with its noun.
-pub(super) use crate::console::{counted, signed, thousands as number};
-use crate::model::{harmless_json, steers};
 
 /// Words for a person, or one JSON document.
 #[derive(Clone, Copy, Debug)]

@@ -8,6 +8,15 @@ use std::{
 };
 
 use clap::{Args, Subcommand};
+use seckill_engine::{
+    EngineError,
+    command::{Command, Pace, ReplayReport, Reply, Scope},
+    operator::Operator,
+    pending::FIELDS,
+    plan::{Change, Line, Plan, PlanFault},
+};
+use seckill_model::{EntryId, filter::Filter};
+use seckill_redis::survey;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
@@ -18,18 +27,7 @@ use super::{
     output::{Output, ask, counted, number, span, table, why},
     work::EndOfLife,
 };
-use crate::{
-    broker::survey,
-    config::Config,
-    engine::{
-        EngineError,
-        command::{Command, Pace, ReplayReport, Reply, Scope},
-        operator::Operator,
-        pending::FIELDS,
-        plan::{Change, Line, Plan, PlanFault},
-    },
-    model::{EntryId, filter::Filter},
-};
+use crate::config::Config;
 
 /// Lines of a plan that a person is shown; all of them are in its file.
 const SHOWN: usize = 20;

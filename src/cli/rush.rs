@@ -1,6 +1,11 @@
 //! `seckill rush`: simulated buyers.
 
 use clap::Args;
+use seckill_engine::{
+    EngineError,
+    command::{Command, Reply, RushPlan, RushReport},
+};
+use seckill_model::VoucherId;
 
 use super::{
     Fault,
@@ -9,14 +14,7 @@ use super::{
     output::{Output, counted, number, span},
     work::EndOfLife,
 };
-use crate::{
-    config::Config,
-    engine::{
-        EngineError,
-        command::{Command, Reply, RushPlan, RushReport},
-    },
-    model::VoucherId,
-};
+use crate::config::Config;
 
 #[derive(Debug, Args)]
 pub(super) struct RushArgs {

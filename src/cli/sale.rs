@@ -2,6 +2,12 @@
 
 use clap::{Args, Subcommand};
 use jiff::tz::TimeZone;
+use seckill_engine::{
+    command::{Command, Reply},
+    telemetry::snapshot::SaleLine,
+};
+use seckill_model::{Millis, NewSale, Phase, SaleState, VoucherId, When};
+use seckill_redis::survey::survey;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
@@ -10,13 +16,7 @@ use super::{
     context::Context,
     output::{Output, ask, counted, number, page, rows, signed, table},
 };
-use crate::{
-    broker::survey::survey,
-    config::Config,
-    engine::command::{Command, Reply},
-    model::{Millis, NewSale, Phase, SaleState, VoucherId, When},
-    telemetry::snapshot::SaleLine,
-};
+use crate::config::Config;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum SaleCommand {

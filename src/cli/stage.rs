@@ -4,23 +4,21 @@
 
 use std::{sync::Arc, time::Duration};
 
+use seckill_console::{Story, Word, tell, word};
+use seckill_engine::{
+    EngineError,
+    command::{Command, Reply, RushPlan, RushReport},
+    ledger,
+    node::Node,
+    telemetry::Snapshot,
+};
+use seckill_model::{Millis, NewSale, VoucherId};
+use seckill_redis::data_dir::DataDir;
+use seckill_store::SharedStore;
 use tokio::task::JoinHandle;
 
 use super::{Fault, context::Context, look::Look, output::Output};
-use crate::{
-    broker::data_dir::DataDir,
-    config::Config,
-    console::{self, Story, Word, tell, word},
-    engine::{
-        EngineError,
-        command::{Command, Reply, RushPlan, RushReport},
-        ledger,
-        node::Node,
-    },
-    model::{Millis, NewSale, VoucherId},
-    store::SharedStore,
-    telemetry::Snapshot,
-};
+use crate::config::Config;
 
 /// The node that dies on stage.
 pub(super) const DYING_NODE: &str = "node-b";
@@ -64,7 +62,7 @@ pub(super) fn refuse_blind(
         )));
     }
     if !headless {
-        look.aloud(|| Ok(console::check_terminal()?))?;
+        look.aloud(|| Ok(seckill_console::check_terminal()?))?;
     }
     Ok(())
 }

@@ -2,6 +2,22 @@
 
 use std::sync::Arc;
 
+use seckill_engine::{
+    jobs::{board, builtin},
+    ledger,
+    operator::lock_names,
+    telemetry::{
+        Meters, Snapshot,
+        alarms::alarms,
+        collector::Collector,
+        forgot::{self, Forgot},
+        snapshot::{Alarm, AlarmKind, Health, SaleLine},
+        unread::Unread,
+    },
+    watcher::AUDIT_UP_TO,
+};
+use seckill_model::{EntryId, Phase, ledger::Balance};
+use seckill_store::ActivityFilter;
 use serde::Serialize;
 
 use super::{
@@ -13,25 +29,7 @@ use super::{
     output::{Output, counted, number, sentences, signed, span, table},
     sale::phase,
 };
-use crate::{
-    config::Config,
-    engine::{
-        jobs::{board, builtin},
-        ledger,
-        operator::lock_names,
-        watcher::AUDIT_UP_TO,
-    },
-    model::{EntryId, Phase, ledger::Balance},
-    store::ActivityFilter,
-    telemetry::{
-        Meters, Snapshot,
-        alarms::alarms,
-        collector::Collector,
-        forgot::{self, Forgot},
-        snapshot::{Alarm, AlarmKind, Health, SaleLine},
-        unread::Unread,
-    },
-};
+use crate::config::Config;
 
 /// Sales in the words of a status, and all that run; `--json` has all of them.
 const LISTED: usize = 50;

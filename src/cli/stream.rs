@@ -2,6 +2,15 @@
 
 use clap::{ArgGroup, Args, Subcommand};
 use jiff::tz::TimeZone;
+use seckill_engine::{
+    EngineError,
+    command::{Command, Reply},
+    group::{
+        ClaimScope, Rewind, RewindReport, To, claim, remove, rewind,
+        show::{self, GroupState, StreamState},
+    },
+};
+use seckill_model::EntryId;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
@@ -12,18 +21,7 @@ use super::{
     output::{Output, ask, counted, number, span, table},
     work::EndOfLife,
 };
-use crate::{
-    config::Config,
-    engine::{
-        EngineError,
-        command::{Command, Reply},
-        group::{
-            ClaimScope, Rewind, RewindReport, To, claim, remove, rewind,
-            show::{self, GroupState, StreamState},
-        },
-    },
-    model::EntryId,
-};
+use crate::config::Config;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum StreamCommand {
@@ -236,7 +234,7 @@ fn question(plan: &[Rewind]) -> String {
 
 fn preview(it: &Rewind) -> String {
     let zone = TimeZone::system();
-    let time = |at: crate::model::Millis| at.date_time(&zone);
+    let time = |at: seckill_model::Millis| at.date_time(&zone);
     let mut text = format!("partition {}: ", it.partition);
     match it.last_delivered {
         Some(delivered) => text.push_str(&format!("the group was delivered up to {delivered}")),

@@ -1,6 +1,8 @@
 //! `seckill voucher`: vouchers of both kinds, and purchases of the ordinary ones.
 
 use clap::{Args, Subcommand};
+use seckill_engine::command::{Command, Reply};
+use seckill_model::{OrderId, UserId, Voucher, VoucherDetails, VoucherId, VoucherStatus};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
@@ -9,11 +11,7 @@ use super::{
     context::Context,
     output::{Output, count, number, page, plain, rows, table},
 };
-use crate::{
-    config::Config,
-    engine::command::{Command, Reply},
-    model::{OrderId, UserId, Voucher, VoucherDetails, VoucherId, VoucherStatus},
-};
+use crate::config::Config;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum VoucherCommand {

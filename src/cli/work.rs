@@ -1,5 +1,6 @@
 //! `seckill work`: a node without a console.
 
+use seckill_engine::EngineError;
 use serde::Serialize;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -9,7 +10,7 @@ use super::{
     fault,
     output::{Output, counted},
 };
-use crate::{config::Config, engine::EngineError};
+use crate::config::Config;
 
 #[derive(Serialize)]
 struct Ended {

@@ -4,6 +4,16 @@
 //! newest picture, also while the screen is frozen.
 
 use futures::future::FutureExt;
+use seckill_engine::{
+    command::{
+        Command, LetterScope, LettersCounted, LettersDiscarded, LettersReplayed, Pace,
+        ReplayReport, Reply, RushPlan, Scope,
+    },
+    plan::Plan,
+    repair::SaleRepair,
+    telemetry::snapshot::{PendingLine, SaleLine},
+};
+use seckill_model::{EntryId, Millis, NewSale, Phase, filter::Filter};
 
 use super::{
     app::{Answer, App, Course},
@@ -16,18 +26,6 @@ use super::{
         letters::{self, Settling},
     },
     views::{PagedRow, View},
-};
-use crate::{
-    engine::{
-        command::{
-            Command, LetterScope, LettersCounted, LettersDiscarded, LettersReplayed, Pace,
-            ReplayReport, Reply, RushPlan, Scope,
-        },
-        plan::Plan,
-        repair::SaleRepair,
-    },
-    model::{EntryId, Millis, NewSale, Phase, filter::Filter},
-    telemetry::snapshot::{PendingLine, SaleLine},
 };
 
 /// Age up to which an audit is asked about, in milliseconds.

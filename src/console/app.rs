@@ -10,6 +10,15 @@ use futures::{
     stream::{FuturesUnordered, StreamExt},
 };
 use jiff::tz::TimeZone;
+use seckill_engine::{
+    command::{Command, LetterScope, Refusal, Remote, Reply},
+    plan::Plan,
+    telemetry::{
+        Snapshot,
+        snapshot::{LetterLine, PendingLine},
+    },
+};
+use seckill_model::{EntryId, Millis, NewSale, OrderId};
 use tokio::sync::{oneshot::error::RecvError, watch};
 
 use super::{
@@ -34,17 +43,6 @@ use super::{
     views::{
         Leases, LedgerState, ListState, LogState, OrdersState, OverviewState, PagedState,
         SalesState, StreamState, Users, View, is_stale, is_too_small,
-    },
-};
-use crate::{
-    engine::{
-        command::{Command, LetterScope, Refusal, Remote, Reply},
-        plan::Plan,
-    },
-    model::{EntryId, Millis, NewSale, OrderId},
-    telemetry::{
-        Snapshot,
-        snapshot::{LetterLine, PendingLine},
     },
 };
 

@@ -2,8 +2,10 @@
 //!
 //! It knows nothing of what sells, nor what is done with the sale.
 
+use seckill_engine::telemetry::snapshot::SaleLine;
+use seckill_model::VoucherId;
+
 use super::{app::App, dialogs::Dialog, views::View};
-use crate::{model::VoucherId, telemetry::snapshot::SaleLine};
 
 impl App {
     /// The sale that keys are about: in the table that of the row under the cursor, elsewhere the chosen one.

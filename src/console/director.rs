@@ -6,6 +6,9 @@
 
 use std::time::Duration;
 
+use seckill_engine::command::{Command, Reply, RushPlan};
+use seckill_model::{Millis, NewSale, Phase, VoucherId};
+
 use super::{
     app::{Answer, App},
     dialogs::{Confirm, Dialog, Intent},
@@ -15,10 +18,6 @@ use super::{
         sale_fault, sale_name,
     },
     views::View,
-};
-use crate::{
-    engine::command::{Command, Reply, RushPlan},
-    model::{Millis, NewSale, Phase, VoucherId},
 };
 
 /// A console that stood still for longer than this when the countdown ended fires nothing any more.

@@ -1,6 +1,10 @@
 //! From an action to the change that it makes: moving, opening, typing, confirming.
 
 use crossterm::event::Event;
+use seckill_engine::{
+    command::{Command, Focus},
+    record,
+};
 use tui_input::Input;
 
 use super::{
@@ -11,10 +15,6 @@ use super::{
     keymap::Action,
     text::{self, acts, conventions, stream},
     views::{self, Pane, Step, Turn, View},
-};
-use crate::engine::{
-    command::{Command, Focus},
-    record,
 };
 
 impl App {

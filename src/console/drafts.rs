@@ -3,12 +3,14 @@
 //!
 //! It must not know what the forms ask for.
 
+use seckill_engine::{command::Command, telemetry::snapshot::SaleLine};
+use seckill_model::VoucherId;
+
 use super::{
     app::App,
     dialogs::{Dialog, Intent, LaunchForm, RushForm},
     text::acts,
 };
-use crate::{engine::command::Command, model::VoucherId, telemetry::snapshot::SaleLine};
 
 #[derive(Debug, Default)]
 pub(crate) struct Drafts {

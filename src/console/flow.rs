@@ -4,7 +4,7 @@
 
 use std::{cmp::Ordering, collections::VecDeque};
 
-use crate::model::Millis;
+use seckill_model::Millis;
 
 /// Milliseconds of which figures are kept.
 const KEPT_MS: u64 = 12_000;

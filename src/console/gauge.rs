@@ -15,6 +15,8 @@ use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use hdrhistogram::Histogram;
 use jiff::tz::TimeZone;
 use ratatui::{Terminal, TerminalOptions, Viewport, backend::CrosstermBackend, layout::Rect};
+use seckill_engine::command::Remote;
+use seckill_model::Millis;
 use serde::Serialize;
 use tokio::{
     sync::watch,
@@ -30,7 +32,6 @@ use super::{
     views,
     widgets::Halves,
 };
-use crate::{engine::command::Remote, model::Millis};
 
 /// What the person presses: every view, and a walk through its rows.
 static KEYS: [char; 12] = ['1', '2', 'j', 'k', '4', 'j', '5', 'j', '6', 'j', '8', 'j'];

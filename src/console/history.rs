@@ -1,12 +1,13 @@
 //! Going back: through time in the chart of the Overview, and through the log.
 
+use seckill_engine::telemetry::log::Weight;
+
 use super::{
     app::App,
     keymap::Action,
     text::{acts, conventions, time},
     views::{LogTurn, Step, View, marks, until},
 };
-use crate::telemetry::log::Weight;
 
 impl App {
     /// Holds the picture still, or lets it go; what is collected meanwhile is not lost.

@@ -2,6 +2,9 @@
 //!
 //! It does not know what an act does with them.
 
+use seckill_engine::command::LetterScope;
+use seckill_model::{EntryId, filter::Filter};
+
 use super::{
     app::App,
     text::{
@@ -9,10 +12,6 @@ use super::{
         letters::{self, About},
     },
     views::{Step, View},
-};
-use crate::{
-    engine::command::LetterScope,
-    model::{EntryId, filter::Filter},
 };
 
 impl App {

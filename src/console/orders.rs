@@ -1,15 +1,14 @@
 //! What keys do in the Orders view: asking for orders, turning their pages, following one, paying it.
 
+use seckill_engine::{command::Command, trace::Trace};
+use seckill_model::{OrderStatus, VoucherId};
+
 use super::{
     app::App,
     dialogs::{Confirm, Dialog},
     keymap::Action,
     text::{acts, conventions, orders as words, sale_name, stream},
     views::{OrdersTurn, Step, Users, View, Walked},
-};
-use crate::{
-    engine::{command::Command, trace::Trace},
-    model::{OrderStatus, VoucherId},
 };
 
 impl App {

@@ -4,6 +4,11 @@
 //! Making a plan changes nothing, so one is made again whenever what dead consumers hold has changed.
 
 use futures::future::FutureExt;
+use seckill_engine::{
+    command::{Command, Pace, Scope},
+    plan::Plan,
+    telemetry::Snapshot,
+};
 
 use super::{
     app::App,
@@ -12,13 +17,6 @@ use super::{
         acts::{self, Question},
         recovery,
     },
-};
-use crate::{
-    engine::{
-        command::{Command, Pace, Scope},
-        plan::Plan,
-    },
-    telemetry::Snapshot,
 };
 
 /// Entries of each dead consumer.

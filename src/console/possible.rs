@@ -1,5 +1,8 @@
 //! What can be asked for by name, and why an entry is not possible now.
 
+use seckill_engine::telemetry::snapshot::PendingLine;
+use seckill_model::ledger::SaleAudit;
+
 use super::{
     app::App,
     dialogs::{Offer, Palette},
@@ -8,7 +11,6 @@ use super::{
     text::{self, acts, conventions as words, director, ledger, letters},
     views::{PagedRow, View},
 };
-use crate::{model::ledger::SaleAudit, telemetry::snapshot::PendingLine};
 
 /// Names that the palette remembers.
 const REMEMBERED: usize = 20;

@@ -4,11 +4,10 @@
 
 use std::collections::{HashMap, HashSet};
 
+use seckill_engine::telemetry::{Snapshot, snapshot::SaleLine};
+use seckill_model::{Millis, VoucherId};
+
 use super::{app::App, text::presenter as words, views::Step};
-use crate::{
-    model::{Millis, VoucherId},
-    telemetry::{Snapshot, snapshot::SaleLine},
-};
 
 /// When a sale was last seen whole, and first seen sold out.
 #[derive(Clone, Copy, Debug, Default)]

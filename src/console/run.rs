@@ -5,6 +5,8 @@ use std::{future::Future, io, sync::Arc, time::Duration};
 
 use crossterm::event::{Event, EventStream};
 use futures::{StreamExt, stream::FuturesUnordered};
+use seckill_engine::telemetry::Snapshot;
+use seckill_model::Millis;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::watch,
@@ -17,7 +19,6 @@ use super::{
     screen::Stage,
     story::Story,
 };
-use crate::{model::Millis, telemetry::Snapshot};
 
 /// At most thirty pictures a second.
 const FRAME: Duration = Duration::from_millis(33);

@@ -3,11 +3,10 @@
 //!
 //! It holds on to what it named: rates waver, and no one can tell them while Redis is away. It draws nothing.
 
+use seckill_engine::telemetry::{Snapshot, snapshot::SaleLine};
+use seckill_model::{Millis, Phase, VoucherId};
+
 use super::app::App;
-use crate::{
-    model::{Millis, Phase, VoucherId},
-    telemetry::{Snapshot, snapshot::SaleLine},
-};
 
 /// Between two orders of a slow sale nothing sells, by the rates: for so long no other one takes its place.
 const HOLD_MS: u64 = 5_000;

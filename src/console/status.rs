@@ -1,6 +1,6 @@
 //! The line that answers: why a key did nothing, what an act brought about, what went wrong.
 
-use crate::model::{Millis, VoucherId};
+use seckill_model::{Millis, VoucherId};
 
 /// Milliseconds that a note stays when no key is pressed.
 const STAYS_MS: u64 = 10_000;

@@ -2,19 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use seckill_engine::{
+    command::Command,
+    group::{ClaimScope, GroupAct, Preview},
+    telemetry::snapshot::{GroupConsumer, Holding, NodeState},
+};
+
 use super::{
     app::App,
     dialogs::{Confirm, Dialog, GroupForm},
     keymap::Action,
     text::{acts, conventions, stream as words},
     views::{Moved, Pane, Step},
-};
-use crate::{
-    engine::{
-        command::Command,
-        group::{ClaimScope, GroupAct, Preview},
-    },
-    telemetry::snapshot::{GroupConsumer, Holding, NodeState},
 };
 
 impl App {
@@ -143,8 +142,8 @@ impl App {
         }
         let confirm = match preview {
             Preview::Rewind(plan) => {
-                let time = |it: &crate::engine::group::Rewind| {
-                    let at = |at: crate::model::Millis| at.date_time(&self.zone);
+                let time = |it: &seckill_engine::group::Rewind| {
+                    let at = |at: seckill_model::Millis| at.date_time(&self.zone);
                     (at(it.from_time), at(it.to_time))
                 };
                 Confirm::act(words::rewind(plan, time), Command::Rewind(plan.clone()))

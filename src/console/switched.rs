@@ -4,8 +4,10 @@
 
 use std::sync::Arc;
 
+use seckill_engine::telemetry::Snapshot;
+use seckill_model::Millis;
+
 use super::app::App;
-use crate::{model::Millis, telemetry::Snapshot};
 
 /// So long the answer is believed more than the pictures, in milliseconds; somebody else may switch the job as well.
 const BELIEVED_MS: i64 = 3_000;

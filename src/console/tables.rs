@@ -3,6 +3,8 @@
 //! A new view has its line in each `match` here; how a table is read or drawn is not known.
 
 use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
+use seckill_engine::telemetry::snapshot::{Holder, JobLine, LetterLine, PendingLine};
+use seckill_model::{ledger::SaleAudit, steers};
 
 use super::{
     app::App,
@@ -14,10 +16,6 @@ use super::{
         sales_facets,
     },
     widgets::{Scroll, fit},
-};
-use crate::{
-    model::{ledger::SaleAudit, steers},
-    telemetry::snapshot::{Holder, JobLine, LetterLine, PendingLine},
 };
 
 /// Bytes that a copy may have: more than any row, and what every terminal takes.

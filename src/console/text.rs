@@ -22,7 +22,7 @@ pub(crate) mod recovery;
 mod refusals;
 mod replies;
 pub(crate) mod sale;
-pub(crate) mod settings;
+pub mod settings;
 mod starting;
 pub(crate) mod stream;
 mod system;
@@ -31,16 +31,19 @@ pub(crate) mod terminal;
 pub(crate) mod time;
 pub(crate) mod told;
 
+use seckill_engine::telemetry::snapshot::{Funnel, Latency, SaleLine};
+use seckill_model::{Cause, JobOutcome, Phase, VoucherId};
+
 pub(crate) use self::{
     actions::{action, context, english_name},
     alarms::{Told, alarm},
-    books::finding,
     engine::{about, act_name},
     faults::{order_fault, query_fault, sale_fault, time_fault, to_fault},
     recovery::{act, judged, recovery, verdict, verdict_word},
-    refusals::{broke_off, refusal},
+    refusals::refusal,
     tables::{columns, details, tabs},
 };
+pub use self::{books::finding, refusals::broke_off};
 use self::{
     figures::{counted, latency, signed, span, steady_span, thousands, within},
     lang::{Word, tell, word},
@@ -49,10 +52,6 @@ use super::{
     keymap::{Action, key_of},
     views::Marked,
     widgets::right,
-};
-use crate::{
-    model::{Cause, JobOutcome, Phase, VoucherId},
-    telemetry::snapshot::{Funnel, Latency, SaleLine},
 };
 
 pub(crate) const REDIS: &str = "redis";
@@ -236,7 +235,7 @@ pub(crate) fn no_sales() -> String {
 /// What was typed, as far as a sentence repeats it.
 pub(crate) fn echo(text: &str) -> String {
     const CELLS: usize = 20;
-    crate::console::widgets::fit(text, CELLS, "…")
+    crate::widgets::fit(text, CELLS, "…")
 }
 
 pub(crate) fn no_match(text: &str) -> String {
@@ -278,7 +277,9 @@ pub(crate) fn window(begin: Option<&str>, end: Option<&str>) -> String {
 }
 
 /// Lines of the admission funnel: a label and its counter.
-pub(crate) fn funnel(funnel: &Funnel) -> [(&'static str, crate::telemetry::snapshot::Count); 6] {
+pub(crate) fn funnel(
+    funnel: &Funnel,
+) -> [(&'static str, seckill_engine::telemetry::snapshot::Count); 6] {
     [
         (word("attempts", "请求").read(), funnel.attempts),
         (word("admitted", "准入").read(), funnel.admitted),

@@ -14,7 +14,7 @@ use ratatui::{
 };
 
 pub(crate) use self::colour::{Rgb, rgb};
-pub(crate) use self::file::line_of;
+pub use self::file::line_of;
 use self::palette::{ROLES, Role};
 pub use self::{file::ThemeError, palette::Palette};
 

@@ -9,15 +9,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use seckill_model::{OrderId, Outcome, UserId, VoucherId};
+use seckill_redis::{Layout, Redis};
+use seckill_store::SharedStore;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{gate::Gate, sale_versions::SaleVersions, settings::Settings};
-use crate::{
-    broker::{Layout, Redis},
-    model::{OrderId, Outcome, UserId, VoucherId},
-    store::SharedStore,
-    telemetry::Meters,
-};
+use crate::telemetry::Meters;
 
 /// Why a request got no outcome.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

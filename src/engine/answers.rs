@@ -4,7 +4,7 @@
 
 use redis::Value;
 
-use crate::model::{Millis, OrderId, Outcome};
+use seckill_model::{Millis, OrderId, Outcome};
 
 /// An answer that holds for every buyer of the batch.
 pub(super) fn whole_batch(answers: &[Value]) -> Option<Outcome> {

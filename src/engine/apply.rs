@@ -8,6 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use seckill_model::{Act, EntryId, Said, Verdict};
+use seckill_redis::{Link, keys::replay_of, stream};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -20,11 +22,7 @@ use super::{
     rebuild::rebuild,
     writer::{Writer, by_partition},
 };
-use crate::{
-    broker::{Link, keys::replay_of, stream},
-    model::{Act, EntryId, Said, Verdict},
-    telemetry::snapshot::RecoveryLine,
-};
+use crate::telemetry::snapshot::RecoveryLine;
 
 /// As the screen and the audit log call it.
 pub const APPLY: &str = "pending apply";

@@ -5,13 +5,11 @@
 
 use std::time::{Duration, Instant};
 
+use seckill_redis::{Layout, Link, keys::Partition, nodes::FORGET_MS, scripts};
+use seckill_store::SharedStore;
 use tokio_util::sync::CancellationToken;
 
 use super::{EngineError, mend, outbox::Outbox};
-use crate::{
-    broker::{Layout, Link, keys::Partition, nodes::FORGET_MS, scripts},
-    store::SharedStore,
-};
 
 const BEAT_EVERY: Duration = Duration::from_secs(1);
 const ASK_AGAIN: Duration = Duration::from_millis(100);

@@ -10,13 +10,12 @@ use std::{
     collections::{HashMap, HashSet},
 };
 
+use seckill_model::{Millis, Said};
+use seckill_store::{Act, NOBODY};
+
 pub(super) use self::follow::follow;
 use super::told::Told;
-use crate::{
-    model::{Millis, Said},
-    store::{Act, NOBODY},
-    telemetry::{Snapshot, log::events, snapshot::AlarmKind, unread::Unread},
-};
+use crate::telemetry::{Snapshot, log::events, snapshot::AlarmKind, unread::Unread};
 
 /// An alarm that is over sooner is not worth a line. A server that is away is, at once.
 const HOLDS_MS: u64 = 2_000;

@@ -4,6 +4,10 @@
 
 use std::sync::Arc;
 
+use seckill_model::{
+    EntryId, LetterCounts, NewSale, OrderId, Payment, RunEnd, SaleState, UserId, Verdict,
+    VoucherDetails, VoucherId, filter::Filter,
+};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -14,13 +18,7 @@ use super::{
     repair::{Repaired, SaleRepair},
     trace::Trace,
 };
-use crate::{
-    model::{
-        EntryId, LetterCounts, NewSale, OrderId, Payment, RunEnd, SaleState, UserId, Verdict,
-        VoucherDetails, VoucherId, filter::Filter,
-    },
-    telemetry::{OrdersView, Snapshot, StreamView, log::LogLook, snapshot::Latency},
-};
+use crate::telemetry::{OrdersView, Snapshot, StreamView, log::LogLook, snapshot::Latency};
 
 /// One act that changes something. `--read-only` refuses every one of them, in the engine.
 #[derive(Clone, Debug, PartialEq)]

@@ -10,6 +10,12 @@ use std::{
 };
 
 use futures::future::join_all;
+use seckill_model::{EntryId, OrderFault, OrderId, Said, UserId};
+use seckill_redis::{
+    BrokerError, Link, Redis,
+    keys::Partition,
+    stream::{self, Body, Delivered, ReadFrom},
+};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -20,14 +26,6 @@ use super::{
     rebuild::rebuild,
     settings::Settings,
     writer::{BACKOFF, Grave, Settled, Writer, bury_all, wait},
-};
-use crate::{
-    broker::{
-        BrokerError, Link, Redis,
-        keys::Partition,
-        stream::{self, Body, Delivered, ReadFrom},
-    },
-    model::{EntryId, OrderFault, OrderId, Said, UserId},
 };
 
 /// How long one read waits for new entries; a stop is noticed in between.

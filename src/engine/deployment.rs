@@ -4,12 +4,10 @@
 //! own, and Redis carries it; who finds another one there stops before it does anything.
 
 use redis::cmd;
+use seckill_redis::{Layout, Link, mend};
+use seckill_store::SharedStore;
 
 use super::EngineError;
-use crate::{
-    broker::{Layout, Link, mend},
-    store::SharedStore,
-};
 
 /// Its name among the settings.
 const SETTING: &str = "deployment";

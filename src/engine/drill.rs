@@ -7,20 +7,18 @@ use std::time::Duration;
 
 use redis::{Value, cmd};
 use rustix::process::{Pid, Signal, kill_process};
+use seckill_model::{
+    EntryId,
+    entry::{FIELD_ORDER, FIELD_PLACE, FIELD_USER, FIELD_VOUCHER},
+};
+use seckill_redis::{
+    Layout, Link, Redis,
+    keys::Partition,
+    scripts,
+    stream::{self, ReadFrom},
+};
 
 use super::{EngineError, ids};
-use crate::{
-    broker::{
-        Layout, Link, Redis,
-        keys::Partition,
-        scripts,
-        stream::{self, ReadFrom},
-    },
-    model::{
-        EntryId,
-        entry::{FIELD_ORDER, FIELD_PLACE, FIELD_USER, FIELD_VOUCHER},
-    },
-};
 
 /// A node that takes a batch of entries and dies before it writes or acknowledges one of them.
 /// Its last sign of life is made older than `dead_ms` at once, so that nobody has to wait until it counts as dead.

@@ -1,13 +1,11 @@
 //! How the servers are set up, read from themselves: what `model::durability` judges.
 
 use redis::cmd;
+use seckill_model::durability::{Append, Commit, Setup};
+use seckill_redis::{BrokerError, Layout, Link, Redis, keys::Partition};
+use seckill_store::SharedStore;
 
 use super::EngineError;
-use crate::{
-    broker::{BrokerError, Layout, Link, Redis, keys::Partition},
-    model::durability::{Append, Commit, Setup},
-    store::SharedStore,
-};
 
 /// Where to ask.
 #[derive(Clone, Copy, Debug)]

@@ -10,16 +10,14 @@ use std::{
 };
 
 use redis::cmd;
+use seckill_model::{EntryId, OrderEntry, OrderFault, OrderId, Said, SaleState, VoucherId};
+use seckill_redis::{
+    Layout, Link, scripts,
+    stream::{self, Body, Delivered},
+};
+use seckill_store::{SharedStore, StoreError};
 
 use super::{EngineError, journal::InHand, writer::Grave};
-use crate::{
-    broker::{
-        Layout, Link, scripts,
-        stream::{self, Body, Delivered},
-    },
-    model::{EntryId, OrderEntry, OrderFault, OrderId, Said, SaleState, VoucherId},
-    store::{SharedStore, StoreError},
-};
 
 /// A batch, sorted by what may be done with its entries.
 #[derive(Debug, Default)]

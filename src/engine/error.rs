@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use seckill_model::{SaleFault, VoucherId, counted, ledger::SaleFinding, order_id::OrderIdFault};
+use seckill_redis::BrokerError;
+use seckill_store::StoreError;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -11,11 +14,6 @@ use super::{
     partitions::PartitionsFault,
     plan::PlanFault,
     rush::RushFault,
-};
-use crate::{
-    broker::BrokerError,
-    model::{SaleFault, VoucherId, counted, ledger::SaleFinding, order_id::OrderIdFault},
-    store::StoreError,
 };
 
 /// What an act in steps had done when it broke off.

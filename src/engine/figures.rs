@@ -8,14 +8,12 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::{
-    broker::{
-        Layout, Link,
-        survey::{Survey, survey},
-    },
-    model::{Millis, Sale, VoucherId},
-    store::{SharedStore, StoreError},
+use seckill_model::{Millis, Sale, VoucherId};
+use seckill_redis::{
+    Layout, Link,
+    survey::{Survey, survey},
 };
+use seckill_store::{SharedStore, StoreError};
 
 /// For each of the two servers.
 const PATIENCE: Duration = Duration::from_secs(1);

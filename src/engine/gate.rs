@@ -11,6 +11,12 @@ use std::{
 
 use futures::{StreamExt as _, future::BoxFuture, stream::FuturesOrdered};
 use redis::{RedisError, Value, cmd};
+use seckill_model::{
+    Millis, OrderId, Outcome, Place, Said, SaleState, VoucherId,
+    faults::{self, Point},
+};
+use seckill_redis::{BrokerError, Layout, Link, Redis, keys::Partition, nodes::Nodes, scripts};
+use seckill_store::{SharedStore, StoreError};
 use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -29,15 +35,9 @@ use super::{
     told::{Subject, Told},
     vouchers::{self, Synced},
 };
-use crate::{
-    broker::{BrokerError, Layout, Link, Redis, keys::Partition, nodes::Nodes, scripts},
-    faults::{self, Point},
-    model::{Millis, OrderId, Outcome, Place, Said, SaleState, VoucherId},
-    store::{SharedStore, StoreError},
-    telemetry::{
-        Meters,
-        forgot::{HEALED, Healed},
-    },
+use crate::telemetry::{
+    Meters,
+    forgot::{HEALED, Healed},
 };
 
 /// Batches on their way at once: one is with Redis while the next is being packed.

@@ -7,12 +7,11 @@ use std::{
     time::Duration,
 };
 
+use seckill_model::{OrderId, order_id::utc_day};
+use seckill_redis::{Link, keys::Partition, scripts};
+use seckill_store::{SharedStore, StoreError};
+
 use super::EngineError;
-use crate::{
-    broker::{Link, keys::Partition, scripts},
-    model::{OrderId, order_id::utc_day},
-    store::{SharedStore, StoreError},
-};
 use jiff::{Timestamp, civil::Date};
 
 /// Ids leased with one INCRBY. What a stopping node leaves unused is lost: 2^32 a day are plenty.

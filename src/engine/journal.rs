@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::model::{OrderEntry, OrderId, Place, VoucherId};
+use seckill_model::{OrderEntry, OrderId, Place, VoucherId};
 
 /// Redis puts a write off for at most two seconds; the rest is for a restart, and for an older copy of its files.
 const REMEMBER: Duration = Duration::from_secs(30);
@@ -102,7 +102,7 @@ impl From<&OrderEntry> for Admitted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::UserId;
+    use seckill_model::UserId;
 
     #[test]
     fn forgets_what_is_old_when_something_new_comes() {

@@ -10,18 +10,16 @@ use std::{
 };
 
 use redis::{Value, cmd};
+use seckill_model::{
+    ClosedOrder, EntryId, LiveOrder, OrderEntry, OrderFault, OrderId, Place, Said, Sale, SaleState,
+    VoucherId,
+    ledger::{Books, RedisBooks, SaleAudit, SaleFinding, SaleKey, SqlBooks},
+};
+use seckill_redis::{BrokerError, Layout, Link, keys::Partition, stream, survey, text::Text};
+use seckill_store::{SharedStore, StoreError};
 use serde::Serialize;
 
 use super::{EngineError, vouchers};
-use crate::{
-    broker::{BrokerError, Layout, Link, keys::Partition, stream, survey, text::Text},
-    model::{
-        ClosedOrder, EntryId, LiveOrder, OrderEntry, OrderFault, OrderId, Place, Said, Sale,
-        SaleState, VoucherId,
-        ledger::{Books, RedisBooks, SaleAudit, SaleFinding, SaleKey, SqlBooks},
-    },
-    store::{SharedStore, StoreError},
-};
 
 const PAGE: usize = 1_000;
 /// A finding counts when it is still there after these looks; an act in between may look like one.
@@ -452,7 +450,7 @@ mod tests {
     #[test]
     fn an_id_with_two_holders_is_counted() {
         let held = |id, user| {
-            let place = Place { user: crate::model::UserId(user), number: 1 };
+            let place = Place { user: seckill_model::UserId(user), number: 1 };
             (OrderId::from_i64(id).unwrap(), place)
         };
         assert_eq!(repeated(&[held(1, 1), held(2, 2), held(2, 3), held(4, 4)]), 1);

@@ -7,6 +7,16 @@
 use std::{collections::HashSet, fmt, time::Duration};
 
 use redis::cmd;
+use seckill_model::{EntryId, ForeignKey, Millis, OrderEntry, OrderId, Said, counted};
+use seckill_redis::{
+    Layout, Link,
+    group::{self, Rewinding},
+    keys::{Partition, type_of},
+    letters, mend,
+    stream::{self, Delivered},
+    survey::{Survey, survey_of},
+};
+use seckill_store::SharedStore;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -16,19 +26,7 @@ use super::{
     reconcile::{Reconciler, new_token, run_of},
     told::{Subject, Told},
 };
-use crate::{
-    broker::{
-        Layout, Link,
-        group::{self, Rewinding},
-        keys::{Partition, type_of},
-        letters, mend,
-        stream::{self, Delivered},
-        survey::{Survey, survey_of},
-    },
-    model::{EntryId, ForeignKey, Millis, OrderEntry, OrderId, Said, counted},
-    store::SharedStore,
-    telemetry::log::events::PARTITION_REPAIRED,
-};
+use crate::telemetry::log::events::PARTITION_REPAIRED;
 
 /// An ID that is further ahead of the clock of Redis was not given by it: a clock that was corrected, or another
 /// program.

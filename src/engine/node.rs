@@ -11,6 +11,8 @@ use std::{
     time::Duration,
 };
 
+use seckill_redis::{Layout, Redis, scripts};
+use seckill_store::SharedStore;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -33,11 +35,7 @@ use super::{
     watcher::Watcher,
     writer::Writer,
 };
-use crate::{
-    broker::{Layout, Redis, scripts},
-    store::SharedStore,
-    telemetry::{Meters, Snapshot, collector::Collector},
-};
+use crate::telemetry::{Meters, Snapshot, collector::Collector};
 
 const COMMANDS: usize = 64;
 /// A stop is over by then: what is not finished stays pending, and the next start finishes it.

@@ -4,6 +4,9 @@
 
 use std::sync::Arc;
 
+use seckill_model::{Millis, Said, Sale, SaleState, VoucherId};
+use seckill_redis::{Layout, Link, Redis};
+use seckill_store::{Act, SharedStore};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -27,12 +30,7 @@ use super::{
     told::Told,
     trace, vouchers,
 };
-use crate::{
-    broker::{Layout, Link, Redis},
-    model::{Millis, Said, Sale, SaleState, VoucherId},
-    store::{Act, SharedStore},
-    telemetry::Meters,
-};
+use crate::telemetry::Meters;
 
 /// One operator's hands. Cheap to clone; each act has a connection of its own.
 #[derive(Clone, Debug)]

@@ -4,13 +4,13 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use seckill_redis::{Layout, Link, holders};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     EngineError,
     locks::{Guard, LockError, LockName, Locks},
 };
-use crate::broker::{Layout, Link, holders};
 
 /// Name of the lock, as `locks list` shows it.
 pub const NAME: &str = "operator";

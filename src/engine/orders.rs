@@ -1,14 +1,12 @@
 //! What became of one order id: every id that a buyer was given has an answer.
 
 use redis::cmd;
+use seckill_model::{EntryId, Millis, Order, OrderId, Place, Said, UserId, VoucherId};
+use seckill_redis::{Layout, Link, stream, text::Text};
+use seckill_store::SharedStore;
 use serde::Serialize;
 
 use super::{EngineError, ledger};
-use crate::{
-    broker::{Layout, Link, stream, text::Text},
-    model::{EntryId, Millis, Order, OrderId, Place, Said, UserId, VoucherId},
-    store::SharedStore,
-};
 
 /// Where an order stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

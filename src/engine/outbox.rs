@@ -9,10 +9,8 @@ use std::{
     time::Duration,
 };
 
-use crate::{
-    model::{Millis, Said},
-    store::{Act, ActivityFilter, ENGINE, SharedStore, StoreError, Which},
-};
+use seckill_model::{Millis, Said};
+use seckill_store::{Act, ActivityFilter, ENGINE, SharedStore, StoreError, Which};
 
 const MOST: usize = 1_000;
 /// Bound on writing one line.

@@ -6,6 +6,9 @@
 use std::collections::HashMap;
 
 use redis::{cmd, pipe};
+use seckill_model::{VoucherId, counted, order_id::utc_day};
+use seckill_redis::{BrokerError, Layout, Link, nodes::Nodes, survey};
+use seckill_store::SharedStore;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -13,11 +16,6 @@ use super::{
     reconcile::{new_token, reconcile},
     retention::drop_keys,
     settings::MAX_PARTITIONS,
-};
-use crate::{
-    broker::{BrokerError, Layout, Link, nodes::Nodes, survey},
-    model::{VoucherId, counted, order_id::utc_day},
-    store::SharedStore,
 };
 
 /// Its name among the settings.

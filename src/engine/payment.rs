@@ -3,15 +3,15 @@
 //! SQL decides, in one statement that asks for `status = 1`. Redis is told afterwards: what it was
 //! not told of stands in SQL, and telling it twice does no harm.
 
+use seckill_model::{
+    ClosedOrder, Fence, Millis, OrderId, Payment, VoucherId,
+    faults::{self, Point},
+};
+use seckill_redis::{Layout, Link, scripts};
+use seckill_store::SharedStore;
 use tokio_util::sync::CancellationToken;
 
 use super::EngineError;
-use crate::{
-    broker::{Layout, Link, scripts},
-    faults::{self, Point},
-    model::{ClosedOrder, Fence, Millis, OrderId, Payment, VoucherId},
-    store::SharedStore,
-};
 
 /// Orders closed in one transaction: a few milliseconds in which no order can be written.
 pub const CLOSE_PAGE: u32 = 500;

@@ -4,25 +4,24 @@
 
 use std::collections::{HashMap, hash_map::Entry};
 
+use seckill_model::{
+    Act, EntryId, OrderEntry, OrderFault, OrderId, Verdict,
+    filter::{Fact, Field, Filter, Kind},
+    verdict::{self, Evidence, Row},
+};
+use seckill_redis::{
+    Layout, Link, Redis,
+    keys::{is_replay, node_of},
+    nodes::Nodes,
+    stream::{self, Body, Pending},
+};
+use seckill_store::{SharedStore, Written};
+
 use super::{
     EngineError,
     entry_check::{self, Backing},
     settings::Settings,
     writer::by_partition,
-};
-use crate::{
-    broker::{
-        Layout, Link, Redis,
-        keys::{is_replay, node_of},
-        nodes::Nodes,
-        stream::{self, Body, Pending},
-    },
-    model::{
-        Act, EntryId, OrderEntry, OrderFault, OrderId, Verdict,
-        filter::{Fact, Field, Filter, Kind},
-        verdict::{self, Evidence, Row},
-    },
-    store::{SharedStore, Written},
 };
 
 /// Entries in one look: some 5 ms of Redis, and a tenth of that in memory.

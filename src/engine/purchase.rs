@@ -1,14 +1,13 @@
 //! Ordinary vouchers: bought at any time and in any number, straight in SQL. No stock, no limit, no stream.
 
+use seckill_model::{OrderId, UserId, VoucherId};
+use seckill_redis::{Layout, Link};
+use seckill_store::{SharedStore, StoreError};
+
 use super::{
     EngineError,
     ids::{IdWorker, first_second},
     reconcile::is_healed,
-};
-use crate::{
-    broker::{Layout, Link},
-    model::{OrderId, UserId, VoucherId},
-    store::{SharedStore, StoreError},
 };
 
 /// Buys an ordinary voucher for a user; the order is unpaid.

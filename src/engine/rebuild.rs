@@ -3,14 +3,14 @@
 //! It does not judge: who calls it has found that bodies are missing.
 
 use redis::{cmd, pipe};
+use seckill_model::{
+    OrderId, VoucherId,
+    faults::{self, Point},
+};
+use seckill_redis::{Layout, Link, keys::Partition};
+use seckill_store::SharedStore;
 
 use super::{EngineError, ledger};
-use crate::{
-    broker::{Layout, Link, keys::Partition},
-    faults::{self, Point},
-    model::{OrderId, VoucherId},
-    store::SharedStore,
-};
 
 const PAGE: usize = 500;
 

@@ -12,6 +12,12 @@ use std::{
 };
 
 use redis::{cmd, pipe};
+use seckill_model::{
+    EntryId, Millis, OrderEntry, OrderId, Place, Sale, SaleState, VoucherId,
+    faults::{self, Point},
+};
+use seckill_redis::{BrokerError, Layout, Link, keys::Partition, scripts, stream, text::Text};
+use seckill_store::{SharedStore, StoreError};
 
 use super::{
     EngineError, entry_check,
@@ -20,12 +26,6 @@ use super::{
     rebuild::enqueue_lost,
     retention,
     vouchers::{self, Synced},
-};
-use crate::{
-    broker::{BrokerError, Layout, Link, keys::Partition, scripts, stream, text::Text},
-    faults::{self, Point},
-    model::{EntryId, Millis, OrderEntry, OrderId, Place, Sale, SaleState, VoucherId},
-    store::{SharedStore, StoreError},
 };
 
 /// Buyers in one run of the restore script: some 2 ms of Redis.

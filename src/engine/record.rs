@@ -2,6 +2,7 @@
 //!
 //! One arm a command in each of the functions. Statements are not quoted here: the stores and scripts choose them.
 
+use seckill_model::{NewSale, Payment, Said, VoucherId, counted};
 use unicode_segmentation::UnicodeSegmentation as _;
 
 use super::{
@@ -11,7 +12,6 @@ use super::{
     repair::SaleRepair,
     told::Subject,
 };
-use crate::model::{NewSale, Payment, Said, VoucherId, counted};
 
 /// Characters of a reason, as a person counts them.
 pub const MAX_REASON: usize = 1_000;

@@ -4,28 +4,27 @@
 
 use std::fmt;
 
+use seckill_model::{
+    ForeignKey, SaleFault, VoucherId, ledger::SaleFinding, order_id::OrderIdFault,
+};
+use seckill_redis::BrokerError;
+use seckill_store::StoreError;
 use serde::{Deserialize, Serialize};
 
 use super::{
     EngineError, error::PartDone, group::GroupFault, jobs::RunFault, locks::LockError,
     plan::PlanFault, rush::RushFault,
 };
-use crate::{
-    broker::BrokerError,
-    model::{ForeignKey, SaleFault, VoucherId, ledger::SaleFinding, order_id::OrderIdFault},
-    store::StoreError,
+
+pub use seckill_redis::{
+    DataDirError, HostsFault, ServerError, Unwilling, UrlFault as RedisUrlFault, url_fault,
+};
+pub use seckill_store::{
+    FORMS, FileFault, MYSQL_PARAMETERS, POSTGRES_PARAMETERS, SaleRule, SchemaFault,
+    UrlFault as SqlUrlFault,
 };
 
 pub use super::partitions::{PartitionsFault, UnderWay};
-pub use crate::{
-    broker::{
-        DataDirError, HostsFault, ServerError, Unwilling, UrlFault as RedisUrlFault, url_fault,
-    },
-    store::{
-        FORMS, FileFault, MYSQL_PARAMETERS, POSTGRES_PARAMETERS, SaleRule, SchemaFault,
-        UrlFault as SqlUrlFault,
-    },
-};
 
 /// One sentence for a person, with the next step, and what it is made of.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -3,6 +3,12 @@
 //! SQL is the truth of orders that were written, and the buyers hash of those that were promised. What
 //! neither can tell is left to a person.
 
+use seckill_model::{
+    SaleState, VoucherId,
+    ledger::{Cure, Finding, cures, sentences},
+};
+use seckill_redis::{Layout, Link};
+use seckill_store::SharedStore;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
@@ -13,14 +19,6 @@ use super::{
     rebuild::enqueue_lost,
     reconcile::{Closed, Reconciler, new_token, run_of},
     retention, vouchers,
-};
-use crate::{
-    broker::{Layout, Link},
-    model::{
-        SaleState, VoucherId,
-        ledger::{Cure, Finding, cures, sentences},
-    },
-    store::SharedStore,
 };
 
 /// What one sale's books lack, and what would be done about it.

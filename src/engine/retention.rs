@@ -4,14 +4,12 @@
 //! waits for a result, no consumer that holds entries, no sale whose books are open.
 
 use redis::cmd;
+use seckill_model::{EntryId, Millis, Phase, Sale, SaleState, VoucherId, ledger::SaleAudit};
+use seckill_redis::{Layout, Link, keys::Partition, letters, scripts, text::Text};
+use seckill_store::SharedStore;
 use tokio_util::sync::CancellationToken;
 
 use super::{EngineError, dead, ledger, settings::Settings};
-use crate::{
-    broker::{Layout, Link, keys::Partition, letters, scripts, text::Text},
-    model::{EntryId, Millis, Phase, Sale, SaleState, VoucherId, ledger::SaleAudit},
-    store::SharedStore,
-};
 
 /// Entries in one call: a millisecond of Redis.
 const TRIM_PAGE: u64 = 10_000;

@@ -8,6 +8,9 @@ use std::{
 
 use rand::{SeedableRng as _, seq::SliceRandom as _};
 use rand_chacha::ChaCha8Rng;
+use seckill_model::{EntryId, OrderId, Outcome, Payment, UserId, VoucherId};
+use seckill_redis::{Layout, Link, keys::Partition, stream};
+use seckill_store::SharedStore;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -16,15 +19,10 @@ use super::{
     admission::{Admission, Answer, Ticket},
     command::{RushPlan, RushReport},
 };
-use crate::{
-    broker::{Layout, Link, keys::Partition, stream},
-    model::{EntryId, OrderId, Outcome, Payment, UserId, VoucherId},
-    store::SharedStore,
-    telemetry::{
-        Meters,
-        meters::{RushShown, histogram, latency_of},
-        snapshot::RushLine,
-    },
+use crate::telemetry::{
+    Meters,
+    meters::{RushShown, histogram, latency_of},
+    snapshot::RushLine,
 };
 
 /// Most simulated buyers of one rush.
@@ -381,7 +379,7 @@ impl Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::VoucherId;
+    use seckill_model::VoucherId;
 
     #[test]
     fn a_seed_fixes_who_comes_when() {

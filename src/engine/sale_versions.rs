@@ -9,14 +9,12 @@ use std::{
     time::Duration,
 };
 
+use seckill_model::{Millis, Sale, SaleState, VoucherId};
+use seckill_redis::{Layout, Link};
+use seckill_store::SharedStore;
 use tokio_util::sync::CancellationToken;
 
 use super::{EngineError, vouchers};
-use crate::{
-    broker::{Layout, Link},
-    model::{Millis, Sale, SaleState, VoucherId},
-    store::SharedStore,
-};
 
 /// Between two looks for changes that Redis has not confirmed.
 const DELIVER_EVERY: Duration = Duration::from_millis(500);

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use seckill_model::{OutOfRange, verdict::Limits};
+pub use seckill_redis::keys::MAX_PARTITIONS;
 use serde::Deserialize;
 
 use super::jobs::Schedule;
-pub use crate::broker::keys::MAX_PARTITIONS;
-use crate::model::{OutOfRange, verdict::Limits};
 
 /// Settings of one node's engine.
 #[derive(Clone, Debug, PartialEq, Deserialize)]

@@ -4,16 +4,14 @@
 
 use std::fmt;
 
+use seckill_model::{
+    EntryId, JobOutcome, Millis, Said, VoucherDetails, VoucherId, counted,
+    ledger::{Finding, SaleFinding},
+};
 use serde::{Deserialize, Serialize};
 
 use super::{command::Reply, jobs::JobSaid, mend::Mended, record, refusal::Refusal};
-use crate::{
-    model::{
-        EntryId, JobOutcome, Millis, Said, VoucherDetails, VoucherId, counted,
-        ledger::{Finding, SaleFinding},
-    },
-    telemetry::{forgot::Healed, unread::Unread},
-};
+use crate::telemetry::{forgot::Healed, unread::Unread};
 
 /// How an act went, or what befell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -3,20 +3,18 @@
 //! It is asked for by a person and reads a bounded part of the stream; nothing is changed by it.
 
 use redis::cmd;
+use seckill_model::{EntryId, Millis, OrderId, Place, UserId, VoucherId};
+use seckill_redis::{
+    Layout, Link,
+    entries::{self, Holding},
+    keys::Partition,
+    stream,
+};
+use seckill_store::SharedStore;
 
 use super::{
     EngineError,
     orders::{self, Standing},
-};
-use crate::{
-    broker::{
-        Layout, Link,
-        entries::{self, Holding},
-        keys::Partition,
-        stream,
-    },
-    model::{EntryId, Millis, OrderId, Place, UserId, VoucherId},
-    store::SharedStore,
 };
 
 /// Entries in one look, and looks at most: a second or two of a server that does nothing else.

@@ -3,17 +3,18 @@
 use std::{collections::HashMap, time::Duration};
 
 use redis::cmd;
+use seckill_model::{
+    Millis, NewSale, Sale, SaleState, VoucherId,
+    faults::{self, Point},
+    sale::check_restock,
+};
+use seckill_redis::{BrokerError, Layout, Link, scripts};
+use seckill_store::{SharedStore, StoreError};
 
 use super::{
     EngineError,
     reconcile::{Closed, Reconciler, new_token, run_of},
     retention,
-};
-use crate::{
-    broker::{BrokerError, Layout, Link, scripts},
-    faults::{self, Point},
-    model::{Millis, NewSale, Sale, SaleState, VoucherId, sale::check_restock},
-    store::{SharedStore, StoreError},
 };
 
 /// How long the pieces of a cut may be out of Redis and not out of SQL; who brings the sale to Redis

@@ -7,6 +7,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use seckill_model::{
+    EntryId, Millis, Order, OrderCounts, Said, VoucherId,
+    ledger::{SaleAudit, SaleFinding},
+};
+use seckill_redis::stream::Pending;
+use seckill_store::{ActivityFilter, Recorded, SharedStore, StoreError};
 use tokio::{
     sync::{Notify, watch},
     task::{JoinError, JoinHandle},
@@ -21,24 +27,16 @@ use super::{
     operator::Operator,
     sale_versions::SaleVersions,
 };
-use crate::{
-    broker::stream::Pending,
-    model::{
-        EntryId, Millis, Order, OrderCounts, Said, VoucherId,
-        ledger::{SaleAudit, SaleFinding},
-    },
-    store::{ActivityFilter, Recorded, SharedStore, StoreError},
-    telemetry::{
-        OrdersView, Snapshot, StreamView,
-        alarms::alarms,
-        books::Figures,
-        census::Census,
-        collector::Collector,
-        forgot::Forgot,
-        ledger_page::{AuditLimit, LedgerPage, PartitionFinding},
-        log::{LogLook, LogPage},
-        snapshot::{JobLine, LetterPage, OrdersPage, PendingPage, SaleOrders, StreamPage},
-    },
+use crate::telemetry::{
+    OrdersView, Snapshot, StreamView,
+    alarms::alarms,
+    books::Figures,
+    census::Census,
+    collector::Collector,
+    forgot::Forgot,
+    ledger_page::{AuditLimit, LedgerPage, PartitionFinding},
+    log::{LogLook, LogPage},
+    snapshot::{JobLine, LetterPage, OrdersPage, PendingPage, SaleOrders, StreamPage},
 };
 
 /// Between two pictures while something moves, and at rest.

@@ -8,6 +8,14 @@ use std::{
     time::{Duration, Instant},
 };
 
+use seckill_model::{EntryId, Millis, OrderEntry, OrderFault, Said, counted};
+use seckill_redis::{
+    BrokerError, Layout, Link, Redis,
+    keys::Partition,
+    letters,
+    stream::{self, Delivered},
+};
+use seckill_store::{SharedStore, StoreError, Written};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -18,17 +26,7 @@ use super::{
     reconcile::put_back_written,
     told::Subject,
 };
-use crate::{
-    broker::{
-        BrokerError, Layout, Link, Redis,
-        keys::Partition,
-        letters,
-        stream::{self, Delivered},
-    },
-    model::{EntryId, Millis, OrderEntry, OrderFault, Said, counted},
-    store::{SharedStore, StoreError, Written},
-    telemetry::log::events::{ORDERS_WAIT, ORDERS_WRITTEN},
-};
+use crate::telemetry::log::events::{ORDERS_WAIT, ORDERS_WRITTEN};
 
 /// A round trip for each batch would be a tenth of its time.
 const CLOCK_GOOD_FOR: Duration = Duration::from_secs(1);

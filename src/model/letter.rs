@@ -387,7 +387,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::model::OrderFault;
+    use crate::OrderFault;
 
     const AWAITED: LetterEvidence = LetterEvidence {
         fields_good: true,

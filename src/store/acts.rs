@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use serde::{Serialize, de::IgnoredAny};
 
-use crate::model::{Millis, Said};
+use seckill_model::{Millis, Said};
 
 /// In place of an operator in a line that tells what happened, and that nobody did.
 pub const NOBODY: &str = "-";

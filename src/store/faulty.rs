@@ -14,15 +14,15 @@ use std::{
 use async_trait::async_trait;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
+use seckill_model::{
+    ClosedOrder, Fence, JobRun, JobSwitch, LiveOrder, Millis, NewRun, NewSale, Order, OrderCounts,
+    OrderEntry, OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, UserId, Voucher,
+    VoucherDetails, VoucherId, ledger::SqlBooks,
+};
 
 use super::{
     Act, ActivityFilter, Cancelled, OrderFlow, Place, Recorded, SharedStore, Store, StoreError,
     Written,
-};
-use crate::model::{
-    ClosedOrder, Fence, JobRun, JobSwitch, LiveOrder, Millis, NewRun, NewSale, Order, OrderCounts,
-    OrderEntry, OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, UserId, Voucher,
-    VoucherDetails, VoucherId, ledger::SqlBooks,
 };
 
 /// What is wrong with the database.
@@ -220,7 +220,7 @@ forward! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{Settings, open};
+    use crate::{Settings, open};
 
     #[tokio::test]
     async fn it_is_ill_as_it_was_told_and_well_again() {

@@ -1,6 +1,6 @@
 //! Orders over time: which ids and times a chart covers, and how counted rows become its bars.
 
-use crate::model::{Millis, OrderId, order_id::EPOCH_SECONDS};
+use seckill_model::{Millis, OrderId, order_id::EPOCH_SECONDS};
 
 /// Orders that were written later than this after their admission are left out of a chart.
 const DAY_S: i64 = 24 * 3_600;

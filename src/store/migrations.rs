@@ -80,7 +80,7 @@ mod tests {
     fn every_file_is_compiled_in() {
         for (folder, migrator) in [("sqlite", &SQLITE), ("mysql", &MYSQL), ("postgres", &POSTGRES)]
         {
-            let folder = format!("{}/migrations/{folder}", env!("CARGO_MANIFEST_DIR"));
+            let folder = format!("{}/../../migrations/{folder}", env!("CARGO_MANIFEST_DIR"));
             let mut files: Vec<String> = std::fs::read_dir(folder)
                 .unwrap()
                 .map(|file| file.unwrap().file_name().into_string().unwrap())

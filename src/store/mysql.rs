@@ -22,6 +22,11 @@ mod sales;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
+use seckill_model::{
+    ClosedOrder, Fence, JobRun, JobSwitch, LiveOrder, Millis, NewRun, NewSale, Order, OrderCounts,
+    OrderEntry, OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, UserId, Voucher,
+    VoucherDetails, VoucherId, ledger::SqlBooks,
+};
 use sqlx::{MySql, MySqlConnection};
 
 use super::{
@@ -29,11 +34,6 @@ use super::{
     flow::Window,
     rows,
     session::{Fault, Sessions},
-};
-use crate::model::{
-    ClosedOrder, Fence, JobRun, JobSwitch, LiveOrder, Millis, NewRun, NewSale, Order, OrderCounts,
-    OrderEntry, OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, UserId, Voucher,
-    VoucherDetails, VoucherId, ledger::SqlBooks,
 };
 
 /// A store in one database of a server.

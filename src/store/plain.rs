@@ -3,6 +3,8 @@
 //! It is what the engine is measured against, and writes to the same tables under the same
 //! durability. No engine writes orders through it: that is [`super::Store::write_orders`].
 
+use seckill_model::{Millis, OrderEntry};
+
 use super::{
     Settings, Store as _, StoreError,
     mysql::MysqlStore,
@@ -10,7 +12,6 @@ use super::{
     postgres::PostgresStore,
     sqlite::SqliteStore,
 };
-use crate::model::{Millis, OrderEntry};
 
 /// What became of one order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -20,6 +20,11 @@ mod sales;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
+use seckill_model::{
+    ClosedOrder, Fence, JobRun, JobSwitch, LiveOrder, Millis, NewRun, NewSale, Order, OrderCounts,
+    OrderEntry, OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, UserId, Voucher,
+    VoucherDetails, VoucherId, ledger::SqlBooks,
+};
 use sqlx::{PgConnection, Postgres};
 
 use super::{
@@ -27,11 +32,6 @@ use super::{
     flow::Window,
     rows,
     session::{Fault, Sessions},
-};
-use crate::model::{
-    ClosedOrder, Fence, JobRun, JobSwitch, LiveOrder, Millis, NewRun, NewSale, Order, OrderCounts,
-    OrderEntry, OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, UserId, Voucher,
-    VoucherDetails, VoucherId, ledger::SqlBooks,
 };
 
 /// Ids in one question: pages keep one call from holding a connection for seconds.

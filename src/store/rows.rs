@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use super::{Act, Cancelled, Recorded, SaleRule, StoreError, Written};
-use crate::model::{
+use seckill_model::{
     ClosedOrder, JobOutcome, JobRun, LiveOrder, Millis, Order, OrderCounts, OrderEntry, OrderId,
     OrderStatus, Said, Sale, SaleState, UserId, Voucher, VoucherDetails, VoucherId, VoucherStatus,
     ledger::SqlBooks,
 };
+
+use super::{Act, Cancelled, Recorded, SaleRule, StoreError, Written};
 
 /// `tb_voucher.type` of a voucher without stock or window.
 pub(super) const ORDINARY: i64 = 0;

@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 
-use serde::{Deserialize, Serialize};
-
-use super::{StoreError, rows};
-use crate::model::{
+use seckill_model::{
     Millis, OrderId, OrderStatus, Payment, Sale, SaleState, VoucherId, VoucherStatus,
     sale::MAX_STOCK,
 };
+use serde::{Deserialize, Serialize};
+
+use super::{StoreError, rows};
 
 /// Why a sale or a voucher, as it is, does not take what was asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]

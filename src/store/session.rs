@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use seckill_model::faults::{self, Point};
 use sqlx::{
     ConnectOptions, Connection, Database, Executor, Pool,
     error::{DatabaseError, ErrorKind},
@@ -18,7 +19,6 @@ use sqlx::{
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{Settings, StoreError};
-use crate::faults::{self, Point};
 
 /// A transaction that others stood in the way of is begun again, so often at most.
 const TRIES: u32 = 8;

@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use serde::Deserialize;
 
-use crate::model::OutOfRange;
+use seckill_model::OutOfRange;
 
 /// Settings of the connections to the database. SQLite, a file, heeds `synchronous` only.
 #[derive(Clone, Debug, PartialEq, Deserialize)]

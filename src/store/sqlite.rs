@@ -30,6 +30,11 @@ use std::{
 };
 
 use async_trait::async_trait;
+use seckill_model::{
+    ClosedOrder, Fence, JobRun, JobSwitch, LiveOrder, Millis, NewRun, NewSale, Order, OrderCounts,
+    OrderEntry, OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, UserId, Voucher,
+    VoucherDetails, VoucherId, ledger::SqlBooks,
+};
 use sqlx::{Sqlite, SqliteConnection, SqlitePool};
 
 use super::{
@@ -37,11 +42,6 @@ use super::{
     flow::Window,
     rows,
     session::{Fault, Lease, Sessions, Stage},
-};
-use crate::model::{
-    ClosedOrder, Fence, JobRun, JobSwitch, LiveOrder, Millis, NewRun, NewSale, Order, OrderCounts,
-    OrderEntry, OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, UserId, Voucher,
-    VoucherDetails, VoucherId, ledger::SqlBooks,
 };
 use faults::told;
 use file::OpenFile;

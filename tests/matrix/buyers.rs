@@ -8,10 +8,8 @@ use std::{
 
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
-use seckill::{
-    engine::admission::{Admission, AdmissionError},
-    model::{Outcome, UserId, VoucherId},
-};
+use seckill_engine::admission::{Admission, AdmissionError};
+use seckill_model::{Outcome, UserId, VoucherId};
 use tokio::task::JoinHandle;
 
 use super::plan::Ask;

@@ -8,12 +8,12 @@ use std::{
 
 use redis::cmd;
 use rustix::process::Signal;
-use seckill::{
-    broker::Redis,
-    engine::{EngineError, beat::take_name, command::Command, drill, payment, vouchers},
+use seckill_engine::{EngineError, beat::take_name, command::Command, drill, payment, vouchers};
+use seckill_model::{
+    Fence, OrderId, SaleState, VoucherId,
     faults::{KILL_AT, Point},
-    model::{Fence, OrderId, SaleState, VoucherId},
 };
+use seckill_redis::Redis;
 use sqlx::Executor as _;
 use tokio_util::sync::CancellationToken;
 
@@ -334,7 +334,7 @@ pub async fn be_one(told: &str) {
 
 async fn everything_else(
     world: &Beside,
-    node: &seckill::engine::node::Node,
+    node: &seckill_engine::node::Node,
     plan: &Plan,
     voucher: VoucherId,
     log: &Log,

@@ -10,11 +10,9 @@ use std::{
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use redis::cmd;
-use seckill::{
-    engine::{drill, node::Node},
-    model::{Millis, VoucherId, order_id::utc_day},
-    store::faulty::{Ill, Illness},
-};
+use seckill_engine::{drill, node::Node};
+use seckill_model::{Millis, VoucherId, order_id::utc_day};
+use seckill_store::faulty::{Ill, Illness};
 use sqlx::{AnyConnection, Connection as _, Executor as _};
 use tokio_util::sync::CancellationToken;
 
@@ -165,7 +163,7 @@ async fn stick(
     }
     let enough = log.admitted() + most / 2 + 1;
     until("entries wait", async || log.admitted() >= enough || buyers.are_done()).await?;
-    let told = |error: seckill::engine::EngineError| error.to_string();
+    let told = |error: seckill_engine::EngineError| error.to_string();
     drill::die_with_batch(&world.redis, &world.keys, DEAD_NODE, most, 600_000)
         .await
         .map_err(told)?;

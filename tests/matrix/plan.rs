@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use rand::{Rng, RngExt as _, SeedableRng as _, seq::SliceRandom as _};
 use rand_chacha::ChaCha8Rng;
-use seckill::{engine::settings::Settings, faults::Point};
+use seckill_engine::settings::Settings;
+use seckill_model::faults::Point;
 
 /// Who asks for which of the sales, by its number within the plan.
 pub type Ask = (usize, u64);

@@ -6,16 +6,14 @@ use std::{
 };
 
 use redis::cmd;
-use seckill::{
-    engine::{
-        EngineError,
-        admission::Admission,
-        command::{Command, Scope},
-        ledger, payment, repair, vouchers,
-    },
-    model::{Fence, Millis, NewSale, OrderId, VoucherId, filter::Filter, ledger::Finding},
-    store::faulty::Illness,
+use seckill_engine::{
+    EngineError,
+    admission::Admission,
+    command::{Command, Scope},
+    ledger, payment, repair, vouchers,
 };
+use seckill_model::{Fence, Millis, NewSale, OrderId, VoucherId, filter::Filter, ledger::Finding};
+use seckill_store::faulty::Illness;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -270,7 +268,7 @@ pub async fn asked_again(world: &World, plan: &Plan, log: &Log) -> Result<(), St
     for told in log.all().iter().step_by(17) {
         let outcome = world.ask(told.voucher, told.user).await;
         let now = match outcome {
-            seckill::model::Outcome::Duplicate { order } => order.as_i64(),
+            seckill_model::Outcome::Duplicate { order } => order.as_i64(),
             other => return Err(format!("{told:?} asks again and hears {other:?}")),
         };
         if now != told.order || Some(now) != held(told.voucher, told.user) {

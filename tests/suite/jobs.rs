@@ -1,7 +1,5 @@
-use seckill::{
-    model::{Cause, Fence, JobOutcome, NewRun, RunEnd},
-    store::{SharedStore, StoreError},
-};
+use seckill_model::{Cause, Fence, JobOutcome, NewRun, RunEnd};
+use seckill_store::{SharedStore, StoreError};
 
 use crate::NOW;
 

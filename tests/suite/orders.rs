@@ -5,13 +5,11 @@ use proptest::{
     strategy::ValueTree,
     test_runner::{Config, TestRunner},
 };
-use seckill::{
-    model::{
-        Fence, LiveOrder, OrderEntry, OrderExcept, OrderFilter, OrderId, OrderStatus, UserId,
-        VoucherDetails, VoucherId, ledger::SqlBooks,
-    },
-    store::{SharedStore, StoreError, Written},
+use seckill_model::{
+    Fence, LiveOrder, OrderEntry, OrderExcept, OrderFilter, OrderId, OrderStatus, UserId,
+    VoucherDetails, VoucherId, ledger::SqlBooks,
 };
+use seckill_store::{SharedStore, StoreError, Written};
 
 use crate::{NOW, entry, id, sale_of};
 
@@ -164,7 +162,7 @@ pub(crate) async fn several_vouchers_in_one_batch(store: SharedStore) {
     assert_eq!(store.books(a).await.unwrap(), books(5, 2));
     assert_eq!(store.books(b).await.unwrap(), books(1, 1));
     // A sale that was stopped still takes in what was admitted before.
-    store.set_state(a, seckill::model::SaleState::Ended, None).await.unwrap();
+    store.set_state(a, seckill_model::SaleState::Ended, None).await.unwrap();
     assert_eq!(store.write_orders(&[entry(6, 6, a)], NOW).await.unwrap(), [Written::New]);
     assert_eq!(store.sale(a).await.unwrap().version, 2, "orders are no change of the sale");
 }

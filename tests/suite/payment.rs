@@ -1,12 +1,10 @@
 use std::collections::BTreeSet;
 
-use seckill::{
-    model::{
-        Fence, NewSale, OrderCounts, OrderEntry, OrderFilter, OrderId, OrderStatus, Payment,
-        UserId, VoucherDetails, VoucherId, VoucherStatus,
-    },
-    store::{Cancelled, SharedStore, StoreError, Written},
+use seckill_model::{
+    Fence, NewSale, OrderCounts, OrderEntry, OrderFilter, OrderId, OrderStatus, Payment, UserId,
+    VoucherDetails, VoucherId, VoucherStatus,
 };
+use seckill_store::{Cancelled, SharedStore, StoreError, Written};
 
 use crate::{NOW, entry, id, sale_of};
 

@@ -1,7 +1,5 @@
-use seckill::{
-    model::{Millis, OrderEntry, OrderId},
-    store::{Act, ActivityFilter, NOBODY, SharedStore, Which},
-};
+use seckill_model::{Millis, OrderEntry, OrderId};
+use seckill_store::{Act, ActivityFilter, NOBODY, SharedStore, Which};
 
 use crate::{NOW, entry, sale_of};
 

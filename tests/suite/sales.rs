@@ -1,10 +1,7 @@
-use seckill::{
-    model::{
-        Millis, NewSale, SaleState, Voucher, VoucherDetails, VoucherId, VoucherStatus,
-        sale::MAX_STOCK,
-    },
-    store::{Act, SharedStore, StoreError},
+use seckill_model::{
+    Millis, NewSale, SaleState, Voucher, VoucherDetails, VoucherId, VoucherStatus, sale::MAX_STOCK,
 };
+use seckill_store::{Act, SharedStore, StoreError};
 
 use crate::{NOW, entry, sale_of};
 

@@ -2,10 +2,8 @@
 
 use std::{collections::HashSet, path::Path};
 
-use seckill::{
-    model::{OrderStatus, UserId},
-    store::{self, SharedStore, StoreError, Written},
-};
+use seckill_model::{OrderStatus, UserId};
+use seckill_store::{SharedStore, StoreError, Written};
 use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
 
 use crate::{NOW, entry, id, sale_of, sqlite, sqlite_at};
@@ -19,7 +17,7 @@ async fn run(path: &Path, sql: &str) {
 }
 
 async fn refusal(path: &Path) -> StoreError {
-    store::open(&format!("sqlite:{}", path.display()), &store::Settings::default())
+    seckill_store::open(&format!("sqlite:{}", path.display()), &seckill_store::Settings::default())
         .await
         .unwrap_err()
 }
@@ -73,7 +71,9 @@ async fn many_may_create_the_file_at_once() {
     let opening: Vec<_> = (0..8)
         .map(|_| {
             let url = url.clone();
-            tokio::spawn(async move { store::open(&url, &store::Settings::default()).await })
+            tokio::spawn(async move {
+                seckill_store::open(&url, &seckill_store::Settings::default()).await
+            })
         })
         .collect();
     for store in opening {
@@ -209,6 +209,7 @@ async fn names_may_hold_anything() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("库 ?#&%41.db");
     let url = format!("sqlite:{}", dir.path().join("库 %3F#&%2541.db").display());
-    sale_of(&store::open(&url, &store::Settings::default()).await.unwrap(), 1).await;
+    sale_of(&seckill_store::open(&url, &seckill_store::Settings::default()).await.unwrap(), 1)
+        .await;
     assert!(path.is_file());
 }

@@ -16,20 +16,18 @@ use std::{
 };
 
 use redis::cmd;
-use seckill::{
-    broker::{Layout, Redis, keys::node_of},
-    engine::{
-        EngineError,
-        command::{Command, Pace, ReplayReport, Reply, RushPlan, RushReport, Scope},
-        drill, ledger,
-        node::{Node, NodeConfig},
-        settings::Settings,
-    },
-    model::{NewSale, Outcome, UserId, VoucherId, filter::Filter, ledger::Finding},
-    store::{
-        self, SharedStore,
-        faulty::{Illness, faulty},
-    },
+use seckill_engine::{
+    EngineError,
+    command::{Command, Pace, ReplayReport, Reply, RushPlan, RushReport, Scope},
+    drill, ledger,
+    node::{Node, NodeConfig},
+    settings::Settings,
+};
+use seckill_model::{NewSale, Outcome, UserId, VoucherId, filter::Filter, ledger::Finding};
+use seckill_redis::{Layout, Redis, keys::node_of};
+use seckill_store::{
+    self, SharedStore,
+    faulty::{Illness, faulty},
 };
 use sqlx::{AnyConnection, Connection as _, SqliteConnection};
 
@@ -99,25 +97,25 @@ impl World {
     ) -> Self {
         let files = tempfile::tempdir().unwrap();
         let url = database.url(&files).await;
-        Self::of(files, &url, &store::Settings::default(), partitions, change).await
+        Self::of(files, &url, &seckill_store::Settings::default(), partitions, change).await
     }
 
     /// A world on the database of this URL.
-    pub async fn at(url: &str, store: &store::Settings) -> Self {
+    pub async fn at(url: &str, store: &seckill_store::Settings) -> Self {
         Self::of(tempfile::tempdir().unwrap(), url, store, 1, |_| {}).await
     }
 
     async fn of(
         files: tempfile::TempDir,
         url: &str,
-        store: &store::Settings,
+        store: &seckill_store::Settings,
         partitions: u16,
         change: impl FnOnce(&mut Settings),
     ) -> Self {
         let mut settings = Settings::default();
         change(&mut settings);
         let server = TestRedis::start();
-        let store = store::open(url, store).await.unwrap();
+        let store = seckill_store::open(url, store).await.unwrap();
         let redis = Redis::from_url(&server.url()).unwrap();
         let mut world = Self {
             server,
@@ -144,7 +142,7 @@ impl World {
     ) -> (Self, Illness) {
         let files = tempfile::tempdir().unwrap();
         let url = database.url(&files).await;
-        let store = store::open(&url, &store::Settings::default()).await.unwrap();
+        let store = seckill_store::open(&url, &seckill_store::Settings::default()).await.unwrap();
         let (store, illness) = faulty(store, seed);
         let mut settings = Settings::default();
         change(&mut settings);
@@ -251,7 +249,7 @@ impl World {
     async fn wrote_the_rest(&self) {
         self.until("the others are written", async || {
             let mut link = self.redis.link();
-            let survey = seckill::broker::survey::survey(&mut link, &self.keys, &[]).await;
+            let survey = seckill_redis::survey::survey(&mut link, &self.keys, &[]).await;
             survey.is_ok_and(|s| {
                 let own = |name: &str| node_of(name) == NODE;
                 let idle = s.consumers.iter().all(|it| !own(&it.name) || it.pending == 0);
@@ -277,7 +275,7 @@ impl World {
 
     pub async fn pending(&self) -> u64 {
         let mut link = self.redis.link();
-        let survey = seckill::broker::survey::survey(&mut link, &self.keys, &[]).await;
+        let survey = seckill_redis::survey::survey(&mut link, &self.keys, &[]).await;
         survey.unwrap().stream.pending
     }
 
@@ -285,7 +283,7 @@ impl World {
     pub async fn settled(&self) {
         self.until("every entry has settled", async || {
             let mut link = self.redis.link();
-            let survey = seckill::broker::survey::survey(&mut link, &self.keys, &[]).await;
+            let survey = seckill_redis::survey::survey(&mut link, &self.keys, &[]).await;
             survey.is_ok_and(|s| s.stream.group && s.stream.lag == Some(0) && s.stream.pending == 0)
         })
         .await;
@@ -375,7 +373,7 @@ impl Beside {
     ) -> Self {
         let mut settings = Settings::default();
         change(&mut settings);
-        let store = store::open(url, &store::Settings::default()).await.unwrap();
+        let store = seckill_store::open(url, &seckill_store::Settings::default()).await.unwrap();
         Self { redis, store, keys: Layout::new(partitions, false), settings }
     }
 

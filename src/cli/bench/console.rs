@@ -4,6 +4,12 @@ use std::time::Duration;
 
 use clap::Args;
 use rustix::time::{ClockId, clock_gettime};
+use seckill_console::{Drawing, Drawn, Options, Person, Spread, gauge, word};
+use seckill_engine::{
+    command::{Command, Reply, RushPlan},
+    node::Node,
+    rush::MAX_USERS,
+};
 use serde::Serialize;
 
 use super::super::{
@@ -11,15 +17,7 @@ use super::super::{
     output::{Output, count, number, table},
     stage::{self, Stage},
 };
-use crate::{
-    config::Config,
-    console::{Drawing, Drawn, Options, Person, Spread, gauge, word},
-    engine::{
-        command::{Command, Reply, RushPlan},
-        node::Node,
-        rush::MAX_USERS,
-    },
-};
+use crate::config::Config;
 
 /// Between two keys of somebody who leans on one.
 const KEYS: Duration = Duration::from_millis(40);

@@ -3,14 +3,12 @@
 //! Nothing is done here. In texts `{n}` is how many entries the fault befell, `{left}` the seconds until the fault is
 //! over, and `{dir}` the data dir. A text has to fit into the two lines of a story at 80x24.
 
+use seckill_console::{Word, word};
+use seckill_engine::telemetry::{Snapshot, snapshot::AlarmKind};
+use seckill_model::ledger::Balance;
 use serde::Serialize;
 
 use super::super::stage::is_settled;
-use crate::{
-    console::{Word, word},
-    model::ledger::Balance,
-    telemetry::{Snapshot, snapshot::AlarmKind},
-};
 
 /// What befalls the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -372,7 +370,7 @@ mod tests {
     use unicode_width::UnicodeWidthStr;
 
     use super::*;
-    use crate::console::{Lang, speak_here};
+    use seckill_console::{Lang, speak_here};
 
     /// Columns of the two lines, without pointer, key and what wrapping may cost.
     fn room(keys: Option<&str>) -> usize {

@@ -4,6 +4,15 @@
 
 use std::time::Duration;
 
+use seckill_console::{Story, tell, word};
+use seckill_engine::{
+    EngineError,
+    command::{Command, LetterScope, Pace, Reply, RushPlan, RushReport, Scope},
+    drill,
+    telemetry::Snapshot,
+};
+use seckill_model::{EntryId, OrderId, Sale, VoucherId, counted, filter::Filter};
+use seckill_store::faulty::{Ill, Illness};
 use tokio::{sync::watch, task::JoinHandle, time::sleep};
 
 use super::{
@@ -13,17 +22,6 @@ use super::{
     },
     Report,
     catalogue::{Drill, Facts, Remedy, Sign, Strike},
-};
-use crate::{
-    console::{Story, tell, word},
-    engine::{
-        EngineError,
-        command::{Command, LetterScope, Pace, Reply, RushPlan, RushReport, Scope},
-        drill,
-    },
-    model::{EntryId, OrderId, Sale, VoucherId, counted, filter::Filter},
-    store::faulty::{Ill, Illness},
-    telemetry::Snapshot,
 };
 
 /// The sale before the fault, and the one that it befalls.

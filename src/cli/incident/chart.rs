@@ -1,12 +1,10 @@
 //! Charts of a bundle, in plain characters.
 
 use jiff::tz::TimeZone;
+use seckill_model::Millis;
+use seckill_store::{OrderFlow, Recorded};
 
 use super::super::output::number;
-use crate::{
-    model::Millis,
-    store::{OrderFlow, Recorded},
-};
 
 const BAR: u64 = 24;
 
@@ -102,7 +100,7 @@ fn bar(count: u64, most: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Act;
+    use seckill_store::Act;
 
     fn event(at: i64, act: &str) -> Recorded {
         Recorded { id: at, act: Act { at: Millis(at), act: act.into(), ..Act::default() } }

@@ -2,27 +2,26 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use seckill_engine::{
+    ledger::{self, Audit},
+    operator_lock,
+    pending::{Judge, Judged},
+    telemetry::{Snapshot, snapshot::Health},
+};
+use seckill_model::{EntryId, JobRun, Millis, Verdict};
+use seckill_redis::{
+    Layout, Redis,
+    stream::{self, DeadLetter, Pending},
+};
+use seckill_store::{ActivityFilter, OrderFlow, Recorded, SharedStore};
+
 use super::super::{
     Fault,
     alone::{Alone, Sources, within},
     context::Context,
     fault, status,
 };
-use crate::{
-    broker::{
-        Layout, Redis,
-        stream::{self, DeadLetter, Pending},
-    },
-    config::Config,
-    engine::{
-        ledger::{self, Audit},
-        operator_lock,
-        pending::{Judge, Judged},
-    },
-    model::{EntryId, JobRun, Millis, Verdict},
-    store::{ActivityFilter, OrderFlow, Recorded, SharedStore},
-    telemetry::{Snapshot, snapshot::Health},
-};
+use crate::config::Config;
 
 pub(super) use super::super::alone::Told;
 

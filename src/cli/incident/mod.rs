@@ -11,10 +11,11 @@ use std::{
 };
 
 use clap::Args;
+use seckill_model::Millis;
 use serde::Serialize;
 
 use super::{Fault, fault, output::Output};
-use crate::{config::Config, model::Millis};
+use crate::config::Config;
 
 /// How far back without `--since`.
 const LATELY_MS: i64 = 3_600_000;

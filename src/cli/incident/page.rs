@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 
 use jiff::tz::TimeZone;
+use seckill_engine::{figures, telemetry::snapshot::Health};
+use seckill_model::{Millis, OrderEntry, ledger::Balance};
+use seckill_redis::stream::Body;
 
 use super::{
     super::{
@@ -13,12 +16,6 @@ use super::{
     chart,
     gather::{Bundle, Dead, Plan, SHOWN, Told},
     words::{cell, digits, masked, numberless},
-};
-use crate::{
-    broker::stream::Body,
-    engine::figures,
-    model::{Millis, OrderEntry, ledger::Balance},
-    telemetry::snapshot::Health,
 };
 
 /// The whole document.

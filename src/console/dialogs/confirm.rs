@@ -5,21 +5,19 @@ use ratatui::{
     crossterm::event::{Event, KeyEvent},
     style::Style,
 };
+use seckill_engine::{command::Command, plan::Plan, record};
+use seckill_model::{Millis, NewSale, VoucherId};
 use tui_input::{Input, InputRequest, backend::crossterm::to_input_request};
 
 use super::{buttons, draw_input, panel, typed};
 use crate::{
-    console::{
-        director::{Launch, Target},
-        text::{
-            acts::{CANCEL, Question, REASON, reason_hint},
-            conventions,
-        },
-        theme::Theme,
-        widgets::{self, Pen, wrap},
+    director::{Launch, Target},
+    text::{
+        acts::{CANCEL, Question, REASON, reason_hint},
+        conventions,
     },
-    engine::{command::Command, plan::Plan, record},
-    model::{Millis, NewSale, VoucherId},
+    theme::Theme,
+    widgets::{self, Pen, wrap},
 };
 
 /// What is done when the answer is yes.

@@ -6,7 +6,7 @@ use crossterm::event::{Event, KeyCode};
 use ratatui::style::Style;
 
 use super::panel;
-use crate::console::{
+use crate::{
     export::Format,
     text::export as words,
     theme::Theme,

@@ -1,19 +1,17 @@
 //! Fields to type in, with what is wrong told under each.
 
 use ratatui::{crossterm::event::Event, style::Style};
+use seckill_engine::record::MAX_REASON;
+use seckill_model::steers;
 use tui_input::{Input, InputRequest, backend::crossterm::to_input_request};
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::{buttons, panel};
 use crate::{
-    console::{
-        keymap::Action,
-        text::{acts::CANCEL, lang::Word},
-        theme::Theme,
-        widgets::{Pen, fit, left, plain, width, wrap},
-    },
-    engine::record::MAX_REASON,
-    model::steers,
+    keymap::Action,
+    text::{acts::CANCEL, lang::Word},
+    theme::Theme,
+    widgets::{Pen, fit, left, plain, width, wrap},
 };
 
 /// Characters that a field takes, a reason as many as the log; a paste by mistake must not fill the memory.
@@ -255,7 +253,7 @@ mod tests {
     use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
     use super::*;
-    use crate::console::text::lang::word;
+    use crate::text::lang::word;
 
     fn press(c: char) -> Event {
         Event::Key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE))

@@ -1,12 +1,10 @@
 //! The form of an act on the group: a place to go back to, or who gets entries. What it would do is looked at next.
 
 use crossterm::event::Event;
+use seckill_engine::group::{ClaimScope, GroupAct, To};
 
 use super::Form;
-use crate::{
-    console::text::{self, stream::form as words},
-    engine::group::{ClaimScope, GroupAct, To},
-};
+use crate::text::{self, stream::form as words};
 
 /// What is asked for.
 #[derive(Debug)]

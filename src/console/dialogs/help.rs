@@ -3,7 +3,7 @@
 use ratatui::text::{Line, Span};
 
 use super::panel;
-use crate::console::{
+use crate::{
     keymap::{Context, Key, table},
     text,
     theme::Theme,
@@ -95,7 +95,7 @@ fn half(lines: &[(bool, Line<'_>)]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::console::theme::Depth;
+    use crate::theme::Depth;
 
     #[test]
     fn every_binding_is_told() {

@@ -1,6 +1,11 @@
 //! The form of a launch: which sale, how many buyers, over how long, and after how many seconds.
 
 use crossterm::event::Event;
+use seckill_engine::telemetry::snapshot::SaleLine;
+use seckill_model::{
+    Millis, Phase, VoucherId,
+    sale::{check_stock, check_title},
+};
 
 use super::{
     Form,
@@ -8,15 +13,8 @@ use super::{
     sale_form::number,
 };
 use crate::{
-    console::{
-        director::{Launch, Target},
-        text::{director as words, forms, sale_fault},
-    },
-    model::{
-        Millis, Phase, VoucherId,
-        sale::{check_stock, check_title},
-    },
-    telemetry::snapshot::SaleLine,
+    director::{Launch, Target},
+    text::{director as words, forms, sale_fault},
 };
 
 const SALE: usize = 0;

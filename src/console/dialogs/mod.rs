@@ -22,10 +22,10 @@ pub(crate) use palette::{Offer, Palette};
 pub(crate) use rush_form::RushForm;
 pub(crate) use sale_form::SaleForm;
 
+use seckill_model::VoucherId;
 use tui_input::Input;
 
 use super::{keymap::Context, theme::Theme, widgets::Pen};
-use crate::model::VoucherId;
 
 /// The one dialog that is open.
 #[derive(Debug)]

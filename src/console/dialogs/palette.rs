@@ -4,7 +4,7 @@ use ratatui::{crossterm::event::Event, style::Style};
 use tui_input::Input;
 
 use super::{draw_input, panel, typed};
-use crate::console::{
+use crate::{
     keymap::{Action, key_of},
     text::{self, conventions},
     theme::Theme,

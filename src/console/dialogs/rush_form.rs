@@ -1,14 +1,11 @@
 //! The form of a rush of simulated buyers; it tells the exact plan while one types.
 
 use crossterm::event::Event;
+use seckill_engine::{command::RushPlan, telemetry::snapshot::SaleLine};
+use seckill_model::VoucherId;
 
 use super::{Form, sale_form::number};
-use crate::{
-    console::text::{acts::rush_plan, forms as words, sale_name},
-    engine::command::RushPlan,
-    model::VoucherId,
-    telemetry::snapshot::SaleLine,
-};
+use crate::text::{acts::rush_plan, forms as words, sale_name};
 
 const BUYERS: usize = 0;
 const REPEAT: usize = 1;

@@ -1,12 +1,10 @@
 //! The form of a new sale.
 
 use crossterm::event::Event;
+use seckill_model::{Millis, NewSale, SaleFault, When};
 
 use super::Form;
-use crate::{
-    console::text::{forms as words, sale_fault, time_fault},
-    model::{Millis, NewSale, SaleFault, When},
-};
+use crate::text::{forms as words, sale_fault, time_fault};
 
 const TITLE: usize = 0;
 const STOCK: usize = 1;
@@ -54,7 +52,7 @@ impl SaleForm {
 
     fn checked(&self, now: Millis) -> Result<NewSale, (usize, String)> {
         let title = self.form.value(TITLE);
-        crate::model::sale::check_title(title).map_err(|fault| (TITLE, sale_fault(&fault)))?;
+        seckill_model::sale::check_title(title).map_err(|fault| (TITLE, sale_fault(&fault)))?;
         let stock = number(self.form.value(STOCK)).map_err(|fault| (STOCK, fault))?;
         let limit = number(self.form.value(LIMIT)).map_err(|fault| (LIMIT, fault))?;
         let time = |field| match time(self.form.value(field)) {

@@ -18,6 +18,7 @@ use std::{
 use futures::stream::{FuturesUnordered, StreamExt};
 use jiff::tz::TimeZone;
 use ratatui::{buffer::Buffer, layout::Rect};
+use seckill_model::Millis;
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::{
@@ -26,7 +27,6 @@ use super::{
     text, views,
     widgets::{Extent, Sheet},
 };
-use crate::model::Millis;
 
 /// Where files go, as the command line calls it.
 pub(crate) const DIR_FLAG: &str = "--export-dir";

@@ -5,7 +5,7 @@ use ratatui::{
     style::{Color, Modifier},
 };
 
-use crate::console::widgets::width;
+use crate::widgets::width;
 
 /// The cells of a row that begin something; those under the right half of a wide character are left out.
 pub(super) fn row(buffer: &Buffer, y: u16) -> impl Iterator<Item = (u16, &Cell)> {

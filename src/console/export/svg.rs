@@ -9,7 +9,7 @@ use ratatui::{
 };
 
 use super::screen::row;
-use crate::console::{
+use crate::{
     theme::{Rgb, rgb},
     widgets::width,
 };

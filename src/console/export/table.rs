@@ -4,12 +4,10 @@
 //! What stands there may come from anybody who writes into the stream, and goes into a spreadsheet or a
 //! terminal: no cell becomes a formula, and no control character survives.
 
+use seckill_model::{Millis, harmless_json, steers};
 use serde::{Serialize, Serializer, ser::SerializeMap as _};
 
-use crate::{
-    console::widgets::{Extent, Sheet, Value},
-    model::{Millis, harmless_json, steers},
-};
+use crate::widgets::{Extent, Sheet, Value};
 
 /// Columns of ids: names, however many digits they have.
 const IDS: [&str; 7] = ["ID", "ENTRY", "LETTER", "ORDER", "USER", "SALE", "TOKEN"];

@@ -1,25 +1,24 @@
 //! Alarms stand whole in the smallest complete window, in each language.
 
+use seckill_engine::telemetry::{
+    snapshot::{Alarm, AlarmKind, Urgency},
+    unread::Unread,
+};
+use seckill_model::{
+    ForeignKey, NO_NUMBER, Said, VoucherId,
+    ledger::{Finding, SaleFinding},
+};
+
 use super::{
     fixture::{Bench, NOW, normal},
     screens::assert_screen,
 };
 use crate::{
-    console::{
-        text::{
-            self,
-            lang::{Lang, speak_here},
-        },
-        widgets::width,
+    text::{
+        self,
+        lang::{Lang, speak_here},
     },
-    model::{
-        ForeignKey, NO_NUMBER, Said, VoucherId,
-        ledger::{Finding, SaleFinding},
-    },
-    telemetry::{
-        snapshot::{Alarm, AlarmKind, Urgency},
-        unread::Unread,
-    },
+    widgets::width,
 };
 
 /// Each kind with figures and errors as they come in earnest.
@@ -216,7 +215,7 @@ fn crowded() -> Vec<Alarm> {
 }
 
 fn attention(alarms: Vec<Alarm>, w: u16, h: u16) -> String {
-    let screen = Bench::new(crate::telemetry::Snapshot { alarms, ..normal() }).text(w, h);
+    let screen = Bench::new(seckill_engine::telemetry::Snapshot { alarms, ..normal() }).text(w, h);
     let from =
         screen.lines().position(|line| line.contains("ATTENTION") || line.starts_with(" ! "));
     screen.lines().skip(from.unwrap_or(0)).collect::<Vec<_>>().join("\n")

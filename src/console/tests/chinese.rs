@@ -2,6 +2,16 @@
 
 use crossterm::event::{Event, KeyCode};
 use ratatui::{buffer::Buffer, layout::Rect};
+use seckill_engine::{
+    command::{Command, Reply},
+    telemetry::{
+        Snapshot,
+        alarms::alarms,
+        snapshot::{Alarm, AlarmKind, Urgency},
+        unread::Unread,
+    },
+};
+use seckill_model::{ForeignKey, NO_NUMBER, Phase, Said};
 
 use super::{
     fixture::{Bench, NOW, empty, normal, outage, overflowing, read_only, rushing},
@@ -9,19 +19,9 @@ use super::{
     screens::{assert_screen, plan_of},
 };
 use crate::{
-    console::{
-        Lang, speak_here,
-        theme::{Depth, Theme},
-        widgets::Pen,
-    },
-    engine::command::{Command, Reply},
-    model::{ForeignKey, NO_NUMBER, Phase, Said},
-    telemetry::{
-        Snapshot,
-        alarms::alarms,
-        snapshot::{Alarm, AlarmKind, Urgency},
-        unread::Unread,
-    },
+    Lang, speak_here,
+    theme::{Depth, Theme},
+    widgets::Pen,
 };
 
 type Scene = (&'static str, fn() -> Snapshot);

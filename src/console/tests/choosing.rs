@@ -1,17 +1,17 @@
 //! A sale is chosen by a key, a click or an act; to look at the sales chooses none.
 
 use crossterm::event::{Event, KeyCode, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
-
-use super::fixture::{Bench, empty, sale};
-use crate::{
-    console::dialogs::Dialog,
-    engine::command::Command,
-    model::{Phase, VoucherId},
+use seckill_engine::{
+    command::Command,
     telemetry::{
         Snapshot,
         snapshot::{Funnel, RushLine},
     },
 };
+use seckill_model::{Phase, VoucherId};
+
+use super::fixture::{Bench, empty, sale};
+use crate::dialogs::Dialog;
 
 /// A planned sale above five that run, of which none sells by its rate.
 fn quiet() -> Snapshot {

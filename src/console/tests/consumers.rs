@@ -3,17 +3,15 @@
 use std::sync::Arc;
 
 use crossterm::event::KeyCode;
+use seckill_engine::{
+    command::Command,
+    group::{ClaimScope, GroupAct},
+    telemetry::snapshot::{GroupConsumer, Holding},
+};
 
 use super::{
     fixture::Bench,
     stream::{consumer, flowing, partitioned},
-};
-use crate::{
-    engine::{
-        command::Command,
-        group::{ClaimScope, GroupAct},
-    },
-    telemetry::snapshot::{GroupConsumer, Holding},
 };
 
 #[test]

@@ -3,20 +3,18 @@
 use crossterm::event::{
     Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
 };
+use seckill_engine::{
+    command::{Command, LettersCounted, Pace, Reply},
+    plan::made_up,
+    telemetry::Snapshot,
+};
+use seckill_model::{LetterCounts, LetterVerdict, Verdict, VoucherId};
 
 use super::{
     fixture::{Bench, entry, normal, overflowing},
     letters::{letter, poisoned},
 };
-use crate::{
-    console::{Keys, Lang, dialogs::Dialog, keymap, speak_here, text::conventions, views::View},
-    engine::{
-        command::{Command, LettersCounted, Pace, Reply},
-        plan::made_up,
-    },
-    model::{LetterCounts, LetterVerdict, Verdict, VoucherId},
-    telemetry::Snapshot,
-};
+use crate::{Keys, Lang, dialogs::Dialog, keymap, speak_here, text::conventions, views::View};
 
 fn keys(text: &str) -> Keys {
     toml::from_str(text).expect("keys that can be read")

@@ -1,16 +1,14 @@
 //! A sale from the form to the answer: asked about, sent once, and nothing typed is lost.
 
 use crossterm::event::KeyCode;
+use seckill_engine::command::{Command, Refusal, Reply};
+use seckill_model::{Millis, NewSale, VoucherId};
 
 use super::{
     fixture::{Bench, NOW, normal},
     screens::assert_screen,
 };
-use crate::{
-    console::{Lang, dialogs::Dialog, speak_here},
-    engine::command::{Command, Refusal, Reply},
-    model::{Millis, NewSale, VoucherId},
-};
+use crate::{Lang, dialogs::Dialog, speak_here};
 
 /// Fills the form in, up to the question.
 fn asked(values: [&str; 5]) -> Bench {

@@ -1,17 +1,17 @@
 //! A launch: armed, called off, fired, and what happens when anything is not as it was.
 
 use crossterm::event::KeyCode;
+use seckill_engine::{
+    command::{Command, Refusal, Reply, RushPlan, RushReport},
+    telemetry::{Snapshot, snapshot::RushLine},
+};
+use seckill_model::{Phase, SaleState, VoucherId};
 
 use super::fixture::{Bench, NOW, normal, outage, read_only, rushing, sale};
 use crate::{
-    console::{
-        Lang,
-        dialogs::{Dialog, LaunchForm},
-        speak_here,
-    },
-    engine::command::{Command, Refusal, Reply, RushPlan, RushReport},
-    model::{Phase, SaleState, VoucherId},
-    telemetry::{Snapshot, snapshot::RushLine},
+    Lang,
+    dialogs::{Dialog, LaunchForm},
+    speak_here,
 };
 
 /// What happens to a picture meanwhile.

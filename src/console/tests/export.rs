@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
+use seckill_engine::telemetry::{Snapshot, snapshot::LetterPage};
 
 use super::{
     fixture::{Bench, NOW, empty, normal, outage, overflowing, read_only},
@@ -14,16 +15,13 @@ use super::{
     stream::flowing,
 };
 use crate::{
-    console::{
-        app::App,
-        dialogs::Dialog,
-        export::{Export, ExportError, Written},
-        text::lang::{Lang, speak_here},
-        theme::{Depth, Palette, Theme},
-        views,
-        widgets::Extent,
-    },
-    telemetry::{Snapshot, snapshot::LetterPage},
+    app::App,
+    dialogs::Dialog,
+    export::{Export, ExportError, Written},
+    text::lang::{Lang, speak_here},
+    theme::{Depth, Palette, Theme},
+    views,
+    widgets::Extent,
 };
 
 fn made(bench: &mut Bench) -> Vec<Export> {

@@ -6,27 +6,10 @@ use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use futures::FutureExt;
 use jiff::tz::TimeZone;
 use ratatui::{Terminal, backend::TestBackend, buffer::Buffer};
-use tokio::sync::{mpsc, watch};
-
-use super::{
-    history::{log_lines, stocks},
-    letters::letters,
-};
-use crate::{
-    console::{
-        app::App,
-        theme::{Depth, Theme},
-        views,
-    },
-    engine::{
-        command::{Command, Focus, Refusal, Remote, Reply, Request},
-        jobs::JobSaid,
-        refusal::Why,
-    },
-    model::{
-        Cause, EntryFault, EntryId, JobOutcome, JobRun, Millis, OrderCounts, OrderFault, OrderId,
-        Phase, Said, SaleState, UserId, Verdict, VoucherId, ledger::Balance,
-    },
+use seckill_engine::{
+    command::{Command, Focus, Refusal, Remote, Reply, Request},
+    jobs::JobSaid,
+    refusal::Why,
     telemetry::{
         Point, Series, Snapshot,
         census::Census,
@@ -35,6 +18,21 @@ use crate::{
             Latency, PendingLine, PendingPage, RushLine, SaleLine, SaleOrders, StreamLine, Urgency,
         },
     },
+};
+use seckill_model::{
+    Cause, EntryFault, EntryId, JobOutcome, JobRun, Millis, OrderCounts, OrderFault, OrderId,
+    Phase, Said, SaleState, UserId, Verdict, VoucherId, ledger::Balance,
+};
+use tokio::sync::{mpsc, watch};
+
+use super::{
+    history::{log_lines, stocks},
+    letters::letters,
+};
+use crate::{
+    app::App,
+    theme::{Depth, Theme},
+    views,
 };
 
 pub(super) const NOW: Millis = Millis(1_795_000_000_000);
@@ -124,7 +122,7 @@ impl Bench {
             while x < width {
                 let symbol = buffer[(x, y)].symbol();
                 line.push_str(symbol);
-                x += crate::console::widgets::width(symbol).max(1) as u16;
+                x += crate::widgets::width(symbol).max(1) as u16;
             }
             lines.push(line.trim_end().to_owned());
         }

@@ -1,6 +1,7 @@
 //! Forms keep their place and their height, whatever is typed into them.
 
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
+use seckill_engine::telemetry::Snapshot;
 
 use super::{
     fixture::{Bench, normal},
@@ -8,11 +9,8 @@ use super::{
     stream::flowing,
 };
 use crate::{
-    console::{
-        Keys, keymap,
-        text::lang::{Lang, speak_here},
-    },
-    telemetry::Snapshot,
+    Keys, keymap,
+    text::lang::{Lang, speak_here},
 };
 
 const SIZES: [(u16, u16); 3] = [(120, 36), (80, 24), (60, 15)];

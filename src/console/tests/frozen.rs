@@ -1,6 +1,8 @@
 //! A picture that stands still: what is on it is walked, and what would have to be read is refused in a sentence.
 
 use crossterm::event::{Event, KeyCode, MouseEvent, MouseEventKind};
+use seckill_engine::telemetry::{Snapshot, StreamView, snapshot::LetterPage};
+use seckill_model::EntryId;
 
 use super::{
     fixture::{Bench, normal},
@@ -8,11 +10,7 @@ use super::{
     orders::sold,
     stream::flowing,
 };
-use crate::{
-    console::views::View,
-    model::EntryId,
-    telemetry::{Snapshot, StreamView, snapshot::LetterPage},
-};
+use crate::views::View;
 
 const TOLD: &str = "the picture is frozen; f lets it go on, and then more can be read";
 

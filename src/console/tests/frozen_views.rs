@@ -9,7 +9,7 @@ use super::{
     screens::{SHOTS, Scene, assert_screen},
     stream::flowing,
 };
-use crate::console::{Lang, speak_here, text};
+use crate::{Lang, speak_here, text};
 
 const VIEWS: [(Scene, char); 10] = [
     (("overview", normal), '1'),

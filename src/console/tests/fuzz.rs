@@ -7,6 +7,12 @@ use crossterm::event::{
 };
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use seckill_engine::{
+    command::{Command, LettersCounted, LettersReplayed, Refusal, ReplayReport, Reply},
+    plan::made_up,
+    telemetry::{OrdersView, Snapshot, StreamView, snapshot::LetterPage},
+};
+use seckill_model::{EntryId, LetterCounts, LetterVerdict, Verdict, VoucherId};
 
 use super::{
     fixture::{Bench, NOW, empty, normal, outage, overflowing, page, read_only, rushing},
@@ -14,16 +20,8 @@ use super::{
     orders, stream,
 };
 use crate::{
-    console::{
-        dialogs::{Dialog, Intent},
-        story::Story,
-    },
-    engine::{
-        command::{Command, LettersCounted, LettersReplayed, Refusal, ReplayReport, Reply},
-        plan::made_up,
-    },
-    model::{EntryId, LetterCounts, LetterVerdict, Verdict, VoucherId},
-    telemetry::{OrdersView, Snapshot, StreamView, snapshot::LetterPage},
+    dialogs::{Dialog, Intent},
+    story::Story,
 };
 
 /// What may be sent by the next key.

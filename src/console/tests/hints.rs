@@ -2,6 +2,13 @@
 
 use crossterm::event::KeyCode;
 use futures::FutureExt;
+use seckill_engine::{
+    command::{Command, LettersCounted, Reply},
+    group::{Preview, RemoveReport},
+    plan::made_up,
+    telemetry::{Snapshot, snapshot::LetterPage},
+};
+use seckill_model::{LetterCounts, Verdict, VoucherId};
 use tokio::sync::oneshot;
 
 use super::{
@@ -9,16 +16,7 @@ use super::{
     letters::poisoned,
     stream::flowing,
 };
-use crate::{
-    console::{Keys, Lang, keymap, speak_here},
-    engine::{
-        command::{Command, LettersCounted, Reply},
-        group::{Preview, RemoveReport},
-        plan::made_up,
-    },
-    model::{LetterCounts, Verdict, VoucherId},
-    telemetry::{Snapshot, snapshot::LetterPage},
-};
+use crate::{Keys, Lang, keymap, speak_here};
 
 fn choose(text: &str) {
     let keys: Keys = toml::from_str(text).expect("keys that can be read");

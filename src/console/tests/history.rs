@@ -5,26 +5,24 @@ use std::sync::Arc;
 use crossterm::event::KeyCode;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use seckill_engine::{
+    command::{ReplayReport, Reply},
+    telemetry::{
+        Snapshot,
+        log::{Act, LogLook, LogPage, Recorded, Which},
+        stock::Stocks,
+    },
+    told::{Subject, Told},
+};
+use seckill_model::{Said, SaleState, VoucherId};
 
 use super::{
     fixture::{Bench, NOW, empty, normal, outage, overflowing, read_only, sql_away},
     screens::{SHOTS, Scene, assert_screen},
 };
 use crate::{
-    console::{
-        text::lang::{Lang, speak_here},
-        theme::{Depth, Theme},
-    },
-    engine::{
-        command::{ReplayReport, Reply},
-        told::{Subject, Told},
-    },
-    model::{Said, SaleState, VoucherId},
-    telemetry::{
-        Snapshot,
-        log::{Act, LogLook, LogPage, Recorded, Which},
-        stock::Stocks,
-    },
+    text::lang::{Lang, speak_here},
+    theme::{Depth, Theme},
 };
 
 fn line(
@@ -302,10 +300,10 @@ fn collecting_goes_on_while_the_picture_is_frozen() {
     let mut later = normal();
     later.taken = NOW.plus(5_000);
     let mut series = (*later.series).clone();
-    series.push(crate::telemetry::Point {
+    series.push(seckill_engine::telemetry::Point {
         at: NOW.plus(5_000),
         admitted: Some(77_777.0),
-        ..crate::telemetry::Point::default()
+        ..seckill_engine::telemetry::Point::default()
     });
     later.series = Arc::new(series);
     later.funnel.admitted.per_second = 77_777.0;

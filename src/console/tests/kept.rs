@@ -2,35 +2,34 @@
 
 use std::time::Duration;
 
+use seckill_engine::{
+    command::{LettersDiscarded, LettersReplayed, ReplayReport, Reply, RushReport},
+    error::PartDone,
+    group::{ClaimReport, GroupFault, Meanwhile, Names},
+    jobs::{Cancelled, JobSaid, RunFault},
+    mend::{Mended, PartitionFault, Repair},
+    refusal::{Refusal, SaleRule, Why},
+    rush::RushFault,
+    telemetry::forgot::Healed,
+    told::{ClaimPart, RewindPart, Subject, Told},
+};
+use seckill_model::{
+    EntryFault, ForeignKey, JobOutcome, Millis, NO_NUMBER, OrderFault, Payment, Said, SaleFault,
+    UserId, VoucherDetails, VoucherId,
+    ledger::{Finding, SaleFinding, Side},
+    letter::{MAX_DATA, MAX_REASON},
+};
+
 use super::{chinese::english, fixture::entry};
 use crate::{
-    console::{
-        speak_here,
-        text::{
-            self,
-            figures::grouped,
-            lang::Lang,
-            told::{job_said, result, subject},
-        },
-        widgets::{width, wrap},
+    speak_here,
+    text::{
+        self,
+        figures::grouped,
+        lang::Lang,
+        told::{job_said, result, subject},
     },
-    engine::{
-        command::{LettersDiscarded, LettersReplayed, ReplayReport, Reply, RushReport},
-        error::PartDone,
-        group::{ClaimReport, GroupFault, Meanwhile, Names},
-        jobs::{Cancelled, JobSaid, RunFault},
-        mend::{Mended, PartitionFault, Repair},
-        refusal::{Refusal, SaleRule, Why},
-        rush::RushFault,
-        told::{ClaimPart, RewindPart, Subject, Told},
-    },
-    model::{
-        EntryFault, ForeignKey, JobOutcome, Millis, NO_NUMBER, OrderFault, Payment, Said,
-        SaleFault, UserId, VoucherDetails, VoucherId,
-        ledger::{Finding, SaleFinding, Side},
-        letter::{MAX_DATA, MAX_REASON},
-    },
-    telemetry::forgot::Healed,
+    widgets::{width, wrap},
 };
 
 const SALE: VoucherId = VoucherId(7);
@@ -242,7 +241,7 @@ fn results() -> Vec<Told> {
         Told::Healed(Healed { oversold: true, ..Healed::default() }),
     ];
     for payment in [Payment::Paid, Payment::PaidBefore, Payment::TooLate, Payment::NotFound] {
-        let order = crate::model::OrderId::new(1_795_000_000, 1);
+        let order = seckill_model::OrderId::new(1_795_000_000, 1);
         all.extend(order.map(|order| Told::Done(Reply::Paid { order, payment })));
     }
     all.extend(job_results().into_iter().map(|said| Told::Ran {
@@ -268,7 +267,7 @@ fn order_faults() -> Vec<OrderFault> {
         OrderFault::TooOften(6),
         OrderFault::Unkept,
     ]);
-    if let Ok(order) = crate::model::OrderId::new(1_795_000_000, 1) {
+    if let Ok(order) = seckill_model::OrderId::new(1_795_000_000, 1) {
         all.push(OrderFault::Holds { user: UserId(5), holds: order, voucher: SALE });
         all.extend([OrderFault::IdTaken(order), OrderFault::Promised(order)]);
     }

@@ -1,17 +1,15 @@
 //! What keys do: acts go to identities, refusals say why, nothing typed is lost.
 
 use crossterm::event::KeyCode;
-
-use super::fixture::{Bench, empty, entry, normal, overflowing, page, read_only, rushing};
-use crate::{
-    console::{app::Course, dialogs::Dialog, views::View},
-    engine::{
-        command::{Command, Pace, Refusal, ReplayReport, Reply, Scope},
-        plan::made_up,
-    },
-    model::{EntryId, Verdict, VoucherId, filter::Filter},
+use seckill_engine::{
+    command::{Command, Pace, Refusal, ReplayReport, Reply, Scope},
+    plan::made_up,
     telemetry::{Snapshot, snapshot::RecoveryLine},
 };
+use seckill_model::{EntryId, Verdict, VoucherId, filter::Filter};
+
+use super::fixture::{Bench, empty, entry, normal, overflowing, page, read_only, rushing};
+use crate::{app::Course, dialogs::Dialog, views::View};
 
 #[test]
 fn an_act_is_sent_only_after_yes() {

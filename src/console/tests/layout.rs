@@ -2,28 +2,26 @@
 
 use crossterm::event::KeyCode;
 use ratatui::buffer::Buffer;
+use seckill_engine::telemetry::{
+    Snapshot,
+    snapshot::{Count, Latency, RushLine},
+    unread::Unread,
+};
+use seckill_model::{Phase, Said, VoucherId, ledger::Balance};
 
 use super::{
     fixture::{Bench, NOW, empty, normal, overflowing, rushing, sale},
     screens::assert_screen,
 };
 use crate::{
-    console::{
-        app::App,
-        text::{
-            self,
-            lang::{Lang, Word, speak_here},
-            overview as words,
-        },
-        theme::{Depth, Theme},
-        views::View,
+    app::App,
+    text::{
+        self,
+        lang::{Lang, Word, speak_here},
+        overview as words,
     },
-    model::{Phase, Said, VoucherId, ledger::Balance},
-    telemetry::{
-        Snapshot,
-        snapshot::{Count, Latency, RushLine},
-        unread::Unread,
-    },
+    theme::{Depth, Theme},
+    views::View,
 };
 
 const SIZES: [(u16, u16); 3] = [(120, 36), (80, 24), (200, 50)];
@@ -97,7 +95,7 @@ fn skipping(cells: &[&str], text: &str) -> bool {
         if cells.get(at) != Some(&sign.as_str()) {
             return false;
         }
-        at += crate::console::widgets::width(&sign);
+        at += crate::widgets::width(&sign);
     }
     true
 }

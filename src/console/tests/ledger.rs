@@ -1,27 +1,25 @@
 //! The Ledger: each difference in words, what repairs it, and the question before that.
 
 use crossterm::event::KeyCode;
-
-use super::{
-    fixture::{Bench, NOW, empty, normal, outage},
-    screens::{SHOTS, assert_screen},
-};
-use crate::{
-    console::{Lang, speak_here},
-    engine::{
-        command::{Command, Reply},
-        repair::{Repaired, SaleRepair},
-    },
-    model::{
-        VoucherId,
-        ledger::{Balance, Cure, Finding, SaleAudit, SaleFinding},
-    },
+use seckill_engine::{
+    command::{Command, Reply},
+    repair::{Repaired, SaleRepair},
     telemetry::{
         Snapshot,
         alarms::alarms,
         ledger_page::{AuditLimit, LedgerPage},
     },
 };
+use seckill_model::{
+    VoucherId,
+    ledger::{Balance, Cure, Finding, SaleAudit, SaleFinding},
+};
+
+use super::{
+    fixture::{Bench, NOW, empty, normal, outage},
+    screens::{SHOTS, assert_screen},
+};
+use crate::{Lang, speak_here};
 
 fn line(id: u64, title: &str, sold: u64, findings: Vec<Finding>) -> SaleAudit {
     SaleAudit {
@@ -194,7 +192,7 @@ fn names_lead_to_it_from_anywhere() {
         let mut bench = Bench::new(audited());
         bench.keys(&format!("3:{name}"));
         bench.press(KeyCode::Enter);
-        assert_eq!(bench.app.view, crate::console::views::View::Ledger, "{name}");
+        assert_eq!(bench.app.view, crate::views::View::Ledger, "{name}");
         assert_eq!(bench.app.dialog.is_some(), asked, "{name}");
     }
 }

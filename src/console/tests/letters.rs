@@ -3,28 +3,26 @@
 use std::sync::Arc;
 
 use crossterm::event::{Event, KeyCode};
-
-use super::{
-    fixture::{Bench, NOW, empty, entry, normal, overflowing},
-    screens::assert_screen,
-};
-use crate::{
-    console::{dialogs::Dialog, theme::Depth, theme::Theme},
-    engine::{
-        command::{Command, LetterScope, LettersCounted, LettersReplayed, Pace, Refusal, Reply},
-        plan::made_up,
-        record,
-    },
-    model::{
-        EntryFault, EntryId, LetterCounts, LetterVerdict, Millis, OrderFault, OrderId, Said,
-        UserId, Verdict, VoucherId, filter::Filter, letter::Burial,
-    },
+use seckill_engine::{
+    command::{Command, LetterScope, LettersCounted, LettersReplayed, Pace, Refusal, Reply},
+    plan::made_up,
+    record,
     telemetry::{
         Snapshot,
         alarms::alarms,
         snapshot::{LetterLine, LetterPage, RecoveryLine},
     },
 };
+use seckill_model::{
+    EntryFault, EntryId, LetterCounts, LetterVerdict, Millis, OrderFault, OrderId, Said, UserId,
+    Verdict, VoucherId, filter::Filter, letter::Burial,
+};
+
+use super::{
+    fixture::{Bench, NOW, empty, entry, normal, overflowing},
+    screens::assert_screen,
+};
+use crate::{dialogs::Dialog, theme::Depth, theme::Theme};
 
 fn reason(number: u64) -> OrderFault {
     match number % 4 {
@@ -457,7 +455,7 @@ fn a_count_that_does_not_come_is_given_up_with_esc() {
     assert_eq!(first.len(), 1);
     bench.press(KeyCode::Esc);
     assert_eq!(bench.said(), "the dead letters are not counted any more; nothing was done");
-    assert_eq!(bench.app.view, crate::console::views::View::Letters);
+    assert_eq!(bench.app.view, crate::views::View::Letters);
     bench.keys("j R");
     let second = bench.sent();
     assert_eq!(second, [Command::CountLetters(LetterScope::Letters(vec![letter(1)]))]);

@@ -1,19 +1,18 @@
 //! A database that another program keeps locked: the header says so, and what is only read stays as it was.
 
+use seckill_engine::telemetry::{
+    Snapshot,
+    snapshot::{Alarm, AlarmKind, Urgency},
+    unread::Unread,
+};
+use seckill_model::Said;
+
 use super::{
     fixture::{Bench, NOW, normal},
     orders::sold,
     screens::assert_screen,
 };
-use crate::{
-    console::text::lang::{Lang, speak_here},
-    model::Said,
-    telemetry::{
-        Snapshot,
-        snapshot::{Alarm, AlarmKind, Urgency},
-        unread::Unread,
-    },
-};
+use crate::text::lang::{Lang, speak_here};
 
 fn locked(mut picture: Snapshot) -> Snapshot {
     picture.sql.unwritable = Some(Said::of(&Unread::SqlLocked));

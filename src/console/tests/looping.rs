@@ -11,7 +11,7 @@ use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use tokio::sync::watch;
 
 use super::fixture::{Bench, normal, rushing};
-use crate::console::{
+use crate::{
     app::App,
     run::{Keyboard, drive},
     screen::Stage,
@@ -151,7 +151,7 @@ async fn nothing_is_drawn_while_nothing_changes() {
     let mut picture = normal();
     picture.sales.clear();
     // Fresh for as long as the test runs.
-    let later = crate::model::Millis::now().plus(60_000);
+    let later = seckill_model::Millis::now().plus(60_000);
     (picture.redis.last_ok, picture.sql.last_ok) = (Some(later), Some(later));
     let mut bench = Bench::new(picture);
     let mut keys = Played::new(&[(1_300, KeyCode::Char('q'), PLAIN)]);

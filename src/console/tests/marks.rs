@@ -1,18 +1,16 @@
 //! Marks: which dead letters or entries an act is about, and that the question says which.
 
 use crossterm::event::KeyCode;
+use seckill_engine::{
+    command::{Command, LetterScope, LettersCounted, LettersDiscarded, Reply},
+    plan::made_up,
+    telemetry::{Snapshot, snapshot::LetterPage},
+};
+use seckill_model::{LetterCounts, LetterVerdict, Verdict};
 
 use super::{
     fixture::{Bench, entry, normal},
     letters::{all, ask, away, letter, poisoned, without},
-};
-use crate::{
-    engine::{
-        command::{Command, LetterScope, LettersCounted, LettersDiscarded, Reply},
-        plan::made_up,
-    },
-    model::{LetterCounts, LetterVerdict, Verdict},
-    telemetry::{Snapshot, snapshot::LetterPage},
 };
 
 #[test]

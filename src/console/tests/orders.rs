@@ -3,26 +3,24 @@
 use std::sync::Arc;
 
 use crossterm::event::KeyCode;
+use seckill_engine::{
+    command::{Command, Refusal, Reply},
+    orders::Standing,
+    telemetry::{
+        OrdersView, Snapshot,
+        snapshot::{Holding, OrdersPage},
+    },
+    trace::Trace,
+};
+use seckill_model::{EntryId, Millis, Order, OrderId, OrderStatus, Payment, UserId, VoucherId};
 
 use super::{
     fixture::{Bench, NOW, empty, normal, overflowing},
     screens::{SHOTS, assert_screen},
 };
 use crate::{
-    console::{
-        text::lang::{Lang, speak_here},
-        theme::{Depth, Theme},
-    },
-    engine::{
-        command::{Command, Refusal, Reply},
-        orders::Standing,
-        trace::Trace,
-    },
-    model::{EntryId, Millis, Order, OrderId, OrderStatus, Payment, UserId, VoucherId},
-    telemetry::{
-        OrdersView, Snapshot,
-        snapshot::{Holding, OrdersPage},
-    },
+    text::lang::{Lang, speak_here},
+    theme::{Depth, Theme},
 };
 
 /// Order `number`: later ones have higher ids.
@@ -372,8 +370,7 @@ fn the_loaded_page_is_sorted_and_the_heading_says_of_how_many() {
     let text = bench.text(120, 36);
     assert!(text.contains("sorted by status, of these 100"), "{text}");
     let rows = bench.app.orders.rows(&bench.app.shown);
-    let words: Vec<&str> =
-        rows.iter().map(|it| crate::console::text::orders::status(it.status)).collect();
+    let words: Vec<&str> = rows.iter().map(|it| crate::text::orders::status(it.status)).collect();
     assert!(words.is_sorted() && words.first() != words.last(), "{words:?}");
     // The next page is behind the oldest that is loaded, wherever that stands, and keeps the order.
     bench.keys("n");

@@ -1,12 +1,10 @@
 //! The pending list in a rush: entries come and go with each picture, and nothing else moves.
 
 use crossterm::event::{Event, KeyCode};
+use seckill_engine::telemetry::{Snapshot, census::Census, snapshot::PendingPage};
 
 use super::fixture::{Bench, NOW, normal, page};
-use crate::{
-    console::{Lang, speak_here},
-    telemetry::{Snapshot, census::Census, snapshot::PendingPage},
-};
+use crate::{Lang, speak_here};
 
 /// So many are pending, counted by the look that read them; another look saw `surveyed`.
 fn holding(count: u64, surveyed: u64) -> Snapshot {

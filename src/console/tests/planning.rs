@@ -1,17 +1,15 @@
 //! The question about a plan, while live nodes take over what it is about.
 
 use crossterm::event::KeyCode;
-
-use super::fixture::{Bench, entry, normal, page};
-use crate::{
-    console::{Lang, speak_here},
-    engine::{
-        command::{Command, Pace, ReplayReport, Reply},
-        plan::made_up,
-    },
-    model::Verdict,
+use seckill_engine::{
+    command::{Command, Pace, ReplayReport, Reply},
+    plan::made_up,
     telemetry::Snapshot,
 };
+use seckill_model::Verdict;
+
+use super::fixture::{Bench, entry, normal, page};
+use crate::{Lang, speak_here};
 
 /// A dead consumer holds so many entries, each delivered so long ago; a live node takes them over after 30 s.
 fn stranded(count: u64, idle_ms: u64) -> Snapshot {

@@ -1,20 +1,21 @@
 //! The presenter's layout in its states, in both languages and every size.
 
+use seckill_engine::{
+    command::{Command, RushPlan},
+    telemetry::{Snapshot, snapshot::RushLine},
+};
+use seckill_model::{Phase, VoucherId, ledger::Balance};
+
 use super::{
     fixture::{Bench, NOW, empty, normal, outage, read_only, sale},
     screens::{Scene, assert_screen},
 };
 use crate::{
-    console::{
-        Lang,
-        presenter::by_title,
-        speak_here,
-        story::Story,
-        theme::{Depth, Theme},
-    },
-    engine::command::{Command, RushPlan},
-    model::{Phase, VoucherId, ledger::Balance},
-    telemetry::{Snapshot, snapshot::RushLine},
+    Lang,
+    presenter::by_title,
+    speak_here,
+    story::Story,
+    theme::{Depth, Theme},
 };
 
 pub(super) const SIZES: [(u16, u16); 4] = [(200, 50), (120, 36), (80, 24), (60, 15)];
@@ -318,7 +319,7 @@ fn keys_turn_to_it_and_back() {
     bench.keys("A");
     assert!(bench.sent().is_empty() && bench.app.dialog.is_none());
     bench.keys("t");
-    assert!(!bench.app.presenter.on && bench.app.view == crate::console::views::View::Pending);
+    assert!(!bench.app.presenter.on && bench.app.view == crate::views::View::Pending);
     bench.keys("t");
     let first = bench.app.presented();
     bench.keys("j");
@@ -348,9 +349,9 @@ fn a_key_of_the_views_does_not_end_a_demo() {
         }
         bench.press(crossterm::event::KeyCode::Tab);
         assert!(bench.app.presenter.on, "{}", bench.said());
-        assert_eq!(bench.app.view, crate::console::views::View::Pending);
+        assert_eq!(bench.app.view, crate::views::View::Pending);
         bench.keys("t2");
-        assert_eq!(bench.app.view, crate::console::views::View::Sales);
+        assert_eq!(bench.app.view, crate::views::View::Sales);
     }
 }
 

@@ -1,17 +1,17 @@
 //! Why an act is done: whatever the audit log tells of takes a reason, by one and the same field.
 
 use crossterm::event::KeyCode;
+use seckill_engine::{
+    command::{Command, Refusal, Reply},
+    telemetry::{OrdersView, Snapshot, snapshot::RecoveryLine},
+};
+use seckill_model::{Phase, SaleState, VoucherId};
 
 use super::{
     fixture::{Bench, NOW, normal, rushing},
     orders,
 };
-use crate::{
-    console::dialogs::Dialog,
-    engine::command::{Command, Refusal, Reply},
-    model::{Phase, SaleState, VoucherId},
-    telemetry::{OrdersView, Snapshot, snapshot::RecoveryLine},
-};
+use crate::dialogs::Dialog;
 
 /// Types a reason into the question that is open, and says yes.
 fn because(bench: &mut Bench, reason: &str) {

@@ -3,21 +3,19 @@
 use std::sync::Arc;
 
 use crossterm::event::KeyCode;
+use seckill_engine::{
+    command::{Command, LetterScope, LettersCounted, Pace, Reply, Scope},
+    plan::made_up,
+    telemetry::{OrdersView, Snapshot, StreamView, snapshot::Holding},
+};
+use seckill_model::{LetterVerdict, Millis, Verdict, VoucherId};
 
 use super::{
     fixture::{Bench, NOW, empty, entry, normal, overflowing, page},
     letters::{letter, letters_counted, poisoned, under_way},
     orders, stream,
 };
-use crate::{
-    console::{Lang, speak_here, views},
-    engine::{
-        command::{Command, LetterScope, LettersCounted, Pace, Reply, Scope},
-        plan::made_up,
-    },
-    model::{LetterVerdict, Millis, Verdict, VoucherId},
-    telemetry::{OrdersView, Snapshot, StreamView, snapshot::Holding},
-};
+use crate::{Lang, speak_here, views};
 
 /// Users 1000 to 1127 hold what is in the stream, pending, dead and bought; each text names one of them.
 fn told() -> Snapshot {

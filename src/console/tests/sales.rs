@@ -1,16 +1,14 @@
 //! One sale in full: what became of its orders is counted while it is open, and leads to who bought.
 
 use crossterm::event::KeyCode;
+use seckill_engine::telemetry::{OrdersView, Snapshot, snapshot::SaleOrders};
+use seckill_model::{
+    Phase, VoucherId,
+    ledger::{Balance, Finding, SaleFinding},
+};
 
 use super::fixture::{Bench, NOW, normal, outage, sale};
-use crate::{
-    console::{Lang, speak_here, text, views::View},
-    model::{
-        Phase, VoucherId,
-        ledger::{Balance, Finding, SaleFinding},
-    },
-    telemetry::{OrdersView, Snapshot, snapshot::SaleOrders},
-};
+use crate::{Lang, speak_here, text, views::View};
 
 #[test]
 fn no_question_is_put_that_a_server_which_is_away_can_not_answer() {

@@ -5,20 +5,18 @@ use ratatui::{
     buffer::{Buffer, Cell},
     style::{Color, Modifier},
 };
+use seckill_engine::{
+    command::{Command, Refusal, ReplayReport, Reply, Scope},
+    plan::{Plan, made_up},
+    telemetry::{Snapshot, alarms::alarms, snapshot::Back},
+};
+use seckill_model::{Phase, Verdict};
 
 use super::fixture::{Bench, NOW, empty, entry, normal, outage, overflowing, read_only, rushing};
 use crate::{
-    console::{
-        Lang,
-        story::Story,
-        theme::{Depth, Theme},
-    },
-    engine::{
-        command::{Command, Refusal, ReplayReport, Reply, Scope},
-        plan::{Plan, made_up},
-    },
-    model::{Phase, Verdict},
-    telemetry::{Snapshot, alarms::alarms, snapshot::Back},
+    Lang,
+    story::Story,
+    theme::{Depth, Theme},
 };
 
 pub(super) fn assert_screen(name: &str, text: &str) {

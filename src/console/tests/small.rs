@@ -1,6 +1,8 @@
 //! The smallest window: Enter opens in every view, or says why it does not.
 
 use crossterm::event::KeyCode;
+use seckill_engine::telemetry::Snapshot;
+use seckill_model::Phase;
 
 use super::{
     fixture::{Bench, normal, sale},
@@ -9,11 +11,7 @@ use super::{
     orders::sold,
     stream::flowing,
 };
-use crate::{
-    console::{Lang, speak_here, story::Story},
-    model::Phase,
-    telemetry::Snapshot,
-};
+use crate::{Lang, speak_here, story::Story};
 
 type Opens = (&'static str, fn() -> Snapshot, [&'static str; 2]);
 

@@ -2,23 +2,22 @@
 
 use std::{io, path::PathBuf};
 
+use seckill_engine::{
+    refusal::{
+        DataDirError, FileFault, HostsFault, MYSQL_PARAMETERS, POSTGRES_PARAMETERS,
+        PartitionsFault, RedisUrlFault, Refusal, SchemaFault, ServerError, SqlUrlFault, UnderWay,
+        Why,
+    },
+    telemetry::unread::Unread,
+    told::Told,
+};
+use seckill_model::Said;
+
 use super::{chinese::english, fixture::Bench, fixture::normal};
 use crate::{
-    console::{
-        export::ExportError,
-        speak_here,
-        text::{self, lang::Lang, told::result},
-    },
-    engine::{
-        refusal::{
-            DataDirError, FileFault, HostsFault, MYSQL_PARAMETERS, POSTGRES_PARAMETERS,
-            PartitionsFault, RedisUrlFault, Refusal, SchemaFault, ServerError, SqlUrlFault,
-            UnderWay, Why,
-        },
-        told::Told,
-    },
-    model::Said,
-    telemetry::unread::Unread,
+    export::ExportError,
+    speak_here,
+    text::{self, lang::Lang, told::result},
 };
 
 /// What has a name, or is typed as it is.

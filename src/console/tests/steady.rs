@@ -1,10 +1,12 @@
 //! The presenter's layout stands still: messages have rows, and figures have places of their own.
 
+use seckill_engine::telemetry::Snapshot;
+use seckill_model::ledger::Balance;
+
 use super::{
     fixture::{Bench, empty, normal},
     presenter::{SIZES, running},
 };
-use crate::{model::ledger::Balance, telemetry::Snapshot};
 
 #[test]
 fn nothing_moves_when_a_result_is_told() {
@@ -49,7 +51,7 @@ fn in_flight_and_the_books_have_a_place_each() {
     // Once none come the books are told.
     let mut still = running();
     (still.books, still.written.per_second) = (Balance::Balanced { by_id: true }, 0.0);
-    still.funnel = crate::telemetry::snapshot::Funnel::default();
+    still.funnel = seckill_engine::telemetry::snapshot::Funnel::default();
     let mut bench = Bench::new(still);
     bench.keys("t");
     let text = bench.text(120, 36);

@@ -3,29 +3,27 @@
 use std::sync::Arc;
 
 use crossterm::event::KeyCode;
+use seckill_engine::{
+    command::{Command, Refusal, Reply},
+    group::{
+        ClaimPlan, ClaimScope, GroupAct, Preview, RemoveReport, Rewind, To,
+        claim::{ClaimEntries, ClaimPart},
+    },
+    telemetry::{
+        Snapshot, StreamView,
+        snapshot::{EntryLine, GroupConsumer, Holding, NodeState, PartitionLine, StreamPage},
+    },
+};
+use seckill_model::{EntryId, OrderId, UserId, VoucherId};
 
 use super::{
     fixture::{Bench, NOW, empty, no_user, normal, outage, overflowing},
     screens::{SHOTS, assert_screen},
 };
 use crate::{
-    console::{
-        dialogs::Dialog,
-        text::lang::{Lang, speak_here},
-        theme::{Depth, Theme},
-    },
-    engine::{
-        command::{Command, Refusal, Reply},
-        group::{
-            ClaimPlan, ClaimScope, GroupAct, Preview, RemoveReport, Rewind, To,
-            claim::{ClaimEntries, ClaimPart},
-        },
-    },
-    model::{EntryId, OrderId, UserId, VoucherId},
-    telemetry::{
-        Snapshot, StreamView,
-        snapshot::{EntryLine, GroupConsumer, Holding, NodeState, PartitionLine, StreamPage},
-    },
+    dialogs::Dialog,
+    text::lang::{Lang, speak_here},
+    theme::{Depth, Theme},
 };
 
 /// The newest entries are a few milliseconds old.

@@ -1,24 +1,24 @@
 //! One figure is told alike wherever it stands, and what is not known now is not told as if it were.
 
 use ratatui::style::Color;
+use seckill_engine::{
+    telemetry::{
+        Snapshot,
+        snapshot::{Holders, PendingPage},
+    },
+    told::Told,
+};
+use seckill_model::{
+    Said,
+    ledger::{Balance, Finding, SaleFinding},
+};
 
 use super::{
     fixture::{Bench, NOW, empty, normal, outage},
     layout::column,
     stream::flowing,
 };
-use crate::{
-    console::{Lang, speak_here, text::told::result},
-    engine::told::Told,
-    model::{
-        Said,
-        ledger::{Balance, Finding, SaleFinding},
-    },
-    telemetry::{
-        Snapshot,
-        snapshot::{Holders, PendingPage},
-    },
-};
+use crate::{Lang, speak_here, text::told::result};
 
 /// What stands right behind a word in the first line that holds it.
 fn behind<'a>(text: &'a str, word: &str) -> &'a str {

@@ -155,7 +155,7 @@ fn latin(text: &str) -> Vec<String> {
 
 #[test]
 fn no_word_is_missing_in_one_language() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut files = Vec::new();
     sources(&root.join("console/text"), &mut files);
     files.push(root.join("console/text.rs"));
@@ -212,7 +212,7 @@ fn texts(code: &str) -> Vec<String> {
 
 #[test]
 fn no_sentence_in_chinese_has_english_in_it() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/console/text");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("text");
     let mut files = Vec::new();
     sources(&root, &mut files);
     let (mut seen, mut faults) = (0, Vec::new());
@@ -233,7 +233,7 @@ fn no_sentence_in_chinese_has_english_in_it() {
 
 #[test]
 fn no_word_stands_alone() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/console/text");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("text");
     let mut files = vec![root.with_extension("rs")];
     sources(&root, &mut files);
     // Names of programs and of what is typed need no second language.

@@ -5,7 +5,7 @@ use super::{
     lang::{Word, word},
     ledger, orders, presenter, stream,
 };
-use crate::console::keymap::{Action, Context};
+use crate::keymap::{Action, Context};
 
 /// A word for the footer, a sentence for the help screen, and a name for the palette; each in both languages.
 pub(super) type Told = (Word, Word, Option<Word>);

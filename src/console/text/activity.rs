@@ -4,7 +4,7 @@ use super::{
     figures::{signed, thousands},
     lang::{Word, tell, word},
 };
-use crate::console::keymap::{Action, key_of};
+use crate::keymap::{Action, key_of};
 
 pub(crate) const TAB: Word = word("Activity", "动态");
 pub(crate) const HEADING: Word = word("ACTIVITY", "动态");
@@ -12,7 +12,7 @@ pub(crate) const FOLLOWS: Word = word("following", "跟随最新");
 
 /// Heads of the table.
 pub(crate) mod heads {
-    use crate::console::text::lang::{Word, word};
+    use crate::text::lang::{Word, word};
 
     pub(crate) const TIME: Word = word("TIME", "时间");
     pub(crate) const SIGN: Word = word("", "");
@@ -25,7 +25,7 @@ pub(crate) mod heads {
 
 /// Labels of the detail.
 pub(crate) mod labels {
-    use crate::console::text::lang::{Word, word};
+    use crate::text::lang::{Word, word};
 
     pub(crate) const WHEN: Word = word("when", "时间");
     pub(crate) const WHO: Word = word("who", "操作员");
@@ -38,7 +38,7 @@ pub(crate) mod labels {
 
 /// What the level lets through.
 pub(crate) mod levels {
-    use crate::console::text::lang::{Word, word};
+    use crate::text::lang::{Word, word};
 
     pub(crate) const ALL: Word = word("all", "全部");
     pub(crate) const ALARMS: Word = word("alarms", "告警");

@@ -1,17 +1,19 @@
 //! Words of the acts: what is asked, and why nothing happens.
 
+use seckill_engine::{
+    command::RushPlan,
+    plan::Plan,
+    telemetry::snapshot::{Holder, JobLine, RecoveryLine, SaleLine},
+};
+use seckill_model::{NewSale, Phase, VoucherId};
+
 pub(crate) use super::replies::reply;
 use super::{
     figures::{self, counted, thousands},
     lang::{Lang, Word, spoken, tell, word},
     recovery, sale_name,
 };
-use crate::{
-    console::keymap::{Action, Context, actions, footer, key_of, lookup},
-    engine::{command::RushPlan, plan::Plan},
-    model::{NewSale, Phase, VoucherId},
-    telemetry::snapshot::{Holder, JobLine, RecoveryLine, SaleLine},
-};
+use crate::keymap::{Action, Context, actions, footer, key_of, lookup};
 
 pub(crate) const CANCEL: Word = word("Cancel", "取消");
 pub(crate) const NO_SALE: Word = word("there is no sale to act on", "没有可操作的秒杀");

@@ -1,5 +1,8 @@
 //! Words of alarms: what is true, and the key that helps.
 
+use seckill_engine::telemetry::{forgot::named, snapshot::AlarmKind, unread::Unread};
+use seckill_model::{ForeignKey, Said};
+
 use super::{
     books::sale_finding,
     figures::{counted, span, thousands, within},
@@ -8,12 +11,8 @@ use super::{
     system,
 };
 use crate::{
-    console::{
-        keymap::{Action, key_of},
-        widgets::right,
-    },
-    model::{ForeignKey, Said},
-    telemetry::{forgot::named, snapshot::AlarmKind, unread::Unread},
+    keymap::{Action, key_of},
+    widgets::right,
 };
 
 /// An alarm in words. What grows has a column of its own before them or stands last, so that no word moves.

@@ -1,10 +1,11 @@
 //! Words of the books: what is wrong with them.
 
+use seckill_model::ledger::{Cure, Finding, SaleFinding, SaleKey};
+
 use super::{
     figures::{signed, thousands},
     lang::{Lang, spoken},
 };
-use crate::model::ledger::{Cure, Finding, SaleFinding, SaleKey};
 
 /// What is wrong, with the sale that it is wrong with.
 pub(crate) fn sale_finding(found: &SaleFinding) -> String {
@@ -16,7 +17,7 @@ pub(crate) fn sale_finding(found: &SaleFinding) -> String {
 }
 
 /// What is wrong.
-pub(crate) fn finding(finding: &Finding) -> String {
+pub fn finding(finding: &Finding) -> String {
     if spoken() == Lang::En {
         return finding.to_string();
     }

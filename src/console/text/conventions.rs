@@ -5,7 +5,7 @@ use super::{
     figures::thousands,
     lang::{Word, tell, word},
 };
-use crate::console::keymap::{Action, Context, footer, key_of};
+use crate::keymap::{Action, Context, footer, key_of};
 
 /// A word for the footer, a sentence for the help screen, and a name for the palette.
 pub(super) fn action(action: Action) -> Told {

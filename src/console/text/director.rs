@@ -1,5 +1,8 @@
 //! Words of the sale director: what is armed, what will happen and when, and why it was called off.
 
+use seckill_engine::telemetry::snapshot::Health;
+use seckill_model::VoucherId;
+
 use super::{
     actions::Told,
     acts::Question,
@@ -7,12 +10,8 @@ use super::{
     lang::{Word, tell, word},
 };
 use crate::{
-    console::{
-        director::{Launch, Target},
-        keymap::{Action, key_of},
-    },
-    model::VoucherId,
-    telemetry::snapshot::Health,
+    director::{Launch, Target},
+    keymap::{Action, key_of},
 };
 
 pub(crate) const FORM: Word = word("Arm a launch", "预备开抢");

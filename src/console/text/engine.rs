@@ -1,7 +1,8 @@
 //! Names that the engine gives to its own acts and jobs; what a deployment named itself stays as it is.
 
+use seckill_engine::telemetry::snapshot::JobLine;
+
 use super::lang::word;
-use crate::telemetry::snapshot::JobLine;
 
 /// An act of recovery under way.
 pub(crate) fn act_name(act: &str) -> &str {

@@ -5,7 +5,7 @@ use super::{
     lang::{Word, tell, word},
     system,
 };
-use crate::console::{
+use crate::{
     export::{DIR_FLAG, ExportError, Format, Written},
     ink::Drawn,
     widgets::Extent,

@@ -1,20 +1,19 @@
 //! Words of what is wrong with what was typed or stands in the stream, for the faults that the model knows.
 
+use seckill_engine::group::rewind::ToFault;
+use seckill_model::{
+    EntryFault, OrderFault, Said, SaleFault,
+    clock::TimeFault,
+    letter::{MAX_REASON, shown},
+    order::FilterFault,
+    order_query::QueryFault,
+    sale::{MAX_LIMIT, MAX_STOCK, MAX_TITLE},
+    voucher::MAX_RULES,
+};
+
 use super::{
     figures::thousands,
     lang::{Lang, spoken, tell},
-};
-use crate::{
-    engine::group::rewind::ToFault,
-    model::{
-        EntryFault, OrderFault, Said, SaleFault,
-        clock::TimeFault,
-        letter::{MAX_REASON, shown},
-        order::FilterFault,
-        order_query::QueryFault,
-        sale::{MAX_LIMIT, MAX_STOCK, MAX_TITLE},
-        voucher::MAX_RULES,
-    },
 };
 
 /// What is wrong with a sale that was asked for.

@@ -1,10 +1,10 @@
 //! Figures as a person reads them.
 
 use super::lang::tell;
-use crate::console::widgets::{right, width};
+use crate::widgets::{right, width};
 
 /// `182,440`.
-pub(crate) fn thousands(number: u64) -> String {
+pub fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (place, digit) in digits.chars().enumerate() {
@@ -17,13 +17,13 @@ pub(crate) fn thousands(number: u64) -> String {
 }
 
 /// `-3` or `182,440`.
-pub(crate) fn signed(number: i64) -> String {
+pub fn signed(number: i64) -> String {
     let sign = if number < 0 { "-" } else { "" };
     format!("{sign}{}", thousands(number.unsigned_abs()))
 }
 
 /// `1 entry`, `128 entries`.
-pub(crate) fn counted(number: u64, one: &str, many: &str) -> String {
+pub fn counted(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", thousands(number), if number == 1 { one } else { many })
 }
 

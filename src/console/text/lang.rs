@@ -8,7 +8,7 @@ use std::{
     sync::atomic::{AtomicU8, Ordering},
 };
 
-use crate::model::Said;
+use seckill_model::Said;
 
 /// A language of the console.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,7 +44,7 @@ thread_local! {
 }
 
 /// From now on the console speaks `lang`.
-pub(crate) fn speak(lang: Lang) {
+pub fn speak(lang: Lang) {
     SPOKEN.store(lang as u8, Ordering::Relaxed);
 }
 
@@ -56,14 +56,13 @@ pub(crate) fn in_english<T>(this: impl FnOnce() -> T) -> T {
     done
 }
 
-/// The same as [`speak`] for the thread of one test, which looks at both languages beside each other.
-#[cfg(test)]
-pub(crate) fn speak_here(lang: Lang) {
+/// The same as [`speak`] for this thread alone: a test looks at both languages beside each other.
+pub fn speak_here(lang: Lang) {
     HERE.set(Some(lang));
 }
 
 /// The language that is spoken now.
-pub(crate) fn spoken() -> Lang {
+pub fn spoken() -> Lang {
     if let Some(lang) = HERE.get() {
         return lang;
     }
@@ -72,24 +71,24 @@ pub(crate) fn spoken() -> Lang {
 
 /// A word in each language; it reads as the one that is spoken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Word {
+pub struct Word {
     en: &'static str,
     zh: &'static str,
 }
 
 /// A word in English and in Chinese.
-pub(crate) const fn word(en: &'static str, zh: &'static str) -> Word {
+pub const fn word(en: &'static str, zh: &'static str) -> Word {
     Word { en, zh }
 }
 
 impl Word {
     /// In English, by which things are found in every language.
-    pub(crate) fn english(self) -> &'static str {
+    pub fn english(self) -> &'static str {
         self.en
     }
 
     /// As it is read now.
-    pub(crate) fn read(self) -> &'static str {
+    pub fn read(self) -> &'static str {
         match spoken() {
             Lang::En => self.en,
             Lang::Zh => self.zh,
@@ -97,7 +96,7 @@ impl Word {
     }
 
     /// The same as a text of its own.
-    pub(crate) fn to_owned(self) -> String {
+    pub fn to_owned(self) -> String {
         self.read().to_owned()
     }
 }
@@ -135,15 +134,16 @@ impl From<Word> for Cow<'_, str> {
 }
 
 /// A sentence in English and in Chinese, each with the same figures: `tell!("{n} orders", "{n} 笔订单")`.
+#[macro_export]
 macro_rules! tell {
     ($en:literal, $zh:literal $(, $($arg:tt)*)?) => {
-        match $crate::console::spoken() {
-            $crate::console::Lang::En => format!($en $(, $($arg)*)?),
-            $crate::console::Lang::Zh => format!($zh $(, $($arg)*)?),
+        match $crate::spoken() {
+            $crate::Lang::En => format!($en $(, $($arg)*)?),
+            $crate::Lang::Zh => format!($zh $(, $($arg)*)?),
         }
     };
 }
-pub(crate) use tell;
+pub(crate) use crate::tell;
 
 #[cfg(test)]
 mod tests {

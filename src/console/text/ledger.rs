@@ -1,5 +1,11 @@
 //! Words of the Ledger view: what an audit found of each sale, and what its repair does.
 
+use seckill_engine::{repair::SaleRepair, telemetry::ledger_page::AuditLimit};
+use seckill_model::{
+    VoucherId,
+    ledger::{Cure, Finding, SaleAudit},
+};
+
 use super::{
     actions::Told,
     acts::Question,
@@ -8,15 +14,7 @@ use super::{
     lang::{Word, tell, word},
     orders::query_of_sale,
 };
-use crate::{
-    console::keymap::{Action, key_of},
-    engine::repair::SaleRepair,
-    model::{
-        VoucherId,
-        ledger::{Cure, Finding, SaleAudit},
-    },
-    telemetry::ledger_page::AuditLimit,
-};
+use crate::keymap::{Action, key_of};
 
 pub(crate) const TAB: Word = word("Ledger", "对账");
 pub(crate) const NO_SALES: Word =
@@ -41,7 +39,7 @@ pub(crate) const NONE: Word =
 
 /// Labels of the detail.
 pub(crate) mod labels {
-    use crate::console::text::lang::{Word, word};
+    use crate::text::lang::{Word, word};
 
     pub(crate) const REDIS: Word = word("in Redis", "Redis 中");
     pub(crate) const SQL: Word = word("in SQL", "SQL 中");

@@ -1,17 +1,16 @@
 //! Words of dead letters: what is true of them, what an act would do to them, and what it did.
 
+use seckill_engine::command::{LettersCounted, LettersDiscarded, LettersReplayed};
+use seckill_model::{LetterCounts, LetterVerdict};
+
 use super::{
     acts::{FOR_GOOD, Question},
     figures::{counted, thousands},
     lang::{Word, tell, word},
 };
 use crate::{
-    console::{
-        keymap::{Action, key_of},
-        views::Marked,
-    },
-    engine::command::{LettersCounted, LettersDiscarded, LettersReplayed},
-    model::{LetterCounts, LetterVerdict},
+    keymap::{Action, key_of},
+    views::Marked,
 };
 
 pub(crate) const HEADING: Word = word("DEAD LETTERS", "死信");

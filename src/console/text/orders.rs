@@ -1,5 +1,8 @@
 //! Words of the orders in SQL, and of an order's way.
 
+use seckill_engine::orders::{Decoded, Standing};
+use seckill_model::{Order, OrderStatus, VoucherId};
+
 use super::{
     actions::Told,
     acts::Question,
@@ -7,11 +10,7 @@ use super::{
     figures::{span, thousands},
     lang::{Word, tell, word},
 };
-use crate::{
-    console::keymap::{Action, key_of},
-    engine::orders::{Decoded, Standing},
-    model::{Order, OrderStatus, VoucherId},
-};
+use crate::keymap::{Action, key_of};
 
 pub(crate) const TAB: Word = word("Orders", "订单");
 pub(crate) const HEADING: Word = word("ORDERS", "订单");
@@ -279,7 +278,7 @@ pub(crate) fn not_unpaid(order: &Order) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::console::text::lang::{Lang, speak_here};
+    use crate::text::lang::{Lang, speak_here};
 
     #[test]
     fn a_step_is_told_as_exactly_as_one_reads_it() {

@@ -4,7 +4,7 @@ use super::{
     figures::{thousands, tiny},
     lang::{Word, tell, word},
 };
-use crate::console::widgets::right;
+use crate::widgets::right;
 
 pub(crate) const LATELY: Word = word("LATELY", "近况");
 pub(crate) const LOCKS: Word = word("LOCKS", "锁");

@@ -1,15 +1,14 @@
 //! Words of the presenter's layout: few, without ids and without users, for people at the back of a hall.
 
+use seckill_engine::telemetry::snapshot::AlarmKind;
+
 use super::{
     actions::Told,
     alarms::Told as Alarm,
     figures::{span, steady_span, thousands},
     lang::{Word, tell, word},
 };
-use crate::{
-    console::keymap::{Action, key_of},
-    telemetry::snapshot::AlarmKind,
-};
+use crate::keymap::{Action, key_of};
 
 pub(crate) const CONTEXT: Word = word("Presenter", "演示");
 pub(crate) const BUYERS: Word = word("buyers a second", "每秒买家");

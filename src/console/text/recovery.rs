@@ -1,10 +1,11 @@
 //! Words of recovery: verdicts, acts, and how far they have come.
 
+use seckill_model::{Act, Verdict};
+
 use super::{
     figures::{span, thousands},
     lang::{Word, tell, word},
 };
-use crate::model::{Act, Verdict};
 
 /// How far a plan, or what it says, has come.
 pub(crate) fn recovery(act: &str, done: u64, planned: u64) -> String {

@@ -1,23 +1,22 @@
 //! Words of why an act was not done. What only a server can tell stays in its own words.
 
+use seckill_engine::{
+    error::PartDone,
+    group::{GroupFault, Meanwhile, Names},
+    jobs::RunFault,
+    record::{MAX_REASON, MAX_REASON_BYTES},
+    refusal::{Refusal, SaleRule, Why},
+    rush::{MAX_CONCURRENCY, MAX_USERS, RushFault},
+    telemetry::unread::Unread,
+};
+use seckill_model::{Said, VoucherId};
+
 use super::{
     books::sale_finding,
     faults::sale_fault,
     figures::{signed, thousands},
     lang::{Lang, spoken},
     starting, system,
-};
-use crate::{
-    engine::{
-        error::PartDone,
-        group::{GroupFault, Meanwhile, Names},
-        jobs::RunFault,
-        record::{MAX_REASON, MAX_REASON_BYTES},
-        refusal::{Refusal, SaleRule, Why},
-        rush::{MAX_CONCURRENCY, MAX_USERS, RushFault},
-    },
-    model::{Said, VoucherId},
-    telemetry::unread::Unread,
 };
 
 /// Why an act was not done.
@@ -178,7 +177,7 @@ pub(crate) fn unread(said: &Said) -> String {
 }
 
 /// Why what is played beside the console broke off: what the engine told, or words.
-pub(crate) fn broke_off(said: &Said) -> String {
+pub fn broke_off(said: &Said) -> String {
     said.data().map_or_else(|| said.to_string(), |told| refusal(&told))
 }
 

@@ -1,5 +1,8 @@
 //! Words of what came of an act, and whether it went as one would wish.
 
+use seckill_engine::command::{ReplayReport, Reply, RushReport};
+use seckill_model::{JobOutcome, Payment, SaleState};
+
 use super::{
     acts::NOTHING_UNDER_WAY,
     director,
@@ -7,10 +10,6 @@ use super::{
     lang::{Word, tell, word},
     letters,
     told::job_said,
-};
-use crate::{
-    engine::command::{ReplayReport, Reply, RushReport},
-    model::{JobOutcome, Payment, SaleState},
 };
 
 /// What an act brought about, and whether it went as one would wish.

@@ -1,14 +1,13 @@
 //! Words of one sale in full.
 
+use seckill_model::{OrderCounts, OrderStatus};
+
 use super::{
     figures::{steady_span, thousands},
     lang::{Word, tell, word},
     orders,
 };
-use crate::{
-    console::keymap::{Action, key_of},
-    model::{OrderCounts, OrderStatus},
-};
+use crate::keymap::{Action, key_of};
 
 pub(crate) const ATTEMPTS: Word = word("attempts", "请求");
 pub(crate) const ADMITTED: Word = word("admitted", "准入");

@@ -2,24 +2,26 @@
 
 use std::{io, path::Path};
 
+use seckill_model::OutOfRange;
+
 use super::{
     lang::{tell, word},
     system,
 };
-use crate::model::OutOfRange;
 
 /// A fault at its line.
-pub(crate) fn at(line: usize, told: &str) -> String {
+pub fn at(line: usize, told: &str) -> String {
     tell!("line {line}: {told}", "第 {line} 行：{told}")
 }
 
 /// A fault of a file.
-pub(crate) fn misread(path: &Path, why: &str) -> String {
+pub fn misread(path: &Path, why: &str) -> String {
     let path = path.display();
     tell!("the config file {path} is not understood: {why}", "配置文件 {path} 无法识别：{why}")
 }
 
-pub(crate) fn unreadable(path: &Path, why: &io::Error) -> String {
+/// A file that cannot be opened.
+pub fn unreadable(path: &Path, why: &io::Error) -> String {
     let (path, why) = (path.display(), system::fault(why));
     tell!(
         "the config file {path} can't be read ({why}); check --config",
@@ -31,7 +33,7 @@ pub(crate) fn unreadable(path: &Path, why: &io::Error) -> String {
 const TOLD: usize = 20;
 
 /// The faults of a file by their lines, each in a line of its own where there are several, and how many others there are.
-pub(crate) fn all(mut faults: Vec<(usize, String)>) -> String {
+pub fn all(mut faults: Vec<(usize, String)>) -> String {
     faults.sort_by_key(|(line, _)| *line);
     // A name in quotes may hold a line break of its own.
     let told =
@@ -49,7 +51,7 @@ pub(crate) fn all(mut faults: Vec<(usize, String)>) -> String {
 }
 
 /// No TOML; the parser tells why in English only.
-pub(crate) fn syntax(why: &str) -> String {
+pub fn syntax(why: &str) -> String {
     if why.starts_with("duplicate key") {
         return tell!("{why}; take one of the two out", "重复的设置项，请删去其中一个");
     }
@@ -88,25 +90,29 @@ const SYNTAX: &[(&str, &str)] = &[
     ("`_` may only go between digits", "“_”只能在数字之间"),
 ];
 
-pub(crate) fn not_utf8() -> String {
+/// A file that is no text.
+pub fn not_utf8() -> String {
     tell!(
         "the text is not UTF-8; save the file as UTF-8, or take the line out",
         "不是 UTF-8 文本，请另存为 UTF-8，或删去此行"
     )
 }
 
-pub(crate) fn unknown(key: &str, known: &str) -> String {
+/// A name that no setting has.
+pub fn unknown(key: &str, known: &str) -> String {
     tell!(
         "there is no setting '{key}'; take the line out, or write one of {known}",
         "没有设置项“{key}”，请删去此行，或改为其中之一：{known}"
     )
 }
 
-pub(crate) fn nothing_reads_it(why: &str) -> String {
+/// A setting that has no effect.
+pub fn nothing_reads_it(why: &str) -> String {
     tell!("{why}; take the line out, nothing reads it", "{why}；可删去此行，它不起作用")
 }
 
-pub(crate) fn wrong(why: &str, instead: &str) -> String {
+/// A value that cannot be used, and what holds without it.
+pub fn wrong(why: &str, instead: &str) -> String {
     tell!(
         "{why}; mend it or take the line out, and {instead}",
         "值不可用：{why}；删去此行则{instead}"
@@ -114,12 +120,12 @@ pub(crate) fn wrong(why: &str, instead: &str) -> String {
 }
 
 /// A fault in the theme that a setting names.
-pub(crate) fn of_theme(why: &str, instead: &str) -> String {
+pub fn of_theme(why: &str, instead: &str) -> String {
     tell!("{why}; without the setting 'theme' {instead}", "{why}；不设 theme 则{instead}")
 }
 
 /// A value of a kind that the setting does not take; the parser names that kind as the program does.
-pub(crate) fn expected(wanted: &str) -> String {
+pub fn expected(wanted: &str) -> String {
     let kind = match wanted {
         "usize" | "u64" | "u32" | "u16" | "u8" => word("a whole number without a sign", "非负整数"),
         "isize" | "i64" | "i32" | "i16" | "i8" => word("a whole number", "整数"),
@@ -138,20 +144,23 @@ pub(crate) fn expected(wanted: &str) -> String {
     tell!("expected {kind}", "应为{kind}")
 }
 
-pub(crate) fn unfit() -> String {
+/// A fault that the parser does not name.
+pub fn unfit() -> String {
     tell!("this can't be used", "无法使用")
 }
 
-pub(crate) fn default(key: &str, value: &str) -> String {
+/// The value that holds without the setting.
+pub fn default(key: &str, value: &str) -> String {
     tell!("the default ({key} = {value}) stands", "用默认值（{key} = {value}）")
 }
 
-pub(crate) fn defaults() -> String {
+/// What holds without several settings.
+pub fn defaults() -> String {
     tell!("the defaults stand", "用默认值")
 }
 
 /// What stands where a setting is left out that has no fixed default.
-pub(crate) fn no_fixed_default(key: &str) -> Option<&'static str> {
+pub fn no_fixed_default(key: &str) -> Option<&'static str> {
     let told = match key {
         "data_dir" => word("the XDG data directory is used", "使用 XDG 数据目录"),
         "redis" => word("the program keeps a Redis of its own", "程序自带 Redis"),
@@ -170,12 +179,14 @@ pub(crate) fn no_fixed_default(key: &str) -> Option<&'static str> {
     Some(told.read())
 }
 
-pub(crate) fn range(fault: &OutOfRange) -> String {
+/// A number out of its range.
+pub fn range(fault: &OutOfRange) -> String {
     let OutOfRange { name, value, least, most } = fault;
     tell!("{fault}", "{name} 为 {value}，须在 {least} 到 {most} 之间")
 }
 
-pub(crate) fn node() -> String {
+/// A name that no node can have.
+pub fn node() -> String {
     tell!(
         "node must be 1 to 64 letters, digits, '-', '_' or '.'",
         "node 须为 1 到 64 个字母、数字、'-'、'_' 或 '.'"
@@ -183,64 +194,74 @@ pub(crate) fn node() -> String {
 }
 
 /// Faults of `[keys]`.
-pub(crate) mod keys {
-    use crate::console::text::lang::tell;
+pub mod keys {
+    use crate::text::lang::tell;
 
-    pub(crate) fn no_action(written: &str) -> String {
+    /// A name that no action has.
+    pub fn no_action(written: &str) -> String {
         tell!(
             "there is no action '{written}' in [keys]; 'seckill keys' lists the names",
             "[keys] 中没有操作“{written}”，'seckill keys' 列出全部名称"
         )
     }
 
-    pub(crate) fn of(action: &str, why: &str) -> String {
+    /// A fault of one action.
+    pub fn of(action: &str, why: &str) -> String {
         tell!("'{action}': {why}", "“{action}”：{why}")
     }
 
-    pub(crate) fn no_capital(action: &str, written: &str) -> String {
+    /// A key that is too easy to press for what changes something.
+    pub fn no_capital(action: &str, written: &str) -> String {
         tell!(
             "'{action}' changes something, so it stands on a capital letter, and '{written}' is none",
             "“{action}”会改动数据，只能用大写字母，“{written}”不是"
         )
     }
 
-    pub(crate) fn answers(action: &str, written: &str) -> String {
+    /// A key that would answer the question that it opens.
+    pub fn answers(action: &str, written: &str) -> String {
         tell!(
             "'{action}' can't be '{written}': a capital opens a question, and pressed twice it would answer it",
             "“{action}”不能用“{written}”：大写字母打开确认框，连按两次就会确认"
         )
     }
 
-    pub(crate) fn is_text(action: &str, written: &str) -> String {
+    /// A key that would be typed as text.
+    pub fn is_text(action: &str, written: &str) -> String {
         tell!(
             "'{action}' holds also where text is typed, so it needs a key such as 'ctrl-q', and '{written}' is text",
             "“{action}”在输入文字时也有效，需要 'ctrl-q' 这样的键，“{written}”是文字"
         )
     }
 
-    pub(crate) fn none_left(action: &str) -> String {
+    /// An action that lost all its keys.
+    pub fn none_left(action: &str) -> String {
         tell!("'{action}' has no key left", "“{action}”没有按键了")
     }
 
-    pub(crate) fn both(action: &str, other: &str, key: &str) -> String {
+    /// A key of two actions.
+    pub fn both(action: &str, other: &str, key: &str) -> String {
         tell!(
             "'{action}' and '{other}' would both be '{key}' where both hold",
             "“{action}”和“{other}”会同时是“{key}”"
         )
     }
 
-    pub(crate) fn no_key(shown: &str, names: &str) -> String {
+    /// A name that no key has.
+    pub fn no_key(shown: &str, names: &str) -> String {
         tell!(
             "'{shown}' is no key; write a character, 'ctrl-n', 'alt-x', 'f5', or one of {names}",
             "“{shown}”不是按键，请写一个字符、'ctrl-n'、'alt-x'、'f5'，或其中之一：{names}"
         )
     }
 
-    pub(crate) fn no_letter(written: &str) -> String {
+    /// A modifier of a key that does not take it.
+    pub fn no_letter(written: &str) -> String {
         tell!("'{written}': ctrl goes with a letter only", "“{written}”：ctrl 只能与字母组合")
     }
 
-    pub(crate) fn same(written: &str, other: &str) -> String {
+    /// Two names of one key.
+    pub fn same(written: &str, other: &str) -> String {
         tell!(
             "'{written}' can't be told from '{other}' by a terminal; write '{other}'",
             "终端无法区分“{written}”和“{other}”，请写“{other}”"
@@ -249,19 +270,21 @@ pub(crate) mod keys {
 }
 
 /// Faults of a theme.
-pub(crate) mod theme {
+pub mod theme {
     use std::{io, path::Path};
 
-    use crate::console::text::{lang::tell, system};
+    use crate::text::{lang::tell, system};
 
-    pub(crate) fn unknown(name: &str, names: &str) -> String {
+    /// A name that no theme has.
+    pub fn unknown(name: &str, names: &str) -> String {
         tell!(
             "there is no theme '{name}'; give {names}, or a TOML file such as ./{name}.toml",
             "没有主题“{name}”，请用 {names}，或 ./{name}.toml 这样的 TOML 文件"
         )
     }
 
-    pub(crate) fn unreadable(path: &Path, why: &io::Error) -> String {
+    /// A theme that cannot be opened.
+    pub fn unreadable(path: &Path, why: &io::Error) -> String {
         let (path, why) = (path.display(), system::fault(why));
         tell!(
             "the theme {path} can't be read ({why}); check --theme",
@@ -269,26 +292,30 @@ pub(crate) mod theme {
         )
     }
 
-    pub(crate) fn misread(path: &Path, why: &str) -> String {
+    /// A file that is no theme.
+    pub fn misread(path: &Path, why: &str) -> String {
         let path = path.display();
         tell!("the theme {path} is not understood: {why}", "主题 {path} 无法识别：{why}")
     }
 
-    pub(crate) fn no_base(names: &str) -> String {
+    /// A theme to start from that does not exist.
+    pub fn no_base(names: &str) -> String {
         tell!(
             "base is one of {names}; take the line out, and 'dark' stands",
             "base 须为 {names} 之一；删去此行则用 'dark'"
         )
     }
 
-    pub(crate) fn no_role(name: &str, known: &str) -> String {
+    /// A name that no role has.
+    pub fn no_role(name: &str, known: &str) -> String {
         tell!(
             "there is no role '{name}'; take the line out, or write one of base, {known}",
             "没有用途“{name}”，请删去此行，或改为其中之一：base、{known}"
         )
     }
 
-    pub(crate) fn no_colour(role: &str, base: &str) -> String {
+    /// A value that is no colour.
+    pub fn no_colour(role: &str, base: &str) -> String {
         tell!(
             "{role} is no colour; give \"#rrggbb\", a number from 0 to 255, or a name such as \"bright-red\" or \
              \"default\", or take the line out, and the {role} of '{base}' stands",

@@ -1,12 +1,13 @@
 //! Words of why nothing starts: the URLs, the data directory, the Redis server of its own, and the database that was
 //! named. In Chinese only: in English each fault tells itself.
 
-use super::{figures::thousands, system};
-use crate::engine::refusal::{
+use seckill_engine::refusal::{
     DataDirError, FORMS, FileFault, HostsFault, MYSQL_PARAMETERS, POSTGRES_PARAMETERS,
     PartitionsFault, RedisUrlFault, SchemaFault, ServerError, SqlUrlFault, UnderWay,
     url_fault::{CLUSTER_FORM, SENTINELS_FORM, SERVER_FORM, SOCKET_FORM},
 };
+
+use super::{figures::thousands, system};
 
 pub(super) fn redis_url(fault: &RedisUrlFault) -> String {
     match fault {

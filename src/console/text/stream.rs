@@ -1,16 +1,17 @@
 //! Words of the order stream, its group and who reads it.
 
+use seckill_engine::{
+    group::{ClaimPlan, RemoveReport, Rewind},
+    telemetry::snapshot::{GroupConsumer, NodeState},
+};
+
 use super::{
     actions::Told,
     acts::Question,
     figures::{counted, rate, span, thousands, within},
     lang::{Word, tell, word},
 };
-use crate::{
-    console::keymap::{Action, key_of},
-    engine::group::{ClaimPlan, RemoveReport, Rewind},
-    telemetry::snapshot::{GroupConsumer, NodeState},
-};
+use crate::keymap::{Action, key_of};
 
 pub(crate) const TAB: Word = word("Stream", "流");
 pub(crate) const HEADING: Word = word("STREAM", "消息流");
@@ -49,7 +50,7 @@ pub(crate) const USERS_MASKED: Word = word("users are masked", "已隐藏用户"
 /// Heads of the tables.
 pub(crate) mod columns {
     use super::{Word, word};
-    pub(crate) use crate::console::text::{
+    pub(crate) use crate::text::{
         PENDING,
         columns::{ENTRY, IDLE, NODE, ORDER, USER, VOUCHER as SALE},
     };
@@ -63,7 +64,7 @@ pub(crate) mod columns {
 /// Labels of the figures and of the detail.
 pub(crate) mod labels {
     use super::{Word, word};
-    pub(crate) use crate::console::text::details::{
+    pub(crate) use crate::text::details::{
         ENTRY, FAULT, NO_FAULT as GOOD, ORDER, USER, VOUCHER as SALE,
     };
 

@@ -3,11 +3,10 @@
 
 use std::io;
 
+use seckill_engine::refusal::Unwilling;
+use seckill_model::{ForeignKey, NO_NUMBER, REPLACED};
+
 use super::lang::{Lang, spoken, tell};
-use crate::{
-    engine::refusal::Unwilling,
-    model::{ForeignKey, NO_NUMBER, REPLACED},
-};
 
 /// What the program says where a server says nothing, and its words around those of a server. `{}` is anything.
 const OWN: &[(&str, &str)] = &[
@@ -181,7 +180,7 @@ mod tests {
     use std::{fs, path::Path};
 
     use super::*;
-    use crate::console::speak_here;
+    use crate::speak_here;
 
     #[test]
     fn errors_of_the_system_are_told_and_others_quoted() {
@@ -210,9 +209,9 @@ mod tests {
     /// What nobody says any more is told by nobody.
     #[test]
     fn each_of_our_own_words_is_still_said() {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let mut sources = String::new();
-        let mut dirs = vec![root.join("store"), root.join("broker")];
+        let mut dirs = vec![root.join("store"), root.join("redis")];
         while let Some(dir) = dirs.pop() {
             for entry in fs::read_dir(dir).unwrap() {
                 let path = entry.unwrap().path();

@@ -2,7 +2,7 @@
 
 /// Names of the views.
 pub(crate) mod tabs {
-    use crate::console::text::lang::{Word, word};
+    use crate::text::lang::{Word, word};
 
     pub(crate) const OVERVIEW: Word = word("Overview", "总览");
     pub(crate) const SALES: Word = word("Sales", "秒杀");
@@ -14,7 +14,7 @@ pub(crate) mod tabs {
 
 /// Heads of the tables.
 pub(crate) mod columns {
-    use crate::console::text::lang::{Word, word};
+    use crate::text::lang::{Word, word};
 
     pub(crate) const ID: Word = word("ID", "ID");
     pub(crate) const TITLE: Word = word("TITLE", "标题");
@@ -66,7 +66,7 @@ pub(crate) mod columns {
 
 /// Labels of a detail pane.
 pub(crate) mod details {
-    use crate::console::text::lang::{Word, word};
+    use crate::text::lang::{Word, word};
 
     pub(crate) const LEFT_REDIS: Word = word("left in Redis", "Redis 剩余");
     pub(crate) const LEFT_SQL: Word = word("left in SQL", "SQL 剩余");

@@ -1,13 +1,12 @@
 //! Words about time: how much of it the chart shows, and what befell at a moment.
 
+use seckill_engine::telemetry::log::events;
+
 use super::{
     figures::thousands,
     lang::{Lang, Word, spoken, tell, word},
 };
-use crate::{
-    console::keymap::{Action, key_of},
-    telemetry::log::events,
-};
+use crate::keymap::{Action, key_of};
 
 pub(crate) const LAG: Word = word("lag", "积压");
 pub(crate) const PENDING: Word = word("pending", "待确认");
@@ -131,7 +130,7 @@ const ACTS: &[(&str, &str)] = &[
 ];
 
 /// An act's name as it is read now.
-pub(crate) fn act_word(act: &str) -> &str {
+pub fn act_word(act: &str) -> &str {
     let known = || ACTS.iter().find(|(en, _)| *en == act).map(|(_, zh)| *zh);
     match spoken() {
         Lang::En => act,
@@ -142,7 +141,7 @@ pub(crate) fn act_word(act: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::console::speak_here;
+    use crate::speak_here;
 
     #[test]
     fn what_befell_a_server_names_it_once() {

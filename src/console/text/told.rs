@@ -1,5 +1,13 @@
 //! Words of what the log and the history of jobs hold. A line of an older version is told as it stands.
 
+use seckill_engine::{
+    command::Reply,
+    jobs::{Cancelled, JobSaid},
+    mend::{Mended, PartitionFault, Repair},
+    told::{Subject, Told},
+};
+use seckill_model::{ForeignKey, JobOutcome, Payment, Said, VoucherDetails, VoucherStatus};
+
 use super::{
     alarms::keys_named,
     books::{finding, sale_finding},
@@ -9,18 +17,9 @@ use super::{
     replies::reply,
     system,
 };
-use crate::{
-    engine::{
-        command::Reply,
-        jobs::{Cancelled, JobSaid},
-        mend::{Mended, PartitionFault, Repair},
-        told::{Subject, Told},
-    },
-    model::{ForeignKey, JobOutcome, Payment, Said, VoucherDetails, VoucherStatus},
-};
 
 /// How an act went, or what befell.
-pub(crate) fn result(said: &Said) -> String {
+pub fn result(said: &Said) -> String {
     match said.data::<Told>() {
         Some(told) if spoken() == Lang::Zh => chinese(&told),
         _ => grouped(&said.to_string()),

@@ -10,7 +10,7 @@ use super::{
     colour,
     palette::{Palette, ROLES, Role},
 };
-use crate::console::text::settings::{self, theme as words};
+use crate::text::settings::{self, theme as words};
 
 /// A theme file is a dozen lines; a larger file is something else.
 const MOST_BYTES: u64 = 64 * 1024;
@@ -78,7 +78,7 @@ fn names() -> [&'static str; Palette::BUILT_IN.len()] {
 }
 
 /// The number of the line that a place in the text is on.
-pub(crate) fn line_of(text: &[u8], at: usize) -> usize {
+pub fn line_of(text: &[u8], at: usize) -> usize {
     text.iter().take(at).filter(|it| **it == b'\n').count() + 1
 }
 
@@ -176,7 +176,7 @@ mod tests {
         std::fs::write(&path, b"# mine\n# \xff\n").unwrap();
         let load = || Palette::load(path.to_str().unwrap()).unwrap_err().to_string();
         assert!(load().contains("line 2: the text is not UTF-8"), "{}", load());
-        crate::console::speak_here(crate::console::Lang::Zh);
+        crate::speak_here(crate::Lang::Zh);
         assert!(load().contains("第 2 行：不是 UTF-8 文本"), "{}", load());
         let said = settings::all(parse("warn = 256").unwrap_err());
         assert!(said.contains("删去此行则用 'dark' 的 warn"), "{said}");

@@ -170,7 +170,7 @@ impl Palette {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::console::theme::colour::{Rgb, among_256};
+    use crate::theme::colour::{Rgb, among_256};
 
     fn contrast(one: Rgb, other: Rgb) -> f64 {
         let (one, other) = (luminance(one), luminance(other));

@@ -4,20 +4,18 @@ use ratatui::{
     style::Style,
     text::{Line, Span},
 };
+use seckill_engine::telemetry::log::{Recorded, Weight};
 
 use super::{LogState, Scene, Source, alone, log_state::Level, rates::sign};
 use crate::{
-    console::{
-        text::{
-            self,
-            activity::{self, heads, labels, levels},
-            lang::Word,
-            time::{act_word, beyond},
-            told,
-        },
-        widgets::{Cell, Column, Pen, Value, right, table, width, wrap},
+    text::{
+        self,
+        activity::{self, heads, labels, levels},
+        lang::Word,
+        time::{act_word, beyond},
+        told,
     },
-    telemetry::log::{Recorded, Weight},
+    widgets::{Cell, Column, Pen, Value, right, table, width, wrap},
 };
 
 /// Rows that the table keeps beside an open detail.
@@ -228,7 +226,7 @@ fn detail_lines(scene: &Scene<'_>, line: &Recorded, cells: u16) -> Vec<Line<'sta
         let cut = wrapped.len() > most;
         for (row, part) in wrapped.into_iter().take(most).enumerate() {
             let head = if row == 0 { label.read() } else { "" };
-            let head = crate::console::widgets::left(head, usize::from(LABELS), "");
+            let head = crate::widgets::left(head, usize::from(LABELS), "");
             let end = if cut && row + 1 == most { theme.glyphs.ellipsis } else { "" };
             lines.push(Line::from(vec![
                 Span::styled(head, theme.soft()),
@@ -266,10 +264,10 @@ fn figure_lines(scene: &Scene<'_>, line: &Recorded, cells: u16) -> Vec<Line<'sta
     let mut lines = Vec::new();
     let label = |first: bool, label: Word| {
         let label = if first { label.read() } else { "" };
-        Span::styled(crate::console::widgets::left(label, usize::from(LABELS), ""), theme.soft())
+        Span::styled(crate::widgets::left(label, usize::from(LABELS), ""), theme.soft())
     };
     for (row, it) in changed.iter().enumerate() {
-        let name = crate::console::widgets::left(&it.name, names, "");
+        let name = crate::widgets::left(&it.name, names, "");
         let [before, after] =
             [&it.before, &it.after].map(|text| right(text, figures.unwrap_or(0), ""));
         lines.push(Line::from(vec![

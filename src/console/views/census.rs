@@ -1,14 +1,12 @@
 //! Pending entries by age and by deliveries, a bar each: whether what is stuck is new or old, and how often it was tried.
 
 use ratatui::text::Span;
+use seckill_engine::telemetry::census::Census;
 
 use super::{Scene, is_stale};
 use crate::{
-    console::{
-        text::{self, figures, recovery as words},
-        widgets::{self, Pen, bar},
-    },
-    telemetry::census::Census,
+    text::{self, figures, recovery as words},
+    widgets::{self, Pen, bar},
 };
 
 /// Rows that it takes: a class of age each.

@@ -4,25 +4,23 @@ use ratatui::{
     style::Style,
     text::{Line, Span},
 };
+use seckill_engine::telemetry::{
+    snapshot::{Health, SaleLine},
+    unread::Unread,
+};
+use seckill_model::{Millis, Phase, ledger::Balance};
 
 use super::{COMPLETE, View, draw_body, is_stale, presenter, tabs};
 use crate::{
-    console::{
-        app::App,
-        dialogs::{Dialog, draw_input},
-        director::Standing,
-        keymap::{self, Action, Context},
-        presenter::by_title,
-        status::Tone,
-        text::{self, figures},
-        theme::Theme,
-        widgets::{Pen, fit, right, width, wrap},
-    },
-    model::{Millis, Phase, ledger::Balance},
-    telemetry::{
-        snapshot::{Health, SaleLine},
-        unread::Unread,
-    },
+    app::App,
+    dialogs::{Dialog, draw_input},
+    director::Standing,
+    keymap::{self, Action, Context},
+    presenter::by_title,
+    status::Tone,
+    text::{self, figures},
+    theme::Theme,
+    widgets::{Pen, fit, right, width, wrap},
 };
 
 /// From this width on, servers and books are told in full.
@@ -235,7 +233,7 @@ fn books(theme: Theme, balance: &Balance, wide: bool, out: &mut Vec<Span<'static
         // As wide as the longest of them, so that what stands beside it stays there.
         let told = [text::in_flight(MOST_IN_FLIGHT), text::BALANCED.to_owned()];
         let told = told.iter().map(|it| width(it)).max().unwrap_or(0);
-        let told = crate::console::widgets::left(&full, told, "");
+        let told = crate::widgets::left(&full, told, "");
         out.push(Span::styled(format!("{glyph} {told}"), style));
     } else {
         out.push(Span::raw(format!("{} ", text::BOOKS)));
@@ -306,7 +304,7 @@ pub(super) fn answer_lines(app: &App, cells: u16) -> Vec<Line<'static>> {
     lines.truncate(3);
     let rows = lines.into_iter().enumerate().map(|(row, line)| {
         let head = if row == 0 { glyph } else { "" };
-        let head = crate::console::widgets::left(head, indent, "");
+        let head = crate::widgets::left(head, indent, "");
         Line::from(vec![Span::styled(head, style), Span::styled(line, style)])
     });
     rows.chain(typed).collect()

@@ -2,14 +2,13 @@
 //!
 //! It knows nothing of filters; what they let through is told by the view.
 
-use super::{View, paged_rows::PagedRow, stream_state::Pane};
-use crate::{
-    console::{app::App, widgets::Extent},
-    telemetry::{
-        Snapshot,
-        snapshot::{LetterLine, PartitionLine, PendingLine},
-    },
+use seckill_engine::telemetry::{
+    Snapshot,
+    snapshot::{LetterLine, PartitionLine, PendingLine},
 };
+
+use super::{View, paged_rows::PagedRow, stream_state::Pane};
+use crate::{app::App, widgets::Extent};
 
 /// For the view on the screen.
 pub(super) fn of(app: &App) -> Extent {

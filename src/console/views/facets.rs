@@ -4,7 +4,7 @@
 
 use std::cmp::Ordering;
 
-use crate::console::widgets::{Order, Scroll};
+use crate::widgets::{Order, Scroll};
 
 /// What a column holds, for an order.
 #[derive(Clone, Debug, PartialEq)]

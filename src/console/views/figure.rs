@@ -4,7 +4,7 @@
 
 use ratatui::style::Style;
 
-use crate::console::{
+use crate::{
     text::{figures, lang::Word},
     theme::Theme,
     widgets::{Pixel, big_width, right, width},

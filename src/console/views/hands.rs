@@ -2,12 +2,11 @@
 //!
 //! It draws nothing and does not know where the person is.
 
-use crate::{
-    console::text::{
-        UNKNOWN,
-        stream::{ACKNOWLEDGED, DEAD_OR_NOT, IN_LETTERS, UNDELIVERED, labels},
-    },
-    telemetry::snapshot::{EntryLine, Holding},
+use seckill_engine::telemetry::snapshot::{EntryLine, Holding};
+
+use crate::text::{
+    UNKNOWN,
+    stream::{ACKNOWLEDGED, DEAD_OR_NOT, IN_LETTERS, UNDELIVERED, labels},
 };
 
 /// In whose hands an entry is. Its row, its detail, the filter and a copy all go by this.

@@ -1,16 +1,14 @@
 //! Jobs: when each runs next, how it went last, and its history.
 
 use ratatui::{style::Style, text::Line};
+use seckill_engine::telemetry::snapshot::JobLine;
+use seckill_model::{JobOutcome, JobRun, Millis};
 
 use super::{ListState, Scene, Source, alone, detail_line};
 use crate::{
-    console::{
-        text::{self, columns, details, figures},
-        theme::Theme,
-        widgets::{Cell, Column, Pen, Value, left, right, table, width, wrap},
-    },
-    model::{JobOutcome, JobRun, Millis},
-    telemetry::snapshot::JobLine,
+    text::{self, columns, details, figures},
+    theme::Theme,
+    widgets::{Cell, Column, Pen, Value, left, right, table, width, wrap},
 };
 
 /// From this width on the chosen job stands beside the table.

@@ -5,12 +5,13 @@
 
 use std::collections::HashMap;
 
-use super::{Row, is_stale};
-use crate::{
-    engine::locks::Timing,
-    model::Millis,
+use seckill_engine::{
+    locks::Timing,
     telemetry::{Snapshot, snapshot::Holder},
 };
+use seckill_model::Millis;
+
+use super::{Row, is_stale};
 
 /// Ends that differ by less are one end, measured twice.
 const JITTER_MS: u64 = 300;
@@ -93,7 +94,7 @@ impl Leases {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::telemetry::snapshot::{Health, Holders, Kind};
+    use seckill_engine::telemetry::snapshot::{Health, Holders, Kind};
 
     const START: Millis = Millis(1_000_000);
 

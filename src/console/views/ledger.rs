@@ -4,19 +4,17 @@ use ratatui::{
     style::Style,
     text::{Line, Span},
 };
+use seckill_engine::telemetry::snapshot::AlarmKind;
+use seckill_model::ledger::{Balance, SaleAudit, SaleFinding};
 
 use super::{LedgerState, Marked, Scene, Source, alone};
 use crate::{
-    console::{
-        text::{
-            self, books, columns, figures,
-            lang::Word,
-            ledger::{self as words, labels},
-        },
-        widgets::{Cell, Column, Pen, table, wrap},
+    text::{
+        self, books, columns, figures,
+        lang::Word,
+        ledger::{self as words, labels},
     },
-    model::ledger::{Balance, SaleAudit, SaleFinding},
-    telemetry::snapshot::AlarmKind,
+    widgets::{Cell, Column, Pen, table, wrap},
 };
 
 /// Rows that the table keeps beside the notes and the detail.

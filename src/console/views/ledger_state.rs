@@ -2,14 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use seckill_model::{VoucherId, ledger::SaleAudit};
+
 use super::{
     ListState, Row, Step,
     facets::{Facet, Rank},
 };
-use crate::{
-    console::text::{columns, figures, ledger},
-    model::{VoucherId, ledger::SaleAudit},
-};
+use crate::text::{columns, figures, ledger};
 
 impl Row for SaleAudit {
     fn identity(&self) -> String {

@@ -4,16 +4,14 @@ use ratatui::{
     style::Style,
     text::{Line, Span},
 };
+use seckill_engine::telemetry::snapshot::LetterLine;
+use seckill_model::LetterAct;
 
 use super::{PagedState, Scene, Source, alone, is_stale, paged_rows, summary};
 use crate::{
-    console::{
-        text::{self, columns, figures, letters::labels},
-        theme::Theme,
-        widgets::{Cell, Column, Pen, Value, left, table, wrap},
-    },
-    model::LetterAct,
-    telemetry::snapshot::LetterLine,
+    text::{self, columns, figures, letters::labels},
+    theme::Theme,
+    widgets::{Cell, Column, Pen, Value, left, table, wrap},
 };
 
 /// Rows that the table keeps beside an open detail, where there is room and where not.

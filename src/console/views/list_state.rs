@@ -1,5 +1,6 @@
 //! Where the person is in a list whose things have an identity. The choice follows that, never the row.
 
+use seckill_engine::telemetry::snapshot::{Holder, JobLine};
 use tui_input::Input;
 
 use super::{
@@ -7,11 +8,8 @@ use super::{
     facets::{Facet, Rank, Wanted, any_holds, sort},
 };
 use crate::{
-    console::{
-        text::{self, columns, figures},
-        widgets::Scroll,
-    },
-    telemetry::snapshot::{Holder, JobLine},
+    text::{self, columns, figures},
+    widgets::Scroll,
 };
 
 /// A thing in a list.

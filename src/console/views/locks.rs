@@ -4,14 +4,12 @@ use ratatui::{
     style::Style,
     text::{Line, Span},
 };
+use seckill_engine::telemetry::snapshot::Holder;
 
 use super::{Leases, ListState, Scene, Source, alone, detail_line};
 use crate::{
-    console::{
-        text::{self, columns, details, figures},
-        widgets::{self, Cell, Column, Pen, Value, bar, table},
-    },
-    telemetry::snapshot::Holder,
+    text::{self, columns, details, figures},
+    widgets::{self, Cell, Column, Pen, Value, bar, table},
 };
 
 /// Rows of the detail pane: a rule and seven lines.

@@ -2,6 +2,10 @@
 //!
 //! Lines are known by their number. The newest page grows at its bottom, and an older one stands still.
 
+use seckill_engine::telemetry::{
+    Snapshot,
+    log::{LogLook, Place, Recorded, Weight, Which},
+};
 use tui_input::Input;
 
 use super::{
@@ -9,14 +13,8 @@ use super::{
     facets::{Facet, Rank, Wanted, sort},
 };
 use crate::{
-    console::{
-        text::{self, activity::heads},
-        widgets::Scroll,
-    },
-    telemetry::{
-        Snapshot,
-        log::{LogLook, Place, Recorded, Weight, Which},
-    },
+    text::{self, activity::heads},
+    widgets::Scroll,
 };
 
 /// Which lines are shown.

@@ -55,6 +55,8 @@ pub(crate) use paged_rows::PagedRow;
 pub(crate) use paged_state::{Marked, PagedState, Turn};
 pub(crate) use rates::{marks, until};
 pub(crate) use sales_state::{SalesState, facets as sales_facets};
+use seckill_engine::telemetry::{Snapshot, snapshot::Health};
+use seckill_model::{Millis, VoucherId, ledger::Balance};
 pub(crate) use stream_state::{Moved, Pane, StreamState};
 pub(crate) use users::Users;
 
@@ -70,10 +72,6 @@ use super::{
     },
     theme::{self, Theme},
     widgets::{self, Cell, Pen, Scroll, Sheet},
-};
-use crate::{
-    model::{Millis, VoucherId, ledger::Balance},
-    telemetry::{Snapshot, snapshot::Health},
 };
 
 /// Which view is on the screen.

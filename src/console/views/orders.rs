@@ -4,24 +4,22 @@ use ratatui::{
     style::Style,
     text::{Line, Span},
 };
+use seckill_engine::{
+    orders::{Standing, decode},
+    telemetry::snapshot::Holding,
+    trace::Trace,
+};
+use seckill_model::{Millis, Order, OrderId, OrderStatus, UserId, VoucherId};
 
 use super::{OrdersState, Scene, Source, alone, is_stale, orders_state::since};
 use crate::{
-    console::{
-        text::{
-            self, conventions,
-            lang::Word,
-            orders::{self as words, columns, labels},
-        },
-        theme::Theme,
-        widgets::{Cell, Column, Pen, Value, table, wrap},
+    text::{
+        self, conventions,
+        lang::Word,
+        orders::{self as words, columns, labels},
     },
-    engine::{
-        orders::{Standing, decode},
-        trace::Trace,
-    },
-    model::{Millis, Order, OrderId, OrderStatus, UserId, VoucherId},
-    telemetry::snapshot::Holding,
+    theme::Theme,
+    widgets::{Cell, Column, Pen, Value, table, wrap},
 };
 
 /// Rows that the table keeps beside an open detail, where there is room and where not.

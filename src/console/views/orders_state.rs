@@ -1,5 +1,11 @@
 //! Where the person is in the orders of SQL: what was asked for, which page, which order.
 
+use seckill_engine::{
+    orders::decode,
+    telemetry::{OrdersView, Snapshot},
+    trace::Trace,
+};
+use seckill_model::{Millis, Order, OrderId, OrderQuery, OrderStatus, QueryFault};
 use tui_input::Input;
 
 use super::{
@@ -7,13 +13,8 @@ use super::{
     facets::{Facet, Rank, sort},
 };
 use crate::{
-    console::{
-        text::{self, orders::columns},
-        widgets::Scroll,
-    },
-    engine::{orders::decode, trace::Trace},
-    model::{Millis, Order, OrderId, OrderQuery, OrderStatus, QueryFault},
-    telemetry::{OrdersView, Snapshot},
+    text::{self, orders::columns},
+    widgets::Scroll,
 };
 
 /// What a movement leads to.

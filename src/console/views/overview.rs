@@ -4,20 +4,18 @@ use ratatui::{
     style::Style,
     text::{Line, Span},
 };
+use seckill_engine::telemetry::{
+    log::Weight,
+    snapshot::{Funnel, RushLine, Urgency},
+};
 
 use super::{
     OverviewState, Scene, Source, rates, stock_block,
     stream_block::{self, NAMES},
 };
 use crate::{
-    console::{
-        text::{self, figures, overview as words},
-        widgets::{Pen, bar, left, right, width, wrap},
-    },
-    telemetry::{
-        log::Weight,
-        snapshot::{Funnel, RushLine, Urgency},
-    },
+    text::{self, figures, overview as words},
+    widgets::{Pen, bar, left, right, width, wrap},
 };
 
 pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OverviewState) {

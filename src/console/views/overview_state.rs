@@ -1,6 +1,8 @@
 //! Where the person is in the time of the Overview: how much of it is shown, and which moment is looked at.
 
-use crate::{console::widgets::Axis, model::Millis};
+use seckill_model::Millis;
+
+use crate::widgets::Axis;
 
 /// Milliseconds that the chart may show.
 const WINDOWS: [u64; 6] = [30_000, 60_000, 120_000, 300_000, 600_000, 1_800_000];

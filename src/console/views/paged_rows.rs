@@ -2,20 +2,19 @@
 //!
 //! It does not know where the person is in them.
 
+use seckill_engine::telemetry::{
+    Snapshot,
+    snapshot::{LetterLine, PendingLine, PendingPage},
+};
+use seckill_model::{EntryId, OrderId, UserId, VoucherId};
+
 use super::{
     Scene,
     facets::{Facet, Rank, any_holds},
 };
 use crate::{
-    console::{
-        text::{self, columns, figures, lang::Word},
-        widgets::{Cell, Value},
-    },
-    model::{EntryId, OrderId, UserId, VoucherId},
-    telemetry::{
-        Snapshot,
-        snapshot::{LetterLine, PendingLine, PendingPage},
-    },
+    text::{self, columns, figures, lang::Word},
+    widgets::{Cell, Value},
 };
 
 /// What lines of every such list tell alike.

@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeSet, marker::PhantomData};
 
+use seckill_engine::telemetry::Snapshot;
+use seckill_model::EntryId;
 use tui_input::Input;
 
 use super::{
@@ -9,7 +11,7 @@ use super::{
     facets::{Wanted, sort},
     paged_rows::PagedRow,
 };
-use crate::{console::widgets::Scroll, model::EntryId, telemetry::Snapshot};
+use crate::widgets::Scroll;
 
 /// Where the person is in a list of such lines.
 #[derive(Debug)]

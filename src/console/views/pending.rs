@@ -4,15 +4,13 @@ use ratatui::{
     style::Style,
     text::{Line, Span},
 };
+use seckill_engine::telemetry::snapshot::PendingLine;
+use seckill_model::Verdict;
 
 use super::{PagedState, Scene, Source, alone, census, detail_line, paged_rows, summary};
 use crate::{
-    console::{
-        text::{self, columns, details, figures},
-        widgets::{self, Cell, Column, Pen, Value, table, wrap},
-    },
-    model::Verdict,
-    telemetry::snapshot::PendingLine,
+    text::{self, columns, details, figures},
+    widgets::{self, Cell, Column, Pen, Value, table, wrap},
 };
 
 /// Rows of the detail pane: a rule, a blank, seven lines.

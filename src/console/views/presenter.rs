@@ -6,18 +6,16 @@ use ratatui::{
     style::Style,
     text::{Line, Span},
 };
+use seckill_engine::telemetry::snapshot::{SaleLine, Urgency};
+use seckill_model::{Millis, Phase, ledger::Balance};
 
 use super::{COMPLETE, Source, chrome, figure::Figure, is_stale, told_books};
 use crate::{
-    console::{
-        app::App,
-        director::Standing,
-        text::{self, figures, presenter as words, sale::share},
-        theme::Theme,
-        widgets::{Pen, Pixel, SIGN_ROWS, bar, big, big_width, fit, right, width},
-    },
-    model::{Millis, Phase, ledger::Balance},
-    telemetry::snapshot::{SaleLine, Urgency},
+    app::App,
+    director::Standing,
+    text::{self, figures, presenter as words, sale::share},
+    theme::Theme,
+    widgets::{Pen, Pixel, SIGN_ROWS, bar, big, big_width, fit, right, width},
 };
 
 /// Of the one large figure, the largest first.

@@ -4,19 +4,17 @@ use ratatui::{
     style::Style,
     text::{Line, Span},
 };
+use seckill_engine::telemetry::{
+    Point, Snapshot,
+    log::{Recorded, Weight},
+};
+use seckill_model::Millis;
 
 use super::{OverviewState, Scene, Source, is_stale};
 use crate::{
-    console::{
-        text::{self, figures, time},
-        theme::Theme,
-        widgets::{Chart, Pen, Sign, chart, right, width},
-    },
-    model::Millis,
-    telemetry::{
-        Point, Snapshot,
-        log::{Recorded, Weight},
-    },
+    text::{self, figures, time},
+    theme::Theme,
+    widgets::{Chart, Pen, Sign, chart, right, width},
 };
 
 /// Ticks farther apart than this are no longer one moment.

@@ -4,18 +4,16 @@ use ratatui::{
     style::Style,
     text::{Line, Span},
 };
+use seckill_engine::telemetry::{
+    snapshot::{SaleLine, SaleOrders},
+    stock::StockCurve,
+};
+use seckill_model::{Millis, UserId};
 
 use super::{Scene, chrome, overview::funnel_line, sales::window};
 use crate::{
-    console::{
-        text::{self, details, figures, sale as words},
-        widgets::{Curve, Pen, curve, right, width},
-    },
-    model::{Millis, UserId},
-    telemetry::{
-        snapshot::{SaleLine, SaleOrders},
-        stock::StockCurve,
-    },
+    text::{self, details, figures, sale as words},
+    widgets::{Curve, Pen, curve, right, width},
 };
 
 /// Rows of the figures: a rule, the name, the way of the orders, what became of them, six lines.

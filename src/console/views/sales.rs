@@ -1,14 +1,12 @@
 //! Sales: every sale in a row, the chosen one in detail.
 
 use ratatui::{style::Style, text::Line};
+use seckill_engine::telemetry::snapshot::SaleLine;
 
 use super::{SalesState, Scene, Source, alone, chrome, sale_detail};
 use crate::{
-    console::{
-        text::{self, columns, figures, lang::Word},
-        widgets::{self, Cell, Column, Pen, Value, bar, table, wrap},
-    },
-    telemetry::snapshot::SaleLine,
+    text::{self, columns, figures, lang::Word},
+    widgets::{self, Cell, Column, Pen, Value, bar, table, wrap},
 };
 
 pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut SalesState) {

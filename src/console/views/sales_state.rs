@@ -1,6 +1,8 @@
 //! Where the person is among the sales: which one was chosen, and which row of the table has the cursor. Both follow
 //! the voucher, never the row. It draws nothing and sends nothing.
 
+use seckill_engine::telemetry::{Snapshot, snapshot::SaleLine};
+use seckill_model::VoucherId;
 use tui_input::Input;
 
 use super::{
@@ -8,12 +10,8 @@ use super::{
     facets::{Facet, Rank, Wanted, any_holds, sort},
 };
 use crate::{
-    console::{
-        text::{self, columns, figures},
-        widgets::Scroll,
-    },
-    model::VoucherId,
-    telemetry::{Snapshot, snapshot::SaleLine},
+    text::{self, columns, figures},
+    widgets::Scroll,
 };
 
 /// Columns of a sale, for filter and order.

@@ -7,15 +7,13 @@ use ratatui::{
     style::Style,
     text::{Line, Span},
 };
+use seckill_engine::telemetry::snapshot::SaleLine;
+use seckill_model::Phase;
 
 use super::{Scene, Source};
 use crate::{
-    console::{
-        text::{self, figures, overview as words},
-        widgets::{Pen, bar, fit, width, wrap},
-    },
-    model::Phase,
-    telemetry::snapshot::SaleLine,
+    text::{self, figures, overview as words},
+    widgets::{Pen, bar, fit, width, wrap},
 };
 
 /// From this width on a figure says of how many, and from the second one on with all digits.

@@ -6,6 +6,11 @@ use ratatui::{
     style::Style,
     text::{Line, Span},
 };
+use seckill_engine::{
+    orders::decode,
+    telemetry::snapshot::{EntryLine, GroupConsumer, NodeState, PartitionLine, StreamPage},
+};
+use seckill_model::EntryId;
 
 use super::{
     Scene, Source, StreamState, alone, detail_line,
@@ -14,16 +19,11 @@ use super::{
     stream_state::{Pane, total},
 };
 use crate::{
-    console::{
-        text::{
-            self, figures,
-            stream::{self as words, columns, labels},
-        },
-        widgets::{self, Cell, Column, Pen, Scroll, Value, table, wrap},
+    text::{
+        self, figures,
+        stream::{self as words, columns, labels},
     },
-    engine::orders::decode,
-    model::EntryId,
-    telemetry::snapshot::{EntryLine, GroupConsumer, NodeState, PartitionLine, StreamPage},
+    widgets::{self, Cell, Column, Pen, Scroll, Value, table, wrap},
 };
 
 /// Rows of the detail: a rule and seven lines.

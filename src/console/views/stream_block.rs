@@ -8,16 +8,14 @@ use ratatui::{
     style::Style,
     text::{Line, Span},
 };
+use seckill_engine::telemetry::snapshot::{Holders, StreamLine};
 
 use super::{Scene, Source};
 use crate::{
-    console::{
-        flow::Flow,
-        text::{self, figures, overview as words},
-        theme::Theme,
-        widgets::{Pen, left, right, width},
-    },
-    telemetry::snapshot::{Holders, StreamLine},
+    flow::Flow,
+    text::{self, figures, overview as words},
+    theme::Theme,
+    widgets::{Pen, left, right, width},
 };
 
 /// Rows without the consumers: the stream, what is pending, dead letters, locks.

@@ -1,16 +1,14 @@
 //! Where the person is in the order stream: at its end as entries come, or held somewhere before it.
 
+use seckill_engine::telemetry::{
+    Snapshot, StreamView,
+    snapshot::{EntryLine, GroupConsumer, Holding, PartitionLine},
+};
+use seckill_model::EntryId;
 use tui_input::Input;
 
 use super::{Step, facets::Wanted, hands::Hands};
-use crate::{
-    console::{flow::Flow, text::order_fault, widgets::Scroll},
-    model::EntryId,
-    telemetry::{
-        Snapshot, StreamView,
-        snapshot::{EntryLine, GroupConsumer, Holding, PartitionLine},
-    },
-};
+use crate::{flow::Flow, text::order_fault, widgets::Scroll};
 
 /// Which list takes the keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -6,7 +6,7 @@
 use ratatui::style::Style;
 
 use super::{View, paged_rows};
-use crate::console::{
+use crate::{
     app::App,
     keymap,
     text::{self, figures, lang::Word},

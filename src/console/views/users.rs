@@ -2,7 +2,7 @@
 //!
 //! It knows nothing of rows; a view hands it a number, or a text that may hold one.
 
-use crate::model::{UserId, entry::FIELD_USER};
+use seckill_model::{UserId, entry::FIELD_USER};
 
 /// Shorter numbers stand for much else in a text.
 const TELLING: usize = 3;

@@ -2,7 +2,7 @@
 
 use ratatui::text::Span;
 
-use crate::console::theme::Theme;
+use crate::theme::Theme;
 
 /// A bar of `cells` cells of which `share` (0 to 1) is full; what is left is drawn faintly with
 /// `rest`, or not at all.
@@ -41,7 +41,7 @@ mod tests {
     use ratatui::text::Line;
 
     use super::*;
-    use crate::console::theme::Depth;
+    use crate::theme::Depth;
 
     fn drawn(share: f64, ascii: bool) -> String {
         let theme = Theme::new(Depth::None, ascii);

@@ -3,7 +3,7 @@
 use ratatui::style::Style;
 
 use super::Pen;
-use crate::console::theme::Theme;
+use crate::theme::Theme;
 
 /// Rows of a sign.
 pub(crate) const SIGN_ROWS: u16 = 5;

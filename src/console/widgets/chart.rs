@@ -2,17 +2,15 @@
 //! admitted, signs on the time axis for what befell. Where nothing could be read there is a gap.
 
 use ratatui::style::Style;
+use seckill_engine::telemetry::{Point, Series};
+use seckill_model::Millis;
 
 use super::{
     Pen,
     grid::{Grid, braille},
     right, width,
 };
-use crate::{
-    console::{text::figures, theme::Theme},
-    model::Millis,
-    telemetry::{Point, Series},
-};
+use crate::{text::figures, theme::Theme};
 
 /// What a chart shows.
 pub(crate) struct Chart<'a> {
@@ -340,7 +338,7 @@ mod tests {
     fn an_outage_is_a_gap_in_every_window_in_braille_and_in_ascii() {
         use ratatui::{buffer::Buffer, layout::Rect};
 
-        use crate::console::theme::Depth;
+        use crate::theme::Depth;
 
         let clock = &|at: Millis| at.to_string();
         for window in [30_000, 60_000, 120_000, 300_000, 600_000, 1_800_000] {
@@ -384,7 +382,7 @@ mod tests {
     fn what_is_written_is_seen_where_nothing_is_admitted() {
         use ratatui::{buffer::Buffer, layout::Rect};
 
-        use crate::console::theme::Depth;
+        use crate::theme::Depth;
 
         let clock = &|at: Millis| at.to_string();
         let mut series = Series::default();
@@ -413,7 +411,7 @@ mod tests {
     fn a_burst_is_seen_at_every_size() {
         use ratatui::{buffer::Buffer, layout::Rect};
 
-        use crate::console::theme::Depth;
+        use crate::theme::Depth;
 
         let clock = &|at: Millis| at.to_string();
         let mut series = Series::default();

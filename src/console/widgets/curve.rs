@@ -1,10 +1,12 @@
 //! What was left over time as an area: a value holds until the next one, and an outage is a gap.
 
+use seckill_model::Millis;
+
 use super::{
     Pen,
     grid::{Grid, braille},
 };
-use crate::{console::theme::Theme, model::Millis};
+use crate::theme::Theme;
 
 /// What a curve shows.
 pub(crate) struct Curve<'a> {

@@ -1,15 +1,13 @@
 //! Tables whose columns are measured in cells, with a cursor and a scrollbar.
 
 use ratatui::style::Style;
+use seckill_model::Millis;
 use serde::Serialize;
 
 use super::{Pen, bar, left, right, width};
 use crate::{
-    console::{
-        text::lang::{Word, in_english},
-        theme::Theme,
-    },
-    model::Millis,
+    text::lang::{Word, in_english},
+    theme::Theme,
 };
 
 /// A column. A width of 0 takes what the others leave.

@@ -3,22 +3,20 @@
 
 use std::{sync::Arc, time::Duration};
 
+use seckill_model::Millis;
+use seckill_store::SharedStore;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::{Chronicle, NEAR_MS};
-use crate::{
-    engine::{outbox::Outbox, told::Told},
-    model::Millis,
-    store::SharedStore,
-    telemetry::Snapshot,
-};
+use crate::telemetry::Snapshot;
+use crate::{outbox::Outbox, told::Told};
 
 /// Bound on the last words of a node.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Follows the pictures until `stop`, and writes what they tell.
-pub(in crate::engine) async fn follow(
+pub(crate) async fn follow(
     node: String,
     dead_ms: u64,
     mut pictures: watch::Receiver<Arc<Snapshot>>,

@@ -8,18 +8,16 @@ use std::{
 };
 
 use redis::{FromRedisValue, Value, pipe};
+use seckill_model::{
+    ClosedOrder, EntryId, LetterAct, LetterVerdict, Millis, Order, OrderEntry, OrderFault, OrderId,
+    SaleState, VoucherId,
+    filter::{Fact, Field, Kind},
+    letter::{self, Buyer, LetterEvidence, Row, Sale},
+};
+use seckill_redis::{BrokerError, Layout, Link, letters::DeadLetter};
+use seckill_store::{SharedStore, StoreError};
 
 use super::super::EngineError;
-use crate::{
-    broker::{BrokerError, Layout, Link, letters::DeadLetter},
-    model::{
-        ClosedOrder, EntryId, LetterAct, LetterVerdict, Millis, Order, OrderEntry, OrderFault,
-        OrderId, SaleState, VoucherId,
-        filter::{Fact, Field, Kind},
-        letter::{self, Buyer, LetterEvidence, Row, Sale},
-    },
-    store::{SharedStore, StoreError},
-};
 
 /// What a filter over dead letters may ask for.
 pub const LETTER_FIELDS: &[Field] = &[

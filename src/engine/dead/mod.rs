@@ -11,6 +11,12 @@ use std::{
     sync::Arc,
 };
 
+use seckill_model::{ClosedOrder, EntryId, LetterVerdict, Millis, OrderEntry};
+use seckill_redis::{
+    Layout, Link, Redis,
+    letters::{self, COPIES, DeadLetter},
+};
+use seckill_store::{Cancelled, SharedStore};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -21,15 +27,7 @@ use super::{
     reconcile::put_back_written,
     settings::Settings,
 };
-use crate::{
-    broker::{
-        Layout, Link, Redis,
-        letters::{self, COPIES, DeadLetter},
-    },
-    model::{ClosedOrder, EntryId, LetterVerdict, Millis, OrderEntry},
-    store::{Cancelled, SharedStore},
-    telemetry::{Meters, meters::RecoveryShown, snapshot::RecoveryLine},
-};
+use crate::telemetry::{Meters, meters::RecoveryShown, snapshot::RecoveryLine};
 pub use judge::{JudgedLetter, LETTER_FIELDS, judge};
 
 /// As the screen calls a count, which changes nothing.

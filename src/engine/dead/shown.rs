@@ -4,12 +4,11 @@
 
 use std::sync::Arc;
 
+use seckill_model::{EntryId, Millis, OrderFault, Said, letter::shown};
+
 use super::{JudgedLetter, Letters};
-use crate::{
-    engine::EngineError,
-    model::{EntryId, Millis, OrderFault, Said, letter::shown},
-    telemetry::snapshot::{LetterLine, LetterPage},
-};
+use crate::EngineError;
+use crate::telemetry::snapshot::{LetterLine, LetterPage};
 
 /// Letters on a page.
 const LINES: usize = 100;
@@ -73,10 +72,8 @@ fn line(judged: &JudgedLetter, now: Millis) -> LetterLine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        broker::letters::DeadLetter,
-        model::{EntryFault, LetterVerdict},
-    };
+    use seckill_model::{EntryFault, LetterVerdict};
+    use seckill_redis::letters::DeadLetter;
 
     #[test]
     fn what_came_in_is_bounded_and_steers_no_terminal() {

@@ -4,21 +4,19 @@
 
 use std::collections::BTreeMap;
 
+use seckill_model::EntryId;
+use seckill_redis::{
+    Layout, Link,
+    group::{self, Given},
+    keys::{Partition, node_of},
+    survey::{Survey, survey_of},
+};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     super::{EngineError, error::PartDone},
     GroupFault, Names, partition,
-};
-use crate::{
-    broker::{
-        Layout, Link,
-        group::{self, Given},
-        keys::{Partition, node_of},
-        survey::{Survey, survey_of},
-    },
-    model::EntryId,
 };
 
 /// Entries in one step.

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
+use seckill_model::{EntryId, counted};
 use serde::{Deserialize, Serialize};
 
 use super::Names;
-use crate::model::{EntryId, counted};
 
 /// One sentence with the next step.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]

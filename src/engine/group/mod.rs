@@ -19,10 +19,10 @@ pub use rewind::{Rewind, RewindReport, To};
 
 use std::fmt;
 
+use seckill_redis::{Layout, keys::Partition, survey::ConsumerFacts};
 use serde::{Deserialize, Serialize};
 
 use super::EngineError;
-use crate::broker::{Layout, keys::Partition, survey::ConsumerFacts};
 
 /// A partition by its number.
 ///

@@ -1,16 +1,16 @@
 //! A consumer removed that nobody needs: its node is dead, and it holds nothing.
 
+use seckill_redis::{
+    Layout, Link,
+    group::{self, Removed},
+    keys::{Partition, node_of},
+    survey::survey_of,
+};
 use serde::{Deserialize, Serialize};
 
 use super::{
     super::{EngineError, error::PartDone},
     GroupFault, Names, partitions,
-};
-use crate::broker::{
-    Layout, Link,
-    group::{self, Removed},
-    keys::{Partition, node_of},
-    survey::survey_of,
 };
 
 /// Where a consumer was removed; the keys are a contract of `stream remove-consumer --json`.

@@ -9,23 +9,21 @@ use std::{
 };
 
 use redis::cmd;
+use seckill_model::{EntryId, Millis, OrderEntry, OrderId, VoucherId, When, clock::TimeFault};
+use seckill_redis::{
+    Layout, Link,
+    group::{self, Rewinding, Rewound},
+    keys::Partition,
+    stream::{self, Delivered},
+    survey::survey_of,
+};
+use seckill_store::SharedStore;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     super::{EngineError, error::PartDone},
     GroupFault, Meanwhile, partition, partitions,
-};
-use crate::{
-    broker::{
-        Layout, Link,
-        group::{self, Rewinding, Rewound},
-        keys::Partition,
-        stream::{self, Delivered},
-        survey::survey_of,
-    },
-    model::{EntryId, Millis, OrderEntry, OrderId, VoucherId, When, clock::TimeFault},
-    store::SharedStore,
 };
 
 /// Entries in one look, and orders in one question to SQL.
@@ -297,7 +295,7 @@ impl Seen {
 }
 
 /// Orders that their buyers hold; others were given back, or never promised.
-pub(in crate::engine) async fn held(
+pub(crate) async fn held(
     link: &mut Link,
     keys: &Layout,
     orders: &[OrderEntry],

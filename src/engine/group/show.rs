@@ -1,17 +1,15 @@
 //! Where each stream and its group stand.
 
+use seckill_model::EntryId;
+use seckill_redis::{
+    Layout, Link,
+    keys::{Partition, node_of},
+    stream,
+    survey::{ConsumerFacts, Marks, StreamFacts, Survey, survey_of},
+};
 use serde::Serialize;
 
 use super::{super::EngineError, partitions};
-use crate::{
-    broker::{
-        Layout, Link,
-        keys::{Partition, node_of},
-        stream,
-        survey::{ConsumerFacts, Marks, StreamFacts, Survey, survey_of},
-    },
-    model::EntryId,
-};
 
 /// Entries in one look.
 const PAGE: usize = 1_000;

@@ -1,10 +1,9 @@
 //! Acts on the group as the audit log tells them.
 
+use seckill_model::counted;
+
 use super::{ClaimPlan, ClaimReport, RemoveReport, Rewind, RewindReport, claim};
-use crate::{
-    engine::told::{ClaimPart, RewindPart, Subject},
-    model::counted,
-};
+use crate::told::{ClaimPart, RewindPart, Subject};
 
 /// What a rewind is about.
 pub(crate) fn rewind(plan: &[Rewind]) -> Subject {

@@ -1,11 +1,10 @@
 //! The jobs as a screen shows them: next run, last runs, paused or not.
 
+use seckill_model::{Cause, Millis};
+use seckill_store::{SharedStore, StoreError};
+
 use super::Job;
-use crate::{
-    model::{Cause, Millis},
-    store::{SharedStore, StoreError},
-    telemetry::snapshot::JobLine,
-};
+use crate::telemetry::snapshot::JobLine;
 
 /// Looks at these jobs, with the newest `runs` runs of each.
 ///

@@ -5,15 +5,13 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use jiff::ToSpan as _;
 use redis::pipe;
+use seckill_model::order_id::utc_day;
 
 use super::{Done, Job, JobSaid, Missed, Run, Work};
 use crate::{
-    engine::{
-        EngineError, ledger, payment,
-        retention::{self, Trimmed},
-        settings::Settings,
-    },
-    model::order_id::utc_day,
+    EngineError, ledger, payment,
+    retention::{self, Trimmed},
+    settings::Settings,
 };
 
 /// Closes unpaid orders past their time.

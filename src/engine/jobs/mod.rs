@@ -13,14 +13,12 @@ mod scheduler;
 use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
+use seckill_model::{Fence, JobRun, Millis};
+use seckill_redis::{Layout, Redis};
+use seckill_store::SharedStore;
 use tokio_util::sync::CancellationToken;
 
 use super::{EngineError, settings::Settings};
-use crate::{
-    broker::{Layout, Redis},
-    model::{Fence, JobRun, Millis},
-    store::SharedStore,
-};
 
 pub use board::board;
 pub use runner::{Runner, job_lock};

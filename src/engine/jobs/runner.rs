@@ -2,23 +2,21 @@
 
 use std::time::{Duration, Instant};
 
+use seckill_model::{Cause, Fence, JobOutcome, Millis, NewRun, RunEnd, Said};
+use seckill_redis::{
+    BrokerError, Layout, Link, Redis,
+    holders::{foreign_locks, holder_of},
+    nodes::Nodes,
+};
+use seckill_store::SharedStore;
 use tokio_util::sync::CancellationToken;
 
 use super::{Cancelled, Done, Job, JobSaid, Missed, Run, RunFault, Schedule};
 use crate::{
-    broker::{
-        BrokerError, Layout, Link, Redis,
-        holders::{foreign_locks, holder_of},
-        nodes::Nodes,
-    },
-    engine::{
-        EngineError,
-        locks::{Guard, LockError, LockName, Locks},
-        refusal::Refusal,
-        settings::Settings,
-    },
-    model::{Cause, Fence, JobOutcome, Millis, NewRun, RunEnd, Said},
-    store::SharedStore,
+    EngineError,
+    locks::{Guard, LockError, LockName, Locks},
+    refusal::Refusal,
+    settings::Settings,
 };
 
 /// Due times that are made up for in one go.

@@ -2,12 +2,10 @@
 
 use std::{fmt, time::Duration};
 
+use seckill_model::{VoucherId, counted};
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    engine::refusal::Refusal,
-    model::{VoucherId, counted},
-};
+use crate::refusal::Refusal;
 
 /// Why a run that an operator asks for does not begin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
@@ -136,13 +134,11 @@ impl fmt::Display for JobSaid {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        engine::EngineError,
-        model::{
-            Cause, JobOutcome, JobRun, Millis, Said,
-            ledger::{Finding, SaleFinding},
-        },
-        telemetry::{Snapshot, alarms::alarms, snapshot::JobLine},
+    use crate::EngineError;
+    use crate::telemetry::{Snapshot, alarms::alarms, snapshot::JobLine};
+    use seckill_model::{
+        Cause, JobOutcome, JobRun, Millis, Said,
+        ledger::{Finding, SaleFinding},
     };
 
     #[test]

@@ -8,7 +8,7 @@ use croner::{Cron, parser::CronParser};
 use jiff::{Timestamp, tz::TimeZone};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::model::Millis;
+use seckill_model::Millis;
 
 /// When a job is due.
 #[derive(Clone, Debug, PartialEq)]

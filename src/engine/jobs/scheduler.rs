@@ -3,11 +3,13 @@
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
+use seckill_model::Millis;
+use seckill_redis::Link;
 use tokio::{sync::Semaphore, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::{Job, Missed, Runner, Schedule, runner::Turn};
-use crate::{broker::Link, engine::EngineError, model::Millis};
+use crate::EngineError;
 
 /// The clock is read again that often: it may step, and a fixed delay depends on other nodes.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);

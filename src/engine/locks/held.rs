@@ -9,10 +9,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use seckill_model::Millis;
 use tokio_util::sync::CancellationToken;
 
 use super::{LockError, LockName, Locks, Owner};
-use crate::model::Millis;
 
 /// What a guard, the watchdog and the janitor share of one acquisition.
 #[derive(Debug)]

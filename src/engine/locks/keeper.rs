@@ -6,11 +6,11 @@ use std::{
 };
 
 use futures::{StreamExt as _, future::join_all};
+use seckill_redis::Redis;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{LockName, Locks, held::Held, reentrant::Later};
-use crate::broker::Redis;
 
 /// Locks in one renewal call.
 const PAGE: usize = 100;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use redis::{FromRedisValue, RedisError, ScriptInvocation, aio::MultiplexedConnection};
 use tokio::sync::Mutex;
 
-use crate::broker::{BrokerError, Link, Redis};
+use seckill_redis::{BrokerError, Link, Redis};
 
 /// Who could not connect says so to all who ask within that time, instead of each waiting his turn.
 const SHARED_FAILURE: Duration = Duration::from_millis(100);

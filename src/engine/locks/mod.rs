@@ -17,7 +17,7 @@ mod wakeup;
 
 use std::time::Duration;
 
-use crate::broker::BrokerError;
+use seckill_redis::BrokerError;
 
 pub use held::Guard;
 pub use keeper::Keeper;

@@ -9,9 +9,9 @@ use std::{
 };
 
 use futures::future::{join_all, select_all};
+use seckill_redis::BrokerError;
 
 use super::{Guard, LockError, LockName, Locks};
-use crate::broker::BrokerError;
 
 /// What one server may take to give or take back its part.
 const MEMBER: Duration = Duration::from_millis(1_500);

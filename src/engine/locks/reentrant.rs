@@ -7,6 +7,8 @@ use std::{
 };
 
 use redis::{FromRedisValue as _, Value};
+use seckill_model::Millis;
+use seckill_redis::{BrokerError, Layout, Redis, scripts};
 use tokio::sync::mpsc;
 
 use super::{
@@ -14,10 +16,6 @@ use super::{
     held::{Held, sure_until},
     line::Line,
     wakeup::Bells,
-};
-use crate::{
-    broker::{BrokerError, Layout, Redis, scripts},
-    model::Millis,
 };
 
 const LEASES: std::ops::RangeInclusive<Duration> =

@@ -1,9 +1,9 @@
 //! Taking a lock from its holder: an operator's act.
 
 use redis::cmd;
+use seckill_redis::{Layout, Link, scripts};
 
 use super::{LockError, LockName};
-use crate::broker::{Layout, Link, scripts};
 
 /// Takes a lock from this very holder, and tells its node so.
 ///

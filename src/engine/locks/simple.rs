@@ -6,9 +6,10 @@
 use std::time::{Duration, Instant};
 
 use redis::{ExistenceCheck, SetExpiry, SetOptions, pipe};
+use seckill_model::Millis;
+use seckill_redis::scripts;
 
 use super::{LockError, LockName, Locks, Owner};
-use crate::{broker::scripts, model::Millis};
 
 /// How a simple lock is given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,11 +12,11 @@ use std::{
     sync::Arc,
 };
 
+use seckill_model::harmless_json;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::{Head, Line, Totals};
-use crate::model::harmless_json;
 
 /// Longest line that a plan can have; more is no plan.
 const LONGEST: u64 = 64 * 1024;
@@ -294,10 +294,8 @@ impl Lines {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        engine::plan::made_up,
-        model::{EntryId, Verdict},
-    };
+    use crate::plan::made_up;
+    use seckill_model::{EntryId, Verdict};
 
     fn entry(number: u64) -> EntryId {
         EntryId { millis: 5, number, partition: 1 }

@@ -2,11 +2,10 @@
 //!
 //! Each stream is read once for all of its sales. Nothing is changed here.
 
-use crate::{
-    broker::Layout,
-    engine::{EngineError, ledger, operator::Operator},
-    model::{OrderId, Place, VoucherId},
-};
+use seckill_model::{OrderId, Place, VoucherId};
+use seckill_redis::Layout;
+
+use crate::{EngineError, ledger, operator::Operator};
 
 /// Orders of a sale with their buyers.
 type Missing = (VoucherId, Vec<(OrderId, Place)>);

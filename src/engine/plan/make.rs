@@ -7,15 +7,14 @@ use super::{
 };
 use tokio_util::sync::CancellationToken;
 
+use seckill_model::{EntryId, Sale, Verdict, VoucherId, counted, filter::Filter};
+use seckill_redis::survey;
+
+use crate::telemetry::snapshot::RecoveryLine;
 use crate::{
-    broker::survey,
-    engine::{
-        EngineError, deployment,
-        operator::Operator,
-        pending::{Judge, Judged},
-    },
-    model::{EntryId, Sale, Verdict, VoucherId, counted, filter::Filter},
-    telemetry::snapshot::RecoveryLine,
+    EngineError, deployment,
+    operator::Operator,
+    pending::{Judge, Judged},
 };
 
 /// As the screen calls it.

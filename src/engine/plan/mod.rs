@@ -9,10 +9,8 @@ mod make;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    broker::stream::Body,
-    model::{Act, EntryId, Millis, OrderId, UserId, Verdict, VoucherId},
-};
+use seckill_model::{Act, EntryId, Millis, OrderId, UserId, Verdict, VoucherId};
+use seckill_redis::stream::Body;
 
 pub use file::{Plan, PlanFault};
 pub use make::{PLAN, make, of_entries};
@@ -172,12 +170,16 @@ pub(super) fn same_order(line: &Line, judged: &Judged) -> bool {
 }
 
 /// Plans that nobody made from a server, for tests of what is done with them.
-#[cfg(test)]
-pub(crate) mod made_up {
-    use super::{file::Writer, *};
+#[cfg(any(test, feature = "test-support"))]
+pub mod made_up {
+    use super::{Change, EntryId, Head, Line, Millis, Plan, Totals, Verdict, file::Writer};
 
     /// A plan of entries with these verdicts; with a `filter`, of a part of all.
-    pub(crate) fn plan(entries: &[(EntryId, Verdict)], filter: &str) -> Plan {
+    ///
+    /// # Panics
+    /// Where there is no room for its file.
+    #[allow(clippy::unwrap_used, reason = "a test that fails says where")]
+    pub fn plan(entries: &[(EntryId, Verdict)], filter: &str) -> Plan {
         let head = Head {
             seckill_plan: 1,
             deployment: "d".into(),

@@ -1,6 +1,7 @@
 //! Runs of jobs, fences of locks, and settings in MySQL. What writes is inside the caller's
 //! transaction.
 
+use seckill_model::{Cause, Fence, JobRun, JobSwitch, Millis, NewRun, RunEnd, Said};
 use sqlx::MySqlConnection;
 
 use super::{
@@ -11,7 +12,6 @@ use super::{
     },
     faults::is_taken,
 };
-use crate::model::{Cause, Fence, JobRun, JobSwitch, Millis, NewRun, RunEnd, Said};
 
 /// Lets a write pass whose token is not lower than any seen, and says how many have passed.
 pub(super) async fn pass_fence(

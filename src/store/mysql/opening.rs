@@ -32,7 +32,7 @@ const MOST_ROWS: usize = 10_000;
 
 impl MysqlStore {
     /// Opens the database that `url` names, and brings its schema up to date.
-    pub(in crate::store) async fn open(url: &Url, settings: &Settings) -> Result<Self, StoreError> {
+    pub(crate) async fn open(url: &Url, settings: &Settings) -> Result<Self, StoreError> {
         let options = options(url, settings)?;
         let shown = shown(&options);
         let sessions: Arc<[String]> = session(settings).into();

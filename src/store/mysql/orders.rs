@@ -6,6 +6,10 @@ use std::{
     fmt::{Display, Write},
 };
 
+use seckill_model::{
+    LiveOrder, Millis, Order, OrderCounts, OrderFilter, OrderId, OrderStatus, UserId, VoucherId,
+    ledger::SqlBooks,
+};
 use sqlx::{AssertSqlSafe, FromRow, MySql, MySqlConnection, QueryBuilder, mysql::MySqlRow};
 
 use super::{
@@ -15,10 +19,6 @@ use super::{
         session::Fault,
     },
     faults::is_taken,
-};
-use crate::model::{
-    LiveOrder, Millis, Order, OrderCounts, OrderFilter, OrderId, OrderStatus, UserId, VoucherId,
-    ledger::SqlBooks,
 };
 
 /// `1,2,3`. Digits only ever, so there is nothing to escape.

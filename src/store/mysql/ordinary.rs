@@ -1,13 +1,13 @@
 //! Orders of ordinary vouchers in MySQL: bought, or closed as overdue. They hold no piece of a stock. What writes is
 //! inside the caller's transaction.
 
+use seckill_model::Millis;
 use sqlx::MySqlConnection;
 
 use super::{
     super::{rows::Purchase, rules, session::Fault},
     faults::is_taken,
 };
-use crate::model::Millis;
 
 pub(super) async fn buy(
     conn: &mut MySqlConnection,

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use seckill_model::{ClosedOrder, Millis, OrderId, Payment, VoucherId};
 use sqlx::MySqlConnection;
 
 use super::{
@@ -17,7 +18,6 @@ use super::{
     faults::is_taken,
     orders::{list, lock_sales, rows, run},
 };
-use crate::model::{ClosedOrder, Millis, OrderId, Payment, VoucherId};
 
 pub(super) async fn pay(
     conn: &mut MySqlConnection,

@@ -1,21 +1,19 @@
 //! One order the plain way in MySQL.
 
+use seckill_model::{Millis, OrderEntry};
 use sqlx::MySqlConnection;
 
 use super::MysqlStore;
 use crate::{
-    model::{Millis, OrderEntry},
-    store::{
-        StoreError,
-        plain::Placed,
-        rows::{self, Key},
-        session::Fault,
-    },
+    StoreError,
+    plain::Placed,
+    rows::{self, Key},
+    session::Fault,
 };
 
 impl MysqlStore {
-    /// See [`crate::store::plain::PlainOrders::place`].
-    pub(in crate::store) async fn place(
+    /// See [`crate::plain::PlainOrders::place`].
+    pub(crate) async fn place(
         &self,
         order: &OrderEntry,
         now: Millis,

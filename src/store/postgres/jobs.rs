@@ -1,6 +1,7 @@
 //! Runs of jobs, fences of locks, and settings in PostgreSQL. What writes is inside the caller's
 //! transaction.
 
+use seckill_model::{Fence, JobRun, JobSwitch, Millis, NewRun, RunEnd, Said};
 use sqlx::PgConnection;
 
 use super::super::{
@@ -8,7 +9,6 @@ use super::super::{
     rows::{self, RunRow},
     session::Fault,
 };
-use crate::model::{Fence, JobRun, JobSwitch, Millis, NewRun, RunEnd, Said};
 
 /// Lets a write pass whose token is not lower than any seen, and says how many have passed.
 pub(super) async fn pass_fence(

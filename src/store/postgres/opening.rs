@@ -25,7 +25,7 @@ const OLDEST: i32 = 120_000;
 
 impl PostgresStore {
     /// Opens the database that `url` names, and brings its schema up to date.
-    pub(in crate::store) async fn open(url: &Url, settings: &Settings) -> Result<Self, StoreError> {
+    pub(crate) async fn open(url: &Url, settings: &Settings) -> Result<Self, StoreError> {
         let options = options(url, settings)?;
         let shown = shown(&options);
         let session: Arc<[String]> = session(settings).into();

@@ -2,16 +2,16 @@
 
 use std::{cmp::Reverse, collections::BTreeSet};
 
+use seckill_model::{
+    LiveOrder, Millis, Order, OrderCounts, OrderFilter, OrderId, UserId, VoucherId,
+    ledger::SqlBooks,
+};
 use sqlx::{PgConnection, Postgres, QueryBuilder};
 
 use super::super::{
     StoreError, Written,
     rows::{self, BooksRow, Key, OrderRow, Standing, voucher_key},
     session::Fault,
-};
-use crate::model::{
-    LiveOrder, Millis, Order, OrderCounts, OrderFilter, OrderId, UserId, VoucherId,
-    ledger::SqlBooks,
 };
 
 /// Writes a batch that is all new, inside the caller's transaction, which must be rolled back

@@ -1,10 +1,10 @@
 //! Orders of ordinary vouchers in PostgreSQL: bought, or closed as overdue. They hold no piece of a stock. What writes
 //! is inside the caller's transaction.
 
+use seckill_model::Millis;
 use sqlx::PgConnection;
 
 use super::super::{rows::Purchase, rules, session::Fault};
-use crate::model::Millis;
 
 pub(super) async fn buy(
     conn: &mut PgConnection,

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use seckill_model::{ClosedOrder, Millis, OrderId, Payment, VoucherId};
 use sqlx::PgConnection;
 
 use super::{
@@ -16,7 +17,6 @@ use super::{
     },
     orders::{lock_sales, numbers},
 };
-use crate::model::{ClosedOrder, Millis, OrderId, Payment, VoucherId};
 
 /// Locks orders and reads where each stands, and pays those that are unpaid.
 macro_rules! pay_statements {

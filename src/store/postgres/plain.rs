@@ -1,21 +1,19 @@
 //! One order the plain way in PostgreSQL.
 
+use seckill_model::{Millis, OrderEntry};
 use sqlx::PgConnection;
 
 use super::PostgresStore;
 use crate::{
-    model::{Millis, OrderEntry},
-    store::{
-        StoreError,
-        plain::Placed,
-        rows::{self, Key},
-        session::Fault,
-    },
+    StoreError,
+    plain::Placed,
+    rows::{self, Key},
+    session::Fault,
 };
 
 impl PostgresStore {
-    /// See [`crate::store::plain::PlainOrders::place`].
-    pub(in crate::store) async fn place(
+    /// See [`crate::plain::PlainOrders::place`].
+    pub(crate) async fn place(
         &self,
         order: &OrderEntry,
         now: Millis,

@@ -1,6 +1,7 @@
 //! Vouchers and their sales in PostgreSQL: created, listed, stopped, restocked. What writes is inside the
 //! caller's transaction.
 
+use seckill_model::{Millis, NewSale, Sale, SaleState, Voucher, VoucherDetails, VoucherId};
 use sqlx::PgConnection;
 
 use super::super::{
@@ -9,7 +10,6 @@ use super::super::{
     rules,
     session::Fault,
 };
-use crate::model::{Millis, NewSale, Sale, SaleState, Voucher, VoucherDetails, VoucherId};
 
 macro_rules! select_sales {
     ($rest:literal) => {

@@ -1,5 +1,6 @@
 //! Runs of jobs and fences of locks in SQLite.
 
+use seckill_model::{Fence, JobRun, JobSwitch, Millis, NewRun, RunEnd, Said};
 use sqlx::{SqliteConnection, SqlitePool};
 
 use super::{
@@ -7,7 +8,6 @@ use super::{
     StoreError,
     faults::told,
 };
-use crate::model::{Fence, JobRun, JobSwitch, Millis, NewRun, RunEnd, Said};
 
 /// Lets a write pass whose token is not lower than any seen, and says how many have passed. Inside
 /// the caller's transaction.

@@ -47,10 +47,7 @@ const READERS: u32 = 4;
 
 impl SqliteStore {
     /// Opens the file at `path`, creates it if it's missing, and brings its schema up to date.
-    pub(in crate::store) async fn open(
-        path: &Path,
-        settings: &Settings,
-    ) -> Result<Self, StoreError> {
+    pub(crate) async fn open(path: &Path, settings: &Settings) -> Result<Self, StoreError> {
         let path = std::path::absolute(path)
             .map_err(|fault| FileFault::Unusable(path.display().to_string(), fault.to_string()))?;
         check_place(&path)?;

@@ -7,15 +7,15 @@ use std::{
     fmt::{Display, Write},
 };
 
+use seckill_model::{
+    LiveOrder, Millis, Order, OrderCounts, OrderId, UserId, VoucherId, ledger::SqlBooks,
+};
 use sqlx::{SqliteConnection, SqlitePool};
 
 use super::{
     super::rows::{self, BooksRow, Key, OrderRow, Standing, voucher_key},
     StoreError, Written,
     faults::{is_foreign_key, told},
-};
-use crate::model::{
-    LiveOrder, Millis, Order, OrderCounts, OrderId, UserId, VoucherId, ledger::SqlBooks,
 };
 
 /// `[a,b,c]`.

@@ -1,5 +1,6 @@
 //! Orders of ordinary vouchers in SQLite: bought, or closed as overdue. They hold no piece of a stock.
 
+use seckill_model::Millis;
 use sqlx::SqliteConnection;
 
 use super::{
@@ -7,7 +8,6 @@ use super::{
     StoreError,
     faults::told,
 };
-use crate::model::Millis;
 
 /// Inside the caller's transaction.
 pub(super) async fn buy(

@@ -5,6 +5,7 @@
 
 use std::cmp::Reverse;
 
+use seckill_model::{Order, OrderFilter, OrderId, OrderStatus};
 use sqlx::SqlitePool;
 
 use super::{
@@ -13,7 +14,6 @@ use super::{
     faults::told,
     orders::select_orders,
 };
-use crate::model::{Order, OrderFilter, OrderId, OrderStatus};
 
 /// What every page asks for beyond the index that it is read along.
 macro_rules! select_page {

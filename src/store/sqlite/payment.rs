@@ -3,6 +3,7 @@
 //! Payment and closing race; both ask for `status = 1` in the statement that changes it, so the
 //! first one wins and the other changes nothing.
 
+use seckill_model::{ClosedOrder, Millis, OrderId, Payment, VoucherId};
 use sqlx::{SqliteConnection, SqlitePool};
 
 use super::{
@@ -14,7 +15,6 @@ use super::{
     faults::told,
     orders::{json, json_rows, sales_there},
 };
-use crate::model::{ClosedOrder, Millis, OrderId, Payment, VoucherId};
 
 /// Pays those that are unpaid, and reads where each stands.
 macro_rules! pay_statements {

@@ -1,20 +1,18 @@
 //! One order the plain way in SQLite.
 
+use seckill_model::{Millis, OrderEntry};
 use sqlx::SqliteConnection;
 
 use super::{SqliteStore, StoreError};
 use crate::{
-    model::{Millis, OrderEntry},
-    store::{
-        plain::Placed,
-        rows::{self, Key},
-        session::Fault,
-    },
+    plain::Placed,
+    rows::{self, Key},
+    session::Fault,
 };
 
 impl SqliteStore {
-    /// See [`crate::store::plain::PlainOrders::place`].
-    pub(in crate::store) async fn place(
+    /// See [`crate::plain::PlainOrders::place`].
+    pub(crate) async fn place(
         &self,
         order: &OrderEntry,
         now: Millis,

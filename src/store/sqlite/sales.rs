@@ -1,5 +1,6 @@
 //! Vouchers and their sales in SQLite: created, listed, stopped, restocked.
 
+use seckill_model::{Millis, NewSale, Sale, SaleState, Voucher, VoucherDetails, VoucherId};
 use sqlx::{SqliteConnection, SqlitePool};
 
 use super::{
@@ -10,7 +11,6 @@ use super::{
     StoreError,
     faults::told,
 };
-use crate::model::{Millis, NewSale, Sale, SaleState, Voucher, VoucherDetails, VoucherId};
 
 macro_rules! select_sales {
     ($rest:literal) => {

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
+use seckill_model::EntryId;
 use sqlx::Executor as _;
 
 use super::*;
-use crate::{model::EntryId, store::settings::Settings};
+use crate::settings::Settings;
 
 async fn open(dir: &Path) -> SqliteStore {
     SqliteStore::open(&dir.join("a.db"), &Settings::default()).await.unwrap()

@@ -1,0 +1,212 @@
+//! Settings: defaults, then the file, then the environment, then flags.
+//!
+//! The command line hands over what environment and flags said; this room reads the file and
+//! decides. It must not open anything but that file.
+
+mod faults;
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use seckill_console::{Keys, line_of, settings as words};
+use seckill_engine::settings::{MAX_PARTITIONS, Settings};
+use seckill_model::OutOfRange;
+use seckill_store::Settings as StoreSettings;
+
+/// What the program was told, from wherever.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Where state is kept; `None` is the XDG data directory.
+    pub data_dir: Option<PathBuf>,
+    /// Redis to use; `None` is the program's own.
+    pub redis: Option<String>,
+    /// Certificates (PEM) that are trusted of an encrypted Redis; `None` is those of the system.
+    pub redis_ca: Option<PathBuf>,
+    /// Database to use; `None` is SQLite in the data dir.
+    pub database: Option<String>,
+    /// Partitions of the order stream; `None` is what the deployment has, or 1.
+    pub partitions: Option<u16>,
+    /// Refuse every act that changes something.
+    pub read_only: bool,
+    /// This node's name; `None` is one that no other node on the data dir has.
+    pub node: Option<String>,
+    /// The console's theme: a built-in one or a file; `None` is the dark one.
+    pub theme: Option<Spanned<String>>,
+    /// The file and the line in which the theme stands.
+    #[serde(skip)]
+    pub(crate) theme_at: Option<(PathBuf, usize)>,
+    /// Where the console's exports go; `None` is the working directory.
+    pub export_dir: Option<PathBuf>,
+    /// Settings of the engine.
+    pub engine: Settings,
+    /// Settings of the connections to the database.
+    pub store: StoreSettings,
+    /// Keys of the console.
+    pub keys: Keys,
+}
+
+/// Why the settings can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file that was named can't be read.
+    #[error("{}", words::unreadable(.path, .why))]
+    Unreadable {
+        /// Which file.
+        path: PathBuf,
+        /// What the system said.
+        why: std::io::Error,
+    },
+    /// The file is not understood.
+    #[error("{}", words::misread(.path, .why))]
+    Invalid {
+        /// Which file.
+        path: PathBuf,
+        /// Where and what, on one line.
+        why: String,
+    },
+    /// A value out of range.
+    #[error(transparent)]
+    Range(#[from] Unfit),
+}
+
+/// A setting whose value can't be.
+#[derive(Debug, thiserror::Error)]
+#[error("{why}")]
+pub struct Unfit {
+    /// Its name in the file.
+    pub name: String,
+    /// What is wrong.
+    pub why: String,
+}
+
+impl From<OutOfRange> for Unfit {
+    fn from(fault: OutOfRange) -> Self {
+        Self { why: words::range(&fault), name: fault.name }
+    }
+}
+
+impl Config {
+    /// Reads `file`, or the default file if there is one. A file that was named must exist.
+    pub fn load(file: Option<&Path>) -> Result<Self, ConfigError> {
+        let default = default_file();
+        let Some(path) = file.map(Path::to_path_buf).or(default.filter(|path| path.exists()))
+        else {
+            return Ok(Self::default());
+        };
+        let bytes = std::fs::read(&path)
+            .map_err(|why| ConfigError::Unreadable { path: path.clone(), why })?;
+        let invalid = |why| ConfigError::Invalid { path: path.clone(), why };
+        let text = faults::text(bytes).map_err(invalid)?;
+        let mut config = faults::read(&text).map_err(invalid)?;
+        let theme = config.theme.as_ref().map(|theme| theme.span().start);
+        config.theme_at = theme.map(|at| (path.clone(), line_of(text.as_bytes(), at)));
+        Ok(config)
+    }
+
+    /// Why the theme of the file can't be used, with its line.
+    pub fn theme_fault(&self, why: &str) -> ConfigError {
+        match self.theme_at.clone() {
+            Some((path, line)) => {
+                let why = words::of_theme(why, &faults::instead(&["theme".to_owned()]));
+                ConfigError::Invalid { path, why: words::at(line, &why) }
+            }
+            None => ConfigError::Range(Unfit { name: "theme".to_owned(), why: why.to_owned() }),
+        }
+    }
+
+    /// Refuses what can't be: numbers out of range, a node name that Redis keys can't hold.
+    pub fn check(&self) -> Result<(), Unfit> {
+        self.engine.check()?;
+        self.store.check()?;
+        let fine = |name: &String| {
+            !name.is_empty()
+                && name.len() <= 64
+                && name.chars().all(|c| c.is_alphanumeric() || "-_.".contains(c))
+        };
+        let partitions = u64::from(self.partitions.unwrap_or(1));
+        let ranges = [("partitions", partitions, 1, u64::from(MAX_PARTITIONS))];
+        OutOfRange::check("", &ranges)?;
+        match &self.node {
+            Some(name) if !fine(name) => Err(Unfit { name: "node".to_owned(), why: words::node() }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// `$XDG_CONFIG_HOME/seckill/config.toml`, else below `~/.config`.
+fn default_file() -> Option<PathBuf> {
+    let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".config"));
+    let base = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).or_else(home)?;
+    Some(base.join("seckill/config.toml"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_overrides_defaults_and_typos_are_told() {
+        let config = faults::read("node = \"a\"\n[engine]\nqueue = 10\n").unwrap();
+        assert_eq!((config.node.as_deref(), config.engine.queue), (Some("a"), 10));
+        assert_eq!(config.engine.admission_batch, Settings::default().admission_batch);
+        assert!(faults::read("quue = 1").unwrap_err().starts_with("line 1:"));
+        for (text, start) in [
+            ("[engine]\nqueue = 0", "line 2: engine.queue"),
+            ("\n[store]\npool = 1", "line 3: store.pool"),
+            ("store.pool = 1", "line 1: store.pool"),
+            ("read_only = true\npartitions = 0", "line 2: partitions is 0"),
+            ("\n\nnode = \"a b\"", "line 3: node must be"),
+            ("theme = 5", "line 1:"),
+            ("theme = \"dark\"\ntheme = \"light\"", "line 2: duplicate key"),
+            ("[keys]\nmark = \"v\"\nmark = \"w\"", "line 3: duplicate key"),
+            ("[keys]\nfreeze = \"m\"", "line 2: 'freeze' and 'mouse' would both be 'm'"),
+            ("[keys]\n\nfreeze = \"hyper-x\"", "line 3: 'freeze': 'hyper-x' is no key"),
+        ] {
+            let told = faults::read(text).unwrap_err();
+            assert!(told.starts_with(start), "{text}: {told}");
+        }
+        let told = faults::read("node = \"a\"\n[keys]\nmark = \"v\"\nfly = \"x\"").unwrap_err();
+        assert!(told.starts_with("line 4: there is no action 'fly'"), "{told}");
+        assert!(faults::read("[keys]\nmark = 5").unwrap_err().starts_with("line 2:"));
+        let config = faults::read("[store]\ntls = \"verify\"\nca = \"/a.pem\"").unwrap();
+        assert_eq!(config.store.tls, seckill_store::Tls::Verify);
+    }
+
+    #[test]
+    fn a_theme_that_is_none_is_told_with_its_file_and_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("config.toml");
+        std::fs::write(&path, "# mine\ntheme = \"dusk\"\n").unwrap();
+        let config = Config::load(Some(&path)).unwrap();
+        assert_eq!(config.theme.as_ref().map(|it| it.get_ref().as_str()), Some("dusk"));
+        let told = config.theme_fault("there is no theme 'dusk'").to_string();
+        let place =
+            format!("{} is not understood: line 2: there is no theme 'dusk'", path.display());
+        assert!(told.contains(&place), "{told}");
+        assert!(told.ends_with("'theme' the default (theme = \"dark\") stands"), "{told}");
+    }
+
+    #[test]
+    fn an_error_never_quotes_the_file() {
+        let error = faults::read("redis = redis://u:secret@h").unwrap_err();
+        assert!(!error.contains("secret"), "{error}");
+        for text in
+            ["store = \"postgres://u:secret@h\"", "[store]\ntls = \"postgres://u:secret@h\""]
+        {
+            let error = faults::read(text).unwrap_err();
+            assert!(error.contains("expected") && !error.contains("secret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn names_of_nodes_are_plain() {
+        let named = |name: &str| Config { node: Some(name.into()), ..Config::default() };
+        assert!(named("node-b.1").check().is_ok());
+        for bad in ["", "a/b", "a b", &"x".repeat(65)] {
+            assert!(named(bad).check().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! What is wrong in a settings file: every fault with its line and what to do about it.
+//!
+//! The text may hold a password, so no fault quotes a line. It must not know where the file lies.
+
+use seckill_console::{line_of, settings as words};
+use serde::Deserialize as _;
+use toml::{
+    Deserializer, Spanned,
+    de::{DeTable, DeValue},
+};
+
+use super::Config;
+
+/// Every setting with its default, or with an example where there is no fixed one.
+const EXAMPLE: &str = include_str!("../../../assets/config.toml");
+
+/// Faults that are looked for: each costs a look at the whole file.
+const MOST: usize = 99;
+
+/// One fault.
+struct Fault {
+    line: usize,
+    /// The setting that it goes with.
+    key: Vec<String>,
+    /// What is wrong, and the next step.
+    told: String,
+}
+
+/// The settings of a text, or its faults.
+pub(super) fn read(text: &str) -> Result<Config, String> {
+    let table = DeTable::parse(text).map_err(|error| {
+        let line = error.span().map_or(1, |span| line_of(text.as_bytes(), span.start));
+        words::at(line, &words::syntax(first_line(error.message())))
+    })?;
+    let mut rest = table;
+    let mut faults = Vec::new();
+    match judge(text, &rest) {
+        Ok(config) => return Ok(config),
+        Err(fault) => faults.push(fault),
+    }
+    // Without a fault the others can be seen.
+    while let Some(last) = faults.last()
+        && faults.len() < MOST
+        && remove(rest.get_mut(), &last.key)
+        && let Err(another) = judge(text, &rest)
+    {
+        faults.push(another);
+    }
+    Err(words::all(faults.into_iter().map(|fault| (fault.line, fault.told)).collect()))
+}
+
+/// The text of a file, or the line that is no text.
+pub(super) fn text(bytes: Vec<u8>) -> Result<String, String> {
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        words::at(line_of(error.as_bytes(), at), &words::not_utf8())
+    })
+}
+
+fn judge(text: &str, table: &Spanned<DeTable<'_>>) -> Result<Config, Fault> {
+    let root = table.get_ref();
+    let config = Config::deserialize(Deserializer::from(table.clone())).map_err(|error| {
+        let at = error.span().map_or(0, |span| span.start);
+        let (key, names_it) = key_at(root, at);
+        let said = first_line(error.message());
+        let told = if names_it && let Some((_, known)) = said.split_once("expected ") {
+            let known = known.trim_start_matches("one of ").replace('`', "");
+            words::unknown(&key.join("."), &known)
+        } else if key.starts_with(&["engine".to_owned(), "jobs".to_owned()]) {
+            words::wrong(said, &instead(&key))
+        } else {
+            // The parser quotes what stands there, which may be a URL with its password.
+            words::wrong(&unquoted(said), &instead(&key))
+        };
+        Fault { line: line_of(text.as_bytes(), at), key, told }
+    })?;
+    // Said of the file, as long as no flag stands in its place.
+    config.check().map_err(|fault| {
+        let key: Vec<String> = fault.name.split('.').map(str::to_owned).collect();
+        Fault {
+            line: line_of_key(text, root, &key).unwrap_or(1),
+            told: words::wrong(&fault.why, &instead(&key)),
+            key,
+        }
+    })?;
+    config.keys.check().map_err(|fault| {
+        let (key, _) = key_at(root, fault.at);
+        let told = match default_of(&key) {
+            Some(_) => words::wrong(&fault.to_string(), &instead(&key)),
+            None => words::nothing_reads_it(&fault.to_string()),
+        };
+        Fault { line: line_of(text.as_bytes(), fault.at), key, told }
+    })?;
+    Ok(config)
+}
+
+/// The setting of a place in the text, and whether the place is its name.
+fn key_at(table: &DeTable<'_>, at: usize) -> (Vec<String>, bool) {
+    for (name, value) in table {
+        if name.span().contains(&at) {
+            return (vec![name.get_ref().to_string()], true);
+        }
+        let inner = match value.get_ref() {
+            DeValue::Table(inner) => Some(key_at(inner, at)).filter(|(key, _)| !key.is_empty()),
+            _ => None,
+        };
+        if inner.is_some() || value.span().contains(&at) {
+            let (below, names_it) = inner.unwrap_or_default();
+            let key = std::iter::once(name.get_ref().to_string()).chain(below).collect();
+            return (key, names_it);
+        }
+    }
+    (Vec::new(), false)
+}
+
+fn line_of_key(text: &str, table: &DeTable<'_>, key: &[String]) -> Option<usize> {
+    let (first, below) = key.split_first()?;
+    let (name, value) = table.get_key_value(first.as_str())?;
+    match value.get_ref() {
+        DeValue::Table(inner) if !below.is_empty() => line_of_key(text, inner, below),
+        _ => Some(line_of(text.as_bytes(), name.span().start)),
+    }
+}
+
+fn remove(table: &mut DeTable<'_>, key: &[String]) -> bool {
+    let Some((first, below)) = key.split_first() else { return false };
+    match table.get_mut(first.as_str()).map(Spanned::get_mut) {
+        Some(DeValue::Table(inner)) if !below.is_empty() => remove(inner, below),
+        _ => table.remove(first.as_str()).is_some(),
+    }
+}
+
+/// What stands where the setting is not in the file.
+pub(super) fn instead(key: &[String]) -> String {
+    let name = key.join(".");
+    words::no_fixed_default(&name).map_or_else(
+        || default_of(key).map_or_else(words::defaults, |value| words::default(&name, value)),
+        str::to_owned,
+    )
+}
+
+/// The default of a setting as the example has it.
+fn default_of(key: &[String]) -> Option<&'static str> {
+    let (name, section) = key.split_last()?;
+    let section = section.join(".");
+    let mut here = "";
+    EXAMPLE.lines().find_map(|line| {
+        if let Some(head) = line.strip_prefix('[') {
+            here = head.trim_end_matches(']');
+        }
+        let (told, value) = line.strip_prefix("# ")?.split_once(" = ")?;
+        (here == section && told == name).then_some(value)
+    })
+}
+
+/// What the setting has to be, of a message that also quotes what it is.
+fn unquoted(said: &str) -> String {
+    said.rsplit_once("expected ").map_or_else(words::unfit, |(_, wanted)| words::expected(wanted))
+}
+
+fn first_line(message: &str) -> &str {
+    message.lines().next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use seckill_console::{Lang, speak_here};
+
+    #[test]
+    fn each_fault_says_what_stands_instead() {
+        for (text, told) in [
+            (
+                "theme = ",
+                "mend the line or take it out; what the file does not say keeps its default",
+            ),
+            ("node = \"a\"\nnode = \"b\"", "line 2: duplicate key; take one of the two out"),
+            (
+                "quue = 1",
+                "line 1: there is no setting 'quue'; take the line out, or write one of data_dir",
+            ),
+            ("[engine]\nquue = 1", "line 2: there is no setting 'engine.quue'"),
+            ("read_only = 5", "take the line out, and the default (read_only = false) stands"),
+            ("theme = 5", "take the line out, and the default (theme = \"dark\") stands"),
+            ("node = \"a b\"", "take the line out, and"),
+            (
+                "[engine]\nqueue = 0",
+                "take the line out, and the default (engine.queue = 8192) stands",
+            ),
+            ("[engine.jobs]\npool = 0", "the default (engine.jobs.pool = 2) stands"),
+            ("[store]\ntls = \"maybe\"", "the default (store.tls = \"prefer\") stands"),
+            ("redis = 5", "take the line out, and the program keeps a Redis of its own"),
+            ("partitions = 0", "the deployment keeps the partitions that it has"),
+            ("engine = 5", "take the line out, and the defaults stand"),
+            ("[keys]\nfly = \"x\"", "lists the names; take the line out, nothing reads it"),
+            ("[keys]\nfreeze = \"m\"", "the default (keys.freeze = \"f\") stands"),
+            ("[keys]\nmark = 5", "the default (keys.mark = \"space\") stands"),
+        ] {
+            let fault = read(text).unwrap_err();
+            assert!(fault.contains(told), "{text}: {fault}");
+        }
+    }
+
+    #[test]
+    fn every_fault_is_told_with_its_line() {
+        let text = "theme = 5\nread_only = 5\nquue = 1\n[keys]\nfly = \"x\"\nfreeze = \"m\"\n[engine]\nqueue = 0\n";
+        let fault = read(text).unwrap_err();
+        let lines: Vec<&str> = fault.lines().skip(1).map(|line| &line[..9]).collect();
+        let expected = [1, 2, 3, 5, 6, 8].map(|line| format!("  line {line}:")[..9].to_owned());
+        assert_eq!(lines, expected, "{fault}");
+        assert!(fault.contains("read_only = false) stands"), "{fault}");
+        let fault = read("theme = 5").unwrap_err();
+        assert!(fault.starts_with("line 1: ") && fault.lines().count() == 1, "{fault}");
+        let many = (10..31).map(|n| format!("a{n} = 1")).collect::<Vec<_>>().join("\n");
+        assert!(read(&many).unwrap_err().ends_with(" (1 more fault)"));
+        let many = (10..32).map(|n| format!("a{n} = 1")).collect::<Vec<_>>().join("\n");
+        assert!(read(&many).unwrap_err().ends_with(" (2 more faults)"));
+    }
+
+    #[test]
+    fn a_kind_is_told_in_words_of_a_person() {
+        let kinds = [
+            ("[engine]\nqueue = \"a\"", "expected a whole number without a sign;", "应为非负整数"),
+            ("read_only = 5", "expected true or false;", "应为真假值（true 或 false）"),
+            ("node = 5", "expected a text in quotes;", "应为带引号的文本"),
+            ("engine = 5", "expected a section of settings;", "应为一组设置"),
+        ];
+        for (text, told, _) in kinds {
+            let fault = read(text).unwrap_err();
+            assert!(fault.contains(told), "{text}: {fault}");
+        }
+        speak_here(Lang::Zh);
+        for (text, _, told) in kinds {
+            let fault = read(text).unwrap_err();
+            assert!(fault.contains(told) && !fault.contains("usize"), "{text}: {fault}");
+        }
+    }
+
+    #[test]
+    fn no_english_of_the_parser_stands_in_a_chinese_sentence() {
+        speak_here(Lang::Zh);
+        for text in [
+            "theme = ",
+            "theme = dark",
+            "theme",
+            "theme = \"dark",
+            "= 5",
+            "[engine",
+            "a = [1 2]",
+            "a = 1 b = 2",
+            "a = {b = 1",
+            "a = 01",
+            "a == 1",
+            "a.b.=1",
+            "a = \"\\q\"",
+            "a = 'b",
+            "a = 1_",
+            "[[a]",
+            "]",
+        ] {
+            let fault = read(text).unwrap_err();
+            let rest = fault.replace("TOML", "");
+            assert!(!rest.contains(|c: char| c.is_ascii_alphabetic()), "{text}: {fault}");
+        }
+        assert!(read("theme = dark").unwrap_err().contains("文本须加引号"));
+    }
+
+    #[test]
+    fn faults_are_told_in_chinese() {
+        speak_here(Lang::Zh);
+        for (text, told) in [
+            ("theme = ", "第 1 行：不符合 TOML 语法（文本须加引号）"),
+            ("quue = 1", "第 1 行：没有设置项“quue”"),
+            ("\nread_only = 5", "第 2 行：值不可用"),
+            ("partitions = 0", "partitions 为 0，须在 1 到 "),
+            ("[engine]\nqueue = 0", "engine.queue 为 0，须在 1 到 "),
+            ("[keys]\nfreeze = \"m\"", "“mouse”"),
+        ] {
+            let fault = read(text).unwrap_err();
+            assert!(fault.contains(told), "{text}: {fault}");
+            assert!(!fault.contains("take the line"), "{fault}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_text_is_told_with_its_line() {
+        let fault = text(b"node = \"a\"\n# \xff\n".to_vec()).unwrap_err();
+        assert!(fault.starts_with("line 2: ") && fault.contains("UTF-8"), "{fault}");
+    }
+}

@@ -1,0 +1,265 @@
+//! The command line: one file a subcommand. Prints for a person, or one JSON document with `--json`.
+//!
+//! Names, flags, JSON keys and exit codes are a contract. Nothing is decided here that the engine
+//! could decide.
+
+mod activity;
+mod alone;
+mod audit;
+mod bench;
+pub mod config;
+mod console;
+mod context;
+mod dead;
+mod demo;
+mod doctor;
+mod drill;
+mod fault;
+mod incident;
+mod jobs;
+mod keys;
+mod locks;
+mod logging;
+mod look;
+mod orders;
+mod output;
+mod pending;
+mod rush;
+mod sale;
+mod stage;
+mod status;
+mod stream;
+mod voucher;
+mod work;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use rustix::fs::Mode;
+
+pub use fault::Fault;
+
+use crate::config::{Config, ConfigError};
+
+/// Runs flash sales, shows every part of them live, and puts them right when they break.
+///
+/// Without a command it opens the console; its state is kept in the data dir. Needs nothing
+/// configured: without --redis it keeps a Redis of its own, without --database an SQLite file.
+#[derive(Debug, Parser)]
+#[command(name = "seckill", version, max_term_width = 100)]
+pub struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Args)]
+struct Global {
+    /// Where state is kept [default: the XDG data directory]
+    #[arg(long, global = true, value_name = "DIR", env = "SECKILL_DATA_DIR")]
+    data_dir: Option<PathBuf>,
+    /// Redis to use: redis://, rediss://, unix://, redis+sentinel:// or redis+cluster:// [default: one of its own in the data dir]
+    #[arg(long, global = true, value_name = "URL", env = "REDIS_URL", hide_env_values = true)]
+    redis: Option<String>,
+    /// Certificates (PEM) to trust of an encrypted Redis [default: those of the system]
+    #[arg(long, global = true, value_name = "FILE", env = "SECKILL_REDIS_CA")]
+    redis_ca: Option<PathBuf>,
+    /// Database to use: sqlite:PATH, mysql://… or postgres://… [default: sqlite in the data dir]
+    #[arg(
+        long,
+        global = true,
+        value_name = "URL",
+        env = "SECKILL_DATABASE",
+        hide_env_values = true
+    )]
+    database: Option<String>,
+    /// Partitions of the order stream [default: what the deployment has, or 1]
+    #[arg(long, global = true, value_name = "N", env = "SECKILL_PARTITIONS")]
+    partitions: Option<u16>,
+    /// Settings file [default: seckill/config.toml in the XDG config directory]
+    #[arg(long, global = true, value_name = "FILE", env = "SECKILL_CONFIG")]
+    config: Option<PathBuf>,
+    /// Only watch: every act that changes something is refused
+    #[arg(long, global = true)]
+    read_only: bool,
+    /// Print one JSON document instead of words
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(flatten)]
+    look: look::Look,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Play a scripted flash sale on a throw-away data dir, with a fault to repair on stage
+    Demo(demo::DemoArgs),
+    /// Practise a recovery on a throw-away data dir; without a name it lists what can be practised
+    Drill(drill::DrillArgs),
+    /// Run the engine without a console until SIGTERM
+    Work,
+    /// Create, show and steer sales
+    #[command(subcommand)]
+    Sale(sale::SaleCommand),
+    /// Create and list vouchers, also those without a sale
+    #[command(subcommand)]
+    Voucher(voucher::VoucherCommand),
+    /// Let simulated buyers at a sale and wait until every admitted order has settled
+    Rush(rush::RushArgs),
+    /// Show the state of everything, once
+    Status,
+    /// Show and replay entries that were delivered and not acknowledged
+    #[command(subcommand)]
+    Pending(pending::PendingCommand),
+    /// Show entries that were given up, put them back or remove them
+    #[command(subcommand)]
+    Dead(dead::DeadCommand),
+    /// Show the order stream and its group, deliver entries again, give pending ones to another consumer
+    #[command(subcommand)]
+    Stream(stream::StreamCommand),
+    /// Show who holds which lock, and take one from its holder
+    #[command(subcommand)]
+    Locks(locks::LocksCommand),
+    /// Show, run, pause and resume scheduled jobs
+    #[command(subcommand)]
+    Jobs(jobs::JobsCommand),
+    /// List, look up and pay orders
+    #[command(subcommand)]
+    Orders(orders::OrdersCommand),
+    /// Show what operators did and what happened, newest last
+    Activity(activity::ActivityArgs),
+    /// Write one Markdown file of what happened, how things stand, and whether the books balance
+    Incident(incident::IncidentArgs),
+    /// Check the ledger; exit 0 when the books balance, 1 when not
+    Audit(audit::AuditArgs),
+    /// Measure, beside the plain way on the same server
+    #[command(subcommand)]
+    Bench(bench::BenchCommand),
+    /// Show the console's keys and the names that [keys] in the config file knows
+    Keys,
+    /// Check servers, versions, durability, schema and terminal, and say how to mend each
+    Doctor,
+}
+
+/// For acts that ask first, and for the audit log.
+#[derive(Clone, Debug, Args)]
+struct Consent {
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+    /// Why, for the audit log
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+impl Command {
+    /// Whether a person gets to see a console, so that all is told in its language; what other commands say on
+    /// stderr is for scripts too.
+    fn has_console(command: Option<&Self>) -> bool {
+        match command {
+            None => true,
+            Some(Self::Demo(args)) => args.has_console(),
+            Some(Self::Drill(args)) => args.has_console(),
+            Some(_) => false,
+        }
+    }
+}
+
+impl Cli {
+    /// Runs the command that was asked for.
+    ///
+    /// # Errors
+    /// [`Fault`] with a sentence for stderr and the exit code. An answer of "no" is told by exit
+    /// code 1 with the answer on stdout, and is no error.
+    pub async fn run(self) -> Result<u8, Fault> {
+        // What this program and its Redis server write is for this user alone: who bought what is in all of it.
+        rustix::process::umask(Mode::RWXG | Mode::RWXO);
+        let Global {
+            data_dir,
+            redis,
+            redis_ca,
+            database,
+            partitions,
+            config,
+            read_only,
+            json,
+            look,
+        } = self.global;
+        let told = (data_dir.is_some(), redis.is_some(), database.is_some());
+        if Command::has_console(self.command.as_ref()) {
+            look.speak();
+        }
+        let mut config = look.aloud(|| Config::load(config.as_deref()).map_err(Fault::from))?;
+        config.data_dir = data_dir.or(config.data_dir);
+        config.redis = redis.or(config.redis);
+        config.redis_ca = redis_ca.or(config.redis_ca);
+        config.database = database.or(config.database);
+        config.partitions = partitions.or(config.partitions);
+        config.read_only |= read_only;
+        config.check().map_err(ConfigError::from)?;
+        let out = output::Output { json };
+        match self.command {
+            None => console::run(&config, out, &look).await,
+            Some(Command::Demo(args)) => {
+                stage::refuse_servers(demo::NAME, told)?;
+                Box::pin(demo::run(&config, out, &look, &args)).await
+            }
+            Some(Command::Drill(args)) => {
+                Box::pin(drill::run(&config, out, &look, told, &args)).await
+            }
+            Some(Command::Work) => work::run(&config, out).await,
+            Some(Command::Sale(command)) => sale::run(&config, out, command).await,
+            Some(Command::Voucher(command)) => voucher::run(&config, out, command).await,
+            Some(Command::Rush(args)) => rush::run(&config, out, args).await,
+            Some(Command::Status) => Box::pin(status::run(&config, out)).await,
+            Some(Command::Pending(command)) => pending::run(&config, out, command).await,
+            Some(Command::Dead(command)) => dead::run(&config, out, command).await,
+            Some(Command::Stream(command)) => stream::run(&config, out, command).await,
+            Some(Command::Locks(command)) => locks::run(&config, out, command).await,
+            Some(Command::Jobs(command)) => jobs::run(&config, out, command).await,
+            Some(Command::Orders(command)) => orders::run(&config, out, command).await,
+            Some(Command::Activity(args)) => activity::run(&config, out, &args).await,
+            Some(Command::Incident(args)) => incident::run(&config, out, &args).await,
+            Some(Command::Audit(args)) => audit::run(&config, out, &args).await,
+            Some(Command::Bench(command)) => Box::pin(bench::run(&config, out, command)).await,
+            Some(Command::Keys) => keys::run(&config, out),
+            Some(Command::Doctor) => doctor::run(&config, out).await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use seckill_console::{Lang, speak_here};
+
+    #[test]
+    fn only_who_gets_a_console_is_told_in_its_language() {
+        for (line, has_console) in [
+            ("seckill", true),
+            ("seckill demo", true),
+            ("seckill demo --headless", false),
+            ("seckill drill poison", true),
+            ("seckill drill poison --headless", false),
+            ("seckill drill list", false),
+            ("seckill drill", false),
+            ("seckill work", false),
+            ("seckill status", false),
+            ("seckill doctor", false),
+        ] {
+            let cli = Cli::try_parse_from(line.split(' ')).unwrap();
+            assert_eq!(Command::has_console(cli.command.as_ref()), has_console, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_stage_says_what_it_does_not_take() {
+        let told = |lang| {
+            speak_here(lang);
+            stage::refuse_servers(demo::NAME, (true, false, false)).unwrap_err().told()
+        };
+        let english = "the demo runs on servers of its own and keeps nothing; leave --data-dir out";
+        assert_eq!(told(Lang::En), english);
+        assert_eq!(told(Lang::Zh), "演示使用自己的服务器，不保留数据；请去掉 --data-dir");
+    }
+}

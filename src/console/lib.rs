@@ -1,0 +1,149 @@
+//! The console: one person, one terminal. It draws [`Snapshot`](seckill_engine::telemetry::Snapshot)s and
+//! sends [`Command`](seckill_engine::command::Command)s.
+//!
+//! It knows the engine only through its
+//! [`Remote`](seckill_engine::command::Remote). Inside, arrows go one way: the loop (`run`) hands
+//! events to the state (`app`, `dispatch`, `acts`), and the `views` draw it with `widgets`.
+
+mod acts;
+mod app;
+mod choosing;
+mod dialogs;
+mod director;
+mod dispatch;
+mod drafts;
+mod export;
+mod flow;
+mod gauge;
+mod going;
+mod history;
+mod ink;
+mod key;
+mod keymap;
+mod locale;
+mod marks;
+mod orders;
+mod planning;
+mod possible;
+mod presenter;
+mod rebind;
+mod run;
+mod screen;
+mod selling;
+mod status;
+mod story;
+mod stream;
+mod switched;
+mod tables;
+#[cfg(test)]
+mod tests;
+mod text;
+mod theme;
+mod views;
+mod widgets;
+
+use std::path::PathBuf;
+
+use jiff::tz::TimeZone;
+use seckill_engine::command::Remote;
+use seckill_model::Millis;
+use tokio::sync::watch;
+
+pub use self::{
+    gauge::{Drawing, Drawn, Person, Spread, gauge},
+    locale::not_utf8,
+    rebind::{KeyFault, KeyLine, Keys},
+    story::Story,
+    text::lang::Lang,
+    theme::{ColorChoice, Palette, ThemeError},
+};
+// A story is told by others, in the language of the console.
+pub use self::text::{
+    broke_off,
+    figures::{counted, signed, thousands},
+    finding as told_finding,
+    lang::{Word, speak, speak_here, spoken, word},
+    settings,
+    time::act_word,
+    told::result as told_result,
+};
+pub use self::theme::line_of;
+
+/// How the console looks, and what else it shows.
+#[derive(Debug, Default)]
+pub struct Options {
+    /// When to use colour.
+    pub color: ColorChoice,
+    /// A guided demonstration to tell along.
+    pub story: Option<watch::Receiver<Story>>,
+    /// What language it speaks.
+    pub lang: Lang,
+    /// Draw bars, boxes and the chart with ASCII only.
+    pub ascii: bool,
+    /// The setting that allows no more than ASCII, as [`not_utf8`] finds it; told once, with what is drawn.
+    pub plain_locale: Option<String>,
+    /// Its colours.
+    pub palette: Palette,
+    /// Where exports go; `None` is the working directory.
+    pub export_dir: Option<PathBuf>,
+    /// Keys of the person's own choice.
+    pub keys: Keys,
+    /// Begin with the presenter's layout.
+    pub present: bool,
+}
+
+/// Why the console could not run, or ended before its time.
+#[derive(Debug, thiserror::Error)]
+pub enum ConsoleError {
+    /// Standard input or output goes elsewhere.
+    #[error("{}", text::terminal::none())]
+    NotATerminal,
+    /// The terminal can't be drawn on.
+    #[error("{}", text::terminal::dumb(.0.as_deref()))]
+    Dumb(Option<String>),
+    /// The terminal refused something.
+    #[error("{}", text::terminal::broken(.0))]
+    Terminal(#[from] std::io::Error),
+    /// The keys that were chosen can't be used.
+    #[error(transparent)]
+    Keys(#[from] KeyFault),
+}
+
+/// Whether there is a terminal that the console can be drawn on; asked before anything is started for it.
+pub fn check_terminal() -> Result<(), ConsoleError> {
+    let is_terminal = rustix::termios::isatty(rustix::stdio::stdin())
+        && rustix::termios::isatty(rustix::stdio::stdout());
+    if !is_terminal {
+        return Err(ConsoleError::NotATerminal);
+    }
+    match std::env::var("TERM") {
+        Ok(term) if !matches!(term.as_str(), "" | "dumb") => Ok(()),
+        term => Err(ConsoleError::Dumb(term.ok().filter(|it| !it.is_empty()))),
+    }
+}
+
+/// Runs the console on this process' terminal until the person leaves or a signal ends it. The
+/// terminal is given back in every case.
+pub async fn run(remote: Remote, options: Options) -> Result<(), ConsoleError> {
+    check_terminal()?;
+    let Options { color, story, lang, ascii, plain_locale, palette, export_dir, keys, present } =
+        options;
+    keymap::choose(keys.table()?);
+    speak(lang);
+    let theme = theme::Theme::detect(color, &palette, ascii, |name| std::env::var(name).ok());
+    if color == ColorChoice::Always {
+        // The terminal library reads NO_COLOR by itself.
+        crossterm::style::force_color_output(true);
+    }
+    let mut app = app::App::new(remote, theme, TimeZone::system(), Millis::now());
+    if let Some(locale) = plain_locale {
+        app.note(text::terminal::plain_locale(&locale, ascii));
+    }
+    app.export_dir = export_dir;
+    app.in_tmux = std::env::var_os("TMUX").is_some_and(|socket| !socket.is_empty());
+    app.presenter.on = present;
+    let mut screen = screen::Screen::take()?;
+    let mut keyboard = run::Tty::default();
+    run::drive(&mut app, &mut screen, &mut keyboard, story).await?;
+    Ok(())
+}

@@ -1,0 +1,430 @@
+//! What needs a person: small rules over one Snapshot, each with a test.
+
+use seckill_model::{
+    JobOutcome, JobRun, Said,
+    ledger::{Balance, SaleFinding},
+};
+
+use super::{
+    Snapshot,
+    forgot::Forgot,
+    snapshot::{Alarm, AlarmKind, Back, ConsumerLine, Health, Urgency},
+    unread::Unread,
+};
+
+/// A consumer that works asks for entries every second; one that does not for so long is stuck.
+const SILENT_MS: u64 = 5_000;
+
+/// Fewer entries are written within seconds by a single node, whatever held them up.
+const LARGE_LAG: u64 = 10_000;
+
+/// A rush of some seconds fills the stream faster than it is written; one that lasts is no longer a burst.
+const LAG_MS: u64 = 30_000;
+
+/// Buyers who wait longer for their order do not wait for a burst to pass.
+const LONG_DRAIN_MS: u64 = 300_000;
+
+/// Keys of another type that have an alarm of their own: one program has overwritten all of them.
+const FOREIGN_KEYS: usize = 5;
+
+/// Every alarm that this picture, and what Redis had forgotten lately, give cause for, what must be acted on first.
+pub fn alarms(snapshot: &Snapshot, forgot: Option<Forgot>) -> Vec<Alarm> {
+    let mut found = Vec::new();
+    let mut add = |urgency, kind| found.push(Alarm { urgency, kind });
+    if let Some(error) = snapshot.redis.error.clone().filter(|_| !snapshot.redis.up) {
+        add(Urgency::Critical, AlarmKind::RedisAway { error });
+    }
+    if let Some(error) = snapshot.redis.unwritable.clone().filter(|_| snapshot.redis.up) {
+        add(Urgency::Critical, AlarmKind::RedisReadOnly { error });
+    }
+    for found in snapshot.foreign_keys.iter().take(FOREIGN_KEYS).filter(|_| snapshot.redis.up) {
+        add(Urgency::Critical, AlarmKind::ForeignKey(found.clone()));
+    }
+    if let Some(kind) = sql(snapshot) {
+        add(Urgency::Critical, kind);
+    }
+    if let Balance::Off { findings } = &snapshot.books
+        && let Some(finding) = findings.first().cloned()
+    {
+        let repairable = findings.iter().any(|it| it.what.cure().is_some());
+        add(Urgency::Critical, AlarmKind::BooksOff { finding, repairable });
+    }
+    if !snapshot.undelivered.is_empty() && snapshot.sql.up {
+        let sales = snapshot.undelivered.clone();
+        add(Urgency::Critical, AlarmKind::Undelivered { sales });
+    }
+    if let Some(stream) = snapshot.stream.as_ref().filter(|_| snapshot.redis.up) {
+        if !stream.group && stream.length > 0 {
+            add(Urgency::Critical, AlarmKind::NoGroup);
+        }
+        for holder in stream.consumers.iter().filter(|c| !c.alive && c.pending > 0) {
+            let ConsumerLine { known, pending, idle_ms, .. } = *holder;
+            let consumer = holder.name.clone();
+            add(Urgency::Warning, AlarmKind::DeadConsumer { consumer, known, pending, idle_ms });
+        }
+        // While the database is away or locked everybody waits for it.
+        let silent = |c: &&ConsumerLine| c.alive && c.pending > 0 && c.idle_ms >= SILENT_MS;
+        for holder in stream.consumers.iter().filter(silent).filter(|_| snapshot.sql.takes_writes())
+        {
+            let (consumer, pending, idle_ms) =
+                (holder.name.clone(), holder.pending, holder.idle_ms);
+            add(Urgency::Warning, AlarmKind::SilentConsumer { consumer, pending, idle_ms });
+        }
+        if let Some(kind) = standing_lag(snapshot) {
+            add(Urgency::Warning, kind);
+        }
+        if stream.dead > 0 {
+            add(Urgency::Warning, AlarmKind::DeadLetters { count: stream.dead });
+        }
+    }
+    // Who paused a job knows about it.
+    for job in snapshot.jobs.iter().filter(|job| !job.paused) {
+        // A run that was broken off mends nothing.
+        let said = |run: &&JobRun| matches!(run.outcome, JobOutcome::Done | JobOutcome::Failed);
+        let failed = |run: &&JobRun| run.outcome == JobOutcome::Failed && !tells_of_books(run);
+        if let Some(run) = job.runs.iter().find(said).filter(failed) {
+            let (job, ago_ms) = (job.name.clone(), snapshot.taken.since(run.started));
+            add(Urgency::Warning, AlarmKind::JobFailed { job, ago_ms });
+        }
+    }
+    if let Some(Forgot { at, keys, buyers, promised, refused }) = forgot {
+        // What was put back needs nobody; a promise that can't be kept does.
+        let pending = snapshot.stream.as_ref().map_or(0, |stream| stream.pending);
+        let urgency = match (refused, pending) {
+            (0, 0) => Urgency::Notice,
+            (0, _) => Urgency::Warning,
+            _ => Urgency::Critical,
+        };
+        add(urgency, AlarmKind::RedisForgot { at, keys, buyers, promised, refused, pending });
+    }
+    for server in [&snapshot.redis, &snapshot.sql] {
+        if let Some(Back { after_ms, .. }) = server.back {
+            let server = server.name.clone();
+            add(Urgency::Notice, AlarmKind::ServerBack { server, away_ms: after_ms });
+        }
+    }
+    found.sort_by_key(|alarm| (alarm.kind.rank(), alarm.urgency));
+    found
+}
+
+/// What keeps the database from taking orders.
+fn sql(snapshot: &Snapshot) -> Option<AlarmKind> {
+    let Health { up, error, unwritable, .. } = &snapshot.sql;
+    if !up {
+        return error.clone().map(|error| AlarmKind::SqlAway { error });
+    }
+    let why = unwritable.clone()?;
+    if why.data() != Some(Unread::SqlLocked) {
+        return Some(AlarmKind::SqlReadOnly { error: why });
+    }
+    let stream = snapshot.stream.as_ref().filter(|_| snapshot.redis.up);
+    let waiting = stream.and_then(|stream| Some(stream.lag? + stream.pending));
+    Some(AlarmKind::SqlLocked { waiting })
+}
+
+/// Books that are off have an alarm of their own, which ends when they balance and not with the next run.
+fn tells_of_books(run: &JobRun) -> bool {
+    let finding = |said: &Said| said.part::<SaleFinding>("/failed/why/unbalanced");
+    run.detail.as_ref().and_then(finding).is_some()
+}
+
+/// A lag that was large all the while, and grows, stands still, or falls too slowly. A gap begins anew: after an
+/// outage, or a lock, what had gathered is worked off first.
+fn standing_lag(snapshot: &Snapshot) -> Option<AlarmKind> {
+    let now = snapshot.series.last()?;
+    let lag = now.lag?;
+    for point in snapshot.series.points().rev() {
+        let works = point.persisted.is_some() && !point.held;
+        let past = point.lag.filter(|it| *it >= LARGE_LAG && works)?;
+        let over_ms = now.at.since(point.at);
+        if over_ms >= LAG_MS {
+            let fell = past.saturating_sub(lag);
+            let drains_ms = (fell > 0).then(|| (lag as f64 / fell as f64 * over_ms as f64) as u64);
+            return drains_ms
+                .is_none_or(|it| it > LONG_DRAIN_MS)
+                .then_some(AlarmKind::LagStands { lag, drains_ms });
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::telemetry::{
+        Point, Series,
+        snapshot::{JobLine, StreamLine},
+    };
+    use seckill_model::{Cause, ForeignKey, Millis, VoucherId, ledger::Finding};
+
+    fn calm() -> Snapshot {
+        let up = Health { up: true, ..Health::default() };
+        let stream = StreamLine { group: true, lag: Some(0), ..StreamLine::default() };
+        Snapshot { redis: up.clone(), sql: up, stream: Some(stream), ..Snapshot::default() }
+    }
+
+    fn holder(alive: bool, pending: u64) -> ConsumerLine {
+        ConsumerLine { name: "node-b/1".into(), alive, known: true, pending, idle_ms: 9 }
+    }
+
+    #[test]
+    fn a_calm_picture_has_none() {
+        assert_eq!(alarms(&calm(), None), []);
+        assert_eq!(alarms(&Snapshot::default(), None), []);
+    }
+
+    #[test]
+    fn a_server_that_is_away_comes_first() {
+        let mut snapshot = calm();
+        snapshot.sql = Health { error: Some("gone".into()), ..Health::default() };
+        snapshot.stream = Some(StreamLine { group: true, dead: 2, ..StreamLine::default() });
+        let kinds: Vec<_> = alarms(&snapshot, None).into_iter().map(|alarm| alarm.kind).collect();
+        let away = AlarmKind::SqlAway { error: "gone".into() };
+        assert_eq!(kinds, [away, AlarmKind::DeadLetters { count: 2 }]);
+    }
+
+    #[test]
+    fn a_database_that_takes_no_writes_is_told_with_who_waits() {
+        let mut snapshot = calm();
+        let stream = StreamLine { group: true, lag: Some(3), pending: 4, ..StreamLine::default() };
+        snapshot.stream = Some(stream);
+        let told = |snapshot: &Snapshot| {
+            let mut told = alarms(snapshot, None).into_iter();
+            told.next().map(|it| (it.urgency, it.kind)).filter(|_| told.next().is_none())
+        };
+        snapshot.sql.unwritable = Some(Said::of(&Unread::SqlLocked));
+        let locked = |waiting| Some((Urgency::Critical, AlarmKind::SqlLocked { waiting }));
+        assert_eq!(told(&snapshot), locked(Some(7)));
+        snapshot.stream = Some(StreamLine { group: true, pending: 4, ..StreamLine::default() });
+        assert_eq!(told(&snapshot), locked(None), "a lag that is not known");
+        snapshot.sql.unwritable = Some("read-only".into());
+        let other = AlarmKind::SqlReadOnly { error: "read-only".into() };
+        assert_eq!(told(&snapshot), Some((Urgency::Critical, other)));
+    }
+
+    #[test]
+    fn a_redis_that_takes_no_writes_has_an_alarm_while_it_is_read() {
+        let mut snapshot = calm();
+        snapshot.redis.unwritable = Some("OOM".into());
+        let kinds = |snapshot: &Snapshot| {
+            alarms(snapshot, None).into_iter().map(|it| (it.urgency, it.kind)).collect::<Vec<_>>()
+        };
+        let full = AlarmKind::RedisReadOnly { error: "OOM".into() };
+        assert_eq!(kinds(&snapshot), [(Urgency::Critical, full)]);
+        snapshot.redis = Health { error: Some("gone".into()), ..Health::default() };
+        let away = AlarmKind::RedisAway { error: "gone".into() };
+        assert_eq!(kinds(&snapshot), [(Urgency::Critical, away)]);
+    }
+
+    #[test]
+    fn each_key_of_another_program_has_an_alarm_up_to_a_few() {
+        let key = |number| ForeignKey { key: format!("k{number}"), holds: "list".to_owned() };
+        let snapshot = Snapshot { foreign_keys: (0..9).map(key).collect(), ..calm() };
+        let found = alarms(&snapshot, None);
+        assert_eq!(found.len(), FOREIGN_KEYS);
+        assert_eq!(found.first().map(|it| &it.kind), Some(&AlarmKind::ForeignKey(key(0))));
+    }
+
+    #[test]
+    fn a_server_that_came_back_is_told_last() {
+        let mut snapshot = calm();
+        let back = Back { at: Millis(1), after_ms: 7 };
+        snapshot.redis = Health { name: "redis".into(), back: Some(back), ..snapshot.redis };
+        snapshot.stream = Some(StreamLine { group: true, dead: 2, ..StreamLine::default() });
+        let kinds: Vec<_> = alarms(&snapshot, None).into_iter().map(|alarm| alarm.kind).collect();
+        let back = AlarmKind::ServerBack { server: "redis".into(), away_ms: 7 };
+        assert_eq!(kinds, [AlarmKind::DeadLetters { count: 2 }, back]);
+    }
+
+    #[test]
+    fn only_a_dead_holder_with_entries_is_told() {
+        let mut snapshot = calm();
+        let consumers = vec![holder(true, 5), holder(false, 0), holder(false, 128)];
+        snapshot.stream = Some(StreamLine { group: true, consumers, ..StreamLine::default() });
+        let [Alarm { kind: AlarmKind::DeadConsumer { pending: 128, .. }, .. }] =
+            alarms(&snapshot, None)[..]
+        else {
+            panic!("{:?}", alarms(&snapshot, None));
+        };
+    }
+
+    #[test]
+    fn a_holder_that_is_no_node_is_told_apart() {
+        for known in [true, false] {
+            let mut snapshot = calm();
+            let consumers = vec![ConsumerLine { known, ..holder(false, 5) }];
+            snapshot.stream = Some(StreamLine { group: true, consumers, ..StreamLine::default() });
+            let told = alarms(&snapshot, None);
+            let told = told.first().map(|it| &it.kind);
+            assert!(
+                matches!(told, Some(AlarmKind::DeadConsumer { known: it, .. }) if *it == known)
+            );
+        }
+    }
+
+    /// What is told of a lag that had these figures, one a second.
+    fn of_lag(lags: impl IntoIterator<Item = Option<u64>>) -> Option<AlarmKind> {
+        let mut series = Series::default();
+        for (second, lag) in lags.into_iter().enumerate() {
+            let at = Millis(second as i64 * 1_000);
+            series.push(Point { at, lag, persisted: lag.map(|_| 1.0), ..Point::default() });
+        }
+        let told = alarms(&Snapshot { series: Arc::new(series), ..calm() }, None);
+        told.into_iter().next().map(|it| it.kind)
+    }
+
+    #[test]
+    fn a_large_lag_is_told_once_it_lasts() {
+        let stands = |lag, drains_ms| Some(AlarmKind::LagStands { lag, drains_ms });
+        let still = |seconds| std::iter::repeat_n(Some(20_000), seconds);
+        assert_eq!(of_lag(still(31)), stands(20_000, None));
+        assert_eq!(of_lag(still(30)), None, "not long enough");
+        assert_eq!(of_lag((0..31).map(|it| Some(10_000 + it * 50))), stands(11_500, None));
+        assert_eq!(of_lag((0..31).map(|it| Some(9_999 + it))), None, "it was small");
+        // 60 s are no burst, and 10 minutes are too long.
+        assert_eq!(of_lag((0..31).map(|it| Some(90_000 - it * 1_000))), None);
+        assert_eq!(
+            of_lag((0..31).map(|it| Some(63_000 - it * 100))),
+            stands(60_000, Some(600_000))
+        );
+    }
+
+    #[test]
+    fn a_rush_of_seconds_and_an_outage_are_no_standing_lag() {
+        let rush = (0..20).map(|it| it * 5_000).chain((0..20).map(|it| 95_000 - it * 4_000));
+        assert_eq!(of_lag(rush.map(Some)), None);
+        let gap = (0..40).map(|second| (second != 20).then_some(500_000));
+        assert_eq!(of_lag(gap), None);
+        let mut series = Series::default();
+        for second in 0..40 {
+            let point = Point { lag: Some(500_000), persisted: Some(0.0), ..Point::default() };
+            series.push(Point { at: Millis(second * 1_000), held: second < 20, ..point });
+        }
+        let locked = Snapshot { series: Arc::new(series), ..calm() };
+        assert_eq!(alarms(&locked, None), [], "a lock held them up");
+        assert_eq!(of_lag([None, Some(500_000)]), None);
+    }
+
+    #[test]
+    fn a_job_whose_last_run_failed_is_told() {
+        use JobOutcome::{Cancelled, Done, Failed, Lost, Running};
+
+        let told = |outcomes: &[JobOutcome], paused| {
+            let run = |outcome: &JobOutcome| JobRun {
+                id: 1,
+                job: "close-overdue".into(),
+                due: Millis(0),
+                cause: Cause::Due,
+                node: "a".into(),
+                started: Millis(2_000),
+                took_ms: Some(5),
+                outcome: *outcome,
+                detail: None,
+                rows: None,
+            };
+            let job = JobLine {
+                name: "close-overdue".into(),
+                about: String::new(),
+                schedule: String::new(),
+                paused,
+                next: None,
+                runs: outcomes.iter().map(run).collect(),
+            };
+            let found = alarms(&Snapshot { jobs: vec![job], taken: Millis(9_000), ..calm() }, None);
+            found.into_iter().next().map(|it| it.kind)
+        };
+        let failed = Some(AlarmKind::JobFailed { job: "close-overdue".into(), ago_ms: 7_000 });
+        assert_eq!(told(&[Failed, Done], false), failed);
+        assert_eq!(told(&[Running, Failed], false), failed, "it has not ended yet");
+        assert_eq!(told(&[Done, Failed], false), None);
+        assert_eq!((told(&[Failed], true), told(&[], false)), (None, None));
+        assert_eq!(told(&[Lost, Cancelled, Failed], false), failed, "nothing mended it");
+    }
+
+    #[test]
+    fn a_live_holder_is_told_once_it_asks_for_nothing() {
+        let silent = |idle_ms, pending, writes: bool| {
+            let mut snapshot = calm();
+            snapshot.sql.unwritable = (!writes).then(|| "locked".into());
+            let consumers = vec![ConsumerLine { idle_ms, ..holder(true, pending) }];
+            snapshot.stream = Some(StreamLine { group: true, consumers, ..StreamLine::default() });
+            alarms(&snapshot, None)
+                .iter()
+                .any(|alarm| matches!(alarm.kind, AlarmKind::SilentConsumer { pending: 5, .. }))
+        };
+        assert!(silent(5_000, 5, true));
+        assert!(!silent(4_999, 5, true) && !silent(5_000, 0, true) && !silent(5_000, 5, false));
+    }
+
+    #[test]
+    fn redis_that_is_away_tells_nothing_else_of_the_stream() {
+        let mut snapshot = calm();
+        snapshot.redis = Health { error: Some("gone".into()), ..Health::default() };
+        snapshot.stream = Some(StreamLine { dead: 2, length: 9, ..StreamLine::default() });
+        let found = alarms(&snapshot, None);
+        assert_eq!(found.len(), 1);
+        let away = AlarmKind::RedisAway { error: "gone".into() };
+        assert_eq!(
+            found.first().map(|it| (it.urgency, &it.kind)),
+            Some((Urgency::Critical, &away))
+        );
+    }
+
+    #[test]
+    fn a_stream_without_its_group_is_critical_once_it_holds_something() {
+        let told = |length| {
+            let stream = StreamLine { length, ..StreamLine::default() };
+            let found = alarms(&Snapshot { stream: Some(stream), ..calm() }, None);
+            found.first().map(|alarm| (alarm.urgency, alarm.kind.clone()))
+        };
+        assert_eq!(told(1), Some((Urgency::Critical, AlarmKind::NoGroup)));
+        assert_eq!(told(0), None);
+    }
+
+    #[test]
+    fn what_redis_had_forgotten_is_told_for_a_while() {
+        let forgot = |refused| Forgot { at: Millis(7), buyers: 3, refused, ..Forgot::default() };
+        let urgency = |refused, pending| {
+            let stream = StreamLine { pending, group: true, ..StreamLine::default() };
+            let picture = Snapshot { stream: Some(stream), ..calm() };
+            alarms(&picture, Some(forgot(refused))).first().map(|alarm| alarm.urgency)
+        };
+        assert_eq!(urgency(0, 0), Some(Urgency::Notice), "nothing is left to do");
+        assert_eq!(urgency(0, 5), Some(Urgency::Warning));
+        assert_eq!(urgency(1, 0), Some(Urgency::Critical));
+    }
+
+    #[test]
+    fn what_was_lost_comes_before_what_merely_waits() {
+        let mut snapshot = Snapshot { undelivered: vec![VoucherId(7)], ..calm() };
+        snapshot.redis.unwritable = Some("OOM".into());
+        snapshot.stream = Some(StreamLine { group: true, dead: 2, ..StreamLine::default() });
+        let kinds: Vec<_> =
+            alarms(&snapshot, Some(Forgot::default())).into_iter().map(|it| it.kind).collect();
+        let [
+            AlarmKind::RedisReadOnly { .. },
+            AlarmKind::Undelivered { .. },
+            AlarmKind::RedisForgot { .. },
+            AlarmKind::DeadLetters { .. },
+        ] = kinds[..]
+        else {
+            panic!("{kinds:?}");
+        };
+    }
+
+    #[test]
+    fn books_that_are_off_are_critical() {
+        for (what, repaired) in [(Finding::Lost(2), true), (Finding::Stranded(2), false)] {
+            let findings = vec![SaleFinding { sale: None, what }];
+            let books = Balance::Off { findings };
+            let [Alarm { urgency, kind: AlarmKind::BooksOff { repairable, .. } }] =
+                alarms(&Snapshot { books, ..calm() }, None)[..]
+            else {
+                panic!("no alarm of its own");
+            };
+            assert_eq!((urgency, repairable), (Urgency::Critical, repaired));
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! The ledger's word by figures alone, cheap enough for every picture.
+
+use seckill_model::{
+    VoucherId,
+    ledger::{Balance, Finding, SaleFinding, SaleKey},
+};
+
+use super::standing::Proof;
+
+/// The figures by which two pictures are told to show the same books.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    pub(super) admitted: u64,
+    pub(super) persisted: u64,
+    pub(super) dead: u64,
+    pub(super) outstanding: Option<u64>,
+    pub(super) sales: Vec<SaleFigures>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SaleFigures {
+    pub(super) voucher: VoucherId,
+    /// Initial and stock by Redis; `None` where the sale is not loaded.
+    pub(super) redis: Option<(u64, i64)>,
+    /// The key of the sale that does not agree with the others.
+    pub(super) damaged: Option<SaleKey>,
+    pub(super) buyers: u64,
+    pub(super) sql_initial: u64,
+}
+
+impl Figures {
+    /// The ledger by figures, sharpened by what an audit of just these found. SQL was read before Redis, so a
+    /// difference counts only when two pictures in a row show the very same one, `settled`.
+    pub(super) fn balance(&self, audit: Option<&[SaleFinding]>, settled: bool) -> Balance {
+        let mut findings = self.of_sales();
+        findings.extend(self.of_totals().map(|what| SaleFinding { sale: None, what }));
+        findings.extend(audit.into_iter().flatten().cloned());
+        match self.outstanding {
+            _ if settled && !findings.is_empty() => Balance::Off { findings },
+            Some(0) if findings.is_empty() => Balance::Balanced { by_id: audit.is_some() },
+            Some(orders @ 1..) => Balance::InFlight { orders },
+            None if findings.is_empty() => Balance::Unknown,
+            _ => Balance::InFlight { orders: self.admitted.abs_diff(self.persisted) },
+        }
+    }
+
+    /// Buyers whose orders an audit follows.
+    pub fn admitted(&self) -> u64 {
+        self.admitted
+    }
+
+    /// What is wrong with all sales together. More can be in flight than was admitted, since an entry that is pending may
+    /// be written already; less can't.
+    fn of_totals(&self) -> Option<Finding> {
+        let outstanding = self.outstanding?;
+        let known = self.persisted + self.dead + outstanding;
+        if self.admitted > known {
+            Some(Finding::Lost(self.admitted - known))
+        } else if outstanding == 0 && self.persisted > self.admitted {
+            Some(Finding::Unknown(self.persisted - self.admitted))
+        } else if outstanding == 0 && self.persisted < self.admitted {
+            Some(Finding::Stranded(self.admitted - self.persisted))
+        } else {
+            None
+        }
+    }
+
+    /// Each order is in one place: none is pending and written, or a dead letter of nobody, in the place of one that is lost.
+    fn is_even(&self) -> bool {
+        let known = self.outstanding.map(|flying| self.persisted + self.dead + flying);
+        known == Some(self.admitted)
+    }
+
+    /// What the same figures prove of books that were off before.
+    pub(super) fn proof(&self, now: &Balance, settled: bool) -> Proof {
+        match now {
+            Balance::Balanced { by_id: true } if settled => Proof::Ids,
+            Balance::Balanced { .. } if settled => Proof::Rest,
+            Balance::Unknown | Balance::Off { .. } => Proof::Nothing,
+            Balance::InFlight { .. } if settled && self.is_even() => Proof::Flying,
+            _ if self.of_sales().is_empty() => Proof::Sales,
+            _ => Proof::Nothing,
+        }
+    }
+
+    /// What proves totals right that these figures show to be off: while orders are in flight, they may explain it later.
+    pub(super) fn totals_need(&self) -> Proof {
+        if self.outstanding == Some(0) { Proof::Rest } else { Proof::Flying }
+    }
+
+    /// What is wrong with single sales, whatever is in flight.
+    fn of_sales(&self) -> Vec<SaleFinding> {
+        let mut findings = Vec::new();
+        for &SaleFigures { voucher, redis, damaged, buyers, sql_initial } in &self.sales {
+            let mut find = |what| findings.push(SaleFinding { sale: Some(voucher), what });
+            if let Some(key) = damaged {
+                find(Finding::Damaged(key));
+                continue;
+            }
+            let Some((initial, stock)) = redis else {
+                find(Finding::NotLoaded);
+                continue;
+            };
+            if stock < 0 || initial as i64 != stock.saturating_add(buyers as i64) {
+                find(Finding::RedisStock { initial, stock, admitted: buyers });
+            }
+            if initial != sql_initial {
+                find(Finding::Initial { redis: initial, sql: sql_initial });
+            }
+        }
+        findings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figures(admitted: u64, persisted: u64, outstanding: Option<u64>) -> Figures {
+        Figures { admitted, persisted, outstanding, ..Figures::default() }
+    }
+
+    #[test]
+    fn an_order_that_is_nowhere_is_lost_whatever_is_in_flight() {
+        let lost = figures(1_000, 490, Some(509));
+        let findings = vec![SaleFinding { sale: None, what: Finding::Lost(1) }];
+        assert_eq!(lost.balance(None, true), Balance::Off { findings });
+        assert_eq!(lost.totals_need(), Proof::Flying);
+        let moving = lost.balance(None, false);
+        assert_eq!(moving, Balance::InFlight { orders: 509 }, "SQL was read before Redis");
+        assert_eq!(lost.proof(&moving, false), Proof::Sales);
+    }
+
+    #[test]
+    fn what_is_in_flight_may_be_written_already() {
+        for (persisted, outstanding, proof) in
+            [(491, 509, Proof::Flying), (991, 509, Proof::Sales), (1_000, 1, Proof::Sales)]
+        {
+            let books = figures(1_000, persisted, Some(outstanding));
+            let balance = books.balance(None, true);
+            assert_eq!(balance, Balance::InFlight { orders: outstanding });
+            assert_eq!(books.proof(&balance, true), proof);
+        }
+        assert_eq!(figures(1_000, 490, None).balance(None, true), Balance::Unknown);
+    }
+
+    #[test]
+    fn at_rest_all_is_written() {
+        let unknown = figures(10, 11, Some(0));
+        let findings = vec![SaleFinding { sale: None, what: Finding::Unknown(1) }];
+        assert_eq!(unknown.balance(None, true), Balance::Off { findings });
+        assert_eq!(unknown.totals_need(), Proof::Rest);
+        let right = figures(10, 10, Some(0));
+        assert_eq!(right.balance(None, true), Balance::Balanced { by_id: false });
+        assert_eq!(right.balance(Some(&[]), true), Balance::Balanced { by_id: true });
+    }
+}

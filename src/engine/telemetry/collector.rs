@@ -1,0 +1,479 @@
+//! Takes the pictures: a look at SQL and a few round trips to Redis, turned into a [`Snapshot`].
+
+mod census;
+mod entries;
+mod pending;
+mod redis;
+mod sales;
+
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use seckill_model::{
+    Millis, OrderFilter, Sale, VoucherId,
+    ledger::{Balance, SaleFinding},
+};
+use seckill_redis::{
+    BrokerError, Layout, Link,
+    holders::Holders,
+    nodes::NodeState,
+    survey::{SaleFacts, Survey},
+};
+use seckill_store::{SharedStore, StoreError};
+use tokio::time::error::Elapsed;
+
+use super::{
+    Meters, Point, Series, Snapshot,
+    alarms::alarms,
+    books::{Figures, SaleFigures},
+    ledger_page::LedgerPage,
+    log::LogPage,
+    snapshot::{
+        ConsumerLine, Count, Funnel, Health, LetterPage, NodeLine, OrdersPage, PendingPage,
+        SaleLine, StreamLine, StreamPage,
+    },
+    standing::{Proof, Standing},
+    stock::Stocks,
+    unread::Unread,
+    window::Window,
+    writes::Writes,
+};
+
+/// A server that needs longer for one look is told as away.
+const PATIENCE_MS: u64 = 1_500;
+const PATIENCE: Duration = Duration::from_millis(PATIENCE_MS);
+/// What was read longer ago is read again for the same picture.
+const OLD_US: u64 = 500_000;
+
+/// Takes pictures, and remembers what rates and outages need.
+#[derive(Debug)]
+pub struct Collector {
+    link: Link,
+    store: SharedStore,
+    keys: Layout,
+    meters: Arc<Meters>,
+    node: String,
+    read_only: bool,
+    node_dead_ms: u64,
+    seq: u64,
+    /// All that are not archived, the newest first: the books are about all of them.
+    sales: Vec<Sale>,
+    /// Closed orders of which Redis was not told yet.
+    returning: u64,
+    /// Changes of sales that Redis had not confirmed at the last look.
+    undelivered: Vec<(VoucherId, u64)>,
+    /// How far the clock of Redis is ahead of this node's, in ms.
+    ahead: i64,
+    survey: Option<Survey>,
+    /// What Redis holds of each sale, by the last survey that read it.
+    facts: Arc<HashMap<VoucherId, SaleFacts>>,
+    /// The sale at rest whose turn is next.
+    turn: usize,
+    locks: Holders,
+    /// Locks that are looked at whether or not they are held.
+    lock_names: Vec<String>,
+    /// When Redis was last asked whether it takes writes.
+    asked_redis: Option<Instant>,
+    redis: Health,
+    sql: Health,
+    writes: Writes,
+    /// Where Redis was read: what it counts goes on while SQL is away.
+    past: Window<Sample>,
+    /// Orders in SQL, which go on being written while Redis is away.
+    written: Window<u64>,
+    series: Series,
+    stocks: Stocks,
+    audit: Option<Audited>,
+    standing: Standing,
+}
+
+/// What an audit by order id found for these figures.
+#[derive(Clone, Debug)]
+struct Audited {
+    figures: Figures,
+    findings: Vec<SaleFinding>,
+    /// Another one of the same figures is due then.
+    again: Instant,
+}
+
+/// Counters at one moment.
+#[derive(Clone, Debug)]
+struct Sample {
+    at: Instant,
+    persisted: u64,
+    busy: u64,
+    facts: Arc<HashMap<VoucherId, SaleFacts>>,
+    /// Both servers answered.
+    whole: bool,
+    figures: Figures,
+}
+
+impl Collector {
+    /// A collector for `node` (empty where no engine runs).
+    pub fn new(
+        link: Link,
+        store: SharedStore,
+        keys: Layout,
+        meters: Arc<Meters>,
+        node: String,
+        read_only: bool,
+        node_dead_ms: u64,
+    ) -> Self {
+        let sql = Health {
+            name: store.describe().split_whitespace().next().unwrap_or_default().to_owned(),
+            ..Health::default()
+        };
+        let redis = Health { name: "redis".to_owned(), ..Health::default() };
+        Self {
+            link,
+            store,
+            keys,
+            meters,
+            node,
+            read_only,
+            node_dead_ms,
+            seq: 0,
+            sales: Vec::new(),
+            returning: 0,
+            undelivered: Vec::new(),
+            ahead: 0,
+            survey: None,
+            facts: Arc::default(),
+            turn: 0,
+            locks: Holders::default(),
+            lock_names: Vec::new(),
+            asked_redis: None,
+            redis,
+            sql,
+            writes: Writes::default(),
+            past: Window::default(),
+            written: Window::default(),
+            series: Series::default(),
+            stocks: Stocks::default(),
+            audit: None,
+            standing: Standing::default(),
+        }
+    }
+
+    /// Looks at these locks too while they are not held: a key that holds something else keeps all out.
+    #[must_use]
+    pub fn with_locks(mut self, names: Vec<String>) -> Self {
+        self.lock_names = names;
+        self
+    }
+
+    /// Takes a picture. Never fails: a server that is away is part of the picture.
+    pub async fn look(&mut self) -> Snapshot {
+        self.read_sql().await;
+        self.read_redis().await;
+        // Redis was waited for in vain, and what SQL told has grown old over it.
+        if !self.redis.up && self.sql.up && self.redis.latency_us > OLD_US {
+            self.read_sql().await;
+        }
+        self.seq += 1;
+        let sample = self.sample();
+        let books = self.books(&sample.figures);
+        self.note_rates(&sample);
+        self.stocks.look(&self.sales, &self.facts, self.now(), self.redis.up);
+        let (at, persisted) = (sample.at, sample.persisted);
+        if self.sql.up {
+            self.written.push(at, persisted);
+        }
+        self.written.trim(at);
+        // While Redis is away its figures stand still; a rate over them would be a spike afterwards.
+        // Before the sales were read once there is nothing to count the buyers of.
+        if self.redis.up && self.sql.last_ok.is_some() {
+            self.past.push(at, sample);
+        }
+        self.past.trim(at);
+        let mut snapshot = Snapshot {
+            seq: self.seq,
+            taken: self.now(),
+            clock_ahead_ms: self.ahead,
+            node: self.node.clone(),
+            read_only: self.read_only,
+            claim_idle_ms: None,
+            redis: self.redis.clone(),
+            sql: self.sql.clone(),
+            sales: self.sale_lines(at),
+            undelivered: self.undelivered(),
+            funnel: Funnel::default(),
+            written: Count {
+                total: persisted,
+                per_second: self.written.rate(at, persisted, |it| Some(*it)).unwrap_or(0.0),
+            },
+            stream: self.survey.as_ref().map(|survey| self.stream_line(survey)),
+            pending: PendingPage::default(),
+            census: None,
+            letters: LetterPage::default(),
+            entries: StreamPage::default(),
+            sale_orders: None,
+            orders: OrdersPage::default(),
+            books,
+            ledger: LedgerPage::default(),
+            latency: self.meters.latency(),
+            series: Arc::new(self.series.clone()),
+            stocks: self.stocks.clone(),
+            alarms: Vec::new(),
+            rushes: self.meters.rushes(),
+            recoveries: self.meters.recoveries(),
+            locks: self.locks.clone(),
+            foreign_keys: self.foreign_keys(),
+            jobs: Vec::new(),
+            nodes: self
+                .survey
+                .as_ref()
+                .map_or_else(Vec::new, |survey| NodeLine::all(&survey.nodes, self.node_dead_ms)),
+            activity: Arc::default(),
+            log: LogPage::default(),
+        };
+        snapshot.funnel = self.whole_funnel(at, &snapshot.sales);
+        snapshot.order_sales();
+        snapshot.alarms = alarms(&snapshot, None);
+        snapshot
+    }
+
+    /// All sales that are not archived, as SQL had them last, the newest first.
+    pub fn sales(&self) -> &[Sale] {
+        &self.sales
+    }
+
+    /// Puts into a picture what none waits for: whether the database takes writes.
+    pub async fn tell_writes(&mut self, snapshot: &mut Snapshot) {
+        if let Some(answer) = self.writes.answer().await {
+            self.sql.note_writes(answer);
+            snapshot.sql.unwritable.clone_from(&self.sql.unwritable);
+            snapshot.alarms = alarms(snapshot, None);
+        }
+    }
+
+    /// Sales with a change that Redis has not confirmed; one that came since the last look may be on its way.
+    fn undelivered(&mut self) -> Vec<VoucherId> {
+        let waiting = self.sales.iter().filter(|sale| sale.is_undelivered());
+        let now: Vec<_> = waiting.map(|sale| (sale.voucher_id, sale.version)).collect();
+        let before = std::mem::replace(&mut self.undelivered, now);
+        let first = self.seq == 1;
+        let stays = |it: &&(VoucherId, u64)| first || before.contains(it);
+        self.undelivered.iter().filter(stays).map(|(voucher, _)| *voucher).collect()
+    }
+
+    /// The figures of the last picture if nothing is under way and order ids were not compared
+    /// since they changed, or a while ago: the moment for an audit.
+    pub fn audit_due(&self) -> Option<Figures> {
+        let now = self.past.last().filter(|it| it.whole && self.redis.up && self.sql.up)?;
+        let figures = &now.figures;
+        let fresh = |audit: &Audited| audit.figures == *figures && Instant::now() < audit.again;
+        let known = self.audit.as_ref().is_some_and(fresh);
+        let before = self.past.before_last();
+        let still = before.is_some_and(|it| it.whole && it.figures == *figures);
+        (figures.outstanding == Some(0) && still && !known).then(|| figures.clone())
+    }
+
+    /// The books were found off by order id, and only order ids prove them right.
+    pub fn needs_audit(&self) -> bool {
+        self.standing.needs_audit()
+    }
+
+    /// Takes what an audit by order id found for these figures; the next one is due at `again`.
+    pub fn note_audit(&mut self, figures: Figures, findings: Vec<SaleFinding>, again: Instant) {
+        self.audit = Some(Audited { figures, findings, again });
+    }
+
+    /// What the last audit found, if it was one of these figures.
+    pub fn found(&self, figures: &Figures) -> Option<&[SaleFinding]> {
+        let audit = self.audit.as_ref().filter(|audit| audit.figures == *figures)?;
+        Some(&audit.findings)
+    }
+
+    /// The last two pictures show different figures: the next one tells which of them hold.
+    pub fn is_changing(&self) -> bool {
+        let [now, before] = [self.past.last(), self.past.before_last()];
+        now.map(|it| &it.figures) != before.map(|it| &it.figures)
+    }
+
+    /// By the clock of Redis, as far as it is known: sales open and close by it.
+    fn now(&self) -> Millis {
+        Millis::now().plus(self.ahead)
+    }
+
+    async fn read_sql(&mut self) {
+        let start = Instant::now();
+        let reading = async {
+            // A table of orders that is gone or damaged must not look like books that balance.
+            self.store.orders(&OrderFilter::default(), None, 1).await?;
+            Ok((self.store.sales().await?, self.store.returning().await?))
+        };
+        let answer: Result<Result<_, StoreError>, _> =
+            tokio::time::timeout(PATIENCE, reading).await;
+        let result = match answer {
+            Ok(Ok((sales, returning))) => {
+                self.sales = sales;
+                self.returning = returning;
+                Ok(())
+            }
+            Ok(Err(error)) => Err(error.into()),
+            Err(_) => Err(Unread::SqlSilent(self.store.describe(), PATIENCE_MS)),
+        };
+        let now = self.now();
+        self.sql.note(now, start.elapsed(), result);
+        if !self.sql.up {
+            // What was asked before an outage says nothing of what comes after it.
+            self.writes = Writes::default();
+        } else if let Some(answer) = self.writes.ask(&self.store) {
+            self.sql.note_writes(answer);
+        }
+    }
+
+    /// A part that somebody looks at, by its name in the log; `None` where it did not come in time.
+    fn read_in_time<T>(
+        &mut self,
+        name: &'static str,
+        read: Result<Result<T, BrokerError>, Elapsed>,
+    ) -> Option<T> {
+        match read {
+            Ok(Ok(read)) => return Some(read),
+            Ok(Err(error)) => tracing::debug!(name, %error, "not read"),
+            Err(_) => {
+                tracing::debug!(name, "took too long to read");
+                // It may be half open; the next look makes a new one.
+                self.link.forget();
+            }
+        }
+        None
+    }
+
+    /// What Redis holds of a sale; figures of an older survey stay in place during an outage.
+    fn facts(&self, voucher: VoucherId) -> SaleFacts {
+        self.facts.get(&voucher).copied().unwrap_or_default()
+    }
+
+    fn sample(&self) -> Sample {
+        let stream = self.survey.as_ref().map(|survey| survey.stream);
+        let persisted = self.sales.iter().map(Sale::live_orders).sum();
+        Sample {
+            at: Instant::now(),
+            persisted,
+            busy: self.meters.busy(),
+            whole: self.redis.up && self.sql.up,
+            figures: Figures {
+                admitted: self.facts.values().map(|facts| facts.buyers).sum(),
+                persisted,
+                dead: stream.map_or(0, |stream| stream.dead),
+                outstanding: stream.and_then(|stream| {
+                    Some(stream.lag? + stream.pending + stream.gone + self.returning)
+                }),
+                sales: self
+                    .sales
+                    .iter()
+                    .map(|sale| {
+                        let facts = self.facts(sale.voucher_id);
+                        SaleFigures {
+                            voucher: sale.voucher_id,
+                            redis: facts.initial.zip(facts.stock),
+                            damaged: facts.damaged,
+                            buyers: facts.buyers,
+                            sql_initial: sale.initial,
+                        }
+                    })
+                    .collect(),
+            },
+            facts: Arc::clone(&self.facts),
+        }
+    }
+
+    fn note_rates(&mut self, now: &Sample) {
+        let admitted =
+            |sample: &Sample| sample.facts.values().map(|facts| facts.admitted).sum::<u64>();
+        let stream = self.survey.as_ref().filter(|_| self.redis.up).map(|survey| survey.stream);
+        let point = Point {
+            at: self.now(),
+            admitted: self.past.tick(now.at, admitted(now), admitted).filter(|_| self.redis.up),
+            persisted: self.written.tick(now.at, now.persisted, |it| *it).filter(|_| self.sql.up),
+            lag: stream.and_then(|stream| stream.lag),
+            pending: stream.map(|stream| stream.pending),
+            held: !self.sql.takes_writes(),
+            p99_us: self.meters.latency().map(|latency| latency.p99),
+        };
+        self.series.push(point);
+    }
+
+    /// The last picture was whole, and showed the very same figures.
+    fn is_settled(&self, figures: &Figures) -> bool {
+        self.past.last().is_some_and(|it| it.whole && it.figures == *figures)
+    }
+
+    /// The ledger's word on this look.
+    fn books(&mut self, figures: &Figures) -> Balance {
+        if !self.redis.up || !self.sql.up {
+            return self.standing.settle(Balance::Unknown, Proof::Nothing, Proof::Nothing);
+        }
+        let audit = self.found(figures);
+        let settled = self.is_settled(figures);
+        let now = figures.balance(audit, settled);
+        let proof = figures.proof(&now, settled);
+        let audited = audit.is_some_and(|found| !found.is_empty());
+        let needed = if audited { Proof::Ids } else { figures.totals_need() };
+        self.standing.settle(now, proof, needed)
+    }
+
+    /// How fast a counter rose in the last seconds; 0 where nobody can tell.
+    fn rate(&self, now: Instant, count: u64, pick: impl Fn(&Sample) -> u64) -> f64 {
+        self.past.rate(now, count, |sample| Some(pick(sample))).unwrap_or(0.0)
+    }
+
+    fn whole_funnel(&self, at: Instant, sales: &[SaleLine]) -> Funnel {
+        let sum = |pick: fn(&Funnel) -> Count| {
+            sales.iter().map(|sale| pick(&sale.funnel)).fold(Count::default(), |sum, count| Count {
+                total: sum.total + count.total,
+                per_second: sum.per_second + count.per_second,
+            })
+        };
+        let busy = self.meters.busy();
+        Funnel {
+            attempts: sum(|f| f.attempts),
+            admitted: sum(|f| f.admitted),
+            sold_out: sum(|f| f.sold_out),
+            duplicate: sum(|f| f.duplicate),
+            rejected: sum(|f| f.rejected),
+            busy: Count { total: busy, per_second: self.rate(at, busy, |it| it.busy) },
+        }
+    }
+
+    fn is_alive(&self, consumer: &str) -> bool {
+        let survey = self.survey.as_ref();
+        survey.is_some_and(|survey| survey.works(consumer, self.node_dead_ms))
+    }
+
+    fn stream_line(&self, survey: &Survey) -> StreamLine {
+        let mut consumers: Vec<ConsumerLine> = survey
+            .consumers
+            .iter()
+            .map(|consumer| ConsumerLine {
+                name: consumer.name.clone(),
+                alive: self.is_alive(&consumer.name),
+                known: self.node_state(&consumer.name, consumer.partition)
+                    != Some(NodeState::Stopped),
+                pending: consumer.pending,
+                idle_ms: consumer.idle_ms,
+            })
+            // A dead one that holds nothing is of no interest to anybody.
+            .filter(|consumer| consumer.alive || consumer.pending > 0)
+            .collect();
+        // By state and name: by what they hold they would change places with each batch.
+        consumers.sort_by(|a, b| a.alive.cmp(&b.alive).then_with(|| a.name.cmp(&b.name)));
+        let stream = &survey.stream;
+        StreamLine {
+            length: stream.length,
+            oldest_ms: stream.first.map(|id| survey.now.since(id.added())),
+            lag: stream.lag,
+            pending: stream.pending,
+            oldest_pending_ms: stream.oldest_pending.map(|id| survey.now.since(id.added())),
+            dead: stream.dead,
+            group: stream.group,
+            consumers,
+        }
+    }
+}

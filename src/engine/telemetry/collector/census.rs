@@ -1,0 +1,50 @@
+//! Counts the pending list by age and deliveries, in pages without bodies and with a bound.
+
+use seckill_model::{EntryId, Millis};
+use seckill_redis::{
+    BrokerError,
+    stream::{Pending, deliveries},
+};
+
+use super::{Collector, PATIENCE};
+use crate::telemetry::census::Census;
+
+/// Entries in one round trip: some 0.3 ms of Redis.
+const PAGE: usize = 1_000;
+/// Entries that are counted at most.
+const MOST: usize = 10_000;
+
+impl Collector {
+    /// Counts all that is pending, or the oldest of it; `None` where it can't be counted now.
+    pub async fn census(&mut self) -> Option<Census> {
+        if !self.redis.up {
+            return None;
+        }
+        let (link, keys) = (&mut self.link, &self.keys);
+        let reading = async {
+            let now = link.now().await?;
+            let most = (MOST / keys.partitions().count().max(1)).max(PAGE);
+            let mut parts = Vec::new();
+            for of in keys.partitions() {
+                let (mut read, mut all) = (Vec::new(), false);
+                let mut next = Some(EntryId::MIN);
+                while let Some(from) = next.filter(|_| !all && read.len() < most) {
+                    let page = deliveries(link, &of, None, from, EntryId::MAX, PAGE).await?;
+                    next = page.last().and_then(|(entry, _)| entry.next());
+                    all = page.len() < PAGE || next.is_none();
+                    read.extend(page);
+                }
+                parts.push((read, all));
+            }
+            Ok::<_, BrokerError>(Census::of(now, &parts))
+        };
+        let counted = tokio::time::timeout(PATIENCE, reading).await;
+        self.read_in_time("the count of all that is pending", counted)
+    }
+
+    /// Counts a list that was read as a whole, so that both tell the same.
+    pub fn census_of(rows: &[Pending], taken: Millis) -> Census {
+        let read = rows.iter().map(|row| (row.delivered.entry, row.deliveries)).collect();
+        Census::of(taken, &[(read, true)])
+    }
+}

@@ -1,0 +1,182 @@
+//! Reads the part of the order stream that somebody looks at; its group is in the survey already.
+
+use std::{collections::HashSet, sync::Arc};
+
+use seckill_model::{EntryId, OrderFault, Said};
+use seckill_redis::{
+    BrokerError,
+    entries::{self, Holding, Seen},
+    keys::is_replay,
+    nodes::NodeState,
+    stream::{Body, dead_letters},
+    survey::{Marks, StreamFacts},
+};
+
+use super::{Collector, PATIENCE};
+use crate::telemetry::{
+    StreamView,
+    snapshot::{EntryLine, GroupConsumer, PartitionLine, StreamPage},
+};
+
+/// Entries in one picture.
+const PAGE: usize = 200;
+/// Dead letters that are looked at for them, the first ones from the time of the window on.
+const LETTERS: usize = 200;
+
+/// Entries that are known to be dead letters.
+#[derive(Debug, Default)]
+struct Dead {
+    known: HashSet<EntryId>,
+    /// Partitions that have more letters than were looked at.
+    cut: HashSet<u16>,
+}
+
+impl Dead {
+    /// Whether that entry is one; `None` where nobody looked far enough.
+    fn has(&self, entry: EntryId) -> Option<bool> {
+        let known = self.known.contains(&entry);
+        (known || !self.cut.contains(&entry.partition)).then_some(known)
+    }
+}
+
+impl Collector {
+    /// Reads that part, one round trip for each partition that is shown; `None` where it can't be read now.
+    pub async fn stream_page(&mut self, view: StreamView) -> Option<StreamPage> {
+        if !self.redis.up {
+            return None;
+        }
+        let (link, keys) = (&mut self.link, &self.keys);
+        let parts = self.survey.iter().flat_map(|survey| survey.marks.iter().zip(&survey.parts));
+        let with_dead: HashSet<u16> =
+            parts.filter(|(_, facts)| facts.dead > 0).map(|(marks, _)| marks.partition).collect();
+        let reading = async {
+            let (mut seen, mut older, mut bytes) = (Vec::new(), false, Vec::new());
+            let mut dead = Dead::default();
+            let shown = |number: u16| view.partition.is_none_or(|only| only == number);
+            for of in keys.partitions().filter(|of| shown(of.number())) {
+                let window = entries::window(link, &of, view.before, PAGE).await?;
+                older |= window.older;
+                bytes.push((of.number(), window.bytes));
+                let first = window.entries.first().map(|it| it.delivered.entry);
+                if let Some(first) = first.filter(|_| with_dead.contains(&of.number())) {
+                    // An entry is given up after it was added, and a letter's id tells when.
+                    let first = EntryId { number: 0, ..first };
+                    let letters = dead_letters(link, &of, first, LETTERS).await?;
+                    if letters.len() == LETTERS {
+                        dead.cut.insert(of.number());
+                    }
+                    dead.known.extend(letters.into_iter().filter_map(|letter| letter.entry));
+                }
+                seen.extend(window.entries);
+            }
+            seen.sort_by_key(|it| it.delivered.entry);
+            let beyond = seen.len().saturating_sub(PAGE);
+            seen.drain(..beyond);
+            Ok::<_, BrokerError>((seen, dead, older || beyond > 0, bytes))
+        };
+        let read = tokio::time::timeout(PATIENCE, reading).await;
+        let (seen, dead, older, bytes) = self.read_in_time("the order stream", read)?;
+        let lines = seen.into_iter().map(|it| self.entry_line(it, &dead)).collect();
+        let mut partitions = self.partition_lines();
+        for line in &mut partitions {
+            let read = bytes.iter().find(|(number, _)| *number == line.partition);
+            line.bytes = read.and_then(|(_, bytes)| *bytes);
+        }
+        Some(StreamPage {
+            view,
+            taken: Some(self.now()),
+            older,
+            lines: Arc::new(lines),
+            partitions,
+            consumers: self.group_consumers(),
+        })
+    }
+
+    fn entry_line(&self, seen: Seen, dead: &Dead) -> EntryLine {
+        let (order, fault) = match seen.delivered.body {
+            Body::Good(order) => (Some(order), None),
+            Body::Malformed(fault) => (None, Some(Said::of(&OrderFault::Fields(fault)))),
+            Body::Gone => (None, None),
+        };
+        let entry = seen.delivered.entry;
+        let holder = match &seen.holding {
+            Holding::Pending { consumer, .. } => self.node_state(consumer, entry.partition),
+            _ => None,
+        };
+        EntryLine {
+            entry,
+            order: order.map(|it| it.order),
+            user: order.map(|it| it.user),
+            voucher: order.map(|it| it.voucher),
+            fault,
+            // One that is in the stream again is another entry.
+            dead: if seen.holding == Holding::Acknowledged { dead.has(entry) } else { Some(false) },
+            holding: seen.holding,
+            holder,
+        }
+    }
+
+    /// What became of the node of a consumer of that partition's group, as far as it is known.
+    pub(super) fn node_state(&self, consumer: &str, partition: u16) -> Option<NodeState> {
+        let survey = self.survey.as_ref()?;
+        let mut known = survey.consumers.iter();
+        // One that came after the survey is not there.
+        let it = known.find(|it| it.partition == partition && it.name == consumer)?;
+        Some(survey.nodes.state(consumer, it.idle_ms, self.node_dead_ms))
+    }
+
+    fn partition_lines(&self) -> Vec<PartitionLine> {
+        let Some(survey) = &self.survey else { return Vec::new() };
+        let line = |(marks, facts): (&Marks, &StreamFacts)| PartitionLine {
+            partition: marks.partition,
+            length: facts.length,
+            added: marks.added,
+            first: facts.first,
+            last: marks.last,
+            bytes: None,
+            group: facts.group,
+            delivered: marks.delivered,
+            read: marks.read,
+            lag: facts.lag,
+            pending: facts.pending,
+            oldest_pending: facts.oldest_pending,
+        };
+        survey.marks.iter().zip(&survey.parts).map(line).collect()
+    }
+
+    fn group_consumers(&self) -> Vec<GroupConsumer> {
+        let Some(survey) = &self.survey else { return Vec::new() };
+        let mut all: Vec<GroupConsumer> = survey
+            .consumers
+            .iter()
+            .map(|it| GroupConsumer {
+                partition: it.partition,
+                name: it.name.clone(),
+                state: survey.nodes.state(&it.name, it.idle_ms, self.node_dead_ms),
+                takes: self.is_alive(&it.name) && !is_replay(&it.name),
+                pending: it.pending,
+                idle_ms: it.idle_ms,
+            })
+            .collect();
+        // Within a standing by name: rows that change places with each batch are read by nobody.
+        all.sort_by(|a, b| {
+            let name = || a.name.cmp(&b.name).then(a.partition.cmp(&b.partition));
+            a.standing().cmp(&b.standing()).then_with(name)
+        });
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn behind_the_letters_that_were_looked_at_nobody_knows() {
+        let entry = |number, partition| EntryId { millis: 5, number, partition };
+        let known = HashSet::from([entry(1, 0), entry(1, 1)]);
+        let dead = Dead { known, cut: HashSet::from([1]) };
+        assert_eq!([entry(1, 0), entry(2, 0)].map(|it| dead.has(it)), [Some(true), Some(false)]);
+        assert_eq!([entry(1, 1), entry(2, 1)].map(|it| dead.has(it)), [Some(true), None]);
+    }
+}

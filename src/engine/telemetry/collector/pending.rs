@@ -1,0 +1,59 @@
+//! Reads the page of the pending list that somebody looks at; what is true of its entries is judged elsewhere.
+
+use seckill_model::{EntryId, Millis, OrderFault, Said};
+use seckill_redis::{
+    nodes::NodeState,
+    stream::{Body, Pending, pending_of_all},
+};
+
+use super::{Collector, PATIENCE};
+use crate::telemetry::{
+    Snapshot,
+    snapshot::{PendingLine, PendingPage},
+};
+
+/// Entries of one page.
+const PAGE: usize = 500;
+
+impl Collector {
+    /// The entries from `from` on, a round trip for each partition; `None` where they can't be read now.
+    pub async fn pending(&mut self, from: EntryId) -> Option<Vec<Pending>> {
+        if !self.redis.up {
+            return None;
+        }
+        let reading = pending_of_all(&mut self.link, &self.keys, from, EntryId::MAX, PAGE);
+        let read = tokio::time::timeout(PATIENCE, reading).await;
+        self.read_in_time("the pending list", read)
+    }
+
+    /// These entries as the page of `picture`, not judged yet.
+    pub fn pending_page(&self, from: EntryId, rows: &[Pending], picture: &Snapshot) -> PendingPage {
+        let now = picture.taken;
+        let lines = rows.iter().map(|row| self.pending_line(now, row)).collect();
+        PendingPage { from, taken: Some(now), more: rows.len() == PAGE, lines }
+    }
+
+    fn pending_line(&self, now: Millis, row: &Pending) -> PendingLine {
+        let entry = row.delivered.entry;
+        let (order, fault) = match &row.delivered.body {
+            Body::Good(order) => (Some(order), None),
+            Body::Malformed(fault) => (None, Some(OrderFault::Fields(fault.clone()))),
+            Body::Gone => (None, Some(OrderFault::Gone)),
+        };
+        PendingLine {
+            entry,
+            consumer: row.consumer.clone(),
+            holder_alive: self.is_alive(&row.consumer),
+            holder_known: self.node_state(&row.consumer, entry.partition)
+                != Some(NodeState::Stopped),
+            age_ms: now.since(entry.added()),
+            idle_ms: row.idle_ms,
+            deliveries: row.deliveries,
+            order: order.map(|o| o.order),
+            user: order.map(|o| o.user),
+            voucher: order.map(|o| o.voucher),
+            fault: fault.as_ref().map(Said::of),
+            verdict: None,
+        }
+    }
+}

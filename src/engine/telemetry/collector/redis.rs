@@ -1,0 +1,79 @@
+//! The look at Redis: what it holds, which keys another program has written, and whether it takes writes.
+
+use std::{
+    collections::HashSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use seckill_model::{ForeignKey, Millis};
+use seckill_redis::{
+    BrokerError, HOME,
+    holders::{foreign_locks, holders},
+    survey::{survey, takes_writes},
+};
+
+use super::{Collector, PATIENCE, PATIENCE_MS};
+use crate::telemetry::unread::Unread;
+
+/// Between two questions whether Redis takes writes.
+const WRITES_EVERY: Duration = Duration::from_secs(1);
+/// Locks in one picture.
+const LOCKS: usize = 200;
+
+impl Collector {
+    pub(super) async fn read_redis(&mut self) {
+        let (start, asked_at) = (Instant::now(), Millis::now());
+        let vouchers = self.due();
+        let (link, keys, dead_ms) = (&mut self.link, &self.keys, self.node_dead_ms);
+        let due = self.asked_redis.is_none_or(|at| at.elapsed() >= WRITES_EVERY);
+        let looking = async {
+            let survey = survey(link, keys, &vouchers).await?;
+            let alive = |node: &str| survey.nodes.life(node, dead_ms);
+            let mut locks = holders(link, keys, LOCKS, alive).await?;
+            locks.foreign = foreign_locks(link, keys, &self.lock_names).await?;
+            let writes = if due { Some(takes_writes(link, keys).await) } else { None };
+            Ok::<_, BrokerError>((survey, locks, writes))
+        };
+        let mut writes = None;
+        let result = match tokio::time::timeout(PATIENCE, looking).await {
+            Ok(Ok((survey, locks, asked))) => {
+                writes = asked;
+                let facts = Arc::make_mut(&mut self.facts);
+                facts.extend(vouchers.iter().copied().zip(survey.sales.iter().copied()));
+                if facts.len() > self.sales.len() {
+                    let listed: HashSet<_> = self.sales.iter().map(|it| it.voucher_id).collect();
+                    facts.retain(|voucher, _| listed.contains(voucher));
+                }
+                self.ahead = survey.now.ahead(self.ahead, asked_at, Millis::now());
+                self.survey = Some(survey);
+                self.locks = locks;
+                Ok(())
+            }
+            Ok(Err(error)) => Err(error.into()),
+            Err(_) => {
+                // It may be half open; the next look makes a new one.
+                self.link.forget();
+                Err(Unread::RedisSilent(self.link.place().to_owned(), PATIENCE_MS))
+            }
+        };
+        if let Some(server) = self.link.server(HOME) {
+            self.redis.name = format!("redis {}", server.version);
+        }
+        let now = self.now();
+        self.redis.note(now, start.elapsed(), result);
+        if let Some(writes) = writes {
+            self.asked_redis = Some(start);
+            self.redis.note_writes(match writes {
+                Err(error @ BrokerError::Unwilling(_)) => Err(error.into()),
+                // A server that went away meanwhile is noticed by the next look.
+                _ => Ok(()),
+            });
+        }
+    }
+
+    pub(super) fn foreign_keys(&self) -> Vec<ForeignKey> {
+        let survey = self.survey.iter().flat_map(|survey| &survey.foreign);
+        survey.chain(&self.locks.foreign).cloned().collect()
+    }
+}

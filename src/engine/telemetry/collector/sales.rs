@@ -1,0 +1,83 @@
+//! Sales in a Snapshot: which of them a look reads from Redis, since all of them would hold it up where thousands wait
+//! for their time, and what is shown of each.
+
+use std::{collections::HashSet, time::Instant};
+
+use seckill_model::{Millis, Phase, Sale, VoucherId};
+use seckill_redis::{Layout, survey::SaleFacts};
+
+use super::Collector;
+use crate::telemetry::{
+    snapshot::{Funnel, SaleLine},
+    window::rate,
+};
+
+/// Sales at rest that are read again in one look: four keys each, about a millisecond of Redis.
+const RESTING: usize = 200;
+/// A planned sale counts as open this long before its window opens.
+const OPENS_SOON_MS: i64 = 5_000;
+
+impl Collector {
+    /// The sales that this look reads: each one that may have changed, and in turn some of those at rest. Redis serves
+    /// nobody else while it reads them, so thousands that wait for their time must not be read at each look.
+    pub(super) fn due(&mut self) -> Vec<VoucherId> {
+        let now = self.now();
+        let survey = self.survey.iter().flat_map(|survey| &survey.foreign);
+        let foreign: HashSet<&str> = survey.map(|found| found.key.as_str()).collect();
+        let keys = &self.keys;
+        let is_foreign = |sale: &Sale| {
+            let of = [Layout::sale, Layout::stock, Layout::buyers, Layout::tally];
+            let mut names = of.iter().map(|name| name(keys, sale.voucher_id));
+            !foreign.is_empty() && names.any(|name| foreign.contains(name.as_str()))
+        };
+        let rests = |sale: &&Sale| self.is_at_rest(sale, now) && !is_foreign(sale);
+        let (resting, mut due): (Vec<VoucherId>, Vec<VoucherId>) = {
+            let (resting, due): (Vec<_>, Vec<_>) = self.sales.iter().partition(rests);
+            let id = |sale: &Sale| sale.voucher_id;
+            (resting.into_iter().map(id).collect(), due.into_iter().map(id).collect())
+        };
+        let turn = if self.turn < resting.len() { self.turn } else { 0 };
+        let again = resting.len().min(RESTING);
+        due.extend(resting.iter().cycle().skip(turn).take(again));
+        self.turn = turn + again;
+        due
+    }
+
+    /// Nobody can buy it, and what was last read of it is what SQL says.
+    fn is_at_rest(&self, sale: &Sale, now: Millis) -> bool {
+        let Some(facts) = self.facts.get(&sale.voucher_id) else { return false };
+        let left = facts.stock.and_then(|left| u64::try_from(left).ok());
+        let closed = |at| matches!(sale.phase(at, left), Phase::Planned | Phase::Ended);
+        closed(now)
+            && closed(now.plus(OPENS_SOON_MS))
+            && !sale.is_undelivered()
+            && facts.damaged.is_none()
+            && facts.version == Some(sale.version)
+            && facts.initial == Some(sale.initial)
+            && facts.buyers == sale.live_orders()
+            && left.is_some_and(|left| left + facts.buyers == sale.initial)
+    }
+
+    pub(super) fn sale_lines(&self, at: Instant) -> Vec<SaleLine> {
+        let now = self.survey.as_ref().map_or_else(|| self.now(), |survey| survey.now);
+        self.sales
+            .iter()
+            .map(|sale| {
+                let facts = self.facts.get(&sale.voucher_id);
+                let mut line = SaleLine::of(sale, now, facts);
+                if let Some(facts) = facts {
+                    line.funnel = self.sale_funnel(at, sale.voucher_id, facts);
+                }
+                line
+            })
+            .collect()
+    }
+
+    fn sale_funnel(&self, at: Instant, voucher: VoucherId, now: &SaleFacts) -> Funnel {
+        let first = self.past.first(|sample| sample.facts.get(&voucher).copied());
+        Funnel::of(now, |pick| match first.filter(|_| self.redis.up) {
+            Some((since, then)) => rate(at, pick(now), since, pick(&then)),
+            None => 0.0,
+        })
+    }
+}

@@ -1,0 +1,209 @@
+//! What Redis had forgotten and was given back: told by the node that healed it, in the audit log, so that every node
+//! knows.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use seckill_model::{Millis, counted};
+use seckill_store::Recorded;
+
+/// The act's name in the audit log.
+pub const HEALED: &str = "redis healed";
+/// So long it is told: a person looks up now and then.
+const TOLD_MS: u64 = 600_000;
+
+/// What Redis had lost lately.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Forgot {
+    /// When it was put back, last.
+    pub at: Millis,
+    /// Keys that were lost, replaced or set back, each once.
+    pub keys: Vec<String>,
+    /// Buyers who were put back.
+    pub buyers: u64,
+    /// Orders that SQL did not have, put into the stream again.
+    pub promised: u64,
+    /// Promises that can't be kept.
+    pub refused: u64,
+}
+
+/// Keys that are named; how many more there are is told.
+const NAMED: usize = 4;
+
+/// Keys as they are named, each once with what it held where that was another type, and how many are left out.
+pub fn named(keys: &[String]) -> (Vec<(&str, Option<&str>)>, usize) {
+    let told = keys.iter().map(|key| match key.split_once(' ') {
+        Some((key, held)) => (key, Some(held)),
+        None => (key.as_str(), None),
+    });
+    let twice = |key: &str| keys.iter().filter_map(|it| it.split_once(' ')).any(|it| it.0 == key);
+    let mut named: Vec<_> = told.filter(|(key, held)| held.is_some() || !twice(key)).collect();
+    let more = named.len().saturating_sub(NAMED);
+    named.truncate(NAMED);
+    (named, more)
+}
+
+/// The same in words.
+pub fn named_in_words(keys: &[String]) -> String {
+    let (named, more) = named(keys);
+    let named = named.into_iter().map(|(key, was)| match was {
+        Some(held) => format!("{key} (was a {held})"),
+        None => key.to_owned(),
+    });
+    let mut text = named.collect::<Vec<_>>().join(", ");
+    if more > 0 {
+        text.push_str(&format!(" and {more} more"));
+    }
+    text
+}
+
+/// What one node gave back to Redis, as its line of the log keeps it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Healed {
+    /// Keys that were lost, replaced or set back; none where the server as a whole lost its last writes.
+    pub keys: Vec<String>,
+    /// Buyers who were put back.
+    pub buyers: u64,
+    /// Buyers removed whose order was closed.
+    pub removed: u64,
+    /// Orders that SQL did not have, put into the stream again.
+    pub promised: u64,
+    /// Promises that can't be kept.
+    pub refused: u64,
+    /// Buyers that were admitted by the stock in Redis, and of whom nothing else is known.
+    pub unknown: u64,
+    /// Archived sales that Redis held still, and that were removed from it.
+    pub archived: u64,
+    /// The sale has more buyers than pieces, and stays closed.
+    pub oversold: bool,
+    /// Redis and SQL hold different sales under the number, and the sale stays closed.
+    pub other_sale: bool,
+}
+
+impl fmt::Display for Healed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            keys,
+            buyers,
+            removed,
+            promised,
+            refused,
+            unknown,
+            archived,
+            oversold,
+            other_sale,
+        } = self;
+        if !keys.is_empty() {
+            write!(f, "lost, replaced or set back: {}; ", named_in_words(keys))?;
+        }
+        let parts = [
+            (buyers, "buyer", "buyers", "put back"),
+            (promised, "order", "orders", "put into the stream again"),
+            (refused, "promise", "promises", "cannot be kept"),
+            (removed, "buyer", "buyers", "with a closed order removed"),
+            (unknown, "buyer", "buyers", "possibly unknown (only the stock in Redis counted them)"),
+            (archived, "archived sale", "archived sales", "removed"),
+        ];
+        let parts = parts.into_iter().filter(|(count, ..)| **count > 0);
+        let parts: Vec<_> = parts
+            .map(|(count, one, many, done)| format!("{} {done}", counted(*count, one, many)))
+            .collect();
+        f.write_str(if parts.is_empty() { "nothing to put back" } else { "" })?;
+        f.write_str(&parts.join(", "))?;
+        if *oversold {
+            f.write_str("; more buyers than pieces, the sale stays closed")?;
+        }
+        if *other_sale {
+            f.write_str(
+                "; Redis and SQL hold different sales under this number, the sale stays closed",
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl Forgot {
+    /// Sums up what the log tells of the last minutes; `None` where nothing was lost.
+    pub fn lately(log: &[Recorded], now: Millis) -> Option<Self> {
+        let lines = log.iter().map(|line| &line.act);
+        let lines = lines.filter(|act| act.act == HEALED && now.since(act.at) < TOLD_MS);
+        lines.fold(None, |sum: Option<Self>, act| {
+            // A line without figures tells at least that something was lost.
+            let healed: Healed = act.result.part("/healed").unwrap_or_default();
+            if healed.archived > 0
+                && healed == (Healed { archived: healed.archived, ..Healed::default() })
+            {
+                return sum;
+            }
+            let mut sum = sum.unwrap_or_default();
+            sum.at = sum.at.max(act.at);
+            sum.buyers += healed.buyers;
+            sum.promised += healed.promised;
+            sum.refused += healed.refused;
+            for key in healed.keys {
+                if !sum.keys.contains(&key) {
+                    sum.keys.push(key);
+                }
+            }
+            Some(sum)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use seckill_model::Said;
+    use seckill_store::Act;
+
+    #[derive(Serialize)]
+    struct Line {
+        healed: Healed,
+    }
+
+    impl fmt::Display for Line {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            self.healed.fmt(f)
+        }
+    }
+
+    #[test]
+    fn a_key_is_named_once_and_four_at_most() {
+        let keys = |keys: &[&str]| {
+            named_in_words(&keys.iter().map(ToString::to_string).collect::<Vec<_>>())
+        };
+        assert_eq!(keys(&["w list", "w"]), "w (was a list)");
+        assert_eq!(keys(&["a", "b", "c", "d", "w", "w list"]), "a, b, c, d and 1 more");
+    }
+
+    #[test]
+    fn what_the_log_tells_of_the_last_minutes_is_summed_up() {
+        let line = |id, at, buyers, refused| Recorded {
+            id,
+            act: Act {
+                at: Millis(at),
+                act: HEALED.to_owned(),
+                result: Said::of(&Line {
+                    healed: Healed { buyers, promised: 1, refused, ..Healed::default() },
+                }),
+                ..Act::default()
+            },
+        };
+        let other = Recorded { id: 9, act: Act { act: "sale end".into(), ..Act::default() } };
+        let log = [line(3, 900_000, 5, 0), other, line(2, 899_000, 7, 1), line(1, 1, 99, 9)];
+        let told = Forgot::lately(&log, Millis(901_000));
+        assert_eq!(
+            told,
+            Some(Forgot {
+                at: Millis(900_000),
+                buyers: 12,
+                promised: 2,
+                refused: 1,
+                ..Forgot::default()
+            })
+        );
+        assert_eq!(Forgot::lately(&log[1..2], Millis(1)), None);
+    }
+}

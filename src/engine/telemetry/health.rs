@@ -1,0 +1,97 @@
+//! A server's health over time: since when it is away, and for a while that it came back.
+
+use std::time::Duration;
+
+use seckill_model::{Millis, Said};
+
+use super::{
+    snapshot::{Back, Health},
+    unread::Unread,
+};
+
+/// So long it is told that a server has come back.
+const TOLD_FOR_MS: u64 = 60_000;
+
+impl Health {
+    /// Takes the result of a look that has ended at `now` after `took`.
+    pub(super) fn note(&mut self, now: Millis, took: Duration, result: Result<(), Unread>) {
+        self.up = result.is_ok();
+        self.latency_us = took.as_micros() as u64;
+        self.error = result.err().as_ref().map(Said::of);
+        self.back = self.back.filter(|back| now.since(back.at) < TOLD_FOR_MS);
+        if self.up {
+            self.last_ok = Some(now);
+            if let Some(since) = self.away_since.take() {
+                self.back = Some(Back { at: now, after_ms: now.since(since) });
+            }
+        } else {
+            // Of a server that is away nothing more is known.
+            self.unwritable = None;
+            let began = now.plus(-(took.as_millis() as i64));
+            self.away_since.get_or_insert(began);
+            self.back = None;
+        }
+    }
+
+    /// Takes the answer to whether it takes writes; a server that is away answers nothing.
+    pub(super) fn note_writes(&mut self, answer: Result<(), Unread>) {
+        self.unwritable = answer.err().filter(|_| self.up).as_ref().map(Said::of);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn note(health: &mut Health, at: i64, took_ms: u64, good: bool) {
+        let result = if good { Ok(()) } else { Err(Unread::Words("gone".to_owned())) };
+        health.note(Millis(at), Duration::from_millis(took_ms), result);
+    }
+
+    #[test]
+    fn an_outage_has_a_begin_and_an_end() {
+        let mut health = Health::default();
+        note(&mut health, 1_000, 1, true);
+        assert_eq!((health.away_since, health.back), (None, None));
+        note(&mut health, 4_000, 2_000, false);
+        note(&mut health, 7_000, 2_000, false);
+        assert_eq!(health.away_since, Some(Millis(2_000)), "when the first look began");
+        assert_eq!(health.last_ok, Some(Millis(1_000)));
+        note(&mut health, 9_000, 1, true);
+        let back = Back { at: Millis(9_000), after_ms: 7_000 };
+        assert_eq!((health.away_since, health.back), (None, Some(back)));
+        note(&mut health, 68_999, 1, true);
+        assert_eq!(health.back, Some(back));
+        note(&mut health, 69_000, 1, true);
+        assert_eq!(health.back, None, "a minute later nobody needs it");
+    }
+
+    #[test]
+    fn one_that_takes_no_writes_answers_all_the_while() {
+        let mut health = Health::default();
+        note(&mut health, 1_000, 1, true);
+        health.note_writes(Err(Unread::SqlLocked));
+        note(&mut health, 2_000, 1, true);
+        let why = health.unwritable.as_ref().and_then(Said::data);
+        assert_eq!((health.up, why), (true, Some(Unread::SqlLocked)));
+        assert!(!health.takes_writes());
+        assert_eq!((health.last_ok, health.away_since), (Some(Millis(2_000)), None));
+        health.note_writes(Ok(()));
+        note(&mut health, 3_000, 1, true);
+        assert!(health.takes_writes() && health.back.is_none(), "it was never away");
+
+        health.note_writes(Err(Unread::SqlLocked));
+        note(&mut health, 4_000, 1, false);
+        health.note_writes(Err(Unread::SqlLocked));
+        assert_eq!(health.unwritable, None, "it does not even answer");
+    }
+
+    #[test]
+    fn the_next_outage_ends_the_notice() {
+        let mut health = Health::default();
+        note(&mut health, 1_000, 0, false);
+        note(&mut health, 2_000, 0, true);
+        note(&mut health, 3_000, 0, false);
+        assert_eq!((health.away_since, health.back), (Some(Millis(3_000)), None));
+    }
+}

@@ -1,0 +1,49 @@
+//! The last audit of all sales, for the screen.
+
+use std::sync::Arc;
+
+use seckill_model::{Millis, Said, ledger::SaleAudit};
+
+/// The last audit by order ID, and why there is no newer one.
+#[derive(Clone, Debug, Default)]
+pub struct LedgerPage {
+    /// When it began, by the clock of Redis; `None` until one was completed.
+    pub taken: Option<Millis>,
+    /// Why the screen has no newer one.
+    pub limit: Option<AuditLimit>,
+    /// Sales, those with differences first, then those with orders in flight, then the newest first.
+    pub lines: Arc<Vec<SaleAudit>>,
+    /// Faults of partitions of the order stream.
+    pub partitions: Arc<Vec<PartitionFinding>>,
+}
+
+/// A fault of a partition as a whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartitionFinding {
+    /// Its number.
+    pub partition: u16,
+    /// What is wrong with it.
+    pub fault: Said,
+}
+
+/// A bound that keeps an audit for the screen from loading the servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AuditLimit {
+    /// More orders were admitted than the screen audits.
+    Orders(u64),
+    /// The audit was stopped after so many seconds.
+    Seconds(u64),
+}
+
+impl LedgerPage {
+    /// What an audit that began at `taken` found.
+    pub fn of(taken: Millis, mut lines: Vec<SaleAudit>, partitions: Vec<PartitionFinding>) -> Self {
+        lines.sort_by_key(|line| (line.findings.is_empty(), line.in_flight() == 0));
+        Self {
+            taken: Some(taken),
+            limit: None,
+            lines: Arc::new(lines),
+            partitions: Arc::new(partitions),
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! What one process measures of itself while it works: latencies, refusals, rushes under way.
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use hdrhistogram::Histogram;
+
+use super::snapshot::{Latency, RecoveryLine, RushLine};
+
+/// Latencies are shown over this many seconds.
+const WINDOW: usize = 5;
+/// Longest latency told apart, in microseconds: a minute.
+const LONGEST_US: u64 = 60_000_000;
+
+/// Counters of one process; cheap to share.
+#[derive(Debug, Default)]
+pub struct Meters {
+    busy: AtomicU64,
+    latencies: Mutex<Window>,
+    rushes: Mutex<Vec<(u64, RushLine, Arc<AtomicU64>)>>,
+    next_number: AtomicU64,
+    recoveries: Mutex<Vec<(u64, RecoveryLine)>>,
+}
+
+#[derive(Debug, Default)]
+struct Window {
+    seconds: VecDeque<(Instant, Histogram<u64>)>,
+}
+
+impl Meters {
+    /// One request was turned away because the queue was full.
+    pub fn note_busy(&self) {
+        self.busy.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Requests turned away so far.
+    pub fn busy(&self) -> u64 {
+        self.busy.load(Ordering::Relaxed)
+    }
+
+    /// Records how long a batch of requests waited for their answers.
+    pub fn note_latencies(&self, latencies: impl Iterator<Item = Duration>) {
+        let now = Instant::now();
+        let mut window = lock(&self.latencies);
+        let fresh = window
+            .seconds
+            .back()
+            .is_some_and(|(since, _)| now.duration_since(*since) < Duration::from_secs(1));
+        if !fresh {
+            window.seconds.push_back((now, histogram()));
+            while window.seconds.len() > WINDOW {
+                window.seconds.pop_front();
+            }
+        }
+        if let Some((_, current)) = window.seconds.back_mut() {
+            latencies.for_each(|latency| current.saturating_record(latency.as_micros() as u64));
+        }
+    }
+
+    /// Latencies of the last seconds; `None` when there were no requests.
+    pub fn latency(&self) -> Option<Latency> {
+        let now = Instant::now();
+        let window = lock(&self.latencies);
+        let mut sum = histogram();
+        for (since, second) in &window.seconds {
+            if now.duration_since(*since) < Duration::from_secs(WINDOW as u64 + 1) {
+                // Both have the same bounds, so nothing can fail to fit.
+                let _ = sum.add(second);
+            }
+        }
+        (!sum.is_empty()).then(|| latency_of(&sum))
+    }
+
+    /// An act of recovery begins; it is over when what is returned is dropped.
+    pub fn recovery_begins(&self, line: RecoveryLine) -> RecoveryShown<'_> {
+        let number = self.next_number.fetch_add(1, Ordering::Relaxed);
+        lock(&self.recoveries).push((number, line));
+        RecoveryShown { meters: self, number }
+    }
+
+    /// Acts of recovery under way.
+    pub fn recoveries(&self) -> Vec<RecoveryLine> {
+        lock(&self.recoveries).iter().map(|(_, line)| line.clone()).collect()
+    }
+
+    /// A rush begins; it is over when what is returned is dropped.
+    pub fn rush_begins(&self, line: RushLine) -> RushShown<'_> {
+        let number = self.next_number.fetch_add(1, Ordering::Relaxed);
+        let sent = Arc::new(AtomicU64::new(line.sent));
+        lock(&self.rushes).push((number, line, Arc::clone(&sent)));
+        RushShown { meters: self, number, sent }
+    }
+
+    /// Rushes under way.
+    pub fn rushes(&self) -> Vec<RushLine> {
+        let of = |(_, line, sent): &(u64, RushLine, Arc<AtomicU64>)| RushLine {
+            sent: sent.load(Ordering::Relaxed),
+            ..line.clone()
+        };
+        lock(&self.rushes).iter().map(of).collect()
+    }
+}
+
+/// A rush that is shown.
+#[derive(Debug)]
+pub struct RushShown<'a> {
+    meters: &'a Meters,
+    number: u64,
+    sent: Arc<AtomicU64>,
+}
+
+impl RushShown<'_> {
+    /// It has sent that many requests; cheap enough to be told of each.
+    pub fn progress(&self, sent: u64) {
+        self.sent.store(sent, Ordering::Relaxed);
+    }
+}
+
+impl Drop for RushShown<'_> {
+    fn drop(&mut self) {
+        lock(&self.meters.rushes).retain(|(number, ..)| *number != self.number);
+    }
+}
+
+/// An act of recovery that is shown.
+#[derive(Debug)]
+pub struct RecoveryShown<'a> {
+    meters: &'a Meters,
+    number: u64,
+}
+
+impl RecoveryShown<'_> {
+    /// That many entries were looked at.
+    pub fn progress(&self, done: u64) {
+        let mut lines = lock(&self.meters.recoveries);
+        if let Some((_, line)) = lines.iter_mut().find(|(number, _)| *number == self.number) {
+            line.done = done;
+        }
+    }
+}
+
+impl Drop for RecoveryShown<'_> {
+    fn drop(&mut self) {
+        lock(&self.meters.recoveries).retain(|(number, _)| *number != self.number);
+    }
+}
+
+/// A histogram of microseconds, up to a minute, with two significant digits.
+#[expect(
+    clippy::expect_used,
+    clippy::missing_panics_doc,
+    reason = "constant bounds that the crate accepts"
+)]
+pub fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LONGEST_US, 2).expect("bounds within the crate's range")
+}
+
+/// The figures that are shown of a histogram.
+pub fn latency_of(histogram: &Histogram<u64>) -> Latency {
+    Latency {
+        p50: histogram.value_at_quantile(0.5),
+        p99: histogram.value_at_quantile(0.99),
+        max: histogram.max(),
+        samples: histogram.len(),
+    }
+}
+
+/// A panic elsewhere must not silence the figures; they are plain numbers.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn latencies_come_back_as_quantiles() {
+        let meters = Meters::default();
+        assert_eq!(meters.latency(), None);
+        meters.note_latencies((1..=100).map(Duration::from_millis));
+        let latency = meters.latency().unwrap();
+        assert_eq!(latency.samples, 100);
+        assert!((49_000..=52_000).contains(&latency.p50), "{latency:?}");
+        assert!(latency.p99 <= latency.max && latency.max >= 100_000, "{latency:?}");
+    }
+
+    #[test]
+    fn rushes_come_and_go() {
+        let meters = Meters::default();
+        let line = RushLine { voucher_id: seckill_model::VoucherId(1), sent: 0, planned: 5 };
+        let shown = meters.rush_begins(line);
+        shown.progress(3);
+        assert_eq!(meters.rushes().first().map(|line| line.sent), Some(3));
+        drop(shown);
+        assert!(meters.rushes().is_empty());
+    }
+}

@@ -1,0 +1,225 @@
+//! Every command that the program sends to Redis, in a form that can be tried on keys of its own.
+//!
+//! The one list of them: a test compares it with the scripts and with what the code sends.
+
+use redis::cmd;
+
+use super::{BrokerError, Layout, Link, keys::Partition, scripts};
+
+/// The commands, each with arguments that succeed on keys which only the lines above it have written. `{…}` is a key,
+/// one for each type.
+const NEEDED: &[&str] = &[
+    "TIME",
+    "SCAN 0 COUNT 1",
+    "ECHO x",
+    "INFO server",
+    "WAIT 0 1",
+    "SCRIPT LOAD return",
+    "SET {string} 1",
+    "GET {string}",
+    "INCRBY {string} 2",
+    "DECRBY {string} 1",
+    "DECR {string}",
+    "EXISTS {string}",
+    "TYPE {string}",
+    "EXPIRE {string} 60",
+    "PEXPIRE {string} 60000",
+    "PTTL {string}",
+    "HSET {hash} f 1",
+    "HGET {hash} f",
+    "HEXISTS {hash} f",
+    "HMGET {hash} f",
+    "HGETALL {hash}",
+    "HINCRBY {hash} f 1",
+    "HLEN {hash}",
+    "HVALS {hash}",
+    "HSCAN {hash} 0",
+    "HDEL {hash} f",
+    "SADD {set} m",
+    "SCARD {set}",
+    "SMEMBERS {set}",
+    "SREM {set} m",
+    "ZADD {zset} 1 m",
+    "ZSCORE {zset} m",
+    "ZCARD {zset}",
+    "ZCOUNT {zset} 0 1",
+    "ZRANGE {zset} 0 -1",
+    "ZRANGEBYSCORE {zset} 0 1",
+    "ZREM {zset} m",
+    "ZREMRANGEBYSCORE {zset} 0 1",
+    "XGROUP CREATE {stream} g 0 MKSTREAM",
+    "XADD {stream} * f v",
+    "XLEN {stream}",
+    "XRANGE {stream} - +",
+    "XREVRANGE {stream} + -",
+    "XREADGROUP GROUP g c COUNT 1 STREAMS {stream} >",
+    "XPENDING {stream} g",
+    "XCLAIM {stream} g c 0 0-1 JUSTID",
+    "XAUTOCLAIM {stream} g c 0 0",
+    "XACK {stream} g 0-1",
+    "XINFO STREAM {stream}",
+    "XINFO GROUPS {stream}",
+    "XINFO CONSUMERS {stream} g",
+    "XGROUP SETID {stream} g 0",
+    "XGROUP DELCONSUMER {stream} g c",
+    "XDEL {stream} 0-1",
+    "XTRIM {stream} MAXLEN 0",
+    "XSETID {stream} 9999999999999-0",
+    "PUBLISH {channel} {string}",
+    "SET {lock} 1",
+    "DEL {lock}",
+    "RENAME {string} {set}",
+    "UNLINK {set}",
+    "UNLINK {hash} {zset} {stream}",
+];
+
+/// A command that was not done, and why.
+pub type Denied = (&'static str, String);
+
+/// Tries every command on keys of a partition that nothing else uses, and removes them. Returns those that this user may
+/// not send, or this server does not know.
+///
+/// # Errors
+/// Redis is away, or takes no writes.
+pub async fn try_all(
+    link: &mut Link,
+    keys: &Layout,
+    of: &Partition,
+) -> Result<Vec<Denied>, BrokerError> {
+    let name = format!("doctor:{}", uuid::Uuid::new_v4().simple());
+    let key = |word: &str| match word {
+        "{lock}" => keys.lock(&name),
+        "{channel}" => keys.lock_channel(),
+        word => match word.strip_prefix('{').and_then(|word| word.strip_suffix('}')) {
+            Some(kind) => of.scratch(&name, kind),
+            None => word.to_owned(),
+        },
+    };
+    let mut denied = Vec::new();
+    for line in NEEDED {
+        let mut words = line.split(' ');
+        let mut command = cmd(words.next().unwrap_or_default());
+        for word in words {
+            command.arg(key(word));
+        }
+        note(line, link.query::<redis::Value>(&command).await, &mut denied)?;
+    }
+    let mut script = scripts::TAKES_WRITES.prepare_invoke();
+    script.key(of.scratch(&name, "string"));
+    note("EVALSHA", link.invoke::<redis::Value>(&script).await, &mut denied)?;
+    // What comes of a command that was not done says nothing about the others.
+    let first = |why: &str| ["NOPERM", "ERR unknown"].iter().any(|it| why.starts_with(it));
+    if denied.iter().any(|(_, why)| first(why)) {
+        denied.retain(|(_, why)| first(why));
+    }
+    Ok(denied)
+}
+
+fn note(
+    line: &'static str,
+    done: Result<redis::Value, BrokerError>,
+    denied: &mut Vec<Denied>,
+) -> Result<(), BrokerError> {
+    match done {
+        Err(BrokerError::Refused(why)) => denied.push((name_of(line), why)),
+        // The group could not be made.
+        Ok(_) | Err(BrokerError::NoGroup) => {}
+        Err(error) => return Err(error),
+    }
+    Ok(())
+}
+
+/// The command of a line, with its subcommand.
+fn name_of(line: &'static str) -> &'static str {
+    let words =
+        if ["XGROUP ", "XINFO ", "SCRIPT "].iter().any(|it| line.starts_with(it)) { 2 } else { 1 };
+    line.match_indices(' ').nth(words - 1).and_then(|(end, _)| line.get(..end)).unwrap_or(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeSet, fs, path::Path};
+
+    use super::*;
+
+    /// What is sent where it may fail: settings that are read for advice, the program's own server, a cluster.
+    const OPTIONAL: &[&str] = &["CONFIG", "MEMORY", "PING", "SHUTDOWN", "CLUSTER", "EVALSHA"];
+    /// Words of scripts that are no commands.
+    const WORDS: &[&str] = &[
+        "COUNT",
+        "ENTRIESADDED",
+        "ENTRIESREAD",
+        "JUSTID",
+        "LIMIT",
+        "MINID",
+        "STREAM",
+        "USAGE",
+        "WITHSCORES",
+        "WRONGTYPE",
+    ];
+
+    fn needed() -> BTreeSet<&'static str> {
+        NEEDED.iter().flat_map(|line| line.split(' ')).chain(OPTIONAL.iter().copied()).collect()
+    }
+
+    /// Words in capital letters between these signs.
+    fn capitals(text: &str, open: &str, close: char) -> Vec<String> {
+        let found = text.match_indices(open).filter_map(|(at, _)| {
+            let rest = &text[at + open.len()..];
+            let word = rest.split(close).next()?;
+            let is = word.len() > 2 && word.bytes().all(|it| it.is_ascii_uppercase());
+            is.then(|| word.to_owned())
+        });
+        found.collect()
+    }
+
+    fn sources(dir: &Path, found: &mut Vec<(String, String)>) {
+        for entry in fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                sources(&path, found);
+            } else {
+                let name = path.display().to_string();
+                found.push((name, fs::read_to_string(&path).unwrap()));
+            }
+        }
+    }
+
+    #[test]
+    fn every_command_of_the_scripts_and_of_the_code_is_tried() {
+        let root = &Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let (needed, mut files) = (needed(), Vec::new());
+        sources(&root.join("lua"), &mut files);
+        assert!(files.len() > 20, "{}", files.len());
+        let mut seen = 0;
+        for (file, text) in &files {
+            for word in capitals(text, "'", '\'') {
+                let known = needed.contains(word.as_str()) || WORDS.contains(&word.as_str());
+                assert!(known, "{file} uses {word}, which doctor does not try");
+                seen += 1;
+            }
+        }
+        assert!(seen > 100, "{seen}");
+        let mut files = Vec::new();
+        for dir in ["src/redis", "src/engine", "src/cli"] {
+            sources(&root.join(dir), &mut files);
+        }
+        // Drills break things on purpose, on servers of their own; measurements need more than a deployment.
+        files.retain(|(file, _)| !file.contains("drill") && !file.contains("bench"));
+        for (file, text) in &files {
+            for word in capitals(text, "cmd(\"", '"') {
+                assert!(
+                    needed.contains(word.as_str()),
+                    "{file} sends {word}, which doctor does not try"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_line_is_named_by_its_command() {
+        assert_eq!(name_of("XGROUP CREATE {stream} g 0 MKSTREAM"), "XGROUP CREATE");
+        assert_eq!((name_of("GET {string}"), name_of("TIME")), ("GET", "TIME"));
+        assert_eq!(name_of("INFO server"), "INFO");
+    }
+}

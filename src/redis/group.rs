@@ -1,0 +1,170 @@
+//! Acts on the group of a partition's stream, each one script: nothing changes between its look and its act.
+//!
+//! It does not know why a group is moved, or what its entries are about.
+
+use redis::{cmd, pipe};
+use seckill_model::EntryId;
+
+use super::{
+    BrokerError, Link,
+    keys::{Partition, node_of},
+    scripts,
+    stream::parse_id,
+    text::Text,
+};
+
+/// Where the group shall go on, and what it looked like when that was decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rewinding {
+    /// The first entry that is delivered again.
+    pub from: EntryId,
+    /// Up to where the group was delivered; `None` where there was no group.
+    pub seen: Option<EntryId>,
+    /// Entries that were ever added before `from`; `None` where nobody can tell.
+    pub read: Option<u64>,
+}
+
+/// What came of moving the group back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rewound {
+    /// It goes on at the place that was asked for.
+    Done,
+    /// It was destroyed meanwhile; nothing changed.
+    Gone,
+    /// Somebody has made it meanwhile; nothing changed.
+    Made,
+    /// Somebody has moved it back meanwhile; nothing changed.
+    Back,
+    /// The first entry is not there any more; nothing changed.
+    Trimmed,
+}
+
+/// Moves the group back, or makes it where there was none.
+///
+/// # Errors
+/// Redis is away.
+pub async fn rewind(
+    link: &mut Link,
+    of: &Partition,
+    to: &Rewinding,
+) -> Result<Rewound, BrokerError> {
+    let mut call = scripts::REWIND.prepare_invoke();
+    call.key(of.orders()).arg(of.group()).arg(to.from.before().in_stream());
+    call.arg(to.seen.map(EntryId::in_stream).unwrap_or_default()).arg(to.from.in_stream());
+    call.arg(to.read.and_then(|read| i64::try_from(read).ok()).unwrap_or(-1));
+    let word: String = link.invoke(&call).await?;
+    match word.as_str() {
+        "done" => Ok(Rewound::Done),
+        "gone" => Ok(Rewound::Gone),
+        "made" => Ok(Rewound::Made),
+        "back" => Ok(Rewound::Back),
+        "trimmed" => Ok(Rewound::Trimmed),
+        _ => Err(BrokerError::Reply("the rewind script")),
+    }
+}
+
+/// What became of entries that were to be given to another consumer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Given {
+    /// His now.
+    pub given: u64,
+    /// Not with the old holder any more; left alone.
+    pub gone: u64,
+    /// Without a body; left alone, for a claim would drop them.
+    pub hollow: u64,
+}
+
+/// Gives entries that `from` still holds to `to`; `None` where there is no consumer `to`. It is no delivery.
+///
+/// # Errors
+/// Redis is away, or there is no group.
+pub async fn give(
+    link: &mut Link,
+    of: &Partition,
+    from: &str,
+    to: &str,
+    entries: &[EntryId],
+) -> Result<Option<Given>, BrokerError> {
+    let mut call = scripts::CLAIM.prepare_invoke();
+    call.key(of.orders()).arg(of.group()).arg(to).arg(from);
+    for entry in entries {
+        call.arg(entry.in_stream());
+    }
+    let reply: Option<(u64, u64, u64)> = link.invoke(&call).await?;
+    Ok(reply.map(|(given, gone, hollow)| Given { given, gone, hollow }))
+}
+
+/// What came of removing a consumer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Removed {
+    /// It is gone; it held nothing.
+    Done,
+    /// There is no such consumer.
+    Unknown,
+    /// Its node is alive; nothing changed.
+    Alive,
+    /// It holds that many entries; nothing changed.
+    Pending(u64),
+}
+
+/// Removes a consumer that holds nothing and whose node was silent for `dead_ms`.
+///
+/// # Errors
+/// Redis is away.
+pub async fn remove_consumer(
+    link: &mut Link,
+    of: &Partition,
+    name: &str,
+    dead_ms: u64,
+) -> Result<Removed, BrokerError> {
+    let mut call = scripts::REMOVE_CONSUMER.prepare_invoke();
+    call.key(of.orders()).key(of.nodes());
+    call.arg(of.group()).arg(name).arg(node_of(name)).arg(dead_ms);
+    let (word, pending): (String, u64) = link.invoke(&call).await?;
+    match word.as_str() {
+        "done" => Ok(Removed::Done),
+        "unknown" => Ok(Removed::Unknown),
+        "alive" => Ok(Removed::Alive),
+        "pending" => Ok(Removed::Pending(pending)),
+        _ => Err(BrokerError::Reply("the script that removes a consumer")),
+    }
+}
+
+/// Who holds each of these entries, in their order and in one round trip; `None` where it is not pending.
+///
+/// # Errors
+/// Redis is away, or there is no group.
+pub async fn holders_of(
+    link: &mut Link,
+    of: &Partition,
+    entries: &[EntryId],
+) -> Result<Vec<Option<String>>, BrokerError> {
+    let mut read = pipe();
+    for entry in entries {
+        let id = entry.in_stream();
+        read.cmd("XPENDING").arg(of.orders()).arg(of.group()).arg(&id).arg(&id).arg(1);
+    }
+    let rows: Vec<Vec<(String, Text, u64, u64)>> = link.pipe(&read).await?;
+    Ok(rows.into_iter().map(|mut rows| rows.pop().map(|(_, Text(holder), ..)| holder)).collect())
+}
+
+/// Who holds which entries between `first` and `last`, oldest first, at most `count`; of `holder` only where one is
+/// named. Bodies are not read.
+///
+/// # Errors
+/// Redis is away, or there is no group.
+pub async fn holders(
+    link: &mut Link,
+    of: &Partition,
+    first: EntryId,
+    last: EntryId,
+    count: usize,
+    holder: Option<&str>,
+) -> Result<Vec<(EntryId, String)>, BrokerError> {
+    let mut read = cmd("XPENDING");
+    read.arg(of.orders()).arg(of.group());
+    read.arg(first.in_stream()).arg(last.in_stream()).arg(count).arg(holder);
+    let rows: Vec<(String, Text, u64, u64)> = link.query(&read).await?;
+    let entry = |id: String| parse_id(of, id.as_bytes());
+    rows.into_iter().map(|(id, Text(holder), ..)| Ok((entry(id)?, holder))).collect()
+}

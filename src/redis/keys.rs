@@ -1,0 +1,323 @@
+//! The names of every key in Redis. Nothing else formats one.
+
+use jiff::civil::Date;
+
+use seckill_model::VoucherId;
+
+/// Most partitions: each has a stream, and every node reads all of them.
+pub const MAX_PARTITIONS: u16 = 64;
+
+/// Names of keys and of the group. A value, since another deployment may use other names.
+///
+/// A voucher belongs to one partition, and all that one script touches lies in one: its hash tag keeps it in
+/// one slot, so the same scripts run on Redis Cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    prefix: String,
+    group: String,
+    partitions: u16,
+    cluster: bool,
+}
+
+impl Default for Layout {
+    /// One partition, `p0`, on one server.
+    fn default() -> Self {
+        Self::new(1, false)
+    }
+}
+
+impl Layout {
+    /// A layout of that many partitions, at least one. On a cluster, locks and counters get a tag as well.
+    pub fn new(partitions: u16, cluster: bool) -> Self {
+        let (prefix, group) = ("seckill".to_owned(), "g1".to_owned());
+        Self { prefix, group, partitions: partitions.clamp(1, MAX_PARTITIONS), cluster }
+    }
+
+    /// The same names under another prefix, apart from those of a deployment.
+    #[must_use]
+    pub fn prefixed(self, prefix: &str) -> Self {
+        Self { prefix: prefix.to_owned(), ..self }
+    }
+
+    /// How many partitions there are.
+    pub fn count(&self) -> u16 {
+        self.partitions
+    }
+
+    /// All partitions.
+    pub fn partitions(&self) -> impl Iterator<Item = Partition> + use<'_> {
+        (0..self.partitions).map(|number| self.partition(number))
+    }
+
+    /// One partition.
+    pub fn partition(&self, number: u16) -> Partition {
+        Partition {
+            prefix: format!("{}:{{p{number}}}", self.prefix),
+            group: self.group.clone(),
+            number,
+            of: self.partitions,
+            tagged: self.cluster || self.partitions > 1,
+        }
+    }
+
+    /// The partition that speaks for the deployment where one has to.
+    pub fn home(&self) -> Partition {
+        self.partition(0)
+    }
+
+    /// The partition of a voucher.
+    pub fn partition_of(&self, voucher: VoucherId) -> Partition {
+        self.partition(self.number_of(voucher))
+    }
+
+    fn number_of(&self, voucher: VoucherId) -> u16 {
+        // Less than the number of partitions, which is 16 bits.
+        (voucher.0 % u64::from(self.partitions)) as u16
+    }
+
+    /// Hash: title, begin, end, state, initial, limit, version, created, seq, and the run of the server on which it was
+    /// reconciled.
+    pub fn sale(&self, voucher: VoucherId) -> String {
+        self.of_voucher("sale", voucher)
+    }
+
+    /// String: pieces left.
+    pub fn stock(&self, voucher: VoucherId) -> String {
+        self.of_voucher("stock", voucher)
+    }
+
+    /// Hash: a buyer's place -> order id; `seq` is as in the sale.
+    pub fn buyers(&self, voucher: VoucherId) -> String {
+        self.of_voucher("buyers", voucher)
+    }
+
+    /// Hash: how admission answered, counted.
+    pub fn tally(&self, voucher: VoucherId) -> String {
+        self.of_voucher("tally", voucher)
+    }
+
+    /// String: the number of partitions is being changed.
+    pub fn changing(&self) -> String {
+        format!("{}:{{p0}}:changing", self.prefix)
+    }
+
+    /// String: the deployment whose keys these are, as its database says.
+    pub fn deployment(&self) -> String {
+        format!("{}:{{p0}}:deployment", self.prefix)
+    }
+
+    /// A lock. Hash: owner -> depth, with its token and since when; a simple one is a string.
+    pub fn lock(&self, name: &str) -> String {
+        self.of_locks(format!("lock:{name}"))
+    }
+
+    /// Sorted set: locks that are held -> end of their lease in ms.
+    pub fn locks(&self) -> String {
+        self.of_locks("locks".to_owned())
+    }
+
+    /// String: the last fencing token.
+    pub fn lock_token(&self) -> String {
+        self.of_locks("locks:token".to_owned())
+    }
+
+    /// Sorted set: who waits for a lock -> until when that counts, in ms.
+    pub fn lock_waiting(&self, name: &str) -> String {
+        self.of_locks(format!("locks:waiting:{name}"))
+    }
+
+    /// Channel: releases of locks for which somebody waits, and locks taken from their owner.
+    pub fn lock_channel(&self) -> String {
+        "locks:events".to_owned()
+    }
+
+    /// A lock of the plain way: a string, apart from the locks of an engine.
+    pub fn plain_lock(&self, name: &str) -> String {
+        format!("{}:{{p0}}:lock:{name}", self.prefix)
+    }
+
+    /// One script takes a lock, its token and its place in the index: in a cluster all locks share a slot.
+    fn of_locks(&self, name: String) -> String {
+        if self.cluster { format!("{{locks}}:{name}") } else { name }
+    }
+
+    fn of_voucher(&self, what: &str, voucher: VoucherId) -> String {
+        format!("{}:{{p{}}}:{what}:{voucher}", self.prefix, self.number_of(voucher))
+    }
+}
+
+/// One partition: its stream, its group, and the nodes that work on it. All of it lies on one server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Partition {
+    prefix: String,
+    group: String,
+    number: u16,
+    of: u16,
+    tagged: bool,
+}
+
+impl Partition {
+    /// Which one, from 0.
+    pub fn number(&self) -> u16 {
+        self.number
+    }
+
+    /// How many there are in all.
+    pub fn of(&self) -> u16 {
+        self.of
+    }
+
+    /// Stream of admitted orders.
+    pub fn orders(&self) -> String {
+        format!("{}:orders", self.prefix)
+    }
+
+    /// Stream of dead letters.
+    pub fn dead(&self) -> String {
+        format!("{}:dead", self.prefix)
+    }
+
+    /// Sorted set: node -> its last sign of life.
+    pub fn nodes(&self) -> String {
+        format!("{}:nodes", self.prefix)
+    }
+
+    /// Hash: node -> which process of that name it is.
+    pub fn instances(&self) -> String {
+        format!("{}:instances", self.prefix)
+    }
+
+    /// Hash: node -> the run of the Redis server that it has made whole.
+    pub fn healed(&self) -> String {
+        format!("{}:healed", self.prefix)
+    }
+
+    /// Set: entries that were claimed without a body, until their orders are rebuilt.
+    pub fn gone(&self) -> String {
+        format!("{}:gone", self.prefix)
+    }
+
+    /// Patterns of the keys that each sale of the partition has.
+    pub fn sales(&self) -> [String; 3] {
+        ["sale", "stock", "buyers"].map(|what| format!("{}:{what}:*", glob(&self.prefix)))
+    }
+
+    /// Hash: how many entries were ever added to the streams (`orders`, `dead`), the last one of the orders
+    /// (`last_orders`), the highest voucher number and how many order IDs were leased, which shows that one of these keys
+    /// was lost or set back. Entries up to `unverified_until` are checked against the buyers before they are written.
+    pub fn watermark(&self) -> String {
+        format!("{}:watermark", self.prefix)
+    }
+
+    /// A key of that type that is written only to see whether it can be, and removed again.
+    pub fn scratch(&self, name: &str, kind: &str) -> String {
+        format!("{}:{name}:{kind}", self.prefix)
+    }
+
+    /// The consumer group of the order stream.
+    pub fn group(&self) -> &str {
+        &self.group
+    }
+
+    /// The consumer of a node in this partition: `node-1/1` reads the first one.
+    pub fn consumer(&self, node: &str) -> String {
+        format!("{node}/{}", self.number + 1)
+    }
+
+    /// String: how many order ids were leased on that UTC day. Each partition counts for itself, so that
+    /// no other server is needed to admit, and a failover is noticed by those who must know.
+    pub fn sequence(&self, day: Date) -> String {
+        let day = format!("icr:order:{:04}:{:02}:{:02}", day.year(), day.month(), day.day());
+        if self.tagged { format!("{day}:{{p{}}}", self.number) } else { day }
+    }
+}
+
+/// A name as a pattern that stands for itself alone.
+fn glob(name: &str) -> String {
+    name.chars().fold(String::new(), |mut pattern, c| {
+        if matches!(c, '*' | '?' | '[' | ']' | '\\') {
+            pattern.push('\\');
+        }
+        pattern.push(c);
+        pattern
+    })
+}
+
+/// The type in Redis of a key of a partition, by its name; `None` for other keys.
+pub fn type_of(key: &str) -> Option<&'static str> {
+    let (_, name) = key.split_once("}:")?;
+    match name.split_once(':').map_or(name, |(kind, _)| kind) {
+        "orders" | "dead" => Some("stream"),
+        "nodes" => Some("zset"),
+        "gone" => Some("set"),
+        "stock" => Some("string"),
+        "instances" | "healed" | "watermark" | "sale" | "buyers" | "tally" => Some("hash"),
+        _ => None,
+    }
+}
+
+/// The node that a consumer `NODE/NUMBER` belongs to.
+pub fn node_of(consumer: &str) -> &str {
+    consumer.rsplit_once('/').map_or(consumer, |(node, _)| node)
+}
+
+/// The consumer under which an operator on `node` takes entries over; it works only while somebody holds the operator's lock.
+pub fn replay_of(node: &str) -> String {
+    format!("{node}/{REPLAY}")
+}
+
+/// Whether that is such a consumer.
+pub fn is_replay(consumer: &str) -> bool {
+    consumer.rsplit_once('/').is_some_and(|(_, task)| task == REPLAY)
+}
+
+const REPLAY: &str = "replay";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_the_design() {
+        let keys = Layout::default();
+        assert_eq!(keys.sale(VoucherId(7)), "seckill:{p0}:sale:7");
+        assert_eq!(keys.buyers(VoucherId(7)), "seckill:{p0}:buyers:7");
+        assert_eq!(keys.home().orders(), "seckill:{p0}:orders");
+        assert_eq!(keys.home().sequence(Date::constant(2026, 1, 9)), "icr:order:2026:01:09");
+        assert_eq!(keys.lock("a"), "lock:a");
+        assert_eq!(keys.home().consumer("node-1"), "node-1/1");
+        assert_eq!(node_of("node-1/2"), "node-1");
+        assert!(is_replay(&replay_of("node-1")) && !is_replay("replay/1"));
+    }
+
+    #[test]
+    fn each_key_of_a_partition_has_a_type() {
+        let (keys, voucher) = (Layout::default(), VoucherId(7));
+        let of = keys.home();
+        for (key, kind) in [
+            (of.orders(), Some("stream")),
+            (of.dead(), Some("stream")),
+            (of.nodes(), Some("zset")),
+            (of.instances(), Some("hash")),
+            (of.healed(), Some("hash")),
+            (of.gone(), Some("set")),
+            (keys.sale(voucher), Some("hash")),
+            (keys.stock(voucher), Some("string")),
+            (keys.buyers(voucher), Some("hash")),
+            (keys.tally(voucher), Some("hash")),
+            (keys.lock("a"), None),
+        ] {
+            assert_eq!(type_of(&key), kind, "{key}");
+        }
+    }
+
+    #[test]
+    fn a_voucher_keeps_to_its_partition() {
+        let keys = Layout::new(8, true);
+        let of = keys.partition_of(VoucherId(13));
+        assert_eq!((of.number(), of.orders().as_str()), (5, "seckill:{p5}:orders"));
+        assert_eq!(keys.stock(VoucherId(13)), "seckill:{p5}:stock:13");
+        assert_eq!(of.sequence(Date::constant(2026, 1, 9)), "icr:order:2026:01:09:{p5}");
+        assert_eq!(keys.lock("a"), "{locks}:lock:a");
+    }
+}

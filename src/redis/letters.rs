@@ -1,0 +1,243 @@
+//! Dead letters in Redis: read in pages, buried, put back into the order stream, removed.
+//!
+//! It decides nothing about a letter. A letter never changes: what was read of one stays true until it is gone.
+
+use redis::{cmd, pipe};
+use seckill_model::{
+    EntryFault, EntryId, Millis, OrderEntry, Said,
+    faults::{self, Point},
+    letter::{Burial, MAX_DATA, MAX_REASON, read_history, shown, write_history},
+};
+
+use super::{BrokerError, Layout, Link, keys::Partition, scripts, stream::parse_id};
+
+/// Letters in one call of a script, which copies each of them.
+pub const COPIES: usize = 200;
+/// Fields that a replay adds to an entry, for the next burial.
+const REPLAYS: &[u8] = b"replays";
+const HISTORY: &[u8] = b"history";
+/// Before the names of an entry's own fields.
+const BODY: &[u8] = b"body:";
+
+/// A dead letter: where it stands, how it came there, and the order that it asked for, if any.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeadLetter {
+    /// Its own id, in the stream of dead letters.
+    pub letter: EntryId,
+    /// The entry that it was; `None` for a promise that never was one.
+    pub entry: Option<EntryId>,
+    /// Why it was given up.
+    pub reason: Said,
+    /// From whose hands; empty where nobody held it.
+    pub consumer: String,
+    /// How often it had been delivered since it was last put into the stream.
+    pub deliveries: u64,
+    /// When it was given up.
+    pub at: Millis,
+    /// How often it was replayed before.
+    pub replays: u64,
+    /// Earlier burials of the same order, oldest first.
+    pub earlier: Vec<Burial>,
+    /// What it asked for.
+    pub order: Option<OrderEntry>,
+    /// Why it asks for no order.
+    pub fault: Option<EntryFault>,
+    /// Its own fields, as they came.
+    pub body: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+impl DeadLetter {
+    /// Every time that it was given up, oldest first, this one last.
+    pub fn history(&self) -> Vec<Burial> {
+        let mut all = self.earlier.clone();
+        all.push(Burial {
+            at: self.at,
+            consumer: self.consumer.clone(),
+            deliveries: self.deliveries,
+            reason: self.reason.clone(),
+        });
+        all
+    }
+}
+
+type Fields = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// Moves pending entries to the dead letters, each with its reason; returns how many were pending until now.
+///
+/// # Errors
+/// Redis is away; pages that were moved by then are moved.
+pub async fn bury_all(
+    link: &mut Link,
+    of: &Partition,
+    entries: &[(EntryId, Said)],
+) -> Result<u64, BrokerError> {
+    let mut moved = 0;
+    for page in entries.chunks(COPIES) {
+        let mut call = scripts::BURY.prepare_invoke();
+        call.key(of.orders()).key(of.dead()).key(of.watermark()).arg(of.group());
+        for (entry, reason) in page {
+            call.arg(entry.in_stream()).arg(shown(reason, MAX_REASON));
+            call.arg(reason.beside(MAX_DATA).unwrap_or_default());
+        }
+        faults::pass(Point::BeforeBurial);
+        moved += link.invoke::<u64>(&call).await?;
+        faults::pass(Point::AfterBurial);
+    }
+    Ok(moved)
+}
+
+/// The same for one entry; `false` if it was not pending any more.
+pub async fn bury(
+    link: &mut Link,
+    of: &Partition,
+    entry: EntryId,
+    reason: &str,
+) -> Result<bool, BrokerError> {
+    Ok(bury_all(link, of, &[(entry, reason.into())]).await? > 0)
+}
+
+/// Dead letters, oldest first, at most `count` from `first` on.
+pub async fn dead_letters(
+    link: &mut Link,
+    of: &Partition,
+    first: EntryId,
+    count: usize,
+) -> Result<Vec<DeadLetter>, BrokerError> {
+    page(link, of, &first.in_stream(), "+", count).await
+}
+
+/// One page of all partitions, in the order of time, from `first` up to and with `last`.
+pub async fn page_of_all(
+    link: &mut Link,
+    keys: &Layout,
+    first: EntryId,
+    last: EntryId,
+    count: usize,
+) -> Result<Vec<DeadLetter>, BrokerError> {
+    let mut all = Vec::new();
+    for of in keys.partitions() {
+        let ends = first.first_in(of.number()).zip(last.last_in(of.number()));
+        let Some((first, last)) = ends else { continue };
+        all.extend(page(link, &of, &first.in_stream(), &last.in_stream(), count).await?);
+    }
+    all.sort_by_key(|letter| letter.letter);
+    all.truncate(count);
+    Ok(all)
+}
+
+/// These letters of one partition; what is gone is left out.
+pub async fn named(
+    link: &mut Link,
+    of: &Partition,
+    ids: &[EntryId],
+) -> Result<Vec<DeadLetter>, BrokerError> {
+    let mut read = pipe();
+    for id in ids {
+        read.cmd("XRANGE").arg(of.dead()).arg(id.in_stream()).arg(id.in_stream());
+    }
+    let found: Vec<Vec<(String, Fields)>> = link.pipe(&read).await?;
+    found.into_iter().flatten().map(|row| letter_of(of, row)).collect()
+}
+
+/// How many letters there are in all partitions.
+pub async fn count(link: &mut Link, keys: &Layout) -> Result<u64, BrokerError> {
+    let mut count = 0;
+    for of in keys.partitions() {
+        count += link.query::<u64>(cmd("XLEN").arg(of.dead())).await?;
+    }
+    Ok(count)
+}
+
+/// Puts letters back into the order stream, each once however often it is asked for; returns how many were
+/// there until now.
+///
+/// # Errors
+/// Redis is away; pages that were put back by then are put back.
+pub async fn replay(
+    link: &mut Link,
+    of: &Partition,
+    letters: &[&DeadLetter],
+) -> Result<u64, BrokerError> {
+    let mut back = 0;
+    for page in letters.chunks(COPIES) {
+        let mut call = scripts::REPLAY.prepare_invoke();
+        call.key(of.orders()).key(of.dead()).key(of.watermark());
+        for letter in page {
+            call.arg(letter.letter.in_stream()).arg(letter.replays.saturating_add(1));
+            call.arg(write_history(&letter.history()));
+        }
+        back += link.invoke::<u64>(&call).await?;
+    }
+    Ok(back)
+}
+
+/// Removes letters for good; returns how many were there until now.
+pub async fn remove(
+    link: &mut Link,
+    of: &Partition,
+    letters: impl IntoIterator<Item = EntryId>,
+) -> Result<u64, BrokerError> {
+    let mut drop = cmd("XDEL");
+    drop.arg(of.dead());
+    let mut any = false;
+    for letter in letters {
+        drop.arg(letter.in_stream());
+        any = true;
+    }
+    if any { link.query(&drop).await } else { Ok(0) }
+}
+
+async fn page(
+    link: &mut Link,
+    of: &Partition,
+    first: &str,
+    last: &str,
+    count: usize,
+) -> Result<Vec<DeadLetter>, BrokerError> {
+    let mut read = cmd("XRANGE");
+    read.arg(of.dead()).arg(first).arg(last).arg("COUNT").arg(count);
+    let rows: Vec<(String, Fields)> = link.query(&read).await?;
+    rows.into_iter().map(|row| letter_of(of, row)).collect()
+}
+
+fn letter_of(of: &Partition, (id, fields): (String, Fields)) -> Result<DeadLetter, BrokerError> {
+    let letter = parse_id(of, id.as_bytes())?;
+    let text = |name: &str| {
+        let found = fields.iter().find(|(it, _)| it == name.as_bytes());
+        found.map(|(_, value)| String::from_utf8_lossy(value).into_owned())
+    };
+    let body: Fields = fields
+        .iter()
+        .filter_map(|(name, value)| Some((name.strip_prefix(BODY)?.to_vec(), value.clone())))
+        .collect();
+    let of_body = |name: &[u8]| {
+        let found = body.iter().find(|(it, _)| it == name);
+        found.map(|(_, value)| String::from_utf8_lossy(value).into_owned()).unwrap_or_default()
+    };
+    let parsed = OrderEntry::parse(
+        letter,
+        body.iter().map(|(name, value)| (name.as_slice(), value.as_slice())),
+    );
+    let (order, fault) = match parsed {
+        Ok(order) => (Some(order), None),
+        Err(fault) => (None, Some(fault)),
+    };
+    let at = text("at").and_then(|at| at.parse().ok()).map(Millis);
+    Ok(DeadLetter {
+        letter,
+        entry: text("entry").and_then(|id| parse_id(of, id.as_bytes()).ok()),
+        reason: Said::with(
+            shown(&text("reason").unwrap_or_default(), MAX_REASON),
+            &text("why").unwrap_or_default(),
+        ),
+        consumer: shown(&text("consumer").unwrap_or_default(), 100),
+        deliveries: text("deliveries").and_then(|it| it.parse().ok()).unwrap_or(0),
+        // A promise that never was an entry has no time of its own, but its letter has.
+        at: at.unwrap_or(letter.added()),
+        replays: of_body(REPLAYS).parse().unwrap_or(0),
+        earlier: read_history(&of_body(HISTORY)),
+        order,
+        fault,
+        body,
+    })
+}

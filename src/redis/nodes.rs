@@ -1,0 +1,106 @@
+//! Nodes and their signs of life.
+
+use redis::pipe;
+use seckill_model::Millis;
+
+use super::{
+    BrokerError, Link,
+    keys::{Partition, is_replay, node_of},
+    text::Text,
+};
+
+/// A node that was silent for a day is forgotten.
+pub const FORGET_MS: u64 = 24 * 3_600 * 1_000;
+
+/// What became of a node, as far as its signs of life tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeState {
+    /// It gave a sign of life in the last seconds.
+    Alive,
+    /// It gave its name back when it ended.
+    Stopped,
+    /// It went silent without that.
+    Dead,
+}
+
+/// When each node last gave a sign of life, by the clock of Redis.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Nodes {
+    /// The clock of Redis when this was read.
+    pub now: Millis,
+    /// Each node with its last sign.
+    pub signs: Vec<(String, Millis)>,
+}
+
+impl Nodes {
+    /// Reads those of a partition: every node works on every partition.
+    ///
+    /// # Errors
+    /// Redis is away.
+    pub async fn read(link: &mut Link, of: &Partition) -> Result<Self, BrokerError> {
+        let mut read = pipe();
+        read.cmd("TIME").cmd("ZRANGE").arg(of.nodes()).arg(0).arg(-1).arg("WITHSCORES");
+        let ((seconds, micros), signs): ((i64, i64), Vec<(Text, f64)>) = link.pipe(&read).await?;
+        Ok(Self {
+            now: Millis(seconds * 1_000 + micros / 1_000),
+            signs: signs.into_iter().map(|(Text(node), at)| (node, Millis(at as i64))).collect(),
+        })
+    }
+
+    /// Whether a node gave a sign of life within `dead_ms`.
+    pub fn is_alive(&self, node: &str, dead_ms: u64) -> bool {
+        let sign = self.signs.iter().find(|(name, _)| name == node);
+        sign.is_some_and(|(_, at)| self.now.since(*at) < dead_ms)
+    }
+
+    /// The state of a consumer's node, of which the consumer was silent for `idle_ms`.
+    pub fn state(&self, consumer: &str, idle_ms: u64, dead_ms: u64) -> NodeState {
+        match self.life(node_of(consumer), dead_ms) {
+            Some(true) => NodeState::Alive,
+            Some(false) => NodeState::Dead,
+            // An operator without an engine is no node, and says no goodbye.
+            None if is_replay(consumer) && idle_ms < dead_ms => NodeState::Alive,
+            // Who is not listed said goodbye, or was forgotten after his time.
+            None if is_replay(consumer) || idle_ms >= FORGET_MS => NodeState::Dead,
+            None => NodeState::Stopped,
+        }
+    }
+
+    /// As [`Self::is_alive`], or `None` for a name that is no node's: an operator without an engine.
+    pub fn life(&self, node: &str, dead_ms: u64) -> Option<bool> {
+        let known = self.signs.iter().any(|(name, _)| name == node);
+        known.then(|| self.is_alive(node, dead_ms))
+    }
+
+    /// Nodes that gave a sign of life within `dead_ms`.
+    pub fn alive(&self, dead_ms: u64) -> impl Iterator<Item = &str> {
+        let fresh = move |at: &Millis| self.now.since(*at) < dead_ms;
+        self.signs.iter().filter(move |(_, at)| fresh(at)).map(|(node, _)| node.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_dead_after_its_time() {
+        let signs = vec![("a".to_owned(), Millis(9_000)), ("b".to_owned(), Millis(1_000))];
+        let nodes = Nodes { now: Millis(10_000), signs };
+        assert_eq!(nodes.alive(5_000).collect::<Vec<_>>(), ["a"]);
+        assert!(nodes.is_alive("b", 9_001) && !nodes.is_alive("c", 9_001));
+    }
+
+    #[test]
+    fn a_node_that_said_goodbye_is_stopped_and_not_dead() {
+        let signs = vec![("a".to_owned(), Millis(9_000)), ("b".to_owned(), Millis(1_000))];
+        let nodes = Nodes { now: Millis(10_000), signs };
+        let state = |consumer, idle_ms| nodes.state(consumer, idle_ms, 5_000);
+        assert_eq!(state("a/1", 10), NodeState::Alive);
+        assert_eq!(state("b/1", 9_000), NodeState::Dead);
+        assert_eq!(state("c/1", 10), NodeState::Stopped);
+        assert_eq!(state("c/1", FORGET_MS), NodeState::Dead, "nobody remembers a goodbye");
+        assert_eq!(state("c/replay", 10), NodeState::Alive);
+        assert_eq!(state("c/replay", 5_000), NodeState::Dead);
+    }
+}

@@ -1,0 +1,385 @@
+//! Stream commands and their replies, as types.
+
+use std::time::Duration;
+
+use redis::{Value, cmd};
+use seckill_model::{
+    EntryFault, EntryId, OrderEntry,
+    faults::{self, Point},
+};
+
+pub use super::letters::{DeadLetter, bury, dead_letters};
+use super::{BrokerError, Layout, Link, keys::Partition, scripts, text::Text};
+
+/// An entry as it came, with what could be made of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Delivered {
+    /// Its id.
+    pub entry: EntryId,
+    /// The order that it asks for, or why it asks for none.
+    pub body: Body,
+}
+
+impl Delivered {
+    /// The order that it asks for, if its fields are good.
+    pub fn order(&self) -> Option<OrderEntry> {
+        match self.body {
+            Body::Good(order) => Some(order),
+            Body::Malformed(_) | Body::Gone => None,
+        }
+    }
+}
+
+/// The fields of an entry.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Body {
+    /// They make an order.
+    Good(OrderEntry),
+    /// They make none.
+    Malformed(EntryFault),
+    /// The entry was trimmed or deleted while it was pending.
+    Gone,
+}
+
+/// A pending entry with its holder.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pending {
+    /// The entry.
+    pub delivered: Delivered,
+    /// Who holds it.
+    pub consumer: String,
+    /// Milliseconds since it was last delivered.
+    pub idle_ms: u64,
+    /// How often it was delivered.
+    pub deliveries: u64,
+}
+
+/// Where a reader of the group goes on.
+#[derive(Clone, Copy, Debug)]
+pub enum ReadFrom {
+    /// Entries that nobody was given yet; waits for up to this long.
+    New(Duration),
+    /// This consumer's own pending entries after the id.
+    Own(EntryId),
+}
+
+/// Makes the group at the start of the stream, so that no entry is skipped, and the stream with
+/// it. Does nothing where the group exists.
+pub async fn ensure_group(link: &mut Link, of: &Partition) -> Result<(), BrokerError> {
+    let mut create = cmd("XGROUP");
+    create.arg("CREATE").arg(of.orders()).arg(of.group()).arg("0").arg("MKSTREAM");
+    match link.query::<Value>(&create).await {
+        Err(BrokerError::Refused(why)) if why.starts_with("BUSYGROUP") => Ok(()),
+        other => other.map(drop),
+    }
+}
+
+/// XLEN: entries in the stream, acknowledged ones included.
+pub async fn length(link: &mut Link, of: &Partition) -> Result<u64, BrokerError> {
+    link.query(cmd("XLEN").arg(of.orders())).await
+}
+
+/// Entries of the order stream that need no check against the buyers: after the first of these and up to the second.
+/// `None` where each needs one.
+pub async fn verified(
+    link: &mut Link,
+    of: &Partition,
+) -> Result<Option<(EntryId, EntryId)>, BrokerError> {
+    let mut call = scripts::VERIFIED.prepare_invoke();
+    call.key(of.orders()).key(of.watermark());
+    let found: Option<(String, String)> = link.invoke(&call).await?;
+    let id = |text: String| {
+        text.parse::<EntryId>().ok().map(|id| EntryId { partition: of.number(), ..id })
+    };
+    Ok(found.and_then(|(after, last)| id(after).zip(id(last))))
+}
+
+/// XREADGROUP: at most `count` entries for `consumer`.
+pub async fn read_group(
+    link: &mut Link,
+    of: &Partition,
+    consumer: &str,
+    from: ReadFrom,
+    count: usize,
+) -> Result<Vec<Delivered>, BrokerError> {
+    let mut read = cmd("XREADGROUP");
+    read.arg("GROUP").arg(of.group()).arg(consumer).arg("COUNT").arg(count);
+    match from {
+        ReadFrom::New(block) => {
+            // BLOCK 0 would wait for ever.
+            read.arg("BLOCK").arg(block.as_millis().max(1) as u64);
+            read.arg("STREAMS").arg(of.orders()).arg(">");
+        }
+        ReadFrom::Own(after) => {
+            read.arg("STREAMS").arg(of.orders()).arg(after.in_stream());
+        }
+    }
+    let reply: Value = link.query(&read).await?;
+    let Value::Array(mut streams) = reply else { return Ok(Vec::new()) };
+    match streams.pop() {
+        Some(Value::Array(pair)) => match pair.into_iter().nth(1) {
+            Some(entries) => Ok(passed(Point::AfterRead, entries_of(of, entries)?)),
+            None => Err(BrokerError::Reply("XREADGROUP")),
+        },
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// What XAUTOCLAIM took over, and where it goes on.
+#[derive(Debug)]
+pub struct Claimed {
+    /// Go on from here; `None` when the whole list was seen.
+    pub next: Option<EntryId>,
+    /// Entries that are this consumer's now.
+    pub entries: Vec<Delivered>,
+    /// Entries whose body was gone: Redis dropped them from the pending list, and keeps them in [`gone`].
+    pub gone: Vec<EntryId>,
+}
+
+/// Entries that claims have found without a body, and whose orders nobody has rebuilt yet.
+pub async fn gone(link: &mut Link, of: &Partition) -> Result<Vec<String>, BrokerError> {
+    link.query(cmd("SMEMBERS").arg(of.gone())).await
+}
+
+/// Their orders are rebuilt.
+pub async fn rebuilt(link: &mut Link, of: &Partition, gone: &[String]) -> Result<(), BrokerError> {
+    link.query::<u64>(cmd("SREM").arg(of.gone()).arg(gone)).await.map(drop)
+}
+
+/// XAUTOCLAIM: entries that were idle for `min_idle` go to `consumer`. A page may come back empty
+/// with more to come.
+pub async fn auto_claim(
+    link: &mut Link,
+    of: &Partition,
+    consumer: &str,
+    min_idle: Duration,
+    from: EntryId,
+    count: usize,
+) -> Result<Claimed, BrokerError> {
+    let mut claim = scripts::AUTO_CLAIM.prepare_invoke();
+    claim.key(of.orders()).key(of.gone()).arg(of.group()).arg(consumer);
+    claim.arg(min_idle.as_millis() as u64).arg(from.in_stream()).arg(count);
+    let (next, entries, gone): (String, Value, Vec<String>) = link.invoke(&claim).await?;
+    let next = parse_id(of, next.as_bytes())?;
+    Ok(Claimed {
+        next: (next.millis > 0 || next.number > 0).then_some(next),
+        entries: passed(Point::AfterClaim, entries_of(of, entries)?),
+        gone: gone.iter().filter_map(|id| parse_id(of, id.as_bytes()).ok()).collect(),
+    })
+}
+
+/// XCLAIM: these entries go to `consumer` if they were idle for that long; returns those that did. Those without a
+/// body stay pending where they are. It is no delivery, and brings no bodies.
+pub async fn claim(
+    link: &mut Link,
+    of: &Partition,
+    consumer: &str,
+    min_idle_ms: u64,
+    entries: &[EntryId],
+) -> Result<Vec<EntryId>, BrokerError> {
+    let mut claim = scripts::TAKE_OVER.prepare_invoke();
+    claim.key(of.orders()).arg(of.group()).arg(consumer).arg(min_idle_ms);
+    for entry in entries {
+        claim.arg(entry.in_stream());
+    }
+    let taken: Vec<String> = link.invoke(&claim).await?;
+    if !taken.is_empty() {
+        faults::pass(Point::AfterClaim);
+    }
+    taken.iter().map(|id| parse_id(of, id.as_bytes())).collect()
+}
+
+/// Keeps entries pending with `consumer` and makes them `idle`, so that others may claim them now. It is no
+/// delivery.
+pub async fn let_go(
+    link: &mut Link,
+    of: &Partition,
+    consumer: &str,
+    idle: Duration,
+    entries: &[EntryId],
+) -> Result<(), BrokerError> {
+    let mut claim = cmd("XCLAIM");
+    claim.arg(of.orders()).arg(of.group()).arg(consumer).arg(0);
+    for entry in entries {
+        claim.arg(entry.in_stream());
+    }
+    claim.arg("IDLE").arg(idle.as_millis() as u64).arg("JUSTID");
+    link.query::<Value>(&claim).await.map(drop)
+}
+
+/// XACK: returns how many were pending until now.
+pub async fn acknowledge(
+    link: &mut Link,
+    of: &Partition,
+    entries: impl IntoIterator<Item = EntryId>,
+) -> Result<u64, BrokerError> {
+    let mut ack = cmd("XACK");
+    ack.arg(of.orders()).arg(of.group());
+    let mut any = false;
+    for entry in entries {
+        ack.arg(entry.in_stream());
+        any = true;
+    }
+    if !any {
+        return Ok(0);
+    }
+    faults::pass(Point::BeforeAck);
+    let done = link.query(&ack).await?;
+    faults::pass(Point::AfterAck);
+    Ok(done)
+}
+
+/// One page of the pending list, oldest first, from `first` up to and with `last`.
+pub async fn pending_page(
+    link: &mut Link,
+    of: &Partition,
+    first: EntryId,
+    last: EntryId,
+    count: usize,
+) -> Result<Vec<Pending>, BrokerError> {
+    let mut call = scripts::PENDING_PAGE.prepare_invoke();
+    call.key(of.orders());
+    call.arg(of.group()).arg(first.in_stream()).arg(last.in_stream()).arg(count);
+    let rows: Vec<PendingRow> = link.invoke(&call).await?;
+    rows.into_iter().map(|row| pending_of(of, row)).collect()
+}
+
+/// Those of these entries that are pending.
+pub async fn pending_entries(
+    link: &mut Link,
+    of: &Partition,
+    entries: &[EntryId],
+) -> Result<Vec<Pending>, BrokerError> {
+    let mut call = scripts::PENDING_ENTRIES.prepare_invoke();
+    call.key(of.orders()).arg(of.group());
+    for entry in entries {
+        call.arg(entry.in_stream());
+    }
+    let rows: Vec<PendingRow> = link.invoke(&call).await?;
+    rows.into_iter().map(|row| pending_of(of, row)).collect()
+}
+
+/// A page over all partitions, in the order of time.
+pub async fn pending_of_all(
+    link: &mut Link,
+    keys: &Layout,
+    first: EntryId,
+    last: EntryId,
+    count: usize,
+) -> Result<Vec<Pending>, BrokerError> {
+    let mut page = Vec::new();
+    for of in keys.partitions() {
+        let ends = first.first_in(of.number()).zip(last.last_in(of.number()));
+        let Some((first, last)) = ends else { continue };
+        page.extend(pending_page(link, &of, first, last, count).await?);
+    }
+    page.sort_by_key(|row| row.delivered.entry);
+    page.truncate(count);
+    Ok(page)
+}
+
+/// Entry, consumer, idle milliseconds, deliveries, fields: a row as the scripts give it.
+pub(super) type PendingRow = (Value, Text, u64, u64, Value);
+
+pub(super) fn pending_of(of: &Partition, row: PendingRow) -> Result<Pending, BrokerError> {
+    let (id, Text(consumer), idle_ms, deliveries, fields) = row;
+    Ok(Pending { delivered: entry_of(of, vec![id, fields])?, consumer, idle_ms, deliveries })
+}
+
+/// One page of a consumer's own pending entries. Unlike [`read_group`] this is no delivery and counts
+/// as none.
+pub async fn own_page(
+    link: &mut Link,
+    of: &Partition,
+    consumer: &str,
+    first: EntryId,
+    count: usize,
+) -> Result<Vec<Delivered>, BrokerError> {
+    let mut call = scripts::PENDING_PAGE.prepare_invoke();
+    call.key(of.orders());
+    call.arg(of.group()).arg(first.in_stream()).arg("+").arg(count).arg(consumer);
+    let rows: Vec<PendingRow> = link.invoke(&call).await?;
+    rows.into_iter().map(|row| Ok(pending_of(of, row)?.delivered)).collect()
+}
+
+/// How often pending entries between `first` and `last` were delivered: those of one consumer, or all.
+pub async fn deliveries(
+    link: &mut Link,
+    of: &Partition,
+    consumer: Option<&str>,
+    first: EntryId,
+    last: EntryId,
+    count: usize,
+) -> Result<Vec<(EntryId, u64)>, BrokerError> {
+    let mut read = cmd("XPENDING");
+    read.arg(of.orders()).arg(of.group());
+    read.arg(first.in_stream()).arg(last.in_stream()).arg(count).arg(consumer);
+    let rows: Vec<(String, Text, u64, u64)> = link.query(&read).await?;
+    rows.into_iter().map(|(id, _, _, times)| Ok((parse_id(of, id.as_bytes())?, times))).collect()
+}
+
+/// XRANGE on the order stream: at most `count` entries from `first` on.
+pub async fn range(
+    link: &mut Link,
+    of: &Partition,
+    first: EntryId,
+    count: usize,
+) -> Result<Vec<Delivered>, BrokerError> {
+    let mut read = cmd("XRANGE");
+    read.arg(of.orders()).arg(first.in_stream()).arg("+").arg("COUNT").arg(count);
+    entries_of(of, link.query(&read).await?)
+}
+
+/// A read that brought nothing passes no point.
+fn passed(point: Point, entries: Vec<Delivered>) -> Vec<Delivered> {
+    if !entries.is_empty() {
+        faults::pass(point);
+    }
+    entries
+}
+
+pub(super) fn entries_of(of: &Partition, value: Value) -> Result<Vec<Delivered>, BrokerError> {
+    match value {
+        Value::Array(entries) => entries
+            .into_iter()
+            // XCLAIM of old servers and XAUTOCLAIM may put a nil where the body is gone.
+            .filter(|entry| !matches!(entry, Value::Nil))
+            .map(|entry| match entry {
+                Value::Array(pair) => entry_of(of, pair),
+                _ => Err(BrokerError::Reply("a stream command")),
+            })
+            .collect(),
+        Value::Nil => Ok(Vec::new()),
+        _ => Err(BrokerError::Reply("a stream command")),
+    }
+}
+
+/// An entry from its id and its fields: a flat array of names and values, or nil.
+fn entry_of(of: &Partition, pair: Vec<Value>) -> Result<Delivered, BrokerError> {
+    let mut pair = pair.into_iter();
+    let (Some(Value::BulkString(id)), Some(fields)) = (pair.next(), pair.next()) else {
+        return Err(BrokerError::Reply("a stream command"));
+    };
+    let entry = parse_id(of, &id)?;
+    let body = match fields {
+        Value::Array(flat) => {
+            let fields = flat.chunks_exact(2).filter_map(|pair| match pair {
+                [Value::BulkString(name), Value::BulkString(value)] => {
+                    Some((name.as_slice(), value.as_slice()))
+                }
+                _ => None,
+            });
+            OrderEntry::parse(entry, fields).map_or_else(Body::Malformed, Body::Good)
+        }
+        _ => Body::Gone,
+    };
+    Ok(Delivered { entry, body })
+}
+
+pub(super) fn parse_id(of: &Partition, raw: &[u8]) -> Result<EntryId, BrokerError> {
+    std::str::from_utf8(raw)
+        .ok()
+        .and_then(|text| text.parse::<EntryId>().ok())
+        .map(|id| EntryId { partition: of.number(), ..id })
+        .ok_or(BrokerError::Reply("a stream id"))
+}

@@ -1,0 +1,378 @@
+//! One look at all that Redis holds: what a Snapshot is made of.
+
+use std::collections::HashMap;
+
+use redis::cmd;
+use seckill_model::{EntryId, ForeignKey, Millis, VoucherId, ledger::SaleKey};
+
+use super::{
+    BrokerError, Layout, Link,
+    keys::{MAX_PARTITIONS, Partition, is_replay, node_of},
+    nodes::Nodes,
+    scripts,
+    stream::parse_id,
+    text::Text,
+};
+
+/// Redis at one moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Survey {
+    /// The clock of Redis.
+    pub now: Millis,
+    /// The order stream and its group.
+    pub stream: StreamFacts,
+    /// How far each stream and its group are, by partition.
+    pub marks: Vec<Marks>,
+    /// The same figures as `stream`, of each partition in the order of `marks`.
+    pub parts: Vec<StreamFacts>,
+    /// Consumers of the group.
+    pub consumers: Vec<ConsumerFacts>,
+    /// Nodes and when each last gave a sign of life.
+    pub nodes: Nodes,
+    /// Figures of the sales asked for, in their order.
+    pub sales: Vec<SaleFacts>,
+    /// Keys that another program has written; nothing was read from them.
+    pub foreign: Vec<ForeignKey>,
+}
+
+/// The order stream and its group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamFacts {
+    /// Entries in the stream.
+    pub length: u64,
+    /// Dead letters.
+    pub dead: u64,
+    /// The group exists.
+    pub group: bool,
+    /// Entries never delivered; `None` when they are too many to be counted and Redis' own word can't be trusted.
+    pub lag: Option<u64>,
+    /// Entries delivered and not acknowledged.
+    pub pending: u64,
+    /// The oldest of them.
+    pub oldest_pending: Option<EntryId>,
+    /// The oldest entry that is kept, acknowledged or not.
+    pub first: Option<EntryId>,
+    /// Entries that a claim found without a body: their orders are in no stream until they are rebuilt.
+    pub gone: u64,
+}
+
+/// How far the stream and the group of a partition are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Marks {
+    /// Which partition.
+    pub partition: u16,
+    /// The newest entry that is kept.
+    pub last: Option<EntryId>,
+    /// Entries ever added, those that were trimmed or deleted included.
+    pub added: u64,
+    /// The id of the newest entry ever added; `None` without a stream.
+    pub generated: Option<EntryId>,
+    /// The newest entry that was deleted out of the middle; `None` where none ever was.
+    pub deleted: Option<EntryId>,
+    /// Up to where the group was delivered; `None` without a group.
+    pub delivered: Option<EntryId>,
+    /// Entries that the group has read, as Redis counts them; `None` where it can't.
+    pub read: Option<u64>,
+}
+
+/// One consumer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConsumerFacts {
+    /// The partition in whose group it is.
+    pub partition: u16,
+    /// Its name.
+    pub name: String,
+    /// Entries in its hands.
+    pub pending: u64,
+    /// Milliseconds since it last asked for entries.
+    pub idle_ms: u64,
+}
+
+/// One sale as Redis holds it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SaleFacts {
+    /// The key that does not agree with the others of the sale.
+    pub damaged: Option<SaleKey>,
+    /// The version of the sale.
+    pub version: Option<u64>,
+    /// When the sale was created.
+    pub created: Option<Millis>,
+    /// Pieces ever put on sale; `None` where the sale is not loaded.
+    pub initial: Option<u64>,
+    /// Pieces left.
+    pub stock: Option<i64>,
+    /// Buyers that hold an order.
+    pub buyers: u64,
+    /// Requests that took a piece.
+    pub admitted: u64,
+    /// Requests that found nothing left.
+    pub sold_out: u64,
+    /// Requests of buyers who held an order already.
+    pub duplicate: u64,
+    /// Requests that came too early, too late or while the sale was held.
+    pub rejected: u64,
+}
+
+type MarksReply =
+    (Option<String>, u64, Option<String>, Option<String>, Option<String>, Option<u64>);
+
+type Reply = (
+    i64,
+    (u64, u64, bool, Option<u64>, u64, Option<String>, Option<String>, u64),
+    MarksReply,
+    Vec<(Text, u64, u64)>,
+    Vec<(Text, f64)>,
+    Vec<SaleReply>,
+    Vec<(String, String)>,
+);
+
+/// Damaged key, initial, stock, buyers, version, created; admitted, sold out, duplicate, rejected.
+type SaleReply =
+    (Option<String>, Option<u64>, Option<i64>, u64, Option<u64>, Option<i64>, u64, u64, u64, u64);
+
+/// Entries that the script counts by itself: some 0.1 ms of Redis.
+const FEW: usize = 200;
+
+/// Partitions that Redis has a stream of, counted from the first: what there is while SQL, which decides, can't be
+/// asked. Once they were made fewer these are more, and those too many are empty.
+///
+/// # Errors
+/// Redis is away.
+pub async fn partitions_there(link: &mut Link, cluster: bool) -> Result<u16, BrokerError> {
+    let mut count = 0;
+    for of in Layout::new(MAX_PARTITIONS, cluster).partitions() {
+        if !link.query::<bool>(cmd("EXISTS").arg(of.orders())).await? {
+            break;
+        }
+        count += 1;
+    }
+    Ok(count.max(1))
+}
+
+/// Asks each server whether it takes writes: what it reads does not tell that.
+///
+/// # Errors
+/// [`BrokerError::Unwilling`] says why one takes none; Redis is away.
+pub async fn takes_writes(link: &mut Link, keys: &Layout) -> Result<(), BrokerError> {
+    for of in keys.partitions() {
+        let mut call = scripts::TAKES_WRITES.prepare_invoke();
+        call.key(of.orders());
+        link.invoke::<u8>(&call).await?;
+        if !link.is_cluster() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Looks at one partition, without its sales.
+///
+/// # Errors
+/// Redis is away.
+pub async fn survey_of(
+    link: &mut Link,
+    keys: &Layout,
+    of: &Partition,
+) -> Result<Survey, BrokerError> {
+    survey_one(link, keys, of, &[]).await
+}
+
+/// Looks at these sales alone; the answers are in their order.
+///
+/// # Errors
+/// Redis is away.
+pub async fn survey_sales(
+    link: &mut Link,
+    keys: &Layout,
+    sales: &[VoucherId],
+) -> Result<Vec<SaleFacts>, BrokerError> {
+    Ok(survey(link, keys, sales).await?.sales)
+}
+
+/// The numbers of all sales of which Redis holds a key of the partition, also of those that SQL does not know. It looks
+/// at every key of the server.
+///
+/// # Errors
+/// Redis is away.
+pub async fn sales_held(link: &mut Link, of: &Partition) -> Result<Vec<VoucherId>, BrokerError> {
+    let mut held = Vec::new();
+    for pattern in of.sales() {
+        let found = link.keys_like(&of.orders(), &pattern).await?;
+        held.extend(
+            found.iter().filter_map(|key| Some(VoucherId(key.rsplit(':').next()?.parse().ok()?))),
+        );
+    }
+    held.sort_unstable();
+    held.dedup();
+    Ok(held)
+}
+
+/// Looks at the streams, the groups and these sales: one round trip and one moment for each partition.
+pub async fn survey(
+    link: &mut Link,
+    keys: &Layout,
+    sales: &[VoucherId],
+) -> Result<Survey, BrokerError> {
+    let mut whole: Option<Survey> = None;
+    let mut facts: HashMap<VoucherId, SaleFacts> = HashMap::new();
+    for of in keys.partitions() {
+        let here: Vec<VoucherId> =
+            sales.iter().copied().filter(|it| keys.partition_of(*it) == of).collect();
+        let mut part = survey_one(link, keys, &of, &here).await?;
+        facts.extend(here.into_iter().zip(part.sales.drain(..)));
+        whole = Some(match whole {
+            None => part,
+            Some(whole) => whole.with(part),
+        });
+    }
+    let mut whole = whole.ok_or(BrokerError::Reply("a look at no partition"))?;
+    whole.sales = sales.iter().map(|sale| facts.remove(sale).unwrap_or_default()).collect();
+    Ok(whole)
+}
+
+impl Survey {
+    /// Whether somebody works under a consumer's name: its node gives signs of life, or an operator without an engine,
+    /// who is no node, took entries over under it just now.
+    pub fn works(&self, consumer: &str, dead_ms: u64) -> bool {
+        let claims = |it: &ConsumerFacts| it.name == consumer && it.idle_ms < dead_ms;
+        self.nodes.is_alive(node_of(consumer), dead_ms)
+            || (is_replay(consumer) && self.consumers.iter().any(claims))
+    }
+
+    /// Both together; the clock is that of the first.
+    fn with(mut self, other: Self) -> Self {
+        let (mine, theirs) = (&mut self.stream, &other.stream);
+        mine.length += theirs.length;
+        mine.dead += theirs.dead;
+        mine.group &= theirs.group;
+        mine.lag = mine.lag.zip(theirs.lag).map(|(mine, theirs)| mine + theirs);
+        mine.pending += theirs.pending;
+        mine.gone += theirs.gone;
+        mine.oldest_pending =
+            [mine.oldest_pending, theirs.oldest_pending].into_iter().flatten().min();
+        mine.first = [mine.first, theirs.first].into_iter().flatten().min();
+        self.marks.extend(other.marks);
+        self.parts.extend(other.parts);
+        self.consumers.extend(other.consumers);
+        self.foreign.extend(other.foreign);
+        self
+    }
+}
+
+async fn survey_one(
+    link: &mut Link,
+    keys: &Layout,
+    of: &Partition,
+    sales: &[VoucherId],
+) -> Result<Survey, BrokerError> {
+    let mut call = scripts::SURVEY.prepare_invoke();
+    call.key(of.orders()).key(of.dead()).key(of.nodes()).key(of.gone());
+    call.key(of.instances()).key(of.healed());
+    for sale in sales {
+        call.key(keys.sale(*sale)).key(keys.stock(*sale));
+        call.key(keys.buyers(*sale)).key(keys.tally(*sale));
+    }
+    call.arg(of.group()).arg(FEW);
+    let (now, stream, marks, consumers, nodes, figures, foreign): Reply =
+        link.invoke(&call).await?;
+    let (length, dead, group, lag, pending, oldest, first, gone) = stream;
+    let (last, added, generated, deleted, delivered, read) = marks;
+    let foreign = foreign.into_iter().map(|(key, holds)| ForeignKey { key, holds }).collect();
+    let id = |id: Option<String>| id.and_then(|id| parse_id(of, id.as_bytes()).ok());
+    let stream = StreamFacts {
+        length,
+        dead,
+        group,
+        // Before the first order there is no stream, so nothing waits in it.
+        lag: if group || length > 0 { lag } else { Some(0) },
+        pending,
+        oldest_pending: id(oldest),
+        first: id(first),
+        gone,
+    };
+    Ok(Survey {
+        now: Millis(now),
+        stream,
+        parts: vec![stream],
+        marks: vec![Marks {
+            partition: of.number(),
+            last: id(last),
+            added,
+            generated: id(generated),
+            deleted: id(deleted),
+            delivered: id(delivered),
+            read,
+        }],
+        consumers: consumers
+            .into_iter()
+            .map(|(Text(name), pending, idle_ms)| ConsumerFacts {
+                partition: of.number(),
+                name,
+                pending,
+                idle_ms,
+            })
+            .collect(),
+        nodes: Nodes {
+            now: Millis(now),
+            signs: nodes.into_iter().map(|(Text(name), at)| (name, Millis(at as i64))).collect(),
+        },
+        sales: figures
+            .into_iter()
+            .map(|reply| {
+                let (damaged, initial, stock, buyers, version, created, ..) = reply;
+                let (.., admitted, sold_out, duplicate, rejected) = reply;
+                SaleFacts {
+                    damaged: damaged.map(|key| SaleKey::named(&key)),
+                    version,
+                    created: created.map(Millis),
+                    initial,
+                    stock,
+                    buyers,
+                    admitted,
+                    sold_out,
+                    duplicate,
+                    rejected,
+                }
+            })
+            .collect(),
+        foreign,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_operator_without_an_engine_works_while_he_takes_entries_over() {
+        let stream = StreamFacts {
+            length: 0,
+            dead: 0,
+            group: true,
+            lag: Some(0),
+            pending: 0,
+            oldest_pending: None,
+            first: None,
+            gone: 0,
+        };
+        let consumer = |name: &str, idle_ms| ConsumerFacts {
+            partition: 0,
+            name: name.to_owned(),
+            pending: 1,
+            idle_ms,
+        };
+        let survey = Survey {
+            now: Millis(10_000),
+            stream,
+            marks: Vec::new(),
+            parts: Vec::new(),
+            consumers: vec![consumer("desk/replay", 900), consumer("gone/replay", 9_000)],
+            nodes: Nodes { now: Millis(10_000), signs: vec![("a".to_owned(), Millis(9_500))] },
+            sales: Vec::new(),
+            foreign: Vec::new(),
+        };
+        let works = |name| survey.works(name, 3_000);
+        assert!(works("a/1") && works("a/replay") && works("desk/replay"));
+        assert!(!works("desk/1") && !works("gone/replay") && !works("b/1"));
+    }
+}

@@ -1,0 +1,232 @@
+//! What the compiler does not check: keys are formatted in one module, each file says what it is for, the example settings
+//! and the README are true.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails says where"
+)]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use seckill_console::Keys;
+use seckill_engine::settings::Settings;
+use seckill_store::Settings as StoreSettings;
+
+/// What may stand at the top, beside dot files.
+const TOP: &[&str] = &[
+    "Cargo.toml",
+    "Cargo.lock",
+    "LICENSE",
+    "CHANGELOG.md",
+    "README.md",
+    "src",
+    "lua",
+    "migrations",
+    "assets",
+    "tests",
+];
+
+/// A text file by its path from the top.
+struct File {
+    path: String,
+    text: String,
+}
+
+fn top() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(top().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// Every file below `dir` that ends so.
+fn files(dir: &str, end: &str) -> Vec<File> {
+    let mut found = Vec::new();
+    let mut dirs: Vec<PathBuf> = vec![top().join(dir)];
+    while let Some(dir) = dirs.pop() {
+        for entry in fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                dirs.push(path);
+            } else if path.to_str().unwrap().ends_with(end) {
+                let name = path.strip_prefix(top()).unwrap().to_str().unwrap().to_owned();
+                found.push(File { text: read(&name), path: name });
+            }
+        }
+    }
+    assert!(!found.is_empty(), "nothing ends in {end} below {dir}: the rule would look at nothing");
+    found
+}
+
+#[track_caller]
+fn none(mut wrong: Vec<String>) {
+    wrong.sort();
+    assert!(wrong.is_empty(), "{} against the house:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// A key of Redis: `seckill:x`, not the prose `seckill: x` nor the path `seckill::x`, nor another word such as `block:x`.
+fn names_key(line: &str) -> bool {
+    ["seckill:", "icr:", "lock:"].iter().any(|prefix| {
+        line.match_indices(prefix).any(|(begin, _)| {
+            let before = line[..begin].chars().next_back();
+            let after = line[begin + prefix.len()..].chars().next();
+            !before.is_some_and(char::is_alphanumeric)
+                && !after.is_some_and(|c| c == ':' || c.is_whitespace())
+        })
+    })
+}
+
+#[test]
+fn a_key_is_told_from_prose() {
+    for key in ["\"seckill:{p0}\"", "format!(\"icr:{day}\")", "'lock:order'"] {
+        assert!(names_key(key), "{key}");
+    }
+    for other in ["seckill: no such sale", "seckill::cli", "unlock:x", "a block: b"] {
+        assert!(!names_key(other), "{other}");
+    }
+}
+
+#[test]
+fn one_module_formats_keys() {
+    let mut wrong = Vec::new();
+    for file in files("src", ".rs").into_iter().chain(files("lua", ".lua")) {
+        let (comment, end) =
+            if file.path.starts_with("lua/") { ("--", "") } else { ("//", "#[cfg(test)]") };
+        if file.path == "src/redis/keys.rs" || file.path.contains("/tests") {
+            continue;
+        }
+        let code = file.text.lines().take_while(|line| end.is_empty() || line.trim() != end);
+        for (number, line) in (1..).zip(code) {
+            let code = line.split(comment).next().unwrap_or_default();
+            let texts = if comment == "//" {
+                code.split('"').skip(1).step_by(2).collect()
+            } else {
+                vec![code]
+            };
+            if texts.into_iter().any(names_key) {
+                wrong.push(format!("{}:{number}: only redis/keys.rs formats a key", file.path));
+            }
+        }
+    }
+    none(wrong);
+}
+
+#[test]
+fn every_module_says_what_it_is_for() {
+    let says = |file: &File| file.text.trim_start().starts_with("//! ");
+    let silent = files("src", ".rs").into_iter().filter(|file| !says(file));
+    none(silent.map(|file| format!("{}: does not open with //!", file.path)).collect());
+}
+
+#[test]
+fn every_script_says_what_it_takes_and_gives() {
+    let mut wrong = Vec::new();
+    for file in files("lua", ".lua") {
+        let lines = file.text.lines().skip_while(|line| line.starts_with("#!"));
+        let head: Vec<&str> = lines.map_while(|line| line.strip_prefix("--")).collect();
+        for word in ["KEYS", "ARGV", "Returns"] {
+            if !head.iter().any(|line| line.split_whitespace().next() == Some(word)) {
+                wrong.push(format!("{}: its head has no line '-- {word} …'", file.path));
+            }
+        }
+    }
+    none(wrong);
+}
+
+#[test]
+fn the_top_level_is_as_planned() {
+    let listed = Command::new("git")
+        .args(["ls-files"])
+        .current_dir(top())
+        .stdin(Stdio::null())
+        .output()
+        .ok()
+        .filter(|output| output.status.success() && !output.stdout.is_empty())
+        .map(|output| String::from_utf8(output.stdout).unwrap());
+    // Without git, in a source archive say, the directory itself; there the build may stand in it.
+    let listed = listed.unwrap_or_else(|| {
+        let names = fs::read_dir(top()).unwrap().map(|entry| entry.unwrap().file_name());
+        let names = names.map(|name| name.into_string().unwrap()).filter(|name| name != "target");
+        names.collect::<Vec<_>>().join("\n")
+    });
+    let names: std::collections::BTreeSet<&str> =
+        listed.lines().filter_map(|path| path.split('/').next()).collect();
+    let strange = names.into_iter().filter(|name| !name.starts_with('.') && !TOP.contains(name));
+    none(strange.map(str::to_owned).collect());
+}
+
+/// What a reader is told to run is what every change is checked with.
+#[test]
+fn the_checks_run_the_line_of_the_readme() {
+    let line = "./assets/setup.sh --tests && cargo test --locked";
+    for path in ["README.md", ".ci/run"] {
+        let count = read(path).lines().filter(|it| it.trim() == line).count();
+        assert_eq!(count, 1, "{path} has the line once, and alone: {line}");
+    }
+}
+
+/// The example names every setting of the engine and the store, and each default in it is the real one.
+#[test]
+fn the_example_config_is_true() {
+    let text = read("assets/config.toml");
+    // What is prose has a capital or no equals sign; a setting is `# name = value`.
+    let settings: String = text
+        .lines()
+        .map(|line| line.strip_prefix("# ").unwrap_or(line))
+        .filter(|line| {
+            let name = line.split_once(" = ").map(|(name, _)| name);
+            name.is_some_and(|name| {
+                name.chars().all(|c| c.is_ascii_lowercase() || "_-".contains(c))
+            }) || line.starts_with('[')
+        })
+        .fold(String::new(), |all, line| all + line + "\n");
+    let mut parsed: toml::Table = settings.parse().unwrap();
+    let engine = parsed.remove("engine").expect("the table [engine]");
+    for (name, _) in engine.as_table().unwrap() {
+        assert!(!parsed.contains_key(name), "{name} stands twice");
+    }
+    let fields = read("src/engine/settings.rs");
+    for name in fields.lines().filter_map(|it| it.trim().strip_prefix("pub ")?.split_once(": ")) {
+        let there = engine.get(name.0).or_else(|| engine.get("jobs")?.get(name.0));
+        assert!(there.is_some(), "the example lacks engine.{}", name.0);
+    }
+    assert_eq!(engine.try_into::<Settings>().unwrap(), Settings::default());
+    let mut store = parsed.remove("store").expect("the table [store]");
+    let fields = read("src/store/settings.rs");
+    for name in fields.lines().filter_map(|it| it.trim().strip_prefix("pub ")?.split_once(": ")) {
+        assert!(store.get(name.0).is_some(), "the example lacks store.{}", name.0);
+    }
+    // An example, where there is no default.
+    assert!(store.as_table_mut().unwrap().remove("ca").is_some());
+    assert_eq!(store.try_into::<StoreSettings>().unwrap(), StoreSettings::default());
+    let keys = parsed.remove("keys").expect("the table [keys]");
+    // Keys know their line, so they are read from the text.
+    let lines = settings.split_once("[keys]\n").and_then(|(_, rest)| rest.split("\n[").next());
+    let listed: Keys = toml::from_str(lines.unwrap()).unwrap();
+    assert_eq!(listed.lines().unwrap(), Keys::default().lines().unwrap());
+    for line in listed.lines().unwrap() {
+        assert!(keys.get(&line.action).is_some(), "the example lacks keys.{}", line.action);
+    }
+    let names: Vec<&str> = parsed.keys().map(String::as_str).collect();
+    let expected = [
+        "data_dir",
+        "database",
+        "export_dir",
+        "node",
+        "partitions",
+        "read_only",
+        "redis",
+        "redis_ca",
+        "theme",
+    ];
+    assert_eq!(names, expected);
+
+    let active = text.lines().find(|line| !line.is_empty() && !line.starts_with(['#', '[']));
+    assert_eq!(active, None, "copied as it is, the example changes nothing");
+}
