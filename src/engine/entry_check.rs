@@ -139,8 +139,8 @@ pub(super) async fn unverified(
     Ok(orders.iter().filter(|order| !is_verified(order)).copied().collect())
 }
 
-/// Sorts a batch, whose orders are `in_hand` from then on: one round trip to Redis, one more for each voucher among unverified entries, and a question to SQL
-/// only about entries without a buyer.
+/// Sorts a batch, whose orders are `in_hand` from then on: one round trip to Redis, one more for each voucher among
+/// unverified entries, and a question to SQL only about entries without a buyer.
 ///
 /// # Errors
 /// A server is away.

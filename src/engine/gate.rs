@@ -270,11 +270,13 @@ impl Gate {
         let sales = self.sales_here();
         // A Redis that takes no writes now is asked again at the next check.
         if let Ok(damage) = reconcile::check(&mut self.link, &self.keys, &of, &sales).await {
-            if damage.is_for_all_nodes() {
+            let for_all = damage.is_for_all_nodes();
+            // Also then: a key of another type is found once, and renamed.
+            self.damaged_streams.extend(damage.streams);
+            if for_all {
                 self.run_id = None;
                 return false;
             }
-            self.damaged_streams.extend(damage.streams);
             damage.sales.into_iter().for_each(|voucher| self.prepare(voucher));
         }
         if !self.damaged_streams.is_empty() {
@@ -629,12 +631,20 @@ impl Gate {
             }
         }
         let sales = self.sales_here();
-        let damage = reconcile::check(&mut self.link, &self.keys, &self.partition, &sales).await?;
-        if damage.is_for_all_nodes() {
-            reconcile::summon_all(&mut self.link, &self.partition).await?;
-            self.run_id = None;
+        match reconcile::check(&mut self.link, &self.keys, &self.partition, &sales).await {
+            Ok(damage) => {
+                if damage.is_for_all_nodes() {
+                    reconcile::summon_all(&mut self.link, &self.partition).await?;
+                    self.run_id = None;
+                }
+                self.damaged_streams.extend(damage.streams);
+            }
+            // One that takes no writes now was reconciled, and says so to each batch.
+            Err(error) if !error.is_away() && self.run_id == run_id => {
+                tracing::warn!(%error, "the keys of the partition could not be looked at");
+            }
+            Err(error) => return Err(error.into()),
         }
-        self.damaged_streams.extend(damage.streams);
         if let Some(run) = run_id.as_ref().filter(|_| self.run_id != run_id) {
             self.ids.reclaim(&mut self.link).await?;
             let (store, keys, of) = (&self.store, &self.keys, &self.partition);
