@@ -64,9 +64,12 @@ end
 -- A batch without admissions needs no stream, and a sale is sold out far longer than it sells.
 local function obstacle(order, user)
   -- A stream that ends with the entry that was added last has lost nothing; XINFO STREAM is dearer by far.
-  local newest = redis.pcall('XREVRANGE', KEYS[4], '+', '-', 'COUNT', 1)
-  if newest.err or not newest[1] or newest[1][1] ~= redis.pcall('HGET', KEYS[7], 'last_orders') then
-    local lost = look_at_stream(KEYS[4], KEYS[7], 'orders')
+  local newest, known = redis.pcall('XREVRANGE', KEYS[4], '+', '-', 'COUNT', 1), redis.pcall('HGET', KEYS[7], 'last_orders')
+  if newest.err or not newest[1] or newest[1][1] ~= known then
+    local lost, _, last = look_at_stream(KEYS[4], KEYS[7], 'orders')
+    if not lost and knows_less(known, sale[10], last) then
+      lost = 'watermark'
+    end
     if lost then
       return {'damaged', lost}
     end
@@ -82,7 +85,7 @@ local function obstacle(order, user)
     return refuse('not_ready')
   end
   for _, command in ipairs({{'XADD', KEYS[4], '*', 'id', order}, {'HSET', KEYS[3], user, order},
-    {'HINCRBY', KEYS[1], 'seq', 1}, {'HINCRBY', KEYS[3], 'seq', 1}, {'HINCRBY', KEYS[7], 'orders', 1},
+    {'HSET', KEYS[1], 'seq', 1}, {'HINCRBY', KEYS[7], 'orders', 1},
     {'HSET', KEYS[7], 'last_orders', '0-0'}, {'DECRBY', KEYS[2], 1}}) do
     if not redis.acl_check_cmd(unpack(command)) then
       return redis.error_reply('NOPERM the user of this connection may not run ' .. command[1] .. ' on ' .. command[2])
@@ -173,9 +176,10 @@ for i = 1, buyers_asking do
 end
 
 if admitted > 0 then
-  redis.call('HSET', KEYS[3], unpack(booked))
+  local seq = string.format('%.0f', integer(sale[7]) + 1)
+  redis.call('HSET', KEYS[3], 'seq', seq, unpack(booked))
   redis.call('DECRBY', KEYS[2], admitted)
-  raise_seq(KEYS[1], KEYS[3])
+  redis.call('HSET', KEYS[1], 'seq', seq, 'last', last_added)
   count_added(KEYS[7], admitted, last_added)
 end
 count('admitted', admitted)

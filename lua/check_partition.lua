@@ -8,8 +8,9 @@
 --       2 entries ever added to the orders by the look before, of which none may be missing, or 0
 --       then for each sale its time of creation by SQL
 --
--- Returns {what the streams have lost: "orders", "dead" or "watermark"..., sales that are not whole, by their place in KEYS
--- from 1..., entries ever added to the orders}.
+-- Returns {what the streams have lost: "orders", "dead" or "watermark", and keys that were put right here: "KEY TYPE" for one
+-- of another type, "KEY" for a tally or a watermark that was lost or set back..., sales that are not whole, by their place
+-- in KEYS from 1..., entries ever added to the orders}.
 
 local lost = {}
 for i, wanted in ipairs({'stream', 'stream', 'hash'}) do
@@ -26,6 +27,27 @@ for i, name in ipairs({'orders', 'dead'}) do
     lost[#lost + 1] = missing
   end
 end
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local damaged, tallies, set_back = {}, {}, false
+local known_last = redis.call('HGET', KEYS[3], 'last_orders')
+for i = 4, #KEYS, 4 do
+  local other = set_aside(KEYS[i + 3], 'hash')
+  if other then
+    tallies[#tallies + 1] = KEYS[i + 3] .. ' ' .. other
+  end
+  -- The process that cut the sale died, or SQL refused it and the pieces were not put back.
+  local cut_until = integer(redis.pcall('HGET', KEYS[i], 'cut_until'))
+  local disagrees, sale = look_at_sale(KEYS[i], KEYS[i + 1], KEYS[i + 2])
+  if disagrees or sale[9] ~= ARGV[3 + (i - 4) / 4] or (cut_until and cut_until < now) then
+    damaged[#damaged + 1] = (i - 4) / 4 + 1
+  else
+    if raise_tally(KEYS[i + 3], KEYS[i + 2]) and not other then
+      tallies[#tallies + 1] = KEYS[i + 3]
+    end
+    set_back = set_back or knows_less(known_last, sale[10], last_ids.orders)
+  end
+end
 if #lost == 0 or (ARGV[1] == 'accept' and counts.orders >= integer(ARGV[2])) then
   local known = redis.call('HMGET', KEYS[3], 'orders', 'dead')
   if known[1] ~= tostring(counts.orders) or known[2] ~= tostring(counts.dead) then
@@ -38,19 +60,10 @@ if #lost == 0 or (ARGV[1] == 'accept' and counts.orders >= integer(ARGV[2])) the
     verify_until_now(KEYS[3], last)
   end
 end
-
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local damaged = {}
-for i = 4, #KEYS, 4 do
-  local tally = redis.call('TYPE', KEYS[i + 3]).ok
-  -- The process that cut the sale died, or SQL refused it and the pieces were not put back.
-  local cut_until = integer(redis.pcall('HGET', KEYS[i], 'cut_until'))
-  local created = redis.pcall('HGET', KEYS[i], 'created')
-  if look_at_sale(KEYS[i], KEYS[i + 1], KEYS[i + 2]) or (tally ~= 'hash' and tally ~= 'none')
-    or created ~= ARGV[3 + (i - 4) / 4]
-    or (cut_until and cut_until < now) then
-    damaged[#damaged + 1] = (i - 4) / 4 + 1
-  end
+if set_back and #lost == 0 then
+  lost[1] = KEYS[3]
+end
+for _, tally in ipairs(tallies) do
+  lost[#lost + 1] = tally
 end
 return {lost, damaged, counts.orders}

@@ -34,7 +34,7 @@ end
 -- fields of the sale; the stock.
 local function look_at_sale(sale_key, stock_key, buyers_key)
   local sale = redis.pcall('HMGET', sale_key, 'state', 'begin', 'end', 'limit', 'version', 'initial', 'seq', 'restoring',
-    'created')
+    'created', 'last')
   if sale.err or not sale[1] or not integer(sale[5]) or not integer(sale[6]) or not integer(sale[7])
     or not integer(sale[9]) then
     return 'sale', sale, nil
@@ -72,6 +72,32 @@ local function look_at_stream(stream_key, watermark_key, name)
   end
   local lost = added < count or (added == count and known[2] and known[2] ~= last)
   return lost and name or nil, added, last
+end
+
+-- Whether the stream ID `a` was given before `b`.
+local function is_before(a, b)
+  local a_ms, a_seq = string.match(a, '^(%d+)-(%d+)$')
+  local b_ms, b_seq = string.match(b, '^(%d+)-(%d+)$')
+  if not a_ms or not b_ms or a_ms == b_ms then
+    return a_ms and b_ms and tonumber(a_seq) < tonumber(b_seq)
+  end
+  return tonumber(a_ms) < tonumber(b_ms)
+end
+
+-- Whether the watermark was set back: the stream ends at `newest`, and an entry of this sale that it has had came after
+-- the last one that the watermark knows.
+local function knows_less(known_last, sale_last, newest)
+  return known_last and sale_last and is_before(known_last, sale_last) and not is_before(newest, sale_last)
+end
+
+-- The tally only informs: one that was lost or set back counts as many admissions as there are buyers. Says whether
+-- that was so.
+local function raise_tally(tally_key, buyers_key)
+  local buyers = count_buyers(buyers_key)
+  if (integer(redis.pcall('HGET', tally_key, 'admitted')) or 0) >= buyers then
+    return false
+  end
+  return type(redis.pcall('HSET', tally_key, 'admitted', buyers)) == 'number'
 end
 
 -- Counts entries that were added to the order stream: its watermark knows how many, and the last of them. Where it

@@ -2,6 +2,7 @@
 -- Ends the reconciling of one sale: the stock is what the buyers leave, and the sale admits buyers again.
 --
 -- KEYS  1 sale (hash)  2 stock (string)  3 buyers (hash place -> order)  4 watermark (hash)
+--       5 tally (hash)
 -- ARGV  1 token of the process that has begun (reconcile_begin.lua), "" where that answered "open"  2 run of the server
 --       3 voucher
 --
@@ -29,6 +30,7 @@ redis.call('SET', KEYS[2], stock)
 local seq = math.max(integer(sale[2]) or 0, integer(redis.call('HGET', KEYS[3], 'seq')) or 0) + 1
 redis.call('HSET', KEYS[1], 'seq', seq, 'run', ARGV[2])
 redis.call('HSET', KEYS[3], 'seq', seq)
+raise_tally(KEYS[5], KEYS[3])
 if redis.call('TYPE', KEYS[4]).ok ~= 'string' and
   (integer(redis.pcall('HGET', KEYS[4], 'voucher')) or 0) < integer(ARGV[3]) then
   redis.pcall('HSET', KEYS[4], 'voucher', ARGV[3])

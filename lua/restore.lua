@@ -2,7 +2,7 @@
 -- Puts buyers back that Redis has lost: each takes a piece again, once.
 --
 -- KEYS  1 sale (hash)  2 stock (string)  3 buyers (hash place -> order)  4 orders (stream)  5 dead (stream)
---       6 watermark (hash)
+--       6 watermark (hash)  7 tally (hash)
 -- ARGV  1 voucher
 --       2 "book" to put the buyer back; "claim" for a live order of SQL, which takes its place from any other order;
 --         "enqueue" to add the entry as well; "refuse" to make a dead letter of it, whatever the state of the sale
@@ -85,5 +85,6 @@ end
 if not refuse and token == '' and restored > 0 then
   redis.call('DECRBY', KEYS[2], restored)
   raise_seq(KEYS[1], KEYS[3])
+  raise_tally(KEYS[7], KEYS[3])
 end
 return {restored, refused, promised}

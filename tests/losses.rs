@@ -10,7 +10,10 @@
 mod support;
 mod world;
 
-use std::{collections::HashSet, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 
 use redis::cmd;
 use seckill_engine::{
@@ -31,7 +34,7 @@ use seckill_redis::{
     Redis, letters,
     stream::{self, ReadFrom},
 };
-use seckill_store::faulty::Ill;
+use seckill_store::{Act, faulty::Ill};
 use sqlx::{Connection as _, Executor as _, SqliteConnection};
 use tokio_util::sync::CancellationToken;
 use world::World;
@@ -183,6 +186,51 @@ async fn a_deleted_stream_costs_no_order() {
 }
 
 /// Neither a version that Redis has missed is sold, nor one that an operator's process died over.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tally_that_is_lost_and_a_watermark_that_is_set_back_are_named() {
+    let world = World::start().await;
+    let voucher = world.create(sale(3_000)).await;
+    let (tally, watermark) = (world.keys.tally(voucher), world.keys.home().watermark());
+    world.rush(rush(voucher, 500)).await;
+    let older: HashMap<String, String> = world.server.query(&["HGETALL", &watermark]);
+    world.rush(rush(voucher, 1_000)).await;
+    let _: u64 = world.server.query(&["DEL", &tally]);
+    named(&world, &tally).await;
+    let admitted: u64 = world.server.query(&["HGET", &tally, "admitted"]);
+    let buyers: u64 = world.server.query(&["HLEN", &world.keys.buyers(voucher)]);
+    assert_eq!(admitted, buyers - 1, "one field is no buyer");
+
+    // At rest, where a look of the node finds it, and in a rush, where the next batch does.
+    for users in [0, 2_500] {
+        let set_back = async {
+            world
+                .until("the rush goes on", async || {
+                    let sold = world.server.query::<u64>(&["HLEN", &world.keys.buyers(voucher)]);
+                    users == 0 || sold > buyers + 100
+                })
+                .await;
+            let mut write = vec!["HSET", watermark.as_str()];
+            older.iter().for_each(|(field, value)| write.extend([field.as_str(), value]));
+            let _: u64 = world.server.query(&write);
+        };
+        if users == 0 {
+            set_back.await;
+        } else {
+            let plan = RushPlan { rate: Some(1_500.0), ..rush(voucher, users) };
+            tokio::join!(world.rush(plan), set_back);
+        }
+        world
+            .until("the log names the watermark again", async || {
+                let acts = world.store.acts(50).await.unwrap();
+                let names = |act: &&Act| act.result.contains(&watermark);
+                acts.iter().filter(names).count() == if users == 0 { 1 } else { 2 }
+            })
+            .await;
+    }
+    world.settled().await;
+    world.balanced().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_that_redis_did_not_take_is_delivered_by_a_node() {
     let world = World::start().await;

@@ -92,6 +92,33 @@ async fn a_database_that_another_program_has_locked_is_told_as_that() {
     home.run(&["status"]).expect_code(0);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn what_redis_loses_while_the_database_is_locked_is_told_without_it() {
+    let home = Seckill::new();
+    let id = create(&home, "10");
+    let worker = home.spawn(&["work"]);
+    home.run(&["rush", "--voucher", &id, "--users", "5", "--json"]).expect_code(0);
+    let url = format!("sqlite:{}", home.data_dir().join("seckill.db").display());
+    let mut other = SqliteConnection::connect(&url).await.unwrap();
+    sqlx::query("BEGIN EXCLUSIVE").execute(&mut other).await.unwrap();
+    let stock = format!("seckill:{{p0}}:stock:{id}");
+    wait_until_blocking(LONG, "the node serves the sale", || {
+        let dropped = home.redis().and_then(|mut redis| cmd("DEL").arg(&stock).query(&mut redis));
+        dropped.is_ok_and(|dropped: u64| dropped == 1)
+    });
+    let lost = format!("lost, replaced or set back: {stock}");
+    wait_until_blocking(LONG, "the status tells what was lost", || {
+        home.run(&["status"]).expect_code(3).stdout.contains(&lost)
+    });
+    other.close().await.unwrap();
+    wait_until_blocking(LONG, "so does the log", || {
+        home.run(&["activity"]).expect_code(0).stdout.contains(&lost)
+    });
+    home.run(&["audit"]).expect_code(0);
+    worker.signal(Signal::TERM);
+    worker.wait(LONG).expect_code(0);
+}
+
 #[test]
 fn a_data_directory_that_is_removed_in_a_rush_is_no_success() {
     let home = Seckill::new();

@@ -9,6 +9,8 @@ use seckill_engine::{
     settings::Settings,
     telemetry::{
         Snapshot,
+        alarms::alarms,
+        forgot::{Forgot, unwritten},
         snapshot::{ConsumerLine, Health, NodeLine, SaleLine, StreamLine},
         writes::takes_writes,
     },
@@ -130,14 +132,17 @@ impl Alone {
                     let survey = survey(&mut link, keys, &[]).await?;
                     let alive = |node: &str| survey.nodes.life(node, dead_ms);
                     let locks = holders(&mut link, keys, LOCKS, alive).await?;
-                    Ok::<_, BrokerError>((survey, locks))
+                    let unwritten = unwritten(&mut link, &keys.home()).await?;
+                    Ok::<_, BrokerError>((survey, locks, unwritten))
                 })
                 .await
             }
             Err(why) => Err(why.clone()),
         };
         snapshot.redis = health("redis", looked.as_ref().err().cloned());
-        if let Ok((survey, locks)) = looked {
+        let mut forgot = None;
+        if let Ok((survey, locks, unwritten)) = looked {
+            forgot = Forgot::lately(&[], &unwritten, survey.now);
             let age = |id: EntryId| survey.now.since(id.added());
             snapshot.locks = locks;
             snapshot.nodes = NodeLine::all(&survey.nodes, dead_ms);
@@ -163,6 +168,7 @@ impl Alone {
                     .collect(),
             });
         }
+        snapshot.alarms = alarms(&snapshot, forgot);
         snapshot
     }
 }

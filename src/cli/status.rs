@@ -81,7 +81,7 @@ pub(super) struct Status {
 
 /// All that a picture holds, and whether the database takes writes.
 pub(super) async fn look(context: &mut Context) -> Status {
-    let (mut broken, mut audit_error) = (Vec::new(), None);
+    let (mut broken, mut audit_error, mut recent) = (Vec::new(), None, Vec::new());
     let (mut collector, mut snapshot) = still(context).await;
     collector.tell_writes(&mut snapshot).await;
     if let Some(rows) = collector.pending(EntryId::MIN).await {
@@ -99,14 +99,10 @@ pub(super) async fn look(context: &mut Context) -> Status {
             Ok(lines) => snapshot.jobs = lines,
             Err(error) => tracing::warn!(%error, "the history of jobs was not read"),
         }
-        let recent = context.store.activity(&ActivityFilter::default(), None, EVENTS).await;
-        let forgot = match recent {
-            Ok(events) => Forgot::lately(&events, snapshot.taken),
-            Err(error) => {
-                tracing::warn!(%error, "the activity log was not read");
-                None
-            }
-        };
+        match context.store.activity(&ActivityFilter::default(), None, EVENTS).await {
+            Ok(events) => recent = events,
+            Err(error) => tracing::warn!(%error, "the activity log was not read"),
+        }
         // By order ID, as the audit does: totals alone miss a sale that SQL does not know.
         if snapshot.redis.up && snapshot.funnel.admitted.total <= AUDIT_UP_TO {
             let mut link = context.redis.link();
@@ -122,8 +118,9 @@ pub(super) async fn look(context: &mut Context) -> Status {
         if audit_error.is_some() {
             snapshot.books = Balance::Unknown;
         }
-        snapshot.alarms = alarms(&snapshot, forgot);
     }
+    let forgot = Forgot::lately(&recent, &collector.unwritten().await, snapshot.taken);
+    snapshot.alarms = alarms(&snapshot, forgot);
     Status { snapshot, partitions: broken, audit_error }
 }
 

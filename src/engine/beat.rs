@@ -10,6 +10,7 @@ use seckill_store::SharedStore;
 use tokio_util::sync::CancellationToken;
 
 use super::{EngineError, mend, outbox::Outbox};
+use crate::telemetry::forgot::show_unwritten;
 
 const BEAT_EVERY: Duration = Duration::from_secs(1);
 const ASK_AGAIN: Duration = Duration::from_millis(100);
@@ -30,6 +31,7 @@ pub(super) struct Beat {
 impl Beat {
     /// Beats until `stop`; cancels it when another process has taken the name.
     pub(super) async fn run(mut self, stop: CancellationToken) {
+        let mut shown = false;
         loop {
             let link = &mut self.link;
             let beat = beat(link, &self.partition, &self.node, &self.instance, self.dead_ms, "");
@@ -42,6 +44,11 @@ impl Beat {
                 stop.cancel();
             }
             self.mend().await;
+            if self.partition == self.keys.home() {
+                let (link, of, node) = (&mut self.link, &self.partition, &self.node);
+                // An outage is told by the collector here as well.
+                let _ = show_unwritten(link, of, node, &self.outbox, &mut shown).await;
+            }
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep(BEAT_EVERY) => {}

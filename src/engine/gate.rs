@@ -29,7 +29,7 @@ use super::{
     journal::{Admitted, InHand, Journal},
     outbox::Outbox,
     partitions,
-    reconcile::{self, Closed, Reconciled, Reconciler, await_peers, is_healed, reconcile},
+    reconcile::{self, Closed, Damage, Reconciled, Reconciler, await_peers, is_healed, reconcile},
     sale_versions::SaleVersions,
     settings::Settings,
     told::{Subject, Told},
@@ -105,7 +105,7 @@ pub struct Gate {
     versions: SaleVersions,
     /// Under which this task reconciles.
     token: Arc<str>,
-    /// Streams of the partition that have lost entries, and keys that were renamed since they had another type.
+    /// Streams of the partition that have lost entries, and keys that a look has put right.
     damaged_streams: Vec<String>,
     /// Requests that wait for a sale which is looked up or reconciled; the other sales go on.
     held: HashMap<VoucherId, Batch>,
@@ -737,7 +737,8 @@ async fn prepare(
         reconcile::summon_all(reconciler.link, &of).await?;
         return Err(EngineError::Reconciling(of.orders()));
     }
-    let done = reconciler.sale(voucher, promises).await?;
+    let mut done = reconciler.sale(voucher, promises).await?;
+    done.keys.extend(Damage::put_right(&damage.streams));
     if sale.state == SaleState::Archived {
         return Ok(Prepared::Archived(done));
     }

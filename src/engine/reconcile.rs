@@ -236,7 +236,7 @@ pub(super) async fn is_healed(
 /// Keys of a partition that do not agree.
 #[derive(Debug, Default)]
 pub(super) struct Damage {
-    /// Streams that lost entries, or the watermark.
+    /// Streams that lost entries, or the watermark; with the keys that the look has put right itself.
     pub(super) streams: Vec<String>,
     /// Sales whose keys do not agree.
     pub(super) sales: Vec<VoucherId>,
@@ -245,6 +245,11 @@ pub(super) struct Damage {
 }
 
 impl Damage {
+    /// Keys that the look has put right, by their names; the next one does not find them again.
+    pub(super) fn put_right(found: &[String]) -> impl Iterator<Item = String> {
+        found.iter().filter(|it| !["orders", "dead", "watermark"].contains(&it.as_str())).cloned()
+    }
+
     /// Without the order stream only the nodes know whom they have promised something, and what their consumers have in
     /// hand: a sale whose keys do not agree is not rebuilt before each of them has put that back.
     pub(super) fn is_for_all_nodes(&self) -> bool {
@@ -326,15 +331,15 @@ enum Start {
 
 impl Reconciler<'_> {
     /// Finds what the streams of a partition lost, and puts every order into the stream again that is nowhere.
-    /// `seen` is what an earlier look found; a key of another type was renamed by it and is not found again.
+    /// `seen` is what an earlier look found.
     pub(super) async fn streams(
         &mut self,
         of: &Partition,
         seen: &[String],
     ) -> Result<Reconciled, EngineError> {
         let until = Instant::now() + WITHIN;
-        let renamed = seen.iter().filter(|name| name.contains(' ')).cloned();
-        let mut done = Reconciled { keys: renamed.collect(), ..Reconciled::default() };
+        let keys = Damage::put_right(seen).collect();
+        let mut done = Reconciled { keys, ..Reconciled::default() };
         loop {
             let found = check(self.link, self.keys, of, &[]).await?;
             if found.streams.is_empty() {
@@ -544,7 +549,7 @@ impl Reconciler<'_> {
         let mut call = scripts::RECONCILE_END.prepare_invoke();
         let (keys, of) = (self.keys, self.keys.partition_of(voucher));
         call.key(keys.sale(voucher)).key(keys.stock(voucher));
-        call.key(keys.buyers(voucher)).key(of.watermark());
+        call.key(keys.buyers(voucher)).key(of.watermark()).key(keys.tally(voucher));
         call.arg(token).arg(self.run).arg(voucher.0);
         let answer: Vec<redis::Value> = self.link.invoke(&call).await?;
         match answer.first() {
@@ -705,7 +710,7 @@ impl Reconciler<'_> {
         let (keys, of) = (self.keys, self.keys.partition_of(voucher));
         let mut call = scripts::RESTORE.prepare_invoke();
         call.key(keys.sale(voucher)).key(keys.stock(voucher)).key(keys.buyers(voucher));
-        call.key(of.orders()).key(of.dead()).key(of.watermark());
+        call.key(of.orders()).key(of.dead()).key(of.watermark()).key(keys.tally(voucher));
         call.arg(voucher.0).arg(match entry {
             Entry::Leave => "book",
             Entry::Add => "enqueue",

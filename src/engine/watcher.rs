@@ -173,7 +173,8 @@ impl Watcher {
             if snapshot.seq > 1 {
                 snapshot.jobs = self.look_at_jobs(&snapshot).await;
                 snapshot.activity = self.look_at_activity(&snapshot).await;
-                let forgot = Forgot::lately(&snapshot.activity, snapshot.taken);
+                let unwritten = self.collector.unwritten().await;
+                let forgot = Forgot::lately(&snapshot.activity, &unwritten, snapshot.taken);
                 snapshot.alarms = alarms(&snapshot, forgot);
             }
             let moves = moving(&snapshot);

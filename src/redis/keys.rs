@@ -192,6 +192,12 @@ impl Partition {
         format!("{}:healed", self.prefix)
     }
 
+    /// Hash: node -> what it has put back into Redis while the database took no event of it, as JSON. For those who
+    /// look on; the nodes need it for nothing.
+    pub fn unwritten(&self) -> String {
+        format!("{}:unwritten", self.prefix)
+    }
+
     /// Set: entries that were claimed without a body, until their orders are rebuilt.
     pub fn gone(&self) -> String {
         format!("{}:gone", self.prefix)
@@ -251,7 +257,9 @@ pub fn type_of(key: &str) -> Option<&'static str> {
         "nodes" => Some("zset"),
         "gone" => Some("set"),
         "stock" => Some("string"),
-        "instances" | "healed" | "watermark" | "sale" | "buyers" | "tally" => Some("hash"),
+        "instances" | "healed" | "unwritten" | "watermark" | "sale" | "buyers" | "tally" => {
+            Some("hash")
+        }
         _ => None,
     }
 }

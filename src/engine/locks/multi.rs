@@ -72,7 +72,7 @@ impl MultiLock {
     /// fails gives back what it got before the next one begins.
     ///
     /// # Errors
-    /// As [`Self::try_lock`], of the last round.
+    /// As [`Self::try_lock`], of the last round that the end of the wait did not cut short.
     pub async fn try_for(
         &self,
         name: &LockName,
@@ -81,6 +81,7 @@ impl MultiLock {
         lease: Option<Duration>,
     ) -> Result<MultiGuard, LockError> {
         let until = Instant::now() + wait.unwrap_or(MEMBER * self.members.len() as u32);
+        let mut before = None;
         loop {
             let left = until.saturating_duration_since(Instant::now());
             let error = match self.round(name, task, lease, left.min(MEMBER)).await {
@@ -88,9 +89,14 @@ impl MultiLock {
                 other => return other,
             };
             let pause = PAUSE.mul_f64(rand::random_range(0.5..1.5));
-            if Instant::now() + pause >= until {
+            let now = Instant::now();
+            if now >= until {
+                return Err(before.unwrap_or(error));
+            }
+            if now + pause >= until {
                 return Err(error);
             }
+            before = Some(error);
             tokio::time::sleep(pause).await;
         }
     }

@@ -29,6 +29,7 @@ use super::{
     Meters, Point, Series, Snapshot,
     alarms::alarms,
     books::{Figures, SaleFigures},
+    forgot::{HealedAt, unwritten},
     ledger_page::LedgerPage,
     log::LogPage,
     snapshot::{
@@ -248,6 +249,16 @@ impl Collector {
             snapshot.sql.unwritable.clone_from(&self.sql.unwritable);
             snapshot.alarms = alarms(snapshot, None);
         }
+    }
+
+    /// What nodes have put back into Redis while the database takes no event of it.
+    pub async fn unwritten(&mut self) -> Vec<HealedAt> {
+        if self.sql.takes_writes() || !self.redis.up {
+            return Vec::new();
+        }
+        let home = self.keys.home();
+        let read = tokio::time::timeout(PATIENCE, unwritten(&mut self.link, &home)).await;
+        self.read_in_time("what nodes have put back", read).unwrap_or_default()
     }
 
     /// Sales with a change that Redis has not confirmed; one that came since the last look may be on its way.

@@ -3,15 +3,20 @@
 
 use std::fmt;
 
+use redis::{cmd, pipe};
+use seckill_model::{Millis, counted};
+use seckill_redis::{BrokerError, Link, keys::Partition};
+use seckill_store::{Act, Recorded};
 use serde::{Deserialize, Serialize};
 
-use seckill_model::{Millis, counted};
-use seckill_store::Recorded;
+use crate::outbox::Outbox;
 
 /// The act's name in the audit log.
 pub const HEALED: &str = "redis healed";
 /// So long it is told: a person looks up now and then.
 const TOLD_MS: u64 = 600_000;
+/// Events that a node shows while the database takes none, the newest.
+const UNWRITTEN: usize = 50;
 
 /// What Redis had lost lately.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -56,6 +61,56 @@ pub fn named_in_words(keys: &[String]) -> String {
         text.push_str(&format!(" and {more} more"));
     }
     text
+}
+
+/// What a node gave back, and when.
+pub type HealedAt = (Millis, Healed);
+
+/// What a line of the log tells of that; a line without figures tells at least that something was lost.
+fn healed(act: &Act) -> Option<HealedAt> {
+    (act.act == HEALED).then(|| (act.at, act.result.part("/healed").unwrap_or_default()))
+}
+
+/// Shows to everybody else what a node has put back while the database takes no event of it; `shown` says whether the
+/// last call has shown something.
+///
+/// # Errors
+/// Redis is away.
+pub(crate) async fn show_unwritten(
+    link: &mut Link,
+    of: &Partition,
+    node: &str,
+    outbox: &Outbox,
+    shown: &mut bool,
+) -> Result<(), BrokerError> {
+    let waiting: Vec<HealedAt> = outbox.waiting().iter().filter_map(healed).collect();
+    let newest = &waiting[waiting.len().saturating_sub(UNWRITTEN)..];
+    match serde_json::to_string(newest) {
+        Ok(json) if !newest.is_empty() => {
+            let mut show = pipe();
+            show.cmd("HSET").arg(of.unwritten()).arg(node).arg(json).ignore();
+            show.cmd("PEXPIRE").arg(of.unwritten()).arg(TOLD_MS).ignore();
+            link.pipe::<()>(&show).await?;
+            *shown = true;
+        }
+        _ if *shown => {
+            link.query::<u64>(cmd("HDEL").arg(of.unwritten()).arg(node)).await?;
+            *shown = false;
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// What nodes have put back while the database took no event of it.
+///
+/// # Errors
+/// Redis is away.
+pub async fn unwritten(link: &mut Link, of: &Partition) -> Result<Vec<HealedAt>, BrokerError> {
+    let shown: Vec<String> = link.query(cmd("HVALS").arg(of.unwritten())).await?;
+    // Text of another program tells nothing.
+    let read = shown.iter().filter_map(|json| serde_json::from_str::<Vec<HealedAt>>(json).ok());
+    Ok(read.flatten().collect())
 }
 
 /// What one node gave back to Redis, as its line of the log keeps it.
@@ -125,20 +180,20 @@ impl fmt::Display for Healed {
 }
 
 impl Forgot {
-    /// Sums up what the log tells of the last minutes; `None` where nothing was lost.
-    pub fn lately(log: &[Recorded], now: Millis) -> Option<Self> {
-        let lines = log.iter().map(|line| &line.act);
-        let lines = lines.filter(|act| act.act == HEALED && now.since(act.at) < TOLD_MS);
-        lines.fold(None, |sum: Option<Self>, act| {
-            // A line without figures tells at least that something was lost.
-            let healed: Healed = act.result.part("/healed").unwrap_or_default();
+    /// Sums up what the log tells of the last minutes and what nodes could not write into it; `None` where nothing was
+    /// lost.
+    pub fn lately(log: &[Recorded], unwritten: &[HealedAt], now: Millis) -> Option<Self> {
+        let written = log.iter().filter_map(|line| healed(&line.act));
+        let recent = written.chain(unwritten.iter().cloned());
+        let recent = recent.filter(|(at, _)| now.since(*at) < TOLD_MS);
+        recent.fold(None, |sum: Option<Self>, (at, healed)| {
             if healed.archived > 0
                 && healed == (Healed { archived: healed.archived, ..Healed::default() })
             {
                 return sum;
             }
             let mut sum = sum.unwrap_or_default();
-            sum.at = sum.at.max(act.at);
+            sum.at = sum.at.max(at);
             sum.buyers += healed.buyers;
             sum.promised += healed.promised;
             sum.refused += healed.refused;
@@ -156,7 +211,6 @@ impl Forgot {
 mod tests {
     use super::*;
     use seckill_model::Said;
-    use seckill_store::Act;
 
     #[derive(Serialize)]
     struct Line {
@@ -193,7 +247,7 @@ mod tests {
         };
         let other = Recorded { id: 9, act: Act { act: "sale end".into(), ..Act::default() } };
         let log = [line(3, 900_000, 5, 0), other, line(2, 899_000, 7, 1), line(1, 1, 99, 9)];
-        let told = Forgot::lately(&log, Millis(901_000));
+        let told = Forgot::lately(&log, &[], Millis(901_000));
         assert_eq!(
             told,
             Some(Forgot {
@@ -204,6 +258,6 @@ mod tests {
                 ..Forgot::default()
             })
         );
-        assert_eq!(Forgot::lately(&log[1..2], Millis(1)), None);
+        assert_eq!(Forgot::lately(&log[1..2], &[], Millis(1)), None);
     }
 }
