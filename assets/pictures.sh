@@ -1,9 +1,9 @@
 #!/bin/sh
 # Makes the pictures and the recording of the README again: assets/*.svg and assets/demo.cast. They are what
-# the real program shows in a real pseudo-terminal, exported by itself; see tests/pictures.rs.
+# the real program shows in a real pseudo-terminal, exported by itself; see tests/program/pictures.rs.
 #
 #     ./assets/pictures.sh            all of them, in about two minutes
 #     ./assets/pictures.sh dead       those whose test has this in its name
 set -eu
 cd "$(dirname "$0")/.."
-exec cargo test --locked --test pictures -- --ignored --nocapture --test-threads=1 "$@"
+exec cargo test --locked --test program -- --ignored --nocapture --test-threads=1 "${1:-pictures::}"

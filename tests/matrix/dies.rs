@@ -271,7 +271,7 @@ impl Child {
             _ => format!("{}:1000000000", Point::AfterAck.name()),
         };
         let this = std::env::current_exe().unwrap();
-        let args = ["a_process_of_the_matrix", "--exact", "--nocapture"];
+        let args = crate::support::only("matrix", "a_process_of_the_matrix");
         let env = [(CHILD, told.as_str()), (KILL_AT, kill_at.as_str())];
         let process = Background::spawn(this.to_str().unwrap(), &args, &home, &env);
         Self { process, _home: home }

@@ -2,11 +2,7 @@
 //!
 //! Everything here ends with the test, also with one that panics. What is missing on this machine
 //! fails the test in one sentence; nothing is ever skipped.
-#![allow(
-    dead_code,
-    unused_imports,
-    reason = "each file in tests/ is a program of its own and uses its part"
-)]
+#![allow(dead_code, unused_imports, reason = "each program of tests uses its part")]
 #![allow(unreachable_pub, reason = "`pub` here means: for the tests that include this module")]
 #![allow(
     clippy::unwrap_used,
@@ -54,6 +50,13 @@ pub use tls::{AUTHORITY, encrypted};
 /// How long a test waits for what should happen at once: long enough for a loaded machine, and
 /// only ever spent by a test that fails.
 pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Arguments for this test program that run one ignored test of `module`, which is a `module_path!()`: the work of a
+/// process that another test starts.
+pub fn only(module: &str, test: &str) -> [String; 4] {
+    let path = module.split_once("::").map_or(String::new(), |(_, path)| format!("{path}::"));
+    ["--ignored".into(), "--exact".into(), format!("{path}{test}"), "--nocapture".into()]
+}
 
 /// Between two looks at a condition.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);

@@ -1,0 +1,257 @@
+//! Pending entries given to another consumer, and consumers removed: on one partition and on several.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails says where"
+)]
+
+use crate::world::{NODE, World};
+use seckill_engine::{
+    EngineError,
+    command::{Command, Reply, Scope},
+    error::PartDone,
+    group::{ClaimPlan, ClaimReport, ClaimScope, GroupFault, RemoveReport, claim, remove},
+};
+use seckill_model::{EntryId, Millis, NewSale, filter::Filter};
+use seckill_redis::stream;
+
+const DEAD_MS: u64 = 5_000;
+
+fn sale(stock: u64) -> NewSale {
+    NewSale::checked("hot pot", stock, None, None, Millis::now()).unwrap()
+}
+
+fn fault<T: std::fmt::Debug>(result: Result<T, EngineError>) -> GroupFault {
+    match result {
+        Err(EngineError::Group(fault)) => fault,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn on_group(world: &World, act: &str, more: &[&str]) {
+    let (orders, group) = (world.keys.home().orders(), world.keys.home().group().to_owned());
+    let args = [&["XGROUP", act, &orders, &group], more].concat();
+    let _: redis::Value = world.server.query(&args);
+}
+
+async fn claim_plan(
+    world: &World,
+    scope: ClaimScope,
+    to: &str,
+    force: bool,
+) -> Result<ClaimPlan, EngineError> {
+    claim::preview(&mut world.redis.link(), &world.keys, &scope, to, DEAD_MS, force).await
+}
+
+async fn claimed(world: &World, plan: ClaimPlan) -> Result<ClaimReport, EngineError> {
+    match world.execute(Command::Claim(plan)).await? {
+        Reply::Claimed(report) => Ok(report),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Pending entries: where, with whom, how often delivered.
+async fn held(world: &World) -> Vec<(EntryId, String, u64)> {
+    let (first, last) = (EntryId::MIN, EntryId::MAX);
+    let mut link = world.redis.link();
+    let all = stream::pending_of_all(&mut link, &world.keys, first, last, 1_000).await.unwrap();
+    all.into_iter().map(|row| (row.delivered.entry, row.consumer, row.deliveries)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn given_entries_are_worked_on() {
+    let world = World::spread(3, |settings| settings.claim_idle_ms = 600_000).await;
+    for _ in 0..3 {
+        let voucher = world.create(sale(40)).await;
+        assert_eq!(world.stick(voucher, 40, 30).await, 30);
+    }
+    assert_eq!(world.pending().await, 90);
+    world.hold().await;
+    // Of node-b's three consumers one, by its name; then some entries of another one.
+    let from = ClaimScope::Holder("node-b/2".to_owned());
+    let plan = claim_plan(&world, from, &format!("{NODE}/2"), false).await.unwrap();
+    assert_eq!((plan.count(), plan.parts.len()), (30, 1));
+    let report = claimed(&world, plan).await.unwrap();
+    assert_eq!((report.claimed, report.gone, report.hollow), (30, 0, 0));
+    let now = held(&world).await;
+    let his: Vec<_> = now.iter().filter(|(_, holder, _)| holder.starts_with(NODE)).collect();
+    assert_eq!(his.len(), 30);
+    assert!(his.iter().all(|(id, _, times)| id.partition == 1 && *times == 1), "{his:?}");
+
+    let mut some: Vec<EntryId> =
+        now.iter().map(|row| row.0).filter(|id| id.partition != 1).step_by(2).collect();
+    let wanted = some.len() as u64;
+    some.push(his[0].0);
+    let plan = claim_plan(&world, ClaimScope::Entries(some), NODE, false).await.unwrap();
+    assert_eq!((plan.count(), plan.gone, plan.parts.len()), (wanted, 1, 2));
+    assert_eq!(claimed(&world, plan).await.unwrap().claimed, wanted);
+    let acts = world.store.acts(10).await.unwrap();
+    let mut ended = acts.iter().filter(|act| act.act == "stream claim");
+    assert_eq!(
+        ended.nth(1).unwrap().subject.to_string(),
+        format!("30 entries of partition 1 from 'node-b/2' to '{NODE}/2'")
+    );
+    world.node().hold_consumer(false).await;
+    let left = 60 - wanted;
+    world.until("what was given is written", async || world.pending().await == left).await;
+    world.replay(Scope::All(Filter::default())).await;
+    world.settled().await;
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_what_is_still_with_the_holder_is_given() {
+    let world = World::with(|settings| settings.claim_idle_ms = 600_000).await;
+    let voucher = world.create(sale(40)).await;
+    assert_eq!(world.stick(voucher, 40, 30).await, 30);
+    assert_eq!(world.pending().await, 30);
+    world.hold().await;
+    let rows = held(&world).await;
+    let all: Vec<EntryId> = rows.iter().map(|row| row.0).collect();
+    let by_name = claim_plan(&world, ClaimScope::Entries(all), NODE, false).await.unwrap();
+    let holder = ClaimScope::Holder("node-b/1".to_owned());
+    let by_holder = claim_plan(&world, holder, NODE, false).await.unwrap();
+    let (orders, group) = (world.keys.home().orders(), world.keys.home().group().to_owned());
+    for (entry, ..) in rows.iter().take(5) {
+        let id = entry.in_stream();
+        let claim = ["XCLAIM", &orders, &group, "node-c/1", "0", &id, "JUSTID"];
+        let _: redis::Value = world.server.query(&claim);
+    }
+    let _: u64 = world.server.query(&["XDEL", &orders, &rows[9].0.in_stream()]);
+    let report = claimed(&world, by_name).await.unwrap();
+    assert_eq!((report.claimed, report.gone, report.hollow), (24, 5, 1));
+    let report = claimed(&world, by_holder).await.unwrap();
+    assert_eq!((report.claimed, report.gone, report.hollow), (0, 0, 1), "a body that is gone");
+    let with = |name: &str, rows: &[(EntryId, String, u64)]| {
+        rows.iter().filter(|(_, holder, _)| holder == name).count()
+    };
+    let now = held(&world).await;
+    assert_eq!((with("node-b/1", &now), with("node-c/1", &now)), (1, 5));
+    world.node().hold_consumer(false).await;
+    world.until("what was given is written", async || world.pending().await == 5).await;
+    world.settled_by_replay().await;
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn entries_go_to_nobody_who_does_not_work() {
+    let world = World::with(|settings| settings.claim_idle_ms = 600_000).await;
+    let voucher = world.create(sale(40)).await;
+    assert_eq!(world.stick(voucher, 40, 30).await, 30);
+    assert_eq!(world.pending().await, 30);
+    let of_b = || ClaimScope::Holder("node-b/1".to_owned());
+    on_group(&world, "CREATECONSUMER", &["node-c/1"]);
+    on_group(&world, "CREATECONSUMER", &[&format!("{NODE}/replay")]);
+    let nobody = format!("{NODE}/replay");
+    for idle in ["node-c/1", &nobody] {
+        let told = fault(claim_plan(&world, of_b(), idle, false).await);
+        assert_eq!(told, GroupFault::Idle(idle.to_owned()));
+    }
+    let told = fault(claim_plan(&world, of_b(), "node-x/1", false).await).to_string();
+    assert!(told.contains(&format!("there are: node-b/1, node-c/1, {NODE}/1")), "{told}");
+    let from = ClaimScope::Holder("nobody".to_owned());
+    let told = fault(claim_plan(&world, from, NODE, false).await).to_string();
+    assert!(told.contains("no consumer 'nobody'") && told.contains("node-b/1"), "{told}");
+    let none = ClaimScope::Entries(vec![EntryId { millis: 7, ..EntryId::MIN }]);
+    assert!(matches!(
+        fault(claim_plan(&world, none, NODE, false).await),
+        GroupFault::NothingToGive { .. }
+    ));
+    // By force, and from there to somebody who works.
+    let plan = claim_plan(&world, of_b(), "node-c/1", true).await.unwrap();
+    assert_eq!(claimed(&world, plan.clone()).await.unwrap().claimed, 30);
+    on_group(&world, "DELCONSUMER", &["node-b/1"]);
+    let from = ClaimScope::Holder("node-c/1".to_owned());
+    let back = claim_plan(&world, from.clone(), NODE, false).await.unwrap();
+    assert_eq!(claimed(&world, back).await.unwrap().claimed, 30);
+    world.until("what was given is written", async || world.pending().await == 0).await;
+    let empty = fault(claim_plan(&world, from, NODE, false).await);
+    assert!(matches!(empty, GroupFault::NothingToGive { .. }), "{empty}");
+    world.settled().await;
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_consumer_goes_only_when_nothing_goes_with_it() {
+    let world = World::spread(2, |settings| settings.claim_idle_ms = 600_000).await;
+    let voucher = world.create(sale(40)).await;
+    assert_eq!(world.stick(voucher, 40, 30).await, 30);
+    assert_eq!(world.pending().await, 30);
+    let of = world.keys.partition_of(voucher).number();
+    let name = world.keys.partition(of).consumer("node-b");
+    let remove = async |name: &str, partition| {
+        let mut link = world.redis.link();
+        let shown = remove::preview(&mut link, &world.keys, name, partition, DEAD_MS).await?;
+        world.execute(Command::RemoveConsumer(shown)).await
+    };
+    let told = fault(remove(&name, None).await);
+    assert_eq!(told, GroupFault::Holds { name: name.clone(), partition: of, pending: 30 });
+    assert_eq!(world.pending().await, 30);
+    let alive = world.keys.partition(of).consumer(NODE);
+    assert_eq!(fault(remove(&alive, None).await), GroupFault::Alive(alive.clone()));
+    let told = fault(remove("nobody", None).await).to_string();
+    assert!(told.contains(&name) && told.contains(&alive), "{told}");
+    assert!(matches!(fault(remove(&name, Some(1 - of)).await), GroupFault::NoConsumer { .. }));
+    assert!(matches!(fault(remove(&name, Some(2)).await), GroupFault::NoPartition { .. }));
+    world.replay(Scope::All(Filter::default())).await;
+    match remove(&name, None).await.unwrap() {
+        Reply::ConsumerRemoved(report) => assert_eq!(report.partitions, [of]),
+        other => panic!("{other:?}"),
+    }
+    let line = world.store.acts(1).await.unwrap().remove(0);
+    let told = (line.act.as_str(), line.subject.to_string(), line.result.to_string());
+    let result = format!("removed from partition {of}");
+    assert_eq!(told, ("stream remove-consumer", format!("'{name}' of partition {of}"), result));
+    assert!(matches!(fault(remove(&name, None).await), GroupFault::NoConsumer { .. }));
+    world.settled().await;
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_removal_that_breaks_off_tells_where_it_was_done() {
+    let mut world = World::spread(2, |_| {}).await;
+    world.stop_node().await;
+    let (group, name) = (world.keys.home().group().to_owned(), "gone/1");
+    for number in 0..2 {
+        let of = world.keys.partition(number);
+        // The node may have made it before it was stopped.
+        stream::ensure_group(&mut world.redis.link(), &of).await.unwrap();
+        let orders = of.orders();
+        let _: u64 = world.server.query(&["XGROUP", "CREATECONSUMER", &orders, &group, name]);
+    }
+    let mut link = world.redis.link();
+    let shown = remove::preview(&mut link, &world.keys, name, None, 1).await.unwrap();
+    assert_eq!(shown.partitions, [0, 1]);
+    // Who was asked about one partition answered for no other.
+    let only = RemoveReport { partitions: vec![0], ..shown.clone() };
+    let done = remove::remove(&mut link, &world.keys, &only, 1).await.unwrap();
+    assert_eq!(done.partitions, [0]);
+    let there = |number: u16| {
+        let orders = world.keys.partition(number).orders();
+        let told: redis::Value = world.server.query(&["XINFO", "CONSUMERS", &orders, &group]);
+        format!("{told:?}").contains(name)
+    };
+    assert_eq!([there(0), there(1)], [false, true]);
+    let home = world.keys.partition(0).orders();
+    let _: u64 = world.server.query(&["XGROUP", "CREATECONSUMER", &home, &group, name]);
+    let orders = world.keys.partition(1).orders();
+    let id = "1-1";
+    let _: String =
+        world.server.query(&["XADD", &orders, id, "userId", "1", "voucherId", "1", "id", "1"]);
+    let _: redis::Value = world.server.query(&[
+        "XREADGROUP",
+        "GROUP",
+        &group,
+        name,
+        "COUNT",
+        "1",
+        "STREAMS",
+        &orders,
+        ">",
+    ]);
+    let told = remove::remove(&mut link, &world.keys, &shown, 1).await.unwrap_err();
+    let EngineError::BrokeOff { why, done } = told else { panic!("{told}") };
+    assert!(matches!(fault::<()>(Err(*why)), GroupFault::Holds { partition: 1, pending: 1, .. }));
+    assert_eq!(done, PartDone::Removed(vec![0]));
+}

@@ -1,0 +1,231 @@
+//! Pieces that are put on sale and taken out again, while buyers are at it: what was promised stays.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails says where"
+)]
+
+use crate::world::World;
+use redis::cmd;
+use seckill_engine::{
+    EngineError,
+    command::{Command, RushPlan},
+    vouchers,
+};
+use seckill_model::{Millis, NewSale, Outcome, Sale, SaleState, VoucherId, sale::MAX_STOCK};
+use seckill_redis::scripts;
+use seckill_store::StoreError;
+use sqlx::{Executor as _, SqliteConnection};
+
+fn sale(stock: u64) -> NewSale {
+    NewSale::checked("hot pot", stock, None, None, Millis::now()).unwrap()
+}
+
+/// Version, initial and stock, as Redis holds them.
+async fn in_redis(world: &World, voucher: VoucherId) -> (u64, u64, i64) {
+    let mut link = world.redis.link();
+    let mut read = cmd("HMGET");
+    read.arg(world.keys.sale(voucher)).arg("version").arg("initial");
+    let (version, initial) = link.query(&read).await.unwrap();
+    let stock = link.query(cmd("GET").arg(world.keys.stock(voucher))).await.unwrap();
+    (version, initial, stock)
+}
+
+async fn cut(world: &World, voucher: VoucherId, by: i64) -> Result<Sale, EngineError> {
+    let mut link = world.redis.link();
+    vouchers::restock(&world.store, &mut link, &world.keys, voucher, -by).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cut_leaves_what_sql_does_not_know_yet() {
+    let world = World::start().await;
+    let voucher = world.create(sale(10)).await;
+    world.hold().await;
+    for user in 1..=6 {
+        assert!(matches!(world.ask(voucher, user).await, Outcome::Admitted { .. }));
+    }
+    let before = world.store.sale(voucher).await.unwrap();
+    assert_eq!(before.stock, 10, "SQL knows of no buyer yet");
+    let told = cut(&world, voucher, 5).await.unwrap_err();
+    assert!(matches!(told, EngineError::Short { by: 5, left: 4, .. }), "{told}");
+    assert_eq!(in_redis(&world, voucher).await, (1, 10, 4));
+    assert_eq!(world.store.sale(voucher).await.unwrap(), before);
+
+    world.execute(Command::Restock { voucher, by: -4 }).await.unwrap();
+    assert_eq!(in_redis(&world, voucher).await, (2, 6, 0));
+    assert_eq!(world.store.sale(voucher).await.unwrap().initial, 6);
+    assert_eq!(world.ask(voucher, 7).await, Outcome::SoldOut);
+    world.node().hold_consumer(false).await;
+    world.settled().await;
+    assert_eq!(world.store.live_orders(voucher, None, 99).await.unwrap().len(), 6);
+    world.balanced().await;
+
+    world.execute(Command::Restock { voucher, by: 1 }).await.unwrap();
+    assert!(matches!(world.ask(voucher, 7).await, Outcome::Admitted { .. }));
+    let acts = world.store.acts(9).await.unwrap();
+    let told: Vec<_> = acts.iter().map(|act| (act.act.as_str(), &*act.subject)).collect();
+    let named = |by: &str| format!("#{voucher} by {by}");
+    assert!(told.contains(&("sale cut", &named("4"))), "{told:?}");
+    assert!(told.contains(&("sale restock", &named("1"))), "{told:?}");
+    world.settled().await;
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_can_not_be_cut_or_added_changes_nothing() {
+    let world = World::start().await;
+    let voucher = world.create(sale(10)).await;
+    let before = (world.store.sale(voucher).await.unwrap(), in_redis(&world, voucher).await);
+    for by in [0, MAX_STOCK as i64 - 9, MAX_STOCK as i64, i64::MAX, i64::MIN, -11] {
+        assert!(world.execute(Command::Restock { voucher, by }).await.is_err(), "{by}");
+    }
+    // Redis could give all of them, but SQL keeps one: it is put back, and sold.
+    let told = cut(&world, voucher, 10).await.unwrap_err();
+    assert!(matches!(told, EngineError::Store(StoreError::Rule(_))), "{told}");
+    let now = (world.store.sale(voucher).await.unwrap(), in_redis(&world, voucher).await);
+    assert_eq!(now, before);
+    let report = world.rush(RushPlan::new(voucher, 30)).await;
+    assert_eq!((report.admitted, report.persisted), (10, 10));
+    world.balanced().await;
+
+    let most = world.create(sale(MAX_STOCK)).await;
+    assert!(world.execute(Command::Restock { voucher: most, by: 1 }).await.is_err());
+    let mut drop = cmd("DEL");
+    drop.arg(world.keys.sale(most)).arg(world.keys.stock(most));
+    world.redis.link().query::<u64>(&drop).await.unwrap();
+    let told = cut(&world, most, 1).await.unwrap_err();
+    assert!(matches!(told, EngineError::NotHeld(_)), "{told}");
+    world.execute(Command::EndSale(voucher)).await.unwrap();
+    let told = cut(&world, voucher, 1).await.unwrap_err();
+    assert!(matches!(told, EngineError::Store(StoreError::Ended(_))), "{told}");
+}
+
+/// Holds SQLite's write lock while a cut stands between Redis and SQL.
+async fn half_way(
+    world: &World,
+    voucher: VoucherId,
+    by: i64,
+) -> (SqliteConnection, tokio::task::JoinHandle<Result<Sale, EngineError>>) {
+    world.admits().await;
+    let held = world.lock_database().await;
+    let initial = in_redis(world, voucher).await.1;
+    let (store, redis, keys) = (world.store.clone(), world.redis.clone(), world.keys.clone());
+    let cutting = tokio::spawn(async move {
+        vouchers::restock(&store, &mut redis.link(), &keys, voucher, -by).await
+    });
+    world.until("Redis is cut", async || in_redis(world, voucher).await.1 < initial).await;
+    (held, cutting)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cut_gives_way_to_whoever_changed_the_sale_first() {
+    let world = World::start().await;
+    let voucher = world.create(sale(10)).await;
+    let (mut other, cutting) = half_way(&world, voucher, 4).await;
+    assert_eq!(in_redis(&world, voucher).await, (1, 6, 6));
+    other.execute("UPDATE tb_seckill_voucher SET state = 'paused', version = 2").await.unwrap();
+    other.execute("COMMIT").await.unwrap();
+    let told = cutting.await.unwrap().unwrap_err();
+    assert!(matches!(told, EngineError::Store(StoreError::Changed(_))), "{told}");
+    assert_eq!(in_redis(&world, voucher).await, (2, 10, 10));
+    assert_eq!(world.ask(voucher, 1).await, Outcome::Paused);
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_starts_amid_a_cut_does_not_sell_its_pieces() {
+    let world = World::start().await;
+    let voucher = world.create(sale(10)).await;
+    let old = world.store.sale(voucher).await.unwrap();
+    let (mut other, cutting) = half_way(&world, voucher, 4).await;
+    let (redis, keys) = (world.redis.clone(), world.keys.clone());
+    // What a node does with each sale as it starts.
+    let starting =
+        tokio::spawn(async move { vouchers::sync(&mut redis.link(), &keys, &old).await });
+    let mut sold = 0;
+    // No more than it takes: the cut waits for SQL for three seconds.
+    for user in 1..=7 {
+        sold += usize::from(matches!(world.ask(voucher, user).await, Outcome::Admitted { .. }));
+    }
+    assert_eq!(sold, 6, "of ten pieces four are on their way out");
+    assert!(!starting.is_finished());
+    other.execute("ROLLBACK").await.unwrap();
+    assert_eq!(cutting.await.unwrap().unwrap().initial, 6);
+    assert_eq!(
+        starting.await.unwrap().unwrap(),
+        vouchers::Synced::Known,
+        "an older copy never wins"
+    );
+    assert_eq!(in_redis(&world, voucher).await, (2, 6, 0));
+    world.settled().await;
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_answers_too_late_leaves_the_sale_whole() {
+    let world = World::start().await;
+    let voucher = world.create(sale(10)).await;
+    let (other, cutting) = half_way(&world, voucher, 4).await;
+    let told = cutting.await.unwrap().unwrap_err();
+    assert!(told.is_away(), "{told}");
+    drop(other);
+    assert_eq!(in_redis(&world, voucher).await, (1, 10, 10));
+    assert_eq!(world.store.sale(voucher).await.unwrap().version, 1);
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn half_a_cut_is_healed_by_the_next_start_and_the_next_cut() {
+    let mut world = World::start().await;
+    let voucher = world.create(sale(10)).await;
+    let die_half_way = async |world: &World, version: u64| {
+        let mut call = scripts::CUT.prepare_invoke();
+        call.key(world.keys.sale(voucher)).key(world.keys.stock(voucher));
+        call.key(world.keys.buyers(voucher));
+        call.arg(4).arg(version).arg(300);
+        let told: (String, i64) = world.redis.link().invoke(&call).await.unwrap();
+        assert_eq!(told, ("cut".to_owned(), 6));
+    };
+    die_half_way(&world, 1).await;
+    world.restart_node().await;
+    world.until("the sale is whole", async || in_redis(&world, voucher).await == (1, 10, 10)).await;
+    die_half_way(&world, 1).await;
+    assert_eq!(cut(&world, voucher, 9).await.unwrap().initial, 1);
+    assert_eq!(in_redis(&world, voucher).await, (2, 1, 1));
+    assert_eq!(world.store.sale(voucher).await.unwrap().state, SaleState::Running);
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cuts_and_restocks_in_a_rush_oversell_nothing() {
+    let world = World::start().await;
+    let voucher = world.create(sale(5_000)).await;
+    let rush = world.rush(RushPlan {
+        rate: Some(10_000.0),
+        repeat: 0.0,
+        ..RushPlan::new(voucher, 15_000)
+    });
+    let steering = async {
+        let (mut cuts, mut by) = (0, 0_i64);
+        for step in 0..60_i64 {
+            let change = if step % 4 == 3 { 25 } else { -(step * 7 % 50 + 1) };
+            let (one, two) = tokio::join!(
+                world.execute(Command::Restock { voucher, by: change }),
+                cut(&world, voucher, 3),
+            );
+            by += if one.is_ok() { change } else { 0 };
+            by -= if two.is_ok() { 3 } else { 0 };
+            cuts += u32::from(one.is_ok() && change < 0) + u32::from(two.is_ok());
+        }
+        (cuts, by)
+    };
+    let (report, (cuts, by)) = tokio::join!(rush, steering);
+    assert!(cuts > 10, "{cuts} cuts went through");
+    world.settled().await;
+    let sale = world.store.sale(voucher).await.unwrap();
+    assert_eq!(sale.initial as i64, 5_000 + by);
+    assert_eq!((report.errors, report.dead), (0, 0), "{report:?}");
+    assert_eq!(report.persisted, sale.live_orders());
+    world.balanced().await;
+}

@@ -1,0 +1,179 @@
+//! The whole path on each database: a rush, orders paid and closed, and books that balance.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails says where"
+)]
+
+use std::{sync::Arc, time::Instant};
+
+use crate::world::{Database, World};
+use seckill_engine::{
+    command::{Focus, RushPlan},
+    payment,
+    telemetry::{
+        OrdersView,
+        snapshot::{Alarm, AlarmKind},
+        unread::Unread,
+    },
+};
+use seckill_model::{EntryId, Fence, Millis, NewSale, OrderEntry, OrderId, Payment, Said, UserId};
+use seckill_redis::stream;
+use seckill_store::Written;
+use sqlx::{Connection as _, SqliteConnection};
+use tokio_util::sync::CancellationToken;
+
+/// How many orders: `SECKILL_TEST_ORDERS`, or what a slow build writes in a few seconds.
+fn orders() -> u64 {
+    let told = std::env::var("SECKILL_TEST_ORDERS").ok().and_then(|it| it.parse().ok());
+    told.unwrap_or(if cfg!(debug_assertions) { 20_000 } else { 100_000 })
+}
+
+fn sale(stock: u64) -> NewSale {
+    NewSale::checked("hot pot", stock, None, None, Millis::now()).unwrap()
+}
+
+/// A tenth of the buyers find nothing left, some ask twice, some pay, the rest is closed.
+async fn rush(database: Database) {
+    let count = orders();
+    let world = World::on(database, 1, |_| {}).await;
+    let voucher = world.create(sale(count)).await;
+    let started = Instant::now();
+    let report = world.rush(RushPlan::new(voucher, count + count / 10)).await;
+    let took = started.elapsed().as_secs_f64();
+    assert_eq!((report.admitted, report.persisted, report.errors), (count, count, 0));
+    println!("{database:?}: {count} orders admitted and written in {took:.1} s");
+    world.settled().await;
+    world.balanced().await;
+
+    let live = world.store.live_orders(voucher, None, 100).await.unwrap();
+    let some: Vec<OrderId> = live.iter().map(|it| it.id).collect();
+    let paid = world.store.pay(&some, Millis::now()).await.unwrap();
+    assert_eq!(paid, [Payment::Paid; 100]);
+    let (mut link, stop) = (world.redis.link(), CancellationToken::new());
+    let fence = Fence { name: "close".into(), token: 1 };
+    let (now, later) = (Millis::now(), Millis::now().plus(60_000));
+    let closed =
+        payment::close_overdue(&world.store, &mut link, &world.keys, later, now, &fence, &stop)
+            .await
+            .unwrap();
+    assert_eq!((closed.orders, closed.given_back), (count - 100, count - 100));
+    world.balanced().await;
+    let again = world.rush(RushPlan { repeat: 0.0, ..RushPlan::new(voucher, count) }).await;
+    assert_eq!(again.admitted, count - 100, "each piece that went back");
+    assert!(again.duplicate <= 100 && again.errors == 0, "{again:?}");
+    world.settled().await;
+    world.balanced().await;
+}
+
+/// What the store alone takes, in batches as the consumer writes them.
+async fn batches(database: Database) {
+    let count = orders();
+    let world = World::on(database, 1, |_| {}).await;
+    let voucher = world.create(sale(count)).await;
+    let entry = |number: u64| OrderEntry {
+        entry: EntryId::MIN,
+        order: OrderId::new(1_795_000_000, number).unwrap(),
+        // Buyers come in no order.
+        user: UserId(number.wrapping_mul(2_654_435_761) % 1_000_000_007),
+        voucher,
+        place: 1,
+    };
+    let started = Instant::now();
+    for from in (0..count).step_by(1_000) {
+        let batch: Vec<_> = (from..(from + 1_000).min(count)).map(entry).collect();
+        let written = world.store.write_orders(&batch, Millis::now()).await.unwrap();
+        assert!(written.iter().all(|it| *it == Written::New));
+    }
+    let took = started.elapsed().as_secs_f64();
+    println!("{database:?}: {:.0} rows/s in batches of 1,000", count as f64 / took);
+    assert_eq!(world.store.books(voucher).await.unwrap().live, count);
+}
+
+/// A database that refuses whatever is written is no reason to give up a single order.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_that_is_gone_for_a_while_makes_no_dead_letter() {
+    let world = World::start().await;
+    let voucher = world.create(sale(200)).await;
+    let url = format!("sqlite:{}", world.database().display());
+    let mut other = SqliteConnection::connect(&url).await.unwrap();
+    let mut run = async |sql: &'static str| {
+        sqlx::query(sql).execute(&mut other).await.unwrap();
+    };
+    world.admits().await;
+    run("ALTER TABLE tb_voucher_order RENAME TO tb_taken_away").await;
+    world.rush(RushPlan { settle: false, repeat: 0.0, ..RushPlan::new(voucher, 200) }).await;
+    // The first batch holds as many as had come by then; the others wait behind it. It has been tried many times
+    // when its entries are that old.
+    let (mut link, home) = (world.redis.link(), world.keys.home());
+    world
+        .until("a batch is tried and waits", async || {
+            let page = stream::pending_page(&mut link, &home, EntryId::MIN, EntryId::MAX, 1).await;
+            page.unwrap().first().is_some_and(|row| row.idle_ms >= 500)
+        })
+        .await;
+    let dead = world.keys.home().dead();
+    assert_eq!(world.server.query::<u64>(&["XLEN", &dead]), 0);
+    run("ALTER TABLE tb_taken_away RENAME TO tb_voucher_order").await;
+    world.settled().await;
+    assert_eq!(world.server.query::<u64>(&["XLEN", &dead]), 0);
+    assert_eq!(world.store.books(voucher).await.unwrap().live, 200);
+    world.balanced().await;
+}
+
+/// Reading goes on beside the lock of another program, so a database that looks well may take no order.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_of_another_program_is_told_and_outlived() {
+    let world = World::start().await;
+    let voucher = world.create(sale(200)).await;
+    let picture = || Arc::clone(&world.node().remote().snapshots.borrow());
+    world.until("the database is well", async || picture().sql.takes_writes()).await;
+    world.admits().await;
+    let lock = world.lock_database().await;
+    world.rush(RushPlan { settle: false, repeat: 0.0, ..RushPlan::new(voucher, 200) }).await;
+    world
+        .until("the lock is told, and who waits for it", async || {
+            let seen = picture();
+            let why = seen.sql.unwritable.as_ref().and_then(Said::data);
+            let told = |it: &Alarm| it.kind == AlarmKind::SqlLocked { waiting: Some(200) };
+            why == Some(Unread::SqlLocked) && seen.alarms.iter().any(told)
+        })
+        .await;
+    let told = picture();
+    let open = |focus: &mut Focus| focus.orders = Some(OrdersView::default());
+    world.node().remote().focus.send_modify(open);
+    world
+        .until("it is read all the while", async || {
+            let seen = picture();
+            seen.sql.last_ok > told.sql.last_ok && seen.orders.taken > told.sql.last_ok
+        })
+        .await;
+    let seen = picture();
+    assert!(seen.sql.up && !seen.sql.takes_writes(), "{:?}", seen.sql);
+    let dead = world.keys.home().dead();
+    assert_eq!(world.server.query::<u64>(&["XLEN", &dead]), 0);
+    drop(lock);
+    world.until("the database is well again", async || picture().sql.takes_writes()).await;
+    world.settled().await;
+    world.balanced().await;
+    assert!(picture().sql.back.is_none(), "it answered all the while");
+}
+
+macro_rules! on_each {
+    ($($name:ident: $database:ident),+) => {
+        $(mod $name {
+            #[tokio::test(flavor = "multi_thread")]
+            async fn a_rush_is_written_paid_closed_and_balanced() {
+                super::rush(super::Database::$database).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread")]
+            async fn batches_go_in_whole() {
+                super::batches(super::Database::$database).await;
+            }
+        })+
+    };
+}
+
+on_each!(on_sqlite: Sqlite, on_mariadb: MariaDb, on_postgres: Postgres);

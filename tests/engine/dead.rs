@@ -1,0 +1,452 @@
+//! Dead letters: judged by what is true, replays that happen once and end, discards that give back once.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails says where"
+)]
+
+use std::{
+    collections::BTreeMap,
+    pin::pin,
+    time::{Duration, Instant},
+};
+
+use crate::world::{Database, World};
+use redis::cmd;
+use seckill_engine::{
+    EngineError,
+    command::{
+        Command, LetterScope, LettersCounted, LettersDiscarded, LettersReplayed, Reply, RushPlan,
+    },
+    dead::{JudgedLetter, LETTER_FIELDS, Letters},
+    ledger,
+    orders::{self, Standing},
+    payment, retention,
+    settings::Settings,
+};
+use seckill_model::{
+    EntryId, LetterCounts, LetterVerdict, Millis, NewSale, OrderEntry, OrderFault, OrderId,
+    OrderStatus, Outcome, UserId, VoucherId, filter::Filter, ledger::Finding, letter::Burial,
+};
+use seckill_redis::{letters, stream};
+use seckill_store::Cancelled;
+use sqlx::{Connection as _, Executor as _, SqliteConnection};
+use tokio_util::sync::CancellationToken;
+
+const PATIENCE: Duration = Duration::from_mins(1);
+const AT_ONCE: stream::ReadFrom = stream::ReadFrom::New(Duration::from_millis(50));
+
+fn sale(stock: u64) -> NewSale {
+    NewSale::checked("hot pot", stock, None, None, Millis::now()).unwrap()
+}
+
+fn matching(filter: &str) -> LetterScope {
+    let filter = Filter::parse(filter, LETTER_FIELDS).unwrap();
+    LetterScope::Matching { filter, last: EntryId::MAX }
+}
+
+fn reader(world: &World) -> Letters {
+    let settings = Settings::default();
+    Letters::new(&world.redis, world.store.clone(), world.keys.clone(), &settings)
+}
+
+async fn letters_of(world: &World) -> Vec<JudgedLetter> {
+    reader(world).page(EntryId::MIN, EntryId::MAX, 10_000).await.unwrap()
+}
+
+async fn verdicts(world: &World) -> Vec<LetterVerdict> {
+    letters_of(world).await.iter().map(|it| it.verdict).collect()
+}
+
+async fn replay(world: &World, scope: LetterScope, force: bool) -> LettersReplayed {
+    match world.execute(Command::ReplayLetters { scope, force }).await.unwrap() {
+        Reply::LettersReplayed(report) => report,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn discard(world: &World, scope: LetterScope, compensate: bool) -> LettersDiscarded {
+    match world.execute(Command::DiscardLetters { scope, compensate }).await.unwrap() {
+        Reply::LettersDiscarded(report) => report,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn dead(world: &World) -> u64 {
+    world.server.query(&["XLEN", &world.keys.home().dead()])
+}
+
+fn stock(world: &World, voucher: VoucherId) -> i64 {
+    world.server.query(&["GET", &world.keys.stock(voucher)])
+}
+
+/// Lets buyers in and puts their entries among the dead letters. The consumer stays held.
+async fn bury(world: &World, voucher: VoucherId, buyers: u64) {
+    world.hold().await;
+    let plan = RushPlan { settle: false, repeat: 0.0, ..RushPlan::new(voucher, buyers) };
+    world.rush(plan).await;
+    let (mut link, of) = (world.redis.link(), world.keys.home());
+    loop {
+        let taken = stream::read_group(&mut link, &of, "x/1", AT_ONCE, 1_000).await.unwrap();
+        if taken.is_empty() {
+            return;
+        }
+        let grave: Vec<_> = taken.iter().map(|entry| (entry.entry, "for a test".into())).collect();
+        letters::bury_all(&mut link, &of, &grave).await.unwrap();
+    }
+}
+
+/// A letter tells every time that it was given up, and is not replayed for ever.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_comes_straight_back_is_left_to_a_person() {
+    let world = World::with(|settings| settings.max_replays = 2).await;
+    let voucher = world.create(sale(10)).await;
+    let url = format!("sqlite:{}", world.database().display());
+    let mut other = SqliteConnection::connect(&url).await.unwrap();
+    other
+        .execute(
+            "CREATE TRIGGER t BEFORE INSERT ON tb_voucher_order WHEN NEW.user_id = 7 \
+             BEGIN SELECT RAISE(ABORT, 'not this one'); END",
+        )
+        .await
+        .unwrap();
+    assert!(matches!(world.ask(voucher, 7).await, Outcome::Admitted { .. }));
+    assert!(matches!(world.ask(voucher, 8).await, Outcome::Admitted { .. }));
+    for replays in 0..=2 {
+        world
+            .until("it is given up", async || {
+                let letters = letters_of(&world).await;
+                letters.first().is_some_and(|it| it.letter.replays == replays)
+            })
+            .await;
+        world.stranded().await;
+        let letter = letters_of(&world).await.remove(0).letter;
+        let history = letter.history();
+        assert_eq!(history.len() as u64, replays + 1, "{history:?}");
+        assert!(history.iter().all(|it| it.reason.contains("not this one")), "{history:?}");
+        let told = |it: &Burial| matches!(it.reason.data(), Some(OrderFault::Refused(_)));
+        assert!(history.iter().all(told), "{history:?}");
+        assert!(history.iter().all(|it| it.consumer == "node-t/1" && it.deliveries == 1));
+        assert!(history.is_sorted_by_key(|it| it.at), "{history:?}");
+        let report = replay(&world, matching(""), false).await;
+        let refused = LetterCounts { came_back: u64::from(replays == 2), ..Default::default() };
+        assert_eq!((report.seen, report.refused), (1, refused));
+        assert_eq!(report.replayed, u64::from(replays < 2));
+    }
+    assert_eq!(dead(&world), 1);
+    // By force as well it is once an act, and not for as long as it comes back.
+    assert_eq!(replay(&world, matching(""), true).await.seen, 1);
+    world
+        .until("it is given up again", async || {
+            letters_of(&world).await.first().is_some_and(|it| it.letter.replays == 3)
+        })
+        .await;
+    other.execute("DROP TRIGGER t").await.unwrap();
+    assert_eq!(replay(&world, matching("replays=3"), true).await.replayed, 1);
+    world.settled().await;
+    assert_eq!((dead(&world), world.store.sale(voucher).await.unwrap().stock), (0, 8));
+    world.balanced().await;
+    let acts = world.store.acts(1).await.unwrap();
+    assert_eq!(acts[0].act, "dead replay");
+    assert!(acts[0].subject.contains("'replays=3'") && acts[0].subject.contains("by force"));
+}
+
+/// Polls work that is broken off when `enough` says so; `true` if it came to its end before.
+async fn break_off<F: Future>(work: F, mut enough: impl FnMut() -> bool) -> bool {
+    let (mut work, end) = (pin!(work), Instant::now() + PATIENCE);
+    loop {
+        // Each poll goes as far as the next answer of a server.
+        if futures::poll!(work.as_mut()).is_ready() {
+            return true;
+        }
+        if enough() {
+            return false;
+        }
+        assert!(Instant::now() < end, "it neither ended nor was broken off");
+        tokio::time::sleep(Duration::from_micros(100)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replay_that_is_broken_off_goes_on_and_repeats_nothing() {
+    let world = World::start().await;
+    let voucher = world.create(sale(2_000)).await;
+    bury(&world, voucher, 1_000).await;
+    assert_eq!(dead(&world), 1_000);
+    world.stranded().await;
+    let (stop, all) = (CancellationToken::new(), matching(""));
+    let mut first = reader(&world);
+    let ended = break_off(first.replay(&all, false, &stop), || dead(&world) < 1_000).await;
+    let left = dead(&world);
+    assert!(!ended && left > 0 && left < 1_000, "{left} letters are left");
+    let report = replay(&world, matching(""), false).await;
+    assert_eq!((report.replayed, report.gone, dead(&world)), (left, 0, 0));
+    let (mut link, of) = (world.redis.link(), world.keys.home());
+    let entries = stream::range(&mut link, &of, EntryId::MIN, 10_000).await.unwrap();
+    let mut times: BTreeMap<UserId, u64> = BTreeMap::new();
+    for order in entries.iter().filter_map(stream::Delivered::order) {
+        *times.entry(order.user).or_default() += 1;
+    }
+    assert!(times.len() == 1_000 && times.values().all(|times| *times == 2), "once each");
+    world.node().hold_consumer(false).await;
+    world.settled().await;
+    assert_eq!(world.store.books(voucher).await.unwrap().live, 1_000);
+    world.balanced().await;
+    // A stop is noticed between pages.
+    stop.cancel();
+    assert_eq!(reader(&world).replay(&all, false, &stop).await.unwrap().seen, 0);
+}
+
+/// Whoever waits keeps his letter, or gets everything back that he had, once.
+async fn compensation_happens_once(database: Database) {
+    let world = World::on(database, 1, |_| {}).await;
+    let voucher = world.create(sale(500)).await;
+    bury(&world, voucher, 300).await;
+    assert_eq!((dead(&world), stock(&world, voucher)), (300, 200));
+    let kept = discard(&world, matching(""), false).await;
+    assert_eq!((kept.discarded, kept.refused.awaited, dead(&world)), (0, 300, 300));
+
+    let judged = letters_of(&world).await;
+    let entries: Vec<OrderEntry> = judged.iter().filter_map(|it| it.letter.order).collect();
+    // Died between SQL and Redis, then between Redis and the letter.
+    let told = world.store.cancel_orders(&entries[..10], Millis::now()).await.unwrap();
+    assert_eq!(told, [Cancelled::Now; 10]);
+    world.stranded().await;
+    let mut link = world.redis.link();
+    let given = payment::give_back_open(&world.store, &mut link, &world.keys).await.unwrap();
+    assert_eq!((given, stock(&world, voucher)), (10, 210));
+    world.stranded().await;
+    world.store.cancel_orders(&entries[10..20], Millis::now()).await.unwrap();
+
+    // And then broken off a little later each time.
+    let (stop, all) = (CancellationToken::new(), matching(""));
+    for most in 1.. {
+        let (mut polls, mut hands) = (0, reader(&world));
+        let work = hands.discard(&all, true, &stop);
+        let over = || {
+            polls += 1;
+            polls > most * 3
+        };
+        if break_off(work, over).await {
+            break;
+        }
+    }
+    assert_eq!((dead(&world), stock(&world, voucher)), (0, 500));
+    assert_eq!(world.store.returning().await.unwrap(), 0);
+    let books = world.store.books(voucher).await.unwrap();
+    assert_eq!((books.stock, books.live, books.closed), (500, 0, 300));
+    world.balanced().await;
+    let id = entries[5].order;
+    let found = orders::find(&world.store, &mut link, &world.keys, id).await.unwrap();
+    let Standing::Persisted { order } = found else { panic!("{found:?}") };
+    assert_eq!(order.status, OrderStatus::Cancelled);
+    // Whoever was given back may buy again.
+    world.node().hold_consumer(false).await;
+    let again = world.rush(RushPlan { repeat: 0.0, ..RushPlan::new(voucher, 300) }).await;
+    assert_eq!((again.admitted, again.persisted), (300, 300));
+    world.settled().await;
+    world.balanced().await;
+}
+
+/// Nothing cries wolf while letters go back, or go for good.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_books_balance_at_every_moment_of_a_replay_and_a_discard() {
+    let world = World::start().await;
+    let voucher = world.create(sale(6_000)).await;
+    for compensate in [false, true] {
+        bury(&world, voucher, if compensate { 6_000 } else { 3_000 }).await;
+        let before = dead(&world);
+        world.node().hold_consumer(false).await;
+        let (moved, audits) = tokio::join!(
+            async {
+                if compensate {
+                    discard(&world, matching(""), true).await.discarded
+                } else {
+                    replay(&world, matching(""), false).await.replayed
+                }
+            },
+            async {
+                let mut audits = 0;
+                while dead(&world) > 0 {
+                    let mut link = world.redis.link();
+                    let audit = ledger::audit(&world.store, &mut link, &world.keys, None).await;
+                    for found in audit.unwrap().findings() {
+                        assert!(matches!(found.what, Finding::Stranded(_)), "{found}");
+                    }
+                    audits += 1;
+                }
+                audits
+            }
+        );
+        assert_eq!((moved, before), (3_000, 3_000));
+        assert!(audits > 0, "no audit beside it");
+        world.settled().await;
+        world.balanced().await;
+    }
+    let books = world.store.books(voucher).await.unwrap();
+    assert_eq!((books.live, books.closed), (3_000, 3_000));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_letter_is_judged_by_what_is_true_now() {
+    use LetterVerdict::{Awaited, Malformed, NoSale, NobodyWaits, Written};
+
+    let world = World::start().await;
+    let voucher = world.create(sale(10)).await;
+    bury(&world, voucher, 2).await;
+    let add = async |user: u64, voucher: u64, id: u64| {
+        let mut add = cmd("XADD");
+        add.arg(world.keys.home().dead()).arg("*").arg("reason").arg("by hand");
+        add.arg("body:userId").arg(user).arg("body:voucherId").arg(voucher).arg("body:id").arg(id);
+        world.redis.link().query::<String>(&add).await.unwrap();
+    };
+    let first = letters_of(&world).await.remove(0).letter;
+    let order = first.order.unwrap();
+    add(order.user.0, voucher.0, 99).await;
+    add(4_711, voucher.0, 98).await;
+    add(1, 4_242, 97).await;
+    world.add_entry(&["x", "y"]).await;
+    let mut link = world.redis.link();
+    let taken = stream::read_group(&mut link, &world.keys.home(), "x/1", AT_ONCE, 9).await.unwrap();
+    stream::bury(&mut link, &world.keys.home(), taken[0].entry, "two\nlines\u{1b}").await.unwrap();
+    let expected = [Awaited, Awaited, NobodyWaits, NobodyWaits, NoSale, Malformed];
+    assert_eq!(verdicts(&world).await, expected);
+    let last = letters_of(&world).await.pop().unwrap().letter;
+    assert_eq!(last.reason, "two·lines·");
+
+    // Its order is written by somebody else meanwhile.
+    world.store.write_orders(&[order], Millis::now()).await.unwrap();
+    assert_eq!(verdicts(&world).await[0], Written);
+    // Nothing but what is awaited is ever replayed, not even by force.
+    let ids = letters_of(&world).await.iter().map(|it| it.letter.letter).collect();
+    let mut ids: Vec<EntryId> = ids;
+    ids.push(EntryId { millis: 1, ..EntryId::MIN });
+    ids.push(ids[0]);
+    let report = replay(&world, LetterScope::Letters(ids), true).await;
+    assert_eq!((report.seen, report.replayed, report.gone), (7, 1, 1), "{report:?}");
+    assert_eq!(report.refused.total(), 5);
+    // Compensation is for those who wait, and there are none.
+    let report = discard(&world, matching("verdict!=malformed,age<1h"), true).await;
+    assert_eq!((report.discarded, report.compensated, report.given_back), (4, 0, 0));
+    assert_eq!(discard(&world, matching("reason~LINES"), false).await.discarded, 1);
+    assert_eq!(discard(&world, matching(""), true).await, LettersDiscarded::default());
+    world.node().hold_consumer(false).await;
+    world.settled().await;
+    world.balanced().await;
+}
+
+/// Two buyers were given one id: neither a replay nor a compensation may decide whose it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_id_that_is_another_buyers_is_left_to_a_person() {
+    let world = World::start().await;
+    let voucher = world.create(sale(10)).await;
+    let Outcome::Admitted { order } = world.ask(voucher, 1).await else { panic!() };
+    world.settled().await;
+    let (mut link, v) = (world.redis.link(), voucher.to_string());
+    let mut hold = cmd("HSET");
+    hold.arg(world.keys.buyers(voucher)).arg(55).arg(order.get());
+    link.query::<u64>(&hold).await.unwrap();
+    world.add_entry(&["userId", "55", "voucherId", &v, "id", &order.to_string()]).await;
+    world.until("it is given up", async || dead(&world) == 1).await;
+    assert_eq!(verdicts(&world).await, [LetterVerdict::IdTaken]);
+    assert_eq!(replay(&world, matching(""), true).await.refused.id_taken, 1);
+    assert_eq!(discard(&world, matching(""), true).await.refused.id_taken, 1);
+    let row = world.store.order(order).await.unwrap().unwrap();
+    assert_eq!((row.user_id, row.status, dead(&world)), (UserId(1), OrderStatus::Unpaid, 1));
+}
+
+/// A sale that Redis has lost: nobody can tell who waits, and what is cancelled meanwhile stays so.
+#[tokio::test(flavor = "multi_thread")]
+async fn letters_of_a_sale_that_redis_does_not_hold() {
+    let mut world = World::start().await;
+    let voucher = world.create(sale(10)).await;
+    bury(&world, voucher, 4).await;
+    world.stop_node().await;
+    let mut drop = cmd("DEL");
+    drop.arg(world.keys.sale(voucher)).arg(world.keys.stock(voucher));
+    drop.arg(world.keys.buyers(voucher));
+    let mut link = world.redis.link();
+    link.query::<u64>(&drop).await.unwrap();
+    let (stop, all) = (CancellationToken::new(), matching(""));
+    let LettersCounted { counts, gone, .. } = reader(&world).count(&all, &stop).await.unwrap();
+    assert_eq!(counts, LetterCounts { not_loaded: 4, ..Default::default() });
+    assert_eq!(gone, 0);
+    let mut hands = reader(&world);
+    assert_eq!(hands.replay(&all, true, &stop).await.unwrap().refused.not_loaded, 4);
+    assert_eq!(hands.discard(&all, false, &stop).await.unwrap().refused.not_loaded, 4);
+    // Their time is over, but somebody may wait.
+    let mut settings = Settings::default();
+    settings.jobs.keep_dead_entries = 0;
+    let of = world.keys.home();
+    let trimmed =
+        retention::trim(&world.store, &mut link, &world.keys, &of, &settings, &stop).await;
+    assert_eq!(trimmed.unwrap().letters, 0);
+    let report = hands.discard(&all, true, &stop).await.unwrap();
+    assert_eq!((report.discarded, report.compensated, report.given_back), (4, 4, 0));
+    world.start_node();
+    world
+        .until("the sale is loaded", async || {
+            link.query::<bool>(cmd("EXISTS").arg(world.keys.stock(voucher))).await.unwrap()
+        })
+        .await;
+    assert_eq!(stock(&world, voucher), 10);
+    world.balanced().await;
+
+    // Over and archived: whoever had a claim has his order in SQL.
+    world.execute(Command::EndSale(voucher)).await.unwrap();
+    let archived = retention::archive_ended(&world.store, &mut link, &world.keys, 0, &stop).await;
+    assert_eq!(archived.unwrap(), [voucher]);
+    let v = voucher.to_string();
+    let mut add = cmd("XADD");
+    add.arg(of.dead()).arg("*").arg("reason").arg("late");
+    add.arg("body:userId").arg(1).arg("body:voucherId").arg(&v).arg("body:id").arg(5);
+    link.query::<String>(&add).await.unwrap();
+    assert_eq!(verdicts(&world).await, [LetterVerdict::NobodyWaits]);
+    let report = discard(&world, matching(""), true).await;
+    assert_eq!((report.discarded, report.compensated), (1, 0));
+    assert_eq!(world.store.order(OrderId::from_i64(5).unwrap()).await.unwrap(), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn acts_on_letters_are_an_operators_and_keep_to_their_partition() {
+    let world = World::spread(3, |_| {}).await;
+    let vouchers = [world.create(sale(9)).await, world.create(sale(9)).await];
+    world.hold().await;
+    let mut link = world.redis.link();
+    for voucher in vouchers {
+        assert!(matches!(world.ask(voucher, 1).await, Outcome::Admitted { .. }));
+        let of = world.keys.partition_of(voucher);
+        let taken = stream::read_group(&mut link, &of, "x/1", AT_ONCE, 9).await.unwrap();
+        stream::bury(&mut link, &of, taken[0].entry, "for a test").await.unwrap();
+    }
+    let judged = letters_of(&world).await;
+    assert_eq!(judged.len(), 2);
+    let only = format!("voucher={}", vouchers[1]);
+    let report = discard(&world, matching(&only), true).await;
+    assert_eq!((report.discarded, report.compensated, report.given_back), (1, 1, 1));
+    let id = letters_of(&world).await[0].letter.letter;
+    assert_eq!(replay(&world, LetterScope::Letters(vec![id]), false).await.replayed, 1);
+    world.node().hold_consumer(false).await;
+    world.settled().await;
+    world.balanced().await;
+    let mut operator = world.node().operator().clone();
+    operator.read_only = true;
+    let command = Command::DiscardLetters { scope: matching(""), compensate: false };
+    assert!(command.is_recovery());
+    let told = operator.execute(command, &CancellationToken::new()).await;
+    assert!(matches!(told, Err(EngineError::ReadOnly)), "{told:?}");
+}
+
+macro_rules! on_each {
+    ($($name:ident: $database:ident),+) => {
+        $(mod $name {
+            #[tokio::test(flavor = "multi_thread")]
+            async fn compensation_happens_once() {
+                super::compensation_happens_once(super::Database::$database).await;
+            }
+        })+
+    };
+}
+
+on_each!(on_sqlite: Sqlite, on_mariadb: MariaDb, on_postgres: Postgres);

@@ -1,0 +1,278 @@
+//! Faults on purpose, each alone: what they leave behind, and that they befall nobody else's servers.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails says where"
+)]
+
+use std::{
+    collections::HashSet, fs, os::unix::process::ExitStatusExt as _, sync::Arc, time::Duration,
+};
+
+use crate::support::{BINARY, Background, PATIENCE, Pty, Seckill, Terminal, run, wait_until};
+use crate::world::World;
+use redis::cmd;
+use seckill_engine::{EngineError, command::RushPlan, drill};
+use seckill_model::{
+    Millis, NewSale, Outcome, VoucherId,
+    faults::{KILL_AT, Point},
+};
+use seckill_redis::{DataDir, ManagedServer, Redis};
+
+const LONG: Duration = Duration::from_mins(2);
+
+fn sale(stock: u64) -> NewSale {
+    NewSale::checked("hot pot", stock, None, None, Millis::now()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn poison_becomes_dead_letters_and_what_comes_twice_is_written_once() {
+    let world = World::start().await;
+    let voucher = world.create(sale(100)).await;
+    world.rush(RushPlan { repeat: 0.0, ..RushPlan::new(voucher, 40) }).await;
+    let (mut link, of) = (world.redis.link(), world.keys.home());
+    assert_eq!(drill::duplicate(&mut link, &of, 25).await.unwrap(), 25);
+    let kinds = drill::poison(&mut link, &of, drill::Poison::ALL.len()).await.unwrap();
+    assert_eq!(kinds, drill::Poison::ALL);
+    world.settled().await;
+    assert_eq!(world.server.query::<u64>(&["XLEN", &of.dead()]), kinds.len() as u64);
+    assert_eq!(world.store.live_orders(voucher, None, 99).await.unwrap().len(), 40);
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_steps_repeats_no_id() {
+    let mut world = World::start().await;
+    let voucher = world.create(sale(1_000)).await;
+    let mut given = HashSet::new();
+    for (round, step) in [0, 90_000, -90_000, -3, 3].into_iter().enumerate() {
+        drill::step_clock(step);
+        for user in 1..=20 {
+            let outcome = world.ask(voucher, round as u64 * 100 + user).await;
+            let Outcome::Admitted { order } = outcome else { panic!("{outcome:?}") };
+            assert!(given.insert(order), "{order} after {step} s");
+        }
+        if round % 2 == 1 {
+            world.restart_node().await;
+        }
+    }
+    world.settled().await;
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_the_programs_own_redis_is_killed() {
+    let dir = DataDir::throw_away().unwrap();
+    let server = Arc::new(ManagedServer::attach(&dir).unwrap());
+    server.ensure().await.unwrap();
+    let redis = Redis::from_managed(Arc::clone(&server)).unwrap();
+    let run = async || {
+        let told: String = redis.link().query(cmd("INFO").arg("server")).await.ok()?;
+        told.lines().find_map(|line| line.strip_prefix("run_id:").map(str::to_owned))
+    };
+    let before = run().await.unwrap();
+    drill::kill_redis(&redis).await.unwrap();
+    wait_until(PATIENCE, "another one runs", async || run().await.is_some_and(|now| now != before))
+        .await;
+    server.detach().await.unwrap();
+
+    let world = World::start().await;
+    let told = drill::kill_redis(&world.redis).await.unwrap_err();
+    assert!(matches!(told, EngineError::Plan(_)), "{told}");
+    assert_eq!(world.server.query::<String>(&["PING"]), "PONG");
+}
+
+/// The points are in the very program, where it is built for tests.
+#[test]
+#[cfg(debug_assertions)]
+fn the_program_dies_where_it_is_told_and_the_next_one_goes_on() {
+    let home = Seckill::new();
+    let create = home.args(&["sale", "create", "--title", "t", "--stock", "9"]);
+    let told = format!("{}:1", Point::AfterSaleCommit.name());
+    let env = [(KILL_AT, told.as_str())];
+    let ran = Background::spawn(BINARY, &create, &home, &env).wait(PATIENCE);
+    assert_eq!(ran.status.signal(), Some(9), "{ran}");
+    let sales = home.run(&["sale", "list", "--json"]).expect_code(0).json();
+    let voucher = VoucherId(1).to_string();
+    assert!(sales.to_string().contains("\"t\""), "{sales}");
+    let rush = ["rush", "--voucher", &voucher, "--users", "20", "--json"];
+    let rushed = home.run(&rush).expect_code(0).json();
+    assert_eq!(rushed["persisted"], 9, "{rushed}");
+    home.run(&["audit"]).expect_code(0);
+
+    // One that believes it is told something must not go on without it.
+    let env = [(KILL_AT, "after-lunch:1")];
+    let ran = Background::spawn(BINARY, &create, &home, &env).wait(PATIENCE);
+    assert_eq!(ran.status.signal(), Some(6), "{ran}");
+    assert!(ran.stderr.contains("after-lunch"), "{ran}");
+}
+
+/// As a person would pass it: the screen showed it, it was mended, and the books balance.
+fn passes(name: &str) {
+    for seed in ["7", "20261121"] {
+        let home = Seckill::new();
+        let args = ["drill", name, "--headless", "--json", "--seed", seed];
+        let report = Background::spawn(BINARY, &args, &home, &[]).wait(LONG).expect_code(0).json();
+        assert_eq!((&report["drill"], &report["passed"]), (&name.into(), &true.into()), "{report}");
+        for list in ["seen", "done", "checks", "sales"] {
+            assert!(report[list].as_array().is_some_and(|it| !it.is_empty()), "{list}: {report}");
+        }
+        nothing_is_left(&home);
+    }
+}
+
+fn nothing_is_left(home: &Seckill) {
+    assert!(home.processes().is_empty(), "a server is left");
+    let left = fs::read_dir(home.file("tmp")).unwrap().count();
+    assert_eq!(left, 0, "a data dir is left");
+}
+
+#[test]
+fn a_killed_consumer_is_practised() {
+    passes("consumer-killed");
+}
+
+#[test]
+fn poison_is_practised() {
+    passes("poison");
+}
+
+#[test]
+fn an_outage_of_the_database_is_practised() {
+    passes("database-away");
+}
+
+#[test]
+fn an_outage_of_redis_is_practised() {
+    passes("redis-away");
+}
+
+#[test]
+fn a_destroyed_group_is_practised() {
+    passes("group-destroyed");
+}
+
+#[test]
+fn a_trimmed_stream_is_practised() {
+    passes("stream-trimmed");
+}
+
+#[test]
+fn duplicates_are_practised() {
+    passes("duplicates");
+}
+
+#[test]
+fn a_stepping_clock_is_practised() {
+    passes("clock-step");
+}
+
+#[test]
+fn drills_are_listed_and_befall_nobody_elses_servers() {
+    for args in [["drill", "--json"].as_slice(), &["drill", "list", "--json"]] {
+        let listed = run(args).expect_code(0).json();
+        let names: Vec<_> = listed.as_array().unwrap().iter().map(|it| &it["name"]).collect();
+        assert_eq!(names.len(), 8, "{listed}");
+        assert!(names.contains(&&"group-destroyed".into()), "{listed}");
+    }
+    let told = run(&["drill"]).expect_code(0);
+    assert!(told.stdout.contains("stream-trimmed"), "{told}");
+    let home = Seckill::new();
+    for (args, why) in [
+        (["drill", "poison", "--headless"].as_slice(), "--data-dir"),
+        (&["drill", "earthquake"], "group-destroyed"),
+    ] {
+        let told = home.run(args).expect_code(2);
+        assert!(told.stderr.contains(why), "{told}");
+    }
+    assert!(!home.data_dir().exists(), "nothing was opened");
+    for args in [
+        ["drill", "poison"].as_slice(),
+        &["drill", "poison", "--json"],
+        &["drill", "poison", "--headless", "--redis", "redis://127.0.0.1:1"],
+        &["drill", "poison", "--headless", "--database", "sqlite:/nowhere"],
+    ] {
+        run(args).expect_code(2);
+    }
+    let told = run(&["drill", "poison", "--headless", "--read-only"]);
+    assert_ne!(told.code(), 0, "{told}");
+}
+
+#[test]
+fn a_killed_consumer_is_mended_with_keys() {
+    let home = Seckill::new();
+    let args = ["drill", "consumer-killed"];
+    let mut terminal = Pty::open(BINARY.as_ref(), &args, 80, 24, &home, &[]);
+    terminal.wait_for(LONG, "what happened", |screen| screen.contains("A NODE DIES"));
+    terminal.wait_for(LONG, "ATTENTION", |screen| screen.contains("node-b/1 is dead"));
+    terminal.wait_for(LONG, "what to do", |screen| screen.contains("A makes a plan"));
+    terminal.send("4");
+    terminal.wait_for(LONG, "what it held", |screen| screen.contains("node-b/1"));
+    terminal.send("A");
+    terminal.wait_for(LONG, "the question", |screen| screen.contains("Cancel"));
+    terminal.say_yes(LONG);
+    terminal.wait_for(LONG, "the proof", |screen| screen.contains("PASSED"));
+    assert!(!terminal.screen().contains("NOT PASSED"), "{}", terminal.screen());
+    terminal.send("q");
+    assert!(terminal.exit_status(LONG).success());
+    assert_eq!(terminal.terminal(), Terminal::RESTORED);
+    nothing_is_left(&home);
+}
+
+#[test]
+fn a_drill_that_is_left_is_not_passed() {
+    // Before anybody came, and while buyers come and the database is away.
+    for (name, stage, asked) in [
+        ("consumer-killed", "GET READY", None),
+        ("database-away", "It is back in", Some("Quit while a rush")),
+    ] {
+        let home = Seckill::new();
+        let mut terminal = Pty::open(BINARY.as_ref(), &["drill", name], 120, 36, &home, &[]);
+        terminal.wait_for(LONG, stage, |screen| screen.contains(stage));
+        terminal.send("q");
+        if let Some(asked) = asked {
+            terminal.wait_for(LONG, asked, |screen| screen.contains(asked));
+            terminal.send("y");
+        }
+        assert_eq!(terminal.exit_status(LONG).exit_code(), 1, "{name}");
+        assert_eq!(terminal.terminal(), Terminal::RESTORED);
+        nothing_is_left(&home);
+    }
+}
+
+#[test]
+fn poison_is_discarded_from_another_terminal() {
+    let home = Seckill::new();
+    let mut terminal = Pty::open(BINARY.as_ref(), &["drill", "poison"], 120, 36, &home, &[]);
+    terminal.wait_for(LONG, "ATTENTION", |screen| screen.contains("12  dead letters wait"));
+    terminal.wait_for(LONG, "what to do", |screen| screen.contains("dead discard --all"));
+    let dir = fs::read_dir(home.file("tmp")).unwrap().next().unwrap().unwrap().path();
+    assert!(terminal.screen().contains(&dir.display().to_string()), "{}", terminal.screen());
+    let dir = dir.display().to_string();
+    let args = ["--data-dir", &dir, "dead", "discard", "--all", "--yes"];
+    Background::spawn(BINARY, &args, &home, &[]).wait(PATIENCE).expect_code(0);
+    terminal.wait_for(LONG, "the proof", |screen| screen.contains("PASSED"));
+    terminal.send("q");
+    assert!(terminal.exit_status(LONG).success());
+    nothing_is_left(&home);
+}
+
+#[test]
+fn poison_is_discarded_with_keys() {
+    let home = Seckill::new();
+    let mut terminal = Pty::open(BINARY.as_ref(), &["drill", "poison"], 80, 24, &home, &[]);
+    terminal.wait_for(LONG, "ATTENTION", |screen| screen.contains("12  dead letters wait"));
+    terminal.wait_for(LONG, "what to do", |screen| screen.contains("5 lists"));
+    terminal.send("5");
+    terminal.wait_for(LONG, "the letters", |screen| screen.contains("no order"));
+    terminal.send("*");
+    terminal.wait_for(LONG, "the marks", |screen| screen.contains("all 12 marked"));
+    terminal.send("D");
+    terminal.wait_for(LONG, "the question", |screen| screen.contains("Cancel"));
+    terminal.say_yes(LONG);
+    terminal.wait_for(LONG, "the proof", |screen| screen.contains("PASSED"));
+    terminal.send("q");
+    assert!(terminal.exit_status(LONG).success());
+    nothing_is_left(&home);
+}

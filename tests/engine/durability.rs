@@ -1,0 +1,181 @@
+//! What survives what, and what `doctor` says of it: with the real program and servers of each kind.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails says where"
+)]
+
+use crate::support::{
+    PATIENCE, Seckill, TestCluster, TestRedis, TestSentinels, wait_until_blocking,
+};
+use sqlx::{Connection as _, Executor as _, SqliteConnection};
+
+/// A database that comes back without its last commits: Redis still knows who was promised what.
+#[test]
+fn a_database_that_lost_its_last_commits_is_told_and_mended() {
+    let home = Seckill::new();
+    let worker = home.spawn(&["work"]);
+    let create = ["sale", "create", "--title", "t", "--stock", "50", "--json"];
+    let id = home.run(&create).expect_code(0).json()["voucher_id"].to_string();
+    home.run(&["rush", "--voucher", &id, "--users", "60"]).expect_code(0);
+    let ids = |code| -> Vec<String> {
+        let listed = home.run(&["orders", "list", "--json"]).expect_code(code).json();
+        let orders = listed["orders"].as_array().unwrap().clone();
+        orders.iter().map(|order| order["id"].as_str().unwrap().to_owned()).collect()
+    };
+    let before = ids(0);
+    assert_eq!(before.len(), 50);
+    let url = format!("sqlite:{}", home.data_dir().join("seckill.db").display());
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let mut conn = SqliteConnection::connect(&url).await.unwrap();
+        for sql in [
+            "DELETE FROM tb_voucher_order WHERE id IN (SELECT id FROM tb_voucher_order ORDER BY id DESC LIMIT 20)",
+            "UPDATE tb_seckill_voucher SET stock = stock + 20",
+        ] {
+            conn.execute(sql).await.unwrap();
+        }
+    });
+    let audit = home.run(&["audit", "--json"]).expect_code(1).json();
+    let findings = audit["sales"][0]["findings"].to_string();
+    assert!(findings.contains("20 admitted orders are neither in SQL"), "{audit}");
+    home.run(&["audit", "--repair", "--yes"]);
+    wait_until_blocking(PATIENCE, "the books balance", || home.run(&["audit"]).code() == 0);
+    wait_until_blocking(PATIENCE, "every order is back under its id", || ids(0) == before);
+    drop(worker);
+}
+
+#[test]
+fn doctor_tells_the_line_of_the_table() {
+    let home = Seckill::new();
+    let own = home.run(&["doctor", "--json"]).expect_code(0).json();
+    let costs = &own["may_cost"];
+    assert_eq!(
+        (&costs["node_killed"], &costs["database_power_loss"]),
+        (&"nothing".into(), &"nothing".into()),
+        "{own}"
+    );
+    for (event, words) in [
+        ("redis_killed", "nothing while the nodes live"),
+        ("both_killed", "last two seconds"),
+        ("redis_power_loss", "last two seconds"),
+        ("failover", "nobody takes over"),
+    ] {
+        assert!(costs[event].as_str().unwrap().contains(words), "{event}: {own}");
+    }
+    let words = home.run(&["doctor"]).expect_code(0).stdout;
+    assert!(words.contains("kill -9 of Redis  nothing while the nodes live"), "{words}");
+
+    let bare = TestRedis::start();
+    let _: String = bare.query(&["CONFIG", "SET", "appendonly", "no"]);
+    let told = home.run(&["--redis", &bare.url(), "doctor", "--json"]).expect_code(1).json();
+    let cost = told["may_cost"]["both_killed"].as_str().unwrap();
+    assert_eq!(cost, "every admission that SQL does not hold yet", "{told}");
+
+    let config = home.file("config.toml");
+    std::fs::write(&config, "[engine]\nwait_replicas = 1\n").unwrap();
+    let told = home.run(&["--config", config.to_str().unwrap(), "doctor"]).expect_code(1).stdout;
+    assert!(told.contains("0 connected, 1 have to confirm"), "{told}");
+}
+
+#[test]
+fn doctor_knows_who_takes_over() {
+    let (cluster, trio) = (TestCluster::start(), TestSentinels::start());
+    for url in [cluster.url(), trio.url()] {
+        let home = Seckill::new();
+        let doctor = |more: &[&str]| {
+            home.run(&[&["--redis", &url, "--partitions", "4", "doctor", "--json"], more].concat())
+        };
+        // Whether these servers write to disk is another matter.
+        let told = doctor(&[]).json();
+        let cost = told["may_cost"]["failover"].as_str().unwrap();
+        assert!(cost.contains("had not sent"), "{told}");
+        let config = home.file("config.toml");
+        std::fs::write(&config, "[engine]\nwait_replicas = 1\n").unwrap();
+        let told = doctor(&["--config", config.to_str().unwrap()]).json();
+        let cost = told["may_cost"]["failover"].as_str().unwrap();
+        assert!(cost.contains("confirmed it"), "{told}");
+        let checks = told["checks"].as_array().unwrap();
+        let replicas = checks.iter().find(|check| check["name"] == "replicas").unwrap();
+        assert_eq!(replicas["grade"], "good", "{replicas}");
+    }
+}
+
+/// Each command that a script uses may be refused half-way; doctor tries all of them.
+#[test]
+fn commands_that_a_user_may_not_send_are_found() {
+    let (home, server) = (Seckill::new(), TestRedis::start());
+    let redis = ["--redis", &server.url(), "doctor", "--json"];
+    let check = |told: &serde_json::Value, name: &str| {
+        let checks = told["checks"].as_array().unwrap();
+        checks.iter().find(|it| it["name"] == name).cloned().unwrap_or_default()
+    };
+    let told = home.run(&redis).expect_code(0).json();
+    assert_eq!(check(&told, "commands")["grade"], "good", "{told}");
+    let left: Vec<String> = server.query(&["KEYS", "*doctor*"]);
+    assert!(left.is_empty(), "{left:?}");
+
+    let rules = ["ACL", "SETUSER", "shop", "on", ">pw", "~*", "&*", "+@all"];
+    server.query::<()>(&rules);
+    let denied = ["DECRBY", "HINCRBY", "HSET", "XADD", "TIME", "EVALSHA", "XGROUP CREATE"];
+    let url = format!("unix://{}?user=shop&pass=pw", server.socket().display());
+    for name in denied {
+        let rule = format!("-{}", name.to_lowercase().replace(' ', "|"));
+        server.query::<()>(&["ACL", "SETUSER", "shop", &rule]);
+        let told = home.run(&["--redis", &url, "doctor", "--json"]).expect_code(1).json();
+        let found = check(&told, "commands");
+        assert!(
+            found["grade"] == "bad" && found["found"].to_string().contains(name),
+            "{name}: {told}"
+        );
+        let again = format!("+{}", name.to_lowercase().replace(' ', "|"));
+        assert!(found["mend"].to_string().contains(&again), "{told}");
+        server.query::<()>(&["ACL", "SETUSER", "shop", &again]);
+    }
+}
+
+#[test]
+fn a_redis_that_takes_no_writes_is_told_by_status_and_doctor() {
+    let (home, server) = (Seckill::new(), TestRedis::start());
+    let url = server.url();
+    home.run(&["--redis", &url, "status"]).expect_code(0);
+    server.query::<()>(&["CONFIG", "SET", "maxmemory", "1"]);
+    let told = home.run(&["--redis", &url, "status"]).expect_code(3).stdout;
+    assert!(told.contains("TAKES NO WRITES") && told.contains("raise maxmemory"), "{told}");
+    let told = home.run(&["--redis", &url, "doctor"]).expect_code(3).stdout;
+    assert!(told.contains("OOM") && told.contains("raise maxmemory"), "{told}");
+    server.query::<()>(&["CONFIG", "SET", "maxmemory", "0"]);
+    server.query::<()>(&["REPLICAOF", "127.0.0.1", "1"]);
+    server.query::<()>(&["CONFIG", "SET", "replica-serve-stale-data", "yes"]);
+    let told = home.run(&["--redis", &url, "doctor"]).expect_code(3).stdout;
+    assert!(told.contains("READONLY") && told.contains("it is a replica"), "{told}");
+}
+
+#[test]
+fn a_lock_that_another_program_has_overwritten_is_listed() {
+    let (home, server) = (Seckill::new(), TestRedis::start());
+    server.query::<()>(&["SET", "lock:job:close-overdue", "x"]);
+    let told = home.run(&["--redis", &server.url(), "locks", "list"]).expect_code(0).stdout;
+    assert!(told.contains("'lock:job:close-overdue' in Redis holds a string"), "{told}");
+}
+
+/// Without a node, the repair of an operator does what a node would.
+#[test]
+fn a_partition_is_repaired_by_the_audit() {
+    let (home, server) = (Seckill::new(), TestRedis::start());
+    let url = server.url();
+    let run = |args: &[&str]| home.run(&[&["--redis", &url], args].concat());
+    run(&["sale", "create", "--title", "t", "--stock", "20", "--yes"]).expect_code(0);
+    run(&["rush", "--voucher", "1", "--users", "10"]).expect_code(0);
+    let last = "18446744073709551615-18446744073709551615";
+    let add = ["XADD", "seckill:{p0}:orders", last, "userId", "7", "voucherId", "1", "id", "9"];
+    server.query::<()>(&add);
+    let told = run(&["audit", "--json"]).expect_code(1).json();
+    assert_eq!(told["balanced"], false, "{told}");
+    assert!(told["partitions"][0]["findings"][0].to_string().contains("future"), "{told}");
+    let told = run(&["audit", "--repair", "--yes"]).expect_code(0).stdout;
+    assert!(told.contains("1 fault of partitions repaired"), "{told}");
+    let told = run(&["activity"]).expect_code(0).stdout;
+    assert!(told.contains("partition repaired"), "{told}");
+    run(&["rush", "--voucher", "1", "--users", "20", "--seed", "2"]).expect_code(0);
+}

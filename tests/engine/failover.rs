@@ -1,0 +1,296 @@
+//! A rush while a primary dies: orders go on, and what an asynchronous replica had not heard is told and put
+//! back.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails says where"
+)]
+
+use std::time::Instant;
+
+use crate::support::{PATIENCE, TestCluster, TestSentinels, wait_until};
+use futures::future::join_all;
+use seckill_engine::{
+    admission::AdmissionError,
+    command::{Command, Reply, RushPlan, RushReport},
+    ledger,
+    node::{Node, NodeConfig},
+    repair,
+    settings::Settings,
+    telemetry::forgot::HEALED,
+};
+use seckill_model::{NewSale, Outcome, UserId, VoucherId, ledger::Finding};
+use seckill_redis::{Layout, Redis};
+use seckill_store::SharedStore;
+use tempfile::TempDir;
+
+/// Buyers of a rush; `BUYERS=100000` by hand.
+fn buyers(otherwise: u64) -> u64 {
+    std::env::var("BUYERS").ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
+
+struct Deployment {
+    redis: Redis,
+    store: SharedStore,
+    keys: Layout,
+    settings: Settings,
+    _files: TempDir,
+}
+
+impl Deployment {
+    async fn at(url: &str, partitions: u16) -> Self {
+        let redis = Redis::from_url(url).unwrap();
+        let files = tempfile::tempdir().unwrap();
+        let url = format!("sqlite:{}", files.path().join("t.db").display());
+        let store = seckill_store::open(&url, &seckill_store::Settings::default()).await.unwrap();
+        let keys = Layout::new(partitions, redis.is_cluster());
+        // Nobody is told that there was no answer, however long a failover takes here.
+        let settings = Settings { answer_within_ms: 60_000, ..Settings::default() };
+        Self { redis, store, keys, settings, _files: files }
+    }
+
+    fn node(&self, name: &str) -> Node {
+        Node::start(NodeConfig {
+            redis: self.redis.clone(),
+            store: self.store.clone(),
+            keys: self.keys.clone(),
+            settings: self.settings.clone(),
+            name: name.to_owned(),
+            instance: name.to_owned(),
+            read_only: false,
+        })
+    }
+
+    async fn sale(&self, node: &Node, stock: u64) -> VoucherId {
+        let sale = NewSale { title: "t".into(), stock, begin: None, end: None, limit: 1 };
+        match act(node, Command::CreateSale(sale)).await {
+            Reply::SaleCreated(voucher) => voucher,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn audit(&self) -> ledger::Audit {
+        let mut link = self.redis.link();
+        let mut audit = None;
+        wait_until(PATIENCE, "Redis answers", async || {
+            audit = ledger::audit(&self.store, &mut link, &self.keys, None).await.ok();
+            audit.is_some()
+        })
+        .await;
+        audit.unwrap()
+    }
+
+    async fn balanced(&self) {
+        let mut last = None;
+        wait_until(PATIENCE, "the books balance and nothing is under way", async || {
+            let audit = self.audit().await;
+            let under_way: u64 =
+                audit.sales.iter().map(|sale| sale.undelivered + sale.pending).sum();
+            let done = audit.balanced && under_way == 0;
+            last = Some(audit);
+            done
+        })
+        .await;
+    }
+
+    async fn losses(&self) -> Vec<String> {
+        let acts = self.store.acts(1_000).await.unwrap();
+        acts.into_iter().filter(|act| act.act == HEALED).map(|act| act.result.to_string()).collect()
+    }
+}
+
+async fn act(node: &Node, command: Command) -> Reply {
+    node.operator().execute(command, node.stopping()).await.unwrap()
+}
+
+async fn rush(node: &Node, voucher: VoucherId, users: u64) -> RushReport {
+    let plan = RushPlan { repeat: 0.1, ..RushPlan::new(voucher, users) };
+    match act(node, Command::Rush(plan)).await {
+        Reply::RushDone(report) => report,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn ask(node: &Node, voucher: VoucherId, user: u64) -> Result<Outcome, AdmissionError> {
+    let admission = node.operator().admission.clone().expect("the node admits");
+    admission.ask(voucher, UserId(user)).answer().await.outcome
+}
+
+/// Waits until so many buyers were admitted at a sale.
+async fn admitted(deployment: &Deployment, voucher: VoucherId, most: u64) {
+    let mut link = deployment.redis.link();
+    wait_until(PATIENCE, "buyers are admitted", async || {
+        let count = redis::cmd("HLEN").arg(deployment.keys.buyers(voucher)).take();
+        link.query::<u64>(&count).await.is_ok_and(|count| count >= most)
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_primary_of_the_cluster_dies_in_a_rush() {
+    let mut cluster = TestCluster::start();
+    let deployment = Deployment::at(&cluster.url(), 8).await;
+    let (node, worker) = (deployment.node("node-a"), deployment.node("node-b"));
+    let (each, mut vouchers) = (buyers(20_000) / 4, Vec::new());
+    for _ in 0..4 {
+        vouchers.push(deployment.sale(&node, each / 2).await);
+    }
+    let dying = deployment.keys.partition_of(vouchers[0]).orders();
+    let rushes = join_all(vouchers.iter().map(|voucher| rush(&node, *voucher, each)));
+    let killing = async {
+        admitted(&deployment, vouchers[0], each / 20).await;
+        // What is admitted from here on, the replica has not heard.
+        let killed = cluster.owner(&dying).unwrap();
+        let deaf = deafen_replica(&mut cluster, killed);
+        admitted(&deployment, vouchers[0], each / 10).await;
+        cluster.kill(killed);
+        cluster.thaw(deaf);
+        let died = Instant::now();
+        let promoted = tokio::task::block_in_place(|| cluster.wait_for_failover(&dying, killed));
+        (killed, promoted, died.elapsed())
+    };
+    let (reports, (killed, promoted, took)) = futures::join!(rushes, killing);
+    println!("node {promoted} took over from {killed} after {took:?}");
+    for report in &reports {
+        println!("{report:?}");
+        assert_eq!((report.errors, report.rejected), (0, 0), "{report:?}");
+        // Whoever is asked again after a loss is admitted under the id that he was told.
+        assert_eq!(report.admitted, report.persisted + report.dead, "{report:?}");
+    }
+    deployment.balanced().await;
+    let losses = deployment.losses().await;
+    println!("{losses:?}");
+    assert!(!losses.is_empty(), "what the failover lost stands in the audit log");
+    for (voucher, report) in vouchers.iter().zip(&reports) {
+        let books = deployment.store.books(*voucher).await.unwrap();
+        assert_eq!((books.live, books.stock), (each / 2, 0), "{report:?}");
+    }
+    assert!(node.stop().await.in_time);
+    assert!(worker.stop().await.in_time);
+}
+
+/// The replica hears nothing for a while, its primary admits, and dies: everything since is lost. Nobody who
+/// promised it is left, so SQL alone tells.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_ledger_tells_what_a_failover_lost() {
+    let mut cluster = TestCluster::start();
+    let deployment = Deployment::at(&cluster.url(), 4).await;
+    let node = deployment.node("node-a");
+    let voucher = deployment.sale(&node, 500).await;
+    rush(&node, voucher, 100).await;
+    let key = deployment.keys.partition_of(voucher).orders();
+    let primary = cluster.owner(&key).unwrap();
+    let replica = deafen_replica(&mut cluster, primary);
+    // Others than before.
+    for user in 1_001..=1_040 {
+        assert!(matches!(ask(&node, voucher, user).await, Ok(Outcome::Admitted { .. })));
+    }
+    deployment.balanced().await;
+    assert!(node.stop().await.finished());
+    cluster.kill(primary);
+    cluster.thaw(replica);
+    tokio::task::block_in_place(|| cluster.wait_for_failover(&key, primary));
+
+    let audit = deployment.audit().await;
+    assert!(!audit.balanced);
+    let findings = &audit.sales[0].findings;
+    assert_eq!(findings.len(), 1, "{findings:?}");
+    assert_eq!(findings[0], Finding::Unknown(40));
+    let mut link = deployment.redis.link();
+    let plan = repair::plan(&deployment.store, &mut link, &deployment.keys).await.unwrap();
+    assert_eq!(plan.len(), 1, "{plan:?}");
+    let done = repair::apply(&deployment.store, &mut link, &deployment.keys, &plan[0]).await;
+    assert_eq!(done.unwrap().put_back, 40);
+    deployment.balanced().await;
+    assert_eq!(deployment.audit().await.sales[0].admitted, 140);
+}
+
+/// The replica is stopped, and cut off from its primary: a stopped one alone would read later what the kernel has
+/// kept for it.
+fn deafen_replica(cluster: &mut TestCluster, primary: usize) -> usize {
+    let replica = replica_of(cluster, primary);
+    cluster.freeze(replica);
+    let cut: u64 = cluster.node(primary).query(&["CLIENT", "KILL", "TYPE", "replica"]);
+    assert_eq!(cut, 1);
+    replica
+}
+
+fn replica_of(cluster: &TestCluster, primary: usize) -> usize {
+    let port = |index: usize| {
+        let port: Vec<String> = cluster.node(index).query(&["CONFIG", "GET", "port"]);
+        port[1].clone()
+    };
+    let of = port(primary);
+    (0..cluster.len())
+        .find(|index| {
+            let info: String = cluster.node(*index).query(&["INFO", "replication"]);
+            info.contains("role:slave") && info.contains(&format!("master_port:{of}\r"))
+        })
+        .expect("a replica")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sentinel_promotes_a_replica_in_a_rush() {
+    let mut trio = TestSentinels::start();
+    let deployment = Deployment::at(&trio.url(), 1).await;
+    let node = deployment.node("node-a");
+    let users = buyers(20_000);
+    let voucher = deployment.sale(&node, users / 2).await;
+    let killing = async {
+        admitted(&deployment, voucher, users / 20).await;
+        let killed = trio.kill_primary();
+        tokio::task::block_in_place(|| trio.wait_for_failover(killed));
+    };
+    let (report, ()) = futures::join!(rush(&node, voucher, users), killing);
+    println!("{report:?}; {:?}", deployment.losses().await);
+    assert_eq!((report.errors, report.rejected), (0, 0), "{report:?}");
+    assert_eq!(report.admitted, report.persisted + report.dead, "{report:?}");
+    deployment.balanced().await;
+    assert_eq!(deployment.store.books(voucher).await.unwrap().live, users / 2);
+    assert!(node.stop().await.in_time);
+}
+
+/// With `wait_replicas` nobody is told "admitted" before a replica holds it; who asks again learns the order
+/// that he was given.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wait_asks_for_replicas() {
+    let trio = TestSentinels::start();
+    let mut deployment = Deployment::at(&trio.url(), 1).await;
+    deployment.settings.wait_replicas = 1;
+    deployment.settings.wait_ms = 50;
+    deployment.settings.answer_within_ms = 1_000;
+    let node = deployment.node("node-a");
+    let voucher = deployment.sale(&node, 10).await;
+    let Ok(Outcome::Admitted { .. }) = ask(&node, voucher, 1).await else { panic!("not admitted") };
+    let replicas: Vec<usize> = (0..3)
+        .filter(|index| *index != trio.primary())
+        .filter(|index| {
+            let info: String = trio.node(*index).query(&["INFO", "replication"]);
+            info.contains("role:slave")
+        })
+        .collect();
+    for replica in &replicas {
+        trio.node(*replica).freeze();
+    }
+    let told = ask(&node, voucher, 2).await;
+    assert!(
+        matches!(&told, Err(AdmissionError::NoAnswer(why)) if why.contains("replicas")),
+        "{told:?}"
+    );
+    for replica in &replicas {
+        trio.node(*replica).thaw();
+    }
+    let mut order = None;
+    wait_until(PATIENCE, "the buyer learns his order", async || {
+        order = ask(&node, voucher, 2).await.ok().and_then(|outcome| outcome.order());
+        order.is_some()
+    })
+    .await;
+    wait_until(PATIENCE, "the order is written", async || {
+        deployment.store.order(order.unwrap()).await.unwrap().is_some()
+    })
+    .await;
+    deployment.balanced().await;
+    assert!(node.stop().await.in_time);
+}

@@ -1,0 +1,187 @@
+//! Redis loses data, its group or its scripts in the middle of a rush: the screen tells it, and the books balance again.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails says where"
+)]
+
+use crate::world::World;
+use redis::Value;
+use seckill_engine::{
+    EngineError,
+    command::{Command, Reply, RushPlan, RushReport},
+    ledger, repair,
+    telemetry::snapshot::AlarmKind,
+};
+use seckill_model::{Millis, NewSale, VoucherId, ledger::Cure};
+use tokio::task::JoinHandle;
+
+fn sale(stock: u64) -> NewSale {
+    NewSale::checked("hot pot", stock, None, None, Millis::now()).unwrap()
+}
+
+type Rushing = JoinHandle<Result<Reply, EngineError>>;
+
+fn rushing(world: &World, plan: RushPlan) -> Rushing {
+    let (operator, stop) = (world.node().operator().clone(), world.node().stopping().clone());
+    tokio::spawn(async move { operator.execute(Command::Rush(plan), &stop).await })
+}
+
+async fn report(rush: Rushing) -> RushReport {
+    match rush.await.unwrap().unwrap() {
+        Reply::RushDone(report) => report,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn written(world: &World, voucher: VoucherId) -> u64 {
+    world.store.books(voucher).await.unwrap().live
+}
+
+fn on_orders(world: &World, command: &[&str], more: &[&str]) {
+    let orders = world.keys.home().orders();
+    let args = [command, &[orders.as_str()], more].concat();
+    let _: Value = world.server.query(&args);
+}
+
+async fn alarmed(world: &World, what: &str, is_it: impl Fn(&AlarmKind) -> bool) {
+    let snapshots = world.node().remote().snapshots;
+    world
+        .until(what, async || snapshots.borrow().alarms.iter().any(|alarm| is_it(&alarm.kind)))
+        .await;
+}
+
+async fn repaired(world: &World) -> u64 {
+    let mut link = world.redis.link();
+    let plan = repair::plan(&world.store, &mut link, &world.keys).await.unwrap();
+    let cures: Vec<Cure> = plan.iter().flat_map(|sale| sale.cures.clone()).collect();
+    assert_eq!(cures, [Cure::Enqueue], "{plan:?}");
+    match world.execute(Command::Repair(plan)).await.unwrap() {
+        Reply::Repaired(done) => done.enqueued,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn findings(world: &World) -> Vec<String> {
+    let mut link = world.redis.link();
+    let audit = ledger::audit(&world.store, &mut link, &world.keys, None).await.unwrap();
+    audit.sales.into_iter().flat_map(|sale| sale.findings).map(|it| it.to_string()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_is_flushed_in_a_rush() {
+    flushed(World::start().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_is_flushed_in_a_rush_over_several_partitions() {
+    flushed(World::spread(3, |_| {}).await).await;
+}
+
+async fn flushed(world: World) {
+    let other = world.another_node("node-u");
+    // Of another partition, where there is one: nobody asks for it when it is lost.
+    let sold_out = world.create(sale(50)).await;
+    world.rush(RushPlan { repeat: 0.0, ..RushPlan::new(sold_out, 50) }).await;
+    let voucher = world.create(sale(6_000)).await;
+    let rush = rushing(&world, RushPlan { rate: Some(3_000.0), ..RushPlan::new(voucher, 7_000) });
+    for part in [1_000, 3_000] {
+        world.until("the rush is under way", async || written(&world, voucher).await > part).await;
+        let _: () = world.server.query(&["FLUSHALL"]);
+    }
+    let report = report(rush).await;
+    assert_eq!((report.errors, report.settled), (0, true), "{report:?}");
+    assert_eq!((report.admitted, report.persisted, report.dead), (6_000, 6_000, 0), "{report:?}");
+    alarmed(&world, "the loss is told", |kind| {
+        matches!(kind, AlarmKind::RedisForgot { buyers: 1.., refused: 0, .. })
+    })
+    .await;
+    world.settled().await;
+    world.balanced().await;
+    for (voucher, stock) in [(voucher, 6_000), (sold_out, 50)] {
+        let books = world.store.books(voucher).await.unwrap();
+        assert_eq!((books.live, books.stock, books.doubled), (stock, 0, 0));
+        let left: i64 = world.server.query(&["GET", &world.keys.stock(voucher)]);
+        assert_eq!(left, 0, "none is sold twice, none is left");
+    }
+    assert!(other.stop().await.in_time);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn scripts_group_and_consumer_are_lost_in_a_rush() {
+    let world = World::start().await;
+    let voucher = world.create(sale(4_000)).await;
+    let rush = rushing(&world, RushPlan { rate: Some(3_000.0), ..RushPlan::new(voucher, 4_000) });
+    let (group, name) =
+        (world.keys.home().group().to_owned(), world.keys.home().consumer(crate::world::NODE));
+    for part in [500, 1_000, 1_500] {
+        world.until("the rush is under way", async || written(&world, voucher).await > part).await;
+        let _: () = world.server.query(&["SCRIPT", "FLUSH"]);
+        on_orders(&world, &["XGROUP", "DESTROY"], &[&group]);
+    }
+    let report = report(rush).await;
+    assert_eq!((report.errors, report.settled), (0, true), "{report:?}");
+    // Its reader is told so, and made anew by the next read.
+    on_orders(&world, &["XGROUP", "DELCONSUMER"], &[&group, &name]);
+    world.rush(RushPlan { repeat: 0.0, ..RushPlan::new(voucher, 4_000) }).await;
+    world.settled().await;
+    world.balanced().await;
+    assert_eq!(written(&world, voucher).await, 4_000);
+}
+
+/// Entries that a stranger took from the pending list are in no one's hands; the ledger finds them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stranger_removes_a_consumer_with_its_entries() {
+    let world = World::with(|settings| settings.claim_idle_ms = 600_000).await;
+    let voucher = world.create(sale(100)).await;
+    assert_eq!(world.stick(voucher, 100, 30).await, 30);
+    assert_eq!(written(&world, voucher).await, 70);
+    let group = world.keys.home().group().to_owned();
+    on_orders(&world, &["XGROUP", "DELCONSUMER"], &[&group, "node-b/1"]);
+    alarmed(&world, "the loss is told", |kind| {
+        matches!(kind, AlarmKind::BooksOff { finding, .. } if finding.to_string().contains("30 admitted orders"))
+    })
+    .await;
+    assert!(findings(&world).await[0].starts_with("30 admitted orders are neither"));
+    assert_eq!(repaired(&world).await, 30);
+    world.settled().await;
+    world.balanced().await;
+    assert_eq!(written(&world, voucher).await, 100);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pending_and_undelivered_entries_are_trimmed() {
+    let world = World::with(|settings| settings.claim_idle_ms = 600_000).await;
+    let voucher = world.create(sale(100)).await;
+    assert_eq!(world.stick(voucher, 60, 20).await, 20);
+    assert_eq!(written(&world, voucher).await, 40);
+    // 20 are pending with a dead node, 40 more are not delivered yet.
+    world.hold().await;
+    let plan = RushPlan { settle: false, repeat: 0.0, ..RushPlan::new(voucher, 100) };
+    world.execute(Command::Rush(plan)).await.unwrap();
+    on_orders(&world, &["XTRIM"], &["MAXLEN", "0"]);
+    world.node().hold_consumer(false).await;
+    // Whoever finds bodies missing asks the buyers for all that is nowhere.
+    world.until("all are written", async || written(&world, voucher).await == 100).await;
+    world.settled().await;
+    world.balanced().await;
+}
+
+/// Nobody holds a hollow entry, so nobody notices but the ledger.
+#[tokio::test(flavor = "multi_thread")]
+async fn undelivered_entries_are_trimmed() {
+    let world = World::start().await;
+    let voucher = world.create(sale(100)).await;
+    world.rush(RushPlan { repeat: 0.0, ..RushPlan::new(voucher, 40) }).await;
+    world.hold().await;
+    let plan = RushPlan { settle: false, repeat: 0.0, ..RushPlan::new(voucher, 100) };
+    world.execute(Command::Rush(plan)).await.unwrap();
+    on_orders(&world, &["XTRIM"], &["MAXLEN", "0"]);
+    world.node().hold_consumer(false).await;
+    alarmed(&world, "the loss is told", |kind| matches!(kind, AlarmKind::BooksOff { .. })).await;
+    assert_eq!(repaired(&world).await, 60);
+    world.settled().await;
+    world.balanced().await;
+    assert_eq!(written(&world, voucher).await, 100);
+}

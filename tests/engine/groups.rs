@@ -1,0 +1,577 @@
+//! Where the group stands, and the group moved back: on one partition and on several.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails says where"
+)]
+
+use crate::world::World;
+use seckill_engine::{
+    EngineError,
+    command::{Command, Reply, RushPlan},
+    error::PartDone,
+    group::{
+        GroupFault, Meanwhile, Rewind, RewindReport, To, rewind,
+        show::{self, StreamState},
+    },
+    ledger, mend,
+};
+use seckill_model::{EntryId, Millis, NewSale, Outcome, VoucherId, ledger::Finding};
+use seckill_redis::stream;
+use seckill_store::ActivityFilter;
+
+const DEAD_MS: u64 = 5_000;
+
+fn sale(stock: u64) -> NewSale {
+    NewSale::checked("hot pot", stock, None, None, Millis::now()).unwrap()
+}
+
+/// A sale of which that many pieces are sold and written.
+async fn sold(world: &World, buyers: u64) -> VoucherId {
+    let voucher = world.create(sale(buyers)).await;
+    world.rush(RushPlan { repeat: 0.0, ..RushPlan::new(voucher, buyers) }).await;
+    world.settled().await;
+    voucher
+}
+
+async fn preview(world: &World, to: &str, only: Option<u16>) -> Result<Vec<Rewind>, EngineError> {
+    let to: To = to.parse().unwrap();
+    rewind::preview(&world.store, &mut world.redis.link(), &world.keys, &to, only).await
+}
+
+async fn rewound(world: &World, plan: Vec<Rewind>) -> Result<RewindReport, EngineError> {
+    match world.execute(Command::Rewind(plan)).await? {
+        Reply::Rewound(report) => Ok(report),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn fault<T: std::fmt::Debug>(result: Result<T, EngineError>) -> GroupFault {
+    match result {
+        Err(EngineError::Group(fault)) => fault,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn states(world: &World) -> Vec<StreamState> {
+    show::show(&mut world.redis.link(), &world.keys, None, DEAD_MS).await.unwrap()
+}
+
+/// Entries of partition 0, oldest first.
+fn entries(world: &World) -> Vec<EntryId> {
+    let orders = world.keys.home().orders();
+    let all: Vec<(String, Vec<String>)> = world.server.query(&["XRANGE", &orders, "-", "+"]);
+    all.iter().map(|(id, _)| id.parse().unwrap()).collect()
+}
+
+fn on_group(world: &World, act: &str, more: &[&str]) {
+    let (orders, group) = (world.keys.home().orders(), world.keys.home().group().to_owned());
+    let args = [&["XGROUP", act, &orders, &group], more].concat();
+    let _: redis::Value = world.server.query(&args);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_lag_is_right_or_unknown() {
+    let mut world = World::start().await;
+    world.stop_node().await;
+    stream::ensure_group(&mut world.redis.link(), &world.keys.home()).await.unwrap();
+    let orders = world.keys.home().orders();
+    let add = async |count: usize| {
+        for _ in 0..count {
+            world.add_entry(&["userId", "1", "voucherId", "1", "id", "1"]).await;
+        }
+    };
+    let read = |count: usize| {
+        let (group, count) = (world.keys.home().group().to_owned(), count.to_string());
+        let head = ["XREADGROUP", "GROUP", &group, "x", "COUNT", &count, "STREAMS", &orders, ">"];
+        let _: redis::Value = world.server.query(&head);
+    };
+    let surveyed = async || {
+        let mut link = world.redis.link();
+        let keys = &world.keys;
+        let all = seckill_redis::survey::survey(&mut link, keys, &[]);
+        all.await.unwrap().stream.lag
+    };
+    let shown = async || states(&world).await[0].group.as_ref().unwrap().lag;
+    let told = |field: &str| {
+        let groups: Vec<std::collections::HashMap<String, redis::Value>> =
+            world.server.query(&["XINFO", "GROUPS", &orders]);
+        groups[0].get(field).cloned().unwrap()
+    };
+    add(10).await;
+    read(3);
+    assert_eq!((surveyed().await, shown().await), (Some(7), Some(7)));
+    let ids = entries(&world);
+    let _: u64 = world.server.query(&["XDEL", &orders, &ids[4].in_stream()]);
+    assert_eq!(told("lag"), redis::Value::Nil, "Redis does not know any more");
+    assert_eq!((surveyed().await, shown().await), (Some(6), Some(6)));
+    on_group(&world, "SETID", &[&ids[5].in_stream(), "ENTRIESREAD", "77"]);
+    assert_eq!(told("lag"), redis::Value::Int(10 - 77), "Redis believes everything");
+    assert_eq!((surveyed().await, shown().await), (Some(4), Some(4)));
+    let _: u64 = world.server.query(&["XTRIM", &orders, "MINID", &ids[8].in_stream()]);
+    assert_eq!((surveyed().await, shown().await), (Some(2), Some(2)));
+
+    // Many, and both ends far away.
+    add(1_000).await;
+    read(400);
+    assert_eq!((surveyed().await, shown().await), (None, Some(602)));
+    read(500);
+    assert_eq!((surveyed().await, shown().await), (Some(102), Some(102)));
+    read(500);
+    assert_eq!((surveyed().await, shown().await), (Some(0), Some(0)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rewind_to_the_start_writes_nothing_twice() {
+    let world = World::start().await;
+    everything_again(&world, 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rewind_over_several_partitions_writes_nothing_twice() {
+    let world = World::spread(3, |_| {}).await;
+    everything_again(&world, 3).await;
+}
+
+async fn everything_again(world: &World, partitions: u64) {
+    let mut vouchers = Vec::new();
+    for _ in 0..partitions {
+        vouchers.push(sold(world, 1_500).await);
+    }
+    let plan = preview(world, "start", None).await.unwrap();
+    assert_eq!(plan.len() as u64, partitions);
+    for part in &plan {
+        assert_eq!((part.again, part.written, part.missing), (1_500, 1_500, 0), "{part:?}");
+        assert_eq!((part.entries_read, part.undelivered, part.trimmed), (Some(0), 0, 0));
+    }
+    let report = rewound(world, plan).await.unwrap();
+    assert_eq!((report.again, report.groups.len() as u64), (1_500 * partitions, partitions));
+    world.settled().await;
+    world.balanced().await;
+    for voucher in vouchers {
+        let books = world.store.books(voucher).await.unwrap();
+        assert_eq!((books.live, books.stock, books.closed), (1_500, 0, 0));
+    }
+    for state in states(world).await {
+        let group = state.group.unwrap();
+        assert_eq!((group.lag, group.pending, group.entries_read), (Some(0), 0, Some(1_500)));
+        assert_eq!(group.last_delivered, state.last, "each entry was delivered");
+    }
+    let acts = world.store.acts(1).await.unwrap();
+    assert_eq!(acts[0].act, "stream rewind");
+    let groups =
+        if partitions == 1 { "1 group".to_owned() } else { format!("{partitions} groups") };
+    let all = format!("{groups} moved back, 0 made; {} entries again", 1_500 * partitions);
+    assert_eq!(*acts[0].result, *all);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rewind_in_the_middle_of_a_rush_writes_nothing_twice() {
+    let world = World::start().await;
+    let other = world.another_node("node-u");
+    let voucher = world.create(sale(4_000)).await;
+    let plan = RushPlan { rate: Some(3_000.0), repeat: 0.0, ..RushPlan::new(voucher, 4_000) };
+    let (report, ()) = tokio::join!(world.rush(plan), async {
+        for part in [500, 1_500, 2_500] {
+            let written = async || world.store.books(voucher).await.unwrap().live;
+            world.until("the rush is under way", async || written().await > part).await;
+            // Both nodes read and write on while it is looked at and done.
+            let plan = preview(&world, "start", None).await.unwrap();
+            assert!(plan[0].again > part, "{plan:?}");
+            rewound(&world, plan).await.unwrap();
+        }
+    });
+    assert_eq!((report.errors, report.admitted, report.persisted), (0, 4_000, 4_000), "{report:?}");
+    world.settled().await;
+    world.balanced().await;
+    let books = world.store.books(voucher).await.unwrap();
+    assert_eq!((books.live, books.stock, books.doubled), (4_000, 0, 0));
+    let state = states(&world).await.remove(0);
+    let group = state.group.unwrap();
+    assert_eq!((group.lag, group.pending, group.last_delivered), (Some(0), 0, state.last));
+    assert_eq!(state.dead, 0, "what came again is no dead letter");
+    assert!(other.stop().await.in_time);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_pending_is_settled_by_the_rewind() {
+    let world = World::with(|settings| settings.claim_idle_ms = 600_000).await;
+    let voucher = world.create(sale(100)).await;
+    assert_eq!(world.stick(voucher, 100, 30).await, 30);
+    assert_eq!(world.pending().await, 30);
+    let plan = preview(&world, "start", None).await.unwrap();
+    assert_eq!((plan[0].again, plan[0].pending), (100, 30), "{plan:?}");
+    assert_eq!((plan[0].written, plan[0].missing, plan[0].unheld), (70, 30, 0), "{plan:?}");
+    rewound(&world, plan).await.unwrap();
+    world.settled().await;
+    world.balanced().await;
+    assert_eq!(world.store.books(voucher).await.unwrap().live, 100);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn entries_that_were_acknowledged_unwritten_come_back_by_a_rewind() {
+    let world = World::start().await;
+    let voucher = world.create(sale(60)).await;
+    assert_eq!(world.stick(voucher, 60, 20).await, 20);
+    assert_eq!(world.pending().await, 20);
+    let mut link = world.redis.link();
+    let of = world.keys.home();
+    let stuck = stream::pending_page(&mut link, &of, EntryId::MIN, EntryId::MAX, 100).await;
+    let stuck = stuck.unwrap().into_iter().map(|row| row.delivered.entry);
+    assert_eq!(stream::acknowledge(&mut link, &of, stuck).await.unwrap(), 20);
+    let audit = ledger::audit(&world.store, &mut link, &world.keys, None).await.unwrap();
+    assert!(audit.sales[0].findings[0] == Finding::Lost(20), "{audit:?}");
+    // An order that nobody was promised would be written, so that is told.
+    world.hold().await;
+    world.add_entry(&["userId", "9", "voucherId", &voucher.to_string(), "id", "815"]).await;
+    let plan = preview(&world, "start", None).await.unwrap();
+    let [part] = &plan[..] else { panic!("{plan:?}") };
+    assert_eq!((part.again, part.undelivered, part.missing, part.unheld), (60, 1, 20, 0));
+    let strange = entries(&world)[60];
+    let _: u64 = world.server.query(&["XDEL", &of.orders(), &strange.in_stream()]);
+    rewound(&world, plan).await.unwrap();
+    world.node().hold_consumer(false).await;
+    world.settled().await;
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn deleted_entries_do_not_spoil_the_lag() {
+    let world = World::start().await;
+    sold(&world, 900).await;
+    let ids = entries(&world);
+    let orders = world.keys.home().orders();
+    for gone in [100, 500, 501] {
+        let _: u64 = world.server.query(&["XDEL", &orders, &ids[gone].in_stream()]);
+    }
+    world.hold().await;
+    // Behind the deleted ones, at one that is gone itself, before the last of them.
+    for (to, ahead, read) in [(700, 200, Some(700)), (500, 398, Some(502)), (101, 797, None)] {
+        let plan = preview(&world, &ids[to].in_stream(), None).await.unwrap();
+        assert_eq!((plan[0].again + plan[0].undelivered, plan[0].trimmed), (ahead, 3), "{plan:?}");
+        assert_eq!(plan[0].entries_read, read, "{plan:?}");
+        rewound(&world, plan).await.unwrap();
+        let state = states(&world).await.remove(0).group.unwrap();
+        assert_eq!((state.lag, state.entries_read), (Some(ahead), read), "{state:?}");
+    }
+    world.node().hold_consumer(false).await;
+    world.settled().await;
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rewind_into_what_was_trimmed_is_refused() {
+    let world = World::start().await;
+    sold(&world, 300).await;
+    let ids = entries(&world);
+    let orders = world.keys.home().orders();
+    let first = ids[120];
+    let _: u64 = world.server.query(&["XTRIM", &orders, "MINID", &first.in_stream()]);
+    let trimmed = GroupFault::Trimmed { partition: 0, gone: 120, first };
+    assert_eq!(fault(preview(&world, &ids[119].in_stream(), None).await), trimmed);
+    assert_eq!(fault(preview(&world, "-10m", None).await), trimmed);
+    assert!(trimmed.to_string().contains(&format!("from {first} on")), "{trimmed}");
+    world.hold().await;
+    let plan = preview(&world, "start", None).await.unwrap();
+    assert_eq!((plan[0].again, plan[0].trimmed), (180, 120), "{plan:?}");
+    assert_eq!((plan[0].from, plan[0].entries_read), (first, Some(120)), "{plan:?}");
+    rewound(&world, plan).await.unwrap();
+    assert_eq!(states(&world).await[0].group.as_ref().unwrap().lag, Some(180));
+    // The job that trims must cope with where the group stands now.
+    world.execute(Command::RunJob("trim-stream".to_owned())).await.unwrap();
+    assert_eq!(entries(&world).len(), 180);
+    world.node().hold_consumer(false).await;
+    world.settled().await;
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn places_that_make_no_sense_are_refused() {
+    let world = World::spread(3, |_| {}).await;
+    // Nothing was ever admitted.
+    assert_eq!(fault(preview(&world, "start", None).await), GroupFault::NoStream(0));
+    let voucher = sold(&world, 50).await;
+    let of = world.keys.partition_of(voucher).number();
+    let state = states(&world).await.remove(usize::from(of));
+    let last = state.last.unwrap();
+    let ahead = last.next().unwrap();
+    let told = fault(preview(&world, &ahead.to_string(), None).await);
+    assert_eq!(told, GroupFault::Forward { partition: of, to: ahead, delivered: last });
+    assert!(matches!(fault(preview(&world, "+1h", Some(of)).await), GroupFault::Forward { .. }));
+    let other = (of + 1) % 3;
+    let told = fault(preview(&world, &format!("{}@{of}", last.in_stream()), Some(other)).await);
+    assert_eq!(told, GroupFault::OtherPartition { entry: last, partition: other });
+    let told = fault(preview(&world, "start", Some(9)).await);
+    assert_eq!(told, GroupFault::NoPartition { number: 9, last: 2 });
+    let told = fault(preview(&world, "1795000000000-0@7", None).await);
+    assert_eq!(told, GroupFault::NoPartition { number: 7, last: 2 });
+    assert_eq!(fault(preview(&world, "start", Some(other)).await), GroupFault::NoStream(other));
+    // An id as Redis writes it, of the partition that was named; and a time before all of them.
+    let plan = preview(&world, &last.in_stream(), Some(of)).await.unwrap();
+    assert_eq!((plan[0].again, plan[0].from), (1, last));
+    assert_eq!(preview(&world, "-1h", None).await.unwrap()[0].again, 50);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_act_is_what_was_shown() {
+    let world = World::start().await;
+    let voucher = world.create(sale(100)).await;
+    let plan = RushPlan { repeat: 0.0, ..RushPlan::new(voucher, 60) };
+    world.rush(plan.clone()).await;
+    world.settled().await;
+    let ids = entries(&world);
+    let shown = preview(&world, &ids[30].in_stream(), None).await.unwrap();
+    // It just went on.
+    world.rush(RushPlan { users: 80, ..plan }).await;
+    world.settled().await;
+    world.hold().await;
+    rewound(&world, shown.clone()).await.unwrap();
+    assert_eq!(states(&world).await[0].group.as_ref().unwrap().lag, Some(50), "30 and 20 more");
+    // It was moved back.
+    let meanwhile = |fault: GroupFault| match fault {
+        GroupFault::Meanwhile { what, .. } => what,
+        other => panic!("{other}"),
+    };
+    assert_eq!(meanwhile(fault(rewound(&world, shown.clone()).await)), Meanwhile::MovedBack);
+    on_group(&world, "SETID", &["$"]);
+    let _: u64 = world.server.query(&["XDEL", &world.keys.home().orders(), &ids[30].in_stream()]);
+    assert_eq!(meanwhile(fault(rewound(&world, shown.clone()).await)), Meanwhile::Trimmed);
+    on_group(&world, "DESTROY", &[]);
+    assert_eq!(meanwhile(fault(rewound(&world, shown).await)), Meanwhile::Destroyed);
+    let shown = preview(&world, "start", None).await.unwrap();
+    on_group(&world, "CREATE", &["0"]);
+    assert_eq!(meanwhile(fault(rewound(&world, shown).await)), Meanwhile::Made);
+    let line = world.store.acts(1).await.unwrap().remove(0);
+    assert!(line.result.starts_with("failed: partition 0: the group was made"), "{line:?}");
+    world.node().hold_consumer(false).await;
+    world.settled().await;
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_that_changed_stops_the_rest() {
+    let world = World::spread(2, |_| {}).await;
+    let vouchers = [sold(&world, 30).await, sold(&world, 30).await];
+    world.hold().await;
+    let shown = preview(&world, "start", None).await.unwrap();
+    assert_eq!(shown.len(), 2);
+    let (of, group) = (world.keys.partition(1), world.keys.home().group().to_owned());
+    let _: u64 = world.server.query(&["XGROUP", "DESTROY", &of.orders(), &group]);
+    let told = rewound(&world, shown).await.unwrap_err();
+    let line = world.store.acts(1).await.unwrap().remove(0);
+    let sentence = "the groups of partition 0 were moved before; ask again for the rest";
+    assert!(line.result.contains(sentence), "{line:?}");
+    let EngineError::BrokeOff { why, done } = told else { panic!("{told}") };
+    let what = Meanwhile::Destroyed;
+    assert_eq!(fault::<()>(Err(*why)), GroupFault::Meanwhile { partition: 1, what });
+    assert_eq!(done, PartDone::Rewound(vec![0]));
+    let now = states(&world).await;
+    assert_eq!(now[0].group.as_ref().unwrap().lag, Some(30));
+    assert_eq!(now[1].group, None);
+    // The other one heals by itself: a node makes the group at the start.
+    world.node().hold_consumer(false).await;
+    world.settled().await;
+    world.balanced().await;
+    for voucher in vouchers {
+        assert_eq!(world.store.books(voucher).await.unwrap().live, 30);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_destroyed_group_is_made_where_it_is_wanted() {
+    let world = World::start().await;
+    let voucher = world.create(sale(80)).await;
+    assert_eq!(world.stick(voucher, 80, 20).await, 20);
+    assert_eq!(world.pending().await, 20);
+    world.hold().await;
+    on_group(&world, "DESTROY", &[]);
+    let snapshots = &world.node().remote().snapshots;
+    world
+        .until("the alarm is raised", async || {
+            let kinds = snapshots.borrow().alarms.clone();
+            kinds
+                .iter()
+                .any(|it| it.kind == seckill_engine::telemetry::snapshot::AlarmKind::NoGroup)
+        })
+        .await;
+    assert_eq!(states(&world).await[0].group, None);
+    let ids = entries(&world);
+    let plan = preview(&world, &ids[70].in_stream(), None).await.unwrap();
+    let [part] = &plan[..] else { panic!("{plan:?}") };
+    assert_eq!((part.group, part.again, part.pending), (false, 10, 0), "{part:?}");
+    assert_eq!((part.skipped, part.skipped_missing), (70, 20), "what was pending would be lost");
+    let plan = preview(&world, "start", None).await.unwrap();
+    assert_eq!((plan[0].again, plan[0].skipped, plan[0].missing), (80, 0, 20), "{plan:?}");
+    let report = rewound(&world, plan).await.unwrap();
+    assert!(report.groups[0].made);
+    assert_eq!(states(&world).await[0].group.as_ref().unwrap().lag, Some(80));
+    world.node().hold_consumer(false).await;
+    world.settled().await;
+    world.balanced().await;
+    assert_eq!(world.store.books(voucher).await.unwrap().live, 80);
+}
+
+/// The largest ID that a stream can give.
+const LAST_ID: &str = "18446744073709551615-18446744073709551615";
+
+/// What the log says of repairs, oldest first.
+async fn repairs(world: &World) -> Vec<String> {
+    let lines = world.store.activity(&ActivityFilter::default(), None, 100).await.unwrap();
+    let repaired = lines.into_iter().rev().filter(|it| it.act.act == "partition repaired");
+    repaired.map(|it| it.act.result.to_string()).collect()
+}
+
+async fn repaired(world: &World, what: &str) {
+    let what = what.to_owned();
+    world
+        .until("the repair is in the log", async || {
+            repairs(world).await.iter().any(|line| line.contains(&what))
+        })
+        .await;
+}
+
+async fn forge(world: &World, id: &str, order: u64) {
+    let order = order.to_string();
+    let mut add = redis::cmd("XADD");
+    add.arg(world.keys.home().orders()).arg(id);
+    add.arg(&["userId", "7", "voucherId", "1", "id", &order]);
+    world.redis.link().query::<String>(&add).await.unwrap();
+}
+
+async fn letters(world: &World) -> Vec<stream::DeadLetter> {
+    let of = world.keys.home();
+    stream::dead_letters(&mut world.redis.link(), &of, EntryId::MIN, 99).await.unwrap()
+}
+
+/// No ID comes after the largest one: nothing could be added any more, and pages over the stream had no end.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_that_gave_its_last_id_is_replaced_by_the_node() {
+    let world = World::start().await;
+    let voucher = sold(&world, 5).await;
+    world.execute(Command::Restock { voucher, by: 95 }).await.unwrap();
+    world.hold().await;
+    let early = world.ask(voucher, 1_001).await;
+    assert!(matches!(early, Outcome::Admitted { .. }), "{early:?}");
+    forge(&world, LAST_ID, 4_242).await;
+    repaired(&world, "replaced by a new stream with 1 entry to be written, 1 dead letter").await;
+    let late = world.ask(voucher, 1_002).await;
+    assert!(matches!(late, Outcome::Admitted { .. }), "{late:?}");
+    world.node().hold_consumer(false).await;
+    world.settled().await;
+    assert_eq!(world.store.books(voucher).await.unwrap().live, 7);
+    let letters = letters(&world).await;
+    let [letter] = letters.as_slice() else { panic!("{letters:?}") };
+    assert_eq!(letter.entry.map(EntryId::in_stream).as_deref(), Some(LAST_ID));
+    assert!(letter.reason.contains("in the future"), "{}", letter.reason);
+    let faults = mend::faults(&mut world.redis.link(), &world.keys, &world.keys.home()).await;
+    assert_eq!(faults.unwrap(), []);
+    let kept: u64 = world.server.query(&["XLEN", "seckill:{p0}:orders:replaced"]);
+    assert_eq!(kept, 7, "the old stream can still be read");
+}
+
+/// Redis goes on from an ID that lies ahead of its clock: those who are admitted then are no strangers.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_admitted_under_ids_of_the_future_is_kept() {
+    let mut world = World::start().await;
+    let voucher = sold(&world, 5).await;
+    world.execute(Command::Restock { voucher, by: 95 }).await.unwrap();
+    world.hold().await;
+    let now: (u64, u64) = world.server.query(&["TIME"]);
+    forge(&world, &format!("{}-0", now.0 * 1_000 + 7_200_000), 4_242).await;
+    for user in 1_001..1_011 {
+        let outcome = world.ask(voucher, user).await;
+        assert!(matches!(outcome, Outcome::Admitted { .. }), "{outcome:?}");
+    }
+    repaired(&world, "replaced by a new stream").await;
+    world.node().hold_consumer(false).await;
+    world.settled().await;
+    assert_eq!(world.store.books(voucher).await.unwrap().live, 15);
+    assert_eq!(letters(&world).await.len(), 1);
+    world.balanced().await;
+
+    // An ID within the hour is left alone: clocks differ.
+    world.stop_node().await;
+    let now: (u64, u64) = world.server.query(&["TIME"]);
+    forge(&world, &format!("{}-0", now.0 * 1_000 + 600_000), 4_243).await;
+    let faults = mend::faults(&mut world.redis.link(), &world.keys, &world.keys.home()).await;
+    assert_eq!(faults.unwrap(), []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_audit_ends_whatever_the_last_id_is() {
+    let mut world = World::start().await;
+    let voucher = sold(&world, 5).await;
+    world.stop_node().await;
+    let of = world.keys.home();
+    for key in [of.orders(), of.dead()] {
+        world.server.query::<()>(&["XADD", &key, LAST_ID, "userId", "7"]);
+    }
+    let mut link = world.redis.link();
+    let audit = ledger::audit(&world.store, &mut link, &world.keys, None);
+    let audit = tokio::time::timeout(std::time::Duration::from_secs(20), audit).await;
+    assert!(audit.expect("the audit ends").unwrap().balanced);
+    let delivered = show::show(&mut link, &world.keys, None, DEAD_MS);
+    let delivered = tokio::time::timeout(std::time::Duration::from_secs(20), delivered).await;
+    delivered.expect("the look at the stream ends").unwrap();
+    assert_eq!(world.store.books(voucher).await.unwrap().live, 5);
+}
+
+/// A group beyond the end of its stream reads nothing, and Redis says of it that nothing waits.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_beyond_the_end_of_its_stream_is_moved_back_by_the_node() {
+    let world = World::start().await;
+    let voucher = sold(&world, 10).await;
+    world.execute(Command::Restock { voucher, by: 50 }).await.unwrap();
+    let of = world.keys.home();
+    world.hold().await;
+    // The first ten hold an order already.
+    let plan = RushPlan { settle: false, repeat: 0.0, ..RushPlan::new(voucher, 50) };
+    world.execute(Command::Rush(plan)).await.unwrap();
+    world.server.query::<()>(&["XGROUP", "SETID", &of.orders(), of.group(), LAST_ID]);
+    repaired(&world, "moved back to").await;
+    world.node().hold_consumer(false).await;
+    world.settled().await;
+    assert_eq!(world.store.books(voucher).await.unwrap().live, 50);
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rewind_moves_a_group_back_from_beyond_its_stream() {
+    let mut world = World::start().await;
+    let voucher = sold(&world, 10).await;
+    world.execute(Command::Restock { voucher, by: 50 }).await.unwrap();
+    world.stop_node().await;
+    let of = world.keys.home();
+    forge(&world, "*", 4_242).await;
+    world.server.query::<()>(&["XGROUP", "SETID", &of.orders(), of.group(), LAST_ID]);
+    let plan = preview(&world, "start", None).await.unwrap();
+    assert_eq!((plan[0].again, plan[0].written, plan[0].undelivered), (11, 10, 0));
+    let stop = tokio_util::sync::CancellationToken::new();
+    let done = rewind::apply(&mut world.redis.link(), &world.keys, &plan, &stop).await.unwrap();
+    assert_eq!(done.again, 11);
+    let faults = mend::faults(&mut world.redis.link(), &world.keys, &of).await.unwrap();
+    assert_eq!(faults, []);
+    let state = states(&world).await.remove(0);
+    assert_eq!(state.group.unwrap().lag, Some(11));
+}
+
+/// The keys of nodes are written anew by nodes; what another program left there makes room.
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_of_nodes_that_hold_something_else_are_renamed() {
+    let world = World::start().await;
+    let voucher = sold(&world, 1).await;
+    world.execute(Command::Restock { voucher, by: 99 }).await.unwrap();
+    let of = world.keys.home();
+    for (number, key) in [of.healed(), of.nodes(), of.instances(), of.gone()].iter().enumerate() {
+        world.server.query::<()>(&["DEL", key]);
+        world.server.query::<()>(&["SET", key, "x"]);
+        repaired(&world, &format!("the key '{key}' in Redis holds a string")).await;
+        let outcome = world.ask(voucher, 2_000 + number as u64).await;
+        assert!(matches!(outcome, Outcome::Admitted { .. }), "{key}: {outcome:?}");
+        let aside: String = world.server.query(&["GET", &format!("{key}:replaced")]);
+        assert_eq!(aside, "x");
+    }
+    world.settled().await;
+    world.balanced().await;
+}

@@ -1,0 +1,560 @@
+//! Scheduled jobs on real servers: each due time on one node once, whatever happens to the nodes.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails says where"
+)]
+
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use crate::support::{Background, Seckill, TestRedis, wait_until};
+use crate::world::World;
+use async_trait::async_trait;
+use rustix::process::Signal;
+use seckill_engine::{
+    EngineError,
+    command::{Command, Reply, Scope},
+    jobs::{Done, Job, Missed, Run, Runner, Schedule, Scheduler, Work, builtin},
+    locks::{Locks, Timing},
+    settings::Settings,
+};
+use seckill_model::{Cause, Fence, JobOutcome, JobRun, Millis, filter::Filter};
+use seckill_redis::{Layout, Redis};
+use seckill_store::SharedStore;
+use tokio_util::sync::CancellationToken;
+
+const SECOND: Duration = Duration::from_secs(1);
+/// A dead node keeps others out for that long.
+const TIMING: Timing = Timing { lease: Duration::from_secs(3), poll: Duration::from_millis(500) };
+
+fn job(name: &str, schedule: &str, work: Arc<dyn Work>) -> Job {
+    Job {
+        name: name.to_owned(),
+        about: "a test".to_owned(),
+        schedule: schedule.parse().unwrap(),
+        missed: Missed::All,
+        at_least: Duration::from_millis(200),
+        at_most: 3 * SECOND,
+        jitter: Duration::ZERO,
+        work,
+    }
+}
+
+/// A node that does nothing but jobs.
+struct JobNode {
+    runner: Runner,
+    stop: CancellationToken,
+}
+
+impl JobNode {
+    fn new(redis: &Redis, store: &SharedStore, node: &str) -> Self {
+        let keys = Layout::default();
+        let (locks, keeper) = Locks::new(redis, keys.clone(), node, TIMING);
+        let stop = CancellationToken::new();
+        tokio::spawn(keeper.run(stop.clone()));
+        let runner = Runner {
+            redis: redis.clone(),
+            store: store.clone(),
+            keys,
+            settings: Settings::default(),
+            node: node.to_owned(),
+            locks,
+        };
+        Self { runner, stop }
+    }
+
+    fn schedule(&self, jobs: Vec<Job>) -> tokio::task::JoinHandle<()> {
+        let scheduler = Scheduler::new(jobs, self.runner.clone(), 2).unwrap();
+        tokio::spawn(scheduler.run(self.stop.clone()))
+    }
+}
+
+/// Counts its runs, and notes each due time in SQL.
+struct Tick(Arc<AtomicU64>);
+
+#[async_trait]
+impl Work for Tick {
+    async fn run(&self, run: Run) -> Result<Done, EngineError> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        let fence = Fence { name: format!("due:{}", run.due.0), token: run.fence.token };
+        run.store.fenced_write(&fence, Millis::now()).await?;
+        Ok(Done { rows: 1, detail: None })
+    }
+}
+
+struct Panics;
+
+#[async_trait]
+impl Work for Panics {
+    #[allow(clippy::panic, reason = "it is what is tested")]
+    async fn run(&self, _: Run) -> Result<Done, EngineError> {
+        panic!("oh dear");
+    }
+}
+
+struct NeverEnds;
+
+#[async_trait]
+impl Work for NeverEnds {
+    async fn run(&self, _: Run) -> Result<Done, EngineError> {
+        std::future::pending().await
+    }
+}
+
+async fn open_store(dir: &Path) -> SharedStore {
+    seckill_store::open(
+        &format!("sqlite:{}", dir.join("t.db").display()),
+        &seckill_store::Settings::default(),
+    )
+    .await
+    .unwrap()
+}
+
+/// The work of one process of the test below, which runs this test binary again.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "the work of a process that another test starts"]
+async fn process_with_a_job() {
+    let work = std::env::var("JOB_WORK").unwrap();
+    let parts: Vec<&str> = work.split('|').collect();
+    let [node, url, dir, kind] = parts[..] else { panic!("{work}") };
+    let store = open_store(Path::new(dir)).await;
+    let node = JobNode::new(&Redis::from_url(url).unwrap(), &store, node);
+    let work: Arc<dyn Work> = match kind {
+        "endless" => Arc::new(NeverEnds),
+        _ => Arc::new(Tick(Arc::default())),
+    };
+    let mut tick = job("tick", "every 1s", work);
+    if kind == "endless" {
+        tick.at_most = Duration::from_mins(10);
+    }
+    let scheduled = node.schedule(vec![tick]);
+    println!("\nready");
+    scheduled.await.unwrap();
+}
+
+fn process(node: &str, server: &TestRedis, dir: &Path, kind: &str) -> (Seckill, Background) {
+    let sandbox = Seckill::new();
+    let work = format!("{node}|{}|{}|{kind}", server.url(), dir.display());
+    let this = std::env::current_exe().unwrap();
+    let args = crate::support::only(module_path!(), "process_with_a_job");
+    let env = [("JOB_WORK", work.as_str())];
+    let process = Background::spawn(this.to_str().unwrap(), &args, &sandbox, &env);
+    (sandbox, process)
+}
+
+/// Stops `process` where it holds no write lock of SQLite's: with it, nobody can go on until it wakes.
+async fn suspend_outside_a_write(process: &Background, store: &SharedStore) {
+    let mut token = 0;
+    wait_until(180 * SECOND, "it stops outside a transaction", async || {
+        process.freeze();
+        token += 1;
+        let fence = Fence { name: "probe".into(), token };
+        let free = store.fenced_write(&fence, Millis::now()).await.is_ok();
+        if !free {
+            process.signal(Signal::CONT);
+        }
+        free
+    })
+    .await;
+}
+
+/// Three nodes, a job every second, one node killed and one suspended meanwhile; a minute of it with
+/// `JOB_SECONDS=60`.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_due_time_happens_once_whatever_happens_to_nodes() {
+    let seconds: u32 =
+        std::env::var("JOB_SECONDS").ok().and_then(|it| it.parse().ok()).unwrap_or(12);
+    let server = TestRedis::start();
+    let files = tempfile::tempdir().unwrap();
+    let store = open_store(files.path()).await;
+    let (_a, a) = process("a", &server, files.path(), "tick");
+    let (_b, b) = process("b", &server, files.path(), "tick");
+    let (_c, _c_process) = process("c", &server, files.path(), "tick");
+    let runs = async || store.runs(Some("tick"), 10_000).await.unwrap();
+    let until = async |count: usize| {
+        wait_until(180 * SECOND, "runs go on", async || runs().await.len() >= count).await;
+    };
+    let total = seconds as usize;
+    until(total / 4).await;
+    a.signal(Signal::KILL);
+    until(total / 3).await;
+    suspend_outside_a_write(&b, &store).await;
+    until(total * 2 / 3).await;
+    b.signal(Signal::CONT);
+    until(total).await;
+    let history = runs().await;
+    let mut dues: Vec<i64> = history.iter().map(|run| run.due.0).collect();
+    dues.sort_unstable();
+    let gaps: Vec<i64> = dues.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(gaps.iter().all(|gap| *gap == 1_000), "each second once: {gaps:?}");
+    let mut nodes: Vec<&str> = history.iter().map(|run| run.node.as_str()).collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    println!("{} due times, by {nodes:?}", history.len());
+    for run in &history {
+        // The work itself: never twice for one due time. A node that was killed may not have come to it.
+        let fence = Fence { name: format!("due:{}", run.due.0), token: i64::MAX };
+        let writes = store.fenced_write(&fence, Millis::now()).await.unwrap() - 1;
+        let ended = run.outcome == JobOutcome::Done;
+        assert!(writes <= 1 && (writes == 1 || !ended), "{writes} times: {run:?}");
+    }
+    // The last one may be under way.
+    let last = dues.last().copied();
+    let runs_now = |run: &JobRun| run.outcome == JobOutcome::Running && Some(run.due.0) == last;
+    let odd =
+        history.iter().filter(|run| run.outcome != JobOutcome::Done && !runs_now(run)).count();
+    assert!(odd <= 3, "what did not end as it should hung on the two nodes: {history:?}");
+}
+
+async fn one_run(node: &JobNode, job: &Job) -> JobRun {
+    let _ = node.runner.run_now(job, &CancellationToken::new()).await.unwrap();
+    node.runner.store.runs(Some(&job.name), 1).await.unwrap().remove(0)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_panics_or_never_ends_harms_nobody_else() {
+    let server = TestRedis::start();
+    let files = tempfile::tempdir().unwrap();
+    let store = open_store(files.path()).await;
+    let node = JobNode::new(&Redis::from_url(&server.url()).unwrap(), &store, "a");
+    let ticks = Arc::new(AtomicU64::new(0));
+    let mut endless = job("endless", "every 500ms", Arc::new(NeverEnds));
+    endless.at_most = Duration::from_millis(600);
+    let jobs = vec![
+        job("panics", "every 500ms", Arc::new(Panics)),
+        endless.clone(),
+        job("tick", "every 500ms", Arc::new(Tick(Arc::clone(&ticks)))),
+    ];
+    let scheduled = node.schedule(jobs);
+    wait_until(60 * SECOND, "the good one goes on", async || ticks.load(Ordering::SeqCst) >= 3)
+        .await;
+    let panicked = wait_for_run(&store, "panics", JobOutcome::Failed).await;
+    assert!(panicked.detail.unwrap_or_default().contains("oh dear"));
+    let cancelled = wait_for_run(&store, "endless", JobOutcome::Cancelled).await;
+    assert!(cancelled.detail.unwrap_or_default().contains("longer than it may"));
+    let started = Instant::now();
+    node.stop.cancel();
+    scheduled.await.unwrap();
+    assert!(started.elapsed() < 10 * SECOND, "a stop has a bound");
+}
+
+async fn wait_for_run(store: &SharedStore, job: &str, outcome: JobOutcome) -> JobRun {
+    let find = async || {
+        let runs = store.runs(Some(job), 100).await.unwrap();
+        runs.into_iter().find(|run| run.outcome == outcome)
+    };
+    wait_until(60 * SECOND, job, async || find().await.is_some()).await;
+    find().await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_runs_pauses_and_resumes() {
+    let world = World::start().await;
+    let execute = async |command| world.execute(command).await;
+    let name = builtin::TRIM_STREAM.to_owned();
+    execute(Command::SwitchJob { job: name.clone(), paused: true }).await.unwrap();
+    let Reply::JobRun { end, .. } = execute(Command::RunJob(name.clone())).await.unwrap() else {
+        panic!()
+    };
+    assert_eq!(end.outcome, JobOutcome::Done, "also while it is paused");
+    let last = world.store.runs(Some(&name), 1).await.unwrap().remove(0);
+    assert_eq!((last.cause, last.node.as_str()), (Cause::Operator, crate::world::NODE));
+    execute(Command::SwitchJob { job: name.clone(), paused: false }).await.unwrap();
+    assert!(!world.store.job_switches().await.unwrap()[0].paused);
+    let unknown = execute(Command::RunJob("no such".into())).await.unwrap_err();
+    assert!(unknown.to_string().contains("jobs list"), "{unknown}");
+    let lock = world.keys.lock("job:close-overdue");
+    world.server.query::<()>(&["SET", &lock, "x"]);
+    let barred = execute(Command::RunJob("close-overdue".into())).await.unwrap_err();
+    assert!(barred.to_string().contains(&format!("'{lock}' in Redis holds a string")), "{barred}");
+    let acts = world.store.acts(10).await.unwrap();
+    assert!(acts.iter().any(|act| act.act == "job pause"), "{acts:?}");
+    world
+        .until("the picture shows the jobs", async || {
+            let picture = world.node().remote().snapshots.borrow().clone();
+            picture.jobs.iter().any(|job| job.name == name && !job.runs.is_empty())
+        })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pauses_misses_and_names() {
+    let server = TestRedis::start();
+    let files = tempfile::tempdir().unwrap();
+    let store = open_store(files.path()).await;
+    let redis = Redis::from_url(&server.url()).unwrap();
+    let node = JobNode::new(&redis, &store, "a");
+    let tick = || Arc::new(Tick(Arc::default()));
+    let twice = vec![job("x", "every 1s", tick()), job("x", "every 2s", tick())];
+    let fault = Scheduler::new(twice, node.runner.clone(), 2).unwrap_err().to_string();
+    assert!(fault.contains("'x'"), "{fault}");
+    assert!(Scheduler::new(Vec::new(), node.runner.clone(), 0).is_err());
+
+    // Due times that passed while no node was there: all of them, one for all, or none.
+    let now = Millis::now();
+    let ago = |seconds: i64| Millis((now.0 / 1_000 - seconds) * 1_000);
+    for (name, missed, least, most) in
+        [("all", Missed::All, 20, 40), ("once", Missed::Once, 1, 12), ("skip", Missed::Skip, 0, 12)]
+    {
+        let mut of = job(name, "every 1s", tick());
+        of.missed = missed;
+        let run = seckill_model::NewRun {
+            job: name.to_owned(),
+            due: ago(20),
+            cause: Cause::Due,
+            node: "before".to_owned(),
+            token: 1,
+            started: ago(20),
+        };
+        store.begin_run(&run).await.unwrap().unwrap();
+        let scheduled = JobNode::new(&redis, &store, "a");
+        let task = scheduled.schedule(vec![of]);
+        wait_until(60 * SECOND, "it is due again", async || {
+            let runs = store.runs(Some(name), 100).await.unwrap();
+            runs.iter().any(|run| run.cause == Cause::Due && run.node == "a")
+        })
+        .await;
+        scheduled.stop.cancel();
+        task.await.unwrap();
+        let runs = store.runs(Some(name), 100).await.unwrap();
+        let made_up = runs.iter().filter(|run| run.node == "a").count();
+        assert!((least..=most).contains(&made_up), "{name}: {made_up}");
+        assert!(missed != Missed::Skip || runs.iter().all(|run| run.cause != Cause::Missed));
+        // The one before never ended; whoever held the lock next said so.
+        assert!(runs.iter().any(|run| run.outcome == JobOutcome::Lost), "{name}");
+    }
+    // Paused: nothing runs, and what was due meanwhile is not made up for.
+    store.pause_job("paused", true, Millis::now()).await.unwrap();
+    let paused = JobNode::new(&redis, &store, "a");
+    let ticks = Arc::new(AtomicU64::new(0));
+    let of = job("paused", "every 500ms", Arc::new(Tick(Arc::clone(&ticks))));
+    let task = paused.schedule(vec![of.clone()]);
+    let begun = Instant::now();
+    wait_until(10 * SECOND, "three due times pass", async || {
+        assert_eq!(ticks.load(Ordering::SeqCst), 0);
+        begun.elapsed() > Duration::from_millis(1_600)
+    })
+    .await;
+    let by_hand = one_run(&paused, &of).await;
+    assert_eq!((by_hand.cause, by_hand.outcome), (Cause::Operator, JobOutcome::Done));
+    let resumed = Millis::now();
+    store.pause_job("paused", false, resumed).await.unwrap();
+    wait_for_run(&store, "paused", JobOutcome::Done).await;
+    wait_until(60 * SECOND, "it goes on", async || ticks.load(Ordering::SeqCst) >= 3).await;
+    let runs = store.runs(Some("paused"), 100).await.unwrap();
+    let scheduled = runs.iter().filter(|run| run.cause != Cause::Operator);
+    assert!(scheduled.into_iter().all(|run| run.due > resumed), "{runs:?}");
+    paused.stop.cancel();
+    task.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fixed_delay_counts_from_the_end_on_any_node() {
+    let server = TestRedis::start();
+    let files = tempfile::tempdir().unwrap();
+    let store = open_store(files.path()).await;
+    let redis = Redis::from_url(&server.url()).unwrap();
+    let nodes: Vec<JobNode> =
+        ["a", "b", "c"].iter().map(|name| JobNode::new(&redis, &store, name)).collect();
+    let mut tasks = Vec::new();
+    for node in &nodes {
+        let mut delayed = job("delayed", "after 700ms", Arc::new(Tick(Arc::default())));
+        delayed.at_least = Duration::from_millis(300);
+        tasks.push(node.schedule(vec![delayed]));
+    }
+    wait_until(60 * SECOND, "it runs", async || {
+        store.runs(Some("delayed"), 10).await.unwrap().len() >= 4
+    })
+    .await;
+    for node in &nodes {
+        node.stop.cancel();
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let mut runs = store.runs(Some("delayed"), 10).await.unwrap();
+    runs.sort_by_key(|run| run.started.0);
+    for pair in runs.windows(2) {
+        let ended = pair[0].started.plus(pair[0].took_ms.unwrap_or(0) as i64);
+        assert!(pair[1].started.since(ended) >= 700, "{runs:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn old_id_keys_go_and_the_stream_is_trimmed_to_what_groups_need() {
+    let world = World::with(|of| of.jobs.keep_stream_ms = 0).await;
+    let now = Millis::now();
+    let keys = |day: i64| {
+        let second = now.0 / 1_000 - day * 86_400;
+        world.keys.home().sequence(seckill_model::order_id::utc_day(second))
+    };
+    for day in [0, 1, 10, 30] {
+        let _: () = world.server.query(&["SET", &keys(day), "7"]);
+    }
+    let run = async |name: &str| match world.execute(Command::RunJob(name.to_owned())).await {
+        Ok(Reply::JobRun { end, .. }) if end.outcome == JobOutcome::Done => end,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(run(builtin::DROP_ID_KEYS).await.rows, 2);
+    let left = |day| world.server.query::<u64>(&["EXISTS", &keys(day)]);
+    assert_eq!((left(0), left(1), left(10), left(30)), (1, 1, 0, 0));
+
+    let sale = seckill_model::NewSale::checked("tea", 400, None, None, now).unwrap();
+    let voucher = world.create(sale).await;
+    assert_eq!(world.stick(voucher, 400, 50).await, 50);
+    assert_eq!(world.pending().await, 50);
+    let end = run(builtin::TRIM_STREAM).await;
+    let length: u64 = world.server.query(&["XLEN", &world.keys.home().orders()]);
+    assert!(length >= 50, "pending ones stay: {length}, {end:?}");
+    // A second group that has read nothing keeps everything.
+    let group = ["XGROUP", "CREATE", &world.keys.home().orders(), "other", "0"];
+    let _: () = world.server.query(&group);
+    world.replay(Scope::All(Filter::default())).await;
+    run(builtin::TRIM_STREAM).await;
+    assert_eq!(world.server.query::<u64>(&["XLEN", &world.keys.home().orders()]), length);
+    let _: u64 = world.server.query(&["XGROUP", "DESTROY", &world.keys.home().orders(), "other"]);
+    run(builtin::TRIM_STREAM).await;
+    let length: u64 = world.server.query(&["XLEN", &world.keys.home().orders()]);
+    assert!(length < 300, "whole blocks of acknowledged entries go: {length}");
+    world.settled().await;
+    world.balanced().await;
+    assert_eq!(run(builtin::CHECK_LEDGER).await.outcome, JobOutcome::Done);
+}
+
+#[test]
+fn schedules_are_read_from_settings() {
+    assert!("0 0 2 1 * ? *".parse::<Schedule>().is_ok());
+    assert!("0 0 0 30 2 ?".parse::<Schedule>().is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_due_time_is_not_lost_to_whoever_holds_the_lock() {
+    let server = TestRedis::start();
+    let files = tempfile::tempdir().unwrap();
+    let store = open_store(files.path()).await;
+    let redis = Redis::from_url(&server.url()).unwrap();
+    let other = JobNode::new(&redis, &store, "other");
+    let name = seckill_engine::locks::LockName::new("job:rare").unwrap();
+    // Somebody holds the job's lock over its due time and never runs it.
+    let lease = Some(4 * SECOND);
+    let held_until = Millis::now().plus(4_000);
+    let guard = other.runner.locks.try_lock(&name, "dies", lease).await.unwrap();
+    let mut rare = job("rare", "every 2s", Arc::new(Tick(Arc::default())));
+    rare.missed = Missed::Skip;
+    let node = JobNode::new(&redis, &store, "a");
+    let task = node.schedule(vec![rare]);
+    wait_until(30 * SECOND, "it runs all the same", async || {
+        store.runs(Some("rare"), 10).await.unwrap().iter().any(|run| run.due.0 > 0)
+    })
+    .await;
+    drop(guard);
+    let first = store.runs(Some("rare"), 10).await.unwrap().pop().unwrap();
+    assert!(first.started >= held_until, "not beside whoever holds the lock: {first:?}");
+    node.stop.cancel();
+    task.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn long_outages_and_clocks_that_were_ahead_stop_no_job() {
+    let server = TestRedis::start();
+    let files = tempfile::tempdir().unwrap();
+    let store = open_store(files.path()).await;
+    let redis = Redis::from_url(&server.url()).unwrap();
+    let now = Millis::now();
+    for (name, missed, last) in [
+        ("skip", Missed::Skip, now.plus(-5_000_000)),
+        ("once", Missed::Once, now.plus(-5_000_000)),
+        ("ahead", Missed::Once, now.plus(3_600_000)),
+    ] {
+        let due = Millis(last.0 / 500 * 500);
+        let run = seckill_model::NewRun {
+            job: name.to_owned(),
+            due,
+            cause: Cause::Due,
+            node: "before".to_owned(),
+            token: 1,
+            started: due,
+        };
+        store.begin_run(&run).await.unwrap().unwrap();
+        let mut of = job(name, "every 500ms", Arc::new(Tick(Arc::default())));
+        of.missed = missed;
+        let node = JobNode::new(&redis, &store, "a");
+        let task = node.schedule(vec![of]);
+        wait_until(30 * SECOND, name, async || {
+            let runs = store.runs(Some(name), 100).await.unwrap();
+            runs.iter().filter(|run| run.node == "a" && run.cause == Cause::Due).count() >= 2
+        })
+        .await;
+        node.stop.cancel();
+        task.await.unwrap();
+        let runs = store.runs(Some(name), 100).await.unwrap();
+        let made_up = runs.iter().filter(|run| run.cause == Cause::Missed).count();
+        // And one for each time that the machine stood still for over a second.
+        assert!(made_up <= 5, "one run makes up for all: {made_up}");
+    }
+}
+
+/// Nothing spins while an `after` job is paused.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_paused_job_asks_little() {
+    let server = TestRedis::start();
+    let files = tempfile::tempdir().unwrap();
+    let store = open_store(files.path()).await;
+    let redis = Redis::from_url(&server.url()).unwrap();
+    let node = JobNode::new(&redis, &store, "a");
+    let mut of = job("delayed", "after 100ms", Arc::new(Tick(Arc::default())));
+    of.at_least = Duration::from_millis(1);
+    let task = node.schedule(vec![of]);
+    wait_for_run(&store, "delayed", JobOutcome::Done).await;
+    store.pause_job("delayed", true, Millis::now()).await.unwrap();
+    let calls = || -> u64 {
+        let stats: String = server.query(&["INFO", "commandstats"]);
+        let calls = stats.lines().filter_map(|line| line.split("calls=").nth(1)?.split(',').next());
+        calls.filter_map(|calls| calls.parse::<u64>().ok()).sum()
+    };
+    let started = Instant::now();
+    let before = calls();
+    wait_until(10 * SECOND, "a second passes", async || started.elapsed() > SECOND).await;
+    let spent = calls() - before;
+    assert!(spent < 400, "{spent} commands in a second, this test's own included");
+    node.stop.cancel();
+    task.await.unwrap();
+}
+
+/// Also of a job that may take ten minutes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_killed_inside_a_run_keeps_others_out_for_one_lease() {
+    let server = TestRedis::start();
+    let files = tempfile::tempdir().unwrap();
+    let store = open_store(files.path()).await;
+    let (_a, a) = process("a", &server, files.path(), "endless");
+    wait_for_run(&store, "tick", JobOutcome::Running).await;
+    let redis = Redis::from_url(&server.url()).unwrap();
+    let b = JobNode::new(&redis, &store, "b");
+    let mut tick = job("tick", "every 1s", Arc::new(Tick(Arc::default())));
+    tick.at_most = Duration::from_mins(10);
+    let told = b.runner.run_now(&tick, &b.stop).await.unwrap_err().to_string();
+    assert!(told.contains("a "), "who runs it is named: {told}");
+    let task = b.schedule(vec![tick]);
+    a.signal(Signal::KILL);
+    let killed = Instant::now();
+    let lost = wait_for_run(&store, "tick", JobOutcome::Lost).await;
+    assert_eq!(lost.node, "a");
+    let next = wait_for_run(&store, "tick", JobOutcome::Done).await;
+    assert_eq!(next.node, "b");
+    println!(
+        "free again {:?} after the kill, with a lease of {:?}",
+        killed.elapsed(),
+        TIMING.lease
+    );
+    b.stop.cancel();
+    task.await.unwrap();
+}

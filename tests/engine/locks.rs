@@ -1,0 +1,669 @@
+//! Locks on real servers, from many tasks, nodes and processes.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails says where"
+)]
+
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use crate::support::{Background, Seckill, TestRedis, wait_until};
+use redis::cmd;
+use seckill_engine::locks::{
+    Guard, LockError, LockName, Locks, MultiLock, Release, Timing, revoke,
+};
+use seckill_model::{Fence, Millis};
+use seckill_redis::{
+    Layout, Redis,
+    holders::{self, Kind},
+};
+use seckill_store::{SharedStore, StoreError};
+use tokio_util::sync::CancellationToken;
+
+const SECOND: Duration = Duration::from_secs(1);
+/// A lease that is over soon enough for a test, and long enough for a busy machine.
+const SHORT: Timing = Timing { lease: Duration::from_secs(4), poll: Duration::from_millis(500) };
+
+fn name(name: &str) -> LockName {
+    LockName::new(name).unwrap()
+}
+
+/// A node's locks, kept until the test ends.
+fn locks_of(redis: &Redis, node: &str, timing: Timing) -> (Locks, CancellationToken) {
+    let (locks, keeper) = Locks::new(redis, Layout::default(), node, timing);
+    let stop = CancellationToken::new();
+    tokio::spawn(keeper.run(stop.clone()));
+    (locks, stop)
+}
+
+fn redis_of(server: &TestRedis) -> Redis {
+    Redis::from_url(&server.url()).unwrap()
+}
+
+fn depth(server: &TestRedis, guard: &Guard) -> Option<u32> {
+    let key = format!("lock:{}", guard.name());
+    server.query(&["HGET", &key, guard.owner().as_str()])
+}
+
+fn nothing_left(server: &TestRedis) {
+    let keys: Vec<String> = server.query(&["KEYS", "*"]);
+    let left: Vec<_> = keys.iter().filter(|key| *key != "locks:token").collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_holds_it_and_it_is_reentrant() {
+    let server = TestRedis::start();
+    let (a, _) = locks_of(&redis_of(&server), "a", Timing::default());
+    let (b, _) = locks_of(&redis_of(&server), "b", Timing::default());
+    let lock = name("订单:7");
+    let guard = a.try_lock(&lock, "first", None).await.unwrap();
+    assert!(matches!(b.try_lock(&lock, "second", None).await, Err(LockError::Busy(_))));
+    assert!(matches!(a.try_lock(&lock, "second", None).await, Err(LockError::Busy(_))));
+    let again = guard.again().await.unwrap();
+    assert_eq!((depth(&server, &guard), again.token()), (Some(2), guard.token()));
+    again.release().await.unwrap();
+    assert_eq!(depth(&server, &guard), Some(1));
+    let token = guard.token();
+    guard.release().await.unwrap();
+    nothing_left(&server);
+    let next = b.try_lock(&lock, "second", None).await.unwrap();
+    assert!(next.token() > token, "tokens rise");
+    drop(next);
+    wait_until(10 * SECOND, "a dropped guard gives it back", async || {
+        a.try_lock(&lock, "third", None).await.is_ok()
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn leases_and_names_that_cannot_be_are_refused() {
+    let server = TestRedis::start();
+    let (locks, _) = locks_of(&redis_of(&server), "a", Timing::default());
+    for lease in [Duration::ZERO, Duration::from_millis(1), Duration::from_hours(48)] {
+        let error = locks.try_lock(&name("x"), "t", Some(lease)).await.unwrap_err();
+        assert!(matches!(error, LockError::Lease(_)), "{error}");
+    }
+    assert!(LockName::new("x".repeat(10_000)).is_err());
+    let lock = name("x");
+    // An answer that takes longer than the lease is no yes, and leaves nothing behind.
+    server.freeze();
+    let (asked, ()) =
+        tokio::join!(locks.try_lock(&lock, "t", Some(Duration::from_millis(100))), async {
+            tokio::time::sleep(Duration::from_millis(400)).await;
+            server.thaw();
+        });
+    assert!(matches!(asked, Err(LockError::TooSlow { .. } | LockError::Broker(_))), "{asked:?}");
+    wait_until(10 * SECOND, "nothing is left", async || {
+        server.query::<u64>(&["EXISTS", "lock:x"]) == 0
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn releasing_what_is_not_held_any_more_is_told() {
+    let server = TestRedis::start();
+    let redis = redis_of(&server);
+    let (a, _) = locks_of(&redis, "a", SHORT);
+    let lock = name("x");
+    // Its lease ended.
+    let guard = a.try_lock(&lock, "t", Some(SECOND * 3)).await.unwrap();
+    guard.lost().await;
+    assert!(!guard.is_held());
+    wait_until(10 * SECOND, "it is free", async || server.query::<u64>(&["EXISTS", "lock:x"]) == 0)
+        .await;
+    assert!(matches!(guard.release().await, Err(LockError::Lost(_))));
+    // It was taken from this holder and given to another one, who keeps it.
+    let guard = a.try_lock(&lock, "t", None).await.unwrap();
+    let owner = guard.owner().as_str().to_owned();
+    let (mut link, keys) = (redis.link(), Layout::default());
+    revoke(&mut link, &keys, &lock, &owner).await.unwrap();
+    tokio::time::timeout(10 * SECOND, guard.lost()).await.expect("its node is told");
+    let next = a.try_lock(&lock, "u", None).await.unwrap();
+    assert!(matches!(guard.release().await, Err(LockError::Lost(_))));
+    assert!(matches!(revoke(&mut link, &keys, &lock, &owner).await, Err(LockError::Changed(_))));
+    assert_eq!(depth(&server, &next), Some(1));
+    // Work under a lock that is lost is cancelled.
+    let (owner, working) =
+        (next.owner().as_str().to_owned(), next.run(std::future::pending::<()>()));
+    let (worked, revoked) = tokio::join!(working, revoke(&mut link, &keys, &lock, &owner));
+    revoked.unwrap();
+    assert!(matches!(worked, Err(LockError::Lost(_))));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_whose_answer_was_lost_is_no_loss() {
+    let server = TestRedis::start();
+    let (locks, _) = locks_of(&redis_of(&server), "a", Timing::default());
+    let guard = locks.try_lock(&name("x"), "t", None).await.unwrap();
+    let again = guard.again().await.unwrap();
+    // The calls lie in the server's buffer while their connection is cut: they are done, unanswered.
+    for (left, guard) in [(Some(1), again), (None, guard)] {
+        let owner = guard.owner().as_str().to_owned();
+        server.freeze();
+        let (released, ()) = tokio::join!(guard.release(), async {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            let cut = std::thread::spawn({
+                let url = server.url();
+                move || {
+                    let mut other = redis::Client::open(url)?.get_connection()?;
+                    cmd("CLIENT").arg("KILL").arg("TYPE").arg("normal").query::<()>(&mut other)
+                }
+            });
+            server.thaw();
+            let _ = cut.join();
+        });
+        released.unwrap();
+        let depth: Option<u32> = server.query(&["HGET", "lock:x", &owner]);
+        assert_eq!(depth, left);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn guards_that_go_while_redis_is_away_leave_nothing() {
+    let server = TestRedis::start();
+    let (locks, _) = locks_of(&redis_of(&server), "a", SHORT);
+    let guard = locks.try_lock(&name("x"), "t", None).await.unwrap();
+    let again = guard.again().await.unwrap();
+    let leased = locks.try_lock(&name("y"), "t", Some(20 * SECOND)).await.unwrap();
+    server.freeze();
+    // A release that is given up half-way, one that is dropped, one that is not even tried.
+    assert!(tokio::time::timeout(Duration::from_millis(50), again.release()).await.is_err());
+    assert!(tokio::time::timeout(Duration::from_millis(50), leased.release()).await.is_err());
+    drop(guard);
+    server.thaw();
+    wait_until(20 * SECOND, "both are free", async || {
+        server.query::<u64>(&["EXISTS", "lock:x", "lock:y"]) == 0
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_with_a_lease_of_its_own_hears_that_it_was_taken_or_forgotten() {
+    let server = TestRedis::start();
+    let redis = redis_of(&server);
+    let (locks, _) = locks_of(&redis, "a", SHORT);
+    let lease = Some(Duration::from_mins(10));
+    let guard = locks.try_lock(&name("x"), "t", lease).await.unwrap();
+    let (mut link, keys) = (redis.link(), Layout::default());
+    revoke(&mut link, &keys, &name("x"), guard.owner().as_str()).await.unwrap();
+    tokio::time::timeout(10 * SECOND, guard.lost()).await.expect("it was taken");
+    let guard = locks.try_lock(&name("x"), "t", lease).await.unwrap();
+    let _: () = server.query(&["FLUSHALL"]);
+    tokio::time::timeout(10 * SECOND, guard.lost()).await.expect("it was forgotten");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_watchdog_keeps_it_and_a_given_lease_ends() {
+    let server = TestRedis::start();
+    let (locks, stop) = locks_of(&redis_of(&server), "a", SHORT);
+    let kept = locks.try_lock(&name("kept"), "t", None).await.unwrap();
+    let leased = locks.try_lock(&name("leased"), "t", Some(SHORT.lease)).await.unwrap();
+    tokio::time::timeout(10 * SECOND, leased.lost()).await.expect("a given lease ends");
+    let begun = Instant::now();
+    wait_until(30 * SECOND, "three leases are over", async || {
+        assert!(kept.is_held());
+        begun.elapsed() > SHORT.lease * 3
+    })
+    .await;
+    assert_eq!(depth(&server, &kept), Some(1));
+    // A node that is gone: nobody renews.
+    stop.cancel();
+    tokio::time::timeout(10 * SECOND, kept.lost())
+        .await
+        .expect("its holder is told before the end");
+    let (other, _) = locks_of(&redis_of(&server), "b", SHORT);
+    let got = other.try_for(&name("kept"), "t", SHORT.lease * 2, None).await;
+    assert!(got.is_ok(), "free within a lease");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_thousand_locks_are_renewed_in_a_hundred_calls() {
+    let server = TestRedis::start();
+    let timing = Timing { lease: 6 * SECOND, ..Timing::default() };
+    let (locks, _) = locks_of(&redis_of(&server), "a", timing);
+    let names: Vec<LockName> = (0..10_000).map(|i| name(&format!("many:{i}"))).collect();
+    let mut guards = Vec::new();
+    for page in names.chunks(500) {
+        let page = page.iter().map(|name| locks.try_lock(name, "t", None));
+        guards.extend(futures::future::join_all(page).await.into_iter().map(Result::unwrap));
+    }
+    let calls = |server: &TestRedis| -> u64 {
+        let stats: String = server.query(&["INFO", "commandstats"]);
+        let line = |name: &str| {
+            let line = stats.lines().find(|line| line.starts_with(&format!("cmdstat_{name}:")))?;
+            line.split("calls=").nth(1)?.split(',').next()?.parse::<u64>().ok()
+        };
+        line("evalsha").unwrap_or(0) + line("eval").unwrap_or(0)
+    };
+    let renewals = |server: &TestRedis| -> u64 {
+        let left: i64 = server.query(&["PTTL", "lock:many:9999"]);
+        u64::from(left > 5_000)
+    };
+    wait_until(30 * SECOND, "they have aged", async || renewals(&server) == 0).await;
+    let before = calls(&server);
+    wait_until(30 * SECOND, "they are renewed", async || renewals(&server) == 1).await;
+    let spent = calls(&server) - before;
+    assert!((1..=101).contains(&spent), "{spent} calls");
+    // Listing them costs the same, however many keys there are that are no locks.
+    let mut link = redis_of(&server).link();
+    let keys = Layout::default();
+    let mut costs = Vec::new();
+    for _ in 0..2 {
+        let _ = holders::holders(&mut link, &keys, 1, |_| Some(true)).await.unwrap();
+        let _: () = server.query(&["CONFIG", "RESETSTAT"]);
+        let listed = holders::holders(&mut link, &keys, 100, |_| Some(true)).await.unwrap();
+        assert_eq!((listed.total, listed.locks.len()), (10_000, 100));
+        let stats: String = server.query(&["INFO", "commandstats"]);
+        let spent = |name: &str| stats.lines().filter(|line| line.contains(name)).count();
+        assert_eq!(spent("cmdstat_scan") + spent("cmdstat_keys"), 0, "{stats}");
+        // The watchdog goes on meanwhile; these are the listing's own.
+        let own = ["zrange", "zcard", "zcount", "pttl", "hgetall", "echo"];
+        let is_own =
+            |line: &&str| own.iter().any(|name| line.starts_with(&format!("cmdstat_{name}:")));
+        let lines = stats.lines().filter(is_own);
+        let lines = lines.filter_map(|line| line.split("calls=").nth(1)?.split(',').next());
+        costs.push(lines.filter_map(|calls| calls.parse::<u64>().ok()).sum::<u64>());
+        let others = "for i = 1, 50000 do redis.call('SET', 'other:' .. i, i) end";
+        let _: () = server.query(&["EVAL", others, "0"]);
+    }
+    assert_eq!(costs[0], costs[1]);
+    assert!(guards.iter().all(Guard::is_held));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_hands_over_and_a_lost_wake_up_is_polled_for() {
+    let server = TestRedis::start();
+    let redis = redis_of(&server);
+    let (holder, _) = locks_of(&redis, "holder", Timing::default());
+    let (waiting, _) = locks_of(&redis, "waiting", Timing::default());
+    let lock = name("busy");
+    let guard = holder.try_lock(&lock, "t", None).await.unwrap();
+    let turns = Arc::new(AtomicU64::new(0));
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..100 {
+        let (waiting, lock, turns) = (waiting.clone(), lock.clone(), Arc::clone(&turns));
+        tasks.spawn(async move {
+            let guard = waiting.lock(&lock, "waiter", None).await.unwrap();
+            let turn = turns.fetch_add(1, Ordering::SeqCst);
+            guard.release().await.unwrap();
+            turn
+        });
+    }
+    let mut link = redis.link();
+    wait_until(10 * SECOND, "all of them wait", async || {
+        let keys = Layout::default();
+        let listed =
+            holders::holders(&mut link, &keys, 10, |node| Some(node == "holder")).await.unwrap();
+        matches!(&listed.locks[..], [one] if one.waiting == 100 && !one.orphan)
+    })
+    .await;
+    let started = Instant::now();
+    guard.release().await.unwrap();
+    let turns = tokio::time::timeout(30 * SECOND, tasks.join_all()).await.expect("all go on");
+    assert_eq!(turns.len(), 100);
+    println!("100 hand-overs took {:?}", started.elapsed());
+    wait_until(10 * SECOND, "no waiter is left", async || {
+        server.query::<u64>(&["EXISTS", "locks:waiting:busy"]) == 0
+    })
+    .await;
+
+    // Nobody says that it is free: its key goes as if its lease had ended.
+    let _guard = holder.try_lock(&lock, "t", None).await.unwrap();
+    let polling = waiting.try_for(&lock, "waiter", 20 * SECOND, None);
+    let (polled, ()) = tokio::join!(polling, async {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let _: u64 = server.query(&["DEL", "lock:busy"]);
+    });
+    assert!(polled.is_ok(), "{polled:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fifty_who_wait_go_on_after_a_restart() {
+    let mut server = TestRedis::start();
+    let redis = redis_of(&server);
+    let (locks, _) = locks_of(&redis, "a", SHORT);
+    let lock = name("x");
+    let guard = locks.try_lock(&lock, "t", None).await.unwrap();
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..50 {
+        let (locks, lock) = (locks.clone(), lock.clone());
+        tasks.spawn(async move {
+            let guard = locks.try_for(&lock, "waiter", 30 * SECOND, None).await?;
+            guard.release().await
+        });
+    }
+    wait_until(10 * SECOND, "all of them wait", async || {
+        server.query::<u64>(&["ZCARD", "locks:waiting:x"]) == 50
+    })
+    .await;
+    server.kill();
+    server.restart();
+    drop(guard);
+    for done in tasks.join_all().await {
+        // A holder whose lock Redis lost is told so; it held it all the same.
+        assert!(matches!(done, Ok(()) | Err(LockError::Lost(_))), "{done:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn redis_away_is_an_error_of_every_call_and_no_hang() {
+    let mut server = TestRedis::start();
+    let (locks, _) = locks_of(&redis_of(&server), "a", SHORT);
+    let lock = name("x");
+    let guard = locks.try_lock(&lock, "t", None).await.unwrap();
+    server.kill();
+    let calls = async {
+        assert!(locks.try_lock(&name("y"), "t", None).await.unwrap_err().is_away());
+        assert!(locks.try_for(&name("y"), "t", SECOND, None).await.unwrap_err().is_away());
+        assert!(guard.again().await.is_err());
+        guard.lost().await;
+        assert!(guard.release().await.unwrap_err().is_away());
+        let simple = locks.try_simple(&name("z"), "t", SECOND, Release::Atomic).await;
+        assert!(simple.unwrap_err().is_away());
+    };
+    tokio::time::timeout(30 * SECOND, calls).await.expect("each call has a bound");
+    server.restart();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_tutorials_steps_show_their_faults() {
+    let server = TestRedis::start();
+    let redis = redis_of(&server);
+    let (locks, _) = locks_of(&redis, "a", Timing::default());
+    let lock = name("simple");
+    let blink = Duration::from_millis(30);
+    for (release, keeps) in
+        [(Release::Blind, false), (Release::Checked, true), (Release::Atomic, true)]
+    {
+        let late = locks.try_simple(&lock, "late", blink, release).await.unwrap();
+        wait_until(10 * SECOND, "its lease is over", async || {
+            server.query::<u64>(&["EXISTS", "lock:simple"]) == 0
+        })
+        .await;
+        let next = locks.try_simple(&lock, "next", 60 * SECOND, Release::Atomic).await.unwrap();
+        assert!(matches!(locks.try_lock(&lock, "other kind", None).await, Err(LockError::Busy(_))));
+        let released = late.release().await;
+        let held = server.query::<u64>(&["EXISTS", "lock:simple"]) == 1;
+        assert_eq!((released.is_err(), held), (keeps, keeps), "{release:?}");
+        let mut link = redis.link();
+        let listed =
+            holders::holders(&mut link, &Layout::default(), 10, |_| Some(true)).await.unwrap();
+        assert_eq!(listed.locks.iter().any(|it| it.kind == Kind::Simple), keeps);
+        let _ = next.release().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn three_servers_are_all_or_none() {
+    let mut servers = [TestRedis::start(), TestRedis::start(), TestRedis::start()];
+    let members = |node: &str| {
+        let of = |server: &TestRedis| locks_of(&redis_of(server), node, Timing::default()).0;
+        MultiLock::new(servers.iter().map(of).collect()).unwrap()
+    };
+    let (a, b) = (members("a"), members("b"));
+    let lock = name("wide");
+    let guard = a.try_lock(&lock, "t", None).await.unwrap();
+    assert!(matches!(b.try_lock(&lock, "t", None).await, Err(LockError::Member { .. })));
+    assert!(guard.is_held());
+    assert_eq!(guard.run(async { 7 }).await.unwrap(), 7);
+    guard.release().await.unwrap();
+    for server in &servers {
+        wait_until(10 * SECOND, "nothing is left", async || {
+            server.query::<u64>(&["EXISTS", "lock:wide"]) == 0
+        })
+        .await;
+    }
+    // One is killed while it is held: the others are given back all the same.
+    let guard = b.try_lock(&lock, "t", None).await.unwrap();
+    servers[1].kill();
+    assert!(guard.release().await.is_err());
+    let error = a.try_lock(&lock, "t", None).await.unwrap_err();
+    assert!(error.to_string().contains("needs all of its servers"), "{error}");
+    for server in [&servers[0], &servers[2]] {
+        wait_until(10 * SECOND, "nothing is left", async || {
+            server.query::<u64>(&["EXISTS", "lock:wide"]) == 0
+        })
+        .await;
+    }
+    // One that is silent costs its bound, not for ever.
+    servers[1].restart();
+    servers[1].freeze();
+    let asked = tokio::time::timeout(20 * SECOND, a.try_lock(&lock, "t", None)).await;
+    assert!(asked.expect("a bound").is_err());
+    servers[1].thaw();
+    let one = locks_of(&redis_of(&servers[0]), "a", Timing::default()).0;
+    assert!(MultiLock::new(vec![one.clone(), one]).is_err());
+    assert!(MultiLock::new(Vec::new()).is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_on_three_servers_is_had_by_retry_or_leaves_nothing() {
+    let mut servers = [TestRedis::start(), TestRedis::start(), TestRedis::start()];
+    // They are asked in the order of their places; the last one is held.
+    servers.sort_by_key(|server| locks_of(&redis_of(server), "x", SHORT).0.place().to_owned());
+    let of = |server: &TestRedis| locks_of(&redis_of(server), "a", Timing::default()).0;
+    let wide = MultiLock::new(servers.iter().map(of).collect()).unwrap();
+    let (other, lock) = (locks_of(&redis_of(&servers[2]), "b", Timing::default()).0, name("wide"));
+    let nothing_held = async |servers: &[TestRedis]| {
+        for server in servers {
+            wait_until(10 * SECOND, "nothing is left", async || {
+                server.query::<u64>(&["EXISTS", "lock:wide"]) == 0
+            })
+            .await;
+        }
+    };
+    let held = other.try_lock(&lock, "t", None).await.unwrap();
+    let asking = {
+        let (wide, lock) = (wide.clone(), lock.clone());
+        tokio::spawn(async move { wide.try_for(&lock, "t", Some(60 * SECOND), None).await })
+    };
+    // Each round has a fencing token of the first server.
+    let mut rounds = BTreeSet::new();
+    wait_until(10 * SECOND, "three rounds have failed", async || {
+        rounds.extend(servers[0].query::<Option<i64>>(&["GET", "locks:token"]));
+        rounds.len() >= 3
+    })
+    .await;
+    assert!(!asking.is_finished());
+    held.release().await.unwrap();
+    let guard = tokio::time::timeout(30 * SECOND, asking).await.expect("a retry").unwrap().unwrap();
+    assert!(guard.is_held());
+    guard.release().await.unwrap();
+    nothing_held(&servers).await;
+
+    let held = other.try_lock(&lock, "t", None).await.unwrap();
+    let error = wide.try_for(&lock, "t", Some(SECOND / 2), None).await.unwrap_err().to_string();
+    for part in ["needs all of its servers", other.place(), "is held by"] {
+        assert!(error.contains(part), "'{part}' is not in: {error}");
+    }
+    nothing_held(&servers[..2]).await;
+    // By default it ends as well.
+    let asked = tokio::time::timeout(60 * SECOND, wide.try_for(&lock, "t", None, None)).await;
+    assert!(matches!(asked.expect("a bound"), Err(LockError::Member { .. })));
+    nothing_held(&servers[..2]).await;
+    assert!(held.is_held());
+    // What can't be is refused at once, however long it may take.
+    let never = Some(Duration::MAX / 4);
+    let error = wide.try_for(&lock, "t", Some(3_600 * SECOND), never).await.unwrap_err();
+    assert!(error.to_string().contains("can't be kept"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_late_write_is_refused_by_its_token() {
+    let server = TestRedis::start();
+    let files = tempfile::tempdir().unwrap();
+    let store = open_store(files.path()).await;
+    let (locks, _) = locks_of(&redis_of(&server), "a", Timing::default());
+    let lock = name("x");
+    let early = locks.try_lock(&lock, "t", Some(SECOND * 3)).await.unwrap();
+    let next = locks.try_for(&lock, "t", 10 * SECOND, None).await.unwrap();
+    let write = async |guard: &Guard| {
+        let fence = Fence { name: guard.name().to_string(), token: guard.token() };
+        store.fenced_write(&fence, Millis::now()).await
+    };
+    assert_eq!(write(&next).await.unwrap(), 1);
+    assert!(matches!(write(&early).await, Err(StoreError::Fenced(_))));
+    assert_eq!(write(&next).await.unwrap(), 2);
+    // Tokens rise although Redis forgot everything, and although its last token was from the future.
+    let _: () = server.query(&["FLUSHALL"]);
+    let after = locks.try_lock(&lock, "t", None).await.unwrap();
+    assert!(after.token() > next.token());
+    let future = after.token() + 3_600_000_000;
+    let _: () = server.query(&["SET", "locks:token", &future.to_string()]);
+    drop(after);
+    let later = locks.try_for(&lock, "t", 10 * SECOND, None).await.unwrap();
+    assert_eq!(later.token(), future + 1);
+}
+
+async fn open_store(dir: &std::path::Path) -> SharedStore {
+    seckill_store::open(
+        &format!("sqlite:{}", dir.join("t.db").display()),
+        &seckill_store::Settings::default(),
+    )
+    .await
+    .unwrap()
+}
+
+/// The work of one process of the test below, which runs this test binary again.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "the work of a process that another test starts"]
+async fn process_of_many() {
+    let work = std::env::var("LOCK_WORK").unwrap();
+    let parts: Vec<&str> = work.split('|').collect();
+    let [node, url, dir, seconds, tasks] = parts[..] else { panic!("{work}") };
+    let redis = Redis::from_url(url).unwrap();
+    let timing = Timing { lease: SECOND * 3, poll: Duration::from_millis(500) };
+    let (locks, _stop) = locks_of(&redis, node, timing);
+    let store = open_store(std::path::Path::new(dir)).await;
+    let until = Instant::now() + Duration::from_secs(seconds.parse().unwrap());
+    let (held, inside) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let mut running = tokio::task::JoinSet::new();
+    for _ in 0..tasks.parse::<u32>().unwrap() {
+        let (locks, store, held) = (locks.clone(), store.clone(), Arc::clone(&held));
+        let (redis, inside) = (redis.clone(), Arc::clone(&inside));
+        running.spawn(async move {
+            let mut link = redis.link();
+            while Instant::now() < until {
+                let wait = until.saturating_duration_since(Instant::now()) + 60 * SECOND;
+                let guard = locks.try_for(&name("shared"), "t", wait, None).await.unwrap();
+                assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two holders in a process");
+                // Over all processes: a counter in Redis that is no part of the lock.
+                let there: i64 = link.query(cmd("INCR").arg("inside")).await.unwrap();
+                assert_eq!(there, 1, "two holders");
+                let again = guard.again().await.unwrap();
+                let fence = Fence { name: "shared".into(), token: guard.token() };
+                store.fenced_write(&fence, Millis::now()).await.unwrap();
+                held.fetch_add(1, Ordering::SeqCst);
+                again.release().await.unwrap();
+                let _: i64 = link.query(cmd("DECR").arg("inside")).await.unwrap();
+                inside.fetch_sub(1, Ordering::SeqCst);
+                guard.release().await.unwrap();
+            }
+        });
+    }
+    for done in running.join_all().await {
+        let () = done;
+    }
+    println!("\nheld={}", held.load(Ordering::SeqCst));
+}
+
+fn process(
+    node: &str,
+    server: &TestRedis,
+    dir: &std::path::Path,
+    seconds: u32,
+) -> (Seckill, Background) {
+    let sandbox = Seckill::new();
+    let work = format!("{node}|{}|{}|{seconds}|64", server.url(), dir.display());
+    let this = std::env::current_exe().unwrap();
+    let args = crate::support::only(module_path!(), "process_of_many");
+    let env = [("LOCK_WORK", work.as_str())];
+    let process = Background::spawn(this.to_str().unwrap(), &args, &sandbox, &env);
+    (sandbox, process)
+}
+
+/// Three processes of 64 tasks each; ten seconds with `LOCK_SECONDS=10`.
+#[tokio::test(flavor = "multi_thread")]
+async fn never_two_holders_over_three_processes() {
+    let seconds = std::env::var("LOCK_SECONDS").ok().and_then(|it| it.parse().ok()).unwrap_or(2);
+    let server = TestRedis::start();
+    let files = tempfile::tempdir().unwrap();
+    let store = open_store(files.path()).await;
+    let processes: Vec<_> =
+        ["a", "b", "c"].iter().map(|node| process(node, &server, files.path(), seconds)).collect();
+    let mut held = 0;
+    for (_sandbox, process) in processes {
+        let done = tokio::task::spawn_blocking(move || process.wait(120 * SECOND)).await.unwrap();
+        let done = done.expect_code(0);
+        let line =
+            done.stdout.lines().find_map(|line| line.strip_prefix("held=").map(str::to_owned));
+        let count: u64 = line.unwrap_or_else(|| panic!("{done}")).parse().unwrap();
+        assert!(count > 0, "each process had its turns");
+        held += count;
+    }
+    let fence = Fence { name: "shared".into(), token: i64::MAX };
+    assert_eq!(
+        store.fenced_write(&fence, Millis::now()).await.unwrap(),
+        held + 1,
+        "none was refused"
+    );
+    println!("{held} turns in {seconds} s");
+    let left: Vec<String> = server.query(&["KEYS", "lock*"]);
+    assert_eq!(left, ["locks:token"], "nothing is left behind");
+}
+
+/// The work of the holder of the test below, which runs this test binary again.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "the work of a process that another test starts"]
+async fn process_that_holds() {
+    let work = std::env::var("HOLD_WORK").unwrap();
+    let parts: Vec<&str> = work.split('|').collect();
+    let [url, dir] = parts[..] else { panic!("{work}") };
+    let store = open_store(std::path::Path::new(dir)).await;
+    let (locks, _stop) = locks_of(&Redis::from_url(url).unwrap(), "holder", SHORT);
+    let guard = locks.try_lock(&name("held"), "t", None).await.unwrap();
+    println!("\nheld");
+    // Renewed until this process is suspended; then its work is cancelled before anything else.
+    let worked = guard.run(std::future::pending::<()>()).await;
+    assert!(matches!(worked, Err(LockError::Lost(_))) && !guard.is_held());
+    let fence = Fence { name: "held".into(), token: guard.token() };
+    let late = store.fenced_write(&fence, Millis::now()).await;
+    assert!(matches!(late, Err(StoreError::Fenced(_))), "{late:?}");
+    assert!(matches!(guard.release().await, Err(LockError::Lost(_))));
+    println!("\nrefused");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_holder_that_was_suspended_past_its_lease_does_no_harm() {
+    let server = TestRedis::start();
+    let files = tempfile::tempdir().unwrap();
+    let store = open_store(files.path()).await;
+    let (locks, _stop) = locks_of(&redis_of(&server), "next", SHORT);
+    let sandbox = Seckill::new();
+    let work = format!("{}|{}", server.url(), files.path().display());
+    let this = std::env::current_exe().unwrap();
+    let args = crate::support::only(module_path!(), "process_that_holds");
+    let env = [("HOLD_WORK", work.as_str())];
+    let mut holder = Background::spawn(this.to_str().unwrap(), &args, &sandbox, &env);
+    holder.wait_for_line("held").await;
+    // Its watchdog keeps it for longer than a lease.
+    assert!(locks.try_for(&name("held"), "t", SHORT.lease * 2, None).await.is_err());
+    holder.freeze();
+    let guard = locks.try_for(&name("held"), "t", 30 * SECOND, None).await.unwrap();
+    let fence = Fence { name: "held".into(), token: guard.token() };
+    store.fenced_write(&fence, Millis::now()).await.unwrap();
+    holder.signal(rustix::process::Signal::CONT);
+    holder.wait_for_line("refused").await;
+    assert!(guard.is_held(), "the next holder keeps it");
+    guard.release().await.unwrap();
+    tokio::task::spawn_blocking(move || holder.wait(30 * SECOND)).await.unwrap().expect_code(0);
+}

@@ -1,0 +1,542 @@
+//! The order stream and the orders as a console sees them: read while somebody looks, followed, asked about first.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails says where"
+)]
+
+use std::{sync::Arc, time::Duration};
+
+use crate::support::TestRedis;
+use crate::world::World;
+use seckill_engine::{
+    command::{Command, Refusal, Reply, RushPlan},
+    drill,
+    group::{GroupAct, Preview, To},
+    orders::{Standing, decode},
+    repair::{Repaired, SaleRepair},
+    telemetry::{
+        OrdersView, Snapshot, StreamView,
+        snapshot::{AlarmKind, Holding, NodeState, PendingLine},
+        unread::Unread,
+    },
+    trace,
+};
+use seckill_model::{
+    EntryId, ForeignKey, Millis, NO_NUMBER, NewSale, OrderCounts, OrderEntry, OrderFilter, OrderId,
+    OrderStatus, Said, UserId, Verdict, ledger::Finding,
+};
+use seckill_redis::{
+    Layout, Link, Redis, stream,
+    survey::{survey, survey_of},
+};
+use seckill_store::faulty::Ill;
+
+const PATIENCE: Duration = Duration::from_mins(1);
+
+fn sale(stock: u64) -> NewSale {
+    NewSale::checked("hot pot", stock, None, None, Millis::now()).unwrap()
+}
+
+async fn picture(world: &World, what: &str, holds: impl Fn(&Snapshot) -> bool) -> Arc<Snapshot> {
+    let mut pictures = world.node().remote().snapshots;
+    let found = pictures.wait_for(|picture| holds(picture));
+    let found = tokio::time::timeout(PATIENCE, found).await;
+    Arc::clone(&found.unwrap_or_else(|_| panic!("waited in vain: {what}")).unwrap())
+}
+
+async fn ask(world: &World, command: Command) -> Result<Reply, Refusal> {
+    let answer = world.node().remote().send(command).unwrap();
+    tokio::time::timeout(PATIENCE, answer).await.unwrap().unwrap()
+}
+
+fn look_at(world: &World, stream: Option<StreamView>, orders: Option<OrdersView>) {
+    world.node().remote().focus.send_modify(|focus| {
+        (focus.stream, focus.orders) = (stream, orders);
+    });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_window_of_the_stream_is_read_while_somebody_looks() {
+    for partitions in [1, 3] {
+        let world = World::spread(partitions, |_| {}).await;
+        let voucher = world.create(sale(300)).await;
+        world.rush(RushPlan::new(voucher, 300)).await;
+        let before =
+            picture(&world, "all written", |it| it.sales.iter().any(|sale| sale.persisted == 300));
+        assert!(before.await.entries.taken.is_none(), "nobody looks");
+
+        look_at(&world, Some(StreamView::default()), None);
+        let done = |it: &Snapshot| {
+            let lines = &it.entries.lines;
+            lines.len() == 200 && lines.iter().all(|it| it.holding == Holding::Acknowledged)
+        };
+        let seen = picture(&world, "the newest", done).await;
+        let page = &seen.entries;
+        assert!(page.older && page.lines.is_sorted_by_key(|it| it.entry));
+        assert_eq!(page.partitions.len(), usize::from(partitions));
+        assert_eq!(page.partitions.iter().map(|it| it.length).sum::<u64>(), 300);
+        assert!(page.partitions.iter().all(|it| it.lag == Some(0)), "{:?}", page.partitions);
+        assert_eq!(page.consumers.len(), usize::from(partitions));
+
+        let before = Some(page.lines[0].entry);
+        let older = StreamView { partition: None, before };
+        look_at(&world, Some(older), None);
+        let seen = picture(&world, "those before", |it| it.entries.view == older).await;
+        assert_eq!((seen.entries.lines.len(), seen.entries.older), (100, false));
+        assert!(seen.entries.lines.iter().all(|it| Some(it.entry) < before));
+        look_at(&world, None, None);
+        picture(&world, "nobody looks", |it| it.entries.taken.is_none()).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn orders_are_read_in_pages_and_followed_to_where_they_are() {
+    let world = World::start().await;
+    let voucher = world.create(sale(300)).await;
+    world.rush(RushPlan::new(voucher, 250)).await;
+    look_at(&world, None, Some(OrdersView::default()));
+    let full = |it: &Snapshot| it.orders.lines.len() == 100 && it.orders.more;
+    let seen = picture(&world, "the newest orders", full).await;
+    let last = seen.orders.lines[99].id;
+    let view = OrdersView { before: Some(last), ..OrdersView::default() };
+    look_at(&world, None, Some(view));
+    let seen = picture(&world, "older ones", |it| it.orders.view == view).await;
+    assert!(seen.orders.lines.iter().all(|order| order.id < last));
+
+    ask(&world, Command::Pay(last)).await.unwrap();
+    let query = format!("status=paid voucher={voucher}").parse().unwrap();
+    let view = OrdersView { query, before: None };
+    look_at(&world, None, Some(view));
+    let paid = picture(&world, "the paid one", |it| it.orders.view == view).await;
+    let paid: Vec<_> = paid.orders.lines.iter().map(|it| (it.id, it.status)).collect();
+    assert_eq!(paid, [(last, OrderStatus::Paid)]);
+
+    let Ok(Reply::Traced(trace)) = ask(&world, Command::Trace(last)).await else { panic!() };
+    assert!(matches!(trace.standing, Standing::Persisted { .. }), "{trace:?}");
+    assert_eq!(trace.held, Some(true));
+    assert!(matches!(trace.entry, Some((_, Holding::Acknowledged))), "{trace:?}");
+    let nobody = OrderId::new(1_700_000_000, 1).unwrap();
+    let Ok(Reply::Traced(trace)) = ask(&world, Command::Trace(nobody)).await else { panic!() };
+    assert_eq!((trace.standing, trace.entry), (Standing::Unknown, None));
+
+    let act = GroupAct::Rewind { to: To::Start, partition: None };
+    let Ok(Reply::Previewed(Preview::Rewind(plan))) = ask(&world, Command::Preview(act)).await
+    else {
+        panic!()
+    };
+    assert_eq!(plan.iter().map(|it| (it.again, it.written)).collect::<Vec<_>>(), [(250, 250)]);
+    let act = GroupAct::Remove { name: "nobody/1".to_owned() };
+    let refused = ask(&world, Command::Preview(act)).await.unwrap_err();
+    assert!(refused.to_string().contains("there is no consumer 'nobody/1'"), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_that_is_no_text_hides_nothing() {
+    let world = World::start().await;
+    let voucher = world.create(sale(5)).await;
+    let mut link = world.redis.link();
+    let of = world.keys.home();
+    let mut add = redis::cmd("XGROUP");
+    add.arg("CREATECONSUMER").arg(of.orders()).arg(of.group()).arg(b"x\xff\xfey");
+    assert_eq!(link.query::<u64>(&add).await.unwrap(), 1);
+    let mut sign = redis::cmd("ZADD");
+    sign.arg(of.nodes()).arg(1).arg(b"z\xff");
+    assert_eq!(link.query::<u64>(&sign).await.unwrap(), 1);
+    world.rush(RushPlan::new(voucher, 5)).await;
+    let sold = |it: &Snapshot| it.sale(voucher).is_some_and(|it| it.stock == Some(0));
+    let seen = picture(&world, "all are sold", sold).await;
+    assert!(seen.redis.up, "{seen:?}");
+}
+
+/// A claim takes an entry without a body off the pending list before its order is rebuilt.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_claim_dropped_is_counted_until_it_is_rebuilt() {
+    let server = TestRedis::start();
+    let (keys, mut link) = (Layout::default(), Redis::from_url(&server.url()).unwrap().link());
+    let of = keys.home();
+    let orders = of.orders();
+    stream::ensure_group(&mut link, &of).await.unwrap();
+    for entry in ["1-0", "1-1"] {
+        let fields = ["userId", "1", "voucherId", "1", "id", "1"];
+        let add = [&["XADD", &orders, entry][..], &fields].concat();
+        server.query::<()>(&add);
+    }
+    let from = stream::ReadFrom::New(Duration::from_secs(1));
+    assert_eq!(stream::read_group(&mut link, &of, "n/1", from, 9).await.unwrap().len(), 2);
+    server.query::<()>(&["XDEL", &orders, "1-0"]);
+    let counted = async |link: &mut Link| {
+        let seen = survey_of(link, &keys, &of).await.unwrap().stream;
+        (seen.pending, seen.gone)
+    };
+    assert_eq!(counted(&mut link).await, (2, 0));
+    let (idle, from) = (Duration::ZERO, EntryId::MIN);
+    stream::auto_claim(&mut link, &of, "n/2", idle, from, 9).await.unwrap();
+    assert_eq!(counted(&mut link).await, (1, 1));
+    let gone = stream::gone(&mut link, &of).await.unwrap();
+    stream::rebuilt(&mut link, &of, &gone).await.unwrap();
+    assert_eq!(counted(&mut link).await, (1, 0));
+}
+
+/// A rush puts tens of thousands of entries into one second.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_entry_is_found_among_the_many_of_its_second() {
+    let world = World::start().await;
+    let voucher = world.create(sale(1)).await;
+    world.rush(RushPlan::new(voucher, 1)).await;
+    let orders = world.store.orders(&OrderFilter::default(), None, 1).await.unwrap();
+    let order = orders[0].id;
+    // A stream of its own, which no consumer reads.
+    let keys = world.keys.clone().prefixed("dense");
+    let of = keys.partition_of(voucher);
+    let issued = decode(order).issued.0;
+    let fill = "for i = 1, 25000 do redis.call('XADD', KEYS[1], ARGV[1] .. '-' .. i, 'id', i) end";
+    let mut link = world.redis.link();
+    for before in [1_000, 0] {
+        let mut call = redis::cmd("EVAL");
+        call.arg(fill).arg(1).arg(of.orders()).arg(issued + 500 - before);
+        link.query::<()>(&call).await.unwrap();
+    }
+    let mut add = redis::cmd("XADD");
+    add.arg(of.orders()).arg(format!("{}-1", issued + 900));
+    add.arg(&["userId", "1", "voucherId"]).arg(voucher.0).arg("id").arg(order.get());
+    let entry: String = link.query(&add).await.unwrap();
+    let trace = trace::follow(&world.store, &mut link, &keys, order).await.unwrap();
+    let found = trace.entry.as_ref().map(|(entry, _)| entry.in_stream());
+    assert_eq!((found, trace.more), (Some(entry), false), "{trace:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_under_way_is_told_with_its_holder() {
+    let world = World::start().await;
+    let voucher = world.create(sale(100)).await;
+    world.hold().await;
+    let plan = RushPlan { settle: false, repeat: 0.0, ..RushPlan::new(voucher, 20) };
+    world.execute(Command::Rush(plan)).await.unwrap();
+    look_at(&world, Some(StreamView::default()), None);
+    let waits = |it: &Snapshot| {
+        it.entries.lines.len() == 20
+            && it.entries.lines.iter().all(|it| it.holding == Holding::Undelivered)
+    };
+    let seen = picture(&world, "nobody was given them", waits).await;
+    let id = seen.entries.lines[0].order.unwrap();
+    let Ok(Reply::Traced(trace)) = ask(&world, Command::Trace(id)).await else { panic!() };
+    let entry = seen.entries.lines[0].entry;
+    assert!(matches!(trace.standing, Standing::Undelivered { .. }), "{trace:?}");
+    assert_eq!(trace.entry, Some((entry, Holding::Undelivered)));
+
+    let taken =
+        drill::die_with_batch(&world.redis, &world.keys, "node-b", 5, 600_000).await.unwrap();
+    let held = |it: &Snapshot| {
+        let of_b = |holding: &Holding| match holding {
+            Holding::Pending { consumer, .. } => consumer.starts_with("node-b/"),
+            _ => false,
+        };
+        it.entries.lines.iter().filter(|it| of_b(&it.holding)).count() == taken
+    };
+    let seen = picture(&world, "node-b holds them", held).await;
+    assert!(taken > 0);
+    let line = &seen.entries.lines[0];
+    let dead = |it: &Snapshot| it.entries.lines[0].holder == Some(NodeState::Dead);
+    picture(&world, "it counts as dead", dead).await;
+    let id = line.order.unwrap();
+    let Ok(Reply::Traced(trace)) = ask(&world, Command::Trace(id)).await else { panic!() };
+    let added = Millis(i64::try_from(line.entry.millis).unwrap());
+    let delivered = trace.delivered.expect("Redis tells it while it is pending");
+    assert!(added <= delivered && delivered <= world.redis.link().now().await.unwrap());
+
+    // One that ends in good order is told from it, and what it gave up from what it wrote.
+    world.add_entry(&["userId", "nobody", "voucherId", "7", "id", "1"]).await;
+    let other = world.another_node("node-c");
+    let buried = |it: &Snapshot| {
+        it.entries
+            .lines
+            .last()
+            .is_some_and(|it| it.dead == Some(true) && it.holding == Holding::Acknowledged)
+    };
+    let seen = picture(&world, "its entry is a dead letter", buried).await;
+    let written = |it: &Snapshot| {
+        let lines = it.entries.lines.iter();
+        lines.filter(|it| it.holding == Holding::Acknowledged && it.dead == Some(false)).count()
+            >= 20 - taken
+    };
+    assert!(seen.entries.lines.iter().filter(|it| it.dead == Some(true)).count() == 1);
+    picture(&world, "the others are written", written).await;
+    assert!(other.stop().await.in_time);
+    let stopped = |it: &Snapshot| {
+        let state =
+            |name: &str| it.entries.consumers.iter().find(|it| it.name == name).map(|it| it.state);
+        state("node-c/1") == Some(NodeState::Stopped) && state("node-b/1") == Some(NodeState::Dead)
+    };
+    picture(&world, "it is stopped and not dead", stopped).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_orders_of_one_sale_are_counted_while_somebody_looks() {
+    let world = World::start().await;
+    let voucher = world.create(sale(30)).await;
+    world.rush(RushPlan::new(voucher, 30)).await;
+    let focus = world.node().remote().focus;
+    focus.send_modify(|focus| focus.sale = Some(voucher));
+    let counted = |it: &Snapshot, unpaid, paid| {
+        let counts =
+            it.sale_orders.as_ref().filter(|it| it.voucher == voucher).and_then(|it| it.counts);
+        counts == Some(OrderCounts { unpaid, paid, ..OrderCounts::default() })
+    };
+    picture(&world, "none is paid", |it| counted(it, 30, 0)).await;
+    focus.send_modify(|focus| focus.orders = Some(OrdersView::default()));
+    let seen = picture(&world, "an order", |it| !it.orders.lines.is_empty()).await;
+    ask(&world, Command::Pay(seen.orders.lines[0].id)).await.unwrap();
+    picture(&world, "one is paid", |it| counted(it, 29, 1)).await;
+    let taken = |it: &Snapshot| it.sale_orders.as_ref().map(|orders| orders.taken);
+    let seen = picture(&world, "the count has its time", |it| taken(it).is_some()).await;
+    let first = taken(&seen);
+    picture(&world, "it is counted again, and says so", |it| taken(it) > first).await;
+    let again = |it: &Snapshot| it.sale_orders.as_ref().and_then(|it| it.repeat_buyers.clone());
+    picture(&world, "nobody has two", |it| again(it) == Some(Vec::new())).await;
+    // Two pieces for each buyer, and every buyer comes several times.
+    let twice = world.create(sale(6).limited(2).unwrap()).await;
+    world.rush(RushPlan { repeat: 1.0, ..RushPlan::new(twice, 3) }).await;
+    focus.send_modify(|focus| focus.sale = Some(twice));
+    let two = |it: &Snapshot| {
+        again(it).is_some_and(|it| it.len() == 3 && it.iter().all(|(_, orders)| *orders == 2))
+    };
+    picture(&world, "each has two", two).await;
+    focus.send_modify(|focus| focus.sale = None);
+    picture(&world, "nobody looks", |it| it.sale_orders.is_none()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sales_are_audited_again_and_again_while_the_ledger_is_on_the_screen() {
+    let world = World::start().await;
+    let voucher = world.create(sale(60)).await;
+    assert_eq!(world.stick(voucher, 60, 20).await, 20);
+    let focus = world.node().remote().focus;
+    focus.send_modify(|focus| focus.ledger = true);
+    let line = |it: &Snapshot| it.ledger.lines.first().cloned();
+    let moving = |it: &Snapshot| line(it).is_some_and(|it| it.in_flight() == 20);
+    let seen = picture(&world, "20 orders in flight", moving).await;
+    assert_eq!(line(&seen).unwrap().findings, []);
+
+    let (mut link, of) = (world.redis.link(), world.keys.home());
+    let stuck = stream::pending_page(&mut link, &of, EntryId::MIN, EntryId::MAX, 100).await;
+    let stuck = stuck.unwrap().into_iter().map(|row| row.delivered.entry);
+    assert_eq!(stream::acknowledge(&mut link, &of, stuck).await.unwrap(), 20);
+    let lost = |it: &Snapshot| line(it).is_some_and(|it| it.findings == [Finding::Lost(20)]);
+    let seen = picture(&world, "20 orders are lost", lost).await;
+
+    let plan = SaleRepair::of(voucher, line(&seen).unwrap().findings);
+    let repaired = ask(&world, Command::Repair(vec![plan])).await.unwrap();
+    let expected = Repaired { enqueued: 20, ..Repaired::default() };
+    assert_eq!(repaired, Reply::Repaired(expected));
+    let whole =
+        |it: &Snapshot| line(it).is_some_and(|it| it.findings.is_empty() && it.persisted == 60);
+    let seen = picture(&world, "the audit passes", whole).await;
+    let later = |it: &Snapshot| it.ledger.taken > seen.ledger.taken;
+    picture(&world, "another audit is made though nothing moves", later).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_that_is_pending_is_counted_while_somebody_looks() {
+    let world = World::start().await;
+    world.hold().await;
+    let of = world.keys.home();
+    let (orders, group) = (of.orders(), of.group());
+    let query = |command: &[&str]| {
+        world.server.query::<redis::Value>(command);
+    };
+    let take = |count: &str| {
+        query(&["XREADGROUP", "GROUP", group, "x/1", "COUNT", count, "STREAMS", &orders, ">"]);
+    };
+    for id in ["1-0", "2-0", "3-0"] {
+        query(&["XADD", &orders, id, "x", "y"]);
+    }
+    take("3");
+    for (id, times) in [("2-0", "4"), ("3-0", "5")] {
+        query(&["XCLAIM", &orders, group, "x/1", "0", id, "RETRYCOUNT", times]);
+    }
+    let pending = |it: &Snapshot| it.stream.as_ref().is_some_and(|stream| stream.pending == 3);
+    let before = picture(&world, "they are pending", pending).await;
+    assert_eq!(before.census, None, "nobody looks");
+    assert!(before.pending.taken.is_none() && before.pending.lines.is_empty(), "nobody looks");
+
+    let focus = world.node().remote().focus;
+    focus.send_modify(|focus| focus.pending = Some(EntryId::MIN));
+    let seen = picture(&world, "a count", |it| it.census.is_some()).await;
+    let judged = |line: &PendingLine| line.verdict == Some(Verdict::Malformed);
+    let seen_lines = &seen.pending.lines;
+    assert!(seen_lines.len() == 3 && seen_lines.iter().all(judged), "{seen_lines:?}");
+    let census = seen.census.clone().unwrap();
+    assert!(census.whole && census.counted == 3, "{census:?}");
+    assert_eq!(Some(census.taken), seen.pending.taken, "a whole list is counted as it was read");
+    assert_eq!((census.ages, census.tries), ([0, 0, 0, 0, 3], [1, 1, 1]));
+
+    let add = "for i = 4, 12000 do redis.call('XADD', KEYS[1], i .. '-0', 'x', 'y') end";
+    query(&["EVAL", add, "1", &orders]);
+    take("20000");
+    let part = |it: &Snapshot| it.census.as_ref().is_some_and(|census| !census.whole);
+    let seen = picture(&world, "a count of the oldest", part).await;
+    let census = seen.census.clone().unwrap();
+    assert_eq!((census.counted, census.tries), (10_000, [9_998, 1, 1]));
+    focus.send_modify(|focus| focus.pending = None);
+    picture(&world, "nobody looks", |it| it.census.is_none()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_sql_told_is_not_older_than_the_wait_for_redis() {
+    let world = World::start().await;
+    picture(&world, "both answer", |it| it.redis.up && it.sql.up).await;
+    world.server.freeze();
+    let silent = |it: &Snapshot| {
+        let told = it.redis.error.as_ref().and_then(Said::data);
+        matches!(told, Some(Unread::RedisSilent(..)))
+    };
+    let seen = picture(&world, "Redis gives no answer", silent).await;
+    world.server.thaw();
+    let given_up =
+        seen.redis.away_since.unwrap().plus((seen.redis.latency_us / 1_000).cast_signed());
+    assert!(seen.sql.up && seen.sql.last_ok >= Some(given_up), "{:?} {:?}", seen.sql, seen.redis);
+    picture(&world, "it answers again", |it| it.redis.up).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_rate_is_made_up_while_redis_is_away() {
+    let world = World::start().await;
+    let voucher = world.create(sale(300)).await;
+    world.rush(RushPlan::new(voucher, 200)).await;
+    let persisted = |it: &Snapshot| it.sales.iter().map(|sale| sale.persisted).sum::<u64>();
+    picture(&world, "all written", |it| it.redis.up && persisted(it) == 200).await;
+    world.server.freeze();
+    picture(&world, "Redis is away", |it| !it.redis.up).await;
+    // What another node had read already goes into SQL meanwhile, and then nothing does.
+    let late = (0..50_u64).map(|number| OrderEntry {
+        entry: EntryId::MIN,
+        order: OrderId::new(1_795_000_000, number).unwrap(),
+        user: UserId(1_000_000 + number),
+        voucher,
+        place: 1,
+    });
+    let late: Vec<_> = late.collect();
+    world.store.write_orders(&late, Millis::now()).await.unwrap();
+    let stands = |it: &Snapshot| {
+        let point = it.series.last().copied();
+        !it.redis.up
+            && it.written.total == 250
+            && it.written.per_second <= 0.0
+            && point.and_then(|it| it.persisted).is_some_and(|rate| rate <= 0.0)
+    };
+    let seen = picture(&world, "SQL stands still, and its rate says so", stands).await;
+    let point = seen.series.last().unwrap();
+    assert_eq!((point.admitted, point.lag, point.pending), (None, None, None), "a gap");
+    world.server.thaw();
+    picture(&world, "it answers again", |it| it.redis.up).await;
+}
+
+/// Also where nobody can write what is admitted, or even tell of it, Redis is counted from one picture to the next.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_rate_of_admission_is_made_up_while_the_database_is_away_or_locked() {
+    for locked in [true, false] {
+        let (mut world, illness) =
+            World::shaky(TestRedis::start(), crate::world::Database::Sqlite, 1, 7, |_| {}).await;
+        world.start_node();
+        let voucher = world.create(sale(300)).await;
+        picture(&world, "the sale is read", |it| it.sale(voucher).is_some() && it.redis.up).await;
+        let lock = if locked { Some(world.lock_database().await) } else { None };
+        if !locked {
+            illness.set(Ill::Away);
+        }
+        picture(&world, "nothing is written", |it| !it.sql.takes_writes()).await;
+        for user in 1..=50 {
+            world.ask(voucher, user).await;
+        }
+        let still = |it: &Snapshot| {
+            let point = it.series.last().copied();
+            !it.sql.takes_writes()
+                && it.funnel.admitted.total == 50
+                && it.funnel.admitted.per_second <= 0.0
+                && point.and_then(|it| it.admitted).is_some_and(|rate| rate <= 0.0)
+        };
+        let seen = picture(&world, "nobody comes any more, and the rate says so", still).await;
+        assert_eq!((seen.sql.up, seen.written.total), (locked, 0), "{:?}", seen.sql);
+        drop(lock);
+        illness.set(Ill::Not);
+        world.settled().await;
+        world.balanced().await;
+    }
+}
+
+/// What Redis reads does not tell that it takes no writes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redis_that_takes_no_writes_has_an_alarm_and_live_nodes() {
+    let world = World::with(|settings| settings.node_dead_ms = 2_000).await;
+    let voucher = world.create(sale(9)).await;
+    world.rush(RushPlan::new(voucher, 5)).await;
+    world.settled().await;
+    let unwritable = |it: &Snapshot| {
+        it.alarms.iter().any(|alarm| matches!(alarm.kind, AlarmKind::RedisReadOnly { .. }))
+    };
+    for (setting, full, enough, word) in
+        [("maxmemory", "1", "0", "OOM"), ("min-replicas-to-write", "1", "0", "NOREPLICAS")]
+    {
+        world.server.query::<()>(&["CONFIG", "SET", setting, full]);
+        let seen = picture(&world, "the alarm", unwritable).await;
+        let why = seen.redis.unwritable.as_ref().unwrap().to_string();
+        assert!(why.contains(word), "{why}");
+        assert!(seen.redis.up && !seen.redis.takes_writes());
+        if setting == "maxmemory" {
+            let since = seen.taken;
+            let later = picture(&world, "a later sign of life", |it| {
+                it.nodes.iter().any(|node| node.alive && node.seen.since(since) > 2_500)
+            });
+            assert!(unwritable(later.await.as_ref()), "it is full still");
+        }
+        world.server.query::<()>(&["CONFIG", "SET", setting, enough]);
+        picture(&world, "the end of it", |it| !unwritable(it) && it.redis.takes_writes()).await;
+    }
+}
+
+/// One key of another type must not hide the others, and is named with what mends it.
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_of_another_program_are_named() {
+    let mut world = World::start().await;
+    let voucher = world.create(sale(9)).await;
+    world.rush(RushPlan::new(voucher, 5)).await;
+    world.settled().await;
+    let (keys, of) = (&world.keys, world.keys.home());
+    let named = async |key: &str, holds: &str| {
+        let found = picture(&world, key, |it| {
+            it.alarms.iter().any(|alarm| match &alarm.kind {
+                AlarmKind::ForeignKey(found) => found.key == key && found.holds == holds,
+                _ => false,
+            })
+        });
+        assert!(found.await.redis.up, "{key}");
+    };
+    // A node renames what stands in its own way.
+    for key in [keys.tally(voucher), of.dead()] {
+        world.server.query::<()>(&["SET", &key, "x"]);
+        let replaced = format!("{key}:replaced");
+        world.until("it is renamed", async || world.server.query(&["EXISTS", &replaced])).await;
+        picture(&world, "no alarm", |it| it.foreign_keys.is_empty()).await;
+    }
+    let lock = keys.lock("job:close-overdue");
+    world.server.query::<()>(&["SET", &lock, "x"]);
+    named(&lock, "string").await;
+    world.server.query::<()>(&["DEL", &lock]);
+    picture(&world, "no alarm", |it| it.foreign_keys.is_empty()).await;
+    let (stock, buyers, keys) = (keys.stock(voucher), keys.buyers(voucher), keys.clone());
+    // A node would restore what belongs to a sale.
+    world.stop_node().await;
+    world.server.query::<()>(&["SET", &stock, "many"]);
+    let seen = survey(&mut world.redis.link(), &keys, &[voucher]).await.unwrap();
+    let found = [ForeignKey { key: stock, holds: NO_NUMBER.to_owned() }];
+    assert_eq!(seen.foreign, found);
+    // A command that fails for the type of a key names the key.
+    world.server.query::<()>(&["RENAME", &buyers, "kept"]);
+    world.server.query::<()>(&["SET", &buyers, "x"]);
+    let mut link = world.redis.link();
+    let told = link.query::<Vec<String>>(redis::cmd("HGETALL").arg(&buyers)).await;
+    let told = told.unwrap_err().to_string();
+    assert!(told.contains(&buyers) && told.contains("RENAME"), "{told}");
+}

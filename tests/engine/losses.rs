@@ -1,0 +1,883 @@
+//! Parts of Redis or SQL that are lost, replaced or set back while nodes live: nothing is sold twice, and what was lost is
+//! named.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails says where"
+)]
+
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
+
+use crate::world::World;
+use redis::cmd;
+use seckill_engine::{
+    admission::AdmissionError,
+    command::{Command, LetterScope, Reply, RushPlan},
+    dead::judge,
+    ledger, repair,
+    telemetry::snapshot::AlarmKind,
+    writer::Writer,
+};
+use seckill_model::{
+    EntryId, Fence, LetterVerdict, Millis, NewSale, OrderFault, Outcome, SaleState, UserId,
+    VoucherId,
+    ledger::{Cure, Finding},
+    order_id::utc_day,
+};
+use seckill_redis::{
+    Redis, letters,
+    stream::{self, ReadFrom},
+};
+use seckill_store::{Act, faulty::Ill};
+use sqlx::{Connection as _, Executor as _, SqliteConnection};
+use tokio_util::sync::CancellationToken;
+
+fn sale(stock: u64) -> NewSale {
+    NewSale::checked("hot pot", stock, None, None, Millis::now()).unwrap()
+}
+
+async fn findings(world: &World) -> Vec<Finding> {
+    let mut link = world.redis.link();
+    let audit = ledger::audit(&world.store, &mut link, &world.keys, None).await.unwrap();
+    audit.findings().map(|found| found.what).collect()
+}
+
+/// Does what `audit --repair` does; returns the cures.
+async fn repaired(world: &World) -> Vec<Cure> {
+    let mut link = world.redis.link();
+    let plan = repair::plan(&world.store, &mut link, &world.keys).await.unwrap();
+    let cures = plan.iter().flat_map(|sale| sale.cures.clone()).collect();
+    for sale in &plan {
+        repair::apply(&world.store, &mut link, &world.keys, sale).await.unwrap();
+    }
+    cures
+}
+
+/// Waits until the activity log names what was lost.
+async fn named(world: &World, lost: &str) {
+    world
+        .until("the log names what was lost", async || {
+            let acts = world.store.acts(50).await.unwrap();
+            acts.iter().any(|act| act.act == "redis healed" && act.result.contains(lost))
+        })
+        .await;
+}
+
+async fn sql(world: &World, text: &'static str) {
+    let url = format!("sqlite:{}", world.database().display());
+    let mut other = SqliteConnection::connect(&url).await.unwrap();
+    other.execute("PRAGMA foreign_keys = OFF").await.unwrap();
+    other.execute(text).await.unwrap();
+    other.close().await.unwrap();
+}
+
+fn rush(voucher: VoucherId, users: u64) -> RushPlan {
+    RushPlan { repeat: 0.0, ..RushPlan::new(voucher, users) }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sale_whose_keys_are_deleted_in_a_rush_is_loaded_again_and_sells_what_is_left() {
+    let world = World::start().await;
+    let voucher = world.create(sale(3_000)).await;
+    let (stock, hash) = (world.keys.stock(voucher), world.keys.sale(voucher));
+    let deleting = async {
+        world
+            .until("some are sold", async || world.server.query::<i64>(&["GET", &stock]) < 2_500)
+            .await;
+        let _: u64 = world.server.query(&["DEL", &stock, &hash]);
+    };
+    let plan = RushPlan { rate: Some(8_000.0), ..rush(voucher, 6_000) };
+    let (report, ()) = tokio::join!(world.rush(plan), deleting);
+    assert_eq!((report.admitted, report.errors, report.dead), (3_000, 0, 0), "{report:?}");
+    named(&world, &stock).await;
+    world.settled().await;
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lost_buyers_are_not_admitted_a_second_time() {
+    let world = World::start().await;
+    let voucher = world.create(sale(2_000)).await;
+    world.hold().await;
+    let first = world.rush(RushPlan { settle: false, ..rush(voucher, 1_000) }).await;
+    assert_eq!(first.admitted, 1_000);
+    // Some are in SQL, the others in the stream.
+    world.node().hold_consumer(false).await;
+    let buyers = world.keys.buyers(voucher);
+    let _: u64 = world.server.query(&["DEL", &buyers]);
+    let again = world.rush(rush(voucher, 1_000)).await;
+    assert_eq!((again.admitted, again.duplicate), (0, 1_000), "{again:?}");
+    named(&world, &buyers).await;
+    world.settled().await;
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_of_another_type_or_an_absurd_value_is_put_right_before_the_next_buyer() {
+    let world = World::start().await;
+    let voucher = world.create(sale(100)).await;
+    let (stock, tally) = (world.keys.stock(voucher), world.keys.tally(voucher));
+    let mut user = 0;
+    for spoil in [
+        vec!["SET", stock.as_str(), "9999999999999999999999999"],
+        vec!["SET", stock.as_str(), "90000"],
+        vec!["SET", tally.as_str(), "x"],
+    ] {
+        let _: () = world.server.query(&spoil);
+        for _ in 0..20 {
+            user += 1;
+            let outcome = world.ask(voucher, user).await;
+            assert!(matches!(outcome, Outcome::Admitted { .. }), "{spoil:?}: {outcome:?}");
+        }
+        assert_eq!(world.server.query::<u64>(&["GET", &stock]), 100 - user, "{spoil:?}");
+    }
+    named(&world, &tally).await;
+    world.settled().await;
+    world.balanced().await;
+}
+
+/// A script is not rolled back when it fails half-way, so it must not begin where it can't end.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_without_a_permission_takes_nothing_from_anybody() {
+    let mut world = World::start().await;
+    let voucher = world.create(sale(10)).await;
+    world.settled().await;
+    world.stop_node().await;
+    let _: () = world
+        .server
+        .query(&["ACL", "SETUSER", "weak", "on", ">secret", "~*", "&*", "+@all", "-decrby"]);
+    let full = world.redis.clone();
+    let url = world.server.url();
+    world.redis = Redis::from_url(&format!("{url}?user=weak&pass=secret")).unwrap();
+    world.start_node();
+    let admission = world.node().operator().admission.clone().unwrap();
+    let answer = admission.ask(voucher, UserId(1)).answer().await.outcome;
+    assert!(answer.is_err_and(|error| error.to_string().contains("NOPERM")));
+    world.stop_node().await;
+    world.redis = full;
+    assert!(world.buyers(voucher).is_empty());
+    assert_eq!(world.server.query::<u64>(&["XLEN", &world.keys.home().orders()]), 0);
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deleted_stream_costs_no_order() {
+    let world = World::start().await;
+    let voucher = world.create(sale(500)).await;
+    world.hold().await;
+    world.rush(RushPlan { settle: false, ..rush(voucher, 300) }).await;
+    let orders = world.keys.home().orders();
+    let _: u64 = world.server.query(&["DEL", &orders]);
+    world.node().hold_consumer(false).await;
+    named(&world, &orders).await;
+    world
+        .until("all are written", async || world.store.sale(voucher).await.unwrap().stock == 200)
+        .await;
+    assert!(matches!(world.ask(voucher, 301).await, Outcome::Admitted { .. }));
+    world.settled().await;
+    world.balanced().await;
+}
+
+/// Neither a version that Redis has missed is sold, nor one that an operator's process died over.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tally_that_is_lost_and_a_watermark_that_is_set_back_are_named() {
+    let world = World::start().await;
+    let voucher = world.create(sale(3_000)).await;
+    let (tally, watermark) = (world.keys.tally(voucher), world.keys.home().watermark());
+    world.rush(rush(voucher, 500)).await;
+    let older: HashMap<String, String> = world.server.query(&["HGETALL", &watermark]);
+    world.rush(rush(voucher, 1_000)).await;
+    let _: u64 = world.server.query(&["DEL", &tally]);
+    named(&world, &tally).await;
+    let admitted: u64 = world.server.query(&["HGET", &tally, "admitted"]);
+    let buyers: u64 = world.server.query(&["HLEN", &world.keys.buyers(voucher)]);
+    assert_eq!(admitted, buyers - 1, "one field is no buyer");
+
+    // At rest, where a look of the node finds it, and in a rush, where the next batch does.
+    for users in [0, 2_500] {
+        let set_back = async {
+            world
+                .until("the rush goes on", async || {
+                    let sold = world.server.query::<u64>(&["HLEN", &world.keys.buyers(voucher)]);
+                    users == 0 || sold > buyers + 100
+                })
+                .await;
+            let mut write = vec!["HSET", watermark.as_str()];
+            older.iter().for_each(|(field, value)| write.extend([field.as_str(), value]));
+            let _: u64 = world.server.query(&write);
+        };
+        if users == 0 {
+            set_back.await;
+        } else {
+            let plan = RushPlan { rate: Some(1_500.0), ..rush(voucher, users) };
+            tokio::join!(world.rush(plan), set_back);
+        }
+        world
+            .until("the log names the watermark again", async || {
+                let acts = world.store.acts(50).await.unwrap();
+                let names = |act: &&Act| act.result.contains(&watermark);
+                acts.iter().filter(names).count() == if users == 0 { 1 } else { 2 }
+            })
+            .await;
+    }
+    world.settled().await;
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_that_redis_did_not_take_is_delivered_by_a_node() {
+    let world = World::start().await;
+    let voucher = world.create(sale(100)).await;
+    world.ask(voucher, 1).await;
+    let refuse = |yes: &str| {
+        let _: () = world.server.query(&["CONFIG", "SET", "min-replicas-to-write", yes]);
+    };
+    refuse("1");
+    let error = world.execute(Command::EndSale(voucher)).await.unwrap_err();
+    assert!(error.is_away() && error.to_string().contains("not confirmed"), "{error}");
+    assert!(world.store.sale(voucher).await.unwrap().is_undelivered());
+    world
+        .until("the alarm stands", async || {
+            let picture = world.node().remote().snapshots.borrow().clone();
+            picture.alarms.iter().any(
+                |it| matches!(&it.kind, AlarmKind::Undelivered { sales } if sales[..] == [voucher]),
+            )
+        })
+        .await;
+    refuse("0");
+    world
+        .until("Redis has confirmed it", async || {
+            !world.store.sale(voucher).await.unwrap().is_undelivered()
+        })
+        .await;
+    assert_eq!(world.ask(voucher, 2).await, Outcome::Ended);
+
+    // The process that changed the sale died between its commit and Redis.
+    let voucher = world.create(sale(100)).await;
+    assert!(matches!(world.ask(voucher, 1).await, Outcome::Admitted { .. }));
+    world.store.set_state(voucher, SaleState::Paused, None).await.unwrap();
+    world.until("it is paused", async || world.ask(voucher, 2).await == Outcome::Paused).await;
+    world.settled().await;
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_archived_sale_that_an_older_copy_brings_back_sells_nothing() {
+    let mut world = World::start().await;
+    let voucher = world.create(sale(100)).await;
+    world.rush(rush(voucher, 60)).await;
+    world.settled().await;
+    let keys = [world.keys.sale(voucher), world.keys.stock(voucher), world.keys.buyers(voucher)];
+    let mut redis = world.server.connection();
+    let old: Vec<Vec<u8>> =
+        keys.iter().map(|key| cmd("DUMP").arg(key).query(&mut redis).unwrap()).collect();
+    world.execute(Command::EndSale(voucher)).await.unwrap();
+    world.store.set_state(voucher, SaleState::Archived, None).await.unwrap();
+    world
+        .until("it has left Redis", async || {
+            world.server.query::<u64>(&["EXISTS", &keys[0], &keys[2]]) == 0
+        })
+        .await;
+    world.stop_node().await;
+    for (key, old) in keys.iter().zip(&old) {
+        cmd("RESTORE").arg(key).arg(0).arg(old).exec(&mut redis).unwrap();
+    }
+    assert_eq!(findings(&world).await, [Finding::StillHeld]);
+    world.start_node();
+    assert_eq!(world.ask(voucher, 1_000).await, Outcome::Ended);
+    named(&world, "1 archived sale removed").await;
+    assert!(findings(&world).await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sales_that_a_database_set_back_does_not_know_are_taken_over_from_redis() {
+    let mut world = World::start().await;
+    let one = world.create(sale(10)).await;
+    let two = world.create(sale(700)).await;
+    world.rush(rush(two, 600)).await;
+    world.execute(Command::Restock { voucher: two, by: 50 }).await.unwrap();
+    world.settled().await;
+    world.stop_node().await;
+    sql(
+        &world,
+        "DELETE FROM tb_voucher_order; DELETE FROM tb_seckill_voucher WHERE voucher_id = 2; \
+         DELETE FROM tb_voucher WHERE id = 2; UPDATE sqlite_sequence SET seq = 1 WHERE name = 'tb_voucher'",
+    )
+    .await;
+    assert!(findings(&world).await.contains(&Finding::NotInSql));
+    world.start_node();
+    let three = world.create(sale(50)).await;
+    assert!(three > two && two > one, "no number is given twice");
+    assert!(repaired(&world).await.contains(&Cure::Adopt));
+    world.settled().await;
+    world.balanced().await;
+    let adopted = world.store.sale(two).await.unwrap();
+    assert_eq!((adopted.initial, adopted.stock, adopted.version), (750, 150, 2));
+    let report = world.rush(RushPlan { seed: 2, ..rush(two, 1_000) }).await;
+    assert_eq!((report.duplicate, report.admitted), (600, 150), "{report:?}");
+    world.settled().await;
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_oversold_sale_does_not_hold_up_the_others_after_a_restart() {
+    let mut world = World::start().await;
+    let oversold = world.create(sale(10)).await;
+    let sound = world.create(sale(10)).await;
+    world.rush(rush(oversold, 10)).await;
+    let _: u64 = world.server.query(&["HSET", &world.keys.buyers(oversold), "999", "77"]);
+    world.server.kill();
+    world.server.restart();
+    let admission = world.node().operator().admission.clone().expect("the node admits");
+    let admits = async |voucher, user| {
+        let answer = admission.ask(voucher, UserId(user)).answer().await;
+        matches!(answer.outcome, Ok(Outcome::Admitted { .. }))
+    };
+    world.until("the sound sale admits", async || admits(sound, 1).await).await;
+    assert!(!admits(oversold, 2_000).await, "it stays closed");
+}
+
+/// Its promises are remembered for 30 s; the other sales must not wait for that.
+#[tokio::test(flavor = "multi_thread")]
+async fn promises_of_a_sale_that_both_servers_lost_do_not_hold_up_the_others() {
+    let world = World::start().await;
+    let sound = world.create(sale(10)).await;
+    let lost = world.create(sale(10)).await;
+    world.rush(rush(lost, 10)).await;
+    world.settled().await;
+    sql(
+        &world,
+        "DELETE FROM tb_voucher_order; DELETE FROM tb_seckill_voucher WHERE voucher_id = 2; \
+         DELETE FROM tb_voucher WHERE id = 2",
+    )
+    .await;
+    let _: () = world.server.query(&["FLUSHALL"]);
+    let admission = world.node().operator().admission.clone().expect("the node admits");
+    let admits = world.until("the sound sale admits", async || {
+        let answer = admission.ask(sound, UserId(1)).answer().await;
+        matches!(answer.outcome, Ok(Outcome::Admitted { .. } | Outcome::Duplicate { .. }))
+    });
+    tokio::time::timeout(Duration::from_secs(15), admits).await.expect("it need not wait for them");
+}
+
+/// The number of entries alone does not show that one was lost and another one forged.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_forged_entry_in_the_place_of_a_lost_one_is_not_written() {
+    let mut world = World::start().await;
+    let voucher = world.create(sale(20)).await;
+    world.rush(rush(voucher, 5)).await;
+    world.settled().await;
+    world.stop_node().await;
+    let orders = world.keys.home().orders();
+    let _: u64 = world.server.query(&["DEL", &orders]);
+    let v = voucher.to_string();
+    for user in ["901", "902", "903", "904", "905"] {
+        let id = format!("{user}000");
+        world.add_entry(&["userId", user, "voucherId", &v, "id", &id]).await;
+    }
+    world.start_node();
+    world
+        .until("they are dead letters", async || {
+            world.server.query::<u64>(&["XLEN", &world.keys.home().dead()]) == 5
+        })
+        .await;
+    named(&world, &orders).await;
+    world.settled().await;
+    world.balanced().await;
+    assert_eq!(world.store.live_orders(voucher, None, 99).await.unwrap().len(), 5);
+}
+
+/// Eight buyers admitted by a node that is dead since, with their entries in the hands of somebody who waits for a SQL that
+/// takes no orders, and a sale that has lost buyers and stream meanwhile.
+async fn lost_while_in_hand(world: &World, takes: impl AsyncFnOnce()) -> VoucherId {
+    let voucher = world.create(sale(9)).await;
+    let other = world.another_node("node-2");
+    let promising = other.operator().admission.clone().unwrap();
+    let ask = async |user| promising.ask(voucher, UserId(user)).answer().await.outcome.unwrap();
+    world
+        .until("the other node admits", async || {
+            matches!(ask(1).await, Outcome::Admitted { .. } | Outcome::Duplicate { .. })
+        })
+        .await;
+    world.settled().await;
+    world.until("its consumer is held", async || other.hold_consumer(true).await).await;
+    world.hold().await;
+    for user in 2..=9 {
+        assert!(matches!(ask(user).await, Outcome::Admitted { .. }), "user {user}");
+    }
+    let refuse = "CREATE TRIGGER refuses BEFORE INSERT ON tb_voucher_order \
+                  BEGIN SELECT * FROM no_such_table; END";
+    sql(world, refuse).await;
+    takes().await;
+    world.until("the entries are in hand", async || world.pending().await == 8).await;
+    // The only one that remembers them.
+    other.stop().await;
+    let keys = [world.keys.buyers(voucher), world.keys.home().orders()];
+    let _: u64 = world.server.query(&["DEL", &keys[0], &keys[1]]);
+    world
+        .until("the sale is rebuilt", async || {
+            let known = world.server.query::<u64>(&["HLEN", &keys[0]]) > 1;
+            known
+                && !world.server.query::<bool>(&["HEXISTS", &world.keys.sale(voucher), "restoring"])
+        })
+        .await;
+    voucher
+}
+
+/// All are written once the database is free, and each buyer hears of his order.
+async fn each_has_an_order(world: &World, voucher: VoucherId) {
+    world
+        .until("all are written", async || {
+            world.store.live_orders(voucher, None, 99).await.unwrap().len() == 9
+        })
+        .await;
+    world.until("each has its buyer", async || findings(world).await.is_empty()).await;
+    for user in 2..=9 {
+        assert!(matches!(world.ask(voucher, user).await, Outcome::Duplicate { .. }), "user {user}");
+    }
+}
+
+/// Neither SQL nor the stream nor a journal knows of them, only the consumers: their pieces are not sold again, whichever node
+/// notices first.
+#[tokio::test(flavor = "multi_thread")]
+async fn orders_in_the_hands_of_consumers_are_not_sold_again() {
+    // Each consumer holds a batch, and the one that it has read ahead.
+    let world = World::with(|settings| settings.consumer_batch = 2).await;
+    let mut third = None;
+    let takes = async || {
+        world.node().hold_consumer(false).await;
+        world.until("one holds its half", async || world.pending().await == 4).await;
+        third = Some(world.another_node("node-3"));
+    };
+    let voucher = lost_while_in_hand(&world, takes).await;
+    for user in 11..=18 {
+        assert_eq!(world.ask(voucher, user).await, Outcome::SoldOut, "user {user}");
+    }
+    sql(&world, "DROP TRIGGER refuses").await;
+    each_has_an_order(&world, voucher).await;
+    let dead = world.keys.home().dead();
+    assert_eq!(world.server.query::<u64>(&["XLEN", &dead]), 0, "nobody was promised too much");
+    third.unwrap().stop().await;
+}
+
+/// Another process, a replay for example, writes its batch after the sale was rebuilt without it.
+#[tokio::test(flavor = "multi_thread")]
+async fn orders_that_are_written_after_their_sale_was_rebuilt_have_their_buyers() {
+    let world = World::start().await;
+    let (of, mut link) = (world.keys.home(), world.redis.link());
+    let mut writer = Writer::new(&world.redis, world.store.clone(), world.keys.clone());
+    let (mut writing, stop) = (None, CancellationToken::new());
+    let takes = async || {
+        let from = ReadFrom::New(Duration::from_millis(1));
+        let batch = stream::read_group(&mut link, &of, "replay/1", from, 99).await.unwrap();
+        writing = Some(tokio::spawn(async move { writer.settle(batch, &stop).await }));
+    };
+    let voucher = lost_while_in_hand(&world, takes).await;
+    sql(&world, "DROP TRIGGER refuses").await;
+    assert_eq!(writing.unwrap().await.unwrap().unwrap().persisted, 8);
+    world.node().hold_consumer(false).await;
+    each_has_an_order(&world, voucher).await;
+}
+
+/// A buyer whose loss was not noticed is admitted a second time, and SQL refuses the second order.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_beside_another_live_one_of_its_buyer_is_cancelled_or_repaired() {
+    let world = World::start().await;
+    let voucher = world.create(sale(20)).await;
+    assert_eq!(world.rush(rush(voucher, 2)).await.admitted, 2);
+    world.settled().await;
+    let (key, v) = (world.keys.buyers(voucher), voucher.to_string());
+    let firsts = world.buyers(voucher);
+    for (user, id) in [("1", "777001"), ("2", "777002")] {
+        let _: u64 = world.server.query(&["HSET", &key, user, id]);
+        world.add_entry(&["userId", user, "voucherId", &v, "id", id]).await;
+    }
+    world
+        .until("they are dead letters", async || {
+            world.server.query::<u64>(&["XLEN", &world.keys.home().dead()]) == 2
+        })
+        .await;
+    let mut link = world.redis.link();
+    let of = world.keys.home();
+    let letters = letters::dead_letters(&mut link, &of, EntryId::MIN, 9).await.unwrap();
+    let judged = judge(&world.store, &mut link, &world.keys, 3, letters.clone()).await.unwrap();
+    assert!(judged.iter().all(|it| it.verdict == LetterVerdict::HoldsAnother), "{judged:?}");
+    let one = LetterScope::Letters(vec![letters[0].letter]);
+    let discard = Command::DiscardLetters { scope: one, compensate: true };
+    let Reply::LettersDiscarded(done) = world.execute(discard).await.unwrap() else { panic!() };
+    assert_eq!((done.discarded, done.compensated), (1, 1), "{done:?}");
+    assert_eq!(repaired(&world).await, [Cure::Reconcile]);
+    assert!(findings(&world).await.is_empty());
+    assert_eq!(world.buyers(voucher), firsts, "each buyer holds the order that SQL has");
+    assert_eq!(world.server.query::<u64>(&["GET", &world.keys.stock(voucher)]), 18);
+}
+
+/// A key of another type at a place that is read before anything else.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deployment_key_of_another_type_is_written_anew() {
+    let mut world = World::start().await;
+    let voucher = world.create(sale(20)).await;
+    world.stop_node().await;
+    let key = world.keys.deployment();
+    let _: u64 = world.server.query(&["DEL", &key]);
+    let _: u64 = world.server.query(&["RPUSH", &key, "x"]);
+    world.start_node();
+    assert_eq!(world.rush(rush(voucher, 2)).await.admitted, 2);
+}
+
+/// An unknown error proves nothing about an order: the batch waits, which is an event, and goes on by itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn orders_wait_for_a_database_that_refuses_them_for_an_unknown_reason() {
+    let world = World::start().await;
+    let voucher = world.create(sale(20)).await;
+    sql(
+        &world,
+        "CREATE TRIGGER broken BEFORE INSERT ON tb_voucher_order WHEN NEW.user_id = 3 \
+         BEGIN SELECT * FROM no_such_table; END",
+    )
+    .await;
+    for user in 1..=5 {
+        assert!(matches!(world.ask(voucher, user).await, Outcome::Admitted { .. }), "user {user}");
+    }
+    let event = async |what: &str| {
+        let acts = world.store.acts(50).await.unwrap();
+        acts.iter().any(|act| act.act == what)
+    };
+    world.until("it is an event", async || event("orders wait").await).await;
+    sql(&world, "DROP TRIGGER broken").await;
+    let all = world.until("all are written", async || {
+        world.store.live_orders(voucher, None, 9).await.unwrap().len() == 5
+    });
+    tokio::time::timeout(Duration::from_secs(15), all).await.expect("it is asked again soon");
+    world.until("so is its end", async || event("orders written").await).await;
+    world.settled().await;
+    world.balanced().await;
+}
+
+/// Both keys that know how many numbers of the day are leased are lost within one second of a rush.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_order_id_is_issued_twice_where_nothing_knows_how_many_were() {
+    let world = World::start().await;
+    let voucher = world.create(sale(5_000)).await;
+    assert_eq!(world.rush(rush(voucher, 2_000)).await.admitted, 2_000);
+    let of = world.keys.home();
+    let counter = of.sequence(utc_day(Millis::now().0 / 1_000));
+    let _: u64 = world.server.query(&["DEL", &counter, &of.watermark()]);
+    // A process of its own, which knows of no lease.
+    let other = world.another_node("node-2");
+    let admission = other.operator().admission.clone().unwrap();
+    world
+        .until("the other node admits", async || {
+            let answer = admission.ask(voucher, UserId(9_000)).answer().await;
+            matches!(answer.outcome, Ok(Outcome::Admitted { .. } | Outcome::Duplicate { .. }))
+        })
+        .await;
+    for user in 9_001..9_100 {
+        let answer = admission.ask(voucher, UserId(user)).answer().await;
+        assert!(matches!(answer.outcome, Ok(Outcome::Admitted { .. })), "{answer:?}");
+    }
+    world.settled().await;
+    world.balanced().await;
+    assert_eq!(world.server.query::<u64>(&["XLEN", &of.dead()]), 0);
+    // IDs of different seconds differ whatever their numbers are, and these may be of the same one.
+    let orders = world.store.live_orders(voucher, None, 9_999).await.unwrap();
+    let numbers: HashSet<u64> = orders.iter().map(|it| it.id.get() & 0xffff_ffff).collect();
+    assert_eq!(numbers.len(), orders.len(), "a number of the day was issued twice");
+    other.stop().await;
+}
+
+/// SQL is set back while the nodes live, and the number is given to another sale.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sale_that_replaces_a_newer_one_is_sold_by_nodes_that_knew_that() {
+    let world = World::start().await;
+    let voucher = world.create(sale(20)).await;
+    for _ in 0..3 {
+        world.execute(Command::Restock { voucher, by: 5 }).await.unwrap();
+    }
+    world.rush(rush(voucher, 1)).await;
+    world.settled().await;
+    sql(
+        &world,
+        "DELETE FROM tb_voucher_order; UPDATE tb_seckill_voucher \
+         SET initial_stock = 10, stock = 10, version = 1, delivered_version = 0, create_time = create_time + 1",
+    )
+    .await;
+    let admission = world.node().operator().admission.clone().expect("the node admits");
+    let admits = async |user| {
+        let answer = admission.ask(voucher, UserId(user)).answer().await;
+        matches!(answer.outcome, Ok(Outcome::Admitted { .. }))
+    };
+    world.until("it is closed", async || findings(&world).await == [Finding::OtherSale]).await;
+    world.until("it admits nobody", async || !admits(2_000).await).await;
+    repaired(&world).await;
+    world.until("it is sold", async || admits(3_000).await).await;
+    world.settled().await;
+    world.balanced().await;
+    assert_eq!(world.store.sale(voucher).await.unwrap().initial, 10);
+}
+
+/// Admission looks at the keys of a sale alone, and those of another sale may agree with one another.
+#[tokio::test(flavor = "multi_thread")]
+async fn another_sale_under_a_number_admits_nobody_and_does_not_hold_up_the_others() {
+    let mut world = World::start().await;
+    let other = world.create(sale(20)).await;
+    let sound = world.create(sale(10)).await;
+    world.rush(rush(other, 10)).await;
+    world.settled().await;
+    let key = world.keys.sale(other);
+    let _: u64 = world.server.query(&["HSET", &key, "created", "1"]);
+    world
+        .until("a node that lives closes it", async || {
+            world.server.query::<bool>(&["HEXISTS", &key, "restoring"])
+        })
+        .await;
+    world.stop_node().await;
+    world.server.kill();
+    world.server.restart();
+    world.start_node();
+    let admission = world.node().operator().admission.clone().expect("the node admits");
+    let admits = async |voucher, user| {
+        let answer = admission.ask(voucher, UserId(user)).answer().await;
+        matches!(answer.outcome, Ok(Outcome::Admitted { .. }))
+    };
+    world.until("the sound sale admits", async || admits(sound, 1).await).await;
+    assert!(!admits(other, 2_000).await, "the other sale is closed");
+    assert_eq!(findings(&world).await, [Finding::OtherSale]);
+    assert_eq!(repaired(&world).await, [Cure::Replace]);
+    assert!(findings(&world).await.is_empty());
+    world.until("the sale of SQL admits", async || admits(other, 2_000).await).await;
+    assert_eq!(world.server.query::<u64>(&["HGET", &format!("{key}:replaced"), "created"]), 1);
+    world.settled().await;
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sale_that_sql_has_in_an_older_version_is_not_changed_behind_redis() {
+    let world = World::start().await;
+    let voucher = world.create(sale(100)).await;
+    world.execute(Command::Restock { voucher, by: 20 }).await.unwrap();
+    world.rush(rush(voucher, 110)).await;
+    world.settled().await;
+    sql(
+        &world,
+        "DELETE FROM tb_voucher_order WHERE user_id > 40; \
+         UPDATE tb_seckill_voucher SET initial_stock = 100, stock = 60, version = 1, delivered_version = 1",
+    )
+    .await;
+    let found = findings(&world).await;
+    assert!(found.contains(&Finding::Ahead(1)) && found.contains(&Finding::Lost(70)), "{found:?}");
+    repaired(&world).await;
+    world.settled().await;
+    world.balanced().await;
+    let sale = world.store.sale(voucher).await.unwrap();
+    assert_eq!((sale.initial, sale.stock, sale.version), (120, 10, 2));
+}
+
+/// Nobody who holds no place in Redis gets a row, however good the fields of an entry are.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_forged_entry_is_never_written_and_costs_no_buyer_anything() {
+    let world = World::start().await;
+    let voucher = world.create(sale(20)).await;
+    assert_eq!(world.rush(rush(voucher, 10)).await.admitted, 10);
+    let v = voucher.to_string();
+    for (user, id, place) in [("7", "4242", "2"), ("4711", "4243", "1"), ("4712", "0", "1")] {
+        world.add_entry(&["userId", user, "voucherId", &v, "id", id, "place", place]).await;
+    }
+    world
+        .until("they are dead letters", async || {
+            world.server.query::<u64>(&["XLEN", &world.keys.home().dead()]) == 3
+        })
+        .await;
+    let (mut link, of) = (world.redis.link(), world.keys.home());
+    let dead = letters::dead_letters(&mut link, &of, EntryId::MIN, 9).await.unwrap();
+    for letter in &dead {
+        assert_eq!(letter.reason.data::<OrderFault>(), Some(OrderFault::NotPromised), "{letter:?}");
+    }
+    // A replay adds them again, and still no buyer holds them.
+    assert_eq!(letters::replay(&mut link, &of, &dead.iter().collect::<Vec<_>>()).await.unwrap(), 3);
+    world
+        .until("they are dead letters again", async || {
+            world.server.query::<u64>(&["XLEN", &of.dead()]) == 3
+        })
+        .await;
+    assert_eq!(world.rush(RushPlan { seed: 2, ..rush(voucher, 20) }).await.persisted, 10);
+    world.settled().await;
+    world.balanced().await;
+    assert!(repaired(&world).await.is_empty(), "there is nothing to repair");
+    assert_eq!(world.store.live_orders(voucher, None, 99).await.unwrap().len(), 20);
+}
+
+/// An entry without a buyer waits while the buyers are not known, and is written once they are.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_entry_waits_while_its_buyer_is_lost() {
+    let mut world = World::start().await;
+    let voucher = world.create(sale(50)).await;
+    world.hold().await;
+    assert_eq!(world.rush(RushPlan { settle: false, ..rush(voucher, 30) }).await.admitted, 30);
+    world.stop_node().await;
+    let _: u64 = world.server.query(&["DEL", &world.keys.buyers(voucher)]);
+    // Any of the entries may be forged.
+    let watermark = world.keys.home().watermark();
+    assert_eq!(world.server.query::<u64>(&["HDEL", &watermark, "unverified_until"]), 1);
+    world.start_node();
+    world
+        .until("all are written", async || world.store.sale(voucher).await.unwrap().stock == 20)
+        .await;
+    world.settled().await;
+    assert_eq!(world.server.query::<u64>(&["XLEN", &world.keys.home().dead()]), 0);
+    world.balanced().await;
+}
+
+/// What went back to Redis longer ago than it is told again is found by the audit.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redis_set_back_by_more_than_an_hour_is_found_and_repaired() {
+    let mut world = World::start().await;
+    let voucher = world.create(sale(20)).await;
+    world.rush(rush(voucher, 20)).await;
+    world.settled().await;
+    let keys = [world.keys.sale(voucher), world.keys.stock(voucher), world.keys.buyers(voucher)];
+    let mut redis = world.server.connection();
+    let old: Vec<Vec<u8>> =
+        keys.iter().map(|key| cmd("DUMP").arg(key).query(&mut redis).unwrap()).collect();
+    let mut link = world.redis.link();
+    let (fence, stop) = (Fence { name: "close".into(), token: 1 }, CancellationToken::new());
+    let later = Millis::now().plus(3_600_000);
+    seckill_engine::payment::close_overdue(
+        &world.store,
+        &mut link,
+        &world.keys,
+        later,
+        Millis::now(),
+        &fence,
+        &stop,
+    )
+    .await
+    .unwrap();
+    world.store.forget_give_backs(later).await.unwrap();
+    world.stop_node().await;
+    for (key, old) in keys.iter().zip(&old) {
+        cmd("RESTORE").arg(key).arg(0).arg(old).arg("REPLACE").exec(&mut redis).unwrap();
+    }
+    assert_eq!(findings(&world).await, [Finding::Kept(20)]);
+    assert_eq!(repaired(&world).await, [Cure::GiveBack]);
+    assert!(findings(&world).await.is_empty());
+    assert_eq!(world.server.query::<u64>(&["GET", &keys[1]]), 20);
+}
+
+/// Two processes that notice at once do not stand in each other's way, and a third that died half-way is waited for.
+#[tokio::test(flavor = "multi_thread")]
+async fn several_nodes_notice_a_loss_at_once() {
+    let world = World::start().await;
+    let others = [world.another_node("node-2"), world.another_node("node-3")];
+    let voucher = world.create(sale(1_000)).await;
+    world.rush(rush(voucher, 400)).await;
+    let buyers = world.keys.buyers(voucher);
+    for round in 0..5_u64 {
+        let _: u64 = world.server.query(&["DEL", &buyers]);
+        let asking = (0..30_u64).map(|n| {
+            let nodes = [world.node(), &others[0], &others[1]];
+            let admission = nodes[n as usize % 3].operator().admission.clone().unwrap();
+            let user = UserId(if n % 2 == 0 { n + 1 } else { 1_000 + round * 30 + n });
+            async move { admission.ask(voucher, user).answer().await.outcome.unwrap() }
+        });
+        for (n, outcome) in futures::future::join_all(asking).await.into_iter().enumerate() {
+            let known = matches!(outcome, Outcome::Duplicate { .. });
+            let new = matches!(outcome, Outcome::Admitted { .. });
+            assert!(if n % 2 == 0 { known } else { new }, "{round} {n}: {outcome:?}");
+        }
+    }
+    world.settled().await;
+    world.balanced().await;
+    for node in others {
+        node.stop().await;
+    }
+    let Reply::RushDone(last) = world.execute(Command::Rush(rush(voucher, 1_500))).await.unwrap()
+    else {
+        panic!()
+    };
+    assert_eq!(last.admitted, 1_000 - 400 - 75, "{last:?}");
+    world.settled().await;
+    world.balanced().await;
+}
+
+/// Who was admitted stays so, however often a key goes while it is rebuilt.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_is_lost_again_and_again_while_it_is_rebuilt_costs_no_order() {
+    let world = World::start().await;
+    let voucher = world.create(sale(1_000)).await;
+    assert_eq!(world.rush(rush(voucher, 700)).await.admitted, 700);
+    let (buyers, stock) = (world.keys.buyers(voucher), world.keys.stock(voucher));
+    let losing = async {
+        for round in 0..60 {
+            let _: u64 =
+                world.server.query(&["DEL", if round % 3 == 0 { &stock } else { &buyers }]);
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let asking = world.rush(RushPlan { seed: 2, ..rush(voucher, 1_500) });
+    let ((), report) = tokio::join!(losing, asking);
+    assert_eq!((report.admitted, report.duplicate), (300, 700), "{report:?}");
+    world.settled().await;
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_loss_while_sql_is_away_admits_no_buyer_until_it_is_back() {
+    let server = crate::support::TestRedis::start();
+    let (mut world, illness) =
+        World::shaky(server, crate::world::Database::Sqlite, 1, 7, |settings| {
+            settings.answer_within_ms = 300;
+        })
+        .await;
+    world.start_node();
+    let voucher = world.create(sale(100)).await;
+    assert_eq!(world.rush(rush(voucher, 40)).await.persisted, 40);
+    illness.set(Ill::Away);
+    let _: u64 = world.server.query(&["DEL", &world.keys.buyers(voucher)]);
+    let admission = world.node().operator().admission.clone().unwrap();
+    let ask = async |user| admission.ask(voucher, UserId(user)).answer().await.outcome;
+    for user in [1, 41] {
+        assert!(matches!(ask(user).await, Err(AdmissionError::NoAnswer(_))), "user {user}");
+    }
+    illness.set(Ill::Not);
+    world
+        .until("it is reconciled", async || matches!(ask(1).await, Ok(Outcome::Duplicate { .. })))
+        .await;
+    assert!(matches!(ask(41).await, Ok(Outcome::Admitted { .. })));
+    world.settled().await;
+    world.balanced().await;
+}
+
+/// With the stream and the buyers gone at once only the node that admitted a buyer knows of it, whichever notices first.
+#[tokio::test(flavor = "multi_thread")]
+async fn promises_of_another_node_survive_the_loss_of_stream_and_buyers() {
+    let world = World::start().await;
+    let voucher = world.create(sale(300)).await;
+    let other = world.another_node("node-2");
+    let promising = other.operator().admission.clone().unwrap();
+    let ask = async |user| promising.ask(voucher, UserId(user)).answer().await.outcome.unwrap();
+    assert!(matches!(ask(1).await, Outcome::Admitted { .. }));
+    world.settled().await;
+    world.hold().await;
+    world.until("both consumers are held", async || other.hold_consumer(true).await).await;
+    for user in 2..=200 {
+        assert!(matches!(ask(user).await, Outcome::Admitted { .. }), "user {user}");
+    }
+    let (buyers, orders) = (world.keys.buyers(voucher), world.keys.home().orders());
+    let _: u64 = world.server.query(&["DEL", &buyers, &orders]);
+    // The node that has promised nothing is asked.
+    let report = world.rush(RushPlan { settle: false, ..rush(voucher, 400) }).await;
+    assert_eq!((report.admitted, report.duplicate), (100, 200), "{report:?}");
+    world.node().hold_consumer(false).await;
+    other.hold_consumer(false).await;
+    world
+        .until("all are written", async || world.store.sale(voucher).await.unwrap().stock == 0)
+        .await;
+    world.settled().await;
+    world.balanced().await;
+    other.stop().await;
+}

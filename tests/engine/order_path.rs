@@ -1,0 +1,592 @@
+//! The path of an order against a real Redis and a real database: outcomes, batches, healing.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails says where"
+)]
+
+use std::time::Duration;
+
+use crate::world::World;
+use redis::cmd;
+use seckill_engine::{
+    command::{Command, Pace, ReplayReport, Reply, RushPlan, Scope},
+    drill,
+    ids::IdWorker,
+    ledger,
+};
+use seckill_model::{
+    EntryId, Millis, NewSale, OrderFault, OrderId, Outcome, SaleState, UserId, VoucherId,
+    filter::Filter,
+};
+use seckill_redis::stream;
+
+fn sale(stock: u64) -> NewSale {
+    NewSale::checked("hot pot", stock, None, None, Millis::now()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_outcome_is_told() {
+    let world = World::start().await;
+    let ask = async |voucher, user| world.ask(voucher, user).await;
+
+    assert_eq!(ask(VoucherId(99), 1).await, Outcome::NotLoaded);
+
+    let voucher = world.create(sale(1)).await;
+    let Outcome::Admitted { order } = ask(voucher, 1).await else { panic!("not admitted") };
+    assert_eq!(ask(voucher, 1).await, Outcome::Duplicate { order }, "also once it is sold out");
+    assert_eq!(ask(voucher, 2).await, Outcome::SoldOut);
+
+    world.execute(Command::PauseSale(voucher)).await.unwrap();
+    assert_eq!(ask(voucher, 2).await, Outcome::Paused);
+    world.execute(Command::ResumeSale(voucher)).await.unwrap();
+    assert_eq!(ask(voucher, 2).await, Outcome::SoldOut);
+    world.execute(Command::Restock { voucher, by: 1 }).await.unwrap();
+    assert!(matches!(ask(voucher, 2).await, Outcome::Admitted { .. }));
+    world.execute(Command::EndSale(voucher)).await.unwrap();
+    assert_eq!(ask(voucher, 3).await, Outcome::Ended);
+
+    let begins = Millis::now().plus(3_600_000);
+    let later = NewSale::checked("later", 1, Some(begins), None, Millis::now()).unwrap();
+    let voucher = world.create(later).await;
+    assert_eq!(ask(voucher, 1).await, Outcome::NotStarted { begins });
+    world.execute(Command::StartSale(voucher)).await.unwrap();
+    assert!(matches!(ask(voucher, 1).await, Outcome::Admitted { .. }));
+
+    world.settled().await;
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_taken_while_the_group_is_missing() {
+    let world = World::start().await;
+    let voucher = world.create(sale(5)).await;
+    world.hold().await;
+    let mut link = world.redis.link();
+    // The consumer makes the group anew as soon as it notices, so ask until the gap is hit.
+    let told = async {
+        loop {
+            let mut destroy = cmd("XGROUP");
+            destroy.arg("DESTROY").arg(world.keys.home().orders()).arg(world.keys.home().group());
+            link.query::<u64>(&destroy).await.unwrap();
+            if world.ask(voucher, 1).await == Outcome::NotReady {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), told).await.expect("NotReady was never told");
+    world.node().hold_consumer(false).await;
+    // It heals: the same buyer gets his piece, and the books balance.
+    world
+        .until("the group is back", async || {
+            matches!(
+                world.ask(voucher, 1).await,
+                Outcome::Admitted { .. } | Outcome::Duplicate { .. }
+            )
+        })
+        .await;
+    world.settled().await;
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_does_not_fit_into_the_queue_is_told_at_once() {
+    let world = World::with(|settings| settings.queue = 4).await;
+    let voucher = world.create(sale(1)).await;
+    let plan = RushPlan { concurrency: 1_000, ..RushPlan::new(voucher, 1_000) };
+    let report = world.rush(plan).await;
+    assert!(report.rejected > 0, "{report:?}");
+    assert_eq!(report.errors, 0);
+    assert_eq!(report.admitted, 1);
+    let attempts = report.admitted + report.sold_out + report.duplicate + report.rejected;
+    assert_eq!(attempts, report.attempts);
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_users_and_a_hundred_pieces() {
+    let world = World::start().await;
+    let voucher = world.create(sale(100)).await;
+    let report = world.rush(RushPlan { repeat: 0.0, ..RushPlan::new(voucher, 1_000) }).await;
+    assert_eq!((report.admitted, report.sold_out, report.duplicate), (100, 900, 0));
+    assert_eq!((report.persisted, report.errors, report.settled), (100, 0, true));
+    let orders = world.store.live_orders(voucher, None, 1_000).await.unwrap();
+    let mut users: Vec<UserId> = orders.iter().map(|order| order.user_id).collect();
+    users.sort_unstable();
+    users.dedup();
+    assert_eq!(users.len(), 100, "100 different users");
+    assert_eq!(world.store.sale(voucher).await.unwrap().stock, 0);
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn twenty_thousand_users_of_whom_one_in_ten_asks_twice() {
+    let mut seen = Vec::new();
+    for _ in 0..2 {
+        let world = World::start().await;
+        let voucher = world.create(sale(500)).await;
+        let plan = RushPlan { seed: 7, ..RushPlan::new(voucher, 20_000) };
+        let report = world.rush(plan).await;
+        assert_eq!((report.attempts, report.admitted, report.persisted), (22_000, 500, 500));
+        world.balanced().await;
+        seen.push((report.admitted, report.duplicate, report.sold_out));
+    }
+    assert_eq!(seen[0], seen[1], "the same seed gives the same counts");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn thirty_thousand_ids_of_three_hundred_tasks_differ() {
+    let world = World::start().await;
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..300 {
+        let (mut link, keys) = (world.redis.link(), world.keys.clone());
+        tasks.spawn(async move {
+            let mut worker = IdWorker::new(keys.home());
+            let mut ids = Vec::new();
+            for _ in 0..100 {
+                ids.extend(worker.issue(&mut link, 1).await.unwrap());
+            }
+            assert!(ids.is_sorted(), "ids of one issuer rise");
+            ids
+        });
+    }
+    let mut all: Vec<OrderId> = tasks.join_all().await.into_iter().flatten().collect();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), 30_000);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ids_stay_apart_across_midnight_and_clock_steps() {
+    let world = World::start().await;
+    let mut link = world.redis.link();
+    let mut worker = IdWorker::new(world.keys.home());
+    // 2026-11-20T23:59:59Z, midnight, then an hour back, then the next day again.
+    let evening = 1_795_219_199;
+    let mut all = Vec::new();
+    for second in [evening, evening + 1, evening - 3_600, evening, evening + 2] {
+        all.extend(worker.issue_at(&mut link, 3, second).await.unwrap());
+    }
+    assert!(all.windows(2).all(|pair| pair[0] < pair[1]), "{all:?}");
+    // Another worker whose clock is still before midnight.
+    let mut late = IdWorker::new(world.keys.home());
+    all.extend(late.issue_at(&mut link, 3, evening).await.unwrap());
+    // Redis comes back with an older counter.
+    for day in ["2026:11:20", "2026:11:21"] {
+        let key = format!("icr:order:{day}");
+        link.query::<()>(cmd("SET").arg(&key).arg(0)).await.unwrap();
+    }
+    all.extend(worker.issue_at(&mut link, 10_000, evening + 2).await.unwrap());
+    let count = all.len();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), count, "no id was given twice");
+    let ttl: i64 = link.query(cmd("TTL").arg("icr:order:2026:11:20")).await.unwrap();
+    assert!(ttl != 0, "day keys expire");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_sequence_is_an_error_and_never_wraps() {
+    let world = World::start().await;
+    let mut link = world.redis.link();
+    let mut worker = IdWorker::new(world.keys.home());
+    let now = 1_795_219_199;
+    worker.issue_at(&mut link, 1, now).await.unwrap();
+    link.query::<()>(cmd("SET").arg("icr:order:2026:11:20").arg((1_u64 << 32) - 10)).await.unwrap();
+    let mut fresh = IdWorker::new(world.keys.home());
+    assert!(fresh.issue_at(&mut link, 10, now).await.is_ok());
+    let error = fresh.issue_at(&mut link, 1, now).await.unwrap_err();
+    assert!(error.to_string().contains("used up"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bad_entries_are_set_aside_and_the_good_go_through() {
+    let world = World::start().await;
+    let voucher = world.create(sale(50)).await;
+    world.hold().await;
+    let plan = RushPlan { settle: false, repeat: 0.0, ..RushPlan::new(voucher, 50) };
+    world.rush(plan).await;
+    let v = voucher.to_string();
+    let poison: [&[&str]; 7] = [
+        &["userId", "7"],
+        &["userId", "x", "voucherId", &v, "id", "1"],
+        &["userId", "7", "voucherId", &v, "id", "99999999999999999999"],
+        &["userId", "7", "voucherId", "4242", "id", "77"],
+        &["reason", "mine", "body:userId", "\u{1b}[2J"],
+        &["", ""],
+        // No buyer was admitted under this one.
+        &["userId", "777777", "voucherId", &v, "id", "78"],
+    ];
+    for fields in poison {
+        world.add_entry(fields).await;
+    }
+    world.node().hold_consumer(false).await;
+    world.settled().await;
+    assert_eq!(world.store.sale(voucher).await.unwrap().stock, 0, "every good one was written");
+    let letters =
+        stream::dead_letters(&mut world.redis.link(), &world.keys.home(), EntryId::MIN, 100)
+            .await
+            .unwrap();
+    let reasons: Vec<&str> = letters.iter().map(|letter| &*letter.reason).collect();
+    assert_eq!(letters.len(), poison.len(), "{reasons:?}");
+    for expected in ["id is missing", "userId holds 'x'", "id holds", "no sale", "no buyer"] {
+        assert!(reasons.iter().any(|reason| reason.contains(expected)), "{expected}: {reasons:?}");
+    }
+    assert!(letters.iter().all(|it| it.reason.data::<OrderFault>().is_some()), "{letters:?}");
+    let audit =
+        ledger::audit(&world.store, &mut world.redis.link(), &world.keys, None).await.unwrap();
+    assert!(audit.balanced, "poison that no buyer was promised is no imbalance: {audit:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_that_is_there_already_is_acknowledged_once() {
+    let world = World::start().await;
+    let voucher = world.create(sale(10)).await;
+    let Outcome::Admitted { order } = world.ask(voucher, 5).await else { panic!() };
+    world.settled().await;
+    let (v, id) = (voucher.to_string(), order.to_string());
+    for _ in 0..3 {
+        world.add_entry(&["userId", "5", "voucherId", &v, "id", &id]).await;
+    }
+    // The same buyer under another id: one live order a buyer.
+    world.add_entry(&["userId", "5", "voucherId", &v, "id", "12345"]).await;
+    world.settled().await;
+    assert_eq!(world.store.sale(voucher).await.unwrap().stock, 9, "one piece was taken");
+    let letters =
+        stream::dead_letters(&mut world.redis.link(), &world.keys.home(), EntryId::MIN, 9)
+            .await
+            .unwrap();
+    assert!(matches!(&letters[..], [only] if only.reason.contains(&id)), "{letters:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_dead_consumer_held_is_taken_over() {
+    let world = World::with(|settings| settings.claim_idle_ms = 1_000).await;
+    let voucher = world.create(sale(300)).await;
+    let stuck = world.stick(voucher, 300, 128).await;
+    assert_eq!(stuck, 128);
+    world.settled().await;
+    world.balanced().await;
+    assert_eq!(world.store.sale(voucher).await.unwrap().stock, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_entry_taken_over_without_its_body_is_rebuilt() {
+    let world = World::with(|settings| settings.claim_idle_ms = 1_000).await;
+    let voucher = world.create(sale(40)).await;
+    assert_eq!(world.stick(voucher, 40, 20).await, 20);
+    let mut link = world.redis.link();
+    let page = stream::pending_page(&mut link, &world.keys.home(), EntryId::MIN, EntryId::MAX, 3)
+        .await
+        .unwrap();
+    for row in &page {
+        let mut delete = cmd("XDEL");
+        delete.arg(world.keys.home().orders()).arg(row.delivered.entry.to_string());
+        link.query::<u64>(&delete).await.unwrap();
+    }
+    world.settled().await;
+    world
+        .until("every order is written", async || {
+            world.store.sale(voucher).await.unwrap().stock == 0
+        })
+        .await;
+    world.settled().await;
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn own_pending_entries_come_first_after_a_restart() {
+    let mut world = World::start().await;
+    let voucher = world.create(sale(200)).await;
+    world.hold().await;
+    world.rush(RushPlan { settle: false, ..RushPlan::new(voucher, 200) }).await;
+    // What a killed process leaves: entries in the hands of its own consumer's name.
+    let from = stream::ReadFrom::New(Duration::from_millis(100));
+    let name = format!("{}/1", crate::world::NODE);
+    let held = stream::read_group(&mut world.redis.link(), &world.keys.home(), &name, from, 150)
+        .await
+        .unwrap();
+    assert_eq!(held.len(), 150);
+    world.restart_node().await;
+    world.settled().await;
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_entry_that_came_too_often_is_put_aside_unless_its_order_is_there() {
+    let mut world = World::with(|settings| settings.max_deliveries = 2).await;
+    let voucher = world.create(sale(10)).await;
+    let Outcome::Admitted { order } = world.ask(voucher, 1).await else { panic!() };
+    world.settled().await;
+    world.stop_node().await;
+    let (v, id) = (voucher.to_string(), order.to_string());
+    world.add_entry(&["userId", "1", "voucherId", &v, "id", &id]).await;
+    world.add_entry(&["userId", "2", "voucherId", &v, "id", "4711"]).await;
+    let name = format!("{}/1", crate::world::NODE);
+    let mut link = world.redis.link();
+    let new = stream::ReadFrom::New(Duration::from_millis(100));
+    assert_eq!(
+        stream::read_group(&mut link, &world.keys.home(), &name, new, 10).await.unwrap().len(),
+        2
+    );
+    for _ in 0..3 {
+        let own = stream::ReadFrom::Own(EntryId::MIN);
+        stream::read_group(&mut link, &world.keys.home(), &name, own, 10).await.unwrap();
+    }
+    world.start_node();
+    world.settled().await;
+    let letters =
+        stream::dead_letters(&mut link, &world.keys.home(), EntryId::MIN, 9).await.unwrap();
+    assert!(matches!(&letters[..], [only] if only.reason.starts_with("delivered")), "{letters:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lost_scripts_and_a_lost_group_heal_by_themselves() {
+    let world = World::start().await;
+    let voucher = world.create(sale(3_000)).await;
+    let plan = RushPlan { rate: Some(3_000.0), ..RushPlan::new(voucher, 3_000) };
+    let (report, ()) = tokio::join!(world.rush(plan), async {
+        for _ in 0..5 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            let mut link = world.redis.link();
+            link.query::<()>(cmd("SCRIPT").arg("FLUSH")).await.unwrap();
+            let mut destroy = cmd("XGROUP");
+            destroy.arg("DESTROY").arg(world.keys.home().orders()).arg(world.keys.home().group());
+            link.query::<u64>(&destroy).await.unwrap();
+        }
+    });
+    assert_eq!(report.errors, 0, "{report:?}");
+    assert!(report.settled);
+    world.settled().await;
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_is_away_costs_nothing_but_time() {
+    let world = World::start().await;
+    let voucher = world.create(sale(500)).await;
+    world.admits().await;
+    let lock = world.lock_database().await;
+    world.rush(RushPlan { settle: false, ..RushPlan::new(voucher, 500) }).await;
+    world.until("entries wait", async || world.pending().await > 0).await;
+    // Longer than SQLite itself waits for a lock.
+    tokio::time::sleep(Duration::from_millis(5_500)).await;
+    assert_eq!(world.store.sale(voucher).await.unwrap().stock, 500, "nothing was written");
+    drop(lock);
+    world.settled().await;
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_ledger_notices_each_kind_of_damage() {
+    let mut world = World::start().await;
+    let voucher = world.create(sale(20)).await;
+    world.rush(RushPlan { repeat: 0.0, ..RushPlan::new(voucher, 10) }).await;
+    world.settled().await;
+    world.stop_node().await;
+    let mut link = world.redis.link();
+    let (stock, buyers) = (world.keys.stock(voucher), world.keys.buyers(voucher));
+    let damage = [
+        (cmd("INCR").arg(&stock).clone(), cmd("DECR").arg(&stock).clone(), "is not stock"),
+        (
+            cmd("HINCRBY").arg(&buyers).arg("seq").arg(1).clone(),
+            cmd("HINCRBY").arg(&buyers).arg("seq").arg(-1).clone(),
+            "'sale' of the sale",
+        ),
+    ];
+    for (break_it, mend_it, words) in damage {
+        link.query::<()>(&break_it).await.unwrap();
+        let audit = ledger::audit(&world.store, &mut link, &world.keys, None).await.unwrap();
+        let findings = &audit.sales[0].findings;
+        assert!(
+            !audit.balanced && findings.iter().any(|f| f.to_string().contains(words)),
+            "{words}: {findings:?}"
+        );
+        link.query::<()>(&mend_it).await.unwrap();
+        world.balanced().await;
+    }
+    let user = world.store.live_orders(voucher, None, 1).await.unwrap()[0].user_id;
+    link.query::<()>(cmd("HDEL").arg(&buyers).arg(user.0)).await.unwrap();
+    link.query::<()>(cmd("INCR").arg(&stock)).await.unwrap();
+    let audit = ledger::audit(&world.store, &mut link, &world.keys, None).await.unwrap();
+    assert!(
+        audit.sales[0].findings.iter().any(|f| f.to_string().contains("no buyer in Redis")),
+        "{audit:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replay_does_what_each_verdict_asks_for() {
+    let world = World::with(|settings| settings.claim_idle_ms = 3_600_000).await;
+    let voucher = world.create(sale(100)).await;
+    assert_eq!(world.stick(voucher, 100, 60).await, 60);
+    assert_eq!(world.pending().await, 60);
+    let mut link = world.redis.link();
+    let page = stream::pending_page(&mut link, &world.keys.home(), EntryId::MIN, EntryId::MAX, 100)
+        .await
+        .unwrap();
+    let held: Vec<_> = page.iter().filter_map(|row| row.delivered.order()).collect();
+    // One is in SQL already, the body of another is gone.
+    world.store.write_orders(&held[..1], Millis::now()).await.unwrap();
+    link.query::<u64>(cmd("XDEL").arg(world.keys.home().orders()).arg(held[1].entry.to_string()))
+        .await
+        .unwrap();
+
+    // Three marked ones first: the act follows the identity of an entry.
+    let marked = Scope::Entries(held[2..5].iter().map(|entry| entry.entry).collect());
+    let report = world.replay(marked).await;
+    assert_eq!((report.seen, report.persisted), (3, 3), "{report:?}");
+    assert_eq!(world.pending().await, 57);
+    let gone = Scope::Entries(vec![held[2].entry]);
+    assert_eq!(world.replay(gone).await, ReplayReport::default());
+
+    let report = world.replay(Scope::All(Filter::default())).await;
+    assert_eq!((report.seen, report.persisted), (57, 55), "{report:?}");
+    assert_eq!((report.rebuilt, report.lost, report.dead), (1, 0, 0), "{report:?}");
+    world.settled().await;
+    world.balanced().await;
+    let acts = world.store.acts(10).await.unwrap();
+    assert!(
+        acts.iter().any(|act| act.act == "pending apply" && act.result.contains("57 entries")),
+        "{acts:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_live_node_holds_is_left_to_it() {
+    let world = World::with(|settings| settings.claim_idle_ms = 3_600_000).await;
+    let voucher = world.create(sale(10)).await;
+    world.hold().await;
+    world.rush(RushPlan { settle: false, repeat: 0.0, ..RushPlan::new(voucher, 10) }).await;
+    let name = format!("{}/2", crate::world::NODE);
+    let from = stream::ReadFrom::New(Duration::from_millis(100));
+    stream::read_group(&mut world.redis.link(), &world.keys.home(), &name, from, 10).await.unwrap();
+    let report = world.replay(Scope::All(Filter::default())).await;
+    assert_eq!((report.seen, report.left, report.persisted), (10, 10, 0), "{report:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sale_is_loaded_after_its_commit_and_an_older_copy_never_wins() {
+    let world = World::start().await;
+    let voucher = world.create(sale(5)).await;
+    let old = world.store.sale(voucher).await.unwrap();
+    world.execute(Command::EndSale(voucher)).await.unwrap();
+    let mut link = world.redis.link();
+    let taken = seckill_engine::vouchers::sync(&mut link, &world.keys, &old).await.unwrap();
+    assert_eq!(taken, seckill_engine::vouchers::Synced::Known, "an older version was taken over");
+    assert_eq!(world.ask(voucher, 1).await, Outcome::Ended);
+    assert!(world.execute(Command::ResumeSale(voucher)).await.is_err(), "ended is for good");
+    assert_eq!(world.store.sale(voucher).await.unwrap().state, SaleState::Ended);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn read_only_refuses_every_act_in_the_engine() {
+    let mut world = World::start().await;
+    let voucher = world.create(sale(5)).await;
+    world.stop_node().await;
+    world.read_only = true;
+    world.start_node();
+    // To look is no act.
+    let all = Command::Plan(Scope::All(Filter::default()));
+    let Reply::Planned(plan) = world.execute(all).await.unwrap() else { panic!() };
+    for command in [
+        Command::CreateSale(sale(1)),
+        Command::StartSale(voucher),
+        Command::PauseSale(voucher),
+        Command::ResumeSale(voucher),
+        Command::EndSale(voucher),
+        Command::Restock { voucher, by: 1 },
+        Command::Rush(RushPlan::new(voucher, 1)),
+        Command::Apply(plan, Pace::default()),
+        Command::StopRush(voucher),
+        Command::Cancel,
+    ] {
+        let error = world.execute(command.clone()).await.unwrap_err();
+        assert!(error.to_string().starts_with("read-only"), "{command:?}: {error}");
+    }
+    assert_eq!(world.store.sales().await.unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_is_found_wherever_it_stands() {
+    use seckill_engine::orders::{Standing, find};
+    let world = World::with(|settings| settings.claim_idle_ms = 3_600_000).await;
+    let voucher = world.create(sale(3)).await;
+    world.hold().await;
+    let mut orders = Vec::new();
+    for user in 1..=3 {
+        let Outcome::Admitted { order } = world.ask(voucher, user).await else { panic!() };
+        orders.push(order);
+    }
+    let mut link = world.redis.link();
+    let stand = async |id| find(&world.store, &mut world.redis.link(), &world.keys, id).await;
+    assert!(matches!(stand(orders[0]).await, Ok(Standing::Undelivered { .. })));
+    drill::die_with_batch(&world.redis, &world.keys, "node-b", 2, 600_000).await.unwrap();
+    assert!(matches!(stand(orders[0]).await, Ok(Standing::Pending { .. })));
+    let first = stream::pending_page(&mut link, &world.keys.home(), EntryId::MIN, EntryId::MAX, 1)
+        .await
+        .unwrap();
+    stream::bury(&mut link, &world.keys.home(), first[0].delivered.entry, "a drill").await.unwrap();
+    assert!(
+        matches!(stand(orders[0]).await, Ok(Standing::Dead { reason, .. }) if reason == "a drill")
+    );
+    world.node().hold_consumer(false).await;
+    world
+        .until("the last is written", async || {
+            world.store.order(orders[2]).await.unwrap().is_some()
+        })
+        .await;
+    assert!(matches!(stand(orders[2]).await, Ok(Standing::Persisted { .. })));
+    assert!(matches!(stand(OrderId::from_i64(1).unwrap()).await, Ok(Standing::Unknown)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_lock_that_is_not_had_delays_and_loses_nothing() {
+    use seckill_engine::locks::{LockName, Locks, Timing};
+    let world = World::with(|settings| settings.order_lock = true).await;
+    let voucher = world.create(sale(40)).await;
+    let keys = world.keys.clone();
+    let (locks, keeper) = Locks::new(&world.redis, keys, "elsewhere", Timing::default());
+    let keeping = tokio::spawn(keeper.run(world.node().stopping().clone()));
+    let name = LockName::new("order:7").unwrap();
+    let guard = locks.try_lock(&name, "test", None).await.unwrap();
+    let plan = RushPlan { settle: false, repeat: 0.0, ..RushPlan::new(voucher, 40) };
+    assert_eq!(world.rush(plan).await.admitted, 40);
+    world
+        .until("all the others are written", async || {
+            world.store.sale(voucher).await.unwrap().stock == 1 && world.pending().await == 1
+        })
+        .await;
+    guard.release().await.unwrap();
+    world.settled().await;
+    world.balanced().await;
+    assert_eq!(world.store.sale(voucher).await.unwrap().stock, 0);
+    let left: Vec<String> = world.server.query(&["KEYS", "lock:order:*"]);
+    assert!(left.is_empty(), "{left:?}");
+    keeping.abort();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_bad_key_is_named_and_hides_no_other_sale() {
+    let mut world = World::start().await;
+    let (bad, good) = (world.create(sale(5)).await, world.create(sale(7)).await);
+    world.stop_node().await;
+    let key = world.keys.stock(bad);
+    let _: () = world.server.query(&["SET", &key, "kaputt"]);
+    let mut link = world.redis.link();
+    let audit = ledger::audit(&world.store, &mut link, &world.keys, Some(bad)).await.unwrap();
+    let findings = &audit.sales[0].findings;
+    assert!(findings.iter().any(|it| it.to_string().contains("'stock'")), "{findings:?}");
+    world.start_node();
+    world
+        .until("both stocks are shown", async || {
+            let picture = world.node().remote().snapshots.borrow().clone();
+            let stock = |voucher| picture.sale(voucher).and_then(|sale| sale.stock);
+            picture.redis.up && (stock(bad), stock(good)) == (Some(5), Some(7))
+        })
+        .await;
+    assert!(matches!(world.ask(bad, 1).await, Outcome::Admitted { .. }));
+    world.settled().await;
+    world.balanced().await;
+}

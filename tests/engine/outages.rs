@@ -1,0 +1,460 @@
+//! A database that goes away in the middle of everything the store does: before each message, and after it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails says where"
+)]
+
+use std::{fmt::Debug, time::Duration};
+
+use crate::support::{Cut, MariaDb, PASSWORD, PATIENCE, Postgres, Proxy, Server, wait_until};
+use seckill_model::{
+    Cause, EntryId, Fence, JobOutcome, Millis, NewRun, NewSale, OrderEntry, OrderFilter, OrderId,
+    RunEnd, SaleState, UserId, VoucherDetails, VoucherId,
+};
+use seckill_store::{Act, Settings, SharedStore, StoreError};
+use tokio::time::timeout;
+
+const NOW: Millis = Millis(1_795_000_000_000);
+/// In which everything has an answer, good or bad.
+const SOON: Duration = Duration::from_secs(20);
+
+/// One connection: one that got lost would be missed at once, and none is opened beside it.
+fn settings() -> Settings {
+    Settings { pool: 1, ..Settings::default() }
+}
+
+/// What the store is asked to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Op {
+    CreateVoucher,
+    CreateSale,
+    SetState,
+    Restock,
+    WriteNew,
+    WriteMixed,
+    Pay,
+    CloseOverdue,
+    GaveBack,
+    BeginRun,
+    EndRun,
+    LoseRuns,
+    PauseJob,
+    FencedWrite,
+    DecideSetting,
+    ChangeSetting,
+    Record,
+    Ping,
+    Sales,
+    Sale,
+    Books,
+    Order,
+    Orders,
+    Existing,
+    ClosedAmong,
+    LiveOrders,
+    GiveBacks,
+    GivenSince,
+    Runs,
+    LastDue,
+    Switches,
+    Setting,
+    Acts,
+}
+
+impl Op {
+    const WRITING: &[Self] = &[
+        Self::CreateVoucher,
+        Self::CreateSale,
+        Self::SetState,
+        Self::Restock,
+        Self::WriteNew,
+        Self::WriteMixed,
+        Self::Pay,
+        Self::CloseOverdue,
+        Self::GaveBack,
+        Self::BeginRun,
+        Self::EndRun,
+        Self::LoseRuns,
+        Self::PauseJob,
+        Self::FencedWrite,
+        Self::DecideSetting,
+        Self::ChangeSetting,
+        Self::Record,
+    ];
+    const READING: &[Self] = &[
+        Self::Ping,
+        Self::Sales,
+        Self::Sale,
+        Self::Books,
+        Self::Order,
+        Self::Orders,
+        Self::Existing,
+        Self::ClosedAmong,
+        Self::LiveOrders,
+        Self::GiveBacks,
+        Self::GivenSince,
+        Self::Runs,
+        Self::LastDue,
+        Self::Switches,
+        Self::Setting,
+        Self::Acts,
+    ];
+
+    /// Whoever asks this twice gets it twice, so it is not asked again where it is done.
+    fn adds_up(self) -> bool {
+        matches!(self, Self::CreateVoucher | Self::CreateSale | Self::FencedWrite | Self::Record)
+    }
+}
+
+/// Rows of its own for one cut: a sale with four orders, of which one is closed, and a job with a run.
+struct Scene {
+    number: u64,
+    voucher: VoucherId,
+    made: Millis,
+    run: i64,
+}
+
+impl Scene {
+    async fn set(store: &SharedStore, number: u64) -> Self {
+        let sale = NewSale { title: "hot pot".into(), stock: 9, begin: None, end: None, limit: 1 };
+        let voucher = store.create_sale(&sale, NOW).await.unwrap().voucher_id;
+        // Each is older than those before, so that no other's orders are overdue with its own.
+        let made = Millis(NOW.0 - 10 * number as i64);
+        let mut scene = Self { number, voucher, made, run: 0 };
+        store.write_orders(&[scene.entry(0, 0)], Millis(made.0 - 5)).await.unwrap();
+        let closed =
+            store.close_overdue(Millis(made.0 - 4), 9, NOW, &scene.fence("job")).await.unwrap();
+        assert_eq!(closed.len(), 1);
+        let live = [1, 2, 3].map(|at| scene.entry(at, at));
+        store.write_orders(&live, made).await.unwrap();
+        scene.run = store.begin_run(&scene.new_run(1)).await.unwrap().unwrap();
+        store.change_setting(&scene.name("old"), None, "one").await.unwrap();
+        scene
+    }
+
+    fn name(&self, what: &str) -> String {
+        format!("{what}{}", self.number)
+    }
+
+    fn fence(&self, what: &str) -> Fence {
+        Fence { name: self.name(what), token: 1 }
+    }
+
+    fn id(&self, at: u64) -> OrderId {
+        OrderId::new(1_795_000_000, self.number * 100 + at).unwrap()
+    }
+
+    fn entry(&self, at: u64, user: u64) -> OrderEntry {
+        let (order, user) = (self.id(at), UserId(user + 1));
+        OrderEntry { entry: EntryId::MIN, order, user, voucher: self.voucher, place: 1 }
+    }
+
+    fn new_run(&self, due: i64) -> NewRun {
+        NewRun {
+            job: self.name("job"),
+            due: Millis(due),
+            cause: Cause::Due,
+            node: "n".into(),
+            token: due,
+            started: NOW,
+        }
+    }
+
+    /// Everything that stands in SQL of this scene, in one line.
+    fn question(&self) -> String {
+        let voucher = self.voucher;
+        let count = |label: &str, rest: String| format!("'{label}', (SELECT COUNT(*) FROM {rest})");
+        let orders = |label, what: &str| {
+            count(label, format!("tb_voucher_order WHERE voucher_id = {voucher} AND {what}"))
+        };
+        let backs = |label, what: &str| {
+            count(label, format!("tb_give_back WHERE voucher_id = {voucher} AND given IS {what}"))
+        };
+        let runs = |label, what: &str| {
+            count(label, format!("tb_job_run WHERE job = '{}' AND {what}", self.name("job")))
+        };
+        let setting = |label: &str| {
+            let name = self.name(label);
+            format!("'{label}', (SELECT MAX(value) FROM tb_setting WHERE name = '{name}')")
+        };
+        let made = format!("tb_voucher v WHERE v.title = '{}'", self.name("made"));
+        let parts = [
+            count("vouchers", made.clone()),
+            count(
+                "sales",
+                made.replace(" v ", " v JOIN tb_seckill_voucher s ON s.voucher_id = v.id "),
+            ),
+            format!(
+                "'sale', (SELECT CONCAT_WS('/', state, version, initial_stock, stock) \
+                 FROM tb_seckill_voucher WHERE voucher_id = {voucher})"
+            ),
+            orders("unpaid", "status = 1"),
+            orders("paid", "status = 2 AND pay_time IS NOT NULL"),
+            orders("closed", "status = 5 AND close_time IS NOT NULL"),
+            backs("returning", "NULL"),
+            backs("given", "NOT NULL"),
+            runs("running", "outcome = 'running'"),
+            runs("done", "outcome = 'done' AND took_ms = 7"),
+            runs("lost", "outcome = 'lost'"),
+            count("paused", format!("tb_job WHERE paused AND name = '{}'", self.name("job"))),
+            format!(
+                "'writes', (SELECT MAX(writes) FROM tb_lock_fence WHERE name = '{}')",
+                self.name("lock")
+            ),
+            setting("old"),
+            setting("new"),
+            count("acts", format!("tb_audit_log WHERE subject = '{}'", self.name("subject"))),
+        ];
+        format!("SELECT CONCAT_WS(' ', {}) AS seen", parts.join(", "))
+    }
+
+    async fn look<S: Server>(&self, conn: &mut S::Conn) -> String {
+        S::read(conn, self.question()).await
+    }
+}
+
+/// Asks, and says what was answered.
+async fn ask(op: Op, store: &SharedStore, scene: &Scene) -> Result<String, StoreError> {
+    fn told(answer: impl Debug) -> String {
+        format!("{answer:?}")
+    }
+    let (voucher, ids) = (scene.voucher, [1, 2, 3].map(|at| scene.id(at)));
+    Ok(match op {
+        Op::CreateVoucher => {
+            told(store.create_voucher(&VoucherDetails::titled(scene.name("made")), NOW).await?)
+        }
+        Op::CreateSale => {
+            let title = scene.name("made");
+            let sale = NewSale { title, stock: 5, begin: None, end: None, limit: 1 };
+            told(store.create_sale(&sale, NOW).await?)
+        }
+        Op::SetState => told(store.set_state(voucher, SaleState::Paused, None).await?),
+        Op::Restock => told(store.restock(voucher, 5, Some(1)).await?),
+        Op::WriteNew => {
+            let batch = [4, 5].map(|at| scene.entry(at, at));
+            told(store.write_orders(&batch, NOW).await?)
+        }
+        Op::WriteMixed => {
+            let batch = [(1, 1), (4, 4), (5, 2), (6, 0)].map(|(at, user)| scene.entry(at, user));
+            told(store.write_orders(&batch, NOW).await?)
+        }
+        Op::Pay => told(store.pay(&ids[..2], NOW).await?),
+        Op::CloseOverdue => {
+            told(store.close_overdue(scene.made.plus(1), 9, NOW, &scene.fence("job")).await?)
+        }
+        Op::GaveBack => told(store.gave_back(&[scene.id(0)], NOW).await?),
+        Op::BeginRun => told(store.begin_run(&scene.new_run(2)).await?),
+        Op::EndRun => {
+            let end = RunEnd { outcome: JobOutcome::Done, took_ms: 7, detail: None, rows: 1 };
+            told(store.end_run(scene.run, &end).await?)
+        }
+        Op::LoseRuns => told(store.lose_runs(&scene.name("job"), 2, NOW).await?),
+        Op::PauseJob => told(store.pause_job(&scene.name("job"), true, NOW).await?),
+        Op::FencedWrite => told(store.fenced_write(&scene.fence("lock"), NOW).await?),
+        Op::DecideSetting => told(store.change_setting(&scene.name("new"), None, "one").await?),
+        Op::ChangeSetting => {
+            told(store.change_setting(&scene.name("old"), Some("one"), "two").await?)
+        }
+        Op::Record => {
+            let act = Act {
+                at: NOW,
+                operator: "o".into(),
+                node: "n".into(),
+                act: "sale end".into(),
+                subject: scene.name("subject").into(),
+                reason: None,
+                result: "done".into(),
+                ..Act::default()
+            };
+            told(store.record(&act).await?)
+        }
+        Op::Ping => told(store.ping().await?),
+        Op::Sales => told(store.sales().await?),
+        Op::Sale => told(store.sale(voucher).await?),
+        Op::Books => told(store.books(voucher).await?),
+        Op::Order => told(store.order(ids[0]).await?),
+        Op::Orders => {
+            let filter = OrderFilter { voucher: Some(voucher), ..OrderFilter::default() };
+            told(store.orders(&filter, None, 9).await?)
+        }
+        Op::Existing => told(store.existing(&ids).await?),
+        Op::ClosedAmong => told(store.closed_among(&ids).await?),
+        Op::LiveOrders => told(store.live_orders(voucher, None, 9).await?),
+        Op::GiveBacks => told(store.give_backs(None, 9).await?),
+        Op::GivenSince => told(store.given_since(voucher, Millis(0), None, 9).await?),
+        Op::Runs => told(store.runs(Some(&scene.name("job")), 9).await?),
+        Op::LastDue => told(store.last_due(&scene.name("job"), NOW).await?),
+        Op::Switches => told(store.job_switches().await?),
+        Op::Setting => told(store.setting(&scene.name("old")).await?),
+        Op::Acts => told(store.acts(9).await?),
+    })
+}
+
+/// One that has prepared no statement yet, so that each cut finds the same messages.
+async fn with_a_new_connection(store: &SharedStore, proxy: &Proxy) {
+    proxy.sever();
+    wait_until(PATIENCE, "a new connection", async || store.ping().await.is_ok()).await;
+}
+
+/// Away in words without a password; `commits` if the cut was at a COMMIT, of which nobody can say more.
+fn judge(told: &StoreError, commits: bool, at: &str) {
+    assert!(told.is_away(), "{at}: {told}");
+    assert_eq!(matches!(told, StoreError::Unknown(_)), commits, "{at}: {told}");
+    assert!(!format!("{told} {told:?}").contains(PASSWORD), "{at}: {told}");
+}
+
+async fn each_write_is_whole_or_nothing_wherever_it_is_cut<S: Server>(server: S) {
+    let name = server.create().await;
+    let direct = seckill_store::open(&server.url(&name), &settings()).await.unwrap();
+    let proxy = Proxy::before(server.port()).await;
+    let url = proxy.url(&server.quick_url(&name).await, server.port());
+    let store = seckill_store::open(&url, &settings()).await.unwrap();
+    let (mut number, mut conn) = (0, server.connect(&name).await);
+    let spare = NewSale { title: "tea".into(), stock: 100_000, begin: None, end: None, limit: 1 };
+    let spare = direct.create_sale(&spare, NOW).await.unwrap().voucher_id;
+    for op in Op::WRITING.iter().copied() {
+        number += 1;
+        let scene = Scene::set(&direct, number).await;
+        let before = scene.look::<S>(&mut conn).await;
+        ask(op, &direct, &scene).await.unwrap();
+        let whole = scene.look::<S>(&mut conn).await;
+        assert_ne!(before, whole, "{op:?} does something");
+        // For the server the last two are one, so they need not both be tried everywhere.
+        let ways = if op == Op::WriteMixed { &Cut::ALL[..] } else { &Cut::ALL[..2] };
+        for cut in ways.iter().copied() {
+            let (mut cuts, mut commit) = (0, false);
+            for message in 1.. {
+                let at = format!("{op:?} cut {cut:?} message {message}");
+                number += 1;
+                let scene = Scene::set(&direct, number).await;
+                with_a_new_connection(&store, &proxy).await;
+                // A batch is tried as all new where the last one was: each write begins alike.
+                let order = OrderId::new(1_700_000_000, number).unwrap();
+                let (entry, user) = (EntryId::MIN, UserId(number));
+                let new = OrderEntry { entry, order, user, voucher: spare, place: 1 };
+                store.write_orders(&[new], NOW).await.unwrap();
+                proxy.cut_at(message, cut);
+                let told = timeout(SOON, ask(op, &store, &scene)).await.expect(&at);
+                let taken = proxy.heal();
+                let seen = scene.look::<S>(&mut conn).await;
+                let Some(commits) = taken.first().copied() else {
+                    assert!(told.is_ok(), "{at}: {told:?}");
+                    assert_eq!(seen, whole, "{at}");
+                    break;
+                };
+                cuts += 1;
+                commit = commits;
+                judge(&told.expect_err(&at), commits, &at);
+                let done = commits && cut != Cut::Before;
+                assert_eq!(&seen, if done { &whole } else { &before }, "{at}");
+                if done && op == Op::Restock {
+                    let again = ask(op, &store, &scene).await.unwrap_err();
+                    assert!(matches!(again, StoreError::Changed(_)), "{at}: {again}");
+                } else if !(done && op.adds_up()) {
+                    timeout(SOON, ask(op, &store, &scene)).await.expect(&at).expect(&at);
+                }
+                assert_eq!(scene.look::<S>(&mut conn).await, whole, "{at}, asked again");
+                let books = direct.books(scene.voucher).await.unwrap();
+                let taken = books.initial as i64 - books.stock;
+                assert_eq!((taken, books.doubled), (books.live as i64, 0), "{at}");
+            }
+            assert!(cuts >= 3 && commit, "{op:?} ends with a COMMIT, after {cuts} messages");
+        }
+    }
+}
+
+async fn each_question_is_answered_the_next_time_it_is_asked(server: impl Server) {
+    let name = server.create().await;
+    let direct = seckill_store::open(&server.url(&name), &settings()).await.unwrap();
+    let proxy = Proxy::before(server.port()).await;
+    let url = proxy.url(&server.quick_url(&name).await, server.port());
+    let store = seckill_store::open(&url, &settings()).await.unwrap();
+    let scene = Scene::set(&direct, 1).await;
+    for op in Op::READING.iter().copied() {
+        let right = ask(op, &direct, &scene).await.unwrap();
+        for cut in Cut::ALL {
+            let mut cuts = 0;
+            for message in 1.. {
+                let at = format!("{op:?} cut {cut:?} message {message}");
+                with_a_new_connection(&store, &proxy).await;
+                proxy.cut_at(message, cut);
+                let told = timeout(SOON, ask(op, &store, &scene)).await.expect(&at);
+                let taken = !proxy.heal().is_empty();
+                match told {
+                    Ok(told) => assert_eq!(told, right, "{at}"),
+                    Err(told) => judge(&told, false, &at),
+                }
+                if !taken {
+                    break;
+                }
+                cuts += 1;
+                let again = timeout(SOON, ask(op, &store, &scene)).await.expect(&at);
+                assert_eq!(again.expect(&at), right, "{at}, asked again");
+            }
+            assert!(cuts > 0, "{op:?}");
+        }
+    }
+}
+
+/// Also where the tables are made: whoever comes next ends that.
+async fn a_start_that_was_cut_is_ended_by_the_next_one(server: impl Server) {
+    let proxy = Proxy::before(server.port()).await;
+    let name = server.create().await;
+    let url = server.quick_url(&name).await;
+    let (cut_url, settings) = (proxy.url(&url, server.port()), settings());
+    let mut cuts = 0;
+    for message in 1.. {
+        let cut = Cut::ALL[message as usize % 3];
+        let at = format!("opening cut {cut:?} message {message}");
+        server.clear(&name).await;
+        proxy.cut_at(message, cut);
+        let told = timeout(SOON, seckill_store::open(&cut_url, &settings)).await.expect(&at);
+        if proxy.heal().is_empty() {
+            told.expect(&at);
+            break;
+        }
+        cuts += 1;
+        // The last words of a connection need no answer.
+        if let Err(told) = told {
+            judge(&told, false, &at);
+        }
+        let store = seckill_store::open(&url, &settings).await.expect(&at);
+        Scene::set(&store, 1).await;
+        store.close().await;
+    }
+    assert!(cuts > 5, "{cuts}");
+}
+
+/// A pool whose every connection has to be made anew, while that is cut as well.
+async fn a_login_that_is_cut_is_tried_again(server: impl Server) {
+    let name = server.create().await;
+    let proxy = Proxy::before(server.port()).await;
+    let url = proxy.url(&server.guarded(&name).await, server.port());
+    seckill_store::open(&url, &settings()).await.unwrap().close().await;
+    for cut in Cut::ALL {
+        for message in 1.. {
+            let at = format!("login cut {cut:?} message {message}");
+            let store = seckill_store::open(&url, &settings()).await.unwrap();
+            proxy.cut_at(message, cut);
+            let told = timeout(SOON, store.sales()).await.expect(&at);
+            if proxy.heal().is_empty() {
+                told.expect(&at);
+                break;
+            }
+            if let Err(told) = told {
+                judge(&told, false, &at);
+            }
+            let again = timeout(SOON, store.sales()).await.expect(&at);
+            assert_eq!(again.expect(&at), [], "{at}");
+        }
+    }
+}
+
+crate::on_both_servers![
+    each_write_is_whole_or_nothing_wherever_it_is_cut,
+    each_question_is_answered_the_next_time_it_is_asked,
+    a_start_that_was_cut_is_ended_by_the_next_one,
+    a_login_that_is_cut_is_tried_again,
+];

@@ -1,0 +1,224 @@
+//! Several partitions on one server: the same books, one order of pending entries, ids that never meet; and a
+//! number of partitions that changes only at rest.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails says where"
+)]
+
+use std::{collections::HashSet, time::Duration};
+
+use crate::world::World;
+use futures::future::join_all;
+use seckill_engine::{
+    EngineError,
+    beat::take_name,
+    command::{RushPlan, Scope},
+    deployment,
+    ids::IdWorker,
+    orders::{self, Standing},
+    partitions,
+};
+use seckill_model::{EntryId, NewSale, OrderId, Outcome, filter::Filter};
+use seckill_redis::{Layout, nodes::Nodes, stream};
+
+const DEAD_MS: u64 = 5_000;
+
+/// Stops the node, and waits until it does not count as alive any more: a goodbye may get lost.
+async fn node_leaves(world: &mut World) {
+    world.stop_node().await;
+    let (mut link, of) = (world.redis.link(), world.keys.home());
+    world
+        .until("it has left", async || {
+            let nodes = Nodes::read(&mut link, &of).await;
+            nodes.is_ok_and(|nodes| !nodes.is_alive(crate::world::NODE, DEAD_MS))
+        })
+        .await;
+}
+
+fn sale(stock: u64) -> NewSale {
+    NewSale { title: "t".into(), stock, begin: None, end: None, limit: 1 }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_same_ledger_over_all_partitions() {
+    let world = World::spread(4, |_| {}).await;
+    let mut vouchers = Vec::new();
+    for _ in 0..6 {
+        vouchers.push(world.create(sale(200)).await);
+    }
+    let rushes = vouchers.iter().map(|voucher| world.rush(RushPlan::new(*voucher, 300)));
+    for report in join_all(rushes).await {
+        assert_eq!((report.admitted, report.persisted, report.errors), (200, 200, 0));
+    }
+    world.settled().await;
+    world.balanced().await;
+    let mut ids: HashSet<OrderId> = HashSet::new();
+    for voucher in &vouchers {
+        let of = world.keys.partition_of(*voucher);
+        for order in world.store.live_orders(*voucher, None, 1_000).await.unwrap() {
+            let turn = u64::from(order.id.sequence()) % u64::from(of.of());
+            assert_eq!(turn, u64::from(of.number()), "the id tells its partition");
+            assert!(ids.insert(order.id));
+        }
+    }
+    assert_eq!(ids.len(), 1_200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pending_entries_of_all_partitions_stand_in_one_order() {
+    let world = World::spread(3, |settings| settings.claim_idle_ms = 600_000).await;
+    for _ in 0..3 {
+        let voucher = world.create(sale(40)).await;
+        world.stick(voucher, 40, 30).await;
+    }
+    assert_eq!(world.pending().await, 90);
+    let mut link = world.redis.link();
+    let (mut seen, mut next) = (Vec::new(), Some(EntryId::MIN));
+    while let Some(from) = next {
+        let page = stream::pending_of_all(&mut link, &world.keys, from, EntryId::MAX, 7);
+        let page = page.await.unwrap();
+        let Some(last) = page.last() else { break };
+        next = last.delivered.entry.next_of_all();
+        seen.extend(page.iter().map(|row| row.delivered.entry));
+    }
+    assert!(seen.is_sorted() && seen.len() == 90, "{} entries", seen.len());
+    assert_eq!(seen.iter().map(|id| id.partition).collect::<HashSet<_>>().len(), 3);
+
+    let stuck = stream::pending_of_all(&mut link, &world.keys, EntryId::MIN, EntryId::MAX, 1);
+    let order = stuck.await.unwrap()[0].delivered.order().unwrap().order;
+    let standing = orders::find(&world.store, &mut link, &world.keys, order).await.unwrap();
+    assert!(matches!(standing, Standing::Pending { .. }), "{standing:?}");
+    let some: Vec<EntryId> = seen.iter().copied().step_by(2).collect();
+    world.replay(Scope::Entries(some.clone())).await;
+    assert_eq!(world.pending().await, 45);
+    world.replay(Scope::All(Filter::default())).await;
+    assert_eq!(world.pending().await, 0);
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_number_of_partitions_changes_only_at_rest() {
+    let mut world = World::start().await;
+    let voucher = world.create(sale(100)).await;
+    world.create(sale(100)).await;
+    world.rush(RushPlan::new(voucher, 30)).await;
+    assert_eq!(partitions::agreed(&world.store, None, false).await.unwrap(), 1);
+    assert_eq!(partitions::agreed(&world.store, Some(8), false).await.unwrap(), 1, "it is decided");
+    let (old, new) = (world.keys.clone(), Layout::new(8, false));
+    let mut link = world.redis.link();
+    let (store, redis) = (world.store.clone(), world.redis.clone());
+    let change = async || {
+        let mut link = redis.link();
+        partitions::change(&store, &mut link, &old, &new, DEAD_MS).await
+    };
+    let refused = |told: Result<(), EngineError>, why: &str| {
+        let told = told.unwrap_err().to_string();
+        assert!(told.contains(why), "'{why}' is not in: {told}");
+    };
+    refused(change().await, "is alive");
+    world.stick(voucher, 60, 10).await;
+    node_leaves(&mut world).await;
+    refused(change().await, "under way");
+    assert_eq!(world.store.setting("partitions").await.unwrap().as_deref(), Some("1"));
+    world.start_node();
+    world.settled_by_replay().await;
+    world.balanced().await;
+    node_leaves(&mut world).await;
+
+    let mut before = IdWorker::new(old.home());
+    let mut ids = before.issue(&mut link, 3).await.unwrap();
+    change().await.unwrap();
+    assert_eq!(partitions::agreed(&world.store, None, false).await.unwrap(), 8);
+    refused(change().await, "somebody else changed");
+    world.keys = Layout::new(8, false);
+    world.start_node();
+    let outcome = world.ask(voucher, 1_000).await;
+    assert!(matches!(outcome, Outcome::Admitted { .. }), "{outcome:?}");
+    assert!(matches!(world.ask(voucher, 1).await, Outcome::Duplicate { .. }), "he bought before");
+    world.settled().await;
+    world.balanced().await;
+    let tally: u64 = world.server.query(&["HGET", &world.keys.tally(voucher), "admitted"]);
+    assert_eq!(tally, 61, "what was counted before is counted still");
+    for of in world.keys.partitions() {
+        ids.extend(IdWorker::new(of).issue(&mut link, 3).await.unwrap());
+    }
+    let different: HashSet<OrderId> = ids.iter().copied().collect();
+    assert_eq!(different.len(), ids.len(), "{ids:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_processes_never_go_by_one_name() {
+    let world = World::with(|settings| settings.node_dead_ms = 2_000).await;
+    let mut link = world.redis.link();
+    world
+        .until("the node gives a sign of life", async || {
+            let names: Vec<String> =
+                world.server.query(&["ZRANGE", &world.keys.home().nodes(), "0", "-1"]);
+            !names.is_empty()
+        })
+        .await;
+    let twin = take_name(&mut link, &world.keys, crate::world::NODE, "twin", 2_000, false).await;
+    assert!(
+        matches!(&twin, Err(EngineError::NameTaken(name)) if name == crate::world::NODE),
+        "{twin:?}"
+    );
+    // A node that was suspended past its time finds that its name went to somebody else, and gives way.
+    take_name(&mut link, &world.keys, crate::world::NODE, "twin", 2_000, true).await.unwrap();
+    let stopping = world.node().stopping().clone();
+    tokio::time::timeout(Duration::from_secs(30), stopping.cancelled()).await.unwrap();
+}
+
+/// A node on the database of somebody else would take good orders for nonsense.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redis_goes_with_one_database() {
+    let (world, other) = (World::start().await, World::start().await);
+    let voucher = world.create(sale(10)).await;
+    let mut link = world.redis.link();
+    world
+        .until("the node has put the name there", async || {
+            world.server.query::<u64>(&["EXISTS", &world.keys.deployment()]) == 1
+        })
+        .await;
+    deployment::tie(&world.store, &mut link, &world.keys, false).await.unwrap();
+    for read_only in [false, true] {
+        // The other database has a name by now.
+        other
+            .until("it has one", async || {
+                other.store.setting("deployment").await.unwrap().is_some()
+            })
+            .await;
+        let told = deployment::tie(&other.store, &mut link, &world.keys, read_only).await;
+        assert!(matches!(&told, Err(EngineError::Foreign(_))), "{told:?}");
+    }
+    // A FLUSHALL takes the name with it, and the next heal puts it back.
+    world.server.query::<()>(&["FLUSHALL"]);
+    world
+        .until("it is admitted again", async || {
+            matches!(
+                world.ask(voucher, 1).await,
+                Outcome::Admitted { .. } | Outcome::Duplicate { .. }
+            )
+        })
+        .await;
+    assert_eq!(world.server.query::<u64>(&["EXISTS", &world.keys.deployment()]), 1);
+}
+
+/// A node that slept through the change must not sell by the old number.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_of_the_old_number_admits_nobody() {
+    let mut world = World::start().await;
+    let voucher = world.create(sale(10)).await;
+    assert_eq!(partitions::agreed(&world.store, None, false).await.unwrap(), 1);
+    node_leaves(&mut world).await;
+    let (mut link, new) = (world.redis.link(), Layout::new(4, false));
+    partitions::change(&world.store, &mut link, &world.keys, &new, DEAD_MS).await.unwrap();
+    // As one that read the number before.
+    let old = world.another_node("late");
+    let admission = old.operator().admission.clone().unwrap();
+    let told = admission.ask(voucher, seckill_model::UserId(1)).answer().await.outcome;
+    let told = told.unwrap_err().to_string();
+    assert!(told.contains("the number of partitions is 4 by now"), "{told}");
+    assert!(old.stop().await.in_time);
+}

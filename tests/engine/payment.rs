@@ -1,0 +1,291 @@
+//! Payment against closing: the first wins, and the piece goes back once.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails says where"
+)]
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    path::Path,
+};
+
+use crate::support::{Background, PATIENCE, Seckill, wait_until};
+use crate::world::World;
+use rand::{SeedableRng as _, seq::SliceRandom as _};
+use seckill_engine::{
+    command::{Command, Reply, RushPlan},
+    payment, purchase, trace,
+};
+use seckill_model::{
+    Fence, Millis, NewSale, OrderId, OrderStatus, Outcome, Payment, UserId, VoucherDetails,
+    VoucherId,
+};
+use seckill_redis::{HOME, Layout, Redis};
+use seckill_store::{SharedStore, StoreError};
+use tokio_util::sync::CancellationToken;
+
+const FUTURE: i64 = 3_600_000;
+
+fn sale(stock: u64) -> NewSale {
+    NewSale::checked("hot pot", stock, None, None, Millis::now()).unwrap()
+}
+
+fn fence(token: i64) -> Fence {
+    Fence { name: "close".into(), token }
+}
+
+async fn close(world: &World, token: i64) -> payment::Closed {
+    let (mut link, stop) = (world.redis.link(), CancellationToken::new());
+    let before = Millis::now().plus(FUTURE);
+    let (store, keys) = (&world.store, &world.keys);
+    payment::close_overdue(store, &mut link, keys, before, Millis::now(), &fence(token), &stop)
+        .await
+        .unwrap()
+}
+
+async fn sold(world: &World, voucher: VoucherId, count: u64) -> Vec<OrderId> {
+    let plan = RushPlan { repeat: 0.0, ..RushPlan::new(voucher, count) };
+    assert_eq!(world.rush(plan).await.persisted, count);
+    world.settled().await;
+    let orders = world.store.live_orders(voucher, None, 100_000).await.unwrap();
+    orders.into_iter().map(|order| order.id).collect()
+}
+
+fn stock(world: &World, voucher: VoucherId) -> u64 {
+    world.server.query(&["GET", &world.keys.stock(voucher)])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_of_ten_thousand_orders_is_paid_or_closed_and_never_both() {
+    let world = World::start().await;
+    let voucher = world.create(sale(10_000)).await;
+    let mut orders = sold(&world, voucher, 10_000).await;
+    let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(7);
+    orders.shuffle(&mut random);
+    let paying = async {
+        let mut paid = 0;
+        for page in orders.chunks(40) {
+            let answers = world.store.pay(page, Millis::now()).await.unwrap();
+            paid += answers.iter().filter(|answer| **answer == Payment::Paid).count() as u64;
+            let known = |answer: &Payment| matches!(answer, Payment::Paid | Payment::TooLate);
+            assert!(answers.iter().all(known), "{answers:?}");
+        }
+        paid
+    };
+    let (paid, closed) = tokio::join!(paying, close(&world, 1));
+    println!("{paid} paid, {} closed", closed.orders);
+    assert!(paid > 0 && closed.orders > 0, "both had their share");
+    assert_eq!(paid + closed.orders, 10_000);
+    assert_eq!(closed.given_back, closed.orders);
+    let mut seen: HashMap<OrderStatus, u64> = HashMap::new();
+    for id in &orders {
+        let order = world.store.order(*id).await.unwrap().unwrap();
+        assert_ne!(order.pay_time.is_some(), order.close_time.is_some(), "{order:?}");
+        *seen.entry(order.status).or_default() += 1;
+    }
+    assert_eq!(seen[&OrderStatus::Paid], paid);
+    assert_eq!(seen[&OrderStatus::Closed], closed.orders);
+    assert_eq!(stock(&world, voucher), closed.orders, "in Redis");
+    assert_eq!(world.store.sale(voucher).await.unwrap().stock, closed.orders, "in SQL");
+    world.balanced().await;
+    // Whoever was closed may buy again, whoever paid may not.
+    let again = world.rush(RushPlan { repeat: 0.0, ..RushPlan::new(voucher, 10_000) }).await;
+    assert_eq!((again.admitted, again.duplicate), (closed.orders, paid));
+    world.settled().await;
+    world.balanced().await;
+}
+
+/// An order of an ordinary voucher holds no piece: it is closed without a give-back, and the ledger has nothing of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn orders_of_ordinary_vouchers_are_closed_without_a_give_back() {
+    let world = World::start().await;
+    let voucher = world.create(sale(10)).await;
+    sold(&world, voucher, 10).await;
+    let tea = world.store.create_voucher(&VoucherDetails::titled("tea"), Millis::now()).await;
+    let tea = tea.unwrap();
+    let mut bought = Vec::new();
+    for _ in 0..3 {
+        let reply = world.execute(Command::BuyVoucher(tea, UserId(1))).await.unwrap();
+        let Reply::VoucherBought(order) = reply else { panic!("{reply:?}") };
+        bought.push(order);
+    }
+    assert!(bought.is_sorted_by(|a, b| a < b), "{bought:?}");
+    let mut link = world.redis.link();
+    let trace = trace::follow(&world.store, &mut link, &world.keys, bought[0]).await.unwrap();
+    assert_eq!((trace.held, trace.entry), (None, None), "it went through nothing but SQL");
+    let paid = world.execute(Command::Pay(bought[0])).await.unwrap();
+    assert_eq!(paid, Reply::Paid { order: bought[0], payment: Payment::Paid });
+    world.balanced().await;
+    let closed = close(&world, 1).await;
+    assert_eq!((closed.orders, closed.given_back), (12, 10));
+    let status = async |order| world.store.order(order).await.unwrap().unwrap().status;
+    assert_eq!(
+        [status(bought[0]).await, status(bought[1]).await, status(bought[2]).await],
+        [OrderStatus::Paid, OrderStatus::Closed, OrderStatus::Closed]
+    );
+    assert_eq!(stock(&world, voucher), 10);
+    world.balanced().await;
+}
+
+/// Where no node is alive to notice that Redis forgot its counters, the next order has an id of its own still.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_forgotten_counter_gives_no_order_id_twice() {
+    let mut world = World::start().await;
+    world.stop_node().await;
+    let (store, keys, mut link) = (&world.store, &world.keys, world.redis.link());
+    let tea = store.create_voucher(&VoucherDetails::titled("tea"), Millis::now()).await.unwrap();
+    let mut seen = BTreeSet::new();
+    for _ in 0..5 {
+        let order = purchase::buy(store, &mut link, keys, tea, UserId(1)).await.unwrap();
+        assert!(seen.insert(order), "{order} was given twice");
+        let counter = keys.partition_of(tea).sequence(order.day());
+        let forgotten: u64 = link.query(redis::cmd("DEL").arg(counter)).await.unwrap();
+        assert_eq!(forgotten, 1);
+    }
+}
+
+/// Nothing cries wolf while orders are being closed.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_books_balance_at_every_moment_of_the_closing() {
+    let world = World::start().await;
+    let voucher = world.create(sale(12_000)).await;
+    sold(&world, voucher, 12_000).await;
+    let (closed, audits) = tokio::join!(close(&world, 1), async {
+        let mut audits = 0;
+        while world.store.sale(voucher).await.unwrap().stock < 12_000 {
+            world.balanced().await;
+            audits += 1;
+        }
+        audits
+    });
+    assert_eq!(closed.orders, 12_000);
+    assert!(audits > 0, "{audits} audits beside the closing");
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn payment_is_told_what_it_came_to() {
+    let world = World::start().await;
+    let voucher = world.create(sale(2)).await;
+    let orders = sold(&world, voucher, 2).await;
+    let pay = async |order| match world.execute(Command::Pay(order)).await.unwrap() {
+        Reply::Paid { payment, .. } => payment,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(pay(orders[0]).await, Payment::Paid);
+    assert_eq!(pay(orders[0]).await, Payment::PaidBefore);
+    assert_eq!(pay(OrderId::from_i64(4_711).unwrap()).await, Payment::NotFound);
+    assert_eq!(close(&world, 1).await.orders, 1);
+    assert_eq!(pay(orders[1]).await, Payment::TooLate);
+    assert_eq!(close(&world, 1).await, payment::Closed::default(), "nothing is left to close");
+    let twice = world.store.pay(&[orders[0], orders[0]], Millis::now()).await.unwrap();
+    assert_eq!(twice, [Payment::PaidBefore; 2]);
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_lost_the_lock_closes_nothing() {
+    let world = World::start().await;
+    let voucher = world.create(sale(5)).await;
+    sold(&world, voucher, 5).await;
+    world.store.fenced_write(&fence(10), Millis::now()).await.unwrap();
+    let before = Millis::now().plus(FUTURE);
+    let late = world.store.close_overdue(before, 100, Millis::now(), &fence(9)).await;
+    assert!(matches!(late, Err(StoreError::Fenced(_))), "{late:?}");
+    assert_eq!(world.store.sale(voucher).await.unwrap().stock, 0);
+    assert_eq!(close(&world, 10).await.orders, 5);
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_redis_forgot_of_a_give_back_is_told_again() {
+    let mut world = World::start().await;
+    let voucher = world.create(sale(20)).await;
+    sold(&world, voucher, 20).await;
+    let buyers = world.keys.buyers(voucher);
+    let old = world.buyers(voucher);
+    assert_eq!(close(&world, 1).await.given_back, 20);
+    // One of them buys again; then Redis comes back as it was before the closing.
+    let user = old.keys().next().unwrap().parse().unwrap();
+    let Outcome::Admitted { order } = world.ask(voucher, user).await else { panic!() };
+    world.settled().await;
+    world.stop_node().await;
+    let mut set = redis::cmd("HSET");
+    set.arg(&buyers).arg(&old);
+    let _: u64 = set.query(&mut world.server.connection()).unwrap();
+    let _: () = world.server.query(&["SET", &world.keys.stock(voucher), "0"]);
+    world.server.restart();
+    world.start_node();
+    world.until("it is made whole", async || stock(&world, voucher) == 19).await;
+    let holds: String = world.server.query(&["HGET", &buyers, &user.to_string()]);
+    assert_eq!(holds, order.to_string());
+    world.settled().await;
+    world.balanced().await;
+}
+
+/// The work of one process of the test below, which runs this test binary again.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "the work of a process that another test starts"]
+async fn process_that_closes() {
+    let work = std::env::var("CLOSE_WORK").unwrap();
+    let parts: Vec<&str> = work.split('|').collect();
+    let [url, database, go] = parts[..] else { panic!("{work}") };
+    let store = open_store(Path::new(database)).await;
+    let mut link = Redis::from_url(url).unwrap().link();
+    link.connection(HOME).await.unwrap();
+    println!("\nready");
+    wait_until(PATIENCE, "the word to go", async || Path::new(go).exists()).await;
+    let before = Millis::now().plus(FUTURE);
+    let (stop, keys) = (CancellationToken::new(), Layout::default());
+    payment::close_overdue(&store, &mut link, &keys, before, Millis::now(), &fence(1), &stop)
+        .await
+        .unwrap();
+}
+
+async fn open_store(database: &Path) -> SharedStore {
+    seckill_store::open(
+        &format!("sqlite:{}", database.display()),
+        &seckill_store::Settings::default(),
+    )
+    .await
+    .unwrap()
+}
+
+/// Redis is frozen while the process commits to SQL, so that the kill comes just between the two.
+#[tokio::test(flavor = "multi_thread")]
+async fn twenty_kills_between_commit_and_give_back_give_each_piece_back_once() {
+    let page = u64::from(payment::CLOSE_PAGE);
+    let world = World::start().await;
+    let voucher = world.create(sale(20 * page)).await;
+    let orders = sold(&world, voucher, 20 * page).await;
+    let this = std::env::current_exe().unwrap();
+    let mut link = world.redis.link();
+    for kills in 1..=20 {
+        let sandbox = Seckill::new();
+        let go = sandbox.file("go");
+        let work =
+            format!("{}|{}|{}", world.server.url(), world.database().display(), go.display());
+        let args = crate::support::only(module_path!(), "process_that_closes");
+        let env = [("CLOSE_WORK", work.as_str())];
+        let mut process = Background::spawn(this.to_str().unwrap(), &args, &sandbox, &env);
+        process.wait_for_line("ready").await;
+        world.server.freeze();
+        std::fs::write(&go, "").unwrap();
+        wait_until(PATIENCE, "it has committed", async || {
+            world.store.returning().await.unwrap() == page
+        })
+        .await;
+        process.signal(rustix::process::Signal::KILL);
+        drop(process);
+        world.server.thaw();
+        // What the dead process had on its way to Redis may still arrive, also after this.
+        payment::give_back_open(&world.store, &mut link, &world.keys).await.unwrap();
+        assert_eq!(world.store.returning().await.unwrap(), 0);
+        assert_eq!(stock(&world, voucher), kills * page, "each piece once");
+        assert_eq!(world.store.sale(voucher).await.unwrap().stock, kills * page);
+    }
+    assert_eq!(world.store.closed_among(&orders).await.unwrap().len(), orders.len());
+    world.balanced().await;
+}

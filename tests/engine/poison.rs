@@ -1,0 +1,107 @@
+//! Poison at full speed: bad entries cost the good ones beside them next to nothing.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails says where"
+)]
+
+use std::{collections::BTreeMap, time::Duration};
+
+use crate::world::{Database, World};
+use redis::pipe;
+use seckill_engine::{
+    command::RushPlan,
+    writer::{Settled, Writer},
+};
+use seckill_model::{EntryId, Millis, NewSale, Outcome};
+use seckill_redis::{letters, stream};
+use tokio_util::sync::CancellationToken;
+
+const AT_ONCE: stream::ReadFrom = stream::ReadFrom::New(Duration::from_millis(50));
+
+fn sale(stock: u64) -> NewSale {
+    NewSale::checked("hot pot", stock, None, None, Millis::now()).unwrap()
+}
+
+/// Calls of one command of Redis by now.
+fn calls(world: &World, name: &str) -> u64 {
+    let info: String = world.server.query(&["INFO", "commandstats"]);
+    let line = info.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{name}:calls=")));
+    line.and_then(|rest| rest.split(',').next()?.parse().ok()).unwrap_or(0)
+}
+
+/// A thousand bad entries of five kinds, spread among ten thousand good ones.
+async fn poison_costs_next_to_nothing(database: Database) {
+    // Of the entries below, a node that stops takes one more batch: one entry, which it has time for.
+    let mut world = World::on(database, 1, |settings| settings.consumer_batch = 1).await;
+    let voucher = world.create(sale(20_000)).await;
+    world.hold().await;
+    let v = voucher.to_string();
+    let mut link = world.redis.link();
+    for part in 1..=5_u64 {
+        let plan = RushPlan { settle: false, repeat: 0.0, ..RushPlan::new(voucher, part * 2_000) };
+        world.rush(plan).await;
+        let Outcome::Duplicate { order } = world.ask(voucher, part).await else { panic!() };
+        let mut add = pipe();
+        for n in 0..40_u64 {
+            let (user, id) = ((part * 40 + n).to_string(), (part * 40 + n).to_string());
+            let stranger = (900_000 + part * 40 + n).to_string();
+            let order = order.to_string();
+            let kinds: [&[&str]; 5] = [
+                &["userId", &user, "voucherId", &v],
+                &["userId", "nobody", "voucherId", &v, "id", &id],
+                &["userId", &stranger, "voucherId", "4242", "id", &id],
+                &["userId", &user, "voucherId", &v, "id", &id],
+                &["userId", &stranger, "voucherId", &v, "id", &order],
+            ];
+            for fields in kinds {
+                add.cmd("XADD").arg(world.keys.home().orders()).arg("*").arg(fields).ignore();
+            }
+        }
+        link.pipe::<()>(&add).await.unwrap();
+    }
+    world.stop_node().await;
+
+    let mut writer = Writer::new(&world.redis, world.store.clone(), world.keys.clone());
+    let (mut all, mut batches, stop) = (Settled::default(), 0, CancellationToken::new());
+    let before = calls(&world, "evalsha");
+    loop {
+        let of = world.keys.home();
+        let batch = stream::read_group(&mut link, &of, "x/1", AT_ONCE, 2_000).await.unwrap();
+        if batch.is_empty() {
+            break;
+        }
+        let one = writer.settle(batch, &stop).await.unwrap();
+        batches += 1;
+        all.transactions += one.transactions;
+    }
+    let live = world.store.books(voucher).await.unwrap().live;
+    assert_eq!((live, letters::count(&mut link, &world.keys).await.unwrap()), (10_000, 1_000));
+    assert_eq!(batches, 6);
+    assert_eq!(all.transactions, batches, "no batch was halved");
+    let scripts = calls(&world, "evalsha") - before;
+    // One for which entries need a check, one for the buyers of each of two vouchers, one for the dead letters.
+    assert!(scripts <= 4 * batches, "{scripts} calls of scripts for {batches} batches");
+    let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();
+    for it in
+        letters::dead_letters(&mut link, &world.keys.home(), EntryId::MIN, 2_000).await.unwrap()
+    {
+        let known = ["id is missing", "userId holds", "no sale", "holds order", "another order"];
+        let kind = known.iter().find(|kind| it.reason.contains(**kind));
+        *reasons.entry(kind.expect(&it.reason)).or_default() += 1;
+    }
+    assert_eq!(reasons.into_values().collect::<Vec<_>>(), [200; 5]);
+    world.balanced().await;
+}
+
+macro_rules! on_each {
+    ($($name:ident: $database:ident),+) => {
+        $(#[tokio::test(flavor = "multi_thread")]
+        async fn $name() {
+            poison_costs_next_to_nothing(Database::$database).await;
+        })+
+    };
+}
+
+on_each!(on_sqlite: Sqlite, on_mariadb: MariaDb, on_postgres: Postgres);

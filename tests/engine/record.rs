@@ -1,0 +1,323 @@
+//! The record of a deployment: acts with what they found and left, and what befell it, with real servers.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails says where"
+)]
+
+use std::{sync::Arc, time::Duration};
+
+use crate::support::{MariaDb, Postgres};
+use crate::world::{NODE, World};
+use seckill_engine::{
+    beat::take_name,
+    command::{Command, RushPlan, Scope},
+    drill,
+    telemetry::{
+        Snapshot,
+        log::{LogLook, Which},
+        snapshot::AlarmKind,
+    },
+};
+use seckill_model::{Millis, NewSale, SaleState, VoucherDetails, filter::Filter};
+use seckill_store::{Act, ActivityFilter, NOBODY};
+use serde_json::Value;
+use sqlx::{Connection as _, Executor as _, MySqlConnection, PgConnection, SqliteConnection};
+
+fn sale(stock: u64) -> NewSale {
+    NewSale::checked("hot pot", stock, None, None, Millis::now()).unwrap()
+}
+
+/// The whole log, oldest first.
+async fn log(world: &World) -> Vec<Act> {
+    let lines = world.store.activity(&ActivityFilter::default(), None, 1_000).await;
+    lines.unwrap_or_default().into_iter().rev().map(|line| line.act).collect()
+}
+
+async fn of(world: &World, act: &str) -> Vec<Act> {
+    log(world).await.into_iter().filter(|line| line.act == act).collect()
+}
+
+fn figures(text: Option<&String>) -> Value {
+    serde_json::from_str(text.expect("figures were taken")).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_is_recorded_with_what_it_found_and_left() {
+    let world = World::start().await;
+    let voucher = world.create(sale(20)).await;
+    assert_eq!(world.stick(voucher, 10, 10).await, 10);
+    world.replay(Scope::All(Filter::default())).await;
+    let [line] = &of(&world, "pending apply").await[..] else { panic!() };
+    let (before, after) = (figures(line.before.as_ref()), figures(line.after.as_ref()));
+    assert_eq!((&before["pending"], &before["persisted"]), (&10.into(), &0.into()), "{before}");
+    assert_eq!((&after["pending"], &after["persisted"]), (&0.into(), &10.into()), "{after}");
+    assert_eq!((&before["books"], &after["books"]), (&"in flight".into(), &"balanced".into()));
+
+    let pause = Command::PauseSale(voucher);
+    let mut operator = world.node().operator().clone();
+    operator.reason = Some("锅".repeat(1_001));
+    let refused = operator.execute(pause.clone(), world.node().stopping()).await.unwrap_err();
+    assert!(refused.to_string().contains("1001 characters"), "{refused}");
+    assert_eq!(world.store.sale(voucher).await.unwrap().state, SaleState::Running);
+    operator.reason = Some("锅".repeat(1_000));
+    operator.execute(pause, world.node().stopping()).await.unwrap();
+    let [line] = &of(&world, "sale pause").await[..] else { panic!() };
+    assert_eq!(line.reason, operator.reason);
+    assert_eq!(figures(line.before.as_ref())["sale"].to_string(), voucher.to_string());
+}
+
+/// The log holds the command as it was given, with its arguments, and its result. It quotes no statement.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_is_recorded_with_its_arguments_and_no_made_up_statements() {
+    let world = World::start().await;
+    let end = Millis::now().plus(3_600_000);
+    let wanted = NewSale::checked("tea", 20, None, Some(end), Millis::now()).unwrap();
+    let voucher = world.create(wanted.limited(2).unwrap()).await;
+    world.execute(Command::EndSale(voucher)).await.unwrap();
+    let [created] = &of(&world, "sale create").await[..] else { panic!() };
+    assert_eq!(*created.subject, format!("'tea', stock 20, limit 2, ends at {end}"));
+    let [ended] = &of(&world, "sale end").await[..] else { panic!() };
+    assert_eq!((&*ended.subject, &*ended.result), ("#1", "sale #1 is ended"));
+    for line in [created, ended] {
+        let kept = serde_json::to_string(line).unwrap();
+        let statement = ["UPDATE", "INSERT", "tb_", ".lua"].iter().find(|it| kept.contains(**it));
+        assert_eq!(statement, None, "{kept}");
+    }
+}
+
+/// A Redis that hangs does not hold up an act that can do without it.
+#[tokio::test(flavor = "multi_thread")]
+async fn figures_that_nobody_tells_are_unknown() {
+    let world = World::start().await;
+    world.server.freeze();
+    world.execute(Command::CreateVoucher(VoucherDetails::titled("tea"))).await.unwrap();
+    world.server.thaw();
+    let [line] = &of(&world, "voucher create").await[..] else { panic!() };
+    let before = figures(line.before.as_ref());
+    assert_eq!((&before["pending"], &before["persisted"]), (&Value::Null, &0.into()), "{before}");
+    assert_eq!(before["books"], "unknown");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_silent_node_is_found_dead() {
+    let world = World::with(|settings| settings.node_dead_ms = 2_000).await;
+    let mut link = world.redis.link();
+    take_name(&mut link, &world.keys, "node-x", "i", 2_000, true).await.unwrap();
+    world.until("it is told", async || !of(&world, "node dead").await.is_empty()).await;
+    let [line] = &of(&world, "node dead").await[..] else { panic!() };
+    assert_eq!((&*line.subject, line.node.as_str()), ("node-x", NODE));
+}
+
+/// A node dies a moment after the buyers came: its last heartbeat is older than the sale, its death is not.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_happened_stands_in_its_order() {
+    let world = World::start().await;
+    let voucher = world.create(sale(10)).await;
+    world.hold().await;
+    world
+        .execute(Command::Rush(RushPlan { settle: false, ..RushPlan::new(voucher, 10) }))
+        .await
+        .unwrap();
+    let dead_ms = world.node().operator().settings.node_dead_ms;
+    drill::die_with_batch(&world.redis, &world.keys, "node-b", 10, dead_ms).await.unwrap();
+    world
+        .until("the alarm is in the log", async || !of(&world, "alarm raised").await.is_empty())
+        .await;
+    world.until("so is the node", async || !of(&world, "node dead").await.is_empty()).await;
+    let acts: Vec<String> = log(&world).await.into_iter().map(|line| line.act).collect();
+    assert_eq!(acts, ["node started", "sale create", "rush", "node dead", "alarm raised"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_redis_is_told_once_with_its_span() {
+    let mut world = World::start().await;
+    let other = world.another_node("node-o");
+    world.until("both nodes are told", async || of(&world, "node started").await.len() == 2).await;
+    let pictures = world.node().remote().snapshots;
+    world.server.kill();
+    let killed = Millis::now();
+    world.until("its begin is told", async || !of(&world, "redis away").await.is_empty()).await;
+    world.until("it is seen", async || pictures.borrow().redis.away_since.is_some()).await;
+    world.server.restart();
+    let back = |world: &World| {
+        let picture = pictures.borrow().clone();
+        let told = picture.alarms.iter().any(|it| matches!(it.kind, AlarmKind::ServerBack { .. }));
+        told && picture.redis.back.is_some() && world.server.is_running()
+    };
+    world.until("the screen says that it came back", async || back(&world)).await;
+    world.until("its end is told", async || !of(&world, "redis back").await.is_empty()).await;
+    // What either node has still to say, it says as it ends.
+    assert!(other.stop().await.in_time);
+    world.stop_node().await;
+    let (away, back) = (of(&world, "redis away").await, of(&world, "redis back").await);
+    assert_eq!((away.len(), back.len()), (1, 1), "{:#?}", log(&world).await);
+    assert_eq!((away[0].operator.as_str(), &*away[0].subject), (NOBODY, "redis"));
+    assert!(back[0].at > away[0].at && away[0].at >= killed.plus(-5_000), "{away:?} {back:?}");
+    assert!(back[0].result.starts_with("after "), "{back:?}");
+    let mut stopped: Vec<String> =
+        of(&world, "node stopped").await.into_iter().map(|line| line.subject.to_string()).collect();
+    stopped.sort();
+    assert_eq!(stopped, ["node-o", NODE]);
+    assert_eq!(of(&world, "node dead").await, [], "signs of life were old, and nobody was dead");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_happened_while_the_database_was_away_is_written_later() {
+    let mut database = MariaDb::start();
+    let url = database.database().await;
+    let mut world = World::at(&url, &seckill_store::Settings::default()).await;
+    let voucher = world.create(sale(5)).await;
+    world.until("the log is open", async || !of(&world, "node started").await.is_empty()).await;
+    let pictures = world.node().remote().snapshots;
+    database.kill();
+    world.until("the screen says so", async || pictures.borrow().sql.away_since.is_some()).await;
+    let failed = world.execute(Command::PauseSale(voucher)).await.unwrap_err();
+    assert!(failed.is_away(), "{failed}");
+    let waiting = world.node().operator().outbox.waiting();
+    assert!(waiting.iter().any(|line| line.act == "sale pause"), "{waiting:?}");
+    let before = Millis::now();
+    database.restart();
+    for act in ["database away", "sale pause", "database back"] {
+        world.until(act, async || of(&world, act).await.len() == 1).await;
+    }
+    let away = of(&world, "database away").await.remove(0);
+    let back = of(&world, "database back").await.remove(0);
+    let pause = of(&world, "sale pause").await.remove(0);
+    assert!(away.at < pause.at && pause.at <= before && before < back.at, "{away:?} {back:?}");
+    assert!(pause.result.starts_with("failed: "), "{pause:?}");
+    assert_eq!(figures(pause.before.as_ref())["persisted"], Value::Null, "nobody could tell");
+    world.stop_node().await;
+    assert_eq!(of(&world, "sale pause").await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_only_watches_writes_nothing() {
+    let mut world = World::start().await;
+    world.create(sale(5)).await;
+    world.stop_node().await;
+    let before = log(&world).await;
+    assert_eq!(before.last().map(|line| line.act.as_str()), Some("node stopped"));
+    world.read_only = true;
+    world.start_node();
+    let pictures = world.node().remote().snapshots;
+    world
+        .until("it reads the log", async || pictures.borrow().activity.len() == before.len())
+        .await;
+    world.server.kill();
+    world.until("it sees", async || pictures.borrow().redis.away_since.is_some()).await;
+    world.server.restart();
+    world.until("it sees again", async || pictures.borrow().redis.back.is_some()).await;
+    assert!(world.execute(Command::CreateVoucher(VoucherDetails::titled("t"))).await.is_err());
+    world.stop_node().await;
+    assert_eq!(log(&world).await, before);
+}
+
+/// Takes the columns of newer schemas away again and leaves a row of the oldest.
+const OLDER: [&str; 5] = [
+    "ALTER TABLE tb_audit_log DROP COLUMN once",
+    "ALTER TABLE tb_audit_log DROP COLUMN figures_before",
+    "ALTER TABLE tb_audit_log DROP COLUMN figures_after",
+    "INSERT INTO tb_audit_log (at, operator, node, act, subject, result) \
+     VALUES (7, 'o', 'n', 'sale end', '#1', 'done')",
+    "DELETE FROM _sqlx_migrations WHERE description LIKE 'record%'",
+];
+
+async fn is_read_still(url: &str) {
+    let store = seckill_store::open(url, &seckill_store::Settings::default()).await.unwrap();
+    let lines = store.activity(&ActivityFilter::default(), None, 9).await.unwrap();
+    let [line] = &lines[..] else { panic!("{lines:?}") };
+    let old = Act {
+        at: Millis(7),
+        operator: "o".into(),
+        node: "n".into(),
+        act: "sale end".into(),
+        subject: "#1".into(),
+        result: "done".into(),
+        ..Act::default()
+    };
+    assert_eq!(line.act, old);
+    let new = Act { before: Some("{}".into()), ..old };
+    store.record(&new).await.unwrap();
+    assert_eq!(store.acts(1).await.unwrap(), [new]);
+    store.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_of_an_older_version_is_read_still() {
+    let dir = tempfile::tempdir().unwrap();
+    let sqlite = format!("sqlite:{}", dir.path().join("t.db").display());
+    let (mariadb, postgres) =
+        (MariaDb::shared().database().await, Postgres::shared().database().await);
+    for url in [&sqlite, &mariadb, &postgres] {
+        seckill_store::open(url, &seckill_store::Settings::default()).await.unwrap().close().await;
+    }
+    let script = |indexes: [&'static str; 2]| indexes.into_iter().chain(OLDER);
+    let plain = ["DROP INDEX uk_audit_once", "DROP INDEX idx_audit_at"];
+    let mut conn = SqliteConnection::connect(&sqlite).await.unwrap();
+    for sql in script(plain) {
+        conn.execute(sql).await.unwrap();
+    }
+    conn.close().await.unwrap();
+    let mut conn = PgConnection::connect(&postgres).await.unwrap();
+    for sql in script(plain) {
+        conn.execute(sql).await.unwrap();
+    }
+    conn.close().await.unwrap();
+    let mut conn = MySqlConnection::connect(&mariadb).await.unwrap();
+    let of_table = [
+        "ALTER TABLE tb_audit_log DROP INDEX uk_audit_once",
+        "ALTER TABLE tb_audit_log DROP INDEX idx_audit_at",
+    ];
+    for sql in script(of_table) {
+        conn.execute(sql).await.unwrap();
+    }
+    conn.close().await.unwrap();
+    for url in [&sqlite, &mariadb, &postgres] {
+        is_read_still(url).await;
+    }
+}
+
+/// A picture of the page that was asked for.
+async fn look(world: &World, look: Option<LogLook>) -> Arc<Snapshot> {
+    let remote = world.node().remote();
+    remote.focus.send_modify(|focus| focus.log = look);
+    let mut pictures = remote.snapshots;
+    let came = |picture: &Arc<Snapshot>| match look {
+        Some(look) => picture.log.taken.is_some() && picture.log.look == look,
+        None => picture.log.taken.is_none(),
+    };
+    let found = tokio::time::timeout(Duration::from_mins(1), pictures.wait_for(came)).await;
+    Arc::clone(&found.expect("the page comes").unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_of_the_log_is_read_while_somebody_looks() {
+    let world = World::start().await;
+    for number in 0..250 {
+        let operator = if number % 2 == 0 { "kim" } else { NOBODY };
+        let act = Act {
+            at: Millis(1_000 + number),
+            operator: operator.to_owned(),
+            act: "made up".to_owned(),
+            ..Act::default()
+        };
+        world.store.record(&act).await.unwrap();
+    }
+    let newest = look(&world, Some(LogLook::default())).await;
+    assert!(newest.log.older && newest.log.lines.len() == 200);
+    assert!(newest.log.lines.is_sorted_by_key(seckill_store::Recorded::place));
+    let first = newest.log.lines[0].place();
+    let before = look(&world, Some(LogLook { before: Some(first), which: None })).await;
+    assert!(!before.log.older && before.log.lines.iter().all(|line| line.place() < first));
+    let acts = look(&world, Some(LogLook { which: Some(Which::Acts), before: None })).await;
+    assert_eq!((acts.log.lines.len(), acts.log.older), (125, false));
+    // The newest page grows by itself.
+    let act = Act { at: Millis::now(), operator: "kim".to_owned(), ..Act::default() };
+    world.store.record(&act).await.unwrap();
+    let mut pictures = world.node().remote().snapshots;
+    let grown = pictures.wait_for(|picture| picture.log.lines.len() == 126);
+    tokio::time::timeout(Duration::from_mins(1), grown).await.expect("it grows").unwrap();
+    assert!(look(&world, None).await.log.lines.is_empty());
+}

@@ -1,0 +1,316 @@
+//! Recovery of pending entries: what a plan says is what is done, once, whatever happens in between.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails says where"
+)]
+
+use std::time::Duration;
+
+use crate::support::{Background, Ran, Seckill, wait_until_blocking};
+use crate::world::World;
+use rand::{RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+use redis::cmd;
+use rustix::process::Signal;
+use seckill_engine::{
+    EngineError,
+    command::{Command, Pace, Reply, Scope},
+    error::PartDone,
+    pending::FIELDS,
+    plan::Plan,
+    repair::SaleRepair,
+};
+use seckill_model::{
+    EntryId, Millis, NewSale, OrderEntry, Verdict, VoucherId, filter::Filter, ledger::Cure,
+};
+use seckill_redis::stream;
+use seckill_store::StoreError;
+
+const LONG: Duration = Duration::from_mins(2);
+
+fn all() -> Scope {
+    Scope::All(Filter::default())
+}
+
+/// A world whose node leaves other nodes' entries alone, with `stuck` of them left by a dead one.
+async fn stuck_world(stuck: u64) -> (World, VoucherId) {
+    let world = World::with(|settings| settings.claim_idle_ms = 86_400_000).await;
+    let sale = NewSale::checked("hot pot", stuck + 50, None, None, Millis::now()).unwrap();
+    let voucher = world.create(sale).await;
+    assert_eq!(world.stick(voucher, stuck, stuck as usize).await as u64, stuck);
+    (world, voucher)
+}
+
+async fn plan(world: &World, scope: Scope) -> Plan {
+    match world.execute(Command::Plan(scope)).await.unwrap() {
+        Reply::Planned(plan) => plan,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn pending(world: &World) -> Vec<OrderEntry> {
+    let of = world.keys.home();
+    let mut link = world.redis.link();
+    let page = stream::pending_page(&mut link, &of, EntryId::MIN, EntryId::MAX, 10_000);
+    page.await.unwrap().iter().filter_map(|row| row.delivered.order()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_says_what_is_true_and_the_books_say_afterwards_what_it_said() {
+    let (world, voucher) = stuck_world(40).await;
+    let held = pending(&world).await;
+    let (orders, mut link) = (world.keys.home().orders(), world.redis.link());
+    // Three are in SQL, two bodies are gone, one buyer holds another order, one makes none.
+    world.store.write_orders(&held[..3], Millis::now()).await.unwrap();
+    for entry in &held[3..5] {
+        let mut delete = cmd("XDEL");
+        delete.arg(&orders).arg(entry.entry.in_stream());
+        assert_eq!(link.query::<u64>(&delete).await.unwrap(), 1);
+    }
+    let (user, voucher_text) = (held[0].user.to_string(), voucher.to_string());
+    world.hold().await;
+    let other = ["userId", &user, "voucherId", &voucher_text, "id", "77"];
+    world.add_entry(&other).await;
+    world.add_entry(&["userId", &user, "voucherId", "4444", "id", "78"]).await;
+    world.add_entry(&["userId", "x"]).await;
+    let from = stream::ReadFrom::New(Duration::from_millis(100));
+    let home = world.keys.home();
+    stream::read_group(&mut link, &home, "node-b/1", from, 10).await.unwrap();
+    world.node().hold_consumer(false).await;
+
+    let made = plan(&world, all()).await;
+    let count = |verdict| made.totals.of(verdict);
+    assert_eq!(made.totals.entries, 43);
+    assert_eq!(count(Verdict::Written), 3, "{:?}", made.totals);
+    assert_eq!(count(Verdict::Stuck), 35, "{:?}", made.totals);
+    assert_eq!(count(Verdict::BodyGone), 2);
+    assert_eq!((count(Verdict::Malformed), count(Verdict::Refused)), (1, 2), "{:?}", made.totals);
+    assert_eq!(made.totals.books.rebuilt, 2);
+    let lines = made.lines().next(100).unwrap();
+    let fault = |verdict| {
+        let line = lines.iter().find(|line| line.verdict == verdict).unwrap();
+        line.fault.clone().unwrap_or_default()
+    };
+    assert!(fault(Verdict::Refused).contains("holds order"), "{}", fault(Verdict::Refused));
+    assert!(fault(Verdict::Malformed).contains("is missing"), "{}", fault(Verdict::Malformed));
+
+    let forecast = made.totals.books;
+    let act = Command::Apply(made, Pace::default());
+    let Reply::Replayed(report) = world.execute(act).await.unwrap() else { panic!() };
+    assert_eq!((report.seen, report.changed, report.lost), (43, 0, 0), "{report:?}");
+    assert_eq!((report.persisted, report.dead, report.rebuilt), (35, 3, 2), "{report:?}");
+    world.settled().await;
+    world.balanced().await;
+    let dead: u64 = link.query(cmd("XLEN").arg(home.dead())).await.unwrap();
+    assert_eq!((forecast.dead.after, forecast.pending.after), (dead, 0));
+    let books = world.store.books(voucher).await.unwrap();
+    assert_eq!(books.live, forecast.persisted.after + forecast.rebuilt);
+    let acts = world.store.acts(20).await.unwrap();
+    let line = acts.iter().find(|act| act.act == "pending apply").unwrap();
+    assert!(line.result.contains("43 entries"), "{line:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_changed_since_is_told_and_not_done() {
+    let (world, _) = stuck_world(20).await;
+    let held = pending(&world).await;
+    let made = plan(&world, all()).await;
+    // One is acknowledged by somebody, one lies with a live node now.
+    let mut link = world.redis.link();
+    let home = world.keys.home();
+    stream::acknowledge(&mut link, &home, [held[0].entry]).await.unwrap();
+    let live = format!("{}/9", crate::world::NODE);
+    stream::claim(&mut link, &home, &live, 0, &[held[1].entry]).await.unwrap();
+    let act = Command::Apply(made, Pace::default());
+    let Reply::Replayed(report) = world.execute(act).await.unwrap() else { panic!() };
+    assert_eq!((report.seen, report.gone, report.changed), (20, 1, 1), "{report:?}");
+    assert_eq!((report.persisted, report.changes.len()), (18, 1), "{report:?}");
+    let changed = report.changes[0];
+    assert_eq!(
+        (changed.entry, changed.planned, changed.now),
+        (held[1].entry, Verdict::Stuck, Verdict::InHand)
+    );
+    assert_eq!(world.pending().await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_part_of_a_plan_is_done_and_the_same_plan_goes_on() {
+    let (world, voucher) = stuck_world(90).await;
+    let filter = Filter::parse("verdict=stuck,holder~node-b,deliveries=1", FIELDS).unwrap();
+    let made = plan(&world, Scope::All(filter)).await;
+    assert_eq!(made.totals.entries, 90);
+    let pace = Pace { most: Some(30), rate: None };
+    let Reply::Replayed(report) = world.execute(Command::Apply(made.clone(), pace)).await.unwrap()
+    else {
+        panic!()
+    };
+    assert_eq!((report.seen, report.persisted, report.cut_short), (30, 30, true), "{report:?}");
+    // At a rate that would take minutes; it is broken off.
+    let operator = world.node().operator().clone();
+    let slow = Command::Apply(made.clone(), Pace { most: None, rate: Some(4) });
+    let stop = world.node().stopping().clone();
+    let slow = tokio::spawn(async move { operator.execute(slow, &stop).await });
+    world
+        .until("it is under way", async || {
+            let lines = world.node().remote().snapshots.borrow().recoveries.clone();
+            lines.iter().any(|line| line.done > 30 && line.planned == 90)
+        })
+        .await;
+    // Nobody else gets a hand in meanwhile, and is told whose it is.
+    let other = world.another_node("node-c");
+    let act = Command::Apply(made.clone(), Pace::default());
+    let told = other.operator().execute(act, other.stopping()).await.unwrap_err().to_string();
+    assert!(told.contains("pending apply") && told.contains(crate::world::NODE), "{told}");
+    assert!(other.stop().await.in_time);
+    let cancelled = world.execute(Command::Cancel).await.unwrap();
+    assert_eq!(cancelled, Reply::Cancelled(true));
+    let Reply::Replayed(report) = slow.await.unwrap().unwrap() else { panic!() };
+    assert!(report.cut_short && report.gone >= 30 && report.seen < 90, "{report:?}");
+    assert_eq!(world.execute(Command::Cancel).await.unwrap(), Reply::Cancelled(false));
+
+    let Reply::Replayed(report) =
+        world.execute(Command::Apply(made, Pace::default())).await.unwrap()
+    else {
+        panic!()
+    };
+    assert_eq!((report.seen, report.changed, report.cut_short), (90, 0, false), "{report:?}");
+    assert_eq!(world.store.books(voucher).await.unwrap().live, 90);
+    world.settled().await;
+    world.balanced().await;
+}
+
+/// The binary on the servers of a world.
+struct Shell<'a> {
+    home: Seckill,
+    world: &'a World,
+}
+
+impl Shell<'_> {
+    fn spawn(&self, args: &[&str]) -> Background {
+        let database = format!("sqlite:{}", self.world.database().display());
+        let url = self.world.server.url();
+        let mut whole = vec!["--redis", &url, "--database", &database];
+        whole.extend(args);
+        self.home.spawn(&whole)
+    }
+
+    fn run(&self, args: &[&str]) -> Ran {
+        self.spawn(args).wait(LONG)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_twenty_times_and_resumed_each_entry_is_acted_upon_once() {
+    let (mut world, voucher) = stuck_world(6_000).await;
+    world.stop_node().await;
+    let before = pending(&world).await;
+    let mut random = ChaCha8Rng::seed_from_u64(5);
+    let mut kills = 0;
+    {
+        let shell = Shell { home: Seckill::new(), world: &world };
+        let file = shell.home.file("plan.json");
+        let path = file.to_str().unwrap();
+        shell.run(&["pending", "plan", "--out", path]).expect_code(0);
+        let left = || -> u64 {
+            let home = world.keys.home();
+            let info: (u64, redis::Value, redis::Value, redis::Value) =
+                world.server.query(&["XPENDING", &home.orders(), home.group()]);
+            info.0
+        };
+        while kills < 20 {
+            let open = left();
+            assert!(open > 0, "it was done after {kills} kills");
+            let applying = shell.spawn(&["pending", "apply", path, "--yes", "--rate", "400"]);
+            let step = random.random_range(1..100);
+            wait_until_blocking(LONG, "it has begun", || left() + step < open || left() == 0);
+            applying.signal(Signal::KILL);
+            drop(applying.wait(LONG));
+            kills += 1;
+            // A dead operator's lock would end with its lease.
+            let freed = shell.run(&["locks", "release", "operator", "--yes"]);
+            assert!(freed.code() == 0 || freed.stderr.contains("nobody holds"), "{freed}");
+        }
+        let report =
+            shell.run(&["pending", "apply", path, "--yes", "--json"]).expect_code(0).json();
+        assert_eq!(report["planned"], 6_000, "{report}");
+        assert_eq!(report["changed"], 0, "{report}");
+        let audit = shell.run(&["audit", "--json"]).expect_code(0).json();
+        assert_eq!(audit["sales"][0]["persisted"], 6_000, "{audit}");
+        assert_eq!(audit["sales"][0]["dead"], 0, "{audit}");
+    }
+    let live = world.store.live_orders(voucher, None, 10_000).await.unwrap();
+    let mut written: Vec<_> = live.iter().map(|order| order.id).collect();
+    let mut asked: Vec<_> = before.iter().map(|order| order.order).collect();
+    written.sort_unstable();
+    asked.sort_unstable();
+    assert_eq!(written, asked);
+    world.start_node();
+    world.settled().await;
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_no_plan_is_refused_before_anything_is_done() {
+    let (mut world, _) = stuck_world(30).await;
+    world.stop_node().await;
+    let shell = Shell { home: Seckill::new(), world: &world };
+    let file = shell.home.file("plan.json");
+    let path = file.to_str().unwrap();
+    shell.run(&["pending", "plan", "--out", path]).expect_code(0);
+    shell.run(&["pending", "plan", "--out", path]).expect_code(1);
+    let whole = std::fs::read_to_string(&file).unwrap();
+    let printed = shell.run(&["pending", "plan", "--json"]).expect_code(0).json();
+    assert_eq!(printed["entries"].as_array().map(Vec::len), Some(30));
+    assert_eq!(printed["totals"]["verdicts"][0]["act"], "process");
+
+    let refuses = |text: &str, why: &str| {
+        std::fs::write(&file, text).unwrap();
+        let told = shell.run(&["pending", "apply", path, "--yes"]).expect_code(2);
+        assert!(told.stderr.contains(why), "{told}");
+    };
+    refuses(&whole.replace("\"stuck\"", "\"written\""), "changed since it was made");
+    refuses(&whole[..whole.len() / 2], "truncated");
+    refuses("{}", "no plan");
+    refuses("", "no plan");
+    let told = shell.run(&["pending", "apply", "/no/such/plan", "--yes"]).expect_code(2);
+    assert!(told.stderr.contains("/no/such/plan"), "{told}");
+    let told = shell.run(&["pending", "apply", "--filter", "colour=red", "--yes"]).expect_code(2);
+    assert!(told.stderr.contains("there is no field 'colour'"), "{told}");
+    let none = shell.run(&["pending", "apply", "--filter", "voucher=99", "--yes"]).expect_code(1);
+    assert!(none.stdout.contains("matches no pending entry"), "{none}");
+    shell.run(&["pending", "plan", "--filter", "voucher=99"]).expect_code(1);
+    let asked = shell.run(&["pending", "apply"]).expect_code(2);
+    assert!(asked.stderr.contains("--yes"), "{asked}");
+    let read_only = shell.run(&["pending", "apply", "--yes", "--read-only"]).expect_code(1);
+    assert!(read_only.stderr.contains("read-only"), "{read_only}");
+
+    // A whole plan, and another deployment.
+    std::fs::write(&file, &whole).unwrap();
+    let other = World::start().await;
+    let stranger = Shell { home: Seckill::new(), world: &other };
+    let told = stranger.run(&["pending", "apply", path, "--yes"]);
+    assert!(told.stderr.contains("another deployment"), "{told}");
+    assert_eq!(told.code(), 2, "{told}");
+    assert_eq!(world.pending().await, 30, "nothing was done");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repair_that_breaks_off_tells_which_sales_are_right() {
+    let world = World::start().await;
+    let there =
+        world.create(NewSale::checked("hot pot", 50, None, None, Millis::now()).unwrap()).await;
+    let repair = |voucher_id, cure| SaleRepair {
+        voucher_id,
+        findings: Vec::new(),
+        cures: vec![cure],
+        left: Vec::new(),
+    };
+    let gone = VoucherId(there.0 + 1);
+    let plan = vec![repair(there, Cure::Reconcile), repair(gone, Cure::Reconcile)];
+    let told = world.execute(Command::Repair(plan)).await.unwrap_err();
+    let EngineError::BrokeOff { why, done } = told else { panic!("{told}") };
+    assert!(matches!(*why, EngineError::Store(StoreError::NoSale(sale)) if sale == gone), "{why}");
+    assert_eq!(done, PartDone::Repaired { sales: vec![there], planned: 2 });
+}

@@ -1,0 +1,161 @@
+//! A rush while its database is cut off, killed, restarted or frozen: the node goes on by itself, and each
+//! admitted order is written once.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails says where"
+)]
+
+use crate::support::{Cut, MariaDb, Postgres, Proxy, Server};
+use crate::world::World;
+use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
+use redis::cmd;
+use seckill_engine::{
+    command::{Command, Reply, RushPlan, RushReport},
+    vouchers,
+};
+use seckill_model::{Millis, NewSale, Outcome, SaleState, VoucherId};
+use seckill_store::Settings;
+use tokio::task::JoinHandle;
+
+const STOCK: u64 = 4_000;
+
+/// Quick to say that something is wrong.
+fn quick() -> Settings {
+    Settings { acquire_ms: 1_000, statement_ms: 500, connect_ms: 1_000, ..Settings::default() }
+}
+
+/// For some seconds, so that whatever happens meanwhile meets orders on their way.
+async fn begin_rush(world: &World) -> (VoucherId, JoinHandle<RushReport>) {
+    let sale = NewSale::checked("hot pot", STOCK, None, None, Millis::now()).unwrap();
+    let voucher = world.create(sale).await;
+    let plan = RushPlan { rate: Some(2_500.0), ..RushPlan::new(voucher, STOCK + 500) };
+    let operator = world.node().operator().clone();
+    let stop = world.node().stopping().clone();
+    let rush = tokio::spawn(async move {
+        match operator.execute(Command::Rush(plan), &stop).await.unwrap() {
+            Reply::RushDone(report) => report,
+            other => panic!("{other:?}"),
+        }
+    });
+    (voucher, rush)
+}
+
+/// Waits until that many more buyers were let in.
+async fn more_buyers(world: &World, voucher: VoucherId, more: u64) {
+    let held = || world.buyers(voucher).len() as u64;
+    let enough = (held() + more).min(STOCK);
+    world.until("more buyers", async || held() >= enough).await;
+}
+
+/// Every buyer who was told of an order has that very one in SQL, and nobody else has any.
+async fn each_order_is_written_once(
+    world: &World,
+    voucher: VoucherId,
+    rush: JoinHandle<RushReport>,
+) {
+    let report = rush.await.unwrap();
+    assert_eq!((report.errors, report.dead), (0, 0), "{report:?}");
+    assert_eq!((report.admitted, report.persisted), (STOCK, STOCK), "{report:?}");
+    world.settled().await;
+    world.balanced().await;
+    let buyers = world.buyers(voucher);
+    let rows = world.store.live_orders(voucher, None, STOCK as u32 + 1).await.unwrap();
+    assert_eq!((rows.len(), buyers.len()), (STOCK as usize, STOCK as usize));
+    for row in rows {
+        assert_eq!(buyers.get(&row.user_id.to_string()), Some(&row.id.to_string()), "{row:?}");
+    }
+    let dead: u64 = world.server.query(&["XLEN", &world.keys.home().dead()]);
+    assert_eq!(dead, 0);
+}
+
+async fn connections_that_break_all_the_time(server: impl Server) {
+    let name = server.create().await;
+    let proxy = Proxy::before(server.port()).await;
+    let url = proxy.url(&server.tcp_url(&name), server.port());
+    let world = World::at(&url, &quick()).await;
+    let (voucher, rush) = begin_rush(&world).await;
+    let seed = rand::random();
+    println!("the seed of the cuts is {seed}");
+    let mut random = StdRng::seed_from_u64(seed);
+    let cuts: Vec<_> = (0..30)
+        .map(|_| (random.random_range(1..25), Cut::ALL[random.random_range(0..3)]))
+        .collect();
+    // A COMMIT reaches the server, and nobody hears that it did.
+    proxy.cut_at_commit(Cut::After);
+    world.until("a commit is cut", async || proxy.to_come() == 0).await;
+    proxy.plan(cuts);
+    world.until("each cut is made", async || proxy.to_come() == 0).await;
+    each_order_is_written_once(&world, voucher, rush).await;
+}
+
+async fn a_server_that_is_killed_twice(mut server: impl Server) {
+    let name = server.create().await;
+    let world = World::at(&server.url(&name), &quick()).await;
+    let (voucher, rush) = begin_rush(&world).await;
+    for _ in 0..2 {
+        more_buyers(&world, voucher, 700).await;
+        server.kill();
+        // Buyers are let in as long as Redis has pieces.
+        more_buyers(&world, voucher, 300).await;
+        server.restart();
+    }
+    each_order_is_written_once(&world, voucher, rush).await;
+}
+
+async fn a_server_that_is_frozen_for_longer_than_a_statement_may_take(server: impl Server) {
+    let name = server.create().await;
+    let world = World::at(&server.url(&name), &quick()).await;
+    let (voucher, rush) = begin_rush(&world).await;
+    more_buyers(&world, voucher, 700).await;
+    server.freeze();
+    // Twice, so that the batch that was on its way has run into its bound as well.
+    for _ in 0..2 {
+        let told = world.store.ping().await.unwrap_err();
+        assert!(told.is_away(), "{told}");
+    }
+    server.thaw();
+    each_order_is_written_once(&world, voucher, rush).await;
+}
+
+/// SQL has the change, and who asked for it does not know; buyers go by Redis, so that has to know.
+async fn a_change_whose_commit_nobody_heard_of_reaches_redis(server: impl Server) {
+    let name = server.create().await;
+    let world = World::at(&server.url(&name), &quick()).await;
+    let proxy = Proxy::before(server.port()).await;
+    let url = proxy.url(&server.tcp_url(&name), server.port());
+    let (cut_off, mut link) =
+        (seckill_store::open(&url, &quick()).await.unwrap(), world.redis.link());
+    let sale = NewSale::checked("hot pot", 10, None, None, Millis::now()).unwrap();
+    let voucher = world.create(sale).await;
+    let (mut user, mut pieces) = (0, 10);
+    for cut in [Cut::After, Cut::Before] {
+        for (state, refuses) in [(SaleState::Paused, true), (SaleState::Running, false)] {
+            proxy.cut_at_commit(cut);
+            let done = vouchers::set_state(&cut_off, &mut link, &world.keys, voucher, state).await;
+            assert_eq!(proxy.heal(), [true]);
+            assert_eq!(done.unwrap().state, state, "asked again");
+            user += 1;
+            assert_eq!(world.ask(voucher, user).await == Outcome::Paused, refuses, "{cut:?}");
+        }
+        proxy.cut_at_commit(cut);
+        let told = vouchers::restock(&cut_off, &mut link, &world.keys, voucher, 5).await;
+        assert_eq!(proxy.heal(), [true]);
+        let told = told.unwrap_err().to_string();
+        assert!(told.contains("look before you ask again"), "{told}");
+        pieces += if cut == Cut::After { 5 } else { 0 };
+        let mut read = cmd("HGET");
+        read.arg(world.keys.sale(voucher)).arg("initial");
+        assert_eq!(link.query::<u64>(&read).await.unwrap(), pieces, "{cut:?}");
+    }
+    world.settled().await;
+    world.balanced().await;
+}
+
+crate::on_both_servers![
+    a_change_whose_commit_nobody_heard_of_reaches_redis,
+    connections_that_break_all_the_time,
+    a_server_that_is_killed_twice,
+    a_server_that_is_frozen_for_longer_than_a_statement_may_take,
+];

@@ -1,0 +1,60 @@
+//! A rush that an operator stops: nobody comes any more, and who was admitted gets an order.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails says where"
+)]
+
+use crate::world::World;
+use seckill_engine::command::{Command, Reply, RushPlan};
+use seckill_model::{Millis, NewSale};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rush_is_stopped_and_what_it_admitted_settles() {
+    let world = World::start().await;
+    let sale = |title| NewSale::checked(title, 5_000, None, None, Millis::now()).unwrap();
+    let (voucher, other) = (world.create(sale("hot pot")).await, world.create(sale("tea")).await);
+    // At a rate that would take minutes.
+    let begin = |voucher, rate| {
+        let (operator, stop) = (world.node().operator().clone(), world.node().stopping().clone());
+        let plan = RushPlan { rate: Some(rate), ..RushPlan::new(voucher, 4_000) };
+        tokio::spawn(async move { operator.execute(Command::Rush(plan), &stop).await })
+    };
+    let (slow, beside) = (begin(voucher, 10.0), begin(other, 4_000.0));
+    world
+        .until("somebody was admitted", async || {
+            let picture = world.node().remote().snapshots.borrow().clone();
+            picture.sale(voucher).and_then(|sale| sale.admitted) > Some(0)
+        })
+        .await;
+    // Each request moves it, and not each batch of them.
+    world
+        .until("its progress is seen", async || {
+            let picture = world.node().remote().snapshots.borrow().clone();
+            let of = picture.rushes.iter().find(|rush| rush.voucher_id == voucher);
+            of.is_some_and(|rush| (1..256).contains(&rush.sent))
+        })
+        .await;
+    // The hands of another operator of the same process.
+    let stopped = world.execute(Command::StopRush(voucher)).await.unwrap();
+    assert_eq!(stopped, Reply::RushStopped { voucher, rushes: 1 });
+    let Reply::RushDone(report) = slow.await.unwrap().unwrap() else { panic!() };
+    assert!(report.cut_short && report.attempts < 4_000, "{report:?}");
+    assert!(report.settled && report.admitted > 0, "{report:?}");
+    assert_eq!(report.persisted, report.admitted, "{report:?}");
+    // A rush on another sale is none of it.
+    let Reply::RushDone(report) = beside.await.unwrap().unwrap() else { panic!() };
+    assert!(!report.cut_short && report.persisted == 4_000, "{report:?}");
+    let stopped = world.execute(Command::StopRush(voucher)).await.unwrap();
+    assert_eq!(stopped, Reply::RushStopped { voucher, rushes: 0 });
+    world
+        .until("no rush is shown", async || {
+            world.node().remote().snapshots.borrow().rushes.is_empty()
+        })
+        .await;
+    let log = world.store.acts(10).await.unwrap();
+    assert!(log.iter().any(|line| line.act == "rush stop" && line.result == "rushes stopped: 1"));
+    world.settled().await;
+    world.balanced().await;
+}

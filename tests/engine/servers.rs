@@ -1,0 +1,424 @@
+//! The store on database servers that are killed, frozen, read-only, foreign, or cut off at the commit.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails says where"
+)]
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use crate::support::{Cut, GUARDED, MariaDb, PATIENCE, Postgres, Proxy, Server, wait_until};
+use seckill_model::{EntryId, Millis, NewSale, OrderEntry, OrderId, UserId, VoucherId};
+use seckill_store::{Settings, SharedStore, StoreError, Tls, Written};
+use sqlx::{AssertSqlSafe, Connection as _, Executor as _, MySqlConnection, PgConnection};
+
+const NOW: Millis = Millis(1_795_000_000_000);
+
+/// Quick to say that something is wrong.
+fn quick() -> Settings {
+    Settings {
+        pool: 4,
+        acquire_ms: 500,
+        statement_ms: 1_000,
+        connect_ms: 1_000,
+        ..Settings::default()
+    }
+}
+
+async fn open(url: &str) -> SharedStore {
+    seckill_store::open(url, &quick()).await.unwrap()
+}
+
+async fn refusal(url: &str) -> StoreError {
+    let told = seckill_store::open(url, &quick()).await.unwrap_err();
+    assert!(!told.to_string().contains("hunter2"), "{told}");
+    told
+}
+
+async fn sale_of(store: &SharedStore, stock: u64) -> VoucherId {
+    let sale = NewSale { title: "hot pot".into(), stock, begin: None, end: None, limit: 1 };
+    store.create_sale(&sale, NOW).await.unwrap().voucher_id
+}
+
+fn entry(number: u64, voucher: VoucherId) -> OrderEntry {
+    let order = OrderId::new(1_795_000_000, number).unwrap();
+    OrderEntry { entry: EntryId::MIN, order, user: UserId(number), voucher, place: 1 }
+}
+
+async fn a_killed_server_is_away_and_comes_back(mut server: impl Server) {
+    let name = server.create().await;
+    for url in [server.url(&name), server.tcp_url(&name)] {
+        let store = open(&url).await;
+        let voucher = sale_of(&store, 9).await;
+        store.write_orders(&[entry(voucher.0 * 10, voucher)], NOW).await.unwrap();
+        server.kill();
+        let started = Instant::now();
+        let told =
+            store.write_orders(&[entry(voucher.0 * 10 + 1, voucher)], NOW).await.unwrap_err();
+        assert!(matches!(told, StoreError::Away(_)), "{told}");
+        let told = store.sales().await.unwrap_err();
+        assert!(matches!(told, StoreError::Away(_)), "{told}");
+        assert!(started.elapsed() < Duration::from_secs(10));
+        assert!(refusal(&url).await.is_away());
+        server.restart();
+        // The same store goes on by itself, and what was committed is there.
+        wait_until(PATIENCE, "it answers again", async || store.ping().await.is_ok()).await;
+        assert_eq!(store.books(voucher).await.unwrap().live, 1);
+        let batch = [entry(voucher.0 * 10 + 1, voucher)];
+        assert_eq!(store.write_orders(&batch, NOW).await.unwrap(), [Written::New]);
+    }
+}
+
+async fn a_frozen_server_makes_nobody_wait_for_ever(server: impl Server) {
+    let name = server.create().await;
+    let store = open(&server.url(&name)).await;
+    let voucher = sale_of(&store, 99).await;
+    server.freeze();
+    let started = Instant::now();
+    let batch = [entry(2, voucher)];
+    let (a, b, c) = tokio::join!(store.sales(), store.write_orders(&batch, NOW), store.ping());
+    for told in [a.unwrap_err(), b.unwrap_err(), c.unwrap_err()] {
+        assert!(matches!(told, StoreError::Away(_)), "{told}");
+    }
+    assert!(refusal(&server.url(&name)).await.is_away());
+    assert!(started.elapsed() < Duration::from_secs(8), "{:?}", started.elapsed());
+    server.thaw();
+    wait_until(PATIENCE, "it answers again", async || store.ping().await.is_ok()).await;
+    let written = store.write_orders(&batch, NOW).await.unwrap();
+    assert!(matches!(written[0], Written::New | Written::Again));
+    assert_eq!(store.books(voucher).await.unwrap().live, 1);
+}
+
+async fn a_commit_that_nobody_heard_of_is_unknown(server: impl Server) {
+    let name = server.create().await;
+    let proxy = Proxy::before(server.port()).await;
+    let url = proxy.url(&server.tcp_url(&name), server.port());
+    let store = open(&url).await;
+    let voucher = sale_of(&store, 9).await;
+    for (number, cut, then) in [(1, Cut::Before, Written::New), (2, Cut::After, Written::Again)] {
+        let batch = [entry(number, voucher)];
+        proxy.cut_at_commit(cut);
+        let told = store.write_orders(&batch, NOW).await.unwrap_err();
+        assert!(matches!(told, StoreError::Unknown(_)) && told.is_away(), "{told}");
+        assert_eq!(store.write_orders(&batch, NOW).await.unwrap(), [then], "asked again");
+    }
+    let books = store.books(voucher).await.unwrap();
+    assert_eq!((books.live, books.stock), (2, 7));
+}
+
+async fn many_may_create_the_tables_at_once(server: impl Server) {
+    let name = server.create().await;
+    let opening: Vec<_> = (0..8)
+        .map(|_| {
+            let url = server.url(&name);
+            tokio::spawn(async move { seckill_store::open(&url, &Settings::default()).await })
+        })
+        .collect();
+    for store in opening {
+        sale_of(&store.await.unwrap().unwrap(), 1).await;
+    }
+}
+
+async fn several_programs_never_oversell_and_never_double(server: impl Server) {
+    const STOCK: u64 = 600;
+    let name = server.create().await;
+    let settings = Settings { pool: 4, ..Settings::default() };
+    let mut stores = Vec::new();
+    for _ in 0..3 {
+        stores.push(seckill_store::open(&server.url(&name), &settings).await.unwrap());
+    }
+    let (a, b) = (sale_of(&stores[0], STOCK).await, sale_of(&stores[0], 10_000).await);
+    // Tasks offer the same buyers under ids of their own, for two sales, in different orders.
+    let tasks: Vec<_> = (0..9_u64)
+        .map(|task| {
+            let store = Arc::clone(&stores[task as usize % 3]);
+            tokio::spawn(async move {
+                let mut new = 0;
+                for from in (0..1_000).step_by(50) {
+                    let user = |n: u64| (n * 7 + task * 131) % 1_000;
+                    let at = |n: u64| if (n + task).is_multiple_of(3) { b } else { a };
+                    let batch: Vec<_> = (from..from + 50)
+                        .map(|n| OrderEntry {
+                            user: UserId(user(n)),
+                            ..entry(task * 10_000 + n, at(n))
+                        })
+                        .collect();
+                    match store.write_orders(&batch, NOW).await {
+                        Ok(told) => new += told.iter().filter(|it| **it == Written::New).count(),
+                        Err(StoreError::OutOfStock(_)) => {}
+                        Err(fault) => panic!("{fault}"),
+                    }
+                }
+                new as u64
+            })
+        })
+        .collect();
+    let mut new = 0;
+    for task in tasks {
+        new += task.await.unwrap();
+    }
+    let (one, two) = (stores[1].books(a).await.unwrap(), stores[2].books(b).await.unwrap());
+    assert_eq!(one.live + two.live, new);
+    assert_eq!((one.doubled, two.doubled), (0, 0));
+    assert_eq!((one.stock, two.stock), ((STOCK - one.live) as i64, (10_000 - two.live) as i64));
+    assert!(one.live <= STOCK && one.live > STOCK / 2, "{}", one.live);
+}
+
+async fn what_is_not_ours_is_refused_and_left_alone(server: impl Server) {
+    let name = server.create().await;
+    server.run(&name, "CREATE TABLE diary (words VARCHAR(9))").await;
+    let told = refusal(&server.url(&name)).await;
+    assert!(matches!(told, StoreError::File(_)), "{told}");
+    assert!(told.to_string().contains("another program (diary)"), "{told}");
+    assert!(told.to_string().contains("--database"), "{told}");
+    server.run(&name, "DROP TABLE diary").await;
+    let store = open(&server.url(&name)).await;
+    sale_of(&store, 1).await;
+    // One that is opened again is as it was.
+    assert_eq!(open(&server.url(&name)).await.sales().await.unwrap().len(), 1);
+    let newer = "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) \
+                 VALUES (9, 'x', TRUE, '', 0)";
+    server.run(&name, newer).await;
+    let told = refusal(&server.url(&name)).await;
+    assert!(matches!(told, StoreError::Schema(_)), "{told}");
+    assert!(told.to_string().contains("version 9, made by a newer seckill"), "{told}");
+    server.run(&name, "DELETE FROM _sqlx_migrations WHERE version = 9").await;
+    server.run(&name, "UPDATE _sqlx_migrations SET checksum = 'x'").await;
+    let told = refusal(&server.url(&name)).await;
+    assert!(told.to_string().contains("another schema version 1"), "{told}");
+}
+
+async fn impossible_places_are_refused_in_words(server: impl Server) {
+    let url = server.tcp_url("nowhere").replace("root@", "root:hunter2@");
+    let port = server.port().to_string();
+    let empty = url.replace("/nowhere", "/");
+    for (url, words) in [
+        (server.tcp_url("nowhere"), "nowhere"),
+        (url.replace(&port, "1"), "refused"),
+        (empty, "names no database"),
+        (format!("{url}?sslmod=verify"), "unknown parameter 'sslmod'"),
+        (url.replace("127.0.0.1", "no-such-host.invalid"), "the database is away"),
+    ] {
+        let told = refusal(&url).await.to_string();
+        assert!(told.contains(words), "{url}: {told}");
+    }
+    let name = server.create().await;
+    let tls = Settings { tls: Tls::Require, ..quick() };
+    let told = seckill_store::open(&server.tcp_url(&name), &tls).await.unwrap_err();
+    assert!(told.is_away() && told.to_string().contains("store.tls"), "{told}");
+    let missing = Settings { tls: Tls::Verify, ca: Some("/no/such.pem".into()), ..quick() };
+    assert!(seckill_store::open(&server.tcp_url(&name), &missing).await.is_err());
+}
+
+crate::on_both_servers![
+    a_killed_server_is_away_and_comes_back,
+    a_frozen_server_makes_nobody_wait_for_ever,
+    a_commit_that_nobody_heard_of_is_unknown,
+    many_may_create_the_tables_at_once,
+    several_programs_never_oversell_and_never_double,
+    what_is_not_ours_is_refused_and_left_alone,
+    impossible_places_are_refused_in_words,
+];
+
+#[tokio::test]
+async fn mariadb_refuses_wrong_passwords_and_writes_on_a_replica() {
+    let server = MariaDb::start();
+    let name = server.create().await;
+    open(&server.url_of(&name)).await;
+    server
+        .run(
+            "",
+            &format!(
+                "CREATE USER shop@'127.0.0.1' IDENTIFIED BY 'hunter2'; \
+                 GRANT ALL ON {name}.* TO shop@'127.0.0.1'"
+            ),
+        )
+        .await;
+    let url = server.tcp_url_of(&name).replace("root@", "shop:hunter2@");
+    let store = open(&url).await;
+    assert!(!store.describe().contains("hunter2") && !store.describe().contains("shop"));
+    let told = refusal(&url.replace("hunter2", "hunter2x")).await;
+    assert!(told.is_away() && told.to_string().contains("password"), "{told}");
+
+    let voucher = sale_of(&store, 5).await;
+    server.run("", "SET GLOBAL read_only = 1").await;
+    let told = store.write_orders(&[entry(1, voucher)], NOW).await.unwrap_err();
+    assert!(told.is_away() && told.to_string().contains("replica"), "{told}");
+    assert_eq!(store.sales().await.unwrap().len(), 1, "it can be read");
+    server.run("", "SET GLOBAL read_only = 0").await;
+    assert_eq!(store.write_orders(&[entry(1, voucher)], NOW).await.unwrap(), [Written::New]);
+}
+
+#[tokio::test]
+async fn postgres_refuses_wrong_passwords_and_writes_on_a_replica() {
+    let server = Postgres::start();
+    let name = server.create().await;
+    open(&server.url_of(&name)).await;
+    server
+        .run(
+            &name,
+            &format!(
+                "CREATE ROLE {GUARDED} LOGIN PASSWORD 'hunter2'; \
+                 GRANT ALL ON ALL TABLES IN SCHEMA public TO {GUARDED}; \
+                 GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO {GUARDED}"
+            ),
+        )
+        .await;
+    let url = server.tcp_url_of(&name).replace("root@", &format!("{GUARDED}:hunter2@"));
+    let told = refusal(&url.replace("hunter2", "hunter2x")).await;
+    assert!(told.is_away() && told.to_string().contains("password"), "{told}");
+
+    let store = open(&server.url_of(&name)).await;
+    let voucher = sale_of(&store, 5).await;
+    let read_only = async |on: bool| {
+        let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'seckill'";
+        let set = format!("ALTER DATABASE {name} SET default_transaction_read_only = {on}; {end}");
+        server.run("postgres", &set).await;
+    };
+    read_only(true).await;
+    let write = async || store.write_orders(&[entry(1, voucher)], NOW).await;
+    wait_until(PATIENCE, "new connections write nothing", async || {
+        write().await.is_err_and(|told| told.is_away() && told.to_string().contains("replica"))
+    })
+    .await;
+    assert_eq!(store.sales().await.unwrap().len(), 1, "it can be read");
+    read_only(false).await;
+    wait_until(PATIENCE, "it is written", async || write().await.is_ok()).await;
+    assert_eq!(write().await.unwrap(), [Written::Again]);
+}
+
+#[tokio::test]
+async fn rows_that_others_keep_locked_are_waited_for_and_no_longer() {
+    let (mariadb, postgres) = (MariaDb::shared(), Postgres::shared());
+    let (one, two) = (mariadb.database().await, postgres.database().await);
+    let (first, second) = (open(&one).await, open(&two).await);
+    let (a, b) = (sale_of(&first, 5).await, sale_of(&second, 5).await);
+    let mut my = MySqlConnection::connect(&one).await.unwrap();
+    let mut pg = PgConnection::connect(&two).await.unwrap();
+    let lock = "BEGIN; SELECT * FROM tb_seckill_voucher FOR UPDATE";
+    my.execute(lock).await.unwrap();
+    pg.execute(lock).await.unwrap();
+    let (x, y) = ([entry(1, a)], [entry(1, b)]);
+    let (x, y) = tokio::join!(first.write_orders(&x, NOW), second.write_orders(&y, NOW));
+    for told in [x.unwrap_err(), y.unwrap_err()] {
+        assert!(matches!(told, StoreError::Away(_)), "{told}");
+    }
+    my.execute("ROLLBACK").await.unwrap();
+    pg.execute("ROLLBACK").await.unwrap();
+    assert_eq!(first.write_orders(&[entry(1, a)], NOW).await.unwrap(), [Written::New]);
+    assert_eq!(second.write_orders(&[entry(1, b)], NOW).await.unwrap(), [Written::New]);
+}
+
+/// Somebody else takes the rows of two sales in the other order; one of the two has to give way.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deadlock_is_passed_by_trying_again() {
+    let settings = Settings { pool: 4, ..Settings::default() };
+    let mariadb = MariaDb::start();
+    let (one, two) = (mariadb.database().await, Postgres::shared().database().await);
+    for (url, is_mariadb) in [(one, true), (two, false)] {
+        let store = seckill_store::open(&url, &settings).await.unwrap();
+        let (a, b) = (sale_of(&store, 5).await, sale_of(&store, 5).await);
+        let lock = |it: VoucherId| {
+            let sql =
+                format!("UPDATE tb_seckill_voucher SET update_time = 1 WHERE voucher_id = {it}");
+            AssertSqlSafe(sql)
+        };
+        let waiting = if is_mariadb {
+            "SELECT CAST(variable_value AS SIGNED) FROM information_schema.global_status \
+             WHERE variable_name = 'innodb_row_lock_current_waits'"
+        } else {
+            "SELECT COUNT(*) FROM pg_stat_activity \
+             WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        };
+        let batch = [entry(1, a), entry(2, b)];
+        macro_rules! meet {
+            ($kind:ident) => {{
+                let mut other = $kind::connect(&url).await.unwrap();
+                let mut look = $kind::connect(&url).await.unwrap();
+                other.execute("BEGIN").await.unwrap();
+                other.execute(lock(b)).await.unwrap();
+                let theirs = async {
+                    wait_until(PATIENCE, "the store waits", async || {
+                        let count = sqlx::query_scalar::<_, i64>(waiting).fetch_one(&mut look);
+                        count.await.unwrap() > 0
+                    })
+                    .await;
+                    let end = match other.execute(lock(a)).await {
+                        Ok(_) => "COMMIT",
+                        Err(_) => "ROLLBACK",
+                    };
+                    other.execute(end).await.unwrap();
+                };
+                let (told, ()) = tokio::join!(store.write_orders(&batch, NOW), theirs);
+                assert_eq!(told.unwrap(), [Written::New; 2]);
+            }};
+        }
+        if is_mariadb { meet!(MySqlConnection) } else { meet!(PgConnection) }
+    }
+}
+
+#[tokio::test]
+async fn mariadb_takes_large_batches_in_small_packets() {
+    let server = MariaDb::with(&["--max-allowed-packet=16K"]);
+    let name = server.create().await;
+    let store = seckill_store::open(&server.url_of(&name), &Settings::default()).await.unwrap();
+    let voucher = sale_of(&store, 6_000).await;
+    let batch: Vec<_> = (0..5_000).map(|n| entry(n, voucher)).collect();
+    assert_eq!(store.write_orders(&batch, NOW).await.unwrap(), vec![Written::New; 5_000]);
+    let batch: Vec<_> = (4_000..6_000).map(|n| entry(n, voucher)).collect();
+    let told = store.write_orders(&batch, NOW).await.unwrap();
+    assert_eq!(told.iter().filter(|it| **it == Written::New).count(), 1_000);
+    let ids: Vec<_> = (0..9_000).map(|n| entry(n, voucher).order).collect();
+    assert_eq!(store.existing(&ids).await.unwrap().len(), 6_000);
+    assert_eq!(store.pay(&ids, NOW).await.unwrap().len(), 9_000);
+}
+
+/// Also where the server's own settings would cut a text short, or not end a statement's transaction.
+#[tokio::test]
+async fn mariadb_is_strict_whatever_its_settings() {
+    let server = MariaDb::with(&["--sql-mode=", "--autocommit=0", "--character-set-server=latin1"]);
+    let name = server.create().await;
+    let store = open(&server.url_of(&name)).await;
+    let sale = NewSale { title: "火".repeat(1_001), stock: 1, begin: None, end: None, limit: 1 };
+    let told = store.create_sale(&sale, NOW).await.unwrap_err();
+    assert!(matches!(told, StoreError::Refused(_)), "{told}");
+    let sale = NewSale { title: "火锅 🍲".into(), ..sale };
+    let made = store.create_sale(&sale, NOW).await.unwrap();
+    store.close().await;
+    let again = open(&server.url_of(&name)).await;
+    assert_eq!(again.sales().await.unwrap(), [made]);
+}
+
+/// A program was killed while it made the tables, which MySQL commits one by one.
+#[tokio::test]
+async fn mariadb_ends_what_a_killed_program_began() {
+    let server = MariaDb::shared();
+    let (url, name) = {
+        let url = server.database().await;
+        let name = url.split(['/', '?']).nth(3).unwrap().to_owned();
+        (url, name)
+    };
+    open(&url).await.close().await;
+    let half = "UPDATE _sqlx_migrations SET success = FALSE; \
+                DROP TABLE tb_setting; DROP TABLE tb_job_run; DROP TABLE tb_give_back; \
+                DROP TABLE tb_voucher_order; DROP TABLE tb_seckill_voucher";
+    server.run(&name, half).await;
+    let store = open(&url).await;
+    let voucher = sale_of(&store, 1).await;
+    assert_eq!(store.write_orders(&[entry(1, voucher)], NOW).await.unwrap(), [Written::New]);
+}
+
+#[tokio::test]
+async fn what_survives_a_power_loss_is_told() {
+    let mariadb = open(&MariaDb::shared().database().await).await;
+    let told = mariadb.durability().await.unwrap();
+    assert!(told.contains(&("innodb_flush_log_at_trx_commit".into(), "2".into())), "{told:?}");
+    let postgres = open(&Postgres::shared().database().await).await;
+    let told = postgres.durability().await.unwrap();
+    assert!(told.contains(&("fsync".into(), "off".into())), "{told:?}");
+    assert!(told.contains(&("synchronous_commit".into(), "on".into())), "{told:?}");
+}

@@ -1,0 +1,126 @@
+//! The store against real databases: one suite for every dialect, then what is special to each.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what it expects by failing")]
+
+mod jobs;
+mod orders;
+mod payment;
+mod record;
+mod sales;
+mod sqlite_file;
+
+use crate::support::{MariaDb, Postgres};
+use seckill_model::{EntryId, Millis, NewSale, OrderEntry, OrderId, Sale, UserId, VoucherId};
+use seckill_store::{Settings, SharedStore};
+use tempfile::TempDir;
+
+const NOW: Millis = Millis(1_795_000_000_000);
+
+/// An empty SQLite store; the directory lives as long as the first half.
+async fn sqlite() -> (TempDir, SharedStore) {
+    let dir = tempfile::tempdir().unwrap();
+    let store = sqlite_at(&dir).await;
+    (dir, store)
+}
+
+async fn sqlite_at(dir: &TempDir) -> SharedStore {
+    seckill_store::open(
+        &format!("sqlite:{}", dir.path().join("a.db").display()),
+        &Settings::default(),
+    )
+    .await
+    .unwrap()
+}
+
+async fn sale_of(store: &SharedStore, stock: u64) -> Sale {
+    let sale = NewSale { title: "hot pot 50% off".into(), stock, begin: None, end: None, limit: 1 };
+    store.create_sale(&sale, NOW).await.unwrap()
+}
+
+fn entry(order: u64, user: u64, voucher: VoucherId) -> OrderEntry {
+    OrderEntry { entry: EntryId::MIN, order: id(order), user: UserId(user), voucher, place: 1 }
+}
+
+/// Ids as large as real ones: the low bits must survive every way they are carried.
+fn id(number: u64) -> OrderId {
+    OrderId::new(1_795_000_000, number).unwrap()
+}
+
+/// An empty database on the server that these tests share.
+async fn mariadb() -> ((), SharedStore) {
+    let url = MariaDb::shared().database().await;
+    ((), seckill_store::open(&url, &few()).await.unwrap())
+}
+
+async fn postgres() -> ((), SharedStore) {
+    let url = Postgres::shared().database().await;
+    ((), seckill_store::open(&url, &few()).await.unwrap())
+}
+
+/// Many stores share a server's connections.
+fn few() -> Settings {
+    Settings { pool: 4, ..Settings::default() }
+}
+
+/// Each case on each dialect, on an empty store.
+macro_rules! on_all {
+    ($($room:ident :: $case:ident),* $(,)?) => {
+        on_all!(@on sqlite on_sqlite $($room::$case)*);
+        on_all!(@on mariadb on_mariadb $($room::$case)*);
+        on_all!(@on postgres on_postgres $($room::$case)*);
+    };
+    (@on $open:ident $name:ident $($room:ident :: $case:ident)*) => {
+        mod $name {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $case() {
+                    let (_dir, store) = super::$open().await;
+                    super::$room::$case(store).await;
+                }
+            )*
+        }
+    };
+}
+
+on_all![
+    sales::a_sale_is_kept_as_it_was_given,
+    sales::states_change_until_the_end,
+    sales::an_opening_moves_but_not_past_the_end,
+    sales::restocking_adds_to_both_sides,
+    sales::a_cut_takes_no_piece_that_is_sold,
+    sales::an_archived_sale_is_read_still,
+    sales::vouchers_of_both_kinds_come_in_pages,
+    sales::a_setting_is_decided_once,
+    sales::what_is_not_there_is_no_sale,
+    sales::acts_are_kept_newest_first,
+    sales::it_says_what_it_is,
+    orders::each_answer_has_its_case,
+    orders::twins_within_one_batch,
+    orders::what_would_be_answered_is_known_before,
+    orders::nothing_is_left_of_a_batch_that_fails,
+    orders::an_order_without_a_sale_holds_up_no_other,
+    orders::several_vouchers_in_one_batch,
+    orders::what_a_row_cannot_hold_is_refused,
+    orders::live_orders_come_in_pages,
+    orders::each_place_holds_one_order,
+    orders::pages_of_orders_follow_their_filter,
+    orders::twenty_thousand_orders,
+    orders::a_model_agrees_on_any_batches,
+    payment::each_payment_is_told_what_it_came_to,
+    payment::each_order_is_paid_or_closed_and_never_both,
+    payment::the_oldest_close_first_and_only_under_the_lock,
+    payment::what_was_closed_is_told_until_redis_knows,
+    payment::a_closed_place_is_free_again,
+    payment::a_promise_is_cancelled_once_and_takes_no_piece,
+    payment::an_ordinary_voucher_is_bought_freely,
+    jobs::a_due_time_is_taken_once,
+    jobs::runs_are_kept_with_their_ends,
+    jobs::history_is_forgotten_but_for_the_newest,
+    jobs::a_paused_job_waits_for_its_operator,
+    jobs::a_fence_lets_no_older_token_pass,
+    jobs::names_compare_byte_by_byte,
+    record::a_line_keeps_all_that_it_was_given,
+    record::a_line_is_written_once,
+    record::the_log_comes_in_pages_by_time,
+    record::orders_are_counted_over_time,
+];

@@ -1,0 +1,306 @@
+//! Many nodes as real processes: killed, suspended, stopped, and asked by clocks that are wrong.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails says where"
+)]
+
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use crate::support::{Background, MariaDb, Postgres, Ran, Seckill, TestRedis, wait_until_blocking};
+use rustix::process::Signal;
+use serde_json::Value;
+
+const LONG: Duration = Duration::from_mins(3);
+
+/// A data dir with a database of one dialect, whose server the tests of this program share.
+struct Shop {
+    home: Seckill,
+    database: Option<String>,
+}
+
+impl Shop {
+    fn on(dialect: &str) -> Self {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let database = match dialect {
+            "mariadb" => Some(runtime.block_on(MariaDb::shared().database())),
+            "postgres" => Some(runtime.block_on(Postgres::shared().database())),
+            _ => None,
+        };
+        Self { home: Seckill::new(), database }
+    }
+
+    fn spawn(&self, args: &[&str]) -> Background {
+        let mut all: Vec<&str> = Vec::new();
+        if let Some(database) = &self.database {
+            all.extend(["--database", database]);
+        }
+        all.extend(args);
+        self.home.spawn(&all)
+    }
+
+    fn run(&self, args: &[&str]) -> Ran {
+        self.spawn(args).wait(LONG)
+    }
+}
+
+/// Buyers of a rush; `BUYERS=100000` by hand.
+fn buyers(otherwise: u64) -> String {
+    std::env::var("BUYERS").unwrap_or_else(|_| otherwise.to_string())
+}
+
+fn create(home: &Shop, more: &[&str]) -> String {
+    let args = [&["sale", "create", "--title", "t", "--json"], more].concat();
+    home.run(&args).expect_code(0).json()["voucher_id"].to_string()
+}
+
+fn status(home: &Shop) -> Option<Value> {
+    let ran = home.run(&["status", "--json"]);
+    (ran.code() == 0).then(|| ran.json())
+}
+
+/// Entries that were admitted, and how many of them are written.
+fn progress(home: &Shop) -> (u64, u64) {
+    let seen = status(home).map(|it| it["sales"][0].clone()).unwrap_or_default();
+    (seen["admitted"].as_u64().unwrap_or(0), seen["persisted"].as_u64().unwrap_or(0))
+}
+
+/// Consumers whose nodes give signs of life.
+fn alive(home: &Shop) -> usize {
+    let seen = status(home).map(|it| it["stream"]["consumers"].clone()).unwrap_or_default();
+    seen.as_array().map_or(0, |all| all.iter().filter(|it| it["alive"] == true).count())
+}
+
+fn balances(home: &Shop) -> Value {
+    wait_until_blocking(LONG, "every entry has settled", || {
+        status(home).is_some_and(|it| it["stream"]["lag"] == 0 && it["stream"]["pending"] == 0)
+    });
+    let audit = home.run(&["audit", "--json"]).expect_code(0).json();
+    assert_eq!(audit["balanced"], true, "{audit}");
+    assert_eq!(audit["sales"][0]["admitted"], audit["sales"][0]["persisted"], "{audit}");
+    audit["sales"][0].clone()
+}
+
+fn works(home: &Shop) -> Background {
+    home.spawn(&["work", "--json"])
+}
+
+macro_rules! on_each_database {
+    ($($case:ident),* $(,)?) => {
+        mod sqlite { $(#[test] fn $case() { super::$case("sqlite"); })* }
+        mod mariadb { $(#[test] fn $case() { super::$case("mariadb"); })* }
+        mod postgres { $(#[test] fn $case() { super::$case("postgres"); })* }
+    };
+}
+
+on_each_database![
+    three_workers_of_which_one_is_killed_each_second,
+    a_worker_that_was_suspended_past_its_time_does_no_harm,
+];
+
+fn three_workers_of_which_one_is_killed_each_second(dialect: &str) {
+    let home = Shop::on(dialect);
+    let (users, mut workers) = (buyers(30_000), Vec::new());
+    let voucher = create(&home, &["--stock", &users]);
+    for _ in 0..3 {
+        workers.push(works(&home));
+    }
+    let mut rush =
+        home.spawn(&["rush", "--voucher", &voucher, "--users", &users, "--rate", "4000", "--json"]);
+    let mut killed = 0;
+    while rush.is_running() {
+        let next = Instant::now() + Duration::from_secs(1);
+        wait_until_blocking(LONG, "a second", || Instant::now() >= next || !rush.is_running());
+        // Its replacement takes its name and its entries over.
+        drop(workers.remove(0));
+        workers.push(works(&home));
+        killed += 1;
+    }
+    let report = rush.wait(LONG).expect_code(0).json();
+    assert_eq!(report["errors"], 0, "{report}");
+    let sale = balances(&home);
+    assert_eq!(sale["persisted"].to_string(), users, "{sale}");
+    assert!(killed >= 3, "{killed}");
+    for worker in workers {
+        worker.signal(Signal::TERM);
+        worker.wait(LONG).expect_code(0);
+    }
+}
+
+#[test]
+fn twenty_stops_leave_nothing_pending_that_was_committed() {
+    let home = Shop::on("sqlite");
+    let voucher = create(&home, &["--stock", "1000000"]);
+    // Fewer than any machine writes: a stop has a bound, and beside full batches it would hand over.
+    let rush = home.spawn(&[
+        "rush",
+        "--voucher",
+        &voucher,
+        "--users",
+        "1000000",
+        "--rate",
+        "500",
+        "--json",
+    ]);
+    wait_until_blocking(LONG, "the rush has begun", || progress(&home).0 > 0);
+    for round in 0..20 {
+        let worker = works(&home);
+        wait_until_blocking(LONG, "the worker reads", || alive(&home) >= 2);
+        // Somewhere else in its batch each time.
+        let at = Instant::now() + Duration::from_millis(round * 7);
+        wait_until_blocking(LONG, "a moment", || Instant::now() >= at);
+        worker.signal(Signal::TERM);
+        let asked = Instant::now();
+        let ended = worker.wait(LONG).expect_code(0).json();
+        assert!(asked.elapsed() < Duration::from_secs(5) + LONG / 36, "{:?}", asked.elapsed());
+        assert_eq!((&ended["finished"], &ended["handed_over"]), (&true.into(), &0.into()));
+        let node = format!("{}/", ended["node"].as_str().unwrap());
+        let pending = home.run(&["pending", "list", "--limit", "100000", "--json"]).json();
+        let left: Vec<&Value> = pending["entries"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|it| it["consumer"].as_str().unwrap().starts_with(&node))
+            .collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+    rush.signal(Signal::TERM);
+    let report = rush.wait(LONG).json();
+    assert_eq!((&report["cut_short"], &report["errors"]), (&true.into(), &0.into()), "{report}");
+    balances_by_a_worker(&home);
+}
+
+fn balances_by_a_worker(home: &Shop) {
+    let worker = works(home);
+    balances(home);
+    worker.signal(Signal::TERM);
+    worker.wait(LONG).expect_code(0);
+}
+
+fn a_worker_that_was_suspended_past_its_time_does_no_harm(dialect: &str) {
+    let home = Shop::on(dialect);
+    let config = home.home.file("config.toml");
+    std::fs::write(&config, "[engine]\nclaim_idle_ms = 1000\nnode_dead_ms = 2000\n").unwrap();
+    let config = config.to_str().unwrap();
+    let voucher = create(&home, &["--stock", "20000"]);
+    let sleeper = home.spawn(&["work", "--config", config, "--json"]);
+    let mut rush = home.spawn(&[
+        "rush",
+        "--voucher",
+        &voucher,
+        "--users",
+        "20000",
+        "--rate",
+        "4000",
+        "--config",
+        config,
+        "--json",
+    ]);
+    let mut suspended = 0;
+    while rush.is_running() {
+        let before = progress(&home).1;
+        wait_until_blocking(LONG, "orders are written", || {
+            progress(&home).1 > before || !rush.is_running()
+        });
+        sleeper.freeze();
+        suspended += 1;
+        // Others claim its entries then. A transaction that it was stopped in holds its locks: SQLite's one
+        // until it wakes, a server's until the server has had enough of it. Everybody waits.
+        wait_until_blocking(LONG, "it counts as dead", || alive(&home) <= 1 || !rush.is_running());
+        sleeper.signal(Signal::CONT);
+    }
+    assert!(suspended >= 1);
+    let report = rush.wait(LONG).expect_code(0).json();
+    assert_eq!(report["persisted"], report["admitted"], "{report}");
+    balances(&home);
+    sleeper.signal(Signal::TERM);
+    sleeper.wait(LONG).expect_code(0);
+}
+
+#[test]
+fn a_second_node_of_one_name_is_refused() {
+    let (home, server) = (Seckill::new(), TestRedis::start());
+    let config = home.file("config.toml");
+    std::fs::write(&config, "node = \"till\"\n[engine]\nnode_dead_ms = 2000\n").unwrap();
+    let args = ["--redis", &server.url(), "--config", config.to_str().unwrap(), "work", "--json"];
+    let first = home.spawn(&args);
+    wait_until_blocking(LONG, "the first one is alive", || {
+        server.query::<u64>(&["ZCARD", "seckill:{p0}:nodes"]) == 1
+    });
+    let refused = home.spawn(&args).wait(LONG).expect_code(1);
+    assert!(refused.stderr.contains("a node called 'till' is alive already"), "{refused}");
+    first.signal(Signal::TERM);
+    first.wait(LONG).expect_code(0);
+    // A name that was given back is free at once, and one of a killed process once it counts as dead.
+    let second = home.spawn(&args);
+    wait_until_blocking(LONG, "the second one is alive", || {
+        server.query::<u64>(&["ZCARD", "seckill:{p0}:nodes"]) == 1
+    });
+    second.signal(Signal::KILL);
+    let third = home.spawn(&args[..5]);
+    wait_until_blocking(LONG, "the third one has its name", || {
+        third.stdout().contains("till works on redis")
+    });
+    drop(second);
+    third.signal(Signal::TERM);
+    third.wait(LONG).expect_code(0);
+}
+
+/// A library that shifts the clock of one process; Redis and the test keep the true one.
+fn fake_clock() -> String {
+    let found =
+        ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"]
+            .iter()
+            .map(|dir| Path::new(dir).join("faketime/libfaketimeMT.so.1"))
+            .find(|path| path.exists());
+    let found = found.expect("libfaketime is missing; 'assets/setup.sh --tests' installs it");
+    found.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_sale_opens_and_closes_by_the_clock_of_redis() {
+    for shift in ["+1h", "-1h"] {
+        let (home, server, library) = (Seckill::new(), TestRedis::start(), fake_clock());
+        let (data, url) = (home.data_dir().display().to_string(), server.url());
+        let wrong = |args: &[&str]| {
+            let args = [&["--data-dir", &data, "--redis", &url], args].concat();
+            let envs = [
+                ("LD_PRELOAD", library.as_str()),
+                ("FAKETIME", shift),
+                ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
+            ];
+            Background::spawn(crate::support::BINARY, &args, &home, &envs)
+        };
+        let created = wrong(&[
+            "sale", "create", "--title", "t", "--stock", "100000", "--begin", "+2s", "--end",
+            "+12s", "--json",
+        ]);
+        let voucher = created.wait(LONG).expect_code(0).json()["voucher_id"].to_string();
+        let sale: std::collections::HashMap<String, String> =
+            server.query(&["HGETALL", &format!("seckill:{{p0}}:sale:{voucher}")]);
+        let (begin, end): (u64, u64) =
+            (sale["begin"].parse().unwrap(), sale["end"].parse().unwrap());
+        assert_eq!(end - begin, 10_000);
+        // One rush after the other until the sale is over.
+        let mut rejected = 0;
+        wait_until_blocking(LONG, "the sale is over", || {
+            let rush =
+                wrong(&["rush", "--voucher", &voucher, "--users", "300", "--seed", "1", "--json"]);
+            let report = rush.wait(LONG).json();
+            rejected += report["rejected"].as_u64().unwrap();
+            report["first_rejection"].as_str().is_some_and(|why| why.contains("ended"))
+        });
+        assert!(rejected >= 300, "some came too early or too late");
+        let entries: Vec<(String, Vec<String>)> =
+            server.query(&["XRANGE", "seckill:{p0}:orders", "-", "+"]);
+        assert!(!entries.is_empty(), "somebody came in time");
+        for (id, _) in &entries {
+            let at: u64 = id.split_once('-').unwrap().0.parse().unwrap();
+            assert!(begin <= at && at < end, "{begin} <= {at} < {end}");
+        }
+    }
+}

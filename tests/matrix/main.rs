@@ -1,0 +1,166 @@
+//! The fault matrix: an engine under one fault or two, a new one for each seed, and all eight invariants of the
+//! ledger afterwards, by a checker of its own.
+//!
+//! `SEEDS=1000 cargo test --test matrix` runs that many, `SEED=42` one, `FROM=500` begins there, `ONLY=trimmed` tells
+//! only stories of such faults, `AT_ONCE=2` so many at a time, `DATABASE=mariadb` or `DATABASE=postgres` to run on that.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails says where"
+)]
+#![allow(unreachable_pub, reason = "`pub` here means: for the other parts of this test")]
+
+mod buyers;
+mod check;
+mod dies;
+mod live;
+mod plan;
+mod stage;
+#[path = "../support/mod.rs"]
+mod support;
+#[path = "../world/mod.rs"]
+mod world;
+
+use std::{
+    collections::BTreeMap,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        atomic::{AtomicU64, Ordering},
+        mpsc,
+    },
+    time::{Duration, Instant},
+};
+
+use plan::{Fate, Plan, Story};
+use seckill_model::faults::Point;
+use stage::Told;
+
+const SEEDS: u64 = 200;
+/// Stories at once: most of their time is spent waiting.
+const AT_ONCE: u64 = 4;
+/// A story that takes longer hangs.
+const STORY: Duration = Duration::from_mins(3);
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|told| told.parse().unwrap_or_else(|_| panic!("{name}={told}")))
+}
+
+async fn tell(plan: &Plan) -> Result<Told, String> {
+    match &plan.story {
+        Story::Live(faults) => live::run(plan, faults).await,
+        Story::Dies(fate) => dies::run(plan, *fate).await,
+    }
+}
+
+/// Whatever goes wrong comes with the command that repeats it. A runtime of its own: a story waits as it likes.
+fn run(seed: u64) -> Ran {
+    let plan = Plan::of(seed);
+    let started = Instant::now();
+    let tell = || {
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        let runtime = runtime.worker_threads(2).enable_all().build().unwrap();
+        let told = runtime.block_on(async { tokio::time::timeout(STORY, tell(&plan)).await });
+        runtime.shutdown_background();
+        told.unwrap_or_else(|_| Err(format!("it took longer than {STORY:?}")))
+    };
+    let told = catch_unwind(AssertUnwindSafe(tell));
+    let told = told.unwrap_or_else(|_| Err("it panicked, as told above".to_owned()));
+    if let Err(why) = &told {
+        println!(
+            "\nseed {seed} failed: {why}\n{plan:?}\nagain: SEED={seed} cargo test --test matrix the_books -- --nocapture\n"
+        );
+    }
+    Ran { plan, told, took: started.elapsed() }
+}
+
+struct Ran {
+    plan: Plan,
+    told: Result<Told, String>,
+    took: Duration,
+}
+
+fn kinds(plan: &Plan) -> Vec<String> {
+    match &plan.story {
+        Story::Live(faults) => faults.iter().map(|(_, fault)| fault.name()).collect(),
+        Story::Dies(Fate::DiesAt(point, _)) => vec![format!("killed at {}", point.name())],
+        Story::Dies(Fate::WithRedis { truncated: false, .. }) => vec!["killed with Redis".into()],
+        Story::Dies(Fate::WithRedis { truncated: true, .. }) => {
+            vec!["killed with Redis, its file truncated".into()]
+        }
+        Story::Dies(Fate::Suspended { .. }) => vec!["suspended until dead".into()],
+    }
+}
+
+#[test]
+fn the_books_balance_after_every_fault() {
+    let one = number("SEED");
+    let from = one.or_else(|| number("FROM")).unwrap_or(1);
+    let seeds = if one.is_some() { 1 } else { number("SEEDS").unwrap_or(SEEDS) };
+    let started = Instant::now();
+    let mut table: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    let (mut failed, mut gone, mut admitted, mut slowest) = (Vec::new(), 0, 0, (Duration::ZERO, 0));
+    let (next, (ran, stories)) = (AtomicU64::new(from), mpsc::channel());
+    let only = std::env::var("ONLY").unwrap_or_default();
+    let at_once = number("AT_ONCE").unwrap_or(AT_ONCE);
+    std::thread::scope(|scope| {
+        for _ in 0..at_once.min(seeds) {
+            let (ran, next, only) = (ran.clone(), &next, only.clone());
+            scope.spawn(move || {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= from + seeds {
+                        return;
+                    }
+                    if kinds(&Plan::of(seed)).iter().any(|kind| kind.contains(&only))
+                        && ran.send(run(seed)).is_err()
+                    {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    drop(ran);
+    for Ran { plan, told, took } in stories {
+        slowest = slowest.max((took, plan.seed));
+        for kind in kinds(&plan) {
+            let line = table.entry(kind).or_default();
+            line.0 += 1;
+            line.1 += u64::from(told.as_ref().is_ok_and(|told| told.struck));
+        }
+        match told {
+            Ok(told) => {
+                gone += told.gone;
+                admitted += told.admitted;
+            }
+            Err(_) => failed.push(plan.seed),
+        }
+    }
+    println!("{:45} stories  in time", "fault");
+    for (kind, (all, struck)) in &table {
+        println!("{kind:45} {all:7} {struck:8}");
+    }
+    println!(
+        "{seeds} seeds from {from} on in {:.0} s, {admitted} orders promised, {gone} lost with both their servers' \
+         last second; the slowest was {} with {:.1} s",
+        started.elapsed().as_secs_f32(),
+        slowest.1,
+        slowest.0.as_secs_f32()
+    );
+    failed.sort_unstable();
+    assert!(failed.is_empty(), "{} of {seeds} seeds failed: {failed:?}", failed.len());
+    if seeds >= SEEDS && only.is_empty() && cfg!(debug_assertions) {
+        for point in Point::ALL {
+            let kind = format!("killed at {}", point.name());
+            assert!(table.get(&kind).is_some_and(|it| it.1 > 0), "nobody was {kind}");
+        }
+    }
+}
+
+/// The work of one process of the stories, which run this test binary again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "the work of a process that another test starts"]
+async fn a_process_of_the_matrix() {
+    dies::be_one(&std::env::var(dies::CHILD).unwrap()).await;
+}

@@ -1,0 +1,139 @@
+//! Dead letters as a person meets them, with the real program.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails says where"
+)]
+
+use crate::support::{PATIENCE, Ran, Seckill, wait_until_blocking};
+use redis::cmd;
+use serde_json::Value;
+
+#[track_caller]
+fn refused(ran: Ran, code: i32, words: &str) {
+    let ran = ran.expect_code(code);
+    assert!(ran.stderr.contains(words), "'{words}' is not in: {}", ran.stderr);
+    assert!(!ran.stderr.contains("panicked"), "{}", ran.stderr);
+}
+
+fn json(home: &Seckill, args: &[&str]) -> Value {
+    home.run(&[args, &["--json"]].concat()).expect_code(0).json()
+}
+
+const ORDER: &str = "627150921728720897";
+
+#[test]
+fn letters_are_listed_shown_replayed_and_discarded() {
+    let home = Seckill::new();
+    let worker = home.spawn(&["work"]);
+    let created = json(&home, &["sale", "create", "--title", "tea", "--stock", "9"]);
+    let id = created["voucher_id"].to_string();
+    wait_until_blocking(PATIENCE, "the worker has its group", || {
+        json(&home, &["status"])["stream"]["group"] == true
+    });
+    assert_eq!(json(&home, &["dead", "list"])["total"], 0);
+    refused(home.run(&["dead", "replay", "--all", "--yes"]), 1, "no dead letter matches");
+
+    let mut redis = home.redis().unwrap();
+    for fields in [["userId", "x"], ["nonsense", "\u{1b}[2J"]] {
+        cmd("XADD").arg("seckill:{p0}:orders").arg("*").arg(&fields).exec(&mut redis).unwrap();
+    }
+    // A buyer who waits, and whose entry was given up.
+    let promise = |redis: &mut redis::Connection| {
+        let buyers = format!("seckill:{{p0}}:buyers:{id}");
+        cmd("HSET").arg(buyers).arg(7).arg(ORDER).exec(redis).unwrap();
+        cmd("DECR").arg(format!("seckill:{{p0}}:stock:{id}")).exec(redis).unwrap();
+        let mut add = cmd("XADD");
+        add.arg("seckill:{p0}:dead").arg("*").arg("reason").arg("by hand");
+        add.arg("body:userId").arg(7).arg("body:voucherId").arg(&id).arg("body:id").arg(ORDER);
+        add.query::<String>(redis).unwrap()
+    };
+    let letter = promise(&mut redis);
+    wait_until_blocking(PATIENCE, "all are given up", || {
+        json(&home, &["dead", "list"])["total"] == 3
+    });
+    // One of them is of a buyer who was admitted, and waits.
+    home.run(&["audit"]).expect_code(1);
+    let told = home.run(&["audit", "--repair"]).expect_code(1).stdout;
+    for part in ["'seckill dead replay --all'", "'seckill dead discard --all --compensate'"] {
+        assert!(told.contains(part), "'{part}' is not in: {told}");
+    }
+    assert!(!told.contains("tb_voucher_order") && !told.contains("asks for"), "{told}");
+
+    let listed = json(&home, &["dead", "list", "--limit", "2"]);
+    assert_eq!(listed["letters"].as_array().map(Vec::len), Some(2));
+    let next = listed["next"].as_str().unwrap();
+    let rest = json(&home, &["dead", "list", "--from", next]);
+    assert_eq!((rest["letters"].as_array().map(Vec::len), &rest["next"]), (Some(1), &Value::Null));
+    let found = json(&home, &["dead", "list", "--filter", "verdict=awaited,user=7"]);
+    let line = &found["letters"][0];
+    assert_eq!(line["letter"], letter.as_str());
+    assert_eq!((&line["order_id"], &line["act"]), (&ORDER.into(), &"replay".into()), "{line}");
+    let words = home.run(&["dead", "list"]).expect_code(0).stdout;
+    assert!(words.contains("malformed") && words.contains("awaited"), "{words}");
+    home.run(&["dead", "list", "--filter", "user=8"]).expect_code(1);
+    refused(home.run(&["dead", "list", "--filter", "colour=red"]), 2, "no field 'colour'");
+
+    let shown = json(&home, &["dead", "show", &letter]);
+    assert_eq!(shown["history"][0]["reason"], "by hand");
+    let names = ["name", "value"].map(|key| shown["payload"][0][key].clone());
+    assert_eq!(names, ["userId", "7"]);
+    let words = home.run(&["dead", "show", &letter]).expect_code(0).stdout;
+    assert!(words.contains("its buyer waits") && words.contains("userId = 7"), "{words}");
+    refused(home.run(&["dead", "show", "1-1"]), 1, "no dead letter 1-1");
+    refused(home.run(&["dead", "show", "x"]), 2, "no stream entry id");
+
+    // Nothing is done without consent, or by halves of a sentence.
+    refused(home.run(&["dead", "discard", "--all"]), 2, "--yes");
+    refused(home.run(&["dead", "discard"]), 2, "--all");
+    refused(home.run(&["dead", "discard", "--filter", " ", "--yes"]), 2, "empty filter");
+    refused(home.run(&["dead", "discard", "--all", &letter]), 2, "cannot be used");
+    refused(home.run(&["--read-only", "dead", "discard", "--all", "--yes"]), 1, "read-only");
+    let kept = home.run(&["dead", "discard", &letter, "--yes", "--json"]).expect_code(1).json();
+    assert_eq!((&kept["discarded"], &kept["refused"]["awaited"]), (&0.into(), &1.into()), "{kept}");
+    refused(home.run(&["dead", "replay", "1-1", "--yes"]), 1, "none of these");
+
+    let report = json(&home, &["dead", "discard", "--filter", "verdict=malformed", "--yes"]);
+    assert_eq!(report["discarded"], 2, "{report}");
+    let back = ["dead", "replay", &letter, "1-1", "--yes", "--reason", "mended"];
+    let report = home.run(&[&back[..], &["--json"]].concat()).expect_code(1).json();
+    assert_eq!((&report["replayed"], &report["gone"]), (&1.into(), &1.into()), "{report}");
+    wait_until_blocking(PATIENCE, "the order is written", || {
+        home.run(&["orders", "show", ORDER, "--json"]).json()["result"] == "persisted"
+    });
+    home.run(&["audit"]).expect_code(0);
+    drop(worker);
+}
+
+#[test]
+fn a_discard_with_compensation_shows_as_a_cancelled_order() {
+    let home = Seckill::new();
+    let worker = home.spawn(&["work"]);
+    let created = json(&home, &["sale", "create", "--title", "tea", "--stock", "9"]);
+    let id = created["voucher_id"].to_string();
+    wait_until_blocking(PATIENCE, "the worker has its group", || {
+        json(&home, &["status"])["stream"]["group"] == true
+    });
+    let mut redis = home.redis().unwrap();
+    let buyers = format!("seckill:{{p0}}:buyers:{id}");
+    cmd("HSET").arg(&buyers).arg(7).arg(ORDER).exec(&mut redis).unwrap();
+    cmd("DECR").arg(format!("seckill:{{p0}}:stock:{id}")).exec(&mut redis).unwrap();
+    let mut add = cmd("XADD");
+    add.arg("seckill:{p0}:dead").arg("*").arg("reason").arg("by hand");
+    add.arg("body:userId").arg(7).arg("body:voucherId").arg(&id).arg("body:id").arg(ORDER);
+    add.exec(&mut redis).unwrap();
+    let words = home.run(&["dead", "discard", "--all", "--compensate", "--yes"]).expect_code(0);
+    for part in [
+        "1  awaited: its buyer waits",
+        "Removed 1 dead letter; 1 order is cancelled, 1 piece went back",
+    ] {
+        assert!(words.stdout.contains(part), "'{part}' is not in: {words}");
+    }
+    let shown = json(&home, &["orders", "show", ORDER]);
+    assert_eq!(shown["order"]["status"], "cancelled", "{shown}");
+    let sale = &json(&home, &["audit"])["sales"][0];
+    assert_eq!((&sale["stock"], &sale["db_stock"]), (&9.into(), &9.into()), "{sale}");
+    assert_eq!((&sale["closed"], &sale["dead"]), (&1.into(), &0.into()), "{sale}");
+    drop(worker);
+}

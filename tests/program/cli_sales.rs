@@ -1,0 +1,274 @@
+//! Sales, vouchers and orders as a person types them, with the real program.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails says where"
+)]
+
+use crate::support::{Ran, Seckill};
+use serde_json::Value;
+
+fn create(home: &Seckill, stock: &str, more: &[&str]) -> String {
+    let args =
+        [&["sale", "create", "--title", "火锅 🍲", "--stock", stock, "--json"], more].concat();
+    home.run(&args).expect_code(0).json()["voucher_id"].to_string()
+}
+
+/// One sentence on stderr, nothing on stdout, no panic.
+#[track_caller]
+fn refused(ran: Ran, code: i32, words: &str) {
+    let ran = ran.expect_code(code);
+    assert!(ran.stdout.is_empty(), "stdout: {}", ran.stdout);
+    assert!(ran.stderr.contains(words), "'{words}' is not in: {}", ran.stderr);
+    assert!(!ran.stderr.contains("panicked"), "{}", ran.stderr);
+}
+
+fn json(home: &Seckill, args: &[&str]) -> Value {
+    home.run(&[args, &["--json"]].concat()).expect_code(0).json()
+}
+
+#[test]
+fn a_sale_is_limited_restocked_and_cut() {
+    let home = Seckill::new();
+    let worker = home.spawn(&["work"]);
+    let id = create(&home, "100", &["--limit", "3", "--end", "+2h"]);
+    let shown = json(&home, &["sale", "show", &id]);
+    assert_eq!((&shown["limit"], &shown["state"]), (&3.into(), &"running".into()), "{shown}");
+    assert!(shown["changed"].is_i64() && shown["end"].is_i64(), "{shown}");
+    let rush = ["rush", "--voucher", &id, "--users", "30"];
+    json(&home, &rush);
+
+    let restocked = json(&home, &["sale", "restock", &id, "1,000"]);
+    assert_eq!(restocked["initial"], 1_100);
+    let cut = json(&home, &["sale", "restock", &id, "-1,000", "--reason", "a mistake"]);
+    assert_eq!(cut["initial"], 100);
+    refused(home.run(&["sale", "restock", &id, "-100"]), 1, "unsold");
+    refused(home.run(&["sale", "restock", &id, "0"]), 2, "restocked by 0");
+    refused(home.run(&["sale", "restock", &id, "many"]), 2, "whole number");
+    refused(home.run(&["--read-only", "sale", "restock", &id, "-1"]), 1, "read-only");
+    refused(home.run(&["sale", "restock", "42", "-1"]), 1, "no sale");
+    for (limit, words) in [("0", "0 orders"), ("21", "21 orders"), ("-1", "without a sign")] {
+        let args = ["sale", "create", "--title", "t", "--stock", "1", "--limit", limit];
+        refused(home.run(&args), 2, words);
+    }
+    let words = home.run(&["sale", "show", &id]).expect_code(0).stdout;
+    for part in ["running, changed", "3 orders a user", "of 100 (SQL"] {
+        assert!(words.contains(part), "'{part}' is not in: {words}");
+    }
+    home.run(&["audit"]).expect_code(0);
+    drop(worker);
+}
+
+#[test]
+fn archived_sales_come_from_sql_in_pages() {
+    let home = Seckill::new();
+    let config = home.file("config.toml");
+    std::fs::write(&config, "[engine.jobs]\narchive_after_ms = 0\n").unwrap();
+    let config = config.to_str().unwrap();
+    let worker = home.spawn(&["--config", config, "work"]);
+    let ids: Vec<String> = (0..3).map(|_| create(&home, "5", &[])).collect();
+    let order_of = ["rush", "--voucher", &ids[0], "--users", "2"];
+    json(&home, &order_of);
+    for id in &ids {
+        home.run(&["sale", "end", id, "--yes"]).expect_code(0);
+    }
+    let kept = create(&home, "5", &[]);
+    let archived = || json(&home, &["sale", "list", "--archived"]);
+    crate::support::wait_until_blocking(
+        crate::support::PATIENCE,
+        "three sales are archived",
+        || {
+            home.run(&["--config", config, "jobs", "run", "archive-sales"]).expect_code(0);
+            archived()["sales"].as_array().is_some_and(|sales| sales.len() == 3)
+        },
+    );
+    let first = json(&home, &["sale", "list", "--archived", "--limit", "2"]);
+    let numbers = |page: &Value| -> Vec<String> {
+        let sales = page["sales"].as_array().unwrap();
+        sales.iter().map(|sale| sale["voucher_id"].to_string()).collect()
+    };
+    assert_eq!(numbers(&first), [&*ids[2], &*ids[1]]);
+    assert_eq!(first["next"].to_string(), ids[1]);
+    let rest = json(&home, &["sale", "list", "--archived", "--limit", "2", "--before", &ids[1]]);
+    assert_eq!((numbers(&rest), &rest["next"]), (vec![ids[0].clone()], &Value::Null));
+    let words = home.run(&["sale", "list", "--archived", "--limit", "2"]).expect_code(0).stdout;
+    assert!(words.contains(&format!("--before {}", ids[1])), "{words}");
+
+    let running = json(&home, &["sale", "list"]);
+    assert_eq!(running.as_array().map(Vec::len), Some(1), "{running}");
+    assert_eq!(running[0]["voucher_id"].to_string(), kept);
+    let shown = json(&home, &["sale", "show", &ids[0]]);
+    assert_eq!((&shown["phase"], &shown["persisted"]), (&"archived".into(), &2.into()), "{shown}");
+    assert_eq!((&shown["stock"], &shown["db_stock"]), (&Value::Null, &3.into()), "{shown}");
+    let listed = json(&home, &["orders", "list", "--voucher", &ids[0]]);
+    let order = listed["orders"][0]["id"].as_str().unwrap();
+    let found = json(&home, &["orders", "show", order]);
+    assert_eq!(found["result"], "persisted", "SQL answers for it: {found}");
+    refused(home.run(&["sale", "restock", &ids[0], "-1"]), 1, "has ended");
+    refused(home.run(&["sale", "list", "--before", "1"]), 2, "--archived");
+    refused(home.run(&["sale", "list", "--archived", "--limit", "0"]), 2, "--limit");
+    drop(worker);
+}
+
+/// All pages of a listing, and how many there were.
+fn pages(home: &Seckill, args: &[&str]) -> (Vec<Value>, usize) {
+    let (mut all, mut read, mut before) = (Vec::new(), 0, None::<String>);
+    loop {
+        let mut args = [&["orders", "list", "--limit", "50"], args].concat();
+        if let Some(before) = &before {
+            args.extend(["--before", before]);
+        }
+        let page = json(home, &args);
+        all.extend(page["orders"].as_array().unwrap().iter().cloned());
+        read += 1;
+        match page["next"].as_str() {
+            Some(next) => before = Some(next.to_owned()),
+            None => return (all, read),
+        }
+    }
+}
+
+#[test]
+fn orders_are_listed_in_pages_and_found_by_their_id() {
+    let home = Seckill::new();
+    let worker = home.spawn(&["work"]);
+    let id = create(&home, "120", &["--limit", "2"]);
+    let other = create(&home, "1", &[]);
+    let rush = ["rush", "--voucher", &id, "--users", "60", "--repeat", "1", "--pay", "0.5"];
+    let report = json(&home, &rush);
+    assert_eq!((&report["admitted"], &report["persisted"]), (&120.into(), &120.into()), "{report}");
+    json(&home, &["rush", "--voucher", &other, "--users", "1"]);
+
+    let stream = &json(&home, &["status"])["stream"];
+    assert_eq!(stream["length"], 121, "all of them could be replayed: {stream}");
+    assert!(stream["oldest_ms"].is_u64(), "{stream}");
+    let words = home.run(&["status"]).expect_code(0).stdout;
+    assert!(words.contains("keeps 121 entries to replay"), "{words}");
+    let (all, read) = pages(&home, &[]);
+    assert_eq!((all.len(), read), (121, 3));
+    let ids: Vec<u64> =
+        all.iter().map(|order| order["id"].as_str().unwrap().parse().unwrap()).collect();
+    assert!(ids.windows(2).all(|pair| pair[0] > pair[1]), "newest first, none twice");
+    assert_eq!(pages(&home, &["--voucher", &id]).0.len(), 120);
+    let paid = pages(&home, &["--voucher", &id, "--status", "paid"]).0;
+    assert_eq!(paid.len() as u64, report["paid"].as_u64().unwrap());
+    let user = paid[0]["user_id"].to_string();
+    assert_eq!(pages(&home, &["--voucher", &id, "--user", &user]).0.len(), 2);
+    assert_eq!(pages(&home, &["--from", "-1h", "--to", "+1h"]).0.len(), 121);
+    for nothing in [["--from", "+1h"], ["--to", "-1h"], ["--user", "999999999"]] {
+        let page = home.run(&[&["orders", "list", "--json"], &nothing[..]].concat());
+        let page = page.expect_code(1).json();
+        assert_eq!((&page["orders"], &page["next"]), (&serde_json::json!([]), &Value::Null));
+    }
+    let words = home.run(&["orders", "list", "--limit", "1"]).expect_code(0).stdout;
+    assert!(words.contains(&format!("--before {}", ids[0])), "{words}");
+
+    let list = |args: &[&str]| home.run(&[&["orders", "list"], args].concat());
+    refused(list(&["--from", "+2h", "--to", "+1h"]), 2, "swap the two times");
+    refused(list(&["--from", "2021-12-31T23:59:59Z"]), 2, "from 2022 to 2090");
+    refused(list(&["--to", "2091-01-01T00:00:00Z"]), 2, "from 2022 to 2090");
+    refused(list(&["--from", "yesterday"]), 2, "no time that I can read");
+    refused(list(&["--status", "refunded"]), 2, "no state of an order");
+    refused(list(&["--before", "banana"]), 2, "no order id");
+    refused(list(&["--user", "-1"]), 2, "without a sign");
+    refused(list(&["--voucher", "x"]), 2, "no voucher number");
+
+    let second = all.iter().find(|order| order["place"] == 2 && order["status"] == "paid").unwrap();
+    let number = second["id"].as_str().unwrap();
+    let words = home.run(&["orders", "show", number]).expect_code(0).stdout;
+    assert!(words.contains("paid 20") && words.contains("place 2 of the buyer"), "{words}");
+    let shown = json(&home, &["orders", "show", number]);
+    assert_eq!((&shown["result"], &shown["order"]), (&"persisted".into(), second), "{shown}");
+    // What no buyer was given is decoded still.
+    let ran = home.run(&["orders", "show", "627150921728720897", "--json"]).expect_code(1);
+    let (unknown, decoded) = (ran.json(), &ran.json()["decoded"]);
+    assert_eq!(unknown["result"], "unknown");
+    assert_eq!(
+        (&decoded["sequence"], &decoded["day"]),
+        (&3_325_231_105_u64.into(), &"2026-08-18".into())
+    );
+    let words = home.run(&["orders", "show", "99"]).expect_code(1).stdout;
+    assert!(words.contains("unknown:") && words.contains("number 99 of 2022-01-01"), "{words}");
+    drop(worker);
+}
+
+#[test]
+fn vouchers_of_both_kinds_are_created_and_listed() {
+    let home = Seckill::new();
+    assert_eq!(json(&home, &["voucher", "list"])["vouchers"], serde_json::json!([]));
+    let made = json(&home, &["voucher", "create", "--title", " 代金券 ", "--reason", "a gift"]);
+    let sale = create(&home, "5", &[]);
+    let first = json(&home, &["voucher", "list", "--limit", "1"]);
+    assert_eq!(first["vouchers"][0]["title"], "代金券");
+    assert_eq!(first["vouchers"][0]["kind"], "ordinary");
+    assert_eq!(
+        (&first["vouchers"][0]["voucher_id"], &first["next"]),
+        (&made["voucher_id"], &made["voucher_id"])
+    );
+    let after = made["voucher_id"].to_string();
+    let rest = json(&home, &["voucher", "list", "--after", &after]);
+    assert_eq!((&rest["vouchers"][0]["kind"], &rest["next"]), (&"sale".into(), &Value::Null));
+    assert_eq!(rest["vouchers"][0]["voucher_id"].to_string(), sale);
+    let all = ["voucher", "create", "--title", "tea", "--shop", "3", "--sub-title", "weekdays"];
+    let rest = ["--rules", "one a table\nno cash", "--pay-value", "8,000", "--actual-value"];
+    let made = json(&home, &[&all[..], &rest, &["10000", "--status", "off"]].concat());
+    let listed = json(&home, &["voucher", "list", "--after", &sale]);
+    let kept = serde_json::json!({
+        "voucher_id": made["voucher_id"], "kind": "ordinary", "title": "tea", "shop_id": 3,
+        "sub_title": "weekdays", "rules": "one a table\nno cash", "pay_value": 8_000,
+        "actual_value": 10_000, "status": "off",
+    });
+    assert_eq!(listed["vouchers"], serde_json::json!([kept]));
+    let words = home.run(&["voucher", "list"]).expect_code(0).stdout;
+    for part in ["off", "80.00", "100.00", "    weekdays\n    one a table\n    no cash\n"] {
+        assert!(words.contains(part), "'{part}' is not in: {words}");
+    }
+    for (flag, value, why) in [
+        ("--sub-title", " ", "a sub-title takes"),
+        ("--rules", "", "rules take"),
+        ("--status", "sold", "'sold' is no status"),
+        ("--pay-value", "-1", "without a sign"),
+    ] {
+        refused(home.run(&["voucher", "create", "--title", "t", flag, value]), 2, why);
+    }
+    refused(home.run(&["voucher", "create", "--title", " "]), 2, "the title is empty");
+    refused(home.run(&["--read-only", "voucher", "create", "--title", "t"]), 1, "read-only");
+    refused(home.run(&["sale", "show", &after]), 1, "no sale");
+    // Redis need not answer for it.
+    let away = home.run(&["--redis", "redis://127.0.0.1:1", "voucher", "list", "--json"]);
+    assert_eq!(away.expect_code(0).json()["vouchers"].as_array().map(Vec::len), Some(3));
+}
+
+#[test]
+fn an_ordinary_voucher_is_bought_as_often_as_asked() {
+    let home = Seckill::new();
+    let voucher = |more: &[&str]| {
+        let made = json(&home, &[&["voucher", "create", "--title", "tea"], more].concat());
+        made["voucher_id"].to_string()
+    };
+    let (tea, sale, off) = (voucher(&[]), create(&home, "5", &[]), voucher(&["--status", "off"]));
+    let buy =
+        |id: &str| json(&home, &["voucher", "buy", id, "--user", "7"])["order_id"].to_string();
+    let orders = [buy(&tea), buy(&tea), buy(&tea)];
+    let listed = json(&home, &["orders", "list", "--user", "7"]);
+    let ids: Vec<String> = listed["orders"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .rev()
+        .map(|order| order["id"].to_string())
+        .collect();
+    assert_eq!(ids, orders);
+    let newest = &listed["orders"][0];
+    assert_eq!((&newest["status"], &newest["place"]), (&"unpaid".into(), &Value::Null));
+    let words = home.run(&["orders", "show", orders[0].trim_matches('"')]).expect_code(0).stdout;
+    assert!(words.contains(&format!("ordinary voucher #{tea}")), "{words}");
+    json(&home, &["orders", "pay", orders[0].trim_matches('"')]);
+    for (id, words) in [(&*sale, "flash sale"), (&*off, "off the shelf"), ("42", "no voucher 42")] {
+        refused(home.run(&["voucher", "buy", id, "--user", "7"]), 1, words);
+    }
+    refused(home.run(&["--read-only", "voucher", "buy", &tea, "--user", "7"]), 1, "read-only");
+    refused(home.run(&["voucher", "buy", &tea]), 2, "--user");
+    home.run(&["audit"]).expect_code(0);
+}

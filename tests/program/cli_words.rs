@@ -1,0 +1,86 @@
+//! What a terminal gets of text from anywhere, and of numbers, with the real program.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails says where"
+)]
+
+use crate::support::{PATIENCE, Seckill, wait_until_blocking};
+use redis::cmd;
+use serde_json::Value;
+use sqlx::Connection as _;
+
+/// Every sign that steers a terminal and that JSON need not escape.
+fn steering() -> String {
+    ('\u{7f}'..='\u{9f}')
+        .chain(['\u{61c}', '\u{200e}', '\u{200f}'])
+        .chain('\u{202a}'..='\u{202e}')
+        .chain('\u{2066}'..='\u{2069}')
+        .collect()
+}
+
+#[test]
+fn json_steers_no_terminal_and_keeps_its_values() {
+    let home = Seckill::new();
+    let _worker = home.spawn(&["work"]);
+    home.run(&["sale", "create", "--title", "tea", "--stock", "7"]).expect_code(0);
+    let foreign = format!("火锅{}end", steering());
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let url = format!("sqlite://{}", home.data_dir().join("seckill.db").display());
+        let mut sql = sqlx::SqliteConnection::connect(&url).await.unwrap();
+        sqlx::query("UPDATE tb_voucher SET title = ?")
+            .bind(&foreign)
+            .execute(&mut sql)
+            .await
+            .unwrap();
+    });
+    let mut redis = home.redis().unwrap();
+    cmd("XADD")
+        .arg("seckill:{p0}:orders")
+        .arg("*")
+        .arg("nonsense")
+        .arg(&foreign)
+        .exec(&mut redis)
+        .unwrap();
+    let json = |args: &[&str]| -> Value {
+        let ran = home.run(&[args, &["--json"]].concat()).expect_code(0);
+        let raw: Vec<char> = ran.stdout.chars().filter(|c| steering().contains(*c)).collect();
+        assert!(raw.is_empty(), "{args:?}: {raw:?}");
+        ran.json()
+    };
+    wait_until_blocking(PATIENCE, "it is given up", || json(&["dead", "list"])["total"] == 1);
+    let listed = json(&["dead", "list"]);
+    let letter = listed["letters"][0]["letter"].as_str().unwrap();
+    // Bytes of an entry are shown with a sign in the place of each.
+    assert!(holds(&json(&["dead", "show", letter]), "火锅····"));
+    for args in [&["sale", "list"][..], &["sale", "show", "1"], &["voucher", "list"], &["status"]] {
+        let told = json(args);
+        assert!(holds(&told, &foreign), "{args:?}: {told}");
+    }
+}
+
+/// Whether a text stands anywhere in a document.
+fn holds(value: &Value, text: &str) -> bool {
+    match value {
+        Value::String(found) => found.contains(text),
+        Value::Array(all) => all.iter().any(|it| holds(it, text)),
+        Value::Object(all) => all.values().any(|it| holds(it, text)),
+        _ => false,
+    }
+}
+
+#[test]
+fn numbers_are_grouped_and_one_is_singular() {
+    let home = Seckill::new();
+    home.run(&["sale", "create", "--title", "tea", "--stock", "70001"]).expect_code(0);
+    let rush = home.run(&["rush", "--voucher", "1", "--users", "1"]).expect_code(0).stdout;
+    assert!(rush.starts_with("1 request, "), "{rush}");
+    for args in [&["status"][..], &["sale", "list"]] {
+        let words = home.run(args).expect_code(0).stdout;
+        let line = words.lines().find(|line| line.contains("tea")).unwrap();
+        assert!(line.contains(" 70,000  "), "{words}");
+        assert!(line.contains(" 70,001  ") && !line.contains("70000"), "{words}");
+    }
+}

@@ -1,0 +1,17 @@
+//! The program as its user runs it: as a process, and in a real pseudo-terminal.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod bench;
+mod cli_dead;
+mod cli_sales;
+mod cli_stream;
+mod cli_words;
+mod ends;
+mod incident;
+mod pictures;
+mod process;
+mod random;
+mod terminal;
+mod titles;

@@ -1,0 +1,165 @@
+//! The pictures and the recording of the README, made by the real program in a real pseudo-terminal.
+//! `assets/pictures.sh` runs this; no picture is made by hand.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a picture that can't be made says why"
+)]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use crate::support::{Pty, Seckill, key};
+use redis::cmd;
+use seckill_redis::Layout;
+use serde_json::json;
+
+const LONG: Duration = Duration::from_mins(2);
+const COLS: u16 = 120;
+const ROWS: u16 = 36;
+const LOOK: [(&str, &str); 2] = [("COLORTERM", "truecolor"), ("LANG", "C.UTF-8")];
+/// Exports what is on the screen as a picture, also over a question.
+const PICTURE: &str = "\x18";
+
+fn assets() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("assets")
+}
+
+/// A directory for exports, in a sandbox.
+fn album(home: &Seckill) -> String {
+    let dir = home.file("album");
+    fs::create_dir(&dir).unwrap();
+    dir.to_str().unwrap().to_owned()
+}
+
+/// Has the program export its screen, and keeps that as `assets/NAME.svg`.
+fn keep(terminal: &Pty, album: &str, name: &str) {
+    let before = fs::read_dir(album).unwrap().count();
+    terminal.send(PICTURE);
+    terminal.wait_for(LONG, "the picture", |_| fs::read_dir(album).unwrap().count() > before);
+    // Wide of the question, a name may be cut: the newest file is the one.
+    let newest = fs::read_dir(album).unwrap().map(|entry| entry.unwrap().path());
+    let newest = newest.max_by_key(|path| fs::metadata(path).unwrap().modified().unwrap()).unwrap();
+    terminal.wait_for(LONG, "all of it", |_| {
+        fs::read_to_string(&newest).unwrap().ends_with("</svg>\n")
+    });
+    let to = assets().join(format!("{name}.svg"));
+    fs::copy(&newest, &to).unwrap();
+    println!("{}", to.display());
+}
+
+/// A sale with the figures of a busy evening, and three more.
+#[test]
+#[ignore = "makes assets/overview.svg"]
+fn overview() {
+    let home = Seckill::new();
+    let album = album(&home);
+    let sale = |title: &str, stock: &str, more: &[&str]| {
+        let args = ["sale", "create", "--title", title, "--stock", stock];
+        home.run(&[&args, more].concat()).expect_code(0);
+    };
+    sale("hot pot 50% off", "60000", &[]);
+    sale("milk tea 9.9", "300", &[]);
+    sale("cinema ticket", "5000", &["--begin", "+90m"]);
+    home.run(&["rush", "--voucher", "2", "--users", "900"]).expect_code(0);
+    let terminal = home.pty(&["--export-dir", &album], COLS, ROWS, &LOOK);
+    terminal.wait_for_text("hot pot");
+    // One minute in the chart.
+    terminal.send("+");
+    let rush = home.spawn(&[
+        "rush",
+        "--voucher",
+        "1",
+        "--users",
+        "60000",
+        "--rate",
+        "1500",
+        "--seed",
+        "7",
+    ]);
+    terminal.wait_for(LONG, "most of them", |screen| {
+        screen.lines().any(|line| {
+            let mut words = line.split_whitespace().skip_while(|word| *word != "attempts").skip(1);
+            let total = words.next().and_then(|it| it.replace(',', "").parse().ok());
+            total.is_some_and(|total: u64| total > 55_000)
+        })
+    });
+    keep(&terminal, &album, "overview");
+    drop(rush);
+}
+
+#[test]
+#[ignore = "makes assets/dead.svg"]
+fn dead_letters() {
+    let home = Seckill::new();
+    let album = album(&home);
+    home.run(&["sale", "create", "--title", "hot pot 50% off", "--stock", "500"]).expect_code(0);
+    home.run(&["rush", "--voucher", "1", "--users", "800"]).expect_code(0);
+    let terminal = home.pty(&["--export-dir", &album], COLS, ROWS, &LOOK);
+    terminal.wait_for(LONG, "the engine", |screen| screen.contains("Nothing needs you"));
+    let mut redis = home.redis().unwrap();
+    let orders = Layout::default().home().orders();
+    for fields in [
+        ["userId", "nobody", "voucherId", "1", "id", "1"],
+        ["userId", "4711", "voucherId", "1", "id", "618475290624131073"],
+        ["userId", "4712", "voucherId", "火锅", "id", "618475290624131074"],
+        ["user", "4713", "voucherId", "1", "id", "618475290624131075"],
+    ] {
+        cmd("XADD").arg(&orders).arg("*").arg(&fields).query::<String>(&mut redis).unwrap();
+    }
+    terminal.wait_for(LONG, "the alarm", |screen| screen.contains("dead letters wait"));
+    terminal.send("5");
+    terminal.wait_for(LONG, "the letters", |screen| screen.contains("REASON"));
+    terminal.send(key::ENTER);
+    terminal.wait_for(LONG, "the detail", |screen| screen.contains("voucherId = "));
+    keep(&terminal, &album, "dead");
+}
+
+/// The demo from its beginning to the proof, in pictures and as a recording.
+#[test]
+#[ignore = "makes assets/demo.svg, assets/pending.svg and assets/demo.cast"]
+fn demo() {
+    let home = Seckill::new();
+    let album = album(&home);
+    let terminal = Pty::spawn(&["demo", "--seed", "7", "--export-dir", &album], COLS, ROWS, &LOOK);
+    terminal.wait_for(LONG, "a node dies", |screen| screen.contains("A NODE DIES"));
+    keep(&terminal, &album, "demo");
+    terminal.send("4");
+    terminal.wait_for(LONG, "pending entries", |screen| screen.contains("node-b/1"));
+    terminal.send("A");
+    terminal.wait_for(LONG, "the question", |screen| screen.contains("Cancel"));
+    keep(&terminal, &album, "pending");
+    terminal.say_yes(LONG);
+    terminal.wait_for(LONG, "the proof", |screen| screen.contains("REPAIRED, AND PROVED"));
+    let cast = assets().join("demo.cast");
+    // Where the pictures were put is nobody's business.
+    fs::write(&cast, recording(&terminal).replace(&album, "album")).unwrap();
+    println!("{}", cast.display());
+    terminal.send("q");
+}
+
+/// All that the program wrote, in asciinema's format, version 2.
+fn recording(terminal: &Pty) -> String {
+    let head = json!({
+        "version": 2, "width": COLS, "height": ROWS, "idle_time_limit": 2.0,
+        "title": "seckill demo", "env": { "TERM": "xterm-256color" },
+    });
+    let mut text = format!("{head}\n");
+    // A character may lie in two pieces.
+    let mut rest = Vec::new();
+    for (at, piece) in terminal.recorded() {
+        rest.extend_from_slice(&piece);
+        let whole = match std::str::from_utf8(&rest) {
+            Ok(_) => rest.len(),
+            Err(error) => error.valid_up_to(),
+        };
+        let told: Vec<u8> = rest.drain(..whole).collect();
+        let seconds = (at.as_secs_f64() * 1e3).round() / 1e3;
+        text.push_str(&format!("{}\n", json!([seconds, "o", String::from_utf8(told).unwrap()])));
+    }
+    text
+}

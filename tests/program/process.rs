@@ -1,0 +1,423 @@
+//! The real program as a process: its command line, its exit codes, and what survives SIGKILL.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails says where"
+)]
+
+use std::time::Duration;
+
+use crate::support::{Ran, Seckill, TestRedis, wait_until_blocking};
+use redis::cmd;
+use rustix::process::Signal;
+use sqlx::{Connection as _, SqliteConnection};
+
+const LONG: Duration = Duration::from_mins(2);
+
+fn create(home: &Seckill, stock: &str) -> String {
+    let args = ["sale", "create", "--title", "火锅 🍲", "--stock", stock, "--json"];
+    home.run(&args).expect_code(0).json()["voucher_id"].to_string()
+}
+
+/// Exactly one sentence on stderr, nothing on stdout, no panic.
+fn refused(ran: Ran, code: i32, words: &str) {
+    let ran = ran.expect_code(code);
+    assert!(ran.stdout.is_empty(), "stdout: {}", ran.stdout);
+    assert!(ran.stderr.contains(words), "'{words}' is not in: {}", ran.stderr);
+    assert!(!ran.stderr.contains("panicked"), "{}", ran.stderr);
+}
+
+/// A worker finishes what a killed process left; then the books balance and everything is in SQL.
+fn recovers(home: &Seckill) -> u64 {
+    let worker = home.spawn(&["work"]);
+    wait_until_blocking(LONG, "every entry has settled", || {
+        let status = home.run(&["status", "--json"]);
+        status.code() == 0 && {
+            let stream = &status.json()["stream"];
+            stream["lag"] == 0 && stream["pending"] == 0
+        }
+    });
+    worker.signal(Signal::TERM);
+    worker.wait(LONG).expect_code(0);
+    let audit = home.run(&["audit", "--json"]).expect_code(0).json();
+    assert_eq!(audit["balanced"], true, "{audit}");
+    let sale = &audit["sales"][0];
+    assert_eq!(sale["admitted"], sale["persisted"], "{sale}");
+    sale["persisted"].as_u64().unwrap()
+}
+
+#[test]
+fn a_thousand_buyers_from_the_command_line() {
+    let home = Seckill::new();
+    let id = create(&home, "100");
+    let rush = ["rush", "--voucher", &id, "--users", "1000", "--json"];
+    let report = home.run(&rush).expect_code(0).json();
+    for (key, value) in
+        [("attempts", 1_000), ("admitted", 100), ("sold_out", 900), ("persisted", 100)]
+    {
+        assert_eq!(report[key], value, "{key}: {report}");
+    }
+    let audit = home.run(&["audit", "--json"]).expect_code(0).json();
+    let sale = &audit["sales"][0];
+    assert_eq!((&sale["stock"], &sale["db_stock"]), (&0.into(), &0.into()), "{sale}");
+    let listed = home.run(&["sale", "list", "--json"]).expect_code(0).json();
+    assert_eq!(listed[0]["phase"], "sold_out");
+    assert_eq!(home.run(&["pending", "apply", "--yes"]).code(), 1, "nothing was pending");
+    assert!(home.processes().is_empty(), "the last one out stops the server");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_another_program_has_locked_is_told_as_that() {
+    let home = Seckill::new();
+    create(&home, "10");
+    let url = format!("sqlite:{}", home.data_dir().join("seckill.db").display());
+    let mut other = SqliteConnection::connect(&url).await.unwrap();
+    sqlx::query("BEGIN EXCLUSIVE").execute(&mut other).await.unwrap();
+    let told = home.run(&["status"]).expect_code(3).stdout;
+    assert!(told.contains("! the database is locked by another program"), "{told}");
+    assert!(told.contains("TAKES NO WRITES"), "{told}");
+    assert!(told.contains("火锅"), "what can be read is told: {told}");
+    let told = home.run(&["status", "--json"]).expect_code(3).json();
+    assert_eq!(told["alarms"][0]["kind"]["alarm"], "sql_locked", "{told}");
+    assert_eq!(told["sql"]["up"], true, "{told}");
+    assert!(home.run(&["sale", "list"]).expect_code(0).stdout.contains("火锅"));
+    let told = home.run(&["doctor"]).expect_code(3).stdout;
+    assert!(told.contains("AWAY  writes") && told.contains("locked by another program"), "{told}");
+    let alone = home.run(&["--redis", "redis://127.0.0.1:1", "status"]).expect_code(3).stdout;
+    assert!(alone.contains("TAKES NO WRITES") && alone.contains("火锅"), "{alone}");
+    other.close().await.unwrap();
+    home.run(&["status"]).expect_code(0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_redis_loses_while_the_database_is_locked_is_told_without_it() {
+    let home = Seckill::new();
+    let id = create(&home, "10");
+    let worker = home.spawn(&["work"]);
+    home.run(&["rush", "--voucher", &id, "--users", "5", "--json"]).expect_code(0);
+    let url = format!("sqlite:{}", home.data_dir().join("seckill.db").display());
+    let mut other = SqliteConnection::connect(&url).await.unwrap();
+    sqlx::query("BEGIN EXCLUSIVE").execute(&mut other).await.unwrap();
+    let stock = format!("seckill:{{p0}}:stock:{id}");
+    wait_until_blocking(LONG, "the node serves the sale", || {
+        let dropped = home.redis().and_then(|mut redis| cmd("DEL").arg(&stock).query(&mut redis));
+        dropped.is_ok_and(|dropped: u64| dropped == 1)
+    });
+    let lost = format!("lost, replaced or set back: {stock}");
+    wait_until_blocking(LONG, "the status tells what was lost", || {
+        home.run(&["status"]).expect_code(3).stdout.contains(&lost)
+    });
+    other.close().await.unwrap();
+    wait_until_blocking(LONG, "so does the log", || {
+        home.run(&["activity"]).expect_code(0).stdout.contains(&lost)
+    });
+    home.run(&["audit"]).expect_code(0);
+    worker.signal(Signal::TERM);
+    worker.wait(LONG).expect_code(0);
+}
+
+#[test]
+fn a_data_directory_that_is_removed_in_a_rush_is_no_success() {
+    let home = Seckill::new();
+    let id = create(&home, "60000");
+    // Another process has started the server, and another one shows the alarm.
+    let worker = home.spawn(&["work"]);
+    wait_until_blocking(LONG, "the worker's server answers", || home.redis().is_ok());
+    let rush = home.spawn(&["rush", "--voucher", &id, "--users", "60000", "--rate", "2000"]);
+    wait_until_blocking(LONG, "the rush is under way", || {
+        let admitted = home.redis().and_then(|mut redis| {
+            cmd("HLEN").arg(format!("seckill:{{p0}}:buyers:{id}")).query::<u64>(&mut redis)
+        });
+        admitted.is_ok_and(|admitted| admitted >= 1_000)
+    });
+    let servers = home.processes();
+    assert!(!servers.is_empty());
+    // A file that is made meanwhile keeps its directory; then the rest is removed again.
+    wait_until_blocking(LONG, "it is removed", || {
+        let _ = std::fs::remove_dir_all(home.data_dir());
+        !home.data_dir().exists()
+    });
+    wait_until_blocking(LONG, "no server is left behind", || {
+        servers.iter().all(|pid| !std::path::Path::new(&format!("/proc/{pid}/cwd")).exists())
+    });
+    let ran = rush.wait(LONG).expect_code(3);
+    assert!(!ran.stdout.contains("persisted"), "{ran}");
+    assert!(ran.stderr.contains("was removed while it was in use"), "{ran}");
+    let worked = worker.wait(LONG).expect_code(3);
+    assert!(worked.stderr.contains("was removed while it was in use"), "{worked}");
+    assert!(!home.data_dir().exists(), "nothing is made in its place");
+}
+
+#[test]
+fn what_was_written_is_read_where_the_disk_is_full() {
+    let home = Seckill::new();
+    let id = create(&home, "10");
+    home.run(&["rush", "--voucher", &id, "--users", "20"]).expect_code(0);
+    // A limit on the size of its files stands for the full disk: the index that SQLite shares (32 KiB) does not fit,
+    // what the Redis server appends does.
+    let run = |args: &[&str]| {
+        let limited =
+            ["-c", "trap '' XFSZ; ulimit -f 62; exec \"$@\"", "sh", crate::support::BINARY];
+        let mut all: Vec<std::ffi::OsString> = limited.iter().map(|it| (*it).into()).collect();
+        all.extend(home.args(args));
+        crate::support::Background::spawn("sh", &all, &home, &[]).wait(LONG)
+    };
+    let told = run(&["status"]).expect_code(3).stdout;
+    assert!(told.contains("火锅") && told.contains("balanced"), "{told}");
+    assert!(told.contains("TAKES NO WRITES") && told.contains("the disk is full"), "{told}");
+    let audit = run(&["audit", "--json"]).expect_code(0).json();
+    assert_eq!(audit["sales"][0]["persisted"], 10, "{audit}");
+    assert!(run(&["sale", "list"]).expect_code(0).stdout.contains("火锅"));
+    let told = run(&["doctor"]).expect_code(3).stdout;
+    assert!(told.contains("AWAY  writes") && told.contains("the disk is full"), "{told}");
+    home.run(&["rush", "--voucher", &id, "--users", "20", "--seed", "2"]).expect_code(0);
+}
+
+/// Everything below `dir` that others may read, write or enter.
+fn open_to_others(dir: &std::path::Path) -> Vec<String> {
+    use std::os::unix::fs::MetadataExt as _;
+    let mut wide = Vec::new();
+    let mut left = vec![dir.to_owned()];
+    while let Some(path) = left.pop() {
+        // A file may go while this looks.
+        let Ok(found) = std::fs::symlink_metadata(&path) else { continue };
+        if found.mode() & 0o077 != 0 {
+            wide.push(format!("{} {:o}", path.display(), found.mode()));
+        }
+        if found.is_dir() {
+            left.extend(std::fs::read_dir(&path).unwrap().map(|it| it.unwrap().path()));
+        }
+    }
+    wide
+}
+
+#[test]
+fn nobody_else_may_read_the_data_whatever_the_umask() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let home = Seckill::new();
+    std::fs::create_dir(home.data_dir()).unwrap();
+    let wide = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(home.data_dir(), wide.clone()).unwrap();
+    let with_umask = ["-c", "umask 000; exec \"$@\"", "sh", crate::support::BINARY];
+    let mut args: Vec<std::ffi::OsString> = with_umask.iter().map(|it| (*it).into()).collect();
+    args.extend(home.args(&["work"]));
+    let worker = crate::support::Background::spawn("sh", &args, &home, &[]);
+    let id = create(&home, "10");
+    home.run(&["rush", "--voucher", &id, "--users", "20"]).expect_code(0);
+    assert_eq!(open_to_others(&home.data_dir()), Vec::<String>::new());
+    let told = home.run(&["doctor"]).stdout;
+    assert!(!told.contains("open to other users"), "{told}");
+
+    // A database that was put elsewhere is the user's own affair, but doctor speaks of it.
+    let elsewhere = home.file("other.db");
+    let url = format!("sqlite:{}", elsewhere.display());
+    home.run(&["--database", &url, "sale", "list"]);
+    std::fs::set_permissions(&elsewhere, wide).unwrap();
+    let told = home.run(&["--database", &url, "doctor"]).stdout;
+    assert!(
+        told.contains("open to other users") && told.contains("other.db (mode 0755)"),
+        "{told}"
+    );
+    worker.signal(Signal::TERM);
+    worker.wait(LONG).expect_code(0);
+}
+
+/// SQLite ends a transaction by itself where a write fails, so the connection's own idea of it is wrong from then on.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_disk_that_takes_no_more_costs_no_order() {
+    use rustix::process::{Pid, Resource, Rlimit, prlimit};
+
+    let home = Seckill::new();
+    let id = create(&home, "4000");
+    // A limit on the size of its files stands for the full disk; the signal would end the process.
+    let ignoring = ["-c", "trap '' XFSZ; exec \"$@\"", "sh", crate::support::BINARY];
+    let rush = ["rush", "--voucher", &id, "--users", "4000", "--rate", "1500", "--json"];
+    let mut args: Vec<_> = ignoring.iter().map(|it| (*it).into()).collect();
+    args.extend(home.args(&rush));
+    let rush = crate::support::Background::spawn("sh", &args, &home, &[]);
+    let pid = Pid::from_raw(i32::try_from(rush.pid()).unwrap());
+    let limit = |bytes| {
+        prlimit(pid, Resource::Fsize, Rlimit { current: bytes, maximum: None }).unwrap();
+    };
+    wait_until_blocking(LONG, "the rush is under way", || {
+        let admitted = home.redis().and_then(|mut redis| {
+            cmd("HLEN").arg(format!("seckill:{{p0}}:buyers:{id}")).query::<u64>(&mut redis)
+        });
+        admitted.is_ok_and(|admitted| admitted >= 300)
+    });
+    limit(Some(100_000));
+    wait_until_blocking(LONG, "a batch waits for the disk", || {
+        let log = std::fs::read_to_string(home.data_dir().join("seckill.log"));
+        log.is_ok_and(|log| log.matches("the batch waits for the database").count() >= 2)
+    });
+    limit(None);
+    let report = rush.wait(LONG).expect_code(0).json();
+    assert_eq!(
+        (&report["admitted"], &report["persisted"]),
+        (&4000.into(), &4000.into()),
+        "{report}"
+    );
+    let audit = home.run(&["audit", "--json"]).expect_code(0).json();
+    assert_eq!(audit["sales"][0]["dead"], 0, "{audit}");
+}
+
+#[test]
+fn the_same_seed_plays_the_same_demo() {
+    let home = Seckill::new();
+    let mut plays = Vec::new();
+    for _ in 0..2 {
+        let args = ["demo", "--headless", "--buyers", "5000", "--seed", "7", "--json"];
+        let ran = crate::support::run(&args).expect_code(0).json();
+        assert_eq!((&ran["admitted"], &ran["persisted"]), (&ran["stock"], &ran["stock"]), "{ran}");
+        assert_eq!(ran["stuck"], ran["replayed"], "{ran}");
+        assert!(ran["stuck"].as_u64() > Some(0) && ran["balanced"] == true, "{ran}");
+        plays.push(["admitted", "duplicate", "sold_out"].map(|key| ran[key].as_u64()));
+    }
+    assert_eq!(plays[0], plays[1]);
+    assert!(!home.data_dir().join("redis").exists(), "the demo keeps nothing");
+}
+
+#[test]
+fn a_killed_process_loses_nothing() {
+    for moment in [3_000, 30_000, 90_000] {
+        let home = Seckill::new();
+        let id = create(&home, "100000");
+        let rush = home.spawn(&["rush", "--voucher", &id, "--users", "200000"]);
+        wait_until_blocking(LONG, "the rush is under way", || {
+            let admitted = home.redis().and_then(|mut redis| {
+                cmd("HLEN").arg(format!("seckill:{{p0}}:buyers:{id}")).query::<u64>(&mut redis)
+            });
+            admitted.is_ok_and(|admitted| admitted >= moment)
+        });
+        rush.signal(Signal::KILL);
+        rush.wait(LONG);
+        let persisted = recovers(&home);
+        assert!(persisted >= moment, "{persisted} of at least {moment}");
+    }
+}
+
+#[test]
+fn a_killed_redis_is_started_again_and_the_rush_goes_on() {
+    let home = Seckill::new();
+    let id = create(&home, "30000");
+    // No buyer is told that there was no answer, however long two restarts take here.
+    let config = home.file("config.toml");
+    std::fs::write(&config, "[engine]\nanswer_within_ms = 60000\n").unwrap();
+    let args = ["rush", "--voucher", &id, "--users", "60000", "--rate", "30000", "--json"];
+    let rush = home.spawn(&[&["--config", config.to_str().unwrap()], &args[..]].concat());
+    for killed in 1..=2_u64 {
+        wait_until_blocking(LONG, "the rush is under way", || {
+            let admitted = home.redis().and_then(|mut redis| {
+                cmd("HLEN").arg(format!("seckill:{{p0}}:buyers:{id}")).query::<u64>(&mut redis)
+            });
+            admitted.is_ok_and(|admitted| admitted >= killed * 8_000)
+        });
+        let info: String = cmd("INFO").arg("server").query(&mut home.redis().unwrap()).unwrap();
+        let pid = info.lines().find_map(|line| line.strip_prefix("process_id:")).unwrap();
+        let pid = rustix::process::Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
+        rustix::process::kill_process(pid, Signal::KILL).unwrap();
+    }
+    let report = rush.wait(LONG).expect_code(0).json();
+    assert_eq!((&report["admitted"], &report["errors"]), (&30_000.into(), &0.into()), "{report}");
+    assert_eq!(recovers(&home), 30_000);
+}
+
+#[test]
+fn a_second_process_attaches_to_the_same_server() {
+    let home = Seckill::new();
+    let id = create(&home, "1000");
+    let workers = [home.spawn(&["work"]), home.spawn(&["work"])];
+    wait_until_blocking(LONG, "both nodes live", || {
+        let status = home.run(&["status", "--json"]).json();
+        let consumers = status["stream"]["consumers"].as_array().cloned().unwrap_or_default();
+        consumers.iter().filter(|consumer| consumer["alive"] == true).count() == 2
+    });
+    assert_eq!(home.processes().len(), 1, "two workers share one server");
+    home.run(&["rush", "--voucher", &id, "--users", "2000"]).expect_code(0);
+    for worker in workers {
+        worker.signal(Signal::TERM);
+        worker.wait(LONG).expect_code(0);
+    }
+    home.run(&["audit"]).expect_code(0);
+}
+
+#[test]
+fn bad_input_gets_a_sentence_and_the_right_code() {
+    let home = Seckill::new();
+    let sale = |title: &str, stock: &str, more: &[&str]| {
+        let args =
+            [&["sale", "create", "--title", title, "--stock", stock, "--json"], more].concat();
+        home.run(&args)
+    };
+    refused(sale("", "1", &[]), 2, "the title is empty");
+    refused(sale(&"x".repeat(10_000), "1", &[]), 2, "10000 characters");
+    refused(sale("a\u{1b}[2J", "1", &[]), 2, "control character");
+    refused(sale("t", "0", &[]), 2, "stock of 0");
+    refused(sale("t", "-5", &[]), 2, "-5");
+    refused(sale("t", "99999999999", &[]), 2, "can't be sold");
+    refused(sale("t", "99999999999999999999999", &[]), 2, "stock");
+    refused(sale("t", "1", &["--begin", "+20m", "--end", "+10m"]), 2, "before it begins");
+    refused(home.run(&["sale", "show", "42"]), 1, "no sale");
+    refused(home.run(&["sale", "end", "42", "--yes"]), 1, "no sale");
+    refused(home.run(&["rush", "--voucher", "42", "--users", "10"]), 1, "no sale");
+    refused(home.run(&["rush", "--voucher", "x", "--users", "10"]), 2, "voucher");
+    refused(home.run(&["rush", "--voucher", "1", "--users", "0"]), 2, "buyers");
+    refused(home.run(&["orders", "show", "banana"]), 2, "order id");
+    refused(
+        home.run(&["--read-only", "sale", "create", "--title", "t", "--stock", "1"]),
+        1,
+        "read-only",
+    );
+    refused(home.run(&[]), 2, "terminal");
+    refused(crate::support::run(&["demo"]), 2, "terminal");
+    refused(home.run(&["demo"]), 2, "--data-dir");
+    create(&home, "5");
+    refused(home.run(&["sale", "end", "1"]), 2, "--yes");
+}
+
+#[test]
+fn servers_that_are_not_there_are_told_by_code_three() {
+    let home = Seckill::new();
+    let locked = TestRedis::setup().password("sesame").start();
+    let socket = format!("unix://{}", locked.socket().display());
+    refused(home.run(&["--redis", &socket, "audit"]), 3, "login");
+    let wrong = format!("{socket}?pass=hunter2");
+    let ran = home.run(&["--redis", &wrong, "audit"]);
+    assert!(!ran.stderr.contains("hunter2"), "{}", ran.stderr);
+    refused(ran, 3, "login");
+    refused(home.run(&["--redis", "redis://:hunter2@127.0.0.1:1", "audit"]), 3, "127.0.0.1:1");
+    refused(home.run(&["--redis", "http://u:hunter2@h", "audit"]), 2, "redis://");
+    refused(home.run(&["--database", "oracle://u:hunter2@h/x", "audit"]), 2, "sqlite:");
+    let file = home.file("a-file");
+    std::fs::write(&file, "x").unwrap();
+    refused(crate::support::run(&["--data-dir", file.to_str().unwrap(), "audit"]), 3, "a-file");
+    refused(crate::support::run(&["--data-dir", "/proc/nowhere", "audit"]), 3, "/proc/nowhere");
+}
+
+#[test]
+fn garbage_in_the_stream_is_set_aside_and_the_rest_goes_on() {
+    let home = Seckill::new();
+    let id = create(&home, "10");
+    let worker = home.spawn(&["work"]);
+    wait_until_blocking(LONG, "the worker has its group", || {
+        home.run(&["status", "--json"]).json()["stream"]["group"] == true
+    });
+    let mut redis = home.redis().unwrap();
+    for fields in [["userId", "x"], ["nonsense", ""], ["id", "-1"]] {
+        cmd("XADD")
+            .arg("seckill:{p0}:orders")
+            .arg("*")
+            .arg(&fields)
+            .query::<()>(&mut redis)
+            .unwrap();
+    }
+    home.run(&["rush", "--voucher", &id, "--users", "50"]).expect_code(0);
+    wait_until_blocking(LONG, "the garbage is set aside", || {
+        home.run(&["status", "--json"]).json()["stream"]["dead"] == 3
+    });
+    worker.signal(Signal::TERM);
+    worker.wait(LONG).expect_code(0);
+    home.run(&["audit"]).expect_code(0);
+}

@@ -1,0 +1,213 @@
+//! The console in a real pseudo-terminal, with the engine behind it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails says where"
+)]
+
+use std::time::Duration;
+
+use crate::support::{Pty, Seckill, Terminal, key};
+use redis::cmd;
+use seckill_redis::Layout;
+
+const LONG: Duration = Duration::from_mins(2);
+
+fn quits(mut terminal: Pty) {
+    terminal.send("q");
+    assert!(terminal.exit_status(LONG).success());
+    assert_eq!(terminal.terminal(), Terminal::RESTORED, "the terminal is as before");
+}
+
+fn a_sale_from_the_form_to_the_last_order(cols: u16, rows: u16) {
+    let home = Seckill::new();
+    let terminal = home.pty(&[], cols, rows, &[]);
+    terminal.wait_for_text("Overview");
+    terminal.send("N");
+    terminal.wait_for_text("Title");
+    terminal.send("火锅 five");
+    terminal.send(key::TAB);
+    terminal.send(key::CTRL_U);
+    terminal.send("40");
+    for _ in 0..3 {
+        terminal.send(key::TAB);
+    }
+    terminal.send(key::ENTER);
+    terminal.wait_for_text("Create this sale?");
+    terminal.send("y");
+    // Its number too: the title alone stands in the form and in what is said while it is created.
+    terminal.wait_for(LONG, "the sale is listed", |screen| screen.contains("#1 火锅 five"));
+    terminal.resize(20, 5);
+    terminal
+        .wait_for(LONG, "a sentence", |screen| screen.contains("20x5") || screen.contains("80x24"));
+    terminal.resize(cols, rows);
+    terminal.wait_for(LONG, "all of it again", |screen| screen.contains("STOCK"));
+    terminal.send("2");
+    terminal.wait_for(LONG, "the table", |screen| {
+        screen.contains("TITLE") && screen.contains("火锅 five")
+    });
+    terminal.send("R");
+    terminal.wait_for(LONG, "the rush form", |screen| screen.to_lowercase().contains("buyers"));
+    terminal.send(key::CTRL_U);
+    terminal.send("500");
+    terminal.send(key::ENTER);
+    terminal.send(key::ENTER);
+    terminal.wait_for(LONG, "the question", |screen| screen.contains("Cancel"));
+    terminal.send("y");
+    terminal.wait_for(LONG, "it is sold out", |screen| screen.contains("SOLD OUT"));
+    quits(terminal);
+    let audit = home.run(&["audit", "--json"]).expect_code(0).json();
+    assert_eq!(audit["sales"][0]["persisted"], 40, "{audit}");
+    assert!(home.processes().is_empty(), "nothing is left behind");
+}
+
+#[test]
+fn create_rush_and_quit_at_120x36() {
+    a_sale_from_the_form_to_the_last_order(120, 36);
+}
+
+#[test]
+fn create_rush_and_quit_at_80x24() {
+    a_sale_from_the_form_to_the_last_order(80, 24);
+}
+
+#[test]
+fn the_demo_is_repaired_from_the_screen() {
+    let home = Seckill::new();
+    let args = ["demo", "--buyers", "2000"];
+    let terminal = Pty::spawn(&args, 120, 36, &[]);
+    terminal.wait_for(LONG, "a node dies", |screen| screen.contains("A NODE DIES"));
+    terminal.send("4");
+    terminal.wait_for(LONG, "pending entries", |screen| screen.contains("node-b/1"));
+    terminal.send("A");
+    terminal.wait_for(LONG, "the question with its count", |screen| screen.contains("128 entries"));
+    terminal.send(key::ESC);
+    terminal.wait_for(LONG, "cancelled", |screen| !screen.contains("Cancel"));
+    assert!(terminal.screen().contains("node-b/1"), "nothing was done");
+    terminal.send("A");
+    terminal.wait_for(LONG, "the question", |screen| screen.contains("Cancel"));
+    terminal.say_yes(LONG);
+    terminal.wait_for(LONG, "the proof", |screen| screen.contains("REPAIRED, AND PROVED"));
+    quits(terminal);
+    assert!(home.processes().is_empty());
+}
+
+/// A new sale is armed in the presenter's layout, and sold out before the same eyes.
+fn a_launch_from_the_form_to_the_balance(cols: u16, rows: u16) {
+    let home = Seckill::new();
+    let terminal = home.pty(&["--present"], cols, rows, &[]);
+    terminal.wait_for(LONG, "no sale", |screen| screen.contains("No sale yet"));
+    terminal.send("L");
+    terminal.wait_for(LONG, "the form", |screen| screen.contains("Arm a launch"));
+    terminal.send("火锅 five");
+    terminal.send(key::TAB);
+    terminal.send("40");
+    for value in ["500", "0", "1"] {
+        terminal.send(key::TAB);
+        terminal.send(key::CTRL_U);
+        terminal.send(value);
+    }
+    terminal.send(key::ENTER);
+    terminal.wait_for(LONG, "the question", |screen| {
+        screen.contains("created with 40 pieces") && screen.contains("Cancel")
+    });
+    terminal.send("y");
+    terminal.wait_for(LONG, "what came of it", |screen| {
+        screen.contains("SOLD OUT") && screen.contains("sold of 40") && screen.contains("oversold")
+    });
+    terminal.wait_for(LONG, "the proof", |screen| screen.contains("books balance"));
+    terminal.send("t");
+    terminal.wait_for(LONG, "the console", |screen| screen.contains("Overview"));
+    quits(terminal);
+    let audit = home.run(&["audit", "--json"]).expect_code(0).json();
+    assert_eq!(audit["sales"][0]["persisted"], 40, "{audit}");
+    assert!(home.processes().is_empty(), "nothing is left behind");
+}
+
+#[test]
+fn a_launch_from_the_form_to_the_balance_at_120x36() {
+    a_launch_from_the_form_to_the_balance(120, 36);
+}
+
+#[test]
+fn a_launch_from_the_form_to_the_balance_at_80x24() {
+    a_launch_from_the_form_to_the_balance(80, 24);
+}
+
+/// Poison comes in; the screen leads to it, and it is removed for a reason that is kept.
+fn a_dead_letter_is_discarded(cols: u16, rows: u16, envs: &[(&str, &str)]) {
+    let home = Seckill::new();
+    let terminal = home.pty(&[], cols, rows, envs);
+    terminal.wait_for(LONG, "the engine", |screen| screen.contains("Nothing needs you"));
+    let mut redis = home.redis().unwrap();
+    let orders = Layout::default().home().orders();
+    let fields = ["userId", "nobody", "voucherId", "7", "id", "1"];
+    cmd("XADD").arg(orders).arg("*").arg(&fields).query::<String>(&mut redis).unwrap();
+    terminal.wait_for(LONG, "the alarm", |screen| screen.contains("1  dead letter waits"));
+    terminal.send("5");
+    terminal.wait_for(LONG, "the letter", |screen| screen.contains("no order"));
+    terminal.send(key::ENTER);
+    terminal.wait_for(LONG, "the detail", |screen| screen.contains("userId = nobody"));
+    terminal.send("R");
+    // Once in the detail, once as the answer.
+    terminal.wait_for(LONG, "why not", |screen| {
+        screen.matches("no order can be made of it").count() == 2
+    });
+    terminal.send("D");
+    terminal.wait_for(LONG, "the question", |screen| screen.contains("1 dead letter, "));
+    terminal.send(key::TAB);
+    terminal.send("yesterday's poison, 运维");
+    terminal.wait_for(LONG, "the reason", |screen| screen.contains("poison, 运维"));
+    terminal.send(key::ENTER);
+    terminal.say_yes(LONG);
+    terminal.wait_for(LONG, "the report", |screen| screen.contains("1 dead letter removed"));
+    terminal.wait_for(LONG, "it is gone", |screen| screen.contains("There are no dead letters"));
+    quits(terminal);
+    let activity = home.run(&["activity", "--json"]).expect_code(0).json();
+    let lines = activity["lines"].as_array().unwrap();
+    let line = lines.iter().find(|line| line["act"] == "dead discard").expect("the act");
+    assert_eq!(line["reason"], "yesterday's poison, 运维", "{line}");
+    assert!(home.processes().is_empty());
+}
+
+/// A sale is ended for a reason, which the log on the screen tells afterwards.
+#[test]
+fn a_sale_is_ended_for_a_reason() {
+    let home = Seckill::new();
+    home.run(&["sale", "create", "--title", "tea", "--stock", "5"]).expect_code(0);
+    let terminal = home.pty(&[], 80, 24, &[]);
+    terminal.wait_for(LONG, "the sale", |screen| screen.contains("tea"));
+    terminal.send("2");
+    terminal.wait_for(LONG, "the table", |screen| screen.contains("TITLE"));
+    terminal.send("E");
+    terminal.wait_for(LONG, "the question", |screen| {
+        screen.contains("End the sale for good?") && screen.contains("Tab goes here")
+    });
+    terminal.send(key::TAB);
+    terminal.send("yes, 运维 hl said so");
+    terminal.wait_for(LONG, "the reason", |screen| screen.contains("运维 hl said so"));
+    terminal.send(key::ENTER);
+    terminal.say_yes(LONG);
+    terminal.wait_for(LONG, "it has ended", |screen| screen.contains("ENDED"));
+    terminal.send("0");
+    terminal.wait_for(LONG, "the act", |screen| screen.contains("sale end"));
+    terminal.send(key::ENTER);
+    terminal.wait_for(LONG, "why", |screen| screen.contains("运维 hl said so"));
+    quits(terminal);
+    let activity = home.run(&["activity", "--json"]).expect_code(0).json();
+    let lines = activity["lines"].as_array().unwrap();
+    let line = lines.iter().find(|line| line["act"] == "sale end").expect("the act");
+    assert_eq!(line["reason"], "yes, 运维 hl said so", "{line}");
+    assert!(home.processes().is_empty());
+}
+
+#[test]
+fn a_dead_letter_is_discarded_at_120x36() {
+    a_dead_letter_is_discarded(120, 36, &[]);
+}
+
+#[test]
+fn a_dead_letter_is_discarded_at_80x24_without_colour() {
+    a_dead_letter_is_discarded(80, 24, &[("NO_COLOR", "1")]);
+}
