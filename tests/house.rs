@@ -23,6 +23,7 @@ const TOP: &[&str] = &[
     "Cargo.lock",
     "LICENSE",
     "CHANGELOG.md",
+    "CONTRIBUTING.md",
     "README.md",
     "src",
     "lua",
