@@ -1,17 +1,14 @@
 //! `seckill`: the console, with the engine inside.
 
-use seckill_console::word;
 use seckill_engine::EngineError;
+use seckill_model::message::Label;
 
 use super::{Fault, context::Context, look::Look, output::Output};
 use crate::config::Config;
 
 pub(super) async fn run(config: &Config, out: Output, look: &Look) -> Result<u8, Fault> {
     if out.json {
-        return Err(Fault::usage(word(
-            "the console has no JSON; use 'seckill status --json'",
-            "控制台没有 JSON；请用 'seckill status --json'",
-        )));
+        return Err(Fault::usage(Label("cli-the-console-has-no-json-use")));
     }
     look.aloud(|| Ok(seckill_console::check_terminal()?))?;
     let options = look.options(config)?;

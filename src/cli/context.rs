@@ -2,7 +2,7 @@
 
 use std::{io::Write as _, os::unix::ffi::OsStrExt as _, sync::Arc, time::Duration};
 
-use seckill_console::{Lang, act_word, spoken, tell, told_result};
+use seckill_console::{act_word, told_result};
 use seckill_engine::{
     EngineError,
     beat::take_name,
@@ -18,7 +18,11 @@ use seckill_engine::{
     telemetry::Meters,
     told::Told,
 };
-use seckill_model::{Millis, Said};
+use seckill_model::{
+    Millis, Said,
+    locale::{Lang, language},
+    message::text,
+};
 use seckill_redis::{
     HOME, Layout, Redis,
     data_dir::{DataDir, NodeSlot},
@@ -141,9 +145,10 @@ impl Context {
         }
         let Some(wanted) = wanted.filter(|wanted| *wanted != agreed) else { return Ok(()) };
         if !changes || read_only {
-            return Err(Fault::usage(tell!(
-                "the number of partitions is {agreed}; 'seckill work --partitions {wanted}' changes that while no node is alive, or leave --partitions out",
-                "分区数为 {agreed}；没有节点在线时可用 'seckill work --partitions {wanted}' 更改，或去掉 --partitions"
+            return Err(Fault::usage(text!(
+                "cli-the-number-of-partitions-is-seckill",
+                agreed,
+                wanted
             )));
         }
         let new = Layout::new(wanted, cluster);
@@ -274,22 +279,16 @@ impl Context {
         for act in self.outbox.lost().into_iter().chain(self.outbox.waiting()) {
             tracing::error!(?act, "the audit log lacks this line");
             // In English the line says it as the log would have.
-            let result = match spoken() {
+            let result = match language() {
                 Lang::En => act.result.to_string(),
                 Lang::Zh => told_result(&act.result),
             };
             let failed = matches!(act.result.data(), Some(Told::Failed(_)));
             let act = act_word(&act.act);
             let told = if failed {
-                tell!(
-                    "'{act}' {result}; the audit log could not be written either",
-                    "“{act}”{result}；审计日志也未能写入"
-                )
+                text!("cli-the-audit-log-could-not-be", act, result)
             } else {
-                tell!(
-                    "'{act}' was done ({result}), but the audit log could not be written; note it by hand",
-                    "“{act}”已执行（{result}），但未能写入审计日志；请手工记录"
-                )
+                text!("cli-was-done-but-the-audit-log", act, result)
             };
             let _ = writeln!(std::io::stderr(), "seckill: {}", plain(&told));
         }

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use seckill_console::{Options, Story, Word, broke_off, tell, told_finding, word};
+use seckill_console::{Options, Story, broke_off, told_finding};
 use seckill_engine::{
     EngineError,
     command::{Command, Pace, Reply, RushPlan, RushReport, Scope},
@@ -13,7 +13,12 @@ use seckill_engine::{
     node::Node,
     rush::MAX_USERS,
 };
-use seckill_model::{Millis, VoucherId, filter::Filter, ledger::SaleAudit};
+use seckill_model::{
+    Millis, VoucherId,
+    filter::Filter,
+    ledger::SaleAudit,
+    message::{Label, text},
+};
 use serde::Serialize;
 use tokio::{sync::watch, task::JoinHandle, time::sleep};
 
@@ -27,11 +32,11 @@ use super::{
 };
 use crate::config::Config;
 
-pub(super) const NAME: Word = word("demo", "演示");
+pub(super) const NAME: Label = Label("demo-demo");
 const COUNTDOWN_S: u8 = 5;
 /// The stampede is spread over this long when somebody watches.
 const STAMPEDE: Duration = Duration::from_secs(12);
-const STAMPEDE_TOLD: Word = word("the stampede", "抢购");
+const STAMPEDE_TOLD: Label = Label("demo-the-stampede");
 /// Entries that the dying node takes with it, at most.
 const FATAL_BATCH: u64 = 128;
 
@@ -82,10 +87,7 @@ pub(super) async fn run(
 ) -> Result<u8, Fault> {
     if !(10..=MAX_USERS).contains(&args.buyers) {
         let buyers = args.buyers;
-        return Err(Fault::usage(tell!(
-            "a demo with {buyers} buyers can't be shown; give 10 to {MAX_USERS}",
-            "演示不支持 {buyers} 位买家，请填 10 到 {MAX_USERS}"
-        )));
+        return Err(Fault::usage(text!("demo-a-demo-with-buyers-cant-be", buyers, MAX_USERS)));
     }
     stage::refuse_blind(config, out, look, args.headless)?;
     let look = if args.headless { None } else { Some(look.options(config)?) };
@@ -161,7 +163,7 @@ async fn on_stage(
     args: &DemoArgs,
 ) -> Result<(), Fault> {
     // Its first page may be written before the console is.
-    seckill_console::speak(look.lang);
+    seckill_model::locale::set_language(look.lang);
     let (pages, story) = watch::channel(Story::default());
     let options = Options { story: Some(story), ..look };
     let shown = seckill_console::run(node.remote(), options);
@@ -172,8 +174,8 @@ async fn on_stage(
         played = played => {
             if let Err(fault) = played {
                 let why = broke_off(&fault.sentence);
-                let text = tell!("The script broke off: {why}", "脚本中断：{why}");
-                pages.send_replace(page(&word("DEMO", "演示"), &text, Some("q")));
+                let text = text!("demo-the-script-broke-off", why);
+                pages.send_replace(page(&Label("demo-demo-2"), &text, Some("q")));
             }
             Ok(shown.await?)
         }
@@ -188,12 +190,9 @@ async fn play(script: Script<'_>, pages: &watch::Sender<Story>) -> Result<(), Fa
     let pieces = number(stock);
     for left in (1..=COUNTDOWN_S).rev() {
         let buyers = number(args.buyers);
-        let text = tell!(
-            "{buyers} buyers wait for {pieces} pieces. Nobody gets one before the time is up, by Redis' clock.",
-            "{buyers} 位买家在等 {pieces} 件。以 Redis 时钟为准，时间未到谁也抢不到。"
-        );
+        let text = text!("demo-buyers-wait-for-pieces-nobody-gets", buyers, pieces);
         let countdown = Some(left);
-        let title = word("THE SALE OPENS SOON", "秒杀即将开始");
+        let title = Label("demo-the-sale-opens-soon");
         pages.send_replace(Story { countdown, ..page(&title, &text, None) });
         sleep(Duration::from_secs(1)).await;
     }
@@ -204,32 +203,23 @@ async fn play(script: Script<'_>, pages: &watch::Sender<Story>) -> Result<(), Fa
     let rate = (plan.users + plan.twice()) as f64 / STAMPEDE.as_secs_f64();
     let one_in = (1.0 / plan.repeat).round();
     pages.send_replace(page(
-        &word("STAMPEDE", "蜂拥而至"),
-        &tell!(
-            "Redis admits in batches; one in {one_in} asks twice and gets nothing more. The consumer is held back: the lag grows.",
-            "Redis 成批准入；每 {one_in} 人有一人请求两次，第二次一无所获。消费者被按住，积压上升。"
-        ),
+        &Label("demo-stampede"),
+        &text!("demo-redis-admits-in-batches-one-in", one_in),
         None,
     ));
     let stampede = script.stampede(first, Some(rate));
     script.stage.until(|s| s.sale(first).is_some_and(|sale| sale.stock == Some(0))).await?;
     pages.send_replace(page(
-        &word("SOLD OUT", "已售罄"),
-        &word(
-            "Every piece is promised to a buyer, none twice. Now the consumer is let go: orders catch up, a thousand a transaction.",
-            "每件都许给了一位买家，没有重复。现在放开消费者：订单追上来，每个事务一千笔。",
-        ),
+        &Label("demo-sold-out"),
+        &Label("demo-every-piece-is-promised-to-a"),
         None,
     ));
     script.stage.hold(false).await?;
     answered(stampede, STAMPEDE_TOLD).await?;
     script.stage.until_settled().await?;
     pages.send_replace(page(
-        &word("THE BOOKS BALANCE", "对账一致"),
-        &tell!(
-            "{pieces} admitted, {pieces} written to SQL, stock 0 on both sides. Next: a second sale, and something breaks.",
-            "准入 {pieces}，落库 {pieces}，两边库存都是 0。接下来是第二场秒杀，并且会出故障。"
-        ),
+        &Label("demo-the-books-balance"),
+        &text!("demo-admitted-written-to-sql-stock-0", pieces),
         None,
     ));
     sleep(Duration::from_secs(5)).await;
@@ -239,11 +229,8 @@ async fn play(script: Script<'_>, pages: &watch::Sender<Story>) -> Result<(), Fa
     // The list is on the screen before the presenter is told to open it.
     script.stage.until(|_| true).await?;
     pages.send_replace(page(
-        &word("A NODE DIES", "节点宕机"),
-        &tell!(
-            "{DYING_NODE} died with {orders} in its hands: promised to buyers, not in SQL. 4 lists them, A plans what to do, y does it.",
-            "{DYING_NODE} 带着 {stuck} 笔订单宕机：已许给买家，尚未落库。按 4 看待确认，按 A 制定计划，按 y 执行。"
-        ),
+        &Label("common-a-node-dies"),
+        &text!("demo-died-with-in-its-hands-promised", DYING_NODE, orders, stuck),
         Some("4  A  y"),
     ));
     let mut snapshots = stage.node.remote().snapshots;
@@ -262,20 +249,14 @@ async fn play(script: Script<'_>, pages: &watch::Sender<Story>) -> Result<(), Fa
     let (title, text) = if audit.balanced {
         let all = number(all);
         (
-            word("REPAIRED, AND PROVED", "已修复，并已证明"),
-            tell!(
-                "{orders} recovered, {all} in SQL, every one of them checked by its id. Nothing lost, nothing twice. q ends the demo.",
-                "恢复订单 {stuck} 笔，SQL 中共 {all} 笔，逐笔按订单号核对。没有丢失，没有重复。按 q 结束演示。"
-            ),
+            Label("demo-repaired-and-proved"),
+            text!("demo-recovered-in-sql-every-one-of", orders, all, stuck),
         )
     } else {
         let finding = audit.sales.iter().find_map(|sale| sale.findings.first());
-        let unknown = || String::from(word("unknown", "未知"));
+        let unknown = || String::from(Label("common-unknown"));
         let finding = finding.map_or_else(unknown, told_finding);
-        (
-            word("THE BOOKS ARE OFF", "对账不符"),
-            tell!("{finding}. q ends the demo.", "{finding}。按 q 结束演示。"),
-        )
+        (Label("demo-the-books-are-off"), text!("demo-q-ends-the-demo", finding))
     };
     pages.send_replace(Story { done: true, ..page(&title, &text, Some("q")) });
     // The stage stays open until somebody quits.

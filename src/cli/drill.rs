@@ -6,9 +6,12 @@ mod catalogue;
 mod play;
 
 use clap::{Args, builder::PossibleValuesParser};
-use seckill_console::{Options, Story, Word, broke_off, tell, word};
+use seckill_console::{Options, Story, broke_off};
 use seckill_engine::node::Node;
-use seckill_model::ledger::SaleAudit;
+use seckill_model::{
+    ledger::SaleAudit,
+    message::{Label, text},
+};
 use seckill_store::faulty::{Ill, faulty};
 use serde::{Serialize, Serializer};
 use tokio::sync::watch;
@@ -27,7 +30,7 @@ use super::{
 };
 use crate::config::Config;
 
-const NAME: Word = word("drill", "演练");
+const NAME: Label = Label("drill-drill");
 const LIST: &str = "list";
 
 #[derive(Debug, Args)]
@@ -62,12 +65,12 @@ fn names() -> impl Iterator<Item = &'static str> {
 #[derive(Debug, Serialize)]
 struct Check {
     #[serde(rename = "check", serialize_with = "english")]
-    told: Word,
+    told: Label,
     holds: bool,
 }
 
 /// A document is read by programs.
-fn english<S: Serializer>(told: &Word, serializer: S) -> Result<S::Ok, S::Error> {
+fn english<S: Serializer>(told: &Label, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(told.english())
 }
 
@@ -88,12 +91,12 @@ struct Report {
 }
 
 impl Report {
-    fn check(&mut self, told: Word, holds: bool) {
+    fn check(&mut self, told: Label, holds: bool) {
         self.checks.push(Check { told, holds });
     }
 
     /// What is wrong, if anything is.
-    fn failure(&self) -> Option<Word> {
+    fn failure(&self) -> Option<Label> {
         self.checks.iter().find(|it| !it.holds).map(|it| it.told)
     }
 }
@@ -136,10 +139,7 @@ pub(super) async fn run(
     };
     close(node, context).await;
     let Some(report) = result? else {
-        return Err(Fault::no(word(
-            "the drill was left before its end, so nothing is proved",
-            "演练未到结束便已退出，没有得到证明",
-        )));
+        return Err(Fault::no(Label("drill-the-drill-was-left-before-its")));
     };
     out.answer(&report, || words(&report))?;
     Ok(if report.passed { 0 } else { fault::NO })
@@ -153,7 +153,7 @@ async fn close(node: Node, context: Context) {
 /// The console, with the drill beside it until somebody quits; `None` where that was before its end.
 async fn on_stage(play: Play<'_>, look: Options) -> Result<Option<Report>, Fault> {
     // Its first page may be written before the console is.
-    seckill_console::speak(look.lang);
+    seckill_model::locale::set_language(look.lang);
     let (pages, story) = watch::channel(Story::default());
     let options = Options { story: Some(story), ..look };
     let shown = seckill_console::run(play.stage.node.remote(), options);
@@ -167,29 +167,22 @@ async fn on_stage(play: Play<'_>, look: Options) -> Result<Option<Report>, Fault
         }
         report = &mut playing => report,
     };
-    let failed = word("NOT PASSED", "未通过");
+    let failed = Label("drill-not-passed");
     let last = match &report {
         Ok(report) => match report.failure() {
             None => Story {
                 done: true,
                 ..page(
-                    &word("PASSED", "通过"),
-                    &word(
-                        "Every order was followed by its id. q ends the drill.",
-                        "每笔订单都按订单号追踪过。按 q 结束演练。",
-                    ),
+                    &Label("drill-passed"),
+                    &Label("drill-every-order-was-followed-by-its"),
                     Some("q"),
                 )
             },
-            Some(wrong) => page(
-                &failed,
-                &tell!("Not so: {wrong}. q ends the drill.", "不成立：{wrong}。按 q 结束演练。"),
-                Some("q"),
-            ),
+            Some(wrong) => page(&failed, &text!("drill-not-so-q-ends-the-drill", wrong), Some("q")),
         },
         Err(fault) => {
             let why = broke_off(&fault.sentence);
-            page(&failed, &tell!("The drill broke off: {why}", "演练中断：{why}"), Some("q"))
+            page(&failed, &text!("drill-the-drill-broke-off", why), Some("q"))
         }
     };
     pages.send_replace(last);

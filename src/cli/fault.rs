@@ -163,7 +163,8 @@ impl From<TermFault> for Fault {
 mod tests {
     use super::*;
     use crate::config::Config;
-    use seckill_console::{Lang, Palette, speak_here};
+    use seckill_console::Palette;
+    use seckill_model::locale::{Lang, set_thread_language};
     use seckill_redis::{DataDir, HOME, Redis};
     use seckill_store::Settings;
 
@@ -171,10 +172,10 @@ mod tests {
     fn both(fault: impl Into<Fault>) -> (String, String, u8) {
         let fault = fault.into();
         let [english, chinese] = [Lang::En, Lang::Zh].map(|lang| {
-            speak_here(lang);
+            set_thread_language(lang);
             fault.told()
         });
-        speak_here(Lang::En);
+        set_thread_language(Lang::En);
         (english, chinese, fault.code)
     }
 

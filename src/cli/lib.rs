@@ -187,7 +187,7 @@ impl Cli {
         } = self.global;
         let told = (data_dir.is_some(), redis.is_some(), database.is_some());
         if Command::has_console(self.command.as_ref()) {
-            look.speak();
+            look.set_language();
         }
         let mut config = look.aloud(|| Config::load(config.as_deref()).map_err(Fault::from))?;
         config.data_dir = data_dir.or(config.data_dir);
@@ -231,7 +231,7 @@ impl Cli {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use seckill_console::{Lang, speak_here};
+    use seckill_model::locale::{Lang, set_thread_language};
 
     #[test]
     fn only_who_gets_a_console_is_told_in_its_language() {
@@ -255,7 +255,7 @@ mod tests {
     #[test]
     fn a_stage_says_what_it_does_not_take() {
         let told = |lang| {
-            speak_here(lang);
+            set_thread_language(lang);
             stage::refuse_servers(demo::NAME, (true, false, false)).unwrap_err().told()
         };
         let english = "the demo runs on servers of its own and keeps nothing; leave --data-dir out";

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use seckill_console::{ColorChoice, Lang, Options, Palette};
+use seckill_console::{ColorChoice, Options, Palette};
+
+use seckill_model::locale::Lang;
 
 use super::Fault;
 use crate::config::Config;
@@ -54,16 +56,16 @@ impl Look {
     }
 
     /// From now on the language of the console is spoken, also by what goes wrong before there is one.
-    pub(super) fn speak(&self) {
-        seckill_console::speak(self.lang(|name| std::env::var(name).ok()));
+    pub(super) fn set_language(&self) {
+        seckill_model::locale::set_language(self.lang(|name| std::env::var(name).ok()));
     }
 
     /// Does `this`, which reads settings, in the language of the console; what a command without one says is English.
     pub(super) fn aloud<T>(&self, this: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
-        let before = seckill_console::spoken();
-        self.speak();
+        let before = seckill_model::locale::language();
+        self.set_language();
         let done = this();
-        seckill_console::speak(before);
+        seckill_model::locale::set_language(before);
         done
     }
 

@@ -4,7 +4,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use seckill_console::{Story, Word, tell, word};
+use seckill_console::Story;
 use seckill_engine::{
     EngineError,
     command::{Command, Reply, RushPlan, RushReport},
@@ -12,7 +12,10 @@ use seckill_engine::{
     node::Node,
     telemetry::Snapshot,
 };
-use seckill_model::{Millis, NewSale, VoucherId};
+use seckill_model::{
+    Millis, NewSale, VoucherId,
+    message::{Label, text},
+};
 use seckill_redis::data_dir::DataDir;
 use seckill_store::SharedStore;
 use tokio::task::JoinHandle;
@@ -23,26 +26,23 @@ use crate::config::Config;
 /// The node that dies on stage.
 pub(super) const DYING_NODE: &str = "node-b";
 /// What is sold on stage.
-pub(super) const HOT_POT: Word = word("hot pot 50% off", "火锅五折");
-const MILK_TEA: Word = word("milk tea 9.9", "奶茶 9.9 元");
+pub(super) const HOT_POT: Label = Label("demo-hot-pot-50-off");
+const MILK_TEA: Label = Label("demo-milk-tea-9-9");
 /// Nobody but the person takes over what a dead node left.
 const CLAIM_IDLE_MS: u64 = 86_400_000;
 /// For whatever comes by itself.
 pub(super) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A stage keeps nothing, so it takes nothing that is kept. `what` is played on it.
-pub(super) fn refuse_servers(what: Word, told: (bool, bool, bool)) -> Result<(), Fault> {
+pub(super) fn refuse_servers(what: Label, told: (bool, bool, bool)) -> Result<(), Fault> {
     // Variables of the environment count as told by flags: what was asked for is used or is an error.
     let flag = match told {
         (true, _, _) => "--data-dir".to_owned(),
-        (_, true, _) => tell!("--redis (or REDIS_URL)", "--redis（或 REDIS_URL）"),
+        (_, true, _) => text!("demo-redis-or-redis-url"),
         (_, _, true) => "--database".to_owned(),
         _ => return Ok(()),
     };
-    Err(Fault::usage(tell!(
-        "the {what} runs on servers of its own and keeps nothing; leave {flag} out",
-        "{what}使用自己的服务器，不保留数据；请去掉 {flag}"
-    )))
+    Err(Fault::usage(text!("demo-the-runs-on-servers-of-its", what, flag)))
 }
 
 /// Refuses what can't be played: without acts, or for a person without a terminal.
@@ -56,10 +56,7 @@ pub(super) fn refuse_blind(
         return Err(EngineError::ReadOnly.into());
     }
     if !headless && out.json {
-        return Err(Fault::usage(word(
-            "--json goes with --headless here",
-            "此处 --json 须与 --headless 同用",
-        )));
+        return Err(Fault::usage(Label("demo-json-goes-with-headless-here")));
     }
     if !headless {
         look.aloud(|| Ok(seckill_console::check_terminal()?))?;
@@ -100,9 +97,9 @@ pub(super) fn page(title: &str, text: &str, key: Option<&str>) -> Story {
 /// Waits for the last answer to a rush.
 pub(super) async fn answered(
     rush: JoinHandle<Result<RushReport, EngineError>>,
-    what: Word,
+    what: Label,
 ) -> Result<RushReport, Fault> {
-    Ok(rush.await.map_err(|_| Fault::no(tell!("{what} broke off", "{what}中断")))??)
+    Ok(rush.await.map_err(|_| Fault::no(text!("demo-broke-off", what)))??)
 }
 
 /// The steps that a script is made of, the same with and without a terminal.
@@ -111,7 +108,7 @@ pub(super) struct Stage<'a> {
     pub(super) node: &'a Node,
     pub(super) context: &'a Context,
     /// What is played here, in a word.
-    pub(super) what: Word,
+    pub(super) what: Label,
 }
 
 impl Stage<'_> {
@@ -128,10 +125,7 @@ impl Stage<'_> {
         let sale = NewSale::checked(title, stock, begin, None, Millis::now())?;
         match self.act(Command::CreateSale(sale)).await? {
             Reply::SaleCreated(voucher) => Ok(voucher),
-            _ => Err(Fault::no(word(
-                "the engine answered something else than a sale",
-                "引擎没有按新建秒杀的请求作答",
-            ))),
+            _ => Err(Fault::no(Label("demo-the-engine-answered-something-else"))),
         }
     }
 
@@ -156,17 +150,14 @@ impl Stage<'_> {
         let voucher = self.create(&MILK_TEA, stock, None).await?;
         self.hold(true).await?;
         let plan = RushPlan { seed, settle: false, ..RushPlan::new(voucher, users) };
-        answered(self.rush(plan), word("the second rush", "第二场抢购")).await
+        answered(self.rush(plan), Label("demo-the-second-rush")).await
     }
 
     pub(super) async fn hold(&self, hold: bool) -> Result<(), Fault> {
         if self.node.hold_consumer(hold).await {
             return Ok(());
         }
-        Err(Fault::no(word(
-            "the consumer does not obey; 'seckill doctor' checks its servers",
-            "消费者没有响应；'seckill doctor' 可检查服务器",
-        )))
+        Err(Fault::no(Label("demo-the-consumer-does-not-obey-seckill")))
     }
 
     pub(super) async fn audit(&self) -> Result<ledger::Audit, Fault> {
@@ -185,10 +176,7 @@ impl Stage<'_> {
             return Ok(());
         }
         let what = self.what;
-        Err(Fault::no(tell!(
-            "the {what} waited a minute for its orders; 'seckill doctor' checks this machine",
-            "{what}等待订单已满一分钟；'seckill doctor' 可检查本机"
-        )))
+        Err(Fault::no(text!("demo-the-waited-a-minute-for-its", what)))
     }
 
     /// Waits for a picture that was begun after now and shows it; `false` when the time is up.

@@ -46,7 +46,10 @@ use std::path::PathBuf;
 
 use jiff::tz::TimeZone;
 use seckill_engine::command::Remote;
-use seckill_model::Millis;
+use seckill_model::{
+    Millis,
+    locale::{Lang, set_language},
+};
 use tokio::sync::watch;
 
 pub use self::{
@@ -54,16 +57,13 @@ pub use self::{
     locale::not_utf8,
     rebind::{KeyFault, KeyLine, Keys},
     story::Story,
-    text::lang::Lang,
     theme::{ColorChoice, Palette, ThemeError},
 };
 // A story is told by others, in the language of the console.
 pub use self::text::{
     broke_off,
     figures::{counted, signed, thousands},
-    finding as told_finding,
-    lang::{Word, speak, speak_here, spoken, word},
-    settings,
+    finding as told_finding, settings,
     time::act_word,
     told::result as told_result,
 };
@@ -129,7 +129,7 @@ pub async fn run(remote: Remote, options: Options) -> Result<(), ConsoleError> {
     let Options { color, story, lang, ascii, plain_locale, palette, export_dir, keys, present } =
         options;
     keymap::choose(keys.table()?);
-    speak(lang);
+    set_language(lang);
     let theme = theme::Theme::detect(color, &palette, ascii, |name| std::env::var(name).ok());
     if color == ColorChoice::Always {
         // The terminal library reads NO_COLOR by itself.

@@ -12,6 +12,8 @@ mod foreign_key;
 pub mod job;
 pub mod ledger;
 pub mod letter;
+pub mod locale;
+pub mod message;
 pub mod order;
 pub mod order_fault;
 pub mod order_id;

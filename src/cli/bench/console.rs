@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use clap::Args;
 use rustix::time::{ClockId, clock_gettime};
-use seckill_console::{Drawing, Drawn, Options, Person, Spread, gauge, word};
+use seckill_console::{Drawing, Drawn, Options, Person, Spread, gauge};
 use seckill_engine::{
     command::{Command, Reply, RushPlan},
     node::Node,
     rush::MAX_USERS,
 };
 use serde::Serialize;
+
+use seckill_model::message::Label;
 
 use super::super::{
     Fault,
@@ -86,7 +88,7 @@ pub(super) async fn run(config: &Config, out: Output, args: &ConsoleArgs) -> Res
         )));
     }
     let (context, node) = stage::open(config, |store| store).await?;
-    let stage = Stage { node: &node, context: &context, what: word("bench", "压测") };
+    let stage = Stage { node: &node, context: &context, what: Label("cli-bench") };
     let measured = Box::pin(measure(stage, args)).await;
     node.stop().await;
     context.close().await;

@@ -165,7 +165,7 @@ fn first_line(message: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use seckill_console::{Lang, speak_here};
+    use seckill_model::locale::{Lang, set_thread_language};
 
     #[test]
     fn each_fault_says_what_stands_instead() {
@@ -229,7 +229,7 @@ mod tests {
             let fault = read(text).unwrap_err();
             assert!(fault.contains(told), "{text}: {fault}");
         }
-        speak_here(Lang::Zh);
+        set_thread_language(Lang::Zh);
         for (text, _, told) in kinds {
             let fault = read(text).unwrap_err();
             assert!(fault.contains(told) && !fault.contains("usize"), "{text}: {fault}");
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn no_english_of_the_parser_stands_in_a_chinese_sentence() {
-        speak_here(Lang::Zh);
+        set_thread_language(Lang::Zh);
         for text in [
             "theme = ",
             "theme = dark",
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn faults_are_told_in_chinese() {
-        speak_here(Lang::Zh);
+        set_thread_language(Lang::Zh);
         for (text, told) in [
             ("theme = ", "第 1 行：不符合 TOML 语法（文本须加引号）"),
             ("quue = 1", "第 1 行：没有设置项“quue”"),

@@ -3,9 +3,8 @@
 //! Nothing is done here. In texts `{n}` is how many entries the fault befell, `{left}` the seconds until the fault is
 //! over, and `{dir}` the data dir. A text has to fit into the two lines of a story at 80x24.
 
-use seckill_console::{Word, word};
 use seckill_engine::telemetry::{Snapshot, snapshot::AlarmKind};
-use seckill_model::ledger::Balance;
+use seckill_model::{ledger::Balance, message::Label};
 use serde::Serialize;
 
 use super::super::stage::is_settled;
@@ -57,7 +56,7 @@ pub(super) struct Facts {
 
 /// What must be true in the end, beside the books.
 pub(super) struct Proof {
-    pub(super) words: Word,
+    pub(super) words: Label,
     pub(super) holds: fn(&Facts) -> bool,
 }
 
@@ -67,13 +66,13 @@ pub(super) struct Drill {
     pub(super) name: &'static str,
     pub(super) about: &'static str,
     #[serde(skip)]
-    pub(super) title: Word,
+    pub(super) title: Label,
     /// What happens, and where to look.
     #[serde(skip)]
-    pub(super) happens: Word,
+    pub(super) happens: Label,
     /// What to do, or what comes by itself.
     #[serde(skip)]
-    pub(super) mends: Word,
+    pub(super) mends: Label,
     /// The keys for it.
     #[serde(skip)]
     pub(super) keys: Option<&'static str>,
@@ -96,15 +95,9 @@ pub(super) const DRILLS: [Drill; 8] = [
     Drill {
         name: "consumer-killed",
         about: "a node dies with a batch of orders in its hands",
-        title: word("A NODE DIES", "节点宕机"),
-        happens: word(
-            "node-b died with {n} orders in its hands. ATTENTION says so, and how many it holds.",
-            "node-b 带着 {n} 笔订单宕机。“需关注”会提示，并给出它持有的条数。",
-        ),
-        mends: word(
-            "4 lists what it held, A makes a plan, y does it. Pending must come down to 0.",
-            "按 4 看它持有的消息，按 A 制定计划，按 y 执行。待确认须降为 0。",
-        ),
+        title: Label("common-a-node-dies"),
+        happens: Label("drill-node-b-died-with-n-orders"),
+        mends: Label("drill-4-lists-what-it-held-a"),
         keys: Some("4  A  y"),
         strike: Strike::NodeDies,
         lasts: 0,
@@ -112,25 +105,16 @@ pub(super) const DRILLS: [Drill; 8] = [
         seen: Sign { words: "ATTENTION: a dead consumer holds {n} entries", shows: dead_holder },
         done: Sign { words: "nothing is pending any more", shows: settled },
         proof: Proof {
-            words: word(
-                "SQL holds the orders of the dead node, each once",
-                "失联节点的订单都已落库，且各一笔",
-            ),
+            words: Label("drill-sql-holds-the-orders-of-the"),
             holds: |it| it.after == it.before + it.struck,
         },
     },
     Drill {
         name: "poison",
         about: "entries of which no order can come, among good ones",
-        title: word("POISON", "毒消息"),
-        happens: word(
-            "{n} entries that make no order came among good ones. ATTENTION counts the dead letters.",
-            "好消息中混入 {n} 条无法成为订单的消息。“需关注”会给出死信条数。",
-        ),
-        mends: word(
-            "5 lists, * marks all, D discards; elsewhere: seckill --data-dir {dir} dead discard --all",
-            "按 5 查看，* 全部标记，D 丢弃；或另开终端：seckill --data-dir {dir} dead discard --all",
-        ),
+        title: Label("drill-poison"),
+        happens: Label("drill-n-entries-that-make-no-order"),
+        mends: Label("drill-5-lists-marks-all-d-discards"),
         keys: Some("5  *  D  y"),
         strike: Strike::Poison,
         lasts: 0,
@@ -146,25 +130,16 @@ pub(super) const DRILLS: [Drill; 8] = [
             shows: |picture, _| picture.stream.as_ref().is_some_and(|it| it.dead == 0),
         },
         proof: Proof {
-            words: word(
-                "SQL holds every good order, and none of the poison",
-                "好订单全部落库，毒消息一条也没有",
-            ),
+            words: Label("drill-sql-holds-every-good-order-and"),
             holds: |it| it.after == it.before + it.waiting,
         },
     },
     Drill {
         name: "database-away",
         about: "the database refuses connections in the middle of a rush",
-        title: word("THE DATABASE IS AWAY", "数据库中断"),
-        happens: word(
-            "ATTENTION says so within 2 s. Orders wait in the stream. It is back in {left} s.",
-            "“需关注”会在 2 秒内提示。订单在消息流中等待。{left} 秒后恢复。",
-        ),
-        mends: word(
-            "It is back. ATTENTION tells how long it was away; orders catch up by themselves.",
-            "已恢复。“需关注”会提示中断了多久；订单自动追上。",
-        ),
+        title: Label("drill-the-database-is-away"),
+        happens: Label("drill-attention-says-so-within-2-s"),
+        mends: Label("drill-it-is-back-attention-tells-how"),
         keys: None,
         strike: Strike::DatabaseAway,
         lasts: 8,
@@ -178,22 +153,16 @@ pub(super) const DRILLS: [Drill; 8] = [
             shows: |picture, _| back(picture, &picture.sql.name),
         },
         proof: Proof {
-            words: word("SQL holds what was promised meanwhile", "中断期间承诺的订单已落库"),
+            words: Label("drill-sql-holds-what-was-promised-meanwhile"),
             holds: |it| it.after > it.before,
         },
     },
     Drill {
         name: "redis-away",
         about: "Redis is killed in the middle of a rush",
-        title: word("REDIS IS KILLED", "REDIS 被杀"),
-        happens: word(
-            "SIGKILL, amid the rush. Whoever needs it next starts it again: nothing for you to do.",
-            "抢购中被 SIGKILL。下一个用到它的进程会重新启动它：你无需操作。",
-        ),
-        mends: word(
-            "It runs again. ATTENTION tells how long it was away; buyers get their answers late.",
-            "已重新运行。“需关注”会提示中断了多久；买家稍后得到答复。",
-        ),
+        title: Label("drill-redis-is-killed"),
+        happens: Label("drill-sigkill-amid-the-rush-whoever-needs"),
+        mends: Label("drill-it-runs-again-attention-tells-how"),
         keys: None,
         strike: Strike::RedisKilled,
         lasts: 0,
@@ -210,25 +179,16 @@ pub(super) const DRILLS: [Drill; 8] = [
             shows: |picture, _| back(picture, &picture.redis.name),
         },
         proof: Proof {
-            words: word(
-                "the rush went on: SQL holds more orders than before",
-                "抢购继续，落库订单多于故障之前",
-            ),
+            words: Label("drill-the-rush-went-on-sql-holds"),
             holds: |it| it.after > it.before,
         },
     },
     Drill {
         name: "group-destroyed",
         about: "somebody destroys the consumer group with its pending entries",
-        title: word("THE GROUP IS GONE", "消费组消失"),
-        happens: word(
-            "It was destroyed, with {n} pending entries. ATTENTION says so. The node may mend it in {left} s.",
-            "消费组连同 {n} 条待确认消息被销毁，“需关注”会提示。{left} 秒后节点可修复。",
-        ),
-        mends: word(
-            "The node makes it again at the start: what SQL has is acknowledged, the rest is written.",
-            "节点从头重建消费组：SQL 中已有的予以确认，其余落库。",
-        ),
+        title: Label("drill-the-group-is-gone"),
+        happens: Label("drill-it-was-destroyed-with-n-pending"),
+        mends: Label("drill-the-node-makes-it-again-at"),
         keys: None,
         strike: Strike::GroupDestroyed,
         lasts: 8,
@@ -244,25 +204,16 @@ pub(super) const DRILLS: [Drill; 8] = [
             },
         },
         proof: Proof {
-            words: word(
-                "SQL holds the orders that the group forgot, each once",
-                "消费组遗忘的订单都已落库，且各一笔",
-            ),
+            words: Label("drill-sql-holds-the-orders-that-the"),
             holds: |it| it.after == it.before + it.waiting,
         },
     },
     Drill {
         name: "stream-trimmed",
         about: "the stream is trimmed under the pending entries of a dead node",
-        title: word("TRIMMED TOO EARLY", "裁剪过早"),
-        happens: word(
-            "node-b died with {n} entries, and the stream lost their bodies. 4 says of each: body gone.",
-            "node-b 带着 {n} 条消息宕机，消息流又丢了内容。按 4 可见每条都是“内容丢失”。",
-        ),
-        mends: word(
-            "In 4, A plans to rebuild them from the buyers, y does it. The node waits for you.",
-            "在 4 中按 A 制定计划，按买家名单重建，按 y 执行。节点在等你。",
-        ),
+        title: Label("drill-trimmed-too-early"),
+        happens: Label("drill-node-b-died-with-n-entries"),
+        mends: Label("drill-in-4-a-plans-to-rebuild"),
         keys: Some("4  A  y"),
         strike: Strike::StreamTrimmed,
         lasts: 0,
@@ -276,22 +227,16 @@ pub(super) const DRILLS: [Drill; 8] = [
             shows: |picture, _| picture.stream.as_ref().is_some_and(|it| it.pending == 0),
         },
         proof: Proof {
-            words: word("SQL holds the rebuilt orders, each once", "重建的订单都已落库，且各一笔"),
+            words: Label("drill-sql-holds-the-rebuilt-orders-each"),
             holds: |it| it.after == it.before + it.struck,
         },
     },
     Drill {
         name: "duplicates",
         about: "a producer repeats itself: entries come a second time",
-        title: word("TWICE IN THE STREAM", "消息重复"),
-        happens: word(
-            "{n} entries were added a second time. The lag under STREAM shows them for {left} s.",
-            "{n} 条消息被第二次写入。“消息流”的积压会显示 {left} 秒。",
-        ),
-        mends: word(
-            "Each is found in SQL and acknowledged: the lag goes, and no order comes of it.",
-            "每条都在 SQL 中查到并确认：积压消退，不产生订单。",
-        ),
+        title: Label("drill-twice-in-the-stream"),
+        happens: Label("drill-n-entries-were-added-a-second"),
+        mends: Label("drill-each-is-found-in-sql-and"),
         keys: None,
         strike: Strike::Duplicates,
         lasts: 6,
@@ -304,22 +249,16 @@ pub(super) const DRILLS: [Drill; 8] = [
         },
         done: Sign { words: "the lag is gone and nothing is pending", shows: settled },
         proof: Proof {
-            words: word("not one order was written twice", "没有一笔订单重复落库"),
+            words: Label("drill-not-one-order-was-written-twice"),
             holds: |it| it.after == it.before,
         },
     },
     Drill {
         name: "clock-step",
         about: "the clock of order ids steps a day ahead, and back",
-        title: word("THE CLOCK STEPS", "时钟跳变"),
-        happens: word(
-            "The clock of order ids steps 25 h ahead, then back, with sales in between. Books stay balanced.",
-            "订单号时钟前跳 25 小时再跳回，其间仍有秒杀。对账保持一致。",
-        ),
-        mends: word(
-            "Nothing to do: no alarm, books balanced. The audit compares every id.",
-            "无需操作：没有告警，对账一致。审计会核对每个订单号。",
-        ),
+        title: Label("drill-the-clock-steps"),
+        happens: Label("drill-the-clock-of-order-ids-steps"),
+        mends: Label("drill-nothing-to-do-no-alarm-books"),
         keys: None,
         strike: Strike::ClockSteps,
         lasts: 0,
@@ -327,10 +266,7 @@ pub(super) const DRILLS: [Drill; 8] = [
         seen: Sign { words: "no alarm, and books that balance, after both steps", shows: calm },
         done: Sign { words: "sales went on through both steps", shows: settled },
         proof: Proof {
-            words: word(
-                "ids rose through both steps, and none came twice",
-                "两次跳变中订单号一直递增，没有重复",
-            ),
+            words: Label("drill-ids-rose-through-both-steps-and"),
             holds: |it| it.rising && it.after > it.before,
         },
     },
@@ -370,7 +306,7 @@ mod tests {
     use unicode_width::UnicodeWidthStr;
 
     use super::*;
-    use seckill_console::{Lang, speak_here};
+    use seckill_model::locale::{Lang, set_thread_language};
 
     /// Columns of the two lines, without pointer, key and what wrapping may cost.
     fn room(keys: Option<&str>) -> usize {
@@ -381,7 +317,7 @@ mod tests {
     #[test]
     fn every_page_fits_into_two_lines_of_80_columns_in_each_language() {
         for lang in [Lang::En, Lang::Zh] {
-            speak_here(lang);
+            set_thread_language(lang);
             for drill in &DRILLS {
                 for (text, keys) in [(drill.happens, None), (drill.mends, drill.keys)] {
                     let text = text.replace("{dir}", "/tmp/seckill-demo-AbCdEf");
@@ -401,7 +337,7 @@ mod tests {
     #[test]
     fn every_page_fits_into_three_lines_of_60_columns_in_each_language() {
         for lang in [Lang::En, Lang::Zh] {
-            speak_here(lang);
+            set_thread_language(lang);
             for drill in &DRILLS {
                 for (text, keys) in [(drill.happens, None), (drill.mends, drill.keys)] {
                     let text = text.replace("{dir}", "/tmp/seckill-demo-AbCdEf");

@@ -4,14 +4,18 @@
 
 use std::time::Duration;
 
-use seckill_console::{Story, tell, word};
+use seckill_console::Story;
 use seckill_engine::{
     EngineError,
     command::{Command, LetterScope, Pace, Reply, RushPlan, RushReport, Scope},
     drill,
     telemetry::Snapshot,
 };
-use seckill_model::{EntryId, OrderId, Sale, VoucherId, counted, filter::Filter};
+use seckill_model::{
+    EntryId, OrderId, Sale, VoucherId, counted,
+    filter::Filter,
+    message::{Label, text},
+};
 use seckill_store::faulty::{Ill, Illness};
 use tokio::{sync::watch, task::JoinHandle, time::sleep};
 
@@ -70,11 +74,8 @@ impl Play<'_> {
         let Drill { name, strike, lasts, seen, done, .. } = self.drill;
         let mut report = Report { drill: name, seed: self.seed, ..Report::default() };
         let dir = self.stage.context.dir.path().display();
-        let ready = tell!(
-            "{STOCK} pieces go on sale in a moment. Another terminal can work here with --data-dir {dir}",
-            "即将投放 {STOCK} 件。另一个终端可用 --data-dir {dir} 在此操作"
-        );
-        self.tell(&word("GET READY", "准备"), &ready, None);
+        let ready = text!("drill-pieces-go-on-sale-in-a", STOCK, dir);
+        self.tell(&Label("drill-get-ready"), &ready, None);
         self.pause(READ).await;
         let rushing = self.open_sale().await?;
         let before = self.orders().await?;
@@ -88,7 +89,7 @@ impl Play<'_> {
         if self.stage.seen(bound, |picture| (seen.shows)(picture, struck.entries)).await? {
             report.seen.push(told(seen, struck));
         }
-        report.check(word("the screen showed it", "画面已显示故障"), !report.seen.is_empty());
+        report.check(Label("drill-the-screen-showed-it"), !report.seen.is_empty());
 
         self.let_last(struck).await;
         self.relent().await?;
@@ -103,7 +104,7 @@ impl Play<'_> {
         if self.stage.within(bound, |picture| (done.shows)(picture, struck.entries)).await? {
             report.done.push(told(done, struck));
         }
-        report.check(word("it was mended", "故障已修复"), !report.done.is_empty());
+        report.check(Label("drill-it-was-mended"), !report.done.is_empty());
         if *strike == Strike::StreamTrimmed {
             self.stage.hold(false).await?;
         }
@@ -111,7 +112,7 @@ impl Play<'_> {
             self.pause(READ).await;
         }
         if let Some(rushing) = rushing {
-            answered(rushing, word("the rush", "抢购")).await?;
+            answered(rushing, Label("drill-the-rush")).await?;
         }
         self.prove(&mut report, before, struck).await?;
         Ok(report)
@@ -133,9 +134,8 @@ impl Play<'_> {
         let rate = over.map(|over| users as f64 * 1.1 / over.as_secs_f64());
         let rush =
             RushPlan { seed: self.seed, rate, settle: false, ..RushPlan::new(voucher, users) };
-        let text =
-            tell!("{users} buyers come for {STOCK} pieces.", "{users} 位买家来抢 {STOCK} 件。");
-        self.tell(&word("THE RUSH", "开抢"), &text, None);
+        let text = text!("drill-buyers-come-for-pieces", users, STOCK);
+        self.tell(&Label("drill-the-rush-2"), &text, None);
         let rushing = self.stage.rush(rush);
         if outage {
             let some = |picture: &Snapshot| {
@@ -144,7 +144,7 @@ impl Play<'_> {
             self.stage.until(some).await?;
             return Ok(Some(rushing));
         }
-        answered(rushing, word("the rush", "抢购")).await?;
+        answered(rushing, Label("drill-the-rush")).await?;
         self.stage.until_settled().await?;
         Ok(None)
     }
@@ -190,15 +190,15 @@ impl Play<'_> {
             Strike::RedisKilled => drill::kill_redis(redis).await?,
             Strike::ClockSteps => {
                 self.tell_happens(struck, 0);
-                let tomorrow = word("tomorrow's tea", "明天的茶");
-                let today = word("today's tea", "今天的茶");
+                let tomorrow = Label("drill-tomorrows-tea");
+                let today = Label("drill-todays-tea");
                 for (title, step) in [(tomorrow, STEP_S), (today, -STEP_S)] {
                     drill::step_clock(step);
                     let voucher = self.stage.create(&title, SECOND_STOCK, None).await?;
                     let rate = self.pages.map(|_| SECOND_BUYERS as f64 / WATCHED[0].as_secs_f64());
                     let users = SECOND_BUYERS;
                     let rush = RushPlan { seed: self.seed, rate, ..RushPlan::new(voucher, users) };
-                    answered(self.stage.rush(rush), word("a rush", "抢购")).await?;
+                    answered(self.stage.rush(rush), Label("drill-a-rush")).await?;
                 }
                 self.stage.until_settled().await?;
             }
@@ -245,19 +245,14 @@ impl Play<'_> {
 
     /// The operator's part.
     async fn act(&self, report: &mut Report) -> Result<(), Fault> {
-        let unexpected = || {
-            Fault::no(word(
-                "the engine answered something else than was asked",
-                "引擎没有按请求作答",
-            ))
-        };
+        let unexpected = || Fault::no(Label("drill-the-engine-answered-something-else"));
         match self.drill.remedy {
             Remedy::Itself => {}
             Remedy::Plan => {
                 let (operator, stop) = (self.stage.node.operator(), self.stage.node.stopping());
                 let plan = operator.plan(&Scope::All(Filter::default()), stop).await?;
                 report.check(
-                    word("the plan holds every one of them", "计划包含全部受影响消息"),
+                    Label("drill-the-plan-holds-every-one-of"),
                     plan.totals.to_do() == report.struck,
                 );
                 let Reply::Replayed(did) =
@@ -290,12 +285,12 @@ impl Play<'_> {
         // What was not mended does not settle, however long one waits.
         let bound = if report.failure().is_none() { PATIENCE } else { SHOWN };
         let settled = self.stage.within(bound, is_settled).await?;
-        report.check(word("nothing is under way", "没有在途订单"), settled);
+        report.check(Label("drill-nothing-is-under-way"), settled);
         let audit = self.stage.audit().await?;
         let promised = audit.sales.iter().all(|sale| sale.admitted == sale.persisted);
-        report.check(word("every promised order is in SQL", "已承诺订单全部落库"), promised);
+        report.check(Label("drill-every-promised-order-is-in-sql"), promised);
         let none = audit.sales.iter().all(|sale| sale.dead == 0);
-        report.check(word("no letter is dead", "没有死信"), none);
+        report.check(Label("drill-no-letter-is-dead"), none);
         let after = audit.sales.iter().map(|sale| sale.persisted).sum();
         let mut sales: Vec<VoucherId> = audit.sales.iter().map(|sale| sale.voucher_id).collect();
         sales.sort_unstable();
@@ -304,7 +299,7 @@ impl Play<'_> {
         let facts = Facts { before, after, struck: entries, waiting, rising };
         let proof = &self.drill.proof;
         report.check(proof.words, (proof.holds)(&facts));
-        report.check(word("the books balance, order by order", "逐笔对账一致"), audit.balanced);
+        report.check(Label("drill-the-books-balance-order-by-order"), audit.balanced);
         report.sales = audit.sales;
         report.passed = report.failure().is_none();
         Ok(())

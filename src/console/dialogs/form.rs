@@ -2,14 +2,14 @@
 
 use ratatui::{crossterm::event::Event, style::Style};
 use seckill_engine::record::MAX_REASON;
-use seckill_model::steers;
+use seckill_model::{message::Label, steers};
 use tui_input::{Input, InputRequest, backend::crossterm::to_input_request};
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::{buttons, panel};
 use crate::{
     keymap::Action,
-    text::{acts::CANCEL, lang::Word},
+    text::acts::CANCEL,
     theme::Theme,
     widgets::{Pen, fit, left, plain, width, wrap},
 };
@@ -19,8 +19,8 @@ pub(crate) const MOST: usize = MAX_REASON;
 
 #[derive(Debug)]
 pub(crate) struct Field {
-    label: Word,
-    hint: Word,
+    label: Label,
+    hint: Label,
     /// What is known of what was typed; it stands in the place of the hint.
     pub(crate) note: Option<String>,
     pub(crate) input: Input,
@@ -32,19 +32,19 @@ pub(crate) struct Field {
 pub(crate) struct Form {
     title: String,
     pub(crate) fields: Vec<Field>,
-    submit: Word,
+    submit: Label,
     focus: usize,
     /// Somebody typed into it.
     touched: bool,
 }
 
 impl Form {
-    pub(crate) fn new(title: String, submit: Word) -> Self {
+    pub(crate) fn new(title: String, submit: Label) -> Self {
         Self { title, fields: Vec::new(), submit, focus: 0, touched: false }
     }
 
     #[must_use]
-    pub(crate) fn field(mut self, label: Word, hint: Word, value: &str) -> Self {
+    pub(crate) fn field(mut self, label: Label, hint: Label, value: &str) -> Self {
         let input = Input::new(value.to_owned());
         self.fields.push(Field { label, hint, note: None, input, fault: None });
         self
@@ -253,7 +253,7 @@ mod tests {
     use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
     use super::*;
-    use crate::text::lang::word;
+    use seckill_model::message::Label;
 
     fn press(c: char) -> Event {
         Event::Key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE))
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn enter_submits_from_the_last_field_and_the_button() {
-        const NONE: Word = word("", "");
+        const NONE: Label = Label("common-empty");
         let mut form = Form::new("t".into(), NONE).field(NONE, NONE, "").field(NONE, NONE, "");
         let mut stops = Vec::new();
         for _ in 0..4 {

@@ -7,6 +7,7 @@ use seckill_engine::telemetry::{
 use seckill_model::{
     ForeignKey, NO_NUMBER, Said, VoucherId,
     ledger::{Finding, SaleFinding},
+    locale::{Lang, set_thread_language},
 };
 
 use super::{
@@ -14,10 +15,7 @@ use super::{
     screens::assert_screen,
 };
 use crate::{
-    text::{
-        self,
-        lang::{Lang, speak_here},
-    },
+    text::{self},
     widgets::width,
 };
 
@@ -107,7 +105,7 @@ fn closed_up(text: &str) -> String {
 fn each_alarm_stands_whole_at_80_columns() {
     let mut cut = Vec::new();
     for lang in [Lang::En, Lang::Zh] {
-        speak_here(lang);
+        set_thread_language(lang);
         for kind in kinds() {
             let told = text::alarm(&kind).words;
             let mut picture = normal();
@@ -153,7 +151,7 @@ fn words_at(screen: &str) -> Vec<usize> {
 #[test]
 fn no_word_of_an_alarm_moves_while_its_age_and_count_grow() {
     for lang in [Lang::En, Lang::Zh] {
-        speak_here(lang);
+        set_thread_language(lang);
         for (w, h) in [(60, 15), (80, 24), (120, 36)] {
             for kind in kinds() {
                 for presents in [false, true] {
@@ -179,7 +177,7 @@ fn no_word_of_an_alarm_moves_while_its_age_and_count_grow() {
 #[test]
 fn of_an_error_that_is_too_long_only_the_error_is_cut() {
     for (lang, words) in [(Lang::En, "none is lost"), (Lang::Zh, "不会丢失")] {
-        speak_here(lang);
+        set_thread_language(lang);
         let mut picture = normal();
         let kind = AlarmKind::SqlAway {
             error: Said::of(&Unread::SqlAway("the disk is full and so on ".repeat(20))),

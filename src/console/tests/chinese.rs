@@ -11,7 +11,10 @@ use seckill_engine::{
         unread::Unread,
     },
 };
-use seckill_model::{ForeignKey, NO_NUMBER, Phase, Said};
+use seckill_model::{
+    ForeignKey, NO_NUMBER, Phase, Said,
+    locale::{Lang, set_thread_language},
+};
 
 use super::{
     fixture::{Bench, NOW, empty, normal, outage, overflowing, read_only, rushing},
@@ -19,7 +22,6 @@ use super::{
     screens::{assert_screen, plan_of},
 };
 use crate::{
-    Lang, speak_here,
     theme::{Depth, Theme},
     widgets::Pen,
 };
@@ -123,7 +125,7 @@ fn cut(bench: &mut Bench, (width, height): (u16, u16)) -> usize {
 fn both(name: &str, picture: fn() -> Snapshot, keys: &str, sizes: &[(u16, u16)]) {
     for &(width, height) in sizes {
         let read = |lang| {
-            speak_here(lang);
+            set_thread_language(lang);
             let mut bench = opened(picture(), keys);
             (bench.text(width, height), cut(&mut bench, (width, height)))
         };
@@ -152,7 +154,7 @@ fn all_that_opens() {
 
 #[test]
 fn what_opens_is_a_question_about_what_was_meant() {
-    speak_here(Lang::Zh);
+    set_thread_language(Lang::Zh);
     for (name, picture, keys) in OPENED {
         if name.starts_with("confirm_") || name.starts_with("form_") {
             let text = opened(picture(), keys).text(120, 36);
@@ -163,7 +165,7 @@ fn what_opens_is_a_question_about_what_was_meant() {
 
 #[test]
 fn frozen() {
-    speak_here(Lang::Zh);
+    set_thread_language(Lang::Zh);
     let mut bench = Bench::new(rushing());
     bench.keys("f");
     bench.show(empty());
@@ -175,7 +177,7 @@ fn frozen() {
 
 #[test]
 fn every_alarm() {
-    speak_here(Lang::Zh);
+    set_thread_language(Lang::Zh);
     let mut picture = normal();
     let place = "127.0.0.1:6379".to_owned();
     let error = Said::of(&Unread::RedisSilent(place, 1_500));
@@ -246,7 +248,7 @@ fn every_alarm() {
 
 #[test]
 fn a_form_says_what_is_wrong() {
-    speak_here(Lang::Zh);
+    set_thread_language(Lang::Zh);
     let mut bench = Bench::new(normal());
     bench.keys("N");
     bench.app.on_event(&Event::Paste("火锅五折 🍲\n".to_owned()));
@@ -261,7 +263,7 @@ fn a_form_says_what_is_wrong() {
 
 #[test]
 fn the_palette_finds_both_names() {
-    speak_here(Lang::Zh);
+    set_thread_language(Lang::Zh);
     for wanted in ["freeze", "冻结"] {
         let mut bench = Bench::new(normal());
         bench.keys(":");
@@ -273,7 +275,7 @@ fn the_palette_finds_both_names() {
 
 #[test]
 fn ascii_glyphs_leave_the_words_as_they_are() {
-    speak_here(Lang::Zh);
+    set_thread_language(Lang::Zh);
     let text = Bench::themed(normal(), Theme::new(Depth::None, true)).text(120, 36);
     assert!(text.contains("待确认") && !text.contains(['─', '█', '●', '→']), "{text}");
 }
@@ -300,7 +302,7 @@ pub(super) fn english(screen: &str) -> Vec<String> {
 
 #[test]
 fn no_view_has_english_on_it() {
-    speak_here(Lang::Zh);
+    set_thread_language(Lang::Zh);
     let scenes: [Scene; 2] = [("normal", normal), ("outage", outage)];
     let mut faults = Vec::new();
     for (scene, picture) in scenes {

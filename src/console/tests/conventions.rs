@@ -8,13 +8,16 @@ use seckill_engine::{
     plan::made_up,
     telemetry::Snapshot,
 };
-use seckill_model::{LetterCounts, LetterVerdict, Verdict, VoucherId};
+use seckill_model::{
+    LetterCounts, LetterVerdict, Verdict, VoucherId,
+    locale::{Lang, set_thread_language},
+};
 
 use super::{
     fixture::{Bench, entry, normal, overflowing},
     letters::{letter, poisoned},
 };
-use crate::{Keys, Lang, dialogs::Dialog, keymap, speak_here, text::conventions, views::View};
+use crate::{Keys, dialogs::Dialog, keymap, text::conventions, views::View};
 
 fn keys(text: &str) -> Keys {
     toml::from_str(text).expect("keys that can be read")
@@ -145,7 +148,7 @@ fn a_copy_in_tmux_says_what_it_needs() {
         (Lang::En, "copied: 9; tmux passes it on only with 'set -s set-clipboard on'"),
         (Lang::Zh, "已复制：9；tmux 设置 'set -s set-clipboard on' 后才会传出"),
     ] {
-        speak_here(lang);
+        set_thread_language(lang);
         let mut bench = Bench::new(normal());
         bench.app.in_tmux = true;
         bench.keys("2jjy");

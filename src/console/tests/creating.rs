@@ -2,13 +2,16 @@
 
 use crossterm::event::KeyCode;
 use seckill_engine::command::{Command, Refusal, Reply};
-use seckill_model::{Millis, NewSale, VoucherId};
+use seckill_model::{
+    Millis, NewSale, VoucherId,
+    locale::{Lang, set_thread_language},
+};
 
 use super::{
     fixture::{Bench, NOW, normal},
     screens::assert_screen,
 };
-use crate::{Lang, dialogs::Dialog, speak_here};
+use crate::dialogs::Dialog;
 
 /// Fills the form in, up to the question.
 fn asked(values: [&str; 5]) -> Bench {
@@ -91,7 +94,7 @@ fn what_was_refused_is_in_the_form_again() {
 #[test]
 fn the_question_tells_the_window() {
     for lang in [Lang::En, Lang::Zh] {
-        speak_here(lang);
+        set_thread_language(lang);
         let tail = if lang == Lang::Zh { "_zh" } else { "" };
         for (width, height) in [(120, 36), (80, 24), (60, 15)] {
             let mut bench = asked(["火锅五折 🍲", "10000", "1", "+10m", "+1h"]);

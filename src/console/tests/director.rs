@@ -5,14 +5,13 @@ use seckill_engine::{
     command::{Command, Refusal, Reply, RushPlan, RushReport},
     telemetry::{Snapshot, snapshot::RushLine},
 };
-use seckill_model::{Phase, SaleState, VoucherId};
+use seckill_model::{
+    Phase, SaleState, VoucherId,
+    locale::{Lang, set_thread_language},
+};
 
 use super::fixture::{Bench, NOW, normal, outage, read_only, rushing, sale};
-use crate::{
-    Lang,
-    dialogs::{Dialog, LaunchForm},
-    speak_here,
-};
+use crate::dialogs::{Dialog, LaunchForm};
 
 /// What happens to a picture meanwhile.
 type Change = fn(&mut Snapshot);
@@ -366,7 +365,7 @@ fn what_was_typed_is_there_again_after_a_no() {
 #[test]
 fn forms_and_questions() {
     for lang in [Lang::En, Lang::Zh] {
-        speak_here(lang);
+        set_thread_language(lang);
         let tail = if lang == Lang::Zh { "_zh" } else { "" };
         for (width, height) in [(120, 36), (80, 24)] {
             let shot = |name: &str, bench: &mut Bench| {

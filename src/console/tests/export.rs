@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use seckill_engine::telemetry::{Snapshot, snapshot::LetterPage};
 
+use seckill_model::locale::{Lang, set_thread_language};
+
 use super::{
     fixture::{Bench, NOW, empty, normal, outage, overflowing, read_only},
     history::logged,
@@ -18,7 +20,6 @@ use crate::{
     app::App,
     dialogs::Dialog,
     export::{Export, ExportError, Written},
-    text::lang::{Lang, speak_here},
     theme::{Depth, Palette, Theme},
     views,
     widgets::Extent,
@@ -58,7 +59,7 @@ fn the_menu() {
     bench.keys("4x");
     assert_screen("export_table_120x36", &bench.text(120, 36));
     assert_screen("export_table_60x15", &bench.text(60, 15));
-    speak_here(Lang::Zh);
+    set_thread_language(Lang::Zh);
     let text = bench.text(80, 24);
     assert!(text.contains("表格，CSV") && text.contains("写入 当前目录"), "{text}");
 }
@@ -191,7 +192,7 @@ fn values_are_exact_in_every_table() {
 fn files_and_copies_are_the_same_in_every_language() {
     let in_each = |told: &dyn Fn() -> String| {
         [Lang::En, Lang::Zh].map(|lang| {
-            speak_here(lang);
+            set_thread_language(lang);
             told()
         })
     };
@@ -218,7 +219,7 @@ fn files_and_copies_are_the_same_in_every_language() {
 /// What the file leaves out, and in which order it stands, is as on the screen.
 #[test]
 fn a_file_heeds_a_filter_and_an_order_of_the_language_that_is_spoken() {
-    speak_here(Lang::Zh);
+    set_thread_language(Lang::Zh);
     let ids = |keys: &str| {
         let mut bench = Bench::new(normal());
         bench.draw(80, 24);
@@ -347,7 +348,7 @@ fn what_came_of_it_is_told() {
     assert!(bench.said().contains("500 of 12,340 rows written to"), "{}", bench.said());
     bench.app.on_saved(Err(ExportError::BrokenOff));
     assert!(bench.said().contains("the export broke off; try once more"));
-    speak_here(Lang::Zh);
+    set_thread_language(Lang::Zh);
     bench.app.on_saved(Err(ExportError::BrokenOff));
     assert!(bench.said().contains("导出中断"), "{}", bench.said());
 }

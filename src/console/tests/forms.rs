@@ -3,15 +3,14 @@
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use seckill_engine::telemetry::Snapshot;
 
+use seckill_model::locale::{Lang, set_thread_language};
+
 use super::{
     fixture::{Bench, normal},
     screens::assert_screen,
     stream::flowing,
 };
-use crate::{
-    Keys, keymap,
-    text::lang::{Lang, speak_here},
-};
+use crate::{Keys, keymap};
 
 const SIZES: [(u16, u16); 3] = [(120, 36), (80, 24), (60, 15)];
 
@@ -45,7 +44,7 @@ fn clear(bench: &mut Bench) {
 #[test]
 fn no_form_changes_its_height() {
     for lang in [Lang::En, Lang::Zh] {
-        speak_here(lang);
+        set_thread_language(lang);
         for (name, picture, keys, fields) in FORMS {
             for (width, height) in SIZES {
                 let mut bench = Bench::new(picture());
@@ -72,7 +71,7 @@ fn a_rush_that_is_none_says_so_in_the_place_of_its_plan() {
         (Lang::En, "The plan stands here once both numbers are right."),
         (Lang::Zh, "两个数字都正确后，这里显示计划。"),
     ] {
-        speak_here(lang);
+        set_thread_language(lang);
         let tail = if lang == Lang::Zh { "_zh" } else { "" };
         for (width, height) in SIZES {
             let mut bench = Bench::new(normal());
@@ -93,7 +92,7 @@ fn a_rush_that_is_none_says_so_in_the_place_of_its_plan() {
 #[test]
 fn nothing_of_a_form_is_cut_in_the_smallest_window() {
     for lang in [Lang::En, Lang::Zh] {
-        speak_here(lang);
+        set_thread_language(lang);
         for (name, picture, keys, fields) in FORMS {
             let mut bench = Bench::new(picture());
             bench.keys(keys);

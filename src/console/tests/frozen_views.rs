@@ -1,5 +1,7 @@
 //! Every view while its picture stands still and the engine goes on: what is seen is the picture, and its age.
 
+use seckill_model::locale::{Lang, set_thread_language};
+
 use super::{
     fixture::{Bench, NOW, empty, normal},
     history::logged,
@@ -9,7 +11,7 @@ use super::{
     screens::{SHOTS, Scene, assert_screen},
     stream::flowing,
 };
-use crate::{Lang, speak_here, text};
+use crate::text;
 
 const VIEWS: [(Scene, char); 10] = [
     (("overview", normal), '1'),
@@ -28,7 +30,7 @@ const VIEWS: [(Scene, char); 10] = [
 fn every_view_stands_still() {
     for ((view, picture), key) in VIEWS {
         for (lang, width, height) in SHOTS {
-            speak_here(lang);
+            set_thread_language(lang);
             let tail = if lang == Lang::Zh { "_zh" } else { "" };
             let mut bench = Bench::new(picture());
             bench.keys(&key.to_string());

@@ -8,7 +8,10 @@ use seckill_engine::{
     plan::made_up,
     telemetry::{Snapshot, snapshot::LetterPage},
 };
-use seckill_model::{LetterCounts, Verdict, VoucherId};
+use seckill_model::{
+    LetterCounts, Verdict, VoucherId,
+    locale::{Lang, set_thread_language},
+};
 use tokio::sync::oneshot;
 
 use super::{
@@ -16,7 +19,7 @@ use super::{
     letters::poisoned,
     stream::flowing,
 };
-use crate::{Keys, Lang, keymap, speak_here};
+use crate::{Keys, keymap};
 
 fn choose(text: &str) {
     let keys: Keys = toml::from_str(text).expect("keys that can be read");
@@ -30,7 +33,7 @@ fn a_frozen_picture_says_what_lets_it_go_on() {
         (Lang::En, "the picture is frozen; F6 lets it go on, and then more can be read"),
         (Lang::Zh, "画面已冻结，按 F6 恢复刷新后才能读取其他内容"),
     ] {
-        speak_here(lang);
+        set_thread_language(lang);
         let mut bench = Bench::new(Snapshot { letters: LetterPage::default(), ..normal() });
         bench.press(KeyCode::F(6));
         bench.keys("5");
@@ -53,7 +56,7 @@ fn who_has_to_choose_is_told_how() {
             "请先按 ↑ J 在上方列表中选择一个消费者，再按一次 K",
         ),
     ] {
-        speak_here(lang);
+        set_thread_language(lang);
         let mut bench = Bench::new(normal());
         bench.keys("B");
         assert_eq!(bench.said(), sale);
@@ -86,7 +89,7 @@ fn what_waits_behind_something_names_what_closes_that_and_what_asks_again() {
         }
         assert!(bench.app.dialog.is_none(), "{keys}");
     }
-    speak_here(Lang::Zh);
+    set_thread_language(Lang::Zh);
     for (key, name) in [("R", "ReplayLetters"), ("D", "Discard"), ("C", "Compensate")] {
         let mut bench = Bench::new(poisoned());
         bench.keys("5");
@@ -115,7 +118,7 @@ fn an_act_without_an_answer_names_where_to_look() {
         (Lang::En, "; look in Activity (F9) what was done before repeating it"),
         (Lang::Zh, "请先在动态（F9）中核对结果再重试"),
     ] {
-        speak_here(lang);
+        set_thread_language(lang);
         let mut bench = Bench::new(normal());
         let (sender, answer) = oneshot::channel();
         drop(sender);

@@ -14,16 +14,16 @@ use seckill_engine::{
     },
     told::{Subject, Told},
 };
-use seckill_model::{Said, SaleState, VoucherId};
+use seckill_model::{
+    Said, SaleState, VoucherId,
+    locale::{Lang, set_thread_language},
+};
 
 use super::{
     fixture::{Bench, NOW, empty, normal, outage, overflowing, read_only, sql_away},
     screens::{SHOTS, Scene, assert_screen},
 };
-use crate::{
-    text::lang::{Lang, speak_here},
-    theme::{Depth, Theme},
-};
+use crate::theme::{Depth, Theme};
 
 fn line(
     id: i64,
@@ -135,7 +135,7 @@ const SCENES: [Scene; 5] = [
 fn activity() {
     for (scene, picture) in SCENES {
         for (lang, width, height) in SHOTS {
-            speak_here(lang);
+            set_thread_language(lang);
             let tail = if lang == Lang::Zh { "_zh" } else { "" };
             let mut bench = Bench::new(picture());
             bench.keys("0");
@@ -154,7 +154,7 @@ fn a_line_in_full() {
         bench.keys("0kl");
         assert_screen(&format!("activity_detail_{width}x{height}"), &bench.text(width, height));
     }
-    speak_here(Lang::Zh);
+    set_thread_language(Lang::Zh);
     let mut bench = Bench::new(logged());
     bench.keys("0kl");
     assert_screen("activity_detail_zh", &bench.text(120, 36));

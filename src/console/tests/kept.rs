@@ -18,15 +18,14 @@ use seckill_model::{
     UserId, VoucherDetails, VoucherId,
     ledger::{Finding, SaleFinding, Side},
     letter::{MAX_DATA, MAX_REASON},
+    locale::{Lang, set_thread_language},
 };
 
 use super::{chinese::english, fixture::entry};
 use crate::{
-    speak_here,
     text::{
         self,
         figures::grouped,
-        lang::Lang,
         told::{job_said, result, subject},
     },
     widgets::{width, wrap},
@@ -315,9 +314,9 @@ fn subjects() -> Vec<Subject> {
 /// Told in Chinese, from what SQL gives back.
 fn told_well(said: &Said, told: impl Fn(&Said) -> String) {
     let read = Said::read(said.stored());
-    speak_here(Lang::En);
+    set_thread_language(Lang::En);
     assert_eq!(told(&read), grouped(&said.to_string()), "English is the engine's own");
-    speak_here(Lang::Zh);
+    set_thread_language(Lang::Zh);
     let told = told(&read);
     assert!(!told.is_ascii() && english(&told).is_empty(), "{told}");
     assert!(wrap(&told, ANSWER).len() <= 3, "{told}");
@@ -325,7 +324,7 @@ fn told_well(said: &Said, told: impl Fn(&Said) -> String) {
 
 #[test]
 fn every_refusal_is_told() {
-    speak_here(Lang::Zh);
+    set_thread_language(Lang::Zh);
     for why in reasons() {
         let refusal = Refusal::new("THE SENTENCE", why);
         let told = text::refusal(&refusal);
@@ -351,7 +350,7 @@ fn every_result_is_told() {
         told_well(&Said::of(&said), |said| job_said(JobOutcome::Done, Some(said)));
     }
     for found in findings() {
-        speak_here(Lang::Zh);
+        set_thread_language(Lang::Zh);
         let told = text::finding(&found);
         assert!(english(&told).is_empty() && told != found.to_string(), "{told}");
         assert!(wrap(&told, ANSWER).len() == 1, "{told}");
@@ -364,9 +363,9 @@ fn every_fault_of_an_order_is_told() {
         let said = Said::of(&fault);
         let beside = said.beside(MAX_DATA).unwrap_or_default();
         let read = Said::with(said.to_string(), &beside);
-        speak_here(Lang::En);
+        set_thread_language(Lang::En);
         assert_eq!(text::order_fault(&read), fault.to_string());
-        speak_here(Lang::Zh);
+        set_thread_language(Lang::Zh);
         let told = text::order_fault(&read);
         let strange = english(&told).into_iter().filter(|it| it != "userId").count();
         assert!(!told.is_ascii() && strange == 0 && width(&told) <= 60, "{told}");
@@ -390,7 +389,7 @@ fn every_subject_is_told() {
 
 #[test]
 fn a_line_of_an_older_version_stays_as_it_is() {
-    speak_here(Lang::Zh);
+    set_thread_language(Lang::Zh);
     let old = Said::read("86 entries: 80 written".to_owned());
     assert_eq!(result(&old), "86 entries: 80 written");
     assert_eq!(subject(&Said::read("#7, 9 buyers, seed 1".to_owned())), "#7, 9 buyers, seed 1");
@@ -412,7 +411,7 @@ fn what_was_not_there_any_more_is_not_said_to_be_settled() {
         (Lang::En, &["3 no longer there"][..], &["settled", "done before"][..]),
         (Lang::Zh, &["已不在 3", "3 条已不在"], &["落定", "已处理"]),
     ] {
-        speak_here(lang);
+        set_thread_language(lang);
         for reply in missed() {
             let (told, _) = text::acts::reply(&reply);
             assert!(known.iter().any(|it| told.contains(it)), "{told}");
@@ -422,7 +421,7 @@ fn what_was_not_there_any_more_is_not_said_to_be_settled() {
     // A line that is in the log already.
     let old = r#"{"text":"3 letters: 0 replayed, 0 refused, 3 gone","is":{"done":{"letters_replayed":{"seen":3,"replayed":0,"refused":{"awaited":0,"came_back":0,"written":0,"nobody_waits":0,"no_sale":0,"not_loaded":0,"id_taken":0,"malformed":0},"gone":3,"cut_short":false}}}}"#;
     assert_eq!(result(&Said::read(old.to_owned())), "0 条死信已放回消息流，3 条已不在");
-    speak_here(Lang::En);
+    set_thread_language(Lang::En);
     assert_eq!(result(&Said::read(old.to_owned())), "3 letters: 0 replayed, 0 refused, 3 gone");
     let there = Reply::Claimed(ClaimReport { claimed: 2, hollow: 1, ..ClaimReport::default() });
     let told = "2 entries are with another consumer now, 1 without a body";

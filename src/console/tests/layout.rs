@@ -7,7 +7,12 @@ use seckill_engine::telemetry::{
     snapshot::{Count, Latency, RushLine},
     unread::Unread,
 };
-use seckill_model::{Phase, Said, VoucherId, ledger::Balance};
+use seckill_model::{
+    Phase, Said, VoucherId,
+    ledger::Balance,
+    locale::{Lang, set_thread_language},
+    message::Label,
+};
 
 use super::{
     fixture::{Bench, NOW, empty, normal, overflowing, rushing, sale},
@@ -15,11 +20,7 @@ use super::{
 };
 use crate::{
     app::App,
-    text::{
-        self,
-        lang::{Lang, Word, speak_here},
-        overview as words,
-    },
+    text::{self, overview as words},
     theme::{Depth, Theme},
     views::View,
 };
@@ -140,7 +141,7 @@ fn places(bench: &mut Bench, (w, h): (u16, u16)) -> Vec<(String, Option<(usize, 
     places
 }
 
-fn names() -> [Word; 9] {
+fn names() -> [Label; 9] {
     [
         text::tabs::OVERVIEW,
         text::tabs::SALES,
@@ -157,7 +158,7 @@ fn names() -> [Word; 9] {
 #[test]
 fn nothing_moves_in_a_rush() {
     for lang in [Lang::En, Lang::Zh] {
-        speak_here(lang);
+        set_thread_language(lang);
         for size in SIZES {
             let mut bench = Bench::new(rest());
             let before = places(&mut bench, size);
@@ -192,7 +193,7 @@ fn header(bench: &mut Bench, (w, h): (u16, u16)) -> (String, [Option<usize>; 2])
 #[test]
 fn a_server_that_goes_away_moves_nothing_in_the_header() {
     for lang in [Lang::En, Lang::Zh] {
-        speak_here(lang);
+        set_thread_language(lang);
         for size in [(80, 24), (112, 30), (120, 36), (200, 50)] {
             let mut bench = Bench::new(normal());
             let (told, servers) = header(&mut bench, size);
@@ -229,7 +230,7 @@ fn a_server_that_goes_away_moves_nothing_in_the_header() {
 #[test]
 fn every_view_is_named_whole_beside_any_count() {
     for lang in [Lang::En, Lang::Zh] {
-        speak_here(lang);
+        set_thread_language(lang);
         for size in SIZES {
             for view in View::ALL {
                 let mut bench = Bench::new(rush());
@@ -251,7 +252,7 @@ fn every_view_is_named_whole_beside_any_count() {
 #[test]
 fn a_rush_in_pictures() {
     for (lang, name) in [(Lang::En, ""), (Lang::Zh, "zh_")] {
-        speak_here(lang);
+        set_thread_language(lang);
         for (w, h) in [(120, 36), (80, 24), (200, 50), (60, 15)] {
             assert_screen(&format!("overview_rush_{name}{w}x{h}"), &Bench::new(rush()).text(w, h));
         }

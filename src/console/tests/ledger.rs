@@ -13,13 +13,13 @@ use seckill_engine::{
 use seckill_model::{
     VoucherId,
     ledger::{Balance, Cure, Finding, SaleAudit, SaleFinding},
+    locale::{Lang, set_thread_language},
 };
 
 use super::{
     fixture::{Bench, NOW, empty, normal, outage},
     screens::{SHOTS, assert_screen},
 };
-use crate::{Lang, speak_here};
 
 fn line(id: u64, title: &str, sold: u64, findings: Vec<Finding>) -> SaleAudit {
     SaleAudit {
@@ -67,7 +67,7 @@ fn plan() -> Vec<SaleRepair> {
 #[test]
 fn every_size_and_language() {
     for (lang, width, height) in SHOTS {
-        speak_here(lang);
+        set_thread_language(lang);
         let tail = if lang == Lang::Zh { "_zh" } else { "" };
         for (name, keys) in [("ledger", "9"), ("ledger_detail", "9jl"), ("confirm_repair", "9A")] {
             let mut bench = Bench::new(audited());

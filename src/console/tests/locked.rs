@@ -5,14 +5,16 @@ use seckill_engine::telemetry::{
     snapshot::{Alarm, AlarmKind, Urgency},
     unread::Unread,
 };
-use seckill_model::Said;
+use seckill_model::{
+    Said,
+    locale::{Lang, set_thread_language},
+};
 
 use super::{
     fixture::{Bench, NOW, normal},
     orders::sold,
     screens::assert_screen,
 };
-use crate::text::lang::{Lang, speak_here};
 
 fn locked(mut picture: Snapshot) -> Snapshot {
     picture.sql.unwritable = Some(Said::of(&Unread::SqlLocked));
@@ -24,7 +26,7 @@ fn locked(mut picture: Snapshot) -> Snapshot {
 #[test]
 fn the_header_and_the_overview_say_so() {
     for (lang, name) in [(Lang::En, "locked"), (Lang::Zh, "locked_zh")] {
-        speak_here(lang);
+        set_thread_language(lang);
         for (w, h) in [(120, 36), (80, 24)] {
             let text = Bench::new(locked(normal())).text(w, h);
             assert_screen(&format!("{name}_{w}x{h}"), &text);
@@ -51,7 +53,7 @@ fn what_is_only_read_is_no_older_for_it() {
 #[test]
 fn an_act_that_would_wait_is_not_asked_about() {
     for (lang, told) in [(Lang::En, "takes no writes"), (Lang::Zh, "不接受写入")] {
-        speak_here(lang);
+        set_thread_language(lang);
         let mut bench = Bench::new(normal());
         assert_eq!(bench.app.away(), None);
         bench.show(locked(normal()));

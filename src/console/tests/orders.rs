@@ -12,16 +12,16 @@ use seckill_engine::{
     },
     trace::Trace,
 };
-use seckill_model::{EntryId, Millis, Order, OrderId, OrderStatus, Payment, UserId, VoucherId};
+use seckill_model::{
+    EntryId, Millis, Order, OrderId, OrderStatus, Payment, UserId, VoucherId,
+    locale::{Lang, set_thread_language},
+};
 
 use super::{
     fixture::{Bench, NOW, empty, normal, overflowing},
     screens::{SHOTS, assert_screen},
 };
-use crate::{
-    text::lang::{Lang, speak_here},
-    theme::{Depth, Theme},
-};
+use crate::theme::{Depth, Theme};
 
 /// Order `number`: later ones have higher ids.
 fn id(number: u64) -> OrderId {
@@ -123,7 +123,7 @@ fn every_state_at_every_size() {
     ];
     for (scene, picture) in scenes {
         for (lang, width, height) in SHOTS {
-            speak_here(lang);
+            set_thread_language(lang);
             let tail = if lang == Lang::Zh { "_zh" } else { "" };
             let mut bench = Bench::new(picture());
             bench.keys("7");
@@ -187,18 +187,18 @@ fn a_dead_letter_of_an_order_names_no_buyer_until_asked() {
 
 #[test]
 fn it_speaks_chinese() {
-    speak_here(Lang::Zh);
+    set_thread_language(Lang::Zh);
     let mut bench = Bench::new(sold());
     bench.keys("7jjjl");
     traced(&mut bench, trace(897));
     let text = bench.text(120, 36);
-    speak_here(Lang::En);
+    set_thread_language(Lang::En);
     assert_screen("orders_zh_120x36", &text);
 }
 
 #[test]
 fn what_is_wrong_with_a_question_is_told_in_chinese_too() {
-    speak_here(Lang::Zh);
+    set_thread_language(Lang::Zh);
     for (query, told) in [
         ("user=one", "user 要填数字"),
         ("colour=red", "不能按“colour”查订单"),
@@ -211,7 +211,7 @@ fn what_is_wrong_with_a_question_is_told_in_chinese_too() {
         let text = bench.text(120, 36).replace(' ', "");
         assert!(text.contains(&told.replace(' ', "")), "{query}: {text}");
     }
-    speak_here(Lang::En);
+    set_thread_language(Lang::En);
 }
 
 #[test]

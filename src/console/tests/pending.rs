@@ -3,8 +3,9 @@
 use crossterm::event::{Event, KeyCode};
 use seckill_engine::telemetry::{Snapshot, census::Census, snapshot::PendingPage};
 
+use seckill_model::locale::{Lang, set_thread_language};
+
 use super::fixture::{Bench, NOW, normal, page};
-use crate::{Lang, speak_here};
 
 /// So many are pending, counted by the look that read them; another look saw `surveyed`.
 fn holding(count: u64, surveyed: u64) -> Snapshot {
@@ -28,7 +29,7 @@ fn the_layout_stays_while_entries_come_and_go() {
         (Lang::En, "HOLDER", "Nothing is pending", "age > 10 min"),
         (Lang::Zh, "持有者", "没有待确认", "时长 > 10 分"),
     ] {
-        speak_here(lang);
+        set_thread_language(lang);
         for size in [(200, 50), (120, 36), (80, 24), (60, 15)] {
             let mut bench = Bench::new(holding(0, 7));
             bench.keys("4");
@@ -98,7 +99,7 @@ fn where_nothing_is_pending_a_key_says_so() {
 #[test]
 fn a_long_filter_is_repeated_in_short() {
     for lang in [Lang::En, Lang::Zh] {
-        speak_here(lang);
+        set_thread_language(lang);
         for view in ["2", "3", "4", "5", "6", "7", "8", "0"] {
             let mut bench = Bench::new(holding(3, 3));
             bench.keys(view);

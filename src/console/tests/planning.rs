@@ -6,10 +6,12 @@ use seckill_engine::{
     plan::made_up,
     telemetry::Snapshot,
 };
-use seckill_model::Verdict;
+use seckill_model::{
+    Verdict,
+    locale::{Lang, set_thread_language},
+};
 
 use super::fixture::{Bench, entry, normal, page};
-use crate::{Lang, speak_here};
 
 /// A dead consumer holds so many entries, each delivered so long ago; a live node takes them over after 30 s.
 fn stranded(count: u64, idle_ms: u64) -> Snapshot {
@@ -47,7 +49,7 @@ fn a_plan_that_is_asked_about_tells_when_live_nodes_take_over() {
         (Lang::En, "by themselves in 18 s", "by themselves in 5 s", "by themselves now"),
         (Lang::Zh, "在线节点将在 18 秒 后自动接管", "后自动接管", "正在自动接管"),
     ] {
-        speak_here(lang);
+        set_thread_language(lang);
         let mut bench = asked_to_apply();
         for (idle_ms, told) in [(12_000, eighteen), (25_000, five), (31_000, now)] {
             bench.show(stranded(87, idle_ms));
@@ -56,7 +58,7 @@ fn a_plan_that_is_asked_about_tells_when_live_nodes_take_over() {
         }
         assert!(bench.sent().is_empty(), "what is held is the same");
     }
-    speak_here(Lang::En);
+    set_thread_language(Lang::En);
     let mut bench = asked_to_apply();
     let mut none = stranded(87, 12_000);
     none.claim_idle_ms = None;
@@ -87,7 +89,7 @@ fn a_question_ends_when_nothing_of_its_plan_is_left() {
         (Lang::En, "nothing is left to apply: live nodes took the entries over"),
         (Lang::Zh, "这些消息已由在线节点接管"),
     ] {
-        speak_here(lang);
+        set_thread_language(lang);
         let mut bench = asked_to_apply();
         bench.show(stranded(0, 0));
         bench.sent();
@@ -97,7 +99,7 @@ fn a_question_ends_when_nothing_of_its_plan_is_left() {
         bench.keys("y");
         assert!(bench.sent().is_empty());
     }
-    speak_here(Lang::En);
+    set_thread_language(Lang::En);
     // Who left the question is not asked again.
     let mut bench = asked_to_apply();
     bench.show(stranded(40, 30_000));

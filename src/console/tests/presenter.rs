@@ -4,16 +4,18 @@ use seckill_engine::{
     command::{Command, RushPlan},
     telemetry::{Snapshot, snapshot::RushLine},
 };
-use seckill_model::{Phase, VoucherId, ledger::Balance};
+use seckill_model::{
+    Phase, VoucherId,
+    ledger::Balance,
+    locale::{Lang, set_thread_language},
+};
 
 use super::{
     fixture::{Bench, NOW, empty, normal, outage, read_only, sale},
     screens::{Scene, assert_screen},
 };
 use crate::{
-    Lang,
     presenter::by_title,
-    speak_here,
     story::Story,
     theme::{Depth, Theme},
 };
@@ -82,7 +84,7 @@ fn every_state() {
         }),
     ];
     for lang in [Lang::En, Lang::Zh] {
-        speak_here(lang);
+        set_thread_language(lang);
         let tail = if lang == Lang::Zh { "_zh" } else { "" };
         for (name, picture) in states {
             for (width, height) in SIZES {
@@ -121,7 +123,7 @@ fn a_frozen_picture_says_so_and_stands_still() {
             assert_screen(&format!("presenter_{name}_{width}x{height}"), &text);
         }
     }
-    speak_here(Lang::Zh);
+    set_thread_language(Lang::Zh);
     let mut bench = Bench::new(running());
     bench.keys("tf");
     assert_screen("presenter_frozen_zh_80x24", &bench.text(80, 24));
@@ -130,7 +132,7 @@ fn a_frozen_picture_says_so_and_stands_still() {
 #[test]
 fn small_figures_stay_beside_a_story_in_the_smallest_window() {
     for lang in [Lang::En, Lang::Zh] {
-        speak_here(lang);
+        set_thread_language(lang);
         for picture in [running(), watched(running()), away()] {
             let mut bench = Bench::new(Snapshot { alarms: normal().alarms, ..picture });
             bench.app.on_story(story());
@@ -219,7 +221,7 @@ fn what_came_of_it_is_told_with_its_time() {
 #[test]
 fn orders_in_flight_are_counted() {
     for lang in [Lang::En, Lang::Zh] {
-        speak_here(lang);
+        set_thread_language(lang);
         let mut bench = Bench::new(running());
         bench.keys("t");
         for (width, height) in [(80, 24), (60, 15)] {
@@ -339,7 +341,7 @@ fn a_key_of_the_views_does_not_end_a_demo() {
         (Lang::En, " works in the views; t leaves the presenter"),
         (Lang::Zh, " 用于普通页面，按 t 退出演示"),
     ] {
-        speak_here(lang);
+        set_thread_language(lang);
         let mut bench = Bench::new(normal());
         bench.keys("4t");
         for key in ["1", "2", "3", "4", "5", "6", "7", "8", "0", "A", "x"] {

@@ -8,14 +8,17 @@ use seckill_engine::{
     plan::made_up,
     telemetry::{OrdersView, Snapshot, StreamView, snapshot::Holding},
 };
-use seckill_model::{LetterVerdict, Millis, Verdict, VoucherId};
+use seckill_model::{
+    LetterVerdict, Millis, Verdict, VoucherId,
+    locale::{Lang, set_thread_language},
+};
 
 use super::{
     fixture::{Bench, NOW, empty, entry, normal, overflowing, page},
     letters::{letter, letters_counted, poisoned, under_way},
     orders, stream,
 };
-use crate::{Lang, speak_here, views};
+use crate::views;
 
 /// Users 1000 to 1127 hold what is in the stream, pending, dead and bought; each text names one of them.
 fn told() -> Snapshot {
@@ -460,7 +463,7 @@ fn an_empty_pending_list_tells_what_waits_before_it() {
         ),
     ] {
         for (lang, told) in [(Lang::En, english), (Lang::Zh, chinese)] {
-            speak_here(lang);
+            set_thread_language(lang);
             let mut picture = empty();
             if let Some(stream) = &mut picture.stream {
                 stream.lag = lag;

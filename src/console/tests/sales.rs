@@ -5,10 +5,11 @@ use seckill_engine::telemetry::{OrdersView, Snapshot, snapshot::SaleOrders};
 use seckill_model::{
     Phase, VoucherId,
     ledger::{Balance, Finding, SaleFinding},
+    locale::{Lang, set_thread_language},
 };
 
 use super::fixture::{Bench, NOW, normal, outage, sale};
-use crate::{Lang, speak_here, text, views::View};
+use crate::{text, views::View};
 
 #[test]
 fn no_question_is_put_that_a_server_which_is_away_can_not_answer() {
@@ -92,7 +93,7 @@ fn orders_that_were_counted_before_have_their_age_in_a_place_of_its_own() {
         (Lang::En, "orders counted", "orders counted     7 s ago", "orders counted  40 min ago"),
         (Lang::Zh, "订单统计于", "订单统计于     7 秒前", "订单统计于  40 分钟前"),
     ] {
-        speak_here(lang);
+        set_thread_language(lang);
         for size in [(200, 50), (120, 36), (80, 24), (60, 24)] {
             let fresh = counted(0, 0, size);
             assert!(fresh.contains(label), "{fresh}");
@@ -110,7 +111,7 @@ fn orders_that_were_counted_before_have_their_age_in_a_place_of_its_own() {
             assert!(counted(4_000, 3_000, size).contains(told), "it grows without a new picture");
         }
     }
-    speak_here(Lang::En);
+    set_thread_language(Lang::En);
     let mut picture = normal();
     let taken = NOW.plus(-70_000);
     let unknown = SaleOrders { voucher: VoucherId(7), taken, counts: None, repeat_buyers: None };
@@ -248,7 +249,7 @@ fn what_is_not_known_is_not_said_to_be_away() {
     for (lang, unknown, away) in
         [(Lang::En, "unknown", "not in Redis"), (Lang::Zh, "未知", "不在 Redis")]
     {
-        speak_here(lang);
+        set_thread_language(lang);
         for (admitted, told, not) in [(None, unknown, away), (Some(0), away, unknown)] {
             let mut picture = normal();
             picture.sales.retain(|sale| sale.voucher_id == VoucherId(9));

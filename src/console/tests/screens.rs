@@ -10,11 +10,10 @@ use seckill_engine::{
     plan::{Plan, made_up},
     telemetry::{Snapshot, alarms::alarms, snapshot::Back},
 };
-use seckill_model::{Phase, Verdict};
+use seckill_model::{Phase, Verdict, locale::Lang};
 
 use super::fixture::{Bench, NOW, empty, entry, normal, outage, overflowing, read_only, rushing};
 use crate::{
-    Lang,
     story::Story,
     theme::{Depth, Theme},
 };

@@ -2,7 +2,10 @@
 
 use crossterm::event::KeyCode;
 use seckill_engine::telemetry::Snapshot;
-use seckill_model::Phase;
+use seckill_model::{
+    Phase,
+    locale::{Lang, set_thread_language},
+};
 
 use super::{
     fixture::{Bench, normal, sale},
@@ -11,7 +14,7 @@ use super::{
     orders::sold,
     stream::flowing,
 };
-use crate::{Lang, speak_here, story::Story};
+use crate::story::Story;
 
 type Opens = (&'static str, fn() -> Snapshot, [&'static str; 2]);
 
@@ -40,7 +43,7 @@ fn story() -> Story {
 #[test]
 fn enter_opens_in_every_view() {
     for (lang, of) in [(Lang::En, 0), (Lang::Zh, 1)] {
-        speak_here(lang);
+        set_thread_language(lang);
         for told in [Story::default(), story()] {
             for (keys, picture, words) in OPENS {
                 let word = words[of];
@@ -84,7 +87,7 @@ fn a_consumer_has_no_detail_and_that_is_told() {
         (Lang::En, "a consumer has no detail; its row tells all of it"),
         (Lang::Zh, "消费者没有详情，该行已是全部内容"),
     ] {
-        speak_here(lang);
+        set_thread_language(lang);
         let mut bench = Bench::new(flowing());
         bench.keys("3c");
         bench.press(KeyCode::Enter);

@@ -11,13 +11,15 @@ use seckill_engine::{
     telemetry::unread::Unread,
     told::Told,
 };
-use seckill_model::Said;
+use seckill_model::{
+    Said,
+    locale::{Lang, set_thread_language},
+};
 
 use super::{chinese::english, fixture::Bench, fixture::normal};
 use crate::{
     export::ExportError,
-    speak_here,
-    text::{self, lang::Lang, told::result},
+    text::{self, told::result},
 };
 
 /// What has a name, or is typed as it is.
@@ -179,9 +181,9 @@ fn everything_that_keeps_it_from_starting_is_told() {
         // As the log keeps it, and as stderr has it.
         let kept = Said::of(&Refusal::new("THE SENTENCE", why));
         let read = Said::read(kept.stored());
-        speak_here(Lang::En);
+        set_thread_language(Lang::En);
         assert_eq!(text::broke_off(&read), "THE SENTENCE");
-        speak_here(Lang::Zh);
+        set_thread_language(Lang::Zh);
         let told = text::broke_off(&read);
         let apart = |sign: char| ['=', '?', '@'].contains(&sign);
         let typed = [MYSQL_PARAMETERS, POSTGRES_PARAMETERS, KNOWN].concat();
@@ -196,7 +198,7 @@ fn everything_that_keeps_it_from_starting_is_told() {
 
 #[test]
 fn an_unreadable_server_is_told_in_the_log() {
-    speak_here(Lang::Zh);
+    set_thread_language(Lang::Zh);
     let socket = path();
     for (unread, told) in [
         (
@@ -231,7 +233,7 @@ fn what_the_system_says_of_an_export_is_told() {
     for (lang, told) in
         [(Lang::En, "(No such file or directory (os error 2))"), (Lang::Zh, "（文件或目录不存在）")]
     {
-        speak_here(lang);
+        set_thread_language(lang);
         let mut bench = Bench::new(normal());
         let why = io::Error::from_raw_os_error(2);
         bench.app.on_saved(Err(ExportError::Unwritable { path: path(), why }));

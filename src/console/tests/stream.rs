@@ -14,7 +14,10 @@ use seckill_engine::{
         snapshot::{EntryLine, GroupConsumer, Holding, NodeState, PartitionLine, StreamPage},
     },
 };
-use seckill_model::{EntryId, OrderId, UserId, VoucherId};
+use seckill_model::{
+    EntryId, OrderId, UserId, VoucherId,
+    locale::{Lang, set_thread_language},
+};
 
 use super::{
     fixture::{Bench, NOW, empty, no_user, normal, outage, overflowing},
@@ -22,7 +25,6 @@ use super::{
 };
 use crate::{
     dialogs::Dialog,
-    text::lang::{Lang, speak_here},
     theme::{Depth, Theme},
 };
 
@@ -170,7 +172,7 @@ fn every_state_at_every_size() {
     ];
     for (scene, picture) in scenes {
         for (lang, width, height) in SHOTS {
-            speak_here(lang);
+            set_thread_language(lang);
             let tail = if lang == Lang::Zh { "_zh" } else { "" };
             let mut bench = Bench::new(picture());
             bench.keys("3");
@@ -206,11 +208,11 @@ fn details_consumers_and_a_held_window() {
 
 #[test]
 fn it_speaks_chinese() {
-    speak_here(Lang::Zh);
+    set_thread_language(Lang::Zh);
     let mut bench = Bench::new(flowing());
     bench.keys("3kkkkkkl");
     let text = bench.text(120, 36);
-    speak_here(Lang::En);
+    set_thread_language(Lang::En);
     assert_screen("stream_zh_120x36", &text);
 }
 

@@ -11,6 +11,7 @@ use seckill_engine::{
 use seckill_model::{
     Said,
     ledger::{Balance, Finding, SaleFinding},
+    locale::{Lang, set_thread_language},
 };
 
 use super::{
@@ -18,7 +19,7 @@ use super::{
     layout::column,
     stream::flowing,
 };
-use crate::{Lang, speak_here, text::told::result};
+use crate::text::told::result;
 
 /// What stands right behind a word in the first line that holds it.
 fn behind<'a>(text: &'a str, word: &str) -> &'a str {
@@ -146,6 +147,6 @@ fn a_holder_that_is_no_node_is_told_alike_everywhere() {
 fn how_long_it_took_is_the_same_in_both_languages() {
     let said = Said::of(&Told::Lasted(405_100));
     assert_eq!(result(&said), "after 405.1 s");
-    speak_here(Lang::Zh);
+    set_thread_language(Lang::Zh);
     assert_eq!(result(&said), "持续 405.1 秒");
 }

@@ -1,83 +1,73 @@
 //! Words of the Activity view.
 
-use super::{
-    figures::{signed, thousands},
-    lang::{Word, tell, word},
-};
+use seckill_model::message::{Label, text};
+
+use super::figures::{signed, thousands};
 use crate::keymap::{Action, key_of};
 
-pub(crate) const TAB: Word = word("Activity", "动态");
-pub(crate) const HEADING: Word = word("ACTIVITY", "动态");
-pub(crate) const FOLLOWS: Word = word("following", "跟随最新");
+pub(crate) const TAB: Label = Label("common-activity-2");
+pub(crate) const HEADING: Label = Label("activity-activity");
+pub(crate) const FOLLOWS: Label = Label("activity-following");
 
 /// Heads of the table.
 pub(crate) mod heads {
-    use crate::text::lang::{Word, word};
+    use seckill_model::message::Label;
 
-    pub(crate) const TIME: Word = word("TIME", "时间");
-    pub(crate) const SIGN: Word = word("", "");
-    pub(crate) const WHO: Word = word("WHO", "操作员");
-    pub(crate) const NODE: Word = word("NODE", "节点");
-    pub(crate) const WHAT: Word = word("WHAT", "事项");
-    pub(crate) const SUBJECT: Word = word("ON", "对象");
-    pub(crate) const RESULT: Word = word("RESULT", "结果");
+    pub(crate) const TIME: Label = Label("common-time");
+    pub(crate) const SIGN: Label = Label("common-empty");
+    pub(crate) const WHO: Label = Label("activity-who");
+    pub(crate) const NODE: Label = Label("common-node");
+    pub(crate) const WHAT: Label = Label("activity-what");
+    pub(crate) const SUBJECT: Label = Label("activity-on");
+    pub(crate) const RESULT: Label = Label("activity-result");
 }
 
 /// Labels of the detail.
 pub(crate) mod labels {
-    use crate::text::lang::{Word, word};
+    use seckill_model::message::Label;
 
-    pub(crate) const WHEN: Word = word("when", "时间");
-    pub(crate) const WHO: Word = word("who", "操作员");
-    pub(crate) const RESULT: Word = word("result", "结果");
-    pub(crate) const REASON: Word = word("reason", "原因");
-    pub(crate) const NO_REASON: Word = word("none was given", "未填写");
-    pub(crate) const FIGURES: Word = word("figures", "数据");
-    pub(crate) const UNCHANGED: Word = word("unchanged", "未变");
+    pub(crate) const WHEN: Label = Label("activity-when");
+    pub(crate) const WHO: Label = Label("activity-who-2");
+    pub(crate) const RESULT: Label = Label("activity-result-2");
+    pub(crate) const REASON: Label = Label("common-reason");
+    pub(crate) const NO_REASON: Label = Label("activity-none-was-given");
+    pub(crate) const FIGURES: Label = Label("activity-figures");
+    pub(crate) const UNCHANGED: Label = Label("activity-unchanged");
 }
 
 /// What the level lets through.
 pub(crate) mod levels {
-    use crate::text::lang::{Word, word};
+    use seckill_model::message::Label;
 
-    pub(crate) const ALL: Word = word("all", "全部");
-    pub(crate) const ALARMS: Word = word("alarms", "告警");
-    pub(crate) const ACTS: Word = word("acts", "操作");
+    pub(crate) const ALL: Label = Label("activity-all");
+    pub(crate) const ALARMS: Label = Label("activity-alarms");
+    pub(crate) const ACTS: Label = Label("activity-acts");
 }
 
 /// There is not one line.
-pub(crate) const EMPTY: Word = word(
-    "Nothing is in the log yet. Acts and alarms are written here.",
-    "还没有记录。操作和告警会记在这里。",
-);
-pub(crate) const UNREAD: Word = word(
-    "The log is in the database, which does not answer; it is read when that is back.",
-    "日志存放在数据库中，数据库暂无应答，恢复后会自动读取。",
-);
+pub(crate) const EMPTY: Label = Label("activity-nothing-is-in-the-log-yet");
+pub(crate) const UNREAD: Label = Label("activity-the-log-is-in-the-database");
 
 /// No line passes the level.
 pub(crate) fn none_of(level: &str) -> String {
     let key = key_of(Action::Level);
-    tell!(
-        "No line of this page is about {level}.  {key} shows others.",
-        "本页没有{level}记录。按 {key} 切换。"
-    )
+    text!("activity-no-line-of-this-page-is", level, key)
 }
 
 /// When, and which node wrote it down.
 pub(crate) fn when(at: &str, node: &str) -> String {
-    tell!("{at}, on {node}", "{at}，{node}")
+    text!("activity-on-2", at, node)
 }
 
 /// How to see what comes.
 pub(crate) fn paused() -> String {
     let key = key_of(Action::Last);
-    tell!("{key} follows", "{key} 跟随最新")
+    text!("activity-follows", key)
 }
 
 /// Which part of the log an older page is.
 pub(crate) fn older_page(first: &str, last: &str) -> String {
-    tell!("{first} to {last}", "{first} 至 {last}")
+    text!("activity-to", first, last)
 }
 
 /// How many lines of the page are shown.
@@ -85,31 +75,31 @@ pub(crate) fn count(shown: usize, all: usize) -> String {
     let (number, shown_of, all_of) = (all as u64, thousands(shown as u64), thousands(all as u64));
     if shown == all {
         let lines = super::figures::counted(number, "line", "lines");
-        tell!("{lines}", "{all_of} 条")
+        text!("activity-value", lines, all_of)
     } else {
-        tell!("{shown_of} of {all_of} on this page", "本页 {all_of} 条中的 {shown_of} 条")
+        text!("activity-of-on-this-page", shown_of, all_of)
     }
 }
 
 /// Figures of the log by their keys.
-const FIGURES: &[(&str, Word)] = &[
-    ("sale", word("sale", "秒杀")),
-    ("stock", word("stock", "库存")),
-    ("db_stock", word("stock in SQL", "SQL 库存")),
-    ("admitted", word("admitted", "准入")),
-    ("persisted", word("persisted", "落库")),
-    ("undelivered", word("undelivered", "未投递")),
-    ("pending", word("pending", "待确认")),
-    ("dead", word("dead letters", "死信")),
-    ("books", word("books", "对账")),
+const FIGURES: &[(&str, Label)] = &[
+    ("sale", Label("common-sale")),
+    ("stock", Label("activity-stock")),
+    ("db_stock", Label("activity-stock-in-sql")),
+    ("admitted", Label("common-admitted")),
+    ("persisted", Label("common-persisted")),
+    ("undelivered", Label("activity-undelivered")),
+    ("pending", Label("common-pending")),
+    ("dead", Label("common-dead-letters")),
+    ("books", Label("common-books")),
 ];
 
 /// What the books were found to be.
-const BOOKS: &[(&str, Word)] = &[
-    ("balanced", word("balanced", "一致")),
-    ("off", word("off", "不符")),
-    ("in flight", word("in flight", "在途")),
-    ("unknown", word("unknown", "未知")),
+const BOOKS: &[(&str, Label)] = &[
+    ("balanced", Label("activity-balanced")),
+    ("off", Label("activity-off")),
+    ("in flight", Label("common-in-flight")),
+    ("unknown", Label("common-unknown")),
 ];
 
 /// A figure before and after an act.

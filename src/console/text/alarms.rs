@@ -1,12 +1,14 @@
 //! Words of alarms: what is true, and the key that helps.
 
 use seckill_engine::telemetry::{forgot::named, snapshot::AlarmKind, unread::Unread};
-use seckill_model::{ForeignKey, Said};
+use seckill_model::{
+    ForeignKey, Said,
+    message::{Label, text},
+};
 
 use super::{
     books::sale_finding,
     figures::{counted, span, thousands, within},
-    lang::{Word, tell, word},
     refusals::unread,
     system,
 };
@@ -54,84 +56,63 @@ pub(crate) fn alarm(kind: &AlarmKind) -> Told {
     let words = match kind {
         AlarmKind::RedisAway { error } => {
             let reason = reason(error);
-            tell!(
-                "Redis does not answer; what you see is old, and goes on by itself: {reason}.",
-                "Redis 无应答，画面为旧数据，恢复后自动继续：{reason}。"
-            )
+            text!("alarms-redis-does-not-answer-what-you", reason)
         }
         AlarmKind::RedisReadOnly { error } => {
             let (reason, step) = (reason(error), next_step(error));
-            tell!(
-                "Redis takes no writes, so no sale can go on: {step} ({reason}).",
-                "Redis 不能写入，秒杀无法进行：{step}（{reason}）。"
-            )
+            text!("alarms-redis-takes-no-writes-so-no", step, reason)
         }
         AlarmKind::ForeignKey(found) => {
             let ForeignKey { key, holds } = found;
             let content = system::content(holds);
             if found.is_lock() {
-                tell!(
-                    "{key} in Redis holds a {holds} of another program; nobody gets that lock.  Rename the key.",
-                    "Redis 的 {key} 存有其他程序的内容（{content}），无法加锁。请将该键改名。"
-                )
+                text!("alarms-in-redis-holds-a-of-another", key, holds, content)
             } else {
-                tell!(
-                    "{key} in Redis holds a {holds} of another program.  Rename it, then run 'seckill audit --repair'.",
-                    "Redis 的 {key} 存有其他程序的内容（{content}）。请将该键改名，再运行 'seckill audit --repair'。"
-                )
+                text!("alarms-in-redis-holds-a-of-another-2", key, holds, content)
             }
         }
         AlarmKind::SqlLocked { waiting } => return locked(*waiting),
         AlarmKind::SqlReadOnly { error } => {
             let reason = reason(error);
-            tell!(
-                "The database is read but takes no writes; orders wait in the stream, none is lost: {reason}.",
-                "数据库可读但不能写入，订单在消息流中等待，不会丢失：{reason}。"
-            )
+            text!("alarms-the-database-is-read-but-takes", reason)
         }
         AlarmKind::SqlAway { error } => {
             let reason = reason(error);
-            tell!(
-                "The database does not answer; orders wait in the stream, none is lost: {reason}.",
-                "数据库无应答，订单在消息流中等待，不会丢失：{reason}。"
-            )
+            text!("alarms-the-database-does-not-answer-orders", reason)
         }
         AlarmKind::BooksOff { finding, repairable } => {
             let (finding, ledger) = (sale_finding(finding), key_of(Action::Ledger));
             if *repairable {
-                tell!(
-                    "Books off: {finding}.  {ledger} explains and repairs it.",
-                    "对账不符：{finding}。按 {ledger} 查看原因并修复。"
-                )
+                text!("alarms-books-off-explains-and-repairs-it", finding, ledger)
             } else {
-                tell!(
-                    "Books off: {finding}.  {ledger} explains it.",
-                    "对账不符：{finding}。按 {ledger} 查看原因。"
-                )
+                text!("alarms-books-off-explains-it", finding, ledger)
             }
         }
         AlarmKind::DeadConsumer { consumer, known, pending: held, idle_ms } => {
             let (count, entries) = (thousands(*held), counted(*held, "entry", "entries"));
             let words = if *known {
-                tell!(
-                    "{consumer} is dead.  {pending} opens, {plan} replays what it holds: {entries}.",
-                    "{consumer} 已失联。按 {pending} 查看其消息，按 {plan} 重放。持有 {count} 条。"
+                text!(
+                    "alarms-is-dead-opens-replays-what-it",
+                    consumer,
+                    pending,
+                    plan,
+                    entries,
+                    count
                 )
             } else {
-                tell!(
-                    "{consumer} is no node that is known, and silent.  {pending} opens, {plan} replays what it holds: \
-                     {entries}.",
-                    "{consumer} 不是已知节点，没有动静。按 {pending} 查看其消息，按 {plan} 重放。持有 {count} 条。"
-                )
+                text!("alarms-is-no-node-that-is-known", consumer, pending, plan, entries, count)
             };
             return Told::since(*idle_ms, words);
         }
         AlarmKind::SilentConsumer { consumer, pending: held, idle_ms } => {
             let (count, entries) = (thousands(*held), counted(*held, "entry", "entries"));
-            let words = tell!(
-                "{consumer} is silent, though its node lives.  {pending} opens, {plan} replays what it holds: \
-                 {entries}.",
-                "{consumer} 的节点在线，但不再取消息。按 {pending} 查看其消息，按 {plan} 重放。持有 {count} 条。"
+            let words = text!(
+                "alarms-is-silent-though-its-node-lives",
+                consumer,
+                pending,
+                plan,
+                entries,
+                count
             );
             return Told::since(*idle_ms, words);
         }
@@ -139,58 +120,33 @@ pub(crate) fn alarm(kind: &AlarmKind) -> Told {
             let stream = key_of(Action::Stream);
             let wait = if *lag == 1 { "entry waits" } else { "entries wait" };
             let words = match drains_ms.map(span) {
-                Some(takes) => tell!(
-                    "{wait} for a consumer.  {stream} shows who reads; 'seckill work' adds a node.  At this rate \
-                     it takes {takes}.",
-                    "条积压。按 {stream} 查看消费者，'seckill work' 增加节点。按目前速度要 {takes}才能清空。"
-                ),
-                None => tell!(
-                    "{wait} for a consumer.  {stream} shows who reads; 'seckill work' adds a node.  They do not \
-                     become fewer.",
-                    "条积压。按 {stream} 查看消费者，'seckill work' 增加节点。没有减少。"
-                ),
+                Some(takes) => text!("alarms-for-a-consumer-shows-who-reads", wait, stream, takes),
+                None => text!("alarms-for-a-consumer-shows-who-reads-2", wait, stream),
             };
             return Told::about(*lag, words);
         }
         AlarmKind::JobFailed { job, ago_ms } => {
             let (jobs, run) = (key_of(Action::Jobs), key_of(Action::RunJob));
-            let words = tell!(
-                "ago the last run of {job} failed.  {jobs} shows why, {run} there runs it again.",
-                "前 {job} 的上次运行失败。按 {jobs} 查看原因，再按 {run} 重新运行。"
-            );
+            let words = text!("alarms-ago-the-last-run-of-failed", job, jobs, run);
             return Told::since(*ago_ms, words);
         }
         AlarmKind::DeadLetters { count } => {
             let letters = key_of(Action::Letters);
             let waits = if *count == 1 { "dead letter waits" } else { "dead letters wait" };
-            let words = tell!(
-                "{waits} for a person to judge.  {letters} opens them.",
-                "条死信等待人工处理。按 {letters} 查看。"
-            );
+            let words = text!("alarms-for-a-person-to-judge-opens", waits, letters);
             return Told::about(*count, words);
         }
         AlarmKind::Undelivered { sales } => {
             let named = sales.iter().map(|sale| format!("#{sale}")).collect::<Vec<_>>().join(" ");
-            tell!(
-                "{named} changed in SQL, and Redis has not confirmed it: Redis goes on with the old version. A running \
-                 node delivers it as soon as Redis takes writes.",
-                "{named} 已在 SQL 中更改，Redis 尚未确认，仍按旧版本售卖。Redis 可写后由运行中的节点送达。"
-            )
+            text!("alarms-changed-in-sql-and-redis-has", named)
         }
-        AlarmKind::NoGroup => tell!(
-            "The stream has no consumer group; a running engine makes it again.  {pending} then {plan} settles \
-             what stays pending.",
-            "消息流没有消费组，运行中的引擎会重建。先按 {pending} 再按 {plan} 处理仍待确认的消息。"
-        ),
+        AlarmKind::NoGroup => text!("alarms-the-stream-has-no-consumer-group", pending, plan),
         AlarmKind::RedisForgot { keys, buyers, promised, refused, pending: stuck, .. } => {
             forgot(keys, [*promised, *buyers, *refused], *stuck)
         }
         AlarmKind::ServerBack { server, away_ms } => {
             let away = span(*away_ms);
-            tell!(
-                "{server} answers again; it was away for {away}.",
-                "{server} 已恢复应答，中断了 {away}。"
-            )
+            text!("alarms-answers-again-it-was-away-for", server, away)
         }
     };
     words.into()
@@ -208,37 +164,28 @@ fn forgot(keys: &[String], [promised, buyers, refused]: [u64; 3], stuck: u64) ->
     ];
     let [orders_zh, buyers_zh, refused_zh] = [promised, buyers, refused].map(thousands);
     let parts = [
-        told(promised, tell!("{orders} put into the stream again", "{orders_zh} 个订单重新入队")),
-        told(buyers, tell!("{buyers_put_back} put back", "补回 {buyers_zh} 位买家")),
-        told(refused, tell!("{promises} can't be kept", "{refused_zh} 份承诺无法兑现")),
+        told(promised, text!("alarms-put-into-the-stream-again", orders, orders_zh)),
+        told(buyers, text!("alarms-put-back", buyers_put_back, buyers_zh)),
+        told(refused, text!("alarms-cant-be-kept", promises, refused_zh)),
     ];
     let parts: Vec<_> = parts.into_iter().flatten().collect();
     let mut words = if parts.is_empty() {
-        tell!(
-            "Redis had lost data; it is reconciled with SQL and the stream.",
-            "Redis 曾丢失数据，已与 SQL 和消息流对账。"
-        )
+        text!("alarms-redis-had-lost-data-it-is")
     } else {
         let parts = parts.join(COMMA.read());
-        tell!("Redis had lost data: {parts}.", "Redis 曾丢失数据：{parts}。")
+        text!("alarms-redis-had-lost-data", parts)
     };
     if refused > 0 {
-        words.push_str(&tell!("  {letters} shows them.", "按 {letters} 查看死信。"));
+        words.push_str(&text!("alarms-shows-them", letters));
     }
     if stuck > 0 {
-        words.push_str(&tell!(
-            "  {pending} then {plan} settles the rest.",
-            "先按 {pending} 再按 {plan} 处理仍待确认的消息。"
-        ));
+        words.push_str(&text!("alarms-then-settles-the-rest", pending, plan));
     } else if refused == 0 {
-        words.push_str(&tell!("  Nothing is left to do.", "无需处理。"));
+        words.push_str(&text!("alarms-nothing-is-left-to-do"));
     }
     if !keys.is_empty() {
         let keys = keys_named(keys);
-        words.push_str(&tell!(
-            "  Lost, replaced or set back: {keys}.",
-            "丢失、被替换或被回退：{keys}。"
-        ));
+        words.push_str(&text!("alarms-lost-replaced-or-set-back", keys));
     }
     words
 }
@@ -247,34 +194,27 @@ fn forgot(keys: &[String], [promised, buyers, refused]: [u64; 3], stuck: u64) ->
 pub(super) fn keys_named(keys: &[String]) -> String {
     let (named, more) = named(keys);
     let named = named.into_iter().map(|(key, was)| match was {
-        Some(held) => tell!("{key} (was a {held})", "{key}（原为 {held}）"),
+        Some(held) => text!("alarms-was-a", key, held),
         None => key.to_owned(),
     });
     let named = named.collect::<Vec<_>>().join(LIST_COMMA.read());
     match more {
         0 => named,
-        _ => tell!("{named} and {more} more", "{named} 等另 {more} 个"),
+        _ => text!("alarms-and-more", named, more),
     }
 }
 
-const COMMA: Word = word(", ", "，");
-const LIST_COMMA: Word = word(", ", "、");
+const COMMA: Label = Label("alarms-value");
+const LIST_COMMA: Label = Label("common-value");
 
 /// Another program holds the database. Nobody here can end that, so it says what comes of it.
 fn locked(waiting: Option<u64>) -> Told {
     let Some(waiting) = waiting.filter(|waiting| *waiting > 0) else {
-        let words = tell!(
-            "Another program keeps the database locked; orders wait in the stream, none is lost; it goes on when \
-             the lock is let go.",
-            "数据库被其他程序锁定，订单在消息流中等待，不会丢失，锁释放后自动继续。"
-        );
+        let words = text!("alarms-another-program-keeps-the-database");
         return words.into();
     };
     let wait = if waiting == 1 { "entry waits" } else { "entries wait" };
-    let words = tell!(
-        "{wait}: another program keeps the database locked; none is lost; it goes on when the lock is let go.",
-        "条消息在等待：数据库被其他程序锁定，不会丢失，锁释放后自动继续。"
-    );
+    let words = text!("alarms-another-program-keeps-the-database-2", wait);
     Told::about(waiting, words)
 }
 
@@ -292,7 +232,7 @@ fn reason(error: &Said) -> String {
     match error.data() {
         Some(Unread::RedisSilent(_, millis) | Unread::SqlSilent(_, millis)) => {
             let seconds = millis as f64 / 1e3;
-            tell!("no answer within {seconds} s", "{seconds} 秒内没有应答")
+            text!("alarms-no-answer-within-s", seconds)
         }
         Some(
             Unread::RedisAway(_, detail)

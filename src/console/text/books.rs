@@ -2,15 +2,14 @@
 
 use seckill_model::ledger::{Cure, Finding, SaleFinding, SaleKey};
 
-use super::{
-    figures::{signed, thousands},
-    lang::{Lang, spoken},
-};
+use seckill_model::locale::{Lang, language};
+
+use super::figures::{signed, thousands};
 
 /// What is wrong, with the sale that it is wrong with.
 pub(crate) fn sale_finding(found: &SaleFinding) -> String {
     let what = finding(&found.what);
-    found.sale.map_or(what.clone(), |sale| match spoken() {
+    found.sale.map_or(what.clone(), |sale| match language() {
         Lang::En => format!("#{sale}: {what}"),
         Lang::Zh => format!("#{sale}：{what}"),
     })
@@ -18,7 +17,7 @@ pub(crate) fn sale_finding(found: &SaleFinding) -> String {
 
 /// What is wrong.
 pub fn finding(finding: &Finding) -> String {
-    if spoken() == Lang::En {
+    if language() == Lang::En {
         return finding.to_string();
     }
     match finding {
@@ -78,7 +77,7 @@ pub fn finding(finding: &Finding) -> String {
 
 /// What is done about it.
 pub(crate) fn cure(cure: Cure) -> String {
-    if spoken() == Lang::En {
+    if language() == Lang::En {
         return cure.to_string();
     }
     match cure {

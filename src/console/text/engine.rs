@@ -1,17 +1,17 @@
 //! Names that the engine gives to its own acts and jobs; what a deployment named itself stays as it is.
 
-use seckill_engine::telemetry::snapshot::JobLine;
+use seckill_model::message::Label;
 
-use super::lang::word;
+use seckill_engine::telemetry::snapshot::JobLine;
 
 /// An act of recovery under way.
 pub(crate) fn act_name(act: &str) -> &str {
     match act {
-        "pending plan" => word("pending plan", "制定计划").read(),
-        "pending apply" => word("pending apply", "执行计划").read(),
-        "dead count" => word("dead count", "统计死信").read(),
-        "dead replay" => word("dead replay", "重放死信").read(),
-        "dead discard" => word("dead discard", "丢弃死信").read(),
+        "pending plan" => Label("engine-pending-plan").read(),
+        "pending apply" => Label("engine-pending-apply").read(),
+        "dead count" => Label("engine-dead-count").read(),
+        "dead replay" => Label("engine-dead-replay").read(),
+        "dead discard" => Label("engine-dead-discard").read(),
         other => other,
     }
 }
@@ -27,8 +27,8 @@ pub(crate) fn about(job: &JobLine) -> &str {
         "check-ledger" => "按订单号逐笔对账",
         _ => return about,
     };
-    match super::lang::spoken() {
-        super::lang::Lang::En => about,
-        super::lang::Lang::Zh => chinese,
+    match seckill_model::locale::language() {
+        seckill_model::locale::Lang::En => about,
+        seckill_model::locale::Lang::Zh => chinese,
     }
 }

@@ -5,20 +5,19 @@ use seckill_model::{
     EntryFault, OrderFault, Said, SaleFault,
     clock::TimeFault,
     letter::{MAX_REASON, shown},
+    locale::{Lang, language},
+    message::text,
     order::FilterFault,
     order_query::QueryFault,
     sale::{MAX_LIMIT, MAX_STOCK, MAX_TITLE},
     voucher::MAX_RULES,
 };
 
-use super::{
-    figures::thousands,
-    lang::{Lang, spoken, tell},
-};
+use super::figures::thousands;
 
 /// What is wrong with a sale that was asked for.
 pub(crate) fn sale_fault(fault: &SaleFault) -> String {
-    if spoken() == Lang::En {
+    if language() == Lang::En {
         return fault.to_string();
     }
     let most = thousands(MAX_STOCK);
@@ -52,13 +51,13 @@ pub(crate) fn sale_fault(fault: &SaleFault) -> String {
 /// What is wrong with a time that was asked for.
 pub(crate) fn time_fault(fault: &TimeFault) -> String {
     let TimeFault(text) = fault;
-    tell!("{fault}", "“{text}”不是可识别的时间；可填 14:30（今天）、2026-11-20 14:30、+10m")
+    text!("faults-value", fault, text)
 }
 
 /// Why no order comes of an entry. What an older version wrote is told as it stands.
 pub(crate) fn order_fault(said: &Said) -> String {
     match said.data() {
-        Some(fault) if spoken() == Lang::Zh => shown(&no_order(&fault), MAX_REASON),
+        Some(fault) if language() == Lang::Zh => shown(&no_order(&fault), MAX_REASON),
         _ => said.to_string(),
     }
 }
@@ -92,15 +91,12 @@ fn no_order(fault: &OrderFault) -> String {
 /// What is wrong with a place in the stream that was asked for.
 pub(crate) fn to_fault(fault: &ToFault) -> String {
     let ToFault(text) = fault;
-    tell!(
-        "{fault}",
-        "“{text}”不是流中的位置；可填 start、消息编号如 1795000000000-0，或时间：14:30（今天）、2026-11-20 14:30、-10m"
-    )
+    text!("faults-value-2", fault, text)
 }
 
 /// What is wrong with a question about orders.
 pub(crate) fn query_fault(fault: &QueryFault) -> String {
-    if spoken() == Lang::En {
+    if language() == Lang::En {
         return fault.to_string();
     }
     match fault {

@@ -1,6 +1,7 @@
 //! Figures as a person reads them.
 
-use super::lang::tell;
+use seckill_model::message::text;
+
 use crate::widgets::{right, width};
 
 /// `182,440`.
@@ -110,10 +111,10 @@ pub(crate) fn span(millis: u64) -> String {
     let seconds = millis / 1_000;
     let (tenths, minutes, hours) = (millis / 100, seconds / 60, seconds / 3_600);
     match seconds {
-        0 => tell!("0.{tenths} s", "0.{tenths} 秒"),
-        1..=119 => tell!("{seconds} s", "{seconds} 秒"),
-        120..=7_199 => tell!("{minutes} min", "{minutes} 分钟"),
-        7_200..=172_799 => tell!("{hours} h", "{hours} 小时"),
+        0 => text!("figures-0-s", tenths),
+        1..=119 => text!("figures-s", seconds),
+        120..=7_199 => text!("figures-min", minutes),
+        7_200..=172_799 => text!("figures-h", hours),
         _ => days(hours),
     }
 }
@@ -129,7 +130,7 @@ pub(crate) fn steady_span(millis: u64) -> String {
 /// Of any width that a column of spans has.
 fn days(hours: u64) -> String {
     let (plain, days) = (hours / 24, thousands(hours / 24));
-    tell!("{days} d", "{plain} 天")
+    text!("figures-d", days, plain)
 }
 
 /// `04:12`, `1:04:12`, `3 d`: time left, of steady width while it runs down.

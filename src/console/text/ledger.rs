@@ -4,6 +4,7 @@ use seckill_engine::{repair::SaleRepair, telemetry::ledger_page::AuditLimit};
 use seckill_model::{
     VoucherId,
     ledger::{Cure, Finding, SaleAudit},
+    message::{Label, text},
 };
 
 use super::{
@@ -11,56 +12,44 @@ use super::{
     acts::Question,
     books::cure,
     figures::{counted, signed, thousands},
-    lang::{Word, tell, word},
     orders::query_of_sale,
 };
 use crate::keymap::{Action, key_of};
 
-pub(crate) const TAB: Word = word("Ledger", "对账");
-pub(crate) const NO_SALES: Word =
-    word("There is no sale, so there is nothing to audit.", "还没有秒杀，无需对账。");
-pub(crate) const AUDITING: Word = word("Auditing the sales.", "正在对账。");
-pub(crate) const AWAY: Word = word(
-    "The sales are audited when Redis and the database answer again.",
-    "Redis 和数据库恢复应答后再对账。",
-);
-pub(crate) const NOTHING_TO_REPAIR: Word =
-    word("no differences, so there is nothing to repair", "没有差异，无需修复");
-pub(crate) const NOT_MARKED: Word =
-    word("this sale has nothing that a repair puts right", "这场秒杀没有可自动修复的差异");
-pub(crate) const BY_HAND: Word = word(
-    "no repair exists for these differences; the detail says what to do",
-    "这些差异不能自动修复，详情中有处理办法",
-);
-pub(crate) const UNCONFIRMED: Word =
-    word("changed in SQL; Redis has not confirmed the change", "SQL 中已更改，Redis 尚未确认");
-pub(crate) const NONE: Word =
-    word("none: each order was found by its ID", "无，逐笔订单号核对一致");
+pub(crate) const TAB: Label = Label("ledger-ledger");
+pub(crate) const NO_SALES: Label = Label("ledger-there-is-no-sale-so-there");
+pub(crate) const AUDITING: Label = Label("ledger-auditing-the-sales");
+pub(crate) const AWAY: Label = Label("ledger-the-sales-are-audited-when-redis");
+pub(crate) const NOTHING_TO_REPAIR: Label = Label("ledger-no-differences-so-there-is-nothing");
+pub(crate) const NOT_MARKED: Label = Label("ledger-this-sale-has-nothing-that-a");
+pub(crate) const BY_HAND: Label = Label("ledger-no-repair-exists-for-these");
+pub(crate) const UNCONFIRMED: Label = Label("ledger-changed-in-sql-redis-has-not");
+pub(crate) const NONE: Label = Label("ledger-none-each-order-was-found-by");
 
 /// Labels of the detail.
 pub(crate) mod labels {
-    use crate::text::lang::{Word, word};
+    use seckill_model::message::Label;
 
-    pub(crate) const REDIS: Word = word("in Redis", "Redis 中");
-    pub(crate) const SQL: Word = word("in SQL", "SQL 中");
-    pub(crate) const DIFFERENCES: Word = word("differences", "差异");
-    pub(crate) const REPAIR: Word = word("repair", "修复");
-    pub(crate) const BY_HAND: Word = word("by hand", "人工处理");
-    pub(crate) const CHANGE: Word = word("change", "变更");
+    pub(crate) const REDIS: Label = Label("ledger-in-redis");
+    pub(crate) const SQL: Label = Label("ledger-in-sql");
+    pub(crate) const DIFFERENCES: Label = Label("ledger-differences");
+    pub(crate) const REPAIR: Label = Label("ledger-repair");
+    pub(crate) const BY_HAND: Label = Label("ledger-by-hand");
+    pub(crate) const CHANGE: Label = Label("ledger-change");
 }
 
 /// A word for the footer, a sentence for the help screen, and a name for the palette.
 pub(super) fn action(action: Action) -> Told {
     match action {
         Action::Repair => (
-            word("repair", "修复"),
-            word("repair the marked sales, or all", "修复已标记的秒杀，或全部"),
-            Some(word("repair ledger", "修复对账差异")),
+            Label("ledger-repair"),
+            Label("ledger-repair-the-marked-sales-or-all"),
+            Some(Label("ledger-repair-ledger")),
         ),
         _ => (
-            word("ledger", "对账"),
-            word("go to the Ledger", "转到对账"),
-            Some(word("ledger (audit)", "对账")),
+            Label("ledger-ledger-2"),
+            Label("ledger-go-to-the-ledger"),
+            Some(Label("ledger-ledger-audit")),
         ),
     }
 }
@@ -71,18 +60,18 @@ pub(crate) fn state(line: &SaleAudit) -> String {
     let (count, orders) = (thousands(found), thousands(flying));
     if found > 0 {
         let differences = counted(found, "difference", "differences");
-        tell!("{differences}", "{count} 处差异")
+        text!("ledger-value", differences, count)
     } else if flying > 0 {
-        tell!("{orders} in flight", "在途 {orders}")
+        text!("ledger-in-flight", orders)
     } else {
-        word("balanced", "平衡").to_string()
+        Label("ledger-balanced").to_string()
     }
 }
 
 /// How many sales were audited, and how long ago.
 pub(crate) fn audited(sales: usize, age: &str) -> String {
     let (count, sales) = (thousands(sales as u64), counted(sales as u64, "sale", "sales"));
-    tell!("{sales} audited {age} ago", "{age}前核对 {count} 场")
+    text!("ledger-audited-ago", sales, age, count)
 }
 
 /// What the audit found of all sales together.
@@ -95,12 +84,9 @@ pub(crate) fn verdict(lines: &[SaleAudit]) -> String {
         let (orders, count) = (counted(flying, "order", "orders"), thousands(flying));
         return match flying {
             0 => {
-                tell!("Audit passed: all orders are accounted for.", "对账通过，所有订单均已核对。")
+                text!("ledger-audit-passed-all-orders-are-accounted")
             }
-            _ => tell!(
-                "No differences; {orders} in flight to SQL.",
-                "没有差异，{count} 笔订单正在落库。"
-            ),
+            _ => text!("ledger-no-differences-in-flight-to-sql", orders, count),
         };
     }
     let differences = counted(found, "difference", "differences");
@@ -109,25 +95,29 @@ pub(crate) fn verdict(lines: &[SaleAudit]) -> String {
     let (some, open) = (thousands(repairable), key_of(Action::Open));
     let mended = counted(repairable, "sale", "sales");
     match repairable {
-        0 => tell!(
-            "{differences} in {sales}, none with an automatic repair.  {open} shows what to do.",
-            "{off} 场有 {found} 处差异，均不能自动修复。按 {open} 查看处理办法。"
-        ),
-        _ => tell!(
-            "{differences} in {sales}.  {open} explains them, {key} repairs {mended}.",
-            "{off} 场有 {found} 处差异。按 {open} 查看原因，按 {key} 修复其中 {some} 场。"
+        0 => text!("ledger-in-none-with-an-automatic-repair", differences, sales, open, off, found),
+        _ => text!(
+            "ledger-in-explains-them-repairs",
+            differences,
+            sales,
+            open,
+            key,
+            mended,
+            off,
+            found,
+            some
         ),
     }
 }
 
 /// A difference of all sales together.
 pub(crate) fn of_all(finding: &str) -> String {
-    tell!("All sales: {finding}", "全部秒杀：{finding}")
+    text!("ledger-all-sales", finding)
 }
 
 /// A fault of a partition.
 pub(crate) fn partition(number: u16, fault: &str) -> String {
-    tell!("Partition {number}: {fault}", "分区 {number}：{fault}")
+    text!("ledger-partition", number, fault)
 }
 
 /// Why the screen makes no newer audit.
@@ -135,17 +125,11 @@ pub(crate) fn limit(limit: AuditLimit) -> String {
     match limit {
         AuditLimit::Orders(most) => {
             let most = thousands(most);
-            tell!(
-                "More than {most} orders are too many for the screen: run 'seckill audit' in a shell.",
-                "订单超过 {most} 笔，画面不做对账：请在终端运行 'seckill audit'。"
-            )
+            text!("ledger-more-than-orders-are-too-many", most)
         }
         AuditLimit::Seconds(most) => {
             let most = thousands(most);
-            tell!(
-                "The audit took more than {most} s and was stopped: run 'seckill audit' in a shell.",
-                "对账超过 {most} 秒，已停止：请在终端运行 'seckill audit'。"
-            )
+            text!("ledger-the-audit-took-more-than-s", most)
         }
     }
 }
@@ -156,27 +140,21 @@ pub(crate) fn sum(stock: i64, orders: u64, initial: u64) -> String {
     let (stock, initial) = (signed(stock), thousands(initial));
     let held = counted(orders, "order", "orders");
     let orders = thousands(orders);
-    tell!(
-        "{stock} left + {held} = {sum}, of {initial}",
-        "剩余 {stock} + 订单 {orders} = {sum}，总量 {initial}"
-    )
+    text!("ledger-left-of", stock, held, sum, initial, orders)
 }
 
 /// What is on its way, given up or closed.
 pub(crate) fn elsewhere(line: &SaleAudit) -> String {
     let [undelivered, pending, dead, closed] =
         [line.undelivered, line.pending, line.dead, line.closed].map(thousands);
-    tell!(
-        "{undelivered} not delivered, {pending} pending, {dead} dead, {closed} closed",
-        "未投递 {undelivered}，待确认 {pending}，死信 {dead}，已关闭 {closed}"
-    )
+    text!("ledger-not-delivered-pending-dead-closed", undelivered, pending, dead, closed)
 }
 
 /// Lines of the detail that the window has no room for.
 pub(crate) fn more_lines(count: usize) -> String {
     let (count, lines) =
         (thousands(count as u64), counted(count as u64, "more line", "more lines"));
-    tell!("{lines} in a larger window", "窗口放大后还有 {count} 行")
+    text!("ledger-in-a-larger-window", lines, count)
 }
 
 /// What an operator does about a difference that no repair puts right.
@@ -184,25 +162,16 @@ pub(crate) fn advice(finding: &Finding, sale: VoucherId) -> String {
     if matches!(finding, Finding::Stranded(_)) {
         let letters = key_of(Action::Letters);
         let (replay, give) = (key_of(Action::ReplayLetters), key_of(Action::Compensate));
-        return tell!(
-            "{letters} opens the dead letters: {replay} replays them, {give} gives their stock back",
-            "按 {letters} 打开死信，再按 {replay} 重放，或按 {give} 退还库存"
-        );
+        return text!("ledger-opens-the-dead-letters-replays-them", letters, replay, give);
     }
     let (orders, query) = (key_of(Action::Orders), query_of_sale(sale));
-    tell!(
-        "compare its orders ({orders}, /{query}) with its row in tb_seckill_voucher, then correct SQL",
-        "核对其订单（{orders}，/{query}）与 tb_seckill_voucher 中的行，再更正 SQL"
-    )
+    text!("ledger-compare-its-orders-with-its-row", orders, query)
 }
 
 /// An audit is needed before a repair can be asked about.
 pub(crate) fn awaited() -> String {
     let key = key_of(Action::Repair);
-    tell!(
-        "the sales are being audited; press {key} again when that is done",
-        "正在对账，完成后再按 {key}"
-    )
+    text!("ledger-the-sales-are-being-audited-press", key)
 }
 
 /// Sales that a question names one by one.
@@ -219,18 +188,15 @@ pub(crate) fn question(plan: &[SaleRepair], marked: bool, partitions: usize) -> 
         let named = plan.iter().take(NAMED).map(|sale| format!("#{}", sale.voucher_id));
         let mut named = named.collect::<Vec<_>>().join(" ");
         if let Some(more @ 1..) = plan.len().checked_sub(NAMED) {
-            named.push_str(&tell!(" and {more} more", " 等另 {more} 场"));
+            named.push_str(&text!("ledger-and-more", more));
         }
         let (count, differences) = (plan.len(), counted(found as u64, "difference", "differences"));
         let sales = counted(plan.len() as u64, "sale", "sales");
         lines.push(if marked {
             let marked = if count == 1 { "is marked" } else { "are marked" };
-            tell!(
-                "{sales} that {marked}, {differences}: {named}",
-                "已标记的 {count} 场，{found} 处差异：{named}"
-            )
+            text!("ledger-that", sales, marked, differences, named, count, found)
         } else {
-            tell!("{sales}, {differences}: {named}", "{count} 场，{found} 处差异：{named}")
+            text!("ledger-value-2", sales, differences, named, count, found)
         });
     }
     for each in Cure::ALL {
@@ -238,32 +204,23 @@ pub(crate) fn question(plan: &[SaleRepair], marked: bool, partitions: usize) -> 
         if sales > 0 {
             let (count, sales) = (thousands(sales as u64), counted(sales as u64, "sale", "sales"));
             let cure = cure(each);
-            lines.push(tell!("  {sales}: {cure}", "  {count} 场：{cure}"));
+            lines.push(text!("ledger-value-3", sales, cure, count));
         }
     }
     if partitions > 0 {
         let faults = counted(partitions as u64, "fault", "faults");
-        lines.push(tell!(
-            "{faults} of partitions repaired as well.",
-            "同时修复 {partitions} 处分区故障。"
-        ));
+        lines.push(text!("ledger-of-partitions-repaired-as-well", faults, partitions));
     }
     if left > 0 {
         let (count, differences) = (thousands(left), counted(left, "difference", "differences"));
-        lines.push(tell!(
-            "Not repaired: {differences}; the detail says what to do.",
-            "不修复：{count} 处差异，详情中有处理办法。"
-        ));
+        lines.push(text!("ledger-not-repaired-the-detail-says-what", differences, count));
     }
     if plan.iter().any(|sale| sale.cures.contains(&Cure::Reconcile)) {
-        lines.push(tell!(
-            "A sale admits no buyers while it is reconciled; other sales go on.",
-            "对账期间该场不接受买家，其他秒杀不受影响。"
-        ));
+        lines.push(text!("ledger-a-sale-admits-no-buyers-while"));
     }
     Question {
-        title: tell!("Repair the ledger?", "修复对账差异？"),
+        title: text!("ledger-repair-the-ledger"),
         lines,
-        yes: word("Repair", "修复").to_string(),
+        yes: Label("ledger-repair-2").to_string(),
     }
 }

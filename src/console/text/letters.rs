@@ -1,47 +1,43 @@
 //! Words of dead letters: what is true of them, what an act would do to them, and what it did.
 
 use seckill_engine::command::{LettersCounted, LettersDiscarded, LettersReplayed};
-use seckill_model::{LetterCounts, LetterVerdict};
+use seckill_model::{
+    LetterCounts, LetterVerdict,
+    message::{Label, text},
+};
 
 use super::{
     acts::{FOR_GOOD, Question},
     figures::{counted, thousands},
-    lang::{Word, tell, word},
 };
 use crate::{
     keymap::{Action, key_of},
     views::Marked,
 };
 
-pub(crate) const HEADING: Word = word("DEAD LETTERS", "死信");
-pub(crate) const NONE: Word = word(
-    "There are no dead letters. What is given up stands here, with its reason.",
-    "没有死信。被放弃的消息会连同原因列在这里。",
-);
-pub(crate) const UNREAD: Word = word(
-    "They can't be read while Redis or the database is away.",
-    "Redis 或数据库中断期间无法读取。",
-);
-pub(crate) const NOTHING_DEAD: Word = word("there are no dead letters", "没有死信");
-pub(crate) const COUNTING: Word = word("counting the dead letters", "正在统计死信");
-pub(crate) const COUNTED: Word = word("the dead letters are counted", "死信已统计");
+pub(crate) const HEADING: Label = Label("letters-dead-letters");
+pub(crate) const NONE: Label = Label("letters-there-are-no-dead-letters-what");
+pub(crate) const UNREAD: Label = Label("letters-they-cant-be-read-while-redis");
+pub(crate) const NOTHING_DEAD: Label = Label("letters-there-are-no-dead-letters");
+pub(crate) const COUNTING: Label = Label("letters-counting-the-dead-letters");
+pub(crate) const COUNTED: Label = Label("letters-the-dead-letters-are-counted");
 pub(crate) fn all_marked() -> String {
     let key = key_of(Action::MarkAll);
-    tell!("all are marked; {key} takes the marks back", "已全部标记，按 {key} 取消")
+    text!("letters-all-are-marked-takes-the-marks", key)
 }
 
-pub(crate) const ALL_GONE: Word = word("none of them is there any more", "这些死信都已不在");
+pub(crate) const ALL_GONE: Label = Label("letters-none-of-them-is-there-any");
 
 /// Labels of the detail pane.
 pub(crate) mod labels {
-    use super::{Word, word};
+    use seckill_model::message::Label;
 
-    pub(crate) const LETTER: Word = word("letter", "死信");
-    pub(crate) const ORDER: Word = word("order", "订单");
-    pub(crate) const VERDICT: Word = word("verdict", "判定");
-    pub(crate) const REASON: Word = word("reason", "原因");
-    pub(crate) const FIELDS: Word = word("fields", "字段");
-    pub(crate) const HISTORY: Word = word("given up", "放弃记录");
+    pub(crate) const LETTER: Label = Label("letters-letter");
+    pub(crate) const ORDER: Label = Label("common-order");
+    pub(crate) const VERDICT: Label = Label("common-verdict");
+    pub(crate) const REASON: Label = Label("common-reason");
+    pub(crate) const FIELDS: Label = Label("letters-fields");
+    pub(crate) const HISTORY: Label = Label("letters-given-up");
 }
 
 /// What is done with dead letters.
@@ -71,31 +67,25 @@ pub(crate) enum About {
 fn told_about(about: &About, total: u64) -> String {
     let count = thousands(total);
     match about {
-        About::One(letter) => tell!("1 dead letter, {letter}", "1 条死信 {letter}"),
+        About::One(letter) => text!("letters-1-dead-letter", letter),
         About::All { shown: None } => {
             let letters = counted(total, "dead letter", "dead letters");
-            tell!("All {letters}", "全部 {count} 条死信")
+            text!("letters-all", letters, count)
         }
         About::All { shown: Some(shown) } => {
             let shown = thousands(*shown as u64);
-            tell!(
-                "All {count}, not only the {shown} that the filter shows",
-                "全部 {count} 条，不只是筛选出的 {shown} 条"
-            )
+            text!("letters-all-not-only-the-that-the", count, shown)
         }
         About::Marked(marked) => {
             let count = thousands(marked.count as u64);
-            let mut told = tell!("{count} marked", "已标记 {count} 条");
+            let mut told = text!("letters-marked", count);
             if marked.filtered > 0 {
                 let hidden = thousands(marked.filtered as u64);
-                told += &tell!(
-                    ", {hidden} of them hidden by the filter",
-                    "，其中 {hidden} 条被筛选隐藏"
-                );
+                told += &text!("letters-of-them-hidden-by-the-filter", hidden);
             }
             if marked.elsewhere > 0 {
                 let other = thousands(marked.elsewhere as u64);
-                told += &tell!(", {other} on other pages", "，{other} 条在其他页");
+                told += &text!("letters-on-other-pages", other);
             }
             told
         }
@@ -146,15 +136,15 @@ impl Settling {
 /// What is true of a letter, in a column.
 pub(crate) fn verdict_word(verdict: LetterVerdict) -> &'static str {
     let told = match verdict {
-        LetterVerdict::Awaited => word("buyer waits", "买家等待"),
-        LetterVerdict::CameBack => word("came back", "重放后又回"),
-        LetterVerdict::Written => word("in SQL", "已落库"),
-        LetterVerdict::NobodyWaits => word("nobody waits", "无人等待"),
-        LetterVerdict::NoSale => word("no such sale", "秒杀不存在"),
-        LetterVerdict::NotLoaded => word("not loaded", "未载入"),
-        LetterVerdict::IdTaken => word("id taken", "订单号被占"),
-        LetterVerdict::HoldsAnother => word("has another", "已有他单"),
-        LetterVerdict::Malformed => word("no order", "无订单"),
+        LetterVerdict::Awaited => Label("letters-buyer-waits"),
+        LetterVerdict::CameBack => Label("letters-came-back"),
+        LetterVerdict::Written => Label("common-in-sql"),
+        LetterVerdict::NobodyWaits => Label("letters-nobody-waits"),
+        LetterVerdict::NoSale => Label("letters-no-such-sale"),
+        LetterVerdict::NotLoaded => Label("letters-not-loaded"),
+        LetterVerdict::IdTaken => Label("letters-id-taken"),
+        LetterVerdict::HoldsAnother => Label("letters-has-another"),
+        LetterVerdict::Malformed => Label("common-no-order"),
     };
     told.read()
 }
@@ -164,44 +154,20 @@ pub(crate) fn why(verdict: LetterVerdict) -> String {
     let (replay, discard, give_back) =
         (key_of(Action::ReplayLetters), key_of(Action::Discard), key_of(Action::Compensate));
     match verdict {
-        LetterVerdict::Awaited => tell!(
-            "its buyer waits and there is no order: {replay} puts it back",
-            "买家在等，尚无订单：按 {replay} 放回消息流"
-        ),
-        LetterVerdict::CameBack => tell!(
-            "it came back from each replay: mend what its reason names and put it back with 'seckill dead \
-             replay --force', or {give_back} cancels its order and gives the piece back",
-            "每次重放都又回来：按原因修复后用 'seckill dead replay --force' 放回，或按 {give_back} 取消订单并退还库存"
-        ),
+        LetterVerdict::Awaited => text!("letters-its-buyer-waits-and-there-is", replay),
+        LetterVerdict::CameBack => text!("letters-it-came-back-from-each-replay", give_back),
         LetterVerdict::Written => {
-            tell!("its order is in SQL: {discard} removes it", "订单已在 SQL 中：按 {discard} 删除")
+            text!("letters-its-order-is-in-sql-removes", discard)
         }
-        LetterVerdict::NobodyWaits => tell!(
-            "its buyer holds nothing or another order: {discard} removes it",
-            "买家没有订单或持有另一订单：按 {discard} 删除"
-        ),
-        LetterVerdict::NoSale => tell!(
-            "there is no such sale, so nobody can wait for it: {discard} removes it",
-            "秒杀不存在，不会有人等待：按 {discard} 删除"
-        ),
-        LetterVerdict::NotLoaded => tell!(
-            "Redis does not hold the sale, so nobody can tell who waits: 'seckill audit --repair' loads it, \
-             or {give_back} cancels the order",
-            "Redis 中没有这场秒杀，无法判断谁在等：用 'seckill audit --repair' 载入，或按 {give_back} 取消订单"
-        ),
-        LetterVerdict::IdTaken => tell!(
-            "its buyer waits, but the order id is another buyer's: a person has to decide",
-            "买家在等，但订单号属于另一买家：须人工决定"
-        ),
-        LetterVerdict::HoldsAnother => tell!(
-            "its buyer holds another live order: {give_back} cancels this one and gives the piece back",
-            "买家已有另一有效订单：按 {give_back} 取消此单并退还库存"
-        ),
+        LetterVerdict::NobodyWaits => text!("letters-its-buyer-holds-nothing-or-another", discard),
+        LetterVerdict::NoSale => text!("letters-there-is-no-such-sale-so", discard),
+        LetterVerdict::NotLoaded => text!("letters-redis-does-not-hold-the-sale", give_back),
+        LetterVerdict::IdTaken => text!("letters-its-buyer-waits-but-the-order"),
+        LetterVerdict::HoldsAnother => {
+            text!("letters-its-buyer-holds-another-live-order", give_back)
+        }
         LetterVerdict::Malformed => {
-            tell!(
-                "no order can be made of it: {discard} removes it",
-                "无法成为订单：按 {discard} 删除"
-            )
+            text!("letters-no-order-can-be-made-of", discard)
         }
     }
 }
@@ -225,50 +191,42 @@ pub(crate) fn question(
         return Err(only.map_or_else(|| nothing_to_do(act, total), why));
     }
     let (title, yes) = match act {
-        Settling::Replay => (word("Put them back?", "放回消息流？"), word("Replay", "重放")),
-        Settling::Discard => (word("Discard them?", "丢弃这些死信？"), word("Discard", "丢弃")),
-        Settling::Compensate => (
-            word("Cancel, give back and discard?", "取消订单、退还库存并删除？"),
-            word("Give back", "退还"),
-        ),
+        Settling::Replay => (Label("letters-put-them-back"), Label("letters-replay")),
+        Settling::Discard => (Label("letters-discard-them"), Label("letters-discard")),
+        Settling::Compensate => {
+            (Label("letters-cancel-give-back-and-discard"), Label("letters-give-back"))
+        }
     };
     let (some, rest) = (thousands(done), thousands(stay));
     let fate = match act {
         Settling::Replay => {
             let go = counted(done, "goes back", "go back");
-            tell!("{go} into the order stream", "{some} 条放回订单消息流")
+            text!("letters-into-the-order-stream", go, some)
         }
-        _ => tell!("{some} will be removed for good", "{some} 条永久删除"),
+        _ => text!("letters-will-be-removed-for-good", some),
     };
     let stay = counted(stay, "stays", "stay");
-    let stays =
-        if done == total { String::new() } else { tell!(", {stay}", "，保留 {rest} 条") };
+    let stays = if done == total { String::new() } else { text!("letters-value", stay, rest) };
     let about = told_about(about, total);
-    let mut lines = vec![tell!("{about}: {fate}{stays}.", "{about}：{fate}{stays}。")];
+    let mut lines = vec![text!("letters-value-2", about, fate, stays)];
     for it in LetterVerdict::ALL.into_iter().filter(|it| counts.of(*it) > 0) {
         let count = thousands(counts.of(it));
         let (verdict, fate) = (verdict_word(it), told(act, it));
-        lines.push(tell!("{count:>9}  {verdict}: {fate}", "{count:>9}  {verdict}：{fate}"));
+        lines.push(text!("letters-value-3", count = format!("{count:>9}"), verdict, fate));
     }
     if *gone > 0 {
         let gone = thousands(*gone);
-        lines.push(tell!(
-            "{gone:>9}  marked, but no longer there",
-            "{gone:>9}  条已标记的死信已不在"
-        ));
+        lines.push(text!("letters-marked-but-no-longer-there", gone = format!("{gone:>9}")));
     }
     lines.push(match act {
         Settling::Replay => {
-            tell!("The engine tries to write their orders again.", "引擎会再次尝试让这些订单落库。")
+            text!("letters-the-engine-tries-to-write-their")
         }
         Settling::Discard => FOR_GOOD.to_string(),
         Settling::Compensate => {
             let (orders, count) =
                 (counted(given_back, "order is", "orders are"), thousands(given_back));
-            tell!(
-                "{orders} cancelled, and what they held is given back. This can't be undone.",
-                "{count} 笔订单将被取消，所占库存退还。此操作无法撤销。"
-            )
+            text!("letters-cancelled-and-what-they-held-is", orders, count)
         }
     });
     Ok(Question { title: title.to_string(), lines, yes: yes.to_string() })
@@ -277,13 +235,13 @@ pub(crate) fn question(
 /// What becomes of letters of this verdict.
 fn told(act: Settling, verdict: LetterVerdict) -> &'static str {
     let told = match (act.fate(verdict), act, verdict) {
-        (Fate::Back, ..) => word("go back", "放回"),
-        (Fate::Removed, ..) => word("removed", "删除"),
-        (Fate::GivenBack, ..) => word("cancelled, given back, removed", "取消、退还、删除"),
+        (Fate::Back, ..) => Label("letters-go-back"),
+        (Fate::Removed, ..) => Label("letters-removed"),
+        (Fate::GivenBack, ..) => Label("letters-cancelled-given-back-removed"),
         (Fate::Stays, Settling::Replay, LetterVerdict::CameBack) => {
-            word("stay ('dead replay --force')", "保留（'dead replay --force'）")
+            Label("letters-stay-dead-replay-force")
         }
-        (Fate::Stays, ..) => word("stay", "保留"),
+        (Fate::Stays, ..) => Label("letters-stay"),
     };
     told.read()
 }
@@ -294,25 +252,18 @@ fn nothing_to_do(act: Settling, total: u64) -> String {
     let (count, none) = (thousands(total), counted(total, "dead letter", "dead letters"));
     let open = key_of(Action::Open);
     match act {
-        Settling::Replay => tell!(
-            "none of {none} can go back; {open} tells what is true of each",
-            "{count} 条死信都不能放回，按 {open} 查看各自情况"
-        ),
-        Settling::Discard => tell!(
-            "buyers may wait for each of {none}; {replay} puts them back, {give_back} cancels their orders",
-            "{count} 条死信都可能有买家在等，按 {replay} 放回，按 {give_back} 取消订单"
-        ),
-        Settling::Compensate => tell!(
-            "no buyer waits for any of {none}; {discard} removes them",
-            "{count} 条死信都没有买家在等，按 {discard} 删除"
-        ),
+        Settling::Replay => text!("letters-none-of-can-go-back-tells", none, open, count),
+        Settling::Discard => {
+            text!("letters-buyers-may-wait-for-each-of", none, replay, give_back, count)
+        }
+        Settling::Compensate => text!("letters-no-buyer-waits-for-any-of", none, discard, count),
     }
 }
 
 pub(crate) fn replayed(report: &LettersReplayed) -> (String, bool) {
     let back = counted(report.replayed, "dead letter is", "dead letters are");
     let count = thousands(report.replayed);
-    let text = tell!("{back} back in the stream", "{count} 条死信已放回消息流");
+    let text = text!("letters-back-in-the-stream", back, count);
     (
         text + &rest(&report.refused, report.gone, report.cut_short),
         report.replayed > 0 && !report.cut_short,
@@ -322,15 +273,12 @@ pub(crate) fn replayed(report: &LettersReplayed) -> (String, bool) {
 pub(crate) fn discarded(report: &LettersDiscarded) -> (String, bool) {
     let removed = counted(report.discarded, "dead letter removed", "dead letters removed");
     let count = thousands(report.discarded);
-    let mut text = tell!("{removed}", "已删除 {count} 条死信");
+    let mut text = text!("letters-value-4", removed, count);
     if report.compensated + report.given_back > 0 {
         let (cancelled, given) = (thousands(report.compensated), thousands(report.given_back));
         let orders = counted(report.compensated, "order", "orders");
         let pieces = counted(report.given_back, "piece", "pieces");
-        text += &tell!(
-            ", {orders} cancelled, {pieces} given back",
-            "，取消订单 {cancelled} 笔，退还库存 {given} 件"
-        );
+        text += &text!("letters-cancelled-given-back", orders, pieces, cancelled, given);
     }
     (
         text + &rest(&report.refused, report.gone, report.cut_short),
@@ -342,14 +290,14 @@ fn rest(refused: &LetterCounts, gone: u64, cut_short: bool) -> String {
     let mut text = String::new();
     if refused.total() > 0 {
         let (stay, count) = (counted(refused.total(), "stays", "stay"), thousands(refused.total()));
-        text += &tell!(", {stay}", "，保留 {count} 条");
+        text += &text!("letters-value-5", stay, count);
     }
     if gone > 0 {
         let gone = thousands(gone);
-        text += &tell!(", {gone} no longer there", "，{gone} 条已不在");
+        text += &text!("letters-no-longer-there", gone);
     }
     if cut_short {
-        text += &word("; broken off, the rest is as it was", "；已中止，其余保持原样");
+        text += &Label("letters-broken-off-the-rest-is-as");
     }
     text
 }
@@ -357,13 +305,13 @@ fn rest(refused: &LetterCounts, gone: u64, cut_short: bool) -> String {
 pub(crate) fn marks_gone(count: usize) -> String {
     let gone = counted(count as u64, "marked letter is", "marked letters are");
     let count = thousands(count as u64);
-    tell!("{gone} no longer there; the mark is dropped", "{count} 条已标记的死信已不在，标记已取消")
+    text!("letters-no-longer-there-the-mark-is", gone, count)
 }
 
 /// The letter's id, and that of the entry that it was.
 pub(crate) fn was(letter: &str, entry: Option<&str>) -> String {
     match entry {
-        Some(entry) => tell!("{letter}, was entry {entry}", "{letter}，原消息 {entry}"),
+        Some(entry) => text!("letters-was-entry", letter, entry),
         None => letter.to_owned(),
     }
 }
@@ -371,14 +319,14 @@ pub(crate) fn was(letter: &str, entry: Option<&str>) -> String {
 pub(crate) fn buyer(order: Option<String>, user: Option<String>, sale: Option<String>) -> String {
     match (order, user, sale) {
         (Some(order), Some(user), Some(sale)) => {
-            tell!("{order}, user {user}, sale {sale}", "{order}，用户 {user}，秒杀 {sale}")
+            text!("letters-user-sale", order, user, sale)
         }
-        _ => tell!("none", "无"),
+        _ => text!("common-none"),
     }
 }
 
 pub(crate) fn no_order(fault: &str) -> String {
-    tell!("none: {fault}", "无：{fault}")
+    text!("letters-none", fault)
 }
 
 pub(crate) fn field(name: &str, value: &str) -> String {
@@ -388,21 +336,20 @@ pub(crate) fn field(name: &str, value: &str) -> String {
 pub(crate) fn more_fields(count: usize) -> String {
     let more = counted(count as u64, "more field", "more fields");
     let count = thousands(count as u64);
-    tell!("{more}", "另有 {count} 个字段")
+    text!("letters-value-6", more, count)
 }
 
 pub(crate) fn more_lines(count: usize) -> String {
     let more = counted(count as u64, "more line", "more lines");
     let count = thousands(count as u64);
-    tell!("{more}: 'seckill dead show'", "另有 {count} 行：'seckill dead show'")
+    text!("letters-seckill-dead-show", more, count)
 }
 
 pub(crate) fn burial(at: &str, deliveries: u64, consumer: &str, reason: &str) -> String {
     let tries = counted(deliveries, "delivery", "deliveries");
     let count = thousands(deliveries);
-    let from =
-        if consumer.is_empty() { String::new() } else { tell!(", {consumer}", "，{consumer}") };
-    tell!("{at}, {tries}{from}: {reason}", "{at}，投递 {count} 次{from}：{reason}")
+    let from = if consumer.is_empty() { String::new() } else { text!("letters-value-7", consumer) };
+    text!("letters-value-8", at, tries, from, reason, count)
 }
 
 #[cfg(test)]

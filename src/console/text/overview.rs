@@ -1,19 +1,18 @@
 //! Words of the Overview that stand nowhere else.
 
-use super::{
-    figures::{thousands, tiny},
-    lang::{Word, tell, word},
-};
+use seckill_model::message::{Label, text};
+
+use super::figures::{thousands, tiny};
 use crate::widgets::right;
 
-pub(crate) const LATELY: Word = word("LATELY", "近况");
-pub(crate) const LOCKS: Word = word("LOCKS", "锁");
-pub(crate) const CONSUMERS: Word = word("CONSUMERS", "消费者");
-pub(crate) const NO_CONSUMER: Word = word("none", "无");
+pub(crate) const LATELY: Label = Label("overview-lately");
+pub(crate) const LOCKS: Label = Label("overview-locks");
+pub(crate) const CONSUMERS: Label = Label("overview-consumers");
+pub(crate) const NO_CONSUMER: Label = Label("common-none");
 /// Rushes of other processes are not known.
-pub(crate) const NO_RUSH: Word = word("none from here", "本进程无");
+pub(crate) const NO_RUSH: Label = Label("overview-none-from-here");
 /// What the bars of the stock show.
-pub(crate) const LEFT: Word = word("left", "剩余");
+pub(crate) const LEFT: Label = Label("overview-left");
 
 /// Requests of rushes, of those that are planned.
 pub(crate) fn sent(sent: &str, planned: &str) -> String {
@@ -23,18 +22,18 @@ pub(crate) fn sent(sent: &str, planned: &str) -> String {
 /// Several rushes at once.
 pub(crate) fn rushes(count: usize) -> String {
     let count = thousands(count as u64);
-    tell!("{count} rushes", "{count} 场抢购")
+    text!("overview-rushes", count)
 }
 
 /// Those who wait for a lock.
 pub(crate) fn waiting(count: u64) -> String {
     let count = right(&tiny(count), 3, "");
-    tell!("{count} waiting", "{count} 个等待")
+    text!("overview-waiting", count)
 }
 
 /// Locks whose node is dead.
 pub(crate) fn orphans(count: u64) -> String {
     let orphans = if count == 1 { "orphan " } else { "orphans" };
     let count = right(&tiny(count), 3, "");
-    tell!("{count} {orphans}", "{count} 个无主锁")
+    text!("overview-value", count, orphans)
 }

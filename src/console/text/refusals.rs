@@ -9,19 +9,21 @@ use seckill_engine::{
     rush::{MAX_CONCURRENCY, MAX_USERS, RushFault},
     telemetry::unread::Unread,
 };
-use seckill_model::{Said, VoucherId};
+use seckill_model::{
+    Said, VoucherId,
+    locale::{Lang, language},
+};
 
 use super::{
     books::sale_finding,
     faults::sale_fault,
     figures::{signed, thousands},
-    lang::{Lang, spoken},
     starting, system,
 };
 
 /// Why an act was not done.
 pub(crate) fn refusal(refusal: &Refusal) -> String {
-    if spoken() == Lang::En {
+    if language() == Lang::En {
         return refusal.to_string();
     }
     match &refusal.why {
@@ -145,7 +147,7 @@ pub(crate) fn refusal(refusal: &Refusal) -> String {
 
 /// Why a server could not be read.
 pub(crate) fn unread(said: &Said) -> String {
-    let known = said.data::<Unread>().filter(|_| spoken() == Lang::Zh);
+    let known = said.data::<Unread>().filter(|_| language() == Lang::Zh);
     let seconds = |millis: u64| millis as f64 / 1e3;
     let why = match known {
         Some(Unread::RedisSilent(place, millis)) => {

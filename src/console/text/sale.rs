@@ -1,23 +1,24 @@
 //! Words of one sale in full.
 
-use seckill_model::{OrderCounts, OrderStatus};
+use seckill_model::{
+    OrderCounts, OrderStatus,
+    message::{Label, text},
+};
 
 use super::{
     figures::{steady_span, thousands},
-    lang::{Word, tell, word},
     orders,
 };
 use crate::keymap::{Action, key_of};
 
-pub(crate) const ATTEMPTS: Word = word("attempts", "请求");
-pub(crate) const ADMITTED: Word = word("admitted", "准入");
-pub(crate) const PERSISTED: Word = word("persisted", "落库");
-pub(crate) const ORDERS: Word = word("orders", "订单");
-pub(crate) const REPEAT_BUYERS: Word = word("buyers with several orders", "持有多单的买家");
-const NOBODY: Word = word("none", "无");
-pub(crate) const STOCK: Word = word("STOCK OVER TIME", "库存曲线");
-pub(crate) const NO_CURVE: Word =
-    word("Redis has not told of this sale yet.", "Redis 尚未提供这场秒杀的数据。");
+pub(crate) const ATTEMPTS: Label = Label("common-attempts");
+pub(crate) const ADMITTED: Label = Label("common-admitted");
+pub(crate) const PERSISTED: Label = Label("common-persisted");
+pub(crate) const ORDERS: Label = Label("common-orders");
+pub(crate) const REPEAT_BUYERS: Label = Label("sale-buyers-with-several-orders");
+const NOBODY: Label = Label("common-none");
+pub(crate) const STOCK: Label = Label("sale-stock-over-time");
+pub(crate) const NO_CURVE: Label = Label("sale-redis-has-not-told-of-this");
 
 /// `3.8%`; a little is not nothing, and nearly all is not all.
 pub(crate) fn share(part: u64, whole: u64) -> String {
@@ -52,7 +53,7 @@ pub(crate) fn became(counts: &OrderCounts) -> Vec<(&'static str, String)> {
 pub(crate) fn counted(age_ms: u64) -> String {
     // Tenths would count along beside what stands still.
     let age = steady_span(age_ms.div_ceil(1_000).max(1) * 1_000);
-    tell!("orders counted {age} ago", "订单统计于 {age}前")
+    text!("sale-orders-counted-ago", age)
 }
 
 /// Who ordered more than once: each by number, as the screen shows users, with the number of orders.
@@ -65,18 +66,18 @@ pub(crate) fn repeat_buyers(users: impl Iterator<Item = (String, u64)>) -> Strin
 /// How one sees who they are.
 pub(crate) fn shows_users() -> String {
     let key = key_of(Action::Users);
-    tell!("{key} shows or masks them", "按 {key} 显示或隐藏")
+    text!("sale-shows-or-masks-them", key)
 }
 
 /// How one comes to the buyers.
 pub(crate) fn shows_orders() -> String {
     let key = key_of(Action::Open);
-    tell!("{key} shows its orders", "按 {key} 查看订单")
+    text!("sale-shows-its-orders", key)
 }
 
 /// How much time the curve shows.
 pub(crate) fn over(span: &str) -> String {
-    tell!("last {span}", "最近 {span}")
+    text!("sale-last", span)
 }
 
 #[cfg(test)]

@@ -4,9 +4,11 @@
 use std::io;
 
 use seckill_engine::refusal::Unwilling;
-use seckill_model::{ForeignKey, NO_NUMBER, REPLACED};
-
-use super::lang::{Lang, spoken, tell};
+use seckill_model::{
+    ForeignKey, NO_NUMBER, REPLACED,
+    locale::{Lang, language},
+    message::text,
+};
 
 /// What the program says where a server says nothing, and its words around those of a server. `{}` is anything.
 const OWN: &[(&str, &str)] = &[
@@ -57,7 +59,7 @@ const OWN: &[(&str, &str)] = &[
 /// A key that another program has written, and what mends it.
 pub(crate) fn foreign_key(found: &ForeignKey) -> String {
     let ForeignKey { key, holds } = found;
-    if spoken() == Lang::En {
+    if language() == Lang::En {
         return found.to_string();
     }
     let what = content(holds);
@@ -76,25 +78,22 @@ pub(crate) fn content(holds: &str) -> &str {
 pub(crate) fn unwilling(words: &str) -> String {
     match Unwilling::of(words) {
         Unwilling::Memory => {
-            tell!("raise maxmemory or remove other data", "请调高 maxmemory 或清理其他数据")
+            text!("system-raise-maxmemory-or-remove-other-data")
         }
-        Unwilling::Replicas => tell!(
-            "connect its replicas again or lower min-replicas-to-write",
-            "请恢复其副本或调低 min-replicas-to-write"
-        ),
+        Unwilling::Replicas => text!("system-connect-its-replicas-again-or-lower"),
         Unwilling::Disk => {
-            tell!("make room on its disk and look into its log", "请腾出其磁盘空间并查看其日志")
+            text!("system-make-room-on-its-disk-and")
         }
         Unwilling::Replica => {
-            tell!("it is a replica: give the URL of its master", "它是副本，请改用主库的地址")
+            text!("system-it-is-a-replica-give-the")
         }
-        Unwilling::Other => tell!("mend that", "请排除"),
+        Unwilling::Other => text!("system-mend-that"),
     }
 }
 
 /// What the system or a server said, to be quoted in a sentence.
 pub(crate) fn said(words: &str) -> String {
-    match spoken() {
+    match language() {
         Lang::En => words.to_owned(),
         Lang::Zh => chinese(words),
     }
@@ -180,13 +179,13 @@ mod tests {
     use std::{fs, path::Path};
 
     use super::*;
-    use crate::speak_here;
+    use seckill_model::locale::set_thread_language;
 
     #[test]
     fn errors_of_the_system_are_told_and_others_quoted() {
         let refused = io::Error::from_raw_os_error(111).to_string();
         assert_eq!(said(&refused), refused);
-        speak_here(Lang::Zh);
+        set_thread_language(Lang::Zh);
         for (words, told) in [
             ("Connection refused (os error 111)", "连接被拒绝"),
             ("No such file or directory (os error 2)", "文件或目录不存在"),

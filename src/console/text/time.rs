@@ -2,58 +2,52 @@
 
 use seckill_engine::telemetry::log::events;
 
-use super::{
-    figures::thousands,
-    lang::{Lang, Word, spoken, tell, word},
+use seckill_model::{
+    locale::{Lang, language},
+    message::{Label, text},
 };
+
+use super::figures::thousands;
 use crate::keymap::{Action, key_of};
 
-pub(crate) const LAG: Word = word("lag", "积压");
-pub(crate) const PENDING: Word = word("pending", "待确认");
-pub(crate) const UNREAD: Word = word("nothing was read at that moment", "该时刻没有读到数据");
-pub(crate) const NOTHING_LATER: Word =
-    word("this is the newest moment of the picture", "已是画面中最新的时刻");
-pub(crate) const NO_CHART: Word =
-    word("the chart needs a larger window; 80x24 shows it", "图表需要更大的窗口，80x24 即可显示");
+pub(crate) const LAG: Label = Label("common-lag");
+pub(crate) const PENDING: Label = Label("common-pending");
+pub(crate) const UNREAD: Label = Label("time-nothing-was-read-at-that-moment");
+pub(crate) const NOTHING_LATER: Label = Label("time-this-is-the-newest-moment-of");
+pub(crate) const NO_CHART: Label = Label("time-the-chart-needs-a-larger-window");
 
 /// How much the chart shows.
 pub(crate) fn last(millis: u64) -> String {
     match millis / 1_000 {
-        seconds @ 0..60 => tell!("last {seconds} s", "最近 {seconds} 秒"),
+        seconds @ 0..60 => text!("time-last-s", seconds),
         seconds => {
             let minutes = seconds / 60;
-            tell!("last {minutes} min", "最近 {minutes} 分钟")
+            text!("time-last-min", minutes)
         }
     }
 }
 
 /// The moment that is looked at, and what is not of it.
 pub(crate) fn moment(clock: &str) -> String {
-    tell!("figures at {clock}; the rest is now", "{clock} 的数据；其余为当前")
+    text!("time-figures-at-the-rest-is-now", clock)
 }
 
 /// The picture stands still.
 pub(crate) fn held() -> String {
     let [earlier, later, go_on] = [Action::Earlier, Action::Later, Action::Freeze].map(key_of);
-    tell!(
-        "held still, {earlier} and {later} go through time; {go_on} lets it go on",
-        "画面已冻结，{earlier} 和 {later} 查看之前的时刻，{go_on} 恢复"
-    )
+    text!("time-held-still-and-go-through-time", earlier, later, go_on)
 }
 
 pub(crate) fn nothing_earlier() -> String {
     let zoom = key_of(Action::ZoomOut);
-    tell!(
-        "the chart begins here; {zoom} shows a longer time",
-        "图表从这里开始，{zoom} 可显示更长时间"
-    )
+    text!("time-the-chart-begins-here-shows-a", zoom)
 }
 
 pub(crate) fn no_mark(later: bool) -> String {
     if later {
-        tell!("no act and no alarm after this moment", "此刻之后没有操作或告警")
+        text!("time-no-act-and-no-alarm-after")
     } else {
-        tell!("no act and no alarm before this moment in the chart", "图表中此刻之前没有操作或告警")
+        text!("time-no-act-and-no-alarm-before")
     }
 }
 
@@ -63,7 +57,7 @@ pub(crate) fn befell(act: &str, subject: &str) -> String {
     match act {
         _ if beyond(act, subject).is_empty() => told.to_owned(),
         events::DATABASE_AWAY | events::DATABASE_BACK => {
-            tell!("{told} ({subject})", "{told}（{subject}）")
+            text!("time-value", told, subject)
         }
         _ => format!("{told}  {subject}"),
     }
@@ -78,7 +72,7 @@ pub(crate) fn beyond<'a>(act: &str, subject: &'a str) -> &'a str {
 /// How much more did at the same moment.
 pub(crate) fn more_befell(more: usize) -> String {
     let more = thousands(more as u64);
-    tell!("  and {more} more", "  另有 {more} 条")
+    text!("time-and-more", more)
 }
 
 /// Acts and events of the log by name; the log itself holds the English one, as the command line prints it.
@@ -132,7 +126,7 @@ const ACTS: &[(&str, &str)] = &[
 /// An act's name as it is read now.
 pub fn act_word(act: &str) -> &str {
     let known = || ACTS.iter().find(|(en, _)| *en == act).map(|(_, zh)| *zh);
-    match spoken() {
+    match language() {
         Lang::En => act,
         Lang::Zh => known().unwrap_or(act),
     }
@@ -141,7 +135,7 @@ pub fn act_word(act: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::speak_here;
+    use seckill_model::locale::set_thread_language;
 
     #[test]
     fn what_befell_a_server_names_it_once() {
@@ -154,7 +148,7 @@ mod tests {
             ]
         };
         assert_eq!(told(), ["redis away", "database back (sqlite)", "sale pause  #7", "rush stop"]);
-        speak_here(Lang::Zh);
+        set_thread_language(Lang::Zh);
         assert_eq!(told(), ["Redis 失联", "数据库恢复（sqlite）", "暂停秒杀  #7", "停止模拟抢购"]);
     }
 }

@@ -6,13 +6,16 @@ use seckill_engine::{
     mend::{Mended, PartitionFault, Repair},
     told::{Subject, Told},
 };
-use seckill_model::{ForeignKey, JobOutcome, Payment, Said, VoucherDetails, VoucherStatus};
+use seckill_model::{
+    ForeignKey, JobOutcome, Payment, Said, VoucherDetails, VoucherStatus,
+    locale::{Lang, language},
+    message::Label,
+};
 
 use super::{
     alarms::keys_named,
     books::{finding, sale_finding},
     figures::{grouped, thousands},
-    lang::{Lang, Word, spoken, word},
     refusals::{refusal, unread},
     replies::reply,
     system,
@@ -21,7 +24,7 @@ use super::{
 /// How an act went, or what befell.
 pub fn result(said: &Said) -> String {
     match said.data::<Told>() {
-        Some(told) if spoken() == Lang::Zh => chinese(&told),
+        Some(told) if language() == Lang::Zh => chinese(&told),
         _ => grouped(&said.to_string()),
     }
 }
@@ -105,7 +108,7 @@ fn chinese(told: &Told) -> String {
 
 /// What is wrong with a partition.
 pub(crate) fn partition_fault(said: &Said) -> String {
-    match (spoken(), said.data::<PartitionFault>()) {
+    match (language(), said.data::<PartitionFault>()) {
         (Lang::Zh, Some(fault)) => broken(&fault),
         _ => said.to_string(),
     }
@@ -144,7 +147,7 @@ fn mended(Mended { fault, repair }: &Mended) -> String {
 /// What a run of a job says of itself.
 pub(crate) fn job_said(outcome: JobOutcome, said: Option<&Said>) -> String {
     let Some(said) = said else { return String::new() };
-    match (spoken(), said.data::<JobSaid>(), outcome) {
+    match (language(), said.data::<JobSaid>(), outcome) {
         (Lang::Zh, Some(said), _) => job_chinese(&said),
         // SQL writes it without knowing more.
         (Lang::Zh, None, JobOutcome::Lost) => "节点失联或离开过久".to_owned(),
@@ -193,13 +196,13 @@ fn cancelled(why: &Cancelled) -> &'static str {
 }
 
 /// What events are about, where it is no name.
-const SUBJECTS: &[(&str, Word)] = &[
-    ("lag", word("lag", "积压")),
-    ("books", word("books", "对账")),
-    ("database", word("database", "数据库")),
-    ("dead letters", word("dead letters", "死信")),
-    ("consumer group", word("consumer group", "消费组")),
-    ("activity", word("activity", "动态")),
+const SUBJECTS: &[(&str, Label)] = &[
+    ("lag", Label("common-lag")),
+    ("books", Label("common-books")),
+    ("database", Label("told-database")),
+    ("dead letters", Label("common-dead-letters")),
+    ("consumer group", Label("told-consumer-group")),
+    ("activity", Label("common-activity")),
 ];
 
 /// On what an act was, or what an event is about.
@@ -207,7 +210,7 @@ pub(crate) fn subject(said: &Said) -> String {
     let known =
         || SUBJECTS.iter().find(|(key, _)| *said == *key).map(|(_, word)| String::from(*word));
     match said.data::<Subject>() {
-        Some(subject) if spoken() == Lang::Zh => subject_chinese(&subject),
+        Some(subject) if language() == Lang::Zh => subject_chinese(&subject),
         _ => known().unwrap_or_else(|| grouped(&said.to_string())),
     }
 }

@@ -6,12 +6,13 @@ use ratatui::{
 };
 use seckill_engine::telemetry::log::{Recorded, Weight};
 
+use seckill_model::message::Label;
+
 use super::{LogState, Scene, Source, alone, log_state::Level, rates::sign};
 use crate::{
     text::{
         self,
         activity::{self, heads, labels, levels},
-        lang::Word,
         time::{act_word, beyond},
         told,
     },
@@ -221,7 +222,7 @@ fn detail_lines(scene: &Scene<'_>, line: &Recorded, cells: u16) -> Vec<Line<'sta
             scene.fit(beyond(&act.act, &told::subject(&act.subject)), cells.saturating_sub(30)),
         ),
     ])];
-    let mut field = |label: Word, value: &str, style: Style, most: usize| {
+    let mut field = |label: Label, value: &str, style: Style, most: usize| {
         let wrapped = wrap(value, room);
         let cut = wrapped.len() > most;
         for (row, part) in wrapped.into_iter().take(most).enumerate() {
@@ -262,7 +263,7 @@ fn figure_lines(scene: &Scene<'_>, line: &Recorded, cells: u16) -> Vec<Line<'sta
     let names = changed.iter().map(|it| width(&it.name)).max().unwrap_or(0);
     let figures = changed.iter().map(|it| width(&it.before).max(width(&it.after))).max();
     let mut lines = Vec::new();
-    let label = |first: bool, label: Word| {
+    let label = |first: bool, label: Label| {
         let label = if first { label.read() } else { "" };
         Span::styled(crate::widgets::left(label, usize::from(LABELS), ""), theme.soft())
     };

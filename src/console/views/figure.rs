@@ -4,8 +4,10 @@
 
 use ratatui::style::Style;
 
+use seckill_model::message::Label;
+
 use crate::{
-    text::{figures, lang::Word},
+    text::figures,
     theme::Theme,
     widgets::{Pixel, big_width, right, width},
 };
@@ -18,7 +20,7 @@ pub(super) struct Figure {
     pub(super) style: Style,
     pub(super) label: String,
     /// The label where figure and label share a row.
-    pub(super) brief: Option<Word>,
+    pub(super) brief: Option<Label>,
     /// How old it is, where that is too old.
     pub(super) age: Option<String>,
     /// Cells of the longest label that it may have.
@@ -32,7 +34,7 @@ impl Figure {
         Self { widest, signs, style, label, brief: None, age: None, room }
     }
 
-    pub(super) fn in_brief(self, brief: Word) -> Self {
+    pub(super) fn in_brief(self, brief: Label) -> Self {
         Self { brief: Some(brief), ..self }
     }
 

@@ -7,11 +7,12 @@ use ratatui::{
 use seckill_engine::telemetry::snapshot::AlarmKind;
 use seckill_model::ledger::{Balance, SaleAudit, SaleFinding};
 
+use seckill_model::message::Label;
+
 use super::{LedgerState, Marked, Scene, Source, alone};
 use crate::{
     text::{
         self, books, columns, figures,
-        lang::Word,
         ledger::{self as words, labels},
     },
     widgets::{Cell, Column, Pen, table, wrap},
@@ -211,7 +212,7 @@ fn cells(scene: &Scene<'_>, line: &SaleAudit, marked: bool, layout: &[Column]) -
 
 /// A line of the detail: its label where it is the first of its kind.
 struct DetailLine {
-    label: Option<Word>,
+    label: Option<Label>,
     text: String,
     style: Style,
 }
@@ -221,7 +222,7 @@ fn detail(scene: &Scene<'_>, line: &SaleAudit, width: u16) -> Vec<DetailLine> {
     let theme = scene.theme;
     let room = usize::from(width.saturating_sub(LABEL + 2));
     let mut lines = Vec::new();
-    let mut add = |label: Word, texts: Vec<String>, style: Style| {
+    let mut add = |label: Label, texts: Vec<String>, style: Style| {
         let texts = texts.iter().flat_map(|text| wrap(text, room));
         lines.extend(texts.enumerate().map(|(row, text)| DetailLine {
             label: (row == 0).then_some(label),
@@ -266,7 +267,7 @@ fn draw_detail(pen: &mut Pen<'_>, scene: &Scene<'_>, lines: &[DetailLine]) {
     let theme = scene.theme;
     pen.rule(0, theme.glyphs.rule, theme.soft());
     let room = usize::from(pen.height().saturating_sub(1));
-    let is_kind = |line: &DetailLine, label: Word| line.label.is_some_and(|it| it == label);
+    let is_kind = |line: &DetailLine, label: Label| line.label.is_some_and(|it| it == label);
     // Without room the differences come first: the figures are in the table too.
     let first = lines.iter().position(|line| is_kind(line, labels::DIFFERENCES)).unwrap_or(1);
     let skipped = if lines.len() > room { first.saturating_sub(1) } else { 0 };

@@ -56,7 +56,11 @@ pub(crate) use paged_state::{Marked, PagedState, Turn};
 pub(crate) use rates::{marks, until};
 pub(crate) use sales_state::{SalesState, facets as sales_facets};
 use seckill_engine::telemetry::{Snapshot, snapshot::Health};
-use seckill_model::{Millis, VoucherId, ledger::Balance};
+use seckill_model::{
+    Millis, VoucherId,
+    ledger::Balance,
+    locale::{Lang, language},
+};
 pub(crate) use stream_state::{Moved, Pane, StreamState};
 pub(crate) use users::Users;
 
@@ -66,10 +70,7 @@ use super::{
     flow::Flow,
     keymap::{Action, Context},
     presenter::by_title,
-    text::{
-        self, figures,
-        lang::{Lang, spoken},
-    },
+    text::{self, figures},
     theme::{self, Theme},
     widgets::{self, Cell, Pen, Scroll, Sheet},
 };
@@ -328,7 +329,7 @@ pub(crate) fn paint(app: &mut App, buffer: &mut Buffer) -> Option<(u16, u16)> {
         };
     }
     if app.theme.glyphs.ascii {
-        widgets::to_ascii(buffer, spoken() == Lang::Zh);
+        widgets::to_ascii(buffer, language() == Lang::Zh);
     }
     app.theme.settle(buffer);
     cursor

@@ -9,13 +9,12 @@ use seckill_engine::{
     telemetry::snapshot::Holding,
     trace::Trace,
 };
-use seckill_model::{Millis, Order, OrderId, OrderStatus, UserId, VoucherId};
+use seckill_model::{Millis, Order, OrderId, OrderStatus, UserId, VoucherId, message::Label};
 
 use super::{OrdersState, Scene, Source, alone, is_stale, orders_state::since};
 use crate::{
     text::{
         self, conventions,
-        lang::Word,
         orders::{self as words, columns, labels},
     },
     theme::Theme,
@@ -252,7 +251,7 @@ fn exact(scene: &Scene<'_>, at: Millis, before: Option<Millis>) -> String {
     }
 }
 
-type Told = (Word, String, Style);
+type Told = (Label, String, Style);
 
 /// All that is known of an order, a line each: who, and the way that it went.
 fn told(

@@ -6,14 +6,14 @@ use seckill_engine::telemetry::{
     Snapshot,
     snapshot::{LetterLine, PendingLine, PendingPage},
 };
-use seckill_model::{EntryId, OrderId, UserId, VoucherId};
+use seckill_model::{EntryId, OrderId, UserId, VoucherId, message::Label};
 
 use super::{
     Scene,
     facets::{Facet, Rank, any_holds},
 };
 use crate::{
-    text::{self, columns, figures, lang::Word},
+    text::{self, columns, figures},
     widgets::{Cell, Value},
 };
 
@@ -81,7 +81,7 @@ impl<R> Page<'_, R> {
 }
 
 /// A cell of a column that every such list has; `None` for one that is its own.
-pub(super) fn cell<R: PagedRow>(scene: &Scene<'_>, line: &R, title: Word) -> Option<Cell> {
+pub(super) fn cell<R: PagedRow>(scene: &Scene<'_>, line: &R, title: Label) -> Option<Cell> {
     let Alike { age_ms, order, user, voucher, .. } = line.alike();
     let shown = |value: Option<String>| Cell::plain(value.unwrap_or_else(|| "-".to_owned()));
     Some(match title {

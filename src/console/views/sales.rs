@@ -3,9 +3,11 @@
 use ratatui::{style::Style, text::Line};
 use seckill_engine::telemetry::snapshot::SaleLine;
 
+use seckill_model::message::Label;
+
 use super::{SalesState, Scene, Source, alone, chrome, sale_detail};
 use crate::{
-    text::{self, columns, figures, lang::Word},
+    text::{self, columns, figures},
     widgets::{self, Cell, Column, Pen, Value, bar, table, wrap},
 };
 
@@ -78,7 +80,7 @@ fn layout(width: u16, rows: &[&SaleLine]) -> Vec<Column> {
     // As wide as the largest sale needs: no figure grows beyond that.
     let most = rows.iter().map(|sale| sale.initial).max().unwrap_or(0);
     let figure =
-        |title: Word| (figures::thousands(most).len().max(widgets::width(&title)) as u16).max(7);
+        |title: Label| (figures::thousands(most).len().max(widgets::width(&title)) as u16).max(7);
     let untold = rows.iter().filter(|sale| sale.stock.is_none());
     let left = untold.map(|sale| widgets::width(&text::left_in_redis(sale)) as u16).max();
     let left = figure(columns::LEFT).max(left.unwrap_or(0));

@@ -239,7 +239,8 @@ fn consumers(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut StreamState) {
     let theme = scene.theme;
     let page = &scene.snapshot.entries;
     let all = &page.consumers;
-    let column = |title: text::lang::Word, width, numeric| Column { title, width, numeric };
+    let column =
+        |title: seckill_model::message::Label, width, numeric| Column { title, width, numeric };
     let partitioned = page.partitions.len() > 1;
     let mut layout = vec![column(columns::CONSUMER, 0, false)];
     if partitioned {

@@ -5,11 +5,13 @@
 
 use ratatui::style::Style;
 
+use seckill_model::message::Label;
+
 use super::{View, paged_rows};
 use crate::{
     app::App,
     keymap,
-    text::{self, figures, lang::Word},
+    text::{self, figures},
     widgets::{Pen, width},
 };
 
@@ -45,7 +47,7 @@ const FITS: [Fit; 8] = [
 struct Tab {
     view: View,
     key: String,
-    name: Word,
+    name: Label,
     /// Whether there is something to count in it, and how much.
     count: Option<u64>,
 }

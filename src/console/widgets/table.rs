@@ -1,19 +1,16 @@
 //! Tables whose columns are measured in cells, with a cursor and a scrollbar.
 
 use ratatui::style::Style;
-use seckill_model::Millis;
+use seckill_model::{Millis, locale::in_english, message::Label};
 use serde::Serialize;
 
 use super::{Pen, bar, left, right, width};
-use crate::{
-    text::lang::{Word, in_english},
-    theme::Theme,
-};
+use crate::theme::Theme;
 
 /// A column. A width of 0 takes what the others leave.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Column {
-    pub(crate) title: Word,
+    pub(crate) title: Label,
     pub(crate) width: u16,
     pub(crate) numeric: bool,
 }

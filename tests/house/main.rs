@@ -7,6 +7,8 @@
     reason = "a test that fails says where"
 )]
 
+mod catalog;
+
 use std::{
     fs,
     path::{Path, PathBuf},

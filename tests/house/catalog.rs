@@ -1,0 +1,317 @@
+//! The messages: each language has all of them, the sources use each with the arguments that it takes, and Chinese is Chinese.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fluent_syntax::{
+    ast::{Entry, Expression, InlineExpression, Pattern, PatternElement},
+    parser,
+};
+
+use super::{files, none, read};
+
+/// Names that stay what they are in Chinese: programs, keys, units, and what is typed.
+const NAMES: &[&str] = &[
+    "Redis",
+    "REDIS",
+    "redis",
+    "SQL",
+    "sql",
+    "ID",
+    "UTF",
+    "ASCII",
+    "Tab",
+    "Enter",
+    "fg",
+    "node",
+    "seckill",
+    "audit",
+    "doctor",
+    "repair",
+    "dead",
+    "replay",
+    "force",
+    "show",
+    "data",
+    "dir",
+    "tmux",
+    "discard",
+    "all",
+    "sale",
+    "list",
+    "SIGKILL",
+    "SIGTERM",
+    "p99",
+    "p50",
+    "ms",
+    "ANSI",
+    "SVG",
+    "CSV",
+    "JSON",
+    "read",
+    "only",
+    "start",
+    "id",
+    "user",
+    "voucher",
+    "status",
+    "paid",
+    "from",
+    "to",
+    "UTC",
+    "ca",
+    "PEM",
+    "SSL",
+    "CERT",
+    "FILE",
+    "RENAME",
+    "maxmemory",
+    "min",
+    "replicas",
+    "write",
+    "locks",
+    "release",
+    "operator",
+    "jobs",
+    "history",
+    "work",
+    "unpaid",
+    "used",
+    "cancelled",
+    "closed",
+    "config",
+    "partitions",
+    "keys",
+    "ctrl",
+    "alt",
+    "theme",
+    "toml",
+    "fuser",
+    "TOML",
+    "XDG",
+    "SQLite",
+    "base",
+    "dark",
+    "rrggbb",
+    "bright",
+    "red",
+    "default",
+    "json",
+    "demo",
+    "headless",
+    "TERM",
+    "xterm",
+    "lang",
+    "zh",
+    "en",
+    "true",
+    "false",
+    "database",
+    "DATABASE",
+    "CREATE",
+    "GRANT",
+    "ENCODING",
+    "URL",
+    "PATH",
+    "TMPDIR",
+    "rediss",
+    "unix",
+    "cluster",
+    "sentinel",
+    "pass",
+    "sqlite",
+    "memory",
+    "store",
+    "tls",
+    "pool",
+    "statement",
+    "tb",
+    "setting",
+    "search",
+    "path",
+    "Valkey",
+    "cli",
+    "shutdown",
+    "check",
+    "aof",
+    "fix",
+];
+
+/// The text of a message, with a gap where an argument is filled in, and the arguments.
+#[derive(Debug, Default, PartialEq)]
+struct Message {
+    text: String,
+    args: BTreeSet<String>,
+}
+
+impl Message {
+    fn add(&mut self, pattern: &Pattern<&str>) {
+        for element in &pattern.elements {
+            match element {
+                PatternElement::TextElement { value } => self.text.push_str(value),
+                PatternElement::Placeable { expression: Expression::Inline(it) } => self.fill(it),
+                PatternElement::Placeable {
+                    expression: Expression::Select { selector, variants },
+                } => {
+                    self.fill(selector);
+                    variants.iter().for_each(|variant| self.add(&variant.value));
+                }
+            }
+        }
+    }
+
+    fn fill(&mut self, inline: &InlineExpression<&str>) {
+        match inline {
+            InlineExpression::VariableReference { id } => {
+                self.args.insert(id.name.to_owned());
+                self.text.push('\u{fffc}');
+            }
+            InlineExpression::StringLiteral { value } => self.text.push_str(value),
+            other => panic!("what is {other:?} for?"),
+        }
+    }
+}
+
+/// The messages of a language by their IDs.
+fn messages(lang: &str) -> BTreeMap<String, Message> {
+    let path = format!("assets/locales/{lang}.ftl");
+    let file = read(&path);
+    let resource =
+        parser::parse(file.as_str()).unwrap_or_else(|(_, errors)| panic!("{path}: {errors:?}"));
+    let mut found = BTreeMap::new();
+    for entry in &resource.body {
+        let Entry::Message(it) = entry else { continue };
+        let mut message = Message::default();
+        message.add(it.value.as_ref().unwrap_or_else(|| panic!("{path}: {} is empty", it.id.name)));
+        assert!(
+            found.insert(it.id.name.to_owned(), message).is_none(),
+            "{path}: {} twice",
+            it.id.name
+        );
+    }
+    found
+}
+
+/// The names of the arguments after the ID: up to the parenthesis that closes the call.
+fn named(rest: &str) -> BTreeSet<String> {
+    let (mut depth, mut quoted, mut escaped, mut part) = (0, false, false, String::new());
+    let mut parts = Vec::new();
+    for sign in rest.chars() {
+        match sign {
+            _ if escaped => escaped = false,
+            '\\' if quoted => escaped = true,
+            '"' => quoted = !quoted,
+            _ if quoted => {}
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' if depth == 0 => break,
+            ')' | ']' | '}' => depth -= 1,
+            ',' if depth == 0 => {
+                parts.push(std::mem::take(&mut part));
+                continue;
+            }
+            _ => {}
+        }
+        part.push(sign);
+    }
+    parts.push(part);
+    let names = parts.iter().map(|part| part.split('=').next().unwrap_or_default().trim());
+    names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}
+
+/// What the sources use: where, the ID, and the arguments.
+fn uses() -> Vec<(String, String, BTreeSet<String>)> {
+    let mut found = Vec::new();
+    for file in files("src", ".rs").into_iter().filter(|it| it.path != "src/model/message.rs") {
+        for opening in ["Label(\"", "text!(\"", "text!(\n"] {
+            for (at, _) in file.text.match_indices(opening) {
+                let code = file.text[at + opening.len()..].trim_start();
+                let code = code.strip_prefix('"').unwrap_or(code);
+                let Some((id, rest)) = code.split_once('"') else { continue };
+                found.push((file.path.clone(), id.to_owned(), named(rest)));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn every_language_has_every_message() {
+    let english = messages("en");
+    let mut wrong = Vec::new();
+    for file in files("assets/locales", ".ftl") {
+        let lang = file.path.rsplit('/').next().unwrap_or_default().trim_end_matches(".ftl");
+        let other = messages(lang);
+        wrong.extend(
+            english
+                .keys()
+                .filter(|id| !other.contains_key(*id))
+                .map(|id| format!("{lang} lacks {id}")),
+        );
+        wrong.extend(
+            other
+                .keys()
+                .filter(|id| !english.contains_key(*id))
+                .map(|id| format!("only {lang} has {id}")),
+        );
+    }
+    none(wrong);
+}
+
+#[test]
+fn every_message_is_used_with_its_arguments() {
+    let languages = ["en", "zh"].map(messages);
+    let mut wrong = Vec::new();
+    let mut used = BTreeSet::new();
+    for (path, id, args) in uses() {
+        let takes: Option<BTreeSet<String>> =
+            languages.iter().map(|it| it.get(&id)).try_fold(BTreeSet::new(), |mut all, it| {
+                all.extend(it?.args.iter().cloned());
+                Some(all)
+            });
+        match takes {
+            None => wrong.push(format!("{path}: there is no message {id}")),
+            Some(takes) if takes != args => {
+                wrong.push(format!("{path}: {id} takes {takes:?}, and is given {args:?}"));
+            }
+            Some(_) => {}
+        }
+        used.insert(id);
+    }
+    assert!(used.len() > 1_000, "the sources use {} messages only", used.len());
+    let unused = languages[0].keys().filter(|id| !used.contains(*id));
+    wrong.extend(unused.map(|id| format!("no source uses {id}")));
+    none(wrong);
+}
+
+/// Latin words of a Chinese text that are no names.
+fn latin(text: &str) -> Vec<&str> {
+    let words = text.split(|it: char| !it.is_ascii_alphanumeric());
+    let words = words.filter(|it| it.len() > 1 && it.chars().all(|c| c.is_ascii_alphabetic()));
+    words.filter(|it| !NAMES.contains(it)).collect()
+}
+
+#[test]
+fn chinese_is_chinese_and_english_is_english() {
+    let (english, chinese) = (messages("en"), messages("zh"));
+    let mut wrong = Vec::new();
+    for (id, Message { text: english, .. }) in &english {
+        let Some(Message { text: chinese, .. }) = chinese.get(id) else { continue };
+        // What the drills fill in by themselves.
+        let chinese = chinese.replace("{n}", "").replace("{left}", "");
+        let foreign = latin(&chinese);
+        let copied = *english == chinese
+            && english.chars().any(char::is_alphabetic)
+            && !NAMES.contains(&english.as_str());
+        let stops = [", ", ". ", "; ", "? "].iter().any(|it| chinese.contains(it));
+        let mixed = !chinese.is_ascii() && stops && !chinese.contains("--");
+        let han = |sign: char| ('\u{4e00}'..='\u{9fff}').contains(&sign);
+        if english.is_empty() != chinese.is_empty()
+            || copied
+            || mixed
+            || !foreign.is_empty()
+            || english.chars().any(han)
+        {
+            wrong.push(format!("{id}: {english:?} {chinese:?} {foreign:?}"));
+        }
+    }
+    none(wrong);
+}
