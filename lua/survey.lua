@@ -2,6 +2,7 @@
 -- Everything a Snapshot needs of Redis, at one moment and in one round trip.
 --
 -- KEYS  1 orders (stream)  2 dead (stream)  3 nodes (sorted set)  4 gone (set)  5 instances (hash)  6 healed (hash)
+--       7 watermark (hash)
 --       then four for each sale: sale (hash), stock (string), buyers (hash), tally (hash)
 -- ARGV  1 group  2 entries that are few enough to be counted
 --
@@ -13,7 +14,8 @@
 --   consumers {name, pending, idle ms}..., nodes {name, ms, ...},
 --   sales {key that does not agree or false, initial or false, stock or false, buyers, version or false, created or false,
 --     admitted, sold out, duplicate, rejected}...,
---   keys of another type than they should have {key, type}...: nothing was read from those}
+--   keys of another type than they should have {key, type}...: nothing was read from those,
+--   streams that have lost entries...}
 
 local function field(reply, name)
   for i = 1, #reply, 2 do
@@ -111,7 +113,7 @@ local function buyers_of(key)
 end
 
 local sales = {}
-for i = 7, #KEYS, 4 do
+for i = 8, #KEYS, 4 do
   local damaged, sale, stock = look_at_sale(KEYS[i], KEYS[i + 1], KEYS[i + 2])
   if damaged == 'sale' and redis.call('EXISTS', KEYS[i], KEYS[i + 1], KEYS[i + 2]) == 0 then
     damaged = false -- Not loaded, which is no damage.
@@ -132,4 +134,11 @@ for i = 7, #KEYS, 4 do
     integer(tally[4]) or 0}
 end
 
-return {now, stream, marks, consumers, nodes, sales, foreign}
+local lost = {}
+for i, name in ipairs({'orders', 'dead'}) do
+  if look_at_stream(KEYS[i], KEYS[7], name) == name then
+    lost[#lost + 1] = KEYS[i]
+  end
+end
+
+return {now, stream, marks, consumers, nodes, sales, foreign, lost}

@@ -305,7 +305,11 @@ pub(super) fn alarm_words(kind: &AlarmKind) -> String {
         AlarmKind::DeadLetters { count } => {
             format!("{} for a person", counted(*count, "dead letter waits", "dead letters wait"))
         }
-        AlarmKind::RedisForgot { keys, buyers, promised, refused, .. } => {
+        AlarmKind::Damaged { keys } => format!(
+            "keys in Redis do not agree with the others: {}; the sales concerned admit no buyer until a node has reconciled them",
+            forgot::named_in_words(keys)
+        ),
+        AlarmKind::RedisForgot { keys, buyers, promised, refused, unknown, .. } => {
             let mut text = "Redis had data lost, replaced or set back".to_owned();
             if !keys.is_empty() {
                 text.push_str(&format!(": {}", forgot::named_in_words(keys)));
@@ -322,6 +326,12 @@ pub(super) fn alarm_words(kind: &AlarmKind) -> String {
                 let refused = counted(*refused, "promise", "promises");
                 text.push_str(&format!(
                     ", {refused} cannot be kept: 'seckill dead list' shows them"
+                ));
+            }
+            if *unknown > 0 {
+                let unknown = counted(*unknown, "buyer", "buyers");
+                text.push_str(&format!(
+                    ", {unknown} may have been admitted of whom no record is left: 'seckill activity' has the event"
                 ));
             }
             text

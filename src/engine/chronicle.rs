@@ -300,6 +300,7 @@ fn words(kind: &AlarmKind) -> Told {
         AlarmKind::NoGroup => Told::GroupGone,
         // No log tells them: they have no identity.
         AlarmKind::Undelivered { .. }
+        | AlarmKind::Damaged { .. }
         | AlarmKind::RedisForgot { .. }
         | AlarmKind::ServerBack { .. } => Told::Begun,
     }

@@ -1,6 +1,6 @@
 //! What survives what: from how the servers are set up to what an event may cost.
 //!
-//! The rules are those of the table in README.md. Power losses and what a database writes at a commit are told
+//! The rules are those of the table in assets/durability.md. Power losses and what a database writes at a commit are told
 //! by the servers' documentation; the rest is shown by tests that the table names.
 
 use std::fmt;

@@ -33,6 +33,8 @@ pub struct Survey {
     pub sales: Vec<SaleFacts>,
     /// Keys that another program has written; nothing was read from them.
     pub foreign: Vec<ForeignKey>,
+    /// Streams that have lost entries, which no node has reconciled yet.
+    pub lost: Vec<String>,
 }
 
 /// The order stream and its group.
@@ -124,6 +126,7 @@ type Reply = (
     Vec<(Text, f64)>,
     Vec<SaleReply>,
     Vec<(String, String)>,
+    Vec<String>,
 );
 
 /// Damaged key, initial, stock, buyers, version, created; admitted, sold out, duplicate, rejected.
@@ -255,6 +258,7 @@ impl Survey {
         self.parts.extend(other.parts);
         self.consumers.extend(other.consumers);
         self.foreign.extend(other.foreign);
+        self.lost.extend(other.lost);
         self
     }
 }
@@ -267,13 +271,13 @@ async fn survey_one(
 ) -> Result<Survey, BrokerError> {
     let mut call = scripts::SURVEY.prepare_invoke();
     call.key(of.orders()).key(of.dead()).key(of.nodes()).key(of.gone());
-    call.key(of.instances()).key(of.healed());
+    call.key(of.instances()).key(of.healed()).key(of.watermark());
     for sale in sales {
         call.key(keys.sale(*sale)).key(keys.stock(*sale));
         call.key(keys.buyers(*sale)).key(keys.tally(*sale));
     }
     call.arg(of.group()).arg(FEW);
-    let (now, stream, marks, consumers, nodes, figures, foreign): Reply =
+    let (now, stream, marks, consumers, nodes, figures, foreign, lost): Reply =
         link.invoke(&call).await?;
     let (length, dead, group, lag, pending, oldest, first, gone) = stream;
     let (last, added, generated, deleted, delivered, read) = marks;
@@ -336,6 +340,7 @@ async fn survey_one(
             })
             .collect(),
         foreign,
+        lost,
     })
 }
 
@@ -370,6 +375,7 @@ mod tests {
             nodes: Nodes { now: Millis(10_000), signs: vec![("a".to_owned(), Millis(9_500))] },
             sales: Vec::new(),
             foreign: Vec::new(),
+            lost: Vec::new(),
         };
         let works = |name| survey.works(name, 3_000);
         assert!(works("a/1") && works("a/replay") && works("desk/replay"));

@@ -83,6 +83,7 @@ fn kinds() -> Vec<AlarmKind> {
             buyers: 1_234_567,
             promised: 0,
             refused: 0,
+            unknown: 0,
             pending: 6,
         },
         AlarmKind::RedisForgot {
@@ -91,6 +92,7 @@ fn kinds() -> Vec<AlarmKind> {
             buyers: 1_204,
             promised: 345,
             refused: 12,
+            unknown: 0,
             pending: 6,
         },
         AlarmKind::ServerBack { server: "mysql 11.8.2-MariaDB".to_owned(), away_ms: 7_100_000 },
@@ -204,6 +206,7 @@ fn crowded() -> Vec<Alarm> {
             buyers: 0,
             promised: 18,
             refused: 0,
+            unknown: 0,
             pending: 0,
         },
         AlarmKind::DeadLetters { count: 86 },
@@ -232,17 +235,33 @@ fn each_alarm_has_a_row_before_one_has_two() {
 
 #[test]
 fn a_loss_names_what_came_of_it_and_the_key_that_helps() {
-    let told = |buyers, promised, refused, pending| {
+    let told = |buyers, promised, refused, unknown, pending| {
         let (at, keys) = (NOW, Vec::new());
-        text::alarm(&AlarmKind::RedisForgot { at, keys, buyers, promised, refused, pending }).words
+        text::alarm(&AlarmKind::RedisForgot {
+            at,
+            keys,
+            buyers,
+            promised,
+            refused,
+            unknown,
+            pending,
+        })
+        .words
     };
     assert_eq!(
-        told(0, 18, 0, 0),
+        told(0, 18, 0, 0, 0),
         "Redis had lost data: 18 orders put into the stream again.  Nothing is left to do."
     );
-    assert_eq!(told(0, 0, 2, 0), "Redis had lost data: 2 promises can't be kept.  5 shows them.");
     assert_eq!(
-        told(1, 0, 0, 6),
+        told(0, 0, 2, 0, 0),
+        "Redis had lost data: 2 promises can't be kept.  5 shows them."
+    );
+    assert_eq!(
+        told(1, 0, 0, 0, 6),
         "Redis had lost data: 1 buyer put back.  4 then A settles the rest."
+    );
+    assert_eq!(
+        told(1, 0, 0, 9, 0),
+        "Redis had lost data: 1 buyer put back, 9 buyers may be unknown.  0 has the event."
     );
 }

@@ -215,6 +215,7 @@ fn every_alarm() {
             buyers: 12,
             promised: 0,
             refused: 0,
+            unknown: 0,
             pending: 0,
         },
         AlarmKind::RedisForgot {
@@ -223,6 +224,7 @@ fn every_alarm() {
             buyers: 12,
             promised: 18,
             refused: 0,
+            unknown: 0,
             pending: 6,
         },
         AlarmKind::RedisForgot {
@@ -231,6 +233,7 @@ fn every_alarm() {
             buyers: 1_200,
             promised: 0,
             refused: 3,
+            unknown: 0,
             pending: 6,
         },
         AlarmKind::ServerBack { server: "redis 7.0.15".to_owned(), away_ms: 12_000 },

@@ -141,9 +141,13 @@ pub(crate) fn alarm(kind: &AlarmKind) -> Told {
             text!("alarms-changed-in-sql-and-redis-has", named)
         }
         AlarmKind::NoGroup => text!("alarms-the-stream-has-no-consumer-group", pending, plan),
-        AlarmKind::RedisForgot { keys, buyers, promised, refused, pending: stuck, .. } => {
-            forgot(keys, [*promised, *buyers, *refused], *stuck)
+        AlarmKind::Damaged { keys } => {
+            let keys = keys_named(&short(keys));
+            text!("alarms-keys-do-not-agree", keys)
         }
+        AlarmKind::RedisForgot {
+            keys, buyers, promised, refused, unknown, pending: stuck, ..
+        } => forgot(keys, [*promised, *buyers, *refused, *unknown], *stuck),
         AlarmKind::ServerBack { server, away_ms } => {
             let away = span(*away_ms);
             text!("alarms-answers-again-it-was-away-for", server, away)
@@ -152,42 +156,56 @@ pub(crate) fn alarm(kind: &AlarmKind) -> Told {
     words.into()
 }
 
-/// What Redis had lost: what came of it and what is left to do, and last the keys, which may be cut.
-fn forgot(keys: &[String], [promised, buyers, refused]: [u64; 3], stuck: u64) -> String {
-    let (pending, plan, letters) =
-        (key_of(Action::Pending), key_of(Action::Replay), key_of(Action::Letters));
+/// What Redis had lost, what came of it, and what is left to do.
+fn forgot(keys: &[String], [promised, buyers, refused, unknown]: [u64; 4], stuck: u64) -> String {
+    let (pending, plan, letters, activity) = (
+        key_of(Action::Pending),
+        key_of(Action::Replay),
+        key_of(Action::Letters),
+        key_of(Action::Activity),
+    );
     let told = |count: u64, words: String| (count > 0).then_some(words);
-    let [orders, buyers_put_back, promises] = [
+    let [orders, buyers_put_back, promises, strangers] = [
         counted(promised, "order", "orders"),
         counted(buyers, "buyer", "buyers"),
         counted(refused, "promise", "promises"),
+        counted(unknown, "buyer", "buyers"),
     ];
-    let [orders_zh, buyers_zh, refused_zh] = [promised, buyers, refused].map(thousands);
+    let [orders_zh, buyers_zh, refused_zh, unknown_zh] =
+        [promised, buyers, refused, unknown].map(thousands);
     let parts = [
         told(promised, text!("alarms-put-into-the-stream-again", orders, orders_zh)),
         told(buyers, text!("alarms-put-back", buyers_put_back, buyers_zh)),
         told(refused, text!("alarms-cant-be-kept", promises, refused_zh)),
+        told(unknown, text!("alarms-may-be-unknown", strangers, unknown_zh)),
     ];
     let parts: Vec<_> = parts.into_iter().flatten().collect();
-    let mut words = if parts.is_empty() {
-        text!("alarms-redis-had-lost-data-it-is")
-    } else {
-        let parts = parts.join(COMMA.read());
+    let parts =
+        if parts.is_empty() { text!("alarms-reconciled") } else { parts.join(COMMA.read()) };
+    let mut words = if keys.is_empty() {
         text!("alarms-redis-had-lost-data", parts)
+    } else {
+        let keys = keys_named(&short(keys));
+        text!("alarms-redis-had-lost-keys", keys, parts)
     };
     if refused > 0 {
         words.push_str(&text!("alarms-shows-them", letters));
     }
+    if unknown > 0 {
+        words.push_str(&text!("alarms-has-the-event", activity));
+    }
     if stuck > 0 {
         words.push_str(&text!("alarms-then-settles-the-rest", pending, plan));
-    } else if refused == 0 {
+    } else if refused + unknown == 0 {
         words.push_str(&text!("alarms-nothing-is-left-to-do"));
     }
-    if !keys.is_empty() {
-        let keys = keys_named(keys);
-        words.push_str(&text!("alarms-lost-replaced-or-set-back", keys));
-    }
     words
+}
+
+/// Keys without what all of them begin with: an alarm has one row at times.
+fn short(keys: &[String]) -> Vec<String> {
+    let short = |key: &String| key.split_once("}:").map_or(key.as_str(), |(_, it)| it).to_owned();
+    keys.iter().map(short).collect()
 }
 
 /// Keys that were lost, at most a few of them by name.

@@ -145,6 +145,10 @@ pub(crate) fn alarm(kind: &AlarmKind) -> Alarm {
         AlarmKind::NoGroup => {
             text!("presenter-the-stream-has-no-consumer-group")
         }
+        AlarmKind::Damaged { .. } => text!("presenter-redis-lost-data-is-being-reconciled"),
+        AlarmKind::RedisForgot { unknown: 1.., .. } => {
+            text!("presenter-redis-lost-data-not-all-known")
+        }
         AlarmKind::RedisForgot { refused: 0, .. } => {
             text!("presenter-redis-had-lost-data-all-of")
         }

@@ -87,15 +87,23 @@ pub fn alarms(snapshot: &Snapshot, forgot: Option<Forgot>) -> Vec<Alarm> {
             add(Urgency::Warning, AlarmKind::JobFailed { job, ago_ms });
         }
     }
-    if let Some(Forgot { at, keys, buyers, promised, refused }) = forgot {
-        // What was put back needs nobody; a promise that can't be kept does.
-        let pending = snapshot.stream.as_ref().map_or(0, |stream| stream.pending);
-        let urgency = match (refused, pending) {
+    if !snapshot.damaged.is_empty() && snapshot.redis.up {
+        add(Urgency::Critical, AlarmKind::Damaged { keys: snapshot.damaged.clone() });
+    }
+    if let Some(Forgot { at, keys, buyers, promised, refused, unknown }) = forgot {
+        // What was put back needs no one; a promise that can't be kept does, and what live consumers hold they write.
+        let dead =
+            snapshot.stream.iter().flat_map(|stream| &stream.consumers).filter(|it| !it.alive);
+        let pending = dead.map(|it| it.pending).sum();
+        let urgency = match (refused + unknown, pending) {
             (0, 0) => Urgency::Notice,
             (0, _) => Urgency::Warning,
             _ => Urgency::Critical,
         };
-        add(urgency, AlarmKind::RedisForgot { at, keys, buyers, promised, refused, pending });
+        add(
+            urgency,
+            AlarmKind::RedisForgot { at, keys, buyers, promised, refused, unknown, pending },
+        );
     }
     for server in [&snapshot.redis, &snapshot.sql] {
         if let Some(Back { after_ms, .. }) = server.back {

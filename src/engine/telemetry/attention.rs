@@ -112,7 +112,12 @@ pub enum AlarmKind {
     },
     /// The group was destroyed, or never made.
     NoGroup,
-    /// Redis had lost data, and this node has put it back.
+    /// Keys in Redis do not agree with the others, and no node has reconciled them yet.
+    Damaged {
+        /// The keys.
+        keys: Vec<String>,
+    },
+    /// Redis had lost data, and a node has put it back.
     RedisForgot {
         /// When it was put back, last.
         at: Millis,
@@ -124,7 +129,9 @@ pub enum AlarmKind {
         promised: u64,
         /// Promises that can't be kept.
         refused: u64,
-        /// Entries that are pending still.
+        /// Buyers that only the stock in Redis counted: no record names them.
+        unknown: u64,
+        /// Entries that dead consumers hold.
         pending: u64,
     },
     /// A server answers again; told for a minute.
@@ -150,7 +157,7 @@ impl AlarmKind {
             | Self::SqlLocked { .. }
             | Self::SqlReadOnly { .. } => 0,
             Self::Undelivered { .. } => 1,
-            Self::RedisForgot { .. } => 2,
+            Self::Damaged { .. } | Self::RedisForgot { .. } => 2,
             Self::BooksOff { .. } => 3,
             Self::ForeignKey(_) => 4,
             Self::NoGroup => 5,
@@ -170,6 +177,7 @@ impl AlarmKind {
             Self::RedisAway { .. }
             | Self::SqlAway { .. }
             | Self::ServerBack { .. }
+            | Self::Damaged { .. }
             | Self::RedisForgot { .. } => None,
             Self::RedisReadOnly { .. } => Some("redis"),
             Self::ForeignKey(found) => Some(&found.key),

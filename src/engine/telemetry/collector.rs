@@ -223,6 +223,7 @@ impl Collector {
             recoveries: self.meters.recoveries(),
             locks: self.locks.clone(),
             foreign_keys: self.foreign_keys(),
+            damaged: self.damaged(),
             jobs: Vec::new(),
             nodes: self
                 .survey

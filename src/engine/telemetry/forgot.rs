@@ -31,6 +31,8 @@ pub struct Forgot {
     pub promised: u64,
     /// Promises that can't be kept.
     pub refused: u64,
+    /// Buyers that only the stock in Redis counted: no record names them.
+    pub unknown: u64,
 }
 
 /// Keys that are named; how many more there are is told.
@@ -167,6 +169,9 @@ impl fmt::Display for Healed {
             .collect();
         f.write_str(if parts.is_empty() { "nothing to put back" } else { "" })?;
         f.write_str(&parts.join(", "))?;
+        if keys.iter().any(|key| key.split(' ').next().is_some_and(|key| key.ends_with(":dead"))) {
+            f.write_str("; dead letters of no order cannot be put back, their number is unknown")?;
+        }
         if *oversold {
             f.write_str("; more buyers than pieces, the sale stays closed")?;
         }
@@ -197,6 +202,7 @@ impl Forgot {
             sum.buyers += healed.buyers;
             sum.promised += healed.promised;
             sum.refused += healed.refused;
+            sum.unknown += healed.unknown;
             for key in healed.keys {
                 if !sum.keys.contains(&key) {
                     sum.keys.push(key);

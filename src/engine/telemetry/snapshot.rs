@@ -95,6 +95,8 @@ pub struct Snapshot {
     /// Keys of the program that another program has written.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub foreign_keys: Vec<ForeignKey>,
+    /// Keys of sales and streams that do not agree with the others, and are not reconciled yet.
+    pub damaged: Vec<String>,
     /// Scheduled jobs, as this node knows them.
     pub jobs: Vec<JobLine>,
     /// Nodes that gave a sign of life within a day.

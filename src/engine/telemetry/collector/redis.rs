@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use seckill_model::{ForeignKey, Millis};
+use seckill_model::{ForeignKey, Millis, ledger::SaleKey};
 use seckill_redis::{
     BrokerError, HOME,
     holders::{foreign_locks, holders},
@@ -75,5 +75,19 @@ impl Collector {
     pub(super) fn foreign_keys(&self) -> Vec<ForeignKey> {
         let survey = self.survey.iter().flat_map(|survey| &survey.foreign);
         survey.chain(&self.locks.foreign).cloned().collect()
+    }
+
+    /// Keys that the last survey found not to agree with the others.
+    pub(super) fn damaged(&self) -> Vec<String> {
+        let streams = self.survey.iter().flat_map(|survey| survey.lost.iter().cloned());
+        let sales = self.sales.iter().filter_map(|sale| {
+            let voucher = sale.voucher_id;
+            Some(match self.facts(voucher).damaged? {
+                SaleKey::Stock => self.keys.stock(voucher),
+                SaleKey::Buyers => self.keys.buyers(voucher),
+                SaleKey::Sale | SaleKey::Restoring => self.keys.sale(voucher),
+            })
+        });
+        streams.chain(sales).collect()
     }
 }
