@@ -16,16 +16,16 @@ use seckill_engine::{
     command::RushPlan,
     consumer::{Consumer, Hold},
     ledger,
+    load_generator::Rush,
     locks::{Locks, Timing},
-    rush::Rush,
+    order_writer::Writer,
     sale_versions::SaleVersions,
     settings::Settings,
     telemetry::Meters,
     vouchers,
-    writer::Writer,
 };
 use seckill_model::{Millis, NewSale, SaleState, VoucherId};
-use seckill_redis::{Layout, Link, Redis, nodes::Nodes, stream, survey};
+use seckill_redis::{Layout, Link, Redis, nodes::Nodes, stream, stream_stats};
 use seckill_store::{SharedStore, plain::PlainOrders};
 use serde::Serialize;
 use tokio::sync::watch;
@@ -337,7 +337,7 @@ impl Bench<'_> {
 async fn drained(link: &mut Link, keys: &Layout, begun: Instant) -> Result<Duration, EngineError> {
     let (mut left, mut moved) = (None, begun);
     loop {
-        let facts = survey::survey(link, keys, &[]).await?.stream;
+        let facts = stream_stats::survey(link, keys, &[]).await?.stream;
         let took = begun.elapsed();
         let now = facts.lag.map(|lag| lag + facts.pending);
         if now == Some(0) {

@@ -4,8 +4,8 @@ use std::io::{self, IsTerminal as _};
 
 use clap::Args;
 use jiff::tz::TimeZone;
-use seckill_engine::figures;
-use seckill_model::{Millis, Said, letter::shown};
+use seckill_engine::audit_figures;
+use seckill_model::{Millis, Said, dead_letter::shown};
 use seckill_store::{ActivityFilter, Place, Recorded, Which};
 use serde::Serialize;
 use serde_json::Value;
@@ -94,7 +94,7 @@ fn line(Recorded { id, act }: Recorded) -> Line {
         kind: if act.is_event() { "event" } else { "act" },
         before: figures(&act.before),
         after: figures(&act.after),
-        changed: figures::changes(act.before.as_deref(), act.after.as_deref()),
+        changed: audit_figures::changes(act.before.as_deref(), act.after.as_deref()),
         operator: act.operator,
         node: act.node,
         act: act.act,

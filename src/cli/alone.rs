@@ -10,19 +10,19 @@ use seckill_engine::{
     telemetry::{
         Snapshot,
         alarms::alarms,
-        forgot::{Forgot, unwritten},
+        data_loss::{Forgot, unwritten},
         snapshot::{ConsumerLine, Health, NodeLine, SaleLine, StreamLine},
-        writes::takes_writes,
+        write_probe::takes_writes,
     },
 };
 use seckill_model::{EntryId, Millis, Said};
 use seckill_redis::{
     BrokerError, Layout, Redis,
     data_dir::DataDir,
-    holders::holders,
+    lock_holders::holders,
     nodes::NodeState,
     server::ManagedServer,
-    survey::{partitions_there, survey},
+    stream_stats::{partitions_there, survey},
 };
 use seckill_store::SharedStore;
 

@@ -6,10 +6,10 @@ use jiff::tz::TimeZone;
 use seckill_engine::{
     EngineError,
     command::{Command, Reply},
+    command_handler::Operator,
     ledger, mend,
-    operator::Operator,
     repair::{self, Repaired, SaleRepair},
-    telemetry::forgot::HEALED,
+    telemetry::data_loss::HEALED,
 };
 use seckill_model::{
     Millis, Said, VoucherId,

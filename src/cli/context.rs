@@ -4,17 +4,17 @@ use std::{io::Write as _, os::unix::ffi::OsStrExt as _, sync::Arc, time::Duratio
 
 use seckill_console::{act_word, told_result};
 use seckill_engine::{
-    EngineError,
-    beat::take_name,
+    EngineError, audit_record,
+    command_handler::{Operator, login_name},
     deployment,
+    heartbeat::take_name,
+    load_generator::Rushes,
     locks::{Locks, Timing},
     mend,
     node::{Node, NodeConfig},
-    operator::{Operator, login_name},
     operator_lock::UnderWay,
     outbox::Outbox,
-    partitions, record,
-    rush::Rushes,
+    partitions,
     telemetry::Meters,
     told::Told,
 };
@@ -241,7 +241,7 @@ impl Context {
 
     /// The hands of an operator, without an engine in this process.
     pub(super) fn operator(&mut self, reason: Option<String>) -> Result<Operator, Fault> {
-        record::check_reason(reason.as_deref())?;
+        audit_record::check_reason(reason.as_deref())?;
         let node = self.node_name()?;
         let (locks, keeper) = Locks::new(&self.redis, self.keys.clone(), &node, Timing::default());
         let stop = CancellationToken::new();

@@ -5,14 +5,14 @@ use jiff::tz::TimeZone;
 use seckill_engine::{
     EngineError,
     command::{Command, LetterScope, LettersCounted, LettersDiscarded, LettersReplayed, Reply},
-    dead::{JudgedLetter, LETTER_FIELDS, Letters},
+    dead_letters::{JudgedLetter, LETTER_FIELDS, Letters},
 };
 use seckill_model::{
     EntryId, LetterAct, LetterCounts, LetterVerdict, Millis, Order, OrderId, UserId, VoucherId,
+    dead_letter::{Burial, shown},
     filter::Filter,
-    letter::{Burial, shown},
 };
-use seckill_redis::letters;
+use seckill_redis::dead_letters;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
@@ -176,7 +176,7 @@ async fn list(
     limit: usize,
 ) -> Result<u8, Fault> {
     let mut link = context.redis.link();
-    let total = letters::count(&mut link, &context.keys).await?;
+    let total = dead_letters::count(&mut link, &context.keys).await?;
     let now = link.now().await?;
     let mut reader = reader(context);
     let (mut found, mut next) = (Vec::new(), Some(from));

@@ -9,9 +9,9 @@ use seckill_console::{Options, Story, broke_off, told_finding};
 use seckill_engine::{
     EngineError,
     command::{Command, Pace, Reply, RushPlan, RushReport, Scope},
-    drill,
+    fault_injection,
+    load_generator::MAX_USERS,
     node::Node,
-    rush::MAX_USERS,
 };
 use seckill_model::{
     Millis, VoucherId,
@@ -312,7 +312,9 @@ impl<'a> Script<'a> {
         let report = self.stage.undelivered(stock, users, self.args.seed).await?;
         let Context { redis, keys, config, .. } = self.stage.context;
         let dead_ms = config.engine.node_dead_ms;
-        let taken = drill::die_with_batch(redis, keys, DYING_NODE, stock as usize, dead_ms).await?;
+        let taken =
+            fault_injection::die_with_batch(redis, keys, DYING_NODE, stock as usize, dead_ms)
+                .await?;
         self.stage.hold(false).await?;
         Ok(Taken { stuck: taken as u64, report })
     }

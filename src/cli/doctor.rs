@@ -2,17 +2,17 @@
 
 use std::io::IsTerminal as _;
 
-use seckill_engine::{durability, telemetry::writes::takes_writes};
+use seckill_engine::{durability, telemetry::write_probe::takes_writes};
 use seckill_model::{
     OrderFilter,
     durability::{Append, Survival},
 };
 use seckill_redis::{
-    BrokerError, HOME, binary,
+    BrokerError, HOME,
     commands::{self, Denied},
     data_dir::{DataDir, others_may},
-    stream,
-    survey::takes_writes as takes_writes_redis,
+    server_binary, stream,
+    stream_stats::takes_writes as takes_writes_redis,
 };
 use seckill_store::StoreError;
 use serde::Serialize;
@@ -95,7 +95,7 @@ pub(super) async fn run(config: &Config, out: Output) -> Result<u8, Fault> {
 }
 
 fn server_binary(report: &mut Report) {
-    match binary::find_server() {
+    match server_binary::find_server() {
         Ok(found) => {
             let text = format!("{} {}", found.path.display(), found.version);
             report.add("server", Grade::Good, text, None);

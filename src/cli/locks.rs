@@ -4,12 +4,12 @@ use clap::Subcommand;
 use seckill_engine::{
     EngineError,
     command::Command,
+    command_handler::lock_names,
     locks::{LockError, LockName},
-    operator::lock_names,
 };
 use seckill_model::Millis;
 use seckill_redis::{
-    holders::{self, Holder, Holders},
+    lock_holders::{self, Holder, Holders},
     nodes::Nodes,
 };
 use tokio_util::sync::CancellationToken;
@@ -77,9 +77,9 @@ async fn alive(context: &Context) -> Result<impl Fn(&str) -> Option<bool> + use<
 async fn list(context: &Context, out: Output, limit: usize) -> Result<u8, Fault> {
     let alive = alive(context).await?;
     let mut link = context.redis.link();
-    let mut held = holders::holders(&mut link, &context.keys, limit.max(1), alive).await?;
+    let mut held = lock_holders::holders(&mut link, &context.keys, limit.max(1), alive).await?;
     let names = lock_names(&context.config.engine);
-    held.foreign = holders::foreign_locks(&mut link, &context.keys, &names).await?;
+    held.foreign = lock_holders::foreign_locks(&mut link, &context.keys, &names).await?;
     out.answer(&held, || words(&held))?;
     Ok(0)
 }
@@ -97,7 +97,7 @@ async fn release(
     }
     let alive = alive(context).await?;
     let mut link = context.redis.link();
-    let holder = holders::holder_of(&mut link, &context.keys, name.as_str(), alive).await?;
+    let holder = lock_holders::holder_of(&mut link, &context.keys, name.as_str(), alive).await?;
     let not_held = || EngineError::from(LockError::NotHeld(name.clone()));
     let holder = holder.ok_or_else(not_held)?;
     if let Some(wanted) = owner.filter(|owner| *owner != holder.owner) {

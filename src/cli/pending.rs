@@ -11,12 +11,12 @@ use clap::{Args, Subcommand};
 use seckill_engine::{
     EngineError,
     command::{Command, Pace, ReplayReport, Reply, Scope},
-    operator::Operator,
+    command_handler::Operator,
     pending::FIELDS,
     plan::{Change, Line, Plan, PlanFault},
 };
 use seckill_model::{EntryId, filter::Filter};
-use seckill_redis::survey;
+use seckill_redis::stream_stats;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
@@ -163,7 +163,7 @@ async fn list(
 
 async fn total(context: &Context) -> Result<u64, Fault> {
     let mut link = context.redis.link();
-    let survey = survey::survey(&mut link, &context.keys, &[]).await?;
+    let survey = stream_stats::survey(&mut link, &context.keys, &[]).await?;
     Ok(survey.stream.pending)
 }
 

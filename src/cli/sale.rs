@@ -7,7 +7,7 @@ use seckill_engine::{
     telemetry::snapshot::SaleLine,
 };
 use seckill_model::{Millis, NewSale, Phase, SaleState, VoucherId, When};
-use seckill_redis::survey::survey;
+use seckill_redis::stream_stats::survey;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 

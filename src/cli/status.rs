@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use seckill_engine::{
+    command_handler::lock_names,
     jobs::{board, builtin},
     ledger,
-    operator::lock_names,
+    snapshot_task::AUDIT_UP_TO,
     telemetry::{
         Meters, Snapshot,
         alarms::alarms,
         collector::Collector,
-        forgot::{self, Forgot},
+        data_loss::{self, Forgot},
+        read_error::Unread,
         snapshot::{Alarm, AlarmKind, Health, SaleLine},
-        unread::Unread,
     },
-    watcher::AUDIT_UP_TO,
 };
 use seckill_model::{EntryId, Phase, ledger::Balance};
 use seckill_store::ActivityFilter;
@@ -307,12 +307,12 @@ pub(super) fn alarm_words(kind: &AlarmKind) -> String {
         }
         AlarmKind::Damaged { keys } => format!(
             "keys in Redis do not agree with the others: {}; the sales concerned admit no buyer until a node has reconciled them",
-            forgot::named_in_words(keys)
+            data_loss::named_in_words(keys)
         ),
         AlarmKind::RedisForgot { keys, buyers, promised, refused, unknown, .. } => {
             let mut text = "Redis had data lost, replaced or set back".to_owned();
             if !keys.is_empty() {
-                text.push_str(&format!(": {}", forgot::named_in_words(keys)));
+                text.push_str(&format!(": {}", data_loss::named_in_words(keys)));
             }
             text.push_str("; it was reconciled with SQL and the stream");
             if *promised > 0 {

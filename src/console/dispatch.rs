@@ -2,8 +2,8 @@
 
 use crossterm::event::Event;
 use seckill_engine::{
+    audit_record,
     command::{Command, Focus},
-    record,
 };
 use tui_input::Input;
 
@@ -171,7 +171,7 @@ impl App {
                         self.creating = self.draft.take().map(|form| (sale.clone(), form));
                     }
                     // What is done to a row means it.
-                    let about = record::about(command).filter(|_| self.view == View::Sales);
+                    let about = audit_record::about(command).filter(|_| self.view == View::Sales);
                     if let Some(voucher) = about {
                         self.sales.choose(voucher);
                     }

@@ -14,7 +14,7 @@ use seckill_redis::{Layout, Redis};
 use seckill_store::SharedStore;
 use tokio::sync::{mpsc, oneshot};
 
-use super::{gate::Gate, sale_versions::SaleVersions, settings::Settings};
+use super::{admission_worker::Gate, sale_versions::SaleVersions, settings::Settings};
 use crate::telemetry::Meters;
 
 /// Why a request got no outcome.

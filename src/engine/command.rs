@@ -153,7 +153,7 @@ pub struct Pace {
 pub enum LetterScope {
     /// These ones, by identity.
     Letters(Vec<EntryId>),
-    /// Those that pass, over the fields of [`super::dead::LETTER_FIELDS`].
+    /// Those that pass, over the fields of [`super::dead_letters::LETTER_FIELDS`].
     Matching {
         /// What they have to say of themselves.
         filter: Filter,

@@ -23,9 +23,9 @@ use super::{
     EngineError,
     entry_check::{self, Checked},
     locks::{Guard, LockError, LockName, Locks},
+    order_writer::{BACKOFF, Grave, Settled, Writer, bury_all, wait},
     rebuild::rebuild,
     settings::Settings,
-    writer::{BACKOFF, Grave, Settled, Writer, bury_all, wait},
 };
 
 /// How long one read waits for new entries; a stop is noticed in between.

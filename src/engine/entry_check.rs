@@ -17,7 +17,7 @@ use seckill_redis::{
 };
 use seckill_store::{SharedStore, StoreError};
 
-use super::{EngineError, journal::InHand, writer::Grave};
+use super::{EngineError, order_writer::Grave, promise_journal::InHand};
 
 /// A batch, sorted by what may be done with its entries.
 #[derive(Debug, Default)]

@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 use super::{
     group::GroupFault,
     jobs::{JobsFault, RunFault},
+    load_generator::RushFault,
     locks::LockError,
     partitions::PartitionsFault,
     plan::PlanFault,
-    rush::RushFault,
 };
 
 /// What an act in steps had done when it broke off.

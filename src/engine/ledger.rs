@@ -15,7 +15,9 @@ use seckill_model::{
     VoucherId,
     ledger::{Books, RedisBooks, SaleAudit, SaleFinding, SaleKey, SqlBooks},
 };
-use seckill_redis::{BrokerError, Layout, Link, keys::Partition, stream, survey, text::Text};
+use seckill_redis::{
+    BrokerError, Layout, Link, keys::Partition, lossy_utf8::Text, stream, stream_stats,
+};
 use seckill_store::{SharedStore, StoreError};
 use serde::Serialize;
 
@@ -103,7 +105,7 @@ pub(super) async fn all_sales(
     let mut sales = store.sales().await?;
     let known: HashSet<VoucherId> = sales.iter().map(|sale| sale.voucher_id).collect();
     for of in keys.partitions() {
-        let held = survey::sales_held(link, &of).await?;
+        let held = stream_stats::sales_held(link, &of).await?;
         for voucher in held.into_iter().filter(|voucher| !known.contains(voucher)) {
             match store.sale(voucher).await {
                 Ok(sale) => sales.push(sale),
@@ -217,7 +219,7 @@ async fn redis_books(
     keys: &Layout,
     sale: &Sale,
 ) -> Result<(Option<RedisBooks>, Option<SaleKey>, bool), BrokerError> {
-    let mut facts = survey::survey_sales(link, keys, &[sale.voucher_id]).await?;
+    let mut facts = stream_stats::survey_sales(link, keys, &[sale.voucher_id]).await?;
     let Some(facts) = facts.pop() else { return Ok((None, None, false)) };
     let books =
         facts.initial.zip(facts.stock).zip(facts.version).map(|((initial, stock), version)| {

@@ -9,12 +9,12 @@ use std::{collections::HashSet, fmt, time::Duration};
 use redis::cmd;
 use seckill_model::{EntryId, ForeignKey, Millis, OrderEntry, OrderId, Said, counted};
 use seckill_redis::{
-    Layout, Link,
+    Layout, Link, dead_letters,
     group::{self, Rewinding},
     keys::{Partition, type_of},
-    letters, mend,
+    mend,
     stream::{self, Delivered},
-    survey::{Survey, survey_of},
+    stream_stats::{Survey, survey_of},
 };
 use seckill_store::SharedStore;
 use serde::{Deserialize, Serialize};
@@ -278,7 +278,7 @@ async fn to(
 async fn buried(link: &mut Link, of: &Partition) -> Result<HashSet<EntryId>, EngineError> {
     let (mut found, mut next) = (HashSet::new(), Some(EntryId::MIN));
     while let Some(from) = next {
-        let page = letters::dead_letters(link, of, from, PAGE).await?;
+        let page = dead_letters::dead_letters(link, of, from, PAGE).await?;
         next = page.last().and_then(|last| last.letter.next());
         found.extend(page.iter().filter_map(|letter| letter.entry));
     }

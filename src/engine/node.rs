@@ -19,21 +19,21 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     EngineError,
     admission::Admission,
-    beat::Beat,
-    chronicle,
     command::{Focus, Refusal, Remote, Request},
+    command_handler::{Operator, lock_names},
     consumer::{Consumer, Hold},
+    event_log,
+    heartbeat::Beat,
     jobs::{Runner, Scheduler, builtin},
-    journal::InHand,
+    load_generator::Rushes,
     locks::{Locks, Timing},
-    operator::{Operator, lock_names},
     operator_lock::UnderWay,
+    order_writer::Writer,
     outbox::Outbox,
-    rush::Rushes,
+    promise_journal::InHand,
     sale_versions::{Delivery, SaleVersions},
     settings::Settings,
-    watcher::Watcher,
-    writer::Writer,
+    snapshot_task::Watcher,
 };
 use crate::telemetry::{Meters, Snapshot, collector::Collector};
 
@@ -205,7 +205,7 @@ impl Node {
         };
         // Who only watches writes nothing, not even what he sees.
         if !read_only {
-            tasks.spawn(chronicle::follow(
+            tasks.spawn(event_log::follow(
                 operator.node.clone(),
                 operator.settings.node_dead_ms,
                 snapshots.clone(),

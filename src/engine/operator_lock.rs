@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use seckill_redis::{Layout, Link, holders};
+use seckill_redis::{Layout, Link, lock_holders};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -29,7 +29,7 @@ pub async fn take(
     let name = LockName::new(NAME)?;
     match locks.try_lock(&name, &format!("{login}: {act}"), None).await {
         Err(LockError::Busy(_)) => {
-            let holder = holders::holder_of(link, keys, NAME, |_| Some(true)).await?;
+            let holder = lock_holders::holder_of(link, keys, NAME, |_| Some(true)).await?;
             Err(EngineError::OtherOperator(holder.map_or_else(
                 || "somebody who has just finished".to_owned(),
                 |lock| format!("{} on {}", lock.task, lock.node),
@@ -44,7 +44,7 @@ pub async fn take(
 /// # Errors
 /// Redis is away.
 pub async fn is_taken(link: &mut Link, keys: &Layout) -> Result<bool, EngineError> {
-    Ok(holders::holder_of(link, keys, NAME, |_| Some(true)).await?.is_some())
+    Ok(lock_holders::holder_of(link, keys, NAME, |_| Some(true)).await?.is_some())
 }
 
 /// What this process does under the lock, so that it can be broken off.

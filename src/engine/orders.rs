@@ -2,7 +2,7 @@
 
 use redis::cmd;
 use seckill_model::{EntryId, Millis, Order, OrderId, Place, Said, UserId, VoucherId};
-use seckill_redis::{Layout, Link, stream, text::Text};
+use seckill_redis::{Layout, Link, lossy_utf8::Text, stream};
 use seckill_store::SharedStore;
 use serde::Serialize;
 

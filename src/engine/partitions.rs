@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use redis::{cmd, pipe};
 use seckill_model::{VoucherId, counted, order_id::utc_day};
-use seckill_redis::{BrokerError, Layout, Link, nodes::Nodes, survey};
+use seckill_redis::{BrokerError, Layout, Link, nodes::Nodes, stream_stats};
 use seckill_store::SharedStore;
 use serde::{Deserialize, Serialize};
 
@@ -187,7 +187,7 @@ async fn refuse_unless_drained(
             return refuse(UnderWay::Node(node.to_string()));
         }
     }
-    let stream = survey::survey(link, old, &[]).await?.stream;
+    let stream = stream_stats::survey(link, old, &[]).await?.stream;
     let Some(lag) = stream.lag else {
         return refuse(UnderWay::Unknown);
     };

@@ -20,8 +20,8 @@ use seckill_store::{SharedStore, Written};
 use super::{
     EngineError,
     entry_check::{self, Backing},
+    order_writer::by_partition,
     settings::Settings,
-    writer::by_partition,
 };
 
 /// Entries in one look: some 5 ms of Redis, and a tenth of that in memory.

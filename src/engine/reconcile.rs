@@ -16,13 +16,14 @@ use seckill_model::{
     EntryId, Millis, OrderEntry, OrderId, Place, Sale, SaleState, VoucherId,
     faults::{self, Point},
 };
-use seckill_redis::{BrokerError, Layout, Link, keys::Partition, scripts, stream, text::Text};
+use seckill_redis::{
+    BrokerError, Layout, Link, keys::Partition, lossy_utf8::Text, scripts, stream,
+};
 use seckill_store::{SharedStore, StoreError};
 
 use super::{
-    EngineError, entry_check,
-    journal::Admitted,
-    ledger, payment,
+    EngineError, entry_check, ledger, payment,
+    promise_journal::Admitted,
     rebuild::enqueue_lost,
     retention,
     vouchers::{self, Synced},

@@ -12,8 +12,8 @@ use seckill_store::StoreError;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    EngineError, error::PartDone, group::GroupFault, jobs::RunFault, locks::LockError,
-    plan::PlanFault, rush::RushFault,
+    EngineError, error::PartDone, group::GroupFault, jobs::RunFault, load_generator::RushFault,
+    locks::LockError, plan::PlanFault,
 };
 
 pub use seckill_redis::{

@@ -5,11 +5,11 @@
 
 use redis::cmd;
 use seckill_model::{EntryId, Millis, Phase, Sale, SaleState, VoucherId, ledger::SaleAudit};
-use seckill_redis::{Layout, Link, keys::Partition, letters, scripts, text::Text};
+use seckill_redis::{Layout, Link, dead_letters, keys::Partition, lossy_utf8::Text, scripts};
 use seckill_store::SharedStore;
 use tokio_util::sync::CancellationToken;
 
-use super::{EngineError, dead, ledger, settings::Settings};
+use super::{EngineError, dead_letters::judge, ledger, settings::Settings};
 
 /// Entries in one call: a millisecond of Redis.
 const TRIM_PAGE: u64 = 10_000;
@@ -79,7 +79,7 @@ async fn trim_letters(
     let mut excess = length.saturating_sub(settings.jobs.keep_dead_entries);
     let (mut trimmed, mut next) = (0, Some(EntryId::MIN));
     while let Some(from) = next.filter(|_| !stop.is_cancelled()) {
-        let page = letters::dead_letters(link, of, from, LETTERS_PAGE).await?;
+        let page = dead_letters::dead_letters(link, of, from, LETTERS_PAGE).await?;
         let Some(last) = page.last() else { break };
         next = last.letter.next();
         let mut due = Vec::new();
@@ -93,9 +93,9 @@ async fn trim_letters(
         if due.is_empty() {
             break;
         }
-        let judged = dead::judge(store, link, keys, settings.max_replays, due).await?;
+        let judged = judge(store, link, keys, settings.max_replays, due).await?;
         let useless = judged.iter().filter(|it| !it.verdict.is_awaited());
-        trimmed += letters::remove(link, of, useless.map(|it| it.letter.letter)).await?;
+        trimmed += dead_letters::remove(link, of, useless.map(|it| it.letter.letter)).await?;
     }
     Ok(trimmed)
 }

@@ -10,8 +10,8 @@ use seckill_model::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{command::Reply, jobs::JobSaid, mend::Mended, record, refusal::Refusal};
-use crate::telemetry::{forgot::Healed, unread::Unread};
+use super::{audit_record, command::Reply, jobs::JobSaid, mend::Mended, refusal::Refusal};
+use crate::telemetry::{data_loss::Healed, read_error::Unread};
 
 /// How an act went, or what befell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -96,7 +96,7 @@ impl fmt::Display for Told {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Begun => f.write_str("begun"),
-            Self::Done(reply) => f.write_str(&record::told(reply)),
+            Self::Done(reply) => f.write_str(&audit_record::told(reply)),
             Self::Ran { outcome, took_ms, said } => {
                 let said = said.as_ref().map(ToString::to_string).unwrap_or_default();
                 write!(f, "{outcome} after {took_ms} ms: {said}")

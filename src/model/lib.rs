@@ -3,7 +3,8 @@
 //! Plain types and pure rules, without Redis, SQL, a terminal or a clock: the time is passed in.
 
 pub mod clock;
-mod counted;
+mod control_chars;
+pub mod dead_letter;
 pub mod durability;
 pub mod entry;
 pub mod faults;
@@ -11,7 +12,6 @@ pub mod filter;
 mod foreign_key;
 pub mod job;
 pub mod ledger;
-pub mod letter;
 pub mod locale;
 pub mod message;
 pub mod order;
@@ -19,19 +19,19 @@ pub mod order_fault;
 pub mod order_id;
 pub mod order_query;
 pub mod outcome;
+mod plural;
 mod range;
 pub mod said;
 pub mod sale;
-mod steers;
 pub mod verdict;
 pub mod voucher;
 
 pub use clock::{Millis, When};
-pub use counted::counted;
+pub use control_chars::{harmless_json, steers};
+pub use dead_letter::{LetterAct, LetterCounts, LetterVerdict};
 pub use entry::{EntryFault, EntryId, OrderEntry};
 pub use foreign_key::{ForeignKey, NO_NUMBER, REPLACED};
 pub use job::{Cause, Fence, JobOutcome, JobRun, JobSwitch, NewRun, RunEnd};
-pub use letter::{LetterAct, LetterCounts, LetterVerdict};
 pub use order::{
     ClosedOrder, FilterFault, LiveOrder, Order, OrderCounts, OrderExcept, OrderFilter, OrderStatus,
     Payment,
@@ -40,9 +40,9 @@ pub use order_fault::OrderFault;
 pub use order_id::OrderId;
 pub use order_query::{OrderQuery, QueryFault};
 pub use outcome::Outcome;
+pub use plural::counted;
 pub use range::OutOfRange;
 pub use said::Said;
 pub use sale::{NewSale, Phase, Place, Sale, SaleFault, SaleState, UserId, VoucherId};
-pub use steers::{harmless_json, steers};
 pub use verdict::{Act, Verdict};
 pub use voucher::{Voucher, VoucherDetails, VoucherStatus};

@@ -18,11 +18,11 @@ use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 
 use super::{
     BrokerError, HostsFault, Link, UrlFault,
+    cluster_slots::{Cluster, Hint, Node},
     error::plain,
     routing::{self, HOME},
     sentinel::Sentinels,
     server::ManagedServer,
-    topology::{Cluster, Hint, Node},
     url::{self, Target},
 };
 

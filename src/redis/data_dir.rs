@@ -19,7 +19,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
-use super::{flock, throw_away};
+use super::{flock, temp_data_dir};
 
 /// What a data directory holds, by the beginning of its name. The socket keeps the mode that its server gave it.
 const NAMES: [&str; 5] = ["lock", "nodes", "redis", "seckill.", ".probe-"];
@@ -132,8 +132,8 @@ impl DataDir {
 
     /// The same in another place.
     pub fn throw_away_in(place: &Path) -> Result<Self, DataDirError> {
-        throw_away::sweep(place);
-        let dir = throw_away::create(place)?;
+        temp_data_dir::sweep(place);
+        let dir = temp_data_dir::create(place)?;
         let path = dir.path().to_owned();
         Self::open_as(&path, Some(dir))
     }
@@ -228,7 +228,7 @@ impl Drop for Inner {
     fn drop(&mut self) {
         if self.temporary.is_some() {
             // A server without its directory would be of no use to anybody.
-            throw_away::stop_server(&self.path, &self.socket);
+            temp_data_dir::stop_server(&self.path, &self.socket);
         }
         flock::release(&self.lock);
     }

@@ -8,9 +8,9 @@ use seckill_model::EntryId;
 use super::{
     BrokerError, Link,
     keys::Partition,
+    lossy_utf8::Text,
     scripts,
     stream::{Delivered, entries_of, parse_id},
-    text::Text,
 };
 
 /// In whose hands an entry is.

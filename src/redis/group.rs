@@ -8,9 +8,9 @@ use seckill_model::EntryId;
 use super::{
     BrokerError, Link,
     keys::{Partition, node_of},
+    lossy_utf8::Text,
     scripts,
     stream::parse_id,
-    text::Text,
 };
 
 /// Where the group shall go on, and what it looked like when that was decided.

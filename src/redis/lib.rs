@@ -2,18 +2,19 @@
 //!
 //! It decides nothing about sales or orders.
 
-pub mod binary;
+mod cluster_slots;
 pub mod commands;
 pub mod connect;
+pub mod connection;
 pub mod data_dir;
+pub mod dead_letters;
 pub mod entries;
 pub mod error;
 mod flock;
 pub mod group;
-pub mod holders;
 pub mod keys;
-pub mod letters;
-pub mod link;
+pub mod lock_holders;
+pub mod lossy_utf8;
 pub mod mend;
 pub mod nodes;
 mod probe;
@@ -21,21 +22,20 @@ mod routing;
 pub mod scripts;
 mod sentinel;
 pub mod server;
+pub mod server_binary;
 mod server_log;
 pub mod stream;
-pub mod survey;
-pub mod text;
-mod throw_away;
-mod topology;
+pub mod stream_stats;
+mod temp_data_dir;
 mod url;
 pub mod url_fault;
 
-pub use binary::find_server;
 pub use connect::Redis;
+pub use connection::Link;
 pub use data_dir::{DataDir, DataDirError};
 pub use error::{BrokerError, Unwilling};
 pub use keys::Layout;
-pub use link::Link;
 pub use routing::HOME;
 pub use server::{ManagedServer, ServerError};
+pub use server_binary::find_server;
 pub use url_fault::{HostsFault, UrlFault};

@@ -6,7 +6,7 @@ use seckill_model::Millis;
 use super::{
     BrokerError, Link,
     keys::{Partition, is_replay, node_of},
-    text::Text,
+    lossy_utf8::Text,
 };
 
 /// A node that was silent for a day is forgotten.

@@ -22,11 +22,10 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    binary,
     data_dir::{DataDir, DataDirError, DirId, make_dir, percent_encoded},
     flock,
     probe::{self, Line, Presence},
-    server_log,
+    server_binary, server_log,
 };
 
 /// How long somebody else's server may take to answer, or our own to start.
@@ -342,7 +341,7 @@ impl Inner {
 
     /// Starts a server that holds `lock`; says where its words in the log begin.
     fn start(&self, lock: File) -> Result<(Child, u64), ServerError> {
-        let binary = binary::find_on(self.search.as_ref())?;
+        let binary = server_binary::find_on(self.search.as_ref())?;
         let redis_dir = self.dir.redis_dir();
         let log_path = self.log_path();
         let (log, from) = server_log::open(&log_path).map_err(DataDirError::of(&log_path))?;

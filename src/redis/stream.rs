@@ -8,8 +8,8 @@ use seckill_model::{
     faults::{self, Point},
 };
 
-pub use super::letters::{DeadLetter, bury, dead_letters};
-use super::{BrokerError, Layout, Link, keys::Partition, scripts, text::Text};
+pub use super::dead_letters::{DeadLetter, bury, dead_letters};
+use super::{BrokerError, Layout, Link, keys::Partition, lossy_utf8::Text, scripts};
 
 /// An entry as it came, with what could be made of it.
 #[derive(Clone, Debug, PartialEq)]

@@ -7,7 +7,7 @@ use redis::{
 };
 use url::form_urlencoded;
 
-use super::{BrokerError, HostsFault, UrlFault, topology::Node};
+use super::{BrokerError, HostsFault, UrlFault, cluster_slots::Node};
 
 const SENTINEL_PORT: u16 = 26_379;
 const SERVER_PORT: u16 = 6_379;

@@ -14,8 +14,8 @@ use seckill_engine::{
     payment,
     telemetry::{
         OrdersView,
+        read_error::Unread,
         snapshot::{Alarm, AlarmKind},
-        unread::Unread,
     },
 };
 use seckill_model::{EntryId, Fence, Millis, NewSale, OrderEntry, OrderId, Payment, Said, UserId};

@@ -19,7 +19,7 @@ use seckill_engine::{
     command::{
         Command, LetterScope, LettersCounted, LettersDiscarded, LettersReplayed, Reply, RushPlan,
     },
-    dead::{JudgedLetter, LETTER_FIELDS, Letters},
+    dead_letters::{JudgedLetter, LETTER_FIELDS, Letters},
     ledger,
     orders::{self, Standing},
     payment, retention,
@@ -27,9 +27,9 @@ use seckill_engine::{
 };
 use seckill_model::{
     EntryId, LetterCounts, LetterVerdict, Millis, NewSale, OrderEntry, OrderFault, OrderId,
-    OrderStatus, Outcome, UserId, VoucherId, filter::Filter, ledger::Finding, letter::Burial,
+    OrderStatus, Outcome, UserId, VoucherId, dead_letter::Burial, filter::Filter, ledger::Finding,
 };
-use seckill_redis::{letters, stream};
+use seckill_redis::{dead_letters, stream};
 use seckill_store::Cancelled;
 use sqlx::{Connection as _, Executor as _, SqliteConnection};
 use tokio_util::sync::CancellationToken;
@@ -93,7 +93,7 @@ async fn bury(world: &World, voucher: VoucherId, buyers: u64) {
             return;
         }
         let grave: Vec<_> = taken.iter().map(|entry| (entry.entry, "for a test".into())).collect();
-        letters::bury_all(&mut link, &of, &grave).await.unwrap();
+        dead_letters::bury_all(&mut link, &of, &grave).await.unwrap();
     }
 }
 

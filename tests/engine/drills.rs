@@ -13,7 +13,7 @@ use std::{
 use crate::support::{BINARY, Background, PATIENCE, Pty, Seckill, Terminal, run, wait_until};
 use crate::world::World;
 use redis::cmd;
-use seckill_engine::{EngineError, command::RushPlan, drill};
+use seckill_engine::{EngineError, command::RushPlan, fault_injection};
 use seckill_model::{
     Millis, NewSale, Outcome, VoucherId,
     faults::{KILL_AT, Point},
@@ -32,9 +32,10 @@ async fn poison_becomes_dead_letters_and_what_comes_twice_is_written_once() {
     let voucher = world.create(sale(100)).await;
     world.rush(RushPlan { repeat: 0.0, ..RushPlan::new(voucher, 40) }).await;
     let (mut link, of) = (world.redis.link(), world.keys.home());
-    assert_eq!(drill::duplicate(&mut link, &of, 25).await.unwrap(), 25);
-    let kinds = drill::poison(&mut link, &of, drill::Poison::ALL.len()).await.unwrap();
-    assert_eq!(kinds, drill::Poison::ALL);
+    assert_eq!(fault_injection::duplicate(&mut link, &of, 25).await.unwrap(), 25);
+    let kinds =
+        fault_injection::poison(&mut link, &of, fault_injection::Poison::ALL.len()).await.unwrap();
+    assert_eq!(kinds, fault_injection::Poison::ALL);
     world.settled().await;
     assert_eq!(world.server.query::<u64>(&["XLEN", &of.dead()]), kinds.len() as u64);
     assert_eq!(world.store.live_orders(voucher, None, 99).await.unwrap().len(), 40);
@@ -47,7 +48,7 @@ async fn a_clock_that_steps_repeats_no_id() {
     let voucher = world.create(sale(1_000)).await;
     let mut given = HashSet::new();
     for (round, step) in [0, 90_000, -90_000, -3, 3].into_iter().enumerate() {
-        drill::step_clock(step);
+        fault_injection::step_clock(step);
         for user in 1..=20 {
             let outcome = world.ask(voucher, round as u64 * 100 + user).await;
             let Outcome::Admitted { order } = outcome else { panic!("{outcome:?}") };
@@ -72,13 +73,13 @@ async fn only_the_programs_own_redis_is_killed() {
         told.lines().find_map(|line| line.strip_prefix("run_id:").map(str::to_owned))
     };
     let before = run().await.unwrap();
-    drill::kill_redis(&redis).await.unwrap();
+    fault_injection::kill_redis(&redis).await.unwrap();
     wait_until(PATIENCE, "another one runs", async || run().await.is_some_and(|now| now != before))
         .await;
     server.detach().await.unwrap();
 
     let world = World::start().await;
-    let told = drill::kill_redis(&world.redis).await.unwrap_err();
+    let told = fault_injection::kill_redis(&world.redis).await.unwrap_err();
     assert!(matches!(told, EngineError::Plan(_)), "{told}");
     assert_eq!(world.server.query::<String>(&["PING"]), "PONG");
 }

@@ -18,7 +18,7 @@ use seckill_engine::{
     node::{Node, NodeConfig},
     repair,
     settings::Settings,
-    telemetry::forgot::HEALED,
+    telemetry::data_loss::HEALED,
 };
 use seckill_model::{NewSale, Outcome, UserId, VoucherId, ledger::Finding};
 use seckill_redis::{Layout, Redis};

@@ -90,7 +90,7 @@ async fn the_lag_is_right_or_unknown() {
     let surveyed = async || {
         let mut link = world.redis.link();
         let keys = &world.keys;
-        let all = seckill_redis::survey::survey(&mut link, keys, &[]);
+        let all = seckill_redis::stream_stats::survey(&mut link, keys, &[]);
         all.await.unwrap().stream.lag
     };
     let shown = async || states(&world).await[0].group.as_ref().unwrap().lag;

@@ -11,8 +11,8 @@ use std::{sync::Arc, time::Duration};
 use crate::world::World;
 use redis::pipe;
 use seckill_engine::{
+    audit_record::MAX_REASON,
     command::{Command, LetterScope, LettersCounted, Refusal, Reply},
-    record::MAX_REASON,
     telemetry::Snapshot,
 };
 use seckill_model::{

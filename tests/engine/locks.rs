@@ -23,7 +23,7 @@ use seckill_engine::locks::{
 use seckill_model::{Fence, Millis};
 use seckill_redis::{
     Layout, Redis,
-    holders::{self, Kind},
+    lock_holders::{self, Kind},
 };
 use seckill_store::{SharedStore, StoreError};
 use tokio_util::sync::CancellationToken;
@@ -258,9 +258,9 @@ async fn ten_thousand_locks_are_renewed_in_a_hundred_calls() {
     let keys = Layout::default();
     let mut costs = Vec::new();
     for _ in 0..2 {
-        let _ = holders::holders(&mut link, &keys, 1, |_| Some(true)).await.unwrap();
+        let _ = lock_holders::holders(&mut link, &keys, 1, |_| Some(true)).await.unwrap();
         let _: () = server.query(&["CONFIG", "RESETSTAT"]);
-        let listed = holders::holders(&mut link, &keys, 100, |_| Some(true)).await.unwrap();
+        let listed = lock_holders::holders(&mut link, &keys, 100, |_| Some(true)).await.unwrap();
         assert_eq!((listed.total, listed.locks.len()), (10_000, 100));
         let stats: String = server.query(&["INFO", "commandstats"]);
         let spent = |name: &str| stats.lines().filter(|line| line.contains(name)).count();
@@ -301,8 +301,9 @@ async fn a_release_hands_over_and_a_lost_wake_up_is_polled_for() {
     let mut link = redis.link();
     wait_until(10 * SECOND, "all of them wait", async || {
         let keys = Layout::default();
-        let listed =
-            holders::holders(&mut link, &keys, 10, |node| Some(node == "holder")).await.unwrap();
+        let listed = lock_holders::holders(&mut link, &keys, 10, |node| Some(node == "holder"))
+            .await
+            .unwrap();
         matches!(&listed.locks[..], [one] if one.waiting == 100 && !one.orphan)
     })
     .await;
@@ -396,7 +397,7 @@ async fn the_tutorials_steps_show_their_faults() {
         assert_eq!((released.is_err(), held), (keeps, keeps), "{release:?}");
         let mut link = redis.link();
         let listed =
-            holders::holders(&mut link, &Layout::default(), 10, |_| Some(true)).await.unwrap();
+            lock_holders::holders(&mut link, &Layout::default(), 10, |_| Some(true)).await.unwrap();
         assert_eq!(listed.locks.iter().any(|it| it.kind == Kind::Simple), keeps);
         let _ = next.release().await;
     }

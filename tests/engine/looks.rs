@@ -12,14 +12,14 @@ use crate::support::TestRedis;
 use crate::world::World;
 use seckill_engine::{
     command::{Command, Refusal, Reply, RushPlan},
-    drill,
+    fault_injection,
     group::{GroupAct, Preview, To},
     orders::{Standing, decode},
     repair::{Repaired, SaleRepair},
     telemetry::{
         OrdersView, Snapshot, StreamView,
+        read_error::Unread,
         snapshot::{AlarmKind, Holding, NodeState, PendingLine},
-        unread::Unread,
     },
     trace,
 };
@@ -29,7 +29,7 @@ use seckill_model::{
 };
 use seckill_redis::{
     Layout, Link, Redis, stream,
-    survey::{survey, survey_of},
+    stream_stats::{survey, survey_of},
 };
 use seckill_store::faulty::Ill;
 
@@ -226,8 +226,9 @@ async fn what_is_under_way_is_told_with_its_holder() {
     assert!(matches!(trace.standing, Standing::Undelivered { .. }), "{trace:?}");
     assert_eq!(trace.entry, Some((entry, Holding::Undelivered)));
 
-    let taken =
-        drill::die_with_batch(&world.redis, &world.keys, "node-b", 5, 600_000).await.unwrap();
+    let taken = fault_injection::die_with_batch(&world.redis, &world.keys, "node-b", 5, 600_000)
+        .await
+        .unwrap();
     let held = |it: &Snapshot| {
         let of_b = |holding: &Holding| match holding {
             Holding::Pending { consumer, .. } => consumer.starts_with("node-b/"),

@@ -17,10 +17,11 @@ use redis::cmd;
 use seckill_engine::{
     admission::AdmissionError,
     command::{Command, LetterScope, Reply, RushPlan},
-    dead::judge,
-    ledger, repair,
+    dead_letters::judge,
+    ledger,
+    order_writer::Writer,
+    repair,
     telemetry::snapshot::AlarmKind,
-    writer::Writer,
 };
 use seckill_model::{
     EntryId, Fence, LetterVerdict, Millis, NewSale, OrderFault, Outcome, SaleState, UserId,
@@ -29,7 +30,7 @@ use seckill_model::{
     order_id::utc_day,
 };
 use seckill_redis::{
-    Redis, letters,
+    Redis, dead_letters,
     stream::{self, ReadFrom},
 };
 use seckill_store::{Act, faulty::Ill};
@@ -503,7 +504,7 @@ async fn an_order_beside_another_live_one_of_its_buyer_is_cancelled_or_repaired(
         .await;
     let mut link = world.redis.link();
     let of = world.keys.home();
-    let letters = letters::dead_letters(&mut link, &of, EntryId::MIN, 9).await.unwrap();
+    let letters = dead_letters::dead_letters(&mut link, &of, EntryId::MIN, 9).await.unwrap();
     let judged = judge(&world.store, &mut link, &world.keys, 3, letters.clone()).await.unwrap();
     assert!(judged.iter().all(|it| it.verdict == LetterVerdict::HoldsAnother), "{judged:?}");
     let one = LetterScope::Letters(vec![letters[0].letter]);
@@ -693,12 +694,15 @@ async fn a_forged_entry_is_never_written_and_costs_no_buyer_anything() {
         })
         .await;
     let (mut link, of) = (world.redis.link(), world.keys.home());
-    let dead = letters::dead_letters(&mut link, &of, EntryId::MIN, 9).await.unwrap();
+    let dead = dead_letters::dead_letters(&mut link, &of, EntryId::MIN, 9).await.unwrap();
     for letter in &dead {
         assert_eq!(letter.reason.data::<OrderFault>(), Some(OrderFault::NotPromised), "{letter:?}");
     }
     // A replay adds them again, and still no buyer holds them.
-    assert_eq!(letters::replay(&mut link, &of, &dead.iter().collect::<Vec<_>>()).await.unwrap(), 3);
+    assert_eq!(
+        dead_letters::replay(&mut link, &of, &dead.iter().collect::<Vec<_>>()).await.unwrap(),
+        3
+    );
     world
         .until("they are dead letters again", async || {
             world.server.query::<u64>(&["XLEN", &of.dead()]) == 3

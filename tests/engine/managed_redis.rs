@@ -11,7 +11,9 @@ use std::{
 };
 
 use redis::Commands;
-use seckill_redis::{DataDir, ManagedServer, ServerError, binary::find_server_on, find_server};
+use seckill_redis::{
+    DataDir, ManagedServer, ServerError, find_server, server_binary::find_server_on,
+};
 use tempfile::TempDir;
 
 /// A directory for one test; whatever server is left in it ends with it.

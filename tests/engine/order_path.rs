@@ -12,7 +12,7 @@ use crate::world::World;
 use redis::cmd;
 use seckill_engine::{
     command::{Command, Pace, ReplayReport, Reply, RushPlan, Scope},
-    drill,
+    fault_injection,
     ids::IdWorker,
     ledger,
 };
@@ -522,7 +522,7 @@ async fn an_order_is_found_wherever_it_stands() {
     let mut link = world.redis.link();
     let stand = async |id| find(&world.store, &mut world.redis.link(), &world.keys, id).await;
     assert!(matches!(stand(orders[0]).await, Ok(Standing::Undelivered { .. })));
-    drill::die_with_batch(&world.redis, &world.keys, "node-b", 2, 600_000).await.unwrap();
+    fault_injection::die_with_batch(&world.redis, &world.keys, "node-b", 2, 600_000).await.unwrap();
     assert!(matches!(stand(orders[0]).await, Ok(Standing::Pending { .. })));
     let first = stream::pending_page(&mut link, &world.keys.home(), EntryId::MIN, EntryId::MAX, 1)
         .await

@@ -13,9 +13,9 @@ use crate::world::World;
 use futures::future::join_all;
 use seckill_engine::{
     EngineError,
-    beat::take_name,
     command::{RushPlan, Scope},
     deployment,
+    heartbeat::take_name,
     ids::IdWorker,
     orders::{self, Standing},
     partitions,

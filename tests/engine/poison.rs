@@ -12,10 +12,10 @@ use crate::world::{Database, World};
 use redis::pipe;
 use seckill_engine::{
     command::RushPlan,
-    writer::{Settled, Writer},
+    order_writer::{Settled, Writer},
 };
 use seckill_model::{EntryId, Millis, NewSale, Outcome};
-use seckill_redis::{letters, stream};
+use seckill_redis::{dead_letters, stream};
 use tokio_util::sync::CancellationToken;
 
 const AT_ONCE: stream::ReadFrom = stream::ReadFrom::New(Duration::from_millis(50));
@@ -77,15 +77,16 @@ async fn poison_costs_next_to_nothing(database: Database) {
         all.transactions += one.transactions;
     }
     let live = world.store.books(voucher).await.unwrap().live;
-    assert_eq!((live, letters::count(&mut link, &world.keys).await.unwrap()), (10_000, 1_000));
+    assert_eq!((live, dead_letters::count(&mut link, &world.keys).await.unwrap()), (10_000, 1_000));
     assert_eq!(batches, 6);
     assert_eq!(all.transactions, batches, "no batch was halved");
     let scripts = calls(&world, "evalsha") - before;
     // One for which entries need a check, one for the buyers of each of two vouchers, one for the dead letters.
     assert!(scripts <= 4 * batches, "{scripts} calls of scripts for {batches} batches");
     let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();
-    for it in
-        letters::dead_letters(&mut link, &world.keys.home(), EntryId::MIN, 2_000).await.unwrap()
+    for it in dead_letters::dead_letters(&mut link, &world.keys.home(), EntryId::MIN, 2_000)
+        .await
+        .unwrap()
     {
         let known = ["id is missing", "userId holds", "no sale", "holds order", "another order"];
         let kind = known.iter().find(|kind| it.reason.contains(**kind));

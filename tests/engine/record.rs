@@ -11,9 +11,9 @@ use std::{sync::Arc, time::Duration};
 use crate::support::{MariaDb, Postgres};
 use crate::world::{NODE, World};
 use seckill_engine::{
-    beat::take_name,
     command::{Command, RushPlan, Scope},
-    drill,
+    fault_injection,
+    heartbeat::take_name,
     telemetry::{
         Snapshot,
         log::{LogLook, Which},
@@ -121,7 +121,9 @@ async fn what_happened_stands_in_its_order() {
         .await
         .unwrap();
     let dead_ms = world.node().operator().settings.node_dead_ms;
-    drill::die_with_batch(&world.redis, &world.keys, "node-b", 10, dead_ms).await.unwrap();
+    fault_injection::die_with_batch(&world.redis, &world.keys, "node-b", 10, dead_ms)
+        .await
+        .unwrap();
     world
         .until("the alarm is in the log", async || !of(&world, "alarm raised").await.is_empty())
         .await;

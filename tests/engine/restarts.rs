@@ -12,11 +12,11 @@ use crate::world::World;
 use redis::cmd;
 use seckill_engine::{
     command::{Command, Reply, RushPlan},
-    drill,
+    fault_injection,
     ids::IdWorker,
-    journal::Admitted,
     orders::{Standing, find},
     payment,
+    promise_journal::Admitted,
     reconcile::reconcile,
     vouchers,
 };
@@ -392,7 +392,7 @@ async fn entries_that_a_claim_has_dropped_are_rebuilt_by_the_next_node() {
     assert_eq!(world.pending().await, 12);
     world.stop_node().await;
     let (mut link, of) = (world.redis.link(), world.keys.home());
-    assert!(drill::trim_pending(&mut link, &of).await.unwrap() >= 12);
+    assert!(fault_injection::trim_pending(&mut link, &of).await.unwrap() >= 12);
     let claimed =
         stream::auto_claim(&mut link, &of, "node-c/1", Duration::ZERO, EntryId::MIN, 100).await;
     assert_eq!(claimed.unwrap().gone.len(), 12);
@@ -432,7 +432,7 @@ async fn a_claim_leaves_entries_without_a_body_to_a_replay() {
     let (mut link, of) = (world.redis.link(), world.keys.home());
     let page = stream::pending_page(&mut link, &of, EntryId::MIN, EntryId::MAX, 99).await.unwrap();
     let entries: Vec<EntryId> = page.iter().map(|row| row.delivered.entry).collect();
-    drill::trim_pending(&mut link, &of).await.unwrap();
+    fault_injection::trim_pending(&mut link, &of).await.unwrap();
     assert_eq!(stream::claim(&mut link, &of, "node-c/1", 0, &entries).await.unwrap(), []);
     assert_eq!(world.pending().await, 8);
     world.settled_by_replay().await;

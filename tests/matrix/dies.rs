@@ -8,7 +8,9 @@ use std::{
 
 use redis::cmd;
 use rustix::process::Signal;
-use seckill_engine::{EngineError, beat::take_name, command::Command, drill, payment, vouchers};
+use seckill_engine::{
+    EngineError, command::Command, fault_injection, heartbeat::take_name, payment, vouchers,
+};
 use seckill_model::{
     Fence, OrderId, SaleState, VoucherId,
     faults::{KILL_AT, Point},
@@ -121,7 +123,7 @@ async fn before(
     }
     buyers.done().await;
     if sticks {
-        drill::die_with_batch(&world.redis, &world.keys, DEAD_BEFORE, 20, 600_000)
+        fault_injection::die_with_batch(&world.redis, &world.keys, DEAD_BEFORE, 20, 600_000)
             .await
             .map_err(told)?;
         world.node().hold_consumer(false).await;
@@ -148,10 +150,10 @@ async fn before(
     for of in world.keys.partitions() {
         match fate {
             Fate::DiesAt(Point::AfterRebuild, _) => {
-                drill::trim_pending(&mut link, &of).await.map_err(told)?;
+                fault_injection::trim_pending(&mut link, &of).await.map_err(told)?;
             }
             Fate::DiesAt(Point::BeforeBurial | Point::AfterBurial, _) => {
-                drill::poison(&mut link, &of, 6).await.map_err(told)?;
+                fault_injection::poison(&mut link, &of, 6).await.map_err(told)?;
             }
             _ => {}
         }
@@ -319,7 +321,7 @@ pub async fn be_one(told: &str) {
     let late: Vec<_> = lanes.iter_mut().map(|lane| lane.split_off(lane.len() / 2)).collect();
     Buyers::ask(std::slice::from_ref(&entrance), 10, &vouchers, lanes, &log).done().await;
     // A clock that steps, in a process where nobody else's tests go by it. Its issuer stays one.
-    drill::step_clock(plan.step);
+    fault_injection::step_clock(plan.step);
     Buyers::ask(&[entrance], 10, &vouchers, late, &log).done().await;
     let rest = async || {
         let mut redis = redis::Client::open(url).unwrap().get_connection().unwrap();

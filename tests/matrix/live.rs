@@ -10,7 +10,7 @@ use std::{
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use redis::cmd;
-use seckill_engine::{drill, node::Node};
+use seckill_engine::{fault_injection, node::Node};
 use seckill_model::{Millis, VoucherId, order_id::utc_day};
 use seckill_store::faulty::{Ill, Illness};
 use sqlx::{AnyConnection, Connection as _, Executor as _};
@@ -123,11 +123,15 @@ async fn inflict(world: &World, illness: &Illness, fault: Fault) -> Result<(), S
             for of in world.keys.partitions() {
                 let mut link = world.redis.link();
                 let done = match fault {
-                    Fault::GroupDestroyed => drill::destroy_group(&mut link, &of).await.map(drop),
-                    Fault::Duplicates(most) => {
-                        drill::duplicate(&mut link, &of, most).await.map(drop)
+                    Fault::GroupDestroyed => {
+                        fault_injection::destroy_group(&mut link, &of).await.map(drop)
                     }
-                    Fault::Poison(most) => drill::poison(&mut link, &of, most).await.map(drop),
+                    Fault::Duplicates(most) => {
+                        fault_injection::duplicate(&mut link, &of, most).await.map(drop)
+                    }
+                    Fault::Poison(most) => {
+                        fault_injection::poison(&mut link, &of, most).await.map(drop)
+                    }
                     _ => Ok(()),
                 };
                 done.map_err(|error| error.to_string())?;
@@ -164,19 +168,19 @@ async fn stick(
     let enough = log.admitted() + most / 2 + 1;
     until("entries wait", async || log.admitted() >= enough || buyers.are_done()).await?;
     let told = |error: seckill_engine::EngineError| error.to_string();
-    drill::die_with_batch(&world.redis, &world.keys, DEAD_NODE, most, 600_000)
+    fault_injection::die_with_batch(&world.redis, &world.keys, DEAD_NODE, most, 600_000)
         .await
         .map_err(told)?;
     let mut link = world.redis.link();
     for of in world.keys.partitions() {
         match fault {
             Fault::ConsumerRemoved(_) => {
-                drill::remove_consumer(&mut link, &of, &of.consumer(DEAD_NODE))
+                fault_injection::remove_consumer(&mut link, &of, &of.consumer(DEAD_NODE))
                     .await
                     .map_err(told)?;
             }
             Fault::TrimmedPending(_) => {
-                drill::trim_pending(&mut link, &of).await.map_err(told)?;
+                fault_injection::trim_pending(&mut link, &of).await.map_err(told)?;
             }
             _ => {
                 let mut redis = stage::connection(world);

@@ -19,7 +19,7 @@ use redis::cmd;
 use seckill_engine::{
     EngineError,
     command::{Command, Pace, ReplayReport, Reply, RushPlan, RushReport, Scope},
-    drill, ledger,
+    fault_injection, ledger,
     node::{Node, NodeConfig},
     settings::Settings,
 };
@@ -239,7 +239,9 @@ impl World {
         let plan = RushPlan { settle: false, repeat: 0.0, ..RushPlan::new(voucher, buyers) };
         self.execute(Command::Rush(plan)).await.unwrap();
         let taken =
-            drill::die_with_batch(&self.redis, &self.keys, "node-b", most, 600_000).await.unwrap();
+            fault_injection::die_with_batch(&self.redis, &self.keys, "node-b", most, 600_000)
+                .await
+                .unwrap();
         self.node().hold_consumer(false).await;
         self.wrote_the_rest().await;
         taken
@@ -249,7 +251,7 @@ impl World {
     async fn wrote_the_rest(&self) {
         self.until("the others are written", async || {
             let mut link = self.redis.link();
-            let survey = seckill_redis::survey::survey(&mut link, &self.keys, &[]).await;
+            let survey = seckill_redis::stream_stats::survey(&mut link, &self.keys, &[]).await;
             survey.is_ok_and(|s| {
                 let own = |name: &str| node_of(name) == NODE;
                 let idle = s.consumers.iter().all(|it| !own(&it.name) || it.pending == 0);
@@ -275,7 +277,7 @@ impl World {
 
     pub async fn pending(&self) -> u64 {
         let mut link = self.redis.link();
-        let survey = seckill_redis::survey::survey(&mut link, &self.keys, &[]).await;
+        let survey = seckill_redis::stream_stats::survey(&mut link, &self.keys, &[]).await;
         survey.unwrap().stream.pending
     }
 
@@ -283,7 +285,7 @@ impl World {
     pub async fn settled(&self) {
         self.until("every entry has settled", async || {
             let mut link = self.redis.link();
-            let survey = seckill_redis::survey::survey(&mut link, &self.keys, &[]).await;
+            let survey = seckill_redis::stream_stats::survey(&mut link, &self.keys, &[]).await;
             survey.is_ok_and(|s| s.stream.group && s.stream.lag == Some(0) && s.stream.pending == 0)
         })
         .await;

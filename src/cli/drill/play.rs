@@ -8,7 +8,7 @@ use seckill_console::Story;
 use seckill_engine::{
     EngineError,
     command::{Command, LetterScope, Pace, Reply, RushPlan, RushReport, Scope},
-    drill,
+    fault_injection,
     telemetry::Snapshot,
 };
 use seckill_model::{
@@ -163,37 +163,39 @@ impl Play<'_> {
                 struck.waiting = self.second_sale().await?;
                 struck.entries = self.die(SECOND_STOCK).await?;
                 for of in keys.partitions() {
-                    drill::trim_pending(&mut link, &of).await?;
+                    fault_injection::trim_pending(&mut link, &of).await?;
                 }
                 // Held on: a claim of the live node would rebuild them before anybody has seen them.
             }
             Strike::Poison => {
                 struck.waiting = self.second_sale().await?;
-                struck.entries = drill::poison(&mut link, &keys.home(), POISON).await?.len() as u64;
+                struck.entries =
+                    fault_injection::poison(&mut link, &keys.home(), POISON).await?.len() as u64;
                 self.stage.hold(false).await?;
             }
             Strike::GroupDestroyed => {
                 struck.waiting = self.second_sale().await?;
                 struck.entries = self.die(SECOND_STOCK / 2).await?;
                 for of in keys.partitions() {
-                    drill::destroy_group(&mut link, &of).await?;
+                    fault_injection::destroy_group(&mut link, &of).await?;
                 }
             }
             Strike::Duplicates => {
                 self.stage.hold(true).await?;
                 for of in keys.partitions() {
-                    let again = drill::duplicate(&mut link, &of, SECOND_STOCK as usize).await?;
+                    let again =
+                        fault_injection::duplicate(&mut link, &of, SECOND_STOCK as usize).await?;
                     struck.entries += again as u64;
                 }
             }
             Strike::DatabaseAway => self.illness.set(Ill::Away),
-            Strike::RedisKilled => drill::kill_redis(redis).await?,
+            Strike::RedisKilled => fault_injection::kill_redis(redis).await?,
             Strike::ClockSteps => {
                 self.tell_happens(struck, 0);
                 let tomorrow = Label("drill-tomorrows-tea");
                 let today = Label("drill-todays-tea");
                 for (title, step) in [(tomorrow, STEP_S), (today, -STEP_S)] {
-                    drill::step_clock(step);
+                    fault_injection::step_clock(step);
                     let voucher = self.stage.create(&title, SECOND_STOCK, None).await?;
                     let rate = self.pages.map(|_| SECOND_BUYERS as f64 / WATCHED[0].as_secs_f64());
                     let users = SECOND_BUYERS;
@@ -216,7 +218,8 @@ impl Play<'_> {
         let context = self.stage.context;
         let (redis, keys) = (&context.redis, &context.keys);
         let dead_ms = context.config.engine.node_dead_ms;
-        Ok(drill::die_with_batch(redis, keys, DYING_NODE, most as usize, dead_ms).await? as u64)
+        Ok(fault_injection::die_with_batch(redis, keys, DYING_NODE, most as usize, dead_ms).await?
+            as u64)
     }
 
     /// The fault lasts as long as the drill says, or until its page was read.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::tz::TimeZone;
-use seckill_engine::{figures, telemetry::snapshot::Health};
+use seckill_engine::{audit_figures, telemetry::snapshot::Health};
 use seckill_model::{Millis, OrderEntry, ledger::Balance};
 use seckill_redis::stream::Body;
 
@@ -97,7 +97,7 @@ fn timeline(bundle: &Bundle, zone: &TimeZone) -> String {
             .iter()
             .map(|line| {
                 let act = &line.act;
-                let changed = figures::changes(act.before.as_deref(), act.after.as_deref());
+                let changed = audit_figures::changes(act.before.as_deref(), act.after.as_deref());
                 let mut row = vec![act.at.date_time(zone)];
                 let reason = act.reason.as_deref().unwrap_or_default();
                 let words: [&str; 6] =

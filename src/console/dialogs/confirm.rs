@@ -5,7 +5,7 @@ use ratatui::{
     crossterm::event::{Event, KeyEvent},
     style::Style,
 };
-use seckill_engine::{command::Command, plan::Plan, record};
+use seckill_engine::{audit_record, command::Command, plan::Plan};
 use seckill_model::{Millis, NewSale, VoucherId};
 use tui_input::{Input, InputRequest, backend::crossterm::to_input_request};
 
@@ -142,7 +142,7 @@ impl Confirm {
     /// The sale that is acted on when the answer is yes.
     pub(crate) fn sale(&self) -> Option<VoucherId> {
         match &self.intent {
-            Intent::Send(command) => record::about(command),
+            Intent::Send(command) => audit_record::about(command),
             Intent::Abort { voucher, .. } => Some(*voucher),
             Intent::Arm(launch) => match launch.target {
                 Target::Planned(voucher) => Some(voucher),

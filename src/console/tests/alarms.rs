@@ -1,8 +1,8 @@
 //! Alarms stand whole in the smallest complete window, in each language.
 
 use seckill_engine::telemetry::{
+    read_error::Unread,
     snapshot::{Alarm, AlarmKind, Urgency},
-    unread::Unread,
 };
 use seckill_model::{
     ForeignKey, NO_NUMBER, Said, VoucherId,

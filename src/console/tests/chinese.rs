@@ -7,8 +7,8 @@ use seckill_engine::{
     telemetry::{
         Snapshot,
         alarms::alarms,
+        read_error::Unread,
         snapshot::{Alarm, AlarmKind, Urgency},
-        unread::Unread,
     },
 };
 use seckill_model::{

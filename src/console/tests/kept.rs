@@ -7,17 +7,17 @@ use seckill_engine::{
     error::PartDone,
     group::{ClaimReport, GroupFault, Meanwhile, Names},
     jobs::{Cancelled, JobSaid, RunFault},
+    load_generator::RushFault,
     mend::{Mended, PartitionFault, Repair},
     refusal::{Refusal, SaleRule, Why},
-    rush::RushFault,
-    telemetry::forgot::Healed,
+    telemetry::data_loss::Healed,
     told::{ClaimPart, RewindPart, Subject, Told},
 };
 use seckill_model::{
     EntryFault, ForeignKey, JobOutcome, Millis, NO_NUMBER, OrderFault, Payment, Said, SaleFault,
     UserId, VoucherDetails, VoucherId,
+    dead_letter::{MAX_DATA, MAX_REASON},
     ledger::{Finding, SaleFinding, Side},
-    letter::{MAX_DATA, MAX_REASON},
     locale::{Lang, set_thread_language},
 };
 

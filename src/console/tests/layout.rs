@@ -4,8 +4,8 @@ use crossterm::event::KeyCode;
 use ratatui::buffer::Buffer;
 use seckill_engine::telemetry::{
     Snapshot,
+    read_error::Unread,
     snapshot::{Count, Latency, RushLine},
-    unread::Unread,
 };
 use seckill_model::{
     Phase, Said, VoucherId,

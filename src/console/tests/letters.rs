@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crossterm::event::{Event, KeyCode};
 use seckill_engine::{
+    audit_record,
     command::{Command, LetterScope, LettersCounted, LettersReplayed, Pace, Refusal, Reply},
     plan::made_up,
-    record,
     telemetry::{
         Snapshot,
         alarms::alarms,
@@ -15,7 +15,7 @@ use seckill_engine::{
 };
 use seckill_model::{
     EntryFault, EntryId, LetterCounts, LetterVerdict, Millis, OrderFault, OrderId, Said, UserId,
-    Verdict, VoucherId, filter::Filter, letter::Burial,
+    Verdict, VoucherId, dead_letter::Burial, filter::Filter,
 };
 
 use super::{
@@ -426,8 +426,11 @@ fn a_paste_of_a_megabyte_does_no_harm() {
         bench.keys("y");
         assert_eq!(bench.sent().len(), 1);
         let reason = bench.reason().unwrap();
-        assert!(record::check_reason(Some(&reason)).is_ok());
-        assert!(reason.chars().count() <= record::MAX_REASON && !reason.contains(char::is_control));
+        assert!(audit_record::check_reason(Some(&reason)).is_ok());
+        assert!(
+            reason.chars().count() <= audit_record::MAX_REASON
+                && !reason.contains(char::is_control)
+        );
     }
 }
 

@@ -2,8 +2,8 @@
 
 use seckill_engine::telemetry::{
     Snapshot,
+    read_error::Unread,
     snapshot::{Alarm, AlarmKind, Urgency},
-    unread::Unread,
 };
 use seckill_model::{
     Said,

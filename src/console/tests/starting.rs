@@ -8,7 +8,7 @@ use seckill_engine::{
         PartitionsFault, RedisUrlFault, Refusal, SchemaFault, ServerError, SqlUrlFault, UnderWay,
         Why,
     },
-    telemetry::unread::Unread,
+    telemetry::read_error::Unread,
     told::Told,
 };
 use seckill_model::{

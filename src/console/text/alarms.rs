@@ -1,6 +1,6 @@
 //! Words of alarms: what is true, and the key that helps.
 
-use seckill_engine::telemetry::{forgot::named, snapshot::AlarmKind, unread::Unread};
+use seckill_engine::telemetry::{data_loss::named, read_error::Unread, snapshot::AlarmKind};
 use seckill_model::{
     ForeignKey, Said,
     message::{Label, text},

@@ -4,7 +4,7 @@ use seckill_engine::group::rewind::ToFault;
 use seckill_model::{
     EntryFault, OrderFault, Said, SaleFault,
     clock::TimeFault,
-    letter::{MAX_REASON, shown},
+    dead_letter::{MAX_REASON, shown},
     locale::{Lang, language},
     message::text,
     order::FilterFault,

@@ -1,13 +1,13 @@
 //! Words of why an act was not done. What only a server can tell stays in its own words.
 
 use seckill_engine::{
+    audit_record::{MAX_REASON, MAX_REASON_BYTES},
     error::PartDone,
     group::{GroupFault, Meanwhile, Names},
     jobs::RunFault,
-    record::{MAX_REASON, MAX_REASON_BYTES},
+    load_generator::{MAX_CONCURRENCY, MAX_USERS, RushFault},
     refusal::{Refusal, SaleRule, Why},
-    rush::{MAX_CONCURRENCY, MAX_USERS, RushFault},
-    telemetry::unread::Unread,
+    telemetry::read_error::Unread,
 };
 use seckill_model::{
     Said, VoucherId,

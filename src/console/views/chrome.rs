@@ -5,8 +5,8 @@ use ratatui::{
     text::{Line, Span},
 };
 use seckill_engine::telemetry::{
+    read_error::Unread,
     snapshot::{Health, SaleLine},
-    unread::Unread,
 };
 use seckill_model::{Millis, Phase, ledger::Balance};
 

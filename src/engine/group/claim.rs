@@ -9,7 +9,7 @@ use seckill_redis::{
     Layout, Link,
     group::{self, Given},
     keys::{Partition, node_of},
-    survey::{Survey, survey_of},
+    stream_stats::{Survey, survey_of},
 };
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;

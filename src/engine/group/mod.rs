@@ -19,7 +19,7 @@ pub use rewind::{Rewind, RewindReport, To};
 
 use std::fmt;
 
-use seckill_redis::{Layout, keys::Partition, survey::ConsumerFacts};
+use seckill_redis::{Layout, keys::Partition, stream_stats::ConsumerFacts};
 use serde::{Deserialize, Serialize};
 
 use super::EngineError;

@@ -5,7 +5,7 @@
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    super::{EngineError, operator::Operator},
+    super::{EngineError, command_handler::Operator},
     ClaimPlan, ClaimScope, RemoveReport, Rewind, To, claim, remove, rewind,
 };
 

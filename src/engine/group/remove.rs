@@ -4,7 +4,7 @@ use seckill_redis::{
     Layout, Link,
     group::{self, Removed},
     keys::{Partition, node_of},
-    survey::survey_of,
+    stream_stats::survey_of,
 };
 use serde::{Deserialize, Serialize};
 

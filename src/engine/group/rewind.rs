@@ -15,7 +15,7 @@ use seckill_redis::{
     group::{self, Rewinding, Rewound},
     keys::Partition,
     stream::{self, Delivered},
-    survey::survey_of,
+    stream_stats::survey_of,
 };
 use seckill_store::SharedStore;
 use serde::{Deserialize, Serialize};

@@ -5,7 +5,7 @@ use seckill_redis::{
     Layout, Link,
     keys::{Partition, node_of},
     stream,
-    survey::{ConsumerFacts, Marks, StreamFacts, Survey, survey_of},
+    stream_stats::{ConsumerFacts, Marks, StreamFacts, Survey, survey_of},
 };
 use serde::Serialize;
 

@@ -5,8 +5,8 @@
 
 mod board;
 pub mod builtin;
+mod job_result;
 mod runner;
-mod said;
 mod schedule;
 mod scheduler;
 
@@ -21,8 +21,8 @@ use tokio_util::sync::CancellationToken;
 use super::{EngineError, settings::Settings};
 
 pub use board::board;
+pub use job_result::{Cancelled, JobSaid, RunFault};
 pub use runner::{Runner, job_lock};
-pub use said::{Cancelled, JobSaid, RunFault};
 pub use schedule::{Schedule, ScheduleFault};
 pub use scheduler::{JobsFault, Scheduler};
 

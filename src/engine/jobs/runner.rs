@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use seckill_model::{Cause, Fence, JobOutcome, Millis, NewRun, RunEnd, Said};
 use seckill_redis::{
     BrokerError, Layout, Link, Redis,
-    holders::{foreign_locks, holder_of},
+    lock_holders::{foreign_locks, holder_of},
     nodes::Nodes,
 };
 use seckill_store::SharedStore;

@@ -5,27 +5,27 @@
 //! renews, waiting by publish/subscribe. Beyond it: each owner is one acquisition, each call says the
 //! depth that it wants, so a retried call does no harm, and each acquisition has a fencing token.
 
-mod held;
-mod keeper;
-mod line;
+mod connection;
+mod guard;
 mod multi;
 mod name;
 mod reentrant;
 mod revoke;
 mod simple;
 mod wakeup;
+mod watchdog;
 
 use std::time::Duration;
 
 use seckill_redis::BrokerError;
 
-pub use held::Guard;
-pub use keeper::Keeper;
+pub use guard::Guard;
 pub use multi::{MultiGuard, MultiLock};
 pub use name::{LockName, Owner};
 pub use reentrant::{Locks, Timing};
 pub use revoke::revoke;
 pub use simple::{Release, SimpleLock};
+pub use watchdog::Keeper;
 
 /// Why a lock was not had, or not kept.
 #[derive(Debug, thiserror::Error)]

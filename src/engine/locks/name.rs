@@ -72,7 +72,7 @@ impl fmt::Display for Owner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use seckill_redis::holders::node_and_task;
+    use seckill_redis::lock_holders::node_and_task;
 
     #[test]
     fn names_that_nobody_could_read_are_refused() {

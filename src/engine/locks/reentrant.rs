@@ -13,8 +13,8 @@ use tokio::sync::mpsc;
 
 use super::{
     Guard, Keeper, LockError, LockName, Owner,
-    held::{Held, sure_until},
-    line::Line,
+    connection::Line,
+    guard::{Held, sure_until},
     wakeup::Bells,
 };
 

@@ -8,12 +8,13 @@ use super::{
 use tokio_util::sync::CancellationToken;
 
 use seckill_model::{EntryId, Sale, Verdict, VoucherId, counted, filter::Filter};
-use seckill_redis::survey;
+use seckill_redis::stream_stats;
 
 use crate::telemetry::snapshot::RecoveryLine;
 use crate::{
-    EngineError, deployment,
-    operator::Operator,
+    EngineError,
+    command_handler::Operator,
+    deployment,
     pending::{Judge, Judged},
 };
 
@@ -32,7 +33,7 @@ pub async fn make(
     stop: &CancellationToken,
 ) -> Result<Plan, EngineError> {
     let mut link = operator.redis.link();
-    let at = survey::survey(&mut link, &operator.keys, &[]).await?;
+    let at = stream_stats::survey(&mut link, &operator.keys, &[]).await?;
     let shown = operator.meters.recovery_begins(RecoveryLine {
         act: PLAN.to_owned(),
         done: 0,
@@ -125,7 +126,7 @@ impl Making {
         };
         let sales = operator.store.sales().await?;
         let mut link = operator.redis.link();
-        let at = survey::survey(&mut link, &operator.keys, &[]).await?;
+        let at = stream_stats::survey(&mut link, &operator.keys, &[]).await?;
         let totals = &self.totals;
         let to_dead =
             [Verdict::Malformed, Verdict::TooOften, Verdict::Refused, Verdict::NotPromised];

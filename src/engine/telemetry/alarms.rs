@@ -7,9 +7,9 @@ use seckill_model::{
 
 use super::{
     Snapshot,
-    forgot::Forgot,
+    data_loss::Forgot,
+    read_error::Unread,
     snapshot::{Alarm, AlarmKind, Back, ConsumerLine, Health, Urgency},
-    unread::Unread,
 };
 
 /// A consumer that works asks for entries every second; one that does not for so long is stuck.

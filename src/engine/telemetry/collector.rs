@@ -18,9 +18,9 @@ use seckill_model::{
 };
 use seckill_redis::{
     BrokerError, Layout, Link,
-    holders::Holders,
+    lock_holders::Holders,
     nodes::NodeState,
-    survey::{SaleFacts, Survey},
+    stream_stats::{SaleFacts, Survey},
 };
 use seckill_store::{SharedStore, StoreError};
 use tokio::time::error::Elapsed;
@@ -28,19 +28,19 @@ use tokio::time::error::Elapsed;
 use super::{
     Meters, Point, Series, Snapshot,
     alarms::alarms,
-    books::{Figures, SaleFigures},
-    forgot::{HealedAt, unwritten},
+    data_loss::{HealedAt, unwritten},
+    ledger_hysteresis::{Proof, Standing},
     ledger_page::LedgerPage,
+    ledger_totals::{Figures, SaleFigures},
     log::LogPage,
+    read_error::Unread,
     snapshot::{
         ConsumerLine, Count, Funnel, Health, LetterPage, NodeLine, OrdersPage, PendingPage,
         SaleLine, StreamLine, StreamPage,
     },
-    standing::{Proof, Standing},
     stock::Stocks,
-    unread::Unread,
     window::Window,
-    writes::Writes,
+    write_probe::Writes,
 };
 
 /// A server that needs longer for one look is told as away.

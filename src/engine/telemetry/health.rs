@@ -5,8 +5,8 @@ use std::time::Duration;
 use seckill_model::{Millis, Said};
 
 use super::{
+    read_error::Unread,
     snapshot::{Back, Health},
-    unread::Unread,
 };
 
 /// So long it is told that a server has come back.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use seckill_model::{
-    EntryId, LetterVerdict, Millis, OrderId, Said, UserId, VoucherId, letter::Burial,
+    EntryId, LetterVerdict, Millis, OrderId, Said, UserId, VoucherId, dead_letter::Burial,
 };
 
 /// One page of the dead letters.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use seckill_model::Millis;
 pub use seckill_store::{Act, Place, Recorded, Which};
 
-use super::forgot::HEALED;
+use super::data_loss::HEALED;
 
 /// What befell, as a line of the log names it.
 pub mod events {

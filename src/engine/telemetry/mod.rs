@@ -5,24 +5,24 @@
 
 pub mod alarms;
 mod attention;
-pub mod books;
 pub mod census;
 pub mod collector;
+pub mod data_loss;
 mod entries;
-pub mod forgot;
 mod health;
+mod ledger_hysteresis;
 pub mod ledger_page;
+pub mod ledger_totals;
 mod letters;
 pub mod log;
 pub mod meters;
 mod orders;
+pub mod read_error;
 pub mod series;
 pub mod snapshot;
-mod standing;
 pub mod stock;
-pub mod unread;
 mod window;
-pub mod writes;
+pub mod write_probe;
 
 pub use entries::StreamView;
 pub use meters::Meters;

@@ -8,10 +8,10 @@ use seckill_model::{
 };
 pub use seckill_redis::{
     entries::Holding,
-    holders::{Holder, Holders, Kind},
+    lock_holders::{Holder, Holders, Kind},
     nodes::NodeState,
 };
-use seckill_redis::{nodes::Nodes, survey::SaleFacts};
+use seckill_redis::{nodes::Nodes, stream_stats::SaleFacts};
 use seckill_store::Recorded;
 use serde::{Deserialize, Serialize};
 

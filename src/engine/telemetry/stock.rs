@@ -9,7 +9,7 @@ use std::{
 };
 
 use seckill_model::{Millis, Sale, VoucherId};
-use seckill_redis::survey::SaleFacts;
+use seckill_redis::stream_stats::SaleFacts;
 
 /// Points of a curve at most.
 const MOST: usize = 512;

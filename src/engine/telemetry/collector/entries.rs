@@ -9,7 +9,7 @@ use seckill_redis::{
     keys::is_replay,
     nodes::NodeState,
     stream::{Body, dead_letters},
-    survey::{Marks, StreamFacts},
+    stream_stats::{Marks, StreamFacts},
 };
 
 use super::{Collector, PATIENCE};

@@ -9,12 +9,12 @@ use std::{
 use seckill_model::{ForeignKey, Millis, ledger::SaleKey};
 use seckill_redis::{
     BrokerError, HOME,
-    holders::{foreign_locks, holders},
-    survey::{survey, takes_writes},
+    lock_holders::{foreign_locks, holders},
+    stream_stats::{survey, takes_writes},
 };
 
 use super::{Collector, PATIENCE, PATIENCE_MS};
-use crate::telemetry::unread::Unread;
+use crate::telemetry::read_error::Unread;
 
 /// Between two questions whether Redis takes writes.
 const WRITES_EVERY: Duration = Duration::from_secs(1);

@@ -4,7 +4,7 @@
 use std::{collections::HashSet, time::Instant};
 
 use seckill_model::{Millis, Phase, Sale, VoucherId};
-use seckill_redis::{Layout, survey::SaleFacts};
+use seckill_redis::{Layout, stream_stats::SaleFacts};
 
 use super::Collector;
 use crate::telemetry::{

@@ -10,7 +10,7 @@ use seckill_redis::Redis;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{LockName, Locks, held::Held, reentrant::Later};
+use super::{LockName, Locks, guard::Held, reentrant::Later};
 
 /// Locks in one renewal call.
 const PAGE: usize = 100;

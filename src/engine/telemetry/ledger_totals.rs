@@ -5,7 +5,7 @@ use seckill_model::{
     ledger::{Balance, Finding, SaleFinding, SaleKey},
 };
 
-use super::standing::Proof;
+use super::ledger_hysteresis::Proof;
 
 /// The figures by which two pictures are told to show the same books.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

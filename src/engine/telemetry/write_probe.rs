@@ -7,7 +7,7 @@ use std::time::Duration;
 use seckill_store::SharedStore;
 use tokio::task::{JoinError, JoinSet};
 
-use super::unread::Unread;
+use super::read_error::Unread;
 
 /// Bound on one look; the database itself waits for a lock for a second.
 const PATIENCE_MS: u64 = 3_000;

@@ -14,11 +14,11 @@ use seckill_model::{ForeignKey, Millis};
 
 use super::{
     BrokerError, Redis,
+    cluster_slots::{Doubt, Hint, Node, Slots},
     connect::ServerInfo,
     error::{Said, plain},
     keys::type_of,
     routing::{self, HOME, slot_of},
-    topology::{Doubt, Hint, Node, Slots},
 };
 
 /// Longest wait for replicas: shorter than any answer may take.

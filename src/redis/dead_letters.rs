@@ -5,8 +5,8 @@
 use redis::{cmd, pipe};
 use seckill_model::{
     EntryFault, EntryId, Millis, OrderEntry, Said,
+    dead_letter::{Burial, MAX_DATA, MAX_REASON, read_history, shown, write_history},
     faults::{self, Point},
-    letter::{Burial, MAX_DATA, MAX_REASON, read_history, shown, write_history},
 };
 
 use super::{BrokerError, Layout, Link, keys::Partition, scripts, stream::parse_id};

@@ -11,10 +11,10 @@ use redis::{FromRedisValue, Value, pipe};
 use seckill_model::{
     ClosedOrder, EntryId, LetterAct, LetterVerdict, Millis, Order, OrderEntry, OrderFault, OrderId,
     SaleState, VoucherId,
+    dead_letter::{self, Buyer, LetterEvidence, Row, Sale},
     filter::{Fact, Field, Kind},
-    letter::{self, Buyer, LetterEvidence, Row, Sale},
 };
-use seckill_redis::{BrokerError, Layout, Link, letters::DeadLetter};
+use seckill_redis::{BrokerError, Layout, Link, dead_letters::DeadLetter};
 use seckill_store::{SharedStore, StoreError};
 
 use super::super::EngineError;
@@ -131,7 +131,7 @@ pub async fn judge(
             replays: letter.replays,
             superseded: another.is_some(),
         };
-        let verdict = letter::judge(&evidence, max_replays);
+        let verdict = dead_letter::judge(&evidence, max_replays);
         JudgedLetter { letter, verdict, row, another }
     });
     Ok(judged.collect())

@@ -10,9 +10,8 @@ use std::{
 
 use seckill_model::{EntryId, Millis, OrderEntry, OrderFault, Said, counted};
 use seckill_redis::{
-    BrokerError, Layout, Link, Redis,
+    BrokerError, Layout, Link, Redis, dead_letters,
     keys::Partition,
-    letters,
     stream::{self, Delivered},
 };
 use seckill_store::{SharedStore, StoreError, Written};
@@ -21,8 +20,8 @@ use tokio_util::sync::CancellationToken;
 use super::{
     EngineError,
     entry_check::{self, Checked},
-    journal::InHand,
     outbox::Outbox,
+    promise_journal::InHand,
     reconcile::put_back_written,
     told::Subject,
 };
@@ -284,7 +283,7 @@ pub(super) async fn bury_all(
     }
     let mut buried = 0;
     for (number, part) in parts {
-        buried += letters::bury_all(link, &keys.partition(number), &part).await?;
+        buried += dead_letters::bury_all(link, &keys.partition(number), &part).await?;
     }
     Ok(buried)
 }

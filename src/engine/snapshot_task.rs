@@ -22,19 +22,19 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     EngineError,
     command::Focus,
+    command_handler::Operator,
     jobs::{board, builtin},
     ledger, mend,
-    operator::Operator,
     sale_versions::SaleVersions,
 };
 use crate::telemetry::{
     OrdersView, Snapshot, StreamView,
     alarms::alarms,
-    books::Figures,
     census::Census,
     collector::Collector,
-    forgot::Forgot,
+    data_loss::Forgot,
     ledger_page::{AuditLimit, LedgerPage, PartitionFinding},
+    ledger_totals::Figures,
     log::{LogLook, LogPage},
     snapshot::{JobLine, LetterPage, OrdersPage, PendingPage, SaleOrders, StreamPage},
 };

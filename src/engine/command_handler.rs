@@ -12,11 +12,12 @@ use tokio_util::sync::CancellationToken;
 use super::{
     EngineError,
     admission::Admission,
-    apply,
+    apply, audit_figures, audit_record,
     command::{Command, Reply, Scope},
-    dead::Letters,
-    deployment, figures, group,
+    dead_letters::Letters,
+    deployment, group,
     jobs::{Job, Runner, builtin, job_lock},
+    load_generator::{Rush, Rushes},
     locks::{LockName, Locks, revoke},
     mend,
     operator_lock::{self, UnderWay},
@@ -24,8 +25,7 @@ use super::{
     payment,
     pending::Judge,
     plan::{self, Plan, PlanFault},
-    purchase, record, repair,
-    rush::{Rush, Rushes},
+    purchase, repair,
     settings::Settings,
     told::Told,
     trace, vouchers,
@@ -90,14 +90,14 @@ impl Operator {
         if command == Command::Cancel {
             return Ok(Reply::Cancelled(self.under_way.cancel()));
         }
-        record::check_reason(self.reason.as_deref())?;
+        audit_record::check_reason(self.reason.as_deref())?;
         // Before anything is read or written: whoever stops a rush does not wait for a server.
         let stopped = match command {
             Command::StopRush(voucher) => Some((voucher, self.rushes.stop(voucher))),
             _ => None,
         };
-        let (act, subject) = record::describe(&command);
-        let about = record::about(&command);
+        let (act, subject) = audit_record::describe(&command);
+        let about = audit_record::about(&command);
         // By the clock of Redis, as events are; by that of this host only while Redis does not answer.
         let asked = Millis::now();
         let (at, before) = self.figures(about).await;
@@ -161,7 +161,7 @@ impl Operator {
 
     /// What the act found, or left, and when by the clock of Redis; `None` where no server told in time.
     async fn figures(&self, about: Option<VoucherId>) -> (Option<Millis>, Option<String>) {
-        Box::pin(figures::take(&self.store, &mut self.redis.link(), &self.keys, about)).await
+        Box::pin(audit_figures::take(&self.store, &mut self.redis.link(), &self.keys, about)).await
     }
 
     /// Under the operator's lock, where the act asks for it; one that loses it is broken off.

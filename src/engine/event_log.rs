@@ -15,7 +15,7 @@ use seckill_store::{Act, NOBODY};
 
 pub(super) use self::follow::follow;
 use super::told::Told;
-use crate::telemetry::{Snapshot, log::events, snapshot::AlarmKind, unread::Unread};
+use crate::telemetry::{Snapshot, log::events, read_error::Unread, snapshot::AlarmKind};
 
 /// An alarm that is over sooner is not worth a line. A server that is away is, at once.
 const HOLDS_MS: u64 = 2_000;

@@ -10,7 +10,7 @@ use seckill_store::SharedStore;
 use tokio_util::sync::CancellationToken;
 
 use super::{EngineError, mend, outbox::Outbox};
-use crate::telemetry::forgot::show_unwritten;
+use crate::telemetry::data_loss::show_unwritten;
 
 const BEAT_EVERY: Duration = Duration::from_secs(1);
 const ASK_AGAIN: Duration = Duration::from_millis(100);

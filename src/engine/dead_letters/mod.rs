@@ -14,7 +14,7 @@ use std::{
 use seckill_model::{ClosedOrder, EntryId, LetterVerdict, Millis, OrderEntry};
 use seckill_redis::{
     Layout, Link, Redis,
-    letters::{self, COPIES, DeadLetter},
+    dead_letters::{self, COPIES, DeadLetter},
 };
 use seckill_store::{Cancelled, SharedStore};
 use tokio_util::sync::CancellationToken;
@@ -110,7 +110,8 @@ impl Letters {
         last: EntryId,
         count: usize,
     ) -> Result<Vec<JudgedLetter>, EngineError> {
-        let page = letters::page_of_all(&mut self.link, &self.keys, first, last, count).await?;
+        let page =
+            dead_letters::page_of_all(&mut self.link, &self.keys, first, last, count).await?;
         self.judge(page).await
     }
 
@@ -121,7 +122,7 @@ impl Letters {
             let here: Vec<EntryId> =
                 ids.iter().copied().filter(|id| id.partition == of.number()).collect();
             if !here.is_empty() {
-                found.extend(letters::named(&mut self.link, &of, &here).await?);
+                found.extend(dead_letters::named(&mut self.link, &of, &here).await?);
             }
         }
         self.judge(found).await
@@ -197,7 +198,7 @@ impl Letters {
             }
             for (number, part) in parts {
                 let of = self.keys.partition(number);
-                let back = letters::replay(&mut self.link, &of, &part).await?;
+                let back = dead_letters::replay(&mut self.link, &of, &part).await?;
                 report.replayed += back;
                 report.gone += part.len() as u64 - back;
             }
@@ -279,7 +280,7 @@ impl Letters {
             }
             for (number, part) in parts {
                 let (of, asked) = (self.keys.partition(number), part.len() as u64);
-                let removed = letters::remove(&mut self.link, &of, part).await?;
+                let removed = dead_letters::remove(&mut self.link, &of, part).await?;
                 report.discarded += removed;
                 report.gone += asked - removed;
             }
@@ -317,7 +318,9 @@ impl Letters {
         if let Some(meters) = meters {
             let planned = match scope {
                 LetterScope::Letters(_) => progress.ids.len() as u64,
-                LetterScope::Matching { .. } => letters::count(&mut self.link, &self.keys).await?,
+                LetterScope::Matching { .. } => {
+                    dead_letters::count(&mut self.link, &self.keys).await?
+                }
             };
             let changes = act != COUNT;
             let line = RecoveryLine { act: act.to_owned(), done: 0, planned, changes };

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use seckill_model::{EntryId, Millis, OrderFault, Said, letter::shown};
+use seckill_model::{EntryId, Millis, OrderFault, Said, dead_letter::shown};
 
 use super::{JudgedLetter, Letters};
 use crate::EngineError;
@@ -73,7 +73,7 @@ fn line(judged: &JudgedLetter, now: Millis) -> LetterLine {
 mod tests {
     use super::*;
     use seckill_model::{EntryFault, LetterVerdict};
-    use seckill_redis::letters::DeadLetter;
+    use seckill_redis::dead_letters::DeadLetter;
 
     #[test]
     fn what_came_in_is_bounded_and_steers_no_terminal() {

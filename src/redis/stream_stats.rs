@@ -8,10 +8,10 @@ use seckill_model::{EntryId, ForeignKey, Millis, VoucherId, ledger::SaleKey};
 use super::{
     BrokerError, Layout, Link,
     keys::{MAX_PARTITIONS, Partition, is_replay, node_of},
+    lossy_utf8::Text,
     nodes::Nodes,
     scripts,
     stream::parse_id,
-    text::Text,
 };
 
 /// Redis at one moment.

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use seckill_model::{Millis, Sale, VoucherId};
 use seckill_redis::{
     Layout, Link,
-    survey::{Survey, survey},
+    stream_stats::{Survey, survey},
 };
 use seckill_store::{SharedStore, StoreError};
 

@@ -8,7 +8,7 @@ use redis::{Value, pipe};
 use seckill_model::{ForeignKey, Millis};
 use serde::Serialize;
 
-use super::{BrokerError, Layout, Link, text::Text};
+use super::{BrokerError, Layout, Link, lossy_utf8::Text};
 
 /// A lease of 30 s that is renewed every 10 s has at least that long to go, in milliseconds.
 const RENEWED_MS: u64 = 18_000;

@@ -23,12 +23,12 @@ use tokio_util::sync::CancellationToken;
 use super::{
     EngineError,
     admission::{AdmissionError, Ask, Batch, by_voucher, refuse},
-    answers::{Obstacle, obstacle, outcome_of, whole_batch},
+    admission_reply::{Obstacle, obstacle, outcome_of, whole_batch},
     deployment,
     ids::{IdWorker, first_second},
-    journal::{Admitted, InHand, Journal},
     outbox::Outbox,
     partitions,
+    promise_journal::{Admitted, InHand, Journal},
     reconcile::{self, Closed, Damage, Reconciled, Reconciler, await_peers, is_healed, reconcile},
     sale_versions::SaleVersions,
     settings::Settings,
@@ -37,7 +37,7 @@ use super::{
 };
 use crate::telemetry::{
     Meters,
-    forgot::{HEALED, Healed},
+    data_loss::{HEALED, Healed},
 };
 
 /// Batches on their way at once: one is with Redis while the next is being packed.
