@@ -7,6 +7,7 @@ mod activity;
 mod alone;
 mod audit;
 mod bench;
+mod completions;
 pub mod config;
 mod console;
 mod context;
@@ -21,6 +22,7 @@ mod keys;
 mod locks;
 mod logging;
 mod look;
+mod man;
 mod orders;
 mod output;
 mod pending;
@@ -139,6 +141,10 @@ enum Command {
     Keys,
     /// Check servers, versions, durability, schema and terminal, and say how to mend each
     Doctor,
+    /// Print a completion script for a shell
+    Completions(completions::CompletionsArgs),
+    /// Write the man pages, one for each command
+    Man(man::ManArgs),
 }
 
 /// For acts that ask first, and for the audit log.
@@ -163,6 +169,12 @@ impl Command {
             Some(_) => false,
         }
     }
+
+    /// Whether the command prints what the program is, for a packager or a shell: it depends on no settings, and its
+    /// files are for all users.
+    fn describes_the_program(&self) -> bool {
+        matches!(self, Self::Completions(_) | Self::Man(_))
+    }
 }
 
 impl Cli {
@@ -172,8 +184,11 @@ impl Cli {
     /// [`Fault`] with a sentence for stderr and the exit code. An answer of "no" is told by exit
     /// code 1 with the answer on stdout, and is no error.
     pub async fn run(self) -> Result<u8, Fault> {
-        // What this program and its Redis server write is for this user alone: who bought what is in all of it.
-        rustix::process::umask(Mode::RWXG | Mode::RWXO);
+        let describes = self.command.as_ref().is_some_and(Command::describes_the_program);
+        if !describes {
+            // What this program and its Redis server write is for this user alone: who bought what is in all of it.
+            rustix::process::umask(Mode::RWXG | Mode::RWXO);
+        }
         let Global {
             data_dir,
             redis,
@@ -189,7 +204,11 @@ impl Cli {
         if Command::has_console(self.command.as_ref()) {
             look.set_language();
         }
-        let mut config = look.aloud(|| Config::load(config.as_deref()).map_err(Fault::from))?;
+        let mut config = if describes {
+            Config::default()
+        } else {
+            look.aloud(|| Config::load(config.as_deref()).map_err(Fault::from))?
+        };
         config.data_dir = data_dir.or(config.data_dir);
         config.redis = redis.or(config.redis);
         config.redis_ca = redis_ca.or(config.redis_ca);
@@ -224,6 +243,8 @@ impl Cli {
             Some(Command::Bench(command)) => Box::pin(bench::run(&config, out, command)).await,
             Some(Command::Keys) => keys::run(&config, out),
             Some(Command::Doctor) => doctor::run(&config, out).await,
+            Some(Command::Completions(args)) => completions::run(args),
+            Some(Command::Man(args)) => man::run(&args),
         }
     }
 }

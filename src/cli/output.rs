@@ -34,13 +34,7 @@ impl Output {
             // Titles and fields come from anywhere.
             words().lines().map(plain).collect::<Vec<_>>().join("\n")
         };
-        let mut out = io::stdout().lock();
-        match writeln!(out, "{}", text.trim_end()).and_then(|()| out.flush()) {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                Err(Fault::no(format!("the answer could not be written ({error})")))
-            }
-            _ => Ok(()),
-        }
+        print(text.trim_end())
     }
 
     /// A word in between, for a person only.
@@ -50,6 +44,20 @@ impl Output {
                 let _ = writeln!(io::stdout(), "{}", plain(line));
             }
         }
+    }
+}
+
+/// Prints a text as it is, with a line break at its end. A reader that has gone away (`| head`) is no error.
+///
+/// # Errors
+/// The text could not be written.
+pub(super) fn print(text: &str) -> Result<(), Fault> {
+    let mut out = io::stdout().lock();
+    match writeln!(out, "{text}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Fault::no(format!("the answer could not be written ({error})")))
+        }
+        _ => Ok(()),
     }
 }
 

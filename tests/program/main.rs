@@ -8,6 +8,7 @@ mod cli_dead;
 mod cli_sales;
 mod cli_stream;
 mod cli_words;
+mod descriptions;
 mod ends;
 mod incident;
 mod pictures;

@@ -1,0 +1,20 @@
+//! `seckill completions`: a script that completes commands and options in a shell.
+
+use clap::{Args, CommandFactory as _};
+use clap_complete::{Shell, generate};
+
+use super::{Cli, Fault, output::print};
+
+#[derive(Clone, Copy, Debug, Args)]
+pub(super) struct CompletionsArgs {
+    /// Shell to complete in
+    #[arg(value_name = "SHELL")]
+    shell: Shell,
+}
+
+pub(super) fn run(args: CompletionsArgs) -> Result<u8, Fault> {
+    let mut script = Vec::new();
+    generate(args.shell, &mut Cli::command(), "seckill", &mut script);
+    print(String::from_utf8_lossy(&script).trim_end())?;
+    Ok(0)
+}

@@ -1,0 +1,37 @@
+//! `seckill man`: the man pages, one for the program and one for each command.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use clap::{Args, Command, CommandFactory as _};
+use clap_mangen::Man;
+
+use super::{Cli, Fault};
+
+#[derive(Debug, Args)]
+pub(super) struct ManArgs {
+    /// Directory for the pages; it is created if it does not exist
+    #[arg(long, value_name = "DIR")]
+    dir: PathBuf,
+}
+
+pub(super) fn run(args: &ManArgs) -> Result<u8, Fault> {
+    let mut program = Cli::command().disable_help_subcommand(true);
+    program.build();
+    fs::create_dir_all(&args.dir).and_then(|()| write(&program, &args.dir)).map_err(|error| {
+        let dir = args.dir.display();
+        Fault::no(format!("cannot write the man pages to {dir} ({error}); choose another --dir"))
+    })?;
+    Ok(0)
+}
+
+/// Not `clap_mangen::generate_to`: the foot of its pages names the command alone, without program and version.
+fn write(command: &Command, dir: &Path) -> io::Result<()> {
+    for below in command.get_subcommands() {
+        write(below, dir)?;
+    }
+    let source = concat!("seckill ", env!("CARGO_PKG_VERSION"));
+    Man::new(command.clone()).source(source).generate_to(dir).map(drop)
+}
