@@ -4,16 +4,17 @@
 //! the same tests run on all of them.
 
 mod acts;
+mod dialect;
 pub mod faulty;
 mod flow;
 mod migrations;
-mod mysql;
 mod open;
 pub mod plain;
-mod postgres;
+mod queries;
 mod rows;
 mod rules;
 mod schema;
+mod server;
 mod session;
 mod settings;
 mod sqlite;

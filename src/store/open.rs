@@ -5,11 +5,11 @@
 
 use std::{ffi::OsString, os::unix::ffi::OsStringExt, path::PathBuf, sync::Arc};
 
+use sqlx::{MySql, Postgres};
 use url::Url;
 
 use super::{
-    Settings, SharedStore, StoreError, UrlFault, mysql::MysqlStore, postgres::PostgresStore,
-    sqlite::SqliteStore,
+    Settings, SharedStore, StoreError, UrlFault, server::ServerStore, sqlite::SqliteStore,
 };
 
 /// What a URL names.
@@ -27,8 +27,8 @@ pub(super) enum Place {
 pub async fn open(url: &str, settings: &Settings) -> Result<SharedStore, StoreError> {
     Ok(match place(url)? {
         Place::Sqlite(path) => Arc::new(SqliteStore::open(&path, settings).await?),
-        Place::Mysql(url) => Arc::new(MysqlStore::open(&url, settings).await?),
-        Place::Postgres(url) => Arc::new(PostgresStore::open(&url, settings).await?),
+        Place::Mysql(url) => Arc::new(ServerStore::<MySql>::open(&url, settings).await?),
+        Place::Postgres(url) => Arc::new(ServerStore::<Postgres>::open(&url, settings).await?),
     })
 }
 

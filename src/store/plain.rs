@@ -4,12 +4,12 @@
 //! durability. No engine writes orders through it: that is [`super::Store::write_orders`].
 
 use seckill_model::{Millis, OrderEntry};
+use sqlx::{MySql, Postgres};
 
 use super::{
     Settings, Store as _, StoreError,
-    mysql::MysqlStore,
     open::{Place, place},
-    postgres::PostgresStore,
+    server::ServerStore,
     sqlite::SqliteStore,
 };
 
@@ -31,8 +31,8 @@ pub struct PlainOrders(Dialect);
 #[derive(Debug)]
 enum Dialect {
     Sqlite(Box<SqliteStore>),
-    Mysql(MysqlStore),
-    Postgres(PostgresStore),
+    Mysql(ServerStore<MySql>),
+    Postgres(ServerStore<Postgres>),
 }
 
 impl PlainOrders {
@@ -42,8 +42,8 @@ impl PlainOrders {
             Place::Sqlite(path) => {
                 Dialect::Sqlite(Box::new(SqliteStore::open(&path, settings).await?))
             }
-            Place::Mysql(url) => Dialect::Mysql(MysqlStore::open(&url, settings).await?),
-            Place::Postgres(url) => Dialect::Postgres(PostgresStore::open(&url, settings).await?),
+            Place::Mysql(url) => Dialect::Mysql(ServerStore::open(&url, settings).await?),
+            Place::Postgres(url) => Dialect::Postgres(ServerStore::open(&url, settings).await?),
         }))
     }
 

@@ -1,5 +1,5 @@
-//! Connections to a database, server or file: leased for one piece of work, bounded in time, and thrown away when
-//! nobody knows in which state they are. This file must not know tables, nor what a server's errors mean.
+//! Connections to a database, server or file: leased for one piece of work, bounded in time, and closed when their
+//! state is unknown. This file must not know tables, nor what a server's errors mean.
 
 use std::{
     ops::{Deref, DerefMut},
@@ -12,7 +12,7 @@ use std::{
 
 use seckill_model::faults::{self, Point};
 use sqlx::{
-    ConnectOptions, Connection, Database, Executor, Pool,
+    ConnectOptions, Connection, Database, Pool, SqlSafeStr as _, SqlStr,
     error::{DatabaseError, ErrorKind},
     pool::{PoolConnection, PoolOptions},
 };
@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{Settings, StoreError};
 
-/// A transaction that others stood in the way of is begun again, so often at most.
+/// How often a transaction that met a conflict is begun at most.
 const TRIES: u32 = 8;
 /// A connection that lay idle for longer is asked for a sign of life before it is used.
 const IDLE: Duration = Duration::from_secs(1);
@@ -31,31 +31,47 @@ const CLOSE: Duration = Duration::from_secs(2);
 /// A write that failed longer ago says nothing about now: one that is retried fails more often.
 const RECENT: Duration = Duration::from_secs(10);
 
-/// What a server's errors mean.
-pub(super) trait Dialect: Database {
+/// A driver, and what its errors mean.
+pub(super) trait Driver: Database<Connection: std::fmt::Debug> {
     /// Begins a transaction that writes.
     const BEGIN: &'static str = "BEGIN";
 
-    /// An error, told to a person.
-    fn told(error: sqlx::Error) -> StoreError;
+    /// Classifies an error and explains it to the user.
+    fn store_error(error: sqlx::Error) -> StoreError;
 
-    /// Whether the same transaction may pass when it is begun again at once.
-    fn passes(error: &sqlx::Error) -> bool;
+    /// Whether the same transaction may succeed when it is begun again at once.
+    fn is_transient(error: &sqlx::Error) -> bool;
 
-    /// Whether an error at the commit says that nothing was done.
-    fn undone(error: &sqlx::Error) -> bool;
+    /// Whether an error at the commit proves that the transaction was rolled back.
+    fn is_rolled_back(error: &sqlx::Error) -> bool;
+
+    /// Runs statements without values.
+    fn run(
+        conn: &mut Self::Connection,
+        sql: SqlStr,
+    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 }
+
+/// Implements [`Driver::run`]: the same text for each driver, since their types differ.
+macro_rules! run_by_driver {
+    () => {
+        async fn run(conn: &mut Self::Connection, sql: sqlx::SqlStr) -> Result<(), sqlx::Error> {
+            sqlx::Executor::execute(conn, sql).await.map(drop)
+        }
+    };
+}
+pub(super) use run_by_driver;
 
 /// Why a piece of work failed.
 #[derive(Debug)]
 pub(super) enum Fault {
-    /// In the words of the driver.
+    /// An error of the driver.
     Sql(sqlx::Error),
-    /// In words for a person.
-    Told(StoreError),
-    /// It broke at the commit: what was asked is done or not.
+    /// An error that is classified already.
+    Store(StoreError),
+    /// The connection broke at the commit: the transaction is done or not.
     AtCommit(sqlx::Error),
-    /// Somebody else's work stood in the way; the next try sees it.
+    /// A concurrent transaction changed what was read; the next try sees it.
     Again,
 }
 
@@ -67,7 +83,22 @@ impl From<sqlx::Error> for Fault {
 
 impl From<StoreError> for Fault {
     fn from(error: StoreError) -> Self {
-        Self::Told(error)
+        Self::Store(error)
+    }
+}
+
+impl Fault {
+    /// Classifies the error and explains it to the user.
+    pub(super) fn store_error<DB: Driver>(self) -> StoreError {
+        match self {
+            Self::Store(error) => error,
+            Self::Again => StoreError::Away("others keep standing in the way".to_owned()),
+            Self::AtCommit(error) => match DB::store_error(error) {
+                StoreError::Away(why) | StoreError::Refused(why) => StoreError::Unknown(why),
+                other => StoreError::Unknown(other.to_string()),
+            },
+            Self::Sql(error) => DB::store_error(error),
+        }
     }
 }
 
@@ -102,7 +133,7 @@ impl From<&Settings> for Bounds {
 
 /// The connections of this process.
 #[derive(Debug)]
-pub(super) struct Sessions<DB: Dialect> {
+pub(super) struct Sessions<DB: Driver> {
     pool: Pool<DB>,
     options: <DB::Connection as Connection>::Options,
     prepare: Arc<[String]>,
@@ -112,11 +143,7 @@ pub(super) struct Sessions<DB: Dialect> {
     failing: Mutex<Option<(Instant, String)>>,
 }
 
-impl<DB> Sessions<DB>
-where
-    DB: Dialect,
-    for<'c> &'c mut DB::Connection: Executor<'c, Database = DB>,
-{
+impl<DB: Driver> Sessions<DB> {
     /// Nothing is connected yet. `prepare` makes each new connection what the statements expect.
     pub(super) fn new(
         options: <DB::Connection as Connection>::Options,
@@ -143,8 +170,8 @@ where
         Self { pool, options, prepare, limit, most, failing: Mutex::default() }
     }
 
-    /// Does a piece of work, from its connection to its commit, and does it again where others stood in its
-    /// way. Each try has a bound in time.
+    /// Does a piece of work, from its connection to its commit, and repeats it after a conflict. Each try has a bound
+    /// in time.
     pub(super) async fn work<T, F: Future<Output = Result<T, Fault>>>(
         &self,
         work: impl Fn(Stage) -> F,
@@ -203,14 +230,14 @@ where
                 }
             };
             let again = match &fault {
-                Fault::Sql(error) => DB::passes(error),
+                Fault::Sql(error) => DB::is_transient(error),
                 Fault::Again => true,
-                Fault::Told(_) | Fault::AtCommit(_) => false,
+                Fault::Store(_) | Fault::AtCommit(_) => false,
             };
             if !again || tries == TRIES || Instant::now() >= end {
-                return Err(self.told(fault).await);
+                return Err(self.store_error(fault).await);
             }
-            // Two that met once shall not meet again: each waits for a time of its own.
+            // Random waits keep two transactions that met once from meeting again.
             let most = 1_u64 << tries.min(6);
             sleep(Duration::from_micros(rand::random_range(0..most * 1_000))).await;
             tries += 1;
@@ -234,20 +261,14 @@ where
 
     /// Gives all connections back.
     pub(super) async fn close(&self) {
-        // One that was frozen would never say goodbye.
+        // A frozen server would never answer.
         let _ = timeout(CLOSE, self.pool.close()).await;
     }
 
-    async fn told(&self, fault: Fault) -> StoreError {
+    async fn store_error(&self, fault: Fault) -> StoreError {
         match fault {
-            Fault::Told(error) => error,
-            Fault::Again => StoreError::Away("others keep standing in the way".to_owned()),
-            Fault::AtCommit(error) => match DB::told(error) {
-                StoreError::Away(why) | StoreError::Refused(why) => StoreError::Unknown(why),
-                other => StoreError::Unknown(other.to_string()),
-            },
             Fault::Sql(sqlx::Error::PoolTimedOut) => self.why_no_connection().await,
-            Fault::Sql(error) => DB::told(error),
+            fault => fault.store_error::<DB>(),
         }
     }
 
@@ -262,23 +283,19 @@ where
                 let busy = format!("all {} connections of this process are busy", self.most);
                 StoreError::Away(busy)
             }
-            Ok(Err(error)) => DB::told(error),
+            Ok(Err(error)) => DB::store_error(error),
             Err(_) => StoreError::Away("it takes connections and does not answer".to_owned()),
         }
     }
 }
 
 /// Makes a new connection what the statements expect.
-pub(super) async fn prepare<DB>(
+pub(super) async fn prepare<DB: Driver>(
     conn: &mut DB::Connection,
     statements: &[String],
-) -> Result<(), sqlx::Error>
-where
-    DB: Database,
-    for<'c> &'c mut DB::Connection: Executor<'c, Database = DB>,
-{
+) -> Result<(), sqlx::Error> {
     for statement in statements {
-        conn.execute(sqlx::AssertSqlSafe(statement.clone())).await?;
+        DB::run(conn, sqlx::AssertSqlSafe(statement.clone()).into_sql_str()).await?;
     }
     Ok(())
 }
@@ -293,14 +310,10 @@ pub(super) struct Lease<DB: Database> {
     stage: Option<Stage>,
 }
 
-impl<DB> Lease<DB>
-where
-    DB: Dialect,
-    for<'c> &'c mut DB::Connection: Executor<'c, Database = DB>,
-{
+impl<DB: Driver> Lease<DB> {
     /// Begins a transaction that writes.
     pub(super) async fn begin(&mut self, stage: Stage) -> Result<(), sqlx::Error> {
-        (&mut **self).execute(DB::BEGIN).await?;
+        DB::run(self, SqlStr::from_static(DB::BEGIN)).await?;
         self.stage = Some(stage);
         Ok(())
     }
@@ -310,7 +323,7 @@ where
         let sound = match &done {
             Ok(_) | Err(Fault::Again) => true,
             Err(Fault::Sql(error) | Fault::AtCommit(error)) => leaves_connection_sound::<DB>(error),
-            Err(Fault::Told(error)) => !error.stands_for_all(),
+            Err(Fault::Store(error)) => !error.stands_for_all(),
         };
         if !sound {
             return done;
@@ -319,11 +332,15 @@ where
             if done.is_ok() {
                 faults::pass(Point::BeforeCommit);
                 stage.0.commits.store(true, Ordering::Relaxed);
-                if let Err(error) = (&mut *self).execute("COMMIT").await {
-                    let undone = DB::undone(&error);
-                    return Err(if undone { Fault::Sql(error) } else { Fault::AtCommit(error) });
+                if let Err(error) = DB::run(&mut self, SqlStr::from_static("COMMIT")).await {
+                    let rolled_back = DB::is_rolled_back(&error);
+                    return Err(if rolled_back {
+                        Fault::Sql(error)
+                    } else {
+                        Fault::AtCommit(error)
+                    });
                 }
-            } else if (&mut *self).execute("ROLLBACK").await.is_err() {
+            } else if DB::run(&mut self, SqlStr::from_static("ROLLBACK")).await.is_err() {
                 return done;
             }
         }
@@ -333,31 +350,30 @@ where
 
     /// Rolls back, for a caller whose work led to nothing, and gives the connection back.
     pub(super) async fn roll_back(mut self) -> Result<(), Fault> {
-        (&mut *self).execute("ROLLBACK").await?;
+        DB::run(&mut self, SqlStr::from_static("ROLLBACK")).await?;
         self.conn.take();
         Ok(())
     }
 }
 
-/// Whether an error is about one row or about others that stood in the way. After any other one the state of the
-/// connection is in doubt.
-fn leaves_connection_sound<DB: Dialect>(error: &sqlx::Error) -> bool {
+/// Whether an error is about one row or a conflict. After any other one the state of the connection is in doubt.
+fn leaves_connection_sound<DB: Driver>(error: &sqlx::Error) -> bool {
     let about_a_row = |it: &dyn DatabaseError| !matches!(it.kind(), ErrorKind::Other);
-    DB::passes(error) || error.as_database_error().is_some_and(about_a_row)
+    DB::is_transient(error) || error.as_database_error().is_some_and(about_a_row)
 }
 
 impl<DB: Database> Deref for Lease<DB> {
-    type Target = DB::Connection;
+    type Target = PoolConnection<DB>;
 
     #[allow(clippy::expect_used, reason = "taken only by `end` and `roll_back`, which consume it")]
-    fn deref(&self) -> &DB::Connection {
+    fn deref(&self) -> &PoolConnection<DB> {
         self.conn.as_ref().expect("a lease that has not ended")
     }
 }
 
 impl<DB: Database> DerefMut for Lease<DB> {
     #[allow(clippy::expect_used, reason = "taken only by `end` and `roll_back`, which consume it")]
-    fn deref_mut(&mut self) -> &mut DB::Connection {
+    fn deref_mut(&mut self) -> &mut PoolConnection<DB> {
         self.conn.as_mut().expect("a lease that has not ended")
     }
 }
@@ -365,7 +381,7 @@ impl<DB: Database> DerefMut for Lease<DB> {
 impl<DB: Database> Drop for Lease<DB> {
     fn drop(&mut self) {
         if let Some(conn) = self.conn.take() {
-            // Without a goodbye, which could wait for ever; what was open is rolled back.
+            // Without closing it in order, which could wait for ever; the server rolls an open transaction back.
             drop(conn.detach());
         }
     }

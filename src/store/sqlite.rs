@@ -82,7 +82,7 @@ macro_rules! write {
                     let $conn: &mut SqliteConnection = &mut lease;
                     $work.await
                 };
-                $self.end(lease, done.map_err(Fault::Told)).await
+                $self.end(lease, done.map_err(Fault::Store)).await
             })
             .await
     };
@@ -142,7 +142,7 @@ impl SqliteStore {
                     lease.roll_back().await?;
                     return Ok(false);
                 }
-                self.end(lease, done.map_err(Fault::Told)).await
+                self.end(lease, done.map_err(Fault::Store)).await
             })
             .await
     }

@@ -8,7 +8,10 @@ use sqlx::{
 };
 
 use super::{
-    super::{FileFault, SchemaFault, session::Dialect},
+    super::{
+        FileFault, SchemaFault,
+        session::{Driver, run_by_driver},
+    },
     StoreError,
 };
 
@@ -33,20 +36,22 @@ mod code {
     pub(super) const NOTADB: i32 = 26;
 }
 
-impl Dialect for Sqlite {
+impl Driver for Sqlite {
+    run_by_driver!();
+
     /// One that read first and wrote later would get BUSY at once, whatever the timeout.
     const BEGIN: &'static str = "BEGIN IMMEDIATE";
 
-    fn told(error: sqlx::Error) -> StoreError {
+    fn store_error(error: sqlx::Error) -> StoreError {
         told(error)
     }
 
-    fn passes(_: &sqlx::Error) -> bool {
+    fn is_transient(_: &sqlx::Error) -> bool {
         // A lock was waited for already, for as long as its timeout says.
         false
     }
 
-    fn undone(error: &sqlx::Error) -> bool {
+    fn is_rolled_back(error: &sqlx::Error) -> bool {
         // What can't be synced may be in the log all the same, where a recovery finds it.
         let primary = error.as_database_error().map(primary);
         primary.is_some_and(|code| [code::BUSY, code::FULL, code::CONSTRAINT].contains(&code))

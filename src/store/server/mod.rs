@@ -1,23 +1,11 @@
-//! MySQL and MariaDB: many writers, each transaction under the locks of the sales that it touches.
+//! MySQL, MariaDB and PostgreSQL: many writers, each transaction under the locks of the sales that it touches.
 //!
-//! What they do badly, and what is done about it: at their default isolation they lock gaps between rows, so
-//! every connection asks for READ COMMITTED. `INSERT IGNORE` hides errors, so it is not used: what stands
-//! against a batch is read under the sale's lock. A foreign key locks the sale's row for sharing first, and
-//! two batches that both did so would wait for each other for ever: so the stock is taken before the orders
-//! are written. There is no RETURNING, so rows are locked and read before they are changed. Lists of
-//! numbers stand in the statement as digits: placeholders end at 65,535, and a statement of its own for every
-//! length would fill the server's cache. This room must not know Redis or a command line.
+//! What differs between them: how a URL is read and a session prepared (`connect`), what their errors mean (`errors`),
+//! and their SQL ([`super::dialect::Dialect`]). This module must not know Redis or a command line.
 
-mod acts;
-mod faults;
-mod flow;
-mod jobs;
-mod opening;
-mod orders;
-mod ordinary;
-mod payment;
-mod plain;
-mod sales;
+mod connect;
+mod mysql;
+mod postgres;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -27,22 +15,28 @@ use seckill_model::{
     OrderEntry, OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, UserId, Voucher,
     VoucherDetails, VoucherId, ledger::SqlBooks,
 };
-use sqlx::{MySql, MySqlConnection};
+use sqlx::{Error, error::DatabaseError};
 
 use super::{
-    Act, ActivityFilter, Cancelled, OrderFlow, Place, Recorded, Store, StoreError, Written,
+    Act, ActivityFilter, Cancelled, OrderFlow, Place, Recorded, Store, StoreError, UrlFault,
+    Written,
+    dialect::Dialect,
     flow::Window,
+    plain::Placed,
+    queries::{
+        self, Conn, audit_log, bench_baseline, jobs, order_rate, orders, ordinary, payment, sales,
+    },
     rows,
-    session::{Fault, Sessions},
+    session::Sessions,
 };
 
 /// A store in one database of a server.
 #[derive(Debug)]
-pub(super) struct MysqlStore {
+pub(super) struct ServerStore<D: Dialect> {
     shown: String,
-    sessions: Sessions<MySql>,
-    /// Rows that one statement may carry, by the server's `max_allowed_packet`.
-    rows: usize,
+    sessions: Sessions<D>,
+    /// Most IDs or rows in one statement.
+    page: usize,
     /// The last batch was not all new, and so may the next one be: then it is not tried as such in vain.
     mixed: AtomicBool,
 }
@@ -55,7 +49,7 @@ macro_rules! read {
             .work(move |_| async move {
                 let mut lease = $self.sessions.lease().await?;
                 let done = {
-                    let $conn: &mut MySqlConnection = &mut lease;
+                    let $conn: &mut Conn<D> = &mut lease;
                     $work.await
                 };
                 lease.end(done).await
@@ -72,7 +66,7 @@ macro_rules! write {
             .work(move |stage| async move {
                 let mut lease = $self.sessions.begin(stage).await?;
                 let done = {
-                    let $conn: &mut MySqlConnection = &mut lease;
+                    let $conn: &mut Conn<D> = &mut lease;
                     $work.await
                 };
                 lease.end(done).await
@@ -81,13 +75,13 @@ macro_rules! write {
     };
 }
 
-impl MysqlStore {
+impl<D: Dialect> ServerStore<D> {
     /// Writes a batch that is all new; `false` where some of it was not, and then nothing was written.
     async fn write_new(&self, keys: &[rows::Key], now: Millis) -> Result<bool, StoreError> {
         self.sessions
             .work(move |stage| async move {
                 let mut lease = self.sessions.begin(stage).await?;
-                let done = orders::write_new(&mut lease, keys, now, self.rows).await;
+                let done = orders::write_new(&mut lease, keys, now, self.page).await;
                 if matches!(done, Ok(false)) {
                     lease.roll_back().await?;
                     return Ok(false);
@@ -96,28 +90,57 @@ impl MysqlStore {
             })
             .await
     }
+
+    /// See [`super::plain::PlainOrders::place`].
+    pub(super) async fn place(
+        &self,
+        order: &OrderEntry,
+        now: Millis,
+    ) -> Result<Placed, StoreError> {
+        let key = rows::key(order)?;
+        write!(self, |conn| bench_baseline::place(conn, key, now))
+    }
+}
+
+/// Classifies an error: `by_code` one that the server sent.
+fn store_error(
+    server: &str,
+    error: Error,
+    by_code: impl FnOnce(&dyn DatabaseError) -> StoreError,
+) -> StoreError {
+    match error {
+        Error::Database(error) => by_code(error.as_ref()),
+        Error::Io(error) => StoreError::Away(format!("its connection broke: {error}")),
+        Error::Tls(error) => {
+            StoreError::Away(format!("no encrypted connection: {error}; look at store.tls"))
+        }
+        Error::PoolClosed => StoreError::Away("the store was closed".to_owned()),
+        Error::Protocol(error) => {
+            StoreError::Away(format!("it does not answer as {server} does: {error}"))
+        }
+        Error::Configuration(error) => UrlFault::Unusable(error.to_string()).into(),
+        // An error of the driver is not proven to be about the request.
+        other => StoreError::Away(other.to_string()),
+    }
 }
 
 #[async_trait]
-impl Store for MysqlStore {
+impl<D: Dialect> Store for ServerStore<D> {
     fn describe(&self) -> String {
         self.shown.clone()
     }
 
     async fn ping(&self) -> Result<String, StoreError> {
-        read!(self, |conn| async {
-            Ok::<String, Fault>(sqlx::query_scalar("SELECT VERSION()").fetch_one(conn).await?)
-        })
+        read!(self, |conn| queries::version(conn))
     }
 
     async fn takes_writes(&self) -> Result<(), StoreError> {
-        // Who locks rows here stands in the way of those rows only. What else may refuse a write, a server that is
-        // read-only or a full disk, is met by the write itself.
+        // Row locks never block all writes. A read-only server or a full disk shows in the writes themselves.
         self.sessions.takes_writes()
     }
 
     async fn durability(&self) -> Result<Vec<(String, String)>, StoreError> {
-        read!(self, |conn| opening::durability(conn))
+        read!(self, |conn| queries::durability(conn))
     }
 
     async fn create_voucher(
@@ -148,7 +171,7 @@ impl Store for MysqlStore {
     ) -> Result<u64, StoreError> {
         write!(self, |conn| async {
             jobs::pass_fence(conn, fence, now).await?;
-            ordinary::close_overdue(conn, before, limit, now).await
+            ordinary::close_overdue(conn, before, limit, now, self.page).await
         })
     }
 
@@ -226,16 +249,16 @@ impl Store for MysqlStore {
         if !self.mixed.load(Ordering::Relaxed) && self.write_new(keys, now).await? {
             return Ok(vec![Written::New; keys.len()]);
         }
-        let written = write!(self, |conn| orders::write_mixed(conn, keys, now, self.rows))?;
+        let written = write!(self, |conn| orders::write_mixed(conn, keys, now, self.page))?;
         self.mixed.store(rows::is_mixed(&written), Ordering::Relaxed);
         Ok(written)
     }
 
     async fn foresee(&self, entries: &[OrderEntry]) -> Result<Vec<Written>, StoreError> {
         let mut answers = Vec::with_capacity(entries.len());
-        for page in entries.chunks(self.rows) {
+        for page in entries.chunks(self.page) {
             let keys = &rows::keys(page)?;
-            answers.extend(read!(self, |conn| orders::foresee(conn, keys, self.rows))?);
+            answers.extend(read!(self, |conn| orders::foresee(conn, keys))?);
         }
         Ok(answers)
     }
@@ -249,7 +272,7 @@ impl Store for MysqlStore {
             return Ok(Vec::new());
         }
         let keys = &rows::keys(entries)?;
-        write!(self, |conn| payment::cancel(conn, keys, now, self.rows))
+        write!(self, |conn| payment::cancel(conn, keys, now, self.page))
     }
 
     async fn order(&self, id: OrderId) -> Result<Option<Order>, StoreError> {
@@ -258,7 +281,7 @@ impl Store for MysqlStore {
 
     async fn orders_among(&self, ids: &[OrderId]) -> Result<Vec<Order>, StoreError> {
         let mut found = Vec::new();
-        for page in ids.chunks(self.rows) {
+        for page in ids.chunks(self.page) {
             found.extend(read!(self, |conn| orders::among_ids(conn, page))?);
         }
         Ok(found)
@@ -275,7 +298,7 @@ impl Store for MysqlStore {
 
     async fn existing(&self, ids: &[OrderId]) -> Result<Vec<OrderId>, StoreError> {
         let mut found = Vec::new();
-        for page in ids.chunks(self.rows) {
+        for page in ids.chunks(self.page) {
             found.extend(read!(self, |conn| orders::existing(conn, page))?);
         }
         Ok(found)
@@ -283,7 +306,7 @@ impl Store for MysqlStore {
 
     async fn closed_among(&self, ids: &[OrderId]) -> Result<Vec<OrderId>, StoreError> {
         let mut found = Vec::new();
-        for page in ids.chunks(self.rows) {
+        for page in ids.chunks(self.page) {
             found.extend(read!(self, |conn| orders::closed_among(conn, page))?);
         }
         Ok(found)
@@ -318,7 +341,7 @@ impl Store for MysqlStore {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        write!(self, |conn| payment::pay(conn, ids, now, self.rows))
+        write!(self, |conn| payment::pay(conn, ids, now, self.page))
     }
 
     async fn close_overdue(
@@ -330,7 +353,7 @@ impl Store for MysqlStore {
     ) -> Result<Vec<ClosedOrder>, StoreError> {
         write!(self, |conn| async {
             jobs::pass_fence(conn, fence, now).await?;
-            payment::close_overdue(conn, before, limit, now, self.rows).await
+            payment::close_overdue(conn, before, limit, now, self.page).await
         })
     }
 
@@ -353,7 +376,7 @@ impl Store for MysqlStore {
     }
 
     async fn gave_back(&self, ids: &[OrderId], now: Millis) -> Result<(), StoreError> {
-        write!(self, |conn| payment::gave_back(conn, ids, now, self.rows))
+        write!(self, |conn| payment::gave_back(conn, ids, now, self.page))
     }
 
     async fn forget_give_backs(&self, before: Millis) -> Result<u64, StoreError> {
@@ -414,11 +437,11 @@ impl Store for MysqlStore {
     }
 
     async fn record(&self, act: &Act) -> Result<(), StoreError> {
-        write!(self, |conn| acts::record(conn, act))
+        write!(self, |conn| audit_log::record(conn, act))
     }
 
     async fn acts(&self, limit: u32) -> Result<Vec<Act>, StoreError> {
-        read!(self, |conn| acts::acts(conn, limit))
+        read!(self, |conn| audit_log::acts(conn, limit))
     }
 
     async fn activity(
@@ -427,7 +450,7 @@ impl Store for MysqlStore {
         before: Option<Place>,
         limit: u32,
     ) -> Result<Vec<Recorded>, StoreError> {
-        read!(self, |conn| acts::activity(conn, filter, before, limit))
+        read!(self, |conn| audit_log::activity(conn, filter, before, limit))
     }
 
     async fn order_flow(
@@ -437,7 +460,7 @@ impl Store for MysqlStore {
         spans: u32,
     ) -> Result<OrderFlow, StoreError> {
         let window = Window::new(from, step_s, spans);
-        read!(self, |conn| flow::flow(conn, window))
+        read!(self, |conn| order_rate::flow(conn, window))
     }
 
     async fn close(&self) {

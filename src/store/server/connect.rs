@@ -1,0 +1,102 @@
+//! From a URL to an open store on a server: the server, its version and its schema are checked, each with an error of
+//! its own.
+
+use std::sync::{Arc, atomic::AtomicBool};
+
+use sqlx::{
+    ConnectOptions as _, Connection, SqlStr,
+    migrate::{Migrate, Migrator},
+};
+use tokio::time::timeout;
+use url::Url;
+
+use super::{
+    super::{
+        Settings, StoreError,
+        dialect::Dialect,
+        schema,
+        session::{Sessions, prepare},
+    },
+    ServerStore,
+};
+
+type Options<D> = <<D as sqlx::Database>::Connection as Connection>::Options;
+
+/// How a database on a server is opened.
+pub(crate) trait Server: Dialect<Connection: Migrate> {
+    /// Selects the names of the tables.
+    const TABLES: &'static str;
+    /// A migration is no transaction, so one that did not end is done again; each statement of it can be repeated.
+    const MIGRATIONS_REPEAT: bool = false;
+
+    /// Reads a URL.
+    fn options(url: &Url, settings: &Settings) -> Result<Options<Self>, StoreError>;
+
+    /// The database and its server, without user and password.
+    fn shown(options: &Options<Self>) -> String;
+
+    /// What each connection is set to, whatever the server's defaults are.
+    fn session(settings: &Settings) -> Vec<String>;
+
+    /// The migrations of this database.
+    fn migrator() -> &'static Migrator;
+
+    /// Refuses a server that is not supported.
+    fn check(conn: &mut Self::Connection) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Waits for other processes that change the schema. The end of the connection unlocks it.
+    fn lock_schema(
+        conn: &mut Self::Connection,
+        settings: &Settings,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Most IDs or rows in one statement.
+    fn page(conn: &mut Self::Connection) -> impl Future<Output = Result<usize, StoreError>> + Send;
+}
+
+impl<D: Server> ServerStore<D> {
+    /// Opens the database that `url` names, and brings its schema up to date.
+    pub(crate) async fn open(url: &Url, settings: &Settings) -> Result<Self, StoreError> {
+        let options = D::options(url, settings)?;
+        let shown = D::shown(&options);
+        let no_answer = |_| StoreError::Away(format!("{shown} does not answer"));
+        let session: Arc<[String]> = D::session(settings).into();
+        let connecting = timeout(settings.connect(), options.connect());
+        let mut conn = connecting.await.map_err(no_answer)?.map_err(D::store_error)?;
+        let preparing = timeout(settings.transaction(), async {
+            prepare::<D>(&mut conn, &session).await.map_err(D::store_error)?;
+            D::check(&mut conn).await?;
+            bring_up_to_date::<D>(&mut conn, settings, &shown).await?;
+            D::page(&mut conn).await
+        });
+        let page = preparing.await.map_err(no_answer)??;
+        // It holds the lock, which ends with the connection, also with one that breaks.
+        let _ = timeout(settings.connect(), conn.close()).await;
+        let sessions = Sessions::new(options, settings.into(), session);
+        Ok(Self { shown, sessions, page, mixed: AtomicBool::new(false) })
+    }
+}
+
+/// Creates or upgrades the tables, one process after the other.
+async fn bring_up_to_date<D: Server>(
+    conn: &mut D::Connection,
+    settings: &Settings,
+    shown: &str,
+) -> Result<(), StoreError> {
+    D::lock_schema(conn, settings).await?;
+    let tables = D::fetch(conn, SqlStr::from_static(D::TABLES), Default::default());
+    let tables: Vec<(String,)> = tables.await.map_err(D::store_error)?;
+    let tables: Vec<String> = tables.into_iter().map(|(table,)| table).collect();
+    if schema::is_ours(shown, &tables)? {
+        let newest = SqlStr::from_static("SELECT MAX(version) FROM _sqlx_migrations");
+        let newest: Vec<(Option<i64>,)> =
+            D::fetch(conn, newest, Default::default()).await.map_err(D::store_error)?;
+        schema::check_version(D::migrator(), newest.first().and_then(|(version,)| *version))?;
+        if D::MIGRATIONS_REPEAT {
+            let unfinished = "DELETE FROM _sqlx_migrations WHERE success = FALSE";
+            D::run(conn, SqlStr::from_static(unfinished)).await.map_err(D::store_error)?;
+        }
+    }
+    let done = D::migrator().run_direct(None, conn, false).await;
+    done.map_err(|fault| schema::fault(D::migrator(), fault).unwrap_or_else(D::store_error))
+}

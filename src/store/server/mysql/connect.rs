@@ -1,0 +1,154 @@
+//! How a URL of MySQL or MariaDB is read, which servers are supported, and what each connection is set to.
+
+use sqlx::{
+    ConnectOptions as _, MySql, MySqlConnection,
+    migrate::Migrator,
+    mysql::{MySqlConnectOptions, MySqlSslMode},
+};
+use url::Url;
+
+use super::super::{
+    super::{
+        MYSQL_PARAMETERS, SchemaFault, Settings, StoreError, UrlFault, migrations::MYSQL,
+        queries::PAGE, session::Driver as _, settings::Tls,
+    },
+    connect::Server,
+};
+
+/// The oldest supported servers: CHECK, and collations that compare byte by byte.
+const OLDEST_MARIADB: (u32, u32) = (10, 6);
+const OLDEST_MYSQL: (u32, u32) = (8, 0);
+
+/// Bytes that one row of a batch takes at most: three numbers of 63 bits, a place, and room for the rest.
+const ROW: usize = 96;
+
+impl Server for MySql {
+    const TABLES: &'static str = "SELECT CAST(table_name AS CHAR) FROM information_schema.tables \
+         WHERE table_schema = DATABASE() ORDER BY table_name";
+    const MIGRATIONS_REPEAT: bool = true;
+
+    fn options(url: &Url, settings: &Settings) -> Result<MySqlConnectOptions, StoreError> {
+        if let Some((name, _)) =
+            url.query_pairs().find(|(name, _)| !MYSQL_PARAMETERS.contains(&&**name))
+        {
+            return Err(UrlFault::Mysql(name.into_owned()).into());
+        }
+        let mut options = MySqlConnectOptions::from_url(url)
+            .map_err(|fault| UrlFault::Unusable(fault.to_string()))?
+            .disable_statement_logging();
+        if options.get_database().is_none_or(str::is_empty) {
+            return Err(
+                UrlFault::NoDatabase("mysql://USER:PASSWORD@HOST/DATABASE".to_owned()).into()
+            );
+        }
+        if !url.query_pairs().any(|(name, _)| name == "ssl-mode" || name == "sslmode") {
+            options = options.ssl_mode(match settings.tls {
+                Tls::Off => MySqlSslMode::Disabled,
+                Tls::Prefer => MySqlSslMode::Preferred,
+                Tls::Require => MySqlSslMode::Required,
+                Tls::Verify => MySqlSslMode::VerifyIdentity,
+            });
+        }
+        if let Some(ca) = &settings.ca {
+            options = options.ssl_ca(ca);
+        }
+        Ok(options)
+    }
+
+    fn shown(options: &MySqlConnectOptions) -> String {
+        let database = options.get_database().unwrap_or_default();
+        match options.get_socket() {
+            Some(socket) => format!("mysql {database} at {}", socket.display()),
+            None => format!("mysql {}:{}/{database}", options.get_host(), options.get_port()),
+        }
+    }
+
+    fn session(settings: &Settings) -> Vec<String> {
+        let ms = settings.statement_ms;
+        let seconds = ms.div_ceil(1_000);
+        // MariaDB and MySQL each read only the comment that is meant for it. An idle transaction
+        // is ended by MariaDB; on MySQL it ends with its connection.
+        vec![
+            format!(
+                "SET SESSION autocommit = 1, SESSION innodb_lock_wait_timeout = {seconds}, \
+                 SESSION sql_mode = 'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION' \
+                 /*M! , SESSION max_statement_time = {}, SESSION idle_transaction_timeout = {} */ \
+                 /*!80000 , SESSION max_execution_time = {ms} */",
+                ms as f64 / 1_000.0,
+                seconds * 4
+            ),
+            "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED".to_owned(),
+        ]
+    }
+
+    fn migrator() -> &'static Migrator {
+        &MYSQL
+    }
+
+    async fn check(conn: &mut MySqlConnection) -> Result<(), StoreError> {
+        let version: String = sqlx::query_scalar("SELECT VERSION()")
+            .fetch_one(conn)
+            .await
+            .map_err(Self::store_error)?;
+        if is_new_enough(&version) {
+            return Ok(());
+        }
+        let oldest = [("MariaDB", OLDEST_MARIADB), ("MySQL", OLDEST_MYSQL)];
+        let oldest =
+            oldest.map(|(name, (major, minor))| format!("{name} {major}.{minor}")).to_vec();
+        Err(SchemaFault::OldServer { version, oldest }.into())
+    }
+
+    async fn lock_schema(
+        conn: &mut MySqlConnection,
+        settings: &Settings,
+    ) -> Result<(), StoreError> {
+        // The server has one space of names for all databases, of 64 characters each.
+        let locked: Option<i64> =
+            sqlx::query_scalar("SELECT GET_LOCK(SHA1(CONCAT('seckill', DATABASE())), ?)")
+                .bind(settings.statement_ms.div_ceil(1_000))
+                .fetch_one(conn)
+                .await
+                .map_err(Self::store_error)?;
+        if locked == Some(1) {
+            return Ok(());
+        }
+        Err(StoreError::Away("another process is changing its schema".to_owned()))
+    }
+
+    async fn page(conn: &mut MySqlConnection) -> Result<usize, StoreError> {
+        let packet: u64 = sqlx::query_scalar("SELECT @@max_allowed_packet")
+            .fetch_one(conn)
+            .await
+            .map_err(Self::store_error)?;
+        Ok((packet as usize / 2 / ROW).clamp(1, PAGE))
+    }
+}
+
+fn is_new_enough(version: &str) -> bool {
+    let oldest =
+        if version.to_lowercase().contains("mariadb") { OLDEST_MARIADB } else { OLDEST_MYSQL };
+    let mut numbers = version.split(['.', '-']).map(|it| it.parse::<u32>().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= oldest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_servers_are_not_new_enough() {
+        for (version, fits) in [
+            ("10.11.19-MariaDB-0+deb12u1", true),
+            ("10.6.0-MariaDB", true),
+            ("11.4.2-MariaDB-ubu2404", true),
+            ("10.5.29-MariaDB", false),
+            ("8.0.36", true),
+            ("8.4.0-commercial", true),
+            ("5.7.44-log", false),
+            ("", false),
+        ] {
+            assert_eq!(is_new_enough(version), fits, "{version}");
+        }
+    }
+}

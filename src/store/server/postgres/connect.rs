@@ -1,0 +1,106 @@
+//! How a URL of PostgreSQL is read, which servers are supported, and what each connection is set to.
+
+use sqlx::{
+    ConnectOptions as _, PgConnection, Postgres, SqlStr,
+    migrate::Migrator,
+    postgres::{PgConnectOptions, PgSslMode},
+};
+use url::Url;
+
+use super::super::{
+    super::{
+        POSTGRES_PARAMETERS, SchemaFault, Settings, StoreError, UrlFault, migrations::POSTGRES,
+        queries::PAGE, session::Driver as _, settings::Tls,
+    },
+    connect::Server,
+};
+
+/// The oldest supported server, as it numbers itself.
+const OLDEST: i32 = 120_000;
+
+impl Server for Postgres {
+    const TABLES: &'static str = "SELECT tablename::TEXT FROM pg_tables WHERE schemaname = current_schema() ORDER BY tablename";
+
+    fn options(url: &Url, settings: &Settings) -> Result<PgConnectOptions, StoreError> {
+        if let Some((name, _)) =
+            url.query_pairs().find(|(name, _)| !POSTGRES_PARAMETERS.contains(&&**name))
+        {
+            return Err(UrlFault::Postgres(name.into_owned()).into());
+        }
+        let mut options = PgConnectOptions::from_url(url)
+            .map_err(|fault| UrlFault::Unusable(fault.to_string()))?
+            .application_name("seckill")
+            .disable_statement_logging();
+        if options.get_database().is_none_or(str::is_empty) {
+            return Err(
+                UrlFault::NoDatabase("postgres://USER:PASSWORD@HOST/DATABASE".to_owned()).into()
+            );
+        }
+        if !url.query_pairs().any(|(name, _)| name == "sslmode" || name == "ssl-mode") {
+            options = options.ssl_mode(match settings.tls {
+                Tls::Off => PgSslMode::Disable,
+                Tls::Prefer => PgSslMode::Prefer,
+                Tls::Require => PgSslMode::Require,
+                Tls::Verify => PgSslMode::VerifyFull,
+            });
+        }
+        if let Some(ca) = &settings.ca {
+            options = options.ssl_root_cert(ca);
+        }
+        Ok(options)
+    }
+
+    fn shown(options: &PgConnectOptions) -> String {
+        let database = options.get_database().unwrap_or_default();
+        match options.get_socket() {
+            Some(socket) => format!("postgres {database} at {}", socket.display()),
+            None => format!("postgres {}:{}/{database}", options.get_host(), options.get_port()),
+        }
+    }
+
+    fn session(settings: &Settings) -> Vec<String> {
+        let ms = settings.statement_ms;
+        vec![format!(
+            "SET statement_timeout = {ms}; SET lock_timeout = {ms}; \
+             SET idle_in_transaction_session_timeout = {}; \
+             SET default_transaction_isolation = 'read committed'",
+            ms * 4
+        )]
+    }
+
+    fn migrator() -> &'static Migrator {
+        &POSTGRES
+    }
+
+    async fn check(conn: &mut PgConnection) -> Result<(), StoreError> {
+        let (number, version, encoding, schema): (i32, String, String, Option<String>) = sqlx::query_as(
+            "SELECT current_setting('server_version_num')::INTEGER, current_setting('server_version'), \
+             current_setting('server_encoding'), current_schema()::TEXT",
+        )
+        .fetch_one(conn)
+        .await
+        .map_err(Self::store_error)?;
+        if number < OLDEST {
+            let (version, oldest) =
+                (format!("PostgreSQL {version}"), vec![(OLDEST / 10_000).to_string()]);
+            return Err(SchemaFault::OldServer { version, oldest }.into());
+        }
+        if encoding != "UTF8" {
+            return Err(SchemaFault::Encoding(encoding).into());
+        }
+        if schema.is_none() {
+            return Err(SchemaFault::NoSchema.into());
+        }
+        Ok(())
+    }
+
+    async fn lock_schema(conn: &mut PgConnection, _: &Settings) -> Result<(), StoreError> {
+        // Any number that other programs are unlikely to use; it belongs to this database. The session ends it.
+        let lock = "SELECT pg_advisory_lock(hashtextextended('seckill schema', 0))";
+        Self::run(conn, SqlStr::from_static(lock)).await.map_err(Self::store_error)
+    }
+
+    async fn page(_: &mut PgConnection) -> Result<usize, StoreError> {
+        Ok(PAGE)
+    }
+}
