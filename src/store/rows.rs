@@ -316,18 +316,6 @@ pub(super) fn adopted(sale: &Sale) -> Result<Adopted, StoreError> {
 pub(super) type VoucherRow =
     (i64, i64, String, Option<i64>, Option<String>, Option<String>, i64, i64, i64);
 
-/// Selects vouchers; what follows says which.
-macro_rules! select_vouchers {
-    ($rest:literal) => {
-        concat!(
-            "SELECT id, type, title, shop_id, sub_title, rules, pay_value, actual_value, status \
-             FROM tb_voucher ",
-            $rest
-        )
-    };
-}
-pub(super) use select_vouchers;
-
 pub(super) fn voucher(row: VoucherRow) -> Result<Voucher, StoreError> {
     let (id, kind, title, shop, sub_title, rules, pay, actual, status) = row;
     let status = VoucherStatus::from_code(status).ok_or_else(|| {
@@ -388,7 +376,8 @@ pub(super) fn run(row: RunRow) -> Result<JobRun, StoreError> {
     })
 }
 
-/// A line of the audit log, as [`select_acts`] reads it.
+/// A line of the audit log: number, time, operator, node, command, subject, reason, result, figures before and after,
+/// and what makes it unique.
 pub(super) type ActRow = (
     i64,
     i64,
@@ -402,18 +391,6 @@ pub(super) type ActRow = (
     Option<String>,
     Option<String>,
 );
-
-/// Selects lines of the audit log; what follows says which.
-macro_rules! select_acts {
-    ($rest:literal) => {
-        concat!(
-            "SELECT id, at, operator, node, act, subject, reason, result, \
-             figures_before, figures_after, once FROM tb_audit_log ",
-            $rest
-        )
-    };
-}
-pub(super) use select_acts;
 
 pub(super) fn recorded(row: ActRow) -> Recorded {
     let (id, at, operator, node, act, subject, reason, result, before, after, once) = row;

@@ -5,21 +5,13 @@
 //! with `BEGIN IMMEDIATE`: one that read first and wrote later would get BUSY at once, whatever
 //! the timeout. This room must not know Redis or a command line.
 
-mod acts;
+mod batch;
+mod dialect;
 mod faults;
 mod file;
-mod flow;
-mod jobs;
 mod lock;
 mod narrow;
 mod opening;
-mod orders;
-mod ordinary;
-mod pages;
-mod payment;
-mod plain;
-mod sales;
-mod settings;
 #[cfg(test)]
 mod tests;
 mod wal;
@@ -35,15 +27,20 @@ use seckill_model::{
     OrderEntry, OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, UserId, Voucher,
     VoucherDetails, VoucherId, ledger::SqlBooks,
 };
-use sqlx::{Sqlite, SqliteConnection, SqlitePool};
+use sqlx::{Sqlite, SqlitePool};
 
 use super::{
     Act, ActivityFilter, Cancelled, OrderFlow, Place, Recorded, Store, StoreError, Written,
     flow::Window,
+    plain::Placed,
+    queries::{
+        self, Conn, PAGE, audit_log, bench_baseline, jobs, order_rate, orders, ordinary, payment,
+        sales,
+    },
     rows,
     session::{Fault, Lease, Sessions, Stage},
 };
-use faults::told;
+use faults::store_error;
 use file::OpenFile;
 use lock::Lock;
 use narrow::Narrow;
@@ -51,8 +48,8 @@ use wal::Wal;
 
 /// Folding the log into the file takes some of it.
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
-/// Entries in one look: a reader is not held for longer, nor the log behind it.
-const FORESEE: usize = 10_000;
+/// A write passes its rows in one statement, however many they are: as JSON they are one value.
+const WHOLE: usize = usize::MAX;
 
 /// A store in one SQLite file, which other processes may use at the same time.
 #[derive(Debug)]
@@ -71,6 +68,15 @@ pub(super) struct SqliteStore {
     mixed: AtomicBool,
 }
 
+/// Reads in a connection of its own.
+macro_rules! read {
+    ($self:ident, |$conn:ident| $work:expr) => {{
+        let mut lease = $self.readers()?.acquire().await.map_err(store_error)?;
+        let $conn: &mut Conn<Sqlite> = &mut lease;
+        $work.await.map_err(Fault::store_error::<Sqlite>)
+    }};
+}
+
 /// Writes in a transaction of its own, which holds the write lock from its first moment.
 macro_rules! write {
     ($self:ident, |$conn:ident| $work:expr) => {
@@ -79,10 +85,10 @@ macro_rules! write {
             .work(move |stage| async move {
                 let mut lease = $self.begin(stage).await?;
                 let done = {
-                    let $conn: &mut SqliteConnection = &mut lease;
+                    let $conn: &mut Conn<Sqlite> = &mut lease;
                     $work.await
                 };
-                $self.end(lease, done.map_err(Fault::Store)).await
+                $self.end(lease, done).await
             })
             .await
     };
@@ -112,6 +118,11 @@ impl SqliteStore {
 
     /// Commits what went well; only what lies in the file under its path counts as written.
     async fn end<T>(&self, lease: Lease<Sqlite>, done: Result<T, Fault>) -> Result<T, Fault> {
+        // An error about values leaves the connection as it was, whatever its code.
+        let done = done.map_err(|fault| match fault {
+            Fault::Sql(error) => Fault::Store(store_error(error)),
+            fault => fault,
+        });
         let done = lease.end(done).await?;
         self.file.check().map_err(StoreError::from)?;
         if self.wal.is_large() {
@@ -137,14 +148,24 @@ impl SqliteStore {
         self.writer
             .work(move |stage| async move {
                 let mut lease = self.begin(stage).await?;
-                let done = orders::write_new(&mut lease, keys, now).await;
+                let done = orders::write_new(&mut lease, keys, now, WHOLE).await;
                 if matches!(done, Ok(false)) {
                     lease.roll_back().await?;
                     return Ok(false);
                 }
-                self.end(lease, done.map_err(Fault::Store)).await
+                self.end(lease, done).await
             })
             .await
+    }
+
+    /// See [`super::plain::PlainOrders::place`].
+    pub(super) async fn place(
+        &self,
+        order: &OrderEntry,
+        now: Millis,
+    ) -> Result<Placed, StoreError> {
+        let key = rows::key(order)?;
+        write!(self, |conn| bench_baseline::place(conn, key, now))
     }
 }
 
@@ -155,11 +176,7 @@ impl Store for SqliteStore {
     }
 
     async fn ping(&self) -> Result<String, StoreError> {
-        // `sqlite_version()` alone would not touch the file.
-        sqlx::query_scalar("SELECT sqlite_version() FROM (SELECT COUNT(*) FROM sqlite_schema)")
-            .fetch_one(self.readers()?)
-            .await
-            .map_err(told)
+        read!(self, |conn| queries::version(conn))
     }
 
     async fn takes_writes(&self) -> Result<(), StoreError> {
@@ -172,7 +189,7 @@ impl Store for SqliteStore {
         self.writer()?
             .work(move |_| async move {
                 let mut lease = self.writer.lease().await?;
-                let done = opening::durability(&mut lease).await;
+                let done = queries::durability(&mut lease).await;
                 lease.end(done).await
             })
             .await
@@ -184,10 +201,6 @@ impl Store for SqliteStore {
         now: Millis,
     ) -> Result<VoucherId, StoreError> {
         write!(self, |conn| sales::insert_voucher(conn, voucher, rows::ORDINARY, now))
-    }
-
-    async fn reserve_numbers(&self, upto: VoucherId) -> Result<(), StoreError> {
-        write!(self, |conn| sales::reserve_numbers(conn, upto))
     }
 
     async fn buy(
@@ -210,8 +223,12 @@ impl Store for SqliteStore {
     ) -> Result<u64, StoreError> {
         write!(self, |conn| async {
             jobs::pass_fence(conn, fence, now).await?;
-            ordinary::close_overdue(conn, before, limit, now).await
+            ordinary::close_overdue(conn, before, limit, now, WHOLE).await
         })
+    }
+
+    async fn reserve_numbers(&self, upto: VoucherId) -> Result<(), StoreError> {
+        write!(self, |conn| sales::reserve_numbers(conn, upto))
     }
 
     async fn create_sale(&self, sale: &NewSale, now: Millis) -> Result<Sale, StoreError> {
@@ -223,7 +240,7 @@ impl Store for SqliteStore {
         after: Option<VoucherId>,
         limit: u32,
     ) -> Result<Vec<Voucher>, StoreError> {
-        sales::vouchers(self.readers()?, after, limit).await
+        read!(self, |conn| sales::vouchers(conn, after, limit))
     }
 
     async fn archived(
@@ -231,15 +248,15 @@ impl Store for SqliteStore {
         before: Option<VoucherId>,
         limit: u32,
     ) -> Result<Vec<Sale>, StoreError> {
-        sales::archived(self.readers()?, before, limit).await
+        read!(self, |conn| sales::archived(conn, before, limit))
     }
 
     async fn sales(&self) -> Result<Vec<Sale>, StoreError> {
-        sales::all(self.readers()?).await
+        read!(self, |conn| sales::all(conn))
     }
 
     async fn sale(&self, voucher: VoucherId) -> Result<Sale, StoreError> {
-        sales::one(self.readers()?, voucher).await
+        read!(self, |conn| sales::one(conn, voucher))
     }
 
     async fn set_state(
@@ -261,7 +278,7 @@ impl Store for SqliteStore {
     }
 
     async fn undelivered(&self) -> Result<Vec<Sale>, StoreError> {
-        sales::undelivered(self.readers()?).await
+        read!(self, |conn| sales::undelivered(conn))
     }
 
     async fn note_delivered(&self, voucher: VoucherId, version: u64) -> Result<(), StoreError> {
@@ -284,17 +301,16 @@ impl Store for SqliteStore {
         if !self.mixed.load(Ordering::Relaxed) && self.write_new(keys, now).await? {
             return Ok(vec![Written::New; keys.len()]);
         }
-        let written = write!(self, |conn| orders::write_mixed(conn, keys, now))?;
+        let written = write!(self, |conn| batch::write_mixed(conn, keys, now))?;
         self.mixed.store(rows::is_mixed(&written), Ordering::Relaxed);
         Ok(written)
     }
 
     async fn foresee(&self, entries: &[OrderEntry]) -> Result<Vec<Written>, StoreError> {
         let mut answers = Vec::with_capacity(entries.len());
-        for page in entries.chunks(FORESEE) {
-            let keys = rows::keys(page)?;
-            let mut conn = self.readers()?.acquire().await.map_err(told)?;
-            answers.extend(orders::foresee(&mut conn, &keys).await?);
+        for page in entries.chunks(PAGE) {
+            let keys = &rows::keys(page)?;
+            answers.extend(read!(self, |conn| orders::foresee(conn, keys))?);
         }
         Ok(answers)
     }
@@ -304,16 +320,23 @@ impl Store for SqliteStore {
         entries: &[OrderEntry],
         now: Millis,
     ) -> Result<Vec<Cancelled>, StoreError> {
+        if entries.is_empty() {
+            return Ok(Vec::new());
+        }
         let keys = &rows::keys(entries)?;
-        write!(self, |conn| payment::cancel(conn, keys, now))
+        write!(self, |conn| payment::cancel(conn, keys, now, WHOLE))
     }
 
     async fn order(&self, id: OrderId) -> Result<Option<Order>, StoreError> {
-        orders::one(self.readers()?, id).await
+        read!(self, |conn| orders::one(conn, id))
     }
 
     async fn orders_among(&self, ids: &[OrderId]) -> Result<Vec<Order>, StoreError> {
-        orders::among_ids(self.readers()?, ids).await
+        let mut found = Vec::new();
+        for page in ids.chunks(PAGE) {
+            found.extend(read!(self, |conn| orders::among_ids(conn, page))?);
+        }
+        Ok(found)
     }
 
     async fn orders(
@@ -322,15 +345,23 @@ impl Store for SqliteStore {
         before: Option<OrderId>,
         limit: u32,
     ) -> Result<Vec<Order>, StoreError> {
-        pages::orders(self.readers()?, filter, before, limit).await
+        read!(self, |conn| orders::page(conn, filter, before, limit))
     }
 
     async fn existing(&self, ids: &[OrderId]) -> Result<Vec<OrderId>, StoreError> {
-        orders::existing(self.readers()?, ids).await
+        let mut found = Vec::new();
+        for page in ids.chunks(PAGE) {
+            found.extend(read!(self, |conn| orders::existing(conn, page))?);
+        }
+        Ok(found)
     }
 
     async fn closed_among(&self, ids: &[OrderId]) -> Result<Vec<OrderId>, StoreError> {
-        orders::closed_among(self.readers()?, ids).await
+        let mut found = Vec::new();
+        for page in ids.chunks(PAGE) {
+            found.extend(read!(self, |conn| orders::closed_among(conn, page))?);
+        }
+        Ok(found)
     }
 
     async fn live_orders(
@@ -339,15 +370,15 @@ impl Store for SqliteStore {
         after: Option<OrderId>,
         limit: u32,
     ) -> Result<Vec<LiveOrder>, StoreError> {
-        orders::live(self.readers()?, voucher, after, limit).await
+        read!(self, |conn| orders::live(conn, voucher, after, limit))
     }
 
     async fn books(&self, voucher: VoucherId) -> Result<SqlBooks, StoreError> {
-        orders::books(self.readers()?, voucher).await
+        read!(self, |conn| orders::books(conn, voucher))
     }
 
     async fn order_counts(&self, voucher: VoucherId) -> Result<OrderCounts, StoreError> {
-        orders::counts(self.readers()?, voucher).await
+        read!(self, |conn| orders::counts(conn, voucher))
     }
 
     async fn repeat_buyers(
@@ -355,11 +386,14 @@ impl Store for SqliteStore {
         voucher: VoucherId,
         limit: u32,
     ) -> Result<Vec<(UserId, u64)>, StoreError> {
-        orders::repeat_buyers(self.readers()?, voucher, limit).await
+        read!(self, |conn| orders::repeat_buyers(conn, voucher, limit))
     }
 
     async fn pay(&self, ids: &[OrderId], now: Millis) -> Result<Vec<Payment>, StoreError> {
-        write!(self, |conn| payment::pay(conn, ids, now))
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        write!(self, |conn| payment::pay(conn, ids, now, WHOLE))
     }
 
     async fn close_overdue(
@@ -371,7 +405,7 @@ impl Store for SqliteStore {
     ) -> Result<Vec<ClosedOrder>, StoreError> {
         write!(self, |conn| async {
             jobs::pass_fence(conn, fence, now).await?;
-            payment::close_overdue(conn, before, limit, now).await
+            payment::close_overdue(conn, before, limit, now, WHOLE).await
         })
     }
 
@@ -380,7 +414,7 @@ impl Store for SqliteStore {
         after: Option<OrderId>,
         limit: u32,
     ) -> Result<Vec<ClosedOrder>, StoreError> {
-        payment::give_backs(self.readers()?, after, limit).await
+        read!(self, |conn| payment::give_backs(conn, after, limit))
     }
 
     async fn given_since(
@@ -390,11 +424,11 @@ impl Store for SqliteStore {
         after: Option<OrderId>,
         limit: u32,
     ) -> Result<Vec<ClosedOrder>, StoreError> {
-        payment::given_since(self.readers()?, voucher, since, after, limit).await
+        read!(self, |conn| payment::given_since(conn, voucher, since, after, limit))
     }
 
     async fn gave_back(&self, ids: &[OrderId], now: Millis) -> Result<(), StoreError> {
-        write!(self, |conn| payment::gave_back(conn, ids, now))
+        write!(self, |conn| payment::gave_back(conn, ids, now, WHOLE))
     }
 
     async fn forget_give_backs(&self, before: Millis) -> Result<u64, StoreError> {
@@ -402,7 +436,7 @@ impl Store for SqliteStore {
     }
 
     async fn returning(&self) -> Result<u64, StoreError> {
-        payment::returning(self.readers()?).await
+        read!(self, |conn| payment::returning(conn))
     }
 
     async fn begin_run(&self, run: &NewRun) -> Result<Option<i64>, StoreError> {
@@ -418,11 +452,11 @@ impl Store for SqliteStore {
     }
 
     async fn runs(&self, job: Option<&str>, limit: u32) -> Result<Vec<JobRun>, StoreError> {
-        jobs::runs(self.readers()?, job, limit).await
+        read!(self, |conn| jobs::runs(conn, job, limit))
     }
 
     async fn last_due(&self, job: &str, now: Millis) -> Result<Option<JobRun>, StoreError> {
-        jobs::last_due(self.readers()?, job, now).await
+        read!(self, |conn| jobs::last_due(conn, job, now))
     }
 
     async fn forget_runs(&self, before: Millis) -> Result<u64, StoreError> {
@@ -430,7 +464,7 @@ impl Store for SqliteStore {
     }
 
     async fn job_switches(&self) -> Result<Vec<JobSwitch>, StoreError> {
-        jobs::switches(self.readers()?).await
+        read!(self, |conn| jobs::switches(conn))
     }
 
     async fn pause_job(&self, job: &str, paused: bool, now: Millis) -> Result<(), StoreError> {
@@ -442,7 +476,7 @@ impl Store for SqliteStore {
     }
 
     async fn setting(&self, name: &str) -> Result<Option<String>, StoreError> {
-        settings::read(self.readers()?, name).await
+        read!(self, |conn| jobs::setting(conn, name))
     }
 
     async fn change_setting(
@@ -451,15 +485,15 @@ impl Store for SqliteStore {
         from: Option<&str>,
         to: &str,
     ) -> Result<bool, StoreError> {
-        write!(self, |conn| settings::change(conn, name, from, to))
+        write!(self, |conn| jobs::change_setting(conn, name, from, to))
     }
 
     async fn record(&self, act: &Act) -> Result<(), StoreError> {
-        write!(self, |conn| acts::record(conn, act))
+        write!(self, |conn| audit_log::record(conn, act))
     }
 
     async fn acts(&self, limit: u32) -> Result<Vec<Act>, StoreError> {
-        acts::acts(self.readers()?, limit).await
+        read!(self, |conn| audit_log::acts(conn, limit))
     }
 
     async fn activity(
@@ -468,7 +502,7 @@ impl Store for SqliteStore {
         before: Option<Place>,
         limit: u32,
     ) -> Result<Vec<Recorded>, StoreError> {
-        acts::activity(self.readers()?, filter, before, limit).await
+        read!(self, |conn| audit_log::activity(conn, filter, before, limit))
     }
 
     async fn order_flow(
@@ -477,7 +511,8 @@ impl Store for SqliteStore {
         step_s: u32,
         spans: u32,
     ) -> Result<OrderFlow, StoreError> {
-        flow::flow(self.readers()?, Window::new(from, step_s, spans)).await
+        let window = Window::new(from, step_s, spans);
+        read!(self, |conn| order_rate::flow(conn, window))
     }
 
     async fn close(&self) {

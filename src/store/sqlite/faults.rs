@@ -1,11 +1,8 @@
-//! What an error of SQLite means for whoever asked: wait, give up, or mend something.
+//! What errors of SQLite mean for the caller: try later, repair something, or never.
 
 use std::path::Path;
 
-use sqlx::{
-    Sqlite,
-    error::{DatabaseError, ErrorKind},
-};
+use sqlx::{Sqlite, error::DatabaseError};
 
 use super::{
     super::{
@@ -43,7 +40,7 @@ impl Driver for Sqlite {
     const BEGIN: &'static str = "BEGIN IMMEDIATE";
 
     fn store_error(error: sqlx::Error) -> StoreError {
-        told(error)
+        store_error(error)
     }
 
     fn is_transient(_: &sqlx::Error) -> bool {
@@ -58,22 +55,22 @@ impl Driver for Sqlite {
     }
 }
 
-/// An error of SQLite, told to a person.
+/// Classifies an error and explains it to the user.
 #[allow(clippy::needless_pass_by_value, reason = "it is the last to see it, in map_err")]
-pub(super) fn told(error: sqlx::Error) -> StoreError {
+pub(super) fn store_error(error: sqlx::Error) -> StoreError {
     let away = |why: &str| StoreError::Away(why.to_owned());
     match &error {
-        sqlx::Error::Database(fault) => told_by_code(fault.as_ref()),
+        sqlx::Error::Database(fault) => store_error_by_code(fault.as_ref()),
         sqlx::Error::PoolTimedOut => away("all its connections are busy"),
         sqlx::Error::PoolClosed => away("the store was closed"),
         sqlx::Error::WorkerCrashed => away("its connection broke"),
         sqlx::Error::Io(fault) => StoreError::Away(format!("{fault}")),
-        // Of the driver: nothing says that it is about what was asked.
+        // An error of the driver is not proven to be about the request.
         other => StoreError::Away(other.to_string()),
     }
 }
 
-fn told_by_code(fault: &dyn DatabaseError) -> StoreError {
+fn store_error_by_code(fault: &dyn DatabaseError) -> StoreError {
     let away = |why: &str| StoreError::Away(why.to_owned());
     match primary(fault) {
         code::BUSY | code::LOCKED | code::PROTOCOL => StoreError::Locked,
@@ -90,7 +87,7 @@ fn told_by_code(fault: &dyn DatabaseError) -> StoreError {
             SchemaFault::Changed(fault.message().to_owned()).into()
         }
         code::TOOBIG | code::MISMATCH | code::RANGE => StoreError::Refused(fault.to_string()),
-        // Whatever else stands in the way is not about what was asked: nobody gives up an order for it.
+        // No other error is proven to be about the request, so no order is given up for it.
         _ => StoreError::Away(fault.to_string()),
     }
 }
@@ -102,18 +99,18 @@ fn is_of_the_schema(message: &str) -> bool {
         .any(|it| message.contains(it))
 }
 
-/// The same while the file at `path` is being opened, when a person can still choose another.
-pub(super) fn told_at_open(error: sqlx::Error, path: &Path) -> StoreError {
+/// The same while the file at `path` is being opened, when the user can still choose another.
+pub(super) fn store_error_at_open(error: sqlx::Error, path: &Path) -> StoreError {
     let shown = path.display().to_string();
     match error.as_database_error().map(primary) {
         Some(code::NOTADB | code::CORRUPT) => FileFault::NoDatabase(shown).into(),
         Some(code::CANTOPEN | code::PERM | code::AUTH) => FileFault::CantOpen(shown).into(),
         Some(code::READONLY) => FileFault::ReadOnly(shown).into(),
-        _ => told(error),
+        _ => store_error(error),
     }
 }
 
-/// Whether somebody else just holds the file, so that the same request works in a moment.
+/// Whether another process holds the file for now, so that the same request works in a moment.
 pub(super) fn is_busy(error: &sqlx::Error) -> bool {
     error.as_database_error().map(primary).is_some_and(|it| it == code::BUSY || it == code::LOCKED)
 }
@@ -122,11 +119,6 @@ pub(super) fn is_busy(error: &sqlx::Error) -> bool {
 pub(super) fn is_no_room_for_index(error: &sqlx::Error) -> bool {
     const SHMSIZE: &str = "4874";
     error.as_database_error().and_then(DatabaseError::code).is_some_and(|code| code == SHMSIZE)
-}
-
-/// Whether a row pointed at a sale that is not there.
-pub(super) fn is_foreign_key(error: &sqlx::Error) -> bool {
-    error.as_database_error().is_some_and(|it| it.kind() == ErrorKind::ForeignKeyViolation)
 }
 
 fn primary<E: DatabaseError + ?Sized>(fault: &E) -> i32 {
@@ -156,18 +148,18 @@ mod tests {
         one.execute("CREATE TABLE t (a INTEGER UNIQUE, b BLOB)").await.unwrap();
         one.execute("INSERT INTO t VALUES (1, 'x')").await.unwrap();
 
-        let twice = told(one.execute("INSERT INTO t VALUES (1, 'x')").await.unwrap_err());
+        let twice = store_error(one.execute("INSERT INTO t VALUES (1, 'x')").await.unwrap_err());
         assert!(matches!(twice, StoreError::Refused(_)), "{twice}");
 
         one.execute("PRAGMA max_page_count = 10").await.unwrap();
         let full = one.execute("INSERT INTO t VALUES (2, zeroblob(1000000))").await.unwrap_err();
-        let full = told(full);
+        let full = store_error(full);
         assert!(full.is_away() && full.to_string().contains("disk is full"), "{full}");
 
         one.execute("BEGIN IMMEDIATE").await.unwrap();
         let locked = connect(dir.path()).await.execute("BEGIN IMMEDIATE").await.unwrap_err();
         assert!(is_busy(&locked));
-        let locked = told(locked);
+        let locked = store_error(locked);
         assert!(matches!(locked, StoreError::Locked) && locked.is_away(), "{locked}");
     }
 
@@ -177,7 +169,7 @@ mod tests {
         connect(dir.path()).await.execute("CREATE TABLE t (a)").await.unwrap();
         let options = SqliteConnectOptions::new().filename(dir.path().join("a.db")).read_only(true);
         let mut reader = SqliteConnection::connect_with(&options).await.unwrap();
-        let fault = told(reader.execute("INSERT INTO t VALUES (1)").await.unwrap_err());
+        let fault = store_error(reader.execute("INSERT INTO t VALUES (1)").await.unwrap_err());
         assert!(fault.is_away() && fault.to_string().contains("read-only"), "{fault}");
     }
 }

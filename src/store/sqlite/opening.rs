@@ -26,11 +26,11 @@ use super::{
         FileFault,
         migrations::SQLITE,
         schema,
-        session::{Bounds, Fault, Sessions},
+        session::{Bounds, Sessions},
         settings::{Settings, Synchronous},
     },
     SqliteStore, StoreError,
-    faults::{is_busy, is_no_room_for_index, told_at_open},
+    faults::{is_busy, is_no_room_for_index, store_error_at_open},
     file::OpenFile,
     lock::Lock,
     narrow::{self, Narrow},
@@ -60,17 +60,17 @@ impl SqliteStore {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
                 Ok(store) => return Ok(store),
-                Err(Opening::Sql(fault)) => return Err(told_at_open(fault, &path)),
-                Err(Opening::Told(fault)) => return Err(fault),
+                Err(Opening::Sql(fault)) => return Err(store_error_at_open(fault, &path)),
+                Err(Opening::Store(fault)) => return Err(fault),
             }
         }
     }
 }
 
-/// An error that may go away by itself, or one that is told already.
+/// An error of the driver, which may be transient, or one that is classified already.
 enum Opening {
     Sql(sqlx::Error),
-    Told(StoreError),
+    Store(StoreError),
 }
 
 impl From<sqlx::Error> for Opening {
@@ -138,31 +138,9 @@ async fn open_once(path: &PathBuf, settings: &Settings) -> Result<SqliteStore, O
     };
     let narrow = full.then(|| Narrow::new(pool(), options.clone()));
     let readers = pool().max_connections(READERS).connect_lazy_with(options.read_only(true));
-    let file = OpenFile::at(path).map_err(|fault| Opening::Told(fault.into()))?;
+    let file = OpenFile::at(path).map_err(|fault| Opening::Store(fault.into()))?;
     let wal = Wal::beside(path);
     Ok(SqliteStore { file, wal, writer, readers, narrow, lock, mixed: AtomicBool::new(false) })
-}
-
-/// Settings that decide what survives a power loss, by the connection that writes.
-pub(super) async fn durability(
-    conn: &mut SqliteConnection,
-) -> Result<Vec<(String, String)>, Fault> {
-    let mut settings = Vec::new();
-    for (name, pragma) in [
-        ("journal_mode", "SELECT journal_mode FROM pragma_journal_mode"),
-        (
-            "synchronous",
-            "SELECT CASE synchronous WHEN 0 THEN 'off' WHEN 1 THEN 'normal' WHEN 2 THEN 'full' \
-             ELSE 'extra' END FROM pragma_synchronous",
-        ),
-        ("foreign_keys", "SELECT iif(foreign_keys, 'on', 'off') FROM pragma_foreign_keys"),
-        ("page_size", "SELECT CAST(page_size AS TEXT) FROM pragma_page_size"),
-        ("busy_timeout", "SELECT timeout || ' ms' FROM pragma_busy_timeout"),
-    ] {
-        let value: String = sqlx::query_scalar(pragma).fetch_one(&mut *conn).await?;
-        settings.push((name.to_owned(), value));
-    }
-    Ok(settings)
 }
 
 /// Says whether no migration is left to apply, by a connection of its own.
@@ -182,22 +160,22 @@ async fn refuse_foreign(conn: &mut SqliteConnection, path: &Path) -> Result<bool
     )
     .fetch_all(&mut *conn)
     .await?;
-    if !schema::is_ours(&path.display().to_string(), &tables).map_err(Opening::Told)? {
+    if !schema::is_ours(&path.display().to_string(), &tables).map_err(Opening::Store)? {
         return Ok(false);
     }
     let fault = |fault| schema_fault(fault, path);
     let applied = conn.list_applied_migrations(schema::MIGRATIONS).await.map_err(fault)?;
     let newest = applied.iter().map(|it| it.version).max();
-    schema::check_version(&SQLITE, newest).map_err(Opening::Told)?;
+    schema::check_version(&SQLITE, newest).map_err(Opening::Store)?;
     let dirty = conn.dirty_version(schema::MIGRATIONS).await.map_err(fault)?;
     Ok(dirty.is_none() && schema::is_current(&SQLITE, &applied))
 }
 
 fn schema_fault(fault: MigrateError, path: &Path) -> Opening {
     match schema::fault(&SQLITE, fault) {
-        Ok(told) => Opening::Told(told),
+        Ok(error) => Opening::Store(error),
         Err(fault) if is_busy(&fault) => Opening::Sql(fault),
-        Err(fault) => Opening::Told(told_at_open(fault, path)),
+        Err(fault) => Opening::Store(store_error_at_open(fault, path)),
     }
 }
 

@@ -1,0 +1,65 @@
+//! A batch of orders that is not all new, in SQLite.
+
+use std::collections::HashSet;
+
+use seckill_model::{Millis, VoucherId};
+use sqlx::Sqlite;
+
+use super::{
+    super::{
+        dialect::Dialect,
+        queries::{Conn, orders},
+        rows::{self, Key, Standing},
+        session::Fault,
+    },
+    StoreError, WHOLE, Written,
+};
+
+/// Writes what is new of a batch and returns what conflicts with the rest, inside the caller's transaction, which must
+/// be rolled back when this fails.
+///
+/// The transaction has the file for itself, so only rows that were refused are read back: to ask for the inserted rows,
+/// or for each buyer's order before, costs a batch with one bad entry half its speed.
+pub(super) async fn write_mixed(
+    conn: &mut Conn<Sqlite>,
+    keys: &[Key],
+    now: Millis,
+) -> Result<Vec<Written>, Fault> {
+    let sales = orders::lock_sales(conn, rows::vouchers(keys)).await?;
+    let known = orders::by_id(conn, keys).await?;
+    let taken: HashSet<i64> = known.iter().map(|(order, ..)| *order).collect();
+    let possible: Vec<Key> = keys
+        .iter()
+        .filter(|key| sales.contains(&key.2) && !taken.contains(&key.0))
+        .copied()
+        .collect();
+    // Nothing had these IDs before, so each row that is there as it was asked for is new.
+    let new: HashSet<Key> = if orders::insert(conn, &possible, now, WHOLE).await? {
+        possible.into_iter().collect()
+    } else {
+        let refused = refused(conn, &possible).await?;
+        possible.into_iter().filter(|key| !refused.contains(key)).collect()
+    };
+    let inserted: Vec<Key> = new.iter().copied().collect();
+    if let Some(voucher) = orders::take_stock(conn, &inserted, now).await?.first() {
+        return Err(StoreError::OutOfStock(VoucherId(*voucher as u64)).into());
+    }
+    let rest: Vec<Key> = keys.iter().filter(|key| !new.contains(key)).copied().collect();
+    let standing = known.into_iter().chain(new);
+    let live = orders::live_at(conn, &rest).await?;
+    Ok(Standing::new(sales, standing, live).answers(keys, inserted)?)
+}
+
+/// Those of a batch that have no row. They are few, and each row that is read costs as much as a lookup.
+async fn refused(conn: &mut Conn<Sqlite>, keys: &[Key]) -> Result<HashSet<Key>, sqlx::Error> {
+    let refused: Vec<Key> = Sqlite::sql(format!(
+        "SELECT id, user_id, voucher_id, place FROM {} \
+         WHERE NOT EXISTS (SELECT 1 FROM tb_voucher_order o WHERE o.id = batch.id \
+            AND o.user_id = batch.user_id AND o.voucher_id = batch.voucher_id AND o.place = batch.place)",
+        Sqlite::batch(1)
+    ))
+    .bind(keys)
+    .rows(conn)
+    .await?;
+    Ok(refused.into_iter().collect())
+}
