@@ -17,6 +17,7 @@ mod schema;
 mod server;
 mod session;
 mod settings;
+mod sql_store;
 mod sqlite;
 mod unfit;
 

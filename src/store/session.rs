@@ -247,7 +247,7 @@ impl<DB: Driver> Sessions<DB> {
     /// A connection for statements that only read.
     pub(super) async fn lease(&self) -> Result<Lease<DB>, Fault> {
         let conn = self.pool.acquire().await?;
-        Ok(Lease { conn: Some(conn), stage: None })
+        Ok(Lease::new(conn))
     }
 
     /// A connection with a transaction begun. Every write is in one, also a single statement: what breaks
@@ -311,6 +311,16 @@ pub(super) struct Lease<DB: Database> {
 }
 
 impl<DB: Driver> Lease<DB> {
+    /// Takes a connection without a transaction.
+    pub(super) fn new(conn: PoolConnection<DB>) -> Self {
+        Self { conn: Some(conn), stage: None }
+    }
+
+    /// Gives a connection back that has no transaction.
+    pub(super) fn give_back(mut self) {
+        self.conn.take();
+    }
+
     /// Begins a transaction that writes.
     pub(super) async fn begin(&mut self, stage: Stage) -> Result<(), sqlx::Error> {
         DB::run(self, SqlStr::from_static(DB::BEGIN)).await?;

@@ -1,7 +1,7 @@
 //! From a URL to an open store on a server: the server, its version and its schema are checked, each with an error of
 //! its own.
 
-use std::sync::{Arc, atomic::AtomicBool};
+use std::sync::Arc;
 
 use sqlx::{
     ConnectOptions as _, Connection, SqlStr,
@@ -17,7 +17,7 @@ use super::{
         schema,
         session::{Sessions, prepare},
     },
-    ServerStore,
+    ServerBackend, ServerStore,
 };
 
 type Options<D> = <<D as sqlx::Database>::Connection as Connection>::Options;
@@ -73,7 +73,7 @@ impl<D: Server> ServerStore<D> {
         // It holds the lock, which ends with the connection, also with one that breaks.
         let _ = timeout(settings.connect(), conn.close()).await;
         let sessions = Sessions::new(options, settings.into(), session);
-        Ok(Self { shown, sessions, page, mixed: AtomicBool::new(false) })
+        Ok(Self::new(ServerBackend { shown, sessions, page }))
     }
 }
 

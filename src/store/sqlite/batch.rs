@@ -12,7 +12,7 @@ use super::{
         rows::{self, Key, Standing},
         session::Fault,
     },
-    StoreError, WHOLE, Written,
+    StoreError, Written,
 };
 
 /// Writes what is new of a batch and returns what conflicts with the rest, inside the caller's transaction, which must
@@ -33,8 +33,8 @@ pub(super) async fn write_mixed(
         .filter(|key| sales.contains(&key.2) && !taken.contains(&key.0))
         .copied()
         .collect();
-    // Nothing had these IDs before, so each row that is there as it was asked for is new.
-    let new: HashSet<Key> = if orders::insert(conn, &possible, now, WHOLE).await? {
+    // In one statement, which inserts all that it can. Nothing had these IDs before, so each row that is there as it was asked for is new.
+    let new: HashSet<Key> = if orders::insert(conn, &possible, now, keys.len()).await? {
         possible.into_iter().collect()
     } else {
         let refused = refused(conn, &possible).await?;

@@ -6,7 +6,6 @@
 use std::{
     io,
     path::{Path, PathBuf},
-    sync::atomic::AtomicBool,
     time::{Duration, Instant},
 };
 
@@ -29,7 +28,7 @@ use super::{
         session::{Bounds, Sessions},
         settings::{Settings, Synchronous},
     },
-    SqliteStore, StoreError,
+    SqliteBackend, SqliteStore, StoreError,
     faults::{is_busy, is_no_room_for_index, store_error_at_open},
     file::OpenFile,
     lock::Lock,
@@ -140,7 +139,7 @@ async fn open_once(path: &PathBuf, settings: &Settings) -> Result<SqliteStore, O
     let readers = pool().max_connections(READERS).connect_lazy_with(options.read_only(true));
     let file = OpenFile::at(path).map_err(|fault| Opening::Store(fault.into()))?;
     let wal = Wal::beside(path);
-    Ok(SqliteStore { file, wal, writer, readers, narrow, lock, mixed: AtomicBool::new(false) })
+    Ok(SqliteStore::new(SqliteBackend { file, wal, writer, readers, narrow, lock }))
 }
 
 /// Says whether no migration is left to apply, by a connection of its own.

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use seckill_model::EntryId;
+use seckill_model::{EntryId, Millis, NewSale, OrderEntry, OrderId, UserId, VoucherId};
 use sqlx::Executor as _;
 
 use super::*;
-use crate::settings::Settings;
+use crate::{Act, Settings, Store as _};
 
 async fn open(dir: &Path) -> SqliteStore {
     SqliteStore::open(&dir.join("a.db"), &Settings::default()).await.unwrap()
@@ -30,7 +30,7 @@ fn batch(voucher: VoucherId, from: u64, orders: u64) -> Vec<OrderEntry> {
 
 /// From here on the writer's connection finds the disk full, as SQLite sees it.
 async fn fill_the_disk(store: &SqliteStore) {
-    let mut lease = store.writer.lease().await.unwrap();
+    let mut lease = store.backend.writer.lease().await.unwrap();
     lease.execute("PRAGMA max_page_count = 1").await.unwrap();
     lease.end(Ok(())).await.unwrap();
 }
@@ -69,8 +69,8 @@ async fn the_log_does_not_grow_for_ever_under_steady_reads() {
         once: Some(number.to_string()),
         ..Act::default()
     };
-    let mut older = store.readers.acquire().await.unwrap();
-    let mut newer = store.readers.acquire().await.unwrap();
+    let mut older = store.backend.readers.acquire().await.unwrap();
+    let mut newer = store.backend.readers.acquire().await.unwrap();
     let reading = tokio::spawn(async move {
         older.execute("BEGIN; SELECT COUNT(*) FROM tb_audit_log").await.unwrap();
         loop {
