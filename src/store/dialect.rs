@@ -4,7 +4,11 @@
 //! more than once. A list of IDs is one value, compared as `= ANY($1)`. Each dialect turns that into its own text. The
 //! text of a statement never holds a value.
 
-use std::borrow::Cow;
+use std::{
+    borrow::Cow,
+    fmt::{self, Write as _},
+    marker::PhantomData,
+};
 
 use sqlx::{
     AssertSqlSafe, FromRow, SqlSafeStr as _, SqlStr, error::BoxDynError, mysql::MySqlRow,
@@ -114,7 +118,7 @@ pub(super) trait Dialect: Driver {
 
     /// A statement to which values can be bound.
     fn sql<'q>(text: impl Into<Cow<'static, str>>) -> Statement<'q, Self> {
-        Statement { sql: text.into(), values: Vec::new(), dialect: std::marker::PhantomData }
+        Statement { sql: text.into(), values: Vec::new(), dialect: PhantomData }
     }
 }
 
@@ -203,7 +207,7 @@ value_from! {
 pub(super) struct Statement<'q, D: ?Sized> {
     sql: Cow<'static, str>,
     values: Vec<Value<'q>>,
-    dialect: std::marker::PhantomData<fn() -> D>,
+    dialect: PhantomData<fn() -> D>,
 }
 
 impl<'q, D: Dialect> Statement<'q, D> {
@@ -306,21 +310,24 @@ pub(super) fn substitute(sql: &str, mut write: impl FnMut(&mut String, usize, bo
 
 /// A list of IDs as a JSON array.
 pub(super) fn json_ids(ids: &[i64]) -> String {
-    json(ids, |id| id.to_string())
+    json(ids, |text, id| write!(text, "{id}"))
 }
 
 /// Rows as a JSON array of arrays, in the order of [`Key`].
 pub(super) fn json_rows(rows: &[Key]) -> String {
-    json(rows, |(order, user, voucher, place)| format!("[{order},{user},{voucher},{place}]"))
+    json(rows, |text, (order, user, voucher, place)| {
+        write!(text, "[{order},{user},{voucher},{place}]")
+    })
 }
 
-fn json<T>(items: &[T], write: impl Fn(&T) -> String) -> String {
+fn json<T>(items: &[T], write: impl Fn(&mut String, &T) -> fmt::Result) -> String {
     let mut text = String::from("[");
     for (index, item) in items.iter().enumerate() {
         if index > 0 {
             text.push(',');
         }
-        text.push_str(&write(item));
+        // Writing to a String can't fail.
+        let _ = write(&mut text, item);
     }
     text.push(']');
     text

@@ -1,7 +1,7 @@
 //! A store that fails on demand: for tests, the demo and drills, around any other store.
 //!
-//! It must not know dialects: it stands before the store and answers as one whose database is away, hangs, is
-//! slow, or went away at the commit.
+//! It must not know dialects: it wraps a store and answers as one whose database is away, hangs, is slow, or went away
+//! at the commit.
 
 use std::{
     sync::{
@@ -37,7 +37,7 @@ pub enum Ill {
     Hangs(Duration),
     /// Each request takes that much longer.
     Slow(Duration),
-    /// It goes away at the commit: this share of the writes, 0 to 1, is done or not, and nobody is told which.
+    /// It goes away at the commit: this share of the writes, 0 to 1, is done or not, and the caller does not learn which.
     Unsure(f64),
 }
 
@@ -56,8 +56,8 @@ struct State {
 enum Fate {
     Pass(Duration),
     Fail(Duration),
-    DoneUntold,
-    UndoneUntold,
+    DoneUnknown,
+    UndoneUnknown,
 }
 
 impl Illness {
@@ -79,7 +79,7 @@ impl Illness {
             Ill::Hangs(bound) => Fate::Fail(bound),
             Ill::Slow(by) => Fate::Pass(by),
             Ill::Unsure(share) if writes && random.random_bool(share.clamp(0.0, 1.0)) => {
-                if random.random_bool(0.5) { Fate::DoneUntold } else { Fate::UndoneUntold }
+                if random.random_bool(0.5) { Fate::DoneUnknown } else { Fate::UndoneUnknown }
             }
             Ill::Not | Ill::Unsure(_) => Fate::Pass(Duration::ZERO),
         }
@@ -91,7 +91,7 @@ impl Illness {
     }
 }
 
-/// Puts a store before `inner` that is well until its illness is set. What is done or not at an untold commit
+/// Puts a store before `inner` that is well until its illness is set. What is done or not at such a commit
 /// follows from `seed`.
 pub fn faulty(inner: SharedStore, seed: u64) -> (SharedStore, Illness) {
     let now = Mutex::new((Ill::Not, ChaCha8Rng::seed_from_u64(seed)));
@@ -132,25 +132,25 @@ impl Faulty {
                 tokio::time::sleep(late).await;
                 self.illness.fail(StoreError::Away)
             }
-            Fate::DoneUntold => {
+            Fate::DoneUnknown => {
                 work.await?;
                 self.illness.fail(StoreError::Unknown)
             }
-            Fate::UndoneUntold => self.illness.fail(StoreError::Unknown),
+            Fate::UndoneUnknown => self.illness.fail(StoreError::Unknown),
         }
     }
 }
 
 /// Each method asks the inner store, unless its fate is another.
 macro_rules! forward {
-    ($($kind:ident $name:ident($($arg:ident: $ty:ty),*) -> $told:ty;)*) => {
+    ($($kind:ident $name:ident($($arg:ident: $ty:ty),*) -> $answer:ty;)*) => {
         #[async_trait]
         impl Store for Faulty {
             fn describe(&self) -> String {
                 self.inner.describe()
             }
 
-            $(async fn $name(&self, $($arg: $ty),*) -> Result<$told, StoreError> {
+            $(async fn $name(&self, $($arg: $ty),*) -> Result<$answer, StoreError> {
                 self.$kind(self.inner.$name($($arg),*)).await
             })*
 
@@ -223,7 +223,7 @@ mod tests {
     use crate::{Settings, open};
 
     #[tokio::test]
-    async fn it_is_ill_as_it_was_told_and_well_again() {
+    async fn it_fails_as_it_was_set_and_recovers() {
         let files = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}", files.path().join("t.db").display());
         let inner = open(&url, &Settings::default()).await.unwrap();
@@ -235,10 +235,10 @@ mod tests {
         assert_eq!(illness.failed(), 2);
         illness.set(Ill::Unsure(1.0));
         for _ in 0..40 {
-            let told = store.create_voucher(&VoucherDetails::titled("v"), Millis(0)).await;
-            assert!(matches!(told, Err(StoreError::Unknown(_))));
+            let answer = store.create_voucher(&VoucherDetails::titled("v"), Millis(0)).await;
+            assert!(matches!(answer, Err(StoreError::Unknown(_))));
         }
-        assert!(store.ping().await.is_ok(), "nobody can doubt what was read");
+        assert!(store.ping().await.is_ok(), "a read is never in doubt");
         illness.set(Ill::Not);
         let done = store.vouchers(None, 99).await.unwrap().len();
         assert!((10..=30).contains(&done), "{done} of 40 were done");

@@ -1,14 +1,15 @@
-//! SQL behind one trait: the durable truth of vouchers, sales, orders and acts.
+//! SQL behind one trait: the durable state of vouchers, sales, orders, jobs and the audit log.
 //!
-//! What a dialect does badly is handled in that dialect's file;
-//! the same tests run on all of them.
+//! The statements are shared (`queries`); what differs between databases is in their `Dialect` and `Backend`. The same
+//! tests run on all of them.
 
-mod acts;
+mod audit_log;
+mod config_error;
 mod dialect;
 pub mod faulty;
-mod flow;
 mod migrations;
 mod open;
+mod order_rate;
 pub mod plain;
 mod queries;
 mod rows;
@@ -19,7 +20,6 @@ mod session;
 mod settings;
 mod sql_store;
 mod sqlite;
-mod unfit;
 
 use std::sync::Arc;
 
@@ -31,12 +31,14 @@ use seckill_model::{
     VoucherDetails, VoucherId, ledger::SqlBooks,
 };
 
-pub use acts::{Act, ActivityFilter, ENGINE, NOBODY, Place, Recorded, Which};
-pub use flow::OrderFlow;
+pub use audit_log::{Act, ActivityFilter, ENGINE, NOBODY, Place, Recorded, Which};
+pub use config_error::{
+    FORMS, FileFault, MYSQL_PARAMETERS, POSTGRES_PARAMETERS, SchemaFault, UrlFault,
+};
 pub use open::{file_of, open};
+pub use order_rate::OrderFlow;
 pub use rules::SaleRule;
 pub use settings::{Settings, Synchronous, Tls};
-pub use unfit::{FORMS, FileFault, MYSQL_PARAMETERS, POSTGRES_PARAMETERS, SchemaFault, UrlFault};
 
 /// A store that any task may use.
 pub type SharedStore = Arc<dyn Store>;
@@ -59,7 +61,7 @@ pub enum StoreError {
         "the database went away at the commit ({0}), so this may be done or not; look before you ask again"
     )]
     Unknown(String),
-    /// Somebody else changed the sale first.
+    /// Another command changed the sale first.
     #[error(
         "the sale of voucher {0} was changed by somebody else just now; look at it and ask again"
     )]
@@ -97,19 +99,18 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether any other request would fare the same: it is the database that stands in the way, and nothing
-    /// about what was asked.
+    /// Whether any other request would fail as well: the cause is the database, not the request.
     pub fn stands_for_all(&self) -> bool {
         self.is_away() || matches!(self, Self::Schema(_) | Self::File(_) | Self::Url(_))
     }
 
-    /// Whether the same request may succeed later without anybody changing it.
+    /// Whether the same request may succeed later as it is.
     pub fn is_away(&self) -> bool {
         matches!(self, Self::Away(_) | Self::Locked | Self::Unknown(_))
     }
 }
 
-/// What became of one order of a batch.
+/// The result of one order of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
     /// The row is new, and one piece was taken from the stock.
@@ -127,12 +128,12 @@ pub enum Written {
     NoSale,
 }
 
-/// What became of one order that was to be cancelled before it was ever written.
+/// The result of cancelling one order that was never written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cancelled {
-    /// It stands as cancelled now, and Redis is to be told.
+    /// It is cancelled now, and Redis is to be informed.
     Now,
-    /// It stood as cancelled or closed before.
+    /// It was cancelled or closed before.
     Before,
     /// It is live: nothing was changed.
     Live,
@@ -266,7 +267,7 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     async fn foresee(&self, entries: &[OrderEntry]) -> Result<Vec<Written>, StoreError>;
 
     /// Cancels orders that were promised and never written, in one transaction: a row each, cancelled at `now`,
-    /// that takes no piece of the stock, and Redis to be told. What stands under an id already is left as it
+    /// that takes no piece of the stock, and Redis to be informed. A row that has an id already is left as it
     /// is. The answers are in the order of `entries`.
     async fn cancel_orders(
         &self,
@@ -321,11 +322,11 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     async fn pay(&self, ids: &[OrderId], now: Millis) -> Result<Vec<Payment>, StoreError>;
 
     /// Closes at most `limit` unpaid orders of sales that were written before `before`, oldest first: each
-    /// only if it is unpaid still, its piece back to the stock, and Redis to be told, in one
+    /// only if it is unpaid still, its piece back to the stock, and Redis to be informed, in one
     /// transaction under `fence`.
     ///
     /// # Errors
-    /// [`StoreError::Fenced`] when somebody else holds the lock by now; then nothing was closed.
+    /// [`StoreError::Fenced`] when another holder has the lock by now; then nothing was closed.
     async fn close_overdue(
         &self,
         before: Millis,
@@ -334,15 +335,15 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         fence: &Fence,
     ) -> Result<Vec<ClosedOrder>, StoreError>;
 
-    /// Closed orders of which Redis was not told yet, by id, at most `limit` after `after`.
+    /// Closed orders of which Redis was not informed yet, by id, at most `limit` after `after`.
     async fn give_backs(
         &self,
         after: Option<OrderId>,
         limit: u32,
     ) -> Result<Vec<ClosedOrder>, StoreError>;
 
-    /// Closed orders of a voucher of which Redis was told at `since` or later, or not at all; what a
-    /// Redis that lost its last seconds has to be told again.
+    /// Closed orders of a voucher of which Redis was informed at `since` or later, or not at all: what a Redis that
+    /// lost its last seconds has to learn again.
     async fn given_since(
         &self,
         voucher: VoucherId,
@@ -351,13 +352,13 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         limit: u32,
     ) -> Result<Vec<ClosedOrder>, StoreError>;
 
-    /// Redis was told of these.
+    /// Notes that Redis was informed of these.
     async fn gave_back(&self, ids: &[OrderId], now: Millis) -> Result<(), StoreError>;
 
-    /// Forgets those of which Redis was told before `before`; returns how many.
+    /// Deletes those of which Redis was informed before `before`; returns how many.
     async fn forget_give_backs(&self, before: Millis) -> Result<u64, StoreError>;
 
-    /// How many closed orders Redis was not told of yet.
+    /// How many closed orders Redis was not informed of yet.
     async fn returning(&self) -> Result<u64, StoreError>;
 
     /// Begins a run of a job. `None` when that due time was taken before, when the job is paused and
@@ -392,7 +393,7 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// [`StoreError::Fenced`] when a higher token was seen.
     async fn fenced_write(&self, fence: &Fence, now: Millis) -> Result<u64, StoreError>;
 
-    /// What every node has to agree on; `None` where nobody has decided it.
+    /// A setting that all nodes share; `None` where it is not set yet.
     async fn setting(&self, name: &str) -> Result<Option<String>, StoreError>;
 
     /// Decides it, if it stands at `from` still; says whether it did.

@@ -1,4 +1,4 @@
-//! From a database URL to a store: reads the scheme, and refuses what no dialect here speaks.
+//! From a database URL to a store: reads the scheme, and refuses unknown ones.
 //!
 //! This file must not know tables. A URL may hold a password, so no message repeats more of it
 //! than the scheme.
@@ -106,8 +106,8 @@ mod tests {
             ("sqlite:/a/100%.db", "/a/100%.db"),
             ("sqlite:/a/%3F%25%e7%81%ab.db", "/a/?%火.db"),
         ] {
-            let Ok(Place::Sqlite(told)) = place(url) else { panic!("{url}") };
-            assert_eq!(told, PathBuf::from(path), "{url}");
+            let Ok(Place::Sqlite(found)) = place(url) else { panic!("{url}") };
+            assert_eq!(found, PathBuf::from(path), "{url}");
         }
     }
 
@@ -126,8 +126,8 @@ mod tests {
             "sqlite://:memory:",
             "",
         ] {
-            let told = place(url).unwrap_err().to_string();
-            assert!(told.contains("sqlite:PATH") && !told.contains("hunter2"), "{url}: {told}");
+            let error = place(url).unwrap_err().to_string();
+            assert!(error.contains("sqlite:PATH") && !error.contains("hunter2"), "{url}: {error}");
         }
     }
 }

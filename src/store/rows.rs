@@ -1,4 +1,4 @@
-//! Rows as every dialect reads them, turned into what they mean. No database is asked in here.
+//! Rows as every dialect reads them, converted into the types of the model. This file accesses no database.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -52,7 +52,7 @@ pub(super) fn voucher_key(voucher: VoucherId) -> Result<i64, StoreError> {
     i64::try_from(voucher.0).map_err(|_| StoreError::NoSale(voucher))
 }
 
-/// How many pieces of each voucher the rows take, by voucher: all who lock sales do it in this order.
+/// How many pieces of each voucher the rows take, by voucher: sales are always locked in this order.
 pub(super) fn pieces(keys: &[Key]) -> BTreeMap<i64, i64> {
     let mut pieces = BTreeMap::new();
     for (_, _, voucher, _) in keys {
@@ -69,7 +69,7 @@ pub(super) fn vouchers(keys: &[Key]) -> BTreeSet<i64> {
     keys.iter().map(|(_, _, voucher, _)| *voucher).collect()
 }
 
-/// Rows that stand against entries of a batch.
+/// Rows that conflict with entries of a batch.
 #[derive(Debug, Default)]
 pub(super) struct Standing {
     sales: BTreeSet<i64>,

@@ -1,4 +1,4 @@
-//! What every dialect decides alike about a sale that it has locked. No database is asked in here.
+//! Rules for a sale that is locked, the same for every dialect. This file accesses no database.
 
 use std::collections::HashMap;
 

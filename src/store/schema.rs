@@ -1,4 +1,4 @@
-//! Whose schema it is, and how old: the same words on every dialect.
+//! Which program made a schema, and which version it has: the same checks for every dialect.
 
 use sqlx::migrate::{AppliedMigration, MigrateError, Migration, Migrator};
 
@@ -9,7 +9,10 @@ pub(super) fn known(migrator: &Migrator) -> i64 {
     migrator.iter().map(|it| it.version).max().unwrap_or(0)
 }
 
-/// Whether the tables are ours, or there are none; those of somebody else are refused.
+/// Whether the tables are those of this program; `false` where there are none.
+///
+/// # Errors
+/// Another program made them.
 pub(super) fn is_ours(shown: &str, tables: &[String]) -> Result<bool, StoreError> {
     let has = |name: &str| tables.iter().any(|it| it == name);
     if tables.is_empty() || (tables.len() == 1 && has(MIGRATIONS)) {
@@ -48,7 +51,7 @@ fn newer(migrator: &Migrator, version: i64) -> StoreError {
 
 /// Why the schema can't be brought up to date; what the database itself said is given back as it is.
 pub(super) fn fault(migrator: &Migrator, fault: MigrateError) -> Result<StoreError, sqlx::Error> {
-    let told = match fault {
+    let fault = match fault {
         MigrateError::Execute(fault) | MigrateError::ExecuteMigration(fault, _) => {
             return Err(fault);
         }
@@ -61,5 +64,5 @@ pub(super) fn fault(migrator: &Migrator, fault: MigrateError) -> Result<StoreErr
         MigrateError::Dirty(version) => SchemaFault::HalfDone(version),
         other => SchemaFault::Stuck(other.to_string()),
     };
-    Ok(told.into())
+    Ok(fault.into())
 }

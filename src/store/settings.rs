@@ -35,7 +35,7 @@ pub enum Tls {
     Off,
     /// If the server can; a stranger on the wire may prevent it.
     Prefer,
-    /// Always, whoever the server is.
+    /// Always, without a check of the server's certificate.
     Require,
     /// Always, and the server's certificate has to be good for its host.
     Verify,

@@ -15,7 +15,7 @@ use seckill_model::{
 use super::{
     Act, ActivityFilter, Cancelled, OrderFlow, Place, Recorded, Store, StoreError, Written,
     dialect::Dialect,
-    flow::Window,
+    order_rate::Window,
     plain::Placed,
     queries::{
         self, Conn, PAGE, audit_log, bench_baseline, jobs, order_rate, orders, ordinary, payment,

@@ -3,7 +3,7 @@
 use super::{
     super::{
         dialect::Dialect,
-        flow::{OrderFlow, Window},
+        order_rate::{OrderFlow, Window},
         session::Fault,
     },
     Conn,

@@ -3,7 +3,7 @@
 use std::{cmp::Reverse, collections::BTreeSet};
 
 use seckill_model::{
-    LiveOrder, Millis, Order, OrderCounts, OrderFilter, OrderId, UserId, VoucherId,
+    LiveOrder, Millis, Order, OrderCounts, OrderFilter, OrderId, OrderStatus, UserId, VoucherId,
     ledger::SqlBooks,
 };
 
@@ -231,10 +231,10 @@ pub(crate) async fn page<D: Dialect>(
     let conditions = [
         (" AND user_id =", filter.user.map(user)),
         (" AND voucher_id =", filter.voucher.map(voucher)),
-        (" AND status =", filter.status.map(|status| status.code())),
+        (" AND status =", filter.status.map(OrderStatus::code)),
         (" AND user_id <>", filter.not.user.map(user)),
         (" AND voucher_id <>", filter.not.voucher.map(voucher)),
-        (" AND status <>", filter.not.status.map(|status| status.code())),
+        (" AND status <>", filter.not.status.map(OrderStatus::code)),
         (" AND id >=", Some(filter.from.map_or(0, OrderId::as_i64))),
         (" AND id <", [before, filter.to].into_iter().flatten().min().map(OrderId::as_i64)),
     ];

@@ -1,6 +1,6 @@
-//! The write lock of the file: whether somebody keeps it for longer than a write takes.
+//! The write lock of the file: whether another process keeps it for longer than a write takes.
 //!
-//! Reading goes on beside a writer, so a look alone would never tell that orders wait for one. It must not write.
+//! Reads continue beside a writer, so a read never shows that orders wait for one. This file must not write.
 
 use std::{
     sync::atomic::{AtomicI64, Ordering},
@@ -12,7 +12,7 @@ use sqlx::{Sqlite, SqliteConnection, sqlite::SqliteConnectOptions};
 use super::{
     super::session::{Bounds, Fault, Sessions, Stage},
     StoreError,
-    faults::is_busy,
+    errors::is_busy,
 };
 
 /// A batch is committed within tens of milliseconds, unless the disk stalls.
@@ -24,7 +24,7 @@ const UNSEEN: i64 = i64::MIN;
 #[derive(Debug)]
 pub(super) struct Lock {
     sessions: Sessions<Sqlite>,
-    /// What the connection saw last; another number says that somebody has committed since.
+    /// The data version that the connection saw last; another one shows a commit since.
     version: AtomicI64,
 }
 
@@ -44,7 +44,7 @@ impl Lock {
     /// Takes the lock and gives it back at once.
     ///
     /// # Errors
-    /// [`StoreError::Locked`] where somebody holds it all the while and commits nothing, or the file is not there.
+    /// [`StoreError::Locked`] where another process holds it all the time and commits nothing, or the file is not there.
     pub(super) async fn take_and_give_back(&self) -> Result<(), StoreError> {
         let looked = self.sessions.work(move |stage| self.look(stage)).await;
         if looked.is_err() {
@@ -56,7 +56,7 @@ impl Lock {
 
     async fn look(&self, stage: Stage) -> Result<(), Fault> {
         let mut lease = self.sessions.lease().await?;
-        // While orders are written nobody has to try, and the writers are left alone.
+        // While orders are written the lock need not be tried, and the writers are not disturbed.
         if self.moved(&mut lease).await? {
             return lease.end(Ok(())).await;
         }
@@ -70,7 +70,7 @@ impl Lock {
         }
     }
 
-    /// Whether somebody has committed since the last time that this was asked.
+    /// Whether another connection has committed since the last call.
     async fn moved(&self, conn: &mut SqliteConnection) -> Result<bool, sqlx::Error> {
         let now = sqlx::query_scalar("SELECT data_version FROM pragma_data_version")
             .fetch_one(conn)

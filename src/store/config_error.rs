@@ -1,4 +1,4 @@
-//! What is wrong with a database that somebody named, as data: its URL, its file, its schema.
+//! Why a configured database can't be used, as data: its URL, its file, its schema.
 //!
 //! A URL may hold a password, so nothing here repeats more of it than a parameter's name.
 

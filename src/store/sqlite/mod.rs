@@ -3,15 +3,15 @@
 //! WAL lets readers go on while the writer commits; `synchronous=FULL` makes a commit outlive a
 //! power loss, since an acknowledgement in Redis follows it. Every writing transaction begins
 //! with `BEGIN IMMEDIATE`: one that read first and wrote later would get BUSY at once, whatever
-//! the timeout. This room must not know Redis or a command line.
+//! the timeout. This module must not know Redis or a command line.
 
 mod batch;
+mod connect;
 mod dialect;
-mod faults;
+mod errors;
 mod file;
 mod lock;
 mod narrow;
-mod opening;
 #[cfg(test)]
 mod tests;
 mod wal;
@@ -28,7 +28,7 @@ use super::{
     session::{Fault, Lease, Sessions},
     sql_store::{Backend, SqlStore},
 };
-use faults::store_error;
+use errors::store_error;
 use file::OpenFile;
 use lock::Lock;
 use narrow::Narrow;

@@ -1,4 +1,4 @@
-//! Lines of the audit log, and how they are asked for: what operators did, and what befell the deployment.
+//! Lines of the audit log and their filter: commands of operators, and events.
 
 use std::{fmt, str::FromStr};
 
@@ -6,12 +6,12 @@ use serde::{Serialize, de::IgnoredAny};
 
 use seckill_model::{Millis, Said};
 
-/// In place of an operator in a line that tells what happened, and that nobody did.
+/// Stands for the operator in a line about an event.
 pub const NOBODY: &str = "-";
-/// Lines that the engine writes about itself bear this name.
+/// Stands for the operator in lines that the engine writes about itself.
 pub const ENGINE: &str = "engine";
 
-/// A line of the audit log: who did what, when, why, and how it went.
+/// A line of the audit log: who did what, when, why, and the result.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Act {
     /// When it happened, also where it was written later.
@@ -20,30 +20,30 @@ pub struct Act {
     pub operator: String,
     /// On which node.
     pub node: String,
-    /// What, for example `sale end`.
+    /// The command or event, for example `sale end`.
     pub act: String,
-    /// On what, in words.
+    /// The object of the command.
     pub subject: Said,
-    /// Why, as the operator said it.
+    /// The reason that the operator gave.
     pub reason: Option<String>,
-    /// How it went.
+    /// The result.
     pub result: Said,
-    /// Figures before it, as JSON in one line; `None` where nobody could tell.
+    /// Figures before it, as JSON in one line; `None` where they are unknown.
     pub before: Option<String>,
     /// Figures after it.
     pub after: Option<String>,
-    /// What makes the line one of its kind: a second one of the same is not written.
+    /// Identifies the line: a second one with the same value is not written.
     #[serde(skip)]
     pub once: Option<String>,
 }
 
 impl Act {
-    /// Whether the act was not done.
+    /// Whether the command failed.
     pub fn failed(&self) -> bool {
         self.result.part::<IgnoredAny>("/failed").is_some() || self.result.starts_with("failed: ")
     }
 
-    /// Whether it tells what happened, as opposed to what a person did.
+    /// Whether it is an event, not a command.
     pub fn is_event(&self) -> bool {
         matches!(self.operator.as_str(), "" | NOBODY | ENGINE)
     }
@@ -108,9 +108,9 @@ impl Serialize for Place {
 /// Which kind of lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
-    /// What operators did.
+    /// Commands of operators.
     Acts,
-    /// What happened.
+    /// Events.
     Events,
 }
 

@@ -20,7 +20,7 @@ pub struct OrderFlow {
     pub persisted: Vec<u64>,
 }
 
-/// What the statements are asked, in the numbers that they compare.
+/// A span of time, in the numbers that the statements compare.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     step_s: i64,

@@ -29,7 +29,7 @@ use super::{
         settings::{Settings, Synchronous},
     },
     SqliteBackend, SqliteStore, StoreError,
-    faults::{is_busy, is_no_room_for_index, store_error_at_open},
+    errors::{is_busy, is_no_room_for_index, store_error_at_open},
     file::OpenFile,
     lock::Lock,
     narrow::{self, Narrow},
@@ -142,7 +142,7 @@ async fn open_once(path: &PathBuf, settings: &Settings) -> Result<SqliteStore, O
     Ok(SqliteStore::new(SqliteBackend { file, wal, writer, readers, narrow, lock }))
 }
 
-/// Says whether no migration is left to apply, by a connection of its own.
+/// Returns whether no migration is left to apply, by a connection of its own.
 async fn look(options: &SqliteConnectOptions, path: &Path) -> Result<bool, Opening> {
     let mut conn = SqliteConnection::connect_with(options).await?;
     let seen = refuse_foreign(&mut conn, path).await;
@@ -150,8 +150,8 @@ async fn look(options: &SqliteConnectOptions, path: &Path) -> Result<bool, Openi
     seen
 }
 
-/// Refuses a database with tables of somebody else, and one from a newer seckill; says whether no migration is left to
-/// apply.
+/// Refuses a database with tables of another program, and one from a newer seckill; returns whether no migration is
+/// left to apply.
 async fn refuse_foreign(conn: &mut SqliteConnection, path: &Path) -> Result<bool, Opening> {
     let tables: Vec<String> = sqlx::query_scalar(
         "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' \
