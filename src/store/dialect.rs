@@ -37,10 +37,19 @@ pub(super) trait Dialect: Driver {
     const JOIN: &'static str = "JOIN";
     /// Voucher numbers come from a sequence that does not follow a number that a statement gives.
     const HAS_SEQUENCE: bool = false;
-    /// Counts the orders of the voucher `$1` by status.
-    const ORDER_COUNTS: &'static str;
-    /// Selects at most `$2` users with more than one order of the voucher `$1`, each with the number of orders.
-    const REPEAT_BUYERS: &'static str;
+    /// Counts the orders of the voucher `$1` by status: live and closed ones along the index of each.
+    const ORDER_COUNTS: &'static str = "SELECT status, COUNT(*) FROM tb_voucher_order \
+         WHERE voucher_id = $1 AND status NOT IN (4, 5) GROUP BY status \
+         UNION ALL SELECT status, COUNT(*) FROM tb_voucher_order \
+         WHERE voucher_id = $1 AND status IN (4, 5) GROUP BY status";
+    /// Selects at most `$2` users with more than one order of the voucher `$1`, each with the number of orders: live and
+    /// closed ones along the index of each.
+    const REPEAT_BUYERS: &'static str = "SELECT user_id, CAST(SUM(orders) AS BIGINT) FROM (\
+             SELECT user_id, COUNT(*) AS orders FROM tb_voucher_order \
+             WHERE voucher_id = $1 AND status NOT IN (4, 5) GROUP BY user_id \
+             UNION ALL SELECT user_id, COUNT(*) FROM tb_voucher_order \
+             WHERE voucher_id = $1 AND status IN (4, 5) GROUP BY user_id) AS parts \
+         GROUP BY user_id HAVING SUM(orders) > 1 ORDER BY SUM(orders) DESC, user_id LIMIT $2";
 
     /// A table `batch` of `id`, `user_id`, `voucher_id` and `place` from [`Value::Rows`], which is the last value and
     /// has this number.

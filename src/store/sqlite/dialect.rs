@@ -30,17 +30,6 @@ impl Dialect for Sqlite {
     const LOCK: &'static str = "";
     const LOCK_S: &'static str = "";
     const JOIN: &'static str = "CROSS JOIN";
-    // Live and closed orders, each along the index of their own.
-    const ORDER_COUNTS: &'static str = "SELECT status, COUNT(*) FROM tb_voucher_order \
-         WHERE voucher_id = $1 AND status NOT IN (4, 5) GROUP BY status \
-         UNION ALL SELECT status, COUNT(*) FROM tb_voucher_order \
-         WHERE voucher_id = $1 AND status IN (4, 5) GROUP BY status";
-    const REPEAT_BUYERS: &'static str = "SELECT user_id, CAST(SUM(orders) AS BIGINT) FROM (\
-             SELECT user_id, COUNT(*) AS orders FROM tb_voucher_order \
-             WHERE voucher_id = $1 AND status NOT IN (4, 5) GROUP BY user_id \
-             UNION ALL SELECT user_id, COUNT(*) FROM tb_voucher_order \
-             WHERE voucher_id = $1 AND status IN (4, 5) GROUP BY user_id) AS parts \
-         GROUP BY user_id HAVING SUM(orders) > 1 ORDER BY SUM(orders) DESC, user_id LIMIT $2";
 
     through_driver!();
 
