@@ -153,7 +153,9 @@ impl Message {
                     expression: Expression::Select { selector, variants },
                 } => {
                     self.fill(selector);
-                    variants.iter().for_each(|variant| self.add(&variant.value));
+                    for variant in variants {
+                        self.add(&variant.value);
+                    }
                 }
             }
         }
