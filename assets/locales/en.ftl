@@ -358,6 +358,7 @@ alarms-was-a = { $key } (was a { $held })
 
 cli-bench = bench
 cli-the-audit-log-could-not-be = '{ $act }' { $result }; the audit log could not be written either
+cli-read-only-works = { $why }; meanwhile seckill --read-only shows the console
 cli-the-console-has-no-json-use = the console has no JSON; use 'seckill status --json'
 cli-the-number-of-partitions-is-seckill = the number of partitions is { $agreed }; 'seckill work --partitions { $wanted }' changes that while no node is alive, or leave --partitions out
 cli-was-done-but-the-audit-log = '{ $act }' was done ({ $result }), but the audit log could not be written; note it by hand

@@ -358,6 +358,7 @@ alarms-was-a = { $key }（原为 { $held }）
 
 cli-bench = 压测
 cli-the-audit-log-could-not-be = “{ $act }”{ $result }；审计日志也未能写入
+cli-read-only-works = { $why }；其间可用 seckill --read-only 打开控制台查看
 cli-the-console-has-no-json-use = 控制台没有 JSON；请用 'seckill status --json'
 cli-the-number-of-partitions-is-seckill = 分区数为 { $agreed }；没有节点在线时可用 'seckill work --partitions { $wanted }' 更改，或去掉 --partitions
 cli-was-done-but-the-audit-log = “{ $act }”已执行（{ $result }），但未能写入审计日志；请手工记录

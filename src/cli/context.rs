@@ -24,7 +24,7 @@ use seckill_model::{
     message::text,
 };
 use seckill_redis::{
-    HOME, Layout, Redis,
+    BrokerError, HOME, Layout, Redis,
     data_dir::{DataDir, NodeSlot},
     server::ManagedServer,
 };
@@ -226,7 +226,15 @@ impl Context {
             // A key of another type would stand in the way of the name. A server that is away is reported below.
             let (store, keys) = (&self.store, &self.keys);
             let _ = mend::mend_all(store, &mut link, keys, &self.outbox, &name).await;
-            take_name(&mut link, &self.keys, &name, &self.instance, dead_ms, sure).await?;
+            let (keys, instance) = (&self.keys, &self.instance);
+            let taken = take_name(&mut link, keys, &name, instance, dead_ms, sure).await;
+            if let Err(error @ EngineError::Broker(BrokerError::Unwilling(_))) = taken {
+                let mut fault = Fault::from(error);
+                let why = fault.told();
+                fault.sentence = text!("cli-read-only-works", why).into();
+                return Err(fault);
+            }
+            taken?;
         }
         Ok(Node::start(NodeConfig {
             redis: self.redis.clone(),
