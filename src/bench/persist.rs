@@ -26,7 +26,7 @@ use seckill_engine::{
 };
 use seckill_model::{Millis, NewSale, SaleState, VoucherId};
 use seckill_redis::{Layout, Link, Redis, nodes::Nodes, stream, stream_stats};
-use seckill_store::{SharedStore, plain::PlainOrders};
+use seckill_store::{SharedStore, bench_baseline::PlainOrders};
 use serde::Serialize;
 use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};

@@ -15,7 +15,7 @@ use seckill_redis::{
     BrokerError, Layout, Link, Redis,
     stream::{self, ReadFrom},
 };
-use seckill_store::plain::{Placed, PlainOrders};
+use seckill_store::bench_baseline::{Placed, PlainOrders};
 use uuid::Uuid;
 
 use super::locks::{PLAIN_LEASE_MS, PLAIN_RELEASE};

@@ -11,7 +11,7 @@ use seckill_bench::{
 };
 use seckill_engine::EngineError;
 use seckill_redis::{HOME, Redis, data_dir::DataDir, server::ManagedServer};
-use seckill_store::plain::PlainOrders;
+use seckill_store::bench_baseline::PlainOrders;
 use tokio_util::sync::CancellationToken;
 
 use super::{

@@ -12,7 +12,7 @@ use seckill_model::{
     ledger::SaleAudit,
     message::{Label, text},
 };
-use seckill_store::faulty::{Ill, faulty};
+use seckill_store::fault_injection::{Ill, faulty};
 use serde::{Serialize, Serializer};
 use tokio::sync::watch;
 

@@ -1,7 +1,7 @@
 //! Faults on purpose, for the demo and for drills: what they leave behind is what the real ones leave.
 //!
 //! It does not look whether anybody wants that: who calls it works on a throw-away deployment, or has asked. A
-//! database that fails is `store::faulty`.
+//! database that fails is `store::fault_injection`.
 
 use std::time::Duration;
 

@@ -4,13 +4,13 @@
 //! tests run on all of them.
 
 mod audit_log;
+pub mod bench_baseline;
 mod config_error;
 mod dialect;
-pub mod faulty;
+pub mod fault_injection;
 mod migrations;
 mod open;
 mod order_rate;
-pub mod plain;
 mod queries;
 mod rows;
 mod rules;

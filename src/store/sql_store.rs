@@ -14,9 +14,9 @@ use seckill_model::{
 
 use super::{
     Act, ActivityFilter, Cancelled, OrderFlow, Place, Recorded, Store, StoreError, Written,
+    bench_baseline::Placed,
     dialect::Dialect,
     order_rate::Window,
-    plain::Placed,
     queries::{
         self, Conn, PAGE, audit_log, bench_baseline, jobs, order_rate, orders, ordinary, payment,
         sales,
@@ -148,7 +148,7 @@ impl<B: Backend> SqlStore<B> {
         sessions.work(write).await
     }
 
-    /// See [`super::plain::PlainOrders::place`].
+    /// See [`super::bench_baseline::PlainOrders::place`].
     pub(super) async fn place(
         &self,
         order: &OrderEntry,

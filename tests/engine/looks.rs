@@ -31,7 +31,7 @@ use seckill_redis::{
     Layout, Link, Redis, stream,
     stream_stats::{survey, survey_of},
 };
-use seckill_store::faulty::Ill;
+use seckill_store::fault_injection::Ill;
 
 const PATIENCE: Duration = Duration::from_mins(1);
 

@@ -33,7 +33,7 @@ use seckill_redis::{
     Redis, dead_letters,
     stream::{self, ReadFrom},
 };
-use seckill_store::{Act, faulty::Ill};
+use seckill_store::{Act, fault_injection::Ill};
 use sqlx::{Connection as _, Executor as _, SqliteConnection};
 use tokio_util::sync::CancellationToken;
 

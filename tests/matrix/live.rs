@@ -12,7 +12,7 @@ use rand_chacha::ChaCha8Rng;
 use redis::cmd;
 use seckill_engine::{fault_injection, node::Node};
 use seckill_model::{Millis, VoucherId, order_id::utc_day};
-use seckill_store::faulty::{Ill, Illness};
+use seckill_store::fault_injection::{Ill, Illness};
 use sqlx::{AnyConnection, Connection as _, Executor as _};
 use tokio_util::sync::CancellationToken;
 

@@ -13,7 +13,7 @@ use seckill_engine::{
     ledger, payment, repair, vouchers,
 };
 use seckill_model::{Fence, Millis, NewSale, OrderId, VoucherId, filter::Filter, ledger::Finding};
-use seckill_store::faulty::Illness;
+use seckill_store::fault_injection::Illness;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 

@@ -27,7 +27,7 @@ use seckill_model::{NewSale, Outcome, UserId, VoucherId, filter::Filter, ledger:
 use seckill_redis::{Layout, Redis, keys::node_of};
 use seckill_store::{
     self, SharedStore,
-    faulty::{Illness, faulty},
+    fault_injection::{Illness, faulty},
 };
 use sqlx::{AnyConnection, Connection as _, SqliteConnection};
 

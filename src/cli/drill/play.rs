@@ -16,7 +16,7 @@ use seckill_model::{
     filter::Filter,
     message::{Label, text},
 };
-use seckill_store::faulty::{Ill, Illness};
+use seckill_store::fault_injection::{Ill, Illness};
 use tokio::{sync::watch, task::JoinHandle, time::sleep};
 
 use super::{

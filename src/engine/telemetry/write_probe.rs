@@ -65,7 +65,7 @@ mod tests {
     use super::*;
     use seckill_store::{
         self,
-        faulty::{Ill, faulty},
+        fault_injection::{Ill, faulty},
     };
 
     async fn open(dir: &tempfile::TempDir) -> SharedStore {

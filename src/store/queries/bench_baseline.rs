@@ -3,7 +3,7 @@
 use seckill_model::Millis;
 
 use super::{
-    super::{dialect::Dialect, plain::Placed, rows::Key, session::Fault},
+    super::{bench_baseline::Placed, dialect::Dialect, rows::Key, session::Fault},
     Conn,
 };
 

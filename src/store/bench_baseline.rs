@@ -1,7 +1,6 @@
-//! One order the plain way: select, update, insert, each a statement and a round trip.
+//! The baseline of `seckill bench`: one order by select, update and insert, each a statement and a round trip.
 //!
-//! It is what the engine is measured against, and writes to the same tables under the same
-//! durability. No engine writes orders through it: that is [`super::Store::write_orders`].
+//! The engine is measured against it. It writes to the same tables under the same durability. No engine writes orders through it: that is [`super::Store::write_orders`].
 
 use seckill_model::{Millis, OrderEntry};
 use sqlx::{MySql, Postgres};
@@ -13,7 +12,7 @@ use super::{
     sqlite::SqliteStore,
 };
 
-/// What became of one order.
+/// The result of one order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placed {
     /// The row is new, and one piece was taken from the stock.
@@ -24,7 +23,7 @@ pub enum Placed {
     SoldOut,
 }
 
-/// A database that is written to the plain way, beside whatever store is open on it.
+/// A database that the baseline writes to, beside any store that is open on it.
 #[derive(Debug)]
 pub struct PlainOrders(Dialect);
 
