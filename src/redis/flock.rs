@@ -4,13 +4,11 @@
 //! holds that, and a child that was handed the file holds it too. It must not know what it guards.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::{File, OpenOptions, TryLockError},
     io,
     os::unix::fs::OpenOptionsExt,
     path::Path,
 };
-
-use rustix::{fs::FlockOperation, io::Errno};
 
 /// Opens a file that is only there to be locked.
 pub(super) fn open(path: &Path) -> io::Result<File> {
@@ -20,27 +18,29 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
 /// Takes the lock for itself alone, if nobody else holds it. A shared lock held before is lost
 /// when this says no.
 pub(super) fn try_exclusive(file: &File) -> io::Result<bool> {
-    try_lock(file, FlockOperation::NonBlockingLockExclusive)
+    ask(|| file.try_lock())
 }
 
 /// Takes the lock beside others, if nobody holds it for itself alone.
 pub(super) fn try_shared(file: &File) -> io::Result<bool> {
-    try_lock(file, FlockOperation::NonBlockingLockShared)
+    ask(|| file.try_lock_shared())
 }
 
 /// Gives the lock back, for every copy of the file: closing this one alone would leave it held
 /// by a child that is just being started.
 pub(super) fn release(file: &File) {
-    let _ = rustix::fs::flock(file, FlockOperation::Unlock);
+    let _ = file.unlock();
 }
 
-fn try_lock(file: &File, how: FlockOperation) -> io::Result<bool> {
+fn ask(lock: impl Fn() -> Result<(), TryLockError>) -> io::Result<bool> {
     loop {
-        return match rustix::fs::flock(file, how) {
+        return match lock() {
             Ok(()) => Ok(true),
-            Err(Errno::WOULDBLOCK) => Ok(false),
-            Err(Errno::INTR) => continue,
-            Err(fault) => Err(fault.into()),
+            Err(TryLockError::WouldBlock) => Ok(false),
+            Err(TryLockError::Error(fault)) if fault.kind() == io::ErrorKind::Interrupted => {
+                continue;
+            }
+            Err(TryLockError::Error(fault)) => Err(fault),
         };
     }
 }
