@@ -272,7 +272,7 @@ async fn partitions(context: &Context, report: &mut Report) {
     }
 }
 
-/// On which line of the README's table these servers stand.
+/// Which row of the table in assets/durability.md applies to these servers.
 async fn losses(context: &Context, report: &mut Report) {
     let wait = context.config.engine.wait_replicas;
     let sentinels = context.config.redis.as_ref().is_some_and(|url| url.contains("+sentinel://"));
@@ -332,7 +332,7 @@ fn words(report: &Report) -> String {
         }
     }
     if let Some(costs) = &report.may_cost {
-        text.push_str("What may be lost, by the table in the README:\n");
+        text.push_str("What may be lost, by the table in assets/durability.md:\n");
         let events = [
             ("kill -9 of a node", costs.node_killed),
             ("kill -9 of Redis", costs.redis_killed),
