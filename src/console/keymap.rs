@@ -8,8 +8,9 @@ use crossterm::event::{KeyCode, KeyModifiers};
 
 pub(crate) use super::key::Key;
 
-/// Everything that a key can ask for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// Everything that a key can ask for. The names are those of `[keys]` in the settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub(crate) enum Action {
     Help,
     Palette,

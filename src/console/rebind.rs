@@ -57,15 +57,8 @@ pub struct KeyLine {
 }
 
 /// The name of an action in the settings: `NewSale` is `new-sale`.
-pub(super) fn name(action: Action) -> String {
-    let mut name = String::new();
-    for (place, c) in format!("{action:?}").chars().enumerate() {
-        if c.is_ascii_uppercase() && place > 0 {
-            name.push('-');
-        }
-        name.push(c.to_ascii_lowercase());
-    }
-    name
+pub(super) fn name(action: Action) -> &'static str {
+    action.into()
 }
 
 /// Where text is typed a letter is text: these keep Esc, Enter, Tab and the arrows.
@@ -131,7 +124,7 @@ impl Keys {
             let first = table.iter().find(|it| it.action == action && !takes_text(it.context));
             let keys =
                 first.map_or_else(Vec::new, |it| it.keys.iter().copied().map(spelled).collect());
-            KeyLine { action: name(action), keys, does: text::action(action).1 }
+            KeyLine { action: name(action).to_owned(), keys, does: text::action(action).1 }
         };
         Ok(actions().into_iter().map(line).collect())
     }
@@ -150,17 +143,17 @@ fn keys_of(action: Action, chosen: &Chosen) -> Result<Vec<Key>, String> {
     let named = name(action);
     let mut keys = Vec::new();
     for written in chosen.names() {
-        let key = parse(written).map_err(|why| words::of(&named, &why))?;
+        let key = parse(written).map_err(|why| words::of(named, &why))?;
         let capital = matches!(key.code, KeyCode::Char(c) if c.is_uppercase());
         let plain = matches!(key.code, KeyCode::Char(_)) && key.modifiers.is_empty();
         if action.is_act() && !(capital && plain) {
-            return Err(words::no_capital(&named, written));
+            return Err(words::no_capital(named, written));
         }
         if action == Action::Accept && capital {
-            return Err(words::answers(&named, written));
+            return Err(words::answers(named, written));
         }
         if matches!(action, Action::QuitNow | Action::Suspend) && plain {
-            return Err(words::is_text(&named, written));
+            return Err(words::is_text(named, written));
         }
         if !keys.contains(&key) {
             keys.push(key);
@@ -169,7 +162,7 @@ fn keys_of(action: Action, chosen: &Chosen) -> Result<Vec<Key>, String> {
     let needed = [Action::Quit, Action::QuitNow, Action::Cancel, Action::Press, Action::Back]
         .contains(&action);
     if keys.is_empty() && needed {
-        return Err(words::none_left(&named));
+        return Err(words::none_left(named));
     }
     Ok(keys)
 }
@@ -183,7 +176,7 @@ fn clash(table: &[Binding], action: Action) -> Option<String> {
             for other in here.iter().filter(|it| it.action != action) {
                 if let Some(key) = mine.keys.iter().find(|key| other.keys.contains(key)) {
                     let (key, other) = (spelled(*key), name(other.action));
-                    return Some(words::both(&name(action), &other, &key));
+                    return Some(words::both(name(action), other, &key));
                 }
             }
         }
