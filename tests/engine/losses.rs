@@ -208,7 +208,9 @@ async fn a_tally_that_is_lost_and_a_watermark_that_is_set_back_are_named() {
                 })
                 .await;
             let mut write = vec!["HSET", watermark.as_str()];
-            older.iter().for_each(|(field, value)| write.extend([field.as_str(), value]));
+            for (field, value) in &older {
+                write.extend([field.as_str(), value]);
+            }
             let _: u64 = world.server.query(&write);
         };
         if users == 0 {

@@ -87,7 +87,7 @@ async fn waiting_ends_with_the_condition_or_with_a_sentence() {
     })
     .await;
     let why = complaint(|| {
-        crate::support::wait_until_blocking(Duration::ZERO, "what never comes", || false)
+        crate::support::wait_until_blocking(Duration::ZERO, "what never comes", || false);
     });
     assert!(why.contains("what never comes"), "{why}");
 }
