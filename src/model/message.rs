@@ -84,3 +84,20 @@ macro_rules! text {
     (@ $name:ident) => { $name };
     (@ $name:ident, $value:expr) => { $value };
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::locale::set_thread_language;
+
+    #[test]
+    fn a_message_is_text_in_the_language_of_the_reader() {
+        let stock = Label("console-stock");
+        let age = || text!("common-old", age = "3 s");
+        assert_eq!((stock.read(), age()), ("STOCK", "3 s old".to_owned()));
+        set_thread_language(Lang::Zh);
+        assert_eq!((stock.read(), stock.english()), ("库存", "STOCK"));
+        assert_ne!(age(), "3 s old");
+        assert_eq!(Label("no-such-message").read(), "no-such-message");
+    }
+}
