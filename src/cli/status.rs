@@ -328,6 +328,9 @@ pub(super) fn alarm_words(kind: &AlarmKind) -> String {
                     ", {refused} cannot be kept: 'seckill dead list' shows them"
                 ));
             }
+            if data_loss::loses_letters(keys) {
+                text.push_str(", dead letters of no order are lost, their number is unknown");
+            }
             if *unknown > 0 {
                 let unknown = counted(*unknown, "buyer", "buyers");
                 text.push_str(&format!(

@@ -51,7 +51,7 @@ pub enum StoreError {
     Away(String),
     /// Another program keeps the file of the database locked: it can be read, and nothing can be written.
     #[error(
-        "the database is locked by another program ('fuser FILE' finds it); nothing is lost, and it goes on when the \
+        "the database is locked by another program ('fuser FILE' finds it); it goes on when the \
          lock is let go"
     )]
     Locked,

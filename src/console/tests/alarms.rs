@@ -178,7 +178,8 @@ fn no_word_of_an_alarm_moves_while_its_age_and_count_grow() {
 
 #[test]
 fn of_an_error_that_is_too_long_only_the_error_is_cut() {
-    for (lang, words) in [(Lang::En, "none is lost"), (Lang::Zh, "不会丢失")] {
+    for (lang, words) in [(Lang::En, "orders wait in the stream"), (Lang::Zh, "订单在消息流中等待")]
+    {
         set_thread_language(lang);
         let mut picture = normal();
         let kind = AlarmKind::SqlAway {

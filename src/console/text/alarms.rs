@@ -1,6 +1,10 @@
 //! Words of alarms: what is true, and the key that helps.
 
-use seckill_engine::telemetry::{data_loss::named, read_error::Unread, snapshot::AlarmKind};
+use seckill_engine::telemetry::{
+    data_loss::{self, named},
+    read_error::Unread,
+    snapshot::AlarmKind,
+};
 use seckill_model::{
     ForeignKey, Said,
     message::{Label, text},
@@ -194,9 +198,13 @@ fn forgot(keys: &[String], [promised, buyers, refused, unknown]: [u64; 4], stuck
     if unknown > 0 {
         words.push_str(&text!("alarms-has-the-event", activity));
     }
+    let letters_lost = data_loss::loses_letters(keys);
+    if letters_lost {
+        words.push_str(&text!("alarms-letters-of-no-order-are-lost"));
+    }
     if stuck > 0 {
         words.push_str(&text!("alarms-then-settles-the-rest", pending, plan));
-    } else if refused + unknown == 0 {
+    } else if refused + unknown == 0 && !letters_lost {
         words.push_str(&text!("alarms-nothing-is-left-to-do"));
     }
     words

@@ -67,9 +67,7 @@ pub(crate) fn refusal(refusal: &Refusal) -> String {
             format!("{what}不符合预期，该键存有其他内容，或该服务器不是 Redis")
         }
         Why::SqlAway(detail) => format!("数据库失联（{}），恢复后会继续", system::said(detail)),
-        Why::SqlLocked => {
-            "数据库被其他程序锁定（可用 fuser 查出），不会丢失数据，锁释放后会继续".to_owned()
-        }
+        Why::SqlLocked => "数据库被其他程序锁定（可用 fuser 查出），锁释放后会继续".to_owned(),
         Why::SqlUnknown(detail) => {
             let detail = system::said(detail);
             format!("数据库在提交时失联（{detail}），结果未知，请查看后再操作")

@@ -395,7 +395,15 @@ mod tests {
     fn what_redis_had_forgotten_is_told_for_a_while() {
         let forgot = |refused| Forgot { at: Millis(7), buyers: 3, refused, ..Forgot::default() };
         let urgency = |refused, pending| {
-            let stream = StreamLine { pending, group: true, ..StreamLine::default() };
+            let dead = ConsumerLine {
+                name: "node-b/1".to_owned(),
+                alive: false,
+                known: true,
+                pending,
+                idle_ms: 9_000,
+            };
+            let consumers = vec![dead];
+            let stream = StreamLine { pending, group: true, consumers, ..StreamLine::default() };
             let picture = Snapshot { stream: Some(stream), ..calm() };
             alarms(&picture, Some(forgot(refused))).first().map(|alarm| alarm.urgency)
         };

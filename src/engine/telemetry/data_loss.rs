@@ -38,6 +38,11 @@ pub struct Forgot {
 /// Keys that are named; how many more there are is told.
 const NAMED: usize = 4;
 
+/// Whether dead letters are among these keys: those that name no order cannot be put back.
+pub fn loses_letters(keys: &[String]) -> bool {
+    keys.iter().any(|key| key.split(' ').next().is_some_and(|key| key.ends_with(":dead")))
+}
+
 /// Keys as they are named, each once with what it held where that was another type, and how many are left out.
 pub fn named(keys: &[String]) -> (Vec<(&str, Option<&str>)>, usize) {
     let told = keys.iter().map(|key| match key.split_once(' ') {
@@ -169,7 +174,7 @@ impl fmt::Display for Healed {
             .collect();
         f.write_str(if parts.is_empty() { "nothing to put back" } else { "" })?;
         f.write_str(&parts.join(", "))?;
-        if keys.iter().any(|key| key.split(' ').next().is_some_and(|key| key.ends_with(":dead"))) {
+        if loses_letters(keys) {
             f.write_str("; dead letters of no order cannot be put back, their number is unknown")?;
         }
         if *oversold {
