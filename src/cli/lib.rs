@@ -37,6 +37,7 @@ mod work;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use futures::{FutureExt as _, future::LocalBoxFuture};
 use rustix::fs::Mode;
 
 pub use fault::Fault;
@@ -183,7 +184,12 @@ impl Cli {
     /// # Errors
     /// [`Fault`] with a sentence for stderr and the exit code. An answer of "no" is told by exit
     /// code 1 with the answer on stdout, and is no error.
-    pub async fn run(self) -> Result<u8, Fault> {
+    pub fn run(self) -> LocalBoxFuture<'static, Result<u8, Fault>> {
+        // A future is compiled where it is polled: boxed here it is part of this crate alone, not of the binary as well.
+        self.dispatch().boxed_local()
+    }
+
+    async fn dispatch(self) -> Result<u8, Fault> {
         let describes = self.command.as_ref().is_some_and(Command::describes_the_program);
         if !describes {
             // What this program and its Redis server write is for this user alone: who bought what is in all of it.
