@@ -36,4 +36,3 @@ mod starting;
 mod steady;
 mod stream;
 mod truth;
-mod words;

@@ -7,7 +7,7 @@ use fluent_syntax::{
     parser,
 };
 
-use super::{files, none, read};
+use super::{File, files, none, read};
 
 /// Names that stay what they are in Chinese: programs, keys, units, and what is typed.
 const NAMES: &[&str] = &[
@@ -193,6 +193,16 @@ fn messages(lang: &str) -> BTreeMap<String, Message> {
     found
 }
 
+/// Every language.
+fn languages() -> Vec<BTreeMap<String, Message>> {
+    let files = files("assets/locales", ".ftl");
+    files.iter().map(|file| messages(language(file))).collect()
+}
+
+fn language(file: &File) -> &str {
+    file.path.rsplit('/').next().unwrap_or_default().trim_end_matches(".ftl")
+}
+
 /// The names of the arguments after the ID: up to the parenthesis that closes the call.
 fn named(rest: &str) -> BTreeSet<String> {
     let (mut depth, mut quoted, mut escaped, mut part) = (0, false, false, String::new());
@@ -240,7 +250,7 @@ fn every_language_has_every_message() {
     let english = messages("en");
     let mut wrong = Vec::new();
     for file in files("assets/locales", ".ftl") {
-        let lang = file.path.rsplit('/').next().unwrap_or_default().trim_end_matches(".ftl");
+        let lang = language(&file);
         let other = messages(lang);
         wrong.extend(
             english
@@ -260,7 +270,7 @@ fn every_language_has_every_message() {
 
 #[test]
 fn every_message_is_used_with_its_arguments() {
-    let languages = ["en", "zh"].map(messages);
+    let languages = languages();
     let mut wrong = Vec::new();
     let mut used = BTreeSet::new();
     for (path, id, args) in uses() {
@@ -305,15 +315,98 @@ fn chinese_is_chinese_and_english_is_english() {
             && !NAMES.contains(&english.as_str());
         let stops = [", ", ". ", "; ", "? "].iter().any(|it| chinese.contains(it));
         let mixed = !chinese.is_ascii() && stops && !chinese.contains("--");
-        let han = |sign: char| ('\u{4e00}'..='\u{9fff}').contains(&sign);
         if english.is_empty() != chinese.is_empty()
             || copied
             || mixed
             || !foreign.is_empty()
-            || english.chars().any(han)
+            || english.chars().any(is_han)
         {
             wrong.push(format!("{id}: {english:?} {chinese:?} {foreign:?}"));
         }
+    }
+    none(wrong);
+}
+
+/// A text in quotes at the start, as the compiler reads it, and what comes after it.
+fn quoted(code: &str) -> Option<(String, &str)> {
+    let code = code.trim_start();
+    let mut signs = code.strip_prefix('"')?.char_indices();
+    let mut text = String::new();
+    while let Some((at, sign)) = signs.next() {
+        match sign {
+            '"' => return Some((text, &code[at + 2..])),
+            '\\' => match signs.next()?.1 {
+                '\n' => {
+                    let rest = signs.as_str();
+                    let blank = rest.len() - rest.trim_start().len();
+                    signs.by_ref().take(rest[..blank].chars().count()).for_each(drop);
+                }
+                'n' => text.push('\n'),
+                other => text.push(other),
+            },
+            other => text.push(other),
+        }
+    }
+    None
+}
+
+/// Every text in quotes, comments apart.
+fn texts(code: &str) -> Vec<String> {
+    let code = code.split("#[cfg(test)]").next().unwrap_or_default();
+    let (mut found, mut rest) = (Vec::new(), code);
+    while let Some(at) = rest.find(['"', '\'', '/']) {
+        let (_, from) = rest.split_at(at);
+        if from.starts_with("//") {
+            rest = from.split_once('\n').map_or("", |(_, next)| next);
+        } else if let Some(next) = from.strip_prefix("'\"'") {
+            rest = next;
+        } else if let Some((text, next)) = quoted(from) {
+            found.push(text);
+            rest = next;
+        } else {
+            rest = from.get(1..).unwrap_or_default();
+        }
+    }
+    found
+}
+
+/// Chinese that is not in the catalog yet.
+#[test]
+fn chinese_in_the_sources_is_chinese() {
+    let (mut seen, mut wrong) = (0, Vec::new());
+    for file in files("src/console/text", ".rs") {
+        for text in texts(&file.text).into_iter().filter(|text| text.chars().any(is_han)) {
+            seen += 1;
+            // Figures that are filled in.
+            let parts = text.split(['{', '}']).step_by(2).collect::<Vec<_>>().join(" ");
+            let foreign = latin(&parts);
+            let stops = [", ", ". ", "; ", "? "].iter().any(|it| text.contains(it));
+            if !foreign.is_empty() || (stops && !text.contains("--")) {
+                wrong.push(format!("{}: {text:?} {foreign:?}", file.path));
+            }
+        }
+    }
+    assert!(seen > 100, "only {seen} texts were found");
+    none(wrong);
+}
+
+fn is_han(sign: char) -> bool {
+    ('\u{4e00}'..='\u{9fff}').contains(&sign)
+}
+
+/// Names of programs and of what is typed need no second language; other texts are messages.
+#[test]
+fn no_text_stands_alone() {
+    let alone = ["REDIS", "SQL", "PROGRAM"];
+    let mut sources = files("src/console/text", ".rs");
+    sources.push(File { path: "src/console/text.rs".into(), text: read("src/console/text.rs") });
+    let mut wrong = Vec::new();
+    for file in sources {
+        let constants =
+            file.text.lines().filter(|it| it.contains("const ") && it.contains(": &str ="));
+        let strange =
+            constants.filter(|it| !alone.iter().any(|name| it.contains(&format!("const {name}:"))));
+        wrong.extend(strange.map(|it| format!("{}: {it}", file.path)));
     }
     none(wrong);
 }
