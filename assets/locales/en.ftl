@@ -15,6 +15,10 @@ common-dead = DEAD
 common-dead-letters = dead letters
 common-empty = {""}
 common-end = End
+common-entries = { $count ->
+    [one] 1 entry
+   *[other] { $count } entries
+}
 common-in-flight = in flight
 common-in-sql = in SQL
 common-jobs = Jobs
@@ -1053,7 +1057,6 @@ replies-rebuilt = rebuilt
 replies-rush-over-asked-admitted-sold-out = Rush over: { $asked } asked, { $admitted } admitted, { $sold_out } sold out, { $twice } twice, { $rate }, p99 { $p99 };{" "}
 replies-the-group-was-moved-back-delivered = the group was moved back; { $again } delivered again
 replies-turned-away = turned away
-replies-value = { $entries }
 replies-value-2 = { $letters }
 replies-value-3 = : { $said }
 replies-value-4 = , { $count } { $told }

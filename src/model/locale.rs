@@ -12,7 +12,7 @@ use std::{
     },
 };
 
-use fluent_bundle::{FluentArgs, FluentResource, concurrent::FluentBundle};
+use fluent_bundle::{FluentArgs, FluentResource, FluentValue, concurrent::FluentBundle};
 use fluent_syntax::ast::Entry;
 use rust_embed::RustEmbed;
 
@@ -100,6 +100,22 @@ struct Catalog {
 static CATALOGS: LazyLock<Vec<Catalog>> =
     LazyLock::new(|| Lang::ALL.iter().map(|lang| Catalog::load(*lang)).collect());
 
+/// Numbers as they are shown in every language so far: `-1,234.5`.
+fn grouped<M>(value: &FluentValue<'_>, _: &M) -> Option<String> {
+    let FluentValue::Number(number) = value else { return None };
+    let plain = number.as_string();
+    let (sign, digits) = plain.strip_prefix('-').map_or(("", &*plain), |digits| ("-", digits));
+    let (whole, fraction) = digits.split_at(digits.find('.').unwrap_or(digits.len()));
+    let mut text = sign.to_owned();
+    for (place, digit) in whole.chars().enumerate() {
+        if place > 0 && (whole.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    Some(text + fraction)
+}
+
 /// The messages of a language as they are written.
 fn source(lang: Lang) -> String {
     let file = Files::get(&format!("{}.ftl", lang.tag()));
@@ -114,6 +130,7 @@ impl Catalog {
         let mut bundle = FluentBundle::new_concurrent(lang.tag().parse().into_iter().collect());
         // Marks for the direction of writing would take cells of a table.
         bundle.set_use_isolating(false);
+        bundle.set_formatter(Some(grouped));
         bundle.add_resource_overriding(resource);
         let mut labels = HashMap::new();
         for entry in resource.entries() {

@@ -4,7 +4,7 @@
 
 use std::{borrow::Cow, fmt, ops::Deref};
 
-use fluent_bundle::FluentArgs;
+use fluent_bundle::{FluentArgs, FluentValue};
 
 use crate::{
     Said,
@@ -66,21 +66,68 @@ impl From<Label> for Cow<'_, str> {
     }
 }
 
-/// A message of the catalog as text in the current language; `text!` calls it.
-pub fn format(id: &'static str, args: &[(&'static str, &dyn fmt::Display)]) -> String {
-    let mut fluent = FluentArgs::with_capacity(args.len());
-    for (name, value) in args {
-        fluent.set(*name, value.to_string());
+/// An argument of a message. `text!` chooses between [`Count`] and [`Quote`] by the type of the value.
+#[derive(Debug)]
+pub struct Argument<'a, T: ?Sized>(pub &'a T);
+
+/// A number: the catalog chooses singular or plural by it, and it is shown with grouped digits.
+pub trait Count {
+    /// As Fluent takes it.
+    fn value(&self) -> FluentValue<'static>;
+}
+
+/// Anything else: it is shown as it displays itself.
+pub trait Quote {
+    /// As Fluent takes it.
+    fn value(&self) -> FluentValue<'static>;
+}
+
+macro_rules! counts {
+    ($($number:ty),*) => { $(
+        impl Count for Argument<'_, $number> {
+            fn value(&self) -> FluentValue<'static> {
+                FluentValue::from(*self.0)
+            }
+        }
+        impl Count for Argument<'_, &$number> {
+            fn value(&self) -> FluentValue<'static> {
+                FluentValue::from(**self.0)
+            }
+        }
+    )* };
+}
+
+counts!(u8, u16, u32, u64, usize, i32, i64);
+
+// A step further from the macro's call than `Count`, so that a number is one although it displays itself too.
+impl<T: fmt::Display + ?Sized> Quote for &Argument<'_, T> {
+    fn value(&self) -> FluentValue<'static> {
+        self.0.to_string().into()
     }
-    locale::format(language(), id, &fluent)
+}
+
+/// A message of the catalog as text in the current language; `text!` calls it.
+pub fn format<const N: usize>(
+    id: &'static str,
+    args: [(&'static str, FluentValue<'static>); N],
+) -> String {
+    locale::format(language(), id, &FluentArgs::from_iter(args))
 }
 
 /// A message of the catalog as text in the current language: `text!("orders-found", count, sale = sale.id)`.
+///
+/// Integers are numbers for the catalog (`{ $count -> [one] an order *[other] { $count } orders }`) and are shown as
+/// `1,234`. What is no count but an identifier, such as a port or a year, is given as text.
 #[macro_export]
 macro_rules! text {
-    ($id:literal $(, $name:ident $(= $value:expr)?)* $(,)?) => {
-        $crate::message::format($id, &[$((stringify!($name), &$crate::text!(@ $name $(, $value)?))),*])
-    };
+    ($id:literal $(, $name:ident $(= $value:expr)?)* $(,)?) => {{
+        #[allow(unused_imports)]
+        use $crate::message::{Count as _, Quote as _};
+        $crate::message::format($id, [$((
+            stringify!($name),
+            (&$crate::message::Argument(&$crate::text!(@ $name $(, $value)?))).value(),
+        )),*])
+    }};
     (@ $name:ident) => { $name };
     (@ $name:ident, $value:expr) => { $value };
 }
@@ -89,6 +136,14 @@ macro_rules! text {
 mod tests {
     use super::*;
     use crate::locale::set_thread_language;
+
+    #[test]
+    fn numbers_choose_the_plural_and_are_grouped() {
+        let stopped = |rushes: u64| text!("common-entries", count = rushes);
+        assert_eq!((stopped(1), stopped(12_345)), ("1 entry".into(), "12,345 entries".into()));
+        assert_eq!(text!("common-old", age = 1_234_567_i64), "1,234,567 old");
+        assert_eq!(text!("common-old", age = -1_234_i64), "-1,234 old");
+    }
 
     #[test]
     fn a_message_is_text_in_the_language_of_the_reader() {

@@ -8,6 +8,8 @@ use std::{fmt, ops::Deref};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
+use crate::locale::in_english;
+
 /// A sentence with its data. In a document it is the sentence alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Said {
@@ -26,7 +28,7 @@ struct Stored {
 impl Said {
     /// What `data` says by its own words.
     pub fn of(data: &(impl Serialize + fmt::Display)) -> Self {
-        Self { text: data.to_string(), is: serde_json::to_value(data).ok() }
+        Self { text: in_english(|| data.to_string()), is: serde_json::to_value(data).ok() }
     }
 
     /// The data, where there is any and it is of this kind.

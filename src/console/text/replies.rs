@@ -52,11 +52,7 @@ pub(crate) fn reply(reply: &Reply) -> (String, bool) {
                 pieces
             ))
         }
-        Reply::Planned(plan) => {
-            let count = thousands(plan.totals.entries);
-            let entries = counted(plan.totals.entries, "entry", "entries");
-            well(text!("replies-value", entries, count))
-        }
+        Reply::Planned(plan) => well(text!("common-entries", count = plan.totals.entries)),
         Reply::Cancelled(true) => well(text!("replies-it-ends-after-the-step-in")),
         Reply::Cancelled(false) => well(NOTHING_UNDER_WAY.to_string()),
         Reply::Replayed(report) => replayed(report),
