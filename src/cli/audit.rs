@@ -9,7 +9,7 @@ use seckill_engine::{
     command_handler::Operator,
     ledger, mend,
     repair::{self, Repaired, SaleRepair},
-    telemetry::data_loss::HEALED,
+    telemetry::data_loss::{HEALED, unknown_buyers},
 };
 use seckill_model::{
     Millis, Said, VoucherId,
@@ -313,6 +313,13 @@ fn words(report: &Report, repairing: bool) -> String {
                 "{faults} of partitions repaired; 'seckill activity' shows how.\n"
             ));
         }
+    }
+    let unknown: u64 = report.losses.iter().map(|loss| unknown_buyers(&loss.result)).sum();
+    if unknown > 0 {
+        text.push_str(&format!(
+            "! At most {} may have been admitted in these losses without any record: no audit can find them.\n",
+            counted(unknown, "buyer", "buyers")
+        ));
     }
     text.push_str(if audit.balanced { "The books balance." } else { "The books are OFF." });
     text

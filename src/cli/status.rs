@@ -93,6 +93,8 @@ pub(super) async fn look(context: &mut Context) -> Status {
             Err(fault) => audit_error = Some(fault.told()),
         }
     }
+    // Before the events: what is written meanwhile is in both.
+    let unwritten = collector.unwritten().await;
     if snapshot.sql.up {
         let jobs = builtin::jobs(&context.config.engine);
         match board(&context.store, &jobs, snapshot.taken, JOB_RUNS).await {
@@ -119,7 +121,7 @@ pub(super) async fn look(context: &mut Context) -> Status {
             snapshot.books = Balance::Unknown;
         }
     }
-    let forgot = Forgot::lately(&recent, &collector.unwritten().await, snapshot.taken);
+    let forgot = Forgot::lately(&recent, &unwritten, snapshot.taken);
     snapshot.alarms = alarms(&snapshot, forgot);
     Status { snapshot, partitions: broken, audit_error }
 }

@@ -32,6 +32,7 @@ impl Beat {
     /// Beats until `stop`; cancels it when another process has taken the name.
     pub(super) async fn run(mut self, stop: CancellationToken) {
         let mut shown = false;
+        let is_home = self.partition == self.keys.home();
         loop {
             let link = &mut self.link;
             let beat = beat(link, &self.partition, &self.node, &self.instance, self.dead_ms, "");
@@ -44,14 +45,19 @@ impl Beat {
                 stop.cancel();
             }
             self.mend().await;
-            if self.partition == self.keys.home() {
-                let (link, of, node) = (&mut self.link, &self.partition, &self.node);
-                // An outage is told by the collector here as well.
-                let _ = show_unwritten(link, of, node, &self.outbox, &mut shown).await;
-            }
-            tokio::select! {
-                () = stop.cancelled() => return,
-                () = tokio::time::sleep(BEAT_EVERY) => {}
+            let next = Instant::now() + BEAT_EVERY;
+            loop {
+                if is_home {
+                    let (link, of, node) = (&mut self.link, &self.partition, &self.node);
+                    // An outage is told by the collector here as well.
+                    let _ = show_unwritten(link, of, node, &self.outbox, &mut shown).await;
+                }
+                tokio::select! {
+                    () = stop.cancelled() => return,
+                    // What was lost is seen at once by whoever looks at Redis: the database may take a second longer.
+                    () = self.outbox.line_came(), if is_home => {}
+                    () = tokio::time::sleep_until(next.into()) => break,
+                }
             }
         }
     }

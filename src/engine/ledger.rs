@@ -13,10 +13,14 @@ use redis::{Value, cmd};
 use seckill_model::{
     ClosedOrder, EntryId, LiveOrder, OrderEntry, OrderFault, OrderId, Place, Said, Sale, SaleState,
     VoucherId,
-    ledger::{Books, RedisBooks, SaleAudit, SaleFinding, SaleKey, SqlBooks},
+    ledger::{Books, RedisBooks, SaleAudit, SaleFinding, SqlBooks},
 };
 use seckill_redis::{
-    BrokerError, Layout, Link, keys::Partition, lossy_utf8::Text, stream, stream_stats,
+    BrokerError, Layout, Link,
+    keys::Partition,
+    lossy_utf8::Text,
+    stream,
+    stream_stats::{self, SaleFacts},
 };
 use seckill_store::{SharedStore, StoreError};
 use serde::Serialize;
@@ -166,7 +170,9 @@ async fn look(
         Err(error) => return Err(error.into()),
     };
     // While a sale is damaged its buyers are not known: what depends on them is counted once it is reconciled.
-    let (redis, damaged, other) = redis_books(link, keys, sale).await?;
+    let facts = redis_facts(link, keys, voucher).await?;
+    let damaged = facts.damaged;
+    let other = facts.created.is_some_and(|created| created != sale.created);
     let known = damaged.is_none() && !other;
     let buyers = if known { buyers(link, keys, voucher).await? } else { Vec::new() };
     let followed = follow(store, link, keys, voucher, &buyers).await?;
@@ -174,7 +180,8 @@ async fn look(
         if known && !archived { unknown_orders(store, link, keys, voucher).await? } else { 0 };
     Ok(Books {
         voucher_id: voucher,
-        redis,
+        redis: redis_books(&facts, sale),
+        admitted: facts.buyers,
         damaged,
         other,
         in_sql,
@@ -201,7 +208,7 @@ fn line(sale: &Sale, books: &Books) -> SaleAudit {
         title: sale.title.clone(),
         initial: books.sql.initial,
         stock: books.redis.map(|redis| redis.stock),
-        admitted: books.redis.map_or(0, |redis| redis.admitted),
+        admitted: books.admitted,
         persisted: books.sql.live,
         closed: books.sql.closed,
         undelivered: books.undelivered,
@@ -212,28 +219,25 @@ fn line(sale: &Sale, books: &Books) -> SaleAudit {
     }
 }
 
-/// What Redis holds of a sale, the key that does not agree with the others, and whether it is another sale than that of
-/// SQL.
-async fn redis_books(
+async fn redis_facts(
     link: &mut Link,
     keys: &Layout,
-    sale: &Sale,
-) -> Result<(Option<RedisBooks>, Option<SaleKey>, bool), BrokerError> {
-    let mut facts = stream_stats::survey_sales(link, keys, &[sale.voucher_id]).await?;
-    let Some(facts) = facts.pop() else { return Ok((None, None, false)) };
-    let books =
-        facts.initial.zip(facts.stock).zip(facts.version).map(|((initial, stock), version)| {
-            RedisBooks {
-                initial,
-                stock,
-                admitted: facts.buyers,
-                behind: sale.version.saturating_sub(version),
-                // The sale was read before: Redis may have a change by now that SQL had not then.
-                ahead: version.saturating_sub(sale.version),
-            }
-        });
-    let other = facts.created.is_some_and(|created| created != sale.created);
-    Ok((books, facts.damaged, other))
+    voucher: VoucherId,
+) -> Result<SaleFacts, BrokerError> {
+    let mut facts = stream_stats::survey_sales(link, keys, &[voucher]).await?;
+    Ok(facts.pop().unwrap_or_default())
+}
+
+/// What Redis holds of a sale; `None` where it lacks a part.
+fn redis_books(facts: &SaleFacts, sale: &Sale) -> Option<RedisBooks> {
+    let version = facts.version?;
+    Some(RedisBooks {
+        initial: facts.initial?,
+        stock: facts.stock?,
+        behind: sale.version.saturating_sub(version),
+        // The sale was read before: Redis may have a change by now that SQL had not then.
+        ahead: version.saturating_sub(sale.version),
+    })
 }
 
 /// Every buyer of a sale with the order that he was given.

@@ -11,6 +11,7 @@ use std::{
 
 use seckill_model::{Millis, Said};
 use seckill_store::{Act, ActivityFilter, ENGINE, SharedStore, StoreError, Which};
+use tokio::sync::Notify;
 
 const MOST: usize = 1_000;
 /// Bound on writing one line.
@@ -28,6 +29,8 @@ pub struct Outbox {
     writing: Arc<tokio::sync::Mutex<()>>,
     /// What the database refused or the queue gave up, the newest.
     lost: Arc<Mutex<VecDeque<Act>>>,
+    /// A line came in.
+    came: Arc<Notify>,
 }
 
 #[derive(Clone, Debug)]
@@ -73,6 +76,7 @@ impl Outbox {
         let first = if lines.len() >= MOST { lines.pop_front() } else { None };
         lines.push_back(line);
         drop(lines);
+        self.came.notify_one();
         if let Some(Line { act, .. }) = first {
             tracing::error!(?act, "too many lines wait for the audit log; this one is given up");
             self.lose(act);
@@ -90,6 +94,11 @@ impl Outbox {
     /// Lines that stand nowhere but in the log file.
     pub fn lost(&self) -> Vec<Act> {
         lock(&self.lost).iter().cloned().collect()
+    }
+
+    /// Waits until a line comes in; one that came since the last call is not waited for. For one task alone.
+    pub(crate) async fn line_came(&self) {
+        self.came.notified().await;
     }
 
     /// Lines that are not written yet, oldest first.

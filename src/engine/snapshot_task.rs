@@ -172,8 +172,9 @@ impl Watcher {
             // Somebody waits for the first picture; the next one has the jobs.
             if snapshot.seq > 1 {
                 snapshot.jobs = self.look_at_jobs(&snapshot).await;
-                snapshot.activity = self.look_at_activity(&snapshot).await;
+                // In this order: what is written meanwhile is in both.
                 let unwritten = self.collector.unwritten().await;
+                snapshot.activity = self.look_at_activity(&snapshot).await;
                 let forgot = Forgot::lately(&snapshot.activity, &unwritten, snapshot.taken);
                 snapshot.alarms = alarms(&snapshot, forgot);
             }

@@ -13,8 +13,6 @@ pub struct RedisBooks {
     pub initial: u64,
     /// Pieces left; Redis would show a negative one as it is.
     pub stock: i64,
-    /// Buyers that were admitted and are not closed.
-    pub admitted: u64,
     /// How many changes Redis' copy of the sale is behind SQL.
     pub behind: u64,
     /// How many changes of the sale Redis has that SQL lacks.
@@ -45,6 +43,8 @@ pub struct Books {
     pub voucher_id: VoucherId,
     /// `None` where Redis does not hold the sale, or not completely.
     pub redis: Option<RedisBooks>,
+    /// Buyers in Redis that were admitted and are not closed, also where other keys of the sale are lost.
+    pub admitted: u64,
     /// Redis holds another sale of that number than SQL.
     pub other: bool,
     /// The key of the sale in Redis that does not agree with the others.
@@ -400,11 +400,11 @@ impl Books {
                 if redis.stock < 0 {
                     found.push(Finding::Negative(Side::Redis, redis.stock));
                 }
-                if redis.initial as i64 != redis.stock.saturating_add(redis.admitted as i64) {
+                if redis.initial as i64 != redis.stock.saturating_add(self.admitted as i64) {
                     found.push(Finding::RedisStock {
                         initial: redis.initial,
                         stock: redis.stock,
-                        admitted: redis.admitted,
+                        admitted: self.admitted,
                     });
                 }
                 if redis.behind > 0 {
@@ -479,7 +479,8 @@ mod tests {
     fn books() -> Books {
         Books {
             voucher_id: VoucherId(7),
-            redis: Some(RedisBooks { initial: 100, stock: 40, admitted: 60, behind: 0, ahead: 0 }),
+            redis: Some(RedisBooks { initial: 100, stock: 40, behind: 0, ahead: 0 }),
+            admitted: 60,
             archived: false,
             other: false,
             damaged: None,
@@ -544,49 +545,26 @@ mod tests {
             (|b| b.stranded = 3, Finding::Stranded(3)),
             (
                 |b| {
-                    b.redis = Some(RedisBooks {
-                        initial: 100,
-                        stock: 41,
-                        admitted: 60,
-                        behind: 0,
-                        ahead: 0,
-                    });
+                    b.redis = Some(RedisBooks { initial: 100, stock: 41, behind: 0, ahead: 0 });
                 },
                 Finding::RedisStock { initial: 100, stock: 41, admitted: 60 },
             ),
             (
                 |b| {
-                    b.redis = Some(RedisBooks {
-                        initial: 100,
-                        stock: -1,
-                        admitted: 101,
-                        behind: 0,
-                        ahead: 0,
-                    });
+                    b.admitted = 101;
+                    b.redis = Some(RedisBooks { initial: 100, stock: -1, behind: 0, ahead: 0 });
                 },
                 Finding::Negative(Side::Redis, -1),
             ),
             (
                 |b| {
-                    b.redis = Some(RedisBooks {
-                        initial: 110,
-                        stock: 50,
-                        admitted: 60,
-                        behind: 0,
-                        ahead: 0,
-                    });
+                    b.redis = Some(RedisBooks { initial: 110, stock: 50, behind: 0, ahead: 0 });
                 },
                 Finding::Initial { redis: 110, sql: 100 },
             ),
             (
                 |b| {
-                    b.redis = Some(RedisBooks {
-                        initial: 100,
-                        stock: 40,
-                        admitted: 60,
-                        behind: 1,
-                        ahead: 0,
-                    });
+                    b.redis = Some(RedisBooks { initial: 100, stock: 40, behind: 1, ahead: 0 });
                 },
                 Finding::Behind(1),
             ),

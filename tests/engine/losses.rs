@@ -26,7 +26,7 @@ use seckill_engine::{
 use seckill_model::{
     EntryId, Fence, LetterVerdict, Millis, NewSale, OrderFault, Outcome, SaleState, UserId,
     VoucherId,
-    ledger::{Cure, Finding},
+    ledger::{Cure, Finding, SaleKey},
     order_id::utc_day,
 };
 use seckill_redis::{
@@ -184,6 +184,20 @@ async fn a_deleted_stream_costs_no_order() {
 }
 
 /// Neither a version that Redis has missed is sold, nor one that an operator's process died over.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_audit_counts_the_buyers_of_a_sale_whose_stock_is_lost() {
+    let mut world = World::start().await;
+    let voucher = world.create(sale(10)).await;
+    world.rush(rush(voucher, 3)).await;
+    world.stop_node().await;
+    let _: u64 = world.server.query(&["DEL", &world.keys.stock(voucher)]);
+    let mut link = world.redis.link();
+    let audit = ledger::audit(&world.store, &mut link, &world.keys, None).await.unwrap();
+    let [sale] = audit.sales.as_slice() else { panic!("{audit:?}") };
+    assert_eq!((sale.stock, sale.admitted, sale.persisted), (None, 3, 3), "{sale:?}");
+    assert_eq!(sale.findings, [Finding::Damaged(SaleKey::Stock)]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tally_that_is_lost_and_a_watermark_that_is_set_back_are_named() {
     let world = World::start().await;

@@ -252,9 +252,9 @@ impl Collector {
         }
     }
 
-    /// What nodes have put back into Redis while the database takes no event of it.
+    /// What nodes have put back into Redis and the database has no event of yet.
     pub async fn unwritten(&mut self) -> Vec<HealedAt> {
-        if self.sql.takes_writes() || !self.redis.up {
+        if !self.redis.up {
             return Vec::new();
         }
         let home = self.keys.home();

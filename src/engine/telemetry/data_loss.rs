@@ -4,7 +4,7 @@
 use std::fmt;
 
 use redis::{cmd, pipe};
-use seckill_model::{Millis, counted};
+use seckill_model::{Millis, Said, counted};
 use seckill_redis::{BrokerError, Link, keys::Partition};
 use seckill_store::{Act, Recorded};
 use serde::{Deserialize, Serialize};
@@ -78,8 +78,13 @@ fn healed(act: &Act) -> Option<HealedAt> {
     (act.act == HEALED).then(|| (act.at, act.result.part("/healed").unwrap_or_default()))
 }
 
-/// Shows to everybody else what a node has put back while the database takes no event of it; `shown` says whether the
-/// last call has shown something.
+/// Buyers that may have been admitted in a loss without any record, by the result of its event.
+pub fn unknown_buyers(result: &Said) -> u64 {
+    result.part("/healed/unknown").unwrap_or(0)
+}
+
+/// Shows in Redis what a node has put back and the database has no event of yet; `shown` says whether the last call has
+/// shown something.
 ///
 /// # Errors
 /// Redis is away.
@@ -109,7 +114,7 @@ pub(crate) async fn show_unwritten(
     Ok(())
 }
 
-/// What nodes have put back while the database took no event of it.
+/// What nodes have put back and the database has no event of yet.
 ///
 /// # Errors
 /// Redis is away.
@@ -193,8 +198,10 @@ impl Forgot {
     /// Sums up what the log tells of the last minutes and what nodes could not write into it; `None` where nothing was
     /// lost.
     pub fn lately(log: &[Recorded], unwritten: &[HealedAt], now: Millis) -> Option<Self> {
-        let written = log.iter().filter_map(|line| healed(&line.act));
-        let recent = written.chain(unwritten.iter().cloned());
+        let written: Vec<HealedAt> = log.iter().filter_map(|line| healed(&line.act)).collect();
+        // An event is written before the next heartbeat takes it out of Redis.
+        let waiting = unwritten.iter().filter(|it| !written.contains(it)).cloned();
+        let recent = waiting.chain(written.iter().cloned());
         let recent = recent.filter(|(at, _)| now.since(*at) < TOLD_MS);
         recent.fold(None, |sum: Option<Self>, (at, healed)| {
             if healed.archived > 0
@@ -221,7 +228,6 @@ impl Forgot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use seckill_model::Said;
 
     #[derive(Serialize)]
     struct Line {
@@ -270,5 +276,11 @@ mod tests {
             })
         );
         assert_eq!(Forgot::lately(&log[1..2], &[], Millis(1)), None);
+        let waits = |at| (Millis(at), Healed { buyers: 5, promised: 1, ..Healed::default() });
+        let buyers = |waiting: &[HealedAt]| {
+            Forgot::lately(&log, waiting, Millis(901_000)).map(|lost| lost.buyers)
+        };
+        assert_eq!(buyers(&[waits(900_000)]), Some(12), "it is written by now");
+        assert_eq!(buyers(&[waits(900_500)]), Some(17));
     }
 }
