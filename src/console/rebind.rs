@@ -203,7 +203,8 @@ const NAMED: [(&str, KeyCode); 16] = [
     ("backspace", KeyCode::Backspace),
 ];
 
-/// A key from its name: `a`, `A`, `ctrl-n`, `alt-x`, `f5`, `pageup`.
+/// A key from its name: `a`, `A`, `ctrl-n`, `alt-x`, `f5`, `pageup`. The crate for that, crokey, reads `A` as `a`, and
+/// capital letters are the commands here.
 fn parse(written: &str) -> Result<Key, String> {
     let unknown = || {
         let shown: String = written.chars().filter(|c| !c.is_control()).take(20).collect();

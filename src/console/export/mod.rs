@@ -95,7 +95,7 @@ pub(crate) enum ExportError {
     },
     Taken(PathBuf),
     /// The table can't be told in this format.
-    Unmade(serde_json::Error),
+    Unmade(io::Error),
     BrokenOff,
 }
 
@@ -189,8 +189,8 @@ impl App {
             rows = Some((sheet.rows.len(), sheet.extent));
             let taken = self.shown.taken;
             let body = match format {
-                Format::Csv => Ok(table::csv(&sheet)),
-                _ => table::json(&sheet, self.view.name(), taken),
+                Format::Csv => table::csv(&sheet).map_err(io::Error::from),
+                _ => table::json(&sheet, self.view.name(), taken).map_err(io::Error::from),
             };
             match body {
                 Ok(body) => body,

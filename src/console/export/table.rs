@@ -61,22 +61,26 @@ fn value(sheet: &Sheet, row: &[(String, Option<Value>)], at: usize) -> Value {
     }
 }
 
-pub(super) fn csv(sheet: &Sheet) -> String {
+pub(super) fn csv(sheet: &Sheet) -> csv::Result<String> {
     let columns = columns(sheet);
-    let line = |cells: Vec<String>| cells.join(",") + "\r\n";
-    let mut text = line(columns.iter().map(|(_, name)| cell(name)).collect());
+    // Text stands in quotes, also where no comma asks for them: a spreadsheet of other countries splits at semicolons.
+    let mut file = csv::WriterBuilder::new()
+        .terminator(csv::Terminator::CRLF)
+        .quote_style(csv::QuoteStyle::NonNumeric)
+        .from_writer(Vec::new());
+    file.write_record(columns.iter().map(|(_, name)| cell(name)))?;
     for row in &sheet.rows {
-        let cells = columns.iter().map(|(at, _)| match value(sheet, row, *at) {
+        file.write_record(columns.iter().map(|(at, _)| match value(sheet, row, *at) {
             Value::Nothing => String::new(),
             Value::Number(number) => number.to_string(),
             Value::Text(text) => cell(&text),
-        });
-        text.push_str(&line(cells.collect()));
+        }))?;
     }
-    text
+    let bytes = file.into_inner().map_err(|error| error.into_error())?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// A text as a cell of CSV (RFC 4180), harmless in a spreadsheet.
+/// A text as a cell that is harmless in a spreadsheet.
 fn cell(text: &str) -> String {
     let mut plain = String::new();
     for c in text.chars() {
@@ -90,11 +94,7 @@ fn cell(text: &str) -> String {
     if plain.starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠']) {
         plain.insert(0, '\'');
     }
-    if plain.contains([',', '"', ';']) {
-        format!("\"{}\"", plain.replace('"', "\"\""))
-    } else {
-        plain
-    }
+    plain
 }
 
 /// A row with its names, in the order of the columns.
@@ -172,11 +172,11 @@ mod tests {
             &[" ", "a\r\nb\x1b[2J\u{202e}", "unknown", "7"],
         ]);
         assert_eq!(
-            csv(&sheet),
-            "title,left_in_sql,order\r\n\
+            csv(&sheet).unwrap(),
+            "\"title\",\"left_in_sql\",\"order\"\r\n\
              \"hot pot, \"\"50%\"\" off\",1204,618475290624131073\r\n\
-             \"'=HYPERLINK(\"\"http://x\"\")\",-3,\r\n\
-             a\\r\\nb\\u{1b}[2J\\u{202e},unknown,7\r\n"
+             \"'=HYPERLINK(\"\"http://x\"\")\",-3,\"\"\r\n\
+             \"a\\r\\nb\\u{1b}[2J\\u{202e}\",\"unknown\",7\r\n"
         );
         for bad in ["=1", "+1", "-1+1", "@x", "＝1"] {
             assert!(cell(bad).starts_with('\''), "{bad}");
