@@ -30,10 +30,10 @@ use super::{
     partitions,
     promise_journal::{Admitted, InHand, Journal},
     reconcile::{self, Closed, Damage, Reconciled, Reconciler, await_peers, is_healed, reconcile},
+    sale_copy::{self, Synced},
     sale_versions::SaleVersions,
     settings::Settings,
     told::{Subject, Told},
-    vouchers::{self, Synced},
 };
 use crate::telemetry::{
     Meters,
@@ -745,7 +745,7 @@ async fn prepare(
     // That Redis has a change is noted in SQL by the task that delivers it: buyers do not wait for a write.
     // A sale that is being cut is no older than that, and sells on.
     if done.closed.is_none()
-        && vouchers::try_sync(reconciler.link, reconciler.keys, &sale, "").await?
+        && sale_copy::try_sync(reconciler.link, reconciler.keys, &sale, "").await?
             == Some(Synced::Damaged)
     {
         return Err(EngineError::Reconciling(reconciler.keys.sale(voucher)));
@@ -753,7 +753,7 @@ async fn prepare(
     let known = versions.get(voucher).map_or(0, |known| known.version);
     if sale.version < known {
         // SQL was set back. Redis may hold the sale as it was seen; an older one is not sold, and not asked again at once.
-        let held = vouchers::read(reconciler.link, reconciler.keys, voucher).await?;
+        let held = sale_copy::read(reconciler.link, reconciler.keys, voucher).await?;
         if held.is_none_or(|held| held.version < known) {
             return Err(EngineError::Reconciling(reconciler.keys.sale(voucher)));
         }

@@ -21,9 +21,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     EngineError,
-    entry_check::{self, Checked},
+    entry_check::{self, Checked, Grave},
     locks::{Guard, LockError, LockName, Locks},
-    order_writer::{BACKOFF, Grave, Settled, Writer, bury_all, wait},
+    order_writer::{BACKOFF, Settled, Writer, bury_all, wait},
     rebuild::rebuild,
     settings::Settings,
 };

@@ -17,7 +17,10 @@ use seckill_redis::{
 };
 use seckill_store::{SharedStore, StoreError};
 
-use super::{EngineError, order_writer::Grave, promise_journal::InHand};
+use super::{EngineError, promise_journal::InHand};
+
+/// Entries that are to be put aside, each with the reason.
+pub(super) type Grave = Vec<(EntryId, Said)>;
 
 /// A batch, sorted by what may be done with its entries.
 #[derive(Debug, Default)]

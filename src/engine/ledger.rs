@@ -16,7 +16,7 @@ use seckill_model::{
     ledger::{Books, RedisBooks, SaleAudit, SaleFinding, SqlBooks},
 };
 use seckill_redis::{
-    BrokerError, Layout, Link,
+    BrokerError, Layout, Link, dead_letters,
     keys::Partition,
     lossy_utf8::Text,
     stream,
@@ -25,7 +25,7 @@ use seckill_redis::{
 use seckill_store::{SharedStore, StoreError};
 use serde::Serialize;
 
-use super::{EngineError, vouchers};
+use super::{EngineError, sale_copy};
 
 const PAGE: usize = 1_000;
 /// A finding counts when it is still there after these looks; an act in between may look like one.
@@ -114,7 +114,7 @@ pub(super) async fn all_sales(
             match store.sale(voucher).await {
                 Ok(sale) => sales.push(sale),
                 Err(StoreError::NoSale(_)) => {
-                    sales.extend(vouchers::read(link, keys, voucher).await?);
+                    sales.extend(sale_copy::read(link, keys, voucher).await?);
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -423,7 +423,7 @@ pub(super) async fn dead_orders(
     let never = Said::of(&OrderFault::NotPromised);
     let (mut dead, mut next) = (Vec::new(), Some(EntryId::MIN));
     while let Some(from) = next {
-        let page = stream::dead_letters(link, of, from, PAGE).await?;
+        let page = dead_letters::read(link, of, from, PAGE).await?;
         next = page.last().and_then(|last| last.letter.next());
         let promised = page.iter().filter(|letter| letter.reason != never);
         dead.extend(promised.filter_map(|letter| letter.order));

@@ -9,7 +9,7 @@ use std::{
 use rand::{SeedableRng as _, seq::SliceRandom as _};
 use rand_chacha::ChaCha8Rng;
 use seckill_model::{EntryId, OrderId, Outcome, Payment, UserId, VoucherId};
-use seckill_redis::{Layout, Link, keys::Partition, stream};
+use seckill_redis::{Layout, Link, dead_letters, keys::Partition};
 use seckill_store::SharedStore;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -308,7 +308,7 @@ impl Rush {
     ) -> u64 {
         // A Redis that is away has no news; the wait goes on.
         while let Some(from) = letters.next
-            && let Ok(page) = stream::dead_letters(&mut self.link, of, from, SETTLE_PAGE).await
+            && let Ok(page) = dead_letters::read(&mut self.link, of, from, SETTLE_PAGE).await
         {
             let Some(last) = page.last() else { break };
             letters.next = last.letter.next();

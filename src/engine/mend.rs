@@ -23,7 +23,7 @@ use super::{
     EngineError,
     group::rewind::held,
     outbox::Outbox,
-    reconcile::{Reconciler, new_token, run_of},
+    reconcile::{Reconciler, new_token},
     told::{Subject, Told},
 };
 use crate::telemetry::log::events::PARTITION_REPAIRED;
@@ -278,7 +278,7 @@ async fn to(
 async fn buried(link: &mut Link, of: &Partition) -> Result<HashSet<EntryId>, EngineError> {
     let (mut found, mut next) = (HashSet::new(), Some(EntryId::MIN));
     while let Some(from) = next {
-        let page = dead_letters::dead_letters(link, of, from, PAGE).await?;
+        let page = dead_letters::read(link, of, from, PAGE).await?;
         next = page.last().and_then(|last| last.letter.next());
         found.extend(page.iter().filter_map(|letter| letter.entry));
     }
@@ -324,7 +324,7 @@ pub async fn mend_streams(
         if found.is_empty() {
             continue;
         }
-        let run = run_of(link, &of.orders()).await?;
+        let run = link.run_id(&of.orders()).await?;
         let mut reconciler = Reconciler { store, link, keys, run: &run, token: &new_token() };
         orders += reconciler.streams(&of, &[]).await?.promised.len() as u64;
         streams += found.len() as u64;

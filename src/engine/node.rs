@@ -22,6 +22,7 @@ use super::{
     command::{Focus, Refusal, Remote, Request},
     command_handler::{Operator, lock_names},
     consumer::{Consumer, Hold},
+    delivery::Delivery,
     event_log,
     heartbeat::Beat,
     jobs::{Runner, Scheduler, builtin},
@@ -31,7 +32,7 @@ use super::{
     order_writer::Writer,
     outbox::Outbox,
     promise_journal::InHand,
-    sale_versions::{Delivery, SaleVersions},
+    sale_versions::SaleVersions,
     settings::Settings,
     snapshot_task::Watcher,
 };

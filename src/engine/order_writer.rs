@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     EngineError,
-    entry_check::{self, Checked},
+    entry_check::{self, Checked, Grave},
     outbox::Outbox,
     promise_journal::InHand,
     reconcile::put_back_written,
@@ -48,9 +48,6 @@ pub struct Settled {
     /// Transactions that SQL answered.
     pub transactions: u64,
 }
-
-/// Entries that are to be put aside, each with the reason.
-pub(super) type Grave = Vec<(EntryId, Said)>;
 
 /// Writes delivered entries to SQL and acknowledges them; shared by the consumer and by replays.
 #[derive(Debug)]

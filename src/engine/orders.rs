@@ -2,7 +2,7 @@
 
 use redis::cmd;
 use seckill_model::{EntryId, Millis, Order, OrderId, Place, Said, UserId, VoucherId};
-use seckill_redis::{Layout, Link, lossy_utf8::Text, stream};
+use seckill_redis::{Layout, Link, dead_letters, lossy_utf8::Text};
 use seckill_store::SharedStore;
 use serde::Serialize;
 
@@ -101,7 +101,7 @@ pub async fn find(
             return Ok(Standing::Pending { entry: e.entry, user_id, voucher_id });
         }
         if let Some(e) = flows.dead.iter().find(|entry| entry.order == id) {
-            let letter = stream::dead_letters(link, &of, e.entry, 1).await?.into_iter().next();
+            let letter = dead_letters::read(link, &of, e.entry, 1).await?.into_iter().next();
             let reason = letter.map(|letter| letter.reason).unwrap_or_default();
             return Ok(Standing::Dead { reason, user_id: e.user, voucher_id: e.voucher });
         }

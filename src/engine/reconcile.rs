@@ -26,7 +26,7 @@ use super::{
     promise_journal::Admitted,
     rebuild::enqueue_lost,
     retention,
-    vouchers::{self, Synced},
+    sale_copy::{self, Synced},
 };
 
 /// Buyers in one run of the restore script: some 2 ms of Redis.
@@ -131,7 +131,7 @@ pub async fn reconcile(
     promises: &[Admitted],
     token: &str,
 ) -> Result<Reconciled, EngineError> {
-    let run = run_of(link, &of.orders()).await?;
+    let run = link.run_id(&of.orders()).await?;
     let mut reconciler = Reconciler { store, link, keys, run: &run, token };
     let mut done = Reconciled::default();
     let mut by_voucher: BTreeMap<VoucherId, Vec<Admitted>> = BTreeMap::new();
@@ -185,7 +185,7 @@ pub(super) async fn put_back_written(
         by_voucher.entry(order.voucher).or_default().push((order.order, order.seat()));
     }
     for (voucher, orders) in by_voucher {
-        let run = run_of(link, &keys.sale(voucher)).await?;
+        let run = link.run_id(&keys.sale(voucher)).await?;
         let mut reconciler = Reconciler { store, link, keys, run: &run, token: "" };
         // One that is being reconciled may have read SQL before they were written.
         while reconciler.put_back(voucher, Entry::Leave, &orders).await?.is_none() {
@@ -205,12 +205,6 @@ pub(super) async fn put_back_written(
         }
     }
     Ok(())
-}
-
-/// The run of the server that serves a key.
-pub(super) async fn run_of(link: &mut Link, key: &str) -> Result<String, BrokerError> {
-    link.connection(key).await?;
-    Ok(link.server(key).map(|it| it.run_id.clone()).unwrap_or_default())
 }
 
 /// Sales of a partition that Redis has to hold.
@@ -430,7 +424,7 @@ impl Reconciler<'_> {
                 }
                 Start::Open => {
                     // First what SQL says of its pieces, which the buyers may need.
-                    if vouchers::sync(self.link, self.keys, &sale).await? == Synced::Damaged {
+                    if sale_copy::sync(self.link, self.keys, &sale).await? == Synced::Damaged {
                         continue;
                     }
                     if let Some(done) = self.rebuild(&sale, "", promises, false, true).await? {

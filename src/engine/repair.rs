@@ -14,11 +14,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     EngineError,
+    delivery::deliver,
     error::PartDone,
     ledger, payment,
     rebuild::enqueue_lost,
-    reconcile::{Closed, Reconciler, new_token, run_of},
-    retention, vouchers,
+    reconcile::{Closed, Reconciler, new_token},
+    retention, sale_copy,
 };
 
 /// What one sale's books lack, and what would be done about it.
@@ -124,14 +125,14 @@ pub async fn apply(
     for cure in &plan.cures {
         match cure {
             Cure::Adopt => {
-                let held = vouchers::read(link, keys, voucher).await?;
+                let held = sale_copy::read(link, keys, voucher).await?;
                 store.adopt_sale(&held.ok_or(EngineError::NotHeld(voucher))?).await?;
                 // Orders that SQL lost with it are put into the stream again.
                 done.enqueued += enqueue_lost(store, link, keys, voucher).await?.len() as u64;
             }
             Cure::Remove => _ = retention::drop_keys(link, keys, voucher).await?,
             Cure::Replace | Cure::Reconcile => {
-                let run = run_of(link, &keys.sale(voucher)).await?;
+                let run = link.run_id(&keys.sale(voucher)).await?;
                 let mut reconciler =
                     Reconciler { store, link, keys, run: &run, token: &new_token() };
                 let reconciled = match cure {
@@ -154,7 +155,7 @@ pub async fn apply(
     }
     let sale = store.sale(voucher).await?;
     if sale.state != SaleState::Archived {
-        vouchers::deliver(store, link, keys, &sale).await?;
+        deliver(store, link, keys, &sale).await?;
     }
     Ok(done)
 }

@@ -79,7 +79,7 @@ async fn trim_letters(
     let mut excess = length.saturating_sub(settings.jobs.keep_dead_entries);
     let (mut trimmed, mut next) = (0, Some(EntryId::MIN));
     while let Some(from) = next.filter(|_| !stop.is_cancelled()) {
-        let page = dead_letters::dead_letters(link, of, from, LETTERS_PAGE).await?;
+        let page = dead_letters::read(link, of, from, LETTERS_PAGE).await?;
         let Some(last) = page.last() else { break };
         next = last.letter.next();
         let mut due = Vec::new();

@@ -1,23 +1,12 @@
-//! The newest version of each sale that this node has seen in SQL, and the task that delivers changes to Redis.
-//!
-//! A change of a sale is committed in SQL first. Until Redis confirms its version, any node delivers it; and a node never
-//! admits buyers to a sale whose version in Redis is older than one that it has seen.
+//! The newest version of each sale that this node has seen in SQL. It never admits buyers to a sale whose version in Redis
+//! is older.
 
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
 };
 
 use seckill_model::{Millis, Sale, SaleState, VoucherId};
-use seckill_redis::{Layout, Link};
-use seckill_store::SharedStore;
-use tokio_util::sync::CancellationToken;
-
-use super::{EngineError, vouchers};
-
-/// Between two looks for changes that Redis has not confirmed.
-const DELIVER_EVERY: Duration = Duration::from_millis(500);
 
 /// What a node knows of a sale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,58 +53,5 @@ impl SaleVersions {
     /// The map is whole whenever the lock is free, also after a panic elsewhere.
     fn lock(&self) -> MutexGuard<'_, HashMap<VoucherId, KnownSale>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The task that delivers changes of sales to Redis. One a node; ends with its token.
-#[derive(Debug)]
-pub(super) struct Delivery {
-    pub(super) store: SharedStore,
-    pub(super) link: Link,
-    pub(super) keys: Layout,
-    pub(super) versions: SaleVersions,
-}
-
-impl Delivery {
-    /// Delivers until `stop`.
-    pub(super) async fn run(mut self, stop: CancellationToken) {
-        let mut failed = String::new();
-        loop {
-            let delivered = tokio::select! {
-                () = stop.cancelled() => return,
-                delivered = self.deliver() => delivered,
-            };
-            match delivered {
-                Ok(()) => failed.clear(),
-                Err(error) => {
-                    // The same error each half second is one line.
-                    let error = error.to_string();
-                    if error != failed {
-                        tracing::warn!(error, "a change of a sale was not delivered to Redis yet");
-                        failed = error;
-                    }
-                }
-            }
-            tokio::select! {
-                () = stop.cancelled() => return,
-                () = tokio::time::sleep(DELIVER_EVERY) => {}
-            }
-        }
-    }
-
-    async fn deliver(&mut self) -> Result<(), EngineError> {
-        let waiting = self.store.undelivered().await?;
-        // All of them first: what stands in the way of one delivery must not hide the others.
-        for sale in &waiting {
-            self.versions.note(sale);
-        }
-        let mut first_error = None;
-        for sale in waiting {
-            let done = vouchers::deliver(&self.store, &mut self.link, &self.keys, &sale).await;
-            if let Err(error) = done {
-                first_error.get_or_insert(error);
-            }
-        }
-        first_error.map_or(Ok(()), Err)
     }
 }

@@ -1,6 +1,6 @@
 //! Vouchers and sales: SQL first, Redis after the commit.
 
-use std::{collections::HashMap, time::Duration};
+use std::time::Duration;
 
 use redis::cmd;
 use seckill_model::{
@@ -13,8 +13,8 @@ use seckill_store::{SharedStore, StoreError};
 
 use super::{
     EngineError,
-    reconcile::{Closed, Reconciler, new_token, run_of},
-    retention,
+    delivery::{deliver, deliver_as},
+    sale_copy::try_sync,
 };
 
 /// How long the pieces of a cut may be out of Redis and not out of SQL; who brings the sale to Redis
@@ -22,9 +22,6 @@ use super::{
 const CUT_LEASE: Duration = Duration::from_secs(5);
 /// Longest that SQL may take for its part of a cut: well within the lease.
 const CUT_WITHIN: Duration = Duration::from_secs(3);
-/// Between two looks at a cut that is under way: most take a few milliseconds.
-const CUT_POLL: Duration = Duration::from_millis(20);
-
 /// Creates a sale: in SQL, then in Redis.
 ///
 /// # Errors
@@ -130,138 +127,6 @@ async fn add(
         tracing::warn!(%voucher, %why, "Redis does not know yet what SQL says of this sale");
     }
     Err(error.into())
-}
-
-/// A sale as Redis holds it; `None` where a field is missing or makes no sense.
-///
-/// # Errors
-/// Redis is away.
-pub(super) async fn read(
-    link: &mut Link,
-    keys: &Layout,
-    voucher: VoucherId,
-) -> Result<Option<Sale>, BrokerError> {
-    let fields: Result<HashMap<String, String>, BrokerError> =
-        link.query(cmd("HGETALL").arg(keys.sale(voucher))).await;
-    let fields = match fields {
-        Err(BrokerError::Refused(_) | BrokerError::Reply(_)) => return Ok(None),
-        fields => fields?,
-    };
-    let number = |name: &str| fields.get(name)?.parse::<u64>().ok();
-    let time = |name: &str| Some(Millis(fields.get(name)?.parse().ok()?));
-    let read = || {
-        Some(Sale {
-            voucher_id: voucher,
-            title: fields.get("title")?.clone(),
-            initial: number("initial")?,
-            stock: number("initial")?,
-            begin: time("begin").filter(|it| it.0 > 0),
-            end: time("end").filter(|it| it.0 > 0),
-            state: fields.get("state")?.parse().ok()?,
-            limit: number("limit")?.try_into().ok()?,
-            changed: time("created")?,
-            version: number("version")?,
-            delivered: number("version")?,
-            created: time("created")?,
-        })
-    };
-    Ok(read())
-}
-
-/// What became of a sale that was brought to Redis.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Synced {
-    /// Redis has taken this version over.
-    Taken,
-    /// Redis had this version or a newer one.
-    Known,
-    /// Its keys do not agree, or are not there: it has to be reconciled with its buyers.
-    Damaged,
-}
-
-/// Brings Redis' copy of a sale up to what SQL committed. Safe to repeat; an older copy never wins.
-///
-/// # Errors
-/// Redis is away, or holds another sale of that number.
-pub async fn sync(link: &mut Link, keys: &Layout, sale: &Sale) -> Result<Synced, EngineError> {
-    loop {
-        match try_sync(link, keys, sale, "").await? {
-            // It is being cut; the process that does it may have died, then the lease ends.
-            None => tokio::time::sleep(CUT_POLL).await,
-            Some(synced) => return Ok(synced),
-        }
-    }
-}
-
-/// As [`sync`], but `None` where another process is cutting that very version.
-pub(super) async fn try_sync(
-    link: &mut Link,
-    keys: &Layout,
-    sale: &Sale,
-    how: &str,
-) -> Result<Option<Synced>, EngineError> {
-    let voucher = sale.voucher_id;
-    let run = run_of(link, &keys.sale(voucher)).await?;
-    let mut call = scripts::SYNC_SALE.prepare_invoke();
-    call.key(keys.sale(voucher)).key(keys.stock(voucher)).key(keys.buyers(voucher));
-    call.key(keys.partition_of(voucher).watermark());
-    call.arg(sale.version).arg(&sale.title);
-    call.arg(sale.begin.unwrap_or_default().0).arg(sale.end.unwrap_or_default().0);
-    call.arg(sale.state.as_str()).arg(sale.initial).arg(sale.limit);
-    call.arg(sale.created.0).arg(voucher.0).arg(how).arg(run);
-    let answer: String = link.invoke(&call).await?;
-    match answer.as_str() {
-        "taken" => Ok(Some(Synced::Taken)),
-        "known" => Ok(Some(Synced::Known)),
-        "damaged" => Ok(Some(Synced::Damaged)),
-        "cutting" => Ok(None),
-        "other" => Err(EngineError::OtherSale(voucher)),
-        _ => Err(BrokerError::Reply("a change of a sale").into()),
-    }
-}
-
-/// Brings a change of a sale to Redis and notes in SQL that it is there. A sale that Redis has lost is reconciled with
-/// its buyers: what is sold must not be sold again. An archived one leaves Redis.
-///
-/// # Errors
-/// A server is away, or Redis holds another sale of that number; the change is delivered later.
-pub(super) async fn deliver(
-    store: &SharedStore,
-    link: &mut Link,
-    keys: &Layout,
-    sale: &Sale,
-) -> Result<(), EngineError> {
-    deliver_as(store, link, keys, sale, "").await
-}
-
-async fn deliver_as(
-    store: &SharedStore,
-    link: &mut Link,
-    keys: &Layout,
-    sale: &Sale,
-    how: &str,
-) -> Result<(), EngineError> {
-    let voucher = sale.voucher_id;
-    if sale.state == SaleState::Archived {
-        retention::drop_keys(link, keys, voucher).await?;
-    } else {
-        let first = try_sync(link, keys, sale, how).await?;
-        let synced = match first {
-            Some(synced) => synced,
-            None => sync(link, keys, sale).await?,
-        };
-        if synced == Synced::Damaged {
-            let run = run_of(link, &keys.sale(voucher)).await?;
-            let mut reconciler = Reconciler { store, link, keys, run: &run, token: &new_token() };
-            if reconciler.sale(voucher, &[]).await?.closed == Some(Closed::OtherSale) {
-                return Err(EngineError::OtherSale(voucher));
-            }
-        }
-    }
-    if sale.is_undelivered() {
-        store.note_delivered(voucher, sale.version).await?;
-    }
-    Ok(())
 }
 
 /// Takes pieces out of Redis first, where buyers stand that SQL does not know yet, then out of SQL, and puts

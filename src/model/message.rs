@@ -120,14 +120,13 @@ pub fn format<const N: usize>(
 /// `1,234`. What is no count but an identifier, such as a port or a year, is given as text.
 #[macro_export]
 macro_rules! text {
-    ($id:literal $(, $name:ident $(= $value:expr)?)* $(,)?) => {{
-        #[allow(unused_imports)]
-        use $crate::message::{Count as _, Quote as _};
-        $crate::message::format($id, [$((
-            stringify!($name),
-            (&$crate::message::Argument(&$crate::text!(@ $name $(, $value)?))).value(),
-        )),*])
-    }};
+    ($id:literal $(, $name:ident $(= $value:expr)?)* $(,)?) => {
+        $crate::message::format($id, [$((stringify!($name), {
+            #[allow(unused_imports)]
+            use $crate::message::{Count as _, Quote as _};
+            (&$crate::message::Argument(&$crate::text!(@ $name $(, $value)?))).value()
+        })),*])
+    };
     (@ $name:ident) => { $name };
     (@ $name:ident, $value:expr) => { $value };
 }

@@ -72,6 +72,15 @@ impl Link {
         self.peer(self.slot(key)).map(|peer| &peer.info)
     }
 
+    /// The run ID of the server of `key`, to which this connects first where it has to.
+    ///
+    /// # Errors
+    /// Redis is away.
+    pub async fn run_id(&mut self, key: &str) -> Result<String, BrokerError> {
+        self.connection(key).await?;
+        Ok(self.server(key).map(|it| it.run_id.clone()).unwrap_or_default())
+    }
+
     /// Rises with each connection that is made to the server of `key`: whose call failed on an older
     /// one must not drop it. 0 where there is none.
     pub fn generation(&self, key: &str) -> u64 {

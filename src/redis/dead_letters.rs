@@ -9,7 +9,7 @@ use seckill_model::{
     faults::{self, Point},
 };
 
-use super::{BrokerError, Layout, Link, keys::Partition, scripts, stream::parse_id};
+use super::{BrokerError, Layout, Link, keys::Partition, scripts};
 
 /// Letters in one call of a script, which copies each of them.
 pub const COPIES: usize = 200;
@@ -97,7 +97,7 @@ pub async fn bury(
 }
 
 /// Dead letters, oldest first, at most `count` from `first` on.
-pub async fn dead_letters(
+pub async fn read(
     link: &mut Link,
     of: &Partition,
     first: EntryId,
@@ -201,7 +201,7 @@ async fn page(
 }
 
 fn letter_of(of: &Partition, (id, fields): (String, Fields)) -> Result<DeadLetter, BrokerError> {
-    let letter = parse_id(of, id.as_bytes())?;
+    let letter = of.entry_id(id.as_bytes())?;
     let text = |name: &str| {
         let found = fields.iter().find(|(it, _)| it == name.as_bytes());
         found.map(|(_, value)| String::from_utf8_lossy(value).into_owned())
@@ -225,7 +225,7 @@ fn letter_of(of: &Partition, (id, fields): (String, Fields)) -> Result<DeadLette
     let at = text("at").and_then(|at| at.parse().ok()).map(Millis);
     Ok(DeadLetter {
         letter,
-        entry: text("entry").and_then(|id| parse_id(of, id.as_bytes()).ok()),
+        entry: text("entry").and_then(|id| of.entry_id(id.as_bytes()).ok()),
         reason: Said::with(
             shown(&text("reason").unwrap_or_default(), MAX_REASON),
             &text("why").unwrap_or_default(),

@@ -10,7 +10,7 @@ use super::{
     keys::Partition,
     lossy_utf8::Text,
     scripts,
-    stream::{Delivered, entries_of, parse_id},
+    stream::{Delivered, entries_of},
 };
 
 /// In whose hands an entry is.
@@ -76,7 +76,7 @@ pub async fn window(
     let (found, delivered, pending, all, bytes): Reply = link.invoke(&call).await?;
     let mut found = entries_of(of, found)?;
     found.reverse();
-    let id = |id: &str| parse_id(of, id.as_bytes());
+    let id = |id: &str| of.entry_id(id.as_bytes());
     let delivered = delivered.map(|last| id(&last)).transpose()?;
     // Where there are too many, those after the last one told are anybody's guess.
     let known = pending.last().filter(|_| !all).map(|(last, ..)| id(last)).transpose()?;

@@ -10,7 +10,6 @@ use super::{
     keys::{Partition, node_of},
     lossy_utf8::Text,
     scripts,
-    stream::parse_id,
 };
 
 /// Where the group shall go on, and what it looked like when that was decided.
@@ -165,6 +164,6 @@ pub async fn holders(
     read.arg(of.orders()).arg(of.group());
     read.arg(first.in_stream()).arg(last.in_stream()).arg(count).arg(holder);
     let rows: Vec<(String, Text, u64, u64)> = link.query(&read).await?;
-    let entry = |id: String| parse_id(of, id.as_bytes());
+    let entry = |id: String| of.entry_id(id.as_bytes());
     rows.into_iter().map(|(id, Text(holder), ..)| Ok((entry(id)?, holder))).collect()
 }

@@ -2,7 +2,9 @@
 
 use jiff::civil::Date;
 
-use seckill_model::VoucherId;
+use seckill_model::{EntryId, VoucherId};
+
+use super::BrokerError;
 
 /// Most partitions: each has a stream, and every node reads all of them.
 pub const MAX_PARTITIONS: u16 = 64;
@@ -160,6 +162,15 @@ impl Partition {
     /// Which one, from 0.
     pub fn number(&self) -> u16 {
         self.number
+    }
+
+    /// The ID of an entry of this partition, as Redis writes it.
+    pub(super) fn entry_id(&self, raw: &[u8]) -> Result<EntryId, BrokerError> {
+        str::from_utf8(raw)
+            .ok()
+            .and_then(|text| text.parse::<EntryId>().ok())
+            .map(|id| EntryId { partition: self.number, ..id })
+            .ok_or(BrokerError::Reply("a stream id"))
     }
 
     /// How many there are in all.

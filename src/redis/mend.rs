@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use seckill_model::{EntryId, REPLACED};
 
-use super::{BrokerError, Link, keys::Partition, scripts, stream::parse_id};
+use super::{BrokerError, Link, keys::Partition, scripts};
 
 /// How long a stream that was replaced is kept.
 const KEPT: Duration = Duration::from_hours(24);
@@ -47,7 +47,7 @@ pub async fn renew_stream(
         call.arg(entry.in_stream());
     }
     let done: Option<(u64, u64, String)> = link.invoke(&call).await?;
-    done.map(|(kept, dead, last)| Ok(Renewed { kept, dead, last: parse_id(of, last.as_bytes())? }))
+    done.map(|(kept, dead, last)| Ok(Renewed { kept, dead, last: of.entry_id(last.as_bytes())? }))
         .transpose()
 }
 

@@ -8,7 +8,6 @@ use seckill_model::{
     faults::{self, Point},
 };
 
-pub use super::dead_letters::{DeadLetter, bury, dead_letters};
 use super::{BrokerError, Layout, Link, keys::Partition, lossy_utf8::Text, scripts};
 
 /// An entry as it came, with what could be made of it.
@@ -160,11 +159,11 @@ pub async fn auto_claim(
     claim.key(of.orders()).key(of.gone()).arg(of.group()).arg(consumer);
     claim.arg(min_idle.as_millis() as u64).arg(from.in_stream()).arg(count);
     let (next, entries, gone): (String, Value, Vec<String>) = link.invoke(&claim).await?;
-    let next = parse_id(of, next.as_bytes())?;
+    let next = of.entry_id(next.as_bytes())?;
     Ok(Claimed {
         next: (next.millis > 0 || next.number > 0).then_some(next),
         entries: passed(Point::AfterClaim, entries_of(of, entries)?),
-        gone: gone.iter().filter_map(|id| parse_id(of, id.as_bytes()).ok()).collect(),
+        gone: gone.iter().filter_map(|id| of.entry_id(id.as_bytes()).ok()).collect(),
     })
 }
 
@@ -186,7 +185,7 @@ pub async fn claim(
     if !taken.is_empty() {
         faults::pass(Point::AfterClaim);
     }
-    taken.iter().map(|id| parse_id(of, id.as_bytes())).collect()
+    taken.iter().map(|id| of.entry_id(id.as_bytes())).collect()
 }
 
 /// Keeps entries pending with `consumer` and makes them `idle`, so that others may claim them now. It is no
@@ -315,7 +314,7 @@ pub async fn deliveries(
     read.arg(of.orders()).arg(of.group());
     read.arg(first.in_stream()).arg(last.in_stream()).arg(count).arg(consumer);
     let rows: Vec<(String, Text, u64, u64)> = link.query(&read).await?;
-    rows.into_iter().map(|(id, _, _, times)| Ok((parse_id(of, id.as_bytes())?, times))).collect()
+    rows.into_iter().map(|(id, _, _, times)| Ok((of.entry_id(id.as_bytes())?, times))).collect()
 }
 
 /// XRANGE on the order stream: at most `count` entries from `first` on.
@@ -360,7 +359,7 @@ fn entry_of(of: &Partition, pair: Vec<Value>) -> Result<Delivered, BrokerError> 
     let (Some(Value::BulkString(id)), Some(fields)) = (pair.next(), pair.next()) else {
         return Err(BrokerError::Reply("a stream command"));
     };
-    let entry = parse_id(of, &id)?;
+    let entry = of.entry_id(&id)?;
     let body = match fields {
         Value::Array(flat) => {
             let fields = flat.chunks_exact(2).filter_map(|pair| match pair {
@@ -374,12 +373,4 @@ fn entry_of(of: &Partition, pair: Vec<Value>) -> Result<Delivered, BrokerError> 
         _ => Body::Gone,
     };
     Ok(Delivered { entry, body })
-}
-
-pub(super) fn parse_id(of: &Partition, raw: &[u8]) -> Result<EntryId, BrokerError> {
-    std::str::from_utf8(raw)
-        .ok()
-        .and_then(|text| text.parse::<EntryId>().ok())
-        .map(|id| EntryId { partition: of.number(), ..id })
-        .ok_or(BrokerError::Reply("a stream id"))
 }

@@ -11,7 +11,6 @@ use super::{
     lossy_utf8::Text,
     nodes::Nodes,
     scripts,
-    stream::parse_id,
 };
 
 /// Redis at one moment.
@@ -282,7 +281,7 @@ async fn survey_one(
     let (length, dead, group, lag, pending, oldest, first, gone) = stream;
     let (last, added, generated, deleted, delivered, read) = marks;
     let foreign = foreign.into_iter().map(|(key, holds)| ForeignKey { key, holds }).collect();
-    let id = |id: Option<String>| id.and_then(|id| parse_id(of, id.as_bytes()).ok());
+    let id = |id: Option<String>| id.and_then(|id| of.entry_id(id.as_bytes()).ok());
     let stream = StreamFacts {
         length,
         dead,

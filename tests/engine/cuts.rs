@@ -11,7 +11,7 @@ use redis::cmd;
 use seckill_engine::{
     EngineError,
     command::{Command, RushPlan},
-    vouchers,
+    sale_copy, vouchers,
 };
 use seckill_model::{Millis, NewSale, Outcome, Sale, SaleState, VoucherId, sale::MAX_STOCK};
 use seckill_redis::scripts;
@@ -142,7 +142,7 @@ async fn a_node_that_starts_amid_a_cut_does_not_sell_its_pieces() {
     let (redis, keys) = (world.redis.clone(), world.keys.clone());
     // What a node does with each sale as it starts.
     let starting =
-        tokio::spawn(async move { vouchers::sync(&mut redis.link(), &keys, &old).await });
+        tokio::spawn(async move { sale_copy::sync(&mut redis.link(), &keys, &old).await });
     let mut sold = 0;
     // No more than it takes: the cut waits for SQL for three seconds.
     for user in 1..=7 {
@@ -154,7 +154,7 @@ async fn a_node_that_starts_amid_a_cut_does_not_sell_its_pieces() {
     assert_eq!(cutting.await.unwrap().unwrap().initial, 6);
     assert_eq!(
         starting.await.unwrap().unwrap(),
-        vouchers::Synced::Known,
+        sale_copy::Synced::Known,
         "an older copy never wins"
     );
     assert_eq!(in_redis(&world, voucher).await, (2, 6, 0));

@@ -309,7 +309,9 @@ async fn each_letter_is_judged_by_what_is_true_now() {
     world.add_entry(&["x", "y"]).await;
     let mut link = world.redis.link();
     let taken = stream::read_group(&mut link, &world.keys.home(), "x/1", AT_ONCE, 9).await.unwrap();
-    stream::bury(&mut link, &world.keys.home(), taken[0].entry, "two\nlines\u{1b}").await.unwrap();
+    dead_letters::bury(&mut link, &world.keys.home(), taken[0].entry, "two\nlines\u{1b}")
+        .await
+        .unwrap();
     let expected = [Awaited, Awaited, NobodyWaits, NobodyWaits, NoSale, Malformed];
     assert_eq!(verdicts(&world).await, expected);
     let last = letters_of(&world).await.pop().unwrap().letter;
@@ -418,7 +420,7 @@ async fn acts_on_letters_are_an_operators_and_keep_to_their_partition() {
         assert!(matches!(world.ask(voucher, 1).await, Outcome::Admitted { .. }));
         let of = world.keys.partition_of(voucher);
         let taken = stream::read_group(&mut link, &of, "x/1", AT_ONCE, 9).await.unwrap();
-        stream::bury(&mut link, &of, taken[0].entry, "for a test").await.unwrap();
+        dead_letters::bury(&mut link, &of, taken[0].entry, "for a test").await.unwrap();
     }
     let judged = letters_of(&world).await;
     assert_eq!(judged.len(), 2);

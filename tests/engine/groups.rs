@@ -18,7 +18,7 @@ use seckill_engine::{
     ledger, mend,
 };
 use seckill_model::{EntryId, Millis, NewSale, Outcome, VoucherId, ledger::Finding};
-use seckill_redis::stream;
+use seckill_redis::{dead_letters, stream};
 use seckill_store::ActivityFilter;
 
 const DEAD_MS: u64 = 5_000;
@@ -439,9 +439,9 @@ async fn forge(world: &World, id: &str, order: u64) {
     world.redis.link().query::<String>(&add).await.unwrap();
 }
 
-async fn letters(world: &World) -> Vec<stream::DeadLetter> {
+async fn letters(world: &World) -> Vec<dead_letters::DeadLetter> {
     let of = world.keys.home();
-    stream::dead_letters(&mut world.redis.link(), &of, EntryId::MIN, 99).await.unwrap()
+    dead_letters::read(&mut world.redis.link(), &of, EntryId::MIN, 99).await.unwrap()
 }
 
 /// No ID comes after the largest one: nothing could be added any more, and pages over the stream had no end.

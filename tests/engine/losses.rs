@@ -520,7 +520,7 @@ async fn an_order_beside_another_live_one_of_its_buyer_is_cancelled_or_repaired(
         .await;
     let mut link = world.redis.link();
     let of = world.keys.home();
-    let letters = dead_letters::dead_letters(&mut link, &of, EntryId::MIN, 9).await.unwrap();
+    let letters = dead_letters::read(&mut link, &of, EntryId::MIN, 9).await.unwrap();
     let judged = judge(&world.store, &mut link, &world.keys, 3, letters.clone()).await.unwrap();
     assert!(judged.iter().all(|it| it.verdict == LetterVerdict::HoldsAnother), "{judged:?}");
     let one = LetterScope::Letters(vec![letters[0].letter]);
@@ -710,7 +710,7 @@ async fn a_forged_entry_is_never_written_and_costs_no_buyer_anything() {
         })
         .await;
     let (mut link, of) = (world.redis.link(), world.keys.home());
-    let dead = dead_letters::dead_letters(&mut link, &of, EntryId::MIN, 9).await.unwrap();
+    let dead = dead_letters::read(&mut link, &of, EntryId::MIN, 9).await.unwrap();
     for letter in &dead {
         assert_eq!(letter.reason.data::<OrderFault>(), Some(OrderFault::NotPromised), "{letter:?}");
     }

@@ -20,7 +20,7 @@ use seckill_model::{
     EntryId, Millis, NewSale, OrderFault, OrderId, Outcome, SaleState, UserId, VoucherId,
     filter::Filter,
 };
-use seckill_redis::stream;
+use seckill_redis::{dead_letters, stream};
 
 fn sale(stock: u64) -> NewSale {
     NewSale::checked("hot pot", stock, None, None, Millis::now()).unwrap()
@@ -225,7 +225,7 @@ async fn bad_entries_are_set_aside_and_the_good_go_through() {
     world.settled().await;
     assert_eq!(world.store.sale(voucher).await.unwrap().stock, 0, "every good one was written");
     let letters =
-        stream::dead_letters(&mut world.redis.link(), &world.keys.home(), EntryId::MIN, 100)
+        dead_letters::read(&mut world.redis.link(), &world.keys.home(), EntryId::MIN, 100)
             .await
             .unwrap();
     let reasons: Vec<&str> = letters.iter().map(|letter| &*letter.reason).collect();
@@ -253,10 +253,9 @@ async fn an_order_that_is_there_already_is_acknowledged_once() {
     world.add_entry(&["userId", "5", "voucherId", &v, "id", "12345"]).await;
     world.settled().await;
     assert_eq!(world.store.sale(voucher).await.unwrap().stock, 9, "one piece was taken");
-    let letters =
-        stream::dead_letters(&mut world.redis.link(), &world.keys.home(), EntryId::MIN, 9)
-            .await
-            .unwrap();
+    let letters = dead_letters::read(&mut world.redis.link(), &world.keys.home(), EntryId::MIN, 9)
+        .await
+        .unwrap();
     assert!(matches!(&letters[..], [only] if only.reason.contains(&id)), "{letters:?}");
 }
 
@@ -336,8 +335,7 @@ async fn an_entry_that_came_too_often_is_put_aside_unless_its_order_is_there() {
     }
     world.start_node();
     world.settled().await;
-    let letters =
-        stream::dead_letters(&mut link, &world.keys.home(), EntryId::MIN, 9).await.unwrap();
+    let letters = dead_letters::read(&mut link, &world.keys.home(), EntryId::MIN, 9).await.unwrap();
     assert!(matches!(&letters[..], [only] if only.reason.starts_with("delivered")), "{letters:?}");
 }
 
@@ -473,8 +471,8 @@ async fn a_sale_is_loaded_after_its_commit_and_an_older_copy_never_wins() {
     let old = world.store.sale(voucher).await.unwrap();
     world.execute(Command::EndSale(voucher)).await.unwrap();
     let mut link = world.redis.link();
-    let taken = seckill_engine::vouchers::sync(&mut link, &world.keys, &old).await.unwrap();
-    assert_eq!(taken, seckill_engine::vouchers::Synced::Known, "an older version was taken over");
+    let taken = seckill_engine::sale_copy::sync(&mut link, &world.keys, &old).await.unwrap();
+    assert_eq!(taken, seckill_engine::sale_copy::Synced::Known, "an older version was taken over");
     assert_eq!(world.ask(voucher, 1).await, Outcome::Ended);
     assert!(world.execute(Command::ResumeSale(voucher)).await.is_err(), "ended is for good");
     assert_eq!(world.store.sale(voucher).await.unwrap().state, SaleState::Ended);
@@ -527,7 +525,9 @@ async fn an_order_is_found_wherever_it_stands() {
     let first = stream::pending_page(&mut link, &world.keys.home(), EntryId::MIN, EntryId::MAX, 1)
         .await
         .unwrap();
-    stream::bury(&mut link, &world.keys.home(), first[0].delivered.entry, "a drill").await.unwrap();
+    dead_letters::bury(&mut link, &world.keys.home(), first[0].delivered.entry, "a drill")
+        .await
+        .unwrap();
     assert!(
         matches!(stand(orders[0]).await, Ok(Standing::Dead { reason, .. }) if reason == "a drill")
     );

@@ -84,9 +84,7 @@ async fn poison_costs_next_to_nothing(database: Database) {
     // One for which entries need a check, one for the buyers of each of two vouchers, one for the dead letters.
     assert!(scripts <= 4 * batches, "{scripts} calls of scripts for {batches} batches");
     let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();
-    for it in dead_letters::dead_letters(&mut link, &world.keys.home(), EntryId::MIN, 2_000)
-        .await
-        .unwrap()
+    for it in dead_letters::read(&mut link, &world.keys.home(), EntryId::MIN, 2_000).await.unwrap()
     {
         let known = ["id is missing", "userId holds", "no sale", "holds order", "another order"];
         let kind = known.iter().find(|kind| it.reason.contains(**kind));

@@ -18,7 +18,7 @@ use seckill_engine::{
     payment,
     promise_journal::Admitted,
     reconcile::reconcile,
-    vouchers,
+    sale_copy, vouchers,
 };
 use seckill_model::{
     EntryId, Fence, Millis, NewSale, OrderFault, OrderId, Outcome, Place, SaleState, UserId,
@@ -134,7 +134,7 @@ async fn a_restock_that_redis_lost_is_not_sold_again() {
         (world.keys.sale(voucher), world.keys.stock(voucher), world.keys.buyers(voucher));
     link.query::<()>(cmd("DEL").arg(&sale).arg(&stock).arg(&buyers)).await.unwrap();
     link.query::<()>(cmd("HSET").arg(&buyers).arg(&old)).await.unwrap();
-    vouchers::sync(&mut link, &world.keys, &before).await.unwrap();
+    sale_copy::sync(&mut link, &world.keys, &before).await.unwrap();
     let done = reconcile(&world.store, &mut link, &world.keys, &world.keys.home(), &[], "a test")
         .await
         .unwrap();

@@ -16,7 +16,7 @@ use seckill_engine::{
     settings::Settings,
 };
 use seckill_model::{NewSale, Outcome, SaleState};
-use seckill_redis::stream;
+use seckill_redis::{dead_letters, stream};
 use tokio_util::sync::CancellationToken;
 
 fn sale(stock: u64) -> NewSale {
@@ -77,7 +77,7 @@ async fn dead_letters_go_unless_a_buyer_waits() {
     let from = stream::ReadFrom::New(std::time::Duration::from_millis(100));
     let taken = stream::read_group(&mut link, &of, "x/1", from, 100).await.unwrap();
     for entry in &taken {
-        stream::bury(&mut link, &of, entry.entry, "for a test").await.unwrap();
+        dead_letters::bury(&mut link, &of, entry.entry, "for a test").await.unwrap();
     }
     world.node().hold_consumer(false).await;
     world.until("the letters are there", async || length(&world, &dead) == 21).await;

@@ -11,7 +11,8 @@ use seckill_engine::{
 use seckill_model::{EntryId, JobRun, Millis, Verdict};
 use seckill_redis::{
     Layout, Redis,
-    stream::{self, DeadLetter, Pending},
+    dead_letters::{self, DeadLetter},
+    stream::{self, Pending},
 };
 use seckill_store::{ActivityFilter, OrderFlow, Recorded, SharedStore};
 
@@ -265,7 +266,7 @@ async fn dead(redis: &Redis, keys: &Layout) -> Told<Dead> {
     for of in keys.partitions() {
         let mut next = Some(EntryId::MIN);
         while let Some(from) = next {
-            let page = within(stream::dead_letters(&mut link, &of, from, PAGE)).await?;
+            let page = within(dead_letters::read(&mut link, &of, from, PAGE)).await?;
             let Some(last) = page.last() else { break };
             if dead.reasons.len() >= ENTRIES {
                 dead.cut = true;

@@ -76,7 +76,7 @@ pub(super) fn csv(sheet: &Sheet) -> csv::Result<String> {
             Value::Text(text) => cell(&text),
         }))?;
     }
-    let bytes = file.into_inner().map_err(|error| error.into_error())?;
+    let bytes = file.into_inner().map_err(csv::IntoInnerError::into_error)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 

@@ -4,11 +4,11 @@ use std::{collections::HashSet, sync::Arc};
 
 use seckill_model::{EntryId, OrderFault, Said};
 use seckill_redis::{
-    BrokerError,
+    BrokerError, dead_letters,
     entries::{self, Holding, Seen},
     keys::is_replay,
     nodes::NodeState,
-    stream::{Body, dead_letters},
+    stream::Body,
     stream_stats::{Marks, StreamFacts},
 };
 
@@ -61,7 +61,7 @@ impl Collector {
                 if let Some(first) = first.filter(|_| with_dead.contains(&of.number())) {
                     // An entry is given up after it was added, and a letter's id tells when.
                     let first = EntryId { number: 0, ..first };
-                    let letters = dead_letters(link, &of, first, LETTERS).await?;
+                    let letters = dead_letters::read(link, &of, first, LETTERS).await?;
                     if letters.len() == LETTERS {
                         dead.cut.insert(of.number());
                     }

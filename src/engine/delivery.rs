@@ -1,0 +1,118 @@
+//! Delivers changes of sales to Redis. A change is committed in SQL first; until Redis confirms its version, any node
+//! delivers it.
+
+use std::time::Duration;
+
+use seckill_model::{Sale, SaleState};
+use seckill_redis::{Layout, Link};
+use seckill_store::SharedStore;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    EngineError,
+    reconcile::{Closed, Reconciler, new_token},
+    retention,
+    sale_copy::{Synced, sync, try_sync},
+    sale_versions::SaleVersions,
+};
+
+/// Between two looks for changes that Redis has not confirmed.
+const DELIVER_EVERY: Duration = Duration::from_millis(500);
+
+/// Brings a change of a sale to Redis and notes in SQL that it is there. A sale that Redis has lost is reconciled with
+/// its buyers: what is sold must not be sold again. An archived one leaves Redis.
+///
+/// # Errors
+/// A server is away, or Redis holds another sale of that number; the change is delivered later.
+pub(super) async fn deliver(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+    sale: &Sale,
+) -> Result<(), EngineError> {
+    deliver_as(store, link, keys, sale, "").await
+}
+
+/// As [`deliver`]; `how` is `new` for a sale that was just created.
+pub(super) async fn deliver_as(
+    store: &SharedStore,
+    link: &mut Link,
+    keys: &Layout,
+    sale: &Sale,
+    how: &str,
+) -> Result<(), EngineError> {
+    let voucher = sale.voucher_id;
+    if sale.state == SaleState::Archived {
+        retention::drop_keys(link, keys, voucher).await?;
+    } else {
+        let first = try_sync(link, keys, sale, how).await?;
+        let synced = match first {
+            Some(synced) => synced,
+            None => sync(link, keys, sale).await?,
+        };
+        if synced == Synced::Damaged {
+            let run = link.run_id(&keys.sale(voucher)).await?;
+            let mut reconciler = Reconciler { store, link, keys, run: &run, token: &new_token() };
+            if reconciler.sale(voucher, &[]).await?.closed == Some(Closed::OtherSale) {
+                return Err(EngineError::OtherSale(voucher));
+            }
+        }
+    }
+    if sale.is_undelivered() {
+        store.note_delivered(voucher, sale.version).await?;
+    }
+    Ok(())
+}
+
+/// The task that delivers changes of sales to Redis. One a node; ends with its token.
+#[derive(Debug)]
+pub(super) struct Delivery {
+    pub(super) store: SharedStore,
+    pub(super) link: Link,
+    pub(super) keys: Layout,
+    pub(super) versions: SaleVersions,
+}
+
+impl Delivery {
+    /// Delivers until `stop`.
+    pub(super) async fn run(mut self, stop: CancellationToken) {
+        let mut failed = String::new();
+        loop {
+            let delivered = tokio::select! {
+                () = stop.cancelled() => return,
+                delivered = self.deliver() => delivered,
+            };
+            match delivered {
+                Ok(()) => failed.clear(),
+                Err(error) => {
+                    // The same error each half second is one line.
+                    let error = error.to_string();
+                    if error != failed {
+                        tracing::warn!(error, "a change of a sale was not delivered to Redis yet");
+                        failed = error;
+                    }
+                }
+            }
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(DELIVER_EVERY) => {}
+            }
+        }
+    }
+
+    async fn deliver(&mut self) -> Result<(), EngineError> {
+        let waiting = self.store.undelivered().await?;
+        // All of them first: what stands in the way of one delivery must not hide the others.
+        for sale in &waiting {
+            self.versions.note(sale);
+        }
+        let mut first_error = None;
+        for sale in waiting {
+            let done = deliver(&self.store, &mut self.link, &self.keys, &sale).await;
+            if let Err(error) = done {
+                first_error.get_or_insert(error);
+            }
+        }
+        first_error.map_or(Ok(()), Err)
+    }
+}

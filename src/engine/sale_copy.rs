@@ -1,0 +1,100 @@
+//! Redis' copy of a sale: how it is read, and brought up to what SQL committed.
+
+use std::{collections::HashMap, time::Duration};
+
+use redis::cmd;
+use seckill_model::{Millis, Sale, VoucherId};
+use seckill_redis::{BrokerError, Layout, Link, scripts};
+
+use super::EngineError;
+
+/// Between two looks at a cut that is under way: most take a few milliseconds.
+const CUT_POLL: Duration = Duration::from_millis(20);
+
+/// A sale as Redis holds it; `None` where a field is missing or makes no sense.
+///
+/// # Errors
+/// Redis is away.
+pub(super) async fn read(
+    link: &mut Link,
+    keys: &Layout,
+    voucher: VoucherId,
+) -> Result<Option<Sale>, BrokerError> {
+    let fields: Result<HashMap<String, String>, BrokerError> =
+        link.query(cmd("HGETALL").arg(keys.sale(voucher))).await;
+    let fields = match fields {
+        Err(BrokerError::Refused(_) | BrokerError::Reply(_)) => return Ok(None),
+        fields => fields?,
+    };
+    let number = |name: &str| fields.get(name)?.parse::<u64>().ok();
+    let time = |name: &str| Some(Millis(fields.get(name)?.parse().ok()?));
+    let read = || {
+        Some(Sale {
+            voucher_id: voucher,
+            title: fields.get("title")?.clone(),
+            initial: number("initial")?,
+            stock: number("initial")?,
+            begin: time("begin").filter(|it| it.0 > 0),
+            end: time("end").filter(|it| it.0 > 0),
+            state: fields.get("state")?.parse().ok()?,
+            limit: number("limit")?.try_into().ok()?,
+            changed: time("created")?,
+            version: number("version")?,
+            delivered: number("version")?,
+            created: time("created")?,
+        })
+    };
+    Ok(read())
+}
+
+/// What became of a sale that was brought to Redis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Synced {
+    /// Redis has taken this version over.
+    Taken,
+    /// Redis had this version or a newer one.
+    Known,
+    /// Its keys do not agree, or are not there: it has to be reconciled with its buyers.
+    Damaged,
+}
+
+/// Brings Redis' copy of a sale up to what SQL committed. Safe to repeat; an older copy never wins.
+///
+/// # Errors
+/// Redis is away, or holds another sale of that number.
+pub async fn sync(link: &mut Link, keys: &Layout, sale: &Sale) -> Result<Synced, EngineError> {
+    loop {
+        match try_sync(link, keys, sale, "").await? {
+            // It is being cut; the process that does it may have died, then the lease ends.
+            None => tokio::time::sleep(CUT_POLL).await,
+            Some(synced) => return Ok(synced),
+        }
+    }
+}
+
+/// As [`sync`], but `None` where another process is cutting that very version.
+pub(super) async fn try_sync(
+    link: &mut Link,
+    keys: &Layout,
+    sale: &Sale,
+    how: &str,
+) -> Result<Option<Synced>, EngineError> {
+    let voucher = sale.voucher_id;
+    let run = link.run_id(&keys.sale(voucher)).await?;
+    let mut call = scripts::SYNC_SALE.prepare_invoke();
+    call.key(keys.sale(voucher)).key(keys.stock(voucher)).key(keys.buyers(voucher));
+    call.key(keys.partition_of(voucher).watermark());
+    call.arg(sale.version).arg(&sale.title);
+    call.arg(sale.begin.unwrap_or_default().0).arg(sale.end.unwrap_or_default().0);
+    call.arg(sale.state.as_str()).arg(sale.initial).arg(sale.limit);
+    call.arg(sale.created.0).arg(voucher.0).arg(how).arg(run);
+    let answer: String = link.invoke(&call).await?;
+    match answer.as_str() {
+        "taken" => Ok(Some(Synced::Taken)),
+        "known" => Ok(Some(Synced::Known)),
+        "damaged" => Ok(Some(Synced::Damaged)),
+        "cutting" => Ok(None),
+        "other" => Err(EngineError::OtherSale(voucher)),
+        _ => Err(BrokerError::Reply("a change of a sale").into()),
+    }
+}
