@@ -3,8 +3,6 @@
 //! It knows nothing of terminals, HTTP or command lines.
 
 pub mod admission;
-mod admission_reply;
-pub mod admission_worker;
 pub mod apply;
 pub mod audit_figures;
 pub mod audit_record;

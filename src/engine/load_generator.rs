@@ -16,7 +16,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     EngineError,
-    admission::{Admission, Answer, Ticket},
+    admission::{Admission, AdmissionReply, Ticket},
     command::{RushPlan, RushReport},
 };
 use crate::telemetry::{
@@ -216,7 +216,7 @@ impl Rush {
                     tally.take(&ticket.answer().await);
                 }
             }
-            waiting.push_back(self.admission.ask(plan.voucher, UserId(u64::from(*user))));
+            waiting.push_back(self.admission.request(plan.voucher, UserId(u64::from(*user))));
             shown.progress(sent as u64 + 1);
         }
         for ticket in waiting {
@@ -347,7 +347,7 @@ impl Default for Tally {
 }
 
 impl Tally {
-    fn take(&mut self, answer: &Answer) {
+    fn take(&mut self, answer: &AdmissionReply) {
         let report = &mut self.report;
         report.attempts += 1;
         self.latencies.saturating_record(answer.took.as_micros() as u64);

@@ -114,7 +114,7 @@ async fn rush(node: &Node, voucher: VoucherId, users: u64) -> RushReport {
 
 async fn ask(node: &Node, voucher: VoucherId, user: u64) -> Result<Outcome, AdmissionError> {
     let admission = node.operator().admission.clone().expect("the node admits");
-    admission.ask(voucher, UserId(user)).answer().await.outcome
+    admission.request(voucher, UserId(user)).answer().await.outcome
 }
 
 /// Waits until so many buyers were admitted at a sale.

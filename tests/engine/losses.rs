@@ -156,7 +156,7 @@ async fn a_user_without_a_permission_takes_nothing_from_anybody() {
     world.redis = Redis::from_url(&format!("{url}?user=weak&pass=secret")).unwrap();
     world.start_node();
     let admission = world.node().operator().admission.clone().unwrap();
-    let answer = admission.ask(voucher, UserId(1)).answer().await.outcome;
+    let answer = admission.request(voucher, UserId(1)).answer().await.outcome;
     assert!(answer.is_err_and(|error| error.to_string().contains("NOPERM")));
     world.stop_node().await;
     world.redis = full;
@@ -351,7 +351,7 @@ async fn an_oversold_sale_does_not_hold_up_the_others_after_a_restart() {
     world.server.restart();
     let admission = world.node().operator().admission.clone().expect("the node admits");
     let admits = async |voucher, user| {
-        let answer = admission.ask(voucher, UserId(user)).answer().await;
+        let answer = admission.request(voucher, UserId(user)).answer().await;
         matches!(answer.outcome, Ok(Outcome::Admitted { .. }))
     };
     world.until("the sound sale admits", async || admits(sound, 1).await).await;
@@ -375,7 +375,7 @@ async fn promises_of_a_sale_that_both_servers_lost_do_not_hold_up_the_others() {
     let _: () = world.server.query(&["FLUSHALL"]);
     let admission = world.node().operator().admission.clone().expect("the node admits");
     let admits = world.until("the sound sale admits", async || {
-        let answer = admission.ask(sound, UserId(1)).answer().await;
+        let answer = admission.request(sound, UserId(1)).answer().await;
         matches!(answer.outcome, Ok(Outcome::Admitted { .. } | Outcome::Duplicate { .. }))
     });
     tokio::time::timeout(Duration::from_secs(15), admits).await.expect("it need not wait for them");
@@ -414,7 +414,7 @@ async fn lost_while_in_hand(world: &World, takes: impl AsyncFnOnce()) -> Voucher
     let voucher = world.create(sale(9)).await;
     let other = world.another_node("node-2");
     let promising = other.operator().admission.clone().unwrap();
-    let ask = async |user| promising.ask(voucher, UserId(user)).answer().await.outcome.unwrap();
+    let ask = async |user| promising.request(voucher, UserId(user)).answer().await.outcome.unwrap();
     world
         .until("the other node admits", async || {
             matches!(ask(1).await, Outcome::Admitted { .. } | Outcome::Duplicate { .. })
@@ -589,12 +589,12 @@ async fn no_order_id_is_issued_twice_where_nothing_knows_how_many_were() {
     let admission = other.operator().admission.clone().unwrap();
     world
         .until("the other node admits", async || {
-            let answer = admission.ask(voucher, UserId(9_000)).answer().await;
+            let answer = admission.request(voucher, UserId(9_000)).answer().await;
             matches!(answer.outcome, Ok(Outcome::Admitted { .. } | Outcome::Duplicate { .. }))
         })
         .await;
     for user in 9_001..9_100 {
-        let answer = admission.ask(voucher, UserId(user)).answer().await;
+        let answer = admission.request(voucher, UserId(user)).answer().await;
         assert!(matches!(answer.outcome, Ok(Outcome::Admitted { .. })), "{answer:?}");
     }
     world.settled().await;
@@ -625,7 +625,7 @@ async fn a_sale_that_replaces_a_newer_one_is_sold_by_nodes_that_knew_that() {
     .await;
     let admission = world.node().operator().admission.clone().expect("the node admits");
     let admits = async |user| {
-        let answer = admission.ask(voucher, UserId(user)).answer().await;
+        let answer = admission.request(voucher, UserId(user)).answer().await;
         matches!(answer.outcome, Ok(Outcome::Admitted { .. }))
     };
     world.until("it is closed", async || findings(&world).await == [Finding::OtherSale]).await;
@@ -658,7 +658,7 @@ async fn another_sale_under_a_number_admits_nobody_and_does_not_hold_up_the_othe
     world.start_node();
     let admission = world.node().operator().admission.clone().expect("the node admits");
     let admits = async |voucher, user| {
-        let answer = admission.ask(voucher, UserId(user)).answer().await;
+        let answer = admission.request(voucher, UserId(user)).answer().await;
         matches!(answer.outcome, Ok(Outcome::Admitted { .. }))
     };
     world.until("the sound sale admits", async || admits(sound, 1).await).await;
@@ -802,7 +802,7 @@ async fn several_nodes_notice_a_loss_at_once() {
             let nodes = [world.node(), &others[0], &others[1]];
             let admission = nodes[n as usize % 3].operator().admission.clone().unwrap();
             let user = UserId(if n % 2 == 0 { n + 1 } else { 1_000 + round * 30 + n });
-            async move { admission.ask(voucher, user).answer().await.outcome.unwrap() }
+            async move { admission.request(voucher, user).answer().await.outcome.unwrap() }
         });
         for (n, outcome) in futures::future::join_all(asking).await.into_iter().enumerate() {
             let known = matches!(outcome, Outcome::Duplicate { .. });
@@ -859,7 +859,7 @@ async fn a_loss_while_sql_is_away_admits_no_buyer_until_it_is_back() {
     illness.set(Ill::Away);
     let _: u64 = world.server.query(&["DEL", &world.keys.buyers(voucher)]);
     let admission = world.node().operator().admission.clone().unwrap();
-    let ask = async |user| admission.ask(voucher, UserId(user)).answer().await.outcome;
+    let ask = async |user| admission.request(voucher, UserId(user)).answer().await.outcome;
     for user in [1, 41] {
         assert!(matches!(ask(user).await, Err(AdmissionError::NoAnswer(_))), "user {user}");
     }
@@ -879,7 +879,7 @@ async fn promises_of_another_node_survive_the_loss_of_stream_and_buyers() {
     let voucher = world.create(sale(300)).await;
     let other = world.another_node("node-2");
     let promising = other.operator().admission.clone().unwrap();
-    let ask = async |user| promising.ask(voucher, UserId(user)).answer().await.outcome.unwrap();
+    let ask = async |user| promising.request(voucher, UserId(user)).answer().await.outcome.unwrap();
     assert!(matches!(ask(1).await, Outcome::Admitted { .. }));
     world.settled().await;
     world.hold().await;

@@ -217,7 +217,7 @@ async fn a_node_of_the_old_number_admits_nobody() {
     // As one that read the number before.
     let old = world.another_node("late");
     let admission = old.operator().admission.clone().unwrap();
-    let told = admission.ask(voucher, seckill_model::UserId(1)).answer().await.outcome;
+    let told = admission.request(voucher, seckill_model::UserId(1)).answer().await.outcome;
     let told = told.unwrap_err().to_string();
     assert!(told.contains("the number of partitions is 4 by now"), "{told}");
     assert!(old.stop().await.in_time);

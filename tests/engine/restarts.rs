@@ -185,7 +185,7 @@ async fn no_node_sells_what_another_one_has_promised() {
     let their_admission = other.operator().admission.clone().unwrap();
     for user in 1..=5 {
         assert!(matches!(world.ask(voucher, user).await, Outcome::Admitted { .. }));
-        let theirs = their_admission.ask(voucher, UserId(100 + user)).answer().await.outcome;
+        let theirs = their_admission.request(voucher, UserId(100 + user)).answer().await.outcome;
         assert!(matches!(theirs, Ok(Outcome::Admitted { .. })));
     }
     restart_with_signs(&mut world, &[crate::world::NODE, "node-u"]);

@@ -125,7 +125,7 @@ async fn lane(lane: (usize, usize), admission: Admission, asks: Vec<(VoucherId, 
     for (voucher, user) in asks {
         let until = Instant::now() + Duration::from_secs(30);
         loop {
-            let outcome = admission.ask(voucher, UserId(user)).answer().await.outcome;
+            let outcome = admission.request(voucher, UserId(user)).answer().await.outcome;
             if Instant::now() > until {
                 let what = format!("buyer {user} of #{voucher} asked in vain: {outcome:?}");
                 println!("{what}");

@@ -215,7 +215,7 @@ impl World {
 
     pub async fn ask(&self, voucher: VoucherId, user: u64) -> Outcome {
         let admission = self.node().operator().admission.clone().expect("the node admits");
-        admission.ask(voucher, UserId(user)).answer().await.outcome.unwrap()
+        admission.request(voucher, UserId(user)).answer().await.outcome.unwrap()
     }
 
     /// Waits until the node has made Redis whole. It writes to SQL for that, and admits nobody before.

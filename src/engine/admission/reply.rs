@@ -1,12 +1,10 @@
-//! What the admission script answers, read into outcomes.
-//!
-//! The shapes are told in the head of `lua/admit.lua`; nothing else reads them.
+//! Parses the reply of the admission script. Its format is documented at the head of `lua/admit.lua`.
 
 use redis::Value;
 
 use seckill_model::{Millis, OrderId, Outcome};
 
-/// An answer that holds for every buyer of the batch.
+/// A decision that applies to every request of the batch.
 pub(super) fn whole_batch(answers: &[Value]) -> Option<Outcome> {
     let [Value::BulkString(why), Value::BulkString(detail)] = answers else { return None };
     Some(match why.as_slice() {
@@ -17,12 +15,12 @@ pub(super) fn whole_batch(answers: &[Value]) -> Option<Outcome> {
             let begins = std::str::from_utf8(detail).ok()?.parse().ok()?;
             Outcome::NotStarted { begins: Millis(begins) }
         }
-        // Two buyers who both hold an order: two digits strings, not a pair.
+        // Two buyers who both hold an order: two strings of digits, not a pair.
         _ => return None,
     })
 }
 
-/// What keeps a whole batch from being decided until something is reconciled; no buyer was answered then.
+/// Why the script decided nothing for the whole batch: something has to be reconciled first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Obstacle {
     /// The server was emptied since this node reconciled it.
@@ -33,7 +31,7 @@ pub(super) enum Obstacle {
     Sale,
 }
 
-/// Reads the obstacle that a reply names, if it does.
+/// The obstacle that a reply reports, if any.
 pub(super) fn obstacle(reply: &Value) -> Option<Obstacle> {
     let Value::Array(answers) = reply else { return None };
     let [Value::BulkString(why), Value::BulkString(detail)] = answers.as_slice() else {
@@ -47,8 +45,8 @@ pub(super) fn obstacle(reply: &Value) -> Option<Obstacle> {
     }
 }
 
-/// One buyer's answer, with his place where he is admitted. A buyer who holds the very id that was
-/// proposed was admitted by an earlier attempt whose reply was lost.
+/// The decision for one request, and the place that the order has among those of its user. A buyer who holds the very ID
+/// that was proposed was admitted by an earlier attempt whose reply was lost.
 pub(super) fn outcome_of(answer: &Value, proposed: Option<OrderId>) -> Option<(Outcome, u8)> {
     match answer {
         Value::Int(place @ ..=-1) => {

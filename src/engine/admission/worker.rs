@@ -1,7 +1,7 @@
-//! The gate: the task behind the queue of one partition, the only one that runs the admission script there.
+//! The task that runs the admission script for one partition. A node has one for each partition.
 //!
-//! It admits only through a server that it has made whole. What it promised lately it remembers, for Redis may
-//! lose its last seconds: a restart or a failover is noticed before the next buyer.
+//! It admits only through a Redis that was reconciled with SQL. It remembers its recent promises, because Redis may lose
+//! its last seconds: a restart or a failover is noticed before the next buyer is admitted.
 
 use std::{
     collections::HashMap,
@@ -21,80 +21,81 @@ use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    EngineError,
-    admission::{AdmissionError, Ask, Batch, by_voucher, refuse},
-    admission_reply::{Obstacle, obstacle, outcome_of, whole_batch},
-    deployment,
-    ids::{IdWorker, first_second},
-    outbox::Outbox,
-    partitions,
-    promise_journal::{Admitted, InHand, Journal},
-    reconcile::{self, Closed, Damage, Reconciled, Reconciler, await_peers, is_healed, reconcile},
-    sale_copy::{self, Synced},
-    sale_versions::SaleVersions,
-    settings::Settings,
-    told::{Subject, Told},
+    super::{
+        EngineError, deployment,
+        ids::{IdWorker, first_second},
+        outbox::Outbox,
+        partitions,
+        promise_journal::{Admitted, InHand, Journal},
+        reconcile::{
+            self, Closed, Damage, Reconciled, Reconciler, await_peers, is_healed, reconcile,
+        },
+        sale_copy::{self, Synced},
+        sale_versions::SaleVersions,
+        settings::Settings,
+        told::{Subject, Told},
+    },
+    AdmissionError, AdmissionRequest, Batch, by_voucher, refuse,
+    reply::{Obstacle, obstacle, outcome_of, whole_batch},
 };
 use crate::telemetry::{
     Meters,
     data_loss::{HEALED, Healed},
 };
 
-/// Batches on their way at once: one is with Redis while the next is being packed.
+/// Batches in flight at once: Redis works on one while the next is being packed.
 const IN_FLIGHT: usize = 2;
 const BACKOFF: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(500)];
-/// How often Redis is asked for a sign when no buyer comes: a restart must not go unnoticed while
-/// the journal still knows what it lost.
+/// How often Redis is checked when no request comes: a restart must be noticed while the journal still holds what it lost.
 const CHECK_EVERY: Duration = Duration::from_millis(500);
-/// Bound on the last look before the end.
-const LAST_LOOK: Duration = Duration::from_secs(2);
+/// Bound on the last check before the task ends.
+const FINAL_CHECK_WITHIN: Duration = Duration::from_secs(2);
 
-/// A sale that can't be sold is looked at again after this long.
+/// A sale that cannot be sold is looked up again after this long.
 const CLOSED_FOR: Duration = Duration::from_secs(1);
-/// The event of a sale that stays closed is repeated after this long, as long as its alarm lasts.
+/// The event of a sale that stays closed is repeated after this long, which is how long its alarm lasts.
 const NOTED_FOR: Duration = Duration::from_mins(10);
 
 type Flight = BoxFuture<'static, (Batch, Result<Value, Miss>)>;
 
-/// Why a batch came back without answers that may be passed on.
+/// Why a batch has no decision that may be passed on.
 #[derive(Debug)]
 enum Miss {
     Redis(RedisError),
-    /// Redis decided, but only so many replicas hold it.
+    /// Redis decided, but only this many replicas acknowledged it.
     Unconfirmed(u32),
 }
 
-/// How a sale is found once it was looked up and, where it was damaged, reconciled.
+/// A sale once it was looked up and, if damaged, reconciled.
 #[derive(Debug)]
 enum Prepared {
-    /// It admits buyers, after what was put right.
+    /// It can be sold, after this was repaired.
     Ready(Reconciled),
-    /// It is over, and has left Redis, after what was removed there.
+    /// It is archived; this was removed from Redis.
     Archived(Reconciled),
     /// SQL has no such sale.
     NoSale,
 }
 
-/// The task behind [`Admission`]: one a node and partition, the only one that runs the admission script
-/// there.
+/// The task behind a queue of [`super::Admission`]. It ends with the token that [`AdmissionWorker::run`] is given.
 #[derive(Debug)]
-pub struct Gate {
+pub struct AdmissionWorker {
     node: String,
     partition: Partition,
     node_dead_ms: u64,
-    /// Other nodes that were alive when Redis was last looked at.
+    /// Other nodes that were alive at the last check.
     peers: Vec<String>,
-    asks: mpsc::Receiver<Ask>,
+    requests: mpsc::Receiver<AdmissionRequest>,
     link: Link,
     ids: IdWorker,
     journal: Journal,
     /// What the consumers of this node have in hand, of all partitions.
     in_hand: InHand,
     run_id: Option<String>,
-    /// What stood in the way last.
-    trouble: String,
+    /// Why the last batch was not decided.
+    last_error: String,
     batch: usize,
-    /// Replicas that have to hold a batch before its buyers are told, and how long they are waited for.
+    /// Replicas that have to acknowledge a batch before its buyers get a reply, and the bound on waiting for them.
     wait: (u32, Duration),
     answer_within: Duration,
     store: SharedStore,
@@ -103,26 +104,26 @@ pub struct Gate {
     outbox: Outbox,
     redis: Redis,
     versions: SaleVersions,
-    /// Under which this task reconciles.
+    /// Identifies this task to others that reconcile.
     token: Arc<str>,
-    /// Streams of the partition that have lost entries, and keys that a look has put right.
+    /// Streams of the partition that have lost entries, and keys that a check has repaired.
     damaged_streams: Vec<String>,
-    /// Requests that wait for a sale which is looked up or reconciled; the other sales go on.
+    /// Requests for sales that are being looked up or reconciled; other sales go on.
     held: HashMap<VoucherId, Batch>,
-    /// The tasks that do so, one a sale; they end with this one.
+    /// The tasks that do so, one for each sale; they end with this one.
     preparing: JoinSet<(VoucherId, Prepared)>,
-    /// Sales that can't be sold, and until when that is not looked at again.
+    /// Sales that cannot be sold, and until when they are not looked up again.
     closed: HashMap<VoucherId, (Instant, Result<Outcome, AdmissionError>)>,
-    /// Sales that stay closed until a person has resolved that, and until when the event of it is not repeated.
+    /// Sales that stay closed until the operator resolves it, and until when the event is not repeated.
     noted: HashMap<VoucherId, Instant>,
 }
 
-impl Gate {
-    #[allow(clippy::too_many_arguments, reason = "a gate stands between all of them")]
+impl AdmissionWorker {
+    #[allow(clippy::too_many_arguments, reason = "the worker connects all of them")]
     pub(super) fn new(
         node: &str,
         partition: Partition,
-        asks: mpsc::Receiver<Ask>,
+        requests: mpsc::Receiver<AdmissionRequest>,
         redis: &Redis,
         store: &SharedStore,
         keys: &Layout,
@@ -134,14 +135,14 @@ impl Gate {
             node: node.to_owned(),
             node_dead_ms: settings.node_dead_ms,
             peers: Vec::new(),
-            asks,
+            requests,
             link: redis.link(),
             ids: IdWorker::new(partition.clone()),
             partition,
             journal: Journal::default(),
             in_hand: InHand::default(),
             run_id: None,
-            trouble: String::new(),
+            last_error: String::new(),
             batch: settings.admission_batch,
             wait: (settings.wait_replicas, Duration::from_millis(settings.wait_ms)),
             answer_within: Duration::from_millis(settings.answer_within_ms),
@@ -160,21 +161,21 @@ impl Gate {
         }
     }
 
-    /// What it writes into the audit log waits in the node's queue while the database is away.
+    /// Writes events into the audit log through this outbox.
     #[must_use]
     pub fn recording(mut self, outbox: &Outbox) -> Self {
         self.outbox = outbox.clone();
         self
     }
 
-    /// Puts back also the orders that the consumers of its node have in hand.
+    /// Also restores the orders that the consumers of this node hold.
     #[must_use]
     pub fn sharing(mut self, in_hand: &InHand) -> Self {
         self.in_hand = in_hand.clone();
         self
     }
 
-    /// Works until `stop`.
+    /// Works until `stop` is cancelled, then replies to every request that waits.
     pub async fn run(mut self, stop: CancellationToken) {
         self.recover(Vec::new(), &stop).await;
         let mut in_flight: FuturesOrdered<Flight> = FuturesOrdered::new();
@@ -185,8 +186,8 @@ impl Gate {
             tokio::select! {
                 biased;
                 Some((batch, reply)) = in_flight.next(), if !in_flight.is_empty() => {
-                    if let Err(failed) = self.land(batch, reply) {
-                        let failed = self.hear_out(vec![failed], &mut in_flight).await;
+                    if let Err(failed) = self.handle_reply(batch, reply) {
+                        let failed = self.drain(vec![failed], &mut in_flight).await;
                         self.recover(failed, &stop).await;
                     }
                 }
@@ -196,42 +197,42 @@ impl Gate {
                     while !waiting.is_empty() {
                         let rest = waiting.split_off(waiting.len().min(self.batch));
                         let batch = std::mem::replace(&mut waiting, rest);
-                        self.launch_into(batch, &mut in_flight, &stop).await;
+                        self.send_into(batch, &mut in_flight, &stop).await;
                     }
                 }
                 _ = check.tick() => {
-                    if !self.is_whole().await {
-                        let waiting = self.hear_out(Vec::new(), &mut in_flight).await;
+                    if !self.is_reconciled().await {
+                        let waiting = self.drain(Vec::new(), &mut in_flight).await;
                         self.recover(waiting, &stop).await;
                     }
                     self.expire();
                 }
-                taken = self.asks.recv_many(&mut gathered, self.batch),
+                taken = self.requests.recv_many(&mut gathered, self.batch),
                     if in_flight.len() < IN_FLIGHT && !stop.is_cancelled() =>
                 {
                     if taken == 0 {
                         break;
                     }
                     for batch in by_voucher(&mut gathered) {
-                        self.launch_into(batch, &mut in_flight, &stop).await;
+                        self.send_into(batch, &mut in_flight, &stop).await;
                     }
                 }
             }
         }
-        self.asks.close();
+        self.requests.close();
         for (_, waiting) in std::mem::take(&mut self.held) {
             refuse(waiting, &AdmissionError::Stopping);
         }
-        while let Ok(ask) = self.asks.try_recv() {
-            ask.tell(Instant::now(), Err(AdmissionError::Stopping));
+        while let Ok(request) = self.requests.try_recv() {
+            request.reply(Instant::now(), Err(AdmissionError::Stopping));
         }
-        let last_look = async {
-            // Also where a reconciliation was broken off.
+        let final_check = async {
+            // Also when a reconciliation was interrupted.
             let open = self.run_id.is_none() || !self.journal.is_empty();
-            if open && !self.is_whole().await {
-                self.heal().await?;
+            if open && !self.is_reconciled().await {
+                self.reconcile_partition().await?;
             }
-            // A sale that is half reconciled admits no buyer until another process goes on.
+            // A sale that is half reconciled stays closed until another process continues.
             while let Some(prepared) = self.preparing.join_next().await {
                 if let Ok((voucher, prepared)) = prepared {
                     refuse(self.prepared(voucher, prepared), &AdmissionError::Stopping);
@@ -239,24 +240,24 @@ impl Gate {
             }
             Ok::<(), EngineError>(())
         };
-        // With this task its journal ends.
-        match tokio::time::timeout(LAST_LOOK, last_look).await {
+        // The journal ends with this task.
+        match tokio::time::timeout(FINAL_CHECK_WITHIN, final_check).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::error!(
                 %error,
-                "Redis could not be asked whether it lost anybody; run 'seckill audit' once it answers"
+                "the last check of Redis failed: it may have lost buyers; run 'seckill audit' once it answers"
             ),
             Err(_) => tracing::error!(
-                "Redis did not say in time whether it lost anybody; run 'seckill audit' once it answers"
+                "the last check of Redis timed out: it may have lost buyers; run 'seckill audit' once it answers"
             ),
         }
     }
 
-    /// Whether Redis answers, is the one that was reconciled, and its streams have lost nothing. Sales whose keys do not
-    /// agree are reconciled beside.
+    /// Whether Redis answers, is the run that was reconciled, and its streams have lost nothing. Starts to reconcile sales
+    /// whose keys do not agree.
     ///
-    /// It says so itself: a FLUSHALL takes that word with it.
-    async fn is_whole(&mut self) -> bool {
+    /// That it was reconciled is noted in Redis itself: a FLUSHALL removes the note.
+    async fn is_reconciled(&mut self) -> bool {
         let mut look = redis::pipe();
         look.cmd("HGET").arg(self.partition.healed()).arg(&self.node);
         let Ok((healed,)) = self.link.pipe::<(Option<String>,)>(&look).await else { return false };
@@ -268,10 +269,10 @@ impl Gate {
         self.journal.prune(Instant::now());
         let of = self.partition.clone();
         let sales = self.sales_here();
-        // A Redis that takes no writes now is asked again at the next check.
+        // A Redis that takes no writes now is checked again later.
         if let Ok(damage) = reconcile::check(&mut self.link, &self.keys, &of, &sales).await {
             let for_all = damage.is_for_all_nodes();
-            // Also then: a key of another type is found once, and renamed.
+            // Also in that case: a key of another type is found once, and renamed.
             self.damaged_streams.extend(damage.streams);
             if for_all {
                 self.run_id = None;
@@ -282,7 +283,7 @@ impl Gate {
         if !self.damaged_streams.is_empty() {
             return false;
         }
-        self.see_peers().await;
+        self.note_peers().await;
         true
     }
 
@@ -294,36 +295,36 @@ impl Gate {
     }
 
     /// Notes which other nodes are alive: their promises are waited for, should Redis lose its data.
-    async fn see_peers(&mut self) {
+    async fn note_peers(&mut self) {
         if let Ok(nodes) = Nodes::read(&mut self.link, &self.partition).await {
             let others = nodes.alive(self.node_dead_ms).filter(|name| *name != self.node);
             self.peers = others.map(str::to_owned).collect();
         }
     }
 
-    /// Sends a batch, unless its sale is held or can't be sold.
-    async fn launch_into(
+    /// Sends a batch to Redis, unless its sale is being reconciled or cannot be sold.
+    async fn send_into(
         &mut self,
         batch: Batch,
         in_flight: &mut FuturesOrdered<Flight>,
         stop: &CancellationToken,
     ) {
-        match self.launch(batch).await {
+        match self.send(batch).await {
             Ok(flight) => in_flight.extend(flight),
             Err(batch) => {
-                let failed = self.hear_out(vec![batch], in_flight).await;
+                let failed = self.drain(vec![batch], in_flight).await;
                 self.recover(failed, stop).await;
             }
         }
     }
 
-    /// What this node has promised lately or has in hand, of the sales that `is_asked` for.
-    fn promises(&self, is_asked: impl Fn(VoucherId) -> bool) -> Vec<Admitted> {
+    /// Recent promises of this node and orders that its consumers hold, of the sales that `is_wanted` accepts.
+    fn promises(&self, is_wanted: impl Fn(VoucherId) -> bool) -> Vec<Admitted> {
         let all = self.journal.promises().chain(self.in_hand.promises());
-        all.filter(|it| is_asked(it.voucher)).collect()
+        all.filter(|it| is_wanted(it.voucher)).collect()
     }
 
-    /// Looks a sale up and reconciles it where it is damaged, beside all others.
+    /// Starts a task that looks a sale up and reconciles it if it is damaged; other sales go on.
     fn prepare(&mut self, voucher: VoucherId) {
         if self.held.contains_key(&voucher) {
             return;
@@ -345,7 +346,9 @@ impl Gate {
                 };
                 match prepared.await {
                     Ok(prepared) => return (voucher, prepared),
-                    Err(error) => tracing::warn!(%voucher, %error, "a sale waits to be reconciled"),
+                    Err(error) => {
+                        tracing::warn!(%voucher, %error, "a sale could not be reconciled yet")
+                    }
                 }
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(BACKOFF[1]);
@@ -353,14 +356,14 @@ impl Gate {
         });
     }
 
-    /// Takes what became of a sale; returns the requests that may be decided now.
+    /// Takes the result of that task; returns the requests that can be decided now.
     fn prepared(&mut self, voucher: VoucherId, prepared: Prepared) -> Batch {
         let waiting = self.held.remove(&voucher).unwrap_or_default();
         let why = match prepared {
             Prepared::Ready(done) => {
                 self.journal.forget(&done.refused);
                 let closed = done.closed;
-                // It is found closed again at each check, which is no event.
+                // Each check finds it closed again; that is no new event.
                 let now = Instant::now();
                 self.noted.retain(|_, until| *until > now);
                 let noted = closed.is_some()
@@ -383,59 +386,59 @@ impl Gate {
             Prepared::NoSale => Ok(Outcome::NotLoaded),
         };
         let now = Instant::now();
-        for ask in waiting {
-            ask.tell(now, why.clone());
+        for request in waiting {
+            request.reply(now, why.clone());
         }
         self.closed.retain(|_, (until, _)| *until > now);
         self.closed.insert(voucher, (now + CLOSED_FOR, why));
         Batch::new()
     }
 
-    /// Keeps requests until their sale is ready; there is room for as many as in the queue.
+    /// Keeps requests until their sale is ready, at most as many as fit into the queue.
     fn hold(&mut self, voucher: VoucherId, batch: Batch) {
         self.prepare(voucher);
         let waiting: usize = self.held.values().map(Vec::len).sum();
-        if waiting + batch.len() > self.asks.max_capacity() {
+        if waiting + batch.len() > self.requests.max_capacity() {
             let now = Instant::now();
-            return batch.into_iter().for_each(|ask| {
+            return batch.into_iter().for_each(|request| {
                 self.meters.note_busy();
-                ask.tell(now, Ok(Outcome::Busy));
+                request.reply(now, Ok(Outcome::Busy));
             });
         }
         self.held.entry(voucher).or_default().extend(batch);
     }
 
-    /// Refuses requests that have waited for their sale for too long.
+    /// Refuses requests that have waited too long for their sale.
     fn expire(&mut self) {
         let within = self.answer_within;
         for (voucher, batch) in &mut self.held {
             let why = EngineError::Reconciling(self.keys.sale(*voucher)).to_string();
-            let late = |ask: &mut Ask| ask.asked.elapsed() > within;
+            let late = |request: &mut AdmissionRequest| request.requested.elapsed() > within;
             refuse(batch.extract_if(.., late), &AdmissionError::NoAnswer(why));
         }
     }
 
-    /// Before failed batches are asked again, those that were sent with them are heard out.
-    async fn hear_out(
+    /// Awaits the batches that are in flight; returns those that have to be retried, `failed` first.
+    async fn drain(
         &mut self,
         failed: Vec<Batch>,
         in_flight: &mut FuturesOrdered<Flight>,
     ) -> Vec<Batch> {
         let mut all = failed;
         while let Some((batch, reply)) = in_flight.next().await {
-            all.extend(self.land(batch, reply).err());
+            all.extend(self.handle_reply(batch, reply).err());
         }
         all
     }
 
-    /// Gives each buyer of the batch a proposed id and packs the script's call; none where the batch is answered or held
-    /// without it. The batch comes back when Redis can't be asked now.
-    async fn launch(&mut self, mut batch: Batch) -> Result<Option<Flight>, Batch> {
-        let Some(voucher) = batch.first().map(|ask| ask.voucher) else { return Ok(None) };
+    /// Proposes an order ID for each request and calls the script. Returns `None` if the batch needs no call, and the batch
+    /// if Redis is unreachable.
+    async fn send(&mut self, mut batch: Batch) -> Result<Option<Flight>, Batch> {
+        let Some(voucher) = batch.first().map(|request| request.voucher) else { return Ok(None) };
         let now = Instant::now();
         if let Some((_, why)) = self.closed.get(&voucher).filter(|(until, _)| *until > now) {
-            for ask in batch {
-                ask.tell(now, why.clone());
+            for request in batch {
+                request.reply(now, why.clone());
             }
             return Ok(None);
         }
@@ -444,11 +447,11 @@ impl Gate {
             self.hold(voucher, batch);
             return Ok(None);
         };
-        let missing = batch.iter().filter(|ask| ask.order.is_none()).count();
+        let missing = batch.iter().filter(|request| request.order.is_none()).count();
         match self.ids.issue(&mut self.link, missing).await {
             Ok(ids) => {
-                let unnamed = batch.iter_mut().filter(|ask| ask.order.is_none());
-                unnamed.zip(ids).for_each(|(ask, id)| ask.order = Some(id));
+                let unnamed = batch.iter_mut().filter(|request| request.order.is_none());
+                unnamed.zip(ids).for_each(|(request, id)| request.order = Some(id));
             }
             Err(EngineError::Broker(error)) if error.is_away() => return Err(batch),
             Err(error) => {
@@ -459,7 +462,7 @@ impl Gate {
         let here = self.partition.healed();
         let Ok(mut connection) = self.link.connection(&here).await else { return Err(batch) };
         if self.link.server(&here).map(|server| &server.run_id) != self.run_id.as_ref() {
-            // Another server process than the one that was made whole.
+            // Not the server process that was reconciled.
             return Err(batch);
         }
         let (keys, of) = (&self.keys, &self.partition);
@@ -468,11 +471,11 @@ impl Gate {
         call.key(of.orders()).key(keys.tally(voucher)).key(of.healed()).key(of.watermark());
         call.arg(of.group()).arg(voucher.0);
         call.arg(&self.node).arg(self.run_id.as_deref().unwrap_or_default()).arg(known.version);
-        for ask in &batch {
-            call.arg(ask.user.0);
+        for request in &batch {
+            call.arg(request.user.0);
         }
-        for ask in &batch {
-            call.arg(ask.order.map_or(0, OrderId::get));
+        for request in &batch {
+            call.arg(request.order.map_or(0, OrderId::get));
         }
         let (replicas, bound) = self.wait;
         Ok(Some(Box::pin(async move {
@@ -491,41 +494,43 @@ impl Gate {
         })))
     }
 
-    /// Answers the buyers of a batch, or gives it back when its outcome is not known.
-    fn land(&mut self, batch: Batch, reply: Result<Value, Miss>) -> Result<(), Batch> {
+    /// Replies to the requests of a batch, or returns it when its outcome is unknown.
+    fn handle_reply(&mut self, batch: Batch, reply: Result<Value, Miss>) -> Result<(), Batch> {
         let now = Instant::now();
         match reply {
             Ok(reply) if let Some(obstacle) = obstacle(&reply) => match obstacle {
                 Obstacle::NotHealed => {
-                    "Redis was emptied and is being reconciled".clone_into(&mut self.trouble);
+                    "Redis was emptied and is being reconciled".clone_into(&mut self.last_error);
                     self.run_id = None;
                     Err(batch)
                 }
                 Obstacle::Streams => {
-                    self.trouble = EngineError::Reconciling(self.partition.orders()).to_string();
+                    self.last_error = EngineError::Reconciling(self.partition.orders()).to_string();
                     self.damaged_streams.push("orders".to_owned());
                     Err(batch)
                 }
                 Obstacle::Sale => {
-                    if let Some(voucher) = batch.first().map(|ask| ask.voucher) {
+                    if let Some(voucher) = batch.first().map(|request| request.voucher) {
                         self.hold(voucher, batch);
                     }
                     Ok(())
                 }
             },
             Ok(reply) => {
-                self.meters.note_latencies(batch.iter().map(|ask| now.duration_since(ask.asked)));
+                self.meters.note_latencies(
+                    batch.iter().map(|request| now.duration_since(request.requested)),
+                );
                 self.answer(now, batch, reply);
                 Ok(())
             }
-            // Asked again under the same ids: each buyer then learns what was decided now.
+            // Retried with the same IDs: each buyer then learns what was decided now.
             Err(Miss::Unconfirmed(held)) => {
-                self.trouble = format!("only {held} of {} replicas hold it yet", self.wait.0);
+                self.last_error = format!("only {held} of {} replicas hold it yet", self.wait.0);
                 Err(batch)
             }
             Err(Miss::Redis(error)) => match self.link.broke(&self.partition.healed(), &error) {
                 away if away.is_away() => {
-                    self.trouble = away.to_string();
+                    self.last_error = away.to_string();
                     Err(batch)
                 }
                 refused => {
@@ -542,51 +547,56 @@ impl Gate {
             return refuse(batch, &AdmissionError::Refused(what));
         };
         if let Some(outcome) = whole_batch(&answers) {
-            for ask in batch {
-                ask.tell(now, Ok(outcome));
+            for request in batch {
+                request.reply(now, Ok(outcome));
             }
             return;
         }
-        for (ask, answer) in batch.into_iter().zip(answers) {
-            let outcome = outcome_of(&answer, ask.order);
+        for (request, answer) in batch.into_iter().zip(answers) {
+            let outcome = outcome_of(&answer, request.order);
             if let Some((Outcome::Admitted { order }, number)) = outcome {
-                let place = Place { user: ask.user, number };
-                self.journal.note(now, Admitted { voucher: ask.voucher, place, order });
+                let place = Place { user: request.user, number };
+                self.journal.note(now, Admitted { voucher: request.voucher, place, order });
             }
             let unreadable = || BrokerError::Reply("the admission script").to_string();
             let outcome = outcome.map(|(outcome, _)| outcome);
-            ask.tell(now, outcome.ok_or_else(|| AdmissionError::Refused(unreadable())));
+            request.reply(now, outcome.ok_or_else(|| AdmissionError::Refused(unreadable())));
         }
     }
 
-    /// Waits until Redis answers again, makes it whole if it was restarted, and asks again for those
-    /// whose outcome is unknown: under the same ids, so nobody is admitted twice.
+    /// Waits until Redis answers again, reconciles it if it was restarted, and retries the requests whose outcome is unknown:
+    /// with the same IDs, so that no buyer is admitted twice.
     async fn recover(&mut self, mut waiting: Vec<Batch>, stop: &CancellationToken) {
         let mut pause = BACKOFF[0];
         loop {
             let healed = tokio::select! {
                 biased;
-                // What is left half done is done by the last look, or by the next start.
+                // The last check, or the next start, completes what is left.
                 () = stop.cancelled() => Err(EngineError::Stopping),
-                healed = self.heal() => healed,
+                healed = self.reconcile_partition() => healed,
             };
             match healed {
-                Ok(()) => match self.ask_again(std::mem::take(&mut waiting)).await {
+                Ok(()) => match self.retry(std::mem::take(&mut waiting)).await {
                     Ok(()) => return,
                     Err(left) => waiting = left,
                 },
                 Err(error) => {
-                    tracing::warn!(%error, "admission waits for its servers");
-                    self.trouble = error.to_string();
+                    tracing::warn!(%error, "admission waits for Redis and SQL");
+                    self.last_error = error.to_string();
                 }
             }
-            // What does not fit into another queue's worth is told to be busy by the queue itself.
-            if waiting.iter().map(Vec::len).sum::<usize>() < self.asks.max_capacity() {
-                self.take_in(&mut waiting);
+            // Requests beyond that stay in the queue, which replies `Busy` when it is full.
+            if waiting.iter().map(Vec::len).sum::<usize>() < self.requests.max_capacity() {
+                self.empty_queue(&mut waiting);
             }
             for batch in &mut waiting {
-                let late = |ask: &mut Ask| ask.asked.elapsed() > self.answer_within;
-                refuse(batch.extract_if(.., late), &AdmissionError::NoAnswer(self.trouble.clone()));
+                let late = |request: &mut AdmissionRequest| {
+                    request.requested.elapsed() > self.answer_within
+                };
+                refuse(
+                    batch.extract_if(.., late),
+                    &AdmissionError::NoAnswer(self.last_error.clone()),
+                );
             }
             waiting.retain(|batch| !batch.is_empty());
             tokio::select! {
@@ -599,16 +609,16 @@ impl Gate {
         }
     }
 
-    /// During an outage nobody empties the queue: take requests out of it so that they can expire.
-    fn take_in(&mut self, waiting: &mut Vec<Batch>) {
-        let mut asks = Vec::new();
-        while asks.len() < self.asks.max_capacity() {
-            match self.asks.try_recv() {
-                Ok(ask) => asks.push(ask),
+    /// Takes requests out of the queue during an outage, so that they can expire.
+    fn empty_queue(&mut self, waiting: &mut Vec<Batch>) {
+        let mut requests = Vec::new();
+        while requests.len() < self.requests.max_capacity() {
+            match self.requests.try_recv() {
+                Ok(request) => requests.push(request),
                 Err(_) => break,
             }
         }
-        for batch in by_voucher(&mut asks) {
+        for batch in by_voucher(&mut requests) {
             let mut rest = batch;
             while rest.len() > self.batch {
                 let tail = rest.split_off(self.batch);
@@ -618,13 +628,13 @@ impl Gate {
         }
     }
 
-    async fn heal(&mut self) -> Result<(), EngineError> {
+    async fn reconcile_partition(&mut self) -> Result<(), EngineError> {
         let here = self.partition.healed();
         self.link.connection(&here).await?;
         let run_id = self.link.server(&here).map(|server| server.run_id.clone());
         if self.run_id != run_id {
             partitions::same(&self.store, &self.keys).await?;
-            // A FLUSHALL took that with it.
+            // A FLUSHALL removed that, too.
             deployment::tie(&self.store, &mut self.link, &self.keys, false).await?;
             for sale in reconcile::sales_of(&self.store, &self.keys, &self.partition).await? {
                 self.versions.note(&sale);
@@ -639,9 +649,9 @@ impl Gate {
                 }
                 self.damaged_streams.extend(damage.streams);
             }
-            // One that takes no writes now was reconciled, and says so to each batch.
+            // It was reconciled and takes no writes now, which each batch reports.
             Err(error) if !error.is_away() && self.run_id == run_id => {
-                tracing::warn!(%error, "the keys of the partition could not be looked at");
+                tracing::warn!(%error, "the keys of the partition could not be checked");
             }
             Err(error) => return Err(error.into()),
         }
@@ -660,7 +670,7 @@ impl Gate {
             await_peers(link, of, &self.node, run, &self.peers, dead_ms).await?;
             // A restart in the middle of it is noticed by the next connection.
             self.run_id = run_id;
-            self.see_peers().await;
+            self.note_peers().await;
         }
         if !self.damaged_streams.is_empty() {
             let run = self.run_id.clone().unwrap_or_default();
@@ -675,7 +685,7 @@ impl Gate {
         Ok(())
     }
 
-    /// What Redis had lost goes into the audit log: a loss that costs somebody something must not pass unseen.
+    /// Writes what Redis had lost into the audit log.
     fn note_reconciled(&self, subject: Said, done: Reconciled) {
         if done == Reconciled::default() {
             return;
@@ -684,7 +694,7 @@ impl Gate {
             ids.iter().take(1_000).map(ToString::to_string).collect::<Vec<_>>().join(" ")
         };
         let (promised, refused) = (ids(&done.promised), ids(&done.refused));
-        tracing::warn!(promised, refused, "promises that Redis had lost");
+        tracing::warn!(promised, refused, "Redis had lost promises");
         let healed = Healed {
             keys: done.keys,
             buyers: done.restored,
@@ -699,14 +709,14 @@ impl Gate {
         self.outbox.put_own(&self.node, HEALED, subject, Said::of(&Told::Healed(healed)));
     }
 
-    async fn ask_again(&mut self, batches: Vec<Batch>) -> Result<(), Vec<Batch>> {
+    async fn retry(&mut self, batches: Vec<Batch>) -> Result<(), Vec<Batch>> {
         let mut batches = batches.into_iter();
         while let Some(batch) = batches.next() {
-            let failed = match self.launch(batch).await {
+            let failed = match self.send(batch).await {
                 Ok(None) => None,
                 Ok(Some(flight)) => {
                     let (batch, reply) = flight.await;
-                    self.land(batch, reply).err()
+                    self.handle_reply(batch, reply).err()
                 }
                 Err(batch) => Some(batch),
             };
@@ -718,7 +728,7 @@ impl Gate {
     }
 }
 
-/// Looks a sale up in SQL, and reconciles it with Redis where its keys do not agree or Redis holds an older version.
+/// Looks a sale up in SQL, and reconciles it if its keys in Redis do not agree or hold an older version.
 async fn prepare(
     mut reconciler: Reconciler<'_>,
     versions: &SaleVersions,
@@ -742,8 +752,8 @@ async fn prepare(
     if sale.state == SaleState::Archived {
         return Ok(Prepared::Archived(done));
     }
-    // That Redis has a change is noted in SQL by the task that delivers it: buyers do not wait for a write.
-    // A sale that is being cut is no older than that, and sells on.
+    // The delivery task notes in SQL that Redis has a change: buyers do not wait for a write. A sale whose stock is being
+    // reduced has this version, and goes on.
     if done.closed.is_none()
         && sale_copy::try_sync(reconciler.link, reconciler.keys, &sale, "").await?
             == Some(Synced::Damaged)
@@ -752,7 +762,7 @@ async fn prepare(
     }
     let known = versions.get(voucher).map_or(0, |known| known.version);
     if sale.version < known {
-        // SQL was set back. Redis may hold the sale as it was seen; an older one is not sold, and not asked again at once.
+        // SQL was restored from an older copy. Redis may hold the newer version; an older one is not sold, and not retried at once.
         let held = sale_copy::read(reconciler.link, reconciler.keys, voucher).await?;
         if held.is_none_or(|held| held.version < known) {
             return Err(EngineError::Reconciling(reconciler.keys.sale(voucher)));

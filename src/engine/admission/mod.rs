@@ -1,0 +1,183 @@
+//! Admission: the one place where a buyer takes a piece.
+//!
+//! Requests wait in a bounded queue for each partition. Its [`AdmissionWorker`] takes those that arrived while the last
+//! batches were in flight and decides all of them in one call of the admission script: no timer, so a lone buyer pays one
+//! round trip, and a stampede pays little more.
+
+mod reply;
+mod worker;
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use seckill_model::{OrderId, Outcome, UserId, VoucherId};
+use seckill_redis::{Layout, Redis};
+use seckill_store::SharedStore;
+use tokio::sync::{mpsc, oneshot};
+
+pub use worker::AdmissionWorker;
+
+use super::{sale_versions::SaleVersions, settings::Settings};
+use crate::telemetry::Meters;
+
+/// Why a request got no outcome.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AdmissionError {
+    /// Redis did not answer in time; holds the last error.
+    #[error("no answer in time ({0}); request again: a buyer who was admitted learns the order")]
+    NoAnswer(String),
+    /// Redis refused the batch.
+    #[error("{0}")]
+    Refused(String),
+    /// The engine stops.
+    #[error("the engine is stopping; request again once it runs")]
+    Stopping,
+}
+
+/// Takes the requests of buyers. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Admission {
+    /// One for each partition.
+    queues: Vec<mpsc::Sender<AdmissionRequest>>,
+    keys: Layout,
+    meters: Arc<Meters>,
+}
+
+/// A place in the queue, or a reply that needed none.
+#[derive(Debug)]
+pub enum Ticket {
+    /// The queue was full.
+    Busy,
+    /// The reply comes within the time that the settings allow.
+    Waiting(oneshot::Receiver<AdmissionReply>),
+}
+
+/// The reply to one request, and how long it took.
+#[derive(Debug)]
+pub struct AdmissionReply {
+    /// The decision, or why there is none.
+    pub outcome: Result<Outcome, AdmissionError>,
+    /// From the request to the reply.
+    pub took: Duration,
+}
+
+impl Ticket {
+    /// Waits for the reply.
+    pub async fn answer(self) -> AdmissionReply {
+        match self {
+            Self::Busy => AdmissionReply { outcome: Ok(Outcome::Busy), took: Duration::ZERO },
+            Self::Waiting(answer) => answer.await.unwrap_or(AdmissionReply {
+                outcome: Err(AdmissionError::Stopping),
+                took: Duration::ZERO,
+            }),
+        }
+    }
+}
+
+/// A request that is queued or in flight.
+#[derive(Debug)]
+pub(super) struct AdmissionRequest {
+    pub(super) voucher: VoucherId,
+    pub(super) user: UserId,
+    pub(super) requested: Instant,
+    /// The proposed order ID, the same in every attempt: Redis may have admitted the buyer although its reply was lost.
+    pub(super) order: Option<OrderId>,
+    reply: oneshot::Sender<AdmissionReply>,
+}
+
+impl AdmissionRequest {
+    /// Sends the reply. A caller that went away does not get it; nothing is lost by that.
+    pub(super) fn reply(self, now: Instant, outcome: Result<Outcome, AdmissionError>) {
+        let took = now.saturating_duration_since(self.requested);
+        let _ = self.reply.send(AdmissionReply { outcome, took });
+    }
+}
+
+/// Requests of one voucher, in the order in which they came.
+pub(super) type Batch = Vec<AdmissionRequest>;
+
+impl Admission {
+    /// Creates a queue and its worker for each partition: a partition that cannot be reached does not delay the others. The
+    /// workers end when their `stop` is cancelled, and reply to every request that still waits.
+    pub fn new(
+        node: &str,
+        redis: &Redis,
+        store: &SharedStore,
+        keys: &Layout,
+        settings: &Settings,
+        meters: &Arc<Meters>,
+        versions: &SaleVersions,
+    ) -> (Self, Vec<AdmissionWorker>) {
+        let (mut queues, mut workers) = (Vec::new(), Vec::new());
+        for partition in keys.partitions() {
+            let (queue, requests) = mpsc::channel(settings.queue);
+            queues.push(queue);
+            workers.push(AdmissionWorker::new(
+                node, partition, requests, redis, store, keys, settings, meters, versions,
+            ));
+        }
+        (Self { queues, keys: keys.clone(), meters: Arc::clone(meters) }, workers)
+    }
+
+    /// Requests a piece for `user`. Never waits: the queue takes the request, or the reply is `Busy`.
+    pub fn request(&self, voucher: VoucherId, user: UserId) -> Ticket {
+        let (reply, answer) = oneshot::channel();
+        let request =
+            AdmissionRequest { voucher, user, requested: Instant::now(), order: None, reply };
+        let of = usize::from(self.keys.partition_of(voucher).number());
+        let Some(queue) = self.queues.get(of) else { return Ticket::Waiting(answer) };
+        match queue.try_send(request) {
+            Err(mpsc::error::TrySendError::Full(_)) => {
+                self.meters.note_busy();
+                Ticket::Busy
+            }
+            // When the engine stops, the sender is dropped with the request, and the receiver reports that.
+            Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => Ticket::Waiting(answer),
+        }
+    }
+}
+
+/// Splits requests into batches of one voucher, keeping the order within each.
+pub(super) fn by_voucher(gathered: &mut Vec<AdmissionRequest>) -> Vec<Batch> {
+    let mut batches: Vec<Batch> = Vec::with_capacity(1);
+    for request in gathered.drain(..) {
+        match batches
+            .iter_mut()
+            .find(|batch| batch.first().is_some_and(|a| a.voucher == request.voucher))
+        {
+            Some(batch) => batch.push(request),
+            None => batches.push(vec![request]),
+        }
+    }
+    batches
+}
+
+/// Replies to a whole batch with the same error.
+pub(super) fn refuse(batch: impl IntoIterator<Item = AdmissionRequest>, why: &AdmissionError) {
+    let now = Instant::now();
+    batch.into_iter().for_each(|request| request.reply(now, Err(why.clone())));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_keep_the_order_of_each_voucher() {
+        let request = |voucher, user| AdmissionRequest {
+            voucher: VoucherId(voucher),
+            user: UserId(user),
+            requested: Instant::now(),
+            order: None,
+            reply: oneshot::channel().0,
+        };
+        let mut gathered = vec![request(1, 1), request(2, 2), request(1, 3)];
+        let users: Vec<Vec<u64>> = by_voucher(&mut gathered)
+            .iter()
+            .map(|batch| batch.iter().map(|a| a.user.0).collect())
+            .collect();
+        assert_eq!(users, [vec![1, 3], vec![2]]);
+    }
+}
