@@ -26,13 +26,13 @@ use super::{
     admission_reply::{Obstacle, obstacle, outcome_of, whole_batch},
     deployment,
     ids::{IdWorker, first_second},
+    messages::{Event, Subject},
     outbox::Outbox,
     partitions,
     promise_journal::{Admitted, InHand, Journal},
     reconcile::{self, Closed, Damage, Reconciled, Reconciler, await_peers, is_healed, reconcile},
     sale_versions::SaleVersions,
     settings::Settings,
-    told::{Subject, Told},
     vouchers::{self, Synced},
 };
 use crate::telemetry::{
@@ -696,7 +696,7 @@ impl Gate {
             oversold: done.closed == Some(Closed::Oversold),
             other_sale: done.closed == Some(Closed::OtherSale),
         };
-        self.outbox.put_own(&self.node, HEALED, subject, Said::of(&Told::Healed(healed)));
+        self.outbox.put_own(&self.node, HEALED, subject, Said::of(&Event::Healed(healed)));
     }
 
     async fn ask_again(&mut self, batches: Vec<Batch>) -> Result<(), Vec<Batch>> {
