@@ -322,7 +322,6 @@ acts-works-in-2 = { $key } works in { $each }
 ## alarms
 
 alarms-ago-the-last-run-of-failed = ago the last run of { $job } failed.  { $jobs } shows why, { $run } there runs it again.
-alarms-and-more = { $named } and { $more } more
 alarms-another-program-keeps-the-database = Another program keeps the database locked; orders wait in the stream; it goes on when the lock is let go.
 alarms-another-program-keeps-the-database-2 = { $wait }: another program keeps the database locked; it goes on when the lock is let go.
 alarms-answers-again-it-was-away-for = { $server } answers again; it was away for { $away }.
@@ -357,13 +356,12 @@ alarms-the-database-is-read-but-takes = The database is read but takes no writes
 alarms-the-stream-has-no-consumer-group = The stream has no consumer group; a running engine makes it again.  { $pending } then { $plan } settles what stays pending.
 alarms-then-settles-the-rest = {"  "}{ $pending } then { $plan } settles the rest.
 alarms-value = ,{" "}
-alarms-was-a = { $key } (was a { $held })
 
 ## cli
 
 cli-bench = bench
-cli-the-audit-log-could-not-be = '{ $act }' { $result }; the audit log could not be written either
 cli-read-only-works = { $why }; meanwhile seckill --read-only shows the console
+cli-the-audit-log-could-not-be = '{ $act }' { $result }; the audit log could not be written either
 cli-the-console-has-no-json-use = the console has no JSON; use 'seckill status --json'
 cli-the-number-of-partitions-is-seckill = the number of partitions is { $agreed }; 'seckill work --partitions { $wanted }' changes that while no node is alive, or leave --partitions out
 cli-was-done-but-the-audit-log = '{ $act }' was done ({ $result }), but the audit log could not be written; note it by hand
@@ -388,13 +386,11 @@ console-command = Command
 console-dead = dead
 console-dismisses = { $dismiss } dismisses
 console-dismisses-more = { $dismiss } dismisses, { $more } more
-console-done = done
 console-drains-in = drains in { $span }
 console-duplicate = duplicate
 console-ended = ended
 console-ended-left = ended, { $left } left
 console-ends-in = ends in { $clock }
-console-failed = failed
 console-from = from { $begin }
 console-frozen = FROZEN
 console-held-by-a-holder-that-is = held by a holder that is no node here
@@ -413,7 +409,6 @@ console-keys = Keys
 console-lag = lag { $lag }
 console-left-waiting = { $left } left, { $waiting } waiting
 console-locked = locked
-console-lost = lost
 console-made-up = made up
 console-marked = { $count } marked
 console-max = max
@@ -446,7 +441,6 @@ console-redis-does-not-answer-which-locks = Redis does not answer: which locks a
 console-rejected = rejected
 console-renewed-by-a-holder-that-is = renewed by a holder that is no node here
 console-running = running
-console-running-2 = running
 console-rush = RUSH
 console-sale = sale
 console-sales = sales
@@ -574,8 +568,6 @@ director-new-sale = new sale '{ $title }'
 director-no-buyers-will-come-the-sale = no buyers will come; the sale is paused as soon as it is open
 director-no-launch-is-armed = no launch is armed
 director-no-launch-is-armed-and-no = no launch is armed and no rush is under way
-director-no-more-buyers-come-to = no more buyers come to #{ $voucher }
-director-no-rush-on-was-under-way = no rush on #{ $voucher } was under way
 director-no-sale-is-opened-by-it = No sale is opened by it and no buyers come. The countdown goes on until your yes.
 director-number-of-a-planned-sale-or = number of a planned sale, or a new title
 director-of-sent-no-more-will-be = { $sent } of { $requests } sent; no more will be.
@@ -678,6 +670,39 @@ engine-dead-replay = dead replay
 engine-pending-apply = pending apply
 engine-pending-plan = pending plan
 
+## event
+
+event-audit-failed = audit failed: { $finding }
+event-content = a { $holds }
+event-dead-holds = dead, holds { $pending ->
+    [one] 1 entry
+   *[other] { $pending } entries
+}
+event-dead-letters = { $count } waiting for review
+event-foreign-key = contains { $content }, not written by seckill
+event-lag = lag of { $lag ->
+    [one] 1 entry
+   *[other] { $lag } entries
+}, hardly decreasing
+event-lasted = after { $seconds } s
+event-no-group = missing
+event-no-heartbeat = no heartbeat for { $seconds } s; live nodes take over its entries
+event-not-a-number = text that is not a number
+event-omitted = { $lines ->
+    [one] 1 line
+   *[other] { $lines } lines
+} omitted within a minute; the log file has all of them
+event-run-failed = last run failed
+event-silent-holds = silent, holds { $pending ->
+    [one] 1 entry
+   *[other] { $pending } entries
+}
+event-stopped = normal shutdown
+event-unknown-holds = not a known node, holds { $pending ->
+    [one] 1 entry
+   *[other] { $pending } entries
+}
+
 ## export
 
 export-1-row = 1 row
@@ -736,6 +761,46 @@ forms-title = Title
 forms-twice = Twice
 forms-what-buyers-read = what buyers read
 
+## job
+
+job-archived = archived { $sales }
+job-balanced = audit passed
+job-cancelled = cancelled
+job-closed = closed { $orders ->
+    [one] 1 order
+   *[other] { $orders } orders
+}, returned { $given_back ->
+    [one] 1 piece
+   *[other] { $given_back } pieces
+} to stock
+job-does-not-end = { $cancelled }; still running
+job-done = done
+job-failed = failed
+job-known = job '{ $job }' was not run: a run of this moment or a newer one exists; see 'seckill jobs history { $job }'
+job-lock-lost = cancelled: its lock was lost
+job-lost = lost
+job-node-lost = the node died or was away for too long
+job-node-stops = cancelled: its node is stopping
+job-orphan = { $node } holds '{ $lock }' but sends no heartbeat; the lock expires within { $seconds } s, or release it with 'seckill locks release { $lock }'
+job-panicked = panicked: { $message }
+job-running = running
+job-runs = already running on { $node }; wait until it ends, see 'seckill jobs history'
+job-task-cancelled = its task was cancelled
+job-too-long = cancelled: it exceeded its time limit of { $most }
+job-trimmed = trimmed { $entries ->
+    [one] 1 entry
+   *[other] { $entries } entries
+}, { $runs ->
+    [one] 1 job run
+   *[other] { $runs } job runs
+}
+job-trimmed-consumers = , consumers of dead nodes: { $consumers }
+job-trimmed-held = ; entries from { $held } on are not acknowledged yet
+job-trimmed-letters = , { $letters ->
+    [one] 1 dead letter
+   *[other] { $letters } dead letters
+}
+
 ## ledger
 
 ledger-a-sale-admits-no-buyers-while = A sale admits no buyers while it is reconciled; other sales go on.
@@ -792,14 +857,11 @@ letters-1-dead-letter = 1 dead letter, { $letter }
 letters-all = All { $letters }
 letters-all-are-marked-takes-the-marks = all are marked; { $key } takes the marks back
 letters-all-not-only-the-that-the = All { $count }, not only the { $shown } that the filter shows
-letters-back-in-the-stream = { $back } back in the stream
-letters-broken-off-the-rest-is-as = ; broken off, the rest is as it was
 letters-buyer-waits = buyer waits
 letters-buyers-may-wait-for-each-of = buyers may wait for each of { $none }; { $replay } puts them back, { $give_back } cancels their orders
 letters-came-back = came back
 letters-cancel-give-back-and-discard = Cancel, give back and discard?
 letters-cancelled-and-what-they-held-is = { $orders } cancelled, and what they held is given back. This can't be undone.
-letters-cancelled-given-back = , { $orders } cancelled, { $pieces } given back
 letters-cancelled-given-back-removed = cancelled, given back, removed
 letters-counting-the-dead-letters = counting the dead letters
 letters-dead-letters = DEAD LETTERS
@@ -822,7 +884,6 @@ letters-letter = letter
 letters-marked = { $count } marked
 letters-marked-but-no-longer-there = { $gone }  marked, but no longer there
 letters-no-buyer-waits-for-any-of = no buyer waits for any of { $none }; { $discard } removes them
-letters-no-longer-there = , { $gone } no longer there
 letters-no-longer-there-the-mark-is = { $gone } no longer there; the mark is dropped
 letters-no-order-can-be-made-of = no order can be made of it: { $discard } removes it
 letters-no-such-sale = no such sale
@@ -850,13 +911,66 @@ letters-user-sale = { $order }, user { $user }, sale { $sale }
 letters-value = , { $stay }
 letters-value-2 = { $about }: { $fate }{ $stays }.
 letters-value-3 = { $count }  { $verdict }: { $fate }
-letters-value-4 = { $removed }
-letters-value-5 = , { $stay }
 letters-value-6 = { $more }
 letters-value-7 = , { $consumer }
 letters-value-8 = { $at }, { $tries }{ $from }: { $reason }
 letters-was-entry = { $letter }, was entry { $entry }
 letters-will-be-removed-for-good = { $some } will be removed for good
+
+## list
+
+list-clauses = ,{" "}
+list-items = ,{" "}
+list-parts = ;{" "}
+
+## loss
+
+loss-and-more = { $named } and { $more } more
+loss-archived = { $count ->
+    [one] 1 archived sale
+   *[other] { $count } archived sales
+} removed
+loss-buyers = { $count ->
+    [one] 1 buyer
+   *[other] { $count } buyers
+} restored
+loss-keys = lost, replaced or set back: { $keys };{" "}
+loss-letters = ; dead letters without an order cannot be restored, their number is unknown
+loss-nothing = nothing to restore
+loss-other-sale = ; Redis and SQL hold different sales under this number, the sale stays closed
+loss-oversold = ; more buyers than pieces, the sale stays closed
+loss-promised = { $count ->
+    [one] 1 order
+   *[other] { $count } orders
+} enqueued again
+loss-refused = { $count ->
+    [one] 1 promise
+   *[other] { $count } promises
+} cannot be kept
+loss-removed = { $count ->
+    [one] 1 buyer
+   *[other] { $count } buyers
+} with closed orders removed
+loss-unknown = { $count ->
+    [one] 1 buyer
+   *[other] { $count } buyers
+} possibly unknown (only counted by the stock in Redis)
+loss-was-a = { $key } (was a { $held })
+
+## mend
+
+mend-foreign-key = the key '{ $key }' in Redis contains { $content }, not written by seckill
+mend-future-id = the last ID of the order stream, { $id }, is in the future
+mend-group-beyond = the consumer group is at { $delivered }, beyond the last ID of its stream ({ $last }), and receives no entries
+mend-moved-back = { $fault }; moved back to { $from }
+mend-renamed = { $fault }; renamed to '{ $aside }' and recreated
+mend-renewed = { $fault }; replaced by a new stream with { $kept ->
+    [one] 1 entry
+   *[other] { $kept } entries
+} to write and { $dead ->
+    [one] 1 dead letter
+   *[other] { $dead } dead letters
+}; the old stream is kept as '{ $aside }' for a day
 
 ## orders
 
@@ -928,6 +1042,14 @@ orders-user-place-sale = user { $user }, place { $place }, sale { $sale }
 orders-user-sale = user { $user }, sale { $sale }
 orders-user-voucher = user { $user }, voucher { $sale }
 orders-value = { $first }, { $second }
+
+## outcome
+
+outcome-done = done
+outcome-failed = failed: { $error }
+outcome-ran = { $outcome } after { $took } ms
+outcome-ran-with-result = { $outcome } after { $took } ms: { $result }
+outcome-started = started
 
 ## overview
 
@@ -1025,49 +1147,105 @@ recovery-stuck-not-in-sql = stuck, not in SQL
 recovery-too-often = too often
 recovery-value = { $told }: { $act }
 
-## replies
+## reply
 
-replies-after = { $job } { $outcome } after { $took }
-replies-all-settled-after-s-written = all settled after { $seconds } s: { $written } written
-replies-archived = archived
-replies-changed-since-so-left-alone = changed since, so left alone
-replies-cut-short = ; cut short
-replies-cut-short-2 = ; cut short
-replies-ended-for-good = ended for good
-replies-goes-on = { $job } goes on
-replies-has-in-all = #{ $voucher } has { $pieces } in all
-replies-is = #{ $voucher } is { $state }
-replies-is-created-and-in-redis = #{ $voucher } is created and in Redis
-replies-is-paused = { $job } is paused
-replies-it-ends-after-the-step-in = it ends after the step in hand
-replies-no-longer-there = no longer there
-replies-no-longer-there-2 = no longer there
-replies-not-settled-yet-written-so-far = not settled yet: { $written } written so far
-replies-nothing-was-applied-to-the-in = Nothing was applied to the { $seen } in the plan
-replies-open = open
-replies-order-is-not-in-sql = order { $order } is not in SQL
-replies-order-is-paid = order { $order } is paid
-replies-order-is-written = order { $order } is written
-replies-order-was-closed-before-nothing-was = order { $order } was closed before; nothing was paid
-replies-order-was-paid-before = order { $order } was paid before
-replies-paused = paused
-replies-plan-applied-to-written-acknowledged = Plan applied to { $seen }: { $written } written, { $acknowledged } acknowledged, { $letters }, { $left } left
-replies-put-back-enqueued-given-back = { $put_back } put back, { $enqueued } enqueued, { $given_back } given back
-replies-rebuilt = rebuilt
-replies-rush-over-asked-admitted-sold-out = Rush over: { $asked } asked, { $admitted } admitted, { $sold_out } sold out, { $twice } twice, { $rate }, p99 { $p99 };{" "}
-replies-the-group-was-moved-back-delivered = the group was moved back; { $again } delivered again
-replies-turned-away = turned away
-replies-value-2 = { $letters }
-replies-value-3 = : { $said }
-replies-value-4 = , { $count } { $told }
-replies-voucher-is-created = voucher #{ $voucher } is created
-replies-was-removed = { $consumer } was removed
-replies-was-taken-from-its-holder = '{ $name }' was taken from its holder
-replies-with-another-consumer-now = { $given } with another consumer now
-replies-without-a-body = without a body
-replies-without-a-body-dropped = without a body dropped
-replies-without-a-body-left = without a body left
-replies-without-an-answer = without an answer
+reply-cancelling = stops after the current step
+reply-changed = , { $count } changed since and left alone
+reply-claimed = { $count ->
+    [one] 1 entry
+   *[other] { $count } entries
+} moved to another consumer
+reply-closed = order { $order } is closed; nothing was paid
+reply-consumer-removed = consumer '{ $consumer }' removed from partition { $partitions }
+reply-dead-letters = , { $count ->
+    [one] 1 dead letter
+   *[other] { $count } dead letters
+}
+reply-dead-letters-compensated = , { $orders ->
+    [one] 1 order
+   *[other] { $orders } orders
+} cancelled, { $pieces ->
+    [one] 1 piece
+   *[other] { $pieces } pieces
+} returned to stock
+reply-dead-letters-discarded = { $count ->
+    [one] 1 dead letter
+   *[other] { $count } dead letters
+} discarded
+reply-dead-letters-found = { $count ->
+    [one] 1 dead letter
+   *[other] { $count } dead letters
+}
+reply-dead-letters-kept = , { $count } left
+reply-dead-letters-replayed = { $count ->
+    [one] 1 dead letter
+   *[other] { $count } dead letters
+} replayed
+reply-errors = , { $count } without a reply
+reply-gone = , { $count } no longer there
+reply-groups-created = , { $count ->
+    [one] 1 group
+   *[other] { $count } groups
+} created
+reply-hollow = , { $count } without a body
+reply-hollow-dropped = , { $count } without a body dropped
+reply-hollow-left = , { $count } without a body left
+reply-interrupted = ; interrupted
+reply-job-paused = job { $job } is paused
+reply-job-ran = { $job } { $outcome } after { $took } ms
+reply-job-result = : { $result }
+reply-job-resumed = job { $job } is resumed
+reply-lock-released = lock '{ $name }' released
+reply-no-order = order { $order } is not in SQL
+reply-no-rush = no load test is running on sale #{ $voucher }
+reply-nothing-replayed = nothing applied to the { $seen ->
+    [one] 1 entry
+   *[other] { $seen } entries
+} of the plan
+reply-nothing-to-cancel = no command is running that could be cancelled
+reply-paid = order { $order } is paid
+reply-paid-before = order { $order } was already paid
+reply-rebuilt = , { $count } rebuilt
+reply-rejected = , { $count } rejected
+reply-repaired = { $buyers ->
+    [one] 1 buyer
+   *[other] { $buyers } buyers
+} restored, { $orders ->
+    [one] 1 order
+   *[other] { $orders } orders
+} enqueued, { $pieces ->
+    [one] 1 piece
+   *[other] { $pieces } pieces
+} returned to stock
+reply-replayed = { $seen ->
+    [one] 1 entry
+   *[other] { $seen } entries
+}: { $persisted } written, { $acknowledged } acknowledged, { $dead ->
+    [one] 1 dead letter
+   *[other] { $dead } dead letters
+}, { $left } left
+reply-restocked = sale #{ $voucher } has { $initial ->
+    [one] 1 piece
+   *[other] { $initial } pieces
+} in total
+reply-rewound = consumer group moved back: { $again ->
+    [one] 1 entry
+   *[other] { $again } entries
+} to redeliver
+reply-rush-done = load test: { $attempts ->
+    [one] 1 request
+   *[other] { $attempts } requests
+}, { $admitted } admitted, { $sold_out } sold out, { $duplicate } duplicate, { $rate }/s, p99 { $p99 } ms
+reply-rush-settled = ; settled in { $seconds } s: { $persisted } written
+reply-rush-stopped = load test on sale #{ $voucher } stopped: no more buyers are sent
+reply-rush-unsettled = ; not settled yet: { $persisted } written so far
+reply-sale-archived = sale #{ $voucher } is archived
+reply-sale-created = sale #{ $voucher } created and loaded into Redis
+reply-sale-ended = sale #{ $voucher } has ended for good
+reply-sale-open = sale #{ $voucher } is open
+reply-sale-paused = sale #{ $voucher } is paused
+reply-voucher-bought = order { $order } written
+reply-voucher-created = voucher #{ $voucher } created
 
 ## sale
 
@@ -1234,6 +1412,59 @@ stream-users = users
 stream-users-are-masked = users are masked
 stream-users-are-shown = users are shown
 stream-waiting = waiting
+
+## subject
+
+subject-begins = , begins at { $begin }
+subject-claim = { $count ->
+    [one] 1 entry
+   *[other] { $count } entries
+} of partition { $partition } from '{ $from }' to '{ $to }'
+subject-claim-forced = ; forced
+subject-compensated = , with compensation
+subject-consumer = '{ $name }'
+subject-consumer-of = '{ $name }' in partition { $partition }
+subject-ends = , ends at { $end }
+subject-findings = #{ $sale }: { $findings }
+subject-forced = , forced
+subject-letters = { $count ->
+    [one] 1 dead letter
+   *[other] { $count } dead letters
+}
+subject-letters-all = all dead letters
+subject-letters-matching = dead letters matching '{ $filter }'
+subject-limit = , limit { $limit }
+subject-lock = '{ $name }' held by { $owner }
+subject-new-sale = '{ $title }', stock { $stock }
+subject-new-voucher = '{ $title }', pays { $pay } for { $actual } cents, { $status }
+subject-partition = partition { $number }
+subject-pieces = #{ $sale } by { $count }
+subject-plan = { $entries ->
+    [one] 1 entry
+   *[other] { $entries } entries
+} of plan { $digest }
+subject-plan-filtered = { $entries ->
+    [one] 1 entry
+   *[other] { $entries } entries
+} of plan { $digest }, '{ $filter }'
+subject-rewind = partition { $partition } (delivered up to { $was }) to { $from }: redelivers { $again ->
+    [one] 1 entry
+   *[other] { $again } entries
+}
+subject-rewind-no-group = partition { $partition } (no group) to { $from }: redelivers { $again ->
+    [one] 1 entry
+   *[other] { $again } entries
+}
+subject-rules = , rules '{ $text }'
+subject-rush = #{ $sale }, { $users ->
+    [one] 1 buyer
+   *[other] { $users } buyers
+}, seed { $seed }
+subject-shop = , shop { $shop }
+subject-sub-title = , subtitle '{ $text }'
+subject-voucher-expired = expired
+subject-voucher-off = off
+subject-voucher-on = on
 
 ## system
 

@@ -319,7 +319,6 @@ acts-works-in-2 = { $key } 用于{ $each }
 ## alarms
 
 alarms-ago-the-last-run-of-failed = 前 { $job } 的上次运行失败。按 { $jobs } 查看原因，再按 { $run } 重新运行。
-alarms-and-more = { $named } 等另 { $more } 个
 alarms-another-program-keeps-the-database = 数据库被其他程序锁定，订单在消息流中等待，锁释放后自动继续。
 alarms-another-program-keeps-the-database-2 = 条消息在等待：数据库被其他程序锁定，锁释放后自动继续。
 alarms-answers-again-it-was-away-for = { $server } 已恢复应答，中断了 { $away }。
@@ -354,13 +353,12 @@ alarms-the-database-is-read-but-takes = 数据库可读但不能写入，订单�
 alarms-the-stream-has-no-consumer-group = 消息流没有消费组，运行中的引擎会重建。先按 { $pending } 再按 { $plan } 处理仍待确认的消息。
 alarms-then-settles-the-rest = 先按 { $pending } 再按 { $plan } 处理仍待确认的消息。
 alarms-value = ，
-alarms-was-a = { $key }（原为 { $held }）
 
 ## cli
 
 cli-bench = 压测
-cli-the-audit-log-could-not-be = “{ $act }”{ $result }；审计日志也未能写入
 cli-read-only-works = { $why }；其间可用 seckill --read-only 打开控制台查看
+cli-the-audit-log-could-not-be = “{ $act }”{ $result }；审计日志也未能写入
 cli-the-console-has-no-json-use = 控制台没有 JSON；请用 'seckill status --json'
 cli-the-number-of-partitions-is-seckill = 分区数为 { $agreed }；没有节点在线时可用 'seckill work --partitions { $wanted }' 更改，或去掉 --partitions
 cli-was-done-but-the-audit-log = “{ $act }”已执行（{ $result }），但未能写入审计日志；请手工记录
@@ -385,13 +383,11 @@ console-command = 命令
 console-dead = 失联
 console-dismisses = { $dismiss } 关闭
 console-dismisses-more = { $dismiss } 关闭，另有 { $more } 条
-console-done = 成功
 console-drains-in = 约 { $steady }后清空
 console-duplicate = 重复
 console-ended = 已结束
 console-ended-left = 已结束，剩 { $left }
 console-ends-in = 距结束 { $clock }
-console-failed = 失败
 console-from = { $begin } 起
 console-frozen = 已冻结
 console-held-by-a-holder-that-is = 持有者不是此处的节点
@@ -410,7 +406,6 @@ console-keys = 按键
 console-lag = 积压 { $lag }
 console-left-waiting = 剩余 { $left }，{ $waiting } 个在等
 console-locked = 锁定
-console-lost = 中断
 console-made-up = 补跑
 console-marked = 已标记 { $count }
 console-max = 最大
@@ -443,7 +438,6 @@ console-redis-does-not-answer-which-locks = Redis 没有响应，当前有哪些
 console-rejected = 拒绝
 console-renewed-by-a-holder-that-is = 持有者不是此处的节点，租约有续期
 console-running = 进行中
-console-running-2 = 运行中
 console-rush = 模拟抢购
 console-sale = 场秒杀
 console-sales = 场秒杀
@@ -571,8 +565,6 @@ director-new-sale = 新秒杀“{ $title }”
 director-no-buyers-will-come-the-sale = 不再派出买家，秒杀开始后立即暂停
 director-no-launch-is-armed = 没有预备中的开抢
 director-no-launch-is-armed-and-no = 没有预备中的开抢，也没有进行中的模拟抢购
-director-no-more-buyers-come-to = 不再有买家前往 #{ $voucher }
-director-no-rush-on-was-under-way = #{ $voucher } 没有进行中的模拟抢购
 director-no-sale-is-opened-by-it = 不会开始秒杀，也不派买家。确认之前倒计时照常进行。
 director-number-of-a-planned-sale-or = 未开始的秒杀编号；填标题则新建
 director-of-sent-no-more-will-be = 已发出 { $sent } / { $planned } 次请求，其余不再发出。
@@ -675,6 +667,24 @@ engine-dead-replay = 重放死信
 engine-pending-apply = 执行计划
 engine-pending-plan = 制定计划
 
+## event
+
+event-audit-failed = 对账不符：{ $finding }
+event-content = { $holds }
+event-dead-holds = 失联，持有 { $pending } 条消息
+event-dead-letters = { $count } 条待人工处理
+event-foreign-key = 存有 { $content }，不是本程序写入的
+event-lag = 积压 { $lag } 条，几乎没有减少
+event-lasted = 持续 { $seconds } 秒
+event-no-group = 不存在
+event-no-heartbeat = 已 { $seconds } 秒无心跳，其消息由在线节点接管
+event-not-a-number = 非数字文本
+event-omitted = 一分钟内省略 { $lines } 条，详见日志文件
+event-run-failed = 上次运行失败
+event-silent-holds = 无响应，持有 { $pending } 条消息
+event-stopped = 正常停止
+event-unknown-holds = 不是已知节点，持有 { $pending } 条消息
+
 ## export
 
 export-1-row = 1 行
@@ -733,6 +743,31 @@ forms-title = 标题
 forms-twice = 重复
 forms-what-buyers-read = 买家看到的名称
 
+## job
+
+job-archived = 归档 { $sales }
+job-balanced = 对账一致
+job-cancelled = 已取消
+job-closed = 关闭 { $orders } 笔，退还 { $given_back } 件
+job-does-not-end = { $cancelled }，仍未停下
+job-done = 成功
+job-failed = 失败
+job-known = “{ $job }”没有运行：已有更新的或此刻的运行记录，'seckill jobs history { $job }' 可查看
+job-lock-lost = 锁已丢失，已取消
+job-lost = 中断
+job-node-lost = 节点失联或离开过久
+job-node-stops = 节点停止，已取消
+job-orphan = { $node } 持有“{ $lock }”但已失联，最迟 { $seconds } 秒后释放，也可手动释放：'seckill locks release { $lock }'
+job-panicked = 程序异常：{ $message }
+job-running = 运行中
+job-runs = { $node } 正在运行，请等待其结束，'seckill jobs history' 可查看
+job-task-cancelled = 任务被取消
+job-too-long = 超过最长时限 { $most }，已取消
+job-trimmed = 清理消息 { $entries } 条，任务记录 { $runs } 条
+job-trimmed-consumers = ，失联消费者 { $consumers }
+job-trimmed-held = ；{ $held } 起尚未确认
+job-trimmed-letters = ，死信 { $letters } 条
+
 ## ledger
 
 ledger-a-sale-admits-no-buyers-while = 对账期间该场不接受买家，其他秒杀不受影响。
@@ -789,14 +824,11 @@ letters-1-dead-letter = 1 条死信 { $letter }
 letters-all = 全部 { $count } 条死信
 letters-all-are-marked-takes-the-marks = 已全部标记，按 { $key } 取消
 letters-all-not-only-the-that-the = 全部 { $count } 条，不只是筛选出的 { $shown } 条
-letters-back-in-the-stream = { $count } 条死信已放回消息流
-letters-broken-off-the-rest-is-as = ；已中止，其余保持原样
 letters-buyer-waits = 买家等待
 letters-buyers-may-wait-for-each-of = { $count } 条死信都可能有买家在等，按 { $replay } 放回，按 { $give_back } 取消订单
 letters-came-back = 重放后又回
 letters-cancel-give-back-and-discard = 取消订单、退还库存并删除？
 letters-cancelled-and-what-they-held-is = { $count } 笔订单将被取消，所占库存退还。此操作无法撤销。
-letters-cancelled-given-back = ，取消订单 { $cancelled } 笔，退还库存 { $given } 件
 letters-cancelled-given-back-removed = 取消、退还、删除
 letters-counting-the-dead-letters = 正在统计死信
 letters-dead-letters = 死信
@@ -819,7 +851,6 @@ letters-letter = 死信
 letters-marked = 已标记 { $count } 条
 letters-marked-but-no-longer-there = { $gone }  条已标记的死信已不在
 letters-no-buyer-waits-for-any-of = { $count } 条死信都没有买家在等，按 { $discard } 删除
-letters-no-longer-there = ，{ $gone } 条已不在
 letters-no-longer-there-the-mark-is = { $count } 条已标记的死信已不在，标记已取消
 letters-no-order-can-be-made-of = 无法成为订单：按 { $discard } 删除
 letters-no-such-sale = 秒杀不存在
@@ -847,13 +878,42 @@ letters-user-sale = { $order }，用户 { $user }，秒杀 { $sale }
 letters-value = ，保留 { $rest } 条
 letters-value-2 = { $about }：{ $fate }{ $stays }。
 letters-value-3 = { $count }  { $verdict }：{ $fate }
-letters-value-4 = 已删除 { $count } 条死信
-letters-value-5 = ，保留 { $count } 条
 letters-value-6 = 另有 { $count } 个字段
 letters-value-7 = ，{ $consumer }
 letters-value-8 = { $at }，投递 { $count } 次{ $from }：{ $reason }
 letters-was-entry = { $letter }，原消息 { $entry }
 letters-will-be-removed-for-good = { $some } 条永久删除
+
+## list
+
+list-clauses = ，
+list-items = 、
+list-parts = ；
+
+## loss
+
+loss-and-more = { $named } 等另 { $more } 个
+loss-archived = 移除 { $count } 场已归档的秒杀
+loss-buyers = 补回 { $count } 位买家
+loss-keys = 丢失、被替换或被回退：{ $keys }；
+loss-letters = ；没有订单的死信无法补回，数量未知
+loss-nothing = 没有需要补回的
+loss-other-sale = ；Redis 与 SQL 中同号的是两场不同的秒杀，该场保持关闭
+loss-oversold = ；买家多于库存，该场保持关闭
+loss-promised = { $count } 个订单重新入队
+loss-refused = { $count } 份承诺无法兑现
+loss-removed = 移除 { $count } 位订单已关闭的买家
+loss-unknown = { $count } 位买家可能身份未知（仅有库存记录）
+loss-was-a = { $key }（原为 { $held }）
+
+## mend
+
+mend-foreign-key = Redis 的键“{ $key }”存有 { $content }，不是本程序写入的
+mend-future-id = 订单消息流的最后 ID { $id } 在未来
+mend-group-beyond = 消费组位于 { $delivered }，超出消息流的最后 ID { $last }，读不到消息
+mend-moved-back = { $fault }；已回退到 { $from }
+mend-renamed = { $fault }；已改名为“{ $aside }”并重新写入
+mend-renewed = { $fault }；已换用新的消息流，其中 { $kept } 条待写入，{ $dead } 条成为死信；旧消息流“{ $aside }”保留一天
 
 ## orders
 
@@ -925,6 +985,14 @@ orders-user-place-sale = 用户 { $user }，第 { $place } 个名额，活动 { 
 orders-user-sale = 用户 { $user }，活动 { $sale }
 orders-user-voucher = 用户 { $user }，券 { $sale }
 orders-value = { $first }，{ $second }
+
+## outcome
+
+outcome-done = 完成
+outcome-failed = 失败：{ $error }
+outcome-ran = { $outcome }，耗时 { $took } 毫秒
+outcome-ran-with-result = { $outcome }，耗时 { $took } 毫秒：{ $result }
+outcome-started = 已开始
 
 ## overview
 
@@ -1022,49 +1090,54 @@ recovery-stuck-not-in-sql = 卡住，未落库
 recovery-too-often = 投递过多
 recovery-value = { $told }：{ $act }
 
-## replies
+## reply
 
-replies-after = { $job } { $outcome }，耗时 { $took }
-replies-all-settled-after-s-written = { $seconds } 秒后全部落定：落库 { $written }
-replies-archived = 归档
-replies-changed-since-so-left-alone = 情况有变未处理
-replies-cut-short = ；已中止
-replies-cut-short-2 = ；提前中止
-replies-ended-for-good = 永久结束
-replies-goes-on = { $job } 已恢复
-replies-has-in-all = #{ $voucher } 现共 { $initial } 件
-replies-is = #{ $voucher } 已{ $state }
-replies-is-created-and-in-redis = #{ $voucher } 已新建并载入 Redis
-replies-is-paused = { $job } 已暂停
-replies-it-ends-after-the-step-in = 做完当前一步后结束
-replies-no-longer-there = 已不在
-replies-no-longer-there-2 = 轮到时已不在
-replies-not-settled-yet-written-so-far = 尚未全部落定：已落库 { $written }
-replies-nothing-was-applied-to-the-in = 计划中的 { $seen } 条均未执行
-replies-open = 开放
-replies-order-is-not-in-sql = 订单 { $order } 不在 SQL 中
-replies-order-is-paid = 订单 { $order } 已支付
-replies-order-is-written = 订单 { $order } 已落库
-replies-order-was-closed-before-nothing-was = 订单 { $order } 此前已关闭，未发生支付
-replies-order-was-paid-before = 订单 { $order } 此前已支付
-replies-paused = 暂停
-replies-plan-applied-to-written-acknowledged = 计划已执行 { $seen } 条：落库 { $written }，确认 { $acknowledged }，转死信 { $dead }，保留 { $left }
-replies-put-back-enqueued-given-back = 补回买家 { $buyers } 位，订单入流 { $orders } 笔，退还库存 { $pieces } 件
-replies-rebuilt = 重建
-replies-rush-over-asked-admitted-sold-out = 抢购结束：请求 { $asked }，准入 { $admitted }，售罄 { $sold_out }，重复 { $twice }，{ $rate }，p99 { $p99 }；
-replies-the-group-was-moved-back-delivered = 消费组已回退，{ $count } 条消息将重新投递
-replies-turned-away = 被拒
-replies-value-2 = { $count } 条死信
-replies-value-3 = ：{ $said }
-replies-value-4 = ，{ $told } { $count }
-replies-voucher-is-created = 已新建券 #{ $voucher }
-replies-was-removed = 已移除 { $consumer }
-replies-was-taken-from-its-holder = 已从持有者收回锁“{ $name }”
-replies-with-another-consumer-now = { $count } 条消息已转给另一消费者
-replies-without-a-body = 正文已丢失
-replies-without-a-body-dropped = 无内容已清除
-replies-without-a-body-left = 无内容仍保留
-replies-without-an-answer = 无应答
+reply-cancelling = 做完当前一步后结束
+reply-changed = ，{ $count } 条情况有变未处理
+reply-claimed = { $count } 条消息已转给另一消费者
+reply-closed = 订单 { $order } 此前已关闭，未发生支付
+reply-consumer-removed = 已从分区 { $partitions } 移除消费者“{ $consumer }”
+reply-dead-letters = ，死信 { $count }
+reply-dead-letters-compensated = ，取消订单 { $orders } 笔，退还库存 { $pieces } 件
+reply-dead-letters-discarded = 已删除 { $count } 条死信
+reply-dead-letters-found = { $count } 条死信
+reply-dead-letters-kept = ，保留 { $count } 条
+reply-dead-letters-replayed = { $count } 条死信已放回消息流
+reply-errors = ，无应答 { $count }
+reply-gone = ，{ $count } 条已不在
+reply-groups-created = ，新建消费组 { $count } 个
+reply-hollow = ，{ $count } 条正文已丢失
+reply-hollow-dropped = ，无内容已清除 { $count }
+reply-hollow-left = ，无内容仍保留 { $count }
+reply-interrupted = ；已中止
+reply-job-paused = { $job } 已暂停
+reply-job-ran = { $job } { $outcome }，耗时 { $took } 毫秒
+reply-job-result = ：{ $result }
+reply-job-resumed = { $job } 已恢复
+reply-lock-released = 已强制释放锁“{ $name }”
+reply-no-order = 订单 { $order } 不在 SQL 中
+reply-no-rush = #{ $voucher } 没有进行中的模拟抢购
+reply-nothing-replayed = 计划中的 { $seen } 条均未执行
+reply-nothing-to-cancel = 没有正在进行、可以中止的操作
+reply-paid = 订单 { $order } 已支付
+reply-paid-before = 订单 { $order } 此前已支付
+reply-rebuilt = ，重建 { $count }
+reply-rejected = ，被拒 { $count }
+reply-repaired = 补回买家 { $buyers } 位，订单入流 { $orders } 笔，退还库存 { $pieces } 件
+reply-replayed = 计划已执行 { $seen } 条：落库 { $persisted }，确认 { $acknowledged }，转死信 { $dead }，保留 { $left }
+reply-restocked = #{ $voucher } 现共 { $initial } 件
+reply-rewound = 消费组已回退，{ $again } 条消息将重新投递
+reply-rush-done = 抢购结束：请求 { $attempts }，准入 { $admitted }，售罄 { $sold_out }，重复 { $duplicate }，{ $rate }/s，p99 { $p99 } ms
+reply-rush-settled = ；{ $seconds } 秒后全部落定：落库 { $persisted }
+reply-rush-stopped = #{ $voucher } 的模拟抢购已停止，不再有买家前往
+reply-rush-unsettled = ；尚未全部落定：已落库 { $persisted }
+reply-sale-archived = #{ $voucher } 已归档
+reply-sale-created = #{ $voucher } 已新建并载入 Redis
+reply-sale-ended = #{ $voucher } 已永久结束
+reply-sale-open = #{ $voucher } 已开放
+reply-sale-paused = #{ $voucher } 已暂停
+reply-voucher-bought = 订单 { $order } 已落库
+reply-voucher-created = 已新建券 #{ $voucher }
 
 ## sale
 
@@ -1231,6 +1304,38 @@ stream-users = 用户
 stream-users-are-masked = 已隐藏用户
 stream-users-are-shown = 已显示用户
 stream-waiting = 待投递
+
+## subject
+
+subject-begins = ，开始于 { $begin }
+subject-claim = 分区 { $partition } 的 { $count } 条，从“{ $from }”到“{ $to }”
+subject-claim-forced = ；强制
+subject-compensated = ，并退还
+subject-consumer = “{ $name }”
+subject-consumer-of = 分区 { $partition } 的“{ $name }”
+subject-ends = ，结束于 { $end }
+subject-findings = #{ $sale }：{ $findings }
+subject-forced = ，强制
+subject-letters = { $count } 条死信
+subject-letters-all = 全部死信
+subject-letters-matching = 符合“{ $filter }”的死信
+subject-limit = ，每人限购 { $limit }
+subject-lock = “{ $name }”，持有者 { $owner }
+subject-new-sale = “{ $title }”，库存 { $stock }
+subject-new-voucher = “{ $title }”，{ $pay } 分抵 { $actual } 分，{ $status }
+subject-partition = 分区 { $number }
+subject-pieces = #{ $sale }，{ $count } 件
+subject-plan = 计划 { $digest } 的 { $entries } 条消息
+subject-plan-filtered = 计划 { $digest } 的 { $entries } 条消息，“{ $filter }”
+subject-rewind = 分区 { $partition }（已投递至 { $was }）回退到 { $from }，{ $again } 条重新投递
+subject-rewind-no-group = 分区 { $partition }（无消费组）回退到 { $from }，{ $again } 条重新投递
+subject-rules = ，使用规则“{ $text }”
+subject-rush = #{ $sale }，买家 { $users }，种子 { $seed }
+subject-shop = ，店铺 { $shop }
+subject-sub-title = ，副标题“{ $text }”
+subject-voucher-expired = 过期
+subject-voucher-off = 下架
+subject-voucher-on = 上架
 
 ## system
 

@@ -11,12 +11,12 @@ use seckill_engine::{
     load_generator::Rushes,
     locks::{Locks, Timing},
     mend,
+    messages::CommandOutcome,
     node::{Node, NodeConfig},
     operator_lock::UnderWay,
     outbox::Outbox,
     partitions,
     telemetry::Meters,
-    told::Told,
 };
 use seckill_model::{
     Millis, Said,
@@ -160,7 +160,7 @@ impl Context {
             node: String::new(),
             act: "partitions change".to_owned(),
             subject: format!("{agreed} to {wanted}").into(),
-            result: Said::of(&Told::Finished),
+            result: Said::of(&CommandOutcome::Finished),
             ..Act::default()
         };
         self.outbox.put(line);
@@ -291,7 +291,7 @@ impl Context {
                 Lang::En => act.result.to_string(),
                 Lang::Zh => told_result(&act.result),
             };
-            let failed = matches!(act.result.data(), Some(Told::Failed(_)));
+            let failed = matches!(act.result.data(), Some(CommandOutcome::Failed(_)));
             let act = act_word(&act.act);
             let told = if failed {
                 text!("cli-the-audit-log-could-not-be", act, result)

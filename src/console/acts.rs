@@ -431,8 +431,8 @@ impl App {
                     },
                     _ => {}
                 }
-                let (text, well) = acts::reply(&reply);
-                self.status.note(if well { Tone::Good } else { Tone::Mixed }, text, self.now);
+                let tone = if reply.is_success() { Tone::Good } else { Tone::Mixed };
+                self.status.note(tone, reply.to_string(), self.now);
             }
             Ok(Err(refusal)) => self.status.failure(text::refusal(&refusal)),
             Err(_) => self.status.failure(acts::unanswered()),

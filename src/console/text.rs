@@ -19,7 +19,6 @@ pub(crate) mod overview;
 pub(crate) mod presenter;
 pub(crate) mod recovery;
 mod refusals;
-mod replies;
 pub(crate) mod sale;
 pub mod settings;
 mod starting;
@@ -32,7 +31,7 @@ pub(crate) mod told;
 
 use seckill_engine::telemetry::snapshot::{Funnel, Latency, SaleLine};
 use seckill_model::{
-    Cause, JobOutcome, Phase, VoucherId,
+    Cause, Phase, VoucherId,
     message::{Label, text},
 };
 
@@ -109,17 +108,6 @@ pub(crate) fn phase(phase: Phase) -> &'static str {
         Phase::SoldOut => Label("console-sold-out"),
         Phase::Ended => Label("console-ended"),
         Phase::Archived => Label("console-archived"),
-    };
-    told.read()
-}
-
-pub(crate) fn outcome(outcome: JobOutcome) -> &'static str {
-    let told = match outcome {
-        JobOutcome::Running => Label("console-running-2"),
-        JobOutcome::Done => Label("console-done"),
-        JobOutcome::Failed => Label("console-failed"),
-        JobOutcome::Cancelled => Label("common-cancelled"),
-        JobOutcome::Lost => Label("console-lost"),
     };
     told.read()
 }

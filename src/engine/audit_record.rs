@@ -1,16 +1,16 @@
-//! What the audit log keeps of a command: its name, its arguments and its result.
+//! What the audit log keeps of a command: its name and its arguments.
 //!
 //! One arm a command in each of the functions. Statements are not quoted here: the stores and scripts choose them.
 
-use seckill_model::{NewSale, Payment, Said, VoucherId, counted};
+use seckill_model::{NewSale, Said, VoucherId};
 use unicode_segmentation::UnicodeSegmentation as _;
 
 use super::{
     EngineError, apply,
-    command::{Command, LetterScope, Reply, RushPlan},
+    command::{Command, LetterScope, RushPlan},
     group::{self, RemoveReport},
+    messages::Subject,
     repair::SaleRepair,
-    told::Subject,
 };
 
 /// Characters of a reason, as a person counts them.
@@ -72,7 +72,7 @@ pub fn describe(command: &Command) -> (&'static str, Said) {
         Command::StopRush(voucher) => ("rush stop", sale(voucher)),
         Command::Repair(plan) => {
             let books = |it: &SaleRepair| (it.voucher_id, it.findings.clone());
-            ("audit repair", on(Subject::Books(plan.iter().map(books).collect())))
+            ("audit repair", on(Subject::Findings(plan.iter().map(books).collect())))
         }
         // None of them changes anything that is kept.
         Command::Plan(_)
@@ -107,92 +107,12 @@ pub fn describe(command: &Command) -> (&'static str, Said) {
     }
 }
 
-/// How it went, in English.
-pub(super) fn told(reply: &Reply) -> String {
-    match reply {
-        Reply::VoucherCreated(voucher) => format!("voucher #{voucher}"),
-        Reply::VoucherBought(order) => format!("order {order}"),
-        Reply::SaleCreated(voucher) => format!("sale #{voucher}"),
-        Reply::SaleChanged { voucher, state } => format!("sale #{voucher} is {state}"),
-        Reply::Restocked { voucher, initial } => format!("sale #{voucher} holds {initial} in all"),
-        Reply::Paid { payment, .. } => match payment {
-            Payment::Paid => "paid",
-            Payment::PaidBefore => "paid before",
-            Payment::TooLate => "too late: it is closed",
-            Payment::NotFound => "no such order in SQL",
-        }
-        .to_owned(),
-        Reply::Rewound(report) => group::words::rewound(report),
-        Reply::Claimed(report) => group::words::claimed(report),
-        Reply::ConsumerRemoved(report) => group::words::removed(report),
-        Reply::LockReleased { .. } => "released".to_owned(),
-        Reply::JobSwitched { paused, .. } => if *paused { "paused" } else { "resumed" }.to_owned(),
-        Reply::RushStopped { rushes, .. } => format!("rushes stopped: {rushes}"),
-        Reply::RushDone(report) => format!(
-            "{}{}, {} admitted, {} persisted, {}",
-            cut(report.cut_short),
-            counted(report.attempts, "attempt", "attempts"),
-            report.admitted,
-            report.persisted,
-            counted(report.dead, "dead letter", "dead letters")
-        ),
-        Reply::Repaired(done) => format!(
-            "{} put back, {} enqueued, {} given back",
-            counted(done.put_back, "buyer", "buyers"),
-            counted(done.enqueued, "order", "orders"),
-            counted(done.given_back, "piece", "pieces")
-        ),
-        Reply::Planned(plan) => counted(plan.totals.entries, "entry", "entries"),
-        Reply::LettersCounted(found) => counted(found.counts.total(), "letter", "letters"),
-        // Told by themselves, or by nobody.
-        Reply::JobRun { .. } | Reply::Cancelled(_) | Reply::Previewed(_) | Reply::Traced(_) => {
-            String::new()
-        }
-        Reply::Replayed(report) => format!(
-            "{}{}: {} written, {} acknowledged, {}, {} left, {} rebuilt, {} without a body dropped, {} of those left, {} gone, {} changed",
-            cut(report.cut_short),
-            counted(report.seen, "entry", "entries"),
-            report.persisted,
-            report.acknowledged,
-            counted(report.dead, "dead letter", "dead letters"),
-            report.left,
-            report.rebuilt,
-            report.hollow,
-            report.lost,
-            report.gone,
-            report.changed
-        ),
-        Reply::LettersReplayed(report) => format!(
-            "{}{}: {} replayed, {} refused, {} gone",
-            cut(report.cut_short),
-            counted(report.seen, "letter", "letters"),
-            report.replayed,
-            report.refused.total(),
-            report.gone
-        ),
-        Reply::LettersDiscarded(report) => format!(
-            "{}{}: {} discarded, {} cancelled, {} given back, {} refused, {} gone",
-            cut(report.cut_short),
-            counted(report.seen, "letter", "letters"),
-            report.discarded,
-            report.compensated,
-            counted(report.given_back, "piece", "pieces"),
-            report.refused.total(),
-            report.gone
-        ),
-    }
-}
-
 fn letters(scope: &LetterScope, force: bool, compensate: bool) -> Subject {
     let (named, filter) = match scope {
         LetterScope::Letters(ids) => (Some(ids.len() as u64), String::new()),
         LetterScope::Matching { filter, .. } => (None, filter.to_string()),
     };
     Subject::Letters { named, filter, force, compensate }
-}
-
-fn cut(cut_short: bool) -> &'static str {
-    if cut_short { "cut short after " } else { "" }
 }
 
 #[cfg(test)]

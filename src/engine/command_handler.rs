@@ -20,6 +20,7 @@ use super::{
     load_generator::{Rush, Rushes},
     locks::{LockName, Locks, revoke},
     mend,
+    messages::CommandOutcome,
     operator_lock::{self, UnderWay},
     outbox::Outbox,
     payment,
@@ -27,7 +28,6 @@ use super::{
     plan::{self, Plan, PlanFault},
     purchase, repair,
     settings::Settings,
-    told::Told,
     trace, vouchers,
 };
 use crate::telemetry::Meters;
@@ -119,8 +119,8 @@ impl Operator {
             None => Box::pin(self.alone(&line, command, stop)).await,
         };
         line.result = Said::of(&match &result {
-            Ok(reply) => Told::of(reply),
-            Err(error) => Told::Failed(error.into()),
+            Ok(reply) => CommandOutcome::of(reply),
+            Err(error) => CommandOutcome::Failed(error.into()),
         });
         line.after = self.figures(about).await.1;
         tracing::info!(act, subject = %line.subject, result = %line.result, "act");
@@ -179,7 +179,7 @@ impl Operator {
             operator_lock::take(&self.locks, &mut link, &self.keys, &line.operator, &line.act)
                 .await?;
         // An act that dies with its process would leave no word.
-        let (act, result) = (format!("{} begun", line.act), Said::of(&Told::Begun));
+        let (act, result) = (format!("{} begun", line.act), Said::of(&CommandOutcome::Started));
         self.outbox.put(Act { act, result, before: None, ..line.clone() });
         self.outbox.write(&self.store).await;
         let stop = stop.child_token();

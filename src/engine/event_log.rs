@@ -14,7 +14,7 @@ use seckill_model::{Millis, Said};
 use seckill_store::{Act, NOBODY};
 
 pub(super) use self::follow::follow;
-use super::told::Told;
+use super::messages::Event;
 use crate::telemetry::{Snapshot, log::events, read_error::Unread, snapshot::AlarmKind};
 
 /// An alarm that is over sooner is not worth a line. A server that is away is, at once.
@@ -41,7 +41,7 @@ struct Standing {
     begins: &'static str,
     ends: &'static str,
     since: Millis,
-    words: Told,
+    words: Event,
     /// Its begin has its line.
     told: bool,
     over: Option<Millis>,
@@ -110,7 +110,7 @@ impl Chronicle {
     }
 
     /// A line about this node itself.
-    pub fn own(&self, at: Millis, act: &str, result: &Told) -> Act {
+    pub fn own(&self, at: Millis, act: &str, result: &Event) -> Act {
         let mut line = line(&self.node, at, act, &self.node, result);
         line.once = None;
         line
@@ -127,7 +127,7 @@ impl Chronicle {
             match health.away_since {
                 Some(since) => {
                     let words =
-                        health.error.as_ref().map_or_else(|| Told::Words(String::new()), unread);
+                        health.error.as_ref().map_or_else(|| Event::Words(String::new()), unread);
                     self.stands((kind, subject), [begins, ends], since, words);
                 }
                 None => {
@@ -160,7 +160,7 @@ impl Chronicle {
         key: (&'static str, String),
         [begins, ends]: [&'static str; 2],
         since: Millis,
-        words: Told,
+        words: Event,
     ) {
         let new = Standing { begins, ends, since, words, told: false, over: None };
         self.standing.entry(key).or_insert(new).over = None;
@@ -218,7 +218,7 @@ impl Chronicle {
                 // starts much later.
                 let silent_ms = i64::try_from(self.dead_ms).unwrap_or(i64::MAX);
                 let at = Millis(sign.0.saturating_add(silent_ms));
-                let result = Told::NoHeartbeat(self.dead_ms);
+                let result = Event::NoHeartbeat(self.dead_ms);
                 let mut line = line(&self.node, at, events::NODE_DEAD, &name, &result);
                 line.once = Some(format!("node dead|{}|{}", short(&name), sign.0));
                 lines.push(line);
@@ -231,7 +231,7 @@ impl Chronicle {
         let mut kept = Vec::new();
         if now.since(self.minute) >= MINUTE_MS {
             if self.left_out > 0 {
-                let words = Told::LeftOut(self.left_out);
+                let words = Event::Omitted(self.left_out);
                 kept.push(line(&self.node, now, "left out", "activity", &words));
             }
             (self.minute, self.told, self.left_out) = (now, 0, 0);
@@ -249,7 +249,7 @@ impl Chronicle {
     }
 }
 
-fn line(node: &str, at: Millis, act: &str, subject: &str, result: &Told) -> Act {
+fn line(node: &str, at: Millis, act: &str, subject: &str, result: &Event) -> Act {
     let slot = at.0.div_euclid(NEAR_MS as i64);
     Act {
         at,
@@ -273,36 +273,36 @@ fn short(subject: &str) -> String {
     subject.chars().take(KEY_CHARS).collect()
 }
 
-fn after(since: Millis, over: Millis) -> Told {
-    Told::Lasted(over.since(since))
+fn after(since: Millis, over: Millis) -> Event {
+    Event::Lasted(over.since(since))
 }
 
 /// Why a server was not read.
-fn unread(said: &Said) -> Told {
-    said.data().map_or_else(|| Told::Words(said.to_string()), Told::Unread)
+fn unread(said: &Said) -> Event {
+    said.data().map_or_else(|| Event::Words(said.to_string()), Event::Unread)
 }
 
-fn words(kind: &AlarmKind) -> Told {
+fn words(kind: &AlarmKind) -> Event {
     match kind {
         AlarmKind::RedisAway { error }
         | AlarmKind::RedisReadOnly { error }
         | AlarmKind::SqlAway { error }
         | AlarmKind::SqlReadOnly { error } => unread(error),
-        AlarmKind::ForeignKey(found) => Told::Holds(found.holds.clone()),
-        AlarmKind::SqlLocked { .. } => Told::Unread(Unread::SqlLocked),
-        AlarmKind::BooksOff { finding, .. } => Told::Off(finding.clone()),
-        AlarmKind::DeadConsumer { pending, known: true, .. } => Told::DeadHolds(*pending),
-        AlarmKind::DeadConsumer { pending, .. } => Told::StrangerHolds(*pending),
-        AlarmKind::SilentConsumer { pending, .. } => Told::SilentHolds(*pending),
-        AlarmKind::LagStands { lag, .. } => Told::LagStands(*lag),
-        AlarmKind::JobFailed { .. } => Told::RunFailed,
-        AlarmKind::DeadLetters { count } => Told::Letters(*count),
-        AlarmKind::NoGroup => Told::GroupGone,
+        AlarmKind::ForeignKey(found) => Event::ForeignKey(found.holds.clone()),
+        AlarmKind::SqlLocked { .. } => Event::Unread(Unread::SqlLocked),
+        AlarmKind::BooksOff { finding, .. } => Event::AuditFailed(finding.clone()),
+        AlarmKind::DeadConsumer { pending, known: true, .. } => Event::DeadHolds(*pending),
+        AlarmKind::DeadConsumer { pending, .. } => Event::UnknownHolds(*pending),
+        AlarmKind::SilentConsumer { pending, .. } => Event::SilentHolds(*pending),
+        AlarmKind::LagStands { lag, .. } => Event::Lag(*lag),
+        AlarmKind::JobFailed { .. } => Event::RunFailed,
+        AlarmKind::DeadLetters { count } => Event::DeadLetters(*count),
+        AlarmKind::NoGroup => Event::NoGroup,
         // No log tells them: they have no identity.
         AlarmKind::Undelivered { .. }
         | AlarmKind::Damaged { .. }
         | AlarmKind::RedisForgot { .. }
-        | AlarmKind::ServerBack { .. } => Told::Begun,
+        | AlarmKind::ServerBack { .. } => Event::Words(String::new()),
     }
 }
 

@@ -7,7 +7,7 @@
 use std::{collections::HashSet, fmt, time::Duration};
 
 use redis::cmd;
-use seckill_model::{EntryId, ForeignKey, Millis, OrderEntry, OrderId, Said, counted};
+use seckill_model::{EntryId, ForeignKey, Millis, OrderEntry, OrderId, Said, message::text};
 use seckill_redis::{
     Layout, Link, dead_letters,
     group::{self, Rewinding},
@@ -22,9 +22,9 @@ use serde::{Deserialize, Serialize};
 use super::{
     EngineError,
     group::rewind::held,
+    messages::{Event, Subject, content},
     outbox::Outbox,
     reconcile::{Reconciler, new_token},
-    told::{Subject, Told},
 };
 use crate::telemetry::log::events::PARTITION_REPAIRED;
 
@@ -84,40 +84,29 @@ pub struct Mended {
 
 impl fmt::Display for PartitionFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::FutureId(last) => {
-                write!(
-                    f,
-                    "the last ID of the order stream, {}, lies in the future",
-                    last.in_stream()
-                )
+        f.write_str(&match self {
+            Self::FutureId(last) => text!("mend-future-id", id = last.in_stream()),
+            Self::GroupBeyond { delivered, last } => {
+                let (delivered, last) = (delivered.in_stream(), last.in_stream());
+                text!("mend-group-beyond", delivered, last)
             }
-            Self::GroupBeyond { delivered, last } => write!(
-                f,
-                "the consumer group is at {}, beyond the last ID of its stream ({}), and reads nothing",
-                delivered.in_stream(),
-                last.in_stream()
-            ),
             Self::ForeignKey(ForeignKey { key, holds }) => {
-                write!(f, "the key '{key}' in Redis holds a {holds}, which seckill has not written")
+                text!("mend-foreign-key", key, content = content(holds))
             }
-        }
+        })
     }
 }
 
 impl fmt::Display for Mended {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}; ", self.fault)?;
-        match &self.repair {
-            Repair::Renewed { kept, dead, aside } => write!(
-                f,
-                "replaced by a new stream with {} to be written, {}; the old stream is '{aside}' for a day",
-                counted(*kept, "entry", "entries"),
-                counted(*dead, "dead letter", "dead letters")
-            ),
-            Repair::MovedBack(from) => write!(f, "moved back to {}", from.in_stream()),
-            Repair::Renamed(aside) => write!(f, "renamed to '{aside}', and written anew"),
-        }
+        let fault = &self.fault;
+        f.write_str(&match &self.repair {
+            Repair::Renewed { kept, dead, aside } => {
+                text!("mend-renewed", fault, kept, dead, aside)
+            }
+            Repair::MovedBack(from) => text!("mend-moved-back", fault, from = from.in_stream()),
+            Repair::Renamed(aside) => text!("mend-renamed", fault, aside),
+        })
     }
 }
 
@@ -344,7 +333,7 @@ pub fn record(outbox: &Outbox, node: &str, of: &Partition, mended: Vec<Mended>) 
     for mended in mended {
         tracing::warn!(partition = of.number(), %mended, "repaired");
         let (subject, result) =
-            (Said::of(&Subject::Partition(of.number())), Said::of(&Told::Mended(mended)));
+            (Said::of(&Subject::Partition(of.number())), Said::of(&Event::Mended(mended)));
         outbox.put_own(node, PARTITION_REPAIRED, subject, result);
     }
 }

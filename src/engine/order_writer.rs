@@ -20,10 +20,10 @@ use tokio_util::sync::CancellationToken;
 use super::{
     EngineError,
     entry_check::{self, Checked, Grave},
+    messages::Subject,
     outbox::Outbox,
     promise_journal::InHand,
     reconcile::put_back_written,
-    told::Subject,
 };
 use crate::telemetry::log::events::{ORDERS_WAIT, ORDERS_WRITTEN};
 

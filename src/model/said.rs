@@ -36,6 +36,11 @@ impl Said {
         T::deserialize(self.is.as_ref()?).ok()
     }
 
+    /// The data in the current language, where it is of this kind; otherwise the sentence.
+    pub fn localized<T: DeserializeOwned + fmt::Display>(&self) -> String {
+        self.data::<T>().map_or_else(|| self.text.clone(), |data| data.to_string())
+    }
+
     /// A part of the data, by the path to it.
     pub fn part<T: DeserializeOwned>(&self, path: &str) -> Option<T> {
         T::deserialize(self.is.as_ref()?.pointer(path)?).ok()

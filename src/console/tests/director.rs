@@ -106,7 +106,7 @@ fn an_armed_launch_opens_the_sale_and_then_lets_its_buyers_in() {
     assert_eq!(bench.sent(), [rush()]);
     bench.answer(Ok(Reply::RushDone(RushReport { settled: true, ..RushReport::default() })));
     assert!(bench.app.director.launch.is_none());
-    assert!(bench.said().starts_with("✔ Rush over"), "{}", bench.said());
+    assert!(bench.said().starts_with("✔ load test"), "{}", bench.said());
 }
 
 /// A launch of 500 pieces is typed in, and asks whether it is meant.

@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use ratatui::{Terminal, backend::TestBackend, buffer::Buffer};
 use seckill_engine::{
     command::{Command, Focus, Refusal, Remote, Reply, Request},
-    jobs::JobSaid,
+    jobs::JobResult,
     refusal::Why,
     telemetry::{
         Point, Series, Snapshot,
@@ -384,12 +384,12 @@ fn jobs() -> Vec<JobLine> {
         next: Some(NOW.plus(754_000)),
         runs: Vec::new(),
     };
-    let closed = JobSaid::Closed { orders: 1_204, given_back: 1_204 };
+    let closed = JobResult::Closed { orders: 1_204, given_back: 1_204 };
     let mut close = job("close-overdue", "every 30m", "close unpaid orders past their time");
     close.runs = vec![
         run(4, JobOutcome::Done, 1_046_000, Said::of(&closed)),
         run(3, JobOutcome::Lost, 2_846_000, "its node died or was away for too long"),
-        run(2, JobOutcome::Failed, 4_646_000, Said::of(&JobSaid::Failed(sql_away()))),
+        run(2, JobOutcome::Failed, 4_646_000, Said::of(&JobResult::Failed(sql_away()))),
     ];
     let mut ids = job("drop-id-keys", "0 10 3 * * ?", "drop counters of order ids of past days");
     (ids.paused, ids.next) = (true, None);

@@ -7,12 +7,12 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use seckill_engine::{
     command::{ReplayReport, Reply},
+    messages::{CommandOutcome, Event, Subject},
     telemetry::{
         Snapshot,
         log::{Act, LogLook, LogPage, Recorded, Which},
         stock::Stocks,
     },
-    told::{Subject, Told},
 };
 use seckill_model::{
     Said, SaleState, VoucherId,
@@ -47,7 +47,8 @@ fn line(
 
 /// The newest lines of a log, newest first.
 pub(super) fn log_lines() -> Vec<Recorded> {
-    let told = |told: Told| Said::of(&told);
+    let outcome = |outcome: CommandOutcome| Said::of(&outcome);
+    let event = |event: Event| Said::of(&event);
     let (digest, filter) = ("3f9a1c0b77de".to_owned(), String::new());
     let plan = Said::of(&Subject::Plan { entries: 86, digest, filter });
     let report = ReplayReport {
@@ -57,7 +58,7 @@ pub(super) fn log_lines() -> Vec<Recorded> {
         acknowledged: 6,
         ..ReplayReport::default()
     };
-    let replayed = told(Told::Done(Reply::Replayed(report)));
+    let replayed = outcome(CommandOutcome::Done(Reply::Replayed(report)));
     let mut applied = line(7, 20, "kim", "pending apply", plan, replayed);
     let started = Reply::SaleChanged { voucher: VoucherId(7), state: SaleState::Running };
     let title = "hot pot 50% off".to_owned();
@@ -71,12 +72,12 @@ pub(super) fn log_lines() -> Vec<Recorded> {
         r#"{"stock":3120,"db_stock":3140,"admitted":6880,"persisted":6860,"undelivered":0,"pending":42,"dead":0,"books":"in flight"}"#.to_owned(),
     );
     vec![
-        line(8, 12, "kim", "sale end", "#8", told(Told::Failed(sql_away()))),
+        line(8, 12, "kim", "sale end", "#8", outcome(CommandOutcome::Failed(sql_away()))),
         applied,
-        line(6, 38, "-", "database back", "sqlite", told(Told::Lasted(7_500))),
-        line(5, 42, "-", "alarm raised", "node-b/1", told(Told::DeadHolds(86))),
+        line(6, 38, "-", "database back", "sqlite", event(Event::Lasted(7_500))),
+        line(5, 42, "-", "alarm raised", "node-b/1", event(Event::DeadHolds(86))),
         line(4, 45, "-", "database away", "sqlite", "disk I/O error"),
-        line(3, 110, "kim", "sale start", "#7", told(Told::Done(started))),
+        line(3, 110, "kim", "sale start", "#7", outcome(CommandOutcome::Done(started))),
         line(2, 4_000, "-", "node started", "node-a", "seckill 0.1.0"),
         // Written by an older version.
         line(1, 90_000, "lee", "sale create", sale, "sale #7"),

@@ -3,15 +3,16 @@
 use std::time::Duration;
 
 use seckill_engine::{
+    EngineError,
     command::{LettersDiscarded, LettersReplayed, ReplayReport, Reply, RushReport},
     error::PartDone,
     group::{ClaimReport, GroupFault, Meanwhile, Names},
-    jobs::{Cancelled, JobSaid, RunFault},
+    jobs::{Cancelled, JobResult, RunFault},
     load_generator::RushFault,
     mend::{Mended, PartitionFault, Repair},
+    messages::{ClaimPart, CommandOutcome, Event, RewindPart, Subject},
     refusal::{Refusal, SaleRule, Why},
     telemetry::data_loss::Healed,
-    told::{ClaimPart, RewindPart, Subject, Told},
 };
 use seckill_model::{
     EntryFault, ForeignKey, JobOutcome, Millis, NO_NUMBER, OrderFault, Payment, Said, SaleFault,
@@ -25,8 +26,7 @@ use super::{chinese::english, fixture::entry};
 use crate::{
     text::{
         self,
-        figures::grouped,
-        told::{job_said, result, subject},
+        told::{job_result, result, subject},
     },
     widgets::{width, wrap},
 };
@@ -78,6 +78,10 @@ fn group_faults() -> Vec<GroupFault> {
         GroupFault::Alive(name.clone()),
         GroupFault::Holds { name, partition: 1, pending: 30 },
     ]
+}
+
+fn read_only() -> Refusal {
+    (&EngineError::ReadOnly).into()
 }
 
 fn reasons() -> Vec<Why> {
@@ -173,60 +177,77 @@ fn reasons() -> Vec<Why> {
     all
 }
 
-fn job_results() -> Vec<JobSaid> {
+fn job_results() -> Vec<JobResult> {
     vec![
-        JobSaid::Closed { orders: 1, given_back: 1 },
-        JobSaid::Trimmed {
+        JobResult::Closed { orders: 1, given_back: 1 },
+        JobResult::Trimmed {
             entries: 1,
             runs: 2,
             letters: 3,
             consumers: vec!["b/1".to_owned()],
             held: Some("1-1".to_owned()),
         },
-        JobSaid::Archived(vec![SALE]),
-        JobSaid::Balanced,
-        JobSaid::Failed(Refusal::new("x", Why::ReadOnly)),
-        JobSaid::Panicked("7".to_owned()),
-        JobSaid::Cancelled(Cancelled::LockLost),
-        JobSaid::Cancelled(Cancelled::TooLong(Duration::from_secs(1))),
-        JobSaid::Cancelled(Cancelled::NodeStops),
-        JobSaid::Endless(Cancelled::Task),
+        JobResult::Archived(vec![SALE]),
+        JobResult::Balanced,
+        JobResult::Failed(read_only()),
+        JobResult::Panicked("7".to_owned()),
+        JobResult::Cancelled(Cancelled::LockLost),
+        JobResult::Cancelled(Cancelled::TooLong(Duration::from_secs(1))),
+        JobResult::Cancelled(Cancelled::NodeStops),
+        JobResult::Endless(Cancelled::Task),
     ]
 }
 
-fn results() -> Vec<Told> {
+fn outcomes() -> Vec<CommandOutcome> {
     let mut all = vec![
-        Told::Begun,
-        Told::Done(Reply::SaleCreated(SALE)),
-        Told::Done(Reply::RushDone(RushReport::default())),
-        Told::Failed(Refusal::new("x", Why::ReadOnly)),
-        Told::Finished,
-        Told::Lasted(7_500),
-        Told::Off(SaleFinding { sale: None, what: Finding::Lost(2) }),
-        Told::DeadHolds(86),
-        Told::SilentHolds(86),
-        Told::Letters(3),
-        Told::GroupGone,
-        Told::NoHeartbeat(5_000),
-        Told::LeftOut(70),
-        Told::InOrder,
-        Told::Holds(NO_NUMBER.to_owned()),
-        Told::Mended(Mended {
+        CommandOutcome::Started,
+        CommandOutcome::Done(Reply::SaleCreated(SALE)),
+        CommandOutcome::Done(Reply::RushDone(RushReport::default())),
+        CommandOutcome::Failed(read_only()),
+        CommandOutcome::Finished,
+    ];
+    for payment in [Payment::Paid, Payment::PaidBefore, Payment::TooLate, Payment::NotFound] {
+        let order = seckill_model::OrderId::new(1_795_000_000, 1);
+        all.extend(order.map(|order| CommandOutcome::Done(Reply::Paid { order, payment })));
+    }
+    all.extend(job_results().into_iter().map(|result| CommandOutcome::Ran {
+        outcome: JobOutcome::Done,
+        took_ms: 842,
+        result: Some(result),
+    }));
+    all
+}
+
+fn events() -> Vec<Event> {
+    vec![
+        Event::Lasted(7_500),
+        Event::DeadHolds(86),
+        Event::UnknownHolds(86),
+        Event::SilentHolds(86),
+        Event::Lag(86),
+        Event::RunFailed,
+        Event::DeadLetters(3),
+        Event::NoGroup,
+        Event::NoHeartbeat(5_000),
+        Event::Omitted(70),
+        Event::Stopped,
+        Event::ForeignKey(NO_NUMBER.to_owned()),
+        Event::Mended(Mended {
             fault: PartitionFault::FutureId(entry(1)),
             repair: Repair::Renewed { kept: 5, dead: 1, aside: "k7".to_owned() },
         }),
-        Told::Mended(Mended {
+        Event::Mended(Mended {
             fault: PartitionFault::GroupBeyond { delivered: entry(2), last: entry(1) },
             repair: Repair::MovedBack(entry(1)),
         }),
-        Told::Mended(Mended {
+        Event::Mended(Mended {
             fault: PartitionFault::ForeignKey(ForeignKey {
                 key: "k7".to_owned(),
                 holds: "7".to_owned(),
             }),
             repair: Repair::Renamed("k8".to_owned()),
         }),
-        Told::Healed(Healed {
+        Event::Healed(Healed {
             keys: vec!["seckill:{p0}:buyers:7".into()],
             buyers: 5,
             removed: 2,
@@ -237,18 +258,8 @@ fn results() -> Vec<Told> {
             oversold: false,
             other_sale: true,
         }),
-        Told::Healed(Healed { oversold: true, ..Healed::default() }),
-    ];
-    for payment in [Payment::Paid, Payment::PaidBefore, Payment::TooLate, Payment::NotFound] {
-        let order = seckill_model::OrderId::new(1_795_000_000, 1);
-        all.extend(order.map(|order| Told::Done(Reply::Paid { order, payment })));
-    }
-    all.extend(job_results().into_iter().map(|said| Told::Ran {
-        outcome: JobOutcome::Done,
-        took_ms: 842,
-        said: Some(said),
-    }));
-    all
+        Event::Healed(Healed { oversold: true, ..Healed::default() }),
+    ]
 }
 
 fn order_faults() -> Vec<OrderFault> {
@@ -279,7 +290,7 @@ fn subjects() -> Vec<Subject> {
         Subject::Letters { named, filter, force, compensate: force }
     };
     let (from, to) = ("a/1".to_owned(), "b/1".to_owned());
-    let mut all = vec![
+    vec![
         Subject::NewSale {
             title: "火锅".to_owned(),
             stock: 9,
@@ -306,16 +317,14 @@ fn subjects() -> Vec<Subject> {
         letters(None, "", true),
         letters(None, "voucher=7", false),
         Subject::Partition(1),
-    ];
-    all.extend(findings().into_iter().map(|found| Subject::Books(vec![(SALE, vec![found])])));
-    all
+    ]
 }
 
 /// Told in Chinese, from what SQL gives back.
 fn told_well(said: &Said, told: impl Fn(&Said) -> String) {
     let read = Said::read(said.stored());
     set_thread_language(Lang::En);
-    assert_eq!(told(&read), grouped(&said.to_string()), "English is the engine's own");
+    assert_eq!(told(&read), said.to_string(), "English is the sentence itself");
     set_thread_language(Lang::Zh);
     let told = told(&read);
     assert!(!told.is_ascii() && english(&told).is_empty(), "{told}");
@@ -343,11 +352,14 @@ fn every_refusal_is_told() {
 
 #[test]
 fn every_result_is_told() {
-    for told in results() {
-        told_well(&Said::of(&told), result);
+    for outcome in outcomes() {
+        told_well(&Said::of(&outcome), result);
+    }
+    for event in events() {
+        told_well(&Said::of(&event), result);
     }
     for said in job_results() {
-        told_well(&Said::of(&said), |said| job_said(JobOutcome::Done, Some(said)));
+        told_well(&Said::of(&said), |said| job_result(JobOutcome::Done, Some(said)));
     }
     for found in findings() {
         set_thread_language(Lang::Zh);
@@ -393,7 +405,7 @@ fn a_line_of_an_older_version_stays_as_it_is() {
     let old = Said::read("86 entries: 80 written".to_owned());
     assert_eq!(result(&old), "86 entries: 80 written");
     assert_eq!(subject(&Said::read("#7, 9 buyers, seed 1".to_owned())), "#7, 9 buyers, seed 1");
-    assert_eq!(job_said(JobOutcome::Done, Some(&old)), "86 entries: 80 written");
+    assert_eq!(job_result(JobOutcome::Done, Some(&old)), "86 entries: 80 written");
 }
 
 /// Rows that somebody else acknowledged, took or deleted meanwhile: their order may be anywhere or nowhere.
@@ -413,7 +425,7 @@ fn what_was_not_there_any_more_is_not_said_to_be_settled() {
     ] {
         set_thread_language(lang);
         for reply in missed() {
-            let (told, _) = text::acts::reply(&reply);
+            let told = reply.to_string();
             assert!(known.iter().any(|it| told.contains(it)), "{told}");
             assert!(!guessed.iter().any(|it| told.contains(it)), "{told}");
         }
@@ -422,8 +434,8 @@ fn what_was_not_there_any_more_is_not_said_to_be_settled() {
     let old = r#"{"text":"3 letters: 0 replayed, 0 refused, 3 gone","is":{"done":{"letters_replayed":{"seen":3,"replayed":0,"refused":{"awaited":0,"came_back":0,"written":0,"nobody_waits":0,"no_sale":0,"not_loaded":0,"id_taken":0,"malformed":0},"gone":3,"cut_short":false}}}}"#;
     assert_eq!(result(&Said::read(old.to_owned())), "0 条死信已放回消息流，3 条已不在");
     set_thread_language(Lang::En);
-    assert_eq!(result(&Said::read(old.to_owned())), "3 letters: 0 replayed, 0 refused, 3 gone");
+    assert_eq!(result(&Said::read(old.to_owned())), "0 dead letters replayed, 3 no longer there");
     let there = Reply::Claimed(ClaimReport { claimed: 2, hollow: 1, ..ClaimReport::default() });
-    let told = "2 entries are with another consumer now, 1 without a body";
-    assert_eq!(text::acts::reply(&there).0, told, "what there is none of is not told");
+    let told = "2 entries moved to another consumer, 1 without a body";
+    assert_eq!(there.to_string(), told, "what there is none of is not told");
 }

@@ -244,7 +244,7 @@ fn a_form_that_was_left_or_refused_keeps_its_text() {
     bench.keys("y");
     assert_eq!(bench.sent().len(), 1);
     bench.answer(Ok(Reply::SaleCreated(VoucherId(8))));
-    assert_eq!(bench.said(), "✔ #8 is created and in Redis");
+    assert_eq!(bench.said(), "✔ sale #8 created and loaded into Redis");
     bench.keys("N");
     assert!(!bench.text(120, 36).contains("hot soup"));
 }

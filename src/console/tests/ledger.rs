@@ -143,7 +143,7 @@ fn a_repair_asks_with_its_counts_and_does_what_was_shown() {
     assert_eq!(bench.sent(), [Command::Repair(plan())]);
     let done = Repaired { put_back: 2, enqueued: 3, given_back: 1, mended: 0 };
     bench.answer(Ok(Reply::Repaired(done)));
-    assert_eq!(bench.said(), "✔ 2 buyers put back, 3 orders enqueued, 1 piece given back");
+    assert_eq!(bench.said(), "✔ 2 buyers restored, 3 orders enqueued, 1 piece returned to stock");
 }
 
 #[test]

@@ -339,7 +339,7 @@ fn what_is_under_way_is_shown_and_can_be_broken_off() {
     let report =
         LettersReplayed { seen: 400, replayed: 400, cut_short: true, ..LettersReplayed::default() };
     bench.answer(Ok(Reply::LettersReplayed(report)));
-    let said = "! 400 dead letters are back in the stream; broken off, the rest is as it was";
+    let said = "! 400 dead letters replayed; interrupted";
     assert_eq!(bench.said(), said);
 }
 

@@ -29,7 +29,7 @@ fn marks_stand_for_letters_and_not_for_rows() {
     assert_eq!(bench.app.letters.marks.len(), 1);
     let report = LettersDiscarded { seen: 1, discarded: 1, ..LettersDiscarded::default() };
     bench.answer(Ok(Reply::LettersDiscarded(report)));
-    assert_eq!(bench.said(), "✔ 1 dead letter removed");
+    assert_eq!(bench.said(), "✔ 1 dead letter discarded");
     assert!(bench.app.letters.marks.is_empty());
 }
 

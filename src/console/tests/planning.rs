@@ -117,5 +117,9 @@ fn a_plan_of_which_nothing_was_there_any_more_says_so() {
     let report =
         ReplayReport { planned: 87, seen: 87, gone: 80, changed: 7, ..ReplayReport::default() };
     bench.answer(Ok(Reply::Replayed(report)));
-    assert!(bench.said().contains("Nothing was applied to the 87 in the plan"), "{}", bench.said());
+    assert!(
+        bench.said().contains("nothing applied to the 87 entries of the plan"),
+        "{}",
+        bench.said()
+    );
 }

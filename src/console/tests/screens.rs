@@ -311,7 +311,7 @@ fn results_are_told_and_failures_stay() {
     let report =
         ReplayReport { seen: 128, persisted: 120, acknowledged: 8, ..ReplayReport::default() };
     bench.answer(Ok(Reply::Replayed(report)));
-    let said = "✔ Plan applied to 128: 120 written, 8 acknowledged, 0 dead letters, 0 left";
+    let said = "✔ 128 entries: 120 written, 8 acknowledged, 0 dead letters, 0 left";
     assert_eq!(bench.said(), said);
     plan_and_confirm(&mut bench, "A");
     bench.answer(Err(Refusal::words("redis does not answer; try again")));

@@ -3,13 +3,13 @@
 use std::{io, path::PathBuf};
 
 use seckill_engine::{
+    messages::Event,
     refusal::{
         DataDirError, FileFault, HostsFault, MYSQL_PARAMETERS, POSTGRES_PARAMETERS,
         PartitionsFault, RedisUrlFault, Refusal, SchemaFault, ServerError, SqlUrlFault, UnderWay,
         Why,
     },
     telemetry::read_error::Unread,
-    told::Told,
 };
 use seckill_model::{
     Said,
@@ -223,7 +223,7 @@ fn an_unreadable_server_is_told_in_the_log() {
             "数据库失联（磁盘已满，请腾出空间），恢复后会继续",
         ),
     ] {
-        let line = Said::read(Said::of(&Told::Unread(unread)).stored());
+        let line = Said::read(Said::of(&Event::Unread(unread)).stored());
         assert_eq!(result(&line), told);
     }
 }

@@ -2,11 +2,11 @@
 
 use ratatui::style::Color;
 use seckill_engine::{
+    messages::Event,
     telemetry::{
         Snapshot,
         snapshot::{Holders, PendingPage},
     },
-    told::Told,
 };
 use seckill_model::{
     Said,
@@ -145,7 +145,7 @@ fn a_holder_that_is_no_node_is_told_alike_everywhere() {
 
 #[test]
 fn how_long_it_took_is_the_same_in_both_languages() {
-    let said = Said::of(&Told::Lasted(405_100));
+    let said = Said::of(&Event::Lasted(405_100));
     assert_eq!(result(&said), "after 405.1 s");
     set_thread_language(Lang::Zh);
     assert_eq!(result(&said), "持续 405.1 秒");

@@ -11,7 +11,6 @@ use seckill_model::{
     message::{Label, text},
 };
 
-pub(crate) use super::replies::reply;
 use super::{
     figures::{self, counted, thousands},
     recovery, sale_name,

@@ -1,7 +1,7 @@
 //! Words of alarms: what is true, and the key that helps.
 
 use seckill_engine::telemetry::{
-    data_loss::{self, named},
+    data_loss::{self, named_in_words},
     read_error::Unread,
     snapshot::AlarmKind,
 };
@@ -146,7 +146,7 @@ pub(crate) fn alarm(kind: &AlarmKind) -> Told {
         }
         AlarmKind::NoGroup => text!("alarms-the-stream-has-no-consumer-group", pending, plan),
         AlarmKind::Damaged { keys } => {
-            let keys = keys_named(&short(keys));
+            let keys = named_in_words(&short(keys));
             text!("alarms-keys-do-not-agree", keys)
         }
         AlarmKind::RedisForgot {
@@ -189,7 +189,7 @@ fn forgot(keys: &[String], [promised, buyers, refused, unknown]: [u64; 4], stuck
     let mut words = if keys.is_empty() {
         text!("alarms-redis-had-lost-data", parts)
     } else {
-        let keys = keys_named(&short(keys));
+        let keys = named_in_words(&short(keys));
         text!("alarms-redis-had-lost-keys", keys, parts)
     };
     if refused > 0 {
@@ -216,22 +216,7 @@ fn short(keys: &[String]) -> Vec<String> {
     keys.iter().map(short).collect()
 }
 
-/// Keys that were lost, at most a few of them by name.
-pub(super) fn keys_named(keys: &[String]) -> String {
-    let (named, more) = named(keys);
-    let named = named.into_iter().map(|(key, was)| match was {
-        Some(held) => text!("alarms-was-a", key, held),
-        None => key.to_owned(),
-    });
-    let named = named.collect::<Vec<_>>().join(LIST_COMMA.read());
-    match more {
-        0 => named,
-        _ => text!("alarms-and-more", named, more),
-    }
-}
-
 const COMMA: Label = Label("alarms-value");
-const LIST_COMMA: Label = Label("common-value");
 
 /// Another program holds the database. Nobody here can end that, so it says what comes of it.
 fn locked(waiting: Option<u64>) -> Told {

@@ -254,13 +254,6 @@ pub(crate) fn off(launch: &Launch, why: &Off) -> String {
     text!("director-launch-of-called-off-nothing-was", subject, why, arm)
 }
 
-pub(crate) fn rush_stopped(voucher: VoucherId, rushes: u64) -> (String, bool) {
-    match rushes {
-        0 => (text!("director-no-rush-on-was-under-way", voucher), false),
-        _ => (text!("director-no-more-buyers-come-to", voucher), true),
-    }
-}
-
 pub(crate) fn stopping(voucher: VoucherId) -> String {
     text!("director-stopping-the-rush-on", voucher)
 }

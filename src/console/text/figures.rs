@@ -78,34 +78,6 @@ pub(crate) fn tiny(number: u64) -> String {
     told.unwrap_or_else(|| ">9P".to_owned())
 }
 
-/// Words before a number that is a name and counts nothing.
-const NAMES_NUMBERS: [&str; 5] = ["seed", "error", "code", "port", "pid"];
-/// Longer numbers than this are ids.
-const LONGEST_COUNT: usize = 12;
-
-/// A sentence of the log with its counts as [`thousands`] tells them. Ids, times, names and what stands in quotes stay.
-pub(crate) fn grouped(text: &str) -> String {
-    let mut quoted = false;
-    let mut before = "";
-    let words = text.split(' ').map(|word| {
-        let was_quoted = quoted || word.starts_with('\'');
-        quoted = was_quoted
-            && !(word.trim_end_matches([',', ';', '.', ')']).ends_with('\'') && word.len() > 1);
-        let told = word.trim_start_matches('(');
-        let digits = told.trim_end_matches([',', ';', '.', ':', ')']);
-        let named = NAMES_NUMBERS.contains(&before.trim_start_matches('('));
-        before = word;
-        let counts = digits.len() <= LONGEST_COUNT && digits.bytes().all(|it| it.is_ascii_digit());
-        match digits.parse::<u64>() {
-            Ok(count) if counts && !was_quoted && !named && digits != text => {
-                word.replacen(digits, &thousands(count), 1)
-            }
-            _ => word.to_owned(),
-        }
-    });
-    words.collect::<Vec<_>>().join(" ")
-}
-
 /// `0.4 s`, `42 s`, `3 min`, `2 h`, `5 d`: an age or a wait.
 pub(crate) fn span(millis: u64) -> String {
     let seconds = millis / 1_000;
@@ -185,21 +157,5 @@ mod tests {
         let counts = [0, 999, 1_000, 99_999, 100_000, 999_999, 1_000_000, 123_456_789];
         assert_eq!(counts.map(tiny), ["0", "999", "1k", "99k", ".1M", ".9M", "1M", ".1G"]);
         assert!([u64::MAX, 1 << 40, 99_999_999_999].iter().all(|it| tiny(*it).len() <= 3));
-    }
-
-    #[test]
-    fn counts_of_the_log_are_grouped_and_names_are_not() {
-        for (said, read) in [
-            ("'noodles 2026 now', stock 10000", "'noodles 2026 now', stock 10,000"),
-            ("#12345, 100000 buyers, seed 20260", "#12345, 100,000 buyers, seed 20260"),
-            ("1204 closed, 1204 pieces given back", "1,204 closed, 1,204 pieces given back"),
-            ("142536475869707123", "142536475869707123"),
-            ("4711", "4711"),
-            ("on 127.0.0.1:6379 since 2026-11-21", "on 127.0.0.1:6379 since 2026-11-21"),
-            ("'a' of 5000 (error 1045)", "'a' of 5,000 (error 1045)"),
-            ("can't be 12000", "can't be 12,000"),
-        ] {
-            assert_eq!(grouped(said), read);
-        }
     }
 }

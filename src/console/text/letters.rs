@@ -1,6 +1,6 @@
 //! Words of dead letters: what is true of them, what an act would do to them, and what it did.
 
-use seckill_engine::command::{LettersCounted, LettersDiscarded, LettersReplayed};
+use seckill_engine::command::LettersCounted;
 use seckill_model::{
     LetterCounts, LetterVerdict,
     message::{Label, text},
@@ -258,48 +258,6 @@ fn nothing_to_do(act: Settling, total: u64) -> String {
         }
         Settling::Compensate => text!("letters-no-buyer-waits-for-any-of", none, discard, count),
     }
-}
-
-pub(crate) fn replayed(report: &LettersReplayed) -> (String, bool) {
-    let back = counted(report.replayed, "dead letter is", "dead letters are");
-    let count = thousands(report.replayed);
-    let text = text!("letters-back-in-the-stream", back, count);
-    (
-        text + &rest(&report.refused, report.gone, report.cut_short),
-        report.replayed > 0 && !report.cut_short,
-    )
-}
-
-pub(crate) fn discarded(report: &LettersDiscarded) -> (String, bool) {
-    let removed = counted(report.discarded, "dead letter removed", "dead letters removed");
-    let count = thousands(report.discarded);
-    let mut text = text!("letters-value-4", removed, count);
-    if report.compensated + report.given_back > 0 {
-        let (cancelled, given) = (thousands(report.compensated), thousands(report.given_back));
-        let orders = counted(report.compensated, "order", "orders");
-        let pieces = counted(report.given_back, "piece", "pieces");
-        text += &text!("letters-cancelled-given-back", orders, pieces, cancelled, given);
-    }
-    (
-        text + &rest(&report.refused, report.gone, report.cut_short),
-        report.discarded > 0 && !report.cut_short,
-    )
-}
-
-fn rest(refused: &LetterCounts, gone: u64, cut_short: bool) -> String {
-    let mut text = String::new();
-    if refused.total() > 0 {
-        let (stay, count) = (counted(refused.total(), "stays", "stay"), thousands(refused.total()));
-        text += &text!("letters-value-5", stay, count);
-    }
-    if gone > 0 {
-        let gone = thousands(gone);
-        text += &text!("letters-no-longer-there", gone);
-    }
-    if cut_short {
-        text += &Label("letters-broken-off-the-rest-is-as");
-    }
-    text
 }
 
 pub(crate) fn marks_gone(count: usize) -> String {

@@ -1,7 +1,7 @@
 //! Jobs: when each runs next, how it went last, and its history.
 
 use ratatui::{style::Style, text::Line};
-use seckill_engine::telemetry::snapshot::JobLine;
+use seckill_engine::{jobs::outcome_name, telemetry::snapshot::JobLine};
 use seckill_model::{JobOutcome, JobRun, Millis};
 
 use super::{ListState, Scene, Source, alone, detail_line};
@@ -151,7 +151,7 @@ fn cells(scene: &Scene<'_>, job: &JobLine, layout: &[Column]) -> Vec<Cell> {
             Cell::plain(text::ago(&ago(scene, run.started))).exactly(Value::time(Some(run.started)))
         }),
         columns::OUTCOME => of_last(&|run| {
-            Cell::new(text::outcome(run.outcome), outcome_style(theme, run.outcome))
+            Cell::new(outcome_name(run.outcome).read(), outcome_style(theme, run.outcome))
                 .exactly(Value::word(&run.outcome))
         }),
         columns::TOOK => of_last(&|run| {
@@ -195,7 +195,7 @@ fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, job: &JobLine) {
         let due = if w >= DATED { run.due.date_time(scene.zone) } else { scene.at(run.due) };
         let x =
             pen.text(1, y, &left(&due, if w >= DATED { 19 } else { 11 }, ellipsis), Style::new());
-        let outcome = left(text::outcome(run.outcome), 9, ellipsis);
+        let outcome = left(outcome_name(run.outcome).read(), 9, ellipsis);
         let x = pen.text(x + 2, y, &outcome, outcome_style(theme, run.outcome));
         let took = run.took_ms.map_or_else(|| "-".to_owned(), figures::span);
         let x = pen.text(x + 1, y, &right(&took, 7, ellipsis), Style::new());
@@ -203,7 +203,7 @@ fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, job: &JobLine) {
         let x = pen.text(x + 2, y, &cause, theme.soft());
         let x = pen.text(x + 2, y, &left(&run.node, node, ellipsis), theme.soft()) + 2;
         // What it came to is told whole, below itself where it is long.
-        let said = text::told::job_said(run.outcome, run.detail.as_ref());
+        let said = text::told::job_result(run.outcome, run.detail.as_ref());
         let lines = wrap(&said, usize::from(w.saturating_sub(x + 1)));
         for (row, line) in lines.iter().take(RESULT).enumerate() {
             let y = y + row as u16;

@@ -1,6 +1,9 @@
 //! Where the person is in a list whose things have an identity. The choice follows that, never the row.
 
-use seckill_engine::telemetry::snapshot::{Holder, JobLine};
+use seckill_engine::{
+    jobs::outcome_name,
+    telemetry::snapshot::{Holder, JobLine},
+};
 use tui_input::Input;
 
 use super::{
@@ -118,12 +121,12 @@ impl Row for JobLine {
                 |job| {
                     job.runs
                         .first()
-                        .map_or_else(String::new, |run| text::outcome(run.outcome).to_string())
+                        .map_or_else(String::new, |run| outcome_name(run.outcome).into())
                 },
                 |job| {
                     job.runs
                         .first()
-                        .map_or(Rank::Unknown, |run| Rank::text(text::outcome(run.outcome)))
+                        .map_or(Rank::Unknown, |run| Rank::text(outcome_name(run.outcome).read()))
                 },
             ),
             Facet::new(

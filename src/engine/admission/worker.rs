@@ -24,6 +24,7 @@ use super::{
     super::{
         EngineError, deployment,
         ids::{IdWorker, first_second},
+        messages::{Event, Subject},
         outbox::Outbox,
         partitions,
         promise_journal::{Admitted, InHand, Journal},
@@ -33,7 +34,6 @@ use super::{
         sale_copy::{self, Synced},
         sale_versions::SaleVersions,
         settings::Settings,
-        told::{Subject, Told},
     },
     AdmissionError, AdmissionRequest, Batch, by_voucher, refuse,
     reply::{Obstacle, obstacle, outcome_of, whole_batch},
@@ -706,7 +706,7 @@ impl AdmissionWorker {
             oversold: done.closed == Some(Closed::Oversold),
             other_sale: done.closed == Some(Closed::OtherSale),
         };
-        self.outbox.put_own(&self.node, HEALED, subject, Said::of(&Told::Healed(healed)));
+        self.outbox.put_own(&self.node, HEALED, subject, Said::of(&Event::Healed(healed)));
     }
 
     async fn retry(&mut self, batches: Vec<Batch>) -> Result<(), Vec<Batch>> {

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Chronicle, NEAR_MS};
 use crate::telemetry::Snapshot;
-use crate::{outbox::Outbox, told::Told};
+use crate::{messages::Event, outbox::Outbox};
 
 /// Bound on the last words of a node.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -60,7 +60,7 @@ pub(crate) async fn follow(
         outbox.put_event(line, NEAR_MS);
     }
     let now = Millis::now().plus(ahead.unwrap_or(0));
-    outbox.put(chronicle.own(now, "node stopped", &Told::InOrder));
+    outbox.put(chronicle.own(now, "node stopped", &Event::Stopped));
     let written = tokio::time::timeout(LAST_WORDS, outbox.write(&store)).await;
     if written != Ok(true) {
         for act in outbox.waiting() {
@@ -69,6 +69,6 @@ pub(crate) async fn follow(
     }
 }
 
-fn version() -> Told {
-    Told::Words(concat!("seckill ", env!("CARGO_PKG_VERSION")).to_owned())
+fn version() -> Event {
+    Event::Words(concat!("seckill ", env!("CARGO_PKG_VERSION")).to_owned())
 }

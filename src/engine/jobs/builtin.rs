@@ -7,7 +7,7 @@ use jiff::ToSpan as _;
 use redis::pipe;
 use seckill_model::order_id::utc_day;
 
-use super::{Done, Job, JobSaid, Missed, Run, Work};
+use super::{Done, Job, JobResult, Missed, Run, Work};
 use crate::{
     EngineError, ledger, payment,
     retention::{self, Trimmed},
@@ -91,7 +91,7 @@ impl Work for CloseOverdue {
             payment::close_overdue(&store, &mut link, &keys, before, now, &fence, &stop).await?;
         store.forget_give_backs(now.plus(-payment::REMEMBER_MS)).await?;
         let (orders, given_back) = (closed.orders, closed.given_back);
-        Ok(Done { rows: orders, detail: Some(JobSaid::Closed { orders, given_back }) })
+        Ok(Done { rows: orders, detail: Some(JobResult::Closed { orders, given_back }) })
     }
 }
 
@@ -138,7 +138,7 @@ impl Work for TrimStream {
         let forgotten = store.forget_runs(run.due.plus(keep)).await?;
         let rows = all.entries + all.letters + forgotten;
         let Trimmed { entries, letters, consumers, held } = all;
-        let said = JobSaid::Trimmed { entries, runs: forgotten, letters, consumers, held };
+        let said = JobResult::Trimmed { entries, runs: forgotten, letters, consumers, held };
         Ok(Done { rows, detail: Some(said) })
     }
 }
@@ -152,7 +152,7 @@ impl Work for ArchiveSales {
         let (mut link, after) = (redis.link(), settings.jobs.archive_after_ms);
         let archived = retention::archive_ended(&store, &mut link, &keys, after, &stop).await?;
         let rows = archived.len() as u64;
-        let detail = (!archived.is_empty()).then_some(JobSaid::Archived(archived));
+        let detail = (!archived.is_empty()).then_some(JobResult::Archived(archived));
         Ok(Done { rows, detail })
     }
 }
@@ -167,6 +167,6 @@ impl Work for CheckLedger {
             return Err(EngineError::Unbalanced(finding));
         }
         let rows = audit.sales.iter().map(|sale| sale.admitted).sum();
-        Ok(Done { rows, detail: Some(JobSaid::Balanced) })
+        Ok(Done { rows, detail: Some(JobResult::Balanced) })
     }
 }

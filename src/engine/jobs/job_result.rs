@@ -1,47 +1,46 @@
-//! What jobs say of themselves, as data: how a run ended, and why one does not begin.
+//! Results of jobs as data: how a run ended, and why one does not start. Each displays itself in the current language.
 
 use std::{fmt, time::Duration};
 
-use seckill_model::{VoucherId, counted};
+use seckill_model::{
+    JobOutcome, VoucherId,
+    message::{Label, text},
+};
 use serde::{Deserialize, Serialize};
 
-use crate::refusal::Refusal;
+use crate::{messages::sales, refusal::Refusal};
 
-/// Why a run that an operator asks for does not begin.
+/// Why a run requested by an operator does not start.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunFault {
-    /// Another one of that job took its place.
-    #[error(
-        "'{0}' was not run: a newer run of it is known, or one of this very moment; look at 'seckill jobs history {0}'"
-    )]
+    /// Another run of that job took its place.
+    #[error("{}", text!("job-known", job = _0))]
     Known(String),
-    /// A node that gives no sign of life holds its lock.
-    #[error(
-        "{node} holds '{lock}' and gives no sign of life; it is free in {seconds} s at the latest, or release it: 'seckill locks release {lock}'"
-    )]
+    /// A node without heartbeat holds its lock.
+    #[error("{}", text!("job-orphan", node, lock, seconds))]
     Orphan {
         /// The node.
         node: String,
         /// The lock.
         lock: String,
-        /// Until its lease is over.
+        /// Seconds until its lease ends.
         seconds: u64,
     },
-    /// It runs on that node.
-    #[error("it runs on {0} already; wait for its end, which 'seckill jobs history' tells")]
+    /// It is running on that node.
+    #[error("{}", text!("job-runs", node = _0))]
     Runs(String),
 }
 
-/// What a run says of itself when it is over.
+/// Result of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum JobSaid {
+pub enum JobResult {
     /// Unpaid orders were closed.
     Closed {
-        /// So many.
+        /// Number of orders.
         orders: u64,
-        /// Pieces that went back to Redis.
+        /// Pieces returned to the stock in Redis.
         given_back: u64,
     },
     /// The stream and the history were trimmed.
@@ -54,20 +53,20 @@ pub enum JobSaid {
         letters: u64,
         /// Consumers of dead nodes.
         consumers: Vec<String>,
-        /// The first entry that is kept because nobody has acknowledged it.
+        /// The first entry that is kept because it is not acknowledged.
         held: Option<String>,
     },
-    /// Sales left Redis.
+    /// Sales were removed from Redis.
     Archived(Vec<VoucherId>),
-    /// The books balance.
+    /// The audit passed.
     Balanced,
     /// It failed.
     Failed(Refusal),
-    /// It panicked, with these words.
+    /// It panicked with this message.
     Panicked(String),
     /// It was cancelled, for that reason.
     Cancelled(Cancelled),
-    /// It was cancelled for that reason, and goes on all the same.
+    /// It was cancelled for that reason, and is still running.
     Endless(Cancelled),
 }
 
@@ -77,57 +76,56 @@ pub enum JobSaid {
 pub enum Cancelled {
     /// Its lock was lost.
     LockLost,
-    /// It took longer than it may.
+    /// It exceeded its time limit.
     TooLong(Duration),
-    /// Its node stops.
+    /// Its node is stopping.
     NodeStops,
-    /// Its task was ended by somebody.
+    /// Its task was cancelled.
     Task,
 }
 
 impl fmt::Display for Cancelled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::LockLost => f.write_str("cancelled: its lock was lost"),
-            Self::TooLong(most) => write!(f, "cancelled: it took longer than it may ({most:?})"),
-            Self::NodeStops => f.write_str("cancelled: its node stops"),
-            Self::Task => f.write_str("its task was cancelled"),
-        }
+        f.write_str(&match self {
+            Self::LockLost => text!("job-lock-lost"),
+            Self::TooLong(most) => text!("job-too-long", most = format!("{most:?}")),
+            Self::NodeStops => text!("job-node-stops"),
+            Self::Task => text!("job-task-cancelled"),
+        })
     }
 }
 
-impl fmt::Display for JobSaid {
+impl fmt::Display for JobResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Closed { orders, given_back } => {
-                let pieces = counted(*given_back, "piece", "pieces");
-                write!(f, "{orders} closed, {pieces} given back")
-            }
+        f.write_str(&match self {
+            Self::Closed { orders, given_back } => text!("job-closed", orders, given_back),
             Self::Trimmed { entries, runs, letters, consumers, held } => {
-                let entries = counted(*entries, "entry", "entries");
-                let runs = counted(*runs, "run", "runs");
-                write!(f, "{entries}, {runs} of jobs")?;
-                if *letters > 0 {
-                    write!(f, ", {}", counted(*letters, "dead letter", "dead letters"))?;
-                }
+                let mut text = text!("job-trimmed", entries, runs);
+                text.extend((*letters > 0).then(|| text!("job-trimmed-letters", letters)));
                 if !consumers.is_empty() {
-                    write!(f, ", consumers of the dead: {}", consumers.join(" "))?;
+                    text += &text!("job-trimmed-consumers", consumers = consumers.join(" "));
                 }
-                match held {
-                    Some(held) => write!(f, "; {held} and later are not acknowledged yet"),
-                    None => Ok(()),
-                }
+                text.extend(held.as_ref().map(|held| text!("job-trimmed-held", held)));
+                text
             }
-            Self::Archived(sales) => {
-                let named: Vec<String> = sales.iter().map(|sale| format!("#{sale}")).collect();
-                write!(f, "archived {}", named.join(" "))
-            }
-            Self::Balanced => f.write_str("the books balance"),
-            Self::Failed(why) => why.fmt(f),
-            Self::Panicked(words) => write!(f, "it panicked: {words}"),
-            Self::Cancelled(why) => why.fmt(f),
-            Self::Endless(why) => write!(f, "{why}; it does not end"),
-        }
+            Self::Archived(ids) => text!("job-archived", sales = sales(ids)),
+            Self::Balanced => text!("job-balanced"),
+            Self::Failed(why) => return why.fmt(f),
+            Self::Panicked(message) => text!("job-panicked", message),
+            Self::Cancelled(why) => return why.fmt(f),
+            Self::Endless(why) => text!("job-does-not-end", cancelled = why),
+        })
+    }
+}
+
+/// The outcome of a run as it is shown.
+pub fn outcome_name(outcome: JobOutcome) -> Label {
+    match outcome {
+        JobOutcome::Running => Label("job-running"),
+        JobOutcome::Done => Label("job-done"),
+        JobOutcome::Failed => Label("job-failed"),
+        JobOutcome::Cancelled => Label("job-cancelled"),
+        JobOutcome::Lost => Label("job-lost"),
     }
 }
 
@@ -137,7 +135,7 @@ mod tests {
     use crate::EngineError;
     use crate::telemetry::{Snapshot, alarms::alarms, snapshot::JobLine};
     use seckill_model::{
-        Cause, JobOutcome, JobRun, Millis, Said,
+        Cause, JobRun, Millis, Said,
         ledger::{Finding, SaleFinding},
     };
 
@@ -153,7 +151,7 @@ mod tests {
                 started: Millis(0),
                 took_ms: Some(5),
                 outcome: JobOutcome::Failed,
-                detail: Some(Said::of(&JobSaid::Failed(error.into()))),
+                detail: Some(Said::of(&JobResult::Failed(error.into()))),
                 rows: None,
             };
             let job = JobLine {

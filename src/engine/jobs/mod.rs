@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use super::{EngineError, settings::Settings};
 
 pub use board::board;
-pub use job_result::{Cancelled, JobSaid, RunFault};
+pub use job_result::{Cancelled, JobResult, RunFault, outcome_name};
 pub use runner::{Runner, job_lock};
 pub use schedule::{Schedule, ScheduleFault};
 pub use scheduler::{JobsFault, Scheduler};
@@ -101,7 +101,7 @@ pub struct Done {
     /// Rows, entries or keys changed.
     pub rows: u64,
     /// What there is to say.
-    pub detail: Option<JobSaid>,
+    pub detail: Option<JobResult>,
 }
 
 /// What a job does. A run that is cancelled is dropped at one of its awaits, so what it writes must

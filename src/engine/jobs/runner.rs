@@ -11,7 +11,7 @@ use seckill_redis::{
 use seckill_store::SharedStore;
 use tokio_util::sync::CancellationToken;
 
-use super::{Cancelled, Done, Job, JobSaid, Missed, Run, RunFault, Schedule};
+use super::{Cancelled, Done, Job, JobResult, Missed, Run, RunFault, Schedule};
 use crate::{
     EngineError,
     locks::{Guard, LockError, LockName, Locks},
@@ -230,10 +230,10 @@ impl Runner {
         let (outcome, detail, rows) = match self.work(job, due, guard, stop).await {
             Ended::Done(done) => (JobOutcome::Done, done.detail, done.rows),
             Ended::Failed(said) => (JobOutcome::Failed, Some(said), 0),
-            Ended::Cancelled(why) => (JobOutcome::Cancelled, Some(JobSaid::Cancelled(why)), 0),
+            Ended::Cancelled(why) => (JobOutcome::Cancelled, Some(JobResult::Cancelled(why)), 0),
             Ended::Endless(why) => {
                 guard.abandon();
-                (JobOutcome::Cancelled, Some(JobSaid::Endless(why)), 0)
+                (JobOutcome::Cancelled, Some(JobResult::Endless(why)), 0)
             }
         };
         let detail = detail.as_ref().map(Said::of);
@@ -290,7 +290,7 @@ impl Runner {
 
 enum Ended {
     Done(Done),
-    Failed(JobSaid),
+    Failed(JobResult),
     Cancelled(Cancelled),
     /// Cancelled, and it goes on all the same.
     Endless(Cancelled),
@@ -300,12 +300,12 @@ impl From<Result<Result<Done, EngineError>, tokio::task::JoinError>> for Ended {
     fn from(ended: Result<Result<Done, EngineError>, tokio::task::JoinError>) -> Self {
         match ended {
             Ok(Ok(done)) => Self::Done(done),
-            Ok(Err(error)) => Self::Failed(JobSaid::Failed(Refusal::from(&error))),
+            Ok(Err(error)) => Self::Failed(JobResult::Failed(Refusal::from(&error))),
             Err(error) => match error.try_into_panic() {
                 Ok(panic) => {
                     let said = panic.downcast_ref::<&str>().map(ToString::to_string);
                     let said = said.or_else(|| panic.downcast_ref::<String>().cloned());
-                    Self::Failed(JobSaid::Panicked(said.unwrap_or_default()))
+                    Self::Failed(JobResult::Panicked(said.unwrap_or_default()))
                 }
                 Err(_) => Self::Cancelled(Cancelled::Task),
             },

@@ -4,12 +4,15 @@
 use std::fmt;
 
 use redis::{cmd, pipe};
-use seckill_model::{Millis, Said, counted};
+use seckill_model::{Millis, Said, message::text};
 use seckill_redis::{BrokerError, Link, keys::Partition};
 use seckill_store::{Act, Recorded};
 use serde::{Deserialize, Serialize};
 
-use crate::outbox::Outbox;
+use crate::{
+    messages::{CLAUSES, ITEMS},
+    outbox::Outbox,
+};
 
 /// The act's name in the audit log.
 pub const HEALED: &str = "redis healed";
@@ -56,18 +59,15 @@ pub fn named(keys: &[String]) -> (Vec<(&str, Option<&str>)>, usize) {
     (named, more)
 }
 
-/// The same in words.
+/// The same as text.
 pub fn named_in_words(keys: &[String]) -> String {
     let (named, more) = named(keys);
     let named = named.into_iter().map(|(key, was)| match was {
-        Some(held) => format!("{key} (was a {held})"),
+        Some(held) => text!("loss-was-a", key, held),
         None => key.to_owned(),
     });
-    let mut text = named.collect::<Vec<_>>().join(", ");
-    if more > 0 {
-        text.push_str(&format!(" and {more} more"));
-    }
-    text
+    let named = named.collect::<Vec<_>>().join(&ITEMS);
+    if more > 0 { text!("loss-and-more", named, more) } else { named }
 }
 
 /// What a node gave back, and when.
@@ -162,35 +162,26 @@ impl fmt::Display for Healed {
             oversold,
             other_sale,
         } = self;
-        if !keys.is_empty() {
-            write!(f, "lost, replaced or set back: {}; ", named_in_words(keys))?;
-        }
+        let mut text = if keys.is_empty() {
+            String::new()
+        } else {
+            text!("loss-keys", keys = named_in_words(keys))
+        };
+        let counted = |count: &u64, text: fn(u64) -> String| (*count > 0).then(|| text(*count));
         let parts = [
-            (buyers, "buyer", "buyers", "put back"),
-            (promised, "order", "orders", "put into the stream again"),
-            (refused, "promise", "promises", "cannot be kept"),
-            (removed, "buyer", "buyers", "with a closed order removed"),
-            (unknown, "buyer", "buyers", "possibly unknown (only the stock in Redis counted them)"),
-            (archived, "archived sale", "archived sales", "removed"),
+            counted(buyers, |count| text!("loss-buyers", count)),
+            counted(promised, |count| text!("loss-promised", count)),
+            counted(refused, |count| text!("loss-refused", count)),
+            counted(removed, |count| text!("loss-removed", count)),
+            counted(unknown, |count| text!("loss-unknown", count)),
+            counted(archived, |count| text!("loss-archived", count)),
         ];
-        let parts = parts.into_iter().filter(|(count, ..)| **count > 0);
-        let parts: Vec<_> = parts
-            .map(|(count, one, many, done)| format!("{} {done}", counted(*count, one, many)))
-            .collect();
-        f.write_str(if parts.is_empty() { "nothing to put back" } else { "" })?;
-        f.write_str(&parts.join(", "))?;
-        if loses_letters(keys) {
-            f.write_str("; dead letters of no order cannot be put back, their number is unknown")?;
-        }
-        if *oversold {
-            f.write_str("; more buyers than pieces, the sale stays closed")?;
-        }
-        if *other_sale {
-            f.write_str(
-                "; Redis and SQL hold different sales under this number, the sale stays closed",
-            )?;
-        }
-        Ok(())
+        let parts: Vec<_> = parts.into_iter().flatten().collect();
+        text += &if parts.is_empty() { text!("loss-nothing") } else { parts.join(&CLAUSES) };
+        text.extend(loses_letters(keys).then(|| text!("loss-letters")));
+        text.extend(oversold.then(|| text!("loss-oversold")));
+        text.extend(other_sale.then(|| text!("loss-other-sale")));
+        f.write_str(&text)
     }
 }
 

@@ -1,0 +1,360 @@
+//! What a line of the audit log holds as data: the outcome of a command or an event, and the object of it.
+//!
+//! Each displays itself in the current language.
+
+use std::fmt;
+
+use seckill_model::{
+    EntryId, JobOutcome, Millis, NO_NUMBER, Said, VoucherDetails, VoucherId, VoucherStatus,
+    ledger::{Finding, SaleFinding},
+    message::{Label, text},
+};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    command::{ReplayReport, Reply},
+    jobs::{JobResult, outcome_name},
+    mend::Mended,
+    refusal::Refusal,
+};
+use crate::telemetry::{data_loss::Healed, read_error::Unread};
+
+/// Between the items of a list, as in "a, b".
+pub(crate) const ITEMS: Label = Label("list-items");
+/// Between clauses of a sentence, as in "2 orders closed, 1 piece returned".
+pub(crate) const CLAUSES: Label = Label("list-clauses");
+/// Between parts that may contain commas themselves.
+const PARTS: Label = Label("list-parts");
+
+/// Outcome of a command.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CommandOutcome {
+    /// The command has started; another line has its end.
+    Started,
+    /// What it changed.
+    Done(Reply),
+    /// The job ran.
+    Ran {
+        /// How it ended.
+        outcome: JobOutcome,
+        /// How long it took, in milliseconds.
+        took_ms: u64,
+        /// Its result.
+        result: Option<JobResult>,
+    },
+    /// Why it failed.
+    Failed(Refusal),
+    /// It succeeded, without further details.
+    Finished,
+}
+
+impl CommandOutcome {
+    /// The outcome that `reply` stands for.
+    pub fn of(reply: &Reply) -> Self {
+        match reply {
+            Reply::JobRun { end, .. } => {
+                let result = end.detail.as_ref().and_then(Said::data);
+                Self::Ran { outcome: end.outcome, took_ms: end.took_ms, result }
+            }
+            // The log file lists the changed entries; the audit log has no room for a thousand of them.
+            Reply::Replayed(report) => {
+                let report = ReplayReport { changes: Vec::new(), ..report.clone() };
+                Self::Done(Reply::Replayed(report))
+            }
+            other => Self::Done(other.clone()),
+        }
+    }
+}
+
+impl fmt::Display for CommandOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&match self {
+            Self::Started => text!("outcome-started"),
+            Self::Done(reply) => return reply.fmt(f),
+            Self::Ran { outcome, took_ms, result } => {
+                let (outcome, took) = (outcome_name(*outcome), *took_ms);
+                match result {
+                    Some(result) => text!("outcome-ran-with-result", outcome, took, result),
+                    None => text!("outcome-ran", outcome, took),
+                }
+            }
+            Self::Failed(error) => text!("outcome-failed", error),
+            Self::Finished => text!("outcome-done"),
+        })
+    }
+}
+
+/// What happened without a command.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Event {
+    /// Words of a server or of the system, quoted.
+    Words(String),
+    /// Why a server could not be read.
+    Unread(Unread),
+    /// It lasted so long, in milliseconds.
+    Lasted(u64),
+    /// The audit failed.
+    AuditFailed(SaleFinding),
+    /// A dead consumer holds so many entries.
+    DeadHolds(u64),
+    /// A consumer of no known node holds so many.
+    UnknownHolds(u64),
+    /// A consumer of a live node holds so many, and is idle.
+    SilentHolds(u64),
+    /// The lag of the consumer group, which hardly decreases.
+    Lag(u64),
+    /// The last run of a job failed.
+    RunFailed,
+    /// Number of dead letters to review.
+    DeadLetters(u64),
+    /// The consumer group is missing.
+    NoGroup,
+    /// A key holds this type, written by another program.
+    ForeignKey(String),
+    /// A node sent no heartbeat for so many milliseconds.
+    NoHeartbeat(u64),
+    /// Number of lines that only the log file has.
+    Omitted(u32),
+    /// A node shut down normally.
+    Stopped,
+    /// Redis was reconciled.
+    Healed(Healed),
+    /// A fault of a partition was repaired.
+    Mended(Mended),
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = |millis: &u64| format!("{:.1}", *millis as f64 / 1e3);
+        f.write_str(&match self {
+            Self::Words(words) => return f.write_str(words),
+            Self::Unread(why) => return why.fmt(f),
+            Self::Lasted(millis) => text!("event-lasted", seconds = seconds(millis)),
+            Self::AuditFailed(finding) => text!("event-audit-failed", finding),
+            Self::DeadHolds(pending) => text!("event-dead-holds", pending),
+            Self::UnknownHolds(pending) => text!("event-unknown-holds", pending),
+            Self::SilentHolds(pending) => text!("event-silent-holds", pending),
+            Self::Lag(lag) => text!("event-lag", lag),
+            Self::RunFailed => text!("event-run-failed"),
+            Self::DeadLetters(count) => text!("event-dead-letters", count),
+            Self::NoGroup => text!("event-no-group"),
+            Self::ForeignKey(holds) => text!("event-foreign-key", content = content(holds)),
+            Self::NoHeartbeat(millis) => text!("event-no-heartbeat", seconds = seconds(millis)),
+            Self::Omitted(lines) => text!("event-omitted", lines),
+            Self::Stopped => text!("event-stopped"),
+            Self::Healed(healed) => return healed.fmt(f),
+            Self::Mended(mended) => return mended.fmt(f),
+        })
+    }
+}
+
+/// What a key of another program contains: a value of that type, or text that is not a number.
+pub(crate) fn content(holds: &str) -> String {
+    if holds == NO_NUMBER { text!("event-not-a-number") } else { text!("event-content", holds) }
+}
+
+/// Sale IDs as `#7 #8`.
+pub(crate) fn sales(ids: &[VoucherId]) -> String {
+    ids.iter().map(|id| format!("#{id}")).collect::<Vec<_>>().join(" ")
+}
+
+/// Object of a command or an event.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Subject {
+    /// A sale to create.
+    NewSale {
+        /// Its title.
+        title: String,
+        /// Its stock.
+        stock: u64,
+        /// Orders that one user may hold; `None` in lines of older versions.
+        #[serde(default)]
+        limit: Option<u8>,
+        /// Opening of its window; `None` is at once.
+        #[serde(default)]
+        begin: Option<Millis>,
+        /// End of its window; `None` is never.
+        #[serde(default)]
+        end: Option<Millis>,
+    },
+    /// An ordinary voucher to create.
+    NewVoucher(Box<VoucherDetails>),
+    /// Pieces added to a sale; negative if removed.
+    Pieces(VoucherId, i64),
+    /// Simulated buyers.
+    Rush {
+        /// The voucher they buy.
+        voucher: VoucherId,
+        /// Number of buyers.
+        users: u64,
+        /// Seed of the random choices.
+        seed: u64,
+    },
+    /// Sales, and what the audit found.
+    Findings(Vec<(VoucherId, Vec<Finding>)>),
+    /// A recovery plan.
+    Plan {
+        /// Number of entries.
+        entries: u64,
+        /// Start of its digest.
+        digest: String,
+        /// The filter it was made with.
+        filter: String,
+    },
+    /// Consumer groups to move back.
+    Rewind(Vec<RewindPart>),
+    /// Entries to claim, and whether by force.
+    Claim(Vec<ClaimPart>, bool),
+    /// A consumer, of one partition or of all.
+    Consumer(String, Option<u16>),
+    /// A lock and its holder.
+    Lock(String, String),
+    /// Dead letters.
+    Letters {
+        /// Number of letters chosen by ID; `None` for all that match the filter.
+        named: Option<u64>,
+        /// The filter.
+        filter: String,
+        /// Including those at the limit of replays.
+        force: bool,
+        /// Orders are cancelled, and their stock is returned.
+        compensate: bool,
+    },
+    /// A partition.
+    Partition(u16),
+}
+
+/// The consumer group of one partition to move back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RewindPart {
+    /// The partition.
+    pub partition: u16,
+    /// Its last delivered entry; `None` without a group.
+    pub was: Option<EntryId>,
+    /// The first entry to redeliver.
+    pub from: EntryId,
+    /// Number of entries to redeliver.
+    pub again: u64,
+}
+
+/// Entries of one partition to claim.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClaimPart {
+    /// The partition.
+    pub partition: u16,
+    /// The consumer that holds them.
+    pub from: String,
+    /// The consumer that gets them.
+    pub to: String,
+    /// Number of entries.
+    pub count: u64,
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&match self {
+            Self::NewSale { title, stock, limit, begin, end } => {
+                let mut text = text!("subject-new-sale", title, stock);
+                text.extend(limit.map(|limit| text!("subject-limit", limit)));
+                text.extend(begin.map(|begin| text!("subject-begins", begin)));
+                text.extend(end.map(|end| text!("subject-ends", end)));
+                text
+            }
+            Self::NewVoucher(voucher) => {
+                let VoucherDetails { title, shop_id, sub_title, rules, .. } = &**voucher;
+                let status = match voucher.status {
+                    VoucherStatus::On => Label("subject-voucher-on"),
+                    VoucherStatus::Off => Label("subject-voucher-off"),
+                    VoucherStatus::Expired => Label("subject-voucher-expired"),
+                };
+                let (pay, actual) = (voucher.pay_value, voucher.actual_value);
+                let mut text = text!("subject-new-voucher", title, pay, actual, status);
+                text.extend(shop_id.map(|shop| text!("subject-shop", shop = shop.to_string())));
+                text.extend(sub_title.as_ref().map(|it| text!("subject-sub-title", text = it)));
+                text.extend(rules.as_ref().map(|it| text!("subject-rules", text = it)));
+                text
+            }
+            Self::Pieces(sale, by) => text!("subject-pieces", sale, count = by.unsigned_abs()),
+            Self::Rush { voucher, users, seed } => {
+                text!("subject-rush", sale = voucher, users, seed = seed.to_string())
+            }
+            Self::Findings(sales) => {
+                let one = |(sale, findings): &(VoucherId, Vec<Finding>)| {
+                    let findings: Vec<_> = findings.iter().map(ToString::to_string).collect();
+                    text!("subject-findings", sale, findings = findings.join(&CLAUSES))
+                };
+                sales.iter().map(one).collect::<Vec<_>>().join(&PARTS)
+            }
+            Self::Plan { entries, digest, filter } if filter.is_empty() => {
+                text!("subject-plan", entries, digest)
+            }
+            Self::Plan { entries, digest, filter } => {
+                text!("subject-plan-filtered", entries, digest, filter)
+            }
+            Self::Rewind(parts) => {
+                let one = |RewindPart { partition, was, from, again }: &RewindPart| {
+                    let partition = partition.to_string();
+                    match was {
+                        Some(was) => text!("subject-rewind", partition, was, from, again),
+                        None => text!("subject-rewind-no-group", partition, from, again),
+                    }
+                };
+                parts.iter().map(one).collect::<Vec<_>>().join(&PARTS)
+            }
+            Self::Claim(parts, force) => {
+                let one = |ClaimPart { partition, from, to, count }: &ClaimPart| {
+                    text!("subject-claim", count, partition = partition.to_string(), from, to)
+                };
+                let mut text = parts.iter().map(one).collect::<Vec<_>>().join(&PARTS);
+                text.extend(force.then(|| text!("subject-claim-forced")));
+                text
+            }
+            Self::Consumer(name, None) => text!("subject-consumer", name),
+            Self::Consumer(name, Some(number)) => {
+                text!("subject-consumer-of", name, partition = number.to_string())
+            }
+            Self::Lock(name, owner) => text!("subject-lock", name, owner),
+            Self::Letters { named, filter, force, compensate } => {
+                let mut text = match named {
+                    Some(count) => text!("subject-letters", count),
+                    None if filter.is_empty() => text!("subject-letters-all"),
+                    None => text!("subject-letters-matching", filter),
+                };
+                text.extend(force.then(|| text!("subject-forced")));
+                text.extend(compensate.then(|| text!("subject-compensated")));
+                text
+            }
+            Self::Partition(number) => text!("subject-partition", number = number.to_string()),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_is_singular() {
+        for (text, one) in [
+            (Event::DeadHolds(1).to_string(), "dead, holds 1 entry"),
+            (Event::SilentHolds(2).to_string(), "silent, holds 2 entries"),
+            (
+                Event::Omitted(1).to_string(),
+                "1 line omitted within a minute; the log file has all of them",
+            ),
+            (
+                Subject::Rush { voucher: VoucherId(7), users: 1, seed: 3 }.to_string(),
+                "#7, 1 buyer, seed 3",
+            ),
+            (
+                JobResult::Closed { orders: 1, given_back: 1 }.to_string(),
+                "closed 1 order, returned 1 piece to stock",
+            ),
+        ] {
+            assert_eq!(text, one);
+        }
+    }
+}
