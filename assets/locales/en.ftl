@@ -605,6 +605,31 @@ director-value-2 = { $buyers }
 director-value-3 = { $subject }, { $buyers }
 director-within = Within
 
+## done
+
+done-applied = { $done } of { $planned ->
+    [one] 1 entry
+   *[other] { $planned } entries
+} already processed, apply the same plan to continue
+done-claimed = { $done ->
+    [one] 1 entry
+   *[other] { $done } entries
+} already moved, run it again for the rest
+done-discarded = { $done ->
+    [one] 1 dead letter
+   *[other] { $done } dead letters
+} already discarded, run it again for the rest
+done-removed = already removed from partition { $partitions }, run it again for the rest
+done-repaired = { $done } of { $planned ->
+    [one] 1 sale
+   *[other] { $planned } sales
+} already repaired: { $sales }; run it again for the rest
+done-replayed = { $done ->
+    [one] 1 dead letter
+   *[other] { $done } dead letters
+} already replayed, run it again for the rest
+done-rewound = the groups of partition { $partitions } were already moved back, run it again for the rest
+
 ## drill
 
 drill-4-lists-what-it-held-a = 4 lists what it held, A makes a plan, y does it. Pending must come down to 0.
@@ -669,6 +694,37 @@ engine-dead-discard = dead discard
 engine-dead-replay = dead replay
 engine-pending-apply = pending apply
 engine-pending-plan = pending plan
+
+## error
+
+error-audit-failed = audit failed: { $finding }
+error-broke-off = { $why }; { $done }
+error-busy = the engine has too many commands to run; try again in a moment
+error-foreign-redis = the keys in Redis at { $place } belong to another database; use the --database that belongs to them, or an empty Redis
+error-has-started = sale #{ $sale } has already started
+error-is-paused = sale #{ $sale } is paused; resume it instead
+error-long-reason = the reason has { $characters ->
+    [one] 1 character
+   *[other] { $characters } characters
+} in { $bytes ->
+    [one] 1 byte
+   *[other] { $bytes } bytes
+}, but the audit log takes { $most } in { $most_bytes }; make it shorter
+error-name-taken = a node named '{ $name }' is already alive; give this one another name with 'node' in the settings
+error-no-job = there is no job '{ $job }'; see 'seckill jobs list'
+error-not-held = Redis does not hold sale #{ $sale } completely, so the unsold stock is unknown; a running node reconciles it within a second: seckill work
+error-not-loaded = the change of sale #{ $sale } is committed in SQL, but Redis has not confirmed it ({ $why }); a running node delivers it once Redis takes writes, until then Redis keeps the old version
+error-other-operator = another operator is running a command ({ $who }); wait until it ends, or release the lock of a dead one: seckill locks release operator
+error-other-sale = Redis and SQL hold different sales under number { $sale }; use the --database that belongs to this Redis, or run 'seckill audit --repair' to replace the sale in Redis
+error-oversold = sale #{ $sale } has more buyers in Redis than pieces and stays closed; 'seckill audit' shows the orders in excess
+error-read-only = read-only: commands are rejected; start without --read-only to make changes
+error-reconciling = '{ $key }' is being reconciled with SQL and is not ready yet; try again
+error-short = cannot take { $by ->
+    [one] 1 piece
+   *[other] { $by } pieces
+} from sale #{ $sale }: { $left } unsold; take fewer, or end the sale
+error-stopped = the engine has stopped; quit and start again
+error-stopping = the engine is stopping; try again once it is running
 
 ## event
 
@@ -760,6 +816,36 @@ forms-the-plan-stands-here-once-both = The plan stands here once both numbers ar
 forms-title = Title
 forms-twice = Twice
 forms-what-buyers-read = what buyers read
+
+## group
+
+group-alive = the node of '{ $name }' is alive and would recreate the consumer; stop the node, or wait until it counts as dead
+group-and-more = { $names } and { $more } more
+group-consumer-gone = consumer '{ $name }' no longer exists in partition { $partition }; see 'seckill stream show'
+group-created = the consumer group was created
+group-destroyed = the consumer group was destroyed
+group-first-trimmed = the first entry was trimmed or deleted
+group-forward = { $to } is after { $delivered }, the last entry delivered to the group of partition { $partition }; moving it forward would skip orders, a rewind only moves it back
+group-holds = '{ $name }' still holds { $pending ->
+    [one] 1 entry
+   *[other] { $pending } entries
+} of partition { $partition }, which would be lost; process them with 'seckill pending apply --filter holder={ $name }' or move them with 'seckill stream claim --from { $name } --to CONSUMER'
+group-idle = consumer '{ $name }' does not belong to a live node, so entries given to it would not be processed; choose another one, or add --force
+group-meanwhile = partition { $partition }: { $what } in the meantime; nothing was changed there, try again
+group-moved-back = the consumer group was moved back
+group-no-consumer = there is no consumer '{ $name }' in any partition; existing consumers: { $existing }
+group-no-consumer-in = there is no consumer '{ $name }' in partition { $partition }; existing consumers: { $existing }
+group-no-partition = partition { $number } does not exist; the last one is { $last }
+group-no-stream = the order stream of partition { $number } is missing or empty, so nothing can be delivered; see 'seckill stream show'
+group-none = none
+group-nothing = no entry of partition { $number } would be redelivered: there is none between that position and the group; see 'seckill stream show'
+group-nothing-to-claim = nothing to claim: none of these entries is pending with a consumer other than '{ $to }'; see 'seckill pending list'
+group-nothing-to-claim-from = nothing to claim: '{ $from }' holds no entries that '{ $to }' does not; see 'seckill pending list'
+group-other-partition = entry { $entry } is not in partition { $partition }; leave out --partition or give the entry's own
+group-trimmed = { $gone ->
+    [one] 1 older entry was
+   *[other] { $gone } older entries were
+} trimmed or deleted in partition { $partition } and cannot be redelivered; the earliest position is { $first }, or '--to start'
 
 ## job
 
@@ -923,6 +1009,20 @@ list-clauses = ,{" "}
 list-items = ,{" "}
 list-parts = ;{" "}
 
+## lock
+
+lock-busy = lock '{ $name }' is held by another owner; wait for it, or see 'seckill locks list'
+lock-changed = lock '{ $name }' has another holder now and was not released; see 'seckill locks list'
+lock-lease = a lease of { $lease } is not possible; give 50 ms to 24 h
+lock-lost = lock '{ $name }' was lost; later writes under it are rejected by its fencing token
+lock-member = lock '{ $name }' needs all of its servers, but { $place } did not grant it: { $why }
+lock-name-control = the name of a lock has no control characters: '{ $name }'
+lock-name-length = the name of a lock has 1 to { $most } characters, not { $length }
+lock-no-server = a lock needs at least one server
+lock-not-held = lock '{ $name }' is not held; 'seckill locks list' shows the locks that are
+lock-server-twice = a lock over several servers names one of them twice
+lock-too-slow = the lease of { $lease } ended before Redis replied after { $took }; use a longer one
+
 ## loss
 
 loss-and-more = { $named } and { $more } more
@@ -1061,6 +1161,35 @@ overview-none-from-here = none from here
 overview-rushes = { $count } rushes
 overview-value = { $count } { $orphans }
 overview-waiting = { $count } waiting
+
+## partitions
+
+partitions-changed = another process has just changed the number of partitions; restart this one
+partitions-entries = { $entries ->
+    [one] 1 entry is
+   *[other] { $entries } entries are
+} in flight; let a node with { $partitions ->
+    [one] 1 partition
+   *[other] { $partitions } partitions
+} drain the streams: seckill work
+partitions-letters = { $letters ->
+    [one] 1 dead letter
+   *[other] { $letters } dead letters
+} waiting for review
+partitions-node = node { $node } is alive; stop all nodes first
+partitions-not-now = the number of partitions is { $from } and cannot be changed to { $to } now: { $why }
+partitions-other = the number of partitions is now { $stored }, but this node uses { $known }; restart it
+partitions-stored = the number of partitions in tb_setting is '{ $text }', which is not valid; set it to 1 to { $most }
+partitions-unknown = the number of waiting entries is unknown to Redis; let a node drain the streams, and restart Redis if that does not help
+
+## plan
+
+plan-edited = the plan was edited after it was made (digest mismatch) and is not applied; create a new one
+plan-foreign = the plan belongs to another deployment; use the --redis and --database it was made with
+plan-io = cannot store or read the plan ({ $error }); free space for temporary files, then create a new plan
+plan-not-a-plan = this is not a plan; create one with 'seckill pending plan --out FILE'
+plan-truncated = the plan is truncated: its end is missing; create a new one
+plan-version = the plan has format { $version }, but only format 1 is supported; create a new plan
 
 ## presenter
 
@@ -1247,6 +1376,14 @@ reply-sale-paused = sale #{ $voucher } is paused
 reply-voucher-bought = order { $order } written
 reply-voucher-created = voucher #{ $voucher } created
 
+## rush
+
+rush-concurrency = { $asked } concurrent requests are not possible; give 1 to { $most }
+rush-pay = the share of paying buyers is { $share }; give 0 to 1
+rush-rate = a rate of { $rate } requests per second is not possible; give 0.01 or more
+rush-repeat = the share of repeated requests is { $share }; give 0 to 1
+rush-users = { $users } buyers are not possible; give 1 to { $most }
+
 ## sale
 
 sale-buyers-with-several-orders = buyers with several orders
@@ -1256,6 +1393,15 @@ sale-redis-has-not-told-of-this = Redis has not told of this sale yet.
 sale-shows-its-orders = { $key } shows its orders
 sale-shows-or-masks-them = { $key } shows or masks them
 sale-stock-over-time = STOCK OVER TIME
+
+## schedule
+
+schedule-hold = job '{ $job }' holds its lock for at least { $least } and at most { $most }; the first must be shorter
+schedule-never = the schedule '{ $text }' is never due; give one with a next run
+schedule-no-pool = a pool of 0 runs no jobs; give 1 or more
+schedule-range = an interval of { $interval } is not possible; give 100 ms to 366 days
+schedule-twice = two jobs have the name '{ $job }'; give each its own
+schedule-unreadable = cannot read the schedule '{ $text }' ({ $why }); write 'every 30m', 'after 30m' or a cron expression such as '0 30 2 * * ?'
 
 ## settings
 
@@ -1565,3 +1711,8 @@ time-value = { $told } ({ $subject })
 
 told-consumer-group = consumer group
 told-database = database
+
+## unread
+
+unread-redis-silent = Redis at { $place } has not replied within { $seconds } s; check whether another program listens there or Redis hangs
+unread-sql-silent = { $name } has not replied within { $seconds } s; check whether it hangs or another program locks it

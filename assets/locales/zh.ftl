@@ -602,6 +602,16 @@ director-value-2 = { $plain } 位买家
 director-value-3 = { $subject }，{ $buyers }
 director-within = 历时
 
+## done
+
+done-applied = 此前已处理 { $planned } 条中的 { $done } 条，可用同一计划继续
+done-claimed = 此前已转交 { $done } 条消息，其余请再操作
+done-discarded = 此前已移除 { $done } 条死信，其余请再操作
+done-removed = 此前已从分区 { $partitions } 移除，其余请再操作
+done-repaired = 此前已修复 { $planned } 场中的 { $done } 场：{ $sales }，其余请再操作
+done-replayed = 此前已放回 { $done } 条死信，其余请再操作
+done-rewound = 此前分区 { $partitions } 的消费组已回退，其余请再操作
+
 ## drill
 
 drill-4-lists-what-it-held-a = 按 4 看它持有的消息，按 A 制定计划，按 y 执行。待确认须降为 0。
@@ -666,6 +676,28 @@ engine-dead-discard = 丢弃死信
 engine-dead-replay = 重放死信
 engine-pending-apply = 执行计划
 engine-pending-plan = 制定计划
+
+## error
+
+error-audit-failed = 对账不符：{ $finding }
+error-broke-off = { $why }；{ $done }
+error-busy = 引擎待处理的操作过多，请稍后再试
+error-foreign-redis = { $place } 的 Redis 属于另一个数据库，请使用与它配套的数据库，或空的 Redis
+error-has-started = #{ $sale } 已经开始
+error-is-paused = #{ $sale } 已暂停，请用恢复
+error-long-reason = 原因有 { $characters } 个字符、{ $bytes } 字节，日志最多 { $most } 个字符、{ $most_bytes } 字节，请缩短
+error-name-taken = 名为“{ $name }”的节点已在线，请在设置中用 node 另取一名
+error-no-job = 没有任务“{ $job }”，'seckill jobs list' 可查看
+error-not-held = Redis 中没有 #{ $sale } 的完整数据，无法得知未售数量；运行中的节点会在一秒内对账：seckill work
+error-not-loaded = #{ $sale } 的更改已提交到 SQL，但 Redis 尚未确认（{ $why }）；Redis 可写后由运行中的节点送达，在此之前 Redis 仍按旧版本售卖
+error-other-operator = 另一位操作员正在操作（{ $who }），请等待其完成；若已失联，可用 seckill locks release operator 收回
+error-other-sale = Redis 中的 #{ $sale } 与 SQL 中的不是同一场：请使用与之对应的 --database，或用 seckill audit --repair 从 SQL 载入
+error-oversold = #{ $sale } 在 Redis 中的买家多于库存，该场保持关闭；seckill audit 列出多出的订单
+error-read-only = 只读模式不接受操作，去掉 --read-only 重新启动后可更改
+error-reconciling = “{ $key }”正在与 SQL 对账，请稍后重试
+error-short = 不能从 #{ $sale } 撤下 { $by } 件：未售出 { $left } 件；请减少数量，或结束该场
+error-stopped = 引擎已停止，请退出后重新启动
+error-stopping = 引擎正在停止，请在运行后再试
 
 ## event
 
@@ -742,6 +774,30 @@ forms-the-plan-stands-here-once-both = 两个数字都正确后，这里显示�
 forms-title = 标题
 forms-twice = 重复
 forms-what-buyers-read = 买家看到的名称
+
+## group
+
+group-alive = “{ $name }”的节点在线，会重新创建该消费者，请停止节点，或等到它被视为失联
+group-and-more = { $names } 等，另有 { $more } 个
+group-consumer-gone = 分区 { $partition } 中已没有消费者“{ $name }”
+group-created = 消费组已被创建
+group-destroyed = 消费组已被删除
+group-first-trimmed = 第一条消息已被清理
+group-forward = { $to } 在分区 { $partition } 消费组已投递位置 { $delivered } 之后，前移会跳过订单，只能回退
+group-holds = “{ $name }”仍持有分区 { $partition } 的 { $pending } 条消息，移除会丢失它们，请先重放或转交
+group-idle = “{ $name }”不属于在线节点，转给它的消息无人处理，请另选一个
+group-meanwhile = 分区 { $partition }：查看之后{ $what }，该分区未作更改，请重新查看
+group-moved-back = 消费组已被回退
+group-no-consumer = 任何分区中都没有消费者“{ $name }”，现有：{ $existing }
+group-no-consumer-in = 分区 { $partition }中没有消费者“{ $name }”，现有：{ $existing }
+group-no-partition = 没有分区 { $number }，最后一个是 { $last }
+group-no-stream = 分区 { $number } 的订单流不存在或为空，没有可投递的消息
+group-none = 无
+group-nothing = 分区 { $number } 没有消息会重新投递，该位置与消费组之间没有消息
+group-nothing-to-claim = 没有可转交的消息：这些消息都不待确认，或已在“{ $to }”处
+group-nothing-to-claim-from = 没有可转交的消息：“{ $from }”没有“{ $to }”之外的消息
+group-other-partition = 消息 { $entry } 不属于分区 { $partition }，请不填分区，或填它自己的分区
+group-trimmed = 分区 { $partition } 有 { $gone } 条更早的消息已清理，无法再投递；最早可从 { $first } 开始
 
 ## job
 
@@ -890,6 +946,20 @@ list-clauses = ，
 list-items = 、
 list-parts = ；
 
+## lock
+
+lock-busy = 锁“{ $name }”由他人持有，请等待，'seckill locks list' 可查看
+lock-changed = 锁“{ $name }”已换了持有者，未作更改，'seckill locks list' 可查看
+lock-lease = 锁的租期 { $lease } 不可行，请填 50 ms 到 24 小时
+lock-lost = 锁“{ $name }”已丢失，此后以它写入的内容会被拒绝
+lock-member = 锁“{ $name }”需要所有服务器，但 { $place } 未授予：{ $why }
+lock-name-control = 锁名不能含控制字符：“{ $name }”
+lock-name-length = 锁名为 1 到 { $most } 个字符，而不是 { $length } 个
+lock-no-server = 锁至少需要一台服务器
+lock-not-held = 锁“{ $name }”无人持有，'seckill locks list' 可查看
+lock-server-twice = 多服务器锁中有一台服务器重复
+lock-too-slow = Redis 在 { $took } 后才应答，租期 { $lease } 已过，请延长租期
+
 ## loss
 
 loss-and-more = { $named } 等另 { $more } 个
@@ -1004,6 +1074,26 @@ overview-none-from-here = 本进程无
 overview-rushes = { $count } 场抢购
 overview-value = { $count } 个无主锁
 overview-waiting = { $count } 个等待
+
+## partitions
+
+partitions-changed = 分区数刚被他人更改，请重新启动
+partitions-entries = 有 { $entries } 条消息未完成，请让 { $partitions } 个分区的节点消费完：seckill work
+partitions-letters = 有 { $letters } 条死信待人工处理
+partitions-node = 节点 { $node } 在线，请先停止所有节点
+partitions-not-now = 分区数为 { $from }，现在不能改为 { $to }：{ $why }
+partitions-other = 分区数现为 { $stored }，该节点仍按 { $known }，请重新启动
+partitions-stored = tb_setting 中的分区数“{ $text }”不可用，请填 1 到 { $most }
+partitions-unknown = Redis 无法得知等待中的消息数，请让节点消费完；若无效，请重启 Redis
+
+## plan
+
+plan-edited = 该计划制定后被改动，未执行，请重新制定
+plan-foreign = 该计划属于另一套部署，请使用制定计划时的 Redis 和数据库
+plan-io = 计划无法保存或读取（{ $error }），请清理临时目录后重新制定
+plan-not-a-plan = 这不是恢复计划，请用 'seckill pending plan --out FILE' 生成
+plan-truncated = 计划不完整，缺少结尾，请重新制定
+plan-version = 计划的格式为 { $version }，当前程序只支持 1，请重新制定
 
 ## presenter
 
@@ -1139,6 +1229,14 @@ reply-sale-paused = #{ $voucher } 已暂停
 reply-voucher-bought = 订单 { $order } 已落库
 reply-voucher-created = 已新建券 #{ $voucher }
 
+## rush
+
+rush-concurrency = 并发 { $asked } 不可行，请填 1 到 { $most }
+rush-pay = 支付比例 { $share } 不可行，请填 0 到 1
+rush-rate = 每秒 { $rate } 次不可行，请填 0.01 以上
+rush-repeat = 重复请求比例 { $share } 不可行，请填 0 到 1
+rush-users = 抢购人数 { $users } 不可行，请填 1 到 { $most }
+
 ## sale
 
 sale-buyers-with-several-orders = 持有多单的买家
@@ -1148,6 +1246,15 @@ sale-redis-has-not-told-of-this = Redis 尚未提供这场秒杀的数据。
 sale-shows-its-orders = 按 { $key } 查看订单
 sale-shows-or-masks-them = 按 { $key } 显示或隐藏
 sale-stock-over-time = 库存曲线
+
+## schedule
+
+schedule-hold = 任务“{ $job }”至少持有锁 { $least }，至多 { $most }，前者须更短
+schedule-never = 调度“{ $text }”永远不会触发，请另填一个
+schedule-no-pool = 任务池为 0 时不运行任务，请填 1 以上
+schedule-range = 间隔 { $interval } 不可行，请填 100 ms 到 366 天
+schedule-twice = 两个任务同名“{ $job }”，请分别命名
+schedule-unreadable = 无法识别调度“{ $text }”（{ $why }）；请写 'every 30m'、'after 30m' 或 cron 表达式，如 '0 30 2 * * ?'
 
 ## settings
 
@@ -1436,3 +1543,8 @@ time-value = { $told }（{ $subject }）
 
 told-consumer-group = 消费组
 told-database = 数据库
+
+## unread
+
+unread-redis-silent = { $place } 的 Redis 在 { $seconds } 秒内没有应答，请检查那里是否为其他程序，或 Redis 是否停住
+unread-sql-silent = { $name } 在 { $seconds } 秒内没有应答，请检查它是否停住，或被其他程序占用

@@ -1,43 +1,47 @@
-//! Why the engine could not do something.
+//! Errors of the engine.
 
 use std::fmt;
 
-use seckill_model::{SaleFault, VoucherId, counted, ledger::SaleFinding, order_id::OrderIdFault};
+use seckill_model::{
+    SaleFault, VoucherId, ledger::SaleFinding, message::text, order_id::OrderIdFault,
+};
 use seckill_redis::BrokerError;
 use seckill_store::StoreError;
 use serde::{Deserialize, Serialize};
 
 use super::{
+    audit_record::{MAX_REASON, MAX_REASON_BYTES},
     group::GroupFault,
     jobs::{JobsFault, RunFault},
     load_generator::RushFault,
     locks::LockError,
+    messages::{ITEMS, sales},
     partitions::PartitionsFault,
     plan::PlanFault,
 };
 
-/// What an act in steps had done when it broke off.
+/// What a command in steps had done before it failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PartDone {
-    /// Pending entries that were seen to.
+    /// Pending entries that were processed.
     Applied {
         /// So many.
         done: u64,
         /// Of so many.
         planned: u64,
     },
-    /// Dead letters that were put back.
+    /// Dead letters that were replayed.
     Replayed(u64),
-    /// Dead letters that were removed.
+    /// Dead letters that were discarded.
     Discarded(u64),
-    /// Entries that were given.
+    /// Entries that were claimed.
     Claimed(u64),
-    /// Groups that were moved back or made, in these partitions.
+    /// Partitions whose consumer groups were moved back or created.
     Rewound(Vec<u16>),
-    /// A consumer that was removed in these partitions.
+    /// Partitions from which the consumer was removed.
     Removed(Vec<u16>),
-    /// Sales that were put right.
+    /// Sales that were repaired.
     Repaired {
         /// These ones.
         sales: Vec<VoucherId>,
@@ -61,52 +65,23 @@ impl PartDone {
 
 impl fmt::Display for PartDone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let numbers = |numbers: &[u16]| {
-            numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
-        };
-        match self {
-            Self::Applied { done, planned } => write!(
-                f,
-                "{done} of {} seen to before, and the same plan goes on from there",
-                counted(*planned, "entry", "entries")
-            ),
-            Self::Replayed(done) => {
-                let letters = counted(*done, "letter", "letters");
-                write!(f, "{letters} put back before; ask again for the rest")
+        let list =
+            |numbers: &[u16]| numbers.iter().map(u16::to_string).collect::<Vec<_>>().join(&ITEMS);
+        f.write_str(&match self {
+            Self::Applied { done, planned } => text!("done-applied", done, planned),
+            Self::Replayed(done) => text!("done-replayed", done),
+            Self::Discarded(done) => text!("done-discarded", done),
+            Self::Claimed(done) => text!("done-claimed", done),
+            Self::Rewound(numbers) => text!("done-rewound", partitions = list(numbers)),
+            Self::Removed(numbers) => text!("done-removed", partitions = list(numbers)),
+            Self::Repaired { sales: ids, planned } => {
+                text!("done-repaired", done = ids.len(), planned, sales = sales(ids))
             }
-            Self::Discarded(done) => {
-                let letters = counted(*done, "letter", "letters");
-                write!(f, "{letters} removed before; ask again for the rest")
-            }
-            Self::Claimed(done) => {
-                let entries = counted(*done, "entry", "entries");
-                write!(f, "{entries} given before; ask again for the rest")
-            }
-            Self::Rewound(partitions) => write!(
-                f,
-                "the groups of partition {} were moved before; ask again for the rest",
-                numbers(partitions)
-            ),
-            Self::Removed(partitions) => write!(
-                f,
-                "it was removed from partition {} before; ask again for the rest",
-                numbers(partitions)
-            ),
-            Self::Repaired { sales, planned } => {
-                let named: Vec<String> = sales.iter().map(|sale| format!("#{sale}")).collect();
-                write!(
-                    f,
-                    "{} of {} put right before: {}; ask again for the rest",
-                    sales.len(),
-                    counted(*planned, "sale", "sales"),
-                    named.join(" ")
-                )
-            }
-        }
+        })
     }
 }
 
-/// One sentence for a person, with the next step.
+/// Why a command or a task failed, with the next step.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// Redis.
@@ -115,94 +90,84 @@ pub enum EngineError {
     /// SQL.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// No id can be made.
+    /// No order ID can be generated.
     #[error(transparent)]
     Id(#[from] OrderIdFault),
-    /// A sale that can't be.
+    /// An invalid sale.
     #[error(transparent)]
     Sale(#[from] SaleFault),
-    /// Acts are refused.
-    #[error("read-only: acts are refused; start without --read-only to change something")]
+    /// Commands are rejected.
+    #[error("{}", text!("error-read-only"))]
     ReadOnly,
-    /// The engine stops.
-    #[error("the engine is stopping; ask again once it runs")]
+    /// The engine is stopping.
+    #[error("{}", text!("error-stopping"))]
     Stopping,
-    /// A lock was not had, or not kept.
+    /// A lock was not acquired, or was lost.
     #[error(transparent)]
     Lock(#[from] LockError),
-    /// Jobs that can't be scheduled.
+    /// Jobs that cannot be scheduled.
     #[error(transparent)]
     Jobs(#[from] JobsFault),
-    /// A plan of recovery that can't be made or done.
+    /// A recovery plan that cannot be made or applied.
     #[error(transparent)]
     Recovery(#[from] PlanFault),
-    /// The group, or a consumer of it, is not as an act needs it.
+    /// A command on the consumer group was rejected.
     #[error(transparent)]
     Group(#[from] GroupFault),
-    /// Another operator is at it.
-    #[error(
-        "another operator is at work here ({0}); wait until he has finished, or take it from a dead one: seckill locks release operator"
-    )]
+    /// Another operator is running a recovery command.
+    #[error("{}", text!("error-other-operator", who = _0))]
     OtherOperator(String),
     /// No such job.
-    #[error("there is no job '{0}'; 'seckill jobs list' shows them")]
+    #[error("{}", text!("error-no-job", job = _0))]
     NoJob(String),
-    /// The ledger found something.
-    #[error("the books are off: {0}")]
+    /// The audit failed.
+    #[error("{}", text!("error-audit-failed", finding = _0))]
     Unbalanced(SaleFinding),
-    /// A bench found that its own books are off.
-    #[error("the books are off: {0}")]
+    /// The audit of a benchmark failed.
+    #[error("{}", text!("error-audit-failed", finding = _0))]
     BooksOff(String),
-    /// A rush that can't be.
+    /// An invalid load test.
     #[error(transparent)]
     Rush(#[from] RushFault),
-    /// A run of a job that does not begin.
+    /// A run of a job that does not start.
     #[error(transparent)]
     Run(#[from] RunFault),
-    /// A paused sale is not started.
-    #[error("sale #{0} is paused; resume it instead")]
+    /// A paused sale cannot be started.
+    #[error("{}", text!("error-is-paused", sale = _0))]
     IsPaused(VoucherId),
-    /// A sale that is open already.
-    #[error("sale #{0} has started already")]
+    /// The sale is already open.
+    #[error("{}", text!("error-has-started", sale = _0))]
     HasStarted(VoucherId),
-    /// A reason that no log has room for.
-    #[error(
-        "the reason has {characters} characters in {bytes} bytes, and the audit log takes 1,000 in 16,000; say it in a shorter way"
-    )]
+    /// A reason too long for the audit log.
+    #[error("{}", text!("error-long-reason", characters, bytes, most = MAX_REASON, most_bytes = MAX_REASON_BYTES))]
     LongReason {
-        /// As a person counts them.
+        /// Its characters, as users count them.
         characters: usize,
-        /// As they are kept.
+        /// Its bytes.
         bytes: usize,
     },
-    /// An act in steps that failed after some of them.
-    #[error("{why}; {done}")]
+    /// A command in steps that failed after some of them.
+    #[error("{}", text!("error-broke-off", why, done))]
     BrokeOff {
         /// What failed.
         why: Box<EngineError>,
-        /// What was done by then, and how to go on.
+        /// What was done by then, and how to continue.
         done: PartDone,
     },
-    /// A number that makes no sense for an act.
+    /// An argument that is not valid.
     #[error("{0}")]
     Plan(String),
-    /// A Redis and a database of different deployments.
-    #[error(
-        "the keys in Redis at {0} belong to another database; give the --database that goes with them, or an empty Redis"
-    )]
+    /// Redis and the database belong to different deployments.
+    #[error("{}", text!("error-foreign-redis", place = _0))]
     Foreign(String),
-    /// A number of partitions that does not do.
+    /// A number of partitions that is not possible.
     #[error(transparent)]
     Partitions(#[from] PartitionsFault),
     /// Two nodes of one name.
-    #[error(
-        "a node called '{0}' is alive already; give this one another name with 'node' in the settings"
-    )]
+    #[error("{}", text!("error-name-taken", name = _0))]
     NameTaken(String),
-    /// More pieces are to be taken out of a sale than nobody was promised.
-    #[error(
-        "{by} pieces can't be taken from sale #{voucher}: {left} are unsold; take no more than that, or end the sale"
-    )]
+    /// Fewer pieces of a sale are unsold than are to be taken out.
+    #[error("{}", text!("error-short", sale = voucher, by, left))]
     Short {
         /// The voucher.
         voucher: VoucherId,
@@ -212,27 +177,19 @@ pub enum EngineError {
         left: u64,
     },
     /// Redis holds another sale of that number, with another time of creation.
-    #[error(
-        "Redis and SQL hold different sales under number {0}; use the --database that belongs to this Redis, or run 'seckill audit --repair' to replace the sale in Redis"
-    )]
+    #[error("{}", text!("error-other-sale", sale = _0))]
     OtherSale(VoucherId),
-    /// There are more buyers than pieces.
-    #[error(
-        "sale #{0} has more buyers in Redis than pieces and stays closed; 'seckill audit' shows which orders are too many"
-    )]
+    /// The sale has more buyers than pieces.
+    #[error("{}", text!("error-oversold", sale = _0))]
     Oversold(VoucherId),
     /// Keys are being reconciled by another process, or are lost again and again.
-    #[error("'{0}' is being reconciled with SQL and is not ready yet; ask again")]
+    #[error("{}", text!("error-reconciling", key = _0))]
     Reconciling(String),
-    /// Redis has nothing of a sale.
-    #[error(
-        "Redis does not hold sale #{0} completely, so the unsold stock is unknown; a running node reconciles it within a second: seckill work"
-    )]
+    /// Redis does not hold the sale completely.
+    #[error("{}", text!("error-not-held", sale = _0))]
     NotHeld(VoucherId),
     /// A change of a sale is committed in SQL, and Redis has not confirmed it.
-    #[error(
-        "the change of sale #{voucher} is committed in SQL, but Redis has not confirmed it ({why}); a running node delivers it as soon as Redis takes it, until then Redis goes on with the old version"
-    )]
+    #[error("{}", text!("error-not-loaded", sale = voucher, why))]
     NotLoaded {
         /// The voucher.
         voucher: VoucherId,
@@ -247,7 +204,7 @@ impl EngineError {
         if done.is_none() { self } else { Self::BrokeOff { why: Box::new(self), done } }
     }
 
-    /// Whether a server is out of reach, which the command line tells by exit code 3.
+    /// Whether a server is unreachable, which is exit code 3 of the command line.
     pub fn is_away(&self) -> bool {
         match self {
             Self::Broker(error) | Self::NotLoaded { why: error, .. } => {

@@ -8,7 +8,7 @@ use std::{
 
 use rand::{SeedableRng as _, seq::SliceRandom as _};
 use rand_chacha::ChaCha8Rng;
-use seckill_model::{EntryId, OrderId, Outcome, Payment, UserId, VoucherId};
+use seckill_model::{EntryId, OrderId, Outcome, Payment, UserId, VoucherId, message::text};
 use seckill_redis::{Layout, Link, dead_letters, keys::Partition};
 use seckill_store::SharedStore;
 use serde::{Deserialize, Serialize};
@@ -43,19 +43,19 @@ const PAY_PAGE: usize = 100;
 #[serde(rename_all = "snake_case")]
 pub enum RushFault {
     /// So many buyers.
-    #[error("a rush of {0} buyers can't be; give 1 to {MAX_USERS}")]
+    #[error("{}", text!("rush-users", users = _0, most = MAX_USERS))]
     Users(u64),
     /// The share that asks twice.
-    #[error("the share that asks twice is {0}; give 0 to 1")]
+    #[error("{}", text!("rush-repeat", share = _0))]
     Repeat(f64),
     /// The share that pays.
-    #[error("the share that pays is {0}; give 0 to 1")]
+    #[error("{}", text!("rush-pay", share = _0))]
     Pay(f64),
     /// Requests at once.
-    #[error("{0} requests at once can't be; give 1 to {MAX_CONCURRENCY}")]
+    #[error("{}", text!("rush-concurrency", asked = _0, most = MAX_CONCURRENCY))]
     Concurrency(usize),
     /// Requests a second.
-    #[error("a rate of {0} a second can't be; give 0.01 or more")]
+    #[error("{}", text!("rush-rate", rate = _0))]
     Rate(f64),
 }
 

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use redis::{cmd, pipe};
-use seckill_model::{VoucherId, counted, order_id::utc_day};
+use seckill_model::{VoucherId, message::text, order_id::utc_day};
 use seckill_redis::{BrokerError, Layout, Link, nodes::Nodes, stream_stats};
 use seckill_store::SharedStore;
 use serde::{Deserialize, Serialize};
@@ -28,9 +28,7 @@ const CHANGE_WITHIN_MS: u64 = 60_000;
 #[serde(rename_all = "snake_case")]
 pub enum PartitionsFault {
     /// What stands in SQL is no such number.
-    #[error(
-        "the number of partitions in tb_setting is '{text}', which can't be; put 1 to {most} there"
-    )]
+    #[error("{}", text!("partitions-stored", text, most))]
     Stored {
         /// What stands there.
         text: String,
@@ -38,13 +36,13 @@ pub enum PartitionsFault {
         most: u16,
     },
     /// It is the first one by now, and this node works by the second.
-    #[error("the number of partitions is {0} by now, and this node knows {1}; start it again")]
+    #[error("{}", text!("partitions-other", stored = _0, known = _1))]
     Other(u16, u16),
     /// Two change it at once.
-    #[error("somebody else changed the number of partitions just now; start again")]
+    #[error("{}", text!("partitions-changed"))]
     Changed,
     /// It can't be changed from the first to the second now.
-    #[error("the number of partitions is {0}, and can't become {1} now: {2}")]
+    #[error("{}", text!("partitions-not-now", from = _0, to = _1, why = _2))]
     NotNow(u16, u16, UnderWay),
 }
 
@@ -53,22 +51,16 @@ pub enum PartitionsFault {
 #[serde(rename_all = "snake_case")]
 pub enum UnderWay {
     /// A node that sells by the old one.
-    #[error("the node {0} is alive; stop every node first")]
+    #[error("{}", text!("partitions-node", node = _0))]
     Node(String),
     /// Nobody knows how many entries.
-    #[error(
-        "Redis can't tell how many entries wait; let a node drain the streams, and restart Redis if it does not help"
-    )]
+    #[error("{}", text!("partitions-unknown"))]
     Unknown,
     /// So many entries, in the streams of so many partitions.
-    #[error(
-        "{} under way; let a node of {} drain the streams: seckill work",
-        counted(*.0, "entry is", "entries are"),
-        counted(u64::from(*.1), "partition", "partitions")
-    )]
+    #[error("{}", text!("partitions-entries", entries = _0, partitions = _1))]
     Entries(u64, u16),
     /// So many dead letters.
-    #[error("{} for a person", counted(*.0, "dead letter waits", "dead letters wait"))]
+    #[error("{}", text!("partitions-letters", letters = _0))]
     Letters(u64),
 }
 

@@ -5,7 +5,8 @@
 use std::fmt;
 
 use seckill_model::{
-    ForeignKey, SaleFault, VoucherId, ledger::SaleFinding, order_id::OrderIdFault,
+    ForeignKey, SaleFault, VoucherId, ledger::SaleFinding, locale::in_english, message::text,
+    order_id::OrderIdFault,
 };
 use seckill_redis::BrokerError;
 use seckill_store::StoreError;
@@ -159,12 +160,12 @@ pub enum Why {
 impl Refusal {
     /// The engine has many acts to do still.
     pub fn crowded() -> Self {
-        Self::new("the engine has many acts to do still; ask again in a moment", Why::Crowded)
+        Self::new(in_english(|| text!("error-busy")), Why::Crowded)
     }
 
     /// The engine is not there any more.
     pub fn stopped() -> Self {
-        Self::new("the engine has stopped; quit and start again", Why::Stopped)
+        Self::new(in_english(|| text!("error-stopped")), Why::Stopped)
     }
 
     /// A sentence, and what it is made of.
@@ -188,7 +189,7 @@ impl std::error::Error for Refusal {}
 
 impl From<&EngineError> for Refusal {
     fn from(error: &EngineError) -> Self {
-        Self { text: error.to_string(), why: why(error) }
+        Self { text: in_english(|| error.to_string()), why: why(error) }
     }
 }
 
@@ -204,7 +205,7 @@ fn why(error: &EngineError) -> Why {
         EngineError::Lock(error) => lock(error),
         EngineError::Recovery(PlanFault::Foreign) => Why::ForeignPlan,
         EngineError::Recovery(PlanFault::Edited) => Why::EditedPlan,
-        EngineError::Recovery(PlanFault::Io(error)) => Why::PlanIo(error.to_string()),
+        EngineError::Recovery(PlanFault::Io(error)) => Why::PlanIo(error.clone()),
         EngineError::Group(fault) => Why::Group(fault.clone()),
         EngineError::OtherOperator(who) => Why::OtherOperator(who.clone()),
         EngineError::NoJob(name) => Why::NoJob(name.clone()),
@@ -226,7 +227,7 @@ fn why(error: &EngineError) -> Why {
         EngineError::Reconciling(key) => Why::Reconciling(key.clone()),
         EngineError::Oversold(voucher) => Why::Oversold(*voucher),
         EngineError::NotLoaded { voucher, why } => {
-            let why = Refusal { text: why.to_string(), why: broker(why) };
+            let why = Refusal { text: in_english(|| why.to_string()), why: broker(why) };
             Why::NotLoaded(*voucher, Box::new(why))
         }
         EngineError::Id(OrderIdFault::Text(_))
@@ -280,7 +281,10 @@ fn lock(error: &LockError) -> Why {
         LockError::NotHeld(name) => Why::LockNotHeld(name.to_string()),
         LockError::Changed(name) => Why::LockChanged(name.to_string()),
         LockError::Broker(error) => broker(error),
-        LockError::Name(_)
+        LockError::NameLength(_)
+        | LockError::NameControl(_)
+        | LockError::NoServer
+        | LockError::ServerTwice
         | LockError::Lease(_)
         | LockError::TooSlow { .. }
         | LockError::Member { .. } => Why::Words,

@@ -134,6 +134,12 @@ const NAMES: &[&str] = &[
     "check",
     "aof",
     "fix",
+    "pending",
+    "plan",
+    "out",
+    "every",
+    "after",
+    "cron",
 ];
 
 /// The text of a message, with a gap where an argument is filled in, and the arguments.

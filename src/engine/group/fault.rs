@@ -1,44 +1,40 @@
-//! Why the group was left as it is, told to a person.
+//! Why a command on the consumer group was rejected.
 
 use std::fmt;
 
-use seckill_model::{EntryId, counted};
+use seckill_model::{
+    EntryId,
+    message::{Label, text},
+};
 use serde::{Deserialize, Serialize};
 
 use super::Names;
 
-/// One sentence with the next step.
+/// Why a command on the consumer group was rejected, with the next step.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GroupFault {
-    /// A number of a partition that there is not.
-    #[error("there is no partition {number}; the last one is {last}")]
+    /// The partition does not exist.
+    #[error("{}", text!("group-no-partition", number = number.to_string(), last = last.to_string()))]
     NoPartition {
         /// The number asked for.
         number: u16,
         /// The largest one.
         last: u16,
     },
-    /// An id and a partition that do not go together.
-    #[error(
-        "entry {entry} is none of partition {partition}; leave --partition out, or give its own"
-    )]
+    /// The entry is in another partition.
+    #[error("{}", text!("group-other-partition", entry, partition = partition.to_string()))]
     OtherPartition {
         /// The entry.
         entry: EntryId,
         /// The partition asked for.
         partition: u16,
     },
-    /// No entry was ever added, or none is left.
-    #[error(
-        "the order stream of partition {0} is not there or empty, so nothing can be delivered from it; 'seckill stream show' tells what there is"
-    )]
+    /// The order stream is missing or empty.
+    #[error("{}", text!("group-no-stream", number = _0.to_string()))]
     NoStream(u16),
-    /// The place lies where entries were trimmed.
-    #[error(
-        "{} trimmed or deleted in partition {partition} and can't be delivered again; it is possible from {first} on, which '--to start' means",
-        counted(*gone, "older entry was", "older entries were")
-    )]
+    /// The entries at that position were trimmed.
+    #[error("{}", text!("group-trimmed", gone, partition = partition.to_string(), first))]
     Trimmed {
         /// The partition.
         partition: u16,
@@ -47,10 +43,8 @@ pub enum GroupFault {
         /// The oldest one that is kept.
         first: EntryId,
     },
-    /// The place lies ahead of the group.
-    #[error(
-        "{to} lies after {delivered}, up to where the group of partition {partition} was delivered: to move it forward would skip orders; a rewind only goes back"
-    )]
+    /// The position is ahead of the group.
+    #[error("{}", text!("group-forward", to, delivered, partition = partition.to_string()))]
     Forward {
         /// The partition.
         partition: u16,
@@ -59,64 +53,51 @@ pub enum GroupFault {
         /// Where it is.
         delivered: EntryId,
     },
-    /// No entry stands between the place and the group.
-    #[error(
-        "no entry would be delivered again in partition {0}: none stands between that place and where the group is; 'seckill stream show' tells where that is"
-    )]
+    /// There is no entry between the position and the group.
+    #[error("{}", text!("group-nothing", number = _0.to_string()))]
     Nothing(u16),
-    /// Somebody else was quicker.
-    #[error(
-        "partition {partition}: {what} since that was looked at; nothing was changed there; look again"
-    )]
+    /// The group changed since it was read.
+    #[error("{}", text!("group-meanwhile", partition = partition.to_string(), what))]
     Meanwhile {
         /// The partition.
         partition: u16,
         /// What happened.
         what: Meanwhile,
     },
-    /// No consumer of that name.
-    #[error("there is no consumer '{name}' in {}; there are: {there}", place(*partition))]
+    /// There is no consumer of that name.
+    #[error("{}", no_consumer(name, *partition, there))]
     NoConsumer {
         /// The name asked for.
         name: String,
-        /// Where it was looked for; `None` is everywhere.
+        /// The partition searched; `None` for all.
         partition: Option<u16>,
-        /// Who there is.
+        /// The existing consumers.
         there: Names,
     },
-    /// A consumer that was there when it was asked.
-    #[error(
-        "there is no consumer '{name}' in partition {partition} any more; 'seckill stream show' tells who there is"
-    )]
+    /// The consumer no longer exists.
+    #[error("{}", text!("group-consumer-gone", name, partition = partition.to_string()))]
     Gone {
         /// Its name.
         name: String,
         /// The partition.
         partition: u16,
     },
-    /// A consumer behind which nobody works.
-    #[error(
-        "nobody would work on what '{0}' is given: it is no consumer of a node that gives signs of life; name one that is, or add --force"
-    )]
+    /// The consumer does not belong to a live node.
+    #[error("{}", text!("group-idle", name = _0))]
     Idle(String),
-    /// None of the entries is pending with somebody else.
-    #[error("nothing is to be given: {}; 'seckill pending list' tells what is pending with whom", nothing(from.as_deref(), to))]
+    /// None of the entries is pending with another consumer.
+    #[error("{}", nothing_to_claim(from.as_deref(), to))]
     NothingToGive {
-        /// Who was to give; `None` where entries were named.
+        /// The holder; `None` where entries were named.
         from: Option<String>,
-        /// Who was to get them.
+        /// The receiver.
         to: String,
     },
-    /// A consumer of a live node.
-    #[error(
-        "the node of '{0}' is alive and would make the consumer anew; stop the node, or wait until it counts as dead"
-    )]
+    /// The node of the consumer is alive.
+    #[error("{}", text!("group-alive", name = _0))]
     Alive(String),
-    /// A consumer whose entries would be lost with it.
-    #[error(
-        "'{name}' holds {} of partition {partition}, which would be lost with it; 'seckill pending apply --filter holder={name}' settles them, 'seckill stream claim --from {name} --to CONSUMER' gives them to somebody",
-        counted(*pending, "entry", "entries")
-    )]
+    /// The consumer holds entries, which would be lost.
+    #[error("{}", text!("group-holds", name, pending, partition = partition.to_string()))]
     Holds {
         /// The consumer.
         name: String,
@@ -128,44 +109,49 @@ pub enum GroupFault {
 }
 
 impl GroupFault {
-    /// Whether it was asked for wrongly, whatever the state of the stream.
+    /// Whether the arguments are wrong, whatever the state of the stream.
     pub fn is_misuse(&self) -> bool {
         matches!(self, Self::NoPartition { .. } | Self::OtherPartition { .. })
     }
 }
 
-/// What changed between a look and an act.
+/// What changed between the preview and the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Meanwhile {
     /// The group was destroyed.
     Destroyed,
-    /// The group was made.
+    /// The group was created.
     Made,
     /// The group was moved back.
     MovedBack,
-    /// The first entry to be delivered again is gone.
+    /// The first entry to redeliver was trimmed.
     Trimmed,
 }
 
 impl fmt::Display for Meanwhile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Destroyed => "the group was destroyed",
-            Self::Made => "the group was made, at the start if a node did it",
-            Self::MovedBack => "the group was moved back",
-            Self::Trimmed => "the first entry was trimmed or deleted",
+            Self::Destroyed => &Label("group-destroyed"),
+            Self::Made => &Label("group-created"),
+            Self::MovedBack => &Label("group-moved-back"),
+            Self::Trimmed => &Label("group-first-trimmed"),
         })
     }
 }
 
-fn place(partition: Option<u16>) -> String {
-    partition.map_or("any partition".to_owned(), |number| format!("partition {number}"))
+fn no_consumer(name: &str, partition: Option<u16>, existing: &Names) -> String {
+    match partition {
+        Some(number) => {
+            text!("group-no-consumer-in", name, partition = number.to_string(), existing)
+        }
+        None => text!("group-no-consumer", name, existing),
+    }
 }
 
-fn nothing(from: Option<&str>, to: &str) -> String {
+fn nothing_to_claim(from: Option<&str>, to: &str) -> String {
     match from {
-        None => format!("none of these entries is pending but with '{to}'"),
-        Some(from) => format!("'{from}' holds nothing that '{to}' does not"),
+        Some(from) => text!("group-nothing-to-claim-from", from, to),
+        None => text!("group-nothing-to-claim", to),
     }
 }

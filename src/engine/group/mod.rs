@@ -19,10 +19,11 @@ pub use rewind::{Rewind, RewindReport, To};
 
 use std::fmt;
 
+use seckill_model::message::{Label, text};
 use seckill_redis::{Layout, keys::Partition, stream_stats::ConsumerFacts};
 use serde::{Deserialize, Serialize};
 
-use super::EngineError;
+use super::{EngineError, messages::ITEMS};
 
 /// A partition by its number.
 ///
@@ -43,10 +44,10 @@ fn partitions(keys: &Layout, only: Option<u16>) -> Result<Vec<Partition>, Engine
     }
 }
 
-/// Most names that a sentence tells.
-const TOLD: usize = 20;
+/// Most names in one message.
+const MOST: usize = 20;
 
-/// Consumers by name, as many as a sentence tells.
+/// Names of consumers, as many as a message shows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Names {
     /// The first ones.
@@ -59,18 +60,19 @@ impl Names {
     fn of(consumers: &[ConsumerFacts]) -> Self {
         let mut first: Vec<String> = consumers.iter().map(|it| it.name.clone()).collect();
         first.sort_unstable();
-        let more = first.len().saturating_sub(TOLD);
-        first.truncate(TOLD);
+        let more = first.len().saturating_sub(MOST);
+        first.truncate(MOST);
         Self { first, more }
     }
 }
 
 impl fmt::Display for Names {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.first.as_slice(), self.more) {
-            ([], _) => f.write_str("nobody"),
-            (some, 0) => f.write_str(&some.join(", ")),
-            (some, more) => write!(f, "{} and {more} more", some.join(", ")),
+        let names = self.first.join(&ITEMS);
+        match self.more {
+            0 if names.is_empty() => f.write_str(&Label("group-none")),
+            0 => f.write_str(&names),
+            more => f.write_str(&text!("group-and-more", names, more)),
         }
     }
 }

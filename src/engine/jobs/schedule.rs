@@ -8,7 +8,7 @@ use croner::{Cron, parser::CronParser};
 use jiff::{Timestamp, tz::TimeZone};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use seckill_model::Millis;
+use seckill_model::{Millis, message::text};
 
 /// When a job is due.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,9 +38,7 @@ impl PartialEq for Expression {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScheduleFault {
     /// Not understood.
-    #[error(
-        "the schedule '{text}' is not understood ({why}); write 'every 30m', 'after 30m' or a cron expression like '0 30 2 * * ?'"
-    )]
+    #[error("{}", text!("schedule-unreadable", text, why))]
     Unread {
         /// What was written.
         text: String,
@@ -48,10 +46,10 @@ pub enum ScheduleFault {
         why: String,
     },
     /// Understood, and never due.
-    #[error("the schedule '{0}' is never due; give one that has a next time")]
+    #[error("{}", text!("schedule-never", text = _0))]
     Never(String),
     /// Too short or too long.
-    #[error("a schedule of {0:?} can't be; give 100 ms to 366 days")]
+    #[error("{}", text!("schedule-range", interval = format!("{_0:?}")))]
     Range(Duration),
 }
 

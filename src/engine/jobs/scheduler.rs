@@ -3,8 +3,9 @@
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
-use seckill_model::Millis;
+use seckill_model::{Millis, message::text};
 use seckill_redis::Link;
+use serde::{Deserialize, Serialize};
 use tokio::{sync::Semaphore, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -15,15 +16,29 @@ use crate::EngineError;
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 const BACKOFF: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(5)];
 
-/// Jobs that can't be scheduled together.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+/// Jobs that cannot be scheduled together.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum JobsFault {
-    /// Two of one name.
-    #[error("two jobs are called '{0}'; a job's name is its identity, so give each its own")]
+    /// Two jobs have this name.
+    #[error("{}", text!("schedule-twice", job = _0))]
     Twice(String),
-    /// Out of range.
-    #[error("{0}")]
-    Range(String),
+    /// A pool of 0 runs no jobs.
+    #[error("{}", text!("schedule-no-pool"))]
+    NoPool,
+    /// A job holds its lock for at least as long as it may run.
+    #[error(
+        "{}",
+        text!("schedule-hold", job, least = format!("{least:?}"), most = format!("{most:?}"))
+    )]
+    Hold {
+        /// The job.
+        job: String,
+        /// The least time its lock is held.
+        least: Duration,
+        /// Its time limit.
+        most: Duration,
+    },
 }
 
 /// The jobs of one node.
@@ -45,13 +60,11 @@ impl Scheduler {
             return Err(JobsFault::Twice(job.name.clone()));
         }
         if pool == 0 {
-            return Err(JobsFault::Range("a pool of 0 runs no job; give 1 or more".to_owned()));
+            return Err(JobsFault::NoPool);
         }
         if let Some(job) = jobs.iter().find(|job| job.at_least >= job.at_most) {
-            return Err(JobsFault::Range(format!(
-                "the job '{}' is held for at least {:?} and at most {:?}; the first must be the shorter one",
-                job.name, job.at_least, job.at_most
-            )));
+            let (job, least, most) = (job.name.clone(), job.at_least, job.at_most);
+            return Err(JobsFault::Hold { job, least, most });
         }
         Ok(Self { jobs, runner, pool })
     }

@@ -17,6 +17,7 @@ mod watchdog;
 
 use std::time::Duration;
 
+use seckill_model::message::text;
 use seckill_redis::BrokerError;
 
 pub use guard::Guard;
@@ -27,41 +28,46 @@ pub use revoke::revoke;
 pub use simple::{Release, SimpleLock};
 pub use watchdog::Keeper;
 
-/// Why a lock was not had, or not kept.
+/// Why a lock was not acquired, or was lost.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Not a name for a lock.
-    #[error("{0}")]
-    Name(String),
-    /// Not a lease.
-    #[error("a lease of {0:?} can't be kept; give 50 ms to 24 h")]
+    /// A name of so many characters.
+    #[error("{}", text!("lock-name-length", most = name::LONGEST, length = _0))]
+    NameLength(usize),
+    /// A name with control characters.
+    #[error("{}", text!("lock-name-control", name = _0))]
+    NameControl(String),
+    /// A lock over no server.
+    #[error("{}", text!("lock-no-server"))]
+    NoServer,
+    /// A lock that names one server twice.
+    #[error("{}", text!("lock-server-twice"))]
+    ServerTwice,
+    /// A lease out of range.
+    #[error("{}", text!("lock-lease", lease = format!("{_0:?}")))]
     Lease(Duration),
-    /// Redis needed longer than the lease to say yes; it was given back.
-    #[error(
-        "the lease of {lease:?} was over when Redis had answered after {took:?}; give a longer one"
-    )]
+    /// Redis replied after the end of the lease; the lock was released.
+    #[error("{}", text!("lock-too-slow", lease = format!("{lease:?}"), took = format!("{took:?}")))]
     TooSlow {
-        /// What was asked for.
+        /// The lease requested.
         lease: Duration,
-        /// How long the answer took.
+        /// Time until the reply.
         took: Duration,
     },
-    /// Somebody else holds it.
-    #[error("the lock '{0}' is held by somebody else; wait for it or see 'seckill locks list'")]
+    /// Another owner holds it.
+    #[error("{}", text!("lock-busy", name = _0))]
     Busy(LockName),
-    /// Its owner does not hold it any more: the lease ended, it was taken away, or Redis lost it.
-    #[error("the lock '{0}' was lost; what was done under it since is refused by its token")]
+    /// Its owner lost it: the lease ended, it was released by force, or Redis lost it.
+    #[error("{}", text!("lock-lost", name = _0))]
     Lost(LockName),
-    /// Nobody holds it.
-    #[error("nobody holds the lock '{0}'; 'seckill locks list' shows those that are held")]
+    /// It is not held.
+    #[error("{}", text!("lock-not-held", name = _0))]
     NotHeld(LockName),
-    /// Somebody else holds it by now.
-    #[error(
-        "the lock '{0}' has another holder by now, who keeps it; 'seckill locks list' shows him"
-    )]
+    /// It has another holder now.
+    #[error("{}", text!("lock-changed", name = _0))]
     Changed(LockName),
-    /// Fewer than all servers gave the lock.
-    #[error("the lock '{name}' needs all of its servers, and {place} did not give it: {why}")]
+    /// Not all servers granted the lock.
+    #[error("{}", text!("lock-member", name, place, why))]
     Member {
         /// Which lock.
         name: LockName,

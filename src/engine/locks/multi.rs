@@ -41,10 +41,8 @@ impl MultiLock {
         let twice =
             members.windows(2).find(|pair| matches!(pair, [a, b] if a.place() == b.place()));
         match twice {
-            Some(_) => Err(LockError::Name("a lock over several servers names one twice".into())),
-            None if members.is_empty() => {
-                Err(LockError::Name("a lock over several servers needs one at least".into()))
-            }
+            Some(_) => Err(LockError::ServerTwice),
+            None if members.is_empty() => Err(LockError::NoServer),
             None => Ok(Self { members }),
         }
     }
@@ -173,7 +171,7 @@ impl MultiGuard {
         tokio::select! {
             biased;
             () = self.lost() => Err(self.guards.iter().find(|guard| !guard.is_held()).map_or_else(
-                || LockError::Name("a lock without a server".into()),
+                || LockError::NoServer,
                 |guard| LockError::Lost(guard.name().clone()),
             )),
             done = work => Ok(done),

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::LockError;
 
-const LONGEST: usize = 200;
+pub(super) const LONGEST: usize = 200;
 
 /// The name of a lock: 1 to 200 characters, none of them a control character.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -16,20 +16,15 @@ impl LockName {
     /// Checks a name.
     ///
     /// # Errors
-    /// [`LockError::Name`] with what is wrong.
+    /// [`LockError::NameLength`] or [`LockError::NameControl`].
     pub fn new(name: impl Into<String>) -> Result<Self, LockError> {
         let name = name.into();
         let length = name.chars().count();
         if name.is_empty() || length > LONGEST {
-            return Err(LockError::Name(format!(
-                "a lock's name has 1 to {LONGEST} characters, not {length}"
-            )));
+            return Err(LockError::NameLength(length));
         }
         if name.chars().any(char::is_control) {
-            return Err(LockError::Name(format!(
-                "a lock's name has no control characters: '{}'",
-                name.escape_debug()
-            )));
+            return Err(LockError::NameControl(name.escape_debug().to_string()));
         }
         Ok(Self(name))
     }

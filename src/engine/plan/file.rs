@@ -12,7 +12,7 @@ use std::{
     sync::Arc,
 };
 
-use seckill_model::harmless_json;
+use seckill_model::{harmless_json, message::text};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -23,33 +23,34 @@ const LONGEST: u64 = 64 * 1024;
 const ENTRIES: &str = ",\"entries\":[\n";
 const LAST: &str = "],";
 
-/// Why a file is no plan that could be done.
-#[derive(Debug, thiserror::Error)]
+/// Why a plan cannot be made, read or applied.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum PlanFault {
-    /// Something else.
-    #[error("this is no plan; 'seckill pending plan --out FILE' writes one")]
+    /// The file is not a plan.
+    #[error("{}", text!("plan-not-a-plan"))]
     NotOne,
-    /// Of another version of the program.
-    #[error("the plan has format {0}, and this program knows 1; make a new plan")]
+    /// The plan has another format.
+    #[error("{}", text!("plan-version", version = _0.to_string()))]
     Version(u32),
     /// Its end is missing.
-    #[error("the plan is truncated: its end is missing; make a new one")]
+    #[error("{}", text!("plan-truncated"))]
     Truncated,
-    /// Its digest does not fit.
-    #[error(
-        "the plan was changed since it was made (its digest does not fit), so it is not done; make a new one"
-    )]
+    /// Its digest does not match.
+    #[error("{}", text!("plan-edited"))]
     Edited,
-    /// Of another stream.
-    #[error(
-        "the plan was made for another deployment; give the --redis and --database that it was made with"
-    )]
+    /// The plan belongs to another deployment.
+    #[error("{}", text!("plan-foreign"))]
     Foreign,
-    /// The disk.
-    #[error(
-        "the plan can't be kept or read ({0}); make room where temporary files go, then make a new plan"
-    )]
-    Io(#[from] io::Error),
+    /// The operating system reported this error.
+    #[error("{}", text!("plan-io", error = _0))]
+    Io(String),
+}
+
+impl From<io::Error> for PlanFault {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error.to_string())
+    }
 }
 
 /// A plan that is kept. Cheap to clone.

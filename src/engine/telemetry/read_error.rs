@@ -1,11 +1,12 @@
-//! Why a server could not be read, as data: a person reads it in his own language, and documents hold the sentence.
+//! Why a server could not be read, as data that displays itself in the current language.
 //!
-//! The sentence in English is the error's own. What only a server or the system can tell stays in its words.
+//! What a server or the operating system says is quoted.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use seckill_model::{locale::in_english, message::text};
 use seckill_redis::{BrokerError, ServerError, error::unexpected};
 use seckill_store::{FileFault, SchemaFault, StoreError};
 
@@ -58,7 +59,7 @@ impl From<BrokerError> for Unread {
             BrokerError::Reply(command) => Self::RedisReply(command.to_owned()),
             BrokerError::NoGroup => Self::NoGroup,
             BrokerError::Server(error) => Self::RedisServer(error),
-            other => Self::Words(other.to_string()),
+            other => Self::Words(in_english(|| other.to_string())),
         }
     }
 }
@@ -71,20 +72,18 @@ impl From<StoreError> for Unread {
             StoreError::Refused(detail) => Self::SqlRefused(detail),
             StoreError::File(fault) => Self::SqlFile(fault),
             StoreError::Schema(fault) => Self::SqlSchema(fault),
-            other => Self::Words(other.to_string()),
+            other => Self::Words(in_english(|| other.to_string())),
         }
     }
 }
 
 impl fmt::Display for Unread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let seconds = |millis: &u64| *millis as f64 / 1e3;
+        let seconds = |millis: u64| (millis as f64 / 1e3).to_string();
         match self.clone() {
-            Self::RedisSilent(place, millis) => write!(
-                f,
-                "Redis at {place} gives no answer within {} s; is something else there, or is it hung?",
-                seconds(&millis)
-            ),
+            Self::RedisSilent(place, millis) => {
+                f.write_str(&text!("unread-redis-silent", place, seconds = seconds(millis)))
+            }
             Self::RedisAway(place, detail) => BrokerError::Away { place, detail }.fmt(f),
             Self::RedisLogin(place, detail) => BrokerError::Login { place, detail }.fmt(f),
             Self::RedisCertificate(place, detail) => {
@@ -95,11 +94,9 @@ impl fmt::Display for Unread {
             Self::RedisReply(command) => f.write_str(&unexpected(&command)),
             Self::NoGroup => BrokerError::NoGroup.fmt(f),
             Self::RedisServer(error) => error.fmt(f),
-            Self::SqlSilent(name, millis) => write!(
-                f,
-                "{name} gives no answer within {} s; is it hung, or does another program hold it?",
-                seconds(&millis)
-            ),
+            Self::SqlSilent(name, millis) => {
+                f.write_str(&text!("unread-sql-silent", name, seconds = seconds(millis)))
+            }
             Self::SqlAway(detail) => StoreError::Away(detail).fmt(f),
             Self::SqlLocked => StoreError::Locked.fmt(f),
             Self::SqlRefused(detail) => StoreError::Refused(detail).fmt(f),
@@ -134,7 +131,7 @@ mod tests {
             ),
             (
                 Unread::SqlSilent("sqlite".into(), 1_500),
-                "sqlite gives no answer within 1.5 s; is it hung, or does another program hold it?"
+                "sqlite has not replied within 1.5 s; check whether it hangs or another program locks it"
                     .to_owned(),
             ),
         ] {
