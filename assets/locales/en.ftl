@@ -362,8 +362,8 @@ alarms-was-a = { $key } (was a { $held })
 ## cli
 
 cli-bench = bench
-cli-the-audit-log-could-not-be = '{ $act }' { $result }; the audit log could not be written either
 cli-read-only-works = { $why }; meanwhile seckill --read-only shows the console
+cli-the-audit-log-could-not-be = '{ $act }' { $result }; the audit log could not be written either
 cli-the-console-has-no-json-use = the console has no JSON; use 'seckill status --json'
 cli-the-number-of-partitions-is-seckill = the number of partitions is { $agreed }; 'seckill work --partitions { $wanted }' changes that while no node is alive, or leave --partitions out
 cli-was-done-but-the-audit-log = '{ $act }' was done ({ $result }), but the audit log could not be written; note it by hand
@@ -705,8 +705,63 @@ export-written-to-only-what-is-loaded = { $rows } written to { $path }; only wha
 
 ## faults
 
-faults-value = { $fault }
+faults-clock = the clock reads { $seconds } s since 1970, outside 2022 to 2090, which order IDs can express; set the clock
+faults-entry-id = '{ $text }' is not a stream entry ID; an ID looks like 1795000000000-0
+faults-field-garbage = field { $field } holds '{ $value }', which is not a number
+faults-field-missing = field { $field } is missing
+faults-foreign-key = the Redis key '{ $key }' holds a { $holds } that seckill did not write; rename it (RENAME { $key } { $aside }), then run 'seckill audit --repair'
+faults-foreign-lock = the Redis key '{ $key }' holds a { $holds } that seckill did not write; rename it (RENAME { $key } { $aside })
+faults-limit = { $limit } orders per user cannot be allowed; enter 1 to { $most }
+faults-not-a-number = string that is not a number
+faults-order-gone = the entry is no longer in the stream
+faults-order-holds = buyer { $user } already holds order { $holds } for voucher { $voucher }
+faults-order-id = '{ $text }' is not an order ID; an ID is a decimal number of up to 19 digits
+faults-order-id-taken = the order ID { $order } belongs to another order
+faults-order-no-sale = there is no sale of voucher { $voucher }
+faults-order-not-promised = no buyer in Redis was admitted with this order ID
+faults-order-out-of-stock = voucher { $voucher } has no stock left in SQL for this order
+faults-order-promised = promised before Redis restarted; the buyer now holds order { $order }
+faults-order-refused = the database refused: { $reason }
+faults-order-status = '{ $text }' is not an order status; use unpaid, paid, used, cancelled or closed
+faults-order-time = no order can be from { $at }; order IDs express times from 2022 to 2090
+faults-order-too-often = { $times ->
+    [one] delivered once without an order
+   *[other] delivered { $times } times without an order
+}
+faults-order-unkept = promised before Redis restarted; no stock is left for it
+faults-order-window = no order can be admitted at or after { $from } and before { $to }; swap the two times
+faults-over = the end of the sale, { $end }, is in the past; enter a later time
+faults-place = '{ $place }' is not a buyer's slot; write for example 7 or 7/2
+faults-query-field = orders cannot be searched by '{ $field }'; use id, user, voucher, status, from or to
+faults-query-no-inverse = { $field } cannot be negated; '!' works with user=, voucher=, status= and states such as unpaid
+faults-query-term = '{ $term }' is not a search term; write an order ID, or for example user=1001, voucher=7, paid, !status=paid, from=14:30, to=-5m
+faults-query-twice = { $field } is given twice; an order has only one
+faults-query-value = { $field }='{ $value }' is not valid; { $field } takes a number
+faults-range = { $name } is { $value }; it must be between { $least } and { $most }
+faults-restock = the stock cannot change by { $by }; enter 1 to { $most } to add, or -1 to -{ $most } to remove
+faults-rules = the rules must have 1 to { $most } characters; line breaks are the only control characters allowed
+faults-sale-state = '{ $text }' is not a sale state; use running, paused, ended or archived
+faults-sequence = today's 4,294,967,295 order IDs are used up; wait for the next UTC day
+faults-stock = a stock of { $stock } cannot be sold; enter 1 to { $most }
+faults-sub-title = the sub-title must be one line of 1 to { $most } characters without control characters
+faults-takes-entry = an ID such as 1795000000000-0
+faults-takes-number = a whole number
+faults-takes-span = a duration such as 250ms, 90s, 5m or 2h
+faults-takes-text = text
+faults-term = '{ $term }' is not a filter term; write for example 'idle>30s', with one of = != < > ~ !~
+faults-term-field = there is no field '{ $name }' to filter by; use { $known }
+faults-term-test = the field { $field } does not support '{ $test }'; use one of { $takes }
+faults-term-value = '{ $value }' is not valid for the field { $field }, which takes { $takes }
+faults-term-word = the field { $field } is never '{ $value }'; use one of { $words }
+faults-time = '{ $text }' is not a time; write 2026-11-20T14:30:00Z, '2026-11-20 14:30' (local time), 14:30 (today), +10m or -10m
+faults-title-control = the title contains a control character (line break, tab or escape); remove it
+faults-title-empty = the title is empty; enter 1 to { $most } characters
+faults-title-heavy = the title has { $bytes } bytes, mostly combining characters; at most { $most } are allowed
+faults-title-long = the title has { $length } characters; at most { $most } are allowed
 faults-value-2 = { $fault }
+faults-voucher-id = '{ $text }' is not a voucher number; 'seckill sale list' shows them
+faults-voucher-status = '{ $text }' is not a voucher status; use on, off or expired
+faults-window = the sale ends ({ $end }) before it begins ({ $begin }); swap the two times
 
 ## figures
 
@@ -749,7 +804,56 @@ ledger-by-hand = by hand
 ledger-change = change
 ledger-changed-in-sql-redis-has-not = changed in SQL; Redis has not confirmed the change
 ledger-compare-its-orders-with-its-row = compare its orders ({ $orders }, /{ $query }) with its row in tb_seckill_voucher, then correct SQL
+ledger-cure-adopt = copy the sale from Redis to SQL, enqueue its orders
+ledger-cure-enqueue = put lost orders back into the stream
+ledger-cure-give-back = return the stock of orders closed in SQL to Redis
+ledger-cure-reconcile = reconcile with SQL, stream and dead letters
+ledger-cure-remove = remove the archived sale from Redis
+ledger-cure-replace = rename the keys of the sale in Redis, load the sale of SQL; entries of either become its orders
 ledger-differences = differences
+ledger-finding-ahead = { $changes ->
+    [one] SQL lacks the last change of the sale
+   *[other] SQL lacks the last { $changes } changes of the sale
+}
+ledger-finding-behind = { $changes ->
+    [one] Redis lacks the last change of the sale
+   *[other] Redis lacks the last { $changes } changes of the sale
+}
+ledger-finding-damaged = the sale's key '{ $key }' in Redis was lost, replaced or rolled back; the sale admits no buyers until it is reconciled
+ledger-finding-doubled = { $buyers ->
+    [one] 1 buyer has more than one live order
+   *[other] { $buyers } buyers have more than one live order
+}
+ledger-finding-initial = the initial stock is { $redis } in Redis and { $sql } in SQL
+ledger-finding-kept = { $orders ->
+    [one] 1 closed order still takes stock in Redis and is not returned automatically
+   *[other] { $orders } closed orders still take stock in Redis and are not returned automatically
+}
+ledger-finding-lost = { $orders ->
+    [one] 1 admitted order is neither in SQL nor in the stream nor a dead letter
+   *[other] { $orders } admitted orders are neither in SQL nor in the stream nor dead letters
+}
+ledger-finding-negative = { $side } stock is below 0: { $stock }; the sale is oversold
+ledger-finding-not-in-sql = the sale is in Redis but not in SQL
+ledger-finding-not-loaded = the sale is not in Redis; a running node loads it within a second
+ledger-finding-of-sale = #{ $sale }: { $what }
+ledger-finding-other-sale = Redis holds another sale with this number, created at another time
+ledger-finding-redis-stock = Redis: initial { $initial } is not stock { $stock } + buyers { $admitted }
+ledger-finding-repeated = { $ids ->
+    [one] 1 order ID is held by two buyers
+   *[other] { $ids } order IDs are held by two buyers each
+}
+ledger-finding-restoring = the sale is being reconciled and admits no buyers meanwhile
+ledger-finding-sql-stock = SQL: stock { $stock } is not initial { $initial } - live orders { $live }
+ledger-finding-still-held = the sale is archived but still in Redis
+ledger-finding-stranded = { $orders ->
+    [one] 1 admitted order is a dead letter and not in SQL; 'seckill dead list' shows why
+   *[other] { $orders } admitted orders are dead letters and not in SQL; 'seckill dead list' shows why
+}
+ledger-finding-unknown = { $orders ->
+    [one] 1 order in SQL has no buyer in Redis; its stock may be sold again
+   *[other] { $orders } orders in SQL have no buyer in Redis; their stock may be sold again
+}
 ledger-go-to-the-ledger = go to the Ledger
 ledger-in-a-larger-window = { $lines } in a larger window
 ledger-in-explains-them-repairs = { $differences } in { $sales }.  { $open } explains them, { $key } repairs { $mended }.
@@ -1126,7 +1230,6 @@ settings-there-is-no-setting-take-the = there is no setting '{ $key }'; take the
 settings-there-is-no-theme-give-or = there is no theme '{ $name }'; give { $names }, or a TOML file such as ./{ $name }.toml
 settings-this-cant-be-used = this can't be used
 settings-true-or-false = true or false
-settings-value = { $fault }
 settings-value-2 = '{ $action }': { $why }
 settings-without-the-setting-theme = { $why }; without the setting 'theme' { $instead }
 

@@ -331,8 +331,8 @@ alarms-for-a-consumer-shows-who-reads = 条积压。按 { $stream } 查看消费
 alarms-for-a-consumer-shows-who-reads-2 = 条积压。按 { $stream } 查看消费者，'seckill work' 增加节点。没有减少。
 alarms-for-a-person-to-judge-opens = 条死信等待人工处理。按 { $letters } 查看。
 alarms-has-the-event = 按 { $activity } 查看事件。
-alarms-in-redis-holds-a-of-another = Redis 的 { $key } 存有其他程序的内容（{ $content }），无法加锁。请将该键改名。
-alarms-in-redis-holds-a-of-another-2 = Redis 的 { $key } 存有其他程序的内容（{ $content }）。请将该键改名，再运行 'seckill audit --repair'。
+alarms-in-redis-holds-a-of-another = Redis 的 { $key } 存有其他程序的内容（{ $holds }），无法加锁。请将该键改名。
+alarms-in-redis-holds-a-of-another-2 = Redis 的 { $key } 存有其他程序的内容（{ $holds }）。请将该键改名，再运行 'seckill audit --repair'。
 alarms-is-dead-opens-replays-what-it = { $consumer } 已失联。按 { $pending } 查看其消息，按 { $plan } 重放。持有 { $count } 条。
 alarms-is-no-node-that-is-known = { $consumer } 不是已知节点，没有动静。按 { $pending } 查看其消息，按 { $plan } 重放。持有 { $count } 条。
 alarms-is-silent-though-its-node-lives = { $consumer } 的节点在线，但不再取消息。按 { $pending } 查看其消息，按 { $plan } 重放。持有 { $count } 条。
@@ -359,8 +359,8 @@ alarms-was-a = { $key }（原为 { $held }）
 ## cli
 
 cli-bench = 压测
-cli-the-audit-log-could-not-be = “{ $act }”{ $result }；审计日志也未能写入
 cli-read-only-works = { $why }；其间可用 seckill --read-only 打开控制台查看
+cli-the-audit-log-could-not-be = “{ $act }”{ $result }；审计日志也未能写入
 cli-the-console-has-no-json-use = 控制台没有 JSON；请用 'seckill status --json'
 cli-the-number-of-partitions-is-seckill = 分区数为 { $agreed }；没有节点在线时可用 'seckill work --partitions { $wanted }' 更改，或去掉 --partitions
 cli-was-done-but-the-audit-log = “{ $act }”已执行（{ $result }），但未能写入审计日志；请手工记录
@@ -702,8 +702,60 @@ export-written-to-only-what-is-loaded = { $rows }已写入 { $path }；仅限已
 
 ## faults
 
-faults-value = “{ $text }”不是可识别的时间；可填 14:30（今天）、2026-11-20 14:30、+10m
+faults-clock = 时钟为 { $seconds } 秒，超出订单号可表示的 2022 至 2090 年，请校准时钟
+faults-entry-id = “{ $text }”不是消息编号，形如 1795000000000-0
+faults-field-garbage = 字段 { $field } 的值“{ $value }”不是可用的数字
+faults-field-missing = 缺少字段 { $field }
+faults-foreign-key = Redis 的键“{ $key }”存有 { $holds }，不是本程序写入的；请改名（RENAME { $key } { $aside }），再运行 'seckill audit --repair'
+faults-foreign-lock = Redis 的键“{ $key }”存有 { $holds }，不是本程序写入的；请改名（RENAME { $key } { $aside }）
+faults-limit = 每位用户限购 { $limit } 笔不可行，请填 1 到 { $most }
+faults-not-a-number = 非数字文本
+faults-order-gone = 消息内容已不在流中
+faults-order-holds = 买家 { $user } 已持有 #{ $voucher } 的订单 { $holds }
+faults-order-id = “{ $text }”不是订单号，订单号为不超过 19 位的十进制数
+faults-order-id-taken = 订单号 { $order } 属于另一笔订单
+faults-order-no-sale = 没有 #{ $voucher } 的秒杀
+faults-order-not-promised = Redis 中没有以此订单号准入的买家
+faults-order-out-of-stock = #{ $voucher } 在 SQL 中已没有库存给这笔订单
+faults-order-promised = Redis 重启前已承诺，但买家现持有订单 { $order }
+faults-order-refused = 数据库拒绝：{ $reason }
+faults-order-status = “{ $text }”不是订单状态；可用 unpaid、paid、used、cancelled、closed
+faults-order-time = 没有 { $at } 的订单；订单号的时间在 2022 到 2090 年之间
+faults-order-too-often = 已投递 { $times } 次，仍没有订单
+faults-order-unkept = Redis 重启前已承诺，但已没有库存
+faults-order-window = 不存在 { $from } 之后且 { $to } 之前的订单；请对调两个时间
+faults-over = 结束时间 { $end } 已过，请填更晚的时间
+faults-place = “{ $place }”不是买家名额，形如 7 或 7/2
+faults-query-field = 不能按“{ $field }”查订单；可用 id、user、voucher、status、from、to
+faults-query-no-inverse = { $field } 不能取反；“!”可用于 user=、voucher=、status= 以及 unpaid 等状态
+faults-query-term = “{ $term }”不是查询条件；可填订单号，或 user=1001、voucher=7、paid、!status=paid、from=14:30、to=-5m
+faults-query-twice = { $field } 出现两次；一个订单只有一个
+faults-query-value = { $field }='{ $value }' 不可用；{ $field } 要填数字
+faults-range = { $name } 为 { $value }，须在 { $least } 到 { $most } 之间
+faults-restock = 库存不能调整 { $by } 件，请填 1 到 { $most } 以补货，或填 -1 到 -{ $most } 撤下
+faults-rules = 使用规则为 1 到 { $most } 个字符，控制字符只可换行
+faults-sale-state = “{ $text }”不是秒杀的状态；可用 running、paused、ended、archived
+faults-sequence = 当天的订单号已用尽，请等到下一个 UTC 日
+faults-stock = 库存 { $stock } 不可售，请填 1 到 { $most }
+faults-sub-title = 副标题为一行，1 到 { $most } 个字符，不含控制字符
+faults-takes-entry = 编号，形如 1795000000000-0
+faults-takes-number = 整数
+faults-takes-span = 时长，形如 250ms、90s、5m、2h
+faults-takes-text = 文本
+faults-term = “{ $term }”不是过滤条件；形如 'idle>30s'，比较符为 = != < > ~ !~ 之一
+faults-term-field = 没有可过滤的字段“{ $name }”；可用 { $known }
+faults-term-test = 字段 { $field } 不支持“{ $test }”；可用 { $takes }
+faults-term-value = “{ $value }”不能用于字段 { $field }，该字段应为{ $takes }
+faults-term-word = 字段 { $field } 没有值“{ $value }”；可用 { $words }
+faults-time = “{ $text }”不是可识别的时间；可填 2026-11-20T14:30:00Z、2026-11-20 14:30（本地时间）、14:30（今天）、+10m、-10m
+faults-title-control = 标题含控制字符（换行、制表符、转义符），请去掉
+faults-title-empty = 需要标题，1 到 { $most } 个字符
+faults-title-heavy = 标题有 { $bytes } 字节，多为附加符号，最多 { $most } 字节
+faults-title-long = 标题有 { $length } 个字符，最多 { $most } 个
 faults-value-2 = “{ $text }”不是流中的位置；可填 start、消息编号如 1795000000000-0，或时间：14:30（今天）、2026-11-20 14:30、-10m
+faults-voucher-id = “{ $text }”不是券编号，'seckill sale list' 可查看
+faults-voucher-status = “{ $text }”不是券的状态；可用 on、off、expired
+faults-window = 结束时间（{ $end }）早于开始时间（{ $begin }），请对调
 
 ## figures
 
@@ -746,7 +798,32 @@ ledger-by-hand = 人工处理
 ledger-change = 变更
 ledger-changed-in-sql-redis-has-not = SQL 中已更改，Redis 尚未确认
 ledger-compare-its-orders-with-its-row = 核对其订单（{ $orders }，/{ $query }）与 tb_seckill_voucher 中的行，再更正 SQL
+ledger-cure-adopt = 把该场及其订单收入 SQL
+ledger-cure-enqueue = 把丢失的订单重新放入消息流
+ledger-cure-give-back = 在 Redis 退还 SQL 中已关闭的订单
+ledger-cure-reconcile = 与 SQL、消息流和死信对账
+ledger-cure-remove = 从 Redis 删除已归档的该场
+ledger-cure-replace = 将 Redis 中那一场的键改名保留，载入 SQL 中的该场；两者的消息都记为该场订单
 ledger-differences = 差异
+ledger-finding-ahead = SQL 缺少这场秒杀最近的 { $changes } 次变更
+ledger-finding-behind = Redis 缺少这场秒杀最近的 { $changes } 次变更
+ledger-finding-damaged = 该场在 Redis 中的键“{ $key }”丢失、被替换或被回退，对账完成前不接受买家
+ledger-finding-doubled = { $buyers } 位买家有多笔有效订单
+ledger-finding-initial = 初始库存不一致：Redis 为 { $redis }，SQL 为 { $sql }
+ledger-finding-kept = { $orders } 笔已关闭订单仍占用 Redis 库存，不会自动退还
+ledger-finding-lost = { $orders } 笔已准入订单不在 SQL、消息流和死信中
+ledger-finding-negative = { $side } 库存低于 0（{ $stock }），已超卖
+ledger-finding-not-in-sql = Redis 中有这场秒杀，SQL 中没有
+ledger-finding-not-loaded = Redis 中没有这场秒杀，运行中的节点会在一秒内载入
+ledger-finding-of-sale = #{ $sale }：{ $what }
+ledger-finding-other-sale = Redis 中同号的是另一场秒杀，创建时间不同
+ledger-finding-redis-stock = Redis：初始库存 { $initial } 不等于剩余 { $stock } + 买家 { $admitted }
+ledger-finding-repeated = { $ids } 个订单号被两位买家持有
+ledger-finding-restoring = 该场正在对账，其间不接受买家
+ledger-finding-sql-stock = SQL：库存 { $stock } 不等于初始 { $initial } - 有效订单 { $live }
+ledger-finding-still-held = 该场已归档，但 Redis 中仍有它
+ledger-finding-stranded = { $orders } 笔已准入订单成为死信且不在 SQL 中，买家在等待；见死信页
+ledger-finding-unknown = SQL 中 { $orders } 笔订单在 Redis 没有买家，库存可能被再次售出
 ledger-go-to-the-ledger = 转到对账
 ledger-in-a-larger-window = 窗口放大后还有 { $count } 行
 ledger-in-explains-them-repairs = { $off } 场有 { $found } 处差异。按 { $open } 查看原因，按 { $key } 修复其中 { $some } 场。
@@ -1123,7 +1200,6 @@ settings-there-is-no-setting-take-the = 没有设置项“{ $key }”，请删�
 settings-there-is-no-theme-give-or = 没有主题“{ $name }”，请用 { $names }，或 ./{ $name }.toml 这样的 TOML 文件
 settings-this-cant-be-used = 无法使用
 settings-true-or-false = 真假值（true 或 false）
-settings-value = { $name } 为 { $value }，须在 { $least } 到 { $most } 之间
 settings-value-2 = “{ $action }”：{ $why }
 settings-without-the-setting-theme = { $why }；不设 theme 则{ $instead }
 

@@ -1,15 +1,21 @@
 //! The log file in the data dir. Terminals and stdout belong to the program's answers.
 
 use std::{
+    fmt,
     fs::OpenOptions,
     io::{self, Write},
     path::Path,
     sync::Mutex,
 };
 
-use tracing_subscriber::EnvFilter;
+use tracing::{Event, Subscriber};
+use tracing_subscriber::{
+    EnvFilter,
+    fmt::{FmtContext, FormatEvent, FormatFields, format::Writer},
+    registry::LookupSpan,
+};
 
-use seckill_model::steers;
+use seckill_model::{locale::in_english, steers};
 
 /// A larger file is set aside when the next program starts.
 const LARGE: u64 = 16 * 1024 * 1024;
@@ -26,9 +32,29 @@ pub(super) fn to_file(path: &Path) {
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(false)
-        .log_internal_errors(false);
+        .log_internal_errors(false)
+        .map_event_format(English);
     // A second start in one process (tests) keeps the first one's file.
     let _ = lines.with_writer(Mutex::new(Harmless(file))).try_init();
+}
+
+/// Writes lines in English, whatever the language of the console is: errors display themselves in that of the reader.
+struct English<F>(F);
+
+impl<S, N, F> FormatEvent<S, N> for English<F>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+    F: FormatEvent<S, N>,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        in_english(|| self.0.format_event(context, writer, event))
+    }
 }
 
 /// Leaves nothing in a line that steers the terminal of whoever reads the file: lines quote what others wrote.
@@ -51,6 +77,10 @@ impl<W: Write> Write for Harmless<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use seckill_model::{
+        SaleFault,
+        locale::{Lang, set_thread_language},
+    };
 
     #[test]
     fn no_line_steers_a_terminal() {
@@ -65,5 +95,18 @@ mod tests {
         assert!(!read.contains(|c| steers(c) && c != '\n'), "{read:?}");
         assert!(read.contains("火锅·a·b·c") && read.ends_with('\n'), "{read:?}");
         assert_eq!(read.lines().count(), 1, "{read:?}");
+    }
+
+    #[test]
+    fn lines_are_english() {
+        set_thread_language(Lang::Zh);
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let lines = tracing_subscriber::fmt().with_ansi(false).map_event_format(English);
+        let lines = lines.with_writer(Mutex::new(file.reopen().unwrap()));
+        tracing::subscriber::with_default(lines.finish(), || {
+            tracing::warn!(error = %SaleFault::NoTitle, "refused");
+        });
+        let read = std::fs::read_to_string(file.path()).unwrap();
+        assert!(read.contains("the title is empty") && read.is_ascii(), "{read}");
     }
 }

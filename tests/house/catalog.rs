@@ -134,6 +134,14 @@ const NAMES: &[&str] = &[
     "check",
     "aof",
     "fix",
+    "on",
+    "off",
+    "expired",
+    "running",
+    "paused",
+    "ended",
+    "archived",
+    "idle",
 ];
 
 /// The text of a message, with a gap where an argument is filled in, and the arguments.

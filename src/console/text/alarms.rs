@@ -11,7 +11,6 @@ use seckill_model::{
 };
 
 use super::{
-    books::sale_finding,
     figures::{counted, span, thousands, within},
     refusals::unread,
     system,
@@ -67,12 +66,11 @@ pub(crate) fn alarm(kind: &AlarmKind) -> Told {
             text!("alarms-redis-takes-no-writes-so-no", step, reason)
         }
         AlarmKind::ForeignKey(found) => {
-            let ForeignKey { key, holds } = found;
-            let content = system::content(holds);
+            let (key, holds) = (&found.key, ForeignKey::content(&found.holds));
             if found.is_lock() {
-                text!("alarms-in-redis-holds-a-of-another", key, holds, content)
+                text!("alarms-in-redis-holds-a-of-another", key, holds)
             } else {
-                text!("alarms-in-redis-holds-a-of-another-2", key, holds, content)
+                text!("alarms-in-redis-holds-a-of-another-2", key, holds)
             }
         }
         AlarmKind::SqlLocked { waiting } => return locked(*waiting),
@@ -85,7 +83,7 @@ pub(crate) fn alarm(kind: &AlarmKind) -> Told {
             text!("alarms-the-database-does-not-answer-orders", reason)
         }
         AlarmKind::BooksOff { finding, repairable } => {
-            let (finding, ledger) = (sale_finding(finding), key_of(Action::Ledger));
+            let ledger = key_of(Action::Ledger);
             if *repairable {
                 text!("alarms-books-off-explains-and-repairs-it", finding, ledger)
             } else {

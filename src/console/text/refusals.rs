@@ -15,8 +15,6 @@ use seckill_model::{
 };
 
 use super::{
-    books::sale_finding,
-    faults::sale_fault,
     figures::{signed, thousands},
     starting, system,
 };
@@ -55,7 +53,7 @@ pub(crate) fn refusal(refusal: &Refusal) -> String {
             format!("Redis 目前不接受写入（{detail}），{}，之后会继续", system::unwilling(detail))
         }
         Why::RedisRefused(detail) => format!("Redis 拒绝：{detail}"),
-        Why::RedisKey(key) => system::foreign_key(key),
+        Why::RedisKey(key) => key.to_string(),
         Why::RedisReply(command) => {
             // Only the name of a command is one in Chinese too.
             let is_name = |it: char| it.is_ascii_uppercase() || it == ' ';
@@ -83,7 +81,7 @@ pub(crate) fn refusal(refusal: &Refusal) -> String {
             format!("时钟为 {seconds} 秒，超出订单号可表示的 2022 至 2090 年，请校准时钟")
         }
         Why::Sequence => "当天的订单号已用尽，请等到下一个 UTC 日".to_owned(),
-        Why::Sale(fault) => sale_fault(fault),
+        Why::Sale(fault) => fault.to_string(),
         Why::LockBusy(name) => {
             format!("锁“{name}”由他人持有，请等待，'seckill locks list' 可查看")
         }
@@ -103,7 +101,7 @@ pub(crate) fn refusal(refusal: &Refusal) -> String {
             )
         }
         Why::NoJob(name) => format!("没有任务“{name}”，'seckill jobs list' 可查看"),
-        Why::Unbalanced(found) => format!("对账不符：{}", sale_finding(found)),
+        Why::Unbalanced(found) => format!("对账不符：{}", found),
         Why::LongReason(characters, bytes) => {
             let [most, heaviest] =
                 [MAX_REASON, MAX_REASON_BYTES].map(|most| thousands(most as u64));

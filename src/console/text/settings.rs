@@ -2,10 +2,7 @@
 
 use std::{io, path::Path};
 
-use seckill_model::{
-    OutOfRange,
-    message::{Label, text},
-};
+use seckill_model::message::{Label, text};
 
 use super::system;
 
@@ -155,12 +152,6 @@ pub fn no_fixed_default(key: &str) -> Option<&'static str> {
         _ => return None,
     };
     Some(told.read())
-}
-
-/// A number out of its range.
-pub fn range(fault: &OutOfRange) -> String {
-    let OutOfRange { name, value, least, most } = fault;
-    text!("settings-value", fault, name, value, least, most)
 }
 
 /// A name that no node can have.

@@ -5,7 +5,6 @@ use std::io;
 
 use seckill_engine::refusal::Unwilling;
 use seckill_model::{
-    ForeignKey, NO_NUMBER, REPLACED,
     locale::{Lang, language},
     message::text,
 };
@@ -55,24 +54,6 @@ const OWN: &[(&str, &str)] = &[
     ("it can't write: {}; make room on its disk", "它无法写入：{}；请腾出磁盘空间"),
     ("it said nothing", "没有留下信息"),
 ];
-
-/// A key that another program has written, and what mends it.
-pub(crate) fn foreign_key(found: &ForeignKey) -> String {
-    let ForeignKey { key, holds } = found;
-    if language() == Lang::En {
-        return found.to_string();
-    }
-    let what = content(holds);
-    let then = if found.is_lock() { "" } else { "，再运行 'seckill audit --repair'" };
-    format!(
-        "Redis 的键“{key}”存有 {what}，不是本程序写入的；请改名（RENAME {key} {key}{REPLACED}）{then}"
-    )
-}
-
-/// What a key holds: the name of a type, or no number.
-pub(crate) fn content(holds: &str) -> &str {
-    if holds == NO_NUMBER { "非数字文本" } else { holds }
-}
 
 /// What makes a Redis take writes again.
 pub(crate) fn unwilling(words: &str) -> String {

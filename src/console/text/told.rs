@@ -14,11 +14,9 @@ use seckill_model::{
 
 use super::{
     alarms::keys_named,
-    books::{finding, sale_finding},
     figures::{grouped, thousands},
     refusals::{refusal, unread},
     replies::reply,
-    system,
 };
 
 /// How an act went, or what befell.
@@ -54,7 +52,7 @@ fn chinese(told: &Told) -> String {
         Told::Words(words) => words.clone(),
         Told::Unread(why) => unread(&Said::of(why)),
         Told::Lasted(millis) => format!("持续 {:.1} 秒", *millis as f64 / 1e3),
-        Told::Off(found) => format!("不符：{}", sale_finding(found)),
+        Told::Off(found) => format!("不符：{}", found),
         Told::DeadHolds(pending) => format!("失联，持有 {} 条消息", thousands(*pending)),
         Told::StrangerHolds(pending) => {
             format!("不是已知节点，持有 {} 条消息", thousands(*pending))
@@ -65,7 +63,7 @@ fn chinese(told: &Told) -> String {
         Told::Letters(count) => format!("{} 条待人工处理", thousands(*count)),
         Told::GroupGone => "不存在".to_owned(),
         Told::Holds(holds) => {
-            format!("存有 {}，不是本程序写入的", system::content(holds))
+            format!("存有 {}，不是本程序写入的", ForeignKey::content(holds))
         }
         Told::NoHeartbeat(millis) => {
             format!("已 {:.1} 秒无心跳，其消息由在线节点接管", *millis as f64 / 1e3)
@@ -125,7 +123,7 @@ fn broken(fault: &PartitionFault) -> String {
             last.in_stream()
         ),
         PartitionFault::ForeignKey(ForeignKey { key, holds }) => {
-            format!("Redis 的键“{key}”存有 {}，不是本程序写入的", system::content(holds))
+            format!("Redis 的键“{key}”存有 {}，不是本程序写入的", ForeignKey::content(holds))
         }
     }
 }
@@ -244,7 +242,7 @@ fn subject_chinese(subject: &Subject) -> String {
         }
         Subject::Books(sales) => {
             let told = sales.iter().map(|(sale, findings)| {
-                let findings: Vec<String> = findings.iter().map(finding).collect();
+                let findings: Vec<String> = findings.iter().map(ToString::to_string).collect();
                 format!("#{sale}：{}", findings.join("，"))
             });
             told.collect::<Vec<_>>().join("；")
