@@ -1033,6 +1033,34 @@ orders-user-sale = user { $user }, sale { $sale }
 orders-user-voucher = user { $user }, voucher { $sale }
 orders-value = { $first }, { $second }
 
+## os
+
+os-address-in-use = address in use
+os-address-not-available = address not available
+os-already-exists = file exists
+os-broken-pipe = broken pipe
+os-busy = device or resource busy
+os-connection-aborted = connection aborted
+os-connection-refused = connection refused
+os-connection-reset = connection reset by peer
+os-directory-not-empty = directory not empty
+os-disk-full = no space left on the device
+os-file-too-large = file too large
+os-host-unreachable = host unreachable
+os-invalid-argument = invalid argument
+os-invalid-file-name = file name too long or invalid
+os-is-a-directory = is a directory
+os-network-down = network down
+os-network-unreachable = network unreachable
+os-not-a-directory = not a directory
+os-not-connected = not connected
+os-not-found = no such file or directory
+os-out-of-memory = out of memory
+os-permission-denied = permission denied
+os-quota-exceeded = disk quota exceeded
+os-read-only-file-system = read-only file system
+os-timed-out = timed out
+
 ## overview
 
 overview-consumers = CONSUMERS
@@ -1128,6 +1156,83 @@ recovery-stuck = stuck
 recovery-stuck-not-in-sql = stuck, not in SQL
 recovery-too-often = too often
 recovery-value = { $told }: { $act }
+
+## redis
+
+redis-away = Redis at { $place } does not answer ({ $reason }); start it or check the URL
+redis-broke-after-write = the connection broke after the write
+redis-certificate = the certificate of Redis at { $place } is not accepted ({ $reason }); if your own authority signed it, give that authority's certificate with --redis-ca FILE
+redis-cluster-down = { $place }, asked for slot { $slot }, says { $words }; start the missing servers, or run 'redis-cli --cluster fix { $place }'
+redis-cross-slot = the keys of one pipeline are in different slots; please report this
+redis-data-dir-closing = another seckill has been closing { $path } for { $seconds } s; wait for it, or end it
+redis-data-dir-crowded = { $nodes } processes already use { $path }; end some of them
+redis-data-dir-denied = this user cannot write to { $path }; change its owner, or give another --data-dir
+redis-data-dir-full = the disk of { $path } is full; free disk space, or give another --data-dir
+redis-data-dir-gone = { $path } was removed while in use: the data in it is lost, and requests are no longer accepted; end all seckill processes, restore a backup, and start again
+redis-data-dir-no-home = there is no home directory for the data; give --data-dir
+redis-data-dir-not-a-directory = { $path } is not a directory; give another --data-dir
+redis-data-dir-read-only = { $path } is on a read-only file system; give another --data-dir
+redis-data-dir-shared = { $path } belongs to another user or is open to others; remove it, or set TMPDIR
+redis-data-dir-unusable = { $path } cannot be used ({ $reason }); give another --data-dir
+redis-hosts-databases = a cluster has no databases to choose from
+redis-hosts-host = a host, port or database is invalid
+redis-hosts-missing = a host is missing
+redis-hosts-no-parameters = no parameters are allowed after a ?
+redis-hosts-none = it names no host
+redis-hosts-only = only hosts are allowed
+redis-hosts-parameters = only sentinel_user and sentinel_pass are allowed after the ?
+redis-hosts-password = in a password, write / ? # @ as %2F %3F %23 %40
+redis-hosts-service = the name of the service must follow the hosts
+redis-just-failed = it was unreachable a moment ago
+redis-key-moved = { $words }: the key has moved to another server
+redis-login = Redis at { $place } refuses the login ({ $reason }); put the user and password into the URL: redis://USER:PASSWORD@HOST or unix:///PATH?user=USER&pass=PASSWORD
+redis-no-group = the consumer group is missing; a running node recreates it
+redis-no-master = its sentinels name no live master of '{ $service }'
+redis-none-of-cluster = none of its servers answers; { $place }: { $reason }
+redis-not-master = it is no longer the master
+redis-one-of-cluster = { $place } is one server of a cluster ({ $words }); its URL starts with redis+cluster:// or rediss+cluster://
+redis-refused = Redis refused: { $reason }
+redis-remedy-disk = free disk space and check its log
+redis-remedy-memory = raise maxmemory or remove other data
+redis-remedy-other = resolve that
+redis-remedy-replica = it is a replica: give the URL of its master
+redis-remedy-replicas = reconnect its replicas or lower min-replicas-to-write
+redis-reply = Redis sent an unexpected reply; check whether the key holds something else, or whether the server is not Redis
+redis-reply-to = Redis sent an unexpected reply to { $command }; check whether the key holds something else, or whether the server is not Redis
+redis-sentinel-login = { $reason }; if the sentinels require their own login, add ?sentinel_user=USER&sentinel_pass=PASSWORD
+redis-sentinels-timed-out = its sentinels did not answer in time
+redis-server-damaged = the append-only file of the Redis server is damaged; back up { $dir }, then run: redis-check-aof --fix { $manifest }
+redis-server-detached = this process has detached from the Redis server; start again
+redis-server-died = the Redis server exited at once: { $words }; see { $log }
+redis-server-died-silent = the Redis server exited at once without a message; see { $log }
+redis-server-ending = the program is shutting down and no longer manages the Redis server
+redis-server-foreign = the server at { $socket } works in another directory, { $dir }; stop it, or give another --data-dir
+redis-server-found-other = { $path } is not a server
+redis-server-found-version = { $path } is { $version }
+redis-server-full = the Redis server cannot start because the disk of { $dir } is full; free disk space
+redis-server-loading = the Redis server is still loading its append-only file after { $seconds } s; try again later
+redis-server-none-on-path = none is on PATH
+redis-server-not-installed = Redis or Valkey 7.0 or later is required ({ $found }); install it: { $install }, or give --redis URL
+redis-server-silent = a Redis server holds { $lock } but does not answer at { $socket }; check { $log }, and stop it
+redis-server-spawn = { $path } cannot be started ({ $reason }); reinstall it, or give --redis URL
+redis-server-stuck = the Redis server at { $socket } does not exit; stop it with redis-cli -s { $socket } shutdown
+redis-server-unwritten = the Redis server was left running because it could not write its last replies to { $dir }; free disk space, then start and stop seckill once more
+redis-timed-out = no answer in time
+redis-timed-out-after = no answer within { $millis } ms
+redis-too-old = Redis at { $place } is version { $version }, but 7.0 or later is required; upgrade it
+redis-unserved = no server of the cluster { $cluster } serves slot { $slot }; 'redis-cli --cluster fix HOST:PORT' assigns it
+redis-unwilling = Redis accepts no writes ({ $reason }): { $remedy }; it then continues by itself
+redis-url-ca = the certificates of --redis-ca { $path } cannot be used ({ $reason }); give a PEM file with the certificate of the authority that signed the server's
+redis-url-ca-empty = --redis-ca { $path } contains no PEM certificate; give a PEM file with the certificate of the authority that signed the server's
+redis-url-ca-of-sentinels = --redis-ca does not work with sentinels; add the authority to the system certificates, or name the file in SSL_CERT_FILE
+redis-url-ca-unused = --redis-ca requires an encrypted Redis; write its URL with rediss:// or rediss+cluster://, or omit --redis-ca
+redis-url-cluster = the cluster URL cannot be parsed: { $fault }; write { $form }
+redis-url-no-cluster = Redis at { $place } is a single server, not a cluster; its URL starts with redis:// or rediss://
+redis-url-other-scheme = a Redis URL starts with redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://, not with '{ $scheme }'; for example redis://127.0.0.1:6379
+redis-url-scheme = a Redis URL starts with redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://; for example redis://127.0.0.1:6379
+redis-url-sentinels = the Sentinel URL cannot be parsed: { $fault }; write { $form }
+redis-url-unreadable = the Redis URL cannot be parsed; write { $server } or { $socket }
+redis-url-unusable = the Redis URL cannot be used ({ $reason })
 
 ## replies
 
@@ -1233,6 +1338,96 @@ settings-true-or-false = true or false
 settings-value-2 = '{ $action }': { $why }
 settings-without-the-setting-theme = { $why }; without the setting 'theme' { $instead }
 
+## store
+
+store-away = the database is unavailable ({ $reason }); work continues when it is back
+store-changed = the sale of voucher { $voucher } was just changed by another user; check it and try again
+store-ended = the sale of voucher { $voucher } has ended; create a new one
+store-fenced = the lock '{ $name }' has another holder by now; this write came too late and was refused
+store-file-cannot-open = { $path } cannot be opened as a database; check its directory, or give another --database
+store-file-closed = { $path } cannot be entered ({ $reason }); give another --database
+store-file-damaged = the database file is damaged ({ $reason }); restore a backup
+store-file-denied = this user cannot write to { $path }; change its permissions, or give another --database
+store-file-foreign = { $path } contains tables of another program ({ $tables }); give another --database
+store-file-no-database = { $path } is not a SQLite database, or is damaged; give another --database
+store-file-no-directory = the directory { $path } does not exist; create it, or give another --database
+store-file-not-a-directory = { $path } is not a directory; give another --database
+store-file-not-a-file = { $path } is not a file; give the path of a file as --database
+store-file-not-utf-8 = { $path } is not UTF-8, which SQLite requires; give another --database
+store-file-read-only = { $path } is read-only; make it and its directory writable, or give another --database
+store-file-read-only-system = { $path } is on a read-only file system; change that, or give another --database
+store-file-removed = { $path } was removed while in use: what is written now is lost when this process ends; end all seckill processes, restore a backup, and start again
+store-file-replaced = { $path } was replaced while in use: what is written now does not reach the new file; end all seckill processes and start again
+store-file-unreadable = { $path } cannot be read ({ $reason }); give another --database
+store-file-unusable = { $path } cannot be used ({ $reason }); give another --database
+store-locked = the database is locked by another program ('fuser FILE' finds it); work continues when the lock is released
+store-no-sale = there is no sale of voucher { $voucher }; 'seckill sale list' shows them
+store-out-of-stock = voucher { $voucher } has no stock left in SQL for this order
+store-reason-cannot-write = it cannot write: { $words }; free space on its disk
+store-reason-closed = the store is closed
+store-reason-connection-broke = the connection broke
+store-reason-connection-failed = the connection broke: { $reason }
+store-reason-contention = concurrent transactions keep changing the same rows
+store-reason-damaged = row { $number } of { $table } is damaged
+store-reason-denied = it refuses the user, the password or the request: { $words }; check --database and GRANT
+store-reason-disk-full = the disk is full; free disk space
+store-reason-drill = fault injection
+store-reason-file-failed = the database file cannot be read or written: { $words }
+store-reason-file-is-read-only = the database file is read-only; make it and its directory writable
+store-reason-id-taken = the ID { $order } belongs to another order; nothing was bought
+store-reason-no-answer = no answer within { $seconds } s
+store-reason-no-database = { $words }; create it with CREATE DATABASE, or correct --database
+store-reason-no-database-named = the URL names no database
+store-reason-no-number = the database returned no number for the voucher
+store-reason-no-tls = no encrypted connection: { $words }; check store.tls
+store-reason-not-written = order { $order } was not written, and no row explains why
+store-reason-other-protocol = it does not answer like { $database }: { $words }
+store-reason-packet-too-large = { $words }; raise max_allowed_packet of the server
+store-reason-paused-in-transaction = this process paused within a transaction
+store-reason-pool-busy = all { $connections } connections of this process are busy
+store-reason-pool-timed-out = all connections are busy
+store-reason-replica = it is a read-only replica; give the URL of the primary
+store-reason-rows-locked = other transactions hold locks on the same rows
+store-reason-schema-locked = another process is changing the schema
+store-reason-silent = it accepts connections but does not answer
+store-reason-statement-binlog = its binlog_format is STATEMENT; set it to ROW or MIXED, which READ COMMITTED requires
+store-reason-statement-timed-out = a statement took longer than store.statement_ms
+store-reason-too-large = { $number } is too large for the database
+store-reason-too-many-connections = it accepts no more connections: { $words }; raise its limit or lower store.pool
+store-reason-unknown-status = an order has the unknown status { $status }
+store-reason-unreachable = { $server } does not answer
+store-refused = the database refused: { $reason }
+store-rule-expired = voucher { $voucher } has expired and cannot be bought; 'seckill voucher list' shows which are on
+store-rule-flash-sale = voucher { $voucher } is sold only in a flash sale; 'seckill rush --voucher { $voucher }' sends buyers to it
+store-rule-full = voucher { $voucher } already has { $initial } pieces, the maximum of a sale; create another sale
+store-rule-no-room = { $by } pieces cannot be added to the { $initial } of voucher { $voucher }; enter 1 to { $room }
+store-rule-no-voucher = there is no voucher { $voucher }; 'seckill voucher list' shows them
+store-rule-not-ended = the sale of voucher { $voucher } has not ended; end it before archiving it
+store-rule-off = voucher { $voucher } is off the shelf and cannot be bought; 'seckill voucher list' shows which are on
+store-rule-sold = { $by } pieces cannot be removed from voucher { $voucher }: { $stock } of { $initial } are unsold, and at least one must remain; end the sale to stop selling
+store-rule-window = the sale of voucher { $voucher } ends at { $end }, so it cannot begin at { $begin }; choose an earlier time
+store-schema-changed = the schema was changed by another program: { $reason }; restore it, and work continues
+store-schema-encoding = the encoding of the database is { $encoding }; create one with ENCODING 'UTF8'
+store-schema-half-done = the migration to schema version { $version } was interrupted; restore a backup, or give another --database
+store-schema-newer = the database has schema version { $version }, created by a newer seckill; this one supports up to { $known }: upgrade seckill, or give another --database
+store-schema-no-schema = no schema in this user's search_path exists; create one, or set another search_path
+store-schema-old-server = the server is { $version }; the oldest supported is { $oldest }
+store-schema-other = schema version { $version } of the database differs from that of this seckill; use the seckill that created it, or give another --database
+store-schema-stuck = the schema of the database cannot be upgraded ({ $reason }); give another --database
+store-unknown = the database failed at the commit ({ $reason }), so this may or may not be done; check before you repeat it
+store-url-forms = sqlite:PATH, mysql://USER:PASSWORD@HOST/DATABASE or postgres://USER:PASSWORD@HOST/DATABASE
+store-url-memory = sqlite::memory: cannot be used, because several connections share the database; write { $forms }
+store-url-mysql = the database URL has the unknown parameter '{ $name }'; a MySQL URL takes { $known }
+store-url-no-database = the database URL names no database; write { $form }
+store-url-no-file = the database URL names no file; write { $forms }
+store-url-no-host = the database URL names no host; write { $forms }
+store-url-no-scheme = the database URL has no scheme; write { $forms }
+store-url-parameters = a SQLite URL takes no parameters (write %3F for a '?' in a file name); write { $forms }
+store-url-postgres = the database URL has the unknown parameter '{ $name }'; a PostgreSQL URL takes { $known }
+store-url-scheme = the scheme of the database URL is unknown; write { $forms }
+store-url-unreadable = the database URL cannot be parsed ({ $reason }); write { $forms }
+store-url-unusable = the database URL cannot be used ({ $reason }); correct it
+
 ## stream
 
 stream-a-consumer-has-no-detail-its = a consumer has no detail; its row tells all of it
@@ -1337,14 +1532,6 @@ stream-users = users
 stream-users-are-masked = users are masked
 stream-users-are-shown = users are shown
 stream-waiting = waiting
-
-## system
-
-system-connect-its-replicas-again-or-lower = connect its replicas again or lower min-replicas-to-write
-system-it-is-a-replica-give-the = it is a replica: give the URL of its master
-system-make-room-on-its-disk-and = make room on its disk and look into its log
-system-mend-that = mend that
-system-raise-maxmemory-or-remove-other-data = raise maxmemory or remove other data
 
 ## tables
 

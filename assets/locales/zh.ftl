@@ -1003,6 +1003,34 @@ orders-user-sale = 用户 { $user }，活动 { $sale }
 orders-user-voucher = 用户 { $user }，券 { $sale }
 orders-value = { $first }，{ $second }
 
+## os
+
+os-address-in-use = 地址已被占用
+os-address-not-available = 地址不可用
+os-already-exists = 已存在
+os-broken-pipe = 对方已断开
+os-busy = 正被占用
+os-connection-aborted = 连接已中止
+os-connection-refused = 连接被拒绝
+os-connection-reset = 连接被重置
+os-directory-not-empty = 目录不为空
+os-disk-full = 磁盘已满
+os-file-too-large = 文件过大
+os-host-unreachable = 主机不可达
+os-invalid-argument = 参数无效
+os-invalid-file-name = 文件名过长或无效
+os-is-a-directory = 是目录
+os-network-down = 网络已断开
+os-network-unreachable = 网络不可达
+os-not-a-directory = 不是目录
+os-not-connected = 尚未连接
+os-not-found = 文件或目录不存在
+os-out-of-memory = 内存不足
+os-permission-denied = 没有权限
+os-quota-exceeded = 超出磁盘配额
+os-read-only-file-system = 文件系统只读
+os-timed-out = 超时
+
 ## overview
 
 overview-consumers = 消费者
@@ -1098,6 +1126,83 @@ recovery-stuck = 卡住
 recovery-stuck-not-in-sql = 卡住，未落库
 recovery-too-often = 投递过多
 recovery-value = { $told }：{ $act }
+
+## redis
+
+redis-away = { $place } 的 Redis 无应答（{ $reason }），请启动它或检查地址
+redis-broke-after-write = 写入之后连接中断
+redis-certificate = { $place } 的 Redis 证书不被接受（{ $reason }）；若由自有机构签发，请用 --redis-ca 给出该机构的证书文件
+redis-cluster-down = { $place } 对槽 { $slot } 的应答为 { $words }；请启动缺少的服务器，或运行 redis-cli --cluster fix { $place }
+redis-cross-slot = 同一管道的键位于不同的槽，请报告此问题
+redis-data-dir-closing = 另一个 seckill 正在关闭 { $path }，已有 { $seconds } 秒，请等待或结束它
+redis-data-dir-crowded = 已有 { $nodes } 个进程在使用 { $path }，请结束一些
+redis-data-dir-denied = 当前用户不能写入 { $path }，请更改其所有者，或另指定 --data-dir
+redis-data-dir-full = { $path } 所在磁盘已满，请腾出空间，或另指定 --data-dir
+redis-data-dir-gone = { $path } 在使用中被删除：其中的数据已丢失，此后不再受理请求；请停止所有 seckill 进程，换上备份后重新启动
+redis-data-dir-no-home = 没有可存放数据的主目录，请指定 --data-dir
+redis-data-dir-not-a-directory = { $path } 不是目录，请另指定 --data-dir
+redis-data-dir-read-only = { $path } 位于只读的文件系统，请另指定 --data-dir
+redis-data-dir-shared = { $path } 属于他人或对他人开放，请删除它，或设置 TMPDIR
+redis-data-dir-unusable = { $path } 不可用（{ $reason }），请另指定 --data-dir
+redis-hosts-databases = 集群没有可选的数据库
+redis-hosts-host = 主机、端口或数据库有误
+redis-hosts-missing = 缺少一个主机
+redis-hosts-no-parameters = 问号之后不能有内容
+redis-hosts-none = 没有主机
+redis-hosts-only = 只能填主机
+redis-hosts-parameters = 问号之后只能有 sentinel_user 和 sentinel_pass
+redis-hosts-password = 密码中的 /、?、#、@ 须写成 %2F、%3F、%23、%40
+redis-hosts-service = 主机之后应为服务的名称
+redis-just-failed = 刚才无法连接
+redis-key-moved = { $words }：该键已移到另一台服务器
+redis-login = { $place } 的 Redis 拒绝登录（{ $reason }），请在地址中写明用户和密码
+redis-no-group = 消费组不存在，运行中的节点会重建
+redis-no-master = 哨兵没有“{ $service }”的在线主节点
+redis-none-of-cluster = 其服务器均不可用，{ $place }：{ $reason }
+redis-not-master = 它已不是主节点
+redis-one-of-cluster = { $place } 是集群中的一台服务器（{ $words }），其地址以 redis+cluster:// 或 rediss+cluster:// 开头
+redis-refused = Redis 拒绝：{ $reason }
+redis-remedy-disk = 请腾出其磁盘空间并查看其日志
+redis-remedy-memory = 请调高 maxmemory 或清理其他数据
+redis-remedy-other = 请排除
+redis-remedy-replica = 它是副本，请改用主库的地址
+redis-remedy-replicas = 请恢复其副本或调低 min-replicas-to-write
+redis-reply = Redis 的应答不符合预期，该键存有其他内容，或该服务器不是 Redis
+redis-reply-to = Redis 对 { $command } 的应答不符合预期，该键存有其他内容，或该服务器不是 Redis
+redis-sentinel-login = { $reason }；若哨兵需要单独登录，请加上 ?sentinel_user 和 sentinel_pass
+redis-sentinels-timed-out = 哨兵没有及时应答
+redis-server-damaged = Redis 服务器的追加文件已损坏；请备份 { $dir }，再运行：redis-check-aof --fix { $manifest }
+redis-server-detached = 本进程已放弃 Redis 服务器，请重新启动
+redis-server-died = Redis 服务器随即退出：{ $words }；详见 { $log }
+redis-server-died-silent = Redis 服务器随即退出，没有留下信息；详见 { $log }
+redis-server-ending = 程序正在退出，不再管理 Redis 服务器
+redis-server-foreign = { $socket } 处的服务器工作在 { $dir }，不是此处；请停止它，或另指定 --data-dir
+redis-server-found-other = { $path } 不是服务器
+redis-server-found-version = { $path } 为 { $version }
+redis-server-full = { $dir } 所在磁盘已满，Redis 服务器无法启动，请腾出空间
+redis-server-loading = { $seconds } 秒后 Redis 服务器仍在读取追加文件，请稍后再试
+redis-server-none-on-path = PATH 中没有
+redis-server-not-installed = 需要 7.0 或更高版本的 Redis 或 Valkey 服务器（{ $found }）；请安装：{ $install }，或指定 --redis URL
+redis-server-silent = 有 Redis 服务器占用 { $lock }，但在 { $socket } 没有应答；请查看 { $log }，并停止它
+redis-server-spawn = 无法启动 { $path }（{ $reason }），请重新安装，或指定 --redis URL
+redis-server-stuck = { $socket } 的 Redis 服务器没有退出，请用 redis-cli -s { $socket } shutdown 停止
+redis-server-unwritten = Redis 服务器仍在运行：它无法把最后的应答写入 { $dir }；请腾出磁盘空间，再启动并退出一次 seckill
+redis-timed-out = 没有及时应答
+redis-timed-out-after = { $millis } 毫秒内没有应答
+redis-too-old = { $place } 的 Redis 为 { $version }，需要 7.0 或更高版本，请升级
+redis-unserved = 集群 { $cluster } 没有服务器负责槽 { $slot }；可用 redis-cli --cluster fix 分配
+redis-unwilling = Redis 目前不接受写入（{ $reason }），{ $remedy }，之后会继续
+redis-url-ca = --redis-ca { $path } 的证书不可用（{ $reason }），请给出签发服务器证书的机构的 PEM 证书文件
+redis-url-ca-empty = --redis-ca { $path } 中没有 PEM 证书，请给出签发服务器证书的机构的 PEM 证书文件
+redis-url-ca-of-sentinels = --redis-ca 不能用于哨兵；请把签发机构加入系统证书，或用 SSL_CERT_FILE 指定该文件
+redis-url-ca-unused = --redis-ca 用于加密的 Redis，其地址以 rediss:// 或 rediss+cluster:// 开头；否则请去掉 --redis-ca
+redis-url-cluster = 集群地址无法识别：{ $fault }；形如 { $form }
+redis-url-no-cluster = { $place } 的 Redis 是单台服务器而非集群，其地址以 redis:// 或 rediss:// 开头
+redis-url-other-scheme = Redis 地址须以 redis://、rediss://、unix://、redis+sentinel:// 或 redis+cluster:// 开头，而不是“{ $scheme }”；例如 redis://127.0.0.1:6379
+redis-url-scheme = Redis 地址须以 redis://、rediss://、unix://、redis+sentinel:// 或 redis+cluster:// 开头；例如 redis://127.0.0.1:6379
+redis-url-sentinels = 哨兵地址无法识别：{ $fault }；形如 { $form }
+redis-url-unreadable = Redis 地址无法识别；形如 { $server } 或 { $socket }
+redis-url-unusable = Redis 地址不可用（{ $reason }）
 
 ## replies
 
@@ -1203,6 +1308,96 @@ settings-true-or-false = 真假值（true 或 false）
 settings-value-2 = “{ $action }”：{ $why }
 settings-without-the-setting-theme = { $why }；不设 theme 则{ $instead }
 
+## store
+
+store-away = 数据库失联（{ $reason }），恢复后会继续
+store-changed = #{ $voucher } 刚被他人更改，请查看后再操作
+store-ended = #{ $voucher } 已结束，请新建一场
+store-fenced = 锁“{ $name }”已由他人持有，此次写入过迟，已拒绝
+store-file-cannot-open = 无法作为数据库打开 { $path }，请检查所在目录，或另指定 --database
+store-file-closed = 无法进入 { $path }（{ $reason }），请另指定 --database
+store-file-damaged = 数据库文件已损坏（{ $reason }），请换上备份
+store-file-denied = 当前用户不能写入 { $path }，请更改权限，或另指定 --database
+store-file-foreign = { $path } 中有其他程序的表（{ $tables }），请另指定 --database
+store-file-no-database = { $path } 不是 SQLite 数据库，或已损坏，请另指定 --database
+store-file-no-directory = 目录 { $path } 不存在，请创建，或另指定 --database
+store-file-not-a-directory = { $path } 不是目录，请另指定 --database
+store-file-not-a-file = { $path } 不是文件，--database 须为文件的路径
+store-file-not-utf-8 = { $path } 不是 SQLite 所需的 UTF-8，请另指定 --database
+store-file-read-only = { $path } 只读，请使文件及其目录可写，或另指定 --database
+store-file-read-only-system = { $path } 位于只读的文件系统，请更改，或另指定 --database
+store-file-removed = { $path } 在使用中被删除：此后写入的数据会在进程结束时丢失；请停止所有 seckill 进程，换上备份后重新启动
+store-file-replaced = { $path } 在使用中被替换：此后写入的数据不会进入新文件；请停止所有 seckill 进程后重新启动
+store-file-unreadable = 无法读取 { $path }（{ $reason }），请另指定 --database
+store-file-unusable = { $path } 不可用（{ $reason }），请另指定 --database
+store-locked = 数据库被其他程序锁定（可用 fuser 查出），锁释放后会继续
+store-no-sale = 没有 #{ $voucher } 的秒杀，'seckill sale list' 可查看
+store-out-of-stock = #{ $voucher } 在 SQL 中已没有库存给这笔订单
+store-reason-cannot-write = 它无法写入：{ $words }；请腾出磁盘空间
+store-reason-closed = 存储已关闭
+store-reason-connection-broke = 连接中断
+store-reason-connection-failed = 连接中断：{ $reason }
+store-reason-contention = 并发事务一直在更改相同的行
+store-reason-damaged = { $table } 的第 { $number } 行已损坏
+store-reason-denied = 它拒绝该用户、密码或请求：{ $words }；请检查 --database 和 GRANT
+store-reason-disk-full = 磁盘已满，请腾出空间
+store-reason-drill = 故障演练
+store-reason-file-failed = 数据库文件无法读写：{ $words }
+store-reason-file-is-read-only = 数据库文件只读，请使文件及其目录可写
+store-reason-id-taken = 订单号 { $order } 属于另一笔订单，未购买
+store-reason-no-answer = { $seconds } 秒内没有应答
+store-reason-no-database = { $words }；请用 CREATE DATABASE 创建，或更正 --database
+store-reason-no-database-named = 地址没有数据库名
+store-reason-no-number = 数据库没有返回券编号
+store-reason-no-tls = 无法加密连接：{ $words }；请检查 store.tls
+store-reason-not-written = 订单 { $order } 未写入，也没有冲突的行
+store-reason-other-protocol = 它的应答不像 { $database }：{ $words }
+store-reason-packet-too-large = { $words }；请调高服务器的 max_allowed_packet
+store-reason-paused-in-transaction = 本进程在事务中停顿过久
+store-reason-pool-busy = 本进程的 { $connections } 个连接都在使用中
+store-reason-pool-timed-out = 所有连接都在使用中
+store-reason-replica = 它是只读的副本，请改用主库的地址
+store-reason-rows-locked = 其他事务锁定了相同的行
+store-reason-schema-locked = 另一个进程正在更改表结构
+store-reason-silent = 接受连接但没有应答
+store-reason-statement-binlog = 其 binlog_format 为 STATEMENT，请改为 READ COMMITTED 所需的 ROW 或 MIXED
+store-reason-statement-timed-out = 语句执行超过 store.statement_ms
+store-reason-too-large = { $number } 超出数据库的范围
+store-reason-too-many-connections = 它不再接受连接：{ $words }；请提高其上限，或调低 store.pool
+store-reason-unknown-status = 有订单的状态 { $status } 未知
+store-reason-unreachable = { $server } 没有应答
+store-refused = 数据库拒绝：{ $reason }
+store-rule-expired = 券 #{ $voucher } 已过期，不能购买，请选已上架的券
+store-rule-flash-sale = 券 #{ $voucher } 为秒杀券，只能在秒杀中购买
+store-rule-full = #{ $voucher } 已有 { $initial } 件，为一场的上限，请另建一场
+store-rule-no-room = #{ $voucher } 现有 { $initial } 件，不能再加 { $by } 件，请填 1 到 { $room }
+store-rule-no-voucher = 没有券 #{ $voucher }，请核对编号
+store-rule-not-ended = #{ $voucher } 尚未结束，请先结束再归档
+store-rule-off = 券 #{ $voucher } 已下架，不能购买，请选已上架的券
+store-rule-sold = 不能从 #{ $voucher } 撤下 { $by } 件：共 { $initial } 件，未售 { $stock } 件，至少留 1 件；不再出售请结束该场
+store-rule-window = #{ $voucher } 在 { $end } 结束，不能从 { $begin } 开始，请选更早的时间
+store-schema-changed = 表结构被他人更改：{ $reason }；恢复后会继续
+store-schema-encoding = 该数据库的文本编码为 { $encoding }，请以 ENCODING 'UTF8' 新建一个
+store-schema-half-done = 该数据库的结构版本 { $version } 只完成了一半；请换上备份，或另指定 --database
+store-schema-newer = 该数据库的结构版本为 { $version }，由更新的 seckill 创建，当前程序只支持到 { $known }；请升级 seckill，或另指定 --database
+store-schema-no-schema = 该用户的 search_path 中没有存在的模式，请创建，或另设一个
+store-schema-old-server = 服务器为 { $version }，最低需要 { $oldest }
+store-schema-other = 该数据库的结构版本 { $version } 与当前 seckill 的不同；请用创建它的 seckill，或另指定 --database
+store-schema-stuck = 该数据库的结构无法升级（{ $reason }），请另指定 --database
+store-unknown = 数据库在提交时失联（{ $reason }），结果未知，请查看后再操作
+store-url-forms = sqlite:PATH、mysql://USER:PASSWORD@HOST/DATABASE 或 postgres://USER:PASSWORD@HOST/DATABASE
+store-url-memory = sqlite::memory: 不可用，因为多个连接共用数据库；请写成 { $forms }
+store-url-mysql = 数据库地址的参数“{ $name }”未知；MySQL 地址可用 { $known }
+store-url-no-database = 数据库地址没有数据库名；请写成 { $form }
+store-url-no-file = 数据库地址没有文件；请写成 { $forms }
+store-url-no-host = 数据库地址没有主机；请写成 { $forms }
+store-url-no-scheme = 数据库地址没有写明类型；请写成 { $forms }
+store-url-parameters = SQLite 地址不带参数（文件名中的问号请写成 %3F）；请写成 { $forms }
+store-url-postgres = 数据库地址的参数“{ $name }”未知；PostgreSQL 地址可用 { $known }
+store-url-scheme = 数据库地址的类型未知；请写成 { $forms }
+store-url-unreadable = 数据库地址无法识别（{ $reason }）；请写成 { $forms }
+store-url-unusable = 数据库地址不可用（{ $reason }），请更正
+
 ## stream
 
 stream-a-consumer-has-no-detail-its = 消费者没有详情，该行已是全部内容
@@ -1307,14 +1502,6 @@ stream-users = 用户
 stream-users-are-masked = 已隐藏用户
 stream-users-are-shown = 已显示用户
 stream-waiting = 待投递
-
-## system
-
-system-connect-its-replicas-again-or-lower = 请恢复其副本或调低 min-replicas-to-write
-system-it-is-a-replica-give-the = 它是副本，请改用主库的地址
-system-make-room-on-its-disk-and = 请腾出其磁盘空间并查看其日志
-system-mend-that = 请排除
-system-raise-maxmemory-or-remove-other-data = 请调高 maxmemory 或清理其他数据
 
 ## tables
 

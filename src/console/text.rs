@@ -23,7 +23,6 @@ pub(crate) mod sale;
 pub mod settings;
 mod starting;
 pub(crate) mod stream;
-mod system;
 mod tables;
 pub(crate) mod terminal;
 pub(crate) mod time;

@@ -538,7 +538,7 @@ impl Gate {
 
     fn answer(&mut self, now: Instant, batch: Batch, reply: Value) {
         let Value::Array(answers) = reply else {
-            let what = BrokerError::Reply("the admission script").to_string();
+            let what = BrokerError::reply("admit.lua").to_string();
             return refuse(batch, &AdmissionError::Refused(what));
         };
         if let Some(outcome) = whole_batch(&answers) {
@@ -553,7 +553,7 @@ impl Gate {
                 let place = Place { user: ask.user, number };
                 self.journal.note(now, Admitted { voucher: ask.voucher, place, order });
             }
-            let unreadable = || BrokerError::Reply("the admission script").to_string();
+            let unreadable = || BrokerError::reply("admit.lua").to_string();
             let outcome = outcome.map(|(outcome, _)| outcome);
             ask.tell(now, outcome.ok_or_else(|| AdmissionError::Refused(unreadable())));
         }

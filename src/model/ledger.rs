@@ -105,7 +105,12 @@ pub enum Finding {
     /// Invariant 1.
     #[error(
         "{}",
-        text!("ledger-finding-redis-stock", initial = .initial, stock = .stock, admitted = .admitted)
+        text!(
+            "ledger-finding-redis-stock",
+            initial = .initial,
+            stock = .stock,
+            admitted = .admitted
+        )
     )]
     RedisStock {
         /// Pieces ever put on sale.

@@ -69,7 +69,7 @@ pub async fn ensure_group(link: &mut Link, of: &Partition) -> Result<(), BrokerE
     let mut create = cmd("XGROUP");
     create.arg("CREATE").arg(of.orders()).arg(of.group()).arg("0").arg("MKSTREAM");
     match link.query::<Value>(&create).await {
-        Err(BrokerError::Refused(why)) if why.starts_with("BUSYGROUP") => Ok(()),
+        Err(BrokerError::Refused(why)) if why.code() == Some("BUSYGROUP") => Ok(()),
         other => other.map(drop),
     }
 }
@@ -119,7 +119,7 @@ pub async fn read_group(
     match streams.pop() {
         Some(Value::Array(pair)) => match pair.into_iter().nth(1) {
             Some(entries) => Ok(passed(Point::AfterRead, entries_of(of, entries)?)),
-            None => Err(BrokerError::Reply("XREADGROUP")),
+            None => Err(BrokerError::reply("XREADGROUP")),
         },
         _ => Ok(Vec::new()),
     }
@@ -346,11 +346,11 @@ pub(super) fn entries_of(of: &Partition, value: Value) -> Result<Vec<Delivered>,
             .filter(|entry| !matches!(entry, Value::Nil))
             .map(|entry| match entry {
                 Value::Array(pair) => entry_of(of, pair),
-                _ => Err(BrokerError::Reply("a stream command")),
+                _ => Err(BrokerError::Reply(None)),
             })
             .collect(),
         Value::Nil => Ok(Vec::new()),
-        _ => Err(BrokerError::Reply("a stream command")),
+        _ => Err(BrokerError::Reply(None)),
     }
 }
 
@@ -358,7 +358,7 @@ pub(super) fn entries_of(of: &Partition, value: Value) -> Result<Vec<Delivered>,
 fn entry_of(of: &Partition, pair: Vec<Value>) -> Result<Delivered, BrokerError> {
     let mut pair = pair.into_iter();
     let (Some(Value::BulkString(id)), Some(fields)) = (pair.next(), pair.next()) else {
-        return Err(BrokerError::Reply("a stream command"));
+        return Err(BrokerError::Reply(None));
     };
     let entry = parse_id(of, &id)?;
     let body = match fields {
@@ -381,5 +381,5 @@ pub(super) fn parse_id(of: &Partition, raw: &[u8]) -> Result<EntryId, BrokerErro
         .ok()
         .and_then(|text| text.parse::<EntryId>().ok())
         .map(|id| EntryId { partition: of.number(), ..id })
-        .ok_or(BrokerError::Reply("a stream id"))
+        .ok_or(BrokerError::Reply(None))
 }

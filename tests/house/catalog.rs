@@ -142,6 +142,23 @@ const NAMES: &[&str] = &[
     "ended",
     "archived",
     "idle",
+    "MySQL",
+    "PostgreSQL",
+    "mysql",
+    "postgres",
+    "USER",
+    "PASSWORD",
+    "HOST",
+    "max",
+    "allowed",
+    "packet",
+    "binlog",
+    "format",
+    "STATEMENT",
+    "READ",
+    "COMMITTED",
+    "ROW",
+    "MIXED",
 ];
 
 /// The text of a message, with a gap where an argument is filled in, and the arguments.

@@ -1,9 +1,12 @@
 //! Words of alarms: what is true, and the key that helps.
 
-use seckill_engine::telemetry::{
-    data_loss::{self, named},
-    read_error::Unread,
-    snapshot::AlarmKind,
+use seckill_engine::{
+    refusal::{BrokerError, RedisReason, StoreError},
+    telemetry::{
+        data_loss::{self, named},
+        read_error::Unread,
+        snapshot::AlarmKind,
+    },
 };
 use seckill_model::{
     ForeignKey, Said,
@@ -13,7 +16,6 @@ use seckill_model::{
 use super::{
     figures::{counted, span, thousands, within},
     refusals::unread,
-    system,
 };
 use crate::{
     keymap::{Action, key_of},
@@ -244,11 +246,11 @@ fn locked(waiting: Option<u64>) -> Told {
 
 /// What makes a Redis take writes again.
 fn next_step(error: &Said) -> String {
-    let words = match error.data() {
-        Some(Unread::RedisUnwilling(words)) => words,
-        _ => error.to_string(),
+    let reason = match error.data() {
+        Some(Unread::Redis(BrokerError::Unwilling(reason))) => reason,
+        _ => RedisReason::Quoted(error.to_string()),
     };
-    system::unwilling(&words)
+    reason.remedy().to_owned()
 }
 
 /// What is wrong, without where and what to do: the alarm has two lines for all of it.
@@ -258,15 +260,16 @@ fn reason(error: &Said) -> String {
             let seconds = millis as f64 / 1e3;
             text!("alarms-no-answer-within-s", seconds)
         }
-        Some(
-            Unread::RedisAway(_, detail)
-            | Unread::RedisLogin(_, detail)
-            | Unread::RedisCertificate(_, detail)
-            | Unread::RedisUnwilling(detail)
-            | Unread::RedisRefused(detail)
-            | Unread::SqlAway(detail)
-            | Unread::SqlRefused(detail),
-        ) => system::said(&detail),
+        Some(Unread::Redis(BrokerError::Certificate { detail, .. })) => detail,
+        Some(Unread::Redis(
+            BrokerError::Away { detail, .. }
+            | BrokerError::Login { detail, .. }
+            | BrokerError::Unwilling(detail)
+            | BrokerError::Refused(detail),
+        )) => detail.to_string(),
+        Some(Unread::Sql(StoreError::Away(detail) | StoreError::Refused(detail))) => {
+            detail.to_string()
+        }
         _ => unread(error).trim_end_matches(['.', '?', '!', '。']).to_owned(),
     }
 }

@@ -2,9 +2,10 @@
 
 use std::{io, path::Path};
 
-use seckill_model::message::{Label, text};
-
-use super::system;
+use seckill_model::{
+    OsError,
+    message::{Label, text},
+};
 
 /// A fault at its line.
 pub fn at(line: usize, told: &str) -> String {
@@ -19,7 +20,7 @@ pub fn misread(path: &Path, why: &str) -> String {
 
 /// A file that cannot be opened.
 pub fn unreadable(path: &Path, why: &io::Error) -> String {
-    let (path, why) = (path.display(), system::fault(why));
+    let (path, why) = (path.display(), OsError::of(why));
     text!("settings-the-config-file-cant-be-read", path, why)
 }
 
@@ -218,8 +219,7 @@ pub mod keys {
 pub mod theme {
     use std::{io, path::Path};
 
-    use crate::text::system;
-    use seckill_model::message::text;
+    use seckill_model::{OsError, message::text};
 
     /// A name that no theme has.
     pub fn unknown(name: &str, names: &str) -> String {
@@ -228,7 +228,7 @@ pub mod theme {
 
     /// A theme that cannot be opened.
     pub fn unreadable(path: &Path, why: &io::Error) -> String {
-        let (path, why) = (path.display(), system::fault(why));
+        let (path, why) = (path.display(), OsError::of(why));
         text!("settings-the-theme-cant-be-read-check", path, why)
     }
 
