@@ -123,7 +123,7 @@ for i = 8, #KEYS, 4 do
     read(KEYS[i], 0, 'HLEN', KEYS[i])
     local text = read(KEYS[i + 1], false, 'GET', KEYS[i + 1])
     if text and not integer(text) then
-      foreign[#foreign + 1] = {KEYS[i + 1], 'text that is no number'}
+      foreign[#foreign + 1] = {KEYS[i + 1], 'not-a-number'}
     end
     read(KEYS[i + 2], 0, 'HLEN', KEYS[i + 2])
   end

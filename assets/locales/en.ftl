@@ -1,55 +1,5 @@
 # English. Each message has the same ID in every language; tests compare the files with each other and with the sources.
 
-## common
-
-common-a-node-dies = A NODE DIES
-common-activity = activity
-common-activity-2 = Activity
-common-admitted = admitted
-common-attempts = attempts
-common-books = books
-common-buyers = Buyers
-common-cancelled = cancelled
-common-create = Create
-common-dead = DEAD
-common-dead-letters = dead letters
-common-empty = {""}
-common-end = End
-common-entries = { $count ->
-    [one] 1 entry
-   *[other] { $count } entries
-}
-common-in-flight = in flight
-common-in-sql = in SQL
-common-jobs = Jobs
-common-lag = lag
-common-locks = Locks
-common-no-order = no order
-common-node = NODE
-common-none = none
-common-old = { $age } old
-common-order = order
-common-order-2 = ORDER
-common-orders = orders
-common-overview = Overview
-common-pending = pending
-common-pending-2 = Pending
-common-persisted = persisted
-common-quit = Quit
-common-reading = reading
-common-reason = reason
-common-sale = sale
-common-sale-2 = SALE
-common-sales = Sales
-common-state = STATE
-common-stock = Stock
-common-stream = STREAM
-common-time = TIME
-common-unknown = unknown
-common-user = USER
-common-value = ,{" "}
-common-verdict = verdict
-
 ## actions
 
 actions-2-min = 2 min
@@ -365,6 +315,56 @@ cli-the-audit-log-could-not-be = '{ $act }' { $result }; the audit log could not
 cli-the-console-has-no-json-use = the console has no JSON; use 'seckill status --json'
 cli-the-number-of-partitions-is-seckill = the number of partitions is { $agreed }; 'seckill work --partitions { $wanted }' changes that while no node is alive, or leave --partitions out
 cli-was-done-but-the-audit-log = '{ $act }' was done ({ $result }), but the audit log could not be written; note it by hand
+
+## common
+
+common-a-node-dies = A NODE DIES
+common-activity = activity
+common-activity-2 = Activity
+common-admitted = admitted
+common-attempts = attempts
+common-books = books
+common-buyers = Buyers
+common-cancelled = cancelled
+common-create = Create
+common-dead = DEAD
+common-dead-letters = dead letters
+common-empty = {""}
+common-end = End
+common-entries = { $count ->
+    [one] 1 entry
+   *[other] { $count } entries
+}
+common-in-flight = in flight
+common-in-sql = in SQL
+common-jobs = Jobs
+common-lag = lag
+common-locks = Locks
+common-no-order = no order
+common-node = NODE
+common-none = none
+common-old = { $age } old
+common-order = order
+common-order-2 = ORDER
+common-orders = orders
+common-overview = Overview
+common-pending = pending
+common-pending-2 = Pending
+common-persisted = persisted
+common-quit = Quit
+common-reading = reading
+common-reason = reason
+common-sale = sale
+common-sale-2 = SALE
+common-sales = Sales
+common-state = STATE
+common-stock = Stock
+common-stream = STREAM
+common-time = TIME
+common-unknown = unknown
+common-user = USER
+common-value = ,{" "}
+common-verdict = verdict
 
 ## console
 
@@ -786,8 +786,63 @@ export-written-to-only-what-is-loaded = { $rows } written to { $path }; only wha
 
 ## faults
 
-faults-value = { $fault }
+faults-clock = the clock reads { $seconds } s since 1970, outside 2022 to 2090, which order IDs can express; set the clock
+faults-entry-id = '{ $text }' is not a stream entry ID; an ID looks like 1795000000000-0
+faults-field-garbage = field { $field } holds '{ $value }', which is not a number
+faults-field-missing = field { $field } is missing
+faults-foreign-key = the Redis key '{ $key }' holds a { $holds } that seckill did not write; rename it (RENAME { $key } { $aside }), then run 'seckill audit --repair'
+faults-foreign-lock = the Redis key '{ $key }' holds a { $holds } that seckill did not write; rename it (RENAME { $key } { $aside })
+faults-limit = { $limit } orders per user cannot be allowed; enter 1 to { $most }
+faults-not-a-number = string that is not a number
+faults-order-gone = the entry is no longer in the stream
+faults-order-holds = buyer { $user } already holds order { $holds } for voucher { $voucher }
+faults-order-id = '{ $text }' is not an order ID; an ID is a decimal number of up to 19 digits
+faults-order-id-taken = the order ID { $order } belongs to another order
+faults-order-no-sale = there is no sale of voucher { $voucher }
+faults-order-not-promised = no buyer in Redis was admitted with this order ID
+faults-order-out-of-stock = voucher { $voucher } has no stock left in SQL for this order
+faults-order-promised = promised before Redis restarted; the buyer now holds order { $order }
+faults-order-refused = the database refused: { $reason }
+faults-order-status = '{ $text }' is not an order status; use unpaid, paid, used, cancelled or closed
+faults-order-time = no order can be from { $at }; order IDs express times from 2022 to 2090
+faults-order-too-often = { $times ->
+    [one] delivered once without an order
+   *[other] delivered { $times } times without an order
+}
+faults-order-unkept = promised before Redis restarted; no stock is left for it
+faults-order-window = no order can be admitted at or after { $from } and before { $to }; swap the two times
+faults-over = the end of the sale, { $end }, is in the past; enter a later time
+faults-place = '{ $place }' is not a buyer's slot; write for example 7 or 7/2
+faults-query-field = orders cannot be searched by '{ $field }'; use id, user, voucher, status, from or to
+faults-query-no-inverse = { $field } cannot be negated; '!' works with user=, voucher=, status= and states such as unpaid
+faults-query-term = '{ $term }' is not a search term; write an order ID, or for example user=1001, voucher=7, paid, !status=paid, from=14:30, to=-5m
+faults-query-twice = { $field } is given twice; an order has only one
+faults-query-value = { $field }='{ $value }' is not valid; { $field } takes a number
+faults-range = { $name } is { $value }; it must be between { $least } and { $most }
+faults-restock = the stock cannot change by { $by }; enter 1 to { $most } to add, or -1 to -{ $most } to remove
+faults-rules = the rules must have 1 to { $most } characters; line breaks are the only control characters allowed
+faults-sale-state = '{ $text }' is not a sale state; use running, paused, ended or archived
+faults-sequence = today's 4,294,967,295 order IDs are used up; wait for the next UTC day
+faults-stock = a stock of { $stock } cannot be sold; enter 1 to { $most }
+faults-sub-title = the sub-title must be one line of 1 to { $most } characters without control characters
+faults-takes-entry = an ID such as 1795000000000-0
+faults-takes-number = a whole number
+faults-takes-span = a duration such as 250ms, 90s, 5m or 2h
+faults-takes-text = text
+faults-term = '{ $term }' is not a filter term; write for example 'idle>30s', with one of = != < > ~ !~
+faults-term-field = there is no field '{ $name }' to filter by; use { $known }
+faults-term-test = the field { $field } does not support '{ $test }'; use one of { $takes }
+faults-term-value = '{ $value }' is not valid for the field { $field }, which takes { $takes }
+faults-term-word = the field { $field } is never '{ $value }'; use one of { $words }
+faults-time = '{ $text }' is not a time; write 2026-11-20T14:30:00Z, '2026-11-20 14:30' (local time), 14:30 (today), +10m or -10m
+faults-title-control = the title contains a control character (line break, tab or escape); remove it
+faults-title-empty = the title is empty; enter 1 to { $most } characters
+faults-title-heavy = the title has { $bytes } bytes, mostly combining characters; at most { $most } are allowed
+faults-title-long = the title has { $length } characters; at most { $most } are allowed
 faults-value-2 = { $fault }
+faults-voucher-id = '{ $text }' is not a voucher number; 'seckill sale list' shows them
+faults-voucher-status = '{ $text }' is not a voucher status; use on, off or expired
+faults-window = the sale ends ({ $end }) before it begins ({ $begin }); swap the two times
 
 ## figures
 
@@ -900,7 +955,56 @@ ledger-by-hand = by hand
 ledger-change = change
 ledger-changed-in-sql-redis-has-not = changed in SQL; Redis has not confirmed the change
 ledger-compare-its-orders-with-its-row = compare its orders ({ $orders }, /{ $query }) with its row in tb_seckill_voucher, then correct SQL
+ledger-cure-adopt = copy the sale from Redis to SQL, enqueue its orders
+ledger-cure-enqueue = put lost orders back into the stream
+ledger-cure-give-back = return the stock of orders closed in SQL to Redis
+ledger-cure-reconcile = reconcile with SQL, stream and dead letters
+ledger-cure-remove = remove the archived sale from Redis
+ledger-cure-replace = rename the keys of the sale in Redis, load the sale of SQL; entries of either become its orders
 ledger-differences = differences
+ledger-finding-ahead = { $changes ->
+    [one] SQL lacks the last change of the sale
+   *[other] SQL lacks the last { $changes } changes of the sale
+}
+ledger-finding-behind = { $changes ->
+    [one] Redis lacks the last change of the sale
+   *[other] Redis lacks the last { $changes } changes of the sale
+}
+ledger-finding-damaged = the sale's key '{ $key }' in Redis was lost, replaced or rolled back; the sale admits no buyers until it is reconciled
+ledger-finding-doubled = { $buyers ->
+    [one] 1 buyer has more than one live order
+   *[other] { $buyers } buyers have more than one live order
+}
+ledger-finding-initial = the initial stock is { $redis } in Redis and { $sql } in SQL
+ledger-finding-kept = { $orders ->
+    [one] 1 closed order still takes stock in Redis and is not returned automatically
+   *[other] { $orders } closed orders still take stock in Redis and are not returned automatically
+}
+ledger-finding-lost = { $orders ->
+    [one] 1 admitted order is neither in SQL nor in the stream nor a dead letter
+   *[other] { $orders } admitted orders are neither in SQL nor in the stream nor dead letters
+}
+ledger-finding-negative = { $side } stock is below 0: { $stock }; the sale is oversold
+ledger-finding-not-in-sql = the sale is in Redis but not in SQL
+ledger-finding-not-loaded = the sale is not in Redis; a running node loads it within a second
+ledger-finding-of-sale = #{ $sale }: { $what }
+ledger-finding-other-sale = Redis holds another sale with this number, created at another time
+ledger-finding-redis-stock = Redis: initial { $initial } is not stock { $stock } + buyers { $admitted }
+ledger-finding-repeated = { $ids ->
+    [one] 1 order ID is held by two buyers
+   *[other] { $ids } order IDs are held by two buyers each
+}
+ledger-finding-restoring = the sale is being reconciled and admits no buyers meanwhile
+ledger-finding-sql-stock = SQL: stock { $stock } is not initial { $initial } - live orders { $live }
+ledger-finding-still-held = the sale is archived but still in Redis
+ledger-finding-stranded = { $orders ->
+    [one] 1 admitted order is a dead letter and not in SQL; 'seckill dead list' shows why
+   *[other] { $orders } admitted orders are dead letters and not in SQL; 'seckill dead list' shows why
+}
+ledger-finding-unknown = { $orders ->
+    [one] 1 order in SQL has no buyer in Redis; its stock may be sold again
+   *[other] { $orders } orders in SQL have no buyer in Redis; their stock may be sold again
+}
 ledger-go-to-the-ledger = go to the Ledger
 ledger-in-a-larger-window = { $lines } in a larger window
 ledger-in-explains-them-repairs = { $differences } in { $sales }.  { $open } explains them, { $key } repairs { $mended }.
@@ -1143,6 +1247,34 @@ orders-user-sale = user { $user }, sale { $sale }
 orders-user-voucher = user { $user }, voucher { $sale }
 orders-value = { $first }, { $second }
 
+## os
+
+os-address-in-use = address in use
+os-address-not-available = address not available
+os-already-exists = file exists
+os-broken-pipe = broken pipe
+os-busy = device or resource busy
+os-connection-aborted = connection aborted
+os-connection-refused = connection refused
+os-connection-reset = connection reset by peer
+os-directory-not-empty = directory not empty
+os-disk-full = no space left on the device
+os-file-too-large = file too large
+os-host-unreachable = host unreachable
+os-invalid-argument = invalid argument
+os-invalid-file-name = file name too long or invalid
+os-is-a-directory = is a directory
+os-network-down = network down
+os-network-unreachable = network unreachable
+os-not-a-directory = not a directory
+os-not-connected = not connected
+os-not-found = no such file or directory
+os-out-of-memory = out of memory
+os-permission-denied = permission denied
+os-quota-exceeded = disk quota exceeded
+os-read-only-file-system = read-only file system
+os-timed-out = timed out
+
 ## outcome
 
 outcome-done = done
@@ -1275,6 +1407,83 @@ recovery-stuck = stuck
 recovery-stuck-not-in-sql = stuck, not in SQL
 recovery-too-often = too often
 recovery-value = { $told }: { $act }
+
+## redis
+
+redis-away = Redis at { $place } does not answer ({ $reason }); start it or check the URL
+redis-broke-after-write = the connection broke after the write
+redis-certificate = the certificate of Redis at { $place } is not accepted ({ $reason }); if your own authority signed it, give that authority's certificate with --redis-ca FILE
+redis-cluster-down = { $place }, asked for slot { $slot }, says { $words }; start the missing servers, or run 'redis-cli --cluster fix { $place }'
+redis-cross-slot = the keys of one pipeline are in different slots; please report this
+redis-data-dir-closing = another seckill has been closing { $path } for { $seconds } s; wait for it, or end it
+redis-data-dir-crowded = { $nodes } processes already use { $path }; end some of them
+redis-data-dir-denied = this user cannot write to { $path }; change its owner, or give another --data-dir
+redis-data-dir-full = the disk of { $path } is full; free disk space, or give another --data-dir
+redis-data-dir-gone = { $path } was removed while in use: the data in it is lost, and requests are no longer accepted; end all seckill processes, restore a backup, and start again
+redis-data-dir-no-home = there is no home directory for the data; give --data-dir
+redis-data-dir-not-a-directory = { $path } is not a directory; give another --data-dir
+redis-data-dir-read-only = { $path } is on a read-only file system; give another --data-dir
+redis-data-dir-shared = { $path } belongs to another user or is open to others; remove it, or set TMPDIR
+redis-data-dir-unusable = { $path } cannot be used ({ $reason }); give another --data-dir
+redis-hosts-databases = a cluster has no databases to choose from
+redis-hosts-host = a host, port or database is invalid
+redis-hosts-missing = a host is missing
+redis-hosts-no-parameters = no parameters are allowed after a ?
+redis-hosts-none = it names no host
+redis-hosts-only = only hosts are allowed
+redis-hosts-parameters = only sentinel_user and sentinel_pass are allowed after the ?
+redis-hosts-password = in a password, write / ? # @ as %2F %3F %23 %40
+redis-hosts-service = the name of the service must follow the hosts
+redis-just-failed = it was unreachable a moment ago
+redis-key-moved = { $words }: the key has moved to another server
+redis-login = Redis at { $place } refuses the login ({ $reason }); put the user and password into the URL: redis://USER:PASSWORD@HOST or unix:///PATH?user=USER&pass=PASSWORD
+redis-no-group = the consumer group is missing; a running node recreates it
+redis-no-master = its sentinels name no live master of '{ $service }'
+redis-none-of-cluster = none of its servers answers; { $place }: { $reason }
+redis-not-master = it is no longer the master
+redis-one-of-cluster = { $place } is one server of a cluster ({ $words }); its URL starts with redis+cluster:// or rediss+cluster://
+redis-refused = Redis refused: { $reason }
+redis-remedy-disk = free disk space and check its log
+redis-remedy-memory = raise maxmemory or remove other data
+redis-remedy-other = resolve that
+redis-remedy-replica = it is a replica: give the URL of its master
+redis-remedy-replicas = reconnect its replicas or lower min-replicas-to-write
+redis-reply = Redis sent an unexpected reply; check whether the key holds something else, or whether the server is not Redis
+redis-reply-to = Redis sent an unexpected reply to { $command }; check whether the key holds something else, or whether the server is not Redis
+redis-sentinel-login = { $reason }; if the sentinels require their own login, add ?sentinel_user=USER&sentinel_pass=PASSWORD
+redis-sentinels-timed-out = its sentinels did not answer in time
+redis-server-damaged = the append-only file of the Redis server is damaged; back up { $dir }, then run: redis-check-aof --fix { $manifest }
+redis-server-detached = this process has detached from the Redis server; start again
+redis-server-died = the Redis server exited at once: { $words }; see { $log }
+redis-server-died-silent = the Redis server exited at once without a message; see { $log }
+redis-server-ending = the program is shutting down and no longer manages the Redis server
+redis-server-foreign = the server at { $socket } works in another directory, { $dir }; stop it, or give another --data-dir
+redis-server-found-other = { $path } is not a server
+redis-server-found-version = { $path } is { $version }
+redis-server-full = the Redis server cannot start because the disk of { $dir } is full; free disk space
+redis-server-loading = the Redis server is still loading its append-only file after { $seconds } s; try again later
+redis-server-none-on-path = none is on PATH
+redis-server-not-installed = Redis or Valkey 7.0 or later is required ({ $found }); install it: { $install }, or give --redis URL
+redis-server-silent = a Redis server holds { $lock } but does not answer at { $socket }; check { $log }, and stop it
+redis-server-spawn = { $path } cannot be started ({ $reason }); reinstall it, or give --redis URL
+redis-server-stuck = the Redis server at { $socket } does not exit; stop it with redis-cli -s { $socket } shutdown
+redis-server-unwritten = the Redis server was left running because it could not write its last replies to { $dir }; free disk space, then start and stop seckill once more
+redis-timed-out = no answer in time
+redis-timed-out-after = no answer within { $millis } ms
+redis-too-old = Redis at { $place } is version { $version }, but 7.0 or later is required; upgrade it
+redis-unserved = no server of the cluster { $cluster } serves slot { $slot }; 'redis-cli --cluster fix HOST:PORT' assigns it
+redis-unwilling = Redis accepts no writes ({ $reason }): { $remedy }; it then continues by itself
+redis-url-ca = the certificates of --redis-ca { $path } cannot be used ({ $reason }); give a PEM file with the certificate of the authority that signed the server's
+redis-url-ca-empty = --redis-ca { $path } contains no PEM certificate; give a PEM file with the certificate of the authority that signed the server's
+redis-url-ca-of-sentinels = --redis-ca does not work with sentinels; add the authority to the system certificates, or name the file in SSL_CERT_FILE
+redis-url-ca-unused = --redis-ca requires an encrypted Redis; write its URL with rediss:// or rediss+cluster://, or omit --redis-ca
+redis-url-cluster = the cluster URL cannot be parsed: { $fault }; write { $form }
+redis-url-no-cluster = Redis at { $place } is a single server, not a cluster; its URL starts with redis:// or rediss://
+redis-url-other-scheme = a Redis URL starts with redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://, not with '{ $scheme }'; for example redis://127.0.0.1:6379
+redis-url-scheme = a Redis URL starts with redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://; for example redis://127.0.0.1:6379
+redis-url-sentinels = the Sentinel URL cannot be parsed: { $fault }; write { $form }
+redis-url-unreadable = the Redis URL cannot be parsed; write { $server } or { $socket }
+redis-url-unusable = the Redis URL cannot be used ({ $reason })
 
 ## reply
 
@@ -1450,9 +1659,98 @@ settings-there-is-no-setting-take-the = there is no setting '{ $key }'; take the
 settings-there-is-no-theme-give-or = there is no theme '{ $name }'; give { $names }, or a TOML file such as ./{ $name }.toml
 settings-this-cant-be-used = this can't be used
 settings-true-or-false = true or false
-settings-value = { $fault }
 settings-value-2 = '{ $action }': { $why }
 settings-without-the-setting-theme = { $why }; without the setting 'theme' { $instead }
+
+## store
+
+store-away = the database is unavailable ({ $reason }); work continues when it is back
+store-changed = the sale of voucher { $voucher } was just changed by another user; check it and try again
+store-ended = the sale of voucher { $voucher } has ended; create a new one
+store-fenced = the lock '{ $name }' has another holder by now; this write came too late and was refused
+store-file-cannot-open = { $path } cannot be opened as a database; check its directory, or give another --database
+store-file-closed = { $path } cannot be entered ({ $reason }); give another --database
+store-file-damaged = the database file is damaged ({ $reason }); restore a backup
+store-file-denied = this user cannot write to { $path }; change its permissions, or give another --database
+store-file-foreign = { $path } contains tables of another program ({ $tables }); give another --database
+store-file-no-database = { $path } is not a SQLite database, or is damaged; give another --database
+store-file-no-directory = the directory { $path } does not exist; create it, or give another --database
+store-file-not-a-directory = { $path } is not a directory; give another --database
+store-file-not-a-file = { $path } is not a file; give the path of a file as --database
+store-file-not-utf-8 = { $path } is not UTF-8, which SQLite requires; give another --database
+store-file-read-only = { $path } is read-only; make it and its directory writable, or give another --database
+store-file-read-only-system = { $path } is on a read-only file system; change that, or give another --database
+store-file-removed = { $path } was removed while in use: what is written now is lost when this process ends; end all seckill processes, restore a backup, and start again
+store-file-replaced = { $path } was replaced while in use: what is written now does not reach the new file; end all seckill processes and start again
+store-file-unreadable = { $path } cannot be read ({ $reason }); give another --database
+store-file-unusable = { $path } cannot be used ({ $reason }); give another --database
+store-locked = the database is locked by another program ('fuser FILE' finds it); work continues when the lock is released
+store-no-sale = there is no sale of voucher { $voucher }; 'seckill sale list' shows them
+store-out-of-stock = voucher { $voucher } has no stock left in SQL for this order
+store-reason-cannot-write = it cannot write: { $words }; free space on its disk
+store-reason-closed = the store is closed
+store-reason-connection-broke = the connection broke
+store-reason-connection-failed = the connection broke: { $reason }
+store-reason-contention = concurrent transactions keep changing the same rows
+store-reason-damaged = row { $number } of { $table } is damaged
+store-reason-denied = it refuses the user, the password or the request: { $words }; check --database and GRANT
+store-reason-disk-full = the disk is full; free disk space
+store-reason-drill = fault injection
+store-reason-file-failed = the database file cannot be read or written: { $words }
+store-reason-file-is-read-only = the database file is read-only; make it and its directory writable
+store-reason-id-taken = the ID { $order } belongs to another order; nothing was bought
+store-reason-no-answer = no answer within { $seconds } s
+store-reason-no-database = { $words }; create it with CREATE DATABASE, or correct --database
+store-reason-no-database-named = the URL names no database
+store-reason-no-number = the database returned no number for the voucher
+store-reason-no-tls = no encrypted connection: { $words }; check store.tls
+store-reason-not-written = order { $order } was not written, and no row explains why
+store-reason-other-protocol = it does not answer like { $database }: { $words }
+store-reason-packet-too-large = { $words }; raise max_allowed_packet of the server
+store-reason-paused-in-transaction = this process paused within a transaction
+store-reason-pool-busy = all { $connections } connections of this process are busy
+store-reason-pool-timed-out = all connections are busy
+store-reason-replica = it is a read-only replica; give the URL of the primary
+store-reason-rows-locked = other transactions hold locks on the same rows
+store-reason-schema-locked = another process is changing the schema
+store-reason-silent = it accepts connections but does not answer
+store-reason-statement-binlog = its binlog_format is STATEMENT; set it to ROW or MIXED, which READ COMMITTED requires
+store-reason-statement-timed-out = a statement took longer than store.statement_ms
+store-reason-too-large = { $number } is too large for the database
+store-reason-too-many-connections = it accepts no more connections: { $words }; raise its limit or lower store.pool
+store-reason-unknown-status = an order has the unknown status { $status }
+store-reason-unreachable = { $server } does not answer
+store-refused = the database refused: { $reason }
+store-rule-expired = voucher { $voucher } has expired and cannot be bought; 'seckill voucher list' shows which are on
+store-rule-flash-sale = voucher { $voucher } is sold only in a flash sale; 'seckill rush --voucher { $voucher }' sends buyers to it
+store-rule-full = voucher { $voucher } already has { $initial } pieces, the maximum of a sale; create another sale
+store-rule-no-room = { $by } pieces cannot be added to the { $initial } of voucher { $voucher }; enter 1 to { $room }
+store-rule-no-voucher = there is no voucher { $voucher }; 'seckill voucher list' shows them
+store-rule-not-ended = the sale of voucher { $voucher } has not ended; end it before archiving it
+store-rule-off = voucher { $voucher } is off the shelf and cannot be bought; 'seckill voucher list' shows which are on
+store-rule-sold = { $by } pieces cannot be removed from voucher { $voucher }: { $stock } of { $initial } are unsold, and at least one must remain; end the sale to stop selling
+store-rule-window = the sale of voucher { $voucher } ends at { $end }, so it cannot begin at { $begin }; choose an earlier time
+store-schema-changed = the schema was changed by another program: { $reason }; restore it, and work continues
+store-schema-encoding = the encoding of the database is { $encoding }; create one with ENCODING 'UTF8'
+store-schema-half-done = the migration to schema version { $version } was interrupted; restore a backup, or give another --database
+store-schema-newer = the database has schema version { $version }, created by a newer seckill; this one supports up to { $known }: upgrade seckill, or give another --database
+store-schema-no-schema = no schema in this user's search_path exists; create one, or set another search_path
+store-schema-old-server = the server is { $version }; the oldest supported is { $oldest }
+store-schema-other = schema version { $version } of the database differs from that of this seckill; use the seckill that created it, or give another --database
+store-schema-stuck = the schema of the database cannot be upgraded ({ $reason }); give another --database
+store-unknown = the database failed at the commit ({ $reason }), so this may or may not be done; check before you repeat it
+store-url-forms = sqlite:PATH, mysql://USER:PASSWORD@HOST/DATABASE or postgres://USER:PASSWORD@HOST/DATABASE
+store-url-memory = sqlite::memory: cannot be used, because several connections share the database; write { $forms }
+store-url-mysql = the database URL has the unknown parameter '{ $name }'; a MySQL URL takes { $known }
+store-url-no-database = the database URL names no database; write { $form }
+store-url-no-file = the database URL names no file; write { $forms }
+store-url-no-host = the database URL names no host; write { $forms }
+store-url-no-scheme = the database URL has no scheme; write { $forms }
+store-url-parameters = a SQLite URL takes no parameters (write %3F for a '?' in a file name); write { $forms }
+store-url-postgres = the database URL has the unknown parameter '{ $name }'; a PostgreSQL URL takes { $known }
+store-url-scheme = the scheme of the database URL is unknown; write { $forms }
+store-url-unreadable = the database URL cannot be parsed ({ $reason }); write { $forms }
+store-url-unusable = the database URL cannot be used ({ $reason }); correct it
 
 ## stream
 
@@ -1611,14 +1909,6 @@ subject-sub-title = , subtitle '{ $text }'
 subject-voucher-expired = expired
 subject-voucher-off = off
 subject-voucher-on = on
-
-## system
-
-system-connect-its-replicas-again-or-lower = connect its replicas again or lower min-replicas-to-write
-system-it-is-a-replica-give-the = it is a replica: give the URL of its master
-system-make-room-on-its-disk-and = make room on its disk and look into its log
-system-mend-that = mend that
-system-raise-maxmemory-or-remove-other-data = raise maxmemory or remove other data
 
 ## tables
 

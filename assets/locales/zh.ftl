@@ -1,52 +1,5 @@
 # 简体中文。
 
-## common
-
-common-a-node-dies = 节点宕机
-common-activity = 动态
-common-activity-2 = 动态
-common-admitted = 准入
-common-attempts = 请求
-common-books = 对账
-common-buyers = 买家
-common-cancelled = 已取消
-common-create = 新建
-common-dead = 死信
-common-dead-letters = 死信
-common-empty = {""}
-common-end = 结束
-common-entries = { $count } 条消息
-common-in-flight = 在途
-common-in-sql = 已落库
-common-jobs = 定时任务
-common-lag = 积压
-common-locks = 锁
-common-no-order = 无订单
-common-node = 节点
-common-none = 无
-common-old = { $age }前
-common-order = 订单
-common-order-2 = 订单
-common-orders = 订单
-common-overview = 总览
-common-pending = 待确认
-common-pending-2 = 待确认
-common-persisted = 落库
-common-quit = 退出
-common-reading = 读取中
-common-reason = 原因
-common-sale = 秒杀
-common-sale-2 = 秒杀
-common-sales = 秒杀
-common-state = 状态
-common-stock = 库存
-common-stream = 消息流
-common-time = 时间
-common-unknown = 未知
-common-user = 用户
-common-value = 、
-common-verdict = 判定
-
 ## actions
 
 actions-2-min = 2 分钟
@@ -330,8 +283,8 @@ alarms-for-a-consumer-shows-who-reads = 条积压。按 { $stream } 查看消费
 alarms-for-a-consumer-shows-who-reads-2 = 条积压。按 { $stream } 查看消费者，'seckill work' 增加节点。没有减少。
 alarms-for-a-person-to-judge-opens = 条死信等待人工处理。按 { $letters } 查看。
 alarms-has-the-event = 按 { $activity } 查看事件。
-alarms-in-redis-holds-a-of-another = Redis 的 { $key } 存有其他程序的内容（{ $content }），无法加锁。请将该键改名。
-alarms-in-redis-holds-a-of-another-2 = Redis 的 { $key } 存有其他程序的内容（{ $content }）。请将该键改名，再运行 'seckill audit --repair'。
+alarms-in-redis-holds-a-of-another = Redis 的 { $key } 存有其他程序的内容（{ $holds }），无法加锁。请将该键改名。
+alarms-in-redis-holds-a-of-another-2 = Redis 的 { $key } 存有其他程序的内容（{ $holds }）。请将该键改名，再运行 'seckill audit --repair'。
 alarms-is-dead-opens-replays-what-it = { $consumer } 已失联。按 { $pending } 查看其消息，按 { $plan } 重放。持有 { $count } 条。
 alarms-is-no-node-that-is-known = { $consumer } 不是已知节点，没有动静。按 { $pending } 查看其消息，按 { $plan } 重放。持有 { $count } 条。
 alarms-is-silent-though-its-node-lives = { $consumer } 的节点在线，但不再取消息。按 { $pending } 查看其消息，按 { $plan } 重放。持有 { $count } 条。
@@ -362,6 +315,53 @@ cli-the-audit-log-could-not-be = “{ $act }”{ $result }；审计日志也未�
 cli-the-console-has-no-json-use = 控制台没有 JSON；请用 'seckill status --json'
 cli-the-number-of-partitions-is-seckill = 分区数为 { $agreed }；没有节点在线时可用 'seckill work --partitions { $wanted }' 更改，或去掉 --partitions
 cli-was-done-but-the-audit-log = “{ $act }”已执行（{ $result }），但未能写入审计日志；请手工记录
+
+## common
+
+common-a-node-dies = 节点宕机
+common-activity = 动态
+common-activity-2 = 动态
+common-admitted = 准入
+common-attempts = 请求
+common-books = 对账
+common-buyers = 买家
+common-cancelled = 已取消
+common-create = 新建
+common-dead = 死信
+common-dead-letters = 死信
+common-empty = {""}
+common-end = 结束
+common-entries = { $count } 条消息
+common-in-flight = 在途
+common-in-sql = 已落库
+common-jobs = 定时任务
+common-lag = 积压
+common-locks = 锁
+common-no-order = 无订单
+common-node = 节点
+common-none = 无
+common-old = { $age }前
+common-order = 订单
+common-order-2 = 订单
+common-orders = 订单
+common-overview = 总览
+common-pending = 待确认
+common-pending-2 = 待确认
+common-persisted = 落库
+common-quit = 退出
+common-reading = 读取中
+common-reason = 原因
+common-sale = 秒杀
+common-sale-2 = 秒杀
+common-sales = 秒杀
+common-state = 状态
+common-stock = 库存
+common-stream = 消息流
+common-time = 时间
+common-unknown = 未知
+common-user = 用户
+common-value = 、
+common-verdict = 判定
 
 ## console
 
@@ -744,8 +744,60 @@ export-written-to-only-what-is-loaded = { $rows }已写入 { $path }；仅限已
 
 ## faults
 
-faults-value = “{ $text }”不是可识别的时间；可填 14:30（今天）、2026-11-20 14:30、+10m
+faults-clock = 时钟为 { $seconds } 秒，超出订单号可表示的 2022 至 2090 年，请校准时钟
+faults-entry-id = “{ $text }”不是消息编号，形如 1795000000000-0
+faults-field-garbage = 字段 { $field } 的值“{ $value }”不是可用的数字
+faults-field-missing = 缺少字段 { $field }
+faults-foreign-key = Redis 的键“{ $key }”存有 { $holds }，不是本程序写入的；请改名（RENAME { $key } { $aside }），再运行 'seckill audit --repair'
+faults-foreign-lock = Redis 的键“{ $key }”存有 { $holds }，不是本程序写入的；请改名（RENAME { $key } { $aside }）
+faults-limit = 每位用户限购 { $limit } 笔不可行，请填 1 到 { $most }
+faults-not-a-number = 非数字文本
+faults-order-gone = 消息内容已不在流中
+faults-order-holds = 买家 { $user } 已持有 #{ $voucher } 的订单 { $holds }
+faults-order-id = “{ $text }”不是订单号，订单号为不超过 19 位的十进制数
+faults-order-id-taken = 订单号 { $order } 属于另一笔订单
+faults-order-no-sale = 没有 #{ $voucher } 的秒杀
+faults-order-not-promised = Redis 中没有以此订单号准入的买家
+faults-order-out-of-stock = #{ $voucher } 在 SQL 中已没有库存给这笔订单
+faults-order-promised = Redis 重启前已承诺，但买家现持有订单 { $order }
+faults-order-refused = 数据库拒绝：{ $reason }
+faults-order-status = “{ $text }”不是订单状态；可用 unpaid、paid、used、cancelled、closed
+faults-order-time = 没有 { $at } 的订单；订单号的时间在 2022 到 2090 年之间
+faults-order-too-often = 已投递 { $times } 次，仍没有订单
+faults-order-unkept = Redis 重启前已承诺，但已没有库存
+faults-order-window = 不存在 { $from } 之后且 { $to } 之前的订单；请对调两个时间
+faults-over = 结束时间 { $end } 已过，请填更晚的时间
+faults-place = “{ $place }”不是买家名额，形如 7 或 7/2
+faults-query-field = 不能按“{ $field }”查订单；可用 id、user、voucher、status、from、to
+faults-query-no-inverse = { $field } 不能取反；“!”可用于 user=、voucher=、status= 以及 unpaid 等状态
+faults-query-term = “{ $term }”不是查询条件；可填订单号，或 user=1001、voucher=7、paid、!status=paid、from=14:30、to=-5m
+faults-query-twice = { $field } 出现两次；一个订单只有一个
+faults-query-value = { $field }='{ $value }' 不可用；{ $field } 要填数字
+faults-range = { $name } 为 { $value }，须在 { $least } 到 { $most } 之间
+faults-restock = 库存不能调整 { $by } 件，请填 1 到 { $most } 以补货，或填 -1 到 -{ $most } 撤下
+faults-rules = 使用规则为 1 到 { $most } 个字符，控制字符只可换行
+faults-sale-state = “{ $text }”不是秒杀的状态；可用 running、paused、ended、archived
+faults-sequence = 当天的订单号已用尽，请等到下一个 UTC 日
+faults-stock = 库存 { $stock } 不可售，请填 1 到 { $most }
+faults-sub-title = 副标题为一行，1 到 { $most } 个字符，不含控制字符
+faults-takes-entry = 编号，形如 1795000000000-0
+faults-takes-number = 整数
+faults-takes-span = 时长，形如 250ms、90s、5m、2h
+faults-takes-text = 文本
+faults-term = “{ $term }”不是过滤条件；形如 'idle>30s'，比较符为 = != < > ~ !~ 之一
+faults-term-field = 没有可过滤的字段“{ $name }”；可用 { $known }
+faults-term-test = 字段 { $field } 不支持“{ $test }”；可用 { $takes }
+faults-term-value = “{ $value }”不能用于字段 { $field }，该字段应为{ $takes }
+faults-term-word = 字段 { $field } 没有值“{ $value }”；可用 { $words }
+faults-time = “{ $text }”不是可识别的时间；可填 2026-11-20T14:30:00Z、2026-11-20 14:30（本地时间）、14:30（今天）、+10m、-10m
+faults-title-control = 标题含控制字符（换行、制表符、转义符），请去掉
+faults-title-empty = 需要标题，1 到 { $most } 个字符
+faults-title-heavy = 标题有 { $bytes } 字节，多为附加符号，最多 { $most } 字节
+faults-title-long = 标题有 { $length } 个字符，最多 { $most } 个
 faults-value-2 = “{ $text }”不是流中的位置；可填 start、消息编号如 1795000000000-0，或时间：14:30（今天）、2026-11-20 14:30、-10m
+faults-voucher-id = “{ $text }”不是券编号，'seckill sale list' 可查看
+faults-voucher-status = “{ $text }”不是券的状态；可用 on、off、expired
+faults-window = 结束时间（{ $end }）早于开始时间（{ $begin }），请对调
 
 ## figures
 
@@ -837,7 +889,32 @@ ledger-by-hand = 人工处理
 ledger-change = 变更
 ledger-changed-in-sql-redis-has-not = SQL 中已更改，Redis 尚未确认
 ledger-compare-its-orders-with-its-row = 核对其订单（{ $orders }，/{ $query }）与 tb_seckill_voucher 中的行，再更正 SQL
+ledger-cure-adopt = 把该场及其订单收入 SQL
+ledger-cure-enqueue = 把丢失的订单重新放入消息流
+ledger-cure-give-back = 在 Redis 退还 SQL 中已关闭的订单
+ledger-cure-reconcile = 与 SQL、消息流和死信对账
+ledger-cure-remove = 从 Redis 删除已归档的该场
+ledger-cure-replace = 将 Redis 中那一场的键改名保留，载入 SQL 中的该场；两者的消息都记为该场订单
 ledger-differences = 差异
+ledger-finding-ahead = SQL 缺少这场秒杀最近的 { $changes } 次变更
+ledger-finding-behind = Redis 缺少这场秒杀最近的 { $changes } 次变更
+ledger-finding-damaged = 该场在 Redis 中的键“{ $key }”丢失、被替换或被回退，对账完成前不接受买家
+ledger-finding-doubled = { $buyers } 位买家有多笔有效订单
+ledger-finding-initial = 初始库存不一致：Redis 为 { $redis }，SQL 为 { $sql }
+ledger-finding-kept = { $orders } 笔已关闭订单仍占用 Redis 库存，不会自动退还
+ledger-finding-lost = { $orders } 笔已准入订单不在 SQL、消息流和死信中
+ledger-finding-negative = { $side } 库存低于 0（{ $stock }），已超卖
+ledger-finding-not-in-sql = Redis 中有这场秒杀，SQL 中没有
+ledger-finding-not-loaded = Redis 中没有这场秒杀，运行中的节点会在一秒内载入
+ledger-finding-of-sale = #{ $sale }：{ $what }
+ledger-finding-other-sale = Redis 中同号的是另一场秒杀，创建时间不同
+ledger-finding-redis-stock = Redis：初始库存 { $initial } 不等于剩余 { $stock } + 买家 { $admitted }
+ledger-finding-repeated = { $ids } 个订单号被两位买家持有
+ledger-finding-restoring = 该场正在对账，其间不接受买家
+ledger-finding-sql-stock = SQL：库存 { $stock } 不等于初始 { $initial } - 有效订单 { $live }
+ledger-finding-still-held = 该场已归档，但 Redis 中仍有它
+ledger-finding-stranded = { $orders } 笔已准入订单成为死信且不在 SQL 中，买家在等待；见死信页
+ledger-finding-unknown = SQL 中 { $orders } 笔订单在 Redis 没有买家，库存可能被再次售出
 ledger-go-to-the-ledger = 转到对账
 ledger-in-a-larger-window = 窗口放大后还有 { $count } 行
 ledger-in-explains-them-repairs = { $off } 场有 { $found } 处差异。按 { $open } 查看原因，按 { $key } 修复其中 { $some } 场。
@@ -1056,6 +1133,34 @@ orders-user-sale = 用户 { $user }，活动 { $sale }
 orders-user-voucher = 用户 { $user }，券 { $sale }
 orders-value = { $first }，{ $second }
 
+## os
+
+os-address-in-use = 地址已被占用
+os-address-not-available = 地址不可用
+os-already-exists = 已存在
+os-broken-pipe = 对方已断开
+os-busy = 正被占用
+os-connection-aborted = 连接已中止
+os-connection-refused = 连接被拒绝
+os-connection-reset = 连接被重置
+os-directory-not-empty = 目录不为空
+os-disk-full = 磁盘已满
+os-file-too-large = 文件过大
+os-host-unreachable = 主机不可达
+os-invalid-argument = 参数无效
+os-invalid-file-name = 文件名过长或无效
+os-is-a-directory = 是目录
+os-network-down = 网络已断开
+os-network-unreachable = 网络不可达
+os-not-a-directory = 不是目录
+os-not-connected = 尚未连接
+os-not-found = 文件或目录不存在
+os-out-of-memory = 内存不足
+os-permission-denied = 没有权限
+os-quota-exceeded = 超出磁盘配额
+os-read-only-file-system = 文件系统只读
+os-timed-out = 超时
+
 ## outcome
 
 outcome-done = 完成
@@ -1180,6 +1285,83 @@ recovery-stuck-not-in-sql = 卡住，未落库
 recovery-too-often = 投递过多
 recovery-value = { $told }：{ $act }
 
+## redis
+
+redis-away = { $place } 的 Redis 无应答（{ $reason }），请启动它或检查地址
+redis-broke-after-write = 写入之后连接中断
+redis-certificate = { $place } 的 Redis 证书不被接受（{ $reason }）；若由自有机构签发，请用 --redis-ca 给出该机构的证书文件
+redis-cluster-down = { $place } 对槽 { $slot } 的应答为 { $words }；请启动缺少的服务器，或运行 redis-cli --cluster fix { $place }
+redis-cross-slot = 同一管道的键位于不同的槽，请报告此问题
+redis-data-dir-closing = 另一个 seckill 正在关闭 { $path }，已有 { $seconds } 秒，请等待或结束它
+redis-data-dir-crowded = 已有 { $nodes } 个进程在使用 { $path }，请结束一些
+redis-data-dir-denied = 当前用户不能写入 { $path }，请更改其所有者，或另指定 --data-dir
+redis-data-dir-full = { $path } 所在磁盘已满，请腾出空间，或另指定 --data-dir
+redis-data-dir-gone = { $path } 在使用中被删除：其中的数据已丢失，此后不再受理请求；请停止所有 seckill 进程，换上备份后重新启动
+redis-data-dir-no-home = 没有可存放数据的主目录，请指定 --data-dir
+redis-data-dir-not-a-directory = { $path } 不是目录，请另指定 --data-dir
+redis-data-dir-read-only = { $path } 位于只读的文件系统，请另指定 --data-dir
+redis-data-dir-shared = { $path } 属于他人或对他人开放，请删除它，或设置 TMPDIR
+redis-data-dir-unusable = { $path } 不可用（{ $reason }），请另指定 --data-dir
+redis-hosts-databases = 集群没有可选的数据库
+redis-hosts-host = 主机、端口或数据库有误
+redis-hosts-missing = 缺少一个主机
+redis-hosts-no-parameters = 问号之后不能有内容
+redis-hosts-none = 没有主机
+redis-hosts-only = 只能填主机
+redis-hosts-parameters = 问号之后只能有 sentinel_user 和 sentinel_pass
+redis-hosts-password = 密码中的 /、?、#、@ 须写成 %2F、%3F、%23、%40
+redis-hosts-service = 主机之后应为服务的名称
+redis-just-failed = 刚才无法连接
+redis-key-moved = { $words }：该键已移到另一台服务器
+redis-login = { $place } 的 Redis 拒绝登录（{ $reason }），请在地址中写明用户和密码
+redis-no-group = 消费组不存在，运行中的节点会重建
+redis-no-master = 哨兵没有“{ $service }”的在线主节点
+redis-none-of-cluster = 其服务器均不可用，{ $place }：{ $reason }
+redis-not-master = 它已不是主节点
+redis-one-of-cluster = { $place } 是集群中的一台服务器（{ $words }），其地址以 redis+cluster:// 或 rediss+cluster:// 开头
+redis-refused = Redis 拒绝：{ $reason }
+redis-remedy-disk = 请腾出其磁盘空间并查看其日志
+redis-remedy-memory = 请调高 maxmemory 或清理其他数据
+redis-remedy-other = 请排除
+redis-remedy-replica = 它是副本，请改用主库的地址
+redis-remedy-replicas = 请恢复其副本或调低 min-replicas-to-write
+redis-reply = Redis 的应答不符合预期，该键存有其他内容，或该服务器不是 Redis
+redis-reply-to = Redis 对 { $command } 的应答不符合预期，该键存有其他内容，或该服务器不是 Redis
+redis-sentinel-login = { $reason }；若哨兵需要单独登录，请加上 ?sentinel_user 和 sentinel_pass
+redis-sentinels-timed-out = 哨兵没有及时应答
+redis-server-damaged = Redis 服务器的追加文件已损坏；请备份 { $dir }，再运行：redis-check-aof --fix { $manifest }
+redis-server-detached = 本进程已放弃 Redis 服务器，请重新启动
+redis-server-died = Redis 服务器随即退出：{ $words }；详见 { $log }
+redis-server-died-silent = Redis 服务器随即退出，没有留下信息；详见 { $log }
+redis-server-ending = 程序正在退出，不再管理 Redis 服务器
+redis-server-foreign = { $socket } 处的服务器工作在 { $dir }，不是此处；请停止它，或另指定 --data-dir
+redis-server-found-other = { $path } 不是服务器
+redis-server-found-version = { $path } 为 { $version }
+redis-server-full = { $dir } 所在磁盘已满，Redis 服务器无法启动，请腾出空间
+redis-server-loading = { $seconds } 秒后 Redis 服务器仍在读取追加文件，请稍后再试
+redis-server-none-on-path = PATH 中没有
+redis-server-not-installed = 需要 7.0 或更高版本的 Redis 或 Valkey 服务器（{ $found }）；请安装：{ $install }，或指定 --redis URL
+redis-server-silent = 有 Redis 服务器占用 { $lock }，但在 { $socket } 没有应答；请查看 { $log }，并停止它
+redis-server-spawn = 无法启动 { $path }（{ $reason }），请重新安装，或指定 --redis URL
+redis-server-stuck = { $socket } 的 Redis 服务器没有退出，请用 redis-cli -s { $socket } shutdown 停止
+redis-server-unwritten = Redis 服务器仍在运行：它无法把最后的应答写入 { $dir }；请腾出磁盘空间，再启动并退出一次 seckill
+redis-timed-out = 没有及时应答
+redis-timed-out-after = { $millis } 毫秒内没有应答
+redis-too-old = { $place } 的 Redis 为 { $version }，需要 7.0 或更高版本，请升级
+redis-unserved = 集群 { $cluster } 没有服务器负责槽 { $slot }；可用 redis-cli --cluster fix 分配
+redis-unwilling = Redis 目前不接受写入（{ $reason }），{ $remedy }，之后会继续
+redis-url-ca = --redis-ca { $path } 的证书不可用（{ $reason }），请给出签发服务器证书的机构的 PEM 证书文件
+redis-url-ca-empty = --redis-ca { $path } 中没有 PEM 证书，请给出签发服务器证书的机构的 PEM 证书文件
+redis-url-ca-of-sentinels = --redis-ca 不能用于哨兵；请把签发机构加入系统证书，或用 SSL_CERT_FILE 指定该文件
+redis-url-ca-unused = --redis-ca 用于加密的 Redis，其地址以 rediss:// 或 rediss+cluster:// 开头；否则请去掉 --redis-ca
+redis-url-cluster = 集群地址无法识别：{ $fault }；形如 { $form }
+redis-url-no-cluster = { $place } 的 Redis 是单台服务器而非集群，其地址以 redis:// 或 rediss:// 开头
+redis-url-other-scheme = Redis 地址须以 redis://、rediss://、unix://、redis+sentinel:// 或 redis+cluster:// 开头，而不是“{ $scheme }”；例如 redis://127.0.0.1:6379
+redis-url-scheme = Redis 地址须以 redis://、rediss://、unix://、redis+sentinel:// 或 redis+cluster:// 开头；例如 redis://127.0.0.1:6379
+redis-url-sentinels = 哨兵地址无法识别：{ $fault }；形如 { $form }
+redis-url-unreadable = Redis 地址无法识别；形如 { $server } 或 { $socket }
+redis-url-unusable = Redis 地址不可用（{ $reason }）
+
 ## reply
 
 reply-cancelling = 做完当前一步后结束
@@ -1303,9 +1485,98 @@ settings-there-is-no-setting-take-the = 没有设置项“{ $key }”，请删�
 settings-there-is-no-theme-give-or = 没有主题“{ $name }”，请用 { $names }，或 ./{ $name }.toml 这样的 TOML 文件
 settings-this-cant-be-used = 无法使用
 settings-true-or-false = 真假值（true 或 false）
-settings-value = { $name } 为 { $value }，须在 { $least } 到 { $most } 之间
 settings-value-2 = “{ $action }”：{ $why }
 settings-without-the-setting-theme = { $why }；不设 theme 则{ $instead }
+
+## store
+
+store-away = 数据库失联（{ $reason }），恢复后会继续
+store-changed = #{ $voucher } 刚被他人更改，请查看后再操作
+store-ended = #{ $voucher } 已结束，请新建一场
+store-fenced = 锁“{ $name }”已由他人持有，此次写入过迟，已拒绝
+store-file-cannot-open = 无法作为数据库打开 { $path }，请检查所在目录，或另指定 --database
+store-file-closed = 无法进入 { $path }（{ $reason }），请另指定 --database
+store-file-damaged = 数据库文件已损坏（{ $reason }），请换上备份
+store-file-denied = 当前用户不能写入 { $path }，请更改权限，或另指定 --database
+store-file-foreign = { $path } 中有其他程序的表（{ $tables }），请另指定 --database
+store-file-no-database = { $path } 不是 SQLite 数据库，或已损坏，请另指定 --database
+store-file-no-directory = 目录 { $path } 不存在，请创建，或另指定 --database
+store-file-not-a-directory = { $path } 不是目录，请另指定 --database
+store-file-not-a-file = { $path } 不是文件，--database 须为文件的路径
+store-file-not-utf-8 = { $path } 不是 SQLite 所需的 UTF-8，请另指定 --database
+store-file-read-only = { $path } 只读，请使文件及其目录可写，或另指定 --database
+store-file-read-only-system = { $path } 位于只读的文件系统，请更改，或另指定 --database
+store-file-removed = { $path } 在使用中被删除：此后写入的数据会在进程结束时丢失；请停止所有 seckill 进程，换上备份后重新启动
+store-file-replaced = { $path } 在使用中被替换：此后写入的数据不会进入新文件；请停止所有 seckill 进程后重新启动
+store-file-unreadable = 无法读取 { $path }（{ $reason }），请另指定 --database
+store-file-unusable = { $path } 不可用（{ $reason }），请另指定 --database
+store-locked = 数据库被其他程序锁定（可用 fuser 查出），锁释放后会继续
+store-no-sale = 没有 #{ $voucher } 的秒杀，'seckill sale list' 可查看
+store-out-of-stock = #{ $voucher } 在 SQL 中已没有库存给这笔订单
+store-reason-cannot-write = 它无法写入：{ $words }；请腾出磁盘空间
+store-reason-closed = 存储已关闭
+store-reason-connection-broke = 连接中断
+store-reason-connection-failed = 连接中断：{ $reason }
+store-reason-contention = 并发事务一直在更改相同的行
+store-reason-damaged = { $table } 的第 { $number } 行已损坏
+store-reason-denied = 它拒绝该用户、密码或请求：{ $words }；请检查 --database 和 GRANT
+store-reason-disk-full = 磁盘已满，请腾出空间
+store-reason-drill = 故障演练
+store-reason-file-failed = 数据库文件无法读写：{ $words }
+store-reason-file-is-read-only = 数据库文件只读，请使文件及其目录可写
+store-reason-id-taken = 订单号 { $order } 属于另一笔订单，未购买
+store-reason-no-answer = { $seconds } 秒内没有应答
+store-reason-no-database = { $words }；请用 CREATE DATABASE 创建，或更正 --database
+store-reason-no-database-named = 地址没有数据库名
+store-reason-no-number = 数据库没有返回券编号
+store-reason-no-tls = 无法加密连接：{ $words }；请检查 store.tls
+store-reason-not-written = 订单 { $order } 未写入，也没有冲突的行
+store-reason-other-protocol = 它的应答不像 { $database }：{ $words }
+store-reason-packet-too-large = { $words }；请调高服务器的 max_allowed_packet
+store-reason-paused-in-transaction = 本进程在事务中停顿过久
+store-reason-pool-busy = 本进程的 { $connections } 个连接都在使用中
+store-reason-pool-timed-out = 所有连接都在使用中
+store-reason-replica = 它是只读的副本，请改用主库的地址
+store-reason-rows-locked = 其他事务锁定了相同的行
+store-reason-schema-locked = 另一个进程正在更改表结构
+store-reason-silent = 接受连接但没有应答
+store-reason-statement-binlog = 其 binlog_format 为 STATEMENT，请改为 READ COMMITTED 所需的 ROW 或 MIXED
+store-reason-statement-timed-out = 语句执行超过 store.statement_ms
+store-reason-too-large = { $number } 超出数据库的范围
+store-reason-too-many-connections = 它不再接受连接：{ $words }；请提高其上限，或调低 store.pool
+store-reason-unknown-status = 有订单的状态 { $status } 未知
+store-reason-unreachable = { $server } 没有应答
+store-refused = 数据库拒绝：{ $reason }
+store-rule-expired = 券 #{ $voucher } 已过期，不能购买，请选已上架的券
+store-rule-flash-sale = 券 #{ $voucher } 为秒杀券，只能在秒杀中购买
+store-rule-full = #{ $voucher } 已有 { $initial } 件，为一场的上限，请另建一场
+store-rule-no-room = #{ $voucher } 现有 { $initial } 件，不能再加 { $by } 件，请填 1 到 { $room }
+store-rule-no-voucher = 没有券 #{ $voucher }，请核对编号
+store-rule-not-ended = #{ $voucher } 尚未结束，请先结束再归档
+store-rule-off = 券 #{ $voucher } 已下架，不能购买，请选已上架的券
+store-rule-sold = 不能从 #{ $voucher } 撤下 { $by } 件：共 { $initial } 件，未售 { $stock } 件，至少留 1 件；不再出售请结束该场
+store-rule-window = #{ $voucher } 在 { $end } 结束，不能从 { $begin } 开始，请选更早的时间
+store-schema-changed = 表结构被他人更改：{ $reason }；恢复后会继续
+store-schema-encoding = 该数据库的文本编码为 { $encoding }，请以 ENCODING 'UTF8' 新建一个
+store-schema-half-done = 该数据库的结构版本 { $version } 只完成了一半；请换上备份，或另指定 --database
+store-schema-newer = 该数据库的结构版本为 { $version }，由更新的 seckill 创建，当前程序只支持到 { $known }；请升级 seckill，或另指定 --database
+store-schema-no-schema = 该用户的 search_path 中没有存在的模式，请创建，或另设一个
+store-schema-old-server = 服务器为 { $version }，最低需要 { $oldest }
+store-schema-other = 该数据库的结构版本 { $version } 与当前 seckill 的不同；请用创建它的 seckill，或另指定 --database
+store-schema-stuck = 该数据库的结构无法升级（{ $reason }），请另指定 --database
+store-unknown = 数据库在提交时失联（{ $reason }），结果未知，请查看后再操作
+store-url-forms = sqlite:PATH、mysql://USER:PASSWORD@HOST/DATABASE 或 postgres://USER:PASSWORD@HOST/DATABASE
+store-url-memory = sqlite::memory: 不可用，因为多个连接共用数据库；请写成 { $forms }
+store-url-mysql = 数据库地址的参数“{ $name }”未知；MySQL 地址可用 { $known }
+store-url-no-database = 数据库地址没有数据库名；请写成 { $form }
+store-url-no-file = 数据库地址没有文件；请写成 { $forms }
+store-url-no-host = 数据库地址没有主机；请写成 { $forms }
+store-url-no-scheme = 数据库地址没有写明类型；请写成 { $forms }
+store-url-parameters = SQLite 地址不带参数（文件名中的问号请写成 %3F）；请写成 { $forms }
+store-url-postgres = 数据库地址的参数“{ $name }”未知；PostgreSQL 地址可用 { $known }
+store-url-scheme = 数据库地址的类型未知；请写成 { $forms }
+store-url-unreadable = 数据库地址无法识别（{ $reason }）；请写成 { $forms }
+store-url-unusable = 数据库地址不可用（{ $reason }），请更正
 
 ## stream
 
@@ -1443,14 +1714,6 @@ subject-sub-title = ，副标题“{ $text }”
 subject-voucher-expired = 过期
 subject-voucher-off = 下架
 subject-voucher-on = 上架
-
-## system
-
-system-connect-its-replicas-again-or-lower = 请恢复其副本或调低 min-replicas-to-write
-system-it-is-a-replica-give-the = 它是副本，请改用主库的地址
-system-make-room-on-its-disk-and = 请腾出其磁盘空间并查看其日志
-system-mend-that = 请排除
-system-raise-maxmemory-or-remove-other-data = 请调高 maxmemory 或清理其他数据
 
 ## tables
 

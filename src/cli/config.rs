@@ -84,7 +84,7 @@ pub struct Unfit {
 
 impl From<OutOfRange> for Unfit {
     fn from(fault: OutOfRange) -> Self {
-        Self { why: words::range(&fault), name: fault.name }
+        Self { why: fault.to_string(), name: fault.name }
     }
 }
 

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use seckill_console::{Options, Story, broke_off, told_finding};
+use seckill_console::{Options, Story, broke_off};
 use seckill_engine::{
     EngineError,
     command::{Command, Pace, Reply, RushPlan, RushReport, Scope},
@@ -255,7 +255,7 @@ async fn play(script: Script<'_>, pages: &watch::Sender<Story>) -> Result<(), Fa
     } else {
         let finding = audit.sales.iter().find_map(|sale| sale.findings.first());
         let unknown = || String::from(Label("common-unknown"));
-        let finding = finding.map_or_else(unknown, told_finding);
+        let finding = finding.map_or_else(unknown, ToString::to_string);
         (Label("demo-the-books-are-off"), text!("demo-q-ends-the-demo", finding))
     };
     pages.send_replace(Story { done: true, ..page(&title, &text, Some("q")) });

@@ -12,12 +12,11 @@ use seckill_engine::{
         alarms::alarms,
         collector::Collector,
         data_loss::{self, Forgot},
-        read_error::Unread,
         snapshot::{Alarm, AlarmKind, Health, SaleLine},
     },
 };
 use seckill_model::{EntryId, Phase, ledger::Balance};
-use seckill_store::ActivityFilter;
+use seckill_store::{ActivityFilter, StoreError};
 use serde::Serialize;
 
 use super::{
@@ -266,9 +265,9 @@ pub(super) fn alarm_words(kind: &AlarmKind) -> String {
         AlarmKind::ForeignKey(found) => found.to_string(),
         AlarmKind::SqlLocked { waiting: Some(waiting @ 1..) } => {
             let waiting = counted(*waiting, "entry waits", "entries wait");
-            format!("{}; {waiting} for it", Unread::SqlLocked)
+            format!("{}; {waiting} for it", StoreError::Locked)
         }
-        AlarmKind::SqlLocked { .. } => Unread::SqlLocked.to_string(),
+        AlarmKind::SqlLocked { .. } => StoreError::Locked.to_string(),
         AlarmKind::BooksOff { finding, .. } => {
             format!("the books are off: {finding}; 'seckill audit' tells all")
         }

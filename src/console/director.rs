@@ -15,7 +15,7 @@ use super::{
     status::Tone,
     text::{
         director::{self as words, Off},
-        sale_fault, sale_name,
+        sale_name,
     },
     views::View,
 };
@@ -243,7 +243,7 @@ impl App {
                 let sale = NewSale::checked(&launch.title, launch.pieces, None, None, self.now);
                 match sale {
                     Ok(sale) => Command::CreateSale(sale),
-                    Err(fault) => return self.status.failure(sale_fault(&fault)),
+                    Err(fault) => return self.status.failure(fault.to_string()),
                 }
             }
         };

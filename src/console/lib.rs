@@ -63,7 +63,7 @@ pub use self::{
 pub use self::text::{
     broke_off,
     figures::{counted, signed, thousands},
-    finding as told_finding, settings,
+    settings,
     time::act_word,
     told::result as told_result,
 };

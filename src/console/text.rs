@@ -4,7 +4,6 @@ mod actions;
 pub(crate) mod activity;
 pub(crate) mod acts;
 mod alarms;
-pub(crate) mod books;
 pub(crate) mod conventions;
 pub(crate) mod director;
 mod engine;
@@ -21,9 +20,7 @@ pub(crate) mod recovery;
 mod refusals;
 pub(crate) mod sale;
 pub mod settings;
-mod starting;
 pub(crate) mod stream;
-mod system;
 mod tables;
 pub(crate) mod terminal;
 pub(crate) mod time;
@@ -36,16 +33,16 @@ use seckill_model::{
 };
 
 use self::figures::{counted, latency, signed, span, steady_span, thousands, within};
+pub use self::refusals::broke_off;
 pub(crate) use self::{
     actions::{action, context, english_name},
     alarms::{Told, alarm},
     engine::{about, act_name},
-    faults::{order_fault, query_fault, sale_fault, time_fault, to_fault},
+    faults::{order_fault, to_fault},
     recovery::{act, judged, recovery, verdict, verdict_word},
     refusals::refusal,
     tables::{columns, details, tabs},
 };
-pub use self::{books::finding, refusals::broke_off};
 use super::{
     keymap::{Action, key_of},
     views::Marked,

@@ -11,7 +11,7 @@ use std::{
 };
 
 use seckill_model::{Millis, Said};
-use seckill_store::{Act, NOBODY};
+use seckill_store::{Act, NOBODY, StoreError};
 
 pub(super) use self::follow::follow;
 use super::messages::Event;
@@ -289,7 +289,7 @@ fn words(kind: &AlarmKind) -> Event {
         | AlarmKind::SqlAway { error }
         | AlarmKind::SqlReadOnly { error } => unread(error),
         AlarmKind::ForeignKey(found) => Event::ForeignKey(found.holds.clone()),
-        AlarmKind::SqlLocked { .. } => Event::Unread(Unread::SqlLocked),
+        AlarmKind::SqlLocked { .. } => Event::Unread(Unread::Sql(StoreError::Locked)),
         AlarmKind::BooksOff { finding, .. } => Event::AuditFailed(finding.clone()),
         AlarmKind::DeadConsumer { pending, known: true, .. } => Event::DeadHolds(*pending),
         AlarmKind::DeadConsumer { pending, .. } => Event::UnknownHolds(*pending),
@@ -407,7 +407,11 @@ mod tests {
             lines.extend(chronicle.see(&with(calm(waiting as i64 * 1_000), kind)));
         }
         assert_eq!(told(&lines), [("alarm raised", "database", 0)]);
-        assert!(lines.iter().all(|it| it.result == Unread::SqlLocked.to_string().as_str()));
+        assert!(
+            lines
+                .iter()
+                .all(|it| it.result == Unread::Sql(StoreError::Locked).to_string().as_str())
+        );
         // One that is over at once is none.
         let mut chronicle = Chronicle::new("a", DEAD_MS);
         let mut lines = chronicle.see(&with(calm(0), AlarmKind::NoGroup));

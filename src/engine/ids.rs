@@ -9,7 +9,7 @@ use std::{
 
 use seckill_model::{OrderId, order_id::utc_day};
 use seckill_redis::{Link, keys::Partition, scripts};
-use seckill_store::{SharedStore, StoreError};
+use seckill_store::{Reason, SharedStore, StoreError};
 
 use super::EngineError;
 use jiff::{Timestamp, civil::Date};
@@ -52,7 +52,7 @@ pub(super) async fn first_second(store: &SharedStore, of: &Partition) -> Result<
             return Ok(first);
         }
     }
-    Err(StoreError::Away("other nodes keep standing in the way".to_owned()).into())
+    Err(StoreError::Away(Reason::Contention).into())
 }
 
 /// Unix seconds by the clock that dates ids.

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use seckill_model::{EntryId, Millis, OrderEntry, OrderFault, Said, counted};
+use seckill_model::{EntryId, Millis, OrderEntry, OrderFault, Said, counted, locale::in_english};
 use seckill_redis::{
     BrokerError, Layout, Link, Redis, dead_letters,
     keys::Partition,
@@ -257,7 +257,7 @@ impl Writer {
 /// Returns the fault of the order itself where the error proves one; only such an order may become a dead letter.
 fn row_fault(error: &StoreError) -> Option<OrderFault> {
     match error {
-        StoreError::Refused(why) => Some(OrderFault::Refused(why.clone())),
+        StoreError::Refused(why) => Some(OrderFault::Refused(in_english(|| why.to_string()))),
         StoreError::NoSale(voucher) => Some(OrderFault::NoSale(*voucher)),
         StoreError::OutOfStock(voucher) => Some(OrderFault::OutOfStock(*voucher)),
         _ => None,

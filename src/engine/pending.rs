@@ -7,6 +7,7 @@ use std::collections::{HashMap, hash_map::Entry};
 use seckill_model::{
     Act, EntryId, OrderEntry, OrderFault, OrderId, Verdict,
     filter::{Fact, Field, Filter, Kind},
+    locale::in_english,
     verdict::{self, Evidence, Row},
 };
 use seckill_redis::{
@@ -207,7 +208,9 @@ impl Judged {
             "order" => order.map(|order| Fact::Number(order.order.get())),
             "user" => order.map(|order| Fact::Number(order.user.0)),
             "voucher" => order.map(|order| Fact::Number(order.voucher.0)),
-            "fault" => self.fault().map(|fault| Fact::Text(fault.to_string().into())),
+            "fault" => {
+                self.fault().map(|fault| Fact::Text(in_english(|| fault.to_string()).into()))
+            }
             _ => None,
         })
     }

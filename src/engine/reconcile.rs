@@ -479,7 +479,7 @@ impl Reconciler<'_> {
         call.arg(how);
         let mut answer: Vec<String> = self.link.invoke(&call).await?;
         if answer.is_empty() {
-            return Err(BrokerError::Reply("the begin of a reconciliation").into());
+            return Err(BrokerError::reply("reconcile_begin.lua").into());
         }
         match answer.remove(0).as_str() {
             "whole" => Ok(Start::Whole),

@@ -5,11 +5,9 @@
 use std::fmt;
 
 use seckill_model::{
-    ForeignKey, SaleFault, VoucherId, ledger::SaleFinding, locale::in_english, message::text,
+    SaleFault, VoucherId, ledger::SaleFinding, locale::in_english, message::text,
     order_id::OrderIdFault,
 };
-use seckill_redis::BrokerError;
-use seckill_store::StoreError;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -17,13 +15,8 @@ use super::{
     locks::LockError, plan::PlanFault,
 };
 
-pub use seckill_redis::{
-    DataDirError, HostsFault, ServerError, Unwilling, UrlFault as RedisUrlFault, url_fault,
-};
-pub use seckill_store::{
-    FORMS, FileFault, MYSQL_PARAMETERS, POSTGRES_PARAMETERS, SaleRule, SchemaFault,
-    UrlFault as SqlUrlFault,
-};
+pub use seckill_redis::{BrokerError, Reason as RedisReason};
+pub use seckill_store::{Reason as SqlReason, StoreError};
 
 pub use super::partitions::{PartitionsFault, UnderWay};
 
@@ -49,56 +42,12 @@ pub enum Why {
     Stopping,
     /// Acts are refused.
     ReadOnly,
-    /// Redis does not answer there, in its words.
-    RedisAway(String, String),
-    /// Redis refuses the login there, in its words.
-    RedisLogin(String, String),
-    /// The certificate of Redis there is not accepted, in the words of the library.
-    RedisCertificate(String, String),
-    /// Redis there is of that version.
-    RedisTooOld(String, String),
-    /// The group is gone.
-    NoGroup,
-    /// Redis takes no writes, in its words.
-    RedisUnwilling(String),
-    /// Redis refused, in its words.
-    RedisRefused(String),
-    /// A key holds something that another program has written.
-    RedisKey(ForeignKey),
-    /// Redis answered that with something unexpected.
-    RedisReply(String),
-    /// The database is away, in its words.
-    SqlAway(String),
-    /// Another program keeps the database locked.
-    SqlLocked,
-    /// It went away at the commit, in its words.
-    SqlUnknown(String),
-    /// It refused, in its words.
-    SqlRefused(String),
-    /// The URL of Redis can't be used.
-    RedisUrl(RedisUrlFault),
-    /// There is no Redis server of its own.
-    RedisServer(ServerError),
-    /// The URL of the database can't be used.
-    SqlUrl(SqlUrlFault),
-    /// The file can't be the database.
-    SqlFile(FileFault),
-    /// The schema of the database does not do.
-    SqlSchema(SchemaFault),
+    /// Redis did not do it.
+    Redis(BrokerError),
+    /// The database did not do it.
+    Sql(StoreError),
     /// The number of partitions does not do.
     Partitions(PartitionsFault),
-    /// A sale was changed by somebody else.
-    Changed(VoucherId),
-    /// No such sale.
-    NoSale(VoucherId),
-    /// The sale is over.
-    Ended(VoucherId),
-    /// More orders than pieces.
-    OutOfStock(VoucherId),
-    /// A write that came too late.
-    Fenced(String),
-    /// It goes against the sale as it is.
-    Rule(SaleRule),
     /// The clock says so many seconds.
     Clock(i64),
     /// The day's sequence is used up.
@@ -195,8 +144,8 @@ impl From<&EngineError> for Refusal {
 
 fn why(error: &EngineError) -> Why {
     match error {
-        EngineError::Broker(error) => broker(error),
-        EngineError::Store(error) => store(error),
+        EngineError::Broker(error) => Why::Redis(error.clone()),
+        EngineError::Store(error) => Why::Sql(error.clone()),
         EngineError::Id(OrderIdFault::Clock(seconds)) => Why::Clock(*seconds),
         EngineError::Id(OrderIdFault::Sequence) => Why::Sequence,
         EngineError::Sale(fault) => Why::Sale(fault.clone()),
@@ -227,7 +176,7 @@ fn why(error: &EngineError) -> Why {
         EngineError::Reconciling(key) => Why::Reconciling(key.clone()),
         EngineError::Oversold(voucher) => Why::Oversold(*voucher),
         EngineError::NotLoaded { voucher, why } => {
-            let why = Refusal { text: in_english(|| why.to_string()), why: broker(why) };
+            let why = Refusal::new(in_english(|| why.to_string()), Why::Redis(why.clone()));
             Why::NotLoaded(*voucher, Box::new(why))
         }
         EngineError::Id(OrderIdFault::Text(_))
@@ -238,49 +187,13 @@ fn why(error: &EngineError) -> Why {
     }
 }
 
-fn broker(error: &BrokerError) -> Why {
-    match error {
-        BrokerError::Away { place, detail } => Why::RedisAway(place.clone(), detail.clone()),
-        BrokerError::Login { place, detail } => Why::RedisLogin(place.clone(), detail.clone()),
-        BrokerError::Certificate { place, detail } => {
-            Why::RedisCertificate(place.clone(), detail.clone())
-        }
-        BrokerError::TooOld { place, version } => Why::RedisTooOld(place.clone(), version.clone()),
-        BrokerError::NoGroup => Why::NoGroup,
-        BrokerError::Unwilling(why) => Why::RedisUnwilling(why.clone()),
-        BrokerError::Refused(why) => Why::RedisRefused(why.clone()),
-        BrokerError::Foreign(key) => Why::RedisKey(key.clone()),
-        BrokerError::Reply(command) => Why::RedisReply((*command).to_owned()),
-        BrokerError::Url(fault) => Why::RedisUrl(fault.clone()),
-        BrokerError::Server(error) => Why::RedisServer(error.clone()),
-    }
-}
-
-fn store(error: &StoreError) -> Why {
-    match error {
-        StoreError::Away(why) => Why::SqlAway(why.clone()),
-        StoreError::Locked => Why::SqlLocked,
-        StoreError::Unknown(why) => Why::SqlUnknown(why.clone()),
-        StoreError::Changed(voucher) => Why::Changed(*voucher),
-        StoreError::Rule(rule) => Why::Rule(rule.clone()),
-        StoreError::Refused(why) => Why::SqlRefused(why.clone()),
-        StoreError::NoSale(voucher) => Why::NoSale(*voucher),
-        StoreError::Ended(voucher) => Why::Ended(*voucher),
-        StoreError::OutOfStock(voucher) => Why::OutOfStock(*voucher),
-        StoreError::Fenced(name) => Why::Fenced(name.clone()),
-        StoreError::Url(fault) => Why::SqlUrl(fault.clone()),
-        StoreError::File(fault) => Why::SqlFile(fault.clone()),
-        StoreError::Schema(fault) => Why::SqlSchema(fault.clone()),
-    }
-}
-
 fn lock(error: &LockError) -> Why {
     match error {
         LockError::Busy(name) => Why::LockBusy(name.to_string()),
         LockError::Lost(name) => Why::LockLost(name.to_string()),
         LockError::NotHeld(name) => Why::LockNotHeld(name.to_string()),
         LockError::Changed(name) => Why::LockChanged(name.to_string()),
-        LockError::Broker(error) => broker(error),
+        LockError::Broker(error) => Why::Redis(error.clone()),
         LockError::NameLength(_)
         | LockError::NameControl(_)
         | LockError::NoServer

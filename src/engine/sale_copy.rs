@@ -95,6 +95,6 @@ pub(super) async fn try_sync(
         "damaged" => Ok(Some(Synced::Damaged)),
         "cutting" => Ok(None),
         "other" => Err(EngineError::OtherSale(voucher)),
-        _ => Err(BrokerError::Reply("a change of a sale").into()),
+        _ => Err(BrokerError::reply("sync_sale.lua").into()),
     }
 }

@@ -9,7 +9,7 @@ use seckill_model::{
     sale::check_restock,
 };
 use seckill_redis::{BrokerError, Layout, Link, scripts};
-use seckill_store::{SharedStore, StoreError};
+use seckill_store::{Reason, SharedStore, StoreError};
 
 use super::{
     EngineError,
@@ -144,7 +144,7 @@ async fn cut(
     let error = match tokio::time::timeout(CUT_WITHIN, writing).await {
         Ok(Ok(sale)) => return Ok(sale),
         Ok(Err(error)) => error,
-        Err(_) => StoreError::Unknown(format!("no answer in {} s", CUT_WITHIN.as_secs())),
+        Err(_) => StoreError::Unknown(Reason::NoAnswer(CUT_WITHIN.as_millis() as u64)),
     };
     let whose = if let StoreError::Unknown(_) = error {
         // The commit may come through still; after the lease, what SQL says is so.
@@ -197,7 +197,7 @@ async fn take_out(
                 deliver(store, link, keys, &store.sale(voucher).await?).await?;
             }
             "changed" => return Err(StoreError::Changed(voucher).into()),
-            _ => return Err(BrokerError::Reply("a cut").into()),
+            _ => return Err(BrokerError::reply("cut.lua").into()),
         }
     }
 }

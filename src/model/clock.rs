@@ -5,6 +5,8 @@ use std::{fmt, str::FromStr};
 use jiff::{Timestamp, tz::TimeZone};
 use serde::{Deserialize, Serialize};
 
+use super::message::text;
+
 /// Milliseconds since the Unix epoch, UTC: what Redis and SQL keep, and what Lua can compare
 /// without losing bits.
 #[derive(
@@ -66,9 +68,7 @@ impl fmt::Display for Millis {
 
 /// A time that could not be read.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error(
-    "'{0}' is no time that I can read; write 2026-11-20T14:30:00Z, '2026-11-20 14:30' (local time), 14:30 (today), +10m or -10m"
-)]
+#[error("{}", text!("faults-time", text = .0))]
 pub struct TimeFault(pub String);
 
 impl FromStr for Millis {

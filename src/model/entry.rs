@@ -4,7 +4,7 @@ use std::{borrow::Cow, fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-use super::{Millis, OrderId, Place, UserId, VoucherId, steers};
+use super::{Millis, OrderId, Place, UserId, VoucherId, message::text, steers};
 
 /// Fields of an entry, in the tutorial's words.
 pub const FIELD_USER: &str = "userId";
@@ -132,13 +132,13 @@ impl<'de> Deserialize<'de> for EntryId {
 #[serde(rename_all = "snake_case")]
 pub enum EntryFault {
     /// Not an entry id.
-    #[error("'{0}' is no stream entry id; it looks like 1795000000000-0")]
+    #[error("{}", text!("faults-entry-id", text = .0))]
     Id(String),
     /// A field is not there.
-    #[error("field {0} is missing")]
+    #[error("{}", text!("faults-field-missing", field = .0))]
     Missing(Cow<'static, str>),
     /// A field holds something else.
-    #[error("field {0} holds '{1}', which is no such number")]
+    #[error("{}", text!("faults-field-garbage", field = .0, value = .1))]
     Garbage(Cow<'static, str>, String),
 }
 

@@ -4,7 +4,11 @@
 
 use std::{borrow::Cow, fmt, str::FromStr};
 
-use super::{EntryId, steers};
+use super::{
+    EntryId,
+    message::{Label, text},
+    steers,
+};
 
 /// What a row says of one of its fields.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,12 +69,10 @@ enum Test {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TermFault {
     /// No field with an operator.
-    #[error(
-        "'{0}' is no term of a filter; write for example 'idle>30s', with one of = != < > ~ !~"
-    )]
+    #[error("{}", text!("faults-term", term = .0))]
     Term(String),
     /// Nothing of that name.
-    #[error("there is no field '{name}' to filter by; there are {known}")]
+    #[error("{}", text!("faults-term-field", name = .name, known = .known))]
     Field {
         /// What was asked for.
         name: String,
@@ -78,17 +80,17 @@ pub enum TermFault {
         known: String,
     },
     /// The value does not fit the field.
-    #[error("'{value}' does not fit the field {field}, which holds {holds}")]
+    #[error("{}", text!("faults-term-value", field = .field, value = .value, takes = .takes))]
     Value {
         /// Which field.
         field: &'static str,
         /// What was given.
         value: String,
-        /// What it holds.
-        holds: &'static str,
+        /// What the field takes.
+        takes: Label,
     },
     /// None of the words that a field knows.
-    #[error("the field {field} is never '{value}'; it is one of {words}")]
+    #[error("{}", text!("faults-term-word", field = .field, value = .value, words = .words))]
     Word {
         /// Which field.
         field: &'static str,
@@ -98,7 +100,7 @@ pub enum TermFault {
         words: String,
     },
     /// The operator does not fit the field.
-    #[error("the field {field} can't be compared by '{test}'; it takes {takes}")]
+    #[error("{}", text!("faults-term-test", field = .field, test = .test, takes = .takes))]
     Test {
         /// Which field.
         field: &'static str,
@@ -176,22 +178,24 @@ impl Term {
         if !takes.split(' ').any(|it| it == sign) {
             return Err(TermFault::Test { field, test: sign, takes });
         }
-        let (value, holds) = match kind {
-            Kind::Number => (number(value), "a whole number"),
-            Kind::Span => (span(value), "a span of time such as 250ms, 90s, 5m or 2h"),
-            Kind::Text => (Some(Fact::Text(value.to_lowercase().into())), "text"),
+        let (value, takes) = match kind {
+            Kind::Number => (number(value), Label("faults-takes-number")),
+            Kind::Span => (span(value), Label("faults-takes-span")),
+            Kind::Text => {
+                (Some(Fact::Text(value.to_lowercase().into())), Label("faults-takes-text"))
+            }
             Kind::Word(words) => {
                 let word = value.to_lowercase().replace(' ', "_");
                 if !words.contains(&word.as_str()) {
                     let (value, words) = (short(value), words.join(", "));
                     return Err(TermFault::Word { field, value, words });
                 }
-                (Some(Fact::Text(word.into())), "")
+                (Some(Fact::Text(word.into())), Label("faults-takes-text"))
             }
-            Kind::Entry => (value.parse().ok().map(Fact::Entry), "an id such as 1795000000000-0"),
+            Kind::Entry => (value.parse().ok().map(Fact::Entry), Label("faults-takes-entry")),
         };
         let given = word.rsplit(sign).next().unwrap_or_default();
-        let value = value.ok_or_else(|| TermFault::Value { field, value: short(given), holds })?;
+        let value = value.ok_or_else(|| TermFault::Value { field, value: short(given), takes })?;
         Ok(Self { field, test, value })
     }
 
@@ -280,9 +284,9 @@ mod tests {
     #[test]
     fn what_is_no_filter_is_told() {
         let fault = |text: &str| Filter::parse(text, FIELDS).unwrap_err().to_string();
-        assert!(fault("idle").contains("'idle' is no term"));
-        assert!(fault("=5").contains("no term"));
-        assert!(fault("age=5").contains("there are idle, voucher, why, entry, act"));
+        assert!(fault("idle").contains("'idle' is not a filter term"));
+        assert!(fault("=5").contains("not a filter term"));
+        assert!(fault("age=5").contains("use idle, voucher, why, entry, act"));
         assert!(fault("voucher=seven").contains("a whole number"));
         assert!(fault("idle>3 fortnights").contains("90s"));
         assert!(fault("why>x").contains("= != ~ !~"));

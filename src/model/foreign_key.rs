@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::message::{Label, text};
+
 /// A key of the program that another program has written: the commands for it fail.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForeignKey {
@@ -14,7 +16,7 @@ pub struct ForeignKey {
 }
 
 /// What a string holds that should be a number.
-pub const NO_NUMBER: &str = "text that is no number";
+pub const NO_NUMBER: &str = "not-a-number";
 
 /// After the name of a key that was renamed to make room for a new one.
 pub const REPLACED: &str = ":replaced";
@@ -24,15 +26,21 @@ impl ForeignKey {
     pub fn is_lock(&self) -> bool {
         !self.key.contains("{p")
     }
+
+    /// What it holds, to be read: the name of a type, or that it is not a number.
+    pub fn content(holds: &str) -> &str {
+        if holds == NO_NUMBER { Label("faults-not-a-number").read() } else { holds }
+    }
 }
 
 impl fmt::Display for ForeignKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { key, holds } = self;
-        write!(
-            f,
-            "the key '{key}' in Redis holds a {holds}, which seckill has not written; rename it (RENAME {key} {key}{REPLACED})"
-        )?;
-        if self.is_lock() { Ok(()) } else { f.write_str(", then run 'seckill audit --repair'") }
+        let (key, holds) = (&self.key, Self::content(&self.holds));
+        let aside = format!("{key}{REPLACED}");
+        f.write_str(&if self.is_lock() {
+            text!("faults-foreign-lock", key, holds, aside)
+        } else {
+            text!("faults-foreign-key", key, holds, aside)
+        })
     }
 }

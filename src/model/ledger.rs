@@ -4,7 +4,11 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::{VoucherId, counted};
+use super::{
+    VoucherId,
+    locale::in_english,
+    message::{Label, text},
+};
 
 /// What Redis holds of one sale, read in one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,31 +82,36 @@ pub struct Books {
 #[serde(rename_all = "snake_case")]
 pub enum Finding {
     /// The sale is open and Redis has nothing of it.
-    #[error("Redis does not hold this sale; a running node loads it within a second")]
+    #[error("{}", Label("ledger-finding-not-loaded"))]
     NotLoaded,
     /// Keys of the sale that were deleted, replaced or set back.
     #[error("{}", damaged(*.0))]
     Damaged(SaleKey),
     /// SQL was set back, or Redis was given another database.
-    #[error("Redis holds this sale, and SQL does not know it")]
+    #[error("{}", Label("ledger-finding-not-in-sql"))]
     NotInSql,
     /// SQL was set back.
-    #[error("SQL does not know the last {} of the sale", counted(*.0, "change", "changes"))]
+    #[error("{}", text!("ledger-finding-ahead", changes = .0))]
     Ahead(u64),
     /// SQL was set back, and the number was given again.
-    #[error("Redis holds another sale under this number, which was created at another time")]
+    #[error("{}", Label("ledger-finding-other-sale"))]
     OtherSale,
     /// An older copy of Redis brought an archived sale back.
-    #[error("the sale is archived, and Redis holds it still")]
+    #[error("{}", Label("ledger-finding-still-held"))]
     StillHeld,
     /// Invariant 2: the order is a result, but not the one that was promised.
-    #[error(
-        "{} a dead letter, and in SQL is none: 'seckill dead list' shows why",
-        counted(*.0, "admitted order is", "admitted orders are each")
-    )]
+    #[error("{}", text!("ledger-finding-stranded", orders = .0))]
     Stranded(u64),
     /// Invariant 1.
-    #[error("Redis: initial {initial} is not stock {stock} + buyers {admitted}")]
+    #[error(
+        "{}",
+        text!(
+            "ledger-finding-redis-stock",
+            initial = .initial,
+            stock = .stock,
+            admitted = .admitted
+        )
+    )]
     RedisStock {
         /// Pieces ever put on sale.
         initial: u64,
@@ -112,13 +121,13 @@ pub enum Finding {
         admitted: u64,
     },
     /// Invariants 1 and 3: below zero.
-    #[error("{0} stock is below 0: {1}; more was sold than there was")]
+    #[error("{}", text!("ledger-finding-negative", side = .0, stock = .1))]
     Negative(Side, i64),
     /// What an operator decided did not reach Redis, or a repair was broken off.
-    #[error("Redis does not know the last {} of the sale", counted(*.0, "change", "changes"))]
+    #[error("{}", text!("ledger-finding-behind", changes = .0))]
     Behind(u64),
     /// Redis and SQL were told different initial stocks.
-    #[error("initial stock is {redis} in Redis and {sql} in SQL")]
+    #[error("{}", text!("ledger-finding-initial", redis = .redis, sql = .sql))]
     Initial {
         /// By Redis.
         redis: u64,
@@ -126,23 +135,16 @@ pub enum Finding {
         sql: u64,
     },
     /// Invariant 2, one side.
-    #[error(
-        "{} neither in SQL nor in the stream nor among the dead letters",
-        counted(*.0, "admitted order is", "admitted orders are")
-    )]
+    #[error("{}", text!("ledger-finding-lost", orders = .0))]
     Lost(u64),
     /// Invariant 2, other side.
-    #[error(
-        "{} may be sold again",
-        counted(
-            *.0,
-            "order in SQL has no buyer in Redis; its piece",
-            "orders in SQL have no buyer in Redis; their pieces"
-        )
-    )]
+    #[error("{}", text!("ledger-finding-unknown", orders = .0))]
     Unknown(u64),
     /// Invariant 3.
-    #[error("SQL: stock {stock} is not initial {initial} - live orders {live}")]
+    #[error(
+        "{}",
+        text!("ledger-finding-sql-stock", stock = .stock, initial = .initial, live = .live)
+    )]
     SqlStock {
         /// Pieces left.
         stock: i64,
@@ -152,16 +154,13 @@ pub enum Finding {
         live: u64,
     },
     /// Invariant 4.
-    #[error("{} more than one live order", counted(*.0, "buyer has", "buyers have"))]
+    #[error("{}", text!("ledger-finding-doubled", buyers = .0))]
     Doubled(u64),
     /// Invariant 7: a piece that goes back neither now nor later.
-    #[error(
-        "{} piece in Redis, and nothing is about to give it back",
-        counted(*.0, "closed order still holds its", "closed orders still hold their")
-    )]
+    #[error("{}", text!("ledger-finding-kept", orders = .0))]
     Kept(u64),
     /// Invariant 5.
-    #[error("{} held by two buyers", counted(*.0, "order id is", "order ids are"))]
+    #[error("{}", text!("ledger-finding-repeated", ids = .0))]
     Repeated(u64),
 }
 
@@ -233,7 +232,7 @@ pub struct SaleFinding {
 impl fmt::Display for SaleFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.sale {
-            Some(sale) => write!(f, "#{sale}: {}", self.what),
+            Some(sale) => f.write_str(&text!("ledger-finding-of-sale", sale, what = self.what)),
             None => self.what.fmt(f),
         }
     }
@@ -287,22 +286,18 @@ impl SaleAudit {
     }
 }
 
-/// As a document has findings: one sentence each.
+/// As a document has findings: one English sentence each.
 ///
 /// # Errors
 /// Those of the document.
 pub fn sentences<S: Serializer>(findings: &[impl fmt::Display], to: S) -> Result<S::Ok, S::Error> {
-    to.collect_seq(findings.iter().map(ToString::to_string))
+    to.collect_seq(findings.iter().map(|finding| in_english(|| finding.to_string())))
 }
 
 fn damaged(key: SaleKey) -> String {
     match key {
-        SaleKey::Restoring => {
-            "the sale is being reconciled, and admits no buyer meanwhile".to_owned()
-        }
-        key => format!(
-            "the key '{key}' of the sale was lost, replaced or set back in Redis; the sale admits no buyer until it is reconciled"
-        ),
+        SaleKey::Restoring => Label("ledger-finding-restoring").to_owned(),
+        key => text!("ledger-finding-damaged", key),
     }
 }
 
@@ -332,16 +327,15 @@ impl Cure {
 
 impl fmt::Display for Cure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Adopt => "copy the sale from Redis to SQL, enqueue its orders",
-            Self::Remove => "remove the archived sale from Redis",
-            Self::Replace => {
-                "rename the keys of the sale in Redis, load the sale of SQL; entries of either become its orders"
-            }
-            Self::Reconcile => "reconcile with SQL, stream and dead letters",
-            Self::GiveBack => "give back in Redis what is closed in SQL",
-            Self::Enqueue => "put lost orders into the stream again",
-        })
+        let label = match self {
+            Self::Adopt => Label("ledger-cure-adopt"),
+            Self::Remove => Label("ledger-cure-remove"),
+            Self::Replace => Label("ledger-cure-replace"),
+            Self::Reconcile => Label("ledger-cure-reconcile"),
+            Self::GiveBack => Label("ledger-cure-give-back"),
+            Self::Enqueue => Label("ledger-cure-enqueue"),
+        };
+        label.fmt(f)
     }
 }
 
@@ -507,17 +501,17 @@ mod tests {
     #[test]
     fn one_is_singular() {
         for (finding, told) in [
-            (Finding::Behind(1), "Redis does not know the last 1 change of the sale"),
+            (Finding::Behind(1), "Redis lacks the last change of the sale"),
             (
                 Finding::Lost(1),
-                "1 admitted order is neither in SQL nor in the stream nor among the dead letters",
+                "1 admitted order is neither in SQL nor in the stream nor a dead letter",
             ),
             (
                 Finding::Unknown(1),
-                "1 order in SQL has no buyer in Redis; its piece may be sold again",
+                "1 order in SQL has no buyer in Redis; its stock may be sold again",
             ),
             (Finding::Doubled(2), "2 buyers have more than one live order"),
-            (Finding::Repeated(1), "1 order id is held by two buyers"),
+            (Finding::Repeated(1), "1 order ID is held by two buyers"),
         ] {
             assert_eq!(finding.to_string(), told);
         }

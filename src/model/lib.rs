@@ -18,6 +18,7 @@ pub mod order;
 pub mod order_fault;
 pub mod order_id;
 pub mod order_query;
+mod os_error;
 pub mod outcome;
 mod plural;
 mod range;
@@ -39,6 +40,7 @@ pub use order::{
 pub use order_fault::OrderFault;
 pub use order_id::OrderId;
 pub use order_query::{OrderQuery, QueryFault};
+pub use os_error::OsError;
 pub use outcome::Outcome;
 pub use plural::counted;
 pub use range::OutOfRange;

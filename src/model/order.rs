@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Millis, OrderId, Place, UserId, VoucherId};
+use super::{Millis, OrderId, Place, UserId, VoucherId, message::text};
 
 /// What became of an order; the numbers are the tutorial's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -186,13 +186,13 @@ pub struct OrderExcept {
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum FilterFault {
     /// An unknown word where a state should stand.
-    #[error("'{0}' is no state of an order; it is unpaid, paid, used, cancelled or closed")]
+    #[error("{}", text!("faults-order-status", text = .0))]
     Status(String),
     /// No id can be of that time.
-    #[error("no order can be of {0}; ids tell times from 2022 to 2090, give one of them")]
+    #[error("{}", text!("faults-order-time", at = .0))]
     Time(Millis),
     /// The times are swapped.
-    #[error("no order is admitted from {from} on and before {to}; swap the two times")]
+    #[error("{}", text!("faults-order-window", from = .from, to = .to))]
     Window {
         /// The first time asked for.
         from: Millis,

@@ -4,7 +4,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{EntryFault, OrderId, UserId, VoucherId};
+use super::{
+    EntryFault, OrderId, UserId, VoucherId,
+    message::{Label, text},
+};
 
 /// Why no order comes of an entry.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,10 +17,10 @@ pub enum OrderFault {
     #[error("{0}")]
     Fields(EntryFault),
     /// The entry was trimmed or deleted.
-    #[error("its body is gone from the stream")]
+    #[error("{}", Label("faults-order-gone"))]
     Gone,
     /// The buyer has another one.
-    #[error("buyer {user} holds order {holds} for voucher {voucher} already")]
+    #[error("{}", text!("faults-order-holds", user = .user, holds = .holds, voucher = .voucher))]
     Holds {
         /// Who bought.
         user: UserId,
@@ -27,27 +30,27 @@ pub enum OrderFault {
         voucher: VoucherId,
     },
     /// Somebody else's order has its id.
-    #[error("order id {0} belongs to another order")]
+    #[error("{}", text!("faults-order-id-taken", order = .0))]
     IdTaken(OrderId),
     /// Nothing of the kind is sold.
-    #[error("there is no sale of voucher {0}")]
+    #[error("{}", text!("faults-order-no-sale", voucher = .0))]
     NoSale(VoucherId),
     /// More orders than pieces.
-    #[error("voucher {0} has no stock left in SQL for this order")]
+    #[error("{}", text!("faults-order-out-of-stock", voucher = .0))]
     OutOfStock(VoucherId),
     /// The database refused it, in its words.
-    #[error("the database refused: {0}")]
+    #[error("{}", text!("faults-order-refused", reason = .0))]
     Refused(String),
     /// It was tried so many times.
-    #[error("delivered {0} times without an order")]
+    #[error("{}", text!("faults-order-too-often", times = .0))]
     TooOften(u64),
     /// Promised by a Redis that was lost since, and the last piece is another buyer's.
-    #[error("promised before Redis was restarted; no piece is left for it")]
+    #[error("{}", Label("faults-order-unkept"))]
     Unkept,
     /// No buyer was admitted under it: a foreign entry, or one of an order that was given back.
-    #[error("no buyer in Redis was admitted under this order")]
+    #[error("{}", Label("faults-order-not-promised"))]
     NotPromised,
     /// Promised by a Redis that was lost since, and the buyer was given this one meanwhile.
-    #[error("promised before Redis was restarted; the buyer holds order {0}")]
+    #[error("{}", text!("faults-order-promised", order = .0))]
     Promised(OrderId),
 }

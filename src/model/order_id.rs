@@ -5,6 +5,8 @@ use std::{fmt, str::FromStr};
 use jiff::{Timestamp, civil::Date, tz::TimeZone};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
+use super::message::{Label, text};
+
 /// Unix seconds of 2022-01-01T00:00:00Z, from which ids count.
 pub const EPOCH_SECONDS: i64 = 1_640_995_200;
 const SEQUENCE_BITS: u32 = 32;
@@ -22,15 +24,13 @@ pub struct OrderId(u64);
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum OrderIdFault {
     /// The clock stands before 2022 or after 2090.
-    #[error("the clock says {0} s, outside 2022 to 2090 that order ids can hold; set the clock")]
+    #[error("{}", text!("faults-clock", seconds = .0.to_string()))]
     Clock(i64),
     /// More ids in one day than 32 bits count.
-    #[error(
-        "the day's sequence of order ids is used up (4,294,967,295); wait for the next UTC day"
-    )]
+    #[error("{}", Label("faults-sequence"))]
     Sequence,
     /// Not the decimal digits of an id.
-    #[error("'{0}' is no order id; an id is a decimal number of up to 19 digits")]
+    #[error("{}", text!("faults-order-id", text = .0))]
     Text(String),
 }
 

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use super::{
     FilterFault, Millis, Order, OrderExcept, OrderFilter, OrderId, OrderStatus, UserId, VoucherId,
-    clock::TimeFault, steers,
+    clock::TimeFault, message::text, steers,
 };
 
 /// Orders that somebody looks for: terms that all have to hold.
@@ -24,30 +24,24 @@ pub struct OrderQuery {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QueryFault {
     /// No name with a value.
-    #[error(
-        "'{0}' is no term; write an order's id, or for example user=1001, voucher=7, paid, !status=paid, from=14:30, to=-5m"
-    )]
+    #[error("{}", text!("faults-query-term", term = .0))]
     Term(String),
     /// One order, or a time, with a `!`.
-    #[error(
-        "{0} has no inverse; '!' goes before user=, voucher=, status= and states such as unpaid"
-    )]
+    #[error("{}", text!("faults-query-no-inverse", field = .0))]
     NoInverse(&'static str),
     /// Nothing of that name.
-    #[error("orders are not looked for by '{0}'; there are id, user, voucher, status, from and to")]
+    #[error("{}", text!("faults-query-field", field = .0))]
     Field(String),
     /// The same name with two values.
-    #[error("{0} stands there twice; an order has only one")]
+    #[error("{}", text!("faults-query-twice", field = .0))]
     Twice(&'static str),
     /// The value does not fit.
-    #[error("{field}='{value}' does not fit; {field} takes {takes}")]
+    #[error("{}", text!("faults-query-value", field = .field, value = .value))]
     Value {
         /// Which field.
         field: &'static str,
         /// What was given.
         value: String,
-        /// What it takes.
-        takes: &'static str,
     },
     /// Not a state, or times that no order can be of.
     #[error(transparent)]
@@ -107,20 +101,19 @@ impl FromStr for OrderQuery {
             if others && !["user", "voucher", "status"].contains(&field) {
                 return Err(QueryFault::NoInverse(field));
             }
-            let fault = |takes| QueryFault::Value { field, value: short(value), takes };
+            let fault = || QueryFault::Value { field, value: short(value) };
             let whole = || value.trim_start_matches('#').parse::<u64>().ok();
             match field {
                 "id" => {
-                    let id = value.parse().map_err(|_| fault("the digits of an order's id"))?;
-                    query.id = Some(id);
+                    query.id = Some(value.parse().map_err(|_| fault())?);
                 }
                 "user" => {
-                    let user = whole().ok_or_else(|| fault("the number of a user"))?;
+                    let user = whole().ok_or_else(fault)?;
                     *if others { &mut not.user } else { &mut query.filter.user } =
                         Some(UserId(user));
                 }
                 "voucher" => {
-                    let voucher = whole().ok_or_else(|| fault("the number of a sale"))?;
+                    let voucher = whole().ok_or_else(fault)?;
                     let voucher = Some(VoucherId(voucher));
                     *if others { &mut not.voucher } else { &mut query.filter.voucher } = voucher;
                 }
@@ -198,10 +191,10 @@ mod tests {
     #[test]
     fn what_asks_for_nothing_is_told() {
         let fault = |text: &str| read(text).unwrap_err().to_string();
-        assert!(fault("status").contains("'status' is no term"));
+        assert!(fault("status").contains("'status' is not a search term"));
         assert!(
-            fault("!").contains("'!' is no term")
-                && fault("!!paid").contains("'!!paid' is no term")
+            fault("!").contains("'!' is not a search term")
+                && fault("!!paid").contains("'!!paid' is not a search term")
         );
         for (text, field) in
             [("!from=14:30", "from"), ("!to=-5m", "to"), ("!id=5", "id"), ("!5", "id")]
@@ -210,13 +203,13 @@ mod tests {
         }
         assert!(fault("user=5 !user=6").contains("twice"));
         assert!(fault("paid !unpaid").contains("twice"));
-        assert!(fault("user=").contains("is no term"));
-        assert!(fault("buyer=5").contains("there are id, user, voucher, status, from and to"));
-        assert!(fault("user=five").contains("user takes the number of a user"));
-        assert!(fault("id=99999999999999999999").contains("digits"));
-        assert!(fault("status=late").contains("no state of an order"));
+        assert!(fault("user=").contains("is not a search term"));
+        assert!(fault("buyer=5").contains("use id, user, voucher, status, from or to"));
+        assert!(fault("user=five").contains("user takes a number"));
+        assert!(fault("id=99999999999999999999").contains("id takes a number"));
+        assert!(fault("status=late").contains("not an order status"));
         assert!(fault("user=5 user=6").contains("twice"));
-        assert!(fault("from=soon").contains("no time"));
+        assert!(fault("from=soon").contains("not a time"));
     }
 
     proptest! {

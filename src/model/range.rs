@@ -2,9 +2,14 @@
 
 use thiserror::Error;
 
+use super::message::text;
+
 /// A setting that no program can work with.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{name} is {value}; it must lie between {least} and {most}")]
+#[error(
+    "{}",
+    text!("faults-range", name = .name, value = .value, least = .least, most = .most)
+)]
 pub struct OutOfRange {
     /// Its name in the settings.
     pub name: String,

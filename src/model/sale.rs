@@ -6,7 +6,11 @@ use serde::{Deserialize, Serialize};
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr as _;
 
-use super::{Millis, voucher::MAX_RULES};
+use super::{
+    Millis,
+    message::{Label, text},
+    voucher::MAX_RULES,
+};
 
 /// Most that one sale may hold.
 pub const MAX_STOCK: u64 = 10_000_000;
@@ -174,33 +178,31 @@ pub struct NewSale {
 #[serde(rename_all = "snake_case")]
 pub enum SaleFault {
     /// The title is empty or blank.
-    #[error("the title is empty; give it 1 to {MAX_TITLE} characters")]
+    #[error("{}", text!("faults-title-empty", most = MAX_TITLE))]
     NoTitle,
     /// The title is too long.
-    #[error("the title has {0} characters; {MAX_TITLE} is the most")]
+    #[error("{}", text!("faults-title-long", length = .0, most = MAX_TITLE))]
     LongTitle(usize),
     /// Few characters of very many parts.
-    #[error("the title has {0} bytes, most of them accents; {MAX_TITLE_BYTES} is the most")]
+    #[error("{}", text!("faults-title-heavy", bytes = .0, most = MAX_TITLE_BYTES))]
     HeavyTitle(usize),
     /// The title holds line breaks or control characters.
-    #[error("the title holds a control character (a line break, a tab, an escape); leave it out")]
+    #[error("{}", Label("faults-title-control"))]
     ControlInTitle,
     /// A limit of 0 or beyond what admission looks at.
-    #[error("a user can't be allowed {0} orders; give 1 to {MAX_LIMIT}")]
+    #[error("{}", text!("faults-limit", limit = .0, most = MAX_LIMIT))]
     Limit(u64),
     /// Not a place of a buyer.
-    #[error("'{0}' is no place of a buyer; it looks like 7 or 7/2")]
+    #[error("{}", text!("faults-place", place = .0))]
     Place(String),
     /// Stock of 0 or beyond the limit.
-    #[error("a stock of {0} can't be sold; give 1 to {MAX_STOCK}")]
+    #[error("{}", text!("faults-stock", stock = .0, most = MAX_STOCK))]
     Stock(u64),
     /// A restock by 0 or beyond the limit.
-    #[error(
-        "a sale can't be restocked by {0}; give 1 to {MAX_STOCK} pieces, or -1 to -{MAX_STOCK} to take some out"
-    )]
+    #[error("{}", text!("faults-restock", by = .0, most = MAX_STOCK))]
     Restock(i64),
     /// The window closes before it opens.
-    #[error("the sale would end ({end}) before it begins ({begin}); swap the two times")]
+    #[error("{}", text!("faults-window", begin = .begin, end = .end))]
     Window {
         /// Opening asked for.
         begin: Millis,
@@ -208,22 +210,22 @@ pub enum SaleFault {
         end: Millis,
     },
     /// The window is over already.
-    #[error("the sale would end at {0}, which is past; give a later end")]
+    #[error("{}", text!("faults-over", end = .0))]
     Over(Millis),
     /// Not a voucher number.
-    #[error("'{0}' is no voucher number; 'seckill sale list' shows them")]
+    #[error("{}", text!("faults-voucher-id", text = .0))]
     VoucherId(String),
     /// A sub-title that no screen can show.
-    #[error("a sub-title takes 1 to {MAX_TITLE} characters in one line, and no control characters")]
+    #[error("{}", text!("faults-sub-title", most = MAX_TITLE))]
     SubTitle,
     /// Rules that no log or screen has room for.
-    #[error("rules take 1 to {MAX_RULES} characters; of control characters only line breaks")]
+    #[error("{}", text!("faults-rules", most = MAX_RULES))]
     Rules,
     /// An unknown word where the status of a voucher should stand.
-    #[error("'{0}' is no status of a voucher; it is on, off or expired")]
+    #[error("{}", text!("faults-voucher-status", text = .0))]
     VoucherStatus(String),
     /// An unknown word where a state should stand.
-    #[error("'{0}' is no state of a sale; it is running, paused, ended or archived")]
+    #[error("{}", text!("faults-sale-state", text = .0))]
     State(String),
 }
 

@@ -12,7 +12,7 @@ use std::{
 use futures::{StreamExt as _, stream::FuturesUnordered};
 use redis::{AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, Value, cmd, pipe};
 
-use super::{BrokerError, UrlFault, routing::SLOTS};
+use super::{BrokerError, Reason, UrlFault, routing::SLOTS};
 
 /// Bound on one server's answer; others are asked meanwhile.
 const ANSWER: Duration = Duration::from_secs(1);
@@ -195,7 +195,7 @@ impl Cluster {
 
     /// A new picture.
     pub(super) async fn look(&self, hint: Hint) -> Result<Arc<Slots>, BrokerError> {
-        let away = |detail: String| BrokerError::Away { place: self.place.clone(), detail };
+        let away = |detail| BrokerError::Away { place: self.place.clone(), detail };
         let (mut partial, mut failure) = (None, None);
         let searching = async {
             for round in self.rounds(hint) {
@@ -222,10 +222,10 @@ impl Cluster {
                 Ok(slots)
             }
             (None, Some(BrokerError::Away { place, detail })) => {
-                Err(away(format!("none of its servers; {place} says: {detail}")))
+                Err(away(Reason::NoneOfCluster { place, reason: Box::new(detail) }))
             }
             (None, Some(error)) => Err(error),
-            (None, None) => Err(away("no answer in time".to_owned())),
+            (None, None) => Err(away(Reason::TimedOut)),
         }
     }
 
@@ -295,7 +295,7 @@ impl Cluster {
         };
         let answer = asking.await.map_err(|error| BrokerError::from_redis(&error, &place))?;
         let Some((reply, info)) = answer else { return Err(UrlFault::NoCluster(place).into()) };
-        let slots = Slots::read(&reply, node).ok_or(BrokerError::Reply("CLUSTER SLOTS"))?;
+        let slots = Slots::read(&reply, node).ok_or(BrokerError::reply("CLUSTER SLOTS"))?;
         let whole = slots.is_complete() && info.contains("cluster_state:ok");
         Ok(View { slots, whole })
     }

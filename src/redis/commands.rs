@@ -121,7 +121,7 @@ fn note(
     denied: &mut Vec<Denied>,
 ) -> Result<(), BrokerError> {
     match done {
-        Err(BrokerError::Refused(why)) => denied.push((name_of(line), why)),
+        Err(BrokerError::Refused(why)) => denied.push((name_of(line), why.to_string())),
         // The group could not be made.
         Ok(_) | Err(BrokerError::NoGroup) => {}
         Err(error) => return Err(error),

@@ -17,7 +17,7 @@ use redis::{
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 
 use super::{
-    BrokerError, HostsFault, Link, UrlFault,
+    BrokerError, HostsFault, Link, Reason, UrlFault,
     cluster_slots::{Cluster, Hint, Node},
     error::plain,
     routing::{self, HOME},
@@ -108,7 +108,7 @@ impl Redis {
     /// [`BrokerError::Url`] when the socket's path can't be put into a URL.
     pub fn from_managed(server: Arc<ManagedServer>) -> Result<Self, BrokerError> {
         let addr = ConnectionAddr::Unix(server.socket().to_path_buf());
-        let info = addr.into_connection_info().map_err(|error| url::unreadable(&error))?;
+        let info = addr.into_connection_info().map_err(|_| UrlFault::Unreadable)?;
         Self::one(info, |client| Source::Managed(client, server))
     }
 
@@ -117,7 +117,7 @@ impl Redis {
         source: impl FnOnce(Client) -> Source,
     ) -> Result<Self, BrokerError> {
         let place = info.addr().to_string();
-        let client = Client::open(info).map_err(|error| url::unreadable(&error))?;
+        let client = Client::open(info).map_err(|_| UrlFault::Unreadable)?;
         Ok(Self { source: source(client), place })
     }
 
@@ -182,7 +182,7 @@ impl Redis {
         };
         let messages = match tokio::time::timeout(CONNECT_TIMEOUT, subscribing).await {
             Ok(messages) => messages.map_err(|error| BrokerError::from_redis(&error, &place)),
-            Err(_) => Err(BrokerError::Away { place, detail: "no answer in time".to_owned() }),
+            Err(_) => Err(BrokerError::Away { place, detail: Reason::TimedOut }),
         };
         // A message that is no text is none of ours.
         Ok(messages?.filter_map(|message| std::future::ready(message.get_payload().ok())))
@@ -190,10 +190,7 @@ impl Redis {
 
     /// Nobody serves a slot: somebody has to mend the cluster.
     pub(super) fn unserved(&self, slot: u16) -> BrokerError {
-        BrokerError::Unwilling(format!(
-            "no server of the cluster {} serves slot {slot}: 'redis-cli --cluster fix HOST:PORT' gives it to one",
-            self.place
-        ))
+        BrokerError::Unwilling(Reason::Unserved { cluster: self.place.clone(), slot })
     }
 
     /// For connecting to the server, or to that one of the cluster; and where it is.
@@ -251,8 +248,7 @@ impl Redis {
         // Asked on the very connection that will be used: it may have been demoted since the
         // sentinels were asked.
         if matches!(self.source, Source::Sentinels(_)) && field(&role, "role") != Some("master") {
-            let detail = "it is no master any more".to_owned();
-            return Err(BrokerError::Away { place: place.to_owned(), detail });
+            return Err(BrokerError::Away { place: place.to_owned(), detail: Reason::NotMaster });
         }
         Ok(ServerInfo { version, run_id: field(&info, "run_id").unwrap_or_default().to_owned() })
     }
@@ -263,12 +259,15 @@ struct Authority(TlsCertificates);
 
 impl Authority {
     fn read(path: &Path) -> Result<Self, UrlFault> {
-        let fault = |why: String| UrlFault::Ca(path.display().to_string(), why);
-        let root = std::fs::read(path).map_err(|why| fault(why.to_string()))?;
+        let shown = path.display().to_string();
+        let root = match std::fs::read(path) {
+            Ok(root) => root,
+            Err(why) => return Err(UrlFault::Ca(shown, why.into())),
+        };
         let mut certificates = CertificateDer::pem_slice_iter(&root);
         match certificates.next() {
             Some(Ok(_)) => {}
-            _ => return Err(fault("it holds no certificate in PEM".to_owned())),
+            _ => return Err(UrlFault::CaEmpty(shown)),
         }
         Ok(Self(TlsCertificates { client_tls: None, root_cert: Some(root) }))
     }
@@ -337,7 +336,7 @@ mod tests {
         assert!(told.contains("ca.pem") && told.contains("--redis-ca"), "{told}");
         std::fs::write(&file, "no certificate").unwrap();
         let told = refused("rediss://h").to_string();
-        assert!(told.contains("holds no certificate"), "{told}");
+        assert!(told.contains("contains no PEM certificate"), "{told}");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use redis::{
 use seckill_model::{ForeignKey, Millis};
 
 use super::{
-    BrokerError, Redis,
+    BrokerError, Reason, Redis,
     cluster_slots::{Doubt, Hint, Node, Slots},
     connect::ServerInfo,
     error::{Said, plain},
@@ -179,7 +179,7 @@ impl Link {
         error: BrokerError,
         keys: impl FnOnce() -> I,
     ) -> BrokerError {
-        if !matches!(&error, BrokerError::Refused(why) if why.starts_with("WRONGTYPE")) {
+        if !matches!(&error, BrokerError::Refused(why) if why.code() == Some("WRONGTYPE")) {
             return error;
         }
         let keys: Vec<String> = keys()
@@ -224,7 +224,7 @@ impl Link {
     ) -> Result<u32, BrokerError> {
         let slot = self.slot(key);
         let Some(mut connection) = self.peer(slot).and_then(|peer| peer.connection.clone()) else {
-            let detail = "the connection broke after the write".to_owned();
+            let detail = Reason::BrokeAfterWrite;
             return Err(BrokerError::Away { place: self.place_of(slot), detail });
         };
         // WAIT 0 would wait for ever.
@@ -396,14 +396,11 @@ impl Link {
                 // It was not done, and will be when it is asked again: with ASK and TRYAGAIN, once the
                 // keys of the slot have all moved.
                 Some("MOVED" | "ASK" | "TRYAGAIN") => {
-                    let detail = format!("{}: the key has another server now", plain(error));
-                    return BrokerError::Away { place, detail };
+                    return BrokerError::Away { place, detail: Reason::KeyMoved(plain(error)) };
                 }
                 Some("CLUSTERDOWN") => {
-                    return BrokerError::Unwilling(format!(
-                        "{place} was asked for slot {slot} and says {}: bring the missing servers back, or run 'redis-cli --cluster fix {place}'",
-                        plain(error)
-                    ));
+                    let words = plain(error);
+                    return BrokerError::Unwilling(Reason::ClusterDown { place, slot, words });
                 }
                 _ => {}
             }

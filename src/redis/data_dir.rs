@@ -16,6 +16,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use seckill_model::{
+    OsError,
+    message::{Label, text},
+};
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
@@ -37,41 +41,39 @@ const NODES: u32 = 1_000;
 #[serde(rename_all = "snake_case")]
 pub enum DataDirError {
     /// Something else has that name.
-    #[error("{0} is not a directory; give another --data-dir")]
+    #[error("{}", text!("redis-data-dir-not-a-directory", path = .0.display()))]
     NotADirectory(PathBuf),
     /// This user may not write there.
-    #[error("{0} may not be written by this user; change its owner, or give another --data-dir")]
+    #[error("{}", text!("redis-data-dir-denied", path = .0.display()))]
     Denied(PathBuf),
     /// The file system does not take writes.
-    #[error("{0} is on a read-only file system; give another --data-dir")]
+    #[error("{}", text!("redis-data-dir-read-only", path = .0.display()))]
     ReadOnly(PathBuf),
     /// No room.
-    #[error("the disk of {0} is full; make room, or give another --data-dir")]
+    #[error("{}", text!("redis-data-dir-full", path = .0.display()))]
     Full(PathBuf),
     /// Somebody holds the lock for itself alone, and has not let go for so many seconds.
-    #[error("another seckill has been closing {0} for {1} s; wait for it, or end it")]
+    #[error("{}", text!("redis-data-dir-closing", path = .0.display(), seconds = .1))]
     Closing(PathBuf, u64),
     /// Neither `HOME` nor `XDG_DATA_HOME`.
-    #[error("there is no home directory to keep data in; give --data-dir")]
+    #[error("{}", Label("redis-data-dir-no-home"))]
     NoHome,
     /// A directory in a shared place that is not ours alone.
-    #[error("{0} belongs to somebody else or is open to others; remove it, or set TMPDIR")]
+    #[error("{}", text!("redis-data-dir-shared", path = .0.display()))]
     Shared(PathBuf),
     /// Every number is taken, which are so many.
-    #[error("{1} processes use {0} already; end some of them")]
+    #[error("{}", text!("redis-data-dir-crowded", path = .0.display(), nodes = .1))]
     Crowded(PathBuf, u32),
     /// It was removed or replaced while it was in use.
-    #[error(
-        "{0} was removed while it was in use: what was kept in it is lost, and nothing is taken from now on; end all seckill processes, put a backup in its place, and start again"
-    )]
+    #[error("{}", text!("redis-data-dir-gone", path = .0.display()))]
     Gone(PathBuf),
     /// Anything else.
-    #[error("{path} can't be used ({why}); give another --data-dir")]
+    #[error("{}", text!("redis-data-dir-unusable", path = .path.display(), reason = .why))]
     Io {
         /// Where.
         path: PathBuf,
         /// What the system said.
-        why: String,
+        why: OsError,
     },
 }
 
@@ -85,7 +87,7 @@ impl DataDirError {
             io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
                 Self::NotADirectory(path)
             }
-            _ => Self::Io { path, why: source.to_string() },
+            _ => Self::Io { path, why: source.into() },
         }
     }
 }

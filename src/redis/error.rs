@@ -1,47 +1,49 @@
-//! What can go wrong with Redis, told to a person.
+//! What can go wrong with Redis, as data that displays itself in the reader's language.
+
+use std::{borrow::Cow, error::Error, io, sync::Arc};
 
 use redis::{ErrorKind, RedisError};
-use seckill_model::ForeignKey;
+use seckill_model::{
+    ForeignKey, OsError,
+    message::{Label, text},
+};
+use serde::{Deserialize, Serialize};
 
 use super::UrlFault;
 
 /// Why Redis did not do what it was asked. None of these holds a password.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum BrokerError {
     /// The URL is not understood.
     #[error(transparent)]
     Url(#[from] UrlFault),
-    /// Nobody answers, or the connection broke; the outcome of a write is then unknown.
-    #[error("Redis at {place} does not answer ({detail}); start it or check the URL")]
+    /// No server answers, or the connection broke; the outcome of a write is then unknown.
+    #[error("{}", text!("redis-away", place = .place, reason = .detail))]
     Away {
         /// Where it was looked for.
         place: String,
-        /// What the system said.
-        detail: String,
+        /// Why.
+        detail: Reason,
     },
     /// A password or a user is missing or wrong.
-    #[error(
-        "Redis at {place} refuses the login ({detail}); put user and password into the URL: redis://USER:PASSWORD@HOST or unix:///PATH?user=USER&pass=PASSWORD"
-    )]
+    #[error("{}", text!("redis-login", place = .place, reason = .detail))]
     Login {
         /// Where.
         place: String,
         /// What Redis said.
-        detail: String,
+        detail: Reason,
     },
-    /// An encrypted connection that was given up: nobody who is trusted has signed the server's certificate, or it is
-    /// not good for this host or this time.
-    #[error(
-        "Redis at {place} shows a certificate that is not accepted ({detail}); if an authority of your own has signed it, name that authority's certificate with --redis-ca FILE"
-    )]
+    /// The server's certificate was rejected: no trusted authority signed it, or it is not valid for this host or time.
+    #[error("{}", text!("redis-certificate", place = .place, reason = .detail))]
     Certificate {
         /// Where.
         place: String,
-        /// What is wrong with it.
+        /// What is wrong with it, in the words of the library.
         detail: String,
     },
     /// An older server than the scripts need.
-    #[error("Redis at {place} is {version}, but 7.0 or later is needed; upgrade it")]
+    #[error("{}", text!("redis-too-old", place = .place, version = .version))]
     TooOld {
         /// Where.
         place: String,
@@ -49,110 +51,171 @@ pub enum BrokerError {
         version: String,
     },
     /// The group or its stream is missing.
-    #[error("the consumer group is gone; a running node makes it anew")]
+    #[error("{}", Label("redis-no-group"))]
     NoGroup,
     /// The server can't take writes now: out of memory, a replica, a failed save, still loading.
-    #[error("{}", unwilling(.0))]
-    Unwilling(String),
+    #[error("{}", text!("redis-unwilling", reason = .0, remedy = .0.remedy()))]
+    Unwilling(Reason),
     /// The managed server could not be started.
     #[error(transparent)]
     Server(#[from] super::server::ServerError),
     /// Redis refused this very command.
-    #[error("Redis refused: {0}")]
-    Refused(String),
+    #[error("{}", text!("redis-refused", reason = .0))]
+    Refused(Reason),
     /// A key of the program holds something else.
     #[error("{0}")]
     Foreign(ForeignKey),
-    /// A reply of another shape than the command gives.
-    #[error("{}", unexpected(.0))]
-    Reply(&'static str),
+    /// A reply of another shape than the command or script gives, whose name is there where it is known.
+    #[error("{}", unexpected(.0.as_deref()))]
+    Reply(Option<Cow<'static, str>>),
 }
 
-/// The sentence of [`BrokerError::Unwilling`].
-fn unwilling(words: &str) -> String {
-    format!("Redis takes no writes now ({words}); {}", Unwilling::of(words).next_step())
+/// Why a server did not answer or refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// No answer in time.
+    #[error("{}", Label("redis-timed-out"))]
+    TimedOut,
+    /// No answer within so many milliseconds.
+    #[error("{}", text!("redis-timed-out-after", millis = .0))]
+    TimedOutAfter(u64),
+    /// The sentinels gave no answer in time.
+    #[error("{}", Label("redis-sentinels-timed-out"))]
+    SentinelsTimedOut,
+    /// The sentinels know no live master of that service.
+    #[error("{}", text!("redis-no-master", service = .0))]
+    NoMaster(String),
+    /// The server was demoted since the sentinels named it.
+    #[error("{}", Label("redis-not-master"))]
+    NotMaster,
+    /// No server of the cluster answers.
+    #[error("{}", text!("redis-none-of-cluster", place = .place, reason = .reason))]
+    NoneOfCluster {
+        /// One of its servers.
+        place: String,
+        /// Why that one did not.
+        reason: Box<Self>,
+    },
+    /// The key has another server now, in the words of the one that was asked.
+    #[error("{}", text!("redis-key-moved", words = .0))]
+    KeyMoved(String),
+    /// No server of the cluster serves a slot.
+    #[error("{}", text!("redis-unserved", cluster = .cluster, slot = .slot.to_string()))]
+    Unserved {
+        /// The cluster.
+        cluster: String,
+        /// The slot.
+        slot: u16,
+    },
+    /// A server of the cluster refuses because others are missing.
+    #[error(
+        "{}",
+        text!("redis-cluster-down", place = .place, slot = .slot.to_string(), words = .words)
+    )]
+    ClusterDown {
+        /// Where.
+        place: String,
+        /// The slot that was asked for.
+        slot: u16,
+        /// What it said.
+        words: String,
+    },
+    /// A server that was taken for a single one belongs to a cluster.
+    #[error("{}", text!("redis-one-of-cluster", place = .place, words = .words))]
+    OneOfCluster {
+        /// Where.
+        place: String,
+        /// What it said.
+        words: String,
+    },
+    /// The keys of one pipeline are in different slots: a bug.
+    #[error("{}", Label("redis-cross-slot"))]
+    CrossSlot,
+    /// Sentinels may require a login of their own.
+    #[error("{}", text!("redis-sentinel-login", reason = .0))]
+    SentinelLogin(Box<Self>),
+    /// The connection that wrote is gone.
+    #[error("{}", Label("redis-broke-after-write"))]
+    BrokeAfterWrite,
+    /// It was unreachable a moment ago.
+    #[error("{}", Label("redis-just-failed"))]
+    JustFailed,
+    /// An error of the operating system.
+    #[error("{0}")]
+    Os(OsError),
+    /// What a server or a library said.
+    #[error("{0}")]
+    Quoted(String),
 }
 
-/// Why a server takes no writes, as far as there is more to advise than to wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unwilling {
-    /// It has no memory left.
-    Memory,
-    /// Too few replicas are connected.
-    Replicas,
-    /// It can't write to its disk.
-    Disk,
-    /// It is a replica.
-    Replica,
-    /// Anything else.
-    Other,
-}
-
-impl Unwilling {
-    /// Reads it from the server's words.
-    pub fn of(words: &str) -> Self {
-        match words.split_whitespace().next() {
-            Some("OOM") => Self::Memory,
-            Some("NOREPLICAS") => Self::Replicas,
-            Some("MISCONF") => Self::Disk,
-            Some("READONLY") => Self::Replica,
-            _ => Self::Other,
+impl Reason {
+    /// What makes a server take writes again.
+    pub fn remedy(&self) -> Label {
+        match self.code() {
+            Some("OOM") => Label("redis-remedy-memory"),
+            Some("NOREPLICAS") => Label("redis-remedy-replicas"),
+            Some("MISCONF") => Label("redis-remedy-disk"),
+            Some("READONLY") => Label("redis-remedy-replica"),
+            _ => Label("redis-remedy-other"),
         }
     }
 
-    fn next_step(self) -> &'static str {
-        match self {
-            Self::Memory => {
-                "raise maxmemory (CONFIG SET maxmemory, and redis.conf) or remove other data; it goes on by itself"
-            }
-            Self::Replicas => {
-                "connect its replicas again or lower min-replicas-to-write; it goes on by itself"
-            }
-            Self::Disk => {
-                "make room on its disk and look into its log; it goes on with its next save or append"
-            }
-            Self::Replica => "it is a replica: give the URL of its master",
-            Self::Other => "mend that and what was asked goes on",
+    /// The error code that the server said, for example `OOM`.
+    pub fn code(&self) -> Option<&str> {
+        let Self::Quoted(words) = self else { return None };
+        words.split_whitespace().next()
+    }
+
+    /// Why redis-rs gave up.
+    fn of(error: &RedisError) -> Self {
+        // It does not show the error of the system but as a source, which it shares.
+        type Shared = Arc<dyn Error + Send + Sync>;
+        let io = || error.source()?.downcast_ref::<Shared>()?.downcast_ref::<io::Error>();
+        match io() {
+            _ if error.is_timeout() => Self::TimedOut,
+            Some(error) => Self::Os(OsError::of(error)),
+            None => Self::Quoted(plain(error)),
         }
     }
 }
 
-/// The sentence of [`BrokerError::Reply`].
-pub fn unexpected(command: &str) -> String {
-    format!(
-        "Redis answered {command} with something unexpected; does a key hold something else, or is that server no Redis?"
-    )
+fn unexpected(command: Option<&str>) -> String {
+    match command {
+        Some(command) => text!("redis-reply-to", command),
+        None => Label("redis-reply").to_owned(),
+    }
 }
 
 impl BrokerError {
     /// Sorts what redis-rs reports, for the server at `place`.
     pub fn from_redis(error: &RedisError, place: &str) -> Self {
-        let text = plain(error);
+        let (place, text) = (place.to_owned(), plain(error));
+        let quoted = || Reason::Quoted(text.clone());
         if let Some(said) = Said::of(error) {
             return match said.code.as_str() {
                 "NOGROUP" => Self::NoGroup,
-                "NOAUTH" | "WRONGPASS" => Self::Login { place: place.to_owned(), detail: text },
+                "NOAUTH" | "WRONGPASS" => Self::Login { place, detail: quoted() },
                 "OOM" | "MISCONF" | "READONLY" | "LOADING" | "MASTERDOWN" | "BUSY"
-                | "NOREPLICAS" | "CLUSTERDOWN" => Self::Unwilling(text),
-                // The server was demoted while somebody waited for entries.
-                "UNBLOCKED" => Self::Away { place: place.to_owned(), detail: text },
-                "MOVED" | "ASK" => Self::Refused(format!(
-                    "{place} is one server of a cluster ({text}); its URL starts with redis+cluster:// or rediss+cluster://"
-                )),
-                _ => Self::Refused(text),
+                | "NOREPLICAS" | "CLUSTERDOWN" => Self::Unwilling(quoted()),
+                // The server was demoted during a blocking read.
+                "UNBLOCKED" => Self::Away { place, detail: quoted() },
+                "MOVED" | "ASK" => Self::Refused(Reason::OneOfCluster { place, words: text }),
+                _ => Self::Refused(quoted()),
             };
         }
         match error.kind() {
-            ErrorKind::AuthenticationFailed => {
-                Self::Login { place: place.to_owned(), detail: text }
-            }
-            ErrorKind::UnexpectedReturnType | ErrorKind::Parse => Self::Reply("a command"),
-            _ if text.contains("certificate") => {
-                Self::Certificate { place: place.to_owned(), detail: text }
-            }
+            ErrorKind::AuthenticationFailed => Self::Login { place, detail: quoted() },
+            ErrorKind::UnexpectedReturnType | ErrorKind::Parse => Self::Reply(None),
+            _ if text.contains("certificate") => Self::Certificate { place, detail: text },
             ErrorKind::InvalidClientConfig => UrlFault::Unusable(text).into(),
-            _ => Self::Away { place: place.to_owned(), detail: text },
+            _ => Self::Away { place, detail: Reason::of(error) },
         }
+    }
+
+    /// An unexpected reply to a command or a script of that name.
+    pub fn reply(command: &'static str) -> Self {
+        Self::Reply(Some(command.into()))
     }
 
     /// Whether the same command may succeed later without anybody changing it.
@@ -184,12 +247,11 @@ impl Said {
 
 /// redis-rs' words on one line, without control characters and of bounded length.
 pub(super) fn plain(error: &RedisError) -> String {
-    let text = match (error.is_timeout(), Said::of(error), error.detail()) {
-        (true, ..) => "no answer in time".to_owned(),
-        (_, Some(said), _) if said.detail.starts_with(&said.code) => said.detail,
-        (_, Some(said), _) => format!("{} {}", said.code, said.detail).trim_end().to_owned(),
-        (_, None, Some(detail)) => detail.to_owned(),
-        (_, None, None) => error.to_string(),
+    let text = match (Said::of(error), error.detail()) {
+        (Some(said), _) if said.detail.starts_with(&said.code) => said.detail,
+        (Some(said), _) => format!("{} {}", said.code, said.detail).trim_end().to_owned(),
+        (None, Some(detail)) => detail.to_owned(),
+        (None, None) => error.to_string(),
     };
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(200).collect()
 }
@@ -222,7 +284,7 @@ mod tests {
         for line in ["ERR unknown command", "CROSSSLOT Keys in request don't hash to the same slot"]
         {
             let error = sorted(line);
-            assert!(matches!(&error, BrokerError::Refused(why) if why == line), "{error}");
+            assert!(error == BrokerError::Refused(Reason::Quoted(line.to_owned())), "{error}");
         }
         assert!(matches!(sorted("NOGROUP No such key"), BrokerError::NoGroup));
         assert!(matches!(sorted("NOAUTH Authentication required."), BrokerError::Login { .. }));

@@ -58,7 +58,7 @@ pub async fn rewind(
         "made" => Ok(Rewound::Made),
         "back" => Ok(Rewound::Back),
         "trimmed" => Ok(Rewound::Trimmed),
-        _ => Err(BrokerError::Reply("the rewind script")),
+        _ => Err(BrokerError::reply("rewind.lua")),
     }
 }
 
@@ -125,7 +125,7 @@ pub async fn remove_consumer(
         "unknown" => Ok(Removed::Unknown),
         "alive" => Ok(Removed::Alive),
         "pending" => Ok(Removed::Pending(pending)),
-        _ => Err(BrokerError::Reply("the script that removes a consumer")),
+        _ => Err(BrokerError::reply("remove_consumer.lua")),
     }
 }
 

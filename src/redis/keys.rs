@@ -170,7 +170,7 @@ impl Partition {
             .ok()
             .and_then(|text| text.parse::<EntryId>().ok())
             .map(|id| EntryId { partition: self.number, ..id })
-            .ok_or(BrokerError::Reply("a stream id"))
+            .ok_or(BrokerError::Reply(None))
     }
 
     /// How many there are in all.

@@ -33,7 +33,7 @@ pub mod url_fault;
 pub use connect::Redis;
 pub use connection::Link;
 pub use data_dir::{DataDir, DataDirError};
-pub use error::{BrokerError, Unwilling};
+pub use error::{BrokerError, Reason};
 pub use keys::Layout;
 pub use routing::HOME;
 pub use server::{ManagedServer, ServerError};

@@ -140,7 +140,7 @@ async fn look(
 }
 
 fn triples(values: &[Value]) -> Result<Vec<(String, i64, u64)>, BrokerError> {
-    let unexpected = || BrokerError::Reply("the look at locks");
+    let unexpected = || BrokerError::Reply(None);
     values
         .chunks_exact(3)
         .map(|row| redis::from_redis_value(Value::Array(row.to_vec())).map_err(|_| unexpected()))

@@ -10,7 +10,7 @@ use redis::{
     sentinel::{Sentinel, SentinelNodeConnectionInfo},
 };
 
-use super::BrokerError;
+use super::{BrokerError, Reason};
 
 /// Bound on the whole search; redis-rs gives each server a second of it.
 const SEARCH: Duration = Duration::from_secs(3);
@@ -46,25 +46,22 @@ impl Sentinels {
 
     /// The master, which has just said that it is one.
     pub(super) async fn master(&self) -> Result<Client, BrokerError> {
-        let away = |detail: String| BrokerError::Away { place: self.place.clone(), detail };
+        let away = |detail| BrokerError::Away { place: self.place.clone(), detail };
         let mut sentinel = Sentinel::build(self.addresses.clone())
             .map_err(|error| BrokerError::from_redis(&error, &self.place))?;
         let asking = sentinel.async_master_for(&self.service, Some(&self.master));
         match tokio::time::timeout(SEARCH, asking).await {
             Ok(Ok(client)) => Ok(client),
             Ok(Err(error)) if error.kind() == ErrorKind::MasterNameNotFoundBySentinel => {
-                Err(away(format!("its sentinels name no live master of '{}'", self.service)))
+                Err(away(Reason::NoMaster(self.service.clone())))
             }
             Ok(Err(error)) => Err(match BrokerError::from_redis(&error, &self.place) {
-                BrokerError::Login { place, detail } => BrokerError::Login {
-                    place,
-                    detail: format!(
-                        "{detail}; where the sentinels want a login of their own, add ?sentinel_user=USER&sentinel_pass=PASSWORD"
-                    ),
-                },
+                BrokerError::Login { place, detail } => {
+                    BrokerError::Login { place, detail: Reason::SentinelLogin(Box::new(detail)) }
+                }
                 other => other,
             }),
-            Err(_) => Err(away("no answer of its sentinels in time".to_owned())),
+            Err(_) => Err(away(Reason::SentinelsTimedOut)),
         }
     }
 }

@@ -19,6 +19,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use seckill_model::{
+    OsError,
+    message::{Label, text},
+};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -43,8 +47,8 @@ const ENDING: Duration = Duration::from_secs(10);
 pub enum ServerError {
     /// No program that is a server of a good version.
     #[error(
-        "a Redis or Valkey server of 7.0 or later is needed ({}); install one: {install}, or give --redis URL",
-        found(.passed_over)
+        "{}",
+        text!("redis-server-not-installed", found = found(.passed_over), install = .install)
     )]
     NotInstalled {
         /// What was found instead, each with its version if it is a server.
@@ -53,29 +57,28 @@ pub enum ServerError {
         install: String,
     },
     /// It must not be ended now.
-    #[error(
-        "the Redis server was left running: it could not write its last answers to {0}; make room on that disk, then start and stop seckill once more"
-    )]
+    #[error("{}", text!("redis-server-unwritten", dir = .0.display()))]
     Unwritten(PathBuf),
     /// The program could not be run.
-    #[error("{path} can't be started ({why}); reinstall it, or give --redis URL")]
+    #[error("{}", text!("redis-server-spawn", path = .path.display(), reason = .why))]
     Spawn {
         /// The program.
         path: PathBuf,
         /// What the system said.
-        why: String,
+        why: OsError,
     },
     /// It ended right after its start.
-    #[error("the Redis server ended at once: {why}; see {log}")]
+    #[error("{}", died(.why.as_deref(), .log))]
     Died {
-        /// Its last words.
-        why: String,
+        /// The last lines of its log, if any.
+        why: Option<String>,
         /// Where to read more.
         log: PathBuf,
     },
     /// Its append-only file is damaged.
     #[error(
-        "the append-only file of the Redis server is damaged; copy {dir} away, then run: redis-check-aof --fix {manifest}"
+        "{}",
+        text!("redis-server-damaged", dir = .dir.display(), manifest = .manifest.display())
     )]
     Damaged {
         /// Its directory.
@@ -84,10 +87,10 @@ pub enum ServerError {
         manifest: PathBuf,
     },
     /// No room for the append-only file.
-    #[error("the Redis server can't start because the disk of {0} is full; make room")]
+    #[error("{}", text!("redis-server-full", dir = .0.display()))]
     Full(PathBuf),
     /// Another server answers at our socket.
-    #[error("the server at {socket} works in {dir}, not here; stop it, or give another --data-dir")]
+    #[error("{}", text!("redis-server-foreign", socket = .socket.display(), dir = .dir.display()))]
     Foreign {
         /// The socket.
         socket: PathBuf,
@@ -96,7 +99,13 @@ pub enum ServerError {
     },
     /// It lives, and does not answer.
     #[error(
-        "a Redis server holds {lock} but does not answer at {socket}; look into {log}, and stop it"
+        "{}",
+        text!(
+            "redis-server-silent",
+            lock = .lock.display(),
+            socket = .socket.display(),
+            log = .log.display()
+        )
     )]
     Silent {
         /// What shows that it lives.
@@ -107,31 +116,39 @@ pub enum ServerError {
         log: PathBuf,
     },
     /// It is still reading its append-only file after so many seconds.
-    #[error("the Redis server still reads its append-only file after {0} s; try again in a while")]
+    #[error("{}", text!("redis-server-loading", seconds = .0))]
     Loading(u64),
     /// It was asked to end and did not.
-    #[error("the Redis server at {0} does not end; stop it with redis-cli -s {0} shutdown")]
+    #[error("{}", text!("redis-server-stuck", socket = .0.display()))]
     Stuck(PathBuf),
     /// [`ManagedServer::detach`] was called before.
-    #[error("the Redis server was given up by this process; start again")]
+    #[error("{}", Label("redis-server-detached"))]
     Detached,
     /// The data directory can't be used.
     #[error(transparent)]
     Dir(#[from] DataDirError),
     /// The runtime is ending.
-    #[error("the program is ending, so the Redis server is not looked after any more")]
+    #[error("{}", Label("redis-server-ending"))]
     Ending,
 }
 
 fn found(passed_over: &[(PathBuf, Option<String>)]) -> String {
     let told = passed_over.iter().map(|(path, version)| match version {
-        Some(version) => format!("{} is {version}", path.display()),
-        None => format!("{} is no server", path.display()),
+        Some(version) => text!("redis-server-found-version", path = path.display(), version),
+        None => text!("redis-server-found-other", path = path.display()),
     });
     if passed_over.is_empty() {
-        "none is on PATH".to_owned()
+        Label("redis-server-none-on-path").to_owned()
     } else {
-        told.collect::<Vec<_>>().join(", ")
+        told.collect::<Vec<_>>().join(&Label("common-value"))
+    }
+}
+
+fn died(words: Option<&str>, log: &Path) -> String {
+    let log = log.display();
+    match words {
+        Some(words) => text!("redis-server-died", words, log),
+        None => text!("redis-server-died-silent", log),
     }
 }
 
@@ -365,7 +382,7 @@ impl Inner {
         // The command goes at the end of this function, and with it our copy of the lock.
         match command.spawn() {
             Ok(child) => Ok((child, from)),
-            Err(why) => Err(ServerError::Spawn { path: binary.path, why: why.to_string() }),
+            Err(why) => Err(ServerError::Spawn { path: binary.path, why: why.into() }),
         }
     }
 

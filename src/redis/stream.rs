@@ -68,7 +68,7 @@ pub async fn ensure_group(link: &mut Link, of: &Partition) -> Result<(), BrokerE
     let mut create = cmd("XGROUP");
     create.arg("CREATE").arg(of.orders()).arg(of.group()).arg("0").arg("MKSTREAM");
     match link.query::<Value>(&create).await {
-        Err(BrokerError::Refused(why)) if why.starts_with("BUSYGROUP") => Ok(()),
+        Err(BrokerError::Refused(why)) if why.code() == Some("BUSYGROUP") => Ok(()),
         other => other.map(drop),
     }
 }
@@ -118,7 +118,7 @@ pub async fn read_group(
     match streams.pop() {
         Some(Value::Array(pair)) => match pair.into_iter().nth(1) {
             Some(entries) => Ok(passed(Point::AfterRead, entries_of(of, entries)?)),
-            None => Err(BrokerError::Reply("XREADGROUP")),
+            None => Err(BrokerError::reply("XREADGROUP")),
         },
         _ => Ok(Vec::new()),
     }
@@ -345,11 +345,11 @@ pub(super) fn entries_of(of: &Partition, value: Value) -> Result<Vec<Delivered>,
             .filter(|entry| !matches!(entry, Value::Nil))
             .map(|entry| match entry {
                 Value::Array(pair) => entry_of(of, pair),
-                _ => Err(BrokerError::Reply("a stream command")),
+                _ => Err(BrokerError::Reply(None)),
             })
             .collect(),
         Value::Nil => Ok(Vec::new()),
-        _ => Err(BrokerError::Reply("a stream command")),
+        _ => Err(BrokerError::Reply(None)),
     }
 }
 
@@ -357,7 +357,7 @@ pub(super) fn entries_of(of: &Partition, value: Value) -> Result<Vec<Delivered>,
 fn entry_of(of: &Partition, pair: Vec<Value>) -> Result<Delivered, BrokerError> {
     let mut pair = pair.into_iter();
     let (Some(Value::BulkString(id)), Some(fields)) = (pair.next(), pair.next()) else {
-        return Err(BrokerError::Reply("a stream command"));
+        return Err(BrokerError::Reply(None));
     };
     let entry = of.entry_id(&id)?;
     let body = match fields {

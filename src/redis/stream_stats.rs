@@ -227,7 +227,7 @@ pub async fn survey(
             Some(whole) => whole.with(part),
         });
     }
-    let mut whole = whole.ok_or(BrokerError::Reply("a look at no partition"))?;
+    let mut whole = whole.ok_or(BrokerError::Reply(None))?;
     whole.sales = sales.iter().map(|sale| facts.remove(sale).unwrap_or_default()).collect();
     Ok(whole)
 }

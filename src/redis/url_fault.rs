@@ -1,5 +1,9 @@
 //! What is wrong with a Redis URL, as data. No part of one is in it but its scheme: the rest may hold a password.
 
+use seckill_model::{
+    OsError,
+    message::{Label, text},
+};
 use serde::{Deserialize, Serialize};
 
 /// How the URL of a server looks.
@@ -16,40 +20,34 @@ pub const CLUSTER_FORM: &str = "redis+cluster://USER:PASSWORD@HOST:6379,HOST:637
 #[serde(rename_all = "snake_case")]
 pub enum UrlFault {
     /// It starts with something else, if with anything.
-    #[error(
-        "a Redis URL starts with redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://{}; for example redis://127.0.0.1:6379",
-        .0.as_ref().map_or_else(String::new, |scheme| format!(", not with '{scheme}'"))
-    )]
+    #[error("{}", scheme(.0.as_deref()))]
     Scheme(Option<String>),
-    /// It is cut up in another way, in the words of the library.
-    #[error("the Redis URL can't be read ({0}); it looks like {SERVER_FORM} or {SOCKET_FORM}")]
-    Unreadable(String),
+    /// It is cut up in another way.
+    #[error("{}", text!("redis-url-unreadable", server = SERVER_FORM, socket = SOCKET_FORM))]
+    Unreadable,
     /// That of sentinels.
-    #[error("the Sentinel URL can't be read: {0}; it looks like {SENTINELS_FORM}")]
+    #[error("{}", text!("redis-url-sentinels", fault = .0, form = SENTINELS_FORM))]
     Sentinels(HostsFault),
     /// That of a cluster.
-    #[error("the cluster URL can't be read: {0}; it looks like {CLUSTER_FORM}")]
+    #[error("{}", text!("redis-url-cluster", fault = .0, form = CLUSTER_FORM))]
     Cluster(HostsFault),
     /// What is there is no cluster.
-    #[error("Redis at {0} is one server and no cluster; its URL starts with redis:// or rediss://")]
+    #[error("{}", text!("redis-url-no-cluster", place = .0))]
     NoCluster(String),
     /// A file of certificates that can't be used, and why.
-    #[error(
-        "the certificates of --redis-ca {0} can't be used ({1}); give a PEM file with the certificate of the authority that signed the server's"
-    )]
-    Ca(String, String),
+    #[error("{}", text!("redis-url-ca", path = .0, reason = .1))]
+    Ca(String, OsError),
+    /// A file without certificates.
+    #[error("{}", text!("redis-url-ca-empty", path = .0))]
+    CaEmpty(String),
     /// Certificates, where nothing is encrypted.
-    #[error(
-        "--redis-ca goes with an encrypted Redis; write its URL with rediss:// or rediss+cluster://, or leave --redis-ca out"
-    )]
+    #[error("{}", Label("redis-url-ca-unused"))]
     CaUnused,
     /// Certificates, where sentinels name the server.
-    #[error(
-        "--redis-ca does not go with sentinels; add the authority to the certificates of the system, or name the file in SSL_CERT_FILE"
-    )]
+    #[error("{}", Label("redis-url-ca-of-sentinels"))]
     CaOfSentinels,
     /// It asks for something that can't be had, in the words of the library.
-    #[error("the Redis URL can't be used ({0})")]
+    #[error("{}", text!("redis-url-unusable", reason = .0))]
     Unusable(String),
 }
 
@@ -58,30 +56,37 @@ pub enum UrlFault {
 #[serde(rename_all = "snake_case")]
 pub enum HostsFault {
     /// No plain name of a service.
-    #[error("after the hosts comes the plain name of the service")]
+    #[error("{}", Label("redis-hosts-service"))]
     Service,
     /// No host at all.
-    #[error("it names no host")]
+    #[error("{}", Label("redis-hosts-none"))]
     None,
     /// Nothing between two commas.
-    #[error("a host is missing")]
+    #[error("{}", Label("redis-hosts-missing"))]
     Missing,
     /// One of them is no host.
-    #[error("a host, port or database is wrong")]
+    #[error("{}", Label("redis-hosts-host"))]
     Host,
     /// A path of a socket.
-    #[error("it takes hosts only")]
+    #[error("{}", Label("redis-hosts-only"))]
     HostsOnly,
     /// Other parameters than sentinels take.
-    #[error("after the ? come sentinel_user and sentinel_pass only")]
+    #[error("{}", Label("redis-hosts-parameters"))]
     Parameters,
     /// Parameters, where none are taken.
-    #[error("it takes nothing after a ?")]
+    #[error("{}", Label("redis-hosts-no-parameters"))]
     NoParameters,
     /// The number of a database.
-    #[error("a cluster has no databases to choose from")]
+    #[error("{}", Label("redis-hosts-databases"))]
     Databases,
     /// Signs in a password that cut it up.
-    #[error("a password writes / ? # @ as %2F %3F %23 %40")]
+    #[error("{}", Label("redis-hosts-password"))]
     Password,
+}
+
+fn scheme(got: Option<&str>) -> String {
+    match got {
+        Some(scheme) => text!("redis-url-other-scheme", scheme),
+        None => Label("redis-url-scheme").to_owned(),
+    }
 }

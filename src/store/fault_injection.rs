@@ -21,8 +21,8 @@ use seckill_model::{
 };
 
 use super::{
-    Act, ActivityFilter, Cancelled, OrderFlow, Place, Recorded, SharedStore, Store, StoreError,
-    Written,
+    Act, ActivityFilter, Cancelled, OrderFlow, Place, Reason, Recorded, SharedStore, Store,
+    StoreError, Written,
 };
 
 /// What is wrong with the database.
@@ -85,9 +85,9 @@ impl Illness {
         }
     }
 
-    fn fail<T>(&self, error: fn(String) -> StoreError) -> Result<T, StoreError> {
+    fn fail<T>(&self, error: fn(Reason) -> StoreError) -> Result<T, StoreError> {
         self.0.failed.fetch_add(1, Ordering::Relaxed);
-        Err(error("a drill".to_owned()))
+        Err(error(Reason::Drill))
     }
 }
 

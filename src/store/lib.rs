@@ -12,6 +12,7 @@ mod migrations;
 mod open;
 mod order_rate;
 mod queries;
+mod reason;
 mod rows;
 mod rules;
 mod schema;
@@ -24,19 +25,22 @@ mod sqlite;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 
 use seckill_model::{
     ClosedOrder, Fence, JobRun, JobSwitch, LiveOrder, Millis, NewRun, NewSale, Order, OrderCounts,
     OrderEntry, OrderFilter, OrderId, Payment, RunEnd, Sale, SaleState, UserId, Voucher,
-    VoucherDetails, VoucherId, ledger::SqlBooks,
+    VoucherDetails, VoucherId,
+    ledger::SqlBooks,
+    message::{Label, text},
 };
 
 pub use audit_log::{Act, ActivityFilter, ENGINE, NOBODY, Place, Recorded, Which};
-pub use config_error::{
-    FORMS, FileFault, MYSQL_PARAMETERS, POSTGRES_PARAMETERS, SchemaFault, UrlFault,
-};
+pub use config_error::{FileFault, SchemaFault, UrlFault};
+use config_error::{MYSQL_PARAMETERS, POSTGRES_PARAMETERS};
 pub use open::{file_of, open};
 pub use order_rate::OrderFlow;
+pub use reason::Reason;
 pub use rules::SaleRule;
 pub use settings::{Settings, Synchronous, Tls};
 
@@ -44,43 +48,37 @@ pub use settings::{Settings, Synchronous, Tls};
 pub type SharedStore = Arc<dyn Store>;
 
 /// Why the store could not do what it was asked.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum StoreError {
     /// The database can't be reached or refuses all work for now; what was asked may be asked again.
-    #[error("the database is away ({0}); mend that and it goes on")]
-    Away(String),
+    #[error("{}", text!("store-away", reason = .0))]
+    Away(Reason),
     /// Another program keeps the file of the database locked: it can be read, and nothing can be written.
-    #[error(
-        "the database is locked by another program ('fuser FILE' finds it); it goes on when the \
-         lock is let go"
-    )]
+    #[error("{}", Label("store-locked"))]
     Locked,
     /// The connection broke at the commit: what was asked is done or not. Orders, payments and closings may
     /// be asked again, since each of them happens once.
-    #[error(
-        "the database went away at the commit ({0}), so this may be done or not; look before you ask again"
-    )]
-    Unknown(String),
+    #[error("{}", text!("store-unknown", reason = .0))]
+    Unknown(Reason),
     /// Another command changed the sale first.
-    #[error(
-        "the sale of voucher {0} was changed by somebody else just now; look at it and ask again"
-    )]
+    #[error("{}", text!("store-changed", voucher = .0))]
     Changed(VoucherId),
     /// What was asked goes against the sale as it is.
     #[error(transparent)]
     Rule(SaleRule),
     /// The database refused this very request, by an error that is proven to be about its values; asking again gives
     /// the same answer.
-    #[error("the database refused: {0}")]
-    Refused(String),
+    #[error("{}", text!("store-refused", reason = .0))]
+    Refused(Reason),
     /// No such sale.
-    #[error("there is no sale of voucher {0}; 'seckill sale list' shows them")]
+    #[error("{}", text!("store-no-sale", voucher = .0))]
     NoSale(VoucherId),
     /// The sale is over; its state can't change any more.
-    #[error("the sale of voucher {0} has ended; create a new one")]
+    #[error("{}", text!("store-ended", voucher = .0))]
     Ended(VoucherId),
     /// More orders than the stock has pieces.
-    #[error("voucher {0} has no stock left in SQL for this order")]
+    #[error("{}", text!("store-out-of-stock", voucher = .0))]
     OutOfStock(VoucherId),
     /// The URL is not understood.
     #[error(transparent)]
@@ -89,9 +87,7 @@ pub enum StoreError {
     #[error(transparent)]
     Schema(#[from] SchemaFault),
     /// A write under a fencing token that is lower than one seen.
-    #[error(
-        "the lock '{0}' is held by somebody else by now; this write came too late and was refused"
-    )]
+    #[error("{}", text!("store-fenced", name = .0))]
     Fenced(String),
     /// The file can't be opened or written, or another program keeps its tables there.
     #[error(transparent)]

@@ -8,7 +8,7 @@ use seckill_model::{
     ledger::SqlBooks,
 };
 
-use super::{Act, Cancelled, Recorded, SaleRule, StoreError, Written};
+use super::{Act, Cancelled, Reason, Recorded, SaleRule, StoreError, Written};
 
 /// `tb_voucher.type` of a voucher without stock or window.
 pub(super) const ORDINARY: i64 = 0;
@@ -43,8 +43,7 @@ pub(super) fn purchase(
 
 /// A user's number as SQL keeps it.
 pub(super) fn user_key(user: UserId) -> Result<i64, StoreError> {
-    i64::try_from(user.0)
-        .map_err(|_| StoreError::Refused(format!("user {user} is beyond what a row can hold")))
+    i64::try_from(user.0).map_err(|_| StoreError::Refused(Reason::TooLarge(user.0)))
 }
 
 /// A voucher's number as SQL keeps it; one beyond its range can't be there.
@@ -137,12 +136,10 @@ impl Standing {
             (Some(_), _) => Ok(Written::IdTaken),
             (None, Some(holds)) => match OrderId::from_i64(*holds) {
                 Some(holds) => Ok(Written::Conflict { holds }),
-                None => Err(StoreError::Away(format!("the row of order {holds} is damaged"))),
+                None => Err(StoreError::Away(damaged("tb_voucher_order", *holds))),
             },
             // Nothing that this order is to blame for, so it is tried again.
-            (None, None) => Err(StoreError::Away(format!(
-                "order {order} was not written, and no row stands against it"
-            ))),
+            (None, None) => Err(StoreError::Away(Reason::NotWritten(order))),
         }
     }
 }
@@ -187,8 +184,7 @@ pub(super) fn is_mixed(written: &[Written]) -> bool {
 
 /// An order's id as SQL keeps it.
 pub(super) fn order_id(raw: i64) -> Result<OrderId, StoreError> {
-    OrderId::from_i64(raw)
-        .ok_or_else(|| StoreError::Refused(format!("the row of order {raw} is damaged")))
+    OrderId::from_i64(raw).ok_or_else(|| StoreError::Refused(damaged("tb_voucher_order", raw)))
 }
 
 /// Constraints of the tables keep such numbers at 0 or above.
@@ -196,16 +192,19 @@ pub(super) fn count(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }
 
-fn status_of(code: i64, whose: &str) -> Result<OrderStatus, StoreError> {
-    OrderStatus::from_code(code)
-        .ok_or_else(|| StoreError::Refused(format!("{whose} has the unknown status {code}")))
+fn damaged(table: &'static str, row: i64) -> Reason {
+    Reason::Damaged(table.into(), row)
+}
+
+fn status_of(code: i64) -> Result<OrderStatus, StoreError> {
+    OrderStatus::from_code(code).ok_or(StoreError::Refused(Reason::UnknownStatus(code)))
 }
 
 /// Each status with the number of its orders.
 pub(super) fn order_counts(rows: Vec<(i64, i64)>) -> Result<OrderCounts, StoreError> {
     let mut counts = OrderCounts::default();
     for (status, orders) in rows {
-        counts.add(status_of(status, "an order")?, count(orders));
+        counts.add(status_of(status)?, count(orders));
     }
     Ok(counts)
 }
@@ -221,7 +220,7 @@ pub(super) type OrderRow = (i64, i64, i64, Option<i64>, i64, i64, Option<i64>, O
 pub(super) fn order(row: OrderRow) -> Result<Order, StoreError> {
     let (id, user, voucher, place, status, created, paid, closed) = row;
     let id = order_id(id)?;
-    let status = status_of(status, &format!("order {id}"))?;
+    let status = status_of(status)?;
     Ok(Order {
         id,
         user_id: UserId(user as u64),
@@ -268,9 +267,8 @@ pub(super) fn sale(row: SaleRow) -> Result<Sale, StoreError> {
         delivered,
         created,
     ) = row;
-    let state: SaleState = state.parse().map_err(|fault| {
-        StoreError::Refused(format!("the row of voucher {voucher} is damaged ({fault})"))
-    })?;
+    let state: SaleState =
+        state.parse().map_err(|_| StoreError::Refused(damaged("tb_seckill_voucher", voucher)))?;
     Ok(Sale {
         voucher_id: VoucherId(count(voucher)),
         title,
@@ -299,8 +297,7 @@ pub(super) struct Adopted {
 
 pub(super) fn adopted(sale: &Sale) -> Result<Adopted, StoreError> {
     let fits = |number: u64| {
-        i64::try_from(number)
-            .map_err(|_| StoreError::Refused(format!("{number} is beyond what a row can hold")))
+        i64::try_from(number).map_err(|_| StoreError::Refused(Reason::TooLarge(number)))
     };
     Ok(Adopted {
         voucher: voucher_key(sale.voucher_id)?,
@@ -318,9 +315,8 @@ pub(super) type VoucherRow =
 
 pub(super) fn voucher(row: VoucherRow) -> Result<Voucher, StoreError> {
     let (id, kind, title, shop, sub_title, rules, pay, actual, status) = row;
-    let status = VoucherStatus::from_code(status).ok_or_else(|| {
-        StoreError::Refused(format!("voucher {id} has the unknown status {status}"))
-    })?;
+    let status = VoucherStatus::from_code(status)
+        .ok_or_else(|| StoreError::Refused(damaged("tb_voucher", id)))?;
     let (pay_value, actual_value) = (count(pay), count(actual));
     let shop_id = shop.map(count);
     let details =
@@ -333,8 +329,7 @@ pub(super) fn voucher_numbers(
     details: &VoucherDetails,
 ) -> Result<(Option<i64>, i64, i64), StoreError> {
     let number = |number: u64| {
-        i64::try_from(number)
-            .map_err(|_| StoreError::Refused(format!("{number} is beyond what a row can hold")))
+        i64::try_from(number).map_err(|_| StoreError::Refused(Reason::TooLarge(number)))
     };
     let shop = details.shop_id.map(number).transpose()?;
     Ok((shop, number(details.pay_value)?, number(details.actual_value)?))
@@ -360,7 +355,7 @@ pub(super) type RunRow =
 
 pub(super) fn run(row: RunRow) -> Result<JobRun, StoreError> {
     let (id, job, due, cause, node, started, took_ms, outcome, detail, rows) = row;
-    let damaged = |why: String| StoreError::Refused(format!("run {id} of a job is damaged: {why}"));
+    let damaged = |_| StoreError::Refused(damaged("tb_job_run", id));
     let count = |number: Option<i64>| number.and_then(|number| u64::try_from(number).ok());
     Ok(JobRun {
         id,

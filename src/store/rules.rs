@@ -4,23 +4,21 @@ use std::collections::HashMap;
 
 use seckill_model::{
     Millis, OrderId, OrderStatus, Payment, Sale, SaleState, VoucherId, VoucherStatus,
-    sale::MAX_STOCK,
+    message::text, sale::MAX_STOCK,
 };
 use serde::{Deserialize, Serialize};
 
-use super::{StoreError, rows};
+use super::{Reason, StoreError, rows};
 
 /// Why a sale or a voucher, as it is, does not take what was asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SaleRule {
     /// Only what is over is archived.
-    #[error("the sale of voucher {0} has not ended; end it before it is archived")]
+    #[error("{}", text!("store-rule-not-ended", voucher = .0))]
     NotEnded(VoucherId),
     /// It would end before it begins.
-    #[error(
-        "the sale of voucher {voucher} ends at {end}, so it can't begin at {begin}; choose an earlier time"
-    )]
+    #[error("{}", text!("store-rule-window", voucher = .voucher, begin = .begin, end = .end))]
     Window {
         /// Which sale.
         voucher: VoucherId,
@@ -30,9 +28,7 @@ pub enum SaleRule {
         end: Millis,
     },
     /// It holds the most that a sale may.
-    #[error(
-        "voucher {voucher} has {initial} pieces, the most that a sale may hold; create another sale for more"
-    )]
+    #[error("{}", text!("store-rule-full", voucher = .voucher, initial = .initial))]
     Full {
         /// Which sale.
         voucher: VoucherId,
@@ -40,7 +36,10 @@ pub enum SaleRule {
         initial: u64,
     },
     /// It would hold more than a sale may.
-    #[error("{by} pieces can't be added to the {initial} of voucher {voucher}; give 1 to {room}")]
+    #[error(
+        "{}",
+        text!("store-rule-no-room", voucher = .voucher, by = .by, initial = .initial, room = .room)
+    )]
     NoRoom {
         /// Which sale.
         voucher: VoucherId,
@@ -52,26 +51,21 @@ pub enum SaleRule {
         room: u64,
     },
     /// There is no such voucher.
-    #[error("there is no voucher {0}; 'seckill voucher list' shows them")]
+    #[error("{}", text!("store-rule-no-voucher", voucher = .0))]
     NoVoucher(VoucherId),
     /// It is sold in a flash sale.
-    #[error(
-        "voucher {0} is sold in a flash sale only; 'seckill rush --voucher {0}' sends buyers to it"
-    )]
+    #[error("{}", text!("store-rule-flash-sale", voucher = .0))]
     FlashSale(VoucherId),
     /// It was taken off the shelf.
-    #[error(
-        "voucher {0} is off the shelf, so it can't be bought; 'seckill voucher list' shows which are on"
-    )]
+    #[error("{}", text!("store-rule-off", voucher = .0))]
     Off(VoucherId),
     /// Its time is over.
-    #[error(
-        "voucher {0} has expired, so it can't be bought; 'seckill voucher list' shows which are on"
-    )]
+    #[error("{}", text!("store-rule-expired", voucher = .0))]
     Expired(VoucherId),
     /// Fewer pieces are unsold.
     #[error(
-        "{by} pieces can't be taken from voucher {voucher}: {stock} of {initial} are unsold, and one has to stay; end the sale to sell no more"
+        "{}",
+        text!("store-rule-sold", voucher = .voucher, by = .by, stock = .stock, initial = .initial)
     )]
     Sold {
         /// Which sale.
@@ -159,8 +153,7 @@ pub(super) fn unwritten(
             Some(VoucherStatus::Off) => SaleRule::Off(id),
             Some(VoucherStatus::Expired) => SaleRule::Expired(id),
             Some(VoucherStatus::On) | None => {
-                let why = format!("the id {order} belongs to another order; nothing was bought");
-                return Err(StoreError::Refused(why));
+                return Err(StoreError::Refused(Reason::IdTaken(order)));
             }
         },
     };

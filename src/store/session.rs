@@ -18,7 +18,7 @@ use sqlx::{
 };
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{Settings, StoreError};
+use super::{Reason, Settings, StoreError};
 
 /// How often a transaction that met a conflict is begun at most.
 const TRIES: u32 = 8;
@@ -92,10 +92,10 @@ impl Fault {
     pub(super) fn store_error<DB: Driver>(self) -> StoreError {
         match self {
             Self::Store(error) => error,
-            Self::Again => StoreError::Away("others keep standing in the way".to_owned()),
+            Self::Again => StoreError::Away(Reason::Contention),
             Self::AtCommit(error) => match DB::store_error(error) {
                 StoreError::Away(why) | StoreError::Refused(why) => StoreError::Unknown(why),
-                other => StoreError::Unknown(other.to_string()),
+                other => StoreError::Unknown(Reason::Failed(Box::new(other))),
             },
             Self::Sql(error) => DB::store_error(error),
         }
@@ -140,7 +140,7 @@ pub(super) struct Sessions<DB: Driver> {
     limit: Duration,
     most: u32,
     /// When the last write failed because of the database, and why; none since one was done.
-    failing: Mutex<Option<(Instant, String)>>,
+    failing: Mutex<Option<(Instant, Reason)>>,
 }
 
 impl<DB: Driver> Sessions<DB> {
@@ -200,7 +200,7 @@ impl<DB: Driver> Sessions<DB> {
     fn note_write(&self, error: Option<&StoreError>) {
         let why = match error {
             Some(StoreError::Away(why) | StoreError::Unknown(why)) => Some(why.clone()),
-            Some(error) if error.stands_for_all() => Some(error.to_string()),
+            Some(error) if error.stands_for_all() => Some(Reason::Failed(Box::new(error.clone()))),
             _ => None,
         };
         *self.failing.lock().unwrap_or_else(PoisonError::into_inner) =
@@ -221,7 +221,7 @@ impl<DB: Driver> Sessions<DB> {
                 Ok(Ok(done)) => return Ok(done),
                 Ok(Err(fault)) => fault,
                 Err(_) => {
-                    let why = format!("it has not answered for {} s", self.limit.as_secs_f32());
+                    let why = Reason::NoAnswer(self.limit.as_millis() as u64);
                     return Err(if stage.0.commits.load(Ordering::Relaxed) {
                         StoreError::Unknown(why)
                     } else {
@@ -279,12 +279,9 @@ impl<DB: Driver> Sessions<DB> {
             prepare::<DB>(&mut conn, &self.prepare).await
         };
         match timeout(PROBE, probe).await {
-            Ok(Ok(())) => {
-                let busy = format!("all {} connections of this process are busy", self.most);
-                StoreError::Away(busy)
-            }
+            Ok(Ok(())) => StoreError::Away(Reason::PoolBusy(self.most)),
             Ok(Err(error)) => DB::store_error(error),
-            Err(_) => StoreError::Away("it takes connections and does not answer".to_owned()),
+            Err(_) => StoreError::Away(Reason::Silent),
         }
     }
 }

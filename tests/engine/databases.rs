@@ -20,7 +20,7 @@ use seckill_engine::{
 };
 use seckill_model::{EntryId, Fence, Millis, NewSale, OrderEntry, OrderId, Payment, Said, UserId};
 use seckill_redis::stream;
-use seckill_store::Written;
+use seckill_store::{StoreError, Written};
 use sqlx::{Connection as _, SqliteConnection};
 use tokio_util::sync::CancellationToken;
 
@@ -137,7 +137,7 @@ async fn a_lock_of_another_program_is_told_and_outlived() {
             let seen = picture();
             let why = seen.sql.unwritable.as_ref().and_then(Said::data);
             let told = |it: &Alarm| it.kind == AlarmKind::SqlLocked { waiting: Some(200) };
-            why == Some(Unread::SqlLocked) && seen.alarms.iter().any(told)
+            why == Some(Unread::Sql(StoreError::Locked)) && seen.alarms.iter().any(told)
         })
         .await;
     let told = picture();

@@ -403,7 +403,10 @@ async fn a_program_that_ends_at_once_is_told_by_its_last_words() {
     let search = Some(OsString::from(&bin));
     let server = ManagedServer::attach_searching(&dir, search).unwrap();
     let told = server.ensure().await.unwrap_err();
-    assert!(matches!(&told, ServerError::Died { why, .. } if why.contains("7.9.9")), "{told}");
+    assert!(
+        matches!(&told, ServerError::Died { why: Some(why), .. } if why.contains("7.9.9")),
+        "{told}"
+    );
     // Its lock went with it.
     let (_, other) = room.enter();
     other.ensure().await.unwrap();

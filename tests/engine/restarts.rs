@@ -219,7 +219,7 @@ async fn a_promise_that_cannot_be_kept_has_a_result() {
             .await
             .unwrap();
     assert_eq!(done.refused, promises.map(|promise| promise.order));
-    for (promise, why) in promises.iter().zip(["holds order", "no piece"]) {
+    for (promise, why) in promises.iter().zip(["holds order", "no stock"]) {
         match find(&world.store, &mut link, &world.keys, promise.order).await {
             Ok(Standing::Dead { reason, .. }) => {
                 assert!(reason.contains(why), "{reason}");

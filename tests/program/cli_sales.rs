@@ -169,10 +169,10 @@ fn orders_are_listed_in_pages_and_found_by_their_id() {
     refused(list(&["--from", "2021-12-31T23:59:59Z"]), 2, "from 2022 to 2090");
     refused(list(&["--to", "2091-01-01T00:00:00Z"]), 2, "from 2022 to 2090");
     refused(list(&["--from", "yesterday"]), 2, "no time that I can read");
-    refused(list(&["--status", "refunded"]), 2, "no state of an order");
-    refused(list(&["--before", "banana"]), 2, "no order id");
+    refused(list(&["--status", "refunded"]), 2, "not an order status");
+    refused(list(&["--before", "banana"]), 2, "not an order ID");
     refused(list(&["--user", "-1"]), 2, "without a sign");
-    refused(list(&["--voucher", "x"]), 2, "no voucher number");
+    refused(list(&["--voucher", "x"]), 2, "not a voucher number");
 
     let second = all.iter().find(|order| order["place"] == 2 && order["status"] == "paid").unwrap();
     let number = second["id"].as_str().unwrap();
@@ -225,8 +225,8 @@ fn vouchers_of_both_kinds_are_created_and_listed() {
         assert!(words.contains(part), "'{part}' is not in: {words}");
     }
     for (flag, value, why) in [
-        ("--sub-title", " ", "a sub-title takes"),
-        ("--rules", "", "rules take"),
+        ("--sub-title", " ", "the sub-title must"),
+        ("--rules", "", "the rules must"),
         ("--status", "sold", "'sold' is no status"),
         ("--pay-value", "-1", "without a sign"),
     ] {

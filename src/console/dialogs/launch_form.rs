@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     director::{Launch, Target},
-    text::{director as words, forms, sale_fault},
+    text::{director as words, forms},
 };
 
 const SALE: usize = 0;
@@ -85,9 +85,9 @@ impl LaunchForm {
             }
             (Target::Planned(sale.voucher_id), sale.title.clone(), sale.initial)
         } else {
-            let title = check_title(written).map_err(|fault| (SALE, sale_fault(&fault)))?;
+            let title = check_title(written).map_err(|fault| (SALE, fault.to_string()))?;
             let pieces = number(stock).map_err(|fault| (STOCK, fault))?;
-            let pieces = check_stock(pieces).map_err(|fault| (STOCK, sale_fault(&fault)))?;
+            let pieces = check_stock(pieces).map_err(|fault| (STOCK, fault.to_string()))?;
             (Target::New, title, pieces)
         };
         let within = |field, least, most| {

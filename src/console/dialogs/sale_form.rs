@@ -4,7 +4,7 @@ use crossterm::event::Event;
 use seckill_model::{Millis, NewSale, SaleFault, When};
 
 use super::Form;
-use crate::text::{forms as words, sale_fault, time_fault};
+use crate::text::forms as words;
 
 const TITLE: usize = 0;
 const STOCK: usize = 1;
@@ -52,7 +52,7 @@ impl SaleForm {
 
     fn checked(&self, now: Millis) -> Result<NewSale, (usize, String)> {
         let title = self.form.value(TITLE);
-        seckill_model::sale::check_title(title).map_err(|fault| (TITLE, sale_fault(&fault)))?;
+        seckill_model::sale::check_title(title).map_err(|fault| (TITLE, fault.to_string()))?;
         let stock = number(self.form.value(STOCK)).map_err(|fault| (STOCK, fault))?;
         let limit = number(self.form.value(LIMIT)).map_err(|fault| (LIMIT, fault))?;
         let time = |field| match time(self.form.value(field)) {
@@ -68,7 +68,7 @@ impl SaleForm {
                 SaleFault::Window { .. } | SaleFault::Over(_) => END,
                 _ => TITLE,
             };
-            (place, sale_fault(&fault))
+            (place, fault.to_string())
         })
     }
 }
@@ -83,7 +83,7 @@ fn time(text: &str) -> Result<Option<When>, String> {
     if text.trim().is_empty() {
         return Ok(None);
     }
-    text.parse::<When>().map(Some).map_err(|fault| time_fault(&fault))
+    text.parse::<When>().map(Some).map_err(|fault| fault.to_string())
 }
 
 #[cfg(test)]

@@ -1,11 +1,14 @@
 //! Alarms stand whole in the smallest complete window, in each language.
 
-use seckill_engine::telemetry::{
-    read_error::Unread,
-    snapshot::{Alarm, AlarmKind, Urgency},
+use seckill_engine::{
+    refusal::{BrokerError, RedisReason, SqlReason, StoreError},
+    telemetry::{
+        read_error::Unread,
+        snapshot::{Alarm, AlarmKind, Urgency},
+    },
 };
 use seckill_model::{
-    ForeignKey, NO_NUMBER, Said, VoucherId,
+    ForeignKey, NO_NUMBER, OsError, Said, VoucherId,
     ledger::{Finding, SaleFinding},
     locale::{Lang, set_thread_language},
 };
@@ -19,10 +22,19 @@ use crate::{
     widgets::width,
 };
 
+pub(super) fn sql_away(reason: SqlReason) -> Unread {
+    Unread::Sql(StoreError::Away(reason))
+}
+
+/// Redis is out of memory.
+pub(super) fn full() -> Said {
+    let words = "OOM command not allowed when used memory > 'maxmemory'.".to_owned();
+    Said::of(&Unread::Redis(BrokerError::Unwilling(RedisReason::Quoted(words))))
+}
+
 /// Each kind with figures and errors as they come in earnest.
 fn kinds() -> Vec<AlarmKind> {
-    let refused =
-        || "error communicating with database: Connection refused (os error 111)".to_owned();
+    let refused = || OsError::Number(111);
     let place = || "/home/operator/.local/share/seckill/redis.sock".to_owned();
     let mysql = || "mysql://shop@10.20.30.40:3306/shop".to_owned();
     let redis = |why: Unread| AlarmKind::RedisAway { error: Said::of(&why) };
@@ -39,16 +51,17 @@ fn kinds() -> Vec<AlarmKind> {
         idle_ms: 7_100_000,
     };
     vec![
-        redis(Unread::RedisAway(place(), refused())),
+        redis(Unread::Redis(BrokerError::Away {
+            place: place(),
+            detail: RedisReason::Os(refused()),
+        })),
         redis(Unread::RedisSilent(place(), 1_500)),
-        sql(Unread::SqlAway(refused())),
+        sql(sql_away(SqlReason::ConnectionFailed(refused()))),
         sql(Unread::SqlSilent(mysql(), 1_500)),
         AlarmKind::SqlLocked { waiting: Some(1_234_567) },
         AlarmKind::SqlLocked { waiting: None },
-        AlarmKind::SqlReadOnly {
-            error: Said::of(&Unread::SqlAway("the database file is read-only".to_owned())),
-        },
-        sql(Unread::SqlAway("mysql://shop@10.20.30.40:3306/shop does not answer".to_owned())),
+        AlarmKind::SqlReadOnly { error: Said::of(&sql_away(SqlReason::FileReadOnly)) },
+        sql(sql_away(SqlReason::Unreachable(mysql()))),
         off(Finding::NotLoaded),
         off(Finding::Lost(12_345)),
         off(Finding::Unknown(12_345)),
@@ -63,11 +76,7 @@ fn kinds() -> Vec<AlarmKind> {
         AlarmKind::LagStands { lag: 1_234_567, drains_ms: Some(7_100_000) },
         AlarmKind::JobFailed { job: "close-overdue".to_owned(), ago_ms: 7_100_000 },
         AlarmKind::DeadLetters { count: 1_234_567 },
-        AlarmKind::RedisReadOnly {
-            error: Said::of(&Unread::RedisUnwilling(
-                "OOM command not allowed when used memory > 'maxmemory'.".to_owned(),
-            )),
-        },
+        AlarmKind::RedisReadOnly { error: full() },
         AlarmKind::ForeignKey(ForeignKey {
             key: "seckill:{p0}:buyers:1204".to_owned(),
             holds: "string".to_owned(),
@@ -183,7 +192,7 @@ fn of_an_error_that_is_too_long_only_the_error_is_cut() {
         set_thread_language(lang);
         let mut picture = normal();
         let kind = AlarmKind::SqlAway {
-            error: Said::of(&Unread::SqlAway("the disk is full and so on ".repeat(20))),
+            error: Said::of(&sql_away(SqlReason::Quoted("the disk is full and so on ".repeat(20)))),
         };
         picture.alarms = vec![Alarm { urgency: Urgency::Critical, kind }];
         let screen = Bench::new(picture).text(80, 24);
@@ -195,11 +204,7 @@ fn of_an_error_that_is_too_long_only_the_error_is_cut() {
 fn crowded() -> Vec<Alarm> {
     let keys = ["orders", "dead", "watermark list", "watermark", "sale:1", "stock:1"];
     let kinds = [
-        AlarmKind::RedisReadOnly {
-            error: Said::of(&Unread::RedisUnwilling(
-                "OOM command not allowed when used memory > 'maxmemory'.".to_owned(),
-            )),
-        },
+        AlarmKind::RedisReadOnly { error: full() },
         AlarmKind::Undelivered { sales: vec![VoucherId(7)] },
         AlarmKind::RedisForgot {
             at: NOW,

@@ -4,6 +4,7 @@ use crossterm::event::{Event, KeyCode};
 use ratatui::{buffer::Buffer, layout::Rect};
 use seckill_engine::{
     command::{Command, Reply},
+    refusal::SqlReason,
     telemetry::{
         Snapshot,
         alarms::alarms,
@@ -17,6 +18,7 @@ use seckill_model::{
 };
 
 use super::{
+    alarms::{full, sql_away},
     fixture::{Bench, NOW, empty, normal, outage, overflowing, read_only, rushing},
     letters::{letters_counted, poisoned, under_way},
     screens::{assert_screen, plan_of},
@@ -181,7 +183,7 @@ fn every_alarm() {
     let mut picture = normal();
     let place = "127.0.0.1:6379".to_owned();
     let error = Said::of(&Unread::RedisSilent(place, 1_500));
-    let away = Said::of(&Unread::SqlAway("disk I/O error".to_owned()));
+    let away = Said::of(&sql_away(SqlReason::Quoted("disk I/O error".to_owned())));
     let kinds = [
         AlarmKind::RedisAway { error },
         AlarmKind::SqlAway { error: away },
@@ -195,11 +197,7 @@ fn every_alarm() {
         AlarmKind::LagStands { lag: 20_000, drains_ms: None },
         AlarmKind::LagStands { lag: 20_000, drains_ms: Some(600_000) },
         AlarmKind::JobFailed { job: "close-overdue".to_owned(), ago_ms: 42_000 },
-        AlarmKind::RedisReadOnly {
-            error: Said::of(&Unread::RedisUnwilling(
-                "OOM command not allowed when used memory > 'maxmemory'.".to_owned(),
-            )),
-        },
+        AlarmKind::RedisReadOnly { error: full() },
         AlarmKind::ForeignKey(ForeignKey {
             key: "seckill:{p0}:buyers:1204".to_owned(),
             holds: "string".to_owned(),

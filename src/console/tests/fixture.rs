@@ -9,10 +9,11 @@ use ratatui::{Terminal, backend::TestBackend, buffer::Buffer};
 use seckill_engine::{
     command::{Command, Focus, Refusal, Remote, Reply, Request},
     jobs::JobResult,
-    refusal::Why,
+    refusal::{BrokerError, RedisReason, SqlReason, StoreError, Why},
     telemetry::{
         Point, Series, Snapshot,
         census::Census,
+        read_error::Unread,
         snapshot::{
             Alarm, AlarmKind, ConsumerLine, Count, Funnel, Health, Holder, Holders, JobLine, Kind,
             Latency, PendingLine, PendingPage, RushLine, SaleLine, SaleOrders, StreamLine, Urgency,
@@ -21,7 +22,7 @@ use seckill_engine::{
 };
 use seckill_model::{
     Cause, EntryFault, EntryId, JobOutcome, JobRun, Millis, OrderCounts, OrderFault, OrderId,
-    Phase, Said, SaleState, UserId, Verdict, VoucherId, ledger::Balance,
+    OsError, Phase, Said, SaleState, UserId, Verdict, VoucherId, ledger::Balance,
 };
 use tokio::sync::{mpsc, watch};
 
@@ -356,7 +357,7 @@ fn locks() -> Vec<Holder> {
 
 /// The database was away as an act was done.
 pub(super) fn sql_away() -> Refusal {
-    let why = Why::SqlAway("disk I/O error".to_owned());
+    let why = Why::Sql(StoreError::Away(SqlReason::Quoted("disk I/O error".to_owned())));
     Refusal::new("the database is away (disk I/O error); mend that and it goes on", why)
 }
 
@@ -457,7 +458,8 @@ pub(super) fn overflowing() -> Snapshot {
 /// Redis is away, and what is shown is 42 seconds old.
 pub(super) fn outage() -> Snapshot {
     let mut picture = normal();
-    let error = Said::from("Connection refused (os error 111)");
+    let (place, detail) = ("127.0.0.1:6379".to_owned(), RedisReason::Os(OsError::Number(111)));
+    let error = Said::of(&Unread::Redis(BrokerError::Away { place, detail }));
     picture.redis.up = false;
     picture.redis.last_ok = Some(NOW.plus(-42_000));
     picture.redis.error = Some(error.clone());

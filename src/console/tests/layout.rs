@@ -2,10 +2,13 @@
 
 use crossterm::event::KeyCode;
 use ratatui::buffer::Buffer;
-use seckill_engine::telemetry::{
-    Snapshot,
-    read_error::Unread,
-    snapshot::{Count, Latency, RushLine},
+use seckill_engine::{
+    refusal::StoreError,
+    telemetry::{
+        Snapshot,
+        read_error::Unread,
+        snapshot::{Count, Latency, RushLine},
+    },
 };
 use seckill_model::{
     Phase, Said, VoucherId,
@@ -214,7 +217,7 @@ fn a_server_that_goes_away_moves_nothing_in_the_header() {
                 }
             }
             let mut locked = normal();
-            locked.sql.unwritable = Some(Said::of(&Unread::SqlLocked));
+            locked.sql.unwritable = Some(Said::of(&Unread::Sql(StoreError::Locked)));
             bench.show(locked);
             assert_eq!(header(&mut bench, size), (told.clone(), servers));
             for micros in [90, 999_999, 59_000_000] {

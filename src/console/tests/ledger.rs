@@ -129,8 +129,8 @@ fn a_repair_asks_with_its_counts_and_does_what_was_shown() {
     for told in [
         "2 sales, 4 differences: #7 #8",
         "1 sale: reconcile with SQL, stream and dead letters",
-        "1 sale: give back in Redis what is closed in SQL",
-        "1 sale: put lost orders into the stream again",
+        "1 sale: return the stock of orders closed in SQL to Redis",
+        "1 sale: put lost orders back into the stream",
         "Not repaired: 1 difference",
     ] {
         assert!(text.contains(told), "{text}");

@@ -1,9 +1,12 @@
 //! A database that another program keeps locked: the header says so, and what is only read stays as it was.
 
-use seckill_engine::telemetry::{
-    Snapshot,
-    read_error::Unread,
-    snapshot::{Alarm, AlarmKind, Urgency},
+use seckill_engine::{
+    refusal::StoreError,
+    telemetry::{
+        Snapshot,
+        read_error::Unread,
+        snapshot::{Alarm, AlarmKind, Urgency},
+    },
 };
 use seckill_model::{
     Said,
@@ -17,7 +20,7 @@ use super::{
 };
 
 fn locked(mut picture: Snapshot) -> Snapshot {
-    picture.sql.unwritable = Some(Said::of(&Unread::SqlLocked));
+    picture.sql.unwritable = Some(Said::of(&Unread::Sql(StoreError::Locked)));
     let kind = AlarmKind::SqlLocked { waiting: Some(86) };
     picture.alarms.insert(0, Alarm { urgency: Urgency::Critical, kind });
     picture

@@ -28,8 +28,8 @@ fn told() -> Snapshot {
     }
     for line in Arc::make_mut(&mut picture.letters.lines) {
         line.reason = match line.user {
-            Some(user) => format!("buyer {user} holds order 9 for voucher 7 already").into(),
-            None => "field userId holds '1001x', which is no such number".into(),
+            Some(user) => format!("buyer {user} already holds order 9 for voucher 7").into(),
+            None => "field userId holds '1001x', which is not a number".into(),
         };
         for burial in &mut line.history {
             burial.reason.clone_from(&line.reason);

@@ -1,9 +1,12 @@
 //! Words of alarms: what is true, and the key that helps.
 
-use seckill_engine::telemetry::{
-    data_loss::{self, named_in_words},
-    read_error::Unread,
-    snapshot::AlarmKind,
+use seckill_engine::{
+    refusal::{BrokerError, RedisReason, StoreError},
+    telemetry::{
+        data_loss::{self, named_in_words},
+        read_error::Unread,
+        snapshot::AlarmKind,
+    },
 };
 use seckill_model::{
     ForeignKey, Said,
@@ -11,10 +14,8 @@ use seckill_model::{
 };
 
 use super::{
-    books::sale_finding,
     figures::{counted, span, thousands, within},
     refusals::unread,
-    system,
 };
 use crate::{
     keymap::{Action, key_of},
@@ -67,12 +68,11 @@ pub(crate) fn alarm(kind: &AlarmKind) -> Told {
             text!("alarms-redis-takes-no-writes-so-no", step, reason)
         }
         AlarmKind::ForeignKey(found) => {
-            let ForeignKey { key, holds } = found;
-            let content = system::content(holds);
+            let (key, holds) = (&found.key, ForeignKey::content(&found.holds));
             if found.is_lock() {
-                text!("alarms-in-redis-holds-a-of-another", key, holds, content)
+                text!("alarms-in-redis-holds-a-of-another", key, holds)
             } else {
-                text!("alarms-in-redis-holds-a-of-another-2", key, holds, content)
+                text!("alarms-in-redis-holds-a-of-another-2", key, holds)
             }
         }
         AlarmKind::SqlLocked { waiting } => return locked(*waiting),
@@ -85,7 +85,7 @@ pub(crate) fn alarm(kind: &AlarmKind) -> Told {
             text!("alarms-the-database-does-not-answer-orders", reason)
         }
         AlarmKind::BooksOff { finding, repairable } => {
-            let (finding, ledger) = (sale_finding(finding), key_of(Action::Ledger));
+            let ledger = key_of(Action::Ledger);
             if *repairable {
                 text!("alarms-books-off-explains-and-repairs-it", finding, ledger)
             } else {
@@ -231,11 +231,11 @@ fn locked(waiting: Option<u64>) -> Told {
 
 /// What makes a Redis take writes again.
 fn next_step(error: &Said) -> String {
-    let words = match error.data() {
-        Some(Unread::RedisUnwilling(words)) => words,
-        _ => error.to_string(),
+    let reason = match error.data() {
+        Some(Unread::Redis(BrokerError::Unwilling(reason))) => reason,
+        _ => RedisReason::Quoted(error.to_string()),
     };
-    system::unwilling(&words)
+    reason.remedy().to_owned()
 }
 
 /// What is wrong, without where and what to do: the alarm has two lines for all of it.
@@ -245,15 +245,16 @@ fn reason(error: &Said) -> String {
             let seconds = millis as f64 / 1e3;
             text!("alarms-no-answer-within-s", seconds)
         }
-        Some(
-            Unread::RedisAway(_, detail)
-            | Unread::RedisLogin(_, detail)
-            | Unread::RedisCertificate(_, detail)
-            | Unread::RedisUnwilling(detail)
-            | Unread::RedisRefused(detail)
-            | Unread::SqlAway(detail)
-            | Unread::SqlRefused(detail),
-        ) => system::said(&detail),
+        Some(Unread::Redis(BrokerError::Certificate { detail, .. })) => detail,
+        Some(Unread::Redis(
+            BrokerError::Away { detail, .. }
+            | BrokerError::Login { detail, .. }
+            | BrokerError::Unwilling(detail)
+            | BrokerError::Refused(detail),
+        )) => detail.to_string(),
+        Some(Unread::Sql(StoreError::Away(detail) | StoreError::Refused(detail))) => {
+            detail.to_string()
+        }
         _ => unread(error).trim_end_matches(['.', '?', '!', '。']).to_owned(),
     }
 }

@@ -1,8 +1,11 @@
 //! Words about exports: the menu, and where a file went.
 
-use seckill_model::message::{Label, text};
+use seckill_model::{
+    OsError,
+    message::{Label, text},
+};
 
-use super::{figures::thousands, system};
+use super::figures::thousands;
 use crate::{
     export::{DIR_FLAG, ExportError, Format, Written},
     ink::Drawn,
@@ -60,7 +63,7 @@ pub(crate) fn written(written: &Written) -> String {
 pub(crate) fn failed(why: &ExportError) -> String {
     match why {
         ExportError::Unwritable { path, why } => {
-            let (path, why) = (path.display(), system::fault(why));
+            let (path, why) = (path.display(), OsError::of(why));
             text!("export-cant-be-written-free-what-is", path, why, DIR_FLAG)
         }
         ExportError::Taken(path) => {

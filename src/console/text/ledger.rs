@@ -10,7 +10,6 @@ use seckill_model::{
 use super::{
     actions::Told,
     acts::Question,
-    books::cure,
     figures::{counted, signed, thousands},
     orders::query_of_sale,
 };
@@ -203,8 +202,7 @@ pub(crate) fn question(plan: &[SaleRepair], marked: bool, partitions: usize) -> 
         let sales = plan.iter().filter(|sale| sale.cures.contains(&each)).count();
         if sales > 0 {
             let (count, sales) = (thousands(sales as u64), counted(sales as u64, "sale", "sales"));
-            let cure = cure(each);
-            lines.push(text!("ledger-value-3", sales, cure, count));
+            lines.push(text!("ledger-value-3", sales, cure = each, count));
         }
     }
     if partitions > 0 {

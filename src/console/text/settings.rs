@@ -3,11 +3,9 @@
 use std::{io, path::Path};
 
 use seckill_model::{
-    OutOfRange,
+    OsError,
     message::{Label, text},
 };
-
-use super::system;
 
 /// A fault at its line.
 pub fn at(line: usize, told: &str) -> String {
@@ -22,7 +20,7 @@ pub fn misread(path: &Path, why: &str) -> String {
 
 /// A file that cannot be opened.
 pub fn unreadable(path: &Path, why: &io::Error) -> String {
-    let (path, why) = (path.display(), system::fault(why));
+    let (path, why) = (path.display(), OsError::of(why));
     text!("settings-the-config-file-cant-be-read", path, why)
 }
 
@@ -157,12 +155,6 @@ pub fn no_fixed_default(key: &str) -> Option<&'static str> {
     Some(told.read())
 }
 
-/// A number out of its range.
-pub fn range(fault: &OutOfRange) -> String {
-    let OutOfRange { name, value, least, most } = fault;
-    text!("settings-value", fault, name, value, least, most)
-}
-
 /// A name that no node can have.
 pub fn node() -> String {
     text!("settings-node-must-be-1-to-64")
@@ -227,8 +219,7 @@ pub mod keys {
 pub mod theme {
     use std::{io, path::Path};
 
-    use crate::text::system;
-    use seckill_model::message::text;
+    use seckill_model::{OsError, message::text};
 
     /// A name that no theme has.
     pub fn unknown(name: &str, names: &str) -> String {
@@ -237,7 +228,7 @@ pub mod theme {
 
     /// A theme that cannot be opened.
     pub fn unreadable(path: &Path, why: &io::Error) -> String {
-        let (path, why) = (path.display(), system::fault(why));
+        let (path, why) = (path.display(), OsError::of(why));
         text!("settings-the-theme-cant-be-read-check", path, why)
     }
 

@@ -2,9 +2,10 @@
 
 use std::io;
 
-use seckill_model::message::{Label, text};
-
-use super::system;
+use seckill_model::{
+    OsError,
+    message::{Label, text},
+};
 
 pub(crate) fn none() -> String {
     Label("terminal-the-console-needs-a-terminal-use").to_owned()
@@ -20,7 +21,7 @@ pub(crate) fn dumb(term: Option<&str>) -> String {
 }
 
 pub(crate) fn broken(why: &io::Error) -> String {
-    let why = system::fault(why);
+    let why = OsError::of(why);
     text!("terminal-the-terminal-does-not-work-seckill", why)
 }
 

@@ -4,9 +4,12 @@ use ratatui::{
     style::Style,
     text::{Line, Span},
 };
-use seckill_engine::telemetry::{
-    read_error::Unread,
-    snapshot::{Health, SaleLine},
+use seckill_engine::{
+    refusal::StoreError,
+    telemetry::{
+        read_error::Unread,
+        snapshot::{Health, SaleLine},
+    },
 };
 use seckill_model::{Millis, Phase, ledger::Balance};
 
@@ -206,7 +209,8 @@ fn health(
     let (glyph, [style, beside], told) = if !health.up {
         (theme.glyphs.away, [theme.bad(); 2], text::age(age))
     } else if let Some(why) = &health.unwritable {
-        let locked = (why.data() == Some(Unread::SqlLocked)).then(|| text::LOCKED.to_string());
+        let locked =
+            (why.data() == Some(Unread::Sql(StoreError::Locked))).then(|| text::LOCKED.to_string());
         let told = locked.unwrap_or_else(|| figures::latency(health.latency_us));
         (theme.glyphs.away, [theme.bad(); 2], told)
     } else if is_stale(health, now) {

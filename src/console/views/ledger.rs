@@ -12,7 +12,7 @@ use seckill_model::message::Label;
 use super::{LedgerState, Marked, Scene, Source, alone};
 use crate::{
     text::{
-        self, books, columns, figures,
+        self, columns, figures,
         ledger::{self as words, labels},
     },
     widgets::{Cell, Column, Pen, table, wrap},
@@ -128,7 +128,7 @@ fn notes(scene: &Scene<'_>, cells: usize) -> Vec<(String, Style)> {
         // By figures alone: the audit of single sales has not found the cause yet.
         let all = findings.iter().filter(|found| found.sale.is_none());
         notes.extend(
-            all.map(|SaleFinding { what, .. }| (words::of_all(&books::finding(what)), theme.bad())),
+            all.map(|SaleFinding { what, .. }| (words::of_all(&what.to_string()), theme.bad())),
         );
     }
     for found in page.partitions.iter() {
@@ -247,10 +247,10 @@ fn detail(scene: &Scene<'_>, line: &SaleAudit, width: u16) -> Vec<DetailLine> {
         add(labels::DIFFERENCES, vec![words::NONE.to_string()], theme.good());
         return lines;
     }
-    let findings = line.findings.iter().map(books::finding).collect();
+    let findings = line.findings.iter().map(ToString::to_string).collect();
     add(labels::DIFFERENCES, findings, theme.bad());
     let cures = line.cures().into_iter().enumerate();
-    let cures = cures.map(|(place, cure)| format!("{}. {}", place + 1, books::cure(cure)));
+    let cures = cures.map(|(place, cure)| format!("{}. {cure}", place + 1));
     add(labels::REPAIR, cures.collect(), theme.key());
     let mut advice: Vec<String> = Vec::new();
     for left in line.findings.iter().filter(|it| it.cure().is_none()) {

@@ -36,7 +36,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OrdersState
     head(pen, scene, state);
     if typing {
         let (said, style) = match state.fault() {
-            Some(fault) => (text::query_fault(&fault), theme.warn()),
+            Some(fault) => (fault.to_string(), theme.warn()),
             None => (words::query_hint(), theme.soft()),
         };
         // Right above the line that is typed.

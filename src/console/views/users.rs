@@ -65,13 +65,13 @@ mod tests {
     #[test]
     fn a_text_keeps_every_number_but_the_users() {
         let within = |text, user: Option<u64>| Users::MASKED.within(text, user.map(UserId));
-        let told = "buyer 1004 holds order 910041004 for voucher 7 already";
+        let told = "buyer 1004 already holds order 910041004 for voucher 7";
         assert_eq!(within(told, Some(1_004)), told.replace("buyer 1004", "buyer ***04"));
         assert_eq!(within("买家 5 已持有 #5 的订单 5", Some(5)), "买家 *** 已持有 #5 的订单 5");
         assert_eq!(within("delivered 5 times", Some(5)), "delivered 5 times");
         assert_eq!(within("buyer 5 holds order 9", Some(5)), "buyer *** holds order 9");
         assert_eq!(within("Duplicate entry '1004-7'", Some(1_004)), "Duplicate entry '***04-7'");
-        let garbage = "field userId holds '1004x', which is no such number";
+        let garbage = "field userId holds '1004x', which is not a number";
         assert_eq!(within(garbage, None), garbage.replace("1004", "***04"));
         assert_eq!(Users { shown: true }.within(told, Some(UserId(1_004))), told);
     }

@@ -543,7 +543,7 @@ impl AdmissionWorker {
 
     fn answer(&mut self, now: Instant, batch: Batch, reply: Value) {
         let Value::Array(answers) = reply else {
-            let what = BrokerError::Reply("the admission script").to_string();
+            let what = BrokerError::reply("admit.lua").to_string();
             return refuse(batch, &AdmissionError::Refused(what));
         };
         if let Some(outcome) = whole_batch(&answers) {
@@ -558,7 +558,7 @@ impl AdmissionWorker {
                 let place = Place { user: request.user, number };
                 self.journal.note(now, Admitted { voucher: request.voucher, place, order });
             }
-            let unreadable = || BrokerError::Reply("the admission script").to_string();
+            let unreadable = || BrokerError::reply("admit.lua").to_string();
             let outcome = outcome.map(|(outcome, _)| outcome);
             request.reply(now, outcome.ok_or_else(|| AdmissionError::Refused(unreadable())));
         }

@@ -187,7 +187,7 @@ async fn buyers(
 }
 
 fn read_value<T: FromRedisValue>(value: &Value) -> Result<T, BrokerError> {
-    T::from_redis_value(value.clone()).map_err(|_| BrokerError::Reply("a look at buyers"))
+    T::from_redis_value(value.clone()).map_err(|_| BrokerError::Reply(None))
 }
 
 async fn sale(store: &SharedStore, voucher: VoucherId) -> Result<Sale, EngineError> {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use redis::{FromRedisValue, RedisError, ScriptInvocation, aio::MultiplexedConnection};
 use tokio::sync::Mutex;
 
-use seckill_redis::{BrokerError, Link, Redis};
+use seckill_redis::{BrokerError, Link, Reason, Redis};
 
 /// Who could not connect says so to all who ask within that time, instead of each waiting his turn.
 const SHARED_FAILURE: Duration = Duration::from_millis(100);
@@ -16,7 +16,7 @@ const SHARED_FAILURE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(super) struct Line {
     /// The connection, and when it could not be made last.
-    link: Mutex<(Link, Option<(Instant, String)>)>,
+    link: Mutex<(Link, Option<Instant>)>,
     place: String,
     /// On the server of this key are all locks.
     key: String,
@@ -35,16 +35,15 @@ impl Line {
     async fn connection(&self) -> Result<(MultiplexedConnection, u64), BrokerError> {
         let mut shared = self.link.lock().await;
         let (link, failure) = &mut *shared;
-        if let Some((_, detail)) = failure.as_ref().filter(|it| it.0.elapsed() < SHARED_FAILURE) {
-            let (place, detail) = (self.place.clone(), detail.clone());
+        if failure.is_some_and(|at| at.elapsed() < SHARED_FAILURE) {
+            let (place, detail) = (self.place.clone(), Reason::JustFailed);
             return Err(BrokerError::Away { place, detail });
         }
         match link.connection(&self.key).await {
             Ok(connection) => Ok((connection, link.generation(&self.key))),
             Err(error) => {
                 if error.is_away() {
-                    *failure =
-                        Some((Instant::now(), "it could not be reached just now".to_owned()));
+                    *failure = Some(Instant::now());
                 }
                 Err(error)
             }

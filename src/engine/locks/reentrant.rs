@@ -8,7 +8,7 @@ use std::{
 
 use redis::{FromRedisValue as _, Value};
 use seckill_model::Millis;
-use seckill_redis::{BrokerError, Layout, Redis, scripts};
+use seckill_redis::{BrokerError, Layout, Reason, Redis, scripts};
 use tokio::sync::mpsc;
 
 use super::{
@@ -217,7 +217,7 @@ impl Locks {
         let sent = Instant::now();
         let asked = self.ask(attempt.name, attempt.owner, wanted, 1, counts);
         let Ok(answer) = tokio::time::timeout(ANSWER_WITHIN, asked).await else {
-            let (place, detail) = (self.place().to_owned(), "no answer in time".to_owned());
+            let (place, detail) = (self.place().to_owned(), Reason::TimedOut);
             return Err(BrokerError::Away { place, detail }.into());
         };
         let answer = answer?;
@@ -339,7 +339,7 @@ impl Locks {
                 Ok(Answer::Busy { left: u64::try_from(*left).ok().map(Duration::from_millis) })
             }
             Some([-1, _]) => Ok(Answer::Lost),
-            _ => Err(BrokerError::Reply("the lock script").into()),
+            _ => Err(BrokerError::reply("lock_acquire.lua").into()),
         }
     }
 

@@ -9,7 +9,9 @@ mod make;
 
 use serde::{Deserialize, Serialize};
 
-use seckill_model::{Act, EntryId, Millis, OrderId, UserId, Verdict, VoucherId};
+use seckill_model::{
+    Act, EntryId, Millis, OrderId, UserId, Verdict, VoucherId, locale::in_english,
+};
 use seckill_redis::stream::Body;
 
 pub use file::{Plan, PlanFault};
@@ -70,7 +72,7 @@ impl From<&Judged> for Line {
             order_id: order.map(|order| order.order),
             user_id: order.map(|order| order.user),
             voucher_id: order.map(|order| order.voucher),
-            fault: judged.fault().map(|fault| fault.to_string()),
+            fault: judged.fault().map(|fault| in_english(|| fault.to_string())),
         }
     }
 }

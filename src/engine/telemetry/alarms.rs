@@ -4,6 +4,7 @@ use seckill_model::{
     JobOutcome, JobRun, Said,
     ledger::{Balance, SaleFinding},
 };
+use seckill_store::StoreError;
 
 use super::{
     Snapshot,
@@ -122,7 +123,7 @@ fn sql(snapshot: &Snapshot) -> Option<AlarmKind> {
         return error.clone().map(|error| AlarmKind::SqlAway { error });
     }
     let why = unwritable.clone()?;
-    if why.data() != Some(Unread::SqlLocked) {
+    if why.data() != Some(Unread::Sql(StoreError::Locked)) {
         return Some(AlarmKind::SqlReadOnly { error: why });
     }
     let stream = snapshot.stream.as_ref().filter(|_| snapshot.redis.up);
@@ -202,7 +203,7 @@ mod tests {
             let mut told = alarms(snapshot, None).into_iter();
             told.next().map(|it| (it.urgency, it.kind)).filter(|_| told.next().is_none())
         };
-        snapshot.sql.unwritable = Some(Said::of(&Unread::SqlLocked));
+        snapshot.sql.unwritable = Some(Said::of(&Unread::Sql(StoreError::Locked)));
         let locked = |waiting| Some((Urgency::Critical, AlarmKind::SqlLocked { waiting }));
         assert_eq!(told(&snapshot), locked(Some(7)));
         snapshot.stream = Some(StreamLine { group: true, pending: 4, ..StreamLine::default() });

@@ -42,9 +42,10 @@ impl Health {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use seckill_store::StoreError;
 
     fn note(health: &mut Health, at: i64, took_ms: u64, good: bool) {
-        let result = if good { Ok(()) } else { Err(Unread::Words("gone".to_owned())) };
+        let result = if good { Ok(()) } else { Err(Unread::SqlSilent("gone".to_owned(), 1)) };
         health.note(Millis(at), Duration::from_millis(took_ms), result);
     }
 
@@ -70,19 +71,19 @@ mod tests {
     fn one_that_takes_no_writes_answers_all_the_while() {
         let mut health = Health::default();
         note(&mut health, 1_000, 1, true);
-        health.note_writes(Err(Unread::SqlLocked));
+        health.note_writes(Err(Unread::Sql(StoreError::Locked)));
         note(&mut health, 2_000, 1, true);
         let why = health.unwritable.as_ref().and_then(Said::data);
-        assert_eq!((health.up, why), (true, Some(Unread::SqlLocked)));
+        assert_eq!((health.up, why), (true, Some(Unread::Sql(StoreError::Locked))));
         assert!(!health.takes_writes());
         assert_eq!((health.last_ok, health.away_since), (Some(Millis(2_000)), None));
         health.note_writes(Ok(()));
         note(&mut health, 3_000, 1, true);
         assert!(health.takes_writes() && health.back.is_none(), "it was never away");
 
-        health.note_writes(Err(Unread::SqlLocked));
+        health.note_writes(Err(Unread::Sql(StoreError::Locked)));
         note(&mut health, 4_000, 1, false);
-        health.note_writes(Err(Unread::SqlLocked));
+        health.note_writes(Err(Unread::Sql(StoreError::Locked)));
         assert_eq!(health.unwritable, None, "it does not even answer");
     }
 

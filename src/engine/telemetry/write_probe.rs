@@ -63,6 +63,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use seckill_store::StoreError;
     use seckill_store::{
         self,
         fault_injection::{Ill, faulty},
@@ -78,7 +79,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (store, illness) = faulty(open(&dir).await, 7);
         illness.set(Ill::Away);
-        assert!(matches!(takes_writes(&store).await, Err(Unread::SqlAway(_))));
+        assert!(matches!(takes_writes(&store).await, Err(Unread::Sql(StoreError::Away(_)))));
         assert_eq!(illness.failed(), u64::from(LOOKS), "it looked again");
 
         illness.set(Ill::Hangs(Duration::from_millis(50)));
@@ -101,7 +102,7 @@ mod tests {
         let mut writes = Writes::default();
         assert_eq!(writes.ask(&store), None);
         assert_eq!(writes.ask(&store), None, "the same question is under way");
-        assert!(matches!(writes.answer().await, Some(Err(Unread::SqlAway(_)))));
+        assert!(matches!(writes.answer().await, Some(Err(Unread::Sql(StoreError::Away(_))))));
         assert_eq!(illness.failed(), u64::from(LOOKS), "it was asked once");
         assert_eq!(writes.answer().await, None, "nothing is under way");
         store.close().await;

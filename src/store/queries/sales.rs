@@ -4,7 +4,7 @@ use seckill_model::{Millis, NewSale, Sale, SaleState, Voucher, VoucherDetails, V
 
 use super::{
     super::{
-        StoreError,
+        Reason, StoreError,
         dialect::Dialect,
         rows::{self, SaleRow, voucher_key},
         rules,
@@ -40,9 +40,7 @@ pub(crate) async fn insert_voucher<D: Dialect>(
     .insert_row(conn)
     .await?;
     let number = id.and_then(|id| u64::try_from(id).ok());
-    Ok(number.map(VoucherId).ok_or_else(|| {
-        StoreError::Refused("the database gave no number for the voucher".to_owned())
-    })?)
+    Ok(number.map(VoucherId).ok_or(StoreError::Refused(Reason::NoNumber))?)
 }
 
 pub(crate) async fn insert_sale<D: Dialect>(
@@ -50,8 +48,8 @@ pub(crate) async fn insert_sale<D: Dialect>(
     sale: &NewSale,
     now: Millis,
 ) -> Result<Sale, Fault> {
-    let stock = i64::try_from(sale.stock)
-        .map_err(|_| StoreError::Refused(format!("a stock of {} is too large", sale.stock)))?;
+    let stock =
+        i64::try_from(sale.stock).map_err(|_| StoreError::Refused(Reason::TooLarge(sale.stock)))?;
     let voucher =
         insert_voucher(conn, &VoucherDetails::titled(&sale.title), rows::FLASH_SALE, now).await?;
     D::sql(

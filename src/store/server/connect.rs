@@ -12,7 +12,7 @@ use url::Url;
 
 use super::{
     super::{
-        Settings, StoreError,
+        Reason, Settings, StoreError,
         dialect::Dialect,
         schema,
         session::{Sessions, prepare},
@@ -59,7 +59,7 @@ impl<D: Server> ServerStore<D> {
     pub(crate) async fn open(url: &Url, settings: &Settings) -> Result<Self, StoreError> {
         let options = D::options(url, settings)?;
         let shown = D::shown(&options);
-        let no_answer = |_| StoreError::Away(format!("{shown} does not answer"));
+        let no_answer = |_| StoreError::Away(Reason::Unreachable(shown.clone()));
         let session: Arc<[String]> = D::session(settings).into();
         let connecting = timeout(settings.connect(), options.connect());
         let mut conn = connecting.await.map_err(no_answer)?.map_err(D::store_error)?;

@@ -10,7 +10,7 @@ mod postgres;
 use sqlx::{Error, error::DatabaseError};
 
 use super::{
-    StoreError, UrlFault,
+    Reason, StoreError, UrlFault,
     dialect::Dialect,
     session::{Fault, Lease, Sessions},
     sql_store::{Backend, SqlStore},
@@ -59,22 +59,18 @@ impl<D: Dialect> Backend for ServerBackend<D> {
 
 /// Classifies an error: `by_code` one that the server sent.
 fn store_error(
-    server: &str,
+    server: &'static str,
     error: Error,
     by_code: impl FnOnce(&dyn DatabaseError) -> StoreError,
 ) -> StoreError {
     match error {
         Error::Database(error) => by_code(error.as_ref()),
-        Error::Io(error) => StoreError::Away(format!("its connection broke: {error}")),
-        Error::Tls(error) => {
-            StoreError::Away(format!("no encrypted connection: {error}; look at store.tls"))
-        }
-        Error::PoolClosed => StoreError::Away("the store was closed".to_owned()),
-        Error::Protocol(error) => {
-            StoreError::Away(format!("it does not answer as {server} does: {error}"))
-        }
+        Error::Io(error) => StoreError::Away(Reason::ConnectionFailed(error.into())),
+        Error::Tls(error) => StoreError::Away(Reason::NoTls(error.to_string())),
+        Error::PoolClosed => StoreError::Away(Reason::Closed),
+        Error::Protocol(error) => StoreError::Away(Reason::OtherProtocol(server.into(), error)),
         Error::Configuration(error) => UrlFault::Unusable(error.to_string()).into(),
         // An error of the driver is not proven to be about the request.
-        other => StoreError::Away(other.to_string()),
+        other => StoreError::Away(Reason::Quoted(other.to_string())),
     }
 }

@@ -48,7 +48,7 @@ impl SqliteStore {
     /// Opens the file at `path`, creates it if it's missing, and brings its schema up to date.
     pub(crate) async fn open(path: &Path, settings: &Settings) -> Result<Self, StoreError> {
         let path = std::path::absolute(path)
-            .map_err(|fault| FileFault::Unusable(path.display().to_string(), fault.to_string()))?;
+            .map_err(|fault| FileFault::Unusable(path.display().to_string(), fault.into()))?;
         check_place(&path)?;
         // Turning a new file to WAL needs it alone and does not wait for its turn, so the second
         // of two processes that start together tries again.
@@ -192,13 +192,13 @@ fn check_place(path: &Path) -> Result<(), FileFault> {
         Err(fault) if fault.kind() == io::ErrorKind::NotFound => {
             return Err(FileFault::NoDirectory(at));
         }
-        Err(fault) => return Err(FileFault::Closed(at, fault.to_string())),
+        Err(fault) => return Err(FileFault::Closed(at, fault.into())),
     }
     match path.metadata() {
         Ok(it) if !it.is_file() => return Err(FileFault::NotAFile(shown)),
         Ok(_) => writable(path, Access::READ_OK | Access::WRITE_OK)?,
         Err(fault) if fault.kind() == io::ErrorKind::NotFound => {}
-        Err(fault) => return Err(FileFault::Unreadable(shown, fault.to_string())),
+        Err(fault) => return Err(FileFault::Unreadable(shown, fault.into())),
     }
     // SQLite keeps its write-ahead log beside the file.
     writable(parent, Access::WRITE_OK | Access::EXEC_OK)
@@ -210,6 +210,6 @@ fn writable(path: &Path, how: Access) -> Result<(), FileFault> {
         Ok(()) => Ok(()),
         Err(Errno::ROFS) => Err(FileFault::ReadOnlySystem(shown)),
         Err(Errno::ACCESS | Errno::PERM) => Err(FileFault::Denied(shown)),
-        Err(fault) => Err(FileFault::Unusable(shown, fault.to_string())),
+        Err(fault) => Err(FileFault::Unusable(shown, fault.into())),
     }
 }

@@ -6,7 +6,7 @@ use sqlx::{Sqlite, error::DatabaseError};
 
 use super::{
     super::{
-        FileFault, SchemaFault,
+        FileFault, Reason, SchemaFault,
         session::{Driver, run_by_driver},
     },
     StoreError,
@@ -56,39 +56,36 @@ impl Driver for Sqlite {
 }
 
 /// Classifies an error and explains it to the user.
-#[allow(clippy::needless_pass_by_value, reason = "it is the last to see it, in map_err")]
 pub(super) fn store_error(error: sqlx::Error) -> StoreError {
-    let away = |why: &str| StoreError::Away(why.to_owned());
-    match &error {
-        sqlx::Error::Database(fault) => store_error_by_code(fault.as_ref()),
-        sqlx::Error::PoolTimedOut => away("all its connections are busy"),
-        sqlx::Error::PoolClosed => away("the store was closed"),
-        sqlx::Error::WorkerCrashed => away("its connection broke"),
-        sqlx::Error::Io(fault) => StoreError::Away(format!("{fault}")),
+    StoreError::Away(match error {
+        sqlx::Error::Database(fault) => return store_error_by_code(fault.as_ref()),
+        sqlx::Error::PoolTimedOut => Reason::PoolTimedOut,
+        sqlx::Error::PoolClosed => Reason::Closed,
+        sqlx::Error::WorkerCrashed => Reason::ConnectionBroke,
+        sqlx::Error::Io(fault) => Reason::Os(fault.into()),
         // An error of the driver is not proven to be about the request.
-        other => StoreError::Away(other.to_string()),
-    }
+        other => Reason::Quoted(other.to_string()),
+    })
 }
 
 fn store_error_by_code(fault: &dyn DatabaseError) -> StoreError {
-    let away = |why: &str| StoreError::Away(why.to_owned());
     match primary(fault) {
         code::BUSY | code::LOCKED | code::PROTOCOL => StoreError::Locked,
-        code::FULL => away("the disk is full; make room"),
-        code::READONLY => {
-            away("the database file is read-only; make it and its directory writable")
-        }
+        code::FULL => StoreError::Away(Reason::DiskFull),
+        code::READONLY => StoreError::Away(Reason::FileReadOnly),
         code::IOERR | code::CANTOPEN | code::PERM | code::AUTH => {
-            StoreError::Away(format!("the database file can't be read or written: {fault}"))
+            StoreError::Away(Reason::FileFailed(fault.to_string()))
         }
         code::CORRUPT | code::NOTADB => FileFault::Damaged(fault.message().to_owned()).into(),
-        code::CONSTRAINT => StoreError::Refused(fault.message().to_owned()),
+        code::CONSTRAINT => StoreError::Refused(Reason::Quoted(fault.message().to_owned())),
         code::ERROR | code::SCHEMA if is_of_the_schema(fault.message()) => {
             SchemaFault::Changed(fault.message().to_owned()).into()
         }
-        code::TOOBIG | code::MISMATCH | code::RANGE => StoreError::Refused(fault.to_string()),
+        code::TOOBIG | code::MISMATCH | code::RANGE => {
+            StoreError::Refused(Reason::Quoted(fault.to_string()))
+        }
         // No other error is proven to be about the request, so no order is given up for it.
-        _ => StoreError::Away(fault.to_string()),
+        _ => StoreError::Away(Reason::Quoted(fault.to_string())),
     }
 }
 

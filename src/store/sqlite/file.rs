@@ -9,7 +9,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{super::FileFault, StoreError};
+use super::{
+    super::{FileFault, Reason},
+    StoreError,
+};
 
 /// With less free space not even a small transaction fits.
 const LEAST_FREE: u64 = 64 * 1024;
@@ -26,7 +29,7 @@ impl OpenFile {
     /// The file that is at `path` now.
     pub(super) fn at(path: &Path) -> Result<Self, FileFault> {
         let found = fs::metadata(path);
-        let found = found.map_err(|fault| FileFault::Unusable(shown(path), fault.to_string()))?;
+        let found = found.map_err(|fault| FileFault::Unusable(shown(path), fault.into()))?;
         Ok(Self { path: path.to_owned(), id: id(&found) })
     }
 
@@ -48,7 +51,7 @@ impl OpenFile {
             {
                 Err(FileFault::Removed(shown(&self.path)))
             }
-            Err(fault) => Err(FileFault::Unreadable(shown(&self.path), fault.to_string())),
+            Err(fault) => Err(FileFault::Unreadable(shown(&self.path), fault.into())),
         }
     }
 
@@ -74,7 +77,7 @@ impl OpenFile {
 }
 
 fn full() -> StoreError {
-    StoreError::Away("the disk is full; make room".to_owned())
+    StoreError::Away(Reason::DiskFull)
 }
 
 fn id(found: &fs::Metadata) -> (u64, u64) {

@@ -9,7 +9,7 @@ use url::Url;
 
 use super::super::{
     super::{
-        MYSQL_PARAMETERS, SchemaFault, Settings, StoreError, UrlFault, migrations::MYSQL,
+        MYSQL_PARAMETERS, Reason, SchemaFault, Settings, StoreError, UrlFault, migrations::MYSQL,
         queries::PAGE, session::Driver as _, settings::Tls,
     },
     connect::Server,
@@ -113,7 +113,7 @@ impl Server for MySql {
         if locked == Some(1) {
             return Ok(());
         }
-        Err(StoreError::Away("another process is changing its schema".to_owned()))
+        Err(StoreError::Away(Reason::SchemaLocked))
     }
 
     async fn page(conn: &mut MySqlConnection) -> Result<usize, StoreError> {

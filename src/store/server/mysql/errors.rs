@@ -4,7 +4,7 @@ use sqlx::{Error, MySql, mysql::MySqlDatabaseError};
 
 use super::super::{
     super::{
-        SchemaFault, StoreError,
+        Reason, SchemaFault, StoreError,
         session::{Driver, run_by_driver},
     },
     store_error,
@@ -49,7 +49,7 @@ impl Driver for MySql {
     fn store_error(error: Error) -> StoreError {
         store_error("MySQL", error, |error| match error.try_downcast_ref::<MySqlDatabaseError>() {
             Some(error) => store_error_by_number(error),
-            None => StoreError::Away(error.to_string()),
+            None => StoreError::Away(Reason::Quoted(error.to_string())),
         })
     }
 
@@ -69,50 +69,34 @@ fn number_of(error: &Error) -> Option<u16> {
 }
 
 fn store_error_by_number(fault: &MySqlDatabaseError) -> StoreError {
-    let away = |why: &str| StoreError::Away(why.to_owned());
-    let message = fault.message();
-    match fault.number() {
-        number::DEADLOCK | number::LOCK_WAIT | number::RECORD_CHANGED => {
-            away("other transactions keep the same rows locked")
-        }
+    let message = fault.message().to_owned();
+    StoreError::Away(match fault.number() {
+        number::DEADLOCK | number::LOCK_WAIT | number::RECORD_CHANGED => Reason::RowsLocked,
         number::OPTION_PREVENTS | number::READ_ONLY | number::READ_ONLY_TRANSACTION => {
-            away("it is read-only, as a replica is; give the URL of the primary")
+            Reason::Replica
         }
         number::DATABASE_DENIED
         | number::USER_DENIED
         | number::TABLE_DENIED
         | number::COLUMN_DENIED
         | number::RIGHT_DENIED
-        | number::PLUGIN_DENIED => StoreError::Away(format!(
-            "it refuses this user, the password or what is asked: {message}; check --database and GRANT"
-        )),
-        number::UNKNOWN_DATABASE => StoreError::Away(format!(
-            "{message}; create it with CREATE DATABASE, or correct --database"
-        )),
-        number::NO_DATABASE => away("the URL names no database"),
+        | number::PLUGIN_DENIED => Reason::Denied(message),
+        number::UNKNOWN_DATABASE => Reason::NoDatabase(message),
+        number::NO_DATABASE => Reason::NoDatabaseNamed,
         number::TOO_MANY_CONNECTIONS
         | number::TOO_MANY_CONNECTIONS_OF_USER
-        | number::TOO_MUCH_OF_USER => StoreError::Away(format!(
-            "it takes no more connections: {message}; raise its limit or lower store.pool"
-        )),
-        number::STATEMENT_TIME | number::EXECUTION_TIME => {
-            away("a statement took longer than store.statement_ms")
-        }
-        number::DISK_FULL | number::ON_WRITE | number::TABLE_FULL => {
-            StoreError::Away(format!("it can't write: {message}; make room on its disk"))
-        }
-        number::PACKET_TOO_LARGE => {
-            StoreError::Away(format!("{message}; raise max_allowed_packet of the server"))
-        }
-        number::STATEMENT_BINLOG => StoreError::Away(
-            "its binlog_format is STATEMENT; set it to ROW or MIXED, which READ COMMITTED needs"
-                .to_owned(),
-        ),
+        | number::TOO_MUCH_OF_USER => Reason::TooManyConnections(message),
+        number::STATEMENT_TIME | number::EXECUTION_TIME => Reason::StatementTimedOut,
+        number::DISK_FULL | number::ON_WRITE | number::TABLE_FULL => Reason::CannotWrite(message),
+        number::PACKET_TOO_LARGE => Reason::PacketTooLarge(message),
+        number::STATEMENT_BINLOG => Reason::StatementBinlog,
         number::UNKNOWN_TABLE | number::UNKNOWN_COLUMN => {
-            SchemaFault::Changed(message.to_owned()).into()
+            return SchemaFault::Changed(message).into();
         }
-        other if number::ABOUT_A_ROW.contains(&other) => StoreError::Refused(message.to_owned()),
+        other if number::ABOUT_A_ROW.contains(&other) => {
+            return StoreError::Refused(Reason::Quoted(message));
+        }
         // No other error is proven to be about the request, so no order is given up for it.
-        _ => StoreError::Away(message.to_owned()),
-    }
+        _ => Reason::Quoted(message),
+    })
 }

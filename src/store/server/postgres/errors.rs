@@ -4,7 +4,7 @@ use sqlx::{Error, Postgres, error::DatabaseError};
 
 use super::super::{
     super::{
-        SchemaFault, StoreError,
+        Reason, SchemaFault, StoreError,
         session::{Driver, run_by_driver},
     },
     store_error,
@@ -58,37 +58,24 @@ fn state_of(error: &Error) -> Option<String> {
 }
 
 fn store_error_by_state(fault: &dyn DatabaseError) -> StoreError {
-    let away = |why: &str| StoreError::Away(why.to_owned());
     let code = fault.code().unwrap_or_default();
-    let message = fault.message();
-    match &*code {
-        state::SERIALIZATION | state::DEADLOCK | state::LOCK_WAIT => {
-            away("other transactions keep the same rows locked")
-        }
-        state::READ_ONLY => away("it is read-only, as a replica is; give the URL of the primary"),
-        state::NO_DATABASE => StoreError::Away(format!(
-            "{message}; create it with CREATE DATABASE, or correct --database"
-        )),
-        state::TOO_MANY_CONNECTIONS => StoreError::Away(format!(
-            "it takes no more connections: {message}; raise its limit or lower store.pool"
-        )),
-        state::CANCELLED => away("a statement took longer than store.statement_ms"),
-        state::IDLE_IN_TRANSACTION => away("this process paused within a transaction"),
-        state::DISK_FULL => {
-            StoreError::Away(format!("it can't write: {message}; make room on its disk"))
-        }
+    let message = fault.message().to_owned();
+    StoreError::Away(match &*code {
+        state::SERIALIZATION | state::DEADLOCK | state::LOCK_WAIT => Reason::RowsLocked,
+        state::READ_ONLY => Reason::Replica,
+        state::NO_DATABASE => Reason::NoDatabase(message),
+        state::TOO_MANY_CONNECTIONS => Reason::TooManyConnections(message),
+        state::CANCELLED => Reason::StatementTimedOut,
+        state::IDLE_IN_TRANSACTION => Reason::PausedInTransaction,
+        state::DISK_FULL => Reason::CannotWrite(message),
         state::UNKNOWN_TABLE | state::UNKNOWN_COLUMN => {
-            SchemaFault::Changed(message.to_owned()).into()
+            return SchemaFault::Changed(message).into();
         }
-        code if code == state::DENIED || code.starts_with(state::LOGIN) => {
-            StoreError::Away(format!(
-                "it refuses this user, the password or what is asked: {message}; check --database and GRANT"
-            ))
-        }
+        code if code == state::DENIED || code.starts_with(state::LOGIN) => Reason::Denied(message),
         code if state::ABOUT_A_ROW.iter().any(|class| code.starts_with(class)) => {
-            StoreError::Refused(message.to_owned())
+            return StoreError::Refused(Reason::Quoted(message));
         }
         // No other error is proven to be about the request, so no order is given up for it.
-        _ => StoreError::Away(message.to_owned()),
-    }
+        _ => Reason::Quoted(message),
+    })
 }

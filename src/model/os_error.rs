@@ -1,0 +1,99 @@
+//! What the operating system said, as data: the common errors are read in the reader's language, others are quoted.
+
+use std::{fmt, io};
+
+use serde::{Deserialize, Serialize};
+
+use super::message::Label;
+
+/// Why a call of the operating system failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OsError {
+    /// By its number.
+    Number(i32),
+    /// A library said it, in its words.
+    Quoted(String),
+}
+
+impl<E: Into<io::Error>> From<E> for OsError {
+    fn from(error: E) -> Self {
+        Self::of(&error.into())
+    }
+}
+
+impl OsError {
+    /// The number, where there is one.
+    pub fn of(error: &io::Error) -> Self {
+        error.raw_os_error().map_or_else(|| Self::Quoted(error.to_string()), Self::Number)
+    }
+}
+
+impl fmt::Display for OsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => {
+                let error = io::Error::from_raw_os_error(*number);
+                match label(error.kind()) {
+                    Some(label) => label.fmt(f),
+                    None => error.fmt(f),
+                }
+            }
+            Self::Quoted(words) => f.write_str(words),
+        }
+    }
+}
+
+fn label(kind: io::ErrorKind) -> Option<Label> {
+    use io::ErrorKind as Kind;
+    Some(match kind {
+        Kind::NotFound => Label("os-not-found"),
+        Kind::PermissionDenied => Label("os-permission-denied"),
+        Kind::AlreadyExists => Label("os-already-exists"),
+        Kind::NotADirectory => Label("os-not-a-directory"),
+        Kind::IsADirectory => Label("os-is-a-directory"),
+        Kind::DirectoryNotEmpty => Label("os-directory-not-empty"),
+        Kind::ReadOnlyFilesystem => Label("os-read-only-file-system"),
+        Kind::StorageFull => Label("os-disk-full"),
+        Kind::QuotaExceeded => Label("os-quota-exceeded"),
+        Kind::FileTooLarge => Label("os-file-too-large"),
+        Kind::InvalidFilename => Label("os-invalid-file-name"),
+        Kind::ResourceBusy => Label("os-busy"),
+        Kind::InvalidInput => Label("os-invalid-argument"),
+        Kind::OutOfMemory => Label("os-out-of-memory"),
+        Kind::ConnectionRefused => Label("os-connection-refused"),
+        Kind::ConnectionReset => Label("os-connection-reset"),
+        Kind::ConnectionAborted => Label("os-connection-aborted"),
+        Kind::NotConnected => Label("os-not-connected"),
+        Kind::BrokenPipe => Label("os-broken-pipe"),
+        Kind::TimedOut => Label("os-timed-out"),
+        Kind::HostUnreachable => Label("os-host-unreachable"),
+        Kind::NetworkUnreachable => Label("os-network-unreachable"),
+        Kind::NetworkDown => Label("os-network-down"),
+        Kind::AddrInUse => Label("os-address-in-use"),
+        Kind::AddrNotAvailable => Label("os-address-not-available"),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::locale::{Lang, set_thread_language};
+
+    #[test]
+    fn common_errors_are_read_in_the_language_and_others_quoted() {
+        for (number, english, chinese) in [
+            (111, "connection refused", "连接被拒绝"),
+            (2, "no such file or directory", "文件或目录不存在"),
+            (5, "Input/output error (os error 5)", "Input/output error (os error 5)"),
+        ] {
+            let error = OsError::Number(number);
+            set_thread_language(Lang::En);
+            assert_eq!(error.to_string(), english);
+            set_thread_language(Lang::Zh);
+            assert_eq!(error.to_string(), chinese);
+        }
+        assert_eq!(OsError::from(io::Error::other("no more")), OsError::Quoted("no more".into()));
+    }
+}
