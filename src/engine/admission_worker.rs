@@ -14,6 +14,7 @@ use redis::{RedisError, Value, cmd};
 use seckill_model::{
     Millis, OrderId, Outcome, Place, Said, SaleState, VoucherId,
     faults::{self, Point},
+    locale::in_english,
 };
 use seckill_redis::{BrokerError, Layout, Link, Redis, keys::Partition, nodes::Nodes, scripts};
 use seckill_store::{SharedStore, StoreError};
@@ -373,7 +374,7 @@ impl Gate {
                         self.noted.remove(&voucher);
                         return waiting;
                     }
-                    Some(closed) => Err(AdmissionError::Refused(closed.error(voucher).to_string())),
+                    Some(closed) => Err(AdmissionError::Refused(english(&closed.error(voucher)))),
                 }
             }
             Prepared::Archived(done) => {
@@ -409,7 +410,7 @@ impl Gate {
     fn expire(&mut self) {
         let within = self.answer_within;
         for (voucher, batch) in &mut self.held {
-            let why = EngineError::Reconciling(self.keys.sale(*voucher)).to_string();
+            let why = english(&EngineError::Reconciling(self.keys.sale(*voucher)));
             let late = |ask: &mut Ask| ask.asked.elapsed() > within;
             refuse(batch.extract_if(.., late), &AdmissionError::NoAnswer(why));
         }
@@ -452,7 +453,7 @@ impl Gate {
             }
             Err(EngineError::Broker(error)) if error.is_away() => return Err(batch),
             Err(error) => {
-                refuse(batch, &AdmissionError::Refused(error.to_string()));
+                refuse(batch, &AdmissionError::Refused(english(&error)));
                 return Ok(None);
             }
         }
@@ -502,7 +503,7 @@ impl Gate {
                     Err(batch)
                 }
                 Obstacle::Streams => {
-                    self.trouble = EngineError::Reconciling(self.partition.orders()).to_string();
+                    self.trouble = english(&EngineError::Reconciling(self.partition.orders()));
                     self.damaged_streams.push("orders".to_owned());
                     Err(batch)
                 }
@@ -525,11 +526,11 @@ impl Gate {
             }
             Err(Miss::Redis(error)) => match self.link.broke(&self.partition.healed(), &error) {
                 away if away.is_away() => {
-                    self.trouble = away.to_string();
+                    self.trouble = english(&away);
                     Err(batch)
                 }
                 refused => {
-                    refuse(batch, &AdmissionError::Refused(refused.to_string()));
+                    refuse(batch, &AdmissionError::Refused(english(&refused)));
                     Ok(())
                 }
             },
@@ -538,7 +539,7 @@ impl Gate {
 
     fn answer(&mut self, now: Instant, batch: Batch, reply: Value) {
         let Value::Array(answers) = reply else {
-            let what = BrokerError::Reply("the admission script").to_string();
+            let what = english(&BrokerError::Reply("the admission script"));
             return refuse(batch, &AdmissionError::Refused(what));
         };
         if let Some(outcome) = whole_batch(&answers) {
@@ -553,7 +554,7 @@ impl Gate {
                 let place = Place { user: ask.user, number };
                 self.journal.note(now, Admitted { voucher: ask.voucher, place, order });
             }
-            let unreadable = || BrokerError::Reply("the admission script").to_string();
+            let unreadable = || english(&BrokerError::Reply("the admission script"));
             let outcome = outcome.map(|(outcome, _)| outcome);
             ask.tell(now, outcome.ok_or_else(|| AdmissionError::Refused(unreadable())));
         }
@@ -577,7 +578,7 @@ impl Gate {
                 },
                 Err(error) => {
                     tracing::warn!(%error, "admission waits for its servers");
-                    self.trouble = error.to_string();
+                    self.trouble = english(&error);
                 }
             }
             // What does not fit into another queue's worth is told to be busy by the queue itself.
@@ -759,4 +760,9 @@ async fn prepare(
         }
     }
     Ok(Prepared::Ready(done))
+}
+
+/// An error for a buyer, who reads it in a reply of the API.
+fn english(error: &impl ToString) -> String {
+    in_english(|| error.to_string())
 }
