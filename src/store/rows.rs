@@ -197,7 +197,7 @@ fn damaged(table: &'static str, row: i64) -> Reason {
 }
 
 fn status_of(code: i64) -> Result<OrderStatus, StoreError> {
-    OrderStatus::from_code(code).ok_or_else(|| StoreError::Refused(Reason::UnknownStatus(code)))
+    OrderStatus::from_code(code).ok_or(StoreError::Refused(Reason::UnknownStatus(code)))
 }
 
 /// Each status with the number of its orders.

@@ -56,7 +56,7 @@ pub(crate) fn refusal(refusal: &Refusal) -> String {
             )
         }
         Why::NoJob(name) => format!("没有任务“{name}”，'seckill jobs list' 可查看"),
-        Why::Unbalanced(found) => format!("对账不符：{}", found),
+        Why::Unbalanced(found) => format!("对账不符：{found}"),
         Why::LongReason(characters, bytes) => {
             let [most, heaviest] =
                 [MAX_REASON, MAX_REASON_BYTES].map(|most| thousands(most as u64));

@@ -52,7 +52,7 @@ fn chinese(told: &Told) -> String {
         Told::Words(words) => words.clone(),
         Told::Unread(why) => unread(&Said::of(why)),
         Told::Lasted(millis) => format!("持续 {:.1} 秒", *millis as f64 / 1e3),
-        Told::Off(found) => format!("不符：{}", found),
+        Told::Off(found) => format!("不符：{found}"),
         Told::DeadHolds(pending) => format!("失联，持有 {} 条消息", thousands(*pending)),
         Told::StrangerHolds(pending) => {
             format!("不是已知节点，持有 {} 条消息", thousands(*pending))

@@ -40,7 +40,7 @@ pub(crate) async fn insert_voucher<D: Dialect>(
     .insert_row(conn)
     .await?;
     let number = id.and_then(|id| u64::try_from(id).ok());
-    Ok(number.map(VoucherId).ok_or_else(|| StoreError::Refused(Reason::NoNumber))?)
+    Ok(number.map(VoucherId).ok_or(StoreError::Refused(Reason::NoNumber))?)
 }
 
 pub(crate) async fn insert_sale<D: Dialect>(
