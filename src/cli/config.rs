@@ -12,7 +12,10 @@ use toml::Spanned;
 
 use seckill_console::{Keys, line_of, settings as words};
 use seckill_engine::settings::{MAX_PARTITIONS, Settings};
-use seckill_model::OutOfRange;
+use seckill_model::{
+    OsError, OutOfRange,
+    message::{Label, text},
+};
 use seckill_store::Settings as StoreSettings;
 
 /// What the program was told, from wherever.
@@ -52,7 +55,14 @@ pub struct Config {
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file that was named can't be read.
-    #[error("{}", words::unreadable(.path, .why))]
+    #[error(
+        "{}",
+        text!(
+            "settings-the-config-file-cant-be-read",
+            path = .path.display(),
+            why = OsError::of(.why)
+        )
+    )]
     Unreadable {
         /// Which file.
         path: PathBuf,
@@ -60,7 +70,10 @@ pub enum ConfigError {
         why: std::io::Error,
     },
     /// The file is not understood.
-    #[error("{}", words::misread(.path, .why))]
+    #[error(
+        "{}",
+        text!("settings-the-config-file-is-not-understood", path = .path.display(), why = .why)
+    )]
     Invalid {
         /// Which file.
         path: PathBuf,
@@ -110,7 +123,11 @@ impl Config {
     pub fn theme_fault(&self, why: &str) -> ConfigError {
         match self.theme_at.clone() {
             Some((path, line)) => {
-                let why = words::of_theme(why, &faults::instead(&["theme".to_owned()]));
+                let why = text!(
+                    "settings-without-the-setting-theme",
+                    why,
+                    instead = faults::instead(&["theme".to_owned()])
+                );
                 ConfigError::Invalid { path, why: words::at(line, &why) }
             }
             None => ConfigError::Range(Unfit { name: "theme".to_owned(), why: why.to_owned() }),
@@ -130,7 +147,10 @@ impl Config {
         let ranges = [("partitions", partitions, 1, u64::from(MAX_PARTITIONS))];
         OutOfRange::check("", &ranges)?;
         match &self.node {
-            Some(name) if !fine(name) => Err(Unfit { name: "node".to_owned(), why: words::node() }),
+            Some(name) if !fine(name) => {
+                let why = Label("settings-node-must-be-1-to-64").to_owned();
+                Err(Unfit { name: "node".to_owned(), why })
+            }
             _ => Ok(()),
         }
     }

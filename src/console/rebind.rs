@@ -5,12 +5,13 @@
 use std::{borrow::Cow, collections::BTreeMap};
 
 use crossterm::event::{KeyCode, KeyModifiers};
+use seckill_model::message::text;
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::{
     keymap::{Action, Binding, Context, Key, TABLE},
-    text::{self, settings::keys as words},
+    text,
 };
 
 /// `[keys]`: the name of an action, and its keys.
@@ -135,7 +136,7 @@ fn known(written: &str) -> Result<Action, String> {
     all.iter()
         .find(|action| name(**action) == written)
         .copied()
-        .ok_or_else(|| words::no_action(written))
+        .ok_or_else(|| text!("settings-there-is-no-action-in-keys", written))
 }
 
 /// The keys of one line, as far as they can be judged without the others.
@@ -143,17 +144,21 @@ fn keys_of(action: Action, chosen: &Chosen) -> Result<Vec<Key>, String> {
     let named = name(action);
     let mut keys = Vec::new();
     for written in chosen.names() {
-        let key = parse(written).map_err(|why| words::of(named, &why))?;
+        let key = parse(written).map_err(|why| text!("settings-value-2", action = named, why))?;
         let capital = matches!(key.code, KeyCode::Char(c) if c.is_uppercase());
         let plain = matches!(key.code, KeyCode::Char(_)) && key.modifiers.is_empty();
         if action.is_act() && !(capital && plain) {
-            return Err(words::no_capital(named, written));
+            return Err(text!(
+                "settings-changes-something-so-it-stands-on",
+                action = named,
+                written
+            ));
         }
         if action == Action::Accept && capital {
-            return Err(words::answers(named, written));
+            return Err(text!("settings-cant-be-a-capital-opens-a", action = named, written));
         }
         if matches!(action, Action::QuitNow | Action::Suspend) && plain {
-            return Err(words::is_text(named, written));
+            return Err(text!("settings-holds-also-where-text-is-typed", action = named, written));
         }
         if !keys.contains(&key) {
             keys.push(key);
@@ -162,7 +167,7 @@ fn keys_of(action: Action, chosen: &Chosen) -> Result<Vec<Key>, String> {
     let needed = [Action::Quit, Action::QuitNow, Action::Cancel, Action::Press, Action::Back]
         .contains(&action);
     if keys.is_empty() && needed {
-        return Err(words::none_left(named));
+        return Err(text!("settings-has-no-key-left", action = named));
     }
     Ok(keys)
 }
@@ -176,7 +181,12 @@ fn clash(table: &[Binding], action: Action) -> Option<String> {
             for other in here.iter().filter(|it| it.action != action) {
                 if let Some(key) = mine.keys.iter().find(|key| other.keys.contains(key)) {
                     let (key, other) = (spelled(*key), name(other.action));
-                    return Some(words::both(name(action), other, &key));
+                    return Some(text!(
+                        "settings-and-would-both-be-where-both",
+                        action = name(action),
+                        other,
+                        key
+                    ));
                 }
             }
         }
@@ -208,7 +218,8 @@ const NAMED: [(&str, KeyCode); 16] = [
 fn parse(written: &str) -> Result<Key, String> {
     let unknown = || {
         let shown: String = written.chars().filter(|c| !c.is_control()).take(20).collect();
-        words::no_key(&shown, &NAMED.map(|(name, _)| name).join(", "))
+        let names = NAMED.map(|(name, _)| name).join(", ");
+        text!("settings-is-no-key-write-a-character", shown, names)
     };
     let mut modifiers = KeyModifiers::NONE;
     let mut rest = written;
@@ -230,15 +241,16 @@ fn parse(written: &str) -> Result<Key, String> {
         },
     };
     if modifiers.contains(KeyModifiers::CONTROL) {
+        let same = |other: &str| text!("settings-cant-be-told-from-by-a", written, other);
         return match code {
             // A terminal sends the same byte for both.
-            KeyCode::Char('i' | 'I') => Err(words::same(written, "tab")),
-            KeyCode::Char('m' | 'M') => Err(words::same(written, "enter")),
-            KeyCode::Char('[') => Err(words::same(written, "esc")),
+            KeyCode::Char('i' | 'I') => Err(same("tab")),
+            KeyCode::Char('m' | 'M') => Err(same("enter")),
+            KeyCode::Char('[') => Err(same("esc")),
             KeyCode::Char(c) if c.is_ascii_alphabetic() => {
                 Ok(Key { code: KeyCode::Char(c.to_ascii_lowercase()), modifiers })
             }
-            _ => Err(words::no_letter(written)),
+            _ => Err(text!("settings-ctrl-goes-with-a-letter-only", written)),
         };
     }
     if code == KeyCode::BackTab && !modifiers.is_empty() {

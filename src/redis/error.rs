@@ -181,10 +181,8 @@ impl Reason {
 }
 
 fn unexpected(command: Option<&str>) -> String {
-    match command {
-        Some(command) => text!("redis-reply-to", command),
-        None => Label("redis-reply").to_owned(),
-    }
+    command
+        .map_or_else(|| Label("redis-reply").to_owned(), |command| text!("redis-reply-to", command))
 }
 
 impl BrokerError {

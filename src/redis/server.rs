@@ -133,9 +133,12 @@ pub enum ServerError {
 }
 
 fn found(passed_over: &[(PathBuf, Option<String>)]) -> String {
-    let told = passed_over.iter().map(|(path, version)| match version {
-        Some(version) => text!("redis-server-found-version", path = path.display(), version),
-        None => text!("redis-server-found-other", path = path.display()),
+    let told = passed_over.iter().map(|(path, version)| {
+        let path = path.display();
+        version.as_ref().map_or_else(
+            || text!("redis-server-found-other", path),
+            |version| text!("redis-server-found-version", path, version),
+        )
     });
     if passed_over.is_empty() {
         Label("redis-server-none-on-path").to_owned()
@@ -146,10 +149,10 @@ fn found(passed_over: &[(PathBuf, Option<String>)]) -> String {
 
 fn died(words: Option<&str>, log: &Path) -> String {
     let log = log.display();
-    match words {
-        Some(words) => text!("redis-server-died", words, log),
-        None => text!("redis-server-died-silent", log),
-    }
+    words.map_or_else(
+        || text!("redis-server-died-silent", log),
+        |words| text!("redis-server-died", words, log),
+    )
 }
 
 /// A server in a data directory, started by whoever came first. Clones are the same user of it.

@@ -85,8 +85,8 @@ pub enum HostsFault {
 }
 
 fn scheme(got: Option<&str>) -> String {
-    match got {
-        Some(scheme) => text!("redis-url-other-scheme", scheme),
-        None => Label("redis-url-scheme").to_owned(),
-    }
+    got.map_or_else(
+        || Label("redis-url-scheme").to_owned(),
+        |scheme| text!("redis-url-other-scheme", scheme),
+    )
 }

@@ -383,7 +383,7 @@ fn programs_are_judged_by_what_they_say() {
     program(&a, "valkey-server", "Redis server v=6.2.14 sha=0");
     let fakes = on(&[&a]).unwrap_err().to_string();
     assert!(fakes.contains("valkey-server is 6.2.14"), "{fakes}");
-    assert!(fakes.contains("redis-server is no server"), "{fakes}");
+    assert!(fakes.contains("redis-server is not a server"), "{fakes}");
 
     program(&b, "redis-server", "Redis server v=7.0.0 sha=0");
     let found = on(&[&a, &b]).unwrap();

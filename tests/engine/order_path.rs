@@ -390,7 +390,7 @@ async fn the_ledger_notices_each_kind_of_damage() {
         (
             cmd("HINCRBY").arg(&buyers).arg("seq").arg(1).clone(),
             cmd("HINCRBY").arg(&buyers).arg("seq").arg(-1).clone(),
-            "'sale' of the sale",
+            "key 'sale' in Redis",
         ),
     ];
     for (break_it, mend_it, words) in damage {

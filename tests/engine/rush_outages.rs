@@ -143,7 +143,7 @@ async fn a_change_whose_commit_nobody_heard_of_reaches_redis(server: impl Server
         let told = vouchers::restock(&cut_off, &mut link, &world.keys, voucher, 5).await;
         assert_eq!(proxy.heal(), [true]);
         let told = told.unwrap_err().to_string();
-        assert!(told.contains("look before you ask again"), "{told}");
+        assert!(told.contains("check before you repeat it"), "{told}");
         pieces += if cut == Cut::After { 5 } else { 0 };
         let mut read = cmd("HGET");
         read.arg(world.keys.sale(voucher)).arg("initial");

@@ -82,7 +82,7 @@ fn letters_are_listed_shown_replayed_and_discarded() {
     let words = home.run(&["dead", "show", &letter]).expect_code(0).stdout;
     assert!(words.contains("its buyer waits") && words.contains("userId = 7"), "{words}");
     refused(home.run(&["dead", "show", "1-1"]), 1, "no dead letter 1-1");
-    refused(home.run(&["dead", "show", "x"]), 2, "no stream entry id");
+    refused(home.run(&["dead", "show", "x"]), 2, "not a stream entry ID");
 
     // Nothing is done without consent, or by halves of a sentence.
     refused(home.run(&["dead", "discard", "--all"]), 2, "--yes");

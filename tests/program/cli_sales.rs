@@ -168,7 +168,7 @@ fn orders_are_listed_in_pages_and_found_by_their_id() {
     refused(list(&["--from", "+2h", "--to", "+1h"]), 2, "swap the two times");
     refused(list(&["--from", "2021-12-31T23:59:59Z"]), 2, "from 2022 to 2090");
     refused(list(&["--to", "2091-01-01T00:00:00Z"]), 2, "from 2022 to 2090");
-    refused(list(&["--from", "yesterday"]), 2, "no time that I can read");
+    refused(list(&["--from", "yesterday"]), 2, "is not a time");
     refused(list(&["--status", "refunded"]), 2, "not an order status");
     refused(list(&["--before", "banana"]), 2, "not an order ID");
     refused(list(&["--user", "-1"]), 2, "without a sign");
@@ -227,7 +227,7 @@ fn vouchers_of_both_kinds_are_created_and_listed() {
     for (flag, value, why) in [
         ("--sub-title", " ", "the sub-title must"),
         ("--rules", "", "the rules must"),
-        ("--status", "sold", "'sold' is no status"),
+        ("--status", "sold", "'sold' is not a voucher status"),
         ("--pay-value", "-1", "without a sign"),
     ] {
         refused(home.run(&["voucher", "create", "--title", "t", flag, value]), 2, why);

@@ -3,6 +3,7 @@
 //! The text may hold a password, so no fault quotes a line. It must not know where the file lies.
 
 use seckill_console::{line_of, settings as words};
+use seckill_model::message::{Label, text};
 use serde::Deserialize as _;
 use toml::{
     Deserializer, Spanned,
@@ -65,12 +66,12 @@ fn judge(text: &str, table: &Spanned<DeTable<'_>>) -> Result<Config, Fault> {
         let said = first_line(error.message());
         let told = if names_it && let Some((_, known)) = said.split_once("expected ") {
             let known = known.trim_start_matches("one of ").replace('`', "");
-            words::unknown(&key.join("."), &known)
+            text!("settings-there-is-no-setting-take-the", key = key.join("."), known)
         } else if key.starts_with(&["engine".to_owned(), "jobs".to_owned()]) {
-            words::wrong(said, &instead(&key))
+            wrong(said, &key)
         } else {
             // The parser quotes what stands there, which may be a URL with its password.
-            words::wrong(&unquoted(said), &instead(&key))
+            wrong(&unquoted(said), &key)
         };
         Fault { line: line_of(text.as_bytes(), at), key, told }
     })?;
@@ -79,15 +80,15 @@ fn judge(text: &str, table: &Spanned<DeTable<'_>>) -> Result<Config, Fault> {
         let key: Vec<String> = fault.name.split('.').map(str::to_owned).collect();
         Fault {
             line: line_of_key(text, root, &key).unwrap_or(1),
-            told: words::wrong(&fault.why, &instead(&key)),
+            told: wrong(&fault.why, &key),
             key,
         }
     })?;
     config.keys.check().map_err(|fault| {
         let (key, _) = key_at(root, fault.at);
         let told = match default_of(&key) {
-            Some(_) => words::wrong(&fault.to_string(), &instead(&key)),
-            None => words::nothing_reads_it(&fault.to_string()),
+            Some(_) => wrong(&fault.to_string(), &key),
+            None => text!("settings-take-the-line-out-nothing-reads", why = fault),
         };
         Fault { line: line_of(text.as_bytes(), fault.at), key, told }
     })?;
@@ -133,10 +134,27 @@ fn remove(table: &mut DeTable<'_>, key: &[String]) -> bool {
 /// What stands where the setting is not in the file.
 pub(super) fn instead(key: &[String]) -> String {
     let name = key.join(".");
-    words::no_fixed_default(&name).map_or_else(
-        || default_of(key).map_or_else(words::defaults, |value| words::default(&name, value)),
-        str::to_owned,
+    if let Some(told) = no_fixed_default(&name) {
+        return told.to_owned();
+    }
+    default_of(key).map_or_else(
+        || Label("settings-the-defaults-stand").to_owned(),
+        |value| text!("settings-the-default-stands", key = name, value),
     )
+}
+
+/// What applies where a setting is left out that has no fixed default.
+fn no_fixed_default(key: &str) -> Option<Label> {
+    Some(match key {
+        "data_dir" => Label("settings-the-xdg-data-directory-is-used"),
+        "redis" => Label("settings-the-program-keeps-a-redis-of"),
+        "database" => Label("settings-orders-go-to-sqlite-in-the"),
+        "partitions" => Label("settings-the-deployment-keeps-the-partitions"),
+        "node" => Label("settings-the-node-gets-a-name-of"),
+        "export_dir" => Label("settings-exports-go-to-the-working-directory"),
+        "store.ca" | "redis_ca" => Label("settings-the-certificates-of-the-system-are"),
+        _ => return None,
+    })
 }
 
 /// The default of a setting as the example has it.
@@ -155,7 +173,33 @@ fn default_of(key: &[String]) -> Option<&'static str> {
 
 /// What the setting has to be, of a message that also quotes what it is.
 fn unquoted(said: &str) -> String {
-    said.rsplit_once("expected ").map_or_else(words::unfit, |(_, wanted)| words::expected(wanted))
+    said.rsplit_once("expected ").map_or_else(
+        || Label("settings-this-cant-be-used").to_owned(),
+        |(_, wanted)| expected(wanted),
+    )
+}
+
+/// A value of a kind that the setting does not take; the parser names that kind as the program does.
+fn expected(wanted: &str) -> String {
+    let kind = match wanted {
+        "usize" | "u64" | "u32" | "u16" | "u8" => Label("settings-a-whole-number-without-a-sign"),
+        "isize" | "i64" | "i32" | "i16" | "i8" => Label("settings-a-whole-number"),
+        "f64" | "f32" => Label("settings-a-number"),
+        "a boolean" | "bool" => Label("settings-true-or-false"),
+        "a string" | "a borrowed string" | "path string" => Label("settings-a-text-in-quotes"),
+        "a map" => Label("settings-a-section-of-settings"),
+        _ if wanted.starts_with("struct ") => Label("settings-a-section-of-settings"),
+        _ => {
+            let names = wanted.trim_start_matches("one of ").replace('`', "\"");
+            return text!("settings-expected", wanted, names);
+        }
+    };
+    text!("settings-expected-2", kind)
+}
+
+/// A value that cannot be used, and what applies without it.
+fn wrong(why: &str, key: &[String]) -> String {
+    text!("settings-mend-it-or-take-the-line", why, instead = instead(key))
 }
 
 fn first_line(message: &str) -> &str {

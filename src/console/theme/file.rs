@@ -10,7 +10,9 @@ use super::{
     colour,
     palette::{Palette, ROLES, Role},
 };
-use crate::text::settings::{self, theme as words};
+use seckill_model::{OsError, message::text};
+
+use crate::text::settings;
 
 /// A theme file is a dozen lines; a larger file is something else.
 const MOST_BYTES: u64 = 64 * 1024;
@@ -19,7 +21,7 @@ const MOST_BYTES: u64 = 64 * 1024;
 #[derive(Debug, thiserror::Error)]
 pub enum ThemeError {
     /// No built-in theme and no file has that name.
-    #[error("{}", words::unknown(.name, .names))]
+    #[error("{}", text!("settings-there-is-no-theme-give-or", name = .name, names = .names))]
     Unknown {
         /// What was asked for.
         name: String,
@@ -27,7 +29,14 @@ pub enum ThemeError {
         names: String,
     },
     /// The file can't be read.
-    #[error("{}", words::unreadable(.path, .why))]
+    #[error(
+        "{}",
+        text!(
+            "settings-the-theme-cant-be-read-check",
+            path = .path.display(),
+            why = OsError::of(.why)
+        )
+    )]
     Unreadable {
         /// Which file.
         path: PathBuf,
@@ -35,7 +44,10 @@ pub enum ThemeError {
         why: std::io::Error,
     },
     /// The file is not understood.
-    #[error("{}", words::misread(.path, .why))]
+    #[error(
+        "{}",
+        text!("settings-the-theme-is-not-understood", path = .path.display(), why = .why)
+    )]
     Invalid {
         /// Which file.
         path: PathBuf,
@@ -97,14 +109,19 @@ fn parse(text: &str) -> Result<Palette, Vec<(usize, String)>> {
             Palette::BUILT_IN.into_iter().find(|(name, _)| value.get_ref().as_str() == Some(*name));
         match found {
             Some((name, palette)) => (base, named) = (palette, name),
-            None => faults.push((line(value.span().start), words::no_base(&names().join(", ")))),
+            None => {
+                let names = names().join(", ");
+                let told = text!("settings-base-is-one-of-take-the", names);
+                faults.push((line(value.span().start), told));
+            }
         }
     }
     let mut told: Vec<(Role, Color)> = Vec::new();
     for (name, value) in table.iter().filter(|(name, _)| name.get_ref() != "base") {
         let Some(role) = ROLES.iter().find(|(it, ..)| it == name.get_ref()) else {
             let known = ROLES.map(|(name, ..)| name).join(", ");
-            faults.push((line(name.span().start), words::no_role(name.get_ref(), &known)));
+            let told = text!("settings-there-is-no-role-take-the", name = name.get_ref(), known);
+            faults.push((line(name.span().start), told));
             continue;
         };
         let color = match value.get_ref() {
@@ -116,7 +133,11 @@ fn parse(text: &str) -> Result<Palette, Vec<(usize, String)>> {
         };
         match color {
             Some(color) => told.push((role.1, color)),
-            None => faults.push((line(value.span().start), words::no_colour(role.0, named))),
+            None => {
+                let told =
+                    text!("settings-is-no-colour-give-rrggbb-a", role = role.0, base = named);
+                faults.push((line(value.span().start), told));
+            }
         }
     }
     if faults.is_empty() { Ok(base.with(&told)) } else { Err(faults) }

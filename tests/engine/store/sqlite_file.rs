@@ -150,8 +150,11 @@ async fn doubled_buyers_are_counted_where_the_index_is_gone() {
 async fn another_schema_is_refused_in_words() {
     let spoil = [
         ("INSERT INTO _sqlx_migrations VALUES (9, 'x', 0, TRUE, x'00', 0)", "version 9"),
-        ("UPDATE _sqlx_migrations SET checksum = x'00'", "another schema version 1"),
-        ("UPDATE _sqlx_migrations SET success = FALSE", "half done"),
+        (
+            "UPDATE _sqlx_migrations SET checksum = x'00'",
+            "schema version 1 of the database differs",
+        ),
+        ("UPDATE _sqlx_migrations SET success = FALSE", "was interrupted"),
     ];
     for (sql, words) in spoil {
         let (dir, store) = sqlite().await;
@@ -179,7 +182,7 @@ async fn what_is_not_ours_is_refused_and_left_alone() {
     std::fs::write(&text, "dear diary, ".repeat(1_000)).unwrap();
     let told = refusal(&text).await;
     assert!(matches!(told, StoreError::File(_)), "{told}");
-    assert!(told.to_string().contains("no SQLite database"), "{told}");
+    assert!(told.to_string().contains("not a SQLite database"), "{told}");
 }
 
 /// Tests may run as root, whom permissions do not bind: so these are places where nobody can
