@@ -44,7 +44,7 @@ fn a_sale_is_limited_restocked_and_cut() {
     let cut = json(&home, &["sale", "restock", &id, "-1,000", "--reason", "a mistake"]);
     assert_eq!(cut["initial"], 100);
     refused(home.run(&["sale", "restock", &id, "-100"]), 1, "unsold");
-    refused(home.run(&["sale", "restock", &id, "0"]), 2, "restocked by 0");
+    refused(home.run(&["sale", "restock", &id, "0"]), 2, "cannot change by 0");
     refused(home.run(&["sale", "restock", &id, "many"]), 2, "whole number");
     refused(home.run(&["--read-only", "sale", "restock", &id, "-1"]), 1, "read-only");
     refused(home.run(&["sale", "restock", "42", "-1"]), 1, "no sale");

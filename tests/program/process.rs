@@ -352,7 +352,7 @@ fn bad_input_gets_a_sentence_and_the_right_code() {
         home.run(&args)
     };
     refused(sale("", "1", &[]), 2, "the title is empty");
-    refused(sale(&"x".repeat(10_000), "1", &[]), 2, "10000 characters");
+    refused(sale(&"x".repeat(10_000), "1", &[]), 2, "10,000 characters");
     refused(sale("a\u{1b}[2J", "1", &[]), 2, "control character");
     refused(sale("t", "0", &[]), 2, "stock of 0");
     refused(sale("t", "-5", &[]), 2, "-5");
@@ -364,7 +364,7 @@ fn bad_input_gets_a_sentence_and_the_right_code() {
     refused(home.run(&["rush", "--voucher", "42", "--users", "10"]), 1, "no sale");
     refused(home.run(&["rush", "--voucher", "x", "--users", "10"]), 2, "voucher");
     refused(home.run(&["rush", "--voucher", "1", "--users", "0"]), 2, "buyers");
-    refused(home.run(&["orders", "show", "banana"]), 2, "order id");
+    refused(home.run(&["orders", "show", "banana"]), 2, "order ID");
     refused(
         home.run(&["--read-only", "sale", "create", "--title", "t", "--stock", "1"]),
         1,
