@@ -1,5 +1,55 @@
 # English. Each message has the same ID in every language; tests compare the files with each other and with the sources.
 
+## common
+
+common-a-node-dies = A NODE DIES
+common-activity = activity
+common-activity-2 = Activity
+common-admitted = admitted
+common-attempts = attempts
+common-books = books
+common-buyers = Buyers
+common-cancelled = cancelled
+common-create = Create
+common-dead = DEAD
+common-dead-letters = dead letters
+common-empty = {""}
+common-end = End
+common-entries = { $count ->
+    [one] 1 entry
+   *[other] { $count } entries
+}
+common-in-flight = in flight
+common-in-sql = in SQL
+common-jobs = Jobs
+common-lag = lag
+common-locks = Locks
+common-no-order = no order
+common-node = NODE
+common-none = none
+common-old = { $age } old
+common-order = order
+common-order-2 = ORDER
+common-orders = orders
+common-overview = Overview
+common-pending = pending
+common-pending-2 = Pending
+common-persisted = persisted
+common-quit = Quit
+common-reading = reading
+common-reason = reason
+common-sale = sale
+common-sale-2 = SALE
+common-sales = Sales
+common-state = STATE
+common-stock = Stock
+common-stream = STREAM
+common-time = TIME
+common-unknown = unknown
+common-user = USER
+common-value = ,{" "}
+common-verdict = verdict
+
 ## actions
 
 actions-2-min = 2 min
@@ -316,55 +366,38 @@ cli-the-console-has-no-json-use = the console has no JSON; use 'seckill status -
 cli-the-number-of-partitions-is-seckill = the number of partitions is { $agreed }; 'seckill work --partitions { $wanted }' changes that while no node is alive, or leave --partitions out
 cli-was-done-but-the-audit-log = '{ $act }' was done ({ $result }), but the audit log could not be written; note it by hand
 
-## common
+## command
 
-common-a-node-dies = A NODE DIES
-common-activity = activity
-common-activity-2 = Activity
-common-admitted = admitted
-common-attempts = attempts
-common-books = books
-common-buyers = Buyers
-common-cancelled = cancelled
-common-create = Create
-common-dead = DEAD
-common-dead-letters = dead letters
-common-empty = {""}
-common-end = End
-common-entries = { $count ->
-    [one] 1 entry
-   *[other] { $count } entries
-}
-common-in-flight = in flight
-common-in-sql = in SQL
-common-jobs = Jobs
-common-lag = lag
-common-locks = Locks
-common-no-order = no order
-common-node = NODE
-common-none = none
-common-old = { $age } old
-common-order = order
-common-order-2 = ORDER
-common-orders = orders
-common-overview = Overview
-common-pending = pending
-common-pending-2 = Pending
-common-persisted = persisted
-common-quit = Quit
-common-reading = reading
-common-reason = reason
-common-sale = sale
-common-sale-2 = SALE
-common-sales = Sales
-common-state = STATE
-common-stock = Stock
-common-stream = STREAM
-common-time = TIME
-common-unknown = unknown
-common-user = USER
-common-value = ,{" "}
-common-verdict = verdict
+command-audit-repair = audit repair
+command-audit-repair-begun = audit repair begun
+command-dead-discard = dead discard
+command-dead-discard-begun = dead discard begun
+command-dead-replay = dead replay
+command-dead-replay-begun = dead replay begun
+command-job-pause = job pause
+command-job-resume = job resume
+command-job-run = job run
+command-lock-release = lock release
+command-order-pay = order pay
+command-pending-apply = pending apply
+command-pending-apply-begun = pending apply begun
+command-rush = rush
+command-rush-stop = rush stop
+command-sale-create = sale create
+command-sale-cut = sale cut
+command-sale-end = sale end
+command-sale-pause = sale pause
+command-sale-restock = sale restock
+command-sale-resume = sale resume
+command-sale-start = sale start
+command-stream-claim = stream claim
+command-stream-claim-begun = stream claim begun
+command-stream-remove-consumer = stream remove-consumer
+command-stream-remove-consumer-begun = stream remove-consumer begun
+command-stream-rewind = stream rewind
+command-stream-rewind-begun = stream rewind begun
+command-voucher-buy = voucher buy
+command-voucher-create = voucher create
 
 ## console
 
@@ -728,8 +761,12 @@ error-stopping = the engine is stopping; try again once it is running
 
 ## event
 
+event-alarm-cleared = alarm cleared
+event-alarm-raised = alarm raised
 event-audit-failed = audit failed: { $finding }
 event-content = a { $holds }
+event-database-away = database away
+event-database-back = database back
 event-dead-holds = dead, holds { $pending ->
     [one] 1 entry
    *[other] { $pending } entries
@@ -741,13 +778,27 @@ event-lag = lag of { $lag ->
    *[other] { $lag } entries
 }, hardly decreasing
 event-lasted = after { $seconds } s
+event-left-out = left out
 event-no-group = missing
 event-no-heartbeat = no heartbeat for { $seconds } s; live nodes take over its entries
+event-node-dead = node dead
+event-node-started = node started
+event-node-stopped = node stopped
 event-not-a-number = text that is not a number
 event-omitted = { $lines ->
     [one] 1 line
    *[other] { $lines } lines
 } omitted within a minute; the log file has all of them
+event-orders = { $orders ->
+    [one] 1 order
+   *[other] { $orders } orders
+}
+event-orders-wait = orders wait
+event-orders-written = orders written
+event-partition-repaired = partition repaired
+event-redis-away = redis away
+event-redis-back = redis back
+event-redis-healed = redis healed
 event-run-failed = last run failed
 event-silent-holds = silent, holds { $pending ->
     [one] 1 entry

@@ -1,5 +1,52 @@
 # 简体中文。
 
+## common
+
+common-a-node-dies = 节点宕机
+common-activity = 动态
+common-activity-2 = 动态
+common-admitted = 准入
+common-attempts = 请求
+common-books = 对账
+common-buyers = 买家
+common-cancelled = 已取消
+common-create = 新建
+common-dead = 死信
+common-dead-letters = 死信
+common-empty = {""}
+common-end = 结束
+common-entries = { $count } 条消息
+common-in-flight = 在途
+common-in-sql = 已落库
+common-jobs = 定时任务
+common-lag = 积压
+common-locks = 锁
+common-no-order = 无订单
+common-node = 节点
+common-none = 无
+common-old = { $age }前
+common-order = 订单
+common-order-2 = 订单
+common-orders = 订单
+common-overview = 总览
+common-pending = 待确认
+common-pending-2 = 待确认
+common-persisted = 落库
+common-quit = 退出
+common-reading = 读取中
+common-reason = 原因
+common-sale = 秒杀
+common-sale-2 = 秒杀
+common-sales = 秒杀
+common-state = 状态
+common-stock = 库存
+common-stream = 消息流
+common-time = 时间
+common-unknown = 未知
+common-user = 用户
+common-value = 、
+common-verdict = 判定
+
 ## actions
 
 actions-2-min = 2 分钟
@@ -316,52 +363,38 @@ cli-the-console-has-no-json-use = 控制台没有 JSON；请用 'seckill status 
 cli-the-number-of-partitions-is-seckill = 分区数为 { $agreed }；没有节点在线时可用 'seckill work --partitions { $wanted }' 更改，或去掉 --partitions
 cli-was-done-but-the-audit-log = “{ $act }”已执行（{ $result }），但未能写入审计日志；请手工记录
 
-## common
+## command
 
-common-a-node-dies = 节点宕机
-common-activity = 动态
-common-activity-2 = 动态
-common-admitted = 准入
-common-attempts = 请求
-common-books = 对账
-common-buyers = 买家
-common-cancelled = 已取消
-common-create = 新建
-common-dead = 死信
-common-dead-letters = 死信
-common-empty = {""}
-common-end = 结束
-common-entries = { $count } 条消息
-common-in-flight = 在途
-common-in-sql = 已落库
-common-jobs = 定时任务
-common-lag = 积压
-common-locks = 锁
-common-no-order = 无订单
-common-node = 节点
-common-none = 无
-common-old = { $age }前
-common-order = 订单
-common-order-2 = 订单
-common-orders = 订单
-common-overview = 总览
-common-pending = 待确认
-common-pending-2 = 待确认
-common-persisted = 落库
-common-quit = 退出
-common-reading = 读取中
-common-reason = 原因
-common-sale = 秒杀
-common-sale-2 = 秒杀
-common-sales = 秒杀
-common-state = 状态
-common-stock = 库存
-common-stream = 消息流
-common-time = 时间
-common-unknown = 未知
-common-user = 用户
-common-value = 、
-common-verdict = 判定
+command-audit-repair = 对账修复
+command-audit-repair-begun = 对账修复开始
+command-dead-discard = 丢弃死信
+command-dead-discard-begun = 丢弃死信开始
+command-dead-replay = 重放死信
+command-dead-replay-begun = 重放死信开始
+command-job-pause = 暂停任务
+command-job-resume = 恢复任务
+command-job-run = 运行任务
+command-lock-release = 释放锁
+command-order-pay = 支付订单
+command-pending-apply = 执行计划
+command-pending-apply-begun = 执行计划开始
+command-rush = 模拟抢购
+command-rush-stop = 停止模拟抢购
+command-sale-create = 创建秒杀
+command-sale-cut = 减少库存
+command-sale-end = 结束秒杀
+command-sale-pause = 暂停秒杀
+command-sale-restock = 增加库存
+command-sale-resume = 恢复秒杀
+command-sale-start = 开始秒杀
+command-stream-claim = 转交消息
+command-stream-claim-begun = 转交消息开始
+command-stream-remove-consumer = 移除消费者
+command-stream-remove-consumer-begun = 移除消费者开始
+command-stream-rewind = 消费组回退
+command-stream-rewind-begun = 消费组回退开始
+command-voucher-buy = 购买优惠券
+command-voucher-create = 创建优惠券
 
 ## console
 
@@ -701,17 +734,32 @@ error-stopping = 引擎正在停止，请在运行后再试
 
 ## event
 
+event-alarm-cleared = 告警解除
+event-alarm-raised = 告警触发
 event-audit-failed = 对账不符：{ $finding }
 event-content = { $holds }
+event-database-away = 数据库失联
+event-database-back = 数据库恢复
 event-dead-holds = 失联，持有 { $pending } 条消息
 event-dead-letters = { $count } 条待人工处理
 event-foreign-key = 存有 { $content }，不是本程序写入的
 event-lag = 积压 { $lag } 条，几乎没有减少
 event-lasted = 持续 { $seconds } 秒
+event-left-out = 省略
 event-no-group = 不存在
 event-no-heartbeat = 已 { $seconds } 秒无心跳，其消息由在线节点接管
+event-node-dead = 节点失联
+event-node-started = 节点启动
+event-node-stopped = 节点停止
 event-not-a-number = 非数字文本
 event-omitted = 一分钟内省略 { $lines } 条，详见日志文件
+event-orders = { $orders } 笔订单
+event-orders-wait = 订单等待落库
+event-orders-written = 订单已落库
+event-partition-repaired = 分区已修复
+event-redis-away = Redis 失联
+event-redis-back = Redis 恢复
+event-redis-healed = Redis 数据已补回
 event-run-failed = 上次运行失败
 event-silent-holds = 无响应，持有 { $pending } 条消息
 event-stopped = 正常停止

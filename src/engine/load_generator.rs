@@ -8,7 +8,9 @@ use std::{
 
 use rand::{SeedableRng as _, seq::SliceRandom as _};
 use rand_chacha::ChaCha8Rng;
-use seckill_model::{EntryId, OrderId, Outcome, Payment, UserId, VoucherId, message::text};
+use seckill_model::{
+    EntryId, OrderId, Outcome, Payment, UserId, VoucherId, locale::in_english, message::text,
+};
 use seckill_redis::{Layout, Link, dead_letters, keys::Partition};
 use seckill_store::SharedStore;
 use serde::{Deserialize, Serialize};
@@ -265,7 +267,7 @@ impl Rush {
                 Ok(paid) => report.paid += paid,
                 Err(error) => {
                     report.errors += 1;
-                    report.first_error.get_or_insert_with(|| error.to_string());
+                    report.first_error.get_or_insert_with(|| in_english(|| error.to_string()));
                     return;
                 }
             }
@@ -364,7 +366,7 @@ impl Tally {
             }
             Err(error) => {
                 report.errors += 1;
-                report.first_error.get_or_insert_with(|| error.to_string());
+                report.first_error.get_or_insert_with(|| in_english(|| error.to_string()));
             }
         }
     }

@@ -119,6 +119,8 @@ pub enum Event {
     Omitted(u32),
     /// A node shut down normally.
     Stopped,
+    /// So many orders were written that had waited for the database.
+    OrdersWritten(u64),
     /// Redis was reconciled.
     Healed(Healed),
     /// A fault of a partition was repaired.
@@ -144,6 +146,7 @@ impl fmt::Display for Event {
             Self::NoHeartbeat(millis) => text!("event-no-heartbeat", seconds = seconds(millis)),
             Self::Omitted(lines) => text!("event-omitted", lines),
             Self::Stopped => text!("event-stopped"),
+            Self::OrdersWritten(orders) => text!("event-orders", orders),
             Self::Healed(healed) => return healed.fmt(f),
             Self::Mended(mended) => return mended.fmt(f),
         })

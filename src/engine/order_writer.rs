@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use seckill_model::{EntryId, Millis, OrderEntry, OrderFault, Said, counted, locale::in_english};
+use seckill_model::{EntryId, Millis, OrderEntry, OrderFault, Said};
 use seckill_redis::{
     BrokerError, Layout, Link, Redis, dead_letters,
     keys::Partition,
@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     EngineError,
     entry_check::{self, Checked, Grave},
-    messages::Subject,
+    messages::{Event, Subject},
     outbox::Outbox,
     promise_journal::InHand,
     reconcile::put_back_written,
@@ -160,7 +160,7 @@ impl Writer {
                 {
                     tracing::warn!(%error, orders = part.len(), "the batch waits for the database");
                     if !std::mem::replace(&mut waiting, true) {
-                        self.event(ORDERS_WAIT, part, error.to_string());
+                        self.event(ORDERS_WAIT, part, &Event::Unread(error.into()));
                     }
                     if !wait(stop, &mut pause).await {
                         return Err(EngineError::Stopping);
@@ -168,8 +168,8 @@ impl Writer {
                 }
                 other => {
                     if waiting && other.is_ok() {
-                        let orders = counted(part.len() as u64, "order", "orders");
-                        self.event(ORDERS_WRITTEN, part, orders);
+                        let orders = Event::OrdersWritten(part.len() as u64);
+                        self.event(ORDERS_WRITTEN, part, &orders);
                     }
                     return Ok(other?);
                 }
@@ -177,10 +177,10 @@ impl Writer {
         }
     }
 
-    fn event(&self, act: &str, part: &[OrderEntry], result: String) {
+    fn event(&self, act: &str, part: &[OrderEntry], event: &Event) {
         let Some((outbox, node)) = &self.events else { return };
         let partition = part.first().map_or(0, |order| order.entry.partition);
-        outbox.put_own(node, act, Said::of(&Subject::Partition(partition)), result.into());
+        outbox.put_own(node, act, Said::of(&Subject::Partition(partition)), Said::of(event));
     }
 
     /// The clock of Redis. It is asked now and then; in between this process counts on, which no step of its own

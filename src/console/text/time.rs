@@ -2,10 +2,7 @@
 
 use seckill_engine::telemetry::log::events;
 
-use seckill_model::{
-    locale::{Lang, language},
-    message::{Label, text},
-};
+use seckill_model::message::{Label, text};
 
 use super::figures::thousands;
 use crate::keymap::{Action, key_of};
@@ -75,67 +72,63 @@ pub(crate) fn more_befell(more: usize) -> String {
     text!("time-and-more", more)
 }
 
-/// Acts and events of the log by name; the log itself holds the English one, as the command line prints it.
-const ACTS: &[(&str, &str)] = &[
-    ("voucher create", "创建优惠券"),
-    ("voucher buy", "购买优惠券"),
-    ("sale create", "创建秒杀"),
-    ("sale start", "开始秒杀"),
-    ("sale pause", "暂停秒杀"),
-    ("sale resume", "恢复秒杀"),
-    ("sale end", "结束秒杀"),
-    ("sale cut", "减少库存"),
-    ("sale restock", "增加库存"),
-    ("rush", "模拟抢购"),
-    ("rush stop", "停止模拟抢购"),
-    ("audit repair", "对账修复"),
-    ("audit repair begun", "对账修复开始"),
-    ("pending apply", "执行计划"),
-    ("pending apply begun", "执行计划开始"),
-    ("stream rewind", "消费组回退"),
-    ("stream rewind begun", "消费组回退开始"),
-    ("stream claim", "转交消息"),
-    ("stream claim begun", "转交消息开始"),
-    ("stream remove-consumer", "移除消费者"),
-    ("stream remove-consumer begun", "移除消费者开始"),
-    ("order pay", "支付订单"),
-    ("lock release", "释放锁"),
-    ("job run", "运行任务"),
-    ("job pause", "暂停任务"),
-    ("job resume", "恢复任务"),
-    ("dead replay", "重放死信"),
-    ("dead replay begun", "重放死信开始"),
-    ("dead discard", "丢弃死信"),
-    ("dead discard begun", "丢弃死信开始"),
-    ("redis away", "Redis 失联"),
-    ("redis back", "Redis 恢复"),
-    ("database away", "数据库失联"),
-    ("database back", "数据库恢复"),
-    ("alarm raised", "告警触发"),
-    ("alarm cleared", "告警解除"),
-    ("orders wait", "订单等待落库"),
-    ("orders written", "订单已落库"),
-    ("node started", "节点启动"),
-    ("node stopped", "节点停止"),
-    ("node dead", "节点失联"),
-    ("redis healed", "Redis 数据已补回"),
-    ("partition repaired", "分区已修复"),
-    ("left out", "省略"),
+/// Commands and events by the name that the audit log has for them.
+const NAMES: &[(&str, Label)] = &[
+    ("voucher create", Label("command-voucher-create")),
+    ("voucher buy", Label("command-voucher-buy")),
+    ("sale create", Label("command-sale-create")),
+    ("sale start", Label("command-sale-start")),
+    ("sale pause", Label("command-sale-pause")),
+    ("sale resume", Label("command-sale-resume")),
+    ("sale end", Label("command-sale-end")),
+    ("sale cut", Label("command-sale-cut")),
+    ("sale restock", Label("command-sale-restock")),
+    ("rush", Label("command-rush")),
+    ("rush stop", Label("command-rush-stop")),
+    ("audit repair", Label("command-audit-repair")),
+    ("audit repair begun", Label("command-audit-repair-begun")),
+    ("pending apply", Label("command-pending-apply")),
+    ("pending apply begun", Label("command-pending-apply-begun")),
+    ("stream rewind", Label("command-stream-rewind")),
+    ("stream rewind begun", Label("command-stream-rewind-begun")),
+    ("stream claim", Label("command-stream-claim")),
+    ("stream claim begun", Label("command-stream-claim-begun")),
+    ("stream remove-consumer", Label("command-stream-remove-consumer")),
+    ("stream remove-consumer begun", Label("command-stream-remove-consumer-begun")),
+    ("order pay", Label("command-order-pay")),
+    ("lock release", Label("command-lock-release")),
+    ("job run", Label("command-job-run")),
+    ("job pause", Label("command-job-pause")),
+    ("job resume", Label("command-job-resume")),
+    ("dead replay", Label("command-dead-replay")),
+    ("dead replay begun", Label("command-dead-replay-begun")),
+    ("dead discard", Label("command-dead-discard")),
+    ("dead discard begun", Label("command-dead-discard-begun")),
+    ("redis away", Label("event-redis-away")),
+    ("redis back", Label("event-redis-back")),
+    ("database away", Label("event-database-away")),
+    ("database back", Label("event-database-back")),
+    ("alarm raised", Label("event-alarm-raised")),
+    ("alarm cleared", Label("event-alarm-cleared")),
+    ("orders wait", Label("event-orders-wait")),
+    ("orders written", Label("event-orders-written")),
+    ("node started", Label("event-node-started")),
+    ("node stopped", Label("event-node-stopped")),
+    ("node dead", Label("event-node-dead")),
+    ("redis healed", Label("event-redis-healed")),
+    ("partition repaired", Label("event-partition-repaired")),
+    ("left out", Label("event-left-out")),
 ];
 
-/// An act's name as it is read now.
+/// The name of a command or an event in the current language.
 pub fn act_word(act: &str) -> &str {
-    let known = || ACTS.iter().find(|(en, _)| *en == act).map(|(_, zh)| *zh);
-    match language() {
-        Lang::En => act,
-        Lang::Zh => known().unwrap_or(act),
-    }
+    NAMES.iter().find(|(name, _)| *name == act).map_or(act, |(_, label)| label.read())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use seckill_model::locale::set_thread_language;
+    use seckill_model::locale::{Lang, set_thread_language};
 
     #[test]
     fn what_befell_a_server_names_it_once() {

@@ -14,6 +14,7 @@ use redis::{RedisError, Value, cmd};
 use seckill_model::{
     Millis, OrderId, Outcome, Place, Said, SaleState, VoucherId,
     faults::{self, Point},
+    locale::in_english,
 };
 use seckill_redis::{BrokerError, Layout, Link, Redis, keys::Partition, nodes::Nodes, scripts};
 use seckill_store::{SharedStore, StoreError};
@@ -376,7 +377,7 @@ impl AdmissionWorker {
                         self.noted.remove(&voucher);
                         return waiting;
                     }
-                    Some(closed) => Err(AdmissionError::Refused(closed.error(voucher).to_string())),
+                    Some(closed) => Err(AdmissionError::Refused(english(&closed.error(voucher)))),
                 }
             }
             Prepared::Archived(done) => {
@@ -412,7 +413,7 @@ impl AdmissionWorker {
     fn expire(&mut self) {
         let within = self.answer_within;
         for (voucher, batch) in &mut self.held {
-            let why = EngineError::Reconciling(self.keys.sale(*voucher)).to_string();
+            let why = english(&EngineError::Reconciling(self.keys.sale(*voucher)));
             let late = |request: &mut AdmissionRequest| request.requested.elapsed() > within;
             refuse(batch.extract_if(.., late), &AdmissionError::NoAnswer(why));
         }
@@ -455,7 +456,7 @@ impl AdmissionWorker {
             }
             Err(EngineError::Broker(error)) if error.is_away() => return Err(batch),
             Err(error) => {
-                refuse(batch, &AdmissionError::Refused(error.to_string()));
+                refuse(batch, &AdmissionError::Refused(english(&error)));
                 return Ok(None);
             }
         }
@@ -505,7 +506,7 @@ impl AdmissionWorker {
                     Err(batch)
                 }
                 Obstacle::Streams => {
-                    self.last_error = EngineError::Reconciling(self.partition.orders()).to_string();
+                    self.last_error = english(&EngineError::Reconciling(self.partition.orders()));
                     self.damaged_streams.push("orders".to_owned());
                     Err(batch)
                 }
@@ -530,11 +531,11 @@ impl AdmissionWorker {
             }
             Err(Miss::Redis(error)) => match self.link.broke(&self.partition.healed(), &error) {
                 away if away.is_away() => {
-                    self.last_error = away.to_string();
+                    self.last_error = english(&away);
                     Err(batch)
                 }
                 refused => {
-                    refuse(batch, &AdmissionError::Refused(refused.to_string()));
+                    refuse(batch, &AdmissionError::Refused(english(&refused)));
                     Ok(())
                 }
             },
@@ -543,7 +544,7 @@ impl AdmissionWorker {
 
     fn answer(&mut self, now: Instant, batch: Batch, reply: Value) {
         let Value::Array(answers) = reply else {
-            let what = BrokerError::reply("admit.lua").to_string();
+            let what = english(&BrokerError::reply("admit.lua"));
             return refuse(batch, &AdmissionError::Refused(what));
         };
         if let Some(outcome) = whole_batch(&answers) {
@@ -558,7 +559,7 @@ impl AdmissionWorker {
                 let place = Place { user: request.user, number };
                 self.journal.note(now, Admitted { voucher: request.voucher, place, order });
             }
-            let unreadable = || BrokerError::reply("admit.lua").to_string();
+            let unreadable = || english(&BrokerError::reply("admit.lua"));
             let outcome = outcome.map(|(outcome, _)| outcome);
             request.reply(now, outcome.ok_or_else(|| AdmissionError::Refused(unreadable())));
         }
@@ -582,7 +583,7 @@ impl AdmissionWorker {
                 },
                 Err(error) => {
                     tracing::warn!(%error, "admission waits for Redis and SQL");
-                    self.last_error = error.to_string();
+                    self.last_error = english(&error);
                 }
             }
             // Requests beyond that stay in the queue, which replies `Busy` when it is full.
@@ -769,4 +770,9 @@ async fn prepare(
         }
     }
     Ok(Prepared::Ready(done))
+}
+
+/// An error for a buyer, who reads it in a reply of the API.
+fn english(error: &impl ToString) -> String {
+    in_english(|| error.to_string())
 }
