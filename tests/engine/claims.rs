@@ -149,7 +149,7 @@ async fn entries_go_to_nobody_who_does_not_work() {
         assert_eq!(told, GroupFault::Idle(idle.to_owned()));
     }
     let told = fault(claim_plan(&world, of_b(), "node-x/1", false).await).to_string();
-    assert!(told.contains(&format!("there are: node-b/1, node-c/1, {NODE}/1")), "{told}");
+    assert!(told.contains(&format!("existing consumers: node-b/1, node-c/1, {NODE}/1")), "{told}");
     let from = ClaimScope::Holder("nobody".to_owned());
     let told = fault(claim_plan(&world, from, NODE, false).await).to_string();
     assert!(told.contains("no consumer 'nobody'") && told.contains("node-b/1"), "{told}");
@@ -201,8 +201,8 @@ async fn a_consumer_goes_only_when_nothing_goes_with_it() {
     }
     let line = world.store.acts(1).await.unwrap().remove(0);
     let told = (line.act.as_str(), line.subject.to_string(), line.result.to_string());
-    let result = format!("removed from partition {of}");
-    assert_eq!(told, ("stream remove-consumer", format!("'{name}' of partition {of}"), result));
+    let result = format!("consumer '{name}' removed from partition {of}");
+    assert_eq!(told, ("stream remove-consumer", format!("'{name}' in partition {of}"), result));
     assert!(matches!(fault(remove(&name, None).await), GroupFault::NoConsumer { .. }));
     world.settled().await;
     world.balanced().await;

@@ -149,7 +149,7 @@ async fn what_comes_straight_back_is_left_to_a_person() {
     world.balanced().await;
     let acts = world.store.acts(1).await.unwrap();
     assert_eq!(acts[0].act, "dead replay");
-    assert!(acts[0].subject.contains("'replays=3'") && acts[0].subject.contains("by force"));
+    assert!(acts[0].subject.contains("'replays=3'") && acts[0].subject.contains("forced"));
 }
 
 /// Polls work that is broken off when `enough` says so; `true` if it came to its end before.

@@ -160,10 +160,8 @@ async fn everything_again(world: &World, partitions: u64) {
     }
     let acts = world.store.acts(1).await.unwrap();
     assert_eq!(acts[0].act, "stream rewind");
-    let groups =
-        if partitions == 1 { "1 group".to_owned() } else { format!("{partitions} groups") };
-    let all = format!("{groups} moved back, 0 made; {} entries again", 1_500 * partitions);
-    assert_eq!(*acts[0].result, *all);
+    let report = RewindReport { again: 1_500 * partitions, groups: Vec::new() };
+    assert_eq!(*acts[0].result, Reply::Rewound(report).to_string());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -271,7 +269,7 @@ async fn a_rewind_into_what_was_trimmed_is_refused() {
     let trimmed = GroupFault::Trimmed { partition: 0, gone: 120, first };
     assert_eq!(fault(preview(&world, &ids[119].in_stream(), None).await), trimmed);
     assert_eq!(fault(preview(&world, "-10m", None).await), trimmed);
-    assert!(trimmed.to_string().contains(&format!("from {first} on")), "{trimmed}");
+    assert!(trimmed.to_string().contains(&format!("is {first},")), "{trimmed}");
     world.hold().await;
     let plan = preview(&world, "start", None).await.unwrap();
     assert_eq!((plan[0].again, plan[0].trimmed), (180, 120), "{plan:?}");
@@ -343,7 +341,10 @@ async fn the_act_is_what_was_shown() {
     on_group(&world, "CREATE", &["0"]);
     assert_eq!(meanwhile(fault(rewound(&world, shown).await)), Meanwhile::Made);
     let line = world.store.acts(1).await.unwrap().remove(0);
-    assert!(line.result.starts_with("failed: partition 0: the group was made"), "{line:?}");
+    assert!(
+        line.result.starts_with("failed: partition 0: the consumer group was created"),
+        "{line:?}"
+    );
     world.node().hold_consumer(false).await;
     world.settled().await;
     world.balanced().await;
@@ -360,7 +361,7 @@ async fn a_group_that_changed_stops_the_rest() {
     let _: u64 = world.server.query(&["XGROUP", "DESTROY", &of.orders(), &group]);
     let told = rewound(&world, shown).await.unwrap_err();
     let line = world.store.acts(1).await.unwrap().remove(0);
-    let sentence = "the groups of partition 0 were moved before; ask again for the rest";
+    let sentence = "the groups of partition 0 were already moved back, run it again for the rest";
     assert!(line.result.contains(sentence), "{line:?}");
     let EngineError::BrokeOff { why, done } = told else { panic!("{told}") };
     let what = Meanwhile::Destroyed;
@@ -454,7 +455,7 @@ async fn a_stream_that_gave_its_last_id_is_replaced_by_the_node() {
     let early = world.ask(voucher, 1_001).await;
     assert!(matches!(early, Outcome::Admitted { .. }), "{early:?}");
     forge(&world, LAST_ID, 4_242).await;
-    repaired(&world, "replaced by a new stream with 1 entry to be written, 1 dead letter").await;
+    repaired(&world, "replaced by a new stream with 1 entry to write and 1 dead letter").await;
     let late = world.ask(voucher, 1_002).await;
     assert!(matches!(late, Outcome::Admitted { .. }), "{late:?}");
     world.node().hold_consumer(false).await;
@@ -566,7 +567,7 @@ async fn keys_of_nodes_that_hold_something_else_are_renamed() {
     for (number, key) in [of.healed(), of.nodes(), of.instances(), of.gone()].iter().enumerate() {
         world.server.query::<()>(&["DEL", key]);
         world.server.query::<()>(&["SET", key, "x"]);
-        repaired(&world, &format!("the key '{key}' in Redis holds a string")).await;
+        repaired(&world, &format!("the key '{key}' in Redis contains a string")).await;
         let outcome = world.ask(voucher, 2_000 + number as u64).await;
         assert!(matches!(outcome, Outcome::Admitted { .. }), "{key}: {outcome:?}");
         let aside: String = world.server.query(&["GET", &format!("{key}:replaced")]);

@@ -120,7 +120,7 @@ async fn the_number_of_partitions_changes_only_at_rest() {
     refused(change().await, "is alive");
     world.stick(voucher, 60, 10).await;
     node_leaves(&mut world).await;
-    refused(change().await, "under way");
+    refused(change().await, "in flight");
     assert_eq!(world.store.setting("partitions").await.unwrap().as_deref(), Some("1"));
     world.start_node();
     world.settled_by_replay().await;
@@ -131,7 +131,7 @@ async fn the_number_of_partitions_changes_only_at_rest() {
     let mut ids = before.issue(&mut link, 3).await.unwrap();
     change().await.unwrap();
     assert_eq!(partitions::agreed(&world.store, None, false).await.unwrap(), 8);
-    refused(change().await, "somebody else changed");
+    refused(change().await, "another process has just changed");
     world.keys = Layout::new(8, false);
     world.start_node();
     let outcome = world.ask(voucher, 1_000).await;
@@ -219,6 +219,6 @@ async fn a_node_of_the_old_number_admits_nobody() {
     let admission = old.operator().admission.clone().unwrap();
     let told = admission.request(voucher, seckill_model::UserId(1)).answer().await.outcome;
     let told = told.unwrap_err().to_string();
-    assert!(told.contains("the number of partitions is 4 by now"), "{told}");
+    assert!(told.contains("the number of partitions is now 4"), "{told}");
     assert!(old.stop().await.in_time);
 }

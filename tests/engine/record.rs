@@ -59,7 +59,7 @@ async fn a_command_is_recorded_with_what_it_found_and_left() {
     let mut operator = world.node().operator().clone();
     operator.reason = Some("锅".repeat(1_001));
     let refused = operator.execute(pause.clone(), world.node().stopping()).await.unwrap_err();
-    assert!(refused.to_string().contains("1001 characters"), "{refused}");
+    assert!(refused.to_string().contains("1,001 characters"), "{refused}");
     assert_eq!(world.store.sale(voucher).await.unwrap().state, SaleState::Running);
     operator.reason = Some("锅".repeat(1_000));
     operator.execute(pause, world.node().stopping()).await.unwrap();
@@ -79,7 +79,7 @@ async fn a_command_is_recorded_with_its_arguments_and_no_made_up_statements() {
     let [created] = &of(&world, "sale create").await[..] else { panic!() };
     assert_eq!(*created.subject, format!("'tea', stock 20, limit 2, ends at {end}"));
     let [ended] = &of(&world, "sale end").await[..] else { panic!() };
-    assert_eq!((&*ended.subject, &*ended.result), ("#1", "sale #1 is ended"));
+    assert_eq!((&*ended.subject, &*ended.result), ("#1", "sale #1 has ended for good"));
     for line in [created, ended] {
         let kept = serde_json::to_string(line).unwrap();
         let statement = ["UPDATE", "INSERT", "tb_", ".lua"].iter().find(|it| kept.contains(**it));

@@ -230,7 +230,7 @@ async fn killed_twenty_times_and_resumed_each_entry_is_acted_upon_once() {
             kills += 1;
             // A dead operator's lock would end with its lease.
             let freed = shell.run(&["locks", "release", "operator", "--yes"]);
-            assert!(freed.code() == 0 || freed.stderr.contains("nobody holds"), "{freed}");
+            assert!(freed.code() == 0 || freed.stderr.contains("is not held"), "{freed}");
         }
         let report =
             shell.run(&["pending", "apply", path, "--yes", "--json"]).expect_code(0).json();
@@ -270,10 +270,10 @@ async fn what_is_no_plan_is_refused_before_anything_is_done() {
         let told = shell.run(&["pending", "apply", path, "--yes"]).expect_code(2);
         assert!(told.stderr.contains(why), "{told}");
     };
-    refuses(&whole.replace("\"stuck\"", "\"written\""), "changed since it was made");
+    refuses(&whole.replace("\"stuck\"", "\"written\""), "edited after it was made");
     refuses(&whole[..whole.len() / 2], "truncated");
-    refuses("{}", "no plan");
-    refuses("", "no plan");
+    refuses("{}", "not a plan");
+    refuses("", "not a plan");
     let told = shell.run(&["pending", "apply", "/no/such/plan", "--yes"]).expect_code(2);
     assert!(told.stderr.contains("/no/such/plan"), "{told}");
     let told = shell.run(&["pending", "apply", "--filter", "colour=red", "--yes"]).expect_code(2);

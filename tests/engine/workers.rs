@@ -232,7 +232,7 @@ fn a_second_node_of_one_name_is_refused() {
         server.query::<u64>(&["ZCARD", "seckill:{p0}:nodes"]) == 1
     });
     let refused = home.spawn(&args).wait(LONG).expect_code(1);
-    assert!(refused.stderr.contains("a node called 'till' is alive already"), "{refused}");
+    assert!(refused.stderr.contains("a node named 'till' is already alive"), "{refused}");
     first.signal(Signal::TERM);
     first.wait(LONG).expect_code(0);
     // A name that was given back is free at once, and one of a killed process once it counts as dead.

@@ -114,9 +114,13 @@ fn a_rewind_is_shown_asked_for_and_done() {
         "Deliver 200 entries again? 200 are in SQL and get acknowledged, 0 are written",
     );
     let (id, first) = (last.as_str().unwrap(), first.as_str().unwrap());
-    refused(home.run(&["stream", "rewind", "--to", &format!("{id}@1")]), 2, "no partition 1");
+    refused(
+        home.run(&["stream", "rewind", "--to", &format!("{id}@1")]),
+        2,
+        "partition 1 does not exist",
+    );
     let both = ["stream", "rewind", "--partition", "1", "--to", &format!("{id}@2")];
-    refused(home.run(&both), 2, "none of partition 1");
+    refused(home.run(&both), 2, "not in partition 1");
     for bad in ["end", "yesterday", "1-2-3", ""] {
         refused(
             home.run(&["stream", "rewind", "--to", bad]),
@@ -124,7 +128,7 @@ fn a_rewind_is_shown_asked_for_and_done() {
             "is no place in the stream; write start, an entry's id",
         );
     }
-    refused(home.run(&["stream", "rewind", "--to", "+1h"]), 1, "only goes back");
+    refused(home.run(&["stream", "rewind", "--to", "+1h"]), 1, "only moves it back");
     let watch = ["--read-only", "stream", "rewind", "--to", "start", "--yes"];
     refused(home.run(&watch), 1, "read-only");
     assert_eq!(shown(&home)["group"]["lag"], 0, "nothing was moved");
@@ -143,7 +147,7 @@ fn a_rewind_is_shown_asked_for_and_done() {
     let _: u64 = home.redis.query(&["XTRIM", &orders, "MAXLEN", "50"]);
     let oldest = shown(&home)["first"].as_str().unwrap().to_owned();
     let told = format!(
-        "150 older entries were trimmed or deleted in partition 0 and can't be delivered again; it is possible from {oldest} on"
+        "150 older entries were trimmed or deleted in partition 0 and cannot be redelivered; the earliest position is {oldest}"
     );
     refused(home.run(&["stream", "rewind", "--to", first]), 1, &told);
     let _: u64 = home.redis.query(&["XGROUP", "DESTROY", &orders, group]);
@@ -172,7 +176,11 @@ fn entries_are_given_and_a_consumer_removed() {
 
     refused(home.run(&["stream", "remove-consumer", "node-b/1", "--yes"]), 1, "holds 200 entries");
     refused(home.run(&["stream", "remove-consumer", &to, "--yes"]), 1, "is alive");
-    refused(home.run(&["stream", "remove-consumer", "x/1", "--yes"]), 1, "there are: node-b/1");
+    refused(
+        home.run(&["stream", "remove-consumer", "x/1", "--yes"]),
+        1,
+        "existing consumers: node-b/1",
+    );
     refused(home.run(&["stream", "claim", "--to", &to]), 2, "required");
     let both = ["stream", "claim", "--to", &to, "--from", "node-b/1", "1-0"];
     refused(home.run(&both), 2, "cannot be used with");

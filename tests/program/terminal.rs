@@ -161,7 +161,7 @@ fn a_dead_letter_is_discarded(cols: u16, rows: u16, envs: &[(&str, &str)]) {
     terminal.wait_for(LONG, "the reason", |screen| screen.contains("poison, 运维"));
     terminal.send(key::ENTER);
     terminal.say_yes(LONG);
-    terminal.wait_for(LONG, "the report", |screen| screen.contains("1 dead letter removed"));
+    terminal.wait_for(LONG, "the report", |screen| screen.contains("1 dead letter discarded"));
     terminal.wait_for(LONG, "it is gone", |screen| screen.contains("There are no dead letters"));
     quits(terminal);
     let activity = home.run(&["activity", "--json"]).expect_code(0).json();

@@ -386,7 +386,7 @@ fn who_begins_another_act_has_read_what_failed() {
     ask(&mut bench, "D", &all());
     bench.keys("y");
     bench.sent();
-    bench.answer(Err(Refusal::words("another operator is at work here")));
+    bench.answer(Err(Refusal::words("another operator is running a command")));
     assert!(bench.said().contains("another operator"));
     ask(&mut bench, "D", &all());
     bench.keys("yj");
