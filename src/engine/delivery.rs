@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use seckill_model::{Sale, SaleState};
+use seckill_model::{Sale, SaleState, locale::in_english};
 use seckill_redis::{Layout, Link};
 use seckill_store::SharedStore;
 use tokio_util::sync::CancellationToken;
@@ -86,7 +86,7 @@ impl Delivery {
                 Ok(()) => failed.clear(),
                 Err(error) => {
                     // The same error each half second is one line.
-                    let error = error.to_string();
+                    let error = in_english(|| error.to_string());
                     if error != failed {
                         tracing::warn!(error, "a change of a sale was not delivered to Redis yet");
                         failed = error;

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use seckill_model::{EntryId, Millis, OrderEntry, OrderFault, Said};
+use seckill_model::{EntryId, Millis, OrderEntry, OrderFault, Said, locale::in_english};
 use seckill_redis::{
     BrokerError, Layout, Link, Redis, dead_letters,
     keys::Partition,
