@@ -772,7 +772,7 @@ event-dead-holds = dead, holds { $pending ->
    *[other] { $pending } entries
 }
 event-dead-letters = { $count } waiting for review
-event-foreign-key = contains { $content }, not written by seckill
+event-foreign-key = holds { $content }, not written by seckill
 event-lag = lag of { $lag ->
     [one] 1 entry
    *[other] { $lag } entries
@@ -1214,7 +1214,7 @@ loss-was-a = { $key } (was a { $held })
 
 ## mend
 
-mend-foreign-key = the key '{ $key }' in Redis contains { $content }, not written by seckill
+mend-foreign-key = the key '{ $key }' in Redis holds { $content }, not written by seckill
 mend-future-id = the last ID of the order stream, { $id }, is in the future
 mend-group-beyond = the consumer group is at { $delivered }, beyond the last ID of its stream ({ $last }), and receives no entries
 mend-moved-back = { $fault }; moved back to { $from }

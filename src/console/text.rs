@@ -4,6 +4,7 @@ mod actions;
 pub(crate) mod activity;
 pub(crate) mod acts;
 mod alarms;
+pub(crate) mod audit_log;
 pub(crate) mod conventions;
 pub(crate) mod director;
 mod engine;
@@ -24,7 +25,6 @@ pub(crate) mod stream;
 mod tables;
 pub(crate) mod terminal;
 pub(crate) mod time;
-pub(crate) mod told;
 
 use seckill_engine::telemetry::snapshot::{Funnel, Latency, SaleLine};
 use seckill_model::{

@@ -1,4 +1,4 @@
-//! The chronicle: what befell the deployment, written down as it begins and ends.
+//! The event log: events of the deployment, recorded as they begin and end.
 //!
 //! Plain rules over one picture after the other; [`follow`] is the task of a node that keeps them. Several nodes
 //! see the same: the line of whoever writes first stands, by its act, subject and time. It knows no server.

@@ -200,7 +200,7 @@ fn entries_are_given_and_a_consumer_removed() {
     );
     let rest = [&claim[..], &[to.as_str(), "--yes"]].concat();
     assert_eq!(json(&home, &rest)["claimed"], 199);
-    refused(home.run(&rest), 1, "holds nothing");
+    refused(home.run(&rest), 1, "holds no entries");
     // Long before they would be claimed as idle.
     settles(&home);
     let removed = json(&home, &["stream", "remove-consumer", "node-b/1", "--yes"]);

@@ -26,7 +26,7 @@ use super::{chinese::english, fixture::entry};
 use crate::{
     text::{
         self,
-        told::{job_result, result, subject},
+        audit_log::{job_result, result, subject},
     },
     widgets::{width, wrap},
 };

@@ -15,7 +15,7 @@ use seckill_model::{
 use super::{chinese::english, fixture::Bench, fixture::normal};
 use crate::{
     export::ExportError,
-    text::{self, told::result},
+    text::{self, audit_log::result},
 };
 
 fn partitions() -> impl Iterator<Item = Why> {

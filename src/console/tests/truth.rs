@@ -19,7 +19,7 @@ use super::{
     layout::column,
     stream::flowing,
 };
-use crate::text::told::result;
+use crate::text::audit_log::result;
 
 /// What stands right behind a word in the first line that holds it.
 fn behind<'a>(text: &'a str, word: &str) -> &'a str {

@@ -1,4 +1,4 @@
-//! Words about time: how much of it the chart shows, and what befell at a moment.
+//! Words about time: how much of it the chart shows, and the events of a moment.
 
 use seckill_engine::telemetry::log::events;
 
@@ -48,8 +48,8 @@ pub(crate) fn no_mark(later: bool) -> String {
     }
 }
 
-/// What befell. A server is named in its own act, and its kind stands behind that.
-pub(crate) fn befell(act: &str, subject: &str) -> String {
+/// A command or an event with its object; a server is named by the event itself, with its kind after that.
+pub(crate) fn event(act: &str, subject: &str) -> String {
     let told = act_word(act);
     match act {
         _ if beyond(act, subject).is_empty() => told.to_owned(),
@@ -66,8 +66,8 @@ pub(crate) fn beyond<'a>(act: &str, subject: &'a str) -> &'a str {
     if named { "" } else { subject }
 }
 
-/// How much more did at the same moment.
-pub(crate) fn more_befell(more: usize) -> String {
+/// Number of further events at the same moment.
+pub(crate) fn more_events(more: usize) -> String {
     let more = thousands(more as u64);
     text!("time-and-more", more)
 }
@@ -131,13 +131,13 @@ mod tests {
     use seckill_model::locale::{Lang, set_thread_language};
 
     #[test]
-    fn what_befell_a_server_names_it_once() {
+    fn an_event_of_a_server_names_it_once() {
         let told = || {
             [
-                befell("redis away", "redis"),
-                befell("database back", "sqlite"),
-                befell("sale pause", "#7"),
-                befell("rush stop", ""),
+                event("redis away", "redis"),
+                event("database back", "sqlite"),
+                event("sale pause", "#7"),
+                event("rush stop", ""),
             ]
         };
         assert_eq!(told(), ["redis away", "database back (sqlite)", "sale pause  #7", "rush stop"]);

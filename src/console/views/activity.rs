@@ -13,8 +13,8 @@ use crate::{
     text::{
         self,
         activity::{self, heads, labels, levels},
+        audit_log,
         time::{act_word, beyond},
-        told,
     },
     widgets::{Cell, Column, Pen, Value, right, table, width, wrap},
 };
@@ -174,14 +174,17 @@ fn cells(scene: &Scene<'_>, line: &Recorded, layout: &[Column]) -> Vec<Cell> {
         heads::WHO => Cell::new(who(line), theme.soft()),
         heads::NODE => Cell::new(act.node.clone(), theme.soft()),
         heads::SUBJECT => {
-            let subject = told::subject(&act.subject);
+            let subject = audit_log::subject(&act.subject);
             Cell::plain(beyond(&act.act, &subject).to_owned())
                 .exactly(Value::Text(act.subject.to_string()))
         }
         _ => {
             let failed = weight == Weight::Failed;
-            Cell::new(told::result(&act.result), if failed { theme.broken() } else { Style::new() })
-                .exactly(Value::Text(act.result.to_string()))
+            Cell::new(
+                audit_log::result(&act.result),
+                if failed { theme.broken() } else { Style::new() },
+            )
+            .exactly(Value::Text(act.result.to_string()))
         }
     };
     layout.iter().map(cell).collect()
@@ -219,7 +222,8 @@ fn detail_lines(scene: &Scene<'_>, line: &Recorded, cells: u16) -> Vec<Line<'sta
         Span::styled(act_word(&act.act).to_owned(), theme.strong()),
         Span::raw("  "),
         Span::raw(
-            scene.fit(beyond(&act.act, &told::subject(&act.subject)), cells.saturating_sub(30)),
+            scene
+                .fit(beyond(&act.act, &audit_log::subject(&act.subject)), cells.saturating_sub(30)),
         ),
     ])];
     let mut field = |label: Label, value: &str, style: Style, most: usize| {
@@ -240,7 +244,7 @@ fn detail_lines(scene: &Scene<'_>, line: &Recorded, cells: u16) -> Vec<Line<'sta
     let failed = Weight::of(act) == Weight::Failed;
     field(
         labels::RESULT,
-        &told::result(&act.result),
+        &audit_log::result(&act.result),
         if failed { theme.broken() } else { Style::new() },
         3,
     );

@@ -203,7 +203,7 @@ fn detail(pen: &mut Pen<'_>, scene: &Scene<'_>, job: &JobLine) {
         let x = pen.text(x + 2, y, &cause, theme.soft());
         let x = pen.text(x + 2, y, &left(&run.node, node, ellipsis), theme.soft()) + 2;
         // What it came to is told whole, below itself where it is long.
-        let said = text::told::job_result(run.outcome, run.detail.as_ref());
+        let said = text::audit_log::job_result(run.outcome, run.detail.as_ref());
         let lines = wrap(&said, usize::from(w.saturating_sub(x + 1)));
         for (row, line) in lines.iter().take(RESULT).enumerate() {
             let y = y + row as u16;

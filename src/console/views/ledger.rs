@@ -132,7 +132,7 @@ fn notes(scene: &Scene<'_>, cells: usize) -> Vec<(String, Style)> {
         );
     }
     for found in page.partitions.iter() {
-        let fault = text::told::partition_fault(&found.fault);
+        let fault = text::audit_log::partition_fault(&found.fault);
         notes.push((words::partition(found.partition, &fault), theme.bad()));
     }
     let told = snapshot.alarms.iter().filter(|alarm| {

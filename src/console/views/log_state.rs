@@ -261,13 +261,13 @@ pub(crate) fn facets() -> Vec<Facet<Recorded>> {
         ),
         Facet::new(
             heads::SUBJECT,
-            |line| text::told::subject(&line.act.subject),
-            |line| Rank::text(&text::told::subject(&line.act.subject)),
+            |line| text::audit_log::subject(&line.act.subject),
+            |line| Rank::text(&text::audit_log::subject(&line.act.subject)),
         ),
         Facet::new(
             heads::RESULT,
-            |line| text::told::result(&line.act.result),
-            |line| Rank::text(&text::told::result(&line.act.result)),
+            |line| text::audit_log::result(&line.act.result),
+            |line| Rank::text(&text::audit_log::result(&line.act.result)),
         ),
     ]
 }
@@ -277,7 +277,8 @@ fn holds(line: &Recorded, wanted: &str) -> bool {
     let act = &line.act;
     let reason = act.reason.as_deref().unwrap_or_default();
     let word = text::time::act_word(&act.act);
-    let (subject, result) = (text::told::subject(&act.subject), text::told::result(&act.result));
+    let (subject, result) =
+        (text::audit_log::subject(&act.subject), text::audit_log::result(&act.result));
     let told = [&act.operator, &act.node, &act.act, word, &*subject, &*result, reason];
     // What an older hand remembers in English is found as well.
     let texts = told.into_iter().chain([&*act.subject, &*act.result]);

@@ -180,7 +180,7 @@ fn lately(pen: &mut Pen<'_>, scene: &Scene<'_>, top: u16) {
         if weight <= Weight::Notice {
             continue;
         }
-        let told = text::time::befell(&line.act.act, &text::told::subject(&line.act.subject));
+        let told = text::time::event(&line.act.act, &text::audit_log::subject(&line.act.subject));
         let rows = in_rows(scene, &told, cells, 2);
         let Some(rest) = free.checked_sub(rows.len() as u16) else { break };
         free = rest;

@@ -208,8 +208,8 @@ fn befell(pen: &mut Pen<'_>, scene: &Scene<'_>, (from, to): (Millis, Millis)) {
     let Some((first, more)) = lines.split_first() else { return };
     let (glyph, style) = sign(scene.theme, Weight::of(&first.act));
     let x = pen.text(0, 1, glyph, style) + 1;
-    let told = time::befell(&first.act.act, &text::told::subject(&first.act.subject));
-    let more = if more.is_empty() { String::new() } else { time::more_befell(more.len()) };
+    let told = time::event(&first.act.act, &text::audit_log::subject(&first.act.subject));
+    let more = if more.is_empty() { String::new() } else { time::more_events(more.len()) };
     // A count that is cut would be another count.
     let room = pen.width().saturating_sub(x + width(&more) as u16);
     let x = pen.text(x, 1, &scene.fit(&told, room), Style::new());

@@ -7,7 +7,7 @@ pub use seckill_store::{Act, Place, Recorded, Which};
 
 use super::data_loss::HEALED;
 
-/// What befell, as a line of the log names it.
+/// Names of events in the audit log.
 pub mod events {
     /// Redis gives no answer.
     pub const REDIS_AWAY: &str = "redis away";
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_weighed_by_who_wrote_them_and_what_befell() {
+    fn lines_are_weighed_by_their_author_and_event() {
         assert_eq!(line("kim", "sale end", "sale #7 is ended"), Weight::Act);
         assert_eq!(line("kim", "sale end", "failed: Redis is away"), Weight::Failed);
         assert_eq!(line("-", "redis away", "refused"), Weight::Trouble);
