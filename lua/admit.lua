@@ -1,25 +1,25 @@
 #!lua
--- Admission: decides for a batch of buyers of one voucher, in their order.
+-- Admission: decides for a batch of buyers of one voucher, in order.
 --
 -- KEYS  1 sale (hash)  2 stock (string)  3 buyers (hash place -> order)  4 orders (stream)  5 tally (hash)
---       6 healed (hash node -> run of the server that it has reconciled)  7 watermark (hash)
--- ARGV  1 group  2 voucher  3 node  4 run of the server  5 lowest version of the sale that may be sold
---       then the buyers, and behind them the proposed order id of each
+--       6 healed (hash node -> server run ID that it has reconciled)  7 watermark (hash)
+-- ARGV  1 group  2 voucher  3 node  4 server run ID  5 minimum version of the sale
+--       then the buyers, then the proposed order ID of each
 --
--- Returns one answer for each buyer:
---   -N       admitted under the proposed id, at the buyer's place N
+-- Returns one result per buyer:
+--   -N       admitted under the proposed ID, at the buyer's place N
 --   1        sold out
---   "ID" or "ID/N"  the order id that the buyer holds already, at place N (the first without one): the proposed
---            one when an earlier call has admitted it, else the last of as many as the sale allows
---   2        the entry could not be added; nothing was taken from this buyer on
--- or, for the whole batch, one pair: {"paused"|"ended"|"not_ready", ""} or {"not_started", begin};
--- {"not_healed", ""}: this server was emptied, and the node has to reconcile it before it admits;
--- {"damaged", "sale"|"stock"|"buyers"|"orders"|"watermark"}: that key does not agree with the others and has to be
--- reconciled first; {"behind", version}: the sale here is older than ARGV 5
+--   "ID" or "ID/N"  the order ID that the buyer already holds, at place N (none for the first): the proposed
+--            one if an earlier call admitted it, else the last one within the limit of the sale
+--   2        the entry could not be added; no stock is taken for this buyer and the following ones
+-- or one pair for the whole batch: {"paused"|"ended"|"not_ready", ""} or {"not_started", begin};
+-- {"not_healed", ""}: this server lost its data, and the node must reconcile it before it admits;
+-- {"damaged", "sale"|"stock"|"buyers"|"orders"|"watermark"}: that key is inconsistent with the others and must be
+-- reconciled first; {"behind", version}: this copy of the sale is older than ARGV 5
 --
 -- A script is not rolled back when it fails half-way, so types, ranges and permissions are checked before the first
--- write, and an entry is in the stream before its buyer and its piece are booked. Without flags in the first line, a
--- server that is out of memory refuses the script whole. Ids stay strings: as numbers they would lose their low bits.
+-- write, and the entry is added before its buyer and its stock are recorded. Without flags in the first line, a
+-- server that is out of memory rejects the whole script. IDs stay strings: as numbers they would lose their low bits.
 
 local first_buyer = 6
 local buyers_asking = (#ARGV - first_buyer + 1) / 2
@@ -28,7 +28,7 @@ if redis.pcall('HGET', KEYS[6], ARGV[3]) ~= ARGV[4] then
   return {'not_healed', ''}
 end
 
--- The tally only informs: one that cannot be written stops nothing.
+-- The tally is informational: a failed write is ignored.
 local function count(name, by)
   if by > 0 then
     redis.pcall('HINCRBY', KEYS[5], name, by)
@@ -60,10 +60,10 @@ if now < opens then
   return refuse('not_started', sale[2])
 end
 
--- What keeps the first buyer of a batch from being admitted, as the answer for the whole batch; nil where nothing does.
--- A batch without admissions needs no stream, and a sale is sold out far longer than it sells.
+-- Returns the reason not to admit the first buyer, as the result for the whole batch, or nil.
+-- A batch without admissions needs no stream check, and most batches arrive after the sale is sold out.
 local function obstacle(order, user)
-  -- A stream that ends with the entry that was added last has lost nothing; XINFO STREAM is dearer by far.
+  -- A stream that ends with the last added entry has lost nothing; XINFO STREAM costs far more.
   local newest, known = redis.pcall('XREVRANGE', KEYS[4], '+', '-', 'COUNT', 1), redis.pcall('HGET', KEYS[7], 'last_orders')
   if newest.err or not newest[1] or newest[1][1] ~= known then
     local lost, _, last = look_at_stream(KEYS[4], KEYS[7], 'orders')
@@ -107,7 +107,7 @@ if limit > 1 then
   end
 end
 local held = {}
--- In parts, for `unpack` has a limit.
+-- In chunks, because `unpack` has a limit.
 for from = before + 1, before + buyers_asking * limit, 4000 do
   local upto = math.min(from + 3999, before + buyers_asking * limit)
   local orders = redis.call('HMGET', KEYS[3], unpack(fields, from, upto))
@@ -118,7 +118,7 @@ for from = before + 1, before + buyers_asking * limit, 4000 do
   end
 end
 
--- The first free place, or none and the answer in its stead.
+-- Returns the first free place, or nil and the result.
 local function place_for(first, order)
   local free, answer
   for place = 1, limit do

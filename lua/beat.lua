@@ -1,12 +1,12 @@
 #!lua flags=allow-oom
--- A node's sign of life, by Redis' clock. Two processes must not go by one name. A server that is out of memory takes
--- it all the same: its nodes are alive, and it frees what it adds.
+-- Heartbeat of a node, by the Redis clock. Two processes must not share one name. The script also runs on a server that
+-- is out of memory: its nodes are alive, and it frees as much as it adds.
 --
--- KEYS  1 nodes (sorted set: node -> ms of its last sign)  2 instances (hash: node -> process)  3 healed (hash)
--- ARGV  1 node  2 forget after (ms): nodes silent for longer are dropped  3 process  4 dead after (ms)
---       5 "take" to have the name whoever had it
+-- KEYS  1 nodes (sorted set: node -> ms of its last heartbeat)  2 instances (hash: node -> process)  3 healed (hash)
+-- ARGV  1 node  2 expire after (ms): nodes without a heartbeat are removed  3 process  4 dead after (ms)
+--       5 "take" to take the name over from any process
 --
--- Returns {Redis' clock in ms, 1}, or {clock, 0} when another process of that name is alive; nothing is written then.
+-- Returns {Redis clock in ms, 1}, or {clock, 0} without a write if another process of that name is alive.
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

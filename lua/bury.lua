@@ -2,9 +2,9 @@
 -- Moves pending entries to the dead letters: each is copied and acknowledged in one step.
 --
 -- KEYS  1 orders (stream)  2 dead (stream)  3 watermark (hash)
--- ARGV  1 group  then three for each entry: entry, reason, and what the reason is made of (JSON), which may be empty
+-- ARGV  1 group  then three for each entry: entry, reason, and the data of the reason (JSON, may be empty)
 --
--- Returns how many were moved; one that is not pending any more is passed by.
+-- Returns the number of moved entries; entries that are no longer pending are skipped.
 
 local time = redis.call('TIME')
 local at = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
@@ -21,8 +21,8 @@ for a = 2, #ARGV, 3 do
     end
     local found = redis.call('XRANGE', KEYS[1], entry, entry)[1]
     if found then
-      -- The body's own fields are kept under a prefix: a poisoned one may be called `reason`.
-      -- `unpack` has a limit; a body beyond 3,000 fields is cut.
+      -- The fields of the body get a prefix: an invalid body may have a field `reason`.
+      -- `unpack` has a limit; a body with more than 3,000 fields is truncated.
       for i = 1, math.min(#found[2], 6000), 2 do
         letter[#letter + 1] = 'body:' .. found[2][i]
         letter[#letter + 1] = found[2][i + 1]

@@ -1,16 +1,16 @@
 #!lua
--- Looks for keys of a partition that were lost, replaced or set back. Where none was, it brings the watermark up to
--- entries that were added without it, and has every entry up to now checked against the buyers.
+-- Checks a partition for keys that were lost, replaced or rolled back. If there are none, it advances the watermark over
+-- entries that were added without it, and marks every entry so far for a check against the buyers.
 --
 -- KEYS  1 orders (stream)  2 dead (stream)  3 watermark (hash)
 --       then four for each sale: sale (hash), stock (string), buyers (hash), tally (hash)
--- ARGV  1 "accept" to take both streams as they are for whole, once their orders were looked for, else ""
---       2 entries ever added to the orders by the look before, of which none may be missing, or 0
---       then for each sale its time of creation by SQL
+-- ARGV  1 "accept" to accept both streams as complete, after their orders were searched for, else ""
+--       2 entries added to the orders as of the previous check, none of which may be missing, or 0
+--       then for each sale its creation time in SQL
 --
--- Returns {what the streams have lost: "orders", "dead" or "watermark", and keys that were put right here: "KEY TYPE" for one
--- of another type, "KEY" for a tally or a watermark that was lost or set back..., sales that are not whole, by their place
--- in KEYS from 1..., entries ever added to the orders}.
+-- Returns {losses of the streams ("orders", "dead" or "watermark") and keys repaired here ("KEY TYPE" for a key of another
+-- type, "KEY" for a tally or watermark that was lost or rolled back)..., indexes from 1 of the sales in KEYS that are
+-- inconsistent..., entries ever added to the orders}.
 
 local lost = {}
 for i, wanted in ipairs({'stream', 'stream', 'hash'}) do
@@ -36,7 +36,7 @@ for i = 4, #KEYS, 4 do
   if other then
     tallies[#tallies + 1] = KEYS[i + 3] .. ' ' .. other
   end
-  -- The process that cut the sale died, or SQL refused it and the pieces were not put back.
+  -- The process that cut the sale died, or SQL rejected the cut and the stock was not returned.
   local cut_until = integer(redis.pcall('HGET', KEYS[i], 'cut_until'))
   local disagrees, sale = look_at_sale(KEYS[i], KEYS[i + 1], KEYS[i + 2])
   if disagrees or sale[9] ~= ARGV[3 + (i - 4) / 4] or (cut_until and cut_until < now) then

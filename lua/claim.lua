@@ -1,11 +1,11 @@
 #!lua
--- Gives pending entries of one consumer to another one. It is no delivery and counts as none.
+-- Transfers pending entries from one consumer to another. The delivery count does not change.
 --
 -- KEYS  1 orders (stream)
 -- ARGV  1 group  2 to  3 from  4... entries
 --
--- Returns {given, entries that `from` holds no more, entries without a body, which stay where they are}, or false where
--- there is no consumer `to`.
+-- Returns {transferred, entries that `from` no longer holds, entries without a body, which are not moved}, or false if
+-- consumer `to` does not exist.
 
 local function field(reply, name)
   for i = 1, #reply, 2 do
@@ -27,7 +27,7 @@ for i = 4, #ARGV do
   if #redis.call('XPENDING', KEYS[1], ARGV[1], ARGV[i], ARGV[i], 1, ARGV[3]) == 0 then
     gone = gone + 1
   elseif #redis.call('XRANGE', KEYS[1], ARGV[i], ARGV[i]) == 0 then
-    -- A claim would drop it from the pending list, and nobody would rebuild it.
+    -- A claim would drop it from the pending list, and it could not be rebuilt.
     hollow = hollow + 1
   else
     given[#given + 1] = ARGV[i]

@@ -1,14 +1,14 @@
 #!lua
--- Takes unsold pieces out of a sale before SQL does: only what no buyer was promised can be taken.
+-- Removes unsold stock from a sale before SQL does. Stock that is promised to buyers cannot be removed.
 --
 -- KEYS  1 sale (hash)  2 stock (string)  3 buyers (hash place -> order)
--- ARGV  1 pieces  2 version of SQL that this was decided on  3 ms that SQL has for its part
+-- ARGV  1 pieces  2 version in SQL that the decision is based on  3 time limit for SQL (ms)
 --
--- Returns {"cut", left}, {"short", left} with fewer pieces left than were asked for, {"changed", 0} where
---   Redis holds another version or another cut is under way, or {"not_loaded", 0}. Only the first has changed something.
+-- Returns {"cut", left}, {"short", left} if less stock is left than requested, {"changed", 0} if
+--   Redis holds another version or another cut is in progress, or {"not_loaded", 0}. Only "cut" changes anything.
 --
--- Whatever SQL says in the end, the next sync brings it, by the difference of `initial`. Until the time is over,
--- sync_sale.lua makes the version that is being cut wait.
+-- The next sync applies the final result of SQL as a difference of `initial`. Until the time limit expires,
+-- sync_sale.lua defers the version that is being cut.
 
 local damaged, sale, stock = look_at_sale(KEYS[1], KEYS[2], KEYS[3])
 if damaged then

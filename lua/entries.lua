@@ -1,11 +1,11 @@
 #!lua flags=no-writes
--- A window of the order stream, and what the group knows of each entry in it.
+-- A window of the order stream with the group's state of each entry.
 --
 -- KEYS  1 orders (stream)
--- ARGV  1 group  2 last entry of the window, or + for the newest  3 most entries
+-- ARGV  1 group  2 last entry of the window, or + for the newest  3 maximum number of entries
 --
--- Returns {entries {id, fields}..., newest first; last id delivered, or false without a group;
---   pending ones among them {id, consumer, idle ms, deliveries}..., oldest first; 1 if those are all, else 0;
+-- Returns {entries {id, fields}..., newest first; last delivered ID, or false without a group;
+--   pending ones among them {id, consumer, idle ms, deliveries}..., oldest first; 1 if complete, else 0;
 --   bytes of the stream, or false}
 
 local found = redis.call('XREVRANGE', KEYS[1], ARGV[2], '-', 'COUNT', ARGV[3])
@@ -27,7 +27,7 @@ if not groups.err then
   end
 end
 
--- Pending ids whose body is gone take room as well.
+-- Pending entries without a body count towards the limit.
 local pending, most = {}, 2 * tonumber(ARGV[3])
 if delivered and #found > 0 then
   pending = redis.call('XPENDING', KEYS[1], ARGV[1], found[#found][1], found[1][1], most)

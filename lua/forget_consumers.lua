@@ -1,11 +1,11 @@
 #!lua
--- Removes consumers of dead nodes that hold nothing: in one step, since an entry that is delivered in between
--- would go with its consumer.
+-- Removes consumers of dead nodes without pending entries, atomically: an entry delivered in between would be lost with
+-- its consumer.
 --
--- KEYS  1 orders (stream)  2 nodes (sorted set: node -> ms of its last sign)
--- ARGV  1 group  2 idle for that long (ms)  3 a node is dead after (ms)
+-- KEYS  1 orders (stream)  2 nodes (sorted set: node -> ms of its last heartbeat)
+-- ARGV  1 group  2 minimum idle time (ms)  3 a node is dead after (ms)
 --
--- Returns the names of those that were removed.
+-- Returns the names of the removed consumers.
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

@@ -1,11 +1,11 @@
 #!lua
--- Gives the place and the piece of closed orders back, each once: only while the buyer still holds
--- that very order.
+-- Returns the place and the stock of closed orders, once per order: only while the buyer still holds
+-- that order.
 --
 -- KEYS  1 sale (hash)  2 stock (string)  3 buyers (hash place -> order)
--- ARGV  a pair for each order: the buyer's place, order id
+-- ARGV  a pair for each order: the buyer's place, order ID
 --
--- Returns how many were given back now.
+-- Returns the number of orders whose stock was returned by this call.
 
 local given = 0
 for i = 1, #ARGV, 2 do
@@ -14,7 +14,7 @@ for i = 1, #ARGV, 2 do
     given = given + 1
   end
 end
--- A sale whose keys do not agree, or which is being reconciled, gets its stock from its buyers in the end.
+-- For an inconsistent sale, or one that is being reconciled, the stock is derived from its buyers at the end.
 if given > 0 and redis.call('TYPE', KEYS[1]).ok == 'hash' then
   if integer(redis.pcall('GET', KEYS[2])) then
     redis.call('INCRBY', KEYS[2], given)

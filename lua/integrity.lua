@@ -1,16 +1,16 @@
 #!lua
--- Shared by other scripts, which are loaded behind it: whether keys that belong together agree with one another.
+-- Shared by other scripts, which are appended to it: checks that related keys are consistent.
 --
--- Each change of a sale raises `seq` in the sale and among its buyers, and the stock is what the buyers leave of
--- `initial`. A key that was deleted, replaced or set back to an older value no longer agrees with the two others.
--- The watermark counts what was ever added to each stream, which a stream that was deleted or set back has lost.
+-- Each change of a sale increments `seq` in the sale and among its buyers, and the stock is `initial` minus the buyers.
+-- A key that was deleted, replaced or rolled back no longer matches the two others.
+-- The watermark counts the entries ever added to each stream, which exposes a stream that was deleted or rolled back.
 --
--- KEYS  those of the script behind it
--- ARGV  those of the script behind it
+-- KEYS  those of the appended script
+-- ARGV  those of the appended script
 --
 -- Returns nothing: it defines functions.
 
--- A whole number that Lua holds exactly; nil for anything else, the error of a key of another type included.
+-- Returns an integer that Lua represents exactly; nil for anything else, including the error of a key of another type.
 local function integer(text)
   if type(text) == 'string' and #text <= 16 and string.match(text, '^%-?%d+$') then
     return tonumber(text)
@@ -25,13 +25,13 @@ local function field(reply, name)
   end
 end
 
--- Buyers of a sale: the fields of the hash but `seq`, and `restoring` while the sale is reconciled.
+-- Number of buyers: the fields of the hash except `seq`, and `restoring` while the sale is reconciled.
 local function count_buyers(key)
   return redis.call('HLEN', key) - redis.call('HEXISTS', key, 'seq') - redis.call('HEXISTS', key, 'restoring')
 end
 
--- The key that does not agree ("sale", "stock" or "buyers"; "restoring" for a sale that is being reconciled) or nil; the
--- fields of the sale; the stock.
+-- Returns the inconsistent key ("sale", "stock" or "buyers"; "restoring" for a sale that is being reconciled) or nil, the
+-- fields of the sale, and the stock.
 local function look_at_sale(sale_key, stock_key, buyers_key)
   local sale = redis.pcall('HMGET', sale_key, 'state', 'begin', 'end', 'limit', 'version', 'initial', 'seq', 'restoring',
     'created', 'last')
@@ -54,10 +54,10 @@ local function look_at_sale(sale_key, stock_key, buyers_key)
   return nil, sale, stock
 end
 
--- The stream that has lost entries, or the watermark where that is gone, nil where neither is so; the entries that
--- were ever added to it and its last ID, nil where the key holds no stream.
+-- Returns the stream that has lost entries, or the watermark if it is missing, or nil; the number of entries ever added
+-- and the last ID, nil if the key holds no stream.
 --
--- As many entries with another last ID are others: some were lost, and another program has added as many.
+-- The same count with another last ID means that entries were lost and another program added as many.
 local function look_at_stream(stream_key, watermark_key, name)
   local info = redis.pcall('XINFO', 'STREAM', stream_key)
   if info.err and not string.find(info.err, 'no such key', 1, true) then
@@ -74,7 +74,7 @@ local function look_at_stream(stream_key, watermark_key, name)
   return lost and name or nil, added, last
 end
 
--- Whether the stream ID `a` was given before `b`.
+-- Whether stream ID `a` is older than `b`.
 local function is_before(a, b)
   local a_ms, a_seq = string.match(a, '^(%d+)-(%d+)$')
   local b_ms, b_seq = string.match(b, '^(%d+)-(%d+)$')
@@ -84,14 +84,13 @@ local function is_before(a, b)
   return tonumber(a_ms) < tonumber(b_ms)
 end
 
--- Whether the watermark was set back: the stream ends at `newest`, and an entry of this sale that it has had came after
--- the last one that the watermark knows.
+-- Whether the watermark was rolled back: the stream ends at `newest`, and it has had an entry of this sale that is newer
+-- than the last one known to the watermark.
 local function knows_less(known_last, sale_last, newest)
   return known_last and sale_last and is_before(known_last, sale_last) and not is_before(newest, sale_last)
 end
 
--- The tally only informs: one that was lost or set back counts as many admissions as there are buyers. Says whether
--- that was so.
+-- The tally is informational: a lost or rolled-back one is reset to the number of buyers. Returns whether it was.
 local function raise_tally(tally_key, buyers_key)
   local buyers = count_buyers(buyers_key)
   if (integer(redis.pcall('HGET', tally_key, 'admitted')) or 0) >= buyers then
@@ -100,14 +99,14 @@ local function raise_tally(tally_key, buyers_key)
   return type(redis.pcall('HSET', tally_key, 'admitted', buyers)) == 'number'
 end
 
--- Counts entries that were added to the order stream: its watermark knows how many, and the last of them. Where it
--- cannot be written, the entries are checked against the buyers.
+-- Counts entries added to the order stream: the watermark holds their number and the last ID. If it cannot be written,
+-- the entries are checked against the buyers.
 local function count_added(watermark_key, by, last)
   redis.pcall('HINCRBY', watermark_key, 'orders', by)
   redis.pcall('HSET', watermark_key, 'last_orders', last)
 end
 
--- Every entry up to now is checked against the buyers, also one that a consumer holds already.
+-- Every entry so far is checked against the buyers, including those that a consumer holds.
 local function verify_until_now(watermark_key, last)
   local time = redis.call('TIME')
   local millis = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -116,18 +115,18 @@ local function verify_until_now(watermark_key, last)
   redis.pcall('HSET', watermark_key, 'unverified_until', until_id)
 end
 
--- Closes a sale whose number belongs to another one in SQL: admission looks at nothing but its own keys, which agree.
+-- Closes a sale whose ID belongs to another sale in SQL: admission only checks the keys in Redis, which are consistent.
 local function close_other(sale_key)
   redis.call('HSET', sale_key, 'restoring', 'another sale', 'restore_until', 0)
 end
 
--- One more change of a sale: the sale and its buyers note it alike.
+-- Records a change of a sale in the sale and among its buyers.
 local function raise_seq(sale_key, buyers_key)
   redis.call('HINCRBY', sale_key, 'seq', 1)
   redis.call('HINCRBY', buyers_key, 'seq', 1)
 end
 
--- Moves a key of another type out of the way, to a name that nothing reads; returns its type, or nil.
+-- Renames a key of another type to a name that nothing reads; returns its type, or nil.
 local function set_aside(key, wanted)
   local found = redis.call('TYPE', key).ok
   if found ~= 'none' and found ~= wanted then

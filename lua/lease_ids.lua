@@ -1,9 +1,9 @@
 #!lua
--- Leases numbers of one UTC day for order ids. The watermark knows how many were leased, should the counter be lost.
+-- Leases numbers of one UTC day for order IDs. The watermark also counts them, in case the counter is lost.
 --
 -- KEYS  1 counter of the day (string)  2 watermark (hash)
--- ARGV  1 day (YYYY-MM-DD)  2 how many numbers  3 the counter is kept for so many seconds  4 numbers known to be leased
---       5 numbers that are passed over where nothing is known of the day: both keys may have been lost
+-- ARGV  1 day (YYYY-MM-DD)  2 number of IDs  3 TTL of the counter (s)  4 IDs known to be leased
+--       5 IDs to skip if neither key exists for the day: both may have been lost
 --
 -- Returns the end of the lease: its numbers are the last ARGV 2 before that.
 
@@ -20,7 +20,7 @@ end
 leased = leased + integer(ARGV[2])
 local text = string.format('%.0f', leased)
 redis.call('SET', KEYS[1], text, 'EX', ARGV[3])
--- A node with a late clock leases of an earlier day.
+-- A node with a slow clock leases IDs of an earlier day.
 if not known[1] or known[1] <= ARGV[1] then
   redis.call('HSET', KEYS[2], 'ids_day', ARGV[1], 'ids', text)
 end

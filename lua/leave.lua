@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- A node that ends gives its name back, unless another process has it by now.
+-- Releases the name of a node that stops, unless another process has taken it over.
 --
 -- KEYS  1 nodes (sorted set)  2 instances (hash: node -> process)  3 healed (hash)
 -- ARGV  1 node  2 process
 --
--- Returns 1 when it was given back, 0 when it is another's.
+-- Returns 1 if the name was released, 0 if it belongs to another process.
 
 if redis.call('HGET', KEYS[2], ARGV[1]) ~= ARGV[2] then
   return 0

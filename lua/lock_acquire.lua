@@ -1,13 +1,13 @@
 #!lua
--- Takes a lock, or one depth more of a lock that its owner holds. Safe to repeat: the depth is told,
--- not counted up.
+-- Acquires a lock, or re-enters a lock that its owner holds. Idempotent: the depth is passed as an argument,
+-- not incremented.
 --
 -- KEYS  1 lock (hash: owner -> depth, @token, @since)  2 locks (sorted set: name -> end of lease, ms)
---       3 last token (string)  4 waiting (sorted set: owner -> until when it counts as waiting, ms)
--- ARGV  1 owner  2 lease (ms)  3 depth wanted  4 name  5 how long the caller counts as waiting (ms), 0 if it does not
+--       3 last token (string)  4 waiting (sorted set: owner -> end of its wait, ms)
+-- ARGV  1 owner  2 lease (ms)  3 depth wanted  4 name  5 how long the caller waits (ms), 0 if it does not
 --
--- Returns {1, token, since ms} when it is held now, {0, ms left or negative} when somebody else holds it,
--- {-1, 0} when the owner has lost what it wants one depth more of.
+-- Returns {1, token, since ms} if the lock is acquired, {0, ms left or negative} if another owner holds it,
+-- {-1, 0} if the owner has lost the lock that it re-enters.
 
 local time = redis.call('TIME')
 local micros = time[1] * 1000000 + time[2]
@@ -18,8 +18,8 @@ local held = kind == 'hash' and tonumber(redis.call('HGET', KEYS[1], ARGV[1]) or
 local wait = tonumber(ARGV[5])
 
 if kind == 'none' and depth == 1 then
-  -- By the clock, so that tokens rise even over a Redis that came back empty; and by the last one, so
-  -- that they rise over a clock that steps back.
+  -- From the clock, so that tokens increase even if Redis lost its data; and from the last token, so
+  -- that they increase even if the clock steps back.
   local token = string.format('%.0f', math.max(micros, tonumber(redis.call('GET', KEYS[3]) or '0') + 1))
   local since = string.format('%.0f', now)
   redis.call('SET', KEYS[3], token)

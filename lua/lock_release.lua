@@ -1,11 +1,11 @@
 #!lua
--- Gives one depth of a lock back, or all of it. Safe to repeat: the depth is told, not counted down.
+-- Releases one level of a lock, or all of it. Idempotent: the depth is passed as an argument, not decremented.
 --
 -- KEYS  1 lock (hash)  2 locks (sorted set)  3 waiting (sorted set)
--- ARGV  1 owner  2 depth that it holds, 0 for whatever it is  3 name  4 channel
---       5 keep it for that long all the same (ms), 0 to free it now  6 "revoked" when it is taken from its owner
+-- ARGV  1 owner  2 depth that it holds, 0 for any  3 name  4 channel
+--       5 keep the lock for this time (ms), 0 to free it now  6 "revoked" for a forced release
 --
--- Returns 1 when it was given back now, 2 when an earlier call had done so, 0 when the owner does not hold it.
+-- Returns 1 if released, 2 if an earlier call released it, 0 if the owner does not hold it.
 
 local waiting = redis.call('EXISTS', KEYS[3]) == 1
 if waiting then
@@ -26,7 +26,7 @@ end
 if keep > 0 then
   local time = redis.call('TIME')
   local now = time[1] * 1000 + math.floor(time[2] / 1000)
-  -- A renewal that is on its way must not make it longer.
+  -- A concurrent renewal must not extend it.
   redis.call('HSET', KEYS[1], '@kept', 1)
   redis.call('PEXPIRE', KEYS[1], keep)
   redis.call('ZADD', KEYS[2], now + keep, ARGV[3])

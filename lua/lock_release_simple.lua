@@ -1,10 +1,10 @@
 #!lua
--- The tutorial's third step: compare and delete in one go.
+-- The tutorial's third step: atomic compare and delete.
 --
 -- KEYS  1 lock (string: its owner)  2 locks (sorted set)
 -- ARGV  1 owner  2 name
 --
--- Returns 1 when it was given back, 0 when the owner does not hold it.
+-- Returns 1 if released, 0 if the owner does not hold it.
 
 if redis.call('TYPE', KEYS[1]).ok == 'string' and redis.call('GET', KEYS[1]) == ARGV[1] then
   redis.call('ZREM', KEYS[2], ARGV[2])

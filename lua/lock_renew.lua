@@ -2,9 +2,9 @@
 -- Renews many locks of one node in one call.
 --
 -- KEYS  1 locks (sorted set), then the locks (hashes)
--- ARGV  1 lease (ms), 0 only to look; then for each lock: owner, name
+-- ARGV  1 lease (ms), 0 to check only; then for each lock: owner, name
 --
--- Returns for each lock 1 when its owner holds it (it was renewed then), 0 when it does not any more.
+-- Returns for each lock 1 if its owner holds it (and it was renewed), else 0.
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

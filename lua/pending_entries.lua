@@ -1,10 +1,10 @@
 #!lua flags=no-writes
--- These entries of the pending list with their bodies; those that are not pending are left out.
+-- The given entries of the pending list with their bodies; entries that are not pending are omitted.
 --
 -- KEYS  1 orders (stream)
--- ARGV  1 group  then entry ids
+-- ARGV  1 group  then entry IDs
 --
--- Returns a list of {entry, consumer, idle ms, deliveries, fields}; fields is false where the body is gone.
+-- Returns a list of {entry, consumer, idle ms, deliveries, fields}; fields is false if the body is gone.
 
 local found = {}
 for i = 2, #ARGV do

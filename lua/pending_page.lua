@@ -2,9 +2,9 @@
 -- One page of the pending list with the bodies of its entries.
 --
 -- KEYS  1 orders (stream)
--- ARGV  1 group  2 first entry id  3 last entry id  4 most entries  5 only this consumer (optional)
+-- ARGV  1 group  2 first entry ID  3 last entry ID  4 maximum number of entries  5 consumer (optional)
 --
--- Returns a list of {entry, consumer, idle ms, deliveries, fields}; fields is false where the body is gone.
+-- Returns a list of {entry, consumer, idle ms, deliveries, fields}; fields is false if the body is gone.
 
 local page = {}
 for i, row in ipairs(redis.call('XPENDING', KEYS[1], unpack(ARGV))) do

@@ -1,10 +1,10 @@
 #!lua flags=no-writes
--- Which order each place of a sale holds, and whether that can be relied on.
+-- The order at each place of a sale, and whether the keys are consistent.
 --
 -- KEYS  1 sale (hash)  2 stock (string)  3 buyers (hash place -> order)
 -- ARGV  places
 --
--- Returns {"whole" or the key that does not agree with the others, order or false for each place}.
+-- Returns {"whole" or the inconsistent key, order or false for each place}.
 
 local damaged = look_at_sale(KEYS[1], KEYS[2], KEYS[3])
 local held = {}

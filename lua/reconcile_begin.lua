@@ -1,21 +1,21 @@
 #!lua
--- Begins to reconcile one sale: it admits no buyer until reconcile_end.lua, and one process at a time works on it.
+-- Begins the reconciliation of one sale: it admits no buyers until reconcile_end.lua. One process at a time reconciles it.
 --
 -- KEYS  1 sale (hash)  2 stock (string)  3 buyers (hash place -> order)  4 tally (hash)
--- ARGV  1 token of this process  2 ms that it has until restore.lua renews that  3 run of the server
+-- ARGV  1 token of this process  2 lease (ms), renewed by restore.lua  3 server run ID
 --       then the sale by SQL:  4 version  5 title  6 begin  7 end  8 state  9 initial  10 limit  11 created
---       12 "always" to begin also where the keys agree; "replace" to begin also where Redis holds another sale of that
---          number, whose keys are kept under other names; else ""
+--       12 "always" to begin even if the keys are consistent; "replace" to begin even if Redis holds another sale with
+--          that ID, whose keys are renamed; else ""
 --
 -- Returns
---   {"whole"}   the keys agree and were reconciled on this run of the server
---   {"open"}    they agree, and buyers may be put back while the sale is as it is: no node admits buyers on a run that it
---               has not reconciled
---   {"busy"}    another process reconciles or cuts the sale
---   {"other"}   Redis holds another sale of that number, with another time of creation: it is closed
---   {"begun", what was found of the keys...}: "sale", "stock" or "buyers" for the one that does not agree, "KEY TYPE" for
---               one that is kept under another name; "restoring" and what another process has found that broke off
--- A sale that Redis knows in a newer version than SQL keeps it.
+--   {"whole"}   the keys are consistent and were reconciled in this server run
+--   {"open"}    they are consistent, and buyers can be restored without closing the sale: no node admits buyers in a
+--               server run that it has not reconciled
+--   {"busy"}    another process is reconciling or cutting the sale
+--   {"other"}   Redis holds another sale with that ID and another creation time: it is closed
+--   {"begun", findings...}: "sale", "stock" or "buyers" for an inconsistent key, "KEY TYPE" for a renamed key,
+--               "restoring" and the findings of an interrupted process
+-- If Redis has a newer version than SQL, that version is kept.
 
 local found = {}
 for i, wanted in ipairs({'hash', 'string', 'hash', 'hash'}) do

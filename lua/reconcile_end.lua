@@ -1,13 +1,13 @@
 #!lua
--- Ends the reconciling of one sale: the stock is what the buyers leave, and the sale admits buyers again.
+-- Ends the reconciliation of one sale: the stock is derived from the buyers, and the sale admits buyers again.
 --
 -- KEYS  1 sale (hash)  2 stock (string)  3 buyers (hash place -> order)  4 watermark (hash)
 --       5 tally (hash)
--- ARGV  1 token of the process that has begun (reconcile_begin.lua), "" where that answered "open"  2 run of the server
+-- ARGV  1 token of the process (reconcile_begin.lua), "" if that returned "open"  2 server run ID
 --       3 voucher
 --
--- Returns {"done", stock before or false, stock}; {"oversold", buyers, initial} where there are more buyers than pieces:
--- the sale stays closed; {"lost"} where a key was lost meanwhile, or another process has taken over: begin again.
+-- Returns {"done", stock before or false, stock}; {"oversold", buyers, initial} if there are more buyers than stock:
+-- the sale stays closed; {"lost"} if a key was lost meanwhile, or another process took over: begin again.
 
 if ARGV[1] == '' then
   if look_at_sale(KEYS[1], KEYS[2], KEYS[3]) then

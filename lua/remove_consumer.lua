@@ -1,8 +1,8 @@
 #!lua
--- Removes a consumer that holds nothing and whose node is dead: in one step, since an entry that is delivered in between
--- would go with its consumer.
+-- Removes a consumer of a dead node without pending entries, atomically: an entry delivered in between would be lost
+-- with its consumer.
 --
--- KEYS  1 orders (stream)  2 nodes (sorted set: node -> ms of its last sign)
+-- KEYS  1 orders (stream)  2 nodes (sorted set: node -> ms of its last heartbeat)
 -- ARGV  1 group  2 consumer  3 its node  4 a node is dead after (ms)
 --
 -- Returns {word, pending entries}: 'done', 'unknown' (no such consumer, or no group), 'alive' (its node is), 'pending' (it

@@ -1,14 +1,14 @@
 #!lua
--- Replaces an order stream whose last ID lies in the far future by a new one, which goes by the clock again: Redis has
--- no command that sets the last ID back below an entry that was deleted. What the group has not acknowledged is added
--- to the new stream in its order, under new IDs; the old stream is kept for a while.
+-- Replaces an order stream whose last ID is in the far future with a new one that follows the clock again: Redis has
+-- no command that lowers the last ID below a deleted entry. Unacknowledged entries are added to the new stream in order,
+-- under new IDs; the old stream is kept for a while.
 --
--- KEYS  1 orders (stream)  2 new name of the old stream; what was there is replaced  3 dead (stream)  4 gone (set)
+-- KEYS  1 orders (stream)  2 new name of the old stream, overwritten if it exists  3 dead (stream)  4 gone (set)
 --       5 watermark (hash)
 -- ARGV  1 group  2 IDs further ahead of the clock than this are in the far future (ms)  3 keep the old stream for (ms)
 --       4 reason for the dead letters  then the entries that become dead letters
 --
--- Returns {entries in the new stream, dead letters, last ID of the old stream}, or false where the last ID is not in
+-- Returns {entries in the new stream, dead letters, last ID of the old stream}, or false if the last ID is not in
 -- the far future.
 
 local info = redis.pcall('XINFO', 'STREAM', KEYS[1])
@@ -42,7 +42,7 @@ local kept, dead, newest = 0, 0, at .. '-0'
 
 local function bury(id, body, consumer, deliveries)
   local letter = {'entry', id, 'reason', ARGV[4], 'consumer', consumer, 'deliveries', deliveries, 'at', at}
-  -- `unpack` has a limit; a body beyond 3,000 fields is cut.
+  -- `unpack` has a limit; a body with more than 3,000 fields is truncated.
   for i = 1, math.min(#body, 6000), 2 do
     letter[#letter + 1] = 'body:' .. body[i]
     letter[#letter + 1] = body[i + 1]
@@ -78,7 +78,7 @@ end
 local from = delivered and '(' .. delivered or '-'
 while from do
   local page = redis.pcall('XRANGE', KEYS[2], from, '+', 'COUNT', 1000)
-  -- Nothing comes after the largest ID, and Redis refuses to look for it.
+  -- No ID follows the largest one, and Redis rejects such a range.
   if page.err then
     break
   end
@@ -87,7 +87,7 @@ while from do
   end
   from = #page == 1000 and '(' .. page[1000][1]
 end
--- What was ever added must not become less: that is how a stream is found to have lost entries.
+-- The count of added entries must not decrease: a decrease means lost entries.
 local added = field(info, 'entries-added') + kept
 redis.call('XSETID', KEYS[1], newest, 'ENTRIESADDED', added)
 local known = redis.pcall('HGET', KEYS[5], 'orders')

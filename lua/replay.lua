@@ -1,10 +1,10 @@
 #!lua
--- Puts dead letters back into the order stream: each is copied and deleted in one step.
+-- Replays dead letters into the order stream: each is copied and deleted atomically.
 --
 -- KEYS  1 orders (stream)  2 dead (stream)  3 watermark (hash)
--- ARGV  three for each letter: letter, how often it was replayed with this time, the history that it takes along
+-- ARGV  three for each letter: letter, number of replays including this one, its history
 --
--- Returns how many were put back; a letter that is gone is passed by.
+-- Returns the number of replayed letters; missing letters are skipped.
 
 local back, last = 0, nil
 for a = 1, #ARGV, 3 do
@@ -27,7 +27,7 @@ for a = 1, #ARGV, 3 do
   end
 end
 if last then
-  -- The letter may be of an order that was promised to no buyer, so the entry is checked again.
+  -- The order of the letter may not be promised to a buyer, so the entry is checked again.
   verify_until_now(KEYS[3], last)
   count_added(KEYS[3], back, last)
 end

@@ -1,18 +1,18 @@
 #!lua
--- Puts buyers back that Redis has lost: each takes a piece again, once.
+-- Restores buyers that Redis has lost: each takes stock again, once.
 --
 -- KEYS  1 sale (hash)  2 stock (string)  3 buyers (hash place -> order)  4 orders (stream)  5 dead (stream)
 --       6 watermark (hash)  7 tally (hash)
 -- ARGV  1 voucher
---       2 "book" to put the buyer back; "claim" for a live order of SQL, which takes its place from any other order;
---         "enqueue" to add the entry as well; "refuse" to make a dead letter of it, whatever the state of the sale
---       3 token of the process that reconciles the sale (reconcile_begin.lua), "" for a sale that is whole
---       4 ms by which its lease is renewed  then three for each buyer: user, place, order id
+--       2 "book" to restore the buyer; "claim" for a live order in SQL, which takes the place of any other order;
+--         "enqueue" to add the entry as well; "refuse" to make it a dead letter, whatever the state of the sale
+--       3 token of the reconciling process (reconcile_begin.lua), "" for a consistent sale
+--       4 lease renewal (ms)  then three for each buyer: user, place, order ID
 --
--- Returns {put back, order ids refused, order ids put back that were promised}: refused are buyers who hold another
--- order now, and those for whom no piece is left. A buyer who is there already under the same order counts as neither.
--- A promise ("enqueue", "refuse") that is refused becomes a dead letter, so that its id still has a result.
--- {-1, {}, {}} where the sale is not whole, or is no longer reconciled under this token: nothing was changed.
+-- Returns {restored, rejected order IDs, restored order IDs that were promised}: rejected are buyers who hold another
+-- order now, and those for whom no stock is left. A buyer who already has the same order counts as neither.
+-- A rejected promise ("enqueue", "refuse") becomes a dead letter, so that its ID still has a result.
+-- {-1, {}, {}} without a change if the sale is inconsistent, or no longer reconciled under this token.
 
 local token, refuse = ARGV[3], ARGV[2] == 'refuse'
 local initial
@@ -79,7 +79,7 @@ for i = 5, #ARGV, 3 do
   end
 end
 if #refused > 0 then
-  -- The stream may hold entries of those, which are not to be written.
+  -- The stream may hold entries of these orders, which must not be written.
   verify_until_now(KEYS[6], '0-0')
 end
 if not refuse and token == '' and restored > 0 then

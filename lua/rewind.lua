@@ -1,12 +1,12 @@
 #!lua
--- Moves the group back, or makes it where it was destroyed, if all is still as it was shown.
+-- Rewinds the group, or recreates it if it was destroyed, provided that the state still matches the preview.
 --
 -- KEYS  1 orders (stream)
--- ARGV  1 group  2 id after which the group goes on  3 id up to which it was delivered when that was shown, or '' where
---       there was no group  4 first entry that is delivered again  5 entries read up to there, or -1 where nobody can tell
+-- ARGV  1 group  2 ID after which the group continues  3 last delivered ID of the preview, or '' without
+--       a group  4 first entry to redeliver  5 entries read up to there, or -1 if unknown
 --
--- Returns one word: 'done', 'gone' (the group was destroyed), 'made' (somebody made the group), 'back' (somebody moved
--- the group back), 'trimmed' (the first entry is not there any more).
+-- Returns one word: 'done', 'gone' (the group was destroyed), 'made' (the group was created meanwhile), 'back' (the
+-- group was rewound meanwhile), 'trimmed' (the first entry no longer exists).
 
 local function field(reply, name)
   for i = 1, #reply, 2 do
@@ -16,7 +16,7 @@ local function field(reply, name)
   end
 end
 
--- As text: a number of Lua has no 64 bits.
+-- As text: Lua numbers do not have 64 bits.
 local function smaller(a, b)
   if #a ~= #b then
     return #a < #b

@@ -1,10 +1,10 @@
 #!lua
--- Renames a key of another type than it should have, so that a new one can take its place.
+-- Renames a key of the wrong type, so that a new one can take its place.
 --
--- KEYS  1 key  2 its new name; what was there is replaced
--- ARGV  1 type that the key should have
+-- KEYS  1 key  2 its new name, overwritten if it exists
+-- ARGV  1 expected type
 --
--- Returns the type that was found, or false where the key is as it should be, or is not there.
+-- Returns the type found, or false if the key has the expected type or does not exist.
 
 local kind = redis.call('TYPE', KEYS[1]).ok
 if kind == 'none' or kind == ARGV[1] then

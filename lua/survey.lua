@@ -1,20 +1,20 @@
 #!lua flags=no-writes
--- Everything a Snapshot needs of Redis, at one moment and in one round trip.
+-- Everything a Snapshot needs from Redis, consistent and in one round trip.
 --
 -- KEYS  1 orders (stream)  2 dead (stream)  3 nodes (sorted set)  4 gone (set)  5 instances (hash)  6 healed (hash)
 --       7 watermark (hash)
 --       then four for each sale: sale (hash), stock (string), buyers (hash), tally (hash)
--- ARGV  1 group  2 entries that are few enough to be counted
+-- ARGV  1 group  2 maximum number of entries to count
 --
 -- Returns {now ms,
 --   {length, dead, has group, lag or false, pending, oldest pending or false, first entry or false,
---    entries that a claim dropped},
---   {last entry or false, entries added, last id given or false, last id deleted or false,
---    last id delivered or false, entries read or false},
+--    entries dropped by a claim},
+--   {last entry or false, entries added, last ID or false, last deleted ID or false,
+--    last delivered ID or false, entries read or false},
 --   consumers {name, pending, idle ms}..., nodes {name, ms, ...},
---   sales {key that does not agree or false, initial or false, stock or false, buyers, version or false, created or false,
+--   sales {inconsistent key or false, initial or false, stock or false, buyers, version or false, created or false,
 --     admitted, sold out, duplicate, rejected}...,
---   keys of another type than they should have {key, type}...: nothing was read from those,
+--   keys of the wrong type {key, type}..., which were not read,
 --   streams that have lost entries...}
 
 local function field(reply, name)
@@ -28,7 +28,7 @@ end
 
 local foreign = {}
 
--- What a command on a key returns, or `other` where the key has another type. Other errors are raised.
+-- Returns the result of a command on a key, or `other` if the key has another type. Other errors are raised.
 local function read(key, other, ...)
   local reply = redis.pcall(...)
   if type(reply) ~= 'table' or not reply.err then
@@ -56,8 +56,8 @@ if not info.err then
   marks[4] = deleted ~= '0-0' and deleted
 end
 
--- The lag that Redis tells counts trimmed entries as well, and is off or unknown after deletions and a group that was
--- moved: what is few is counted, from either end, and its word taken only where nothing speaks against it.
+-- The lag that Redis reports includes trimmed entries, and is wrong or unknown after deletions and a rewind of the group:
+-- few entries are counted, from either end, and the reported value is used only if nothing contradicts it.
 local function lag_of(group, length)
   local few, delivered = tonumber(ARGV[2]), field(group, 'last-delivered-id')
   local after = redis.pcall('XRANGE', KEYS[1], '(' .. delivered, '+', 'COUNT', few + 1)

@@ -1,17 +1,17 @@
 #!lua
--- Brings Redis' copy of a sale up to what SQL committed. Safe to repeat, and an older copy never wins.
+-- Updates the copy of a sale in Redis to the committed state in SQL. Idempotent; an older version never wins.
 --
 -- KEYS  1 sale (hash)  2 stock (string)  3 buyers (hash place -> order)  4 watermark (hash)
 -- ARGV  1 version  2 title  3 begin (ms, 0 = at once)  4 end (ms, 0 = never)  5 state  6 initial
---       7 limit (orders a user)  8 created (ms)  9 voucher  10 "new" for a sale that was just created, "own" from the
---       process that cuts this sale, else ""  11 run of the server
+--       7 limit (orders per user)  8 created (ms)  9 voucher  10 "new" for a newly created sale, "own" from the
+--       process that cuts this sale, else ""  11 server run ID
 --
--- Returns "taken" for a version that was taken over, "known" where Redis had it or a newer one, "cutting" while a cut of
--- this version or a newer one is under way (cut.lua): ask again soon; "damaged" where the keys of the sale do not agree,
--- or are not there: it has to be reconciled with its buyers; "other" where Redis holds another sale of that
--- number: it is closed.
+-- Returns "taken" if the version was applied, "known" if Redis had it or a newer one, "cutting" while a cut of
+-- this version or a newer one is in progress (cut.lua): retry soon; "damaged" if the keys of the sale are inconsistent
+-- or missing: it must be reconciled with its buyers; "other" if Redis holds another sale with that
+-- ID: it is closed.
 --
--- The stock follows from `initial` by difference, so that pieces sold meanwhile stay sold.
+-- The stock changes by the difference of `initial`, so that stock sold meanwhile stays sold.
 
 local fields = {'version', ARGV[1], 'title', ARGV[2], 'begin', ARGV[3], 'end', ARGV[4], 'state', ARGV[5],
   'initial', ARGV[6], 'limit', ARGV[7], 'created', ARGV[8]}
@@ -46,13 +46,13 @@ if integer(sale[5]) >= integer(ARGV[1]) and not (cutting and cutting <= integer(
   return 'known'
 end
 if cutting and cutting >= integer(ARGV[1]) and ARGV[10] ~= 'own' then
-  -- Pieces put back now could be sold before SQL takes them out.
+  -- Stock returned now could be sold before SQL removes it.
   local time = redis.call('TIME')
   if time[1] * 1000 + math.floor(time[2] / 1000) < integer(known[2]) then
     return 'cutting'
   end
 end
--- Never below 0: a sale with more buyers than pieces no longer agrees, and is closed until that is resolved.
+-- Never below 0: a sale with more buyers than stock is inconsistent, and closed until that is resolved.
 redis.call('SET', KEYS[2], string.format('%.0f', math.max(0, stock + integer(ARGV[6]) - integer(sale[6]))))
 redis.call('HDEL', KEYS[1], 'cutting', 'cut_until')
 redis.call('HSET', KEYS[1], unpack(fields))

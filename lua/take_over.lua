@@ -1,11 +1,11 @@
 #!lua
--- XCLAIM, but not of entries without a body: it would drop them from the pending list, and nobody would rebuild
--- their orders.
+-- XCLAIM, except for entries without a body: it would drop them from the pending list, and their orders could not be
+-- rebuilt.
 --
 -- KEYS  1 orders (stream)
--- ARGV  1 group  2 consumer  3 idle for that long (ms)  4... entries
+-- ARGV  1 group  2 consumer  3 minimum idle time (ms)  4... entries
 --
--- Returns the ids of the entries that are the consumer's now. It is no delivery.
+-- Returns the IDs of the claimed entries. The delivery count does not change.
 
 local claim = {'XCLAIM', KEYS[1], ARGV[1], ARGV[2], ARGV[3]}
 for i = 4, #ARGV do

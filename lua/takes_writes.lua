@@ -1,8 +1,8 @@
 #!lua
--- Does nothing. Without flags, Redis refuses it whenever it takes no writes: out of memory, too few replicas, a disk
--- that failed, a replica.
+-- Does nothing. Without flags, Redis rejects it whenever it rejects writes: out of memory, too few replicas, a failed
+-- disk, a replica.
 --
--- KEYS  1 a key of the server that is asked
+-- KEYS  1 a key of the server to test
 -- ARGV  none
 --
 -- Returns 1.

@@ -1,10 +1,10 @@
 #!lua
--- Trims the order stream by age and by length: never an entry that some group has not acknowledged.
+-- Trims the order stream by age and by length, but never an entry that a group has not acknowledged.
 --
 -- KEYS  1 orders (stream)
--- ARGV  1 keep entries of the last ... ms  2 most entries to trim in this call  3 keep about that many entries, whatever their age
+-- ARGV  1 age to keep (ms)  2 maximum number of entries to trim  3 approximate number of entries to keep, whatever their age
 --
--- Returns {trimmed, first entry that had to stay because a group needs it, or false}
+-- Returns {trimmed, first entry kept because a group needs it, or false}
 
 local groups = redis.pcall('XINFO', 'GROUPS', KEYS[1])
 if groups.err or #groups == 0 then
@@ -32,11 +32,11 @@ end
 
 local needed = false
 for _, group in ipairs(groups) do
-  -- The oldest pending one; without any, what was delivered last may go, but nothing after it.
+  -- The oldest pending entry; without one, entries up to the last delivered one may be trimmed.
   local oldest = redis.call('XPENDING', KEYS[1], field(group, 'name'))[2]
   if not oldest then
     local ms, number = parts(field(group, 'last-delivered-id'))
-    -- A group that was moved back stands at the end of a millisecond, which a number of Lua can't count on from.
+    -- A rewound group is at the end of a millisecond, a sequence number that Lua cannot increment.
     oldest = number < 2 ^ 53 and string.format('%.0f-%.0f', ms, number + 1) or string.format('%.0f-0', ms + 1)
   end
   if not needed or earlier(oldest, needed) then
@@ -55,7 +55,7 @@ local most = tonumber(ARGV[2])
 local trimmed = redis.call('XTRIM', KEYS[1], 'MINID', '~', floor, 'LIMIT', most)
 local excess = redis.call('XLEN', KEYS[1]) - tonumber(ARGV[3])
 if excess > 0 and trimmed < most then
-  -- By number, but still by id: MAXLEN would not stop at what a group needs.
+  -- By number, but still by ID: MAXLEN would not stop at entries that a group needs.
   trimmed = trimmed + redis.call('XTRIM', KEYS[1], 'MINID', '~', needed, 'LIMIT', math.min(excess, most - trimmed))
   local left = redis.call('XLEN', KEYS[1]) - tonumber(ARGV[3])
   local first = left > 0 and redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', 1)[1]

@@ -1,13 +1,13 @@
 #!lua flags=allow-oom
--- Which entries of the order stream need no check against the buyers: scripts of this program have added them, each
+-- The entries of the order stream that need no check against the buyers: scripts of this program added each of them
 -- with its buyer.
 --
 -- KEYS  1 orders (stream)  2 watermark (hash)
 -- ARGV  none
 --
--- Returns {after this ID, up to this one}; false where every entry needs a check: the watermark does not match the
--- stream, because entries were lost or another program has added some. Without "no-writes" a replica, which may be
--- behind, refuses the script.
+-- Returns {after this ID, up to this one}, or false if every entry needs a check: the watermark does not match the
+-- stream, because entries were lost or another program added some. Without "no-writes" a replica, which may be
+-- behind, rejects the script.
 
 local known = redis.pcall('HMGET', KEYS[2], 'orders', 'last_orders', 'unverified_until')
 local info = redis.pcall('XINFO', 'STREAM', KEYS[1])

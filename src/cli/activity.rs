@@ -23,19 +23,19 @@ pub(super) struct ActivityArgs {
     /// At this time or later: 2026-11-20T14:30:00Z, '2026-11-20 14:30' (local), 14:30 (today) or -2h
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     since: Option<Millis>,
-    /// Before this time, written alike
+    /// Before this time, same formats
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     until: Option<Millis>,
-    /// Only what operators did
+    /// Commands only
     #[arg(long, conflicts_with = "events")]
     acts: bool,
-    /// Only what happened
+    /// Events only
     #[arg(long)]
     events: bool,
-    /// Most lines to show, the newest ones
+    /// Maximum number of lines, the newest ones
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = rows())]
     limit: u32,
-    /// Only those before this place: the page before, as the first page names it
+    /// Only lines before this position, as the previous page prints it
     #[arg(long, value_name = "PLACE")]
     before: Option<Place>,
 }
@@ -66,7 +66,7 @@ struct Line {
 
 pub(super) async fn run(config: &Config, out: Output, args: &ActivityArgs) -> Result<u8, Fault> {
     if args.since.zip(args.until).is_some_and(|(since, until)| since >= until) {
-        return Err(Fault::usage("--since must lie before --until"));
+        return Err(Fault::usage("--since must be before --until"));
     }
     let which = match (args.acts, args.events) {
         (true, _) => Some(Which::Acts),
@@ -109,7 +109,7 @@ const WIDEST: usize = 60;
 
 fn words(page: &Page) -> String {
     if page.lines.is_empty() {
-        return "Nothing is in the log that matches.".to_owned();
+        return "No log entries match.".to_owned();
     }
     let zone = TimeZone::system();
     let widest = if io::stdout().is_terminal() { WIDEST } else { usize::MAX };
@@ -140,7 +140,7 @@ fn words(page: &Page) -> String {
         }
     }
     if let Some(next) = page.next {
-        text.push_str(&format!("older ones: the same with --before {next}\n"));
+        text.push_str(&format!("older entries: --before {next}\n"));
     }
     text
 }

@@ -77,7 +77,7 @@ impl Alone {
                 }
                 Err(error) => Err(error.to_string()),
             },
-            (None, None) => Err("no Redis is named".to_owned()),
+            (None, None) => Err("no Redis is configured".to_owned()),
         };
         let neither = store.is_err() && redis.is_err();
         let keys = layout(config, store.as_ref().ok(), redis.as_ref().ok()).await;

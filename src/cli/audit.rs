@@ -30,10 +30,10 @@ use crate::config::Config;
 
 #[derive(Debug, Args)]
 pub(super) struct AuditArgs {
-    /// Only this sale
+    /// Audit only this sale
     #[arg(long, value_name = "ID")]
     voucher: Option<VoucherId>,
-    /// Put right what can be, after showing it and asking
+    /// Repair what can be repaired, after a preview and confirmation
     #[arg(long)]
     repair: bool,
     #[command(flatten)]
@@ -73,7 +73,7 @@ impl PartitionLine {
 }
 
 /// Said of sales while [`is_in_the_way`] is so.
-pub(super) const IN_THE_WAY: &str = "the sales can't be audited before the partition is repaired";
+pub(super) const IN_THE_WAY: &str = "the sales cannot be audited until the partition is repaired";
 
 pub(super) const REPAIR: &str =
     "  'seckill audit --repair' shows what can be repaired, and asks for confirmation\n";
@@ -203,7 +203,7 @@ async fn repair(
     }
     operator.reason = reason.unwrap_or_else(|| why(&args.consent));
     let sales = counted(plan.len() as u64, "sale", "sales");
-    ask(&args.consent, &format!("Put the books of {sales} right like that?"))?;
+    ask(&args.consent, &format!("Apply this repair to {sales}?"))?;
     let mut all = execute(&operator, plan).await?;
     if let Some(partitions) = done {
         all.enqueued += partitions.enqueued;
@@ -215,7 +215,7 @@ async fn repair(
 async fn execute(operator: &Operator, plan: Vec<SaleRepair>) -> Result<Repaired, Fault> {
     match operator.execute(Command::Repair(plan), &CancellationToken::new()).await? {
         Reply::Repaired(done) => Ok(done),
-        _ => Err(Fault::no("the engine answered something else than a repair")),
+        _ => Err(Fault::no("unexpected reply from the engine to a repair")),
     }
 }
 
@@ -230,10 +230,10 @@ fn told(sale: &SaleRepair) -> String {
     for left in &sale.left {
         text.push_str(&match left {
             Finding::Stranded(_) => format!(
-                "\n    needs a person: {left}\n      'seckill dead list' shows why\n      'seckill dead replay --all' replays them\n      'seckill dead discard --all --compensate' cancels them and refunds the stock"
+                "\n    manual action needed: {left}\n      'seckill dead list' shows why\n      'seckill dead replay --all' replays them\n      'seckill dead discard --all --compensate' cancels them and refunds the stock"
             ),
             _ => format!(
-                "\n    needs a person, who compares tb_voucher_order with tb_seckill_voucher: {left}"
+                "\n    manual action needed, compare tb_voucher_order with tb_seckill_voucher: {left}"
             ),
         });
     }
@@ -246,12 +246,12 @@ fn words(report: &Report, repairing: bool) -> String {
     let broken: String = report.partitions.iter().map(PartitionLine::words).collect();
     let hint = if repairing { "" } else { REPAIR };
     if let Some(error) = report.error {
-        return format!("{broken}{hint}The books are OFF: {error}.");
+        return format!("{broken}{hint}Audit failed: {error}.");
     }
     if audit.sales.is_empty() {
-        let end = if audit.balanced { "and balance" } else { "but a partition is broken" };
+        let end = if audit.balanced { "nothing to audit" } else { "but a partition is damaged" };
         let hint = if report.partitions.is_empty() { "" } else { hint };
-        return format!("{broken}{hint}There is no sale yet; the books are empty {end}.");
+        return format!("{broken}{hint}No sales yet, {end}.");
     }
     let rows: Vec<Vec<String>> = audit
         .sales
@@ -321,6 +321,10 @@ fn words(report: &Report, repairing: bool) -> String {
             counted(unknown, "buyer", "buyers")
         ));
     }
-    text.push_str(if audit.balanced { "The books balance." } else { "The books are OFF." });
+    text.push_str(if audit.balanced {
+        "Audit passed: all orders accounted for."
+    } else {
+        "Audit FAILED."
+    });
     text
 }

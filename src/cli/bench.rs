@@ -24,31 +24,31 @@ use crate::config::Config;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum BenchCommand {
-    /// Locks: taken and given back a second, and hand-over, beside SET NX PX with a Lua release
+    /// Locks: acquisitions per second and hand-over latency, compared with SET NX PX and a Lua release
     ///
-    /// On a server of its own, or on --redis; the lock over several servers always on three of its own.
+    /// Runs on a temporary server, or on --redis; the multi-server lock always runs on three temporary servers.
     Locks(LocksArgs),
-    /// Orders persisted a second, from the stream to the acknowledged row, beside the tutorial's consumer
+    /// Orders persisted per second, from stream to acknowledged row, compared with the tutorial's consumer
     ///
-    /// Runs on servers of its own, or on --redis and --database. A Redis with a live node and a database
-    /// with a sale that is not archived are refused. Every key of the bench is removed at its end but the counters of order ids, which are never given twice; the rows of
+    /// Runs on temporary servers, or on --redis and --database. A Redis with a live node and a database
+    /// with a sale that is not archived are rejected. All keys of the benchmark are removed at its end, except the order ID counters, which never repeat an ID; the rows of
     /// its two sales stay in the database, and the sales are archived.
     Persist(PersistArgs),
-    /// The console: its share of a core at rest, what it costs a full rush, how soon it draws and answers a key
+    /// The console: idle CPU, overhead on a full load test, time to draw and to respond to a key
     ///
-    /// Runs on a throw-away data dir, and draws to a terminal that nobody sees.
+    /// Runs in a temporary data dir and draws to a hidden terminal.
     Console(console::ConsoleArgs),
 }
 
 #[derive(Debug, Args)]
 pub(super) struct LocksArgs {
-    /// Seconds for each of the nine parts
+    /// Seconds for each of the nine measurements
     #[arg(long, value_name = "S", default_value_t = 3)]
     seconds: u64,
-    /// Tasks with a lock of their own
+    /// Tasks with one lock each
     #[arg(long, value_name = "N", default_value_t = 64)]
     tasks: usize,
-    /// Tasks that wait for one lock
+    /// Tasks that share one lock
     #[arg(long, value_name = "N", default_value_t = 100)]
     waiting: usize,
 }
@@ -74,9 +74,7 @@ pub(super) async fn run(config: &Config, out: Output, command: BenchCommand) -> 
 async fn run_locks(config: &Config, out: Output, args: LocksArgs) -> Result<u8, Fault> {
     let range = |value: usize| (1..=10_000).contains(&value);
     if !(1..=600).contains(&args.seconds) || !range(args.tasks) || !range(args.waiting) {
-        return Err(Fault::usage(
-            "give 1 to 600 seconds, 1 to 10000 tasks and 1 to 10000 who wait",
-        ));
+        return Err(Fault::usage("give 1 to 600 seconds, 1 to 10000 tasks and 1 to 10000 waiters"));
     }
     // On a server of its own, unless one is named: figures of a busy one say little.
     let mut config = config.clone();

@@ -7,7 +7,7 @@ use super::{Cli, Fault, output::print};
 
 #[derive(Clone, Copy, Debug, Args)]
 pub(super) struct CompletionsArgs {
-    /// Shell to complete in
+    /// Shell to generate the script for
     #[arg(value_name = "SHELL")]
     shell: Shell,
 }

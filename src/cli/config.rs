@@ -182,14 +182,14 @@ mod tests {
             ("theme = 5", "line 1:"),
             ("theme = \"dark\"\ntheme = \"light\"", "line 2: duplicate key"),
             ("[keys]\nmark = \"v\"\nmark = \"w\"", "line 3: duplicate key"),
-            ("[keys]\nfreeze = \"m\"", "line 2: 'freeze' and 'mouse' would both be 'm'"),
-            ("[keys]\n\nfreeze = \"hyper-x\"", "line 3: 'freeze': 'hyper-x' is no key"),
+            ("[keys]\nfreeze = \"m\"", "line 2: 'freeze' and 'mouse' would share the key 'm'"),
+            ("[keys]\n\nfreeze = \"hyper-x\"", "line 3: 'freeze': 'hyper-x' is not a key"),
         ] {
             let told = faults::read(text).unwrap_err();
             assert!(told.starts_with(start), "{text}: {told}");
         }
         let told = faults::read("node = \"a\"\n[keys]\nmark = \"v\"\nfly = \"x\"").unwrap_err();
-        assert!(told.starts_with("line 4: there is no action 'fly'"), "{told}");
+        assert!(told.starts_with("line 4: unknown action 'fly'"), "{told}");
         assert!(faults::read("[keys]\nmark = 5").unwrap_err().starts_with("line 2:"));
         let config = faults::read("[store]\ntls = \"verify\"\nca = \"/a.pem\"").unwrap();
         assert_eq!(config.store.tls, seckill_store::Tls::Verify);
@@ -202,11 +202,10 @@ mod tests {
         std::fs::write(&path, "# mine\ntheme = \"dusk\"\n").unwrap();
         let config = Config::load(Some(&path)).unwrap();
         assert_eq!(config.theme.as_ref().map(|it| it.get_ref().as_str()), Some("dusk"));
-        let told = config.theme_fault("there is no theme 'dusk'").to_string();
-        let place =
-            format!("{} is not understood: line 2: there is no theme 'dusk'", path.display());
+        let told = config.theme_fault("unknown theme 'dusk'").to_string();
+        let place = format!("invalid config file {}: line 2: unknown theme 'dusk'", path.display());
         assert!(told.contains(&place), "{told}");
-        assert!(told.ends_with("'theme' the default (theme = \"dark\") stands"), "{told}");
+        assert!(told.ends_with("'theme': default: theme = \"dark\""), "{told}");
     }
 
     #[test]

@@ -285,7 +285,7 @@ impl Context {
         }
         self.outbox.write(&self.store).await;
         for act in self.outbox.lost().into_iter().chain(self.outbox.waiting()) {
-            tracing::error!(?act, "the audit log lacks this line");
+            tracing::error!(?act, "the audit log does not contain this line");
             // In English the line says it as the log would have.
             let result = match language() {
                 Lang::En => act.result.to_string(),

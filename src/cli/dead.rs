@@ -32,38 +32,38 @@ const MOST_OF_FIELD: usize = 200;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum DeadCommand {
-    /// Dead letters with their verdicts, oldest first
+    /// List dead letters with verdicts, oldest first
     List {
-        /// Most letters to show
+        /// Maximum number of letters
         #[arg(long, value_name = "N", default_value_t = 100)]
         limit: usize,
         /// Start at this letter
         #[arg(long, value_name = "LETTER")]
         from: Option<EntryId>,
-        /// Only those that pass: 'verdict=awaited,age>1h,reason~stock'
+        /// Only matching letters: 'verdict=awaited,age>1h,reason~stock'
         #[arg(long, value_name = "FILTER")]
         filter: Option<String>,
     },
-    /// One letter: its fields, how often it was given up and why, and what follows
+    /// Show one letter: fields, history with reasons, and next step
     Show {
-        /// The letter's id
+        /// ID of the letter
         letter: EntryId,
     },
-    /// Put letters back into the order stream, those for which a buyer waits
+    /// Replay letters whose buyer is waiting
     Replay {
         #[command(flatten)]
         which: Which,
-        /// Also those that came back as often as the settings allow
+        /// Include letters that reached the replay limit
         #[arg(long)]
         force: bool,
         #[command(flatten)]
         consent: Consent,
     },
-    /// Remove letters
+    /// Discard letters
     Discard {
         #[command(flatten)]
         which: Which,
-        /// Cancel the orders of buyers who wait, and give stock and place back
+        /// Cancel the orders of waiting buyers and return stock and place
         #[arg(long)]
         compensate: bool,
         #[command(flatten)]
@@ -80,7 +80,7 @@ pub(super) struct Which {
     /// All of them
     #[arg(long)]
     all: bool,
-    /// Those that pass: 'verdict=awaited,voucher=7,reason~stock'
+    /// Matching letters: 'verdict=awaited,voucher=7,reason~stock'
     #[arg(long, value_name = "FILTER")]
     filter: Option<String>,
 }
@@ -140,9 +140,7 @@ pub(super) async fn run(config: &Config, out: Output, command: DeadCommand) -> R
     let given = filter.is_some();
     let filter = Filter::parse(filter.unwrap_or_default(), LETTER_FIELDS)?;
     if given && filter.is_empty() {
-        return Err(Fault::usage(
-            "an empty filter lets everything through; leave it out, or say --all",
-        ));
+        return Err(Fault::usage("an empty filter matches everything; omit it, or pass --all"));
     }
     let mut context = Context::open_answering(config).await?;
     let result = match command {
@@ -199,7 +197,7 @@ async fn show(context: &Context, out: Output, letter: EntryId) -> Result<u8, Fau
     let now = context.redis.link().now().await?;
     let Some(judged) = reader(context).named(&[letter]).await?.into_iter().next() else {
         return Err(Fault::no(format!(
-            "there is no dead letter {letter}; 'seckill dead list' shows them"
+            "dead letter {letter} does not exist; see 'seckill dead list'"
         )));
     };
     let text = |raw: &[u8]| shown(&String::from_utf8_lossy(raw), MOST_OF_FIELD);
@@ -249,9 +247,9 @@ async fn apply(
     let LettersCounted { counts, gone, .. } = found;
     if counts.total() == 0 {
         return Err(Fault::no(if named {
-            "none of these dead letters is there; 'seckill dead list' shows them"
+            "none of these dead letters exist; see 'seckill dead list'"
         } else {
-            "no dead letter matches; 'seckill dead list' shows them"
+            "no dead letters match; see 'seckill dead list'"
         }));
     }
     let scope = scope.as_counted(&found);
@@ -283,7 +281,7 @@ async fn apply(
             out.answer(&report, || discarded(&report, compensated))?;
             (report.discarded, report.refused.total(), report.gone, report.cut_short)
         }
-        _ => return Err(Fault::no("the engine answered something else than about dead letters")),
+        _ => return Err(Fault::no("unexpected reply from the engine to a dead letter command")),
     };
     // Of letters that were named, each was meant.
     let short = done == 0 || cut_short || (named && refused + gone > 0);
@@ -297,17 +295,17 @@ impl Doing {
             Self::Replay { force } => {
                 let some = counts.awaited + if force { counts.came_back } else { 0 };
                 format!(
-                    "Put {} back into the order stream? The others stay.",
+                    "Replay {} into the order stream? The others are kept.",
                     counted(some, "dead letter", "dead letters")
                 )
             }
             Self::Discard { compensate: true } => format!(
-                "Remove {} for good, cancel the orders of {}, and give their pieces back?",
+                "Delete {} permanently, cancel the orders of {}, and return their stock?",
                 counted(counts.total() - counts.id_taken, "dead letter", "dead letters"),
                 counted(waiting, "buyer who waits", "buyers who wait")
             ),
             Self::Discard { compensate: false } => format!(
-                "Remove {} for good? Those of buyers who wait stay: --compensate gives their pieces back.",
+                "Delete {} permanently? Letters of waiting buyers are kept: --compensate returns their stock.",
                 counted(counts.total() - counts.id_taken - waiting, "dead letter", "dead letters")
             ),
         }
@@ -340,9 +338,9 @@ fn line(judged: &JudgedLetter, now: Millis) -> Line {
 fn words(listing: &Listing, filter: &Filter) -> String {
     if listing.letters.is_empty() {
         return if filter.is_empty() {
-            "There are no dead letters.".to_owned()
+            "No dead letters.".to_owned()
         } else {
-            format!("No dead letter matches, of {}.", number(listing.total))
+            format!("None of {} matches.", number(listing.total))
         };
     }
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
@@ -367,12 +365,12 @@ fn words(listing: &Listing, filter: &Filter) -> String {
     let mut text = table(&head, &[1, 2, 3, 4, 5], &rows);
     if let Some(next) = listing.next {
         text.push_str(&format!(
-            "{} of {} shown; the next ones: the same with --from {next}\n",
+            "{} of {} shown; next page: --from {next}\n",
             number(listing.letters.len() as u64),
             number(listing.total)
         ));
     }
-    text.push_str("'seckill dead replay' and 'seckill dead discard' do what follows.");
+    text.push_str("Next: 'seckill dead replay' or 'seckill dead discard'.");
     text
 }
 
@@ -395,7 +393,7 @@ fn told(shown: &Shown) -> String {
             row.id, row.user_id, row.voucher_id, row.status
         ));
     }
-    text.push_str(&format!("\n  given up, after {} replays", line.replays));
+    text.push_str(&format!("\n  dead after {} replays", line.replays));
     for Burial { at, consumer, deliveries, reason } in &shown.history {
         let from = if consumer.is_empty() { "nobody's hands" } else { consumer };
         text.push_str(&format!(
@@ -412,7 +410,7 @@ fn tally(counts: &LetterCounts, gone: u64) -> String {
     let mut text = counted(counts.total(), "dead letter", "dead letters");
     text.push_str(&by_verdict(counts));
     if gone > 0 {
-        text.push_str(&format!("\n  {:>10}  not there", number(gone)));
+        text.push_str(&format!("\n  {:>10}  not found", number(gone)));
     }
     text
 }
@@ -445,7 +443,9 @@ fn discarded(report: &LettersDiscarded, compensate: bool) -> String {
     text.push_str(&rest(&report.refused, report.gone, report.cut_short));
     let LetterCounts { awaited, came_back, not_loaded, .. } = report.refused;
     if !compensate && awaited + came_back + not_loaded > 0 {
-        text.push_str("\nBuyers wait for some: replay those, or discard them with --compensate.");
+        text.push_str(
+            "\nSome have waiting buyers: replay them, or discard them with --compensate.",
+        );
     }
     text
 }
@@ -453,10 +453,10 @@ fn discarded(report: &LettersDiscarded, compensate: bool) -> String {
 fn rest(refused: &LetterCounts, gone: u64, cut_short: bool) -> String {
     let mut text = String::new();
     if cut_short {
-        text.push_str("; it was cut short, so run it again for the rest");
+        text.push_str("; interrupted, run it again for the rest");
     }
     if gone > 0 {
-        text.push_str(&format!("\n  {:>10}  not there any more", number(gone)));
+        text.push_str(&format!("\n  {:>10}  no longer present", number(gone)));
     }
     if refused.total() > 0 {
         text.push_str(&format!("\n  {:>10}  stay:", number(refused.total())));

@@ -42,13 +42,13 @@ const FATAL_BATCH: u64 = 128;
 
 #[derive(Debug, Args)]
 pub(super) struct DemoArgs {
-    /// Play the script without a terminal, and print the result
+    /// Run without a terminal and print the result
     #[arg(long)]
     headless: bool,
-    /// How many buyers come to the first sale
+    /// Number of buyers in the first sale
     #[arg(long, value_name = "N", default_value_t = 20_000, allow_hyphen_values = true, value_parser = super::output::count)]
     buyers: u64,
-    /// Fixes who asks twice and in which order they come
+    /// Random seed for duplicate requests and the order of buyers
     #[arg(long, value_name = "N", default_value_t = 7)]
     seed: u64,
 }
@@ -334,6 +334,10 @@ fn words(result: &Played) -> String {
     ] {
         text.push_str(&format!("{name:<10} {:>12}\n", number(value)));
     }
-    text.push_str(if result.balanced { "The books balance." } else { "The books are OFF." });
+    text.push_str(if result.balanced {
+        "Audit passed: all orders accounted for."
+    } else {
+        "Audit FAILED."
+    });
     text
 }

@@ -114,8 +114,8 @@ fn data_dir(config: &Config, report: &mut Report) {
             if let Ok(space) = rustix::fs::statvfs(dir.path()) {
                 let free = space.f_bavail.saturating_mul(space.f_frsize);
                 let grade = if free < ENOUGH_BYTES { Grade::Bad } else { Grade::Good };
-                let mend =
-                    (grade == Grade::Bad).then_some("free some space, or give another --data-dir");
+                let mend = (grade == Grade::Bad)
+                    .then_some("free some disk space, or pass another --data-dir");
                 report.add("disk", grade, format!("{} MiB free", free >> 20), mend);
             }
         }
@@ -183,7 +183,7 @@ async fn commands(context: &Context, report: &mut Report) {
         Err(error) => return report.add("redis writes", Grade::Away, error.to_string(), None),
     }
     if context.config.read_only {
-        return report.add("commands", Grade::Note, "not tried, for --read-only", None);
+        return report.add("commands", Grade::Note, "skipped because of --read-only", None);
     }
     let mut denied: Vec<Denied> = Vec::new();
     for of in keys.partitions() {
@@ -196,7 +196,7 @@ async fn commands(context: &Context, report: &mut Report) {
         }
     }
     let Some((_, why)) = denied.first() else {
-        return report.add("commands", Grade::Good, "all that are needed may be sent", None);
+        return report.add("commands", Grade::Good, "all required commands are allowed", None);
     };
     let mut names: Vec<&str> = denied.iter().map(|(name, _)| *name).collect();
     names.sort_unstable();
@@ -224,7 +224,7 @@ async fn database(context: &Context, report: &mut Report) {
                     "schema",
                     Grade::Bad,
                     error.to_string(),
-                    Some("put a backup in its place, or give another --database"),
+                    Some("restore a backup, or pass another --database"),
                 ),
             }
         }
@@ -291,7 +291,7 @@ async fn losses(context: &Context, report: &mut Report) {
     if setup.takeover || setup.replicas > 0 || wait > 0 {
         let grade = if setup.waits_in_vain() { Grade::Bad } else { Grade::Good };
         let mend = (grade == Grade::Bad).then_some(
-            "connect more replicas or lower engine.wait_replicas: no buyer is told anything now",
+            "connect more replicas or lower engine.wait_replicas: no buyer gets a reply now",
         );
         let found = format!("{} connected, {wait} have to confirm", setup.replicas);
         report.add("replicas", grade, found, mend);
@@ -307,13 +307,13 @@ fn terminal(report: &mut Report) {
     let term = std::env::var("TERM").unwrap_or_else(|_| "unset".to_owned());
     if let Ok(size) = rustix::termios::tcgetwinsize(std::io::stdout()) {
         let small = size.ws_col < 80 || size.ws_row < 24;
-        let mend = small.then_some("the console is complete from 80x24 on; make the window larger");
+        let mend = small.then_some("the full console needs 80x24; enlarge the window");
         let grade = if small { Grade::Note } else { Grade::Good };
         report.add("terminal", grade, format!("{term}, {}x{}", size.ws_col, size.ws_row), mend);
     }
     if let Some(locale) = seckill_console::not_utf8(|name| std::env::var(name).ok()) {
         let mend = Some("export LC_ALL=C.UTF-8, or the console draws in ASCII only");
-        report.add("locale", Grade::Note, format!("{locale} is no UTF-8"), mend);
+        report.add("locale", Grade::Note, format!("{locale} is not UTF-8"), mend);
     }
 }
 
@@ -332,7 +332,7 @@ fn words(report: &Report) -> String {
         }
     }
     if let Some(costs) = &report.may_cost {
-        text.push_str("What may be lost, by the table in assets/durability.md:\n");
+        text.push_str("Possible data loss, see assets/durability.md:\n");
         let events = [
             ("kill -9 of a node", costs.node_killed),
             ("kill -9 of Redis", costs.redis_killed),
@@ -346,6 +346,6 @@ fn words(report: &Report) -> String {
             text.push_str(&format!("      {event:<17} {cost}\n"));
         }
     }
-    text.push_str(if report.healthy { "All is well." } else { "Something needs mending." });
+    text.push_str(if report.healthy { "All checks passed." } else { "Problems found." });
     text
 }

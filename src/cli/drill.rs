@@ -35,13 +35,13 @@ const LIST: &str = "list";
 
 #[derive(Debug, Args)]
 pub(super) struct DrillArgs {
-    /// Which one; 'list', or nothing, tells what there is
+    /// Name of the drill; 'list' or none lists them
     #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(names()))]
     name: Option<String>,
-    /// Play the operator's part too, without a terminal, and print the result
+    /// Run without a terminal, including the operator's actions, and print the result
     #[arg(long)]
     headless: bool,
-    /// Fixes who asks twice and in which order buyers come
+    /// Random seed for duplicate requests and the order of buyers
     #[arg(long, value_name = "N", default_value_t = 7)]
     seed: u64,
 }

@@ -23,21 +23,21 @@ use crate::config::Config;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum JobsCommand {
-    /// Jobs with their next and last runs
+    /// List jobs with their next and last runs
     List,
-    /// The newest runs of a job, or of all
+    /// List the newest runs of one job, or of all
     History {
         /// Name of the job
         name: Option<String>,
-        /// Most runs to show
+        /// Maximum number of runs
         #[arg(long, value_name = "N", default_value_t = 20)]
         limit: u32,
     },
-    /// Run a job now, also while it is paused
+    /// Run a job now, even if it is paused
     Run {
         /// Name of the job
         name: String,
-        /// Why, for the audit log
+        /// Reason, recorded in the audit log
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
@@ -45,15 +45,15 @@ pub(super) enum JobsCommand {
     Pause {
         /// Name of the job
         name: String,
-        /// Why, for the audit log
+        /// Reason, recorded in the audit log
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
-    /// Let a paused job go on
+    /// Resume a paused job
     Resume {
         /// Name of the job
         name: String,
-        /// Why, for the audit log
+        /// Reason, recorded in the audit log
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
@@ -123,7 +123,7 @@ async fn go(context: &mut Context, out: Output, command: JobsCommand) -> Result<
             })?;
             Ok(0)
         }
-        _ => Err(Fault::no("the engine answered something else than about a job")),
+        _ => Err(Fault::no("unexpected reply from the engine to a job command")),
     }
 }
 

@@ -16,7 +16,10 @@ pub(super) fn run(config: &Config, out: Output) -> Result<u8, Fault> {
             .map(|line| vec![line.action.clone(), line.keys.join(" "), line.does.to_owned()])
             .collect();
         let list = table(&["action", "keys", "does"], &[], &rows);
-        format!("{}\n\n[keys] in the config file puts an action on other keys: mark = [\"space\", \"v\"]", list.trim_end())
+        format!(
+            "{}\n\nReassign keys with [keys] in the config file: mark = [\"space\", \"v\"]",
+            list.trim_end()
+        )
     })?;
     Ok(0)
 }

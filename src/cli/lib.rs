@@ -44,10 +44,10 @@ pub use fault::Fault;
 
 use crate::config::{Config, ConfigError};
 
-/// Runs flash sales, shows every part of them live, and puts them right when they break.
+/// Runs flash sales, monitors them live, and repairs them when something fails.
 ///
-/// Without a command it opens the console; its state is kept in the data dir. Needs nothing
-/// configured: without --redis it keeps a Redis of its own, without --database an SQLite file.
+/// Without a command it opens the console. No configuration is needed: all state is in the data dir, without
+/// --redis an embedded Redis server is started, without --database an SQLite file is used.
 #[derive(Debug, Parser)]
 #[command(name = "seckill", version, max_term_width = 100)]
 pub struct Cli {
@@ -59,13 +59,13 @@ pub struct Cli {
 
 #[derive(Debug, Args)]
 struct Global {
-    /// Where state is kept [default: the XDG data directory]
+    /// Directory for all state [default: the XDG data directory]
     #[arg(long, global = true, value_name = "DIR", env = "SECKILL_DATA_DIR")]
     data_dir: Option<PathBuf>,
-    /// Redis to use: redis://, rediss://, unix://, redis+sentinel:// or redis+cluster:// [default: one of its own in the data dir]
+    /// Redis to use: redis://, rediss://, unix://, redis+sentinel:// or redis+cluster:// [default: an embedded one in the data dir]
     #[arg(long, global = true, value_name = "URL", env = "REDIS_URL", hide_env_values = true)]
     redis: Option<String>,
-    /// Certificates (PEM) to trust of an encrypted Redis [default: those of the system]
+    /// CA certificates (PEM) for an encrypted Redis [default: the system's]
     #[arg(long, global = true, value_name = "FILE", env = "SECKILL_REDIS_CA")]
     redis_ca: Option<PathBuf>,
     /// Database to use: sqlite:PATH, mysql://… or postgres://… [default: sqlite in the data dir]
@@ -77,16 +77,16 @@ struct Global {
         hide_env_values = true
     )]
     database: Option<String>,
-    /// Partitions of the order stream [default: what the deployment has, or 1]
+    /// Partitions of the order stream [default: the existing number, or 1]
     #[arg(long, global = true, value_name = "N", env = "SECKILL_PARTITIONS")]
     partitions: Option<u16>,
     /// Settings file [default: seckill/config.toml in the XDG config directory]
     #[arg(long, global = true, value_name = "FILE", env = "SECKILL_CONFIG")]
     config: Option<PathBuf>,
-    /// Only watch: every act that changes something is refused
+    /// Read only: reject every command that changes something
     #[arg(long, global = true)]
     read_only: bool,
-    /// Print one JSON document instead of words
+    /// Print one JSON document instead of text
     #[arg(long, global = true)]
     json: bool,
     #[command(flatten)]
@@ -95,32 +95,32 @@ struct Global {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Play a scripted flash sale on a throw-away data dir, with a fault to repair on stage
+    /// Play a scripted flash sale with a failure to repair, in a temporary data dir
     Demo(demo::DemoArgs),
-    /// Practise a recovery on a throw-away data dir; without a name it lists what can be practised
+    /// Practise a recovery in a temporary data dir; without a name, list the drills
     Drill(drill::DrillArgs),
     /// Run the engine without a console until SIGTERM
     Work,
-    /// Create, show and steer sales
+    /// Create, show and control sales
     #[command(subcommand)]
     Sale(sale::SaleCommand),
-    /// Create and list vouchers, also those without a sale
+    /// Create, buy and list vouchers, with or without a sale
     #[command(subcommand)]
     Voucher(voucher::VoucherCommand),
-    /// Let simulated buyers at a sale and wait until every admitted order has settled
+    /// Run simulated buyers against a sale and wait until every admitted order is settled
     Rush(rush::RushArgs),
-    /// Show the state of everything, once
+    /// Show a snapshot of the whole system
     Status,
-    /// Show and replay entries that were delivered and not acknowledged
+    /// Show and recover pending entries (delivered, not acknowledged)
     #[command(subcommand)]
     Pending(pending::PendingCommand),
-    /// Show entries that were given up, put them back or remove them
+    /// Show, replay and discard dead letters
     #[command(subcommand)]
     Dead(dead::DeadCommand),
-    /// Show the order stream and its group, deliver entries again, give pending ones to another consumer
+    /// Show the order stream and its group, redeliver entries, transfer pending ones to another consumer
     #[command(subcommand)]
     Stream(stream::StreamCommand),
-    /// Show who holds which lock, and take one from its holder
+    /// Show held locks and force-release one
     #[command(subcommand)]
     Locks(locks::LocksCommand),
     /// Show, run, pause and resume scheduled jobs
@@ -129,18 +129,18 @@ enum Command {
     /// List, look up and pay orders
     #[command(subcommand)]
     Orders(orders::OrdersCommand),
-    /// Show what operators did and what happened, newest last
+    /// Show the log of commands and events, newest last
     Activity(activity::ActivityArgs),
-    /// Write one Markdown file of what happened, how things stand, and whether the books balance
+    /// Write an incident report (Markdown): events, current state and audit
     Incident(incident::IncidentArgs),
-    /// Check the ledger; exit 0 when the books balance, 1 when not
+    /// Audit all orders; exit 0 when the audit passes, 1 when it fails
     Audit(audit::AuditArgs),
-    /// Measure, beside the plain way on the same server
+    /// Run benchmarks against a baseline on the same server
     #[command(subcommand)]
     Bench(bench::BenchCommand),
-    /// Show the console's keys and the names that [keys] in the config file knows
+    /// List the keys of the console and the action names for [keys] in the config file
     Keys,
-    /// Check servers, versions, durability, schema and terminal, and say how to mend each
+    /// Check servers, versions, durability, schema and terminal, with a fix for each problem
     Doctor,
     /// Print a completion script for a shell
     Completions(completions::CompletionsArgs),
@@ -151,10 +151,10 @@ enum Command {
 /// For acts that ask first, and for the audit log.
 #[derive(Clone, Debug, Args)]
 struct Consent {
-    /// Do not ask
+    /// Skip the confirmation
     #[arg(long)]
     yes: bool,
-    /// Why, for the audit log
+    /// Reason, recorded in the audit log
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }
@@ -285,8 +285,8 @@ mod tests {
             set_thread_language(lang);
             stage::refuse_servers(demo::NAME, (true, false, false)).unwrap_err().told()
         };
-        let english = "the demo runs on servers of its own and keeps nothing; leave --data-dir out";
+        let english = "the demo runs on temporary servers and keeps no data; omit --data-dir";
         assert_eq!(told(Lang::En), english);
-        assert_eq!(told(Lang::Zh), "演示使用自己的服务器，不保留数据；请去掉 --data-dir");
+        assert_eq!(told(Lang::Zh), "演示使用临时服务器，不保留数据；请去掉 --data-dir");
     }
 }

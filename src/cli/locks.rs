@@ -24,17 +24,17 @@ use crate::config::Config;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum LocksCommand {
-    /// Locks that are held, by name
+    /// List held locks by name
     List {
-        /// Most locks to show
+        /// Maximum number of locks
         #[arg(long, value_name = "N", default_value_t = 100)]
         limit: usize,
     },
-    /// Take a lock from its holder; asks first, and names the holder
+    /// Force-release a lock; shows the holder and asks for confirmation
     Release {
         /// Name of the lock
         name: String,
-        /// Only from this very holder, as `locks list --json` names it
+        /// Only if this owner holds it, as in `locks list --json`
         #[arg(long, value_name = "OWNER")]
         owner: Option<String>,
         #[command(flatten)]
@@ -107,12 +107,12 @@ async fn release(
         )));
     }
     let state = match (holder.orphan, holder.known) {
-        (true, _) => "gives no sign of life",
+        (true, _) => "sends no heartbeat",
         (false, true) => "is alive",
-        (false, false) => "is not known here",
+        (false, false) => "is unknown",
     };
     let question = format!(
-        "Take '{name}' from {} ({}), whose node {state}? Its work is cancelled, and what it writes late is refused.",
+        "Force-release '{name}' of {} ({}), whose node {state}? Its work is cancelled and its late writes are rejected.",
         holder.node, holder.task
     );
     ask(consent, &question)?;
@@ -120,7 +120,7 @@ async fn release(
     let command = Command::ReleaseLock { name: name.clone(), owner: owner.clone() };
     operator.execute(command, &CancellationToken::new()).await?;
     out.answer(&Released { name: name.clone(), owner: owner.clone() }, || {
-        format!("'{name}' was taken from {owner}.")
+        format!("'{name}' of {owner} was released.")
     })?;
     Ok(0)
 }
@@ -131,7 +131,7 @@ fn words(held: &Holders) -> String {
         foreign.push_str(&format!("! {found}\n"));
     }
     if held.locks.is_empty() {
-        return format!("{foreign}No lock is held.");
+        return format!("{foreign}No locks are held.");
     }
     let rows: Vec<Vec<String>> = held
         .locks
@@ -158,7 +158,7 @@ fn words(held: &Holders) -> String {
     let mut text = table(&head, &[3, 4, 5, 6, 7], &rows);
     if held.total > held.locks.len() as u64 {
         text.push_str(&format!(
-            "{} of {} shown; --limit shows more.",
+            "{} of {} shown; use --limit for more.",
             number(held.locks.len() as u64),
             number(held.total)
         ));

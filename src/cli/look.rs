@@ -13,22 +13,22 @@ use crate::config::Config;
 /// Asked for on the command line.
 #[derive(Clone, Debug, Args)]
 pub(super) struct Look {
-    /// When to use colours; NO_COLOR counts as never
+    /// When to use colours; NO_COLOR means never
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     color: Color,
-    /// The console's language [default: that of the locale, else English]
+    /// Language of the console [default: from the locale, else English]
     #[arg(long, global = true, value_name = "LANG")]
     lang: Option<Tongue>,
-    /// Draw the console with ASCII only, where boxes and bars look broken; Chinese stays with --lang zh
+    /// Draw the console in ASCII only; --lang zh still shows Chinese text
     #[arg(long, global = true)]
     ascii: bool,
-    /// The console's colours: dark, light, high-contrast, or a TOML file of your own [default: dark]
+    /// Colour theme: dark, light, high-contrast, or a TOML file [default: dark]
     #[arg(long, global = true, value_name = "NAME|FILE", env = "SECKILL_THEME")]
     theme: Option<String>,
-    /// Begin with large figures for a hall; t turns to the console and back
+    /// Start in presenter mode; t toggles it
     #[arg(long, global = true)]
     present: bool,
-    /// Where the console's exports go [default: the working directory]
+    /// Directory for exports [default: the working directory]
     #[arg(long, global = true, value_name = "DIR")]
     export_dir: Option<PathBuf>,
 }

@@ -12,7 +12,7 @@ use super::{Cli, Fault};
 
 #[derive(Debug, Args)]
 pub(super) struct ManArgs {
-    /// Directory for the pages; it is created if it does not exist
+    /// Output directory; created if missing
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
 }
@@ -22,7 +22,7 @@ pub(super) fn run(args: &ManArgs) -> Result<u8, Fault> {
     program.build();
     fs::create_dir_all(&args.dir).and_then(|()| write(&program, &args.dir)).map_err(|error| {
         let dir = args.dir.display();
-        Fault::no(format!("cannot write the man pages to {dir} ({error}); choose another --dir"))
+        Fault::no(format!("cannot write the man pages to {dir} ({error}); pass another --dir"))
     })?;
     Ok(0)
 }

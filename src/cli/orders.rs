@@ -20,18 +20,18 @@ use crate::config::Config;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum OrdersCommand {
-    /// Orders in SQL, newest first
+    /// List orders in SQL, newest first
     List(ListArgs),
-    /// What became of an order, and what its id says
+    /// Show the state of an order and the contents of its ID
     Show {
-        /// The id that the buyer was given
+        /// Order ID
         id: OrderId,
     },
-    /// Pay an order, if it is unpaid still
+    /// Pay an unpaid order
     Pay {
-        /// The id that the buyer was given
+        /// Order ID
         id: OrderId,
-        /// Why, for the audit log
+        /// Reason, recorded in the audit log
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
@@ -39,26 +39,26 @@ pub(super) enum OrdersCommand {
 
 #[derive(Debug, Args)]
 pub(super) struct ListArgs {
-    /// Only this buyer's
+    /// Only orders of this user
     #[arg(long, value_name = "USER", allow_hyphen_values = true, value_parser = count)]
     user: Option<u64>,
-    /// Only of this voucher
+    /// Only orders of this voucher
     #[arg(long, value_name = "ID")]
     voucher: Option<VoucherId>,
     /// Only in this state: unpaid, paid, used, cancelled or closed
     #[arg(long, value_name = "STATUS")]
     status: Option<OrderStatus>,
-    /// Admitted at this time or later, by the second that the id tells: 2026-11-20T14:30:00Z,
+    /// Admitted at or after this time, by the time in the ID: 2026-11-20T14:30:00Z,
     /// '2026-11-20 14:30' (local), 14:30 (today) or -2h
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     from: Option<Millis>,
-    /// Admitted before this time, by the same
+    /// Admitted before this time, same formats
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     to: Option<Millis>,
-    /// Most orders to show
+    /// Maximum number of orders
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = rows())]
     limit: u32,
-    /// Only those with a smaller id: the next page, by the last id of the one before
+    /// Only smaller IDs: the next page, by the last ID of the previous page
     #[arg(long, value_name = "ORDER_ID")]
     before: Option<OrderId>,
 }
@@ -123,7 +123,7 @@ fn list(out: Output, mut orders: Vec<Order>, limit: u32) -> Result<u8, Fault> {
     let page = Page { orders, next };
     out.answer(&page, || {
         if page.orders.is_empty() {
-            return "No order matches. One that is on its way is not in SQL yet: seckill orders show ID"
+            return "No orders match. Orders in flight are not in SQL yet: seckill orders show ID"
                 .to_owned();
         }
         let zone = TimeZone::system();
@@ -131,7 +131,7 @@ fn list(out: Output, mut orders: Vec<Order>, limit: u32) -> Result<u8, Fault> {
         let mut text =
             table(&["order", "admitted", "buyer", "voucher", "status", "since"], &[2, 3], &rows);
         if let Some(next) = page.next {
-            text.push_str(&format!("older ones: the same with --before {next}\n"));
+            text.push_str(&format!("next page: --before {next}\n"));
         }
         text
     })?;
@@ -168,14 +168,14 @@ async fn pay(
     let operator = context.operator(reason)?;
     let reply = operator.execute(Command::Pay(id), &CancellationToken::new()).await?;
     let Reply::Paid { payment, .. } = reply else {
-        return Err(Fault::no("the engine answered something else than about a payment"));
+        return Err(Fault::no("unexpected reply from the engine to a payment"));
     };
     out.answer(&Paid { id, payment }, || match payment {
         Payment::Paid => format!("Order {id} is paid."),
         Payment::PaidBefore => format!("Order {id} was paid before; nothing was changed."),
         Payment::TooLate => format!("Order {id} was closed before; nothing was paid."),
         Payment::NotFound => {
-            format!("Order {id} is not in SQL; 'seckill orders show {id}' tells where it is.")
+            format!("Order {id} is not in SQL; 'seckill orders show {id}' shows where it is.")
         }
     })?;
     Ok(if matches!(payment, Payment::Paid | Payment::PaidBefore) { 0 } else { fault::NO })
@@ -207,7 +207,7 @@ fn words(shown: &Shown) -> String {
         }
         Standing::Pending { entry, user_id, voucher_id } => {
             format!(
-                "pending as {entry}, {}; 'seckill pending list' tells who holds it",
+                "pending as {entry}, {}; 'seckill pending list' shows its holder",
                 of(user_id, voucher_id)
             )
         }
@@ -215,11 +215,13 @@ fn words(shown: &Shown) -> String {
             format!("dead letter ({reason}), {}", of(user_id, voucher_id))
         }
         Standing::Lost { user_id, voucher_id } => {
-            format!("LOST: {} holds it in Redis, and it is nowhere else", of(user_id, voucher_id))
+            format!(
+                "LOST: assigned to {} in Redis and stored nowhere else",
+                of(user_id, voucher_id)
+            )
         }
         Standing::Unknown => {
-            "unknown: neither SQL, nor the stream, nor the dead letters, nor any buyer has it"
-                .to_owned()
+            "unknown: not in SQL, the stream, the dead letters, or assigned to a buyer".to_owned()
         }
     };
     let Decoded { issued, sequence, day } = shown.decoded;

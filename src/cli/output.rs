@@ -55,7 +55,7 @@ pub(super) fn print(text: &str) -> Result<(), Fault> {
     let mut out = io::stdout().lock();
     match writeln!(out, "{text}").and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Fault::no(format!("the answer could not be written ({error})")))
+            Err(Fault::no(format!("cannot write the output ({error})")))
         }
         _ => Ok(()),
     }
@@ -69,13 +69,13 @@ pub(super) fn sentences(told: &[impl ToString]) -> String {
 /// Reads a number that a person typed, and says what would be one.
 pub(super) fn count(text: &str) -> Result<u64, String> {
     let digits = text.replace([',', '_'], "");
-    digits.parse().map_err(|_| "give a whole number without a sign".to_owned())
+    digits.parse().map_err(|_| "expected a non-negative integer".to_owned())
 }
 
 /// The same with a sign: below 0 is fewer.
 pub(super) fn difference(text: &str) -> Result<i64, String> {
     let digits = text.replace([',', '_'], "");
-    digits.parse().map_err(|_| "give a whole number, with a minus sign to take some out".to_owned())
+    digits.parse().map_err(|_| "expected an integer; a negative one removes stock".to_owned())
 }
 
 /// How many rows a page may have.
@@ -98,7 +98,7 @@ pub(super) fn ask(consent: &Consent, question: &str) -> Result<(), Fault> {
     }
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return Err(Fault::usage(format!(
-            "{question} Nobody can be asked here; add --yes to do it."
+            "{question} No terminal for the confirmation; pass --yes."
         )));
     }
     let _ = write!(io::stderr(), "{} [y/N] ", plain(question));
@@ -118,7 +118,7 @@ pub(super) fn why(consent: &Consent) -> Option<String> {
     if consent.reason.is_some() || silent {
         return consent.reason.clone().filter(|reason| !reason.trim().is_empty());
     }
-    let _ = write!(io::stderr(), "Why? One line for the audit log, or nothing: ");
+    let _ = write!(io::stderr(), "Reason for the audit log (optional): ");
     let mut answer = String::new();
     let _ = io::stdin().lock().read_line(&mut answer);
     let answer = plain(answer.trim());

@@ -36,9 +36,9 @@ const TELL_EVERY: Duration = Duration::from_millis(250);
 
 #[derive(Debug, Subcommand)]
 pub(super) enum PendingCommand {
-    /// Pending entries with their verdicts, oldest first
+    /// List pending entries with verdicts, oldest first
     List {
-        /// Most entries to show
+        /// Maximum number of entries
         #[arg(long, value_name = "N", default_value_t = 100)]
         limit: usize,
         /// Start at this entry
@@ -47,25 +47,25 @@ pub(super) enum PendingCommand {
         #[command(flatten)]
         which: Which,
     },
-    /// Say for each pending entry what would be done, and what the books would say afterwards
+    /// Show the action for each pending entry and the audit afterwards
     Plan {
         #[command(flatten)]
         which: Which,
-        /// Write the whole plan there, for 'pending apply'
+        /// Write the complete plan to this file, for 'pending apply'
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
-    /// Do what a plan says: that of a file, or one that is made and shown now
+    /// Apply a plan: from a file, or created and shown now
     Apply {
-        /// A plan of 'pending plan --out' or 'pending plan --json'
+        /// Plan file written by 'pending plan --out' or 'pending plan --json'
         #[arg(value_name = "PLAN", conflicts_with = "filter")]
         plan: Option<PathBuf>,
         #[command(flatten)]
         which: Which,
-        /// Stop after that many entries; the same plan goes on
+        /// Stop after this many entries; apply the same plan again for the rest
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
         max: Option<u64>,
-        /// Entries a second at most
+        /// Maximum entries per second
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
         rate: Option<u64>,
         #[command(flatten)]
@@ -75,7 +75,7 @@ pub(super) enum PendingCommand {
 
 #[derive(Debug, Default, Args)]
 pub(super) struct Which {
-    /// Only these: terms such as 'verdict=stuck,idle>30s,holder~node-b,voucher=7', all of which have to hold; fields are
+    /// Only entries that match all terms, such as 'verdict=stuck,idle>30s,holder~node-b,voucher=7'; fields:
     /// entry, verdict, act, holder, idle, age, deliveries, order, user, voucher, fault
     #[arg(long, value_name = "TERMS", value_parser = filter)]
     filter: Option<Filter>,
@@ -84,7 +84,7 @@ pub(super) struct Which {
 fn filter(text: &str) -> Result<Filter, String> {
     let filter = Filter::parse(text, FIELDS).map_err(|fault| fault.to_string())?;
     if filter.is_empty() {
-        return Err("an empty filter lets everything through; leave it out".to_owned());
+        return Err("an empty filter matches everything; omit it".to_owned());
     }
     Ok(filter)
 }
@@ -125,11 +125,11 @@ pub(super) async fn run(
 async fn read(path: &Path) -> Result<Plan, Fault> {
     let place = path.to_owned();
     let read = tokio::task::spawn_blocking(move || Plan::read(&place)).await;
-    let read = read.map_err(|_| Fault::no("reading the plan broke off"))?;
+    let read = read.map_err(|_| Fault::no("reading the plan failed"))?;
     read.map_err(|fault| {
         Fault::usage(match fault {
             PlanFault::Io(error) => format!(
-                "the plan {} can't be read ({error}); 'seckill pending plan --out FILE' writes one",
+                "cannot read the plan {} ({error}); 'seckill pending plan --out FILE' writes one",
                 path.display()
             ),
             other => format!("{}: {other}", path.display()),
@@ -183,16 +183,16 @@ async fn show(
         // As it is kept: it may be longer than memory.
         match plan.copy_to(&mut io::stdout().lock()) {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                return Err(Fault::no(format!("the plan could not be written ({error})")));
+                return Err(Fault::no(format!("cannot write the plan ({error})")));
             }
             _ => {}
         }
     } else {
         let mut text = planned(&plan)?;
         text.push_str(&match &file {
-            Some(path) => format!("Do it: seckill pending apply {}", path.display()),
+            Some(path) => format!("Apply it: seckill pending apply {}", path.display()),
             None if nothing => String::new(),
-            None => "Do it: seckill pending apply; --out FILE keeps the plan.".to_owned(),
+            None => "Apply it: seckill pending apply; --out FILE saves the plan.".to_owned(),
         });
         out.answer(&plan.totals, || text)?;
     }
@@ -203,9 +203,9 @@ fn keep(plan: &Plan, path: &Path) -> Result<(), Fault> {
     let told = |error: io::Error| {
         Fault::no(match error.kind() {
             io::ErrorKind::AlreadyExists => {
-                format!("{} is there already; give another name, or remove it", path.display())
+                format!("{} already exists; pass another name or remove it", path.display())
             }
-            _ => format!("{} can't be written ({error}); give another place", path.display()),
+            _ => format!("cannot write {} ({error}); pass another path", path.display()),
         })
     };
     let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(told)?;
@@ -284,8 +284,8 @@ async fn apply(context: &mut Context, out: Output, doing: Doing) -> Result<u8, F
     if plan.totals.to_do() == 0 {
         let said = match plan.totals.entries {
             0 if filtered => "The filter matches no pending entry.",
-            0 => "Nothing is pending.",
-            _ => "Every entry is in the hands of a live node; there is nothing to do.",
+            0 => "No pending entries.",
+            _ => "All entries are held by live nodes; nothing to do.",
         };
         let left = plan.totals.entries;
         let report = ReplayReport { planned: left, seen: left, left, ..ReplayReport::default() };
@@ -298,13 +298,13 @@ async fn apply(context: &mut Context, out: Output, doing: Doing) -> Result<u8, F
     // Of a plan that was begun before some are done already, and a number ends it sooner.
     let most = pace.most.unwrap_or(u64::MAX).min(plan.totals.to_do());
     let entries = counted(most, "entry", "entries");
-    ask(&consent, &format!("Do this for up to {entries}?"))?;
+    ask(&consent, &format!("Apply this to up to {entries}?"))?;
     let stop = CancellationToken::new();
     let work = operator.execute(Command::Apply(plan, pace), &stop);
     let Reply::Replayed(report) =
         Box::pin(with_progress(&operator, out, Some(&stop), work)).await?
     else {
-        return Err(Fault::no("the engine answered something else than a replay"));
+        return Err(Fault::no("unexpected reply from the engine to a replay"));
     };
     out.answer(&report, || told(&report))?;
     let nothing_done = report.seen == report.left && report.seen > 0;
@@ -342,27 +342,27 @@ fn rows(lines: &[Line]) -> String {
 
 fn listed(listing: &Listing) -> String {
     if listing.total == 0 {
-        return "Nothing is pending.".to_owned();
+        return "No pending entries.".to_owned();
     }
     if listing.entries.is_empty() {
-        return format!("None of the pending entries ({}) is meant.", number(listing.total));
+        return format!("None of the pending entries ({}) match.", number(listing.total));
     }
     let mut text = rows(&listing.entries);
     if listing.total > listing.entries.len() as u64 {
         text.push_str(&format!(
-            "{} of {} shown; --limit, --from and --filter show others.\n",
+            "{} of {} shown; use --limit, --from and --filter for others.\n",
             number(listing.entries.len() as u64),
             number(listing.total)
         ));
     }
-    text.push_str("'seckill pending plan' says what would be done for all of them.");
+    text.push_str("'seckill pending plan' shows the action for each of them.");
     text
 }
 
 fn planned(plan: &Plan) -> Result<String, Fault> {
     let totals = &plan.totals;
     if totals.entries == 0 {
-        return Ok("There is nothing to plan: no pending entry is meant.\n".to_owned());
+        return Ok("Nothing to plan: no pending entries match.\n".to_owned());
     }
     let mut text = rows(&plan.lines().next(SHOWN).map_err(EngineError::from)?);
     if totals.entries > SHOWN as u64 {
@@ -396,7 +396,7 @@ fn planned(plan: &Plan) -> Result<String, Fault> {
         figures.push(row(&format!("#{} SQL stock", sale.voucher_id), sale.db_stock));
     }
     text.push('\n');
-    text.push_str(&table(&["the books", "when planned", "afterwards"], &[1, 2], &figures));
+    text.push_str(&table(&["the audit", "when planned", "afterwards"], &[1, 2], &figures));
     if books.rebuilt > 0 {
         text.push_str(&format!(
             "{} into the stream again.\n",

@@ -18,25 +18,25 @@ use crate::config::Config;
 
 #[derive(Debug, Args)]
 pub(super) struct RushArgs {
-    /// Number of the voucher they buy
+    /// Voucher ID
     #[arg(long, value_name = "ID", allow_hyphen_values = true)]
     voucher: VoucherId,
-    /// How many different buyers
+    /// Number of distinct buyers
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = super::output::count)]
     users: u64,
-    /// Share of the buyers that ask twice, 0 to 1
+    /// Fraction of buyers that send a duplicate request, 0 to 1
     #[arg(long, value_name = "F", default_value_t = 0.0, allow_hyphen_values = true)]
     repeat: f64,
-    /// Most requests under way at once
+    /// Maximum concurrent requests
     #[arg(long, value_name = "N", default_value_t = 2048)]
     concurrency: usize,
-    /// Requests a second [default: as fast as it goes]
+    /// Requests per second [default: unlimited]
     #[arg(long, value_name = "R", allow_hyphen_values = true)]
     rate: Option<f64>,
-    /// Share of the admitted buyers who pay, 0 to 1
+    /// Fraction of admitted buyers that pay, 0 to 1
     #[arg(long, value_name = "F", default_value_t = 0.0, allow_hyphen_values = true)]
     pay: f64,
-    /// Fixes who asks twice and in which order they come
+    /// Random seed for duplicate requests and the order of buyers
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 }
@@ -92,7 +92,7 @@ async fn go(
     node.stop().await;
     match reply? {
         Reply::RushDone(report) => Ok(report),
-        _ => Err(Fault::no("the engine answered something else than a rush")),
+        _ => Err(Fault::no("unexpected reply from the engine to a load test")),
     }
 }
 
@@ -100,7 +100,7 @@ fn words(report: &RushReport) -> String {
     let latency = &report.latency_us;
     let micros = |us: u64| if us < 1_000 { format!("{us} us") } else { span(us / 1_000) };
     let mut text = format!(
-        "{}, {} a second\n  admitted   {:>12}\n  sold out   {:>12}\n  duplicate  {:>12}\n  rejected   {:>12}\n  errors     {:>12}\n",
+        "{}, {} per second\n  admitted   {:>12}\n  sold out   {:>12}\n  duplicate  {:>12}\n  rejected   {:>12}\n  errors     {:>12}\n",
         counted(report.attempts, "request", "requests"),
         number(report.per_second as u64),
         number(report.admitted),
@@ -127,7 +127,7 @@ fn words(report: &RushReport) -> String {
         text.push_str(&format!("\n  first rejection: {reason}"));
     }
     if report.cut_short {
-        text.push_str("\n  stopped before the last buyer had come");
+        text.push_str("\n  stopped before all requests were sent");
     }
     if let Some(error) = &report.first_error {
         text.push_str(&format!("\n  first error: {error}"));
@@ -140,7 +140,7 @@ fn words(report: &RushReport) -> String {
         ));
     }
     if !report.settled {
-        text.push_str("\nNot every admitted order has settled; 'seckill pending list' and 'seckill audit' tell where they are.");
+        text.push_str("\nNot every admitted order has settled; 'seckill pending list' and 'seckill audit' show where they are.");
     }
     text
 }

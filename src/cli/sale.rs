@@ -20,38 +20,38 @@ use crate::config::Config;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum SaleCommand {
-    /// Create a sale; without --begin it runs at once
+    /// Create a sale; without --begin it starts immediately
     Create(CreateArgs),
-    /// All sales that are not archived, newest first
+    /// List sales that are not archived, newest first
     List {
-        /// Those that are over and have left Redis instead
+        /// List archived sales instead
         #[arg(long)]
         archived: bool,
-        /// With --archived: only those before this one
+        /// With --archived: only sales before this one
         #[arg(long, value_name = "ID", requires = "archived")]
         before: Option<VoucherId>,
-        /// With --archived: most sales to show
+        /// With --archived: maximum number of sales
         #[arg(long, value_name = "N", default_value_t = 50, requires = "archived", value_parser = rows())]
         limit: u32,
     },
-    /// One sale, archived or not
+    /// Show one sale, archived or not
     Show {
-        /// Number of the voucher
+        /// Voucher ID
         id: VoucherId,
     },
-    /// Open a planned sale now
+    /// Start a planned sale now
     Start(SteerArgs),
-    /// Hold a sale
+    /// Pause a sale
     Pause(SteerArgs),
-    /// Let a paused sale go on
+    /// Resume a paused sale
     Resume(SteerArgs),
-    /// End a sale for good
+    /// End a sale permanently
     End(SteerArgs),
-    /// Put more pieces on sale, or take unsold ones out
+    /// Add stock, or remove unsold stock
     Restock {
-        /// Number of the voucher
+        /// Voucher ID
         id: VoucherId,
-        /// How many pieces more; -20 takes 20 out that nobody was promised
+        /// Pieces to add; -20 removes 20 unsold pieces
         #[arg(allow_hyphen_values = true, value_parser = super::output::difference)]
         by: i64,
         #[command(flatten)]
@@ -61,19 +61,19 @@ pub(super) enum SaleCommand {
 
 #[derive(Debug, Args)]
 pub(super) struct CreateArgs {
-    /// What buyers read
+    /// Title shown to buyers
     #[arg(long)]
     title: String,
-    /// Pieces on sale
+    /// Initial stock in pieces
     #[arg(long, allow_hyphen_values = true, value_parser = super::output::count)]
     stock: u64,
-    /// Orders that one user may hold
+    /// Maximum orders per user
     #[arg(long, value_name = "N", default_value_t = 1, allow_hyphen_values = true, value_parser = super::output::count)]
     limit: u64,
-    /// When it opens: 2026-11-20T14:30:00Z, '2026-11-20 14:30' (local), 14:30 or +10m
+    /// Start time: 2026-11-20T14:30:00Z, '2026-11-20 14:30' (local), 14:30 or +10m
     #[arg(long, value_name = "TIME")]
     begin: Option<When>,
-    /// When it ends; +10m counts from now by the clock of Redis
+    /// End time; +10m is relative to the Redis clock
     #[arg(long, value_name = "TIME")]
     end: Option<When>,
     #[command(flatten)]
@@ -82,7 +82,7 @@ pub(super) struct CreateArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct SteerArgs {
-    /// Number of the voucher
+    /// Voucher ID
     id: VoucherId,
     #[command(flatten)]
     consent: Consent,
@@ -168,7 +168,7 @@ async fn change(
         ask(
             consent,
             &format!(
-                "End sale #{voucher} '{}'? Unsold: {left} of {initial}; it can't be opened again.",
+                "End sale #{voucher} '{}'? Unsold: {left} of {initial}; it cannot be reopened.",
                 sale.title
             ),
         )?;
@@ -181,16 +181,16 @@ async fn change(
                 let pieces = counted(sale.initial, "piece", "pieces");
                 let each = match sale.limit {
                     1 => String::new(),
-                    limit => format!(", up to {limit} for a user"),
+                    limit => format!(", up to {limit} per user"),
                 };
-                format!("#{voucher_id} '{}' holds {pieces}{each}. Let buyers at it: seckill rush --voucher {voucher_id} --users 1000", sale.title)
+                format!("#{voucher_id} '{}' holds {pieces}{each}. Run a load test: seckill rush --voucher {voucher_id} --users 1000", sale.title)
             })?;
         }
         Reply::SaleChanged { voucher, .. } | Reply::Restocked { voucher, .. } => {
             let sale = context.store.sale(voucher).await?;
             out.answer(&sale, || {
                 format!(
-                    "#{voucher} '{}' is {}; {} in all.",
+                    "#{voucher} '{}' is {}; {} in total.",
                     sale.title,
                     sale.state,
                     counted(sale.initial, "piece", "pieces")
@@ -211,7 +211,7 @@ async fn list(context: &mut Context, out: Output) -> Result<(), Fault> {
     let lines = seen.sales;
     out.answer(&lines, || {
         if lines.is_empty() {
-            return "There is no sale yet. Create one: seckill sale create --title 'hot pot 50% off' --stock 100".to_owned();
+            return "No sales yet. Create one: seckill sale create --title 'hot pot 50% off' --stock 100".to_owned();
         }
         let rows: Vec<Vec<String>> = lines.iter().map(row).collect();
         table(&["#", "title", "phase", "stock", "initial", "admitted", "persisted"], &[0, 3, 4, 5, 6], &rows)
@@ -232,7 +232,7 @@ async fn archived(
     out.answer(&page, || {
         if page.sales.is_empty() {
             let older = if before.is_some() { "older " } else { "" };
-            return format!("No {older}sale is archived.");
+            return format!("No {older}archived sales.");
         }
         let zone = TimeZone::system();
         let rows: Vec<Vec<String>> = page
@@ -251,7 +251,7 @@ async fn archived(
         let head = ["#", "title", "initial", "persisted", "changed"];
         let mut text = table(&head, &[0, 2, 3], &rows);
         if let Some(next) = page.next {
-            text.push_str(&format!("older ones: seckill sale list --archived --before {next}\n"));
+            text.push_str(&format!("next page: seckill sale list --archived --before {next}\n"));
         }
         text
     })
@@ -289,8 +289,8 @@ fn card(line: &SaleLine) -> String {
         None => format!("not loaded in Redis, {db_stock} of {initial} by SQL"),
     };
     let limit = match line.limit {
-        1 => "1 order a user".to_owned(),
-        limit => format!("{limit} orders a user"),
+        1 => "1 order per user".to_owned(),
+        limit => format!("{limit} orders per user"),
     };
     format!(
         "#{} {}\n  phase      {}\n  state      {}, changed {}\n  window     {} to {}\n  limit      {limit}\n  stock      {stock}\n  admitted   {}\n  persisted  {}",

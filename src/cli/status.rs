@@ -159,13 +159,13 @@ fn words(status: &Status) -> String {
             Some(error) => format!("unknown: {error}"),
             None => "unknown".to_owned(),
         },
-        Balance::Balanced { .. } => "balanced".to_owned(),
+        Balance::Balanced { .. } => "passed".to_owned(),
         Balance::InFlight { orders } => {
             format!("{} in flight", counted(*orders, "order", "orders"))
         }
-        Balance::Off { findings } => format!("OFF: {}", sentences(findings)),
+        Balance::Off { findings } => format!("FAILED: {}", sentences(findings)),
     };
-    text.push_str(&format!("books      {books}\n"));
+    text.push_str(&format!("audit      {books}\n"));
     if let Some(stream) = &snapshot.stream {
         let lag = stream.lag.map_or("unknown".to_owned(), number);
         let oldest =
@@ -190,9 +190,7 @@ fn words(status: &Status) -> String {
         }
     }
     if !snapshot.sql.up && snapshot.sales.is_empty() {
-        text.push_str(
-            "sales, orders, jobs and the log are in the database, which is away: unknown\n",
-        );
+        text.push_str("the database is unreachable: sales, orders, jobs and the log are unknown\n");
     } else if snapshot.sales.is_empty() {
         text.push_str("no sale yet\n");
     } else {
@@ -269,19 +267,19 @@ pub(super) fn alarm_words(kind: &AlarmKind) -> String {
         }
         AlarmKind::SqlLocked { .. } => StoreError::Locked.to_string(),
         AlarmKind::BooksOff { finding, .. } => {
-            format!("the books are off: {finding}; 'seckill audit' tells all")
+            format!("audit failed: {finding}; see 'seckill audit'")
         }
         AlarmKind::DeadConsumer { consumer, known, pending, .. } => {
-            let is = if *known { "is dead" } else { "is no node that is known" };
+            let is = if *known { "is dead" } else { "is of no known node" };
             format!(
-                "{consumer} {is} and holds {}; 'seckill pending apply' replays them",
+                "{consumer} {is} and holds {}; 'seckill pending apply' recovers them",
                 counted(*pending, "entry", "entries")
             )
         }
         AlarmKind::LagStands { lag, drains_ms } => {
             let pace = match drains_ms {
                 Some(wait) => format!("for {} at this rate", span(*wait)),
-                None => "with no end in sight".to_owned(),
+                None => "not shrinking".to_owned(),
             };
             format!(
                 "{} for a consumer, {pace}; 'seckill work' adds a node",
@@ -289,11 +287,11 @@ pub(super) fn alarm_words(kind: &AlarmKind) -> String {
             )
         }
         AlarmKind::JobFailed { job, ago_ms } => format!(
-            "the last run of the job {job} failed, {} ago; 'seckill jobs list' tells why, 'seckill jobs run {job}' runs it again",
+            "the last run of the job {job} failed, {} ago; see 'seckill jobs list', 'seckill jobs run {job}' runs it again",
             span(*ago_ms)
         ),
         AlarmKind::SilentConsumer { consumer, pending, idle_ms } => format!(
-            "{consumer} holds {} and has asked for none in {}; 'seckill pending apply' replays them",
+            "{consumer} holds {} and has read none for {}; 'seckill pending apply' recovers them",
             counted(*pending, "entry", "entries"),
             span(*idle_ms)
         ),
@@ -304,7 +302,7 @@ pub(super) fn alarm_words(kind: &AlarmKind) -> String {
             if sales.len() == 1 { "it" } else { "them" }
         ),
         AlarmKind::DeadLetters { count } => {
-            format!("{} for a person", counted(*count, "dead letter waits", "dead letters wait"))
+            format!("{} for review", counted(*count, "dead letter waits", "dead letters wait"))
         }
         AlarmKind::Damaged { keys } => format!(
             "keys in Redis do not agree with the others: {}; the sales concerned admit no buyer until a node has reconciled them",

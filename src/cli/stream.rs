@@ -25,21 +25,21 @@ use crate::config::Config;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum StreamCommand {
-    /// Each partition's stream, its group, and who reads it
+    /// Show stream, group and consumers of each partition
     Show {
         /// Only this partition
         #[arg(long, value_name = "N")]
         partition: Option<u16>,
     },
-    /// Deliver entries again from a place on: what is missing in SQL is written, the rest acknowledged
+    /// Redeliver entries from a position: entries missing in SQL are written, the rest is acknowledged
     Rewind(RewindArgs),
-    /// Give pending entries to another consumer, who works on them within seconds
+    /// Transfer pending entries to another consumer, which processes them within seconds
     Claim(ClaimArgs),
-    /// Remove a consumer of a dead node that holds nothing
+    /// Remove a consumer of a dead node without pending entries
     RemoveConsumer {
-        /// Its name, as `stream show` tells it
+        /// Consumer name, as in `stream show`
         name: String,
-        /// Only from this partition's group
+        /// Only from the group of this partition
         #[arg(long, value_name = "N")]
         partition: Option<u16>,
         #[command(flatten)]
@@ -49,14 +49,14 @@ pub(super) enum StreamCommand {
 
 #[derive(Debug, Args)]
 pub(super) struct RewindArgs {
-    /// The first entry to deliver again: its id, or the first one added at this time or later
-    /// (2026-11-20T14:30:00Z, '2026-11-20 14:30' (local), 14:30 (today), -10m), or 'start' for the oldest that is kept
+    /// First entry to redeliver: an entry ID, or the first entry at or after this time
+    /// (2026-11-20T14:30:00Z, '2026-11-20 14:30' (local), 14:30 (today), -10m), or 'start' for the oldest entry
     #[arg(long, value_name = "ID|TIME|start", allow_hyphen_values = true)]
     to: To,
     /// Only this partition
     #[arg(long, value_name = "N")]
     partition: Option<u16>,
-    /// Say what it would do, and do nothing
+    /// Show the effect without changing anything
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -66,16 +66,16 @@ pub(super) struct RewindArgs {
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("what").required(true))]
 pub(super) struct ClaimArgs {
-    /// Who gets them: a consumer, or a node for its consumer of each partition
+    /// Receiver: a consumer, or a node for its consumer in each partition
     #[arg(long, value_name = "CONSUMER")]
     to: String,
-    /// Entries to give, as `pending list` tells them
+    /// Entry IDs, as in `pending list`
     #[arg(value_name = "ENTRY", group = "what")]
     entries: Vec<EntryId>,
-    /// All that this consumer holds
+    /// All entries of this consumer
     #[arg(long, value_name = "CONSUMER", group = "what")]
     from: Option<String>,
-    /// Also to a consumer behind which nobody works
+    /// Allow a receiver without a live node
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -131,7 +131,7 @@ fn stream(state: &StreamState) -> String {
     }
     match &state.group {
         None if state.length > 0 => text.push_str(
-            "\n  NO GROUP: a running node makes it at the start, 'seckill stream rewind --to start' as well",
+            "\n  NO GROUP: a running node or 'seckill stream rewind --to start' recreates it at the start",
         ),
         None => text.push_str("\n  no group yet"),
         Some(group) => text.push_str(&group_words(group)),
@@ -194,12 +194,12 @@ async fn rewind(context: &mut Context, out: Output, args: &RewindArgs) -> Result
     ask(&args.consent, &question(&plan))?;
     let command = Command::Rewind(plan.clone());
     let Reply::Rewound(done) = operator.execute(command, &CancellationToken::new()).await? else {
-        return Err(Fault::no("the engine answered something else than a rewind"));
+        return Err(Fault::no("unexpected reply from the engine to a rewind"));
     };
     let again = counted(done.again, "entry is", "entries are");
     out.answer(&Rewound { plan, done: Some(done) }, || {
         format!(
-            "{again} delivered again; 'seckill stream show' tells how far that is, 'seckill audit' whether the books balance."
+            "{again} redelivered; check progress with 'seckill stream show' and the result with 'seckill audit'."
         )
     })?;
     Ok(0)
@@ -208,14 +208,14 @@ async fn rewind(context: &mut Context, out: Output, args: &RewindArgs) -> Result
 fn question(plan: &[Rewind]) -> String {
     let sum = |pick: fn(&Rewind) -> u64| plan.iter().map(pick).sum::<u64>();
     let mut text = format!(
-        "Deliver {} again? {} acknowledged, {} written.",
+        "Redeliver {}? {} acknowledged, {} written.",
         counted(sum(|it| it.again), "entry", "entries"),
         counted(sum(|it| it.written), "is in SQL and gets", "are in SQL and get"),
         counted(sum(|it| it.missing), "is", "are")
     );
     if plan.iter().any(|it| it.unheld > 0) {
         text.push_str(&format!(
-            " No buyer holds {} of those that will be written: the ledger will tell them.",
+            " {} of the written ones are no longer assigned to a buyer; the audit will report them.",
             number(sum(|it| it.unheld))
         ));
     }
@@ -260,7 +260,7 @@ fn preview(it: &Rewind) -> String {
         (it.pending, "of them pending now: settled by whoever comes first"),
         (it.undelivered, "entries after them, never delivered so far"),
         (it.trimmed, "older entries were trimmed or deleted: gone"),
-        (it.skipped, "older entries are kept, but nobody is given them"),
+        (it.skipped, "older entries are kept but not delivered"),
         (it.skipped_missing, "of those are not in SQL: SKIPPED, '--to start' would deliver them"),
     ];
     for (count, what) in parts.into_iter().filter(|(count, _)| *count > 0) {
@@ -289,7 +289,7 @@ async fn claim(context: &mut Context, out: Output, args: ClaimArgs) -> Result<u8
         ));
     }
     let given = counted(plan.count(), "pending entry", "pending entries");
-    ask(&consent, &format!("Give {given} to '{to}'?"))?;
+    ask(&consent, &format!("Transfer {given} to '{to}'?"))?;
     // Not before the question, which Ctrl-C answers by ending the program.
     let mut end = EndOfLife::listen()?;
     let stop = CancellationToken::new();
@@ -303,14 +303,14 @@ async fn claim(context: &mut Context, out: Output, args: ClaimArgs) -> Result<u8
         }
     };
     let Reply::Claimed(report) = reply? else {
-        return Err(Fault::no("the engine answered something else than a claim"));
+        return Err(Fault::no("unexpected reply from the engine to a claim"));
     };
     out.answer(&report, || {
         let claimed = counted(report.claimed, "entry was", "entries were");
-        let mut text = format!("{claimed} given to '{to}'.");
+        let mut text = format!("{claimed} transferred to '{to}'.");
         if report.gone > 0 {
             let gone = counted(report.gone, "was", "were");
-            text.push_str(&format!(" {gone} not there any more."));
+            text.push_str(&format!(" {gone} no longer pending."));
         }
         if report.hollow > 0 {
             text.push_str(&format!(
@@ -323,7 +323,7 @@ async fn claim(context: &mut Context, out: Output, args: ClaimArgs) -> Result<u8
             ));
         }
         if report.cut_short {
-            text.push_str(" It was cut short; run it again for the rest.");
+            text.push_str(" Interrupted; run it again for the rest.");
         }
         text
     })?;
@@ -355,6 +355,6 @@ async fn remove(
             out.answer(&report, || format!("'{name}' was removed."))?;
             Ok(0)
         }
-        _ => Err(Fault::no("the engine answered something else than a removal")),
+        _ => Err(Fault::no("unexpected reply from the engine to a removal")),
     }
 }

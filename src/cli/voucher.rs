@@ -15,25 +15,25 @@ use crate::config::Config;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum VoucherCommand {
-    /// Create an ordinary voucher: one without stock or window; 'sale create' makes the other kind
+    /// Create an ordinary voucher, without stock or time window; see 'sale create' for flash-sale vouchers
     Create(CreateArgs),
-    /// Buy an ordinary voucher for a user: at any time, in any number; the order is unpaid
+    /// Buy an ordinary voucher for a user, at any time and without limit; the order is unpaid
     Buy {
-        /// Number of the voucher
+        /// Voucher ID
         id: VoucherId,
-        /// Who buys
+        /// User ID of the buyer
         #[arg(long, value_name = "USER", allow_hyphen_values = true, value_parser = count)]
         user: u64,
-        /// Why, for the audit log
+        /// Reason, recorded in the audit log
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
-    /// Vouchers of both kinds, by number
+    /// List vouchers of both kinds by ID
     List {
-        /// Only those after this one: the next page, by the last number of the one before
+        /// Only vouchers after this one: the next page, by the last ID of the previous page
         #[arg(long, value_name = "ID")]
         after: Option<VoucherId>,
-        /// Most vouchers to show
+        /// Maximum number of vouchers
         #[arg(long, value_name = "N", default_value_t = 50, value_parser = rows())]
         limit: u32,
     },
@@ -41,28 +41,28 @@ pub(super) enum VoucherCommand {
 
 #[derive(Debug, Args)]
 pub(super) struct CreateArgs {
-    /// What buyers read
+    /// Title shown to buyers
     #[arg(long)]
     title: String,
-    /// Number of the shop that honours it
+    /// Shop ID
     #[arg(long, value_name = "ID", allow_hyphen_values = true, value_parser = count)]
     shop: Option<u64>,
-    /// A second line under the title
+    /// Subtitle
     #[arg(long, value_name = "TEXT")]
     sub_title: Option<String>,
-    /// Terms of use; may have several lines
+    /// Terms of use, one or more lines
     #[arg(long, value_name = "TEXT")]
     rules: Option<String>,
-    /// What the buyer pays, in cents
+    /// Price in cents
     #[arg(long, value_name = "CENTS", default_value_t = 0, allow_hyphen_values = true, value_parser = count)]
     pay_value: u64,
-    /// What it is worth in the shop, in cents
+    /// Face value in cents
     #[arg(long, value_name = "CENTS", default_value_t = 0, allow_hyphen_values = true, value_parser = count)]
     actual_value: u64,
-    /// Whether it can be bought: on, off or expired
+    /// Status: on, off or expired
     #[arg(long, default_value_t = VoucherStatus::On)]
     status: VoucherStatus,
-    /// Why, for the audit log
+    /// Reason, recorded in the audit log
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }
@@ -152,7 +152,7 @@ async fn change(
         Reply::VoucherBought(order_id) => out.answer(&Bought { order_id }, || {
             format!("Order {order_id} is written, unpaid. Pay it: seckill orders pay {order_id}")
         }),
-        _ => Err(Fault::no("the engine answered something else than about a voucher")),
+        _ => Err(Fault::no("unexpected reply from the engine to a voucher command")),
     }
 }
 
@@ -168,9 +168,9 @@ async fn list(
     out.answer(&page, || {
         if page.vouchers.is_empty() {
             return if after.is_some() {
-                "There is no voucher after that one."
+                "No more vouchers."
             } else {
-                "There is no voucher yet. Create one: seckill voucher create --title 'a present'"
+                "No vouchers yet. Create one: seckill voucher create --title 'a present'"
             }
             .to_owned();
         }
@@ -192,7 +192,7 @@ async fn list(
             }
         }
         if let Some(next) = page.next {
-            text.push_str(&format!("further ones: seckill voucher list --after {next}\n"));
+            text.push_str(&format!("more: seckill voucher list --after {next}\n"));
         }
         text
     })

@@ -21,7 +21,7 @@ struct Ended {
 
 pub(super) async fn run(config: &Config, out: Output) -> Result<u8, Fault> {
     if config.read_only {
-        return Err(Fault::usage("a worker changes things; start it without --read-only"));
+        return Err(Fault::usage("a worker changes data; start it without --read-only"));
     }
     let mut end = EndOfLife::listen()?;
     let mut context = Context::open_to_work(config).await?;
@@ -34,7 +34,7 @@ pub(super) async fn run(config: &Config, out: Output) -> Result<u8, Fault> {
     };
     let name = node.operator().node.clone();
     out.say(&format!(
-        "{name} works on redis at {} and {}. Ctrl-C or SIGTERM ends it.",
+        "{name} works on redis at {} and {}. Stop it with Ctrl-C or SIGTERM.",
         context.redis.place(),
         context.store.describe()
     ));
@@ -50,7 +50,7 @@ pub(super) async fn run(config: &Config, out: Output) -> Result<u8, Fault> {
     let finished = stopped.finished();
     let ended = Ended { node: name.clone(), finished, handed_over: stopped.handed_over };
     out.answer(&ended, || match (stopped.in_time, stopped.handed_over) {
-        (true, 0) => format!("{name} has stopped; the batch in its hands was finished."),
+        (true, 0) => format!("{name} has stopped; its last batch is finished."),
         (true, entries) => format!(
             "{name} has stopped; {} handed over to the other nodes.",
             counted(entries, "entry was not finished and is", "entries were not finished and are")
@@ -69,7 +69,8 @@ pub(super) struct EndOfLife([Signal; 4]);
 impl EndOfLife {
     pub(super) fn listen() -> Result<Self, Fault> {
         let hear = |kind| {
-            signal(kind).map_err(|error| Fault::no(format!("signals can't be heard ({error})")))
+            signal(kind)
+                .map_err(|error| Fault::no(format!("cannot install the signal handlers ({error})")))
         };
         Ok(Self([
             hear(SignalKind::terminate())?,

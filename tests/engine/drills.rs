@@ -205,16 +205,16 @@ fn a_killed_consumer_is_mended_with_keys() {
     let home = Seckill::new();
     let args = ["drill", "consumer-killed"];
     let mut terminal = Pty::open(BINARY.as_ref(), &args, 80, 24, &home, &[]);
-    terminal.wait_for(LONG, "what happened", |screen| screen.contains("A NODE DIES"));
-    terminal.wait_for(LONG, "ATTENTION", |screen| screen.contains("node-b/1 is dead"));
-    terminal.wait_for(LONG, "what to do", |screen| screen.contains("A makes a plan"));
+    terminal.wait_for(LONG, "what happened", |screen| screen.contains("NODE FAILURE"));
+    terminal.wait_for(LONG, "ALARMS", |screen| screen.contains("node-b/1 is dead"));
+    terminal.wait_for(LONG, "plan the recovery", |screen| screen.contains("A to plan"));
     terminal.send("4");
-    terminal.wait_for(LONG, "what it held", |screen| screen.contains("node-b/1"));
+    terminal.wait_for(LONG, "its entries", |screen| screen.contains("node-b/1"));
     terminal.send("A");
     terminal.wait_for(LONG, "the question", |screen| screen.contains("Cancel"));
     terminal.say_yes(LONG);
     terminal.wait_for(LONG, "the proof", |screen| screen.contains("PASSED"));
-    assert!(!terminal.screen().contains("NOT PASSED"), "{}", terminal.screen());
+    assert!(!terminal.screen().contains("FAILED"), "{}", terminal.screen());
     terminal.send("q");
     assert!(terminal.exit_status(LONG).success());
     assert_eq!(terminal.terminal(), Terminal::RESTORED);
@@ -226,7 +226,7 @@ fn a_drill_that_is_left_is_not_passed() {
     // Before anybody came, and while buyers come and the database is away.
     for (name, stage, asked) in [
         ("consumer-killed", "GET READY", None),
-        ("database-away", "It is back in", Some("Quit while a rush")),
+        ("database-away", "returns in", Some("Quit while a load test")),
     ] {
         let home = Seckill::new();
         let mut terminal = Pty::open(BINARY.as_ref(), &["drill", name], 120, 36, &home, &[]);
@@ -246,8 +246,8 @@ fn a_drill_that_is_left_is_not_passed() {
 fn poison_is_discarded_from_another_terminal() {
     let home = Seckill::new();
     let mut terminal = Pty::open(BINARY.as_ref(), &["drill", "poison"], 120, 36, &home, &[]);
-    terminal.wait_for(LONG, "ATTENTION", |screen| screen.contains("12  dead letters wait"));
-    terminal.wait_for(LONG, "what to do", |screen| screen.contains("dead discard --all"));
+    terminal.wait_for(LONG, "ALARMS", |screen| screen.contains("12  dead letters wait"));
+    terminal.wait_for(LONG, "plan the recovery", |screen| screen.contains("dead discard --all"));
     let dir = fs::read_dir(home.file("tmp")).unwrap().next().unwrap().unwrap().path();
     assert!(terminal.screen().contains(&dir.display().to_string()), "{}", terminal.screen());
     let dir = dir.display().to_string();
@@ -263,8 +263,8 @@ fn poison_is_discarded_from_another_terminal() {
 fn poison_is_discarded_with_keys() {
     let home = Seckill::new();
     let mut terminal = Pty::open(BINARY.as_ref(), &["drill", "poison"], 80, 24, &home, &[]);
-    terminal.wait_for(LONG, "ATTENTION", |screen| screen.contains("12  dead letters wait"));
-    terminal.wait_for(LONG, "what to do", |screen| screen.contains("5 lists"));
+    terminal.wait_for(LONG, "ALARMS", |screen| screen.contains("12  dead letters wait"));
+    terminal.wait_for(LONG, "plan the recovery", |screen| screen.contains("5 lists"));
     terminal.send("5");
     terminal.wait_for(LONG, "the letters", |screen| screen.contains("no order"));
     terminal.send("*");

@@ -33,7 +33,7 @@ fn letters_are_listed_shown_replayed_and_discarded() {
         json(&home, &["status"])["stream"]["group"] == true
     });
     assert_eq!(json(&home, &["dead", "list"])["total"], 0);
-    refused(home.run(&["dead", "replay", "--all", "--yes"]), 1, "no dead letter matches");
+    refused(home.run(&["dead", "replay", "--all", "--yes"]), 1, "no dead letters match");
 
     let mut redis = home.redis().unwrap();
     for fields in [["userId", "x"], ["nonsense", "\u{1b}[2J"]] {
@@ -81,7 +81,7 @@ fn letters_are_listed_shown_replayed_and_discarded() {
     assert_eq!(names, ["userId", "7"]);
     let words = home.run(&["dead", "show", &letter]).expect_code(0).stdout;
     assert!(words.contains("its buyer waits") && words.contains("userId = 7"), "{words}");
-    refused(home.run(&["dead", "show", "1-1"]), 1, "no dead letter 1-1");
+    refused(home.run(&["dead", "show", "1-1"]), 1, "dead letter 1-1 does not exist");
     refused(home.run(&["dead", "show", "x"]), 2, "not a stream entry ID");
 
     // Nothing is done without consent, or by halves of a sentence.

@@ -45,15 +45,15 @@ fn a_sale_is_limited_restocked_and_cut() {
     assert_eq!(cut["initial"], 100);
     refused(home.run(&["sale", "restock", &id, "-100"]), 1, "unsold");
     refused(home.run(&["sale", "restock", &id, "0"]), 2, "cannot change by 0");
-    refused(home.run(&["sale", "restock", &id, "many"]), 2, "whole number");
+    refused(home.run(&["sale", "restock", &id, "many"]), 2, "expected an integer");
     refused(home.run(&["--read-only", "sale", "restock", &id, "-1"]), 1, "read-only");
     refused(home.run(&["sale", "restock", "42", "-1"]), 1, "no sale");
-    for (limit, words) in [("0", "0 orders"), ("21", "21 orders"), ("-1", "without a sign")] {
+    for (limit, words) in [("0", "0 orders"), ("21", "21 orders"), ("-1", "non-negative integer")] {
         let args = ["sale", "create", "--title", "t", "--stock", "1", "--limit", limit];
         refused(home.run(&args), 2, words);
     }
     let words = home.run(&["sale", "show", &id]).expect_code(0).stdout;
-    for part in ["running, changed", "3 orders a user", "of 100 (SQL"] {
+    for part in ["running, changed", "3 orders per user", "of 100 (SQL"] {
         assert!(words.contains(part), "'{part}' is not in: {words}");
     }
     home.run(&["audit"]).expect_code(0);
@@ -171,7 +171,7 @@ fn orders_are_listed_in_pages_and_found_by_their_id() {
     refused(list(&["--from", "yesterday"]), 2, "is not a time");
     refused(list(&["--status", "refunded"]), 2, "not an order status");
     refused(list(&["--before", "banana"]), 2, "not an order ID");
-    refused(list(&["--user", "-1"]), 2, "without a sign");
+    refused(list(&["--user", "-1"]), 2, "non-negative integer");
     refused(list(&["--voucher", "x"]), 2, "not a voucher number");
 
     let second = all.iter().find(|order| order["place"] == 2 && order["status"] == "paid").unwrap();
@@ -228,7 +228,7 @@ fn vouchers_of_both_kinds_are_created_and_listed() {
         ("--sub-title", " ", "the sub-title must"),
         ("--rules", "", "the rules must"),
         ("--status", "sold", "'sold' is not a voucher status"),
-        ("--pay-value", "-1", "without a sign"),
+        ("--pay-value", "-1", "non-negative integer"),
     ] {
         refused(home.run(&["voucher", "create", "--title", "t", flag, value]), 2, why);
     }

@@ -108,11 +108,7 @@ fn a_rewind_is_shown_asked_for_and_done() {
         assert!(words.contains(part), "'{part}' is not in: {words}");
     }
     let ran = home.run(&["stream", "rewind", "--to", "start", "--json"]);
-    refused(
-        ran,
-        2,
-        "Deliver 200 entries again? 200 are in SQL and get acknowledged, 0 are written",
-    );
+    refused(ran, 2, "Redeliver 200 entries? 200 are in SQL and get acknowledged, 0 are written");
     let (id, first) = (last.as_str().unwrap(), first.as_str().unwrap());
     refused(
         home.run(&["stream", "rewind", "--to", &format!("{id}@1")]),
@@ -189,7 +185,7 @@ fn entries_are_given_and_a_consumer_removed() {
     refused(
         home.run(&[&claim[..], &[to.as_str(), "--json"]].concat()),
         2,
-        "Give 200 pending entries to",
+        "Transfer 200 pending entries to",
     );
     let entry = shown(&home)["first"].as_str().unwrap().to_owned();
     let one = ["stream", "claim", "--to", &to, &entry, "--yes", "--reason", "a test"];
@@ -236,7 +232,7 @@ fn keys_that_another_program_has_overwritten_are_named_and_repaired_without_a_no
             assert!(first.starts_with(&finding), "{command}: {shown}");
             if blind && command == "status" {
                 assert!(
-                    ran.stdout.contains("books      unknown: the sales can't be audited"),
+                    ran.stdout.contains("audit      unknown: the sales cannot be audited"),
                     "{ran}"
                 );
                 assert_eq!(shown["books"]["state"], "unknown", "{shown}");

@@ -50,12 +50,12 @@ fn comes_back_from_the_shell(stop: impl FnOnce(&Pty)) {
         vec!["-c".into(), script.into(), "bash".into(), env!("CARGO_BIN_EXE_seckill").into()];
     args.extend(home.args(&[]));
     let mut terminal = Pty::open("bash".as_ref(), &args, 80, 24, &home, &[]);
-    terminal.wait_for(LONG, "the console", |screen| screen.contains("Nothing needs you"));
+    terminal.wait_for(LONG, "the console", |screen| screen.contains("No open alarms"));
     stop(&terminal);
     terminal.wait_for(LONG, "the shell", |screen| screen.contains("SHELL"));
     assert_eq!(terminal.terminal(), Terminal::RESTORED);
     terminal.send("\r");
-    terminal.wait_for(LONG, "the console again", |screen| screen.contains("Nothing needs you"));
+    terminal.wait_for(LONG, "the console again", |screen| screen.contains("No open alarms"));
     terminal.send("q");
     assert!(terminal.exit_status(LONG).success());
     assert_eq!(terminal.terminal(), Terminal::RESTORED);
@@ -182,10 +182,10 @@ fn a_terminal_that_cannot_be_drawn_on_is_told_and_not_touched() {
 fn why_nothing_can_be_drawn_is_told_in_the_language_of_the_console() {
     let chinese = ("LANG", "zh_CN.UTF-8");
     for (args, envs, told) in [
-        (&[][..], [("TERM", "dumb"), chinese], "“dumb”类终端无法绘制"),
-        (&["demo"], [("TERM", ""), chinese], "类型不明的终端"),
-        (&["--lang", "zh", "drill", "poison"], [("TERM", "dumb"), ("LANG", "C")], "无法绘制"),
-        (&["--lang", "en"], [("TERM", "dumb"), chinese], "can't be drawn on"),
+        (&[][..], [("TERM", "dumb"), chinese], "控制台不支持终端类型“dumb”"),
+        (&["demo"], [("TERM", ""), chinese], "未知终端"),
+        (&["--lang", "zh", "drill", "poison"], [("TERM", "dumb"), ("LANG", "C")], "控制台不支持"),
+        (&["--lang", "en"], [("TERM", "dumb"), chinese], "does not support"),
     ] {
         let home = Seckill::new();
         let program = env!("CARGO_BIN_EXE_seckill").as_ref();
@@ -206,8 +206,8 @@ fn a_broken_theme_is_told_with_its_line_before_anything_starts() {
     fs::write(&theme, "base = \"dark\"\naccentt = 3\n").unwrap();
     let theme = theme.to_str().unwrap();
     for (args, words) in [
-        (vec!["--theme", theme], "line 2: there is no role 'accentt'; take the line out"),
-        (vec!["--theme", "dusk"], "there is no theme 'dusk'"),
+        (vec!["--theme", theme], "line 2: unknown role 'accentt'; remove the line"),
+        (vec!["--theme", "dusk"], "unknown theme 'dusk'"),
         (vec!["--lang", "zh", "--theme", "dusk"], "没有主题“dusk”"),
     ] {
         let mut terminal = home.pty(&args, 200, 24, &[]);

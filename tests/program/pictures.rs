@@ -100,7 +100,7 @@ fn dead_letters() {
     home.run(&["sale", "create", "--title", "hot pot 50% off", "--stock", "500"]).expect_code(0);
     home.run(&["rush", "--voucher", "1", "--users", "800"]).expect_code(0);
     let terminal = home.pty(&["--export-dir", &album], COLS, ROWS, &LOOK);
-    terminal.wait_for(LONG, "the engine", |screen| screen.contains("Nothing needs you"));
+    terminal.wait_for(LONG, "the engine", |screen| screen.contains("No open alarms"));
     let mut redis = home.redis().unwrap();
     let orders = Layout::default().home().orders();
     for fields in [
@@ -126,7 +126,7 @@ fn demo() {
     let home = Seckill::new();
     let album = album(&home);
     let terminal = Pty::spawn(&["demo", "--seed", "7", "--export-dir", &album], COLS, ROWS, &LOOK);
-    terminal.wait_for(LONG, "a node dies", |screen| screen.contains("A NODE DIES"));
+    terminal.wait_for(LONG, "a node dies", |screen| screen.contains("NODE FAILURE"));
     keep(&terminal, &album, "demo");
     terminal.send("4");
     terminal.wait_for(LONG, "pending entries", |screen| screen.contains("node-b/1"));
@@ -134,7 +134,7 @@ fn demo() {
     terminal.wait_for(LONG, "the question", |screen| screen.contains("Cancel"));
     keep(&terminal, &album, "pending");
     terminal.say_yes(LONG);
-    terminal.wait_for(LONG, "the proof", |screen| screen.contains("REPAIRED, AND PROVED"));
+    terminal.wait_for(LONG, "the proof", |screen| screen.contains("RECOVERED AND VERIFIED"));
     let cast = assets().join("demo.cast");
     // Where the pictures were put is nobody's business.
     fs::write(&cast, recording(&terminal).replace(&album, "album")).unwrap();

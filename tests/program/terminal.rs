@@ -77,7 +77,7 @@ fn the_demo_is_repaired_from_the_screen() {
     let home = Seckill::new();
     let args = ["demo", "--buyers", "2000"];
     let terminal = Pty::spawn(&args, 120, 36, &[]);
-    terminal.wait_for(LONG, "a node dies", |screen| screen.contains("A NODE DIES"));
+    terminal.wait_for(LONG, "a node dies", |screen| screen.contains("NODE FAILURE"));
     terminal.send("4");
     terminal.wait_for(LONG, "pending entries", |screen| screen.contains("node-b/1"));
     terminal.send("A");
@@ -88,7 +88,7 @@ fn the_demo_is_repaired_from_the_screen() {
     terminal.send("A");
     terminal.wait_for(LONG, "the question", |screen| screen.contains("Cancel"));
     terminal.say_yes(LONG);
-    terminal.wait_for(LONG, "the proof", |screen| screen.contains("REPAIRED, AND PROVED"));
+    terminal.wait_for(LONG, "the proof", |screen| screen.contains("RECOVERED AND VERIFIED"));
     quits(terminal);
     assert!(home.processes().is_empty());
 }
@@ -97,9 +97,9 @@ fn the_demo_is_repaired_from_the_screen() {
 fn a_launch_from_the_form_to_the_balance(cols: u16, rows: u16) {
     let home = Seckill::new();
     let terminal = home.pty(&["--present"], cols, rows, &[]);
-    terminal.wait_for(LONG, "no sale", |screen| screen.contains("No sale yet"));
+    terminal.wait_for(LONG, "no sale", |screen| screen.contains("No sales yet"));
     terminal.send("L");
-    terminal.wait_for(LONG, "the form", |screen| screen.contains("Arm a launch"));
+    terminal.wait_for(LONG, "the form", |screen| screen.contains("Schedule a launch"));
     terminal.send("火锅 five");
     terminal.send(key::TAB);
     terminal.send("40");
@@ -116,7 +116,7 @@ fn a_launch_from_the_form_to_the_balance(cols: u16, rows: u16) {
     terminal.wait_for(LONG, "what came of it", |screen| {
         screen.contains("SOLD OUT") && screen.contains("sold of 40") && screen.contains("oversold")
     });
-    terminal.wait_for(LONG, "the proof", |screen| screen.contains("books balance"));
+    terminal.wait_for(LONG, "the proof", |screen| screen.contains("audit passed"));
     terminal.send("t");
     terminal.wait_for(LONG, "the console", |screen| screen.contains("Overview"));
     quits(terminal);
@@ -139,7 +139,7 @@ fn a_launch_from_the_form_to_the_balance_at_80x24() {
 fn a_dead_letter_is_discarded(cols: u16, rows: u16, envs: &[(&str, &str)]) {
     let home = Seckill::new();
     let terminal = home.pty(&[], cols, rows, envs);
-    terminal.wait_for(LONG, "the engine", |screen| screen.contains("Nothing needs you"));
+    terminal.wait_for(LONG, "the engine", |screen| screen.contains("No open alarms"));
     let mut redis = home.redis().unwrap();
     let orders = Layout::default().home().orders();
     let fields = ["userId", "nobody", "voucherId", "7", "id", "1"];
@@ -152,7 +152,7 @@ fn a_dead_letter_is_discarded(cols: u16, rows: u16, envs: &[(&str, &str)]) {
     terminal.send("R");
     // Once in the detail, once as the answer.
     terminal.wait_for(LONG, "why not", |screen| {
-        screen.matches("no order can be made of it").count() == 2
+        screen.matches("no order can be created from it").count() == 2
     });
     terminal.send("D");
     terminal.wait_for(LONG, "the question", |screen| screen.contains("1 dead letter, "));
@@ -162,7 +162,7 @@ fn a_dead_letter_is_discarded(cols: u16, rows: u16, envs: &[(&str, &str)]) {
     terminal.send(key::ENTER);
     terminal.say_yes(LONG);
     terminal.wait_for(LONG, "the report", |screen| screen.contains("1 dead letter discarded"));
-    terminal.wait_for(LONG, "it is gone", |screen| screen.contains("There are no dead letters"));
+    terminal.wait_for(LONG, "it is gone", |screen| screen.contains("No dead letters"));
     quits(terminal);
     let activity = home.run(&["activity", "--json"]).expect_code(0).json();
     let lines = activity["lines"].as_array().unwrap();
@@ -182,7 +182,7 @@ fn a_sale_is_ended_for_a_reason() {
     terminal.wait_for(LONG, "the table", |screen| screen.contains("TITLE"));
     terminal.send("E");
     terminal.wait_for(LONG, "the question", |screen| {
-        screen.contains("End the sale for good?") && screen.contains("Tab goes here")
+        screen.contains("End the sale permanently?") && screen.contains("Tab to edit")
     });
     terminal.send(key::TAB);
     terminal.send("yes, 运维 hl said so");

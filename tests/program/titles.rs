@@ -98,17 +98,17 @@ fn a_terminal_without_utf8_gets_ascii_only() {
         for key in ["3", "4", "5", "6", "7", "8", "0", "1", "?"] {
             terminal.send(key);
         }
-        terminal.wait_for(LONG, "the help", |screen| screen.contains("Every view"));
+        terminal.wait_for(LONG, "the help", |screen| screen.contains("All views"));
         terminal.send(key::ESC);
-        terminal.wait_for(LONG, "no help", |screen| !screen.contains("Every view"));
+        terminal.wait_for(LONG, "no help", |screen| !screen.contains("All views"));
         terminal.send("q");
         assert!(terminal.exit_status(LONG).success());
         terminal.output()
     };
     for (args, locale, told) in [
-        (&[][..], ("LC_ALL", "C"), "LC_ALL=C is no UTF-8 locale"),
-        (&[], ("LC_ALL", "POSIX"), "LC_ALL=POSIX is no UTF-8 locale"),
-        (&[], ("LANG", "de_DE"), "LANG=de_DE is no UTF-8 locale"),
+        (&[][..], ("LC_ALL", "C"), "LC_ALL=C is not a UTF-8 locale"),
+        (&[], ("LC_ALL", "POSIX"), "LC_ALL=POSIX is not a UTF-8 locale"),
+        (&[], ("LANG", "de_DE"), "LANG=de_DE is not a UTF-8 locale"),
         (&["--ascii"], ("LANG", "C.UTF-8"), "Overview"),
     ] {
         let output = seen(args, &[locale], told);

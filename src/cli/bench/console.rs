@@ -26,19 +26,19 @@ const KEYS: Duration = Duration::from_millis(40);
 
 #[derive(Debug, Args)]
 pub(in super::super) struct ConsoleArgs {
-    /// Buyers of each rush
+    /// Buyers in each load test
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = count)]
     users: u64,
-    /// Rushes with a console, and as many without
+    /// Load tests with a console, and as many without
     #[arg(long, value_name = "N", default_value_t = 40)]
     rounds: usize,
-    /// Seconds at rest, with a console and without
+    /// Idle seconds, with a console and without
     #[arg(long, value_name = "S", default_value_t = 10)]
     rest: u64,
-    /// Cells across
+    /// Columns of the terminal
     #[arg(long, value_name = "N", default_value_t = 200)]
     width: u16,
-    /// Cells down
+    /// Rows of the terminal
     #[arg(long, value_name = "N", default_value_t = 50)]
     height: u16,
 }

@@ -216,29 +216,23 @@ mod tests {
         for (text, told) in [
             (
                 "theme = ",
-                "mend the line or take it out; what the file does not say keeps its default",
+                "correct or remove the line; settings that are not in the file keep their defaults",
             ),
-            ("node = \"a\"\nnode = \"b\"", "line 2: duplicate key; take one of the two out"),
-            (
-                "quue = 1",
-                "line 1: there is no setting 'quue'; take the line out, or write one of data_dir",
-            ),
-            ("[engine]\nquue = 1", "line 2: there is no setting 'engine.quue'"),
-            ("read_only = 5", "take the line out, and the default (read_only = false) stands"),
-            ("theme = 5", "take the line out, and the default (theme = \"dark\") stands"),
-            ("node = \"a b\"", "take the line out, and"),
-            (
-                "[engine]\nqueue = 0",
-                "take the line out, and the default (engine.queue = 8192) stands",
-            ),
-            ("[engine.jobs]\npool = 0", "the default (engine.jobs.pool = 2) stands"),
-            ("[store]\ntls = \"maybe\"", "the default (store.tls = \"prefer\") stands"),
-            ("redis = 5", "take the line out, and the program keeps a Redis of its own"),
-            ("partitions = 0", "the deployment keeps the partitions that it has"),
-            ("engine = 5", "take the line out, and the defaults stand"),
-            ("[keys]\nfly = \"x\"", "lists the names; take the line out, nothing reads it"),
-            ("[keys]\nfreeze = \"m\"", "the default (keys.freeze = \"f\") stands"),
-            ("[keys]\nmark = 5", "the default (keys.mark = \"space\") stands"),
+            ("node = \"a\"\nnode = \"b\"", "line 2: duplicate key; remove one of the two"),
+            ("quue = 1", "line 1: unknown setting 'quue'; remove the line, or use one of data_dir"),
+            ("[engine]\nquue = 1", "line 2: unknown setting 'engine.quue'"),
+            ("read_only = 5", "default: read_only = false"),
+            ("theme = 5", "default: theme = \"dark\""),
+            ("node = \"a b\"", "remove the line ("),
+            ("[engine]\nqueue = 0", "default: engine.queue = 8192"),
+            ("[engine.jobs]\npool = 0", "default: engine.jobs.pool = 2"),
+            ("[store]\ntls = \"maybe\"", "default: store.tls = \"prefer\""),
+            ("redis = 5", "default: the embedded Redis"),
+            ("partitions = 0", "default: the existing number of partitions"),
+            ("engine = 5", "defaults apply"),
+            ("[keys]\nfly = \"x\"", "lists the names; remove the line, it has no effect"),
+            ("[keys]\nfreeze = \"m\"", "default: keys.freeze = \"f\""),
+            ("[keys]\nmark = 5", "default: keys.mark = \"space\""),
         ] {
             let fault = read(text).unwrap_err();
             assert!(fault.contains(told), "{text}: {fault}");
@@ -252,22 +246,22 @@ mod tests {
         let lines: Vec<&str> = fault.lines().skip(1).map(|line| &line[..9]).collect();
         let expected = [1, 2, 3, 5, 6, 8].map(|line| format!("  line {line}:")[..9].to_owned());
         assert_eq!(lines, expected, "{fault}");
-        assert!(fault.contains("read_only = false) stands"), "{fault}");
+        assert!(fault.contains("(default: read_only = false)"), "{fault}");
         let fault = read("theme = 5").unwrap_err();
         assert!(fault.starts_with("line 1: ") && fault.lines().count() == 1, "{fault}");
         let many = (10..31).map(|n| format!("a{n} = 1")).collect::<Vec<_>>().join("\n");
-        assert!(read(&many).unwrap_err().ends_with(" (1 more fault)"));
+        assert!(read(&many).unwrap_err().ends_with(" (1 more error)"));
         let many = (10..32).map(|n| format!("a{n} = 1")).collect::<Vec<_>>().join("\n");
-        assert!(read(&many).unwrap_err().ends_with(" (2 more faults)"));
+        assert!(read(&many).unwrap_err().ends_with(" (2 more errors)"));
     }
 
     #[test]
     fn a_kind_is_told_in_words_of_a_person() {
         let kinds = [
-            ("[engine]\nqueue = \"a\"", "expected a whole number without a sign;", "应为非负整数"),
+            ("[engine]\nqueue = \"a\"", "expected a non-negative integer;", "应为非负整数"),
             ("read_only = 5", "expected true or false;", "应为真假值（true 或 false）"),
-            ("node = 5", "expected a text in quotes;", "应为带引号的文本"),
-            ("engine = 5", "expected a section of settings;", "应为一组设置"),
+            ("node = 5", "expected a quoted string;", "应为带引号的字符串"),
+            ("engine = 5", "expected a table;", "应为配置表"),
         ];
         for (text, told, _) in kinds {
             let fault = read(text).unwrap_err();
@@ -322,7 +316,7 @@ mod tests {
         ] {
             let fault = read(text).unwrap_err();
             assert!(fault.contains(told), "{text}: {fault}");
-            assert!(!fault.contains("take the line"), "{fault}");
+            assert!(!fault.contains("the line"), "{fault}");
         }
     }
 

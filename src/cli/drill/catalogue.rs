@@ -94,7 +94,7 @@ pub(super) struct Drill {
 pub(super) const DRILLS: [Drill; 8] = [
     Drill {
         name: "consumer-killed",
-        about: "a node dies with a batch of orders in its hands",
+        about: "a node dies while it holds a batch of orders",
         title: Label("common-a-node-dies"),
         happens: Label("drill-node-b-died-with-n-orders"),
         mends: Label("drill-4-lists-what-it-held-a"),
@@ -102,8 +102,8 @@ pub(super) const DRILLS: [Drill; 8] = [
         strike: Strike::NodeDies,
         lasts: 0,
         remedy: Remedy::Plan,
-        seen: Sign { words: "ATTENTION: a dead consumer holds {n} entries", shows: dead_holder },
-        done: Sign { words: "nothing is pending any more", shows: settled },
+        seen: Sign { words: "ALARMS: a dead consumer holds {n} entries", shows: dead_holder },
+        done: Sign { words: "no pending entries", shows: settled },
         proof: Proof {
             words: Label("drill-sql-holds-the-orders-of-the"),
             holds: |it| it.after == it.before + it.struck,
@@ -111,7 +111,7 @@ pub(super) const DRILLS: [Drill; 8] = [
     },
     Drill {
         name: "poison",
-        about: "entries of which no order can come, among good ones",
+        about: "invalid entries among valid ones",
         title: Label("drill-poison"),
         happens: Label("drill-n-entries-that-make-no-order"),
         mends: Label("drill-5-lists-marks-all-d-discards"),
@@ -120,7 +120,7 @@ pub(super) const DRILLS: [Drill; 8] = [
         lasts: 0,
         remedy: Remedy::Discard,
         seen: Sign {
-            words: "ATTENTION: {n} dead letters wait for a person",
+            words: "ALARMS: {n} dead letters wait for review",
             shows: |picture, struck| {
                 alarm(picture, |kind| *kind == AlarmKind::DeadLetters { count: struck })
             },
@@ -136,7 +136,7 @@ pub(super) const DRILLS: [Drill; 8] = [
     },
     Drill {
         name: "database-away",
-        about: "the database refuses connections in the middle of a rush",
+        about: "the database refuses connections during a load test",
         title: Label("drill-the-database-is-away"),
         happens: Label("drill-attention-says-so-within-2-s"),
         mends: Label("drill-it-is-back-attention-tells-how"),
@@ -145,11 +145,11 @@ pub(super) const DRILLS: [Drill; 8] = [
         lasts: 8,
         remedy: Remedy::Itself,
         seen: Sign {
-            words: "ATTENTION within 2 s: the database does not answer",
+            words: "ALARMS within 2 s: the database is unreachable",
             shows: |picture, _| alarm(picture, |kind| matches!(kind, AlarmKind::SqlAway { .. })),
         },
         done: Sign {
-            words: "ATTENTION: the database answers again, and for how long it was away",
+            words: "ALARMS: the database is reachable again, with the length of the outage",
             shows: |picture, _| back(picture, &picture.sql.name),
         },
         proof: Proof {
@@ -159,7 +159,7 @@ pub(super) const DRILLS: [Drill; 8] = [
     },
     Drill {
         name: "redis-away",
-        about: "Redis is killed in the middle of a rush",
+        about: "Redis is killed during a load test",
         title: Label("drill-redis-is-killed"),
         happens: Label("drill-sigkill-amid-the-rush-whoever-needs"),
         mends: Label("drill-it-runs-again-attention-tells-how"),
@@ -168,14 +168,14 @@ pub(super) const DRILLS: [Drill; 8] = [
         lasts: 0,
         remedy: Remedy::Itself,
         seen: Sign {
-            words: "ATTENTION: Redis was away",
+            words: "ALARMS: Redis was unreachable",
             shows: |picture, _| {
                 alarm(picture, |kind| matches!(kind, AlarmKind::RedisAway { .. }))
                     || back(picture, &picture.redis.name)
             },
         },
         done: Sign {
-            words: "ATTENTION: Redis answers again, and for how long it was away",
+            words: "ALARMS: Redis is reachable again, with the length of the outage",
             shows: |picture, _| back(picture, &picture.redis.name),
         },
         proof: Proof {
@@ -185,7 +185,7 @@ pub(super) const DRILLS: [Drill; 8] = [
     },
     Drill {
         name: "group-destroyed",
-        about: "somebody destroys the consumer group with its pending entries",
+        about: "the consumer group is destroyed with its pending entries",
         title: Label("drill-the-group-is-gone"),
         happens: Label("drill-it-was-destroyed-with-n-pending"),
         mends: Label("drill-the-node-makes-it-again-at"),
@@ -194,11 +194,11 @@ pub(super) const DRILLS: [Drill; 8] = [
         lasts: 8,
         remedy: Remedy::Itself,
         seen: Sign {
-            words: "ATTENTION: the stream has no consumer group",
+            words: "ALARMS: the stream has no consumer group",
             shows: |picture, _| alarm(picture, |kind| *kind == AlarmKind::NoGroup),
         },
         done: Sign {
-            words: "the group is there again, with nothing pending and no lag",
+            words: "the group exists again, no pending entries, no lag",
             shows: |picture, struck| {
                 picture.stream.as_ref().is_some_and(|it| it.group) && settled(picture, struck)
             },
@@ -219,11 +219,11 @@ pub(super) const DRILLS: [Drill; 8] = [
         lasts: 0,
         remedy: Remedy::Plan,
         seen: Sign {
-            words: "a dead consumer holds {n} entries, and the stream does not have their bodies any more",
+            words: "a dead consumer holds {n} entries, and the stream has lost their bodies",
             shows: |picture, struck| dead_holder(picture, struck) && body_gone(picture),
         },
         done: Sign {
-            words: "nothing is pending any more",
+            words: "no pending entries",
             shows: |picture, _| picture.stream.as_ref().is_some_and(|it| it.pending == 0),
         },
         proof: Proof {
@@ -233,7 +233,7 @@ pub(super) const DRILLS: [Drill; 8] = [
     },
     Drill {
         name: "duplicates",
-        about: "a producer repeats itself: entries come a second time",
+        about: "a producer adds entries a second time",
         title: Label("drill-twice-in-the-stream"),
         happens: Label("drill-n-entries-were-added-a-second"),
         mends: Label("drill-each-is-found-in-sql-and"),
@@ -247,7 +247,7 @@ pub(super) const DRILLS: [Drill; 8] = [
                 picture.stream.as_ref().is_some_and(|it| it.lag == Some(struck))
             },
         },
-        done: Sign { words: "the lag is gone and nothing is pending", shows: settled },
+        done: Sign { words: "no lag and no pending entries", shows: settled },
         proof: Proof {
             words: Label("drill-not-one-order-was-written-twice"),
             holds: |it| it.after == it.before,
@@ -255,7 +255,7 @@ pub(super) const DRILLS: [Drill; 8] = [
     },
     Drill {
         name: "clock-step",
-        about: "the clock of order ids steps a day ahead, and back",
+        about: "the clock of the order IDs steps one day ahead, and back",
         title: Label("drill-the-clock-steps"),
         happens: Label("drill-the-clock-of-order-ids-steps"),
         mends: Label("drill-nothing-to-do-no-alarm-books"),
@@ -263,8 +263,8 @@ pub(super) const DRILLS: [Drill; 8] = [
         strike: Strike::ClockSteps,
         lasts: 0,
         remedy: Remedy::Itself,
-        seen: Sign { words: "no alarm, and books that balance, after both steps", shows: calm },
-        done: Sign { words: "sales went on through both steps", shows: settled },
+        seen: Sign { words: "no alarm, and a passed audit after both steps", shows: calm },
+        done: Sign { words: "sales continued through both steps", shows: settled },
         proof: Proof {
             words: Label("drill-ids-rose-through-both-steps-and"),
             holds: |it| it.rising && it.after > it.before,

@@ -291,7 +291,7 @@ async fn proof(store: &SharedStore, redis: &Redis, keys: &Layout) -> Told<(Audit
         Ok(Ok(audit)) => Ok((audit, Millis::now())),
         Ok(Err(error)) => Err(error.to_string()),
         Err(_) => {
-            Err("the ledger was not read through in five minutes; run 'seckill audit'".to_owned())
+            Err("the audit did not finish within five minutes; run 'seckill audit'".to_owned())
         }
     }
 }

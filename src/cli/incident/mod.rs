@@ -22,20 +22,20 @@ const LATELY_MS: i64 = 3_600_000;
 
 #[derive(Debug, Args)]
 pub(super) struct IncidentArgs {
-    /// From this time on: 2026-11-20T14:30:00Z, '2026-11-20 14:30' (local), 14:30 (today) or -2h
-    /// [default: an hour before the end]
+    /// Start of the period: 2026-11-20T14:30:00Z, '2026-11-20 14:30' (local), 14:30 (today) or -2h
+    /// [default: one hour before the end]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     since: Option<Millis>,
-    /// Up to this time [default: now]
+    /// End of the period [default: now]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     until: Option<Millis>,
-    /// Where to write it [default: stdout]
+    /// Output file [default: stdout]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Replace a file that is there
+    /// Overwrite an existing file
     #[arg(long)]
     yes: bool,
-    /// Show users' ids as they are; without it the first and the last digit
+    /// Show full user IDs instead of the first and last digit
     #[arg(long)]
     unmask: bool,
 }
@@ -59,11 +59,11 @@ pub(super) async fn run(config: &Config, out: Output, args: &IncidentArgs) -> Re
     let until = args.until.unwrap_or(now).min(now);
     let since = args.since.unwrap_or(until.plus(-LATELY_MS));
     if since >= until {
-        return Err(Fault::usage("--since must lie before --until, and before now"));
+        return Err(Fault::usage("--since must be before --until, and in the past"));
     }
     if let Some(file) = args.out.as_deref().filter(|file| file.exists() && !args.yes) {
         return Err(Fault::usage(format!(
-            "{} is there already; add --yes to replace it, or give another --out",
+            "{} already exists; pass --yes to overwrite it, or another --out",
             file.display()
         )));
     }
@@ -83,11 +83,11 @@ pub(super) async fn run(config: &Config, out: Output, args: &IncidentArgs) -> Re
         (_, Some(markdown)) => markdown.clone(),
         (file, None) => {
             let books = match report.balanced {
-                Some(true) => "the books balance",
-                Some(false) => "the books are OFF",
-                None => "the books are unknown",
+                Some(true) => "audit passed",
+                Some(false) => "audit FAILED",
+                None => "audit unknown",
             };
-            format!("{} is written; {books}.", file.as_deref().unwrap_or_default())
+            format!("{} written; {books}.", file.as_deref().unwrap_or_default())
         }
     })?;
     Ok(if report.away.is_empty() { 0 } else { fault::UNREACHABLE })
@@ -97,7 +97,7 @@ pub(super) async fn run(config: &Config, out: Output, args: &IncidentArgs) -> Re
 fn write(file: &Path, text: &str, replace: bool) -> Result<(), Fault> {
     let parent = file.parent().filter(|dir| !dir.as_os_str().is_empty());
     let failed = |error: std::io::Error| {
-        Fault::no(format!("{} can't be written ({error}); give another --out", file.display()))
+        Fault::no(format!("cannot write {} ({error}); pass another --out", file.display()))
     };
     let mut new =
         tempfile::NamedTempFile::new_in(parent.unwrap_or(Path::new("."))).map_err(failed)?;

@@ -39,12 +39,12 @@ pub(super) fn markdown(bundle: &Bundle, unmask: bool) -> String {
         vec!["redis".to_owned(), told(&bundle.redis)],
         vec!["database".to_owned(), told(&bundle.database)],
         vec!["partitions".to_owned(), bundle.partitions.to_string()],
-        vec!["books".to_owned(), books(bundle)],
+        vec!["audit".to_owned(), books(bundle)],
     ];
     text.push_str(&rows(&["", ""], &head));
     let lacks = bundle.unknown();
     if !lacks.is_empty() {
-        text.push_str("\nWhat could not be read:\n\n");
+        text.push_str("\nNot available:\n\n");
         for lack in lacks {
             text.push_str(&format!("- {}\n", cell(&lack)));
         }
@@ -57,8 +57,7 @@ pub(super) fn markdown(bundle: &Bundle, unmask: bool) -> String {
     text.push_str(&section(&bundle.flow, |flow| {
         let events = bundle.timeline.as_ref().map_or(&[][..], |it| &it.lines);
         format!(
-            "Orders in SQL, in spans of {} s: by the second of admission, and by the time of writing. What was \
-             admitted and is not in SQL yet is not in here.\n\n```\n{}```\n",
+            "Orders in SQL per {} s: by time of admission and by time of writing. Admitted orders that are not in SQL yet are not included.\n\n```\n{}```\n",
             flow.step_s,
             chart::orders(flow, events, bundle.until, &zone)
         )
@@ -75,14 +74,14 @@ pub(super) fn markdown(bundle: &Bundle, unmask: bool) -> String {
 fn section<T>(told: &Told<T>, words: impl FnOnce(&T) -> String) -> String {
     match told {
         Ok(it) => words(it),
-        Err(why) => format!("Not known: {}\n", cell(why)),
+        Err(why) => format!("Unknown: {}\n", cell(why)),
     }
 }
 
 fn books(bundle: &Bundle) -> String {
     match &bundle.proof {
-        Ok((audit, _)) if audit.balanced => "balanced, as the proof below shows".to_owned(),
-        Ok(_) => "**OFF**, as the proof below shows".to_owned(),
+        Ok((audit, _)) if audit.balanced => "audit passed, see the proof below".to_owned(),
+        Ok(_) => "**audit FAILED**, see the proof below".to_owned(),
         Err(_) => "unknown".to_owned(),
     }
 }
@@ -90,7 +89,7 @@ fn books(bundle: &Bundle) -> String {
 fn timeline(bundle: &Bundle, zone: &TimeZone) -> String {
     section(&bundle.timeline, |it| {
         if it.lines.is_empty() {
-            return "Nothing is in the log for this time.\n".to_owned();
+            return "No log entries in this period.\n".to_owned();
         }
         let lines: Vec<Vec<String>> = it
             .lines
@@ -110,7 +109,7 @@ fn timeline(bundle: &Bundle, zone: &TimeZone) -> String {
         let head = ["at", "who", "node", "what", "on", "why", "result", "changed"];
         let mut text = rows(&head, &lines);
         if it.cut {
-            text.push_str("\nThere are older lines of this time; 'seckill activity' has them.\n");
+            text.push_str("\nOlder lines of this period are in 'seckill activity'.\n");
         }
         text
     })
@@ -124,13 +123,13 @@ fn status(bundle: &Bundle, zone: &TimeZone, unmask: bool) -> String {
     }
     let balance = match &picture.books {
         Balance::Unknown => "unknown".to_owned(),
-        Balance::Balanced { .. } => "balanced by totals".to_owned(),
+        Balance::Balanced { .. } => "totals match".to_owned(),
         Balance::InFlight { orders } => {
             format!("{} in flight", counted(*orders, "order", "orders"))
         }
         Balance::Off { findings } => format!("OFF: {}", cell(&sentences(findings))),
     };
-    text.push_str(&format!("- books: {balance}\n"));
+    text.push_str(&format!("- audit: {balance}\n"));
     for alarm in &picture.alarms {
         text.push_str(&format!("- attention: {}\n", cell(&alarm_words(&alarm.kind))));
     }
@@ -152,10 +151,10 @@ fn status(bundle: &Bundle, zone: &TimeZone, unmask: bool) -> String {
         })
         .collect();
     let head = ["sale", "title", "phase", "stock", "SQL stock", "initial", "admitted", "persisted"];
-    text.push_str(&listed(&head, &sales, "No sale is known."));
+    text.push_str(&listed(&head, &sales, "No sales."));
     text.push_str("\n### Stream and group\n\n");
     match &picture.stream {
-        None => text.push_str("Not known.\n"),
+        None => text.push_str("Unknown.\n"),
         Some(stream) => {
             let oldest = stream
                 .oldest_pending_ms
@@ -176,7 +175,7 @@ fn status(bundle: &Bundle, zone: &TimeZone, unmask: bool) -> String {
                 })
                 .collect();
             let head = ["consumer", "", "pending", "idle"];
-            text.push_str(&listed(&head, &consumers, "No consumer is in the group."));
+            text.push_str(&listed(&head, &consumers, "The group has no consumers."));
         }
     }
     text.push_str("\n### Nodes\n\n");
@@ -185,7 +184,7 @@ fn status(bundle: &Bundle, zone: &TimeZone, unmask: bool) -> String {
         .iter()
         .map(|it| vec![cell(&it.name), life(it.alive), it.seen.date_time(zone)])
         .collect();
-    text.push_str(&listed(&["node", "", "last sign of life"], &nodes, "No node is known."));
+    text.push_str(&listed(&["node", "", "last heartbeat"], &nodes, "No nodes."));
     text.push_str("\n### Locks\n\n");
     let locks: Vec<Vec<String>> = picture
         .locks
@@ -203,7 +202,7 @@ fn status(bundle: &Bundle, zone: &TimeZone, unmask: bool) -> String {
         })
         .collect();
     let head = ["lock", "node", "task", "left", "waiting", "holder"];
-    text.push_str(&listed(&head, &locks, "No lock is held, as far as is known."));
+    text.push_str(&listed(&head, &locks, "No known held locks."));
     text.push_str("\n### Runs of jobs, newest first\n\n");
     text.push_str(&section(&bundle.runs, |runs| {
         let runs: Vec<Vec<String>> = runs
@@ -221,7 +220,7 @@ fn status(bundle: &Bundle, zone: &TimeZone, unmask: bool) -> String {
             })
             .collect();
         let head = ["started", "job", "node", "outcome", "took", "rows", "detail"];
-        listed(&head, &runs, "No job has run yet.")
+        listed(&head, &runs, "No job runs yet.")
     }));
     text
 }
@@ -240,7 +239,7 @@ fn life(alive: bool) -> String {
 
 fn plan(plan: &Plan, bundle: &Bundle, unmask: bool) -> String {
     if plan.looked_at == 0 {
-        return "Nothing is pending.\n".to_owned();
+        return "No pending entries.\n".to_owned();
     }
     let total = bundle.snapshot.stream.as_ref().map_or(plan.looked_at, |it| it.pending);
     let mut text = if plan.cut {
@@ -253,7 +252,7 @@ fn plan(plan: &Plan, bundle: &Bundle, unmask: bool) -> String {
         format!("{}.\n\n", counted(plan.looked_at, "entry", "entries"))
     };
     match &plan.verdicts {
-        None => text.push_str("Nobody can judge them while the database is away.\n"),
+        None => text.push_str("No verdicts: the database is unreachable.\n"),
         Some(verdicts) => {
             let verdicts: Vec<Vec<String>> = verdicts
                 .iter()
@@ -275,7 +274,7 @@ fn plan(plan: &Plan, bundle: &Bundle, unmask: bool) -> String {
             let fault = match &row.delivered.body {
                 Body::Good(_) => String::new(),
                 Body::Malformed(fault) => digits(&fault.to_string(), unmask),
-                Body::Gone => "its body is gone".to_owned(),
+                Body::Gone => "body gone".to_owned(),
             };
             let mut line = vec![row.delivered.entry.to_string(), cell(&row.consumer)];
             line.extend([span(row.idle_ms), number(row.deliveries)]);
@@ -302,7 +301,7 @@ fn order(order: Option<&OrderEntry>, unmask: bool) -> [String; 3] {
 
 fn dead(dead: &Dead, unmask: bool) -> String {
     if dead.reasons.is_empty() {
-        return "There is none.\n".to_owned();
+        return "None.\n".to_owned();
     }
     let mut reasons: BTreeMap<String, u64> = BTreeMap::new();
     for reason in &dead.reasons {
@@ -341,8 +340,8 @@ fn dead(dead: &Dead, unmask: bool) -> String {
 
 fn proof(bundle: &Bundle, zone: &TimeZone) -> String {
     section(&bundle.proof, |(audit, at)| {
-        let word = if audit.balanced { "The books balance" } else { "**The books are OFF**" };
-        let mut text = format!("{word}, by the id of every order, at {}.\n\n", at.date_time(zone));
+        let word = if audit.balanced { "Audit passed" } else { "**Audit FAILED**" };
+        let mut text = format!("{word}, checked by order ID, at {}.\n\n", at.date_time(zone));
         let sales: Vec<Vec<String>> = audit
             .sales
             .iter()
@@ -376,7 +375,7 @@ fn proof(bundle: &Bundle, zone: &TimeZone) -> String {
             "dead",
             "SQL stock",
         ];
-        text.push_str(&listed(&head, &sales, "There is no sale; the books are empty."));
+        text.push_str(&listed(&head, &sales, "No sales, nothing to audit."));
         for sale in &audit.sales {
             for finding in &sale.findings {
                 text.push_str(&format!("\n- #{}: {}", sale.voucher_id, cell(&finding.to_string())));

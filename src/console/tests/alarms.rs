@@ -149,8 +149,9 @@ fn later(kind: &AlarmKind, age_ms: u64, count: u64) -> AlarmKind {
 
 /// The cell at which the words of the first alarm begin, on whatever layout.
 fn words_at(screen: &str) -> Vec<usize> {
-    let keys = ["opens", "shows", "按 4", "按 3", "按 8", "按 5"];
-    let keys = keys.iter().chain(&["t then", "按 t", "program keeps", "locked by", "其他程序"]);
+    let keys = ["Press", "按 4", "按 3", "按 8", "按 5"];
+    let keys =
+        keys.iter().chain(&["press t", "按 t", "locked by another", "locked by", "其他程序"]);
     let mut found: Vec<usize> = keys
         .flat_map(|key| screen.lines().filter_map(move |line| line.find(key).map(|at| (line, at))))
         .map(|(line, at)| width(&line[..at]))
@@ -187,7 +188,7 @@ fn no_word_of_an_alarm_moves_while_its_age_and_count_grow() {
 
 #[test]
 fn of_an_error_that_is_too_long_only_the_error_is_cut() {
-    for (lang, words) in [(Lang::En, "orders wait in the stream"), (Lang::Zh, "订单在消息流中等待")]
+    for (lang, words) in [(Lang::En, "orders wait in the stream"), (Lang::Zh, "订单暂存在消息流中")]
     {
         set_thread_language(lang);
         let mut picture = normal();
@@ -223,8 +224,7 @@ fn crowded() -> Vec<Alarm> {
 
 fn attention(alarms: Vec<Alarm>, w: u16, h: u16) -> String {
     let screen = Bench::new(seckill_engine::telemetry::Snapshot { alarms, ..normal() }).text(w, h);
-    let from =
-        screen.lines().position(|line| line.contains("ATTENTION") || line.starts_with(" ! "));
+    let from = screen.lines().position(|line| line.contains("ALARMS") || line.starts_with(" ! "));
     screen.lines().skip(from.unwrap_or(0)).collect::<Vec<_>>().join("\n")
 }
 
@@ -256,18 +256,18 @@ fn a_loss_names_what_came_of_it_and_the_key_that_helps() {
     };
     assert_eq!(
         told(0, 18, 0, 0, 0),
-        "Redis had lost data: 18 orders put into the stream again.  Nothing is left to do."
+        "Redis lost data: 18 orders re-added to the stream.  No action needed."
     );
     assert_eq!(
         told(0, 0, 2, 0, 0),
-        "Redis had lost data: 2 promises can't be kept.  5 shows them."
+        "Redis lost data: 2 promises cannot be fulfilled.  Press 5 to list them."
     );
     assert_eq!(
         told(1, 0, 0, 0, 6),
-        "Redis had lost data: 1 buyer put back.  4 then A settles the rest."
+        "Redis lost data: 1 buyer restored.  Press 4 then A to recover the rest."
     );
     assert_eq!(
         told(1, 0, 0, 9, 0),
-        "Redis had lost data: 1 buyer put back, 9 buyers may be unknown.  0 has the event."
+        "Redis lost data: 1 buyer restored, 9 buyers may be missing.  Press 0 for the event."
     );
 }

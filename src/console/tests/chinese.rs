@@ -240,7 +240,7 @@ fn every_alarm() {
     for kind in kinds {
         picture.alarms = vec![Alarm { urgency: Urgency::Warning, kind }];
         let text = Bench::new(picture.clone()).text(80, 24);
-        let told = text.lines().skip_while(|line| !line.contains("需关注")).take(4);
+        let told = text.lines().skip_while(|line| !line.contains("告警")).take(4);
         seen.extend(told.map(str::to_owned));
     }
     picture.alarms = alarms(&picture, None);

@@ -29,8 +29,8 @@ fn what_nobody_looked_at_or_knows_is_told_as_such() {
     bench.keys("3l");
     let text = bench.text(120, 36);
     assert!(text.contains("pending node-d/1 unknown"), "{text}");
-    assert!(text.contains("acknowledged or dead: more dead letters"), "{text}");
-    assert!(text.contains("5 opens them"), "{text}");
+    assert!(text.contains("acknowledged or dead: too many dead letters"), "{text}");
+    assert!(text.contains("press 5 to open them"), "{text}");
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn acts_on_a_consumer_go_by_its_name_in_all_partitions() {
     assert!(bench.said().contains("node-b/1 holds 5 entries"), "{}", bench.said());
     assert!(bench.sent().is_empty());
     bench.keys("C");
-    assert!(bench.text(120, 36).contains("Give 5 entries of node-b/1"));
+    assert!(bench.text(120, 36).contains("Transfer 5 entries of node-b/1"));
     bench.press(KeyCode::Enter);
     let scope = ClaimScope::Holder("node-b/1".to_owned());
     let act = GroupAct::Claim { scope, to: "node-c".to_owned() };

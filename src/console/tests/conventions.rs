@@ -31,7 +31,7 @@ fn fault(text: &str) -> String {
 fn esc_takes_a_message_away_before_it_leaves_the_view() {
     let mut bench = Bench::new(normal());
     bench.keys("6Z");
-    assert!(bench.said().contains("does nothing here"), "{}", bench.said());
+    assert!(bench.said().contains("has no function here"), "{}", bench.said());
     bench.press(KeyCode::Esc);
     assert_eq!((bench.app.view, bench.said().as_str()), (View::Locks, ""));
     bench.press(KeyCode::Esc);
@@ -50,7 +50,7 @@ fn a_question_that_comes_by_itself_takes_no_key_that_was_meant_for_the_view() {
     bench.app.now = asked.plus(100);
     bench.keys("y");
     assert!(bench.sent().is_empty() && bench.app.dialog.is_some());
-    assert_eq!(bench.said(), "that question has only just come; read it, then press y again");
+    assert_eq!(bench.said(), "the question has just appeared; read it, then press y again");
     bench.app.now = asked.plus(1_000);
     bench.keys("y");
     assert_eq!(bench.sent(), [Command::Apply(plan, Pace::default())]);
@@ -89,7 +89,7 @@ fn rows_stand_by_a_column_and_the_choice_stays_on_its_row() {
     bench.keys("2jk");
     bench.text(120, 36);
     bench.keys("o");
-    assert_eq!(bench.said(), "ordered by ID, ascending");
+    assert_eq!(bench.said(), "sorted by ID, ascending");
     let text = bench.text(120, 36);
     let table: Vec<&str> = text.lines().skip(5).take(6).collect();
     assert!(table.join("\n").contains("ID↑"), "{text}");
@@ -113,14 +113,14 @@ fn what_is_read_in_pages_is_not_ordered_and_says_why() {
     bench.keys("4");
     bench.text(120, 36);
     bench.keys("o");
-    assert!(bench.said().starts_with("12,340 are read in pages by id"), "{}", bench.said());
+    assert!(bench.said().starts_with("12,340 are loaded in pages by ID"), "{}", bench.said());
     let mut bench = Bench::new(normal());
     bench.keys("4");
     bench.text(120, 36);
     bench.keys("oo");
-    assert_eq!(bench.said(), "ordered by AGE, ascending");
+    assert_eq!(bench.said(), "sorted by AGE, ascending");
     bench.show(overflowing());
-    assert!(bench.said().contains("more came than one page holds"), "{}", bench.said());
+    assert!(bench.said().contains("more than one page of rows"), "{}", bench.said());
     bench.keys("1o");
     assert_eq!(bench.said(), "this view has no table");
 }
@@ -139,14 +139,14 @@ fn a_copy_is_told_and_holds_no_control_character() {
     assert!(!copied.contains(char::is_control), "{copied:?}");
     let mut bench = Bench::new(Snapshot { sales: Vec::new(), ..normal() });
     bench.keys("2y");
-    assert_eq!(bench.said(), "no row is chosen; ↑ and ↓ choose one");
+    assert_eq!(bench.said(), "no row is selected; use ↑ and ↓");
 }
 
 #[test]
 fn a_copy_in_tmux_says_what_it_needs() {
     for (lang, told) in [
-        (Lang::En, "copied: 9; tmux passes it on only with 'set -s set-clipboard on'"),
-        (Lang::Zh, "已复制：9；tmux 设置 'set -s set-clipboard on' 后才会传出"),
+        (Lang::En, "copied: 9; tmux forwards it only with 'set -s set-clipboard on'"),
+        (Lang::Zh, "已复制：9；tmux 需设置 'set -s set-clipboard on' 才会传给终端"),
     ] {
         set_thread_language(lang);
         let mut bench = Bench::new(normal());
@@ -205,7 +205,7 @@ fn a_large_act_wants_its_number_typed() {
     let entries: Vec<_> = (0..1_204).map(|number| (entry(number), Verdict::Stuck)).collect();
     let plan = made_up::plan(&entries, "");
     bench.answer(Ok(Reply::Planned(plan.clone())));
-    assert!(bench.text(120, 36).contains("Type 1,204 to go on"), "{}", bench.text(120, 36));
+    assert!(bench.text(120, 36).contains("Type 1,204 to confirm"), "{}", bench.text(120, 36));
     bench.keys("y120y");
     bench.press(KeyCode::Right);
     bench.press(KeyCode::Enter);
@@ -235,14 +235,14 @@ fn few_letters_are_put_back_without_a_number() {
         bench.keys(key);
         bench.sent();
         bench.answer(Ok(counted.clone()));
-        assert_eq!(bench.text(80, 24).contains("Type 1 to go on"), needed, "{key}");
+        assert_eq!(bench.text(80, 24).contains("Type 1 to confirm"), needed, "{key}");
     }
 }
 
 #[test]
 fn the_palette_tells_what_is_not_possible_and_remembers_what_was() {
     let mut bench = Bench::new(normal());
-    bench.keys("2:give back");
+    bench.keys("2:return stock");
     assert!(bench.text(120, 36).contains("in Dead letters"), "{}", bench.text(120, 36));
     bench.press(KeyCode::Enter);
     assert!(bench.app.dialog.is_some() && bench.sent().is_empty());
@@ -251,7 +251,7 @@ fn the_palette_tells_what_is_not_possible_and_remembers_what_was() {
     bench.press(KeyCode::Enter);
     bench.keys(":");
     let text = bench.text(120, 36);
-    let first = text.lines().find(|line| line.contains("used before"));
+    let first = text.lines().find(|line| line.contains("recently used"));
     assert!(first.is_some_and(|line| line.contains("freeze")), "{text}");
     bench.press(KeyCode::Enter);
     assert!(!bench.app.frozen);
@@ -260,7 +260,7 @@ fn the_palette_tells_what_is_not_possible_and_remembers_what_was() {
 #[test]
 fn a_long_paste_is_cut_with_a_word() {
     let told = |bench: &mut Bench| {
-        bench.text(120, 36).contains("the paste was cut: a field takes 1,000 characters")
+        bench.text(120, 36).contains("the pasted text was truncated to 1,000 characters")
     };
     for keys in ["N", ":", "2jkE\t", "2/", "3/", "4/", "5/", "6/", "7/", "8/", "0/"] {
         let mut bench = Bench::new(normal());
@@ -291,7 +291,8 @@ fn what_is_said_stands_above_the_line_of_a_filter() {
     for (width, height) in [(120, 36), (80, 24), (60, 15)] {
         let text = bench.text(width, height);
         let lines: Vec<&str> = text.lines().collect();
-        let said = lines.iter().position(|line| line.contains("the paste was cut")).unwrap();
+        let said =
+            lines.iter().position(|line| line.contains("the pasted text was truncated")).unwrap();
         let typed = lines.get(usize::from(height) - 2).unwrap();
         assert!(typed.starts_with(" /") && typed.contains('x'), "{text}");
         assert_eq!(said, usize::from(height) - 3, "{text}");
@@ -312,13 +313,13 @@ fn chosen_keys_hold_in_dispatch_help_and_sentences() {
     bench.keys("2");
     assert!(bench.text(160, 40).contains("B new "), "{}", bench.text(160, 40));
     bench.keys("E");
-    assert_eq!(bench.said(), "E does nothing here; F1 shows the keys");
+    assert_eq!(bench.said(), "E has no function here; press F1 for the keys");
     bench.press(KeyCode::F(1));
     let text = bench.text(160, 80);
     assert!(text.contains("v F5") && text.contains("Ctrl-Q"), "{text}");
     let mut bench = Bench::new(Snapshot { sales: Vec::new(), ..normal() });
     bench.keys("2");
-    assert!(bench.text(120, 36).contains("B makes one"));
+    assert!(bench.text(120, 36).contains("Press B to create one"));
 }
 
 #[test]
@@ -329,10 +330,10 @@ fn a_question_names_the_keys_that_were_chosen() {
     let mut bench = Bench::new(normal());
     bench.keys("2jkE");
     let text = bench.text(120, 36);
-    assert!(text.contains("optional, for the log; Ctrl-N goes here"), "{text}");
+    assert!(text.contains("optional, for the log; Ctrl-N to edit"), "{text}");
     let large = conventions::number_typed(1_204);
-    assert_eq!(large, "1,204: Ctrl-J does it");
-    assert!(conventions::number_first(1_204).ends_with("type that number, then Ctrl-J"));
+    assert_eq!(large, "1,204: press Ctrl-J to confirm");
+    assert!(conventions::number_first(1_204).ends_with("type that number, then press Ctrl-J"));
 }
 
 #[test]
@@ -345,17 +346,17 @@ fn two_keys_may_change_places() {
 #[test]
 fn bad_keys_are_told_one_by_one() {
     let cases = [
-        ("fly = \"a\"", "there is no action 'fly'"),
-        ("mark = \"hyper-x\"", "'mark': 'hyper-x' is no key"),
-        ("mark = \"ctrl-m\"", "can't be told from 'enter'"),
-        ("mark = \"f13\"", "is no key"),
-        ("mark = \"f\"", "'mark' and 'freeze' would both be 'f'"),
-        ("release = \"x\"", "stands on a capital letter, and 'x' is none"),
-        ("release = \"ctrl-x\"", "stands on a capital letter"),
-        ("accept = \"E\"", "pressed twice it would answer it"),
+        ("fly = \"a\"", "unknown action 'fly'"),
+        ("mark = \"hyper-x\"", "'mark': 'hyper-x' is not a key"),
+        ("mark = \"ctrl-m\"", "cannot distinguish 'ctrl-m' from 'enter'"),
+        ("mark = \"f13\"", "is not a key"),
+        ("mark = \"f\"", "'mark' and 'freeze' would share the key 'f'"),
+        ("release = \"x\"", "needs a capital letter; 'x' is not one"),
+        ("release = \"ctrl-x\"", "needs a capital letter"),
+        ("accept = \"E\"", "pressing one twice would confirm"),
         ("quit = []", "'quit' has no key left"),
         ("cancel = []", "'cancel' has no key left"),
-        ("quit-now = \"x\"", "holds also where text is typed"),
+        ("quit-now = \"x\"", "also applies while text is typed"),
     ];
     for (text, told) in cases {
         assert!(fault(text).contains(told), "{text}: {}", fault(text));
@@ -421,14 +422,14 @@ fn the_log_is_sorted_and_the_stream_stands_in_its_own_order() {
     bench.keys("0");
     bench.draw(120, 36);
     bench.keys("ooo");
-    assert!(bench.said().starts_with("ordered by "), "{}", bench.said());
+    assert!(bench.said().starts_with("sorted by "), "{}", bench.said());
     let text = bench.text(120, 36);
-    assert!(text.contains("sorted by what, of these "), "{text}");
+    assert!(text.contains("sorted by event within these "), "{text}");
     bench.keys("g");
     let rows = bench.app.log.rows(&bench.app.shown);
     assert_eq!(bench.app.log.cursor(&rows), Some(0));
     bench.keys("3o");
-    let said = "a stream stands in the order in which it is delivered, and in no other";
+    let said = "the stream is always in delivery order";
     assert_eq!(bench.said(), said);
 }
 

@@ -41,12 +41,12 @@ fn nothing_is_created_without_a_yes() {
     assert!(bench.sent().is_empty(), "the form leads to a question");
     assert!(matches!(bench.app.dialog, Some(Dialog::Confirm(_))), "{}", bench.text(120, 36));
     let text = bench.text(120, 36);
-    for told in ["hot soup", "50 pieces", "2 orders", "open to buyers at once", "It has no end"] {
+    for told in ["hot soup", "50 pieces", "2 orders", "Opens immediately", "No end time"] {
         assert!(text.contains(told), "{told}: {text}");
     }
     bench.press(KeyCode::Enter);
     assert!(bench.app.dialog.is_none() && bench.sent().is_empty(), "Cancel has the focus");
-    assert_eq!(bench.said(), "nothing was created; the form keeps what you typed");
+    assert_eq!(bench.said(), "nothing was created; the form keeps your input");
     bench.keys("N");
     assert!(bench.text(120, 36).contains("hot soup"));
     bench.press(KeyCode::Enter);
@@ -68,7 +68,7 @@ fn a_sale_that_is_on_its_way_is_not_sent_twice() {
     assert!(bench.app.dialog.is_none(), "{}", bench.text(120, 36));
     assert_eq!(
         bench.said(),
-        "hot soup is being created; another sale waits until the engine has answered"
+        "hot soup is being created; wait for the engine before creating another sale"
     );
     bench.answer(Ok(Reply::SaleCreated(VoucherId(12))));
     bench.keys("N");

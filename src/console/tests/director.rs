@@ -58,10 +58,10 @@ fn nothing_is_armed_without_a_yes() {
     asked(&mut bench);
     let text = bench.text(120, 36);
     for told in [
-        "10 s after your yes, by the clock of Redis:",
-        "#9 opens with 2,000 pieces, before its planned time.",
+        "10 s after you confirm, by the Redis clock:",
+        "#9 starts with 2,000 pieces, before its planned time.",
         "Then 20,000 buyers come within 10 s",
-        "H calls it off",
+        "press H to cancel",
     ] {
         assert!(text.contains(told), "{told}: {text}");
     }
@@ -80,14 +80,14 @@ fn what_is_armed_stands_in_the_top_line_of_every_view() {
         for (width, height) in [(120, 36), (80, 24), (60, 15)] {
             let text = bench.text(width, height);
             let top = text.lines().next().unwrap_or_default().to_owned();
-            assert!(top.contains("ARMED 00:08") && top.contains("#9 cin"), "{view}: {top}");
+            assert!(top.contains("LAUNCH 00:08") && top.contains("#9 cin"), "{view}: {top}");
         }
     }
     bench.keys("t");
-    assert!(bench.text(80, 24).lines().next().unwrap_or_default().contains("ARMED 00:08"));
+    assert!(bench.text(80, 24).lines().next().unwrap_or_default().contains("LAUNCH 00:08"));
     bench.keys("tf");
     later(&mut bench, 7_000);
-    assert!(bench.text(80, 24).contains("ARMED 00:03"), "a frozen picture stops no countdown");
+    assert!(bench.text(80, 24).contains("LAUNCH 00:03"), "a frozen picture stops no countdown");
 }
 
 #[test]
@@ -143,21 +143,18 @@ fn a_new_sale_is_created_only_when_the_countdown_ends() {
 fn a_launch_that_is_called_off_has_done_nothing() {
     let mut bench = armed();
     bench.keys("H");
-    assert!(bench.text(80, 24).contains("Call the launch off?"));
+    assert!(bench.text(80, 24).contains("Cancel the launch?"));
     bench.press(KeyCode::Enter);
     assert!(bench.app.director.armed().is_some(), "Cancel has the focus");
     bench.keys("Hy");
     assert!(bench.app.dialog.is_none());
-    assert_eq!(
-        bench.said(),
-        "✔ called off: #9 cinema ticket was not started, and nothing was done"
-    );
+    assert_eq!(bench.said(), "✔ cancelled: #9 cinema ticket was not started, nothing was changed");
     later(&mut bench, 60_000);
     assert!(bench.sent().is_empty());
     bench.keys("H");
-    assert_eq!(bench.said(), "no launch is armed and no rush is under way");
+    assert_eq!(bench.said(), "no launch is scheduled and no load test is running");
     bench.keys("F");
-    assert_eq!(bench.said(), "no launch is armed; L arms one");
+    assert_eq!(bench.said(), "no launch is scheduled; press L to schedule one");
 }
 
 #[test]
@@ -184,10 +181,10 @@ fn it_is_called_off_where_the_sale_is_not_as_it_was() {
     let more = |picture: &mut Snapshot| picture.sales[2].initial += 1;
     let earlier = |picture: &mut Snapshot| picture.sales[2].begin = Some(NOW.plus(5_000));
     let cases: [(Change, &str); 4] = [
-        (gone, "it is no longer listed"),
-        (ended, "it is not planned any more"),
-        (more, "its stock is 2,001 and not 2,000 any more"),
-        (earlier, "it opens by itself before the countdown ends"),
+        (gone, "the sale is no longer listed"),
+        (ended, "the sale is no longer in the planned state"),
+        (more, "the stock changed from 2,000 to 2,001"),
+        (earlier, "the sale starts by itself before the countdown ends"),
     ];
     for (change, told) in cases {
         // Also while an older picture is looked at.
@@ -210,10 +207,10 @@ fn it_does_not_fire_into_an_outage_or_late() {
     let mut bench = armed();
     bench.show(outage());
     later(&mut bench, 10_000);
-    assert!(bench.text(160, 36).contains("nothing was started: Redis does not answer"));
+    assert!(bench.text(160, 36).contains("nothing was started: Redis is unreachable"));
     let mut bench = armed();
     later(&mut bench, 14_000);
-    assert!(bench.text(160, 36).contains("stood still and is 4 s late"));
+    assert!(bench.text(160, 36).contains("was suspended and is 4 s late"));
     assert!(bench.sent().is_empty());
 }
 
@@ -252,7 +249,7 @@ fn a_halt_while_the_sale_opens_lets_nobody_in() {
     bench.sent();
     bench.keys("y");
     assert!(bench.sent().is_empty());
-    assert!(bench.text(120, 36).contains("Stop the rush"));
+    assert!(bench.text(120, 36).contains("Stop the load test"));
 }
 
 #[test]
@@ -290,9 +287,9 @@ fn there_is_one_launch_at_a_time_and_none_where_acts_are_refused() {
     let mut bench = armed();
     bench.keys("L");
     assert!(bench.app.dialog.is_none());
-    assert_eq!(bench.said(), "a launch is armed; H calls it off first");
+    assert_eq!(bench.said(), "a launch is scheduled; press H to cancel it first");
     bench.keys("q");
-    assert!(bench.text(120, 36).contains("Quit while a launch is armed?"));
+    assert!(bench.text(120, 36).contains("Quit while a launch is scheduled?"));
     let mut bench = Bench::new(read_only());
     for key in ["L", "F", "H", "t", "L"] {
         bench.keys(key);
@@ -313,7 +310,11 @@ fn faults_stand_under_their_field() {
         form.form.fields.iter().position(|field| field.fault.is_some())
     };
     assert_eq!(place(["#9", "", "500", "10", "10"]), None);
-    assert_eq!(place(["9", "", "500", "0", "3600"]), Some(4), "it opens by itself in an hour");
+    assert_eq!(
+        place(["9", "", "500", "0", "3600"]),
+        Some(4),
+        "the sale starts by itself in an hour"
+    );
     assert_eq!(place(["soup", "1,000", "500", "0", "1"]), None);
     assert_eq!(place(["", "5", "500", "10", "10"]), Some(0));
     assert_eq!(place(["#7", "", "500", "10", "10"]), Some(0), "it runs already");
@@ -339,7 +340,7 @@ fn the_form_names_the_sale_that_its_number_means() {
     for _ in 0..2 {
         bench.press(KeyCode::Backspace);
     }
-    assert!(bench.text(80, 24).contains("number of a planned sale"));
+    assert!(bench.text(80, 24).contains("ID of a planned sale"));
     bench.keys("9");
     assert!(bench.text(80, 24).contains("cinema ticket, "), "without its sign as well");
 }
@@ -352,7 +353,7 @@ fn what_was_typed_is_there_again_after_a_no() {
     let text = bench.text(120, 36);
     assert!(text.contains("hot soup") && text.contains("500"), "{text}");
     bench.press(KeyCode::Esc);
-    assert_eq!(bench.said(), "nothing was done; the form keeps what you typed");
+    assert_eq!(bench.said(), "nothing was changed; the form keeps your input");
     bench.keys("L");
     for _ in 0..4 {
         bench.press(KeyCode::Tab);
@@ -419,7 +420,7 @@ fn a_halt_is_about_the_rush_of_the_sale_that_was_chosen() {
     bench.keys("H");
     assert!(bench.app.dialog.is_none(), "{}", bench.text(120, 36));
     assert!(
-        bench.said().ends_with("choose one by ↑ and ↓, then press H again"),
+        bench.said().ends_with("select a sale with ↑ and ↓, then press H again"),
         "{}",
         bench.said()
     );
@@ -439,7 +440,7 @@ fn another_stock_is_told_as_such() {
     bench.show(picture);
     assert!(bench.app.dialog.is_none(), "nothing is left to be fired");
     let text = bench.text(160, 36);
-    assert!(text.contains("its stock is 2,001 and not 2,000 any more"), "{text}");
+    assert!(text.contains("the stock changed from 2,000 to 2,001"), "{text}");
 }
 
 #[test]

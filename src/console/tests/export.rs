@@ -78,7 +78,7 @@ fn the_cursor_keeps_to_what_there_is() {
     assert!(told[0].body.starts_with(" seckill"), "the first line again");
     bench.keys("xc");
     assert!(made(&mut bench).is_empty());
-    assert_eq!(bench.said(), "there are no rows here to export; the screen can be");
+    assert_eq!(bench.said(), "there are no rows to export; export the screen instead");
     bench.keys("x");
     bench.press(KeyCode::Esc);
     assert!(bench.app.dialog.is_none() && made(&mut bench).is_empty());
@@ -295,7 +295,7 @@ fn letters_that_were_not_read_are_no_empty_table() {
     bench.draw(80, 24);
     bench.keys("5xc");
     assert!(made(&mut bench).is_empty(), "{}", bench.said());
-    assert_eq!(bench.said(), "there are no rows here to export; the screen can be");
+    assert_eq!(bench.said(), "there are no rows to export; export the screen instead");
 }
 
 #[test]
@@ -347,10 +347,10 @@ fn what_came_of_it_is_told() {
     bench.app.on_saved(written(Some((500, Extent { total: Some(12_340), more: true }))));
     assert!(bench.said().contains("500 of 12,340 rows written to"), "{}", bench.said());
     bench.app.on_saved(Err(ExportError::BrokenOff));
-    assert!(bench.said().contains("the export broke off; try once more"));
+    assert!(bench.said().contains("the export failed; try again"));
     set_thread_language(Lang::Zh);
     bench.app.on_saved(Err(ExportError::BrokenOff));
-    assert!(bench.said().contains("导出中断"), "{}", bench.said());
+    assert!(bench.said().contains("导出失败"), "{}", bench.said());
 }
 
 /// Every view, with every theme and depth, in ASCII: no glyph that breaks under other widths.

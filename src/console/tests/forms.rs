@@ -68,8 +68,8 @@ fn no_form_changes_its_height() {
 #[test]
 fn a_rush_that_is_none_says_so_in_the_place_of_its_plan() {
     for (lang, told) in [
-        (Lang::En, "The plan stands here once both numbers are right."),
-        (Lang::Zh, "两个数字都正确后，这里显示计划。"),
+        (Lang::En, "The plan appears here once both numbers are valid."),
+        (Lang::Zh, "两个数字都有效后，这里显示计划。"),
     ] {
         set_thread_language(lang);
         let tail = if lang == Lang::Zh { "_zh" } else { "" };

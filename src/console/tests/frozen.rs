@@ -12,7 +12,7 @@ use super::{
 };
 use crate::views::View;
 
-const TOLD: &str = "the picture is frozen; f lets it go on, and then more can be read";
+const TOLD: &str = "the display is paused; press f to resume before loading more";
 
 /// It is held, and its window does not end with the newest entry.
 fn held() -> Bench {

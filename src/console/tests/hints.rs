@@ -30,8 +30,8 @@ fn choose(text: &str) {
 fn a_frozen_picture_says_what_lets_it_go_on() {
     choose("freeze = \"f6\"");
     for (lang, told) in [
-        (Lang::En, "the picture is frozen; F6 lets it go on, and then more can be read"),
-        (Lang::Zh, "画面已冻结，按 F6 恢复刷新后才能读取其他内容"),
+        (Lang::En, "the display is paused; press F6 to resume before loading more"),
+        (Lang::Zh, "画面已冻结，按 F6 恢复后才能读取更多"),
     ] {
         set_thread_language(lang);
         let mut bench = Bench::new(Snapshot { letters: LetterPage::default(), ..normal() });
@@ -47,12 +47,12 @@ fn who_has_to_choose_is_told_how() {
     for (lang, sale, consumer) in [
         (
             Lang::En,
-            "choose the sale that is meant by ↑ and J, then press B again",
-            "choose a consumer of the list above by ↑ and J, then press K again",
+            "select the sale with ↑ and J, then press B again",
+            "select a consumer in the list above with ↑ and J, then press K again",
         ),
         (
             Lang::Zh,
-            "请先按 ↑ J 选中要操作的秒杀，再按一次 B",
+            "请先用 ↑ J 选中要操作的秒杀，再按一次 B",
             "请先按 ↑ J 在上方列表中选择一个消费者，再按一次 K",
         ),
     ] {
@@ -81,7 +81,7 @@ fn what_waits_behind_something_names_what_closes_that_and_what_asks_again() {
             bench.press(KeyCode::Tab);
         }
         bench.answer(Ok(plan()));
-        let told = format!("the plan is made; {closes} closes this, then press A again");
+        let told = format!("the plan is ready; press {closes} to close this, then A again");
         assert_eq!(bench.said(), told, "{keys}");
         match closes {
             "n" => bench.keys("n"),
@@ -115,8 +115,8 @@ fn what_waits_behind_something_names_what_closes_that_and_what_asks_again() {
 fn an_act_without_an_answer_names_where_to_look() {
     choose("activity = \"f9\"");
     for (lang, told) in [
-        (Lang::En, "; look in Activity (F9) what was done before repeating it"),
-        (Lang::Zh, "请先在动态（F9）中核对结果再重试"),
+        (Lang::En, "; check Activity (F9) before you repeat the command"),
+        (Lang::Zh, "请先在日志（F9）中核对结果再重试"),
     ] {
         set_thread_language(lang);
         let mut bench = Bench::new(normal());
@@ -134,9 +134,9 @@ fn no_key_is_named_that_does_nothing_there() {
     bench.keys("2jkE");
     for key in ["z", "?"] {
         bench.keys(key);
-        assert_eq!(bench.said(), format!("{key} does nothing here"));
+        assert_eq!(bench.said(), format!("{key} has no function here"));
     }
     bench.keys("n");
     bench.keys("z");
-    assert_eq!(bench.said(), "z does nothing here; ? shows the keys");
+    assert_eq!(bench.said(), "z has no function here; press ? for the keys");
 }

@@ -102,7 +102,7 @@ fn page(look: LogLook, first: i64, count: i64, older: bool) -> LogPage {
         let ago = 3_000 - id;
         match id % 4 {
             0 => line(id, ago, "kim", "order pay", format!("{id}"), "paid"),
-            1 => line(id, ago, "-", "alarm raised", "dead letters", "3 for a person to judge"),
+            1 => line(id, ago, "-", "alarm raised", "dead letters", "3 for review"),
             2 => line(id, ago, "-", "node started", "node-b", "seckill 0.1.0"),
             _ => line(id, ago, "锅锅锅锅锅锅锅", "sale create", long.as_str(), "\x1b[2J 火锅 🍲"),
         }
@@ -171,7 +171,7 @@ fn the_newest_line_is_followed_until_somebody_looks_back() {
     bench.keys("kk");
     bench.show(read(LogLook::default(), 2_015, 200, true));
     assert_eq!(bench.app.log.chosen_line(&bench.app.shown).map(|line| line.id), Some(2_207));
-    assert!(bench.text(120, 36).contains("End follows"));
+    assert!(bench.text(120, 36).contains("press End to follow"));
     bench.keys("G");
     assert!(bench.app.log.follows() && bench.text(120, 36).contains("following"));
     // Whoever comes down to the end wants to see what comes, too.
@@ -271,9 +271,9 @@ fn marks_are_gone_to_and_told() {
     bench.keys("[");
     assert!(bench.text(120, 36).contains("sale start  #7"));
     bench.keys("[");
-    assert!(bench.said().contains("no act and no alarm before"), "{}", bench.said());
+    assert!(bench.said().contains("no earlier command or alarm"), "{}", bench.said());
     bench.keys("]]]]]]]");
-    assert!(bench.said().contains("no act and no alarm after"), "{}", bench.said());
+    assert!(bench.said().contains("no later command or alarm"), "{}", bench.said());
 }
 
 #[test]
@@ -281,15 +281,15 @@ fn the_ends_of_the_chart_are_told() {
     let mut bench = Bench::new(normal());
     bench.draw(120, 36);
     bench.keys("<>>");
-    assert!(bench.said().contains("newest moment"), "{}", bench.said());
+    assert!(bench.said().contains("latest moment"), "{}", bench.said());
     for _ in 0..200 {
         bench.keys("<");
     }
-    assert!(bench.said().contains("the chart begins here"), "{}", bench.said());
+    assert!(bench.said().contains("start of the chart"), "{}", bench.said());
     let mut bench = Bench::new(normal());
     bench.draw(60, 15);
     bench.keys("<");
-    assert!(bench.said().contains("needs a larger window") && !bench.app.frozen);
+    assert!(bench.said().contains("too small for the chart") && !bench.app.frozen);
 }
 
 #[test]

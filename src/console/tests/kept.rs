@@ -402,7 +402,7 @@ fn what_was_not_there_any_more_is_not_said_to_be_settled() {
     }
     // A line that is in the log already.
     let old = r#"{"text":"3 letters: 0 replayed, 0 refused, 3 gone","is":{"done":{"letters_replayed":{"seen":3,"replayed":0,"refused":{"awaited":0,"came_back":0,"written":0,"nobody_waits":0,"no_sale":0,"not_loaded":0,"id_taken":0,"malformed":0},"gone":3,"cut_short":false}}}}"#;
-    assert_eq!(result(&Said::read(old.to_owned())), "0 条死信已放回消息流，3 条已不在");
+    assert_eq!(result(&Said::read(old.to_owned())), "已重放 0 条死信，3 条已不在");
     set_thread_language(Lang::En);
     assert_eq!(result(&Said::read(old.to_owned())), "0 dead letters replayed, 3 no longer there");
     let there = Reply::Claimed(ClaimReport { claimed: 2, hollow: 1, ..ClaimReport::default() });

@@ -60,23 +60,23 @@ fn acts_that_make_no_sense_say_why() {
         bench.keys(keys);
         bench.said()
     };
-    assert_eq!(said("S"), "choose the sale that is meant by ↑ and ↓, then press S again");
-    assert_eq!(said("S"), "#7 is running already");
+    assert_eq!(said("S"), "select the sale with ↑ and ↓, then press S again");
+    assert_eq!(said("S"), "#7 is already running");
     assert_eq!(said("jS"), "#8 has started and is sold out");
-    assert_eq!(said("jjE"), "#5 has ended; it can't be changed any more");
+    assert_eq!(said("jjE"), "#5 has ended and cannot be changed");
     assert_eq!(said("j"), "this is the last row");
-    assert_eq!(said("A"), "A works in Pending (plan), Ledger (repair)");
-    assert_eq!(said("C"), "C works in Stream (claim), Dead letters (give back)");
-    assert_eq!(said("W"), "W (rewind) works in Stream");
-    assert_eq!(said("z"), "z does nothing here; ? shows the keys");
-    assert_eq!(said("h"), "no detail is open; Enter opens one");
+    assert_eq!(said("A"), "A is available in Pending (plan), Ledger (repair)");
+    assert_eq!(said("C"), "C is available in Stream (claim), Dead letters (return stock)");
+    assert_eq!(said("W"), "W (rewind) is available in Stream");
+    assert_eq!(said("z"), "z has no function here; press ? for the keys");
+    assert_eq!(said("h"), "no details are open; press Enter to open them");
     let mut bench = Bench::new(empty());
     bench.keys("4A");
-    assert_eq!(bench.said(), "nothing is pending, so there is nothing to plan");
+    assert_eq!(bench.said(), "there are no pending entries to plan for");
     bench.keys(" ");
-    assert_eq!(bench.said(), "no entry to mark here");
+    assert_eq!(bench.said(), "there is no entry to mark");
     bench.keys("1E");
-    assert_eq!(bench.said(), "there is no sale to act on");
+    assert_eq!(bench.said(), "there is no sale to change");
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn read_only_refuses_before_anything_is_sent() {
         bench.keys(key);
         assert!(bench.app.dialog.is_none(), "{key}");
     }
-    assert_eq!(bench.said(), "read-only: acts are refused; start without --read-only for them");
+    assert_eq!(bench.said(), "read-only mode: commands are disabled; restart without --read-only");
     assert!(bench.sent().is_empty());
 }
 
@@ -108,7 +108,7 @@ fn marks_stand_for_entries() {
     later.pending.lines.reverse();
     later.pending.lines.sort_by_key(|line| line.entry);
     bench.show(later);
-    assert_eq!(bench.said(), "1 marked entry is no longer pending; the mark is dropped");
+    assert_eq!(bench.said(), "1 marked entry is no longer pending; unmarked");
     bench.keys("A");
     assert_eq!(bench.sent(), [Command::Plan(Scope::Entries(vec![entry(1)]))]);
 }
@@ -141,11 +141,11 @@ fn a_plan_without_an_act_asks_nothing_and_none_covers_another_question() {
     bench.sent();
     bench.answer(Ok(Reply::Planned(made_up::plan(&[(entry(1), Verdict::InHand)], ""))));
     assert!(bench.app.dialog.is_none());
-    assert_eq!(bench.said(), "1 in the hands of live nodes; nothing to do");
+    assert_eq!(bench.said(), "1 held by live nodes; nothing to do");
     bench.keys("A1N");
     bench.sent();
     bench.answer(Ok(Reply::Planned(made_up::plan(&[(entry(1), Verdict::Stuck)], ""))));
-    assert_eq!(bench.said(), "the plan is made; Esc closes this, then press A again");
+    assert_eq!(bench.said(), "the plan is ready; press Esc to close this, then A again");
     bench.keys("y");
     assert_eq!(bench.sent(), []);
 }
@@ -154,7 +154,7 @@ fn a_plan_without_an_act_asks_nothing_and_none_covers_another_question() {
 fn a_replay_under_way_can_be_broken_off() {
     let mut bench = Bench::new(normal());
     bench.keys("4X");
-    assert_eq!(bench.said(), "nothing is under way that could be broken off");
+    assert_eq!(bench.said(), "no command is running");
     let line =
         RecoveryLine { act: "pending apply".into(), done: 3_000, planned: 12_000, changes: true };
     bench.show(Snapshot { recoveries: vec![line], ..normal() });
@@ -224,7 +224,7 @@ fn a_form_that_was_left_or_refused_keeps_its_text() {
     let mut bench = Bench::new(normal());
     bench.keys("Nhot soup");
     bench.press(KeyCode::Esc);
-    assert_eq!(bench.said(), "nothing was created; the form keeps what you typed");
+    assert_eq!(bench.said(), "nothing was created; the form keeps your input");
     bench.keys("N");
     bench.press(KeyCode::Tab);
     bench.keys("50");
@@ -283,7 +283,7 @@ fn the_palette_runs_what_it_names() {
     bench.keys(":pend");
     bench.press(KeyCode::Enter);
     assert_eq!(bench.app.view, View::Pending);
-    bench.keys(":repl");
+    bench.keys(":reco");
     bench.press(KeyCode::Enter);
     assert_eq!(bench.sent(), [Command::Plan(Scope::All(Filter::default()))]);
 }

@@ -297,7 +297,7 @@ fn the_header_speaks_of_what_is_rushed() {
     bench.show(Snapshot { rushes: vec![rush(7), rush(7)], ..rest() });
     assert!(header(&mut bench).contains("#7 Hot pot"), "two on one sale");
     bench.show(Snapshot { rushes: vec![rush(7), rush(8)], ..rest() });
-    assert!(header(&mut bench).contains("▸ 2 rushes"), "{}", header(&mut bench));
+    assert!(header(&mut bench).contains("▸ 2 running"), "{}", header(&mut bench));
     bench.keys("2j1");
     bench.show(Snapshot { rushes: vec![rush(8)], ..rest() });
     assert!(header(&mut bench).contains("#7 Hot pot"), "it is chosen, so commands act on it");
@@ -411,20 +411,20 @@ fn only_the_figures_of_a_moment_are_lit() {
                 "3,120",
                 "ADMISSION",
                 "178,880",
-                "RUSH",
+                "LOAD TEST",
                 "PENDING",
                 "oldest 42 s",
                 "LOCKS",
-                "ATTENTION",
+                "ALARMS",
             ] {
                 assert!(dim(now, 3), "{now}: {}", bench.text(w, h));
             }
-            assert!(!dim("figures at 11:06:", 3) && !dim("persisted", 3));
+            assert!(!dim("values of 11:06:", 3) && !dim("persisted", 3));
             let text = bench.text(w, h);
-            assert!(text.contains("; the rest is now"), "{text}");
+            assert!(text.contains("; rest is current"), "{text}");
             bench.press(KeyCode::Esc);
             let text = bench.text(w, h);
-            assert!(!text.contains("the rest is now"), "{text}");
+            assert!(!text.contains("rest is current"), "{text}");
         }
     }
 }

@@ -88,9 +88,9 @@ fn what_is_not_known_is_said() {
     old.ledger.taken = Some(NOW.plus(-42_000));
     for (picture, told) in [
         (normal(), "Auditing the sales."),
-        (outage(), "when Redis and the database answer again"),
+        (outage(), "once Redis and the database are reachable again"),
         (old, "4 sales audited    42 s ago"),
-        (none, "There is no sale, so there is nothing to audit."),
+        (none, "No sales yet, nothing to audit."),
         (large, "run 'seckill audit' in a shell"),
     ] {
         for (width, height) in [(120, 36), (80, 24), (60, 15)] {
@@ -108,8 +108,8 @@ fn what_is_not_known_is_said() {
 fn the_alarm_names_the_key_and_the_key_explains() {
     let mut bench = Bench::new(audited());
     let text = bench.text(120, 36);
-    assert!(text.contains("Books off: #7: 2 orders in SQL have no buyer"), "{text}");
-    assert!(text.contains("9 explains"), "{text}");
+    assert!(text.contains("Audit failed: #7: 2 orders in SQL have no buyer"), "{text}");
+    assert!(text.contains("Press 9"), "{text}");
     bench.keys("9l");
     let text = bench.text(120, 36);
     for told in ["3 admitted orders are neither in SQL", "1. reconcile with", "2. put lost orders"]
@@ -138,7 +138,7 @@ fn a_repair_asks_with_its_counts_and_does_what_was_shown() {
     // Cancel is chosen.
     bench.press(KeyCode::Enter);
     assert!(bench.sent().is_empty());
-    assert_eq!(bench.said(), "nothing was done");
+    assert_eq!(bench.said(), "nothing was changed");
     bench.keys("Ay");
     assert_eq!(bench.sent(), [Command::Repair(plan())]);
     let done = Repaired { put_back: 2, enqueued: 3, given_back: 1, mended: 0 };
@@ -161,7 +161,7 @@ fn marked_sales_are_repaired_and_no_others() {
     assert_eq!(bench.sent(), [Command::Repair(only)]);
     // A sale in order can't be marked, and a mark goes with its differences.
     bench.keys("G ");
-    assert_eq!(bench.said(), "this sale has nothing that a repair puts right");
+    assert_eq!(bench.said(), "this sale has no automatic repair");
     bench.show(Snapshot { ledger: LedgerPage::default(), ..normal() });
     assert!(bench.app.ledger.marks.is_empty());
 }
@@ -174,7 +174,7 @@ fn a_repair_is_refused_where_there_is_none() {
     for (picture, told) in [
         (Snapshot { read_only: true, ..audited() }, "read-only"),
         (Snapshot { ledger: page(vec![line(7, "hot pot", 3, vec![])]), ..normal() }, "no differ"),
-        (Snapshot { ledger: page(by_hand), ..normal() }, "no repair exists"),
+        (Snapshot { ledger: page(by_hand), ..normal() }, "no automatic repair"),
         (Snapshot { ledger: old, ..normal() }, "press A again"),
         (Snapshot { ledger: audited().ledger, ..outage() }, "Redis"),
     ] {

@@ -229,7 +229,7 @@ fn an_act_goes_to_what_was_counted_and_only_after_yes() {
             bench.press(no);
             // Enter cancels, but where a number has to be typed it says so.
             if (key, no) == ("C", KeyCode::Enter) {
-                assert!(bench.said().contains("this is about 8"), "{}", bench.said());
+                assert!(bench.said().contains("this affects 8"), "{}", bench.said());
                 bench.press(KeyCode::Esc);
             }
             assert!(bench.app.dialog.is_none() && bench.sent().is_empty(), "{key}, {no:?}");
@@ -242,7 +242,7 @@ fn an_act_goes_to_what_was_counted_and_only_after_yes() {
         if key == "C" {
             // Who cancels orders says how many.
             bench.keys("y");
-            assert!(bench.sent().is_empty() && bench.said().contains("this is about 8"));
+            assert!(bench.sent().is_empty() && bench.said().contains("this affects 8"));
             bench.keys("8");
         }
         bench.keys("y");
@@ -259,13 +259,17 @@ fn acts_without_anything_to_do_say_what_helps() {
         LettersCounted { counts, gone: 2, last: letter(8) }
     };
     let said = [
-        ("R", only(LetterVerdict::Written), "its order is in SQL: D removes it"),
+        ("R", only(LetterVerdict::Written), "the order is in SQL: press D to remove the letter"),
         (
             "D",
             only(LetterVerdict::Awaited),
-            "its buyer waits and there is no order: R puts it back",
+            "the buyer is waiting and no order exists: press R to replay",
         ),
-        ("C", only(LetterVerdict::Malformed), "no order can be made of it: D removes it"),
+        (
+            "C",
+            only(LetterVerdict::Malformed),
+            "no order can be created from it: press D to remove the letter",
+        ),
         ("D", LettersCounted::default(), "there are no dead letters"),
     ];
     for (key, found, words) in said {
@@ -282,7 +286,7 @@ fn acts_without_anything_to_do_say_what_helps() {
     assert_eq!(bench.said(), "there are no dead letters");
     let mut bench = Bench::new(read_only());
     bench.keys("5RDCX");
-    assert_eq!(bench.said(), "read-only: acts are refused; start without --read-only for them");
+    assert_eq!(bench.said(), "read-only mode: commands are disabled; restart without --read-only");
     assert!(bench.sent().is_empty());
 }
 
@@ -446,7 +450,7 @@ fn a_page_that_could_not_be_read_says_how_old_it_is() {
 #[test]
 fn attention_names_the_key() {
     let text = Bench::new(poisoned()).text(120, 36);
-    assert!(text.contains("9  dead letters wait for a person to judge. 5 opens them."), "{text}");
+    assert!(text.contains("9  dead letters wait for review. Press 5 to open."), "{text}");
     assert!(text.contains("5 Dead 9"), "{text}");
 }
 
@@ -457,7 +461,7 @@ fn a_count_that_does_not_come_is_given_up_with_esc() {
     let first = bench.sent();
     assert_eq!(first.len(), 1);
     bench.press(KeyCode::Esc);
-    assert_eq!(bench.said(), "the dead letters are not counted any more; nothing was done");
+    assert_eq!(bench.said(), "counting the dead letters was cancelled; nothing was changed");
     assert_eq!(bench.app.view, crate::views::View::Letters);
     bench.keys("j R");
     let second = bench.sent();

@@ -55,7 +55,7 @@ fn what_is_only_read_is_no_older_for_it() {
 
 #[test]
 fn an_act_that_would_wait_is_not_asked_about() {
-    for (lang, told) in [(Lang::En, "takes no writes"), (Lang::Zh, "不接受写入")] {
+    for (lang, told) in [(Lang::En, "rejects writes"), (Lang::Zh, "拒绝写入")] {
         set_thread_language(lang);
         let mut bench = Bench::new(normal());
         assert_eq!(bench.app.away(), None);

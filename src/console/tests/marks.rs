@@ -19,7 +19,7 @@ fn marks_stand_for_letters_and_not_for_rows() {
     bench.keys("5 j ");
     assert!(bench.text(120, 36).contains("2 marked"));
     bench.show(without(&[0]));
-    assert_eq!(bench.said(), "1 marked letter is no longer there; the mark is dropped");
+    assert_eq!(bench.said(), "1 marked letter is no longer present; unmarked");
     let scope = LetterScope::Letters(vec![letter(2)]);
     ask(&mut bench, "D", &scope);
     bench.keys("y");
@@ -58,7 +58,7 @@ fn without_marks_an_act_is_about_the_row_under_the_cursor() {
     bench.keys("5/nothing of the kind");
     bench.press(KeyCode::Enter);
     bench.keys("D");
-    assert_eq!(bench.said(), "no row is chosen");
+    assert_eq!(bench.said(), "no row is selected");
     assert!(bench.sent().is_empty());
 }
 
@@ -71,7 +71,7 @@ fn a_star_marks_all_and_takes_the_marks_back() {
     assert!(bench.text(120, 36).contains("All 9 dead letters: "));
     bench.press(KeyCode::Esc);
     bench.keys(" ");
-    assert_eq!(bench.said(), "all are marked; * takes the marks back");
+    assert_eq!(bench.said(), "all are marked; press * to clear the marks");
     bench.keys("*");
     assert!(!bench.text(120, 36).contains("marked"));
     bench.keys("D");
@@ -103,7 +103,7 @@ fn with_a_filter_a_star_marks_the_rows_that_it_shows() {
     assert_eq!(bench.app.letters.marks.iter().copied().collect::<Vec<_>>(), [letter(0)]);
     let mut bench = Bench::new(poisoned());
     bench.keys("5/nothing of the kind");
-    assert!(bench.text(120, 36).contains("No row holds 'nothing of the kind'"));
+    assert!(bench.text(120, 36).contains("No row contains 'nothing of the kind'"));
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn all_are_more_than_the_filter_shows_and_the_question_says_so() {
     bench.press(KeyCode::Enter);
     ask(&mut bench, "R", &all());
     let text = bench.text(120, 36);
-    assert!(text.contains("All 9, not only the 2 that the filter shows: "), "{text}");
+    assert!(text.contains("All 9, not only the 2 filtered ones: "), "{text}");
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn a_plan_of_all_says_that_a_filter_shows_less() {
     let plan = made_up::plan(&[(entry(1), Verdict::Stuck)], "");
     bench.answer(Ok(Reply::Planned(plan)));
     let text = bench.text(120, 36);
-    let told = format!("All 1, not only the {shown} that the filter shows.");
+    let told = format!("All 1, not only the {shown} filtered ones.");
     assert!(text.contains(&told), "{told}: {text}");
 }
 

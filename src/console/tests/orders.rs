@@ -245,11 +245,11 @@ fn a_query_is_asked_once_it_is_right() {
     let late = OrdersPage { late: Some(asked), ..sold().orders };
     bench.show(Snapshot { orders: late, ..normal() });
     let text = bench.text(120, 36);
-    assert!(text.contains("SQL takes long") && text.contains("within two seconds"), "{text}");
+    assert!(text.contains("SQL is slow") && text.contains("within two seconds"), "{text}");
     let orders = OrdersPage { view: asked, taken: Some(NOW), lines, ..OrdersPage::default() };
     bench.show(Snapshot { orders, ..normal() });
     let text = bench.text(120, 36);
-    assert!(text.contains("user=1001 status=paid") && text.contains("1 in all"), "{text}");
+    assert!(text.contains("user=1001 status=paid") && text.contains("1 total"), "{text}");
     bench.press(KeyCode::Esc);
     assert_eq!(bench.focus.borrow().orders, Some(OrdersView::default()));
     bench.keys("1");
@@ -289,11 +289,11 @@ fn the_way_is_asked_for_one_order_at_a_time() {
     bench.keys("7l");
     assert_eq!(bench.sent(), [Command::Trace(id(900))]);
     bench.keys("jjj");
-    assert!(bench.sent().is_empty(), "one is on its way");
+    assert!(bench.sent().is_empty(), "New orders enter the stream first");
     bench.answer(Ok(Reply::Traced(Box::new(trace(900)))));
     assert_eq!(bench.sent(), [Command::Trace(id(897))]);
     bench.answer(Err(Refusal::words("redis does not answer; try again")));
-    assert!(bench.text(120, 36).contains("a server did not answer"));
+    assert!(bench.text(120, 36).contains("a server is unreachable"));
     assert!(bench.sent().is_empty(), "it is not asked for again and again");
     bench.press(KeyCode::Esc);
     bench.keys("l");
@@ -311,7 +311,7 @@ fn a_way_that_does_not_come_is_given_up_with_esc() {
     // The first answer comes after all: the second is still waited for.
     bench.answer(Ok(Reply::Traced(Box::new(trace(900)))));
     bench.keys("j");
-    assert!(bench.sent().is_empty(), "one is on its way");
+    assert!(bench.sent().is_empty(), "New orders enter the stream first");
     bench.answer(Ok(Reply::Traced(Box::new(trace(899)))));
     assert_eq!(bench.sent(), [Command::Trace(id(898))]);
 }
@@ -336,10 +336,10 @@ fn a_payment_is_for_the_order_that_was_chosen() {
     bench.answer(Ok(Reply::Paid { order: id(900), payment: Payment::Paid }));
     assert!(bench.said().contains("is paid"), "{}", bench.said());
     bench.keys("jP");
-    assert!(bench.said().contains("only an unpaid one"), "{}", bench.said());
+    assert!(bench.said().contains("only unpaid orders"), "{}", bench.said());
     let mut bench = Bench::new(Snapshot { read_only: true, ..sold() });
     bench.keys("7P");
-    assert_eq!(bench.said(), "read-only: acts are refused; start without --read-only for them");
+    assert_eq!(bench.said(), "read-only mode: commands are disabled; restart without --read-only");
 }
 
 #[test]
@@ -366,9 +366,9 @@ fn the_loaded_page_is_sorted_and_the_heading_says_of_how_many() {
     while heads(&bench).as_deref() != Some("STATUS") {
         bench.keys("o");
     }
-    assert_eq!(bench.said(), "ordered by STATUS, ascending");
+    assert_eq!(bench.said(), "sorted by STATUS, ascending");
     let text = bench.text(120, 36);
-    assert!(text.contains("sorted by status, of these 100"), "{text}");
+    assert!(text.contains("sorted by status within these 100"), "{text}");
     let rows = bench.app.orders.rows(&bench.app.shown);
     let words: Vec<&str> = rows.iter().map(|it| crate::text::orders::status(it.status)).collect();
     assert!(words.is_sorted() && words.first() != words.last(), "{words:?}");
@@ -378,7 +378,7 @@ fn the_loaded_page_is_sorted_and_the_heading_says_of_how_many() {
     assert_eq!(before, Some(id(801)));
     let view = OrdersView { before, ..OrdersView::default() };
     bench.show(Snapshot { orders: page(view, 800), ..normal() });
-    assert!(bench.text(120, 36).contains("sorted by status, of these 100"));
+    assert!(bench.text(120, 36).contains("sorted by status within these 100"));
     bench.keys("r");
-    assert_eq!(bench.said(), "ordered by STATUS, descending");
+    assert_eq!(bench.said(), "sorted by STATUS, descending");
 }

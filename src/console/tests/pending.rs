@@ -26,7 +26,7 @@ fn row(text: &str, of: &str) -> Option<usize> {
 #[test]
 fn the_layout_stays_while_entries_come_and_go() {
     for (lang, head, none, oldest) in [
-        (Lang::En, "HOLDER", "Nothing is pending", "age > 10 min"),
+        (Lang::En, "HOLDER", "No pending entries", "age > 10 min"),
         (Lang::Zh, "持有者", "没有待确认", "时长 > 10 分"),
     ] {
         set_thread_language(lang);
@@ -83,10 +83,10 @@ fn what_was_counted_by_another_look_says_when() {
 fn where_nothing_is_pending_a_key_says_so() {
     // The survey saw some a moment before the list was read.
     for (key, told) in [
-        ("A", "nothing is pending, so there is nothing to plan"),
-        ("y", "nothing is pending"),
-        ("w", "nothing is pending"),
-        ("l", "nothing is pending"),
+        ("A", "there are no pending entries to plan for"),
+        ("y", "no pending entries"),
+        ("w", "no pending entries"),
+        ("l", "no pending entries"),
     ] {
         let mut bench = Bench::new(holding(0, 7));
         bench.keys("4");

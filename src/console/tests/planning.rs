@@ -46,7 +46,12 @@ fn asked_to_apply() -> Bench {
 #[test]
 fn a_plan_that_is_asked_about_tells_when_live_nodes_take_over() {
     for (lang, eighteen, five, now) in [
-        (Lang::En, "by themselves in 18 s", "by themselves in 5 s", "by themselves now"),
+        (
+            Lang::En,
+            "automatically in 18 s",
+            "automatically in 5 s",
+            "claiming these entries automatically",
+        ),
         (Lang::Zh, "在线节点将在 18 秒 后自动接管", "后自动接管", "正在自动接管"),
     ] {
         set_thread_language(lang);
@@ -74,7 +79,7 @@ fn a_plan_that_is_asked_about_follows_what_was_taken_over() {
     bench.show(stranded(39, 30_000));
     assert!(bench.sent().is_empty(), "one at a time");
     bench.answer(Ok(planned(40)));
-    assert!(bench.text(120, 36).contains("40 entries, all that are pending"));
+    assert!(bench.text(120, 36).contains("40 entries: all pending"));
     bench.show(stranded(39, 31_000));
     bench.sent();
     bench.answer(Ok(planned(39)));
@@ -86,7 +91,7 @@ fn a_plan_that_is_asked_about_follows_what_was_taken_over() {
 #[test]
 fn a_question_ends_when_nothing_of_its_plan_is_left() {
     for (lang, told) in [
-        (Lang::En, "nothing is left to apply: live nodes took the entries over"),
+        (Lang::En, "nothing left to apply: live nodes claimed the entries"),
         (Lang::Zh, "这些消息已由在线节点接管"),
     ] {
         set_thread_language(lang);

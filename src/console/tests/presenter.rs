@@ -57,9 +57,8 @@ fn watched(picture: Snapshot) -> Snapshot {
 
 fn story() -> Story {
     Story {
-        title: "A NODE DIES".to_owned(),
-        text: "node-b died with 128 orders in its hands: promised to buyers, not in SQL. 4 lists \
-               them, A plans what to do, y does it."
+        title: "NODE FAILURE".to_owned(),
+        text: "node-b died holding 128 orders: admitted, but not in SQL. Press 4 to list them, A to plan the recovery, y to apply it."
             .to_owned(),
         key: Some("4  A  y".to_owned()),
         ..Story::default()
@@ -104,7 +103,7 @@ fn a_story_and_an_alarm_stand_below() {
         bench.app.on_story(story());
         bench.keys("t");
         let text = bench.text(width, height);
-        assert!(text.contains("86  orders of a dead node; t then 4 tells more."), "{text}");
+        assert!(text.contains("86  orders held by a dead node; press t then 4."), "{text}");
         assert_screen(&format!("presenter_story_{width}x{height}"), &text);
     }
 }
@@ -138,7 +137,7 @@ fn small_figures_stay_beside_a_story_in_the_smallest_window() {
             bench.app.on_story(story());
             bench.keys("t");
             let text = bench.text(60, 15);
-            assert!(text.contains("A NODE DIES") && text.contains("4,860"), "{text}");
+            assert!(text.contains("NODE FAILURE") && text.contains("4,860"), "{text}");
         }
         let mut bench = Bench::new(Snapshot { alarms: normal().alarms, ..away() });
         bench.app.on_story(story());
@@ -171,7 +170,7 @@ fn a_question_names_the_sale_by_its_title() {
     }
     let picture = running();
     for (text, told) in [
-        ("stopping the rush on #7", "stopping the rush on hot pot 50% off"),
+        ("stopping the load test on #7", "stopping the load test on hot pot 50% off"),
         ("#7 hot pot 50% off, 10 buyers", "hot pot 50% off, 10 buyers"),
         ("#70 and #7; # 1", "#70 and hot pot 50% off; # 1"),
     ] {
@@ -242,7 +241,7 @@ fn only_keys_that_do_something_are_offered() {
     let offered = |bench: &mut Bench| {
         let text = bench.text(120, 36);
         let keys = text.lines().last().unwrap().to_owned();
-        ["L launch", "F fire", "H halt"].map(|key| keys.contains(key))
+        ["L schedule", "F launch", "H stop"].map(|key| keys.contains(key))
     };
     let mut bench = Bench::new(running());
     bench.keys("t");
@@ -257,10 +256,10 @@ fn only_keys_that_do_something_are_offered() {
     }
     bench.press(crossterm::event::KeyCode::Enter);
     bench.keys("y");
-    assert_eq!(offered(&mut bench), [true, true, true], "a launch is armed");
+    assert_eq!(offered(&mut bench), [true, true, true], "a launch is scheduled");
     let mut bench = Bench::new(watched(running()));
     bench.keys("t");
-    assert_eq!(offered(&mut bench), [false; 3], "acts are refused");
+    assert_eq!(offered(&mut bench), [false; 3], "commands are disabled");
 }
 
 #[test]
@@ -268,15 +267,15 @@ fn nobody_is_on_the_way_to_a_sale_that_is_sold_out() {
     let mut bench = Bench::new(running());
     bench.keys("t");
     bench.app.send(Command::Rush(RushPlan::new(VoucherId(7), 20_000)));
-    assert!(bench.text(120, 36).contains("20,000 buyers are on the way"));
+    assert!(bench.text(120, 36).contains("20,000 buyers are sending requests"));
     bench.show(running());
-    assert!(bench.text(120, 36).contains("20,000 buyers are on the way"));
+    assert!(bench.text(120, 36).contains("20,000 buyers are sending requests"));
     bench.show(sold_out());
-    assert!(!bench.text(120, 36).contains("on the way"), "{}", bench.text(120, 36));
+    assert!(!bench.text(120, 36).contains("sending requests"), "{}", bench.text(120, 36));
     // What is said of a sale that had nothing to begin with is no news then.
     bench.app.send(Command::Rush(RushPlan::new(VoucherId(7), 1)));
     bench.show(sold_out());
-    assert!(bench.text(120, 36).contains("1 buyer is on the way"));
+    assert!(bench.text(120, 36).contains("1 buyer is sending requests"));
 }
 
 #[test]
@@ -332,14 +331,14 @@ fn keys_turn_to_it_and_back() {
     bench.press(crossterm::event::KeyCode::Enter);
     assert!(bench.app.presenter.on);
     bench.keys(":");
-    assert!(bench.text(120, 36).contains("arm a launch"), "{}", bench.text(120, 36));
+    assert!(bench.text(120, 36).contains("schedule launch"), "{}", bench.text(120, 36));
 }
 
 #[test]
 fn a_key_of_the_views_does_not_end_a_demo() {
     for (lang, told) in [
-        (Lang::En, " works in the views; t leaves the presenter"),
-        (Lang::Zh, " 用于普通页面，按 t 退出演示"),
+        (Lang::En, " works in the views; press t to leave presenter mode"),
+        (Lang::Zh, " 用于普通视图，按 t 退出演示"),
     ] {
         set_thread_language(lang);
         let mut bench = Bench::new(normal());
@@ -371,7 +370,7 @@ fn the_keys_of_a_story_lead_out_of_it() {
 #[test]
 fn no_small_figure_moves_while_it_counts() {
     let labels =
-        ["buyers a second", "orders written", "in flight", "buyers/s", "written", "moving"];
+        ["buyers per second", "orders written", "in flight", "buyers/s", "written", "moving"];
     for (width, height) in SIZES {
         let ends = [(3, 1, 7), (9_876, 4_860, 1_332), (10_987, 7_999, 12_345)].map(|counts| {
             let (rate, persisted, orders) = counts;
@@ -432,11 +431,11 @@ fn a_number_in_a_title_stays_as_it_is() {
     assert!(text.contains("'Best of #8' is created"), "{text}");
     bench.keys("y");
     assert!(
-        bench.text(120, 36).contains("armed: new sale 'Best of #8'"),
+        bench.text(120, 36).contains("scheduled: new sale 'Best of #8'"),
         "{}",
         bench.text(120, 36)
     );
     bench.keys("Hy");
     let text = bench.text(120, 36);
-    assert!(text.contains("called off: new sale 'Best of #8'"), "{text}");
+    assert!(text.contains("cancelled: new sale 'Best of #8'"), "{text}");
 }

@@ -183,13 +183,13 @@ fn nobody_says_that_a_holder_is_alive_who_is_no_node() {
     bench.press(KeyCode::Enter);
     let text = bench.text(120, 36);
     assert!(text.contains("desk-7 no node"), "{text}");
-    assert!(text.contains("held by a holder that is no node here"), "{text}");
+    assert!(text.contains("held by an unknown node"), "{text}");
     bench.show(lent(NOW.plus(1_000), 30_000));
     let text = bench.text(120, 36);
-    assert!(text.contains("renewed by a holder that is no node here"), "{text}");
+    assert!(text.contains("renewed by an unknown node"), "{text}");
     assert!(!text.contains("alive") && !text.contains("orphan"), "{text}");
     bench.keys("X");
-    assert!(bench.text(120, 36).contains("Its holder desk-7 is no node here"));
+    assert!(bench.text(120, 36).contains("Its holder desk-7 is not a known node"));
     let mut orphan = lent(NOW.plus(2_000), 9_000);
     orphan.locks.locks[0].orphan = true;
     let mut bench = Bench::new(orphan);
@@ -229,11 +229,11 @@ fn enter_does_an_act_whose_number_is_typed_and_before_says_what_is_missing() {
     assert!(!footer(&mut bench).contains("y yes"), "{}", footer(&mut bench));
     bench.keys("120");
     bench.press(KeyCode::Enter);
-    assert_eq!(bench.said(), "this is about 1,204: type that number, then Enter");
+    assert_eq!(bench.said(), "this affects 1,204: type that number, then press Enter");
     assert!(bench.app.dialog.is_some() && bench.sent().is_empty());
     bench.keys("4");
     let text = bench.text(120, 36);
-    assert!(text.contains("1,204: Enter does it"), "{text}");
+    assert!(text.contains("1,204: press Enter to confirm"), "{text}");
     assert!(footer(&mut bench).contains("y yes"), "{}", footer(&mut bench));
     bench.keys("5");
     bench.press(KeyCode::Enter);
@@ -351,7 +351,7 @@ fn marked_letters_that_are_all_gone_are_told_and_nothing_is_done() {
     bench.show(without(poisoned(), &[], &[0], ""));
     let none = LettersCounted { gone: 1, ..LettersCounted::default() };
     bench.answer(Ok(Reply::LettersCounted(none)));
-    assert_eq!(bench.said(), "none of them is there any more");
+    assert_eq!(bench.said(), "these letters are no longer present");
     assert!(bench.app.dialog.is_none() && bench.sent().is_empty());
 }
 
@@ -383,7 +383,7 @@ fn a_frozen_screen_asks_with_the_newest_figures_and_not_about_what_is_gone() {
     for gone in [without(normal(), &[], &[], "stock:8"), taken] {
         bench.show(gone);
         bench.keys("X");
-        assert_eq!(bench.said(), "that holder does not hold the lock any more");
+        assert_eq!(bench.said(), "the holder no longer holds the lock");
         assert!(bench.app.dialog.is_none() && bench.sent().is_empty());
     }
     bench.keys("8");
@@ -391,7 +391,7 @@ fn a_frozen_screen_asks_with_the_newest_figures_and_not_about_what_is_gone() {
     later.jobs.clear();
     bench.show(later);
     bench.keys("T");
-    assert_eq!(bench.said(), "that job is not there any more");
+    assert_eq!(bench.said(), "the job no longer exists");
     assert!(bench.app.dialog.is_none() && bench.sent().is_empty());
 }
 
@@ -419,15 +419,9 @@ fn no_question_is_about_what_the_newest_picture_does_not_hold() {
     let mut fewer = normal();
     fewer.sales.retain(|sale| sale.voucher_id != VoucherId(7));
     let cases: [(Snapshot, Snapshot, &str, &[&str], &str); 3] = [
-        (
-            normal(),
-            fewer,
-            "2jk",
-            &["P", "E", "R"],
-            "that sale is not among the listed ones any more",
-        ),
-        (sold(), normal(), "7", &["P"], "that order is not on the newest page any more"),
-        (flowing(), normal(), "3c", &["C", "D"], "that consumer is not there any more"),
+        (normal(), fewer, "2jk", &["P", "E", "R"], "the sale is no longer listed"),
+        (sold(), normal(), "7", &["P"], "the order is no longer on the newest page"),
+        (flowing(), normal(), "3c", &["C", "D"], "the consumer no longer exists"),
     ];
     for (seen, newest, there, acts, said) in cases {
         let mut bench = Bench::new(seen);
@@ -447,20 +441,16 @@ fn an_empty_pending_list_tells_what_waits_before_it() {
     for (lag, english, chinese) in [
         (
             Some(0),
-            "Nothing is pending. Orders go straight through.",
-            "没有待确认的消息，订单一路畅通。",
+            "No pending entries. Every delivered order is written.",
+            "没有待确认的消息，已投递的订单全部落库。",
         ),
         (
             Some(5_606),
-            "Nothing is pending. 5,606 entries wait in the stream (3).",
-            "没有待确认的消息。流中还有 5,606 条未投递（3）。",
+            "No pending entries. 5,606 entries wait in the stream (3).",
+            "没有待确认的消息。消息流积压 5,606 条（3）。",
         ),
-        (Some(1), "Nothing is pending. 1 entry waits in the stream (3).", "流中还有 1 条未投递"),
-        (
-            None,
-            "How many entries wait in the stream is unknown (3).",
-            "流中未投递的条数未知（3）。",
-        ),
+        (Some(1), "No pending entries. 1 entry waits in the stream (3).", "消息流积压 1 条"),
+        (None, "The lag of the stream is unknown (3).", "消息流积压未知（3）。"),
     ] {
         for (lang, told) in [(Lang::En, english), (Lang::Zh, chinese)] {
             set_thread_language(lang);

@@ -18,13 +18,13 @@ fn no_question_is_put_that_a_server_which_is_away_can_not_answer() {
     for key in ["P", "E", "R"] {
         bench.keys(key);
         assert!(bench.app.dialog.is_none(), "{key}");
-        assert_eq!(bench.said(), "Redis does not answer; ask again when it is back", "{key}");
+        assert_eq!(bench.said(), "Redis is unreachable; try again once it is reachable", "{key}");
     }
     let mut picture = normal();
     picture.sql.up = false;
     bench.show(picture.clone());
     bench.keys("E");
-    assert_eq!(bench.said(), "the database does not answer; ask again when it is back");
+    assert_eq!(bench.said(), "the database is unreachable; try again once it is reachable");
     picture.sql.up = true;
     bench.show(picture);
     bench.keys("E");
@@ -60,13 +60,13 @@ fn what_became_of_them_is_told_or_said_to_be_unknown() {
     };
     let told = text(normal());
     assert!(told.contains("orders  unpaid 1,140  paid 5,720 83.1%  closed 20"), "{told}");
-    assert!(told.contains("Enter shows its orders"), "{told}");
+    assert!(told.contains("press Enter for its orders"), "{told}");
     assert!(told.contains("buyers with several orders  ***04 ×3  ***59 ×2"), "{told}");
     let mut bench = Bench::new(normal());
     bench.keys("2jklu");
     let shown = bench.text(80, 24);
     assert!(shown.contains("buyers with several orders  1004 ×3  987659 ×2"), "{shown}");
-    assert!(shown.contains("u shows or masks them"), "{shown}");
+    assert!(shown.contains("press u to show or mask them"), "{shown}");
     let voucher = VoucherId(7);
     let unknown = SaleOrders { voucher, taken: NOW, counts: None, repeat_buyers: None };
     let told = text(Snapshot { sale_orders: Some(unknown), ..normal() });
@@ -170,7 +170,7 @@ fn the_list_keeps_four_sales_beside_the_detail() {
     let mut bench = Bench::new(normal());
     bench.keys("2jkl");
     let text = bench.text(80, 24);
-    let (list, _) = text.split_once("attempts").unwrap();
+    let (list, _) = text.split_once("requests").unwrap();
     for id in ["#5 ", "#7 ", "#8 ", "#9 "] {
         assert!(list.contains(id), "{id}: {text}");
     }
@@ -183,7 +183,7 @@ fn a_rush_form_keeps_what_was_typed_for_its_sale() {
     bench.press(KeyCode::Tab);
     bench.press(KeyCode::Enter);
     bench.press(KeyCode::Esc);
-    assert_eq!(bench.said(), "nothing was done");
+    assert_eq!(bench.said(), "nothing was changed");
     bench.keys("R");
     assert!(bench.text(120, 36).contains("1000004"), "{}", bench.text(120, 36));
     bench.press(KeyCode::Esc);

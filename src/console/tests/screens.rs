@@ -89,7 +89,7 @@ fn a_server_that_came_back_is_noticed() {
         picture.redis.back = Some(Back { at: NOW, after_ms: 12_000 });
         picture.alarms = alarms(&picture, None);
         let text = Bench::new(picture).text(width, height);
-        assert!(text.contains("redis 7.0.15 answers again; it was away for 12 s"), "{text}");
+        assert!(text.contains("redis 7.0.15 is reachable again after 12 s"), "{text}");
     }
 }
 
@@ -316,7 +316,7 @@ fn results_are_told_and_failures_stay() {
     plan_and_confirm(&mut bench, "A");
     bench.answer(Err(Refusal::words("redis does not answer; try again")));
     bench.keys("j");
-    assert_eq!(bench.said(), "✖ redis does not answer; try again (Esc dismisses)");
+    assert_eq!(bench.said(), "✖ redis does not answer; try again (Esc to dismiss)");
     bench.press(KeyCode::Esc);
     assert_eq!(bench.said(), "");
 }

@@ -20,7 +20,7 @@ type Opens = (&'static str, fn() -> Snapshot, [&'static str; 2]);
 
 /// The keys of a view, a picture with rows in it, and what only its detail tells.
 const OPENS: [Opens; 8] = [
-    ("2jk", normal, ["on sale", "投放总量"]),
+    ("2jk", normal, ["initial stock", "总库存"]),
     ("3k", flowing, ["user ", "用户"]),
     ("4", normal, ["holder", "持有者"]),
     ("5", poisoned, ["was entry", "原消息"]),
@@ -83,10 +83,9 @@ fn a_sale_is_told_in_full() {
 
 #[test]
 fn a_consumer_has_no_detail_and_that_is_told() {
-    for (lang, said) in [
-        (Lang::En, "a consumer has no detail; its row tells all of it"),
-        (Lang::Zh, "消费者没有详情，该行已是全部内容"),
-    ] {
+    for (lang, said) in
+        [(Lang::En, "a consumer has no details beyond its row"), (Lang::Zh, "消费者没有更多详情")]
+    {
         set_thread_language(lang);
         let mut bench = Bench::new(flowing());
         bench.keys("3c");

@@ -31,7 +31,7 @@ fn nothing_moves_when_a_result_is_told() {
 
 #[test]
 fn in_flight_and_the_books_have_a_place_each() {
-    let labels = ["in flight", "moving", "books balance", "books open", "books"];
+    let labels = ["in flight", "moving", "audit passed", "audit open", "books"];
     for (width, height) in SIZES {
         let places =
             [(Balance::Balanced { by_id: true }, 640.0), (Balance::InFlight { orders: 7 }, 640.0)]
@@ -46,7 +46,7 @@ fn in_flight_and_the_books_have_a_place_each() {
                 });
         let [balanced, flying] = &places;
         assert_eq!(balanced.0, flying.0, "{}{}", balanced.1, flying.1);
-        assert!(!balanced.1.contains("books balance"), "orders come: {}", balanced.1);
+        assert!(!balanced.1.contains("audit passed"), "orders come: {}", balanced.1);
     }
     // Once none come the books are told.
     let mut still = running();
@@ -55,7 +55,7 @@ fn in_flight_and_the_books_have_a_place_each() {
     let mut bench = Bench::new(still);
     bench.keys("t");
     let text = bench.text(120, 36);
-    assert!(text.contains("books balance") && text.contains("in flight"), "{text}");
+    assert!(text.contains("audit passed") && text.contains("in flight"), "{text}");
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn figures_and_labels_end_below_each_other() {
         let mut bench = Bench::new(picture);
         bench.keys("t");
         let text = bench.text(width, height);
-        for label in ["buyers a second", "orders written", "in flight"] {
+        for label in ["buyers per second", "orders written", "in flight"] {
             let (last, next) = ends(&text, label);
             assert!(last.is_some_and(|c| c != ' ') && next.is_none_or(|c| c == ' '), "{text}");
         }
@@ -90,7 +90,7 @@ fn a_step_among_sales_says_why_it_leads_nowhere() {
     assert_eq!(bench.said(), "there is no other sale to show");
     let mut bench = Bench::new(empty());
     bench.keys("tk");
-    assert_eq!(bench.said(), "No sale yet. L arms one.");
+    assert_eq!(bench.said(), "No sales yet. Press L to schedule one.");
     let mut bench = Bench::new(normal());
     bench.keys("tjjjjjj");
     assert_eq!(bench.said(), "this is the last sale");

@@ -373,7 +373,7 @@ fn a_claim_goes_from_the_chosen_consumer_to_one_that_works() {
     // An entry by its identity.
     let mut bench = Bench::new(flowing());
     bench.keys("3C");
-    assert_eq!(bench.said(), "that entry is not pending, so it can't be given to anybody");
+    assert_eq!(bench.said(), "the entry is not pending and cannot be transferred");
     bench.keys("kkkkkC");
     bench.press(KeyCode::Enter);
     let scope = ClaimScope::Entries(vec![entry(254)]);
@@ -385,13 +385,16 @@ fn a_claim_goes_from_the_chosen_consumer_to_one_that_works() {
 fn only_a_dead_consumer_with_empty_hands_is_removed() {
     let mut bench = Bench::new(flowing());
     bench.keys("3D");
-    assert_eq!(bench.said(), "choose a consumer of the list above by ↑ and ↓, then press D again");
+    assert_eq!(
+        bench.said(),
+        "select a consumer in the list above with ↑ and ↓, then press D again"
+    );
     bench.keys("D");
     assert!(bench.said().contains("node-b/1 holds 86 entries"), "{}", bench.said());
     bench.keys("jD");
     assert!(bench.said().contains("is alive"), "{}", bench.said());
     bench.keys("C");
-    assert!(bench.said().contains("no other consumer of a live node"), "{}", bench.said());
+    assert!(bench.said().contains("no consumer of another live node"), "{}", bench.said());
     bench.keys("jD");
     let name = "node-c/1".to_owned();
     assert_eq!(bench.sent(), [Command::Preview(GroupAct::Remove { name: name.clone() })]);
@@ -426,7 +429,10 @@ fn read_only_refuses_its_acts() {
     for key in ["W", "C", "D"] {
         bench.keys(key);
         assert!(bench.app.dialog.is_none(), "{key}");
-        assert_eq!(bench.said(), "read-only: acts are refused; start without --read-only for them");
+        assert_eq!(
+            bench.said(),
+            "read-only mode: commands are disabled; restart without --read-only"
+        );
     }
     assert!(bench.sent().is_empty());
 }
@@ -490,5 +496,5 @@ fn who_is_gone_is_told_from_who_died() {
     bench.keys("3l");
     let text = bench.text(120, 36);
     assert!(text.contains("pending node-c/1 no node"), "{text}");
-    assert!(text.contains("in dead letters; 5 opens them"), "{text}");
+    assert!(text.contains("in dead letters; press 5 to open"), "{text}");
 }

@@ -178,7 +178,7 @@ fn told(action: Action) -> Told {
         Action::Rush => (
             Label("actions-rush"),
             Label("actions-send-simulated-buyers-to-a-sale"),
-            Some(Label("actions-rush")),
+            Some(Label("actions-load-test")),
         ),
         Action::Replay => (
             Label("actions-plan"),

@@ -162,7 +162,7 @@ mod tests {
             [
                 "stock unknown unknown",
                 "pending 1,280 0",
-                "books off balanced",
+                "audit failed passed",
                 "more of it unknown 3"
             ]
         );

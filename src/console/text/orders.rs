@@ -245,7 +245,7 @@ mod tests {
     #[test]
     fn no_step_is_told_to_precede_its_cause() {
         for (lang, told) in [
-            (Lang::En, ["clocks differ by 1 ms or more", "clocks differ by 2.1 s or more"]),
+            (Lang::En, ["clocks differ by at least 1 ms", "clocks differ by at least 2.1 s"]),
             (Lang::Zh, ["时钟至少相差 1 毫秒", "时钟至少相差 2.1 秒"]),
         ] {
             set_thread_language(lang);
