@@ -107,13 +107,12 @@ fn parse(text: &str) -> Result<Palette, Vec<(usize, String)>> {
     if let Some(value) = table.get("base") {
         let found =
             Palette::BUILT_IN.into_iter().find(|(name, _)| value.get_ref().as_str() == Some(*name));
-        match found {
-            Some((name, palette)) => (base, named) = (palette, name),
-            None => {
-                let names = names().join(", ");
-                let told = text!("settings-base-is-one-of-take-the", names);
-                faults.push((line(value.span().start), told));
-            }
+        if let Some((name, palette)) = found {
+            (base, named) = (palette, name);
+        } else {
+            let names = names().join(", ");
+            let told = text!("settings-base-is-one-of-take-the", names);
+            faults.push((line(value.span().start), told));
         }
     }
     let mut told: Vec<(Role, Color)> = Vec::new();
@@ -131,13 +130,11 @@ fn parse(text: &str) -> Result<Palette, Vec<(usize, String)>> {
             }
             _ => None,
         };
-        match color {
-            Some(color) => told.push((role.1, color)),
-            None => {
-                let told =
-                    text!("settings-is-no-colour-give-rrggbb-a", role = role.0, base = named);
-                faults.push((line(value.span().start), told));
-            }
+        if let Some(color) = color {
+            told.push((role.1, color));
+        } else {
+            let told = text!("settings-is-no-colour-give-rrggbb-a", role = role.0, base = named);
+            faults.push((line(value.span().start), told));
         }
     }
     if faults.is_empty() { Ok(base.with(&told)) } else { Err(faults) }
