@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use seckill_console::{Options, Story, broke_off};
+use seckill_console::{Options, Story};
 use seckill_engine::{
     EngineError,
     command::{Command, Pace, Reply, RushPlan, RushReport, Scope},
@@ -173,7 +173,7 @@ async fn on_stage(
         shown = &mut shown => Ok(shown?),
         played = played => {
             if let Err(fault) = played {
-                let why = broke_off(&fault.sentence);
+                let why = fault.sentence.localized::<EngineError>();
                 let text = text!("demo-the-script-broke-off", why);
                 pages.send_replace(page(&Label("demo-demo-2"), &text, Some("q")));
             }

@@ -6,7 +6,8 @@ mod catalogue;
 mod play;
 
 use clap::{Args, builder::PossibleValuesParser};
-use seckill_console::{Options, Story, broke_off};
+use seckill_console::{Options, Story};
+use seckill_engine::EngineError;
 use seckill_engine::node::Node;
 use seckill_model::{
     ledger::SaleAudit,
@@ -181,7 +182,7 @@ async fn on_stage(play: Play<'_>, look: Options) -> Result<Option<Report>, Fault
             Some(wrong) => page(&failed, &text!("drill-not-so-q-ends-the-drill", wrong), Some("q")),
         },
         Err(fault) => {
-            let why = broke_off(&fault.sentence);
+            let why = fault.sentence.localized::<EngineError>();
             page(&failed, &text!("drill-the-drill-broke-off", why), Some("q"))
         }
     };

@@ -1,7 +1,7 @@
 //! Errors as the shell sees them: a sentence for a person and an exit code.
 
-use seckill_console::{ConsoleError, ThemeError, broke_off};
-use seckill_engine::{EngineError, plan::PlanFault, refusal::Refusal};
+use seckill_console::{ConsoleError, ThemeError};
+use seckill_engine::{EngineError, plan::PlanFault};
 use seckill_model::{
     EntryFault, FilterFault, Said, SaleFault, filter::TermFault, order_id::OrderIdFault,
 };
@@ -35,7 +35,7 @@ impl Fault {
     /// have a line each.
     pub fn told(&self) -> String {
         if !self.several {
-            return plain(&broke_off(&self.sentence));
+            return plain(&self.sentence.localized::<EngineError>());
         }
         self.sentence.lines().map(|line| plain(line.trim_end())).collect::<Vec<_>>().join("\n")
     }
@@ -79,7 +79,7 @@ impl From<EngineError> for Fault {
             away if away.is_away() => UNREACHABLE,
             _ => NO,
         };
-        Self { sentence: Said::of(&Refusal::from(&error)), code, several: false }
+        Self { sentence: Said::of(&error), code, several: false }
     }
 }
 

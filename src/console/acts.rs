@@ -363,8 +363,8 @@ impl App {
                 self.answers.push(async move { (command, reply.await) }.boxed());
                 true
             }
-            Err(refusal) => {
-                self.status.failure(text::refusal(&refusal));
+            Err(error) => {
+                self.status.failure(error.to_string());
                 false
             }
         }
@@ -434,7 +434,7 @@ impl App {
                 let tone = if reply.is_success() { Tone::Good } else { Tone::Mixed };
                 self.status.note(tone, reply.to_string(), self.now);
             }
-            Ok(Err(refusal)) => self.status.failure(text::refusal(&refusal)),
+            Ok(Err(error)) => self.status.failure(error.to_string()),
             Err(_) => self.status.failure(acts::unanswered()),
         }
     }

@@ -11,7 +11,8 @@ use futures::{
 };
 use jiff::tz::TimeZone;
 use seckill_engine::{
-    command::{Command, LetterScope, Refusal, Remote, Reply},
+    EngineError,
+    command::{Command, LetterScope, Remote, Reply},
     plan::Plan,
     telemetry::{
         Snapshot,
@@ -47,7 +48,7 @@ use super::{
 };
 
 /// An act with what came of it.
-pub(crate) type Answer = (Command, Result<Result<Reply, Refusal>, RecvError>);
+pub(crate) type Answer = (Command, Result<Result<Reply, EngineError>, RecvError>);
 
 /// What the loop does next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -62,7 +62,6 @@ pub use self::{
 // A story is told by others, in the language of the console.
 pub use self::text::{
     audit_log::result as told_result,
-    broke_off,
     figures::{counted, signed, thousands},
     settings,
     time::act_word,

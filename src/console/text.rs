@@ -18,7 +18,6 @@ pub(crate) mod orders;
 pub(crate) mod overview;
 pub(crate) mod presenter;
 pub(crate) mod recovery;
-mod refusals;
 pub(crate) mod sale;
 pub mod settings;
 pub(crate) mod stream;
@@ -33,14 +32,12 @@ use seckill_model::{
 };
 
 use self::figures::{counted, latency, signed, span, steady_span, thousands, within};
-pub use self::refusals::broke_off;
 pub(crate) use self::{
     actions::{action, context, english_name},
     alarms::{Told, alarm},
     engine::{about, act_name},
     faults::{order_fault, to_fault},
     recovery::{act, judged, recovery, verdict, verdict_word},
-    refusals::refusal,
     tables::{columns, details, tabs},
 };
 use super::{

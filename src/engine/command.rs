@@ -11,8 +11,8 @@ use seckill_model::{
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot, watch};
 
-pub use super::refusal::Refusal;
 use super::{
+    EngineError,
     group::{ClaimPlan, ClaimReport, GroupAct, Preview, RemoveReport, Rewind, RewindReport},
     plan::Plan,
     repair::{Repaired, SaleRepair},
@@ -435,7 +435,7 @@ pub struct Request {
     /// Why, as the person said it; goes into the audit log.
     pub reason: Option<String>,
     /// Where the answer goes.
-    pub reply: oneshot::Sender<Result<Reply, Refusal>>,
+    pub reply: oneshot::Sender<Result<Reply, EngineError>>,
 }
 
 /// What the screen looks at, so that the collector reads just that.
@@ -472,11 +472,11 @@ impl Remote {
     /// Sends a command; the answer comes through the receiver, which never blocks the caller.
     ///
     /// # Errors
-    /// [`Refusal`] when the engine is busy with too many commands or has stopped.
+    /// [`EngineError::Busy`] or [`EngineError::Stopped`].
     pub fn send(
         &self,
         command: Command,
-    ) -> Result<oneshot::Receiver<Result<Reply, Refusal>>, Refusal> {
+    ) -> Result<oneshot::Receiver<Result<Reply, EngineError>>, EngineError> {
         self.send_because(command, None)
     }
 
@@ -488,12 +488,12 @@ impl Remote {
         &self,
         command: Command,
         reason: Option<String>,
-    ) -> Result<oneshot::Receiver<Result<Reply, Refusal>>, Refusal> {
+    ) -> Result<oneshot::Receiver<Result<Reply, EngineError>>, EngineError> {
         let (reply, answer) = oneshot::channel();
         let request = Request { command, reason, reply };
         self.commands.try_send(request).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => Refusal::crowded(),
-            mpsc::error::TrySendError::Closed(_) => Refusal::stopped(),
+            mpsc::error::TrySendError::Full(_) => EngineError::Busy,
+            mpsc::error::TrySendError::Closed(_) => EngineError::Stopped,
         })?;
         Ok(answer)
     }

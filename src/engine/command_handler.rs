@@ -120,7 +120,7 @@ impl Operator {
         };
         line.result = Said::of(&match &result {
             Ok(reply) => CommandOutcome::of(reply),
-            Err(error) => CommandOutcome::Failed(error.into()),
+            Err(error) => CommandOutcome::Failed(error.clone()),
         });
         line.after = self.figures(about).await.1;
         tracing::info!(act, subject = %line.subject, result = %line.result, "act");

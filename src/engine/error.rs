@@ -5,9 +5,10 @@ use std::fmt;
 use seckill_model::{
     SaleFault, VoucherId, ledger::SaleFinding, message::text, order_id::OrderIdFault,
 };
-use seckill_redis::BrokerError;
-use seckill_store::StoreError;
 use serde::{Deserialize, Serialize};
+
+pub use seckill_redis::{BrokerError, Reason as RedisReason};
+pub use seckill_store::{Reason as SqlReason, StoreError};
 
 use super::{
     audit_record::{MAX_REASON, MAX_REASON_BYTES},
@@ -82,7 +83,8 @@ impl fmt::Display for PartDone {
 }
 
 /// Why a command or a task failed, with the next step.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum EngineError {
     /// Redis.
     #[error(transparent)]
@@ -102,6 +104,12 @@ pub enum EngineError {
     /// The engine is stopping.
     #[error("{}", text!("error-stopping"))]
     Stopping,
+    /// The engine has too many commands to run.
+    #[error("{}", text!("error-busy"))]
+    Busy,
+    /// The engine has stopped.
+    #[error("{}", text!("error-stopped"))]
+    Stopped,
     /// A lock was not acquired, or was lost.
     #[error(transparent)]
     Lock(#[from] LockError),

@@ -39,7 +39,6 @@ pub mod promise_journal;
 pub mod purchase;
 pub mod rebuild;
 pub mod reconcile;
-pub mod refusal;
 pub mod repair;
 mod reply;
 pub mod retention;

@@ -12,10 +12,10 @@ use seckill_model::{
 use serde::{Deserialize, Serialize};
 
 use super::{
+    EngineError,
     command::{ReplayReport, Reply},
     jobs::{JobResult, outcome_name},
     mend::Mended,
-    refusal::Refusal,
 };
 use crate::telemetry::{data_loss::Healed, read_error::Unread};
 
@@ -44,7 +44,7 @@ pub enum CommandOutcome {
         result: Option<JobResult>,
     },
     /// Why it failed.
-    Failed(Refusal),
+    Failed(EngineError),
     /// It succeeded, without further details.
     Finished,
 }

@@ -19,7 +19,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     EngineError,
     admission::Admission,
-    command::{Focus, Refusal, Remote, Request},
+    command::{Focus, Remote, Request},
     command_handler::{Operator, lock_names},
     consumer::{Consumer, Hold},
     delivery::Delivery,
@@ -316,7 +316,7 @@ async fn obey(
             let result = operator.execute(command, &stop).await;
             acted.notify_one();
             // A console that was closed meanwhile finds the act in the audit log.
-            let _ = reply.send(result.map_err(|error| Refusal::from(&error)));
+            let _ = reply.send(result);
         });
     }
 }

@@ -21,7 +21,8 @@ const MAX_SECONDS: i64 = (1 << 31) - 1;
 pub struct OrderId(u64);
 
 /// Why no id can be made, or why a text is none.
-#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum OrderIdFault {
     /// The clock stands before 2022 or after 2090.
     #[error("{}", text!("faults-clock", seconds = .0.to_string()))]

@@ -11,8 +11,9 @@ use std::{sync::Arc, time::Duration};
 use crate::world::World;
 use redis::pipe;
 use seckill_engine::{
+    EngineError,
     audit_record::MAX_REASON,
-    command::{Command, LetterScope, LettersCounted, Refusal, Reply},
+    command::{Command, LetterScope, LettersCounted, Reply},
     telemetry::Snapshot,
 };
 use seckill_model::{
@@ -37,7 +38,7 @@ async fn picture(world: &World, what: &str, holds: impl Fn(&Snapshot) -> bool) -
     Arc::clone(&found.unwrap_or_else(|_| panic!("waited in vain: {what}")).unwrap())
 }
 
-async fn ask(world: &World, command: Command, reason: Option<&str>) -> Result<Reply, Refusal> {
+async fn ask(world: &World, command: Command, reason: Option<&str>) -> Result<Reply, EngineError> {
     let remote = world.node().remote();
     let answer = remote.send_because(command, reason.map(str::to_owned)).unwrap();
     tokio::time::timeout(PATIENCE, answer).await.unwrap().unwrap()

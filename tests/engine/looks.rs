@@ -11,7 +11,8 @@ use std::{sync::Arc, time::Duration};
 use crate::support::TestRedis;
 use crate::world::World;
 use seckill_engine::{
-    command::{Command, Refusal, Reply, RushPlan},
+    EngineError,
+    command::{Command, Reply, RushPlan},
     fault_injection,
     group::{GroupAct, Preview, To},
     orders::{Standing, decode},
@@ -46,7 +47,7 @@ async fn picture(world: &World, what: &str, holds: impl Fn(&Snapshot) -> bool) -
     Arc::clone(&found.unwrap_or_else(|_| panic!("waited in vain: {what}")).unwrap())
 }
 
-async fn ask(world: &World, command: Command) -> Result<Reply, Refusal> {
+async fn ask(world: &World, command: Command) -> Result<Reply, EngineError> {
     let answer = world.node().remote().send(command).unwrap();
     tokio::time::timeout(PATIENCE, answer).await.unwrap().unwrap()
 }

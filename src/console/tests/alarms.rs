@@ -1,7 +1,7 @@
 //! Alarms stand whole in the smallest complete window, in each language.
 
 use seckill_engine::{
-    refusal::{BrokerError, RedisReason, SqlReason, StoreError},
+    error::{BrokerError, RedisReason, SqlReason, StoreError},
     telemetry::{
         read_error::Unread,
         snapshot::{Alarm, AlarmKind, Urgency},

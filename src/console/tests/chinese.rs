@@ -4,7 +4,7 @@ use crossterm::event::{Event, KeyCode};
 use ratatui::{buffer::Buffer, layout::Rect};
 use seckill_engine::{
     command::{Command, Reply},
-    refusal::SqlReason,
+    error::SqlReason,
     telemetry::{
         Snapshot,
         alarms::alarms,

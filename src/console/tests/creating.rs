@@ -1,7 +1,10 @@
 //! A sale from the form to the answer: asked about, sent once, and nothing typed is lost.
 
 use crossterm::event::KeyCode;
-use seckill_engine::command::{Command, Refusal, Reply};
+use seckill_engine::{
+    EngineError,
+    command::{Command, Reply},
+};
 use seckill_model::{
     Millis, NewSale, VoucherId,
     locale::{Lang, set_thread_language},
@@ -86,7 +89,7 @@ fn what_was_refused_is_in_the_form_again() {
     let mut bench = asked(["hot soup", "50", "2", "", ""]);
     bench.keys("y");
     bench.sent();
-    bench.answer(Err(Refusal::words("the database does not answer; try again")));
+    bench.answer(Err(EngineError::Plan("the database does not answer; try again".to_owned())));
     bench.keys("N");
     assert!(bench.text(120, 36).contains("hot soup"));
 }

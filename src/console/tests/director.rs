@@ -2,7 +2,8 @@
 
 use crossterm::event::KeyCode;
 use seckill_engine::{
-    command::{Command, Refusal, Reply, RushPlan, RushReport},
+    EngineError,
+    command::{Command, Reply, RushPlan, RushReport},
     telemetry::{Snapshot, snapshot::RushLine},
 };
 use seckill_model::{
@@ -219,7 +220,7 @@ fn a_sale_that_does_not_open_gets_no_buyers() {
     let mut bench = armed();
     later(&mut bench, 10_000);
     bench.sent();
-    bench.answer(Err(Refusal::words("the database does not answer; try again")));
+    bench.answer(Err(EngineError::Plan("the database does not answer; try again".to_owned())));
     assert!(bench.said().starts_with("✖ the database does not answer"), "{}", bench.said());
     assert!(bench.sent().is_empty() && bench.app.director.launch.is_none());
 }

@@ -7,9 +7,10 @@ use futures::FutureExt;
 use jiff::tz::TimeZone;
 use ratatui::{Terminal, backend::TestBackend, buffer::Buffer};
 use seckill_engine::{
-    command::{Command, Focus, Refusal, Remote, Reply, Request},
+    EngineError,
+    command::{Command, Focus, Remote, Reply, Request},
+    error::{BrokerError, RedisReason, SqlReason, StoreError},
     jobs::JobResult,
-    refusal::{BrokerError, RedisReason, SqlReason, StoreError, Why},
     telemetry::{
         Point, Series, Snapshot,
         census::Census,
@@ -95,7 +96,7 @@ impl Bench {
     }
 
     /// Answers the oldest command that was seen by [`Self::sent`].
-    pub(super) fn answer(&mut self, answer: Result<Reply, Refusal>) {
+    pub(super) fn answer(&mut self, answer: Result<Reply, EngineError>) {
         assert!(self.is_asked(), "nothing waits for an answer: {answer:?}");
         let _ = self.outstanding.remove(0).reply.send(answer);
         let answer = self.app.next_answer().now_or_never().expect("it waits for the answer");
@@ -356,9 +357,8 @@ fn locks() -> Vec<Holder> {
 }
 
 /// The database was away as an act was done.
-pub(super) fn sql_away() -> Refusal {
-    let why = Why::Sql(StoreError::Away(SqlReason::Quoted("disk I/O error".to_owned())));
-    Refusal::new("the database is away (disk I/O error); mend that and it goes on", why)
+pub(super) fn sql_away() -> EngineError {
+    StoreError::Away(SqlReason::Quoted("disk I/O error".to_owned())).into()
 }
 
 fn run(id: i64, outcome: JobOutcome, ago_ms: i64, detail: impl Into<Said>) -> JobRun {

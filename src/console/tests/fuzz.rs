@@ -8,7 +8,8 @@ use crossterm::event::{
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use seckill_engine::{
-    command::{Command, LettersCounted, LettersReplayed, Refusal, ReplayReport, Reply},
+    EngineError,
+    command::{Command, LettersCounted, LettersReplayed, ReplayReport, Reply},
     plan::made_up,
     telemetry::{OrdersView, Snapshot, StreamView, snapshot::LetterPage},
 };
@@ -114,7 +115,7 @@ fn any_picture(random: &mut impl Rng) -> Snapshot {
     picture
 }
 
-fn any_answer(random: &mut impl Rng) -> Result<Reply, Refusal> {
+fn any_answer(random: &mut impl Rng) -> Result<Reply, EngineError> {
     match random.random_range(0..6) {
         0 => Ok(Reply::SaleCreated(VoucherId(random.random_range(1..12)))),
         1 => Ok(Reply::Planned(made_up::plan(&[(EntryId::MIN, Verdict::Stuck)], ""))),
@@ -128,7 +129,7 @@ fn any_answer(random: &mut impl Rng) -> Result<Reply, Refusal> {
             Ok(Reply::LettersCounted(LettersCounted { counts, gone, last: EntryId::MIN }))
         }
         4 => Ok(Reply::LettersReplayed(LettersReplayed::default())),
-        _ => Err(Refusal::words("no; 不行 🍲 ".repeat(random.random_range(1..40)))),
+        _ => Err(EngineError::Plan("no; 不行 🍲 ".repeat(random.random_range(1..40)))),
     }
 }
 

@@ -5,13 +5,14 @@ use std::time::Duration;
 use seckill_engine::{
     EngineError,
     command::{LettersDiscarded, LettersReplayed, ReplayReport, Reply, RushReport},
-    error::PartDone,
+    error::{BrokerError, PartDone, RedisReason, SqlReason, StoreError},
     group::{ClaimReport, GroupFault, Meanwhile, Names},
     jobs::{Cancelled, JobResult, RunFault},
     load_generator::RushFault,
+    locks::{LockError, LockName},
     mend::{Mended, PartitionFault, Repair},
     messages::{ClaimPart, CommandOutcome, Event, RewindPart, Subject},
-    refusal::{BrokerError, RedisReason, Refusal, SqlReason, StoreError, Why},
+    plan::PlanFault,
     telemetry::data_loss::Healed,
 };
 use seckill_model::{
@@ -20,6 +21,7 @@ use seckill_model::{
     dead_letter::{MAX_DATA, MAX_REASON},
     ledger::{Finding, SaleFinding, Side},
     locale::{Lang, set_thread_language},
+    order_id::OrderIdFault,
 };
 
 use super::{chinese::english, fixture::entry};
@@ -80,14 +82,10 @@ fn group_faults() -> Vec<GroupFault> {
     ]
 }
 
-fn read_only() -> Refusal {
-    (&EngineError::ReadOnly).into()
-}
-
-fn reasons() -> Vec<Why> {
+fn errors() -> Vec<EngineError> {
     let words = || "-7".to_owned();
     let place = || "127.0.0.1:1".to_owned();
-    let readonly = || Box::new(Refusal::new("x", Why::ReadOnly));
+    let readonly = || Box::new(EngineError::ReadOnly);
     let part_done = [
         PartDone::Applied { done: 3, planned: 9 },
         PartDone::Replayed(3),
@@ -110,40 +108,42 @@ fn reasons() -> Vec<Why> {
         RunFault::Orphan { node: node.clone(), lock, seconds: 9 },
         RunFault::Runs(node),
     ];
+    let away = || BrokerError::Away { place: place(), detail: RedisReason::TimedOut };
+    let lock = LockName::new("job:x").unwrap();
     let mut all = vec![
-        Why::Crowded,
-        Why::Stopped,
-        Why::Stopping,
-        Why::ReadOnly,
-        Why::Redis(BrokerError::Away { place: place(), detail: RedisReason::TimedOut }),
-        Why::Sql(StoreError::Away(SqlReason::RowsLocked)),
-        Why::Sql(StoreError::NoSale(SALE)),
-        Why::Clock(1),
-        Why::Sequence,
-        Why::Sale(SaleFault::NoTitle),
-        Why::LockBusy("job:x".to_owned()),
-        Why::LockLost("job:x".to_owned()),
-        Why::LockNotHeld("job:x".to_owned()),
-        Why::LockChanged("job:x".to_owned()),
-        Why::ForeignPlan,
-        Why::EditedPlan,
-        Why::PlanIo(words()),
-        Why::OtherOperator("kim".to_owned()),
-        Why::NoJob("a-b".to_owned()),
-        Why::Unbalanced(SaleFinding { sale: Some(SALE), what: Finding::Lost(2) }),
-        Why::LongReason(1_001, 2),
-        Why::IsPaused(SALE),
-        Why::HasStarted(SALE),
-        Why::ForeignRedis(place()),
-        Why::NameTaken("node-b".to_owned()),
-        Why::Short(SALE, 9, 1),
-        Why::NotHeld(SALE),
-        Why::NotLoaded(SALE, readonly()),
+        EngineError::Busy,
+        EngineError::Stopped,
+        EngineError::Stopping,
+        EngineError::ReadOnly,
+        away().into(),
+        StoreError::Away(SqlReason::RowsLocked).into(),
+        StoreError::NoSale(SALE).into(),
+        OrderIdFault::Clock(1).into(),
+        OrderIdFault::Sequence.into(),
+        SaleFault::NoTitle.into(),
+        LockError::Busy(lock.clone()).into(),
+        LockError::Lost(lock.clone()).into(),
+        LockError::NotHeld(lock.clone()).into(),
+        LockError::Changed(lock).into(),
+        PlanFault::Foreign.into(),
+        PlanFault::Edited.into(),
+        PlanFault::Io(words()).into(),
+        EngineError::OtherOperator("kim".to_owned()),
+        EngineError::NoJob("a-b".to_owned()),
+        EngineError::Unbalanced(SaleFinding { sale: Some(SALE), what: Finding::Lost(2) }),
+        EngineError::LongReason { characters: 1_001, bytes: 2 },
+        EngineError::IsPaused(SALE),
+        EngineError::HasStarted(SALE),
+        EngineError::Foreign(place()),
+        EngineError::NameTaken("node-b".to_owned()),
+        EngineError::Short { voucher: SALE, by: 9, left: 1 },
+        EngineError::NotHeld(SALE),
+        EngineError::NotLoaded { voucher: SALE, why: away() },
     ];
-    all.extend(part_done.map(|done| Why::BrokeOff(readonly(), done)));
-    all.extend(rushes.map(Why::Rush));
-    all.extend(runs.map(Why::Run));
-    all.extend(group_faults().into_iter().map(Why::Group));
+    all.extend(part_done.map(|done| EngineError::BrokeOff { why: readonly(), done }));
+    all.extend(rushes.map(EngineError::Rush));
+    all.extend(runs.map(EngineError::Run));
+    all.extend(group_faults().into_iter().map(EngineError::Group));
     all
 }
 
@@ -159,7 +159,7 @@ fn job_results() -> Vec<JobResult> {
         },
         JobResult::Archived(vec![SALE]),
         JobResult::Balanced,
-        JobResult::Failed(read_only()),
+        JobResult::Failed(EngineError::ReadOnly),
         JobResult::Panicked("7".to_owned()),
         JobResult::Cancelled(Cancelled::LockLost),
         JobResult::Cancelled(Cancelled::TooLong(Duration::from_secs(1))),
@@ -173,7 +173,7 @@ fn outcomes() -> Vec<CommandOutcome> {
         CommandOutcome::Started,
         CommandOutcome::Done(Reply::SaleCreated(SALE)),
         CommandOutcome::Done(Reply::RushDone(RushReport::default())),
-        CommandOutcome::Failed(read_only()),
+        CommandOutcome::Failed(EngineError::ReadOnly),
         CommandOutcome::Finished,
     ];
     for payment in [Payment::Paid, Payment::PaidBefore, Payment::TooLate, Payment::NotFound] {
@@ -302,11 +302,10 @@ fn told_well(said: &Said, told: impl Fn(&Said) -> String) {
 }
 
 #[test]
-fn every_refusal_is_told() {
+fn every_error_is_told() {
     set_thread_language(Lang::Zh);
-    for why in reasons() {
-        let refusal = Refusal::new("THE SENTENCE", why);
-        let told = text::refusal(&refusal);
+    for error in errors() {
+        let told = error.to_string();
         let strange: Vec<String> = english(&told);
         let known = [
             "node", "list", "sale", "locks", "release", "operator", "jobs", "history", "work",
@@ -316,8 +315,6 @@ fn every_refusal_is_told() {
         assert!(!told.is_ascii() && strange.is_empty(), "{told} {strange:?}");
         assert!(wrap(&told, ANSWER).len() <= 3, "{told}");
     }
-    let words = Refusal::words("MISCONF no disk");
-    assert_eq!(text::refusal(&words), "MISCONF no disk", "a server's own words stay");
 }
 
 #[test]

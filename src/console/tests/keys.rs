@@ -2,7 +2,8 @@
 
 use crossterm::event::KeyCode;
 use seckill_engine::{
-    command::{Command, Pace, Refusal, ReplayReport, Reply, Scope},
+    EngineError,
+    command::{Command, Pace, ReplayReport, Reply, Scope},
     plan::made_up,
     telemetry::{Snapshot, snapshot::RecoveryLine},
 };
@@ -237,7 +238,7 @@ fn a_form_that_was_left_or_refused_keeps_its_text() {
     assert!(
         matches!(&sent[..], [Command::CreateSale(sale)] if sale.title == "hot soup" && sale.stock == 50)
     );
-    bench.answer(Err(Refusal::words("the database does not answer; try again")));
+    bench.answer(Err(EngineError::Plan("the database does not answer; try again".to_owned())));
     bench.keys("N");
     assert!(bench.text(120, 36).contains("hot soup"));
     bench.press(KeyCode::Enter);

@@ -3,7 +3,7 @@
 use crossterm::event::KeyCode;
 use ratatui::buffer::Buffer;
 use seckill_engine::{
-    refusal::StoreError,
+    error::StoreError,
     telemetry::{
         Snapshot,
         read_error::Unread,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crossterm::event::{Event, KeyCode};
 use seckill_engine::{
-    audit_record,
-    command::{Command, LetterScope, LettersCounted, LettersReplayed, Pace, Refusal, Reply},
+    EngineError, audit_record,
+    command::{Command, LetterScope, LettersCounted, LettersReplayed, Pace, Reply},
     plan::made_up,
     telemetry::{
         Snapshot,
@@ -302,7 +302,7 @@ fn a_count_is_asked_for_once_and_covers_no_other_question() {
     bench.press(KeyCode::Esc);
     bench.keys("D");
     bench.sent();
-    bench.answer(Err(Refusal::words("redis does not answer; try again")));
+    bench.answer(Err(EngineError::Plan("redis does not answer; try again".to_owned())));
     bench.press(KeyCode::Esc);
     ask(&mut bench, "D", &all());
     assert!(matches!(bench.app.dialog, Some(Dialog::Confirm(_))));
@@ -390,7 +390,7 @@ fn who_begins_another_act_has_read_what_failed() {
     ask(&mut bench, "D", &all());
     bench.keys("y");
     bench.sent();
-    bench.answer(Err(Refusal::words("another operator is running a command")));
+    bench.answer(Err(EngineError::Plan("another operator is running a command".to_owned())));
     assert!(bench.said().contains("another operator"));
     ask(&mut bench, "D", &all());
     bench.keys("yj");

@@ -1,7 +1,7 @@
 //! A database that another program keeps locked: the header says so, and what is only read stays as it was.
 
 use seckill_engine::{
-    refusal::StoreError,
+    error::StoreError,
     telemetry::{
         Snapshot,
         read_error::Unread,

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crossterm::event::KeyCode;
 use seckill_engine::{
-    command::{Command, Refusal, Reply},
+    EngineError,
+    command::{Command, Reply},
     orders::Standing,
     telemetry::{
         OrdersView, Snapshot,
@@ -292,7 +293,7 @@ fn the_way_is_asked_for_one_order_at_a_time() {
     assert!(bench.sent().is_empty(), "New orders enter the stream first");
     bench.answer(Ok(Reply::Traced(Box::new(trace(900)))));
     assert_eq!(bench.sent(), [Command::Trace(id(897))]);
-    bench.answer(Err(Refusal::words("redis does not answer; try again")));
+    bench.answer(Err(EngineError::Plan("redis does not answer; try again".to_owned())));
     assert!(bench.text(120, 36).contains("a server is unreachable"));
     assert!(bench.sent().is_empty(), "it is not asked for again and again");
     bench.press(KeyCode::Esc);

@@ -2,7 +2,8 @@
 
 use crossterm::event::KeyCode;
 use seckill_engine::{
-    command::{Command, Refusal, Reply},
+    EngineError,
+    command::{Command, Reply},
     telemetry::{OrdersView, Snapshot, snapshot::RecoveryLine},
 };
 use seckill_model::{Phase, SaleState, VoucherId};
@@ -138,7 +139,7 @@ fn a_launch_at_its_time_takes_no_failure_away() {
     arm(&mut bench, "");
     bench.keys("8Ty");
     assert_eq!(bench.sent(), [Command::RunJob("close-overdue".to_owned())]);
-    bench.answer(Err(Refusal::words("it runs on node-b")));
+    bench.answer(Err(EngineError::Plan("it runs on node-b".to_owned())));
     assert!(bench.said().contains("it runs on node-b"), "{}", bench.said());
     fire(&mut bench);
     assert_eq!(bench.sent(), [Command::StartSale(VoucherId(9))]);

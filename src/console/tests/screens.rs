@@ -6,7 +6,8 @@ use ratatui::{
     style::{Color, Modifier},
 };
 use seckill_engine::{
-    command::{Command, Refusal, ReplayReport, Reply, Scope},
+    EngineError,
+    command::{Command, ReplayReport, Reply, Scope},
     plan::{Plan, made_up},
     telemetry::{Snapshot, alarms::alarms, snapshot::Back},
 };
@@ -314,7 +315,7 @@ fn results_are_told_and_failures_stay() {
     let said = "✔ 128 entries: 120 written, 8 acknowledged, 0 dead letters, 0 left";
     assert_eq!(bench.said(), said);
     plan_and_confirm(&mut bench, "A");
-    bench.answer(Err(Refusal::words("redis does not answer; try again")));
+    bench.answer(Err(EngineError::Plan("redis does not answer; try again".to_owned())));
     bench.keys("j");
     assert_eq!(bench.said(), "✖ redis does not answer; try again (Esc to dismiss)");
     bench.press(KeyCode::Esc);

@@ -3,8 +3,10 @@
 use std::io;
 
 use seckill_engine::{
+    EngineError,
+    error::{BrokerError, SqlReason, StoreError},
     messages::Event,
-    refusal::{BrokerError, PartitionsFault, Refusal, SqlReason, StoreError, UnderWay, Why},
+    partitions::{PartitionsFault, UnderWay},
     telemetry::read_error::Unread,
 };
 use seckill_model::{
@@ -13,12 +15,9 @@ use seckill_model::{
 };
 
 use super::{chinese::english, fixture::Bench, fixture::normal};
-use crate::{
-    export::ExportError,
-    text::{self, audit_log::result},
-};
+use crate::{export::ExportError, text::audit_log::result};
 
-fn partitions() -> impl Iterator<Item = Why> {
+fn partitions() -> impl Iterator<Item = PartitionsFault> {
     let words = || "7".to_owned();
     let under_way =
         [UnderWay::Node(words()), UnderWay::Unknown, UnderWay::Entries(9, 1), UnderWay::Letters(1)];
@@ -27,23 +26,21 @@ fn partitions() -> impl Iterator<Item = Why> {
         PartitionsFault::Other(1, 2),
         PartitionsFault::Changed,
     ];
-    let faults = faults.into_iter().chain(under_way.map(|it| PartitionsFault::NotNow(1, 2, it)));
-    faults.map(Why::Partitions)
+    faults.into_iter().chain(under_way.map(|it| PartitionsFault::NotNow(1, 2, it)))
 }
 
 #[test]
 fn everything_that_keeps_it_from_starting_is_told() {
-    for why in partitions() {
+    for fault in partitions() {
+        let error = EngineError::from(fault);
         // As the log keeps it, and as stderr has it.
-        let kept = Said::of(&Refusal::new("THE SENTENCE", why));
-        let read = Said::read(kept.stored());
+        let read = Said::read(Said::of(&error).stored());
         set_thread_language(Lang::En);
-        assert_eq!(text::broke_off(&read), "THE SENTENCE");
+        assert_eq!(read.localized::<EngineError>(), *read);
         set_thread_language(Lang::Zh);
-        let told = text::broke_off(&read);
+        let told = read.localized::<EngineError>();
         let strange: Vec<_> = english(&told).into_iter().filter(|it| it != "work").collect();
         assert!(!told.is_ascii() && strange.is_empty(), "{told} {strange:?}");
-        assert!(!told.contains("THE SENTENCE"), "{told}");
     }
 }
 

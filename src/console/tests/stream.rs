@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crossterm::event::KeyCode;
 use seckill_engine::{
-    command::{Command, Refusal, Reply},
+    EngineError,
+    command::{Command, Reply},
     group::{
         ClaimPlan, ClaimScope, GroupAct, Preview, RemoveReport, Rewind, To,
         claim::{ClaimEntries, ClaimPart},
@@ -417,7 +418,7 @@ fn figures_that_come_late_do_not_open_over_a_dialog() {
     bench.keys("C");
     bench.press(KeyCode::Enter);
     bench.sent();
-    bench.answer(Err(Refusal::words("there is no consumer 'x'")));
+    bench.answer(Err(EngineError::Plan("there is no consumer 'x'".to_owned())));
     assert!(bench.app.dialog.is_none());
     assert!(bench.said().contains("there is no consumer"), "{}", bench.said());
 }

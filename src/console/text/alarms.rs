@@ -1,7 +1,7 @@
 //! Words of alarms: what is true, and the key that helps.
 
 use seckill_engine::{
-    refusal::{BrokerError, RedisReason, StoreError},
+    error::{BrokerError, RedisReason, StoreError},
     telemetry::{
         data_loss::{self, named_in_words},
         read_error::Unread,
@@ -13,10 +13,7 @@ use seckill_model::{
     message::{Label, text},
 };
 
-use super::{
-    figures::{counted, span, thousands, within},
-    refusals::unread,
-};
+use super::figures::{counted, span, thousands, within};
 use crate::{
     keymap::{Action, key_of},
     widgets::right,
@@ -255,6 +252,6 @@ fn reason(error: &Said) -> String {
         Some(Unread::Sql(StoreError::Away(detail) | StoreError::Refused(detail))) => {
             detail.to_string()
         }
-        _ => unread(error).trim_end_matches(['.', '?', '!', '。']).to_owned(),
+        _ => error.localized::<Unread>().trim_end_matches(['.', '?', '!', '。']).to_owned(),
     }
 }

@@ -1,37 +1,17 @@
 //! What the audit log and the history of jobs hold, in the current language. A line of an older version stays as it is.
 
 use seckill_engine::{
-    jobs::{JobResult, outcome_name},
+    jobs::JobResult,
     mend::PartitionFault,
     messages::{CommandOutcome, Event, Subject},
 };
-use seckill_model::{
-    JobOutcome, Said,
-    locale::{Lang, language},
-    message::{Label, text},
-};
-
-use super::refusals::{refusal, unread};
+use seckill_model::{JobOutcome, Said, message::Label};
 
 /// Outcome of a command, or an event.
 pub fn result(said: &Said) -> String {
-    // Errors of Redis and SQL do not display themselves in Chinese yet.
-    let chinese = language() == Lang::Zh;
     match said.data::<CommandOutcome>() {
-        Some(CommandOutcome::Failed(why)) if chinese => {
-            text!("outcome-failed", error = refusal(&why))
-        }
-        Some(CommandOutcome::Ran { outcome, took_ms, result: Some(JobResult::Failed(why)) })
-            if chinese =>
-        {
-            let (outcome, took) = (outcome_name(outcome), took_ms);
-            text!("outcome-ran-with-result", outcome, took, result = refusal(&why))
-        }
         Some(outcome) => outcome.to_string(),
-        None => match said.data() {
-            Some(Event::Unread(why)) if chinese => unread(&Said::of(&why)),
-            _ => said.localized::<Event>(),
-        },
+        None => said.localized::<Event>(),
     }
 }
 
@@ -43,11 +23,11 @@ pub(crate) fn partition_fault(said: &Said) -> String {
 /// Result of a run of a job.
 pub(crate) fn job_result(outcome: JobOutcome, said: Option<&Said>) -> String {
     let Some(said) = said else { return String::new() };
-    match said.data() {
-        Some(JobResult::Failed(why)) => refusal(&why),
+    match said.data::<JobResult>() {
+        Some(result) => result.to_string(),
         // SQL writes it without data.
         None if outcome == JobOutcome::Lost => Label("job-node-lost").to_owned(),
-        _ => said.localized::<JobResult>(),
+        None => said.to_string(),
     }
 }
 

@@ -5,7 +5,7 @@ use ratatui::{
     text::{Line, Span},
 };
 use seckill_engine::{
-    refusal::StoreError,
+    error::StoreError,
     telemetry::{
         read_error::Unread,
         snapshot::{Health, SaleLine},

@@ -348,7 +348,7 @@ impl AdmissionWorker {
                 match prepared.await {
                     Ok(prepared) => return (voucher, prepared),
                     Err(error) => {
-                        tracing::warn!(%voucher, %error, "a sale could not be reconciled yet")
+                        tracing::warn!(%voucher, %error, "a sale could not be reconciled yet");
                     }
                 }
                 tokio::time::sleep(pause).await;

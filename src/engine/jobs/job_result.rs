@@ -8,7 +8,7 @@ use seckill_model::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{messages::sales, refusal::Refusal};
+use crate::{EngineError, messages::sales};
 
 /// Why a run requested by an operator does not start.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
@@ -61,7 +61,7 @@ pub enum JobResult {
     /// The audit passed.
     Balanced,
     /// It failed.
-    Failed(Refusal),
+    Failed(EngineError),
     /// It panicked with this message.
     Panicked(String),
     /// It was cancelled, for that reason.
@@ -151,7 +151,7 @@ mod tests {
                 started: Millis(0),
                 took_ms: Some(5),
                 outcome: JobOutcome::Failed,
-                detail: Some(Said::of(&JobResult::Failed(error.into()))),
+                detail: Some(Said::of(&JobResult::Failed(error.clone()))),
                 rows: None,
             };
             let job = JobLine {

@@ -15,7 +15,6 @@ use super::{Cancelled, Done, Job, JobResult, Missed, Run, RunFault, Schedule};
 use crate::{
     EngineError,
     locks::{Guard, LockError, LockName, Locks},
-    refusal::Refusal,
     settings::Settings,
 };
 
@@ -300,7 +299,7 @@ impl From<Result<Result<Done, EngineError>, tokio::task::JoinError>> for Ended {
     fn from(ended: Result<Result<Done, EngineError>, tokio::task::JoinError>) -> Self {
         match ended {
             Ok(Ok(done)) => Self::Done(done),
-            Ok(Err(error)) => Self::Failed(JobResult::Failed(Refusal::from(&error))),
+            Ok(Err(error)) => Self::Failed(JobResult::Failed(error)),
             Err(error) => match error.try_into_panic() {
                 Ok(panic) => {
                     let said = panic.downcast_ref::<&str>().map(ToString::to_string);

@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use seckill_model::message::text;
 use seckill_redis::BrokerError;
+use serde::{Deserialize, Serialize};
 
 pub use guard::Guard;
 pub use multi::{MultiGuard, MultiLock};
@@ -29,7 +30,8 @@ pub use simple::{Release, SimpleLock};
 pub use watchdog::Keeper;
 
 /// Why a lock was not acquired, or was lost.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum LockError {
     /// A name of so many characters.
     #[error("{}", text!("lock-name-length", most = name::LONGEST, length = _0))]

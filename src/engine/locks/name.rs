@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::LockError;
@@ -9,7 +10,7 @@ use super::LockError;
 pub(super) const LONGEST: usize = 200;
 
 /// The name of a lock: 1 to 200 characters, none of them a control character.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct LockName(String);
 
 impl LockName {

@@ -133,7 +133,7 @@ fn sql(snapshot: &Snapshot) -> Option<AlarmKind> {
 
 /// Books that are off have an alarm of their own, which ends when they balance and not with the next run.
 fn tells_of_books(run: &JobRun) -> bool {
-    let finding = |said: &Said| said.part::<SaleFinding>("/failed/why/unbalanced");
+    let finding = |said: &Said| said.part::<SaleFinding>("/failed/unbalanced");
     run.detail.as_ref().and_then(finding).is_some()
 }
 
