@@ -276,9 +276,16 @@ alarms-ago-the-last-run-of-failed = ago the last run of { $job } failed.  Press 
 alarms-another-program-keeps-the-database = The database is locked by another program; orders wait in the stream until the lock is released.
 alarms-another-program-keeps-the-database-2 = { $wait }: the database is locked by another program until it releases the lock.
 alarms-answers-again-it-was-away-for = { $server } is reachable again after { $away }.
+alarms-archived-sales-removed = { $sales ->
+    [one] 1 archived sale
+   *[other] { $sales } archived sales
+} removed
 alarms-books-off-explains-and-repairs-it = Audit failed: { $finding }.  Press { $ledger } to repair.
 alarms-books-off-explains-it = Audit failed: { $finding }.  Press { $ledger } for details.
-alarms-cant-be-kept = { $promises } cannot be fulfilled
+alarms-cant-be-kept = { $promises ->
+    [one] 1 promise
+   *[other] { $promises } promises
+} cannot be fulfilled
 alarms-changed-in-sql-and-redis-has = { $named } changed in SQL but not confirmed by Redis, which uses the old version. A running node delivers the change once Redis accepts writes.
 alarms-for-a-consumer-shows-who-reads = { $wait } for a consumer.  Press { $stream } for the consumers; 'seckill work' adds a node.  Drains in { $takes }.
 alarms-for-a-consumer-shows-who-reads-2 = { $wait } for a consumer.  Press { $stream } for the consumers; 'seckill work' adds a node.  The lag is not shrinking.
@@ -291,11 +298,20 @@ alarms-is-no-node-that-is-known = { $consumer } is idle and of no known node.  P
 alarms-is-silent-though-its-node-lives = { $consumer } is idle but its node is alive.  Press { $pending } to open, { $plan } to recover: { $entries }.
 alarms-keys-do-not-agree = Lost in Redis, not yet reconciled: { $keys }.  The affected sales admit no buyers.
 alarms-letters-of-no-order-are-lost = {"  "}An unknown number of dead letters without an order is lost.
-alarms-may-be-unknown = { $strangers } may be missing
+alarms-may-be-unknown = { $buyers ->
+    [one] 1 buyer
+   *[other] { $buyers } buyers
+} may be missing
 alarms-no-answer-within-s = no reply within { $seconds } s
 alarms-nothing-is-left-to-do = {"  "}No action needed.
-alarms-put-back = { $buyers_put_back } restored
-alarms-put-into-the-stream-again = { $orders } re-added to the stream
+alarms-put-back = { $buyers ->
+    [one] 1 buyer
+   *[other] { $buyers } buyers
+} restored
+alarms-put-into-the-stream-again = { $orders ->
+    [one] 1 order
+   *[other] { $orders } orders
+} re-added to the stream
 alarms-reconciled = reconciled with SQL and the stream
 alarms-redis-does-not-answer-what-you = Redis is unreachable; the display is stale. Retrying: { $reason }.
 alarms-redis-had-lost-data = Redis lost data: { $parts }.
@@ -765,7 +781,6 @@ error-stopping = the engine is stopping; try again once it is running
 event-alarm-cleared = alarm cleared
 event-alarm-raised = alarm raised
 event-audit-failed = audit failed: { $finding }
-event-content = a { $holds }
 event-database-away = database away
 event-database-back = database back
 event-dead-holds = dead, holds { $pending ->
@@ -773,7 +788,7 @@ event-dead-holds = dead, holds { $pending ->
    *[other] { $pending } entries
 }
 event-dead-letters = { $count } waiting for review
-event-foreign-key = holds { $content }, not written by seckill
+event-foreign-key = holds a { $holds }, not written by seckill
 event-lag = lag of { $lag ->
     [one] 1 entry
    *[other] { $lag } entries
@@ -785,7 +800,6 @@ event-no-heartbeat = no heartbeat for { $seconds } s; live nodes take over its e
 event-node-dead = node dead
 event-node-started = node started
 event-node-stopped = node stopped
-event-not-a-number = text that is not a number
 event-omitted = { $lines ->
     [one] 1 line
    *[other] { $lines } lines
@@ -1190,7 +1204,7 @@ loss-buyers = { $count ->
     [one] 1 buyer
    *[other] { $count } buyers
 } restored
-loss-keys = lost, replaced or set back: { $keys };{" "}
+loss-keys = lost, replaced or rolled back: { $keys };{" "}
 loss-letters = ; dead letters without an order cannot be restored, their number is unknown
 loss-nothing = nothing to restore
 loss-other-sale = ; Redis and SQL hold different sales under this number, the sale stays closed
@@ -1215,9 +1229,10 @@ loss-was-a = { $key } (was a { $held })
 
 ## mend
 
-mend-foreign-key = the key '{ $key }' in Redis holds { $content }, not written by seckill
+mend-foreign-key = the key '{ $key }' in Redis holds a { $holds }, not written by seckill
 mend-future-id = the last ID of the order stream, { $id }, is in the future
 mend-group-beyond = the consumer group is at { $delivered }, beyond the last ID of its stream ({ $last }), and receives no entries
+mend-lost = stream '{ $key }' has lost entries
 mend-moved-back = { $fault }; moved back to { $from }
 mend-renamed = { $fault }; renamed to '{ $aside }' and recreated
 mend-renewed = { $fault }; replaced by a new stream with { $kept ->
@@ -1713,6 +1728,74 @@ settings-this-cant-be-used = invalid value
 settings-true-or-false = true or false
 settings-value-2 = '{ $action }': { $why }
 settings-without-the-setting-theme = { $why }; without the setting 'theme': { $instead }
+
+## status
+
+status-audit-failed = audit failed: { $finding }; see 'seckill audit'
+status-consumer-dead = { $consumer } is dead and holds { $pending ->
+    [one] 1 entry
+   *[other] { $pending } entries
+}; recover: 'seckill pending apply'
+status-consumer-silent = { $consumer } holds { $pending ->
+    [one] 1 entry
+   *[other] { $pending } entries
+} and has read none for { $idle }; recover: 'seckill pending apply'
+status-consumer-unknown = { $consumer } belongs to no known node and holds { $pending ->
+    [one] 1 entry
+   *[other] { $pending } entries
+}; recover: 'seckill pending apply'
+status-damaged = keys in Redis do not agree with the others: { $keys }; the sales concerned admit no buyer until a node has reconciled them ('seckill work' runs one)
+status-dead-letters = { $count ->
+    [one] 1 dead letter
+   *[other] { $count } dead letters
+} to review: 'seckill dead list'
+status-job-failed = the last run of job { $job } failed { $ago } ago; see 'seckill jobs list', run it again: 'seckill jobs run { $job }'
+status-lag = { $lag ->
+    [one] 1 entry waits
+   *[other] { $lag } entries wait
+} for a consumer, which takes { $wait } at this rate; 'seckill work' adds a node
+status-lag-grows = { $lag ->
+    [one] 1 entry waits
+   *[other] { $lag } entries wait
+} for a consumer and the lag does not shrink; 'seckill work' adds a node
+status-lost = Redis had lost data; it was reconciled with SQL and the stream
+status-lost-archived = , { $count ->
+    [one] 1 archived sale
+   *[other] { $count } archived sales
+} removed
+status-lost-enqueued = , { $count ->
+    [one] 1 order
+   *[other] { $count } orders
+} enqueued again
+status-lost-keys = Redis had data lost, replaced or rolled back: { $keys }; it was reconciled with SQL and the stream
+status-lost-letters = , dead letters without an order are lost, their number is unknown
+status-lost-nothing-left = ; nothing is left to do
+status-lost-pending = , dead consumers hold { $count ->
+    [one] 1 entry
+   *[other] { $count } entries
+}: 'seckill pending apply'
+status-lost-refused = , { $count ->
+    [one] 1 promise
+   *[other] { $count } promises
+} cannot be kept: 'seckill dead list'
+status-lost-restored = , { $count ->
+    [one] 1 buyer
+   *[other] { $count } buyers
+} restored
+status-lost-unknown = , at most { $count ->
+    [one] 1 buyer
+   *[other] { $count } buyers
+} may have been admitted without a record: 'seckill activity' has the event
+status-no-group = the consumer group is missing; a running node recreates it
+status-server-back = { $server } is reachable again after { $away }
+status-sql-locked = { $error }; { $waiting ->
+    [one] 1 entry waits
+   *[other] { $waiting } entries wait
+} for it
+status-undelivered = { $count ->
+    [one] 1 change of a sale is
+   *[other] { $count } changes of sales are
+} in SQL and not yet in Redis: { $sales }; a running node delivers as soon as Redis accepts writes
 
 ## store
 

@@ -276,9 +276,10 @@ alarms-ago-the-last-run-of-failed = 前 { $job } 的上次运行失败。按 { $
 alarms-another-program-keeps-the-database = 数据库被其他程序锁定，订单在消息流中等待，锁释放后自动继续。
 alarms-another-program-keeps-the-database-2 = 条消息在等待：数据库被其他程序锁定，锁释放后自动继续。
 alarms-answers-again-it-was-away-for = { $server } 已恢复，中断了 { $away }。
+alarms-archived-sales-removed = 移除 { $sales } 场已归档的秒杀
 alarms-books-off-explains-and-repairs-it = 对账不符：{ $finding }。按 { $ledger } 查看原因并修复。
 alarms-books-off-explains-it = 对账不符：{ $finding }。按 { $ledger } 查看原因。
-alarms-cant-be-kept = { $refused_zh } 份承诺无法兑现
+alarms-cant-be-kept = { $promises } 份承诺无法兑现
 alarms-changed-in-sql-and-redis-has = { $named } 已在 SQL 中更改，Redis 尚未确认，仍用旧版本。Redis 恢复写入后由运行中的节点同步。
 alarms-for-a-consumer-shows-who-reads = 条积压。按 { $stream } 查看消费者，'seckill work' 增加节点。预计 { $takes }后清空。
 alarms-for-a-consumer-shows-who-reads-2 = 条积压。按 { $stream } 查看消费者，'seckill work' 增加节点。积压没有下降。
@@ -291,11 +292,11 @@ alarms-is-no-node-that-is-known = { $consumer } 不属于已知节点，且无�
 alarms-is-silent-though-its-node-lives = { $consumer } 的节点在线，但不再读取消息。按 { $pending } 查看其消息，按 { $plan } 恢复。持有 { $count } 条。
 alarms-keys-do-not-agree = Redis 数据丢失，尚未完成对账：{ $keys }。在此之前相关秒杀不再准入。
 alarms-letters-of-no-order-are-lost = 有未关联订单的死信丢失，数量未知。
-alarms-may-be-unknown = 可能遗漏 { $unknown_zh } 位买家
+alarms-may-be-unknown = 可能遗漏 { $buyers } 位买家
 alarms-no-answer-within-s = { $seconds } 秒内无应答
 alarms-nothing-is-left-to-do = 无需处理。
-alarms-put-back = 恢复 { $buyers_zh } 位买家
-alarms-put-into-the-stream-again = { $orders_zh } 笔订单重新入队
+alarms-put-back = 恢复 { $buyers } 位买家
+alarms-put-into-the-stream-again = { $orders } 笔订单重新入队
 alarms-reconciled = 已与 SQL 和消息流对账
 alarms-redis-does-not-answer-what-you = Redis 无应答，显示的是旧数据，正在重试：{ $reason }。
 alarms-redis-had-lost-data = Redis 曾丢失数据：{ $parts }。
@@ -738,12 +739,11 @@ error-stopping = 引擎正在停止，请在运行后再试
 event-alarm-cleared = 告警解除
 event-alarm-raised = 告警触发
 event-audit-failed = 对账不符：{ $finding }
-event-content = { $holds }
 event-database-away = 数据库失联
 event-database-back = 数据库恢复
 event-dead-holds = 失联，持有 { $pending } 条消息
 event-dead-letters = { $count } 条待人工处理
-event-foreign-key = 存有 { $content }，不是本程序写入的
+event-foreign-key = 存有 { $holds }，不是本程序写入的
 event-lag = 积压 { $lag } 条，几乎没有减少
 event-lasted = 持续 { $seconds } 秒
 event-left-out = 省略
@@ -752,7 +752,6 @@ event-no-heartbeat = 已 { $seconds } 秒无心跳，其消息由在线节点接
 event-node-dead = 节点失联
 event-node-started = 节点启动
 event-node-stopped = 节点停止
-event-not-a-number = 非数字文本
 event-omitted = 一分钟内省略 { $lines } 条，详见日志文件
 event-orders = { $orders } 笔订单
 event-orders-wait = 订单等待落库
@@ -1104,9 +1103,10 @@ loss-was-a = { $key }（原为 { $held }）
 
 ## mend
 
-mend-foreign-key = Redis 的键“{ $key }”存有 { $content }，不是本程序写入的
+mend-foreign-key = Redis 的键“{ $key }”存有 { $holds }，不是本程序写入的
 mend-future-id = 订单消息流的最后 ID { $id } 在未来
 mend-group-beyond = 消费组位于 { $delivered }，超出消息流的最后 ID { $last }，读不到消息
+mend-lost = 消息流“{ $key }”丢失了消息
 mend-moved-back = { $fault }；已回退到 { $from }
 mend-renamed = { $fault }；已改名为“{ $aside }”并重新写入
 mend-renewed = { $fault }；已换用新的消息流，其中 { $kept } 条待写入，{ $dead } 条成为死信；旧消息流“{ $aside }”保留一天
@@ -1536,6 +1536,32 @@ settings-this-cant-be-used = 无法使用
 settings-true-or-false = 真假值（true 或 false）
 settings-value-2 = “{ $action }”：{ $why }
 settings-without-the-setting-theme = { $why }；不设 theme 则{ $instead }
+
+## status
+
+status-audit-failed = 对账不符：{ $finding }；详见 'seckill audit'
+status-consumer-dead = { $consumer } 已失联，持有 { $pending } 条消息；恢复：'seckill pending apply'
+status-consumer-silent = { $consumer } 持有 { $pending } 条消息，已 { $idle } 未读取；恢复：'seckill pending apply'
+status-consumer-unknown = { $consumer } 不属于已知节点，持有 { $pending } 条消息；恢复：'seckill pending apply'
+status-damaged = Redis 中的键互不一致：{ $keys }；相关秒杀在节点对账完成前不接受买家（'seckill work' 启动节点）
+status-dead-letters = { $count } 条死信待处理：'seckill dead list'
+status-job-failed = 任务 { $job } 上次运行失败（{ $ago } 前）；详见 'seckill jobs list'，重新运行：'seckill jobs run { $job }'
+status-lag = 消息积压 { $lag } 条，按当前速度需 { $wait }；'seckill work' 可增加节点
+status-lag-grows = 消息积压 { $lag } 条且没有减少；'seckill work' 可增加节点
+status-lost = Redis 曾丢失数据，已与 SQL 和消息流对账
+status-lost-archived = ，移除 { $count } 场已归档的秒杀
+status-lost-enqueued = ，{ $count } 个订单重新入队
+status-lost-keys = Redis 的数据曾丢失、被替换或被回退：{ $keys }；已与 SQL 和消息流对账
+status-lost-letters = ，不含订单的死信已丢失，数量未知
+status-lost-nothing-left = ；无需处理
+status-lost-pending = ，失联消费者持有 { $count } 条消息：'seckill pending apply'
+status-lost-refused = ，{ $count } 份承诺无法兑现：'seckill dead list'
+status-lost-restored = ，补回 { $count } 位买家
+status-lost-unknown = ，至多 { $count } 位买家可能已准入但没有记录：'seckill activity' 有该事件
+status-no-group = 消费组不存在，运行中的节点会重建
+status-server-back = { $server } 已恢复，中断 { $away }
+status-sql-locked = { $error }；{ $waiting } 条消息等待写入
+status-undelivered = { $count } 项秒杀更改已在 SQL、尚未到 Redis：{ $sales }；Redis 可写后由运行中的节点送达
 
 ## store
 

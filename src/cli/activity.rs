@@ -4,9 +4,12 @@ use std::io::{self, IsTerminal as _};
 
 use clap::Args;
 use jiff::tz::TimeZone;
-use seckill_engine::audit_figures;
+use seckill_engine::{
+    audit_figures,
+    telemetry::data_loss::{add_published, published},
+};
 use seckill_model::{Millis, Said, dead_letter::shown};
-use seckill_store::{ActivityFilter, Place, Recorded, Which};
+use seckill_store::{Act, ActivityFilter, Place, Recorded, Which};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -49,6 +52,7 @@ struct Page {
 
 #[derive(Serialize)]
 struct Line {
+    /// Below 0 while the database does not have it yet.
     id: i64,
     at: Millis,
     kind: &'static str,
@@ -74,11 +78,22 @@ pub(super) async fn run(config: &Config, out: Output, args: &ActivityArgs) -> Re
         _ => None,
     };
     let filter = ActivityFilter { since: args.since, until: args.until, which };
-    // SQL tells all of it, also while Redis is away.
     let context = Context::open(config).await?;
+    let losses = if args.before.is_none() && which != Some(Which::Acts) {
+        // Before the log: what is written meanwhile is in both. A Redis that is unreachable has none to add.
+        let published = published(&mut context.redis.link(), &context.keys.home()).await;
+        published.unwrap_or_default()
+    } else {
+        Vec::new()
+    };
     let read = context.store.activity(&filter, args.before, args.limit + 1).await;
     context.close().await;
     let mut lines = read?;
+    let asked = |act: &Act| {
+        args.since.is_none_or(|since| act.at >= since)
+            && args.until.is_none_or(|until| act.at < until)
+    };
+    add_published(&mut lines, losses.into_iter().filter(asked).collect());
     let next = page(&mut lines, args.limit, Recorded::place);
     let page = Page { lines: lines.into_iter().rev().map(line).collect(), next };
     out.answer(&page, || words(&page))?;

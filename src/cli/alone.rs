@@ -10,7 +10,7 @@ use seckill_engine::{
     telemetry::{
         Snapshot,
         alarms::alarms,
-        data_loss::{Forgot, unwritten},
+        data_loss::{RecentLosses, add_published, damaged_keys, published},
         snapshot::{ConsumerLine, Health, NodeLine, SaleLine, StreamLine},
         write_probe::takes_writes,
     },
@@ -22,7 +22,7 @@ use seckill_redis::{
     lock_holders::holders,
     nodes::NodeState,
     server::ManagedServer,
-    stream_stats::{partitions_there, survey},
+    stream_stats::{partitions_there, sales_held, survey},
 };
 use seckill_store::SharedStore;
 
@@ -129,20 +129,29 @@ impl Alone {
             Ok(redis) => {
                 let mut link = redis.link();
                 within(async {
-                    let survey = survey(&mut link, keys, &[]).await?;
+                    // SQL may not answer which sales there are.
+                    let mut sales = Vec::new();
+                    for of in keys.partitions() {
+                        sales.extend(sales_held(&mut link, &of).await?);
+                    }
+                    let survey = survey(&mut link, keys, &sales).await?;
                     let alive = |node: &str| survey.nodes.life(node, dead_ms);
                     let locks = holders(&mut link, keys, LOCKS, alive).await?;
-                    let unwritten = unwritten(&mut link, &keys.home()).await?;
-                    Ok::<_, BrokerError>((survey, locks, unwritten))
+                    let losses = published(&mut link, &keys.home()).await?;
+                    Ok::<_, BrokerError>((survey, sales, locks, losses))
                 })
                 .await
             }
             Err(why) => Err(why.clone()),
         };
         snapshot.redis = health("redis", looked.as_ref().err().cloned());
-        let mut forgot = None;
-        if let Ok((survey, locks, unwritten)) = looked {
-            forgot = Forgot::lately(&[], &unwritten, survey.now);
+        let mut losses = None;
+        if let Ok((survey, sales, locks, published)) = looked {
+            let mut log = Vec::new();
+            add_published(&mut log, published);
+            losses = RecentLosses::of(&log, survey.now);
+            let sales = sales.into_iter().zip(survey.sales.iter().map(|facts| facts.damaged));
+            snapshot.damaged = damaged_keys(keys, &survey.lost, sales);
             let age = |id: EntryId| survey.now.since(id.added());
             snapshot.locks = locks;
             snapshot.nodes = NodeLine::all(&survey.nodes, dead_ms);
@@ -168,7 +177,7 @@ impl Alone {
                     .collect(),
             });
         }
-        snapshot.alarms = alarms(&snapshot, forgot);
+        snapshot.alarms = alarms(&snapshot, losses);
         snapshot
     }
 }

@@ -9,14 +9,14 @@ use seckill_engine::{
     command_handler::Operator,
     ledger, mend,
     repair::{self, Repaired, SaleRepair},
-    telemetry::data_loss::{HEALED, unknown_buyers},
+    telemetry::data_loss::{HEALED, add_published, published, unknown_buyers},
 };
 use seckill_model::{
     Millis, Said, VoucherId,
     ledger::{Finding, SaleAudit},
 };
 use seckill_redis::BrokerError;
-use seckill_store::{Act, ActivityFilter, Which};
+use seckill_store::{Act, ActivityFilter, Recorded, Which};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
@@ -147,27 +147,28 @@ pub(super) async fn partitions(context: &Context) -> Result<Vec<PartitionLine>, 
     Ok(lines)
 }
 
-/// The newest losses; nodes write down a great deal else.
+/// The newest losses, those that the database has no event of included.
 async fn losses(context: &Context) -> Result<Vec<Loss>, Fault> {
     let filter = ActivityFilter { which: Some(Which::Events), ..ActivityFilter::default() };
-    let (mut losses, mut before) = (Vec::new(), None);
+    // Before the log: what is written meanwhile is in both.
+    let published = published(&mut context.redis.link(), &context.keys.home()).await?;
+    let (mut lines, mut before) = (Vec::new(), None);
     for _ in 0..PAGES {
         let page = context.store.activity(&filter, before, PAGE).await?;
         let Some(last) = page.last() else { break };
         before = Some(last.place());
-        let healed = page.into_iter().map(|line| line.act).filter(|act| act.act == HEALED);
-        losses.extend(healed.map(|Act { at, node, subject, result, .. }| Loss {
-            at,
-            node,
-            subject,
-            result,
-        }));
-        if losses.len() >= LOSSES {
+        lines.extend(page.into_iter().filter(|line| line.act.act == HEALED));
+        if lines.len() >= LOSSES {
             break;
         }
     }
-    losses.truncate(LOSSES);
-    Ok(losses)
+    add_published(&mut lines, published);
+    lines.truncate(LOSSES);
+    let loss = |line: Recorded| {
+        let Act { at, node, subject, result, .. } = line.act;
+        Loss { at, node, subject, result }
+    };
+    Ok(lines.into_iter().map(loss).collect())
 }
 
 /// Shows what would be done, asks, and does just that: first for partitions, without which sales can't be looked at.

@@ -11,11 +11,11 @@ use seckill_engine::{
         Meters, Snapshot,
         alarms::alarms,
         collector::Collector,
-        data_loss::{self, Forgot},
+        data_loss::{self, RecentLosses, add_published},
         snapshot::{Alarm, AlarmKind, Health, SaleLine},
     },
 };
-use seckill_model::{EntryId, Phase, ledger::Balance};
+use seckill_model::{EntryId, Phase, ledger::Balance, message::text};
 use seckill_store::{ActivityFilter, StoreError};
 use serde::Serialize;
 
@@ -93,7 +93,7 @@ pub(super) async fn look(context: &mut Context) -> Status {
         }
     }
     // Before the events: what is written meanwhile is in both.
-    let unwritten = collector.unwritten().await;
+    let losses = collector.losses().await;
     if snapshot.sql.up {
         let jobs = builtin::jobs(&context.config.engine);
         match board(&context.store, &jobs, snapshot.taken, JOB_RUNS).await {
@@ -120,8 +120,9 @@ pub(super) async fn look(context: &mut Context) -> Status {
             snapshot.books = Balance::Unknown;
         }
     }
-    let forgot = Forgot::lately(&recent, &unwritten, snapshot.taken);
-    snapshot.alarms = alarms(&snapshot, forgot);
+    add_published(&mut recent, losses);
+    let losses = RecentLosses::of(&recent, snapshot.taken);
+    snapshot.alarms = alarms(&snapshot, losses);
     Status { snapshot, partitions: broken, audit_error }
 }
 
@@ -262,87 +263,65 @@ pub(super) fn alarm_words(kind: &AlarmKind) -> String {
         | AlarmKind::SqlReadOnly { error } => error.to_string(),
         AlarmKind::ForeignKey(found) => found.to_string(),
         AlarmKind::SqlLocked { waiting: Some(waiting @ 1..) } => {
-            let waiting = counted(*waiting, "entry waits", "entries wait");
-            format!("{}; {waiting} for it", StoreError::Locked)
+            text!("status-sql-locked", error = StoreError::Locked, waiting)
         }
         AlarmKind::SqlLocked { .. } => StoreError::Locked.to_string(),
-        AlarmKind::BooksOff { finding, .. } => {
-            format!("audit failed: {finding}; see 'seckill audit'")
+        AlarmKind::BooksOff { finding, .. } => text!("status-audit-failed", finding),
+        AlarmKind::DeadConsumer { consumer, known: true, pending, .. } => {
+            text!("status-consumer-dead", consumer, pending)
         }
-        AlarmKind::DeadConsumer { consumer, known, pending, .. } => {
-            let is = if *known { "is dead" } else { "is of no known node" };
-            format!(
-                "{consumer} {is} and holds {}; 'seckill pending apply' recovers them",
-                counted(*pending, "entry", "entries")
-            )
+        AlarmKind::DeadConsumer { consumer, pending, .. } => {
+            text!("status-consumer-unknown", consumer, pending)
         }
-        AlarmKind::LagStands { lag, drains_ms } => {
-            let pace = match drains_ms {
-                Some(wait) => format!("for {} at this rate", span(*wait)),
-                None => "not shrinking".to_owned(),
-            };
-            format!(
-                "{} for a consumer, {pace}; 'seckill work' adds a node",
-                counted(*lag, "entry waits", "entries wait")
-            )
+        AlarmKind::SilentConsumer { consumer, pending, idle_ms } => {
+            text!("status-consumer-silent", consumer, pending, idle = span(*idle_ms))
         }
-        AlarmKind::JobFailed { job, ago_ms } => format!(
-            "the last run of the job {job} failed, {} ago; see 'seckill jobs list', 'seckill jobs run {job}' runs it again",
-            span(*ago_ms)
-        ),
-        AlarmKind::SilentConsumer { consumer, pending, idle_ms } => format!(
-            "{consumer} holds {} and has read none for {}; 'seckill pending apply' recovers them",
-            counted(*pending, "entry", "entries"),
-            span(*idle_ms)
-        ),
-        AlarmKind::Undelivered { sales } => format!(
-            "{} in SQL and not yet in Redis: {}; a running node delivers {} as soon as Redis takes writes",
-            counted(sales.len() as u64, "change of a sale is", "changes of sales are"),
-            sales.iter().map(|sale| format!("#{sale}")).collect::<Vec<_>>().join(" "),
-            if sales.len() == 1 { "it" } else { "them" }
-        ),
-        AlarmKind::DeadLetters { count } => {
-            format!("{} for review", counted(*count, "dead letter waits", "dead letters wait"))
+        AlarmKind::LagStands { lag, drains_ms: Some(wait) } => {
+            text!("status-lag", lag, wait = span(*wait))
         }
-        AlarmKind::Damaged { keys } => format!(
-            "keys in Redis do not agree with the others: {}; the sales concerned admit no buyer until a node has reconciled them",
-            data_loss::named_in_words(keys)
-        ),
-        AlarmKind::RedisForgot { keys, buyers, promised, refused, unknown, .. } => {
-            let mut text = "Redis had data lost, replaced or set back".to_owned();
-            if !keys.is_empty() {
-                text.push_str(&format!(": {}", data_loss::named_in_words(keys)));
-            }
-            text.push_str("; it was reconciled with SQL and the stream");
-            if *promised > 0 {
-                let orders = counted(*promised, "order", "orders");
-                text.push_str(&format!(", {orders} put into the stream again"));
-            }
-            if *buyers > 0 {
-                text.push_str(&format!(", {} put back", counted(*buyers, "buyer", "buyers")));
-            }
-            if *refused > 0 {
-                let refused = counted(*refused, "promise", "promises");
-                text.push_str(&format!(
-                    ", {refused} cannot be kept: 'seckill dead list' shows them"
-                ));
-            }
-            if data_loss::loses_letters(keys) {
-                text.push_str(", dead letters of no order are lost, their number is unknown");
-            }
-            if *unknown > 0 {
-                let unknown = counted(*unknown, "buyer", "buyers");
-                text.push_str(&format!(
-                    ", {unknown} may have been admitted of whom no record is left: 'seckill activity' has the event"
-                ));
-            }
-            text
+        AlarmKind::LagStands { lag, drains_ms: None } => text!("status-lag-grows", lag),
+        AlarmKind::JobFailed { job, ago_ms } => {
+            text!("status-job-failed", job, ago = span(*ago_ms))
         }
+        AlarmKind::Undelivered { sales } => {
+            let named: Vec<String> = sales.iter().map(|sale| format!("#{sale}")).collect();
+            text!("status-undelivered", count = sales.len(), sales = named.join(" "))
+        }
+        AlarmKind::DeadLetters { count } => text!("status-dead-letters", count),
+        AlarmKind::Damaged { keys } => {
+            text!("status-damaged", keys = data_loss::named_in_words(keys))
+        }
+        AlarmKind::RedisForgot { losses, pending } => lost(losses, *pending),
         AlarmKind::ServerBack { server, away_ms } => {
-            format!("{server} answers again; it was away for {}", span(*away_ms))
+            text!("status-server-back", server, away = span(*away_ms))
         }
-        AlarmKind::NoGroup => "the consumer group is gone; a running node makes it anew".to_owned(),
+        AlarmKind::NoGroup => text!("status-no-group"),
     }
+}
+
+/// What Redis lost, what was restored, and what is left to do; dead consumers hold `pending` entries.
+fn lost(losses: &RecentLosses, pending: u64) -> String {
+    let RecentLosses { keys, buyers, promised, refused, unknown, archived, .. } = losses;
+    let mut text = if keys.is_empty() {
+        text!("status-lost")
+    } else {
+        text!("status-lost-keys", keys = data_loss::named_in_words(keys))
+    };
+    let letters_lost = data_loss::loses_letters(keys);
+    let counted = |count: &u64, text: fn(u64) -> String| (*count > 0).then(|| text(*count));
+    let parts = [
+        counted(promised, |count| text!("status-lost-enqueued", count)),
+        counted(buyers, |count| text!("status-lost-restored", count)),
+        counted(archived, |count| text!("status-lost-archived", count)),
+        counted(refused, |count| text!("status-lost-refused", count)),
+        letters_lost.then(|| text!("status-lost-letters")),
+        counted(unknown, |count| text!("status-lost-unknown", count)),
+        counted(&pending, |count| text!("status-lost-pending", count)),
+    ];
+    text.extend(parts.into_iter().flatten());
+    let is_done = *refused + *unknown + pending == 0 && !letters_lost;
+    text.extend(is_done.then(|| text!("status-lost-nothing-left")));
+    text
 }
 
 #[cfg(test)]
@@ -360,7 +339,7 @@ mod tests {
         for (kind, told) in [
             (held(1), "holds 1 entry;"),
             (held(1_200), "holds 1,200 entries;"),
-            (AlarmKind::DeadLetters { count: 1 }, "1 dead letter waits for"),
+            (AlarmKind::DeadLetters { count: 1 }, "1 dead letter to review"),
             (AlarmKind::LagStands { lag: 1, drains_ms: None }, "1 entry waits for"),
             (AlarmKind::SqlLocked { waiting: Some(1) }, "; 1 entry waits for it"),
         ] {

@@ -10,7 +10,7 @@ use seckill_store::SharedStore;
 use tokio_util::sync::CancellationToken;
 
 use super::{EngineError, mend, outbox::Outbox};
-use crate::telemetry::data_loss::show_unwritten;
+use crate::telemetry::data_loss::LossExchange;
 
 const BEAT_EVERY: Duration = Duration::from_secs(1);
 const ASK_AGAIN: Duration = Duration::from_millis(100);
@@ -31,7 +31,7 @@ pub(super) struct Beat {
 impl Beat {
     /// Beats until `stop`; cancels it when another process has taken the name.
     pub(super) async fn run(mut self, stop: CancellationToken) {
-        let mut shown = false;
+        let mut losses = LossExchange::default();
         let is_home = self.partition == self.keys.home();
         loop {
             let link = &mut self.link;
@@ -50,7 +50,7 @@ impl Beat {
                 if is_home {
                     let (link, of, node) = (&mut self.link, &self.partition, &self.node);
                     // An outage is told by the collector here as well.
-                    let _ = show_unwritten(link, of, node, &self.outbox, &mut shown).await;
+                    let _ = losses.run(link, of, node, &self.outbox).await;
                 }
                 tokio::select! {
                     () = stop.cancelled() => return,

@@ -22,11 +22,11 @@ use serde::{Deserialize, Serialize};
 use super::{
     EngineError,
     group::rewind::held,
-    messages::{Event, Subject, content},
+    messages::{Event, Subject},
     outbox::Outbox,
     reconcile::{Reconciler, new_token},
 };
-use crate::telemetry::log::events::PARTITION_REPAIRED;
+use crate::telemetry::{data_loss::HEALED, log::events::PARTITION_REPAIRED};
 
 /// An ID that is further ahead of the clock of Redis was not given by it: a clock that was corrected, or another
 /// program.
@@ -52,6 +52,8 @@ pub enum PartitionFault {
     },
     /// A stream, or a key that holds nothing but the bookkeeping of nodes, has another type.
     ForeignKey(ForeignKey),
+    /// The stream of this key has lost entries.
+    Lost(String),
 }
 
 /// How it was repaired.
@@ -90,8 +92,9 @@ impl fmt::Display for PartitionFault {
                 let (delivered, last) = (delivered.in_stream(), last.in_stream());
                 text!("mend-group-beyond", delivered, last)
             }
+            Self::Lost(key) => text!("mend-lost", key),
             Self::ForeignKey(ForeignKey { key, holds }) => {
-                text!("mend-foreign-key", key, content = content(holds))
+                text!("mend-foreign-key", key, holds = ForeignKey::content(holds))
             }
         })
     }
@@ -120,14 +123,18 @@ pub async fn faults(
     of: &Partition,
 ) -> Result<Vec<PartitionFault>, EngineError> {
     let survey = survey_of(link, keys, of).await?;
-    let mut found = foreign_streams(of, &survey);
+    let mut found = stream_faults(of, &survey);
     found.extend(faults_of(of, &survey));
     Ok(found)
 }
 
-/// Streams of another type. They held orders, so they are not repaired here but reconciled.
-fn foreign_streams(of: &Partition, survey: &Survey) -> Vec<PartitionFault> {
-    foreign(survey, &[of.orders(), of.dead()])
+/// Streams of another type, or that lost entries. They held orders, so they are not repaired but reconciled.
+fn stream_faults(of: &Partition, survey: &Survey) -> Vec<PartitionFault> {
+    let mut found = foreign(survey, &[of.orders(), of.dead()]);
+    let is_foreign = |key: &&String| survey.foreign.iter().any(|it| it.key == **key);
+    let lost = survey.lost.iter().filter(|key| !is_foreign(key));
+    found.extend(lost.map(|key| PartitionFault::Lost(key.clone())));
+    found
 }
 
 fn foreign(survey: &Survey, keys: &[String]) -> Vec<PartitionFault> {
@@ -168,6 +175,8 @@ pub async fn mend_partition(
     for fault in faults_of(of, &survey) {
         let repair = match &fault {
             PartitionFault::ForeignKey(ForeignKey { key, .. }) => rename(link, key).await?,
+            // Reconciled, which is more than a repair of this partition alone.
+            PartitionFault::Lost(_) => None,
             PartitionFault::FutureId(_) => renew(store, link, keys, of, survey.now).await?,
             PartitionFault::GroupBeyond { delivered, .. } => {
                 move_back(store, link, of, *delivered).await?
@@ -295,11 +304,11 @@ pub async fn mend_all(
     Ok(count)
 }
 
-/// Renames streams of another type and puts back the orders that they held, as far as Redis or SQL knows them; returns
-/// how many streams those were, and how many orders are in the stream again. A live node does this by itself.
+/// Reconciles streams that have another type or lost entries: orders that Redis or SQL knows are enqueued again. Returns
+/// how many streams those were, and how many orders. A live node does this by itself.
 ///
 /// # Errors
-/// A server is away; what was repaired by then is repaired.
+/// A server is unreachable; what was repaired by then is repaired.
 pub async fn mend_streams(
     store: &SharedStore,
     link: &mut Link,
@@ -309,21 +318,17 @@ pub async fn mend_streams(
 ) -> Result<(u64, u64), EngineError> {
     let (mut streams, mut orders) = (0, 0);
     for of in keys.partitions() {
-        let found = foreign_streams(&of, &survey_of(link, keys, &of).await?);
+        let found = stream_faults(&of, &survey_of(link, keys, &of).await?);
         if found.is_empty() {
             continue;
         }
         let run = link.run_id(&of.orders()).await?;
         let mut reconciler = Reconciler { store, link, keys, run: &run, token: &new_token() };
-        orders += reconciler.streams(&of, &[]).await?.promised.len() as u64;
+        let done = reconciler.streams(&of, &[]).await?;
         streams += found.len() as u64;
-        let mended = found.into_iter().filter_map(|fault| match &fault {
-            PartitionFault::ForeignKey(ForeignKey { key, .. }) => {
-                Some(Mended { repair: Repair::Renamed(mend::aside(key)), fault })
-            }
-            _ => None,
-        });
-        record(outbox, node, &of, mended.collect());
+        orders += done.promised.len() as u64;
+        let subject = Said::of(&Subject::Partition(of.number()));
+        outbox.put_own(node, HEALED, subject, Said::of(&Event::Healed(done.into())));
     }
     Ok((streams, orders))
 }

@@ -5,7 +5,7 @@
 use std::fmt;
 
 use seckill_model::{
-    EntryId, JobOutcome, Millis, NO_NUMBER, Said, VoucherDetails, VoucherId, VoucherStatus,
+    EntryId, ForeignKey, JobOutcome, Millis, Said, VoucherDetails, VoucherId, VoucherStatus,
     ledger::{Finding, SaleFinding},
     message::{Label, text},
 };
@@ -142,7 +142,9 @@ impl fmt::Display for Event {
             Self::RunFailed => text!("event-run-failed"),
             Self::DeadLetters(count) => text!("event-dead-letters", count),
             Self::NoGroup => text!("event-no-group"),
-            Self::ForeignKey(holds) => text!("event-foreign-key", content = content(holds)),
+            Self::ForeignKey(holds) => {
+                text!("event-foreign-key", holds = ForeignKey::content(holds))
+            }
             Self::NoHeartbeat(millis) => text!("event-no-heartbeat", seconds = seconds(millis)),
             Self::Omitted(lines) => text!("event-omitted", lines),
             Self::Stopped => text!("event-stopped"),
@@ -151,11 +153,6 @@ impl fmt::Display for Event {
             Self::Mended(mended) => return mended.fmt(f),
         })
     }
-}
-
-/// What a key of another program contains: a value of that type, or text that is not a number.
-pub(crate) fn content(holds: &str) -> String {
-    if holds == NO_NUMBER { text!("event-not-a-number") } else { text!("event-content", holds) }
 }
 
 /// Sale IDs as `#7 #8`.

@@ -12,7 +12,7 @@ use seckill_model::{
     ledger::{SaleAudit, SaleFinding},
 };
 use seckill_redis::stream::Pending;
-use seckill_store::{ActivityFilter, Recorded, SharedStore, StoreError};
+use seckill_store::{Act, ActivityFilter, Recorded, SharedStore, StoreError, Which};
 use tokio::{
     sync::{Notify, watch},
     task::{JoinError, JoinHandle},
@@ -32,7 +32,7 @@ use crate::telemetry::{
     alarms::alarms,
     census::Census,
     collector::Collector,
-    data_loss::Forgot,
+    data_loss::{RecentLosses, add_published},
     ledger_page::{AuditLimit, LedgerPage, PartitionFinding},
     ledger_totals::Figures,
     log::{LogLook, LogPage},
@@ -168,15 +168,15 @@ impl Watcher {
             snapshot.entries = self.look_at_stream(stream).await;
             snapshot.orders = self.look_at_orders(orders, acted, &snapshot).await;
             snapshot.sale_orders = self.count_orders(sale, acted, &snapshot).await;
-            snapshot.log = self.look_at_log(log, acted, &snapshot).await;
+            // Before the log: what is written meanwhile is in both.
+            let losses = self.collector.losses().await;
+            snapshot.log = self.look_at_log(log, acted, &snapshot, &losses).await;
             // Somebody waits for the first picture; the next one has the jobs.
             if snapshot.seq > 1 {
                 snapshot.jobs = self.look_at_jobs(&snapshot).await;
-                // In this order: what is written meanwhile is in both.
-                let unwritten = self.collector.unwritten().await;
-                snapshot.activity = self.look_at_activity(&snapshot).await;
-                let forgot = Forgot::lately(&snapshot.activity, &unwritten, snapshot.taken);
-                snapshot.alarms = alarms(&snapshot, forgot);
+                snapshot.activity = self.look_at_activity(&snapshot, &losses).await;
+                let losses = RecentLosses::of(&snapshot.activity, snapshot.taken);
+                snapshot.alarms = alarms(&snapshot, losses);
             }
             let moves = moving(&snapshot);
             if books.as_ref() != Some(&snapshot.books) || self.collector.is_changing() {
@@ -390,7 +390,11 @@ impl Watcher {
     }
 
     /// The same for the log.
-    async fn look_at_activity(&mut self, snapshot: &Snapshot) -> Arc<Vec<Recorded>> {
+    async fn look_at_activity(
+        &mut self,
+        snapshot: &Snapshot,
+        losses: &[Act],
+    ) -> Arc<Vec<Recorded>> {
         let (at, _) = &self.activity;
         if snapshot.sql.up && at.is_none_or(|at| at.elapsed() >= JOBS_EVERY) {
             let filter = ActivityFilter::default();
@@ -400,7 +404,11 @@ impl Watcher {
             }
             self.activity.0 = Some(Instant::now());
         }
-        Arc::clone(&self.activity.1)
+        let mut lines = Arc::clone(&self.activity.1);
+        if !losses.is_empty() {
+            add_published(Arc::make_mut(&mut lines), losses.to_vec());
+        }
+        lines
     }
 }
 
@@ -482,6 +490,7 @@ impl Watcher {
         look: Option<LogLook>,
         acted: bool,
         snapshot: &Snapshot,
+        losses: &[Act],
     ) -> LogPage {
         let (at, page) = &mut self.log;
         let Some(look) = look else {
@@ -497,7 +506,12 @@ impl Watcher {
             let store = &self.operator.store;
             let looking = store.activity(&filter, look.before, LOG_PAGE as u32 + 1);
             match tokio::time::timeout(JOBS_EVERY, looking).await {
-                Ok(Ok(lines)) => *page = LogPage::of(look, snapshot.taken, lines, LOG_PAGE),
+                Ok(Ok(mut lines)) => {
+                    if look.before.is_none() && look.which != Some(Which::Acts) {
+                        add_published(&mut lines, losses.to_vec());
+                    }
+                    *page = LogPage::of(look, snapshot.taken, lines, LOG_PAGE);
+                }
                 Ok(Err(error)) => tracing::debug!(%error, "the log was not read"),
                 Err(_) => tracing::debug!("the log took too long to read"),
             }

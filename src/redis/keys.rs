@@ -203,10 +203,9 @@ impl Partition {
         format!("{}:healed", self.prefix)
     }
 
-    /// Hash: node -> what it has put back into Redis while the database took no event of it, as JSON. For those who
-    /// look on; the nodes need it for nothing.
-    pub fn unwritten(&self) -> String {
-        format!("{}:unwritten", self.prefix)
+    /// Hash: node -> the losses that it has reconciled in the last minutes, as JSON.
+    pub fn losses(&self) -> String {
+        format!("{}:losses", self.prefix)
     }
 
     /// Set: entries that were claimed without a body, until their orders are rebuilt.
@@ -268,7 +267,7 @@ pub fn type_of(key: &str) -> Option<&'static str> {
         "nodes" => Some("zset"),
         "gone" => Some("set"),
         "stock" => Some("string"),
-        "instances" | "healed" | "unwritten" | "watermark" | "sale" | "buyers" | "tally" => {
+        "instances" | "healed" | "losses" | "watermark" | "sale" | "buyers" | "tally" => {
             Some("hash")
         }
         _ => None,

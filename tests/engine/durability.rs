@@ -156,7 +156,7 @@ fn a_lock_that_another_program_has_overwritten_is_listed() {
     let (home, server) = (Seckill::new(), TestRedis::start());
     server.query::<()>(&["SET", "lock:job:close-overdue", "x"]);
     let told = home.run(&["--redis", &server.url(), "locks", "list"]).expect_code(0).stdout;
-    assert!(told.contains("'lock:job:close-overdue' in Redis holds a string"), "{told}");
+    assert!(told.contains("'lock:job:close-overdue' holds a string"), "{told}");
 }
 
 /// Without a node, the repair of an operator does what a node would.

@@ -567,7 +567,7 @@ async fn keys_of_nodes_that_hold_something_else_are_renamed() {
     for (number, key) in [of.healed(), of.nodes(), of.instances(), of.gone()].iter().enumerate() {
         world.server.query::<()>(&["DEL", key]);
         world.server.query::<()>(&["SET", key, "x"]);
-        repaired(&world, &format!("the key '{key}' in Redis contains a string")).await;
+        repaired(&world, &format!("'{key}' in Redis holds a string")).await;
         let outcome = world.ask(voucher, 2_000 + number as u64).await;
         assert!(matches!(outcome, Outcome::Admitted { .. }), "{key}: {outcome:?}");
         let aside: String = world.server.query(&["GET", &format!("{key}:replaced")]);

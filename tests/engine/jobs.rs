@@ -274,7 +274,7 @@ async fn an_operator_runs_pauses_and_resumes() {
     let lock = world.keys.lock("job:close-overdue");
     world.server.query::<()>(&["SET", &lock, "x"]);
     let barred = execute(Command::RunJob("close-overdue".into())).await.unwrap_err();
-    assert!(barred.to_string().contains(&format!("'{lock}' in Redis holds a string")), "{barred}");
+    assert!(barred.to_string().contains(&format!("'{lock}' holds a string")), "{barred}");
     let acts = world.store.acts(10).await.unwrap();
     assert!(acts.iter().any(|act| act.act == "job pause"), "{acts:?}");
     world

@@ -19,7 +19,9 @@ use seckill_engine::{
     command::{Command, LetterScope, Reply, RushPlan},
     dead_letters::judge,
     ledger,
+    mend::{self, PartitionFault},
     order_writer::Writer,
+    outbox::Outbox,
     repair,
     telemetry::snapshot::AlarmKind,
 };
@@ -196,6 +198,50 @@ async fn an_audit_counts_the_buyers_of_a_sale_whose_stock_is_lost() {
     let [sale] = audit.sales.as_slice() else { panic!("{audit:?}") };
     assert_eq!((sale.stock, sale.admitted, sale.persisted), (None, 3, 3), "{sale:?}");
     assert_eq!(sale.findings, [Finding::Damaged(SaleKey::Stock)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_that_is_lost_without_a_node_is_found_and_reconciled() {
+    let mut world = World::start().await;
+    let voucher = world.create(sale(10)).await;
+    world.rush(rush(voucher, 3)).await;
+    world.stop_node().await;
+    let home = world.keys.home();
+    let _: u64 = world.server.query(&["DEL", &home.orders()]);
+    let mut link = world.redis.link();
+    let found = mend::faults(&mut link, &world.keys, &home).await.unwrap();
+    assert_eq!(found, [PartitionFault::Lost(home.orders())]);
+    let outbox = Outbox::default();
+    let done = mend::mend_streams(&world.store, &mut link, &world.keys, &outbox, "cli").await;
+    assert_eq!(done.unwrap(), (1, 0), "every order was in SQL");
+    assert_eq!(mend::faults(&mut link, &world.keys, &home).await.unwrap(), []);
+    assert!(outbox.waiting()[0].result.contains(&home.orders()));
+    world.balanced().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_loss_is_published_at_once_and_written_for_a_node_that_died_first() {
+    let world = World::start().await;
+    let voucher = world.create(sale(10)).await;
+    world.rush(rush(voucher, 3)).await;
+    let (lock, losses) = (world.lock_database().await, world.keys.home().losses());
+    let _: u64 = world.server.query(&["DEL", &world.keys.tally(voucher)]);
+    let published = || world.server.query::<Vec<String>>(&["HVALS", &losses]).join("");
+    world.until("the loss is published", async || published().contains("tally")).await;
+    // As a node that was killed before the database was free would have left it.
+    let mut left: serde_json::Value = serde_json::from_str(&published()).unwrap();
+    left[0]["node"] = "dead".into();
+    left[0]["once"] = "left by a dead node".into();
+    let _: u64 = world.server.query(&["HSET", &losses, "dead", &left.to_string()]);
+    lock.close().await.unwrap();
+    world
+        .until("a live node writes the event", async || {
+            let acts = world.store.acts(50).await.unwrap();
+            acts.iter().any(|act| act.act == "redis healed" && act.node == "dead")
+        })
+        .await;
+    let acts = world.store.acts(50).await.unwrap();
+    assert_eq!(acts.iter().filter(|act| act.act == "redis healed").count(), 2, "{acts:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -104,14 +104,14 @@ async fn what_redis_loses_while_the_database_is_locked_is_told_without_it() {
         let dropped = home.redis().and_then(|mut redis| cmd("DEL").arg(&stock).query(&mut redis));
         dropped.is_ok_and(|dropped: u64| dropped == 1)
     });
-    let lost = format!("lost, replaced or set back: {stock}");
+    let lost = format!("lost, replaced or rolled back: {stock}");
     wait_until_blocking(LONG, "the status tells what was lost", || {
         home.run(&["status"]).expect_code(3).stdout.contains(&lost)
     });
+    let log = || home.run(&["activity"]).expect_code(0).stdout.contains(&lost);
+    assert!(log(), "so does the log, although the database has no line of it");
     other.close().await.unwrap();
-    wait_until_blocking(LONG, "so does the log", || {
-        home.run(&["activity"]).expect_code(0).stdout.contains(&lost)
-    });
+    wait_until_blocking(LONG, "the database has it", log);
     home.run(&["audit"]).expect_code(0);
     worker.signal(Signal::TERM);
     worker.wait(LONG).expect_code(0);

@@ -3,6 +3,7 @@
 use seckill_engine::{
     error::{BrokerError, RedisReason, SqlReason, StoreError},
     telemetry::{
+        data_loss::RecentLosses,
         read_error::Unread,
         snapshot::{Alarm, AlarmKind, Urgency},
     },
@@ -87,21 +88,27 @@ fn kinds() -> Vec<AlarmKind> {
         }),
         AlarmKind::NoGroup,
         AlarmKind::RedisForgot {
-            at: NOW,
-            keys: Vec::new(),
-            buyers: 1_234_567,
-            promised: 0,
-            refused: 0,
-            unknown: 0,
+            losses: RecentLosses {
+                at: NOW,
+                keys: Vec::new(),
+                buyers: 1_234_567,
+                promised: 0,
+                refused: 0,
+                unknown: 0,
+                archived: 0,
+            },
             pending: 6,
         },
         AlarmKind::RedisForgot {
-            at: NOW,
-            keys: Vec::new(),
-            buyers: 1_204,
-            promised: 345,
-            refused: 12,
-            unknown: 0,
+            losses: RecentLosses {
+                at: NOW,
+                keys: Vec::new(),
+                buyers: 1_204,
+                promised: 345,
+                refused: 12,
+                unknown: 0,
+                archived: 0,
+            },
             pending: 6,
         },
         AlarmKind::ServerBack { server: "mysql 11.8.2-MariaDB".to_owned(), away_ms: 7_100_000 },
@@ -208,12 +215,15 @@ fn crowded() -> Vec<Alarm> {
         AlarmKind::RedisReadOnly { error: full() },
         AlarmKind::Undelivered { sales: vec![VoucherId(7)] },
         AlarmKind::RedisForgot {
-            at: NOW,
-            keys: keys.iter().map(|key| format!("seckill:{{p0}}:{key}")).collect(),
-            buyers: 0,
-            promised: 18,
-            refused: 0,
-            unknown: 0,
+            losses: RecentLosses {
+                at: NOW,
+                keys: keys.iter().map(|key| format!("seckill:{{p0}}:{key}")).collect(),
+                buyers: 0,
+                promised: 18,
+                refused: 0,
+                unknown: 0,
+                archived: 0,
+            },
             pending: 0,
         },
         AlarmKind::DeadLetters { count: 86 },
@@ -244,12 +254,7 @@ fn a_loss_names_what_came_of_it_and_the_key_that_helps() {
     let told = |buyers, promised, refused, unknown, pending| {
         let (at, keys) = (NOW, Vec::new());
         text::alarm(&AlarmKind::RedisForgot {
-            at,
-            keys,
-            buyers,
-            promised,
-            refused,
-            unknown,
+            losses: RecentLosses { at, keys, buyers, promised, refused, unknown, archived: 0 },
             pending,
         })
         .words

@@ -3,7 +3,7 @@
 use seckill_engine::{
     error::{BrokerError, RedisReason, StoreError},
     telemetry::{
-        data_loss::{self, named_in_words},
+        data_loss::{self, RecentLosses, named_in_words},
         read_error::Unread,
         snapshot::AlarmKind,
     },
@@ -146,9 +146,7 @@ pub(crate) fn alarm(kind: &AlarmKind) -> Told {
             let keys = named_in_words(&short(keys));
             text!("alarms-keys-do-not-agree", keys)
         }
-        AlarmKind::RedisForgot {
-            keys, buyers, promised, refused, unknown, pending: stuck, ..
-        } => forgot(keys, [*promised, *buyers, *refused, *unknown], *stuck),
+        AlarmKind::RedisForgot { losses, pending } => lost(losses, *pending),
         AlarmKind::ServerBack { server, away_ms } => {
             let away = span(*away_ms);
             text!("alarms-answers-again-it-was-away-for", server, away)
@@ -157,28 +155,16 @@ pub(crate) fn alarm(kind: &AlarmKind) -> Told {
     words.into()
 }
 
-/// What Redis had lost, what came of it, and what is left to do.
-fn forgot(keys: &[String], [promised, buyers, refused, unknown]: [u64; 4], stuck: u64) -> String {
-    let (pending, plan, letters, activity) = (
-        key_of(Action::Pending),
-        key_of(Action::Replay),
-        key_of(Action::Letters),
-        key_of(Action::Activity),
-    );
-    let told = |count: u64, words: String| (count > 0).then_some(words);
-    let [orders, buyers_put_back, promises, strangers] = [
-        counted(promised, "order", "orders"),
-        counted(buyers, "buyer", "buyers"),
-        counted(refused, "promise", "promises"),
-        counted(unknown, "buyer", "buyers"),
-    ];
-    let [orders_zh, buyers_zh, refused_zh, unknown_zh] =
-        [promised, buyers, refused, unknown].map(thousands);
+/// What Redis lost, what was restored, and what is left to do; `stuck` entries are held by dead consumers.
+fn lost(losses: &RecentLosses, stuck: u64) -> String {
+    let RecentLosses { keys, buyers, promised, refused, unknown, archived, .. } = losses;
+    let counted = |count: &u64, text: fn(u64) -> String| (*count > 0).then(|| text(*count));
     let parts = [
-        told(promised, text!("alarms-put-into-the-stream-again", orders, orders_zh)),
-        told(buyers, text!("alarms-put-back", buyers_put_back, buyers_zh)),
-        told(refused, text!("alarms-cant-be-kept", promises, refused_zh)),
-        told(unknown, text!("alarms-may-be-unknown", strangers, unknown_zh)),
+        counted(promised, |orders| text!("alarms-put-into-the-stream-again", orders)),
+        counted(buyers, |buyers| text!("alarms-put-back", buyers)),
+        counted(archived, |sales| text!("alarms-archived-sales-removed", sales)),
+        counted(refused, |promises| text!("alarms-cant-be-kept", promises)),
+        counted(unknown, |buyers| text!("alarms-may-be-unknown", buyers)),
     ];
     let parts: Vec<_> = parts.into_iter().flatten().collect();
     let parts =
@@ -189,17 +175,18 @@ fn forgot(keys: &[String], [promised, buyers, refused, unknown]: [u64; 4], stuck
         let keys = named_in_words(&short(keys));
         text!("alarms-redis-had-lost-keys", keys, parts)
     };
-    if refused > 0 {
-        words.push_str(&text!("alarms-shows-them", letters));
+    if *refused > 0 {
+        words.push_str(&text!("alarms-shows-them", letters = key_of(Action::Letters)));
     }
-    if unknown > 0 {
-        words.push_str(&text!("alarms-has-the-event", activity));
+    if *unknown > 0 {
+        words.push_str(&text!("alarms-has-the-event", activity = key_of(Action::Activity)));
     }
     let letters_lost = data_loss::loses_letters(keys);
     if letters_lost {
         words.push_str(&text!("alarms-letters-of-no-order-are-lost"));
     }
     if stuck > 0 {
+        let (pending, plan) = (key_of(Action::Pending), key_of(Action::Replay));
         words.push_str(&text!("alarms-then-settles-the-rest", pending, plan));
     } else if refused + unknown == 0 && !letters_lost {
         words.push_str(&text!("alarms-nothing-is-left-to-do"));

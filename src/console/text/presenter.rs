@@ -146,16 +146,13 @@ pub(crate) fn alarm(kind: &AlarmKind) -> Alarm {
             text!("presenter-the-stream-has-no-consumer-group")
         }
         AlarmKind::Damaged { .. } => text!("presenter-redis-lost-data-is-being-reconciled"),
-        AlarmKind::RedisForgot { unknown: 1.., .. } => {
+        AlarmKind::RedisForgot { losses, .. } if losses.unknown > 0 => {
             text!("presenter-redis-lost-data-not-all-known")
         }
-        AlarmKind::RedisForgot { refused: 0, .. } => {
-            text!("presenter-redis-had-lost-data-all-of")
+        AlarmKind::RedisForgot { losses, .. } if losses.refused > 0 => {
+            text!("presenter-redis-had-lost-data-promises-that", refused = losses.refused)
         }
-        AlarmKind::RedisForgot { refused, .. } => {
-            let refused = thousands(*refused);
-            text!("presenter-redis-had-lost-data-promises-that", refused)
-        }
+        AlarmKind::RedisForgot { .. } => text!("presenter-redis-had-lost-data-all-of"),
         AlarmKind::ServerBack { away_ms, .. } => {
             let away = span(*away_ms);
             text!("presenter-a-server-is-back-after", away)

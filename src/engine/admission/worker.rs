@@ -29,9 +29,7 @@ use super::{
         outbox::Outbox,
         partitions,
         promise_journal::{Admitted, InHand, Journal},
-        reconcile::{
-            self, Closed, Damage, Reconciled, Reconciler, await_peers, is_healed, reconcile,
-        },
+        reconcile::{self, Damage, Reconciled, Reconciler, await_peers, is_healed, reconcile},
         sale_copy::{self, Synced},
         sale_versions::SaleVersions,
         settings::Settings,
@@ -696,17 +694,7 @@ impl AdmissionWorker {
         };
         let (promised, refused) = (ids(&done.promised), ids(&done.refused));
         tracing::warn!(promised, refused, "Redis had lost promises");
-        let healed = Healed {
-            keys: done.keys,
-            buyers: done.restored,
-            removed: done.removed,
-            promised: done.promised.len() as u64,
-            refused: done.refused.len() as u64,
-            unknown: done.unknown,
-            archived: done.archived,
-            oversold: done.closed == Some(Closed::Oversold),
-            other_sale: done.closed == Some(Closed::OtherSale),
-        };
+        let healed = Healed::from(done);
         self.outbox.put_own(&self.node, HEALED, subject, Said::of(&Event::Healed(healed)));
     }
 

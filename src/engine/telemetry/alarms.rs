@@ -8,7 +8,7 @@ use seckill_store::StoreError;
 
 use super::{
     Snapshot,
-    data_loss::Forgot,
+    data_loss::RecentLosses,
     read_error::Unread,
     snapshot::{Alarm, AlarmKind, Back, ConsumerLine, Health, Urgency},
 };
@@ -28,8 +28,8 @@ const LONG_DRAIN_MS: u64 = 300_000;
 /// Keys of another type that have an alarm of their own: one program has overwritten all of them.
 const FOREIGN_KEYS: usize = 5;
 
-/// Every alarm that this picture, and what Redis had forgotten lately, give cause for, what must be acted on first.
-pub fn alarms(snapshot: &Snapshot, forgot: Option<Forgot>) -> Vec<Alarm> {
+/// The alarms of a snapshot and of the losses of the last minutes, the most urgent first.
+pub fn alarms(snapshot: &Snapshot, losses: Option<RecentLosses>) -> Vec<Alarm> {
     let mut found = Vec::new();
     let mut add = |urgency, kind| found.push(Alarm { urgency, kind });
     if let Some(error) = snapshot.redis.error.clone().filter(|_| !snapshot.redis.up) {
@@ -91,20 +91,17 @@ pub fn alarms(snapshot: &Snapshot, forgot: Option<Forgot>) -> Vec<Alarm> {
     if !snapshot.damaged.is_empty() && snapshot.redis.up {
         add(Urgency::Critical, AlarmKind::Damaged { keys: snapshot.damaged.clone() });
     }
-    if let Some(Forgot { at, keys, buyers, promised, refused, unknown }) = forgot {
+    if let Some(losses) = losses {
         // What was put back needs no one; a promise that can't be kept does, and what live consumers hold they write.
         let dead =
             snapshot.stream.iter().flat_map(|stream| &stream.consumers).filter(|it| !it.alive);
         let pending = dead.map(|it| it.pending).sum();
-        let urgency = match (refused + unknown, pending) {
+        let urgency = match (losses.refused + losses.unknown, pending) {
             (0, 0) => Urgency::Notice,
             (0, _) => Urgency::Warning,
             _ => Urgency::Critical,
         };
-        add(
-            urgency,
-            AlarmKind::RedisForgot { at, keys, buyers, promised, refused, unknown, pending },
-        );
+        add(urgency, AlarmKind::RedisForgot { losses, pending });
     }
     for server in [&snapshot.redis, &snapshot.sql] {
         if let Some(Back { after_ms, .. }) = server.back {
@@ -394,7 +391,8 @@ mod tests {
 
     #[test]
     fn what_redis_had_forgotten_is_told_for_a_while() {
-        let forgot = |refused| Forgot { at: Millis(7), buyers: 3, refused, ..Forgot::default() };
+        let forgot =
+            |refused| RecentLosses { at: Millis(7), buyers: 3, refused, ..RecentLosses::default() };
         let urgency = |refused, pending| {
             let dead = ConsumerLine {
                 name: "node-b/1".to_owned(),
@@ -418,8 +416,10 @@ mod tests {
         let mut snapshot = Snapshot { undelivered: vec![VoucherId(7)], ..calm() };
         snapshot.redis.unwritable = Some("OOM".into());
         snapshot.stream = Some(StreamLine { group: true, dead: 2, ..StreamLine::default() });
-        let kinds: Vec<_> =
-            alarms(&snapshot, Some(Forgot::default())).into_iter().map(|it| it.kind).collect();
+        let kinds: Vec<_> = alarms(&snapshot, Some(RecentLosses::default()))
+            .into_iter()
+            .map(|it| it.kind)
+            .collect();
         let [
             AlarmKind::RedisReadOnly { .. },
             AlarmKind::Undelivered { .. },

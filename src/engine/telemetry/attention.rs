@@ -3,7 +3,9 @@
 
 use serde::Serialize;
 
-use seckill_model::{ForeignKey, Millis, Said, VoucherId, ledger::SaleFinding};
+use seckill_model::{ForeignKey, Said, VoucherId, ledger::SaleFinding};
+
+use super::data_loss::RecentLosses;
 
 /// How urgent an alarm is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -119,18 +121,9 @@ pub enum AlarmKind {
     },
     /// Redis had lost data, and a node has put it back.
     RedisForgot {
-        /// When it was put back, last.
-        at: Millis,
-        /// Keys that were lost, replaced or set back; none where the server lost its last writes.
-        keys: Vec<String>,
-        /// Buyers who were put back.
-        buyers: u64,
-        /// Orders that were put into the stream again.
-        promised: u64,
-        /// Promises that can't be kept.
-        refused: u64,
-        /// Buyers that only the stock in Redis counted: no record names them.
-        unknown: u64,
+        /// The losses.
+        #[serde(flatten)]
+        losses: RecentLosses,
         /// Entries that dead consumers hold.
         pending: u64,
     },

@@ -22,13 +22,13 @@ use seckill_redis::{
     nodes::NodeState,
     stream_stats::{SaleFacts, Survey},
 };
-use seckill_store::{SharedStore, StoreError};
+use seckill_store::{Act, SharedStore, StoreError};
 use tokio::time::error::Elapsed;
 
 use super::{
     Meters, Point, Series, Snapshot,
     alarms::alarms,
-    data_loss::{HealedAt, unwritten},
+    data_loss::published,
     ledger_hysteresis::{Proof, Standing},
     ledger_page::LedgerPage,
     ledger_totals::{Figures, SaleFigures},
@@ -252,14 +252,14 @@ impl Collector {
         }
     }
 
-    /// What nodes have put back into Redis and the database has no event of yet.
-    pub async fn unwritten(&mut self) -> Vec<HealedAt> {
+    /// The losses that nodes have published in Redis.
+    pub async fn losses(&mut self) -> Vec<Act> {
         if !self.redis.up {
             return Vec::new();
         }
         let home = self.keys.home();
-        let read = tokio::time::timeout(PATIENCE, unwritten(&mut self.link, &home)).await;
-        self.read_in_time("what nodes have put back", read).unwrap_or_default()
+        let read = tokio::time::timeout(PATIENCE, published(&mut self.link, &home)).await;
+        self.read_in_time("the losses that nodes have published", read).unwrap_or_default()
     }
 
     /// Sales with a change that Redis has not confirmed; one that came since the last look may be on its way.

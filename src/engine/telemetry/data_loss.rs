@@ -1,41 +1,46 @@
-//! What Redis had forgotten and was given back: told by the node that healed it, in the audit log, so that every node
-//! knows.
+//! Losses of data in Redis that a node has reconciled: events of the audit log, which nodes also publish in Redis for the
+//! minutes in which the database may not have them yet.
 
-use std::fmt;
+use std::{cmp::Reverse, collections::HashSet, fmt};
 
 use redis::{cmd, pipe};
-use seckill_model::{Millis, Said, message::text};
-use seckill_redis::{BrokerError, Link, keys::Partition};
-use seckill_store::{Act, Recorded};
+use seckill_model::{Millis, Said, VoucherId, ledger::SaleKey, message::text};
+use seckill_redis::{BrokerError, Layout, Link, keys::Partition};
+use seckill_store::{Act, ENGINE, Recorded};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     messages::{CLAUSES, ITEMS},
     outbox::Outbox,
+    reconcile::{Closed, Reconciled},
 };
 
-/// The act's name in the audit log.
+/// Name of the event in the audit log.
 pub const HEALED: &str = "redis healed";
-/// So long it is told: a person looks up now and then.
-const TOLD_MS: u64 = 600_000;
-/// Events that a node shows while the database takes none, the newest.
-const UNWRITTEN: usize = 50;
+/// How long a loss is shown, in milliseconds.
+const SHOWN_MS: u64 = 600_000;
+/// Most losses that a node publishes, the newest.
+const PUBLISHED: usize = 50;
+/// A loss that is older, in milliseconds, was published by a node that may have died before the database had its event.
+const WRITTEN_WITHIN_MS: u64 = 5_000;
 
-/// What Redis had lost lately.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Forgot {
-    /// When it was put back, last.
+/// Losses of the last minutes, summed up.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RecentLosses {
+    /// When the last one was reconciled.
     pub at: Millis,
-    /// Keys that were lost, replaced or set back, each once.
+    /// Keys that were lost, replaced or rolled back, each once.
     pub keys: Vec<String>,
-    /// Buyers who were put back.
+    /// Buyers that were restored.
     pub buyers: u64,
-    /// Orders that SQL did not have, put into the stream again.
+    /// Orders that SQL did not have, enqueued again.
     pub promised: u64,
-    /// Promises that can't be kept.
+    /// Promises that cannot be kept.
     pub refused: u64,
     /// Buyers that only the stock in Redis counted: no record names them.
     pub unknown: u64,
+    /// Archived sales that an older copy of Redis held, removed again.
+    pub archived: u64,
 }
 
 /// Keys that are named; how many more there are is told.
@@ -70,12 +75,22 @@ pub fn named_in_words(keys: &[String]) -> String {
     if more > 0 { text!("loss-and-more", named, more) } else { named }
 }
 
-/// What a node gave back, and when.
-pub type HealedAt = (Millis, Healed);
-
-/// What a line of the log tells of that; a line without figures tells at least that something was lost.
-fn healed(act: &Act) -> Option<HealedAt> {
-    (act.act == HEALED).then(|| (act.at, act.result.part("/healed").unwrap_or_default()))
+/// The names of keys that do not agree with the others: streams that have `lost` entries, and the keys of these sales.
+pub fn damaged_keys(
+    keys: &Layout,
+    lost: &[String],
+    sales: impl Iterator<Item = (VoucherId, Option<SaleKey>)>,
+) -> Vec<String> {
+    let sales = sales.filter_map(|(voucher, damaged)| {
+        Some(match damaged? {
+            SaleKey::Stock => keys.stock(voucher),
+            SaleKey::Buyers => keys.buyers(voucher),
+            SaleKey::Sale => keys.sale(voucher),
+            // The event names its keys; the ledger says that the sale is being reconciled.
+            SaleKey::Restoring => return None,
+        })
+    });
+    lost.iter().cloned().chain(sales).collect()
 }
 
 /// Buyers that may have been admitted in a loss without any record, by the result of its event.
@@ -83,49 +98,113 @@ pub fn unknown_buyers(result: &Said) -> u64 {
     result.part("/healed/unknown").unwrap_or(0)
 }
 
-/// Shows in Redis what a node has put back and the database has no event of yet; `shown` says whether the last call has
-/// shown something.
-///
-/// # Errors
-/// Redis is away.
-pub(crate) async fn show_unwritten(
-    link: &mut Link,
-    of: &Partition,
-    node: &str,
-    outbox: &Outbox,
-    shown: &mut bool,
-) -> Result<(), BrokerError> {
-    let waiting: Vec<HealedAt> = outbox.waiting().iter().filter_map(healed).collect();
-    let newest = &waiting[waiting.len().saturating_sub(UNWRITTEN)..];
-    match serde_json::to_string(newest) {
-        Ok(json) if !newest.is_empty() => {
-            let mut show = pipe();
-            show.cmd("HSET").arg(of.unwritten()).arg(node).arg(json).ignore();
-            show.cmd("PEXPIRE").arg(of.unwritten()).arg(TOLD_MS).ignore();
-            link.pipe::<()>(&show).await?;
-            *shown = true;
-        }
-        _ if *shown => {
-            link.query::<u64>(cmd("HDEL").arg(of.unwritten()).arg(node)).await?;
-            *shown = false;
-        }
-        _ => {}
+/// An event as it is published: its texts as SQL keeps them.
+#[derive(Serialize, Deserialize)]
+struct Published {
+    at: Millis,
+    node: String,
+    subject: String,
+    result: String,
+    once: Option<String>,
+}
+
+impl From<&Act> for Published {
+    fn from(act: &Act) -> Self {
+        let (subject, result) = (act.subject.stored(), act.result.stored());
+        Self { at: act.at, node: act.node.clone(), subject, result, once: act.once.clone() }
     }
-    Ok(())
 }
 
-/// What nodes have put back and the database has no event of yet.
+impl From<Published> for Act {
+    fn from(Published { at, node, subject, result, once }: Published) -> Self {
+        Self {
+            at,
+            operator: ENGINE.to_owned(),
+            node,
+            act: HEALED.to_owned(),
+            subject: Said::read(subject),
+            result: Said::read(result),
+            once,
+            ..Self::default()
+        }
+    }
+}
+
+/// Publishes the losses that one node has reconciled, and writes those of other nodes, which may have died first.
+#[derive(Debug, Default)]
+pub(crate) struct LossExchange {
+    own: Vec<Act>,
+    /// Events that were handled, by what identifies them in the log.
+    seen: HashSet<Option<String>>,
+}
+
+impl LossExchange {
+    /// Publishes what is new in `outbox`, and takes over what another process has published.
+    ///
+    /// # Errors
+    /// Redis is unreachable.
+    pub(crate) async fn run(
+        &mut self,
+        link: &mut Link,
+        of: &Partition,
+        node: &str,
+        outbox: &Outbox,
+    ) -> Result<(), BrokerError> {
+        for act in published(link, of).await? {
+            // Those of an earlier process of this node are published on.
+            let own = act.node == node;
+            let due = own || Millis::now().since(act.at) > WRITTEN_WITHIN_MS;
+            if due && self.seen.insert(act.once.clone()) {
+                self.own.extend(own.then(|| act.clone()));
+                outbox.put(act);
+            }
+        }
+        let new = |act: &Act| act.act == HEALED && act.node == node;
+        let waiting = outbox.waiting().into_iter().filter(new);
+        let new: Vec<Act> = waiting.filter(|act| self.seen.insert(act.once.clone())).collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        self.own.extend(new);
+        self.own.retain(|act| Millis::now().since(act.at) < SHOWN_MS);
+        self.own.drain(..self.own.len().saturating_sub(PUBLISHED));
+        let own: Vec<Published> = self.own.iter().map(Published::from).collect();
+        let Ok(json) = serde_json::to_string(&own) else { return Ok(()) };
+        let mut publish = pipe();
+        publish.cmd("HSET").arg(of.losses()).arg(node).arg(json).ignore();
+        publish.cmd("PEXPIRE").arg(of.losses()).arg(SHOWN_MS).ignore();
+        link.pipe::<()>(&publish).await
+    }
+}
+
+/// The losses that nodes have published.
 ///
 /// # Errors
-/// Redis is away.
-pub async fn unwritten(link: &mut Link, of: &Partition) -> Result<Vec<HealedAt>, BrokerError> {
-    let shown: Vec<String> = link.query(cmd("HVALS").arg(of.unwritten())).await?;
-    // Text of another program tells nothing.
-    let read = shown.iter().filter_map(|json| serde_json::from_str::<Vec<HealedAt>>(json).ok());
-    Ok(read.flatten().collect())
+/// Redis is unreachable.
+pub async fn published(link: &mut Link, of: &Partition) -> Result<Vec<Act>, BrokerError> {
+    let lists: Vec<String> = link.query(cmd("HVALS").arg(of.losses())).await?;
+    // A value that another program wrote is skipped.
+    let lists = lists.iter().filter_map(|json| serde_json::from_str::<Vec<Published>>(json).ok());
+    Ok(lists.flatten().map(Act::from).collect())
 }
 
-/// What one node gave back to Redis, as its line of the log keeps it.
+/// Adds published losses that the log does not have yet to `lines` of it, which stay in the order of time, the newest
+/// first. Such a line has a negative number.
+pub fn add_published(lines: &mut Vec<Recorded>, published: Vec<Act>) {
+    for (place, act) in (1..).zip(published) {
+        let is_same = |line: &Recorded| {
+            let line = &line.act;
+            (line.at, &line.act, &line.node, &line.subject)
+                == (act.at, &act.act, &act.node, &act.subject)
+        };
+        if !lines.iter().any(is_same) {
+            lines.push(Recorded { id: -place, act });
+        }
+    }
+    lines.sort_by_key(|line| Reverse(line.place()));
+}
+
+/// What one node has reconciled.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Healed {
@@ -185,27 +264,38 @@ impl fmt::Display for Healed {
     }
 }
 
-impl Forgot {
-    /// Sums up what the log tells of the last minutes and what nodes could not write into it; `None` where nothing was
+impl From<Reconciled> for Healed {
+    fn from(done: Reconciled) -> Self {
+        Self {
+            keys: done.keys,
+            buyers: done.restored,
+            removed: done.removed,
+            promised: done.promised.len() as u64,
+            refused: done.refused.len() as u64,
+            unknown: done.unknown,
+            archived: done.archived,
+            oversold: done.closed == Some(Closed::Oversold),
+            other_sale: done.closed == Some(Closed::OtherSale),
+        }
+    }
+}
+
+impl RecentLosses {
+    /// Sums up the losses of the last minutes in `log`, to which the published ones were added; `None` where nothing was
     /// lost.
-    pub fn lately(log: &[Recorded], unwritten: &[HealedAt], now: Millis) -> Option<Self> {
-        let written: Vec<HealedAt> = log.iter().filter_map(|line| healed(&line.act)).collect();
-        // An event is written before the next heartbeat takes it out of Redis.
-        let waiting = unwritten.iter().filter(|it| !written.contains(it)).cloned();
-        let recent = waiting.chain(written.iter().cloned());
-        let recent = recent.filter(|(at, _)| now.since(*at) < TOLD_MS);
-        recent.fold(None, |sum: Option<Self>, (at, healed)| {
-            if healed.archived > 0
-                && healed == (Healed { archived: healed.archived, ..Healed::default() })
-            {
-                return sum;
-            }
+    pub fn of(log: &[Recorded], now: Millis) -> Option<Self> {
+        let recent = log.iter().map(|line| &line.act);
+        let recent = recent.filter(|act| act.act == HEALED && now.since(act.at) < SHOWN_MS);
+        recent.fold(None, |sum: Option<Self>, act| {
+            // An event without figures says at least that something was lost.
+            let healed: Healed = act.result.part("/healed").unwrap_or_default();
             let mut sum = sum.unwrap_or_default();
-            sum.at = sum.at.max(at);
+            sum.at = sum.at.max(act.at);
             sum.buyers += healed.buyers;
             sum.promised += healed.promised;
             sum.refused += healed.refused;
             sum.unknown += healed.unknown;
+            sum.archived += healed.archived;
             for key in healed.keys {
                 if !sum.keys.contains(&key) {
                     sum.keys.push(key);
@@ -255,23 +345,23 @@ mod tests {
         };
         let other = Recorded { id: 9, act: Act { act: "sale end".into(), ..Act::default() } };
         let log = [line(3, 900_000, 5, 0), other, line(2, 899_000, 7, 1), line(1, 1, 99, 9)];
-        let told = Forgot::lately(&log, &[], Millis(901_000));
-        assert_eq!(
-            told,
-            Some(Forgot {
-                at: Millis(900_000),
-                buyers: 12,
-                promised: 2,
-                refused: 1,
-                ..Forgot::default()
-            })
-        );
-        assert_eq!(Forgot::lately(&log[1..2], &[], Millis(1)), None);
-        let waits = |at| (Millis(at), Healed { buyers: 5, promised: 1, ..Healed::default() });
-        let buyers = |waiting: &[HealedAt]| {
-            Forgot::lately(&log, waiting, Millis(901_000)).map(|lost| lost.buyers)
+        let sum = RecentLosses::of(&log, Millis(901_000));
+        let expected = RecentLosses {
+            at: Millis(900_000),
+            buyers: 12,
+            promised: 2,
+            refused: 1,
+            ..RecentLosses::default()
         };
-        assert_eq!(buyers(&[waits(900_000)]), Some(12), "it is written by now");
-        assert_eq!(buyers(&[waits(900_500)]), Some(17));
+        assert_eq!(sum, Some(expected));
+        assert_eq!(RecentLosses::of(&log[1..2], Millis(1)), None);
+    }
+
+    #[test]
+    fn a_published_loss_is_counted_once() {
+        let act = |at| Act { at: Millis(at), act: HEALED.to_owned(), ..Act::default() };
+        let mut log = vec![Recorded { id: 7, act: act(50) }];
+        add_published(&mut log, vec![act(50), act(60)]);
+        assert_eq!(log.iter().map(|line| line.id).collect::<Vec<_>>(), [-2, 7]);
     }
 }

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use seckill_model::{ForeignKey, Millis, ledger::SaleKey};
+use seckill_model::{ForeignKey, Millis};
 use seckill_redis::{
     BrokerError, HOME,
     lock_holders::{foreign_locks, holders},
@@ -14,7 +14,7 @@ use seckill_redis::{
 };
 
 use super::{Collector, PATIENCE, PATIENCE_MS};
-use crate::telemetry::read_error::Unread;
+use crate::telemetry::{data_loss::damaged_keys, read_error::Unread};
 
 /// Between two questions whether Redis takes writes.
 const WRITES_EVERY: Duration = Duration::from_secs(1);
@@ -79,17 +79,8 @@ impl Collector {
 
     /// Keys that the last survey found not to agree with the others.
     pub(super) fn damaged(&self) -> Vec<String> {
-        let streams = self.survey.iter().flat_map(|survey| survey.lost.iter().cloned());
-        let sales = self.sales.iter().filter_map(|sale| {
-            let voucher = sale.voucher_id;
-            Some(match self.facts(voucher).damaged? {
-                SaleKey::Stock => self.keys.stock(voucher),
-                SaleKey::Buyers => self.keys.buyers(voucher),
-                SaleKey::Sale => self.keys.sale(voucher),
-                // Its keys are named by the event; the ledger says that the sale is reconciled.
-                SaleKey::Restoring => return None,
-            })
-        });
-        streams.chain(sales).collect()
+        let lost = self.survey.as_ref().map_or(&[][..], |survey| &survey.lost);
+        let sales = self.sales.iter().map(|sale| sale.voucher_id);
+        damaged_keys(&self.keys, lost, sales.map(|voucher| (voucher, self.facts(voucher).damaged)))
     }
 }
