@@ -11,10 +11,10 @@ use seckill_engine::{
     load_generator::Rushes,
     locks::{Locks, Timing},
     mend,
-    messages::CommandOutcome,
     node::{Node, NodeConfig},
     operator_lock::UnderWay,
     outbox::Outbox,
+    outcome::CommandOutcome,
     partitions,
     telemetry::Meters,
 };

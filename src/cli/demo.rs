@@ -9,8 +9,8 @@ use seckill_console::{Options, Story};
 use seckill_engine::{
     EngineError,
     command::{Command, Pace, Reply, RushPlan, RushReport, Scope},
+    error::MAX_USERS,
     fault_injection,
-    load_generator::MAX_USERS,
     node::Node,
 };
 use seckill_model::{

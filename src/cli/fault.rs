@@ -1,7 +1,7 @@
 //! Errors as the shell sees them: a sentence for a person and an exit code.
 
 use seckill_console::{ConsoleError, ThemeError};
-use seckill_engine::{EngineError, plan::PlanFault};
+use seckill_engine::{EngineError, error::PlanFault};
 use seckill_model::{
     EntryFault, FilterFault, Said, SaleFault, filter::TermFault, order_id::OrderIdFault,
 };

@@ -12,8 +12,9 @@ use seckill_engine::{
     EngineError,
     command::{Command, Pace, ReplayReport, Reply, Scope},
     command_handler::Operator,
+    error::PlanFault,
     pending::FIELDS,
-    plan::{Change, Line, Plan, PlanFault},
+    plan::{Change, Line, Plan},
 };
 use seckill_model::{EntryId, filter::Filter};
 use seckill_redis::stream_stats;

@@ -15,8 +15,8 @@ use tokio_util::sync::CancellationToken;
 use super::{
     EngineError,
     command::{Changed, Pace, ReplayReport},
-    command_handler::Operator,
     error::PartDone,
+    operator::Operator,
     order_writer::{Writer, by_partition},
     pending::{Judge, Judged, PAGE},
     plan::{Line, Plan, same_order},

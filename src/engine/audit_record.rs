@@ -8,15 +8,11 @@ use unicode_segmentation::UnicodeSegmentation as _;
 use super::{
     EngineError, apply,
     command::{Command, LetterScope, RushPlan},
+    error::{MAX_REASON, MAX_REASON_BYTES},
+    event::Subject,
     group::{self, RemoveReport},
-    messages::Subject,
     repair::SaleRepair,
 };
-
-/// Characters of a reason, as a person counts them.
-pub const MAX_REASON: usize = 1_000;
-/// Bytes of it: a character may bear any number of marks.
-pub const MAX_REASON_BYTES: usize = 16_000;
 
 /// Refuses a reason that no log has room for.
 ///

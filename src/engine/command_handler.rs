@@ -5,63 +5,28 @@
 use std::sync::Arc;
 
 use seckill_model::{Millis, Said, Sale, SaleState, VoucherId};
-use seckill_redis::{Layout, Link, Redis};
-use seckill_store::{Act, SharedStore};
+use seckill_redis::Link;
+use seckill_store::Act;
 use tokio_util::sync::CancellationToken;
 
+pub use super::operator::Operator;
 use super::{
-    EngineError,
-    admission::Admission,
-    apply, audit_figures, audit_record,
+    EngineError, apply, audit_figures, audit_record,
     command::{Command, Reply, Scope},
     dead_letters::Letters,
-    deployment, group,
+    group,
     jobs::{Job, Runner, builtin, job_lock},
-    load_generator::{Rush, Rushes},
-    locks::{LockName, Locks, revoke},
-    mend,
-    messages::CommandOutcome,
-    operator_lock::{self, UnderWay},
-    outbox::Outbox,
+    load_generator::Rush,
+    locks::{LockName, revoke},
+    mend, operator_lock,
+    outcome::CommandOutcome,
     payment,
     pending::Judge,
-    plan::{self, Plan, PlanFault},
+    plan::{self, Plan},
     purchase, repair,
     settings::Settings,
     trace, vouchers,
 };
-use crate::telemetry::Meters;
-
-/// One operator's hands. Cheap to clone; each act has a connection of its own.
-#[derive(Clone, Debug)]
-pub struct Operator {
-    /// Redis.
-    pub redis: Redis,
-    /// SQL.
-    pub store: SharedStore,
-    /// Names of keys.
-    pub keys: Layout,
-    /// Limits of verdicts.
-    pub settings: Settings,
-    /// This node's name, under which entries are taken over.
-    pub node: String,
-    /// This node's locks; a job that is run by hand takes its own.
-    pub locks: Locks,
-    /// Refuse every act.
-    pub read_only: bool,
-    /// Where simulated buyers ask; `None` where no engine runs.
-    pub admission: Option<Admission>,
-    /// Where progress is shown.
-    pub meters: Arc<Meters>,
-    /// Why, as the operator said it; goes into the audit log.
-    pub reason: Option<String>,
-    /// The act of recovery of this process, which can be broken off between two steps.
-    pub under_way: UnderWay,
-    /// The rushes of this process, which can be stopped.
-    pub rushes: Rushes,
-    /// Lines of the audit log on their way.
-    pub outbox: Outbox,
-}
 
 impl Operator {
     /// Does one act, waits for its end, and adds it to the audit log whatever its result.
@@ -148,15 +113,6 @@ impl Operator {
             Scope::Entries(entries) => Box::pin(plan::of_entries(self, entries, stop)).await,
             Scope::All(filter) => Box::pin(plan::make(self, filter, stop)).await,
         }
-    }
-
-    /// Refuses a plan that was made elsewhere.
-    ///
-    /// # Errors
-    /// [`PlanFault::Foreign`]; the database is away.
-    pub async fn check_plan(&self, plan: &Plan) -> Result<(), EngineError> {
-        let here = deployment::name(&self.store, false).await?;
-        if plan.head.deployment == here { Ok(()) } else { Err(PlanFault::Foreign.into()) }
     }
 
     /// What the act found, or left, and when by the clock of Redis; `None` where no server told in time.

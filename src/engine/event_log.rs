@@ -14,7 +14,7 @@ use seckill_model::{Millis, Said};
 use seckill_store::{Act, NOBODY, StoreError};
 
 pub(super) use self::follow::follow;
-use super::messages::Event;
+use super::event::Event;
 use crate::telemetry::{Snapshot, log::events, read_error::Unread, snapshot::AlarmKind};
 
 /// An alarm that is over sooner is not worth a line. A server that is away is, at once.

@@ -8,18 +8,16 @@ use std::{
 
 use rand::{SeedableRng as _, seq::SliceRandom as _};
 use rand_chacha::ChaCha8Rng;
-use seckill_model::{
-    EntryId, OrderId, Outcome, Payment, UserId, VoucherId, locale::in_english, message::text,
-};
+use seckill_model::{EntryId, OrderId, Outcome, Payment, UserId, VoucherId, locale::in_english};
 use seckill_redis::{Layout, Link, dead_letters, keys::Partition};
 use seckill_store::SharedStore;
-use serde::{Deserialize, Serialize};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     EngineError,
     admission::{Admission, AdmissionReply, Ticket},
     command::{RushPlan, RushReport},
+    error::{MAX_CONCURRENCY, MAX_USERS, RushFault},
 };
 use crate::telemetry::{
     Meters,
@@ -27,10 +25,6 @@ use crate::telemetry::{
     snapshot::RushLine,
 };
 
-/// Most simulated buyers of one rush.
-pub const MAX_USERS: u64 = 10_000_000;
-/// Most requests of one rush at once.
-pub const MAX_CONCURRENCY: usize = 100_000;
 /// Waiting for orders to settle ends when none has settled for this long.
 const NO_PROGRESS: Duration = Duration::from_secs(30);
 const SETTLE_POLL: Duration = Duration::from_millis(20);
@@ -39,27 +33,6 @@ const SETTLE_PAGE: usize = 5_000;
 
 /// Buyers who pay in one transaction.
 const PAY_PAGE: usize = 100;
-
-/// A rush that makes no sense.
-#[derive(Clone, Debug, PartialEq, thiserror::Error, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RushFault {
-    /// So many buyers.
-    #[error("{}", text!("rush-users", users = _0, most = MAX_USERS))]
-    Users(u64),
-    /// The share that asks twice.
-    #[error("{}", text!("rush-repeat", share = _0))]
-    Repeat(f64),
-    /// The share that pays.
-    #[error("{}", text!("rush-pay", share = _0))]
-    Pay(f64),
-    /// Requests at once.
-    #[error("{}", text!("rush-concurrency", asked = _0, most = MAX_CONCURRENCY))]
-    Concurrency(usize),
-    /// Requests a second.
-    #[error("{}", text!("rush-rate", rate = _0))]
-    Rate(f64),
-}
 
 impl RushPlan {
     /// Who of the admitted pays; follows from the seed and from who was admitted.

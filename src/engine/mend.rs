@@ -4,10 +4,10 @@
 //! [`faults`] looks, [`mend_partition`] repairs; a node does so every second, and `audit --repair` without one. Sales
 //! are not its matter.
 
-use std::{collections::HashSet, fmt, time::Duration};
+use std::{collections::HashSet, time::Duration};
 
 use redis::cmd;
-use seckill_model::{EntryId, ForeignKey, Millis, OrderEntry, OrderId, Said, message::text};
+use seckill_model::{EntryId, ForeignKey, Millis, OrderEntry, OrderId, Said};
 use seckill_redis::{
     Layout, Link, dead_letters,
     group::{self, Rewinding},
@@ -17,12 +17,12 @@ use seckill_redis::{
     stream_stats::{Survey, survey_of},
 };
 use seckill_store::SharedStore;
-use serde::{Deserialize, Serialize};
 
+pub use super::partition_fault::{Mended, PartitionFault, Repair};
 use super::{
     EngineError,
+    event::{Event, Subject},
     group::rewind::held,
-    messages::{Event, Subject},
     outbox::Outbox,
     reconcile::{Reconciler, new_token},
 };
@@ -36,82 +36,6 @@ const PAGE: usize = 1_000;
 /// Most entries that are set aside at once; the consumers judge what is beyond.
 const MOST_FOREIGN: usize = 10_000;
 const REASON: &str = "its ID lies in the future, and no buyer was promised its order";
-
-/// What is wrong with a partition.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PartitionFault {
-    /// The last ID of the order stream lies in the far future.
-    FutureId(EntryId),
-    /// The group was moved beyond the last ID of its stream.
-    GroupBeyond {
-        /// Up to where it counts as delivered.
-        delivered: EntryId,
-        /// The last ID of the stream.
-        last: EntryId,
-    },
-    /// A stream, or a key that holds nothing but the bookkeeping of nodes, has another type.
-    ForeignKey(ForeignKey),
-    /// The stream of this key has lost entries.
-    Lost(String),
-}
-
-/// How it was repaired.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Repair {
-    /// A new stream took its place.
-    Renewed {
-        /// Entries that were not acknowledged, and are in the new stream.
-        kept: u64,
-        /// Entries of unknown orders, which became dead letters.
-        dead: u64,
-        /// The name of the old stream.
-        aside: String,
-    },
-    /// The group was moved back, and goes on with this entry.
-    MovedBack(EntryId),
-    /// The key was renamed.
-    Renamed(String),
-}
-
-/// One fault that was repaired.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Mended {
-    /// What was wrong.
-    pub fault: PartitionFault,
-    /// What was done.
-    pub repair: Repair,
-}
-
-impl fmt::Display for PartitionFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&match self {
-            Self::FutureId(last) => text!("mend-future-id", id = last.in_stream()),
-            Self::GroupBeyond { delivered, last } => {
-                let (delivered, last) = (delivered.in_stream(), last.in_stream());
-                text!("mend-group-beyond", delivered, last)
-            }
-            Self::Lost(key) => text!("mend-lost", key),
-            Self::ForeignKey(ForeignKey { key, holds }) => {
-                text!("mend-foreign-key", key, holds = ForeignKey::content(holds))
-            }
-        })
-    }
-}
-
-impl fmt::Display for Mended {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let fault = &self.fault;
-        f.write_str(&match &self.repair {
-            Repair::Renewed { kept, dead, aside } => {
-                text!("mend-renewed", fault, kept, dead, aside)
-            }
-            Repair::MovedBack(from) => text!("mend-moved-back", fault, from = from.in_stream()),
-            Repair::Renamed(aside) => text!("mend-renamed", fault, aside),
-        })
-    }
-}
 
 /// What is wrong with a partition now.
 ///

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     EngineError,
     entry_check::{self, Checked, Grave},
-    messages::{Event, Subject},
+    event::{Event, Subject},
     outbox::Outbox,
     promise_journal::InHand,
     reconcile::put_back_written,

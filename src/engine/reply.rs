@@ -8,7 +8,7 @@ use super::{
     command::{LettersDiscarded, LettersReplayed, ReplayReport, Reply, RushReport},
     group::{ClaimReport, RewindReport},
     jobs::{JobResult, outcome_name},
-    messages::ITEMS,
+    lists::ITEMS,
 };
 
 impl Reply {

@@ -6,7 +6,7 @@ use seckill_model::{OutOfRange, verdict::Limits};
 pub use seckill_redis::keys::MAX_PARTITIONS;
 use serde::Deserialize;
 
-use super::jobs::Schedule;
+use super::schedule::Schedule;
 
 /// Settings of one node's engine.
 #[derive(Clone, Debug, PartialEq, Deserialize)]

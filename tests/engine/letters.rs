@@ -12,8 +12,8 @@ use crate::world::World;
 use redis::pipe;
 use seckill_engine::{
     EngineError,
-    audit_record::MAX_REASON,
     command::{Command, LetterScope, LettersCounted, Reply},
+    error::MAX_REASON,
     telemetry::Snapshot,
 };
 use seckill_model::{

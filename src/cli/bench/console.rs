@@ -7,7 +7,7 @@ use rustix::time::{ClockId, clock_gettime};
 use seckill_console::{Drawing, Drawn, Options, Person, Spread, gauge};
 use seckill_engine::{
     command::{Command, Reply, RushPlan},
-    load_generator::MAX_USERS,
+    error::MAX_USERS,
     node::Node,
 };
 use serde::Serialize;

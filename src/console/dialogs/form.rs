@@ -1,7 +1,7 @@
 //! Fields to type in, with what is wrong told under each.
 
 use ratatui::{crossterm::event::Event, style::Style};
-use seckill_engine::audit_record::MAX_REASON;
+use seckill_engine::error::MAX_REASON;
 use seckill_model::{message::Label, steers};
 use tui_input::{Input, InputRequest, backend::crossterm::to_input_request};
 use unicode_segmentation::UnicodeSegmentation;

@@ -7,7 +7,8 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use seckill_engine::{
     command::{ReplayReport, Reply},
-    messages::{CommandOutcome, Event, Subject},
+    event::{Event, Subject},
+    outcome::CommandOutcome,
     telemetry::{
         Snapshot,
         log::{Act, LogLook, LogPage, Recorded, Which},

@@ -5,14 +5,13 @@ use std::time::Duration;
 use seckill_engine::{
     EngineError,
     command::{LettersDiscarded, LettersReplayed, ReplayReport, Reply, RushReport},
-    error::{BrokerError, PartDone, RedisReason, SqlReason, StoreError},
+    error::{BrokerError, PartDone, PlanFault, RedisReason, RushFault, SqlReason, StoreError},
+    event::{ClaimPart, Event, RewindPart, Subject},
     group::{ClaimReport, GroupFault, Meanwhile, Names},
     jobs::{Cancelled, JobResult, RunFault},
-    load_generator::RushFault,
     locks::{LockError, LockName},
     mend::{Mended, PartitionFault, Repair},
-    messages::{ClaimPart, CommandOutcome, Event, RewindPart, Subject},
-    plan::PlanFault,
+    outcome::CommandOutcome,
     telemetry::data_loss::Healed,
 };
 use seckill_model::{

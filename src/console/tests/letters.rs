@@ -432,7 +432,7 @@ fn a_paste_of_a_megabyte_does_no_harm() {
         let reason = bench.reason().unwrap();
         assert!(audit_record::check_reason(Some(&reason)).is_ok());
         assert!(
-            reason.chars().count() <= audit_record::MAX_REASON
+            reason.chars().count() <= seckill_engine::error::MAX_REASON
                 && !reason.contains(char::is_control)
         );
     }

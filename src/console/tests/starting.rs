@@ -5,7 +5,7 @@ use std::io;
 use seckill_engine::{
     EngineError,
     error::{BrokerError, SqlReason, StoreError},
-    messages::Event,
+    event::Event,
     partitions::{PartitionsFault, UnderWay},
     telemetry::read_error::Unread,
 };

@@ -2,7 +2,7 @@
 
 use ratatui::style::Color;
 use seckill_engine::{
-    messages::Event,
+    event::Event,
     telemetry::{
         Snapshot,
         snapshot::{Holders, PendingPage},

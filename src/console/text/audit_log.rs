@@ -1,9 +1,10 @@
 //! What the audit log and the history of jobs hold, in the current language. A line of an older version stays as it is.
 
 use seckill_engine::{
+    event::{Event, Subject},
     jobs::JobResult,
     mend::PartitionFault,
-    messages::{CommandOutcome, Event, Subject},
+    outcome::CommandOutcome,
 };
 use seckill_model::{JobOutcome, Said, message::Label};
 

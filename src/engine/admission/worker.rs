@@ -24,8 +24,8 @@ use tokio_util::sync::CancellationToken;
 use super::{
     super::{
         EngineError, deployment,
+        event::{Event, Subject},
         ids::{IdWorker, first_second},
-        messages::{Event, Subject},
         outbox::Outbox,
         partitions,
         promise_journal::{Admitted, InHand, Journal},

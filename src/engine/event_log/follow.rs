@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Chronicle, NEAR_MS};
 use crate::telemetry::Snapshot;
-use crate::{messages::Event, outbox::Outbox};
+use crate::{event::Event, outbox::Outbox};
 
 /// Bound on the last words of a node.
 const LAST_WORDS: Duration = Duration::from_secs(1);

@@ -1,7 +1,7 @@
 //! Commands on the group as the audit log describes them.
 
 use super::{ClaimPlan, Rewind, claim};
-use crate::messages::{ClaimPart, RewindPart, Subject};
+use crate::event::{ClaimPart, RewindPart, Subject};
 
 /// What a rewind is about.
 pub(crate) fn rewind(plan: &[Rewind]) -> Subject {

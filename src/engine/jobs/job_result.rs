@@ -8,7 +8,7 @@ use seckill_model::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{EngineError, messages::sales};
+use crate::{EngineError, lists::sales};
 
 /// Why a run requested by an operator does not start.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]

@@ -7,7 +7,6 @@ mod board;
 pub mod builtin;
 mod job_result;
 mod runner;
-mod schedule;
 mod scheduler;
 
 use std::{fmt, sync::Arc, time::Duration};
@@ -20,10 +19,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{EngineError, settings::Settings};
 
+pub use super::schedule::{Schedule, ScheduleFault};
 pub use board::board;
 pub use job_result::{Cancelled, JobResult, RunFault, outcome_name};
 pub use runner::{Runner, job_lock};
-pub use schedule::{Schedule, ScheduleFault};
 pub use scheduler::{JobsFault, Scheduler};
 
 /// What happens to due times that passed while no node could run the job.

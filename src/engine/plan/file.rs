@@ -12,46 +12,17 @@ use std::{
     sync::Arc,
 };
 
-use seckill_model::{harmless_json, message::text};
+use seckill_model::harmless_json;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::{Head, Line, Totals};
+use crate::error::PlanFault;
 
 /// Longest line that a plan can have; more is no plan.
 const LONGEST: u64 = 64 * 1024;
 const ENTRIES: &str = ",\"entries\":[\n";
 const LAST: &str = "],";
-
-/// Why a plan cannot be made, read or applied.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PlanFault {
-    /// The file is not a plan.
-    #[error("{}", text!("plan-not-a-plan"))]
-    NotOne,
-    /// The plan has another format.
-    #[error("{}", text!("plan-version", version = _0.to_string()))]
-    Version(u32),
-    /// Its end is missing.
-    #[error("{}", text!("plan-truncated"))]
-    Truncated,
-    /// Its digest does not match.
-    #[error("{}", text!("plan-edited"))]
-    Edited,
-    /// The plan belongs to another deployment.
-    #[error("{}", text!("plan-foreign"))]
-    Foreign,
-    /// The operating system reported this error.
-    #[error("{}", text!("plan-io", error = _0))]
-    Io(String),
-}
-
-impl From<io::Error> for PlanFault {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error.to_string())
-    }
-}
 
 /// A plan that is kept. Cheap to clone.
 #[derive(Clone, Debug)]

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::{
-    Change, Forecast, Head, Line, Plan, PlanFault, SaleForecast, Totals, file::Writer, lost,
-};
+use super::{Change, Forecast, Head, Line, Plan, SaleForecast, Totals, file::Writer, lost};
 use tokio_util::sync::CancellationToken;
 
 use seckill_model::{EntryId, Sale, Verdict, VoucherId, counted, filter::Filter};
 use seckill_redis::stream_stats;
 
+use crate::error::PlanFault;
 use crate::telemetry::snapshot::RecoveryLine;
 use crate::{
     EngineError,

@@ -14,7 +14,7 @@ use seckill_model::{
 };
 use seckill_redis::stream::Body;
 
-pub use file::{Plan, PlanFault};
+pub use file::Plan;
 pub use make::{PLAN, make, of_entries};
 
 use super::pending::Judged;

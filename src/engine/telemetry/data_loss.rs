@@ -10,7 +10,7 @@ use seckill_store::{Act, ENGINE, Recorded};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    messages::{CLAUSES, ITEMS},
+    lists::{CLAUSES, ITEMS},
     outbox::Outbox,
     reconcile::{Closed, Reconciled},
 };

@@ -1,6 +1,8 @@
 //! Errors of the engine.
 
-use std::fmt;
+mod group;
+
+use std::{fmt, io};
 
 use seckill_model::{
     SaleFault, VoucherId, ledger::SaleFinding, message::text, order_id::OrderIdFault,
@@ -10,16 +12,74 @@ use serde::{Deserialize, Serialize};
 pub use seckill_redis::{BrokerError, Reason as RedisReason};
 pub use seckill_store::{Reason as SqlReason, StoreError};
 
+pub use group::{GroupFault, Meanwhile, Names};
+
 use super::{
-    audit_record::{MAX_REASON, MAX_REASON_BYTES},
-    group::GroupFault,
     jobs::{JobsFault, RunFault},
-    load_generator::RushFault,
+    lists::{ITEMS, sales},
     locks::LockError,
-    messages::{ITEMS, sales},
     partitions::PartitionsFault,
-    plan::PlanFault,
 };
+
+/// Longest reason of a command, in characters as a reader counts them.
+pub const MAX_REASON: usize = 1_000;
+/// Longest reason of a command, in bytes.
+pub const MAX_REASON_BYTES: usize = 16_000;
+/// Most simulated buyers of a load test.
+pub const MAX_USERS: u64 = 10_000_000;
+/// Most requests in flight of a load test.
+pub const MAX_CONCURRENCY: usize = 100_000;
+
+/// Why a plan cannot be made, read or applied.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PlanFault {
+    /// The file is not a plan.
+    #[error("{}", text!("plan-not-a-plan"))]
+    NotOne,
+    /// The plan has another format.
+    #[error("{}", text!("plan-version", version = _0.to_string()))]
+    Version(u32),
+    /// Its end is missing.
+    #[error("{}", text!("plan-truncated"))]
+    Truncated,
+    /// Its digest does not match.
+    #[error("{}", text!("plan-edited"))]
+    Edited,
+    /// The plan belongs to another deployment.
+    #[error("{}", text!("plan-foreign"))]
+    Foreign,
+    /// The operating system reported this error.
+    #[error("{}", text!("plan-io", error = _0))]
+    Io(String),
+}
+
+impl From<io::Error> for PlanFault {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error.to_string())
+    }
+}
+
+/// A rush that makes no sense.
+#[derive(Clone, Debug, PartialEq, thiserror::Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RushFault {
+    /// So many buyers.
+    #[error("{}", text!("rush-users", users = _0, most = MAX_USERS))]
+    Users(u64),
+    /// The share that asks twice.
+    #[error("{}", text!("rush-repeat", share = _0))]
+    Repeat(f64),
+    /// The share that pays.
+    #[error("{}", text!("rush-pay", share = _0))]
+    Pay(f64),
+    /// Requests at once.
+    #[error("{}", text!("rush-concurrency", asked = _0, most = MAX_CONCURRENCY))]
+    Concurrency(usize),
+    /// Requests a second.
+    #[error("{}", text!("rush-rate", rate = _0))]
+    Rate(f64),
+}
 
 /// What a command in steps had done before it failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,89 +1,19 @@
-//! What a line of the audit log holds as data: the outcome of a command or an event, and the object of it.
-//!
-//! Each displays itself in the current language.
+//! Events, and the objects that events and commands are about, as the audit log keeps them.
 
 use std::fmt;
 
 use seckill_model::{
-    EntryId, ForeignKey, JobOutcome, Millis, Said, VoucherDetails, VoucherId, VoucherStatus,
+    EntryId, ForeignKey, Millis, VoucherDetails, VoucherId, VoucherStatus,
     ledger::{Finding, SaleFinding},
     message::{Label, text},
 };
 use serde::{Deserialize, Serialize};
 
 use super::{
-    EngineError,
-    command::{ReplayReport, Reply},
-    jobs::{JobResult, outcome_name},
-    mend::Mended,
+    lists::{CLAUSES, PARTS},
+    partition_fault::Mended,
 };
 use crate::telemetry::{data_loss::Healed, read_error::Unread};
-
-/// Between the items of a list, as in "a, b".
-pub(crate) const ITEMS: Label = Label("list-items");
-/// Between clauses of a sentence, as in "2 orders closed, 1 piece returned".
-pub(crate) const CLAUSES: Label = Label("list-clauses");
-/// Between parts that may contain commas themselves.
-const PARTS: Label = Label("list-parts");
-
-/// Outcome of a command.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CommandOutcome {
-    /// The command has started; another line has its end.
-    Started,
-    /// What it changed.
-    Done(Reply),
-    /// The job ran.
-    Ran {
-        /// How it ended.
-        outcome: JobOutcome,
-        /// How long it took, in milliseconds.
-        took_ms: u64,
-        /// Its result.
-        result: Option<JobResult>,
-    },
-    /// Why it failed.
-    Failed(EngineError),
-    /// It succeeded, without further details.
-    Finished,
-}
-
-impl CommandOutcome {
-    /// The outcome that `reply` stands for.
-    pub fn of(reply: &Reply) -> Self {
-        match reply {
-            Reply::JobRun { end, .. } => {
-                let result = end.detail.as_ref().and_then(Said::data);
-                Self::Ran { outcome: end.outcome, took_ms: end.took_ms, result }
-            }
-            // The log file lists the changed entries; the audit log has no room for a thousand of them.
-            Reply::Replayed(report) => {
-                let report = ReplayReport { changes: Vec::new(), ..report.clone() };
-                Self::Done(Reply::Replayed(report))
-            }
-            other => Self::Done(other.clone()),
-        }
-    }
-}
-
-impl fmt::Display for CommandOutcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&match self {
-            Self::Started => text!("outcome-started"),
-            Self::Done(reply) => return reply.fmt(f),
-            Self::Ran { outcome, took_ms, result } => {
-                let (outcome, took) = (outcome_name(*outcome), *took_ms);
-                match result {
-                    Some(result) => text!("outcome-ran-with-result", outcome, took, result),
-                    None => text!("outcome-ran", outcome, took),
-                }
-            }
-            Self::Failed(error) => text!("outcome-failed", error),
-            Self::Finished => text!("outcome-done"),
-        })
-    }
-}
 
 /// What happened without a command.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -153,11 +83,6 @@ impl fmt::Display for Event {
             Self::Mended(mended) => return mended.fmt(f),
         })
     }
-}
-
-/// Sale IDs as `#7 #8`.
-pub(crate) fn sales(ids: &[VoucherId]) -> String {
-    ids.iter().map(|id| format!("#{id}")).collect::<Vec<_>>().join(" ")
 }
 
 /// Object of a command or an event.
@@ -348,10 +273,6 @@ mod tests {
             (
                 Subject::Rush { voucher: VoucherId(7), users: 1, seed: 3 }.to_string(),
                 "#7, 1 buyer, seed 3",
-            ),
-            (
-                JobResult::Closed { orders: 1, given_back: 1 }.to_string(),
-                "closed 1 order, returned 1 piece to stock",
             ),
         ] {
             assert_eq!(text, one);

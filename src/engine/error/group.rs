@@ -6,9 +6,10 @@ use seckill_model::{
     EntryId,
     message::{Label, text},
 };
+use seckill_redis::stream_stats::ConsumerFacts;
 use serde::{Deserialize, Serialize};
 
-use super::Names;
+use crate::lists::ITEMS;
 
 /// Why a command on the consumer group was rejected, with the next step.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
@@ -153,5 +154,38 @@ fn nothing_to_claim(from: Option<&str>, to: &str) -> String {
     match from {
         Some(from) => text!("group-nothing-to-claim-from", from, to),
         None => text!("group-nothing-to-claim", to),
+    }
+}
+
+/// Most names in one message.
+const MOST: usize = 20;
+
+/// Names of consumers, as many as a message shows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Names {
+    /// The first ones.
+    pub first: Vec<String>,
+    /// How many more there are.
+    pub more: usize,
+}
+
+impl Names {
+    pub(crate) fn of(consumers: &[ConsumerFacts]) -> Self {
+        let mut first: Vec<String> = consumers.iter().map(|it| it.name.clone()).collect();
+        first.sort_unstable();
+        let more = first.len().saturating_sub(MOST);
+        first.truncate(MOST);
+        Self { first, more }
+    }
+}
+
+impl fmt::Display for Names {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.first.join(&ITEMS);
+        match self.more {
+            0 if names.is_empty() => f.write_str(&Label("group-none")),
+            0 => f.write_str(&names),
+            more => f.write_str(&text!("group-and-more", names, more)),
+        }
     }
 }

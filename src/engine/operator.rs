@@ -1,0 +1,54 @@
+//! What a command of an operator works with.
+
+use std::sync::Arc;
+
+use seckill_redis::{Layout, Redis};
+use seckill_store::SharedStore;
+
+use super::{
+    EngineError, admission::Admission, deployment, error::PlanFault, load_generator::Rushes,
+    locks::Locks, operator_lock::UnderWay, outbox::Outbox, plan::Plan, settings::Settings,
+};
+use crate::telemetry::Meters;
+
+/// Connections, limits and the identity of an operator. Cheap to clone; each command opens its own connection.
+#[derive(Clone, Debug)]
+pub struct Operator {
+    /// Redis.
+    pub redis: Redis,
+    /// SQL.
+    pub store: SharedStore,
+    /// Names of keys.
+    pub keys: Layout,
+    /// Limits of verdicts.
+    pub settings: Settings,
+    /// Name of this node, under which entries are claimed.
+    pub node: String,
+    /// Locks of this node; a job that is run by hand takes its own.
+    pub locks: Locks,
+    /// Every command that changes something is rejected.
+    pub read_only: bool,
+    /// Takes the requests of simulated buyers; `None` where no engine runs.
+    pub admission: Option<Admission>,
+    /// Where progress is shown.
+    pub meters: Arc<Meters>,
+    /// The reason that the operator gave, for the audit log.
+    pub reason: Option<String>,
+    /// The recovery that this process runs, which can be stopped between two steps.
+    pub under_way: UnderWay,
+    /// The load tests that this process runs, which can be stopped.
+    pub rushes: Rushes,
+    /// Lines of the audit log that are not written yet.
+    pub outbox: Outbox,
+}
+
+impl Operator {
+    /// Rejects a plan of another deployment.
+    ///
+    /// # Errors
+    /// [`PlanFault::Foreign`]; the database is away.
+    pub async fn check_plan(&self, plan: &Plan) -> Result<(), EngineError> {
+        let here = deployment::name(&self.store, false).await?;
+        if plan.head.deployment == here { Ok(()) } else { Err(PlanFault::Foreign.into()) }
+    }
+}
