@@ -5,7 +5,7 @@
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    super::{EngineError, command_handler::Operator},
+    super::{EngineError, operator::Operator},
     ClaimPlan, ClaimScope, RemoveReport, Rewind, To, claim, remove, rewind,
 };
 

@@ -5,7 +5,7 @@
 use seckill_model::{OrderId, Place, VoucherId};
 use seckill_redis::Layout;
 
-use crate::{EngineError, command_handler::Operator, ledger};
+use crate::{EngineError, ledger, operator::Operator};
 
 /// Orders of a sale with their buyers.
 type Missing = (VoucherId, Vec<(OrderId, Place)>);

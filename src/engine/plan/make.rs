@@ -11,9 +11,8 @@ use seckill_redis::stream_stats;
 use crate::error::PlanFault;
 use crate::telemetry::snapshot::RecoveryLine;
 use crate::{
-    EngineError,
-    command_handler::Operator,
-    deployment,
+    EngineError, deployment,
+    operator::Operator,
     pending::{Judge, Judged},
 };
 
