@@ -24,18 +24,18 @@ use tokio::sync::{oneshot::error::RecvError, watch};
 
 use super::{
     dialogs::{Dialog, SaleForm},
-    director::Director,
-    drafts::Drafts,
+    launch::Director,
+    form_drafts::Drafts,
     export::Export,
-    flow::Flow,
-    ink::Drawn,
+    lag_trend::Flow,
+    frame_writer::Drawn,
     keymap::{self, Context, Key},
     planning::Planning,
     presenter::{Presenter, is_gone},
-    selling::Selling,
+    active_sale::Selling,
     status::{Status, Tone},
-    story::Story,
-    switched::Switched,
+    guide_banner::Story,
+    optimistic_jobs::Switched,
     text::{
         self,
         letters::{About, Settling},
@@ -273,7 +273,7 @@ impl App {
 
     /// No picture will come any more.
     pub(crate) fn on_engine_gone(&mut self) {
-        self.status.failure(text::acts::ENGINE_GONE.to_owned());
+        self.status.failure(text::commands::ENGINE_GONE.to_owned());
         self.dirty = true;
     }
 
@@ -338,11 +338,11 @@ impl App {
         } else {
             let meanings = keymap::elsewhere(context, key);
             self.note(if meanings.is_empty() || self.dialog.is_some() {
-                text::acts::does_nothing(&key.label(), context)
+                text::commands::does_nothing(&key.label(), context)
             } else if context == Context::Presenter {
                 text::presenter::in_the_views(&key.label())
             } else {
-                text::acts::works_elsewhere(&key.label(), &meanings)
+                text::commands::works_elsewhere(&key.label(), &meanings)
             });
         }
     }

@@ -10,10 +10,10 @@ use tui_input::Input;
 use super::{
     app::{App, Course},
     dialogs::{Confirm, Dialog, ExportMenu, Help, Intent, MOST, is_cut, typed},
-    director::Launch,
+    launch::Launch,
     export::Format,
     keymap::Action,
-    text::{self, acts, conventions, stream},
+    text::{self, commands, conventions, stream},
     views::{self, Pane, Step, Turn, View},
 };
 
@@ -93,7 +93,7 @@ impl App {
             }
             (Dialog::Confirm(confirm), Action::Cancel | Action::Press) => {
                 let kept = confirm.creates().is_some() && self.draft.is_some();
-                self.note(if kept { acts::DRAFT_KEPT } else { acts::CANCELLED });
+                self.note(if kept { commands::DRAFT_KEPT } else { commands::CANCELLED });
                 return None;
             }
             (Dialog::Confirm(confirm), Action::NextPart | Action::PreviousPart) => {
@@ -262,7 +262,7 @@ impl App {
             Action::Filter if self.keeps_query() => self.note(conventions::frozen()),
             Action::Filter => match self.filter() {
                 Some(_) => self.filtering = true,
-                None => self.note(acts::NO_FILTER),
+                None => self.note(commands::NO_FILTER),
             },
             Action::Up => self.step(Step::By(-1)),
             Action::Down => self.step(Step::By(1)),
@@ -355,7 +355,7 @@ impl App {
             View::Overview | View::Sales => {
                 let moved = self.sales.step(&self.shown, step, self.view == View::Overview);
                 if !moved && self.shown.sales.is_empty() {
-                    self.note(acts::NO_OTHER_SALE);
+                    self.note(commands::NO_OTHER_SALE);
                 } else {
                     self.note_edge(moved, step);
                 }
@@ -366,8 +366,8 @@ impl App {
     pub(super) fn note_edge(&mut self, moved: bool, step: Step) {
         if !moved {
             self.note(match step {
-                Step::By(..0) | Step::Screens(..0) | Step::First => acts::TOP,
-                _ => acts::BOTTOM,
+                Step::By(..0) | Step::Screens(..0) | Step::First => commands::TOP,
+                _ => commands::BOTTOM,
             });
         }
     }
@@ -382,7 +382,7 @@ impl App {
         match turn {
             Turn::Moved | Turn::Waiting => {}
             Turn::Edge { .. } if quiet => {}
-            Turn::Edge { top } => self.note(if top { acts::TOP } else { acts::BOTTOM }),
+            Turn::Edge { top } => self.note(if top { commands::TOP } else { commands::BOTTOM }),
             Turn::Page(_) if self.frozen => self.note(conventions::frozen()),
             Turn::Page(turn) => {
                 if letters {
@@ -413,7 +413,7 @@ impl App {
 
     fn open(&mut self) {
         match self.view {
-            View::Overview if self.shown.sales.is_empty() => self.note(acts::NO_SALE),
+            View::Overview if self.shown.sales.is_empty() => self.note(commands::NO_SALE),
             View::Overview => {
                 let named = self.target_sale().or_else(|| self.at_sale());
                 if let Some(sale) = named.map(|sale| sale.voucher_id) {
@@ -460,7 +460,7 @@ impl App {
 
     fn zoom(&mut self, by: isize) {
         if !self.overview.zoom(by) {
-            self.note(acts::ZOOM_END);
+            self.note(commands::ZOOM_END);
         }
     }
 }

@@ -450,7 +450,7 @@ pub(crate) fn key_of(action: Action) -> String {
         .filter(|binding| binding.action == action)
         .find_map(|binding| binding.keys.first())
         // An action without a key is still there by its name.
-        .map_or_else(|| format!(":{}", super::rebind::name(action)), |key| key.label())
+        .map_or_else(|| format!(":{}", super::keymap_config::name(action)), |key| key.label())
 }
 
 /// Actions that can be asked for by name in a context: all that hold there and are named.

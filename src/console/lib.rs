@@ -5,35 +5,35 @@
 //! [`Remote`](seckill_engine::command::Remote). Inside, arrows go one way: the loop (`run`) hands
 //! events to the state (`app`, `dispatch`, `acts`), and the `views` draw it with `widgets`.
 
-mod acts;
+mod commands;
 mod app;
-mod choosing;
+mod sale_selection;
 mod dialogs;
-mod director;
+mod launch;
 mod dispatch;
-mod drafts;
+mod form_drafts;
 mod export;
-mod flow;
-mod gauge;
-mod going;
-mod history;
-mod ink;
+mod lag_trend;
+mod bench_harness;
+mod navigation;
+mod time_travel;
+mod frame_writer;
 mod key;
 mod keymap;
 mod locale;
-mod marks;
+mod row_selection;
 mod orders;
 mod planning;
-mod possible;
+mod availability;
 mod presenter;
-mod rebind;
-mod run;
-mod screen;
-mod selling;
+mod keymap_config;
+mod event_loop;
+mod terminal;
+mod active_sale;
 mod status;
-mod story;
+mod guide_banner;
 mod stream;
-mod switched;
+mod optimistic_jobs;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -53,10 +53,10 @@ use seckill_model::{
 use tokio::sync::watch;
 
 pub use self::{
-    gauge::{Drawing, Drawn, Person, Spread, gauge},
+    bench_harness::{Drawing, Drawn, Person, Spread, gauge},
     locale::not_utf8,
-    rebind::{KeyFault, KeyLine, Keys},
-    story::Story,
+    keymap_config::{KeyFault, KeyLine, Keys},
+    guide_banner::Story,
     theme::{ColorChoice, Palette, ThemeError},
 };
 // A story is told by others, in the language of the console.
@@ -141,8 +141,8 @@ pub async fn run(remote: Remote, options: Options) -> Result<(), ConsoleError> {
     app.export_dir = export_dir;
     app.in_tmux = std::env::var_os("TMUX").is_some_and(|socket| !socket.is_empty());
     app.presenter.on = present;
-    let mut screen = screen::Screen::take()?;
-    let mut keyboard = run::Tty::default();
-    run::drive(&mut app, &mut screen, &mut keyboard, story).await?;
+    let mut screen = terminal::Screen::take()?;
+    let mut keyboard = event_loop::Tty::default();
+    event_loop::drive(&mut app, &mut screen, &mut keyboard, story).await?;
     Ok(())
 }

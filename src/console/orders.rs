@@ -7,7 +7,7 @@ use super::{
     app::App,
     dialogs::{Confirm, Dialog},
     keymap::Action,
-    text::{acts, conventions, orders as words, sale_name, stream},
+    text::{commands, conventions, orders as words, sale_name, stream},
     views::{OrdersTurn, Step, Users, View, Walked},
 };
 
@@ -38,7 +38,7 @@ impl App {
     fn walk(&mut self, walked: Walked) {
         match walked {
             Walked::Here | Walked::Waiting => {}
-            Walked::Edge { top } => self.note(if top { acts::TOP } else { acts::BOTTOM }),
+            Walked::Edge { top } => self.note(if top { commands::TOP } else { commands::BOTTOM }),
             Walked::Page(_) if self.frozen => self.note(conventions::frozen()),
             Walked::Page(turn) => {
                 self.orders.turn(&self.shown, turn);
@@ -63,7 +63,7 @@ impl App {
     /// Goes to the orders of the chosen sale: who bought, when, and what became of each.
     pub(super) fn open_orders_of_sale(&mut self) {
         let Some(sale) = self.looked_at_sale() else {
-            return self.note(acts::NOTHING_CHOSEN);
+            return self.note(commands::NOTHING_CHOSEN);
         };
         if self.frozen {
             return self.note(conventions::frozen());
@@ -113,11 +113,11 @@ impl App {
     /// Pays the chosen order, as the newest picture tells it.
     pub(super) fn ask_pay(&mut self) {
         let Some(chosen) = self.orders.chosen(&self.shown).map(|order| order.id) else {
-            return self.note(acts::NOTHING_CHOSEN);
+            return self.note(commands::NOTHING_CHOSEN);
         };
         let newest = self.newest.orders.lines.iter().find(|order| order.id == chosen);
         let Some(order) = newest.cloned() else {
-            return self.note(acts::ORDER_GONE);
+            return self.note(commands::ORDER_GONE);
         };
         if order.status != OrderStatus::Unpaid {
             return self.note(words::not_unpaid(&order));

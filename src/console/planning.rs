@@ -14,7 +14,7 @@ use super::{
     app::App,
     dialogs::Dialog,
     text::{
-        acts::{self, Question},
+        commands::{self, Question},
         recovery,
     },
 };
@@ -101,7 +101,7 @@ impl App {
         let all = plan.head.filter.is_empty();
         let filtered = all && !self.pending.filter.value().is_empty();
         let shown = filtered.then(|| self.pending.rows(&self.shown).len());
-        acts::plan(plan, shown, takeover_ms(&self.newest))
+        commands::plan(plan, shown, takeover_ms(&self.newest))
     }
 
     /// The plan that the open dialog asks about.

@@ -12,7 +12,7 @@ use super::{
     app::App,
     dialogs::{Confirm, Dialog, GroupForm},
     keymap::Action,
-    text::{acts, conventions, stream as words},
+    text::{commands, conventions, stream as words},
     views::{Moved, Pane, Step},
 };
 
@@ -22,7 +22,7 @@ impl App {
         match moved {
             Moved::Here | Moved::Waiting => return,
             Moved::Edge { top } => {
-                return self.note(if top { acts::TOP } else { acts::BOTTOM });
+                return self.note(if top { commands::TOP } else { commands::BOTTOM });
             }
             // What was read before the freeze stays on the screen; another window can't come.
             Moved::Older { .. } | Moved::Newer | Moved::Follow if self.frozen => {
@@ -77,7 +77,7 @@ impl App {
             }
             Pane::Entries => {
                 let Some(line) = self.stream.chosen(&self.shown).cloned() else {
-                    return self.note(acts::NOTHING_CHOSEN);
+                    return self.note(commands::NOTHING_CHOSEN);
                 };
                 let Holding::Pending { consumer, .. } = line.holding else {
                     return self.note(words::NOT_PENDING.read());
@@ -114,7 +114,7 @@ impl App {
     fn meant_consumer(&mut self) -> Option<GroupConsumer> {
         let chosen = self.stream.chosen_consumer(&self.shown).cloned();
         if chosen.is_none() {
-            self.note(acts::NOTHING_CHOSEN);
+            self.note(commands::NOTHING_CHOSEN);
         }
         let chosen = chosen?;
         let newest = self.newest.entries.consumers.iter().filter(|it| it.name == chosen.name);
@@ -124,7 +124,7 @@ impl App {
             ..all
         });
         if newest.is_none() {
-            self.note(acts::CONSUMER_GONE);
+            self.note(commands::CONSUMER_GONE);
         }
         newest
     }

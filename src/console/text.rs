@@ -2,11 +2,11 @@
 
 mod actions;
 pub(crate) mod activity;
-pub(crate) mod acts;
+pub(crate) mod commands;
 mod alarms;
 pub(crate) mod audit_log;
 pub(crate) mod conventions;
-pub(crate) mod director;
+pub(crate) mod launch;
 mod engine;
 pub(crate) mod export;
 mod faults;

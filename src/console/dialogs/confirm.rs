@@ -11,9 +11,9 @@ use tui_input::{Input, InputRequest, backend::crossterm::to_input_request};
 
 use super::{buttons, draw_input, panel, typed};
 use crate::{
-    director::{Launch, Target},
+    launch::{Launch, Target},
     text::{
-        acts::{CANCEL, Question, REASON, reason_hint},
+        commands::{CANCEL, Question, REASON, reason_hint},
         conventions,
     },
     theme::Theme,

@@ -9,7 +9,7 @@ use unicode_segmentation::UnicodeSegmentation;
 use super::{buttons, panel};
 use crate::{
     keymap::Action,
-    text::acts::CANCEL,
+    text::commands::CANCEL,
     theme::Theme,
     widgets::{Pen, fit, left, plain, width, wrap},
 };

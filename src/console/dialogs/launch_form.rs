@@ -13,8 +13,8 @@ use super::{
     sale_form::number,
 };
 use crate::{
-    director::{Launch, Target},
-    text::{director as words, forms},
+    launch::{Launch, Target},
+    text::{launch as words, forms},
 };
 
 const SALE: usize = 0;

@@ -5,7 +5,7 @@ use seckill_engine::{command::RushPlan, telemetry::snapshot::SaleLine};
 use seckill_model::VoucherId;
 
 use super::{Form, sale_form::number};
-use crate::text::{acts::rush_plan, forms as words, sale_name};
+use crate::text::{commands::rush_plan, forms as words, sale_name};
 
 const BUYERS: usize = 0;
 const REPEAT: usize = 1;

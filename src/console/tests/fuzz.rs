@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     dialogs::{Dialog, Intent},
-    story::Story,
+    guide_banner::Story,
 };
 
 /// What may be sent by the next key.

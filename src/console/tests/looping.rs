@@ -13,9 +13,9 @@ use tokio::sync::watch;
 use super::fixture::{Bench, normal, rushing};
 use crate::{
     app::App,
-    run::{Keyboard, drive},
-    screen::Stage,
-    story::Story,
+    event_loop::{Keyboard, drive},
+    terminal::Stage,
+    guide_banner::Story,
     text,
 };
 
@@ -182,5 +182,5 @@ async fn an_engine_and_a_story_that_end_leave_the_console_running() {
     assert!(matches!(ended, Ok(Ok(()))));
     assert_eq!(bench.app.story.title, "over");
     let said = bench.app.status.shown().map(|(_, said, _)| said.to_owned());
-    assert_eq!(said.as_deref(), Some(text::acts::ENGINE_GONE.read()));
+    assert_eq!(said.as_deref(), Some(text::commands::ENGINE_GONE.read()));
 }

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     presenter::by_title,
-    story::Story,
+    guide_banner::Story,
     theme::{Depth, Theme},
 };
 

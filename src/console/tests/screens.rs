@@ -15,7 +15,7 @@ use seckill_model::{Phase, Verdict, locale::Lang};
 
 use super::fixture::{Bench, NOW, empty, entry, normal, outage, overflowing, read_only, rushing};
 use crate::{
-    story::Story,
+    guide_banner::Story,
     theme::{Depth, Theme},
 };
 

@@ -14,7 +14,7 @@ use super::{
     orders::sold,
     stream::flowing,
 };
-use crate::story::Story;
+use crate::guide_banner::Story;
 
 type Opens = (&'static str, fn() -> Snapshot, [&'static str; 2]);
 

@@ -2,7 +2,7 @@
 
 use seckill_model::message::Label;
 
-use super::{conventions, director, ledger, orders, presenter, stream};
+use super::{conventions, launch, ledger, orders, presenter, stream};
 use crate::keymap::{Action, Context};
 
 /// A word for the footer, a sentence for the help screen, and a name for the palette; each in both languages.
@@ -37,7 +37,7 @@ fn told(action: Action) -> Told {
             orders::action(action)
         }
         Action::Ledger | Action::Repair => ledger::action(action),
-        Action::Present | Action::Arm | Action::Fire | Action::Abort => director::action(action),
+        Action::Present | Action::Arm | Action::Fire | Action::Abort => launch::action(action),
         Action::Help => {
             (Label("actions-help"), Label("actions-this-screen"), Some(Label("actions-help")))
         }

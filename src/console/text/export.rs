@@ -8,7 +8,7 @@ use seckill_model::{
 use super::figures::thousands;
 use crate::{
     export::{DIR_FLAG, ExportError, Format, Written},
-    ink::Drawn,
+    frame_writer::Drawn,
     widgets::Extent,
 };
 

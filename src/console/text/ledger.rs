@@ -9,7 +9,7 @@ use seckill_model::{
 
 use super::{
     actions::Told,
-    acts::Question,
+    commands::Question,
     figures::{counted, signed, thousands},
     orders::query_of_sale,
 };

@@ -7,7 +7,7 @@ use seckill_model::{
 };
 
 use super::{
-    acts::{FOR_GOOD, Question},
+    commands::{FOR_GOOD, Question},
     figures::{counted, thousands},
 };
 use crate::{

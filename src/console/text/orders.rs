@@ -8,7 +8,7 @@ use seckill_model::{
 
 use super::{
     actions::Told,
-    acts::Question,
+    commands::Question,
     faults::order_fault,
     figures::{span, thousands},
 };

@@ -9,7 +9,7 @@ use seckill_model::message::{Label, text};
 
 use super::{
     actions::Told,
-    acts::Question,
+    commands::Question,
     figures::{counted, rate, span, thousands, within},
 };
 use crate::keymap::{Action, key_of};

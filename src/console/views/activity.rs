@@ -8,7 +8,7 @@ use seckill_engine::telemetry::log::{Recorded, Weight};
 
 use seckill_model::message::Label;
 
-use super::{LogState, Scene, Source, alone, log_state::Level, rates::sign};
+use super::{LogState, Scene, Source, alone, log_state::Level, throughput_chart::sign};
 use crate::{
     text::{
         self,

@@ -6,7 +6,7 @@ use seckill_model::{VoucherId, ledger::SaleAudit};
 
 use super::{
     ListState, Row, Step,
-    facets::{Facet, Rank},
+    columns::{Facet, Rank},
 };
 use crate::text::{columns, figures, ledger};
 

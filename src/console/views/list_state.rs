@@ -8,7 +8,7 @@ use tui_input::Input;
 
 use super::{
     Step,
-    facets::{Facet, Rank, Wanted, any_holds, sort},
+    columns::{Facet, Rank, Wanted, any_holds, sort},
 };
 use crate::{
     text::{self, columns, figures},

@@ -10,7 +10,7 @@ use tui_input::Input;
 
 use super::{
     Step,
-    facets::{Facet, Rank, Wanted, sort},
+    columns::{Facet, Rank, Wanted, sort},
 };
 use crate::{
     text::{self, activity::heads},

@@ -3,14 +3,14 @@
 //! A view is a picture of a Snapshot and of where the person is in it. It sends nothing.
 
 mod activity;
-mod census;
-mod chrome;
+mod pending_histogram;
+mod layout;
 mod extent;
-mod facets;
-mod figure;
-mod hands;
+mod columns;
+mod big_figure;
+mod entry_holder;
 mod jobs;
-mod leases;
+mod lease_age;
 mod ledger;
 mod ledger_state;
 mod letters;
@@ -25,16 +25,16 @@ mod paged_rows;
 mod paged_state;
 mod pending;
 mod presenter;
-mod rates;
+mod throughput_chart;
 mod sale_detail;
 mod sales;
 mod sales_state;
-mod stock_block;
+mod stock_panel;
 mod stream;
-mod stream_block;
+mod stream_panel;
 mod stream_state;
 mod tabs;
-mod users;
+mod user_masking;
 
 use jiff::tz::TimeZone;
 use ratatui::{
@@ -44,8 +44,8 @@ use ratatui::{
     text::{Line, Span},
 };
 
-pub(crate) use facets::next_order;
-pub(crate) use leases::Leases;
+pub(crate) use columns::next_order;
+pub(crate) use lease_age::Leases;
 pub(crate) use ledger_state::LedgerState;
 pub(crate) use list_state::{ListState, Row};
 pub(crate) use log_state::{LogState, LogTurn, facets as log_facets};
@@ -53,7 +53,7 @@ pub(crate) use orders_state::{OrdersState, OrdersTurn, Walked, facets as order_f
 pub(crate) use overview_state::OverviewState;
 pub(crate) use paged_rows::PagedRow;
 pub(crate) use paged_state::{Marked, PagedState, Turn};
-pub(crate) use rates::{marks, until};
+pub(crate) use throughput_chart::{marks, until};
 pub(crate) use sales_state::{SalesState, facets as sales_facets};
 use seckill_engine::telemetry::{Snapshot, snapshot::Health};
 use seckill_model::{
@@ -62,12 +62,12 @@ use seckill_model::{
     locale::{Lang, language},
 };
 pub(crate) use stream_state::{Moved, Pane, StreamState};
-pub(crate) use users::Users;
+pub(crate) use user_masking::Users;
 
 use super::{
     app::App,
     dialogs::Dialog,
-    flow::Flow,
+    lag_trend::Flow,
     keymap::{Action, Context},
     presenter::by_title,
     text::{self, figures},
@@ -317,7 +317,7 @@ pub(crate) fn paint(app: &mut App, buffer: &mut Buffer) -> Option<(u16, u16)> {
             app.theme.settle(buffer);
             return None;
         }
-        cursor = chrome::draw(app, &mut pen).or(cursor);
+        cursor = layout::draw(app, &mut pen).or(cursor);
         cursor = match &mut app.dialog {
             Some(Dialog::Confirm(confirm)) if app.presenter.on => {
                 let titles: Vec<&str> = confirm.launched().into_iter().collect();

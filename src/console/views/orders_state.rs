@@ -10,7 +10,7 @@ use tui_input::Input;
 
 use super::{
     Step,
-    facets::{Facet, Rank, sort},
+    columns::{Facet, Rank, sort},
 };
 use crate::{
     text::{self, orders::columns},

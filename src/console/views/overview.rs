@@ -10,8 +10,8 @@ use seckill_engine::telemetry::{
 };
 
 use super::{
-    OverviewState, Scene, Source, rates, stock_block,
-    stream_block::{self, NAMES},
+    OverviewState, Scene, Source, throughput_chart, stock_panel,
+    stream_panel::{self, NAMES},
 };
 use crate::{
     text::{self, figures, overview as words},
@@ -35,7 +35,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut OverviewSta
     let mut column = pen.part(1, margin, column_width, main.saturating_sub(margin));
     let below_stock = 1 + ADMISSION + margin + 1;
     let for_stock = column.height().saturating_sub(below_stock).max(2);
-    let y = stock_block::draw(&mut column, scene, for_stock) + 1;
+    let y = stock_panel::draw(&mut column, scene, for_stock) + 1;
     admission(&mut column, scene, y);
     rush(&mut column, scene, y + ADMISSION + margin);
     lately(&mut column, scene, y + ADMISSION + margin + 2);
@@ -77,7 +77,7 @@ fn draw_compact(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     let alarms = 3;
     let room = h.saturating_sub(alarms + 4);
     let mut column = pen.part(1, 0, w.saturating_sub(2), h);
-    let y = stock_block::draw(&mut column, scene, room.clamp(2, 6)) + 1;
+    let y = stock_panel::draw(&mut column, scene, room.clamp(2, 6)) + 1;
     let mut x = 0;
     for (row, (label, count)) in text::funnel(&scene.snapshot.funnel).into_iter().enumerate() {
         let figure = left(&figures::within(count.total, 7), 7, "");
@@ -89,7 +89,7 @@ fn draw_compact(pen: &mut Pen<'_>, scene: &Scene<'_>) {
         x = column.text(x, y, &figure, style) + 2;
     }
     if let Some(stream) = &scene.snapshot.stream {
-        stream_block::in_a_row(&mut column, scene, y + 1, stream);
+        stream_panel::in_a_row(&mut column, scene, y + 1, stream);
     }
     let mut below = pen.part(1, h.saturating_sub(alarms), w.saturating_sub(2), alarms);
     let crowded = scene.snapshot.alarms.len() > usize::from(alarms);
@@ -175,7 +175,7 @@ fn lately(pen: &mut Pen<'_>, scene: &Scene<'_>, top: u16) {
     }
     let cells = pen.width().saturating_sub(LATELY_WORDS + 1);
     let mut blocks = Vec::new();
-    for (at, line) in rates::marks(scene.snapshot) {
+    for (at, line) in throughput_chart::marks(scene.snapshot) {
         let weight = Weight::of(&line.act);
         if weight <= Weight::Notice {
             continue;
@@ -192,7 +192,7 @@ fn lately(pen: &mut Pen<'_>, scene: &Scene<'_>, top: u16) {
     pen.text(0, top, &words::LATELY, theme.heading());
     let mut y = top + 1;
     for (at, weight, rows) in blocks.iter().rev() {
-        let (glyph, style) = rates::sign(theme, *weight);
+        let (glyph, style) = throughput_chart::sign(theme, *weight);
         pen.text(2, y, &right(&scene.at_second(*at), 8, ""), theme.soft());
         pen.text(LATELY_WORDS - 3, y, glyph, style);
         for row in rows {
@@ -217,11 +217,11 @@ fn right_column(mut pen: Pen<'_>, scene: &Scene<'_>, state: &mut OverviewState) 
         30.. => 5,
     };
     // Heading, legend, the figures below the chart, and what befell.
-    let beside = 4 + stream_block::ROWS + consumers;
+    let beside = 4 + stream_panel::ROWS + consumers;
     let rows = h.saturating_sub(beside).min((h * 2 / 3).max(12));
-    rates::draw(&mut pen, scene, state, rows);
+    throughput_chart::draw(&mut pen, scene, state, rows);
     let mut below = pen.part(0, rows + 4, w, h.saturating_sub(rows + 4));
-    stream_block::draw(&mut below, scene, usize::from(consumers));
+    stream_panel::draw(&mut below, scene, usize::from(consumers));
     if state.moment().is_some() {
         below.dim(scene.theme.dimmed());
     }

@@ -10,7 +10,7 @@ use seckill_model::{EntryId, OrderId, UserId, VoucherId, message::Label};
 
 use super::{
     Scene,
-    facets::{Facet, Rank, any_holds},
+    columns::{Facet, Rank, any_holds},
 };
 use crate::{
     text::{self, columns, figures},

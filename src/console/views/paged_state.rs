@@ -8,7 +8,7 @@ use tui_input::Input;
 
 use super::{
     Step,
-    facets::{Wanted, sort},
+    columns::{Wanted, sort},
     paged_rows::PagedRow,
 };
 use crate::widgets::Scroll;

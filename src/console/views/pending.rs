@@ -7,7 +7,7 @@ use ratatui::{
 use seckill_engine::telemetry::snapshot::PendingLine;
 use seckill_model::Verdict;
 
-use super::{PagedState, Scene, Source, alone, census, detail_line, paged_rows, summary};
+use super::{PagedState, Scene, Source, alone, pending_histogram, detail_line, paged_rows, summary};
 use crate::{
     text::{self, columns, details, figures},
     widgets::{self, Cell, Column, Pen, Value, table, wrap},
@@ -39,9 +39,9 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, state: &mut PagedState<
     }
     let below = if open { DETAIL } else { 0 };
     let mut top = u16::from(!scene.compact) + 1;
-    if !scene.compact && h >= top + census::ROWS + 1 + TABLE + below {
-        census::draw(&mut pen.part(0, top, w, census::ROWS), scene);
-        top += census::ROWS + 1;
+    if !scene.compact && h >= top + pending_histogram::ROWS + 1 + TABLE + below {
+        pending_histogram::draw(&mut pen.part(0, top, w, pending_histogram::ROWS), scene);
+        top += pending_histogram::ROWS + 1;
     }
     let marks = &state.marks;
     table(

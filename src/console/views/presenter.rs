@@ -9,10 +9,10 @@ use ratatui::{
 use seckill_engine::telemetry::snapshot::{SaleLine, Urgency};
 use seckill_model::{Millis, Phase, ledger::Balance};
 
-use super::{COMPLETE, Source, chrome, figure::Figure, is_stale, told_books};
+use super::{COMPLETE, Source, layout, big_figure::Figure, is_stale, told_books};
 use crate::{
     app::App,
-    director::Standing,
+    launch::Standing,
     text::{self, figures, presenter as words, sale::share},
     theme::Theme,
     widgets::{Pen, Pixel, SIGN_ROWS, bar, big, big_width, fit, right, width},
@@ -70,13 +70,13 @@ pub(super) fn draw(app: &mut App, pen: &mut Pen<'_>) {
     app.tabs.clear();
     let (w, h) = (pen.width(), pen.height());
     let theme = app.theme;
-    let badges = chrome::badges(app);
+    let badges = layout::badges(app);
     let room = w.saturating_sub(badges.width() as u16 + 3);
-    if !chrome::armed(app, &mut pen.part(0, 0, room, 1), 1, false) {
+    if !layout::armed(app, &mut pen.part(0, 0, room, 1), 1, false) {
         pen.text(1, 0, text::PROGRAM, theme.soft());
     }
     pen.part(0, 0, w.saturating_sub(1), 1).line_right(0, &badges);
-    chrome::keys(app, &mut pen.part(0, h - 1, w, 1));
+    layout::keys(app, &mut pen.part(0, h - 1, w, 1));
     let roomy = h >= COMPLETE.1;
     let told = alarm(app, w);
     // A small window has no row for the alarm alone. Beside a story rows are dear, and an answer may cover its end.
@@ -87,13 +87,13 @@ pub(super) fn draw(app: &mut App, pen: &mut Pen<'_>) {
     };
     let shared = !roomy && kept == ANSWER;
     let mut bottom = (h - 1).saturating_sub(kept);
-    let lines = chrome::story_lines(app, w);
+    let lines = layout::story_lines(app, w);
     bottom = bottom.saturating_sub(lines.len() as u16);
     for (row, line) in (0_u16..).zip(&lines) {
         pen.line(1, bottom + row, line);
     }
     if !app.story.is_blank() {
-        let key = chrome::story_key(app);
+        let key = layout::story_key(app);
         pen.part(0, bottom, w.saturating_sub(1), 1).line_right(0, &key);
     }
     // Its row stays free, so that nothing jumps when one comes.
@@ -102,7 +102,7 @@ pub(super) fn draw(app: &mut App, pen: &mut Pen<'_>) {
     }
     let most = usize::from(ANSWER - u16::from(shared && told.is_some()));
     pen.line(1, bottom, &told.unwrap_or_default());
-    let mut lines = chrome::answer_lines(app, w);
+    let mut lines = layout::answer_lines(app, w);
     lines.truncate(most);
     let from = (h - 1).saturating_sub(lines.len() as u16);
     for (row, line) in (0_u16..).zip(lines.iter().filter(|line| line.width() > 0)) {
@@ -177,7 +177,7 @@ fn page(app: &App) -> Option<Page> {
     });
     Some(Page {
         title: sale.title.clone(),
-        phase: Some(chrome::phase(theme, sale.phase)),
+        phase: Some(layout::phase(theme, sale.phase)),
         large,
         left: share_left,
         small: vec![

@@ -10,7 +10,7 @@ use seckill_engine::telemetry::{
 };
 use seckill_model::{Millis, UserId};
 
-use super::{Scene, chrome, overview::funnel_line, sales::window};
+use super::{Scene, layout, overview::funnel_line, sales::window};
 use crate::{
     text::{self, details, figures, sale as words},
     widgets::{Curve, Pen, curve, right, width},
@@ -48,7 +48,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, sale: &SaleLine) {
     counted(pen, scene, sale);
     let name = text::sale_name(sale.voucher_id, &sale.title);
     let x = pen.text(1, 1, &scene.fit(&name, w.saturating_sub(14)), theme.strong());
-    let (word, style) = chrome::phase(theme, sale.phase);
+    let (word, style) = layout::phase(theme, sale.phase);
     pen.text(x + 2, 1, &word, style);
     way(&mut pen.part(1, 2, w.saturating_sub(2), 1), scene, sale);
     became(&mut pen.part(1, 3, w.saturating_sub(2), 1), scene, sale);

@@ -5,7 +5,7 @@ use seckill_engine::telemetry::snapshot::SaleLine;
 
 use seckill_model::message::Label;
 
-use super::{SalesState, Scene, Source, alone, chrome, sale_detail};
+use super::{SalesState, Scene, Source, alone, layout, sale_detail};
 use crate::{
     text::{self, columns, figures},
     widgets::{self, Cell, Column, Pen, Value, bar, table, wrap},
@@ -101,7 +101,7 @@ fn cells(scene: &Scene<'_>, sale: &SaleLine, layout: &[Column]) -> Vec<Cell> {
     let cell = |column: &Column| match column.title {
         columns::ID => Cell::new(format!("#{}", sale.voucher_id), theme.soft()),
         columns::TITLE => Cell::plain(sale.title.clone()),
-        columns::PHASE => Cell::new(text::phase(sale.phase), chrome::phase(theme, sale.phase).1)
+        columns::PHASE => Cell::new(text::phase(sale.phase), layout::phase(theme, sale.phase).1)
             .exactly(Value::word(&sale.phase)),
         columns::STOCK => {
             let share = sale.stock.unwrap_or(0).max(0) as f64 / sale.initial.max(1) as f64;

@@ -14,8 +14,8 @@ use seckill_model::EntryId;
 
 use super::{
     Scene, Source, StreamState, alone, detail_line,
-    hands::Hands,
-    is_stale, stream_block,
+    entry_holder::Hands,
+    is_stale, stream_panel,
     stream_state::{Pane, total},
 };
 use crate::{
@@ -161,7 +161,7 @@ fn lag(
         return in_field(text::UNKNOWN.read(), theme.warn());
     };
     let flow = state.flow().unwrap_or(scene.lag);
-    let (glyph, style) = stream_block::arrow(theme, flow, lag);
+    let (glyph, style) = stream_panel::arrow(theme, flow, lag);
     let told = match flow.trend().filter(|_| lag > 0) {
         Some(Ordering::Greater) => Some(words::grows(flow.growth())),
         _ => flow.drains_in().map(text::drains_in),

@@ -7,8 +7,8 @@ use seckill_engine::telemetry::{
 use seckill_model::EntryId;
 use tui_input::Input;
 
-use super::{Step, facets::Wanted, hands::Hands};
-use crate::{flow::Flow, text::order_fault, widgets::Scroll};
+use super::{Step, columns::Wanted, entry_holder::Hands};
+use crate::{lag_trend::Flow, text::order_fault, widgets::Scroll};
 
 /// Which list takes the keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,23 +4,23 @@
 
 mod ascii;
 mod bar;
-mod big;
-mod cells;
+mod big_digits;
+mod text_width;
 mod chart;
-mod curve;
+mod sparkline;
 mod grid;
 mod halves;
-mod pen;
-mod plain;
+mod canvas;
+mod sanitize;
 mod table;
 
 pub(crate) use ascii::to_ascii;
 pub(crate) use bar::bar;
-pub(crate) use big::{Pixel, SIGN_ROWS, big, big_number, big_width};
-pub(crate) use cells::{fit, left, right, width, wrap};
+pub(crate) use big_digits::{Pixel, SIGN_ROWS, big, big_number, big_width};
+pub(crate) use text_width::{fit, left, right, width, wrap};
 pub(crate) use chart::{Axis, Chart, Sign, chart};
-pub(crate) use curve::{Curve, curve};
+pub(crate) use sparkline::{Curve, curve};
 pub(crate) use halves::Halves;
-pub(crate) use pen::Pen;
-pub(crate) use plain::plain;
+pub(crate) use canvas::Pen;
+pub(crate) use sanitize::plain;
 pub(crate) use table::{Cell, Column, Extent, Order, Scroll, Sheet, Value, table};

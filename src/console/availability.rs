@@ -7,8 +7,8 @@ use super::{
     app::App,
     dialogs::{Offer, Palette},
     keymap::{self, Action, Context},
-    rebind,
-    text::{self, acts, conventions as words, director, ledger, letters},
+    keymap_config,
+    text::{self, commands, conventions as words, launch, ledger, letters},
     views::{PagedRow, View},
 };
 
@@ -48,8 +48,8 @@ impl App {
 
     /// The server that an act on a sale would wait for in vain.
     pub(super) fn away(&self) -> Option<String> {
-        let away = director::away(&self.newest.redis, &self.newest.sql);
-        away.map(|server| acts::not_now(&server))
+        let away = launch::away(&self.newest.redis, &self.newest.sql);
+        away.map(|server| commands::not_now(&server))
     }
 
     /// Why an action of this view would do nothing now.
@@ -62,7 +62,7 @@ impl App {
         match action {
             Action::Replay => {
                 let none = self.newest.redis.up && PendingLine::page(&self.newest).total == 0;
-                told(none, acts::NOTHING_PENDING.to_string())
+                told(none, commands::NOTHING_PENDING.to_string())
             }
             Action::Repair => {
                 let audited = self.newest.ledger.taken.is_some();
@@ -76,17 +76,17 @@ impl App {
             }
             Action::BreakOff => told(
                 !self.newest.recoveries.iter().any(|line| line.changes),
-                acts::NOTHING_UNDER_WAY.to_string(),
+                commands::NOTHING_UNDER_WAY.to_string(),
             ),
             Action::Start | Action::Pause | Action::End | Action::Rush => {
-                told(self.shown.sales.is_empty(), acts::NO_SALE.to_string()).or_else(|| self.away())
+                told(self.shown.sales.is_empty(), commands::NO_SALE.to_string()).or_else(|| self.away())
             }
-            Action::Fire => told(self.director.armed().is_none(), director::NONE_ARMED.to_string()),
+            Action::Fire => told(self.director.armed().is_none(), launch::NONE_ARMED.to_string()),
             Action::Abort => told(
                 self.director.launch.is_none() && self.newest.rushes.is_empty(),
-                director::NOTHING_TO_STOP.to_string(),
+                launch::NOTHING_TO_STOP.to_string(),
             ),
-            Action::Filter => told(self.view == View::Overview, acts::NO_FILTER.to_string()),
+            Action::Filter => told(self.view == View::Overview, commands::NO_FILTER.to_string()),
             Action::SortNext | Action::SortTurn => match self.paged_total() {
                 Some(total) => Some(words::in_pages(total)),
                 None => told(self.view == View::Overview, words::NO_TABLE.to_string()),
@@ -103,7 +103,7 @@ fn offer(action: Action, why: Option<String>) -> Option<Offer> {
     let name = text::action(action).2?;
     // In English and as the settings call it, in every language.
     let english = text::english_name(action).unwrap_or_default();
-    let alias = format!("{english} {}", rebind::name(action).replace('-', " "));
+    let alias = format!("{english} {}", keymap_config::name(action).replace('-', " "));
     Some(Offer { action, name, alias, why })
 }
 

@@ -4,7 +4,7 @@
 
 use super::{
     app::App,
-    text::{acts, conventions},
+    text::{commands, conventions},
     views::View,
 };
 
@@ -62,7 +62,7 @@ impl App {
         }
         // What does not come is not waited for.
         if self.counting.take().is_some() {
-            return self.note(acts::COUNT_GIVEN_UP);
+            return self.note(commands::COUNT_GIVEN_UP);
         }
         self.tracing = None;
         if self.overview.let_go() || self.close() {

@@ -22,7 +22,7 @@ use super::{
     presenter::is_gone,
     status::Tone,
     text::{
-        self, acts, conventions, director, ledger,
+        self, commands, conventions, launch, ledger,
         letters::{self, Settling},
     },
     views::{PagedRow, View},
@@ -68,7 +68,7 @@ impl App {
     fn meant_sale(&mut self, action: Action) -> Option<SaleLine> {
         let Some(meant) = self.target_sale().map(|sale| sale.voucher_id) else {
             if self.shown.sales.is_empty() {
-                self.note(acts::NO_SALE);
+                self.note(commands::NO_SALE);
             } else {
                 // The cursor begins at the sale that the header names.
                 if let Some(named) = self.at_sale().map(|sale| sale.voucher_id) {
@@ -81,7 +81,7 @@ impl App {
         };
         let sale = self.newest.sale(meant).cloned();
         if sale.is_none() {
-            self.note(acts::SALE_GONE);
+            self.note(commands::SALE_GONE);
         }
         sale
     }
@@ -89,7 +89,7 @@ impl App {
     fn ask_sale(&mut self, action: Action, sale: &SaleLine) {
         let id = sale.voucher_id;
         if matches!(sale.phase, Phase::Ended | Phase::Archived) {
-            return self.note(acts::no_use(sale));
+            return self.note(commands::no_use(sale));
         }
         if let Some(away) = self.away() {
             return self.note(away);
@@ -99,10 +99,10 @@ impl App {
                 self.dialog = Some(Dialog::Rush(self.rush_form(sale)));
                 return;
             }
-            (Action::Start, Phase::Planned) => Some((acts::start(sale), Command::StartSale(id))),
-            (Action::Pause, Phase::Paused) => Some((acts::resume(sale), Command::ResumeSale(id))),
-            (Action::Pause, _) => Some((acts::pause(sale), Command::PauseSale(id))),
-            (Action::End, _) => Some((acts::end(sale), Command::EndSale(id))),
+            (Action::Start, Phase::Planned) => Some((commands::start(sale), Command::StartSale(id))),
+            (Action::Pause, Phase::Paused) => Some((commands::resume(sale), Command::ResumeSale(id))),
+            (Action::Pause, _) => Some((commands::pause(sale), Command::PauseSale(id))),
+            (Action::End, _) => Some((commands::end(sale), Command::EndSale(id))),
             _ => None,
         };
         match asked {
@@ -110,13 +110,13 @@ impl App {
                 let confirm = Confirm::act(question, command);
                 self.dialog = Some(Dialog::Confirm(confirm));
             }
-            None => self.note(acts::no_use(sale)),
+            None => self.note(commands::no_use(sale)),
         }
     }
 
     fn ask_new_sale(&mut self) {
         if let Some((sale, _)) = &self.creating {
-            let told = acts::creating(&sale.title);
+            let told = commands::creating(&sale.title);
             return self.note(told);
         }
         let form = self.draft.take().unwrap_or_else(SaleForm::new);
@@ -126,7 +126,7 @@ impl App {
     /// The question that follows a filled-in sale form.
     pub(super) fn confirm_sale(&self, sale: NewSale) -> Dialog {
         let at = |at: Option<Millis>| at.map(|at| at.date_time(&self.zone));
-        let question = acts::create(&sale, at(sale.begin).as_deref(), at(sale.end).as_deref());
+        let question = commands::create(&sale, at(sale.begin).as_deref(), at(sale.end).as_deref());
         Dialog::Confirm(Confirm::act(question, Command::CreateSale(sale)))
     }
 
@@ -144,10 +144,10 @@ impl App {
     pub(super) fn confirm_rush(&mut self, plan: RushPlan) -> Option<Dialog> {
         let sale = self.newest.sale(plan.voucher).or_else(|| self.shown.sale(plan.voucher));
         let Some(sale) = sale else {
-            self.note(acts::NO_SALE);
+            self.note(commands::NO_SALE);
             return None;
         };
-        let question = acts::rush(sale, &plan);
+        let question = commands::rush(sale, &plan);
         Some(Dialog::Confirm(Confirm::act(question, Command::Rush(plan))))
     }
 
@@ -160,7 +160,7 @@ impl App {
             return;
         }
         if self.newest.redis.up && PendingLine::page(&self.newest).total == 0 {
-            return self.note(acts::NOTHING_PENDING);
+            return self.note(commands::NOTHING_PENDING);
         }
         self.send(Command::Plan(Scope::All(Filter::default())));
     }
@@ -171,10 +171,10 @@ impl App {
             return self.renew_plan(plan);
         }
         if plan.totals.to_do() == 0 {
-            return self.note(acts::nothing_to_do(&plan));
+            return self.note(commands::nothing_to_do(&plan));
         }
         if self.dialog.is_some() || self.filtering {
-            let told = conventions::behind(acts::PLAN_READY, self.context(), Action::Replay);
+            let told = conventions::behind(commands::PLAN_READY, self.context(), Action::Replay);
             return self.note(told);
         }
         let question = self.plan_question(&plan);
@@ -260,9 +260,9 @@ impl App {
 
     fn ask_cancel(&mut self) {
         let Some(line) = self.newest.recoveries.iter().find(|line| line.changes) else {
-            return self.note(acts::NOTHING_UNDER_WAY);
+            return self.note(commands::NOTHING_UNDER_WAY);
         };
-        let question = acts::break_off(line);
+        let question = commands::break_off(line);
         let confirm = Confirm::act(question, Command::Cancel);
         self.dialog = Some(Dialog::Confirm(confirm));
     }
@@ -272,9 +272,9 @@ impl App {
         let (seen, now) = (&self.shown.locks.locks, &self.newest.locks.locks);
         let gone = self.locks.chosen(seen).is_some();
         let Some(lock) = self.locks.chosen(now).cloned() else {
-            return self.note(if gone { acts::LOCK_GONE } else { acts::NOTHING_CHOSEN });
+            return self.note(if gone { commands::LOCK_GONE } else { commands::NOTHING_CHOSEN });
         };
-        let question = acts::release(&lock);
+        let question = commands::release(&lock);
         let command = Command::ReleaseLock { name: lock.name, owner: lock.owner };
         self.dialog = Some(Dialog::Confirm(Confirm::act(question, command)));
     }
@@ -282,9 +282,9 @@ impl App {
     fn ask_job(&mut self, run: bool) {
         let gone = self.jobs.chosen(&self.shown.jobs).is_some();
         let Some(job) = self.jobs.chosen(&self.newest.jobs).cloned() else {
-            return self.note(if gone { acts::JOB_GONE } else { acts::NOTHING_CHOSEN });
+            return self.note(if gone { commands::JOB_GONE } else { commands::NOTHING_CHOSEN });
         };
-        let question = if run { acts::run_job(&job) } else { acts::switch_job(&job) };
+        let question = if run { commands::run_job(&job) } else { commands::switch_job(&job) };
         let command = if run {
             Command::RunJob(job.name)
         } else {
@@ -296,13 +296,13 @@ impl App {
     /// Asks before it leaves something undone behind.
     pub(super) fn quit(&mut self) {
         if let Some(launch) = self.director.armed() {
-            let question = director::ask_quit(launch);
+            let question = launch::ask_quit(launch);
             self.dialog = Some(Dialog::Confirm(Confirm::new(question, Intent::Quit)));
             return;
         }
         let rushes = &self.newest.rushes;
         if let Some(act) = self.newest.recoveries.iter().find(|it| it.changes) {
-            let question = acts::quit_act(&act.act, act.done, act.planned);
+            let question = commands::quit_act(&act.act, act.done, act.planned);
             self.dialog = Some(Dialog::Confirm(Confirm::new(question, Intent::Quit)));
             return;
         }
@@ -312,7 +312,7 @@ impl App {
         }
         let sent = rushes.iter().map(|rush| rush.sent).sum();
         let planned = rushes.iter().map(|rush| rush.planned).sum();
-        let question = acts::quit(sent, planned);
+        let question = commands::quit(sent, planned);
         self.dialog = Some(Dialog::Confirm(Confirm::new(question, Intent::Quit)));
     }
 
@@ -326,18 +326,18 @@ impl App {
         match self.remote.send_because(command.clone(), reason) {
             Ok(reply) => {
                 let told = match &command {
-                    Command::CreateSale(sale) => acts::asked::create(sale),
+                    Command::CreateSale(sale) => commands::asked::create(sale),
                     Command::StartSale(id)
                     | Command::PauseSale(id)
                     | Command::ResumeSale(id)
                     | Command::EndSale(id)
-                    | Command::Restock { voucher: id, .. } => acts::asked::change(*id),
-                    Command::Rush(plan) => acts::asked::rush(plan),
-                    Command::StopRush(id) => director::stopping(*id),
-                    Command::Plan(_) => acts::asked::PLAN.to_string(),
-                    Command::Apply(..) => acts::asked::APPLY.to_string(),
-                    Command::CountLetters(_) => acts::asked::LETTERS.to_string(),
-                    Command::RunJob(job) => acts::asked::job(job),
+                    | Command::Restock { voucher: id, .. } => commands::asked::change(*id),
+                    Command::Rush(plan) => commands::asked::rush(plan),
+                    Command::StopRush(id) => launch::stopping(*id),
+                    Command::Plan(_) => commands::asked::PLAN.to_string(),
+                    Command::Apply(..) => commands::asked::APPLY.to_string(),
+                    Command::CountLetters(_) => commands::asked::LETTERS.to_string(),
+                    Command::RunJob(job) => commands::asked::job(job),
                     Command::Preview(_) => text::stream::LOOKING.read().to_owned(),
                     Command::Trace(_) => text::orders::LOOKING.read().to_owned(),
                     Command::Pay(_)
@@ -351,7 +351,7 @@ impl App {
                     | Command::Claim(_)
                     | Command::RemoveConsumer(_)
                     | Command::ReleaseLock { .. }
-                    | Command::SwitchJob { .. } => acts::asked::ACT.to_string(),
+                    | Command::SwitchJob { .. } => commands::asked::ACT.to_string(),
                 };
                 let sells = |id| !self.newest.sale(id).is_some_and(is_gone);
                 match &command {
@@ -435,7 +435,7 @@ impl App {
                 self.status.note(tone, reply.to_string(), self.now);
             }
             Ok(Err(error)) => self.status.failure(error.to_string()),
-            Err(_) => self.status.failure(acts::unanswered()),
+            Err(_) => self.status.failure(commands::unanswered()),
         }
     }
 }

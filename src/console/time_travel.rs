@@ -5,7 +5,7 @@ use seckill_engine::telemetry::log::Weight;
 use super::{
     app::App,
     keymap::Action,
-    text::{acts, conventions, time},
+    text::{commands, conventions, time},
     views::{LogTurn, Step, View, marks, until},
 };
 
@@ -58,7 +58,7 @@ impl App {
     pub(super) fn step_in_log(&mut self, step: Step) {
         match self.log.step(&self.shown, step) {
             LogTurn::Moved | LogTurn::Waiting => {}
-            LogTurn::Edge { top } => self.note(if top { acts::TOP } else { acts::BOTTOM }),
+            LogTurn::Edge { top } => self.note(if top { commands::TOP } else { commands::BOTTOM }),
             LogTurn::Page(_) if self.frozen => self.note(conventions::frozen()),
             LogTurn::Page(toward) => {
                 self.log.turn(toward);

@@ -8,7 +8,7 @@ use seckill_model::{EntryId, filter::Filter};
 use super::{
     app::App,
     text::{
-        acts, ledger,
+        commands, ledger,
         letters::{self, About},
     },
     views::{Step, View},
@@ -33,14 +33,14 @@ impl App {
         if marked {
             self.step_in_pages(Step::By(1), true);
         } else {
-            self.note(acts::NOTHING_MARKED);
+            self.note(commands::NOTHING_MARKED);
         }
     }
 
     /// Marks all dead letters, or those that the filter shows; marked already, they are unmarked.
     pub(super) fn mark_all(&mut self) {
         if !self.letters.mark_all(&self.shown) {
-            self.note(acts::NOTHING_MARKED);
+            self.note(commands::NOTHING_MARKED);
         }
     }
 
@@ -66,7 +66,7 @@ impl App {
             Some(line) => {
                 Ok((LetterScope::Letters(vec![line.letter]), About::One(line.letter.to_string())))
             }
-            None => Err(acts::NOTHING_CHOSEN.to_string()),
+            None => Err(commands::NOTHING_CHOSEN.to_string()),
         }
     }
 }

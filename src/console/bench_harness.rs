@@ -26,8 +26,8 @@ use tokio::{
 use super::{
     ConsoleError, Options,
     app::App,
-    run::{Keyboard, drive},
-    screen::Stage,
+    event_loop::{Keyboard, drive},
+    terminal::Stage,
     theme::Theme,
     views,
     widgets::Halves,

@@ -17,7 +17,7 @@ use super::{COMPLETE, View, draw_body, is_stale, presenter, tabs};
 use crate::{
     app::App,
     dialogs::{Dialog, draw_input},
-    director::Standing,
+    launch::Standing,
     keymap::{self, Action, Context},
     presenter::by_title,
     status::Tone,
@@ -160,13 +160,13 @@ fn sale_told(app: &App, pen: &mut Pen<'_>, sale: &SaleLine, wide: bool) {
 pub(super) fn armed(app: &App, pen: &mut Pen<'_>, x: u16, ids: bool) -> bool {
     let theme = app.theme;
     let (badge, launch) = match app.director.standing(app.now) {
-        Some(Standing::Counting(launch, left)) => (text::director::armed_in(left), launch),
-        Some(Standing::Opening(launch)) => (text::director::OPENS.to_owned(), launch),
+        Some(Standing::Counting(launch, left)) => (text::launch::armed_in(left), launch),
+        Some(Standing::Opening(launch)) => (text::launch::OPENS.to_owned(), launch),
         None => return false,
     };
     let x = pen.text(x, 0, &format!(" {badge} "), theme.badge()) + 1;
     let room = usize::from(pen.width().saturating_sub(x));
-    let told = text::director::badge(launch, ids);
+    let told = text::launch::badge(launch, ids);
     pen.text(x, 0, &fit(&told, room, theme.glyphs.ellipsis), theme.strong());
     true
 }

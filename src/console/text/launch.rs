@@ -8,11 +8,11 @@ use seckill_model::{
 
 use super::{
     actions::Told,
-    acts::Question,
+    commands::Question,
     figures::{clock, counted, span, thousands},
 };
 use crate::{
-    director::{Launch, Target},
+    launch::{Launch, Target},
     keymap::{Action, key_of},
 };
 

@@ -16,8 +16,8 @@ use tokio::{
 use super::{
     app::{Answer, App, Course},
     export::{Saved, Saver},
-    screen::Stage,
-    story::Story,
+    terminal::Stage,
+    guide_banner::Story,
 };
 
 /// At most thirty pictures a second.

@@ -12,7 +12,7 @@ use seckill_engine::telemetry::snapshot::{Holders, StreamLine};
 
 use super::{Scene, Source};
 use crate::{
-    flow::Flow,
+    lag_trend::Flow,
     text::{self, figures, overview as words},
     theme::Theme,
     widgets::{Pen, left, right, width},

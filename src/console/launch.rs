@@ -14,7 +14,7 @@ use super::{
     dialogs::{Confirm, Dialog, Intent},
     status::Tone,
     text::{
-        director::{self as words, Off},
+        launch::{self as words, Off},
         sale_name,
     },
     views::View,

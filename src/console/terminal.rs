@@ -31,7 +31,7 @@ use ratatui::{
 };
 use rustix::process::Signal;
 
-use super::{app::App, ink::Ink, views, widgets::Halves};
+use super::{app::App, frame_writer::Ink, views, widgets::Halves};
 
 /// The terminal is in our hands.
 static TAKEN: AtomicBool = AtomicBool::new(false);

@@ -9,7 +9,7 @@ use seckill_model::VoucherId;
 use super::{
     app::App,
     dialogs::{Dialog, Intent, LaunchForm, RushForm},
-    text::acts,
+    text::commands,
 };
 
 #[derive(Debug, Default)]
@@ -50,11 +50,11 @@ impl App {
     /// What a form says that is left.
     pub(super) fn leave(&mut self, dialog: Dialog) {
         let told = match dialog {
-            Dialog::Sale(_) => acts::DRAFT_KEPT,
-            _ => acts::FORM_KEPT,
+            Dialog::Sale(_) => commands::DRAFT_KEPT,
+            _ => commands::FORM_KEPT,
         };
         let kept = self.keep(dialog);
-        self.note(if kept { told } else { acts::CANCELLED });
+        self.note(if kept { told } else { commands::CANCELLED });
     }
 
     pub(super) fn rush_form(&mut self, sale: &SaleLine) -> RushForm {
